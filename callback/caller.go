@@ -19,7 +19,7 @@ import (
 
 // Options of a Caller.
 type Options struct {
-	PHPZone  *time.Location // of the times that endpoints of php-delayqueue see; nil: this machine's
+	PHPZone  *time.Location // for times sent to endpoints of php-delayqueue; nil: this machine's
 	Networks string         // any (the default), public, or public and networks like 10.1.0.0/16,fd12::/16
 	Version  string         // of Wakecall, for User-Agent
 	RootCAs  *x509.CertPool
@@ -29,7 +29,7 @@ type Options struct {
 // Caller calls endpoints. Its methods may be called from any goroutine.
 type Caller struct {
 	pools     *wire.Pools
-	other     *http.Transport // of requests that are no callbacks
+	other     *http.Transport // for requests that are no callbacks
 	userAgent string
 	phpZone   *time.Location
 }
@@ -59,7 +59,8 @@ func New(o Options) (*Caller, error) {
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Client makes requests that are no callbacks under the same policy: no redirects, no proxy, no forbidden address.
+// Client returns a client for requests that are no callbacks, under the same policy: no redirects, no proxy, no
+// forbidden address.
 func (c *Caller) Client() *http.Client {
 	return &http.Client{Transport: c.other, CheckRedirect: noRedirect}
 }
@@ -70,7 +71,7 @@ func (c *Caller) Close() {
 	c.other.CloseIdleConnections()
 }
 
-// Do makes one call. It returns when the outcome is known, at the latest when the timeout is over or ctx ends.
+// Do makes one call. It returns when the outcome is known, at the latest when the timeout has passed or ctx ends.
 func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	o.StartedAt = time.Now()
 	defer func() { o.Took, o.Err = time.Since(o.StartedAt), printable.Line(o.Err) }() // some quote what endpoints sent
@@ -117,7 +118,7 @@ func (c *Caller) try(
 	return o
 }
 
-// pause waits, and reports whether there is time left.
+// pause waits for d, and reports whether ctx still has time left.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -127,7 +128,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// send makes the request, and repeats it once when it did not reach the endpoint.
+// send makes the request, and repeats it once if it did not reach the endpoint.
 func (c *Caller) send(ctx context.Context, x *wire.Exchange, e *Endpoint, m *message) (*http.Response, error) {
 	r := (&http.Request{
 		Method: e.method, URL: m.url, Host: m.url.Host, Header: m.header(e),
@@ -152,7 +153,8 @@ func (c *Caller) send(ctx context.Context, x *wire.Exchange, e *Endpoint, m *mes
 	return client.Do(rr)
 }
 
-// readAnswer reads what is kept of an answer. The rest is not drained: closing the body then closes the connection.
+// readAnswer reads the part of an answer that is kept. The rest is not drained: closing the body then closes the
+// connection.
 func readAnswer(resp *http.Response) ([]byte, error) {
 	defer func() { _ = resp.Body.Close() }()
 	if resp.ContentLength == 0 {
@@ -166,7 +168,7 @@ func readAnswer(resp *http.Response) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 }
 
-// bare is err without the URL that net/http quotes in it: its query may hold secrets.
+// bare returns err without the URL that net/http quotes in it: its query may hold secrets.
 func bare(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {

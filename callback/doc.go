@@ -1,8 +1,9 @@
-// Package callback makes one call of a topic's endpoint: what is sent, where it may go, and what the answer means.
+// Package callback calls topics' endpoints: it builds the request, checks where it may go, and interprets the answer.
 //
-// A call has one deadline, its TTR, over DNS, dialling, TLS, headers and body. Within it the request is sent a
-// second time only when it did not reach the endpoint (see wire.Exchange.Again). Everything else is a failed
-// attempt, which the queue retries.
+// A call has one deadline, its TTR, for DNS, dialling, TLS, headers and body. Within it the request is sent a second
+// time only if it did not reach the endpoint (see wire.Exchange.Again). Any other error is a failed attempt, which the
+// queue retries.
 //
-// Package wire carries the request, policy.go says which addresses may be dialled, retryif.go judges answers.
+// Package wire sends the request, policy.go decides which addresses may be dialled, retryif.go evaluates retry_if on
+// answers.
 package callback

@@ -12,33 +12,33 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// EndpointSpec is where and how a topic is called.
+// EndpointSpec describes where and how a topic is called.
 type EndpointSpec struct {
 	URL         string
 	Method      string // POST, PUT or GET
-	ContentType string // json; form: the members of a JSON object; or the media type of jobs without one
+	ContentType string // json; form (the members of a JSON object); or the media type of jobs without one
 	Headers     map[string]string
 	RetryIf     string   // in the topic's dialect
 	Dialect     string   // DialectPHPDQ; anything else is Wakecall's own
 	Secrets     []string // whsec_…
-	Owner       string   // of the topic: those of an owner share connections to a host; empty: it shares none
+	Owner       string   // topics of the same owner share connections to a host; empty: the topic shares none
 }
 
 // Endpoint is a compiled EndpointSpec. It is immutable and may be used by many calls at once.
 type Endpoint struct {
 	url     *url.URL
-	pool    string     // of connections; empty: the topic's own
-	own     url.Values // of a GET: parameters of the URL, which no job replaces
+	pool    string     // key of the pool of connections; empty: the topic's own
+	own     url.Values // for GET: the URL's parameters, which no job replaces
 	method  string
 	form    bool
-	typ     string // content type of jobs that name none
+	typ     string // content type of jobs without one
 	headers http.Header
 	retryIf *Program
 	keys    [][]byte
 	phpdq   *phpdqDialect // nil: Wakecall's own form
 }
 
-// CompileEndpoint prepares everything that does not depend on the job.
+// CompileEndpoint validates a spec and prepares everything that does not depend on the job.
 func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {

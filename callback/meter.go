@@ -11,23 +11,23 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// The virtual machine of retry_if expressions has neither a deadline nor a limit in bytes, and endpoints choose
-// the answers that it works on. So whatever costs more for a longer text or list is compiled to a call of do,
-// which first takes the cost from a budget. A unit is about 20 ns or 8 bytes.
+// The virtual machine of retry_if expressions has neither a deadline nor a limit in bytes, and endpoints choose its
+// input. So every operation whose cost grows with a text or list is compiled to a call of do, which first takes the
+// cost from a budget. A unit is about 20 ns or 8 bytes.
 const (
 	budget       = 1 << 19
 	perCall      = 8
 	perNode      = 3
-	perElement   = 16   // of a list that is made
+	perElement   = 16   // for each element of a new list
 	perRead      = 8    // bytes compared or searched for one unit
-	maxPattern   = 256  // bytes of a pattern of matches
+	maxPattern   = 256  // bytes of a pattern
 	maxSteps     = 1000 // instructions of a compiled pattern
 	maxRangeSize = 10_000
 )
 
 var errBudget = errors.New("it costs too much on this answer")
 
-// meter has what is left of an evaluation's budget.
+// meter holds the rest of an evaluation's budget.
 type meter struct{ left int }
 
 func (m *meter) take(units int) error {
@@ -71,7 +71,7 @@ func (m *meter) read(v any) error {
 // operation is a metered operator or function.
 type operation func(m *meter, args []any) (any, error)
 
-// operators whose cost depends on their operands. "." is a step of a path, "round" one of a loop.
+// operators are those whose cost depends on their operands. "." is a step of a path, "round" one of a loop.
 var operators = map[string]operation{
 	"==":         comparing(func(a, b any) any { return runtime.Equal(a, b) }),
 	"!=":         comparing(func(a, b any) any { return !runtime.Equal(a, b) }),
@@ -90,7 +90,7 @@ var operators = map[string]operation{
 	"round":      func(m *meter, args []any) (any, error) { return args[1], m.take(perNode * args[0].(int)) },
 }
 
-// function is a metered function; typ is how an expression may call it.
+// function is a metered function; typ is its type in expressions.
 type function struct {
 	typ any
 	operation
@@ -115,7 +115,7 @@ var loops = map[string]bool{
 // unmetered operators cost the same for all operands.
 var unmetered = []string{"and", "&&", "or", "||", "??", "-", "*", "/", "%", "**", "^"}
 
-// do is what all metered operators and functions are compiled to.
+// do executes all metered operators and functions, which are compiled to calls of it.
 func do(params ...any) (any, error) {
 	m, _ := params[0].(*meter)
 	name, _ := params[1].(string)
@@ -153,7 +153,7 @@ func searching(op func(s, part string) bool) operation {
 	}
 }
 
-// pattern is the right side of matches; steps is the cost of matching a byte.
+// pattern is the right operand of matches; steps is the cost of matching a byte.
 type pattern struct {
 	*regexp.Regexp
 	steps int
@@ -266,7 +266,7 @@ func scalar(_ *meter, args []any) (any, error) {
 	return nil, fmt.Errorf("%T is not text", args[0])
 }
 
-// step is base[key], or nil.
+// step returns base[key], or nil.
 func step(_ *meter, args []any) (any, error) {
 	switch base := args[0].(type) {
 	case map[string]any:

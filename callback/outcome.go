@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Class is what an outcome means for the job.
+// Class says what an outcome means for the job.
 type Class uint8
 
 // The classes.
@@ -37,7 +37,7 @@ type Outcome struct {
 	Answer       []byte        // at most 64 KiB
 	StartedAt    time.Time
 	Took         time.Duration
-	EndpointDown bool // no connection, timeout, TLS failure, 5xx or 429: the fault is not the job's
+	EndpointDown bool // no connection, timeout, TLS failure, 5xx or 429: not the job's fault
 }
 
 // judge decides what a complete answer means.
@@ -82,7 +82,7 @@ func (o *Outcome) judgeSuccess(e *Endpoint, resp *http.Response) {
 
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter reads seconds or a date (RFC 9110, 10.2.3).
+// retryAfter parses the Retry-After header: seconds or a date (RFC 9110, 10.2.3).
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := h.Get("Retry-After")
 	if s, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64); err == nil {
@@ -94,7 +94,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// fail records why there is no complete answer: blocked, canceled, timeout, dns, refused, tls, reset or protocol.
+// fail sets the reason why there is no complete answer: blocked, canceled, timeout, dns, refused, tls, reset or
+// protocol.
 func (o *Outcome) fail(err error, ttr time.Duration) {
 	err = bare(err)
 	o.Class, o.EndpointDown = Failure, true

@@ -7,7 +7,7 @@ import (
 	"github.com/wakecall/wakecall/callback/phpdq"
 )
 
-// DialectPHPDQ is the form of calls, and the judgement of their answers, that the endpoints of a php-delayqueue know.
+// DialectPHPDQ makes calls, and judges their answers, as the endpoints of a php-delayqueue expect it.
 const DialectPHPDQ = "phpdq"
 
 type phpdqDialect struct{ mark *phpdq.Mark } // nil: none
@@ -43,7 +43,7 @@ func TryRetryIf(dialect, source string, status int, h http.Header, answer []byte
 	return err == nil && d.mark != nil && d.mark.Again(answer), err
 }
 
-// An endpoint that answers nothing is called phpdqCalls times within the TTR, which count as one attempt.
+// An endpoint whose answers are empty is called phpdqCalls times within the TTR, which count as one attempt.
 const (
 	phpdqCalls = 3
 	phpdqPause = 10 * time.Millisecond
@@ -62,7 +62,7 @@ const phpdqAgent = "Swift framework HttpRequest class"
 func (c *Caller) phpdqMessage(e *Endpoint, r *Request, now time.Time) (m message) {
 	due := r.DueAt
 	if r.Attempt > 1 {
-		due = now // of a retry, this call
+		due = now // for a retry: the time of this call
 	}
 	body := phpdq.Parse(r.Body).Failed(r.Attempt-1).Stamp(due, r.CreatedAt, c.phpZone)
 	m.job = r.Headers
@@ -80,7 +80,7 @@ func (c *Caller) phpdqMessage(e *Endpoint, r *Request, now time.Time) (m message
 	return m
 }
 
-// judge takes any answer but an empty one for a success, whatever its status, unless the retry mark is true for it.
+// judge treats any answer but an empty one as a success, whatever its status, unless the retry mark is true for it.
 func (d *phpdqDialect) judge(o *Outcome) {
 	o.Class, o.Reason = Success, "ok"
 	switch {

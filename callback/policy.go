@@ -9,14 +9,14 @@ import (
 	"syscall"
 )
 
-// policy says which addresses may be dialled. It judges the address that the connection is made to, after DNS, so DNS
-// rebinding gains nothing.
+// policy decides which addresses may be dialled. It checks the address of the connection, after DNS, so DNS rebinding
+// does not bypass it.
 type policy struct {
 	private bool           // loopback and private networks are allowed
-	allowed []netip.Prefix // beside the public ones
+	allowed []netip.Prefix // besides the public ones
 }
 
-// parseNetworks reads callback.networks: any, public, or a list of networks that are allowed beside the public ones.
+// parseNetworks parses callback.networks: any, public, or a list of networks that are allowed besides the public ones.
 func parseNetworks(s string) (policy, error) {
 	switch s {
 	case "", "any":
@@ -66,7 +66,7 @@ var (
 		"240.0.0.0/4",
 		"::1/128", "fc00::/7", "fec0::/10", "2001:db8::/32", "100::/64")
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")
-	ownNAT64  = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215: the network says how long its prefix is
+	ownNAT64  = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215: each network chooses the length of its prefix
 	sixToFour = netip.MustParsePrefix("2002::/16")
 	teredo    = netip.MustParsePrefix("2001::/32")
 	v4compat  = netip.MustParsePrefix("::/96")
@@ -77,7 +77,7 @@ func in(a netip.Addr, ps []netip.Prefix) bool {
 	return slices.ContainsFunc(ps, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// embedded are the IPv4 addresses that an IPv6 one may lead to by a translator or tunnel; none for most.
+// embedded returns the IPv4 addresses to which an IPv6 one may lead through a translator or tunnel; most have none.
 func embedded(a netip.Addr) []netip.Addr {
 	if a.Is4() {
 		return nil
@@ -87,7 +87,7 @@ func embedded(a netip.Addr) []netip.Addr {
 	switch {
 	case nat64.Contains(a), siit.Contains(a), isatap(b):
 		return []netip.Addr{v4(12, 13, 14, 15)}
-	case ownNAT64.Contains(a): // as RFC 6052 has it for prefixes of 48, 56, 64 and 96 bits
+	case ownNAT64.Contains(a): // as in RFC 6052 for prefixes of 48, 56, 64 and 96 bits
 		return []netip.Addr{v4(6, 7, 9, 10), v4(7, 9, 10, 11), v4(9, 10, 11, 12), v4(12, 13, 14, 15)}
 	case sixToFour.Contains(a):
 		return []netip.Addr{v4(2, 3, 4, 5)}
@@ -102,7 +102,7 @@ func embedded(a netip.Addr) []netip.Addr {
 // isatap reports whether the interface identifier is that of an ISATAP tunnel (RFC 5214, 6.1).
 func isatap(b [16]byte) bool { return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe }
 
-// blockedError names the address that must not be called.
+// blockedError is the error of an address that must not be called.
 type blockedError struct{ addr netip.Addr }
 
 func (e *blockedError) Error() string {
@@ -120,10 +120,10 @@ func (p *policy) check(a netip.Addr) error {
 	return nil
 }
 
-// permits judges one address: a network listed for the tunnel does not open what lies behind it.
+// permits checks one address: allowing a tunnel's network does not allow the addresses behind it.
 func (p *policy) permits(a netip.Addr) bool { return !in(a, private) || in(a, p.allowed) }
 
-// control is asked by the dialer before it connects.
+// control is called by the dialer before it connects.
 func (p *policy) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {

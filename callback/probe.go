@@ -19,7 +19,7 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-// Sent is a request as it is sent.
+// Sent is a request as it goes out.
 type Sent struct {
 	Method string
 	URL    string
@@ -27,7 +27,7 @@ type Sent struct {
 	Body   []byte
 }
 
-// Describe is what Do would send now.
+// Describe returns the request that Do would send now.
 func (c *Caller) Describe(e *Endpoint, r *Request) (*Sent, error) {
 	m, err := c.message(e, r, time.Now())
 	if err != nil {
@@ -36,12 +36,12 @@ func (c *Caller) Describe(e *Endpoint, r *Request) (*Sent, error) {
 	return &Sent{Method: e.method, URL: m.url.String(), Header: m.header(e), Body: m.body}, nil
 }
 
-// Curl is a command line for bash that sends the same request. It quotes what pushers wrote so that neither the
-// terminal nor the shell nor curl obeys it; for curl, a body that begins with @ names a file and brackets in a URL
-// stand for several.
+// Curl returns a command line for bash that sends the same request. It quotes texts of pushers so that neither the
+// terminal nor the shell nor curl interprets them; for curl, a body that begins with @ names a file, and brackets in a
+// URL stand for several URLs.
 func (s *Sent) Curl() string {
 	var b strings.Builder
-	binary := !utf8.Valid(s.Body) || bytes.ContainsRune(s.Body, 0) // cannot be an argument
+	binary := !utf8.Valid(s.Body) || bytes.ContainsRune(s.Body, 0) // not possible as an argument
 	if binary {
 		fmt.Fprintf(&b, "base64 -d <<< %s | ", base64.StdEncoding.EncodeToString(s.Body))
 	}
@@ -60,7 +60,7 @@ func (s *Sent) Curl() string {
 	return b.String()
 }
 
-// shellWord quotes a text as one word. Characters that a terminal would obey while it is pasted are escaped.
+// shellWord quotes a text as one word. It escapes characters that a terminal would interpret when the text is pasted.
 func shellWord(text string) string {
 	if !strings.ContainsFunc(text, printable.Steers) {
 		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
@@ -104,7 +104,7 @@ type Check struct {
 	Args   []any
 }
 
-// Report is what Probe found.
+// Report is the result of Probe.
 type Report struct {
 	Checks []Check
 	First  Outcome // of the first call
@@ -122,7 +122,7 @@ const (
 	bigAnswer   = 16 << 10
 )
 
-// met is what was learned on the way to the endpoint.
+// met holds what was learned while connecting to the endpoint.
 type met struct {
 	mu      sync.Mutex
 	began   time.Time
@@ -150,9 +150,9 @@ func (m *met) trace() *httptrace.ClientTrace {
 	}
 }
 
-// Probe calls an endpoint up to three times with a test job and checks the connection, the certificate, the
-// answer, and that a wrong signature is refused and the same id accepted twice. The calls are real: the endpoint
-// sees the topic and an id that begins with "wakecall-probe-".
+// Probe calls an endpoint up to three times with a test job. It checks the connection, the certificate and the answer,
+// and that the endpoint refuses a wrong signature and accepts the same id twice. The calls are real: the endpoint sees
+// the topic and an id that begins with "wakecall-probe-".
 func (c *Caller) Probe(ctx context.Context, e *Endpoint, r *Request) *Report {
 	report := &Report{}
 	if sent, err := c.Describe(e, r); err == nil {
@@ -238,7 +238,7 @@ func (r *Report) signature(ctx context.Context, c *Caller, e *Endpoint, req *Req
 	}
 }
 
-// twice sends the same job again, as happens after a crash.
+// twice sends the same job again, as may happen after a crash.
 func (r *Report) twice(ctx context.Context, c *Caller, e *Endpoint, req *Request) {
 	if r.First.Class != Success {
 		r.add("twice", Skipped, "the first call failed")

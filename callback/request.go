@@ -20,22 +20,21 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Request is the job of one call.
+// Request describes the job of one call.
 type Request struct {
 	Topic       string
 	ID          string
 	Body        []byte
 	ContentType string            // empty: application/json
-	Headers     map[string]string // of the job; they replace those of the endpoint
+	Headers     map[string]string // the job's; they replace those of the endpoint
 	Priority    string
 	Attempt     int // from 1
 	MaxAttempts int
 	DueAt       time.Time
 	CreatedAt   time.Time
 	Timeout     time.Duration // the TTR
-	// Begin is called when a connection is there, just before the request is written, perhaps by another
-	// goroutine. An error stops the call. It is called again when the request is sent a second time. It may be
-	// nil.
+	// Begin is called when the call has a connection, just before the request is written, perhaps by another goroutine.
+	// An error stops the call. Begin is called again when the request is sent a second time. It may be nil.
 	Begin func() error
 	// Judging is called before the endpoint's retry_if is evaluated, which may take 50 ms. It may be nil.
 	Judging func()
@@ -44,12 +43,12 @@ type Request struct {
 const instant = "2006-01-02T15:04:05.000Z"
 
 var (
-	errBody   = errors.New("the body is not a JSON object, which a query or form is made of")
+	errBody   = errors.New("the body is not a JSON object, as a query or form requires")
 	errHeader = errors.New("the job's content type or one of its headers cannot be sent as a header")
 )
 
-// message is what is sent: the endpoint's headers, those of the job, which replace them, those of own, which replace
-// both, and body.
+// message is the content of a request: the endpoint's headers, the job's, which replace them, own, which replace both,
+// and the body.
 type message struct {
 	url  *url.URL
 	job  map[string]string
@@ -123,15 +122,15 @@ func (m *message) header(e *Endpoint) http.Header {
 	return h
 }
 
-// messageID is the same for every attempt of a job, and another one when its id is pushed again. The signed text
-// is joined with dots, so it is a hash and not the caller's id.
+// messageID returns the same id for every attempt of a job, and a different one when the job's id is pushed again. The
+// signed text is joined with dots, so it is a hash and not the caller's id.
 func messageID(r *Request) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00%d", r.Topic, r.ID, r.CreatedAt.UnixMilli())
 	return "msg_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18])
 }
 
-// sign makes the headers of Standard Webhooks 1.0.0: HMAC-SHA256 of "id.timestamp.body" by each secret.
+// sign makes the headers of Standard Webhooks 1.0.0: HMAC-SHA256 of "id.timestamp.body" with each secret.
 func sign(keys [][]byte, id string, now time.Time, body []byte) []field {
 	ts := strconv.FormatInt(now.Unix(), 10)
 	var sigs strings.Builder
@@ -147,7 +146,7 @@ func sign(keys [][]byte, id string, now time.Time, body []byte) []field {
 	return []field{{"Webhook-Id", id}, {"Webhook-Timestamp", ts}, {"Webhook-Signature", sigs.String()}}
 }
 
-// escapeID percent-encodes what a header cannot carry, and the percent sign.
+// escapeID percent-encodes characters that a header cannot hold, and the percent sign.
 func escapeID(id string) string {
 	escaped := func(c rune) bool { return c < 0x20 || c >= 0x7f || c == '%' }
 	if !strings.ContainsFunc(id, escaped) {
@@ -164,8 +163,8 @@ func escapeID(id string) string {
 	return b.String()
 }
 
-// members makes a query of the top-level members of an object, in their order: strings as they are, other values
-// as JSON, null as nothing. Members with names in own are left out.
+// members makes a query from the top-level members of an object, in their order: strings unchanged, other values as
+// JSON, null as an empty text. It leaves out members whose names are in own.
 func members(body []byte, own url.Values) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -217,8 +216,8 @@ func plainValue(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// withQuery puts the job's parameters before those of the address, which win in an endpoint that treats two names
-// as one, as PHP does with k[] and k.
+// withQuery puts the job's parameters before those of the address. So the latter win in an endpoint that treats two
+// names as one, as PHP does with k[] and k.
 func withQuery(u *url.URL, query string) *url.URL {
 	if query == "" {
 		return u

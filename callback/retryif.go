@@ -23,7 +23,7 @@ type Program struct {
 	usesRes bool
 }
 
-// environment is what an expression sees.
+// environment holds the variables of an expression.
 type environment struct {
 	Status  int               `expr:"status"`
 	Body    string            `expr:"body"`
@@ -54,7 +54,7 @@ func modern(src string) string {
 	return b.String()
 }
 
-// textEnd is the end of the string literal that s begins with.
+// textEnd returns the end of the string literal that s begins with.
 func textEnd(s string) int {
 	for i := 1; i < len(s); i++ {
 		switch {
@@ -67,14 +67,14 @@ func textEnd(s string) int {
 	return len(s)
 }
 
-// maxNodes bounds an expression, memoryBudget the elements that the virtual machine itself makes.
+// maxNodes bounds an expression, memoryBudget the elements that the virtual machine itself creates.
 const (
 	maxNodes     = 500
 	memoryBudget = 100_000
 )
 
-// CompileRetryIf compiles an expression that decides after an answer whether the attempt failed. It refuses
-// everything but the part of the language that docs/api.md lists. Errors name the position.
+// CompileRetryIf compiles an expression that decides from an answer whether the attempt failed. It accepts only the
+// part of the language that docs/api.md lists. Errors name the position.
 func CompileRetryIf(src string) (p *Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -118,7 +118,7 @@ func positioned(err error) error {
 	return err
 }
 
-// run evaluates the expression on an answer. A panic is an error of the expression.
+// run evaluates the expression for an answer. It returns a panic as an error.
 func (p *Program) run(status int, header http.Header, body []byte) (retry bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -150,8 +150,8 @@ func (p *Program) run(status int, header http.Header, body []byte) (retry bool, 
 	return retry, nil
 }
 
-// parse reads the answer as JSON; nil when it is not JSON. Whole numbers are integers, so that large ids compare
-// exactly.
+// parse decodes the answer as JSON; it returns nil for other answers. Whole numbers become integers, so that large ids
+// compare exactly.
 func parse(body []byte) any {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()

@@ -8,7 +8,7 @@ import (
 	"github.com/expr-lang/expr/file"
 )
 
-// allowed refuses what an expression must not use. The first of two compilations uses it, which checks types.
+// allowed refuses what an expression must not use. The first of two compilations uses it and checks types.
 type allowed struct {
 	usesRes bool
 	err     *file.Error
@@ -28,7 +28,7 @@ func (a *allowed) Visit(node *ast.Node) {
 		a.binary(node, n)
 	case *ast.MemberNode:
 		a.refuse(node, n.Method, "a method")
-		ast.Patch(node, call(".", n.Node, n.Property)) // what is missing is nil, and nil is not an error
+		ast.Patch(node, call(".", n.Node, n.Property)) // a missing member is nil, not an error
 	case *ast.BuiltinNode:
 		a.refuse(node, !loops[n.Name], n.Name)
 	case *ast.CallNode:
@@ -61,7 +61,7 @@ func (a *allowed) refuse(node *ast.Node, is bool, what string) {
 	}
 }
 
-// metered replaces what has a cost with calls of do. The second compilation uses it.
+// metered replaces metered operations with calls of do. The second compilation uses it.
 type metered struct{ nodes int }
 
 // Visit implements ast.Visitor.

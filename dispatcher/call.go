@@ -23,21 +23,21 @@ type reservation struct {
 	sent  time.Time // when the reserve request went out (monotonic)
 	now   time.Time // Redis's clock, not before sent
 
-	asked time.Time // when the lease was last asked for: its callback may start within queue.StartWindow of it
+	asked time.Time // when the lease was last requested: the callback may start within queue.StartWindow of it
 	start atomic.Int32
 }
 
-// States of a call whose lease has to be confirmed after its connection is there. The goroutine that confirms and
-// the one that waits for the call agree by compare-and-swap on whether it begins.
+// States of a call whose lease has to be confirmed once it has a connection. The goroutine that confirms and the one
+// that waits for the call agree by compare-and-swap on whether the call begins.
 const (
 	unasked int32 = iota // not confirmed yet, or not needed
 	asking
 	begun
 	lost      // the lease expired
-	abandoned // it was not known in time whether the lease is held
+	abandoned // it was not known in time whether the lease was held
 )
 
-// clock estimates Redis's clock now; it may be ahead by a round trip.
+// clock estimates Redis's present clock; it may be ahead by a round trip.
 func (r *reservation) clock() time.Time { return r.now.Add(time.Since(r.sent)) }
 
 // handle calls one job and passes its outcome on. A panic fails the attempt, not the process.
@@ -53,18 +53,18 @@ func (s *source) handle(r *reservation) {
 	s.settler.add(o)
 }
 
-// outcome is a settlement with what the journal and the metrics need.
+// outcome is a settlement with more fields for the journal and the metrics.
 type outcome struct {
 	queue.Settlement
 	place   *place
 	started time.Time
 	took    time.Duration
 	late    float64 // seconds from the job's due time to the call
-	answer  string  // its beginning; the job keeps less
+	answer  string  // its beginning; the job stores less
 	reason  string
 }
 
-// judge calls a job, or decides that it is not called. It returns nil when the lease expired.
+// judge calls a job, or decides not to call it. It returns nil when the lease expired.
 func (s *source) judge(r *reservation) *outcome {
 	topic := s.d.topic(r.Topic)
 	if o := s.refuse(r, topic); o != nil {
@@ -96,7 +96,7 @@ func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 	switch {
 	case topic == nil:
 		return s.refuseUnknown(r)
-	case topic.Delivery == registry.DeliveryPull: // Redis does not know that yet
+	case topic.Delivery == registry.DeliveryPull: // Redis does not know the change yet
 		s.noteReleased(r.Topic)
 		return end(r, queue.Release, "pull topic")
 	case topic.State != registry.TopicActive:
@@ -112,7 +112,7 @@ func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 }
 
 // refuseUnknown returns the outcome of a job whose topic the registry does not have. The job dies only if the topic was
-// deleted: after an old backup of the registry was restored, or with another registry, it waits.
+// deleted; after an old backup of the registry was restored, or with another registry, the job waits.
 func (s *source) refuseUnknown(r *reservation) *outcome {
 	deleted, err := s.d.deleted(r.Topic)
 	switch {
@@ -137,8 +137,8 @@ func end(r *reservation, v queue.Verdict, reason string) *outcome {
 }
 
 // confirm extends the lease when the call's start window is over, and reports whether it is held. It repeats until
-// Redis answers: the lease may be held, and giving it up would count an attempt that was not made. It fails when
-// ctx or the source ends.
+// Redis answers: the lease may be held, and abandoning it would count an attempt that was not made. It fails when ctx
+// or the source ends.
 func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration) (held bool, err error) {
 	for backoff := minBackoff; ctx.Err() == nil && s.ctx.Err() == nil; {
 		sent := time.Now()
@@ -159,8 +159,8 @@ func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration)
 
 var errNotHeld = errors.New("lease expired")
 
-// begins is called when a connection is there, just before the request is written. It confirms the lease when that
-// took longer than the start window.
+// begins is called when the call has a connection, just before the request is written. It confirms the lease if
+// connecting took longer than the start window.
 func (s *source) begins(ctx context.Context, r *reservation, ttr time.Duration) error {
 	if time.Since(r.asked) <= queue.StartWindow {
 		return nil
@@ -223,16 +223,16 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 	return o
 }
 
-// What a job keeps of an attempt, in bytes.
+// The most that a job stores of an attempt, in bytes.
 const (
 	maxAnswer = 1024
 	maxError  = 512
 )
 
-// maxShown is how much of an answer is kept for the pages that show a topic's last attempts.
+// maxShown is how much of an answer the pages with a topic's last attempts show, in bytes.
 const maxShown = 2048
 
-// maxSnoozes in a row; the next one is a failure.
+// maxSnoozes is the most snoozes in a row; the next one is a failure.
 const maxSnoozes = 100
 
 // A job whose topic cannot be called, for example because its retry_if is no longer allowed, waits until the topic
@@ -265,7 +265,7 @@ func (s *source) decide(o *outcome, out *callback.Outcome, topic *registry.Topic
 	}
 }
 
-// retryDelay is how long after attempt n the next one is due, by the waits of the job if it has its own.
+// retryDelay returns how long after attempt n the next one is due, by the job's own waits if it has any.
 func retryDelay(l *queue.Lease, topic *registry.Topic, n int) time.Duration {
 	if len(l.Retry) > 0 {
 		return l.Retry[min(n, len(l.Retry))-1]
@@ -278,7 +278,7 @@ func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, 
 		if p := recover(); p != nil {
 			s.d.opts.Logger.Error("callback panicked",
 				"topic", r.Topic, "id", r.ID, "panic", p, "stack", string(debug.Stack()))
-			err := fmt.Sprint("the dispatcher panicked at this job: ", p)
+			err := fmt.Sprint("the dispatcher panicked while it called this job: ", p)
 			out = callback.Outcome{Class: callback.Failure, Reason: "panic", Err: err}
 		}
 	}()

@@ -44,11 +44,11 @@ type Journal interface {
 // Options of a Dispatcher.
 type Options struct {
 	Shards  func() []Shard
-	Changed <-chan struct{} // ticks when Shards may have changed; nil: they never do
-	Nudge   func()          // called for a topic that is unknown; may be nil
+	Changed <-chan struct{} // receives when Shards may have changed; nil: they never do
+	Nudge   func()          // called for an unknown topic; may be nil
 	Topics  func() *registry.Snapshot
-	// Deleted reports whether a topic that Topics does not have was deleted; an error: that cannot be known now. nil: it
-	// was.
+	// Deleted reports whether a topic that Topics does not have was deleted; an error means that this cannot be known
+	// now. nil: always true.
 	Deleted         func(ctx context.Context, topic string) (bool, error)
 	Caller          Caller
 	Journal         Journal
@@ -102,7 +102,7 @@ func New(o Options) *Dispatcher {
 	return d
 }
 
-// Status is shown in the tree of processes.
+// Status returns what the tree of processes shows.
 func (d *Dispatcher) Status() map[string]any {
 	return map[string]any{"in_flight": d.places.inFlight(), "concurrency": d.opts.Concurrency}
 }
@@ -113,7 +113,7 @@ var errUnsettled = errors.New("outcomes were not settled before the shutdown tim
 // settleTime is the part of the shutdown timeout that is left for settling after calls were canceled.
 const settleTime = 2 * time.Second
 
-// Run works until ctx is done, then finishes what it has within ShutdownTimeout.
+// Run works until ctx is done, then finishes the jobs that it holds within ShutdownTimeout.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	defer d.stopSettle()
 	defer d.stopCalls()
@@ -148,7 +148,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return errUnsettled
 }
 
-// note runs the recorder of what happens until the function that it returns is called.
+// note runs the activity recorder until the function that it returns is called.
 func (d *Dispatcher) note() (stop func()) {
 	if d.opts.Activity == nil {
 		return func() {}
@@ -162,7 +162,7 @@ func (d *Dispatcher) note() (stop func()) {
 	}
 }
 
-// shards lists the shards in use, and divides the places among their buckets.
+// shards returns the shards in use, and divides the places among their buckets.
 func (d *Dispatcher) shards() []Shard {
 	list := d.opts.Shards()
 	sources := 0
@@ -173,7 +173,7 @@ func (d *Dispatcher) shards() []Shard {
 	return list
 }
 
-// serve runs a shard's sources and hands them its wake-ups.
+// serve runs a shard's sources and passes its wake-ups to them.
 func (d *Dispatcher) serve(ctx context.Context, s Shard) {
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -46,14 +46,14 @@ func (e *endpoints) of(t *registry.Topic, log *slog.Logger) (*callback.Endpoint,
 	return ep, err
 }
 
-// A topic that was just registered may have jobs before this process has read it. Before a topic counts as
-// deleted, the dispatcher checks for it every topicPoll for topicWait.
+// A topic that was just registered may have jobs before this process has read it. Before the dispatcher treats a topic
+// as deleted, it checks for it every topicPoll during topicWait.
 const (
 	topicWait = 2 * time.Second
 	topicPoll = 5 * time.Millisecond
 )
 
-// topic returns nil for a topic that does not exist. It waits for an unknown one, once per revision of the registry.
+// topic returns nil for a topic that does not exist. It waits for an unknown one once per revision of the registry.
 func (d *Dispatcher) topic(name string) *registry.Topic {
 	snap := d.opts.Topics()
 	if t := snap.Topic(name); t != nil || d.unknown.at(name, snap.Revision) != nil {
@@ -72,8 +72,8 @@ func (d *Dispatcher) topic(name string) *registry.Topic {
 	return nil
 }
 
-// deleted reports whether an unknown topic was deleted. It asks once per revision of the registry, however many jobs of
-// the topic come at once.
+// deleted reports whether an unknown topic was deleted. It asks once per revision of the registry, however many of the
+// topic's jobs come at once.
 func (d *Dispatcher) deleted(name string) (bool, error) {
 	d.unknown.asking.Lock()
 	defer d.unknown.asking.Unlock()
@@ -86,17 +86,17 @@ func (d *Dispatcher) deleted(name string) (bool, error) {
 		return false, err
 	}
 	if !deleted {
-		d.opts.Logger.Error("the registry does not have a topic that has jobs, and its deletion is not in the audit trail; "+
-			"they wait until it is registered again", "topic", name)
+		d.opts.Logger.Error("a topic has jobs but is not in the registry, and its deletion is not in the audit trail; "+
+			"the jobs wait until it is registered again", "topic", name)
 	}
 	d.unknown.note(name, unknown{revision, true, deleted})
 	return deleted, nil
 }
 
-// unknowns are topics that were not found.
+// unknowns holds topics that were not found.
 type unknowns struct {
-	asking sync.Mutex // held while the audit trail is asked: one question answers all who wait
-	mu     sync.Mutex // of byName
+	asking sync.Mutex // held during a query of the audit trail, which serves all that wait for it
+	mu     sync.Mutex // guards byName
 	byName map[string]unknown
 }
 
@@ -105,7 +105,7 @@ type unknown struct {
 	asked, deleted bool
 }
 
-// at is what is known of an unknown topic at a revision; nil for nothing.
+// at returns what is known about an unknown topic at a revision; nil for nothing.
 func (u *unknowns) at(name string, revision int64) *unknown {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -115,7 +115,7 @@ func (u *unknowns) at(name string, revision int64) *unknown {
 	return nil
 }
 
-// note keeps what was asked at the same revision.
+// note stores k, unless the answer of the audit trail is already stored for the same revision.
 func (u *unknowns) note(name string, k unknown) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -128,5 +128,5 @@ func (u *unknowns) note(name string, k unknown) {
 	u.byName[name] = k
 }
 
-// maxEndpoints bounds what deleted topics leave behind; above it the cache is emptied.
+// maxEndpoints bounds the cache, which deleted topics stay in; above it the cache is emptied.
 const maxEndpoints = 20000

@@ -10,10 +10,10 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// places counts what a dispatcher may still take on. doc.go has the rule.
+// places counts how many more jobs a dispatcher may take. doc.go has the rules.
 type places struct {
 	total   int
-	spare   int // beyond total, for topics that hold next to nothing
+	spare   int // beyond total, for topics that hold no places
 	weights [3]int
 
 	mu      sync.Mutex
@@ -24,19 +24,19 @@ type places struct {
 	moved   [3]int            // calls aside by priority
 	freedAt time.Time
 	freed   chan struct{} // closed and renewed when places get free
-	ended   chan struct{} // closed and renewed when jobs' places get free, and not only unused ones
+	ended   chan struct{} // closed and renewed when places of jobs get free, not only unused ones
 }
 
 const (
-	hangAfter  = time.Second           // a call that takes longer hangs
-	judgeAfter = 5 * time.Millisecond  // and so does a retry_if that is evaluated for longer
-	asideRatio = 2                     // calls aside, for each place
-	spareShare = 32                    // places for one spare one
-	starveFor  = 50 * time.Millisecond // without a place that gets free, before the spare ones are used
-	batchWait  = time.Millisecond      // for which freed places gather, so that jobs are not reserved one by one
+	hangAfter  = time.Second           // a call that takes longer counts as hanging
+	judgeAfter = 5 * time.Millisecond  // and so does one whose retry_if takes longer
+	asideRatio = 2                     // most calls aside for each place
+	spareShare = 32                    // places for each spare one
+	starveFor  = 50 * time.Millisecond // how long no place gets free before spare ones are used
+	batchWait  = time.Millisecond      // how long freed places gather, so that jobs are not reserved one by one
 
-	// alpha of the dynamic threshold rule: a topic has at most alpha times as many calls aside as its priority may
-	// still have.
+	// alpha is the factor of the dynamic threshold rule: a topic has at most alpha times as many calls aside as its
+	// priority may still add.
 	alpha = 8
 )
 
@@ -52,7 +52,7 @@ func newPlaces(n int, pattern string) *places {
 	return p
 }
 
-// place is one that a job holds until its outcome is settled.
+// place is held by a job until its outcome is settled.
 type place struct {
 	topic    string
 	priority queue.Priority
@@ -66,37 +66,37 @@ func (p *places) available() int {
 	return max(0, p.free)
 }
 
-// inFlight returns how many jobs are held.
+// inFlight returns the number of jobs that the dispatcher holds.
 func (p *places) inFlight() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.total - p.free + p.moved[0] + p.moved[1] + p.moved[2]
 }
 
-// pollEvery is how often a source polls that hears nothing. Together they stay below five commands a second.
+// pollEvery returns how often a source polls without wake-ups. All sources together stay below five commands a second.
 func (p *places) pollEvery() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return min(max(time.Second, time.Duration(p.sources)*300*time.Millisecond), maxPoll)
 }
 
-// maxPoll bounds how late a job is called whose wake-up got lost.
+// maxPoll bounds the delay of a job whose wake-up was lost.
 const maxPoll = 10 * time.Second
 
-// divide says among how many sources the free places are shared.
+// divide sets among how many sources the free places are shared.
 func (p *places) divide(sources int) {
 	p.mu.Lock()
 	p.sources = max(1, sources)
 	p.mu.Unlock()
 }
 
-// take waits for places and takes a fair part of the free ones, at most limit; or, when none gets free in time,
+// take waits for places and takes a fair part of the free ones, at most limit; if none gets free in time, it takes
 // spare ones. It returns 0 when ctx is done.
 func (p *places) take(ctx context.Context, limit int) (n int, spare bool) {
 	var gather, starve <-chan time.Time
 	for {
 		p.mu.Lock()
-		// Enough to be worth a round trip, or all that came in the waiting time.
+		// Enough to be worth a round trip, or all that got free in the waiting time.
 		if p.free >= max(1, p.total/8) || (p.free > 0 && gather == nil && p.free == p.total) {
 			n = p.grab(limit, p.free)
 			p.mu.Unlock()
@@ -146,8 +146,8 @@ func (p *places) grab(limit, free int) int {
 	return n
 }
 
-// book takes places for n jobs that are here already and returns how many of those places were free. The others
-// have to be released before anybody gets one.
+// book takes places for n jobs that the dispatcher already has and returns how many of those places were free. The
+// others have to be released before any source gets a place.
 func (p *places) book(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +156,7 @@ func (p *places) book(n int) int {
 	return have
 }
 
-// use gives a taken place to a job.
+// use assigns a taken place to a job.
 func (p *places) use(l *queue.Lease) *place {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,7 +181,7 @@ func (p *places) stepAside(list ...*place) {
 	p.returned(freed)
 }
 
-// release ends the holding of places by jobs.
+// release frees the places of jobs.
 func (p *places) release(list ...*place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,14 +225,14 @@ func (p *places) returned(n int) {
 	p.freed = make(chan struct{})
 }
 
-// jobEnds is closed when the next job's place gets free.
+// jobEnds returns a channel that is closed when the next job's place gets free.
 func (p *places) jobEnds() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ended
 }
 
-// shares says how many jobs of one topic may come with n taken places: of most topics, and of the others.
+// shares returns how many jobs of any one topic may fill n taken places, and lower bounds for some topics.
 func (p *places) shares(n int, spare bool) (most int, others map[string]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,8 +254,8 @@ func (p *places) shares(n int, spare bool) (most int, others map[string]int) {
 	return n, others
 }
 
-// mayMoveAside returns how many more calls of a priority may be aside: its part, by weight, among the priorities
-// that have any.
+// mayMoveAside returns how many more calls of a priority may move aside: its share, by weight, among the priorities
+// that have calls aside.
 func (p *places) mayMoveAside(priority int) int {
 	sum := 0
 	for i, n := range p.moved {

@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// A settler sends outcomes to Redis in batches: one outcome at once when no batch is under way, otherwise those that
-// gathered meanwhile. A batch is repeated until Redis answers; the script refuses what was settled before.
+// A settler sends outcomes to Redis in batches: an outcome at once when no batch is under way, otherwise those that
+// gathered meanwhile. A batch is repeated until Redis answers; the script ignores jobs that were settled before.
 type settler struct {
 	src *source
 
@@ -23,7 +23,7 @@ type settler struct {
 
 const (
 	maxFlying   = 2
-	secondAt    = 32 // waiting outcomes that are worth a second batch at the same time
+	secondAt    = 32 // waiting outcomes for which a second concurrent batch pays off
 	settleLimit = queue.ReserveLimit
 )
 
@@ -38,7 +38,7 @@ func (s *settler) add(o *outcome) {
 	}
 }
 
-// wait returns when everything is settled. Nothing may be added meanwhile.
+// wait returns when all outcomes are settled. None may be added meanwhile.
 func (s *settler) wait() { s.flights.Wait() }
 
 func (s *settler) take() []*outcome {
@@ -82,10 +82,10 @@ func (s *settler) settle(batch []*outcome) {
 	s.src.d.places.release(held...)
 }
 
-// dies says whether an outcome makes its job dead.
+// dies reports whether an outcome makes its job dead.
 func (o *outcome) dies() bool { return o.Verdict == queue.Bury || o.Verdict == queue.Expire }
 
-// tell counts outcomes, and shows the attempts to people.
+// tell counts outcomes in the metrics, and passes the attempts to the activity recorder.
 func (s *settler) tell(batch []*outcome) {
 	d := s.src.d
 	for _, o := range batch {
@@ -96,9 +96,9 @@ func (s *settler) tell(batch []*outcome) {
 	}
 }
 
-// send repeats a batch until Redis answers. It gives up and returns nil when the dispatcher ends, or when the
-// shard was removed and others need its places. A lease that a repeated call reports as lost may have been settled
-// by the first.
+// send repeats a batch until Redis answers. It gives up and returns nil when the dispatcher ends, or when the shard was
+// removed and others need its places. A lease that a repeated call reports as lost may have been settled by the first
+// call.
 func (s *settler) send(st []queue.Settlement) []bool {
 	d := s.src.d
 	warned := false
@@ -125,9 +125,9 @@ func (s *settler) send(st []queue.Settlement) []bool {
 	}
 }
 
-// record writes attempts to the journal: before their settlement, so that a delivery is known whatever happens, with
-// the revision of the reservation; but deaths afterwards, since settling gives a death the revision that orders it. A
-// journal that cannot be written stops no job.
+// record writes attempts to the journal: before their settlement and with the revision of the reservation, so that a
+// delivery is on record whatever happens; but deaths afterwards, since settling gives a death the revision that orders
+// it. A journal that cannot be written stops no job.
 func (s *settler) record(batch []*outcome, deaths bool) {
 	d := s.src.d
 	var lines []journal.AttemptLine
@@ -188,9 +188,9 @@ type keeper struct {
 
 	mu   sync.Mutex
 	held map[*queue.Lease]*hold
-	some chan struct{} // ticks when the first one is added
+	some chan struct{} // receives when the first one is added
 
-	failed bool // the last call; used by run alone
+	failed bool // the last call failed; used by run alone
 }
 
 type hold struct {
@@ -258,8 +258,8 @@ func (k *keeper) due() []*queue.Lease {
 	return list
 }
 
-// extend extends leases and reports whether Redis answered; otherwise the next round tries again. A lease that is
-// lost is noticed when its job is settled.
+// extend extends leases and reports whether Redis answered; if not, the next round tries again. The settlement of a job
+// shows that its lease was lost.
 func (k *keeper) extend(ctx context.Context, leases []*queue.Lease) bool {
 	_, err := k.src.shard.Extend(ctx, k.src.bucket, leases, leaseCap)
 	if err == nil {

@@ -24,7 +24,7 @@ type source struct {
 	calls   sync.WaitGroup
 
 	mu      sync.Mutex
-	avoided map[string]time.Time // topics whose jobs were released, until Redis knows their state
+	avoided map[string]time.Time // topics whose jobs were released, and until when to leave them alone
 }
 
 func newSource(ctx context.Context, d *Dispatcher, s Shard, bucket int) *source {
@@ -53,7 +53,7 @@ const (
 	lastTries  = 40 // minBackoff apart, after the stop
 )
 
-// run reserves until its context is done, then waits until the calls under way have ended and are settled.
+// run reserves until its context is done, then waits until the running calls have ended and are settled.
 func (s *source) run() {
 	var wg sync.WaitGroup
 	kctx, stop := context.WithCancel(context.Background())
@@ -70,9 +70,9 @@ func (s *source) run() {
 	wg.Wait()
 }
 
-// rest waits until a reserve may find something. It polls, since a wake-up may get lost. While nothing is ready a
-// poll needs no reserve: the note of an earlier one makes the next ready job wake this dispatcher. A job that has
-// removed the note has sent a wake-up; should its connection break, WakeReconnect follows.
+// rest waits until a reserve may find a job. It polls, since a wake-up may get lost. While no job is ready a poll needs
+// no reserve: the key idle, set by an earlier one, makes the next ready job wake this dispatcher. A job that has
+// removed the key has sent a wake-up; if the connection breaks, WakeReconnect follows.
 func (s *source) rest() {
 	for s.wait(nil) == polled {
 		if nothing, err := s.shard.NothingReady(s.ctx, s.bucket); err != nil || !nothing {
@@ -81,7 +81,7 @@ func (s *source) rest() {
 	}
 }
 
-type waited uint8 // what ended a wait
+type waited uint8 // the reason for the end of a wait
 
 const (
 	stopped waited = iota
@@ -89,7 +89,7 @@ const (
 	woken          // there may be work, or places got free
 )
 
-// wait waits for a wake-up, the time of the next poll, or more.
+// wait waits for a wake-up, the next poll, or more.
 func (s *source) wait(more <-chan struct{}) waited {
 	poll := time.NewTimer(s.poll())
 	defer poll.Stop()
@@ -118,7 +118,7 @@ func (s *source) reserve() (more bool) {
 		return false
 	}
 	r := s.request(n, spare)
-	ends := s.d.places.jobEnds() // taken before the reserve, whose answer does not know what ends meanwhile
+	ends := s.d.places.jobEnds() // taken before the reserve, whose answer does not show which jobs end meanwhile
 	sent := time.Now()
 	got, err := s.shard.Reserve(s.d.settles, s.bucket, r)
 	if err != nil {
@@ -143,8 +143,8 @@ func (s *source) request(n int, spare bool) queue.Reserve {
 	return r
 }
 
-// begin starts the calls of the first n reserved jobs. The others have no place and are released, as all are after
-// a stop.
+// begin starts the calls of the first n reserved jobs. It releases the others, which have no place, and after a stop
+// all.
 func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
 	started := make([]*place, 0, len(got.Jobs))
@@ -166,8 +166,8 @@ func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 	}
 }
 
-// recover repeats a reserve whose answer was lost, with the same token, until an answer comes: its jobs would
-// otherwise count an attempt when their leases expire. It holds no places meanwhile; jobs that then find none are
+// recover repeats a reserve whose answer was lost, with the same token, until an answer comes: otherwise its jobs would
+// count an attempt when their leases expire. It holds no places meanwhile; jobs for which no place is free then are
 // released.
 func (s *source) recover(r queue.Reserve, err error) (more bool) {
 	s.d.opts.Logger.Log(s.ctx, queue.LevelOf(err), "jobs cannot be reserved; trying again",
@@ -192,7 +192,7 @@ func (s *source) recover(r queue.Reserve, err error) (more bool) {
 	return false
 }
 
-// limited reports whether the limits of this request kept jobs back; then a reserve may find more when a job ends.
+// limited reports whether the limits of this request held jobs back; if so, a reserve may find more when a job ends.
 func limited(r queue.Reserve, jobs []*queue.Lease) bool {
 	count := map[string]int{}
 	for _, l := range jobs {
@@ -211,7 +211,7 @@ func limited(r queue.Reserve, jobs []*queue.Lease) bool {
 	return false
 }
 
-// jittered spreads retries of calls that failed together.
+// jittered returns between half of d and d, to spread retries of calls that failed together.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -223,7 +223,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// avoidFor is how long a topic is left alone whose job was released; by then Redis knows its state.
+// avoidFor is how long a topic is left alone after one of its jobs was released; by then Redis knows the topic's state.
 const avoidFor = time.Second
 
 func (s *source) noteReleased(topic string) {

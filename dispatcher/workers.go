@@ -5,7 +5,7 @@ import "sync"
 // workers are goroutines that handle reservations one after another. A new goroutine for each would grow its stack
 // again, which costs a twentieth of a callback.
 type workers struct {
-	free chan work // unbuffered: what is sent has a worker
+	free chan work // unbuffered: a send succeeds only with a free worker
 	end  chan struct{}
 	all  sync.WaitGroup
 }
@@ -17,7 +17,7 @@ type work struct {
 
 func newWorkers() *workers { return &workers{free: make(chan work), end: make(chan struct{})} }
 
-// do gives a reservation to a free worker, or to a new one. There are never more workers than reservations at once.
+// do gives a reservation to a free worker, or to a new one. There are never more workers than concurrent reservations.
 func (w *workers) do(s *source, r *reservation) {
 	select {
 	case w.free <- work{s, r}:
@@ -38,7 +38,7 @@ func (w *workers) run(next work) {
 	}
 }
 
-// stop ends the workers and waits for them. do must not be called any more.
+// stop ends the workers and waits for them. do must not be called afterwards.
 func (w *workers) stop() {
 	close(w.end)
 	w.all.Wait()

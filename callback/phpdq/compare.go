@@ -20,10 +20,10 @@ var comparisons = map[string]func(a, b any) bool{
 func equal(a, b any) bool   { return order(a, b) == 0 }
 func unequal(a, b any) bool { return !equal(a, b) }
 
-// unordered is the order of arrays with different keys.
+// unordered is the result of order for arrays with different keys.
 const unordered = 2
 
-// truth is PHP's conversion to bool.
+// truth converts a value to bool as PHP does.
 func truth(v any) bool {
 	switch x := v.(type) {
 	case bool:
@@ -40,7 +40,8 @@ func truth(v any) bool {
 	return false
 }
 
-// order compares loosely, as PHP 7 does: -1, 0, 1 or unordered. php-delayqueue does not run on later versions.
+// order compares loosely, as PHP 7 does, and returns -1, 0, 1 or unordered. php-delayqueue does not run on later
+// versions.
 func order(a, b any) int {
 	textA, isTextA := a.(string)
 	textB, isTextB := b.(string)
@@ -73,7 +74,7 @@ func asInt(b bool) int {
 
 var number = regexp.MustCompile(`^[ \t\n\r\v\f]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)`)
 
-// asNumber is the number that a value begins with, and whether it is nothing else.
+// asNumber returns the number that a value begins with, and whether that is the whole value.
 func asNumber(v any) (f float64, whole bool) {
 	if f, ok := v.(float64); ok {
 		return f, true
@@ -83,7 +84,7 @@ func asNumber(v any) (f float64, whole bool) {
 	if found == nil {
 		return 0, false
 	}
-	f, _ = strconv.ParseFloat(found[1], 64) // one that is too large is infinite
+	f, _ = strconv.ParseFloat(found[1], 64) // too large a number becomes infinite
 	return f, found[0] == s
 }
 
@@ -95,7 +96,7 @@ func isArray(v any) bool {
 	return false
 }
 
-// orderArrays: an array is more than anything else, and more than one with fewer members.
+// orderArrays orders an array after any other value, and after an array with fewer members.
 func orderArrays(a, b any) int {
 	if !isArray(a) {
 		return -1

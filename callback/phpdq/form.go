@@ -9,10 +9,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Form is the body as an endpoint gets it, for a form or a query. Nested values are the word Array.
+// Form encodes the body for a form or a query as an endpoint gets it. Nested values become the word Array.
 func (b Body) Form() string { return b.pairs().encode() }
 
-// Query is the query of a GET: the parameters of the address, replaced by members of the same name, then the others.
+// Query returns the query of a GET: the parameters of the address, replaced by members of the same name, then the other
+// members.
 func (b Body) Query(address string) string {
 	pairs := parseQuery(address)
 	for _, p := range b.pairs() {
@@ -53,7 +54,7 @@ func (ps pairs) encode() string {
 	return out.String()
 }
 
-// parseQuery reads a query as PHP's parse_str: blanks and dots of names become underlines, a[] is the array a.
+// parseQuery parses a query like PHP's parse_str: blanks and dots in names become underscores, a[] is the array a.
 func parseQuery(query string) (list pairs) {
 	for part := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(part, "=")
@@ -77,7 +78,7 @@ func unescape(s string) string {
 
 const nested = "Array"
 
-// plain is a value as PHP makes a text of it.
+// plain converts a value to text as PHP does.
 func plain(v jsontext.Value) string {
 	switch v.Kind() {
 	case '"':
@@ -92,7 +93,7 @@ func plain(v jsontext.Value) string {
 	return ""
 }
 
-// phpNumber writes a number as PHP does: whole ones as they are, others with 14 digits.
+// phpNumber formats a number as PHP does: whole ones unchanged, others with 14 digits.
 func phpNumber(s string) string {
 	if _, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return s

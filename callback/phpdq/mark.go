@@ -17,8 +17,8 @@ type Mark struct{ root node }
 // maxNodes bounds an expression, and with it the depth of its evaluation.
 const maxNodes = 500
 
-// CompileMark reads {res.a.b}, texts in quotes, numbers, true, false, null, the operators == != === !== <> < <= > >= &&
-// || and ! and parentheses. Errors name the position.
+// CompileMark compiles an expression of {res.a.b}, quoted texts, numbers, true, false, null, parentheses and the
+// operators == != === !== <> < <= > >= && || and !. Errors name the position.
 func CompileMark(source string) (*Mark, error) {
 	p := &parser{source: source}
 	if err := p.scan(); err != nil {
@@ -49,7 +49,7 @@ func (m *Mark) Again(answer []byte) bool {
 	return truth(m.root(res))
 }
 
-// node evaluates a part of an expression on an answer.
+// node evaluates a part of an expression for an answer.
 type node func(res any) any
 
 type tokenKind uint8
@@ -62,7 +62,7 @@ const (
 
 type token struct {
 	kind  tokenKind
-	text  string // of an operator
+	text  string // the operator
 	value node
 	at    int
 }
@@ -73,7 +73,7 @@ type parser struct {
 	i      int
 }
 
-// operators, longer ones first.
+// operators lists the operators, longer ones first.
 var operators = []string{"===", "!==", "==", "!=", "<>", "<=", ">=", "&&", "||", "<", ">", "!", "(", ")"}
 
 func (p *parser) scan() error {
@@ -114,7 +114,7 @@ func (p *parser) scan() error {
 	return nil
 }
 
-// path reads {res.a.b}. What is missing is null.
+// path parses {res.a.b}. A missing member is null.
 func path(s string) (node, int, error) {
 	end := strings.IndexByte(s, '}')
 	if end < 0 {
@@ -144,7 +144,7 @@ func child(v any, name string) any {
 	return nil
 }
 
-// literal reads a text in quotes. In it \\ is a backslash, and \ before the quote is the quote.
+// literal parses a quoted text, in which \\ is a backslash, and \ before the quote is the quote.
 func literal(s string) (node, int, error) {
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {
@@ -218,7 +218,7 @@ func (p *parser) and() (node, error) {
 	return p.chain("&&", equality, func(a, b bool) bool { return a && b })
 }
 
-// chain reads operands with one operator between them.
+// chain parses operands joined by one operator.
 func (p *parser) chain(op string, operand func() (node, error), join func(a, b bool) bool) (node, error) {
 	left, err := operand()
 	for err == nil {
@@ -233,7 +233,7 @@ func (p *parser) chain(op string, operand func() (node, error), join func(a, b b
 	return left, err
 }
 
-// compare reads one comparison: equality, of values that are themselves in order or not.
+// compare parses equality comparisons, whose operands may be order comparisons.
 func (p *parser) compare(which ...string) (node, error) {
 	operand := p.unary
 	if which[0] == "==" {

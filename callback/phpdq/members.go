@@ -10,17 +10,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// TimeForm is how php-delayqueue writes times, in the time zone of its server.
+// TimeForm is the layout of php-delayqueue's times, in the time zone of its server.
 const TimeForm = "2006-01-02 15:04:05"
 
-// Members that php-delayqueue adds to a body.
+// The members that php-delayqueue adds to a body.
 const (
 	notifyTime = "notify_time"     // when the call is due
-	setTime    = "dq_set_time"     // when the job was added, unless the caller says it
+	setTime    = "dq_set_time"     // when the job was added, unless the body has it
 	failures   = "exp_notify_nums" // how many calls have failed
 )
 
-// Body is a job's body as PHP has it: an array in order.
+// Body is a job's body as PHP sees it: an ordered array.
 type Body []member
 
 type member struct {
@@ -28,10 +28,10 @@ type member struct {
 	value jsontext.Value
 }
 
-// As PHP, which takes the last of two members with a name.
+// lenient parses as PHP does: of two members with the same name the last one counts.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// Parse reads a body. The elements of a list have their indexes as names. Anything else is one member, body.
+// Parse parses a body. The elements of a list have their indexes as names. Any other value becomes one member, body.
 func Parse(body []byte) (b Body) {
 	if !jsontext.Value(body).IsValid(lenient...) {
 		return Body{{"body", text(string(body))}}
@@ -86,7 +86,7 @@ func (b Body) Stamp(due, added time.Time, zone *time.Location) Body {
 	return b
 }
 
-// Failed adds how many calls have failed, to those that a job brought from a php-delayqueue.
+// Failed adds n to the number of failed calls that a job may have brought from a php-delayqueue.
 func (b Body) Failed(n int) Body {
 	if i := b.index(failures); i >= 0 {
 		before, _ := strconv.Atoi(string(b[i].value))
@@ -98,7 +98,7 @@ func (b Body) Failed(n int) Body {
 	return b.with(failures, jsontext.Value(strconv.Itoa(n)))
 }
 
-// JSON is the body as an object.
+// JSON encodes the body as an object.
 func (b Body) JSON() []byte {
 	out := []byte{'{'}
 	for i, m := range b {
@@ -112,7 +112,7 @@ func (b Body) JSON() []byte {
 }
 
 func text(s string) jsontext.Value {
-	v, _ := jsontext.AppendQuote(nil, s) // what is not UTF-8 was made so
+	v, _ := jsontext.AppendQuote(nil, s) // invalid UTF-8 was replaced
 	return v
 }
 

@@ -6,14 +6,14 @@ import (
 	"syscall"
 )
 
-// conn is a connection whose next write may have to ask first, and which counts what it reads.
+// conn is a connection that counts its reads, and whose next write may first have to call begin.
 type conn struct {
 	net.Conn
 	open   *atomic.Int64
 	closed atomic.Bool
 	next   atomic.Pointer[Exchange]
 	reads  atomic.Int64
-	before atomic.Int64 // reads when the last request was written
+	before atomic.Int64 // value of reads when the last request was written
 }
 
 // Write implements net.Conn.
@@ -40,7 +40,7 @@ func (x *Exchange) write(c net.Conn, b []byte) (int, error) {
 	return n, err
 }
 
-// silent reports whether a connection is open and nothing came that nobody asked for.
+// silent reports whether a connection is open and has received no unrequested data.
 func silent(c net.Conn) bool {
 	s, ok := c.(syscall.Conn)
 	if !ok {
@@ -68,8 +68,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readSinceWrite reports whether anything came after the last request was written. If not, its answer was there
-// before.
+// readSinceWrite reports whether data came after the last request was written. If not, the answer had come before it.
 func (c *conn) readSinceWrite() bool { return c.reads.Load() != c.before.Load() }
 
 // Close implements net.Conn.

@@ -15,25 +15,25 @@ import (
 	"unicode/utf8"
 )
 
-// directLimit bounds a request that goes directly. It is written before anything is read, so only net/http would
-// hear an endpoint that answers without having read a long one.
+// directLimit is the longest request that is sent directly. A direct request is written before anything is read, so
+// only net/http notices an endpoint that answers before it has read a long one.
 const directLimit = 16 << 10
 
-// mayGoDirectly reports whether a request is short, without TLS, and to a host that is dialled as it is written.
+// mayGoDirectly reports whether a request is short, without TLS, and its host needs no conversion before it is dialled.
 func mayGoDirectly(r *http.Request) bool {
 	special := func(c rune) bool { return c >= utf8.RuneSelf || c == '%' }
 	return r.URL.Scheme == "http" && r.ContentLength+int64(len(r.URL.RawQuery)) <= directLimit &&
 		!strings.ContainsFunc(r.URL.Host, special)
 }
 
-// direct is a connection that its caller writes and reads: one call's, or idle.
+// direct is a connection that the calling goroutine writes and reads; it belongs to one call or is idle.
 type direct struct {
 	*conn
 	address  string
 	in       *bufio.Reader
 	out      *bufio.Writer
 	writer   *Exchange // of the request
-	left     int64     // bytes that may still be read
+	left     int64     // bytes of headers that may still be read
 	answered time.Time // when it became idle
 }
 
@@ -87,7 +87,7 @@ func (x *Exchange) connect(ctx context.Context, u *url.URL) (*direct, error) {
 			d.close()
 			return nil, err
 		}
-		if err := ctx.Err(); err != nil { // asking may take long
+		if err := ctx.Err(); err != nil { // begin may take long
 			d.close()
 			return nil, err
 		}
@@ -161,7 +161,7 @@ func (c *connections) take(address string) *direct {
 	return nil
 }
 
-// give keeps a connection for the next call.
+// give stores a connection for the next call.
 func (c *connections) give(d *direct) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,8 +176,8 @@ func (c *connections) give(d *direct) {
 	}
 }
 
-// expire closes what was idle for too long: the first ones. One timer is for all, since setting one for each
-// connection took 1 % of a callback.
+// expire closes the connections that were idle for too long, the first in the list. All share one timer, since a timer
+// for each took 1 % of a callback.
 func (c *connections) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,7 +191,7 @@ func (c *connections) expire() {
 	}
 }
 
-// answer is the body of an answer; its connection is kept when it was read to its end.
+// answer is the body of an answer; its connection is kept if the body was read to its end.
 type answer struct {
 	exchange *Exchange
 	conn     *direct // nil after the end
@@ -213,7 +213,7 @@ func (a *answer) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. What was not read is not drained.
+// Close implements io.Closer. It does not drain the rest.
 func (a *answer) Close() error {
 	a.end(false)
 	return nil
@@ -232,7 +232,7 @@ func (a *answer) end(whole bool) {
 	d.close()
 }
 
-// cause is what ended the context, or else err.
+// cause returns what ended the context, or else err.
 func cause(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended

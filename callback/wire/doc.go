@@ -1,8 +1,8 @@
-// Package wire carries one HTTP request at a time to an endpoint and its answer back.
+// Package wire sends one HTTP request at a time to an endpoint and receives its answer.
 //
-// Connections belong to pools, one for each key that the caller chooses: what an endpoint sends unasked is never read
-// as the answer to a request of another pool. A pool for each topic would open a connection for each call where there
-// are many thousand topics.
+// Connections belong to pools, one for each key that the caller chooses: unrequested data from an endpoint is never
+// read as the answer to a request of another pool. With many thousand topics, a pool for each topic would open a
+// connection for nearly each call.
 //
 // Requests without TLS, up to directLimit bytes, are written and read by the calling goroutine (direct.go);
 // net/http makes their bytes (Request.Write) and reads the answers (ReadResponse). All others go through

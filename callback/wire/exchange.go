@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Exchange is one call's http.RoundTripper. It knows which connection carries the request and how far the request
+// Exchange is the http.RoundTripper of one call. It knows which connection carries the request and how far the request
 // got, and therefore whether it may be sent a second time. net/http sets its flags from goroutines of its own.
 type Exchange struct {
 	pool   *Pool
@@ -25,27 +25,27 @@ type Exchange struct {
 	cancel context.CancelFunc
 
 	began     time.Time
-	used      *connections // by the last try
+	used      *connections // in the last try
 	keepAlive string       // header of the answer
-	conn      *conn        // of the last try over HTTP/1
+	conn      *conn        // in the last try over HTTP/1
 	reused    atomic.Bool
 	http2     atomic.Bool
 	wrote     atomic.Bool // a byte of the request may have left
 	answered  atomic.Bool // a byte of the answer came
-	unasked   atomic.Bool // it came before the request
+	unasked   atomic.Bool // the answer came before the request
 	held      atomic.Bool // begin returned an error
 
 	indirect bool // for tests: never over a direct connection
 }
 
 var (
-	// ErrHeld is the error of an exchange whose begin returned one.
+	// ErrHeld is the error of an exchange whose begin returned an error.
 	ErrHeld    = errors.New("the lease expired before the request was sent")
 	errUnasked = errors.New("the endpoint sent an answer before the request")
 )
 
-// Exchange prepares a call. begin is asked when a connection is there, just before the first byte leaves; an error
-// stops the call. It may be asked again when the request is sent a second time. cancel ends the context of the
+// Exchange prepares a call. begin is called when there is a connection, just before the first byte leaves; an error
+// stops the call. It may be called again when the request is sent a second time. cancel ends the context of the
 // request.
 func (p *Pool) Exchange(begin func() error, cancel context.CancelFunc) *Exchange {
 	return &Exchange{pool: p, began: time.Now(), begin: begin, cancel: cancel}
@@ -78,8 +78,8 @@ func (x *Exchange) overTransport(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// unreplayable keeps net/http from repeating a GET, or a request with an idempotency key, over every idle
-// connection that it has: Again decides, once.
+// unreplayable prevents net/http from repeating a GET, or a request with an idempotency key, over every idle connection
+// that it has: Again alone decides, once.
 func unreplayable(r *http.Request) *http.Request {
 	if r.Method != http.MethodGet && len(r.Header["Idempotency-Key"]) == 0 && len(r.Header["X-Idempotency-Key"]) == 0 {
 		return r
@@ -91,7 +91,7 @@ func unreplayable(r *http.Request) *http.Request {
 	return r
 }
 
-// use notes the connection of a try.
+// use records the connection of a try.
 func (x *Exchange) use(c *conn, reused bool) {
 	x.conn = c
 	x.reused.Store(reused)
@@ -101,8 +101,8 @@ func (x *Exchange) use(c *conn, reused bool) {
 	x.unasked.Store(false)
 }
 
-// gotConn makes the connection ask begin before the first byte of the request leaves. Over HTTP/2, where the
-// connection carries other requests too, it asks at once; a request whose context has ended is not written.
+// gotConn makes the connection call begin before the first byte of the request leaves. Over HTTP/2, where the
+// connection carries other requests too, it calls begin at once; a request whose context has ended is not written.
 func (x *Exchange) gotConn(i httptrace.GotConnInfo) {
 	c := i.Conn
 	if t, ok := c.(*tls.Conn); ok {
@@ -137,17 +137,17 @@ func (x *Exchange) mayBegin() error {
 		return nil
 	}
 	x.held.Store(true)
-	x.cancel() // or net/http would try its other connections
+	x.cancel() // otherwise net/http would try its other connections
 	return fmt.Errorf("%w: %w", ErrHeld, err)
 }
 
 // Held reports whether begin stopped the call.
 func (x *Exchange) Held() bool { return x.held.Load() }
 
-// Again reports whether a request that ended with err should be sent a second time, which goes over a new
-// connection: its connection was refused, or closed before anything was written, or is a reused one that was
-// closed before any byte of the answer. The last is what an endpoint causes that closes idle connections; should
-// it have read the request all the same, it knows the job by its id.
+// Again reports whether a request that ended with err should be sent a second time, over a new connection: its
+// connection was refused, or closed before anything was written, or is a reused one that was closed before any byte of
+// the answer. An endpoint that closes idle connections causes the last case; if it has read the request anyway, it
+// recognises the job by its id.
 func (x *Exchange) Again(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil || x.held.Load() || !x.unanswered(err) {
 		return false
@@ -162,7 +162,7 @@ func (x *Exchange) unanswered(err error) bool {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, errUnasked):
 		return true
-	case x.http2.Load(): // it tells net/http what was not processed
+	case x.http2.Load(): // the protocol tells net/http which requests were not processed
 		return false
 	case x.reused.Load(): // net/http has several errors for a closed connection, none of them exported
 		return !x.answered.Load() && !timedOut(err)
@@ -180,8 +180,8 @@ func timedOut(err error) bool {
 	return errors.As(err, &ne) && ne.Timeout()
 }
 
-// End draws conclusions for the pool's later calls. After a timeout on a connection that had worked they use none of
-// those over which no answer came since: the network may have lost these without a word.
+// End updates the pool for later calls. After a timeout on a connection that had worked, they use no connection over
+// which no answer has come since: the network may have dropped these silently.
 func (x *Exchange) End(timeout bool) {
 	switch {
 	case x.used == nil:

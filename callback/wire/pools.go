@@ -18,18 +18,18 @@ import (
 
 const (
 	maxHeader   = 64 << 10
-	maxIdle     = 1024 // of a pool
+	maxIdle     = 1024 // idle connections of a pool
 	maxOpen     = 4096 // connections above which the pools used least recently are closed
 	maxPools    = 1024
 	idleTimeout = 90 * time.Second
-	idleMargin  = time.Second // before the time at which an endpoint says that it closes idle connections
+	idleMargin  = time.Second // before the time at which an endpoint announces to close idle connections
 	minIdle     = 100 * time.Millisecond
 	pingAfter   = 10 * time.Second
 	pingTimeout = 5 * time.Second
 	bufferSize  = 8 << 10
 )
 
-// Pools has all connections. Its methods may be called from any goroutine.
+// Pools holds all connections. Its methods may be called from any goroutine.
 type Pools struct {
 	dialer *net.Dialer
 	roots  *x509.CertPool
@@ -39,7 +39,7 @@ type Pools struct {
 	list *simplelru.LRU[string, *Pool]
 }
 
-// New makes pools that dial with d and trust roots (nil: those of the system).
+// New makes pools that dial with d and trust roots (nil: the system's).
 func New(d *net.Dialer, roots *x509.CertPool) *Pools {
 	list, err := simplelru.NewLRU(maxPools, func(_ string, old *Pool) { old.retire(old.current()) })
 	if err != nil { // of a size that is not positive
@@ -48,7 +48,7 @@ func New(d *net.Dialer, roots *x509.CertPool) *Pools {
 	return &Pools{dialer: d, roots: roots, list: list}
 }
 
-// Transport makes a net/http Transport that closes connections after they were idle for so long.
+// Transport returns a net/http Transport that closes connections that were idle for so long.
 func (p *Pools) Transport(idle time.Duration) *http.Transport {
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return p.dial(ctx, address) }
 	return &http.Transport{
@@ -57,7 +57,7 @@ func (p *Pools) Transport(idle time.Duration) *http.Transport {
 		TLSClientConfig:        &tls.Config{RootCAs: p.roots, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-		DisableCompression:     true, // an answer is kept as it came; nothing is unpacked
+		DisableCompression:     true, // answers are kept as they came, not decompressed
 		MaxIdleConnsPerHost:    maxIdle,
 		IdleConnTimeout:        idle,
 		MaxResponseHeaderBytes: maxHeader,
@@ -99,12 +99,12 @@ func (p *Pools) Close() {
 	p.list.Purge()
 }
 
-// Pool has the connections of one key.
+// Pool holds the connections of one key.
 type Pool struct {
 	all *Pools
 
 	mu   sync.Mutex
-	keep time.Duration // for which a connection stays idle
+	keep time.Duration // how long a connection may be idle
 	now  *connections  // nil before the first call
 }
 
@@ -118,7 +118,7 @@ func (p *Pool) current() *connections {
 	return p.now
 }
 
-// retire closes connections as soon as they are idle; later calls use others.
+// retire closes connections as soon as they are idle; later calls use new ones.
 func (p *Pool) retire(c *connections) {
 	p.mu.Lock()
 	if p.now == c {
@@ -128,8 +128,8 @@ func (p *Pool) retire(c *connections) {
 	c.close()
 }
 
-// limit shortens the time for which idle connections are kept to less than what the endpoint announces (Keep-Alive:
-// timeout=5), so that none is used which the endpoint is just closing.
+// limit shortens the time for which idle connections are kept to less than the endpoint announces (Keep-Alive:
+// timeout=5), so that no call uses one that the endpoint is just closing.
 func (p *Pool) limit(c *connections, header string) {
 	announced := announcedIdle(header)
 	if announced <= 0 {
@@ -147,7 +147,7 @@ func (p *Pool) limit(c *connections, header string) {
 	}
 }
 
-// announcedIdle reads the timeout of a Keep-Alive header, in seconds; 0 when there is none.
+// announcedIdle returns the timeout in a Keep-Alive header; 0 when there is none.
 func announcedIdle(header string) time.Duration {
 	for part := range strings.SplitSeq(header, ",") {
 		name, value, _ := strings.Cut(part, "=")
@@ -163,16 +163,16 @@ func announcedIdle(header string) time.Duration {
 	return 0
 }
 
-// connections are those that a pool uses until a call finds that they should not be used any more.
+// connections holds the connections that a pool uses until a call finds that they should no longer be used.
 type connections struct {
 	pools *Pools
 	keep  time.Duration
 
 	mu        sync.Mutex
-	transport *http.Transport // nil before it is needed
+	transport *http.Transport // nil until it is needed
 	idle      []*direct       // the one used last at the end
-	expiry    *time.Timer     // nil when none is idle, or was at the last one
-	closed    bool            // what becomes idle is closed
+	expiry    *time.Timer     // nil when none was idle when it last fired
+	closed    bool            // connections are closed when they become idle
 }
 
 func (c *connections) net() *http.Transport {
