@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// AuditEntry is one change: who did what to which object, and how it was before and after, as JSON without secrets.
+// AuditEntry describes one change: who changed which object, and its state before and after, as JSON without secrets.
 type AuditEntry struct {
 	ID     uint64          `json:"id"`
 	At     time.Time       `json:"at"`
@@ -23,12 +23,12 @@ type AuditEntry struct {
 	After  json.RawMessage `json:"after" gorm:"column:after_state;serializer:text"`
 }
 
-// TableName is the table of AuditEntry, which is a row of it.
+// TableName returns the table that stores AuditEntry rows.
 func (AuditEntry) TableName() string { return "audit" }
 
-// AuditFilter chooses entries of the audit trail; zero fields choose all.
+// AuditFilter selects entries of the audit trail. A zero field does not restrict the selection.
 type AuditFilter struct {
-	Object string // such as topic/shop.close, or topic/shop.* for all that begin so
+	Object string // such as topic/shop.close, or topic/shop.* for all with this prefix
 	Actor  string
 	Action string
 	Since  time.Time
@@ -44,7 +44,7 @@ const (
 
 var likeEscapes = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
 
-// Audit lists changes, newest first.
+// Audit returns changes, newest first.
 func (r *Registry) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
 	return database.List[AuditEntry](ctx, r.db, f.query)
 }
@@ -70,7 +70,7 @@ func (f AuditFilter) query(tx *gorm.DB) *gorm.DB {
 	return q
 }
 
-// visible is the form of a value in the audit trail, without secrets.
+// visible returns a value as the audit trail shows it, without secrets.
 func visible(v any) json.RawMessage {
 	switch x := v.(type) {
 	case *Topic:
@@ -91,7 +91,7 @@ func visible(v any) json.RawMessage {
 	return b
 }
 
-// visibleTopic shows secrets as fingerprints, so that a rotation can be seen.
+// visibleTopic replaces secrets by fingerprints, so that the audit trail shows a rotation.
 func visibleTopic(t *Topic) any {
 	masked := t.Masked()
 	return storedTopic{Topic: masked, Secrets: append([]string{}, masked.Secrets...)}
@@ -105,8 +105,8 @@ func fingerprints(secrets []string) []string {
 	return list
 }
 
-// isCredential reports whether a header's value is likely to be a secret. Words may be added, not removed: a value that
-// is stored sealed must be opened.
+// isCredential reports whether a header's value is likely to be a secret. Words may be added, but never removed: values
+// already stored sealed must still be opened.
 func isCredential(header string) bool {
 	name := strings.ToLower(header)
 	for _, part := range []string{"auth", "cookie", "token", "secret", "password", "key", "signature"} {

@@ -12,26 +12,26 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// Files of the first start, in data_dir.
+// Files that the first start writes to data_dir.
 const (
 	TokenFile    = "api-token"
 	PasswordFile = "admin-password"
 )
 
-// firstAccess is what the first start creates.
+// firstAccess holds what the first start creates.
 type firstAccess struct {
 	dir             string
 	token, password string
-	files           []string // those that were written
+	files           []string // the files written so far
 }
 
-// Bootstrap creates, once for an installation, an API token with all rights and the first user, and leaves both
-// secrets in files of dir that only their owner may read. It returns the files it made. Of several hosts that start
-// at once one does it. createUser creates the user in the same transaction and returns the password, empty if there
+// Bootstrap creates an API token with all rights and the first user, once for an installation, and writes both secrets
+// to files in dir that only their owner may read. It returns the files it wrote. When several hosts start at once, only
+// one of them does this. createUser creates the user in the same transaction and returns the password, empty if there
 // is a user already.
 //
-// The files are written before the database commits: a crash in between leaves useless files, which the next start
-// replaces, and never a token or user whose secret is lost.
+// The files are written before the database commits. A crash in between leaves useless files, which the next start
+// replaces, but never a token or user whose secret is lost.
 func (r *Registry) Bootstrap(
 	ctx context.Context, dir string, createUser func(tx *gorm.DB) (password string, err error),
 ) (created []string, err error) {
@@ -87,9 +87,9 @@ func (f *firstAccess) remove() {
 	}
 }
 
-// mayBeStored reports whether the database may have committed the token although its answer was an error: the
-// connection may have broken after the commit. Then the files stay; if they are useless, the next start replaces
-// them.
+// mayBeStored reports whether the database may have committed the token even though it returned an error: the
+// connection may have broken after the commit. In that case the files stay. If they are useless, the next start
+// replaces them.
 func (r *Registry) mayBeStored(token string) bool {
 	if token == "" {
 		return false
@@ -103,7 +103,7 @@ func writeSecret(path, secret string) error {
 	if err != nil {
 		return err
 	}
-	err = f.Chmod(0o600) // of a file that was there, before the secret is in it
+	err = f.Chmod(0o600) // for an existing file, before the secret is written to it
 	if err == nil {
 		_, err = f.WriteString(secret + "\n")
 	}

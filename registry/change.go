@@ -9,15 +9,15 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// Changed is what a change reports to the audit trail: the object, and how it was before and after.
+// Changed describes a change for the audit trail: the object, and its state before and after.
 type Changed struct {
 	Object        string
 	Before, After any
 }
 
-// Change makes a change, its audit entry and the next revision in one transaction, and shows it in the snapshot
-// before it returns. ErrUnchanged from do makes none of them. Packages whose rows are not in the snapshot use it for
-// the audit trail.
+// Change stores a change, its audit entry and the next revision in one transaction. The local snapshot shows the change
+// when Change returns. If do returns ErrUnchanged, nothing is stored. Packages whose rows are not in the snapshot use
+// Change for the audit trail.
 func (r *Registry) Change(
 	ctx context.Context, actor, action, object string, do func(tx *gorm.DB, c *Changed) error,
 ) error {
@@ -28,7 +28,7 @@ func (r *Registry) Change(
 	})
 }
 
-// changes is Change for several changes at once, each with an audit entry and a revision.
+// changes does what Change does for several changes at once, each with its own audit entry and revision.
 func (r *Registry) changes(
 	ctx context.Context, actor, action string, do func(tx *gorm.DB) ([]Changed, error),
 ) error {
@@ -38,7 +38,7 @@ func (r *Registry) changes(
 		return err
 	}
 	err := r.db.Change(ctx, func(tx *gorm.DB) error {
-		// The revision's row comes first: changes wait for each other here, so none deadlocks.
+		// The revision's row comes first: all changes wait for each other here, so they cannot deadlock.
 		if err := addToRevision(tx, 1); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (r *Registry) changes(
 		return err
 	}
 	if err := r.load(ctx); err != nil {
-		r.Nudge() // it is stored; the snapshot follows
+		r.Nudge() // the change is stored; Run updates the snapshot
 		return nil
 	}
 	if err == nil && r.opts.Announce != nil {
@@ -85,7 +85,7 @@ func auditChanges(tx *gorm.DB, actor, action string, list []Changed) error {
 	return tx.CreateInBatches(rows, rowsAtOnce).Error
 }
 
-// doOnce raises a flag of the revision's row. It is ErrUnchanged if the flag was raised before.
+// doOnce sets a flag in the revision's row. It returns ErrUnchanged if the flag was already set.
 func doOnce(tx *gorm.DB, flag string) error {
 	res := tx.Model(&revisionRow{}).Where("id = 1 AND "+flag+" = 0").UpdateColumn(flag, 1)
 	if res.Error == nil && res.RowsAffected == 0 {

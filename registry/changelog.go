@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// changeRow is what a revision changed. It is written in the transaction that makes the revision.
+// changeRow stores what a revision changed. It is written in the transaction that increments the revision.
 type changeRow struct {
 	Revision int64 `gorm:"primaryKey"`
 	Mark     string
@@ -22,12 +22,12 @@ type changeRow struct {
 func (changeRow) TableName() string { return "change_log" }
 
 const (
-	keptChanges = 10_000 // rows of the change log; who missed more reads everything
-	someTopics  = 1000   // read with one query
+	keptChanges = 10_000 // rows of the change log; a process that missed more reads everything
+	someTopics  = 1000   // the most that one query reads
 )
 
-// logChanges notes what this transaction changes, one revision each. It overwrites rows of the same numbers, which a
-// restored backup left.
+// logChanges records what this transaction changes, one row per revision. It overwrites rows with the same revision,
+// left behind when a backup was restored.
 func logChanges(tx *gorm.DB, list []Changed) error {
 	if err := addToRevision(tx, len(list)-1); err != nil {
 		return err
@@ -46,9 +46,8 @@ func logChanges(tx *gorm.DB, list []Changed) error {
 	return tx.Where("revision <= ?", rev.Value-keptChanges).Delete(&changeRow{}).Error
 }
 
-// changesSince lists the objects that changed after base, up to the revision. complete is false if the log does not
-// lead from one to the other: too much has changed, an older version wrote, or base is of another history than the
-// database.
+// changesSince returns the objects that changed after base, up to the revision. complete is false if the log has a gap
+// between the two: too much has changed, an older version wrote, or base belongs to another history than the database.
 func changesSince(
 	tx *gorm.DB, base *Snapshot, revision int64,
 ) (objects []string, mark string, complete bool, err error) {
@@ -70,15 +69,15 @@ func changesSince(
 	return objects, rows[n].Mark, true, nil
 }
 
-// markOf is the mark of a revision; empty if an older version made it.
+// markOf returns the mark of a revision, empty if an older version wrote the revision.
 func markOf(tx *gorm.DB, revision int64) (string, error) {
 	var row changeRow
 	_, err := database.Find(tx, &row, "revision", revision)
 	return row.Mark, err
 }
 
-// update brings a copy of base up to the revision by reading what changed, and lists the topics among it. The copy is
-// nil if that cannot be known.
+// update brings a copy of base up to the revision by reading what changed, and returns the names of the changed topics.
+// The copy is nil if the change log cannot tell what changed.
 func (r *Registry) update(tx *gorm.DB, base *Snapshot, revision int64) (*Snapshot, []string, error) {
 	objects, mark, complete, err := changesSince(tx, base, revision)
 	if err != nil || !complete {
@@ -100,7 +99,7 @@ func (r *Registry) update(tx *gorm.DB, base *Snapshot, revision int64) (*Snapsho
 		case "shard", "token", "setting":
 			changed[kind] = true
 		case "user", "task": // not in the snapshot
-		default: // several at once
+		default: // several objects at once
 			return nil, nil, nil
 		}
 	}
@@ -113,7 +112,7 @@ func (r *Registry) update(tx *gorm.DB, base *Snapshot, revision int64) (*Snapsho
 	return &s, names, r.updateTopics(tx, &s, names)
 }
 
-// updateTopics reads some topics and their notes again, and removes those that are gone.
+// updateTopics reads the named topics and their notes again, and removes the topics that no longer exist.
 func (r *Registry) updateTopics(tx *gorm.DB, s *Snapshot, names []string) error {
 	if len(names) == 0 {
 		return nil

@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeTopic reads a topic from JSON over the defaults and validates it. A null field counts as missing. Secrets is
-// nil if the JSON has none, which keeps the stored ones, and empty for [], which removes them. Errors are joined
-// *FieldErrors.
+// DecodeTopic decodes a topic from JSON on top of the defaults and validates it. A null field counts as missing.
+// Secrets is nil if the JSON has none, which keeps the stored ones, and empty for [], which removes them. It returns
+// joined *FieldErrors.
 func DecodeTopic(name string, data []byte) (*Topic, error) {
 	members, err := objectMembers(data)
 	if err != nil {
@@ -46,7 +46,7 @@ var fieldNames = strings.Join([]string{
 	"shard", "emails", "owner", "secrets", "state",
 }, ", ")
 
-// Kinds of values, as an error says what was expected.
+// Kinds of values, as errors name what was expected.
 const (
 	aText      = "a text"
 	aWhole     = "a whole number"
@@ -56,14 +56,14 @@ const (
 	aTextTable = "an object of texts, like {\"X-Team\": \"shop\"}"
 )
 
-// field decodes the value of one member. Its errors do not show a value that may be a secret.
+// field decodes the value of one member. Its errors never contain a value that may be a secret.
 type field struct {
 	into   func(value []byte) error
 	kind   string
 	secret bool
 }
 
-// fields are the fields of a topic by their exact names: encoding/json would also accept callback_URL.
+// fields returns the fields of a topic by their exact names. encoding/json would also accept callback_URL.
 func (t *Topic) fields() map[string]field {
 	return map[string]field{
 		"title":         {into: value(&t.Title), kind: aText},
@@ -101,7 +101,7 @@ func value[T any](to *T) func([]byte) error {
 	return func(b []byte) error { return json.Unmarshal(b, to) }
 }
 
-// whole reads a whole number however JSON has it: 1000, 1e3 or 1000.0.
+// whole decodes a whole number in any notation of JSON: 1000, 1e3 or 1000.0.
 func whole(to *int) func([]byte) error {
 	return func(b []byte) error {
 		var f float64
@@ -116,7 +116,7 @@ func whole(to *int) func([]byte) error {
 	}
 }
 
-// list refuses null in a list, which encoding/json reads as the zero value.
+// list rejects null in a list, which encoding/json decodes as the zero value.
 func list[T any](to *[]T) func([]byte) error {
 	return func(b []byte) error {
 		var items []*T
@@ -166,7 +166,7 @@ func (t *Topic) decodeHeaders(b []byte) error {
 	return nil
 }
 
-// member is one name and value of a JSON object.
+// member is the name and value of one member of a JSON object.
 type member struct {
 	name  string
 	value json.RawMessage
@@ -192,7 +192,7 @@ func (m member) decode(f field) error {
 	return malformed(m.name, "%s: expected %s", short(string(m.value), 60), f.kind)
 }
 
-// tooLarge reports whether a value that could not be decoded is well-formed, but more than its type can hold.
+// tooLarge reports whether a value that could not be decoded is well-formed, but exceeds the range of its type.
 func (f field) tooLarge(value []byte) bool {
 	switch f.kind {
 	case aDuration:
@@ -212,13 +212,13 @@ func largeNumber(value []byte) bool {
 	return math.Abs(v) > maxNumber
 }
 
-// maxNumber is far above every limit, and below what makes a whole number or a duration overflow.
+// maxNumber is far above every limit, and still small enough not to overflow a whole number or a duration.
 const maxNumber = 1e9
 
-// longDuration has the form that time.ParseDuration reads.
+// longDuration matches what time.ParseDuration accepts.
 var longDuration = regexp.MustCompile(`^"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+"$`)
 
-// objectMembers splits a JSON object. It refuses duplicate names: readers disagree about which one counts.
+// objectMembers splits a JSON object. It rejects duplicate names, because readers disagree about which one counts.
 func objectMembers(data []byte) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if begin, err := d.Token(); err != nil {
@@ -234,7 +234,7 @@ func objectMembers(data []byte) ([]member, error) {
 			return nil, jsonError(err)
 		}
 		m := member{}
-		m.name, _ = name.(string) // the decoder takes nothing else there
+		m.name, _ = name.(string) // the decoder accepts nothing else here
 		if seen[m.name] {
 			return nil, malformed(short(m.name, 64), "is a duplicate field")
 		}
@@ -265,7 +265,7 @@ func jsonError(err error) error {
 	return malformed("", "%s", strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// short cuts a text to a number of characters.
+// short truncates a text to a number of characters.
 func short(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most]) + "…"

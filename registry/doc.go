@@ -1,20 +1,19 @@
-// Package registry keeps what every role follows: topics, shards, API tokens and settings, with an audit trail. Every
-// process has a snapshot of them in memory, which follows changes, survives outages of the database and is kept on
-// disk for a restart without it. Topics, shards and tokens are validated here, for the API, the command line and the
-// admin.
+// Package registry stores what every role follows: topics, shards, API tokens and settings, with an audit trail. Every
+// process has a snapshot of them in memory. The snapshot follows changes, survives outages of the database, and is kept
+// on disk so that a process can restart without the database. Topics, shards and tokens are validated here, for the
+// API, the command line and the admin.
 //
 // # Changes
 //
-// Every change is one transaction: it increments the revision, makes the change, and writes an entry of the audit
-// trail and one of the change log. The audit trail says who made the change, and shows the object before and after:
-// without passwords and hashes, with fingerprints of topics' secrets and of headers like Authorization. All writers
-// take the revision's row first, so none can deadlock. When the call returns, the local snapshot shows the change. A
-// change that changes nothing makes no revision and no entry. Packages whose rows are not in the snapshot, such as
-// admin/account and bulk, use Change for the audit trail.
+// Every change is one transaction: it increments the revision, makes the change, and writes one entry to the audit
+// trail and one to the change log. The audit trail says who made the change, and shows the object before and after:
+// without passwords and hashes, and with fingerprints in place of topics' secrets and of headers like Authorization.
+// Every writer locks the revision's row first, so writers cannot deadlock. When the call returns, the local snapshot
+// shows the change. A change that alters nothing creates no revision and no entry. Packages whose rows are not in the
+// snapshot, such as admin/account and bulk, use Change for the audit trail.
 //
-// If the database does not allow a change, the error is ErrUnavailable, within five seconds. The change may be
-// repeated. Only one thing cannot be known: whether a connection that broke during the commit lost the change or only
-// the answer.
+// If the database is unavailable, a change fails with ErrUnavailable within five seconds, and may be repeated. Only one
+// thing cannot be known: when a connection breaks during the commit, whether the change was lost or only the answer.
 //
 // # The snapshot
 //
@@ -27,27 +26,28 @@
 //	        └ none, or damaged: ErrUnavailable
 //
 // A Snapshot is immutable and read through an atomic pointer, so readers never wait. Run polls the revision once a
-// second, less often while the database is away, and at once after Nudge, which every process calls when another one
-// announces a change through Redis. It loads in one read-only transaction what changed since the last revision, as the
-// change log says, at a cost that does not depend on the number of topics. If the log does not lead from the last
-// revision to the present one, it loads everything: so who edits rows by hand makes the edit known by increasing
-// revision.value. Loads follow each other, so the last one wins. The database is always right: after a backup was
-// restored its revision is lower, and is followed too. A topic that did not change keeps its *Topic, so that what was
-// compiled for it can be kept by pointer; a Subscription tells which may have changed.
+// second, less often while the database is unavailable, and at once after Nudge, which every process calls when another
+// one announces a change through Redis. In one read-only transaction it loads what changed since the last revision
+// according to the change log, at a cost that does not depend on the number of topics. If the log has a gap between the
+// two revisions, it loads everything; so anyone who edits rows by hand publishes the edit by increasing revision.value.
+// Loads run one after the other, so the last one wins. The database is always right: a restored backup has a lower
+// revision, and the snapshot follows that, too. A topic that did not change keeps its *Topic, so callers can cache by
+// pointer what they compiled for it; a Subscription tells which topics may have changed.
 //
-// A start reads the file first, and from the database only what changed since. The file is replaced as a whole, at
-// most every second, and less often when writing takes long (keepShare), while Run follows changes; of the processes
-// of a host, one writes a revision. It contains secrets in the clear, because signing must go on after a restart
-// without the database. It contains tokens, like the database, only as SHA-256: they are 32 random bytes, which nobody
-// can guess from it.
+// A start reads the file first, and from the database only what changed since. While Run follows changes, the file is
+// replaced as a whole, at most every second, and less often when writing takes long (keepShare). Of the processes of a
+// host, only one writes each revision. The file contains secrets in the clear, because signing must go on after a
+// restart without the database. It contains tokens, like the database, only as SHA-256 hashes: a token is 32 random
+// bytes, which nobody can guess from its hash.
 //
 // # Secrets
 //
-// The database has secrets only encrypted with the installation's key (package seal): topics' signing secrets, headers
-// with credentials and queries of addresses, shards' URLs with a password, and the seal.Texts of settings. The first
-// host makes its key that of the registry and seals what earlier versions stored in the clear. A host with another key
-// does not start when it cannot open a topic or shard. One that started before there were secrets stores none, and
-// keeps topics that it cannot open as Locked: pushes are accepted, callbacks are left to other hosts.
+// The database stores secrets only encrypted with the installation's key (package seal): topics' signing secrets,
+// headers with credentials and queries of callback URLs, shards' URLs with a password, and the seal.Texts of settings.
+// The first host registers its key as the registry's and seals what earlier versions stored in the clear. A host with
+// another key does not start if there is a topic or shard that it cannot open. A host with another key that started
+// before there were secrets stores none, and keeps topics that it cannot open as Locked: it accepts their pushes, and
+// leaves their callbacks to other hosts.
 //
 // # The schema
 //

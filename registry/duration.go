@@ -11,12 +11,12 @@ import (
 // Duration is a time.Duration in the form "90s" in text and JSON. From JSON it also accepts a number of seconds.
 type Duration time.Duration
 
-// Std is d as the standard library's type.
+// Std returns d as a time.Duration.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalText gives the form that time.ParseDuration reads.
+// MarshalText writes the form that time.ParseDuration reads.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText reads "90s", "1h30m", or a number of seconds.
@@ -33,7 +33,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// errDuration is a text that is not a duration.
+// errDuration is the error for a text that is not a duration.
 type errDuration string
 
 func (e errDuration) Error() string {

@@ -2,7 +2,7 @@ package registry
 
 import "github.com/wakecall/wakecall/database"
 
-// Errors of the registry. What else comes back is a *FieldError, seal.ErrKey, or a fault of the registry itself.
+// Errors of the registry. Any other error is a *FieldError, seal.ErrKey, or a fault of the registry itself.
 var (
 	ErrUnavailable = database.ErrUnavailable
 	ErrSchemaOlder = database.ErrSchemaOlder
@@ -14,5 +14,5 @@ var (
 	ErrChanged = database.NewRefusal("it is not in the state that the request expects; read it again")
 )
 
-// ErrUnchanged ends a Change that found nothing to change.
+// ErrUnchanged makes Change store nothing, because there was nothing to change.
 var ErrUnchanged = database.NewRefusal("nothing to change")

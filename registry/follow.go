@@ -12,11 +12,11 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// maxWait is the longest pause between two polls of a database that is away.
+// maxWait is the longest pause between two polls while the database is unavailable.
 const maxWait = 4 * time.Second
 
 // Run follows changes made elsewhere and keeps the snapshot on disk, until ctx is done. It reads the revision's row
-// once per Options.Poll, and at once after Nudge; while the database is away it waits up to maxWait.
+// once per Options.Poll, and at once after Nudge. While the database is unavailable it waits up to maxWait.
 func (r *Registry) Run(ctx context.Context) error {
 	var keeping sync.WaitGroup
 	defer keeping.Wait()
@@ -41,11 +41,11 @@ func (r *Registry) Run(ctx context.Context) error {
 	}
 }
 
-// spread shortens a pause by up to a fifth, so that processes do not poll at the same moment.
+// spread shortens a pause by up to a fifth, so that processes do not all poll at the same moment.
 func spread(pause time.Duration) time.Duration { return pause - rand.N(pause/5+1) }
 
 // finishStart completes the start of a process that began without the database and now finds an older schema: it
-// brings it up to date. Nothing else migrates after Open.
+// migrates the schema. Nothing else migrates after Open.
 func (r *Registry) finishStart(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrSchemaOlder) {
 		return err
@@ -56,7 +56,7 @@ func (r *Registry) finishStart(ctx context.Context, err error) error {
 	return r.follow(ctx)
 }
 
-// follow loads what changed since the last poll.
+// follow loads the changes since the last poll.
 func (r *Registry) follow(ctx context.Context) error {
 	was := r.Up()
 	if err := r.db.CheckSchema(ctx); err != nil {
@@ -82,9 +82,9 @@ const (
 	refreshEvery = 20 * time.Millisecond
 )
 
-// Refresh polls now: for a name that is unknown here, but may have been registered elsewhere a moment ago. However
-// many callers there are, they share one poll every refreshEvery, each one that begins after it came. It does nothing
-// while the database is away.
+// Refresh polls at once. Callers use it for a name that is unknown here but may just have been registered elsewhere.
+// Concurrent callers share one poll per refreshEvery; a caller always gets a poll that began after its call. Refresh
+// does nothing while the database is unavailable.
 func (r *Registry) Refresh(ctx context.Context) {
 	came := time.Now()
 	r.refreshing.Lock()
@@ -113,7 +113,7 @@ func (r *Registry) Nudge() {
 	}
 }
 
-// Snapshot is the last state that was read. It never blocks.
+// Snapshot returns the last state that was read. It never blocks.
 func (r *Registry) Snapshot() *Snapshot {
 	if s := r.snap.Load(); s != nil {
 		return s

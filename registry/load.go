@@ -15,7 +15,7 @@ import (
 )
 
 // load brings the snapshot up to date in one transaction. It publishes the database's state even when its revision is
-// lower than the last one: then somebody restored a backup.
+// lower than the last one, which means that a backup was restored.
 func (r *Registry) load(ctx context.Context) error {
 	select {
 	case r.loading <- struct{}{}:
@@ -40,8 +40,8 @@ func (r *Registry) load(ctx context.Context) error {
 	return nil
 }
 
-// read makes a snapshot from the last one and the change log, or from all tables. It lists the topics that may have
-// changed since the last one.
+// read builds a snapshot from the last one and the change log, or from all tables. It returns the names of the topics
+// that may have changed since the last one.
 func (r *Registry) read(tx *gorm.DB) (*Snapshot, []string, error) {
 	var rev revisionRow
 	if err := tx.Take(&rev, 1).Error; err != nil {
@@ -74,7 +74,7 @@ func (r *Registry) readAll(tx *gorm.DB, revision int64) (*Snapshot, error) {
 	return s, r.readTopics(tx, tx, s)
 }
 
-// readTopics reads the topics and notes that two queries select into s, row by row: there may be many.
+// readTopics reads the topics and notes that the two queries select into s, row by row, because there may be many.
 func (r *Registry) readTopics(topics, notes *gorm.DB, s *Snapshot) error {
 	err := eachRow(topics.Model(&topicRow{}).Select("name", "spec", "created_at", "updated_at"), func(scan scanner) error {
 		var row topicRow
@@ -114,8 +114,8 @@ func eachRow(query *gorm.DB, read func(scanner) error) error {
 	return rows.Err()
 }
 
-// readTopic keeps the pointer of a topic that did not change, so that what was compiled for it stays valid. It leaves
-// a topic that somebody damaged as it was, so that it does not keep all others from being followed.
+// readTopic keeps the pointer of a topic that did not change, so that what callers compiled for it stays valid. A
+// damaged topic stays as it was last read, so that it does not keep the snapshot from following all others.
 func (r *Registry) readTopic(row *topicRow, s *Snapshot) {
 	was := r.Snapshot().Topics.Get(row.Name)
 	t, err := row.topic(r.db.Key)
@@ -138,7 +138,7 @@ func (r *Registry) readTopic(row *topicRow, s *Snapshot) {
 	}
 }
 
-// changedTopics are the names of the topics that two tables have not in common.
+// changedTopics returns the names of the topics that differ between two tables.
 func changedTopics(old, now Table[*Topic]) []string {
 	var names []string
 	for name, t := range now.All() {
@@ -195,7 +195,7 @@ func readSettings(tx *gorm.DB, s *Snapshot) error {
 	return nil
 }
 
-// publish makes s the snapshot, and tells the subscribers which topics may have changed.
+// publish makes s the current snapshot, and tells the subscribers which topics may have changed.
 func (r *Registry) publish(s *Snapshot, topics []string) {
 	s.key = r.db.Key
 	r.mu.Lock()
@@ -206,15 +206,15 @@ func (r *Registry) publish(s *Snapshot, topics []string) {
 	}
 }
 
-// Subscription tells of new snapshots.
+// Subscription announces new snapshots.
 type Subscription struct {
 	Changed  <-chan struct{} // receives after a new snapshot
 	tick     chan struct{}
 	registry *Registry
-	topics   map[string]struct{} // that may have changed since they were taken; guarded by Registry.mu
+	topics   map[string]struct{} // that may have changed since the last call of Topics; guarded by Registry.mu
 }
 
-// Subscribe begins with the next snapshot.
+// Subscribe starts a subscription with the next snapshot.
 func (r *Registry) Subscribe() *Subscription {
 	tick := make(chan struct{}, 1)
 	sub := &Subscription{Changed: tick, tick: tick, registry: r, topics: map[string]struct{}{}}
@@ -234,7 +234,7 @@ func (s *Subscription) add(topics []string) {
 	}
 }
 
-// Topics are the names of the topics that may have changed since the last call, with the present snapshot.
+// Topics returns the names of the topics that may have changed since the last call, and the current snapshot.
 func (s *Subscription) Topics() ([]string, *Snapshot) {
 	s.registry.mu.Lock()
 	defer s.registry.mu.Unlock()
@@ -243,7 +243,7 @@ func (s *Subscription) Topics() ([]string, *Snapshot) {
 	return names, s.registry.Snapshot()
 }
 
-// End ends it.
+// End ends the subscription.
 func (s *Subscription) End() {
 	s.registry.mu.Lock()
 	defer s.registry.mu.Unlock()

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// HiddenPassword is shown instead of a stored password.
+// HiddenPassword is shown in place of a stored password.
 const HiddenPassword = "***"
 
 var sentinelPassword = regexp.MustCompile(`([?&;]sentinel_password=)[^&;]*`)
 
-// MaskURL hides what is secret in a shard's URL: its password, and that of the sentinels.
+// MaskURL hides the secrets in a shard's URL: its password, and the sentinels' password.
 func MaskURL(url string) string {
 	head, query, asked := strings.Cut(url, "?")
 	scheme, rest, ok := strings.Cut(head, "://")
@@ -32,8 +32,8 @@ func MaskURL(url string) string {
 
 var errHiddenPassword = errors.New("has *** for its password: type the password again when the address changes")
 
-// UnmaskURL is the URL that somebody means who was shown MaskURL of the stored one. A hidden password stays with the
-// address it was given for, so that nobody can have it sent elsewhere.
+// UnmaskURL returns the URL that a user meant who edited the masked form of the stored one. A hidden password stays
+// with the address it was given for, so that nobody can have it sent elsewhere.
 func UnmaskURL(typed, stored string) (string, error) {
 	if stored != "" && typed == MaskURL(stored) {
 		return stored, nil

@@ -8,8 +8,8 @@ import (
 )
 
 // A namespace is a topic whose name ends in ".*". Every name below it is a pull topic with the namespace's settings,
-// which is made by its first use: it has no row here, and nothing is left of it in Redis when its last job is gone.
-// Where names overlap the longest one counts, and a topic of its own above all.
+// created by its first use: it has no row here, and when its last job is gone, nothing of it is left in Redis. Where
+// namespaces overlap, the longest name applies; a topic with its own row takes precedence over all of them.
 const namespaceEnd = ".*"
 
 var (
@@ -34,7 +34,7 @@ func validNamespace(name string) error {
 	return nil
 }
 
-// Namespace is the namespace that has a topic; nil when it is a topic of its own, or none.
+// Namespace returns the namespace that a topic belongs to; nil for a topic with its own row, or without a namespace.
 func (s *Snapshot) Namespace(topic string) *Topic {
 	if s.Topics.Get(topic) != nil || IsNamespace(topic) {
 		return nil
@@ -47,8 +47,8 @@ func (s *Snapshot) Namespace(topic string) *Topic {
 	return nil
 }
 
-// Topic finds a topic: one of its own, or one of a namespace, which need not have any jobs. It returns nil for a name
-// that has no settings.
+// Topic returns a topic with its own row, or one in a namespace, which need not have any jobs. It returns nil for a
+// name without settings.
 func (s *Snapshot) Topic(name string) *Topic {
 	t := s.TopicOrNamespace(name)
 	if t == nil || t.Name == name {
@@ -62,8 +62,8 @@ func (s *Snapshot) Topic(name string) *Topic {
 	return &member
 }
 
-// TopicOrNamespace finds what has the settings of a name: the topic itself, or its namespace under the namespace's
-// own name. For whoever asks on every push: Topic checks the name and copies the namespace.
+// TopicOrNamespace returns the settings that apply to a name: the topic itself, or its namespace, with the namespace's
+// name. It is for callers that ask on every push: Topic also checks the name and copies the namespace.
 func (s *Snapshot) TopicOrNamespace(name string) *Topic {
 	if t := s.Topics.Get(name); t != nil {
 		return t
@@ -71,9 +71,9 @@ func (s *Snapshot) TopicOrNamespace(name string) *Topic {
 	return s.Namespace(name)
 }
 
-// EscapeName makes a part of a topic's name of any text, reversibly: an upper-case letter becomes a tilde and the
-// lower-case one, and every other byte but a-z, 0-9, dash and underline a tilde and two hexadecimal digits; of those
-// that would begin with a letter, a tilde more.
+// EscapeName turns any text into a part of a topic's name, reversibly. An upper-case letter becomes a tilde and its
+// lower-case form. Every other byte except a-z, 0-9, dash and underscore becomes a tilde and two hexadecimal digits,
+// with a second tilde if the first digit would be a letter.
 func EscapeName(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
@@ -92,7 +92,7 @@ func EscapeName(text string) string {
 	return b.String()
 }
 
-// UnescapeName is the text that EscapeName made a name of; ok is false for a name that it did not make.
+// UnescapeName returns the text from which EscapeName made a name; ok is false for a name that it did not make.
 func UnescapeName(name string) (text string, ok bool) {
 	var b strings.Builder
 	for rest := name; rest != ""; {

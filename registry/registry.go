@@ -14,14 +14,14 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// Options of a Registry.
+// Options configure a Registry.
 type Options struct {
 	DSN          string // sqlite:PATH or mysql://user:pw@tcp(host:3306)/database
-	SnapshotFile string // where the last snapshot is kept; empty: nowhere
-	Migrate      bool   // bring an older schema up to date
+	SnapshotFile string // where to keep the last snapshot; empty: nowhere
+	Migrate      bool   // migrate an older schema
 	Poll         time.Duration
 	Logger       *slog.Logger
-	SecretKey    seal.Key                                  // for what is stored encrypted
+	SecretKey    seal.Key                                  // encrypts and decrypts stored secrets
 	Announce     func(ctx context.Context, revision int64) // called after every change made here; may be nil
 }
 
@@ -33,17 +33,18 @@ type Registry struct {
 	snap  atomic.Pointer[Snapshot]
 	nudge chan struct{}
 
-	refreshing sync.Mutex // of refreshed: concurrent calls of Refresh share one poll
-	refreshed  time.Time  // when the last one began
+	refreshing sync.Mutex // guards refreshed: concurrent calls of Refresh share one poll
+	refreshed  time.Time  // when the last poll began
 
-	// loading has room for one: loads follow each other, so that none publishes an older state than the one before.
+	// loading has a capacity of one: loads run one after the other, so that none publishes an older state than the last
+	// one.
 	loading chan struct{}
 
 	mu          sync.Mutex
 	subscribers map[*Subscription]struct{}
 
-	unkept     chan struct{} // has one when the snapshot is newer than its file
-	keepFailed bool          // the last attempt to write it failed
+	unkept     chan struct{} // holds a value when the snapshot is newer than its file
+	keepFailed bool          // the last write of the file failed
 }
 
 const (
@@ -51,8 +52,8 @@ const (
 	migrateTimeout = 2 * time.Minute
 )
 
-// Open connects and loads a snapshot. If the database does not answer, the snapshot file serves until it does.
-// Errors: ErrUnavailable when there is no such file either, ErrSchemaOlder, ErrSchemaNewer, ErrOtherKey.
+// Open connects and loads a snapshot. If the database does not answer, the snapshot file serves until it does. Errors:
+// ErrUnavailable when there is no snapshot file either, ErrSchemaOlder, ErrSchemaNewer, ErrOtherKey.
 func Open(o Options) (*Registry, error) {
 	r, err := connect(o)
 	if err != nil {
@@ -72,7 +73,7 @@ func Open(o Options) (*Registry, error) {
 	return r, nil
 }
 
-// connect prepares the connections. A MySQL server need not be up for that.
+// connect prepares the connections. A MySQL server need not be up yet.
 func connect(o Options) (*Registry, error) {
 	o.Poll = cmp.Or(o.Poll, defaultPoll)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
@@ -86,7 +87,7 @@ func connect(o Options) (*Registry, error) {
 	}, nil
 }
 
-// start checks the schema, or brings it up to date, and loads the first snapshot.
+// start checks the schema, or migrates it, and loads the first snapshot.
 func (r *Registry) start(ctx context.Context) error {
 	if err := r.db.Ping(ctx); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (r *Registry) start(ctx context.Context) error {
 	return r.checkKey(ctx)
 }
 
-// migrate brings an older schema up to date if Options.Migrate says so. Otherwise it is an error.
+// migrate migrates an older schema if Options.Migrate is set. Otherwise it returns an error.
 func (r *Registry) migrate(ctx context.Context) error {
 	err := r.db.CheckSchema(ctx)
 	if !errors.Is(err, ErrSchemaOlder) || !r.opts.Migrate {
@@ -112,8 +113,7 @@ func (r *Registry) migrate(ctx context.Context) error {
 	return r.db.CheckSchema(ctx)
 }
 
-// readFile begins with the snapshot that an earlier run kept, so that only what changed since is read from the
-// database.
+// readFile loads the snapshot that an earlier run wrote, so that only later changes have to be read from the database.
 func (r *Registry) readFile() error {
 	if r.opts.SnapshotFile == "" {
 		return nil
@@ -125,7 +125,7 @@ func (r *Registry) readFile() error {
 	return err
 }
 
-// startWithout goes on with the snapshot that an earlier run kept, unless it could not be read.
+// startWithout continues with the snapshot that an earlier run wrote, unless it could not be read.
 func (r *Registry) startWithout(cause, unread error) error {
 	s, file := r.snap.Load(), r.opts.SnapshotFile
 	switch {
@@ -139,7 +139,7 @@ func (r *Registry) startWithout(cause, unread error) error {
 	return nil
 }
 
-// Close keeps the snapshot and closes the connections. Run must have ended.
+// Close writes the snapshot to its file and closes the connections. Run must have returned.
 func (r *Registry) Close() error {
 	select {
 	case <-r.unkept:
@@ -149,11 +149,11 @@ func (r *Registry) Close() error {
 	return r.db.Close()
 }
 
-// DB is the database itself, for packages that keep something beside the registry.
+// DB returns the database handle, for packages that have tables of their own beside the registry's.
 func (r *Registry) DB() *database.DB { return r.db }
 
-// Ping checks whether the database answers.
+// Ping checks that the database answers.
 func (r *Registry) Ping(ctx context.Context) error { return r.db.Ping(ctx) }
 
-// Up reports whether the last operation found the database answering.
+// Up reports whether the database answered the last operation.
 func (r *Registry) Up() bool { return r.db.Up() }

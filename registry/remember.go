@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Remember is for how long a topic's finished jobs can be found; 0: not at all.
+// Remember is how long a topic's finished jobs can be found; 0: not at all.
 type Remember Duration
 
-// RememberLast remembers a topic's last jobs, and is the default.
+// RememberLast keeps a topic's last finished jobs. It is the default.
 const RememberLast Remember = -1
 
-// Bounds of a duration.
+// Bounds of Remember when it is a duration.
 const (
 	minRemember = time.Second
 	maxRemember = 30 * 24 * time.Hour
@@ -29,7 +29,7 @@ func (r Remember) String() string {
 	return Duration(r).String()
 }
 
-// MarshalText gives "last", "0" or a duration.
+// MarshalText writes "last", "0" or a duration.
 func (r Remember) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalJSON reads "last", 0, or a duration as text or in seconds.
@@ -43,7 +43,7 @@ func (r *Remember) UnmarshalJSON(b []byte) error {
 	if err := d.UnmarshalJSON(b); err != nil {
 		return err
 	}
-	if d < 0 { // must not be taken for last
+	if d < 0 { // must not be read as "last"
 		d = Duration(min(d.Std(), -time.Second))
 	}
 	*r = Remember(d)

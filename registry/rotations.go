@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// rotationRow is until when the older secret of a topic signs beside the newer one.
+// rotationRow stores until when a topic's older secret signs beside its newer one.
 type rotationRow struct {
 	Topic string `gorm:"primaryKey"`
 	Until time.Time
@@ -19,10 +19,10 @@ type rotationRow struct {
 
 func (rotationRow) TableName() string { return "rotations" }
 
-// MaxOverlap is the longest that two secrets may sign side by side.
+// MaxOverlap is the longest time for which two secrets may sign side by side.
 const MaxOverlap = 90 * 24 * time.Hour
 
-// rotated is what the audit trail shows of an overlap.
+// rotated is what the audit trail shows about a rotation.
 type rotated struct {
 	Secrets []string   `json:"secrets"`
 	Until   *time.Time `json:"old_secret_until,omitempty"`
@@ -36,8 +36,8 @@ func newRotated(t *Topic, until time.Time) rotated {
 	return v
 }
 
-// RotateSecret puts a new secret before the current one, which signs as well until a time; then EndRotations drops
-// it. A topic without a secret gets only the new one. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
+// RotateSecret puts a new secret before the current one. Both sign until the given time; then EndRotations drops the
+// older one. A topic without a secret only gets the new one. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
 func (r *Registry) RotateSecret(ctx context.Context, actor, topic, secret string, until time.Time) error {
 	if err := validOverlap(until); err != nil {
 		return err
@@ -81,7 +81,7 @@ func validOverlap(until time.Time) error {
 	return nil
 }
 
-// changeSecrets is Change for the secrets of an existing topic.
+// changeSecrets calls Change to alter the secrets of an existing topic.
 func (r *Registry) changeSecrets(
 	ctx context.Context, actor, action, topic string, do func(*gorm.DB, *Topic, *Changed) error,
 ) error {
@@ -115,20 +115,21 @@ func (r *Registry) storeSecrets(tx *gorm.DB, t *Topic) error {
 	return database.Upsert(tx).Create(row).Error
 }
 
-// forgetRotation goes with every change of topics' secrets: an end that was set for the old ones no longer applies.
+// forgetRotation removes the pending ends of rotations. Every change of a topic's secrets calls it, because an end set
+// for the old secrets no longer applies.
 func forgetRotation(tx *gorm.DB, topics ...string) error {
 	return tx.Where("topic IN ?", topics).Delete(&rotationRow{}).Error
 }
 
-// Rotation is until when the older secret of a topic signs; zero if it has no end.
+// Rotation returns until when the older secret of a topic signs; zero if the rotation has no end.
 func (r *Registry) Rotation(ctx context.Context, topic string) (time.Time, error) {
 	var row rotationRow
 	_, err := r.db.Find(ctx, &row, "topic", topic)
 	return row.Until, err
 }
 
-// EndRotations drops the older secrets whose time is over, as the actor "rotation". Of several hosts that do so at
-// once, one does.
+// EndRotations drops the older secrets whose time is over, as the actor "rotation". When several hosts call it at once,
+// only one drops them.
 func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 	over, err := database.List[rotationRow](ctx, r.db, func(tx *gorm.DB) *gorm.DB { return tx.Where("until <= ?", at) })
 	if err != nil {
@@ -153,7 +154,7 @@ func (r *Registry) endRotation(ctx context.Context, topic string, at time.Time) 
 		if found, err := database.Find(tx, &row, "topic", topic); err != nil {
 			return err
 		} else if !found || row.Until.After(at) {
-			return ErrUnchanged // by another host, or it was prolonged
+			return ErrUnchanged // another host dropped it, or the rotation was extended
 		}
 		t.Secrets = t.Secrets[:min(1, len(t.Secrets))]
 		c.After = newRotated(t, time.Time{})

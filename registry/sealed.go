@@ -17,8 +17,8 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// mapSecrets is a copy of a topic whose secret texts went through f: the values of headers that are credentials, the
-// query of its address, and its signing secrets.
+// mapSecrets returns a copy of a topic with f applied to its secret texts: the values of credential headers, the query
+// of its callback URL, and its signing secrets.
 func (t *Topic) mapSecrets(f func(text string) (string, error)) (*Topic, error) {
 	if !t.hasSecrets() {
 		return t, nil
@@ -63,7 +63,7 @@ func (t *Topic) open(key seal.Key) (*Topic, error) {
 	return t.mapSecrets(func(text string) (string, error) { return openText(key, "topic/"+t.Name, text) })
 }
 
-// openText leaves a text that is not sealed as it is: an earlier version stored it.
+// openText returns a text that is not sealed unchanged, because an earlier version stored it.
 func openText(key seal.Key, place, text string) (string, error) {
 	if !seal.Sealed(text) {
 		return text, nil
@@ -71,9 +71,9 @@ func openText(key seal.Key, place, text string) (string, error) {
 	return key.Open(place, text)
 }
 
-// Masked is the topic for people who may not change it: with fingerprints instead of its secrets.
+// Masked returns the topic with fingerprints instead of its secrets, for people who may not change it.
 func (t *Topic) Masked() *Topic {
-	masked, _ := t.mapSecrets(func(text string) (string, error) { // which does not fail
+	masked, _ := t.mapSecrets(func(text string) (string, error) { // fingerprint never fails
 		if text == "" {
 			return "", nil
 		}
@@ -82,7 +82,7 @@ func (t *Topic) Masked() *Topic {
 	return masked
 }
 
-// unmask puts the stored secrets back where a client sends what it was shown of them.
+// unmask puts the stored secrets back where a client sends the fingerprints that it was shown.
 func (t *Topic) unmask(was *Topic) error {
 	if was == nil {
 		was = &Topic{}
@@ -107,7 +107,7 @@ func (t *Topic) unmask(was *Topic) error {
 	return nil
 }
 
-// sealedShard is the row of a shard, whose URL is sealed if it contains a password.
+// sealedShard returns the row of a shard, with its URL sealed if it contains a password.
 func sealedShard(key seal.Key, s Shard) (row *shardRow, err error) {
 	url := s.URL
 	if MaskURL(url) != url {
@@ -116,30 +116,31 @@ func sealedShard(key seal.Key, s Shard) (row *shardRow, err error) {
 	return &shardRow{Name: s.Name, URL: url, State: string(s.State)}, err
 }
 
-// shard is the shard of a row. One of an earlier version has no identity and is known by its name.
+// shard returns the shard of a row. A shard stored by an earlier version has no identity, so its name identifies it.
 func (r *shardRow) shard(key seal.Key) (Shard, error) {
 	url, err := openText(key, "shard/"+r.Name, r.URL)
 	return Shard{r.Name, url, ShardState(r.State), cmp.Or(r.Identity, r.Name), r.Former}, err
 }
 
-// keyCheck is the setting that tells every host whether it has the key of the registry, and how far that is sealed.
+// keyCheck is the setting from which every host learns whether it has the registry's key, and whether all secrets are
+// sealed.
 const keyCheck = "secret-key"
 
-// What the setting says.
+// Values of that setting.
 const (
 	sealing seal.Text = "sealing" // something of an earlier version may be stored in the clear
 	sealed  seal.Text = "sealed"
 )
 
-// ErrOtherKey is for a host whose secret key is not that of the registry.
+// ErrOtherKey is returned on a host whose secret key differs from the registry's.
 var ErrOtherKey = database.NewRefusal(
 	"its secrets are encrypted under another key than data_dir/secret-key of this host: " +
 		"copy that file from another host or a backup; if there is none left, `wakecall migrate forget-secrets` removes " +
 		"what it encrypted, so that it can be entered again",
 )
 
-// checkKey fails if this host cannot read what the registry has. The first host to come makes its key that of the
-// registry, and seals what an earlier version stored in the clear. A host with another key starts while there are no
+// checkKey fails if this host cannot read the registry's secrets. The first host registers its key as the registry's,
+// and seals what an earlier version stored in the clear. A host with another key starts as long as there are no
 // secrets, and stores none.
 func (r *Registry) checkKey(ctx context.Context) error {
 	if len(r.db.Key) == 0 {
@@ -169,7 +170,7 @@ func (r *Registry) checkKey(ctx context.Context) error {
 	return r.noteKey(ctx, keyNote{"first start", "setting/" + keyCheck, sealed, true, map[string]int{"sealed": n}})
 }
 
-// CheckKey returns ErrOtherKey when the registry's secrets are encrypted under another key than this one.
+// CheckKey returns ErrOtherKey when the registry's secrets are encrypted under another key.
 func (s *Snapshot) CheckKey(key seal.Key) error {
 	check, found := s.Settings[keyCheck]
 	if !found {
@@ -181,7 +182,7 @@ func (s *Snapshot) CheckKey(key seal.Key) error {
 	return nil
 }
 
-// withOtherKey is the start of a host whose key is not that of the registry.
+// withOtherKey starts a host whose key differs from the registry's.
 func (r *Registry) withOtherKey(ctx context.Context) error {
 	var topics int64
 	var shards []shardRow
@@ -201,11 +202,11 @@ func (r *Registry) withOtherKey(ctx context.Context) error {
 	return nil
 }
 
-// keyNote is a change of the check of the key.
+// keyNote describes a change of the keyCheck setting.
 type keyNote struct {
 	actor, object string
 	state         seal.Text
-	replace       bool // also that of another key
+	replace       bool // also if another key wrote it
 	after         any  // what the audit trail shows
 }
 
@@ -229,9 +230,9 @@ func (r *Registry) noteKey(ctx context.Context, n keyNote) error {
 	})
 }
 
-// reseal stores topics and shards again, sealed under this key, and returns how many had secrets. What cannot be opened
-// is an error, unless lost is to count it: then it is forgotten. It is no change of the topics, so processes need not
-// read them again.
+// reseal stores topics and shards again, sealed under this key, and returns how many had secrets. What it cannot open
+// is an error, unless lost is given: then reseal removes it and counts it there. The topics themselves do not change,
+// so processes need not read them again.
 func (r *Registry) reseal(ctx context.Context, lost *Forgotten) (n int, err error) {
 	var names []string
 	var shards []shardRow
@@ -260,8 +261,8 @@ func (r *Registry) reseal(ctx context.Context, lost *Forgotten) (n int, err erro
 	return n + len(shards), nil
 }
 
-// resealTopics locks its rows, so that nobody changes them meanwhile, and stores them with one statement: one for each
-// row took 15 s in MariaDB for 100,000 topics, this takes 5 s.
+// resealTopics locks its rows against concurrent changes, and stores them with one statement: with one per row, MariaDB
+// took 15 s for 100,000 topics instead of 5 s.
 func (r *Registry) resealTopics(tx *gorm.DB, names []string, lost *Forgotten) (n int, err error) {
 	var rows []topicRow
 	if err := tx.Clauses(clause.Locking{Strength: "UPDATE"}).Where("name IN ?", names).Find(&rows).Error; err != nil {
@@ -284,13 +285,13 @@ func (r *Registry) resealTopics(tx *gorm.DB, names []string, lost *Forgotten) (n
 	return len(changed), tx.Clauses(onlySpec).Create(&changed).Error
 }
 
-// resealTopic is the row of a topic as it is to be stored; nil: as it is.
+// resealTopic returns the row to store for a topic; nil if it stays as it is.
 func (r *Registry) resealTopic(tx *gorm.DB, row *topicRow, lost *Forgotten) (*topicRow, error) {
 	t, err := row.topic(r.db.Key)
 	forget := lost != nil && errors.Is(err, seal.ErrKey)
 	switch {
 	case errors.Is(err, errSpec):
-		return nil, nil // somebody has to repair it
+		return nil, nil // a person has to repair it
 	case forget:
 		lost.Topics++
 		if t, err = row.withoutSecrets(); err == nil {
@@ -329,7 +330,7 @@ func (r *Registry) resealShard(tx *gorm.DB, row *shardRow, lost *Forgotten) erro
 
 const forgotten = "its secrets are lost: enter its headers, the query of its URL and a signing secret again"
 
-// withoutSecrets is a topic whose secrets cannot be opened.
+// withoutSecrets returns a topic whose secrets cannot be opened, without them.
 func (r *topicRow) withoutSecrets() (*Topic, error) {
 	t, err := r.stored()
 	if err != nil {
@@ -343,15 +344,15 @@ func (r *topicRow) withoutSecrets() (*Topic, error) {
 	return t, nil
 }
 
-// Forgotten is what was encrypted under a lost key: topics without their secrets, and shards without their URL.
+// Forgotten counts what was encrypted under a lost key: topics without their secrets, and shards without their URL.
 type Forgotten struct {
 	Topics int `json:"topics"`
 	Shards int `json:"shards"`
 }
 
-// ForgetSecrets replaces the key of a registry after its loss. What was encrypted under the lost key is removed: topics
-// are paused without their secrets, shards are offline without a URL. Settings stay, and are entered again in the
-// admin.
+// ForgetSecrets replaces the registry's key after it was lost. It removes what was encrypted under the lost key: topics
+// are paused without their secrets, shards are offline without a URL. Settings stay, and their secrets have to be
+// entered again in the admin.
 func ForgetSecrets(ctx context.Context, o Options) (lost Forgotten, err error) {
 	r, err := connect(o)
 	if err != nil {
@@ -363,7 +364,7 @@ func ForgetSecrets(ctx context.Context, o Options) (lost Forgotten, err error) {
 		n, err = r.reseal(ctx, &lost)
 		note.object, note.state, note.after = "secrets", sealed, map[string]int{"sealed or forgotten": n}
 		if err == nil {
-			err = r.noteKey(ctx, note) // of all secrets: every process reads everything again
+			err = r.noteKey(ctx, note) // the change affects all secrets, so every process reads everything again
 		}
 	}
 	return lost, errors.Join(err, r.db.Close())

@@ -31,14 +31,14 @@ type (
 func (settingRow) TableName() string { return "settings" }
 func (noteRow) TableName() string    { return "topic_notes" }
 
-// PutSetting stores a value as JSON, with its seal.Texts encrypted. Storing a value as it is changes nothing. Errors:
+// PutSetting stores a value as JSON, with its seal.Texts encrypted. Storing an unchanged value changes nothing. Errors:
 // seal.ErrKey, ErrUnavailable.
 func (r *Registry) PutSetting(ctx context.Context, actor, name string, value any) error {
 	return r.editSetting(ctx, actor, name, func([]byte, error) (any, error) { return value, nil })
 }
 
-// EditSetting reads a setting into value, which is left alone if there is none, lets edit change it and stores it, all
-// in one transaction. Errors: a refusal of edit, seal.ErrKey, ErrUnavailable.
+// EditSetting reads a setting into value, which stays as it is if there is none, calls edit, and stores the value, all
+// in one transaction. Errors: an error of edit, seal.ErrKey, ErrUnavailable.
 func (r *Registry) EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error {
 	return r.editSetting(ctx, actor, name, func(was []byte, err error) (any, error) {
 		if was != nil && err == nil {
@@ -51,8 +51,8 @@ func (r *Registry) EditSetting(ctx context.Context, actor, name string, value an
 	})
 }
 
-// editSetting stores what edit makes of the open JSON of a setting, which is nil if there is none, or of why it cannot
-// be opened.
+// editSetting calls edit with the decrypted JSON of a setting, nil if there is none, or with the error that prevented
+// opening it, and stores what edit returns.
 func (r *Registry) editSetting(
 	ctx context.Context, actor, name string, edit func(was []byte, err error) (any, error),
 ) error {
@@ -106,7 +106,7 @@ func (s *Snapshot) Setting(name string, into any) (found bool, err error) {
 	return true, nil
 }
 
-// TopicNote is what is stored about a topic beside the topic.
+// TopicNote is what the registry stores about a topic beside its settings.
 type TopicNote struct {
 	PauseReason      string    `json:"pause_reason,omitempty"`
 	PausedBy         string    `json:"paused_by,omitempty"`
@@ -155,10 +155,10 @@ func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason stri
 	})
 }
 
-// notPaused removes the reason of a pause.
+// notPaused holds the columns that remove the reason of a pause.
 var notPaused = map[string]any{"pause_reason": "", "paused_by": "", "paused_at": nil}
 
-// noteSecrets stores when the secrets of topics changed, and ends their rotation.
+// noteSecrets stores when the topics' secrets changed, and removes the ends of their rotations.
 func noteSecrets(tx *gorm.DB, topics ...string) error {
 	if err := forgetRotation(tx, topics...); err != nil {
 		return err

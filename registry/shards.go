@@ -14,8 +14,8 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// SeedShards registers shards once, at the first start. Without any shards it does nothing, so that a later start can
-// seed.
+// SeedShards registers shards once, at the first start. Called without shards it does nothing, so that a later start
+// can still seed them.
 func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
 	if len(shards) == 0 {
 		return nil
@@ -48,15 +48,15 @@ func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
 	})
 }
 
-// Seeded reports whether shards were registered already: SeedShards registers none again. It is false when the database
-// does not answer.
+// Seeded reports whether shards were registered already, so that SeedShards registers none. It returns false when the
+// database does not answer.
 func (r *Registry) Seeded(ctx context.Context) bool {
 	var row revisionRow
 	found, err := r.db.Find(ctx, &row, "id", 1)
 	return err == nil && found && row.Seeded > 0
 }
 
-// createShard stores a new shard, with an identity that nothing else has unless it brings one.
+// createShard stores a new shard. Unless the shard brings an identity, it gets a new unique one.
 func (r *Registry) createShard(tx *gorm.DB, s *Shard) error {
 	if err := checkFormer(tx, s); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (r *Registry) createShard(tx *gorm.DB, s *Shard) error {
 	return database.Upsert(tx).Create(&shardIdentityRow{s.Name, s.Identity, s.Former}).Error
 }
 
-// checkFormer refuses a name that another shard had: the journals have its jobs under that name.
+// checkFormer rejects a name that another shard had: the journals have that shard's jobs under the name.
 func checkFormer(tx *gorm.DB, s *Shard) error {
 	var rows []shardIdentityRow
 	if err := tx.Find(&rows).Error; err != nil {
@@ -108,7 +108,7 @@ func (r *Registry) mustReadShard(tx *gorm.DB, name string) (Shard, error) {
 	return s, err
 }
 
-// Validate checks all but the form of the URL, and reports all that is wrong.
+// Validate checks everything except the form of the URL, and returns all errors.
 func (s Shard) Validate() error {
 	errs := []error{
 		validName("shard", s.Name),
@@ -120,7 +120,7 @@ func (s Shard) Validate() error {
 	return errors.Join(errs...)
 }
 
-// PutShard registers a shard or changes one. Its URL is the caller's to check. Errors: *FieldError, ErrUnavailable.
+// PutShard registers or changes a shard. The caller must have checked its URL. Errors: *FieldError, ErrUnavailable.
 func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
 	})
 }
 
-// RenameShard gives a shard another name. Its data stays what it is: jobs, leases and what hosts have noted there.
+// RenameShard gives a shard another name. Its data stays the same: jobs, leases and what hosts have noted there.
 // Errors: ErrNoShard, *FieldError, ErrUnavailable.
 func (r *Registry) RenameShard(ctx context.Context, actor, name, to string) error {
 	if err := validName("shard", to); err != nil {
@@ -202,8 +202,8 @@ func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
 	})
 }
 
-// PresentName is the name that a shard has now, of one that it has or had: topics keep the name that they were given.
-// Empty: there is no such shard.
+// PresentName returns the current name of a shard, given a current or former name: topics keep the name that they were
+// given. It returns an empty name if there is no such shard.
 func (s *Snapshot) PresentName(shard string) string {
 	for i := range s.Shards {
 		if x := &s.Shards[i]; x.Name == shard || slices.Contains(strings.Fields(x.Former), shard) {
@@ -213,5 +213,5 @@ func (s *Snapshot) PresentName(shard string) string {
 	return ""
 }
 
-// ListShards lists the shards of the snapshot by name. It works with the database away.
+// ListShards returns the shards of the snapshot by name. It works while the database is unavailable.
 func (r *Registry) ListShards() []Shard { return slices.Clone(r.Snapshot().Shards) }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The snapshot is written to its file at most every keepEvery: many changes cost one write. A large one is written
-// less often, so that writing takes at most a part in keepShare of the time.
+// The snapshot is written to its file at most once per keepEvery, so many changes cost one write. A large one is
+// written less often, so that writing takes at most one part in keepShare of the time.
 const (
 	keepEvery = time.Second
 	keepShare = 30
@@ -24,7 +24,8 @@ func (r *Registry) mustKeep() {
 	}
 }
 
-// keepOn keeps every snapshot until ctx is done, beside what follows changes: a large one takes a second.
+// keepOn writes every snapshot until ctx is done. It runs beside follow, because writing a large snapshot takes a
+// second.
 func (r *Registry) keepOn(ctx context.Context) {
 	for {
 		select {
@@ -59,13 +60,13 @@ func (r *Registry) keep() (pause time.Duration) {
 	return max(keepEvery, keepShare*time.Since(began))
 }
 
-// isKept reports whether another process of this host has kept the same revision, or a later one.
+// isKept reports whether another process of this host has written the same revision, or a later one.
 func (r *Registry) isKept(s *Snapshot) bool {
 	return laterSnapshot(r.opts.SnapshotFile, s.readAt) || s.mark != "" && markInFile(r.opts.SnapshotFile) == s.mark
 }
 
-// writeSnapshot replaces the file in one step, readable by its owner only. After a power failure it is the old or the
-// new one.
+// writeSnapshot replaces the file in one step, readable by its owner only. After a power failure the file holds either
+// the old or the new snapshot.
 func writeSnapshot(file string, s *Snapshot) error {
 	if file == "" {
 		return nil
@@ -99,19 +100,19 @@ func replaceFile(file string, write func(*os.File) error, modified time.Time) er
 	return syncDir(filepath.Dir(file))
 }
 
-// laterSnapshot reports whether the file holds what was read from the database after a time. The processes of a host
-// share the file, and each writes it when it ends: one that has not seen the last change must not undo it. The time
-// is the file's modification time, so that nobody needs to read the file.
+// laterSnapshot reports whether the file holds a state that was read from the database after the given time. The
+// processes of a host share the file, and each writes it when it ends: a process that has not seen the last change must
+// not undo it. The time is the file's modification time, so that nobody has to read the file.
 func laterSnapshot(file string, at time.Time) bool {
 	info, err := os.Stat(file)
 	return err == nil && info.ModTime().After(at)
 }
 
-// leftoverPattern matches files that a process writes before it renames them.
+// leftoverPattern matches the temporary files that a process writes and then renames.
 const leftoverPattern = ".*.new"
 
-// removeLeftovers removes files of processes that were killed while they wrote. It leaves recent ones: several
-// processes may be writing.
+// removeLeftovers removes temporary files of processes that were killed while writing. It leaves recent ones, because
+// several processes may be writing.
 func removeLeftovers(file string) {
 	if file == "" {
 		return
@@ -124,7 +125,7 @@ func removeLeftovers(file string) {
 	}
 }
 
-// syncDir makes a new or renamed file of a directory survive a power failure.
+// syncDir makes new and renamed files of a directory survive a power failure.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The file begins with what it is a snapshot of, so that this can be read alone. A topic is stored as the members in
-// which it differs from the defaults, which are in the file, too: reading 100,000 topics takes a tenth of a second.
-// Files of earlier versions have complete topics, and their revision under another name; these versions refuse a file
-// that they would misread.
+// The file begins with the revision and mark of its snapshot, so that these can be read alone. A topic is stored as the
+// members in which it differs from the defaults, which are in the file, too: this way reading 100,000 topics takes a
+// tenth of a second. Files of earlier versions have complete topics, and their revision under another name; so these
+// versions reject a file that they would misread.
 //
 // The mark has had other names: a file of a version that left out expiries of tokens must not pass for a complete one.
 const fileHead = `{"revision_read":%d,"mark_read":%q`
 
-// diskSnapshot are the other members of the file, apart from the topics, which follow them.
+// diskSnapshot holds the other members of the file, apart from the topics, which follow them.
 type diskSnapshot struct {
 	Defaults jsontext.Value             `json:"defaults"`
 	Shards   []Shard                    `json:"shards"`
@@ -30,8 +30,8 @@ type diskSnapshot struct {
 	Notes    map[string]TopicNote       `json:"notes,omitempty"`
 }
 
-// encodeSnapshot writes topic by topic: there may be many. Their secrets are in the file, so that signing goes on
-// after a restart without the database.
+// encodeSnapshot writes topic by topic, because there may be many. The file contains their secrets, so that signing
+// goes on after a restart without the database.
 func encodeSnapshot(w io.Writer, s *Snapshot) error {
 	plain := NewTopic("")
 	defaults, members, err := storedMembers(&plain)
@@ -67,7 +67,7 @@ func encodeSnapshot(w io.Writer, s *Snapshot) error {
 	return err
 }
 
-// storedMembers is a topic's JSON, and its members.
+// storedMembers returns a topic's JSON, and its members.
 func storedMembers(t *Topic) (text []byte, members []member, err error) {
 	if text, err = json.Marshal(storedTopic{t, t.Secrets, t.Locked}); err == nil {
 		members, err = objectMembers(text)
@@ -75,7 +75,7 @@ func storedMembers(t *Topic) (text []byte, members []member, err error) {
 	return text, members, err
 }
 
-// differingMembers is an object of the members of a topic that are not among the defaults.
+// differingMembers returns a JSON object with the members of a topic that differ from the defaults.
 func differingMembers(t *Topic, defaults []member) ([]byte, error) {
 	text, err := json.Marshal(storedTopic{t, t.Secrets, t.Locked})
 	if err != nil {
@@ -99,7 +99,7 @@ func differingMembers(t *Topic, defaults []member) ([]byte, error) {
 	return append(out, '}'), err
 }
 
-// markInFile is the mark of the revision that a file has; empty if it has none.
+// markInFile returns the mark of the revision in a file, empty if it has none.
 func markInFile(file string) (mark string) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *Snapshot) decodeTopic(dec *jsontext.Decoder, name string, defaults *Top
 	t := &Topic{}
 	if defaults != nil {
 		*t = *defaults
-		t.Headers = nil // decoding would add to those of the defaults
+		t.Headers = nil // decoding would add to the defaults' headers
 	}
 	st := storedTopic{Topic: t}
 	if err := jsonv2.UnmarshalDecode(dec, &st); err != nil {
@@ -180,7 +180,7 @@ func (s *Snapshot) decodeTopic(dec *jsontext.Decoder, name string, defaults *Top
 	return nil
 }
 
-// eachMember calls read with the name of each member of the object that follows; read reads its value.
+// eachMember calls read with the name of each member of the next object; read consumes the value.
 func eachMember(dec *jsontext.Decoder, read func(name string) error) error {
 	begin, err := dec.ReadToken()
 	if err != nil {

@@ -25,7 +25,7 @@ type (
 		Name     string `gorm:"primaryKey"`
 		URL      string
 		State    string
-		Identity string `gorm:"->"` // this and the next one are those of shardIdentityRow
+		Identity string `gorm:"->"` // this field and the next come from shardIdentityRow
 		Former   string `gorm:"->"`
 	}
 	shardIdentityRow struct {
@@ -40,7 +40,7 @@ type (
 		Rights    string // joined with commas
 		Topics    string // joined with newlines
 		CreatedAt time.Time
-		ExpiresAt *time.Time `gorm:"->"` // of tokenAccessRow
+		ExpiresAt *time.Time `gorm:"->"` // from tokenAccessRow
 	}
 	revisionRow struct {
 		ID           int `gorm:"primaryKey"`
@@ -56,17 +56,17 @@ func (shardIdentityRow) TableName() string { return "shard_identities" }
 func (tokenRow) TableName() string         { return "tokens" }
 func (revisionRow) TableName() string      { return "revision" }
 
-// errSpec is for a topic that somebody else than Wakecall stored.
+// errSpec is returned for a stored topic that Wakecall did not write.
 var errSpec = database.NewRefusal("what is stored is not a topic")
 
 // storedTopic is a topic with its secrets, which its public JSON omits.
 type storedTopic struct {
 	*Topic
 	Secrets []string `json:"secrets"`
-	Locked  bool     `json:"locked,omitempty"` // in a snapshot only
+	Locked  bool     `json:"locked,omitempty"` // only in a snapshot
 }
 
-// topic opens what is stored. Errors: seal.ErrKey, errSpec.
+// topic returns the topic of a row, with its secrets opened. Errors: seal.ErrKey, errSpec.
 func (r *topicRow) topic(key seal.Key) (*Topic, error) {
 	t, err := r.stored()
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *topicRow) topic(key seal.Key) (*Topic, error) {
 	return t, nil
 }
 
-// stored is the topic with its secrets as they are stored: sealed.
+// stored returns the topic of a row with its secrets still sealed.
 func (r *topicRow) stored() (*Topic, error) {
 	t := NewTopic(r.Name)
 	t.Headers = nil
@@ -92,7 +92,7 @@ func (r *topicRow) stored() (*Topic, error) {
 
 var noHeaders = map[string]string{}
 
-// tidy completes a topic that was stored, by this version or an earlier one.
+// tidy normalizes a topic that this or an earlier version stored.
 func (t *Topic) tidy() {
 	t.Durability = t.Durability.stored()
 	if len(t.Headers) == 0 {
@@ -105,15 +105,15 @@ func (t *Topic) tidy() {
 	share(&t.Durability)
 }
 
-// share keeps a text that many topics have in common in memory once.
+// share makes topics with equal texts share one copy in memory.
 func share[S ~string](s *S) { *s = unique.Make(*s).Value() }
 
-// spec is a topic's JSON as it is stored.
+// spec returns a topic's JSON as it is stored.
 func (t *Topic) spec() ([]byte, error) {
 	return json.Marshal(storedTopic{Topic: t, Secrets: t.Secrets})
 }
 
-// newTopicRow does not store whether a topic is locked: what is stored was open.
+// newTopicRow does not store whether a topic is locked: it only gets topics that could be opened.
 func newTopicRow(key seal.Key, t *Topic) (*topicRow, error) {
 	sealed, err := t.seal(key)
 	if err != nil {

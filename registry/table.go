@@ -6,11 +6,11 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Table is an immutable list of values by name, in the order of names. A changed copy shares what did not change, so
-// that it costs the same however long the table is. The zero value is empty.
+// Table is an immutable list of values, ordered by name. A changed copy shares what did not change, so its cost does
+// not depend on the length of the table. The zero value is empty.
 type Table[V any] struct{ tree *btree.Map[string, V] }
 
-// NewTopics is a table of topics, for tests and for lists that are made by hand.
+// NewTopics returns a table of topics, for tests and other lists that do not come from the database.
 func NewTopics(topics ...*Topic) Table[*Topic] {
 	table := Table[*Topic]{}.edit()
 	for _, t := range topics {
@@ -19,7 +19,7 @@ func NewTopics(topics ...*Topic) Table[*Topic] {
 	return table
 }
 
-// edit is a copy whose tree may be changed until it is published. Readers of the original go on undisturbed.
+// edit returns a copy whose tree may be changed until it is published. Readers of the original are not affected.
 func (t Table[V]) edit() Table[V] {
 	if t.tree == nil {
 		return Table[V]{btree.NewMap[string, V](0)}
@@ -27,14 +27,14 @@ func (t Table[V]) edit() Table[V] {
 	return Table[V]{t.tree.Copy()}
 }
 
-// With is a copy with a value of a name, new or changed.
+// With returns a copy with a new or changed value for a name.
 func (t Table[V]) With(name string, v V) Table[V] {
 	next := t.edit()
 	next.tree.Set(name, v)
 	return next
 }
 
-// Get is the value of a name; the zero value if there is none.
+// Get returns the value of a name, or the zero value if there is none.
 func (t Table[V]) Get(name string) V {
 	if t.tree == nil {
 		var none V
@@ -44,7 +44,7 @@ func (t Table[V]) Get(name string) V {
 	return v
 }
 
-// Len is how many there are.
+// Len returns the number of values.
 func (t Table[V]) Len() int {
 	if t.tree == nil {
 		return 0
@@ -52,10 +52,10 @@ func (t Table[V]) Len() int {
 	return t.tree.Len()
 }
 
-// All are all names and values.
+// All returns all names and values.
 func (t Table[V]) All() iter.Seq2[string, V] { return t.From("") }
 
-// From are the names from one on, and their values.
+// From returns the names from the given one on, with their values.
 func (t Table[V]) From(name string) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		if t.tree != nil {
@@ -64,7 +64,7 @@ func (t Table[V]) From(name string) iter.Seq2[string, V] {
 	}
 }
 
-// Names are all names.
+// Names returns all names.
 func (t Table[V]) Names() []string {
 	if t.tree == nil {
 		return nil

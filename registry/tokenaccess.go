@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// tokenAccessRow is until when a token is valid, and when it was last used.
+// tokenAccessRow stores until when a token is valid, and when it was last used.
 type tokenAccessRow struct {
 	Token      uint64 `gorm:"primaryKey"`
 	ExpiresAt  *time.Time
@@ -21,14 +21,14 @@ type tokenAccessRow struct {
 
 func (tokenAccessRow) TableName() string { return "token_access" }
 
-// Expired reports whether a token is not valid any more, by the clock of this host.
+// Expired reports whether a token has expired, by the clock of this host.
 func (t *Token) Expired(now time.Time) bool { return t.ExpiresAt != nil && !now.Before(*t.ExpiresAt) }
 
-// longestExpiry is how far ahead a token may expire.
+// longestExpiry is the longest time for which a token may be valid.
 const longestExpiry = 100 * 365 * 24 * time.Hour
 
-// ParseExpiry reads when a token expires: a duration from now (90d, 12h) or an instant of RFC 3339; nil if the text is
-// empty: never. Errors: *FieldError.
+// ParseExpiry parses when a token expires: a duration from now (90d, 12h) or an RFC 3339 instant. It returns nil, which
+// means never, if the text is empty. Errors: *FieldError.
 func ParseExpiry(text string, now time.Time) (*time.Time, error) {
 	if text == "" {
 		return nil, nil
@@ -46,7 +46,8 @@ func ParseExpiry(text string, now time.Time) (*time.Time, error) {
 	return &at, validExpiry(&at, now)
 }
 
-// parseDays reads a duration, which may be a number of days. One that is too long becomes longer than is allowed.
+// parseDays parses a duration or a number of days. It limits the days to just above longestExpiry, to avoid an
+// overflow.
 func parseDays(text string) (time.Duration, bool) {
 	number, ok := strings.CutSuffix(text, "d")
 	if !ok {
@@ -74,13 +75,13 @@ func withExpiries(tx *gorm.DB) *gorm.DB {
 	return tx.Table("tokens").Select("tokens.*, expires_at").Joins("LEFT JOIN token_access ON token = id")
 }
 
-// NoteTokenUses stores that tokens were used, to the minute and once a minute, however many hosts do it. It makes
-// neither a revision nor an audit entry, so that no process reads anything again because of it.
+// NoteTokenUses stores when tokens were used, to the minute and at most once a minute, however many hosts call it. It
+// creates neither a revision nor an audit entry, so no process has to read anything again.
 func (r *Registry) NoteTokenUses(ctx context.Context, ids []uint64, at time.Time) error {
 	at = at.UTC().Truncate(time.Minute)
 	return r.db.Change(ctx, func(tx *gorm.DB) error {
 		for some := range slices.Chunk(ids, database.BatchRows) {
-			// Of tokens that still exist: one may have been revoked meanwhile.
+			// Only for tokens that still exist: one may have been revoked meanwhile.
 			err := tx.Exec("INSERT INTO token_access (token) SELECT id FROM tokens WHERE id IN ? "+
 				"AND id NOT IN (SELECT token FROM token_access)", some).Error
 			if err != nil {
@@ -96,7 +97,8 @@ func (r *Registry) NoteTokenUses(ctx context.Context, ids []uint64, at time.Time
 	})
 }
 
-// TokenUses is when each token was last used, by number; tokens that never were are missing. Errors: ErrUnavailable.
+// TokenUses returns when each token was last used, by its ID, without tokens that were never used. Errors:
+// ErrUnavailable.
 func (r *Registry) TokenUses(ctx context.Context) (map[uint64]time.Time, error) {
 	used := func(tx *gorm.DB) *gorm.DB { return tx.Where("last_used_at IS NOT NULL") }
 	rows, err := database.List[tokenAccessRow](ctx, r.db, used)

@@ -20,14 +20,14 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// newSecret is a prefix and 32 random bytes in base64.
+// newSecret returns a prefix followed by 32 random bytes in base64.
 func newSecret(prefix string) string {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails (crypto/rand)
 	return prefix + base64.RawURLEncoding.EncodeToString(b)
 }
 
-// CreateToken makes an API token and returns it; it cannot be read again. It never expires if expires is nil. Errors:
+// CreateToken creates an API token and returns it; it cannot be read again. It never expires if expires is nil. Errors:
 // *FieldError, ErrUnavailable.
 func (r *Registry) CreateToken(
 	ctx context.Context, actor, name string, rights []Right, topics []string, expires *time.Time,
@@ -106,7 +106,7 @@ func (t *Token) Validate() error {
 	return errors.Join(errs...)
 }
 
-// RevokeToken ends a token on all hosts within a second. Errors: ErrNoToken, ErrUnavailable.
+// RevokeToken revokes a token on all hosts within a second. Errors: ErrNoToken, ErrUnavailable.
 func (r *Registry) RevokeToken(ctx context.Context, actor string, id uint64) error {
 	return r.Change(ctx, actor, "revoke", fmt.Sprint("token/", id), func(tx *gorm.DB, c *Changed) error {
 		var row tokenRow
@@ -122,23 +122,23 @@ func (r *Registry) RevokeToken(ctx context.Context, actor string, id uint64) err
 	})
 }
 
-// ListTokens lists the tokens as last read, oldest first. It works with the database away.
+// ListTokens returns the tokens as last read, oldest first. It works while the database is unavailable.
 func (r *Registry) ListTokens() []*Token {
 	byID := func(a, b *Token) int { return cmp.Compare(a.ID, b.ID) }
 	return slices.SortedFunc(maps.Values(r.Snapshot().Tokens), byID)
 }
 
-// HashToken is the form in which the registry stores a token.
+// HashToken returns the hash that the registry stores for a token.
 func HashToken(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
 
-// Token finds the token that a client sent. The time it takes says nothing about stored ones: they are looked up by
-// hash, and the hash is compared in constant time.
+// Token returns the token that a client sent. Its running time reveals nothing about stored tokens: they are looked up
+// by hash, and hashes are compared in constant time.
 func (s *Snapshot) Token(secret string) (*Token, bool) {
 	sum := sha256.Sum256([]byte(secret))
-	var h [2 * sha256.Size]byte // as HashToken writes it
+	var h [2 * sha256.Size]byte // as HashToken returns it
 	hex.Encode(h[:], sum[:])
 	t, ok := s.Tokens[string(h[:])]
 	if !ok || subtle.ConstantTimeCompare([]byte(t.Hash), h[:]) != 1 {

@@ -17,7 +17,7 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// ETag tells one state of a topic from every other, its secrets included.
+// ETag returns a value that differs for every state of a topic, including its secrets.
 func (t *Topic) ETag() string {
 	spec, err := t.spec()
 	if err != nil {
@@ -27,16 +27,16 @@ func (t *Topic) ETag() string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-// Fields are the values of the topic's fields as JSON, without its secrets and times.
+// Fields returns the values of the topic's fields as JSON, without its secrets and times.
 func (t *Topic) Fields() (fields map[string]json.RawMessage) {
-	b, _ := json.Marshal(t.Public()) // has no values that JSON cannot write
+	b, _ := json.Marshal(t.Public()) // cannot fail: JSON can represent every value
 	_ = json.Unmarshal(b, &fields)
 	delete(fields, "created_at")
 	delete(fields, "updated_at")
 	return fields
 }
 
-// DifferingFields are the names of the fields in which two topics differ, sorted.
+// DifferingFields returns the names of the fields in which two topics differ, sorted.
 func DifferingFields(a, b *Topic) (names []string) {
 	ours, theirs := a.Fields(), b.Fields()
 	for _, name := range append(slices.Collect(maps.Keys(ours)), slices.Collect(maps.Keys(theirs))...) {
@@ -48,16 +48,16 @@ func DifferingFields(a, b *Topic) (names []string) {
 	return names
 }
 
-// Condition is what must hold for the topic that an edit finds, which is nil if there is none. Otherwise the edit is
-// refused with ErrChanged.
+// Condition reports whether an edit may proceed, given the stored topic, or nil if there is none. If it returns false,
+// the edit fails with ErrChanged.
 type Condition func(was *Topic) bool
 
-// IfMatch is the condition that the topic is one of these states.
+// IfMatch returns the condition that the topic is in one of these states.
 func IfMatch(etags ...string) Condition {
 	return func(was *Topic) bool { return was != nil && slices.Contains(etags, was.ETag()) }
 }
 
-// IfExists and IfNew are the conditions that there is the topic, and that there is none.
+// IfExists and IfNew are the conditions that the topic exists, and that it does not exist.
 func IfExists(was *Topic) bool { return was != nil }
 func IfNew(was *Topic) bool    { return was == nil }
 
@@ -70,8 +70,8 @@ func checkConditions(name string, was *Topic, conditions []Condition) error {
 	return nil
 }
 
-// PutTopic stores a topic, new or changed. Nil Secrets keep the stored ones, empty Secrets remove them. Storing a
-// topic as it is changes nothing. Errors: *FieldError, ErrChanged, ErrUnavailable.
+// PutTopic stores a new or changed topic. Nil Secrets keep the stored ones, empty Secrets remove them. Storing an
+// unchanged topic changes nothing. Errors: *FieldError, ErrChanged, ErrUnavailable.
 func (r *Registry) PutTopic(
 	ctx context.Context,
 	actor string,
@@ -82,17 +82,17 @@ func (r *Registry) PutTopic(
 	return err == nil && done[0] == TopicCreated, err
 }
 
-// Done is what became of a topic that was put.
+// Done is the outcome of storing a topic.
 type Done string
 
-// What became of a topic that was put.
+// Outcomes of storing a topic.
 const (
 	TopicCreated   Done = "created"
 	TopicChanged   Done = "changed"
 	TopicUnchanged Done = "unchanged"
 )
 
-// PutTopics is PutTopic for several topics of different names: all of them are stored, or none.
+// PutTopics does what PutTopic does for several topics with different names: it stores all of them, or none.
 func (r *Registry) PutTopics(
 	ctx context.Context, actor string, topics []Topic, conditions ...Condition,
 ) (done []Done, err error) {
@@ -121,7 +121,7 @@ func (r *Registry) PutTopics(
 	return done, err
 }
 
-// nameError says which of several topics an error is about.
+// nameError adds the topic's name to an error if several topics were stored.
 func nameError(t *Topic, of int, err error) error {
 	if err == nil || of == 1 {
 		return err
@@ -129,7 +129,7 @@ func nameError(t *Topic, of int, err error) error {
 	return fmt.Errorf("topic %s: %w", short(t.Name, 64), err)
 }
 
-// storedTopics are the rows of those topics that exist.
+// storedTopics returns the rows of those topics that exist.
 func storedTopics(tx *gorm.DB, topics []Topic) (map[string]*topicRow, error) {
 	names := make([]string, len(topics))
 	for i := range topics {
@@ -148,13 +148,13 @@ func storedTopics(tx *gorm.DB, topics []Topic) (map[string]*topicRow, error) {
 	return stored, nil
 }
 
-// edit collects what a transaction changes, so that it takes a few statements however many topics it changes.
+// edit collects what a transaction changes, so that it needs only a few statements for any number of topics.
 type edit struct {
 	key                    seal.Key
 	changed                []Changed
 	rows                   []*topicRow
-	active                 []string // whose reason of a pause is over
-	newSecrets, oldSecrets []string // whose secrets changed, and whose rotation is over for the lack of secrets
+	active                 []string // whose reason of a pause is removed
+	newSecrets, oldSecrets []string // whose secrets changed, and whose rotation ends because they have no secrets left
 }
 
 func (e *edit) put(t Topic, row *topicRow, found bool, conditions []Condition) (Done, error) {
@@ -167,7 +167,7 @@ func (e *edit) put(t Topic, row *topicRow, found bool, conditions []Condition) (
 		switch {
 		case err == nil:
 			was, c.Before, t.CreatedAt = stored, stored, stored.CreatedAt
-		case !errors.Is(err, errSpec): // what is no topic is replaced: this repairs it
+		case !errors.Is(err, errSpec): // a damaged row is replaced, which repairs it
 			return "", err
 		}
 	}
@@ -228,7 +228,7 @@ func (e *edit) store(tx *gorm.DB) error {
 	return database.Upsert(tx).CreateInBatches(e.rows, rowsAtOnce).Error
 }
 
-// sameTopic reports whether two topics are stored the same way, apart from the time of the update.
+// sameTopic reports whether two topics have the same stored form, apart from the time of the update.
 func sameTopic(t, was *Topic) bool {
 	next := *t
 	next.UpdatedAt = was.UpdatedAt
@@ -237,7 +237,7 @@ func sameTopic(t, was *Topic) bool {
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
-// DeleteTopic removes a topic. Errors: ErrNoTopic, ErrChanged, ErrUnavailable.
+// DeleteTopic deletes a topic. Errors: ErrNoTopic, ErrChanged, ErrUnavailable.
 func (r *Registry) DeleteTopic(ctx context.Context, actor, name string, conditions ...Condition) error {
 	return r.Change(ctx, actor, "delete", "topic/"+name, func(tx *gorm.DB, c *Changed) error {
 		var row topicRow
@@ -258,9 +258,9 @@ func (r *Registry) DeleteTopic(ctx context.Context, actor, name string, conditio
 	})
 }
 
-// TopicDeleted reports whether a topic that is not in the snapshot was deleted: whether its deletion is the last that
-// the audit trail has of it. A topic that vanished otherwise is missing because this is another registry, or an old
-// backup. Errors: ErrUnavailable.
+// TopicDeleted reports whether a topic that is not in the snapshot was deleted, that is, whether the last entry about
+// it in the audit trail is its deletion. A topic that is missing for another reason means that this is another
+// registry, or an old backup. Errors: ErrUnavailable.
 func (r *Registry) TopicDeleted(ctx context.Context, name string) (bool, error) {
 	if !r.Up() {
 		return false, ErrUnavailable

@@ -20,17 +20,17 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// FieldError is what is wrong with one field of a request.
+// FieldError describes what is wrong with one field of a request.
 type FieldError struct {
 	Field      string // empty: the JSON as a whole
-	Detail     string // names the value and the way out
+	Detail     string // names the value and a remedy
 	OutOfRange bool   // well-formed, but not allowed: 422 rather than 400
 
-	Format string // of Detail: the message's code, by which it is translated
+	Format string // the format of Detail, which is the message's code for translations
 	Args   []any
 }
 
-// NewFieldError makes a FieldError; the format is the code of its message.
+// NewFieldError returns a FieldError. The format is the code of its message.
 func NewFieldError(field, format string, args ...any) *FieldError {
 	return &FieldError{Field: field, Detail: fmt.Sprintf(format, args...), Format: format, Args: args}
 }
@@ -57,7 +57,7 @@ func outOfRange(field, format string, args ...any) error {
 
 var topicName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// ValidTopicName checks the form of a topic's name, or of a namespace's.
+// ValidTopicName checks the form of the name of a topic or namespace.
 func ValidTopicName(name string) error {
 	if IsNamespace(name) {
 		return validNamespace(name)
@@ -73,7 +73,7 @@ func validName(what, name string) error {
 	return nil
 }
 
-// NewTopic is a topic with every default; it lacks only a callback URL.
+// NewTopic returns a topic with every default. Only the callback URL is missing.
 func NewTopic(name string) Topic {
 	return Topic{
 		Name: name, Delivery: DeliveryPush, OnExpiry: ExpiryDead, Method: "POST", ContentType: "json",
@@ -110,11 +110,10 @@ const (
 	maxEmail     = 254
 )
 
-// CheckRetryIf compiles a retry_if expression. The application sets it, because package callback evaluates
-// expressions.
+// CheckRetryIf compiles a retry_if expression. Package app sets it, because package callback evaluates expressions.
 var CheckRetryIf func(dialect, source string) error
 
-// Validate checks every field and reports all that is wrong, as *FieldErrors joined.
+// Validate checks every field and returns all errors, as joined *FieldErrors.
 func (t *Topic) Validate() error {
 	return errors.Join(
 		ValidTopicName(t.Name), text("title", t.Title, 200), text("owner", t.Owner, 200), t.validURL(),
@@ -137,7 +136,7 @@ func (t *Topic) validShard() error {
 	return nil
 }
 
-// MaxTTR is the longest TTR of the topic's jobs.
+// MaxTTR returns the longest TTR of the topic's jobs.
 func (t *Topic) MaxTTR() time.Duration {
 	if t.Delivery == DeliveryPull {
 		return MaxPullTTR
@@ -145,7 +144,7 @@ func (t *Topic) MaxTTR() time.Duration {
 	return MaxTTR
 }
 
-// AttemptBounds are the fewest and the most attempts that the topic may allow.
+// AttemptBounds returns the fewest and the most attempts that the topic may allow.
 func (t *Topic) AttemptBounds() (fewest, most int) {
 	if t.Delivery == DeliveryPull {
 		return 0, MaxPullAttempts
@@ -183,7 +182,7 @@ func between(field string, d Duration, low, high time.Duration) error {
 	return nil
 }
 
-// days writes a long bound in days, too.
+// days appends a long bound in days.
 func days(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d > day && d%day == 0 {
@@ -214,7 +213,7 @@ func text(field, s string, most int) error {
 func (t *Topic) validURL() error {
 	const field = "callback_url"
 	s := t.CallbackURL
-	if s == "" && (t.Delivery == DeliveryPull || IsNamespace(t.Name)) { // validDelivery refuses other namespaces
+	if s == "" && (t.Delivery == DeliveryPull || IsNamespace(t.Name)) { // validDelivery rejects other namespaces
 		return nil
 	}
 	if s == "" {
@@ -225,7 +224,7 @@ func (t *Topic) validURL() error {
 	}
 	blank := func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }
 	u, err := url.Parse(s)
-	if err != nil || !utf8.ValidString(s) || strings.ContainsFunc(s, blank) { // not shown: it may contain a password
+	if err != nil || !utf8.ValidString(s) || strings.ContainsFunc(s, blank) { // not in the error: it may contain a password
 		return malformed(field, "is not a URL; expected one like https://shop.example/hooks/close")
 	}
 	switch {
@@ -267,7 +266,7 @@ var ownHeaders = map[string]bool{
 
 func (t *Topic) validHeaders() error { return ValidHeaders(t.Headers) }
 
-// ValidHeaders checks headers of a topic, or of one job.
+// ValidHeaders checks the headers of a topic, or of one job.
 func ValidHeaders(headers map[string]string) error {
 	const field = "headers"
 	if len(headers) > maxHeaders {
@@ -292,7 +291,7 @@ func ValidHeaders(headers map[string]string) error {
 	return nil
 }
 
-// validHeader does not show the value in its errors: it may be a secret.
+// validHeader leaves the value out of its errors, because it may be a secret.
 func validHeader(k, v string) error {
 	const field = "headers"
 	name := strings.ToLower(k)
@@ -336,7 +335,7 @@ func (t *Topic) validRetryIf() error {
 	return nil
 }
 
-// validDialect refuses what php-delayqueue does not have: it calls with POST, and otherwise with GET.
+// validDialect rejects what php-delayqueue does not have: it calls with POST, or otherwise with GET.
 func (t *Topic) validDialect() error {
 	if t.Dialect == DialectPHPDQ && t.Method == "PUT" {
 		return outOfRange("method", "PUT does not go with the dialect %s; choose POST or GET", t.Dialect)
@@ -383,15 +382,15 @@ func (t *Topic) validSecrets() error {
 
 func validSecret(s string) bool {
 	text, ok := strings.CutPrefix(s, "whsec_")
-	if !ok || strings.ContainsAny(text, "\r\n") { // the decoder ignores these
+	if !ok || strings.ContainsAny(text, "\r\n") { // the decoder ignores line breaks
 		return false
 	}
 	b, err := base64.StdEncoding.DecodeString(text)
 	return err == nil && len(b) >= 24 && len(b) <= 64
 }
 
-// RetryDelay is how long after the end of attempt n the next one is due: an entry of the topic's list, whose last
-// entry repeats, or 2n-1 minutes.
+// RetryDelay returns the time from the end of attempt n until the next one is due: an entry of the topic's list, whose
+// last entry repeats, or 2n-1 minutes.
 func (t *Topic) RetryDelay(n int) time.Duration {
 	if n < 1 {
 		n = 1
@@ -402,14 +401,14 @@ func (t *Topic) RetryDelay(n int) time.Duration {
 	return time.Duration(2*n-1) * time.Minute
 }
 
-// Public is the topic without its secrets.
+// Public returns the topic without its secrets.
 func (t *Topic) Public() Topic {
 	p := *t
 	p.Secrets = nil
 	return p
 }
 
-// ValidTopicPattern checks a token's pattern of topics: *, shop.* or a whole name.
+// ValidTopicPattern checks a token's topic pattern: *, shop.* or a whole name.
 func ValidTopicPattern(p string) error {
 	if p == "*" {
 		return nil
@@ -420,7 +419,7 @@ func ValidTopicPattern(p string) error {
 	return nil
 }
 
-// MatchesPattern reports whether a pattern is a topic's name, or the beginning of it followed by *.
+// MatchesPattern reports whether a pattern equals a topic's name, or is a prefix of it followed by *.
 func MatchesPattern(pattern, topic string) bool {
 	begin, open := strings.CutSuffix(pattern, "*")
 	return pattern == topic || open && strings.HasPrefix(topic, begin)
