@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Storage is where alerts are kept and hosts agree on which one of them tells people; a Store is one.
+// Storage stores alerts, and lets hosts agree on which one of them sends a message. Store implements it.
 type Storage interface {
 	alertStorage
 	outboxStorage
@@ -28,39 +28,39 @@ type alertStorage interface {
 	SaveTold(ctx context.Context, person string, t *Told) (saved bool, err error)
 }
 
-// Options of Alerts.
+// Options configure Alerts.
 type Options struct {
 	Store      Storage
 	Settings   func() (Settings, error)
-	Find       func(ctx context.Context, r Rules) ([]Finding, Judge) // all that is wrong now
+	Find       func(ctx context.Context, r Rules) ([]Finding, Judge) // returns everything that is wrong now
 	Dead       func(ctx context.Context) []DeadTopic                 // unreported dead jobs; nil: no digests
 	Say        func(language string) Say
-	Owner      func(topic string) string // nil: none has one
+	Owner      func(topic string) string // returns a topic's owner; nil: topics have none
 	Host       string
 	AdminURL   string       // of the web admin, for links; may be empty
-	Web        *http.Client // for webhooks: it decides where they may lead
+	Web        *http.Client // for webhooks: it restricts the addresses they may reach
 	Every      time.Duration
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Alerts finds what is wrong and tells people. Run starts it.
+// Alerts detects problems and notifies people. Run starts it.
 type Alerts struct {
 	opts       Options
 	outbox     *outbox
 	storeLimit time.Duration
 
-	// For the goroutine of rounds only.
+	// Used only by the goroutine that makes the rounds.
 	open       map[string]*openAlert // by key: what this host finds or has adopted
-	told       map[string]*Told      // by person
+	told       map[string]*Told      // what each person was notified about, by person
 	adopted    bool                  // open contains what an earlier run of this host left
 	lastAdopt  time.Time
 	lastTold   time.Time
 	lastDead   time.Time
-	storeHangs bool // a call to the store timed out in this round: there is no other in it
+	storeHangs bool // a call to the store timed out in this round, so the round makes no more
 
 	mu       sync.Mutex
-	settings Settings // the last that could be read
+	settings Settings // the last ones that could be read
 
 	sent *prometheus.CounterVec
 }
@@ -68,12 +68,12 @@ type Alerts struct {
 const (
 	defaultEvery = 5 * time.Second
 	findLimit    = 10 * time.Second // 100,000 topics take several seconds
-	storeLimit   = time.Second      // of one call to the store
+	storeLimit   = time.Second      // limits one call to the store
 
 	mailChannel = "mail"
 )
 
-// New makes alerts.
+// New returns Alerts.
 func New(o Options) *Alerts {
 	o.Every = cmp.Or(o.Every, defaultEvery)
 	if o.Owner == nil {
@@ -93,7 +93,8 @@ func New(o Options) *Alerts {
 	return a
 }
 
-// Run makes rounds and sends until ctx is done. Messages that wait then are left to the next run, or to another host.
+// Run makes rounds and sends messages until ctx is done. It leaves messages that still wait then to the next run, or to
+// another host.
 func (a *Alerts) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer a.outbox.leave(ctx)
@@ -120,7 +121,7 @@ func (a *Alerts) report(d Delivery) {
 	}
 }
 
-// send sends with the current settings: a password that was corrected meanwhile helps.
+// send sends with the current settings, so a password corrected in the meantime takes effect.
 func (a *Alerts) send(ctx context.Context, d *outgoing) error {
 	s := a.current()
 	if d.Channel == mailChannel {
@@ -152,7 +153,7 @@ func (a *Alerts) round(ctx context.Context) {
 	a.adopt(ctx, time.Now().UTC())
 	findings, over := a.find(ctx, s.Rules)
 	if ctx.Err() != nil {
-		return // this process ends, and may not have found all
+		return // this process ends, and may have missed findings
 	}
 	now := time.Now().UTC()
 	byKey := map[string][]Finding{}
@@ -176,8 +177,9 @@ func (a *Alerts) find(ctx context.Context, r Rules) ([]Finding, Judge) {
 
 var errStoreHangs = errors.New("the store does not answer")
 
-// callStore limits a call to the store, and all of a round to one that hangs: what is found about Redis must be told
-// in time. A process that ends waits for the answer: the host that is to tell people must still queue the message.
+// callStore limits the time of a call to the store, and skips the rest of a round's calls after a timeout: people must
+// be notified about Redis in time. When the process ends, callStore waits for the answer, because the host that is to
+// notify people must still queue the message.
 func (a *Alerts) callStore(ctx context.Context, call func(context.Context) error) error {
 	if a.storeHangs {
 		return errStoreHangs

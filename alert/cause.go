@@ -13,34 +13,34 @@ import (
 const (
 	Critical = "critical"
 	Warning  = "warning"
-	Info     = "info" // shown, and sent only to those who ask for it
+	Info     = "info" // shown, and sent only to recipients that ask for it
 )
 
-// rank orders severities, the worst highest.
+// rank orders severities; the most severe has the highest rank.
 func rank(severity string) int { return slices.Index([]string{Info, Warning, Critical}, severity) }
 
-// Cause is one thing that is wrong with a topic, a shard or the installation. It is told by its kind and its numbers,
-// so that every reader gets it in his language.
+// Cause is one problem of a topic, a shard or the installation. It consists of a kind and numbers, so that every reader
+// can get it in their language.
 type Cause struct {
-	Kind     string        `json:"kind"` // down, failing, …; the text alerts.cause_KIND says it
+	Kind     string        `json:"kind"` // down, failing, …; its text is alerts.cause_KIND
 	Severity string        `json:"severity"`
 	BeganAt  time.Time     `json:"began_at"`
 	N        int64         `json:"n,omitempty"`      // jobs, attempts or failures
-	Of       int64         `json:"of,omitempty"`     // of so many
+	Of       int64         `json:"of,omitempty"`     // the total that N is a part of
 	For      time.Duration `json:"for,omitempty"`    // since when, or how late
-	P99      time.Duration `json:"p99,omitempty"`    // of the lateness of the last minute's calls
-	Limit    time.Duration `json:"limit,omitempty"`  // that is exceeded
-	Answer   string        `json:"answer,omitempty"` // of the endpoint: a status, or a reason of package callback
-	Text     string        `json:"text,omitempty"`   // of a server, or of a check
+	P99      time.Duration `json:"p99,omitempty"`    // of the lateness of calls in the last minute
+	Limit    time.Duration `json:"limit,omitempty"`  // the limit that is exceeded
+	Answer   string        `json:"answer,omitempty"` // the endpoint's answer: a status, or a reason of package callback
+	Text     string        `json:"text,omitempty"`   // the error of a server or a check
 }
 
 // Say returns the text of a key in a language, with its arguments.
 type Say func(key string, args ...any) string
 
-// Say is the cause in a language. duration writes durations in it.
+// Say returns the cause in a language. duration formats durations in that language.
 func (c Cause) Say(say Say, duration func(time.Duration) string) string {
 	kind := c.Kind
-	if kind == "topic_failing" && !c.answered() { // the attempts of workers, who are no endpoint
+	if kind == "topic_failing" && !c.answered() { // the attempts are those of workers, so there is no endpoint
 		kind = "attempts_failing"
 	}
 	return say(
@@ -55,10 +55,10 @@ func (c Cause) Say(say Say, duration func(time.Duration) string) string {
 	)
 }
 
-// answers are those that have the text alerts.answer_REASON.
+// answers are the reasons that have a text alerts.answer_REASON.
 var answers = []string{"timeout", "refused", "dns", "tls", "reset", "protocol", "blocked", "retry_if"}
 
-// answered reports whether it is known what the endpoint does.
+// answered reports whether the endpoint's answer is known.
 func (c Cause) answered() bool {
 	_, err := strconv.Atoi(c.Answer)
 	return err == nil || slices.Contains(answers, c.Answer)
@@ -74,14 +74,14 @@ func (c Cause) answer(say Say) string {
 	return say("alerts.answer_status", c.Answer)
 }
 
-// Finding is a cause that is found now.
+// Finding is a cause that was found now.
 type Finding struct {
 	Topic string
 	Shard string
 	Cause
 }
 
-// Key is what it is about: all findings of a key are one alert.
+// Key returns the subject of a finding. All findings with the same key form one alert.
 func (f *Finding) Key() string {
 	switch {
 	case f.Topic != "":
@@ -92,15 +92,15 @@ func (f *Finding) Key() string {
 	return f.Kind
 }
 
-// id tells findings apart.
+// id identifies a finding.
 func (f *Finding) id() string { return f.Kind + "/" + f.Shard + "/" + f.Topic }
 
-// worstFirst orders causes.
+// worstFirst orders causes by severity.
 func worstFirst(a, b Cause) int {
 	return cmp.Or(rank(b.Severity)-rank(a.Severity), a.BeganAt.Compare(b.BeganAt), cmp.Compare(a.Kind, b.Kind))
 }
 
-// WorstFirst orders alerts: what is urgent, then by severity, then the oldest first.
+// WorstFirst orders alerts: urgent ones first, then by severity, then the oldest first.
 func WorstFirst(a, b Alert) int {
 	switch {
 	case a.urgent() && !b.urgent():
@@ -111,15 +111,15 @@ func WorstFirst(a, b Alert) int {
 	return cmp.Or(rank(b.Severity)-rank(a.Severity), a.BeganAt.Compare(b.BeganAt), cmp.Compare(a.Key, b.Key))
 }
 
-// Title is what the alert is, in one line of a language.
+// Title returns a one-line title of the alert in a language.
 func (a *Alert) Title(say Say) string {
 	if len(a.Causes) == 0 {
-		return a.Subject // of an earlier version, or a test message
+		return a.Subject // an alert of an earlier version, or a test message
 	}
 	return say("alerts.title_"+a.Kind, a.Topic+a.Shard)
 }
 
-// Details are its causes in a language, the worst first.
+// Details returns the causes in a language, the most severe first.
 func (a *Alert) Details(say Say, duration func(time.Duration) string) []string {
 	if len(a.Causes) == 0 && a.Detail != "" {
 		return []string{a.Detail}
@@ -136,10 +136,10 @@ func (a *Alert) Has(kind string) bool {
 	return a.Kind == kind || slices.ContainsFunc(a.Causes, func(c Cause) bool { return c.Kind == kind })
 }
 
-// urgent reports whether people are told at once: it is critical and about the whole installation.
+// urgent reports whether people are notified at once: the alert is critical and concerns the whole installation.
 func (a *Alert) urgent() bool { return a.Severity == Critical && a.Topic == "" }
 
-// brief writes a duration in messages.
+// brief formats a duration for messages.
 func brief(d time.Duration) string {
 	if d >= 10*time.Second {
 		d = d.Round(time.Second)

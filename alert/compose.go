@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// partLines is how many lines a part of a message has at most.
+// partLines is the maximum number of lines in a part of a message.
 const partLines = 200
 
-// compose writes a message with all the news.
+// compose returns a message with all the news.
 func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
 	m := &Message{At: now, Phase: n.phase()}
 	lead := slices.Concat(n.begun, n.still)
@@ -55,7 +55,7 @@ func (n *news) phase() Phase {
 	return Digest
 }
 
-// title is the subject: the worst of several alerts, and how many more there are.
+// title returns the subject: the most severe of several alerts, and the number of others.
 func (n *news) title(m *Message, say Say, count int) string {
 	title := m.Title
 	if count > 1 {
@@ -70,7 +70,7 @@ func (n *news) title(m *Message, say Say, count int) string {
 	return title
 }
 
-// add adds a part if there is something in it.
+// add adds a part unless it has no lines.
 func (m *Message) add(title string, lines []string, say Say) {
 	if len(lines) == 0 {
 		return
@@ -117,12 +117,12 @@ func deadLines(list []DeadTopic, say Say) (lines []string) {
 
 func deadTitle(d DeadTopic, say Say) string { return say("alerts.title_dead_jobs", d.Count, d.Topic) }
 
-// age is how long something lasts; the database rounds when it began.
+// age returns how long an alert has lasted. It is never negative, because the database rounds the start.
 func age(began, now time.Time) string { return brief(max(0, now.Sub(began)).Round(time.Second)) }
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// link is the page of the admin that an alert is about.
+// link returns the address of the admin page about an alert.
 func link(adminURL string, alert *Alert) string {
 	if adminURL == "" {
 		return ""
@@ -143,7 +143,7 @@ func link(adminURL string, alert *Alert) string {
 	return strings.TrimRight(adminURL, "/") + page
 }
 
-// TestMessage is a message that tries out a channel.
+// TestMessage returns a message that tries out a channel.
 func TestMessage(host, adminURL string, say Say) *Message {
 	now := time.Now().UTC()
 	m := &Message{Phase: Test, At: now, Title: say("alerts.test_subject"), Alert: Alert{

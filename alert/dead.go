@@ -8,31 +8,31 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// DeadTopic is a topic with jobs that died lately.
+// DeadTopic is a topic with jobs that died recently.
 type DeadTopic struct {
 	Topic      string    `json:"topic"`
 	Recipients []string  `json:"-"` // the topic's addresses
 	Count      int64     `json:"count"`
-	Last       []DeadJob `json:"last"` // some of them, the latest first
+	Last       []DeadJob `json:"last"` // some of the dead jobs, the latest first
 }
 
-// DeadJob is one of them.
+// DeadJob is a dead job of a DeadTopic.
 type DeadJob struct {
 	ID    string `json:"id"`
 	Error string `json:"error"`
 }
 
-// deadShown is how many jobs of a topic a message names.
+// deadShown is how many dead jobs of a topic a message lists.
 const deadShown = 10
 
 // deadAttempts is how many of a topic's last attempts are searched for dead jobs.
 const deadAttempts = 100
 
-// Dead lists the topics with addresses whose jobs died and that no host has reported yet.
+// Dead returns the topics that have addresses and dead jobs which no host has reported yet.
 func (w *Watch) Dead(ctx context.Context) []DeadTopic {
-	if w.completeSince.IsZero() { // the counts are not known
+	if w.completeSince.IsZero() { // the counts are unknown
 		if w.died == nil && w.src.Snapshot().Topics.Len() == 0 {
-			w.claim(ctx, nil) // a new installation: nobody was told of any death
+			w.claim(ctx, nil) // a new installation: no deaths were reported yet
 		}
 		return nil
 	}
@@ -51,7 +51,7 @@ func (w *Watch) Dead(ctx context.Context) []DeadTopic {
 	return list
 }
 
-// claim claims the deaths that nobody reported yet.
+// claim claims the deaths that no host has reported yet.
 func (w *Watch) claim(ctx context.Context, counts map[string]Deaths) map[string]int64 {
 	if w.died != nil && len(counts) == 0 {
 		return nil
@@ -85,7 +85,7 @@ func (w *Watch) lastDead(ctx context.Context, topic string, n int64) []DeadJob {
 	return jobs
 }
 
-// collectDead notes for the topics' addresses which jobs died.
+// collectDead collects, for each of the topics' addresses, which jobs died.
 func (a *Alerts) collectDead(ctx context.Context, s *Settings, now time.Time) {
 	if a.opts.Dead == nil || a.storeHangs || now.Sub(a.lastDead) < s.GroupWait.Std() {
 		return

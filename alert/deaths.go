@@ -8,10 +8,10 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// Deaths is how many jobs of a topic have died, ever.
+// Deaths counts the jobs of a topic that have ever died.
 type Deaths struct {
 	Count int64
-	Fell  bool // it was higher: the topic was recreated, or a shard lost it. Else a lower count than the stored one is old
+	Fell  bool // the count fell: the topic was recreated, or a shard lost it. Otherwise a count below the stored one is stale
 }
 
 type deathsRow struct {
@@ -21,8 +21,8 @@ type deathsRow struct {
 
 func (deathsRow) TableName() string { return "told_deaths" }
 
-// ClaimDeaths returns how many deaths of each topic nobody was told of yet; of several hosts one gets each. The first
-// call ever only stores the counts. With an error, what was claimed before it is returned too.
+// ClaimDeaths returns the number of unreported deaths of each topic. Of several hosts, only one gets each death. The
+// very first call only stores the counts. Together with an error it returns what it had claimed before the error.
 func (s *Store) ClaimDeaths(ctx context.Context, counts map[string]Deaths) (unreported map[string]int64, err error) {
 	err = s.db.Do(ctx, func(tx *gorm.DB) error {
 		var rows []deathsRow

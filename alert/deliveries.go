@@ -22,7 +22,7 @@ type Delivery struct {
 	Error     string    `json:"error,omitempty"`
 }
 
-// The states of a Delivery. Sent and Failed are final.
+// States of a Delivery. Sent and Failed are final.
 const (
 	Waiting  = "waiting"
 	Retrying = "retrying"
@@ -30,16 +30,16 @@ const (
 	Failed   = "failed"
 )
 
-// QueuedDelivery is a message that is to be sent.
+// QueuedDelivery is a message that waits to be sent.
 type QueuedDelivery struct {
 	Delivery `gorm:"embedded"`
 	Message  string // JSON of a Message
 }
 
-// TableName is the table of Delivery, which is a row of it.
+// TableName returns the table that stores Delivery rows.
 func (Delivery) TableName() string { return "alert_deliveries" }
 
-// clipped is d with texts that fit their columns.
+// clipped returns d with its texts truncated to the size of their columns.
 func (d Delivery) clipped() Delivery {
 	d.Channel, d.Recipient = database.Clip(d.Channel, 64), database.Clip(d.Recipient, 255)
 	d.Subject, d.Error = database.Clip(d.Subject, maxSubject), database.Clip(d.Error, maxDetail)
@@ -47,13 +47,13 @@ func (d Delivery) clipped() Delivery {
 }
 
 const (
-	// deliveriesKept is how many messages are remembered.
+	// deliveriesKept is how many messages are kept.
 	deliveriesKept = 5000
-	// holdTime is how long a process has to send a message before another one may. TakeDeliveries extends it.
+	// holdTime is how long a process has to send a message before another process may. TakeDeliveries extends it.
 	holdTime = 2 * time.Minute
 )
 
-// AddDelivery remembers a message that nobody has to send any more.
+// AddDelivery stores a message that does not have to be sent any more.
 func (s *Store) AddDelivery(ctx context.Context, d Delivery) error {
 	return s.db.Do(ctx, func(tx *gorm.DB) error {
 		row := d.clipped()
@@ -64,7 +64,7 @@ func (s *Store) AddDelivery(ctx context.Context, d Delivery) error {
 	})
 }
 
-// pruneDeliveries forgets old messages, once per hundred new ones.
+// pruneDeliveries deletes old messages, once per hundred new ones.
 func pruneDeliveries(tx *gorm.DB, last uint64) error {
 	if last%100 != 0 || last <= deliveriesKept {
 		return nil
@@ -75,10 +75,10 @@ func pruneDeliveries(tx *gorm.DB, last uint64) error {
 	return tx.Where("id <= ?", last-deliveriesKept).Delete(&Delivery{}).Error
 }
 
-// QueueDelivery remembers a message that holder is going to send, and returns its id.
+// QueueDelivery stores a message that holder is going to send, and returns its ID.
 func (s *Store) QueueDelivery(ctx context.Context, holder string, d QueuedDelivery) (id uint64, err error) {
 	row := d.Delivery.clipped()
-	// One transaction: if a hanging server completes statements after the caller gave up, they must not queue it
+	// One transaction: if a hanging server completes statements after the caller gave up, it must not queue the message
 	// twice.
 	err = s.db.Change(ctx, func(tx *gorm.DB) error {
 		if err := tx.Create(&row).Error; err != nil {
@@ -94,7 +94,7 @@ func (s *Store) QueueDelivery(ctx context.Context, holder string, d QueuedDelive
 	return row.ID, s.db.Do(ctx, func(tx *gorm.DB) error { return pruneDeliveries(tx, row.ID) })
 }
 
-// NoteDelivery changes what is remembered of a queued message. A final state takes it out of the queue.
+// NoteDelivery updates a queued message. A final state removes it from the queue.
 func (s *Store) NoteDelivery(ctx context.Context, d Delivery) error {
 	return s.db.Do(ctx, func(tx *gorm.DB) error {
 		row := d.clipped()
@@ -107,7 +107,7 @@ func (s *Store) NoteDelivery(ctx context.Context, d Delivery) error {
 	})
 }
 
-// TakeDeliveries lists the messages that holder has to send: its own, and those of holders that are gone.
+// TakeDeliveries returns the messages that holder has to send: its own, and those of processes that have stopped.
 func (s *Store) TakeDeliveries(ctx context.Context, holder string) ([]QueuedDelivery, error) {
 	holder = database.Clip(holder, maxKey)
 	var list []QueuedDelivery
@@ -131,7 +131,7 @@ func (s *Store) LeaveDeliveries(ctx context.Context, holder string) error {
 	})
 }
 
-// ListDeliveries lists messages, the newest first.
+// ListDeliveries returns messages, newest first.
 func (s *Store) ListDeliveries(ctx context.Context, limit int) ([]Delivery, error) {
 	return database.List[Delivery](ctx, s.db, func(tx *gorm.DB) *gorm.DB {
 		return tx.Order("id DESC").Limit(database.Limit(limit))

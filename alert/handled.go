@@ -12,20 +12,20 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Handling says who looks after an alert. Acknowledged, it is not told again until it gets worse or is over. Muted, it
-// is not told at all until then, also when it ends and begins anew.
+// Handling says who takes care of an alert. An acknowledged alert is not reported again until it gets worse or is over.
+// A muted one is not reported at all until the given time, even if it ends and begins anew.
 type Handling struct {
-	Alert uint64     `json:"-"` // of which it was said
+	Alert uint64     `json:"-"` // the alert that this applies to
 	By    string     `json:"by"`
 	Why   string     `json:"why"`
 	At    time.Time  `json:"at"`
-	Until *time.Time `json:"until,omitempty"` // of a mute; nil: it is acknowledged
+	Until *time.Time `json:"until,omitempty"` // the end of a mute; nil: acknowledged
 }
 
-// Acknowledged reports whether somebody looks after the alert.
+// Acknowledged reports whether somebody takes care of the alert.
 func (h Handling) Acknowledged() bool { return h.By != "" && h.Until == nil }
 
-// Muted reports whether nobody wants to hear of it now.
+// Muted reports whether the alert is muted now.
 func (h Handling) Muted(now time.Time) bool { return h.Until != nil && now.Before(*h.Until) }
 
 type handledRow struct {
@@ -35,13 +35,13 @@ type handledRow struct {
 
 func (handledRow) TableName() string { return "alert_handled" }
 
-// ErrNoAlert says that the alert is over.
+// ErrNoAlert is returned when the alert is over.
 var ErrNoAlert = errors.New("the alert is over")
 
 const maxWhy = 500
 
-// Handle stores who looks after an open alert; with a zero until it is acknowledged, else muted. An empty reason ends
-// that. Errors: ErrNoAlert.
+// Handle stores who takes care of an open alert: a zero until acknowledges it, any other mutes it. An empty reason
+// removes the acknowledgement or mute. Errors: ErrNoAlert.
 func Handle(ctx context.Context, r *registry.Registry, actor, key, why string, until time.Time) error {
 	action := "acknowledge"
 	switch {

@@ -15,7 +15,7 @@ import (
 
 var criticalShardKinds = []string{"down", "duplicate", "forbidden", "partial", "eviction", "write_error"}
 
-// shards judges the findings of the redis-checker.
+// shards judges the redis-checker's findings.
 func (w *Watch) shards(r Rules) []Finding {
 	if !r.Shards {
 		return nil
@@ -26,7 +26,7 @@ func (w *Watch) shards(r Rules) []Finding {
 		switch {
 		case slices.Contains(criticalShardKinds, f.Kind):
 			severity = Critical
-		case f.Kind == "restarted": // it is over
+		case f.Kind == "restarted": // the restart is over
 			severity = Info
 		}
 		list = append(list, Finding{
@@ -36,7 +36,7 @@ func (w *Watch) shards(r Rules) []Finding {
 	return list
 }
 
-// host judges what this host needs beside Redis: the registry's database and the journal.
+// host judges what this host needs besides Redis: the registry's database and the journal.
 func (w *Watch) host(r Rules, now time.Time) []Finding {
 	var list []Finding
 	if w.src.RegistryUp() {
@@ -56,10 +56,10 @@ func (w *Watch) host(r Rules, now time.Time) []Finding {
 	return list
 }
 
-// unknownEvery is how often the topics of the shards are compared with those of the registry.
+// unknownEvery is how often the topics in the shards are compared with those of the registry.
 const unknownEvery = 15 * time.Second
 
-// unknownTopics judges which topics have jobs that wait because the registry lost the topic.
+// unknownTopics finds topics whose jobs wait because the registry lost the topic.
 func (w *Watch) unknownTopics(ctx context.Context, r Rules, now time.Time) ([]Finding, error) {
 	if !r.Registry || w.src.Unknown == nil || now.Sub(w.unknownAsked) < unknownEvery {
 		return w.unknown, nil
@@ -77,7 +77,7 @@ func (w *Watch) unknownTopics(ctx context.Context, r Rules, now time.Time) ([]Fi
 	return w.unknown, nil
 }
 
-// paused tells of a topic that nobody is called for though its jobs are ready.
+// paused finds a topic that is paused though it has ready jobs.
 func paused(t *registry.Topic, n queue.Stats) []Finding {
 	if t.State == registry.TopicActive || n.Ready == 0 {
 		return nil
@@ -110,8 +110,8 @@ func (w *Watch) judgeTopic(t *registry.Topic, r Rules, now time.Time) []Finding 
 	return list
 }
 
-// nobodyTakes reports whether nobody takes the jobs of a topic that are ready: no dispatcher, or no worker of a pull
-// topic, where some jobs may wait until a worker comes.
+// nobodyTakes reports whether nobody takes the ready jobs of a topic: no dispatcher or, for a pull topic, no worker. A
+// pull topic may have fewer than NoWorkerJobs ready jobs without a worker.
 func (w *Watch) nobodyTakes(t *registry.Topic, r Rules, now time.Time) (kind string, found bool) {
 	kind, limit, least := "no_consumer", r.NoConsumer.Std(), float64(1)
 	if t.Delivery == registry.DeliveryPull {
@@ -124,8 +124,8 @@ func (w *Watch) nobodyTakes(t *registry.Topic, r Rules, now time.Time) (kind str
 	return kind, found
 }
 
-// limit is a limit, or what is left of it for what was found a moment ago: what goes up and down around a limit is one
-// alert.
+// limit returns a limit, or only a share of it for a recent finding, so that a value that fluctuates around a limit is
+// one alert.
 func (w *Watch) limit(v float64, id string, now time.Time) float64 {
 	if now.Sub(w.found[id]) <= defaultSpan {
 		return calmShare * v
@@ -133,12 +133,12 @@ func (w *Watch) limit(v float64, id string, now time.Time) float64 {
 	return v
 }
 
-// breakers judges which topics' endpoints are not called any more.
+// breakers finds topics whose endpoints are not called because their breaker is open.
 func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time.Time) (list []Finding, err error) {
 	if !r.Breaker {
 		return nil, nil
 	}
-	limits, err := w.src.Queue.TopicLimits(ctx, topics) // with an error: those of the shards that answer
+	limits, err := w.src.Queue.TopicLimits(ctx, topics) // on an error: the limits of the shards that answer
 	for name, l := range limits {
 		if l.BreakerOpen.IsZero() || !l.BreakerOpen.After(now.Add(-time.Minute)) {
 			continue
@@ -148,13 +148,13 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 	return list, err
 }
 
-// late judges which topics' calls are late: by the oldest job that waits or the calls of the last minute, whichever is
+// late finds topics whose calls are late, by the oldest waiting job or by the calls of the last minute, whichever is
 // worse.
 func (w *Watch) late(
 	ctx context.Context, r Rules, topics []string, ready map[string]queue.Stats, now time.Time,
 ) (list []Finding, err error) {
 	for some := range slices.Chunk(topics, topicsAtOnce) {
-		calls, callsErr := w.src.Activity.Lateness(ctx, some, now.Add(-lateSpan)) // with an error: of the shards that answer
+		calls, callsErr := w.src.Activity.Lateness(ctx, some, now.Add(-lateSpan)) // on an error: of the shards that answer
 		list, err = append(list, w.lateOf(r, some, ready, calls, now)...), cmp.Or(err, callsErr)
 	}
 	return list, err
@@ -180,12 +180,12 @@ func (w *Watch) lateOf(
 	return list
 }
 
-// mostTopics have alerts of their own for one kind of trouble.
+// mostTopics is the number of topics with alerts of their own for one kind of problem.
 const mostTopics = 100
 
-// bound keeps the worst findings of each kind, and adds one that tells of how many topics there are more: when the
-// machine cannot make all calls that are due, tens of thousands of topics may be late. What was found a moment ago
-// stays: topics that take turns at being the worst would begin an alert each time.
+// bound keeps the most severe findings of each kind, and adds one that counts the other topics: when the machine cannot
+// make all calls that are due, tens of thousands of topics may be late. Recent findings stay: otherwise topics that
+// take turns at being the worst would begin an alert each time.
 func (w *Watch) bound(list []Finding, now time.Time) []Finding {
 	slices.SortFunc(list, func(a, b Finding) int {
 		return cmp.Or(w.lately(&b, now)-w.lately(&a, now), cmp.Compare(max(b.For, b.P99), max(a.For, a.P99)))
@@ -211,7 +211,7 @@ func (w *Watch) bound(list []Finding, now time.Time) []Finding {
 	return kept
 }
 
-// lately is 1 for what was found a moment ago.
+// lately returns 1 for a recent finding, otherwise 0.
 func (w *Watch) lately(f *Finding, now time.Time) int {
 	if now.Sub(w.found[f.id()]) <= defaultSpan {
 		return 1
@@ -225,13 +225,13 @@ const (
 	answerOf      = 10 // attempts
 )
 
-// answered is what a topic's endpoint answered lately.
+// answered is a topic's recent answer of its endpoint.
 type answered struct {
 	answer string
 	at     time.Time
 }
 
-// addAnswers says of findings about endpoints what those answer.
+// addAnswers adds the endpoints' answers to findings about endpoints.
 func (w *Watch) addAnswers(ctx context.Context, list []Finding, now time.Time) {
 	reads := 0
 	for i := range list {
@@ -249,9 +249,9 @@ func (w *Watch) addAnswers(ctx context.Context, list []Finding, now time.Time) {
 	}
 }
 
-// lastAnswer is the status of the last answer that was no success, or the reason why there was none.
+// lastAnswer returns the status of the last unsuccessful answer, or the reason why there was no answer.
 func (w *Watch) lastAnswer(ctx context.Context, topic string) string {
-	attempts, _ := w.src.Activity.Attempts(ctx, topic, answerOf) // what could be read of them
+	attempts, _ := w.src.Activity.Attempts(ctx, topic, answerOf) // on an error: those that could be read
 	for _, a := range attempts {
 		switch {
 		case a.Outcome == "done" || a.Outcome == "snooze" || a.Outcome == "expired":

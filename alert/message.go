@@ -8,41 +8,41 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-// Phase is what a message says about its alerts.
+// Phase says what a message reports about its alerts.
 type Phase string
 
-// The phases.
+// Phases of a message.
 const (
 	Begins Phase = "begins"
 	Lasts  Phase = "lasts"
 	Ends   Phase = "ends"
-	Digest Phase = "digest" // of dead jobs; no alert
+	Digest Phase = "digest" // about dead jobs; no alert
 	Test   Phase = "test"
 )
 
-// Message is what people receive about alerts.
+// Message is a message to people about alerts.
 type Message struct {
 	Phase Phase
-	Alert Alert  // the worst of them
-	Title string // in one line; empty: that of the alert
+	Alert Alert  // the most severe one
+	Title string // one line; empty: the alert's title
 	Parts []Part
-	Link  string // to the admin; empty if its address is not known
+	Link  string // to the admin; empty if its address is unknown
 	At    time.Time
 
-	Thread string // of the messages while something lasts
-	First  bool   // of the thread
+	Thread string // identifies the mail thread of one episode
+	First  bool   // the first message of its thread
 }
 
-// Part is a part of a message: what begins, what is over, what lasts, which jobs are dead.
+// Part is a section of a message: what began, what is over, what lasts, or which jobs are dead.
 type Part struct {
 	Title string
 	Lines []string
 }
 
-// maxSubjectBytes limits the alert's part of a subject, because lines of a mail's header are limited.
+// maxSubjectBytes limits the alert's part of a subject, because header lines of a mail have a limited length.
 const maxSubjectBytes = 200
 
-// Subject is the subject of a mail, and the first line of the text.
+// Subject returns the subject of a mail, which is also the first line of the text.
 func (m *Message) Subject() string {
 	s := m.Title
 	if s == "" {
@@ -54,7 +54,7 @@ func (m *Message) Subject() string {
 	return "[Wakecall] " + s
 }
 
-// Text is the message in plain text.
+// Text returns the message as plain text.
 func (m *Message) Text() string {
 	lines := []string{m.Subject()}
 	for _, p := range m.parts() {
@@ -69,8 +69,8 @@ func (m *Message) Text() string {
 	return strings.Join(lines, "\n")
 }
 
-// parts are the parts with lines that are safe: texts of others, such as the error of a server or an endpoint, must not
-// look like lines of the message, nor contain control sequences for a terminal.
+// parts returns the parts with sanitized lines: foreign texts, such as the error of a server or an endpoint, must not
+// look like lines of the message, or contain control sequences for a terminal.
 func (m *Message) parts() []Part {
 	list := make([]Part, 0, len(m.Parts))
 	for _, p := range m.Parts {
@@ -93,7 +93,7 @@ var page = template.Must(template.New("mail").Parse(`<!doctype html><html>
 {{if .Link}}<p><a href="{{.Link}}">{{.Link}}</a></p>{{end}}
 </body></html>`))
 
-// HTML is the message as a page; texts of users are escaped.
+// HTML returns the message as an HTML page, with users' texts escaped.
 func (m *Message) HTML() string {
 	colour := "#d63939"
 	switch {

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// openAlert is an alert as this host knows it.
+// openAlert is an open alert as this host knows it.
 type openAlert struct {
 	alert    Alert
-	found    map[string]time.Time // by kind of cause: when it was found last
+	found    map[string]time.Time // by kind of cause: when this host last found it
 	stored   bool                 // the store knows it
-	storedAt time.Time            // zero: it is to be stored now
-	over     bool                 // which the store does not know yet
+	storedAt time.Time            // zero: store it now
+	over     bool                 // the store does not know this yet
 }
 
 const (
-	touchEvery = 30 * time.Second // for alerts that the store knows already
+	touchEvery = 30 * time.Second // for alerts that are already stored
 	adoptEvery = time.Minute
 	staleAfter = 5 * time.Minute
 	listLimit  = 1000
 )
 
-// listOpen lists the open alerts of all hosts.
+// listOpen returns the open alerts of all hosts.
 func (a *Alerts) listOpen(ctx context.Context) (list []Alert, err error) {
 	open := true
 	err = a.callStore(ctx, func(ctx context.Context) (err error) {
@@ -35,7 +35,7 @@ func (a *Alerts) listOpen(ctx context.Context) (list []Alert, err error) {
 	return list, err
 }
 
-// adopt takes over alerts whose finders are gone: those of an earlier run of this host, and those that nobody has
+// adopt takes over alerts whose host has stopped: those of an earlier run of this host, and those that no host has
 // found for a while. They end when this host can tell that they are over.
 func (a *Alerts) adopt(ctx context.Context, now time.Time) {
 	if now.Sub(a.lastAdopt) < adoptEvery {
@@ -48,7 +48,7 @@ func (a *Alerts) adopt(ctx context.Context, now time.Time) {
 	for _, alert := range list {
 		mine := !a.adopted && alert.Host == a.opts.Host
 		if a.open[alert.Key] == nil && (mine || now.Sub(alert.LastSeenAt) >= staleAfter) {
-			if len(alert.Causes) == 0 { // of an earlier version
+			if len(alert.Causes) == 0 { // written by an earlier version
 				alert.Causes = []Cause{{Kind: alert.Kind, Severity: alert.Severity, BeganAt: alert.BeganAt}}
 			}
 			a.open[alert.Key] = &openAlert{alert: alert, found: map[string]time.Time{}, stored: true, storedAt: now}
@@ -57,7 +57,7 @@ func (a *Alerts) adopt(ctx context.Context, now time.Time) {
 	a.adopted, a.lastAdopt = true, now
 }
 
-// raise opens an alert for what is found about a subject, or updates the open one.
+// raise opens an alert for the findings about a subject, or updates the open one.
 func (a *Alerts) raise(key string, list []Finding, now time.Time) {
 	o := a.open[key]
 	if o == nil || o.over {
@@ -72,10 +72,10 @@ func (a *Alerts) raise(key string, list []Finding, now time.Time) {
 	}
 }
 
-// add adds a cause that is found, or updates it.
+// add adds or updates a cause.
 func (o *openAlert) add(c Cause, now time.Time) {
 	o.found[c.Kind], c.BeganAt = now, now
-	o.alert.Causes = slices.Clone(o.alert.Causes) // messages that are not stored yet have those before
+	o.alert.Causes = slices.Clone(o.alert.Causes) // messages that are not stored yet share the old slice
 	i := slices.IndexFunc(o.alert.Causes, func(x Cause) bool { return x.Kind == c.Kind })
 	if i < 0 {
 		o.alert.Causes, o.storedAt = append(o.alert.Causes, c), time.Time{}
@@ -87,7 +87,7 @@ func (o *openAlert) add(c Cause, now time.Time) {
 
 var levels = map[string]slog.Level{Critical: slog.LevelError, Warning: slog.LevelWarn, Info: slog.LevelInfo}
 
-// settle drops the causes of an alert that are over, stores it, and closes it when it has none.
+// settle removes causes that are over from an alert, stores the alert, and closes it when no cause is left.
 func (a *Alerts) settle(ctx context.Context, s *Settings, key string, o *openAlert, over Judge, now time.Time) {
 	left := o.alert.Causes[:0:0]
 	for _, c := range o.alert.Causes {
@@ -109,7 +109,7 @@ func (a *Alerts) settle(ctx context.Context, s *Settings, key string, o *openAle
 	say := a.opts.Say(s.Language)
 	o.alert.Subject, o.alert.Detail = o.alert.Title(say), strings.Join(o.alert.Details(say, brief), "; ")
 	if !slices.Contains(slices.Collect(maps.Values(o.found)), now) {
-		return // others may find it
+		return // other hosts may still find it
 	}
 	if o.storedAt.IsZero() {
 		level := levels[o.alert.Severity]
@@ -122,7 +122,7 @@ func (a *Alerts) settle(ctx context.Context, s *Settings, key string, o *openAle
 
 func (a *Alerts) store(ctx context.Context, o *openAlert, now time.Time) {
 	report := o.alert
-	report.Host = a.opts.Host // another one may have raised it
+	report.Host = a.opts.Host // another host may have raised it
 	var stored Alert
 	err := a.callStore(ctx, func(ctx context.Context) (err error) {
 		stored, err = a.opts.Store.RaiseAlert(ctx, report)
@@ -131,14 +131,14 @@ func (a *Alerts) store(ctx context.Context, o *openAlert, now time.Time) {
 	o.storedAt = now
 	switch {
 	case err != nil:
-		o.storedAt = now.Add(-touchEvery) // stored in the next round: else what people were told would seem to be over
+		o.storedAt = now.Add(-touchEvery) // store it in the next round: otherwise people would be notified that it is over
 	case stored.ID != 0:
 		o.alert, o.stored = stored, true
 	}
 }
 
-// end closes an alert that this host no longer finds. It is tried again while other hosts find it, or the store is
-// away.
+// end closes an alert that this host no longer finds. It is tried again while other hosts find the alert, or while the
+// store is unavailable.
 func (a *Alerts) end(ctx context.Context, key string, o *openAlert, now time.Time) {
 	over := true
 	err := a.callStore(ctx, func(ctx context.Context) (err error) {
@@ -146,7 +146,7 @@ func (a *Alerts) end(ctx context.Context, key string, o *openAlert, now time.Tim
 		return err
 	})
 	if err == nil && !over {
-		o.storedAt = time.Time{} // if this host finds it again, it says so at once
+		o.storedAt = time.Time{} // if this host finds it again, it stores that at once
 		return
 	}
 	if !o.over {

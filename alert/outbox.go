@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// outgoing is a message that is to be sent, or was sent and is not stored as such yet.
+// outgoing is a message that waits to be sent, or was sent but is not stored as such yet.
 type outgoing struct {
-	Delivery // as it is to be stored; its ID is 0 until then
+	Delivery // the row to store; its ID is 0 until then
 	message  *Message
 	stored   bool // the store knows this state
-	final    bool // it is sent, or failed for good
+	final    bool // it was sent, or failed permanently
 }
 
 const (
-	queueLength = 500             // of one channel
-	maxUnstored = 4 * queueLength // messages that are done and that the store does not know as such
+	queueLength = 500             // per channel
+	maxUnstored = 4 * queueLength // final messages that the store does not know as such
 	takeEvery   = 10 * time.Second
 )
 
-// retryWaits are the waits before further tries.
+// retryWaits are the pauses before further tries.
 var retryWaits = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 8 * time.Minute}
 
 type outboxStorage interface {
@@ -33,15 +33,15 @@ type outboxStorage interface {
 	LeaveDeliveries(ctx context.Context, holder string) error
 }
 
-// outbox sends in the background, each channel independently of the others. Only sync calls the store, so that
+// outbox sends messages in the background, each channel independently of the others. Only sync calls the store, so
 // sending never waits for it.
 type outbox struct {
 	store  outboxStorage
-	holder string // names this process in the store
+	holder string // identifies this process in the store
 	send   func(context.Context, *outgoing) error
-	report func(Delivery) // is called with each first or final result
+	report func(Delivery) // called with each first and each final result
 	waits  []time.Duration
-	limit  time.Duration // of one call to the store
+	limit  time.Duration // limits one call to the store
 
 	ctx     context.Context
 	workers sync.WaitGroup
@@ -49,7 +49,7 @@ type outbox struct {
 
 	mu      sync.Mutex
 	queues  map[string]chan *outgoing // by channel
-	pending map[*outgoing]bool        // all that is not sent, or not stored as sent
+	pending map[*outgoing]bool        // messages that are not sent, or not stored as sent
 }
 
 func newOutbox(
@@ -61,10 +61,10 @@ func newOutbox(
 	}
 }
 
-// start makes put send, until ctx is done.
+// start lets put send messages, until ctx is done.
 func (o *outbox) start(ctx context.Context) { o.ctx = ctx }
 
-// put queues a message. If too many wait already, the message fails.
+// put queues a message. If too many are waiting already, the message fails.
 func (o *outbox) put(d *outgoing) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,10 +83,10 @@ func (o *outbox) put(d *outgoing) {
 		return
 	}
 	o.wake()
-	o.queue(d.Channel) <- d // has room for all that wait
+	o.queue(d.Channel) <- d // has room for every waiting message
 }
 
-// queue is the queue of a channel, with a worker of its own.
+// queue returns the queue of a channel, and starts the channel's worker with it.
 func (o *outbox) queue(channel string) chan *outgoing {
 	q := o.queues[channel]
 	if q == nil {
@@ -110,11 +110,11 @@ func (o *outbox) work(q chan *outgoing) {
 	}
 }
 
-// try sends once. A message that is to be tried again waits without a worker.
+// try sends once. A message to be tried again waits without occupying a worker.
 func (o *outbox) try(q chan *outgoing, d *outgoing) {
 	err := o.send(o.ctx, d)
 	if o.ctx.Err() != nil {
-		return // it is left to another process
+		return // another process sends it
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -156,7 +156,7 @@ func (o *outbox) wake() {
 	}
 }
 
-// sync stores what changes, and takes over what other processes left behind, until ctx is done.
+// sync stores changes, and takes over what other processes left behind, until ctx is done.
 func (o *outbox) sync(ctx context.Context) {
 	o.take(ctx)
 	next := time.After(takeEvery)
@@ -167,24 +167,24 @@ func (o *outbox) sync(ctx context.Context) {
 			_ = o.storeAll(ctx) // tried again at the next tick
 		case <-next:
 			next = time.After(takeEvery)
-			if o.storeAll(ctx) == nil { // else what is sent would be taken again
+			if o.storeAll(ctx) == nil { // otherwise take would return messages that were already sent
 				o.take(ctx)
 			}
 		}
 	}
 }
 
-// leave waits for the workers and lets another process send what they have not sent. put must not be called any more.
+// leave waits for the workers and lets another process send what they have not sent. put must not be called after it.
 func (o *outbox) leave(ctx context.Context) {
 	o.workers.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*o.limit)
 	defer cancel()
 	if o.storeAll(ctx) == nil {
-		_ = o.store.LeaveDeliveries(ctx, o.holder) // else others wait until this process counts as gone
+		_ = o.store.LeaveDeliveries(ctx, o.holder) // otherwise other processes wait until this one counts as stopped
 	}
 }
 
-// storeAll stores the messages whose state the store does not know.
+// storeAll stores the messages whose current state is not in the store.
 func (o *outbox) storeAll(ctx context.Context) error {
 	for d := o.unstored(); d != nil; d = o.unstored() {
 		if err := o.storeOne(ctx, d); err != nil {
@@ -233,7 +233,7 @@ func (o *outbox) storeOne(ctx context.Context, d *outgoing) error {
 	return err
 }
 
-// take takes over the messages that this process has to send and does not know.
+// take takes over messages that this process has to send but does not have yet.
 func (o *outbox) take(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
@@ -244,7 +244,7 @@ func (o *outbox) take(ctx context.Context) {
 	for _, w := range list {
 		m := &Message{}
 		if json.Unmarshal([]byte(w.Message), m) != nil {
-			continue // of another version
+			continue // written by another version
 		}
 		o.put(&outgoing{Delivery: w.Delivery, message: m, stored: true})
 	}

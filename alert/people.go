@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// person is who is told: a mail address, or a webhook.
+// person is a recipient of messages: a mail address, or a webhook.
 type person struct {
 	channel, address string
 	routes           []Route
 }
 
-// name is that of what the store has about the person.
+// name returns the person's name in the store.
 func (p *person) name() string { return p.channel + " " + strings.ToLower(p.address) }
 
 func (p *person) wants(a *Alert, owner string) bool {
 	return slices.ContainsFunc(p.routes, func(r Route) bool { return r.wants(a, owner) })
 }
 
-// people are those who are told of alerts. An address that is named twice is one person.
+// people returns everyone who is notified about alerts. An address that is listed twice is one person.
 func (s *Settings) people() (list []person) {
 	add := func(channel, address string, r Route) {
 		p := person{channel: channel, address: address, routes: []Route{r}}
@@ -49,7 +49,7 @@ func (a *Alerts) tell(ctx context.Context, s *Settings, now time.Time) {
 		return
 	}
 	a.lastTold = now
-	a.syncTold(ctx) // before the open alerts are listed: one that began in between would seem to be over
+	a.syncTold(ctx) // before listing the open alerts: one that began in between would seem to be over
 	open, unknown := a.openNow(ctx)
 	a.collectDead(ctx, s, now)
 	people := s.people()
@@ -65,7 +65,7 @@ func (a *Alerts) tell(ctx context.Context, s *Settings, now time.Time) {
 	}
 }
 
-// quiet reports whether there is nothing to tell of.
+// quiet reports whether there is nothing to report.
 func (a *Alerts) quiet() bool {
 	for _, t := range a.told {
 		if t.unsaved || len(t.Alerts)+len(t.Dead) > 0 {
@@ -75,8 +75,8 @@ func (a *Alerts) quiet() bool {
 	return len(a.open) == 0
 }
 
-// openNow lists the open alerts. While the store is away they are those of this host, and unknown are the keys of
-// those that were told and that other hosts may still find.
+// openNow returns the open alerts. While the store is unavailable, these are the alerts of this host, and unknown has
+// the keys of reported alerts that other hosts may still find.
 func (a *Alerts) openNow(ctx context.Context) (list []Alert, unknown map[string]bool) {
 	list, err := a.listOpen(ctx)
 	listed := map[string]bool{}
@@ -87,7 +87,7 @@ func (a *Alerts) openNow(ctx context.Context) (list []Alert, unknown map[string]
 		}
 	}
 	for key, o := range a.open {
-		if !o.over && !listed[key] && (err != nil || !o.stored) { // else it ended meanwhile
+		if !o.over && !listed[key] && (err != nil || !o.stored) { // otherwise it has ended meanwhile
 			list = append(list, o.alert)
 		}
 	}
@@ -103,7 +103,7 @@ func (a *Alerts) openNow(ctx context.Context) (list []Alert, unknown map[string]
 	return list, unknown
 }
 
-// syncTold reads what other hosts told, and stores what this one told while the store was away.
+// syncTold reads what other hosts reported, and stores what this one reported while the store was unavailable.
 func (a *Alerts) syncTold(ctx context.Context) {
 	var stored map[string]*Told
 	err := a.callStore(ctx, func(ctx context.Context) (err error) {
@@ -127,7 +127,7 @@ func (a *Alerts) syncTold(ctx context.Context) {
 	a.told = stored
 }
 
-// save stores what a person was told, and reports whether no other host did so before.
+// save stores what a person was notified about, and returns false if another host did so first.
 func (a *Alerts) save(ctx context.Context, name string, t *Told) bool {
 	saved := false
 	err := a.callStore(ctx, func(ctx context.Context) (err error) {
@@ -135,7 +135,7 @@ func (a *Alerts) save(ctx context.Context, name string, t *Told) bool {
 		return err
 	})
 	t.unsaved = err != nil || !saved
-	return saved || err != nil // while the store is away each host tells
+	return saved || err != nil // while the store is unavailable each host notifies people
 }
 
 func (a *Alerts) toldTo(p person) *Told {

@@ -8,8 +8,8 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Route says which alerts somebody is sent: those of a severity or worse, and, if there are any, only those of topics
-// with such a name or owner. As text its parts are separated by spaces: critical shop.* owner=payments.
+// Route selects the alerts that a recipient is sent: those of a severity or above, optionally restricted to topics with
+// certain names or owners. Its text form separates the parts by spaces: critical shop.* owner=payments.
 type Route struct {
 	Severity string   // empty: warning
 	Topics   []string // patterns
@@ -44,16 +44,16 @@ func (r Route) words() (words []string) {
 	return words
 }
 
-// MarshalText writes the route as it is typed.
+// MarshalText returns the route as users type it.
 func (r Route) MarshalText() ([]byte, error) { return []byte(strings.Join(r.words(), " ")), nil }
 
-// UnmarshalText reads it; Settings.Validate says what is wrong with it.
+// UnmarshalText parses a route. Settings.Validate reports its errors.
 func (r *Route) UnmarshalText(text []byte) error {
 	*r = parseRoute(strings.Fields(string(text)))
 	return nil
 }
 
-// wants reports whether an alert goes this way. owner is that of the alert's topic.
+// wants reports whether the route selects an alert. owner is the owner of the alert's topic.
 func (r Route) wants(a *Alert, owner string) bool {
 	if rank(a.Severity) < max(rank(r.Severity), rank(Warning)) && r.Severity != Info {
 		return false
@@ -75,23 +75,23 @@ func (r Route) validate(field string) error {
 	return nil
 }
 
-// Recipient is a mail address and the alerts that it is sent. Its text is the address and the route:
+// Recipient is a mail address and the alerts that it is sent. Its text form is the address followed by the route:
 // "ops@example.com critical shop.*".
 type Recipient struct {
 	Address string
 	Route
 }
 
-// MarshalText writes the recipient as it is typed.
+// MarshalText returns the recipient as users type it.
 func (r Recipient) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// String is the recipient as it is typed.
+// String returns the recipient as users type it.
 func (r Recipient) String() string {
 	return strings.Join(append([]string{r.Address}, r.words()...), " ")
 }
 
-// UnmarshalText reads it; Settings.Validate says what is wrong with it. An address may have a name before it, in the
-// way of mails.
+// UnmarshalText parses a recipient. Settings.Validate reports its errors. A display name may precede the address, as in
+// mails.
 func (r *Recipient) UnmarshalText(text []byte) error {
 	address, route, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
 	if named, rest, ok := strings.Cut(string(text), ">"); ok {

@@ -21,10 +21,10 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// sendTimeout limits each step of a conversation; a whole one takes three of them at most. Tests shorten it.
+// sendTimeout limits each step of sending. A whole conversation may take at most three times as long. Tests shorten it.
 var sendTimeout = 10 * time.Second
 
-// SendMail sends a message to one recipient. The error contains the server's answer.
+// SendMail sends a message to one recipient. Its error contains the server's answer.
 func SendMail(ctx context.Context, s Mail, to string, m *Message) error {
 	if s.Host == "" {
 		return errors.New("no SMTP server is set")
@@ -37,7 +37,7 @@ func SendMail(ctx context.Context, s Mail, to string, m *Message) error {
 	return nil
 }
 
-// converse does what go-mail's Dialer does, with a context and without leaving connections open after an error.
+// converse does what go-mail's Dialer does, but with a context, and closes the connection after an error.
 func (m *Mail) converse(ctx context.Context, to string, l *gomail.Message) error {
 	d := net.Dialer{Timeout: sendTimeout}
 	plain, err := d.DialContext(ctx, "tcp", net.JoinHostPort(m.Host, strconv.Itoa(m.Port)))
@@ -63,7 +63,7 @@ func (m *Mail) converse(ctx context.Context, to string, l *gomail.Message) error
 	if err := transmit(c, addressOf(m.From), to, l); err != nil {
 		return err
 	}
-	_ = c.Quit() // the mail was accepted
+	_ = c.Quit() // the server has already accepted the mail
 	return nil
 }
 
@@ -107,11 +107,11 @@ func (m *Mail) login(c *smtp.Client) error {
 	return c.Auth(smtp.PlainAuth("", m.Username, string(m.Password), m.Host))
 }
 
-// loginAuth is the mechanism LOGIN, which is the only one of some servers.
+// loginAuth is the mechanism LOGIN, the only one that some servers offer.
 type loginAuth struct{ m *Mail }
 
-// Start refuses an unencrypted connection, as smtp.PlainAuth does: somebody in between could remove STARTTLS from the
-// server's answer to get the password.
+// Start rejects an unencrypted connection, as smtp.PlainAuth does: an attacker in between could remove STARTTLS from
+// the server's answer to get the password.
 func (a loginAuth) Start(server *smtp.ServerInfo) (string, []byte, error) {
 	ip := net.ParseIP(server.Name)
 	here := server.Name == "localhost" || ip != nil && ip.IsLoopback()
@@ -132,7 +132,7 @@ func (a loginAuth) Next(question []byte, more bool) ([]byte, error) {
 	return []byte(a.m.Password), nil
 }
 
-// addressOf is the address without the name.
+// addressOf returns the address without the display name.
 func addressOf(text string) string {
 	if a, err := mail.ParseAddress(text); err == nil {
 		return a.Address
@@ -163,7 +163,7 @@ func letter(s Mail, to string, m *Message) *gomail.Message {
 		l.SetAddressHeader("From", from.Address, from.Name)
 	}
 	l.SetHeader("To", addressOf(to))
-	l.SetHeader("Subject", strings.Join(strings.Fields(m.Subject()), " ")) // a header has one line
+	l.SetHeader("Subject", strings.Join(strings.Fields(m.Subject()), " ")) // a header must be one line
 	l.SetDateHeader("Date", m.At)
 	l.SetHeader("Auto-Submitted", "auto-generated")
 	switch thread := "<alert-" + m.Thread + "@wakecall>"; {
@@ -179,8 +179,8 @@ func letter(s Mail, to string, m *Message) *gomail.Message {
 	return l
 }
 
-// SendWebhook posts to a webhook. web decides where it may lead. An answer other than 2xx is an error that shows its
-// beginning.
+// SendWebhook posts to a webhook. web restricts the addresses it may reach. An answer other than 2xx is an error that
+// contains the beginning of the answer.
 func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) error {
 	if web == nil {
 		return fmt.Errorf("webhook %s: no HTTP client", w.Name)
@@ -215,7 +215,7 @@ func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) e
 	return nil
 }
 
-// refused reads the code in the JSON of services that always answer 200.
+// refused reads the error code in the JSON of services that always answer 200.
 func refused(preset string, answer []byte) error {
 	names := map[string][2]string{
 		"dingtalk": {"errcode", "errmsg"}, "wecom": {"errcode", "errmsg"}, "feishu": {"code", "msg"},

@@ -18,26 +18,26 @@ import (
 // SettingName is the name of Settings in the registry.
 const SettingName = "alerts"
 
-// Settings are edited in the admin.
+// Settings are the alert settings that users edit in the admin.
 type Settings struct {
 	Mail        Mail              `json:"mail"`
 	Recipients  []Recipient       `json:"recipients"`
 	Webhooks    []Webhook         `json:"webhooks"`
-	GroupWait   registry.Duration `json:"group_wait"`   // from the first alert to the message
-	DigestAfter registry.Duration `json:"digest_after"` // from that to the next message if there is something new
-	RemindAfter registry.Duration `json:"remind_after"` // between the messages that follow, while something lasts
+	GroupWait   registry.Duration `json:"group_wait"`   // from the first alert to the first message
+	DigestAfter registry.Duration `json:"digest_after"` // from the first message to the next if there is news
+	RemindAfter registry.Duration `json:"remind_after"` // between later messages, while an alert lasts
 	MaxPerHour  int64             `json:"max_per_hour"` // messages to one recipient; 0: no limit
 	DeadDigest  bool              `json:"dead_digest"`  // mail digests of dead jobs to their topics' addresses
-	Language    string            `json:"language"`     // of messages
+	Language    string            `json:"language"`     // of the messages
 	Rules       Rules             `json:"rules"`
 }
 
-// The ways to encrypt the connection to the mail server.
+// Modes of encryption for the connection to the mail server.
 const (
 	TLSNone          = "none"
 	TLSOpportunistic = "opportunistic" // STARTTLS where the server offers it
 	TLSStart         = "starttls"      // STARTTLS, or the mail fails
-	TLSDirect        = "tls"           // from the first byte
+	TLSDirect        = "tls"           // TLS from the first byte
 )
 
 // Mail is the SMTP server. Without a host no mail is sent.
@@ -50,37 +50,37 @@ type Mail struct {
 	From     string    `json:"from"`
 }
 
-// Webhook is another channel for messages.
+// Webhook is a webhook to which messages are posted.
 type Webhook struct {
 	Name     string    `json:"name"`
-	URL      seal.Text `json:"url"` // it often contains a token
+	URL      seal.Text `json:"url"` // often contains a token
 	Preset   string    `json:"preset"`
 	Only     Route     `json:"only"`
-	Template string    `json:"template"` // of the JSON body; empty: the preset's
+	Template string    `json:"template"` // template of the JSON body; empty: the preset's
 }
 
-// Rules define what an alert is. A limit of zero switches its rule off.
+// Rules define which problems raise alerts. A limit of zero disables its rule.
 type Rules struct {
 	Shards       bool              `json:"shards"`         // findings of the redis-checker
-	Registry     bool              `json:"registry"`       // its database does not answer
-	Journal      bool              `json:"journal"`        // it cannot be written
-	Ledger       bool              `json:"ledger"`         // it does not add up
+	Registry     bool              `json:"registry"`       // the registry's database does not answer
+	Journal      bool              `json:"journal"`        // the journal cannot be written
+	Ledger       bool              `json:"ledger"`         // a topic's counters do not add up
 	Breaker      bool              `json:"breaker"`        // an endpoint is not called because its breaker is open
-	NoConsumer   registry.Duration `json:"no_consumer"`    // nothing is called for so long though jobs are ready
-	NoWorker     registry.Duration `json:"no_worker"`      // nobody takes jobs of a pull topic for so long
-	NoWorkerJobs int64             `json:"no_worker_jobs"` // though so many are ready
+	NoConsumer   registry.Duration `json:"no_consumer"`    // no callbacks for so long though jobs are ready
+	NoWorker     registry.Duration `json:"no_worker"`      // no worker takes jobs of a pull topic for so long
+	NoWorkerJobs int64             `json:"no_worker_jobs"` // though so many jobs are ready
 	FailingShare float64           `json:"failing_share"`  // of the attempts of five minutes, 0 to 1
 	FailingLeast int64             `json:"failing_least"`  // with at least so many attempts
 	DeadJobs     int64             `json:"dead_jobs"`      // of a topic within ten minutes
-	OverAfter    registry.Duration `json:"over_after"`     // since a topic's trouble was found last
+	OverAfter    registry.Duration `json:"over_after"`     // since a topic's problem was last found
 	Lateness     registry.Duration `json:"lateness"`       // of the oldest ready job, or the p99 of a minute
 
-	// Objectives of topics' lateness, by pattern (orders or shop.*); 0 switches the rule off.
+	// Objectives of lateness by topic pattern (orders or shop.*); 0 disables the rule for these topics.
 	Objectives map[string]registry.Duration `json:"objectives"`
 }
 
-// Objective is how late a topic may be: its own, or that of the longest pattern that matches, or the common one. That
-// is not for pull topics, whose workers come when they like.
+// Objective returns how late a topic may be: its own objective, or that of the longest matching pattern, or the common
+// one, which does not apply to pull topics, because their workers come when they like.
 func (r *Rules) Objective(t *registry.Topic) time.Duration {
 	if d, named := r.Objectives[t.Name]; named {
 		return d.Std()
@@ -97,10 +97,11 @@ func (r *Rules) Objective(t *registry.Topic) time.Duration {
 	return limit
 }
 
-// calmMost is for how long at most other alerts than those of topics stay open.
+// calmMost is the longest time that alerts not about a topic stay open after the last finding.
 const calmMost = 30 * time.Second
 
-// calmFor is for how long something is not found before it is over: what comes and goes is one alert.
+// calmFor returns how long a finding must be absent before it is over, so that a problem that comes and goes is one
+// alert.
 func (s *Settings) calmFor(f *Finding) time.Duration {
 	if f.Topic == "" {
 		return min(s.Rules.OverAfter.Std(), calmMost)
@@ -108,7 +109,7 @@ func (s *Settings) calmFor(f *Finding) time.Duration {
 	return s.Rules.OverAfter.Std()
 }
 
-// Defaults are the settings of a new installation.
+// Defaults returns the settings of a new installation.
 func Defaults() Settings {
 	return Settings{
 		Mail: Mail{Port: 587, TLS: TLSOpportunistic}, Recipients: []Recipient{}, Webhooks: []Webhook{},
@@ -124,7 +125,7 @@ func Defaults() Settings {
 	}
 }
 
-// Read reads the settings from a snapshot. What they do not contain has its default.
+// Read reads the settings from a snapshot. Missing values have their defaults.
 func Read(s *registry.Snapshot) (Settings, error) {
 	settings := Defaults()
 	_, err := s.Setting(SettingName, &settings)
@@ -141,7 +142,7 @@ func wrong(field, format string, args ...any) error {
 	return registry.NewFieldError(field, format, args...)
 }
 
-// Validate returns what is wrong with settings as joined *registry.FieldErrors.
+// Validate returns the errors in the settings as joined *registry.FieldErrors.
 func (s *Settings) Validate() error {
 	errs := []error{s.Mail.validate(), s.Rules.validate()}
 	if len(s.Recipients) > maxRecipients {
@@ -216,7 +217,7 @@ func (r *Rules) validate() error {
 	return nil
 }
 
-// Validate returns what is wrong with a webhook.
+// Validate returns the errors in a webhook.
 func (w *Webhook) Validate() error {
 	var errs []error
 	if strings.TrimSpace(w.Name) == "" || len(w.Name) > 60 {
@@ -238,8 +239,8 @@ func (w *Webhook) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Presets are templates for the bodies that common services expect. {{json .Text}} is the message as a JSON string,
-// and {{slack .Text}} one without mentions and links of Slack.
+// Presets are body templates for common services. {{json .Text}} is the message as a JSON string, and {{slack .Text}} a
+// JSON string without mentions and links of Slack.
 var Presets = map[string]string{
 	"slack":    `{"text": {{slack .Text}}}`,
 	"feishu":   `{"msg_type": "text", "content": {"text": {{json .Text}}}}`,

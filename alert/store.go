@@ -11,28 +11,28 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// Alert is an incident: a topic, a shard or the installation is, or was, in trouble, for one cause or several.
+// Alert is an incident: a topic, a shard or the installation has, or had, one or more problems.
 type Alert struct {
 	ID         uint64     `json:"id"`
-	Key        string     `json:"key" gorm:"column:alert_key"` // what it is about: one alert of a key is open at a time
-	Kind       string     `json:"kind"`                        // of its worst cause
+	Key        string     `json:"key" gorm:"column:alert_key"` // its subject: at most one alert with a key is open
+	Kind       string     `json:"kind"`                        // of its most severe cause
 	Severity   string     `json:"severity"`
 	Subject    string     `json:"subject"` // its title and details in the language of the messages
 	Topic      string     `json:"topic,omitempty"`
 	Shard      string     `json:"shard,omitempty"`
 	Detail     string     `json:"detail"`
-	Host       string     `json:"host"` // that raised it
+	Host       string     `json:"host"` // the host that raised it
 	BeganAt    time.Time  `json:"began_at"`
 	LastSeenAt time.Time  `json:"last_seen_at"`
 	EndedAt    *time.Time `json:"ended_at,omitempty"`
-	RemindedAt time.Time  `json:"-"`                        // of earlier versions
+	RemindedAt time.Time  `json:"-"`                        // used by earlier versions
 	Count      int        `json:"count" gorm:"column:seen"` // how often it was found
 	Causes     []Cause    `json:"causes,omitempty" gorm:"-"`
 	Handling   Handling   `json:"handling,omitzero" gorm:"-"`
 }
 
-// Store keeps alerts and messages about them in the registry's database. Hosts agree through
-// it on which one of them tells people.
+// Store stores alerts and messages about them in the registry's database. Hosts agree through it on which of them
+// notifies people.
 type Store struct{ db *database.DB }
 
 // NewStore returns the store in a database.
@@ -45,7 +45,7 @@ type alertRow struct {
 
 func (alertRow) TableName() string { return "alerts" }
 
-// listedRow is an alert with what other tables have of it.
+// listedRow is an alert joined with the columns about it in other tables.
 type listedRow struct {
 	Row     alertRow `gorm:"embedded"`
 	Stored  string   // causes
@@ -54,14 +54,14 @@ type listedRow struct {
 
 func (l *listedRow) alert() Alert {
 	a := l.Row.Alert
-	_ = json.Unmarshal([]byte(l.Stored), &a.Causes)        // none: of an earlier version
-	if l.Handled.Until != nil || l.Handled.Alert == a.ID { // the acknowledgement of an earlier alert is not this one's
+	_ = json.Unmarshal([]byte(l.Stored), &a.Causes)        // empty for alerts of an earlier version
+	if l.Handled.Until != nil || l.Handled.Alert == a.ID { // an acknowledgement applies to one alert only
 		a.Handling = l.Handled
 	}
 	return a
 }
 
-// The lengths of columns, in characters.
+// Lengths of columns, in characters.
 const (
 	maxKey     = 191
 	maxHost    = 128
@@ -69,7 +69,7 @@ const (
 	maxDetail  = 4000
 )
 
-// newAlertRow is the row of an alert that begins.
+// newAlertRow returns the row of a new alert.
 func newAlertRow(a Alert, at time.Time) alertRow {
 	a.Key, a.Subject = database.Clip(a.Key, maxKey), database.Clip(a.Subject, maxSubject)
 	a.Detail, a.Host = database.Clip(a.Detail, maxDetail), database.Clip(a.Host, maxHost)
@@ -80,8 +80,8 @@ func newAlertRow(a Alert, at time.Time) alertRow {
 	return alertRow{Alert: a, OpenKey: &a.Key}
 }
 
-// RaiseAlert notes that a host finds something wrong. The alert is returned as it is stored: what another host raised
-// is the same alert.
+// RaiseAlert stores that a host finds a problem. It returns the alert as stored: if another host has raised one with
+// the same key, that alert.
 func (s *Store) RaiseAlert(ctx context.Context, a Alert) (stored Alert, err error) {
 	stored = a
 	err = s.db.Do(ctx, func(tx *gorm.DB) error {
@@ -99,14 +99,14 @@ func (s *Store) RaiseAlert(ctx context.Context, a Alert) (stored Alert, err erro
 	return stored, err
 }
 
-// raiseAgain updates an open alert. One that ended meanwhile stays ended; the next round raises it again.
+// raiseAgain updates an open alert. If it has ended meanwhile, it stays ended; the next round raises a new one.
 func (s *Store) raiseAgain(tx *gorm.DB, row alertRow, stored *Alert) error {
 	var open alertRow
 	found, err := database.Find(tx, &open, "open_key", *row.OpenKey)
 	if err != nil || !found {
 		return err
 	}
-	if err := s.noteFinder(tx, open.ID, &row); err != nil { // first, so that nobody ends it now
+	if err := s.noteFinder(tx, open.ID, &row); err != nil { // first, so that no other host ends it now
 		return err
 	}
 	res := tx.Model(&alertRow{}).Where("open_key = ?", *row.OpenKey).Updates(map[string]any{
@@ -122,10 +122,10 @@ func (s *Store) raiseAgain(tx *gorm.DB, row alertRow, stored *Alert) error {
 	return nil
 }
 
-// finderLife is how long a host counts as finding an alert after it said so.
+// finderLife is how long a host counts as a finder of an alert after its last report.
 const finderLife = 90 * time.Second
 
-// noteFinder notes that a host finds an alert, and the causes as it finds them.
+// noteFinder stores that a host finds an alert, with the causes that it finds.
 func (s *Store) noteFinder(tx *gorm.DB, id uint64, row *alertRow) error {
 	causes, err := json.Marshal(row.Causes)
 	if err != nil {
@@ -138,8 +138,8 @@ func (s *Store) noteFinder(tx *gorm.DB, id uint64, row *alertRow) error {
 	return tx.Exec(finder+s.db.Clock()+")", id, row.Host).Error
 }
 
-// EndAlert notes that a host no longer finds something wrong, and reports whether the alert is over: it ends when no
-// other host found it lately.
+// EndAlert stores that a host no longer finds a problem, and reports whether the alert is over. It ends when no other
+// host has found it recently.
 func (s *Store) EndAlert(ctx context.Context, key, host string, at time.Time) (over bool, err error) {
 	key, host = database.Clip(key, maxKey), database.Clip(host, maxHost)
 	err = s.db.Do(ctx, func(tx *gorm.DB) error {
@@ -148,7 +148,8 @@ func (s *Store) EndAlert(ctx context.Context, key, host string, at time.Time) (o
 		if over = !open; err != nil || over {
 			return err
 		}
-		// Not one transaction: of two hosts that stop finding it at once, the later one must see that the other has.
+		// Not one transaction: when two hosts stop finding the alert at once, the later one must see that the other has
+		// stopped.
 		if err := tx.Exec("DELETE FROM alert_finders WHERE alert_id = ? AND host = ?", row.ID, host).Error; err != nil {
 			return err
 		}
@@ -170,7 +171,7 @@ func (s *Store) endUnfound(tx *gorm.DB, id uint64, at time.Time) (ended bool, er
 	return true, tx.Exec("DELETE FROM alert_finders WHERE alert_id = ?", id).Error
 }
 
-// Filter selects alerts; zero fields select all.
+// Filter selects alerts. A zero field does not restrict the selection.
 type Filter struct {
 	Open   *bool
 	Kind   string
@@ -179,7 +180,7 @@ type Filter struct {
 	Limit  int    // 0: 100
 }
 
-// ListAlerts lists alerts, the newest first; if they are the open ones, the worst first.
+// ListAlerts returns alerts, newest first, or open alerts, most severe first.
 func (s *Store) ListAlerts(ctx context.Context, f Filter) ([]Alert, error) {
 	rows, err := database.List[listedRow](ctx, s.db, f.query)
 	list := make([]Alert, len(rows))

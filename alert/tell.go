@@ -7,48 +7,48 @@ import (
 	"time"
 )
 
-// Told is what a person was told and what waits to be told.
+// Told is what a person was notified about, and what is still to be reported to them.
 type Told struct {
-	Alerts map[string]ToldAlert `json:"alerts"`          // by key: what was told to begin and not to be over
-	Dead   map[string]DeadTopic `json:"dead"`            // by topic: not told yet
-	DeadAt time.Time            `json:"dead_at"`         // since when
-	Last   time.Time            `json:"last"`            // message
-	Stage  int                  `json:"stage,omitempty"` // how many messages since all was well
+	Alerts map[string]ToldAlert `json:"alerts"`          // by key: reported as begun and not yet as over
+	Dead   map[string]DeadTopic `json:"dead"`            // by topic: not reported yet
+	DeadAt time.Time            `json:"dead_at"`         // when the first of Dead came in
+	Last   time.Time            `json:"last"`            // time of the last message
+	Stage  int                  `json:"stage,omitempty"` // messages since all was well
 	Sent   []time.Time          `json:"sent"`            // messages of the last hour
 	Thread string               `json:"thread"`
 
-	version int64 // in the store; 0: it is not there
-	unsaved bool  // the store was away
+	version int64 // in the store; 0: not stored
+	unsaved bool  // the store was unavailable
 }
 
-// ToldAlert is one of them.
+// ToldAlert is an alert that a person was notified about.
 type ToldAlert struct {
 	Key      string    `json:"-"`
 	ID       uint64    `json:"id"`
 	Severity string    `json:"severity"`
 	Title    string    `json:"title"`
-	Better   bool      `json:"better,omitempty"` // it concerns the whole installation and is not critical any more
+	Better   bool      `json:"better,omitempty"` // an installation-wide alert that is not critical any more
 	BeganAt  time.Time `json:"began_at"`
 }
 
-// is reports whether it is the same incident, not a later one of the same subject.
+// is reports whether a is the same incident, not a later one about the same subject.
 func (t *ToldAlert) is(a *Alert) bool {
 	return t.ID == a.ID && a.ID != 0 || t.BeganAt.Sub(a.BeganAt).Abs() < time.Second
 }
 
-// news is what a person could be told now.
+// news is what could be reported to a person now.
 type news struct {
 	begun []Alert // or got worse
 	over  []ToldAlert
-	left  map[string]Alert // of over, those that nobody has to be told of any more
-	still []Alert          // told before
+	left  map[string]Alert // those in over that need no message
+	still []Alert          // reported before
 	dead  []DeadTopic
 	first time.Time // when the first of begun began
-	nudge bool      // some of still is not acknowledged
+	nudge bool      // an alert in still is not acknowledged
 }
 
-// news compares the open alerts with what a person was told. wants selects those that concern the person; unknown are
-// keys of alerts that may be open.
+// news compares the open alerts with what a person was notified about. wants selects the alerts that concern the
+// person; unknown has the keys of alerts that may still be open.
 func (t *Told) news(open []Alert, wants func(*Alert) bool, unknown map[string]bool, now time.Time) (n news) {
 	isOpen := map[string]bool{}
 	maps.Copy(isOpen, unknown)
@@ -85,8 +85,8 @@ func (t *Told) news(open []Alert, wants func(*Alert) bool, unknown map[string]bo
 	return n
 }
 
-// better notes which of the alerts that were told at once are not critical any more. That they are over is news, and so
-// is it if they get critical again.
+// better marks the urgent alerts that are not critical any more. Their end is news, and so is their becoming critical
+// again.
 func (t *Told) better(open []Alert) {
 	for _, a := range open {
 		was, told := t.Alerts[a.Key]
@@ -97,11 +97,12 @@ func (t *Told) better(open []Alert) {
 	}
 }
 
-// due reports whether a message goes out now.
+// due reports whether to send a message now.
 //
-// The first one of an episode waits for GroupWait, so that it has all that begins with it. What is new later is told
-// DigestAfter after that, then every RemindAfter, with a reminder of what lasts. What is critical for the whole
-// installation is told at once, and so is that all is over. No one gets more than MaxPerHour.
+// The first message of an episode waits for GroupWait, so that it includes everything that begins with it. Later news
+// is sent DigestAfter after the first message, then every RemindAfter, with a reminder of what lasts. Alerts that are
+// critical for the whole installation are sent at once, and so is the news that all is well again. Nobody gets more
+// than MaxPerHour messages.
 func (t *Told) due(n *news, s *Settings, now time.Time) bool {
 	changed := len(n.begun)+len(n.over)+len(n.dead) > 0
 	if !changed && !n.nudge {
@@ -126,7 +127,7 @@ func (t *Told) due(n *news, s *Settings, now time.Time) bool {
 	return now.Sub(t.Last) >= s.RemindAfter.Std()
 }
 
-// after is what the person was told after a message with all the news.
+// after returns the state of the person after a message with all the news.
 func (t *Told) after(n *news, say Say, now time.Time) *Told {
 	next := &Told{
 		Alerts: maps.Clone(t.Alerts), Last: now, Stage: t.Stage + 1, Thread: t.Thread, version: t.version,
@@ -156,14 +157,14 @@ func (t *Told) after(n *news, say Say, now time.Time) *Told {
 	return next
 }
 
-// calm ends an episode of digests after which nothing was to be told for a while.
+// calm ends an episode after a period without news.
 func (t *Told) calm(s *Settings, now time.Time) {
 	if len(t.Alerts) == 0 && now.Sub(t.Last) >= s.RemindAfter.Std() {
 		t.Stage, t.Thread = 0, ""
 	}
 }
 
-// add notes dead jobs that are to be told.
+// add adds dead jobs that are to be reported.
 func (t *Told) add(d DeadTopic, now time.Time) {
 	if len(t.Dead) == 0 {
 		t.Dead, t.DeadAt = map[string]DeadTopic{}, now
@@ -175,7 +176,7 @@ func (t *Told) add(d DeadTopic, now time.Time) {
 	t.Dead[d.Topic] = d
 }
 
-// merge adds what this host told while the store was away to what the store has.
+// merge adds to the stored state what this host reported while the store was unavailable.
 func (t *Told) merge(mine *Told) {
 	for key, a := range mine.Alerts {
 		if _, told := t.Alerts[key]; !told {

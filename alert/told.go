@@ -17,21 +17,21 @@ type toldRow struct {
 
 func (toldRow) TableName() string { return "alert_told" }
 
-// ListTold lists what people were told, by person.
+// ListTold returns what people were notified about, by person.
 func (s *Store) ListTold(ctx context.Context) (map[string]*Told, error) {
 	all := func(tx *gorm.DB) *gorm.DB { return tx }
 	rows, err := database.List[toldRow](ctx, s.db, all)
 	told := make(map[string]*Told, len(rows))
 	for _, r := range rows {
 		t := &Told{}
-		_ = json.Unmarshal([]byte(r.State), t) // of another version: they are told again
+		_ = json.Unmarshal([]byte(r.State), t) // if another version wrote it, the person is notified again
 		t.version = r.Version
 		told[r.Person] = t
 	}
 	return told, err
 }
 
-// SaveTold stores what a person is told now. Of several hosts that do so at once, one is told that it did.
+// SaveTold stores what a person was notified about. When several hosts do so at once, only one of them gets saved.
 func (s *Store) SaveTold(ctx context.Context, person string, t *Told) (saved bool, err error) {
 	text, err := json.Marshal(t)
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// trend is what a Watch remembers of a topic's recent readings.
+// trend holds a Watch's recent readings of a topic.
 type trend struct {
 	marks        []mark    // oldest first, markEvery apart, at most trendSpan old
-	idleSince    time.Time // since when jobs are ready and nothing was called
-	unevenRounds int       // in a row with a ledger that does not add up
+	idleSince    time.Time // since when jobs are ready without a callback
+	unevenRounds int       // rounds in a row whose ledger does not add up
 	last         history.Reading
 	readAt       time.Time
 }
 
-// markEvery is how often counters are kept: of 100,000 topics those of each round would take half a gigabyte.
+// markEvery is how often counters are kept: for 100,000 topics, keeping those of each round would take half a gigabyte.
 const markEvery = 30 * time.Second
 
-// mark is the counters of a topic at a time, or how far they rose since.
+// mark holds the counters of a topic at a time, or their increase since then.
 type mark struct {
 	at                      int64 // ns since 1970
 	failed, delivered, died int64
@@ -54,7 +54,7 @@ func (t *trend) add(r history.Reading, now time.Time) {
 	t.last, t.readAt = r, now
 }
 
-// idle is for how long jobs are ready and nothing was called.
+// idle returns for how long jobs have been ready without a callback.
 func (t *trend) idle(now time.Time) time.Duration {
 	if t.idleSince.IsZero() {
 		return 0
@@ -62,7 +62,7 @@ func (t *trend) idle(now time.Time) time.Duration {
 	return now.Sub(t.idleSince)
 }
 
-// since is how far the counters rose within a span of time.
+// since returns the increase of the counters within a span of time.
 func (t *trend) since(span time.Duration, now time.Time) (rise mark) {
 	for _, m := range t.marks {
 		if m.ago(now) <= span {
@@ -72,13 +72,13 @@ func (t *trend) since(span time.Duration, now time.Time) (rise mark) {
 	return rise
 }
 
-// over reports whether nothing waits and nothing was read for so long that the trend says nothing any more.
+// over reports whether nothing waits and nothing has been read for so long that the trend is useless.
 func (t *trend) over(now time.Time) bool {
 	return t.last.Ready == 0 && now.Sub(t.readAt) > trendSpan
 }
 
-// choose lists the topics to read: at first all that have jobs, then those with events and those whose numbers are
-// unusual. With an error the topics of the shards that did not answer are missing.
+// choose returns the topics to read: at first all topics with jobs, then those with events and those with unusual
+// numbers. On an error the topics of the shards that did not answer are missing.
 func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 	known := w.src.Snapshot().Topics
 	active, err := w.src.Queue.Active(ctx, now.Add(-failingSpan))
@@ -91,7 +91,7 @@ func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 			chosen[name] = true
 		}
 	}
-	if now.Sub(w.swept) >= sweepEvery { // a job that becomes due and that nobody takes is no event
+	if now.Sub(w.swept) >= sweepEvery { // a job that becomes due without being taken causes no event
 		all := w.swept.IsZero()
 		w.swept = now
 		w.forgetTrends(now)
@@ -110,8 +110,8 @@ func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 // topicsAtOnce bounds the memory for totals of many topics.
 const topicsAtOnce = 2000
 
-// read reads the chosen topics; ready are those with ready jobs. complete reports whether all shards answered: only
-// then can the numbers be compared with earlier ones, and are added to the trends.
+// read reads the chosen topics; ready contains those with ready jobs. complete reports whether all shards answered:
+// only then are the numbers comparable with earlier ones, and added to the trends.
 func (w *Watch) read(
 	ctx context.Context, now time.Time,
 ) (names []string, ready map[string]queue.Stats, complete bool) {

@@ -32,65 +32,66 @@ type Sources struct {
 	Activity   Activity
 	Snapshot   func() *registry.Snapshot
 	RegistryUp func() bool
-	// Unknown are the topics whose jobs wait because the registry lost them, with the number of jobs.
+	// Unknown returns the topics whose jobs wait because the registry lost the topic, with the number of jobs.
 	Unknown func(context.Context) (map[string]int64, error)
-	Journal func() error // whether all of it can be written
+	Journal func() error // an error if part of it cannot be written
 	Shards  func() []ShardFinding
 
-	ClaimDeaths func(context.Context, map[string]Deaths) (map[string]int64, error) // of a Store
+	ClaimDeaths func(context.Context, map[string]Deaths) (map[string]int64, error) // a Store's
 }
 
-// ShardFinding is what the redis-checker finds wrong with a shard; Kind is one of its kinds.
+// ShardFinding is a problem of a shard that the redis-checker found; Kind is one of its kinds.
 type ShardFinding struct{ Shard, Kind, Detail string }
 
-// Judge reports whether what a round did not find is over. It is not while the round could not tell.
+// Judge reports whether a cause that a round did not find is over. It returns false if the round could not tell.
 type Judge func(f Finding) bool
 
-// Watch finds what is wrong now. Its methods are for one goroutine.
+// Watch detects what is wrong now. Its methods must be called from one goroutine.
 type Watch struct {
 	src    Sources
 	trends map[string]*trend    // by topic
-	found  map[string]time.Time // when each finding was found last, at most trendSpan ago
-	died   map[string]int64     // the counts of deaths that the store knows; nil before the first time
+	found  map[string]time.Time // when each finding was last found, at most trendSpan ago
+	died   map[string]int64     // the stored counts of deaths; nil before the first read
 
 	judged  judgement
 	answers map[string]answered // by topic
-	outage  time.Time           // when a shard was found down last
+	outage  time.Time           // when a shard was last found down
 
 	began         time.Time // the first round
-	swept         time.Time // when all topics were checked for ready jobs; zero: the next round reads all that have jobs
-	completeSince time.Time // since when each round read all shards; zero: the last one did not
-	registryAway  time.Time // since when the registry's database is away
-	unknown       []Finding // topics, as they were found last
+	swept         time.Time // when all topics were last checked for ready jobs; zero: the next round reads all that have jobs
+	completeSince time.Time // since when each round has read all shards; zero: the last round did not
+	registryAway  time.Time // since when the registry's database has been unavailable
+	unknown       []Finding // topics, as last found
 	unknownAsked  time.Time
 }
 
-// manyTopics is the kind of what tells of topics that have no alert of their own.
+// manyTopics is the kind of the finding that counts the topics without an alert of their own.
 const manyTopics = "many_topics"
 
 const (
 	trendSpan    = 10 * time.Minute
 	failingSpan  = 5 * time.Minute
 	registryWait = 15 * time.Second
-	slowSpan     = time.Minute // of pings
+	slowSpan     = time.Minute // for pings
 	// defaultSpan is the span of the other rules: shards are read every ten seconds, a ledger three times.
 	defaultSpan = 20 * time.Second
-	// unevenRounds in a row make an alert: one round may read a cluster's buckets at different instants.
+	// unevenRounds in a row raise an alert, because one round may read a cluster's buckets at different instants.
 	unevenRounds = 3
 	sweepEvery   = time.Minute
 	lateSpan     = time.Minute
-	// outageSpan is how long after an outage of a shard the lateness of topics is that of the outage.
+	// outageSpan is how long after a shard's outage the lateness of topics is attributed to the outage.
 	outageSpan = 2 * time.Minute
-	// calmShare of a limit is where what was found ends: what goes up and down around a limit is one alert.
+	// calmShare is the share of a limit below which a cause ends, so that a value that fluctuates around its limit is
+	// one alert.
 	calmShare = 0.5
 )
 
-// NewWatch makes a watch.
+// NewWatch returns a Watch.
 func NewWatch(s Sources) *Watch {
 	return &Watch{src: s, trends: map[string]*trend{}, found: map[string]time.Time{}, answers: map[string]answered{}}
 }
 
-// Find makes a round. The judge is about this round.
+// Find makes a round and returns the findings, and a Judge for this round.
 func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	now := time.Now()
 	if w.began.IsZero() {
@@ -128,26 +129,26 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	}
 }
 
-// waitsAnyway reports whether jobs wait because a shard is, or was, down.
+// waitsAnyway reports whether jobs wait because a shard is, or recently was, down.
 func (w *Watch) waitsAnyway(f *Finding, now time.Time) bool {
 	return (f.Kind == "late" || f.Kind == "no_consumer" || f.Kind == "no_worker") && now.Sub(w.outage) < outageSpan
 }
 
-// byOutage reports whether a finding about a topic that was all right only says that.
+// byOutage reports whether a finding about a topic that was well is only a consequence of an outage.
 func (w *Watch) byOutage(f *Finding, now time.Time) bool {
 	return w.waitsAnyway(f, now) && w.found[f.id()].IsZero()
 }
 
-// judgement is what was found about topics.
+// judgement is what a round found out about topics.
 type judgement struct {
 	found   []Finding
-	unknown map[string]bool // kinds that could not be judged
+	unknown map[string]bool // kinds of causes that could not be judged
 	at      time.Time
-	took    time.Duration // if that was long
+	took    time.Duration // set only if reading took long
 }
 
-// With 100,000 topics whose jobs are called it takes seconds to read them. Then they are not read for pauseShare times
-// as long as it took, also if the time of the round was over before all were read.
+// With 100,000 topics whose jobs are called, reading the topics takes seconds. After such a round, they are not read
+// for pauseShare times as long as it took, even if the round's time was over before all were read.
 const (
 	quickRead  = 500 * time.Millisecond
 	pauseShare = 9
@@ -180,7 +181,7 @@ func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) judgement {
 	return j
 }
 
-// span is how long a watch must run before it can say that something it has not found itself is over.
+// span returns how long a watch must run before it can say that a problem it has not found itself is over.
 func span(kind string, r Rules) time.Duration {
 	switch kind {
 	case "no_consumer":
