@@ -31,7 +31,7 @@ type Admin struct {
 	handler  http.Handler
 }
 
-// New makes an admin. It fails when an embedded template or text is broken.
+// New returns an Admin. It fails when an embedded template or text is broken.
 func New(o Options) (*Admin, error) {
 	base, err := page.New(o)
 	if err != nil {
@@ -45,7 +45,7 @@ func New(o Options) (*Admin, error) {
 	return a, nil
 }
 
-// routes makes the rooms and registers their pages.
+// routes creates the handlers of all areas and registers their pages.
 func (a *Admin) routes() {
 	b, e := a.page, a.echo
 	a.access = access.New(b)
@@ -53,7 +53,7 @@ func (a *Admin) routes() {
 	a.jobs = jobs.New(b, fig)
 	sh := shards.New(b)
 	a.overview = overview.New(b, fig, sh)
-	rooms := []interface{ Routes(*echo.Group) }{
+	areas := []interface{ Routes(*echo.Group) }{
 		a.overview, fig, topics.New(b, fig, a.jobs), a.jobs, sh, alerts.New(b), a.access,
 	}
 
@@ -70,15 +70,15 @@ func (a *Admin) routes() {
 	a.access.OpenRoutes(open)
 	b.ChoiceRoutes(open)
 	g := open.Group("", a.access.SignedIn)
-	for _, room := range rooms {
-		room.Routes(g)
+	for _, area := range areas {
+		area.Routes(g)
 	}
 	g.RouteNotFound("/*", func(echo.Context) error { return echo.ErrNotFound })
-	// A stream lives for hours, and the session must not be written for it.
+	// A stream lives for hours, and no request may write to the session for that long.
 	e.GET(b.BasePath+"/events", func(c echo.Context) error { return b.Hub.Serve(c, page.Lang(c), a.access.StreamUser) })
 }
 
-// ServeHTTP answers one request. HEAD is served as GET; net/http leaves the body out.
+// ServeHTTP answers one request. It serves HEAD as GET, and net/http drops the body.
 func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		get := *r
@@ -88,7 +88,7 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.handler.ServeHTTP(w, r)
 }
 
-// Bounds of what browsers may send and hold.
+// Limits on what browsers may send and keep open.
 const (
 	maxConns      = 1024
 	maxHeader     = 32 << 10
@@ -98,8 +98,8 @@ const (
 	idleTimeout   = 2 * time.Minute
 )
 
-// Run serves on l until ctx is done and then stops gracefully: streams end at once, requests have ShutdownTimeout. l is
-// closed then.
+// Run serves on l until ctx is done and then stops gracefully: streams end at once, other requests have
+// ShutdownTimeout. Run closes l.
 func (a *Admin) Run(ctx context.Context, l net.Listener) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	tasks := make(chan error, 1)

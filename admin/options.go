@@ -2,5 +2,5 @@ package admin
 
 import "github.com/wakecall/wakecall/admin/page"
 
-// Options of an Admin.
+// Options configure an Admin.
 type Options = page.Options

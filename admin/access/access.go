@@ -1,5 +1,5 @@
-// Package access is the pages about who may use the admin, and the sessions behind them: signing in, the own account,
-// users, API tokens, sessions and the audit trail.
+// Package access serves the pages about access to the admin, and manages its sessions: signing in, the user's own
+// account, users, API tokens, sessions and the audit trail.
 package access
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 )
 
-// Handler serves the pages of this room.
+// Handler serves the pages of this package.
 type Handler struct {
 	*page.Base
 	store    *steadyStore
@@ -17,7 +17,7 @@ type Handler struct {
 	codes    *codes
 }
 
-// New makes a Handler and gives the base its sessions.
+// New returns a Handler and sets the base's session manager.
 func New(b *page.Base) *Handler {
 	h := &Handler{
 		Base: b, store: newSteadyStore(b.SessionStore, b.Now), attempts: newLoginLimit(b.Now),
@@ -28,7 +28,7 @@ func New(b *page.Base) *Handler {
 	return h
 }
 
-// OpenRoutes registers what anybody may ask for.
+// OpenRoutes registers the pages that do not require signing in.
 func (h *Handler) OpenRoutes(g *echo.Group) { h.loginRoutes(g) }
 
 // Routes registers the pages.

@@ -45,7 +45,7 @@ func (h *Handler) accountPage(c echo.Context, status int, wrong map[string]strin
 	return h.Render(c, status, "account", data)
 }
 
-// confirmPassword checks the password again, with the limits of signing in. problem is empty if it is right.
+// confirmPassword checks the password again, with the rate limits of signing in. problem is empty if it is right.
 func (h *Handler) confirmPassword(c echo.Context) (problem string, err error) {
 	name := page.Viewer(c).Name
 	if wait := h.waits(c, name); wait > 0 {
@@ -106,7 +106,7 @@ func (h *Handler) finishTOTP(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if has { // taking one off asks for the password, so nobody may replace one without it
+	if has { // removing one requires the password, so replacing one without it is not allowed either
 		return echo.NewHTTPError(http.StatusConflict, h.T(c, "account.totp_taken"))
 	}
 	if !h.codes.use(page.Viewer(c).Name, c.FormValue("code"), secret) {

@@ -18,17 +18,17 @@ const auditPage = 50
 type auditData struct {
 	Entries      []auditLine
 	Filter       registry.AuditFilter
-	Since, Until string // as in the form
+	Since, Until string // as typed in the form
 	Actions      []string
 	Pager        page.Pager
 }
 
-// Narrow reports whether the filter leaves anything out.
+// Narrow reports whether the filter excludes anything.
 func (d auditData) Narrow() bool {
 	return d.Filter.Object+d.Filter.Actor+d.Filter.Action+d.Since+d.Until != ""
 }
 
-// auditActions are offered for the filter.
+// auditActions are the actions that the filter offers.
 var auditActions = []string{
 	"put", "delete", "create", "revoke", "note", "rotate", "set overlap", "drop old secret", "set role", "set password",
 	"disable", "enable",
@@ -38,10 +38,10 @@ var auditActions = []string{
 type auditLine struct {
 	registry.AuditEntry
 	Changes    []difference
-	Made, Gone bool // there was nothing before, or is nothing after
+	Made, Gone bool // the object did not exist before, or does not exist after
 }
 
-// difference is a field that a change altered, as text; empty: it was not there.
+// difference is a field that a change altered, as text; an empty text means that the field was missing.
 type difference struct{ Field, Before, After string }
 
 func (h *Handler) auditPage(c echo.Context) error {
@@ -49,9 +49,9 @@ func (h *Handler) auditPage(c echo.Context) error {
 		Object: strings.TrimSpace(c.QueryParam("object")), Actor: strings.TrimSpace(c.QueryParam("actor")),
 		Action: strings.TrimSpace(c.QueryParam("action")), Limit: auditPage + 1,
 	}
-	f.Since, _ = page.Minute(c.QueryParam("since"), page.Zone(c)) // nonsense leaves nothing out
+	f.Since, _ = page.Minute(c.QueryParam("since"), page.Zone(c)) // an invalid time excludes nothing
 	f.Until, _ = page.Minute(c.QueryParam("until"), page.Zone(c))
-	f.Before, _ = page.ID(c.QueryParam("cursor")) // nonsense is the beginning
+	f.Before, _ = page.ID(c.QueryParam("cursor")) // an invalid cursor is the beginning
 	list, err := h.Registry.Audit(c.Request().Context(), f)
 	if err != nil {
 		return err
@@ -73,8 +73,8 @@ func (h *Handler) auditPage(c echo.Context) error {
 
 func isNothing(state json.RawMessage) bool { return len(state) == 0 || string(state) == "null" }
 
-// differences compares two states field by field, the fields of objects in objects as a.b; what is no object is
-// compared as a whole.
+// differences compares two states field by field. It names fields of nested objects a.b, and compares values that are
+// not objects as a whole.
 func differences(before, after json.RawMessage) []difference {
 	b, a := map[string]string{}, map[string]string{}
 	flattenState("", before, b)
@@ -107,7 +107,7 @@ func flattenState(name string, state json.RawMessage, into map[string]string) {
 	}
 }
 
-// plain writes a value without the marks of JSON, where it is clear without them.
+// plain formats a value without JSON syntax where it is clear without it.
 func plain(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil && text != "" {

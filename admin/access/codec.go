@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 )
 
-// sessionCodec writes sessions as JSON. They hold texts, whole numbers and flashes.
+// sessionCodec encodes sessions as JSON. They hold texts, whole numbers and flashes.
 type sessionCodec struct{}
 
 type encodedSession struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/pquerna/otp/totp"
 )
 
-// codes accepts each code of a second factor once: a code that somebody saw being typed is worthless.
+// codes accepts each code of a second factor only once, so that a code seen while it was typed is worthless.
 type codes struct {
 	now func() time.Time
 
@@ -19,7 +19,7 @@ type codes struct {
 
 const codeStep = 30 // seconds
 
-// use reports whether the code is right and was not used before. Clocks may be a step apart.
+// use reports whether the code is right and unused. Clocks may differ by one step.
 func (u *codes) use(user, code, secret string) bool {
 	code = strings.ReplaceAll(code, " ", "")
 	u.mu.Lock()

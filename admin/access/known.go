@@ -10,22 +10,22 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// users caches users for a moment, so that not every request reads the database.
+// users caches users briefly, so that not every request reads the database.
 type users struct {
 	accounts *account.Store
 	now      func() time.Time
 
 	mu    sync.Mutex
-	known map[string]*account.User // those who may sign in
+	known map[string]*account.User // users who may sign in
 	at    time.Time                // when they were read
 }
 
 const (
-	userFresh = 3 * time.Second  // how long a user who was deleted elsewhere may go on
-	userStale = 10 * time.Minute // and while the database is away
+	userFresh = 3 * time.Second  // how long a user who was deleted elsewhere may continue
+	userStale = 10 * time.Minute // the same while the database is unavailable
 )
 
-// get is a user, nil when there is none of that name any more.
+// get returns a user, or nil if the user does not exist any more.
 func (u *users) get(ctx context.Context, name string) (*account.User, error) {
 	u.mu.Lock()
 	user, ok := u.known[name]

@@ -9,35 +9,35 @@ import (
 )
 
 // loginLimit slows down guessing of passwords: after some failures from an address, further tries from there must wait.
-// The tries of an account from all addresses together are limited much later, and not at all from where its user last
-// signed in, so that guessers keep nobody out.
+// The limit on all tries of an account is much higher, and does not apply to the address from which its user last
+// signed in, so that guessers lock nobody out.
 type loginLimit struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	tries *lru.Cache[string, failures] // by account/NAME, address/IP and both
+	tries *lru.Cache[string, failures] // by account, address, and both
 }
 
 type failures struct {
 	count int
-	since time.Time // of the first of them
+	since time.Time // time of the first failure
 }
 
 const (
 	loginWindow    = 5 * time.Minute
-	pairTries      = 5   // of an account from one address
-	addressTries   = 20  // of all accounts from one address
-	accountTries   = 100 // of an account from all addresses
+	pairTries      = 5   // for an account from one address
+	addressTries   = 20  // for all accounts from one address
+	accountTries   = 100 // for an account from all addresses
 	rememberedKeys = 10_000
 )
 
 func newLoginLimit(now func() time.Time) *loginLimit {
-	tries, _ := lru.New[string, failures](rememberedKeys) // which only fails for no keys
+	tries, _ := lru.New[string, failures](rememberedKeys) // fails only for a size of 0
 	return &loginLimit{now: now, tries: tries}
 }
 
-// try counts a try and says how long to wait first; 0: it may be made. A try is counted before the password is
-// compared, so that many at once count as many. last is from where the account's user last signed in.
+// try counts a try and returns how long to wait first; 0: no wait. It counts a try before the password is compared, so
+// that concurrent tries are all counted. last is the address from which the account's user last signed in.
 func (l *loginLimit) try(account, address, last string) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *loginLimit) try(account, address, last string) (wait time.Duration) {
 	return 0
 }
 
-// passed forgets an account's failures from an address, and takes the try back from what else it counted for.
+// passed removes an account's failures from an address, and uncounts the try elsewhere.
 func (l *loginLimit) passed(account, address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,11 +81,12 @@ func (l *loginLimit) passed(account, address string) {
 
 func accountKey(name string) string { return "account/" + name + "/" }
 
-// addressKey is the same for all addresses that one customer of a provider has: of IPv6 that is a network of 64 bits.
+// addressKey returns the same key for all addresses that one customer of a provider has: for IPv6, a network of 64
+// bits.
 func addressKey(address string) string {
 	if ip, err := netip.ParseAddr(address); err == nil {
 		if ip = ip.Unmap().WithZone(""); ip.Is6() {
-			network, _ := ip.Prefix(64) // no error: it is one of IPv6
+			network, _ := ip.Prefix(64) // cannot fail for an IPv6 address
 			address = network.String()
 		}
 	}

@@ -24,7 +24,7 @@ type loginForm struct {
 	Username  string
 	Next      string
 	Error     string
-	page.Kept // the form that was sent when the session had expired
+	page.Kept // the form that was sent after the session had expired
 }
 
 func (h *Handler) loginPage(c echo.Context) error {
@@ -34,9 +34,9 @@ func (h *Handler) loginPage(c echo.Context) error {
 	return h.Render(c, http.StatusOK, "login", loginForm{Next: c.QueryParam("next")})
 }
 
-const longestName = 64 // of a user
+const longestName = 64 // of a user's name
 
-// typedName bounds the user names that are counted, logged and shown. No user has a name that is cut.
+// typedName truncates user names that are counted, logged and shown. No valid name is longer.
 func typedName(name string) string {
 	if len(name) <= longestName {
 		return name
@@ -44,7 +44,7 @@ func typedName(name string) string {
 	return strings.ToValidUTF8(name[:longestName], "") + "…"
 }
 
-// waits counts a try to sign in and says how long it must wait.
+// waits counts a try to sign in and returns how long the user must wait.
 func (h *Handler) waits(c echo.Context, name string) time.Duration {
 	last := ""
 	if u, err := h.users.get(c.Request().Context(), name); err == nil && u != nil {

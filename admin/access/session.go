@@ -12,15 +12,15 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 )
 
-// StreamUser is the user of a request's session, without prolonging it: a stream must not keep it alive. Empty: the
-// session is not valid.
+// StreamUser returns the user of a request's session without prolonging it, because a stream must not keep it alive. It
+// is empty if the session is not valid.
 func (h *Handler) StreamUser(c echo.Context) string {
 	ctx := c.Request().Context()
 	cookie, err := c.Cookie(sessionCookie)
 	if err != nil {
 		return ""
 	}
-	// The request's context bears no session of its own, so loading gives a new one each time.
+	// The request's context has no session of its own, so loading gives a new one each time.
 	ctx, err = h.Sessions.Load(ctx, cookie.Value)
 	if err != nil {
 		return ""
@@ -36,10 +36,10 @@ func (h *Handler) StreamUser(c echo.Context) string {
 	return name
 }
 
-// What sessions hold.
+// Keys of values in sessions.
 const (
 	keyUser  = "user"
-	keySince = "since" // of the sign-in, Unix seconds
+	keySince = "since" // time of the sign-in, Unix seconds
 )
 
 const (
@@ -51,9 +51,9 @@ const (
 func (h *Handler) newSessions() *scs.SessionManager {
 	m := scs.New()
 	m.Codec, m.Store = sessionCodec{}, h.store
-	m.Lifetime, m.HashTokenInStore = sessionIdle, true // noteUse prolongs it, so that most requests write nothing
+	m.Lifetime, m.HashTokenInStore = sessionIdle, true // noteUse prolongs the session, so that most requests write nothing
 	m.Cookie.Name, m.Cookie.HttpOnly, m.Cookie.Path = sessionCookie, true, h.BasePath+"/"
-	m.Cookie.SameSite = http.SameSiteLaxMode // Strict would ask for a password again behind each link of a mail
+	m.Cookie.SameSite = http.SameSiteLaxMode // Strict would ask for the password again after each link in a mail
 	m.ErrorFunc = func(w http.ResponseWriter, r *http.Request, err error) {
 		h.Log.Error("read or store the session", "path", r.URL.Path, "error", err)
 		http.Error(w, "the registry's database does not answer: "+http.StatusText(http.StatusServiceUnavailable),
@@ -62,7 +62,7 @@ func (h *Handler) newSessions() *scs.SessionManager {
 	return m
 }
 
-// Session opens the session for a request and keeps what became of it.
+// Session loads the session for a request and stores its changes.
 func (h *Handler) Session(next echo.HandlerFunc) echo.HandlerFunc {
 	marked := next
 	next = func(c echo.Context) error {
@@ -82,7 +82,7 @@ func (h *Handler) Session(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// SignedIn lets only users in, and knows who it is.
+// SignedIn lets only signed-in users pass, and stores the user in the request's context.
 func (h *Handler) SignedIn(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx := c.Request().Context()
@@ -114,7 +114,7 @@ func (h *Handler) outdated(ctx context.Context, u *account.User) bool {
 func (h *Handler) toLogin(c echo.Context) error {
 	r := c.Request()
 	k := page.Keep(c)
-	if _, err := c.Cookie(sessionCookie); err == nil && k.Action != "" { // strangers never had a session
+	if _, err := c.Cookie(sessionCookie); err == nil && k.Action != "" { // somebody without a cookie never had a session
 		return h.Render(c, http.StatusUnauthorized, "login", loginForm{Kept: k, Error: h.T(c, "login.expired")})
 	}
 	if r.Method != http.MethodGet || page.IsFragment(c) || r.URL.Path == h.BasePath+"/" {

@@ -12,7 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// What the list of sessions shows of a session.
+// Keys of values that the list of sessions shows.
 const (
 	keyAddress = "address"
 	keyAgent   = "agent"
@@ -26,16 +26,16 @@ const (
 
 // sessionLine is one session in a list.
 type sessionLine struct {
-	ID             string // a hash of its token's hash: names it and opens nothing
+	ID             string // a hash of its token's hash: identifies the session without granting access
 	User           string
 	Address, Agent string
 	Since, Seen    time.Time
 	Current        bool
-	waiting        bool // for the code of a second factor: not signed in yet
+	waiting        bool // waits for the code of a second factor: not signed in yet
 	own            string
 }
 
-// Browser is the agent in short, such as Firefox, Linux.
+// Browser returns a short form of the user agent, such as Firefox, Linux.
 func (s sessionLine) Browser() string {
 	var found []string
 	for _, group := range [][]string{{"Edg/", "OPR/", "Firefox/", "Chrome/", "Safari/", "curl/"},
@@ -79,7 +79,7 @@ func describeSession(key string, values map[string]any) sessionLine {
 	}
 }
 
-// listSessions lists the signed-in sessions of a user, or of all, the last seen first.
+// listSessions returns the signed-in sessions of a user, or of all users, the last used first.
 func (h *Handler) listSessions(c echo.Context, user string) ([]sessionLine, error) {
 	var list []sessionLine
 	err := h.eachSession(c, func(_ string, s sessionLine) error {
@@ -92,7 +92,7 @@ func (h *Handler) listSessions(c echo.Context, user string) ([]sessionLine, erro
 	return list, err
 }
 
-// endSessions ends those that are chosen, sign-ins that wait for their code included.
+// endSessions ends the chosen sessions, including sign-ins that wait for their code.
 func (h *Handler) endSessions(c echo.Context, chosen func(sessionLine) bool) error {
 	return h.eachSession(c, func(key string, s sessionLine) error {
 		if !chosen(s) {
@@ -103,7 +103,7 @@ func (h *Handler) endSessions(c echo.Context, chosen func(sessionLine) bool) err
 	})
 }
 
-// eachSession goes over the store itself: the manager's Iterate would hash keys that are hashes already.
+// eachSession iterates over the store itself: the manager's Iterate would hash keys that are already hashes.
 func (h *Handler) eachSession(c echo.Context, do func(key string, s sessionLine) error) error {
 	all, err := h.store.sessions.All(c.Request().Context())
 	if err != nil {
@@ -117,7 +117,7 @@ func (h *Handler) eachSession(c echo.Context, do func(key string, s sessionLine)
 		}
 		s := describeSession(key, values)
 		if s.User == "" {
-			continue // somebody at the page for signing in
+			continue // somebody is on the sign-in page
 		}
 		s.Current = s.own != "" && s.own == own
 		if err := do(key, s); err != nil {
@@ -127,5 +127,5 @@ func (h *Handler) eachSession(c echo.Context, do func(key string, s sessionLine)
 	return nil
 }
 
-// keyOwn is a random text of each session. It identifies the request's own session among the stored ones.
+// keyOwn stores a random text in each session. It identifies the request's own session among the stored ones.
 const keyOwn = "own"

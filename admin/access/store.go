@@ -12,9 +12,9 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// steadyStore is the store of the session manager. While the database is unavailable, it serves the sessions seen last
-// for a while: that is when operators need the pages. Otherwise each request reads the database, so that a session that
-// was ended elsewhere has ended here, too.
+// steadyStore is the store of the session manager. While the database is unavailable, it keeps serving recently seen
+// sessions for a while, because that is when operators need the pages. Otherwise each request reads the database, so
+// that a session that was ended elsewhere ends here, too.
 //
 // A request that found its session in the store may only update it: an insert would revive a session that ended
 // meanwhile.
@@ -32,23 +32,23 @@ type knownSession struct {
 }
 
 const (
-	sessionSteady = 10 * time.Minute // without the database
+	sessionSteady = 10 * time.Minute // while the database is unavailable
 	maxKnown      = 10_000
 )
 
 func newSteadyStore(s page.SessionStore, now func() time.Time) *steadyStore {
-	known, _ := lru.New[string, knownSession](maxKnown) // which only fails for no sessions
+	known, _ := lru.New[string, knownSession](maxKnown) // fails only for a size of 0
 	return &steadyStore{sessions: s, now: now, known: known}
 }
 
 type openedKey struct{}
 
-// withOpened makes room for the session that a request will find.
+// withOpened returns a context that can store which session the request finds.
 func withOpened(ctx context.Context) context.Context {
 	return context.WithValue(ctx, openedKey{}, new(string))
 }
 
-// opened is the hash of the token of the session that the request found; empty: it found none.
+// opened returns the hash of the token of the session that the request found; empty if it found none.
 func opened(ctx context.Context) string {
 	if token, ok := ctx.Value(openedKey{}).(*string); ok {
 		return *token
@@ -81,7 +81,7 @@ func (s *steadyStore) find(ctx context.Context, token string) ([]byte, bool, err
 	return data, true, nil
 }
 
-// CommitCtx writes a session that a request changed.
+// CommitCtx stores a session that a request changed.
 func (s *steadyStore) CommitCtx(ctx context.Context, token string, data []byte, expiry time.Time) error {
 	k, ok := s.known.Get(token)
 	err := s.write(ctx, token, data, expiry)
@@ -90,7 +90,7 @@ func (s *steadyStore) CommitCtx(ctx context.Context, token string, data []byte, 
 	}
 	if err == nil {
 		k.seen = s.now()
-	} // else the database is away: the change lives here until it is back
+	} // otherwise the database is unavailable, and the change is kept here until it answers
 	k.data = data
 	s.known.Add(token, k)
 	return nil
@@ -100,7 +100,7 @@ func (s *steadyStore) write(ctx context.Context, token string, data []byte, expi
 	if opened(ctx) != token {
 		return s.sessions.Create(ctx, token, data, expiry)
 	}
-	return s.sessions.Update(ctx, token, data, expiry) // one that has ended is found out by the next request
+	return s.sessions.Update(ctx, token, data, expiry) // the next request notices if the session has ended
 }
 
 // DeleteCtx implements scs.CtxStore.
@@ -109,7 +109,7 @@ func (s *steadyStore) DeleteCtx(ctx context.Context, token string) error {
 	return err
 }
 
-// end ends a session and says whether it was there.
+// end ends a session and reports whether it existed.
 func (s *steadyStore) end(ctx context.Context, token string) (found bool, err error) {
 	s.known.Remove(token)
 	return s.sessions.Delete(ctx, token)

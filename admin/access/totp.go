@@ -16,11 +16,11 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 )
 
-// What a session holds on the way to a second factor.
+// Keys of session values between the password and the second factor.
 const (
-	keyPending      = "pending" // who gave the password and owes the code
+	keyPending      = "pending" // the user who gave the password but not yet the code
 	keyPendingSince = "pending_since"
-	keyNewSecret    = "new_totp" // of an authenticator that is being set up
+	keyNewSecret    = "new_totp" // secret of an authenticator that is being set up
 )
 
 const pendingLife = 5 * time.Minute
@@ -30,8 +30,8 @@ func (h *Handler) hasTOTP(ctx context.Context, user string) (bool, error) {
 	return secret != "", err
 }
 
-// askCode notes in the session that the password was right. The session's token changes, so that a token planted before
-// is worthless.
+// askCode stores in the session that the password was right. The session's token changes, so that a token planted
+// before is worthless.
 func (h *Handler) askCode(c echo.Context, u *account.User, form loginForm) error {
 	ctx := c.Request().Context()
 	if err := h.Sessions.RenewToken(ctx); err != nil {
@@ -69,16 +69,16 @@ func (h *Handler) loginCode(c echo.Context) error {
 	h.attempts.passed(name, c.RealIP())
 	if waiting, err := h.store.end(ctx, opened(ctx)); err != nil {
 		return err
-	} else if !waiting { // the password was changed meanwhile, or the user shut out
+	} else if !waiting { // meanwhile the password was changed or the user disabled
 		return h.Redirect(c, "/login")
 	}
 	return h.startSession(c, u, form)
 }
 
-// totpSetup is what setting up an authenticator needs.
+// totpSetup holds what is needed to set up an authenticator.
 type totpSetup struct {
 	Secret string
-	QR     template.URL // an image
+	QR     template.URL // a data URL
 }
 
 func newTOTP(user string) (string, error) {

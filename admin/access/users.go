@@ -31,7 +31,7 @@ func (h *Handler) usersRoutes(g *echo.Group) {
 	g.POST("/access/sessions/:id/end", admin(h.endAnySession))
 }
 
-// accessForms are the forms as they were filled in, with their errors.
+// accessForms are the forms as typed, with their errors.
 type accessForms struct {
 	User       map[string]string
 	UserError  map[string]string
@@ -46,7 +46,7 @@ type tokenForm struct {
 	Expires string
 }
 
-// Has reports whether a right is chosen.
+// Has reports whether a right is selected.
 func (f tokenForm) Has(right string) bool { return slices.Contains(f.Rights, right) }
 
 type accessData struct {
@@ -116,7 +116,7 @@ func (h *Handler) createUser(c echo.Context) error {
 	return h.accessPage(c, http.StatusUnprocessableEntity, accessForms{User: form, UserError: fields})
 }
 
-// finish answers a change of a user or token: it flashes the message, or the error if it is the user's, and goes back
+// finish completes a change of a user or token: it shows the message, or the error if the user caused it, and redirects
 // to the page.
 func (h *Handler) finish(c echo.Context, err error, to, key string, args ...any) error {
 	h.users.forget()
@@ -148,7 +148,7 @@ func (h *Handler) setPassword(c echo.Context) error {
 	return h.finish(c, err, "/access", "access.password_set", name)
 }
 
-// changeOther changes a user other than the one who asks. If the change keeps them out, their sessions end.
+// changeOther changes a user other than the current one. If the change bars them, it ends their sessions.
 func (h *Handler) changeOther(
 	keepsOut bool, done string, change func(ctx context.Context, actor, name string) error,
 ) echo.HandlerFunc {
@@ -183,9 +183,9 @@ type createdToken struct {
 	Secret string
 }
 
-const keyToken = "token/" // of a new one, before its number
+const keyToken = "token/" // of a new token, followed by its number
 
-// createToken leaves the token for the page that shows it once.
+// createToken creates a token and keeps it for the page that shows it once.
 func (h *Handler) createToken(c echo.Context) error {
 	params, err := c.FormParams()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// accessRow is whether a user may sign in, and did last. A user without a row is enabled and has never signed in.
+// accessRow stores whether a user may sign in, and when they last did. A user without a row is enabled and has never
+// signed in.
 type accessRow struct {
 	User       string `gorm:"primaryKey"`
 	Disabled   bool
@@ -30,7 +31,7 @@ type factorRow struct {
 
 func (factorRow) TableName() string { return "second_factors" }
 
-// SetDisabled keeps a user out of the web admin, or lets one in again. Errors: ErrNoUser, ErrLastAdmin, ErrUnavailable.
+// SetDisabled bars a user from the web admin, or admits them again. Errors: ErrNoUser, ErrLastAdmin, ErrUnavailable.
 func (s *Store) SetDisabled(ctx context.Context, actor, name string, disabled bool) error {
 	action := "enable"
 	if disabled {
@@ -57,7 +58,7 @@ func (s *Store) SetDisabled(ctx context.Context, actor, name string, disabled bo
 	})
 }
 
-// NoteSignIn stores when and from where a user signed in last. It is not audited.
+// NoteSignIn stores when and from where a user last signed in. It is not audited.
 func (s *Store) NoteSignIn(ctx context.Context, name, address string) error {
 	at := database.Now()
 	err := s.db.Do(ctx, func(tx *gorm.DB) error {
@@ -100,7 +101,7 @@ func (s *Store) ClearTOTP(ctx context.Context, actor, user string) error {
 	})
 }
 
-// TOTPSecret is the secret of a user's second factor, empty if there is none. Errors: seal.ErrKey, ErrUnavailable.
+// TOTPSecret returns the secret of a user's second factor, empty if there is none. Errors: seal.ErrKey, ErrUnavailable.
 func (s *Store) TOTPSecret(ctx context.Context, user string) (string, error) {
 	var row factorRow
 	found, err := s.db.Find(ctx, &row, "user", user)

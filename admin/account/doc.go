@@ -1,5 +1,6 @@
-// Package account keeps the users of the web admin, their second factors and their sessions in the registry's database.
+// Package account stores the users of the web admin, their second factors and their sessions in the registry's
+// database.
 //
-// Passwords are stored as bcrypt hashes and second factors encrypted. Changes of users are in the audit trail of the
-// registry; sign-ins and sessions are not.
+// Passwords are stored as bcrypt hashes, and second factors are encrypted. The registry's audit trail contains changes
+// of users, but no sign-ins or sessions.
 package account

@@ -17,13 +17,13 @@ type sessionRow struct {
 
 func (sessionRow) TableName() string { return "sessions" }
 
-// Sessions keeps the sessions of the web admin by their tokens, which are hashes.
+// Sessions stores the sessions of the web admin by their tokens, which are hashes.
 type Sessions struct{ db *database.DB }
 
 // NewSessions returns the store of sessions in a database.
 func NewSessions(db *database.DB) *Sessions { return &Sessions{db} }
 
-// Find reads a session that has not expired.
+// Find returns a session that has not expired.
 func (s *Sessions) Find(ctx context.Context, token string) (data []byte, found bool, err error) {
 	var row sessionRow
 	found, err = s.db.Find(ctx, &row, "token", token)
@@ -33,7 +33,7 @@ func (s *Sessions) Find(ctx context.Context, token string) (data []byte, found b
 	return row.Data, true, nil
 }
 
-// Create stores a new session until expiry and deletes those that have expired.
+// Create stores a new session until expiry and deletes expired ones.
 func (s *Sessions) Create(ctx context.Context, token string, data []byte, expiry time.Time) error {
 	return s.db.Do(ctx, func(tx *gorm.DB) error {
 		if err := tx.Where("expires_at < ?", database.Now()).Delete(&sessionRow{}).Error; err != nil {
@@ -43,7 +43,7 @@ func (s *Sessions) Create(ctx context.Context, token string, data []byte, expiry
 	})
 }
 
-// Update changes a session that is stored: one that was ended meanwhile stays ended.
+// Update changes a stored session. A session that was ended meanwhile stays ended.
 func (s *Sessions) Update(ctx context.Context, token string, data []byte, expiry time.Time) error {
 	return s.db.Do(ctx, func(tx *gorm.DB) error {
 		return tx.Model(&sessionRow{}).Where("token = ?", token).
@@ -61,7 +61,7 @@ func (s *Sessions) Delete(ctx context.Context, token string) (found bool, err er
 	return found, err
 }
 
-// All lists the sessions that have not expired, by token.
+// All returns the sessions that have not expired, by token.
 func (s *Sessions) All(ctx context.Context) (map[string][]byte, error) {
 	open := func(tx *gorm.DB) *gorm.DB { return tx.Where("expires_at > ?", database.Now()) }
 	rows, err := database.List[sessionRow](ctx, s.db, open)

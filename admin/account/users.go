@@ -17,38 +17,38 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Role is what a user of the web admin may do.
+// Role says what a user of the web admin may do.
 type Role string
 
-// The roles of users.
+// Roles of users.
 const (
 	RoleAdmin    Role = "admin"
 	RoleOperator Role = "operator"
 	RoleViewer   Role = "viewer"
 )
 
-// Roles are all roles; each may do what those before it may.
+// Roles contains all roles. Each includes the rights of those before it.
 var Roles = []Role{RoleViewer, RoleOperator, RoleAdmin}
 
-// User is somebody who may sign in to the web admin.
+// User is a person who may sign in to the web admin.
 type User struct {
 	Name      string    `json:"name" gorm:"primaryKey"`
 	Role      Role      `json:"role"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// These are of accessRow, and read only together with it.
+	// These fields come from accessRow, and are read only together with it.
 	Disabled   bool      `json:"disabled,omitempty" gorm:"->"` // may not sign in
-	SignedInAt time.Time `json:"-" gorm:"->"`                  // the last time; zero: never
-	Address    string    `json:"-" gorm:"->"`                  // from where that was
+	SignedInAt time.Time `json:"-" gorm:"->"`                  // the last sign-in; zero: never
+	Address    string    `json:"-" gorm:"->"`                  // address of the last sign-in
 }
 
-// Errors about users.
+// Errors concerning users.
 var (
 	ErrNoUser    = database.NewRefusal("no such user")
 	ErrLastAdmin = database.NewRefusal("it is the last user with the role admin: give the role to another first")
 )
 
-// Store keeps users. Its methods may be called from any goroutine.
+// Store stores users. Its methods may be called from any goroutine.
 type Store struct {
 	registry *registry.Registry
 	db       *database.DB
@@ -101,8 +101,8 @@ func (s *Store) CreateUser(ctx context.Context, actor, name, password string, ro
 	})
 }
 
-// CreateFirst adds the user admin within the transaction of the first start and returns a random password. A user admin
-// that was created before is left alone; then the password is empty.
+// CreateFirst adds the user admin in the transaction of the first start and returns a random password. It leaves an
+// existing user admin as it is, and then returns an empty password.
 func CreateFirst(tx *gorm.DB) (password string, err error) {
 	if found, err := database.Find(tx, &userRow{}, "name", "admin"); found || err != nil {
 		return "", err
@@ -147,7 +147,7 @@ func (s *Store) SetRole(ctx context.Context, actor, name string, role Role) erro
 	})
 }
 
-// DeleteUser removes a user. Errors: ErrNoUser, ErrLastAdmin, ErrUnavailable.
+// DeleteUser deletes a user. Errors: ErrNoUser, ErrLastAdmin, ErrUnavailable.
 func (s *Store) DeleteUser(ctx context.Context, actor, name string) error {
 	return s.change(ctx, actor, "delete", name, func(tx *gorm.DB, u *userRow, _ *registry.Changed) error {
 		if err := requireOtherAdmin(tx, u); err != nil {
@@ -163,7 +163,7 @@ func (s *Store) DeleteUser(ctx context.Context, actor, name string) error {
 	})
 }
 
-// change is registry.Change for an existing user.
+// change calls registry.Change for an existing user.
 func (s *Store) change(
 	ctx context.Context, actor, action, name string, do func(*gorm.DB, *userRow, *registry.Changed) error,
 ) error {
@@ -177,7 +177,7 @@ func (s *Store) change(
 	})
 }
 
-// requireOtherAdmin refuses to take the role or access from the last admin who can sign in.
+// requireOtherAdmin returns ErrLastAdmin if nobody else with the role admin can sign in.
 func requireOtherAdmin(tx *gorm.DB, u *userRow) error {
 	var admins []userRow
 	if err := withAccess(tx).Where("role = ? AND disabled IS NOT TRUE", RoleAdmin).Find(&admins).Error; err != nil {
@@ -189,7 +189,7 @@ func requireOtherAdmin(tx *gorm.DB, u *userRow) error {
 	return nil
 }
 
-// ListUsers lists the users by name.
+// ListUsers returns the users by name.
 func (s *Store) ListUsers(ctx context.Context) ([]User, error) {
 	rows, err := database.List[userRow](ctx, s.db, func(tx *gorm.DB) *gorm.DB { return withAccess(tx).Order("name") })
 	list := make([]User, len(rows))
@@ -201,7 +201,7 @@ func (s *Store) ListUsers(ctx context.Context) ([]User, error) {
 
 const (
 	minPassword = 10
-	maxPassword = 72 // what bcrypt reads
+	maxPassword = 72 // the bytes that bcrypt reads
 )
 
 // PasswordCost is the cost of new hashes. Tests lower it: with the race detector, a hash takes a second of CPU.
@@ -224,11 +224,11 @@ func hashPassword(password string) (string, error) {
 // ones. Nobody has its password.
 const unknownUserHash = "$2a$10$HhFVSyaSR4J.S/HlLkR5POcQNFLohlheGBn4Ut4QZRWWqRfMqGpM."
 
-// CheckPassword returns the user, or ErrNoUser if name and password do not belong together or the user is disabled.
+// CheckPassword returns the user, or ErrNoUser if the password is wrong, or the user is unknown or disabled.
 func (s *Store) CheckPassword(ctx context.Context, name, password string) (*User, error) {
 	row := userRow{PasswordHash: unknownUserHash}
 	found := false
-	if validUserName(name) == nil { // MySQL takes "root " for "root": spaces would get around limits for a name
+	if validUserName(name) == nil { // MySQL treats "root " as "root": spaces would circumvent the limits for a name
 		err := s.db.Do(ctx, func(tx *gorm.DB) (err error) { // ends before the hash is compared, which takes long
 			found, err = database.Find(withAccess(tx), &row, "name", name)
 			return err

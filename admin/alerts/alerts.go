@@ -38,7 +38,7 @@ func (h *Handler) Routes(g *echo.Group) {
 
 const alertsEach = 50
 
-// alertKinds are those that the list can be narrowed to. Their texts are alerts.kind_NAME.
+// alertKinds are the kinds that the list can be filtered by. Their texts are alerts.kind_NAME.
 var alertKinds = []string{
 	"shard_down", "shard_partial", "shard_slow", "shard_memory", "shard_eviction", "shard_write_error",
 	"shard_link_down", "shard_clock", "shard_stepped", "shard_restarted", "shard_duplicate", "shard_forbidden",
@@ -52,7 +52,7 @@ type alertsData struct {
 	Open, Ended []alert.Alert
 	Kind        string
 	Kinds       []string
-	Next        uint64 // older than this one; 0: there are no more
+	Next        uint64 // older alerts follow this one; 0: there are none
 	MailOff     bool
 }
 
@@ -113,27 +113,27 @@ type alertSettingsData struct {
 	alert.Settings
 	HasPass  bool
 	TLS      []string
-	To       string // the recipients, one a line
+	To       string // the recipients, one per line
 	Spoken   []web.Language
 	Switches []ruleSwitch
 	Limits   []ruleLimit
-	Late     string // the objectives of topics, one a line
+	Late     string // the objectives of topics, one per line
 	Hooks    []webhookView
 	Presets  []string
-	Hook     alert.Webhook // being added
+	Hook     alert.Webhook // the webhook being added
 	Errors   map[string]string
-	Broken   string // what cannot be read, such as without the secret key
+	Broken   string // why settings cannot be read, such as another secret key
 }
 
-// TypedURL is the address of the webhook being added, which whoever typed it may see.
+// TypedURL returns the URL of the webhook being added, which may be shown to whoever typed it.
 func (d alertSettingsData) TypedURL() string { return string(d.Hook.URL) }
 
-// TypedOnly is what it is to be sent.
+// TypedOnly returns the route of the webhook being added.
 func (d alertSettingsData) TypedOnly() string { return routeText(d.Hook.Only) }
 
 type webhookView struct{ Name, Preset, Host, Only string }
 
-// showSettings makes what the page shows: of settings as they are, or as they were typed.
+// showSettings returns the page's data for settings, stored or typed.
 func showSettings(s alert.Settings, errs map[string]string) alertSettingsData {
 	d := alertSettingsData{
 		Settings: s, HasPass: s.Mail.Password != "", TLS: mailTLS, To: recipientsText(s.Recipients), Spoken: web.Languages,
@@ -166,7 +166,7 @@ func (h *Handler) alertSettings(c echo.Context) error {
 // changeSettings applies change to the settings and stores them, or shows the form again with its errors.
 func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) error) error {
 	s, err := alert.Read(h.Snapshot())
-	if err != nil && !errors.Is(err, seal.ErrKey) { // secrets of another key can only be typed anew
+	if err != nil && !errors.Is(err, seal.ErrKey) { // secrets under another key can only be typed again
 		return err
 	}
 	err = change(&s)
@@ -180,7 +180,7 @@ func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) er
 	}
 	if err == nil {
 		h.Flash(c, "success", "alerts.saved")
-		if page.IsFragment(c) { // which takes its card, and leaves what the others hold
+		if page.IsFragment(c) { // htmx replaces the card that was sent and leaves the others
 			return h.alertSettings(c)
 		}
 		return h.Redirect(c, "/alerts/settings")
@@ -201,7 +201,7 @@ func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) er
 	return h.Render(c, http.StatusUnprocessableEntity, "alert_settings", d)
 }
 
-// flashOthers says above the page what is wrong in other cards than the one that was sent.
+// flashOthers shows, above the page, the errors in other cards than the one that was sent.
 func (h *Handler) flashOthers(c echo.Context, fields map[string]string) {
 	sent := cardOf(strings.TrimPrefix(c.Path(), h.Path("/alerts")+"/"))
 	for field, text := range fields {
@@ -211,7 +211,7 @@ func (h *Handler) flashOthers(c echo.Context, fields map[string]string) {
 	}
 }
 
-// cardOf is the card that an address or a field is in.
+// cardOf returns the card that an address or a field belongs to.
 func cardOf(of string) string {
 	card, _, _ := strings.Cut(of, "/")
 	if !slices.Contains([]string{"mail", "recipients", "webhooks"}, card) {
@@ -220,8 +220,8 @@ func cardOf(of string) string {
 	return card
 }
 
-// typedMail reads the form. An empty password means the one that is kept, for the same server and user only: it is sent
-// nowhere else.
+// typedMail reads the form. An empty password means the stored one, but only for the same server and user, so that it
+// is sent nowhere else.
 func (h *Handler) typedMail(c echo.Context, stored alert.Mail) (alert.Mail, error) {
 	port, _ := strconv.Atoi(strings.TrimSpace(c.FormValue("mail.port")))
 	m := alert.Mail{
@@ -250,15 +250,15 @@ func (h *Handler) saveMail(c echo.Context) error {
 // channelTest is the result of testing a channel.
 type channelTest struct {
 	OK   bool
-	Key  string   // of what to say
-	To   string   // where it went
-	Text string   // what the other side said, as it is
-	More []string // what is wrong with the form
+	Key  string   // key of the message
+	To   string   // the recipient or webhook
+	Text string   // the other side's answer, verbatim
+	More []string // errors in the form
 }
 
-// testMail sends a mail with what the form has, before it is saved.
+// testMail sends a mail with the form's values, before they are saved.
 func (h *Handler) testMail(c echo.Context) error {
-	stored, _ := alert.Read(h.Snapshot()) // without its key the password must be typed
+	stored, _ := alert.Read(h.Snapshot()) // under another key the password must be typed
 	m, err := h.typedMail(c, stored.Mail)
 	to := strings.TrimSpace(c.FormValue("to"))
 	if err == nil {
@@ -291,7 +291,7 @@ func (h *Handler) showTest(c echo.Context, to string, err error) error {
 	return h.Fragment(c, "partials/channel_test", channelTest{OK: true, Key: "alerts.test_sent", To: to})
 }
 
-// errorTexts lists joined errors.
+// errorTexts returns the texts of joined errors.
 func (h *Handler) errorTexts(c echo.Context, err error) []string {
 	var list []string
 	for _, e := range page.Flatten(err) {
@@ -305,7 +305,7 @@ func (h *Handler) saveRecipients(c echo.Context) error {
 		s.Recipients = []alert.Recipient{}
 		for _, line := range lines(c.FormValue("recipients")) {
 			var r alert.Recipient
-			_ = r.UnmarshalText([]byte(line)) // has no error
+			_ = r.UnmarshalText([]byte(line)) // never fails
 			s.Recipients = append(s.Recipients, r)
 		}
 		return nil
@@ -325,7 +325,7 @@ func (h *Handler) addWebhook(c echo.Context) error {
 
 func typedWebhook(c echo.Context) alert.Webhook {
 	var only alert.Route
-	_ = only.UnmarshalText([]byte(c.FormValue("webhooks.only"))) // has no error
+	_ = only.UnmarshalText([]byte(c.FormValue("webhooks.only"))) // never fails
 	return alert.Webhook{
 		Only: only,
 		Name: strings.TrimSpace(c.FormValue("webhooks.name")), Preset: c.FormValue("preset"),

@@ -1,13 +1,13 @@
-// Package alerts is the pages about alerts: those that are open or ended, what was sent about them, and where and when
-// it is sent.
+// Package alerts serves the pages about alerts: open and ended ones, the messages about them, and the settings for
+// where and when to send messages.
 package alerts
 
 import (
 	"github.com/wakecall/wakecall/admin/page"
 )
 
-// Handler serves the pages of this room.
+// Handler serves the pages of this package.
 type Handler struct{ *page.Base }
 
-// New makes a Handler.
+// New returns a Handler.
 func New(b *page.Base) *Handler { return &Handler{b} }

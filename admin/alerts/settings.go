@@ -16,13 +16,13 @@ import (
 	"github.com/wakecall/wakecall/web"
 )
 
-// The choices of the forms; their texts are alerts.tls_… and alerts.preset_….
+// Choices in the forms; their texts are alerts.tls_… and alerts.preset_….
 var (
 	mailTLS        = []string{alert.TLSOpportunistic, alert.TLSStart, alert.TLSDirect, alert.TLSNone}
 	webhookPresets = []string{"generic", "slack", "feishu", "dingtalk", "wecom"}
 )
 
-// webhookHost is the only part of a webhook's URL that is shown: the rest lets anybody write there.
+// webhookHost returns the only part of a webhook's URL that is shown: with the rest, anybody could post to it.
 func webhookHost(w alert.Webhook) string {
 	u, err := url.Parse(string(w.URL))
 	if err != nil {
@@ -31,7 +31,7 @@ func webhookHost(w alert.Webhook) string {
 	return u.Scheme + "://" + u.Host + "/…"
 }
 
-// recipientsText writes the recipients as the form has them.
+// recipientsText formats the recipients for the form.
 func recipientsText(list []alert.Recipient) string {
 	var b strings.Builder
 	for _, r := range list {
@@ -41,11 +41,11 @@ func recipientsText(list []alert.Recipient) string {
 }
 
 func routeText(r alert.Route) string {
-	text, _ := r.MarshalText() // has no error
+	text, _ := r.MarshalText() // never fails
 	return string(text)
 }
 
-// ruleLimit is a limit of the form of the rules; 0 switches its rule off. Its text is alerts.limit_NAME.
+// ruleLimit is a limit in the form for rules; 0 disables its rule. Its text is alerts.limit_NAME.
 type ruleLimit struct {
 	Name  string
 	Value string
@@ -58,13 +58,13 @@ type ruleSwitch struct {
 	On   bool
 }
 
-// ruleField is a field of the form of the rules, and the setting that it shows and changes.
+// ruleField is a field in the form for rules, and the setting that it shows and changes.
 type ruleField struct {
 	name    string
 	setting any
 }
 
-// ruleFields are in the order of the form.
+// ruleFields returns the fields in the order of the form.
 func ruleFields(s *alert.Settings) []ruleField {
 	r := &s.Rules
 	return []ruleField{
@@ -77,7 +77,7 @@ func ruleFields(s *alert.Settings) []ruleField {
 	}
 }
 
-// text is a limit as the form has it.
+// text formats a limit for the form.
 func (f ruleField) text() string {
 	switch v := f.setting.(type) {
 	case *registry.Duration:
@@ -90,7 +90,7 @@ func (f ruleField) text() string {
 	return ""
 }
 
-// read changes the setting to what was typed.
+// read sets the setting to the typed value.
 func (f ruleField) read(text string) error {
 	switch v := f.setting.(type) {
 	case *bool:
@@ -117,7 +117,7 @@ func (f ruleField) read(text string) error {
 	return nil
 }
 
-// readRules reads the form of the rules into settings; get returns a field's value.
+// readRules reads the form for rules into settings; get returns a field's value.
 func readRules(s *alert.Settings, get func(string) string) error {
 	var errs []error
 	for _, f := range ruleFields(s) {
@@ -131,7 +131,7 @@ func readRules(s *alert.Settings, get func(string) string) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// readObjectives reads lines of a pattern and a duration.
+// readObjectives parses lines of a pattern and a duration.
 func readObjectives(text string) (map[string]registry.Duration, error) {
 	objectives := map[string]registry.Duration{}
 	for _, line := range lines(text) {
@@ -153,7 +153,7 @@ func readObjectives(text string) (map[string]registry.Duration, error) {
 	return objectives, nil
 }
 
-// objectivesText writes them as the form has them.
+// objectivesText formats objectives for the form.
 func objectivesText(objectives map[string]registry.Duration) string {
 	var b strings.Builder
 	for _, pattern := range slices.Sorted(maps.Keys(objectives)) {
@@ -162,7 +162,7 @@ func objectivesText(objectives map[string]registry.Duration) string {
 	return b.String()
 }
 
-// lines are the lines of a text with something on them.
+// lines returns the lines of a text that are not blank.
 func lines(text string) []string {
 	list := []string{}
 	for line := range strings.Lines(text) {

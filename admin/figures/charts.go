@@ -8,12 +8,12 @@ import (
 	"github.com/wakecall/wakecall/history"
 )
 
-// Chart is what the admin's script draws.
+// Chart is the data that the admin's script draws.
 type Chart struct {
 	At     []int64     `json:"at"`
 	Series []chartLine `json:"series"`
 	Unit   string      `json:"unit,omitempty"`
-	Time   string      `json:"time"` // the word for it, in the legend
+	Time   string      `json:"time"` // the word for time in the legend
 }
 
 type chartLine struct {
@@ -28,7 +28,7 @@ type line struct {
 	name, color string
 	dash        bool
 	scale       float64
-	optional    bool // left out when nothing is known of it
+	optional    bool // omitted when it has no values
 }
 
 type chartKind struct {
@@ -38,7 +38,7 @@ type chartKind struct {
 
 const mebibyte = 1.0 / (1 << 20)
 
-// chartKinds are the charts that any series can be shown as: /charts/KIND?series=…&span=….
+// chartKinds are the charts that can be drawn of any series: /charts/KIND?series=…&span=….
 var chartKinds = map[string]chartKind{
 	"rates": {"/s", []line{
 		{"pushed", "blue", false, 1, false}, {"delivered", "green", false, 1, false}, {"failed", "red", false, 1, false},
@@ -54,12 +54,12 @@ var chartKinds = map[string]chartKind{
 	"memory": {" MiB", []line{{"memory", "blue", false, mebibyte, false}, {"max_memory", "red", true, mebibyte, true}}},
 }
 
-// Routes registers what charts ask for.
+// Routes registers the addresses from which charts load their data.
 func (h *Handler) Routes(g *echo.Group) {
 	g.GET("/charts/:kind", h.chart)
 }
 
-// SpanOf is the length of time that is chosen.
+// SpanOf returns the selected span of time.
 func SpanOf(c echo.Context) string {
 	if s := c.QueryParam("span"); slices.Contains(history.Spans(), s) {
 		return s
@@ -92,7 +92,7 @@ func (h *Handler) chart(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-// scaled multiplies the values; a column that the series lacks is unknown all along.
+// scaled multiplies the values. A column that the series lacks is unknown throughout.
 func scaled(values []*float64, by float64, n int) []*float64 {
 	if len(values) != n {
 		return make([]*float64, n)

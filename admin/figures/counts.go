@@ -12,28 +12,28 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Answered tells which numbers of Redis are known, and how old they are.
+// Answered says which numbers from Redis are known, and how old they are.
 type Answered struct {
-	At      time.Time // when a shard answered last; zero: never
+	At      time.Time // when a shard last answered; zero: never
 	Now     time.Time
-	Missing []string // shards that did not answer now
+	Missing []string // shards that did not answer this time
 }
 
-// Known reports whether there are numbers at all. Zeros in place of unknown ones would look like peace.
+// Known reports whether any numbers are known. Zeros in place of unknown numbers would look as if all were well.
 func (a Answered) Known() bool { return !a.At.IsZero() }
 
 const oldAfter = 10 * time.Second
 
-// Old reports whether the numbers are of an earlier time.
+// Old reports whether the numbers are from an earlier read.
 func (a Answered) Old() bool { return a.Known() && a.Now.Sub(a.At) > oldAfter }
 
-// Counts are the jobs of all topics by state.
+// Counts are the numbers of jobs of all topics by state.
 type Counts struct {
 	Answered
 	Topics map[string]queue.Stats
 }
 
-// Sum adds up all topics.
+// Sum returns the sum over all topics.
 func (c Counts) Sum() (sum queue.Stats) {
 	for _, t := range c.Topics {
 		sum.Add(t)
@@ -47,8 +47,8 @@ type TopicTotals struct {
 	Answered
 }
 
-// readings keep what was read for a moment, so that sorting 5,000 topics by a count reads Redis once and not at every
-// click; and while no shard answers.
+// readings cache what was read, so that sorting 5,000 topics by a count reads Redis once and not at every click. They
+// also serve while no shard answers.
 type readings struct {
 	mu     sync.Mutex
 	asked  time.Time
@@ -59,13 +59,13 @@ type readings struct {
 
 const (
 	countsFresh = 3 * time.Second
-	countsShare = 20     // counting takes at most a part of the time
-	oldestAsked = 10_000 // topics of which the age of their ready jobs is read
+	countsShare = 20     // counting takes at most one part in countsShare of the time
+	oldestAsked = 10_000 // topics whose age of ready jobs is read
 	totalsKept  = 10_000 // topics
 )
 
-// Counts counts the jobs of all topics. While no shard answers it returns the last counts. The counts are everybody's,
-// so they are read to the end though the one who asks may leave.
+// Counts returns the numbers of jobs of all topics. While no shard answers it returns the last counts. All callers
+// share the counts, so a read continues even if the caller that started it leaves.
 func (h *Handler) Counts(ctx context.Context) Counts {
 	r := &h.readings
 	r.mu.Lock()
@@ -84,7 +84,7 @@ func (h *Handler) Counts(ctx context.Context) Counts {
 	return c
 }
 
-// readCounts counts the jobs of the topics that have some.
+// readCounts counts the jobs of the topics that have any.
 func (h *Handler) readCounts(ctx context.Context) (map[string]queue.Stats, error) {
 	all, err := h.Queue.Counts(ctx)
 	known := h.Snapshot().Topics
@@ -100,7 +100,7 @@ func (h *Handler) readCounts(ctx context.Context) (map[string]queue.Stats, error
 	return all, cmp.Or(err, statsErr)
 }
 
-// Totals reads the totals of topics. While no shard answers it returns what it read of them last.
+// Totals returns the totals of topics. While no shard answers it returns the last totals read.
 func (h *Handler) Totals(ctx context.Context, topics []string) map[string]TopicTotals {
 	all, err := h.Queue.Totals(ctx, topics)
 	now, some, missing := h.Now(), h.someAnswered(err), h.missing(err)
@@ -123,13 +123,13 @@ func (h *Handler) Totals(ctx context.Context, topics []string) map[string]TopicT
 	return list
 }
 
-// someAnswered reports whether an error leaves an answer of some shards.
+// someAnswered reports whether some shards answered in spite of an error.
 func (h *Handler) someAnswered(err error) bool {
 	var partial *queue.PartialError
 	return err == nil || errors.As(err, &partial) && len(partial.Shards) < len(h.shards())
 }
 
-// missing names the shards that did not answer: all of them, if the error does not say.
+// missing returns the names of the shards that did not answer: all of them, if the error does not say.
 func (h *Handler) missing(err error) []string {
 	var partial *queue.PartialError
 	if err == nil {
@@ -141,7 +141,7 @@ func (h *Handler) missing(err error) []string {
 	return h.shards()
 }
 
-// shards are those in use.
+// shards returns the names of the shards in use.
 func (h *Handler) shards() (names []string) {
 	for _, s := range h.Registry.ListShards() {
 		if s.State != registry.ShardOffline {

@@ -11,24 +11,24 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Capacity is how many callbacks a second can be made, and how that is known.
+// Capacity is how many callbacks per second can be made, and the source of that number.
 type Capacity struct {
-	Rate float64 // callbacks a second; 0: nothing is known
-	From string  // limit, flight or measured: which of the following it is
+	Rate float64 // callbacks a second; 0: unknown
+	From string  // limit, flight or measured: which of the following values it is
 
 	Limit float64 // the topic's rate limit; 0: none
 
-	Flight      float64 // what max_in_flight allows at the mean time of a call; 0: not limited, or not known
+	Flight      float64 // what max_in_flight allows at the mean time of a call; 0: unlimited or unknown
 	MaxInFlight int
 	Mean        time.Duration
-	Calls       int // of which that is the mean
+	Calls       int // the calls behind Mean
 
-	Measured float64       // the highest rate kept up in the history: more may be possible; 0: none is known
-	Over     time.Duration // for so long
+	Measured float64       // the highest sustained rate in the history, so more may be possible; 0: unknown
+	Over     time.Duration // how long that rate was sustained
 	At       time.Time
 }
 
-// measuredSpans are those whose slots are a minute and longer: what was kept up, not what a moment saw.
+// measuredSpans are the spans with slots of a minute or longer, which show sustained rates instead of short peaks.
 var measuredSpans = []string{"3h", "24h", "7d"}
 
 // Measure finds the highest rate of callbacks in the history of a series, over a minute, ten minutes or an hour.
@@ -57,7 +57,8 @@ func (c *Capacity) learn(p history.Points) {
 	}
 }
 
-// Decide takes the lower of the topic's limits. What was measured is only a hint, taken where there is no limit.
+// Decide sets Rate to the lower of the topic's limits, or to the measured rate, which is only a hint, if there is no
+// limit.
 func (c *Capacity) Decide() {
 	c.Rate, c.From = c.Limit, "limit"
 	if c.Flight > 0 && (c.Rate == 0 || c.Flight < c.Rate) {
@@ -68,16 +69,16 @@ func (c *Capacity) Decide() {
 	}
 }
 
-// Sure reports whether a limit says that more cannot be done.
+// Sure reports whether a configured limit caps the rate, so that the value is not just a measurement.
 func (c Capacity) Sure() bool { return c.From != "measured" }
 
-// TopicCapacity is that of a topic, from its limits and its history.
+// TopicCapacity returns the capacity of a topic, from its limits and its history.
 func (h *Handler) TopicCapacity(ctx context.Context, t *registry.Topic) Capacity {
 	c := h.Measure(ctx, t.Name)
 	c.Limit, c.MaxInFlight = t.RateLimit, t.MaxInFlight
 	if t.MaxInFlight > 0 {
 		var sum float64
-		attempts, _ := h.Activity.Attempts(ctx, t.Name, AttemptsShown) // what could be read of them
+		attempts, _ := h.Activity.Attempts(ctx, t.Name, AttemptsShown) // on an error: those that could be read
 		for _, at := range attempts {
 			if at.TookMS > 0 {
 				sum += at.TookMS
@@ -93,30 +94,30 @@ func (h *Handler) TopicCapacity(ctx context.Context, t *registry.Topic) Capacity
 	return c
 }
 
-// Prediction is how late what falls due will be called.
+// Prediction says how late the jobs that fall due will be called.
 type Prediction struct {
-	Late time.Duration // the worst, if jobs fall due evenly and the whole rate is used
-	Most time.Duration // the worst, if each minute's jobs fall due at its start and steadyShare of the rate is used
-	At   time.Duration // from now, of those due then
+	Late time.Duration // the greatest lateness, if jobs fall due evenly and the whole rate is used
+	Most time.Duration // the same, if each minute's jobs fall due at its start and steadyShare of the rate is used
+	At   time.Duration // from now until the due time of these latest jobs
 	Over time.Duration // from now until nothing is late any more; 0: not within the day
 }
 
-// steadyShare is the part of a limit that is used at least: a topic at its limit waits a moment longer than it has to
-// between two calls.
+// steadyShare is the share of a limit that is always used: a topic at its limit waits slightly longer between two calls
+// than it has to.
 const steadyShare = 0.9
 
-// lateFrom is the lateness that deserves a warning.
+// lateFrom is the lateness from which a warning is shown.
 const lateFrom = time.Minute
 
-// IsLate reports whether the lateness deserves a warning.
+// IsLate reports whether to show a warning.
 func (p Prediction) IsLate() bool { return p.Late >= lateFrom }
 
-// Least and Minutes are between how many minutes the last job will be late.
+// Least and Minutes return bounds, in minutes, for how late the last job will be.
 func (p Prediction) Least() int64   { return int64(p.Late.Minutes()) }
 func (p Prediction) Minutes() int64 { return int64(math.Ceil(p.Most.Minutes())) }
 
-// Predict carries what cannot be called over, from minute to minute for an hour, then for the rest of the day with each
-// hour's jobs spread evenly over it. waiting is what is due already.
+// Predict computes the backlog minute by minute for an hour, then for the rest of the day with each hour's jobs spread
+// evenly over it. waiting is the number of jobs that are already due.
 func Predict(f *queue.Forecast, waiting int64, rate float64) (p Prediction) {
 	if rate <= 0 {
 		return p

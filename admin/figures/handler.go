@@ -1,5 +1,5 @@
-// Package figures is what several pages of the admin compute and draw: charts of the history, the counts of all topics,
-// and the capacity against which a forecast goes.
+// Package figures computes and draws what several pages of the admin show: charts of the history, the counts of all
+// topics, and the capacity with which a forecast is compared.
 package figures
 
 import (
@@ -17,5 +17,5 @@ type Handler struct {
 	vitals   map[string]Vitals // by topic
 }
 
-// New makes a Handler.
+// New returns a Handler.
 func New(b *page.Base) *Handler { return &Handler{Base: b} }

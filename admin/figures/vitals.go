@@ -11,11 +11,11 @@ import (
 	"github.com/wakecall/wakecall/history"
 )
 
-// Vitals are how a topic's callbacks went in the last quarter of an hour.
+// Vitals summarize a topic's callbacks in the last quarter of an hour.
 type Vitals struct {
 	Attempts  int64
-	Success   float64  // share of the attempts; NaN: there were none
-	P99       *float64 // lateness of the last minutes in ms; nil: nothing was called
+	Success   float64  // share of successful attempts; NaN: no attempts
+	P99       *float64 // lateness of the last minutes in ms; nil: no calls
 	Delivered string   // points of a small chart
 	Failed    string
 	at        time.Time
@@ -24,13 +24,13 @@ type Vitals struct {
 const (
 	vitalsFresh = 10 * time.Second
 	vitalsKept  = 5000
-	recentSlots = 30 // of the history: five minutes
+	recentSlots = 30 // slots of the history: five minutes
 	sparkPoints = 30
 	sparkHeight = 16
 	sparkWidth  = 58
 )
 
-// Vitals reads the vitals of topics, at most every ten seconds each.
+// Vitals returns the vitals of topics, read at most every ten seconds for each.
 func (h *Handler) Vitals(ctx context.Context, topics []string) map[string]Vitals {
 	h.vitalsMu.Lock()
 	defer h.vitalsMu.Unlock()
@@ -43,7 +43,7 @@ func (h *Handler) Vitals(ctx context.Context, topics []string) map[string]Vitals
 		if !known || h.Now().Sub(v.at) > vitalsFresh {
 			v = h.readVitals(ctx, name)
 		}
-		if ctx.Err() == nil { // whoever asked is still there, so it was read
+		if ctx.Err() == nil { // not canceled, so the read was complete
 			h.vitals[name] = v
 		}
 		list[name] = v
@@ -66,7 +66,7 @@ func (h *Handler) readVitals(ctx context.Context, topic string) Vitals {
 	return v
 }
 
-// latest is the last known value of the last minutes.
+// latest returns the last known value of the last minutes.
 func latest(values []*float64) *float64 {
 	for i := len(values) - 1; i >= max(0, len(values)-recentSlots); i-- {
 		if values[i] != nil {
@@ -76,7 +76,7 @@ func latest(values []*float64) *float64 {
 	return nil
 }
 
-// spark makes two lines for a small chart, with the same scale; empty lines: there was nothing.
+// spark returns two lines for a small chart, with the same scale; both are empty if there were no values.
 func spark(delivered, failed []*float64) (string, string) {
 	good, bad := thinned(delivered), thinned(failed)
 	highest := 0.0
@@ -104,7 +104,7 @@ func spark(delivered, failed []*float64) (string, string) {
 	return line(good), line(bad)
 }
 
-// thinned sums up values that fall on the same point.
+// thinned sums up values that share a point.
 func thinned(values []*float64) []float64 {
 	points := make([]float64, min(len(values), sparkPoints))
 	for i, v := range values {

@@ -28,7 +28,7 @@ func (h *Handler) deadRoutes(g *echo.Group) {
 
 const (
 	deadShown      = 50 // of one topic
-	deadTopics     = 20 // topics of which jobs are shown together
+	deadTopics     = 20 // topics whose jobs are shown together
 	deadPerTopic   = 20
 	deadListLimit  = 100
 	defaultRate    = 10
@@ -49,40 +49,40 @@ type deadJob struct {
 }
 
 type deadData struct {
-	Topics  []deadTopic // those with dead jobs, the most first
+	Topics  []deadTopic // topics with dead jobs, most jobs first
 	Jobs    []deadJob
 	Pager   page.Pager
 	Partial bool     // only the newest of each topic are shown
-	Away    string   // what could not be listed
-	Reasons []string // to choose from
+	Away    string   // why some jobs could not be listed
+	Reasons []string // choices of the filter
 	Errors  []deadGroup
-	Running []bulk.Task // on dead jobs
+	Running []bulk.Task // tasks on dead jobs
 	Chosen  deadChosen
 	figures.Counts
 }
 
-// Most are the topics with the most dead jobs.
+// Most returns the topics with the most dead jobs.
 func (d *deadData) Most(n int) []deadTopic { return d.Topics[:min(n, len(d.Topics))] }
 
-// deadChosen are the jobs that the filter chooses.
+// deadChosen are the jobs that the filter selects.
 type deadChosen struct {
 	Filter  bulk.Filter
-	Topics  []deadTopic // with chosen jobs, the most first
+	Topics  []deadTopic // topics with selected jobs, most jobs first
 	Jobs    int64
-	AtLeast bool // they were not counted to the end
-	Later   bool // they are being counted
+	AtLeast bool // the count is incomplete
+	Later   bool // the count is still running
 	Known   bool
 }
 
-// Narrow reports whether the filter leaves out any dead job.
+// Narrow reports whether the filter excludes any dead job.
 func (d deadChosen) Narrow() bool { return d.Filter.Topic != "" || d.Filter.Narrow() }
 
-// Fields are the filter, to send it again.
+// Fields returns the filter as form fields.
 func (d deadChosen) Fields() map[string]string { return filterFields(d.Filter) }
 
-const topicsNamed = 5 // in a confirmation
+const topicsNamed = 5 // topics listed in a confirmation
 
-// Names are the topics with the most chosen jobs.
+// Names returns the topics with the most selected jobs.
 func (d deadChosen) Names() string {
 	var names []string
 	for _, t := range d.Topics[:min(topicsNamed, len(d.Topics))] {
@@ -94,15 +94,15 @@ func (d deadChosen) Names() string {
 	return strings.Join(names, ", ")
 }
 
-// deadGroup counts the jobs shown by their last error.
+// deadGroup counts the shown jobs with the same last error.
 type deadGroup struct {
 	Text  string
 	Count int
 }
 
-// readDeadFilter reads the filter of the form; an error is about its times.
+// readDeadFilter reads the filter from the form. An error concerns its times.
 func readDeadFilter(c echo.Context) (bulk.Filter, error) {
-	form, _ := c.FormParams() // of a malformed request, what could be read
+	form, _ := c.FormParams() // of a malformed request, the fields that could be read
 	f, err := readFilter(form, page.Zone(c))
 	f.State = queue.Dead
 	return f, err
@@ -110,7 +110,7 @@ func readDeadFilter(c echo.Context) (bulk.Filter, error) {
 
 func (h *Handler) deadPage(c echo.Context) error {
 	ctx := c.Request().Context()
-	f, _ := readDeadFilter(c) // a malformed time is left out, as the page shows
+	f, _ := readDeadFilter(c) // a malformed time is ignored, as the page shows
 	d := deadData{Counts: h.figures.Counts(ctx), Reasons: []string{"attempts", "gone", "expired", "lease"}}
 	d.Topics = deadTopicsOf(d.Counts, "")
 	d.Chosen = h.chosen(ctx, d.Counts, f, h.patience)
@@ -125,7 +125,8 @@ func (h *Handler) deadPage(c echo.Context) error {
 	return h.Render(c, http.StatusOK, "dead", &d)
 }
 
-// deadTopicsOf are the topics with dead jobs, or one of them. Those of a namespace are counted under its name.
+// deadTopicsOf returns the topics with dead jobs, or only the one given. Topics of a namespace are counted under its
+// name.
 func deadTopicsOf(counts figures.Counts, only string) (list []deadTopic) {
 	for name, s := range counts.Topics {
 		if s.Dead > 0 && (only == "" || only == name) {
@@ -142,7 +143,7 @@ func sortDead(list []deadTopic) {
 	})
 }
 
-// chosen counts the jobs that a filter chooses, as long as it may.
+// chosen counts the jobs that a filter selects, within a time limit.
 func (h *Handler) chosen(ctx context.Context, counts figures.Counts, f bulk.Filter, limit time.Duration) deadChosen {
 	d := deadChosen{Filter: f, Known: counts.Known() && !counts.Old()}
 	until := time.Now().Add(limit)
@@ -169,14 +170,14 @@ func (h *Handler) chosen(ctx context.Context, counts figures.Counts, f bulk.Filt
 	return d
 }
 
-// deadCount answers the part of the page with the number of jobs and what can be done with them.
+// deadCount renders the part of the page with the number of jobs and the actions on them.
 func (h *Handler) deadCount(c echo.Context) error {
 	ctx := c.Request().Context()
 	f, _ := readDeadFilter(c)
 	return h.Fragment(c, "dead#chosen", h.chosen(ctx, h.figures.Counts(ctx), f, countLimit))
 }
 
-// deadTasks are the open tasks on dead jobs.
+// deadTasks returns the open tasks on dead jobs.
 func (h *Handler) deadTasks(ctx context.Context) []bulk.Task {
 	list, err := h.runner.Tasks(ctx, tasksShown)
 	if err != nil {
@@ -234,7 +235,7 @@ func groupDead(jobs []deadJob) []deadGroup {
 	return list[:min(6, len(list))]
 }
 
-// formNumber reads a number of a form within bounds.
+// formNumber reads a number from a form, within bounds.
 func formNumber(c echo.Context, name string, fallback, low, high float64) float64 {
 	n, err := strconv.ParseFloat(strings.TrimSpace(c.FormValue(name)), 64)
 	if err != nil || n != n {
@@ -255,7 +256,7 @@ func (h *Handler) deadDelete(c echo.Context) error {
 	return h.startDead(c, bulk.KindDeleteDead, bulk.Params{})
 }
 
-// startDead starts a task on the dead jobs that the form chooses, if all of its filter is understood.
+// startDead starts a task on the dead jobs that the form selects, if its whole filter is valid.
 func (h *Handler) startDead(c echo.Context, kind string, p bulk.Params) (err error) {
 	if p.Filter, err = readDeadFilter(c); err != nil {
 		return h.refuse(c, err, "/dead")
@@ -270,7 +271,7 @@ func (h *Handler) startDead(c echo.Context, kind string, p bulk.Params) (err err
 	return h.Redirect(c, h.Below("/tasks", id))
 }
 
-// deadSelected acts on the jobs whose boxes are checked, values TOPIC/ID.
+// deadSelected acts on the jobs whose boxes are checked, with values TOPIC/ID.
 func (h *Handler) deadSelected(c echo.Context) error {
 	form, err := c.FormParams()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// readFilter takes a filter from a form or a query.
+// readFilter reads a filter from a form or a query.
 func readFilter(form url.Values, zone *time.Location) (bulk.Filter, error) {
 	v := func(name string) string { return strings.TrimSpace(form.Get(name)) }
 	f := bulk.Filter{
@@ -26,14 +26,14 @@ func readFilter(form url.Values, zone *time.Location) (bulk.Filter, error) {
 	return f, err
 }
 
-// readTopicFilter is readFilter for the jobs of a topic.
+// readTopicFilter does what readFilter does, for the jobs of a topic.
 func readTopicFilter(topic string, form url.Values, zone *time.Location) (bulk.Filter, error) {
 	f, err := readFilter(form, zone)
 	f.Topic = topic
 	return f, err
 }
 
-// filterFields are a filter as form fields, to send it again.
+// filterFields returns a filter as form fields.
 func filterFields(f bulk.Filter) map[string]string {
 	return map[string]string{
 		"topic": f.Topic, "state": string(f.State), "id": f.ID, "error": f.Error, "text": f.Text, "reason": f.Reason,
@@ -41,7 +41,7 @@ func filterFields(f bulk.Filter) map[string]string {
 	}
 }
 
-// filterQuery is a filter as a query.
+// filterQuery returns a filter as a query.
 func filterQuery(f bulk.Filter) string {
 	q := url.Values{}
 	for name, value := range filterFields(f) {
@@ -52,7 +52,7 @@ func filterQuery(f bulk.Filter) string {
 	return q.Encode()
 }
 
-// readDue reads the new due time of several jobs: due_at is an instant, shift how far to move each.
+// readDue reads the new due time of several jobs: at is an instant, shift how far to move each job.
 func readDue(form url.Values, zone *time.Location) (at time.Time, shift time.Duration, err error) {
 	if at, err = page.Minute(form.Get("due_at"), zone); err != nil || !at.IsZero() {
 		return at, 0, tooFar(err, at)

@@ -1,4 +1,4 @@
-// Package jobs is the pages about jobs: a single one, pushing, the dead letters, and bulk work with its tasks.
+// Package jobs serves the pages about jobs: a single job, pushing, the dead letters, and bulk work with its tasks.
 package jobs
 
 import (
@@ -11,25 +11,25 @@ import (
 	"github.com/wakecall/wakecall/bulk"
 )
 
-// Handler serves the pages of this room.
+// Handler serves the pages of this package.
 type Handler struct {
 	*page.Base
 	figures  *figures.Handler
 	runner   *bulk.Runner
-	patience time.Duration // of a page with finding jobs that match, and with counting them, which goes on after it
+	patience time.Duration // how long a page may search for matching jobs, and count them before counting continues in another request
 }
 
-// New makes a Handler.
+// New returns a Handler.
 func New(b *page.Base, f *figures.Handler) *Handler {
 	h := &Handler{Base: b, figures: f, patience: atOnce}
 	h.runner = h.newRunner()
 	return h
 }
 
-// Runner carries out the tasks.
+// Runner returns the runner of bulk tasks.
 func (h *Handler) Runner() *bulk.Runner { return h.runner }
 
-// SetPatience changes how long a page looks for jobs that match and counts them, for tests on slow machines.
+// SetPatience changes how long a page searches for matching jobs and counts them, for tests on slow machines.
 func (h *Handler) SetPatience(d time.Duration) { h.patience = d }
 
 // Routes registers the pages.

@@ -29,23 +29,23 @@ func (h *Handler) jobRoutes(g *echo.Group) {
 type jobData struct {
 	*queue.Job
 	Body, Kind string // json, text or hex
-	Cut        bool   // the body is longer than what is shown
+	Cut        bool   // the body is longer than shown
 	Size       int
 	Max        int
 	Curl       string
-	Mark       string // of the state that the page shows
-	Leased     bool   // a worker of a pull topic has it
+	Mark       string // identifies the state that the page shows
+	Leased     bool   // leased by a worker of a pull topic
 }
 
 const bodyShown = 64 << 10
 
-// markOf changes whenever the page of a job is to be shown anew.
+// markOf returns a text that changes whenever the page of a job has to be updated.
 func markOf(j *queue.Job) string {
 	return fmt.Sprintf("%s-%d-%d-%d", j.State, j.Attempts, len(j.History), j.DueAt.UnixMilli())
 }
 
-// jobPage asks every second, with the mark of what it shows, and takes itself anew when something has happened. What it
-// says of the last action stays.
+// jobPage shows a job. The page asks every second, with the mark of what it shows, and replaces itself when something
+// has changed. Its message about the last action stays.
 func (h *Handler) jobPage(c echo.Context) error {
 	topic, id := page.Param(c, "topic"), page.Param(c, "id")
 	job, err := h.Queue.Recall(c.Request().Context(), topic, id)
@@ -65,17 +65,17 @@ func (h *Handler) jobPage(c echo.Context) error {
 	d.Leased = job.State == queue.Running && h.isPull(topic)
 	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
 	if job.State != queue.Finished &&
-		page.May(c, account.RoleOperator) { // it is signed, so whoever has it can call the endpoint
+		page.May(c, account.RoleOperator) { // the command is signed, so whoever sees it can call the endpoint
 		d.Curl = h.signedCurl(c, job)
 	}
 	if asks {
-		c.Response().Header().Set("HX-Reswap", "none") // but for the parts that it names
+		c.Response().Header().Set("HX-Reswap", "none") // swap only the parts that the answer names
 		return h.Parts(c, "job", d)
 	}
 	return h.Render(c, http.StatusOK, "job", d)
 }
 
-// signedCurl is the job's next callback as a command line; empty if it cannot be described.
+// signedCurl returns the job's next callback as a command line; empty if it cannot be built.
 func (h *Handler) signedCurl(c echo.Context, job *queue.Job) string {
 	t := h.Snapshot().Topic(job.Topic)
 	if t == nil {
@@ -102,7 +102,7 @@ func (h *Handler) signedCurl(c echo.Context, job *queue.Job) string {
 	return sent.Curl()
 }
 
-// MaskSent hides the secrets of a topic in a request that is shown to somebody who may not edit the topic.
+// MaskSent hides the secrets of a topic in a request that is shown to a user who may not edit the topic.
 func MaskSent(c echo.Context, sent *callback.Sent, t *registry.Topic) {
 	if page.May(c, account.RoleAdmin) {
 		return
@@ -112,11 +112,11 @@ func MaskSent(c echo.Context, sent *callback.Sent, t *registry.Topic) {
 		sent.Header.Set(name, value)
 	}
 	if masked.CallbackURL != t.CallbackURL {
-		sent.URL = masked.CallbackURL // without what a GET adds
+		sent.URL = masked.CallbackURL // without the parameters that a GET adds
 	}
 }
 
-// ShownBody is a body for people: JSON indented, other text as it is, the rest in hex.
+// ShownBody formats a body for people: JSON indented, other text unchanged, anything else in hex.
 func ShownBody(body []byte) (text, kind string, cut bool) {
 	if cut = len(body) > bodyShown; cut {
 		body = body[:bodyShown]
@@ -150,13 +150,13 @@ func (h *Handler) actOnOne(c echo.Context) error {
 	return h.Redirect(c, h.Below("/topics", topic, "jobs", id))
 }
 
-// isPull reports whether workers take the jobs of a topic, which may be one of a namespace.
+// isPull reports whether the topic, which may belong to a namespace, is a pull topic.
 func (h *Handler) isPull(topic string) bool {
 	t := h.Snapshot().Topic(topic)
 	return t != nil && t.Delivery == registry.DeliveryPull
 }
 
-// endLease takes a job away from the worker who has it: the worker's lease is over.
+// endLease ends a worker's lease on a job.
 func (h *Handler) endLease(c echo.Context, topic, id string, verb queue.Verb) error {
 	if !h.isPull(topic) {
 		return fmt.Errorf("%s is called by a dispatcher: %w", id, queue.ErrRunning)
@@ -168,8 +168,8 @@ func (h *Handler) endLease(c echo.Context, topic, id string, verb queue.Verb) er
 	return h.Queue.End(c.Request().Context(), []queue.Ending{e})[0].Err
 }
 
-// actOnJob does one thing with one job: run, delete, resend, due (another time), or the release or bury of one that a
-// worker has.
+// actOnJob performs one action on one job: run, delete, resend, due (another time), or, on a job leased by a worker,
+// release or bury.
 func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 	ctx := c.Request().Context()
 	switch do {
@@ -208,7 +208,7 @@ func isFieldError(err error) bool {
 	return errors.As(err, &f)
 }
 
-// isJobRefusal reports whether the queue answered that it cannot be done with this job.
+// isJobRefusal reports whether the queue answered that the action is not possible for this job.
 func isJobRefusal(err error) bool {
 	return errors.Is(err, queue.ErrRunning) || errors.Is(err, queue.ErrDead) || errors.Is(err, queue.ErrTooFar) ||
 		errors.Is(err, queue.ErrNewer) || errors.Is(err, queue.ErrAlive) || errors.Is(err, queue.ErrBodyGone) ||

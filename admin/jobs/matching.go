@@ -31,16 +31,16 @@ const (
 	countLimit = 30 * time.Second
 )
 
-// matching is how many jobs the filter is about.
+// matching describes a filter and how many jobs match it.
 type matching struct {
 	Topic   string
 	Filter  bulk.Filter
 	Form    map[string]string
 	Actions []string
-	Problem *bulk.LocalizedError // what is wrong with the filter
+	Problem *bulk.LocalizedError // error in the filter
 	Count   int64
-	Counted bool // false: it is being asked for
-	AtLeast bool // it was not counted to the end
+	Counted bool // false: another request counts
+	AtLeast bool // the count is incomplete
 	Query   string
 }
 
@@ -48,14 +48,15 @@ func newMatching(topic string, f bulk.Filter) matching {
 	return matching{Topic: topic, Filter: f, Form: filterFields(f), Actions: bulk.Actions(f.State), Query: filterQuery(f)}
 }
 
-// JobList is a page of the jobs that match.
+// JobList is a page of matching jobs.
 type JobList struct {
 	Jobs     []queue.Job
 	Pager    page.Pager
 	Matching matching
 }
 
-// ListMatching lists a page of the jobs that match, and counts them all if that is quick. all are those of the state.
+// ListMatching returns a page of the matching jobs, and counts them all if that is quick. all is the number of jobs in
+// the state.
 func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, all int64) (l JobList, err error) {
 	query := c.QueryParams()
 	query.Set("state", string(state))
@@ -79,7 +80,7 @@ func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, 
 	return l, nil
 }
 
-// finishedPage shows finished jobs, whose ids may have to begin with what the filter says.
+// finishedPage lists finished jobs, whose ids may be filtered by a prefix.
 func (h *Handler) finishedPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	prefix := strings.TrimPrefix(f.ID, "^")
 	jobs, next, err := h.Queue.ListFinished(c.Request().Context(), f.Topic, prefix, c.QueryParam("cursor"), jobsEach)
@@ -89,11 +90,11 @@ func (h *Handler) finishedPage(c echo.Context, l *JobList, f bulk.Filter) error 
 
 const (
 	jobsEach    = 50
-	jobsOrdered = 1000 // delayed jobs that are in order of their times: the queue lists them roughly
+	jobsOrdered = 1000 // delayed jobs that are sorted by time: the queue's order is only approximate
 )
 
-// orderedPage shows a page of the next jobsOrdered delayed jobs. The cursor is the queue's, ~ and how many of them were
-// shown.
+// orderedPage lists a page of the next jobsOrdered delayed jobs. The cursor is the queue's cursor, ~ and how many of
+// these jobs were already listed.
 func (h *Handler) orderedPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	cursor, shown, _ := strings.Cut(c.QueryParam("cursor"), "~")
 	jobs, next, err := h.Queue.List(c.Request().Context(), f.Topic, f.State, cursor, jobsOrdered)
@@ -111,7 +112,7 @@ func (h *Handler) orderedPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	return nil
 }
 
-// matchingPage shows fewer than twice jobsEach of the jobs that match.
+// matchingPage lists fewer than twice jobsEach of the matching jobs.
 func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	if f.State == queue.Delayed && !f.Narrow() {
 		return h.orderedPage(c, l, f)
@@ -125,7 +126,7 @@ func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error 
 	return err
 }
 
-// matching reads the jobs of a topic that match, until there are as many as wanted, or the time is over.
+// matching returns matching jobs of a topic, until there are enough, or the time is over.
 func (h *Handler) matching(
 	ctx context.Context, f bulk.Filter, topic, cursor string, want int, until time.Time,
 ) (list []queue.Job, next string, err error) {
@@ -145,7 +146,7 @@ func (h *Handler) matching(
 	}
 }
 
-// count counts what matches, as long as it may.
+// count counts the matching jobs, within a time limit.
 func (h *Handler) count(ctx context.Context, m *matching, limit time.Duration) {
 	until := time.Now().Add(limit)
 	m.Count, m.AtLeast = 0, false
@@ -170,7 +171,7 @@ func (h *Handler) count(ctx context.Context, m *matching, limit time.Duration) {
 	}
 }
 
-// countMatching answers the part of the page that counts, where that takes long.
+// countMatching renders the part of the page with the count, when counting takes long.
 func (h *Handler) countMatching(c echo.Context, t *registry.Topic) error {
 	f, err := readTopicFilter(t.Name, c.QueryParams(), page.Zone(c))
 	if err != nil {
@@ -180,14 +181,14 @@ func (h *Handler) countMatching(c echo.Context, t *registry.Topic) error {
 	m.Counted = true
 	if f.Narrow() {
 		h.count(c.Request().Context(), &m, countLimit)
-	} else { // to read all jobs would tell no more
+	} else { // reading all jobs would give the same number
 		stats, err := h.Queue.Stats(c.Request().Context(), []string{t.Name})
 		m.Count, m.AtLeast = stats[t.Name].Of(f.State), err != nil
 	}
 	return h.Fragment(c, "topic#counted", m)
 }
 
-// startBulk starts a task on all jobs that match.
+// startBulk starts a task on all matching jobs.
 func (h *Handler) startBulk(c echo.Context, t *registry.Topic) error {
 	form, err := c.FormParams()
 	if err != nil {
@@ -213,7 +214,7 @@ func readBulk(topic string, form url.Values, zone *time.Location) (p bulk.Params
 	return p, err
 }
 
-// refuse shows what is wrong with a form on the page that it came from, or on the one named.
+// refuse shows the error in a form on the page that the form came from, or on the given one.
 func (h *Handler) refuse(c echo.Context, err error, from string) error {
 	var localized *bulk.LocalizedError
 	if !errors.As(err, &localized) {
@@ -223,7 +224,7 @@ func (h *Handler) refuse(c echo.Context, err error, from string) error {
 	return h.Back(c, from)
 }
 
-// bulkJobs does something with the jobs that are checked, at most a page of them.
+// bulkJobs acts on the jobs whose boxes are checked, at most one page of them.
 func (h *Handler) bulkJobs(c echo.Context, t *registry.Topic) error {
 	form, err := c.FormParams()
 	if err != nil {

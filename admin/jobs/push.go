@@ -82,7 +82,7 @@ const maxID = 128
 var duplicates = map[string]queue.OnDuplicate{"": queue.Keep, "keep": queue.Keep, "replace": queue.Replace,
 	"error": queue.Refuse}
 
-// pushOf checks a form as the API checks a push.
+// pushOf validates a form as the API validates a push.
 func (h *Handler) pushOf(f pushForm, zone *time.Location) (*queue.Push, error) {
 	p := &queue.Push{Topic: f.Topic, ID: f.ID, Body: []byte(strings.TrimSpace(f.Body))}
 	var errs []error
@@ -128,7 +128,7 @@ func setWhen(p *queue.Push, f pushForm, t *registry.Topic, zone *time.Location) 
 	return err
 }
 
-// readWhen reads a due time, or else a delay.
+// readWhen reads a due time, or otherwise a delay.
 func readWhen(at, delay string, zone *time.Location) (due time.Time, after time.Duration, err error) {
 	if at != "" {
 		if due, err = page.Minute(at, zone); err != nil {

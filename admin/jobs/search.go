@@ -15,10 +15,10 @@ import (
 
 const (
 	foundMost    = 8   // of each kind
-	searchStep   = 500 // jobs of one call to the queue
-	searchTopics = 250 // topics of one call
+	searchStep   = 500 // jobs per call to the queue
+	searchTopics = 250 // topics per call
 	searchAtOnce = 100 * time.Millisecond
-	searchOn     = 2 * time.Second // behind a page that is shown, and a search for the id alone
+	searchOn     = 2 * time.Second // how long a shown page keeps searching, and a search for the id alone
 )
 
 // place is a page of the admin that the search finds.
@@ -37,14 +37,14 @@ type searchData struct {
 	Places []place
 	Topics []string
 	Jobs   []*queue.Job
-	Some   bool // not all jobs were looked through
-	cut    bool // not all topics were asked for the id
-	More   bool // the page searches on
+	Some   bool // not all jobs were searched
+	cut    bool // not all topics were searched for the id
+	More   bool // the page keeps searching
 	Away   string
 }
 
-// searchPage finds pages, topics, and jobs by their ids or how these begin; htmx asks while somebody types. What is
-// meant without doubt is shown at once. A page shows what is found at once, and then searches on.
+// searchPage finds pages, topics, and jobs by id or prefix of an id; htmx calls it while the user types. It redirects
+// to an unambiguous result. It shows at once what it finds quickly, and the page then keeps searching.
 func (h *Handler) searchPage(c echo.Context) error {
 	d := searchData{Text: strings.TrimSpace(c.QueryParam("id"))}
 	typing := page.IsFragment(c)
@@ -87,8 +87,8 @@ func (h *Handler) findNames(c echo.Context, d *searchData) {
 	}
 }
 
-// findJobs finds jobs with an id, and those whose ids begin with it among as many as can be looked through in time.
-// When it searches on, all topics are asked for the id itself.
+// findJobs finds the jobs with an id, and, as time allows, jobs whose ids begin with it. When the page keeps searching,
+// it searches all topics for the id itself.
 func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 	until := h.Now().Add(searchAtOnce)
 	for some := range slices.Chunk(h.Snapshot().Topics.Names(), searchTopics) {
@@ -131,7 +131,7 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 	return nil
 }
 
-// findPrefix looks through a list until the time is over or enough is found.
+// findPrefix searches a list until the time is over or it has found enough.
 func (h *Handler) findPrefix(
 	d *searchData, until time.Time, list func(cursor string) ([]queue.Job, string, error),
 ) error {

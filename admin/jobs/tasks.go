@@ -20,7 +20,7 @@ const (
 	tasksShown = 50
 	tasksEvery = time.Second
 
-	leaseNameLimit = 56 // characters of a host's name in that of a lease
+	leaseNameLimit = 56 // characters of the host's name in the name of a lease
 )
 
 func (h *Handler) tasksRoutes(g *echo.Group) {
@@ -53,7 +53,7 @@ func (h *Handler) leadTasks(ctx context.Context, ttl time.Duration) (bool, error
 	return h.Lead(ctx, "tasks/"+host, fmt.Sprintf("%s/%d", host, os.Getpid()), ttl)
 }
 
-// stagePatience is how long a stage of a re-drive waits for its outcomes, beside the topic's TTR.
+// stagePatience is how long a stage of a re-drive waits for its outcomes, in addition to the topic's TTR.
 const stagePatience = 2 * time.Minute
 
 func (h *Handler) outcomePatience(topic string) time.Duration {
@@ -74,8 +74,7 @@ func (h *Handler) tasksPage(c echo.Context) error {
 // taskView is what a task's page shows.
 type taskView struct{ *bulk.Task }
 
-// ByForm reports whether the task is on dead jobs that a form of the dead letters chose, rather than on jobs of a
-// topic.
+// ByForm reports whether the task is about dead jobs selected on the dead-letter page, rather than jobs of one topic.
 func (v taskView) ByForm() bool { return v.Kind == bulk.KindRedrive || v.Kind == bulk.KindDeleteDead }
 
 func (h *Handler) taskView(ctx context.Context, id uint64) (*taskView, error) {

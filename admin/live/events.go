@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	streamBeat  = 20 * time.Second // between signs of life; the session is checked again with each
+	streamBeat  = 20 * time.Second // interval of heartbeats; each also checks the session again
 	streamWrite = 10 * time.Second // how long a browser may take for an event
 )
 
-// Serve sends a page its events. userOf returns the user of the page's session; empty: it is no longer valid.
+// Serve sends a page its events. userOf returns the user of the page's session; empty: the session is no longer valid.
 func (h *Hub) Serve(c echo.Context, language string, userOf func(echo.Context) string) error {
 	user := userOf(c)
 	if user == "" {
-		return c.NoContent(http.StatusNoContent) // which tells the browser not to come again
+		return c.NoContent(http.StatusNoContent) // tells the browser not to reconnect
 	}
 	r, leave, err := h.join(user, language, strings.Split(c.QueryParam("on"), ","))
 	if err != nil {
@@ -32,17 +32,17 @@ func (h *Hub) Serve(c echo.Context, language string, userOf func(echo.Context) s
 	header.Set(echo.HeaderContentType, "text/event-stream")
 	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
 	s := &stream{w: c.Response(), rc: http.NewResponseController(c.Response())}
-	if err := s.rc.SetReadDeadline(time.Time{}); err != nil { // the server's limit is for requests that end
+	if err := s.rc.SetReadDeadline(time.Time{}); err != nil { // the server's limit is meant for requests that end
 		return fmt.Errorf("prepare a stream: %w", err)
 	}
 	if err := s.send("retry: 3000\n\n"); err != nil {
-		return nil //nolint:nilerr // the browser is gone
+		return nil //nolint:nilerr // the browser has disconnected
 	}
 	h.feed(c.Request().Context(), r, s, func() bool { return userOf(c) == user })
 	return nil
 }
 
-// feed sends what comes until the browser goes, the session ends or the process stops.
+// feed sends events until the browser disconnects, the session ends or the process stops.
 func (h *Hub) feed(ctx context.Context, r *reader, s *stream, allowed func() bool) {
 	beat := time.NewTicker(streamBeat)
 	defer beat.Stop()
@@ -52,7 +52,7 @@ func (h *Hub) feed(ctx context.Context, r *reader, s *stream, allowed func() boo
 		case <-ctx.Done():
 			return
 		case <-h.Done():
-			_ = s.send(event("bye", "")) // the page comes again, to the next process
+			_ = s.send(event("bye", "")) // the page reconnects, to the next process
 			return
 		case <-beat.C:
 			if !allowed() {
@@ -77,8 +77,8 @@ func (s *stream) sendAll(messages []message) error {
 	return nil
 }
 
-// lineEnds makes one of all that end a line of a stream: a carriage return in what somebody wrote would begin an event
-// of theirs.
+// lineEnds normalizes everything that ends a line of a stream: a carriage return in a user's text would otherwise begin
+// a forged event.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 func event(name, text string) string {

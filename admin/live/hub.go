@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Data gives what a live part shows. arg is what follows the colon of "topic:shop.close".
+// Data returns the data of a live part. arg is what follows the colon in "topic:shop.close".
 type Data func(ctx context.Context, arg string) (any, error)
 
-// Source is something that pages show live.
+// Source is a source of a live part.
 type Source struct {
 	Every   time.Duration
-	Partial string // that renders the data; empty: data is a string, sent as it is
+	Partial string // template that renders the data; empty: the data is a string and sent as it is
 	Data    Data
 }
 
@@ -38,11 +38,12 @@ type feed struct {
 	cancel  context.CancelFunc
 	readers map[*reader]struct{}
 	last    map[string]string // by language
-	data    any               // of the last run, for the first reader of another language
+	data    any               // of the last run, for the first reader in another language
 	ran     bool
 }
 
-// reader is one open page. It keeps only the newest of each event: a slow browser misses some and delays nobody.
+// reader is one open page. It keeps only the newest version of each event: a slow browser misses some and delays
+// nobody.
 type reader struct {
 	language string
 	mu       sync.Mutex
@@ -52,7 +53,7 @@ type reader struct {
 
 type message struct{ name, text string }
 
-// NewHub makes a hub; render renders a partial in a language.
+// NewHub returns a hub; render renders a partial in a language.
 func NewHub(render func(string, string, any) (string, error), log *slog.Logger) *Hub {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Hub{render: render, log: log, ctx: ctx, cancel: cancel, sources: map[string]Source{},
@@ -61,12 +62,12 @@ func NewHub(render func(string, string, any) (string, error), log *slog.Logger) 
 
 const (
 	maxStreams = 500
-	maxOfUser  = 50 // streams, so that one user leaves some to the others
-	maxEvents  = 8  // of one page
+	maxOfUser  = 50 // streams per user, so that one user cannot take them all
+	maxEvents  = 8  // per page
 )
 
-// join makes a user's reader of the events, names of sources that do not exist left out. leave must be called in the
-// end.
+// join adds a reader of the events for a user. It ignores events without a source. The caller must call leave when the
+// reader is done.
 func (h *Hub) join(user, language string, events []string) (r *reader, leave func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +86,7 @@ func (h *Hub) join(user, language string, events []string) (r *reader, leave fun
 	return r, func() { h.leave(user, r) }, nil
 }
 
-// subscribe sends the reader the last state and starts the source for the first reader.
+// subscribe sends the reader the last state, and starts the source for its first reader.
 func (h *Hub) subscribe(r *reader, event string) {
 	name, arg, _ := strings.Cut(event, ":")
 	s, ok := h.sources[name]
@@ -128,7 +129,7 @@ func (h *Hub) leave(user string, r *reader) {
 	}
 }
 
-// run polls the source. If it fails, the pages keep its last state.
+// run polls the source. If the source fails, the pages keep its last state.
 func (h *Hub) run(ctx context.Context, event, arg string, s Source, f *feed) {
 	t := time.NewTicker(s.Every)
 	defer t.Stop()
@@ -150,7 +151,7 @@ func (h *Hub) run(ctx context.Context, event, arg string, s Source, f *feed) {
 	}
 }
 
-// publish renders the data in every language in use and notifies the pages that it changes.
+// publish renders the data in every language in use and notifies the pages whose text changes.
 func (h *Hub) publish(event string, s Source, f *feed, data any) {
 	h.mu.Lock()
 	f.data, f.ran = data, true
@@ -165,7 +166,7 @@ func (h *Hub) publish(event string, s Source, f *feed, data any) {
 	}
 }
 
-// send gives a new text to those who read it now: who came while it was rendered got the one before.
+// send passes a new text to its current readers: a reader that joined while it was rendered got the previous one.
 func (h *Hub) send(event string, f *feed, language, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -226,7 +227,7 @@ func (h *Hub) Close() {
 	h.wg.Wait()
 }
 
-// Spawn runs something beside the requests, which Close waits for; false: the hub is closed.
+// Spawn runs do in the background; Close waits for it. It returns false if the hub is closed.
 func (h *Hub) Spawn(do func(context.Context)) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -237,8 +238,8 @@ func (h *Hub) Spawn(do func(context.Context)) bool {
 	return true
 }
 
-// Register adds a source; it is called before anything is served.
+// Register adds a source. It must be called before anything is served.
 func (h *Hub) Register(name string, s Source) { h.sources[name] = s }
 
-// Done is closed when the hub is.
+// Done returns a channel that is closed with the hub.
 func (h *Hub) Done() <-chan struct{} { return h.ctx.Done() }

@@ -1,5 +1,5 @@
-// Package overview is the first page: what is wrong, the load, the shards and processes at a glance, and the look
-// ahead. It also keeps the strip of totals that every page shows.
+// Package overview serves the first page: current problems, the load, the shards and processes at a glance, and the
+// forecast. It also updates the strip of totals that every page shows.
 package overview
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/admin/shards"
 )
 
-// Handler serves the pages of this room.
+// Handler serves the pages of this package.
 type Handler struct {
 	*page.Base
 	figures  *figures.Handler
@@ -23,7 +23,7 @@ type Handler struct {
 	last *overviewLive
 }
 
-// New makes a Handler.
+// New returns a Handler.
 func New(b *page.Base, f *figures.Handler, s *shards.Handler) *Handler {
 	return &Handler{Base: b, figures: f, shards: s}
 }

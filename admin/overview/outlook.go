@@ -16,27 +16,27 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// lateTopic is a topic whose jobs will wait.
+// lateTopic is a topic whose jobs will be late.
 type lateTopic struct {
 	Name string
-	At   time.Time // of the jobs that will wait longest
+	At   time.Time // due time of the jobs that will wait longest
 	Late figures.Prediction
 }
 
-// outlook is the forecast of all topics together.
+// outlook is the combined forecast of all topics.
 type outlook struct {
 	Forecast queue.Forecast
 	Capacity figures.Capacity
 	Late     figures.Prediction
 	Waiting  int64       // due already
-	Topics   []lateTopic // those whose limits are known, the latest first
-	More     int         // topics that will be late, too
-	Asked    int         // topics, of
-	Of       int         // those with jobs
+	Topics   []lateTopic // late topics with known limits, the latest first
+	More     int         // further late topics
+	Asked    int         // topics in the forecast
+	Of       int         // topics with jobs
 	Chart    figures.Chart
 }
 
-// outlookCache keeps the outlook for a while: computing it takes a call to Redis for each topic.
+// outlookCache caches the outlook: computing it takes a call to Redis for each topic.
 type outlookCache struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -45,7 +45,7 @@ type outlookCache struct {
 
 const (
 	outlookFresh  = time.Minute
-	outlookTopics = 300 // with the most jobs
+	outlookTopics = 300 // the topics with the most jobs
 	outlookShown  = 3
 	outlookLimit  = 10 * time.Second
 )
@@ -77,8 +77,8 @@ func (h *Handler) currentOutlook(ctx context.Context) (*outlook, error) {
 	return o, nil
 }
 
-// busiest are the active topics with the most jobs to call, and pull topics of which it is known how many jobs workers
-// can take.
+// busiest returns the active topics with the most jobs to call. It includes pull topics if the rate at which workers
+// can take their jobs is known.
 func (h *Handler) busiest(stats map[string]queue.Stats, o *outlook) []string {
 	topics := h.Snapshot().Topics
 	var names []string
@@ -104,7 +104,7 @@ func (h *Handler) addTopic(ctx context.Context, o *outlook, name string, s queue
 	if t == nil {
 		return nil
 	}
-	if t.Delivery != registry.DeliveryPull { // jobs that wait for workers are nothing to call
+	if t.Delivery != registry.DeliveryPull { // no dispatcher calls jobs that wait for workers
 		o.add(&f, s.Ready)
 	}
 	c := h.figures.TopicCapacity(ctx, t)
@@ -114,7 +114,7 @@ func (h *Handler) addTopic(ctx context.Context, o *outlook, name string, s queue
 	return nil
 }
 
-// add adds what falls due in a topic.
+// add adds the forecast of a topic.
 func (o *outlook) add(f *queue.Forecast, ready int64) {
 	o.Waiting += ready
 	if o.Forecast.Now.Before(f.Now) {
@@ -139,7 +139,7 @@ func (h *Handler) outlookPart(c echo.Context) error {
 	return h.Fragment(c, "partials/outlook", &shown)
 }
 
-// latePart renders the topics that will be late, for the first screen.
+// latePart renders the topics that will be late, for the top of the page.
 func (h *Handler) latePart(c echo.Context) error {
 	o, err := h.currentOutlook(c.Request().Context())
 	if err != nil {

@@ -25,17 +25,17 @@ func (h *Handler) overviewRoutes(g *echo.Group) {
 
 const overviewEvery = 3 * time.Second
 
-// overviewData is what does not change while the page is open.
+// overviewData is the part of the page that does not change while it is open.
 type overviewData struct {
 	Live  *overviewLive
 	Span  string
 	Spans []string
-	Start *gettingStarted // nil: there is work already
+	Start *gettingStarted // nil: something was already pushed
 }
 
-// gettingStarted leads to the first topic and the first push.
+// gettingStarted guides to the first topic and the first push.
 type gettingStarted struct {
-	Topic string // the first topic; empty: there is none yet
+	Topic string // the first topic; empty: none yet
 	Curl  string
 }
 
@@ -62,43 +62,43 @@ func (h *Handler) gettingStarted(live *overviewLive) *gettingStarted {
 	return g
 }
 
-// overviewLive is what changes by itself.
+// overviewLive is the part of the page that changes by itself.
 type overviewLive struct {
 	Problems  issues
-	Now       *rates // nil: history tells nothing yet
+	Now       *rates // nil: there is no history yet
 	Shards    []*shards.ShardView
 	Tree      *master.Tree
 	Shares    []share
-	Busy      bool // something was pushed lately, or lives
+	Busy      bool // there were recent pushes, or there are jobs
 	CheckedAt time.Time
-	alerts    []alert.Alert // open, those that are muted, too
+	alerts    []alert.Alert // open alerts, including muted ones
 }
 
-// rates are the numbers of the last ten seconds, and sums of the last quarter of an hour.
+// rates are the rates of the last ten seconds, and sums over the last quarter of an hour.
 type rates struct {
 	Pushed, Delivered, Failed, Retried float64
 	P50, P99                           *float64
 	Sums                               map[string]int64
 }
 
-// share is a priority's part of what was reserved.
+// share is a priority's actual and configured share of the reserved jobs.
 type share struct {
 	Name          string
 	Jobs          int64
 	Actual, Wants float64
 }
 
-// Percent is for a bar.
+// Percent returns the share for a bar.
 func (s share) Percent() int { return int(100 * s.Actual) }
 
-// roleSummary is the processes of a role.
+// roleSummary sums up the processes of a role.
 type roleSummary struct {
 	Name                     string
 	Count, Running, Restarts int
 	RSS                      int64
 }
 
-// Roles sums the processes up, the master first.
+// Roles sums up the processes by role, the master first.
 func (o *overviewLive) Roles() []roleSummary {
 	list := []roleSummary{{Name: "master", Count: 1, Running: 1, RSS: o.Tree.RSS}}
 	for _, p := range o.Tree.Processes {
@@ -117,7 +117,7 @@ func (o *overviewLive) Roles() []roleSummary {
 	return list
 }
 
-// overviewLive is computed once for all open pages.
+// overviewLive computes the live part, once for all open pages.
 func (h *Handler) overviewLive(ctx context.Context) *overviewLive {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,7 +135,7 @@ func (h *Handler) collect(ctx context.Context) *overviewLive {
 	o := &overviewLive{Shards: h.shards.ShardViews(ctx), CheckedAt: h.Now()}
 	o.Now = h.currentRates(ctx)
 	o.Shares = h.shares(ctx)
-	o.Tree, _ = h.Master.Ps(ctx) // away: that is a problem
+	o.Tree, _ = h.Master.Ps(ctx) // without a master: shown as a problem
 	o.alerts = h.openAlerts(ctx)
 	o.Problems = h.issues(o)
 	o.Busy = h.busy(o)
@@ -156,7 +156,7 @@ func (h *Handler) currentRates(ctx context.Context) *rates {
 	}
 	last := func(name string) *float64 {
 		values := p.Values[name]
-		for _, back := range []int{1, 2} { // the newest sample may be on its way
+		for _, back := range []int{1, 2} { // the newest sample may not be stored yet
 			if len(values) >= back && values[len(values)-back] != nil {
 				return values[len(values)-back]
 			}

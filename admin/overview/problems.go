@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	restartRecent = 10 * time.Minute // since a process ended by itself
+	restartRecent = 10 * time.Minute // how long the restart of a crashed process is a problem
 	issuesShown   = 10
 	alertsListed  = 1000
 )
 
-// issues are what is wrong right now: the worst of it, how much more, and how many alerts are muted.
+// issues are the current problems: the most severe ones, the number of others, and how many alerts are muted.
 type issues struct {
 	List        []issue
 	More, Muted int
 }
 
-// Count is how many there are, shown or not.
+// Count returns the number of problems, shown or not.
 func (i issues) Count() int { return len(i.List) + i.More }
 
-// issue is something that is wrong right now.
+// issue is a current problem.
 type issue struct {
 	Severity string // danger, warning, info
-	Key      string // of its text
+	Key      string // key of its text
 	Args     []any
-	Alert    *alert.Alert // that it is, instead of a Key
-	To       string       // a path of the admin
+	Alert    *alert.Alert // set if it is an alert, instead of a Key
+	To       string       // link to a page of the admin
 }
 
-// issues are the current problems: those that only this process can see, and the open alerts.
+// issues returns the current problems: those that only this process can see, and the open alerts.
 func (h *Handler) issues(o *overviewLive) (all issues) {
 	var list []issue
 	if !h.Registry.Up() {
@@ -84,7 +84,7 @@ func number(n int) string {
 	return fmt.Sprint(n)
 }
 
-// openAlerts are the alerts that have not ended, the worst first.
+// openAlerts returns the alerts that have not ended, most severe first.
 func (h *Handler) openAlerts(ctx context.Context) []alert.Alert {
 	open := true
 	alerts, err := h.Alerts.ListAlerts(ctx, alert.Filter{Open: &open, Limit: alertsListed})

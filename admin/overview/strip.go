@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/history"
 )
 
-// successRate is how the last quarter of an hour's attempts went.
+// successRate returns the success rate of attempts in the last quarter of an hour.
 func (h *Handler) successRate(ctx context.Context) float64 {
 	p, err := h.figures.History.Series(ctx, history.AllTopics, history.Spans()[0])
 	attempts := p.Sums["delivered"] + p.Sums["failed"]
@@ -23,7 +23,7 @@ func (h *Handler) successRate(ctx context.Context) float64 {
 
 const stripEvery = 2 * time.Second
 
-// stripSource keeps the strip live: sums over all topics.
+// stripSource registers the live source of the strip.
 func (h *Handler) stripSource() {
 	h.Live("strip", stripEvery, "partials/strip", func(ctx context.Context, _ string) (any, error) {
 		s := h.Strip(ctx)
@@ -32,7 +32,7 @@ func (h *Handler) stripSource() {
 	})
 }
 
-// Strip sums up all topics, and what is wrong.
+// Strip returns the sums over all topics, and the number of problems.
 func (h *Handler) Strip(ctx context.Context) *page.Strip {
 	counts, o := h.figures.Counts(ctx), h.overviewLive(ctx)
 	s := &page.Strip{
@@ -51,7 +51,7 @@ func (o *overviewLive) has(kind string) bool {
 	return slices.ContainsFunc(o.alerts, func(a alert.Alert) bool { return a.Has(kind) })
 }
 
-// wrong counts what the pages show as wrong, by their entries in the menu.
+// wrong returns the number of problems on each page, by its entry in the menu.
 func (o *overviewLive) wrong() map[string]int {
 	wrong := map[string]int{"overview": o.Problems.Count(), "alerts": len(o.alerts)}
 	for _, s := range o.Shards {

@@ -1,5 +1,5 @@
-// Package page is what all pages of the web admin share: rendering, messages, forms, lists, who asks, and what
-// surrounds every request.
+// Package page contains what all pages of the web admin share: rendering, messages, forms, lists, the current user, and
+// the middleware around every request.
 package page
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/wakecall/wakecall/web"
 )
 
-// Base is embedded in the handlers of every room.
+// Base is embedded in the handlers of all areas.
 type Base struct {
 	Options
-	Sessions  *scs.SessionManager // set by the room access
+	Sessions  *scs.SessionManager // set by package access
 	Hub       *live.Hub
 	assets    *web.Assets
 	texts     map[string]web.Texts
@@ -53,18 +53,18 @@ func (b *Base) Live(name string, every time.Duration, partial string, data live.
 	b.Hub.Register(name, live.Source{Every: every, Partial: partial, Data: data})
 }
 
-// FormsOf leads from the addresses to which a page's forms are sent to the page. With a mistake in a form the page is
-// shown there, and may be asked for again: by a choice of the language, or by hand.
+// FormsOf redirects GET requests for the addresses of a page's forms to the page. After a mistake, the page is shown at
+// a form's address, and the user may request that again by reloading or choosing a language.
 func (b *Base) FormsOf(g *echo.Group, path string, forms ...string) {
 	for _, form := range forms {
 		g.GET(form, func(c echo.Context) error { return b.Redirect(c, path) })
 	}
 }
 
-// Assets serves the files that pages load.
+// Assets returns the files that pages load.
 func (b *Base) Assets() *web.Assets { return b.assets }
 
-// Templates are the loaded templates by language.
+// Templates returns the loaded templates by language.
 func (b *Base) Templates() map[string]*web.Templates { return b.templates }
 
 // SetStrip sets the totals that every page shows.

@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/web"
 )
 
-// What the browser remembers of its user's choices.
+// Cookies for the user's choices.
 const (
 	langCookie  = "wakecall_lang"
 	themeCookie = "wakecall_theme"
@@ -21,7 +21,7 @@ func (b *Base) ChoiceRoutes(g *echo.Group) {
 	g.POST("/theme", b.choose(themeCookie, func(v string) bool { return v == "light" || v == "dark" || v == "auto" }))
 }
 
-// choose keeps a choice in a cookie and goes back to the page.
+// choose stores a choice in a cookie and redirects to the page.
 func (b *Base) choose(cookie string, known func(string) bool) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		value := c.FormValue("choice")
@@ -37,7 +37,7 @@ func (b *Base) choose(cookie string, known func(string) bool) echo.HandlerFunc {
 	}
 }
 
-// Lang is the language of the request: the user's choice, else what the browser accepts.
+// Lang returns the language of the request: the user's choice, or else what the browser accepts.
 func Lang(c echo.Context) string {
 	choice := ""
 	if cookie, err := c.Cookie(langCookie); err == nil {

@@ -22,7 +22,7 @@ var known = []error{
 	registry.ErrNoShard, registry.ErrNoToken, account.ErrNoUser, account.ErrLastAdmin, bulk.ErrNoTask,
 }
 
-// Explain is an error in the language of the request, as far as it is known.
+// Explain returns an error in the language of the request, as far as there are translations.
 func (b *Base) Explain(c echo.Context, err error) string {
 	var field *registry.FieldError
 	var localized *bulk.LocalizedError
@@ -60,12 +60,12 @@ func (b *Base) explainAll(c echo.Context, err error) string {
 	return strings.Join(all, "; ")
 }
 
-// Words is a duration in the language of the request, to the second.
+// Words returns a duration in the language of the request, to the second.
 func (b *Base) Words(c echo.Context, d time.Duration) string {
 	return inWords(b.texts[Lang(c)].T, Duration(d.Round(time.Second)))
 }
 
-// detail is what is wrong with a field, without its name.
+// detail returns the error in a field, without the field's name.
 func (b *Base) detail(c echo.Context, e *registry.FieldError) string {
 	if e.Format == "" {
 		return b.stored(Lang(c), e.Detail)
@@ -73,7 +73,7 @@ func (b *Base) detail(c echo.Context, e *registry.FieldError) string {
 	return b.message(Lang(c), e.Format, e.Args...)
 }
 
-// message writes a message by its code, the English format.
+// message returns a message by its code, which is the English format.
 func (b *Base) message(lang, format string, args ...any) string {
 	if lang == "en" {
 		return b.messages[lang].Message(format, args...)
@@ -94,7 +94,7 @@ func (b *Base) message(lang, format string, args ...any) string {
 	return b.messages[lang].Message(format, own...)
 }
 
-// stored writes a message that was kept as English text, such as the outcome of a callback.
+// stored translates a message that was stored as English text, such as the outcome of a callback.
 func (b *Base) stored(lang, text string) string {
 	return b.messages[lang].Stored(text, func(part string) string {
 		if d, err := time.ParseDuration(part); err == nil && part != "0" {

@@ -4,7 +4,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-const KeyFlashes = "flashes" // in the session
+const KeyFlashes = "flashes" // key in the session
 
 // Flash is a message that the next page shows once.
 type Flash struct {
@@ -12,7 +12,7 @@ type Flash struct {
 	Text string
 }
 
-// Icon belongs to the kind.
+// Icon returns the icon of the kind.
 func (f Flash) Icon() string {
 	switch f.Kind {
 	case "success":
@@ -23,12 +23,12 @@ func (f Flash) Icon() string {
 	return "info-circle"
 }
 
-// Flash leaves a text of the locales for the next page.
+// Flash shows a text of the locales on the next page.
 func (b *Base) Flash(c echo.Context, kind, key string, args ...any) {
 	b.FlashText(c, kind, b.T(c, key, args...))
 }
 
-// FlashText leaves a text as it is, such as an error.
+// FlashText shows a text without translation, such as an error, on the next page.
 func (b *Base) FlashText(c echo.Context, kind, text string) {
 	ctx := c.Request().Context()
 	list, _ := b.Sessions.Get(ctx, KeyFlashes).([]Flash)

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// FieldError names a field of a form that is wrong.
+// FieldError returns an error about a field of a form.
 func FieldError(field, format string, args ...any) error {
 	return registry.NewFieldError(field, format, args...)
 }
@@ -23,9 +23,9 @@ func MinuteText(at time.Time) string {
 	return at.Format(MinuteForm)
 }
 
-const MinuteForm = "2006-01-02T15:04" // of times as browsers send them
+const MinuteForm = "2006-01-02T15:04" // how browsers send times
 
-// Minute reads a time of a zone as browsers send it; empty is the zero time.
+// Minute parses a time in a zone as browsers send it; an empty text is the zero time.
 func Minute(text string, zone *time.Location) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -56,7 +56,7 @@ func (b *Base) FieldErrors(c echo.Context, err error) (fields map[string]string,
 	return fields, errors.Join(others...)
 }
 
-// Flatten lists the errors that errors.Join joined.
+// Flatten returns the errors that errors.Join joined.
 func Flatten(err error) []error {
 	if err == nil {
 		return nil
@@ -72,7 +72,7 @@ func Flatten(err error) []error {
 	return list
 }
 
-// TopicOf is the topic that the path names.
+// TopicOf returns the topic that the path names.
 func (b *Base) TopicOf(c echo.Context) (*registry.Topic, error) {
 	name := Param(c, "topic")
 	t := b.Snapshot().Topics.Get(name)
@@ -93,7 +93,7 @@ func (b *Base) WithTopic(h func(c echo.Context, t *registry.Topic) error) echo.H
 	}
 }
 
-// Words splits a list that somebody typed, at spaces, commas, semicolons and ends of lines.
+// Words splits a typed list at spaces, commas, semicolons and line ends.
 func Words(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(",; \t\r\n", r) })
 }

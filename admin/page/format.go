@@ -18,7 +18,7 @@ import (
 	"github.com/wakecall/wakecall/web"
 )
 
-// funcs are the templates' functions in a language.
+// funcs returns the templates' functions in a language.
 func (b *Base) funcs(language string) template.FuncMap {
 	t := func(key string, args ...any) string { return b.texts[language].T(key, args...) }
 	return template.FuncMap{
@@ -52,7 +52,7 @@ func (b *Base) funcs(language string) template.FuncMap {
 	}
 }
 
-// details are the causes of an alert in a language.
+// details returns the causes of an alert in a language.
 func (b *Base) details(language string, a *alert.Alert) []string {
 	said := *a
 	said.Causes = slices.Clone(a.Causes)
@@ -63,7 +63,7 @@ func (b *Base) details(language string, a *alert.Alert) []string {
 	return said.Details(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
 }
 
-// dict makes a map of pairs, to give a template several values.
+// dict builds a map from pairs, to pass several values to a template.
 func dict(pairs ...any) (map[string]any, error) {
 	if len(pairs)%2 != 0 {
 		return nil, errors.New("dict needs pairs")
@@ -75,7 +75,7 @@ func dict(pairs ...any) (map[string]any, error) {
 	return m, nil
 }
 
-// Num writes a whole number with thin groups: 1,234,567.
+// Num formats a whole number with grouped digits: 1,234,567.
 func Num(v any) string {
 	s := fmt.Sprint(v)
 	sign := ""
@@ -88,7 +88,7 @@ func Num(v any) string {
 	return sign + s
 }
 
-// dec writes a number with as many decimals as are of use.
+// dec formats a number with a useful number of decimals.
 func dec(v float64) string {
 	switch size := math.Abs(v); {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -131,8 +131,8 @@ func ByteSize(v any) string {
 	return "–"
 }
 
-// Duration writes a span with its two greatest units: 250ms, 12s, 3m 20s, 2h 5m, 3d 4h. It takes a time.Duration or
-// what is one beneath.
+// Duration formats a span with its two greatest units: 250ms, 12s, 3m 20s, 2h 5m, 3d 4h. It accepts a time.Duration or
+// a type based on it.
 func Duration(v any) string {
 	d, ok := v.(time.Duration)
 	if s, is := v.(interface{ Std() time.Duration }); is {
@@ -168,7 +168,7 @@ func Duration(v any) string {
 	return "0s"
 }
 
-// inWords writes the units of a duration as the language does.
+// inWords translates the units of a duration.
 func inWords(t func(string, ...any) string, text string) string {
 	parts := strings.Fields(text)
 	for i, part := range parts {
@@ -181,7 +181,7 @@ func inWords(t func(string, ...any) string, text string) string {
 	return strings.Join(parts, " ")
 }
 
-// worded writes durations among arguments as the language does, also those that were stored as text.
+// worded translates the durations among arguments, including those that were stored as text.
 func worded(t func(string, ...any) string, args []any) []any {
 	own := make([]any, len(args))
 	for i, arg := range args {
@@ -198,7 +198,7 @@ func worded(t func(string, ...any) string, args []any) []any {
 	return own
 }
 
-// milliseconds writes a number of them.
+// milliseconds formats a number of milliseconds.
 func milliseconds(v float64) string {
 	switch {
 	case v >= 10_000:
@@ -211,7 +211,7 @@ func milliseconds(v float64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64) + "ms"
 }
 
-// toTime takes a time.Time, a *time.Time or Unix milliseconds.
+// toTime converts a time.Time, a *time.Time or Unix milliseconds.
 func toTime(v any) time.Time {
 	switch x := v.(type) {
 	case time.Time:
@@ -228,7 +228,7 @@ func toTime(v any) time.Time {
 	return time.Time{}
 }
 
-// instant writes a time and how long ago or ahead it is. Times are in UTC until the page's script writes them in the
+// instant formats a time with the distance from now. Times are in UTC until the page's script converts them to the
 // user's zone.
 func (b *Base) instant(language string, v any) template.HTML {
 	at := toTime(v)
@@ -238,12 +238,12 @@ func (b *Base) instant(language string, v any) template.HTML {
 	return timeElement(at, at.UTC().Format(time.DateTime), "full", b.relative(language, at), true)
 }
 
-// clock writes the hour and minute of a time.
+// clock formats the hour and minute of a time.
 func clock(at time.Time) template.HTML {
 	return timeElement(at, at.UTC().Format("15:04"), "clock", "", true)
 }
 
-// ago writes how long ago or ahead a time is, and the time.
+// ago formats the distance of a time from now, with the time.
 func (b *Base) ago(language string, v any) template.HTML {
 	at := toTime(v)
 	if at.IsZero() {
@@ -264,7 +264,7 @@ func (b *Base) relative(language string, at time.Time) string {
 	return texts.T("common.ago", inWords(texts.T, Duration(d.Round(time.Second))))
 }
 
-// timeElement writes a time as it is and relative to now, the more important first.
+// timeElement formats a time as absolute and relative, the more important form first.
 func timeElement(at time.Time, absolute, form, relative string, absoluteFirst bool) template.HTML {
 	begin := `<time class="wk-time" datetime="` + at.UTC().Format(time.RFC3339Nano) + `">`
 	own := `<span data-at="` + form + `">` + absolute + `</span>`

@@ -8,20 +8,20 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Kept is a form that could not be dealt with: its session had expired, or what it changes did not answer. The page
-// that says so carries it, so that nothing is stored and nothing typed is lost; it can be sent again. Passwords are
-// left out.
+// Kept is a form that could not be processed: its session had expired, or a server that the change needs did not
+// answer. The error page contains the form, so that nothing is stored, nothing typed is lost, and the user can send it
+// again. Passwords are left out.
 type Kept struct {
-	Action string     // a path below the base path; empty: there is no form
+	Action string     // a path below the base path; empty: no form
 	Fields url.Values // what was typed
 }
 
 const (
 	keptAction = "kept-action"
-	keptField  = "kept." // before the names of its fields
+	keptField  = "kept." // prefix of its fields' names
 )
 
-// Keep takes the form of a request.
+// Keep returns the form of a request.
 func Keep(c echo.Context) Kept {
 	r := c.Request()
 	form := strings.HasPrefix(r.Header.Get(echo.HeaderContentType), echo.MIMEApplicationForm)
@@ -40,7 +40,7 @@ func Keep(c echo.Context) Kept {
 	return k
 }
 
-// KeptOf reads the form that the page for signing in carried.
+// KeptOf returns the form that the sign-in page carried.
 func KeptOf(c echo.Context) Kept {
 	form, err := c.FormParams()
 	if err != nil || !strings.HasPrefix(form.Get(keptAction), "/") || strings.HasPrefix(form.Get(keptAction), "//") {
@@ -55,7 +55,7 @@ func KeptOf(c echo.Context) Kept {
 	return k
 }
 
-// Lines are the fields as a template shows them.
+// Lines returns the fields for a template.
 func (k Kept) Lines() (list []struct{ Name, Value string }) {
 	for _, name := range SortedKeys(k.Fields) {
 		for _, value := range k.Fields[name] {

@@ -18,7 +18,7 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// AddressOf finds a client's address: X-Forwarded-For counts when the connection comes from a trusted proxy.
+// AddressOf extracts a client's address. X-Forwarded-For counts if the connection comes from a trusted proxy.
 func AddressOf(proxies []*net.IPNet) echo.IPExtractor {
 	if len(proxies) == 0 {
 		return echo.ExtractIPDirect()
@@ -30,12 +30,12 @@ func AddressOf(proxies []*net.IPNet) echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(trust...)
 }
 
-// Policy lets a page load nothing from elsewhere and run no script that stands in it. Tabler's style sheet has images
-// of its own as data.
+// Policy allows a page to load nothing from elsewhere and to run no inline scripts. Tabler's style sheet contains
+// images as data URLs.
 const Policy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; " +
 	"form-action 'self'; frame-ancestors 'none'"
 
-// Headers sets what every answer carries.
+// Headers sets the headers of every answer.
 func (b *Base) Headers(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()
@@ -54,7 +54,7 @@ func (b *Base) Headers(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Secure reports whether the browser speaks HTTPS, to this process or to a trusted proxy before it.
+// Secure reports whether the browser uses HTTPS, to this process or to a trusted proxy in front of it.
 func (b *Base) Secure(c echo.Context) bool {
 	if c.Request().TLS != nil {
 		return true
@@ -67,7 +67,7 @@ func (b *Base) fromProxy(c echo.Context) bool {
 	return ip != nil && slices.ContainsFunc(b.TrustedProxies, func(n *net.IPNet) bool { return n.Contains(ip) })
 }
 
-// Catch renders the page of an error while the session is still open.
+// Catch renders error pages while the session is still loaded.
 func (b *Base) Catch(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
@@ -88,11 +88,11 @@ func (b *Base) Catch(next echo.HandlerFunc) echo.HandlerFunc {
 
 var errPanic = errors.New("the page failed")
 
-// problem is what the page of an error shows.
+// problem is the data of an error page.
 type problem struct {
 	Status int
 	Title  string // key of its text
-	Detail string // what happened, for the user; may be empty
+	Detail string // details for the user; may be empty
 }
 
 func ProblemOf(err error) problem {
@@ -122,7 +122,7 @@ func ProblemOf(err error) problem {
 	return problem{Status: http.StatusInternalServerError, Title: titleOf(http.StatusInternalServerError)}
 }
 
-// titleOf is the key of a status's text.
+// titleOf returns the key of the text for a status.
 func titleOf(status int) string {
 	switch status {
 	case http.StatusForbidden:
@@ -140,7 +140,7 @@ func titleOf(status int) string {
 	return "common.error_500"
 }
 
-// Fail answers a request with its error: a page, or for htmx a message above the page that is there.
+// Fail answers a request with an error: a page, or for htmx a message above the current page.
 func (b *Base) Fail(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
@@ -174,13 +174,13 @@ func (b *Base) answerProblem(c echo.Context, p problem) error {
 	return b.Render(c, p.Status, "problem", shown)
 }
 
-// shownProblem is the page of an error, with the form that may be sent again.
+// shownProblem is an error page, with the form that may be sent again.
 type shownProblem struct {
 	problem
 	Kept
 }
 
-// Refusal is the page of a request that is malformed, so that nothing is known of it: neither session nor language.
+// Refusal returns the error page for a malformed request, of which neither session nor language are known.
 func Refusal(status int, detail string) (http.Header, []byte) {
 	title := fmt.Sprint(status, " ", http.StatusText(status))
 	h := http.Header{"Content-Type": {"text/html; charset=utf-8"}, "Content-Security-Policy": {Policy}}
@@ -188,4 +188,4 @@ func Refusal(status int, detail string) (http.Header, []byte) {
 		title, html.EscapeString(detail))
 }
 
-const maxForm = 4 << 20 // bytes of a request
+const maxForm = 4 << 20 // bytes

@@ -20,7 +20,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Options are what the pages work with.
+// Options are the settings and dependencies of the pages.
 type Options struct {
 	Queue        Queue
 	Registry     *registry.Registry
@@ -35,35 +35,35 @@ type Options struct {
 	Alerts       *alert.Store
 	Caller       Caller // makes test callbacks
 
-	BasePath        string       // under which everything is served: / or /wakecall
-	TrustedProxies  []*net.IPNet // whose X-Forwarded-For and -Proto count
+	BasePath        string       // path prefix of all pages: / or /wakecall
+	TrustedProxies  []*net.IPNet // proxies whose X-Forwarded-For and -Proto count
 	TLS             *tls.Config  // nil: plain HTTP
 	ShutdownTimeout time.Duration
 	Version         string
 	Log             *slog.Logger
 	Now             func() time.Time
 
-	WorkDir string // where tasks keep lists of jobs
-	Host    string // whose tasks this process carries out
-	// Lead reports whether a process has a role for itself: a replaced admin and its successor must not both carry out
-	// tasks.
+	WorkDir string // directory in which tasks keep lists of jobs
+	Host    string // the host whose tasks this process runs
+	// Lead reports whether this process currently leads a role: an admin that is being replaced and its successor must
+	// not both run tasks.
 	Lead func(ctx context.Context, role, holder string, ttl time.Duration) (bool, error)
 
-	APIURL    string // of the server, for the lines to copy: http://127.0.0.1:6789
-	AdminURL  string // where people reach this admin, for the links of test messages
-	TokenFile string // where the first API token lies, for the same lines
-	// OpenShard connects to a shard as the processes do, to try it.
+	APIURL    string // the server's address, for command lines to copy: http://127.0.0.1:6789
+	AdminURL  string // this admin's public address, for links in test messages
+	TokenFile string // file of the first API token, for the same lines
+	// OpenShard connects to a shard as the processes do, for a connection test.
 	OpenShard func(context.Context, registry.Shard) (shard *queue.Shard, closeShard func(), err error)
-	Web       *http.Client                                                // of webhooks that are tested
+	Web       *http.Client                                                // for tests of webhooks
 	TestMail  func(m alert.Mail, to string, message *alert.Message) error // nil: alert.SendMail
-	// Lateness of the last minutes' callbacks at a share of them, such as 0.95; false: there were none.
+	// Lateness returns a quantile, such as 0.95, of the recent callbacks' lateness; false: there were no callbacks.
 	Lateness func(ctx context.Context, share float64) (time.Duration, bool)
-	// Shares counts the jobs reserved lately by priority: high, normal, low.
+	// Shares returns the number of jobs recently reserved by priority: high, normal, low.
 	Shares  func(ctx context.Context) ([3]int64, error)
-	Weights [3]int // configured for them
+	Weights [3]int // configured weights of the priorities
 }
 
-// Queue is what the pages need of the queue.
+// Queue is the part of the queue that the pages use.
 type Queue interface {
 	bulk.Queue
 	Counts(ctx context.Context) (map[string]queue.Stats, error)
@@ -82,7 +82,8 @@ type Queue interface {
 	DropTopic(ctx context.Context, topic string) (int, error)
 }
 
-// Editor stores topics that an installation can keep, and shards that are no others already.
+// Editor validates and stores topics and shards. It rejects topics that the installation cannot serve, and shards that
+// are already registered under another name.
 type Editor interface {
 	PutTopic(
 		ctx context.Context, actor string, t registry.Topic, conditions ...registry.Condition,
@@ -93,8 +94,8 @@ type Editor interface {
 	PutShard(ctx context.Context, actor string, s registry.Shard) error
 }
 
-// SessionStore keeps sessions by the hashes of their tokens; *account.Sessions implements it. Update leaves a session
-// that has ended alone.
+// SessionStore stores sessions by the hashes of their tokens; *account.Sessions implements it. Update does not change a
+// session that has ended.
 type SessionStore interface {
 	Find(ctx context.Context, token string) (data []byte, found bool, err error)
 	Create(ctx context.Context, token string, data []byte, expiry time.Time) error

@@ -16,14 +16,14 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// View is what every template gets; a page's own data is Data.
+// View is the data of every template; Data holds the page's own data.
 type View struct {
-	Page    string // the template: marks the place in the navigation, too
+	Page    string // the template; also marks the entry in the navigation
 	Lang    string
 	Theme   string // light, dark or auto
-	Zone    string // of times: browser, UTC or a named one
+	Zone    string // zone of times: browser, UTC or a named one
 	User    *account.User
-	URL     *url.URL // of the request, below the base path
+	URL     *url.URL // URL of the request, below the base path
 	Flashes []Flash
 	Strip   *Strip
 	Version string
@@ -32,16 +32,16 @@ type View struct {
 	base string
 }
 
-// Can reports whether the user's role reaches as far as the one named.
+// Can reports whether the user has a role, or a higher one.
 func (v *View) Can(role string) bool {
 	return v.User != nil && Reaches(v.User.Role, account.Role(role))
 }
 
-// Here is the address of the page, to come back to it.
+// Here returns the address of the page, to return to it.
 func (v *View) Here() string { return v.base + v.URL.RequestURI() }
 
-// With is the address of the page with query parameters set to other values, in pairs; an empty value takes one away,
-// and so does the page's number when anything else changes.
+// With returns the address of the page with query parameters set to other values, in pairs. An empty value removes a
+// parameter. Any other change removes the page number, too.
 func (v *View) With(pairs ...any) string {
 	q := v.URL.Query()
 	q.Del("page")
@@ -60,7 +60,7 @@ func (v *View) With(pairs ...any) string {
 	return here + "?" + q.Encode()
 }
 
-// Query is a query parameter of the page.
+// Query returns a query parameter of the page.
 func (v *View) Query(name string) string { return v.URL.Query().Get(name) }
 
 // In reports whether the page is one of those named, for the navigation.
@@ -79,14 +79,14 @@ func (b *Base) view(c echo.Context, page string, data any) *View {
 	}
 }
 
-// Render answers with a page inside of the layout. data is the template's .Data.
+// Render answers with a page inside the layout. data is the template's .Data.
 func (b *Base) Render(c echo.Context, status int, page string, data any) error {
 	v := b.view(c, page, data)
 	v.Flashes = b.takeFlashes(c)
 	return b.write(c, status, func(w io.Writer) error { return b.templates[v.Lang].Page(w, page, v) })
 }
 
-// Parts answers htmx with a page of which it takes parts. Messages wait for the next page.
+// Parts answers htmx with a page from which it takes parts. Messages wait for the next page.
 func (b *Base) Parts(c echo.Context, page string, data any) error {
 	v := b.view(c, page, data)
 	return b.write(c, http.StatusOK, func(w io.Writer) error { return b.templates[v.Lang].Page(w, page, v) })
@@ -103,7 +103,7 @@ func (b *Base) fragmentStatus(c echo.Context, status int, name string, data any)
 	return b.write(c, status, func(w io.Writer) error { return b.templates[v.Lang].Partial(w, name, v) })
 }
 
-// write renders into memory first, so that an error becomes a page of its own.
+// write renders into memory first, so that an error becomes an error page.
 func (b *Base) write(c echo.Context, status int, execute func(io.Writer) error) error {
 	var page bytes.Buffer
 	if err := execute(&page); err != nil {
@@ -113,7 +113,7 @@ func (b *Base) write(c echo.Context, status int, execute func(io.Writer) error) 
 	return c.HTMLBlob(status, page.Bytes())
 }
 
-// renderPartial renders a partial outside of a request, for the hub: there is no user.
+// renderPartial renders a partial outside of a request, for the hub, without a user.
 func (b *Base) renderPartial(language, name string, data any) (string, error) {
 	var text strings.Builder
 	v := &View{Lang: language, URL: &url.URL{Path: "/"}, Data: data, base: b.BasePath}
@@ -123,15 +123,15 @@ func (b *Base) renderPartial(language, name string, data any) (string, error) {
 	return text.String(), nil
 }
 
-// T is the text of a key in the language of the request.
+// T returns the text of a key in the language of the request.
 func (b *Base) T(c echo.Context, key string, args ...any) string {
 	return b.texts[Lang(c)].T(key, args...)
 }
 
-// IsFragment reports whether htmx asks, for a part of a page.
+// IsFragment reports whether htmx requests a part of a page.
 func IsFragment(c echo.Context) bool { return c.Request().Header.Get("HX-Request") == "true" }
 
-// Redirect sends the browser to a path below the base path, also when htmx asked.
+// Redirect redirects the browser to a path below the base path, for htmx requests as well.
 func (b *Base) Redirect(c echo.Context, path string) error {
 	to := b.BasePath + path
 	if IsFragment(c) {
@@ -141,12 +141,13 @@ func (b *Base) Redirect(c echo.Context, path string) error {
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// Back sends the browser to where the form's field "back" says, else to path. Addresses of other sites are not gone to.
+// Back redirects to the address in the form's field "back", or to path. It ignores addresses of other sites.
 func (b *Base) Back(c echo.Context, path string) error {
 	return b.Redirect(c, b.Local(c.FormValue("back"), path))
 }
 
-// Local is a path of this site below the base path, or fallback. "//host" and "/\host" are other sites to browsers.
+// Local returns a path of this site below the base path, or fallback. Browsers treat "//host" and "/\host" as other
+// sites.
 func (b *Base) Local(to, fallback string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.Contains(u.Path, "//") ||
@@ -163,11 +164,11 @@ func (b *Base) Local(to, fallback string) string {
 	return to
 }
 
-// Param is a path parameter as it was meant.
+// Param returns a decoded path parameter.
 func Param(c echo.Context, name string) string {
 	value := c.Param(name)
 	if c.Request().URL.RawPath == "" {
-		return value // echo matched the decoded path
+		return value // echo matched the path after decoding it
 	}
 	decoded, err := url.PathUnescape(value)
 	if err != nil {
@@ -176,7 +177,7 @@ func Param(c echo.Context, name string) string {
 	return decoded
 }
 
-// Path joins a path of the admin, escaping what follows the first part: path("/topics", name, "jobs", id).
+// Path builds a path of the admin and escapes what follows the first part: path("/topics", name, "jobs", id).
 func (b *Base) Path(first string, rest ...any) string {
 	var to strings.Builder
 	to.WriteString(b.BasePath + strings.TrimRight(first, "/"))
@@ -197,7 +198,7 @@ func (b *Base) icon(name string, classes ...string) template.HTML {
 
 func (b *Base) asset(name string) string { return b.BasePath + "/assets/" + b.assets.Name(name) }
 
-// Below joins a path below the base path, for redirect.
+// Below builds a path below the base path, for Redirect.
 func (b *Base) Below(first string, rest ...any) string {
 	return strings.TrimPrefix(b.Path(first, rest...), b.BasePath)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// KeepSecret keeps a new secret in the session until TakeSecret shows it. It is encrypted under the session's cookie,
-// which the database does not have.
+// KeepSecret stores a new secret in the session until TakeSecret returns it. It is encrypted under the session's
+// cookie, which is not in the database.
 func (b *Base) KeepSecret(c echo.Context, name, secret string) error {
 	sealed, err := b.sessionKey(c).Seal(name, secret)
 	if err != nil {
@@ -20,7 +20,7 @@ func (b *Base) KeepSecret(c echo.Context, name, secret string) error {
 	return nil
 }
 
-// TakeSecret returns a secret that was kept, once; empty: there is none.
+// TakeSecret returns a kept secret once; empty: there is none.
 func (b *Base) TakeSecret(c echo.Context, name string) string {
 	sealed := b.Sessions.PopString(c.Request().Context(), name)
 	if sealed == "" {

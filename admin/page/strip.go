@@ -11,20 +11,20 @@ import (
 type Strip struct {
 	queue.Stats
 	Made        time.Time
-	Known       bool      // Stats are not just zeros
-	Old         bool      // they are of an earlier time
-	At          time.Time // which is this
+	Known       bool      // Stats has been read
+	Old         bool      // Stats are from an earlier read
+	At          time.Time // time of that read
 	Missing     []string  // shards that do not answer
-	SuccessRate float64   // of the last minutes, 0 to 1; NaN: no attempts
+	SuccessRate float64   // recent success rate, 0 to 1; NaN: no attempts
 	LatenessP95 time.Duration
-	Wrong       map[string]int // how much is wrong, by the entry of the menu that shows it
-	Unattended  bool           // jobs are ready, and nobody takes any: the alert no_consumer
+	Wrong       map[string]int // number of problems, by the entry in the menu
+	Unattended  bool           // jobs are ready and nobody takes them: the alert no_consumer
 }
 
-// stripFresh is how long a page begins with a strip that was made for another page. It is made while pages are open.
+// stripFresh is how long a page may use a strip computed for another page. Strips are computed while pages are open.
 const stripFresh = 10 * time.Second
 
-// currentStrip is nil when nobody had a page open lately: its numbers would be old.
+// currentStrip returns nil when no page was open recently: its numbers would be old.
 func (b *Base) currentStrip() *Strip {
 	s := b.strip.Load()
 	if s == nil || b.Now().Sub(s.Made) > stripFresh {

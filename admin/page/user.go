@@ -8,18 +8,18 @@ import (
 	"github.com/wakecall/wakecall/admin/account"
 )
 
-// SessionKey marks requests that have a session; addresses outside of the base path have none.
+// SessionKey marks requests that have a session; addresses outside the base path have none.
 const SessionKey = "session"
 
 const ViewerKey = "viewer"
 
-// Viewer is who asks, nil before signing in.
+// Viewer returns the current user, nil before signing in.
 func Viewer(c echo.Context) *account.User {
 	u, _ := c.Get(ViewerKey).(*account.User)
 	return u
 }
 
-// Actor is who asks, as the audit trail names users.
+// Actor returns the current user's name for the audit trail.
 func Actor(c echo.Context) string {
 	if u := Viewer(c); u != nil {
 		return "user/" + u.Name
@@ -27,13 +27,13 @@ func Actor(c echo.Context) string {
 	return "nobody"
 }
 
-// Reaches reports whether a role may do what another one may.
+// Reaches reports whether a role includes the rights of another one.
 func Reaches(have, want account.Role) bool {
 	rank := slices.Index(account.Roles, have)
 	return rank >= 0 && rank >= slices.Index(account.Roles, want)
 }
 
-// May reports whether who asks has a role.
+// May reports whether the current user has a role, or a higher one.
 func May(c echo.Context, role account.Role) bool {
 	u := Viewer(c)
 	return u != nil && Reaches(u.Role, role)

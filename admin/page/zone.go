@@ -7,11 +7,11 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// What the browser remembers of time zones: the user's choice, and its own, which the script of every page stores.
+// Cookies for time zones: the user's choice, and the browser's zone, which the script of every page stores.
 const (
 	zoneCookie        = "wakecall_zone"
 	browserZoneCookie = "wakecall_browser_zone"
-	browserZone       = "browser" // the choice of the browser's
+	browserZone       = "browser" // the choice of the browser's zone
 )
 
 // knownZone reports whether a choice is the browser's zone, UTC or a named one.
@@ -23,7 +23,7 @@ func knownZone(choice string) bool {
 	return err == nil && choice != "" && choice != "Local"
 }
 
-// zoneChoice is the user's choice: the browser's zone at first.
+// zoneChoice returns the user's choice, initially the browser's zone.
 func zoneChoice(c echo.Context) string {
 	if cookie, err := c.Cookie(zoneCookie); err == nil && knownZone(cookie.Value) {
 		return cookie.Value
@@ -31,7 +31,7 @@ func zoneChoice(c echo.Context) string {
 	return browserZone
 }
 
-// Zone is where the times of forms are; all that pages show is written in it by their script.
+// Zone returns the zone of times in forms. The script of every page converts all shown times to it.
 func Zone(c echo.Context) *time.Location {
 	name := zoneChoice(c)
 	if name == browserZone {

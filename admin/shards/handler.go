@@ -1,4 +1,4 @@
-// Package shards is the pages about the machinery: the shards, their draining, and the processes.
+// Package shards serves the pages about the infrastructure: the shards, their draining, and the processes.
 package shards
 
 import (
@@ -7,10 +7,10 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 )
 
-// Handler serves the pages of this room.
+// Handler serves the pages of this package.
 type Handler struct{ *page.Base }
 
-// New makes a Handler.
+// New returns a Handler.
 func New(b *page.Base) *Handler { return &Handler{b} }
 
 // Routes registers the pages.

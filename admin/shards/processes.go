@@ -29,12 +29,12 @@ type processesData struct {
 	Settings []conf.Setting
 }
 
-// processTree is what runs, or why that is not known.
+// processTree lists the running processes, or says why they are unknown.
 type processTree struct {
 	*master.Tree
 	Lines   []processLine
-	Missing bool   // no master answers
-	Problem string // another fault
+	Missing bool   // the master does not answer
+	Problem string // another error
 	CanEdit bool
 }
 
@@ -42,7 +42,7 @@ type processLine struct {
 	master.Process
 	InFlight    *int             `json:"in_flight"`
 	Concurrency int              `json:"concurrency"`
-	Connections map[string]int64 `json:"connections"` // of a gateway, by protocol
+	Connections map[string]int64 `json:"connections"` // connections of a gateway, by protocol
 	Findings    []struct {
 		Shard  string `json:"shard"`
 		Kind   string `json:"kind"`
@@ -56,7 +56,7 @@ type processLine struct {
 	} `json:"services"`
 }
 
-// Color belongs to the state.
+// Color returns the color for the state.
 func (l processLine) Color() string {
 	switch l.State {
 	case "running", "adopted":
@@ -67,10 +67,10 @@ func (l processLine) Color() string {
 	return "red"
 }
 
-// Busy reports whether it is one that works on callbacks.
+// Busy reports whether the process makes callbacks.
 func (l processLine) Busy() bool { return l.InFlight != nil }
 
-// Managed reports whether the master can restart it: everything but its redis-server.
+// Managed reports whether the master can restart the process, which is every process except its redis-server.
 func (l processLine) Managed() bool { return l.Role != "redis-server" }
 
 const psLimit = 5 * time.Second
@@ -89,7 +89,7 @@ func (h *Handler) processTree(ctx context.Context, edit bool) processTree {
 	for _, p := range tree.Processes {
 		line := processLine{Process: p}
 		if len(p.Status) > 0 {
-			_ = json.Unmarshal(p.Status, &line) // what is not understood is not shown
+			_ = json.Unmarshal(p.Status, &line) // unknown members are not shown
 		}
 		line.Process = p
 		t.Lines = append(t.Lines, line)
@@ -125,8 +125,8 @@ const (
 	orderWait  = 2 * time.Second
 )
 
-// ordered sends the master an order and waits a moment for the outcome. The order continues after that: if this process
-// is the one to be replaced, its answer must be sent before.
+// ordered sends the master an order and waits briefly for the outcome. The order continues afterwards: if it replaces
+// this process, the answer must be sent before.
 func (h *Handler) ordered(c echo.Context, done string, order func(context.Context) error) error {
 	result := make(chan error, 1)
 	if !h.Hub.Spawn(func(ctx context.Context) {

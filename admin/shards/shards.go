@@ -39,7 +39,7 @@ func (h *Handler) shardsRoutes(g *echo.Group) {
 
 const (
 	shardsEvery = 3 * time.Second
-	healthLimit = 3 * time.Second // for shards that do not answer, so that the page does
+	healthLimit = 3 * time.Second // so that the page is shown even if shards do not answer
 )
 
 // ShardView is a registered shard and its health.
@@ -47,11 +47,11 @@ type ShardView struct {
 	Name   string
 	URL    string // without its password
 	State  registry.ShardState
-	Asked  bool // offline shards are not
+	Asked  bool // its health was checked; offline shards are not
 	Health queue.ShardHealth
 }
 
-// Full is how full the shard is, 0 to 1; 0 without a limit.
+// Full returns how full the shard is, 0 to 1; 0 without a limit.
 func (v *ShardView) Full() float64 {
 	if v.Health.MaxMemory <= 0 {
 		return 0
@@ -59,22 +59,22 @@ func (v *ShardView) Full() float64 {
 	return float64(v.Health.Memory) / float64(v.Health.MaxMemory)
 }
 
-// FullPercent is for a bar.
+// FullPercent returns the fill level for a bar.
 func (v *ShardView) FullPercent() int { return int(min(100, 100*v.Full())) }
 
-// High reports whether the shard will soon take no more jobs.
+// High reports whether the shard will soon reject new jobs.
 func (v *ShardView) High() bool { return v.Full() > health.MemoryShare }
 
-// Down reports whether the shard ought to answer and does not.
+// Down reports whether the shard does not answer though it should.
 func (v *ShardView) Down() bool { return v.Asked && !v.Health.Up }
 
 // Draining reports whether the shard's jobs are being moved to others.
 func (v *ShardView) Draining() bool { return v.State == registry.ShardDraining && v.Health.Up }
 
-// Empty reports whether it can be removed without leaving a job behind.
+// Empty reports whether the shard can be removed without leaving a job behind.
 func (v *ShardView) Empty() bool { return v.Draining() && v.Health.Jobs == 0 }
 
-// DrainedPercent is the share of its jobs that were moved.
+// DrainedPercent returns the share of its jobs that have been moved.
 func (v *ShardView) DrainedPercent() int {
 	if v.Health.Jobs == 0 {
 		return 100
@@ -110,7 +110,7 @@ func (h *Handler) shardView(ctx context.Context, name string) (*ShardView, error
 	return nil, registry.ErrNoShard
 }
 
-// storedShard is a registered shard, its password included.
+// storedShard returns a registered shard, including its password.
 func (h *Handler) storedShard(name string) (registry.Shard, error) {
 	for _, s := range h.Registry.ListShards() {
 		if s.Name == name {
@@ -140,14 +140,14 @@ func (h *Handler) shardPage(c echo.Context) error {
 
 type shardForm struct {
 	New    bool
-	Name   string         // the new name as typed; "": as it is
+	Name   string         // the new name as typed; "": unchanged
 	Shard  registry.Shard // its URL as typed
 	Errors map[string]string
-	Seen   string          // of the shard when the form was opened
-	Theirs *registry.Shard // what somebody else has made of it since
+	Seen   string          // state of the shard when the form was opened
+	Theirs *registry.Shard // the shard after somebody else's change since then
 }
 
-// seenOf is what a form shows of a shard.
+// seenOf returns the shard's values that a form shows.
 func seenOf(s registry.Shard) string { return string(s.State) + " " + registry.MaskURL(s.URL) }
 
 func (h *Handler) shardNew(c echo.Context) error {
@@ -165,7 +165,7 @@ func (h *Handler) shardEdit(c echo.Context) error {
 	return h.Render(c, http.StatusOK, "shard_form", shardForm{Shard: s, Seen: seen})
 }
 
-// typedShard reads the form; the shard's URL is the one that is meant, with its password.
+// typedShard reads the form. It restores a hidden password in the shard's URL.
 func (h *Handler) typedShard(c echo.Context) (s registry.Shard, stored *registry.Shard, err error) {
 	s = registry.Shard{
 		Name: strings.TrimSpace(c.FormValue("name")), URL: strings.TrimSpace(c.FormValue("url")),
@@ -233,7 +233,7 @@ func (h *Handler) shardSave(c echo.Context) error {
 	return h.Redirect(c, h.Below("/shards", s.Name))
 }
 
-// shardTest tries what the form has, for htmx.
+// shardTest tests the connection in the form, for htmx.
 func (h *Handler) shardTest(c echo.Context) error {
 	s, _, err := h.typedShard(c)
 	if err != nil {
@@ -249,7 +249,7 @@ func (h *Handler) shardTest(c echo.Context) error {
 	return h.Fragment(c, "partials/shard_test", h.testShard(c.Request().Context(), s))
 }
 
-// drainsTheLast reports whether the jobs of a shard that is to be drained could go nowhere.
+// drainsTheLast reports whether no other shard could take the jobs of a shard to be drained.
 func (h *Handler) drainsTheLast(s registry.Shard) bool {
 	return s.State == registry.ShardDraining && !registry.OtherActive(h.Registry.ListShards(), s.Name)
 }
@@ -270,7 +270,8 @@ func (h *Handler) shardState(c echo.Context) error {
 	return h.Back(c, "/shards")
 }
 
-// shardDelete removes a shard that is empty, or offline, when its jobs cannot be counted: they stay in its Redis.
+// shardDelete removes a shard that is empty, or offline. The jobs of an offline shard cannot be counted and stay in its
+// Redis.
 func (h *Handler) shardDelete(c echo.Context) error {
 	name := page.Param(c, "name")
 	v, err := h.shardView(c.Request().Context(), name)

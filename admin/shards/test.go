@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// shardCheck is one result of a test of a connection. Key is of a text, Args are its arguments.
+// shardCheck is one result of a connection test. Key names a text, Args are its arguments.
 type shardCheck struct {
 	Kind string // success, warning, danger
 	Key  string
@@ -19,13 +19,13 @@ type shardCheck struct {
 
 type shardTest struct {
 	Up     bool
-	Err    string // as Redis or the network said it
+	Err    string // the error of Redis or the network
 	Checks []shardCheck
 }
 
 const shardTestLimit = 5 * time.Second
 
-// testShard tries a connection as the processes would use it, without registering anything.
+// testShard tries a connection as the processes would use it, without registering the shard.
 func (h *Handler) testShard(ctx context.Context, s registry.Shard) shardTest {
 	ctx, cancel := context.WithTimeout(ctx, shardTestLimit)
 	defer cancel()
@@ -47,7 +47,7 @@ func (h *Handler) testShard(ctx context.Context, s registry.Shard) shardTest {
 	return t
 }
 
-// checkOf says a problem in the page's language.
+// checkOf converts a problem to a message.
 func checkOf(p health.Problem, h queue.ShardHealth) shardCheck {
 	args := map[health.Kind][]any{
 		health.Version: {h.Version, health.OldestRedis}, health.Eviction: {h.Policy}, health.WriteError: {h.WriteError},

@@ -13,7 +13,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// putState stores a topic with another state. What another host changed of it, which may not be known here yet, stays.
+// putState stores a topic with another state. It keeps changes of other hosts that this one may not have read yet.
 func (h *Handler) putState(c echo.Context, t *registry.Topic, state registry.TopicState) error {
 	put := func() error {
 		next := *t
@@ -32,8 +32,8 @@ func (h *Handler) putState(c echo.Context, t *registry.Topic, state registry.Top
 	return put()
 }
 
-// asShown wraps a change that is meant for the secrets that the page showed: those of a topic that was changed
-// meanwhile may be others.
+// asShown wraps a change of the secrets that the page showed. It fails if the topic was changed meanwhile, because its
+// secrets may be different ones.
 func (h *Handler) asShown(change func(echo.Context, *registry.Topic) error) func(echo.Context, *registry.Topic) error {
 	return func(c echo.Context, t *registry.Topic) error {
 		if etag := c.FormValue("etag"); etag != "" && etag != t.ETag() {
@@ -70,10 +70,10 @@ func (h *Handler) setTopicState(state registry.TopicState, done string) func(ech
 	}
 }
 
-// overlaps are how long two secrets may sign side by side, to choose from.
+// overlaps are the choices for how long two secrets sign side by side.
 var overlaps = []time.Duration{time.Hour, 24 * time.Hour, 3 * 24 * time.Hour, 7 * 24 * time.Hour}
 
-// rotateSecret puts a new secret before the one in use: callbacks carry both signatures until the old one is dropped.
+// rotateSecret puts a new secret before the current one: callbacks carry both signatures until the old one is dropped.
 func (h *Handler) rotateSecret(c echo.Context, t *registry.Topic) error {
 	until, err := h.overlapEnds(c)
 	if err != nil {
@@ -89,7 +89,7 @@ func (h *Handler) rotateSecret(c echo.Context, t *registry.Topic) error {
 	return h.Redirect(c, h.Below("/topics", t.Name))
 }
 
-// overlapEnds is when an old secret is to be dropped that signs from now for the form's time.
+// overlapEnds returns when to drop an old secret, from the form's span of time.
 func (h *Handler) overlapEnds(c echo.Context) (time.Time, error) {
 	overlap, err := time.ParseDuration(cmp.Or(c.FormValue("overlap"), "24h"))
 	if err != nil || overlap <= 0 {
@@ -99,7 +99,7 @@ func (h *Handler) overlapEnds(c echo.Context) (time.Time, error) {
 	return h.Now().Add(overlap), nil
 }
 
-// setOverlap sets how long from now the old secret still signs.
+// setOverlap sets how much longer the old secret signs.
 func (h *Handler) setOverlap(c echo.Context, t *registry.Topic) error {
 	until, err := h.overlapEnds(c)
 	if err != nil {
@@ -122,8 +122,9 @@ func (h *Handler) dropOldSecret(c echo.Context, t *registry.Topic) error {
 	return h.Redirect(c, h.Below("/topics", t.Name))
 }
 
-// deleteTopic refuses while jobs live, unless they are to go, too. They go before the topic, so that a failure half-way
-// leaves a topic through which the rest can be reached, and once more after it, for what was pushed in between.
+// deleteTopic refuses while the topic has jobs, unless they are to be deleted, too. It deletes jobs before the topic,
+// so that after a failure the rest is still reachable through the topic, and once more after it, for jobs pushed in
+// between.
 func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 	ctx := c.Request().Context()
 	stats, err := h.Queue.Stats(ctx, []string{t.Name})

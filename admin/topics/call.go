@@ -27,9 +27,9 @@ type testData struct {
 
 const sampleBody = "{\n  \"test\": true\n}"
 
-// testPage calls a topic's endpoint with a test job: once, to see request and answer, or as the endpoint doctor does.
+// testPage calls a topic's endpoint with a test job: once, to show request and answer, or as the endpoint doctor does.
 func (h *Handler) testPage(c echo.Context, t *registry.Topic) error {
-	do := c.Request().PostFormValue("do") // empty when the page is opened
+	do := c.Request().PostFormValue("do") // empty when the page is first opened
 	d := &testData{Topic: t, Body: sampleBody}
 	if do == "" {
 		return h.Render(c, http.StatusOK, "topic_test", d)
@@ -74,5 +74,5 @@ func (h *Handler) testCall(ctx context.Context, d *testData, do string) error {
 	return nil
 }
 
-// maxTestCall bounds a test callback.
+// maxTestCall limits the time of a test callback.
 const maxTestCall = 15 * time.Second

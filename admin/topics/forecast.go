@@ -9,8 +9,8 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// fillForecast shows when jobs fall due, and how late they will be called, or at the earliest taken by workers. Of the
-// topics of a namespace there is no forecast.
+// fillForecast computes when jobs fall due, and how late dispatchers will call them or, at the earliest, workers take
+// them. Topics of a namespace have no forecast.
 func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
 	if d.IsNamespace() {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// topicForm is a topic as typed: texts by the API's names of its fields, so that a wrong value can be shown again. Beside
-// them, sign asks for a signing secret of a new topic, and etag is that of the topic when its form was opened.
+// topicForm is a topic as typed: texts by the API's field names, so that a wrong value can be shown again. It also has
+// sign, which requests a signing secret for a new topic, and etag, the ETag of the topic when its form was opened.
 type topicForm map[string]string
 
 type topicFormData struct {
@@ -55,7 +55,7 @@ func formOf(t *registry.Topic) topicForm {
 	return f
 }
 
-// typed is a value of a topic's JSON as it is typed: a list with spaces, a table with lines.
+// typed formats a value of a topic's JSON for the form: a list separated by spaces, a table as lines.
 func typed(value json.RawMessage) string {
 	var text string
 	var list []string
@@ -75,7 +75,7 @@ func typed(value json.RawMessage) string {
 }
 
 func readTopicForm(c echo.Context) topicForm {
-	params, _ := c.FormParams() // of a malformed request, what could be read
+	params, _ := c.FormParams() // of a malformed request, the fields that could be read
 	f := topicForm{}
 	for name := range params {
 		f[name] = strings.TrimSpace(params.Get(name))
@@ -84,7 +84,7 @@ func readTopicForm(c echo.Context) topicForm {
 	return f
 }
 
-// topic is what the form says, read and validated by the same code that reads the API's topics. state stays as it is.
+// topic decodes and validates the form with the code that reads the API's topics. state stays as it is.
 func (f topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
 	headers, err := f.headers()
 	errs := []error{err}
@@ -120,7 +120,7 @@ func splitList(s string) []string {
 	return append([]string{}, page.Words(s)...)
 }
 
-// headers reads one header a line. It refuses what would be stored otherwise than it was typed.
+// headers parses one header per line. It rejects values that would not be stored as typed.
 func (f topicForm) headers() (map[string]string, error) {
 	headers := map[string]string{}
 	for line := range strings.Lines(f["headers"]) {
@@ -229,16 +229,16 @@ func (h *Handler) saveTopic(c echo.Context, was *registry.Topic) error {
 	return h.Redirect(c, h.Below("/topics", f["name"]))
 }
 
-// conflictPage shows both versions. Saving again overwrites the one that is shown.
+// conflictPage shows both versions. Saving again overwrites the version shown.
 func (h *Handler) conflictPage(c echo.Context, f topicForm, yours *registry.Topic) error {
-	h.Registry.Refresh(c.Request().Context()) // the change may be another host's, and not known here yet
+	h.Registry.Refresh(c.Request().Context()) // another host's change may not be known here yet
 	theirs, err := h.TopicOf(c)
 	if err != nil {
 		return err
 	}
 	f["etag"] = theirs.ETag()
 	list := conflicts(theirs, yours)
-	if len(list) == 0 { // nothing that the form has, but a secret
+	if len(list) == 0 { // only a secret differs, which the form does not show
 		_, err := h.Editor.PutTopic(c.Request().Context(), page.Actor(c), *yours, registry.IfMatch(f["etag"]))
 		if err != nil {
 			return err
@@ -251,17 +251,17 @@ func (h *Handler) conflictPage(c echo.Context, f topicForm, yours *registry.Topi
 
 const secretBytes = 32
 
-// newSigningSecret is a secret as Standard Webhooks writes them.
+// newSigningSecret returns a secret in the format of Standard Webhooks.
 func newSigningSecret() string {
 	b := make([]byte, secretBytes)
 	_, _ = rand.Read(b) // never fails (crypto/rand)
 	return "whsec_" + base64.StdEncoding.EncodeToString(b)
 }
 
-// retryStep is an attempt and when it comes, for the preview.
+// retryStep is an attempt and its time, for the preview.
 type retryStep struct {
 	N           int
-	After, From time.Duration // after the one before, from the first
+	After, From time.Duration // after the previous attempt, from the first
 }
 
 const retryShown = 12
@@ -309,7 +309,7 @@ func (h *Handler) checkName(c echo.Context) error {
 
 const maxSample = 64 << 10
 
-// checkRetryIf tries an expression on a sample answer.
+// checkRetryIf evaluates an expression on a sample answer.
 func (h *Handler) checkRetryIf(c echo.Context) error {
 	status, err := strconv.Atoi(strings.TrimSpace(c.FormValue("sample_status")))
 	if err != nil {

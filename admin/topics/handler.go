@@ -1,5 +1,5 @@
-// Package topics is the pages about topics: the list, one topic with its tabs, the form, the test callback, and files
-// of topics.
+// Package topics serves the pages about topics: the list, one topic with its tabs, the form, the test callback, and
+// topic files.
 package topics
 
 import (
@@ -10,14 +10,14 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 )
 
-// Handler serves the pages of this room.
+// Handler serves the pages of this package.
 type Handler struct {
 	*page.Base
 	figures *figures.Handler
 	jobs    *jobs.Handler
 }
 
-// New makes a Handler.
+// New returns a Handler.
 func New(b *page.Base, f *figures.Handler, j *jobs.Handler) *Handler {
 	return &Handler{Base: b, figures: f, jobs: j}
 }

@@ -43,17 +43,17 @@ type topicsData struct {
 	Pager                      page.Pager
 	All                        int
 	Counts                     figures.Counts
-	Query                      string // of the live rows
+	Query                      string // query of the live rows
 }
 
-// Head is a column that the list can be sorted by: numbers with the highest first, and -NAME the other way.
+// Head is a column that the list can be sorted by. Numbers are sorted highest first; -NAME reverses the order.
 type Head struct {
 	By, Label string
 	Number    bool
-	Wide      bool // shown on wide screens only
+	Wide      bool // only shown on wide screens
 }
 
-// Heads are the columns.
+// Heads returns the columns.
 func (d topicsData) Heads() []Head {
 	return []Head{
 		{"name", "common.topic", false, false}, {"health", "topics.health", false, false},
@@ -66,7 +66,7 @@ func (d topicsData) Heads() []Head {
 	}
 }
 
-// Order is how a column is sorted now: ascending, descending or not.
+// Order returns how a column is sorted now: ascending, descending or not.
 func (d topicsData) Order(h Head) string {
 	switch {
 	case strings.TrimPrefix(d.Sort, "-") != h.By:
@@ -77,7 +77,7 @@ func (d topicsData) Order(h Head) string {
 	return "ascending"
 }
 
-// Sorted is the query of the list in the order that a click on a column asks for.
+// Sorted returns the query for the order that a click on a column selects.
 func (d topicsData) Sorted(h Head) template.URL {
 	next := h.By
 	if d.Sort == h.By {
@@ -92,17 +92,17 @@ type topicLine struct {
 	Note             registry.TopicNote
 	Totals           *figures.TopicTotals
 	Stats            queue.Stats
-	Open             bool          // its breaker
-	limit            time.Duration // how late it may be; 0: as it likes
-	figures.Answered               // of the Stats
+	Open             bool          // its breaker is open
+	limit            time.Duration // how late it may be; 0: no limit
+	figures.Answered               // for Stats
 	*figures.Vitals
 	count string
 }
 
-// Late reports whether a job waits for longer than the topic may be late.
+// Late reports whether a job has waited longer than the topic may be late.
 func (l topicLine) Late() bool { return l.limit > 0 && l.Stats.OldestReady > l.limit }
 
-// Moved are the counters shown: of today, or of all time.
+// Moved returns the shown counters: today's, or those of all time.
 func (l topicLine) Moved() queue.Totals {
 	if l.count == "total" {
 		return l.Totals.Total
@@ -110,15 +110,15 @@ func (l topicLine) Moved() queue.Totals {
 	return l.Totals.Today
 }
 
-// The states of health, the worst first. Their texts are topics.health_NAME.
+// States of health, most severe first. Their texts are topics.health_NAME.
 var healths = []string{"breaker", "failing", "late", "paused", "offline", "unknown", "healthy"}
 
 const (
 	failingLeast = 5   // attempts
-	failingShare = 0.5 // of them that fail
+	failingShare = 0.5 // share of failed attempts
 )
 
-// Health is what is wrong with a topic, the worst of it.
+// Health returns the most severe problem of a topic.
 func (l topicLine) Health() string {
 	switch {
 	case l.State != registry.TopicActive:
@@ -137,10 +137,10 @@ func (l topicLine) Health() string {
 
 const topicsEach = 50
 
-// sortKey is what a list is sorted by: the lowest first, and of the same key by name.
+// sortKey is the key that a list is sorted by: lowest first, equal keys by name.
 type sortKey [2]float64
 
-// topicSorts are the columns but for the name, by which the topics are sorted already.
+// topicSorts are the columns except the name, by which the topics are already sorted.
 var topicSorts = map[string]func(*topicLine) sortKey{
 	"health":    func(l *topicLine) sortKey { return sortKey{float64(slices.Index(healths, l.Health()))} },
 	"success":   func(l *topicLine) sortKey { return sortKey{-unknownLast(l.Success), -float64(l.Attempts)} },
@@ -160,7 +160,7 @@ func highest(of func(*topicLine) int64) func(*topicLine) sortKey {
 	return func(l *topicLine) sortKey { return sortKey{-float64(of(l))} }
 }
 
-// sortedBy sorts lines that are in the order of their names. Each key is made once: there may be 100,000.
+// sortedBy sorts lines that are in the order of their names. It computes each key once: there may be 100,000.
 func sortedBy(lines []*topicLine, key func(*topicLine) sortKey, down bool) []*topicLine {
 	type place struct {
 		key sortKey
@@ -202,7 +202,7 @@ func (h *Handler) topicsPage(c echo.Context) error {
 	return h.Render(c, http.StatusOK, "topics", h.listTopics(c.Request().Context(), c.QueryParams()))
 }
 
-// listTopics makes a page of the list. What a page does not sort by is read for the topics that it shows only.
+// listTopics returns a page of the list. Values that the list is not sorted by are read only for the shown topics.
 func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
 	d := &topicsData{Search: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Sort: q.Get("sort"),
 		Count: q.Get("count"), States: topicStates, Counts: h.figures.Counts(ctx)}
@@ -216,7 +216,7 @@ func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
 	}
 	d.Pager = page.NewPager(q.Get("page"), len(topics), topicsEach)
 	var shown []*topicLine
-	if by == nil { // as they are
+	if by == nil { // already in order
 		if down {
 			slices.Reverse(topics)
 		}
@@ -235,7 +235,7 @@ func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
 	return d
 }
 
-// fillJudged reads what the list is sorted by.
+// fillJudged reads the values that the list is sorted by.
 func (h *Handler) fillJudged(ctx context.Context, lines []*topicLine, key string) {
 	switch key {
 	case "pushed", "delivered", "failed", "deleted":
@@ -245,10 +245,10 @@ func (h *Handler) fillJudged(ctx context.Context, lines []*topicLine, key string
 	}
 }
 
-// topicsJudged is of how many topics the health or the totals are read for sorting by them.
+// topicsJudged is the number of topics whose health or totals are read for sorting.
 const topicsJudged = 1000
 
-// busiest are the topics with the most jobs, if there are very many.
+// busiest returns the topics with the most jobs, if there are very many.
 func busiest(lines []*topicLine) []*topicLine {
 	if len(lines) <= topicsJudged {
 		return lines
@@ -258,7 +258,7 @@ func busiest(lines []*topicLine) []*topicLine {
 
 var topicStates = []string{string(registry.TopicActive), string(registry.TopicPaused), string(registry.TopicOffline)}
 
-// matchingTopics are the topics that the search chooses, by name.
+// matchingTopics returns the topics that the search selects, by name.
 func (h *Handler) matchingTopics(d *topicsData) []*registry.Topic {
 	s := h.Snapshot()
 	d.All = s.Topics.Len()
@@ -281,7 +281,7 @@ func (h *Handler) matchingTopics(d *topicsData) []*registry.Topic {
 	return topics
 }
 
-// newLines are lines without what is read for them alone.
+// newLines returns lines without the values that are read for shown topics only.
 func (h *Handler) newLines(topics []*registry.Topic, d *topicsData) []*topicLine {
 	rules := h.rules()
 	all, lines := make([]topicLine, len(topics)), make([]*topicLine, len(topics))
@@ -293,7 +293,7 @@ func (h *Handler) newLines(topics []*registry.Topic, d *topicsData) []*topicLine
 	return lines
 }
 
-// rules are those of the alerts. What cannot be read of them has its default.
+// rules returns the rules of the alerts. Rules that cannot be read have their defaults.
 func (h *Handler) rules() *alert.Rules {
 	settings, _ := alert.Read(h.Snapshot())
 	return &settings.Rules
@@ -330,14 +330,14 @@ func (h *Handler) fillTotals(ctx context.Context, lines []*topicLine) {
 func (h *Handler) fillVitals(ctx context.Context, lines []*topicLine) {
 	names := namesOf(lines)
 	vitals := h.figures.Vitals(ctx, names)
-	limits, _ := h.Queue.TopicLimits(ctx, names) // without a shard its breakers are not known
+	limits, _ := h.Queue.TopicLimits(ctx, names) // the breakers of a shard that does not answer are unknown
 	for _, l := range lines {
 		v := vitals[l.Name]
 		l.Vitals, l.Open = &v, h.isOpen(limits[l.Name])
 	}
 }
 
-// isOpen reports whether a breaker is open: a probe may be due at this moment.
+// isOpen reports whether a breaker is open. A probe may be due now.
 func (h *Handler) isOpen(l queue.TopicLimits) bool {
 	return l.BreakerOpen.After(h.Now().Add(-time.Minute))
 }

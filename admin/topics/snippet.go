@@ -35,7 +35,7 @@ func main() {
 }
 `
 
-// goSnippet is a program that pushes a job. Addresses and names of topics hold nothing that needs escaping in Go.
+// goSnippet returns a program that pushes a job. Addresses and topic names contain nothing that needs escaping in Go.
 func goSnippet(api, topic string) string {
 	return strings.NewReplacer("{api}", api, "{topic}", topic).Replace(goProgram)
 }

@@ -46,12 +46,12 @@ func (h *Handler) topicRoutes(g *echo.Group) {
 
 const topicEvery = 2 * time.Second
 
-// topicLive is what changes while the page is open.
+// topicLive is the part of the page that changes while it is open.
 type topicLive struct {
 	*topicLine
 	Limits queue.TopicLimits
-	Pull   *queue.Workers // of a pull topic; nil: not known
-	Until  time.Time      // when the older of its two secrets is dropped; zero: not by itself
+	Pull   *queue.Workers // the workers of a pull topic; nil: unknown
+	Until  time.Time      // when the older of its two secrets is dropped; zero: never by itself
 }
 
 func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
@@ -70,7 +70,7 @@ func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
 		}
 	}
 	if len(t.Secrets) > 1 {
-		l.Until, _ = h.Registry.Rotation(ctx, t.Name) // away: the page shows no countdown
+		l.Until, _ = h.Registry.Rotation(ctx, t.Name) // without the database the page shows no countdown
 	}
 	return l
 }
@@ -80,7 +80,7 @@ type topicData struct {
 	Note     registry.TopicNote
 	Tab      string
 	Live     *topicLive
-	Secret   string // a new one, shown once
+	Secret   string // a new secret, shown once
 	Secrets  int
 	Overlaps []time.Duration
 	Steps    []retryStep
@@ -96,7 +96,7 @@ type topicData struct {
 	Forecast *queue.Forecast
 	Minutes  figures.Chart
 	Hours    figures.Chart
-	Peak     int64 // jobs of the fullest minute
+	Peak     int64 // jobs in the busiest minute
 	Capacity figures.Capacity
 	Late     figures.Prediction
 	Away     string
@@ -107,13 +107,13 @@ type topicData struct {
 // IsNamespace reports whether it is a namespace, whose topics have the jobs.
 func (d *topicData) IsNamespace() bool { return registry.IsNamespace(d.Name) }
 
-// ledgerDay is what a day brought.
+// ledgerDay holds the counters of a day.
 type ledgerDay struct {
 	Day string
 	queue.Totals
 }
 
-// keySecretOf is where a session keeps a new secret until it was shown.
+// keySecretOf is the prefix of a session's key for a new secret that was not shown yet.
 const keySecretOf = "secret/"
 
 var topicTabs = []string{"summary", "jobs", "attempts", "ledger", "forecast", "push"}
@@ -174,10 +174,11 @@ func (h *Handler) fillJobs(c echo.Context, d *topicData) error {
 	return err
 }
 
-// Count is how many jobs are in a state.
+// Count returns the number of jobs in a state.
 func (d *topicData) Count(s queue.State) int64 { return d.Live.Totals.Stats.Of(s) }
 
-// fullest is the state that a visitor wants to see first: dead jobs want something done, then the one with most jobs.
+// fullest returns the state that a visitor wants to see first: dead jobs, which need attention, else the one with most
+// jobs.
 func (d *topicData) fullest() queue.State {
 	best := queue.Delayed
 	for _, s := range jobStates {

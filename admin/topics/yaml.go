@@ -22,7 +22,7 @@ func (h *Handler) yamlRoutes(g *echo.Group) {
 	g.POST("/topics/import", h.Need(account.RoleAdmin, h.importTopics))
 }
 
-// exportTopics gives all topics, or the one in the query, as `wakecall topic apply` reads them. Secrets stay here.
+// exportTopics exports all topics, or the one in the query, as `wakecall topic apply` reads them, without secrets.
 func (h *Handler) exportTopics(c echo.Context) error {
 	names := h.Snapshot().Topics.Names()
 	if one := c.QueryParam("topic"); one != "" {
@@ -80,7 +80,7 @@ func (h *Handler) importTopics(c echo.Context) error {
 	return h.Redirect(c, "/topics")
 }
 
-// uploaded is the content of the form's file.
+// uploaded returns the content of the form's file.
 func uploaded(c echo.Context) ([]byte, error) {
 	file, err := c.FormFile("file")
 	if err != nil {
@@ -91,10 +91,10 @@ func uploaded(c echo.Context) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	return io.ReadAll(f) // Headers bounds the request
+	return io.ReadAll(f) // Headers limits the size of the request
 }
 
-// topicsIn are the topics of a file, each once.
+// topicsIn returns the topics of a file, and rejects duplicates.
 func topicsIn(data []byte) ([]registry.Topic, error) {
 	found, err := topicfile.Parse(data)
 	if err != nil {
