@@ -55,6 +55,9 @@ func Parse(data []byte) ([]Topic, error) {
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %s", n, strings.TrimSpace(yaml.FormatError(err, false, true)))
 		}
+		if size := maxSize; !fits(document, &size) {
+			return nil, fmt.Errorf("document %d: its aliases expand to more than %d MiB", n, maxSize>>20)
+		}
 		list, err := topicsOf(document)
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", n, err)
@@ -74,6 +77,32 @@ func Parse(data []byte) ([]Topic, error) {
 		return nil, errors.New("there is no topic in it; a topic is like " + example)
 	}
 	return topics, errors.Join(errs...)
+}
+
+// maxSize is how many bytes the values of a document may have with every alias expanded.
+const maxSize = 64 << 20
+
+// fits subtracts the size of a value from left, and reports whether that is enough. A value that several aliases name is
+// decoded once, so nested aliases cost nothing until the value is written.
+func fits(value any, left *int) bool {
+	*left--
+	switch v := value.(type) {
+	case string:
+		*left -= len(v)
+	case []any:
+		for _, item := range v {
+			if !fits(item, left) {
+				return false
+			}
+		}
+	case map[string]any:
+		for key, item := range v {
+			if *left -= len(key); !fits(item, left) {
+				return false
+			}
+		}
+	}
+	return *left >= 0
 }
 
 // Format writes a topic's JSON as YAML that Parse reads, without the times that the registry adds.
