@@ -210,3 +210,15 @@ func TestNumbersAreDecimal(t *testing.T) {
 		t.Errorf("the shortest ttr is %s", d)
 	}
 }
+
+func TestAConnectionWatchesSoManyTubes(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	c := dial(t, serveOn(t, q, q))
+	for n := 2; n <= maxWatched; n++ {
+		c.send(fmt.Sprintf("watch t%d\r\n", n))
+		c.want(fmt.Sprintf("WATCHING %d\r\n", n))
+	}
+	c.send("watch more\r\nwatch t2\r\nignore t2\r\nwatch more\r\n")
+	c.want("OUT_OF_MEMORY\r\nWATCHING 1000\r\nWATCHING 999\r\nWATCHING 1000\r\n")
+}

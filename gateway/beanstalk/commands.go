@@ -133,7 +133,9 @@ func (k *conn) useTube(name string) error {
 }
 
 func (k *conn) watchTube(name string) error {
-	k.watch(name)
+	if !k.watch(name) {
+		return k.reply("OUT_OF_MEMORY")
+	}
 	return k.reply("WATCHING", strconv.Itoa(len(k.watched)))
 }
 

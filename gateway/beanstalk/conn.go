@@ -143,12 +143,20 @@ func (k *conn) deadline() (at time.Time) {
 	return at
 }
 
-func (k *conn) watch(name string) {
+// maxWatched bounds the tubes that a connection watches: each reserve asks Redis about all of them.
+const maxWatched = 1000
+
+// watch reports whether the connection watches the tube now.
+func (k *conn) watch(name string) bool {
 	if slices.Contains(k.watched, name) {
-		return
+		return true
+	}
+	if len(k.watched) == maxWatched {
+		return false
 	}
 	k.watched = append(k.watched, name)
 	k.tubes.edit(name, func(t *tube) { t.watching++ })
+	return true
 }
 
 func (k *conn) ignore(name string) bool {
