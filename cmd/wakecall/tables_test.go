@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/importer"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/recovery"
+	"github.com/wakecall/wakecall/setup"
+)
+
+func TestTablesOfReports(t *testing.T) {
+	moved := &importer.Report{Topics: 3, Made: 2, Waiting: 10, Imported: 7, Resumed: 1, Kept: 1, Refused: 1, Left: 1}
+	for name, x := range map[string]struct {
+		table func(io.Writer) error
+		want  string
+	}{
+		"import": {func(w io.Writer) error { return importTable(w, moved, false) }, `
+topics                    3
+  not registered yet      2
+jobs waiting              10
+imported                  7
+  of an interrupted import  1
+exist, pushed later       1
+refused                   1
+left in the old system    1
+`},
+		"a dry run of it": {func(w io.Writer) error { return importTable(w, moved, true) }, `
+topics                3
+  not registered yet  2
+jobs waiting          10
+`},
+		"recovery": {func(w io.Writer) error {
+			return recoveryTable(w, &recovery.Report{Jobs: 5, There: 4, Missing: 1, Pushed: 1}, false)
+		}, `
+accepted            5
+  present           4
+  delivered         0
+  dead              0
+  deleted           0
+  missing           1
+pushed again        1
+changed again       0
+dead ones restored  0
+deleted again       0
+`},
+		"a dry run of it, with trouble": {func(w io.Writer) error {
+			return recoveryTable(w, &recovery.Report{Jobs: 5, Missing: 5, Unknown: 2, Failed: 3, Torn: 4}, true)
+		}, `
+accepted                       5
+  present                      0
+  delivered                    0
+  dead                         0
+  deleted                      0
+  missing                      5
+deleted again                  0
+skipped: topic not registered  2
+refused                        3
+unreadable journal lines       4
+`},
+		"a check": {func(w io.Writer) error {
+			return findingsTable(w, []setup.Finding{
+				{What: "registry", Verdict: setup.Good, Detail: "it answers"},
+				{What: "redis a", Verdict: setup.Warning, Detail: "no\nAOF", Advice: "Turn it on"},
+				{What: "redis b", Verdict: setup.Failed, Detail: "down", Advice: "Start it"},
+			})
+		}, `
+registry  ok       it answers
+redis a   warning  no AOF. Turn it on
+redis b   FAILED   down. Start it
+1 failure and 1 warning
+`},
+	} {
+		var out bytes.Buffer
+		if err := x.table(&out); err != nil {
+			t.Fatal(err)
+		}
+		squeezed := func(s string) string { // the width of columns is not the subject
+			var lines []string
+			for line := range strings.Lines(strings.TrimSpace(s)) {
+				lines = append(lines, strings.Join(strings.Fields(line), " "))
+			}
+			return strings.Join(lines, "\n")
+		}
+		if squeezed(out.String()) != squeezed(x.want) {
+			t.Errorf("%s:\n%s", name, out.String())
+		}
+	}
+	for want, counts := range map[string][2]int{
+		"all good": {0, 0}, "it works, with 2 warnings": {2, 0}, "2 failures and 0 warnings": {0, 2},
+	} {
+		if got := summary(counts[0], counts[1]); got != want {
+			t.Errorf("%v is %q, want %q", counts, got, want)
+		}
+	}
+}
+
+func TestBarsShowWhatIsLeft(t *testing.T) {
+	const half, all = "===============", "=============================="
+	for want, r := range map[string]importer.Report{
+		"[                              ]   0 %  0 of 0 jobs, 0 a second ":       {},
+		"[" + half + "               ]  50 %  5 of 10 jobs, 2 a second ":         {Waiting: 10, Imported: 3, Kept: 1, Refused: 1},
+		"[" + all + "] 100 %  30 of 30 jobs, 15 a second ":                       {Waiting: 10, Imported: 30}, // producers go on
+		"[                              ]   0 %  1 of 1000000 jobs, 0 a second ": {Waiting: 1_000_000, Imported: 1},
+	} {
+		if got := importBar(&r, 2); got != want {
+			t.Errorf("%+v is\n%q, want\n%q", r, got, want)
+		}
+	}
+	for want, h := range map[string]queue.ShardHealth{
+		"a: does not answer: connection refused":   {Err: "connection refused"},
+		"a: 10 jobs left, 0 moved":                 {Up: true, Jobs: 10},
+		"a: 4 jobs left, 6 moved, about 40s to go": {Up: true, Jobs: 4, Moved: 6},
+		"a: 0 jobs left, 10 moved":                 {Up: true, Moved: 10},
+		"a: 12 jobs left, 0 moved":                 {Up: true, Jobs: 12}, // retries came back
+	} {
+		h.Name = "a"
+		if got := drainLine(&h, 10, time.Minute); got != want {
+			t.Errorf("%+v is %q, want %q", h, got, want)
+		}
+	}
+}
+
+func TestBodiesThatAreNoText(t *testing.T) {
+	for want, j := range map[string]client.Job{
+		"too long to be remembered":                             {BodyGone: true},
+		"3 bytes of binary data (in base64 with --output json)": {BodyBase64: []byte{0, 1, 2}},
+		`{"a":1}`: {Body: []byte(`{"a":1}`)},
+		"":        {},
+	} {
+		if got := shownBody(&j); got != want {
+			t.Errorf("%+v is shown as %q, want %q", j, got, want)
+		}
+	}
+	late := int64(1500)
+	if got := lateness(&client.Job{LateMS: &late}); got != "1.5s" {
+		t.Errorf("1500 ms late is %q", got)
+	}
+}
+
+// TestTheShellCompletesTopics with those of the server, and nothing but topics.
+func TestTheShellCompletesTopics(t *testing.T) {
+	f := newFakeAPI(t)
+	for _, name := range []string{"shop.close", "shop.open", "mail"} {
+		f.topics[name] = map[string]any{"name": name, "ttr": "10s"}
+	}
+	complete := func(args ...string) string {
+		return f.wakecall(t, "", append([]string{"__complete"}, args...)...).out
+	}
+	if got := complete("push", "shop."); got != "shop.close\nshop.open\n:4\n" {
+		t.Errorf("topics: %q", got)
+	}
+	if got := complete("get", "mail", ""); got != ":4\n" {
+		t.Errorf("ids: %q", got)
+	}
+	if got := complete("push", "mail", "--on-duplicate", ""); got != "keep\nreplace\nerror\n:4\n" {
+		t.Errorf("values of a flag: %q", got)
+	}
+	away := wakecall(t, []string{"WAKECALL_URL=http://127.0.0.1:1", "WAKECALL_TOKEN=x"}, "", "__complete", "push", "")
+	if away.code != 0 || away.out != ":1\n" {
+		t.Errorf("without a server: code %d, %q", away.code, away.out)
+	}
+}
+
+// TestWorkIsRefusedWithoutACommand, before a job is reserved.
+func TestWorkIsRefusedWithoutACommand(t *testing.T) {
+	f := newFakeAPI(t)
+	for line, says := range map[string]string{
+		"work --exec true": "TOPIC is missing", "work mail": "--exec is missing", "work mail --exec=": "--exec is missing",
+		"work mail --exec true --concurrency 0": "--concurrency", "work mail --exec true --concurrency -1": "--concurrency",
+		"work mail --exec true --order=": "--order is empty",
+	} {
+		got := f.wakecall(t, "", strings.Fields(line)...)
+		if sent := f.changes(); got.code != exitUsage || !strings.Contains(got.err, says) || len(sent) > 0 {
+			t.Errorf("%s: code %d, %s, sent %q", line, got.code, got.err, sent)
+		}
+	}
+}
+
+// TestTheEndOfStandardErrorIsTheReason of a failure, cut to what a job remembers.
+func TestTheEndOfStandardErrorIsTheReason(t *testing.T) {
+	fails := workFlags{exec: `printf '%0500d' 7 >&2; printf '\377 the end\n' >&2; exit 3`}
+	err := runCommand(t.Context(), fails, &client.LeasedJob{})
+	if err == nil || !strings.HasPrefix(err.Error(), "exit status 3: 0") || !strings.HasSuffix(err.Error(), "7 the end") ||
+		len(err.Error()) > 420 {
+		t.Errorf("%v", err)
+	}
+	err = runCommand(t.Context(), workFlags{exec: "exit 75", releaseDelay: time.Minute}, &client.LeasedJob{})
+	if fmt.Sprint(err) != fmt.Sprint(client.Released(time.Minute)) {
+		t.Errorf("exit status 75 is %v", err)
+	}
+	job := &client.LeasedJob{Topic: "mail", ID: "42", Attempt: 2, Body: []byte(`"a b"`)}
+	check := `test "$WAKECALL_TOPIC/$WAKECALL_ID/$WAKECALL_ATTEMPT" = mail/42/2 && test "$(cat)" = '"a b"'`
+	if err := runCommand(t.Context(), workFlags{exec: check}, job); err != nil {
+		t.Errorf("the command does not see its job: %v", err)
+	}
+}
+
+// TestTheSecondSignalStopsAtOnce; USR2 stays graceful, however often it comes.
+func TestTheSecondSignalStopsAtOnce(t *testing.T) {
+	s := watchSignals()
+	defer s.stop()
+	s.supervising.Store(true) // as a master
+	ctx := s.context(context.Background())
+	s.terminate <- syscall.SIGTERM
+	<-ctx.Done()
+	for range 3 {
+		s.terminate <- syscall.SIGUSR2
+	}
+	select {
+	case <-s.kill:
+		t.Error("USR2 stops at once")
+	default:
+	}
+	s.terminate <- syscall.SIGINT
+	<-s.kill
+}
+
+// TestACommandThatEndsLeavesNoSignalHandler behind.
+func TestACommandThatEndsLeavesNoSignalHandler(t *testing.T) {
+	for _, signalled := range []bool{false, true} {
+		s := watchSignals()
+		ctx := s.context(context.Background())
+		if signalled {
+			s.terminate <- syscall.SIGINT
+			<-ctx.Done()
+		}
+		s.stop()
+		<-ctx.Done()
+	}
+}
