@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// DefaultTimeout bounds one request, when Options.HTTPClient is not set.
+// DefaultTimeout bounds each request when Options.HTTPClient is not set.
 const DefaultTimeout = 30 * time.Second
 
-// answerLimit is how much of an answer is read. A full page of the largest jobs fits.
+// answerLimit is the most bytes read of an answer. A full page of the largest jobs fits.
 const answerLimit = 1 << 30
 
 // Options of a Client.
 type Options struct {
 	URL        string        // of the server, as http://127.0.0.1:6789; a path in it is kept as a prefix
 	Token      string        // sent as the bearer token
-	HTTPClient *http.Client  // default: one of its own that keeps up to 64 connections open
+	HTTPClient *http.Client  // default: a new one that keeps up to 64 connections open
 	UserAgent  string        // default: wakecall-client
-	RetryFor   time.Duration // for how long what is safe to repeat is repeated; 0: not at all
+	RetryFor   time.Duration // how long to repeat requests that are safe to repeat; 0: never repeat
 }
 
 // Client talks to one Wakecall server. It is safe for concurrent use.
@@ -57,8 +57,8 @@ func New(opts Options) (*Client, error) {
 	return c, nil
 }
 
-// keepingMethods makes a client leave a redirect alone that would turn a write into a GET (301, 302 and 303): the
-// success of that would pass for the write's.
+// keepingMethods makes a client not follow redirects that would turn a write into a GET (301, 302 and 303): the GET's
+// success would look like the write's.
 func keepingMethods(h http.Client) *http.Client {
 	next := h.CheckRedirect
 	h.CheckRedirect = func(r *http.Request, via []*http.Request) error {
@@ -83,13 +83,13 @@ func newHTTPClient() *http.Client {
 	return &http.Client{Transport: t, Timeout: DefaultTimeout}
 }
 
-// URL of the server.
+// URL returns the server's URL.
 func (c *Client) URL() string { return c.base.String() }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Ready is nil when the server can take a push. It needs no token.
+// Ready returns nil when the server can accept a push. It needs no token.
 func (c *Client) Ready(ctx context.Context) error {
 	return c.do(ctx, request{method: http.MethodGet, path: "/readyz", repeatable: true}, nil)
 }
@@ -101,10 +101,10 @@ type request struct {
 	query       url.Values
 	body        []byte        // nil: none
 	contentType string        // default: application/json
-	repeatable  bool          // carrying it out twice has the same result as once
-	status      *int          // when set, receives the answer's status
+	repeatable  bool          // idempotent
+	status      *int          // if set, receives the answer's status
 	match       string        // If-Match
-	waits       time.Duration // how long the server may let it wait
+	waits       time.Duration // how long the server may hold it
 	etag        *string
 }
 
@@ -123,7 +123,7 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 	}
 }
 
-// pause says whether a request that ended with err may be repeated, and how long to wait before.
+// pause reports whether a request that ended with err may be repeated, and how long to wait before.
 func (r request) pause(err error, try int) (time.Duration, bool) {
 	backOff := 50 * time.Millisecond << min(try, 5)
 	if errors.Is(err, ErrUnreachable) {
@@ -178,7 +178,7 @@ func (c *Client) once(ctx context.Context, r request, out any) error {
 		return nil
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("%s %s answered %d with something that is no answer of Wakecall's: %w", r.method, r.path,
+		return fmt.Errorf("%s %s answered %d with a body that is not Wakecall's: %w", r.method, r.path,
 			resp.StatusCode, err)
 	}
 	return nil
@@ -220,7 +220,7 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	return req, nil
 }
 
-// queryOf is a query of the values that are not empty.
+// queryOf makes a query of the values that are not empty.
 func queryOf(values map[string]string) url.Values {
 	q := url.Values{}
 	for name, value := range values {
@@ -231,7 +231,7 @@ func queryOf(values map[string]string) url.Values {
 	return q
 }
 
-// unlessZero is a number in a query, or empty.
+// unlessZero formats a number for a query; 0 becomes "".
 func unlessZero(n int) string {
 	if n == 0 {
 		return ""
@@ -239,7 +239,7 @@ func unlessZero(n int) string {
 	return strconv.Itoa(n)
 }
 
-// encode is json.Marshal, but does not escape <, > and &.
+// encode is json.Marshal without escaping <, > and &.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -6,16 +6,16 @@
 //		ID: "order-42", Body: json.RawMessage(`{"order":42}`), Delay: client.After(30 * time.Minute),
 //	})
 //
-// Every method takes a context and ends with it. What the server refuses comes back as an *Error, which errors.Is
-// compares with ErrNotFound, ErrConflict and the like; a server that cannot be reached is ErrUnreachable.
+// Every method takes a context and ends with it. A refusal by the server is returned as an *Error, which errors.Is
+// compares with ErrNotFound, ErrConflict and the like. ErrUnreachable means that the server cannot be reached.
 //
 // # Repeating requests
 //
-// A request is repeated only where that cannot do anything twice: when the connection was refused, so that nothing was
-// sent, and, on an answer of 503, when carrying it out again has the same result as once (a read, a push with an id of
-// the caller's own that keeps or replaces, the end of a lease). For how long is Options.RetryFor; the default is not at
-// all. A push without an id is not repeated after a 503, because the job may have been stored: give jobs ids and pushes
-// become safe to repeat. A repeated end of a lease may find that the first one did it: ErrConflict.
+// A request is repeated only if that has no further effect: when the connection was refused, so that no request was
+// sent, and, after a 503, when the request is idempotent (a read, a push with the caller's own id that keeps or
+// replaces, the end of a lease). Options.RetryFor limits for how long; by default requests are not repeated. A push
+// without an id is not repeated after a 503, because the job may have been stored: give jobs ids to make pushes safe to
+// repeat. When the end of a lease is repeated, it may return ErrConflict because the first request ended the lease.
 //
-// A redirect is followed unless it would turn a write into a read; that is an *Error.
+// A redirect is followed unless it would turn a write into a read; then the method returns an *Error.
 package client

@@ -21,11 +21,11 @@ var (
 	ErrUnauthorized = errors.New("no valid token")                // 401
 	ErrForbidden    = errors.New("the token does not allow this") // 403
 	ErrNotFound     = errors.New("not found")                     // 404
-	// 409: the job runs, the id already exists, the topic is offline
+	// 409: the job is running, the id already exists, the topic is offline
 	ErrConflict    = errors.New("conflict")
 	ErrChanged     = errors.New("changed by somebody else")  // 412
 	ErrTooLarge    = errors.New("too large")                 // 413
-	ErrUnavailable = errors.New("unavailable")               // 503: no shard, or the registry's database is away
+	ErrUnavailable = errors.New("unavailable")               // 503: no shard, or the registry's database is unavailable
 	ErrUnreachable = errors.New("no answer from the server") // no connection, or it broke before the answer
 )
 
@@ -43,12 +43,12 @@ var statusErrors = map[int]error{
 
 // Error is a refusal by the server: RFC 9457's problem details.
 type Error struct {
-	Status     int           // of HTTP
-	Title      string        // what kind of problem
+	Status     int           // HTTP status
+	Title      string        // kind of problem
 	Detail     string        // what is wrong, and the way out
-	Field      string        // of the request, when one is to blame
-	ID         string        // of a job that is stored, but not yet as safe as its topic asks: push it again under this id
-	RetryAfter time.Duration // how long the server asks to wait; 0: it does not say
+	Field      string        // of the request that caused it, if any
+	ID         string        // of a job that is stored, but not yet as durably as required: push it again under this id
+	RetryAfter time.Duration // how long the server asks to wait; 0: not given
 	RequestID  string        // X-Request-Id: finds the request in the server's log
 }
 
@@ -60,7 +60,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%d)", text, e.Status)
 }
 
-// Is is for errors.Is.
+// Is implements errors.Is.
 func (e *Error) Is(target error) bool { return target != nil && statusErrors[e.Status] == target }
 
 // problem is the body of a refusal.
@@ -99,7 +99,7 @@ func excerpt(body []byte) string {
 	return text
 }
 
-// retryAfter reads seconds; the server does not send dates.
+// retryAfter parses seconds; the server does not send dates.
 func retryAfter(header string) time.Duration {
 	n, err := strconv.Atoi(header)
 	if err != nil || n < 0 {
@@ -108,7 +108,7 @@ func retryAfter(header string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// unreachableError is an error of package net, without the URL that net/http adds.
+// unreachableError is an error of package net without the URL that net/http adds.
 type unreachableError struct {
 	host string
 	err  error
@@ -136,7 +136,7 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 	return &unreachableError{host: c.base.Host, err: err}
 }
 
-// isRefused says that no connection was made, so nothing was sent.
+// isRefused reports whether no connection was made, so that no request was sent.
 func isRefused(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" && errors.Is(err, syscall.ECONNREFUSED)

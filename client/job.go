@@ -14,10 +14,10 @@ import (
 
 // The states of a job.
 const (
-	Delayed = "delayed" // waiting for its due time, or for its retry time
+	Delayed = "delayed" // waiting for its due time or its retry time
 	Ready   = "ready"   // due, waiting for a dispatcher
 	Running = "running" // being called
-	Dead    = "dead"    // out of attempts, kept until somebody decides
+	Dead    = "dead"    // out of attempts, stored until somebody re-drives or deletes it
 	Done    = "done"    // delivered, and remembered as its topic says
 )
 
@@ -30,39 +30,39 @@ const (
 
 // What a push does when its id already exists.
 const (
-	Keep    = "keep"    // answer with the job that is there (the default)
+	Keep    = "keep"    // answer with the existing job (the default)
 	Replace = "replace" // new body and due time
 	Refuse  = "error"   // ErrConflict
 )
 
-// Push is a job to be stored. What is zero takes the topic's default.
+// Push is a job to be stored. Zero fields take the topic's defaults.
 type Push struct {
-	Topic       string          // of a member of a batch; Client.Push takes it as an argument
+	Topic       string          // in a batch; Client.Push takes it as an argument
 	ID          string          // 1 to 128 bytes; empty: the server makes one
 	Body        json.RawMessage // any JSON value; it reaches the endpoint unchanged, byte for byte
 	Delay       *time.Duration  // from its arrival; nil: the topic's
-	DueAt       time.Time       // instead of Delay; to the millisecond; the past means now
+	DueAt       time.Time       // replaces Delay; to the millisecond; the past means now
 	Priority    string          // High, Normal or Low
 	TTR         time.Duration   // how long one attempt may take
 	MaxAttempts int
 	OnDuplicate string            // Keep, Replace or Refuse
-	TTL         time.Duration     // not delivered later than that after the push; 0: no limit
-	ExpiresAt   time.Time         // instead of TTL
-	Headers     map[string]string // of this job
-	Retry       []time.Duration   // waits between its attempts
+	TTL         time.Duration     // the job expires so long after the push; 0: never
+	ExpiresAt   time.Time         // replaces TTL
+	Headers     map[string]string // the job's own
+	Retry       []time.Duration   // waits between attempts
 }
 
-// After is a Push.Delay.
+// After returns a Push.Delay.
 func After(d time.Duration) *time.Duration { return &d }
 
-// Job is a job as the API shows it. Only Get returns the body and the history.
+// Job is a job in the API's answers. Only Get returns the body and the history.
 type Job struct {
 	Topic         string     `json:"topic"`
 	ID            string     `json:"id"`
 	State         string     `json:"state"`
 	DueAt         time.Time  `json:"due_at"` // as pushed or changed; retries do not move it
 	Priority      string     `json:"priority"`
-	Attempts      int        `json:"attempts"` // made so far
+	Attempts      int        `json:"attempts"` // number made so far
 	CreatedAt     time.Time  `json:"created_at"`
 	MaxAttempts   int        `json:"max_attempts,omitempty"`    // when the push set it; 0: the topic's
 	TTR           Duration   `json:"ttr,omitempty"`             // when the push set it; 0: the topic's
@@ -73,17 +73,17 @@ type Job struct {
 	FinishedAt    *time.Time `json:"finished_at,omitempty"`     // of a finished job
 	// of a finished job: how late its last attempt started
 	LateMS      *int64            `json:"late_ms,omitempty"`
-	ExpiresAt   *time.Time        `json:"expires_at,omitempty"`   // not delivered later than that
-	Headers     map[string]string `json:"headers,omitempty"`      // of its own
-	Retry       []Duration        `json:"retry,omitempty"`        // of its own
-	Duplicate   bool              `json:"duplicate,omitempty"`    // of a push: the id existed already
+	ExpiresAt   *time.Time        `json:"expires_at,omitempty"`   // when the job expires
+	Headers     map[string]string `json:"headers,omitempty"`      // the job's own
+	Retry       []Duration        `json:"retry,omitempty"`        // the job's own
+	Duplicate   bool              `json:"duplicate,omitempty"`    // of a push: the id already existed
 	ContentType string            `json:"content_type,omitempty"` // of the body
-	Body        json.RawMessage   `json:"body,omitempty"`         // JSON as it is; other text as a JSON string
-	BodyBase64  []byte            `json:"body_base64,omitempty"`  // of a body that is no text
+	Body        json.RawMessage   `json:"body,omitempty"`         // JSON unchanged; other text as a JSON string
+	BodyBase64  []byte            `json:"body_base64,omitempty"`  // of a body that is not text
 	// of a finished job: the body was too long to be remembered
 	BodyGone bool      `json:"body_gone,omitempty"`
 	History  []Attempt `json:"history,omitempty"` // the last 20 attempts, oldest first
-	// of Get, Change and Run; another one after each change
+	// returned by Get, Change and Run; changes with every change of the job
 	ETag string `json:"-"`
 }
 
@@ -92,7 +92,7 @@ type Attempt struct {
 	N         int       `json:"n"`
 	StartedAt time.Time `json:"started_at"`
 	TookMS    float64   `json:"took_ms"`
-	Status    int       `json:"status,omitempty"` // of HTTP; 0: no answer
+	Status    int       `json:"status,omitempty"` // HTTP status; 0: no answer
 	Error     string    `json:"error,omitempty"`
 	Answer    string    `json:"answer,omitempty"` // the beginning of the answer's body
 }
@@ -106,7 +106,7 @@ type Result struct {
 // Push stores a job. Errors: ErrInvalid, ErrNotFound (no such topic), ErrConflict (the topic is offline; or, with
 // Refuse, the id already exists), ErrTooLarge, ErrUnavailable.
 func (c *Client) Push(ctx context.Context, topic string, p Push) (*Job, error) {
-	p.Topic = "" // it stands in the path
+	p.Topic = "" // the path has it
 	body, err := p.encode()
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (c *Client) Push(ctx context.Context, topic string, p Push) (*Job, error) {
 type RawPush struct {
 	ID          string // required
 	Body        []byte // reaches the endpoint byte for byte
-	ContentType string // goes with it; empty: application/json
+	ContentType string // of the body; empty: application/json
 	Delay       *time.Duration
 	DueAt       time.Time
 	Priority    string
@@ -150,8 +150,8 @@ func (p RawPush) query() url.Values {
 	})
 }
 
-// PushBatch stores up to 1,000 jobs, of any topics, and returns a result for each, in order. A job that is refused does
-// not fail the others; the error is that of the whole request.
+// PushBatch stores up to 1,000 jobs, of any topics, and returns a result for each, in order. A refused job does not
+// fail the others; an error concerns the whole request.
 func (c *Client) PushBatch(ctx context.Context, pushes []Push) ([]Result, error) {
 	body, repeatable, err := encodeBatch(pushes)
 	if err != nil {
@@ -203,10 +203,11 @@ type batchResult struct {
 	Error *problem `json:"error"`
 }
 
-// repeatable: the server recognizes a repeated push by its id. Without one it would store a second job.
+// repeatable reports whether the server recognizes a repeated push by its id. Without an id it would store a second
+// job.
 func (p Push) repeatable() bool { return p.ID != "" && p.OnDuplicate != Refuse }
 
-// wirePush is everything of a Push but the body.
+// wirePush is the JSON of a Push without the body.
 type wirePush struct {
 	Topic       string            `json:"topic,omitempty"`
 	ID          string            `json:"id,omitempty"`
@@ -267,7 +268,7 @@ func (p Push) encode() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// formatInstant is RFC 3339 with milliseconds, in UTC.
+// formatInstant formats a time as RFC 3339 with milliseconds, in UTC.
 func formatInstant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // Get returns a job with its attempts. ErrNotFound: it does not exist, or was delivered and is not remembered.
@@ -279,9 +280,9 @@ func (c *Client) Get(ctx context.Context, topic, id string) (*Job, error) {
 type Change struct {
 	DueAt    *time.Time      // or
 	Delay    *time.Duration  // from now
-	Priority string          // empty: as it is
-	Body     json.RawMessage // nil: as it is
-	ETag     string          // only if it is still the job's; empty: any
+	Priority string          // empty: unchanged
+	Body     json.RawMessage // nil: unchanged
+	ETag     string          // the change is made only if the job still has it; empty: any
 }
 
 // Change edits a delayed or ready job. ErrConflict: it is running or dead. ErrChanged: it has another ETag.
@@ -313,18 +314,18 @@ func (ch Change) encode() ([]byte, error) {
 	return append(bytes.TrimSuffix(bytes.TrimSuffix(b, []byte(`"body":0}`)), []byte(",")), '}'), nil
 }
 
-// Delete removes a job. No callback starts after it returned nil. ErrNotFound: it does not exist.
+// Delete removes a job. No callback starts after Delete has returned nil. ErrNotFound: it does not exist.
 func (c *Client) Delete(ctx context.Context, topic, id string) error {
 	// Not repeated after a 503: the second answer could be ErrNotFound although the first request deleted the job.
 	return c.DeleteIf(ctx, topic, id, "")
 }
 
-// DeleteIf is Delete of a job whose ETag is still this one. Errors: as Delete, and ErrChanged.
+// DeleteIf removes a job if it still has an ETag. Errors: as Delete, and ErrChanged.
 func (c *Client) DeleteIf(ctx context.Context, topic, id, etag string) error {
 	return c.do(ctx, request{method: http.MethodDelete, path: jobPath(topic, id), match: etag}, nil)
 }
 
-// Run makes a job due now; a dead job starts again with attempt 1.
+// Run makes a job due now; a dead job starts again at attempt 1.
 func (c *Client) Run(ctx context.Context, topic, id string) (*Job, error) {
 	return c.job(ctx, request{method: http.MethodPost, path: jobPath(topic, id) + "/run"})
 }
@@ -343,12 +344,12 @@ func (c *Client) job(ctx context.Context, r request) (*Job, error) {
 	return &job, nil
 }
 
-// ListOptions choose a page of jobs.
+// ListOptions selects a page of jobs.
 type ListOptions struct {
 	State  string // Delayed, Ready, Running, Dead or Done; required
-	Prefix string // what the ids begin with; of Done only
-	Limit  int    // of the page; 0: the server's default
-	Cursor string // Page.Next of the page before; empty: the first page
+	Prefix string // of the ids; only for Done
+	Limit  int    // jobs in the page; 0: the server's default
+	Cursor string // Page.Next of the previous page; empty: the first page
 }
 
 // Page is a part of a list of jobs.
@@ -365,7 +366,7 @@ func (c *Client) List(ctx context.Context, topic string, o ListOptions) (*Page, 
 	return get[Page](ctx, c, request{method: http.MethodGet, path: jobsPath(topic), query: q, repeatable: true})
 }
 
-// Selection is dead jobs: those of ids, or the oldest up to a limit.
+// Selection selects dead jobs: by ids, or the oldest up to a limit.
 type Selection struct {
 	IDs   []string `json:"ids,omitempty"`
 	Limit int      `json:"limit,omitempty"`
@@ -375,7 +376,7 @@ func jobsPath(topic string) string { return "/v1/topics/" + url.PathEscape(topic
 
 func jobPath(topic, id string) string {
 	escaped := url.PathEscape(id)
-	if id == "." || id == ".." { // or a proxy would take it for a way up
+	if id == "." || id == ".." { // otherwise a proxy would resolve it as a relative path
 		escaped = strings.ReplaceAll(id, ".", "%2E")
 	}
 	return jobsPath(topic) + "/" + escaped

@@ -11,8 +11,8 @@ import (
 
 // The orders of topics in a Reserve.
 const (
-	Fair   = "fair"   // 5:3:2 over the priorities, and in turn over the topics
-	Listed = "listed" // of the first topic named that has a ready job
+	Fair   = "fair"   // 5:3:2 over the priorities, round robin over the topics
+	Listed = "listed" // from the first listed topic that has a ready job
 )
 
 // Reserve asks for jobs of pull topics.
@@ -24,11 +24,11 @@ type Reserve struct {
 	Order  string        // Fair or Listed; empty: Fair
 }
 
-// LeasedJob is a job that this worker has for TTR from when it came, which is until LeasedUntil by Redis's clock.
+// LeasedJob is a job that this worker holds for TTR after its arrival, until LeasedUntil by Redis's clock.
 type LeasedJob struct {
 	Lease       string            `json:"lease"`
 	LeasedUntil time.Time         `json:"leased_until"`
-	TTR         Duration          `json:"ttr"` // how long the lease lasts; 0: the server is of an earlier version
+	TTR         Duration          `json:"ttr"` // how long the lease lasts; 0: the server has an earlier version
 	Topic       string            `json:"topic"`
 	ID          string            `json:"id"`
 	Priority    string            `json:"priority"`
@@ -39,11 +39,11 @@ type LeasedJob struct {
 	ExpiresAt   *time.Time        `json:"expires_at,omitempty"`
 	ContentType string            `json:"content_type"`
 	Headers     map[string]string `json:"headers"`
-	Body        json.RawMessage   `json:"body,omitempty"`        // JSON as it is; other text as a JSON string
+	Body        json.RawMessage   `json:"body,omitempty"`        // JSON unchanged; other text as a JSON string
 	BodyBase64  []byte            `json:"body_base64,omitempty"` // of a body that is no text
 }
 
-// Payload is the body, byte for byte.
+// Payload returns the body, byte for byte.
 func (j *LeasedJob) Payload() []byte {
 	if j.BodyBase64 != nil {
 		return j.BodyBase64
@@ -61,8 +61,8 @@ func isJSONType(contentType string) bool {
 	return kind == "" || kind == "application/json" || strings.HasSuffix(kind, "+json")
 }
 
-// Reserve takes jobs, none when nothing came in time. When ctx ends meanwhile the worker has none. Errors: ErrNotFound
-// (no such topic), ErrForbidden, ErrConflict (a push topic), ErrUnavailable.
+// Reserve takes jobs; it returns none if no job came in time. If ctx ends meanwhile, the worker holds none. Errors:
+// ErrNotFound (no such topic), ErrForbidden, ErrConflict (a push topic), ErrUnavailable.
 func (c *Client) Reserve(ctx context.Context, r Reserve) ([]LeasedJob, error) {
 	ask := map[string]any{"topics": r.Topics}
 	if r.Max > 0 {
@@ -87,8 +87,8 @@ func (c *Client) Reserve(ctx context.Context, r Reserve) ([]LeasedJob, error) {
 	return answer.Jobs, err
 }
 
-// Ack says that a job is done. ErrConflict: the lease is over, and another worker may have the job; so it is with the
-// other verbs.
+// Ack ends the lease of a job that is done. ErrConflict: the lease is over, and another worker may have the job; the
+// same applies to the other verbs.
 func (c *Client) Ack(ctx context.Context, lease string) error {
 	return c.endLease(ctx, lease, "ack", nil, nil)
 }
@@ -98,7 +98,7 @@ func (c *Client) Release(ctx context.Context, lease string, delay time.Duration)
 	return c.endLease(ctx, lease, "release", map[string]any{"delay": Duration(delay)}, nil)
 }
 
-// Fail says that the attempt failed: the job is ready again by its schedule, or dead after its last attempt.
+// Fail ends a failed attempt: the job is ready again by its schedule, or dead after its last attempt.
 func (c *Client) Fail(ctx context.Context, lease, reason string) error {
 	return c.endLease(ctx, lease, "fail", map[string]any{"reason": cutReason(reason)}, nil)
 }
@@ -133,11 +133,11 @@ func (c *Client) endLease(ctx context.Context, lease, verb string, ask map[strin
 	return c.do(ctx, request{method: http.MethodPost, path: path, body: body, repeatable: true}, answer)
 }
 
-// maxReason is how many bytes of a reason the server takes.
+// maxReason is the most bytes of a reason that the server accepts.
 const maxReason = 512
 
 func cutReason(reason string) string {
-	reason = strings.ToValidUTF8(reason, "\uFFFD") // JSON would make three bytes of each that is not
+	reason = strings.ToValidUTF8(reason, "\uFFFD") // JSON would encode each invalid byte with three
 	if len(reason) <= maxReason {
 		return reason
 	}

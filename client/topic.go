@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration that is text in JSON ("1m30s"); it also reads a number of seconds.
+// Duration is a time.Duration that is a string in JSON ("1m30s"); it also accepts a number of seconds.
 type Duration time.Duration
 
-// Std is the duration as package time has it.
+// Std returns the duration as a time.Duration.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalText writes a string.
+// MarshalText encodes the duration as a string.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalJSON reads a string or a number of seconds.
+// UnmarshalJSON decodes a string or a number of seconds.
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var v any
 	if err := json.Unmarshal(b, &v); err != nil {
@@ -42,7 +42,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Topic is a kind of job and how its jobs are called back. Fields that are zero take the server's default.
+// Topic is a kind of job and how its jobs are called back. Zero fields take the server's defaults.
 type Topic struct {
 	Name        string            `json:"name,omitempty"`
 	Title       string            `json:"title,omitempty"`
@@ -51,38 +51,38 @@ type Topic struct {
 	Method      string            `json:"method,omitempty"`       // POST, PUT or GET
 	ContentType string            `json:"content_type,omitempty"` // json or form
 	Headers     map[string]string `json:"headers,omitempty"`
-	Delay       Duration          `json:"delay,omitempty"` // of a push that names none
+	Delay       Duration          `json:"delay,omitempty"` // of pushes without one
 	TTR         Duration          `json:"ttr,omitempty"`   // how long one attempt may take
 	Priority    string            `json:"priority,omitempty"`
-	MaxAttempts Attempts          `json:"max_attempts,omitempty"` // of a pull topic also NoLimit
+	MaxAttempts Attempts          `json:"max_attempts,omitempty"` // pull topics also allow NoLimit
 	// the waits between attempts; the last repeats. Empty: 1, 3, 5 … minutes
 	Retry        []Duration `json:"retry,omitempty"`
 	RetryIf      string     `json:"retry_if,omitempty"` // an expression over status, body, res and headers
 	Dialect      string     `json:"dialect,omitempty"`  // of the callback: wakecall or phpdq
 	MaxInFlight  int        `json:"max_in_flight,omitempty"`
-	RateLimit    float64    `json:"rate_limit,omitempty"` // callbacks a second
+	RateLimit    float64    `json:"rate_limit,omitempty"` // callbacks per second
 	ExpiresAfter Duration   `json:"expires_after,omitempty"`
 	OnExpiry     string     `json:"on_expiry,omitempty"` // dead or drop
 	// memory or replica: where a job must be before its push is answered
 	Durability string `json:"durability,omitempty"`
 	// how long finished jobs can be found: last, 0, or a duration like 24h
 	Remember string   `json:"remember,omitempty"`
-	Shard    string   `json:"shard,omitempty"` // takes all of its jobs; empty: they are spread
+	Shard    string   `json:"shard,omitempty"` // stores all of the topic's jobs; empty: they are spread
 	Emails   []string `json:"emails,omitempty"`
 	Owner    string   `json:"owner,omitempty"`
-	// write-only: never in an answer; nil leaves them as they are
+	// write-only: never in an answer; nil leaves them unchanged
 	Secrets   []string   `json:"secrets,omitempty"`
 	State     string     `json:"state,omitempty"` // active, paused or offline
 	CreatedAt *time.Time `json:"created_at,omitempty"`
 	UpdatedAt *time.Time `json:"updated_at,omitempty"`
-	// ETag names the state that Topic returned. PutTopic and DeleteTopicIf refuse to change another one: ErrChanged.
+	// ETag identifies the state that Topic returned. PutTopic and DeleteTopicIf refuse to change any other: ErrChanged.
 	ETag string `json:"-"`
 }
 
-// Attempts is how many attempts the jobs of a topic have.
+// Attempts is the most attempts of a topic's jobs.
 type Attempts int
 
-// NoLimit are attempts without end, which the API has as 0. Here 0 is the server's default.
+// NoLimit means unlimited attempts, which the API writes as 0. Here 0 is the server's default.
 const NoLimit Attempts = -1
 
 func (a Attempts) String() string {
@@ -92,10 +92,10 @@ func (a Attempts) String() string {
 	return strconv.Itoa(int(a))
 }
 
-// MarshalJSON writes the number as the API has it.
+// MarshalJSON encodes the number as the API expects it.
 func (a Attempts) MarshalJSON() ([]byte, error) { return json.Marshal(max(int(a), 0)) }
 
-// UnmarshalJSON reads the number as the API has it.
+// UnmarshalJSON decodes the number as the API writes it.
 func (a *Attempts) UnmarshalJSON(b []byte) error {
 	var n int
 	if err := json.Unmarshal(b, &n); err != nil {
@@ -107,7 +107,7 @@ func (a *Attempts) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// TopicFilter chooses topics; empty fields choose all.
+// TopicFilter selects topics; empty fields match all.
 type TopicFilter struct {
 	Prefix, State, Owner string
 }
@@ -117,8 +117,8 @@ func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
 	return c.FilteredTopics(ctx, TopicFilter{})
 }
 
-// FilteredTopics returns the topics that a filter chooses, page by page: a topic that is changed meanwhile may be in
-// neither or the other state.
+// FilteredTopics returns the topics that match a filter. It reads page by page: a topic that changes meanwhile may be
+// missing or be returned in its new state.
 func (c *Client) FilteredTopics(ctx context.Context, f TopicFilter) (topics []Topic, err error) {
 	query := queryOf(map[string]string{"prefix": f.Prefix, "state": f.State, "owner": f.Owner})
 	for {
@@ -141,16 +141,16 @@ func (c *Client) FilteredTopics(ctx context.Context, f TopicFilter) (topics []To
 // Limits of PutTopics.
 const (
 	MaxTopics      = 1000
-	MaxTopicsBytes = 16 << 20 // of the topics' JSON together
+	MaxTopicsBytes = 16 << 20 // of the JSON of all topics together
 )
 
-// TopicDone is what became of a topic that was put: created, changed or unchanged.
+// TopicDone is the outcome of putting a topic: created, changed or unchanged.
 type TopicDone struct {
 	Name string `json:"name"`
 	Done string `json:"done"`
 }
 
-// PutTopics creates and replaces topics, given as the JSON texts of the API with their names: all of them or none.
+// PutTopics creates and replaces topics, all of them or none. They are given as the API's JSON with their names.
 func (c *Client) PutTopics(ctx context.Context, topics []json.RawMessage) ([]TopicDone, error) {
 	body, err := encode(map[string]any{"topics": topics})
 	if err != nil {
@@ -173,7 +173,7 @@ func (c *Client) Topic(ctx context.Context, name string) (*Topic, error) {
 	return &t, nil
 }
 
-// PutTopic creates a topic or replaces it as a whole, and says whether it was created. With an ETag it replaces only
+// PutTopic creates a topic or replaces it as a whole, and reports whether it was created. With an ETag it replaces only
 // that state. Errors: ErrInvalid, ErrChanged, ErrUnavailable (the registry's database is unreachable).
 func (c *Client) PutTopic(ctx context.Context, t Topic) (saved *Topic, created bool, err error) {
 	name := t.Name
@@ -185,8 +185,7 @@ func (c *Client) PutTopic(ctx context.Context, t Topic) (saved *Topic, created b
 	return c.putTopic(ctx, name, body, t.ETag)
 }
 
-// PutTopicJSON is PutTopic with the topic as the JSON text of the API, so that a zero can be sent where it is not the
-// default.
+// PutTopicJSON is PutTopic with the topic as the API's JSON, so that a zero can be sent where it is not the default.
 func (c *Client) PutTopicJSON(
 	ctx context.Context, name string, topic json.RawMessage,
 ) (saved *Topic, created bool, err error) {
@@ -213,7 +212,7 @@ func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name)}, nil)
 }
 
-// DeleteTopicIf removes a topic that is in the state of an ETag. Errors: as DeleteTopic, and ErrChanged.
+// DeleteTopicIf removes a topic if it still has an ETag. Errors: as DeleteTopic, and ErrChanged.
 func (c *Client) DeleteTopicIf(ctx context.Context, name, etag string) error {
 	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), match: etag}, nil)
 }
@@ -223,7 +222,7 @@ func (c *Client) DropTopic(ctx context.Context, name string) error {
 	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), query: url.Values{"drop": {"true"}}}, nil)
 }
 
-// Stats are the counts of a topic's jobs.
+// Stats holds the counts of a topic's jobs.
 type Stats struct {
 	Delayed       int64 `json:"delayed"`
 	Ready         int64 `json:"ready"`
@@ -237,7 +236,7 @@ func (c *Client) Stats(ctx context.Context, topic string) (*Stats, error) {
 	return get[Stats](ctx, c, request{method: http.MethodGet, path: topicPath(topic) + "/stats", repeatable: true})
 }
 
-// RetryDead re-drives dead jobs, with no attempts made, and returns how many.
+// RetryDead re-drives dead jobs, with attempts 0, and returns how many.
 func (c *Client) RetryDead(ctx context.Context, topic string, s Selection) (int, error) {
 	return c.dead(ctx, http.MethodPost, topicPath(topic)+"/dead/retry", s)
 }
@@ -269,10 +268,10 @@ type Shard struct {
 	Memory    int64   `json:"memory"`     // bytes in use
 	MaxMemory int64   `json:"max_memory"` // bytes; 0: no limit
 	Jobs      int64   `json:"jobs"`
-	Moved     int64   `json:"moved,omitempty"` // jobs that a draining shard has lately given to others
+	Moved     int64   `json:"moved,omitempty"` // jobs that a draining shard has recently moved to others
 }
 
-// Shards returns the shards and their state.
+// Shards returns the shards and their states.
 func (c *Client) Shards(ctx context.Context) ([]Shard, error) {
 	var answer struct {
 		Shards []Shard `json:"shards"`

@@ -11,47 +11,47 @@ import (
 	"time"
 )
 
-// Worker takes jobs of pull topics and has each handled, several at once.
+// Worker takes jobs of pull topics and calls Handle for each, several at once.
 type Worker struct {
 	Client *Client
 	Topics []string
-	// Handle does a job. When it returns nil the job is done; an error is a failed attempt, unless it is Released or
+	// Handle does a job. If it returns nil the job is done; an error means a failed attempt, unless it is Released or
 	// Buried. Its context ends when the lease is over, or StopTimeout after the worker was stopped.
 	Handle      func(ctx context.Context, job *LeasedJob) error
 	Concurrency int           // jobs at once; 0: one
-	TTR         time.Duration // how long a lease lasts without being extended; 0: the job's, or its topic's
+	TTR         time.Duration // how long a lease lasts unless it is extended; 0: the job's, or its topic's
 	Order       string        // Fair or Listed; empty: Fair
-	StopTimeout time.Duration // for the jobs at hand when the worker is stopped; 0: 30 s
-	// Failed is told of what the worker tries again, of leases that it lost and of panics of Handle, by several jobs at
-	// once; nil: nobody is.
+	StopTimeout time.Duration // for running jobs when the worker is stopped; 0: 30 s
+	// Failed is called with errors of requests that the worker repeats, lost leases and panics of Handle, by several
+	// goroutines at once. It may be nil.
 	Failed func(error)
 }
 
-// released and buried are errors of a handler that do not count as a failed attempt.
+// released and buried are errors of a handler with another outcome than a failed attempt.
 type released struct{ after time.Duration }
 
 func (r released) Error() string { return "released" }
 
 type buried struct{ error }
 
-// Released is the error of a handler that cannot do the job now: it is ready again after a time, and the attempt is not
-// counted.
+// Released returns the error for a handler that cannot do the job now: the job is ready again after a time, and the
+// attempt is not counted.
 func Released(after time.Duration) error { return released{after} }
 
-// Buried is the error of a handler that will never do the job: it is dead at once.
+// Buried returns the error for a handler that can never do the job: the job is dead at once.
 func Buried(reason error) error { return buried{reason} }
 
 const (
 	workerWait    = 20 * time.Second // of one Reserve
 	maxPause      = 5 * time.Second  // after calls that failed
-	endTimeout    = 10 * time.Second // for the end of a lease that is over soon, or of a worker that was stopped
+	endTimeout    = 10 * time.Second // for ending a lease that is over soon, or after the worker was stopped
 	shortestPause = 20 * time.Millisecond
-	// arriving is how long a Reserve may take that does not wait: jobs of one that began later may be on their way.
+	// arriving bounds a Reserve that does not wait: within that time its jobs may be on their way.
 	arriving = time.Second
 )
 
-// Run works until ctx ends; then it takes no more jobs and waits for those at hand. It fails when the server refuses
-// what it asks for: a topic that does not exist, a token without the right.
+// Run works until ctx ends; then it takes no more jobs and waits for the running ones. It fails when the server refuses
+// its requests: the topic does not exist, or the token lacks the right.
 func (w *Worker) Run(ctx context.Context) error {
 	stopTimeout := w.StopTimeout
 	if stopTimeout <= 0 {
@@ -93,7 +93,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		case err == nil && (len(jobs) > 0 || time.Since(began) > arriving):
 			pause = 0
 			continue
-		case err == nil: // a server that stops lets nobody wait
+		case err == nil: // a stopping server lets no worker wait
 		case !temporary(err):
 			return fmt.Errorf("reserve jobs: %w", err)
 		default:
@@ -104,7 +104,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// reserve takes up to n jobs. When ctx ends it still gets those that may be on their way: their leases would expire.
+// reserve takes up to n jobs. When ctx ends it still receives jobs that may be on their way: otherwise their leases
+// would expire.
 func (w *Worker) reserve(ctx context.Context, n int) ([]LeasedJob, error) {
 	arrived := time.Now().Add(arriving)
 	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -115,20 +116,19 @@ func (w *Worker) reserve(ctx context.Context, n int) ([]LeasedJob, error) {
 	})
 }
 
-// giveBack releases a job that came when the worker was stopped.
+// giveBack releases a job that arrived after the worker was stopped.
 func (w *Worker) giveBack(ctx context.Context, job *LeasedJob) {
 	w.end(ctx, job, time.Now(), Released(0))
 }
 
-// temporary reports whether a call may succeed when it is made again: the server, or a proxy before it, is away.
+// temporary reports whether a repeated call may succeed: the server, or a proxy in front of it, is unavailable.
 func temporary(err error) bool {
 	var e *Error
 	return errors.Is(err, ErrUnreachable) ||
 		(errors.As(err, &e) && (e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests))
 }
 
-// free waits for a free place and takes all that are free, at most as many as a Reserve may ask for; none when ctx
-// ends.
+// free waits for a free place and takes all free ones, at most as many as a Reserve may ask for; none when ctx ends.
 func (w *Worker) free(ctx context.Context, places chan struct{}) (n int) {
 	if ctx.Err() != nil {
 		return 0
@@ -151,7 +151,7 @@ func (w *Worker) free(ctx context.Context, places chan struct{}) (n int) {
 // errOver ends the handling of a job whose lease could not be extended: another worker may have it.
 var errOver = fmt.Errorf("the lease could not be extended in time: %w", ErrConflict)
 
-// do has one job handled, and ends its lease.
+// do calls Handle for one job, and ends its lease.
 func (w *Worker) do(ctx context.Context, job *LeasedJob) {
 	handling, cancel := context.WithCancelCause(ctx)
 	var extending sync.WaitGroup
@@ -161,7 +161,7 @@ func (w *Worker) do(ctx context.Context, job *LeasedJob) {
 	lost := context.Cause(handling)
 	cancel(nil)
 	extending.Wait()
-	if err != nil && errors.Is(lost, ErrConflict) { // else the job is done, and the server says whether that counts
+	if err != nil && errors.Is(lost, ErrConflict) { // if err is nil, the server decides whether the result counts
 		w.failed(fmt.Errorf("%s/%s: %w", job.Topic, job.ID, lost))
 		return
 	}
@@ -181,9 +181,9 @@ func (w *Worker) handle(ctx context.Context, job *LeasedJob) (err error) {
 	return w.Handle(ctx, job)
 }
 
-// extend extends the lease whenever a third of it is over, and tries again soon where that fails. It counts from when
-// the job came, and from before each call: the clocks of the server and of this host may differ. A lease that is over
-// ends the handling.
+// extend extends the lease whenever a third of it is over, and tries again soon if that fails. It measures from the
+// job's arrival, and from before each call, since the clocks of the server and of this host may differ. When the lease
+// is over, extend cancels Handle.
 func (w *Worker) extend(ctx context.Context, cancel context.CancelCauseFunc, job *LeasedJob) (until time.Time) {
 	length := job.TTR.Std()
 	if length <= 0 {
@@ -216,7 +216,7 @@ func (w *Worker) extend(ctx context.Context, cancel context.CancelCauseFunc, job
 	}
 }
 
-// end says what became of a job, again while the server does not answer and the lease may last.
+// end sends the outcome of a job, repeatedly while the server does not answer and the lease may last.
 func (w *Worker) end(work context.Context, job *LeasedJob, until time.Time, result error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(work), max(time.Until(until), endTimeout))
 	defer cancel()
