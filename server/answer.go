@@ -16,7 +16,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Header values that never change, so that answers do not allocate them.
+// Constant header values, so that answers do not allocate them.
 var (
 	jsonType    = []string{"application/json"}
 	problemType = []string{"application/problem+json"}
@@ -24,10 +24,11 @@ var (
 	noSniff     = []string{"nosniff"}
 )
 
-// countedByHTTP is the size up to which net/http finds an answer's length by itself; it sends longer ones in chunks.
+// countedByHTTP is the size up to which net/http sets an answer's Content-Length by itself; it sends longer ones in
+// chunks.
 const countedByHTTP = 2048
 
-// answering replaces bytes of an endpoint's answer that are not UTF-8 by U+FFFD.
+// answering replaces invalid UTF-8 in an endpoint's answer with U+FFFD.
 var answering = jsontext.AllowInvalidUTF8(true)
 
 // answer writes v as JSON.
@@ -75,7 +76,7 @@ func write(c echo.Context, status int, contentType []string, body []byte) error 
 	return err
 }
 
-// instant is a time as the API shows it.
+// instant is a time in the API's format.
 type instant time.Time
 
 // AppendText writes RFC 3339 in UTC with milliseconds.
@@ -83,10 +84,10 @@ func (i *instant) AppendText(b []byte) ([]byte, error) {
 	return member.AppendTime(b, time.Time(*i)), nil
 }
 
-// IsZero is for omitzero.
+// IsZero implements omitzero.
 func (i *instant) IsZero() bool { return time.Time(*i).IsZero() }
 
-// problemView is a Problem (RFC 9457), also inside a batch's answer, where type and request id are left out.
+// problemView is the JSON of a Problem (RFC 9457). Inside a batch's answer it has no type and request id.
 type problemView struct {
 	Type      string `json:"type,omitzero"`
 	Title     string `json:"title"`
@@ -115,7 +116,7 @@ func appendJob(b []byte, j *queue.Job) []byte {
 	return appendSituation(b, j)
 }
 
-// appendOwn appends what a job has of its own in place of its topic's.
+// appendOwn appends the settings that a job has in place of its topic's.
 func appendOwn(b []byte, j *queue.Job) []byte {
 	if j.TTR != 0 {
 		b = member.Text(b, "ttr", j.TTR.String())
@@ -139,7 +140,7 @@ func appendOwn(b []byte, j *queue.Job) []byte {
 	return member.Value(b, "retry", waits)
 }
 
-// appendSituation appends what depends on a job's state.
+// appendSituation appends the members that depend on a job's state.
 func appendSituation(b []byte, j *queue.Job) []byte {
 	switch {
 	case j.State == queue.Delayed && !j.NextAt.IsZero() && !j.NextAt.Equal(j.DueAt):
@@ -198,7 +199,7 @@ func (s *Server) answerWhole(c echo.Context, j *queue.Job) error {
 	})
 }
 
-// appendBody shows a JSON body byte for byte, other text as a string, and any other body in base64.
+// appendBody appends a JSON body byte for byte, other text as a string, and any other body in base64.
 func appendBody(b []byte, j *queue.Job) []byte {
 	switch {
 	case isJSON(j.ContentType) && isBody(j.Body):
@@ -219,7 +220,7 @@ func isJSON(contentType string) bool {
 	return kind == "" || kind == "application/json" || strings.HasSuffix(kind, "+json")
 }
 
-// isBody says whether a text can be the body of a JSON push.
+// isBody reports whether a text can be the body of a JSON push.
 func isBody(body []byte) bool {
 	return utf8.Valid(body) && decode(body, func(d *decoder) error {
 		_, err := d.raw()

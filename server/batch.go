@@ -10,10 +10,10 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// batch is a request of many pushes. Each member succeeds or fails by itself.
+// batch is a request with many pushes. Each member succeeds or fails on its own.
 type batch struct {
 	members [][]byte // as they are in the request
-	refused []error  // by member; nil for those that are pushed
+	refused []error  // by member; nil for those to push
 	pushes  []queue.Push
 }
 
@@ -39,7 +39,7 @@ func (s *Server) pushBatch(c *call) error {
 	})
 }
 
-// split finds the members without decoding them: it refuses only what makes the whole request unreadable.
+// split finds the members without decoding them: it refuses only errors that make the whole request unreadable.
 func (b *batch) split(data []byte, most int) error {
 	found := false
 	err := decodeObject(data, "an object", onceEach([]string{"jobs"}, func(d *decoder, field string) error {
@@ -102,8 +102,8 @@ func (s *Server) decodeMember(c *call, in *input, member []byte) error {
 	return err
 }
 
-// allUnavailable is the error of a batch of which no job was stored: the whole request is answered 503, so that clients
-// wait as they do for one push. A job that is stored, but not durably, has an answer of its own.
+// allUnavailable returns the error of a batch of which no job was stored: the whole request is answered 503, so that
+// clients wait as they do after a single push. A job that is stored, but not durably, has an answer of its own.
 func allUnavailable(results []queue.Result) error {
 	var away *queue.UnavailableError
 	for i := range results {
@@ -137,7 +137,7 @@ func (s *Server) countBatch(b *batch, results []queue.Result) {
 	}
 }
 
-// answerBatch answers each member with its job, or with why it was refused.
+// answerBatch answers each member with its job or its error.
 func (s *Server) answerBatch(c *call, b *batch, results []queue.Result) error {
 	return s.answerWith(c, http.StatusOK, func(out []byte) []byte {
 		next := 0

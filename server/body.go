@@ -15,28 +15,28 @@ import (
 // buffer is a reusable byte slice.
 type buffer struct {
 	b     []byte
-	taken int64 // of the budget, by owner
+	taken int64 // bytes of the budget, by owner
 	owner string
-	lent  bool // the queue may still refer to it
+	lent  bool // the queue may still use it
 }
 
-// Write makes a buffer an io.Writer.
+// Write implements io.Writer.
 func (b *buffer) Write(p []byte) (int, error) {
 	b.b = append(b.b, p...)
 	return len(p), nil
 }
 
-// Sizes of buffers: most requests fit the first; larger ones than maxPooled do not return to the pool.
+// Sizes of buffers: most requests fit into firstBuffer; buffers above maxPooled do not return to the pool.
 const (
 	firstBuffer = 2 << 10
 	maxPooled   = 512 << 10
 )
 
-// buffers lends buffers to requests. The memory of those that are larger than firstBuffer is bounded over all requests,
-// so that many large pushes waiting for a slow Redis cannot fill the process's memory.
+// buffers lends buffers to requests. The total memory of buffers larger than firstBuffer is bounded, so that many large
+// pushes that wait for a slow Redis cannot fill the process's memory.
 type buffers struct {
 	pool  sync.Pool
-	share int64 // bytes that one token's requests may take
+	share int64 // bytes that the requests of one token may use
 
 	mu     sync.Mutex
 	left   int64 // bytes
@@ -51,7 +51,7 @@ func newBuffers(budget int64) *buffers {
 
 func (p *buffers) get() *buffer { return p.pool.Get().(*buffer) }
 
-// put takes a buffer back; one that is lent is left to the garbage collector.
+// put takes a buffer back; it leaves one that is still lent to the garbage collector.
 func (p *buffers) put(buf *buffer) {
 	if buf.taken > 0 {
 		p.giveBack(buf)
@@ -142,14 +142,14 @@ func (s *Server) read(c *call, buf *buffer, limit int64) error {
 	return &Problem{Status: http.StatusBadRequest, Detail: "the request's body is incomplete", cause: err}
 }
 
-// readAll takes memory for what has arrived, not for what Content-Length announces.
+// readAll allocates memory for the bytes that have arrived, not for the announced Content-Length.
 func (s *Server) readAll(c *call, buf *buffer, limit int64) error {
 	r := c.Request()
 	most, known := int(limit)+1, r.ContentLength >= 0
 	if known {
 		most = int(r.ContentLength)
 	}
-	if known && most <= firstBuffer { // too small for a pace: ReadTimeout is enough
+	if known && most <= firstBuffer { // too small to need a pace: ReadTimeout is enough
 		buf.b = buf.b[:most]
 		_, err := io.ReadFull(r.Body, buf.b)
 		return err
@@ -180,11 +180,12 @@ func (s *Server) readAll(c *call, buf *buffer, limit int64) error {
 	return nil
 }
 
-// minRate is how many bytes of a body have to arrive a second, on average, once Limits.BodyGrace is over.
+// minRate is the least average rate of a body, in bytes per second, once Limits.BodyGrace is over.
 const minRate = 1 << 10
 
-// pace sets the deadlines of a body's reads. When the body has arrived, net/http removes the deadline, since it goes on
-// reading to notice a client that leaves; that of a body that was refused bounds its attempt to read the rest.
+// pace sets the deadlines for reading a body. When the body has arrived, net/http removes the deadline, since it goes
+// on reading to notice a client that leaves. After a body was refused, the deadline bounds net/http's attempt to read
+// the rest.
 type pace struct {
 	conn         *http.ResponseController
 	began, until time.Time
@@ -196,7 +197,7 @@ func (s *Server) newPace(c *call) *pace {
 	return &pace{http.NewResponseController(c.Response().Writer), now, now.Add(s.limits.ReadTimeout), s.limits.BodyGrace}
 }
 
-// expect sets the deadline of the next read, where the writer belongs to a connection.
+// expect sets the deadline of the next read, if the writer belongs to a connection.
 func (p *pace) expect(received int) {
 	at := p.began.Add(p.grace + time.Duration(received)*time.Second/minRate)
 	if at.After(p.until) {

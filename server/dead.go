@@ -5,14 +5,14 @@ import (
 	"net/http"
 )
 
-// Limits of a request on dead jobs.
+// Limits of a request for dead jobs.
 const (
 	maxDeadIDs   = 1000
 	maxDeadLimit = 100_000
 	maxDeadBytes = 1 << 20
 )
 
-// selection is dead jobs: those of ids, or the oldest up to limit.
+// selection selects dead jobs: by ids, or the oldest up to limit.
 type selection struct {
 	ids   []string
 	limit int

@@ -14,14 +14,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxDepth is how deep a job's body may be nested.
+// maxDepth is the deepest nesting of a job's body.
 const maxDepth = 128
 
-// lenient allows duplicate names and halves of surrogate pairs, which bodies may have. The API's own fields are checked
-// where they are read.
+// lenient allows duplicate names and unpaired surrogates, which bodies may have. The API's own fields are checked where
+// they are read.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// decoder reads a request's JSON. A value that it returns is a part of the request's bytes.
+// decoder reads a request's JSON. The values that it returns are parts of the request's bytes.
 type decoder struct {
 	jsontext.Decoder
 	source bytes.Buffer
@@ -30,7 +30,7 @@ type decoder struct {
 
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
-// decode reads data, which must be one JSON value and nothing else.
+// decode reads data, which must be exactly one JSON value.
 func decode(data []byte, read func(d *decoder) error) error {
 	d := decoders.Get().(*decoder)
 	d.data, d.source = data, *bytes.NewBuffer(data)
@@ -55,8 +55,8 @@ func (d *decoder) end() error {
 	return nil
 }
 
-// decodeObject reads data, which must be one object and nothing else. visit is called with each member's name and has
-// to read its value. what describes the object to a client that sent something else.
+// decodeObject reads data, which must be exactly one object. visit is called with each member's name and has to read
+// its value. what describes the object in errors.
 func decodeObject(data []byte, what string, visit func(d *decoder, name jsontext.Token) error) error {
 	if len(bytes.TrimLeft(data, " \t\r\n")) == 0 {
 		return malformedAt(int64(len(data)), "the request has no body; expected %s", what)
@@ -64,7 +64,8 @@ func decodeObject(data []byte, what string, visit func(d *decoder, name jsontext
 	return decode(data, func(d *decoder) error { return d.object(what, visit) })
 }
 
-// decodeFields is decodeObject for text with these fields, each at most once. read has to read the value of one.
+// decodeFields is decodeObject for an object with the known fields, each at most once. read has to read the value of a
+// field.
 func decodeFields(data []byte, what string, known []string, read func(d *decoder, field string) error) error {
 	if err := checkUTF8(data); err != nil {
 		return err
@@ -72,7 +73,7 @@ func decodeFields(data []byte, what string, known []string, read func(d *decoder
 	return decodeObject(data, what, onceEach(known, read))
 }
 
-// onceEach visits the members of an object that may have these fields, each at most once.
+// onceEach returns a visitor for an object that may have the known fields, each at most once.
 func onceEach(known []string, read func(d *decoder, field string) error) func(*decoder, jsontext.Token) error {
 	seen := map[string]bool{}
 	return func(d *decoder, token jsontext.Token) error {
@@ -179,7 +180,7 @@ func wrongType(field, expected string, v jsontext.Value) error {
 	return badField(field, "expected %s, got %s", expected, kindName(v.Kind()))
 }
 
-// raw reads any value that is not nested deeper than maxDepth, and returns its bytes as they are in the request.
+// raw reads any value that is not nested deeper than maxDepth, and returns its bytes unchanged.
 func (d *decoder) raw() ([]byte, error) {
 	if kind := d.PeekKind(); kind != '{' && kind != '[' {
 		v, err := d.ReadValue()
@@ -200,7 +201,7 @@ func (d *decoder) raw() ([]byte, error) {
 	return d.data[start:d.InputOffset()], nil
 }
 
-// text reads a field that must be text.
+// text reads a field that must be a string.
 func (d *decoder) text(field string) (string, error) {
 	v, err := d.ReadValue()
 	if err != nil {
@@ -209,7 +210,7 @@ func (d *decoder) text(field string) (string, error) {
 	return textOf(field, v)
 }
 
-// texts reads a field that must be an array of texts.
+// texts reads a field that must be an array of strings.
 func (d *decoder) texts(field string) (list []string, err error) {
 	err = d.array(field, func() error {
 		text, err := d.text(field)
@@ -219,14 +220,14 @@ func (d *decoder) texts(field string) (list []string, err error) {
 	return list, err
 }
 
-// textOf is a value that must be text.
+// textOf decodes a value that must be a string.
 func textOf(field string, v jsontext.Value) (string, error) {
 	if v.Kind() != '"' {
 		return "", wrongType(field, "a string", v)
 	}
 	var short [128]byte
 	text, err := jsontext.AppendUnquote(short[:0], v)
-	if err != nil { // the request is UTF-8, so it can only be an escape
+	if err != nil { // the request is valid UTF-8, so it can only be an escape
 		return "", badField(field, "half of a surrogate pair is not text")
 	}
 	return string(text), nil

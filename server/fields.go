@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// fields of a push, as a set of bits.
+// fields is a set of fields of a push, as bits.
 type fields uint16
 
 const (
@@ -30,7 +30,7 @@ const (
 	fieldRetry
 )
 
-// singleFields, batchFields and changeFields are what a push, a member of a batch and a change may have.
+// singleFields, batchFields and changeFields are the fields that a push, a member of a batch and a change may have.
 const (
 	singleFields = fieldID | fieldBody | changeFields | fieldTTR | fieldMaxAttempts | fieldOnDuplicate |
 		fieldTTL | fieldExpiresAt | fieldHeaders | fieldRetry
@@ -38,17 +38,17 @@ const (
 	changeFields = fieldBody | fieldDelay | fieldDueAt | fieldPriority
 )
 
-// input is a push or a change as requested, before the topic's defaults.
+// input is a push or a change as requested, without the topic's defaults.
 type input struct {
 	given fields
 	push  queue.Push
 }
 
-// fieldNames are in the order of the bits.
+// fieldNames lists the names in the order of the bits.
 var fieldNames = [...]string{"topic", "id", "body", "delay", "due_at", "priority", "ttr", "max_attempts",
 	"on_duplicate", "ttl", "expires_at", "headers", "retry"}
 
-// fieldOf returns 0 for an unknown name. The name that it returns is not allocated.
+// fieldOf returns the field of a name, or 0 for an unknown one. The returned name is not allocated.
 func fieldOf(name string) (fields, string) {
 	for i, known := range fieldNames {
 		if name == known {
@@ -93,7 +93,7 @@ func (in *input) decode(data []byte, allowed fields) error {
 	})
 }
 
-// query reads the options of a raw push. A value that looks like a JSON number is one; any other is text.
+// query reads the options of a raw push. A value that looks like a JSON number is a number; any other is a string.
 func (in *input) query(values url.Values) error {
 	for name, texts := range values {
 		f, _ := fieldOf(name)
@@ -113,14 +113,14 @@ func optionValue(f fields, text string) (jsontext.Value, error) {
 	if v := jsontext.Value(text); v.Kind() == '0' && v.IsValid() {
 		return v, nil
 	}
-	// A plus sign that was not encoded arrives as a space. It can only be the sign of the zone.
+	// An unencoded plus sign arrives as a space. It can only be the sign of the zone.
 	if at := len(text) - len("+00:00"); f == fieldDueAt && at > 0 && text[at] == ' ' {
 		text = text[:at] + "+" + text[at+1:]
 	}
 	return jsontext.AppendQuote(nil, text)
 }
 
-// set reads any field but the body.
+// set decodes any field but the body.
 func (in *input) set(f fields, name string, v jsontext.Value) (err error) {
 	p := &in.push
 	switch f {
@@ -190,7 +190,7 @@ func (in *input) oneTime() error {
 	return nil
 }
 
-// withinTopic checks what pull topics allow and others do not, and the other way round.
+// withinTopic checks the limits that differ between pull and push topics.
 func (in *input) withinTopic(topic *registry.Topic) error {
 	p := &in.push
 	if registry.IsNamespace(topic.Name) {
@@ -206,7 +206,7 @@ func (in *input) withinTopic(topic *registry.Topic) error {
 	return nil
 }
 
-// topicPriority is the priority of a push that names none. A topic that was stored is valid.
+// topicPriority returns the priority of a push that names none. The priority of a stored topic is valid.
 func topicPriority(topic *registry.Topic) queue.Priority {
 	p, err := queue.ParsePriority(topic.Priority)
 	if err != nil {
@@ -215,7 +215,7 @@ func topicPriority(topic *registry.Topic) queue.Priority {
 	return p
 }
 
-// change is what a PATCH asks for.
+// change returns the change that a PATCH asks for.
 func (in *input) change(maxBody int) (queue.Change, error) {
 	var change queue.Change
 	if in.given == 0 {

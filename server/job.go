@@ -95,7 +95,7 @@ func setETag(c *call, etag string) {
 	}
 }
 
-// jobMatch is the If-Match of a request about a job. The job must exist anyway, so any is no condition.
+// jobMatch returns the If-Match of a request for a job. The job must exist anyway, so * is no condition.
 func (c *call) jobMatch() queue.Match {
 	etags, any := c.ifMatch()
 	if any {

@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// endings are what can become of a lease, by the last part of the path, with the members of their requests.
+// endings maps the last part of the path to the verb for the lease, and the members of the request.
 var endings = map[string]struct {
 	verb   queue.Verb
 	fields []string
@@ -31,7 +31,7 @@ const (
 	maxReason    = 512
 )
 
-// endLease is the route of one lease and one verb.
+// endLease returns the route for one lease and one verb.
 func (s *Server) endLease(name string) handler {
 	return func(c *call) error {
 		lease, err := pathText(c, "lease")
@@ -68,7 +68,7 @@ type extendedView struct {
 	LeasedUntil instant `json:"leased_until"`
 }
 
-// mayEnd checks the right on the topic of a lease. A text that is no lease is one that is over.
+// mayEnd checks the right on the topic of a lease. A malformed lease counts as one that is over.
 func (s *Server) mayEnd(c *call, lease string) error {
 	ref, err := queue.LeaseOf(lease)
 	if err != nil {
@@ -85,7 +85,7 @@ func leaseProblem(err error) error {
 	return err
 }
 
-// readEnding reads the object of one ending, with its lease where fields say so.
+// readEnding reads the object of one ending, including its lease if fields has it.
 func readEnding(data []byte, e *queue.Ending, fields []string) error {
 	return decodeFields(data, "an object", fields, setsEnding(e))
 }
@@ -125,13 +125,13 @@ func setEnding(e *queue.Ending, name string, v jsontext.Value) (err error) {
 // endedView is the result of one member of a batch.
 type endedView struct {
 	Lease       string       `json:"lease"`
-	State       queue.State  `json:"state,omitzero"` // done when the job is gone
+	State       queue.State  `json:"state,omitzero"` // done when the job is removed
 	LeasedUntil instant      `json:"leased_until,omitzero"`
 	NextAt      instant      `json:"next_at,omitzero"` // when a delayed job becomes ready
 	Error       *problemView `json:"error,omitzero"`
 }
 
-// endLeases ends many leases. Each has its own result, in the order of the request.
+// endLeases ends many leases, each with its own result, in the order of the request.
 func (s *Server) endLeases(c *call) error {
 	return s.withBody(c, maxEndsBytes, func(body *buffer) error {
 		list, err := readEndings(body.b)

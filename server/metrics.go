@@ -19,8 +19,8 @@ const (
 	resultDuplicate   = "duplicate"
 	resultReplaced    = "replaced"
 	resultRefused     = "refused"     // malformed, out of range, or the id already exists
-	resultUnavailable = "unavailable" // no shard took it
-	resultUnsafe      = "unsafe"      // stored, but not yet as durably as its topic asks
+	resultUnavailable = "unavailable" // no shard accepted it
+	resultUnsafe      = "unsafe"      // stored, but not yet as durably as its topic requires
 	resultError       = "error"
 )
 
@@ -59,7 +59,7 @@ func newMetrics(reg prometheus.Registerer, topics int) (*metrics, error) {
 	return m, nil
 }
 
-// pushed counts a push. topic must be in the registry, so that nobody can make up series.
+// pushed counts a push. topic must be in the registry, so that clients cannot create series.
 func (m *metrics) pushed(topic, result string) { m.pushes.Inc(topic, result) }
 
 func (m *metrics) request(method, route string, code int, took time.Duration) {
@@ -74,7 +74,7 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// taken counts jobs that workers reserved. label is the name under which a topic is counted.
+// taken counts jobs that workers reserved. label returns the name under which a topic is counted.
 func (m *metrics) taken(jobs []queue.Leased, label func(topic string) string) {
 	for i := range jobs {
 		m.reserved.Inc(label(jobs[i].Topic))

@@ -16,7 +16,7 @@ import (
 
 const headerRequestID = "X-Request-Id"
 
-// middleware serves every request, also one without a route.
+// middleware serves every request, even one without a route.
 func (s *Server) middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := time.Now()
@@ -71,7 +71,7 @@ func (s *Server) options(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// open says whether a path needs no token.
+// open reports whether a path needs no token.
 func open(path string) bool {
 	switch path {
 	case "/healthz", "/readyz", "/openapi.yaml", "/docs":
@@ -85,7 +85,7 @@ func withHead(allow string) string {
 	return strings.Replace(allow, http.MethodGet, http.MethodGet+", "+http.MethodHead, 1)
 }
 
-// finish ends every request, also one whose handler panicked.
+// finish ends every request, even one whose handler panicked.
 func (s *Server) finish(c echo.Context, start time.Time) {
 	s.metrics.inFlight.Dec()
 	if p := recover(); p != nil {
@@ -103,10 +103,10 @@ func (s *Server) finish(c echo.Context, start time.Time) {
 	}
 }
 
-// safeID is an id of a client's that is safe to log and to send back.
+// safeID matches a client's request id that is safe to log and to send back.
 var safeID = regexp.MustCompile(`^[A-Za-z0-9_.:+/=-]{1,128}$`)
 
-// requestIDOf is the client's id if it is safe, or else a new one.
+// requestIDOf returns the client's id if it is safe, or else a new one.
 func requestIDOf(r *http.Request) string {
 	if sent := r.Header[headerRequestID]; len(sent) == 1 && safeID.MatchString(sent[0]) {
 		return sent[0]

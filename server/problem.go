@@ -18,13 +18,13 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// Problem is a refusal as the client sees it (RFC 9457).
+// Problem is an error as the client sees it (RFC 9457).
 type Problem struct {
 	Status     int
 	Title      string // empty: the status's text
 	Detail     string
 	Field      string
-	ID         string        // of a job that is stored, but not as durably as its topic asks
+	ID         string        // of a job that is stored, but not as durably as its topic requires
 	RetryAfter time.Duration // of 503
 	challenge  string        // of 401: the rest of WWW-Authenticate
 	cause      error         // for the log, never shown
@@ -133,10 +133,11 @@ func storeProblem(err error) *Problem {
 	return p
 }
 
-// newerRetry is when a client may ask again for a job that only a newer server can read.
+// newerRetry is how long a client should wait before it asks again for a job that only a newer server can read.
 const newerRetry = time.Minute
 
-// registryRetry is when a client may repeat an edit: the registry polls its database about that often.
+// registryRetry is how long a client should wait before it repeats an edit: the registry polls its database about that
+// often.
 const registryRetry = 5 * time.Second
 
 func unavailableDetail(e *queue.UnavailableError) string {
@@ -161,7 +162,7 @@ func fieldProblem(err error, field *registry.FieldError) *Problem {
 	return p
 }
 
-// fail answers every error.
+// fail answers a request with an error.
 func (s *Server) fail(err error, c echo.Context) {
 	p := problemOf(err)
 	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusServiceUnavailable {
@@ -194,7 +195,7 @@ func (s *Server) finishProblem(c echo.Context, p *Problem) {
 	}
 }
 
-// allowed is the Allow header of a route: HEAD goes wherever GET does.
+// allowed returns the Allow header of a route: HEAD is allowed wherever GET is.
 func allowed(c echo.Context) string {
 	allow, _ := c.Get(echo.ContextKeyHeaderAllow).(string)
 	return withHead(allow)
@@ -210,7 +211,7 @@ func setProblemHeaders(h http.Header, p *Problem) {
 	}
 }
 
-// clip shortens a client's text before it is shown.
+// clip shortens a client's text for a message.
 func clip(s string) string {
 	const limit = 80
 	if len(s) > limit {

@@ -13,10 +13,10 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// envelope is how many bytes a push may have around its body.
+// envelope is the most bytes of a push besides its body.
 const envelope = 16 << 10
 
-// takesPushes refuses a push to a topic that is offline.
+// takesPushes refuses pushes to a topic that is offline.
 func takesPushes(topic *registry.Topic) error {
 	if topic.State == registry.TopicOffline {
 		return conflict("topic %s is offline and takes no pushes; its state must be active or paused", topic.Name)
@@ -24,7 +24,7 @@ func takesPushes(topic *registry.Topic) error {
 	return nil
 }
 
-// push is the route of one push. It counts refusals.
+// push returns the route of a single push. It counts refusals.
 func (s *Server) push(h handler, params ...string) echo.HandlerFunc {
 	return s.authed(func(c *call) error {
 		if err := s.readTopicName(c, mayPush); err != nil {
@@ -69,7 +69,7 @@ func (s *Server) pushRaw(c *call) error {
 	})
 }
 
-// raw reads a raw push without its body.
+// raw reads a raw push except for its body.
 func (in *input) raw(c *call) (err error) {
 	if err := c.readID(); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (in *input) raw(c *call) (err error) {
 	return err
 }
 
-// store pushes and answers.
+// store pushes the job and answers.
 func (s *Server) store(c *call, in *input, body *buffer) error {
 	if err := in.complete(c.topic, s.limits.MaxBody); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *Server) store(c *call, in *input, body *buffer) error {
 	return s.answerWith(c, status, func(b []byte) []byte { return appendPushed(b, &result) })
 }
 
-// jobPath is the path of a job. An id of one or two dots would be resolved as a relative path.
+// jobPath returns the path of a job. It encodes an id of one or two dots, which would be resolved as a relative path.
 func jobPath(topic, id string) string {
 	escaped := url.PathEscape(id)
 	if id == "." || id == ".." {
@@ -152,7 +152,7 @@ func pushProblem(r *queue.Result, p *queue.Push) error {
 			Detail: "the id " + p.ID + " has the same hash as another id in topic " + p.Topic + "; choose another"}
 	case queue.Stored(err):
 		problem := problemOf(err)
-		problem.ID = cmp.Or(r.Job.ID, p.ID) // the server may have made it
+		problem.ID = cmp.Or(r.Job.ID, p.ID) // the server may have made the id
 		return problem
 	case errors.Is(err, queue.ErrTooFar) && p.DueAt.IsZero():
 		return outOfRange("delay", "more than 10 years")
@@ -162,5 +162,5 @@ func pushProblem(r *queue.Result, p *queue.Push) error {
 	return err
 }
 
-// countPush counts a push of a topic, which must have settings, since a client could make up any number of names.
+// countPush counts a push of a topic. The topic must have settings, since clients could invent any number of names.
 func (s *Server) countPush(topic, result string) { s.metrics.pushed(s.label(topic), result) }

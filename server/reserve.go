@@ -55,7 +55,7 @@ func (s *Server) reserveOf(c *call) error {
 	return s.reserve(c, ask, []*registry.Topic{c.topic})
 }
 
-// readReserve reads the request. Its body is given back before anybody waits.
+// readReserve reads the request. It returns the body's buffer before the worker waits.
 func (s *Server) readReserve(c *call, several bool) (r pull.Request, err error) {
 	err = s.withBody(c, maxReserveBytes, func(body *buffer) (err error) {
 		r, err = readReserve(body.b, several)
@@ -97,7 +97,7 @@ func addTopic(d *decoder, r *pull.Request) error {
 	case len(r.Topics) == maxReserveTopics:
 		return outOfRange("topics", "more than %d topics", maxReserveTopics)
 	case slices.Contains(r.Topics, name):
-		return badField("topics", "%s is there twice", clip(name))
+		return badField("topics", "%s is a duplicate", clip(name))
 	}
 	r.Topics = append(r.Topics, name)
 	return nil
@@ -120,7 +120,7 @@ func setReserve(r *pull.Request, name string, v jsontext.Value) (err error) {
 	return err
 }
 
-// reserve takes jobs and answers with them. A client that leaves before it has the answer takes none along.
+// reserve takes jobs and answers with them. A client that leaves before it has the answer gets none.
 func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) error {
 	for _, t := range topics {
 		if t.Delivery != registry.DeliveryPull || registry.IsNamespace(t.Name) {
@@ -133,13 +133,13 @@ func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) er
 	}
 	ctx := c.ctx()
 	ask.Alive = func() bool { return ctx.Err() == nil }
-	ask.Stopping = s.stopping.Done() // a server that stops lets nobody wait
+	ask.Stopping = s.stopping.Done() // a stopping server lets no worker wait
 	jobs, err := s.opts.Workers.Take(ctx, ask)
 	if err != nil {
 		return err
 	}
 	s.metrics.taken(jobs, s.label)
-	// Asked before the answer: after it, a client that closes its connection has the jobs.
+	// Checked before the answer: a client that closes its connection afterwards has the jobs.
 	if err = ctx.Err(); err == nil {
 		err = s.answerReserved(c, jobs, topics)
 	}
@@ -152,8 +152,8 @@ func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) er
 	return nil
 }
 
-// label is the name under which a topic has metrics: that of its namespace if it has one, since a client can make up
-// any number of topics there.
+// label returns the name under which a topic has metrics: its namespace's if it has one, since clients can create any
+// number of topics there.
 func (s *Server) label(topic string) string {
 	if ns := s.registry.Snapshot().Namespace(topic); ns != nil {
 		return ns.Name
@@ -165,24 +165,24 @@ func (s *Server) label(topic string) string {
 func (s *Server) untake(c *call, jobs []queue.Leased) {
 	for _, d := range s.opts.Workers.End(context.WithoutCancel(c.ctx()), queue.Untaken(jobs)) {
 		if d.Err != nil && !errors.Is(d.Err, queue.ErrLease) {
-			s.log.Warn("a job that did not reach its worker comes back when its lease expires",
+			s.log.Warn("a job that did not reach its worker is ready again when its lease expires",
 				"topic", d.Topic, "id", d.ID, "err", d.Err)
 		}
 	}
 }
 
-// answerReserved answers with jobs of topics, and their leases.
+// answerReserved answers with jobs and their leases.
 func (s *Server) answerReserved(c *call, jobs []queue.Leased, topics []*registry.Topic) error {
 	out := s.buffers.get()
 	defer s.buffers.put(out)
 	out.b = append(appendList(append(out.b, '{'), "jobs", len(jobs), func(b []byte, i int) []byte {
 		return appendLeased(b, &jobs[i], attemptsOf(&jobs[i], topics))
 	}), '}')
-	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(out.b))) // it is flushed
+	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(out.b))) // needed because the answer is flushed
 	return write(c, http.StatusOK, jsonType, out.b)
 }
 
-// attemptsOf is how many attempts a job may have: its own number, or else that of its topic.
+// attemptsOf returns how many attempts a job may have: its own limit, or else its topic's.
 func attemptsOf(j *queue.Leased, topics []*registry.Topic) int {
 	if j.MaxAttempts != 0 {
 		return j.MaxAttempts
@@ -216,7 +216,7 @@ func appendLeased(b []byte, j *queue.Leased, maxAttempts int) []byte {
 	return append(appendBody(b, &j.Job), '}')
 }
 
-// appendHeaders appends an object also when there are none.
+// appendHeaders appends an object, even when there are no headers.
 func appendHeaders(b []byte, headers map[string]string) []byte {
 	if len(headers) == 0 {
 		return member.Raw(b, "headers", []byte("{}"))

@@ -22,7 +22,7 @@ const (
 	mayTokens  = registry.RightTokens  // list, create and revoke tokens within the token's own rights
 )
 
-// routes registers what openapi.yaml describes; a test compares the two.
+// routes registers the routes that openapi.yaml describes; a test compares the two.
 func (s *Server) routes() {
 	e := s.echo
 	e.GET("/healthz", s.alive)
@@ -78,27 +78,28 @@ func (s *Server) Routes() []string {
 	return routes
 }
 
-// call is a request that has a token, with the parameters of its path and query.
+// call is an authenticated request, with the parameters of its path and query.
 type call struct {
 	echo.Context
 	token *registry.Token
 	topic *registry.Topic
-	id    string // of a job
+	id    string // the job's
 	query url.Values
 
-	refreshed bool // the registry was read for it: once is enough for all topics of a batch
+	refreshed bool // the registry was refreshed for this request: once is enough for all topics of a batch
 }
 
 type handler func(c *call) error
 
 func (c *call) ctx() context.Context { return c.Request().Context() }
 
-// editing is the context of an edit. It goes on when its client leaves, since the journal must have what Redis did.
+// editing returns the context of an edit. It survives the client's leaving, since the journal must record what Redis
+// did.
 func (c *call) editing() context.Context { return context.WithoutCancel(c.ctx()) }
 
 func (c *call) actor() string { return "token:" + c.token.Name }
 
-// authed is a route that needs a token.
+// authed returns a route that needs a token.
 func (s *Server) authed(h handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		token, err := s.authenticate(c.Request())
@@ -109,7 +110,7 @@ func (s *Server) authed(h handler) echo.HandlerFunc {
 	}
 }
 
-// onAnyTopic is a route that needs a right on any topic. params are the parameters of its query.
+// onAnyTopic returns a route that needs a right on any topic. params are the parameters of its query.
 func (s *Server) onAnyTopic(right registry.Right, h handler, params ...string) echo.HandlerFunc {
 	return s.authed(func(c *call) error {
 		if err := allowSomewhere(c.token, right); err != nil {
@@ -122,7 +123,7 @@ func (s *Server) onAnyTopic(right registry.Right, h handler, params ...string) e
 	})
 }
 
-// onTopic is a route that needs a right on its topic, which must exist. params are the parameters of its query.
+// onTopic returns a route that needs a right on its topic, which must exist. params are the parameters of its query.
 func (s *Server) onTopic(right registry.Right, h handler, params ...string) echo.HandlerFunc {
 	return s.authed(func(c *call) error {
 		if err := s.readTopicName(c, right); err != nil {
@@ -145,7 +146,7 @@ func (s *Server) onJob(right registry.Right, h handler) echo.HandlerFunc {
 	})
 }
 
-// pathText is a parameter of the path. Echo decodes it only if the path has no unusual encoding.
+// pathText returns a parameter of the path. Echo decodes it only if the path has no unusual encoding.
 func pathText(c echo.Context, name string) (string, error) {
 	text := c.Param(name)
 	if c.Request().URL.RawPath == "" {
@@ -180,7 +181,7 @@ func (s *Server) topic(c *call, name string, right registry.Right) (*registry.To
 		return nil, err
 	}
 	topic := s.registry.Snapshot().Topic(name)
-	if topic == nil && !c.refreshed { // another server may have registered it a moment ago
+	if topic == nil && !c.refreshed { // another server may have just registered it
 		c.refreshed = true
 		s.registry.Refresh(c.ctx())
 		topic = s.registry.Snapshot().Topic(name)
@@ -194,7 +195,7 @@ func (s *Server) topic(c *call, name string, right registry.Right) (*registry.To
 	return nil, notFound("there is no topic %q; create it with PUT /v1/topics/%s", clip(name), url.PathEscape(clip(name)))
 }
 
-// readQuery reads the query, in which each known parameter may be once, and no other.
+// readQuery reads the query, which may have each known parameter once and no others.
 func (c *call) readQuery(known ...string) error {
 	raw := c.Request().URL.RawQuery
 	if raw == "" {

@@ -28,7 +28,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	})
 }
 
-// refusal is a problem, as any other refusal.
+// refusal makes the problem for a connection that is refused.
 func refusal(status int, detail string) (http.Header, []byte) {
 	p := &Problem{Status: status, Detail: detail}
 	view := p.view()
@@ -40,13 +40,13 @@ func refusal(status int, detail string) (http.Header, []byte) {
 	return http.Header{"Content-Type": problemType, headerRequestID: {view.RequestID}}, body
 }
 
-// maxStreams is how many requests a connection of HTTP/2 may have under way.
+// maxStreams is the most concurrent requests on an HTTP/2 connection.
 const maxStreams = 100
 
 func (s *Server) httpServer() *http.Server {
 	return &http.Server{
 		Handler:                      s,
-		DisableGeneralOptionsHandler: true, // so that OPTIONS * is answered as any other request
+		DisableGeneralOptionsHandler: true, // so that OPTIONS * is answered like any other request
 		ReadHeaderTimeout:            s.limits.HeaderTimeout,
 		ReadTimeout:                  s.limits.ReadTimeout,
 		WriteTimeout:                 s.limits.WriteTimeout,

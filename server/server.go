@@ -18,11 +18,11 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Jobs is the queue as the API needs it. It may keep a push's body only after an error.
+// Jobs is the part of the queue that the API needs. It may keep using a push's body only after an error.
 type Jobs interface {
 	Push(ctx context.Context, p queue.Push) queue.Result
 	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
-	Recall(ctx context.Context, topic, id string) (*queue.Job, error) // also a finished one
+	Recall(ctx context.Context, topic, id string) (*queue.Job, error) // or a finished one
 	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
 	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]queue.Job, string, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
@@ -37,7 +37,7 @@ type Jobs interface {
 	Ready() error
 }
 
-// Tokens are the API's tokens.
+// Tokens manages the API's tokens.
 type Tokens interface {
 	ListTokens() []*registry.Token
 	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string, expires *time.Time) (
@@ -47,19 +47,19 @@ type Tokens interface {
 	NoteTokenUses(ctx context.Context, ids []uint64, at time.Time) error
 }
 
-// Registry is the registry as the API needs it.
+// Registry is the part of the registry that the API needs.
 type Registry interface {
 	Snapshot() *registry.Snapshot
-	Refresh(ctx context.Context) // reads what changed elsewhere
+	Refresh(ctx context.Context) // reads changes made elsewhere
 	PutTopics(
 		ctx context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
 	) ([]registry.Done, error)
 	DeleteTopic(ctx context.Context, actor, name string, conditions ...registry.Condition) error
 	Tokens
-	Up() bool // whether the database answers
+	Up() bool // reports whether the database answers
 }
 
-// Limits bound what clients may send and hold. Zero fields take their default.
+// Limits bounds what clients may send and hold. Zero fields take their defaults.
 type Limits struct {
 	MaxBody       int           // bytes of a job's body; default 256 KiB
 	MaxBatch      int           // jobs of a batch; default 1,000
@@ -67,11 +67,11 @@ type Limits struct {
 	MaxBuffered   int64         // bytes of all large requests under way; default 256 MiB
 	MaxHeader     int           // bytes of a request's header; default 16 KiB
 	MaxConns      int           // connections; see listen.Options
-	HeaderTimeout time.Duration // until a request's header is there; default 5s
-	ReadTimeout   time.Duration // until its body is there; default 30s
-	BodyGrace     time.Duration // after that a body has to arrive at 1 KiB/s on average; default 5s
+	HeaderTimeout time.Duration // for a request's header; default 5s
+	ReadTimeout   time.Duration // for its body; default 30s
+	BodyGrace     time.Duration // after which a body has to arrive at 1 KiB/s on average; default 5s
 	WriteTimeout  time.Duration // from the end of its header to the end of its answer; default 60s
-	StallTimeout  time.Duration // of a client of HTTP/2 that does not read; default 15s
+	StallTimeout  time.Duration // for an HTTP/2 client that does not read; default 15s
 	IdleTimeout   time.Duration // of a kept connection; default 90s
 }
 
@@ -90,15 +90,15 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Options of a Server. Jobs, Workers and Registry are needed; the rest has defaults.
+// Options of a Server. Jobs, Workers and Registry are required; the rest has defaults.
 type Options struct {
 	Jobs     Jobs
 	Registry Registry
 	Workers  Workers
-	// Healthy is the journal's error. Until it is nil, pushes and edits are refused.
+	// Healthy returns the journal's error. While it is not nil, pushes and edits are refused.
 	Healthy func() error
 	Limits  Limits
-	// The following are those of listen.Options.
+	// The following fields are those of listen.Options.
 	TLS             *tls.Config
 	ShutdownTimeout time.Duration
 	LameDuck        time.Duration
@@ -107,7 +107,7 @@ type Options struct {
 	Version    string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: metrics are not exported
-	// MetricTopics is how many topics have metrics of their own; 0: 1,000.
+	// MetricTopics is the most topics with metrics of their own; 0: 1,000.
 	MetricTopics int
 	Now          func() time.Time // for tests
 }
@@ -161,7 +161,7 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// ServeHTTP answers one request. HEAD is served as GET; net/http leaves the body out.
+// ServeHTTP answers one request. HEAD is served as GET; net/http omits the body.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		get := *r // a copy, since net/http must still see HEAD

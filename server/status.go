@@ -26,12 +26,12 @@ func (s *Server) alive(c echo.Context) error {
 	return write(c, http.StatusOK, jsonType, []byte(`{"status":"ok"}`))
 }
 
-// ready says whether the server can take a push.
+// ready reports whether the server can accept a push.
 func (s *Server) ready(c echo.Context) error {
 	if s.draining.Load() {
 		return unavailable(nil, time.Second, "the server is stopping")
 	}
-	if err := s.healthy(); err != nil { // its text names files, so it is not shown
+	if err := s.healthy(); err != nil { // its text names files, so clients do not see it
 		why := ""
 		if errno := syscall.Errno(0); errors.As(err, &errno) {
 			why = ": " + errno.Error()
@@ -53,7 +53,7 @@ func (s *Server) openAPI(c echo.Context) error {
 	return write(c, http.StatusOK, yamlType, openAPI)
 }
 
-// shardView is a shard without its URL, which has a password.
+// shardView is a shard without its URL, which may have a password.
 type shardView struct {
 	Name      string  `json:"name"`
 	State     string  `json:"state"`
@@ -71,7 +71,7 @@ func (s *Server) shards(c *call) error {
 	for _, h := range s.jobs.Health(c.ctx()) {
 		views = append(views, viewOfShard(&h))
 	}
-	// The queue does not know shards that are offline.
+	// The queue does not know offline shards.
 	for _, shard := range s.registry.Snapshot().Shards {
 		if shard.State == registry.ShardOffline {
 			views = append(views, shardView{Name: shard.Name, State: string(shard.State), Error: "taken offline"})

@@ -13,7 +13,7 @@ import (
 // maxTokenBytes bounds the JSON of a new token.
 const maxTokenBytes = 64 << 10
 
-// tokenView is a token as the API shows it.
+// tokenView is the JSON of a token.
 type tokenView struct {
 	ID         uint64           `json:"id"`
 	Name       string           `json:"name"`
@@ -36,7 +36,7 @@ func viewOfToken(t *registry.Token, used time.Time) tokenView {
 	return v
 }
 
-// covered lists the tokens that a token may see and revoke: those that allow nothing that it does not allow itself.
+// covered lists the tokens that a token may see and revoke: those without rights that it does not have itself.
 func (s *Server) covered(by *registry.Token) []*registry.Token {
 	return slices.DeleteFunc(s.registry.ListTokens(), func(t *registry.Token) bool { return !by.Covers(t) })
 }
@@ -53,8 +53,8 @@ func (s *Server) listTokens(c *call) error {
 	return s.answer(c, http.StatusOK, map[string]any{"tokens": views})
 }
 
-// createToken makes a token that allows less than the one that asks for it, so a token that was stolen gives nobody
-// more than it has. It makes none that makes further ones: those are the admin's and the command line's.
+// createToken makes a token within the rights of the one that asks for it, so a stolen token cannot gain rights. Tokens
+// that may create tokens come only from the admin and the command line.
 func (s *Server) createToken(c *call) error {
 	return s.withBody(c, maxTokenBytes, func(body *buffer) error {
 		want, err := decodeNewToken(body.b, s.opts.Now())
@@ -64,7 +64,7 @@ func (s *Server) createToken(c *call) error {
 		if want.ExpiresAt == nil {
 			want.ExpiresAt = c.token.ExpiresAt
 		}
-		if err := want.Validate(); err != nil { // before the comparison: nobody has a right that does not exist
+		if err := want.Validate(); err != nil { // before the comparison: no token has a right that does not exist
 			return err
 		}
 		if err := mayCreate(c.token, want); err != nil {
@@ -95,13 +95,13 @@ func mayCreate(token, want *registry.Token) error {
 	return nil
 }
 
-// revokeToken says of a token that is not covered what it says of one that does not exist.
+// revokeToken answers the same for a token that is not covered as for one that does not exist.
 func (s *Server) revokeToken(c *call) error {
 	id, err := strconv.ParseUint(c.Param("token"), 10, 63)
 	if err != nil {
 		return badField("token", "%q is not the id of a token", clip(c.Param("token")))
 	}
-	s.registry.Refresh(c.ctx()) // another server may have made it a moment ago
+	s.registry.Refresh(c.ctx()) // another server may have just made it
 	if !slices.ContainsFunc(s.covered(c.token), func(t *registry.Token) bool { return t.ID == id }) {
 		return notFound("there is no token %d within the rights of this one; GET /v1/tokens lists them", id)
 	}
@@ -111,7 +111,7 @@ func (s *Server) revokeToken(c *call) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// decodeNewToken reads the fields; Validate checks what they may be.
+// decodeNewToken reads the fields; Validate checks their values.
 func decodeNewToken(data []byte, now time.Time) (*registry.Token, error) {
 	t, expires := &registry.Token{}, ""
 	known := []string{"name", "rights", "topics", "expires"}

@@ -17,7 +17,7 @@ import (
 // maxTopicBytes bounds a topic's JSON.
 const maxTopicBytes = 256 << 10
 
-// topicView is a topic without its secrets, and with times as in all answers.
+// topicView is a topic without its secrets, and with times in the API's format.
 type topicView struct {
 	registry.Topic
 	CreatedAt instant `json:"created_at"`
@@ -28,14 +28,14 @@ func viewOfTopic(t *registry.Topic) topicView {
 	return topicView{Topic: t.Public(), CreatedAt: instant(t.CreatedAt), UpdatedAt: instant(t.UpdatedAt)}
 }
 
-// Limits of a page of topics, and of the topics of one request.
+// Limits of a page of topics, and of the topics in one request.
 const (
 	topicsPage     = 1000
 	maxTopics      = 1000
 	maxTopicsBytes = 16 << 20
 )
 
-// listTopics lists a page. The cursor is the name that the next page begins with.
+// listTopics lists a page. The cursor is the first name of the next page.
 func (s *Server) listTopics(c *call) error {
 	limit := topicsPage
 	if c.query.Has("limit") {
@@ -100,7 +100,7 @@ func (s *Server) putTopic(c *call) error {
 	})
 }
 
-// conditions are those of an edit (RFC 9110): If-Match, and If-None-Match of any.
+// conditions returns the conditions of an edit (RFC 9110): If-Match, and If-None-Match: *.
 func (c *call) conditions() (list []registry.Condition) {
 	etags, any := c.ifMatch()
 	if any {
@@ -114,7 +114,7 @@ func (c *call) conditions() (list []registry.Condition) {
 	return list
 }
 
-// ifMatch are the ETags of If-Match, nil without one; any says that it is *.
+// ifMatch returns the ETags of If-Match, nil without the header; any reports that it is *.
 func (c *call) ifMatch() (etags []string, any bool) {
 	match := strings.Join(c.Request().Header.Values("If-Match"), ",")
 	if match == "" || match == "*" {
@@ -129,7 +129,7 @@ func (c *call) ifMatch() (etags []string, any bool) {
 	return etags, false
 }
 
-// donePut is what became of one topic of several.
+// donePut is the outcome for one topic of several.
 type donePut struct {
 	Name string        `json:"name"`
 	Done registry.Done `json:"done"`
@@ -185,7 +185,7 @@ func (c *call) decodeTopics(data []byte) ([]registry.Topic, error) {
 	return topics, err
 }
 
-// decodeNamed decodes the topic of a list that has a number.
+// decodeNamed decodes one topic of a list; number is its position.
 func (c *call) decodeNamed(v jsontext.Value, number int) (*registry.Topic, error) {
 	var named struct {
 		Name string `json:"name"`
@@ -207,7 +207,7 @@ func (c *call) decodeNamed(v jsontext.Value, number int) (*registry.Topic, error
 	return t, nil
 }
 
-// newTopicName is the topic of the path, which need not exist.
+// newTopicName returns the topic's name in the path; the topic need not exist.
 func (c *call) newTopicName() (string, error) {
 	name, err := pathText(c, "topic")
 	if err != nil {
@@ -225,8 +225,8 @@ func (c *call) newTopicName() (string, error) {
 	return name, nil
 }
 
-// decodeTopic leaves the fields to the registry. Secrets are write-only, so a client that changes what it got cannot
-// send them back: the registry keeps them unless they are named.
+// decodeTopic leaves the fields to the registry. Secrets are write-only, so a client that edits an answer cannot send
+// them back: the registry keeps them unless the request has the field.
 func decodeTopic(name string, body []byte) (*registry.Topic, error) {
 	if err := wellFormed(body); err != nil {
 		return nil, err
@@ -245,8 +245,8 @@ func wellFormed(body []byte) error {
 	})
 }
 
-// deleteTopic refuses while the topic has jobs, unless the query asks to delete them, too. They are deleted before the
-// topic, so that the rest can be reached after a failure, and again after it, because of pushes in between.
+// deleteTopic refuses while the topic has jobs, unless the query asks to delete them, too. Jobs are deleted before the
+// topic, so that the rest can be reached after a failure, and again after the topic, because of pushes in between.
 func (s *Server) deleteTopic(c *call) error {
 	drop, err := wantsDrop(c.query.Get("drop"))
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// tokenUses are the tokens that were used since they were last taken. Requests only write here, mostly without a lock;
-// storeUses writes the registry's database.
+// tokenUses holds the tokens that were used since the last take. Requests only write here, mostly without a lock;
+// storeUses writes to the registry's database.
 type tokenUses struct{ used sync.Map }
 
-// note may find a token that is just being taken: then it is stored with this use.
+// note records a use. If the token is just being taken, it is stored with this use.
 func (u *tokenUses) note(id uint64) {
 	if _, noted := u.used.Load(id); !noted {
 		u.used.Store(id, nil)
@@ -33,8 +33,8 @@ const (
 	lastUsesLimit  = time.Second // when the server stops
 )
 
-// storeUses stores once a minute, and at the end, which tokens were used. What cannot be stored is lost: nothing waits
-// for a database that is away.
+// storeUses stores once a minute, and at the end, which tokens were used. Uses that cannot be stored are lost: the
+// server does not wait for a database that is unavailable.
 func (s *Server) storeUses(ctx context.Context) {
 	tick := time.NewTicker(storeUsesEvery)
 	defer tick.Stop()

@@ -27,7 +27,7 @@ func checkID(field, id string) error {
 	return nil
 }
 
-// idOf is a value that must be the id of a push.
+// idOf decodes a value that must be the id of a push.
 func idOf(field string, v jsontext.Value) (string, error) {
 	id, err := textOf(field, v)
 	if err == nil && id == "" {
@@ -39,7 +39,7 @@ func idOf(field string, v jsontext.Value) (string, error) {
 	return id, err
 }
 
-// durationOf is a value that must be a Go duration in text or a number of seconds.
+// durationOf decodes a value that must be a Go duration in text or a number of seconds.
 func durationOf(field string, v jsontext.Value) (time.Duration, error) {
 	if v.Kind() == '0' {
 		return parseSeconds(field, string(v))
@@ -54,7 +54,7 @@ func durationOf(field string, v jsontext.Value) (time.Duration, error) {
 	return parseDuration(field, text)
 }
 
-// durationShape is what time.ParseDuration reads. What has the shape and is still refused is out of range.
+// durationShape matches what time.ParseDuration accepts. A text that matches and is still refused is out of range.
 var durationShape = regexp.MustCompile(`^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
 func parseDuration(field, text string) (time.Duration, error) {
@@ -95,7 +95,7 @@ func delayOf(field string, v jsontext.Value) (time.Duration, error) {
 	return d, nil
 }
 
-// ttrOf is a value that must be a TTR, up to most.
+// ttrOf decodes a value that must be a TTR, up to most.
 func ttrOf(field string, v jsontext.Value, most time.Duration) (time.Duration, error) {
 	d, err := durationOf(field, v)
 	if err == nil && (d < minTTR || d > most) {
@@ -104,7 +104,7 @@ func ttrOf(field string, v jsontext.Value, most time.Duration) (time.Duration, e
 	return d.Truncate(time.Millisecond), err
 }
 
-// instantOf is a value that must be RFC 3339 in text or Unix milliseconds.
+// instantOf decodes a value that must be RFC 3339 in text or Unix milliseconds.
 func instantOf(field string, v jsontext.Value) (time.Time, error) {
 	if v.Kind() == '0' {
 		ms, err := parseInteger(field, string(v))
@@ -127,7 +127,7 @@ func instantOf(field string, v jsontext.Value) (time.Time, error) {
 	return checkInstant(field, t)
 }
 
-// checkInstant limits a due time. The limit is checked again by Redis's clock.
+// checkInstant limits a due time. The queue checks the limit again by Redis's clock.
 func checkInstant(field string, t time.Time) (time.Time, error) {
 	if time.Until(t) > queue.MaxDelay {
 		return time.Time{}, outOfRange(field, "more than 10 years ahead")
@@ -147,7 +147,7 @@ func ceilMillis(t time.Time) time.Time {
 	return down.Add(time.Millisecond)
 }
 
-// integerOf is a value that must be an integer.
+// integerOf decodes a value that must be an integer.
 func integerOf(field string, v jsontext.Value, low, high int) (int, error) {
 	if v.Kind() != '0' {
 		return 0, wrongType(field, "a number", v)
@@ -181,14 +181,14 @@ func parseBounded(field, number string, low, high int) (int, error) {
 	return int(n), nil
 }
 
-// What some texts mean, for oneOf.
+// The meanings of texts, for oneOf.
 var (
 	priorities  = map[string]queue.Priority{"high": queue.High, "normal": queue.Normal, "low": queue.Low}
 	onDuplicate = map[string]queue.OnDuplicate{"keep": queue.Keep, "replace": queue.Replace, "error": queue.Refuse}
 	orders      = map[string]queue.Order{"fair": queue.Fair, "listed": queue.Listed}
 )
 
-// oneOf is a value that must be one of some texts; names lists them.
+// oneOf decodes a value that must be one of some texts; names lists them.
 func oneOf[T any](field string, v jsontext.Value, meaning map[string]T, names string) (T, error) {
 	text, err := textOf(field, v)
 	value, known := meaning[text]
@@ -219,7 +219,7 @@ func parseContentType(value string) (string, error) {
 	return value, nil
 }
 
-// ttlOf is a value that must be a time to live.
+// ttlOf decodes a value that must be a time to live.
 func ttlOf(field string, v jsontext.Value) (time.Duration, error) {
 	d, err := durationOf(field, v)
 	if err == nil && (d < time.Millisecond || d > queue.MaxDelay) {
@@ -228,7 +228,7 @@ func ttlOf(field string, v jsontext.Value) (time.Duration, error) {
 	return d.Truncate(time.Millisecond), err
 }
 
-// headersOf is a value that must be headers of one job, as a topic may have them.
+// headersOf decodes a value that must be headers of one job, with the limits for a topic's headers.
 func headersOf(field string, v jsontext.Value) (map[string]string, error) {
 	headers := map[string]string{}
 	if v.Kind() != '{' {
@@ -254,7 +254,7 @@ func headersOf(field string, v jsontext.Value) (map[string]string, error) {
 	return headers, err
 }
 
-// waitsOf is a value that must be waits between attempts, as a topic may have them.
+// waitsOf decodes a value that must be waits between attempts, with the limits for a topic's waits.
 func waitsOf(field string, v jsontext.Value) ([]time.Duration, error) {
 	var waits []time.Duration
 	err := decode(v, func(d *decoder) error {
