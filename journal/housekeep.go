@@ -16,13 +16,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/wakecall/wakecall/disk"
 )
 
 const (
-	lockName       = ".lock"
-	scratchPattern = ".tmp-*"
-	afterMidnight  = 5 * time.Second  // by then the other processes write to the new day's file
-	retryBusy      = 10 * time.Minute // after a file was still in use; also how soon a change of the clock is noticed
+	lockName      = ".lock"
+	afterMidnight = 5 * time.Second  // by then the other processes write to the new day's file
+	retryBusy     = 10 * time.Minute // after a file was still in use; also how soon a change of the clock is noticed
 )
 
 // RunHousekeeping does Housekeep at once and after each UTC midnight, until ctx is done.
@@ -65,7 +66,7 @@ func (j *Journal) Housekeep(ctx context.Context) (complete bool, err error) {
 		return false, fmt.Errorf("locking the journal: %w", err)
 	}
 	defer lock.Close()
-	if err := flock(lock, syscall.LOCK_EX); errors.Is(err, syscall.EWOULDBLOCK) {
+	if err := disk.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return false, nil
 	} else if err != nil {
 		return false, fmt.Errorf("locking the journal: %w", err)
@@ -76,7 +77,10 @@ func (j *Journal) Housekeep(ctx context.Context) (complete bool, err error) {
 	}
 	// Removing comes first, since compressing needs room.
 	today := now.UTC().Truncate(day)
-	err = errors.Join(j.removeScratch(now), j.removeOld(files, now))
+	if err = disk.RemoveUnfinished(j.opts.Dir, now); err != nil {
+		err = fmt.Errorf("removing the temporary files of the journal: %w", err)
+	}
+	err = errors.Join(err, j.removeOld(files, now))
 	complete = true
 	for _, f := range files {
 		if f.packed || !f.day.Before(today) || j.isOld(f, now) {
@@ -141,26 +145,6 @@ func (j *Journal) removeOld(files []dayFile, now time.Time) error {
 	return failed
 }
 
-// removeScratch removes the temporary files of processes that were killed. A running process keeps one for less than a
-// minute, unless it compresses, which the lock excludes.
-func (j *Journal) removeScratch(now time.Time) error {
-	names, err := filepath.Glob(filepath.Join(j.opts.Dir, scratchPattern))
-	if err != nil {
-		return fmt.Errorf("listing the journal: %w", err)
-	}
-	var failed error
-	for _, name := range names {
-		info, err := os.Stat(name)
-		if err != nil || now.Sub(info.ModTime()) < time.Minute {
-			continue
-		}
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failed = errors.Join(failed, fmt.Errorf("removing a temporary file of the journal: %w", err))
-		}
-	}
-	return failed
-}
-
 // pack compresses one file: it writes a temporary file, syncs it, renames it to the packed file's name and then removes
 // the plain file. A crash in between leaves both, and the next run finds that the packed file ends with the plain one's
 // content. A plain file that appears after its day was packed becomes one more gzip member.
@@ -176,7 +160,7 @@ func pack(ctx context.Context, dir, name string) (done bool, err error) {
 		return false, err
 	}
 	defer plainFile.Close()
-	if err := flock(plainFile, syscall.LOCK_EX); errors.Is(err, syscall.EWOULDBLOCK) {
+	if err := disk.Flock(plainFile, syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return false, nil
 	}
 	isPacked, err := endsWith(path+gz, plainFile)
@@ -218,39 +202,22 @@ func endsWith(packed string, plainFile *os.File) (bool, error) {
 }
 
 // appendMemberTo adds the plain file's content to the packed file, or makes that file.
-func appendMemberTo(ctx context.Context, packed string, plainFile *os.File) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(packed), scratchPattern) // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		tmp.Close()
-		if err != nil {
-			os.Remove(tmp.Name())
+func appendMemberTo(ctx context.Context, packed string, plainFile *os.File) error {
+	return disk.Replace(packed, func(f *os.File) error {
+		if err := copyExisting(ctx, f, packed); err != nil {
+			return err
 		}
-	}()
-	if err := copyExisting(ctx, tmp, packed); err != nil {
-		return err
-	}
-	// The fastest level, since callbacks need the processor.
-	z, err := gzip.NewWriterLevel(tmp, gzip.BestSpeed)
-	if err != nil {
-		return err
-	}
-	z.Name = strings.TrimSuffix(filepath.Base(packed), gz)
-	if _, err := io.Copy(z, &untilDone{ctx, io.NewSectionReader(plainFile, 0, 1<<62)}); err != nil {
-		return err
-	}
-	if err := z.Close(); err != nil {
-		return err
-	}
-	if err := tmp.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), packed); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(packed))
+		// The fastest level, since callbacks need the processor.
+		z, err := gzip.NewWriterLevel(f, gzip.BestSpeed)
+		if err != nil {
+			return err
+		}
+		z.Name = strings.TrimSuffix(filepath.Base(packed), gz)
+		if _, err := io.Copy(z, &untilDone{ctx, io.NewSectionReader(plainFile, 0, 1<<62)}); err != nil {
+			return err
+		}
+		return z.Close()
+	})
 }
 
 func copyExisting(ctx context.Context, to io.Writer, name string) error {
@@ -264,15 +231,6 @@ func copyExisting(ctx context.Context, to io.Writer, name string) error {
 	defer f.Close()
 	_, err = io.Copy(to, &untilDone{ctx, f})
 	return err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // untilDone stops a long copy when the context ends.

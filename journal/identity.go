@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/wakecall/wakecall/disk"
 )
 
 const identityName = ".identity"
@@ -35,25 +37,11 @@ func Identity(dir string) (string, error) {
 	return id, nil
 }
 
-// makeIdentity writes the file under another name first, so that of several processes one wins and none reads half of
-// it.
 func makeIdentity(dir, path string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, scratchPattern)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.WriteString(rand.Text() + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncDir(dir)
+	return disk.Create(path, rand.Text()+"\n")
 }
 
 // Lock waits until no other process holds the journal's lock of that name. unlock releases it, and so does the end of
@@ -69,7 +57,7 @@ func Lock(ctx context.Context, dir, name string) (unlock func(), err error) {
 	t := time.NewTicker(100 * time.Millisecond)
 	defer t.Stop()
 	for {
-		err := flock(f, syscall.LOCK_EX)
+		err := disk.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return func() { f.Close() }, nil
 		}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wakecall/wakecall/disk"
 )
 
 // Options are what a Journal needs to know.
@@ -198,7 +200,7 @@ func (j *Journal) mayProbe() bool {
 const probeRoom = 256 << 10
 
 func (j *Journal) scratch() error {
-	f, err := os.CreateTemp(j.opts.Dir, scratchPattern)
+	f, err := os.CreateTemp(j.opts.Dir, disk.Unfinished)
 	if err == nil {
 		_, err = f.Write(make([]byte, probeRoom))
 		err = errors.Join(err, f.Close(), os.Remove(f.Name()))

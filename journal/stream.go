@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/wakecall/wakecall/disk"
 )
 
 // Stream is one of the three kinds of file.
@@ -133,7 +135,7 @@ func (s *stream) toDisk(file *os.File, named bool) error {
 	if err := sync(file); err != nil || named {
 		return err
 	}
-	return syncDir(s.dir)
+	return disk.SyncDir(s.dir)
 }
 
 // append returns how many bytes of the lines the file has.
@@ -242,7 +244,7 @@ func (s *stream) open(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	err = flock(f, syscall.LOCK_SH)
+	err = disk.Flock(f, syscall.LOCK_SH|syscall.LOCK_NB)
 	// Housekeeping may have removed the file between open and lock; what is written to it would be lost.
 	if errors.Is(err, syscall.EWOULDBLOCK) || err == nil && !isAt(f, s.path()) {
 		f.Close()
@@ -261,16 +263,6 @@ func endsTorn(f *os.File) bool {
 	var last [1]byte
 	_, err = f.ReadAt(last[:], info.Size()-1)
 	return err != nil || last[0] != '\n'
-}
-
-// flock does not wait. The lock ends with the file's descriptor, also when the process is killed.
-func flock(f *os.File, how int) error {
-	for {
-		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
 }
 
 // release closes the file. A write that still waits for the disk could not be synced afterwards, so it is synced here.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wakecall/wakecall/disk"
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -61,7 +62,7 @@ const (
 // flock waits for those that hold the lock without being a master.
 func flock(ctx context.Context, f *os.File) error {
 	for began := time.Now(); ; {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := disk.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 		waited := time.Since(began)
 		if err == nil || waited > lockShutdown || waited > lockCheck && ownerLives(f) {
 			return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/wakecall/wakecall/disk"
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -49,7 +50,7 @@ func (r *redisServer) launch(ctx context.Context) (wait func(), err error) {
 		if err != nil {
 			return nil, fmt.Errorf("lock the managed redis-server's directory: %w", err)
 		}
-		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+		if err := disk.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
 			wait, err := r.spawn(lock)
 			_ = lock.Close() // the server has it
 			if err != nil {

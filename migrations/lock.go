@@ -8,6 +8,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/wakecall/wakecall/disk"
 )
 
 const (
@@ -99,11 +101,11 @@ func (l *fileLock) try(ctx context.Context) (bool, error) {
 	if l.file == nil {
 		return true, nil
 	}
-	err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	err := disk.Flock(l.file, syscall.LOCK_EX|syscall.LOCK_NB)
 	switch {
 	case err == nil:
 		return true, nil
-	case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+	case !errors.Is(err, syscall.EWOULDBLOCK):
 		return false, fmt.Errorf("lock %s: %w", l.file.Name(), err)
 	}
 	select {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wakecall/wakecall/disk"
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/queue"
 )
@@ -86,12 +87,7 @@ func lockSpool(dir string, how int) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		err = syscall.Flock(int(f.Fd()), how) // waits, but only for a rename
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
+	err = disk.Flock(f, how) // waits, but only for a rename
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("locking the spool: %w", err)
@@ -109,19 +105,7 @@ func markSpool(dir string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.WriteString(end.String())
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
+	return disk.Create(path, end.String())
 }
 
 // spooled says whether there is something in a spool.

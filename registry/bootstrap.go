@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/disk"
 )
 
 // Files that the first start writes to data_dir.
@@ -78,7 +78,7 @@ func (f *firstAccess) write() error {
 			}
 		}
 	}
-	return syncDir(f.dir)
+	return nil
 }
 
 func (f *firstAccess) remove() {
@@ -99,15 +99,11 @@ func (r *Registry) mayBeStored(token string) bool {
 }
 
 func writeSecret(path, secret string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
+	err := disk.Replace(path, func(f *os.File) error {
+		_, err := f.WriteString(secret + "\n")
 		return err
-	}
-	err = f.Chmod(0o600) // for an existing file, before the secret is written to it
-	if err == nil {
-		_, err = f.WriteString(secret + "\n")
-	}
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

@@ -209,27 +209,6 @@ func TestDamagedSnapshotsAreRefused(t *testing.T) {
 	}
 }
 
-func TestOldLeftoversAreRemoved(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "snapshot.json")
-	for name, age := range map[string]time.Duration{"snapshot.json.1.new": time.Hour, "snapshot.json.2.new": 0,
-		"other": time.Hour} {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, time.Time{}, time.Now().Add(-age)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	removeLeftovers(file)
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 2 || entries[0].Name() != "other" || entries[1].Name() != "snapshot.json.2.new" {
-		t.Errorf("left %v, %v", entries, err)
-	}
-}
-
 func TestASnapshotThatCannotBeKeptIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/disk"
 	"github.com/wakecall/wakecall/seal"
 )
 
@@ -59,7 +61,9 @@ func Open(o Options) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	removeLeftovers(o.SnapshotFile)
+	if o.SnapshotFile != "" {
+		_ = disk.RemoveUnfinished(filepath.Dir(o.SnapshotFile), time.Now()) // what stays is tried at the next start
+	}
 	unread := r.readFile()
 	ctx, cancel := context.WithTimeout(context.Background(), migrateTimeout)
 	defer cancel()

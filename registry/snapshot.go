@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
+
+	"github.com/wakecall/wakecall/disk"
 )
 
 // The snapshot is written to its file at most once per keepEvery, so many changes cost one write. A large one is
@@ -73,31 +74,17 @@ func writeSnapshot(file string, s *Snapshot) error {
 	}
 	write := func(f *os.File) error {
 		w := bufio.NewWriterSize(f, 64<<10)
-		return errors.Join(encodeSnapshot(w, s), w.Flush())
+		// Synced first: with an old time it may soon be taken for a leftover.
+		err := errors.Join(encodeSnapshot(w, s), w.Flush(), f.Sync())
+		if err != nil || s.readAt.IsZero() {
+			return err
+		}
+		return os.Chtimes(f.Name(), time.Time{}, s.readAt)
 	}
-	if err := replaceFile(file, write, s.readAt); err != nil {
+	if err := disk.Replace(file, write); err != nil {
 		return fmt.Errorf("write the snapshot: %w", err)
 	}
 	return nil
-}
-
-func replaceFile(file string, write func(*os.File) error, modified time.Time) error {
-	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+leftoverPattern) // 0600
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Sync(), f.Close())
-	if err == nil && !modified.IsZero() {
-		err = os.Chtimes(f.Name(), time.Time{}, modified)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return err
-	}
-	return syncDir(filepath.Dir(file))
 }
 
 // laterSnapshot reports whether the file holds a state that was read from the database after the given time. The
@@ -106,33 +93,4 @@ func replaceFile(file string, write func(*os.File) error, modified time.Time) er
 func laterSnapshot(file string, at time.Time) bool {
 	info, err := os.Stat(file)
 	return err == nil && info.ModTime().After(at)
-}
-
-// leftoverPattern matches the temporary files that a process writes and then renames.
-const leftoverPattern = ".*.new"
-
-// removeLeftovers removes temporary files of processes that were killed while writing. It leaves recent ones, because
-// several processes may be writing.
-func removeLeftovers(file string) {
-	if file == "" {
-		return
-	}
-	files, _ := filepath.Glob(file + leftoverPattern)
-	for _, f := range files {
-		if info, err := os.Stat(f); err == nil && time.Since(info.ModTime()) > time.Minute {
-			_ = os.Remove(f)
-		}
-	}
-}
-
-// syncDir makes new and renamed files of a directory survive a power failure.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	return nil
 }

@@ -10,8 +10,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
+
+	"github.com/wakecall/wakecall/disk"
 )
 
 // Key encrypts with AES-256-GCM. Without one (nil) nothing can be sealed or opened.
@@ -47,19 +48,7 @@ func LoadKey(file string) (Key, error) {
 func makeKey(file string) error {
 	key := make(Key, KeySize)
 	_, _ = rand.Read(key) // never fails (crypto/rand)
-	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.new")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.WriteString(hex.EncodeToString(key) + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), file); !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
+	return disk.Create(file, hex.EncodeToString(key)+"\n")
 }
 
 func readKey(file string) (Key, error) {

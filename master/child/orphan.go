@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/wakecall/wakecall/disk"
 )
 
 // LockFile is locked by the living master of a data directory.
@@ -64,7 +66,7 @@ func isStarting(socket string) bool {
 		return false
 	}
 	defer func() { _ = f.Close() }()
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
+	return disk.Flock(f, syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
 func lockMaster(dataDir string) (unlock func(), err error) {
@@ -72,7 +74,7 @@ func lockMaster(dataDir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := disk.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
