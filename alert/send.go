@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/mail"
 	"net/smtp"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -199,10 +200,14 @@ func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) e
 	c := retryablehttp.NewClient()
 	limited := *web
 	limited.Timeout = sendTimeout
-	c.Logger, c.RetryMax, c.HTTPClient = nil, 1, &limited
+	c.Logger, c.RetryMax, c.HTTPClient, c.ErrorHandler = nil, 1, &limited, lastAnswer
 	resp, err := c.Do(r)
+	var u *url.Error // names the URL, which is a secret, in some spelling
+	if errors.As(err, &u) {
+		err = u.Err
+	}
 	if err != nil {
-		return fmt.Errorf("webhook %s: %s", w.Name, strings.ReplaceAll(err.Error(), string(w.URL), "its URL"))
+		return fmt.Errorf("webhook %s: %w", w.Name, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
@@ -213,6 +218,14 @@ func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) e
 		return fmt.Errorf("webhook %s answered %s, but %w", w.Name, resp.Status, err)
 	}
 	return nil
+}
+
+// lastAnswer returns the answer of the last try instead of an error that has neither its status nor its text.
+func lastAnswer(resp *http.Response, err error, _ int) (*http.Response, error) {
+	if resp != nil {
+		return resp, nil
+	}
+	return nil, err
 }
 
 // refused reads the error code in the JSON of services that always answer 200.
