@@ -37,7 +37,7 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 	return role{run: func(ctx context.Context) error { return a.Run(ctx, l) }}, nil
 }
 
-// adminOptions are what the pages of the web admin work with.
+// adminOptions returns the settings and dependencies of the web admin's pages.
 func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 	reader := activity.NewReader(p.queue)
 	return admin.Options{
@@ -49,7 +49,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 		History: &history.Reader{Store: history.NewStore(p.registry.DB())},
 		Tasks:   bulk.NewStore(p.registry),
 		WorkDir: filepath.Join(p.cfg.DataPath(), "tasks"),
-		Host:    setup.HostName(p.cfg), // two installations of a host must not take each other's tasks
+		Host:    setup.HostName(p.cfg), // two installations on one host must not take each other's tasks
 		Weights: p.cfg.Priorities,
 		Lead:    p.registry.DB().Lead,
 		Alerts:  alert.NewStore(p.registry.DB()),

@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// RunAlone runs a role without a master: it listens itself, and serves its own metrics.
+// RunAlone runs a role without a master: it opens its own listeners and serves its own metrics.
 func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *slog.Logger) (err error) {
 	if err := setup.MakeDataDir(cfg); err != nil {
 		return err
@@ -25,7 +25,7 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 		return setup.ExplainRegistry(cfg, err)
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	// Passwords first: a wrong one must not be stored in the registry.
+	// Passwords come first: a wrong one must not be stored in the registry.
 	if _, err := setup.CheckPasswords(ctx, cfg, setup.PlannedShards(ctx, cfg, p.registry)); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 		return err
 	}
 	var services []service
-	if name != RoleChecker { // no redis-checker may be there to compare this journal with the shards
+	if name != RoleChecker { // there may be no redis-checker to compare this journal with the shards
 		k, err := p.newKeeper(nil)
 		if err != nil {
 			return err
@@ -56,8 +56,8 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	return p.run(ctx, r.run, services...)
 }
 
-// serveMetrics serves /metrics of this process until stop is called. Several roles on one host need an address each;
-// a role runs without its metrics if it has none.
+// serveMetrics serves /metrics of this process until stop is called. Several roles on one host need different
+// addresses; a role whose address is taken runs without metrics.
 func serveMetrics(cfg *conf.Config, m prometheus.Gatherer, log *slog.Logger) (stop func()) {
 	l, err := master.Listen("metrics.addr", cfg.Metrics.Addr)
 	if err != nil {
@@ -73,7 +73,7 @@ func serveMetrics(cfg *conf.Config, m prometheus.Gatherer, log *slog.Logger) (st
 		}
 	}()
 	return func() {
-		_ = srv.Close() // without waiting for a scrape
+		_ = srv.Close() // does not wait for a running scrape
 		<-done
 	}
 }

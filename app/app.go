@@ -25,7 +25,7 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// parts are what every role works with.
+// parts are what every role needs to work.
 type parts struct {
 	cfg      *conf.Config
 	version  string
@@ -34,21 +34,21 @@ type parts struct {
 	journal  *journal.Journal
 	registry *registry.Registry
 	pull     *pull.Hub
-	queue    *queue.Queue        // it follows the registry's snapshot
-	shards   []queue.ShardConfig // as the queue has them
+	queue    *queue.Queue        // follows the registry's snapshot
+	shards   []queue.ShardConfig // the queue's current shards
 	ticks    []chan struct{}     // see shardsChanged
 	changes  *registry.Subscription
 
 	tunesGC      bool
 	limitsMemory bool
-	setsLimits   bool // of all topics, when a shard may not have them; all processes set those of topics that change
-	topics       int  // when the garbage collector was tuned
+	setsLimits   bool // sets the limits of all topics in a shard that may lack them; every process sets those of topics that change
+	topics       int  // number of topics when the garbage collector was last tuned
 
 	lmstfyGateway *lmstfy.Gateway
 }
 
-// openParts opens everything for a process, whose name is in its log and in the journal. The registry's database may
-// be away if there is a snapshot of it on the disk.
+// openParts opens everything that a process needs. The process's name appears in its log and in the journal. The
+// registry's database may be unavailable if there is a snapshot on disk.
 func openParts(ctx context.Context, cfg *conf.Config, process, version string, log *slog.Logger) (*parts, error) {
 	p := &parts{cfg: cfg, version: version, log: log, metrics: newMetrics()}
 	p.tunesGC, p.setsLimits = os.Getenv("GOGC") == "", strings.HasPrefix(process, RoleTimer)
@@ -60,20 +60,21 @@ func openParts(ctx context.Context, cfg *conf.Config, process, version string, l
 	return p, nil
 }
 
-// Memory that tuneGC assumes to be alive, and the heap that it lets grow from it.
+// Live memory that tuneGC assumes, and the heap that it allows on top of it.
 const (
 	liveBase     = 12 << 20
 	livePerTopic = 700
 	heapTarget   = 160 << 20
 )
 
-// memoryLimit is that of a redis-checker, which holds much while it compares a journal with a shard. It remembers each
-// topic whose jobs are called lately: with a limit below that all it did was to collect garbage.
+// memoryLimit returns the memory limit of a redis-checker, which uses much memory while it compares a journal with a
+// shard. It also stores data about each topic with recent calls: under a lower limit it spent all its time on garbage
+// collection.
 func memoryLimit(topics int) int64 { return 208<<20 + 2048*int64(topics) }
 
-// tuneGC collects garbage less often than Go would: a process with few topics has a few megabytes alive and allocates
-// much, and collecting took a tenth of its processor time. With 100,000 topics that would take 400 MiB. GOGC takes
-// precedence.
+// tuneGC makes Go collect garbage less often: a process with few topics has a few live megabytes and allocates much,
+// and collections took a tenth of its CPU time. With 100,000 topics this setting would take 400 MiB, so it depends on
+// their number. GOGC takes precedence.
 func (p *parts) tuneGC(topics int) {
 	if p.limitsMemory {
 		debug.SetMemoryLimit(memoryLimit(topics))
@@ -97,7 +98,7 @@ func (p *parts) open(process string) (err error) {
 		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Ended: recorder.Ended, Durability: p.durability,
 		Remembers: p.remembers, Pinned: p.pinned,
-		Announced: func() { p.registry.Nudge() }, // it is open before the queue has shards
+		Announced: func() { p.registry.Nudge() }, // the registry is open before the queue has shards
 		Host:      setup.HostName(p.cfg), Settings: setup.CommonSettings(p.cfg),
 	})
 	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce); err == nil {
@@ -115,8 +116,8 @@ func newMetrics() *prometheus.Registry {
 	return m
 }
 
-// run runs a role until it ends. What it works with, and more, runs until then, so that a graceful stop has all it
-// needs.
+// run runs a role until it ends. The services that it depends on, and more, run until then, so that they are available
+// during a graceful stop.
 func (p *parts) run(ctx context.Context, role func(context.Context) error, more ...service) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	list := append(more,
@@ -135,7 +136,7 @@ func (p *parts) run(ctx context.Context, role func(context.Context) error, more 
 	return err
 }
 
-// close closes what was opened, last first.
+// close closes what was opened, in reverse order.
 func (p *parts) close() error {
 	var errs []error
 	if p.registry != nil {
@@ -150,14 +151,14 @@ func (p *parts) close() error {
 	return errors.Join(errs...)
 }
 
-// shardsChanged is a channel that ticks after the queue got other shards. It is asked for before run.
+// shardsChanged returns a channel that receives after the queue's shards have changed. It must be called before run.
 func (p *parts) shardsChanged() <-chan struct{} {
 	tick := make(chan struct{}, 1)
 	p.ticks = append(p.ticks, tick)
 	return tick
 }
 
-// follow gives the queue the shards and topics of every new snapshot.
+// follow passes the shards and topics of every new snapshot to the queue.
 func (p *parts) follow(ctx context.Context) error {
 	for {
 		select {
@@ -169,7 +170,7 @@ func (p *parts) follow(ctx context.Context) error {
 	}
 }
 
-// applyLimit is how long a shard that does not answer delays the next change.
+// applyLimit is how long a shard that does not answer may delay the next change.
 const applyLimit = 5 * time.Second
 
 func (p *parts) apply(ctx context.Context) {
@@ -209,7 +210,7 @@ func topicConfs(s *registry.Snapshot, names []string) []queue.TopicConf {
 			list = append(list, queue.TopicConf{Name: name, Gone: true})
 			continue
 		}
-		if t.Locked { // hosts that can read it say what it is
+		if t.Locked { // hosts that can open it set its limits
 			continue
 		}
 		list = append(list, topicConf(t))
@@ -217,10 +218,10 @@ func topicConfs(s *registry.Snapshot, names []string) []queue.TopicConf {
 	return list
 }
 
-// allTopicConfs are those of the present snapshot.
+// allTopicConfs yields those of the current snapshot.
 func (p *parts) allTopicConfs(yield func(queue.TopicConf) bool) {
 	for _, t := range p.registry.Snapshot().Topics.All() {
-		if !t.Locked && !yield(topicConf(t)) { // hosts that can read a locked one say what it is
+		if !t.Locked && !yield(topicConf(t)) { // hosts that can open a locked topic set its limits
 			return
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/wakecall/wakecall/web"
 )
 
-// newChecker is the redis-checker: it checks shards, and does whatever else one process of a host has to do.
+// newChecker returns the redis-checker: it checks shards, and does the other work that only one process of a host does.
 func (p *parts) newChecker() (role, error) {
 	caller, err := p.newCaller()
 	if err != nil {
@@ -51,7 +51,7 @@ func (p *parts) newChecker() (role, error) {
 	}, nil
 }
 
-// newKeeper replays the journal in shards that lost writes, and tells what it did.
+// newKeeper returns a Keeper, which replays the journal in shards that lost writes. It reports the result to told.
 func (p *parts) newKeeper(told func(shard string, r recovery.Report, err error)) (*recovery.Keeper, error) {
 	return recovery.NewKeeper(recovery.KeeperOptions{
 		Dir: p.cfg.JournalDir(), Shards: p.queue.Shards,
@@ -66,12 +66,12 @@ func restartText(r *recovery.Report, err error) string {
 	return "another server answers, and had lost writes: " + r.String()
 }
 
-// newDrainer moves the jobs of draining shards.
+// newDrainer returns a Drainer, which moves the jobs of draining shards.
 func (p *parts) newDrainer() *drain.Drainer {
 	return drain.New(drain.Options{Queue: p.queue, Changed: p.shardsChanged(), Logger: p.log, Registerer: p.metrics})
 }
 
-// newAlerts raises alerts from the findings of the checker and the numbers of the queue.
+// newAlerts returns Alerts, which uses the checker's findings and the queue's numbers.
 func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(string) alert.Say) *alert.Alerts {
 	store := alert.NewStore(p.registry.DB())
 	watch := alert.NewWatch(alert.Sources{
@@ -91,10 +91,10 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 	})
 }
 
-// unknownMost bounds the topics that are looked for in the audit trail at a time.
+// unknownMost limits how many topics are looked up in the audit trail at a time.
 const unknownMost = 100
 
-// unknownTopics are the topics that have jobs but are not in the registry, though nobody deleted them.
+// unknownTopics returns the topics that have jobs but are not in the registry, though nobody deleted them.
 func (p *parts) unknownTopics(ctx context.Context) (map[string]int64, error) {
 	topics, err := p.queue.Counts(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (p *parts) unknownTopics(ctx context.Context) (map[string]int64, error) {
 	return unknown, nil
 }
 
-// sayings are the texts of messages by language.
+// sayings returns the texts of messages by language.
 func sayings() (func(language string) alert.Say, error) {
 	texts, err := web.LoadTexts()
 	if err != nil {
@@ -133,7 +133,7 @@ func sayings() (func(language string) alert.Say, error) {
 		language = web.MatchLanguage(language, "")
 		return func(key string, args ...any) string {
 			for i, arg := range args {
-				if text, ok := arg.(string); ok { // a finding, as it was stored
+				if text, ok := arg.(string); ok { // a finding's stored text
 					args[i] = messages[language].Stored(text, func(part string) string { return part })
 				}
 			}
@@ -157,7 +157,7 @@ func shardFindings(c *checker.Checker) []alert.ShardFinding {
 	return list
 }
 
-// hostName is this host's name among those that share a registry.
+// hostName returns this host's name among the hosts that share a registry.
 func hostName() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -166,7 +166,7 @@ func hostName() string {
 	return name
 }
 
-// newSampler takes the samples for charts.
+// newSampler returns a Sampler, which takes the samples for charts.
 func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
 	return history.New(history.Options{
 		Source: p.queue, Store: history.NewStore(p.registry.DB()), Host: hostName(), Logger: p.log,
@@ -175,8 +175,8 @@ func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
 	})
 }
 
-// lateness is the lateness of the topics' callbacks since a time, or of all together under "". What some shards do
-// not say is missing.
+// lateness returns the lateness of the topics' callbacks since a time, or of all topics together under "". It omits the
+// data of shards that do not answer.
 func (p *parts) lateness(ctx context.Context, topics []string, since time.Time) (map[string]history.Lateness, error) {
 	reader, list := activity.NewReader(p.queue), map[string]history.Lateness{}
 	if topics == nil {
@@ -206,7 +206,7 @@ func shardReadings(c *checker.Checker) []history.ShardReading {
 	return list
 }
 
-// rotationsEvery is how late an old secret may be dropped.
+// rotationsEvery bounds how late an old secret is dropped.
 const rotationsEvery = 30 * time.Second
 
 // endRotations drops old signing secrets when their overlap ends.

@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// ChildRoles are the roles of a process that a master started.
+// ChildRoles returns the roles that run in processes started by a master.
 func ChildRoles(version string) map[string]child.Role {
 	roles := map[string]child.Role{}
 	for _, name := range Roles() {
@@ -21,7 +21,7 @@ func ChildRoles(version string) map[string]child.Role {
 	return roles
 }
 
-// runChild runs a role under a master, which gives it its configuration and socket, and serves its metrics.
+// runChild runs a role under a master, which passes it its configuration and sockets, and serves its metrics.
 func runChild(ctx context.Context, c *child.Child, version string) error {
 	var cfg conf.Config
 	if err := cfg.UnmarshalPrivate(c.Config); err != nil {
@@ -41,14 +41,14 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 	err = errors.Join(err, p.close())
 	if c.Orphaned() && managed {
 		log.Warn("the master is gone; this process ended in an orderly way")
-		// All work is in Redis now. Its server ends too, unless a new master has taken it over.
+		// All results are in Redis now. The managed redis-server ends too, unless a new master has adopted it.
 		stopErr := child.StopOrphanedRedis(context.WithoutCancel(ctx), cfg.DataPath(), cfg.RedisSocket(), c.ShutdownTimeout)
 		err = errors.Join(err, stopErr)
 	}
 	return err
 }
 
-// status is what a role shows of itself, and what the process cannot write.
+// status returns the role's status, and which files the process cannot write.
 func (p *parts) status(r role) map[string]any {
 	s := map[string]any{}
 	if r.status != nil {
@@ -60,8 +60,8 @@ func (p *parts) status(r role) map[string]any {
 	return s
 }
 
-// shareCores divides the processors among the dispatchers: with more threads than processors a callback cost 5 % more
-// (two dispatchers on two cores). GOMAXPROCS takes precedence.
+// shareCores divides the CPU cores among the dispatchers: with more threads than cores, a callback cost 5 % more (two
+// dispatchers on two cores). GOMAXPROCS takes precedence.
 func shareCores(processes int) {
 	if os.Getenv("GOMAXPROCS") == "" && processes > 1 {
 		runtime.GOMAXPROCS((runtime.GOMAXPROCS(0) + processes - 1) / processes)

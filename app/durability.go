@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// durability is a topic's durability; of an unknown topic it is the default.
+// durability returns a topic's durability, or the default for an unknown topic.
 func (p *parts) durability(topic string) queue.Durability {
 	t := p.registry.Snapshot().TopicOrNamespace(topic)
 	if t == nil {
@@ -28,13 +28,13 @@ func durabilityOf(d registry.Durability) queue.Durability {
 	return queue.Memory
 }
 
-// remembers reports whether finished jobs of a topic count as duplicates.
+// remembers reports whether a push that repeats a finished job of a topic counts as a duplicate.
 func (p *parts) remembers(topic string) bool {
 	t := p.registry.Snapshot().TopicOrNamespace(topic)
 	return t != nil && t.Remember > 0
 }
 
-// pinned is the shard that a topic is pinned to; empty: none.
+// pinned returns the shard that a topic is pinned to; empty: none.
 func (p *parts) pinned(topic string) string {
 	snapshot := p.registry.Snapshot()
 	t := snapshot.TopicOrNamespace(topic)
@@ -44,7 +44,7 @@ func (p *parts) pinned(topic string) string {
 	return snapshot.PresentName(t.Shard)
 }
 
-// editedRegistry is the registry for the API and the admin: it refuses a durability that a shard cannot keep, and a
+// editedRegistry is the registry for the API and the admin. It rejects a durability that a shard cannot provide, and a
 // Redis with the data of another shard.
 type editedRegistry struct {
 	*registry.Registry
@@ -56,7 +56,7 @@ func (p *parts) editedRegistry() *editedRegistry {
 	return &editedRegistry{p.registry, p.cfg, p.queue.CanKeep}
 }
 
-// PutShard refuses a Redis with the data of another shard.
+// PutShard rejects a Redis with the data of another shard.
 func (r *editedRegistry) PutShard(ctx context.Context, actor string, s registry.Shard) error {
 	if err := errors.Join(s.Validate(), setup.CheckRedis(ctx, r.cfg, r.ListShards(), s)); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (r *editedRegistry) PutTopic(
 	return err == nil && done[0] == registry.TopicCreated, err
 }
 
-// PutTopics checks a changed durability and shard only: while a replica is away, the rest of a topic can be edited.
+// PutTopics only checks a changed durability and shard: while a replica is down, the rest of a topic can be edited.
 func (r *editedRegistry) PutTopics(
 	ctx context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
 ) ([]registry.Done, error) {
@@ -92,13 +92,13 @@ func (r *editedRegistry) PutTopics(
 	return r.Registry.PutTopics(ctx, actor, topics, conditions...)
 }
 
-// checkPinned refuses a shard that does not exist: all other shards would take the topic's jobs, in no exact order.
+// checkPinned rejects a shard that does not exist: all other shards would accept the topic's jobs, out of order.
 func (r *editedRegistry) checkPinned(ctx context.Context, t *registry.Topic) error {
 	if was := r.Snapshot().Topics.Get(t.Name); t.Shard == "" || was != nil && was.Shard == t.Shard {
 		return nil
 	}
 	if r.Snapshot().PresentName(t.Shard) == "" {
-		r.Refresh(ctx) // another host may have added it a moment ago
+		r.Refresh(ctx) // another host may have just added it
 	}
 	if r.Snapshot().PresentName(t.Shard) != "" {
 		return nil
@@ -117,7 +117,7 @@ func (r *editedRegistry) hasDurability(t *registry.Topic) bool {
 }
 
 func (r *editedRegistry) checkDurability(ctx context.Context, wanted registry.Durability) error {
-	if err := r.canKeep(ctx, durabilityOf(wanted)); err != nil { // the registry refuses an unknown one
+	if err := r.canKeep(ctx, durabilityOf(wanted)); err != nil { // the registry rejects an unknown one
 		reasons := strings.ReplaceAll(err.Error(), "\n", "; ")
 		return &registry.FieldError{
 			Field: "durability", OutOfRange: true, Detail: string(wanted) + " cannot be kept by every active shard: " + reasons,

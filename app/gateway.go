@@ -16,14 +16,14 @@ import (
 // serveFunc serves a gateway's listener until its context is done.
 type serveFunc func(ctx context.Context, l net.Listener) error
 
-// gatewaySpec is a protocol with its key of the configuration.
+// gatewaySpec describes a protocol and its configuration key.
 type gatewaySpec struct {
 	protocol string
 	key      string
 	make     func(*parts, *gateway.Endpoint) serveFunc
 }
 
-// gateways are all protocols, a line each.
+// gateways lists all protocols.
 var gateways = []gatewaySpec{
 	{"lmstfy", "gateways.lmstfy.addr", (*parts).serveLmstfy},
 	{"lmstfy", "gateways.lmstfy.admin_addr", (*parts).serveLmstfyAdmin},
@@ -34,7 +34,7 @@ var gateways = []gatewaySpec{
 	{"beanstalk", "gateways.beanstalk.addr", (*parts).serveBeanstalk},
 }
 
-// gatewayListeners are the sockets of the gateways that are on.
+// gatewayListeners returns the sockets of the enabled gateways.
 func gatewayListeners(cfg *conf.Config) (list []master.ListenSpec) {
 	addrs := cfg.Gateways.Addrs()
 	for _, g := range gateways {
@@ -47,7 +47,7 @@ func gatewayListeners(cfg *conf.Config) (list []master.ListenSpec) {
 
 var errNoGateway = errors.New("no gateway has an address: set one, such as gateways.phpdq.addr")
 
-// newGateway makes the protocols of the listeners, which go by their keys of the configuration.
+// newGateway returns a role that serves the listeners, which are named by their configuration keys.
 func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bool) (role, error) {
 	metrics, err := gateway.NewMetrics(p.metrics)
 	if err = errors.Join(err, p.countWorkers()); err != nil {

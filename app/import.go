@@ -20,7 +20,7 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// Import imports topics and jobs of another system. o needs Old, and what the command line says.
+// Import imports topics and jobs of another system. o must contain Old, and the options of the command line.
 func Import(
 	ctx context.Context, cfg *conf.Config, version string, log *slog.Logger, o importer.Options,
 ) (report importer.Report, err error) {
@@ -34,7 +34,7 @@ func Import(
 	return importer.Run(ctx, o)
 }
 
-// prepareImport brings what an old system has beside topics and jobs.
+// prepareImport imports what an old system has besides topics and jobs.
 func (p *parts) prepareImport(ctx context.Context, old importer.Old) (err error) {
 	switch old := old.(type) {
 	case *importer.Lmstfy:
@@ -56,7 +56,7 @@ func (p *parts) prepareImport(ctx context.Context, old importer.Old) (err error)
 	return nil
 }
 
-// OpenDelayQueue is the Redis of a delay-queue; close closes it.
+// OpenDelayQueue opens the Redis of a delay-queue; closeRedis closes it.
 func OpenDelayQueue(from *redis.Options) (old *importer.DelayQueue, closeRedis func()) {
 	db := importer.Connect(from)
 	return &importer.DelayQueue{
@@ -64,7 +64,7 @@ func OpenDelayQueue(from *redis.Options) (old *importer.DelayQueue, closeRedis f
 	}, func() { _ = db.Close() }
 }
 
-// OpenGrape is the Redis of a Grape; close closes it.
+// OpenGrape opens the Redis of a Grape; closeRedis closes it.
 func OpenGrape(from *redis.Options, group string, base64 bool) (old *importer.Grape, closeRedis func()) {
 	db := importer.Connect(from)
 	return &importer.Grape{
@@ -72,7 +72,7 @@ func OpenGrape(from *redis.Options, group string, base64 bool) (old *importer.Gr
 	}, func() { _ = db.Close() }
 }
 
-// OpenBeanstalkd is a beanstalkd; close closes the connection.
+// OpenBeanstalkd connects to a beanstalkd; closeConn closes the connection.
 func OpenBeanstalkd(ctx context.Context, addr string) (old *importer.Beanstalkd, closeConn func(), err error) {
 	old = &importer.Beanstalkd{
 		Addr: addr, Namespace: namespace(beanstalk.Namespace, "beanstalkd", nil), TopicOf: beanstalk.TopicOf,
@@ -84,7 +84,7 @@ func OpenBeanstalkd(ctx context.Context, addr string) (old *importer.Beanstalkd,
 	return old, old.Close, nil
 }
 
-// OpenLmstfy is a pool of a lmstfy: its Redis, and admin, which has the tokens. close closes them.
+// OpenLmstfy opens a pool of a lmstfy: its Redis, and admin, the Redis with the tokens. closeRedis closes them.
 func OpenLmstfy(cfg *conf.Config, from, admin *redis.Options, pool string) (
 	old *importer.Lmstfy, closeRedis func(), err error,
 ) {
@@ -101,7 +101,7 @@ func OpenLmstfy(cfg *conf.Config, from, admin *redis.Options, pool string) (
 	return old, func() { _, _ = old.Redis.Close(), old.Admin.Close() }, nil
 }
 
-// importTokens brings the tokens of a lmstfy and their limits. Those that exist stay as they are.
+// importTokens imports the tokens of a lmstfy and their limits. Existing ones stay as they are.
 func (p *parts) importTokens(ctx context.Context, old *importer.Lmstfy) error {
 	list, err := old.Tokens(ctx)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// actorGateway is who makes the namespaces of gateways, in the audit trail.
+// actorGateway is the actor in the audit trail who creates the namespaces of gateways.
 const actorGateway = "gateway"
 
-// namespace is the topic that has the settings of a gateway's queues.
+// namespace returns the topic with the settings of a gateway's queues.
 func namespace(name, title string, edit func(*registry.Topic)) registry.Topic {
 	t := registry.NewTopic(name)
 	t.Title, t.Delivery, t.MaxAttempts = title, registry.DeliveryPull, 0
@@ -31,7 +31,7 @@ func namespace(name, title string, edit func(*registry.Topic)) registry.Topic {
 	return t
 }
 
-// Settings of lmstfy's queues that a publish or consume may leave out.
+// Settings of lmstfy's queues that a publish or consume may omit.
 const lmstfyTTR = 2 * time.Minute
 
 func (p *parts) serveLmstfy(e *gateway.Endpoint) serveFunc {
@@ -78,7 +78,7 @@ func readAccounts(key, file string) (map[string]string, error) {
 	return accounts, nil
 }
 
-// lmstfy is the gateway that both of its listeners serve.
+// lmstfy returns the gateway that serves both listeners of lmstfy.
 func (p *parts) lmstfy(e *gateway.Endpoint) *lmstfy.Gateway {
 	if p.lmstfyGateway == nil {
 		p.lmstfyGateway = lmstfy.New(e, lmstfy.Options{
@@ -116,7 +116,7 @@ func (p *parts) serveGrapeWeb(e *gateway.Endpoint) serveFunc {
 	}
 }
 
-// beanstalkBody is beanstalkd's default limit of a body.
+// beanstalkBody is beanstalkd's default for the largest body.
 const beanstalkBody = 65535
 
 func (p *parts) serveBeanstalk(e *gateway.Endpoint) serveFunc {
@@ -124,7 +124,7 @@ func (p *parts) serveBeanstalk(e *gateway.Endpoint) serveFunc {
 	return p.ensured(g.Serve, namespace(beanstalk.Namespace, "beanstalkd", nil))
 }
 
-// ensured serves when the namespaces of a gateway are in the registry: its first process makes them.
+// ensured serves once the namespaces of a gateway are in the registry. The first process creates them.
 func (p *parts) ensured(serve serveFunc, namespaces ...registry.Topic) serveFunc {
 	return func(ctx context.Context, l net.Listener) error {
 		for _, t := range namespaces {
@@ -136,7 +136,7 @@ func (p *parts) ensured(serve serveFunc, namespaces ...registry.Topic) serveFunc
 	}
 }
 
-// ensureRetry is how long a gateway leaves the database alone that is away.
+// ensureRetry is the pause before the next attempt while the database is unavailable.
 const ensureRetry = time.Second
 
 func (p *parts) ensureNamespace(ctx context.Context, t registry.Topic) error {

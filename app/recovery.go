@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// Recover recovers lost writes from the journals in o.Dirs, or from this installation's.
+// Recover recovers lost writes from the journals in o.Dirs, or from this installation's journal.
 func Recover(
 	ctx context.Context, cfg *conf.Config, version string, log *slog.Logger, o recovery.Options,
 ) (report recovery.Report, err error) {
@@ -39,7 +39,7 @@ func Recover(
 	return recovery.Recover(ctx, o)
 }
 
-// answers refuses shards that are down, of those that are compared: only the one with a name, or all of them.
+// answers returns an error if a shard to be compared is down: the one named only, or any if only is empty.
 func answers(shards []queue.ShardHealth, only string) error {
 	var names []string
 	for _, h := range shards {

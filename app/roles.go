@@ -24,7 +24,7 @@ import (
 	"github.com/wakecall/wakecall/timer"
 )
 
-// The roles, by their names on the command line and in process titles.
+// Roles, as named on the command line and in process titles.
 const (
 	RoleServer     = "server"
 	RoleTimer      = "timer"
@@ -34,12 +34,12 @@ const (
 	RoleGateway    = "gateway"
 )
 
-// Roles are all roles.
+// Roles returns the names of all roles.
 func Roles() []string {
 	return []string{RoleServer, RoleTimer, RoleDispatcher, RoleChecker, RoleAdmin, RoleGateway}
 }
 
-// listeners are the sockets that a role listens on.
+// listeners returns the sockets that a role listens on.
 func listeners(cfg *conf.Config, role string) []master.ListenSpec {
 	switch role {
 	case RoleServer:
@@ -52,7 +52,7 @@ func listeners(cfg *conf.Config, role string) []master.ListenSpec {
 	return nil
 }
 
-// MasterOptions are what a master runs.
+// MasterOptions returns the options of a master.
 func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (master.Options, error) {
 	config, err := cfg.MarshalPrivate()
 	if err != nil {
@@ -71,7 +71,7 @@ func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (m
 		sockets := listeners(cfg, name)
 		switch {
 		case name == RoleGateway:
-			n = min(1, len(sockets)) // without an address there is nothing to do
+			n = min(1, len(sockets)) // without an address there is nothing to serve
 		case !numbered:
 			n = 1
 		}
@@ -85,11 +85,11 @@ func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (m
 // role is a piece of work that runs until its context is done.
 type role struct {
 	run    func(context.Context) error
-	status func() map[string]any // what `wakecall ps` shows of it; may be nil
+	status func() map[string]any // shown by `wakecall ps`; may be nil
 }
 
-// newRole makes a role with its listeners by name; replaced tells it that a successor serves them already (nil: there
-// is none).
+// newRole builds a role with its listeners by name. replaced reports whether a successor already serves them (nil:
+// there is none).
 func (p *parts) newRole(name string, l map[string]net.Listener, replaced func() bool) (role, error) {
 	switch name {
 	case RoleServer:
@@ -132,18 +132,18 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	}}, nil
 }
 
-// countWorkers shows in /metrics how many workers wait in this process.
+// countWorkers shows the number of waiting workers of this process in /metrics.
 func (p *parts) countWorkers() error {
 	return p.metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "wakecall_waiting_workers", Help: "Workers that wait for jobs of pull topics.",
 	}, func() float64 { return float64(p.pull.Workers()) }))
 }
 
-// shardsLimit is how long a starting server lets its clients wait for a Redis that has just started.
+// shardsLimit is how long a starting server delays its clients for a Redis that has just started.
 const shardsLimit = 3 * time.Second
 
-// awaitShards returns when a shard takes pushes. A Redis that has just started loads its data and is compared with the
-// journals: a server that accepted connections before would refuse its first pushes.
+// awaitShards waits until a shard accepts pushes. A Redis that has just started loads its data and is compared with the
+// journals: a server that accepted connections earlier would reject its first pushes.
 func (p *parts) awaitShards(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, shardsLimit)
 	defer cancel()
@@ -157,7 +157,7 @@ func (p *parts) awaitShards(ctx context.Context) {
 	}
 }
 
-// certificates loads tls_cert and tls_key of a section of the configuration; without them there is no TLS.
+// certificates loads tls_cert and tls_key of a section of the configuration. It returns nil if they are not set.
 func certificates(section, cert, key string) (*tls.Config, error) {
 	if cert == "" {
 		return nil, nil
@@ -169,7 +169,7 @@ func certificates(section, cert, key string) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// jobs is the queue for the API and the gateway of php-delayqueue, with the spool behind it if there is one.
+// jobs returns the queue for the API and the gateway of php-delayqueue, backed by the spool if there is one.
 func (p *parts) jobs() interface {
 	server.Jobs
 	phpdq.Jobs
@@ -206,14 +206,14 @@ func (p *parts) newDispatcher() (role, error) {
 	}, status: d.Status}, nil
 }
 
-// newCaller makes what calls addresses that people set: endpoints, and webhooks of alerts.
+// newCaller returns the client for addresses that users configure: endpoints, and webhooks of alerts.
 func (p *parts) newCaller() (*callback.Caller, error) {
 	return callback.New(callback.Options{
 		Networks: p.cfg.Callback.Networks, Version: p.version, PHPZone: p.cfg.Gateways.Location(),
 	})
 }
 
-// shardsAs lists the queue's shards as a role's interface.
+// shardsAs returns a function that lists the queue's shards as a role's interface.
 func shardsAs[S any](q *queue.Queue, as func(*queue.Shard) S) func() []S {
 	return func() []S {
 		var list []S
@@ -226,13 +226,13 @@ func shardsAs[S any](q *queue.Queue, as func(*queue.Shard) S) func() []S {
 
 func (p *parts) topicNames() []string { return p.registry.Snapshot().Topics.Names() }
 
-// hasTopic reports whether a topic has settings: its own, or those of its namespace.
+// hasTopic reports whether a topic has settings: its own, or its namespace's.
 func (p *parts) hasTopic(name string) bool { return p.registry.Snapshot().Topic(name) != nil }
 
-// hasSeries reports whether a topic has metrics of its own: those of a namespace's topics are the namespace's.
+// hasSeries reports whether a topic has its own metrics series: topics in a namespace share the namespace's.
 func (p *parts) hasSeries(name string) bool { return p.registry.Snapshot().Topics.Get(name) != nil }
 
 func init() {
-	// Expressions are the callback package's, topics the registry's; the two do not know each other.
+	// Package callback evaluates expressions, package registry stores topics; neither imports the other.
 	registry.CheckRetryIf = callback.CheckRetryIf
 }

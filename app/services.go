@@ -18,24 +18,24 @@ type service struct {
 // Service states, as `wakecall ps` and the admin show them.
 const (
 	serviceRunning = "running"
-	serviceWaiting = "waiting" // it failed, and is restarted after a pause
+	serviceWaiting = "waiting" // failed; restarted after a pause
 )
 
-// ServiceState is what is shown of a service.
+// ServiceState describes a service for `wakecall ps` and the admin.
 type ServiceState struct {
 	Name     string    `json:"name"`
 	State    string    `json:"state"`
 	Restarts int       `json:"restarts"`
-	Since    time.Time `json:"since"`           // of the state
-	Error    string    `json:"error,omitempty"` // of the last failure
+	Since    time.Time `json:"since"`           // since when it has been in the state
+	Error    string    `json:"error,omitempty"` // the last failure
 }
 
 const (
 	firstPause = time.Second
-	longPause  = time.Minute // between restarts at most; a service that ran for so long starts again with the first pause
+	longPause  = time.Minute // longest pause between restarts; a service that ran for so long starts over with the first pause
 )
 
-// services runs services side by side. One that fails is restarted after a pause that doubles, and affects no other.
+// services runs services side by side. A failed service is restarted after a pause that doubles, and affects no other.
 type services struct {
 	log        *slog.Logger
 	firstPause time.Duration
@@ -66,7 +66,7 @@ func (s *services) run(ctx context.Context, list ...service) error {
 
 var errEnded = errors.New("it ended by itself")
 
-// keepRunning restarts one service until ctx is done, and returns the error with which it stopped then.
+// keepRunning restarts one service until ctx is done, and returns the error with which the service then stopped.
 func (s *services) keepRunning(ctx context.Context, i int, one service) error {
 	pause := s.firstPause
 	for {
@@ -98,7 +98,7 @@ func (s *services) set(i int, change func(*ServiceState)) {
 	s.states[i].Since = time.Now().UTC()
 }
 
-// list is the state of each service.
+// list returns the state of each service.
 func (s *services) list() []ServiceState {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,17 +6,17 @@ import (
 	"net/http"
 )
 
-// Limits of request bodies. Beyond smallBody they share maxBodies, over all requests of a protocol that are under way:
-// each of thousands of connections may send all but the end of a megabyte.
+// Limits of request bodies. A body may always take smallBody; beyond that, all requests of a protocol share maxBodies,
+// because thousands of connections might each send all but the end of a megabyte.
 const (
 	maxBodies = 128 << 20
 	smallBody = 4 << 10
 )
 
-// ErrBodies is returned by a body for which there is no memory now.
+// ErrBodies is returned when there is no memory for a request body.
 var ErrBodies = errors.New("too many large requests are under way")
 
-// bounded bounds the memory of request bodies.
+// bounded limits the memory of request bodies.
 func (e *Endpoint) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b := &body{ReadCloser: r.Body, e: e}
@@ -26,7 +26,7 @@ func (e *Endpoint) bounded(next http.Handler) http.Handler {
 	})
 }
 
-// body counts what was read of a request.
+// body counts the bytes read from a request.
 type body struct {
 	io.ReadCloser
 	e    *Endpoint

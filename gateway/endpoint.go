@@ -16,22 +16,22 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Endpoint is what one protocol serves with. Its methods may be called from any goroutine.
+// Endpoint holds what one protocol needs to serve requests. Its methods may be called from any goroutine.
 type Endpoint struct {
-	Name    string // of the protocol: in the configuration, the journal, the metrics and the log
+	Name    string // the protocol's name in the configuration, the journal, the metrics and the log
 	Options listen.Options
 	Log     *slog.Logger
 	Metrics *Metrics
 
 	conns  atomic.Int64
-	bodies atomic.Int64 // bytes of requests under way
+	bodies atomic.Int64 // bytes of current requests
 }
 
-// Limits of HTTP requests. There is no write timeout: an answer may wait for a job (and see stallTimeout).
+// Limits of HTTP requests. There is no write timeout, because an answer may wait for a job (but see stallTimeout).
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = time.Minute
-	idleTimeout   = 5 * time.Minute // clients of the old systems keep connections
+	idleTimeout   = 5 * time.Minute // clients of the old systems keep connections open
 	maxHeader     = 16 << 10
 )
 
@@ -60,13 +60,13 @@ func (e *Endpoint) HTTP(ctx context.Context, l net.Listener, h http.Handler) err
 
 type waitsKey struct{}
 
-// Workers lets workers wait for jobs.
+// Workers hands jobs to waiting workers.
 type Workers interface {
 	Take(ctx context.Context, r pull.Request) ([]queue.Leased, error)
 }
 
-// Take takes jobs for a request of HTTP. It waits until the request ends, or the listener begins to stop: then nothing
-// came.
+// Take takes jobs for an HTTP request. It waits until the request ends or the listener begins to stop, and then returns
+// no jobs.
 func Take(ctx context.Context, w Workers, r pull.Request) ([]queue.Leased, error) {
 	r.Alive = func() bool { return ctx.Err() == nil }
 	if stops, ok := ctx.Value(waitsKey{}).(context.Context); ok {
@@ -75,19 +75,19 @@ func Take(ctx context.Context, w Workers, r pull.Request) ([]queue.Leased, error
 	return w.Take(ctx, r)
 }
 
-// Patient lets a request wait longer than readTimeout: net/http would end its context then. It reads what is left of the
-// request's body, since net/http notices only behind it that a client has left. Some send one that nobody needs: PHP's
-// client of lmstfy sends the body of its last publish with every GET.
+// Patient lets a request wait longer than readTimeout, at which net/http would end its context. It reads the rest of
+// the request's body, because only then does net/http notice that a client has disconnected. Some clients send a body
+// without need: PHP's client of lmstfy sends the body of its last publish with every GET.
 func Patient(w http.ResponseWriter, r *http.Request) {
 	rest := r.Body
-	if counted, ok := rest.(*body); ok { // what is discarded takes no memory
+	if counted, ok := rest.(*body); ok { // discarded bytes take no memory
 		rest = counted.ReadCloser
 	}
 	_, _ = io.Copy(io.Discard, rest)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
-// WriteNow writes an answer that must reach its client, and reports whether it was sent.
+// WriteNow writes and flushes an answer, and returns an error if it was not sent.
 func WriteNow(w http.ResponseWriter, status int, text []byte) error {
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
@@ -102,7 +102,7 @@ type Ender interface {
 	End(ctx context.Context, list []queue.Ending) []queue.Ended
 }
 
-// GiveBack releases jobs that did not reach their client, and does not count it.
+// GiveBack releases jobs that did not reach their client. These leases do not count as attempts.
 func (e *Endpoint) GiveBack(ctx context.Context, q Ender, jobs []queue.Leased) {
 	for _, done := range q.End(context.WithoutCancel(ctx), queue.Untaken(jobs)) {
 		if done.Err != nil {
@@ -116,14 +116,14 @@ func (e *Endpoint) count(n int64) {
 	e.Metrics.conns.WithLabelValues(e.Name).Add(float64(n))
 }
 
-// Conn is a connection of a protocol that is not HTTP.
+// Conn is a connection of a protocol other than HTTP.
 type Conn struct{ net.Conn }
 
-// Begin says that a request is under way: the connection is not closed meanwhile, neither in favour of another one nor
-// by a stop.
+// Begin marks the beginning of a request: until End, neither a stop nor a new connection over the limit closes this
+// one.
 func (c Conn) Begin() { connlimit.Begin(c.Conn) }
 
-// End says that the request has been answered. It reports whether the connection may bring another one.
+// End marks that the request was answered. It reports whether the connection may send another one.
 func (c Conn) End() bool { return connlimit.End(c.Conn) }
 
 // TCP serves connections until ctx is done and then stops gracefully, as listen.TCP explains.
@@ -136,8 +136,8 @@ func (e *Endpoint) TCP(ctx context.Context, l net.Listener, serve func(ctx conte
 	})
 }
 
-// Observe counts a request and how long its answer took. Both texts come from short lists: a client must not be able to
-// make up metrics.
+// Observe counts a request and the duration of its answer. Both labels must come from short lists, because a client
+// must not be able to create metrics.
 func (e *Endpoint) Observe(command, result string, began time.Time) {
 	e.Metrics.requests.WithLabelValues(e.Name, command, result).Inc()
 	e.Metrics.duration.WithLabelValues(e.Name, command).Observe(time.Since(began).Seconds())

@@ -17,30 +17,31 @@ type FinderQueue interface {
 }
 
 // A Finder finds the topic of an id in a namespace, for protocols whose ids are unique over all topics and whose
-// clients name only the id. Wakecall's ids are unique in their topic. Its methods may be called from any goroutine.
+// clients name only the id. In Wakecall ids are unique per topic. Its methods may be called from any goroutine.
 type Finder struct {
 	queue     FinderQueue
 	namespace string
-	// hints are the topics where ids were met last. They may be wrong: another host can push the id to another topic.
+	// hints holds the topics where ids were last seen. They may be wrong: another host can push the id to another
+	// topic.
 	hints *lru.Cache[string, string]
 }
 
 // maxHints bounds the memory of hints to about 10 MB.
 const maxHints = 50_000
 
-// NewFinder makes a Finder.
+// NewFinder returns a Finder.
 func NewFinder(q FinderQueue, namespace string) *Finder {
 	hints, err := lru.New[string, string](maxHints)
-	if err != nil { // of a size that is not positive
+	if err != nil { // only for a size that is not positive
 		panic(err)
 	}
 	return &Finder{queue: q, namespace: namespace, hints: hints}
 }
 
-// Met notes in which topic an id is.
+// Met records the topic of an id.
 func (f *Finder) Met(id, topic string) { f.hints.Add(id, topic) }
 
-// Search lists the topics that have a job of an id.
+// Search returns the topics that have a job with an id.
 func (f *Finder) Search(ctx context.Context, id string) (topics []string, err error) {
 	members, err := f.queue.Members(ctx, f.namespace)
 	if err != nil {
@@ -53,8 +54,8 @@ func (f *Finder) Search(ctx context.Context, id string) (topics []string, err er
 	return topics, err
 }
 
-// Try calls do with the topics that may have a job of an id until it has found the job: first with the one where the id
-// was met last, then with those of a search.
+// Try calls do with the topics that may have a job with an id until do finds the job: first the topic where the id was
+// last seen, then the results of a search.
 func (f *Finder) Try(ctx context.Context, id string, do func(topic string) (found bool, err error)) (bool, error) {
 	if topic, ok := f.hints.Get(id); ok {
 		if found, err := do(topic); found || err != nil {
@@ -74,7 +75,7 @@ func (f *Finder) Try(ctx context.Context, id string, do func(topic string) (foun
 	return false, nil
 }
 
-// Get returns the job of an id; nil: there is none.
+// Get returns the job with an id; nil: there is none.
 func (f *Finder) Get(ctx context.Context, id string) (job *queue.Job, err error) {
 	_, err = f.Try(ctx, id, func(topic string) (bool, error) {
 		found, err := f.queue.Get(ctx, topic, id)

@@ -15,8 +15,8 @@ type Listener struct {
 	Serve func(ctx context.Context, l net.Listener) error
 }
 
-// Run serves all listeners until ctx is done and all of them have stopped. When one fails the others stop too: the
-// master starts the process again.
+// Run serves all listeners until ctx is done and all of them have stopped. When one fails, the others stop too, and the
+// master restarts the process.
 func Run(ctx context.Context, listeners []Listener) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -34,7 +34,7 @@ func Run(ctx context.Context, listeners []Listener) error {
 	return errors.Join(errs...)
 }
 
-// Status is what `wakecall ps` and the admin show of a gateway: the open connections of each protocol.
+// Status returns what `wakecall ps` and the admin show about a gateway: the open connections of each protocol.
 func Status(listeners []Listener) map[string]any {
 	conns := map[string]int64{}
 	for _, l := range listeners {

@@ -11,11 +11,11 @@ import (
 // Results of requests, for the metrics.
 const (
 	Done        = "done"
-	Refused     = "refused"     // the request is wrong, or what it names does not exist
-	Unavailable = "unavailable" // no shard, or no journal, took it
+	Refused     = "refused"     // the request is invalid, or its topic or job does not exist
+	Unavailable = "unavailable" // no shard, or not the journal, accepted it
 )
 
-// ResultOf is the result of a request that ended with an error, or with none.
+// ResultOf returns the result of a request from its error, which may be nil.
 func ResultOf(err error) string {
 	var away *queue.UnavailableError
 	switch {
@@ -27,7 +27,7 @@ func ResultOf(err error) string {
 	return Refused
 }
 
-// Metrics are those of all protocols of a process.
+// Metrics are the metrics of all protocols of a process.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec

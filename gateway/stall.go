@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// stallTimeout is how long a client may leave unread what it is sent. Its connection has a request under way meanwhile:
-// it gives way to no other one, and its answer stays in memory.
+// stallTimeout is how long a client may leave sent data unread. Meanwhile its connection has a request in progress, so
+// it is not closed in favor of a new one, and its answer takes memory.
 const stallTimeout = 15 * time.Second
 
-// stallListener accepts connections whose writes end when their client reads nothing for a while. http.Server's
-// WriteTimeout would end those of an answer that waited for a job, and long answers to slow readers.
+// stallListener accepts connections whose writes fail when the client reads nothing for a while. http.Server's
+// WriteTimeout would also end answers that waited for a job, and long answers to slow readers.
 type stallListener struct {
 	net.Listener
 	timeout time.Duration
@@ -30,7 +30,7 @@ type stallConn struct {
 	timeout time.Duration
 }
 
-// writeStep is how much a client has to read within the timeout, beside what the connection buffers.
+// writeStep is how much a client has to read within the timeout, in addition to what the connection buffers.
 const writeStep = 64 << 10
 
 // Write implements io.Writer.
@@ -45,7 +45,7 @@ func (c stallConn) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// CloseWrite is for net/http; see package connlimit, which calls it.
+// CloseWrite is for net/http. Package connlimit also calls it, and explains why.
 func (c stallConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -23,7 +23,7 @@ type Queue interface {
 	TakeByID(ctx context.Context, topic, id string) (*queue.Leased, error)
 }
 
-// Registry counts the ids.
+// Registry stores the counter of ids.
 type Registry interface {
 	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
 }
@@ -40,17 +40,17 @@ type Gateway struct {
 	version string
 	started time.Time
 	counts  counts
-	reading chan struct{} // has a place for who reads all tubes
+	reading chan struct{} // has a slot for the connection that reads all tubes
 }
 
-// counts are the counters of the statistics.
+// counts are the counters for the statistics.
 type counts struct {
-	commands                          [len(commandNames)]atomic.Uint64 // by their place in commandNames
+	commands                          [len(commandNames)]atomic.Uint64 // by position in commandNames
 	timeouts, jobs, connections       atomic.Uint64
 	open, producers, workers, waiting atomic.Int64
 }
 
-// New makes a gateway that takes jobs of up to maxBody bytes.
+// New returns a gateway that accepts jobs of up to maxBody bytes.
 func New(e *gateway.Endpoint, q Queue, w gateway.Workers, r Registry, maxBody int, version string) *Gateway {
 	return &Gateway{
 		Endpoint: e, queue: q, workers: w, finder: gateway.NewFinder(q, Namespace), ids: ids{registry: r},
@@ -59,7 +59,7 @@ func New(e *gateway.Endpoint, q Queue, w gateway.Workers, r Registry, maxBody in
 	}
 }
 
-// refreshEvery is how long a reserve may not see the first job of a priority that came through another host.
+// refreshEvery is how long a reserve may miss the first job of a priority pushed through another host.
 const refreshEvery = time.Second
 
 // Serve serves a listener until ctx is done.
@@ -72,7 +72,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	return g.TCP(ctx, l, g.connection)
 }
 
-// refresh learns what other hosts store, while somebody waits.
+// refresh learns the tubes that other hosts store, while a client waits.
 func (g *Gateway) refresh(ctx context.Context) {
 	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()

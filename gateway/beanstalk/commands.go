@@ -22,13 +22,13 @@ var commandNames = [...]string{
 // counted is how many of commandNames the statistics show.
 const counted = 22
 
-// A spec says how many arguments a command has, and what runs it.
+// A spec is the number of arguments of a command, and the function that runs it.
 type spec struct {
 	args int
 	run  func(k *conn, args []string, body []byte) error
 }
 
-// specs is filled by init: the commands refer to it through the statistics.
+// specs is set by init, because the commands refer to it through the statistics.
 var specs map[string]spec
 
 func init() {
@@ -64,7 +64,7 @@ func init() {
 // errQuit ends a connection.
 var errQuit = errors.New("the client quits")
 
-// known is the command's name for the metrics.
+// known returns the command's name for the metrics.
 func (c *command) known() string {
 	if _, ok := specs[c.name]; ok {
 		return c.name
@@ -72,7 +72,7 @@ func (c *command) known() string {
 	return "unknown"
 }
 
-// execute runs a command and writes its answer. result is for the metrics; an error ends the connection.
+// execute runs a command and writes its answer. result is for the metrics. An error ends the connection.
 func (k *conn) execute(c command) (result string, err error) {
 	s, ok := specs[c.name]
 	switch {
@@ -98,7 +98,7 @@ func (k *conn) execute(c command) (result string, err error) {
 	return gateway.ResultOf(err), k.reply("INTERNAL_ERROR")
 }
 
-// errBadFormat is the error of a command whose arguments cannot be understood.
+// errBadFormat is the error of a command with malformed arguments.
 var errBadFormat = errors.New("the arguments cannot be understood")
 
 func isFull(err error) bool {
@@ -106,7 +106,7 @@ func isFull(err error) bool {
 	return errors.As(err, &away) && away.Reason == "full"
 }
 
-// named runs a command whose argument is the name of a tube.
+// named wraps a command whose argument is the name of a tube.
 func named(run func(*conn, string) error) func(*conn, []string, []byte) error {
 	return func(k *conn, args []string, _ []byte) error {
 		if !validTube(args[0]) {
@@ -116,7 +116,7 @@ func named(run func(*conn, string) error) func(*conn, []string, []byte) error {
 	}
 }
 
-// identified runs a command whose argument is an id.
+// identified wraps a command whose argument is an id.
 func identified(run func(*conn, uint64) error) func(*conn, []string, []byte) error {
 	return func(k *conn, args []string, _ []byte) error {
 		id, ok := number(args[0], 64)
@@ -168,7 +168,7 @@ func (k *conn) listTubeUsed([]string, []byte) error { return k.reply("USING", k.
 
 func (k *conn) listTubesWatched([]string, []byte) error { return k.replyList(k.watched) }
 
-// replyList answers a YAML list.
+// replyList answers with a YAML list.
 func (k *conn) replyList(names []string) error {
 	var b strings.Builder
 	b.WriteString("---\n")

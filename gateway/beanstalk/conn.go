@@ -13,13 +13,13 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// conn is a connection. Only its own goroutine uses it, but for the reader.
+// conn is a connection. Only its own goroutine uses it, except for the reader.
 type conn struct {
 	*Gateway
 	c        gateway.Conn
 	w        *bufio.Writer
-	ctx      context.Context // ends with the connection, when all that it has sent was carried out
-	waits    context.Context // ends when the client sends no more
+	ctx      context.Context // ends with the connection, after all received commands were executed
+	waits    context.Context // ends when the client has closed its side
 	used     string
 	watched  []string
 	held     map[uint64]*held
@@ -27,16 +27,16 @@ type conn struct {
 	works    bool
 }
 
-// held is a job that the connection has reserved.
+// held is a job that the connection holds a lease on.
 type held struct {
 	lease string
 	topic string
 	ttr   time.Duration
-	ends  time.Time // of the lease
+	ends  time.Time // end of the lease
 }
 
-// releaseTimeout bounds the release of the jobs of a connection that ended. What is not released comes back when its
-// lease ends.
+// releaseTimeout limits the release of a connection's jobs when it ends. Jobs that are not released come back when
+// their lease expires.
 const releaseTimeout = 5 * time.Second
 
 func (g *Gateway) connection(ctx context.Context, c gateway.Conn) {
@@ -52,7 +52,7 @@ func (g *Gateway) connection(ctx context.Context, c gateway.Conn) {
 	commands := make(chan command)
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		defer leaves() // a reserve does not wait for a client that has gone
+		defer leaves() // a reserve does not wait for a client that has disconnected
 		k.read(commands)
 	})
 	k.run(commands)
@@ -97,7 +97,7 @@ func (k *conn) run(commands <-chan command) {
 	}
 }
 
-// leave gives up all that the connection had.
+// leave releases everything that the connection held.
 func (k *conn) leave() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), releaseTimeout)
 	defer cancel()
@@ -123,7 +123,7 @@ func (k *conn) leave() {
 	}
 }
 
-// expire forgets the jobs whose leases have ended.
+// expire removes held jobs whose leases have ended.
 func (k *conn) expire(now time.Time) {
 	for id, h := range k.held {
 		if !h.ends.After(now) {
@@ -133,7 +133,7 @@ func (k *conn) expire(now time.Time) {
 	}
 }
 
-// deadline is when the first of the held jobs enters its last second; zero: none is held.
+// deadline returns when the first of the held jobs enters its last second; zero: none is held.
 func (k *conn) deadline() (at time.Time) {
 	for _, h := range k.held {
 		if soon := h.ends.Add(-time.Second); at.IsZero() || soon.Before(at) {
@@ -188,7 +188,7 @@ func (k *conn) reply(words ...string) error {
 		}
 		_, _ = k.w.WriteString(word)
 	}
-	_, err := k.w.WriteString("\r\n") // the writer keeps its first error
+	_, err := k.w.WriteString("\r\n") // returns the writer's first error
 	return err
 }
 

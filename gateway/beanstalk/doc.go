@@ -1,9 +1,9 @@
 // Package beanstalk serves the clients of beanstalkd: all commands of its protocol.
 //
-// The jobs of tube T with the priority P are in the pull topic beanstalk.T.P, with T escaped by registry.EscapeName and
-// P in ten digits, and the settings of the namespace beanstalk.*. So the order of a reserve is exact over priorities:
-// it names the topics of all watched tubes by their priority. Within one priority jobs come in the order in which they
-// became ready, in each tube and shard.
+// The jobs of tube T with priority P are in the pull topic beanstalk.T.P, where T is escaped by registry.EscapeName and
+// P has ten digits, with the settings of the namespace beanstalk.*. So a reserve follows priorities exactly: it asks
+// the topics of all watched tubes in the order of their priorities. Within one priority jobs come in the order in which
+// they became ready, per tube and shard.
 //
 //	beanstalkd   Wakecall
 //	reserved     running
@@ -15,19 +15,18 @@
 //
 // # Ids
 //
-// Ids count from 1 and name no tube. The gateway takes blocks of them from the registry, so with several hosts, and
-// after a restart, some are left out. The topic of an id is searched for (gateway.Finder).
+// Ids count from 1 and do not contain a tube. The gateway takes blocks of ids from the registry, so ids have gaps with
+// several hosts and after a restart. The topic of an id has to be searched for (gateway.Finder).
 //
 // # Connections
 //
-// One goroutine reads commands, one runs them: while a reserve waits, the end of the connection is seen. A job is
-// reserved by its connection, which alone can release, bury, touch or, while it is reserved, delete it. When the
-// connection ends its jobs are released at once.
+// One goroutine reads commands and another runs them, so the end of the connection is noticed while a reserve waits. A
+// job is reserved by a connection. Only that connection can release, bury or touch the job, or delete it while it is
+// reserved. When the connection ends, its jobs are released at once.
 //
 // # Differences
 //
-// A pause of a tube, and the counters of the statistics, are those of one gateway. TTRs are at most 24 hours and delays
-// ten years; longer ones become that. The counts of a job's timeouts, releases, buries and kicks are those of its last
-// 20 attempts. A priority that is given to bury is not kept; one that is given to release is: the job moves to the
-// topic of that priority.
+// Pauses of tubes, and the counters of the statistics, apply to one gateway only. TTRs are limited to 24 hours and
+// delays to ten years. The counts of a job's timeouts, releases, buries and kicks cover its last 20 attempts. The
+// priority given to bury is ignored; the priority given to release moves the job to the topic of that priority.
 package beanstalk

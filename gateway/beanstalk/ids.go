@@ -9,31 +9,31 @@ import (
 // block is how many ids a gateway takes at a time.
 const block = 100_000
 
-// ids counts jobs, in blocks that the registry gives to one gateway alone. One block is in reserve: puts go on while
-// the registry's database is away.
+// ids allocates job ids, in blocks that the registry gives to one gateway alone. One block is in reserve, so that puts
+// continue while the registry's database is unavailable.
 type ids struct {
 	registry Registry
 
 	mu         sync.Mutex
-	next, last uint64 // last is the one after the block
+	next, last uint64 // last is the first id after the block
 	reserve    uint64 // the first of the next block; 0: there is none
 
-	filling sync.Mutex // is held while a block is taken
-	err     error      // of the last try that failed
+	filling sync.Mutex // held while a block is taken
+	err     error      // the last failure
 	failed  time.Time
 }
 
-// counter is the setting of the next block.
+// counter is the setting that stores the next block.
 type counter struct {
 	Next    uint64            `json:"next"`
-	Offsets map[string]uint64 `json:"offsets,omitempty"` // of the ids of the processes that were imported from
+	Offsets map[string]uint64 `json:"offsets,omitempty"` // offsets for the ids of imported processes
 }
 
-// room is how many ids an imported server may still give while its producers move.
+// room is how many further ids an imported server may give while its producers move.
 const room = 1_000_000_000
 
-// Offset is what is added to the ids of a process of beanstalkd that is imported, whose last id is given: 0 for the
-// first one, unless a gateway has given ids already. All ids that the gateways give from now on are larger.
+// Offset returns the number to add to the ids of an imported beanstalkd process, given its last id. It is 0 for the
+// first import, unless a gateway has already given ids. All ids that the gateways give from now on are larger.
 func Offset(ctx context.Context, r Registry, process string, last uint64) (offset uint64, err error) {
 	c := counter{Next: 1}
 	err = r.EditSetting(ctx, actor, setting, &c, func() error {
@@ -58,7 +58,7 @@ const (
 	actor   = "gateway beanstalk"
 )
 
-// take returns an id that no job has had.
+// take returns an unused id.
 func (i *ids) take(ctx context.Context) (uint64, error) {
 	for {
 		if id, ok := i.known(); ok {
@@ -70,7 +70,7 @@ func (i *ids) take(ctx context.Context) (uint64, error) {
 	}
 }
 
-// known is the next id, if there is a block.
+// known returns the next id, if there is a block.
 func (i *ids) known() (id uint64, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -84,11 +84,11 @@ func (i *ids) known() (id uint64, ok bool) {
 	return i.next - 1, true
 }
 
-// refillEvery is how soon a block that was begun is replaced, and how long the database is left alone after a failure:
-// many puts may wait for it, one after the other.
+// refillEvery is the pause between attempts to refill the reserve, both after a block was started and after a failure,
+// since many puts may wait for the attempt, one after the other.
 const refillEvery = time.Second
 
-// keepReserve keeps a block in reserve until ctx is done. A put that finds none tells of the error.
+// keepReserve keeps a block in reserve until ctx is done. A put that finds no block reports the last error.
 func (i *ids) keepReserve(ctx context.Context) {
 	tick := time.NewTicker(refillEvery)
 	defer tick.Stop()
@@ -102,7 +102,7 @@ func (i *ids) keepReserve(ctx context.Context) {
 	}
 }
 
-// refill takes a block in reserve if there is none.
+// refill reserves a block if there is none.
 func (i *ids) refill(ctx context.Context) error {
 	i.filling.Lock()
 	defer i.filling.Unlock()
@@ -117,7 +117,7 @@ func (i *ids) refill(ctx context.Context) error {
 	}
 	first, err := i.takeBlock(ctx)
 	if err != nil {
-		if ctx.Err() == nil { // else its client has left
+		if ctx.Err() == nil { // otherwise the client has disconnected
 			i.err, i.failed = err, time.Now()
 		}
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Limits of jobs. Longer times become these.
+// Limits of jobs. Longer times are reduced to these.
 const (
 	maxTTR   = 24 * time.Hour
 	maxDelay = queue.MaxDelay
@@ -25,7 +25,7 @@ func ttrOf(seconds uint64) time.Duration {
 
 func delayOf(seconds uint64) time.Duration { return min(time.Duration(seconds)*time.Second, maxDelay) }
 
-// LevelOf is Wakecall's priority, which only people see: the topic has the exact one.
+// LevelOf returns Wakecall's priority, which is only informative: the topic has the exact priority.
 func LevelOf(priority uint32) queue.Priority {
 	switch {
 	case priority < urgent:
@@ -72,7 +72,7 @@ func (k *conn) stored(tube string, priority uint32, id uint64) {
 
 func (k *conn) reserveForever([]string, []byte) error { return k.reserve(time.Time{}) }
 
-// maxTimeout is beanstalkd's, in seconds.
+// maxTimeout is beanstalkd's maximum, in seconds.
 const maxTimeout = 1<<31 - 1
 
 func (k *conn) reserveWithTimeout(args []string, _ []byte) error {
@@ -83,7 +83,7 @@ func (k *conn) reserveWithTimeout(args []string, _ []byte) error {
 	return k.reserve(time.Now().Add(time.Duration(seconds) * time.Second))
 }
 
-// reserve takes the most urgent ready job of the watched tubes, and waits for it until a time; zero: for ever.
+// reserve takes the most urgent ready job of the watched tubes, and waits for one until the given time; zero: forever.
 func (k *conn) reserve(until time.Time) error {
 	if !k.works {
 		k.works = true
@@ -93,7 +93,7 @@ func (k *conn) reserve(until time.Time) error {
 	if err := k.tubes.recent(k.ctx, k.queue); err != nil {
 		return err
 	}
-	wait := time.Duration(0) // the first look does not wait
+	wait := time.Duration(0) // the first take does not wait
 	for {
 		job, err := k.takeOne(wait)
 		if err != nil {
@@ -118,11 +118,11 @@ func (k *conn) reserve(until time.Time) error {
 	}
 }
 
-// forEver is how long a reserve without a timeout waits at a time.
+// forEver is how long a reserve without a timeout waits in one step.
 const forEver = 10 * time.Minute
 
-// takeOne takes a job of the watched tubes that are not paused. It returns none after wait, or when there may be
-// another plan.
+// takeOne takes a job from the watched tubes that are not paused. It returns none after wait, or when the plan may have
+// changed.
 func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
 	p := k.tubes.plan(k.watched)
 	if wait > 0 {
@@ -149,14 +149,14 @@ func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
 	if len(jobs) > 0 {
 		return &jobs[0], nil
 	}
-	if errors.Is(err, context.Canceled) && k.waits.Err() == nil { // there may be another plan
+	if errors.Is(err, context.Canceled) && k.waits.Err() == nil { // the plan may have changed
 		err = nil
 	}
 	return nil, err
 }
 
-// waiting counts the connection among those that wait, until the function is called that it returns. While it waits it
-// may be closed: no job is on the way to it.
+// waiting counts the connection as waiting until the returned function is called. A waiting connection may be closed,
+// because no job is on the way to it.
 func (k *conn) waiting() func() {
 	_ = k.c.End()
 	count := func(n int) {
@@ -172,21 +172,22 @@ func (k *conn) waiting() func() {
 	}
 }
 
-// reserved answers a reserve, and keeps the lease.
+// reserved answers a reserve, and stores the lease.
 func (k *conn) reserved(job *queue.Leased) error {
 	id, ok := number(job.ID, 64)
-	if !ok { // pushed through another interface, with an id that no client of this one can name
+	if !ok { // pushed through another interface, with an id that beanstalk clients cannot name
 		return errors.Join(errForeign, k.queue.End(k.ctx, []queue.Ending{{Lease: job.Lease, Verb: queue.BuryLeased,
 			Error: errForeign.Error()}})[0].Err)
 	}
-	k.held[id] = &held{job.Lease, job.Topic, job.For, time.Now().Add(job.For)} // its own ttr may be its topic's
+	k.held[id] = &held{job.Lease, job.Topic, job.For, time.Now().Add(job.For)} // For is the actual TTR: the job may use its topic's
 	k.finder.Met(job.ID, job.Topic)
 	return k.replyJob("RESERVED", job.ID, job.Body)
 }
 
 var errForeign = errors.New("the id of the job is not a number")
 
-// endHeld ends or extends the lease of a job that the connection holds and answers word, or that it holds none.
+// endHeld ends or extends the lease of a job that the connection holds. It answers with word, or that the job is not
+// held.
 func (k *conn) endHeld(id uint64, e queue.Ending, word string) error {
 	h := k.held[id]
 	if h == nil {
@@ -211,7 +212,7 @@ func missing(err error) bool {
 	return errors.Is(err, queue.ErrLease) || errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrState)
 }
 
-// remove deletes a job that the connection holds, or that nobody does.
+// remove deletes a job that the connection holds, or that is not reserved.
 func (k *conn) remove(id uint64) error {
 	if h := k.held[id]; h != nil {
 		k.deleted(h.topic)
@@ -234,7 +235,7 @@ func (k *conn) deleted(topic string) {
 	}
 }
 
-// end ends a job of any tube that is in one of some states, and returns its topic; "": there is none.
+// end ends a job in any tube that is in one of the given states, and returns its topic; "": there is none.
 func (k *conn) end(id uint64, verb queue.Verb, in ...queue.State) (topic string, err error) {
 	_, err = k.finder.Try(k.ctx, format(id), func(at string) (bool, error) {
 		done := k.queue.End(k.ctx, []queue.Ending{{Ref: queue.Ref{Topic: at, ID: format(id)}, In: in, Verb: verb}})[0]
@@ -272,13 +273,13 @@ func (k *conn) release(args []string, _ []byte) error {
 	}, "RELEASED")
 }
 
-// The errors of attempts that did not time out.
+// Errors of attempts that did not time out.
 const (
 	releasedError = "released"
 	buriedError   = "buried"
 )
 
-// move releases a job to another priority of its tube. Between the two steps it is in both.
+// move releases a job with another priority of its tube. Between its two steps, the job has both priorities.
 func (k *conn) move(id uint64, h *held, name string, priority uint32, delay time.Duration) error {
 	job, err := k.queue.Get(k.ctx, h.topic, format(id))
 	if errors.Is(err, queue.ErrNotFound) {
@@ -310,7 +311,7 @@ func (k *conn) bury(args []string, _ []byte) error {
 	return k.endHeld(id, queue.Ending{Verb: queue.BuryLeased, Error: buriedError}, "BURIED")
 }
 
-// kick makes up to n buried jobs of the used tube ready, or if none is buried delayed ones.
+// kick makes up to n buried jobs of the used tube ready or, if there are none, delayed ones.
 func (k *conn) kick(args []string, _ []byte) error {
 	n, ok := number(args[0], 32)
 	if !ok {
@@ -351,11 +352,11 @@ func (k *conn) kickSome(state queue.State, n int) (kicked int, err error) {
 	return kicked, nil
 }
 
-// listStep is how many jobs of a topic are compared for the order of a tube.
+// listStep is how many jobs of a topic are compared to establish a tube's order.
 const listStep = 100
 
-// first lists the first jobs of the used tube in a state, without long bodies: ready ones by priority, delayed ones by
-// when they become ready, buried ones by when they were buried.
+// first returns the first jobs of the used tube in a state, without long bodies: ready ones by priority, delayed ones
+// by the time they become ready, buried ones by the time they were buried.
 func (k *conn) first(state queue.State) (jobs []queue.Job, err error) {
 	if err := k.tubes.recent(k.ctx, k.queue); err != nil {
 		return nil, err
@@ -366,7 +367,7 @@ func (k *conn) first(state queue.State) (jobs []queue.Job, err error) {
 			return nil, err
 		}
 		if jobs = append(jobs, found...); state == queue.Ready && len(jobs) > 0 {
-			break // the others are less urgent
+			break // all other topics are less urgent
 		}
 	}
 	slices.SortStableFunc(jobs, func(a, b queue.Job) int {
@@ -410,7 +411,7 @@ func (k *conn) kickJob(id uint64) error {
 	return k.reply("KICKED")
 }
 
-// find is the job of an id in any tube; nil: there is none.
+// find returns the job with an id in any tube; nil: there is none.
 func (k *conn) find(id uint64) (*queue.Job, error) { return k.finder.Get(k.ctx, format(id)) }
 
 func (k *conn) peek(id uint64) error {
@@ -428,7 +429,7 @@ func (k *conn) found(job *queue.Job) error {
 	return k.replyJob("FOUND", job.ID, job.Body)
 }
 
-// peeking shows the first job of the used tube in a state.
+// peeking returns a command that shows the first job of the used tube in a state.
 func peeking(state queue.State) func(*conn, []string, []byte) error {
 	return func(k *conn, _ []string, _ []byte) error {
 		jobs, err := k.first(state)
@@ -436,7 +437,7 @@ func peeking(state queue.State) func(*conn, []string, []byte) error {
 			return err
 		}
 		for i := range jobs {
-			job, err := k.queue.Get(k.ctx, jobs[i].Topic, jobs[i].ID) // a list leaves long bodies out
+			job, err := k.queue.Get(k.ctx, jobs[i].Topic, jobs[i].ID) // a list omits long bodies
 			if errors.Is(err, queue.ErrNotFound) {
 				continue
 			}

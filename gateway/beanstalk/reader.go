@@ -15,7 +15,7 @@ const (
 	maxName = 200
 )
 
-// The answers to what cannot be understood.
+// Answers to malformed commands.
 const (
 	badFormat      = "BAD_FORMAT"
 	unknownCommand = "UNKNOWN_COMMAND"
@@ -28,7 +28,7 @@ type command struct {
 	name string
 	args []string
 	body []byte
-	// refusal is what is answered instead of running the command; "": nothing is wrong with it so far.
+	// refusal is the answer sent instead of running the command; "": no error so far.
 	refusal string
 }
 
@@ -42,7 +42,7 @@ func newReader(r io.Reader, maxBody int) *reader {
 	return &reader{r: bufio.NewReaderSize(r, 4096), maxBody: maxBody}
 }
 
-// next reads a command. Its error is that of the connection.
+// next reads a command. An error ends the connection.
 func (r *reader) next() (command, error) {
 	line, err := r.line()
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *reader) next() (command, error) {
 	return c, nil
 }
 
-// line reads a line without its CRLF; nil when it is too long or has a NUL. The rest of a long line is skipped.
+// line reads a line without its CRLF; nil if it is too long or contains a NUL. It skips the rest of a long line.
 func (r *reader) line() ([]byte, error) {
 	var line []byte
 	for {
@@ -81,7 +81,7 @@ func (r *reader) line() ([]byte, error) {
 	return line[:len(line)-2], nil
 }
 
-// put reads the body of a put. What follows a malformed put is read as commands.
+// put reads the body of a put. What follows a malformed put is parsed as commands.
 func (r *reader) put(c command) (command, error) {
 	if len(c.args) != 4 {
 		return command{refusal: badFormat}, nil
@@ -103,7 +103,7 @@ func (r *reader) put(c command) (command, error) {
 	}
 	if !bytes.HasSuffix(c.body, []byte("\r\n")) {
 		c.refusal = expectedCRLF
-		if c.body[n+1] != '\n' { // the line goes on
+		if c.body[n+1] != '\n' { // the line continues
 			_, err := r.skipLine()
 			return c, err
 		}
@@ -123,7 +123,7 @@ func (r *reader) skipLine() (n int, err error) {
 	}
 }
 
-// number reads an unsigned decimal number.
+// number parses an unsigned decimal number.
 func number(text string, bits int) (uint64, bool) {
 	if text == "" || text[0] == '+' {
 		return 0, false
@@ -132,7 +132,7 @@ func number(text string, bits int) (uint64, bool) {
 	return n, err == nil
 }
 
-// validTube reports whether a name is that of a tube.
+// validTube reports whether a name is a valid tube name.
 func validTube(name string) bool {
 	if name == "" || len(name) > maxName || name[0] == '-' {
 		return false

@@ -6,7 +6,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// reserveJob reserves a job that is ready, delayed or buried, also in a tube that is paused.
+// reserveJob reserves a job that is ready, delayed or buried, even in a paused tube.
 func (k *conn) reserveJob(id uint64) error {
 	job, err := k.find(id)
 	if err != nil {
@@ -16,7 +16,7 @@ func (k *conn) reserveJob(id uint64) error {
 		return k.reply("NOT_FOUND")
 	}
 	leased, err := k.queue.TakeByID(k.ctx, job.Topic, job.ID)
-	if errors.Is(err, queue.ErrNotFound) { // somebody has it
+	if errors.Is(err, queue.ErrNotFound) { // another connection has it
 		return k.reply("NOT_FOUND")
 	}
 	if err != nil {

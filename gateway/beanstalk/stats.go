@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// yaml is the text of statistics.
+// yaml builds the text of statistics.
 type yaml struct{ strings.Builder }
 
 func newYAML() *yaml {
@@ -30,7 +30,7 @@ func (y *yaml) add(key string, value any) {
 // bare adds a word without quotes.
 func (y *yaml) bare(key, value string) { fmt.Fprintf(y, "%s: %s\n", key, value) }
 
-// jobCounts are the jobs of some topics by state.
+// jobCounts counts the jobs of some topics by state.
 type jobCounts struct{ urgent, ready, reserved, delayed, buried int64 }
 
 func (k *conn) count(topics []string) (c jobCounts, err error) {
@@ -58,8 +58,8 @@ func (c *jobCounts) addTo(y *yaml) {
 	y.add("current-jobs-buried", c.buried)
 }
 
-// alone runs what reads all tubes, for one connection at a time. Thousands of clients that ask for the statistics of
-// thousands of tubes at once would fill the memory, and keep the shards from everybody else.
+// alone runs a function that reads all tubes, for one connection at a time. Otherwise thousands of clients that ask for
+// the statistics of thousands of tubes could fill the memory and overload the shards.
 func (k *conn) alone(read func() error) error {
 	select {
 	case k.reading <- struct{}{}:
@@ -107,7 +107,7 @@ func (k *conn) stats([]string, []byte) error {
 	return k.replyYAML(y.String())
 }
 
-// process adds what is known of the process. There is no binlog.
+// process adds the statistics of the process. There is no binlog.
 func (k *conn) process(y *yaml) {
 	var used syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // zeros if it fails
@@ -209,12 +209,12 @@ func timeLeft(job *queue.Job, now time.Time) int64 {
 // tally counts what happened to a job.
 type tally struct{ reserves, timeouts, releases, buries int }
 
-// tallyHeader has the tally of a job until it was last released with another priority, which made it another job.
+// tallyHeader holds a job's tally from before its last release with another priority, which made it another job.
 const tallyHeader = "Beanstalk-Tally"
 
 func (c tally) String() string { return fmt.Sprint(c.reserves, c.timeouts, c.releases, c.buries) }
 
-// tallyOf adds what the history of a job tells to what its header does.
+// tallyOf adds up the tally in a job's history and the one in its header.
 func tallyOf(job *queue.Job) (c tally) {
 	_, _ = fmt.Sscan(job.Headers[tallyHeader], &c.reserves, &c.timeouts, &c.releases, &c.buries) // zeros without it
 	c.reserves += job.Attempts

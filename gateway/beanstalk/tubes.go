@@ -14,7 +14,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Namespace is the name of the namespace that has the settings of the tubes.
+// Namespace is the namespace with the settings of the tubes.
 const Namespace = "beanstalk.*"
 
 const (
@@ -22,12 +22,12 @@ const (
 	defaultTube = "default"
 )
 
-// TopicOf is the topic that has the jobs of a tube with a priority.
+// TopicOf returns the topic with the jobs of a tube that have a priority.
 func TopicOf(tube string, priority uint32) string {
 	return fmt.Sprintf("%s%s.%010d", prefix, registry.EscapeName(tube), priority)
 }
 
-// parseTopic is what TopicOf made a topic of.
+// parseTopic is the inverse of TopicOf.
 func parseTopic(topic string) (tube string, priority uint32, ok bool) {
 	name, text, _ := strings.Cut(strings.TrimPrefix(topic, prefix), ".")
 	n, err := strconv.ParseUint(text, 10, 32)
@@ -35,16 +35,16 @@ func parseTopic(topic string) (tube string, priority uint32, ok bool) {
 	return tube, uint32(n), ok && err == nil
 }
 
-// tube is what a gateway knows of a tube. One that nobody uses or watches is there as long as it has jobs.
+// tube is what a gateway knows about a tube. A tube that nobody uses or watches exists as long as it has jobs.
 type tube struct {
 	name       string
-	order      uint64               // among all tubes
-	priorities map[uint32]time.Time // of its jobs, and maybe of earlier ones; when one was met last
+	order      uint64               // position among all tubes
+	priorities map[uint32]time.Time // priorities of its current and possibly earlier jobs, with the time when each was last seen
 
 	permanent                      bool
 	using, watching, waiting       int
 	totalJobs, cmdDelete, cmdPause uint64
-	pause                          time.Duration // as it was set
+	pause                          time.Duration // the pause as set
 	pausedUntil                    time.Time
 }
 
@@ -58,9 +58,9 @@ type tubes struct {
 
 	mu        sync.Mutex
 	known     map[string]*tube
-	made      uint64 // how many there have been
+	made      uint64 // tubes created so far
 	refreshed time.Time
-	changed   context.Context // ends when a reserve may have other topics
+	changed   context.Context // ends when the topics of a reserve may have changed
 	change    context.CancelFunc
 }
 
@@ -71,7 +71,7 @@ func newTubes() *tubes {
 	return t
 }
 
-// at finds or makes a tube. t.mu is held, or t is new.
+// at returns a tube, and creates it if necessary. The caller holds t.mu, or t is new.
 func (t *tubes) at(name string) *tube {
 	if known := t.known[name]; known != nil {
 		return known
@@ -82,7 +82,7 @@ func (t *tubes) at(name string) *tube {
 	return made
 }
 
-// edit changes a tube, which is made if need be, and removes it if it is idle then.
+// edit changes a tube, which it creates if necessary, and removes it if it is idle afterwards.
 func (t *tubes) edit(name string, change func(*tube)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +93,7 @@ func (t *tubes) edit(name string, change func(*tube)) {
 	}
 }
 
-// look calls read with a tube, and reports whether it is there.
+// look calls read with a tube, and reports whether the tube exists.
 func (t *tubes) look(name string, read func(*tube)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,7 +104,7 @@ func (t *tubes) look(name string, read func(*tube)) bool {
 	return known != nil
 }
 
-// names are those of all tubes, in the order in which the gateway met them.
+// names returns the names of all tubes, in the order in which the gateway first saw them.
 func (t *tubes) names() (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,7 +115,7 @@ func (t *tubes) names() (names []string) {
 	return names
 }
 
-// met notes that a job of a priority was just stored in a tube.
+// met records that a job with a priority was just stored in a tube.
 func (t *tubes) met(name string, priority uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,13 +127,13 @@ func (t *tubes) met(name string, priority uint32) {
 	}
 }
 
-// tell lets the reserves that wait compute their topics again. t.mu is held.
+// tell makes waiting reserves compute their topics again. The caller holds t.mu.
 func (t *tubes) tell() {
 	t.change()
 	t.changed, t.change = context.WithCancel(context.Background())
 }
 
-// pauseTube delays the reserves of a tube; 0 ends that.
+// pauseTube pauses reserves of a tube for d; 0 ends the pause.
 func (t *tubes) pauseTube(name string, d time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,7 +147,7 @@ func (t *tubes) pauseTube(name string, d time.Duration) bool {
 	return true
 }
 
-// topics are those of a tube, the most urgent first.
+// topics returns the topics of a tube, most urgent first.
 func (t *tubes) topics(name string) (topics []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,11 +159,11 @@ func (t *tubes) topics(name string) (topics []string) {
 	return topics
 }
 
-// plan is where a reserve may take.
+// plan holds the topics from which a reserve may take a job.
 type plan struct {
-	topics  []string        // of the tubes that are not paused, the most urgent first
-	resumes time.Time       // when the first of the paused ones goes on; zero: none is paused
-	changed context.Context // ends when there may be another plan
+	topics  []string        // topics of the tubes that are not paused, most urgent first
+	resumes time.Time       // when the first paused tube resumes; zero: none is paused
+	changed context.Context // ends when the plan may have changed
 }
 
 func (t *tubes) plan(names []string) plan {
@@ -197,7 +197,7 @@ func (t *tubes) plan(names []string) plan {
 	return p
 }
 
-// recent refreshes what was learned too long ago.
+// recent calls refresh if the last one is too long ago.
 func (t *tubes) recent(ctx context.Context, q Queue) error {
 	t.mu.Lock()
 	old := t.now().Sub(t.refreshed) > refreshEvery
@@ -208,7 +208,7 @@ func (t *tubes) recent(ctx context.Context, q Queue) error {
 	return t.refresh(ctx, q)
 }
 
-// refresh learns which tubes have jobs: other hosts store some too.
+// refresh reads which tubes have jobs, because other hosts store jobs, too.
 func (t *tubes) refresh(ctx context.Context, q Queue) error {
 	began := t.now()
 	topics, err := q.Members(ctx, Namespace)

@@ -17,7 +17,7 @@ import (
 // popWait is how long a pop waits for a job. Clients give up after 180 s.
 const popWait = 178 * time.Second
 
-// The texts of answers, as clients know them.
+// Messages of answers, as clients know them.
 const (
 	done       = "操作成功"
 	added      = "添加成功"
@@ -43,11 +43,11 @@ const contentType = "text/plain; charset=utf-8"
 type Gateway struct {
 	*gateway.Endpoint
 	store   *store
-	maxBody int64 // of a job, in bytes
+	maxBody int64 // largest body of a job, in bytes
 	popWait time.Duration
 }
 
-// New makes a gateway that takes jobs of maxBody bytes, however they are escaped, and so longer ones that are not.
+// New returns a gateway that accepts jobs of maxBody bytes even if all are escaped, and so longer ones without escapes.
 func New(e *gateway.Endpoint, q Queue, w gateway.Workers, maxBody int64) *Gateway {
 	return &Gateway{Endpoint: e, store: newStore(q, w), maxBody: maxBody, popWait: popWait}
 }
@@ -74,13 +74,13 @@ type answer struct {
 	Data    any    `json:"data"`
 }
 
-// failure is an error that the client is told.
+// failure is an error message for the client.
 type failure string
 
 func (f failure) Error() string { return string(f) }
 
-// answered makes a handler of a function from a request's body to the answer's message and data. An error that is not a
-// failure is logged, and the client is told the failure that wraps it.
+// answered returns a handler for a function that turns a request's body into the answer's message and data. An error
+// other than a failure is logged, and the client gets the failure joined to it.
 func answered[In any](g *Gateway, f func(context.Context, In) (string, any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -100,7 +100,7 @@ func answered[In any](g *Gateway, f func(context.Context, In) (string, any, erro
 	}
 }
 
-// told is what the client is told of an error.
+// told returns the message that the client gets for an error.
 func (g *Gateway) told(r *http.Request, err error) string {
 	var f failure
 	if !errors.As(err, &f) {
@@ -113,19 +113,19 @@ func (g *Gateway) told(r *http.Request, err error) string {
 }
 
 func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
-	// A body of n bytes is at most 6n as JSON.
+	// A body of n bytes takes at most 6n bytes as JSON.
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 6*g.maxBody+4096))
 	if err != nil {
 		return errors.Join(failure(notRead), err)
 	}
-	// encoding/json would replace bytes that are not UTF-8.
+	// encoding/json would replace invalid UTF-8.
 	if !utf8.Valid(text) || json.Unmarshal(text, into) != nil {
 		return failure(notJSON)
 	}
 	return nil
 }
 
-// write answers. A job that does not reach its client is released, and its attempt is not counted.
+// write answers a request. A job that does not reach its client is released, and its attempt does not count.
 func (g *Gateway) write(w http.ResponseWriter, r *http.Request, out any, lease string) {
 	text, err := json.Marshal(out)
 	if err == nil {
@@ -137,5 +137,5 @@ func (g *Gateway) write(w http.ResponseWriter, r *http.Request, out any, lease s
 	}
 }
 
-// failed is a failure whose cause is logged.
+// failed returns a failure whose cause is logged.
 func failed(text failure, cause error) error { return errors.Join(text, cause) }

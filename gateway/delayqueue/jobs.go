@@ -16,7 +16,7 @@ type pushRequest struct {
 	Body  string `json:"body"`
 }
 
-// check looks at the members in the order of delay-queue.
+// check checks the members in the order in which delay-queue does.
 func (in *pushRequest) check() error {
 	in.Topic, in.ID = strings.TrimSpace(in.Topic), strings.TrimSpace(in.ID)
 	switch {
@@ -55,7 +55,7 @@ type poppedJob struct {
 	lease string
 }
 
-// maxPopTopics bounds what a pop costs the shards.
+// maxPopTopics limits the work that a pop causes in the shards.
 const maxPopTopics = 1000
 
 func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
@@ -76,7 +76,7 @@ func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
 	return done, poppedJob{ID: job.ID, Body: string(job.Body), lease: job.Lease}, nil
 }
 
-// named are the topics of a list with commas.
+// named returns the topics of a comma-separated list.
 func named(list string) (topics []string) {
 	for topic := range strings.SplitSeq(list, ",") {
 		if topic = strings.TrimSpace(topic); topic != "" {

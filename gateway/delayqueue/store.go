@@ -20,12 +20,12 @@ type Queue interface {
 	gateway.FinderQueue
 }
 
-// Namespace is the name of the namespace that has the settings of the topics.
+// Namespace is the namespace with the settings of the topics.
 const Namespace = "delayqueue.*"
 
 const prefix = "delayqueue."
 
-// TopicOf is the topic that has the jobs of a topic of delay-queue.
+// TopicOf returns the topic with the jobs of a delay-queue topic.
 func TopicOf(name string) string { return prefix + registry.EscapeName(name) }
 
 func nameOf(topic string) string {
@@ -33,7 +33,7 @@ func nameOf(topic string) string {
 	return name
 }
 
-// store is the queue, for clients that name jobs by their ids alone.
+// store gives access to the queue for clients that name jobs by id only.
 type store struct {
 	queue   Queue
 	workers gateway.Workers
@@ -44,7 +44,7 @@ func newStore(q Queue, w gateway.Workers) *store {
 	return &store{q, w, gateway.NewFinder(q, Namespace)}
 }
 
-// push stores a job in place of the one that has its id, in whatever topic that is.
+// push stores a job and replaces an existing one with the same id, whatever its topic.
 func (s *store) push(ctx context.Context, in pushRequest) error {
 	topic := TopicOf(in.Topic)
 	others, err := s.finder.Search(ctx, in.ID)
@@ -70,7 +70,7 @@ func (s *store) push(ctx context.Context, in pushRequest) error {
 	return nil
 }
 
-// pop takes a job of the first of some topics that has a ready one. It returns nil when none came within wait.
+// pop takes a job from the first of some topics with a ready one. It returns nil if there was none within wait.
 func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*queue.Leased, error) {
 	r := pull.Request{Wait: wait, TakeRequest: queue.TakeRequest{Order: queue.Listed, Max: 1}}
 	for _, name := range names {
@@ -84,7 +84,7 @@ func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*q
 	return &jobs[0], nil
 }
 
-// remove ends the job of an id in any state. It is no error if there is none.
+// remove ends the job with an id in any state. A missing job is not an error.
 func (s *store) remove(ctx context.Context, id string) error {
 	_, err := s.finder.Try(ctx, id, func(topic string) (bool, error) { return s.end(ctx, topic, id) })
 	return err

@@ -1,4 +1,5 @@
-// Package grape serves the clients of Grape: its HTTP interface, with its parameters in the query of every method.
+// Package grape serves the clients of Grape: its HTTP interface, where every method takes its parameters from the
+// query.
 //
 //	POST   /api/job/produce   tube, jid, dtr, ttr; the body is the job    true; false if the id is delayed or ready
 //	DELETE /api/job/delete    tube, jid        true if it was delayed or ready
@@ -12,17 +13,17 @@
 //	POST   /api/tube/create, /api/tube/delete  tube
 //	GET    /api/tube/list, /api/tube/stats, /api/tube/stats/NAME
 //
-// No request needs a password, so the listener belongs on the loopback interface. What Grape's own pages call, on a
-// second listener (Web), does:
+// Requests need no password, so the listener belongs on the loopback interface. A second listener (Web), for Grape's
+// own pages, requires one:
 //
 //	POST /api/authen/login    {"username", "password"}    the session's id, also in the cookie grape.session
 //	GET  /api/authen/logout                               null
 //	/api/tube/…               as above; 401 without a session
 //
-// Tube T is the pull topic grape.T, escaped by registry.EscapeName, with the settings of the namespace grape.*. Which
-// tubes were created is a setting of the registry. Retained is running, failed is dead, and an execution is an attempt,
-// also one that was released. A job whose ttr is over is ready again, without a limit.
+// Tube T is the pull topic grape.T, escaped by registry.EscapeName, with the settings of the namespace grape.*. A
+// setting of the registry lists the created tubes. Grape's retained means running, failed means dead, and an execution
+// is an attempt, even if it was released. A job whose ttr is over becomes ready again, without a limit.
 //
-// Unlike Grape, bodies may be any bytes, two consumers at once both get jobs, and delete and finish leave a job alone
-// whose state they answer false for.
+// Unlike in Grape, bodies may be any bytes, two concurrent consumers both get jobs, and a delete or finish that answers
+// false does not change the job.
 package grape

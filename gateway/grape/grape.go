@@ -29,10 +29,10 @@ type Gateway struct {
 	*gateway.Endpoint
 	queue    Queue
 	registry Registry
-	maxBody  int64 // of a job, in bytes
+	maxBody  int64 // largest body of a job, in bytes
 }
 
-// New makes a gateway that takes jobs of up to maxBody bytes.
+// New returns a gateway that accepts jobs of up to maxBody bytes.
 func New(e *gateway.Endpoint, q Queue, r Registry, maxBody int64) *Gateway {
 	return &Gateway{e, q, r, maxBody}
 }
@@ -55,7 +55,7 @@ func (g *Gateway) unknownPath(w http.ResponseWriter, r *http.Request) {
 	g.fail(w, r, &problem{http.StatusNotFound, http.StatusNotFound, "invalid path:" + r.URL.Path})
 }
 
-// route is one of the interface: its method, and what it answers.
+// route describes a request: its method, and the function that answers it.
 type route struct {
 	method string
 	handle func(*request) (any, error)
@@ -102,7 +102,7 @@ func (g *Gateway) serve(rt route) http.HandlerFunc {
 	}
 }
 
-// A problem is an error that the client is told.
+// A problem is an error with a code for the client.
 type problem struct {
 	status int
 	Code   int    `json:"code"`
@@ -113,7 +113,7 @@ func (p *problem) Error() string { return fmt.Sprint(p.Code, ": ", p.Desc) }
 
 func bad(code int, desc string) error { return &problem{http.StatusBadRequest, code, desc} }
 
-// faultCode is that of every error that is not the client's.
+// faultCode is the code of every error that the client did not cause.
 const faultCode = 9999
 
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
@@ -128,10 +128,10 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 			g.Log.Error("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 		}
 	}
-	_ = g.answer(w, p.status, p) // a client that left does not read it
+	_ = g.answer(w, p.status, p) // the client may have disconnected
 }
 
-// answer reports whether the answer was sent.
+// answer writes an answer and returns an error if it was not sent.
 func (g *Gateway) answer(w http.ResponseWriter, status int, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {

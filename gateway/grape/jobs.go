@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	minTTR  = time.Second // shorter ones become this
+	minTTR  = time.Second // the minimum; shorter TTRs are raised to it
 	maxTTR  = registry.MaxPullTTR
 	maxTake = queue.TakeLimit
 )
 
-// produce stores a job. One that is delayed or ready stays as it is; one that is retained or failed is stored anew.
+// produce stores a job. A delayed or ready job with the id stays as it is; a retained or failed one is replaced.
 func (g *Gateway) produce(r *request) (any, error) {
 	dtr, err := r.duration("dtr", codeDTR)
 	if err != nil {
@@ -58,12 +58,12 @@ func (g *Gateway) named(r *request) (id, topic string, err error) {
 	return id, topic, err
 }
 
-// ending changes a job that is in one of some states. It answers whether it was.
+// ending returns a handler that ends a job in one of the given states. It answers whether the job was in one.
 func (g *Gateway) ending(verb queue.Verb, in ...queue.State) func(*request) (any, error) {
 	return func(r *request) (any, error) { return g.end(r, queue.Ending{Verb: verb, In: in}) }
 }
 
-// delaying is ending, with a delay.
+// delaying does what ending does, with a delay.
 func (g *Gateway) delaying(verb queue.Verb, in ...queue.State) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		dtr, err := r.duration("dtr", codeDTR)
@@ -139,7 +139,7 @@ func (g *Gateway) peek(r *request) (any, error) {
 	}
 	list := []job{}
 	for i := range jobs {
-		whole, err := g.queue.Get(r.Context(), topic, jobs[i].ID) // a list leaves long bodies out
+		whole, err := g.queue.Get(r.Context(), topic, jobs[i].ID) // a list omits long bodies
 		if errors.Is(err, queue.ErrNotFound) {
 			continue
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// The codes of what is wrong with a request.
+// Codes of errors in requests.
 const (
 	codeUnknownTube = 1000
 	codeNoTube      = 1001
@@ -24,8 +24,8 @@ const (
 	codeNoID        = 2001
 	codeDTR         = 2002
 	codeTTR         = 2003
-	codeBody        = 2004 // not one of Grape's
-	codeID          = 2005 // not one of Grape's
+	codeBody        = 2004 // not in Grape
+	codeID          = 2005 // not in Grape
 )
 
 type request struct {
@@ -33,7 +33,7 @@ type request struct {
 	w       http.ResponseWriter
 	query   url.Values
 	maxBody int64
-	taken   []queue.Leased // that the answer brings
+	taken   []queue.Leased // jobs in the answer
 }
 
 var tubeName = regexp.MustCompile(`^([a-z]|[A-Z])(\w|-)*$`)
@@ -52,7 +52,7 @@ func checkTube(name string) error {
 	return nil
 }
 
-// id is the job's; older clients name it id.
+// id returns the job's id. Older clients name the parameter id.
 func (r *request) id() (string, error) {
 	id := cmp.Or(r.query.Get("jid"), r.query.Get("id"))
 	if id == "" {
@@ -64,7 +64,7 @@ func (r *request) id() (string, error) {
 	return id, nil
 }
 
-// duration reads a number of milliseconds.
+// duration parses a number of milliseconds.
 func (r *request) duration(name string, code int) (time.Duration, error) {
 	text := r.query.Get(name)
 	if text == "" {
@@ -77,7 +77,7 @@ func (r *request) duration(name string, code int) (time.Duration, error) {
 	return time.Duration(n) * time.Millisecond, nil
 }
 
-// most is how many jobs the client wants; 1 if it does not say so in numbers.
+// most returns how many jobs the client wants, 1 if it does not send a valid number.
 func (r *request) most() int {
 	n, err := strconv.Atoi(r.query.Get("max"))
 	if err != nil || n < 1 {

@@ -9,13 +9,13 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Registry keeps the list of tubes.
+// Registry stores the list of tubes.
 type Registry interface {
 	Snapshot() *registry.Snapshot
 	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
 }
 
-// Namespace is the name of the namespace that has the settings of the tubes.
+// Namespace is the namespace with the settings of the tubes.
 const Namespace = "grape.*"
 
 const (
@@ -24,22 +24,22 @@ const (
 	prefix  = "grape."
 )
 
-// tubes is what was created, in this order.
+// tubes lists the created tubes, in the order of their creation.
 type tubes struct {
 	Tubes []string `json:"tubes"`
 }
 
-// TopicOf is the topic that has the jobs of a tube.
+// TopicOf returns the topic with the jobs of a tube.
 func TopicOf(tube string) string { return prefix + registry.EscapeName(tube) }
 
-// created lists the tubes.
+// created returns the created tubes.
 func (g *Gateway) created() ([]string, error) {
 	list := tubes{Tubes: []string{}}
 	_, err := g.registry.Snapshot().Setting(setting, &list)
 	return list.Tubes, err
 }
 
-// tube is the topic of the tube that a request names.
+// tube returns the topic of the tube that a request names.
 func (g *Gateway) tube(r *request) (topic string, err error) {
 	name := r.query.Get("tube")
 	if err := checkTube(name); err != nil {
@@ -67,7 +67,7 @@ func (g *Gateway) createTube(r *request) (any, error) {
 	return true, CreateTubes(r.Context(), g.registry, name)
 }
 
-// CreateTubes creates those that do not exist.
+// CreateTubes creates the tubes that do not exist.
 func CreateTubes(ctx context.Context, r Registry, names ...string) error {
 	return editTubes(ctx, r, func(list []string) []string {
 		for _, name := range names {
@@ -79,7 +79,7 @@ func CreateTubes(ctx context.Context, r Registry, names ...string) error {
 	})
 }
 
-// deleteTube deletes a tube with its jobs. It is unknown first, so that no job comes in behind.
+// deleteTube deletes a tube with its jobs. It removes the tube first, so that no new jobs are stored meanwhile.
 func (g *Gateway) deleteTube(r *request) (any, error) {
 	name := r.query.Get("tube")
 	topic, err := g.tube(r)

@@ -16,7 +16,7 @@ import (
 	"github.com/wakecall/wakecall/gateway"
 )
 
-// The codes of what is wrong with a login.
+// Codes of errors in a login.
 const (
 	codeNoUser     = 3000
 	codeNoPassword = 3001
@@ -26,19 +26,19 @@ const (
 const (
 	sessionCookie = "grape.session"
 	sessionLife   = 12 * time.Hour
-	maxLogin      = 4 << 10 // bytes of a request
+	maxLogin      = 4 << 10 // bytes
 )
 
-// A Web serves what the pages of Grape call: the login, and the tubes behind it.
+// A Web serves what Grape's own pages call: the login, and the tubes behind it.
 type Web struct {
 	gateway  *Gateway
 	accounts map[string]string // passwords by user
 	now      func() time.Time
 }
 
-// NewWeb makes a Web that lets these users in; queue is asked for statistics and deletes the jobs of deleted tubes.
+// NewWeb returns a Web for these users. It uses the queue for statistics, and to delete the jobs of deleted tubes.
 func NewWeb(e *gateway.Endpoint, q Queue, r Registry, accounts map[string]string) *Web {
-	return &Web{New(e, q, r, 0), accounts, time.Now} // there are no jobs in its requests
+	return &Web{New(e, q, r, 0), accounts, time.Now} // its requests contain no jobs
 }
 
 // Serve serves a listener until ctx is done.
@@ -67,10 +67,10 @@ func (s *Web) handler() http.Handler {
 	return mux
 }
 
-// login answers a session's id, which is in a cookie too.
+// login answers with a session's id, which it also sets as a cookie.
 func (s *Web) login(r *request) (any, error) {
 	var in struct{ Username, Password string }
-	_ = json.NewDecoder(http.MaxBytesReader(r.w, r.Body, maxLogin)).Decode(&in) // else there is no user
+	_ = json.NewDecoder(http.MaxBytesReader(r.w, r.Body, maxLogin)).Decode(&in) // on an error the user stays empty
 	switch {
 	case in.Username == "":
 		return nil, bad(codeNoUser, "username is empty")
@@ -97,8 +97,8 @@ func cookie(id string, seconds int) *http.Cookie {
 	}
 }
 
-// session is the id of a session: its end and its user, signed with the user's password. So all hosts and processes
-// know it, until the password is changed.
+// session returns a session's id: its end and its user, signed with the user's password. So all hosts and processes
+// accept it, until the password is changed.
 func (s *Web) session(user string, ends time.Time) string {
 	text := strconv.FormatInt(ends.Unix(), 10) + " " + user
 	mac := hmac.New(sha256.New, []byte(s.accounts[user]))

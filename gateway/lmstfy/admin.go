@@ -42,7 +42,7 @@ func (g *Gateway) adminHandler() http.Handler {
 	return identified(mux)
 }
 
-// authorized asks for one of the accounts, if there are any.
+// authorized requires one of the accounts, if there are any.
 func (g *Gateway) authorized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
@@ -57,7 +57,7 @@ func (g *Gateway) authorized(next http.Handler) http.Handler {
 	})
 }
 
-// A reply is an answer of the admin API. lmstfy indents some.
+// A reply is an answer of the admin API. lmstfy indents some of them.
 type reply struct {
 	status   int
 	value    any
@@ -105,11 +105,11 @@ func (g *Gateway) version(*http.Request) (reply, error) {
 	return indented(object{"version": g.Version, "build_commit": "", "build_date": ""})
 }
 
-// info lists the queues that have jobs, by namespace.
+// info returns the queues that have jobs, by namespace.
 func (g *Gateway) info(r *http.Request) (reply, error) {
 	pool := cmp.Or(r.URL.Query().Get("pool"), g.Pools[0])
 	if !g.hasPool(pool) {
-		return ok(object{}) // lmstfy answers nothing
+		return ok(object{}) // an unknown pool has no queues
 	}
 	queues, err := g.queues(r.Context(), pool)
 	return reply{status: http.StatusOK, value: queues, indented: true, text: true}, err
@@ -134,7 +134,7 @@ func (g *Gateway) setAccessLog(r *http.Request) (reply, error) {
 	return g.accessLog(r)
 }
 
-// logAccess logs a request of the API, while that is enabled.
+// logAccess logs a request of the API, if the access log is enabled.
 func (g *Gateway) logAccess(r *request, status int, began time.Time) {
 	if !g.logged.Load() {
 		return
@@ -143,7 +143,7 @@ func (g *Gateway) logAccess(r *request, status int, began time.Time) {
 		"client", r.RemoteAddr)
 }
 
-// queues are the queues of a pool that have jobs, by namespace.
+// queues returns the queues of a pool that have jobs, by namespace.
 func (g *Gateway) queues(ctx context.Context, pool string) (map[string][]string, error) {
 	topics, err := g.Queue.Members(ctx, g.NamespaceOf(pool))
 	if err != nil {

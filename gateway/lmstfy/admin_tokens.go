@@ -35,7 +35,7 @@ func (g *Gateway) listTokens(r *http.Request) (reply, error) {
 	return indented(object{"tokens": tokens})
 }
 
-// shortestToken is how long a token must be that a user chooses.
+// shortestToken is the minimum length of a token that a user chooses.
 const shortestToken = 20
 
 func (g *Gateway) newToken(r *http.Request) (reply, error) {

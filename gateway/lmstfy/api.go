@@ -25,7 +25,7 @@ type Options struct {
 	Queue  Queue
 	Tokens *Tokens
 	Pools  []string // the first is the default pool
-	// Accounts are who may change tokens, limits and the access log; none: everybody.
+	// Accounts may change tokens, limits and the access log; empty: everybody may.
 	Accounts map[string]string
 	Workers  gateway.Workers
 	Version  string
@@ -40,7 +40,7 @@ type Gateway struct {
 	logged  atomic.Bool // the access log is enabled
 }
 
-// New makes a gateway.
+// New returns a gateway.
 func New(e *gateway.Endpoint, o Options) *Gateway {
 	g := &Gateway{Endpoint: e, Options: o, limits: newWindows(time.Now), metrics: newMetrics()}
 	g.metrics.registry.MustRegister(sizes{g})
@@ -57,21 +57,21 @@ func (g *Gateway) ServeAdmin(ctx context.Context, l net.Listener) error {
 	return g.HTTP(ctx, l, g.adminHandler())
 }
 
-// A request is one that passed the checks of its route.
+// A request is a request that passed the checks of its route.
 type request struct {
 	*http.Request
 	w                      http.ResponseWriter
 	query                  url.Values
 	pool, namespace, token string
-	queues                 []string // one, but of a consume
-	known                  *Token   // that of the request; nil: it was not asked for
+	queues                 []string // only a consume has several
+	known                  *Token   // the request's token; nil: none was required
 	g                      *Gateway
 }
 
-// topic is where the jobs of the request's first queue are.
+// topic returns the topic with the jobs of the request's first queue.
 func (r *request) topic() string { return r.g.TopicOf(r.pool, r.namespace, r.queues[0]) }
 
-// A problem is an error that the client is told.
+// A problem is an error with a message for the client.
 type problem struct {
 	status int
 	body   any
@@ -83,7 +83,7 @@ func told(status int, text string) error { return &problem{status, object{"error
 
 func bad(text string) error { return told(http.StatusBadRequest, text) }
 
-// kind is what a token's limit counts a request as.
+// kind is the counter of a token's limit to which a request belongs.
 type kind string
 
 const (
@@ -92,9 +92,9 @@ const (
 	produce kind = "produce"
 )
 
-// route is one of the API. Its checks come in the order names, pool, token, rate.
+// route is a route of the API. It checks names, pool, token and rate, in this order.
 type route struct {
-	name    string // in metrics
+	name    string // for metrics
 	pattern string
 	handle  func(*request) error
 	counts  kind
@@ -126,7 +126,7 @@ func (g *Gateway) handler() http.Handler {
 	return identified(exactPaths(mux))
 }
 
-// exactPaths answers paths that http.ServeMux would redirect, and HEAD, which it takes for GET.
+// exactPaths answers paths that http.ServeMux would redirect, and HEAD, which http.ServeMux treats as GET.
 func exactPaths(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead || strings.Contains(r.URL.Path, "//") || strings.Contains(r.URL.Path, "/.") {
@@ -160,8 +160,7 @@ func (g *Gateway) serve(rt route) http.Handler {
 	})
 }
 
-// checked handles a request after its checks. What the token's limit counted is given back if the request did not
-// do what it counts.
+// checked handles a request after its checks. If the request fails, it no longer counts towards its token's limit.
 func (g *Gateway) checked(r *request, rt route) error {
 	if err := r.checkNames(rt.counts == consume); err != nil {
 		return err
@@ -209,7 +208,7 @@ func (r *request) checkNames(several bool) error {
 		return bad("queue name contains forbidden characters")
 	}
 	for name := range strings.SplitSeq(names, ",") {
-		if len(name) > longestName { // lmstfy does not check it; no such queue can have a job
+		if len(name) > longestName { // lmstfy does not check this; no such queue can have a job
 			return bad("namespace or queue name too long")
 		}
 		if name != "" {
@@ -219,7 +218,7 @@ func (r *request) checkNames(several bool) error {
 	return nil
 }
 
-// splitToken reads [POOL:]TOKEN.
+// splitToken parses [POOL:]TOKEN.
 func (g *Gateway) splitToken(text string) (pool, token string) {
 	if pool, token, ok := strings.Cut(text, ":"); ok {
 		return pool, token
@@ -252,7 +251,7 @@ func (r *request) checkToken(public bool) error {
 
 func (g *Gateway) hasPool(name string) bool { return slices.Contains(g.Pools, name) }
 
-// seconds reads a whole number of seconds from the query.
+// seconds parses a whole number of seconds from the query.
 func (r *request) seconds(name string, missing uint64) (time.Duration, error) {
 	n, err := r.number(name, missing, 32)
 	return time.Duration(n) * time.Second, err
@@ -271,7 +270,7 @@ func (r *request) number(name string, missing uint64, bits int) (uint64, error) 
 
 const jsonType = "application/json; charset=utf-8"
 
-// object is written with its members in alphabetical order.
+// object is a JSON object, written with its members in alphabetical order.
 type object map[string]any
 
 func (r *request) answer(status int, v any) error {
@@ -284,20 +283,20 @@ func answer(w http.ResponseWriter, status int, v any) {
 	send(w, jsonType, status, text, err)
 }
 
-// send writes an answer, or that its value could not be written as JSON.
+// send writes an answer, or an error answer if the value could not be encoded as JSON.
 func send(w http.ResponseWriter, kind string, status int, text []byte, err error) {
 	if err != nil {
 		kind, status, text = jsonType, http.StatusInternalServerError, []byte(`{"error":"internal error"}`)
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // a client that left does not read it
+	_, _ = w.Write(text) // the client may have disconnected
 }
 
-// statusClosed is for logs and metrics: the client has left.
+// statusClosed is for logs and metrics: the client has disconnected.
 const statusClosed = 499
 
-// retryAfter is what a client that no shard could serve is told.
+// retryAfter is the default of Retry-After when no shard could serve the client.
 const retryAfter = time.Second
 
 func (r *request) fail(err error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// The limits and defaults of consuming.
+// Limits and defaults of consuming.
 const (
 	defaultTTR = 120 // seconds
 	maxCount   = 100
@@ -49,13 +49,13 @@ func (g *Gateway) consume(r *request) error {
 	}
 	if err := r.answerJobs(jobs, count > 1); err != nil {
 		g.GiveBack(r.Context(), g.Queue, jobs)
-		return nil // nobody reads an answer
+		return nil // nobody would read an answer
 	}
 	g.metrics.consumed(r, jobs)
 	return nil
 }
 
-// answerJobs answers one job as an object, several as an array.
+// answerJobs answers with one job as an object, or with several as an array.
 func (r *request) answerJobs(jobs []queue.Leased, array bool) error {
 	list := make([]described, len(jobs))
 	for i := range jobs {
@@ -96,7 +96,7 @@ func (r *request) describe(job *queue.Job, remaining int) described {
 	}
 }
 
-// secondsLeft is how long a job may still be consumed, rounded; 0: for ever.
+// secondsLeft returns how long a job may still be consumed, rounded; 0: forever.
 func secondsLeft(job *queue.Job, now time.Time) int64 {
 	if job.ExpiresAt.IsZero() || job.State == queue.Dead {
 		return 0

@@ -29,7 +29,7 @@ func (r *request) answerSize(n int64) error {
 	return r.answer(http.StatusOK, object{"namespace": r.namespace, "queue": r.queues[0], "size": n})
 }
 
-// destroy deletes the ready jobs. As in lmstfy the others stay.
+// destroy deletes the ready jobs. As in lmstfy, jobs in other states stay.
 func (g *Gateway) destroy(r *request) error {
 	if err := g.deleteReady(r.Context(), r.topic()); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (g *Gateway) peekDead(r *request) error {
 	})
 }
 
-// respawn makes dead jobs ready again, the oldest first: each for one try, with a new ttl.
+// respawn makes dead jobs ready again, oldest first, each with one try and a new ttl.
 func (g *Gateway) respawn(r *request) error {
 	limit, err := r.limit()
 	if err != nil {

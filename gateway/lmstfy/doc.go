@@ -1,6 +1,6 @@
 // Package lmstfy serves the clients of lmstfy: its API and its admin API. Queue Q of namespace N in the default pool is
 // the pull topic lmstfy.N.Q, in another pool P lmstfy-P.N.Q, with the names escaped by registry.EscapeName. Queues are
-// made by their first job and leave nothing behind; their settings are those of the namespaces lmstfy.* and lmstfy-P.*.
+// created by their first job and vanish after their last; the namespaces lmstfy.* and lmstfy-P.* have their settings.
 //
 //	lmstfy          Wakecall
 //	publish         a push with an id that is made here
@@ -11,18 +11,17 @@
 //	dead letter     the dead jobs, the oldest first
 //	pool            a prefix of topics; all pools share the shards
 //
-// lmstfy's faults that no client depends on are not kept: a job is never due early, a bulk is checked as a whole before
-// any of it is stored, the size leaves out what was acknowledged or expired, an expired job does not end a consume, and
-// a client that goes away while it waits takes no job along.
+// Faults of lmstfy that no client depends on are not reproduced: a job is never due early, a bulk is validated as a
+// whole before any of it is stored, the size excludes acknowledged and expired jobs, an expired job does not end a
+// consume, and a client that disconnects while it waits takes no job with it.
 //
 // # Order
 //
-// Jobs of a queue are consumed in the order in which they became ready, on one shard. With several shards the jobs of a
-// queue lie on all of them and each keeps the order of its own, unless the namespace has a shard that takes all of
-// them.
+// On one shard, jobs of a queue are consumed in the order in which they became ready. With several shards, the jobs of
+// a queue are spread over them, and each shard keeps its own order, unless the namespace is pinned to one shard.
 //
 // # Tokens and limits
 //
-// Tokens, each for one namespace of one pool, are in the registry's database. Limits count requests in windows that
-// begin with the first request. Each process counts alone.
+// Tokens, each for one namespace of one pool, are stored in the registry's database. Limits count requests in windows
+// that begin with the first request. Each process counts separately.
 package lmstfy

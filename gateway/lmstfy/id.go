@@ -8,7 +8,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// newID makes an id as lmstfy does: a ULID of 48 bits of Unix milliseconds, 48 random bits, and the delay in seconds,
+// newID returns an id as lmstfy does: a ULID of 48 bits of Unix milliseconds, 48 random bits, and the delay in seconds,
 // little-endian.
 func newID(now time.Time, delay time.Duration) string {
 	var id ulid.ULID
@@ -18,10 +18,10 @@ func newID(now time.Time, delay time.Duration) string {
 	return id.String()
 }
 
-// An id of a job with attributes has this before the ULID.
+// withAttributes precedes the ULID in the id of a job with attributes.
 const withAttributes = "1"
 
-// elapsedMS is how long ago an id was made; 0 for an id that was made elsewhere.
+// elapsedMS returns the age of an id; 0 for an id that was not created here.
 func elapsedMS(id string, now time.Time) int64 {
 	if len(id) == ulid.EncodedSize+len(withAttributes) {
 		id = id[len(withAttributes):]

@@ -7,7 +7,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// ack ends a job in any state. One that does not exist is acknowledged too.
+// ack ends a job in any state. A job that does not exist is acknowledged, too.
 func (g *Gateway) ack(r *request) error {
 	if err := g.endNamed(r); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (g *Gateway) peek(r *request) error {
 	return r.answer(http.StatusOK, r.describe(job, job.MaxAttempts-job.Attempts))
 }
 
-// peekJob shows a job in any state. As in lmstfy its remaining tries are always 0.
+// peekJob shows a job in any state. As in lmstfy, its remaining tries are always 0.
 func (g *Gateway) peekJob(r *request) error {
 	job, err := g.Queue.Get(r.Context(), r.topic(), r.PathValue("id"))
 	if errors.Is(err, queue.ErrNotFound) {

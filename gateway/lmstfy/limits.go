@@ -29,7 +29,7 @@ func newWindows(now func() time.Time) *windows {
 	return &windows{now: now, known: map[windowKey]*window{}}
 }
 
-// take counts a request unless that would be more than most in the window; giveBack takes it off again.
+// take counts a request unless the window already has most of them; giveBack removes it again.
 func (w *windows) take(key windowKey, most int64, interval time.Duration) (giveBack func(), ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,7 +51,7 @@ func (w *windows) take(key windowKey, most int64, interval time.Duration) (giveB
 	}, true
 }
 
-// sweepAt is how many windows there may be before those that have ended are removed.
+// sweepAt is the number of windows at which ended ones are removed.
 const sweepAt = 1024
 
 func (w *windows) sweep(now time.Time) {

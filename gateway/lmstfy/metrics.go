@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// metrics are those of the admin API's /metrics, named as lmstfy names them.
+// metrics are the metrics of the admin API's /metrics, with lmstfy's names.
 type metrics struct {
 	registry *prometheus.Registry
 
@@ -24,13 +24,13 @@ type metrics struct {
 	elapsed, ackElapsed                 *prometheus.HistogramVec
 
 	mu     sync.Mutex
-	queues map[[3]string]bool // those with series of their own
+	queues map[[3]string]bool // queues with series of their own
 }
 
-// maxQueues is how many queues have series of their own; clients may make one for each job.
+// maxQueues is how many queues have series of their own, because clients may create a queue for each job.
 const maxQueues = 1000
 
-// queue are the labels of a queue.
+// queue returns the labels of a queue.
 func (m *metrics) queue(r *request, name string) []string {
 	key := [3]string{r.pool, r.namespace, name}
 	m.mu.Lock()
@@ -83,7 +83,7 @@ func newMetrics() *metrics {
 
 func (m *metrics) request(r *request, name string, status int, began time.Time) {
 	labels := []string{"", "", name, r.Method}
-	if r.known != nil { // others could make up series
+	if r.known != nil { // without a token, clients could create series
 		labels[0], labels[1] = r.pool, r.namespace
 	}
 	if status < http.StatusMultipleChoices {

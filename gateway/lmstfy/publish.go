@@ -12,16 +12,16 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// The limits and defaults of publishing.
+// Limits and defaults of publishing.
 const (
 	maxBody    = 1 << 20
 	maxBulk    = 64
 	defaultTTL = 86400 // seconds
 )
 
-// terms are what a publish sets besides the body.
+// terms are the parameters of a publish besides the body.
 type terms struct {
-	delay, ttl time.Duration // ttl 0: for ever
+	delay, ttl time.Duration // ttl 0: forever
 	tries      int
 	attributes map[string]string
 }
@@ -48,7 +48,7 @@ func (r *request) terms() (t terms, err error) {
 	return t, err
 }
 
-// The limits of attributes.
+// Limits of attributes.
 const (
 	maxAttributes     = 16
 	maxAttributeName  = 32
@@ -56,7 +56,8 @@ const (
 	attributePrefix   = "Job-Attr-"
 )
 
-// attributes reads the headers Job-Attr-NAME of a client that knows them. Names and values are cut to their limits.
+// attributes reads the headers Job-Attr-NAME of a client that supports them. It truncates names and values to their
+// limits.
 func (r *request) attributes() (map[string]string, error) {
 	if !strings.EqualFold(r.Header.Get("Enable-Job-Version"), "yes") {
 		return nil, nil
@@ -80,7 +81,7 @@ func (r *request) attributes() (map[string]string, error) {
 
 func cut(s string, most int) string { return s[:min(len(s), most)] }
 
-// job is a push with a new id.
+// job returns a push with a new id.
 func (t *terms) job(topic string, body []byte, now time.Time) queue.Push {
 	id := newID(now, t.delay)
 	if t.attributes != nil {
@@ -109,8 +110,8 @@ func (g *Gateway) publish(r *request) error {
 	return r.answer(http.StatusCreated, object{"job_id": job.ID, "msg": "published"})
 }
 
-// republish publishes a job again under a new id. As in lmstfy the old one is deleted before the parameters are
-// checked, and no limit counts it.
+// republish publishes a job again under a new id. As in lmstfy, the old job is deleted before the parameters are
+// checked, and no limit applies.
 func (g *Gateway) republish(r *request) error {
 	if err := g.endNamed(r); err != nil {
 		return err
@@ -146,7 +147,7 @@ func (g *Gateway) publishBulk(r *request) error {
 	return r.answer(http.StatusCreated, object{"job_ids": ids, "msg": "published"})
 }
 
-// bulkOf reads the jobs of a bulk: each element's own JSON text is a body.
+// bulkOf parses the jobs of a bulk. The JSON text of each element is a body.
 func bulkOf(text []byte) ([]json.RawMessage, error) {
 	var bodies []json.RawMessage
 	if json.Unmarshal(text, &bodies) != nil {
@@ -166,7 +167,7 @@ func bulkOf(text []byte) ([]json.RawMessage, error) {
 	return bodies, nil
 }
 
-// body reads the request's body, whatever its Content-Type says.
+// body reads the request's body, whatever its Content-Type is.
 func (r *request) body(most int64, tooLarge string) ([]byte, error) {
 	if r.ContentLength > most {
 		return nil, told(http.StatusRequestEntityTooLarge, tooLarge)

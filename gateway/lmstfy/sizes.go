@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// sizes are the gauges of queues, which are asked for when the metrics are.
+// sizes are the gauges of queues, which are computed at each scrape.
 type sizes struct{ g *Gateway }
 
 var (
@@ -32,7 +32,7 @@ func (sizes) Describe(to chan<- *prometheus.Desc) {
 const (
 	sizesTimeout = 5 * time.Second
 	sizesStep    = 500
-	maxSizes     = 1000 // queues of a pool that have gauges of their own
+	maxSizes     = 1000 // queues per pool with gauges of their own
 )
 
 // Collect implements prometheus.Collector.

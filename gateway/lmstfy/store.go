@@ -22,10 +22,10 @@ type Queue interface {
 	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
 }
 
-// The namespace of a pool's topics; that of the default pool is namespaceRoot itself.
+// namespaceRoot is the first part of the topics of the default pool; other pools append their name.
 const namespaceRoot = "lmstfy"
 
-// NamespaceOf is the name of the namespace that has the settings of a pool's queues.
+// NamespaceOf returns the namespace with the settings of a pool's queues.
 func (g *Gateway) NamespaceOf(pool string) string { return g.root(pool) + ".*" }
 
 func (g *Gateway) root(pool string) string {
@@ -35,12 +35,12 @@ func (g *Gateway) root(pool string) string {
 	return namespaceRoot + "-" + registry.EscapeName(pool)
 }
 
-// TopicOf is the topic of a queue.
+// TopicOf returns the topic with the jobs of a queue.
 func (g *Gateway) TopicOf(pool, namespace, queue string) string {
 	return g.root(pool) + "." + registry.EscapeName(namespace) + "." + registry.EscapeName(queue)
 }
 
-// namesOf are the namespace and the queue of a topic.
+// namesOf returns the namespace and the queue of a topic.
 func namesOf(topic string) (namespace, name string) {
 	parts := strings.SplitN(topic, ".", 3)
 	if len(parts) < 3 {
@@ -58,7 +58,7 @@ func queueOf(topic string) string {
 
 var anyState = []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead}
 
-// end ends a job that is in one of some states.
+// end ends a job that is in one of the given states.
 func (g *Gateway) end(ctx context.Context, topic, id string, in []queue.State) (queue.Ended, error) {
 	done := g.Queue.End(ctx, []queue.Ending{{Ref: queue.Ref{Topic: topic, ID: id}, In: in, Verb: queue.Ack}})[0]
 	if errors.Is(done.Err, queue.ErrNotFound) || errors.Is(done.Err, queue.ErrState) {
@@ -67,7 +67,7 @@ func (g *Gateway) end(ctx context.Context, topic, id string, in []queue.State) (
 	return done, done.Err
 }
 
-// step is how many jobs are read at a time where many are concerned.
+// step is the batch size when many jobs are read.
 const step = 100
 
 // deleteReady deletes as many jobs of a topic as are ready now.
@@ -92,14 +92,14 @@ func (g *Gateway) counts(ctx context.Context, topic string) (queue.Stats, error)
 	return stats[topic], err
 }
 
-// oldest is the first of a topic's jobs in a state; nil: there is none.
+// oldest returns the first of a topic's jobs in a state; nil: there is none.
 func (g *Gateway) oldest(ctx context.Context, topic string, state queue.State) (*queue.Job, error) {
 	for {
 		jobs, _, err := g.Queue.List(ctx, topic, state, "", 1)
 		if err != nil || len(jobs) == 0 {
 			return nil, err
 		}
-		job, err := g.Queue.Get(ctx, topic, jobs[0].ID) // with its body, which a list may leave out
+		job, err := g.Queue.Get(ctx, topic, jobs[0].ID) // with its body, which a list may omit
 		if !errors.Is(err, queue.ErrNotFound) {
 			return job, err
 		}

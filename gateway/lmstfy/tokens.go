@@ -14,28 +14,28 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// Registry keeps the tokens, in a setting for each namespace of a pool.
+// Registry stores the tokens, in one setting for each namespace of a pool.
 type Registry interface {
 	Snapshot() *registry.Snapshot
 	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
 }
 
-// A Limit bounds the requests of a token; 0 or less does not.
+// A Limit limits the requests of a token. A value of 0 or less is no limit.
 type Limit struct {
-	Read     int64 `json:"read"`     // consumes in an interval
-	Write    int64 `json:"write"`    // publishes in an interval
+	Read     int64 `json:"read"`     // consumes per interval
+	Write    int64 `json:"write"`    // publishes per interval
 	Interval int64 `json:"interval"` // seconds
 }
 
-// A Token is one of a namespace.
+// A Token is a token of a namespace.
 type Token struct {
 	Text        seal.Text `json:"token"`
 	Description string    `json:"description"`
 	Limit       *Limit    `json:"limit,omitempty"`
-	LimitOnly   bool      `json:"limit_only,omitempty"` // there is no such token: a limit was set for it
+	LimitOnly   bool      `json:"limit_only,omitempty"` // a limit that was set for a token that does not exist
 }
 
-// tokensOf are the tokens of a namespace, as they are stored.
+// tokensOf holds the tokens of a namespace, as they are stored.
 type tokensOf struct {
 	Pool      string  `json:"pool"`
 	Namespace string  `json:"namespace"`
@@ -44,14 +44,14 @@ type tokensOf struct {
 
 const settingPrefix = "lmstfy/"
 
-// settingName fits the column, whatever the names are.
+// settingName returns the name of a namespace's setting, which fits the column whatever the names are.
 func settingName(pool, namespace string) string {
 	sum := sha256.Sum256([]byte(pool + "/" + namespace))
 	return settingPrefix + hex.EncodeToString(sum[:16])
 }
 
-// Tokens are the tokens of all namespaces. They follow the registry's snapshot, so they are known while the database is
-// away. Its methods may be called from any goroutine.
+// Tokens are the tokens of all namespaces. They come from the registry's snapshot, so they are known while the database
+// is unavailable. Its methods may be called from any goroutine.
 type Tokens struct {
 	registry Registry
 
@@ -60,10 +60,10 @@ type Tokens struct {
 	known    map[[2]string]*tokensOf // by pool and namespace
 }
 
-// NewTokens returns the tokens that a registry has.
+// NewTokens returns the tokens of a registry.
 func NewTokens(r Registry) *Tokens { return &Tokens{registry: r, revision: -1} }
 
-// all are the tokens by pool and namespace; they are not changed.
+// all returns the tokens by pool and namespace; the result must not be modified.
 func (t *Tokens) all() (map[[2]string]*tokensOf, error) {
 	s := t.registry.Snapshot()
 	t.mu.Lock()
@@ -107,25 +107,25 @@ func find(list []Token, token string) *Token {
 	return &list[i]
 }
 
-// Find returns a token or a limit that was set for one; nil: there is neither.
+// Find returns a token, or a limit set for it; nil: there is neither.
 func (t *Tokens) Find(pool, namespace, token string) (*Token, error) {
 	list, err := t.of(pool, namespace)
 	return find(list, token), err
 }
 
-// List lists the tokens of a namespace.
+// List returns the tokens of a namespace.
 func (t *Tokens) List(pool, namespace string) ([]Token, error) {
 	list, err := t.of(pool, namespace)
 	return slices.DeleteFunc(slices.Clone(list), func(t Token) bool { return t.LimitOnly }), err
 }
 
-// The refusals of changes.
+// Errors of changes.
 var (
 	ErrTokenExists = database.NewRefusal("the token has already existed")
 	ErrLimitExists = database.NewRefusal("the token has a limit already")
 )
 
-// actor is who changes tokens, in the audit trail.
+// actor is the actor in the audit trail who changes tokens.
 const actor = "gateway lmstfy"
 
 func (t *Tokens) edit(ctx context.Context, pool, namespace string, edit func(of *tokensOf) error) error {
@@ -156,8 +156,8 @@ func (t *Tokens) Delete(ctx context.Context, pool, namespace, token string) erro
 	})
 }
 
-// SetLimit sets the limit of a token, which need not exist; only a new one unless replace. A nil limit removes it.
-// Errors: ErrLimitExists.
+// SetLimit sets the limit of a token, which need not exist. Unless replace is set, there must be no limit yet. A nil
+// limit removes it. Errors: ErrLimitExists.
 func (t *Tokens) SetLimit(ctx context.Context, pool, namespace, token string, l *Limit, replace bool) error {
 	return t.edit(ctx, pool, namespace, func(of *tokensOf) error {
 		known := find(of.Tokens, token)
@@ -181,7 +181,7 @@ type LimitOf struct {
 	Limiter   Limit  `json:"limiter"`
 }
 
-// Limits lists the limits of all tokens. Those of other pools than the default one begin with their pool.
+// Limits returns the limits of all tokens. Tokens of other pools than the default one are prefixed with their pool.
 func (t *Tokens) Limits(defaultPool string) ([]LimitOf, error) {
 	all, err := t.all()
 	list := []LimitOf{}

@@ -31,7 +31,7 @@ func (s *Server) add(ctx context.Context, r *request) (answer, string) {
 	return succeeded, gateway.Done
 }
 
-// Errors of an add.
+// Errors of add.
 var (
 	errTopic   = errors.New("the topic is not registered")
 	errOffline = errors.New("the topic is offline")
@@ -50,7 +50,7 @@ func (s *Server) push(r *request) (*queue.Push, error) {
 		return nil, errID
 	}
 	p := &queue.Push{Topic: topic.Name, ID: id, Body: bodyOf(r.Body), OnDuplicate: queue.Replace}
-	p.Priority, _ = queue.ParsePriority(topic.Priority) // a topic that was stored is valid
+	p.Priority, _ = queue.ParsePriority(topic.Priority) // a stored topic is valid
 	if len(r.FixTime) == 0 || r.FixTime.Kind() == 'n' {
 		p.Delay = topic.Delay.Std()
 		return p, nil
@@ -72,7 +72,7 @@ func (s *Server) get(ctx context.Context, r *request) (answer, string) {
 	return answer{1, "succ", body.JSON()}, gateway.Done
 }
 
-// dueOf is when the job's next call is due.
+// dueOf returns when the job's next call is due.
 func dueOf(j *queue.Job) time.Time {
 	if j.NextAt.After(j.DueAt) {
 		return j.NextAt
@@ -91,7 +91,7 @@ func (s *Server) del(ctx context.Context, r *request) (answer, string) {
 	return succeeded, gateway.Done
 }
 
-// find is the job that a request names, unless it is dead: then it had its calls.
+// find returns the job that a request names, unless it is dead: a dead job has had its calls.
 func (s *Server) find(ctx context.Context, command string, r *request) (*queue.Job, string) {
 	topic, id := s.topic(r), idOf(r.ID)
 	if topic == nil || id == "" {
@@ -107,7 +107,7 @@ func (s *Server) find(ctx context.Context, command string, r *request) (*queue.J
 	return job, gateway.Done
 }
 
-// why is the result of a command that the queue refused.
+// why returns the result of a command that the queue rejected.
 func (s *Server) why(command string, err error) string {
 	if errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrTooFar) || errors.Is(err, queue.ErrCollision) {
 		return gateway.Refused
@@ -116,7 +116,7 @@ func (s *Server) why(command string, err error) string {
 	return gateway.Unavailable
 }
 
-// topic is the push topic that a request names.
+// topic returns the push topic that a request names.
 func (s *Server) topic(r *request) *registry.Topic {
 	topic := s.Topics().Topics.Get(strings.ToLower(textOf(r.Topic)))
 	if topic == nil || topic.Delivery == registry.DeliveryPull {
@@ -125,7 +125,7 @@ func (s *Server) topic(r *request) *registry.Topic {
 	return topic
 }
 
-// idOf is the id of a job, or empty when the request has none that Wakecall takes.
+// idOf returns the id of a job, or "" if the request has no id that Wakecall accepts.
 func idOf(v jsontext.Value) string {
 	if id := textOf(v); queue.CheckID(id) == nil {
 		return id
@@ -133,7 +133,7 @@ func idOf(v jsontext.Value) string {
 	return ""
 }
 
-// textOf is a text or a number as PHP would use it for a name.
+// textOf returns a text or a number as PHP would use it for a name.
 func textOf(v jsontext.Value) (s string) {
 	switch v.Kind() {
 	case '"':
@@ -144,7 +144,7 @@ func textOf(v jsontext.Value) (s string) {
 	return s
 }
 
-// bodyOf is the job's body as it is stored. The Java client sends an object as a text.
+// bodyOf returns the job's body as it is stored. The Java client sends an object as a text.
 func bodyOf(v jsontext.Value) []byte {
 	switch v.Kind() {
 	case '"':

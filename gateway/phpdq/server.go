@@ -19,20 +19,20 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Jobs is the queue as this protocol needs it.
+// Jobs is the part of the queue that this protocol needs.
 type Jobs interface {
 	Push(ctx context.Context, p queue.Push) queue.Result
 	Get(ctx context.Context, topic, id string) (*queue.Job, error)
 	DeleteIf(ctx context.Context, topic, id string, m queue.Match) error
 }
 
-// Options of a Server.
+// Options configure a Server.
 type Options struct {
 	Endpoint *gateway.Endpoint
 	Jobs     Jobs
 	Topics   func() *registry.Snapshot
-	Healthy  func() error   // the journal's error; until it is nil, nothing is added
-	Zone     *time.Location // of the times that clients send and see
+	Healthy  func() error   // returns the journal's error; while there is one, nothing is added
+	Zone     *time.Location // time zone of the times that clients send and see
 }
 
 // Server answers clients of php-delayqueue.
@@ -41,7 +41,7 @@ type Server struct {
 	now func() time.Time
 }
 
-// New makes a server.
+// New returns a Server.
 func New(o Options) *Server { return &Server{o, time.Now} }
 
 // Serve serves l until ctx is done and then stops gracefully.
@@ -51,7 +51,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // Limits of a connection. The client waits one second for an answer.
 const (
-	idleTimeout  = 5 * time.Minute // the original closes connections that are older
+	idleTimeout  = 5 * time.Minute // php-delayqueue closes older connections
 	frameTimeout = 10 * time.Second
 	headSize     = 4
 	maxFrame     = 9999
@@ -73,7 +73,7 @@ func (s *Server) serve(ctx context.Context, c gateway.Conn) {
 
 var errFrame = errors.New("not a frame")
 
-// readFrame waits for a request and reads it. When its first byte is there, the request has begun.
+// readFrame waits for a request and reads it. A request begins with its first byte.
 func readFrame(c gateway.Conn) ([]byte, error) {
 	var head [headSize]byte
 	_ = c.SetReadDeadline(time.Now().Add(idleTimeout))
@@ -103,14 +103,14 @@ func readRest(c gateway.Conn, head [headSize]byte, n int) ([]byte, error) {
 	return frame, err
 }
 
-// serveOne answers a request, and reports whether the connection may go on.
+// serveOne answers a request, and reports whether the connection stays open.
 func (s *Server) serveOne(ctx context.Context, c gateway.Conn, frame []byte) bool {
 	if kind := jsontext.Value(frame).Kind(); kind != '{' && kind != '[' || !jsontext.Value(frame).IsValid(duplicates) {
 		return false
 	}
 	var r request
 	if err := json.Unmarshal(frame, &r, duplicates); err != nil {
-		return true // a list, or a command that is no text
+		return true // a list, or a command that is not a text
 	}
 	handle := map[string]func(context.Context, *request) (answer, string){"add": s.add, "get": s.get, "del": s.del}[r.Cmd]
 	if handle == nil {
@@ -125,10 +125,10 @@ func (s *Server) serveOne(ctx context.Context, c gateway.Conn, frame []byte) boo
 	return err == nil
 }
 
-// duplicates are allowed, as by PHP, which takes the last one.
+// duplicates are allowed as in PHP, which takes the last one.
 var duplicates = jsontext.AllowDuplicateNames(true)
 
-// request is what a client sends. Members are read leniently: PHP knows no types.
+// request is what a client sends. Members are decoded leniently, because PHP has no static types.
 type request struct {
 	Cmd     string         `json:"cmd"`
 	Topic   jsontext.Value `json:"topic"`
@@ -137,7 +137,7 @@ type request struct {
 	FixTime jsontext.Value `json:"fix_time"`
 }
 
-// answer is what a client gets. Its data is an empty list without a job.
+// answer is what a client gets. Without a job its data is an empty list.
 type answer struct {
 	Code int            `json:"code"`
 	Msg  string         `json:"msg"`
@@ -150,10 +150,11 @@ var (
 	failed    = answer{0, "fail", noData}
 )
 
-// frame is the answer as it is written, at once: the clients read its head by itself and then the rest by one read.
+// frame returns the bytes of an answer. They must be sent in one write: clients read the head and then the rest in one
+// read.
 func (a answer) frame() []byte {
 	b, err := json.Marshal(a, duplicates, jsontext.PreserveRawStrings(true))
-	if err != nil || len(b) > maxFrame { // a body that came through the API may be longer
+	if err != nil || len(b) > maxFrame { // a body pushed through the API may be longer
 		return failed.frame()
 	}
 	if escaped := ascii(b); len(escaped) <= maxFrame {
@@ -162,8 +163,8 @@ func (a answer) frame() []byte {
 	return fmt.Appendf(nil, "%04d%s", len(b), b)
 }
 
-// ascii is JSON as PHP writes it. The Java client decodes an answer in pieces of 4,096 bytes, each in the character set
-// of its machine, so other characters would not arrive everywhere.
+// ascii escapes JSON as PHP does. The Java client decodes an answer in pieces of 4,096 bytes, each in the character set
+// of its machine, so it could not decode other characters reliably.
 func ascii(b []byte) []byte {
 	escaped := make([]byte, 0, len(b))
 	for _, r := range string(b) {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// layouts are the ways to write a time that are not relative.
+// layouts are the absolute formats of a time.
 var layouts = []string{
 	"2006-01-02 15:04:05", "2006-1-2 15:4:5", "2006-01-02 15:04", "2006-01-02", "2006/01/02 15:04:05", "2006/01/02 15:04",
 	"2006/01/02", "20060102150405", "20060102", "2006-01-02T15:04:05", "2006-01-02 15:04:05.999999999", time.RFC3339Nano,
 }
 
-// parseTime reads the forms of PHP's strtotime that make sense for a due time, in the time zone of now: dates and
-// times, @1767323045, now, tomorrow, and +1 day, +30 minutes and the like. What it does not know is no time:
+// parseTime parses the forms of PHP's strtotime that make sense for a due time, in the time zone of now: dates and
+// times, @1767323045, now, tomorrow, and +1 day, +30 minutes and the like. It rejects everything else, because
 // strtotime's false would make the job due at once.
 func parseTime(s string, now time.Time) (time.Time, bool) {
 	s = strings.TrimSpace(s)
