@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// reservedFiles are the descriptors that connections leave to Redis, the journal and the rest of the process.
+// reservedFiles is the number of descriptors reserved for Redis, the journal and the rest of the process.
 const reservedFiles = 64
 
-// Max is the largest number of connections up to limit for which the process has descriptors.
+// Max returns the largest number of connections up to limit for which the process has descriptors.
 func Max(limit int) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur > uint64(limit)+reservedFiles {
@@ -22,11 +22,11 @@ func Max(limit int) int {
 	return max(int(files.Cur)-reservedFiles, int(files.Cur)/2, 1)
 }
 
-// quietAge is how long a connection may be without a request before it can be closed in favour of another one.
+// quietAge is how long a connection must have been without a request before it can be closed in favor of a new one.
 const quietAge = time.Second
 
-// Listener bounds the connections of another listener. When it is full it closes those that have been without a request
-// for longest, or still send one; while every connection is busy it accepts none.
+// Listener limits the connections of another listener. When it is full it closes the connections that have been without
+// a request for longest, or are still sending one. While every connection is busy, it accepts none.
 type Listener struct {
 	net.Listener
 	limit int
@@ -34,15 +34,15 @@ type Listener struct {
 	mu    sync.Mutex
 	conns map[*conn]struct{}
 
-	changed   chan struct{} // a tick when a connection ended or brought its first request
+	changed   chan struct{} // receives when a connection has ended or sent its first request
 	closed    chan struct{}
 	closeOnce sync.Once
-	ended     chan struct{} // closed after the last Accept: conns gets no more
+	ended     chan struct{} // closed after the last Accept: conns does not grow any more
 	closing   atomic.Bool   // see CloseIdle
 	endOnce   sync.Once
 }
 
-// New bounds the connections of l.
+// New returns a Listener that limits the connections of l.
 func New(l net.Listener, limit int) *Listener {
 	return &Listener{
 		Listener: l, limit: limit, conns: map[*conn]struct{}{},
@@ -54,13 +54,13 @@ func New(l net.Listener, limit int) *Listener {
 type conn struct {
 	net.Conn
 	listener  *Listener
-	busy      atomic.Int32 // requests under way
+	busy      atomic.Int32 // current requests
 	quiet     atomic.Int64 // when its last request ended, or it was accepted; Unix nanoseconds
-	asked     atomic.Bool  // it has brought a request
+	asked     atomic.Bool  // it has sent a request
 	closeOnce sync.Once
 }
 
-// Accept waits for a free place, then for a connection.
+// Accept waits until there are fewer connections than the limit, then for a connection.
 func (l *Listener) Accept() (net.Conn, error) {
 	l.waitForPlace()
 	accepted, err := l.Listener.Accept()
@@ -89,8 +89,8 @@ func (l *Listener) waitForPlace() {
 
 func (l *Listener) full() bool { return l.Conns() >= l.limit }
 
-// evict closes the quietest connections and says whether there were any. It closes a sixteenth at once, since finding
-// them takes a pass over all.
+// evict closes the quietest connections and reports whether there were any. It closes a sixteenth at once, because
+// finding them takes a pass over all connections.
 func (l *Listener) evict() bool {
 	quiet := l.quietest(time.Now().Add(-quietAge).UnixNano())
 	quiet = quiet[:min(len(quiet), max(1, l.limit/16))]
@@ -102,7 +102,7 @@ func (l *Listener) evict() bool {
 	return len(quiet) > 0
 }
 
-// Conns is how many connections are open.
+// Conns returns the number of open connections.
 func (l *Listener) Conns() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +131,7 @@ func (l *Listener) Close() (err error) {
 	return err
 }
 
-// noteEnd is called when nothing was accepted. After Close that is the end.
+// noteEnd is called when Accept failed. After Close, that was the last Accept.
 func (l *Listener) noteEnd() {
 	select {
 	case <-l.closed:
@@ -140,14 +140,14 @@ func (l *Listener) noteEnd() {
 	}
 }
 
-// CloseIdle closes the connections without a request under way. After Close those that remain bring no other request:
-// End says so.
+// CloseIdle closes the connections without a current request. After Close, the remaining connections may not send
+// another request, which End reports.
 func (l *Listener) CloseIdle() {
 	l.closing.Store(true)
 	l.closeConns(func(c *conn) bool { return c.busy.Load() == 0 })
 }
 
-// CloseAll closes all connections that are left, and says how many there were.
+// CloseAll closes all remaining connections, and returns their number.
 func (l *Listener) CloseAll() int { return l.closeConns(func(*conn) bool { return true }) }
 
 func (l *Listener) closeConns(match func(*conn) bool) int {
@@ -165,12 +165,12 @@ func (l *Listener) closeConns(match func(*conn) bool) int {
 	return len(which)
 }
 
-// WaitForEnd waits, after Close, until no connection is left, at most limit.
+// WaitForEnd waits, after Close, until no connection is left, for at most limit.
 func (l *Listener) WaitForEnd(limit time.Duration) {
 	l.waitUntilNone(limit, func(*conn) bool { return true })
 }
 
-// WaitForFirstRequests waits, after Close, until every connection has brought a request, at most limit.
+// WaitForFirstRequests waits, after Close, until every connection has sent a request, for at most limit.
 func (l *Listener) WaitForFirstRequests(limit time.Duration) {
 	l.waitUntilNone(limit, func(c *conn) bool { return !c.asked.Load() })
 }
@@ -210,7 +210,7 @@ func (l *Listener) tick() {
 	}
 }
 
-// Close closes the connection and frees its place.
+// Close closes the connection and makes room for another one.
 func (c *conn) Close() error {
 	c.closeOnce.Do(func() {
 		c.listener.mu.Lock()
@@ -221,8 +221,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets net/http end an answer before the client has sent all of its request, without a reset that would
-// take the answer from the client.
+// CloseWrite lets net/http end an answer before the client has sent its whole request, without a reset that would
+// discard the answer at the client.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

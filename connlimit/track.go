@@ -10,7 +10,7 @@ import (
 
 type connKey struct{}
 
-// ConnContext puts the connection where Track finds it; it is for http.Server.ConnContext.
+// ConnContext stores the connection for Track; use it as http.Server.ConnContext.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if wrapped, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
 		c = wrapped.NetConn()
@@ -18,8 +18,8 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// Track tells the listener which connections have a request under way: it closes none of them, but those whose client
-// has not sent all of its request yet.
+// Track tells the listener which connections have a current request. The listener does not close these, except while it
+// waits for the rest of a client's request.
 func Track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := r.Context().Value(connKey{}).(*conn)
@@ -36,8 +36,8 @@ func Track(next http.Handler) http.Handler {
 	})
 }
 
-// body is that of a request. While it waits for its client, its connection gives way as one without a request: clients
-// that never send the rest would keep all others out.
+// body is the body of a request. While it waits for its client, the connection may be closed like one without a
+// request: otherwise clients that never send the rest would keep all others out.
 type body struct {
 	io.ReadCloser
 	c *conn
@@ -50,11 +50,11 @@ func (b body) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// Begin tells the listener that an accepted connection has a request under way, as Track does for HTTP.
+// Begin tells the listener that an accepted connection has a current request, as Track does for HTTP.
 func Begin(accepted net.Conn) { accepted.(*conn).begin() }
 
-// End tells the listener that the request has been answered. It says whether the connection may bring another one:
-// after CloseIdle none may.
+// End tells the listener that the request was answered. It reports whether the connection may send another one; after
+// CloseIdle none may.
 func End(accepted net.Conn) bool {
 	c := accepted.(*conn)
 	c.end()

@@ -16,22 +16,22 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// Timeout limits every operation that somebody waits for. Only tests change it: their machine may be busy.
+// Timeout limits every operation for which a caller waits. Only tests change it, because their machine may be busy.
 var Timeout = 4 * time.Second
 
-// DB is a database. Its methods may be called from any goroutine.
+// DB is a database handle. Its methods may be called from any goroutine.
 type DB struct {
-	Key seal.Key // for what is stored encrypted
+	Key seal.Key // encrypts and decrypts stored secrets
 
 	dsn     string // without a password
 	address *address
 	sql     *sql.DB
 	gorm    *gorm.DB
 	up      atomic.Bool
-	current atomic.Bool // the schema is known to be current
+	current atomic.Bool // the schema was found to be current
 }
 
-// Open prepares the connections. A MySQL server need not be up for that.
+// Open prepares the connections. A MySQL server need not be up yet.
 func Open(dsn string, key seal.Key) (*DB, error) {
 	db := &DB{Key: key, dsn: MaskDSN(dsn)}
 	if err := db.open(dsn); err != nil {
@@ -53,35 +53,36 @@ func (db *DB) open(dsn string) (err error) {
 	return nil
 }
 
-// String is the DSN without its password.
+// String returns the DSN without its password.
 func (db *DB) String() string { return db.dsn }
 
 // Close closes the connections.
 func (db *DB) Close() error { return db.sql.Close() }
 
-// Up reports whether the last operation found the database answering.
+// Up reports whether the database answered the last operation.
 func (db *DB) Up() bool { return db.up.Load() }
 
-// Ping checks whether the database answers.
+// Ping checks that the database answers.
 func (db *DB) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	return db.classify(db.sql.PingContext(ctx))
 }
 
-// Do runs an operation, for Timeout at most, and classifies its error.
+// Do runs an operation, limited by Timeout, and classifies its error.
 func (db *DB) Do(ctx context.Context, operation func(tx *gorm.DB) error) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	return db.classify(operation(db.gorm.WithContext(ctx)))
 }
 
-// Change is Do in a transaction.
+// Change does what Do does, in a transaction.
 func (db *DB) Change(ctx context.Context, operation func(tx *gorm.DB) error) error {
 	return db.Do(ctx, func(tx *gorm.DB) error { return tx.Transaction(operation) })
 }
 
-// Read runs an operation that sees one state of the database and blocks no writer. It has no time limit of its own.
+// Read runs an operation on a consistent state of the database without blocking writers. It has no time limit of its
+// own.
 func (db *DB) Read(ctx context.Context, operation func(tx *gorm.DB) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
 	if db.address.dialect == migrations.MySQL {
@@ -90,7 +91,7 @@ func (db *DB) Read(ctx context.Context, operation func(tx *gorm.DB) error) error
 	return db.classify(db.gorm.WithContext(ctx).Transaction(operation, options))
 }
 
-// Clock is an expression for the database's time in Unix milliseconds: hosts with wrong clocks agree on it.
+// Clock returns an SQL expression for the database's time in Unix milliseconds: hosts with wrong clocks agree on it.
 func (db *DB) Clock() string {
 	if db.address.dialect == migrations.SQLite {
 		return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
@@ -98,7 +99,7 @@ func (db *DB) Clock() string {
 	return "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
 }
 
-// Migrate brings the schema up to date and returns the number of steps it applied. Several hosts may call it at once.
+// Migrate migrates the schema and returns the number of applied steps. Several hosts may call it at once.
 func (db *DB) Migrate(ctx context.Context) (int, error) {
 	patient, err := db.address.openForMigration()
 	if err != nil {
@@ -108,14 +109,14 @@ func (db *DB) Migrate(ctx context.Context) (int, error) {
 	return n, errors.Join(db.classify(err), patient.Close())
 }
 
-// Migrations lists the schema's steps.
+// Migrations returns the schema's steps.
 func (db *DB) Migrations(ctx context.Context) ([]migrations.Step, error) {
 	steps, err := migrations.Status(ctx, db.sql, db.address.dialect)
 	return steps, db.classify(err)
 }
 
-// CheckSchema returns ErrSchemaOlder or ErrSchemaNewer unless the schema is the one of this binary. Once it was, it
-// is not read again.
+// CheckSchema returns ErrSchemaOlder or ErrSchemaNewer unless the schema matches this binary. Once it does, CheckSchema
+// does not read it again.
 func (db *DB) CheckSchema(ctx context.Context) error {
 	if db.current.Load() {
 		return nil
@@ -133,7 +134,7 @@ func (db *DB) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
-// Find reads the row whose column has a value, and reports whether there is one.
+// Find reads the row whose column has a value, and reports whether it exists.
 func Find(tx *gorm.DB, row any, column string, value any) (found bool, err error) {
 	err = tx.Where(clause.Eq{Column: column, Value: value}).Take(row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -142,13 +143,13 @@ func Find(tx *gorm.DB, row any, column string, value any) (found bool, err error
 	return err == nil, err
 }
 
-// List reads the rows of a query.
+// List returns the rows of a query.
 func List[Row any](ctx context.Context, db *DB, query func(tx *gorm.DB) *gorm.DB) (rows []Row, err error) {
 	err = db.Do(ctx, func(tx *gorm.DB) error { return query(tx).Find(&rows).Error })
 	return rows, err
 }
 
-// Find is the function Find as an operation of its own.
+// Find calls the function Find as an operation of its own.
 func (db *DB) Find(ctx context.Context, row any, column string, value any) (found bool, err error) {
 	err = db.Do(ctx, func(tx *gorm.DB) (err error) {
 		found, err = Find(tx, row, column, value)
@@ -157,7 +158,7 @@ func (db *DB) Find(ctx context.Context, row any, column string, value any) (foun
 	return found, err
 }
 
-// MustFind is Find with an error for a row that does not exist.
+// MustFind does what Find does, and returns missing if the row does not exist.
 func MustFind(tx *gorm.DB, row any, column string, value any, missing error) error {
 	found, err := Find(tx, row, column, value)
 	if err == nil && !found {
@@ -172,10 +173,10 @@ func Upsert(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.OnConflict{UpdateAl
 // InsertNew makes Create leave an existing row as it is.
 func InsertNew(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.OnConflict{DoNothing: true}) }
 
-// Now is the time with the precision that the databases store.
+// Now returns the current time with the precision that the databases store.
 func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// Clip cuts a text to the number of characters that its column takes.
+// Clip truncates a text to the number of characters that its column can hold.
 func Clip(s string, most int) string {
 	s = strings.ToValidUTF8(s, "�")
 	if runes := []rune(s); len(runes) > most {
@@ -187,13 +188,13 @@ func Clip(s string, most int) string {
 const (
 	// MaxLimit is the largest number of rows that a list returns.
 	MaxLimit = 1000
-	// BatchRows is how many rows one statement inserts: SQLite takes 32,766 values.
+	// BatchRows is how many rows one statement inserts: SQLite accepts 32,766 values.
 	BatchRows = 1000
 
 	defaultLimit = 100
 )
 
-// Limit is the number of rows that a list returns: what the caller asks for, within bounds.
+// Limit returns how many rows a list returns: the number asked for, within bounds.
 func Limit(asked int) int {
 	if asked <= 0 {
 		return defaultLimit

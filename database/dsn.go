@@ -15,8 +15,8 @@ import (
 // address is a parsed DSN.
 type address struct {
 	dialect migrations.Dialect
-	path    string              // of SQLite
-	mysql   *mysqldriver.Config // of MySQL
+	path    string              // for SQLite
+	mysql   *mysqldriver.Config // for MySQL
 }
 
 func parseDSN(dsn string) (*address, error) {
@@ -45,7 +45,8 @@ func sqlitePath(rest string) (string, error) {
 	return path, nil
 }
 
-// mysqlConfig is the driver's configuration. The driver's own error may contain the password, so it is not passed on.
+// mysqlConfig returns the driver's configuration. The driver's own errors may contain the password, so it replaces
+// them.
 func mysqlConfig(dsn string) (*mysqldriver.Config, error) {
 	c, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
@@ -56,10 +57,10 @@ func mysqlConfig(dsn string) (*mysqldriver.Config, error) {
 		return nil, errors.New("no database: write mysql://user:password@tcp(host:3306)/database")
 	}
 	c.ParseTime, c.Loc = true, time.UTC
-	c.InterpolateParams = true // one round trip for a statement, not two to prepare and execute it
+	c.InterpolateParams = true // one round trip per statement instead of two
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialTimeout, ioTimeout(), ioTimeout()
-	c.RejectReadOnly = true             // after a fail-over: drop connections to the new replica
-	c.Logger = &mysqldriver.NopLogger{} // what matters is returned as an error
+	c.RejectReadOnly = true             // after a failover, drop connections to the new replica
+	c.Logger = &mysqldriver.NopLogger{} // relevant messages are returned as errors
 	if err := c.Apply(mysqldriver.Charset("utf8mb4", "")); err != nil {
 		return nil, fmt.Errorf("set the character set: %w", err)
 	}
@@ -69,7 +70,7 @@ func mysqlConfig(dsn string) (*mysqldriver.Config, error) {
 var (
 	// credentials matches the user and password of an address. They end at the last @: a password may contain others.
 	credentials = regexp.MustCompile(`(?s)^([A-Za-z][A-Za-z0-9+.-]*:(?://)?)([^:@/]*):.*@`)
-	// possiblePassword matches what may be a password in an address of an unknown form.
+	// possiblePassword matches a possible password in an address of an unknown form.
 	possiblePassword = regexp.MustCompile(`(?s):.*@`)
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/migrations"
 )
 
-// ErrUnavailable means that the database does not answer, or cannot do anything at present.
+// ErrUnavailable means that the database does not answer, or cannot work at present.
 var ErrUnavailable = errors.New("the registry's database cannot be reached")
 
 // Errors of the schema's version.
@@ -30,7 +30,7 @@ type Refusal interface {
 	Refusal()
 }
 
-// NewRefusal makes a Refusal to compare with errors.Is.
+// NewRefusal returns a Refusal to compare with errors.Is.
 func NewRefusal(text string) error { return &refusal{text} }
 
 type refusal struct{ text string }
@@ -38,7 +38,7 @@ type refusal struct{ text string }
 func (r *refusal) Error() string { return r.text }
 func (r *refusal) Refusal()      {}
 
-// classify makes ErrUnavailable of every error that is neither a refusal nor an answer about a statement.
+// classify turns every error into ErrUnavailable that is neither a refusal nor an error about a statement.
 func (db *DB) classify(err error) error {
 	var refused Refusal
 	switch {
@@ -56,9 +56,9 @@ func (db *DB) classify(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// answers are MySQL's errors about a statement or its values: the database is there, and trying again would not help.
-// All others (refused users, too many connections, read-only, disk full, lock waits, a shutdown) end when somebody
-// repairs the database.
+// answers are MySQL's errors about a statement or its values: the database is available, and trying again would not
+// help. All other errors (rejected users, too many connections, read-only, disk full, lock waits, a shutdown) end when
+// somebody repairs the database.
 var answers = []uint16{
 	1048, // column cannot be null
 	1050, // table exists
@@ -96,7 +96,7 @@ func isAnswer(err error) bool {
 // isBusy reports whether SQLite's file is locked by another connection.
 func isBusy(err error) bool { return sqliteCode(err) == sqlitecode.SQLITE_BUSY }
 
-// sqliteCode is the primary result code of an SQLite error, and SQLITE_OK for any other.
+// sqliteCode returns the primary result code of an SQLite error, and SQLITE_OK for any other error.
 func sqliteCode(err error) int {
 	var s *sqlitedriver.Error
 	if !errors.As(err, &s) {

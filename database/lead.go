@@ -16,8 +16,8 @@ type leadRow struct {
 
 func (leadRow) TableName() string { return "leads" }
 
-// Lead takes or extends the lease of a role that one holder has at a time, for ttl by the database's clock, and
-// reports whether this holder has it.
+// Lead takes or extends the lease on a role, which only one holder can have, for ttl by the database's clock. It
+// reports whether this holder has the lease.
 func (db *DB) Lead(ctx context.Context, role, holder string, ttl time.Duration) (leads bool, err error) {
 	err = db.Do(ctx, func(tx *gorm.DB) error {
 		if err := InsertNew(tx).Create(&leadRow{Role: role}).Error; err != nil {
@@ -29,7 +29,7 @@ func (db *DB) Lead(ctx context.Context, role, holder string, ttl time.Duration) 
 		if leads = res.RowsAffected > 0; leads || res.Error != nil {
 			return res.Error
 		}
-		// MySQL counts only rows that changed: extending twice within a millisecond changes none.
+		// MySQL only counts rows that changed: extending twice within a millisecond changes none.
 		var row leadRow
 		found, err := Find(tx, &row, "role", role)
 		leads = found && row.Host == holder

@@ -19,7 +19,7 @@ import (
 	"github.com/wakecall/wakecall/migrations"
 )
 
-// The limits of a connection. A step of a migration may take longer, on a large table.
+// Limits of a connection. A step of a migration may take longer on a large table.
 const (
 	dialTimeout  = 3 * time.Second
 	stepTimeout  = 10 * time.Minute
@@ -28,10 +28,10 @@ const (
 	walPause     = 5 * time.Millisecond
 )
 
-// ioTimeout is shorter than an operation, which notices by it that a server is lost.
+// ioTimeout returns a timeout shorter than an operation's, so that an operation notices a lost server.
 func ioTimeout() time.Duration { return Timeout * 3 / 4 }
 
-// open makes a pool without any connection yet.
+// open returns a pool that has no connections yet.
 func (a *address) open() (*sql.DB, error) {
 	if a.dialect == migrations.SQLite {
 		return openSQLite(a.path)
@@ -43,7 +43,7 @@ func (a *address) open() (*sql.DB, error) {
 	return bounded(sql.OpenDB(connector)), nil
 }
 
-// openForMigration is open with a read timeout that is long enough for a step of a migration.
+// openForMigration does what open does, with a read timeout that is long enough for a step of a migration.
 func (a *address) openForMigration() (*sql.DB, error) {
 	if a.dialect == migrations.SQLite {
 		return openSQLite(a.path)
@@ -62,8 +62,8 @@ func bounded(db *sql.DB) *sql.DB {
 }
 
 // sqliteOptions: writers wait for each other from the start of a transaction, because a reader could not become a
-// writer; a change that was answered survives a power failure; the page cache is small, because the system's cache
-// serves all processes; times are in UTC, as with MySQL.
+// writer; an acknowledged change survives a power failure; the page cache is small, because the system's cache serves
+// all processes; times are in UTC, as with MySQL.
 const sqliteOptions = "?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 	"&_pragma=cache_size(-512)&_txlock=immediate&_timezone=UTC"
 
@@ -81,17 +81,17 @@ func openSQLite(path string) (*sql.DB, error) {
 	return bounded(db), nil
 }
 
-// enableWAL makes one connection, which turns on the write-ahead log of a new file. When several processes do so at
-// once, SQLite tells all but one that the file is locked, without the wait of busy_timeout. Any other error is left
-// to the first statement.
+// enableWAL opens one connection, which turns on the write-ahead log of a new file. When several processes do so at
+// once, SQLite reports to all but one that the file is locked, without waiting for busy_timeout. Any other error is
+// left to the first statement.
 func enableWAL(db *sql.DB) {
 	for deadline := time.Now().Add(ioTimeout()); isBusy(db.Ping()) && time.Now().Before(deadline); {
 		time.Sleep(walPause)
 	}
 }
 
-// makePrivate makes the database's file readable by its owner only; SQLite gives the files beside it the same mode.
-// An existing file is never opened here: closing it would drop the locks that this process's connections hold on it.
+// makePrivate makes the database's file readable by its owner only. SQLite creates the files beside it with the same
+// mode. It never opens an existing file: closing it would release the locks that this process's connections hold on it.
 func makePrivate(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().Perm()&0o077 != 0 {
@@ -105,7 +105,7 @@ func makePrivate(path string) error {
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil // another process was first
+		return nil // another process has created it
 	}
 	if err != nil {
 		return err

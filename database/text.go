@@ -9,7 +9,7 @@ import (
 	"gorm.io/gorm/schema"
 )
 
-// A field of bytes, such as a json.RawMessage, with the tag gorm:"serializer:text" is in a column of text.
+// A field of bytes, such as a json.RawMessage, with the tag gorm:"serializer:text" is stored in a text column.
 func init() { schema.RegisterSerializer("text", textSerializer{}) }
 
 type textSerializer struct{}

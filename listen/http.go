@@ -12,8 +12,8 @@ import (
 	"github.com/wakecall/wakecall/connlimit"
 )
 
-// HTTP serves srv on l until ctx is done and then stops gracefully. It returns when every request has ended, or
-// ShutdownTimeout later; l is closed then. It sets the Handler, BaseContext, ConnContext and TLSConfig of srv.
+// HTTP serves srv on l until ctx is done and then stops gracefully. It closes l, and returns when every request has
+// ended, or after ShutdownTimeout. It sets the Handler, BaseContext, ConnContext and TLSConfig of srv.
 func HTTP(ctx context.Context, l net.Listener, srv *http.Server, o Options) error {
 	s := &httpListener{Options: o.withDefaults(), srv: srv}
 	if s.Refusal != nil {
@@ -66,8 +66,8 @@ func (s *httpListener) serve() error {
 	return s.srv.Serve(s.conns)
 }
 
-// firstRequest is how long a stopping listener waits for the first requests of accepted connections. Shutdown would
-// wait as long, but not answer them.
+// firstRequest is how long a stopping listener waits for the first request of accepted connections. Shutdown would wait
+// as long, but would not answer them.
 const firstRequest = 5 * time.Second
 
 // stop drains the server; the package's documentation explains the order.
@@ -80,10 +80,10 @@ func (s *httpListener) stop() error {
 		time.Sleep(s.LameDuck)
 	}
 	if s.isReplaced() {
-		_ = s.conns.Close() // the successor accepts
+		_ = s.conns.Close() // the successor accepts new connections
 		s.conns.WaitForEnd(s.linger())
 	}
-	// net/http does not answer first requests that it reads after Shutdown, so they have to be there before.
+	// net/http does not answer first requests that it reads after Shutdown, so they have to arrive before it.
 	_ = s.conns.Close()
 	s.conns.WaitForFirstRequests(min(firstRequest, s.ShutdownTimeout/3))
 	ctx, cancel := context.WithTimeout(context.Background(), s.ShutdownTimeout)

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Options of a listener. Zero fields take their default.
+// Options configure a listener. Zero fields have defaults.
 type Options struct {
-	MaxConns        int           // default 8,192, and never more than the descriptors allow
+	MaxConns        int           // default 8,192, and at most what the descriptors allow
 	ShutdownTimeout time.Duration // default 30s
-	// Replaced says, when the process stops, whether another one serves the same socket already. nil: none does.
+	// Replaced reports, when the process stops, whether another one already serves the same socket. nil: none does.
 	Replaced func() bool
 
-	// Of HTTP only.
+	// For HTTP only.
 
 	TLS      *tls.Config   // nil: plain HTTP
-	LameDuck time.Duration // how long a stopping listener still accepts; default 500ms, negative: not at all
+	LameDuck time.Duration // how long a stopping listener still accepts connections; default 500ms, negative: not at all
 	Draining func()        // called when the stop begins; may be nil
-	Refusal  Refusal       // answers what net/http refuses; nil: net/http does
+	Refusal  Refusal       // answers requests that net/http rejects; nil: net/http does
 }
 
 func (o Options) withDefaults() Options {
@@ -30,6 +30,6 @@ func (o Options) withDefaults() Options {
 
 func (o *Options) isReplaced() bool { return o.Replaced != nil && o.Replaced() }
 
-// linger is how long a replaced process waits for one more request on each kept connection. When a connection was idle
-// for so long, a request that crosses its end is very unlikely.
+// linger is how long a replaced process waits for one more request on each kept-alive connection. A request that
+// arrives just when a connection ends is very unlikely if the connection was idle for so long.
 func (o *Options) linger() time.Duration { return min(10*time.Second, o.ShutdownTimeout/3) }

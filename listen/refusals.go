@@ -9,13 +9,14 @@ import (
 	"strconv"
 )
 
-// Refusal makes the answer to a request that net/http refuses before a handler sees it, such as one with a malformed
-// header. detail says what is wrong.
+// Refusal builds the answer to a request that net/http rejects before a handler sees it, such as one with a malformed
+// header. detail describes the error.
 type Refusal func(status int, detail string) (h http.Header, body []byte)
 
-// net/http has no hook for these answers: it writes a fixed text to the connection, at once, which no answer of a
-// handler begins like. So the connections of HTTP/1.1 look at what is written to them. (HTTP/2 has answers of its own:
-// a malformed request is the error of its stream, and a header that is too large a page of net/http.)
+// net/http has no hook for these answers. It writes a fixed text to the connection in one write, and no handler's
+// answer begins with that text. So connections with HTTP/1.1 inspect what is written to them. (HTTP/2 has answers of
+// its own: a malformed request is an error of its stream, and net/http answers a header that is too large with its own
+// page.)
 type refusals struct {
 	net.Listener
 	refuse Refusal
@@ -36,7 +37,7 @@ type refusingConn struct {
 
 func (c refusingConn) Write(b []byte) (int, error) { return c.refuse.write(c.Conn, b) }
 
-// CloseWrite is for net/http; see package connlimit, which calls it.
+// CloseWrite is for net/http. Package connlimit also calls it, and explains why.
 func (c refusingConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -44,7 +45,7 @@ func (c refusingConn) CloseWrite() error {
 	return nil
 }
 
-// refusingTLS is the same inside of TLS.
+// refusingTLS does the same inside TLS.
 type refusingTLS struct {
 	*tls.Conn
 	refuse Refusal
@@ -64,7 +65,7 @@ var (
 	noTLSRefusal       = []byte("HTTP/1.0 400 Bad Request\r\n\r\n")
 )
 
-// write costs an answer one comparison of a byte, unless it begins like one of the class 4xx or 5xx.
+// write compares only one byte of an answer, unless it begins like a 4xx or 5xx.
 func (refuse Refusal) write(c net.Conn, b []byte) (int, error) {
 	if len(b) <= detailsAt || b[statusAt] < '4' {
 		return c.Write(b)
@@ -79,7 +80,7 @@ func (refuse Refusal) write(c net.Conn, b []byte) (int, error) {
 	return len(b), nil
 }
 
-// refused is the status of an answer that net/http made itself, and what is wrong; 0: it is a handler's.
+// refused returns the status of an answer written by net/http itself, and the error; 0: a handler wrote the answer.
 func refused(b []byte) (status int, detail string) {
 	line, text, fixed := bytes.Cut(b, textRefusal)
 	switch {
@@ -97,7 +98,7 @@ func refused(b []byte) (status int, detail string) {
 	return status, string(text)
 }
 
-// answer is a whole answer.
+// answer returns a complete answer.
 func (refuse Refusal) answer(status int, detail string) []byte {
 	h, body := refuse(status, detail)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -106,7 +107,7 @@ func (refuse Refusal) answer(status int, detail string) []byte {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
-	_ = h.Write(&b) // to memory
+	_ = h.Write(&b) // writes to memory
 	b.WriteString("\r\n")
 	b.Write(body)
 	return b.Bytes()

@@ -11,11 +11,12 @@ import (
 	"github.com/wakecall/wakecall/connlimit"
 )
 
-// TCP runs serve for each connection of l until ctx is done, and then stops gracefully. It returns when every serve has
-// returned, at most ShutdownTimeout after it began to close connections; l is closed then.
+// TCP runs serve for each connection of l until ctx is done, and then stops gracefully. It closes l, and returns when
+// every serve has returned, at most ShutdownTimeout after it began to close connections.
 //
-// serve tells by connlimit.Begin and connlimit.End when it has a request under way. Its ctx ends when connections are
-// closed; what was begun should not depend on it (context.WithoutCancel). TCP closes the connection after serve.
+// serve marks the beginning and end of each request by connlimit.Begin and connlimit.End. Its ctx ends when connections
+// are closed; a request in progress should not depend on it (context.WithoutCancel). TCP closes the connection after
+// serve.
 func TCP(ctx context.Context, l net.Listener, o Options, serve func(ctx context.Context, c net.Conn)) error {
 	o = o.withDefaults()
 	conns := connlimit.New(l, connlimit.Max(o.MaxConns))
@@ -37,7 +38,7 @@ func TCP(ctx context.Context, l net.Listener, o Options, serve func(ctx context.
 		err = fmt.Errorf("accept connections on %s: %w", l.Addr(), failed)
 		_ = conns.Close()
 	case <-ctx.Done():
-		_ = conns.Close() // a successor accepts, if there is one
+		_ = conns.Close() // a successor, if any, accepts new connections
 		<-accepted
 		if o.isReplaced() {
 			conns.WaitForEnd(o.linger())
@@ -53,13 +54,13 @@ func TCP(ctx context.Context, l net.Listener, o Options, serve func(ctx context.
 	return err
 }
 
-// Pauses after a connection that could not be accepted, because no descriptor was free, say.
+// Pauses after a failure to accept a connection, for example because no descriptor was free.
 const (
 	minPause = 5 * time.Millisecond
 	maxPause = time.Second
 )
 
-// accept gives every connection to serve until the listener is closed.
+// accept passes every connection to serve until the listener is closed.
 func accept(l *connlimit.Listener, serve func(net.Conn)) error {
 	pause := minPause
 	for {

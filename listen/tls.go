@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// handshakes is a listener of TLS connections after their handshake. net/http would shake hands itself, but then it
-// knows only *tls.Conn, and what it writes there cannot be seen. It gets these for HTTP/2, and refusingTLS for
-// HTTP/1.1.
+// handshakes is a listener of TLS connections after their handshake. net/http could do the handshake itself, but only
+// with a *tls.Conn, whose writes cannot be inspected. It gets *tls.Conn for HTTP/2, and refusingTLS for HTTP/1.1.
 type handshakes struct {
 	net.Listener
 	config  *tls.Config
@@ -29,7 +28,7 @@ type accepted struct {
 	err  error
 }
 
-// withProtocols is a copy of a configuration that offers HTTP/2.
+// withProtocols returns a copy of a configuration that offers HTTP/2.
 func withProtocols(config *tls.Config) *tls.Config {
 	config = config.Clone()
 	for _, p := range []string{"h2", "http/1.1"} {
@@ -40,7 +39,7 @@ func withProtocols(config *tls.Config) *tls.Config {
 	return config
 }
 
-// newHandshakes shakes hands with what l accepts until l or the listener is closed.
+// newHandshakes does handshakes on connections from l until l or the listener is closed.
 func newHandshakes(l net.Listener, config *tls.Config, timeout time.Duration, refuse Refusal) *handshakes {
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &handshakes{l, config, timeout, refuse, make(chan accepted), ctx, cancel, make(chan struct{})}
@@ -66,7 +65,7 @@ func (h *handshakes) run() {
 	}
 }
 
-// shake leaves a connection whose handshake failed to net/http, which finds it failed, says so and closes it.
+// shake leaves a connection whose handshake failed to net/http, which notices, reports the error and closes it.
 func (h *handshakes) shake(c net.Conn) net.Conn {
 	ctx, cancel := context.WithTimeout(h.ctx, h.timeout)
 	defer cancel()
@@ -88,7 +87,7 @@ func (h *handshakes) give(a accepted) {
 	}
 }
 
-// Accept returns connections whose handshake had begun before the listener below was closed, too.
+// Accept also returns connections whose handshake had begun before the listener below was closed.
 func (h *handshakes) Accept() (net.Conn, error) {
 	a, ok := <-h.ready
 	if !ok {

@@ -1,2 +1,3 @@
-// Package logging makes the log of a process: text or JSON lines on stderr; warnings and errors also go to the journal.
+// Package logging creates the log of a process: text or JSON lines on stderr; warnings and errors also go to the
+// journal.
 package logging

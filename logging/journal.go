@@ -25,7 +25,7 @@ func (h *errorLog) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// line separates the record's error from its context.
+// line separates the record's error from the rest.
 func (h *errorLog) line(r slog.Record) journal.ErrorLine {
 	line := journal.ErrorLine{TS: r.Time, Where: r.Message}
 	var rest []string
@@ -47,7 +47,7 @@ func (h *errorLog) line(r slog.Record) journal.ErrorLine {
 	return line
 }
 
-// asWord quotes a value that could be read as several: an id may look like "x error=…".
+// asWord quotes a value that could be misread as several values: an id may look like "x error=…".
 func asWord(s string) string {
 	splits := func(r rune) bool { return r == '"' || r == '=' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
 	if s == "" || strings.ContainsFunc(s, splits) {

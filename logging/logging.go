@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-// New is the process's log, as log.level and log.format say.
+// New returns the process's log, configured by log.level and log.format.
 func New(cfg *conf.Config, w io.Writer, process string) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: cfg.LogLevel()}
 	var h slog.Handler = slog.NewTextHandler(w, opts)
@@ -19,7 +19,7 @@ func New(cfg *conf.Config, w io.Writer, process string) *slog.Logger {
 	return slog.New(h).With("process", process)
 }
 
-// Journaled is a log whose warnings and errors go to the journal, too.
+// Journaled returns a log that also writes its warnings and errors to the journal.
 func Journaled(log *slog.Logger, j *journal.Journal) *slog.Logger {
 	return slog.New(&errorLog{Handler: log.Handler(), journal: j})
 }

@@ -5,13 +5,13 @@ import "time"
 const (
 	minBackoff  = 100 * time.Millisecond
 	maxBackoff  = 30 * time.Second
-	stableAfter = time.Minute // a process that lived longer starts again without the earlier pauses
+	stableAfter = time.Minute // a process that lived longer is restarted after the shortest pause
 )
 
-// backoff computes the pause before a process is started again.
+// backoff computes the pause before a process is restarted.
 type backoff struct{ pause time.Duration }
 
-// next doubles the pause, or begins with the shortest one after a process that lived for long.
+// next returns twice the last pause, or the shortest one after a process that lived for long.
 func (b *backoff) next(lived time.Duration) time.Duration {
 	if lived > stableAfter {
 		b.pause = 0

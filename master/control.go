@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ControlSocket is where the master of a data directory answers.
+// ControlSocket is the socket on which the master of a data directory answers.
 const ControlSocket = "master.sock"
 
 const askLimit = time.Second
@@ -31,7 +31,7 @@ type response struct {
 // serve opens the control socket and the metrics address.
 func (m *Master) serve(ctx context.Context) (stop func(), err error) {
 	path := filepath.Join(m.options.DataDir, ControlSocket)
-	_ = os.Remove(path) // of a killed master: this one holds the lock
+	_ = os.Remove(path) // left by a killed master: this one holds the lock
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("open the control socket: %w", err)
@@ -90,13 +90,13 @@ func (m *Master) answer(ctx context.Context, conn net.Conn) {
 		r.Error = err.Error()
 	}
 	_ = conn.SetWriteDeadline(time.Now().Add(askLimit))
-	_ = json.NewEncoder(conn).Encode(r) // on an error the client is gone
+	_ = json.NewEncoder(conn).Encode(r) // on an error the client has disconnected
 }
 
-// ErrNoMaster is for a data directory on which no master runs.
+// ErrNoMaster is returned for a data directory on which no master runs.
 var ErrNoMaster = errors.New("no master answers; is `wakecall up` running, with this data_dir?")
 
-// At is the master of a data directory.
+// At is a data directory, as the address of its master.
 type At string
 
 func (dir At) ask(ctx context.Context, q request) (*Tree, error) {
@@ -105,7 +105,7 @@ func (dir At) ask(ctx context.Context, q request) (*Tree, error) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrNoMaster)
 	}
 	defer func() { _ = conn.Close() }()
-	// The end of ctx ends the wait; the master still does what was asked.
+	// The end of ctx ends only the wait; the master still carries out the request.
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	var r response
 	err = json.NewEncoder(conn).Encode(q)
@@ -121,16 +121,16 @@ func (dir At) ask(ctx context.Context, q request) (*Tree, error) {
 	return r.Tree, nil
 }
 
-// Ps asks for the processes.
+// Ps returns the processes.
 func (dir At) Ps(ctx context.Context) (*Tree, error) { return dir.ask(ctx, request{Ask: "ps"}) }
 
-// Reload makes the master reload, and waits for it.
+// Reload makes the master reload, and waits until it has.
 func (dir At) Reload(ctx context.Context) error {
 	_, err := dir.ask(ctx, request{Ask: "reload"})
 	return err
 }
 
-// Restart replaces one process; number 0 is the only one of its role.
+// Restart replaces one process. Number 0 stands for the only process of its role.
 func (dir At) Restart(ctx context.Context, role string, number int) error {
 	_, err := dir.ask(ctx, request{Ask: "restart", Role: role, Number: number})
 	return err

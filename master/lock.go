@@ -15,8 +15,8 @@ import (
 	"github.com/wakecall/wakecall/master/child"
 )
 
-// lock makes sure that no other master works on the directory. unclean says that the last master did not release the
-// lock itself.
+// lock ensures that no other master uses the directory. unclean reports whether the last master was killed before it
+// could release the lock.
 func lock(ctx context.Context, dir string) (unlock func(), unclean bool, err error) {
 	path := filepath.Join(dir, child.LockFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -55,11 +55,11 @@ func writeLock(f *os.File, pid int) error {
 }
 
 const (
-	lockCheck    = 500 * time.Millisecond // how long a process that checks for a master holds the lock
-	lockShutdown = 10 * time.Second       // how long one that shuts down a dead master's redis-server may hold it
+	lockCheck    = 500 * time.Millisecond // longest hold by a process that checks for a master
+	lockShutdown = 10 * time.Second       // longest hold by a child that shuts down a dead master's redis-server
 )
 
-// flock waits for those that hold the lock without being a master.
+// flock waits for processes that hold the lock without being a master.
 func flock(ctx context.Context, f *os.File) error {
 	for began := time.Now(); ; {
 		err := disk.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
@@ -73,15 +73,15 @@ func flock(ctx context.Context, f *os.File) error {
 	}
 }
 
-// ownerLives says whether the process named in the lock file runs. An empty file is that of a master that is starting.
+// ownerLives reports whether the process named in the lock file runs. The file of a master that is starting is empty.
 func ownerLives(f *os.File) bool {
 	b := make([]byte, 20)
-	n, _ := f.ReadAt(b, 0) // the error is the end of the file
+	n, _ := f.ReadAt(b, 0) // the error is io.EOF
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
 	return err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
-// sleep returns false when ctx ends first.
+// sleep returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

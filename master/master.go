@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Master is the tree of processes.
+// Master supervises the tree of processes.
 type Master struct {
 	systemd systemd
 	started time.Time
@@ -21,7 +21,7 @@ type Master struct {
 	options Options
 	held    sockets
 	slots   map[string][]*slot // by role
-	order   []string           // of the roles
+	order   []string           // order of the roles
 	leaving []*slot            // removed by a reload; they end by themselves
 	reloads sync.Mutex         // one at a time
 }
@@ -38,7 +38,7 @@ func (m *Master) sockets() sockets {
 	return m.held
 }
 
-// Run runs a master until ctx is done and every process has ended. A value on hup reloads.
+// Run runs a master until ctx is done and every process has ended. It reloads on each value from hup.
 func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	if err := o.setDefaults(); err != nil {
 		return err
@@ -81,11 +81,11 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	return m.stopAll()
 }
 
-// orphansLeave is how long the children of a killed master may take to close their sockets. They do within two seconds,
-// unless they stand still themselves.
+// orphansLeave is how long the children of a killed master may take to close their sockets. They do so within two
+// seconds unless they are suspended.
 const orphansLeave = 20 * time.Second
 
-// openSockets opens the sockets. The server of a killed master may hold them for a moment longer.
+// openSockets opens the sockets. The server of a killed master may hold them a little longer.
 func (m *Master) openSockets(ctx context.Context, unclean bool) (sockets, error) {
 	deadline := time.Now().Add(orphansLeave)
 	for {
@@ -107,13 +107,13 @@ func (m *Master) startAll(roles []RoleSpec) {
 	}
 }
 
-// all lists the slots in the order of their roles.
+// all returns the slots in the order of their roles.
 func (m *Master) all() []*slot {
 	groups := m.byRole()
 	return slices.Concat(groups[:len(groups)-1]...)
 }
 
-// supervise reloads on hup until ctx ends.
+// supervise reloads on each value from hup until ctx ends.
 func (m *Master) supervise(ctx context.Context, hup <-chan os.Signal) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -161,7 +161,7 @@ func (m *Master) hangup(ctx context.Context) {
 	m.systemd.ready(m.status())
 }
 
-// status says that the master is up, and whether its processes run a newer binary.
+// status returns a status text: that the master is up, and whether its processes run a newer binary.
 func (m *Master) status() string {
 	t := m.tree()
 	newer := t.Newer()
@@ -175,13 +175,13 @@ func (m *Master) status() string {
 
 var errKilled = errors.New("stopped at once by a second signal; jobs in flight are delivered when their leases expire")
 
-// headStart is how long a role may take to end before the next one is told to. Usually the roles so end one after
-// another, the server first; a role that needs its whole shutdown timeout does not delay the others.
+// headStart is how long a role may take to end before the next one is told to stop. So the roles usually end one after
+// another, the server first, but a role that needs its whole shutdown timeout does not delay the others.
 const headStart = 500 * time.Millisecond
 
-// stopAll stops the roles in their order; the managed redis-server follows when all are gone.
+// stopAll stops the roles in their order, and then the managed redis-server.
 func (m *Master) stopAll() error {
-	m.reloads.Lock() // a reload under way sees the end of its context and gives up; a later one does not begin
+	m.reloads.Lock() // the end of its context ends a running reload; no later one begins
 	defer m.reloads.Unlock()
 	kill := m.opts().Kill
 	var all sync.WaitGroup
@@ -206,7 +206,7 @@ func (m *Master) stopAll() error {
 	}
 }
 
-// byRole groups the slots in the order in which they are stopped, the leaving ones last.
+// byRole groups the slots in the order in which they are stopped; slots that a reload removed come last.
 func (m *Master) byRole() [][]*slot {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -55,7 +55,7 @@ func MetricsServer(metrics http.Handler) *http.Server {
 	}
 }
 
-// metricsHandler shows the master's own metrics and those of every child, with a label that names the process.
+// metricsHandler serves the master's metrics and those of every child, labeled with the process.
 func (m *Master) metricsHandler() http.Handler {
 	own := prometheus.NewRegistry()
 	own.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -85,7 +85,7 @@ func label(f *dto.MetricFamily, process string) {
 
 func (s *slot) label() string { return strings.ReplaceAll(s.title(), " ", "-") }
 
-// gatherTree is about the processes themselves.
+// gatherTree gathers metrics about the processes themselves.
 func (m *Master) gatherTree() ([]*dto.MetricFamily, error) {
 	r := prometheus.NewRegistry()
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
@@ -127,8 +127,8 @@ func (m *Master) gatherTree() ([]*dto.MetricFamily, error) {
 	return r.Gather()
 }
 
-// gatherChildren asks all children at once. One that does not answer in time is left out, and wakecall_process_silent
-// is 1 for it.
+// gatherChildren queries all children at once. It omits a child that does not answer in time, and sets
+// wakecall_process_silent to 1 for it.
 func (m *Master) gatherChildren() ([]*dto.MetricFamily, error) {
 	slots := m.all()
 	results := make([]map[string]*dto.MetricFamily, len(slots))

@@ -17,7 +17,7 @@ type systemd struct {
 
 func newSystemd() systemd {
 	limit, err := daemon.SdWatchdogEnabled(false)
-	if err != nil { // what systemd would ignore, too
+	if err != nil { // systemd ignores such values, too
 		return systemd{}
 	}
 	return systemd{every: limit / 3}
@@ -25,7 +25,7 @@ func newSystemd() systemd {
 
 const notifyTimeout = time.Second
 
-// tell is best effort: a service manager that does not read must not block the master.
+// tell sends lines to systemd on a best-effort basis: a service manager that does not read must not block the master.
 func (s systemd) tell(lines ...string) {
 	sent := make(chan struct{})
 	go func() { // outlives tell only while systemd itself hangs
@@ -40,7 +40,7 @@ func (s systemd) tell(lines ...string) {
 
 func (s systemd) ready(status string) { s.tell(daemon.SdNotifyReady, "STATUS="+status) }
 
-// reloading has to carry the time, so that the manager can tell it from the end of an earlier reload.
+// reloading has to carry the time, so that systemd can tell this reload from an earlier one.
 func (s systemd) reloading() {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -56,7 +56,7 @@ func (s systemd) stopping(limit time.Duration) {
 		"STATUS=stopping; callbacks in flight are finished")
 }
 
-// watchdog notifies systemd while the tree can be read: a master that hangs on one of its locks stops doing so.
+// watchdog notifies systemd while the tree can be read, so a master that hangs on one of its locks stops notifying.
 func (m *Master) watchdog(ctx context.Context) {
 	if m.systemd.every <= 0 {
 		return

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// Options of a master.
+// Options configure a master.
 type Options struct {
 	DataDir         string
-	Version         string // of this binary
-	Executable      string // of the children; a path, so that later children run a new binary installed there
+	Version         string // version of this binary
+	Executable      string // path of the children's binary; later children run a new binary installed there
 	ShutdownTimeout time.Duration
-	Roles           []RoleSpec // in the order in which they are started; they are stopped in this order, too
+	Roles           []RoleSpec // in the order in which they are started and stopped
 	Redis           RedisOptions
 	MetricsAddr     string
-	Passed          []net.Listener          // by the service manager, for listeners that have their addresses
+	Passed          []net.Listener          // sockets from the service manager, for listeners with their addresses
 	Reload          func() (Options, error) // reads the configuration again; an error keeps everything as it is
 	Kill            <-chan struct{}         // closed: stop at once
 	Ready           func()                  // called once, when all children serve; may be nil
 	Logger          *slog.Logger
 }
 
-// RoleSpec is one kind of child.
+// RoleSpec describes a kind of child.
 type RoleSpec struct {
 	Name      string
 	Count     int
@@ -34,14 +34,14 @@ type RoleSpec struct {
 	Config    json.RawMessage
 }
 
-// ListenSpec is a socket that the master holds for a role.
+// ListenSpec describes a socket that the master holds for a role.
 type ListenSpec struct {
 	Name string
-	Key  string // of the configuration, for errors
+	Key  string // configuration key, for errors
 	Addr string
 }
 
-// RedisOptions are about the managed redis-server.
+// RedisOptions configure the managed redis-server.
 type RedisOptions struct {
 	Managed   bool
 	Binary    string

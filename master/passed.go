@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// firstPassed is the descriptor of the first socket that a service manager passes in.
+// firstPassed is the descriptor of the first socket passed by a service manager.
 const firstPassed = 3
 
-// Passed takes over the listening sockets that a service manager passes in, as sd_listen_fds(3) describes. Neither they
-// nor their variables are inherited by other processes. It is called once, before any process is started.
+// Passed takes over the listening sockets passed by a service manager, as sd_listen_fds(3) describes. Other processes
+// inherit neither the sockets nor their variables. It must be called once, before any process is started.
 func Passed() ([]net.Listener, error) {
 	if err := checkPassed(os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")); err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func Passed() ([]net.Listener, error) {
 	return activation.Listeners()
 }
 
-// checkPassed refuses what activation would silently ignore, and descriptors that are other files of this process.
+// checkPassed rejects values that activation would silently ignore, and descriptors of other files of this process.
 func checkPassed(pid, fds, names string) error {
 	if pid == "" || fds == "" {
 		return nil
@@ -56,7 +56,7 @@ func checkPassed(pid, fds, names string) error {
 	return nil
 }
 
-// fitting is the socket passed in for an address, or nil.
+// fitting returns the passed socket for an address, or nil.
 func fitting(passed []net.Listener, addr string) *net.TCPListener {
 	want, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil { // net.Listen will return it
@@ -71,8 +71,8 @@ func fitting(passed []net.Listener, addr string) *net.TCPListener {
 	return nil
 }
 
-// covers says whether a socket on have accepts everything that one on want would. One on every IPv6 address accepts
-// IPv4 as well.
+// covers reports whether a socket on have accepts everything that one on want would. A socket on all IPv6 addresses
+// also accepts IPv4.
 func covers(have, want *net.TCPAddr) bool {
 	if have.Port != want.Port {
 		return false
@@ -83,7 +83,7 @@ func covers(have, want *net.TCPAddr) bool {
 	return have.IP.Equal(want.IP) && have.Zone == want.Zone
 }
 
-// warnUnused logs the sockets passed in that no listener uses: connections to them would wait forever.
+// warnUnused logs passed sockets that no listener uses: connections to them would wait forever.
 func (o *Options) warnUnused() {
 	used := []net.Listener{}
 	add := func(addr string) {

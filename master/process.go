@@ -21,9 +21,9 @@ type process struct {
 	cmd     *exec.Cmd
 	conn    net.Conn
 	started time.Time
-	ready   chan struct{} // closed when it serves; version is set
+	ready   chan struct{} // closed when it serves; version is set by then
 	version string        // of its binary
-	done    chan struct{} // closed when it ended; exit is set
+	done    chan struct{} // closed when it has ended; exit is set by then
 	exit    string
 
 	mu      sync.Mutex
@@ -31,18 +31,18 @@ type process struct {
 	waiting map[int64]chan child.Reply
 }
 
-// ownEnv begins the names of this process's own variables: configuration, whose addresses have passwords, and tokens.
+// ownEnv is the prefix of Wakecall's own variables: configuration, whose addresses contain passwords, and tokens.
 const ownEnv = "WAKECALL_"
 
-// othersEnv is the environment of the processes that this one starts, without its own variables. A child receives its
-// configuration in the boot message, which unlike an environment cannot be read later.
+// othersEnv returns the environment for child processes, without Wakecall's own variables. A child receives its
+// configuration in the boot message, which, unlike an environment, cannot be read later.
 func othersEnv() []string {
 	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, ownEnv) })
 }
 
 func childEnv() []string { return append(othersEnv(), child.Env+"=1") }
 
-// socketPair makes both ends of a child's control connection.
+// socketPair returns both ends of a child's control connection.
 func socketPair() (ours net.Conn, theirs *os.File, err error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -59,7 +59,7 @@ func socketPair() (ours net.Conn, theirs *os.File, err error) {
 	return ours, theirs, nil
 }
 
-// start runs a child and sends its boot message.
+// start starts a child and sends its boot message.
 func start(executable, title string, boot child.Boot, sockets []*os.File) (*process, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
@@ -71,7 +71,7 @@ func start(executable, title string, boot child.Boot, sockets []*os.File) (*proc
 	cmd.Env = childEnv()
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.ExtraFiles = append([]*os.File{theirs}, sockets...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the terminal's ctrl-C is for the master
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // ctrl-C in the terminal is meant for the master
 	if err := cmd.Start(); err != nil {
 		_ = ours.Close()
 		return nil, fmt.Errorf("start %s: %w", title, err)
@@ -129,7 +129,7 @@ func (p *process) send(m child.Message) {
 
 var errSilent = errors.New("the process does not answer")
 
-// ask sends a request to the child and waits for its reply, at most limit.
+// ask sends a request to the child and waits up to limit for its reply.
 func (p *process) ask(what string, limit time.Duration) (child.Reply, error) {
 	c := make(chan child.Reply, 1)
 	p.mu.Lock()
@@ -161,13 +161,13 @@ func (p *process) isReady() bool {
 	}
 }
 
-// stop asks the child to end, and kills it after limit or when now is closed.
+// stop tells the child to end, and kills it after limit or when now is closed.
 func (p *process) stop(limit time.Duration, now <-chan struct{}) {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // on an error it has ended
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // on an error it has already ended
 	p.await(limit, now)
 }
 
-// retire is stop for a child whose successor serves.
+// retire stops a child whose successor serves.
 func (p *process) retire(limit time.Duration, now <-chan struct{}) {
 	p.mu.Lock()
 	p.send(child.Message{Replaced: true})
@@ -188,6 +188,6 @@ func (p *process) await(limit time.Duration, now <-chan struct{}) {
 }
 
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // on an error it has ended
+	_ = p.cmd.Process.Kill() // on an error it has already ended
 	<-p.done
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// redisServer is the managed redis-server: started here, or adopted from a master that was killed. It inherits a locked
-// file, so the lock lives exactly as long as the server, whoever started it: two never work on one directory.
+// redisServer is the managed redis-server: started here, or adopted from a killed master. It inherits a locked file, so
+// the lock lasts exactly as long as the server, whoever started it, and two servers never use one directory.
 type redisServer struct {
 	opts RedisOptions
 	log  *slog.Logger
@@ -35,7 +35,7 @@ func newRedis(o RedisOptions, log *slog.Logger) *redisServer {
 	return &redisServer{opts: o, log: log, ended: make(chan struct{})}
 }
 
-// start returns when the server answers.
+// start starts or adopts a server and waits until it answers.
 func (r *redisServer) start(ctx context.Context) error {
 	if err := r.prepare(); err != nil {
 		return err
@@ -51,14 +51,14 @@ func (r *redisServer) start(ctx context.Context) error {
 	return nil
 }
 
-// keep starts the server again when it ends, until the master stops.
+// keep restarts the server when it ends, until the master stops.
 func (r *redisServer) keep(ctx context.Context, wait func()) {
 	defer close(r.ended)
 	var pause backoff
 	for {
 		began := time.Now()
 		wait()
-		r.set(0, false) // another process may have its number now, which stop would end
+		r.set(0, false) // another process may have its pid now, and stop must not end that
 		if ctx.Err() != nil {
 			return
 		}
@@ -86,10 +86,10 @@ func (r *redisServer) spawn(lock *os.File) (wait func(), err error) {
 		"--port", "0", "--unixsocket", r.opts.Socket, "--unixsocketperm", "700", "--dir", r.opts.Dir,
 		"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction",
 		"--daemonize", "no", "--logfile", r.logFile(),
-		// A rewrite of the append-only file stops the server for up to 60 ms. At full speed it happens every half minute
-		// instead of every eight seconds; a file of this size takes 4 s to load.
+		// A rewrite of the append-only file blocks the server for up to 60 ms. With this size, it happens every half
+		// minute under full load instead of every eight seconds; a file of this size takes 4 s to load.
 		"--auto-aof-rewrite-min-size", "256mb",
-		// Ten rounds of background tasks a second use a quarter of an idle installation's processor time.
+		// Ten rounds of background tasks per second use a quarter of the CPU time of an idle installation.
 		"--hz", "2",
 	}
 	if r.opts.MaxMemory > 0 {
@@ -129,7 +129,7 @@ func (r *redisServer) stop() {
 	r.cancel()
 	t := time.NewTicker(10 * redisPoll)
 	defer t.Stop()
-	for { // repeated, because a server may be starting at this moment
+	for { // repeated, because a server may just be starting
 		r.terminate()
 		select {
 		case <-r.ended:
@@ -143,6 +143,6 @@ func (r *redisServer) terminate() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pid > 0 {
-		_ = syscall.Kill(r.pid, syscall.SIGTERM) // on an error it has ended
+		_ = syscall.Kill(r.pid, syscall.SIGTERM) // on an error it has already ended
 	}
 }

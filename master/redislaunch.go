@@ -20,7 +20,7 @@ import (
 
 func (r *redisServer) logFile() string { return filepath.Join(r.opts.Dir, "redis.log") }
 
-// prepare checks the binary and makes the directory.
+// prepare checks the binary and creates the directory.
 func (r *redisServer) prepare() error {
 	if err := os.MkdirAll(r.opts.Dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of the managed redis-server: %w", err)
@@ -41,8 +41,7 @@ func (r *redisServer) prepare() error {
 	return nil
 }
 
-// launch starts a server, or adopts the living one, and waits until it answers. wait blocks until that server has
-// ended.
+// launch starts a server, or adopts a running one, and waits until it answers. wait blocks until that server has ended.
 func (r *redisServer) launch(ctx context.Context) (wait func(), err error) {
 	patience := newPatience()
 	for {
@@ -52,14 +51,14 @@ func (r *redisServer) launch(ctx context.Context) (wait func(), err error) {
 		}
 		if err := disk.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
 			wait, err := r.spawn(lock)
-			_ = lock.Close() // the server has it
+			_ = lock.Close() // the server has inherited the lock
 			if err != nil {
 				return nil, err
 			}
 			return wait, r.untilUp(ctx)
 		}
 		_ = lock.Close()
-		// An earlier master's server lives: adopt it if it answers. It may also be ending.
+		// An earlier master's server is running: adopt it if it answers. It may also be ending.
 		pid, err := redisPID(r.opts.Socket)
 		if pid > 0 {
 			r.set(pid, true)
@@ -75,7 +74,7 @@ func (r *redisServer) launch(ctx context.Context) (wait func(), err error) {
 	}
 }
 
-// untilUp waits until the server that was just started answers.
+// untilUp waits until the newly started server answers.
 func (r *redisServer) untilUp(ctx context.Context) error {
 	patience := newPatience()
 	for {
@@ -98,12 +97,12 @@ func (r *redisServer) untilUp(ctx context.Context) error {
 
 const redisUpWithin = 60 * time.Second
 
-// patience limits the wait for a server. One that loads its data is alive, however long that takes.
+// patience limits the wait for a server. A server that loads its data is alive, however long that takes.
 type patience struct{ until time.Time }
 
 func newPatience() *patience { return &patience{time.Now().Add(redisUpWithin)} }
 
-// wait pauses before the next try. err is the outcome of the last one, and is returned when the time is over.
+// wait pauses before the next try. err is the result of the last one, and wait returns it when the time is over.
 func (p *patience) wait(ctx context.Context, err error) error {
 	if errors.Is(err, errLoading) {
 		p.until = time.Now().Add(redisUpWithin)
@@ -119,7 +118,7 @@ func (p *patience) wait(ctx context.Context, err error) error {
 
 var errLoading = errors.New("it is loading its data")
 
-// redisPID asks the server at a socket for its process. With errLoading it still returns one.
+// redisPID asks the server at a socket for its pid. It returns the pid together with errLoading, too.
 func redisPID(socket string) (pid int, err error) {
 	err = child.WithRedis(socket, func(ctx context.Context, c *redis.Client) error {
 		info, err := c.InfoMap(ctx, "server", "persistence").Result()

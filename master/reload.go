@@ -39,7 +39,7 @@ func (m *Master) reload(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reload is the new configuration with what belongs to this master.
+// reload returns the new configuration together with the values that belong to this master.
 func (o *Options) reload() (Options, error) {
 	if o.Reload == nil {
 		return Options{}, errors.New("this master cannot reload")
@@ -53,7 +53,7 @@ func (o *Options) reload() (Options, error) {
 	return next, next.setDefaults()
 }
 
-// removed are the roles that a new configuration no longer has, with no process.
+// removed returns the roles that a new configuration no longer has, with a count of zero.
 func (m *Master) removed(next []RoleSpec) (list []RoleSpec) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,7 +65,7 @@ func (m *Master) removed(next []RoleSpec) (list []RoleSpec) {
 	return list
 }
 
-// resize brings a role to its new configuration and number of processes.
+// resize applies a new configuration and number of processes to a role.
 func (m *Master) resize(ctx context.Context, r RoleSpec) (errs []error) {
 	m.mu.Lock()
 	slots := slices.Clone(m.slots[r.Name])
@@ -88,7 +88,7 @@ func (m *Master) resize(ctx context.Context, r RoleSpec) (errs []error) {
 	return errs
 }
 
-// fill starts the processes that a role lacks. The caller holds m.mu.
+// fill starts missing processes of a role. The caller holds m.mu.
 func (m *Master) fill(r RoleSpec) {
 	if !slices.Contains(m.order, r.Name) {
 		m.order = append(m.order, r.Name)
@@ -98,7 +98,7 @@ func (m *Master) fill(r RoleSpec) {
 	}
 }
 
-// restart replaces one process; number 0 is the only one of its role.
+// restart replaces one process. Number 0 stands for the only process of its role.
 func (m *Master) restart(ctx context.Context, role string, number int) error {
 	m.mu.Lock()
 	slots := m.slots[role]

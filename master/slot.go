@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/master/child"
 )
 
-// A slot is one place in the tree, such as dispatcher 2, and keeps a process in it.
+// A slot is one position in the tree, such as dispatcher 2. It keeps a process running there.
 type slot struct {
 	m      *Master
 	number int
@@ -27,7 +27,7 @@ type slot struct {
 	exitedAt time.Time
 }
 
-// replacement asks for a successor of the slot's process.
+// replacement is a request to replace the slot's process.
 type replacement struct {
 	spec RoleSpec
 	done chan error
@@ -35,7 +35,7 @@ type replacement struct {
 
 const (
 	readyWithin = 20 * time.Second
-	stopGrace   = 2 * time.Second // beyond the shutdown timeout, for a child to end by itself
+	stopGrace   = 2 * time.Second // time after the shutdown timeout for a child to end by itself
 )
 
 func (m *Master) newSlot(spec RoleSpec, number int) *slot {
@@ -67,7 +67,7 @@ func (s *slot) title() string {
 	return spec.Name
 }
 
-// run keeps a process in the slot until its context ends, then stops it.
+// run keeps a process running in the slot until its context ends, then stops it.
 func (s *slot) run(ctx context.Context) {
 	defer close(s.ended)
 	var old sync.WaitGroup // predecessors that are still ending
@@ -89,7 +89,8 @@ func (s *slot) run(ctx context.Context) {
 	}
 }
 
-// watch keeps a process and its successors until one dies or the slot ends. It returns the start of the last one.
+// watch watches a process and its successors until one dies or the slot ends. It returns the start time of the last
+// one.
 func (s *slot) watch(ctx context.Context, p *process, old *sync.WaitGroup) time.Time {
 	for {
 		select {
@@ -117,7 +118,7 @@ func (s *slot) watch(ctx context.Context, p *process, old *sync.WaitGroup) time.
 	}
 }
 
-// rest waits before the next start; a replacement ends the wait. It returns false when the slot is to end.
+// rest waits before the next start; a replacement request ends the wait. It returns false if the slot is to end.
 func (s *slot) rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -156,7 +157,7 @@ func (s *slot) spawn(spec RoleSpec) (*process, error) {
 	held := s.m.sockets()
 	for _, l := range spec.Listeners {
 		socket := held[l.Key]
-		if socket == nil { // a reload closed it, and the process died before it was replaced
+		if socket == nil { // a reload closed the socket, and the process died before it was replaced
 			return nil, fmt.Errorf("the socket of %s is closed", l.Key)
 		}
 		boot.Listeners = append(boot.Listeners, l.Name)
@@ -165,7 +166,7 @@ func (s *slot) spawn(spec RoleSpec) (*process, error) {
 	return start(o.Executable, s.title(), boot, files)
 }
 
-// successor starts another process and waits until it serves. On an error the old one stays.
+// successor starts another process and waits until it serves. On an error the old process stays.
 func (s *slot) successor(ctx context.Context, spec RoleSpec) (*process, error) {
 	q, err := s.spawn(spec)
 	if err != nil {
@@ -190,7 +191,7 @@ func (s *slot) successor(ctx context.Context, spec RoleSpec) (*process, error) {
 	return nil, fmt.Errorf("%s: %w; the old process stays", s.title(), err)
 }
 
-// replace gives the slot's process a successor.
+// replace replaces the slot's process.
 func (s *slot) replace(ctx context.Context, spec RoleSpec) error {
 	r := replacement{spec, make(chan error, 1)}
 	select {

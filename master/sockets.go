@@ -11,24 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockets are the listening sockets of all roles, by key of the configuration. They stay open as long as the master
-// lives, so that connections wait in the backlog instead of being refused while a server is replaced.
+// sockets are the listening sockets of all roles, by configuration key. They stay open as long as the master lives, so
+// that connections wait in the backlog instead of being refused while a server is replaced.
 type sockets map[string]*socket
 
 type socket struct {
 	addr  string
 	bound net.Addr
-	file  *os.File // what children inherit
+	file  *os.File // inherited by children
 }
 
-// tellFreePort logs which port was taken for port 0: nobody could find it otherwise.
+// tellFreePort logs the port chosen for port 0, because nobody could find it otherwise.
 func (s *socket) tellFreePort(log *slog.Logger, key string) {
 	if _, port, err := net.SplitHostPort(s.addr); err == nil && port == "0" {
 		log.Info("a free port was taken", "key", key, "address", s.bound.String())
 	}
 }
 
-// openSocket uses the socket passed in for an address, or listens on it.
+// openSocket uses the passed socket for an address, or listens on the address.
 func openSocket(spec ListenSpec, passed []net.Listener) (*socket, error) {
 	l := fitting(passed, spec.Addr)
 	if l == nil {
@@ -46,7 +46,7 @@ func openSocket(spec ListenSpec, passed []net.Listener) (*socket, error) {
 	return &socket{spec.Addr, l.Addr(), f}, nil
 }
 
-// Listen listens on an address; its errors name the key of the configuration.
+// Listen listens on an address. Its errors name the configuration key.
 func Listen(key, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -58,7 +58,7 @@ func Listen(key, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// inUse is an address that another program listens on.
+// inUse is the error for an address on which another program listens.
 type inUse struct{ key, addr string }
 
 func (e *inUse) Error() string {
@@ -68,8 +68,8 @@ func (e *inUse) Error() string {
 
 func (e *inUse) Unwrap() error { return syscall.EADDRINUSE }
 
-// inheritable duplicates the socket for os/exec. The duplicate of TCPListener.File would be put into blocking mode when
-// it is passed to a child, and with it the socket of every child that already serves it.
+// inheritable duplicates the socket for os/exec. Passing the duplicate made by TCPListener.File to a child would put it
+// into blocking mode, and with it the socket in every child that already serves it.
 func inheritable(l *net.TCPListener) (*os.File, error) {
 	raw, err := l.SyscallConn()
 	if err != nil {
@@ -85,7 +85,7 @@ func inheritable(l *net.TCPListener) (*os.File, error) {
 
 func (s *socket) close() { _ = s.file.Close() }
 
-// open makes the sockets of the roles and reuses those of old with the same address. On an error old is unchanged.
+// open opens the sockets of the roles and reuses those of old with the same address. On an error old is unchanged.
 func (old sockets) open(roles []RoleSpec, passed []net.Listener) (sockets, error) {
 	next := sockets{}
 	var made []*socket

@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/master/child"
 )
 
-// Tree is the master and its processes.
+// Tree describes the master and its processes.
 type Tree struct {
 	Pid       int       `json:"pid"`
 	Version   string    `json:"version,omitempty"`
@@ -21,8 +21,8 @@ type Tree struct {
 	Processes []Process `json:"processes"`
 }
 
-// Newer is the version of the processes if it is not the master's, else empty: a reload starts the processes from a new
-// binary, and only a restart starts the master from it.
+// Newer returns the version of the processes if it differs from the master's, otherwise "": a reload starts the
+// processes from a new binary, but only a restart starts the master from it.
 func (t *Tree) Newer() string {
 	for _, p := range t.Processes {
 		if p.Version != "" && t.Version != "" && p.Version != t.Version {
@@ -32,13 +32,13 @@ func (t *Tree) Newer() string {
 	return ""
 }
 
-// Process is one process of the tree.
+// Process describes one process in the tree.
 type Process struct {
 	Role      string          `json:"role"`
 	Number    int             `json:"number,omitempty"`
 	Pid       int             `json:"pid"`
-	Version   string          `json:"version,omitempty"` // of Wakecall, when it is ready
-	State     string          `json:"state"`             // running, starting, waiting (to start again), silent, adopted
+	Version   string          `json:"version,omitempty"` // Wakecall's version, when it is ready
+	State     string          `json:"state"`             // running, starting, waiting (for a restart), silent, adopted
 	StartedAt time.Time       `json:"started_at,omitzero"`
 	Restarts  int             `json:"restarts"`
 	LastExit  string          `json:"last_exit,omitempty"`
@@ -105,7 +105,7 @@ func (r *redisServer) describe() Process {
 	return d
 }
 
-// rss is a process's resident memory in bytes; 0 if it has ended.
+// rss returns a process's resident memory in bytes; 0 if it has ended.
 func rss(pid int) int64 {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
 	if err != nil {

@@ -17,11 +17,11 @@ const (
 	lockWait = time.Minute
 	// lockTry limits one attempt. It is shorter than any connection's read timeout, which would end a longer wait.
 	lockTry = time.Second
-	// lockPause is the time between two attempts on the lock of a file, which has no wait with a limit.
+	// lockPause is the time between two attempts on a file lock, which cannot be waited for with a limit.
 	lockPause = 20 * time.Millisecond
 )
 
-// schemaLock keeps other hosts from migrating at the same time. It ends with release, and with the process.
+// schemaLock keeps other hosts from migrating at the same time. It ends with release, or with the process.
 type schemaLock interface {
 	try(ctx context.Context) (got bool, err error)
 	release()
@@ -80,7 +80,7 @@ func (l *advisoryLock) release() {
 // descriptor of it would release the locks of every connection in this process.
 type fileLock struct{ file *os.File }
 
-// newFileLock opens the file. A database in memory has none: no other process shares it.
+// newFileLock opens the lock file. A database in memory has none, because no other process shares it.
 func newFileLock(ctx context.Context, db *sql.DB) (schemaLock, error) {
 	var path string
 	row := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'")

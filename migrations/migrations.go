@@ -23,7 +23,7 @@ const (
 	SQLite Dialect = "sqlite"
 )
 
-// ErrSchemaNewer is a schema of a newer wakecall.
+// ErrSchemaNewer means that a newer wakecall has migrated the schema.
 var ErrSchemaNewer = errors.New("the registry's schema is newer than this wakecall: use the newer binary, " +
 	"or restore a backup")
 
@@ -37,8 +37,8 @@ type Step struct {
 	Applied bool   `json:"applied"`
 }
 
-// Up applies the missing steps and returns their number. Of several hosts that start at once one does the work; the
-// others wait for it. The connections of db need read timeouts longer than a step takes.
+// Up applies the missing steps and returns their number. When several hosts call it at once, one of them migrates and
+// the others wait. The connections of db need read timeouts longer than a step takes.
 func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
 	p, err := provider(db, d)
 	if err != nil {
@@ -62,7 +62,7 @@ func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
 	return len(done), nil
 }
 
-// Status lists all migrations. It changes nothing, not even in an empty database.
+// Status returns all migrations. It changes nothing, even in an empty database.
 func Status(ctx context.Context, db *sql.DB, d Dialect) ([]Step, error) {
 	p, err := provider(db, d)
 	if err != nil {
@@ -121,8 +121,8 @@ func notNewer(ctx context.Context, p *goose.Provider) error {
 	return nil
 }
 
-// mendVersions completes the version table after a host that died between creating it and inserting its first row. Only
-// on MySQL can that happen.
+// mendVersions completes the version table if a host died between creating it and inserting its first row, which can
+// only happen on MySQL.
 func mendVersions(ctx context.Context, db *sql.DB, d Dialect) error {
 	there, err := hasTable(ctx, db, d)
 	if err != nil || !there || d == SQLite {
@@ -133,7 +133,7 @@ func mendVersions(ctx context.Context, db *sql.DB, d Dialect) error {
 	return err
 }
 
-// hasVersions says whether the database was ever migrated.
+// hasVersions reports whether the database was ever migrated.
 func hasVersions(ctx context.Context, db *sql.DB, d Dialect) (bool, error) {
 	there, err := hasTable(ctx, db, d)
 	if err != nil || !there {

@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 )
 
-// Reachable turns an address to listen on into one to connect to.
+// Reachable converts an address to listen on to one to connect to.
 func Reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -24,10 +24,10 @@ func Reachable(addr string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// TokenFile is where the first start leaves the API token.
+// TokenFile returns the file to which the first start writes the API token.
 func TokenFile(cfg *conf.Config) string { return filepath.Join(cfg.DataPath(), "api-token") }
 
-// APIURL is where the API of this configuration is reached from this machine.
+// APIURL returns the URL at which this machine reaches the configuration's API.
 func APIURL(cfg *conf.Config) string {
 	scheme := "http"
 	if cfg.Server.TLSCert != "" {
@@ -36,7 +36,7 @@ func APIURL(cfg *conf.Config) string {
 	return scheme + "://" + Reachable(cfg.Server.Addr)
 }
 
-// AdminURL is where the web admin of this configuration is reached from this machine.
+// AdminURL returns the URL at which this machine reaches the configuration's web admin.
 func AdminURL(cfg *conf.Config) string {
 	scheme := "http"
 	if cfg.Admin.TLSCert != "" {
@@ -45,10 +45,10 @@ func AdminURL(cfg *conf.Config) string {
 	return scheme + "://" + Reachable(cfg.Admin.Addr) + strings.TrimRight(cfg.Admin.BasePath, "/") + "/"
 }
 
-// PublicAdminURL is where people reach it from elsewhere, if that was said.
+// PublicAdminURL returns the URL at which other machines reach the web admin, if it is configured, or else AdminURL.
 func PublicAdminURL(cfg *conf.Config) string { return cmp.Or(cfg.Admin.PublicURL, AdminURL(cfg)) }
 
-// ReadToken reads the API token that the first start left.
+// ReadToken reads the API token that the first start created.
 func ReadToken(cfg *conf.Config) (string, error) {
 	file := TokenFile(cfg)
 	token, err := os.ReadFile(file)

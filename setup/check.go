@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-// Verdict is how a check ended.
+// Verdict is the outcome of a check.
 type Verdict string
 
 const (
@@ -37,12 +37,12 @@ func failed(what, detail, advice string) Finding {
 	return Finding{What: what, Verdict: Failed, Detail: detail, Advice: advice}
 }
 
-// failedErr is failed with an error's text on one line.
+// failedErr returns a failed finding, with the error's text on one line.
 func failedErr(what string, err error, advice string) Finding {
 	return failed(what, printable.Error(err), advice)
 }
 
-// Check does all checks, in the order in which a start would fail.
+// Check runs all checks, in the order in which a start would fail.
 func Check(ctx context.Context, cfg *conf.Config) []Finding {
 	source := cfg.File()
 	if source == "" {

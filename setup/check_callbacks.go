@@ -5,7 +5,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 )
 
-// checkCallbacks reports where callbacks may go.
+// checkCallbacks reports which addresses callbacks may reach.
 func checkCallbacks(cfg *conf.Config) Finding {
 	const what = "callback.networks"
 	caller, err := callback.New(callback.Options{Networks: cfg.Callback.Networks})

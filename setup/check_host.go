@@ -21,10 +21,10 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-// wantedSpace is how much of a disk should be free.
+// wantedSpace is how much free space a disk should have.
 const wantedSpace = 256 << 20
 
-// neededSpace is what the journal wants to find free before it counts as writable.
+// neededSpace is the free space that the journal requires to count as writable.
 const neededSpace = 256 << 10
 
 func checkDirs(cfg *conf.Config) []Finding {
@@ -35,7 +35,7 @@ func checkDirs(cfg *conf.Config) []Finding {
 	return findings
 }
 
-// checkDir checks whether a directory can be written to, or created.
+// checkDir checks that a directory can be written to, or created.
 func checkDir(what, dir string) Finding {
 	missing := false
 	at := dir
@@ -90,7 +90,7 @@ func freeSpace(dir string) (int64, error) {
 	return int64(fs.Bavail) * int64(fs.Bsize), nil //nolint:unconvert // the types differ between systems
 }
 
-// checkPorts checks whether the addresses are free, or used by the master of this data_dir.
+// checkPorts checks that the addresses are free, or used by the master of this data_dir.
 func checkPorts(ctx context.Context, cfg *conf.Config) []Finding {
 	master := masterPID(ctx, cfg)
 	var findings []Finding
@@ -108,8 +108,8 @@ func checkPorts(ctx context.Context, cfg *conf.Config) []Finding {
 	return findings
 }
 
-// whoAnswers says what answers at an address: Wakecall, or something else. Of gateways it cannot be told: a question in
-// HTTP would be an error in their protocols.
+// whoAnswers reports what answers at an address: Wakecall, or something else. For gateways it cannot tell, because an
+// HTTP request would be an error in their protocols.
 func whoAnswers(key, addr string) (wakecall, other bool) {
 	if strings.HasPrefix(key, "gateways.") {
 		return true, false
@@ -118,7 +118,7 @@ func whoAnswers(key, addr string) (wakecall, other bool) {
 	if key == "metrics.addr" {
 		path, mark = "/metrics", "wakecall_"
 	}
-	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // nothing is told to it
+	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // no secrets are sent
 	c := http.Client{Timeout: 2 * time.Second, Transport: insecure}
 	defer c.CloseIdleConnections()
 	for _, scheme := range []string{"http", "https"} {
@@ -155,7 +155,7 @@ func checkPort(key, addr string, master int) Finding {
 func checkUsedPort(key, addr string, master int) Finding {
 	wakecall, other := whoAnswers(key, addr)
 	switch {
-	case master > 0 && !other: // what does not answer may be busy
+	case master > 0 && !other: // a listener that does not answer may be busy
 		return fine(key, "%s is used by the master (pid %d) of this data_dir", addr, master)
 	case wakecall:
 		return warn(key, addr+" is used by a role that runs alone, or by a Wakecall with another data_dir",
@@ -165,10 +165,10 @@ func checkUsedPort(key, addr string, master int) Finding {
 		"Stop that program (ss -ltnp shows which), or set "+key+" to another address")
 }
 
-// PsLimit is how long the master may take to ask all its processes.
+// PsLimit is how long the master may take to query all its processes.
 const PsLimit = 5 * time.Second
 
-// masterPID is the pid of the master of this data_dir, 0 if none answers.
+// masterPID returns the pid of the master of this data_dir, 0 if none answers.
 func masterPID(ctx context.Context, cfg *conf.Config) int {
 	ctx, cancel := context.WithTimeout(ctx, PsLimit)
 	defer cancel()

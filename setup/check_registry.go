@@ -16,7 +16,7 @@ import (
 )
 
 // checkRegistry checks the registry's database and its schema. It returns the shards that a start would use, as far as
-// it can be read.
+// they can be read.
 func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, []registry.Shard) {
 	const what = "registry"
 	dsn := cfg.RegistryDSN().Reveal()
@@ -46,12 +46,12 @@ func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, []registry
 	return append(findings, checkKey(cfg, s)...), PlannedShards(ctx, cfg, r)
 }
 
-// checkKey compares the secret key of this host with that of the registry. It makes none.
+// checkKey compares the secret key of this host with the registry's. It does not create a key.
 func checkKey(cfg *conf.Config, s *registry.Snapshot) []Finding {
 	const what = "secret-key"
 	path := filepath.Join(cfg.DataPath(), what)
 	if _, err := os.Stat(path); err != nil {
-		return nil // made at the first start
+		return nil // the first start creates it
 	}
 	key, err := seal.LoadKey(path)
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// checkShards checks the Redis of every shard of the registry, or before the first start of redis.nodes.
+// checkShards checks the Redis of every shard in the registry, or, before the first start, in redis.nodes.
 func checkShards(ctx context.Context, cfg *conf.Config, shards []registry.Shard) []Finding {
 	if len(shards) == 0 {
 		return []Finding{failed("redis", noShard, addingShard)}
@@ -56,7 +56,7 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []r
 	if !h.Up {
 		return []Finding{unreachableShard(what, s, h)}
 	}
-	identity, _ := shard.Identity(ctx) // an error would be in h
+	identity, _ := shard.Identity(ctx) // h contains any error
 	if h.SameAs = sameAs(identity, s, all); h.SameAs != "" {
 		problems = append(problems, health.Judge(h)[0])
 	}
@@ -98,7 +98,7 @@ func describeShard(what string, h queue.ShardHealth) Finding {
 		printable.Count(int(h.Jobs), "job"))
 }
 
-// checkRedisBinary checks the managed redis-server while it does not run.
+// checkRedisBinary checks the binary of the managed redis-server if the server does not run.
 func checkRedisBinary(ctx context.Context, what, binary string) Finding {
 	out, err := exec.CommandContext(ctx, binary, "--version").Output()
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
@@ -119,7 +119,7 @@ func checkRedisBinary(ctx context.Context, what, binary string) Finding {
 	return fine(what, "is not running; the master starts %s (Redis %s)", binary, version)
 }
 
-// unregistered warns of nodes in redis.nodes that are no shards: after the first start the registry's list is used.
+// unregistered warns about nodes in redis.nodes that are not shards: after the first start the registry's list is used.
 func unregistered(cfg *conf.Config, shards []registry.Shard) []Finding {
 	missing := 0
 	for _, node := range cfg.Redis.Nodes {

@@ -11,11 +11,11 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// CheckRedis refuses to register a Redis that is a shard already: draining one of the two names would destroy the jobs
-// of both. It also refuses to give a shard the address of data that is neither its own nor empty: the shard's jobs would
-// be left behind, and what that data reached says nothing of this shard's lines in the journals, so that these would
-// not be stored there again. A Redis that does not answer is not refused; the processes leave it alone when it answers
-// and is another shard. Errors: *registry.FieldError.
+// CheckRedis rejects a Redis that is already a shard: draining one of the two names would destroy the jobs of both. It
+// also rejects a new address for a shard if the data there is neither the shard's own nor empty. The shard's jobs would
+// be left behind, and the revisions in that data say nothing about this shard's lines in the journals, so these lines
+// would not be replayed there. CheckRedis accepts a Redis that does not answer; if it turns out to be another shard,
+// the processes do not use it. Errors: *registry.FieldError.
 func CheckRedis(ctx context.Context, cfg *conf.Config, registered []registry.Shard, s registry.Shard) error {
 	for _, other := range registered {
 		if other.Name == s.Name && other.URL == s.URL {
@@ -29,7 +29,7 @@ func CheckRedis(ctx context.Context, cfg *conf.Config, registered []registry.Sha
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*cfg.Redis.Timeout)
 	defer cancel()
-	identifyAll(ctx, cfg, registered) // one may have been flushed
+	identifyAll(ctx, cfg, registered) // a shard may have been flushed
 	s.State = registry.ShardActive
 	shard, done, err := OpenShard(ctx, cfg, s)
 	if err != nil {
@@ -50,7 +50,7 @@ func CheckRedis(ctx context.Context, cfg *conf.Config, registered []registry.Sha
 	return nil
 }
 
-// sameAs is the name of the other shard that has an identity; "" for none.
+// sameAs returns the name of the other shard with the identity, or "".
 func sameAs(identity string, s registry.Shard, registered []registry.Shard) string {
 	for _, other := range registered {
 		if other.Name != s.Name && other.Identity == identity {
@@ -73,12 +73,12 @@ func duplicateOf(s registry.Shard, other string) error {
 		"To give it another address: wakecall shard put %[1]s --url URL", other, s.Name)}
 }
 
-// identifyAll makes sure that the data of each shard that answers has its identity, and returns those whose data is
-// another shard's.
+// identifyAll ensures that the data of each shard that answers has its identity, and returns the shards whose data
+// belongs to another shard.
 func identifyAll(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (duplicates map[string]string) {
 	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 1, Buckets: cfg.Redis.Buckets})
 	defer q.Close()
-	_ = q.SetShards(ctx, ShardConfigs(cfg, shards)) // whose URL is wrong is left out, and refused elsewhere
+	_ = q.SetShards(ctx, ShardConfigs(cfg, shards)) // omits shards with an invalid URL, which are rejected elsewhere
 	duplicates = map[string]string{}
 	for _, s := range q.Shards() {
 		if s.Identify(ctx) != nil && s.SameAs() != "" {
@@ -88,7 +88,7 @@ func identifyAll(ctx context.Context, cfg *conf.Config, shards []registry.Shard)
 	return duplicates
 }
 
-// checkSeed refuses redis.nodes that name one Redis twice, and returns the shards with identities.
+// checkSeed rejects redis.nodes that name one Redis twice, and returns the shards with identities.
 func checkSeed(ctx context.Context, cfg *conf.Config) ([]registry.Shard, error) {
 	shards := seedShards(cfg)
 	for i := range shards {

@@ -15,8 +15,8 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Prepare creates data_dir, the registry's schema and what a first start needs, and returns the registered shards.
-// Whatever would make the start fail is checked first, so that a mistake in redis.nodes is not stored in the
+// Prepare creates data_dir, the registry's schema and what a first start needs, and returns the registered shards. It
+// first checks everything that would make the start fail, so that a mistake in redis.nodes is not stored in the
 // registry.
 func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registry.Shard, error) {
 	if err := MakeDataDir(cfg); err != nil {
@@ -49,8 +49,8 @@ func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registr
 	return shards, nil
 }
 
-// othersRedis refuses to run a managed redis-server beside that of another host: the two would share a registry, and
-// neither would know the jobs of the other.
+// othersRedis refuses to start a managed redis-server if another host has registered its own: the two hosts would share
+// a registry, but neither could reach the other's jobs.
 func othersRedis(cfg *conf.Config, registered []registry.Shard) error {
 	if strings.HasPrefix(cfg.RegistryDSN().Reveal(), "sqlite:") || !IsManaged(registered) {
 		return nil
@@ -80,8 +80,8 @@ func MakeDataDir(cfg *conf.Config) error {
 	return nil
 }
 
-// Seed registers the shards of redis.nodes and creates the first API token and admin user, unless an earlier start
-// did so. While the database is away a start goes on with the last snapshot, if that has anything to serve.
+// Seed registers the shards of redis.nodes and creates the first API token and admin user, unless an earlier start did
+// so. While the database is unavailable, a start continues with the last snapshot, if that contains anything to serve.
 func Seed(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog.Logger) error {
 	for try := 1; ; try++ {
 		err := seedOnce(ctx, cfg, r, log)
@@ -99,7 +99,7 @@ func Seed(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog
 	}
 }
 
-// seedTries is how often a first start asks a database that does not answer in time, as on a very busy machine.
+// seedTries is how often a first start tries a database that does not answer in time, as on a very busy machine.
 const seedTries = 3
 
 func seedOnce(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog.Logger) error {
@@ -126,8 +126,8 @@ func firstStartFile(path string) string {
 	return "the password of the web admin's user admin"
 }
 
-// CheckPasswords returns an error for each Redis that refuses its password: retrying would not help. One that does not
-// answer may come back: silent says why.
+// CheckPasswords returns an error for each Redis that rejects its password, because retrying would not help. A Redis
+// that does not answer may come back, so its error is returned as silent.
 func CheckPasswords(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (silent, err error) {
 	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 1, Buckets: cfg.Redis.Buckets})
 	defer q.Close()

@@ -14,7 +14,7 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// OpenRegistry opens the registry and brings its schema up to date. Other hosts may do so at the same time.
+// OpenRegistry opens the registry and migrates its schema. Other hosts may do so at the same time.
 func OpenRegistry(
 	cfg *conf.Config, log *slog.Logger, announce func(context.Context, int64),
 ) (*registry.Registry, error) {
@@ -28,7 +28,7 @@ func OpenRegistry(
 	})
 }
 
-// ForgetSecrets makes the key of this host that of the registry; see registry.ForgetSecrets.
+// ForgetSecrets makes this host's key the registry's; see registry.ForgetSecrets.
 func ForgetSecrets(ctx context.Context, cfg *conf.Config) (registry.Forgotten, error) {
 	key, err := secretKey(cfg)
 	if err != nil {
@@ -37,7 +37,7 @@ func ForgetSecrets(ctx context.Context, cfg *conf.Config) (registry.Forgotten, e
 	return registry.ForgetSecrets(ctx, registry.Options{DSN: cfg.RegistryDSN().Reveal(), SecretKey: key})
 }
 
-// secretKey is the key for what the registry stores encrypted; without a data_dir there is none, and commands need
+// secretKey returns the key that encrypts secrets in the registry, or none without a data_dir, where commands need
 // none.
 func secretKey(cfg *conf.Config) ([]byte, error) {
 	if _, err := os.Stat(cfg.DataPath()); errors.Is(err, os.ErrNotExist) {
@@ -46,8 +46,8 @@ func secretKey(cfg *conf.Config) ([]byte, error) {
 	return seal.LoadKey(filepath.Join(cfg.DataPath(), "secret-key"))
 }
 
-// CommonSettings is what all hosts should have alike, for queue.Options; of the secret key it has the fingerprint.
-// Empty while there is no key.
+// CommonSettings returns the settings that all hosts should share, for queue.Options. It includes a fingerprint of the
+// secret key, and is empty while there is no key.
 func CommonSettings(cfg *conf.Config) string {
 	path := filepath.Join(cfg.DataPath(), "secret-key")
 	if _, err := os.Stat(path); err != nil {
@@ -55,12 +55,12 @@ func CommonSettings(cfg *conf.Config) string {
 	}
 	key, err := seal.LoadKey(path)
 	if err != nil {
-		return "" // whoever needs it says so
+		return "" // code that needs the key reports the error
 	}
 	return fmt.Sprintf("priorities %s and the secret-key %s", cfg.Priorities, seal.Fingerprint(string(key)))
 }
 
-// HostName names this host and its installation to the others.
+// HostName returns the name of this host and its installation for other hosts.
 func HostName(cfg *conf.Config) string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -69,7 +69,7 @@ func HostName(cfg *conf.Config) string {
 	return name + " (" + cfg.DataPath() + ")"
 }
 
-// ExplainRegistry adds advice to the error of a database that does not answer.
+// ExplainRegistry adds advice to an error about a database that does not answer.
 func ExplainRegistry(cfg *conf.Config, err error) error {
 	if errors.Is(err, registry.ErrUnavailable) {
 		return fmt.Errorf("%w. %s", err, adviceOnDatabase(cfg, err))
@@ -77,7 +77,7 @@ func ExplainRegistry(cfg *conf.Config, err error) error {
 	return err
 }
 
-// adviceOnDatabase also says what works without the database.
+// adviceOnDatabase returns advice, and what works without the database.
 func adviceOnDatabase(cfg *conf.Config, err error) string {
 	text := err.Error()
 	advice := "Is the database running there, and is registry.dsn right?"

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// ShardConfigs are the registry's shards as the queue opens them; the managed one is in this installation's data_dir.
+// ShardConfigs converts the registry's shards for the queue. The managed shard is in this installation's data_dir.
 func ShardConfigs(cfg *conf.Config, shards []registry.Shard) []queue.ShardConfig {
 	var list []queue.ShardConfig
 	for _, s := range shards {
@@ -29,7 +29,7 @@ func ShardConfigs(cfg *conf.Config, shards []registry.Shard) []queue.ShardConfig
 	return list
 }
 
-// seedShards are the shards of the first start: redis.nodes, or the redis-server that the master runs itself.
+// seedShards returns the shards of the first start: redis.nodes, or the redis-server that the master runs.
 func seedShards(cfg *conf.Config) []registry.Shard {
 	if cfg.ManagedRedis() {
 		return []registry.Shard{{Name: "managed", URL: registry.ManagedShard, State: registry.ShardActive}}
@@ -42,7 +42,7 @@ func seedShards(cfg *conf.Config) []registry.Shard {
 	return shards
 }
 
-// PlannedShards are the shards that a start would use.
+// PlannedShards returns the shards that a start would use.
 func PlannedShards(ctx context.Context, cfg *conf.Config, r *registry.Registry) []registry.Shard {
 	if list := r.Snapshot().Shards; len(list) > 0 || r.Seeded(ctx) {
 		return list
@@ -50,14 +50,15 @@ func PlannedShards(ctx context.Context, cfg *conf.Config, r *registry.Registry) 
 	return seedShards(cfg)
 }
 
-// What is wrong without any shard, and the way out.
+// The error without any shard, and its remedy.
 const (
 	noShard     = "no shard is registered, so no push is accepted"
 	addingShard = "Add one: `wakecall shard add redis-1 --url redis://…`, or, for the redis-server that `wakecall up` " +
 		"runs itself, `wakecall shard add managed --url managed:` and a restart"
 )
 
-// OpenShard connects to one shard, which must not be offline. Its data is left as it is: it gets no identity.
+// OpenShard connects to one shard, which must not be offline. It does not change the shard's data, not even its
+// identity.
 func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {
 	configs := ShardConfigs(cfg, []registry.Shard{s})
 	if len(configs) == 0 {
@@ -75,7 +76,7 @@ func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.
 	return q.Shards()[0], done, nil
 }
 
-// IsManaged says whether a shard is the redis-server that the master runs itself.
+// IsManaged reports whether a shard is the redis-server that the master runs.
 func IsManaged(shards []registry.Shard) bool {
 	return slices.ContainsFunc(shards, func(s registry.Shard) bool {
 		return s.URL == registry.ManagedShard && s.State != registry.ShardOffline

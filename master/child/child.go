@@ -25,27 +25,27 @@ type Child struct {
 	Config          json.RawMessage
 	Listeners       map[string]net.Listener
 	ShutdownTimeout time.Duration
-	Version         string // of this binary; the role sets it before Ready
+	Version         string // version of this binary; the role sets it before Ready
 
 	conn     net.Conn
-	in       *json.Decoder // one for all messages: it reads ahead
-	mu       sync.Mutex    // of writes
+	in       *json.Decoder // shared by all messages, because it reads ahead
+	mu       sync.Mutex    // guards writes
 	gatherer atomic.Pointer[prometheus.Gatherer]
 	status   atomic.Pointer[func() map[string]any]
 	orphaned atomic.Bool
 	replaced atomic.Bool
 }
 
-// Is says whether a master started this process.
+// Is reports whether a master started this process.
 func Is() bool { return os.Getenv(Env) != "" }
 
-// A Role does a child's work until ctx is done; then it finishes within Child.ShutdownTimeout.
+// A Role does a child's work until ctx is done, and then finishes within Child.ShutdownTimeout.
 type Role func(ctx context.Context, c *Child) error
 
 const (
 	controlFD  = 3
 	listenerFD = 4
-	grace      = time.Second // beyond the shutdown timeout, for the role to return
+	grace      = time.Second // time after the shutdown timeout for the role to return
 )
 
 // Main runs a child process and returns its exit code.
@@ -61,7 +61,7 @@ func Main(roles map[string]Role) int {
 	return 0
 }
 
-// Title is the role with its number.
+// Title returns the role with its number.
 func (c *Child) Title() string {
 	if c == nil || c.Role == "" {
 		return "child"
@@ -74,7 +74,7 @@ func (c *Child) Title() string {
 
 // attach takes over the inherited sockets and reads the boot message.
 func attach() (*Child, error) {
-	if err := os.Unsetenv(Env); err != nil { // not for processes that this one starts
+	if err := os.Unsetenv(Env); err != nil { // processes started by this one must not inherit it
 		return nil, err
 	}
 	syscall.CloseOnExec(controlFD)
@@ -83,7 +83,7 @@ func attach() (*Child, error) {
 	if err != nil {
 		return nil, errors.New("started without a master: run `wakecall up`, or a role by its name")
 	}
-	_ = f.Close() // net has its own
+	_ = f.Close() // net has a duplicate
 	c := &Child{conn: conn, in: json.NewDecoder(conn), Listeners: map[string]net.Listener{}}
 	var m Message
 	if err := c.in.Decode(&m); err != nil {
@@ -139,7 +139,7 @@ func (c *Child) run(roles map[string]Role) error {
 	}
 }
 
-// listen answers the master, and calls stop when the child is to end.
+// listen answers the master, and calls stop when the child has to end.
 func (c *Child) listen(stop func()) {
 	defer stop()
 	for {
@@ -150,7 +150,7 @@ func (c *Child) listen(stop func()) {
 		}
 		if m.Replaced {
 			c.replaced.Store(true)
-			stop() // here and not by a signal, which could overtake the message
+			stop() // called here instead of by a signal, which could overtake the message
 			continue
 		}
 		switch m.Ask {
@@ -162,7 +162,7 @@ func (c *Child) listen(stop func()) {
 	}
 }
 
-// replyTimeout bounds a write to a master that does not read.
+// replyTimeout limits a write to a master that does not read.
 const replyTimeout = 5 * time.Second
 
 func (c *Child) reply(r Reply) {
@@ -216,8 +216,8 @@ func (c *Child) SetGatherer(g prometheus.Gatherer) { c.gatherer.Store(&g) }
 // SetStatus sets the status that `wakecall ps` shows for this process.
 func (c *Child) SetStatus(f func() map[string]any) { c.status.Store(&f) }
 
-// Replaced says that a successor already serves.
+// Replaced reports whether a successor already serves.
 func (c *Child) Replaced() bool { return c.replaced.Load() }
 
-// Orphaned says that the master has died.
+// Orphaned reports whether the master has died.
 func (c *Child) Orphaned() bool { return c.orphaned.Load() }

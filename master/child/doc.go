@@ -1,6 +1,7 @@
-// Package child is the child's side of the protocol between the master and the processes that it starts.
+// Package child implements the child's side of the protocol between the master and the processes that it starts.
 //
-// They exchange lines of JSON over a socket pair. fd 3 is the child's end; the sockets that it serves follow from fd 4.
+// Both sides exchange lines of JSON over a socket pair. fd 3 is the child's end; the sockets that it serves follow from
+// fd 4.
 //
 //	master ──▶ {"boot":{role, number, config, listeners, shutdown_timeout_ms}}    once, first
 //	child  ──▶ {"ready":true,"version":"v1.2.3"}                                  when it serves
@@ -9,5 +10,6 @@
 //	master ──▶ {"replaced":true}                                                  a successor serves: stop gracefully
 //	end of file at the child                                                      the master died: stop gracefully
 //
-// The master may be older than its children, which a reload starts from a new binary: the protocol only grows.
+// The master may be older than its children, because a reload starts them from a new binary. So the protocol must only
+// grow.
 package child

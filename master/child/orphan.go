@@ -16,18 +16,18 @@ import (
 	"github.com/wakecall/wakecall/disk"
 )
 
-// LockFile is locked by the living master of a data directory.
+// LockFile is the file that the running master of a data directory keeps locked.
 const LockFile = "master.lock"
 
 const (
 	orphanPoll = 200 * time.Millisecond
-	// certain is how often a state must be seen before it counts: a dying master's control sockets may close before its
-	// lock does.
+	// certain is how often a state must be observed before it counts: a dying master's control sockets may close before
+	// its lock is released.
 	certain = 4
 )
 
 // StopOrphanedRedis shuts down the managed redis-server of a killed master, unless a new master has taken over. It
-// first waits for the other children to disconnect, because they still settle, but no longer than wait.
+// first waits, up to the given time, for the other children to disconnect, because they still settle jobs.
 func StopOrphanedRedis(ctx context.Context, dataDir, socket string, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -35,7 +35,7 @@ func StopOrphanedRedis(ctx context.Context, dataDir, socket string, wait time.Du
 	defer t.Stop()
 	for held, absent := 0, 0; held < certain && absent < certain; <-t.C {
 		unlock, err := lockMaster(dataDir)
-		if err != nil { // a new master is there: the server is its own
+		if err != nil { // a new master runs and owns the server
 			held++
 			continue
 		}
@@ -46,7 +46,7 @@ func StopOrphanedRedis(ctx context.Context, dataDir, socket string, wait time.Du
 		case err == nil && n == 0 || ctx.Err() != nil:
 			defer unlock()
 			return shutdown(socket)
-		default: // others are connected, or it does not answer, because it loads its data for example
+		default: // others are connected, or it does not answer, for example because it loads its data
 			absent = 0
 		}
 		unlock()
@@ -58,8 +58,8 @@ func isAbsent(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// isStarting reports whether a redis-server lives that has no socket yet: it inherited a lock from its master. No other
-// master asks for that meanwhile, since the caller has the lock of masters.
+// isStarting reports whether a redis-server runs that has no socket yet: it still holds the lock inherited from its
+// master. No master can hold that lock meanwhile, because the caller holds the masters' lock.
 func isStarting(socket string) bool {
 	f, err := os.Open(filepath.Join(filepath.Dir(socket), "lock"))
 	if err != nil {
@@ -81,7 +81,7 @@ func lockMaster(dataDir string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// clients counts the connections other than the one that asks.
+// clients counts the connections of other clients.
 func clients(socket string) (n int, err error) {
 	err = WithRedis(socket, func(ctx context.Context, c *redis.Client) error {
 		list, err := c.ClientList(ctx).Result()

@@ -2,10 +2,10 @@ package child
 
 import "encoding/json"
 
-// Env marks a process that a master started.
+// Env marks a process started by a master.
 const Env = "WAKECALL_CHILD"
 
-// Boot is the first message: the child's role. Only the role knows the form of Config.
+// Boot is the first message and contains the child's role. Only the role knows the form of Config.
 type Boot struct {
 	Role              string          `json:"role"`
 	Number            int             `json:"number"`
@@ -19,20 +19,20 @@ type Message struct {
 	Boot *Boot  `json:"boot,omitempty"`
 	ID   int64  `json:"id,omitempty"`
 	Ask  string `json:"ask,omitempty"`
-	// Replaced says that a successor already serves, so that the child need not close its clients' connections early.
+	// Replaced means that a successor already serves, so that the child need not close its clients' connections early.
 	Replaced bool `json:"replaced,omitempty"`
 }
 
 // Reply is a line from the child.
 type Reply struct {
 	Ready   bool            `json:"ready,omitempty"`
-	Version string          `json:"version,omitempty"` // of the child's binary, when it is ready
+	Version string          `json:"version,omitempty"` // version of the child's binary, when it is ready
 	ID      int64           `json:"id,omitempty"`
 	Text    string          `json:"text,omitempty"`
 	Status  json.RawMessage `json:"status,omitempty"`
 }
 
-// What a master asks.
+// Requests of a master.
 const (
 	AskMetrics = "metrics"
 	AskStatus  = "status"
