@@ -1,4 +1,4 @@
-// Package drain empties the shards that are draining: their jobs go to active shards.
+// Package drain moves the jobs of draining shards to active ones.
 //
-// See package queue (shards_move.go) for how a job moves without being lost or called twice.
+// Package queue (shards_move.go) explains how a job moves without being lost or called twice.
 package drain

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	every    = time.Second     // that draining shards are visited
-	again    = 5 * time.Second // after which one with nothing to move, or one that failed, is tried again
+	every    = time.Second     // between visits of a draining shard
+	again    = 5 * time.Second // until the next visit of one with nothing to move, or that failed
 	logEvery = 30 * time.Second
 )
 
 // Options of a Drainer.
 type Options struct {
 	Queue      *queue.Queue
-	Changed    <-chan struct{} // ticks when the queue got other shards
+	Changed    <-chan struct{} // receives when the queue's shards changed
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -31,15 +31,15 @@ type Options struct {
 type Drainer struct {
 	opts  Options
 	total *prometheus.CounterVec
-	next  map[string]time.Time // when a shard is tried again
-	since map[string]int       // jobs moved since the last log line, by shard
+	next  map[string]time.Time // by shard: when to visit it again
+	since map[string]int       // by shard: jobs moved since the last log line
 	told  time.Time
 }
 
 // New makes a drainer; Run starts it.
 func New(o Options) *Drainer {
 	total := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "wakecall_moved_jobs_total", Help: "Jobs that a draining shard gave to others.",
+		Name: "wakecall_moved_jobs_total", Help: "Jobs that a draining shard moved to others.",
 	}, []string{"shard"})
 	o.Registerer.MustRegister(total)
 	return &Drainer{opts: o, total: total, next: map[string]time.Time{}, since: map[string]int{}}
@@ -53,7 +53,7 @@ func (d *Drainer) Run(ctx context.Context) error {
 	}
 	holder := fmt.Sprintf("%s %d", host, os.Getpid())
 	for ctx.Err() == nil {
-		var tick <-chan time.Time // none while no shard is draining
+		var tick <-chan time.Time // nil while no shard is draining
 		if d.drainAll(ctx, holder) {
 			tick = time.After(every)
 		}
@@ -66,7 +66,7 @@ func (d *Drainer) Run(ctx context.Context) error {
 	return nil
 }
 
-// drainAll moves jobs out of the draining shards, and says whether there are any.
+// drainAll moves jobs out of the draining shards, and reports whether there are any such shards.
 func (d *Drainer) drainAll(ctx context.Context, holder string) (some bool) {
 	for _, s := range d.opts.Queue.Shards() {
 		if s.State() != string(registry.ShardDraining) {

@@ -11,10 +11,10 @@ type Journal interface {
 	Attempts(lines []journal.AttemptLine) error
 }
 
-// A Recorder has the hooks of queue.Options. Its methods may be called from any goroutine.
+// A Recorder implements the hooks of queue.Options. Its methods may be called from any goroutine.
 type Recorder struct{ Journal Journal }
 
-// Accepted records pushes that were stored, or that found their job.
+// Accepted records pushes that were stored, or whose job already existed.
 func (r Recorder) Accepted(pushes []queue.Push, results []queue.Result) error {
 	return r.Journal.Requests(acceptedLines(pushes, results))
 }
@@ -24,7 +24,7 @@ func (r Recorder) Changed(kind queue.ChangeKind, jobs []queue.Job) error {
 	return r.Journal.Requests(changedLines(kind, jobs))
 }
 
-// Ended records what workers did with jobs: attempts that ended, and jobs that were removed or redriven by their ids.
+// Ended records workers' endings: attempts that ended, and jobs that were removed or redriven by their ids.
 func (r Recorder) Ended(list []queue.Ended) error {
 	var requests []journal.RequestLine
 	var attempts []journal.AttemptLine
@@ -55,7 +55,7 @@ func (r Recorder) Ended(list []queue.Ended) error {
 	return r.Journal.Attempts(attempts)
 }
 
-// opOf is what was done to a job that no worker had; empty for the end of a lease.
+// opOf returns the operation on a job without a lease; empty for the end of a lease.
 func opOf(d *queue.Ended) journal.Op {
 	switch {
 	case d.Was == queue.Running:
@@ -93,7 +93,7 @@ func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.Reques
 			continue
 		}
 		if r.Duplicate && r.Job.State == queue.Finished {
-			continue // nothing was stored, and nothing must be
+			continue // no job was stored, so no line is needed
 		}
 		if r.Duplicate && p.OnDuplicate == queue.Keep {
 			line := lineOf(journal.OpDuplicate, &r.Job)
@@ -138,7 +138,7 @@ func changedLines(kind queue.ChangeKind, jobs []queue.Job) []journal.RequestLine
 	return lines
 }
 
-// lineOf is a whole job, so that its line needs no other to bring the job back.
+// lineOf returns a line with the whole job, which is enough to restore it.
 func lineOf(op journal.Op, j *queue.Job) journal.RequestLine {
 	return journal.RequestLine{
 		Op: op, Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, DueAt: j.DueAt, CreatedAt: j.CreatedAt,

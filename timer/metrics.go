@@ -37,7 +37,7 @@ func histogram(name, help string, buckets int) prometheus.Histogram {
 	})
 }
 
-// observe counts a step; next is the time that the step before it named, if any.
+// observe counts a step; next is the time of the next event that the previous step returned, if any.
 func (m *metrics) observe(a queue.Advance, next time.Time, took time.Duration) {
 	if a.Moved+a.Expired > 0 && !next.IsZero() && !a.Now.Before(next) {
 		m.lag.Observe(a.Now.Sub(next).Seconds())

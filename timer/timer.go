@@ -24,9 +24,9 @@ type Shard interface {
 
 // Options of a Timer.
 type Options struct {
-	Shards     func() []Shard  // those in use now; the same shard must be the same value each time
-	Changed    <-chan struct{} // ticks when Shards may have changed; nil: they never do
-	Exact      bool            // count down by a timer of the kernel; the runtime's are a millisecond late
+	Shards     func() []Shard  // returns the shards in use; the same shard must be the same value each time
+	Changed    <-chan struct{} // receives when Shards may have changed; nil: they never do
+	Exact      bool            // count down with a kernel timer; the runtime's are a millisecond late
 	Poll       time.Duration   // how long a lost wake-up may go unnoticed; 0: a second, more with many buckets
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
@@ -53,7 +53,7 @@ func (t *Timer) Run(ctx context.Context) error {
 	return nil
 }
 
-// shards lists the shards in use, and counts their buckets.
+// shards returns the shards in use, and counts their buckets.
 func (t *Timer) shards() []Shard {
 	list := t.opts.Shards()
 	buckets := 0
@@ -65,13 +65,13 @@ func (t *Timer) shards() []Shard {
 }
 
 const (
-	minPause   = 200 * time.Microsecond // between two steps at a due time that moved nothing
+	minPause   = 200 * time.Microsecond // between two steps at a due time that moved no job
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
 	maxPoll    = 10 * time.Second
 
-	// inARow is how many steps follow each other at once. Then Redis is left to others for as long as the last step
-	// took, at most maxRest: of jobs that are due at the same time, even so more become ready than can be called.
+	// inARow is how many steps follow each other without a rest. Then the timer rests for as long as the last step
+	// took, at most maxRest, so that Redis serves others: even so, jobs become ready faster than they can be called.
 	inARow  = 4
 	maxRest = 2 * time.Millisecond
 )
@@ -79,13 +79,13 @@ const (
 // bucket is the state of one bucket.
 type bucket struct {
 	at      time.Time // of its next step (monotonic)
-	next    time.Time // the due time that the last step named, by Redis's clock
-	empty   bool      // the last step found nothing delayed and no lease
+	next    time.Time // the due time that the last step returned, by Redis's clock
+	empty   bool      // the last step found no delayed job and no lease
 	backoff time.Duration
-	row     int // steps that left work
+	row     int // successive steps that left work
 }
 
-// watch keeps one shard's buckets moving.
+// watch steps one shard's buckets until ctx is done.
 func (t *Timer) watch(ctx context.Context, s Shard) {
 	buckets := make([]bucket, s.Buckets())
 	wake := s.Wakeups(ctx)
@@ -103,14 +103,14 @@ func (t *Timer) watch(ctx context.Context, s Shard) {
 	}
 }
 
-// alarm is an alarm that rings at once.
+// alarm returns an alarm that rings at once.
 func (t *Timer) alarm(s Shard) alarm {
 	if t.opts.Exact {
 		a, err := kernelAlarm()
 		if err == nil {
 			return a
 		}
-		t.opts.Logger.Warn("no timer of the kernel: jobs may be a millisecond late", "shard", s.Name(), "error", err)
+		t.opts.Logger.Warn("no kernel timer: jobs may be a millisecond late", "shard", s.Name(), "error", err)
 	}
 	return runtimeAlarm()
 }
@@ -140,7 +140,7 @@ func (t *Timer) stepAll(ctx context.Context, s Shard, buckets []bucket) time.Tim
 	return soonest
 }
 
-// step advances one bucket once. If more is left the next step is due at once, after those of the other buckets.
+// step advances one bucket once. If the step left work, the next one is due at once, after those of the other buckets.
 func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 	start := time.Now()
 	poll := start.Add(t.poll())
@@ -191,7 +191,8 @@ func (t *Timer) failed(s Shard, n int, b *bucket, err error) {
 	b.at = time.Now().Add(b.backoff/2 + rand.N(b.backoff/2))
 }
 
-// poll keeps an idle process below five commands a second, however many buckets there are.
+// poll returns the poll interval. It keeps an idle process below five commands a second, however many buckets there
+// are.
 func (t *Timer) poll() time.Duration {
 	if t.opts.Poll > 0 {
 		return t.opts.Poll
