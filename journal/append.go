@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/member"
 )
 
-// The members of a line are left out when they are zero.
+// Members of a line that are zero are omitted.
 
 // beginLine appends ts, which has to be the first member. ts is now unless the line has a time.
 func beginLine(b []byte, ts, now time.Time) []byte {
@@ -29,13 +29,13 @@ func endLine(b []byte, start int) []byte {
 	return append(b, '\n')
 }
 
-// mayNeedEscapes reports whether a line has a byte with which a character that escapeControls escapes begins.
+// mayNeedEscapes reports whether a line has the first byte of a character that escapeControls escapes.
 func mayNeedEscapes(line []byte) bool {
 	return bytes.IndexByte(line, 0x7f) >= 0 || bytes.IndexByte(line, 0xc2) >= 0 || bytes.IndexByte(line, 0xe2) >= 0
 }
 
-// escapeControls escapes what JSON allows in strings, though a terminal would obey it, or some readers would split a
-// line there: control characters, and the line separators outside ASCII.
+// escapeControls escapes characters that JSON allows in strings, but that a terminal would interpret, or where some
+// readers would split a line: control characters, and the line separators outside ASCII.
 func escapeControls(line []byte) []byte {
 	escaped := make([]byte, 0, len(line)+len(line)/8)
 	for len(line) > 0 {

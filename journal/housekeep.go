@@ -23,12 +23,12 @@ import (
 const (
 	lockName      = ".lock"
 	afterMidnight = 5 * time.Second  // by then the other processes write to the new day's file
-	retryBusy     = 10 * time.Minute // after a file was still in use; also how soon a change of the clock is noticed
+	retryBusy     = 10 * time.Minute // after a file was in use; a change of the clock is noticed as soon
 )
 
-// RunHousekeeping does Housekeep at once and after each UTC midnight, until ctx is done.
+// RunHousekeeping calls Housekeep at once and after each UTC midnight, until ctx is done.
 func (j *Journal) RunHousekeeping(ctx context.Context) error {
-	var done time.Time // the day for which everything is done
+	var done time.Time // the day for which all work is done
 	for {
 		today := j.opts.Now().Add(-afterMidnight).UTC().Truncate(day)
 		if !today.Equal(done) {
@@ -55,7 +55,7 @@ func (j *Journal) RunHousekeeping(ctx context.Context) error {
 }
 
 // Housekeep removes files older than Keep and compresses those of the days before today. It does nothing while another
-// process does it, and skips files that another process has open.
+// process does the same, and skips files that another process has open.
 func (j *Journal) Housekeep(ctx context.Context) (complete bool, err error) {
 	now := j.opts.Now()
 	for _, s := range j.streams() {
@@ -75,7 +75,7 @@ func (j *Journal) Housekeep(ctx context.Context) (complete bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// Removing comes first, since compressing needs room.
+	// Remove first, since compressing needs room.
 	today := now.UTC().Truncate(day)
 	if err = disk.RemoveUnfinished(j.opts.Dir, now); err != nil {
 		err = fmt.Errorf("removing the temporary files of the journal: %w", err)
@@ -102,7 +102,7 @@ type dayFile struct {
 	stream Stream
 	day    time.Time
 	packed bool
-	newer  bool // a plain file that was begun after its day was packed
+	newer  bool // a plain file begun after its day was packed
 }
 
 var dayFileName = regexp.MustCompile(`^(request|notify|error)-(\d{8})\.jsonl(\.gz)?$`)
@@ -175,8 +175,8 @@ func pack(ctx context.Context, dir, name string) (done bool, err error) {
 	return true, os.Remove(path)
 }
 
-// endsWith says whether the packed file's last member has the plain file's content, by the checksum and the size with
-// which every member ends.
+// endsWith reports whether the packed file's last member has the plain file's content. It compares the checksum and the
+// size at the end of the member.
 func endsWith(packed string, plainFile *os.File) (bool, error) {
 	f, err := os.Open(packed)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,11 +197,11 @@ func endsWith(packed string, plainFile *os.File) (bool, error) {
 	checksum := crc32.NewIEEE()
 	n, err := io.Copy(checksum, io.NewSectionReader(plainFile, 0, 1<<62))
 	want := binary.LittleEndian.AppendUint32(nil, checksum.Sum32())
-	want = binary.LittleEndian.AppendUint32(want, uint32(n)) //nolint:gosec // the size modulo 2^32, as gzip has it
+	want = binary.LittleEndian.AppendUint32(want, uint32(n)) //nolint:gosec // the size modulo 2^32, as in gzip
 	return bytes.Equal(trailer[:], want), err
 }
 
-// appendMemberTo adds the plain file's content to the packed file, or makes that file.
+// appendMemberTo adds the plain file's content to the packed file, which it creates if necessary.
 func appendMemberTo(ctx context.Context, packed string, plainFile *os.File) error {
 	return disk.Replace(packed, func(f *os.File) error {
 		if err := copyExisting(ctx, f, packed); err != nil {

@@ -17,7 +17,8 @@ import (
 
 const identityName = ".identity"
 
-// Identity names a journal, also when its host is renamed or its directory moves. The first call makes it.
+// Identity returns the name of a journal, which stays when its host is renamed or its directory moves. The first call
+// creates it.
 func Identity(dir string) (string, error) {
 	path := filepath.Join(dir, identityName)
 	b, err := os.ReadFile(path)
@@ -44,8 +45,8 @@ func makeIdentity(dir, path string) error {
 	return disk.Create(path, rand.Text()+"\n")
 }
 
-// Lock waits until no other process holds the journal's lock of that name. unlock releases it, and so does the end of
-// the process.
+// Lock waits until no other process holds the journal's lock of that name. unlock, or the end of the process, releases
+// it.
 func Lock(ctx context.Context, dir, name string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err

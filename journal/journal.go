@@ -13,12 +13,12 @@ import (
 	"github.com/wakecall/wakecall/disk"
 )
 
-// Options are what a Journal needs to know.
+// Options of a Journal.
 type Options struct {
 	Dir     string
-	Keep    time.Duration // how long files are kept after their day; 0: for ever
-	Process string        // of lines that name none
-	Sync    bool          // Requests returns when its lines are on the disk
+	Keep    time.Duration // how long files are kept after their day; 0: forever
+	Process string        // the default for lines that name none
+	Sync    bool          // Requests returns only when its lines are on disk
 	Logger  *slog.Logger  // nil: slog.Default
 	Now     func() time.Time
 }
@@ -32,7 +32,7 @@ type Journal struct {
 	lastProbe atomic.Int64 // Unix nanoseconds
 }
 
-// Open makes the directory. Files are opened when the first line is written.
+// Open creates the directory. Files are opened when the first line is written.
 func Open(opts Options) (*Journal, error) {
 	if opts.Dir == "" {
 		return nil, errors.New("opening the journal: missing directory")
@@ -65,18 +65,18 @@ func (j *Journal) Close() error {
 
 func (j *Journal) streams() []*stream { return []*stream{j.requests, j.attempts, j.errors} }
 
-// maxPooled is the largest buffer that is kept for the next call.
+// maxPooled is the size of the largest buffer that is kept for reuse.
 const maxPooled = 1 << 20
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Requests appends the lines by one write, and with Options.Sync returns when they are on the disk. After an error some
-// of them may have been written.
+// Requests appends the lines in one write, and with Options.Sync returns when they are on disk. After an error some of
+// them may have been written.
 func (j *Journal) Requests(lines []RequestLine) error {
 	return j.writeRequests(lines, false)
 }
 
-// Durably is Requests, but always returns when the lines are on the disk.
+// Durably is Requests, but always returns only when the lines are on disk.
 func (j *Journal) Durably(lines []RequestLine) error {
 	return j.writeRequests(lines, true)
 }
@@ -87,8 +87,8 @@ func (j *Journal) writeRequests(lines []RequestLine, durable bool) error {
 	})
 }
 
-// Attempts is Requests for attempts. After an error the lines are kept in memory, and written when that is possible, as
-// long as they are few: what was delivered while the disk was full must not be called again after a loss of data.
+// Attempts is Requests for attempts. After an error a bounded number of lines is kept in memory, and written when that
+// is possible: a job delivered while the disk was full must not be called again after a loss of data.
 func (j *Journal) Attempts(lines []AttemptLine) error {
 	return j.write(j.attempts, len(lines), false, func(b []byte, i int, now time.Time) []byte {
 		return lines[i].append(b, now, j.opts.Process)
@@ -138,14 +138,14 @@ func (j *Journal) logHealth(s *stream, err error) {
 	}
 }
 
-// Accepting is nil while Requests can be written, as far as is known. Call it before work that must be journalled
+// Accepting returns nil while Requests can be written, as far as is known. Call it before work that must be journalled
 // afterwards. It probes all streams, so that each recovers by itself.
 func (j *Journal) Accepting() error {
-	_ = j.Probe() // the other streams stop nothing; the log and alerts tell about them
+	_ = j.Probe() // errors of other streams stop no request; the log and alerts report them
 	return j.requests.err()
 }
 
-// Healthy is the error of the last write of any stream. It does not write.
+// Healthy returns an error if the last write of any stream failed. It does not write.
 func (j *Journal) Healthy() error {
 	for _, s := range j.streams() {
 		if err := s.err(); err != nil {
@@ -155,7 +155,7 @@ func (j *Journal) Healthy() error {
 	return nil
 }
 
-// Probe is Healthy, but an unhealthy journal writes something, once a second at most, and recovers when that succeeds.
+// Probe is Healthy, but an unhealthy journal tries a write, once a second at most, and recovers when that succeeds.
 func (j *Journal) Probe() error {
 	err := j.Healthy()
 	if err == nil || !j.mayProbe() {
@@ -176,8 +176,8 @@ func (j *Journal) Probe() error {
 	return nil
 }
 
-// Try is Probe, but writes also when the journal is healthy, for a process that hardly ever writes to it: the other
-// processes' disk may be full.
+// Try is Probe, but also writes when the journal is healthy. It is for a process that hardly ever writes: the disk may
+// be full for the other processes.
 func (j *Journal) Try() error {
 	if err := j.Probe(); err != nil {
 		return err
@@ -195,8 +195,8 @@ func (j *Journal) mayProbe() bool {
 	return j.lastProbe.CompareAndSwap(last, now)
 }
 
-// probeRoom is how much a disk must take before it counts as having room again: a single newline often fits into the
-// last page of a file on a full disk.
+// probeRoom is how many bytes a disk must accept before it counts as having room again: a single newline often fits
+// into the last page of a file on a full disk.
 const probeRoom = 256 << 10
 
 func (j *Journal) scratch() error {

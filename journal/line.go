@@ -2,7 +2,7 @@ package journal
 
 import "time"
 
-// Op is what a request did.
+// Op is the operation of a request.
 type Op string
 
 // The operations of request lines.
@@ -10,8 +10,8 @@ const (
 	OpPush    Op = "push"
 	OpReplace Op = "replace" // a push that replaced the job of the same id
 	OpChange  Op = "change"
-	// OpDuplicate is a push whose id already existed: the job as it was then. It may be the only line of that job, if
-	// writing the line of the first push failed.
+	// OpDuplicate is a push whose id already existed; the line has the job as it was then. It may be the only line of
+	// that job, if the line of the first push could not be written.
 	OpDuplicate Op = "duplicate"
 	OpDelete    Op = "delete"
 	OpRun       Op = "run"     // made due now
@@ -20,10 +20,10 @@ const (
 	OpClear     Op = "clear"   // all jobs of a topic deleted
 	OpMove      Op = "move"    // stored in another shard, as it was then
 	OpLeave     Op = "leave"   // removed from a shard, since another one has the job
-	OpSpool     Op = "spool"   // a push taken while no shard was up; an OpPush follows when a shard has it
+	OpSpool     Op = "spool"   // a push accepted while no shard was up; an OpPush follows when a shard has it
 )
 
-// Outcome is what came of an attempt.
+// Outcome is the result of an attempt.
 type Outcome string
 
 // The outcomes of notify lines.
@@ -36,30 +36,30 @@ const (
 	Lost    Outcome = "lost" // the lease expired, so the result was ignored
 )
 
-// RequestLine is one accepted request. Zero fields are left out of the line.
+// RequestLine is one accepted request. The line omits zero fields.
 type RequestLine struct {
 	TS          time.Time // zero: the time of the write; in milliseconds
 	Op          Op
 	Topic       string
-	ID          string // empty where the operation concerns several jobs
+	ID          string // empty if the operation concerns several jobs
 	Shard       string
-	Revision    int64     // of the change in the shard, see queue.Job; 0 of lines that older versions wrote
+	Revision    int64     // of the change in the shard, see queue.Job; 0 in lines of older versions
 	DueAt       time.Time // in milliseconds
-	CreatedAt   time.Time // by Redis's clock; with topic and id it names one job, also when the id is used again
+	CreatedAt   time.Time // by Redis's clock; identifies one job with topic and id, even if the id is reused
 	ChangedAt   time.Time // of change and run; by Redis's clock, since hosts' clocks differ
 	Priority    string
 	TTR         time.Duration
 	MaxAttempts int
 	ContentType string
 	ExpiresAt   time.Time         // by Redis's clock; in milliseconds
-	TTL         time.Duration     // of spool without an ExpiresAt: from TS on, by the host's clock
+	TTL         time.Duration     // of spool without ExpiresAt: from TS on, by the host's clock
 	Headers     map[string]string // of the job
 	Retry       []time.Duration   // waits of the job, in milliseconds
 	Body        []byte            // byte for byte; nil: none, or unchanged
 	Count       int               // of redrive, drop and clear: how many jobs
 	OnDuplicate string            // of spool: keep or replace
-	Via         string            // the protocol in which the request came; empty: the API
-	Delay       time.Duration     // of spool without a DueAt: from TS on, by the host's clock
+	Via         string            // the protocol of the request; empty: the API
+	Delay       time.Duration     // of spool without DueAt: from TS on, by the host's clock
 }
 
 // AttemptLine is one attempt, or the end of a job without one.
@@ -68,20 +68,20 @@ type AttemptLine struct {
 	Topic     string
 	ID        string
 	CreatedAt time.Time // as in the job's RequestLine
-	N         int       // the attempt, from 1
-	StartedAt time.Time // milliseconds are kept
+	N         int       // number of the attempt, from 1
+	StartedAt time.Time // stored in milliseconds
 	Took      time.Duration
 	Status    int
 	Outcome   Outcome
 	Reason    string
 	Error     string
 	Shard     string
-	Revision  int64  // of a job's death, of a delivery's reservation, and of every end of a worker's lease
-	Result    string // JSON: what the worker who acked says
+	Revision  int64  // of a job's death, of a delivery's reservation, or of the end of a worker's lease
+	Result    string // JSON: the result in a worker's ack
 	Process   string // empty: Options.Process
 }
 
-// ErrorLine is something that went wrong.
+// ErrorLine is one error.
 type ErrorLine struct {
 	TS      time.Time // zero: the time of the write; in milliseconds
 	Process string    // empty: Options.Process

@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// Position is a place in a journal's requests and attempts: for each of the newest days, how far its files had been
-// written. It does not depend on any clock: what is written later, to whatever day's file, is behind it. The zero
-// Position is the beginning.
+// Position is a place in a journal's requests and attempts: for each of the newest days, how far its files were
+// written. It does not depend on any clock: later lines, in whatever day's file, come after it. The zero Position is
+// the beginning.
 type Position []dayEnd
 
 type dayEnd struct {
 	day                time.Time
-	requests, attempts int64 // bytes of the plain files; wholeFile: the packed file as well
+	requests, attempts int64 // bytes of the plain files; wholeFile: also the whole packed file
 }
 
-// positionDays is for how many days a Position says how far they go; older ones lie before it whole.
+// positionDays is the number of days in a Position; all files of older days come before it.
 const positionDays = 3
 
-// wholeFile stands for a file that was packed, to which nothing is added any more.
+// wholeFile stands for a packed file, to which no more lines are added.
 const wholeFile = -1
 
-// End is the present end of a journal.
+// End returns the present end of a journal.
 func End(dir string) (Position, error) {
 	files, err := listFiles(dir)
 	if err != nil {
@@ -46,7 +46,7 @@ func End(dir string) (Position, error) {
 		if !f.packed {
 			info, err := os.Stat(filepath.Join(dir, f.name))
 			if err != nil {
-				continue // it was packed or removed meanwhile: it will be read again
+				continue // it was packed or removed meanwhile, and will be read again
 			}
 			size = info.Size()
 		}
@@ -64,7 +64,7 @@ func End(dir string) (Position, error) {
 	return p[max(0, len(p)-positionDays):], nil
 }
 
-// String is the form that ParsePosition reads.
+// String formats a position for ParsePosition.
 func (p Position) String() string {
 	days := make([]string, len(p))
 	for i, e := range p {
@@ -73,7 +73,7 @@ func (p Position) String() string {
 	return strings.Join(days, ",")
 }
 
-// ParsePosition reads a Position; "" is the zero one.
+// ParsePosition parses a Position; "" is the zero one.
 func ParsePosition(text string) (Position, error) {
 	var p Position
 	for _, part := range strings.FieldsFunc(text, func(c rune) bool { return c == ',' }) {
@@ -92,32 +92,32 @@ func ParsePosition(text string) (Position, error) {
 	return p, nil
 }
 
-// Equal says whether two positions are the same.
+// Equal reports whether two positions are the same.
 func (p Position) Equal(q Position) bool {
 	return slices.EqualFunc(p, q, func(a, b dayEnd) bool {
 		return a.day.Equal(b.day) && a.requests == b.requests && a.attempts == b.attempts
 	})
 }
 
-// Earlier is the earlier one of two positions in the same journal, day by day.
+// Earlier returns the earlier of two positions in the same journal, day by day.
 func (p Position) Earlier(q Position) Position {
 	if len(q) > 0 && (len(p) == 0 || q[0].day.Before(p[0].day)) {
 		p, q = q, p
 	}
 	var out Position
-	for _, a := range p { // the one that goes back further
+	for _, a := range p { // the position that goes back further
 		switch i := slices.IndexFunc(q, func(b dayEnd) bool { return b.day.Equal(a.day) }); {
 		case i >= 0:
 			out = append(out, dayEnd{a.day, earlier(a.requests, q[i].requests), earlier(a.attempts, q[i].attempts)})
 		case q.isAfter(a.day):
 			out = append(out, a)
-		} // any other is read whole
+		} // files of other days are read whole
 	}
 	return out
 }
 
-// isAfter says whether a day lies before the position whole. With fewer days there were no older ones: a clock that
-// went back may have begun such a day since.
+// isAfter reports whether the position is after all of a day's lines. A position with fewer days was taken when no
+// older ones existed: a clock that was set back may have begun such a day since.
 func (p Position) isAfter(day time.Time) bool { return len(p) == positionDays && day.Before(p[0].day) }
 
 func earlier(a, b int64) int64 {
@@ -127,7 +127,7 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
-// skip is how many bytes of a file lie before the position.
+// skip returns how many bytes of a file come before the position.
 func (p Position) skip(f dayFile) (bytes int64, whole bool) {
 	if p.isAfter(f.day) {
 		return 0, true

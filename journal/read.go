@@ -17,10 +17,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Range limits what is read.
+// Range selects the lines to read.
 type Range struct {
-	Since time.Time // only lines since then; zero: all
-	From  Position  // only what was written behind it
+	Since time.Time // only lines since this time; zero: all
+	From  Position  // only lines after this position
 }
 
 func (r Range) hasDay(d time.Time) bool {
@@ -28,7 +28,7 @@ func (r Range) hasDay(d time.Time) bool {
 	return d.Add(day).After(r.Since)
 }
 
-// TornError is a line that cannot be read, such as one whose writer was killed.
+// TornError is the error of a line that cannot be read, for example because its writer was killed.
 type TornError struct {
 	File string
 	Line int // counted from where reading began; with Range.Since that may be inside the file
@@ -40,11 +40,11 @@ func (e *TornError) Error() string {
 }
 func (e *TornError) Unwrap() error { return e.Err }
 
-// ReadRequests yields the accepted requests in order, from plain and compressed files. Others may write meanwhile. A
-// line can be yielded twice, when a file was being compressed or a push was repeated after an error.
+// ReadRequests yields the accepted requests in order, from plain and compressed files. Other processes may write
+// meanwhile. A line may be yielded twice, if its file was being compressed or a push was repeated after an error.
 //
-// An error is yielded in the place of a line. The loop may go on after it: with the next line after a *TornError, with
-// the next file after any other.
+// An error is yielded in place of a line. The loop may go on: with the next line after a *TornError, with the next file
+// after any other error.
 func ReadRequests(dir string, r Range) iter.Seq2[RequestLine, error] {
 	return read(dir, Requests, r, func(l *RequestLine) time.Time { return l.TS })
 }
@@ -97,10 +97,10 @@ func inOrder(files []dayFile, s Stream, r Range) (selected []dayFile) {
 	return selected
 }
 
-// yieldLine takes a line of valid JSON and its place, or an error, and says whether to go on.
+// yieldLine takes a line of valid JSON and its place, or an error, and reports whether to go on.
 type yieldLine func(line []byte, at *TornError, err error) bool
 
-// readFile yields the lines of a file and says whether to go on with the next file.
+// readFile yields the lines of a file and reports whether to go on with the next file.
 func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 	file, err := openDay(dir, f)
 	if err != nil {
@@ -122,7 +122,7 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 	lines := bufio.NewReaderSize(from, 64<<10)
 	if before, _ := r.From.skip(f); before > 0 && !inside {
 		if _, err := io.CopyN(io.Discard, lines, before); err != nil {
-			return true // it is shorter
+			return true // the file is shorter
 		}
 	}
 	if inside {
@@ -144,11 +144,11 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 	}
 }
 
-// tsSlack is how far lines of several processes may be out of order.
+// tsSlack bounds how far lines of several processes are out of order.
 const tsSlack = 10 * time.Second
 
-// skipTo goes near to the first line that is not older than since, into the middle of a line before it: a day's file
-// may be hundreds of gigabytes. It says whether it left anything out.
+// skipTo seeks to somewhere shortly before the first line that is not older than since, since a day's file may have
+// hundreds of gigabytes. It reports whether it skipped anything.
 func skipTo(file *os.File, since time.Time) (bool, error) {
 	const near = 1 << 20
 	info, err := file.Stat()
@@ -172,7 +172,7 @@ func skipTo(file *os.File, since time.Time) (bool, error) {
 	return from > 0, err
 }
 
-// timeAfter is the time of the first line that begins behind an offset; false when there is none in reach.
+// timeAfter returns the time of the first line that begins after an offset; ok is false if none is near.
 func timeAfter(file *os.File, offset int64) (at time.Time, ok bool, err error) {
 	var b [64 << 10]byte
 	n, err := file.ReadAt(b[:], offset)
@@ -187,7 +187,7 @@ func timeAfter(file *os.File, offset int64) (at time.Time, ok bool, err error) {
 	return at, err == nil, nil
 }
 
-// openDay opens a file, or what it became if it was compressed since the directory was listed.
+// openDay opens a file, or its packed file if it was compressed since the directory was listed.
 func openDay(dir string, f dayFile) (*os.File, error) {
 	path := filepath.Join(dir, f.name)
 	file, err := os.Open(path)
@@ -197,7 +197,7 @@ func openDay(dir string, f dayFile) (*os.File, error) {
 	return file, err
 }
 
-// readLine yields a line. After a torn one there may be a good one, which another process wrote.
+// readLine yields a line. A torn line may be followed by a good one of another process.
 func readLine(at *TornError, line []byte, yield yieldLine) bool {
 	if len(line) == 0 {
 		return true

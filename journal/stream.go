@@ -16,7 +16,7 @@ import (
 	"github.com/wakecall/wakecall/disk"
 )
 
-// Stream is one of the three kinds of file.
+// Stream is one of the three kinds of files.
 type Stream string
 
 // The streams of a journal.
@@ -45,34 +45,34 @@ type stream struct {
 	name    Stream
 	dir     string
 	now     func() time.Time
-	durable bool // every write waits for the disk
+	durable bool // every write waits until it is on disk
 
-	sync func(*os.File) error // nil: (*os.File).Sync; tests see what it is called with
+	sync func(*os.File) error // nil: (*os.File).Sync; tests observe its calls
 
 	failure atomic.Pointer[error] // of the last write; nil after a success
-	logged  atomic.Bool           // the failure is in the log
+	logged  atomic.Bool           // the failure was logged
 
 	mu      sync.Mutex
 	closed  bool
-	file    *os.File    // nil: opened by the next write
+	file    *os.File    // nil: the next write opens it
 	start   time.Time   // of the file's day
 	checked time.Time   // when the file last had its name
 	torn    bool        // the file does not end with a newline
-	named   bool        // the file's name is on the disk
-	owed    bool        // a write to the open file waits for the disk
-	writes  int         // so far
+	named   bool        // the file's name is on disk
+	owed    bool        // a durable write to the open file is not yet on disk
+	writes  int         // number of writes so far
 	held    []byte      // lines that could not be written
-	again   *time.Timer // tries to write them; nil: such lines are given up
+	again   *time.Timer // tries to write them; nil: such lines are dropped
 
-	lost    int // no write up to this one is known to be on the disk: their file could not be synced when it was closed
+	lost    int // no write up to this one is known to be on disk: their file could not be synced when it was closed
 	lostErr error
 
 	syncing sync.Mutex
-	synced  int // all writes up to this one are on the disk; guarded by syncing
+	synced  int // all writes up to this one are on disk; guarded by syncing
 }
 
-// write appends whole lines by one write(2), to the file of the day at that moment. A durable write returns when its
-// lines are on the disk.
+// write appends whole lines with one write(2) to the file of the current day. A durable write returns when its lines
+// are on disk.
 func (s *stream) write(lines []byte, durable bool) error {
 	durable = durable || s.durable
 	n, err := s.appendLocked(lines, durable)
@@ -88,7 +88,7 @@ func (s *stream) write(lines []byte, durable bool) error {
 	return err
 }
 
-// appendLocked returns the write's number.
+// appendLocked appends under the lock and returns the write's number.
 func (s *stream) appendLocked(lines []byte, durable bool) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *stream) appendLocked(lines []byte, durable bool) (int, error) {
 	return s.writes, err
 }
 
-// commit returns when a write is on the disk. Writes that arrive during an fsync share the next one.
+// commit returns when a write is on disk. Writes that arrive during an fsync share the next one.
 func (s *stream) commit(write int) error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -114,7 +114,7 @@ func (s *stream) commit(write int) error {
 	if write <= s.lost {
 		return s.lostErr
 	}
-	// A file that was closed meanwhile is on the disk already, see release.
+	// A file that was closed meanwhile is on disk already, see release.
 	if err != nil && !errors.Is(err, os.ErrClosed) {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s *stream) commit(write int) error {
 	return nil
 }
 
-// toDisk syncs the open file, and its directory unless that has the file's name already.
+// toDisk syncs the open file, and its directory unless the file's name is on disk already.
 func (s *stream) toDisk(file *os.File, named bool) error {
 	if file == nil {
 		return nil
@@ -138,7 +138,7 @@ func (s *stream) toDisk(file *os.File, named bool) error {
 	return disk.SyncDir(s.dir)
 }
 
-// append returns how many bytes of the lines the file has.
+// append returns how many bytes of the lines were written.
 func (s *stream) append(lines []byte, now time.Time) (int, error) {
 	if s.closed {
 		return 0, os.ErrClosed
@@ -159,10 +159,11 @@ func (s *stream) append(lines []byte, now time.Time) (int, error) {
 	return n, err
 }
 
-// maxHeld is how many bytes of lines are kept for later: more than 10,000 deliveries.
+// maxHeld is the most bytes of lines that are held for later: more than 10,000 deliveries.
 const maxHeld = 4 << 20
 
-// appendHeld is append, with what earlier calls have left. What this one leaves is kept and soon tried again.
+// appendHeld is append, preceded by the lines that earlier calls could not write. Lines that it cannot write are held
+// and soon tried again.
 func (s *stream) appendHeld(lines []byte, now time.Time) error {
 	if len(s.held) > 0 {
 		lines = slices.Concat(s.held, lines)
@@ -179,8 +180,8 @@ func (s *stream) appendHeld(lines []byte, now time.Time) error {
 	return err
 }
 
-// writeOnce makes one system call. os.File.Write would write the rest of a short write by a second one, perhaps after
-// lines of another process, and so tear its line apart.
+// writeOnce makes one system call. After a short write, os.File.Write would make a second one for the rest, perhaps
+// after lines of another process, which would tear the line apart.
 func writeOnce(f *os.File, b []byte) (int, error) {
 	for {
 		n, err := syscall.Write(int(f.Fd()), b)
@@ -197,7 +198,7 @@ func writeOnce(f *os.File, b []byte) (int, error) {
 	}
 }
 
-// ready opens the file of the day, again if it was removed or replaced.
+// ready opens the file of the day, and reopens it if it was removed or replaced.
 func (s *stream) ready(now time.Time) error {
 	if s.file != nil && s.isPast(now) {
 		s.release()
@@ -215,7 +216,7 @@ func (s *stream) ready(now time.Time) error {
 	return s.open(now)
 }
 
-// isPast says whether the open file is of another day than now, also after the clock was set back.
+// isPast reports whether the open file is for another day than now, also after the clock was set back.
 func (s *stream) isPast(now time.Time) bool {
 	age := now.Sub(s.start)
 	return age < 0 || age >= day
@@ -234,8 +235,7 @@ func isAt(f *os.File, path string) bool {
 
 var errBusy = errors.New("the file is being compressed (was the clock set back?); the next write tries again")
 
-// open takes a shared lock, which tells housekeeping that the file is in use: that takes an exclusive one to compress
-// it.
+// open opens the file and takes a shared lock. Housekeeping needs an exclusive one to compress the file.
 func (s *stream) open(now time.Time) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
@@ -245,12 +245,12 @@ func (s *stream) open(now time.Time) error {
 		return err
 	}
 	err = disk.Flock(f, syscall.LOCK_SH|syscall.LOCK_NB)
-	// Housekeeping may have removed the file between open and lock; what is written to it would be lost.
+	// Housekeeping may have removed the file between open and lock; lines written to it would be lost.
 	if errors.Is(err, syscall.EWOULDBLOCK) || err == nil && !isAt(f, s.path()) {
 		f.Close()
 		return errBusy
 	}
-	// On file systems without locks only a clock that is set back could lose lines.
+	// On file systems without locks lines could be lost only when the clock is set back.
 	s.file, s.checked, s.torn, s.named, s.owed = f, now, endsTorn(f), false, false
 	return nil
 }
@@ -265,14 +265,15 @@ func endsTorn(f *os.File) bool {
 	return err != nil || last[0] != '\n'
 }
 
-// release closes the file. A write that still waits for the disk could not be synced afterwards, so it is synced here.
+// release closes the file. It first syncs durable writes that are not on disk yet, which would be impossible
+// afterwards.
 func (s *stream) release() {
 	if s.owed {
 		if err := s.toDisk(s.file, s.named); err != nil {
 			s.lost, s.lostErr = s.writes, err
 		}
 	}
-	// Nothing is buffered, and every write has returned its own error.
+	// No data is buffered, and every write has returned its own error.
 	s.file.Close()
 	s.file = nil
 }
@@ -290,7 +291,7 @@ func (s *stream) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.held) > 0 {
-		_ = s.appendHeld(nil, s.now()) // the last chance
+		_ = s.appendHeld(nil, s.now()) // last try
 		s.again.Stop()
 	}
 	s.closed = true

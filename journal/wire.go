@@ -14,12 +14,12 @@ import (
 	"github.com/wakecall/wakecall/member"
 )
 
-// lineStart begins every line and occurs nowhere else in one.
+// lineStart begins every line and occurs nowhere else.
 const lineStart = `{"ts":"`
 
 const timeForm = "2006-01-02T15:04:05.000Z"
 
-// requestWire is a RequestLine as it is in a file.
+// requestWire is the JSON of a RequestLine.
 type requestWire struct {
 	TS          timestamp   `json:"ts"`
 	Op          Op          `json:"op"`
@@ -79,7 +79,7 @@ func (l *RequestLine) append(b []byte, now time.Time) []byte {
 	return endLine(b, start)
 }
 
-// UnmarshalJSON reads a line of a request file.
+// UnmarshalJSON decodes a line of a request file.
 func (l *RequestLine) UnmarshalJSON(data []byte) error {
 	var w requestWire
 	if err := unmarshalLine(data, &w, &w.TS); err != nil {
@@ -103,7 +103,7 @@ func (l *RequestLine) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// attemptWire is an AttemptLine as it is in a file.
+// attemptWire is the JSON of an AttemptLine.
 type attemptWire struct {
 	TS        timestamp   `json:"ts"`
 	Topic     string      `json:"topic"`
@@ -143,7 +143,7 @@ func (l *AttemptLine) append(b []byte, now time.Time, process string) []byte {
 	return endLine(b, start)
 }
 
-// UnmarshalJSON reads a line of a notify file.
+// UnmarshalJSON decodes a line of a notify file.
 func (l *AttemptLine) UnmarshalJSON(data []byte) error {
 	var w attemptWire
 	if err := unmarshalLine(data, &w, &w.TS); err != nil {
@@ -169,7 +169,7 @@ func (l *ErrorLine) append(b []byte, now time.Time, process string) []byte {
 	return endLine(b, start)
 }
 
-// lenient reads what any version has written.
+// lenient accepts lines of every version.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 var errNoTime = errors.New("the line has no ts")
@@ -187,7 +187,7 @@ func unmarshalLine(data []byte, wire any, ts *timestamp) error {
 // timestamp is a time in timeForm.
 type timestamp time.Time
 
-// UnmarshalText reads any RFC 3339.
+// UnmarshalText parses any RFC 3339 time.
 func (t *timestamp) UnmarshalText(b []byte) error {
 	at, err := time.Parse(time.RFC3339Nano, string(b))
 	*t = timestamp(at)
@@ -197,7 +197,7 @@ func (t *timestamp) UnmarshalText(b []byte) error {
 // millis is a time in Unix milliseconds.
 type millis time.Time
 
-// UnmarshalJSONFrom reads a number.
+// UnmarshalJSONFrom decodes a number.
 func (m *millis) UnmarshalJSONFrom(from *jsontext.Decoder) error {
 	var ms *int64
 	if err := json.UnmarshalDecode(from, &ms); err != nil || ms == nil {
@@ -210,13 +210,13 @@ func (m *millis) UnmarshalJSONFrom(from *jsontext.Decoder) error {
 // text is a body that is UTF-8, as a JSON string.
 type text []byte
 
-// UnmarshalText keeps an empty body apart from none.
+// UnmarshalText distinguishes an empty body from none.
 func (t *text) UnmarshalText(b []byte) error {
 	*t = append([]byte{}, b...)
 	return nil
 }
 
-// pairs are names and their texts: an object could have {"ts":" in it, with which only lines begin.
+// pairs holds names and their texts. It is not an object, since {"ts":" may occur only at the beginning of a line.
 type pairs [][2]string
 
 func pairsOf(texts map[string]string) (p pairs) {
@@ -237,10 +237,10 @@ func (p pairs) texts() map[string]string {
 	return texts
 }
 
-// suffix64 is what the name of a text that is not UTF-8 ends with: such a text is written in base64.
+// suffix64 is the suffix of the name of a text that is not UTF-8 and therefore written in base64.
 const suffix64 = "_b64"
 
-// base64Texts is the texts of a line that are not UTF-8, by name, and what later versions may add.
+// base64Texts holds the texts of a line that are not UTF-8, by name, and members that later versions may add.
 type base64Texts map[string]jsontext.Value
 
 func (m base64Texts) get(name string) (data []byte, ok bool) {
@@ -248,7 +248,7 @@ func (m base64Texts) get(name string) (data []byte, ok bool) {
 	return data, ok && json.Unmarshal(v, &data) == nil
 }
 
-// or returns the text of a name that is not UTF-8, or else s.
+// or returns the base64 text of a name if there is one, or else s.
 func (m base64Texts) or(name, s string) string {
 	if data, ok := m.get(name); ok {
 		return string(data)
@@ -256,7 +256,7 @@ func (m base64Texts) or(name, s string) string {
 	return s
 }
 
-// toDuration rounds to nanoseconds, which undoes the detour through decimal fractions.
+// toDuration rounds to nanoseconds, which removes the error of decimal fractions.
 func toDuration(f float64, unit time.Duration) time.Duration {
 	return time.Duration(math.Round(f * float64(unit)))
 }
