@@ -1,5 +1,5 @@
-// Package pull gives the jobs of pull topics to workers who wait for them, in the process that the workers are
-// connected to. The server and the gateways of other protocols use it; what is atomic is the queue's.
+// Package pull gives the jobs of pull topics to waiting workers, in the process that the workers are connected to. The
+// server and the gateways of other protocols use it; the queue's scripts do all atomic work.
 //
 //	worker ── Take ──▶ Hub ── queue.Shard.Take (take.lua) ──▶ jobs, at once
 //	                    │  nothing: the bucket notes the topics in awaited
@@ -8,17 +8,17 @@
 //
 // # Waiting
 //
-// A worker who waits costs Redis nothing. When a job of an awaited topic becomes ready the bucket forgets the note and
-// publishes the topic's name, once. The Hub of each process that listens then lets the one take who waits
-// longest. That call notes the topic again unless more is ready; then further waiters take, whose calls are gathered
-// into one. So a note is missing only while somebody is on the way to take.
+// A waiting worker costs Redis nothing. When a job of an awaited topic becomes ready, the bucket removes the topic from
+// awaited and publishes its name, once. The Hub of each listening process then lets the worker take that has waited
+// longest. That call makes the topic awaited again unless more jobs are ready; then further waiters take, and their
+// calls are gathered into one. So a topic with waiters is missing from awaited only while a take is on its way.
 //
-// Notes end after a minute, should their process have died. Every refreshEvery, and when a connection was lost, a Hub
-// notes all its topics again in one call, which finds as well what a lost message would have told.
+// Entries of awaited expire after a minute, in case their process has died. Every refreshEvery, and after a connection
+// was lost, a Hub renews all its topics in one call, which also finds jobs whose message was lost.
 //
 // # Workers who leave
 //
-// When the context of Take ends while a call is under way, the jobs that it brings are released, and their attempts
-// are not counted. Request.Alive is asked just before the call. What cannot be written to a worker the caller gives
-// back with the verb queue.Untake.
+// When the context of Take ends while a call is under way, its jobs are released, and their attempts are not counted.
+// Request.Alive is called just before the call. Jobs that cannot be written to a worker are released by the caller with
+// the verb queue.Untake.
 package pull

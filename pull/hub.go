@@ -18,7 +18,7 @@ import (
 // Options of a Hub.
 type Options struct {
 	Queue   *queue.Queue
-	Changed <-chan struct{} // ticks when the queue may have other shards; nil: it never has
+	Changed <-chan struct{} // receives when the queue's shards may have changed; nil: they never do
 	Topics  func() *registry.Snapshot
 	Logger  *slog.Logger
 }
@@ -27,20 +27,20 @@ type Options struct {
 type Request struct {
 	queue.TakeRequest
 	Wait time.Duration // 0: do not wait
-	// Stopping is closed when nobody may wait any longer, as if Wait were over. A worker whose jobs are on their way
-	// gets them. nil: never.
+	// Stopping is closed to end all waits, as if Wait were over. A worker whose jobs are on their way still gets them.
+	// nil: never.
 	Stopping <-chan struct{}
 }
 
 // Hub takes jobs for workers and ends their leases. Run must run while others use it.
 type Hub struct {
 	opts Options
-	name string // by which it tells how many workers wait
+	name string // under which it reports how many workers wait
 
 	mu      sync.Mutex
 	topics  map[string]*line
 	workers int
-	entered chan struct{} // is closed when there is a waiter for the first time
+	entered chan struct{} // closed when the first waiter comes
 	once    sync.Once
 }
 
@@ -52,16 +52,16 @@ func New(o Options) *Hub {
 	return &Hub{opts: o, name: rand.Text()[:12], topics: map[string]*line{}, entered: make(chan struct{})}
 }
 
-// Run passes on what shards tell until ctx is done.
+// Run passes on the shards' wake-ups until ctx is done.
 func (h *Hub) Run(ctx context.Context) error {
 	pershard.Run(ctx, h.opts.Queue.Shards, h.opts.Changed, h.serve)
 	return nil
 }
 
-// refreshEvery is how often all topics that are waited for are noted again; notes live longer.
+// refreshEvery is how often all awaited topics are renewed; their entries live longer.
 const refreshEvery = 20 * time.Second
 
-// serve listens to one shard, from the first waiter on.
+// serve listens to one shard once there is a waiter.
 func (h *Hub) serve(ctx context.Context, s *queue.Shard) {
 	select {
 	case <-ctx.Done():
@@ -88,17 +88,17 @@ func (h *Hub) serve(ctx context.Context, s *queue.Shard) {
 	}
 }
 
-// tellEvery is how often it is noted for people how many workers wait, if that has changed.
+// tellEvery is how often a changed number of waiting workers is stored for people.
 const tellEvery = 2 * time.Second
 
-// tell notes how many workers wait, if that is not what was told, or again. It returns what is told now.
+// tell stores how many workers wait, if that differs from told, or if again is set. It returns the stored numbers.
 func (h *Hub) tell(ctx context.Context, s *queue.Shard, told map[string]int, again bool) map[string]int {
 	waiting := h.Waiting()
 	if maps.Equal(waiting, told) && !(again && len(waiting) > 0) {
 		return told
 	}
 	all := maps.Clone(waiting)
-	maps.Copy(all, told) // those of which nobody waits any more, too
+	maps.Copy(all, told) // including topics without waiters now
 	for _, at := range s.Spots(slices.Collect(maps.Keys(all)), queue.Fair) {
 		some := map[string]int{}
 		for _, topic := range at.Topics {
@@ -107,7 +107,7 @@ func (h *Hub) tell(ctx context.Context, s *queue.Shard, told map[string]int, aga
 			}
 		}
 		if err := s.NoteWorkers(ctx, at.Bucket, h.name, some); err != nil {
-			return nil // again soon
+			return nil // try again soon
 		}
 	}
 	return waiting
@@ -124,16 +124,16 @@ func (h *Hub) woken(ctx context.Context, s *queue.Shard, w queue.Wakeup) {
 	}
 }
 
-// refreshStep is how many topics one call notes.
+// refreshStep is the most topics in one call.
 const refreshStep = 500
 
-// refresh notes all topics that are waited for, and lets waiters take where something is ready.
+// refresh renews all awaited topics, and lets waiters take from those with ready jobs.
 func (h *Hub) refresh(ctx context.Context, s *queue.Shard) {
 	for _, at := range s.Spots(h.waitedFor(), queue.Fair) {
 		for some := range slices.Chunk(at.Topics, refreshStep) {
 			taken, err := s.Take(ctx, at.Bucket, nil, some)
 			if err != nil {
-				return // another one follows, at the latest when the connection is there again
+				return // another refresh follows, at the latest when the connection is back
 			}
 			for _, topic := range taken.More {
 				h.signal(spot{s, at.Bucket}, topic, manyAtOnce)
@@ -142,8 +142,8 @@ func (h *Hub) refresh(ctx context.Context, s *queue.Shard) {
 	}
 }
 
-// Take takes up to Max jobs, and when there are none waits until there are. It returns none when Wait is over, or at a
-// stop. Errors: that of ctx, or an *queue.UnavailableError when no shard answers.
+// Take takes up to Max jobs, and if there are none waits until there are. It returns none when Wait is over, or when
+// Stopping is closed. Errors: ctx's, or a *queue.UnavailableError when no shard answers.
 func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Leased, error) {
 	if r.Wait <= 0 {
 		return h.opts.Queue.Take(ctx, r.TakeRequest)
@@ -167,14 +167,14 @@ func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Leased, error) {
 		case <-w.wake:
 			jobs, err = w.takeSignaled(ctx)
 		}
-		if unavailable(err) { // the shards answered when the wait began; they are asked again
+		if unavailable(err) { // the shards answered when the wait began, so try again
 			err = nil
 		}
 	}
 	return jobs, err
 }
 
-// unavailablePause is how long a worker who waits leaves shards alone that do not answer.
+// unavailablePause is how long a waiting worker pauses after shards did not answer.
 const unavailablePause = time.Second
 
 func unavailable(err error) bool {
@@ -182,8 +182,8 @@ func unavailable(err error) bool {
 	return errors.As(err, &un)
 }
 
-// End ends leases, or changes jobs that are named by their ids, as queue.End. A failed attempt is made again after the
-// wait that the topic says.
+// End ends leases, or changes jobs that are named by their ids, like queue.End. A failed attempt is retried after the
+// topic's wait.
 func (h *Hub) End(ctx context.Context, list []queue.Ending) []queue.Ended {
 	list = slices.Clone(list)
 	for i := range list {
@@ -193,7 +193,7 @@ func (h *Hub) End(ctx context.Context, list []queue.Ending) []queue.Ended {
 		}
 		ref := e.Ref
 		if e.Lease != "" {
-			ref, _ = queue.LeaseOf(e.Lease) // End refuses what is none
+			ref, _ = queue.LeaseOf(e.Lease) // End refuses malformed leases
 		}
 		if t := h.opts.Topics().Topic(ref.Topic); t != nil {
 			for _, d := range t.Retry {

@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// manyAtOnce is how many waiters take when a call has found that there is more.
+// manyAtOnce is how many waiters take after a call has found that there are more jobs.
 const manyAtOnce = 64
 
 // spot is a bucket of a shard.
@@ -18,18 +18,18 @@ type spot struct {
 	bucket int
 }
 
-// line are the waiters of a topic, who wait longest first.
+// line holds the waiters of a topic, the longest-waiting first.
 type line struct{ waiters list.List }
 
-// waiter is one worker who waits.
+// waiter is one waiting worker.
 type waiter struct {
 	hub    *Hub
 	ask    queue.TakeRequest
 	wake   chan struct{}
 	places []*list.Element // in the lines of ask.Topics
 
-	pending map[spot]bool // what told since the last take; hub.mu is held
-	again   time.Duration // after which all shards are asked, 0: never; used by the worker's goroutine alone
+	pending map[spot]bool // spots signaled since the last take; guarded by hub.mu
+	again   time.Duration // after which to ask all shards; 0: never; used by the worker's goroutine alone
 }
 
 func (h *Hub) enter(r queue.TakeRequest) *waiter {
@@ -49,7 +49,7 @@ func (h *Hub) enter(r queue.TakeRequest) *waiter {
 	return w
 }
 
-// leave ends a wait. What was told to this waiter and not used is told to the next.
+// leave ends a wait. Signals that this waiter has not used go to the next.
 func (h *Hub) leave(w *waiter) {
 	h.mu.Lock()
 	for i, topic := range w.ask.Topics {
@@ -69,7 +69,7 @@ func (h *Hub) leave(w *waiter) {
 	}
 }
 
-// signal tells the first n waiters of a topic that have not been told yet.
+// signal signals the first n waiters of a topic that have no signal of this spot yet.
 func (h *Hub) signal(at spot, topic string, n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -101,14 +101,14 @@ func (h *Hub) waitedFor() []string {
 	return topics
 }
 
-// Workers is how many workers wait.
+// Workers returns how many workers wait.
 func (h *Hub) Workers() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.workers
 }
 
-// Waiting is how many workers wait for each topic.
+// Waiting returns how many workers wait for each topic.
 func (h *Hub) Waiting() map[string]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,7 +124,7 @@ func (w *waiter) takeAnywhere(ctx context.Context) ([]queue.Leased, error) {
 	return w.take(ctx, w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order))
 }
 
-// takeSignaled asks those that have told.
+// takeSignaled asks the buckets that were signaled.
 func (w *waiter) takeSignaled(ctx context.Context) ([]queue.Leased, error) {
 	w.hub.mu.Lock()
 	told := w.pending
@@ -136,7 +136,7 @@ func (w *waiter) takeSignaled(ctx context.Context) ([]queue.Leased, error) {
 	return w.take(ctx, spots)
 }
 
-// take asks one bucket after the other until one has something.
+// take asks one bucket after the other until one has jobs.
 func (w *waiter) take(ctx context.Context, spots []queue.Spot) ([]queue.Leased, error) {
 	w.again = 0
 	var missed error
@@ -152,7 +152,7 @@ func (w *waiter) take(ctx context.Context, spots []queue.Spot) ([]queue.Leased, 
 		}
 		answered++
 	}
-	if missed != nil { // that bucket has not noted what is waited for
+	if missed != nil { // that bucket has not stored the awaited topics
 		w.askAgain(unavailablePause)
 	}
 	if answered == 0 {
@@ -161,7 +161,7 @@ func (w *waiter) take(ctx context.Context, spots []queue.Spot) ([]queue.Leased, 
 	return nil, nil
 }
 
-// takeFrom asks one bucket. When the answer says that there is more, others are told who wait for that.
+// takeFrom asks one bucket. If the answer says that there are more jobs, other waiters for them are signaled.
 func (w *waiter) takeFrom(ctx context.Context, at queue.Spot) ([]queue.Leased, error) {
 	ask := w.ask
 	ask.Topics = at.Topics
@@ -176,14 +176,14 @@ func (w *waiter) takeFrom(ctx context.Context, at queue.Spot) ([]queue.Leased, e
 	return taken.Jobs[0], nil
 }
 
-// askAgain has the worker ask all shards after some time, unless it does so before; 0: only when it is told to.
+// askAgain makes the worker ask all shards after some time, unless it does so before; 0: only after a signal.
 func (w *waiter) askAgain(after time.Duration) {
 	if after > 0 && (w.again == 0 || after < w.again) {
 		w.again = after
 	}
 }
 
-// retry ticks when all shards are to be asked; nil: never.
+// retry returns a channel that receives when to ask all shards; nil: never.
 func (w *waiter) retry() <-chan time.Time {
 	if w.again == 0 {
 		return nil
