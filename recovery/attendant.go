@@ -19,14 +19,13 @@ import (
 type attendant struct {
 	*Keeper
 	shard    *queue.Shard
-	end      journal.Position // as the shard was told last
+	end      journal.Position // as last sent to the shard
 	attended time.Time
-	failed   bool // the last time
+	failed   bool // the last attempt failed
 	late     []lateLines
 }
 
-// lateLines are to be looked for once more: of requests that the server which is gone had answered before the
-// comparison.
+// lateLines is a later search for lines of requests that the previous server had answered before the comparison.
 type lateLines struct {
 	at     time.Time
 	from   journal.Position
@@ -56,7 +55,7 @@ func (a *attendant) run(ctx context.Context) {
 	}
 }
 
-// due says whether the shard has to be attended: there is something to note, or it may have lost everything.
+// due reports whether the shard has to be attended: the journal has grown, or the shard may have lost everything.
 func (a *attendant) due(ctx context.Context) bool {
 	if a.failed || time.Since(a.attended) >= a.opts.Quiet || a.isLate() {
 		return true
@@ -68,13 +67,13 @@ func (a *attendant) due(ctx context.Context) bool {
 	return err != nil || slices.Contains(servers, "")
 }
 
-// isLate says whether it is time to look for late lines.
+// isLate reports whether it is time to search for late lines.
 func (a *attendant) isLate() bool { return len(a.late) > 0 && time.Now().After(a.late[0].at) }
 
-// leaveLimit bounds the last word of a host that stops.
+// leaveLimit bounds the last call of a host that stops.
 const leaveLimit = time.Second
 
-// leave tells the shard that this host stops: it is not waited for when it stays away.
+// leave tells the shard that this host stops, so that comparisons do not wait for it.
 func (a *attendant) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
 	defer cancel()
@@ -101,13 +100,13 @@ func (a *attendant) attend(ctx context.Context) {
 }
 
 func (a *attendant) once(ctx context.Context) error {
-	// Read before the shard is told: what is in the journal by now was done by the server before.
+	// Read before the shard is attended: the server has carried out every line that the journal has by now.
 	end, err := journal.End(a.opts.Dir)
 	if err != nil {
 		return err
 	}
 	behind, err := a.behind(ctx, end)
-	if err == nil && anyEmpty(behind) { // it cannot tell which hosts are at work, but has asked them to attend it
+	if err == nil && anyEmpty(behind) { // it does not know the running hosts, but has woken them to attend it
 		select {
 		case <-time.After(a.opts.Settle):
 			behind, err = a.behind(ctx, end)
@@ -131,12 +130,12 @@ func (a *attendant) once(ctx context.Context) error {
 	}
 	a.end, a.attended = end, time.Now()
 	if len(behind) > 0 {
-		a.attended = time.Time{} // the shard notes how far the journal reaches when it is attended while it is open
+		a.attended = time.Time{} // attend again: only an open shard stores how far the journal reaches
 	}
 	return nil
 }
 
-// behind attends all buckets and returns those that miss something.
+// behind attends all buckets and returns those that miss changes.
 func (a *attendant) behind(ctx context.Context, end journal.Position) (map[int]queue.Comparison, error) {
 	behind := map[int]queue.Comparison{}
 	for bucket := range a.shard.Buckets() {
@@ -161,10 +160,10 @@ func anyEmpty(buckets map[int]queue.Comparison) bool {
 	return false
 }
 
-// compareLimit bounds one comparison, which may have to read days of journal.
+// compareLimit bounds one comparison, which may have to read days of the journal.
 const compareLimit = time.Hour
 
-var errAnother = errors.New("yet another server answers")
+var errAnother = errors.New("another server answers again")
 
 // compare replays the journal in the buckets that are behind, and waits until they are open.
 func (a *attendant) compare(ctx context.Context, end journal.Position, behind map[int]queue.Comparison) error {
@@ -196,7 +195,7 @@ func (a *attendant) compare(ctx context.Context, end journal.Position, behind ma
 	return nil
 }
 
-// stayAtWork attends the buckets while the journal is replayed, which may take long: so the other hosts wait.
+// stayAtWork attends the buckets while the journal is replayed, which may take long, so that the other hosts wait.
 func (a *attendant) stayAtWork(
 	ctx context.Context, end journal.Position, buckets map[int]queue.Comparison,
 ) (stop func()) {
@@ -208,7 +207,7 @@ func (a *attendant) stayAtWork(
 			case <-ctx.Done():
 			case <-time.After(a.opts.Every):
 				for bucket := range buckets {
-					_, _ = a.shard.Attend(ctx, bucket, a.host, end.String(), false) // who replays meets the same error
+					_, _ = a.shard.Attend(ctx, bucket, a.host, end.String(), false) // the replay meets the same error
 				}
 			}
 		}
@@ -216,7 +215,7 @@ func (a *attendant) stayAtWork(
 	return func() { cancel(); wg.Wait() }
 }
 
-// byMode sorts buckets by whether others change their jobs meanwhile.
+// byMode groups buckets by whether others may change their jobs meanwhile.
 func byMode(behind map[int]queue.Comparison) map[queue.ReplayMode]map[int]queue.Comparison {
 	modes := map[queue.ReplayMode]map[int]queue.Comparison{}
 	for bucket, c := range behind {
@@ -232,7 +231,7 @@ func byMode(behind map[int]queue.Comparison) map[queue.ReplayMode]map[int]queue.
 	return modes
 }
 
-// replay replays what the buckets miss, and finds the highest revision of each in the journal.
+// replay replays the lines that the buckets miss, and returns the highest revision of each in the journal.
 func (a *attendant) replay(
 	ctx context.Context, mode queue.ReplayMode, buckets map[int]queue.Comparison, highest map[int]int64, r *Report,
 ) error {
@@ -273,15 +272,15 @@ func (a *attendant) replay(
 	return replay(ctx, s, t, r)
 }
 
-// bounds are which lines a bucket misses.
+// bounds says which lines a bucket misses.
 type bounds struct {
 	gaps  []queue.Gap
-	late  bool       // others change jobs meanwhile
-	older *time.Time // since when lines of versions before revisions are missing; nil: none are
+	late  bool       // others may change jobs meanwhile
+	older *time.Time // since when lines of versions without revisions are missing; nil: none are
 }
 
-// boundsOf reads what the bucket told. On data of a version before revisions nothing is missing as long as the server
-// is the one that the host has compared its journal with.
+// boundsOf derives the bounds from a bucket's answer. Data of a version without revisions misses nothing as long as the
+// server is the one that the host has compared its journal with.
 func boundsOf(c *queue.Comparison) bounds {
 	if c.Open {
 		return bounds{gaps: c.Missed, late: true}
@@ -301,14 +300,14 @@ func boundsOf(c *queue.Comparison) bounds {
 	return b
 }
 
-// clockSlack is how far the time of a line of an older version may be from the time of its writing.
+// clockSlack bounds the difference between the time in an older version's line and the time of its writing.
 const clockSlack = time.Second
 
 func (b *bounds) nothing() bool { return len(b.gaps) == 0 && b.older == nil }
 
 func (b *bounds) has(l *line) bool {
 	if l.kind == queue.EntryDelivered &&
-		(l.revision == 0 || !b.late) { // the data may hold the reservation, but not its end
+		(l.revision == 0 || !b.late) { // the data may have the reservation, but not its end
 		return true
 	}
 	if l.older {
@@ -320,8 +319,8 @@ func (b *bounds) has(l *line) bool {
 // openEvery is how often a host asks whether the others have replayed their journals.
 const openEvery = 50 * time.Millisecond
 
-// open tells a bucket that this host's journal has been replayed, and waits until all other hosts at work have said so
-// too.
+// open tells a bucket that this host has replayed its journal, and waits until all other running hosts have done the
+// same.
 func (a *attendant) open(
 	ctx context.Context, bucket int, c queue.Comparison, highest int64,
 ) (queue.Opened, error) {
@@ -338,7 +337,7 @@ func (a *attendant) open(
 			return opened, errAnother
 		case opened.Open:
 			if len(opened.Absent) > 0 {
-				a.opts.Logger.Warn("other hosts did not replay their journals in time; they do when they are back",
+				a.opts.Logger.Warn("other hosts did not replay their journals in time; they replay them when they are back",
 					"shard", a.shard.Name(), "hosts", opened.Absent)
 			}
 			return opened, nil
@@ -351,8 +350,7 @@ func (a *attendant) open(
 	}
 }
 
-// replayLate looks for lines that were written since the comparison by requests which the server that is gone had
-// answered.
+// replayLate replays lines written since the comparison by requests that the previous server had answered.
 func (a *attendant) replayLate(ctx context.Context, l *lateLines) error {
 	var r Report
 	missed := queue.Comparison{Open: true, Position: l.from.String(), Missed: []queue.Gap{l.gap}}

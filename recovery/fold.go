@@ -17,28 +17,28 @@ const (
 	dead
 )
 
-// latest is what the lines read so far say of a job. There may be a million of them, so it is kept small.
+// latest is what the lines read so far say about a job. There may be a million of them, so it is small.
 type latest struct {
-	content int64 // revision of the line that has the job; 0: none has
-	since   int64 // revision of the last line that says the job of this creation is alive; 0: it is not known
-	state   int64 // revision of the line that says how it ended, or that it did not
+	content int64 // revision of the line with the job's content; 0: none
+	since   int64 // revision of the last line that shows this job alive, by its creation; 0: not known
+	state   int64 // revision of the line that says how it ended, or that it has not
 	created int64 // of the content, ms
 	ending  ending
-	done    bool // the content was delivered, by a line without a revision
+	done    bool // a line without a revision says that the content was delivered
 }
 
-// maxJobs is how many jobs one pass over the journal tracks, at about 110 bytes each. With more of them the journal is
-// read eight times instead of twice.
+// maxJobs is the most jobs that one pass over the journal tracks, at about 110 bytes each. With more jobs the journal
+// is read eight times instead of twice.
 const maxJobs = 2_000_000
 
 var errTooMany = errors.New("more jobs than one pass can track")
 
-// fold tracks, of the jobs whose key falls into its part, which lines decide.
+// fold tracks which lines decide, for the jobs whose keys belong to its part.
 type fold struct {
 	part, parts uint64
 	jobs        map[key]latest
 	cleared     map[string]int64             // topic → revision
-	deaths      map[key]*journal.AttemptLine // of jobs that are dead by now
+	deaths      map[key]*journal.AttemptLine // of jobs that are dead
 	merged      map[key]*journal.RequestLine // of jobs with partial lines
 }
 
@@ -53,7 +53,7 @@ var endings = map[queue.EntryKind]ending{
 	queue.EntryDeleted: deleted, queue.EntryDelivered: delivered, queue.EntryDied: dead,
 }
 
-// add takes in a line. All requests come before all attempts.
+// add adds a line. All requests come before all attempts.
 func (f *fold) add(l *line) error {
 	if l.kind == queue.EntryCleared {
 		f.cleared[l.topic()] = max(f.cleared[l.topic()], l.revision)
@@ -67,9 +67,9 @@ func (f *fold) add(l *line) error {
 	case queue.EntryStored:
 		f.store(&j, l)
 	default:
-		if l.revision == 0 { // of a delivery, by an older version
+		if l.revision == 0 { // a delivery, by an older version
 			if j.content == 0 || j.created != l.created {
-				return nil // of an earlier job of the id, or of one that another host accepted
+				return nil // an earlier job of the id, or one that another host accepted
 			}
 			j.done = true
 			break
@@ -94,12 +94,12 @@ func (f *fold) store(j *latest, l *line) {
 		f.merged[l.key] = &journal.RequestLine{}
 	}
 	switch {
-	case j.content != 0 && l.revision <= j.content: // the clock of its host may have gone back, so a later one came first
+	case j.content != 0 && l.revision <= j.content: // its host's clock may have been set back, so a later one came first
 		if l.found || l.created != j.created {
 			return
 		}
 		j.since = max(j.since, l.revision)
-	case l.found: // it tells that the job is there, not whether it is dead
+	case l.found: // it shows that the job exists, not whether it is dead
 		if l.created != j.created {
 			j.since = 0
 		}
@@ -113,37 +113,37 @@ func (f *fold) store(j *latest, l *line) {
 	}
 }
 
-// ended says whether the last word is that the job is gone. A push that found it while it was called has the revision
-// of that call.
+// ended reports whether the job has ended by its last line. A push that found the job while it was called has the
+// revision of that call.
 func (j *latest) ended() bool {
 	return j.done || j.ending == deleted && (j.content == 0 || j.state > j.content) ||
 		j.ending == delivered && (j.content == 0 || j.state >= j.content)
 }
 
-// decides says whether a line is the last word on its job, so that it is to be replayed.
+// decides reports whether a line decides about its job, so that it is to be replayed.
 func (f *fold) decides(l *line) bool {
 	j := f.jobs[l.key]
 	switch l.kind {
 	case queue.EntryCleared:
-		return false // goes before all others
+		return false // is replayed before all others
 	case queue.EntryStored:
 		at, wasCleared := f.cleared[l.topic()]
 		return j.content == l.revision && !j.ended() && !(wasCleared && l.revision < at)
 	case queue.EntryDelivered:
-		return l.revision == 0 || j.state == l.revision && j.ended() // 0: its job may have been accepted by another host
+		return l.revision == 0 || j.state == l.revision && j.ended() // 0: another host may have accepted its job
 	case queue.EntryDied:
-		// It goes with the content, too, but another host may have a newer one.
+		// The content's entry has it, too, but another host may have a newer content.
 		return j.state == l.revision && j.ending == dead
 	}
 	return j.state == l.revision && j.ended()
 }
 
-// entry is a line that decides, together with what other lines add to it; false when something is missing.
+// entry returns the entry of a line that decides, with additions from other lines; false when a part is missing.
 func (f *fold) entry(l *line) (queue.Entry, bool) {
 	if l.kind == queue.EntryStored {
 		if m := f.merged[l.key]; m != nil {
 			if m.ID == "" {
-				return queue.Entry{}, false // what was changed was accepted before what is read
+				return queue.Entry{}, false // the changed job was accepted before the first line read
 			}
 			l = &line{kind: l.kind, key: l.key, revision: l.revision, created: l.created, request: m}
 		}
@@ -160,7 +160,7 @@ func (f *fold) entry(l *line) (queue.Entry, bool) {
 	return e, true
 }
 
-// merge adds the next line of a job, of which some are partial, to what is known of it.
+// merge adds the next line of a job with partial lines to what is known about it.
 func (f *fold) merge(l *line) {
 	m := f.merged[l.key]
 	if m == nil || l.kind != queue.EntryStored {

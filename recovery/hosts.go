@@ -11,11 +11,11 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// hosts remembers which hosts are at work, from what all shards tell, and in a file for the next process: a shard that
-// has lost everything cannot tell.
+// hosts remembers which hosts are running, from the answers of all shards, and stores them in a file for the next
+// process: a shard that has lost everything does not know them.
 type hosts struct {
 	self, path string
-	away       time.Duration // how long after its last word a host is waited for
+	away       time.Duration // how long after its last sign of life to wait for a host
 
 	mu    sync.Mutex
 	heard map[string]heard
@@ -23,9 +23,9 @@ type hosts struct {
 }
 
 type heard struct {
-	Seen int64 `json:"seen"` // when it attended last, by a shard's clock, Unix ms
-	At   int64 `json:"at"`   // when that was new here, by this host's clock, Unix ms
-	Left bool  `json:"left"` // it said that it stops
+	Seen int64 `json:"seen"` // when it last attended, by a shard's clock, Unix ms
+	At   int64 `json:"at"`   // when this host learned that, by its own clock, Unix ms
+	Left bool  `json:"left"` // it reported that it stops
 }
 
 const (
@@ -33,7 +33,7 @@ const (
 	saveEvery = 20 * time.Second
 )
 
-// loadHosts starts without a memory when there is none that can be read.
+// loadHosts reads the file. It begins with no hosts if the file cannot be read.
 func loadHosts(dir, self string, away time.Duration) *hosts {
 	h := &hosts{self: self, path: filepath.Join(dir, hostsName), away: away, heard: map[string]heard{}}
 	if b, err := os.ReadFile(h.path); err == nil && json.Unmarshal(b, &h.heard) != nil {
@@ -42,7 +42,7 @@ func loadHosts(dir, self string, away time.Duration) *hosts {
 	return h
 }
 
-// hear takes in what a shard tells of hosts, at a time by its clock.
+// hear merges what a shard knows about hosts at a time by its clock.
 func (h *hosts) hear(at time.Time, seen []queue.HostSeen) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,13 +61,13 @@ func (h *hosts) hear(at time.Time, seen []queue.HostSeen) {
 	}
 	h.saved = now
 	if b, err := json.Marshal(h.heard); err == nil {
-		_ = os.WriteFile(h.path+".new", b, 0o600) // only a memory: without it other hosts are not waited for
+		_ = os.WriteFile(h.path+".new", b, 0o600) // not essential: without it comparisons do not wait for other hosts
 		_ = os.Rename(h.path+".new", h.path)
 	}
 }
 
-// others are the hosts beside this one that were heard of as lately as any, and those that stopped a moment ago: a host
-// that restarts while a shard loses its data is back soon, and only its journal knows what was deleted through it.
+// others returns the other hosts that attended as lately as any, and those that have just stopped: a host that restarts
+// while a shard loses its data is back soon, and only its journal knows what was deleted through it.
 func (h *hosts) others() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +89,7 @@ func (h *hosts) others() []string {
 	return list
 }
 
-// alone says whether no other host was ever heard of. One that has left may come back with lines of its own.
+// alone reports whether no other host was ever known. One that has left may return with lines of its own.
 func (h *hosts) alone() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

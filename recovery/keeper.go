@@ -20,20 +20,20 @@ type Pusher interface {
 	Ready() error
 }
 
-// KeeperOptions of a Keeper.
+// KeeperOptions are the options of a Keeper.
 type KeeperOptions struct {
 	Dir     string // of this host's journal
 	Shards  func() []*queue.Shard
-	Changed <-chan struct{} // ticks when Shards may have changed; nil: they never do
-	Queue   Pusher          // for the spool, which is drained when a shard takes pushes
-	// Told is called when a shard had lost something, or could not be compared; it may be nil.
+	Changed <-chan struct{} // receives when Shards may have changed; nil: they never do
+	Queue   Pusher          // for the spool, which is drained when a shard accepts pushes
+	// Told is called when a shard had lost changes, or could not be compared; it may be nil.
 	Told     func(shard string, r Report, err error)
 	Every    time.Duration // how often a shard is polled; 0: 2 s
-	Quiet    time.Duration // how often it is attended when nothing happens; 0: 10 s
-	Again    time.Duration // after which lines that came late are looked for; 0: 15 s
-	Patience time.Duration // how long other hosts are waited for that do not attend a shard; 0: 30 s
-	Away     time.Duration // how long after its last word a host is waited for at all; 0: 1 min
-	// Settle is for how long hosts that are not known may attend an empty shard; 0: 300 ms.
+	Quiet    time.Duration // how often an idle shard is attended; 0: 10 s
+	Again    time.Duration // delay of the search for late lines; 0: 15 s
+	Patience time.Duration // how long to wait for hosts that do not attend a shard; 0: 30 s
+	Away     time.Duration // how long after its last sign of life to wait for a host at all; 0: 1 min
+	// Settle is how long unknown hosts have to attend an empty shard; 0: 300 ms.
 	Settle time.Duration
 	Logger *slog.Logger
 
@@ -41,7 +41,7 @@ type KeeperOptions struct {
 }
 
 // Keeper replays this host's journal in every shard whose server is new or has lost data, and tells the shards that
-// this host is at work. Of several keepers with one journal one works at a time.
+// this host is running. Of several keepers with one journal one works at a time.
 type Keeper struct {
 	opts      KeeperOptions
 	host      string
@@ -49,7 +49,7 @@ type Keeper struct {
 	recovered *prometheus.CounterVec
 }
 
-// NewKeeper makes a keeper; Run starts it. It gives the journal's directory an identity when it has none.
+// NewKeeper makes a keeper; Run starts it. It gives the journal's directory an identity if it has none.
 func NewKeeper(o KeeperOptions) (*Keeper, error) {
 	host, err := journal.Identity(o.Dir)
 	if err != nil {
@@ -78,7 +78,7 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 func (k *Keeper) Run(ctx context.Context) error {
 	unlock, err := journal.Lock(ctx, k.opts.Dir, "recovery")
 	if err != nil && ctx.Err() != nil {
-		return nil // another one has worked all the time
+		return nil // another keeper has worked all the time
 	}
 	if err != nil {
 		return fmt.Errorf("lock the journal in %s for recovery: %w", k.opts.Dir, err)
@@ -113,10 +113,10 @@ func (k *Keeper) tell(shard string, r *Report, err error) {
 	}
 }
 
-// readyEvery is how often a spool with something in it waits for a shard.
+// readyEvery is how often the keeper checks for a shard while the spool is not empty.
 const readyEvery = 100 * time.Millisecond
 
-// drainSpool brings pushes that were taken while no shard was up to the first that returns.
+// drainSpool pushes spooled jobs to the first shard that returns.
 func (k *Keeper) drainSpool(ctx context.Context) {
 	failed := false
 	for ctx.Err() == nil {
@@ -140,10 +140,10 @@ func (k *Keeper) drain(ctx context.Context, failedBefore bool) (failed bool) {
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
-		k.opts.Logger.Warn("pushes that were taken while no shard was up are in a shard now",
+		k.opts.Logger.Warn("pushes that were accepted while no shard was up are in a shard now",
 			"pushed", r.Pushed, "refused", r.Failed)
 	case !failedBefore:
-		k.opts.Logger.Warn("pushes that were taken while no shard was up cannot be stored yet; trying again",
+		k.opts.Logger.Warn("pushes that were accepted while no shard was up cannot be stored yet; trying again",
 			"error", err)
 	}
 	return err != nil

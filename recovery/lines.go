@@ -12,8 +12,8 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// key stands for a topic and an id: two independent 64-bit hashes, so that a collision among a billion jobs is one in
-// 10^20.
+// key stands for a topic and an id: two independent 64-bit hashes, so that the chance of a collision among a billion
+// jobs is one in 10^20.
 type key [2]uint64
 
 func keyOf(topic, id string) key {
@@ -21,14 +21,14 @@ func keyOf(topic, id string) key {
 	return key{xxhash.Sum64String(text), xxhash.Sum64String(text + "\x01")}
 }
 
-// line is what one line of a journal says of a job, or of a topic's jobs.
+// line is what one line of a journal says about a job, or about a topic's jobs.
 type line struct {
 	kind     queue.EntryKind
 	key      key
 	revision int64
 	created  int64 // ms
-	found    bool  // the job existed already: the line of its push may be missing
-	older    bool  // of a version before revisions
+	found    bool  // the job already existed: the line of its push may be missing
+	older    bool  // of a version without revisions
 	request  *journal.RequestLine
 	attempt  *journal.AttemptLine
 }
@@ -61,7 +61,7 @@ var requestKinds = map[journal.Op]queue.EntryKind{
 	journal.OpLeave: queue.EntryDeleted, journal.OpClear: queue.EntryCleared,
 }
 
-// partial says whether a line, of an older version, has only what was changed of the job.
+// partial reports whether a line, of an older version, has only the changed fields of the job.
 func (l *line) partial() bool {
 	switch l.request.Op {
 	case journal.OpChange, journal.OpRun:
@@ -72,10 +72,10 @@ func (l *line) partial() bool {
 	return false
 }
 
-// olderRevision orders the lines of versions before revisions by the clock of their host, before all others.
+// olderRevision orders lines of versions without revisions by the clock of their host, before all others.
 func olderRevision(ts time.Time) int64 { return ts.UnixMilli() - 1e14 }
 
-// lineOfRequest is nothing for lines that say nothing of jobs in shards.
+// lineOfRequest converts a request; ok is false for lines that do not concern jobs in shards.
 func lineOfRequest(r *journal.RequestLine) (l line, ok bool) {
 	l = line{kind: requestKinds[r.Op], revision: r.Revision, found: r.Op == journal.OpDuplicate, request: r}
 	if l.kind == "" || r.ID == "" && l.kind != queue.EntryCleared {
@@ -112,15 +112,15 @@ func lineOfAttempt(a *journal.AttemptLine) (l line, ok bool) {
 	return l, true
 }
 
-// source is what is read of one or several journals.
+// source selects the lines to read from one or several journals.
 type source struct {
 	dirs  []string
 	from  journal.Range
 	wants func(*line) bool
 }
 
-// each calls f with the requests of all journals and then with their attempts. torn counts lines that a killed process
-// left in pieces: their requests were not answered.
+// each calls f with the requests of all journals and then with their attempts. torn counts torn lines of killed
+// processes, whose requests were not answered.
 func (s *source) each(ctx context.Context, torn *int, f func(*line) error) error {
 	for _, dir := range s.dirs {
 		for r, err := range journal.ReadRequests(dir, s.from) {
@@ -158,7 +158,7 @@ func skipTorn(err error, torn *int) error {
 	return err
 }
 
-// entryOf is a line for queue.Shard.Replay.
+// entryOf converts a line for queue.Shard.Replay.
 func entryOf(l *line) queue.Entry {
 	e := queue.Entry{Kind: l.kind, Revision: l.revision}
 	switch {
@@ -197,7 +197,7 @@ func died(j *queue.Job, a *journal.AttemptLine) {
 		j.DeadReason = "expired"
 	case a.Status == http.StatusGone:
 		j.DeadReason = "gone"
-	case a.Status != 0 || a.Error != "" && a.Reason != "buried": // of a callback, whose line tells why it failed
+	case a.Status != 0 || a.Error != "" && a.Reason != "buried": // a callback, whose line says why it failed
 		j.DeadReason = "attempts"
 	}
 	if !a.StartedAt.IsZero() {

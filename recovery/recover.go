@@ -12,20 +12,20 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Options say what Recover compares.
+// Options says what Recover compares.
 type Options struct {
 	Shards []*queue.Shard
 	Dirs   []string  // journals of one or several hosts
-	Since  time.Time // only lines since then, by the clock of their host; zero: all
-	Shard  string    // only what this shard accepted; empty: all
+	Since  time.Time // only lines since this time, by the clock of their host; zero: all
+	Shard  string    // only changes that this shard accepted; empty: all
 	Topic  func(string) bool
-	DryRun bool         // nothing is changed
-	Logger *slog.Logger // nil: nothing is logged
+	DryRun bool         // change nothing
+	Logger *slog.Logger // nil: no logging
 }
 
-// Recover compares journals with shards that are in use and brings back what is missing. What may have been changed on
-// a host whose journal is not named stays as it is, unless the journals have the job otherwise. After an error the
-// report tells what was done; doing it again does no harm.
+// Recover compares journals with the shards in use and recovers lost changes. A job that may have been changed through
+// a host whose journal is not named stays as it is, unless the journals have it otherwise. After an error the report
+// says what was done; Recover may be repeated.
 func Recover(ctx context.Context, o Options) (Report, error) {
 	var report Report
 	inUse := map[string]bool{}
@@ -59,7 +59,7 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 	return report, nil
 }
 
-// home is the shard that gets the jobs of shards which are not in use any more.
+// home returns the shard that gets the jobs of shards that are no longer in use.
 func (o *Options) home() *queue.Shard {
 	if len(o.Shards) == 0 || o.Shard != "" {
 		return nil
@@ -67,12 +67,12 @@ func (o *Options) home() *queue.Shard {
 	return o.Shards[0]
 }
 
-// isOf says whether a line is about a shard. Old lines of dead jobs and of cleared topics name none.
+// isOf reports whether a line concerns a shard. Old lines of dead jobs and of cleared topics name none.
 func isOf(l *line, s *queue.Shard) bool {
 	return l.shard() == "" || slices.Contains(namesOf(s), l.shard())
 }
 
-// namesOf are the names under which journals have a shard.
+// namesOf returns the names of a shard in journals.
 func namesOf(s *queue.Shard) []string { return append(strings.Fields(s.Former()), s.Name()) }
 
 func (r *Report) add(o *Report) {

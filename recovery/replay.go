@@ -8,25 +8,25 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Report is what a recovery found and did. Jobs = There + Delivered + Dead + Deleted + Missing.
+// Report holds what a recovery found and did. Jobs = There + Delivered + Dead + Deleted + Missing.
 type Report struct {
-	Jobs      int `json:"jobs"`      // accepted, by the lines that were read
+	Jobs      int `json:"jobs"`      // accepted, by the lines read
 	There     int `json:"there"`     // in their shard as they should be
-	Delivered int `json:"delivered"` // and gone
+	Delivered int `json:"delivered"` // delivered and gone
 	Dead      int `json:"dead"`
 	Deleted   int `json:"deleted"`
-	Missing   int `json:"missing"` // or there with an older content
+	Missing   int `json:"missing"` // or stored with an older content
 
 	Pushed   int `json:"pushed"`   // missing jobs that were stored again
-	Unknown  int `json:"unknown"`  // missing jobs that were left out: their topic is not registered any more
+	Unknown  int `json:"unknown"`  // missing jobs that were left out: their topic is no longer registered
 	Failed   int `json:"failed"`   // spooled pushes that were refused
-	Ended    int `json:"ended"`    // jobs that existed although they had ended: deleted
+	Ended    int `json:"ended"`    // existing jobs that had ended: deleted
 	Changed  int `json:"changed"`  // changed again, or ready again
 	Restored int `json:"restored"` // dead again, and visible
 	Torn     int `json:"torn"`     // lines of the journal that cannot be read
 }
 
-// Quiet says whether nothing had to be done.
+// Quiet reports whether nothing had to be done.
 func (r *Report) Quiet() bool { return r.Missing+r.Ended+r.Changed+r.Restored == 0 }
 
 func (r *Report) String() string {
@@ -34,7 +34,7 @@ func (r *Report) String() string {
 		r.Pushed, r.Ended, r.Changed, r.Restored)
 }
 
-// count adds what replaying an entry did. dry is nothing, since nothing is done then.
+// count adds the effect of replaying an entry. In a dry run nothing counts as done.
 func (r *Report) count(e *queue.Entry, effect queue.Effect, dry bool) {
 	n := 1
 	if dry {
@@ -63,7 +63,7 @@ func (r *Report) count(e *queue.Entry, effect queue.Effect, dry bool) {
 	}
 }
 
-// countJobs adds how the jobs ended by the lines.
+// countJobs adds how the jobs ended according to the lines.
 func (r *Report) countJobs(f *fold) {
 	for _, j := range f.jobs {
 		if j.content == 0 {
@@ -85,16 +85,16 @@ func (r *Report) countJobs(f *fold) {
 type target struct {
 	shard *queue.Shard
 	mode  queue.ReplayMode
-	names map[int]string // comparison by bucket; of other buckets nothing is replayed
+	names map[int]string // comparison by bucket; nothing is replayed in other buckets
 	dry   bool
-	skip  bool              // what is gone: nothing is there that could be
-	topic func(string) bool // says whether a topic is registered; nil: all are
+	skip  bool              // skip lines of ended jobs: the shard has nothing to remove
+	topic func(string) bool // reports whether a topic is registered; nil: all are
 }
 
-// replayStep is how many entries are replayed at once.
+// replayStep is the number of entries that are replayed at once.
 const replayStep = 500
 
-// replay reads a journal and replays the lines that decide, in several passes when there are too many jobs for one.
+// replay reads a journal and replays the lines that decide, in several passes if there are too many jobs for one.
 func replay(ctx context.Context, s *source, t *target, r *Report) error {
 	for part, parts := 0, 1; part < parts; part++ {
 		f := newFold(part, parts)
@@ -102,7 +102,7 @@ func replay(ctx context.Context, s *source, t *target, r *Report) error {
 		err := s.each(ctx, &torn, f.add)
 		if errors.Is(err, errTooMany) {
 			part, parts = -1, 4*parts
-			*r = Report{Pushed: r.Pushed, Ended: r.Ended, Changed: r.Changed, Restored: r.Restored} // which are done
+			*r = Report{Pushed: r.Pushed, Ended: r.Ended, Changed: r.Changed, Restored: r.Restored} // these stay done
 			continue
 		}
 		if err != nil {
@@ -187,7 +187,7 @@ func (p *pass) flush(bucket int) error {
 	return err
 }
 
-// clear deletes the jobs of a topic that are older than a revision: one by one, since newer ones may be among them.
+// clear deletes the jobs of a topic that are older than a revision, one by one, since newer ones may be among them.
 func (p *pass) clear(topic string, revision int64) error {
 	cleared := queue.Entry{Kind: queue.EntryCleared, Revision: revision, Job: queue.Job{Topic: topic}}
 	if err := p.add(cleared); err != nil {

@@ -18,15 +18,15 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// A Spool takes pushes while no shard can: they stand in the journal, and a file beside it says where the first one is.
-// The keeper of the journal brings them to the shards, in the order in which they came. That depends on no clock: a host
-// whose clock was set back while no shard was up has lines that seem older than the spool.
+// A Spool accepts pushes while no shard can: it writes them to the journal, and a file beside it says where the first
+// one is. The keeper of the journal pushes them to the shards, in the order in which they came. This does not depend on
+// a clock: a host whose clock was set back while no shard was up has lines that seem older than the spool.
 //
-//	.spool            there are spooled pushes, behind the position in the journal in it
-//	.spool-draining   the same of those that the keeper is bringing; it is removed when all of them are in a shard
+//	.spool            there are spooled pushes, after the position in the journal that it contains
+//	.spool-draining   the same for those that the keeper is pushing; removed when all of them are in a shard
 //
-// Who writes to the spool holds .spool.lock shared from before it looks for .spool until its lines are written; the
-// keeper renames .spool under the exclusive lock. So no line is younger than the file that the keeper reads for it.
+// A writer holds .spool.lock shared from before it checks for .spool until its lines are written; the keeper renames
+// .spool under the exclusive lock. So no line is younger than the file that the keeper reads for it.
 type Spool struct {
 	dir     string
 	journal *journal.Journal
@@ -40,8 +40,8 @@ const (
 // NewSpool makes a spool in a journal.
 func NewSpool(dir string, j *journal.Journal) *Spool { return &Spool{dir, j} }
 
-// Keep takes pushes; when it returns they are on the disk. Each must have its id; a delay counts from now by this
-// host's clock.
+// Keep spools pushes; when it returns they are on disk. Each must have its id; a delay counts from now by this host's
+// clock.
 func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 	unlock, err := lockSpool(s.dir, syscall.LOCK_SH)
 	if err != nil {
@@ -56,14 +56,14 @@ func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 	lines := make([]journal.RequestLine, len(pushes))
 	for i := range pushes {
 		p := &pushes[i]
-		asked, due := p.DueAt, now.Add(p.Delay) // due is a guess when there is only a delay: the shard's clock will count
+		asked, due := p.DueAt, now.Add(p.Delay) // with only a delay, due is an estimate: the shard's clock will count
 		if !asked.IsZero() {
 			asked = asked.Add(time.Millisecond - 1).Truncate(time.Millisecond).UTC() // never early
 			due = asked
 		}
 		expires := p.ExpiresAt
 		if p.TTL > 0 {
-			expires = now.Add(p.TTL) // a guess, too
+			expires = now.Add(p.TTL) // an estimate, too
 		}
 		jobs[i] = queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Spooled, Priority: p.Priority, TTR: p.TTR,
 			MaxAttempts: p.MaxAttempts, ExpiresAt: expires, Headers: p.Headers, Retry: p.Retry, CreatedAt: now, DueAt: due}
@@ -95,7 +95,8 @@ func lockSpool(dir string, how int) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// markSpool has .spool there. Of several that make it at once, one wins; the lines of all of them come later.
+// markSpool makes sure that .spool exists. Of several processes that create it at once, one wins; the lines of all come
+// later.
 func markSpool(dir string) error {
 	path := filepath.Join(dir, spoolName)
 	if _, err := os.Stat(path); err == nil {
@@ -108,7 +109,7 @@ func markSpool(dir string) error {
 	return disk.Create(path, end.String())
 }
 
-// spooled says whether there is something in a spool.
+// spooled reports whether a spool has pushes.
 func spooled(dir string) bool {
 	for _, name := range []string{spoolName, drainingName} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
@@ -118,10 +119,11 @@ func spooled(dir string) bool {
 	return false
 }
 
-// Drain brings what is in a journal's spool to the shards, in the order in which it came. Only one process may do it at
-// a time: it is the keeper's. After an error it is still there. What a drain brings names its line in the spool, so
-// that the next drain leaves it out if that one did not come to its end. It also leaves out a push of a job that was
-// changed since in another way. Whether a topic is registered is not asked: dispatchers know what becomes of its jobs.
+// Drain pushes the jobs in a journal's spool to the shards, in the order in which they came. Only one process may call
+// it at a time: the keeper. After an error the spool is still there. The journal's line of each drained push names its
+// line in the spool, so that the next drain skips it if this one was interrupted. Drain also skips pushes of jobs that
+// were changed in another way since. It does not check whether a topic is registered: dispatchers decide about jobs of
+// unknown topics.
 func Drain(ctx context.Context, q Pusher, log *slog.Logger, dir string) (Report, error) {
 	var report Report
 	from, err := claimSpool(dir)
@@ -152,7 +154,7 @@ func (d *drain) run() error {
 		return err
 	}
 	var batch []queue.Push
-	spooled := 0 // lines so far
+	spooled := 0 // lines of the spool so far
 	for l, err := range journal.ReadRequests(d.dir, d.from) {
 		if err := errors.Join(d.ctx.Err(), skipTorn(err, &d.report.Torn)); err != nil {
 			return err
@@ -178,16 +180,16 @@ func (d *drain) run() error {
 	return d.push(batch)
 }
 
-// brought is what the journal says of spooled pushes.
+// brought holds what the journal says about spooled pushes.
 type brought struct {
-	drained map[string]bool // by viaOf: it was pushed
-	changed map[key]int     // how many lines of the spool the last line of a job follows that is of no drain
-	spooled map[string]int  // how many lines of the spool have had the same time and id
+	drained map[string]bool // by viaOf: the line was pushed
+	changed map[key]int     // how many lines of the spool come before the last line of a job that no drain wrote
+	spooled map[string]int  // how many lines of the spool had the same time and id
 }
 
 const viaSpool = "spool "
 
-// viaOf names a line of the spool, and the protocol in which it came. It is asked once for each, in their order.
+// viaOf names a line of the spool and its protocol. It must be called once for each line, in their order.
 func (b *brought) viaOf(l *journal.RequestLine) string {
 	via := viaSpool + l.TS.UTC().Format(time.RFC3339Nano) + " " + l.Topic + "/" + l.ID
 	if l.Via != "" {
@@ -220,7 +222,7 @@ func (d *drain) brought() (*brought, error) {
 	return b, nil
 }
 
-// push pushes one after the other those of one id: a later one may replace an earlier one.
+// push pushes several pushes of one id one after the other: a later one may replace an earlier one.
 func (d *drain) push(pushes []queue.Push) error {
 	for len(pushes) > 0 {
 		n := distinct(pushes)
@@ -232,7 +234,7 @@ func (d *drain) push(pushes []queue.Push) error {
 	return nil
 }
 
-// distinct is how many of the pushes come before the second one of an id.
+// distinct returns how many pushes come before the first repeated id.
 func distinct(pushes []queue.Push) int {
 	seen := map[queue.Ref]bool{}
 	for i := range pushes {
@@ -253,18 +255,18 @@ func (d *drain) pushSome(pushes []queue.Push) error {
 		switch {
 		case result.Err == nil && result.Duplicate && p.OnDuplicate == queue.Keep:
 			d.report.There++
-		case result.Err == nil, queue.Stored(result.Err): // stored anyway; a replica that is away must not hold up the rest
+		case result.Err == nil, queue.Stored(result.Err): // stored; an unavailable replica must not hold up the rest
 			d.report.Pushed++
 		case errors.As(result.Err, &un) || d.ctx.Err() != nil:
 			away = result.Err
 		default:
 			d.report.Failed++
-			d.log.Error("a push that was taken while no shard was up is refused now",
+			d.log.Error("a push that was accepted while no shard was up is refused now",
 				"topic", p.Topic, "id", p.ID, "error", result.Err)
 		}
 	}
 	if away != nil {
-		return fmt.Errorf("push what was spooled: %w", away)
+		return fmt.Errorf("push the spooled jobs: %w", away)
 	}
 	return nil
 }
@@ -275,11 +277,11 @@ func pushOf(l *journal.RequestLine) queue.Push {
 		MaxAttempts: l.MaxAttempts, Priority: priorityOf(l), ExpiresAt: l.ExpiresAt, Headers: l.Headers, Retry: l.Retry,
 		OnDuplicate: queue.Keep,
 	}
-	if l.TTL > 0 { // what is left of it; at least something, since 0 is no limit
+	if l.TTL > 0 { // the remaining time, but not 0, which means no limit
 		p.TTL = max(time.Millisecond, time.Until(l.TS.Add(l.TTL)))
 	}
-	if l.DueAt.IsZero() { // what is left of its delay: its shard's clock may be another than this host's
-		p.Delay = max(0, time.Until(l.TS.Add(l.Delay+time.Millisecond))) // TS has lost a part of a millisecond
+	if l.DueAt.IsZero() { // the remaining delay: the shard's clock may differ from this host's
+		p.Delay = max(0, time.Until(l.TS.Add(l.Delay+time.Millisecond))) // TS was truncated to a millisecond
 	}
 	if l.OnDuplicate == replaceText {
 		p.OnDuplicate = queue.Replace
@@ -287,8 +289,8 @@ func pushOf(l *journal.RequestLine) queue.Push {
 	return p
 }
 
-// claimSpool makes .spool the one that is drained, unless an earlier draining did not come to its end: then it is the
-// older of both.
+// claimSpool renames .spool to .spool-draining. After an interrupted drain it removes .spool instead, since the position
+// in .spool-draining is older and covers both.
 func claimSpool(dir string) (from journal.Range, err error) {
 	unlock, err := lockSpool(dir, syscall.LOCK_EX)
 	if err != nil {
@@ -318,9 +320,9 @@ func readMark(path string) (from journal.Range, err error) {
 		return from, err
 	}
 	text := strings.TrimSpace(string(b))
-	if ms, err := strconv.ParseInt(text, 10, 64); err == nil { // of an earlier version
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil { // written by an earlier version
 		return journal.Range{Since: time.UnixMilli(ms).Add(-clockSlack)}, nil
 	}
-	from.From, _ = journal.ParsePosition(text) // everything, rather than nothing
+	from.From, _ = journal.ParsePosition(text) // if invalid, everything rather than nothing
 	return from, nil
 }

@@ -8,22 +8,22 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// spoolRetry is when to push again what even the spool could not take.
+// spoolRetry is how long a client should wait before it repeats a push that even the spool could not store.
 const spoolRetry = 5 * time.Second
 
-// SpooledQueue is a queue whose pushes go to a spool when no shard can take them.
+// SpooledQueue is a queue whose pushes go to a spool when no shard accepts them.
 type SpooledQueue struct {
 	*queue.Queue
 	spool     *Spool
 	accepting func() error
 }
 
-// NewSpooledQueue puts a spool behind a queue; accepting is nil while the journal can be written.
+// NewSpooledQueue combines a queue with a spool; accepting returns nil while the journal can be written.
 func NewSpooledQueue(q *queue.Queue, s *Spool, accepting func() error) *SpooledQueue {
 	return &SpooledQueue{q, s, accepting}
 }
 
-// Push spools p if no shard could take it.
+// Push pushes p, and spools it if no shard accepts it.
 func (q *SpooledQueue) Push(ctx context.Context, p queue.Push) queue.Result {
 	r := q.Queue.Push(ctx, p)
 	if r.Err == nil {
@@ -34,16 +34,16 @@ func (q *SpooledQueue) Push(ctx context.Context, p queue.Push) queue.Result {
 	return results[0]
 }
 
-// PushBatch spools those that no shard could take.
+// PushBatch pushes jobs, and spools those that no shard accepts.
 func (q *SpooledQueue) PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result {
 	results := q.Queue.PushBatch(ctx, pushes)
 	q.keep(ctx, pushes, results)
 	return results
 }
 
-// keep spools what found no shard. Not those that want to be refused if their id exists: nobody can tell whether it
-// does. Nor those that replace a job: it would be called with its old body when its shard is back, before the spool is
-// drained.
+// keep spools the pushes that no shard accepted, with two exceptions. Pushes that are refused if their id exists:
+// whether it does is not known. Pushes that replace a job: it would be called with its old body when its shard is back,
+// before the spool is drained.
 func (q *SpooledQueue) keep(ctx context.Context, pushes []queue.Push, results []queue.Result) {
 	var which []int
 	var wanted []queue.Push
@@ -67,5 +67,5 @@ func (q *SpooledQueue) keep(ctx context.Context, pushes []queue.Push, results []
 	}
 }
 
-// Ready is nil while the journal can be written: a push is taken in any case.
+// Ready returns nil while the journal can be written, since a push is then accepted in any case.
 func (q *SpooledQueue) Ready() error { return q.accepting() }
