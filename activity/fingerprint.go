@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// What differs between errors of the same kind: ids and numbers.
+// Parts that differ between errors of the same kind: ids and numbers.
 var (
 	hexes   = regexp.MustCompile(`\b[0-9a-fA-F]{8,}(-[0-9a-fA-F]{4,})*\b`)
 	numbers = regexp.MustCompile(`\d+([.:,]\d+)*`)
@@ -17,8 +17,8 @@ var (
 
 const maxFingerprint = 160
 
-// Fingerprint is an error's text without what differs between jobs. The status of an answer stays: 500 and 503 are
-// two kinds.
+// Fingerprint returns an error's text without the parts that differ between jobs. The status of an answer stays: 500
+// and 503 are two kinds.
 func Fingerprint(text string) string {
 	status := ""
 	if _, after, found := strings.Cut(text, "answered "); found && len(after) >= 3 {
@@ -44,7 +44,7 @@ func clip(s string, n int) string {
 	return s[:n]
 }
 
-// inOrder sorts attempts by their start.
+// inOrder merges attempts in the order of their start.
 func inOrder(lists ...[]Attempt) []Attempt {
 	all := slices.Concat(lists...)
 	slices.SortStableFunc(all, func(a, b Attempt) int { return cmp.Compare(a.StartedAt, b.StartedAt) })

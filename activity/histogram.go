@@ -8,9 +8,9 @@ import (
 	"github.com/DataDog/sketches-go/ddsketch/store"
 )
 
-// buckets are those of a DDSketch (Masson, Rim and Lee 2019): each value of a bucket is within the accuracy of the
-// bucket's own value, from a tenth of a millisecond to years. Stored notes have their indexes, so all versions use
-// the same accuracy.
+// buckets are those of a DDSketch (Masson, Rim and Lee 2019): each value in a bucket is within the accuracy of the
+// bucket's own value, from a tenth of a millisecond to years. Stored notes contain bucket indexes, so all versions must
+// use the same accuracy.
 var buckets = func() mapping.IndexMapping {
 	m, err := mapping.NewLogarithmicMapping(accuracy)
 	if err != nil {
@@ -26,10 +26,10 @@ const (
 
 func bucketOf(ms float64) int { return buckets.Index(max(leastMS, ms)) }
 
-// Histogram counts calls by bucket of how late they began.
+// Histogram counts calls by bucket of lateness.
 type Histogram map[int]int64
 
-// Count is the number of calls.
+// Count returns the number of calls.
 func (h Histogram) Count() (n int64) {
 	for _, c := range h {
 		n += c
@@ -37,7 +37,7 @@ func (h Histogram) Count() (n int64) {
 	return n
 }
 
-// Quantile is the lateness that a share q of the calls did not exceed, to 5 %; 0 without a call.
+// Quantile returns the lateness that a share q of the calls did not exceed, within 5 %; 0 without calls.
 func (h Histogram) Quantile(q float64) time.Duration {
 	if len(h) == 0 {
 		return 0
@@ -47,7 +47,7 @@ func (h Histogram) Quantile(q float64) time.Duration {
 		counts.AddWithCount(b, float64(n))
 	}
 	ms, err := ddsketch.NewDDSketch(buckets, counts, store.NewSparseStore()).GetValueAtQuantile(q)
-	if err != nil { // there is no call
+	if err != nil { // there are no calls
 		return 0
 	}
 	return time.Duration(ms * float64(time.Millisecond))

@@ -19,7 +19,7 @@ type Attempt struct {
 	Shard     string  `json:"shard"`
 	StartedAt int64   `json:"started_at"` // Unix milliseconds, Redis's clock
 	TookMS    float64 `json:"took_ms"`
-	LateMS    float64 `json:"late_ms"` // from when it was due
+	LateMS    float64 `json:"late_ms"` // since its due time
 	Status    int     `json:"status,omitempty"`
 	Outcome   string  `json:"outcome"` // done, retry, snooze, dead, expired
 	Reason    string  `json:"reason,omitempty"`
@@ -27,11 +27,11 @@ type Attempt struct {
 	Answer    string  `json:"answer,omitempty"` // the first 2 KiB
 
 	Priority queue.Priority `json:"-"`
-	First    bool           `json:"-"` // it is the first attempt, so its lateness is the system's
+	First    bool           `json:"-"` // the first attempt, whose lateness is not due to retries
 	Called   bool           `json:"-"` // the endpoint was called
 }
 
-// Sink takes the notes about one shard.
+// Sink stores the notes about one shard.
 type Sink interface {
 	Note(ctx context.Context, bucket int, n queue.Notes) error
 }
@@ -56,14 +56,14 @@ type collected struct {
 }
 
 type topicCollected struct {
-	good, bad []Attempt // the last ones, as rings
+	good, bad []Attempt // the last successful and failed ones, as rings
 	nGood     int
 	nBad      int
 	errors    map[string]*queue.ErrorNote
 	lateness  map[int]int64
 }
 
-// The limits of one second's notes: many calls cost no more than some.
+// The limits of one second's notes, so that many calls cost no more than a few.
 const (
 	maxTopics = 2000
 	maxGood   = 20
@@ -72,7 +72,7 @@ const (
 	maxAnswer = 2048
 )
 
-// New makes a recorder; Run writes what it collects to Redis.
+// New makes a recorder; Run writes its notes to Redis.
 func New(log *slog.Logger) *Recorder {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &Recorder{log: log, pending: map[place]*collected{}, some: make(chan struct{}, 1)}
@@ -147,7 +147,7 @@ func (t *topicCollected) addError(a *Attempt) {
 
 const flushEvery = time.Second
 
-// Run writes what was collected to Redis, at most once a second, until ctx is done, and then a last time.
+// Run writes the collected notes to Redis, at most once a second, until ctx is done, and then a last time.
 func (r *Recorder) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -165,7 +165,8 @@ func (r *Recorder) Run(ctx context.Context) {
 	r.flush(last)
 }
 
-// flush writes what was collected. What a shard does not accept is lost: no job depends on it, and memory is bounded.
+// flush writes the collected notes. Notes that a shard does not accept are lost: no job depends on them, and memory is
+// bounded.
 func (r *Recorder) flush(ctx context.Context) {
 	r.mu.Lock()
 	all := r.pending

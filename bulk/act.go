@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Queue is what work on jobs needs of the queue.
+// Queue is the part of the queue that work on jobs needs.
 type Queue interface {
 	List(ctx context.Context, topic string, s queue.State, cursor string, limit int) ([]queue.Job, string, error)
 	Lookup(ctx context.Context, refs []queue.Ref, shard string) ([]*queue.Job, error)
@@ -24,31 +24,31 @@ type Queue interface {
 
 const callsAtOnce = 8
 
-// act does one thing with jobs and counts the outcomes.
+// act performs one action on jobs and counts the outcomes.
 type act struct {
 	queue  Queue
 	params Params
-	mu     sync.Mutex // of params.Result
+	mu     sync.Mutex // guards params.Result
 }
 
-// Action is what Apply does: run, retry, delete or due with a time or a shift.
+// Action is the action of Apply: run, retry, delete, or due with a time or a shift.
 type Action struct {
 	Do    string
 	At    time.Time
 	Shift time.Duration
-	// State is the one in which the jobs were shown; empty: any. What was dead and lives again is left alone, and so is
-	// what has died since.
+	// State is the one in which the jobs were shown; empty: any. Jobs that were dead and are alive again are left
+	// alone, and so are jobs that have died since.
 	State queue.State
 }
 
-// over reports whether a job was shown in another state than it is in, as far as that matters.
+// over reports whether a job's state no longer fits the action, or the state in which the job was shown.
 func (d Action) over(j *queue.Job) bool {
 	dead := j.State == queue.Dead
 	return dead && d.Do == Due || !dead && d.Do == Retry || d.State != "" && dead != (d.State == queue.Dead)
 }
 
-// Apply acts at once on jobs of a topic, each as its state allows; running ones are left alone. What failed is in the
-// result.
+// Apply acts at once on jobs of a topic, each as its state allows; running ones are left alone. The result counts
+// failures.
 func Apply(ctx context.Context, q Queue, topic string, ids []string, do Action) (Result, error) {
 	if !slices.Contains([]string{Run, Retry, Delete, Due}, do.Do) {
 		return Result{}, Localized("bulk.no_action", Clip(do.Do), "")
@@ -82,7 +82,7 @@ func Apply(ctx context.Context, q Queue, topic string, ids []string, do Action) 
 	return a.params.Result, nil
 }
 
-// count adds to a number of the result.
+// count adds to a number in the result.
 func (a *act) count(number *int64, n int64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -134,7 +134,7 @@ func (a *act) actOnOne(ctx context.Context, j *queue.Job) (err error) {
 
 func (a *act) countOutcome(ctx context.Context, err error) {
 	switch {
-	case err != nil && ctx.Err() != nil: // the task ends, or goes on with this job
+	case err != nil && ctx.Err() != nil: // the task ends, or will resume with this job
 	case err == nil:
 		a.count(&a.params.Result.Done, 1, nil)
 	case errors.Is(err, queue.ErrNotFound):

@@ -9,11 +9,11 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Filter chooses jobs. Texts are compared without regard to case.
+// Filter selects jobs. Texts are compared case-insensitively.
 type Filter struct {
-	Topic  string      `json:"topic,omitempty"` // empty: of all topics
+	Topic  string      `json:"topic,omitempty"` // empty: all topics
 	State  queue.State `json:"state,omitempty"`
-	ID     string      `json:"id,omitempty"`     // the id contains it; with a ^ before it the id begins with it
+	ID     string      `json:"id,omitempty"`     // the id contains it, or begins with it if a ^ precedes it
 	Error  string      `json:"error,omitempty"`  // the last error contains it
 	Text   string      `json:"text,omitempty"`   // the last error or the id contains it
 	Reason string      `json:"reason,omitempty"` // why the job is dead
@@ -21,7 +21,7 @@ type Filter struct {
 	Until  time.Time   `json:"until,omitzero"`   // the job's time is before this
 }
 
-// Prefix is the required prefix of ids; empty: the text may be anywhere in the id.
+// Prefix returns the required prefix of ids; empty: the text may be anywhere in the id.
 func (f Filter) Prefix() string {
 	if prefix, ok := strings.CutPrefix(f.ID, "^"); ok {
 		return prefix
@@ -29,7 +29,7 @@ func (f Filter) Prefix() string {
 	return ""
 }
 
-// Narrow reports whether the filter leaves out any job of its topic and state.
+// Narrow reports whether the filter has conditions besides topic and state.
 func (f Filter) Narrow() bool { return f != Filter{Topic: f.Topic, State: f.State} }
 
 // overlaps reports whether jobs may match both filters.
@@ -41,7 +41,7 @@ func (f Filter) overlaps(o Filter) bool {
 // covers reports whether a filter's topic (empty: all topics; or a namespace) includes that of another filter.
 func covers(topic, other string) bool { return topic == "" || registry.MatchesPattern(topic, other) }
 
-// Match reports whether the filter chooses a job of its topic.
+// Match reports whether the filter selects a job of its topic.
 func (f Filter) Match(j *queue.Job) bool {
 	at := timeOf(j)
 	switch {
@@ -64,7 +64,7 @@ func contains(text, part string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
-// LastError is the outcome of the job's last attempt as text.
+// LastError returns the outcome of the job's last attempt as text.
 func LastError(j *queue.Job) string {
 	if len(j.History) == 0 {
 		return j.DeadReason
@@ -79,7 +79,7 @@ func LastError(j *queue.Job) string {
 	return j.DeadReason
 }
 
-// timeOf is when a job is called next; of a dead one when it died.
+// timeOf returns when a job is called next, or when a dead one died.
 func timeOf(j *queue.Job) time.Time {
 	if j.State == queue.Dead {
 		return j.DeadAt
@@ -87,7 +87,7 @@ func timeOf(j *queue.Job) time.Time {
 	return callTime(j)
 }
 
-// callTime is when a job is called next: a retry does not move its due time.
+// callTime returns when a job is called next: a retry does not move its due time.
 func callTime(j *queue.Job) time.Time {
 	if !j.NextAt.IsZero() {
 		return j.NextAt

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	listPage  = 500              // jobs of one call to the queue
-	listLimit = 2_000_000        // jobs of one task: 8 bytes of each are in memory while they are listed
-	listSwept = 5                // times at most that the jobs are read
+	listPage  = 500              // jobs in one call to the queue
+	listLimit = 2_000_000        // jobs in one task: listing takes 8 bytes of memory for each
+	listSwept = 5                // most sweeps over the jobs
 	clockSkew = 10 * time.Second // between Redis and this host
 )
 
-// target is a job that matched at the start. The time of its creation tells it from a later job with its id.
+// target is a job that matched at the start. Its creation time distinguishes it from a later job with its id.
 type target struct {
 	Topic   string `json:"t,omitempty"` // empty: the filter's
 	Shard   string `json:"s"`
@@ -32,8 +32,8 @@ type target struct {
 	Calls   int    `json:"n"` // attempts so far
 }
 
-// list writes the jobs that match to the task's file. Jobs move between the queue's lists meanwhile, so they are read
-// until nothing new is found.
+// list writes the matching jobs to the task's file. Jobs move between the queue's lists meanwhile, so it sweeps over
+// them until it finds no new ones.
 func (w *work) list(ctx context.Context) error {
 	f, err := os.OpenFile(w.file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -56,7 +56,7 @@ func (w *work) list(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// beginAgain forgets the progress of an earlier version, which did not keep its list.
+// beginAgain resets the progress of an earlier version, which did not store its list.
 func (w *work) beginAgain(total int64) {
 	w.run.total(total)
 	w.run.progress(-w.run.Done, -w.run.Errors)
@@ -106,7 +106,7 @@ func (w *work) sweepTopic(ctx context.Context, l *jobList, topic string) error {
 	}
 }
 
-// meant reports whether the task is about a job: it matches, and was there, or dead, when the task was started.
+// meant reports whether the task includes a job: it matches, and existed, or was dead, when the task was started.
 func (w *work) meant(j *queue.Job) bool {
 	until := w.run.CreatedAt.Add(clockSkew)
 	return w.params.Filter.Match(j) && !j.CreatedAt.After(until) && !j.DeadAt.After(until)
@@ -132,7 +132,7 @@ func (l *jobList) add(topic string, j *queue.Job) error {
 	return l.out.Encode(t)
 }
 
-// readTargets reads at most so many jobs of a list and returns their length in bytes.
+// readTargets reads up to most jobs of a list and returns their length in bytes.
 func (w *work) readTargets(lines *bufio.Reader, most int64) (targets []target, size int64, err error) {
 	for int64(len(targets)) < most {
 		line, err := lines.ReadBytes('\n')

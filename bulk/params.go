@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// What can be done with jobs.
+// The actions on jobs.
 const (
 	Run    = "run"
 	Retry  = "retry"
@@ -16,7 +16,7 @@ const (
 	Due    = "due" // change the due time
 )
 
-// Actions are what can be done with all jobs of a state.
+// Actions returns the actions on all jobs of a state.
 func Actions(s queue.State) []string {
 	switch s {
 	case queue.Delayed:
@@ -29,20 +29,20 @@ func Actions(s queue.State) []string {
 	return nil
 }
 
-// Params are a task's action, options, progress and result.
+// Params holds a task's action, options, progress and result.
 type Params struct {
 	Filter Filter        `json:"filter"`
 	Do     string        `json:"do,omitempty"`
 	At     time.Time     `json:"at,omitzero"`    // the new due time
 	Shift  time.Duration `json:"shift,omitzero"` // or how far to move it
 
-	Rate      float64 `json:"rate,omitempty"` // jobs a second; 0: no limit
+	Rate      float64 `json:"rate,omitempty"` // jobs per second; 0: no limit
 	Staged    bool    `json:"staged,omitempty"`
-	StopAbove float64 `json:"stop_above,omitempty"` // share of failures at which a staged task ends
+	StopAbove float64 `json:"stop_above,omitempty"` // share of failures above which a staged task ends
 
-	Full   bool    `json:"full,omitempty"` // the list could not hold all
+	Full   bool    `json:"full,omitempty"` // the list could not hold all matching jobs
 	Listed bool    `json:"listed,omitempty"`
-	Offset int64   `json:"offset,omitempty"` // in the list: the jobs before it are done
+	Offset int64   `json:"offset,omitempty"` // in the list; the jobs before it are done
 	Result Result  `json:"result"`
 	Stages []Stage `json:"stages,omitempty"`
 }
@@ -54,10 +54,10 @@ type Result struct {
 	Gone    int64  `json:"gone"`    // delivered or deleted meanwhile
 	Moved   int64  `json:"moved"`   // no longer matching
 	Failed  int64  `json:"failed"`
-	Error   string `json:"error,omitempty"` // the first
+	Error   string `json:"error,omitempty"` // the first one
 }
 
-// Skipped counts the jobs that needed nothing done.
+// Skipped returns the number of jobs that needed no action.
 func (r Result) Skipped() int64 { return r.Running + r.Gone + r.Moved }
 
 // Add adds the outcomes of other jobs.
@@ -66,7 +66,7 @@ func (r *Result) Add(o Result) {
 	r.Moved, r.Failed, r.Error = r.Moved+o.Moved, r.Failed+o.Failed, cmp.Or(r.Error, o.Error)
 }
 
-// complete fills in what the kinds of tasks on dead jobs imply: earlier versions did not store it.
+// complete fills in params that the kinds of tasks on dead jobs imply, which earlier versions did not store.
 func (p *Params) complete(kind string) {
 	switch kind {
 	case KindRedrive:
@@ -76,9 +76,9 @@ func (p *Params) complete(kind string) {
 	}
 }
 
-const shownInput = 60 // characters of what somebody typed, in a message about it
+const shownInput = 60 // characters of an input that a message shows
 
-// Clip shortens what somebody typed, for a message about it.
+// Clip shortens an input for a message.
 func Clip(text string) string {
 	if r := []rune(text); len(r) > shownInput {
 		return string(r[:shownInput]) + "…"
@@ -96,7 +96,7 @@ func (p *Params) validate() error {
 	return nil
 }
 
-// dueFrom is the new due time of a job that was to be called at a time.
+// dueFrom returns the new due time of a job that was to be called at a time.
 func (p *Params) dueFrom(at time.Time) time.Time {
 	if !p.At.IsZero() {
 		return p.At

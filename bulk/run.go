@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// run is a task being carried out.
+// run is a task that is being carried out.
 type run struct {
 	runner *Runner
 	mu     sync.Mutex
 	Record
 }
 
-// progress adds to what is done. It is stored within a second.
+// progress adds to the progress, which is stored within a second.
 func (t *run) progress(done, errors int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -23,14 +23,14 @@ func (t *run) progress(done, errors int64) {
 	t.Errors += errors
 }
 
-// total sets how much there is to do.
+// total sets the number of jobs to do.
 func (t *run) total(n int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.Total = n
 }
 
-// report keeps the parameters with what they report.
+// report updates the parameters, which contain the result.
 func (t *run) report(params any) {
 	b, err := json.Marshal(params)
 	if err != nil {
@@ -41,7 +41,7 @@ func (t *run) report(params any) {
 	t.Params = b
 }
 
-// save stores the task as it is, and reports whether that is done: a task that is gone needs no storing.
+// save stores the task's present state, and reports whether it succeeded: a deleted task need not be stored.
 func (t *run) save(ctx context.Context) (done bool) {
 	t.mu.Lock()
 	t.UpdatedAt = t.runner.Now().UTC()
@@ -56,8 +56,8 @@ func (t *run) save(ctx context.Context) (done bool) {
 
 const endLimit = 10 * time.Second
 
-// end stores how the task ended, and repeats that while the store is away and this process works. It reports whether it
-// is stored: else the next process goes on with the task.
+// end stores how the task ended, and repeats that while the store is unavailable and this process runs. It reports
+// whether it succeeded: if not, the next process resumes the task.
 func (t *run) end(ctx context.Context, err error) (stored bool) {
 	var stopped *stoppedError
 	t.mu.Lock()
@@ -85,7 +85,7 @@ func (t *run) end(ctx context.Context, err error) (stored bool) {
 	}
 }
 
-// pause waits, or returns the reason why the context ended.
+// pause waits for d, or returns the reason why the context ended.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -25,14 +25,14 @@ type Options struct {
 	Topics   func() []string                  // for tasks on all topics
 	Patience func(topic string) time.Duration // how long a stage waits for the outcome of a job
 	Dir      string                           // for the lists of jobs
-	Host     string                           // whose tasks this runner carries out
+	Host     string                           // whose tasks the runner carries out
 	// Lead reports whether this process leads its host's tasks for the given time: a replaced process and its successor
-	// must not both carry them out. nil: there is one process.
+	// must not both carry them out. nil: there is only one process.
 	Lead func(ctx context.Context, ttl time.Duration) (bool, error)
 	Log  *slog.Logger
 	Now  func() time.Time
 
-	PollEvery time.Duration // of the store; 0: 2 s
+	PollEvery time.Duration // between polls of the store; 0: 2 s
 }
 
 // Runner carries out the tasks of a host, a few at a time.
@@ -40,7 +40,7 @@ type Runner struct {
 	Options
 	kinds map[string]func(context.Context, *run) error
 	nudge chan struct{}
-	wait  time.Duration // before a step that failed is repeated
+	wait  time.Duration // before a failed step is repeated
 
 	starting sync.Mutex
 
@@ -51,9 +51,9 @@ type Runner struct {
 const (
 	tasksAtOnce = 4
 	tasksPolled = 200
-	lease       = 6 * time.Second // that a process leads its host's tasks, from each poll
+	lease       = 6 * time.Second // how long a process leads its host's tasks after each poll
 	pollEvery   = 2 * time.Second
-	saveEvery   = time.Second // of progress; a request to cancel is noticed then
+	saveEvery   = time.Second // how often to store progress and check for a request to cancel
 )
 
 // NewRunner makes a Runner; Run starts it.
@@ -82,7 +82,7 @@ func (r *Runner) Start(ctx context.Context, actor, kind string, p Params) (uint6
 	return r.start(ctx, actor, kind, p)
 }
 
-// alone refuses a task on dead jobs while another one may work on the same.
+// alone refuses a task on dead jobs while another may work on the same jobs.
 func (r *Runner) alone(ctx context.Context, p Params) error {
 	if p.Filter.State != queue.Dead {
 		return nil
@@ -139,17 +139,17 @@ func (r *Runner) Task(ctx context.Context, id uint64) (*Task, error) {
 	return &t, nil
 }
 
-// Cancel asks for the end of a task. Errors: ErrNoTask.
+// Cancel requests the end of a task. Errors: ErrNoTask.
 func (r *Runner) Cancel(ctx context.Context, actor string, id uint64) error {
 	return r.Store.CancelTask(ctx, actor, id)
 }
 
-// Run works until ctx is done. Tasks that are unfinished then continue in the next process.
+// Run works until ctx is done. The next process resumes unfinished tasks.
 func (r *Runner) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for ctx.Err() == nil {
-		next := time.After(r.PollEvery) // from before a poll that takes long: the lease must not lapse
+		next := time.After(r.PollEvery) // counted from before the poll: a long one must not let the lease lapse
 		for _, task := range r.waiting(ctx) {
 			wg.Go(func() { r.carryOut(ctx, task) })
 		}
@@ -162,16 +162,16 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// waiting takes open tasks of this host that this process does not carry out yet. The lease is asked for only when
-// there is work: it is a write.
+// waiting returns open tasks of this host that this process does not carry out yet. It takes the lease only when there
+// is work, since that is a write.
 func (r *Runner) waiting(ctx context.Context) []Record {
-	taken := r.taken() // before the store is read: it may show as open a task that ends meanwhile
+	taken := r.taken() // before the store is read, which may show a task as open that ends meanwhile
 	list := r.open(ctx)
 	if len(list) > 0 && r.Lead != nil {
 		if leads, err := r.Lead(ctx, lease); err != nil || !leads {
 			return nil
 		}
-		list = r.open(ctx) // another process may have ended some before it gave up the lease
+		list = r.open(ctx) // another process may have ended some before its lease ended
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,8 +206,8 @@ func (r *Runner) open(ctx context.Context) []Record {
 	})
 }
 
-// hasList reports whether a task was begun with this folder, perhaps when the host had another name: a recreated
-// container has a new one.
+// hasList reports whether a task was begun with this folder, perhaps under another host name: a recreated container has
+// a new one.
 func (r *Runner) hasList(id uint64) bool {
 	_, err := os.Stat(r.listFile(id))
 	return err == nil
@@ -245,12 +245,12 @@ func (r *Runner) carryOut(ctx context.Context, t Record) {
 	}
 }
 
-// listFile has the jobs that a task is about.
+// listFile returns the name of the file that lists a task's jobs.
 func (r *Runner) listFile(id uint64) string {
 	return filepath.Join(r.Dir, "task-"+strconv.FormatUint(id, 10)+".jsonl")
 }
 
-// watch stores the progress and notices a request to cancel.
+// watch stores the progress and checks for a request to cancel.
 func (r *Runner) watch(ctx context.Context, run *run, cancel context.CancelCauseFunc) {
 	t := time.NewTicker(min(saveEvery, r.PollEvery))
 	defer t.Stop()

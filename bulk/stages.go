@@ -11,19 +11,19 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Stage reports one part of a re-drive.
+// Stage reports on one part of a re-drive.
 type Stage struct {
 	From      int64     `json:"from"` // in the list of jobs
 	Jobs      int64     `json:"jobs"`
-	Redriven  int64     `json:"redriven"` // fewer when some were not dead any more
+	Redriven  int64     `json:"redriven"` // fewer if some were no longer dead
 	Delivered int64     `json:"delivered"`
 	Failed    int64     `json:"failed"`
-	Waiting   int64     `json:"waiting"` // with no known outcome yet
+	Waiting   int64     `json:"waiting"` // whose outcome is not known yet
 	BeganAt   time.Time `json:"began_at"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
 }
 
-// Rate is the share of failures among the known outcomes.
+// Rate returns the share of failures among the known outcomes.
 func (s Stage) Rate() float64 {
 	known := s.Delivered + s.Failed
 	if known == 0 {
@@ -32,17 +32,17 @@ func (s Stage) Rate() float64 {
 	return float64(s.Failed) / float64(known)
 }
 
-// Watched is how many jobs of a stage are tracked to their outcome; in a larger stage they stand for all.
+// Watched is the most jobs of a stage that are tracked to their outcome; in a larger stage they are a sample.
 const Watched = 200
 
 const (
 	firstStage    = 10
 	secondPercent = 10
-	judgedFrom    = 10 // known outcomes
+	judgedFrom    = 10 // known outcomes that a judgement needs
 	observeEvery  = 500 * time.Millisecond
 )
 
-// stageEnd is where in the list the stage ends that a position is in: after 10 jobs, 10 %, and all.
+// stageEnd returns where the stage that includes a position in the list ends: after 10 jobs, 10 %, or all.
 func (w *work) stageEnd(at int64) int64 {
 	if !w.params.Staged {
 		return w.run.Total
@@ -55,7 +55,7 @@ func (w *work) stageEnd(at int64) int64 {
 	return w.run.Total
 }
 
-// stage is the one under way; nil between stages, and for tasks that have none.
+// stage returns the current stage; nil between stages, and for tasks without stages.
 func (w *work) stage() *Stage {
 	n := len(w.params.Stages)
 	if n == 0 || !w.params.Stages[n-1].EndedAt.IsZero() {
@@ -74,7 +74,7 @@ func (w *work) beginStage() {
 	w.longest = 0
 }
 
-// resume tracks the jobs that a stage re-drove before a restart, and counts their outcomes from the beginning.
+// resume tracks the jobs that a stage re-drove before a restart, and counts all their outcomes anew.
 func (w *work) resume(f *os.File) error {
 	s := w.stage()
 	if s == nil {
@@ -123,12 +123,12 @@ func (w *work) afterChunk(ctx context.Context, targets []target) error {
 	return err
 }
 
-// observe counts what became of the watched jobs.
+// observe counts the outcomes of the watched jobs.
 func (w *work) observe(ctx context.Context, s *Stage) error {
 	for ref := range w.watched {
 		job, err := w.queue.Get(ctx, ref.Topic, ref.ID)
 		if err != nil && !errors.Is(err, queue.ErrNotFound) {
-			return fmt.Errorf("read what became of %s/%s: %w", ref.Topic, ref.ID, err)
+			return fmt.Errorf("read the outcome of %s/%s: %w", ref.Topic, ref.ID, err)
 		}
 		switch outcomeOf(job) {
 		case delivered:
@@ -154,7 +154,7 @@ const (
 	failed
 )
 
-// outcomeOf judges a job that was made ready: it then has 0 attempts, and is gone once it is delivered.
+// outcomeOf returns the outcome of a job that was made ready with 0 attempts; a delivered one is gone.
 func outcomeOf(j *queue.Job) outcome {
 	switch {
 	case j == nil:
@@ -162,7 +162,7 @@ func outcomeOf(j *queue.Job) outcome {
 	case j.State == queue.Dead, j.State == queue.Delayed && j.Attempts > 0:
 		return failed
 	case j.State == queue.Delayed && j.Snoozes > 0:
-		return delivered // it answered, and asked for more time
+		return delivered // the endpoint answered, and asked for more time
 	}
 	return unknown
 }
@@ -176,7 +176,7 @@ func (w *work) judgeStage(s *Stage) error {
 	return stop("tasks.why_failing", s.Failed, known, fmt.Sprintf("%.1f %%", 100*w.params.StopAbove))
 }
 
-// await waits for the outcomes of a stage. Without any the next stage would be blind.
+// await waits for the outcomes of a stage. Without any, the stage cannot be judged.
 func (w *work) await(ctx context.Context, s *Stage) error {
 	if !w.params.Staged {
 		return nil

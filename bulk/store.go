@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Record is a task as it is stored.
+// Record is a stored task.
 type Record struct {
 	ID              uint64
 	Kind            string
@@ -32,7 +32,7 @@ type Record struct {
 // ErrNoTask is the error for a task that does not exist.
 var ErrNoTask = database.NewRefusal("no such task")
 
-// Store keeps tasks in the registry's database.
+// Store stores tasks in the registry's database.
 type Store struct {
 	registry *registry.Registry
 	db       *database.DB
@@ -41,7 +41,7 @@ type Store struct {
 // NewStore returns the store in the database of a registry.
 func NewStore(r *registry.Registry) *Store { return &Store{r, r.DB()} }
 
-// TableName is the table of Record, which is a row of it.
+// TableName returns the table of which a Record is a row.
 func (Record) TableName() string { return "tasks" }
 
 const (
@@ -71,7 +71,7 @@ func (s *Store) CreateTask(ctx context.Context, t Record) (id uint64, err error)
 	return row.ID, err
 }
 
-// UpdateTask stores how far a task is, but not CancelRequested. Errors: ErrNoTask, ErrUnavailable.
+// UpdateTask stores a task's progress, but not CancelRequested. Errors: ErrNoTask, ErrUnavailable.
 func (s *Store) UpdateTask(ctx context.Context, t Record) error {
 	return s.db.Do(ctx, func(tx *gorm.DB) error {
 		res := tx.Model(&Record{}).Where("id = ?", t.ID).Updates(map[string]any{
@@ -105,7 +105,7 @@ func (s *Store) ListTasks(ctx context.Context, limit int) ([]Record, error) {
 	})
 }
 
-// CancelTask asks whoever works on a task to end it. It is audited. Errors: ErrNoTask, ErrUnavailable.
+// CancelTask requests that the host that works on a task ends it. It is audited. Errors: ErrNoTask, ErrUnavailable.
 func (s *Store) CancelTask(ctx context.Context, actor string, id uint64) error {
 	return s.registry.Change(ctx, actor, "cancel", fmt.Sprint("task/", id), func(tx *gorm.DB, _ *registry.Changed) error {
 		var t Record

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Kinds of tasks. A task on the jobs of one topic has the kind Jobs(action).
+// Kinds of tasks. A task on the jobs of one topic has the kind KindJobs(action).
 const (
 	KindRedrive    = "redrive"
 	KindDeleteDead = "delete_dead"
 	kindJobs       = "jobs_"
 )
 
-// KindJobs is the kind of a task that does an action with jobs of a topic.
+// KindJobs returns the kind of a task that performs an action on jobs of a topic.
 func KindJobs(do string) string { return kindJobs + do }
 
-// The states of a task. A stopped one ended itself because too much failed, or because it could not do all.
+// The states of a task. A stopped one ended itself because too many jobs failed, or because it could not include all.
 const (
 	Queued    = "queued"
 	Running   = "running"
@@ -29,7 +29,7 @@ const (
 	Cancelled = "cancelled"
 )
 
-// Storage keeps tasks; a Store is one. UpdateTask leaves CancelRequested as it is.
+// Storage stores tasks; a Store is one. UpdateTask does not change CancelRequested.
 type Storage interface {
 	CreateTask(ctx context.Context, t Record) (uint64, error)
 	UpdateTask(ctx context.Context, t Record) error
@@ -46,7 +46,7 @@ type Task struct {
 
 func newTask(t Record) Task {
 	task := Task{Record: t}
-	_ = json.Unmarshal(t.Params, &task.About) // of another version: what fits is shown
+	_ = json.Unmarshal(t.Params, &task.About) // of another version: the fields that fit are shown
 	task.About.complete(t.Kind)
 	return task
 }
@@ -54,13 +54,13 @@ func newTask(t Record) Task {
 // Open reports whether the task has not ended.
 func (t *Task) Open() bool { return t.State == Queued || t.State == Running }
 
-// silence is how long an open task may go without an update before its process seems to be gone.
+// silence is how long an open task may have no update before its process is presumed to have stopped.
 const silence = time.Minute
 
-// Silent reports whether nobody seems to work on the task.
+// Silent reports whether the task's process seems to have stopped.
 func (t *Task) Silent() bool { return t.Open() && time.Since(t.UpdatedAt) > silence }
 
-// Share is the percentage that is done.
+// Share returns the percentage that is done.
 func (t *Task) Share() int {
 	if t.Total <= 0 {
 		return 0
@@ -68,11 +68,11 @@ func (t *Task) Share() int {
 	return int(min(100, t.Done*100/t.Total))
 }
 
-// Why is the localized reason for the task's end; nil when its Error is plain text.
+// Why returns the localized reason for the task's end; nil if its Error is plain text.
 func (t *Task) Why() *LocalizedError {
 	var e LocalizedError
 	d := json.NewDecoder(strings.NewReader(t.Error))
-	d.UseNumber() // or 12 becomes 12.0, and 1234567 1.234567e+06
+	d.UseNumber() // otherwise 12 becomes 12.0, and 1234567 1.234567e+06
 	if !strings.HasPrefix(t.Error, "{") || d.Decode(&e) != nil || e.Key == "" {
 		return nil
 	}
@@ -88,12 +88,13 @@ type LocalizedError struct {
 // Localized makes a LocalizedError.
 func Localized(key string, args ...any) error { return &LocalizedError{key, args} }
 
-// Error is for logs, and for a version that does not know the text.
+// Error returns a text for logs, and for a version that does not know the key.
 func (e *LocalizedError) Error() string {
 	return strings.TrimSpace(e.Key + " " + strings.TrimSuffix(fmt.Sprintln(e.Args...), "\n"))
 }
 
-// storedError is what a task keeps of an error: localized if it is, else its text.
+// storedError returns the form in which a task stores an error: the key and arguments of a LocalizedError, else its
+// text.
 func storedError(err error) string {
 	var e *LocalizedError
 	if !errors.As(err, &e) {
@@ -106,7 +107,7 @@ func storedError(err error) string {
 	return string(b)
 }
 
-// stoppedError ends a task that should not go on.
+// stoppedError ends a task that must not go on.
 type stoppedError struct{ reason error }
 
 func (e *stoppedError) Error() string { return e.reason.Error() }

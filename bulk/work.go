@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	chunkSize  = 200 // jobs; a chunk that a kill interrupts is done again
-	retryTimes = 30  // of a step that the queue refuses
+	chunkSize  = 200 // jobs; a chunk that a kill interrupts is repeated
+	retryTimes = 30  // repetitions of a step that the queue refuses
 	retryWait  = 2 * time.Second
 )
 
@@ -25,8 +25,8 @@ type work struct {
 	run     *run
 	file    string // the list of the jobs that matched
 	wait    time.Duration
-	watched map[queue.Ref]bool // jobs of the stage whose outcome is not known
-	longest time.Duration      // that one of them may take
+	watched map[queue.Ref]bool // jobs of the stage whose outcome is not known yet
+	longest time.Duration      // the longest time that one of them may take
 }
 
 func (r *Runner) work(ctx context.Context, run *run) error {
@@ -62,7 +62,7 @@ func (w *work) do(ctx context.Context) error {
 	if _, err := f.Seek(w.params.Offset, io.SeekStart); err != nil {
 		return fmt.Errorf("read the list of jobs: %w", err)
 	}
-	if err := w.afterChunk(ctx, nil); err != nil { // of the stage that a restart interrupted
+	if err := w.afterChunk(ctx, nil); err != nil { // for the stage that a restart interrupted
 		return err
 	}
 	return w.goThrough(ctx, bufio.NewReader(f))
@@ -101,7 +101,7 @@ func (w *work) goThrough(ctx context.Context, lines *bufio.Reader) error {
 	}
 }
 
-// nextChunk is how many jobs the next chunk has at most: it ends with its stage.
+// nextChunk returns the most jobs for the next chunk, which ends with its stage.
 func (w *work) nextChunk() int64 {
 	size := int64(chunkSize)
 	if w.params.Rate > 0 {
@@ -113,7 +113,7 @@ func (w *work) nextChunk() int64 {
 	return size
 }
 
-// over ends a task that could not hold all that match.
+// over ends a task whose list could not hold all matching jobs.
 func (w *work) over() error {
 	if w.params.Full {
 		return stop("tasks.why_full", listLimit)
@@ -121,7 +121,7 @@ func (w *work) over() error {
 	return nil
 }
 
-// keep stores how far the task is, before the next step begins.
+// keep stores the task's progress before the next step begins.
 func (w *work) keep(ctx context.Context) {
 	w.run.report(w.params)
 	w.run.save(ctx)
@@ -140,7 +140,7 @@ func (w *work) patiently(ctx context.Context, step func() error) error {
 	}
 }
 
-// chunk acts on listed jobs, those of a topic and a shard together.
+// chunk acts on listed jobs, grouped by topic and shard.
 func (w *work) chunk(ctx context.Context, targets []target) error {
 	for begin := 0; begin < len(targets); {
 		end := begin + 1
@@ -152,12 +152,12 @@ func (w *work) chunk(ctx context.Context, targets []target) error {
 	}
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errCancelled) {
-		w.run.report(w.params) // not when this process ends: the next one does the chunk again, and counts it
+		w.run.report(w.params) // not when this process ends: the next one repeats the chunk, and counts it
 	}
 	return cause
 }
 
-// part acts on jobs of one topic that a shard held when they were listed.
+// part acts on jobs of one topic that were in one shard when they were listed.
 func (w *work) part(ctx context.Context, targets []target) {
 	refs := make([]queue.Ref, len(targets))
 	for i, t := range targets {
@@ -185,7 +185,7 @@ func (w *work) part(ctx context.Context, targets []target) {
 	w.actOn(ctx, todo)
 }
 
-// judge says what a job counts as with which nothing is to be done; nil: it is to be acted on.
+// judge returns the counter for a job that needs no action; nil for a job to act on.
 func (w *work) judge(t target, j *queue.Job) *int64 {
 	switch {
 	case j == nil || j.CreatedAt.UnixMilli() != t.Created:
@@ -193,7 +193,7 @@ func (w *work) judge(t target, j *queue.Job) *int64 {
 	case j.State == queue.Running:
 		return &w.params.Result.Running
 	case w.params.Do == Due && w.params.dueFrom(time.UnixMilli(t.At)).UnixMilli() == callTime(j).UnixMilli():
-		return &w.params.Result.Done // by the step that a restart interrupted
+		return &w.params.Result.Done // done by the step that a restart interrupted
 	case !w.params.Filter.Match(j),
 		w.params.Do == Run && j.Attempts != t.Calls, // it was called since
 		w.params.Do == Retry && j.DeadAt.UnixMilli() != t.At:

@@ -1,11 +1,11 @@
-// Package history stores what the charts show: the Sampler reads the totals of the topics and the state of the shards
-// every ten seconds and stores samples in the registry's database; a Reader returns series of them.
+// Package history stores the data of charts: the Sampler reads the totals of the topics and the state of the shards
+// every ten seconds and stores samples in the registry's database; a Reader returns them as series.
 //
-// A sample contains the values of counters, which only grow, and of gauges at a time. Rates are computed when a chart
-// is requested: the difference of two samples is exact whatever happened between them, so a sampler that dies,
-// changes hosts or misses rounds loses no event.
+// A sample contains the values of counters, which only grow, and of gauges at one time. Rates are computed when a chart
+// is requested: the difference of two samples is exact whatever happened between them, so no event is lost when the
+// sampler dies, changes hosts or misses rounds.
 //
-// Series are "*" (all topics), a topic's name, or shard/NAME. Each is kept in tiers, the finer the shorter:
+// Series are "*" (all topics), a topic's name, or shard/NAME. Each is stored in tiers, finer ones for a shorter time:
 //
 //	tier  every   kept      series            charts
 //	10s   10 s    1 hour    *, shards         15m
@@ -13,12 +13,11 @@
 //	10m   10 min  2 days    all               24h
 //	1h    1 hour  15 days   all               7d
 //
-// A topic is stored only after an event; its last sample is stored again for the slot before, so that the rise lies
-// where it happened.
+// A topic is stored only after an event; its last sample is then repeated for the previous slot, so that the rise is in
+// the slot where it happened.
 //
-// One host samples: the one that holds the lease. Two of them at once do no harm, because they would store the same
-// numbers.
+// Only the host that holds the lease samples. Two at once do no harm, because they would store the same numbers.
 //
-// The package also has the equation of the ledger: pushed = delivered + deleted + dropped + replaced + the jobs that
-// live, for a topic whose shards all answered.
+// The package also has the equation of the ledger: pushed = delivered + deleted + dropped + replaced + live jobs, for a
+// topic whose shards all answered.
 package history

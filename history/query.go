@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Points are a series by columns, as a chart needs it. A nil value is unknown.
+// Points holds a series by columns, as a chart needs it. A nil value is unknown.
 type Points struct {
 	Series string                `json:"series"`
 	Span   string                `json:"span"`
@@ -49,7 +49,7 @@ var counters = []column{
 	{"dropped", func(r record) float64 { return float64(r.Dropped) }},
 }
 
-// gauges have the values of the end of a slot.
+// gauges show the values at the end of a slot.
 var gauges = []column{
 	{"delayed", func(r record) float64 { return float64(r.Delayed) }},
 	{"ready", func(r record) float64 { return float64(r.Ready) }},
@@ -114,7 +114,7 @@ func (r *Reader) Series(ctx context.Context, series, spanName string) (Points, e
 	return p, nil
 }
 
-// load reads a little more than the span, so that the first slots have something to rise from.
+// load reads a little more than the span, so that the first slots have an earlier sample to rise from.
 func (r *Reader) load(ctx context.Context, series string, t Tier, begin, end time.Time) ([]storedRecord, error) {
 	samples, err := r.Store.Samples(ctx, series, t.Name, begin.Add(-max(t.Again, 6*t.Step)), end.Add(time.Second))
 	if err != nil {
@@ -144,8 +144,8 @@ func (p *Points) fill(series string, slots []time.Time, t Tier, list []storedRec
 	p.levels(lateness, slots, t, list, false)
 }
 
-// rates turns the rise of a counter into events per second. Between two samples it is taken to rise evenly. If idle
-// is true, a series without a later sample had no events.
+// rates turns the rise of a counter into events per second. It assumes an even rise between two samples. If idle is
+// true, a series without a later sample had no events.
 func (p *Points) rates(c column, slots []time.Time, t Tier, list []storedRecord, idle bool) {
 	curve := withoutFalls(c, list)
 	values := make([]*float64, len(slots))
@@ -163,7 +163,7 @@ func (p *Points) rates(c column, slots []time.Time, t Tier, list []storedRecord,
 	p.Sums[c.name] = int64(math.Round(sum))
 }
 
-// withoutFalls is a counter that goes on from where it was after a fall.
+// withoutFalls returns a counter's values without its falls: after one, it goes on from the value before.
 func withoutFalls(c column, list []storedRecord) []float64 {
 	curve := make([]float64, len(list))
 	for i := 1; i < len(list); i++ {
@@ -172,7 +172,7 @@ func withoutFalls(c column, list []storedRecord) []float64 {
 	return curve
 }
 
-// valueAt is the value of a curve at a time, interpolated between two samples.
+// valueAt returns the value of a curve at a time, interpolated between two samples.
 func valueAt(list []storedRecord, curve []float64, at time.Time, idle bool) (value float64, known bool) {
 	i := sort.Search(len(list), func(i int) bool { return !list[i].at.Before(at) })
 	switch {
@@ -190,7 +190,7 @@ func valueAt(list []storedRecord, curve []float64, at time.Time, idle bool) (val
 	return curve[i-1] + share*(curve[i]-curve[i-1]), true
 }
 
-// levels takes the last sample of each slot. If stays is true, a value stays until the next sample; else a slot
+// levels takes the last sample of each slot. If stays is true, a value holds until the next sample; otherwise a slot
 // without a sample is a gap.
 func (p *Points) levels(columns []column, slots []time.Time, t Tier, list []storedRecord, stays bool) {
 	for _, c := range columns {
@@ -206,7 +206,7 @@ func (p *Points) levels(columns []column, slots []time.Time, t Tier, list []stor
 	}
 }
 
-// number rounds a value; nil if it is not known.
+// number rounds a value; it returns nil for an unknown one.
 func number(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil

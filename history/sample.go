@@ -8,19 +8,19 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Totals are the counters of a topic, and Living its jobs.
+// Totals holds the counters of a topic, and Living its live jobs.
 type (
 	Totals = queue.Totals
 	Living = queue.Stats
 )
 
-// Lateness is how late jobs were called, and how many.
+// Lateness holds how late jobs were called, and how many.
 type Lateness struct {
 	Count    int64
 	P50, P99 time.Duration
 }
 
-// ShardReading is what the checker found out about a shard lately.
+// ShardReading holds the checker's latest view of a shard.
 type ShardReading struct {
 	Name              string
 	Up                bool
@@ -29,7 +29,7 @@ type ShardReading struct {
 	Jobs              int64
 }
 
-// record is the data of a sample. Names are short because there are many of them.
+// record is the data of a sample. Names are short because there are many samples.
 type record struct {
 	storedTotals
 
@@ -46,7 +46,7 @@ type record struct {
 	Shard *shardRecord `json:"sh,omitempty"`
 }
 
-// storedTotals are Totals with short names: a conversion between the two ignores the tags.
+// storedTotals is Totals with short names: a conversion between the two ignores the tags.
 type storedTotals struct {
 	Pushed    int64 `json:"p,omitempty"`
 	Delivered int64 `json:"d,omitempty"`
@@ -82,7 +82,7 @@ func newRecord(r Reading, l Lateness) record {
 
 func (r record) sample(series string, t Tier, at time.Time) Sample {
 	b, err := json.Marshal(r)
-	if err != nil { // there are only numbers; a NaN would be a bug of ours, and must not end sampling
+	if err != nil { // only a NaN can fail, which would be a bug, and must not end sampling
 		b = []byte("{}")
 	}
 	return Sample{Series: series, Tier: t.Name, At: at.UTC(), Data: b}
@@ -112,8 +112,8 @@ func add(t, o Totals) Totals {
 	return t
 }
 
-// rise is how far totals rose from earlier ones. If any fell, the topic was dropped and recreated, or a shard was
-// emptied: then all of them are new.
+// rise returns how far totals rose from earlier ones. If any fell, the topic was dropped and recreated, or a shard was
+// emptied: then the whole totals are new.
 func rise(t, earlier Totals) Totals {
 	d := t
 	to, from := fields(&d), fields(&earlier)

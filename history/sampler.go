@@ -13,15 +13,15 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Source is what the sampler reads; *queue.Queue is one.
+// Source is the part of a queue.Queue that the sampler needs.
 type Source interface {
 	// Active lists the topics with events since a time.
 	Active(ctx context.Context, since time.Time) ([]string, error)
-	// Totals reads topics. With a *queue.PartialError the numbers are those of the shards that answered.
+	// Totals reads topics. With a *queue.PartialError the numbers are from the shards that answered.
 	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
 }
 
-// Storage is where the sampler keeps samples and hosts agree on which one of them samples; a Store is one.
+// Storage stores samples and the lease by which hosts agree on which one samples; a Store is one.
 type Storage interface {
 	SampleReader
 	PutSamples(ctx context.Context, samples []Sample) error
@@ -34,11 +34,11 @@ type Storage interface {
 type Options struct {
 	Source Source
 	Store  Storage
-	// Lateness of the calls of topics since a time, or with no topics (nil) of all together, under ""; nil: it is not
-	// known.
+	// Lateness returns the lateness of the calls of topics since a time, or with nil topics that of all together, under
+	// "". nil: it is not known.
 	Lateness func(ctx context.Context, topics []string, since time.Time) (map[string]Lateness, error)
-	Topics   func() []string       // all that are registered
-	Shards   func() []ShardReading // as the checker found them; nil: none
+	Topics   func() []string       // returns all registered topics
+	Shards   func() []ShardReading // returns the checker's readings; nil: none
 	Host     string
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
@@ -53,7 +53,7 @@ type Sampler struct {
 	leads      bool
 	lastRound  time.Time
 	lastRead   time.Time // of topics
-	readAgain  time.Time // not before; zero: in the next round
+	readAgain  time.Time // the earliest next reading; zero: in the next round
 	lastFull   time.Time // when all topics were read
 	lastEvents time.Time // the last round that found a topic with events
 	pruned     time.Time
@@ -81,7 +81,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 			return nil
 		case <-time.After(untilNext(s.opts.Now())):
 		}
-		// A store that hangs costs rounds, and does not stop the sampler.
+		// A store that hangs makes the sampler miss rounds, but does not stop it.
 		limited, cancel := context.WithTimeout(ctx, Round-time.Second)
 		err := s.round(limited, s.opts.Now().Truncate(Round))
 		cancel()
@@ -91,7 +91,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 	}
 }
 
-// untilNext is the time to the next multiple of Round, so that all hosts sample at the same times.
+// untilNext returns the time until the next multiple of Round, so that all hosts sample at the same times.
 func untilNext(now time.Time) time.Duration { return now.Truncate(Round).Add(Round).Sub(now) }
 
 // log logs the first and the last of several errors in a row.
@@ -105,11 +105,11 @@ func (s *Sampler) log(err error) {
 	s.failing = err != nil
 }
 
-// leaseTTL lets a leader miss two rounds.
+// leaseTTL allows a leader to miss two rounds.
 const leaseTTL = 3 * Round
 
-// lead takes or extends the lease. While the store is away the last leader goes on: it stores later what it reads
-// meanwhile.
+// lead takes or extends the lease. While the store is unavailable the last leader goes on, and stores its samples
+// later.
 func (s *Sampler) lead(ctx context.Context) error {
 	leads, err := s.opts.Store.Lead(ctx, "history", s.opts.Host, leaseTTL)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Sampler) round(ctx context.Context, at time.Time) error {
 	if !s.leads {
 		return leadErr
 	}
-	if at.Before(s.lastRound) { // the clock was set back: these would last until it is there again
+	if at.Before(s.lastRound) { // the clock was set back: these times would be in the future
 		s.readAgain, s.lastFull, s.pruned = time.Time{}, time.Time{}, time.Time{}
 	}
 	err := errors.Join(leadErr, s.readTopics(ctx, at))
@@ -144,10 +144,10 @@ func (s *Sampler) round(ctx context.Context, at time.Time) error {
 
 const (
 	fullEvery = 10 * time.Minute // how often topics without events are read
-	// activeSlack is how much later than an event the topic may be noted as active.
+	// activeSlack bounds the delay between an event and the topic's entry as active.
 	activeSlack = 10 * time.Second
-	// pauseShare is for how many times as long as a reading took topics are not read again: with 100,000 topics whose
-	// jobs are called it takes seconds. Rounds meanwhile store what is known.
+	// pauseShare is how many times as long as a reading took to wait before the next one: with 100,000 topics whose
+	// jobs are called a reading takes seconds. Rounds meanwhile store the known numbers.
 	pauseShare = 19
 )
 
@@ -207,7 +207,7 @@ func (s *Sampler) read(ctx context.Context, topics []string) (readings map[strin
 	return readings, strings.Join(slices.Sorted(maps.Keys(silent)), " "), nil
 }
 
-// choose lists the topics to read: those with events, and now and then all.
+// choose lists the topics to read: those with events, and every fullEvery all.
 func (s *Sampler) choose(ctx context.Context, at time.Time) (topics []string, all bool, err error) {
 	if at.Sub(s.lastFull) >= fullEvery {
 		return s.opts.Topics(), true, nil
@@ -219,8 +219,8 @@ func (s *Sampler) choose(ctx context.Context, at time.Time) (topics []string, al
 	return topics, false, err
 }
 
-// lastTotals are the totals of all topics as they were stored last. They are needed only if the sampler begins while
-// a shard is down.
+// lastTotals returns the last stored totals of all topics. They are needed only if the sampler starts while a shard is
+// down.
 func (s *Sampler) lastTotals(ctx context.Context, at time.Time, missing string) Totals {
 	if s.topics.begun || missing == "" {
 		return Totals{}
@@ -240,7 +240,7 @@ func (s *Sampler) lastTotals(ctx context.Context, at time.Time, missing string) 
 // endSlot makes the samples at the end of a tier's slot.
 func (s *Sampler) endSlot(ctx context.Context, t Tier, at time.Time) {
 	late := Lateness{}
-	if !s.lastEvents.Before(at.Add(-t.Step)) { // else nothing was called
+	if !s.lastEvents.Before(at.Add(-t.Step)) { // otherwise no job was called
 		late = s.lateness(ctx, nil, t, at)[""]
 	}
 	s.pending = append(s.pending, newRecord(s.topics.all, late).sample(AllTopics, t, at))
@@ -260,14 +260,14 @@ func (s *Sampler) endSlot(ctx context.Context, t Tier, at time.Time) {
 		latenesses = s.lateness(ctx, names, t, at)
 	}
 	for _, c := range changed {
-		if c.resumes { // so that the rise lies in this slot
+		if c.resumes { // so that the rise is in this slot
 			s.pending = append(s.pending, newRecord(c.before, Lateness{}).sample(c.topic, t, at.Add(-t.Step)))
 		}
 		s.pending = append(s.pending, newRecord(c.now, latenesses[c.topic]).sample(c.topic, t, at))
 	}
 }
 
-// lateness is empty if it cannot be read: a line of a chart may have a gap, counters may not.
+// lateness returns an empty map if the lateness cannot be read: a line of a chart may have a gap, counters may not.
 func (s *Sampler) lateness(ctx context.Context, topics []string, t Tier, at time.Time) map[string]Lateness {
 	if ctx.Err() != nil || s.opts.Lateness == nil {
 		return nil
@@ -277,7 +277,7 @@ func (s *Sampler) lateness(ctx context.Context, topics []string, t Tier, at time
 }
 
 const (
-	maxPending = 20_000 // samples kept while the store is away; the oldest are dropped first
+	maxPending = 20_000 // samples held while the store is unavailable; the oldest are dropped first
 	putBatch   = 500    // samples per call
 	pruneEvery = 10 * time.Minute
 )

@@ -2,13 +2,13 @@ package history
 
 import "time"
 
-// shardSlots is what the rounds of each tier's open slot found, by tier and shard.
+// shardSlots collects the readings in each tier's open slot, by tier and shard.
 type shardSlots map[string]map[string]*shardSlot
 
 type shardSlot struct {
 	rounds, up int
 	last       ShardReading
-	p99        time.Duration // the worst
+	p99        time.Duration // the worst of the slot
 }
 
 func (s shardSlots) add(shards []ShardReading) {

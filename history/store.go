@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// Sample is the value of a series at a time. A later one for the same time replaces it.
+// Sample holds the values of a series at a time. A later one for the same time replaces it.
 type Sample struct {
 	Series string // AllTopics, a topic, or the result of ShardSeries
 	Tier   string
@@ -17,7 +17,7 @@ type Sample struct {
 	Data   []byte // JSON of a record
 }
 
-// Store keeps samples in the registry's database.
+// Store stores samples in the registry's database.
 type Store struct{ db *database.DB }
 
 // NewStore returns the store in a database.
@@ -59,7 +59,7 @@ func (s *Store) Samples(ctx context.Context, series, tier string, from, to time.
 	return samples, err
 }
 
-// PruneSamples deletes the samples that no chart shows any more.
+// PruneSamples deletes the samples that charts no longer show.
 func (s *Store) PruneSamples(ctx context.Context, now time.Time) error {
 	return s.db.Do(ctx, func(tx *gorm.DB) error {
 		for _, t := range tiers {

@@ -11,7 +11,7 @@ type Tier struct {
 	Name string
 	Step time.Duration
 	Keep time.Duration
-	// Again is how often a topic with living jobs is stored without an event, so that a chart shows them.
+	// Again is how often a topic with live jobs is stored without an event, so that a chart shows them.
 	Again  time.Duration
 	Span   string
 	Length time.Duration // of Span
@@ -19,7 +19,7 @@ type Tier struct {
 
 const day = 24 * time.Hour
 
-// tiers from fine to coarse. Every step is a multiple of the one before.
+// tiers lists the tiers from fine to coarse. Every step is a multiple of the previous one.
 var tiers = []Tier{
 	{"10s", 10 * time.Second, time.Hour, time.Minute, "15m", 15 * time.Minute},
 	{"1m", time.Minute, 6 * time.Hour, time.Hour, "3h", 3 * time.Hour},
@@ -35,7 +35,7 @@ const AllTopics = "*"
 
 const shardPrefix = "shard/"
 
-// ShardSeries is the name of a shard's series. No topic has a slash in its name.
+// ShardSeries returns the name of a shard's series. No topic has a slash in its name.
 func ShardSeries(shard string) string { return shardPrefix + shard }
 
 func isShard(series string) bool { return strings.HasPrefix(series, shardPrefix) }

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// topicStates is what the sampler knows of the topics.
+// topicStates holds what the sampler knows about the topics.
 type topicStates struct {
 	topics map[string]*topicState
 	all    Reading // of all topics; its totals do not fall when a topic is dropped
-	begun  bool    // all has its first totals
+	begun  bool    // all has its initial totals
 }
 
-// topicState is one topic. While a shard is down its totals go on with the rise of the other shards.
+// topicState is the state of one topic. While a shard is down its totals go on with the rise of the other shards.
 type topicState struct {
 	now     Reading
-	raw     Totals // as read last
+	raw     Totals // as last read
 	missing string // the shards that did not answer then
-	known   bool   // all shards have answered once, so that now is not a part
+	known   bool   // all shards have answered once, so that now is complete
 	stored  map[string]storedReading
 }
 
@@ -32,12 +32,12 @@ type storedReading struct {
 type change struct {
 	topic       string
 	before, now Reading
-	resumes     bool // nothing was stored in the slot before
+	resumes     bool // the previous slot has no sample
 }
 
 func newTopicStates() *topicStates { return &topicStates{topics: map[string]*topicState{}} }
 
-// update takes readings; missing names the shards that did not answer. initial are the totals of all topics if the
+// update merges readings; missing names the shards that did not answer. initial are the totals of all topics if the
 // first readings are incomplete.
 func (s *topicStates) update(readings map[string]Reading, missing string, initial Totals) {
 	if !s.begun && missing != "" {
@@ -54,17 +54,17 @@ func (s *topicStates) update(readings map[string]Reading, missing string, initia
 	s.begun = true
 }
 
-// update takes a reading and returns how far the totals rose.
+// update merges a reading and returns how far the totals rose.
 func (t *topicState) update(r Reading, missing string) Totals {
 	before := t.now.Totals
-	totals := before // other shards than before: nothing can be compared
+	totals := before // other shards than before: not comparable
 	switch missing {
 	case "":
 		totals = r.Totals
 	case t.missing:
 		totals = add(before, rise(r.Totals, t.raw))
 	}
-	if missing == "" && !t.known { // what was read in part so far did not happen now
+	if missing == "" && !t.known { // events that partial readings missed did not happen now
 		t.known = true
 		for tier, stored := range t.stored {
 			stored.Totals = totals
@@ -77,7 +77,8 @@ func (t *topicState) update(r Reading, missing string) Totals {
 	return rise(totals, before)
 }
 
-// first is the state of a topic that was read for the first time. The events of a topic that appears later are new.
+// first returns the state of a topic that was read for the first time. The events of a topic that appears later are
+// new.
 func (s *topicStates) first(r Reading, missing string) *topicState {
 	t := &topicState{now: r, raw: r.Totals, missing: missing, known: missing == "", stored: map[string]storedReading{}}
 	if t.known || s.begun {
@@ -100,7 +101,7 @@ func (s *topicStates) sumLiving() {
 	}
 }
 
-// keepOnly forgets topics that are not registered any more. The totals of all keep what they counted.
+// keepOnly forgets topics that are no longer registered. The totals of all still include them.
 func (s *topicStates) keepOnly(topics []string) {
 	kept := make(map[string]*topicState, len(topics))
 	for _, topic := range topics {
@@ -112,7 +113,7 @@ func (s *topicStates) keepOnly(topics []string) {
 	s.sumLiving()
 }
 
-// changed lists the topics to be stored at the end of a tier's slot, and takes them for stored.
+// changed lists the topics to be stored at the end of a tier's slot, and marks them as stored.
 func (s *topicStates) changed(tier Tier, at time.Time) []change {
 	var list []change
 	for topic, t := range s.topics {
