@@ -25,7 +25,7 @@ type Shard interface {
 	Health(ctx context.Context) queue.ShardHealth
 }
 
-// Jobs counts jobs; *queue.Queue does.
+// Jobs counts jobs; *queue.Queue implements it.
 type Jobs interface {
 	Counts(ctx context.Context) (map[string]queue.Stats, error)
 	Active(ctx context.Context, since time.Time) ([]string, error)
@@ -35,12 +35,12 @@ type Jobs interface {
 // Options of a Checker.
 type Options struct {
 	Shards  func() []Shard
-	Changed <-chan struct{} // ticks when Shards may have changed; nil: they never do
+	Changed <-chan struct{} // receives when Shards may have changed; nil: they never do
 	Every   time.Duration   // between pings of a shard; 0: a second
-	Jobs    Jobs            // counted at a scrape; nil: none are
+	Jobs    Jobs            // for counting jobs at a scrape; nil: not counted
 	// Known reports whether a topic is registered: only such topics have metrics.
 	Known        func(topic string) bool
-	MetricTopics int           // topics that have metrics of their own
+	MetricTopics int           // most topics with metrics of their own
 	Notify       func(Finding) // called at the beginning and the end of each finding; may be nil
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer // nil: no metrics
@@ -53,17 +53,17 @@ type Checker struct {
 	mu       sync.Mutex
 	findings map[key]Finding
 	shards   map[string]View
-	restarts map[string]time.Time // until when a finding of Restarted holds
+	restarts map[string]time.Time // by shard: until when a finding of Restarted holds
 }
 
-// View is what the checker last saw of a shard.
+// View is the checker's latest view of a shard.
 type View struct {
 	Name   string
 	Up     bool
 	Ping   time.Duration // the last one
 	P50    time.Duration // of the last minute's pings
 	P99    time.Duration
-	Health queue.ShardHealth // the last one that was answered
+	Health queue.ShardHealth // the last answered one
 }
 
 // New makes a checker; Run starts it.
@@ -83,13 +83,13 @@ func (c *Checker) Run(ctx context.Context) error {
 	return nil
 }
 
-// infoEvery is how many pings there are for each INFO, which costs Redis more.
+// infoEvery is the number of pings for each INFO, which costs Redis more.
 const infoEvery = 10
 
 func (c *Checker) watch(ctx context.Context, s Shard) {
 	w := watched{limit: c.opts.Every}
 	defer func() {
-		// At the end of this process findings last: the next one takes them up.
+		// Findings outlive this process: the next one continues them.
 		if errors.Is(context.Cause(ctx), pershard.ErrRemoved) {
 			c.forget(s.Name())
 		}
@@ -112,7 +112,7 @@ func (c *Checker) watch(ctx context.Context, s Shard) {
 	}
 }
 
-// inspect judges what a shard says of itself.
+// inspect judges a shard's report about itself.
 func (c *Checker) inspect(ctx context.Context, s Shard, w *watched) {
 	limited, cancel := context.WithTimeout(ctx, c.opts.Every)
 	defer cancel()
@@ -135,7 +135,7 @@ func (c *Checker) see(shard string, change func(*View)) {
 	c.shards[shard] = v
 }
 
-// Views are what the checker last saw of the shards that it watches, by name.
+// Views returns the latest views of the watched shards, by name.
 func (c *Checker) Views() []View {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/health"
 )
 
-// Finding is something wrong with a shard.
+// Finding is a problem of a shard.
 type Finding struct {
 	Shard  string      `json:"shard"`
 	Kind   health.Kind `json:"kind"`
@@ -23,7 +23,8 @@ type key struct {
 	kind  health.Kind
 }
 
-// verdicts are the kinds of problems that were judged, with their details; a kind with an empty detail does not hold.
+// verdicts maps the judged kinds of problems to details; an empty detail means that the shard does not have the
+// problem.
 type verdicts map[health.Kind]string
 
 // apply begins and ends findings.
@@ -35,7 +36,7 @@ func (c *Checker) apply(shard string, judged verdicts) {
 	}
 }
 
-// record begins or ends one finding, and says whether it did.
+// record begins or ends one finding, and reports whether it did.
 func (c *Checker) record(k key, detail string) (f Finding, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,10 +57,10 @@ func (c *Checker) record(k key, detail string) (f Finding, changed bool) {
 	return f, true
 }
 
-// restartFor is how long a restart is shown. It is an event: nothing of the shard tells when it is over.
+// restartFor is how long a restart is shown. A restart is an event without an end in the shard's report.
 const restartFor = time.Minute
 
-// Restarted makes a finding of a server that restarted; detail says what became of its jobs.
+// Restarted begins a finding about a server that restarted; detail says what happened to its jobs.
 func (c *Checker) Restarted(shard, detail string) {
 	c.mu.Lock()
 	delete(c.restarts, shard)
@@ -83,7 +84,7 @@ func (c *Checker) report(f Finding) {
 	}
 }
 
-// forget drops what is known of a shard that was removed, and ends its findings.
+// forget drops the view of a shard that was removed, and ends its findings.
 func (c *Checker) forget(shard string) {
 	c.mu.Lock()
 	delete(c.shards, shard)
@@ -97,7 +98,7 @@ func (c *Checker) forget(shard string) {
 	c.apply(shard, ended)
 }
 
-// Findings are those that hold now, by shard and kind.
+// Findings returns the present findings, by shard and kind.
 func (c *Checker) Findings() []Finding {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 var (
 	jobsDesc = desc("jobs", "Jobs by topic and state.", "topic", "state")
 	ageDesc  = desc("oldest_ready_seconds", "How long the oldest ready job of a topic has been due.", "topic")
-	findDesc = desc("shard_finding", "1 while something is wrong with a shard.", "shard", "finding")
+	findDesc = desc("shard_finding", "1 while a shard has the problem.", "shard", "finding")
 
-	upDesc     = desc("redis_up", "Whether a shard answers: 0 after three pings that failed.", "shard")
+	upDesc     = desc("redis_up", "Whether a shard answers: 0 after three failed pings.", "shard")
 	pingDesc   = desc("redis_ping_seconds", "Duration of the last ping of a shard.", "shard")
 	memoryDesc = desc("redis_memory_bytes", "Memory that a shard uses.", "shard")
 	maxDesc    = desc("redis_max_memory_bytes", "Memory that a shard may use; 0: no limit.", "shard")
@@ -28,7 +28,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("wakecall_"+name, help, labels, nil)
 }
 
-// A collector counts jobs when it is scraped, and only then.
+// A collector counts jobs only when it is scraped.
 type collector struct{ c *Checker }
 
 // Describe implements prometheus.Collector.
@@ -65,9 +65,9 @@ func (m *collector) Collect(ch chan<- prometheus.Metric) {
 	m.jobs(gauge)
 }
 
-// jobs counts the jobs of topics that have some or had a call in the last hour, on the shards that answer in time. Of
-// too many topics those with the most jobs have series of their own, and the others share one, without the age of their
-// jobs.
+// jobs counts the jobs of topics that have jobs or had a call in the last hour, on the shards that answer in time. With
+// too many topics, those with the most jobs have series of their own, and the others share one, without the age of
+// their jobs.
 func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...string)) {
 	if m.c.opts.Jobs == nil {
 		return
@@ -76,7 +76,7 @@ func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...str
 	defer cancel()
 	own, rest, err := m.chosen(ctx)
 	stats, statsErr := m.c.opts.Jobs.Stats(ctx, own)
-	if err = cmp.Or(err, statsErr); err != nil { // the numbers are those of the shards that answered
+	if err = cmp.Or(err, statsErr); err != nil { // the numbers are from the shards that answered
 		m.c.opts.Logger.Warn("not all jobs can be counted for a scrape", "error", err)
 	}
 	states := func(topic string, s queue.Stats) {
@@ -94,12 +94,12 @@ func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...str
 	}
 }
 
-// chosen are the topics that have series of their own. rest sums up the others; nil: there are none.
+// chosen returns the topics that have series of their own. rest sums up the others; nil: there are none.
 func (m *collector) chosen(ctx context.Context) (own []string, rest *queue.Stats, err error) {
 	counts, err := m.c.opts.Jobs.Counts(ctx)
 	active, activeErr := m.c.opts.Jobs.Active(ctx, time.Now().Add(-topicmetric.Kept))
 	for _, topic := range active {
-		if _, ok := counts[topic]; !ok { // one without jobs
+		if _, ok := counts[topic]; !ok { // a topic without jobs
 			counts[topic] = queue.Stats{}
 		}
 	}

@@ -10,19 +10,19 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// pingsKept is how many pings the percentiles are computed from: a minute's.
+// pingsKept is the number of pings for the percentiles: a minute's.
 const pingsKept = 60
 
-// watched is what the checker remembers of one shard.
+// watched holds what the checker remembers about one shard.
 type watched struct {
-	limit    time.Duration   // of one ping
-	failures int             // pings in a row that failed
-	blind    int             // INFOs in a row that failed
-	last     time.Duration   // of a ping
-	pings    []time.Duration // the last pingsKept that were answered
+	limit    time.Duration   // timeout of one ping
+	failures int             // failed pings in a row
+	blind    int             // failed INFOs in a row
+	last     time.Duration   // duration of the last ping
+	pings    []time.Duration // durations of the last pingsKept answered ones
 
-	clock time.Time // Redis's, read at
-	at    time.Time // this moment here (monotonic)
+	clock time.Time // Redis's clock, read at
+	at    time.Time // this time of the host (monotonic)
 
 	runID  string
 	offset int64
@@ -80,7 +80,7 @@ func (w *watched) judgeClock(judged verdicts, clock time.Time, took time.Duratio
 	w.clock, w.at = clock, now
 }
 
-// judge judges what a shard says of itself.
+// judge judges a shard's report about itself.
 func (w *watched) judge(h queue.ShardHealth) verdicts {
 	if h.Forbidden {
 		p := health.JudgeWatched(h)[0]
@@ -103,7 +103,7 @@ func (w *watched) judge(h queue.ShardHealth) verdicts {
 	return judged
 }
 
-// restarted finds writes that were lost under the same process; those of another one are reported with Restarted.
+// restarted detects writes that the same server process lost; losses after a restart are reported with Restarted.
 func (w *watched) restarted(h queue.ShardHealth) string {
 	detail := ""
 	if h.RunID == w.runID && h.ReplOffset < w.offset {
@@ -114,7 +114,7 @@ func (w *watched) restarted(h queue.ShardHealth) string {
 	return detail
 }
 
-// quantile is a percentile of the last minute's pings; 0 without any.
+// quantile returns a percentile of the last minute's pings; 0 without any.
 func (w *watched) quantile(percent int) time.Duration {
 	if len(w.pings) == 0 {
 		return 0

@@ -1,6 +1,6 @@
-// Package health judges shards: what a Redis says of itself, how it answers pings, and what its clock shows.
+// Package health judges shards: by Redis's reports about itself, its answers to pings, and its clock.
 //
-// It is the only judge. The redis-checker judges every shard again and again and makes findings and alerts of it,
-// `wakecall check` and the admin's shard test judge a shard once, and the admin's overview shows what the judge says.
-// All limits are in limits.go.
+// No other package judges shards. The redis-checker judges every shard again and again and turns problems into findings
+// and alerts, `wakecall check` and the admin's shard test judge a shard once, and the admin's overview shows the
+// result. All limits are in limits.go.
 package health

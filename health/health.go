@@ -12,25 +12,25 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Kind names what can be wrong with a shard.
+// Kind names a kind of problem of a shard.
 type Kind string
 
 // The kinds of problems.
 const (
 	Down       Kind = "down"        // DownAfter pings in a row failed
-	Partial    Kind = "partial"     // pings are answered, but a part (a Cluster's master) does not tell about itself
+	Partial    Kind = "partial"     // pings are answered, but a part (a Cluster's master) does not answer INFO
 	Slow       Kind = "slow"        // the 99th percentile of a minute's pings is over SlowPing
 	Memory     Kind = "memory"      // over MemoryShare of maxmemory
 	Eviction   Kind = "eviction"    // a maxmemory-policy that deletes jobs
 	WriteError Kind = "write_error" // the append-only file or a snapshot cannot be written
-	LinkDown   Kind = "link_down"   // a replica lost its master
+	LinkDown   Kind = "link_down"   // a replica has lost its master
 	Clock      Kind = "clock"       // more than ClockOff from this host's
 	Stepped    Kind = "stepped"     // the clock jumped by more than ClockStep
-	Restarted  Kind = "restarted"   // another server process answers, or its data is older than it was
+	Restarted  Kind = "restarted"   // another server process answers, or the data is older than before
 
 	Duplicate Kind = "duplicate" // the same Redis as another shard
 	Forbidden Kind = "forbidden" // its user lacks rights
-	Settings  Kind = "settings"  // the hosts that use it differ in what they should have alike
+	Settings  Kind = "settings"  // hosts differ in settings that should be the same
 
 	Version   Kind = "version"   // older than OldestRedis
 	NoAOF     Kind = "aof"       // the append-only file is off
@@ -43,12 +43,12 @@ type Severity int
 
 // The severities.
 const (
-	Hint     Severity = iota // of interest to somebody who adds a shard
+	Hint     Severity = iota // relevant when adding a shard
 	Warning                  // it may become Critical
 	Critical                 // jobs are refused, lost or late
 )
 
-// Problem is something wrong with a shard.
+// Problem is a problem of a shard.
 type Problem struct {
 	Kind     Kind
 	Severity Severity
@@ -57,7 +57,7 @@ type Problem struct {
 	Off      time.Duration // of a clock
 }
 
-// rule judges what a shard says of itself.
+// rule judges one aspect of a shard's report about itself.
 type rule struct {
 	kind     Kind
 	severity Severity
@@ -111,22 +111,22 @@ var rules = []rule{
 
 func evicts(h queue.ShardHealth) bool { return h.Policy != "" && h.Policy != "noeviction" }
 
-// TooOld says whether a version of Redis is older than OldestRedis; one that cannot be read is not.
+// TooOld reports whether a version of Redis is older than OldestRedis; one that cannot be parsed is not.
 func TooOld(version string) bool {
 	major, _, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(major)
 	return err == nil && n < OldestRedis
 }
 
-// Judge judges what a shard that is up says of itself, the worst first.
+// Judge returns the problems in the report of a shard that is up, the worst first.
 func Judge(h queue.ShardHealth) []Problem { return judge(h, rules) }
 
-// JudgeWatched judges only what can begin while a shard is in use: problems of the kinds in Watched.
+// JudgeWatched returns only problems that can begin while a shard is in use: those of the kinds in Watched.
 func JudgeWatched(h queue.ShardHealth) []Problem {
 	return judge(h, slices.DeleteFunc(slices.Clone(rules), func(r rule) bool { return !r.watched }))
 }
 
-// Watched are the kinds that JudgeWatched finds.
+// Watched returns the kinds that JudgeWatched finds.
 func Watched() []Kind {
 	var kinds []Kind
 	for _, r := range rules {
@@ -147,7 +147,8 @@ func judge(h queue.ShardHealth, rules []rule) []Problem {
 	return list
 }
 
-// JudgeClock judges how far Redis's clock is off; the ping that asked for it took a while. nil: it is right.
+// JudgeClock judges how far Redis's clock is off; took is the duration of the ping that read it. nil: the clock is
+// right.
 func JudgeClock(off, took time.Duration) *Problem {
 	if off.Abs() <= ClockOff+took {
 		return nil
@@ -162,13 +163,14 @@ func JudgeClock(off, took time.Duration) *Problem {
 	}
 }
 
-// Shard is what Try needs of a queue.Shard.
+// Shard is the part of a queue.Shard that Try needs.
 type Shard interface {
 	Ping(ctx context.Context) (clock time.Time, took time.Duration, err error)
 	Health(ctx context.Context) queue.ShardHealth
 }
 
-// Try judges a shard once. The problems are those of a shard that is up; one that is not says why in its health.
+// Try judges a shard once. It returns problems only for a shard that is up; for others the health says why they are
+// not.
 func Try(ctx context.Context, s Shard) (queue.ShardHealth, []Problem) {
 	h := s.Health(ctx)
 	if !h.Up {
