@@ -20,7 +20,7 @@ func named(b []byte, name string) []byte {
 
 // Text appends a string. Bytes that are not UTF-8 become U+FFFD.
 func Text[T ~string | ~[]byte](b []byte, name string, text T) []byte {
-	b, _ = jsontext.AppendQuote(named(b, name), text) // the error says that it was not UTF-8
+	b, _ = jsontext.AppendQuote(named(b, name), text) // the error only means invalid UTF-8
 	return b
 }
 
@@ -29,7 +29,7 @@ func Int[T ~int | ~int64](b []byte, name string, n T) []byte {
 	return strconv.AppendInt(named(b, name), int64(n), 10)
 }
 
-// Float appends a number, which has to be finite.
+// Float appends a number, which must be finite.
 func Float(b []byte, name string, f float64) []byte {
 	return strconv.AppendFloat(named(b, name), f, 'f', -1, 64)
 }
@@ -40,10 +40,10 @@ func Instant(b []byte, name string, t time.Time) []byte {
 	return append(AppendTime(b, t), '"')
 }
 
-// Raw appends a value that is JSON already.
+// Raw appends a value that is already JSON.
 func Raw(b []byte, name string, value []byte) []byte { return append(named(b, name), value...) }
 
-// Value appends anything by reflection, for members that are rare. v must be of a type that cannot fail to encode.
+// Value appends any value by reflection, for rare members. v must have a type whose encoding cannot fail.
 func Value(b []byte, name string, v any) []byte {
 	value, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true))
 	if err != nil {

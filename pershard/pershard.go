@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// ErrRemoved is the cause of the end of a shard's context when the shard is no longer in use.
+// ErrRemoved is the cause with which a shard's context ends when the shard is no longer in use.
 var ErrRemoved = errors.New("the shard is no longer in use")
 
-// Run calls watch, in a goroutine of its own, for each shard that list returns. The context of a call ends with ctx,
-// or with the cause ErrRemoved when list no longer returns the shard. Run reads the list again at each tick of
+// Run calls watch, in a goroutine of its own, for each shard that list returns. The context of a call ends with ctx, or
+// with the cause ErrRemoved when list no longer returns the shard. Run reads the list again whenever it receives from
 // changed (nil: never), and returns when ctx is done and all calls have returned.
 func Run[S comparable](ctx context.Context, list func() []S, changed <-chan struct{}, watch func(context.Context, S)) {
 	var wg sync.WaitGroup

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Duration is a duration with as many digits as a person wants.
+// Duration formats a duration with as many digits as people need.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 10*time.Millisecond:
@@ -21,7 +21,7 @@ func Duration(d time.Duration) string {
 	return ShortDuration(d)
 }
 
-// ShortDuration leaves out the zeros of 1h0m0s.
+// ShortDuration formats a duration without the zeros of 1h0m0s.
 func ShortDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -33,7 +33,7 @@ func ShortDuration(d time.Duration) string {
 	return s
 }
 
-// Bytes is a number of bytes as people read it.
+// Bytes formats a number of bytes for people.
 func Bytes(n int64) string {
 	const unit = 1024
 	if n < unit {
@@ -49,7 +49,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, suffix)
 }
 
-// Count is "1 job" or "2 jobs".
+// Count returns "1 job" or "2 jobs".
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -57,10 +57,10 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Error is an error's text on one line.
+// Error returns an error's text on one line.
 func Error(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// Clip cuts a text that is longer than so many bytes.
+// Clip cuts a text that is longer than most bytes.
 func Clip(b []byte, most int) string {
 	if len(b) > most {
 		return string(b[:most]) + "…"

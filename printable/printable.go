@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// Steers reports whether a terminal or a reader of lines may obey the character instead of showing it.
+// Steers reports whether a terminal or a reader of lines may interpret the character instead of showing it.
 func Steers(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || turns(r)
 }
 
-// turns reports whether the character changes the direction of those after it.
+// turns reports whether the character changes the direction of the text after it.
 func turns(r rune) bool { return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' }
 
-// Line is a text for one line or cell.
+// Line returns a text for one line or cell.
 func Line(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -29,7 +29,7 @@ func Line(s string) string {
 	}, s)
 }
 
-// Lines is a text of several lines.
+// Lines returns a text of several lines.
 func Lines(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -42,8 +42,8 @@ func Lines(s string) string {
 	}, s)
 }
 
-// JSON passes JSON on to W with its steering characters escaped, which keeps its meaning. Each write must be a whole
-// document, as the encoders of encoding/json and log/slog write it.
+// JSON writes JSON to W with its steering characters escaped, which keeps its meaning. Each write must be a whole
+// document, as from the encoders of encoding/json and log/slog.
 type JSON struct{ W io.Writer }
 
 // Write implements io.Writer.
@@ -54,7 +54,8 @@ func (j JSON) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// escapeSteering keeps characters below a space: encoding/json escaped those in strings, and the others are layout.
+// escapeSteering does not escape characters below a space: encoding/json has escaped those in strings, and the others
+// are layout.
 func escapeSteering(b []byte) []byte {
 	var out []byte
 	done := 0

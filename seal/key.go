@@ -15,13 +15,13 @@ import (
 	"github.com/wakecall/wakecall/disk"
 )
 
-// Key encrypts with AES-256-GCM. Without one (nil) nothing can be sealed or opened.
+// Key encrypts with AES-256-GCM. A nil Key cannot seal or open.
 type Key []byte
 
 // KeySize is the number of bytes of a Key.
 const KeySize = 32
 
-// keyError is ErrKey: an error about the request, not about the database.
+// keyError is the type of ErrKey: an error of the request, not of the database.
 type keyError struct{}
 
 func (keyError) Refusal() {}
@@ -29,11 +29,11 @@ func (keyError) Error() string {
 	return "it is encrypted under another key: give all hosts the same data_dir/secret-key, or enter the secret again"
 }
 
-// ErrKey is for what was encrypted under another key than this process has.
+// ErrKey is the error of data that was encrypted under another key than this process has.
 var ErrKey error = keyError{}
 
-// LoadKey reads the key of an installation and makes it at the first start: 32 random bytes in hex, readable by its
-// owner only. When several processes make it at once, one wins.
+// LoadKey reads the key of an installation, and creates it at the first start: 32 random bytes in hex, readable only by
+// its owner. When several processes create it at once, one wins.
 func LoadKey(file string) (Key, error) {
 	key, err := readKey(file)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +64,7 @@ func readKey(file string) (Key, error) {
 	return key, nil
 }
 
-// Seal encrypts a text for one place. It cannot be opened in another.
+// Seal encrypts a text for one place. It cannot be opened for another.
 func (k Key) Seal(place, text string) (string, error) {
 	aead, err := k.aead()
 	if err != nil {
@@ -75,7 +75,7 @@ func (k Key) Seal(place, text string) (string, error) {
 	return sealedMark + base64.StdEncoding.EncodeToString(aead.Seal(nonce, nonce, []byte(text), []byte(place))), nil
 }
 
-// Open decrypts what Seal made for the same place. Errors: ErrKey.
+// Open decrypts a text that Seal encrypted for the same place. Errors: ErrKey.
 func (k Key) Open(place, sealed string) (string, error) {
 	aead, err := k.aead()
 	if err != nil {

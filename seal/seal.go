@@ -1,4 +1,4 @@
-// Package seal encrypts the secrets that an installation stores in its database, and hides secrets where people look.
+// Package seal encrypts the secrets that an installation stores in its database, and hides them from logs and pages.
 package seal
 
 import (
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Text is a text in a setting that is encrypted where it is stored and hidden in the audit trail. Its JSON shows the
-// text: it is for Key.SealJSON and Key.OpenJSON only.
+// Text is a text in a setting that is stored encrypted and hidden in the audit trail. Its JSON contains the plain text
+// and is only for Key.SealJSON and Key.OpenJSON.
 type Text string
 
 // Mask stands for a secret.
@@ -26,7 +26,7 @@ func (t Text) String() string {
 	return Mask
 }
 
-// Format hides the text from every verb, also from those that do not fit.
+// Format hides the text from every verb, even unsuitable ones.
 func (t Text) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, t.String()) }
 
 // LogValue hides the text from logs in JSON. Do not log a struct that contains one.
@@ -65,7 +65,7 @@ func (k Key) SealJSON(place string, raw []byte) ([]byte, error) {
 	})
 }
 
-// OpenJSON decrypts what SealJSON made for the same place. Errors: ErrKey.
+// OpenJSON decrypts a value that SealJSON encrypted for the same place. Errors: ErrKey.
 func (k Key) OpenJSON(place string, raw []byte) ([]byte, error) {
 	return mapTexts(raw, func(s string) (string, error) {
 		if !strings.HasPrefix(s, sealedMark) {
@@ -76,7 +76,7 @@ func (k Key) OpenJSON(place string, raw []byte) ([]byte, error) {
 	})
 }
 
-// MaskJSON shows the Texts of an open JSON value by their fingerprints.
+// MaskJSON replaces the Texts of an open JSON value with their fingerprints.
 func MaskJSON(raw []byte) json.RawMessage {
 	masked, err := mapTexts(raw, func(s string) (string, error) {
 		if text, open := strings.CutPrefix(s, openMark); open && text != "" {
@@ -90,7 +90,7 @@ func MaskJSON(raw []byte) json.RawMessage {
 	return masked
 }
 
-// SameJSON reports whether two JSON values differ in their layout at most.
+// SameJSON reports whether two JSON values differ at most in layout.
 func SameJSON(a, b []byte) bool {
 	same := func(s string) (string, error) { return s, nil }
 	x, errX := mapTexts(a, same)
@@ -98,13 +98,13 @@ func SameJSON(a, b []byte) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// Fingerprint tells two secrets apart, and says too little of one to guess it.
+// Fingerprint returns a text that distinguishes secrets but does not help to guess them.
 func Fingerprint(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return Mask + hex.EncodeToString(sum[:2])
 }
 
-// IsFingerprint reports whether a text looks like one of Fingerprint's.
+// IsFingerprint reports whether a text looks like a result of Fingerprint.
 func IsFingerprint(text string) bool {
 	sum, ok := strings.CutPrefix(text, Mask)
 	_, err := hex.DecodeString(sum)
@@ -114,7 +114,7 @@ func IsFingerprint(text string) bool {
 // Sealed reports whether a text was made by Key.Seal.
 func Sealed(text string) bool { return strings.HasPrefix(text, sealedMark) }
 
-// mapTexts applies f to every text of a JSON value. Numbers stay as they are written.
+// mapTexts applies f to every string of a JSON value. Numbers keep their notation.
 func mapTexts(raw []byte, f func(string) (string, error)) ([]byte, error) {
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.UseNumber()

@@ -21,11 +21,11 @@ import (
 // Topic is a topic in a file.
 type Topic struct {
 	*registry.Topic                 // with all defaults
-	JSON            json.RawMessage // the fields of the file, without the name, as the API takes them
-	HasSecrets      bool            // the file names secrets
+	JSON            json.RawMessage // the fields in the file, without the name, as the API accepts them
+	HasSecrets      bool            // the file contains secrets
 }
 
-// Mistake is why a topic of a file cannot be read.
+// Mistake is the error of a topic that cannot be read.
 type Mistake struct {
 	Document int
 	Topic    string // its name, or "number 2"
@@ -40,7 +40,7 @@ func (m *Mistake) Unwrap() error { return m.Err }
 
 const example = "{name: order.close, callback_url: https://…}"
 
-// Parse reads a file: documents, each of which is a topic or a list of topics. Its error names every wrong topic.
+// Parse reads a file of documents, each a topic or a list of topics. Its error names every wrong topic.
 func Parse(data []byte) ([]Topic, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var topics []Topic
@@ -79,11 +79,11 @@ func Parse(data []byte) ([]Topic, error) {
 	return topics, errors.Join(errs...)
 }
 
-// maxSize is how many bytes the values of a document may have with every alias expanded.
+// maxSize is the most bytes of a document's values with every alias expanded.
 const maxSize = 64 << 20
 
-// fits subtracts the size of a value from left, and reports whether that is enough. A value that several aliases name is
-// decoded once, so nested aliases cost nothing until the value is written.
+// fits subtracts the size of a value from left, and reports whether left was enough. A value that several aliases name
+// is decoded once, so nested aliases cost nothing until the value is written.
 func fits(value any, left *int) bool {
 	*left--
 	switch v := value.(type) {
@@ -114,14 +114,14 @@ func Format(topic []byte) ([]byte, error) {
 	fields = slices.DeleteFunc(fields, func(f yaml.MapItem) bool { return f.Key == "created_at" || f.Key == "updated_at" })
 	return yaml.MarshalWithOptions(fields, yaml.CustomMarshaler(func(s string) ([]byte, error) {
 		if plain.MatchString(s) {
-			return yaml.Marshal(s) // it knows the words that need quotes, such as true
+			return yaml.Marshal(s) // it quotes words such as true
 		}
-		return []byte(strconv.Quote(s)), nil // Go's escapes are YAML's
+		return []byte(strconv.Quote(s)), nil // Go's escapes are valid in YAML
 	}))
 }
 
-// plain texts have nothing that a reader of YAML could take for something else. go-yaml itself quotes too little: not
-// "? x", tabs and U+2028.
+// plain matches texts that no YAML parser can misread without quotes. go-yaml itself quotes too little: not "? x", tabs
+// and U+2028.
 var plain = regexp.MustCompile(`^(\p{L}|/|[0-9]+(\.[0-9]+)?(ms|s|m|h))([\p{L}\p{N}_./@%+,=?&;~()-]|[ :]\p{L}|://)*$`)
 
 func topicsOf(document any) ([]map[string]any, error) {
@@ -150,7 +150,7 @@ func newTopic(name string, fields map[string]any) (t Topic, err error) {
 		if name == "" {
 			return t, errors.New("it has no name")
 		}
-	default: // YAML takes 2026 for a number
+	default: // YAML reads 2026 as a number
 		return t, fmt.Errorf("its name is no text: write %.60q, with the quotes", fmt.Sprint(other))
 	}
 	if err := registry.ValidTopicName(name); err != nil {

@@ -1,6 +1,6 @@
-// Package topicmetric counts by topic for /metrics, with bounded series: at most so many topics have series of their
-// own, and only those that were counted in the last hour. All others share one, Other, which no topic can be named. A
-// topic's series begin again at zero when they come back, as Prometheus expects of a counter.
+// Package topicmetric counts by topic for /metrics, with bounded series: a limited number of topics have series of
+// their own, and only while they were counted in the last hour. All others share one, Other, which is no valid name of
+// a topic. When a topic's series return they begin at zero, as Prometheus expects of a counter.
 package topicmetric
 
 import (
@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// Other is the topic of the series that topics share.
+	// Other is the topic label of the series that topics share.
 	Other = "(other)"
-	// Kept is how long a topic has series of its own after it was counted last.
+	// Kept is how long a topic has series of its own after it was last counted.
 	Kept = time.Hour
-	// DefaultMost is how many topics have series of their own.
+	// DefaultMost is the default for the most topics with series of their own.
 	DefaultMost = 1000
 )
 
@@ -27,11 +27,11 @@ type Counter struct {
 	now  func() time.Time
 
 	mu    sync.RWMutex
-	used  map[string]*atomic.Int64 // by topic: when it was counted last, in seconds
+	used  map[string]*atomic.Int64 // by topic: when it was last counted, in seconds
 	swept time.Time
 }
 
-// New makes a counter whose first label is the topic. most 0 is DefaultMost.
+// New makes a counter whose first label is the topic. most limits the topics with series of their own; 0: DefaultMost.
 func New(name, help string, most int, labels ...string) *Counter {
 	if most == 0 {
 		most = DefaultMost
@@ -42,7 +42,7 @@ func New(name, help string, most int, labels ...string) *Counter {
 	}
 }
 
-// Inc counts one of a topic.
+// Inc adds one for a topic.
 func (c *Counter) Inc(topic string, values ...string) {
 	c.mu.RLock()
 	used := c.used[topic]
@@ -51,14 +51,14 @@ func (c *Counter) Inc(topic string, values ...string) {
 		used, topic = c.admit(topic)
 		c.mu.RLock()
 	}
-	defer c.mu.RUnlock() // a sweep deletes no series in between
+	defer c.mu.RUnlock() // no sweep deletes the series in between
 	if used != nil {
 		used.Store(c.now().Unix())
 	}
 	c.vec.WithLabelValues(append([]string{topic}, values...)...).Inc()
 }
 
-// admit gives a topic series of its own if there is room.
+// admit gives a topic series of its own if the limit allows it.
 func (c *Counter) admit(topic string) (*atomic.Int64, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,8 @@ func (c *Counter) admit(topic string) (*atomic.Int64, string) {
 	return c.used[topic], topic
 }
 
-// sweep removes the series of topics that were not counted for a while; once a minute, for many may be refused.
+// sweep removes the series of topics that were not counted for Kept. It runs at most once a minute, since many topics
+// may be refused.
 func (c *Counter) sweep() {
 	now := c.now()
 	if now.Sub(c.swept) < time.Minute {

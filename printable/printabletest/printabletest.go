@@ -1,4 +1,4 @@
-// Package printabletest checks that what a program prints steers no terminal and no reader of lines.
+// Package printabletest checks that the output of a program does not steer a terminal or a reader of lines.
 package printabletest
 
 import (
@@ -9,12 +9,12 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-// Hostile would start lines of its own, clear the screen, type for its reader and reverse what follows, if a terminal
-// or a reader of lines obeyed it.
+// Hostile would forge lines, clear the screen, type for its reader and reverse the following text, if a terminal or a
+// reader of lines interpreted it.
 const Hostile = "x\nFORGED level=ERROR\r\nFORGED\x1b[2J\x1b]0;t\x07\u009b31m\u0085FORGED\u2028FORGED\u2029" +
 	"\u202eFORGED\u2066\x7f\x00\tend"
 
-// Check wants text that nothing in it steers, and no line that somebody else wrote.
+// Check fails the test if the text contains steering characters or a forged line.
 func Check(t *testing.T, what, text string) {
 	t.Helper()
 	if !utf8.ValidString(text) {
