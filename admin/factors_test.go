@@ -206,26 +206,26 @@ func TestAPauseWithAReasonThatIsTooLongIsAPause(t *testing.T) {
 // clearing is an activity whose errors can be cleared, or not.
 type clearing struct {
 	noActivity
-	cleared *string
+	cleared *atomic.Value // the topic
 	err     error
 }
 
 func (c clearing) ClearErrors(_ context.Context, topic string) error {
-	*c.cleared = topic
+	c.cleared.Store(topic)
 	return c.err
 }
 
 func TestErrorsOfATopicAreCleared(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[int]error{http.StatusOK: nil, http.StatusInternalServerError: errors.New("no shard")} {
-		cleared := ""
+		var cleared atomic.Value
 		s := open(t, func(o *Options) { o.Activity = clearing{cleared: &cleared, err: err} }).as("ops")
 		topic := registry.NewTopic("shop.close")
 		topic.CallbackURL = "http://127.0.0.1/"
 		_, put := s.registry.PutTopic(t.Context(), "test", topic)
 		must(t, put)
-		if status, _ := s.post("/topics/shop.close/errors/clear"); status != want || cleared != "shop.close" {
-			t.Errorf("with %v: %d, cleared %q", err, status, cleared)
+		if status, _ := s.post("/topics/shop.close/errors/clear"); status != want || cleared.Load() != "shop.close" {
+			t.Errorf("with %v: %d, cleared %q", err, status, cleared.Load())
 		}
 	}
 }
