@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// answering serves connections with fixed answers, one a request; what has to be said afterwards is said in then,
-// and the connection closed.
+// answering serves connections with fixed answers, one for each request; then it calls then and closes the connection.
 func answering(t *testing.T, answers []string, then func(n int, c net.Conn)) (url string, accepted func() int32) {
 	url, n := raw(t, func(n int, c net.Conn) {
 		in := bufio.NewReader(c)

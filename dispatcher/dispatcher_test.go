@@ -222,7 +222,7 @@ func TestAJobIsNotLateBeforeItsPush(t *testing.T) {
 	}
 }
 
-// blind is a shard whose cheap looks see nothing, so that only wake-ups help.
+// blind is a shard whose cheap polls find no jobs, so that only wake-ups help.
 type blind struct {
 	*queue.Shard
 	looks atomic.Int32
@@ -547,7 +547,7 @@ func TestTheEndLetsCallsFinish(t *testing.T) {
 	}
 }
 
-// reserves is a shard that notes what was reserved of each priority, until that are enough jobs.
+// reserves is a shard that counts the reserved jobs of each priority, until there are enough.
 type reserves struct {
 	Shard
 	enough int

@@ -96,7 +96,7 @@ func (s *rings) Settle(_ context.Context, _ int, st []queue.Settlement) ([]bool,
 	return answers(len(st), true), nil
 }
 
-// endpoints answers after a while that depends on the topic, and notes who is called when.
+// endpointsOf answers after a while that depends on the topic, and records the calls.
 type endpointsOf struct {
 	latency func(topic string) time.Duration
 
@@ -199,7 +199,7 @@ func unequal(topic string) time.Duration {
 	return [3]time.Duration{500 * time.Millisecond, 50 * time.Millisecond, 5 * time.Millisecond}[priorityOf(topic)]
 }
 
-// shares are those of the priorities, in percent.
+// shares returns the priorities' shares of the starts, in percent.
 func shares(starts []started) (s [3]float64) {
 	for _, x := range starts {
 		s[priorityOf(x.topic)] += 100 / float64(len(starts))

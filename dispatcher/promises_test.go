@@ -24,7 +24,7 @@ func TestAnIdleDispatcherPollsOnceASecondAndReservesOnce(t *testing.T) {
 	})
 }
 
-// An earlier version's note expires, and a server that lost its last second may have lost the note.
+// An earlier version's idle key expires, and a server that lost its last second may have lost the key.
 func TestANoteThatIsGoneIsLeftAgain(t *testing.T) {
 	f := newFake("a")
 	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, _ *stage) {
@@ -55,7 +55,7 @@ func TestAJobIsCalledWithinASecondThoughNoWakeUpArrives(t *testing.T) {
 	})
 }
 
-// Somebody has taken the job that sent the wake-up, and with it the note: it must be left again.
+// Another dispatcher has taken the job that sent the wake-up, and the idle key is gone: it must be set again.
 func TestAWakeUpIsFollowedByAReserveThoughNothingIsReady(t *testing.T) {
 	f := newFake("a")
 	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, _ *stage) {
@@ -104,7 +104,7 @@ func TestAPlaceIsFreeWhileRetryIfIsEvaluated(t *testing.T) {
 	})
 }
 
-// A reserve that filled every place it asked for leaves no note, so a look is not enough after it.
+// A reserve that filled every requested place sets no idle key, so a poll is not enough after it.
 func TestAfterAFullReserveTheNextIsAReserve(t *testing.T) {
 	f := newFake("a")
 	f.push("a", 16)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// batchOf are pushes of one slot, every third of which leaves its id to the queue.
+// batchOf returns pushes of one slot, every third of which leaves its id to the queue.
 func batchOf(from, n int, delay time.Duration) []Push {
 	list := make([]Push, n)
 	for i := range list {

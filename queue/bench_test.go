@@ -87,7 +87,7 @@ func BenchmarkPushBatch1000(b *testing.B) {
 	})
 }
 
-// BenchmarkPushBatchMade1000 is the same of jobs that leave their ids to the queue.
+// BenchmarkPushBatchMade1000 does the same with jobs that leave their ids to the queue.
 func BenchmarkPushBatchMade1000(b *testing.B) {
 	q, s := benchQueue(b)
 	measured(b, s, b.N, func() {
@@ -105,7 +105,7 @@ func BenchmarkPushBatchMade1000(b *testing.B) {
 	})
 }
 
-// BenchmarkReserveSettle has as many other jobs under way as two dispatchers have.
+// BenchmarkReserveSettle runs while as many other jobs are leased as two dispatchers hold.
 func BenchmarkReserveSettle(b *testing.B) {
 	q, s := benchQueue(b)
 	reserve := func(n int) Reserved {
@@ -231,7 +231,7 @@ func BenchmarkDrain(b *testing.B) {
 	}
 }
 
-// benchTopics is over how many topics BenchmarkPushOverTopics pushes in turn.
+// benchTopics is the number of topics to which BenchmarkPushOverTopics pushes in turn.
 const benchTopics = 100_000
 
 func overTopics(from, n int, within time.Duration) []Push {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzCursor: a cursor is whatever a client sends; only those that List gave out go on to Redis, and they say what
-// they said.
+// FuzzCursor: a client may send any cursor; only cursors that List returned reach Redis, unchanged.
 func FuzzCursor(f *testing.F) {
 	for _, inner := range []string{"", "d:123.5:7", "x:-inf:0", "f:1:2:3", "r:2:99"} {
 		f.Add(encodeCursor("redis-1", inner))

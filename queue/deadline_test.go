@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// stopping is a fixture with two shards, of which one can be stopped while something is asked of it: it gets what was
-// sent when it goes on, long after the caller gave up.
+// stopping is a fixture with two shards, one of which can be suspended during a call: it reads the request when it
+// resumes, long after the caller gave up.
 func stopping(t *testing.T) (f *fixture, stopped func(do func())) {
 	urlA, cmd := startRedis(t)
 	urlB, _ := startRedis(t)
@@ -39,8 +39,8 @@ func stopping(t *testing.T) (f *fixture, stopped func(do func())) {
 	}
 }
 
-// TestWhatACallerGaveUpOnIsNotDoneLater: a push is in another shard by then, and of the rest the caller was told that
-// it may not have been done.
+// TestWhatACallerGaveUpOnIsNotDoneLater: by then a push is in another shard, and for other calls the caller got an
+// error.
 func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 	f, stopped := stopping(t)
 	jobs := map[string]string{} // ids by topic

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// deaf is two hosts with two shards. The first host hears nothing from shard a while it is deaf: what it asks is done.
+// deaf returns two hosts with two shards. While isDeaf, the first host gets no answers from shard a, which still
+// carries out its requests.
 func deaf(t *testing.T) (first, second *fixture, isDeaf *atomic.Bool, left *sync.Map) {
 	urlA, _ := startRedis(t)
 	urlB, _ := startRedis(t)
@@ -36,8 +37,8 @@ func deaf(t *testing.T) (first, second *fixture, isDeaf *atomic.Bool, left *sync
 	return host(link, Options{Timeout: 5 * time.Second, Changed: changed}), host(urlA, Options{}), isDeaf, left
 }
 
-// passDoubts waits until none of the pushes that a shard did not answer can have made what is pushed there from now on.
-// It asks the shard's clock over another link.
+// passDoubts waits until jobs that are pushed from now on cannot be mistaken for those of unanswered pushes. It reads
+// the shard's clock over another link.
 func (f *fixture) passDoubts(s, link *Shard) {
 	f.Helper()
 	s.doubtMu.Lock()
@@ -49,8 +50,8 @@ func (f *fixture) passDoubts(s, link *Shard) {
 	})
 }
 
-// TestAPushWhoseAnswerWasLostLeavesNoCopy: it is in the next shard, and what it left at its home goes as soon as that
-// is heard again, with a line for the journal.
+// TestAPushWhoseAnswerWasLostLeavesNoCopy: the job is in the next shard, and the copy in its home is removed, with a
+// line in the journal, as soon as the home answers again.
 func TestAPushWhoseAnswerWasLostLeavesNoCopy(t *testing.T) {
 	first, second, isDeaf, left := deaf(t)
 	id := first.homeIs("a", "t")

@@ -16,7 +16,7 @@ import (
 	"github.com/wakecall/wakecall/test/freeport"
 )
 
-// shortTimeout is of queues whose calls wait, for half of it, for a replica that stands still.
+// shortTimeout is the timeout of queues whose calls wait, for half of it, for a suspended replica.
 const shortTimeout = 4 * time.Second
 
 // replicated is a master with one replica, and a queue whose topics are as durable as their names say.
@@ -27,7 +27,7 @@ type replicated struct {
 	accepted        journalled
 }
 
-// journalled is what Options.Accepted was told.
+// journalled holds what Options.Accepted was called with.
 type journalled struct {
 	mu   sync.Mutex
 	jobs map[string]bool
@@ -115,7 +115,7 @@ func (r *replicated) signal(s syscall.Signal) {
 	}
 }
 
-// calls is how many WAITs the server has had.
+// calls returns how many WAITs the server has had.
 func (r *replicated) calls() int {
 	r.Helper()
 	var n int
@@ -266,7 +266,7 @@ func TestChangesAndDeletionsWaitAsPushesDo(t *testing.T) {
 func TestAServerWithoutAReplicaSaysSo(t *testing.T) {
 	url, _ := startRedis(t)
 	f := durableQueue(t, url, Options{Timeout: shortTimeout})
-	if err := f.q.CanKeep(f.ctx, Replica); err == nil || !strings.Contains(err.Error(), "shard a has no connected replica") {
+	if err := f.q.CanKeep(f.ctx, Replica); err == nil || !strings.Contains(err.Error(), "a has no connected replica") {
 		t.Errorf("can keep: %v", err)
 	}
 	if err := f.q.CanKeep(f.ctx, Memory); err != nil {

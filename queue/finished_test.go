@@ -156,7 +156,8 @@ func (f *fixture) listFinished(topic, prefix string, limit int) (ids []string) {
 	}
 }
 
-// nextMillisecond returns when Redis's clock shows one: a topic's time of quiet is to the millisecond.
+// nextMillisecond waits for the next millisecond of Redis's clock: how long a topic has been quiet is known to the
+// millisecond.
 func (f *fixture) nextMillisecond() {
 	f.Helper()
 	began := f.s.client.Time(f.ctx).Val().UnixMilli()

@@ -57,7 +57,7 @@ func storedJobs() []Push {
 	return jobs
 }
 
-// mayWrite skips a test that writes a fixture, unless it is told to, and ends it where the file is there.
+// mayWrite skips a test that writes a fixture, unless it was requested, and fails it if the file exists.
 func mayWrite(t *testing.T, told, path string) {
 	t.Helper()
 	if told == "" {
@@ -319,7 +319,7 @@ func TestStoredFormatsAreChanged(t *testing.T) {
 	})
 }
 
-// deliverAll calls everything that comes until nothing is left but what is due in 2200.
+// deliverAll delivers all jobs but those that are due in 2200.
 func (f *fixture) deliverAll() map[string]*Lease {
 	f.Helper()
 	leases := map[string]*Lease{}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestAClosedShardAnswersEveryCall: none waits for what nobody does any more.
+// TestAClosedShardAnswersEveryCall: no caller waits for an answer that will not come.
 func TestAClosedShardAnswersEveryCall(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelJob is what the queue should know of a job.
+// modelJob is the state that a job should have in the queue.
 type modelJob struct {
 	state    State
 	body     string
@@ -83,7 +83,7 @@ func (m *model) Push(t *rapid.T) {
 		far: p.Delay == time.Hour}
 }
 
-// isDone says whether a push of an id is a duplicate of a finished job.
+// isDone reports whether a push of an id is a duplicate of a finished job.
 func (m *model) isDone(topic, id string) bool {
 	_, done := m.done[topic+"/"+id]
 	return done && topic == "b"

@@ -111,7 +111,7 @@ func TestAnIDNamesItsPlace(t *testing.T) {
 	}
 }
 
-// locators are how many locators there are.
+// locators returns the number of locators.
 func (f *fixture) locators() (n int64) {
 	f.Helper()
 	for _, key := range f.s.client.Keys(f.ctx, "*i:*").Val() {
@@ -162,8 +162,7 @@ func TestAPlacedJobIsFoundByItsPlace(t *testing.T) {
 	f.clean()
 }
 
-// openPages has the minute of every page of a topic come that is not open yet, and that of jobs in d:TOPIC which are
-// as far away.
+// openPages makes every unopened page of a topic due to be opened, and jobs in d:TOPIC that are as far away due.
 func openPages(ctx context.Context, s *Shard, topic string) error {
 	if err := bringNear(ctx, s, topic); err != nil {
 		return err

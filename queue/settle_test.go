@@ -77,7 +77,7 @@ func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 	}
 }
 
-// settled checks what became of a job.
+// settled checks the outcome of a settlement.
 func (f *fixture) settled(x *Settlement, held bool) {
 	f.Helper()
 	l := x.Lease
@@ -173,7 +173,7 @@ func TestEachOfManyReservedJobsHasWhatIsItsOwn(t *testing.T) {
 	}
 }
 
-// Answers that no reserve script of this version gives are told from those that it does.
+// Answers in a form that this version's reserve script does not use are refused.
 func TestAnAnswerOfAnotherFormIsRefused(t *testing.T) {
 	f := newFixture(t)
 	record := "\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x01\x00\x01abody"

@@ -22,7 +22,7 @@ func (f *fixture) halfSplit(s *Shard) {
 	}
 }
 
-// longest is how many locators the small hash has that has most, and how many small hashes there are.
+// longest returns the number of locators in the longest small hash, and the number of small hashes.
 func (f *fixture) longest() (longest int64, hashes int) {
 	f.Helper()
 	keys := f.s.client.Keys(f.ctx, smallHash(0)+"*").Val()

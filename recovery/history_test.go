@@ -42,7 +42,7 @@ func attendAll(t fataler, attendants ...*attendant) {
 	}
 }
 
-// world is what two hosts do to the jobs of one shard, and what must come of it.
+// world holds what two hosts do to the jobs of one shard, and the expected result.
 type world struct {
 	hosts [2]*host
 	jobs  map[string]*wanted
@@ -176,7 +176,7 @@ func (w *world) Settle(t *rapid.T) {
 	}
 }
 
-// lose is what a loss does to the jobs: what was delivered by a journal is gone.
+// lose applies a loss to the model: jobs that a journal has as delivered are gone.
 func (w *world) lose() {
 	maps.DeleteFunc(w.jobs, func(_ string, j *wanted) bool { return j.called })
 }

@@ -158,7 +158,7 @@ func (h *host) settle(ctx context.Context, l *queue.Lease, v queue.Verdict) (hel
 	return err == nil && was[0], err
 }
 
-// memory is what a Redis holds at a moment.
+// memory is the data of a Redis at one time.
 type memory map[string]string
 
 func remember(t fataler, c *redis.Client) memory {
@@ -173,7 +173,7 @@ func remember(t fataler, c *redis.Client) memory {
 	return m
 }
 
-// forget takes a Redis back to that moment.
+// forget restores the data of that time.
 func (m memory) forget(t fataler, c *redis.Client) {
 	if err := c.FlushAll(context.Background()).Err(); err != nil {
 		t.Fatalf("flush: %v", err)

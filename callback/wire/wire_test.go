@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scripted answers every request of a connection with the same bytes, closes it afterwards if it must, and records
-// what it was sent.
+// scripted answers every request of a connection with the same bytes, closes it afterwards if it must, and records the
+// requests.
 type scripted struct {
 	url   string
 	close bool
