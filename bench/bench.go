@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// Options of a benchmark.
+// Options configure a benchmark.
 type Options struct {
-	Binary   string       // of wakecall: the installation under test and the helpers
-	Version  string       // of it
-	Quick    bool         // less than a minute, less exact
-	Runs     int          // medians of so many; 0: 3, quick 1
+	Binary   string       // wakecall's binary, for the installation under test and the helpers
+	Version  string       // its version
+	Quick    bool         // takes less than a minute, and is less precise
+	Runs     int          // runs per median; 0: 3, or 1 with Quick
 	Only     []string     // groups to measure; empty: all
-	Progress func(string) // told what is being measured; nil: nobody
+	Progress func(string) // called with what is being measured; may be nil
 }
 
-// scale is how long and how much is measured.
+// scale sets how long and how much is measured.
 type scale struct {
 	warmUp, load       time.Duration
-	callbacks          int           // jobs of the callback row
-	pullJobs           int           // that workers take, 100 a call
+	callbacks          int           // jobs for the callback row
+	pullJobs           int           // jobs that workers take, 100 per call
 	lateMin, lateMax   time.Duration // delays of the lateness rows
-	latePush           time.Duration // for how long they are pushed
+	latePush           time.Duration // how long the lateness rows push
 	memoryJobs         int
-	growth             int // delayed jobs in the end
-	mass               int // jobs that are due in the same second
+	growth             int // final number of delayed jobs
+	mass               int // jobs due in the same second
 	topics             int // registered on the idle installation
-	manyTopics         int // of the group topics
-	pageTopics         int // and on the one whose pages are looked at
+	manyTopics         int // topics in the group topics
+	pageTopics         int // registered on the installation whose pages are measured
 	settle, idle       time.Duration
 	redisBenchRequests int
 }
@@ -51,7 +51,7 @@ var (
 	}
 )
 
-// group is what is measured together, on one installation.
+// group is a group of figures that are measured together, on one installation.
 type group struct {
 	name    string
 	about   string
@@ -82,7 +82,7 @@ var groups = []group{
 	topicsGroup,
 }
 
-// Groups are the names that Options.Only takes, with what each measures.
+// Groups returns the names for Options.Only, with what each group measures.
 func Groups() (names, about []string) {
 	for _, g := range groups {
 		names, about = append(names, g.name), append(about, g.about)
@@ -90,7 +90,7 @@ func Groups() (names, about []string) {
 	return names, about
 }
 
-// suite is a benchmark that runs.
+// suite is a running benchmark.
 type suite struct {
 	Options
 	scale    scale
@@ -99,7 +99,7 @@ type suite struct {
 	pages    []Raw // measured once: filling the installation takes minutes
 }
 
-// Run measures and returns the report. It leaves nothing behind.
+// Run measures and returns the report. It removes everything it created.
 func Run(ctx context.Context, opts Options) (report *Report, err error) {
 	chosen, err := choose(opts.Only)
 	if err != nil {

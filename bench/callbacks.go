@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// clientConcurrency is how many requests the bare http.Client has under way: as many as one dispatcher by default.
+// clientConcurrency is how many requests the bare http.Client makes at once: as many as one dispatcher by default.
 const clientConcurrency = 256
 
 var callbackGroup = group{
@@ -46,8 +46,8 @@ func measureCallbacks(ctx context.Context, s *suite) (raw []Raw, err error) {
 	return raw, err
 }
 
-// deliver fills a paused topic with jobs, resumes it and waits until all were called. It also returns the processor
-// time that a callback took, in microseconds. filled is called before the topic is resumed.
+// deliver fills a paused topic with jobs, resumes it and waits until all were called. It also returns the CPU time of a
+// callback in microseconds. filled is called before the topic is resumed.
 func (s *suite) deliver(
 	ctx context.Context,
 	in *installation,
@@ -99,7 +99,7 @@ func (s *suite) fill(ctx context.Context, in *installation, b batch, n int) erro
 	return err
 }
 
-// awaitCallbacks waits until the endpoint has got at least n.
+// awaitCallbacks waits until the endpoint has received at least n callbacks.
 func (s *suite) awaitCallbacks(ctx context.Context, n int64, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -115,7 +115,7 @@ func (s *suite) awaitCallbacks(ctx context.Context, n int64, limit time.Duration
 	return err
 }
 
-// ordered are the counts of consecutive tenths of a second, with the empty ones in between.
+// ordered returns the counts for consecutive tenths of a second, including empty ones.
 func ordered(buckets map[int64]int64) []int64 {
 	if len(buckets) == 0 {
 		return nil
@@ -132,8 +132,8 @@ func ordered(buckets map[int64]int64) []int64 {
 	return counts
 }
 
-// steadyRate leaves out how it starts (calls to an endpoint ramp up) and how it runs dry: it is the rate between the
-// times at which a fifth and nine tenths had come. whole is the rate over all of it.
+// steadyRate returns the rate between the times at which a fifth and nine tenths of the calls had arrived: it excludes
+// the ramp-up and the end. whole is the rate over the whole time.
 func steadyRate(buckets map[int64]int64) (steady, whole float64) {
 	counts := ordered(buckets)
 	var total int64
@@ -160,7 +160,7 @@ func steadyRate(buckets map[int64]int64) (steady, whole float64) {
 	return float64(inside) / (float64(length) * bucketLength.Seconds()), whole
 }
 
-// bareClient is the rate at which an http.Client alone posts to the endpoint.
+// bareClient returns the rate at which an http.Client alone posts to the endpoint.
 func (s *suite) bareClient(ctx context.Context) (float64, error) {
 	transport := &http.Transport{
 		MaxIdleConnsPerHost: clientConcurrency,

@@ -28,7 +28,7 @@ var durabilityGroup = group{
 	measure: measureDurability,
 }
 
-// measureDurability gives the installation's Redis a replica, which all of the rows have, and pushes to a topic of each
+// measureDurability gives the installation's Redis a replica, which stays for all rows, and pushes to a topic of each
 // durability.
 func measureDurability(ctx context.Context, s *suite) (raw []Raw, err error) {
 	err = s.on(ctx, func(in *installation) (err error) {
@@ -70,8 +70,8 @@ func (s *suite) durablePushes(ctx context.Context, in *installation, durability 
 	return l.run(ctx)
 }
 
-// addReplica starts a replica of the installation's Redis, which has to listen on a port for that, and waits until it
-// follows.
+// addReplica starts a replica of the installation's Redis, which has to listen on a port for that, and waits until the
+// replica is in sync.
 func (in *installation) addReplica(ctx context.Context) (stop func() error, err error) {
 	ports, err := freePorts(2)
 	if err != nil {

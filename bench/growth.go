@@ -40,13 +40,13 @@ var growthGroup = group{
 
 const (
 	fewJobs      = 10_000
-	growthTry    = 100_000 // jobs whose push and move are measured in each round
+	growthTry    = 100_000 // jobs whose push and move each round measures
 	growthRounds = 4
 	growthNear   = 8 * time.Second
 	nearTopic    = topicName + ".near"
 )
 
-// cost is what a job costs Redis, in microseconds.
+// cost is the time that a job takes in Redis, in microseconds.
 type cost struct {
 	Push float64 `json:"push_us"`
 	Move float64 `json:"move_us"`
@@ -57,8 +57,8 @@ func (c *cost) add(round cost) {
 	c.Move += round.Move / growthRounds
 }
 
-// measureGrowth has two installations side by side, one that holds few jobs and one that holds many, and measures them
-// in turn: so a machine whose speed moves from one minute to the next is fair to both.
+// measureGrowth runs two installations side by side, one with few jobs and one with many, and measures them in turn, so
+// that a machine whose speed varies from minute to minute affects both equally.
 func measureGrowth(ctx context.Context, s *suite) (raw []Raw, err error) {
 	err = s.on(ctx, func(few *installation) error {
 		return s.on(ctx, func(many *installation) error {
@@ -98,7 +98,7 @@ func (s *suite) growth(ctx context.Context, few, many *installation) ([]Raw, err
 	}, nil
 }
 
-// fillFar pushes n jobs that are due in hours, waits until Redis is at rest, and says how many bytes they take.
+// fillFar pushes n jobs that are due in hours, waits until Redis is idle, and returns how many bytes they use.
 func (s *suite) fillFar(ctx context.Context, in *installation, n int) (memory int64, err error) {
 	if err := in.putTopic(ctx, topicName, s.endpoint.url("/count"), "paused"); err != nil {
 		return 0, err
@@ -118,9 +118,9 @@ func (s *suite) fillFar(ctx context.Context, in *installation, n int) (memory in
 	return after - before, err
 }
 
-// rest waits until Redis neither writes a file in the background nor works at scripts.
+// rest waits until Redis neither writes a file in the background nor runs scripts.
 func (in *installation) rest(ctx context.Context) error {
-	const rests = 10 * time.Millisecond // in a second: looks of an installation that has nothing to do
+	const rests = 10 * time.Millisecond // script time per second in an idle installation
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	var before time.Duration
@@ -136,7 +136,7 @@ func (in *installation) rest(ctx context.Context) error {
 	})
 }
 
-// costs pushes jobs that are due soon, waits until they are ready, and drops them.
+// costs pushes jobs that are due soon, waits until they are ready, and drops them. It returns what that took.
 func (s *suite) costs(ctx context.Context, in *installation) (c cost, err error) {
 	if err := in.putTopic(ctx, nearTopic, s.endpoint.url("/count"), "paused"); err != nil {
 		return c, err
@@ -182,7 +182,7 @@ func (s *suite) costs(ctx context.Context, in *installation) (c cost, err error)
 	return cost{Push: micros(pushed - start), Move: micros(moved - pushed)}, in.rest(ctx)
 }
 
-// scriptTime is how long Redis has worked at scripts so far.
+// scriptTime returns how long Redis has run scripts so far.
 func (in *installation) scriptTime(ctx context.Context) (time.Duration, error) {
 	text, err := in.redis.Info(ctx, "commandstats").Result()
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// The helpers that run as processes of their own.
+// Helpers that run as separate processes.
 const (
 	HelperEcho     = "echo"
 	HelperEndpoint = "endpoint"
 )
 
-// RunHelper serves one of the helpers on a free port of 127.0.0.1, writes the address to out, and ends when stop does:
-// the process that started it holds the other end.
+// RunHelper serves a helper on a free port of 127.0.0.1, writes the address to out, and ends when stop does: the
+// process that started it holds the other end.
 func RunHelper(ctx context.Context, name string, stop io.Reader, out io.Writer) error {
 	var h http.Handler
 	switch name {
@@ -54,7 +54,7 @@ func RunHelper(ctx context.Context, name string, stop io.Reader, out io.Writer) 
 	return nil
 }
 
-// echoHandler is the bare echo handler: the body is read, JSON is answered, nothing is kept.
+// echoHandler returns the bare echo handler: it reads the body, answers JSON and stores nothing.
 func echoHandler() http.Handler {
 	e := echo.New()
 	e.POST("/v1/topics/:topic/jobs", func(c echo.Context) error {
@@ -73,7 +73,7 @@ type echoAnswer struct {
 	Size  int    `json:"size"`
 }
 
-// endpoint receives callbacks. /count only counts them, /late notes when each came and when it was due.
+// endpoint receives callbacks. /count only counts them, /late also records when each arrived and when it was due.
 type endpoint struct {
 	mux     *http.ServeMux
 	count   atomic.Int64
@@ -82,11 +82,11 @@ type endpoint struct {
 	samples []sample
 }
 
-// sample is one callback that came to /late.
+// sample is one callback to /late.
 type sample struct {
-	At     int64 `json:"at"`     // when it came, Unix microseconds
-	Due    int64 `json:"due"`    // by the header Wakecall-Due-At, Unix milliseconds
-	Wanted int64 `json:"wanted"` // by the id: when the one who pushed wanted it at the earliest, Unix milliseconds
+	At     int64 `json:"at"`     // arrival, Unix microseconds
+	Due    int64 `json:"due"`    // from the header Wakecall-Due-At, Unix milliseconds
+	Wanted int64 `json:"wanted"` // from the id: the earliest time that the client asked for, Unix milliseconds
 }
 
 func newEndpoint() *endpoint {
@@ -100,7 +100,7 @@ func newEndpoint() *endpoint {
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.mux.ServeHTTP(w, r) }
 
-// bucketLength is how finely the endpoint remembers when callbacks came.
+// bucketLength is the resolution with which the endpoint counts callbacks over time.
 const bucketLength = 100 * time.Millisecond
 
 func (e *endpoint) callback(w http.ResponseWriter, r *http.Request) {
@@ -140,7 +140,7 @@ func (e *endpoint) reset(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// seenAnswer is what the endpoint tells about the callbacks since the last reset.
+// seenAnswer is the endpoint's answer about the callbacks since the last reset.
 type seenAnswer struct {
 	Count   int64           `json:"count"`
 	Buckets map[int64]int64 `json:"buckets,omitempty"` // by tenths of a second
@@ -155,5 +155,5 @@ func (e *endpoint) seen(w http.ResponseWriter, r *http.Request) {
 		answer.Buckets, answer.Samples = e.buckets, e.samples
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // whoever asked has gone
+	_ = json.NewEncoder(w).Encode(answer) // an error means that the client has disconnected
 }

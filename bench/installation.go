@@ -20,20 +20,20 @@ import (
 	"github.com/wakecall/wakecall/client"
 )
 
-// installation is a private Wakecall in a directory and on ports of its own.
+// installation is a private Wakecall with its own directory and ports.
 type installation struct {
 	dir     string
-	addr    string // of the API
+	addr    string // address of the API
 	admin   string
 	metrics string // address of /metrics
 	token   string
 	cmd     *exec.Cmd
 	done    chan struct{} // closed when the master has ended
-	ready   time.Duration // from the start of the process until /readyz said yes
+	ready   time.Duration // from the start of the process until /readyz answered 200
 	api     *client.Client
 	redis   *redis.Client
 
-	servers []*exec.Cmd // more shards, see addShards
+	servers []*exec.Cmd // servers of further shards, see addShards
 }
 
 const redisName = "redis-server"
@@ -43,7 +43,7 @@ const (
 	stopLimit  = 45 * time.Second // longer than shutdown_timeout
 )
 
-// startInstallation runs `wakecall up` with nothing configured but where it lives, and env.
+// startInstallation runs `wakecall up` with no configuration except its directory and addresses, and env.
 func startInstallation(ctx context.Context, binary string, env ...string) (*installation, error) {
 	dir, err := os.MkdirTemp("", "wakecall-bench-")
 	if err != nil {
@@ -84,7 +84,7 @@ func (in *installation) start(ctx context.Context, binary string, env []string) 
 		return err
 	}
 	go func() {
-		_ = in.cmd.Wait() // how it ended stands in its log
+		_ = in.cmd.Wait() // its log says how it ended
 		close(in.done)
 	}()
 	if err := in.connect(ctx); err != nil {
@@ -98,7 +98,7 @@ func (in *installation) start(ctx context.Context, binary string, env []string) 
 	return in.redis.Ping(ctx).Err()
 }
 
-// connect waits until the installation can take a push.
+// connect waits until the installation can accept a push.
 func (in *installation) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -172,7 +172,7 @@ func (in *installation) stop() error {
 	)
 }
 
-// putTopic makes or replaces a topic of the installation.
+// putTopic creates or replaces a topic of the installation.
 func (in *installation) putTopic(ctx context.Context, name, callback, state string) error {
 	topic, err := json.Marshal(map[string]any{"callback_url": callback, "state": state})
 	if err != nil {
@@ -182,8 +182,8 @@ func (in *installation) putTopic(ctx context.Context, name, callback, state stri
 	return err
 }
 
-// load puts a load on the installation. It also returns the processor time, in microseconds a request, that the
-// installation itself took for it, Redis included: unlike the rate, it does not suffer from what else the machine does.
+// load puts a load on the installation. It also returns the CPU time per request, in microseconds, of the installation
+// itself, including Redis: unlike the rate, it does not suffer from other work on the machine.
 func (in *installation) load(ctx context.Context, l load) (r loadResult, cpuMicros float64, err error) {
 	before, err := treeCPU(in.cmd.Process.Pid)
 	if err != nil {
@@ -218,7 +218,8 @@ func infoNumber(text, key string) (int64, error) {
 	return 0, fmt.Errorf("INFO has no %s", key)
 }
 
-// foreignEnv is the environment without Wakecall's own part: the installation under test has the defaults.
+// foreignEnv returns the environment without Wakecall's variables, so that the installation under test has the
+// defaults.
 func foreignEnv() []string {
 	var env []string
 	for _, kv := range os.Environ() {
@@ -229,7 +230,7 @@ func foreignEnv() []string {
 	return env
 }
 
-// freePorts returns addresses of 127.0.0.1 that are free.
+// freePorts returns n free addresses on 127.0.0.1.
 func freePorts(n int) ([]string, error) {
 	var addrs []string
 	for range n {
@@ -237,7 +238,7 @@ func freePorts(n int) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() // at the end: so that the ports differ
+		defer l.Close() // closed at the end, so that the ports differ
 		addrs = append(addrs, l.Addr().String())
 	}
 	return addrs, nil

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// lateRate is the load of an installation that is nearly idle, in jobs a second.
+// lateRate is the load of a nearly idle installation, in jobs per second.
 const lateRate = 200
 
 var lateGroup = group{
@@ -42,8 +42,8 @@ var halfGroup = group{
 	},
 }
 
-// steadyCallbacks is the highest rate of callbacks now: a machine that others have a part of may have another one some
-// minutes later.
+// steadyCallbacks returns the highest rate of callbacks at present. A shared machine may have another one some minutes
+// later.
 func (s *suite) steadyCallbacks(ctx context.Context) (rate float64, err error) {
 	err = s.on(ctx, func(in *installation) error {
 		seen, _, err := s.deliver(ctx, in, func() error { return nil })
@@ -56,7 +56,7 @@ func (s *suite) steadyCallbacks(ctx context.Context) (rate float64, err error) {
 	return rate, err
 }
 
-// lateness pushes jobs at a steady rate, with random delays, and looks at when their callbacks came.
+// lateness pushes jobs at a steady rate, with random delays, and evaluates when their callbacks arrived.
 func (s *suite) lateness(ctx context.Context, rate int) (raw []Raw, err error) {
 	err = s.on(ctx, func(in *installation) error {
 		if err := in.putTopic(ctx, topicName, s.endpoint.url("/late"), "active"); err != nil {
@@ -78,7 +78,7 @@ func (s *suite) lateness(ctx context.Context, rate int) (raw []Raw, err error) {
 		if err != nil {
 			return err
 		}
-		// Before, the delays have not filled the load up yet; afterwards it runs dry.
+		// Before that time, the delays have not yet built up the load; after it, the load decreases.
 		raw = judge(seen.Samples, started.Add(s.scale.lateMax), ended.Add(s.scale.lateMin), rate)
 		return nil
 	})
@@ -88,7 +88,7 @@ func (s *suite) lateness(ctx context.Context, rate int) (raw []Raw, err error) {
 // paceTick is how often pace pushes.
 const paceTick = 5 * time.Millisecond
 
-// pace pushes for s.scale.latePush, rate jobs a second, each due when its id says.
+// pace pushes rate jobs per second for s.scale.latePush, each due at the time in its id.
 func (s *suite) pace(ctx context.Context, in *installation, rate int) (pushed int, err error) {
 	conn, err := net.Dial("tcp", in.addr)
 	if err != nil {
@@ -116,21 +116,21 @@ func (s *suite) pace(ctx context.Context, in *installation, rate int) (pushed in
 	return pushed, err
 }
 
-// dueID tells the endpoint when the job may be called at the earliest: its delay after it was pushed, by this machine's
-// clock.
+// dueID returns an id that tells the endpoint when the job may be called at the earliest: its delay after it was
+// pushed, by this machine's clock.
 func dueID(_, n int, delay time.Duration) string {
 	return fmt.Sprintf("%d-%d", n, time.Now().Add(delay).UnixMilli())
 }
 
-// wantedOf is the instant in an id of dueID, in Unix milliseconds.
+// wantedOf returns the time in an id of dueID, in Unix milliseconds.
 func wantedOf(id string) int64 {
 	_, wanted, _ := strings.Cut(id, "-")
 	ms, _ := strconv.ParseInt(wanted, 10, 64)
 	return ms
 }
 
-// judge makes the four figures of the samples that were due between from and to. Early ones count whenever they were
-// due.
+// judge computes the four figures from the samples that were due between from and to. Early calls count whenever they
+// were due.
 func judge(samples []sample, from, to time.Time, rate int) []Raw {
 	var late []float64
 	early := 0

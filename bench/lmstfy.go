@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Of lmstfy itself was measured, on a machine whose bare echo handler made 54,900 a second: 16,500 publishes with an
-// append-only file, 3,800 jobs consumed and acknowledged, 326 bytes a job. The targets are 1.8, 2.5 times that and 170.
+// lmstfy itself, measured on a machine whose bare echo handler made 54,900 requests a second: 16,500 publishes with an
+// append-only file, 3,800 jobs consumed and acknowledged, 326 bytes a job. The targets are 1.8 times, 2.5 times, and
+// 170 bytes.
 const (
 	lmstfyPublishRatio = 1.8 * 16_500 / 54_900
 	lmstfyConsumeRatio = 2.5 * 3_800 / 54_900
@@ -59,7 +60,7 @@ func measureLmstfy(ctx context.Context, s *suite) (raw []Raw, err error) {
 	return raw, nil
 }
 
-// lmstfyBench is an installation with that gateway.
+// lmstfyBench is an installation with the lmstfy gateway.
 type lmstfyBench struct {
 	*installation
 	api, token string
@@ -81,7 +82,7 @@ func (s *suite) onLmstfy(ctx context.Context, f func(context.Context, *lmstfyBen
 	}, "WAKECALL_GATEWAYS_LMSTFY_ADDR="+ports[0], "WAKECALL_GATEWAYS_LMSTFY_ADMIN_ADDR="+ports[1])
 }
 
-// addToken makes a token, and waits until the gateway knows it.
+// addToken creates a token, and waits until the gateway accepts it.
 func (b *lmstfyBench) addToken(ctx context.Context, admin string) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -103,7 +104,7 @@ func (b *lmstfyBench) addToken(ctx context.Context, admin string) error {
 	})
 }
 
-// newLmstfyToken is empty as long as the gateway starts.
+// newLmstfyToken returns a new token, or "" while the gateway is starting.
 func newLmstfyToken(ctx context.Context, admin string) string {
 	create, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+admin+"/token/bench?description=bench", nil)
 	if err != nil {
@@ -115,7 +116,7 @@ func newLmstfyToken(ctx context.Context, admin string) string {
 	}
 	defer answer.Body.Close()
 	var made struct{ Token string }
-	_ = json.NewDecoder(answer.Body).Decode(&made) // no token then
+	_ = json.NewDecoder(answer.Body).Decode(&made) // on an error there is no token
 	return made.Token
 }
 
@@ -124,7 +125,7 @@ func (b *lmstfyBench) request(method, path, body string) []byte {
 		lmstfyQueue+path, b.token, len(body), body)
 }
 
-// publishes are prepared, and due in one to two hours.
+// publishes returns prepared publishes, which are due in one to two hours.
 func (b *lmstfyBench) publishes(conn int) func() []byte {
 	prepared := make([][]byte, 256)
 	for i := range prepared {
@@ -146,7 +147,7 @@ func (s *suite) lmstfyPublish(ctx context.Context, b *lmstfyBench) (Raw, error) 
 	return Raw{Value: r.Rate, Detail: map[string]any{"requests": r, "cpu_us_per_publish": cpu}}, err
 }
 
-// fillQueue publishes jobs in bulks; their delays are that of the bulk.
+// fillQueue publishes jobs in bulks. All jobs of a bulk have the same delay.
 func (b *lmstfyBench) fillQueue(ctx context.Context, jobs int, delay func() time.Duration) error {
 	_, err := load{
 		addr: b.api, conns: batchConnections, total: jobs / lmstfyBulk,
@@ -178,7 +179,7 @@ func (s *suite) lmstfyConsume(ctx context.Context, b *lmstfyBench) (Raw, error) 
 	return Raw{Value: r.Rate / 2, Detail: map[string]any{"requests": r, "cpu_us_per_job": 2 * cpu}}, err
 }
 
-// worker consumes jobs and acknowledges them, each request made of the answer to the one before.
+// worker consumes jobs and acknowledges them; each request depends on the previous answer.
 func (b *lmstfyBench) worker() func(answer []byte) []byte {
 	consume := b.request(http.MethodGet, "?ttr=60&timeout=5", "")
 	return func(answer []byte) []byte {

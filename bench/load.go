@@ -14,25 +14,25 @@ import (
 	"time"
 )
 
-// load is a closed loop of requests: every connection sends one, waits for the answer, sends the next.
+// load is a closed loop of requests: every connection sends one, waits for the answer, and sends the next.
 type load struct {
 	addr     string
 	conns    int
 	warmUp   time.Duration // not counted
 	duration time.Duration
-	total    int // instead of duration when not 0: so many requests over all connections, without warm-up
-	// source returns a connection's own supply of requests; what it returns may be overwritten by the next call.
+	total    int // if not 0, the number of requests over all connections, instead of duration and warm-up
+	// source returns a connection's own supply of requests; the next call may overwrite the last result.
 	source func(conn int) func() []byte
-	// reply is used instead where a request depends on the answer to the one before, which is valid until it returns.
+	// reply is used instead if a request depends on the previous answer, which is valid until reply returns.
 	reply func(conn int) func(answer []byte) []byte
-	// check looks at an answer; nil wants any 2xx. The body is valid until it returns.
+	// check examines an answer; nil requires any 2xx. The body is valid until check returns.
 	check func(status int, body []byte) error
 }
 
-// loadResult is what came of a load.
+// loadResult is the result of a load.
 type loadResult struct {
 	Requests int     `json:"requests"`
-	All      int     `json:"all"` // with those of the warm-up
+	All      int     `json:"all"` // including the warm-up
 	Seconds  float64 `json:"seconds"`
 	Rate     float64 `json:"per_second"`
 	P50      float64 `json:"p50_ms"`
@@ -40,7 +40,7 @@ type loadResult struct {
 	Max      float64 `json:"max_ms"`
 }
 
-// run carries the load out. The first answer that check refuses ends it.
+// run runs the load. The first answer that check rejects ends it.
 func (l load) run(ctx context.Context) (loadResult, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -99,8 +99,8 @@ func (t *ticket) take() bool {
 	return true
 }
 
-// connection sends requests one after the other. It returns how long each took that was answered in the counted time,
-// and how many were answered at all.
+// connection sends requests one after the other. It returns the durations of those answered in the counted time, and
+// the number of all answered ones.
 func (l load) connection(
 	ctx context.Context,
 	n int,
@@ -155,7 +155,7 @@ func (l load) verify(status int, body []byte) error {
 	return l.check(status, body)
 }
 
-// wire is one HTTP/1.1 connection without pipelining. It understands as much of HTTP as servers in Go send.
+// wire is one HTTP/1.1 connection without pipelining. It supports the parts of HTTP that Go's servers send.
 type wire struct {
 	conn net.Conn
 	r    *bufio.Reader
@@ -192,7 +192,7 @@ var (
 	chunkedHeader = []byte("transfer-encoding:")
 )
 
-// chunked is the length of a body that comes in chunks.
+// chunked stands for the length of a chunked body.
 const chunked = -1
 
 // headers reads up to the empty line and returns the length of the body.
@@ -255,7 +255,7 @@ func (w *wire) append(n int) error {
 	return err
 }
 
-// quantile of sorted values; 1 is the largest.
+// quantile returns a quantile of sorted values; 1 is the largest.
 func quantile[T any](sorted []T, q float64) (v T) {
 	if len(sorted) == 0 {
 		return v

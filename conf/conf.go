@@ -33,17 +33,17 @@ type Config struct {
 	Journal         Journal       `koanf:"journal"`
 	Spool           string        `koanf:"spool"` // on or off, see Config.SpoolOn
 
-	// A pointer, because fmt would print the secrets in it: it calls no methods of unexported fields.
+	// A pointer, because fmt would print the secrets in it: fmt calls no methods of unexported fields.
 	loaded *loader
 }
 
-// Log is how logs are written to stderr.
+// Log configures the log on stderr.
 type Log struct {
 	Level  string `koanf:"level"`
 	Format string `koanf:"format"`
 }
 
-// Server is the HTTP API.
+// Server configures the HTTP API.
 type Server struct {
 	Addr              string        `koanf:"addr"`
 	MaxBody           Size          `koanf:"max_body"`
@@ -55,23 +55,23 @@ type Server struct {
 	TLSKey            string        `koanf:"tls_key"`
 }
 
-// Admin is the web admin.
+// Admin configures the web admin.
 type Admin struct {
 	Addr           string `koanf:"addr"`
 	BasePath       string `koanf:"base_path"`
-	PublicURL      string `koanf:"public_url"`      // where people reach it; empty: the address from this machine
-	TrustedProxies string `koanf:"trusted_proxies"` // CIDRs joined with commas; see Proxies
+	PublicURL      string `koanf:"public_url"`      // the public address; empty: the address from this machine
+	TrustedProxies string `koanf:"trusted_proxies"` // CIDRs separated by commas; see Proxies
 	TLSCert        string `koanf:"tls_cert"`
 	TLSKey         string `koanf:"tls_key"`
 }
 
-// Gateways are the listeners that speak the protocols of other systems.
+// Gateways configures the listeners that speak the protocols of other systems.
 type Gateways struct {
 	MaxConnections int `koanf:"max_connections"`
 	Lmstfy         struct {
 		Addr      string `koanf:"addr"`
 		AdminAddr string `koanf:"admin_addr"`
-		Pools     string `koanf:"pools"`    // joined with commas
+		Pools     string `koanf:"pools"`    // separated by commas
 		Accounts  string `koanf:"accounts"` // a file
 	} `koanf:"lmstfy"`
 	PHPDQ struct {
@@ -91,7 +91,7 @@ type Gateways struct {
 	} `koanf:"beanstalk"`
 }
 
-// Addrs are the addresses of the gateways by their keys; the empty ones are off.
+// Addrs returns the addresses of the gateways by their keys. A gateway with an empty address is off.
 func (g *Gateways) Addrs() map[string]string {
 	return map[string]string{
 		"gateways.lmstfy.addr":       g.Lmstfy.Addr,
@@ -104,18 +104,18 @@ func (g *Gateways) Addrs() map[string]string {
 	}
 }
 
-// Metrics is where the master serves /metrics.
+// Metrics configures where the master serves /metrics.
 type Metrics struct {
 	Addr   string `koanf:"addr"`
 	Topics int    `koanf:"topics"`
 }
 
-// Registry is the database of topics, shards, users and tokens.
+// Registry configures the database of topics, shards, users and tokens.
 type Registry struct {
 	DSN Secret `koanf:"dsn"` // see Config.RegistryDSN
 }
 
-// Redis is where jobs live.
+// Redis configures the shards and the managed redis-server.
 type Redis struct {
 	Nodes     Nodes         `koanf:"nodes"` // empty: the master's own redis-server
 	Timeout   time.Duration `koanf:"timeout"`
@@ -125,24 +125,24 @@ type Redis struct {
 	MaxMemory Size          `koanf:"maxmemory"`
 }
 
-// Dispatcher is each dispatcher process.
+// Dispatcher configures each dispatcher process.
 type Dispatcher struct {
 	Concurrency int `koanf:"concurrency"`
 }
 
-// Callback limits where callbacks may go.
+// Callback limits the addresses that callbacks may reach.
 type Callback struct {
-	Networks string `koanf:"networks"` // any, public, or CIDRs joined with commas
+	Networks string `koanf:"networks"` // any, public, or CIDRs separated by commas
 }
 
-// Journal is the record of pushes and attempts.
+// Journal configures the record of pushes and attempts.
 type Journal struct {
 	Keep time.Duration `koanf:"keep"`
 	Dir  string        `koanf:"dir"`  // see Config.JournalDir
 	Sync string        `koanf:"sync"` // none or always, see Config.JournalSync
 }
 
-// Default is the configuration of an installation that configures nothing.
+// Default returns the configuration of an installation that configures nothing.
 func Default() *Config {
 	c, err := newLoader().config()
 	if err != nil {
@@ -151,10 +151,10 @@ func Default() *Config {
 	return c
 }
 
-// File is the file that was read, or empty.
+// File returns the name of the file that was read, or "".
 func (c *Config) File() string { return c.loaded.file }
 
-// LogLevel is log.level for slog.
+// LogLevel returns log.level for slog.
 func (c *Config) LogLevel() slog.Level {
 	var l slog.Level
 	// The check of log.level allows only the four names that slog knows.
@@ -162,31 +162,31 @@ func (c *Config) LogLevel() slog.Level {
 	return l
 }
 
-// ManagedRedis says whether the master runs a redis-server of its own.
+// ManagedRedis reports whether the master runs a redis-server of its own.
 func (c *Config) ManagedRedis() bool { return len(c.Redis.Nodes) == 0 }
 
-// DataPath is data_dir, absolute.
+// DataPath returns data_dir as an absolute path.
 func (c *Config) DataPath() string { return c.abs(c.DataDir) }
 
-// MasterSocket is the Unix socket on which the master answers `wakecall ps`.
+// MasterSocket returns the path of the Unix socket on which the master answers `wakecall ps`.
 func (c *Config) MasterSocket() string { return c.inData("master.sock") }
 
-// RedisDir is where the managed redis-server keeps its data.
+// RedisDir returns the directory with the data of the managed redis-server.
 func (c *Config) RedisDir() string { return c.inData("redis") }
 
-// RedisSocket is the Unix socket of the managed redis-server.
+// RedisSocket returns the path of the managed redis-server's Unix socket.
 func (c *Config) RedisSocket() string { return filepath.Join(c.RedisDir(), "redis.sock") }
 
-// SnapshotFile is the registry's last snapshot, for a start without the database.
+// SnapshotFile returns the path of the registry's last snapshot, for a start without the database.
 func (c *Config) SnapshotFile() string { return c.inData("registry-snapshot.json") }
 
-// JournalSync says whether an accepted request is on the disk before it is answered.
+// JournalSync reports whether an accepted request is on disk before it is answered.
 func (c *Config) JournalSync() bool { return c.Journal.Sync == "always" }
 
-// SpoolOn says whether pushes are accepted while every shard is down.
+// SpoolOn reports whether pushes are accepted while every shard is down.
 func (c *Config) SpoolOn() bool { return c.Spool == "on" }
 
-// JournalDir is journal.dir, or its place in data_dir.
+// JournalDir returns journal.dir, or its default in data_dir.
 func (c *Config) JournalDir() string {
 	if c.Journal.Dir != "" {
 		return c.abs(c.Journal.Dir)
@@ -196,7 +196,7 @@ func (c *Config) JournalDir() string {
 
 const sqliteScheme = "sqlite:"
 
-// RegistryDSN is registry.dsn, or the SQLite file in data_dir. A SQLite path is absolute.
+// RegistryDSN returns registry.dsn, or the SQLite file in data_dir. A SQLite path is absolute.
 func (c *Config) RegistryDSN() Secret {
 	dsn := string(c.Registry.DSN)
 	if dsn == "" {
@@ -208,10 +208,10 @@ func (c *Config) RegistryDSN() Secret {
 	return c.Registry.DSN
 }
 
-// PriorityPattern is Priorities.Pattern of the configured priorities.
+// PriorityPattern returns Priorities.Pattern of the configured priorities.
 func (c *Config) PriorityPattern() string { return c.Priorities.Pattern() }
 
-// Proxies are the networks of TrustedProxies.
+// Proxies returns the networks in TrustedProxies.
 func (a Admin) Proxies() []*net.IPNet {
 	var list []*net.IPNet
 	for _, text := range commaList(a.TrustedProxies) {
@@ -222,10 +222,10 @@ func (a Admin) Proxies() []*net.IPNet {
 	return list
 }
 
-// Location is PHPDQ.TimeZone.
+// Location returns the time zone PHPDQ.TimeZone.
 func (g *Gateways) Location() *time.Location {
 	zone, err := time.LoadLocation(g.PHPDQ.TimeZone)
-	if err != nil { // it was found when the configuration was loaded
+	if err != nil { // it existed when the configuration was loaded
 		return time.Local
 	}
 	return zone

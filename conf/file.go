@@ -16,7 +16,7 @@ import (
 
 var standardPlaces = []string{"wakecall.yaml", "/etc/wakecall/wakecall.yaml"}
 
-// findFile reads the file that was asked for, or the first standard one that exists. Without one it returns no name.
+// findFile reads the requested file, or the first standard one that exists. If there is none, it returns an empty name.
 func findFile(opts LoadOptions) (string, []byte, error) {
 	if name := cmp.Or(opts.File, lookup(opts.Env, envPrefix+"CONFIG")); name != "" {
 		data, err := readFile(name)
@@ -36,7 +36,7 @@ func findFile(opts LoadOptions) (string, []byte, error) {
 
 const maxFile = 1 << 20
 
-// readFile reads a whole file that is small enough to be a configuration.
+// readFile reads a file, unless it is too large for a configuration.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -50,8 +50,8 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// yamlFile flattens a YAML file to assignments. koanf's own parser would lose the lines, and the way numbers are
-// written: 5:3:2, 0x10 or 1e3 mean the same in every layer.
+// yamlFile flattens a YAML file to assignments. koanf's own parser would lose the line numbers and the notation of
+// numbers: 5:3:2, 0x10 or 1e3 mean the same in every layer.
 type yamlFile struct {
 	name     string
 	lines    map[string]int // of the keys found
@@ -78,7 +78,7 @@ func parseFile(name string, data []byte) *yamlFile {
 	return f
 }
 
-// parseYAML keeps a panic of the parser from ending the program: a reload must survive any file.
+// parseYAML turns a panic of the parser into an error, because a reload must survive any file.
 func parseYAML(data []byte) (file *ast.File, err error) {
 	defer func() {
 		if p := recover(); p != nil {

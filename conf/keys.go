@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// Key is a row of the table of keys.
+// Key is a row in the table of keys.
 type Key struct {
 	Path    string // server.max_body
 	Default string
 	kind    kind
-	Doc     string // for the help of the command line
+	Doc     string // for the help texts of flags
 }
 
 var envForm, flagForm = strings.NewReplacer(".", "_"), strings.NewReplacer(".", "-", "_", "-")
 
 const envPrefix = "WAKECALL_"
 
-// Env is the key's environment variable, WAKECALL_SERVER_MAX_BODY.
+// Env returns the key's environment variable, such as WAKECALL_SERVER_MAX_BODY.
 func (k Key) Env() string { return envPrefix + strings.ToUpper(envForm.Replace(k.Path)) }
 
-// Flag is the key's flag without dashes in front, server-max-body.
+// Flag returns the key's flag without leading dashes, such as server-max-body.
 func (k Key) Flag() string { return flagForm.Replace(k.Path) }
 
-// Keys lists every key in the order of the reference.
+// Keys returns every key in the order of the reference.
 func Keys() []Key { return keys }
 
 // keys is the one list of keys, in the order of the reference. A field of Config has the path in its koanf tags.
@@ -109,7 +109,7 @@ func paths() (list []string) {
 	return list
 }
 
-// isSection says whether keys stand below the path.
+// isSection reports whether there are keys below the path.
 func isSection(path string) bool {
 	return path == "" || slices.ContainsFunc(keys, func(k Key) bool { return strings.HasPrefix(k.Path, path+".") })
 }
@@ -123,7 +123,7 @@ type Setting struct {
 
 const sourceDefault = "default"
 
-// Effective lists the value of every key as it was loaded, in the order of the reference.
+// Effective returns the effective value of every key, in the order of the reference.
 func (c *Config) Effective() []Setting {
 	var list []Setting
 	for _, k := range keys {

@@ -15,12 +15,12 @@ import (
 	"unicode/utf8"
 )
 
-// kind is how the values of a key are written.
+// kind defines the syntax of a key's values.
 type kind struct {
 	check  func(string) error
-	split  func(string) []string // of a list, which is stored joined with commas; nil: a single value
-	normal func(string) string   // the form that is kept; nil: as it was written
-	secret bool                  // the values are URLs with passwords
+	split  func(string) []string // splits a list, which is stored with commas; nil: a single value
+	normal func(string) string   // returns the stored form; nil: as written
+	secret bool                  // the values are URLs that contain passwords
 }
 
 var (
@@ -32,7 +32,7 @@ var (
 	nodeURLs = kind{check: checkNodes, split: splitNodes, secret: true}
 )
 
-// show is a value without its passwords.
+// show returns a value without its passwords.
 func (k kind) show(text string) string {
 	if !k.secret {
 		return text
@@ -140,7 +140,7 @@ func commaList(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// checkText refuses what no path, address or URL has, and what JSON could not carry to the children.
+// checkText rejects characters that no path, address or URL contains, and that JSON could not carry to the children.
 func checkText(s string) error {
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
 		return errors.New("has control characters or is not UTF-8")
@@ -169,7 +169,8 @@ func checkAddr(s string) error {
 	return nil
 }
 
-// gatewayAddr adds the host to a port alone. It is this machine, because most of the old protocols have no passwords.
+// gatewayAddr adds a host to a bare port. The host is this machine, because most of the old protocols have no
+// passwords.
 func gatewayAddr(s string) string {
 	if port := strings.TrimPrefix(s, ":"); port != "" && !strings.Contains(port, ":") {
 		return "127.0.0.1:" + port
@@ -177,7 +178,7 @@ func gatewayAddr(s string) string {
 	return s
 }
 
-// checkGatewayAddr allows no address at all.
+// checkGatewayAddr also accepts an empty address.
 func checkGatewayAddr(s string) error {
 	if s == "" {
 		return nil
@@ -208,7 +209,7 @@ func checkPools(s string) error {
 	return nil
 }
 
-// checkPublicURL allows an address that people open.
+// checkPublicURL accepts an address that people can open.
 func checkPublicURL(s string) error {
 	if s == "" {
 		return nil

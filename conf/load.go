@@ -19,13 +19,13 @@ import (
 // LoadOptions are the sources of a configuration.
 type LoadOptions struct {
 	File    string            // --config; empty: $WAKECALL_CONFIG, else the first of Search that exists
-	Env     []string          // as os.Environ has it; nil: none
-	Foreign []string          // WAKECALL_ variables of Env that are no keys
-	Flags   map[string]string // key → value, of the flags that were given
+	Env     []string          // as os.Environ returns it; nil: none
+	Foreign []string          // WAKECALL_ variables in Env that are not keys
+	Flags   map[string]string // key → value of the flags that were set
 	Search  []string          // nil: ./wakecall.yaml, /etc/wakecall/wakecall.yaml
 }
 
-// Load returns the effective configuration, or *Errors with everything that is wrong.
+// Load returns the effective configuration, or *Errors with every problem.
 func Load(opts LoadOptions) (*Config, error) {
 	base, err := os.Getwd()
 	if err != nil {
@@ -40,7 +40,7 @@ func Load(opts LoadOptions) (*Config, error) {
 	return l.config()
 }
 
-// loader merges the layers. It keeps the text of each value, which koanf converts to the fields of Config at the end.
+// loader merges the layers. It stores the text of each value, which koanf converts to the fields of Config at the end.
 type loader struct {
 	base     string // the directory of relative paths; empty: the working directory
 	file     string // the file that was read; empty without one
@@ -49,7 +49,7 @@ type loader struct {
 	problems Errors
 }
 
-// newLoader has the defaults as its first layer.
+// newLoader returns a loader whose first layer is the defaults.
 func newLoader() *loader {
 	l := &loader{values: koanf.New("."), sources: map[string]string{}}
 	var defaults []assignment
@@ -64,7 +64,7 @@ func newLoader() *loader {
 type assignment struct {
 	key    string
 	text   string
-	isList bool   // it is a YAML list, joined with commas
+	isList bool   // a YAML list, joined with commas
 	where  string // for problems: FILE:LINE, the variable, or --flag
 	source string // for Effective; empty: the default
 }
@@ -104,7 +104,7 @@ func (l *loader) add(layer []assignment) {
 	}
 }
 
-// config is the outcome of the layers.
+// config returns the result of the layers.
 func (l *loader) config() (*Config, error) {
 	if len(l.problems) > 0 {
 		return nil, &l.problems
@@ -146,7 +146,7 @@ var notKeys = []string{"WAKECALL_CONFIG", "WAKECALL_CHILD", "WAKECALL_TOKEN", "W
 
 const testPrefix = "WAKECALL_TEST_"
 
-// serviceLink is what Kubernetes puts into the environment of every pod for a service named wakecall or wakecall-….
+// serviceLink matches variables that Kubernetes sets in every pod for a service named wakecall or wakecall-….
 var serviceLink = regexp.MustCompile(
 	`^WAKECALL_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP)(_[A-Z]+)?)=|` +
 		`^WAKECALL_([A-Z0-9_]+_)?PORT=(tcp|udp)://`)
@@ -179,7 +179,7 @@ func fromFlags(flags map[string]string) (layer []assignment) {
 	return layer
 }
 
-// crossCheck reports values that contradict each other, unless one of them is reported already.
+// crossCheck reports values that contradict each other, unless one of them is already reported.
 func (l *loader) crossCheck() {
 	l.checkPair("server.tls_cert", "server.tls_key", needBoth, "set both for HTTPS, or neither")
 	l.checkPair("admin.tls_cert", "admin.tls_key", needBoth, "set both for HTTPS, or neither")
@@ -210,7 +210,7 @@ func ownPorts(a, b string) bool {
 	return portA != portB || portA == "0" || !everyHost(hostA) && !everyHost(hostB) && hostA != hostB
 }
 
-// everyHost says whether a host stands for all addresses; 0.0.0.0 includes those of IPv6.
+// everyHost reports whether a host stands for all addresses; 0.0.0.0 includes those of IPv6.
 func everyHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()
@@ -231,10 +231,10 @@ func (l *loader) isReported(path string) bool {
 	return slices.ContainsFunc(l.problems, func(p Problem) bool { return p.Key == path })
 }
 
-// maxSocketPath is the shortest limit of the common systems.
+// maxSocketPath is the shortest limit among common systems.
 const maxSocketPath = 104
 
-// checkDataDir makes sure that the Unix sockets in data_dir can be opened.
+// checkDataDir ensures that the Unix sockets in data_dir can be opened.
 func (l *loader) checkDataDir() {
 	c := Config{DataDir: l.values.String("data_dir"), loaded: l}
 	socket := c.MasterSocket()

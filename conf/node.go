@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// NodeKind is what answers at a URL of redis.nodes.
+// NodeKind is the kind of Redis deployment at a URL of redis.nodes.
 type NodeKind string
 
-// The kinds of Redis deployment.
+// Kinds of Redis deployments.
 const (
 	Standalone NodeKind = "standalone"
 	Sentinel   NodeKind = "sentinel"
 	Cluster    NodeKind = "cluster"
 )
 
-// Node is one Redis deployment, as its URL has it.
+// Node is one Redis deployment, as described by its URL.
 type Node struct {
 	Kind             NodeKind
 	Network          string   // tcp or unix
@@ -31,7 +31,7 @@ type Node struct {
 	User             string
 	Password         Secret
 	DB               int
-	Master           string // of Sentinel: the name of the master
+	Master           string // for Sentinel: the name of the master
 	SentinelUser     string
 	SentinelPassword Secret
 }
@@ -40,7 +40,7 @@ type nodeScheme struct {
 	kind    NodeKind
 	network string
 	tls     bool
-	port    string // where the URL has none
+	port    string // the default port
 }
 
 var nodeSchemes = map[string]nodeScheme{
@@ -55,15 +55,15 @@ var nodeSchemes = map[string]nodeScheme{
 
 const nodeForms = "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"
 
-// ParseNode reads a URL of redis.nodes:
+// ParseNode parses a URL of redis.nodes:
 //
 //	redis://user:pw@host:6379/0                       rediss:// for TLS
 //	unix://user:pw@/path.sock?db=0
 //	redis+sentinel://:pw@h1:26379,h2:26379/mymaster   ?db=0&sentinel_user=u&sentinel_password=pw
 //	redis+cluster://:pw@h1:7001;h2:7002               rediss+sentinel:// and rediss+cluster:// for TLS
 //
-// Hosts are separated by , or ; and user and password may be percent-encoded. Its errors quote nothing of the URL but
-// the names of parameters: anything else may be a password in the wrong place.
+// Hosts are separated by , or ; and user and password may be percent-encoded. Its errors quote nothing from the URL
+// except the names of parameters, because anything else may be a misplaced password.
 func ParseNode(rawURL string) (Node, error) {
 	name, rest, _ := strings.Cut(rawURL, "://")
 	scheme, ok := nodeSchemes[strings.ToLower(name)]
@@ -108,7 +108,7 @@ func (n *Node) setUser(text string, given bool) error {
 	return nil
 }
 
-// setPlace reads the path of a Unix socket, or the hosts and what follows them.
+// setPlace parses the path of a Unix socket, or the hosts and what follows them.
 func (n *Node) setPlace(text, port string) error {
 	if n.Network == "unix" {
 		if !strings.HasPrefix(text, "/") || text == "/" {

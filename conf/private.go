@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// private is a Config on its way to another process, with its secrets. A reload may start children of a newer or older
-// version than the master, so the form only grows.
+// private is the wire form of a Config with its secrets. A reload may start children of a newer or older version than
+// the master, so fields may only be added.
 type private struct {
 	Base     string              `json:"base"`
 	File     string              `json:"file,omitempty"`
@@ -16,8 +16,8 @@ type private struct {
 	Sources  map[string]string   `json:"sources,omitempty"`
 }
 
-// MarshalPrivate is the whole configuration as it was loaded, as JSON, secrets included. It is for the pipe between the
-// master and its children: do not log, store or serve it.
+// MarshalPrivate returns the whole configuration as JSON, including secrets. It is for the pipe between the master and
+// its children: do not log, store or serve it.
 func (c *Config) MarshalPrivate() ([]byte, error) {
 	l := c.loaded
 	p := private{Base: c.abs(""), File: l.file, Settings: map[string][]string{}, Sources: l.sources}
@@ -27,7 +27,8 @@ func (c *Config) MarshalPrivate() ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// UnmarshalPrivate makes c what MarshalPrivate was called on. A key that the master does not know has its default.
+// UnmarshalPrivate restores in c the configuration that MarshalPrivate wrote. A key that the master does not know has
+// its default.
 func (c *Config) UnmarshalPrivate(data []byte) error {
 	var p private
 	if err := json.Unmarshal(data, &p); err != nil {

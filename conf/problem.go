@@ -7,12 +7,12 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Problem is one thing that is wrong with the configuration.
+// Problem is one error in the configuration.
 type Problem struct {
 	Where  string // FILE:LINE, the variable, or --flag
-	Key    string // empty where no key is concerned
-	Value  string // passwords are masked; empty where none is concerned
-	Detail string // what is wrong and the way out
+	Key    string // empty if the problem concerns no key
+	Value  string // passwords are masked; empty if the problem concerns no value
+	Detail string // the error and a remedy
 }
 
 func (p Problem) String() string {
@@ -27,7 +27,7 @@ func (p Problem) String() string {
 	return s + ": " + p.Detail
 }
 
-// Errors are all problems of a configuration, in the order of file, environment, flags and contradictions.
+// Errors contains all problems of a configuration, in the order of file, environment, flags and contradictions.
 type Errors []Problem
 
 func (e *Errors) Error() string {
@@ -42,7 +42,7 @@ func (e *Errors) Error() string {
 	return b.String()
 }
 
-// suggest names the candidate closest to a misspelt name, or the reference when none is close.
+// suggest returns the candidate closest to a misspelled name, or a hint at the reference when none is close.
 func suggest(name string, candidates []string) string {
 	if s := didYouMean(name, candidates); s != "" {
 		return s
@@ -50,10 +50,10 @@ func suggest(name string, candidates []string) string {
 	return ": conf/wakecall.yaml lists every key"
 }
 
-// didYouMean names the candidate closest to a misspelt name, or nothing when none is close. A key whose section was
-// left out, or is another, is close.
+// didYouMean returns the candidate closest to a misspelled name, or nothing when none is close. A key with a missing or
+// wrong section counts as close.
 func didYouMean(name string, candidates []string) string {
-	const tooLong = 64 // the cost of a distance is the product of the lengths
+	const tooLong = 64 // the cost of computing a distance is the product of the lengths
 	if len(name) > tooLong {
 		return ""
 	}

@@ -14,7 +14,7 @@ const Masked = "<secret>"
 // Secret is text that no format displays: fmt, slog, JSON and YAML all print <secret>, or nothing for an empty one.
 type Secret string
 
-// Reveal is the text itself.
+// Reveal returns the text itself.
 func (s Secret) Reveal() string { return string(s) }
 
 func (s Secret) String() string {
@@ -35,7 +35,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 var secretParameter = regexp.MustCompile(`(?i)([?&][a-z_]*(?:pass|pwd|secret|token|key)[a-z_]*=)[^&#]*`)
 
-// maskURL hides the passwords of a URL or DSN, valid or not, and keeps what helps to recognise it.
+// maskURL hides the passwords in a URL or DSN, valid or not, and keeps what helps to recognize it.
 func maskURL(s string) string {
 	if strings.HasPrefix(s, sqliteScheme) {
 		return s
@@ -61,7 +61,7 @@ func maskURL(s string) string {
 
 var notPort = regexp.MustCompile(`:[^/,;?]*[^0-9/,;?][^/,;?]*`)
 
-// maskPorts hides a port that is not a number: it may be a password whose @host was left out.
+// maskPorts hides a port that is not a number: it may be a password whose @host is missing.
 func maskPorts(s string) string {
 	if strings.HasPrefix(s, "[") { // an IPv6 address has colons of its own
 		return s

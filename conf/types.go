@@ -26,7 +26,7 @@ var sizeUnits = []struct {
 	{"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}, {"", 1},
 }
 
-// ParseSize reads a whole number of bytes with an optional unit (B, KiB, MiB, GiB, or decimal KB, MB, GB).
+// ParseSize parses a whole number of bytes with an optional unit (B, KiB, MiB, GiB, or decimal KB, MB, GB).
 func ParseSize(s string) (Size, error) {
 	for _, u := range sizeUnits {
 		digits, ok := strings.CutSuffix(s, u.name)
@@ -62,7 +62,7 @@ type Priorities [3]int
 
 func (p Priorities) String() string { return fmt.Sprintf("%d:%d:%d", p[0], p[1], p[2]) }
 
-// ParsePriorities reads 5:3:2.
+// ParsePriorities parses the form 5:3:2.
 func ParsePriorities(s string) (p Priorities, err error) {
 	bad := errors.New("is not three whole numbers from 1 to 100, for high, normal and low (write 5:3:2)")
 	parts := strings.Split(s, ":")
@@ -83,8 +83,9 @@ func (p *Priorities) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Pattern is the order in which the priorities are reserved: one digit (0 high, 1 normal, 2 low) a turn. It repeats,
-// and any sum-of-the-weights turns in a row hold exactly the weights.
+// Pattern returns the order in which the priorities are reserved: one digit (0 high, 1 normal, 2 low) per turn. It
+// repeats, and any sequence of as many turns as the sum of the weights contains each priority exactly as often as its
+// weight.
 //
 // It is smooth weighted round robin: in each turn every priority gains its weight in credit, and the one with the most
 // credit pays the sum of the weights for its turn. After that many turns all credits are zero again.
@@ -118,7 +119,7 @@ func (n *Nodes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// betweenNodes finds the commas that separate URLs: those before a scheme. Others separate hosts or belong to a
+// betweenNodes matches the commas that separate URLs: those before a scheme. Other commas separate hosts or belong to a
 // password.
 var betweenNodes = regexp.MustCompile(`,\s*([A-Za-z+]+://)`)
 

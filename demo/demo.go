@@ -1,4 +1,4 @@
-// Package demo is the topic of `wakecall up --demo`, and an endpoint that prints its callbacks.
+// Package demo provides the topic of `wakecall up --demo`, and an endpoint that prints its callbacks.
 package demo
 
 import (
@@ -23,7 +23,7 @@ import (
 
 const topic = "demo"
 
-// Run serves the endpoint on a free port until run returns. When the API is up it registers the topic and prints how
+// Run serves the endpoint on a free port until run returns. When the API is up, Run registers the topic and prints how
 // to push a first job. The endpoint outlives run's context, for the last callbacks.
 func Run(ctx context.Context, cfg *conf.Config, out io.Writer, run func(context.Context) error) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -51,7 +51,7 @@ func Run(ctx context.Context, cfg *conf.Config, out io.Writer, run func(context.
 	return errors.Join(err, serveErr, closeErr)
 }
 
-// introduce registers the topic as soon as the API takes requests, and prints how to use it.
+// introduce registers the topic once the API accepts requests, and prints how to use it.
 func introduce(ctx context.Context, cfg *conf.Config, out io.Writer, endpoint string) error {
 	c, err := connect(ctx, cfg)
 	if err != nil {
@@ -69,7 +69,7 @@ func introduce(ctx context.Context, cfg *conf.Config, out io.Writer, endpoint st
 	return err
 }
 
-// connect waits until the API takes requests.
+// connect waits until the API accepts requests.
 func connect(ctx context.Context, cfg *conf.Config) (*client.Client, error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -101,7 +101,7 @@ Its callback is printed here, on a line that begins with "demo:". Ctrl-C stops e
 `, setup.APIURL(cfg), topic, shellQuote(nearPath(setup.TokenFile(cfg))), nearPath(cfg.DataPath()))
 }
 
-// nearPath is a path relative to the working directory, if it is below it.
+// nearPath returns a path relative to the working directory, if it is below that.
 func nearPath(path string) string {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -13,33 +13,33 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Beanstalkd is a beanstalkd, which is only reached by its protocol. A claim is a job that is delayed for 126 years, so
-// no consumer sees it, and is on a list: a job of its own in a tube of its own. The list comes first.
+// Beanstalkd is a beanstalkd server, accessed through its protocol. A claim is a job that is delayed for 126 years, so
+// that no consumer sees it, and is recorded on a list, which is a job in a tube of its own. The list is written first.
 //
 //	reserve ──▶ list ──▶ release with the long delay ──▶ push ──▶ delete ──▶ delete the list
 //
-// A job that an import had reserved when it was killed is ready again. A delayed job is reserved by its id, which needs
-// beanstalkd 1.12; earlier ones keep it until it is due.
+// If an import is killed, the jobs that it had reserved become ready again. A delayed job is reserved by its id, which
+// requires beanstalkd 1.12; earlier versions keep delayed jobs until they are due.
 type Beanstalkd struct {
 	Addr       string
-	Namespace  registry.Topic                            // with the settings of all tubes
-	TopicOf    func(tube string, priority uint32) string // where the gateway has the jobs of a tube
-	PriorityOf func(priority uint32) queue.Priority      // that the gateway gives them
-	// is added to the ids of what is claimed from now on: other jobs may have theirs
+	Namespace  registry.Topic                            // has the settings of all tubes
+	TopicOf    func(tube string, priority uint32) string // the gateway's topic for jobs of a tube
+	PriorityOf func(priority uint32) queue.Priority      // the gateway's priority for such jobs
+	// added to the ids of newly claimed jobs, because other jobs may already have these ids
 	Offset uint64
 
 	c       *beanstalkConn
 	watched map[string]bool
-	lists   map[uint64]int // how many claims there are of a list
-	window  int            // how many ids to look at for delayed jobs
-	old     bool           // there is no reserve-job
+	lists   map[uint64]int // number of claims on each list
+	window  int            // how many ids to search for delayed jobs
+	old     bool           // the server has no reserve-job
 }
 
 const (
 	defaultTube    = "default"
 	beanstalkLists = "wakecall-import"
 	beanstalkHide  = 4_000_000_000 // s
-	beanstalkStep  = 200           // jobs of a list, which must fit in a job
+	beanstalkStep  = 200           // jobs on a list, which must fit into a job
 )
 
 // beanstalkClaim is a job on a list.
@@ -48,11 +48,11 @@ type beanstalkClaim struct {
 	Tube     string `json:"tube"`
 	Priority uint32 `json:"pri"`
 	TTR      uint64 `json:"ttr"`
-	Due      int64  `json:"due,omitempty"` // Unix ms; 0: it is ready
+	Due      int64  `json:"due,omitempty"` // Unix ms; 0: the job is ready
 	Offset   uint64 `json:"offset,omitempty"`
 }
 
-// key of a claim: its list and its id there.
+// beanstalkKey identifies a claim: its list and its id on it.
 type beanstalkKey struct{ list, id uint64 }
 
 // Open connects.
@@ -65,10 +65,10 @@ func (b *Beanstalkd) Open(ctx context.Context) (err error) {
 	return err
 }
 
-// Close disconnects. What was reserved is ready again.
+// Close disconnects. Reserved jobs become ready again.
 func (b *Beanstalkd) Close() { _ = b.c.c.Close() }
 
-// Lock implements Old: every import uses the tube of lists, and beanstalkd counts its users.
+// Lock implements Old. Every import uses the tube of lists, and beanstalkd counts the users of a tube.
 func (b *Beanstalkd) Lock(context.Context) error {
 	stats, err := b.c.one("stats-tube "+beanstalkLists, "OK")
 	if err != nil {
@@ -80,14 +80,14 @@ func (b *Beanstalkd) Lock(context.Context) error {
 	return nil
 }
 
-// LastID is the id of the job that was put last, and a name of the process that gives the ids: after a start it may
-// begin at 1 again.
+// LastID returns the id of the last job, and identifies the process that assigns the ids: a restarted process may begin
+// at 1 again.
 func (b *Beanstalkd) LastID() (process string, last uint64, err error) {
 	stats, err := b.c.one("stats", "OK")
 	if err != nil {
 		return "", 0, err
 	}
-	put, err := b.c.one("put 0 3600 60 0\r\n", "INSERTED") // delayed: it is no list
+	put, err := b.c.one("put 0 3600 60 0\r\n", "INSERTED") // delayed, so that it is not read as a list
 	if err != nil {
 		return "", 0, err
 	}
@@ -106,7 +106,7 @@ func (b *Beanstalkd) Waiting(context.Context) (int, error) {
 	return int(stats.number("current-jobs-ready") + stats.number("current-jobs-delayed")), err
 }
 
-// tubes are all tubes but ours. They are watched.
+// tubes returns and watches all tubes except the import's own.
 func (b *Beanstalkd) tubes() (tubes []string, err error) {
 	all, err := b.c.one("list-tubes", "OK")
 	if err != nil {
@@ -142,12 +142,12 @@ func (b *Beanstalkd) Claim(_ context.Context, n int) ([]Job, error) {
 	return jobs, err
 }
 
-// learn completes a claim.
+// learn completes a claim from a job's statistics.
 func (c *beanstalkClaim) learn(stats *beanstalkReply) {
 	c.Tube, c.Priority, c.TTR = stats.text("tube"), uint32(stats.number("pri")), stats.number("ttr")
 }
 
-// claimReady claims jobs of all tubes that are not paused.
+// claimReady claims ready jobs from all tubes that are not paused.
 func (b *Beanstalkd) claimReady(n int) ([]Job, error) {
 	replies, err := b.c.ask(slices.Repeat([]string{"reserve-with-timeout 0"}, n)...)
 	if err != nil {
@@ -178,8 +178,9 @@ func (b *Beanstalkd) claimReady(n int) ([]Job, error) {
 	return b.claimed(number, list, bodies, replies)
 }
 
-// claimDelayed claims delayed jobs of any tube, whose ids follow that of the next one of a tube. A job must not be
-// ready when the import is killed, so it is reserved and released at once. more: the tube may have others.
+// claimDelayed claims delayed jobs of any tube, whose ids follow the id of the next delayed job of a tube. A job must
+// not become ready if the import is killed, so it is reserved and released at once. more: the tube may have further
+// jobs.
 func (b *Beanstalkd) claimDelayed(tube string, n int) (jobs []Job, more bool, err error) {
 	next, err := b.c.ask("use "+tube, "peek-delayed", "use "+beanstalkLists)
 	if err != nil || !next[1].is("FOUND") {
@@ -201,7 +202,7 @@ func (b *Beanstalkd) claimDelayed(tube string, n int) (jobs []Job, more bool, er
 		if c.learn(s); s.text("state") != "delayed" || s.number("delay") == beanstalkHide || c.Tube == beanstalkLists {
 			continue
 		}
-		c.Due = now.Add(time.Duration(s.number("time-left")+1) * time.Second).UnixMilli() // it is rounded down
+		c.Due = now.Add(time.Duration(s.number("time-left")+1) * time.Second).UnixMilli() // time-left is rounded down
 		list, hide = append(list, c), append(hide, fmt.Sprintf("reserve-job %d\r\n%s", c.ID, c.hide()))
 	}
 	if b.window = len(asked) * 2; len(list)*2 < len(asked) {
@@ -221,12 +222,12 @@ func (b *Beanstalkd) claimDelayed(tube string, n int) (jobs []Job, more bool, er
 	return jobs, true, err
 }
 
-// hide is the command that makes a claim of a reserved job.
+// hide returns the command that turns a reserved job into a claim.
 func (c *beanstalkClaim) hide() string {
 	return fmt.Sprintf("release %d %d %d", c.ID, c.Priority, uint32(beanstalkHide))
 }
 
-// listed puts a list and then runs the commands that make the claims on it.
+// listed stores a list and then runs the commands that create the claims on it.
 func (b *Beanstalkd) listed(list []beanstalkClaim, hide []string) (number uint64, replies []beanstalkReply, err error) {
 	if len(list) == 0 {
 		return 0, nil, nil
@@ -243,8 +244,8 @@ func (b *Beanstalkd) listed(list []beanstalkClaim, hide []string) (number uint64
 	return put.id(), replies, err
 }
 
-// claimed are the jobs of a list that were released to be claims. The ttr of others was over, or they were not delayed
-// any more.
+// claimed returns the jobs of a list that became claims. The ttr of the others had expired, or they were no longer
+// delayed.
 func (b *Beanstalkd) claimed(
 	number uint64, list []beanstalkClaim, bodies [][]byte, replies []beanstalkReply,
 ) (jobs []Job, err error) {
@@ -275,7 +276,7 @@ func (b *Beanstalkd) Left(context.Context) (jobs []Job, err error) {
 	if _, err := b.c.ask("watch "+beanstalkLists, "ignore "+defaultTube); err != nil {
 		return nil, err
 	}
-	var held []string // until all of them have been read
+	var held []string // kept until all of them have been read
 	for {
 		list, err := b.c.ask("reserve-with-timeout 0")
 		if err != nil {
@@ -296,7 +297,7 @@ func (b *Beanstalkd) Left(context.Context) (jobs []Job, err error) {
 	return jobs, err
 }
 
-// leftOf are the jobs of a list that are claims.
+// leftOf returns the jobs of a list that are still claims.
 func (b *Beanstalkd) leftOf(list *beanstalkReply) (jobs []Job, err error) {
 	var claims []beanstalkClaim
 	if err := json.Unmarshal(list.body, &claims); err != nil {
@@ -320,7 +321,7 @@ func (b *Beanstalkd) leftOf(list *beanstalkReply) (jobs []Job, err error) {
 	return jobs, b.forget(list.id())
 }
 
-// Drop implements Old. The jobs are of one list.
+// Drop implements Old. All jobs belong to one list.
 func (b *Beanstalkd) Drop(_ context.Context, jobs []Job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -337,7 +338,7 @@ func (b *Beanstalkd) Drop(_ context.Context, jobs []Job) error {
 	return b.forget(list)
 }
 
-// forget deletes a list that has no claims.
+// forget deletes a list without claims.
 func (b *Beanstalkd) forget(list uint64) error {
 	if b.lists[list] > 0 {
 		return nil

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// beanstalkConn is a connection to a beanstalkd. Requests are written together and their answers read then.
+// beanstalkConn is a connection to a beanstalkd. It writes several requests together and then reads their answers.
 type beanstalkConn struct {
 	c net.Conn
 	r *bufio.Reader
 }
 
-// How long beanstalkd may take to accept a connection, and to answer what was sent together.
+// Timeouts for a connection, and for the answers to requests sent together.
 const (
 	beanstalkDial   = 5 * time.Second
 	beanstalkAnswer = 30 * time.Second
@@ -33,7 +33,7 @@ func dialBeanstalkd(ctx context.Context, addr string) (*beanstalkConn, error) {
 	return &beanstalkConn{c: c, r: bufio.NewReader(c)}, nil
 }
 
-// beanstalkReply is the words of an answer, and its body.
+// beanstalkReply is an answer: its words, and its body.
 type beanstalkReply struct {
 	words []string
 	body  []byte
@@ -41,7 +41,7 @@ type beanstalkReply struct {
 
 func (r *beanstalkReply) is(word string) bool { return r.words[0] == word }
 
-// id is the first argument.
+// id returns the first argument as an id.
 func (r *beanstalkReply) id() uint64 {
 	if len(r.words) < 2 {
 		return 0
@@ -50,7 +50,7 @@ func (r *beanstalkReply) id() uint64 {
 	return id
 }
 
-// number is a value of a YAML body.
+// number returns a value of a YAML body.
 func (r *beanstalkReply) number(key string) uint64 {
 	n, _ := strconv.ParseUint(r.text(key), 10, 64)
 	return n
@@ -65,7 +65,7 @@ func (r *beanstalkReply) text(key string) string {
 	return ""
 }
 
-// list is a YAML body that is a list.
+// list returns the items of a YAML body that is a list.
 func (r *beanstalkReply) list() (items []string) {
 	for line := range strings.Lines(string(r.body)) {
 		if item, ok := strings.CutPrefix(strings.TrimSpace(line), "- "); ok {
@@ -75,14 +75,14 @@ func (r *beanstalkReply) list() (items []string) {
 	return items
 }
 
-// ask sends requests and reads an answer to each.
+// ask sends requests and reads the answer to each.
 func (b *beanstalkConn) ask(requests ...string) ([]beanstalkReply, error) {
 	if len(requests) == 0 {
 		return nil, nil
 	}
 	_ = b.c.SetDeadline(time.Now().Add(beanstalkAnswer))
 	sent := make(chan error, 1)
-	go func() { // beanstalkd stops reading while nobody reads its answers
+	go func() { // beanstalkd stops reading while its answers are not read
 		_, err := io.WriteString(b.c, strings.Join(requests, "\r\n")+"\r\n")
 		sent <- err
 	}()
@@ -102,7 +102,7 @@ func (b *beanstalkConn) ask(requests ...string) ([]beanstalkReply, error) {
 	return replies, nil
 }
 
-// one is ask for one request, whose answer must be of a kind.
+// one sends one request, whose answer must begin with want.
 func (b *beanstalkConn) one(request, want string) (beanstalkReply, error) {
 	replies, err := b.ask(request)
 	if err != nil {

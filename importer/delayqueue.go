@@ -14,7 +14,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Keys of delay-queue as they are unless it was configured otherwise, and ours beside them.
+// delay-queue's keys with its default configuration, and the import's own keys.
 const (
 	delayQueueBuckets = "dq_bucket_"
 	delayQueueReady   = "dq_queue_"
@@ -27,10 +27,10 @@ var delayQueueClaim = script("delayqueue_claim.lua")
 // DelayQueue is the Redis of a delay-queue (ouqiang's).
 type DelayQueue struct {
 	Redis     *redis.Client
-	Namespace registry.Topic            // with the settings of all topics
-	TopicOf   func(topic string) string // where the gateway has the jobs of a topic
+	Namespace registry.Topic            // has the settings of all topics
+	TopicOf   func(topic string) string // the gateway's topic for jobs of a topic
 	keys      []string                  // buckets and ready queues
-	stuck     time.Time                 // no delay-queue runs: what was due then at the heads of buckets is taken
+	stuck     time.Time                 // set if no delay-queue runs: jobs due by then at the heads of buckets are claimed
 }
 
 func (d *DelayQueue) claims() *claims {
@@ -45,7 +45,7 @@ func (d *DelayQueue) Topics(context.Context) ([]registry.Topic, error) {
 // Lock implements Old.
 func (d *DelayQueue) Lock(ctx context.Context) error { return alone(ctx, d.Redis) }
 
-// find lists the buckets and the ready queues.
+// find reads the names of the buckets and ready queues.
 func (d *DelayQueue) find(ctx context.Context) error {
 	buckets, err := scan(ctx, d.Redis, delayQueueBuckets+"*")
 	if err != nil {
@@ -74,7 +74,8 @@ func (d *DelayQueue) Waiting(ctx context.Context) (int, error) {
 	return length(ctx, d.Redis, ready, buckets, []string{delayQueueClaims})
 }
 
-// stuckAfter is how long the head of a bucket stays when no delay-queue runs: its timers poll every second.
+// stuckAfter is how long the head of a bucket must stay to conclude that no delay-queue runs: its timers poll every
+// second.
 const stuckAfter = 3 * time.Second
 
 // Claim implements Old.
@@ -84,7 +85,7 @@ func (d *DelayQueue) Claim(ctx context.Context, n int) ([]Job, error) {
 		return jobs, err
 	}
 	d.stuck = time.Time{}
-	if err := d.find(ctx); err != nil { // there may be new topics
+	if err := d.find(ctx); err != nil { // there may be new queues
 		return nil, err
 	}
 	if jobs, err := d.claimAny(ctx, n); len(jobs) > 0 || err != nil {
@@ -103,7 +104,7 @@ func (d *DelayQueue) Claim(ctx context.Context, n int) ([]Job, error) {
 	return d.claimAny(ctx, n)
 }
 
-// heads are the first due entries of the buckets.
+// heads returns the first due entries of the buckets.
 func (d *DelayQueue) heads(ctx context.Context) (heads []string, now time.Time, err error) {
 	if now, err = d.Redis.Time(ctx).Result(); err != nil {
 		return nil, now, err
@@ -112,7 +113,7 @@ func (d *DelayQueue) heads(ctx context.Context) (heads []string, now time.Time, 
 		if !isBucket(key) {
 			continue
 		}
-		// Old servers do not know what replaces this command.
+		// Old servers do not have the command that replaces this one.
 		first, err := d.Redis.Do(ctx, "ZRANGEBYSCORE", key, "-inf", now.Unix(), "LIMIT", 0, 1).StringSlice()
 		if err != nil {
 			return nil, now, err
@@ -124,8 +125,8 @@ func (d *DelayQueue) heads(ctx context.Context) (heads []string, now time.Time, 
 	return heads, now, nil
 }
 
-// claimAny claims jobs of the first queue that has some. Those at the head of a bucket that are due since after d.stuck
-// are left to the timers of delay-queue.
+// claimAny claims jobs from the first queue that has some. It leaves jobs at the head of a bucket that became due after
+// d.stuck to the timers of delay-queue.
 func (d *DelayQueue) claimAny(ctx context.Context, n int) ([]Job, error) {
 	for _, key := range d.keys {
 		if jobs, err := d.claim(ctx, key, n); len(jobs) > 0 || err != nil {
@@ -153,7 +154,7 @@ func (d *DelayQueue) Left(ctx context.Context) ([]Job, error) { return d.claims(
 // Drop implements Old.
 func (d *DelayQueue) Drop(ctx context.Context, jobs []Job) error { return drop(ctx, jobs) }
 
-// job is a claim as a push. Behind its times it has the length of the topic, then topic and body.
+// job converts a claim to a push. After its times the claim has the length of the topic, the topic, and the body.
 func (d *DelayQueue) job(id, claim string) (Job, error) {
 	c, err := parseTimed(claim)
 	if err != nil {

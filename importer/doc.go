@@ -1,10 +1,10 @@
-// Package importer moves topics and waiting jobs of another system to Wakecall, while producers and consumers of both
-// still run. Each system is one file with an Old.
+// Package importer moves topics and waiting jobs from another system to Wakecall, while producers and consumers of both
+// are still running. Each system has one file, with an implementation of Old.
 //
 //	old queue ──Claim──▶ claims in the old store ──push──▶ Wakecall ──Drop──▶ gone
 //
-// Claim takes jobs out of the old queue into claims in the same store, in one step, so each job is in one of the two
-// systems. When an import is killed, the next one begins with the claims that are left. A claim has a number, which the
-// journal's lines of its pushes name: a job whose line is there was pushed already, and may have been delivered since;
-// so was one that was called since it was claimed.
+// Claim moves jobs from the old queue to claims in the same store, in one step, so each job is always in exactly one of
+// the two systems. If an import is killed, the next one begins with the remaining claims. A claim has a number, which
+// the journal's lines of its pushes contain. A job with such a line was already pushed, and may have been delivered
+// since; so was a job that was called after it was claimed.
 package importer

@@ -19,12 +19,12 @@ var grapeClaim = script("grape_claim.lua")
 type Grape struct {
 	Redis     *redis.Client
 	Group     string                   // Grape's namespace
-	Base64    bool                     // bodies are stored in base64, as by earlier versions of Grape
-	Namespace registry.Topic           // with the settings of all tubes
-	TopicOf   func(tube string) string // where the gateway has the jobs of a tube
+	Base64    bool                     // bodies are base64, as in earlier versions of Grape
+	Namespace registry.Topic           // has the settings of all tubes
+	TopicOf   func(tube string) string // the gateway's topic for jobs of a tube
 }
 
-// keys that Grape uses, and ours beside them.
+// key returns the name of one of Grape's keys, or of the import's own keys.
 func (g *Grape) key(name string) string {
 	if g.Group == "" {
 		return name
@@ -46,7 +46,7 @@ func (g *Grape) Topics(context.Context) ([]registry.Topic, error) {
 // Lock implements Old.
 func (g *Grape) Lock(ctx context.Context) error { return alone(ctx, g.Redis) }
 
-// Tubes are those that were created.
+// Tubes returns the created tubes.
 func (g *Grape) Tubes(ctx context.Context) ([]string, error) {
 	tubes, err := g.Redis.SMembers(ctx, g.key("tube:set")).Result()
 	if err != nil {
@@ -68,7 +68,7 @@ func (g *Grape) Waiting(ctx context.Context) (int, error) {
 	return length(ctx, g.Redis, nil, sets, []string{g.claims().key})
 }
 
-// A consumer locks its tube for some milliseconds.
+// Limits for claiming while a consumer locks its tube, which it does for some milliseconds.
 const (
 	grapeTries = 50
 	grapePause = 20 * time.Millisecond
@@ -104,7 +104,7 @@ func (g *Grape) Left(ctx context.Context) ([]Job, error) { return g.claims().lef
 // Drop implements Old.
 func (g *Grape) Drop(ctx context.Context, jobs []Job) error { return drop(ctx, jobs) }
 
-// job is the claim of TUBE/ID as a push.
+// job converts the claim of TUBE/ID to a push.
 func (g *Grape) job(name, claim string) (Job, error) {
 	c, err := parseTimed(claim)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 type Old interface {
 	// Lock returns ErrLocked while another import from this system runs.
 	Lock(ctx context.Context) error
-	// Topics are those to register.
+	// Topics returns the topics to register.
 	Topics(ctx context.Context) ([]registry.Topic, error)
-	// Waiting is how many jobs wait.
+	// Waiting returns the number of waiting jobs.
 	Waiting(ctx context.Context) (int, error)
-	// Claim takes at most n jobs of the topics that there are; none when no such job waits.
+	// Claim claims at most n jobs of the registered topics; it returns none when no such job waits.
 	Claim(ctx context.Context, n int) ([]Job, error)
-	// Left are the claims that earlier imports left behind.
+	// Left returns the claims that earlier imports left behind.
 	Left(ctx context.Context) ([]Job, error)
-	// Drop forgets jobs of one claim.
+	// Drop removes the claims of jobs that were claimed together.
 	Drop(ctx context.Context, jobs []Job) error
 }
 
@@ -32,11 +32,11 @@ type Old interface {
 type Job struct {
 	Push    queue.Push // Via names the claim
 	Added   time.Time  // when the old system accepted it
-	Key     any        // of its claim, for the Old
-	Claimed time.Time  // of a claim that was left
+	Key     any        // key of its claim, for Old
+	Claimed time.Time  // when it was claimed, if an earlier import did so
 }
 
-// Registry is the registry as an import needs it.
+// Registry is the part of the registry that an import needs.
 type Registry interface {
 	Snapshot() *registry.Snapshot
 	PutTopic(
@@ -44,44 +44,44 @@ type Registry interface {
 	) (created bool, err error)
 }
 
-// Jobs is the queue as an import needs it.
+// Jobs is the part of the queue that an import needs.
 type Jobs interface {
 	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
 	Lookup(ctx context.Context, refs []queue.Ref, shard string) ([]*queue.Job, error)
 }
 
-// Options of an import.
+// Options configure an import.
 type Options struct {
 	Old      Old
 	Registry Registry
 	Jobs     Jobs
 	Journal  string                          // directory of the journal
 	DryRun   bool                            // only count
-	Follow   bool                            // go on until ctx is done: producers still add to the old system
-	Prepare  func(ctx context.Context) error // brings what the old system has beside topics and jobs
+	Follow   bool                            // continue until ctx is done, while producers still use the old system
+	Prepare  func(ctx context.Context) error // imports what the old system has besides topics and jobs
 	Progress func(Report)
 	Logger   *slog.Logger
 }
 
-// Report is what an import did.
+// Report counts what an import did.
 type Report struct {
-	Topics   int `json:"topics"`            // that the old system has
-	Made     int `json:"topics_registered"` // of them; the others exist and stay as they are
+	Topics   int `json:"topics"`            // topics of the old system
+	Made     int `json:"topics_registered"` // registered topics; existing ones stay as they are
 	Waiting  int `json:"waiting"`           // jobs at the beginning
 	Imported int `json:"imported"`
-	Resumed  int `json:"resumed"` // of an import that was interrupted
-	Kept     int `json:"kept"`    // their ids exist here, pushed later than there
-	Refused  int `json:"refused"` // their claims stay; the log says why
-	Left     int `json:"left"`    // in the old system at the end: its consumers have them, say
+	Resumed  int `json:"resumed"` // jobs resumed from an interrupted import
+	Kept     int `json:"kept"`    // jobs skipped because Wakecall has a newer job with the id
+	Refused  int `json:"refused"` // jobs whose claims stay; the log has the reasons
+	Left     int `json:"left"`    // jobs left in the old system at the end, for example held by its consumers
 }
 
 const (
-	step       = 500 // jobs of one claim
+	step       = 500 // jobs per claim
 	followEach = time.Second
 	actor      = "import"
 )
 
-// Run imports until nothing waits in the old system, or with Follow until ctx is done.
+// Run imports until no job waits in the old system or, with Follow, until ctx is done.
 func Run(ctx context.Context, o Options) (r Report, err error) {
 	i := &run{Options: o}
 	if !o.DryRun {
@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 	for ctx.Err() == nil {
 		jobs, err := o.Old.Claim(ctx, step)
 		switch {
-		case err != nil && ctx.Err() != nil: // what was claimed meanwhile is found by the next import
+		case err != nil && ctx.Err() != nil: // the next import finds what was claimed meanwhile
 		case err != nil:
 			return i.Report, err
 		case len(jobs) > 0:
@@ -141,7 +141,7 @@ type run struct {
 	Report
 }
 
-// topics registers the topics that do not exist.
+// topics registers the topics that do not exist yet.
 func (i *run) topics(ctx context.Context) error {
 	topics, err := i.Old.Topics(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func (i *run) topics(ctx context.Context) error {
 	return nil
 }
 
-// valid names all topics that cannot be registered.
+// valid returns an error that names all topics which cannot be registered.
 func valid(topics []registry.Topic) error {
 	var errs []error
 	for _, t := range topics {
@@ -177,7 +177,7 @@ func valid(topics []registry.Topic) error {
 	return errors.Join(errs...)
 }
 
-// resume pushes what an interrupted import has claimed and not pushed.
+// resume pushes the jobs that an interrupted import claimed but did not push.
 func (i *run) resume(ctx context.Context) error {
 	left, err := i.Old.Left(ctx)
 	if err != nil || len(left) == 0 {
@@ -209,11 +209,11 @@ func byClaim(jobs []Job) map[string][]Job {
 	return claims
 }
 
-// noted is how long a dispatcher may take to note a call whose job is gone.
+// noted is how long a dispatcher may take to note a call of a job that has ended.
 const noted = 3 * time.Second
 
-// unpushed separates the claims that an interrupted import has pushed from the others. Jobs were pushed whose line is
-// in the journal, and those that were stored just before the import was killed: they are there, or have been called
+// unpushed separates the claims that an interrupted import has already pushed from the others. A job was pushed if its
+// line is in the journal, or if it was stored just before the import was killed: then it exists, or has been called
 // since.
 func (i *run) unpushed(ctx context.Context, left []Job) (done, todo []Job, err error) {
 	pushed := i.linesOf(left)
@@ -256,7 +256,7 @@ type line struct {
 
 func (j *Job) ref() queue.Ref { return queue.Ref{Topic: j.Push.Topic, ID: j.Push.ID} }
 
-// linesOf are the lines of claims that the journal has.
+// linesOf returns the journal's lines about claims.
 func (i *run) linesOf(left []Job) map[line]bool {
 	lines := map[line]bool{}
 	for _, job := range left {
@@ -273,7 +273,8 @@ func (i *run) linesOf(left []Job) map[line]bool {
 	return lines
 }
 
-// calls are the jobs that the journal knows to have been called, with the time at which the last of an id was created.
+// calls returns the jobs that were called according to the journal, each with the creation time of the last job with
+// its id.
 func (i *run) calls(refs []queue.Ref) map[queue.Ref]time.Time {
 	ours, called := map[queue.Ref]bool{}, map[queue.Ref]time.Time{}
 	for _, ref := range refs {
@@ -294,12 +295,12 @@ func (i *run) unreadable(err error) {
 	}
 }
 
-// push pushes jobs of one claim and drops their claims.
+// push pushes the jobs of one claim and drops their claims.
 func (i *run) push(ctx context.Context, jobs []Job) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx) // a claim is finished
+	ctx = context.WithoutCancel(ctx) // a claim must be completed
 	imported, kept, err := i.store(ctx, jobs)
 	if dropErr := i.Old.Drop(ctx, append(imported, kept...)); dropErr != nil {
 		return fmt.Errorf("drop claims: %w", dropErr)
@@ -308,7 +309,7 @@ func (i *run) push(ctx context.Context, jobs []Job) error {
 	return err
 }
 
-// store pushes jobs. One whose id exists replaces that job if it was added after it.
+// store pushes jobs. A job whose id exists replaces the existing job if it was added later.
 func (i *run) store(ctx context.Context, jobs []Job) (imported, kept []Job, err error) {
 	ctx = queue.Via(ctx, jobs[0].Push.Via)
 	var again []Job
@@ -340,7 +341,7 @@ func pushes(jobs []Job) []queue.Push {
 	return list
 }
 
-// refused returns the error that ends the import: all but those that concern one job.
+// refused returns the error that ends the import, and logs errors that only concern one job.
 func (i *run) refused(job Job, err, before error) error {
 	if errors.As(err, new(*queue.UnavailableError)) {
 		return fmt.Errorf("push %s/%s: %w", job.Push.Topic, job.Push.ID, err)

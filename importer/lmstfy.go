@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Keys of lmstfy, and ours beside them.
+// lmstfy's keys, and the import's own keys.
 const (
 	lmstfyTimer  = "timer_set"
 	lmstfyReady  = "q/"
@@ -31,12 +31,12 @@ var lmstfyClaim = script("lmstfy_claim.lua")
 // Lmstfy is the Redis of a pool of lmstfy.
 type Lmstfy struct {
 	Redis     *redis.Client
-	Admin     *redis.Client // lmstfy's AdminRedis: the tokens and limits of all pools
+	Admin     *redis.Client // lmstfy's AdminRedis, with the tokens and limits of all pools
 	Pool      string
-	Namespace registry.Topic                       // with the settings of all queues
-	TopicOf   func(namespace, queue string) string // where the gateway has the jobs of a queue
+	Namespace registry.Topic                       // has the settings of all queues
+	TopicOf   func(namespace, queue string) string // the gateway's topic for jobs of a queue
 
-	found []string // the keys of ready queues that were not empty; nil: it is not known yet
+	found []string // keys of non-empty ready queues; nil: not searched yet
 }
 
 // Topics implements Old.
@@ -56,8 +56,8 @@ func (l *Lmstfy) Waiting(ctx context.Context) (int, error) {
 	return length(ctx, l.Redis, queues, []string{lmstfyTimer}, []string{lmstfyClaims})
 }
 
-// Claim implements Old. It looks for ready queues when it has emptied those that it knows, and the timer: each job has a
-// key of its own, so a scan of a million jobs takes as long as many claims.
+// Claim implements Old. It searches for ready queues only after it has emptied the known ones and the timer: each job
+// has a key of its own, so a scan of a million jobs takes as long as many claims.
 func (l *Lmstfy) Claim(ctx context.Context, n int) (jobs []Job, err error) {
 	if l.found != nil {
 		if jobs, err = l.claimAny(ctx, n); len(jobs) > 0 || err != nil {
@@ -68,11 +68,12 @@ func (l *Lmstfy) Claim(ctx context.Context, n int) (jobs []Job, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l.found = append([]string{}, found...) // not nil, also when there is none
+	l.found = append([]string{}, found...) // not nil, even if there are none
 	return l.claimAny(ctx, n)
 }
 
-// claimAny claims jobs of the first queue that has some, and forgets those before it: there may be a queue for each job.
+// claimAny claims jobs from the first queue that has some, and drops the queues before it: there may be a queue for
+// each job.
 func (l *Lmstfy) claimAny(ctx context.Context, n int) ([]Job, error) {
 	for ; len(l.found) > 0; l.found = l.found[1:] {
 		name := strings.TrimPrefix(l.found[0], lmstfyReady)
@@ -94,10 +95,10 @@ func (l *Lmstfy) Left(ctx context.Context) ([]Job, error) { return l.claims().le
 // Drop implements Old.
 func (l *Lmstfy) Drop(ctx context.Context, jobs []Job) error { return drop(ctx, jobs) }
 
-// versionOne begins the ids of jobs with attributes, which are stored as JSON.
+// versionOne is the prefix of ids of jobs with attributes, which are stored as JSON.
 const versionOne = "1"
 
-// job is the claim of NS/Q/ID as a push.
+// job converts the claim of NS/Q/ID to a push.
 func (l *Lmstfy) job(name, claim string) (Job, error) {
 	names, parts := strings.Split(name, "/"), strings.SplitN(claim, " ", 4)
 	if len(names) != 3 || len(parts) != 4 {
@@ -132,10 +133,10 @@ func (l *Lmstfy) job(name, claim string) (Job, error) {
 // LmstfyToken is a token of a namespace, with its limit.
 type LmstfyToken struct {
 	Namespace, Token, Description string
-	Read, Write, Interval         int64 // of the limit; 0: none
+	Read, Write, Interval         int64 // limit; 0: none
 }
 
-// Tokens are those of the pool.
+// Tokens returns the tokens of the pool.
 func (l *Lmstfy) Tokens(ctx context.Context) (list []LmstfyToken, err error) {
 	keys, err := scan(ctx, l.Admin, lmstfyTokens+l.Pool+"/*")
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Keys of php-delayqueue, and ours beside them.
+// php-delayqueue's keys, and the import's own keys.
 const (
 	phpInfo   = "dq_job_info"
 	phpClaims = "dq_wakecall_claims"
 	phpNumber = "dq_wakecall_number"
 
 	phpBuckets = 64 // php-delayqueue has two unless it was changed
-	phpCalls   = 12 // of a job that always fails
+	phpCalls   = 12 // calls of a job that always fails
 )
 
 var phpClaim = script("phpdq_claim.lua")
@@ -32,10 +32,10 @@ type PHPDQ struct {
 	rows   []phpTopic
 	shards []*redis.Client
 	zone   *time.Location
-	topics map[string]registry.Topic // by their names there
+	topics map[string]registry.Topic // by their names in php-delayqueue
 }
 
-// NewPHPDQ imports from these shards; zone is the time zone of the old server.
+// NewPHPDQ returns an importer from these shards; zone is the time zone of the old server.
 func NewPHPDQ(rows []phpTopic, shards []*redis.Client, zone *time.Location) *PHPDQ {
 	return &PHPDQ{rows: rows, shards: shards, zone: zone}
 }
@@ -71,7 +71,7 @@ func (p *PHPDQ) Lock(ctx context.Context) error {
 	return nil
 }
 
-// queues are the keys of jobs that wait, buckets before ready queues.
+// phpQueues returns the keys of waiting jobs: buckets and ready queues.
 func phpQueues() (buckets, ready []string) {
 	for n := range phpBuckets {
 		buckets = append(buckets, "dq_bucket_"+strconv.Itoa(n))
@@ -109,7 +109,7 @@ func (p *PHPDQ) Claim(ctx context.Context, n int) ([]Job, error) {
 	return nil, nil
 }
 
-// phpFull are the queues that are not empty.
+// phpFull returns the queues that are not empty.
 func phpFull(ctx context.Context, shard *redis.Client, buckets, ready []string) (full []string, err error) {
 	var exist []*redis.IntCmd
 	keys := append(buckets, ready...)
@@ -127,7 +127,7 @@ func phpFull(ctx context.Context, shard *redis.Client, buckets, ready []string) 
 	return full, err
 }
 
-// claim claims jobs of one queue.
+// claim claims jobs from one queue.
 func (p *PHPDQ) claim(ctx context.Context, shard *redis.Client, key string, n int) ([]Job, error) {
 	kind := "ready"
 	if strings.HasPrefix(key, "dq_bucket_") {
@@ -156,8 +156,8 @@ func (p *PHPDQ) Left(ctx context.Context) (jobs []Job, err error) {
 // Drop implements Old.
 func (p *PHPDQ) Drop(ctx context.Context, jobs []Job) error { return drop(ctx, jobs) }
 
-// job is the claim of TOPIC:ID as a push: CLAIMED SCORE BODY. Its due time is the score, or else the notify_time of its
-// body.
+// job converts the claim of TOPIC:ID to a push: CLAIMED SCORE BODY. Its due time is the score, or else the notify_time
+// in its body.
 func (p *PHPDQ) job(key, claim string) (Job, error) {
 	parts := strings.SplitN(claim, " ", 3)
 	if len(parts) != 3 {
@@ -174,7 +174,7 @@ func (p *PHPDQ) job(key, claim string) (Job, error) {
 		Notify   string `json:"notify_time"`
 		Failures int    `json:"exp_notify_nums"`
 	}
-	_ = json.Unmarshal(body, &times) // what is not there is zero
+	_ = json.Unmarshal(body, &times) // missing values stay zero
 	added, _ := time.ParseInLocation(time.DateTime, times.Set, p.zone)
 	due, err := time.ParseInLocation(time.DateTime, times.Notify, p.zone)
 	if seconds, scoreErr := strconv.ParseFloat(parts[1], 64); scoreErr == nil {
@@ -190,7 +190,7 @@ func (p *PHPDQ) job(key, claim string) (Job, error) {
 	}}, nil
 }
 
-// phpRetry are the waits of a job that has failed some times before: 2n - 1 minutes after failure n.
+// phpRetry returns the retry waits of a job that has already failed some times: 2n - 1 minutes after failure n.
 func phpRetry(failures int) (waits []time.Duration) {
 	for n := failures + 1; failures > 0 && n < phpCalls; n++ {
 		waits = append(waits, time.Duration(2*n-1)*time.Minute)

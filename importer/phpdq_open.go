@@ -13,8 +13,8 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// OpenPHPDQ reads the registry of a php-delayqueue from its MySQL and opens its shards, or those that are given. close
-// closes them.
+// OpenPHPDQ reads the registry of a php-delayqueue from its MySQL and opens its shards, or the given ones. The returned
+// function closes them.
 func OpenPHPDQ(
 	ctx context.Context, dsn string, shards []string, zone *time.Location,
 ) (p *PHPDQ, closeAll func(), err error) {
@@ -49,7 +49,7 @@ func OpenPHPDQ(
 		}
 	}
 	for _, shard := range shards {
-		master, _, _ := strings.Cut(shard, ",") // behind it a replica
+		master, _, _ := strings.Cut(shard, ",") // a replica may follow
 		parts := strings.SplitN(strings.TrimSpace(master), ":", 3)
 		if len(parts) < 2 {
 			closeAll()
@@ -64,7 +64,7 @@ func OpenPHPDQ(
 	return NewPHPDQ(topics, clients, zone), closeAll, nil
 }
 
-// ofOld is an error of the old system's database, which is not Wakecall's registry.
+// ofOld marks an error as one of the old system's database, because it does not concern Wakecall's registry.
 func ofOld(err error) error {
 	text := strings.TrimPrefix(err.Error(), database.ErrUnavailable.Error()+": ")
 	return fmt.Errorf("the database of php-delayqueue: %s", strings.TrimPrefix(text, "registry "))

@@ -26,21 +26,22 @@ func script(name string) *redis.Script {
 
 var dropScript = script("drop.lua")
 
-// lockName begins the name of an import's connections to the old Redis. They are its lock: it ends with its process.
+// lockName is the prefix of the names of an import's connections to the old Redis. They are its lock, which ends with
+// its process.
 const lockName = "wakecall-import-"
 
-// Connect connects to an old Redis. A command is sent once: a claim whose answer is lost is found among those that are
-// left.
+// Connect connects to an old Redis. It does not retry commands: a claim whose answer is lost is found among the
+// remaining claims.
 func Connect(to *redis.Options) *redis.Client {
 	o := *to
 	o.MaxRetries, o.ContextTimeoutEnabled, o.ClientName = -1, true, lockName+rand.Text()
 	return redis.NewClient(&o)
 }
 
-// ErrLocked says that another import from the same system is running.
+// ErrLocked means that another import from the same system is running.
 var ErrLocked = errors.New("another import from this system is running: wait until it has ended, or stop it")
 
-// alone locks an old Redis. Of two imports that begin together, the one whose connection is older goes on.
+// alone locks an old Redis. If two imports start together, the one with the older connection continues.
 func alone(ctx context.Context, db *redis.Client) error {
 	clients, err := db.ClientList(ctx).Result()
 	if err != nil {
@@ -64,25 +65,25 @@ func alone(ctx context.Context, db *redis.Client) error {
 	return nil
 }
 
-// claims are claimed jobs in an old Redis: a hash from their names to NUMBER REST.
+// claims are the claimed jobs in an old Redis: a hash from their names to NUMBER REST.
 type claims struct {
 	redis  *redis.Client
-	key    string // of the hash
-	number string // of the number of the last claim
+	key    string // key of the hash
+	number string // key of the number of the last claim
 	system string
 	script *redis.Script
 	job    func(name, rest string) (Job, error)
 }
 
-// key of a claim in the old Redis.
+// claimKey identifies a claim in the old Redis.
 type claimKey struct {
 	*claims
 	number, name string
 }
 
-// take claims at most n jobs of a queue. Entries that are not ours to take are skipped. The scripts have claims, number
-// and queue as keys, before more, and n and how many to skip as arguments, before args. They return the number of the
-// claim, how many are skipped then, and how many entries they found; then name and claim of each job.
+// take claims at most n jobs from a queue. It skips entries that the import may not take. The keys of the scripts are
+// claims, number, queue and more; their arguments are n, how many entries to skip, and args. They return the number of
+// the claim, how many entries to skip next time, and how many entries they found; then name and claim of each job.
 func (c *claims) take(
 	ctx context.Context, n int, queue string, more []string, args ...any,
 ) (jobs []Job, skipped int64, err error) {
@@ -133,7 +134,7 @@ func (c *claims) left(ctx context.Context) (jobs []Job, err error) {
 	return jobs, nil
 }
 
-// drop drops jobs of one claim.
+// drop drops the claims of jobs that were claimed together.
 func drop(ctx context.Context, jobs []Job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -169,7 +170,7 @@ func parseTimed(text string) (c timed, err error) {
 
 var errClaim = errors.New("it has too few parts")
 
-// scan lists the keys of a pattern.
+// scan returns the keys that match a pattern.
 func scan(ctx context.Context, db *redis.Client, pattern string) (keys []string, err error) {
 	found := db.Scan(ctx, 0, pattern, 1000).Iterator()
 	for found.Next(ctx) {
@@ -181,7 +182,7 @@ func scan(ctx context.Context, db *redis.Client, pattern string) (keys []string,
 	return keys, nil
 }
 
-// length is the sum of the lengths of lists, sorted sets and hashes.
+// length returns the sum of the lengths of lists, sorted sets and hashes.
 func length(ctx context.Context, db *redis.Client, lists, sets, hashes []string) (sum int, err error) {
 	counts, err := db.Pipelined(ctx, func(c redis.Pipeliner) error {
 		for _, key := range lists {

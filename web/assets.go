@@ -17,7 +17,7 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// Assets are the files that pages link to.
+// Assets are the files that pages load.
 type Assets struct {
 	names map[string]string // app.css → app.0123456789.css
 	files map[string]asset  // by hashed name
@@ -29,7 +29,7 @@ type asset struct {
 	small func() []byte // gzip's, empty where it saves nothing
 }
 
-// LoadAssets reads the list of the embedded assets. Each is read, and compressed, at its first request.
+// LoadAssets reads the list of embedded assets. Each asset is read, and compressed, at its first request.
 func LoadAssets() (*Assets, error) {
 	a := &Assets{names: map[string]string{}, files: map[string]asset{}}
 	manifest, err := dist.ReadFile("dist/manifest.json")
@@ -53,7 +53,7 @@ func LoadAssets() (*Assets, error) {
 	return a, nil
 }
 
-// contentType does not ask the machine's tables, which differ.
+// contentType does not use the machine's MIME tables, which differ.
 func contentType(name string) string {
 	switch path.Ext(name) {
 	case ".js":
@@ -79,17 +79,17 @@ func compress(plain []byte) []byte {
 	return b.Bytes()
 }
 
-// Name is the hashed name of an asset, empty when there is none.
+// Name returns the hashed name of an asset, or "" if it does not exist.
 func (a *Assets) Name(name string) string { return a.names[name] }
 
-// Has reports whether there is an asset of a hashed name.
+// Has reports whether there is an asset with a hashed name.
 func (a *Assets) Has(hashed string) bool {
 	_, ok := a.files[hashed]
 	return ok
 }
 
-// ServeHTTP serves the asset that the last element of the path names. Its name changes with its content, so it may be
-// kept for ever.
+// ServeHTTP serves the asset that the last element of the path names. The name changes with the content, so browsers
+// may cache it forever.
 func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f, ok := a.files[path.Base(r.URL.Path)]
 	if !ok {
@@ -109,6 +109,6 @@ func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Length", fmt.Sprint(len(body)))
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // an error: the browser is gone
+		_, _ = w.Write(body) // an error means that the browser has disconnected
 	}
 }

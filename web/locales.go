@@ -15,19 +15,19 @@ import (
 //go:embed locales
 var locales embed.FS
 
-// Language is one that the admin speaks.
+// Language is a language of the admin.
 type Language struct {
 	Code string // en, zh-Hans: the directory of its texts, and the page's lang
-	Name string // in itself
+	Name string // the language's own name
 }
 
-// Languages lists them, the default first.
+// Languages contains all languages, the default first.
 var Languages = []Language{{"en", "English"}, {"zh-Hans", "简体中文"}}
 
 var matcher = language.NewMatcher([]language.Tag{language.English, language.SimplifiedChinese})
 
-// MatchLanguage is the code of the language that suits the choice (may be empty) and else the Accept-Language header
-// best.
+// MatchLanguage returns the code of the language that best matches the choice, or, if that is empty, the
+// Accept-Language header.
 func MatchLanguage(choice, accept string) string {
 	for _, l := range Languages {
 		if l.Code == choice {
@@ -84,8 +84,9 @@ func loadLanguage(code string) (Texts, error) {
 	return texts, nil
 }
 
-// T is the text of a key with {0}, {1} … replaced by the arguments. When the first is the number 1 and there is a text
-// KEY.one, it is that. A key without text shows itself, so that it is seen; a test keeps it from happening.
+// T returns the text of a key with {0}, {1} … replaced by the arguments. If the first argument is the number 1 and
+// there is a text KEY.one, it returns that one. It returns the key itself if there is no text; a test ensures that this
+// never happens.
 func (t Texts) T(key string, args ...any) string {
 	text, ok := t[key]
 	if len(args) > 0 && fmt.Sprint(args[0]) == "1" {
@@ -106,7 +107,7 @@ func (t Texts) T(key string, args ...any) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// Has reports whether there is a text.
+// Has reports whether a key has a text.
 func (t Texts) Has(key string) bool {
 	_, ok := t[key]
 	return ok

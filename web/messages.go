@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// Messages are translations of what other packages say in English: errors of fields, results of checks, outcomes of
+// Messages are translations of English messages from other packages: errors of fields, results of checks, outcomes of
 // callbacks. The code of a message is its English format, with the verbs of package fmt; a translation has the same
-// verbs, or %[2]s where their order differs. A language without the file messages.json leaves all in English.
+// verbs, or %[2]s where their order differs. Without a file messages.json, a language leaves all messages in English.
 type Messages struct {
 	formats map[string]string
 	stored  []storedMessage
@@ -63,13 +63,13 @@ func (m *Messages) recognize() {
 		form += regexp.QuoteMeta(strings.ReplaceAll(rest, "%%", "%")) + "$"
 		m.stored = append(m.stored, storedMessage{format, regexp.MustCompile(form)})
 	}
-	// The most particular first: "%s: %s" fits nearly everything.
+	// Most specific first: "%s: %s" matches nearly everything.
 	slices.SortStableFunc(m.stored, func(a, b storedMessage) int {
 		return cmp.Compare(len(verb.ReplaceAllString(b.format, "")), len(verb.ReplaceAllString(a.format, "")))
 	})
 }
 
-// Message is the text of a message: translated, if it can be.
+// Message returns a formatted message, translated if there is a translation.
 func (m *Messages) Message(format string, args ...any) string {
 	if translated, ok := m.formats[format]; ok {
 		return fmt.Sprintf(translated, args...)
@@ -77,13 +77,13 @@ func (m *Messages) Message(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// Stored translates a message that was stored as text, and the messages in it; other texts stay as they are. word may
-// alter parts that are none, such as durations.
+// Stored translates a message that was stored as text, and the messages nested in it; other texts stay as they are.
+// word may alter parts that are not messages, such as durations.
 func (m *Messages) Stored(text string, word func(string) string) string {
 	if translated, ok := m.recognized(text, word); ok {
 		return translated
 	}
-	for at := range text { // a finding and what to do about it
+	for at := range text { // a finding followed by its advice
 		rest, is := strings.CutPrefix(text[at:], ". ")
 		if !is || at == 0 {
 			continue

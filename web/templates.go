@@ -20,9 +20,9 @@ type Templates struct {
 	partials func() (*template.Template, error)
 }
 
-// LoadTemplates parses templates/layout.html and templates/partials/*.html with funcs, once for each language, since
-// the function t is of a language. Each of templates/pages/*.html is parsed when it is asked for first: with its copy
-// of all partials it takes a quarter of a megabyte.
+// LoadTemplates parses templates/layout.html and templates/partials/*.html with funcs. Call it once for each language,
+// because the function t depends on it. Each of templates/pages/*.html is parsed at its first use: with its copy of all
+// partials it takes a quarter of a megabyte.
 func LoadTemplates(funcs template.FuncMap) (*Templates, error) {
 	base, err := template.New("").Funcs(funcs).ParseFS(templates, "templates/layout.html")
 	if err != nil {
@@ -43,8 +43,8 @@ func LoadTemplates(funcs template.FuncMap) (*Templates, error) {
 	return t, nil
 }
 
-// parsePage parses a page beside a copy of the partials: html/template takes nothing more once something of a set was
-// executed, which the base never is.
+// parsePage parses a page together with a copy of the partials: html/template cannot add templates to a set after one
+// of them was executed, so the base is never executed.
 func parsePage(base *template.Template, file string) (*template.Template, error) {
 	page, err := base.Clone()
 	if err == nil {
@@ -83,7 +83,7 @@ func (t *Templates) page(name string) (*template.Template, error) {
 	return p()
 }
 
-// Page writes a page inside of the layout.
+// Page renders a page inside the layout.
 func (t *Templates) Page(w io.Writer, page string, data any) error {
 	p, err := t.page(page)
 	if err != nil {
@@ -92,7 +92,7 @@ func (t *Templates) Page(w io.Writer, page string, data any) error {
 	return p.ExecuteTemplate(w, "layout.html", data)
 }
 
-// Partial writes one partial, such as partials/strip, or a block of a page, such as topics#rows.
+// Partial renders a partial, such as partials/strip, or a block of a page, such as topics#rows.
 func (t *Templates) Partial(w io.Writer, name string, data any) error {
 	page, block, isBlock := strings.Cut(name, "#")
 	if !isBlock {

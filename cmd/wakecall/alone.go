@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/logging"
 )
 
-// roleCommands run one role alone in the foreground, as containers and systemd want it.
+// roleCommands returns the commands that run one role alone in the foreground, for containers and systemd.
 func (p *program) roleCommands() []*cobra.Command {
 	return []*cobra.Command{
 		p.roleCommand(app.RoleServer, "run the HTTP API alone, in the foreground"),

@@ -56,14 +56,14 @@ func (p *program) topicApplyCommand() *cobra.Command {
 	return p.addClientFlags(cmd)
 }
 
-// change is what apply did to a topic.
+// change describes what apply did to a topic.
 type change struct {
 	Topic  string   `json:"topic"`
 	Done   string   `json:"done"` // created, changed, unchanged or deleted
 	Fields []string `json:"fields,omitempty"`
 }
 
-// apply makes the server's topics those of the files.
+// apply changes the server's topics to match the files.
 type apply struct {
 	api                 *client.Client
 	dryRun, prune, drop bool
@@ -114,7 +114,7 @@ func (ap *apply) run(ctx context.Context, wanted []topicfile.Topic) ([]change, e
 	return changes, nil
 }
 
-// compare says what is to be done about a topic of the files.
+// compare returns what has to be done for a topic in the files.
 func compare(w topicfile.Topic, current map[string]client.Topic) (ch change, err error) {
 	ch = change{Topic: w.Name, Done: "created"}
 	t, ok := current[w.Name]
@@ -133,13 +133,13 @@ type batch struct {
 	api    *client.Client
 	topics []json.RawMessage
 	bytes  int
-	sent   int // topics of the files that are as they should be
+	sent   int // topics of the files that are up to date
 }
 
-// batchBytes leaves room in a request for what JSON escapes.
+// batchBytes leaves room in a request for JSON escapes.
 const batchBytes = client.MaxTopicsBytes / 4
 
-// add adds the topic with a number in the files, and sends those before it when the request is full.
+// add adds the topic at an index in the files, and first sends the batch if the request is full.
 func (b *batch) add(ctx context.Context, w topicfile.Topic, number int) error {
 	if len(b.topics) == client.MaxTopics || b.bytes+len(w.JSON) > batchBytes {
 		if err := b.send(ctx); err != nil {
@@ -172,8 +172,8 @@ func (ap *apply) remove(ctx context.Context, name string) error {
 	return deleteTopic(ctx, ap.api, name, ap.drop)
 }
 
-// differences are the fields in which a topic of the server differs from that of the file. Secrets in a file always
-// count: the API does not show those of the server.
+// differences returns the fields in which the server's topic differs from the file's. Secrets in a file always count as
+// different, because the API does not show the server's.
 func differences(w topicfile.Topic, t client.Topic) ([]string, error) {
 	b, err := json.Marshal(t)
 	if err != nil {

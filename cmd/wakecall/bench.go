@@ -69,7 +69,7 @@ func saveReport(file string, report *bench.Report) error {
 	return errors.Join(report.JSON(f), f.Close())
 }
 
-// benchHelperCommand is one of the processes that the benchmark starts beside itself.
+// benchHelperCommand returns the command for the helper processes of the benchmark.
 func (p *program) benchHelperCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "bench-helper NAME", Hidden: true, Args: exactArgs("NAME"),

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 )
 
-// configured completes a command that needs the configuration and takes no arguments.
+// configured prepares a command that needs the configuration and takes no arguments.
 func (p *program) configured(
 	cmd *cobra.Command, run func(ctx context.Context, cfg *conf.Config) error,
 ) *cobra.Command {
@@ -39,7 +39,7 @@ func addSettings(cmd *cobra.Command) {
 	}
 }
 
-// helpWithoutSettings shows the flags that are a command's own; among those of all keys nobody finds them.
+// helpWithoutSettings shows only a command's own flags, which would be hard to find among those for all keys.
 func helpWithoutSettings(cmd *cobra.Command, args []string) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, setting := f.Value.(*rawFlag); setting {
@@ -51,7 +51,7 @@ func helpWithoutSettings(cmd *cobra.Command, args []string) {
 		"`wakecall config --help` lists them.")
 }
 
-// load is the configuration with a command's own flags.
+// load returns the configuration, with the values of a command's own flags.
 func (p *program) load(cmd *cobra.Command) (*conf.Config, error) {
 	given := map[string]string{}
 	for _, k := range conf.Keys() {
@@ -62,7 +62,7 @@ func (p *program) load(cmd *cobra.Command) (*conf.Config, error) {
 	return p.config(given)
 }
 
-// rawFlag is text that package conf will parse, so that flags and files have one syntax and one kind of error.
+// rawFlag stores text that package conf parses, so that flags and files share one syntax and one kind of error.
 type rawFlag struct {
 	value, shown string
 	set          bool
@@ -81,7 +81,7 @@ func (f *rawFlag) Set(s string) error {
 	return nil
 }
 
-// Type is shown in the help.
+// Type returns the name of the value in the help.
 func (f *rawFlag) Type() string { return "VALUE" }
 
 func (p *program) configCommand() *cobra.Command {

@@ -28,7 +28,7 @@ func (p *program) importCommand() *cobra.Command {
 	}, p.importPHPDQ(), p.importLmstfy(), p.importDelayQueue(), p.importGrape(), p.importBeanstalk())
 }
 
-// importFrom completes a command that imports; open opens the old system and says how to close it.
+// importFrom prepares a command that imports. open opens the old system and returns a function that closes it.
 func (p *program) importFrom(
 	cmd *cobra.Command, open func(cmd *cobra.Command, cfg *conf.Config) (importer.Old, func(), error),
 ) *cobra.Command {
@@ -100,7 +100,7 @@ func (p *program) importPHPDQ() *cobra.Command {
 	})
 }
 
-// importFromRedis is importFrom of a system whose jobs are in one Redis.
+// importFromRedis does what importFrom does, for a system whose jobs are in one Redis.
 func (p *program) importFromRedis(
 	cmd *cobra.Command, example string, open func(cfg *conf.Config, from *redis.Options) (importer.Old, func(), error),
 ) *cobra.Command {
@@ -117,7 +117,7 @@ func (p *program) importFromRedis(
 	})
 }
 
-// oldRedis reads the URL of an old Redis. The parser's error may show its password.
+// oldRedis parses the URL of an old Redis. It hides the parser's error, which may contain the password.
 func oldRedis(flag, from string) (*redis.Options, error) {
 	o, err := redis.ParseURL(from)
 	if err != nil {

@@ -38,7 +38,7 @@ func (p *program) deleteCommand() *cobra.Command {
 	})
 }
 
-// showing shows the job that a call returns.
+// showing returns a jobCall that prints the job returned by call.
 func (p *program) showing(call func(*client.Client, context.Context, string, string) (*client.Job, error)) jobCall {
 	return func(ctx context.Context, c *client.Client, topic, id string) error {
 		job, err := call(c, ctx, topic, id)
@@ -49,7 +49,7 @@ func (p *program) showing(call func(*client.Client, context.Context, string, str
 	}
 }
 
-// jobCall is what a command does with one job.
+// jobCall is the action of a command on one job.
 type jobCall func(ctx context.Context, c *client.Client, topic, id string) error
 
 func (p *program) jobCommand(name, short string, do jobCall) *cobra.Command {

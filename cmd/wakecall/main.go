@@ -16,7 +16,7 @@ var version = "dev"
 func main() { os.Exit(run()) }
 
 func run() int {
-	// Whatever this program and its children write (bodies, secrets, sockets) is readable by its user only.
+	// Only the user can read what this program and its children write (bodies, secrets, sockets).
 	syscall.Umask(0o077)
 	if child.Is() {
 		return child.Main(app.ChildRoles(version))

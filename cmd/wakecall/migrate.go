@@ -75,7 +75,7 @@ func (p *program) migration(name, short string, up bool) *cobra.Command {
 	}))
 }
 
-// migrated brings the schema up to date, if up says so, and lists its steps.
+// migrated migrates the schema if up is set, and returns its steps.
 func migrated(ctx context.Context, db *database.DB, up bool) ([]migrations.Step, error) {
 	if err := db.Ping(ctx); err != nil {
 		return nil, fmt.Errorf("registry %s: %w", db, err)

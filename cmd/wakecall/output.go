@@ -25,10 +25,10 @@ const (
 
 func (f *format) String() string { return string(*f) }
 
-// Type is shown in the help.
+// Type returns the name of the value in the help.
 func (f *format) Type() string { return "FORMAT" }
 
-// Set reads the flag.
+// Set parses the flag.
 func (f *format) Set(s string) error {
 	switch format(s) {
 	case formatTable, formatJSON:
@@ -54,8 +54,8 @@ func (p *program) say(v any, format string, args ...any) error {
 	})
 }
 
-// writeJSON writes v with times as the API has them: encoding/json drops the zeros at their end, and such texts cannot
-// be sorted.
+// writeJSON writes v with times in the format of the API: encoding/json drops trailing zeros, and such texts do not
+// sort correctly.
 func writeJSON(w io.Writer, v any) error {
 	instants := json.MarshalToFunc(func(enc *jsontext.Encoder, t time.Time) error {
 		return enc.WriteToken(jsontext.String(t.UTC().Format(timeLayout)))
@@ -74,7 +74,7 @@ func table(w io.Writer, titles []string, rows [][]string) error {
 	return columns(w, append([][]string{titles}, rows...))
 }
 
-// fields prints name and value pairs; empty values are left out.
+// fields prints name and value pairs, and omits empty values.
 func fields(w io.Writer, pairs ...string) error {
 	var rows [][]string
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -108,7 +108,7 @@ func columns(w io.Writer, rows [][]string) error {
 // timeLayout is how the API writes times.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// instant is a time as the API writes it, and how far away it is.
+// instant formats a time as the API does, with its distance from now.
 func instant(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -123,7 +123,7 @@ func instantOf(t *time.Time, now time.Time) string {
 	return instant(*t, now)
 }
 
-// distance is "in 5m", "5m ago" or "now".
+// distance returns "in 5m", "5m ago" or "now".
 func distance(d time.Duration) string {
 	if d.Abs() < 500*time.Millisecond {
 		return "now"
@@ -134,7 +134,7 @@ func distance(d time.Duration) string {
 	return "in " + length(d)
 }
 
-// length counts what is longer than two days in days, since nobody reads 2159h59m59s.
+// length formats durations over two days in days, because 2159h59m59s is hard to read.
 func length(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d < 2*day {

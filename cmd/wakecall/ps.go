@@ -88,11 +88,11 @@ type status struct {
 	Concurrency int                `json:"concurrency"`
 	Findings    []checker.Finding  `json:"findings"`
 	Services    []app.ServiceState `json:"services"`
-	Journal     string             `json:"journal"`     // why it cannot be written
-	Connections map[string]int64   `json:"connections"` // of a gateway, by protocol
+	Journal     string             `json:"journal"`     // why the journal cannot be written
+	Connections map[string]int64   `json:"connections"` // connections of a gateway, by protocol
 }
 
-// failing are the services that do not run now.
+// failing returns the services that are not running.
 func (s *status) failing() []app.ServiceState {
 	return slices.DeleteFunc(slices.Clone(s.Services), func(one app.ServiceState) bool { return one.State == "running" })
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-// clipAt is how many bytes of a body or an answer are shown on a line.
+// clipAt is the maximum number of bytes of a body or an answer on one line.
 const clipAt = 60
 
 // pushFlags are the flags of `wakecall push`.
@@ -125,7 +125,7 @@ func (p *program) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
 	return []byte("null"), nil
 }
 
-// parseDue reads RFC 3339 or Unix milliseconds; "" is the zero time.
+// parseDue parses an RFC 3339 time or Unix milliseconds; "" is the zero time.
 func parseDue(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil

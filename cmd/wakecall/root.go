@@ -18,7 +18,7 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// program is one call of the program: what it reads, where it writes, and its global flags.
+// program is one invocation of wakecall: its input, its outputs, and its global flags.
 type program struct {
 	in       io.Reader
 	out, err io.Writer
@@ -64,7 +64,7 @@ func (p *program) execute(ctx context.Context, args []string) int {
 	return exitFailed
 }
 
-// usageError is a command line that cannot be understood.
+// usageError is the error for an invalid command line.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -114,7 +114,7 @@ const (
 	groupCare = "care"
 )
 
-// group completes a command that only has others below it: by itself it shows them.
+// group completes a command that only contains subcommands. Called by itself, it shows its help.
 func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	cmd.Args = noArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -130,7 +130,7 @@ func (p *program) commands() []*cobra.Command {
 		p.versionCommand(), p.benchCommand(), p.benchHelperCommand())
 }
 
-// Argument checks whose errors are usage errors.
+// noArgs and exactArgs return usage errors for a wrong number of arguments.
 var noArgs = exactArgs()
 
 // exactArgs requires an argument for each name.
@@ -153,7 +153,8 @@ func unexpected(cmd *cobra.Command, arg string) error {
 	return usagef("%s: unexpected argument %q", cmd.CommandPath(), arg)
 }
 
-// flagError blames an unknown command before it: its flags are unknown, too.
+// flagError reports an unknown command in preference to its flag, because the flags of an unknown command are unknown,
+// too.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 		return unexpected(cmd, args[0])
@@ -169,8 +170,8 @@ func suggestion(cmd *cobra.Command, arg string) string {
 	return ""
 }
 
-// refuseZero refuses flags that were given the value which stands for their absence, so that an empty variable in a
-// script ends it: `--id "$ID"` would push a job with an id of its own, `--due "$AT"` one that is due now.
+// refuseZero rejects flags that were explicitly set to their zero value, so that an empty variable in a script is an
+// error: otherwise `--id "$ID"` would push a job with a generated id, and `--due "$AT"` one that is due now.
 func refuseZero(flags *pflag.FlagSet, names ...string) error {
 	for _, name := range names {
 		f := flags.Lookup(name)
@@ -187,7 +188,7 @@ func refuseZero(flags *pflag.FlagSet, names ...string) error {
 	return nil
 }
 
-// config loads the configuration; flags are the values of the keys' flags on the command line.
+// config loads the configuration. flags contains the values set on the command line, by key.
 func (p *program) config(flags map[string]string) (*conf.Config, error) {
 	if p.dataDir != "" {
 		flags["data_dir"] = p.dataDir
@@ -197,7 +198,7 @@ func (p *program) config(flags map[string]string) (*conf.Config, error) {
 	})
 }
 
-// getenv is os.Getenv of the app's environment.
+// getenv returns a variable of the program's environment.
 func (p *program) getenv(name string) string {
 	for _, kv := range p.env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -207,7 +208,7 @@ func (p *program) getenv(name string) string {
 	return ""
 }
 
-// addClientFlags gives a command the flags of those that talk to the API.
+// addClientFlags adds the flags of commands that use the API.
 func (p *program) addClientFlags(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&p.url, "url", "",
 		"`URL` of the API (default: $WAKECALL_URL, else server.addr of the configuration)")
@@ -221,12 +222,12 @@ func (p *program) addOutputFlag(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// complete lets the shell complete the values of a flag.
+// complete sets the values that the shell completes for a flag.
 func complete(cmd *cobra.Command, flag string, values ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// client is a client of the API.
+// client returns a client of the API.
 func (p *program) client() (*client.Client, error) {
 	url, token := cmp.Or(p.url, p.getenv("WAKECALL_URL")), cmp.Or(p.token, p.getenv("WAKECALL_TOKEN"))
 	if url == "" || token == "" {
@@ -250,12 +251,12 @@ func (p *program) client() (*client.Client, error) {
 	return c, nil
 }
 
-// withClient opens the API's client for a command, and explains its errors.
+// withClient opens the API client for a command, and explains its errors.
 func (p *program) withClient(
 	f func(ctx context.Context, c *client.Client, args []string) error,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := refuseZero(cmd.Flags(), "url", "token"); err != nil { // another server or token than was meant
+		if err := refuseZero(cmd.Flags(), "url", "token"); err != nil { // an empty value would select another server or token
 			return err
 		}
 		c, err := p.client()

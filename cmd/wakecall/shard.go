@@ -109,7 +109,7 @@ func (p *program) putShard(ctx context.Context, cfg *conf.Config, r *registry.Re
 	return p.showShard(s, "saved")
 }
 
-// warnOfSilence says why a shard cannot take jobs yet. It may be registered before its Redis is there.
+// warnOfSilence prints why a shard cannot accept jobs yet. A shard may be registered before its Redis runs.
 func (p *program) warnOfSilence(cfg *conf.Config, s registry.Shard, silent error) {
 	if silent != nil {
 		_, _ = fmt.Fprintf(p.err, "warning: %s; the shard gets jobs when it answers\n", printable.Line(silent.Error()))
@@ -172,7 +172,7 @@ func (p *program) shardURL(flag string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// mergedShard is the registered shard, or a new one, with the given changes.
+// mergedShard returns the registered shard, or a new one, with the given changes.
 func mergedShard(snapshot *registry.Snapshot, name, url, state string) (registry.Shard, error) {
 	s, err := registered(snapshot, name)
 	if err != nil {
@@ -221,14 +221,14 @@ func (p *program) shardDeleteCommand() *cobra.Command {
 	return p.addOutputFlag(cmd)
 }
 
-// forgettable returns an error if a shard may have jobs that would no longer be called.
+// forgettable returns an error if a shard may contain jobs that would no longer be called.
 func forgettable(ctx context.Context, cfg *conf.Config, s registry.Shard) error {
 	if s.State == registry.ShardActive {
 		return fmt.Errorf("shard %[1]s is active: empty it first (wakecall shard drain %[1]s); "+
 			"--force removes it now, with the jobs in it", s.Name)
 	}
 	look := s
-	look.State = registry.ShardDraining // offline ones are not opened
+	look.State = registry.ShardDraining // offline shards are not opened
 	shard, closeQueue, err := setup.OpenShard(ctx, cfg, look)
 	if err != nil {
 		return err
@@ -268,7 +268,7 @@ func (p *program) withRegistry(f func(*conf.Config, *registry.Registry) error) (
 	return f(cfg, r)
 }
 
-// onRegistry is withRegistry for a command that reads its arguments with the database at hand.
+// onRegistry does what withRegistry does, for a command that needs the database to parse its arguments.
 func (p *program) onRegistry(
 	f func(ctx context.Context, cfg *conf.Config, r *registry.Registry, args []string) error,
 ) func(*cobra.Command, []string) error {
@@ -279,7 +279,7 @@ func (p *program) onRegistry(
 	}
 }
 
-// actor is the name in the registry's audit trail.
+// actor returns the user's name for the registry's audit trail.
 func actor() string {
 	u, err := user.Current()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// signals tell the process to stop, to stop at once, or to reload.
+// signals handles signals to stop, to stop at once, and to reload.
 type signals struct {
 	terminate   chan os.Signal
 	hup         chan os.Signal
@@ -28,13 +28,14 @@ func watchSignals() *signals {
 	return s
 }
 
-// supervise is called by a master: from now on SIGHUP reloads, and the master handles a second signal to stop.
+// supervise is called by a master: from then on SIGHUP reloads, and the master handles a second signal to stop.
 func (s *signals) supervise() {
 	s.supervising.Store(true)
 	signal.Notify(s.hup, syscall.SIGHUP)
 }
 
-// context ends with the first signal to stop. A second one ends the process, unless a master handles it.
+// context returns a context that ends with the first signal to stop. A second signal ends the process, unless a master
+// handles it.
 func (s *signals) context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancel(parent)
 	s.ended.Go(func() {
@@ -58,7 +59,7 @@ func (s *signals) context(parent context.Context) context.Context {
 	return ctx
 }
 
-// next waits for a signal to stop, or for stop (true).
+// next waits for a signal to stop (false), or for a call of stop (true).
 func (s *signals) next() (ended bool) {
 	select {
 	case <-s.done:

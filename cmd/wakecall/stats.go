@@ -49,7 +49,7 @@ func (p *program) statsCommand() *cobra.Command {
 	})
 }
 
-// allStats reads the counts of every topic, a few at a time. Topics that are deleted meanwhile are left out.
+// allStats reads the counts of every topic, a few at a time. It omits topics that are deleted meanwhile.
 func allStats(ctx context.Context, c *client.Client) ([]topicStats, error) {
 	topics, err := c.Topics(ctx)
 	if err != nil {

@@ -32,7 +32,7 @@ type tokenView struct {
 	CreatedAt  time.Time        `json:"created_at"`
 	ExpiresAt  *time.Time       `json:"expires_at"`
 	LastUsedAt *time.Time       `json:"last_used_at"`
-	Token      string           `json:"token,omitempty"` // only of a new one
+	Token      string           `json:"token,omitempty"` // only for a new token
 }
 
 func viewOfToken(t *registry.Token) tokenView {

@@ -76,7 +76,7 @@ func (p *program) topicShowCommand() *cobra.Command {
 	})
 }
 
-// hintTopics adds to the error of an unknown topic how to list the topics.
+// hintTopics adds to the error about an unknown topic how to list the topics.
 func hintTopics(err error) error {
 	if errors.Is(err, client.ErrNotFound) {
 		return fmt.Errorf("%w. `wakecall topic list` lists them", err)
@@ -84,7 +84,7 @@ func hintTopics(err error) error {
 	return err
 }
 
-// topicYAML writes a topic as apply reads it, without the times that the registry adds.
+// topicYAML writes a topic in the format that apply reads, without the times that the registry adds.
 func topicYAML(w io.Writer, t client.Topic) error {
 	b, err := json.Marshal(t)
 	if err == nil {

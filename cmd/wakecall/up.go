@@ -31,7 +31,7 @@ func (p *program) upCommand() *cobra.Command {
 	})
 }
 
-// up prepares what the first start needs and runs the master until ctx is done. load reads the configuration again.
+// up prepares a first start and runs the master until ctx is done. load reads the configuration again.
 func (p *program) up(ctx context.Context, cfg *conf.Config, load func() (*conf.Config, error), withDemo bool) error {
 	log := logging.New(cfg, p.err, "master")
 	passed, err := master.Passed()
@@ -42,7 +42,7 @@ func (p *program) up(ctx context.Context, cfg *conf.Config, load func() (*conf.C
 	if err != nil {
 		return err
 	}
-	debug.FreeOSMemory() // a master has no use for the topics, which may be many
+	debug.FreeOSMemory() // the master does not need the topics, which may be many
 	opts, err := app.MasterOptions(cfg, version, shards)
 	if err != nil {
 		return err

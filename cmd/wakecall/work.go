@@ -24,11 +24,11 @@ type workFlags struct {
 	ttr, releaseDelay, timeout time.Duration
 }
 
-// jobVariables are in the environment of a command.
+// jobVariables are the variables in the environment of a command.
 var jobVariables = []string{"WAKECALL_TOPIC", "WAKECALL_ID", "WAKECALL_ATTEMPT", "WAKECALL_MAX_ATTEMPTS",
 	"WAKECALL_PRIORITY", "WAKECALL_CONTENT_TYPE"}
 
-// jobEnv has a value for each of them.
+// jobEnv returns jobVariables with the values of a job.
 func jobEnv(j *client.LeasedJob) []string {
 	env := []string{j.Topic, j.ID, strconv.Itoa(j.Attempt), strconv.Itoa(j.MaxAttempts), j.Priority, j.ContentType}
 	for i, value := range env {
@@ -37,8 +37,8 @@ func jobEnv(j *client.LeasedJob) []string {
 	return env
 }
 
-// foreignVariables are those of the environment that are no keys of the configuration although they begin like them.
-// The variables of a job come with its id; elsewhere WAKECALL_PRIORITY is a mistyped key.
+// foreignVariables returns the WAKECALL_ variables in the environment that are not keys of the configuration.
+// jobVariables count only together with a job's id; elsewhere WAKECALL_PRIORITY is a mistyped key.
 func (p *program) foreignVariables() []string {
 	if p.getenv("WAKECALL_ID") == "" {
 		return nil
@@ -46,7 +46,7 @@ func (p *program) foreignVariables() []string {
 	return jobVariables
 }
 
-// exitRelease is the exit status of a command that gives its job back (EX_TEMPFAIL of sysexits.h).
+// exitRelease is the exit status with which a command releases its job (EX_TEMPFAIL of sysexits.h).
 const exitRelease = 75
 
 func (p *program) workCommand() *cobra.Command {
@@ -102,11 +102,11 @@ func (p *program) work(ctx context.Context, c *client.Client, f workFlags, topic
 	return w.Run(ctx)
 }
 
-// outputWait is how long a command that was told to end may go on, and how long one that has ended is waited for by
-// what it has left behind with its standard error.
+// outputWait is how long a command may continue after SIGTERM. It is also how long to wait, after a command has ended,
+// for child processes that still hold its standard error.
 var outputWait = 5 * time.Second
 
-// runCommand runs the command for one job. What it prints goes where this program's output goes, and the end of its
+// runCommand runs the command for one job. The command's output goes to this program's output, and the end of its
 // standard error is the reason of a failure.
 func runCommand(ctx context.Context, f workFlags, job *client.LeasedJob) error {
 	cmd := exec.CommandContext(ctx, "sh", "-c", f.exec)
@@ -114,16 +114,16 @@ func runCommand(ctx context.Context, f workFlags, job *client.LeasedJob) error {
 	last := &tail{}
 	cmd.Stderr = last
 	cmd.Env = append(os.Environ(), jobEnv(job)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C on the terminal is for this program
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C on the terminal is meant for this program
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = outputWait
 	err := cmd.Run()
-	if ctx.Err() != nil && cmd.Process != nil { // what ignored SIGTERM
+	if ctx.Err() != nil && cmd.Process != nil { // kills what ignored SIGTERM
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
 	var exit *exec.ExitError
 	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay): // it succeeded, and something still has its standard error
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // success; a child may still hold its standard error
 		return nil
 	case errors.As(err, &exit) && exit.ExitCode() == exitRelease:
 		return client.Released(f.releaseDelay)
@@ -134,7 +134,7 @@ func runCommand(ctx context.Context, f workFlags, job *client.LeasedJob) error {
 	return err
 }
 
-// tail passes on what is written, and remembers its end.
+// tail passes on what is written, and keeps the end of it.
 type tail struct{ end []byte }
 
 const tailBytes = 400

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// words are those that only one licence has, in the order of the search: longer licences quote shorter ones.
+// words are texts that identify a licence, in search order: longer licences quote shorter ones.
 var words = []struct{ id, text string }{
 	{"AGPL-3.0", "gnu affero general public license"},
 	{"LGPL", "gnu lesser general public license"},
@@ -32,7 +32,7 @@ var secondary = regexp.MustCompile(`(?s)mozilla public license,? version 2\.0.*`
 
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|unlicense)`)
 
-// licencesIn reads the licence files of a module's top folder, each of which counts.
+// licencesIn identifies the licences in a module's top folder. Every licence file counts.
 func licencesIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -38,7 +38,7 @@ func run(args []string, out io.Writer) error {
 	return fmt.Errorf("%q is neither licences nor sbom", args[0])
 }
 
-// module is one that the linker included in the binary.
+// module is a module that the linker included in the binary.
 type module struct {
 	Path, Version, Sum string
 	Licences           []string // SPDX identifiers; empty: unknown
@@ -75,7 +75,7 @@ func read(file string) (*binary, error) {
 	return b, nil
 }
 
-// folders are those of the modules in the module cache.
+// folders returns the modules' folders in the module cache.
 func folders(modules []module) (map[string]string, error) {
 	args := []string{"list", "-m", "-f", "{{.Path}}\t{{.Dir}}"}
 	for _, m := range modules {
@@ -95,13 +95,13 @@ func folders(modules []module) (map[string]string, error) {
 	return dirs, nil
 }
 
-// allowed are the licences with which a program under the Apache License 2.0 may be distributed, with no more than a
+// allowed are the licences of modules that a program under the Apache License 2.0 may include with no more than a
 // notice.
 var allowed = []string{
 	"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "blessing", "CC0-1.0", "Unlicense",
 }
 
-// judge counts the modules by licence, and fails for the first whose licence is not allowed.
+// judge counts the modules by licence, and fails at the first one that is not allowed.
 func (b *binary) judge(out io.Writer) error {
 	count := map[string]int{}
 	for _, m := range b.modules {

@@ -10,7 +10,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeSBOM writes the bill of materials. It has neither a time nor a serial number: the same binary has the same bill.
+// writeSBOM writes the bill of materials. It contains neither a time nor a serial number, so equal binaries have equal
+// bills.
 func (b *binary) writeSBOM(out io.Writer) error {
 	own := component(b.main, cdx.ComponentTypeApplication)
 	own.Licenses = licences("Apache-2.0")
