@@ -17,7 +17,7 @@ func TestARedisThatIsStillStartingIsNoOrphanForLong(t *testing.T) {
 	}
 	o := options(dir, "").Redis
 	r := newRedis(o, slog.New(slog.DiscardHandler))
-	if err := r.prepare(); err != nil {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	wait, err := r.launch(t.Context())

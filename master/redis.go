@@ -37,8 +37,8 @@ func newRedis(o RedisOptions, log *slog.Logger) *redisServer {
 
 // start starts or adopts a server and waits until it answers.
 func (r *redisServer) start(ctx context.Context) error {
-	if err := r.prepare(); err != nil {
-		return err
+	if err := os.MkdirAll(r.opts.Dir, 0o700); err != nil {
+		return fmt.Errorf("make the directory of the managed redis-server: %w", err)
 	}
 	wait, err := r.launch(ctx)
 	if err != nil {

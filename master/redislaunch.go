@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -19,27 +17,6 @@ import (
 )
 
 func (r *redisServer) logFile() string { return filepath.Join(r.opts.Dir, "redis.log") }
-
-// prepare checks the binary and creates the directory.
-func (r *redisServer) prepare() error {
-	if err := os.MkdirAll(r.opts.Dir, 0o700); err != nil {
-		return fmt.Errorf("make the directory of the managed redis-server: %w", err)
-	}
-	const wayOut = "install it (apt-get install redis-server), or set redis.nodes to a Redis that runs already"
-	out, err := exec.Command(r.opts.Binary, "--version").Output()
-	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("%s is not on the PATH: %s", r.opts.Binary, wayOut)
-	}
-	if err != nil {
-		return fmt.Errorf("%s --version: %w: %s", r.opts.Binary, err, wayOut)
-	}
-	_, rest, _ := strings.Cut(string(out), "v=")
-	major, _, _ := strings.Cut(rest, ".")
-	if n, err := strconv.Atoi(major); err != nil || n < 7 {
-		return fmt.Errorf("%s is version %.10q; 7.0 or newer is needed: %s", r.opts.Binary, rest, wayOut)
-	}
-	return nil
-}
 
 // launch starts a server, or adopts a running one, and waits until it answers. wait blocks until that server has ended.
 func (r *redisServer) launch(ctx context.Context) (wait func(), err error) {

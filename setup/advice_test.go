@@ -114,7 +114,7 @@ func TestARedisServerIsCheckedBeforeItIsStarted(t *testing.T) {
 		"good":   {"echo Redis server v=7.2.4 sha=00000000:0 malloc=jemalloc", Good, "Redis 7.2.4"},
 		"old":    {"echo Redis server v=6.0.16 sha=00000000:0", Failed, "too old"},
 		"broken": {"echo no library >&2; exit 127", Failed, "exit status 127"},
-		"other":  {"echo something else", Warning, "no version"},
+		"other":  {"echo something else", Failed, "no version"},
 	} {
 		binary := filepath.Join(dir, name)
 		if err := os.WriteFile(binary, []byte("#!/bin/sh\n"+x.script+"\n"), 0o755); err != nil {

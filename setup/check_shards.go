@@ -111,7 +111,7 @@ func checkRedisBinary(ctx context.Context, what, binary string) Finding {
 	_, rest, _ := strings.Cut(string(out), "v=")
 	version, _, _ := strings.Cut(rest, " ")
 	if version == "" {
-		return warn(what, binary+" --version names no version of Redis", "Is redis.binary a redis-server?")
+		return failed(what, binary+" --version names no version of Redis", "Set redis.binary to a redis-server")
 	}
 	if health.TooOld(version) {
 		return failed(what, fmt.Sprintf("%s is Redis %s, which is too old", binary, version), "Install Redis 7.0 or newer")
