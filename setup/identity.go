@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -76,9 +75,8 @@ func duplicateOf(s registry.Shard, other string) error {
 // identifyAll ensures that the data of each shard that answers has its identity, and returns the shards whose data
 // belongs to another shard.
 func identifyAll(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (duplicates map[string]string) {
-	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 1, Buckets: cfg.Redis.Buckets})
+	q, _ := openQueue(ctx, cfg, shards) // omits shards with an invalid URL, which are rejected elsewhere
 	defer q.Close()
-	_ = q.SetShards(ctx, ShardConfigs(cfg, shards)) // omits shards with an invalid URL, which are rejected elsewhere
 	duplicates = map[string]string{}
 	for _, s := range q.Shards() {
 		if s.Identify(ctx) != nil && s.SameAs() != "" {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -129,17 +128,18 @@ func firstStartFile(path string) string {
 // CheckPasswords returns an error for each Redis that rejects its password, because retrying would not help. A Redis
 // that does not answer may come back, so its error is returned as silent.
 func CheckPasswords(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (silent, err error) {
-	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 1, Buckets: cfg.Redis.Buckets})
-	defer q.Close()
 	var foreign []registry.Shard
 	for _, s := range shards {
 		if s.URL != registry.ManagedShard {
 			foreign = append(foreign, s)
 		}
 	}
-	if err := q.SetShards(ctx, ShardConfigs(cfg, foreign)); err != nil {
+	q, err := openQueue(ctx, cfg, foreign)
+	if err != nil {
+		_ = q.Close()
 		return nil, err
 	}
+	defer q.Close()
 	ctx, cancel := context.WithTimeout(ctx, cfg.Redis.Timeout)
 	defer cancel()
 	open := q.Shards()

@@ -60,20 +60,24 @@ const (
 // OpenShard connects to one shard, which must not be offline. It does not change the shard's data, not even its
 // identity.
 func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {
-	configs := ShardConfigs(cfg, []registry.Shard{s})
-	if len(configs) == 0 {
+	if s.URL == "" {
 		return nil, nil, errors.New("it has no URL")
 	}
-	configs[0].Identity = ""
+	s.Identity = ""
+	q, err := openQueue(ctx, cfg, []registry.Shard{s})
+	if err != nil {
+		_ = q.Close()
+		return nil, nil, err
+	}
+	return q.Shards()[0], func() { _ = q.Close() }, nil
+}
+
+// openQueue opens shards for a few calls. With an error the queue has those whose URL is right.
+func openQueue(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (*queue.Queue, error) {
 	q := queue.Open(queue.Options{
 		Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets, Settings: CommonSettings(cfg),
 	})
-	done := func() { _ = q.Close() }
-	if err := q.SetShards(ctx, configs); err != nil {
-		done()
-		return nil, nil, err
-	}
-	return q.Shards()[0], done, nil
+	return q, q.SetShards(ctx, ShardConfigs(cfg, shards))
 }
 
 // IsManaged reports whether a shard is the redis-server that the master runs.
