@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -39,7 +38,8 @@ var defaultPace = movePace{
 func (q *Queue) Drain(ctx context.Context, s *Shard, holder string) (moved int, err error) {
 	m := &mover{queue: q, from: s, holder: holder}
 	for bucket := range s.nodes {
-		topics, err := s.living(ctx, bucket)
+		topics := map[string]Stats{}
+		err := s.countAll(ctx, bucket, topics)
 		for topic, n := range topics {
 			if err == nil {
 				err = m.topic(ctx, bucket, topic, n)
@@ -53,29 +53,6 @@ func (q *Queue) Drain(ctx context.Context, s *Shard, holder string) (moved int, 
 		}
 	}
 	return m.moved, nil
-}
-
-// living returns the topics of a bucket that have jobs which can be moved.
-func (s *Shard) living(ctx context.Context, bucket int) (map[string]Stats, error) {
-	topics := map[string]Stats{}
-	for key, set := range map[string]func(*Stats, int64){
-		"nd": func(st *Stats, n int64) { st.Delayed = n },
-		"nr": func(st *Stats, n int64) { st.Ready = n },
-		"nx": func(st *Stats, n int64) { st.Dead = n },
-	} {
-		counts, err := s.client.HGetAll(ctx, prefix(bucket)+key).Result()
-		if err != nil {
-			return nil, s.failed(ctx, bucket, err)
-		}
-		for topic, text := range counts {
-			if n, _ := strconv.ParseInt(text, 10, 64); n > 0 {
-				st := topics[topic]
-				set(&st, n)
-				topics[topic] = st
-			}
-		}
-	}
-	return topics, nil
 }
 
 type mover struct {

@@ -194,15 +194,17 @@ const countsStep = 1000
 // that have had jobs, and none for others. With a *PartialError the numbers are from the shards that answered.
 func (q *Queue) Counts(ctx context.Context) (map[string]Stats, error) {
 	sum := map[string]Stats{}
-	err := q.eachBucket(func(s *Shard, bucket int) error {
-		for _, key := range allCounts {
-			if err := s.counts(ctx, bucket, key, sum); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	err := q.eachBucket(func(s *Shard, bucket int) error { return s.countAll(ctx, bucket, sum) })
 	return sum, err
+}
+
+func (s *Shard) countAll(ctx context.Context, bucket int, sum map[string]Stats) error {
+	for _, key := range allCounts {
+		if err := s.counts(ctx, bucket, key, sum); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Shard) counts(ctx context.Context, bucket int, state string, sum map[string]Stats) error {
