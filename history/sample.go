@@ -96,27 +96,11 @@ func decode(s Sample) (record, error) {
 	return r, nil
 }
 
-func fields(t *Totals) [11]*int64 {
-	return [...]*int64{
-		&t.Pushed, &t.Delivered, &t.Failed, &t.Retried, &t.Snoozed, &t.Deleted, &t.Died, &t.Expired, &t.Redriven,
-		&t.Dropped, &t.Replaced,
-	}
-}
-
-// add adds o to totals.
-func add(t, o Totals) Totals {
-	to, from := fields(&t), fields(&o)
-	for i := range to {
-		*to[i] += *from[i]
-	}
-	return t
-}
-
 // rise returns how far totals rose from earlier ones. If any fell, the topic was dropped and recreated, or a shard was
 // emptied: then the whole totals are new.
 func rise(t, earlier Totals) Totals {
 	d := t
-	to, from := fields(&d), fields(&earlier)
+	to, from := d.Counters(), earlier.Counters()
 	for i := range to {
 		if *to[i] -= *from[i]; *to[i] < 0 {
 			return t

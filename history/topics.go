@@ -45,7 +45,7 @@ func (s *topicStates) update(readings map[string]Reading, missing string, initia
 	}
 	for topic, r := range readings {
 		if state := s.topics[topic]; state != nil {
-			s.all.Totals = add(s.all.Totals, state.update(r, missing))
+			s.all.Totals.Add(state.update(r, missing))
 		} else {
 			s.topics[topic] = s.first(r, missing)
 		}
@@ -62,7 +62,7 @@ func (t *topicState) update(r Reading, missing string) Totals {
 	case "":
 		totals = r.Totals
 	case t.missing:
-		totals = add(before, rise(r.Totals, t.raw))
+		totals.Add(rise(r.Totals, t.raw))
 	}
 	if missing == "" && !t.known { // events that partial readings missed did not happen now
 		t.known = true
@@ -82,7 +82,7 @@ func (t *topicState) update(r Reading, missing string) Totals {
 func (s *topicStates) first(r Reading, missing string) *topicState {
 	t := &topicState{now: r, raw: r.Totals, missing: missing, known: missing == "", stored: map[string]storedReading{}}
 	if t.known || s.begun {
-		s.all.Totals = add(s.all.Totals, r.Totals)
+		s.all.Totals.Add(r.Totals)
 	}
 	begin := r
 	if s.begun {

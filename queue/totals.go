@@ -23,8 +23,8 @@ type Totals struct {
 	Replaced  int64
 }
 
-// fields returns the counters in the order of TOTALS in lua/shared/base.lua.
-func (t *Totals) fields() []*int64 {
+// Counters returns the counters in the order of TOTALS in lua/shared/base.lua.
+func (t *Totals) Counters() []*int64 {
 	return []*int64{
 		&t.Pushed, &t.Delivered, &t.Failed, &t.Retried, &t.Snoozed, &t.Deleted, &t.Died, &t.Expired, &t.Redriven,
 		&t.Dropped, &t.Replaced,
@@ -36,12 +36,13 @@ const totalNames = "pdfrzxkevoy"
 // set sets the counter of a letter of totalNames.
 func (t *Totals) set(name string, n int64) {
 	if i := strings.Index(totalNames, name); i >= 0 && len(name) == 1 {
-		*t.fields()[i] = n
+		*t.Counters()[i] = n
 	}
 }
 
-func (t *Totals) add(o Totals) {
-	mine, theirs := t.fields(), o.fields()
+// Add adds what happened to other jobs.
+func (t *Totals) Add(o Totals) {
+	mine, theirs := t.Counters(), o.Counters()
 	for i := range mine {
 		*mine[i] += *theirs[i]
 	}
@@ -104,10 +105,10 @@ func (t *TopicTotals) read(today int64, counts, hash any) error {
 			total.set(name, number(value))
 		}
 	}
-	t.Total.add(total)
+	t.Total.Add(total)
 	day := minus(total, began)
 	if last == today {
-		t.Today.add(day)
+		t.Today.Add(day)
 	} else if last > 0 {
 		t.addDay(last, day)
 	}
@@ -120,12 +121,12 @@ func (t *TopicTotals) addDay(number int64, day Totals) {
 		t.Days = map[string]Totals{}
 	}
 	d := t.Days[name]
-	d.add(day)
+	d.Add(day)
 	t.Days[name] = d
 }
 
 func unpacked(s string) (t Totals) {
-	fields := t.fields()
+	fields := t.Counters()
 	for i, n := range strings.Fields(s) {
 		if i < len(fields) {
 			*fields[i] = number(n)
@@ -135,7 +136,7 @@ func unpacked(s string) (t Totals) {
 }
 
 func minus(a, b Totals) Totals {
-	x, y := a.fields(), b.fields()
+	x, y := a.Counters(), b.Counters()
 	for i := range x {
 		*x[i] -= *y[i]
 	}
