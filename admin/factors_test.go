@@ -64,6 +64,13 @@ func TestASecondFactorIsRemovedByThePassword(t *testing.T) {
 		!strings.Contains(body, "alert-success") || s.asksForCode("ops") {
 		t.Errorf("an admin: %d", status)
 	}
+	must(t, s.registry.SetTOTP(t.Context(), "test", "root", "JBSWY3DPEHPK3PXP"))
+	for _, own := range []string{"totp", "password"} { // without the current password
+		_, body := s.post("/access/users/root/"+own, "password", "another horse")
+		if !strings.Contains(body, "alert-danger") || !s.asksForCode("root") {
+			t.Errorf("an admin's own %s is changed without the current password", own)
+		}
+	}
 	if _, body := s.post("/access/users/none/totp"); !strings.Contains(body, "alert-danger") {
 		t.Errorf("of a user who does not exist:\n%s", body)
 	}

@@ -21,7 +21,7 @@ func (h *Handler) usersRoutes(g *echo.Group) {
 	g.POST("/access/users", admin(h.createUser))
 	g.POST("/access/users/:name/role", admin(h.setRole))
 	g.POST("/access/users/:name/password", admin(h.setPassword))
-	g.POST("/access/users/:name/totp", admin(h.clearTOTPOf))
+	g.POST("/access/users/:name/totp", admin(h.changeOther(false, "access.totp_cleared", h.Accounts.ClearTOTP)))
 	g.POST("/access/users/:name/delete", admin(h.changeOther(true, "access.user_deleted", h.Accounts.DeleteUser)))
 	g.POST("/access/users/:name/disable", admin(h.changeOther(true, "access.user_disabled", h.setDisabled(true))))
 	g.POST("/access/users/:name/enable", admin(h.changeOther(false, "access.user_enabled", h.setDisabled(false))))
@@ -139,18 +139,15 @@ func (h *Handler) setRole(c echo.Context) error {
 
 // setPassword also ends the user's sessions.
 func (h *Handler) setPassword(c echo.Context) error {
-	name := page.Param(c, "name")
-	ctx := c.Request().Context()
-	err := h.Accounts.SetPassword(ctx, page.Actor(c), name, c.FormValue("password"))
-	if err == nil {
-		err = h.endSessions(c, func(s sessionLine) bool { return s.User == name && !s.Current })
-	}
-	return h.finish(c, err, "/access", "access.password_set", name)
+	return h.changeOther(true, "access.password_set", func(ctx context.Context, actor, name string) error {
+		return h.Accounts.SetPassword(ctx, actor, name, c.FormValue("password"))
+	})(c)
 }
 
-// changeOther changes a user other than the current one. If the change bars them, it ends their sessions.
+// changeOther changes a user other than the current one, whose own password and second factor are changed on the
+// account page, which requires the current password.
 func (h *Handler) changeOther(
-	keepsOut bool, done string, change func(ctx context.Context, actor, name string) error,
+	endsSessions bool, done string, change func(ctx context.Context, actor, name string) error,
 ) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		name := page.Param(c, "name")
@@ -159,7 +156,7 @@ func (h *Handler) changeOther(
 			return h.Redirect(c, "/access")
 		}
 		err := change(c.Request().Context(), page.Actor(c), name)
-		if err == nil && keepsOut {
+		if err == nil && endsSessions {
 			err = h.endSessions(c, func(s sessionLine) bool { return s.User == name })
 		}
 		return h.finish(c, err, "/access", done, name)
@@ -170,12 +167,6 @@ func (h *Handler) setDisabled(disabled bool) func(ctx context.Context, actor, na
 	return func(ctx context.Context, actor, name string) error {
 		return h.Accounts.SetDisabled(ctx, actor, name, disabled)
 	}
-}
-
-func (h *Handler) clearTOTPOf(c echo.Context) error {
-	name := page.Param(c, "name")
-	return h.finish(c, h.Accounts.ClearTOTP(c.Request().Context(), page.Actor(c), name), "/access", "access.totp_cleared",
-		name)
 }
 
 type createdToken struct {
