@@ -215,7 +215,7 @@ func setProblemHeaders(h http.Header, p *Problem) {
 func clip(s string) string {
 	const limit = 80
 	if len(s) > limit {
-		return s[:limit] + "…"
+		return strings.ToValidUTF8(s[:limit], "") + "…"
 	}
 	return s
 }

@@ -168,6 +168,8 @@ var malformed = []struct {
 	{"no body in an empty object", `{}`, 400, "body", []string{"missing"}},
 	{"unknown field", `{"body":1,"dealy":"1m"}`, 400, "dealy",
 		[]string{"dealy", "unknown", "known are id, body, delay, due_at, "}},
+	{"a long unknown field, cut between characters", `{"a` + strings.Repeat("é", 60) + `":1}`, 400,
+		"a" + strings.Repeat("é", 39) + "…", []string{"unknown"}},
 	{"field in capitals", `{"Body":1}`, 400, "Body", []string{"unknown"}},
 	{"topic stands in the path", `{"body":1,"topic":"shop.orders"}`, 400, "topic", []string{"unknown"}},
 	{"field twice", `{"body":1,"body":2}`, 400, "body", []string{"duplicate field"}},
