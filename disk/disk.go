@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// Unfinished matches the names of files while they are written.
+// Unfinished is the pattern of the temporary names that files have while they are written.
 const Unfinished = ".tmp-*"
 
-// Flock is flock(2). The lock ends with the file's descriptor, also when the process is killed.
+// Flock calls flock(2), and again if a signal interrupts it. The kernel releases the lock when the file is closed, or the
+// process is killed.
 func Flock(f *os.File, how int) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), how)
@@ -23,14 +24,14 @@ func Flock(f *os.File, how int) error {
 	}
 }
 
-// Replace writes a file that only its owner may read, in place of the one of that name. It is the old one until all of
-// the new one is on the disk.
+// Replace writes a file that only its owner may read, and atomically replaces an existing one. Until the new content is
+// on disk, path has the old content.
 func Replace(path string, write func(*os.File) error) error {
 	return place(path, write, os.Rename)
 }
 
-// Create writes a file that only its owner may read, unless there is one. Of several processes that do so at once one
-// wins, and none reads half of it.
+// Create writes a file that only its owner may read, unless path exists. When several processes create it at once, one
+// wins, and none of them reads a partial file.
 func Create(path, content string) error {
 	write := func(f *os.File) error {
 		_, err := f.WriteString(content)
@@ -43,7 +44,7 @@ func Create(path, content string) error {
 	return err
 }
 
-// place writes a file under another name, and gives it its own when it is on the disk.
+// place writes a file under a temporary name, and calls name to give it its own once the content is on disk.
 func place(path string, write func(*os.File) error, name func(from, to string) error) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, Unfinished) // mode 0600
@@ -60,7 +61,7 @@ func place(path string, write func(*os.File) error, name func(from, to string) e
 	return SyncDir(dir)
 }
 
-// SyncDir makes a new or renamed file of a directory survive a power failure.
+// SyncDir syncs a directory, so that files created or renamed in it survive a power failure.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err == nil {
@@ -72,8 +73,8 @@ func SyncDir(dir string) error {
 	return nil
 }
 
-// RemoveUnfinished removes the unfinished files of processes that were killed. It leaves those that were written to in
-// the last minute: several processes may be writing.
+// RemoveUnfinished removes temporary files that killed processes left in a directory. It keeps those modified in the last
+// minute, since other processes may be writing them.
 func RemoveUnfinished(dir string, now time.Time) error {
 	names, err := filepath.Glob(filepath.Join(dir, Unfinished))
 	failed := err
