@@ -1,0 +1,145 @@
+package beanstalk
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wakecall/wakecall/pull"
+	"github.com/wakecall/wakecall/queue"
+)
+
+func (k *conn) reserveForever([]string, []byte) error { return k.reserve(time.Time{}) }
+
+// maxTimeout is beanstalkd's maximum, in seconds.
+const maxTimeout = 1<<31 - 1
+
+func (k *conn) reserveWithTimeout(args []string, _ []byte) error {
+	seconds, ok := number(args[0], 32)
+	if !ok || seconds > maxTimeout {
+		return errBadFormat
+	}
+	return k.reserve(time.Now().Add(time.Duration(seconds) * time.Second))
+}
+
+// reserve takes the most urgent ready job of the watched tubes, and waits for one until the given time; zero: forever.
+func (k *conn) reserve(until time.Time) error {
+	if !k.works {
+		k.works = true
+		k.counts.workers.Add(1)
+	}
+	soon := k.deadline()
+	if err := k.tubes.recent(k.ctx, k.queue); err != nil {
+		return err
+	}
+	wait := time.Duration(0) // the first take does not wait
+	for {
+		job, err := k.takeOne(wait)
+		if err != nil {
+			return err
+		}
+		if job != nil {
+			return k.reserved(job)
+		}
+		now := time.Now()
+		switch {
+		case !soon.IsZero() && !now.Before(soon):
+			return k.reply("DEADLINE_SOON")
+		case !until.IsZero() && !now.Before(until):
+			return k.reply("TIMED_OUT")
+		}
+		wait = forEver
+		for _, end := range []time.Time{soon, until} {
+			if !end.IsZero() {
+				wait = min(wait, end.Sub(now))
+			}
+		}
+	}
+}
+
+// forEver is how long a reserve without a timeout waits in one step.
+const forEver = 10 * time.Minute
+
+// takeOne takes a job from the watched tubes that are not paused. It returns none after wait, or when the plan may have
+// changed.
+func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
+	p := k.tubes.plan(k.watched)
+	if wait > 0 {
+		defer k.waiting()()
+		if !p.resumes.IsZero() {
+			wait = max(min(wait, time.Until(p.resumes)), time.Millisecond)
+		}
+	}
+	ctx, cancel := context.WithCancel(k.waits)
+	defer cancel()
+	if wait > 0 {
+		defer context.AfterFunc(p.changed, cancel)()
+	}
+	if len(p.topics) == 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+		return nil, k.waits.Err()
+	}
+	jobs, err := k.workers.Take(ctx, pull.Request{
+		TakeRequest: queue.TakeRequest{Topics: p.topics, Order: queue.Listed, Max: 1}, Wait: wait,
+	})
+	if len(jobs) > 0 {
+		return &jobs[0], nil
+	}
+	if errors.Is(err, context.Canceled) && k.waits.Err() == nil { // the plan may have changed
+		err = nil
+	}
+	return nil, err
+}
+
+// waiting counts the connection as waiting until the returned function is called. A waiting connection may be closed,
+// because no job is on the way to it.
+func (k *conn) waiting() func() {
+	_ = k.c.End()
+	count := func(n int) {
+		k.counts.waiting.Add(int64(n))
+		for _, name := range k.watched {
+			k.tubes.edit(name, func(t *tube) { t.waiting += n })
+		}
+	}
+	count(1)
+	return func() {
+		count(-1)
+		k.c.Begin()
+	}
+}
+
+// reserved answers a reserve, and stores the lease.
+func (k *conn) reserved(job *queue.Leased) error {
+	id, ok := number(job.ID, 64)
+	if !ok { // pushed through another interface, with an id that beanstalk clients cannot name
+		return errors.Join(errForeign, k.queue.End(k.ctx, []queue.Ending{{Lease: job.Lease, Verb: queue.BuryLeased,
+			Error: errForeign.Error()}})[0].Err)
+	}
+	k.held[id] = &held{job.Lease, job.Topic, job.For, time.Now().Add(job.For)} // For is the actual TTR: the job may use its topic's
+	k.finder.Met(job.ID, job.Topic)
+	return k.replyJob("RESERVED", job.ID, job.Body)
+}
+
+var errForeign = errors.New("the id of the job is not a number")
+
+// reserveJob reserves a job that is ready, delayed or buried, even in a paused tube.
+func (k *conn) reserveJob(id uint64) error {
+	job, err := k.find(id)
+	if err != nil {
+		return err
+	}
+	if job == nil {
+		return k.reply("NOT_FOUND")
+	}
+	leased, err := k.queue.TakeByID(k.ctx, job.Topic, job.ID)
+	if errors.Is(err, queue.ErrNotFound) { // another connection has it
+		return k.reply("NOT_FOUND")
+	}
+	if err != nil {
+		return err
+	}
+	return k.reserved(leased)
+}
