@@ -83,7 +83,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// breakFor strikes until the time is over, or the installation does not come back.
+// breakFor injects faults until the time is over, or until the installation does not recover.
 func (s *site) breakFor(length time.Duration, p *plan) (problems []error) {
 	ctx := context.Background()
 	if err := (strike{pause: time.Second}).do(ctx, s); err != nil { // nothing is broken yet
@@ -98,7 +98,7 @@ func (s *site) breakFor(length time.Duration, p *plan) (problems []error) {
 	return nil
 }
 
-// settle waits until nothing is left to do, lets new work through, and records which jobs are dead.
+// settle waits until nothing is left to do, checks that new jobs are delivered, and records which jobs are dead.
 func (s *site) settle(l *load) (problems []error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.longest+2*time.Minute)
 	defer cancel()
@@ -121,7 +121,7 @@ func (s *site) settle(l *load) (problems []error) {
 	return problems
 }
 
-// catalogue is every kind of fault that this machine permits and -only asks for.
+// catalogue returns every kind of fault that this machine permits and -only selects.
 func catalogue(t *testing.T, s *site) []kind {
 	t.Helper()
 	kinds := slices.Concat(processKinds(), redisKinds(length), databaseKinds(), diskKinds(s), endpointKinds())

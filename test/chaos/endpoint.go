@@ -17,7 +17,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// endpoint is where all callbacks go. It records each, and behaves by topic as it is told.
+// endpoint receives all callbacks and records them. Its behaviour is set for each topic.
 type endpoint struct {
 	rec  *recorder
 	addr string
@@ -33,7 +33,7 @@ func newEndpoint(rec *recorder, addr string) *endpoint {
 	return &endpoint{rec: rec, addr: addr, behaviours: map[string]harness.Behaviour{}, probes: map[string]bool{}}
 }
 
-// start listens, again if need be.
+// start starts to listen, also again after stop.
 func (e *endpoint) start() error {
 	l, err := net.Listen("tcp", e.addr)
 	if err != nil {
@@ -56,14 +56,14 @@ func (e *endpoint) stop() {
 
 func (e *endpoint) url(topic string) string { return "http://" + e.addr + "/" + topic }
 
-// behave says how calls of a topic are answered from now on.
+// behave sets how calls of a topic are answered from now on.
 func (e *endpoint) behave(topic string, b harness.Behaviour) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.behaviours[topic] = b
 }
 
-// answered says whether a probe was called and answered.
+// answered reports whether a probe was called and answered.
 func (e *endpoint) answered(id string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -113,7 +113,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// noteProbe notes that a job was done, if it is a probe.
+// noteProbe records that a job was done, if it is a probe.
 func (e *endpoint) noteProbe(id string) {
 	if strings.HasPrefix(id, probePrefix) {
 		e.mu.Lock()
@@ -122,7 +122,7 @@ func (e *endpoint) noteProbe(id string) {
 	}
 }
 
-// answerer remembers what was answered.
+// answerer records the answer.
 type answerer struct {
 	http.ResponseWriter
 	status   int

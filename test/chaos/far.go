@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// farTopic has the jobs that wait all the time: they are due long after the run.
+// farTopic has the jobs that stay delayed during the whole run: they are due long after it.
 const farTopic = "far"
 
 // pushFar pushes them, a thousand at once.
@@ -38,7 +38,7 @@ func (s *site) pushFar(ctx context.Context) error {
 	return nil
 }
 
-// judgeFar says whether all of them still wait.
+// judgeFar checks that all of them are still delayed.
 func (s *site) judgeFar(ctx context.Context) []error {
 	if far == 0 {
 		return nil

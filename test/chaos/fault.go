@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fault is something that breaks, and how it is put right again.
+// fault describes how something is broken, and how it is repaired.
 type fault struct {
 	Name   string // the kind, for the table
 	Target string // what it strikes: of the faults of one moment no two strike the same
@@ -22,7 +22,7 @@ type kind struct {
 	new  func(s *site, r *rand.Rand) fault
 }
 
-// strike is what happens together.
+// strike holds the faults that happen together.
 type strike struct {
 	pause  time.Duration // before it
 	faults []fault
@@ -45,7 +45,7 @@ func (p *plan) draw() kind {
 	return k
 }
 
-// next is one fault half of the time, else two or three together, or the same one at two places.
+// next returns one fault half of the time, else two or three together, or the same one at two places.
 func (p *plan) next(s *site) strike {
 	st := strike{pause: time.Duration(200+p.r.IntN(1500)) * time.Millisecond}
 	targets := map[string]bool{}
@@ -70,7 +70,7 @@ func (p *plan) next(s *site) strike {
 	return st
 }
 
-// between is a duration that chance chooses.
+// between returns a random duration.
 func between(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from)))
 }

@@ -28,13 +28,13 @@ func processKinds() []kind {
 	return kinds
 }
 
-// host chooses one and names it.
+// host chooses a host at random and returns its name, too.
 func (s *site) host(r *rand.Rand) (*harness.Wakecall, string) {
 	n := r.IntN(len(s.hosts))
 	return s.hosts[n], fmt.Sprintf("host %d", n+1)
 }
 
-// signal sends a signal to processes; those that are gone are no mistake.
+// signal sends a signal to processes; one that has ended is no error.
 func signal(sig syscall.Signal, pids ...int) error {
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -92,7 +92,7 @@ func stopMaster(s *site, r *rand.Rand) fault {
 	}
 }
 
-// killHost is a host that is gone at once, and comes back.
+// killHost kills every process of a host at once, and starts it again.
 func killHost(s *site, r *rand.Rand) fault {
 	h, name := s.host(r)
 	return fault{
@@ -106,7 +106,7 @@ func killHost(s *site, r *rand.Rand) fault {
 	}
 }
 
-// stopHost is a virtual machine that stands still.
+// stopHost stops every process of a host, like a virtual machine that is suspended.
 func stopHost(s *site, r *rand.Rand) fault {
 	h, name := s.host(r)
 	var pids []int

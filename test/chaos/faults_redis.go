@@ -38,7 +38,7 @@ func redisKinds(length time.Duration) []kind {
 // oldestBackup is how old a backup may be that a server is restored from.
 const oldestBackup = 10 * time.Minute
 
-// restoreRedis takes a server back to what it held some time ago.
+// restoreRedis restores a server from an earlier backup.
 func restoreRedis(age time.Duration) kind {
 	name := fmt.Sprintf("redis restored from %.0f s ago", age.Seconds())
 	return kind{name, func(s *site, r *rand.Rand) fault {
@@ -124,7 +124,7 @@ func makeRedisLose(s *site, r *rand.Rand) fault {
 	}
 }
 
-// flushRedis empties a server that goes on.
+// flushRedis empties a server, which continues to run.
 func flushRedis(s *site, r *rand.Rand) fault {
 	sh, name := s.shard(r)
 	return fault{
@@ -167,7 +167,7 @@ func promote(s *site, r *rand.Rand) fault {
 	}
 }
 
-// network is a kind of trouble between everybody and one shard.
+// network returns a kind of network fault between all processes and one shard.
 func network(name string, trouble func(*rand.Rand) harness.Trouble) kind {
 	return kind{name, func(s *site, r *rand.Rand) fault {
 		sh, target := s.shard(r)

@@ -121,7 +121,7 @@ func fillDisk(s *site, r *rand.Rand) fault {
 	}
 }
 
-// endpointKinds turn the endpoint of one topic bad, or all of them away.
+// endpointKinds make the endpoint of one topic fail, or stop the endpoints of all topics.
 func endpointKinds() []kind {
 	kinds := []kind{{"endpoints refuse", refuseCalls}}
 	for _, e := range []struct {

@@ -30,7 +30,7 @@ type topic struct {
 	fields M
 }
 
-// attemptsEnough are more than a job ever needs.
+// attemptsEnough is more attempts than a job ever needs.
 const attemptsEnough = 1000
 
 var topics = []topic{
@@ -70,7 +70,7 @@ func healthy() map[string]harness.Behaviour {
 	}
 }
 
-// byID lets the id choose among ill behaviours for the first calls; four fifths of the ids get an answer at once.
+// byID chooses a bad behaviour by the id for the first calls; four fifths of the ids get an answer at once.
 func byID(ill []harness.Behaviour, calls int) harness.Behaviour {
 	ok := harness.Status(http.StatusOK)
 	atFirst := harness.FirstCalls(calls, func(w http.ResponseWriter, r *http.Request, c harness.Call) {
@@ -123,7 +123,7 @@ func newPusher(s *site, seed uint64, n int) *pusher {
 	return p
 }
 
-// stop returns when the last request was answered, or given up.
+// stop returns when the last request was answered or has timed out.
 func (l *load) stop() {
 	l.cancel()
 	l.wg.Wait()
@@ -141,7 +141,7 @@ type pusher struct {
 	passed []string    // ids of jobs in the topic that is dropped
 }
 
-// job is one that this pusher has pushed.
+// job is a job that this pusher has pushed.
 type job struct{ topic, id string }
 
 func (p *pusher) run(ctx context.Context) {
@@ -285,7 +285,7 @@ func (p *pusher) booked(e event, answer harness.Answer) {
 	}
 }
 
-// pick takes a job out of those that may wait still.
+// pick removes a job from those that may still be delayed or ready, and returns it.
 func (p *pusher) pick() (j job, ok bool) {
 	if len(p.jobs) == 0 {
 		return job{}, false
@@ -339,7 +339,7 @@ func (p *pusher) runNow() {
 	p.site.rec.add(e)
 }
 
-// do makes a request at one of the hosts and notes in e what came of it.
+// do makes a request at one of the hosts and records the result in e.
 func (p *pusher) do(e *event, method, path string, body any) harness.Answer {
 	e.Host = 1 + p.r.IntN(len(p.api))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

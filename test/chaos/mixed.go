@@ -21,7 +21,7 @@ func mixes(operation string) bool { return slices.Contains(mixed, operation) }
 // deadAfter is when a job of the topic mortal has had its attempts, after its due time, if no fault delays it.
 const deadAfter = 4 * time.Second
 
-// mix does one of the mixed operations now and then, and says whether it did.
+// mix does one of the mixed operations now and then, and reports whether it did.
 func (p *pusher) mix() bool {
 	switch dice := p.r.Float64(); {
 	case dice < 0.06 && mixes("replace"):
@@ -159,7 +159,7 @@ func (p *pusher) drop() bool {
 	return e.Result == acknowledged
 }
 
-// dropRest drops what the load left in the topic, when all is healed.
+// dropRest drops the jobs that the load left in the topic, when all faults are over.
 func (p *pusher) dropRest(ctx context.Context) error {
 	for len(p.passed) > 0 && !p.drop() {
 		e := event{}
@@ -173,11 +173,11 @@ func (p *pusher) dropRest(ctx context.Context) error {
 	return nil
 }
 
-// encode is a body as it is pushed, by its digest.
+// encode returns the digest of a body as it is pushed.
 func encode(body string) string {
 	encoded, _ := json.Marshal(body) // a string
 	return digest(encoded)
 }
 
-// isIll says whether an endpoint that goes by ids treats this one badly.
+// isIll reports whether an endpoint that behaves by id treats this one badly.
 func isIll(id string) bool { return hash(id)%5 == 0 }

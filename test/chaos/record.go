@@ -25,14 +25,14 @@ const (
 	evDead    = "dead" // seen as dead at the end
 )
 
-// What came of a request.
+// Results of a request.
 const (
 	acknowledged = "acknowledged"
 	refused      = "refused" // an answer that says: nothing was changed (4xx)
 	unknown      = "unknown" // none, or one that does not say
 )
 
-// What came of a call, as the endpoint knows it.
+// Results of a call, as far as the endpoint knows.
 const (
 	good  = "good"  // answered 200
 	bad   = "bad"   // answered with a failure, or cut off before an answer
@@ -114,7 +114,7 @@ func (r *recorder) close() ([]event, error) {
 
 var epoch = time.Now()
 
-// now is the time in milliseconds; monotonic, so that a step of this machine's clock bends no record.
+// now returns the time in milliseconds; monotonic, so that a step of this machine's clock does not distort the record.
 func now() float64 { return ms(time.Now()) }
 
 func ms(t time.Time) float64 {

@@ -48,7 +48,7 @@ type site struct {
 // longRun is long enough for jobs with longer delays, and for a host whose clock is off.
 const longRun = 5 * time.Minute
 
-// newSite starts everything and waits until it works.
+// newSite starts the installation and waits until it works.
 func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *site {
 	t.Helper()
 	s := &site{t: t, rec: rec, longest: 12 * time.Second}
@@ -124,7 +124,7 @@ func (s *site) mountDisks() {
 	}
 }
 
-// checkClock makes sure that the second host's clock is what it ought to be.
+// checkClock checks that the second host's clock has the intended offset.
 func (s *site) checkClock(off time.Duration) {
 	s.t.Helper()
 	date, err := http.ParseTime(s.hosts[1].Do(context.Background(), http.MethodGet, "/livez", nil).Header.Get("Date"))
@@ -145,7 +145,7 @@ func (s *site) upTogether() {
 	}
 }
 
-// ready is nil when every host can take a push.
+// ready returns nil when every host can take a push.
 func (s *site) ready() error {
 	for n, h := range s.hosts {
 		if h.Exited() {
@@ -181,7 +181,7 @@ func (s *site) putTopics() {
 	})
 }
 
-// complete is nil when no process is missing.
+// complete returns nil when no process is missing.
 func (s *site) complete() error {
 	var errs []error
 	for n, h := range s.hosts {
@@ -194,7 +194,7 @@ func (s *site) complete() error {
 	return errors.Join(errs...)
 }
 
-// connected is nil when every host reaches both shards, and no job waits there that should have been called.
+// connected returns nil when every host reaches both shards, and none of their jobs is overdue.
 func (s *site) connected(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -368,7 +368,7 @@ func (s *site) drained(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// recordDead notes which jobs are dead and visible.
+// recordDead records which jobs are dead and visible.
 func (s *site) recordDead(ctx context.Context) error {
 	api := s.hosts[0].Quick()
 	for _, topic := range topics {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// table tells of the faults by kind, and what the verdict counted.
+// table returns a table of the faults by kind, and the counts of the verdict.
 func table(events []event, v verdict) string {
 	type row struct {
 		n              int

@@ -13,7 +13,7 @@ import (
 // that is busy: a call that began before its job was deleted may arrive so much after.
 const slack = 25
 
-// verdict is what a record proves.
+// verdict is the result of judging a record.
 type verdict struct {
 	Pushed, Acknowledged, Refused, Unknown int
 	Changed, Deleted                       int
@@ -23,7 +23,7 @@ type verdict struct {
 	Wrong                                  []string
 }
 
-// story is all that is known of one job.
+// story is all that is known about one job.
 type story struct {
 	requests []event // pushes, changes, runs, in the order they were sent
 	deletes  []event
@@ -131,21 +131,21 @@ func one(yes bool) int {
 	return 0
 }
 
-// pushedBetween says whether a push may have made the job again in that time.
+// pushedBetween reports whether a push may have created the job again in that time.
 func (s *story) pushedBetween(from, to float64) bool {
 	return slices.ContainsFunc(s.requests, func(r event) bool {
 		return r.Kind == evPush && r.Result != refused && (r.At > from || r.isSpooled()) && r.At <= to
 	})
 }
 
-// delivered says whether the job was delivered by a call that came since a moment.
+// delivered reports whether the job was delivered by a call that arrived after a given time.
 func (s *story) delivered(since float64) bool {
 	return slices.ContainsFunc(s.calls, func(c event) bool {
 		return c.At >= since && (c.Result == good || c.Result == maybe)
 	})
 }
 
-// deleted says whether a delete since a moment had one of these results.
+// deleted reports whether a delete after a given time had one of these results.
 func (s *story) deleted(since float64, results ...string) bool {
 	return slices.ContainsFunc(
 		s.deletes,
@@ -153,12 +153,12 @@ func (s *story) deleted(since float64, results ...string) bool {
 	)
 }
 
-// lastPush is when the job was pushed for the last time that was acknowledged: at first, or to replace it.
+// lastPush returns the time of the last acknowledged push of the job, whether the first or one that replaced it.
 func (s *story) lastPush() (at float64, ok bool) {
 	return s.last(evPush)
 }
 
-// lastRevived is when the job was pushed or re-driven for the last time that was acknowledged.
+// lastRevived returns the time of the last acknowledged push or re-drive of the job.
 func (s *story) lastRevived() float64 {
 	pushed, _ := s.last(evPush)
 	redriven, _ := s.last(evRedrive)
@@ -171,7 +171,7 @@ func (s *story) deadUncalled() bool {
 	return s.deathStatus != 0 && !slices.ContainsFunc(s.calls, func(c event) bool { return c.At >= since })
 }
 
-// isImmortal says whether the job's topic gives up no job.
+// isImmortal reports whether jobs of this topic never die.
 func (s *story) isImmortal() bool {
 	return slices.ContainsFunc(topics, func(t topic) bool {
 		return len(s.requests) > 0 && t.name == s.requests[0].Topic && t.fields["max_attempts"] == attemptsEnough
@@ -255,14 +255,14 @@ func (s *story) heldBy(n int, faults []event) (earlier event, wrong bool) {
 	return earlier, false
 }
 
-// takenAway says whether a request may have ended the lease of a call before another one.
+// takenAway reports whether a request may have ended the lease of a call before another one.
 func (s *story) takenAway(from, to event) bool {
 	return slices.ContainsFunc(slices.Concat(s.requests, s.deletes), func(r event) bool {
 		return r.Result != refused && r.At <= to.At && (r.Result == unknown || r.End >= from.At)
 	})
 }
 
-// lossy says whether Redis may lose in a fault what it has accepted.
+// lossy reports whether Redis may lose accepted writes in a fault.
 func lossy(fault string) bool {
 	for _, words := range []string{"redis killed", "forgot", "lost everything", "flushed", "promoted", "restored"} {
 		if strings.Contains(fault, words) {
@@ -272,7 +272,7 @@ func lossy(fault string) bool {
 	return false
 }
 
-// forgotten says whether a shard may have forgotten a lease, or there were copies of the job in two shards.
+// forgotten reports whether a shard may have lost a lease, or two shards may have had copies of the job.
 func forgotten(from, to event, faults []event) bool {
 	return slices.ContainsFunc(faults, func(f event) bool {
 		return f.At <= to.At && (from.Shard != to.Shard || lossy(f.Fault) && f.Calm >= from.At)
@@ -306,7 +306,7 @@ func settled(r event) float64 {
 	return slack
 }
 
-// dueAt says whether a call may come, and from when on.
+// dueAt reports whether a call may arrive, and from when on.
 func (s *story) dueAt(c event) (due float64, ok bool) {
 	for n, r := range s.standing(c, func(r event) bool { return r.SetsDue }) {
 		if d := r.At + r.DelayMS; n == 0 || d < due {
@@ -316,7 +316,7 @@ func (s *story) dueAt(c event) (due float64, ok bool) {
 	return due, due <= c.At
 }
 
-// knows says whether the body of a call is one that the job may have had.
+// knows reports whether the job may have had the body of a call.
 func (s *story) knows(c event) bool {
 	return c.Body == "" || // cut off on its way
 		slices.ContainsFunc(
@@ -361,7 +361,7 @@ func (s *story) pushedTwice(first event, faults []event) bool {
 	})
 }
 
-// during names the faults between two moments.
+// during returns the names of the faults between two times.
 func during(faults []event, from, to float64) (text string) {
 	for _, f := range faults {
 		if f.At <= to && f.Calm >= from {

@@ -46,7 +46,7 @@ func startWorkers(s *site, seed uint64) *workers {
 	return all
 }
 
-// stop returns when no worker has a job.
+// stop stops the workers, and returns when none holds a job.
 func (w *workers) stop() {
 	w.cancel()
 	w.wg.Wait()
@@ -72,7 +72,7 @@ type held struct {
 	host int
 }
 
-// work takes some jobs and ends their leases. Now and then the worker is gone before it has an answer.
+// work takes some jobs and ends their leases. Now and then the worker disconnects before it has an answer.
 func (w *worker) work(ctx context.Context) {
 	ttr := time.Duration(1000+w.r.IntN(1500)) * time.Millisecond
 	wait := time.Duration(w.r.IntN(3000)) * time.Millisecond
@@ -107,7 +107,7 @@ func (w *worker) work(ctx context.Context) {
 	}
 }
 
-// record notes a job as taken when its lease began. Redis counts whole milliseconds.
+// record records a job as taken when its lease began. Redis counts whole milliseconds.
 func (w *worker) record(j *held, ttr time.Duration) {
 	j.call = -int(w.calls.Add(1)) // those above 0 are the endpoint's
 	w.site.rec.add(event{
@@ -116,7 +116,7 @@ func (w *worker) record(j *held, ttr time.Duration) {
 	})
 }
 
-// shardOf is the name of the shard in a lease.
+// shardOf returns the name of the shard in a lease.
 func shardOf(lease string) string {
 	b, _ := base64.RawURLEncoding.DecodeString(lease)
 	for _, name := range []string{"redis-1", "redis-2"} {
@@ -127,7 +127,7 @@ func shardOf(lease string) string {
 	return "unknown"
 }
 
-// do does one job, or what workers do besides.
+// do handles one job, in one of the ways in which workers end leases.
 func (w *worker) do(ctx context.Context, j *held) {
 	dice := w.r.Float64()
 	switch {
@@ -159,7 +159,7 @@ func (w *worker) do(ctx context.Context, j *held) {
 	}
 }
 
-// extend keeps a job longer than its first lease, and acks it.
+// extend holds a job for longer than its first lease, and acks it.
 func (w *worker) extend(ctx context.Context, j *held, until float64) {
 	answer := w.post(j.host, "/v1/leases/"+j.Lease+"/extend", M{"ttr": "1500ms"})
 	var got struct {
@@ -183,7 +183,7 @@ func (w *worker) end(j *held, verb string, body any, until float64, wait time.Du
 	w.ended(j, outcome(verb, answer.Status, answer.Err), until)
 }
 
-// outcome is what the end of a lease says of its job.
+// outcome returns what the end of a lease means for its job.
 func outcome(verb string, status int, err error) string {
 	switch result := resultOf(status, err); {
 	case verb != "ack" || result == refused:
@@ -239,7 +239,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// named are the topics of the load that workers take jobs of, or those that are called.
+// named returns the topics of the load whose jobs workers take, or those whose jobs are called.
 func named(pull bool) (names []string) {
 	for _, t := range topics {
 		if (t.fields["delivery"] == "pull") == pull {

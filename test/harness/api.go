@@ -14,7 +14,7 @@ import (
 	"github.com/wakecall/wakecall/test/openapitest"
 )
 
-// API speaks to a server over plain net/http, so that the tests see what any client would.
+// API calls a server over plain net/http, so that the tests see what any client would.
 type API struct {
 	Base  string
 	Token string
@@ -29,13 +29,13 @@ func NewAPI(base, token string) *API {
 	}}
 }
 
-// checked makes every exchange from now on a test of the server's OpenAPI document.
+// checked checks every later exchange against the server's OpenAPI document.
 func (a *API) checked(t testing.TB) *API {
 	a.http.Transport = openapitest.Transport(t, a.http.Transport)
 	return a
 }
 
-// Quick returns the API without that test, for loads.
+// Quick returns the API without that check, for loads.
 func (a *API) Quick() *API { return NewAPI(a.Base, a.Token) }
 
 // WithoutKeepAlive is Quick with a new connection for each request.
@@ -45,7 +45,7 @@ func (a *API) WithoutKeepAlive() *API {
 	return c
 }
 
-// Answer is what came of a request: a status, or Err when there was none.
+// Answer is the result of a request: a status, or Err when there was none.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -71,12 +71,12 @@ func (a Answer) JSON(v any) error {
 	return nil
 }
 
-// Do makes a request. A []byte or string goes as it is, anything else but nil as JSON.
+// Do makes a request. A []byte or string is sent as it is, anything else but nil as JSON.
 func (a *API) Do(ctx context.Context, method, path string, body any) Answer {
 	return a.DoHeader(ctx, method, path, body, nil)
 }
 
-// DoHeader is Do with headers of one's own.
+// DoHeader is Do with additional headers.
 func (a *API) DoHeader(ctx context.Context, method, path string, body any, header http.Header) Answer {
 	payload, isJSON, err := encode(body)
 	if err != nil {
@@ -146,7 +146,7 @@ type Attempt struct {
 	Answer    string    `json:"answer"`
 }
 
-// Problem is an error as the API tells it.
+// Problem is an error as the API returns it.
 type Problem struct {
 	Status int    `json:"status"`
 	Title  string `json:"title"`
@@ -160,7 +160,7 @@ type Stats struct {
 	OldestReadyMS                 float64 `json:"oldest_ready_ms"`
 }
 
-// JobPath is the address of a job.
+// JobPath returns the path of a job.
 func JobPath(topic, id string) string {
 	return "/v1/topics/" + topic + "/jobs/" + url.PathEscape(id)
 }
@@ -170,7 +170,7 @@ func (a *API) Push(ctx context.Context, topic string, fields M) Answer {
 	return a.Do(ctx, http.MethodPost, "/v1/topics/"+topic+"/jobs", fields)
 }
 
-// Stats asks for the counts of a topic.
+// Stats returns the counts of a topic.
 func (a *API) Stats(ctx context.Context, topic string) (Stats, error) {
 	var s Stats
 	answer := a.Do(ctx, http.MethodGet, "/v1/topics/"+topic+"/stats", nil)
@@ -180,7 +180,7 @@ func (a *API) Stats(ctx context.Context, topic string) (Stats, error) {
 	return s, answer.JSON(&s)
 }
 
-// List walks all pages of a topic's jobs in a state.
+// List returns all pages of a topic's jobs in a state.
 func (a *API) List(ctx context.Context, topic, state string) ([]Job, error) {
 	var all []Job
 	cursor := ""

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The methods below end the test when the API does not do as asked.
+// The methods below end the test when the API does not do what they ask for.
 
 // MustPutTopic registers a topic.
 func (a *API) MustPutTopic(t testing.TB, name string, topic M) {
@@ -31,7 +31,7 @@ func (a *API) MustPush(t testing.TB, topic string, fields M) Job {
 	return j
 }
 
-// MustGet returns a job that lives.
+// MustGet returns a job that exists.
 func (a *API) MustGet(t testing.TB, topic, id string) Job {
 	t.Helper()
 	answer := a.Do(context.Background(), http.MethodGet, JobPath(topic, id), nil)
@@ -45,7 +45,7 @@ func (a *API) MustGet(t testing.TB, topic, id string) Job {
 	return j
 }
 
-// MustDo makes a request that must be answered with the status given.
+// MustDo makes a request that must be answered with the given status.
 func (a *API) MustDo(t testing.TB, status int, method, path string, body any) Answer {
 	t.Helper()
 	answer := a.Do(context.Background(), method, path, body)

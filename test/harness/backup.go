@@ -95,7 +95,7 @@ func copyStart(to, from string, size int64) error {
 	return errors.Join(err, out.Close())
 }
 
-// add makes a backup, unless files come or go just then.
+// add makes a backup, unless files are created or removed at that moment.
 func (b *Backups) add() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +132,7 @@ func linkFiles(to, from string) bool {
 	return err == nil
 }
 
-// sameFiles says whether two directories have links to the same files.
+// sameFiles reports whether two directories have links to the same files.
 func sameFiles(a, b string) bool {
 	as, err := sizes(a)
 	bs, errOfB := sizes(b)

@@ -65,7 +65,7 @@ type Gate struct {
 // NewGate returns a closed gate.
 func NewGate() *Gate { return &Gate{open: make(chan struct{})} }
 
-// Open lets every call pass, those that wait and those to come.
+// Open lets all calls pass, waiting and future ones.
 func (g *Gate) Open() { g.once.Do(func() { close(g.open) }) }
 
 // Hold is the gate's behaviour.
@@ -76,7 +76,7 @@ func (g *Gate) Hold(_ http.ResponseWriter, r *http.Request, _ Call) {
 	}
 }
 
-// Drip sends headers at once and then a byte a second, for ever.
+// Drip sends headers at once and then a byte a second, forever.
 func Drip() Behaviour {
 	return func(w http.ResponseWriter, r *http.Request, _ Call) {
 		w.WriteHeader(http.StatusOK)
@@ -96,7 +96,7 @@ func Drip() Behaviour {
 	}
 }
 
-// Huge answers 200 with size bytes, as fast as they are taken, and tells how many were.
+// Huge answers 200 with size bytes, as fast as they are read, and reports how many were.
 func Huge(size int64, taken func(int64)) Behaviour {
 	return func(w http.ResponseWriter, _ *http.Request, _ Call) {
 		chunk := make([]byte, 1<<16)
@@ -119,7 +119,7 @@ func Reset() Behaviour {
 	})
 }
 
-// Garbage answers with bytes that are no HTTP.
+// Garbage answers with bytes that are not HTTP.
 func Garbage() Behaviour {
 	return raw(func(conn *net.TCPConn) {
 		_, _ = conn.Write([]byte("\x00\xff\x16 this is not HTTP\r\n\r\n\x01\x02"))
@@ -133,7 +133,7 @@ func HalfAnswer() Behaviour {
 	})
 }
 
-// Redirect sends the caller elsewhere.
+// Redirect redirects the caller.
 func Redirect(to string) Behaviour { return Status(http.StatusFound, "Location", to) }
 
 func raw(do func(*net.TCPConn)) Behaviour {

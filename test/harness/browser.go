@@ -95,7 +95,7 @@ func (b *Browser) trouble(format string, args ...any) {
 	b.troubles = append(b.troubles, text)
 }
 
-// Expect lets troubles pass that contain a text.
+// Expect ignores errors that contain a text.
 func (b *Browser) Expect(part string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +108,7 @@ func (b *Browser) Do(actions ...chromedp.Action[chromedp.Void]) {
 	run(b, chromedp.Steps(actions...))
 }
 
-// Evaluate runs a script in the page and gives its value.
+// Evaluate runs a script in the page and returns its value.
 func Evaluate[T any](b *Browser, script string, opts ...chromedp.EvaluateOption) T {
 	b.t.Helper()
 	return run(b, chromedp.Evaluate[T](script, opts...))
@@ -130,25 +130,25 @@ func run[T any](b *Browser, action chromedp.Action[T]) T {
 	return value
 }
 
-// send sends a command of the protocol and gives its result.
+// send sends a command of the protocol and returns its result.
 func send[P, R any](b *Browser, command cdp.Command[P, R], params P) R {
 	b.t.Helper()
 	return run(b, func(ctx context.Context, t *chromedp.Target) (R, error) { return cdp.Call(ctx, t, command, params) })
 }
 
-// Size makes the window so large.
+// Size sets the size of the window.
 func (b *Browser) Size(width, height int64) {
 	b.t.Helper()
 	b.Do(chromedp.EmulateViewport(width, height))
 }
 
-// Open goes to a page of the site and waits until it is loaded.
+// Open opens a page of the site and waits until it is loaded.
 func (b *Browser) Open(path string) {
 	b.t.Helper()
 	b.Do(chromedp.Navigate(b.base+path), chromedp.WaitReady(chromedp.CSS("main, body")))
 }
 
-// Dark says whether the system wants dark pages.
+// Dark sets whether the system prefers dark pages.
 func (b *Browser) Dark(dark bool) {
 	b.t.Helper()
 	scheme := "light"
@@ -175,7 +175,7 @@ func (b *Browser) Type(selector, text string, keys ...chromedp.KeyOption) {
 	b.Do(chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
-// Click clicks and waits for what it leads to.
+// Click clicks an element as soon as it is visible.
 func (b *Browser) Click(selector string) {
 	b.t.Helper()
 	b.Do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
@@ -199,7 +199,7 @@ func (b *Browser) Submit(selector string) {
 	})
 }
 
-// Text is what the page shows.
+// Text returns the text that the page shows.
 func (b *Browser) Text() string {
 	b.t.Helper()
 	return Evaluate[string](b, `document.body.innerText`)
@@ -222,13 +222,13 @@ func (b *Browser) Shows(limit time.Duration, texts ...string) {
 	})
 }
 
-// Overflow is by how many pixels the page is wider than the window.
+// Overflow returns by how many pixels the page is wider than the window.
 func (b *Browser) Overflow() int {
 	b.t.Helper()
 	return Evaluate[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`)
 }
 
-// Finding is something that axe found.
+// Finding is a violation that axe found.
 type Finding struct {
 	ID     string   `json:"id"`
 	Impact string   `json:"impact"`
@@ -254,7 +254,7 @@ func (b *Browser) Axe(script string, rules ...string) []Finding {
 	)
 }
 
-// Screenshot keeps the whole page as a PNG, or what the window shows of it as a WebP, by the name of the file.
+// Screenshot stores the whole page as a PNG, or its visible part as a WebP, by the name of the file.
 func (b *Browser) Screenshot(file string) {
 	b.t.Helper()
 	var picture []byte
@@ -269,7 +269,7 @@ func (b *Browser) Screenshot(file string) {
 	}
 }
 
-// Speak says which language the user prefers.
+// Speak sets the language that the user prefers.
 func (b *Browser) Speak(language string) {
 	b.t.Helper()
 	headers := network.Headers{"Accept-Language": language}

@@ -75,7 +75,7 @@ var clockLibrary = sync.OnceValues(func() (string, error) {
 	return library, err
 })
 
-// NewClock makes a clock that goes right.
+// NewClock returns a clock that shows the right time.
 func NewClock(t testing.TB) *Clock {
 	t.Helper()
 	need(t, "gcc", "gcc libc6-dev")
@@ -88,7 +88,7 @@ func NewClock(t testing.TB) *Clock {
 	return c
 }
 
-// Set makes the clock go that much ahead of this machine's, in whole seconds; or behind it.
+// Set sets the clock ahead of this machine's, or behind it, in whole seconds.
 func (c *Clock) Set(ahead time.Duration) {
 	c.t.Helper()
 	f, err := os.OpenFile(c.file, os.O_CREATE|os.O_WRONLY, 0o600) // it is mapped, so it must not be replaced

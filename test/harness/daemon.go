@@ -57,7 +57,7 @@ func (d *daemon) showLogOfFailure() {
 	}
 }
 
-// Log returns the end of what the process wrote, at most limit bytes (0: all).
+// Log returns the end of the process's output, at most limit bytes (0: all).
 func (d *daemon) Log(limit int) string {
 	b, err := os.ReadFile(d.log)
 	if err != nil {
@@ -73,7 +73,7 @@ func (d *daemon) Log(limit int) string {
 // PID of the process.
 func (d *daemon) PID() int { return d.cmd.Process.Pid }
 
-// Signal sends a signal; a process that is gone already is no mistake.
+// Signal sends a signal; a process that has ended is no error.
 func (d *daemon) Signal(sig syscall.Signal) {
 	d.t.Helper()
 	if err := d.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -81,7 +81,7 @@ func (d *daemon) Signal(sig syscall.Signal) {
 	}
 }
 
-// Exited says whether the process has ended.
+// Exited reports whether the process has ended.
 func (d *daemon) Exited() bool {
 	select {
 	case <-d.done:
@@ -103,23 +103,23 @@ func (d *daemon) WaitExit() int {
 	}
 }
 
-// Kill9 kills the process the hard way and waits until it is gone.
+// Kill9 kills the process with SIGKILL and waits until it has ended.
 func (d *daemon) Kill9() {
 	d.t.Helper()
 	d.Signal(syscall.SIGKILL)
 	d.WaitExit()
 }
 
-// Pause stops the process in its tracks (SIGSTOP) and returns when it stands still.
+// Pause stops the process (SIGSTOP) and returns when it is stopped.
 func (d *daemon) Pause() {
 	d.t.Helper()
 	Pause(d.t, d.PID())
 }
 
-// Resume lets a paused process go on.
+// Resume lets a paused process continue.
 func (d *daemon) Resume() { d.t.Helper(); d.Signal(syscall.SIGCONT) }
 
-// standsStill is nil when the process is stopped.
+// standsStill returns nil when the process is stopped.
 func standsStill(pid int) error {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err == nil && !bytes.Contains(stat, []byte(") T ")) {
@@ -128,7 +128,7 @@ func standsStill(pid int) error {
 	return err
 }
 
-// need finds a command, or ends the test with the way to get it.
+// need finds a command, or ends the test and says how to install it.
 func need(t testing.TB, command, pkg string) string {
 	t.Helper()
 	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {

@@ -33,7 +33,7 @@ func NewDisk(t testing.TB, size string) *Disk {
 	return d
 }
 
-// Fill makes the disk as small as what is on it.
+// Fill shrinks the disk to the size of its contents.
 func (d *Disk) Fill() error {
 	var err error
 	for range 100 { // what is written meanwhile makes a size too small
@@ -48,7 +48,7 @@ func (d *Disk) Fill() error {
 	return err
 }
 
-// Free gives the disk its size back.
+// Free restores the size of the disk.
 func (d *Disk) Free() error { return d.resize(d.size) }
 
 func (d *Disk) resize(size string) error {

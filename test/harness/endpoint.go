@@ -36,7 +36,7 @@ type Call struct {
 	Status  int // what was answered; 0 while it was not
 }
 
-// Behaviour answers a call, or does something worse.
+// Behaviour answers a call, or misbehaves.
 type Behaviour func(w http.ResponseWriter, r *http.Request, c Call)
 
 // Endpoint is an HTTP server that notes every call and behaves, path by path, as it is told: by default it answers 200.
@@ -59,7 +59,7 @@ func StartEndpoint(t testing.TB) *Endpoint {
 	return e
 }
 
-// Start listens, again if need be, on the endpoint's address.
+// Start listens on the endpoint's address, also again after Stop.
 func (e *Endpoint) Start() {
 	e.t.Helper()
 	l, err := net.Listen("tcp", e.addr)
@@ -74,10 +74,10 @@ func (e *Endpoint) Start() {
 // Stop stops listening and cuts every connection: from here on, connections are refused.
 func (e *Endpoint) Stop() { _ = e.srv.Close() }
 
-// URL is the address of a path at this endpoint.
+// URL returns the URL of a path at this endpoint.
 func (e *Endpoint) URL(path string) string { return "http://" + e.addr + path }
 
-// Set says how a path behaves from now on.
+// Set sets how a path behaves from now on.
 func (e *Endpoint) Set(path string, b Behaviour) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -106,7 +106,7 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	e.calls[n].Status = answer.result(r.Context())
 }
 
-// recorder remembers the status of an answer.
+// recorder records the status of an answer.
 type recorder struct {
 	http.ResponseWriter
 	status   int
@@ -118,7 +118,7 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// Hijack is asked for by the behaviours that break HTTP.
+// Hijack is called by the behaviours that break HTTP.
 func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	r.hijacked = true
 	return http.NewResponseController(r.ResponseWriter).Hijack()
@@ -148,7 +148,7 @@ func unescape(id string) string {
 	return id
 }
 
-// Calls are the calls for a topic so far, in the order of their arrival; of all topics for "".
+// Calls returns the calls for a topic so far, in the order of their arrival; for "" those of all topics.
 func (e *Endpoint) Calls(topic string) []Call {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -164,12 +164,12 @@ func (e *Endpoint) Calls(topic string) []Call {
 	return calls
 }
 
-// CallsOf are the calls for one job so far.
+// CallsOf returns the calls for one job so far.
 func (e *Endpoint) CallsOf(topic, id string) []Call {
 	return slices.DeleteFunc(e.Calls(topic), func(c Call) bool { return c.ID != id })
 }
 
-// WaitCalls waits for n calls for a topic and returns all that came.
+// WaitCalls waits for n calls for a topic and returns all that arrived.
 func (e *Endpoint) WaitCalls(t testing.TB, topic string, n int) []Call {
 	t.Helper()
 	var calls []Call

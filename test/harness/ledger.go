@@ -116,7 +116,7 @@ func (l *Ledger) AllCalled(e *Endpoint) error {
 	return nil
 }
 
-// Unknown is how many pushes got no answer, or one that does not say what became of them.
+// Unknown returns how many pushes got no answer, or one that does not tell their result.
 func (l *Ledger) Unknown() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +133,7 @@ func (l *Ledger) topics() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// Tally is what a verdict found.
+// Tally holds the counts of a verdict.
 type Tally struct {
 	Attempted, Acknowledged, Refused, Unknown, Called, Dead, Deleted int
 	Duplicates                                                       int // see again
@@ -174,7 +174,7 @@ func (l *Ledger) Verdict(t testing.TB, api *API, e *Endpoint, duplicates int) Ta
 	return tally
 }
 
-// drained is nil when no job is delayed, ready or running.
+// drained returns nil when no job is delayed, ready or running.
 func (l *Ledger) drained(api *API) error {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// LmstfyID is an id as lmstfy makes it for a job that is pushed now.
+// LmstfyID returns an id such as lmstfy gives a job that is pushed now.
 func LmstfyID(delay time.Duration) string {
 	var id ulid.ULID
 	_ = id.SetTime(ulid.Now()) // fails behind the year 10889 only

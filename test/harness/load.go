@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// Load pushes jobs in the background, booked in a ledger, until it is stopped.
+// Load pushes jobs in the background and records them in a ledger, until it is stopped.
 type Load struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 }
 
-// LoadOptions say what is pushed and how fast.
+// LoadOptions describe what is pushed and how fast.
 type LoadOptions struct {
 	Topic   string
 	Rate    int    // pushes a second of all pushers together; 0: 100
 	Pushers int    // 0: 4
 	Prefix  string // of the ids; "": load
 	Fields  M      // of every push, such as a delay
-	// PushFailed is called with every answer that is not a yes.
+	// PushFailed is called with every answer that does not accept the push.
 	PushFailed func(Answer)
 }
 
@@ -47,7 +47,7 @@ func StartLoad(t testing.TB, api *API, l *Ledger, opts LoadOptions) *Load {
 	return load
 }
 
-// Stop stops pushing and waits until the last push was answered.
+// Stop stops pushing and waits until the last push has been answered.
 func (l *Load) Stop() {
 	l.cancel()
 	l.wg.Wait()

@@ -13,7 +13,7 @@ import (
 	"github.com/wakecall/wakecall/test/freeport"
 )
 
-// What the database is called and who may use it.
+// The name of the database, and its user.
 const (
 	mariadbName     = "wakecall"
 	mariadbUser     = "wakecall"
@@ -43,12 +43,12 @@ func StartMariaDB(t testing.TB) *MariaDB {
 	return m
 }
 
-// environment keeps temporary files apart: servers that start in one directory delete each other's.
+// environment separates temporary files: servers that start in one directory delete each other's.
 func (m *MariaDB) environment() []string { return append(os.Environ(), "TMPDIR="+m.dir) }
 
 func (m *MariaDB) data() string { return filepath.Join(m.dir, "data") }
 
-// asRoot is what MariaDB asks of root.
+// asRoot returns the arguments that MariaDB needs when root starts it.
 func asRoot() []string {
 	if os.Geteuid() == 0 {
 		return []string{"--user=root"}
@@ -56,7 +56,7 @@ func asRoot() []string {
 	return nil
 }
 
-// Start starts the server, again if need be, on the same directory and port.
+// Start starts the server, also again, on the same directory and port.
 func (m *MariaDB) Start() {
 	m.t.Helper()
 	setup := filepath.Join(m.dir, "setup.sql")
@@ -79,7 +79,7 @@ GRANT ALL ON %[1]s.* TO '%[2]s'@'%%';
 	Eventually(m.t, Patience, "MariaDB to answer", m.greets)
 }
 
-// greets is nil when the server opens the conversation, which it does on connecting.
+// greets returns nil when the server sends its greeting, which it does on connecting.
 func (m *MariaDB) greets() error {
 	if m.Exited() {
 		return fmt.Errorf("it ended: %s", m.Log(1000))
@@ -96,10 +96,10 @@ func (m *MariaDB) greets() error {
 	return err
 }
 
-// Addr is where the server listens.
+// Addr returns the address on which the server listens.
 func (m *MariaDB) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.port)) }
 
-// DSN is the database as registry.dsn has it.
+// DSN returns the database's address for registry.dsn.
 func (m *MariaDB) DSN() string {
 	return fmt.Sprintf("mysql://%s:%s@tcp(%s)/%s", mariadbUser, mariadbPassword, m.Addr(), mariadbName)
 }

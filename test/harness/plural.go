@@ -55,17 +55,17 @@ func (n *Node) Restart() {
 	})
 }
 
-// Addr is where the node listens.
+// Addr returns the address on which the node listens.
 func (n *Node) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)) }
 
-// Client talks to this node alone.
+// Client returns a client of this node alone.
 func (n *Node) Client() *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: n.Addr(), MaxRetries: -1})
 	n.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// Role is master or slave, or what went wrong.
+// Role returns master or slave, or an error as text.
 func (n *Node) Role() string {
 	c := redis.NewClient(&redis.Options{Addr: n.Addr(), MaxRetries: -1})
 	defer c.Close()
@@ -121,7 +121,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 	return s
 }
 
-// URL is the deployment as redis.nodes has it.
+// URL returns the deployment's URL for redis.nodes.
 func (s *Sentinels) URL() string {
 	var addrs []string
 	for _, w := range s.Watchers {
@@ -136,7 +136,7 @@ type Cluster struct {
 	Nodes []*Node
 }
 
-// StartCluster starts six nodes, makes a Cluster of them, and waits until all agree.
+// StartCluster starts six nodes, joins them to a Cluster, and waits until all agree.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
@@ -173,7 +173,7 @@ func StartCluster(t testing.TB) *Cluster {
 	return c
 }
 
-// URL is the Cluster as redis.nodes has it.
+// URL returns the Cluster's URL for redis.nodes.
 func (c *Cluster) URL() string {
 	var addrs []string
 	for _, n := range c.Nodes {
@@ -182,7 +182,7 @@ func (c *Cluster) URL() string {
 	return "redis+cluster://" + strings.Join(addrs, ";")
 }
 
-// Owner is the master that has a key's slot, by what the first living node says.
+// Owner returns the master that has a key's slot, according to the first running node.
 func (c *Cluster) Owner(key string) *Node {
 	c.t.Helper()
 	var owner *Node
@@ -210,7 +210,7 @@ func (c *Cluster) Owner(key string) *Node {
 	return owner
 }
 
-// masterWith is the living master of a part of the Cluster, if it has a slot.
+// masterWith returns the running master of a part of the Cluster, if it has a slot.
 func (c *Cluster) masterWith(shard redis.ClusterShard, slot int64) *Node {
 	if !slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return slot >= r.Start && slot <= r.End }) {
 		return nil

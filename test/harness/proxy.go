@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Trouble is how a Proxy treats what passes through it. The zero value passes everything at once.
+// Trouble describes the faults of a Proxy. The zero value passes everything at once.
 type Trouble struct {
 	Cut bool // every connection is reset, new ones as well
 	// nothing passes until the trouble ends, then all of it does: a network that stands still
@@ -22,7 +22,7 @@ type Trouble struct {
 	Trickle   bool                     // 512 bytes every 10 ms
 }
 
-// Proxy passes TCP connections on to an address, with Trouble when it is told so.
+// Proxy forwards TCP connections to an address, with the faults of a Trouble.
 type Proxy struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -74,10 +74,10 @@ func StartProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Addr is where the proxy listens.
+// Addr returns the address on which the proxy listens.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// SetTarget says where new connections go.
+// SetTarget sets the target of new connections.
 func (p *Proxy) SetTarget(addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +156,7 @@ func (p *Proxy) pump(l *link, dst, src net.Conn, answers bool) {
 	}
 }
 
-// pass hands a piece on as the trouble of the moment has it, and says whether the connection lives on.
+// pass forwards a piece as the current trouble demands, and reports whether the connection stays open.
 func (p *Proxy) pass(l *link, dst net.Conn, piece []byte, answers bool) bool {
 	trouble, changed := p.meets(l, answers)
 	switch {
@@ -188,7 +188,7 @@ func (p *Proxy) pass(l *link, dst net.Conn, piece []byte, answers bool) bool {
 	return true
 }
 
-// meets is the trouble that a piece meets, and a channel that tells when that changes.
+// meets returns the current trouble, and a channel that is closed when it changes.
 func (p *Proxy) meets(l *link, answers bool) (Trouble, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/test/freeport"
 )
 
-// RedisOptions say how a redis-server is started.
+// RedisOptions describe how a redis-server is started.
 type RedisOptions struct {
 	Password string
 	Args     []string // more of redis-server's own, such as --maxmemory 10mb
@@ -58,7 +58,7 @@ func (r *Redis) Restart() {
 	Eventually(r.t, Patience, "redis-server to answer", func() error { return r.run("PING").Err() })
 }
 
-// URL is the server's address as redis.nodes has it.
+// URL returns the server's URL for redis.nodes.
 func (r *Redis) URL() string {
 	if r.opts.Password != "" {
 		return fmt.Sprintf("redis://:%s@127.0.0.1:%d/0", r.opts.Password, r.port)
@@ -66,10 +66,10 @@ func (r *Redis) URL() string {
 	return fmt.Sprintf("redis://127.0.0.1:%d/0", r.port)
 }
 
-// Addr is the server's address without the rest of its URL.
+// Addr returns the server's address without the rest of its URL.
 func (r *Redis) Addr() string { return fmt.Sprintf("127.0.0.1:%d", r.port) }
 
-// Shutdown stops the server in the orderly way.
+// Shutdown stops the server gracefully.
 func (r *Redis) Shutdown() {
 	r.t.Helper()
 	_ = r.run("SHUTDOWN").Err() // the connection ends with the server: always an error

@@ -26,7 +26,7 @@ type Storm struct {
 	seen Tempest
 }
 
-// StormOptions say what is sent.
+// StormOptions describe what is sent.
 type StormOptions struct {
 	Topic string
 	Rate  int    // requests a second of all connections together
@@ -35,7 +35,7 @@ type StormOptions struct {
 	Delay string // of the jobs
 }
 
-// Tempest is what a storm met with.
+// Tempest holds the results of a storm.
 type Tempest struct {
 	Requests int
 	Pushed   int // jobs whose push was answered 201
@@ -46,7 +46,7 @@ type Tempest struct {
 	Tenths   []int // requests by the tenth of a second of their answer
 }
 
-// Rate is how many requests a second were answered.
+// Rate returns how many requests a second were answered.
 func (s Tempest) Rate() float64 { return float64(s.Requests) / s.Took.Seconds() }
 
 // stormLimit is how long one request may take.
@@ -66,7 +66,7 @@ func StartStorm(t testing.TB, api *API, opts StormOptions) *Storm {
 	return s
 }
 
-// Stop ends the storm and tells of it.
+// Stop ends the storm and returns its results.
 func (s *Storm) Stop() Tempest {
 	s.stop()
 	s.wg.Wait()
@@ -78,7 +78,7 @@ func (s *Storm) Stop() Tempest {
 	return s.seen
 }
 
-// WaitRequests waits until n more requests than now were answered.
+// WaitRequests waits until n more requests than now have been answered.
 func (s *Storm) WaitRequests(t testing.TB, n int) {
 	t.Helper()
 	answered := func() int {
@@ -240,7 +240,7 @@ func (c *stormConn) hangUp() {
 	}
 }
 
-// Lull is the lowest rate, in requests a second, of any tenth of a second but the first and the last.
+// Lull returns the lowest rate, in requests a second, of any tenth of a second but the first and the last.
 func (s Tempest) Lull() int {
 	if len(s.Tenths) < 3 {
 		return 0

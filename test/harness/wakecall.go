@@ -67,10 +67,10 @@ func StartWakecall(t testing.TB, opts Options) *Wakecall {
 	return w
 }
 
-// AdminURL is where the web admin answers, without a slash at its end.
+// AdminURL returns the URL of the web admin, without a slash at its end.
 func (w *Wakecall) AdminURL() string { return "http://" + w.env["WAKECALL_ADMIN_ADDR"] }
 
-// Up starts `wakecall up`, again if need be, on the same data directory and ports. It does not wait.
+// Up starts `wakecall up`, also again, on the same data directory and ports. It does not wait.
 func (w *Wakecall) Up() {
 	w.t.Helper()
 	cmd := w.command(append([]string{"up"}, w.opts.Args...)...)
@@ -139,13 +139,13 @@ func (w *Wakecall) WriteFile(text string) {
 	}
 }
 
-// Metrics is the master's metrics address.
+// Metrics returns the master's metrics address.
 func (w *Wakecall) Metrics() *API { return NewAPI("http://"+w.env["WAKECALL_METRICS_ADDR"], "") }
 
 // SetEnv changes the configuration for the next start.
 func (w *Wakecall) SetEnv(key, value string) { w.env[key] = value }
 
-// WaitReady waits until /readyz says yes, and reads the API token that the first start made.
+// WaitReady waits until /readyz answers 200, and reads the API token that the first start created.
 func (w *Wakecall) WaitReady() {
 	w.t.Helper()
 	Eventually(w.t, Patience, "wakecall to be ready", func() error {
@@ -171,7 +171,7 @@ func (w *Wakecall) readToken() string {
 	return strings.TrimSpace(string(token))
 }
 
-// SharedToken is the token of two installations on one registry: that of the one that made it.
+// SharedToken returns the token of two installations on one registry: that of the one that created it.
 func (w *Wakecall) SharedToken(other *Wakecall) string {
 	w.t.Helper()
 	for _, token := range []string{w.readToken(), other.readToken()} {
@@ -183,7 +183,7 @@ func (w *Wakecall) SharedToken(other *Wakecall) string {
 	return ""
 }
 
-// Readyz is nil when the installation can take a push.
+// Readyz returns nil when the installation can take a push.
 func (w *Wakecall) Readyz() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -237,7 +237,7 @@ func (w *Wakecall) WaitRole(role string, n int, not ...int) []int {
 	return pids
 }
 
-// KillRole kills one process of a role the hard way, returns when it is gone, and says which it was.
+// KillRole kills one process of a role with SIGKILL, waits until it has ended, and returns its pid.
 func (w *Wakecall) KillRole(role string) int {
 	w.t.Helper()
 	pids := w.Role(role)
@@ -248,7 +248,7 @@ func (w *Wakecall) KillRole(role string) int {
 	return pids[0]
 }
 
-// Kill9 kills a process and returns when it is gone.
+// Kill9 kills a process and returns when it has ended.
 func Kill9(t testing.TB, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -276,7 +276,7 @@ func Pause(t testing.TB, pids ...int) (resume func()) {
 	return resume
 }
 
-// Children are the pids of everything but the master.
+// Children returns the pids of all processes but the master.
 func (w *Wakecall) Children() []int {
 	var pids []int
 	for _, p := range Processes(w.Dir) {
