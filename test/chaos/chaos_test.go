@@ -33,9 +33,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestChaos: whatever breaks, every accepted job is called or dead and visible or was deleted; none is called early,
-// none after its delete was answered, none twice without a fault; and when all is healed everything drains and new work
-// goes through.
+// TestChaos: whatever breaks, every accepted job is called, or dead and visible, or was deleted; none is called early,
+// none after its deletion was answered, none twice without a fault; and when all faults are over, the queues drain and
+// new jobs are delivered.
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real processes; run without -short")

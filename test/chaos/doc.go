@@ -1,12 +1,12 @@
 // Package chaos breaks a private installation for real, and judges by counting.
 //
 // Two hosts (two `wakecall up` with a data directory each) share two redis-servers, which stand behind proxies, and a
-// MariaDB. A load pushes, changes and deletes jobs and writes down every answer: acknowledged, refused or unknown. The
-// endpoint writes down every call. Workers take jobs of pull topics, end their leases in every way or leave with them,
-// and write that down. Meanwhile faults strike, alone and together, by a schedule that follows from a seed.
+// MariaDB. A load pushes, changes and deletes jobs and records every answer: acknowledged, refused or unknown. The
+// endpoint records every call. Workers take jobs of pull topics, end their leases in every way or disconnect while they
+// hold them, and record that. Meanwhile faults are injected, alone and together, by a schedule derived from a seed.
 //
-// The record of all this (one JSON line an event) is what the verdict is found from, and nothing else: see judge. It is
-// kept when the verdict is bad; the seed strikes the same faults in the same order again.
+// The verdict is computed from this record (one JSON line an event) alone: see judge. The record is kept when the
+// verdict is bad; the same seed repeats the same faults in the same order.
 //
 //	make chaos                        30 minutes with a fresh seed
 //	make chaos SECONDS=300 SEED=42    five minutes of that seed

@@ -98,8 +98,8 @@ func fillRedis(s *site, r *rand.Rand) fault {
 	}
 }
 
-// makeRedisForget kills the server and takes the latest out of its file: a disk that was slow, with appendfsync
-// everysec.
+// makeRedisForget kills the server and removes the latest writes from its file, as with appendfsync everysec and a slow
+// disk.
 func makeRedisForget(s *site, r *rand.Rand) fault {
 	sh, name := s.shard(r)
 	forgotten := between(r, 500*time.Millisecond, 2*time.Second)
@@ -134,8 +134,7 @@ func flushRedis(s *site, r *rand.Rand) fault {
 	}
 }
 
-// promote kills a server behind which a replica stands. The replica has its address at once, and takes no writes at
-// first.
+// promote kills a server that has a replica. The replica gets its address at once, and accepts no writes at first.
 func promote(s *site, r *rand.Rand) fault {
 	sh, name := s.shard(r)
 	behind := r.IntN(2) == 0

@@ -25,8 +25,8 @@ func databaseKinds() []kind {
 	}
 }
 
-// drainShard has a shard give its jobs to the other one, and take part again. It needs the database, so nothing else
-// happens to that meanwhile.
+// drainShard drains a shard into the other one, and activates it again. It needs the database, so no other fault
+// affects that meanwhile.
 func drainShard(s *site, r *rand.Rand) fault {
 	name := fmt.Sprintf("redis-%d", 1+r.IntN(len(s.shards)))
 	put := func(state string) error {

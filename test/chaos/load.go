@@ -91,8 +91,8 @@ func hash(id string) int {
 	return int(h.Sum32())
 }
 
-// load is the pushers. Each does one thing at a time, and only to jobs of its own, so that the order of what happens to
-// a job is known.
+// load holds the pushers. Each makes one request at a time, and only for jobs of its own, so that the order of the
+// events of a job is known.
 type load struct {
 	site   *site
 	cancel context.CancelFunc

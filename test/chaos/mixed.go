@@ -103,7 +103,7 @@ func (p *pusher) takeMortal(most int) (ids []string) {
 }
 
 // passing is a topic that is registered, pushed to, and dropped with its jobs, again and again. It has a pusher of its
-// own, so that the order of what happens to its jobs is known.
+// own, so that the order of the events of its jobs is known.
 const passing = "passing"
 
 func (p *pusher) passAndDrop(ctx context.Context) {

@@ -334,8 +334,8 @@ func (s *site) waitDrained(ctx context.Context) error {
 	}
 }
 
-// compared says whether every host has replayed its journal in the servers that answer now: what one of them lost is
-// not there before.
+// compared checks that every host has replayed its journal in the servers that answer now: before that, writes that a
+// server has lost are missing.
 func (s *site) compared(ctx context.Context) error {
 	for n, sh := range s.shards {
 		id, err := sh.server.Info("server", "run_id")

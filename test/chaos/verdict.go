@@ -33,7 +33,7 @@ type story struct {
 	deathStatus int // of the last call's answer, if it died by that
 }
 
-// judge finds the verdict. A push that was spooled (answered 202) is made some time later. The laws:
+// judge computes the verdict. A push that was spooled (answered 202) is made some time later. The laws:
 //
 //   - a job whose push was acknowledged was answered with 200 by the endpoint, or is dead and visible, or a delete of
 //     it was answered with 204;
@@ -241,7 +241,7 @@ func (s *story) wrong(key string, faults []event) (wrong []string) {
 	return wrong
 }
 
-// heldBy is the earlier call of a worker who held the job when call n took it, and whether nothing explains that.
+// heldBy returns the earlier call of a worker that held the job when call n took it, and whether nothing explains that.
 func (s *story) heldBy(n int, faults []event) (earlier event, wrong bool) {
 	c := s.calls[n]
 	if c.Shard == "" {
@@ -279,8 +279,8 @@ func forgotten(from, to event, faults []event) bool {
 	})
 }
 
-// standing are the requests that may be in force when a call comes: not refused, and not surely replaced by a later
-// one.
+// standing returns the requests that may be in force when a call arrives: those not refused, and not certainly replaced
+// by a later one.
 func (s *story) standing(c event, counts func(event) bool) (standing []event) {
 	for n, r := range s.requests {
 		if r.Result == refused || r.At > c.At || !counts(r) {
@@ -325,9 +325,9 @@ func (s *story) knows(c event) bool {
 		)
 }
 
-// repeated says whether a job was delivered more than once, and whether it was in flight at a fault: one that struck
-// before its last delivery and was not over when it was pushed (an answer that was lost then may have left a copy in a
-// second shard).
+// repeated reports whether a job was delivered more than once, and whether it was in flight during a fault: one that
+// began before its last delivery and was not over when it was pushed (an answer that was lost then may have left a copy
+// in a second shard).
 func (s *story) repeated(faults []event) (repeated, explained bool) {
 	times := 0
 	var first, last event
@@ -353,7 +353,7 @@ func (s *story) repeated(faults []event) (repeated, explained bool) {
 	return true, slices.ContainsFunc(faults, func(f event) bool { return f.At <= last.At && f.Calm >= s.requests[0].At })
 }
 
-// pushedTwice says whether a push may have been made twice: its answer was lost at a fault, so it was repeated, or
+// pushedTwice reports whether a push may have been made twice: its answer was lost at a fault, so it was repeated, or
 // spooled, and the first one's job had been delivered by then.
 func (s *story) pushedTwice(first event, faults []event) bool {
 	return slices.ContainsFunc(s.requests, func(r event) bool {

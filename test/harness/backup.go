@@ -53,8 +53,8 @@ func (r *Redis) KeepBackups(kept time.Duration) *Backups {
 	return b
 }
 
-// Restore kills the server and takes its data back to what it held that long ago, or to the oldest backup. It tells how
-// long ago that was. The server is started again by Restart.
+// Restore kills the server, restores the data that it held that long ago, or the oldest backup, and returns how long
+// ago that was. Restart starts the server again.
 func (b *Backups) Restore(age time.Duration) (time.Duration, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -65,7 +65,8 @@ func build(path string, args ...string) error {
 	return nil
 }
 
-// Binary is the wakecall under test: that which the environment names, or one that is built once in a test process.
+// Binary returns the wakecall under test: the one that the environment names, or one that is built once in a test
+// process.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := built()

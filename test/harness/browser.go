@@ -18,8 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Browser is a headless Chromium with one page. What goes wrong in it fails the test: errors of scripts, of the
-// console, and requests that fail.
+// Browser is a headless Chromium with one page. Script errors, console errors and failed requests fail the test.
 type Browser struct {
 	t    testing.TB
 	base string
@@ -181,8 +180,8 @@ func (b *Browser) Click(selector string) {
 	b.Do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
-// Submit clicks what leads to another page, and waits until that is there: a navigation that begins meanwhile would cut
-// it off.
+// Submit clicks an element that leads to another page, and waits until that is loaded: a navigation that begins
+// meanwhile would abort it.
 func (b *Browser) Submit(selector string) {
 	b.t.Helper()
 	Evaluate[chromedp.Void](b, `window.wakecallBefore = true`)
@@ -236,8 +235,8 @@ type Finding struct {
 	Nodes  []string `json:"nodes"`
 }
 
-// Axe checks the page for accessibility, by all rules or those named, and gives what is serious; but not what is dimmed
-// because its numbers are old. script is the source of axe-core.
+// Axe checks the page for accessibility, by all rules or those named, and returns the serious violations, except in
+// elements that are dimmed because their numbers are old. script is the source of axe-core.
 func (b *Browser) Axe(script string, rules ...string) []Finding {
 	b.t.Helper()
 	send(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true})

@@ -39,7 +39,7 @@ type Call struct {
 // Behaviour answers a call, or misbehaves.
 type Behaviour func(w http.ResponseWriter, r *http.Request, c Call)
 
-// Endpoint is an HTTP server that notes every call and behaves, path by path, as it is told: by default it answers 200.
+// Endpoint is an HTTP server that records every call. Its behaviour is set for each path; by default it answers 200.
 type Endpoint struct {
 	t    testing.TB
 	addr string
@@ -127,8 +127,8 @@ func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap is for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// result is the status that was answered; 499 stands for a caller that hung up before, 599 for something that was no
-// answer.
+// result returns the status that was answered; 499 means that the caller hung up before, 599 that no valid answer was
+// sent.
 func (r *recorder) result(ctx context.Context) int {
 	switch {
 	case r.hijacked:

@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// Patience bounds the wait for something that ought to happen at once.
+// Patience limits the wait for something that should happen at once.
 const Patience = wait.Limit
 
 // pollEvery is how often a condition is checked.
@@ -22,7 +22,7 @@ func Eventually(t testing.TB, limit time.Duration, what string, cond func() erro
 	}
 }
 
-// Stays checks that cond returns nil for the whole of the time given: for what must not happen.
+// Stays checks that cond returns nil during all of the given time: for events that must not happen.
 func Stays(t testing.TB, during time.Duration, what string, cond func() error) {
 	t.Helper()
 	end := time.Now().Add(during)

@@ -11,10 +11,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Try runs one command and says what went wrong: for a server that may be broken.
+// Try runs one command on a server that may be broken, and returns its error.
 func (r *Redis) Try(args ...any) error { return r.run(args...).Err() }
 
-// Info is a field of the server's INFO.
+// Info returns a field of the server's INFO.
 func (r *Redis) Info(section, field string) (string, error) {
 	answer, err := r.run("INFO", section).Text()
 	if err != nil {
@@ -42,12 +42,12 @@ func (r *Redis) Follow(ctx context.Context, other *Redis) error {
 	})
 }
 
-// Client is a connection of the test's own to the server.
+// Client returns a client of the server for the test itself.
 func (r *Redis) Client() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: r.Addr(), Password: r.opts.Password, MaxRetries: -1})
 }
 
-// AOFSize is how large the append-only file is.
+// AOFSize returns the size of the append-only file.
 func (r *Redis) AOFSize() (size int64) {
 	files, _ := filepath.Glob(filepath.Join(r.dir, "appendonlydir", "*")) // the pattern is right
 	for _, file := range files {
@@ -58,7 +58,7 @@ func (r *Redis) AOFSize() (size int64) {
 	return size
 }
 
-// DriverDSN is the database as Go's driver has it.
+// DriverDSN returns the database's DSN for Go's driver.
 func (m *MariaDB) DriverDSN() string { return strings.TrimPrefix(m.DSN(), "mysql://") }
 
 func withinContext(ctx context.Context, cond func() error) error {

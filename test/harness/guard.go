@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// keepEnv, when set, leaves the directories of failed tests for a look.
+// keepEnv, when set, keeps the directories of failed tests for inspection.
 const keepEnv = "WAKECALL_TEST_KEEP"
 
 // guardScript waits for the end of its input, which is the end of the test process, by whatever means; then it kills
@@ -128,7 +128,7 @@ type Process struct {
 	Title       string // its command line, joined with spaces
 }
 
-// Processes are the living ones (zombies are not) that work in dir or below it.
+// Processes returns the processes, except zombies, whose working directory is dir or below it.
 func Processes(dir string) []Process {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -173,7 +173,7 @@ func readProcess(pid int) (Process, bool) {
 	return Process{PID: pid, Parent: parent, Title: title}, true
 }
 
-// alive says whether the process still runs. A zombie does not.
+// alive reports whether the process still runs. A zombie does not.
 func alive(pid int) bool {
 	_, ok := readProcess(pid)
 	return ok

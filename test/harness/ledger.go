@@ -30,7 +30,7 @@ func NewLedger() *Ledger {
 	}
 }
 
-// Push pushes one job under an id and books what came of it. The answer is returned as well.
+// Push pushes one job under an id, records the result, and returns the answer.
 func (l *Ledger) Push(ctx context.Context, api *API, topic, id string, fields M) Answer {
 	key := Key{topic, id}
 	l.mu.Lock()
@@ -71,7 +71,7 @@ func (l *Ledger) book(key Key, answer Answer) {
 	}
 }
 
-// MustPush is Push of something that has to be acknowledged.
+// MustPush is Push of a job that must be acknowledged.
 func (l *Ledger) MustPush(t testing.TB, api *API, topic, id string, fields M) Job {
 	t.Helper()
 	answer := l.Push(context.Background(), api, topic, id, fields)
@@ -82,7 +82,7 @@ func (l *Ledger) MustPush(t testing.TB, api *API, topic, id string, fields M) Jo
 	return j
 }
 
-// Delete deletes a job and books it when the answer is 204.
+// Delete deletes a job and records that when the answer is 204.
 func (l *Ledger) Delete(ctx context.Context, api *API, topic, id string) Answer {
 	answer := api.Do(ctx, http.MethodDelete, JobPath(topic, id), nil)
 	if answer.Err == nil && answer.Status == http.StatusNoContent {
@@ -93,14 +93,14 @@ func (l *Ledger) Delete(ctx context.Context, api *API, topic, id string) Answer 
 	return answer
 }
 
-// Acknowledged is how many pushes were answered with a yes so far.
+// Acknowledged returns how many pushes have been acknowledged so far.
 func (l *Ledger) Acknowledged() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.acknowledged)
 }
 
-// AllCalled is nil when every job that was acknowledged has been called.
+// AllCalled returns nil when every job that was acknowledged has been called.
 func (l *Ledger) AllCalled(e *Endpoint) error {
 	called := map[Key]bool{}
 	for _, c := range e.Calls("") {
@@ -222,7 +222,8 @@ func (l *Ledger) judge(api *API, e *Endpoint) (Tally, []string) {
 	return tally, faults
 }
 
-// again is how many calls of a job a fault has to explain: those besides a first that were not answered with a failure.
+// again returns how many calls of a job a fault must explain: all after the first that were not answered with a
+// failure.
 func again(calls []Call) int {
 	good := 0
 	for _, c := range calls {

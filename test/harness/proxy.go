@@ -11,9 +11,9 @@ import (
 // Trouble describes the faults of a Proxy. The zero value passes everything at once.
 type Trouble struct {
 	Cut bool // every connection is reset, new ones as well
-	// nothing passes until the trouble ends, then all of it does: a network that stands still
+	// nothing passes until the trouble ends, then all of it does: a stalled network
 	Hold bool
-	// requests pass, answers are lost; who waited for one is cut off when the trouble ends
+	// requests pass, answers are lost; clients that waited for one are cut off when the trouble ends
 	Swallow   bool
 	Withhold  func(answer []byte) bool // answers of which it says yes never arrive; the connection stays
 	LoseEvery int                      // every nth answer is lost together with its connection

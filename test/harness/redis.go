@@ -102,8 +102,8 @@ func (r *Redis) run(args ...any) *redis.Cmd {
 	return c.Do(ctx, args...)
 }
 
-// Remember keeps what the append-only file has now. The function it returns kills the server and takes its data back to
-// that: whatever was written since is forgotten. The server is started again by Restart.
+// Remember keeps the present contents of the append-only file. The function that it returns kills the server and
+// restores them, so all later writes are lost. Restart starts the server again.
 func (r *Redis) Remember() (forget func()) {
 	r.t.Helper()
 	kept := newDir(r.t, "redis-kept")

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Storm sends requests over many connections at a high rate, through sockets of its own: net/http would take more of
-// the machine than the server under test, and would try again by itself where a request failed.
+// Storm sends requests over many connections at a high rate, through sockets of its own: net/http would use more CPU
+// than the server under test, and would retry failed requests by itself.
 type Storm struct {
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
@@ -52,8 +52,8 @@ func (s Tempest) Rate() float64 { return float64(s.Requests) / s.Took.Seconds() 
 // stormLimit is how long one request may take.
 const stormLimit = time.Minute
 
-// StartStorm pushes jobs and asks for each of them, one after the other on each connection. No request is made twice,
-// and every answer but the best is a failure.
+// StartStorm pushes jobs and reads each of them, one after the other on each connection. No request is repeated, and
+// every answer but success is a failure.
 func StartStorm(t testing.TB, api *API, opts StormOptions) *Storm {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Storm{stop: cancel, began: time.Now()}
