@@ -21,10 +21,10 @@ import (
 	"github.com/wakecall/wakecall/migrations"
 )
 
-// memoryDir is where the files of tests are kept: waiting for a disk to sync is most of what these tests would do.
+// memoryDir holds the files of tests, because waiting for a disk to sync would take most of their time.
 const memoryDir = "/dev/shm"
 
-// parallelTests is more than the processors can do at once, because the tests wait more than they compute.
+// parallelTests is more than the number of processors, because the tests wait more than they compute.
 const parallelTests = "8"
 
 // Main runs a package's tests, then checks for leaked goroutines and stops the shared server. It does not return.
@@ -56,24 +56,24 @@ func OnBoth(t *testing.T, test func(t *testing.T, dsn string)) {
 	t.Run("mariadb", func(t *testing.T) { t.Parallel(); test(t, MariaDB(t)) })
 }
 
-// OnBothEmpty is OnBoth for tests that make the schema themselves.
+// OnBothEmpty is OnBoth for tests that create the schema themselves.
 func OnBothEmpty(t *testing.T, test func(t *testing.T, dsn string)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, SQLite(t)) })
 	t.Run("mariadb", func(t *testing.T) { t.Parallel(); test(t, EmptyMariaDB(t)) })
 }
 
-// SQLite is the DSN of a file that does not exist yet. Its schema takes milliseconds to make.
+// SQLite returns the DSN of a file that does not exist yet. Creating its schema takes milliseconds.
 func SQLite(t testing.TB) string { return "sqlite:" + filepath.Join(t.TempDir(), "r.db") }
 
-// EmptyMariaDB is the DSN of a database without tables on the shared server.
+// EmptyMariaDB returns the DSN of a database without tables on the shared server.
 func EmptyMariaDB(t testing.TB) string {
 	t.Helper()
 	return shared.DSN(createDatabase(t))
 }
 
-// MariaDB is the DSN of a database with the current schema on the shared server. Tables are copied from a template,
-// which is ten times as fast as migrating.
+// MariaDB returns the DSN of a database with the current schema on the shared server. Copying its
+// tables from a template is ten times as fast as migrating.
 func MariaDB(t testing.TB) string {
 	t.Helper()
 	name := createDatabase(t)
@@ -86,7 +86,7 @@ func MariaDB(t testing.TB) string {
 	return shared.DSN(name)
 }
 
-// Open opens a database and makes its schema.
+// Open opens a database and creates its schema.
 func Open(t testing.TB, dsn string) *database.DB {
 	t.Helper()
 	db, err := database.Open(dsn, nil)

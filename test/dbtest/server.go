@@ -67,7 +67,7 @@ func (s *Server) install() (err error) {
 // others.
 func (s *Server) environment() []string { return append(os.Environ(), "TMPDIR="+s.dir) }
 
-// findProgram also looks where not every user's PATH leads.
+// findProgram also searches directories that are not in every user's PATH.
 func findProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if errors.Is(err, exec.ErrNotFound) {
@@ -79,7 +79,7 @@ func findProgram(name string) (string, error) {
 	return path, nil
 }
 
-// Start starts the server, again if need be, and waits until it answers.
+// Start starts the server, also again, and waits until it answers.
 func (s *Server) Start() error {
 	binary, err := findProgram("mariadbd")
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Server) Start() error {
 	}
 }
 
-// Kill ends the server without a chance to tidy up.
+// Kill ends the server with SIGKILL.
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
@@ -115,7 +115,7 @@ func (s *Server) stop() {
 	}
 }
 
-// DSN is the address of a database of the server.
+// DSN returns the DSN of a database of the server.
 func (s *Server) DSN(database string) string { return "mysql://root@unix(" + s.dir + "/s)/" + database }
 
 // Exec runs statements in a database of the server.

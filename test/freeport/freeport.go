@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Ports are taken from below the range from which Linux picks the local ports of outgoing connections: one of those
-// would otherwise be taken by some client between the moment a test is given it and the moment a server listens on it.
+// Ports are taken from below the range from which Linux picks the local ports of outgoing connections: otherwise
+// some client could take the port after the test was given it and before a server listens on it.
 const (
 	lowestPort  = 10_000
 	highestPort = 32_000
@@ -23,7 +23,7 @@ var handedOut = struct {
 	ports map[int]bool
 }{ports: map[int]bool{}}
 
-// TCP returns a TCP port on 127.0.0.1 that nobody listens on and that this test process was not given before.
+// TCP returns a TCP port on 127.0.0.1 on which nothing listens and which this test process was not given before.
 func TCP(t testing.TB) int {
 	t.Helper()
 	return find(t, highestPort, 0)

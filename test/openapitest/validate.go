@@ -77,7 +77,7 @@ func drain(body *io.ReadCloser) ([]byte, error) {
 }
 
 // Check compares an exchange with the description. A request must match when its answer is a success; an answer must
-// match always. What no route takes (404, 405 and OPTIONS) must only look like every other refusal.
+// always match. When no route matches (404, 405 and OPTIONS), the answer must only have the form of other refusals.
 func Check(req *http.Request, sent []byte, resp *http.Response) error {
 	doc, err := Document()
 	if err != nil {
@@ -122,7 +122,7 @@ func checkQuery(route *routers.Route, query url.Values) error {
 	return nil
 }
 
-// find is the route of a request. Paths are compared as they were sent, since an id may hold an encoded slash.
+// find returns the route of a request. Paths are compared as sent, because an id may contain an encoded slash.
 func find(doc *openapi3.T, req *http.Request) (*routers.Route, map[string]string) {
 	method := req.Method
 	if method == http.MethodHead {
@@ -157,7 +157,7 @@ func match(template, path string) (map[string]string, bool) {
 	return params, true
 }
 
-// clone makes a request with a body that can be read again. curl and others send JSON under whatever type.
+// clone returns a request with a body that can be read again. curl and others send JSON with any content type.
 func clone(req *http.Request, sent []byte) *http.Request {
 	again := req.Clone(context.Background())
 	again.Body = io.NopCloser(bytes.NewReader(sent))
@@ -172,7 +172,7 @@ func authenticated(_ context.Context, in *openapi3filter.AuthenticationInput) er
 	return nil
 }
 
-// sentJSON says whether the route takes JSON: a raw body is not looked at.
+// sentJSON reports whether the route accepts JSON: a raw body is not checked.
 func sentJSON(route *routers.Route) bool {
 	body := route.Operation.RequestBody
 	return body != nil && body.Value.Content["application/json"] != nil

@@ -1,4 +1,4 @@
-// Package pulltest starts a queue with namespaces of pull topics on a Redis of its own, with all that serves workers.
+// Package pulltest starts a queue with namespaces of pull topics on a Redis of its own, and all services for workers.
 package pulltest
 
 import (

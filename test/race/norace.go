@@ -2,5 +2,5 @@
 
 package race
 
-// Enabled says so.
+// Enabled reports whether tests run with the race detector.
 const Enabled = false

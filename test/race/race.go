@@ -1,7 +1,7 @@
 //go:build race
 
-// Package race says whether tests run with the race detector.
+// Package race reports whether tests run with the race detector.
 package race
 
-// Enabled says so.
+// Enabled reports whether tests run with the race detector.
 const Enabled = true

@@ -86,7 +86,7 @@ func (s *Server) WantLogin(user, password string) {
 	s.user, s.pw = user, password
 }
 
-// Mails are the received mails, oldest first.
+// Mails returns the received mails, oldest first.
 func (s *Server) Mails() []Mail {
 	s.mu.Lock()
 	defer s.mu.Unlock()

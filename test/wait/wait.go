@@ -1,4 +1,4 @@
-// Package wait has the one limit for which tests wait for what ought to happen at once.
+// Package wait has the limit for all waits of tests for events that should happen at once.
 package wait
 
 import (
@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Limit is long because machines that test also do other work: it ends a test that waits for what will never happen,
-// and judges no speed.
+// Limit is long because test machines also do other work: it ends a test that waits for an event that never happens,
+// and does not measure speed.
 const Limit = 90 * time.Second
 
-// For waits until ok says yes, and ends the test when it does not within Limit.
+// For waits until ok returns true, and ends the test when it does not within Limit.
 func For(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(Limit); !ok(); time.Sleep(2 * time.Millisecond) {
