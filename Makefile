@@ -51,8 +51,9 @@ RACE     ?=
 TESTS = $(GO) run -exec "env $(1)" $(GOTESTSUM) --format standard-quiet --hide-summary skipped --rerun-fails=$(RERUN) \
 	--rerun-fails-max-failures=3 --rerun-fails-abort-on-data-race --rerun-fails-run-root-test
 
-# All packages but the integration tests, which start real processes and have targets of their own.
-UNIT := packages=$$($(GO) list ./... | grep -v -e '/test$$' -e '/test/chaos$$');
+# All packages but the integration tests, which start real processes and have targets of their own. Those that take the
+# longest come first, so that none of them runs alone at the end.
+UNIT := packages=$$(echo ./queue ./server; $(GO) list ./... | grep -v -e '/test$$' -e '/test/chaos$$');
 
 .PHONY: help
 help: ## list the targets
