@@ -49,20 +49,25 @@ func TestWithoutAShardEveryCommandIsAnsweredOnce(t *testing.T) {
 	c.want("USING t\r\nWATCHING 2\r\nWATCHING 1\r\nOK 8\r\n---\n- t\n\r\nPAUSED\r\n")
 }
 
-// TestAJobThatNoClientCanNameIsBuried: somebody pushed it through the API, with a text as its id. It blocks nobody.
-func TestAJobThatNoClientCanNameIsBuried(t *testing.T) {
+// TestJobsThatNoClientCanNameAreBuried: somebody pushed them through the API. The client gets the next job, and never
+// sees an id that it cannot parse.
+func TestJobsThatNoClientCanNameAreBuried(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
 	c := dial(t, serveOn(t, q, q))
 	topic := TopicOf("default", 5)
-	if r := q.Push(t.Context(), queue.Push{Topic: topic, ID: "order-42", Body: []byte("x")}); r.Err != nil {
-		t.Fatal(r.Err)
+	for _, id := range []string{"order-42", "007"} {
+		if r := q.Push(t.Context(), queue.Push{Topic: topic, ID: id, Body: []byte("x")}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
 	}
-	c.send("put 5 0 60 1\r\ny\r\nreserve\r\nreserve\r\n")
-	c.want("INSERTED 1\r\nINTERNAL_ERROR\r\nRESERVED 1 1\r\ny\r\n")
-	job, err := q.Get(t.Context(), topic, "order-42")
-	if err != nil || job.State != queue.Dead || len(job.History) != 1 || job.History[0].Error != errForeign.Error() {
-		t.Errorf("%+v, %v", job, err)
+	c.send("peek-ready\r\nreserve-with-timeout 0\r\nput 5 0 60 1\r\ny\r\nreserve\r\npeek-buried\r\n")
+	c.want("NOT_FOUND\r\nTIMED_OUT\r\nINSERTED 1\r\nRESERVED 1 1\r\ny\r\nNOT_FOUND\r\n")
+	for _, id := range []string{"order-42", "007"} {
+		job, err := q.Get(t.Context(), topic, id)
+		if err != nil || job.State != queue.Dead || len(job.History) != 1 || job.History[0].Error != foreignError {
+			t.Errorf("%+v, %v", job, err)
+		}
 	}
 }
 

@@ -319,6 +319,9 @@ func peeking(state queue.State) func(*conn, []string, []byte) error {
 			return err
 		}
 		for i := range jobs {
+			if foreign(jobs[i].ID) {
+				continue
+			}
 			job, err := k.queue.Get(k.ctx, jobs[i].Topic, jobs[i].ID) // a list omits long bodies
 			if errors.Is(err, queue.ErrNotFound) {
 				continue

@@ -38,6 +38,13 @@ func (k *conn) reserve(until time.Time) error {
 		if err != nil {
 			return err
 		}
+		if job != nil && foreign(job.ID) {
+			if err := k.buryForeign(job); err != nil {
+				return err
+			}
+			wait = 0
+			continue
+		}
 		if job != nil {
 			return k.reserved(job)
 		}
@@ -111,19 +118,31 @@ func (k *conn) waiting() func() {
 	}
 }
 
+// foreign reports whether beanstalk clients cannot name an id: the job was pushed through another interface.
+func foreign(id string) bool {
+	n, ok := number(id, 64)
+	return !ok || format(n) != id
+}
+
+const foreignError = "its id is not a number that beanstalk clients can name"
+
+// buryForeign buries a job with a foreign id, so that it blocks nobody.
+func (k *conn) buryForeign(job *queue.Leased) error {
+	k.Log.Warn("a job is buried: "+foreignError, "topic", job.Topic, "id", job.ID)
+	e := queue.Ending{Lease: job.Lease, Verb: queue.BuryLeased, Error: foreignError}
+	if err := k.queue.End(k.ctx, []queue.Ending{e})[0].Err; !missing(err) {
+		return err
+	}
+	return nil
+}
+
 // reserved answers a reserve, and stores the lease.
 func (k *conn) reserved(job *queue.Leased) error {
-	id, ok := number(job.ID, 64)
-	if !ok { // pushed through another interface, with an id that beanstalk clients cannot name
-		return errors.Join(errForeign, k.queue.End(k.ctx, []queue.Ending{{Lease: job.Lease, Verb: queue.BuryLeased,
-			Error: errForeign.Error()}})[0].Err)
-	}
+	id, _ := number(job.ID, 64)
 	k.held[id] = &held{job.Lease, job.Topic, job.For, time.Now().Add(job.For)} // For is the actual TTR: the job may use its topic's
 	k.finder.Met(job.ID, job.Topic)
 	return k.replyJob("RESERVED", job.ID, job.Body)
 }
-
-var errForeign = errors.New("the id of the job is not a number")
 
 // reserveJob reserves a job that is ready, delayed or buried, even in a paused tube.
 func (k *conn) reserveJob(id uint64) error {
