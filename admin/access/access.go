@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/loginlimit"
 )
 
 // Handler serves the pages of this package.
@@ -13,14 +14,14 @@ type Handler struct {
 	*page.Base
 	store    *steadyStore
 	users    *users
-	attempts *loginLimit
+	attempts *loginlimit.Limit
 	codes    *codes
 }
 
 // New returns a Handler and sets the base's session manager.
 func New(b *page.Base) *Handler {
 	h := &Handler{
-		Base: b, store: newSteadyStore(b.SessionStore, b.Now), attempts: newLoginLimit(b.Now),
+		Base: b, store: newSteadyStore(b.SessionStore, b.Now), attempts: loginlimit.New(b.Now),
 		users: &users{accounts: b.Accounts, now: b.Now},
 		codes: &codes{now: b.Now, last: map[string]int64{}},
 	}

@@ -56,7 +56,7 @@ func (h *Handler) confirmPassword(c echo.Context) (problem string, err error) {
 		return h.T(c, "account.wrong_current"), nil
 	}
 	if err == nil {
-		h.attempts.passed(name, c.RealIP())
+		h.attempts.Passed(name, c.RealIP())
 	}
 	return "", err
 }

@@ -50,7 +50,7 @@ func (h *Handler) waits(c echo.Context, name string) time.Duration {
 	if u, err := h.users.get(c.Request().Context(), name); err == nil && u != nil {
 		last = u.Address
 	}
-	return h.attempts.try(name, c.RealIP(), last)
+	return h.attempts.Try(name, c.RealIP(), last)
 }
 
 func (h *Handler) login(c echo.Context) error {
@@ -75,7 +75,7 @@ func (h *Handler) login(c echo.Context) error {
 	if second {
 		return h.askCode(c, u, form)
 	}
-	h.attempts.passed(form.Username, c.RealIP())
+	h.attempts.Passed(form.Username, c.RealIP())
 	return h.startSession(c, u, form)
 }
 

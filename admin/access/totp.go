@@ -66,7 +66,7 @@ func (h *Handler) loginCode(c echo.Context) error {
 		form.Error = h.T(c, "login.wrong_code")
 		return h.Render(c, http.StatusUnauthorized, "login_code", form)
 	}
-	h.attempts.passed(name, c.RealIP())
+	h.attempts.Passed(name, c.RealIP())
 	if waiting, err := h.store.end(ctx, opened(ctx)); err != nil {
 		return err
 	} else if !waiting { // meanwhile the password was changed or the user disabled

@@ -274,3 +274,32 @@ func TestTheWebAsksForALogin(t *testing.T) {
 	c.cookie = cookie.Name + "=" + cookie.Value
 	c.want("GET", "/api/tube/list", "", 401, "")
 }
+
+// TestTheWebLimitsGuesses: after five wrong passwords also the right one is refused for a while, with the wait; other
+// addresses and users are not concerned.
+func TestTheWebLimitsGuesses(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	s := NewWeb(pulltest.Endpoint(t, "grape"), q, q.Registry, map[string]string{"ops": "secret", "dev": "x"})
+	now := time.Now()
+	s.now = func() time.Time { return now }
+	c := &client{T: t, h: s.handler()}
+	for range 5 {
+		c.want("POST", "/api/authen/login", `{"username":"ops","password":"guess"}`, 400,
+			`{"code":3002,"desc":"username or password is error"}`)
+	}
+	login := `{"username":"ops","password":"secret"}`
+	w := c.ask("POST", "/api/authen/login", login)
+	if w.Code != 429 || w.Header().Get("Retry-After") != "300" || !strings.Contains(w.Body.String(), `"code":3003`) {
+		t.Errorf("after five guesses: %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if w := c.ask("POST", "/api/authen/login", `{"username":"dev","password":"x"}`); w.Code != 200 {
+		t.Errorf("another user: %d %s", w.Code, w.Body)
+	}
+	now = now.Add(5 * time.Minute)
+	for range 10 { // a login that succeeds counts as no failure
+		if w := c.ask("POST", "/api/authen/login", login); w.Code != 200 {
+			t.Errorf("later: %d %s", w.Code, w.Body)
+		}
+	}
+}

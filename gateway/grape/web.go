@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/loginlimit"
 )
 
 // Codes of errors in a login.
@@ -21,6 +22,7 @@ const (
 	codeNoUser     = 3000
 	codeNoPassword = 3001
 	codeLogin      = 3002
+	codeWait       = 3003 // not in Grape
 )
 
 const (
@@ -33,12 +35,15 @@ const (
 type Web struct {
 	gateway  *Gateway
 	accounts map[string]string // passwords by user
+	guesses  *loginlimit.Limit
 	now      func() time.Time
 }
 
 // NewWeb returns a Web for these users. It uses the queue for statistics, and to delete the jobs of deleted tubes.
 func NewWeb(e *gateway.Endpoint, q Queue, r Registry, accounts map[string]string) *Web {
-	return &Web{New(e, q, r, 0), accounts, time.Now} // its requests contain no jobs
+	s := &Web{gateway: New(e, q, r, 0), accounts: accounts, now: time.Now} // its requests contain no jobs
+	s.guesses = loginlimit.New(func() time.Time { return s.now() })
+	return s
 }
 
 // Serve serves a listener until ctx is done.
@@ -77,13 +82,25 @@ func (s *Web) login(r *request) (any, error) {
 	case in.Password == "":
 		return nil, bad(codeNoPassword, "password is empty")
 	}
+	address, _, _ := net.SplitHostPort(r.RemoteAddr)
+	if wait := s.guesses.Try(in.Username, address, ""); wait > 0 {
+		return nil, waiting(r, wait)
+	}
 	password, known := s.accounts[in.Username]
 	if subtle.ConstantTimeCompare([]byte(password), []byte(in.Password)) == 0 || !known {
 		return nil, bad(codeLogin, "username or password is error")
 	}
+	s.guesses.Passed(in.Username, address)
 	id := s.session(in.Username, s.now().Add(sessionLife))
 	http.SetCookie(r.w, cookie(id, int(sessionLife.Seconds())))
 	return id, nil
+}
+
+// waiting returns the error of a login after too many wrong ones.
+func waiting(r *request, wait time.Duration) error {
+	seconds := strconv.Itoa(int((wait + time.Second - 1) / time.Second))
+	r.w.Header().Set("Retry-After", seconds)
+	return &problem{http.StatusTooManyRequests, codeWait, "too many wrong logins: try again in " + seconds + " s"}
 }
 
 func (s *Web) logout(r *request) (any, error) {

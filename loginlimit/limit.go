@@ -1,4 +1,4 @@
-package access
+package loginlimit
 
 import (
 	"net/netip"
@@ -8,10 +8,10 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// loginLimit slows down guessing of passwords: after some failures from an address, further tries from there must wait.
-// The limit on all tries of an account is much higher, and does not apply to the address from which its user last
-// signed in, so that guessers lock nobody out.
-type loginLimit struct {
+// A Limit makes further tries from an address wait after some failures from there. The limit on all tries of an account
+// is much higher, and does not apply to the address from which its user last signed in, so that guessers lock nobody
+// out. Its methods may be called from any goroutine.
+type Limit struct {
 	now func() time.Time
 
 	mu    sync.Mutex
@@ -31,14 +31,16 @@ const (
 	rememberedKeys = 10_000
 )
 
-func newLoginLimit(now func() time.Time) *loginLimit {
+// New returns a Limit.
+func New(now func() time.Time) *Limit {
 	tries, _ := lru.New[string, failures](rememberedKeys) // fails only for a size of 0
-	return &loginLimit{now: now, tries: tries}
+	return &Limit{now: now, tries: tries}
 }
 
-// try counts a try and returns how long to wait first; 0: no wait. It counts a try before the password is compared, so
-// that concurrent tries are all counted. last is the address from which the account's user last signed in.
-func (l *loginLimit) try(account, address, last string) (wait time.Duration) {
+// Try counts a try and returns how long to wait first; 0: no wait. It counts a try before the password is compared, so
+// that concurrent tries are all counted. last is the address from which the account's user last signed in; "" if it is
+// not known.
+func (l *Limit) Try(account, address, last string) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	place := addressKey(address)
@@ -66,8 +68,8 @@ func (l *loginLimit) try(account, address, last string) (wait time.Duration) {
 	return 0
 }
 
-// passed removes an account's failures from an address, and uncounts the try elsewhere.
-func (l *loginLimit) passed(account, address string) {
+// Passed removes an account's failures from an address, and uncounts the try elsewhere.
+func (l *Limit) Passed(account, address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tries.Remove(accountKey(account) + addressKey(address))
@@ -79,7 +81,10 @@ func (l *loginLimit) passed(account, address string) {
 	}
 }
 
-func accountKey(name string) string { return "account/" + name + "/" }
+// longestName is how many bytes of an account's name are kept, since anybody may send any name.
+const longestName = 64
+
+func accountKey(name string) string { return "account/" + name[:min(len(name), longestName)] + "/" }
 
 // addressKey returns the same key for all addresses that one customer of a provider has: for IPv6, a network of 64
 // bits.

@@ -1,35 +1,39 @@
-package access
+package loginlimit
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestLoginLimit(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	l := newLoginLimit(func() time.Time { return now })
+	l := New(func() time.Time { return now })
 	for range pairTries {
-		if wait := l.try("root", "10.0.0.1", ""); wait > 0 {
+		if wait := l.Try("root", "10.0.0.1", ""); wait > 0 {
 			t.Fatalf("an early try waits %s", wait)
 		}
 	}
-	if l.try("root", "10.0.0.1", "") == 0 {
+	if l.Try("root", "10.0.0.1", "") == 0 {
 		t.Error("an account is not limited from one address")
 	}
-	if l.try("ops", "10.0.0.1", "") > 0 {
+	if l.Try("ops", "10.0.0.1", "") > 0 {
 		t.Error("another account waits, too")
 	}
 	now = now.Add(loginWindow)
-	if l.try("root", "10.0.0.1", "") > 0 {
+	if l.Try("root", "10.0.0.1", "") > 0 {
 		t.Error("the limit does not end")
 	}
 	for n := range addressTries {
-		l.try(fmt.Sprint("user", n), "10.0.0.9", "")
+		l.Try(fmt.Sprint("user", n), "10.0.0.9", "")
 	}
-	if l.try("new", "10.0.0.9", "") == 0 {
+	if l.Try("new", "10.0.0.9", "") == 0 {
 		t.Error("the address is not limited over accounts")
 	}
 }
@@ -38,35 +42,35 @@ func TestLoginLimit(t *testing.T) {
 // where they last signed in.
 func TestGuessersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
-	l := newLoginLimit(time.Now)
+	l := New(time.Now)
 	for range 2 * pairTries {
-		l.try("root", "203.0.113.1", "10.0.0.1")
+		l.Try("root", "203.0.113.1", "10.0.0.1")
 	}
-	if wait := l.try("root", "10.0.0.2", "10.0.0.1"); wait > 0 {
+	if wait := l.Try("root", "10.0.0.2", "10.0.0.1"); wait > 0 {
 		t.Errorf("from another address than the guesser's the owner waits %s", wait)
 	}
 	for n := range accountTries {
-		l.try("root", fmt.Sprintf("2001:db8:%x::1", n), "10.0.0.1")
+		l.Try("root", fmt.Sprintf("2001:db8:%x::1", n), "10.0.0.1")
 	}
-	if l.try("root", "2001:db8:ffff::1", "10.0.0.1") == 0 {
+	if l.Try("root", "2001:db8:ffff::1", "10.0.0.1") == 0 {
 		t.Error("many addresses guess without a limit")
 	}
-	if wait := l.try("root", "10.0.0.1", "10.0.0.1"); wait > 0 {
+	if wait := l.Try("root", "10.0.0.1", "10.0.0.1"); wait > 0 {
 		t.Errorf("from where they last signed in the owner waits %s", wait)
 	}
 	for range pairTries {
-		l.try("root", "10.0.0.1", "10.0.0.1")
+		l.Try("root", "10.0.0.1", "10.0.0.1")
 	}
-	if l.try("root", "10.0.0.1", "10.0.0.1") == 0 {
+	if l.Try("root", "10.0.0.1", "10.0.0.1") == 0 {
 		t.Error("from where the owner last signed in guesses have no limit")
 	}
 }
 
 func TestALimitRemembersLittle(t *testing.T) {
 	t.Parallel()
-	l := newLoginLimit(time.Now)
-	l.try(typedName("root "), "10.0.0.1", "")
-	l.try(typedName(strings.Repeat("x\n", 1<<20)), "10.0.0.1", "")
+	l := New(time.Now)
+	l.Try("root", "10.0.0.1", "")
+	l.Try(strings.Repeat("x\n", 1<<20), "10.0.0.1", "")
 	kept := 0
 	for _, key := range l.tries.Keys() {
 		kept += len(key)
@@ -78,14 +82,14 @@ func TestALimitRemembersLittle(t *testing.T) {
 
 func TestALimitIsOfTheNetwork(t *testing.T) {
 	t.Parallel()
-	l := newLoginLimit(time.Now)
+	l := New(time.Now)
 	for n := range addressTries {
-		l.try(fmt.Sprint("user", n), fmt.Sprintf("2001:db8:1:2:%x::%x", n, n), "")
+		l.Try(fmt.Sprint("user", n), fmt.Sprintf("2001:db8:1:2:%x::%x", n, n), "")
 	}
-	if l.try("another", "2001:db8:1:2:ffff::1", "") == 0 {
+	if l.Try("another", "2001:db8:1:2:ffff::1", "") == 0 {
 		t.Error("another address of the same network has tries of its own")
 	}
-	if l.try("another", "2001:db8:1:3::1", "") > 0 || l.try("another", "::ffff:10.0.0.1", "") > 0 {
+	if l.Try("another", "2001:db8:1:3::1", "") > 0 || l.Try("another", "::ffff:10.0.0.1", "") > 0 {
 		t.Error("another network waits, too")
 	}
 }
