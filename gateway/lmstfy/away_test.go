@@ -40,12 +40,12 @@ func TestWithoutAShardClientsAreToldToRetry(t *testing.T) {
 	}
 }
 
-// TestAFullRedisRefusesPublishesOnly: consumers empty it.
+// TestAFullRedisRefusesPublishesOnly: consumers empty it, and a job that cannot be republished stays.
 func TestAFullRedisRefusesPublishesOnly(t *testing.T) {
 	c := newClient(t)
 	id := c.publish("q", "x")
 	c.q.Redis.ConfigSet("maxmemory", "1")
-	for _, path := range []string{"q", "q/bulk"} {
+	for _, path := range []string{"q", "q/bulk", "q/job/" + id} {
 		if w := c.do("PUT", path, "[1]"); w.Code != 503 || !strings.Contains(w.Body.String(), "full") {
 			t.Errorf("PUT %s: %d %s", path, w.Code, w.Body)
 		}

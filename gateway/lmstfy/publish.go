@@ -98,25 +98,46 @@ func (g *Gateway) publish(r *request) error {
 	if err != nil {
 		return err
 	}
-	body, err := r.body(maxBody, "body too large")
+	id, err := g.store(r, t)
 	if err != nil {
 		return err
 	}
-	job := t.job(r.topic(), body, time.Now())
-	if result := g.Queue.Push(r.Context(), job); result.Err != nil {
-		return result.Err
-	}
-	g.metrics.published(r, 1)
-	return r.answer(http.StatusCreated, object{"job_id": job.ID, "msg": "published"})
+	return g.published(r, id)
 }
 
-// republish publishes a job again under a new id. As in lmstfy, the old job is deleted before the parameters are
-// checked, and no limit applies.
+// store pushes the body of the request under a new id.
+func (g *Gateway) store(r *request, t terms) (id string, err error) {
+	body, err := r.body(maxBody, "body too large")
+	if err != nil {
+		return "", err
+	}
+	job := t.job(r.topic(), body, time.Now())
+	return job.ID, g.Queue.Push(r.Context(), job).Err
+}
+
+func (g *Gateway) published(r *request, id string) error {
+	g.metrics.published(r, 1)
+	return r.answer(http.StatusCreated, object{"job_id": id, "msg": "published"})
+}
+
+// republish publishes a job again under a new id. As in lmstfy, no limit applies, and the old job is deleted even if the
+// parameters are wrong. Otherwise it is deleted once the new one is stored: a failure loses no job.
 func (g *Gateway) republish(r *request) error {
+	t, err := r.terms()
+	if err != nil {
+		if e := g.endNamed(r); e != nil {
+			return e
+		}
+		return err
+	}
+	id, err := g.store(r, t)
+	if err != nil {
+		return err
+	}
 	if err := g.endNamed(r); err != nil {
 		return err
 	}
-	return g.publish(r)
+	return g.published(r, id)
 }
 
 func (g *Gateway) publishBulk(r *request) error {
