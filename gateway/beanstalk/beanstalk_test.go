@@ -261,6 +261,21 @@ func TestAReleaseWithAnotherPriorityGoesOnCounting(t *testing.T) {
 	}
 }
 
+// TestAReleaseWithoutALeaseMakesNoSecondJob, though its priority is another one.
+func TestAReleaseWithoutALeaseMakesNoSecondJob(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	c := dial(t, serveOn(t, q, q))
+	c.send("put 5 0 60 1\r\nx\r\nreserve\r\n")
+	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
+	byHand := queue.Ending{Ref: queue.Ref{Topic: TopicOf("default", 5), ID: "1"}, Verb: queue.BuryLeased}
+	if done := q.End(t.Context(), []queue.Ending{byHand})[0]; done.Err != nil {
+		t.Fatal(done.Err)
+	}
+	c.send("release 1 9 0\r\nreserve-with-timeout 0\r\n")
+	c.want("NOT_FOUND\r\nTIMED_OUT\r\n")
+}
+
 // TestWhatWasSentIsCarriedOut, though the client sends no more, or is gone.
 func TestWhatWasSentIsCarriedOut(t *testing.T) {
 	addr := serve(t)

@@ -71,23 +71,35 @@ func (k *conn) stored(tube string, priority uint32, id uint64) {
 // endHeld ends or extends the lease of a job that the connection holds. It answers with word, or that the job is not
 // held.
 func (k *conn) endHeld(id uint64, e queue.Ending, word string) error {
+	ok, err := k.settle(id, e)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return k.reply("NOT_FOUND")
+	}
+	return k.reply(word)
+}
+
+// settle carries out an ending for a job, and reports whether the connection held it.
+func (k *conn) settle(id uint64, e queue.Ending) (ok bool, err error) {
 	h := k.held[id]
 	if h == nil {
-		return k.reply("NOT_FOUND")
+		return false, nil
 	}
 	e.Lease, e.TTR = h.lease, h.ttr
 	done := k.queue.End(k.ctx, []queue.Ending{e})[0]
 	if missing(done.Err) {
 		delete(k.held, id)
-		return k.reply("NOT_FOUND")
+		return false, nil
 	}
 	if done.Err != nil {
-		return done.Err
+		return false, done.Err
 	}
 	if h.ends = time.Now().Add(h.ttr); e.Verb != queue.ExtendLeased {
 		delete(k.held, id)
 	}
-	return k.reply(word)
+	return true, nil
 }
 
 func missing(err error) bool {
@@ -161,13 +173,17 @@ const (
 	buriedError   = "buried"
 )
 
-// move releases a job with another priority of its tube. Between its two steps, the job has both priorities.
+// move releases a job with another priority of its tube. Between the push and the end of its lease, the job has both
+// priorities. The lease is extended first: a job that is not held any more would stay in both.
 func (k *conn) move(id uint64, h *held, name string, priority uint32, delay time.Duration) error {
-	job, err := k.queue.Get(k.ctx, h.topic, format(id))
-	if errors.Is(err, queue.ErrNotFound) {
-		delete(k.held, id)
+	ok, err := k.settle(id, queue.Ending{Verb: queue.ExtendLeased})
+	if err != nil {
+		return err
+	}
+	if !ok {
 		return k.reply("NOT_FOUND")
 	}
+	job, err := k.queue.Get(k.ctx, h.topic, format(id))
 	if err != nil {
 		return err
 	}
