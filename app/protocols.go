@@ -97,7 +97,7 @@ func lmstfyNamespace(name string) registry.Topic {
 }
 
 func (p *parts) serveDelayQueue(e *gateway.Endpoint) serveFunc {
-	g := delayqueue.New(e, p.queue, p.pull, int64(p.cfg.Server.MaxBody))
+	g := delayqueue.New(e, p.queue, p.pull, p.registry.Snapshot, int64(p.cfg.Server.MaxBody))
 	return p.ensured(g.Serve, namespace(delayqueue.Namespace, "delay-queue", nil))
 }
 

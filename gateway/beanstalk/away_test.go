@@ -227,3 +227,16 @@ func TestAConnectionWatchesSoManyTubes(t *testing.T) {
 	c.send("watch more\r\nwatch t2\r\nignore t2\r\nwatch more\r\n")
 	c.want("OUT_OF_MEMORY\r\nWATCHING 1000\r\nWATCHING 999\r\nWATCHING 1000\r\n")
 }
+
+// TestATopicsTTRIsShown for a job of the API without one of its own.
+func TestATopicsTTRIsShown(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	c := dial(t, serveOn(t, q, q))
+	if r := q.Push(t.Context(), queue.Push{Topic: TopicOf("default", 5), ID: "7", Body: []byte("x")}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if s := c.stats("stats-job 7"); s["ttr"] != "10" {
+		t.Errorf("stats-job: %v", s)
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
 // Queue is the part of a queue.Queue that the gateway needs.
@@ -23,9 +24,10 @@ type Queue interface {
 	TakeByID(ctx context.Context, topic, id string) (*queue.Leased, error)
 }
 
-// Registry stores the counter of ids.
+// Registry has the topics, and stores the counter of ids.
 type Registry interface {
-	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
+	Snapshot() *registry.Snapshot
+	Settings
 }
 
 // A Gateway serves the protocol.
@@ -35,6 +37,7 @@ type Gateway struct {
 	workers gateway.Workers
 	finder  *gateway.Finder
 	ids     ids
+	topics  func() *registry.Snapshot
 	tubes   *tubes
 	maxBody int
 	version string
@@ -54,7 +57,7 @@ type counts struct {
 func New(e *gateway.Endpoint, q Queue, w gateway.Workers, r Registry, maxBody int, version string) *Gateway {
 	return &Gateway{
 		Endpoint: e, queue: q, workers: w, finder: gateway.NewFinder(q, Namespace), ids: ids{registry: r},
-		tubes: newTubes(), maxBody: maxBody, version: version, started: time.Now(),
+		topics: r.Snapshot, tubes: newTubes(), maxBody: maxBody, version: version, started: time.Now(),
 		reading: make(chan struct{}, 1),
 	}
 }

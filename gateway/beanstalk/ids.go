@@ -9,10 +9,15 @@ import (
 // block is how many ids a gateway takes at a time.
 const block = 100_000
 
+// Settings stores the counter of ids.
+type Settings interface {
+	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
+}
+
 // ids allocates job ids, in blocks that the registry gives to one gateway alone. One block is in reserve, so that puts
 // continue while the registry's database is unavailable.
 type ids struct {
-	registry Registry
+	registry Settings
 
 	mu         sync.Mutex
 	next, last uint64 // last is the first id after the block
@@ -34,7 +39,7 @@ const room = 1_000_000_000
 
 // Offset returns the number to add to the ids of an imported beanstalkd process, given its last id. It is 0 for the
 // first import, unless a gateway has already given ids. All ids that the gateways give from now on are larger.
-func Offset(ctx context.Context, r Registry, process string, last uint64) (offset uint64, err error) {
+func Offset(ctx context.Context, r Settings, process string, last uint64) (offset uint64, err error) {
 	c := counter{Next: 1}
 	err = r.EditSetting(ctx, actor, setting, &c, func() error {
 		var known bool

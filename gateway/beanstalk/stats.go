@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -184,7 +185,7 @@ func (k *conn) statsJob(id uint64) error {
 	y.add("pri", priority)
 	y.add("age", int64(max(0, now.Sub(job.CreatedAt)).Seconds()))
 	y.add("delay", int64(max(0, job.DueAt.Sub(job.CreatedAt)).Seconds()))
-	y.add("ttr", int64(job.TTR.Seconds()))
+	y.add("ttr", int64(gateway.TTROf(job, k.topics()).Seconds()))
 	y.add("time-left", timeLeft(job, now))
 	y.add("file", 0)
 	c := tallyOf(job)

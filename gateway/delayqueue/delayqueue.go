@@ -12,6 +12,7 @@ import (
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
 // popWait is how long a pop waits for a job. Clients give up after 180 s.
@@ -43,13 +44,14 @@ const contentType = "text/plain; charset=utf-8"
 type Gateway struct {
 	*gateway.Endpoint
 	store   *store
+	topics  func() *registry.Snapshot
 	maxBody int64 // largest body of a job, in bytes
 	popWait time.Duration
 }
 
 // New returns a gateway that accepts jobs of maxBody bytes even if all are escaped, and so longer ones without escapes.
-func New(e *gateway.Endpoint, q Queue, w gateway.Workers, maxBody int64) *Gateway {
-	return &Gateway{Endpoint: e, store: newStore(q, w), maxBody: maxBody, popWait: popWait}
+func New(e *gateway.Endpoint, q Queue, w gateway.Workers, topics func() *registry.Snapshot, maxBody int64) *Gateway {
+	return &Gateway{Endpoint: e, store: newStore(q, w), topics: topics, maxBody: maxBody, popWait: popWait}
 }
 
 // Serve serves a listener until ctx is done.

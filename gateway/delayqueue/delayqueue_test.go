@@ -28,7 +28,7 @@ type client struct {
 func newClient(t *testing.T) *client {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
-	g := New(pulltest.Endpoint(t, "delayqueue"), q, q.Hub, 64)
+	g := New(pulltest.Endpoint(t, "delayqueue"), q, q.Hub, q.Registry.Snapshot, 64)
 	g.popWait = 50 * time.Millisecond
 	return &client{t, q, g.handler()}
 }
@@ -185,5 +185,16 @@ func TestYouzansCommands(t *testing.T) {
 	w := httptest.NewRecorder()
 	if c.h.ServeHTTP(w, httptest.NewRequest("GET", "/command", nil)); w.Code != 405 || w.Header().Get("Allow") != "POST" {
 		t.Errorf("GET: %d", w.Code)
+	}
+}
+
+// TestATopicsTTRIsShown for a job of the API without one of its own.
+func TestATopicsTTRIsShown(t *testing.T) {
+	c := newClient(t)
+	if r := c.q.Push(t.Context(), queue.Push{Topic: TopicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if got := c.ask("POST", "/get", `{"id":"7"}`); !strings.Contains(got, `"ttr":10,`) {
+		t.Error(got)
 	}
 }

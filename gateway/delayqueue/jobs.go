@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -122,6 +123,7 @@ func (g *Gateway) get(ctx context.Context, in idRequest) (string, any, error) {
 		return done, nil, nil
 	}
 	return done, foundJob{
-		Topic: nameOf(job.Topic), ID: id, Delay: job.DueAt.Unix(), TTR: int64(job.TTR.Seconds()), Body: string(job.Body),
+		Topic: nameOf(job.Topic), ID: id, Delay: job.DueAt.Unix(), TTR: int64(gateway.TTROf(job, g.topics()).Seconds()),
+		Body: string(job.Body),
 	}, nil
 }

@@ -202,7 +202,7 @@ func TestJobsAreConsumedByDueTime(t *testing.T) {
 		Data: base64.RawURLEncoding.EncodeToString([]byte("\x00\xff?>"))}) {
 		t.Errorf("then %+v", jobs)
 	}
-	if dtr := shown(&queue.Job{CreatedAt: time.Now(), DueAt: time.Now().Add(-time.Hour)}).DTR; dtr != 0 {
+	if dtr := shown(&queue.Job{CreatedAt: time.Now(), DueAt: time.Now().Add(-time.Hour)}, 0).DTR; dtr != 0 {
 		t.Errorf("a job that was due when it was imported has the dtr %d", dtr)
 	}
 	again := map[string]int{}
@@ -301,5 +301,20 @@ func TestTheWebLimitsGuesses(t *testing.T) {
 		if w := c.ask("POST", "/api/authen/login", login); w.Code != 200 {
 			t.Errorf("later: %d %s", w.Code, w.Body)
 		}
+	}
+}
+
+// TestATopicsTTRIsShown for a job of the API without one of its own.
+func TestATopicsTTRIsShown(t *testing.T) {
+	c, q := newClient(t)
+	if r := q.Push(t.Context(), queue.Push{Topic: TopicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if jobs := consumed(t, c.ask("GET", "/api/job/consume?tube=T", "")); len(jobs) != 1 || jobs[0].TTR != 10_000 {
+		t.Errorf("consume: %+v", jobs)
+	}
+	c.want("PUT", "/api/job/bury?tube=T&jid=7", "", 200, "true")
+	if jobs := consumed(t, c.ask("GET", "/api/job/peek?tube=T", "")); len(jobs) != 1 || jobs[0].TTR != 10_000 {
+		t.Errorf("peek: %+v", jobs)
 	}
 }

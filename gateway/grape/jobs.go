@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -96,9 +97,9 @@ type job struct {
 	Data string `json:"data"` // base64url without padding
 }
 
-func shown(j *queue.Job) job {
+func shown(j *queue.Job, ttr time.Duration) job {
 	return job{
-		ID: j.ID, DTR: max(0, j.DueAt.Sub(j.CreatedAt).Milliseconds()), TTR: j.TTR.Milliseconds(), NOE: j.Attempts,
+		ID: j.ID, DTR: max(0, j.DueAt.Sub(j.CreatedAt).Milliseconds()), TTR: ttr.Milliseconds(), NOE: j.Attempts,
 		Data: base64.RawURLEncoding.EncodeToString(j.Body),
 	}
 }
@@ -121,7 +122,7 @@ func (g *Gateway) consume(r *request) (any, error) {
 		}
 		r.taken = append(r.taken, taken...)
 		for i := range taken {
-			list = append(list, shown(&taken[i].Job))
+			list = append(list, shown(&taken[i].Job, taken[i].For))
 		}
 	}
 	return list, nil
@@ -146,7 +147,7 @@ func (g *Gateway) peek(r *request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, shown(whole))
+		list = append(list, shown(whole, gateway.TTROf(whole, g.registry.Snapshot())))
 	}
 	return list, nil
 }

@@ -1,0 +1,16 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// TTROf returns the TTR that applies to a job: its own, or its topic's, as for a job that was pushed through the API.
+func TTROf(job *queue.Job, topics *registry.Snapshot) time.Duration {
+	if t := topics.TopicOrNamespace(job.Topic); job.TTR == 0 && t != nil {
+		return t.TTR.Std()
+	}
+	return job.TTR
+}
