@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; ends ready jobs that have
---         expired; opens the pages of the coming minute. When nothing is due it forgets finished jobs and splits small
---         hashes, see locators.lua.
+-- expired; opens the pages of the coming minute. When nothing is due it forgets finished jobs and splits small hashes,
+-- see locators.lua.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs to handle at most.
 -- Returns {now, next (when to call again, ms; -1 if never), moved, expired, more (1 when work was

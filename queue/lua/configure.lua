@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
 -- Sets topics' settings. A topic whose limits changed is unparked; one that became a pull topic leaves the rings, and
--- one that became a push topic enters them. One that no longer remembers finished jobs forgets those it has. KEYS[1]
--- the bucket's prefix. ARGV    pairs (topic or namespace, settings as confOf reads them, or '' when it no longer has
--- any). Returns how many changed. Keeps   invariants 2, 4 and 5.
+-- one that became a push topic enters them. One that no longer remembers finished jobs forgets those it has.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    pairs (topic or namespace, settings as confOf reads them, or '' when it no longer has any).
+-- Returns how many changed.
+-- Keeps   invariants 2, 4 and 5.
 local STATES = {'nd', 'nr', 'nu', 'nx'}
 local changed = 0
 

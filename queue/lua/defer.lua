@@ -1,8 +1,11 @@
 #!lua flags=allow-oom
 -- Postpones ready jobs of a topic that no dispatcher takes, so that they can be moved to another shard: all jobs if the
 -- topic is paused, its breaker is open or its jobs have had no event for long, otherwise those that have waited long
--- without an attempt. KEYS[1] the bucket's prefix. ARGV    topic, how many, what counts as long in ms, by how much in
--- ms. Returns how many. Keeps   invariants 1 to 4.
+-- without an attempt.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    topic, how many, what counts as long in ms, by how much in ms.
+-- Returns how many.
+-- Keeps   invariants 1 to 4.
 local topic, limit, long, off = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local open = call('HGET', P .. 'f:' .. topic, 'o')
 local idle = confOf(topic).paused or tonumber(open or 0) > 0 or now - (call('ZSCORE', P .. 'act', topic) or 0) > long

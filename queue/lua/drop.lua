@@ -1,7 +1,10 @@
 #!lua flags=allow-oom
 -- Deletes jobs of a topic in every state, a bounded step at a time, until none is left; finally it forgets the finished
--- ones. KEYS[1] the bucket's prefix. ARGV    topic, how many. Returns {how many were deleted, 1 when more are left,
--- revision, 1 when one of them was running: see delete.lua}. Keeps   invariants 1 to 5.
+-- ones.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    topic, how many.
+-- Returns {how many were deleted, 1 when more are left, revision, 1 when one of them was running: see delete.lua}.
+-- Keeps   invariants 1 to 5.
 local topic, limit = ARGV[1], tonumber(ARGV[2])
 local n = 0
 local popped = 0 -- places read from ready lists; many may be empty

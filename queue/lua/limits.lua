@@ -1,7 +1,9 @@
 #!lua flags=no-writes
--- Reads the windows and breakers of topics. KEYS[1] the bucket's prefix. ARGV    topics. Returns now, then for each
--- topic its window, failures in a row, until when its breaker is open (0: it is closed). Keeps   all invariants: it
--- reads.
+-- Reads the windows and breakers of topics.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    topics.
+-- Returns now, then for each topic its window, failures in a row, until when its breaker is open (0: it is closed).
+-- Keeps   all invariants: it reads.
 local out = {now}
 local noted = having('f:', ARGV)
 for _, topic in ipairs(ARGV) do

@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
 -- Stores a host's settings that should be the same on all hosts, and returns those of the others. It also tries the
--- commands of scripts, so that missing rights are found. KEYS[1] the bucket's prefix. ARGV    host ('' to store
--- nothing), its settings as text. Returns each other host, followed by its settings. Keeps   all invariants. An entry
--- older than KEPT belongs to a host that has stopped.
+-- commands of scripts, so that missing rights are found.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    host ('' to store nothing), its settings as text.
+-- Returns each other host, followed by its settings.
+-- Keeps   all invariants. An entry older than KEPT belongs to a host that has stopped.
 local KEPT = 180000
 local key = P .. 'set'
 if ARGV[1] ~= '' then

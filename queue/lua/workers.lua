@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
 -- Stores how many workers of a process wait for topics, or describes the workers of a topic: for people to read, no job
--- depends on it. KEYS[1] the bucket's prefix. ARGV    'note', process, for how many ms, topics and counts separated by
--- spaces | 'read', topic Returns nothing | {number of waiting workers, when the oldest lease began, in s; 0: none is
--- held}. Keeps all invariants: it touches no job.
+-- depends on it.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    'note', process, for how many ms, topics and counts separated by spaces | 'read', topic.
+-- Returns nothing | {number of waiting workers, when the oldest lease began, in s; 0: none is held}.
+-- Keeps   all invariants: it touches no job.
 local LEASES = 1000 -- read at most, those that end first
 
 if ARGV[1] == 'note' then
