@@ -48,6 +48,10 @@ func (o *Options) reload() (Options, error) {
 	if err != nil {
 		return Options{}, err
 	}
+	if next.DataDir != o.DataDir { // this master holds the lock and the sockets of the old one
+		return Options{}, fmt.Errorf("data_dir is %s now, and a reload cannot change it from %s: restart the master",
+			next.DataDir, o.DataDir)
+	}
 	next.Executable, next.Reload, next.Kill, next.Ready, next.Logger = o.Executable, o.Reload, o.Kill, o.Ready, o.Logger
 	next.Passed, next.Version = o.Passed, o.Version
 	return next, next.setDefaults()

@@ -217,6 +217,23 @@ func TestAReloadAddsAndDropsRoles(t *testing.T) {
 	}
 }
 
+// TestAReloadRefusesAnotherDataDir: its processes would have other jobs, tokens and secrets, and no redis-server.
+func TestAReloadRefusesAnotherDataDir(t *testing.T) {
+	dir := tempDir(t)
+	o := Options{DataDir: dir, ShutdownTimeout: time.Minute, Roles: []RoleSpec{worker(dir, "a")}}
+	next := o
+	next.DataDir = tempDir(t)
+	o.Reload = func() (Options, error) { return next, nil }
+	_, _ = inProcess(t, o)
+	pid := psUntil(t, dir, "the worker runs", runs(1))[0].Pid
+	if err := At(dir).Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "data_dir is "+next.DataDir) {
+		t.Errorf("the reload returned %v", err)
+	}
+	if now := psUntil(t, dir, "the worker runs", runs(1))[0].Pid; now != pid {
+		t.Error("the worker was replaced")
+	}
+}
+
 func TestAStopDoesNotWaitForAReloadThatHangs(t *testing.T) {
 	dir := tempDir(t)
 	o := Options{DataDir: dir, ShutdownTimeout: time.Minute}
