@@ -38,7 +38,8 @@ func (m *Master) sockets() sockets {
 	return m.held
 }
 
-// Run runs a master until ctx is done and every process has ended. It reloads on each value from hup.
+// Run runs a master until ctx is done and every process has ended. It reloads on a value from hup, which should hold one
+// value at most.
 func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	if err := o.setDefaults(); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (m *Master) all() []*slot {
 	return slices.Concat(groups[:len(groups)-1]...)
 }
 
-// supervise reloads on each value from hup until ctx ends.
+// supervise reloads on values from hup until ctx ends.
 func (m *Master) supervise(ctx context.Context, hup <-chan os.Signal) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -123,8 +124,8 @@ func (m *Master) supervise(ctx context.Context, hup <-chan os.Signal) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-hup:
-			wg.Go(func() { m.hangup(ctx) })
+		case <-hup: // those that come during a reload lead to one more, since hup holds only one
+			m.hangup(ctx)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -58,12 +59,17 @@ func worker(dir, name string) RoleSpec {
 
 // inProcess runs a master in the test's own process, until stop.
 func inProcess(t *testing.T, o Options) (stop func(), result chan error) {
+	return hungUp(t, o, nil)
+}
+
+// hungUp is inProcess with a channel for SIGHUP.
+func hungUp(t *testing.T, o Options, hup <-chan os.Signal) (stop func(), result chan error) {
 	t.Helper()
 	leaks := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithCancel(context.Background())
 	result = make(chan error, 1)
 	var once sync.WaitGroup
-	once.Go(func() { result <- Run(ctx, nil, o) })
+	once.Go(func() { result <- Run(ctx, hup, o) })
 	t.Cleanup(func() {
 		_ = os.Remove(filepath.Join(o.DataDir, "busy"))
 		cancel()
@@ -214,6 +220,36 @@ func TestAReloadAddsAndDropsRoles(t *testing.T) {
 		if p.Role != "timer" || alive(p.Pid) {
 			t.Errorf("%s (%d) was added by the reload and outlived the master", p.Role, p.Pid)
 		}
+	}
+}
+
+// TestManyHangupsAreFewReloads: each reload replaces all processes, and keeps their predecessors until they have ended.
+func TestManyHangupsAreFewReloads(t *testing.T) {
+	dir := tempDir(t)
+	o := Options{DataDir: dir, ShutdownTimeout: time.Minute}
+	began, goOn := make(chan struct{}, 100), make(chan struct{})
+	o.Reload = func() (Options, error) {
+		began <- struct{}{}
+		<-goOn
+		return o, nil
+	}
+	hup := make(chan os.Signal, 1) // as of the command line; signal.Notify drops what it cannot hold
+	_, _ = hungUp(t, o, hup)
+	hup <- syscall.SIGHUP
+	<-began
+	for range 50 {
+		select {
+		case hup <- syscall.SIGHUP:
+			runtime.Gosched() // for a master that takes it at once
+		default:
+		}
+	}
+	close(goOn)
+	<-began
+	hup <- syscall.SIGHUP
+	<-began
+	if n := len(began); n > 0 {
+		t.Errorf("%d more reloads began", n)
 	}
 }
 
