@@ -72,14 +72,13 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 		if err := m.redis.start(ctx); err != nil {
 			return err
 		}
-		defer m.redis.stop()
 	}
 	m.startAll(o.Roles)
 	m.supervise(ctx, hup)
 	limit := m.opts().ShutdownTimeout
 	m.systemd.stopping(limit)
 	m.opts().Logger.Info("stopping when the callbacks in flight have ended; a second signal stops at once", "within", limit)
-	return m.stopAll()
+	return errors.Join(m.stopAll(), m.stopRedis())
 }
 
 // orphansLeave is how long the children of a killed master may take to close their sockets. They do so within two
@@ -180,7 +179,7 @@ var errKilled = errors.New("stopped at once by a second signal; jobs in flight a
 // another, the server first, but a role that needs its whole shutdown timeout does not delay the others.
 const headStart = 500 * time.Millisecond
 
-// stopAll stops the roles in their order, and then the managed redis-server.
+// stopAll stops the roles in their order.
 func (m *Master) stopAll() error {
 	m.reloads.Lock() // the end of its context ends a running reload; no later one begins
 	defer m.reloads.Unlock()
@@ -205,6 +204,13 @@ func (m *Master) stopAll() error {
 	default:
 		return nil
 	}
+}
+
+func (m *Master) stopRedis() error {
+	if m.redis == nil {
+		return nil
+	}
+	return m.redis.stop(m.opts().Kill)
 }
 
 // byRole groups the slots in the order in which they are stopped; slots that a reload removed come last.

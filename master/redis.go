@@ -124,16 +124,26 @@ func (r *redisServer) set(pid int, adopted bool) {
 	r.pid, r.adopted, r.started = pid, adopted, time.Now().UTC()
 }
 
-// stop shuts the server down and waits until it has written its data.
-func (r *redisServer) stop() {
+// leaveAfter is how long a server may take to end after a second signal to stop.
+const leaveAfter = 3 * time.Second
+
+// stop shuts the server down and waits until it has written its data, or for leaveAfter when now is closed. A server that
+// is left ends when it goes on; until then its lock keeps others from its data.
+func (r *redisServer) stop(now <-chan struct{}) error {
 	r.cancel()
 	t := time.NewTicker(10 * redisPoll)
 	defer t.Stop()
+	var leave <-chan time.Time
 	for { // repeated, because a server may just be starting
 		r.terminate()
 		select {
 		case <-r.ended:
-			return
+			return nil
+		case <-now:
+			now, leave = nil, time.After(leaveAfter)
+		case <-leave:
+			return fmt.Errorf("the managed redis-server (pid %d) does not end; it was left, and ends when it goes on",
+				r.describe().Pid)
 		case <-t.C:
 		}
 	}

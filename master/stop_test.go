@@ -167,6 +167,33 @@ func TestASecondStopEndsAtOnce(t *testing.T) {
 	}
 }
 
+func TestASecondStopDoesNotWaitForARedisThatHangs(t *testing.T) {
+	dir, kill := tempDir(t), make(chan struct{})
+	o := options(dir, freeAddr(t))
+	up := make(chan struct{})
+	o.Kill, o.Roles, o.Ready = kill, nil, func() { close(up) }
+	stop, result := inProcess(t, o)
+	<-up
+	pid := psUntil(t, dir, "the redis-server runs", runs(1))[0].Pid
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	close(kill)
+	select {
+	case err := <-result:
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprint(pid)) {
+			t.Errorf("the master left a redis-server and returned %v", err)
+		}
+	case <-time.After(leaveAfter + 20*time.Second):
+		t.Error("the master waits for a redis-server that hangs")
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the redis-server ends when it goes on", func() bool { return !alive(pid) })
+}
+
 func TestRolesStopInTheirOrder(t *testing.T) {
 	dir := tempDir(t)
 	names := []string{"server", "dispatcher", "timer", "redis-checker"}
@@ -387,7 +414,9 @@ func TestAServerThatEndedIsNotStopped(t *testing.T) {
 	r.cancel = cancel
 	go r.keep(ctx, func() {})
 	wait.For(t, "the end of the server to be noticed", func() bool { return r.describe().State != "running" })
-	r.stop()
+	if err := r.stop(nil); err != nil {
+		t.Error(err)
+	}
 	if err := errors.Join(other.Process.Kill(), other.Wait()); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("the other process ended with %v, want killed by this test", err)
 	}
