@@ -21,6 +21,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // The test binary is also the children.
@@ -236,13 +238,35 @@ func TestSignalsStopGracefully(t *testing.T) {
 	}
 }
 
-func TestASecondSignalStopsAtOnce(t *testing.T) {
-	m := start(t, boot("stuck", time.Minute))
+// TestSignalsToAllProcessesStopGracefully: the child gets one from the sender, and one from its master.
+func TestSignalsToAllProcessesStopGracefully(t *testing.T) {
+	m := start(t, boot("stuck", 100*time.Millisecond))
 	m.waitReady()
 	m.signal(syscall.SIGTERM)
 	m.waitReady() // it knows that it is to end
-	m.signal(syscall.SIGUSR2)
 	m.signal(syscall.SIGTERM)
+	m.ended(1, "wakecall: stuck 2: did not end within 100ms")
+}
+
+func TestASecondSignalToAnOrphanStopsAtOnce(t *testing.T) {
+	m := start(t, boot("stuck", time.Hour))
+	m.waitReady()
+	_ = m.conn.Close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		m.exit()
+	}()
+	wait.For(t, "the orphan to end", func() bool {
+		m.signal(syscall.SIGUSR2)
+		m.signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	})
 	m.ended(1, "wakecall: stuck 2: stopped at once by a second signal")
 }
 
