@@ -6,10 +6,12 @@ import (
 	"errors"
 	"io"
 	"math"
-	"regexp"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // DecodeTopic decodes a topic from JSON on top of the defaults and validates it. A null field counts as missing.
@@ -80,7 +82,7 @@ func (t *Topic) fields() map[string]field {
 		"retry_if":      {into: value(&t.RetryIf), kind: aText},
 		"dialect":       {into: value(&t.Dialect), kind: aText},
 		"max_in_flight": {into: whole(&t.MaxInFlight), kind: aWhole},
-		"rate_limit":    {into: value(&t.RateLimit), kind: aNumber},
+		"rate_limit":    {into: number(&t.RateLimit), kind: aNumber},
 		"expires_after": {into: value(&t.ExpiresAfter), kind: aDuration},
 		"on_expiry":     {into: value(&t.OnExpiry), kind: aText},
 		"durability":    {into: value(&t.Durability), kind: aText},
@@ -105,13 +107,28 @@ func value[T any](to *T) func([]byte) error {
 func whole(to *int) func([]byte) error {
 	return func(b []byte) error {
 		var f float64
-		if err := json.Unmarshal(b, &f); err != nil {
+		err := number(&f)(b)
+		switch {
+		case err != nil:
 			return err
-		}
-		if f != math.Trunc(f) || math.Abs(f) > maxNumber {
-			return errors.New("not a whole number, or too large")
+		case math.Abs(f) > maxNumber:
+			return ErrTooLarge
+		case f != math.Trunc(f):
+			return errors.New("not a whole number")
 		}
 		*to = int(f)
+		return nil
+	}
+}
+
+func number(to *float64) func([]byte) error {
+	return func(b []byte) (err error) {
+		if jsontext.Value(b).Kind() != '0' {
+			return errors.New("not a number")
+		}
+		if *to, err = strconv.ParseFloat(string(b), 64); err != nil { // it is a number of JSON
+			return ErrTooLarge
+		}
 		return nil
 	}
 }
@@ -150,13 +167,6 @@ func (t *Topic) decodeHeaders(b []byte) error {
 	if err := json.Unmarshal(b, &headers); err != nil {
 		return err
 	}
-	members, err := objectMembers(b)
-	if err != nil {
-		return malformed("headers", "%s", err.Error())
-	}
-	if len(members) != len(headers) {
-		return errors.New("duplicate header")
-	}
 	for name, v := range headers {
 		if v == nil {
 			return malformed("headers", "%.60q is null; expected a text", name)
@@ -169,7 +179,7 @@ func (t *Topic) decodeHeaders(b []byte) error {
 // member is the name and value of one member of a JSON object.
 type member struct {
 	name  string
-	value json.RawMessage
+	value jsontext.Value
 }
 
 func (m member) decode(f field) error {
@@ -186,83 +196,42 @@ func (m member) decode(f field) error {
 		return err
 	case f.secret:
 		return malformed(m.name, "expected %s", f.kind)
-	case f.tooLarge(m.value):
+	case errors.Is(err, ErrTooLarge):
 		return outOfRange(m.name, "%s is out of range", short(string(m.value), 60))
 	}
 	return malformed(m.name, "%s: expected %s", short(string(m.value), 60), f.kind)
 }
 
-// tooLarge reports whether a value that could not be decoded is well-formed, but exceeds the range of its type.
-func (f field) tooLarge(value []byte) bool {
-	switch f.kind {
-	case aDuration:
-		return longDuration.Match(value) || largeNumber(value)
-	case aWhole, aNumber:
-		return largeNumber(value)
-	}
-	return false
-}
-
-func largeNumber(value []byte) bool {
-	var n json.Number
-	if value[0] == '"' || json.Unmarshal(value, &n) != nil {
-		return false
-	}
-	v, _ := n.Float64() // ±Inf where it does not fit
-	return math.Abs(v) > maxNumber
-}
-
-// maxNumber is far above every limit, and still small enough not to overflow a whole number or a duration.
-const maxNumber = 1e9
-
-// longDuration matches what time.ParseDuration accepts.
-var longDuration = regexp.MustCompile(`^"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+"$`)
-
 // objectMembers splits a JSON object. It rejects duplicate names, because readers disagree about which one counts.
-func objectMembers(data []byte) ([]member, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	if begin, err := d.Token(); err != nil {
-		return nil, jsonError(err)
-	} else if begin != json.Delim('{') {
-		return nil, malformed("", "expected a JSON object")
-	}
-	var members []member
-	seen := map[string]bool{}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return nil, jsonError(err)
-		}
-		m := member{}
-		m.name, _ = name.(string) // the decoder accepts nothing else here
-		if seen[m.name] {
-			return nil, malformed(short(m.name, 64), "is a duplicate field")
-		}
-		seen[m.name] = true
-		if err := d.Decode(&m.value); err != nil {
-			return nil, jsonError(err)
-		}
-		members = append(members, m)
-	}
-	if _, err := d.Token(); err != nil {
+func objectMembers(data []byte) (members []member, err error) {
+	dec := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowInvalidUTF8(true))
+	err = eachMember(dec, func(name string) error {
+		value, err := dec.ReadValue()
+		members = append(members, member{name, bytes.Clone(value)})
+		return err
+	})
+	if err != nil {
 		return nil, jsonError(err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
 		return nil, malformed("", "unexpected data after the JSON object")
 	}
 	return members, nil
 }
 
-// jsonError turns an error of encoding/json into one for users.
+// jsonError turns an error of jsontext into one for users.
 func jsonError(err error) error {
-	var syntax *json.SyntaxError
+	var syntax *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return malformed("", "unexpected end of the JSON; expected an object like {\"callback_url\": \"https://…\"}")
-	case errors.As(err, &syntax):
-		return malformed("", "invalid JSON: %v, at byte %d", syntax, syntax.Offset)
+	case !errors.As(err, &syntax):
+		return err
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		field, _, _ := strings.Cut(string(syntax.JSONPointer[1:]), "/")
+		return malformed(short(field, 64), "%.60q is a duplicate", syntax.JSONPointer.LastToken())
 	}
-	return malformed("", "%s", strings.TrimPrefix(err.Error(), "json: "))
+	return malformed("", "invalid JSON: %v, at byte %d", syntax.Err, syntax.ByteOffset)
 }
 
 // short truncates a text to a number of characters.

@@ -131,7 +131,7 @@ func TestDurations(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]time.Duration{
 		`"90s"`: 90 * time.Second, `"1h30m"`: 90 * time.Minute, `90`: 90 * time.Second, `0.25`: 250 * time.Millisecond,
-		`"0"`: 0, `0`: 0, `-1`: -time.Second,
+		`"0"`: 0, `0`: 0, `-1`: -time.Second, `1.001`: 1001 * time.Millisecond,
 	} {
 		var d Duration
 		if err := json.Unmarshal([]byte(in), &d); err != nil || d.Std() != want {
@@ -190,6 +190,8 @@ func TestNumbersThatAreTooLargeAreOutOfRange(t *testing.T) {
 		{"ttr", "1e10"},
 		{"delay", "-1e400"},
 		{"delay", `"9999999h"`},
+		{"retry", `["1s","9999999h"]`},
+		{"remember", `1e400`},
 	} {
 		_, err := DecodeTopic("t", []byte(`{"callback_url":"http://h","`+c.field+`":`+c.value+`}`))
 		var fe *FieldError

@@ -1,11 +1,14 @@
 package registry
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Duration is a time.Duration in the form "90s" in text and JSON. From JSON it also accepts a number of seconds.
@@ -21,36 +24,61 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 
 // UnmarshalText reads "90s", "1h30m", or a number of seconds.
 func (d *Duration) UnmarshalText(b []byte) error {
-	if v, err := time.ParseDuration(string(b)); err == nil {
-		*d = Duration(v)
+	if d.parse(string(b)) == nil {
 		return nil
 	}
-	seconds, err := strconv.ParseFloat(string(b), 64)
-	if err != nil || math.IsNaN(seconds) || math.Abs(seconds) > 1e9 {
+	return d.parseSeconds(string(b))
+}
+
+// UnmarshalJSON reads a text or a number of seconds. Errors: ErrTooLarge, or one that shows the right form.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	if jsontext.Value(b).Kind() != '"' {
+		return d.parseSeconds(string(b))
+	}
+	var short [64]byte
+	text, err := jsontext.AppendUnquote(short[:0], b)
+	if err != nil {
 		return errDuration(b)
 	}
-	*d = Duration(seconds * float64(time.Second))
+	return d.parse(string(text))
+}
+
+func (d *Duration) parse(text string) error {
+	v, err := time.ParseDuration(text)
+	switch {
+	case err == nil:
+		*d = Duration(v)
+		return nil
+	case longDuration.MatchString(text):
+		return ErrTooLarge
+	}
+	return errDuration(text)
+}
+
+func (d *Duration) parseSeconds(text string) error {
+	seconds, err := strconv.ParseFloat(text, 64)
+	switch {
+	case math.Abs(seconds) > maxNumber: // ±Inf where it does not fit
+		return ErrTooLarge
+	case err != nil || math.IsNaN(seconds):
+		return errDuration(text)
+	}
+	*d = Duration(math.Round(seconds * float64(time.Second)))
 	return nil
 }
+
+// ErrTooLarge is the error for a number or duration that is well-formed, but exceeds the range of its type.
+var ErrTooLarge = errors.New("out of range")
+
+// maxNumber is far above every limit, and still small enough not to overflow a whole number or a duration.
+const maxNumber = 1e9
+
+// longDuration matches what time.ParseDuration accepts. A text that matches and is still refused is too large.
+var longDuration = regexp.MustCompile(`^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
 // errDuration is the error for a text that is not a duration.
 type errDuration string
 
 func (e errDuration) Error() string {
 	return fmt.Sprintf("%.40q is not a duration: write it like 90s, 30m or 1h30m", string(e))
-}
-
-// UnmarshalJSON reads a text or a number of seconds.
-func (d *Duration) UnmarshalJSON(b []byte) error {
-	if len(b) == 0 || b[0] != '"' {
-		return d.UnmarshalText(b)
-	}
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return err
-	}
-	if _, err := strconv.ParseFloat(s, 64); err == nil && s != "0" {
-		return errDuration(s)
-	}
-	return d.UnmarshalText([]byte(s))
 }

@@ -187,7 +187,7 @@ func eachMember(dec *jsontext.Decoder, read func(name string) error) error {
 		return err
 	}
 	if begin.Kind() != '{' {
-		return errors.New("not an object")
+		return malformed("", "expected a JSON object")
 	}
 	for dec.PeekKind() == '"' {
 		name, err := dec.ReadToken()

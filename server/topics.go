@@ -80,7 +80,9 @@ func (s *Server) putTopic(c *call) error {
 		return err
 	}
 	return s.withBody(c, maxTopicBytes, func(body *buffer) error {
-		topic, err := decodeTopic(name, slices.Clone(body.b)) // the registry may keep parts of it
+		// Secrets are write-only, so a client that edits an answer cannot send them back: the registry keeps them unless
+		// the request has the field.
+		topic, err := registry.DecodeTopic(name, slices.Clone(body.b)) // the registry may keep parts of it
 		if err != nil {
 			return err
 		}
@@ -223,26 +225,6 @@ func (c *call) newTopicName() (string, error) {
 		return "", badField("topic", "%v", err)
 	}
 	return name, nil
-}
-
-// decodeTopic leaves the fields to the registry. Secrets are write-only, so a client that edits an answer cannot send
-// them back: the registry keeps them unless the request has the field.
-func decodeTopic(name string, body []byte) (*registry.Topic, error) {
-	if err := wellFormed(body); err != nil {
-		return nil, err
-	}
-	return registry.DecodeTopic(name, body)
-}
-
-// wellFormed refuses malformed JSON, with the position of the error.
-func wellFormed(body []byte) error {
-	if err := checkUTF8(body); err != nil {
-		return err
-	}
-	return decodeObject(body, `a topic like {"callback_url":"https://…"}`, func(d *decoder, _ jsontext.Token) error {
-		_, err := d.raw()
-		return err
-	})
 }
 
 // deleteTopic refuses while the topic has jobs, unless the query asks to delete them, too. Jobs are deleted before the

@@ -1,9 +1,9 @@
 package server
 
 import (
+	"errors"
 	"math"
 	"mime"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -41,42 +41,18 @@ func idOf(field string, v jsontext.Value) (string, error) {
 
 // durationOf decodes a value that must be a Go duration in text or a number of seconds.
 func durationOf(field string, v jsontext.Value) (time.Duration, error) {
-	if v.Kind() == '0' {
-		return parseSeconds(field, string(v))
-	}
-	if v.Kind() != '"' {
+	if kind := v.Kind(); kind != '0' && kind != '"' {
 		return 0, wrongType(field, `a duration like "30m" or a number of seconds`, v)
 	}
-	text, err := textOf(field, v)
-	if err != nil {
-		return 0, err
-	}
-	return parseDuration(field, text)
-}
-
-// durationShape matches what time.ParseDuration accepts. A text that matches and is still refused is out of range.
-var durationShape = regexp.MustCompile(`^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
-
-func parseDuration(field, text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
+	var d registry.Duration
+	err := d.UnmarshalJSON(v)
 	switch {
-	case err == nil:
-		return d, nil
-	case durationShape.MatchString(text):
-		return 0, outOfRange(field, "%s is too long", clip(text))
+	case errors.Is(err, registry.ErrTooLarge):
+		return 0, outOfRange(field, "%s is too long", clip(string(v)))
+	case err != nil:
+		return 0, badField(field, "%s", err)
 	}
-	return 0, badField(field, "%q is not a duration; write it like 90s, 30m or 1h30m", clip(text))
-}
-
-func parseSeconds(field, number string) (time.Duration, error) {
-	f, err := strconv.ParseFloat(number, 64)
-	if math.IsNaN(f) || err != nil && !math.IsInf(f, 0) {
-		return 0, badField(field, "%q is not a number of seconds", clip(number))
-	}
-	if math.Abs(f) > math.MaxInt64/float64(time.Second)/2 {
-		return 0, outOfRange(field, "%s seconds are too long", clip(number))
-	}
-	return time.Duration(math.Round(f * float64(time.Second))), nil
+	return d.Std(), nil
 }
 
 func delayOf(field string, v jsontext.Value) (time.Duration, error) {
