@@ -48,10 +48,7 @@ func (m *Message) Subject() string {
 	if s == "" {
 		s = m.Alert.Subject
 	}
-	if s = printable.Line(s); len(s) > maxSubjectBytes {
-		s = strings.ToValidUTF8(s[:maxSubjectBytes], "") + "…"
-	}
-	return "[Wakecall] " + s
+	return "[Wakecall] " + printable.Clip(printable.Line(s), maxSubjectBytes)
 }
 
 // Text returns the message as plain text.

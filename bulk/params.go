@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -76,15 +77,8 @@ func (p *Params) complete(kind string) {
 	}
 }
 
-const shownInput = 60 // characters of an input that a message shows
-
 // Clip shortens an input for a message.
-func Clip(text string) string {
-	if r := []rune(text); len(r) > shownInput {
-		return string(r[:shownInput]) + "…"
-	}
-	return text
-}
+func Clip(text string) string { return printable.Clip(text, 60) }
 
 func (p *Params) validate() error {
 	switch {

@@ -60,10 +60,10 @@ func Count(n int, what string) string {
 // Error returns an error's text on one line.
 func Error(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// Clip cuts a text that is longer than most bytes.
-func Clip(b []byte, most int) string {
-	if len(b) > most {
-		return string(b[:most]) + "…"
+// Clip cuts a text that is longer than most bytes, between two characters.
+func Clip(s string, most int) string {
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
 	}
-	return string(b)
+	return s
 }

@@ -24,8 +24,9 @@ func TestTexts(t *testing.T) {
 		{"one", Count(1, "job"), "1 job"},
 		{"none", Count(0, "job"), "0 jobs"},
 		{"an error", Error(errors.New("a\n\tb")), "a b"},
-		{"a short text", Clip([]byte("abc"), 3), "abc"},
-		{"a long text", Clip([]byte("abcd"), 3), "abc…"},
+		{"a short text", Clip("abc", 3), "abc"},
+		{"a long text", Clip("abcd", 3), "abc…"},
+		{"a long text cut in a character", Clip("abäc", 3), "ab…"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, tt.got, tt.want)

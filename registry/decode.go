@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wakecall/wakecall/printable"
 )
 
 // DecodeTopic decodes a topic from JSON on top of the defaults and validates it. A null field counts as missing.
@@ -28,7 +30,7 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 	for _, m := range members {
 		decode, ok := fields[m.name]
 		if !ok {
-			errs = append(errs, malformed(short(m.name, 64), "unknown field; known are %s", fieldNames))
+			errs = append(errs, malformed(printable.Clip(m.name, 64), "unknown field; known are %s", fieldNames))
 			continue
 		}
 		if err := m.decode(decode); err != nil {
@@ -197,9 +199,9 @@ func (m member) decode(f field) error {
 	case f.secret:
 		return malformed(m.name, "expected %s", f.kind)
 	case errors.Is(err, ErrTooLarge):
-		return outOfRange(m.name, "%s is out of range", short(string(m.value), 60))
+		return outOfRange(m.name, "%s is out of range", printable.Clip(string(m.value), 60))
 	}
-	return malformed(m.name, "%s: expected %s", short(string(m.value), 60), f.kind)
+	return malformed(m.name, "%s: expected %s", printable.Clip(string(m.value), 60), f.kind)
 }
 
 // objectMembers splits a JSON object. It rejects duplicate names, because readers disagree about which one counts.
@@ -229,15 +231,7 @@ func jsonError(err error) error {
 		return err
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		field, _, _ := strings.Cut(string(syntax.JSONPointer[1:]), "/")
-		return malformed(short(field, 64), "%.60q is a duplicate", syntax.JSONPointer.LastToken())
+		return malformed(printable.Clip(field, 64), "%.60q is a duplicate", syntax.JSONPointer.LastToken())
 	}
 	return malformed("", "invalid JSON: %v, at byte %d", syntax.Err, syntax.ByteOffset)
-}
-
-// short truncates a text to a number of characters.
-func short(s string, most int) string {
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return s
 }

@@ -14,6 +14,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/seal"
 )
 
@@ -126,7 +127,7 @@ func nameError(t *Topic, of int, err error) error {
 	if err == nil || of == 1 {
 		return err
 	}
-	return fmt.Errorf("topic %s: %w", short(t.Name, 64), err)
+	return fmt.Errorf("topic %s: %w", printable.Clip(t.Name, 64), err)
 }
 
 // storedTopics returns the rows of those topics that exist.

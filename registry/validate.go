@@ -248,14 +248,14 @@ func validType(s string) error {
 		return nil
 	}
 	_, _, err := mime.ParseMediaType(s)
-	if err != nil || !strings.Contains(s, "/") || len(s) > maxMediaType || !printable(s) {
+	if err != nil || !strings.Contains(s, "/") || len(s) > maxMediaType || !plainASCII(s) {
 		return malformed("content_type", "%.60q is neither json nor form nor a media type like text/plain", s)
 	}
 	return nil
 }
 
-// printable reports whether a text is ASCII without control characters.
-func printable(s string) bool {
+// plainASCII reports whether a text is ASCII without control characters.
+func plainASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII || unicode.IsControl(r) })
 }
 
@@ -300,7 +300,7 @@ func validHeader(k, v string) error {
 		return malformed(field, "%.60q is not a header's name: letters, digits and dashes", k)
 	case ownHeaders[name] || strings.HasPrefix(name, "webhook-") || strings.HasPrefix(name, "wakecall-"):
 		return malformed(field, "%.60q is set by Wakecall itself; leave it out", k)
-	case !httpguts.ValidHeaderFieldValue(v) || !printable(strings.ReplaceAll(v, "\t", "")):
+	case !httpguts.ValidHeaderFieldValue(v) || !plainASCII(strings.ReplaceAll(v, "\t", "")):
 		return malformed(field, "the value of %.60s has a character that a header cannot carry: only printable ASCII", k)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
@@ -212,10 +213,4 @@ func setProblemHeaders(h http.Header, p *Problem) {
 }
 
 // clip shortens a client's text for a message.
-func clip(s string) string {
-	const limit = 80
-	if len(s) > limit {
-		return strings.ToValidUTF8(s[:limit], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return printable.Clip(s, 80) }

@@ -4,12 +4,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/printable"
 )
 
 func (h *Handler) loginRoutes(g *echo.Group) {
@@ -34,15 +34,7 @@ func (h *Handler) loginPage(c echo.Context) error {
 	return h.Render(c, http.StatusOK, "login", loginForm{Next: c.QueryParam("next")})
 }
 
-const longestName = 64 // of a user's name
-
-// typedName truncates user names that are counted, logged and shown. No valid name is longer.
-func typedName(name string) string {
-	if len(name) <= longestName {
-		return name
-	}
-	return strings.ToValidUTF8(name[:longestName], "") + "…"
-}
+const longestName = 64 // of a user's name: a longer one is cut before it is counted, logged and shown
 
 // waits counts a try to sign in and returns how long the user must wait.
 func (h *Handler) waits(c echo.Context, name string) time.Duration {
@@ -54,7 +46,9 @@ func (h *Handler) waits(c echo.Context, name string) time.Duration {
 }
 
 func (h *Handler) login(c echo.Context) error {
-	form := loginForm{Username: typedName(c.FormValue("username")), Next: c.FormValue("next"), Kept: page.KeptOf(c)}
+	form := loginForm{
+		Username: printable.Clip(c.FormValue("username"), longestName), Next: c.FormValue("next"), Kept: page.KeptOf(c),
+	}
 	if wait := h.waits(c, form.Username); wait > 0 {
 		form.Error = h.T(c, "login.wait", h.Words(c, wait))
 		return h.Render(c, http.StatusTooManyRequests, "login", form)

@@ -172,7 +172,7 @@ func historyTable(w io.Writer, history []client.Attempt) error {
 		took := printable.Duration(time.Duration(h.TookMS * float64(time.Millisecond)))
 		rows = append(rows, []string{
 			strconv.Itoa(h.N), h.StartedAt.UTC().Format(timeLayout), took, status, h.Error,
-			printable.Clip([]byte(h.Answer), clipAt),
+			printable.Clip(h.Answer, clipAt),
 		})
 	}
 	return table(w, []string{"ATTEMPT", "STARTED", "TOOK", "STATUS", "ERROR", "ANSWER"}, rows)

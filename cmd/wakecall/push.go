@@ -98,7 +98,7 @@ func (p *program) push(ctx context.Context, c *client.Client, f pushFlags, args 
 	}
 	if !json.Valid(body) {
 		return nil, usagef("the body is not JSON: %q; quote a text as in '\"text\"', or name its type with "+
-			"--content-type text/plain", printable.Clip(body, clipAt))
+			"--content-type text/plain", printable.Clip(string(body), clipAt))
 	}
 	return c.Push(ctx, args[0], client.Push{
 		ID: f.ID, Body: body, Delay: f.Delay, DueAt: f.DueAt, Priority: f.Priority, TTR: f.TTR,
