@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// batchOf returns pushes of one slot, every third of which leaves its id to the queue.
+// batchOf returns pushes of one bucket, every third of them without an id.
 func batchOf(from, n int, delay time.Duration) []Push {
 	list := make([]Push, n)
 	for i := range list {
@@ -25,7 +25,7 @@ func batchOf(from, n int, delay time.Duration) []Push {
 	return list
 }
 
-// pushed pushes and returns the ids, by the pushes' places.
+// pushed pushes and returns the ids in the order of the pushes.
 func (f *fixture) pushed(list []Push) []string {
 	f.Helper()
 	ids := make([]string, len(list))
@@ -65,7 +65,7 @@ func TestABatchThatFillsAPageGoesOnAtTheNext(t *testing.T) {
 			}
 		}
 		f.advance()
-		eventually(t, "no place is looked at any more", func() bool {
+		eventually(t, "ids that encode places are no longer decoded", func() bool {
 			f.reserve(100)
 			nothing, err := f.s.NothingReady(f.ctx, 0)
 			return nothing && err == nil
@@ -118,7 +118,7 @@ func TestDuplicatesAmongNewJobsOfOneBatch(t *testing.T) {
 	first := batchOf(0, 30, time.Hour)
 	ids := f.pushed(first)
 	second := batchOf(30, 30, time.Hour)
-	for i := 0; i < len(second); i += 2 { // every other one is an id of before
+	for i := 0; i < len(second); i += 2 { // every other push has an earlier id
 		second[i] = Push{Topic: "t", ID: ids[i], Delay: 2 * time.Hour, Body: []byte(`"again"`),
 			OnDuplicate: OnDuplicate(i / 2 % 3)}
 	}
@@ -173,7 +173,7 @@ func TestTheSameIDTwiceInOneBatch(t *testing.T) {
 			id := fmt.Sprintf("%s-%d", delay, again)
 			r := f.q.PushBatch(f.ctx, []Push{
 				{Topic: "t", ID: id, Delay: delay + 5*time.Minute, Body: []byte(`1`)},
-				// on a page that is written before or after
+				// on a page that is written earlier or later in the call
 				{Topic: "t", ID: id, Delay: delay, Body: []byte(`2`), OnDuplicate: again},
 			})
 			if r[0].Err != nil || r[0].Duplicate || (r[1].Err != nil) != (again == Refuse) ||

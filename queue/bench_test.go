@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The benchmarks report µs of Redis's own time a job beside Go's, since Redis is what all processes share.
+// The benchmarks report Redis's own µs per job beside Go's, because all processes share Redis.
 
 func benchQueue(b *testing.B) (*Queue, *Shard) {
 	url, _ := startRedis(b)
@@ -39,7 +39,7 @@ func measured(b *testing.B, s *Shard, jobs int, run func()) {
 	b.ReportMetric(float64(jobs)/b.Elapsed().Seconds(), "jobs/s")
 }
 
-// overAnHour spreads jobs over the hour after the next.
+// overAnHour spreads jobs over the second hour from now.
 func overAnHour(i int) time.Duration { return time.Hour + time.Duration(i*7919%3600)*time.Second }
 
 func pushes(from, n int, delay func(i int) time.Duration) []Push {
@@ -87,7 +87,7 @@ func BenchmarkPushBatch1000(b *testing.B) {
 	})
 }
 
-// BenchmarkPushBatchMade1000 does the same with jobs that leave their ids to the queue.
+// BenchmarkPushBatchMade1000 is the same for jobs without ids.
 func BenchmarkPushBatchMade1000(b *testing.B) {
 	q, s := benchQueue(b)
 	measured(b, s, b.N, func() {
@@ -105,7 +105,7 @@ func BenchmarkPushBatchMade1000(b *testing.B) {
 	})
 }
 
-// BenchmarkReserveSettle runs while as many other jobs are leased as two dispatchers hold.
+// BenchmarkReserveSettle runs while two dispatchers' worth of other jobs are leased.
 func BenchmarkReserveSettle(b *testing.B) {
 	q, s := benchQueue(b)
 	reserve := func(n int) Reserved {
@@ -139,7 +139,7 @@ func BenchmarkReserveSettle(b *testing.B) {
 	})
 }
 
-// BenchmarkTakeEnd takes and acks jobs of a pull topic: 64 workers one job a call, and 16 workers 100.
+// BenchmarkTakeEnd takes and acks jobs of a pull topic: 64 workers with one job a call, and 16 workers with 100.
 func BenchmarkTakeEnd(b *testing.B) {
 	for _, load := range []struct{ workers, size int }{{64, 1}, {16, 100}} {
 		b.Run(fmt.Sprint(load.size), func(b *testing.B) {
@@ -198,7 +198,7 @@ func BenchmarkAdvance(b *testing.B) {
 	})
 }
 
-// BenchmarkMemory reports the bytes of Redis a delayed job takes, with a body of 64 bytes and an id of 24 over an hour.
+// BenchmarkMemory reports the bytes of Redis per delayed job, with a body of 64 bytes and an id of 24, over an hour.
 func BenchmarkMemory(b *testing.B) {
 	q, s := benchQueue(b)
 	used := func() float64 {
@@ -243,14 +243,14 @@ func overTopics(from, n int, within time.Duration) []Push {
 	return list
 }
 
-// BenchmarkPushOverTopics pushes jobs to many topics in turn, and reports the bytes of Redis a job.
+// BenchmarkPushOverTopics pushes jobs to many topics in turn, and reports the bytes of Redis per job.
 func BenchmarkPushOverTopics(b *testing.B) {
 	for _, within := range []time.Duration{time.Minute, time.Hour} {
 		b.Run(within.String(), func(b *testing.B) { benchOverTopics(b, within) })
 	}
 }
 
-// BenchmarkDeliverOverTopics reserves and settles jobs of many topics that came due, ten of each in all.
+// BenchmarkDeliverOverTopics reserves and settles jobs of many topics that became due, ten per topic.
 func BenchmarkDeliverOverTopics(b *testing.B) {
 	q, s := benchQueue(b)
 	setManyTopics(b, q)

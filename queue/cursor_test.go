@@ -34,12 +34,12 @@ func FuzzCursor(f *testing.F) {
 			return
 		}
 		if again, same, err := decodeCursor(state, encodeCursor(shard, inner)); err != nil || again != shard || same != inner {
-			t.Fatalf("%q is %q, %q; written and read again %q, %q, %v", c, shard, inner, again, same, err)
+			t.Fatalf("%q is %q, %q; encoded and decoded again %q, %q, %v", c, shard, inner, again, same, err)
 		}
 	})
 }
 
-// TestACursorBelongsToOneState: the script would answer a page of other jobs, as if nothing were wrong.
+// TestACursorBelongsToOneState: the script would return a page of other jobs without an error.
 func TestACursorBelongsToOneState(t *testing.T) {
 	inner := map[string]State{
 		"d:5:7": Delayed, "f:1:2:3": Delayed, "r:2:99": Ready, "u:5:7": Running, "x:5:7": Dead, "o:1:2": Finished,

@@ -33,14 +33,13 @@ func stopping(t *testing.T) (f *fixture, stopped func(do func())) {
 		do()
 		signal(syscall.SIGCONT)
 		eventually(t, "the shard answers", f.s.Up)
-		for range 3 { // rounds of its event loop: a connection is accepted in one and read in the next
+		for range 3 { // two rounds of its event loop: a connection is accepted in one and read in the next
 			f.s.client.Ping(f.ctx)
 		}
 	}
 }
 
-// TestWhatACallerGaveUpOnIsNotDoneLater: by then a push is in another shard, and for other calls the caller got an
-// error.
+// TestWhatACallerGaveUpOnIsNotDoneLater: by then, a push is in another shard, and other calls have failed.
 func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 	f, stopped := stopping(t)
 	jobs := map[string]string{} // ids by topic
@@ -49,7 +48,7 @@ func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 	}
 	f.push("dead", f.homeIs("a", "dead"), 0)
 	f.settle(Bury, nil, f.reserve(1)...)
-	for name, code := range f.s.scripts { // or what comes late would be refused since the server does not know it
+	for name, code := range f.s.scripts { // otherwise the late request fails for an unknown script
 		if err := f.s.client.ScriptLoad(f.ctx, code.text()).Err(); err != nil {
 			t.Fatal(name, err)
 		}
@@ -76,7 +75,7 @@ func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 		stopped(func() {
 			var un *UnavailableError
 			if err := do(); !errors.As(err, &un) {
-				t.Errorf("%s while the shard stands still = %v; want unavailable", name, err)
+				t.Errorf("%s while the shard is suspended = %v; want unavailable", name, err)
 			}
 		})
 	}
@@ -96,7 +95,7 @@ func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 	}
 }
 
-// TestAJumpOfAServersClockRefusesNoPush: neither one forwards nor one backwards.
+// TestAJumpOfAServersClockRefusesNoPush, forwards or backwards.
 func TestAJumpOfAServersClockRefusesNoPush(t *testing.T) {
 	f := startReplicated(t, wait.Limit)
 	id := 0

@@ -42,7 +42,7 @@ func startOn(t *testing.T, port int, conf string) *exec.Cmd {
 
 func startCluster(t *testing.T) string { return startClusterOf(t, 3) }
 
-// startClusterOf starts a Cluster of three masters; with six nodes each has a replica.
+// startClusterOf starts a Cluster of three masters; with six nodes, each has a replica.
 func startClusterOf(t *testing.T, nodes int) string {
 	args := []string{"--cluster", "create", "--cluster-yes", "--cluster-replicas", strconv.Itoa(nodes/3 - 1)}
 	first := len(args)
@@ -64,7 +64,7 @@ func startSentinel(t *testing.T) string {
 	return fmt.Sprintf("redis+sentinel://127.0.0.1:%d/mymaster", sentinel)
 }
 
-// The same life of many jobs on every kind of deployment.
+// Jobs have the same life cycle on every kind of deployment.
 func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 	for kind, start := range map[string]func(*testing.T) string{
 		"standalone": func(t *testing.T) string { url, _ := startRedis(t); return url },
@@ -79,11 +79,11 @@ func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 			}
 			s := q.Shards()[0]
 			eventually(t, "the shard is adopted", func() bool { return s.Adopt(t.Context()) == nil })
-			eventually(t, "a push is taken", func() bool {
+			eventually(t, "a push is accepted", func() bool {
 				return q.Push(t.Context(), Push{Topic: "first", ID: "x", OnDuplicate: Replace}).Err == nil
 			})
-			// the nodes of a new Cluster agree one after the other
-			eventually(t, "every part of it answers", func() bool {
+			// the nodes of a new Cluster become ready one after the other
+			eventually(t, "every bucket answers", func() bool {
 				for b := range s.Buckets() {
 					if _, err := s.Advance(t.Context(), b); err != nil {
 						return false
@@ -144,7 +144,7 @@ func liveAndDie(t *testing.T, q *Queue, s *Shard) {
 	})
 }
 
-// workersGetWhatIsListedFirst: of topics in every bucket.
+// workersGetWhatIsListedFirst checks the order of topics that are in every bucket.
 func workersGetWhatIsListedFirst(t *testing.T, q *Queue) {
 	var confs []TopicConf
 	var names []string
@@ -171,7 +171,7 @@ func workersGetWhatIsListedFirst(t *testing.T, q *Queue) {
 	}
 }
 
-// jobsWithoutIDsAreFound: jobs of many topics, and so of every bucket, that leave their ids to the queue.
+// jobsWithoutIDsAreFound checks jobs without ids in many topics, and so in every bucket.
 func jobsWithoutIDsAreFound(t *testing.T, q *Queue) {
 	var batch []Push
 	for i := range 60 {

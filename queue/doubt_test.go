@@ -9,7 +9,7 @@ import (
 )
 
 // deaf returns two hosts with two shards. While isDeaf, the first host gets no answers from shard a, which still
-// carries out its requests.
+// executes its requests.
 func deaf(t *testing.T) (first, second *fixture, isDeaf *atomic.Bool, left *sync.Map) {
 	urlA, _ := startRedis(t)
 	urlB, _ := startRedis(t)
@@ -25,7 +25,7 @@ func deaf(t *testing.T) (first, second *fixture, isDeaf *atomic.Bool, left *sync
 			t.Fatal(err)
 		}
 		f := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
-		f.push("warm", f.homeIs("a", "warm"), time.Hour) // or a refuses its first push: it does not know its clock yet
+		f.push("warm", f.homeIs("a", "warm"), time.Hour) // else a refuses the first push: its clock is not known yet
 		return f
 	}
 	changed := func(kind ChangeKind, jobs []Job) error {
@@ -37,14 +37,14 @@ func deaf(t *testing.T) (first, second *fixture, isDeaf *atomic.Bool, left *sync
 	return host(link, Options{Timeout: 5 * time.Second, Changed: changed}), host(urlA, Options{}), isDeaf, left
 }
 
-// passDoubts waits until jobs that are pushed from now on cannot be mistaken for those of unanswered pushes. It reads
+// passDoubts waits until jobs that are pushed from now on cannot be confused with those of unanswered pushes. It reads
 // the shard's clock over another link.
 func (f *fixture) passDoubts(s, link *Shard) {
 	f.Helper()
 	s.doubtMu.Lock()
 	list := slices.Clone(s.doubtful)
 	s.doubtMu.Unlock()
-	eventually(f, "what is pushed now is another job", func() bool {
+	eventually(f, "a job that is pushed now is a different one", func() bool {
 		now := link.client.Time(f.ctx).Val().UnixMilli()
 		return !slices.ContainsFunc(list, func(d doubt) bool { return now <= d.to })
 	})
@@ -57,7 +57,7 @@ func TestAPushWhoseAnswerWasLostLeavesNoCopy(t *testing.T) {
 	id := first.homeIs("a", "t")
 	isDeaf.Store(true)
 	if r := first.push("t", id, time.Hour); r.Job.Shard != "b" || r.Duplicate {
-		t.Fatalf("pushed while no answer comes from a: %+v", r)
+		t.Fatalf("pushed while a does not answer: %+v", r)
 	}
 	if j, err := second.s.get(t.Context(), "t", id); err != nil || j == nil {
 		t.Fatalf("a has not stored it: %v", err)
@@ -73,7 +73,7 @@ func TestAPushWhoseAnswerWasLostLeavesNoCopy(t *testing.T) {
 	}
 }
 
-// TestOnlyTheCopyOfTheLostPushIsRemoved: not a copy that was changed, nor a job that was pushed since.
+// TestOnlyTheCopyOfTheLostPushIsRemoved: no copy that was changed, and no job that was pushed since.
 func TestOnlyTheCopyOfTheLostPushIsRemoved(t *testing.T) {
 	first, second, isDeaf, _ := deaf(t)
 	id, changed, gone := first.homeIs("a", "again"), first.homeIs("a", "changed"), first.homeIs("a", "gone")
@@ -84,7 +84,7 @@ func TestOnlyTheCopyOfTheLostPushIsRemoved(t *testing.T) {
 	})
 	for _, r := range results {
 		if r.Err != nil || r.Job.Shard != "b" {
-			t.Fatalf("pushed while no answer comes from a: %+v", r)
+			t.Fatalf("pushed while a does not answer: %+v", r)
 		}
 	}
 	body := []byte(`"new"`)
@@ -100,7 +100,7 @@ func TestOnlyTheCopyOfTheLostPushIsRemoved(t *testing.T) {
 	}
 	isDeaf.Store(false)
 	second.s = second.q.Shards()[0]
-	eventually(t, "the copy that is as it was is gone", func() bool {
+	eventually(t, "the unchanged copy is gone", func() bool {
 		j, err := second.s.get(t.Context(), "gone", gone)
 		return err == nil && j == nil
 	})

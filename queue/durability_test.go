@@ -19,7 +19,7 @@ import (
 // shortTimeout is the timeout of queues whose calls wait, for half of it, for a suspended replica.
 const shortTimeout = 4 * time.Second
 
-// replicated is a master with one replica, and a queue whose topics are as durable as their names say.
+// replicated is a master with one replica, and a queue whose topics have the durability that they are named after.
 type replicated struct {
 	*fixture
 	master, replica *exec.Cmd
@@ -27,7 +27,7 @@ type replicated struct {
 	accepted        journalled
 }
 
-// journalled holds what Options.Accepted was called with.
+// journalled holds the arguments of the calls of Options.Accepted.
 type journalled struct {
 	mu   sync.Mutex
 	jobs map[string]bool
@@ -50,7 +50,7 @@ func (j *journalled) has(name string) bool {
 	return j.jobs[name]
 }
 
-// byName gives the topic replica the durability that it is named after.
+// byName gives the topic named replica the durability replica.
 func byName(topic string) Durability {
 	if topic == Replica.String() {
 		return Replica
@@ -66,7 +66,7 @@ func durableQueue(t *testing.T, url string, o Options) *fixture {
 	return f
 }
 
-// startReplicated starts them. Pushes wait for the replica for half of timeout.
+// startReplicated starts a master and its replica. Pushes wait for the replica for half of timeout.
 func startReplicated(t *testing.T, timeout time.Duration) *replicated {
 	t.Helper()
 	port, second := freeport.Node(t), freeport.Node(t)
@@ -84,8 +84,7 @@ func startReplicated(t *testing.T, timeout time.Duration) *replicated {
 	return r
 }
 
-// pushSafely pushes a job of the durable topic, again until the replica has confirmed it: a busy machine may delay
-// that.
+// pushSafely pushes a job of the durable topic until the replica confirms it: a busy machine may delay that.
 func (r *replicated) pushSafely(id string) {
 	r.Helper()
 	eventually(r, "the replica to confirm "+id, func() bool {
@@ -95,12 +94,12 @@ func (r *replicated) pushSafely(id string) {
 
 func (r *replicated) stopReplica() { r.signal(syscall.SIGSTOP) }
 
-// contReplica returns when the replica has confirmed all that it missed.
+// contReplica resumes the replica, and returns when it has confirmed everything that it missed.
 func (r *replicated) contReplica() {
 	r.Helper()
 	r.signal(syscall.SIGCONT)
-	eventually(r.T, "the replica confirms what it missed", func() bool {
-		p := r.s.client.Pipeline() // one connection: WAIT is about what was written before its last command
+	eventually(r.T, "the replica confirms the writes that it missed", func() bool {
+		p := r.s.client.Pipeline() // one connection: WAIT waits for the last write of its own connection
 		p.Ping(r.ctx)
 		confirmed := p.Do(r.ctx, "WAIT", 1, 100)
 		_, err := p.Exec(r.ctx)
@@ -115,7 +114,7 @@ func (r *replicated) signal(s syscall.Signal) {
 	}
 }
 
-// calls returns how many WAITs the server has had.
+// calls returns how many WAITs the server has processed.
 func (r *replicated) calls() int {
 	r.Helper()
 	var n int
@@ -124,8 +123,7 @@ func (r *replicated) calls() int {
 	return n
 }
 
-// What was answered is on the replica at that very moment: the master is killed with nothing more said, and the
-// replica promoted.
+// A job whose push was answered is already on the replica: the master is killed at once, and the replica is promoted.
 func TestAnAnsweredPushOfDurabilityReplicaSurvivesItsMaster(t *testing.T) {
 	r := startReplicated(t, 20*time.Second)
 	var wg sync.WaitGroup
@@ -172,11 +170,11 @@ func TestOneWaitServesManyPushesAndPushesOfMemoryNeedNone(t *testing.T) {
 	}
 	push("other")
 	if n := r.calls(); n != 0 {
-		t.Fatalf("%d WAITs for pushes that want none", n)
+		t.Fatalf("%d WAITs for pushes that need none", n)
 	}
 	push("replica")
 	if n := r.calls(); n == 0 || n > 500 {
-		t.Fatalf("%d WAITs for 1000 pushes of which 50 come at once", n)
+		t.Fatalf("%d WAITs for 1000 pushes, 50 at a time", n)
 	}
 }
 
@@ -206,14 +204,14 @@ func TestAReplicaThatStandsStillMakesPushesStoredButNotSafe(t *testing.T) {
 		}
 	}
 	if !r.accepted.has("replica/x") {
-		t.Error("the journal was not told of a push that is stored")
+		t.Error("the journal has no line for a stored push")
 	}
 	r.get("replica", "x")
 	if res := r.q.Push(r.ctx, Push{Topic: "replica", ID: "x", Delay: time.Hour}); !Stored(res.Err) {
-		t.Fatalf("pushed again while the replica stands still: %+v", res)
+		t.Fatalf("pushed again while the replica is suspended: %+v", res)
 	}
 	r.contReplica()
-	eventually(t, "it is safe with the replica back", func() bool {
+	eventually(t, "the push is safe after the replica resumed", func() bool {
 		res := r.q.Push(r.ctx, Push{Topic: "replica", ID: "x", Delay: time.Hour})
 		return res.Err == nil && res.Duplicate
 	})
@@ -255,10 +253,10 @@ func TestChangesAndDeletionsWaitAsPushesDo(t *testing.T) {
 		t.Fatalf("delete: %v", err)
 	}
 	if err := r.q.Delete(r.ctx, "replica", "x"); !Stored(err) {
-		t.Fatalf("deleted again, though the first deletion is not safe: %v", err)
+		t.Fatalf("deleted again, although the first deletion is not safe: %v", err)
 	}
 	r.contReplica()
-	eventually(t, "the deletion is safe with the replica back", func() bool {
+	eventually(t, "the deletion is safe after the replica resumed", func() bool {
 		return errors.Is(r.q.Delete(r.ctx, "replica", "x"), ErrNotFound)
 	})
 }
@@ -281,7 +279,7 @@ func TestAServerWithoutAReplicaSaysSo(t *testing.T) {
 	}
 }
 
-// A job that exists in another shard is answered for by that one.
+// A push of a job that exists in another shard is confirmed by that shard's replica.
 func TestADuplicateInAnotherShardIsConfirmedThere(t *testing.T) {
 	r := startReplicated(t, shortTimeout)
 	url, _ := startRedis(t)
@@ -290,7 +288,7 @@ func TestADuplicateInAnotherShardIsConfirmedThere(t *testing.T) {
 	if err := r.q.SetShards(r.ctx, shards); err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; id == ""; i++ { // one whose home is b
+	for i := 0; id == ""; i++ { // an id whose home is b
 		if s := fmt.Sprint(i); r.q.order("replica", s)[0].name == "b" {
 			id = s
 		}
@@ -330,7 +328,7 @@ func TestAClusterWaitsForTheReplicaOfTheBucketsMaster(t *testing.T) {
 	f.gone("replica", "7")
 }
 
-// While a replica stands still, every push is answered soon, however many come: those whose turn would come too late
+// While a replica is suspended, every push is answered soon, however many arrive: those whose turn would come too late
 // are not stored.
 func TestNoPushWaitsForLongBehindAReplicaThatStandsStill(t *testing.T) {
 	r := startReplicated(t, shortTimeout)
@@ -361,7 +359,7 @@ func TestNoPushWaitsForLongBehindAReplicaThatStandsStill(t *testing.T) {
 	}
 	wg.Wait()
 	if took := time.Since(began); took > time.Minute {
-		t.Errorf("the last answer came after %s", took)
+		t.Errorf("the last answer arrived after %s", took)
 	}
 	if unsafe.Load() == 0 || refused.Load() == 0 || !r.s.Up() {
 		t.Errorf("%d stored and not safe, %d refused, shard up: %v", unsafe.Load(), refused.Load(), r.s.Up())
@@ -371,7 +369,7 @@ func TestNoPushWaitsForLongBehindAReplicaThatStandsStill(t *testing.T) {
 	r.pushSafely("after")
 }
 
-// A replica of a Cluster takes over: pushes go there, and wait for its replica, which was its master.
+// After a replica of a Cluster took over, pushes go to it, and wait for its own replica, the former master.
 func TestPushesFollowAClusterWhoseReplicaTakesOver(t *testing.T) {
 	f := durableQueue(t, startClusterOf(t, 6), Options{Timeout: 10 * time.Second})
 	push := func(id string) bool {
@@ -382,7 +380,7 @@ func TestPushesFollowAClusterWhoseReplicaTakesOver(t *testing.T) {
 	cluster, key := f.s.client.(*redis.ClusterClient), prefix(f.s.bucketOf("replica"))
 	role := func(c *redis.Client) string { return parseInfo(c.Info(f.ctx, "replication").Val())["role"] }
 	var replica *redis.Client
-	eventually(t, "the client knows the replica", func() bool {
+	eventually(t, "the client has discovered the replica", func() bool {
 		cluster.ReloadState(f.ctx)
 		var err error
 		replica, err = cluster.SlaveForKey(f.ctx, key)
@@ -391,7 +389,7 @@ func TestPushesFollowAClusterWhoseReplicaTakesOver(t *testing.T) {
 	if err := replica.Do(f.ctx, "CLUSTER", "FAILOVER", "TAKEOVER").Err(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the replica is the master", func() bool { return role(replica) == "master" })
+	eventually(t, "the replica is promoted", func() bool { return role(replica) == "master" })
 	eventually(t, "a push is taken and safe", func() bool { return f.s.Adopt(f.ctx) == nil && push("after") })
 	f.get("replica", "before")
 	f.get("replica", "after")

@@ -16,7 +16,7 @@ func (f *fixture) remember(topic string, d time.Duration) {
 	f.lasting(topic, d, 10*time.Second)
 }
 
-// lasting says for how long a topic's finished jobs are remembered, and its leases last.
+// lasting is the configuration of a topic with the given duration for finished jobs and for leases.
 func (f *fixture) lasting(topic string, remember, ttr time.Duration) {
 	f.Helper()
 	f.conf(topic, (&TopicConf{TTR: ttr, MaxAttempts: 10, Remember: remember, last: LastFinished, all: MaxLast}).encode())
@@ -45,7 +45,7 @@ func (f *fixture) forgotten(topic, id string) {
 	}
 }
 
-// forgetAll has the timer remove pages until none is too old.
+// forgetAll calls the timer's step until it has removed all pages that are too old.
 func (f *fixture) forgetAll() {
 	f.Helper()
 	for i := 0; f.s.client.ZCount(f.ctx, prefix(0)+"old", "-inf", "1").Val() > 0; i++ {
@@ -112,7 +112,7 @@ func TestFinishedJobsAreListedByPrefixTheLastFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.remember("t", d)
-			const n = 1400 // more than a page has
+			const n = 1400 // more than fit in a page
 			for i := range n {
 				f.push("t", fmt.Sprintf("%d-%04d", i%2, i), 0)
 			}
@@ -156,15 +156,16 @@ func (f *fixture) listFinished(topic, prefix string, limit int) (ids []string) {
 	}
 }
 
-// nextMillisecond waits for the next millisecond of Redis's clock: how long a topic has been quiet is known to the
-// millisecond.
+// nextMillisecond waits for the next millisecond of Redis's clock, because the time since a topic's last activity has a
+// resolution of a millisecond.
 func (f *fixture) nextMillisecond() {
 	f.Helper()
 	began := f.s.client.Time(f.ctx).Val().UnixMilli()
 	eventually(f.T, "Redis's clock to go on", func() bool { return f.s.client.Time(f.ctx).Val().UnixMilli() > began })
 }
 
-// A topic keeps its last jobs; when all topics have too many together, those go that have been quiet longest.
+// A topic keeps its last jobs; when all topics together have too many, those of the longest inactive topics are
+// removed.
 func TestTheLastFinishedJobsAreBounded(t *testing.T) {
 	f := newFixture(t)
 	for _, topic := range []string{"a", "b", "c"} {
@@ -182,11 +183,11 @@ func TestTheLastFinishedJobsAreBounded(t *testing.T) {
 		}
 	}
 	if n := f.s.client.Get(f.ctx, prefix(0)+"oc").Val(); n != "8" {
-		t.Errorf("%s are counted; want 8", n)
+		t.Errorf("the counter is %s; want 8", n)
 	}
 }
 
-// One settlement may take the place of the last jobs of several quiet topics.
+// A settlement may remove the last jobs of several inactive topics.
 func TestFinishedJobsOfSeveralQuietTopicsAreForgottenAtOnce(t *testing.T) {
 	f := newFixture(t)
 	for _, topic := range []string{"a", "b", "c", "many"} {
@@ -210,7 +211,7 @@ func TestFinishedJobsOfSeveralQuietTopicsAreForgottenAtOnce(t *testing.T) {
 	}
 	quiet := f.s.client.ZRange(f.ctx, prefix(0)+"om", 0, -1).Val()
 	if n := f.s.client.Get(f.ctx, prefix(0)+"oc").Val(); n != "8" || !slices.Equal(quiet, []string{"b", "c", "many"}) {
-		t.Errorf("%s are counted, of %v", n, quiet)
+		t.Errorf("the counter is %s, the list has %v", n, quiet)
 	}
 }
 
@@ -241,7 +242,7 @@ func TestAnIdIsADuplicateForAsLongAsItIsRemembered(t *testing.T) {
 	f.forgotten("t", "a")
 }
 
-// TestLongAttemptsDamageNoFinishedJob: a dispatcher keeps more of them than a worker's job can remember.
+// TestLongAttemptsDamageNoFinishedJob: a dispatcher stores longer attempts than the record of a finished job can hold.
 func TestLongAttemptsDamageNoFinishedJob(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "t", TTR: time.Hour, MaxAttempts: 100})
@@ -254,7 +255,7 @@ func TestLongAttemptsDamageNoFinishedJob(t *testing.T) {
 	f.ended(Ending{Lease: f.take(1, "t")[0].Lease, Result: `1`})
 	j := f.recall("t", "a")
 	if n := len(j.History); j.Attempts != HistoryLimit+1 || n != 1 || j.History[0].Answer != "1" {
-		t.Errorf("%d attempts, %d of them known: %+v", j.Attempts, n, j)
+		t.Errorf("%d attempts, %d of them in the history: %+v", j.Attempts, n, j)
 	}
 }
 
@@ -270,7 +271,7 @@ func TestWhatIsTooOldGoesFromRedis(t *testing.T) {
 		t.Fatalf("the timer has nothing to do: %v, %v", nothing, err)
 	}
 	again := func(p *Push) { p.OnDuplicate = Replace }
-	f.push("t", "7", 0, again) // its locator is not that of a finished job any more
+	f.push("t", "7", 0, again) // its locator no longer belongs to a finished job
 	eventually(t, "the timer forgets", func() bool {
 		f.advance()
 		return f.s.client.Exists(f.ctx, prefix(0)+"old").Val() == 0
@@ -314,11 +315,11 @@ func TestAFullRedisRemembersNothing(t *testing.T) {
 	for i := range 500 {
 		f.push("hour", fmt.Sprint("b", i), 0)
 	}
-	f.s.client.ConfigSet(f.ctx, "maxmemory", "1kb") // far less than is used
+	f.s.client.ConfigSet(f.ctx, "maxmemory", "1kb") // far below what Redis uses
 	eventually(t, "finished jobs give way", func() bool {
 		ls := f.reserve(1)
 		if len(ls) == 0 {
-			t.Fatal("everything was settled, and nothing forgotten")
+			t.Fatal("every job was settled, and no finished job was removed")
 		}
 		f.settle(Done, func(s *Settlement) { s.Remember = true }, ls...)
 		_, err := f.q.Recall(f.ctx, "last", "a")
@@ -352,8 +353,8 @@ func TestAJobThatAWorkerHasDoneIsRemembered(t *testing.T) {
 	f.balancedTopics("p")
 }
 
-// TestAJobThatIsMonthsLateIsRememberedFromItsEnd: its lateness does not fit in a record. Counted from its due time,
-// its end would be weeks ago, and its id no duplicate any more.
+// TestAJobThatIsMonthsLateIsRememberedFromItsEnd: its lateness does not fit in the record. Counted from its due time,
+// its end would be weeks ago, and its id no longer a duplicate.
 func TestAJobThatIsMonthsLateIsRememberedFromItsEnd(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "push", TTR: time.Minute, MaxAttempts: 3, Remember: time.Hour},
@@ -385,7 +386,7 @@ func TestAFinishedJobIsSentAgain(t *testing.T) {
 		t.Fatalf("resend of a long job = %v", err)
 	}
 	if _, err := f.q.Resend(f.ctx, "t", "nobody"); !errors.Is(err, ErrNotFound) {
-		t.Fatalf("resend of nothing = %v", err)
+		t.Fatalf("resend of an unknown job = %v", err)
 	}
 	j, err := f.q.Resend(f.ctx, "t", "a")
 	if err != nil || j.State != Ready {
@@ -398,7 +399,7 @@ func TestAFinishedJobIsSentAgain(t *testing.T) {
 	f.balancedTopics("t")
 }
 
-// With several shards a job may be finished in one that is not its home.
+// With several shards, a job may have finished in a shard that is not its home.
 func TestADuplicateIsFoundInAnotherShard(t *testing.T) {
 	f, states := twoShards(t, Options{Remembers: func(string) bool { return true }})
 	states("active", "active")
@@ -421,7 +422,7 @@ func TestARememberedJobTakesAtMost150Bytes(t *testing.T) {
 	var before int64
 	const topics, each = 20, LastFinished
 	for i := range topics + 1 {
-		if i == 1 { // Redis has its scripts and buffers
+		if i == 1 { // Redis has loaded its scripts and allocated its buffers
 			before = f.memory()
 		}
 		topic := fmt.Sprint("topic", i)
@@ -438,12 +439,12 @@ func TestARememberedJobTakesAtMost150Bytes(t *testing.T) {
 		f.finish()
 	}
 	per := (f.memory() - before) / (topics * each)
-	if t.Logf("%d bytes a remembered job", per); per > 150 || per < 100 {
-		t.Errorf("%d bytes a remembered job", per)
+	if t.Logf("%d bytes per finished job", per); per > 150 || per < 100 {
+		t.Errorf("%d bytes per finished job", per)
 	}
 }
 
-// finish is deliver without an answer.
+// finish settles as deliver does, without an answer of the endpoint.
 func (f *fixture) finish() {
 	f.Helper()
 	for ls := f.reserve(128); len(ls) > 0; ls = f.reserve(128) {

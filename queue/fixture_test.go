@@ -20,13 +20,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Four models of the queue would take half of the package's time; the seeds differ from run to run.
+	// Four models of the queue would take half of the package's time; the seeds differ from run to run. A -rapid.checks
+	// on the command line takes precedence: flags are parsed later.
 	_ = flag.Set("rapid.checks", "40") // a -rapid.checks on the command line counts: flags are parsed later
-	// After failures the client's pool tries to dial until it notices, within a second, that it was closed.
+	// After failures, the client's pool dials until it notices, within a second, that it was closed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// startRedis runs a private redis-server and returns its URL. Tests that have one run in parallel.
+// startRedis runs a private redis-server and returns its URL. Tests that use one run in parallel.
 func startRedis(t testing.TB, args ...string) (url string, cmd *exec.Cmd) {
 	t.Helper()
 	inParallel(t)
@@ -49,7 +50,7 @@ func startRedis(t testing.TB, args ...string) (url string, cmd *exec.Cmd) {
 	return "unix://" + sock, cmd
 }
 
-// adopt opens a standalone server for the scripts, as if the hosts had compared it with their journals.
+// adopt opens a standalone server for the scripts, as after the hosts compared it with their journals.
 func adopt(t testing.TB, c redis.Cmdable) {
 	t.Helper()
 	id := parseInfo(c.Info(context.Background(), "server").Val())["run_id"]
@@ -96,7 +97,7 @@ func open(o Options) *Queue {
 	return Open(o)
 }
 
-// fixtureOn is a fixture on a Redis that runs already.
+// fixtureOn is a fixture on a Redis that is already running.
 func fixtureOn(t *testing.T, url string, o Options) *fixture {
 	t.Helper()
 	q := open(o)
@@ -107,7 +108,7 @@ func fixtureOn(t *testing.T, url string, o Options) *fixture {
 	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
 }
 
-// thinUpTo sets how many delayed jobs a thin topic has.
+// thinUpTo sets the highest number of delayed jobs of a thin topic.
 func (f *fixture) thinUpTo(jobs int) {
 	for _, s := range f.q.Shards() {
 		s.scripts = loadScripts(s.locators, longHash, jobs, false)
@@ -182,7 +183,7 @@ func (f *fixture) get(topic, id string) *Job {
 func (f *fixture) gone(topic, id string) {
 	f.Helper()
 	if j, err := f.q.Get(f.ctx, topic, id); !errors.Is(err, ErrNotFound) {
-		f.Fatalf("get %s/%s = %+v, %v; want it gone", topic, id, j, err)
+		f.Fatalf("get %s/%s = %+v, %v; want none", topic, id, j, err)
 	}
 }
 
@@ -197,7 +198,7 @@ func (f *fixture) stats(topic string, d, r, u, x int64) {
 	}
 }
 
-// clean fails when anything but configuration is left in Redis.
+// clean fails when Redis holds anything but configuration.
 func (f *fixture) clean() {
 	f.Helper()
 	keys, err := f.s.client.Keys(f.ctx, "*").Result()

@@ -18,17 +18,17 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// testdata/format-N.redis is what a version of Wakecall that wrote records of format N left in Redis: one command a
+// testdata/format-N.redis is what a version of Wakecall that wrote records of format N stored in Redis, one command a
 // line. Such a file is written once, by WAKECALL_WRITE_FORMAT=N go test -run TestWriteStoredFormat, when N is the
-// newest format, and never again (format 0 was written with the clock of Redis in 2025, so that it is old wherever
-// the test runs).
+// newest format, and never again. (Format 0 was written with Redis's clock in 2025, so it is in the past wherever the
+// test runs.)
 
 const fixtureTopic = "old.jobs"
 
-// farAway is when the job is due that waits in a page.
+// farAway is the due time of the job that waits in a page.
 var farAway = time.Date(2200, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// storedJobs are the jobs of a fixture: in every state, with everything that a record can hold.
+// storedJobs are the jobs of a fixture: in every state, with every field that a record can have.
 func storedJobs() []Push {
 	jobs := []Push{
 		{ID: "near", Delay: 2 * time.Second},
@@ -57,14 +57,14 @@ func storedJobs() []Push {
 	return jobs
 }
 
-// mayWrite skips a test that writes a fixture, unless it was requested, and fails it if the file exists.
+// mayWrite skips a test that writes a fixture unless that was requested, and fails it if the file exists.
 func mayWrite(t *testing.T, told, path string) {
 	t.Helper()
 	if told == "" {
-		t.Skip("writes a fixture when it is told to")
+		t.Skip("writes a fixture only on request")
 	}
 	if _, err := os.Stat(path); err == nil {
-		t.Fatalf("%s is there: what an older version wrote cannot be written again", path)
+		t.Fatalf("%s exists: the data of an older version cannot be written again", path)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestWriteStoredFormat(t *testing.T) {
 	store := func(ids ...string) {
 		for _, id := range ids {
 			p := byID[id]
-			results, _ := f.s.storeAll(0, Memory, []Push{p}, wait.Limit) // Push would refuse what is due in 2200
+			results, _ := f.s.storeAll(0, Memory, []Push{p}, wait.Limit) // Push would refuse a due time in 2200
 			if results[0].Err != nil {
 				t.Fatal(results[0].Err)
 			}
@@ -115,7 +115,7 @@ func TestWriteStoredFormat(t *testing.T) {
 	}
 }
 
-// dump is what Redis holds, as commands. What goes by itself within minutes is left out.
+// dump returns the contents of Redis as commands, without keys that expire within minutes.
 func (f *fixture) dump() string {
 	f.Helper()
 	keys := f.s.client.Keys(f.ctx, "*").Val()
@@ -159,7 +159,7 @@ func (f *fixture) dump() string {
 	return b.String()
 }
 
-// latin1 has a rune for each byte, so that quoting it shows the bytes.
+// latin1 has one rune for each byte, so that quoting it shows the bytes.
 func latin1(s string) string {
 	runes := make([]rune, len(s))
 	for i := range len(s) {
@@ -176,7 +176,7 @@ func bytesOf(s string) string {
 	return string(b)
 }
 
-// newStored is a fixture whose Redis holds what a file has.
+// newStored is a fixture whose Redis has the contents of a file.
 func newStored(t *testing.T, path string) *fixture {
 	t.Helper()
 	url, _ := startRedis(t)
@@ -204,7 +204,7 @@ func newStored(t *testing.T, path string) *fixture {
 	return fixtureOn(t, url, Options{})
 }
 
-// eachFormat runs a test on what each format's version left.
+// eachFormat runs a test on the stored data of each format's version.
 func eachFormat(t *testing.T, test func(*fixture)) {
 	files, err := filepath.Glob("testdata/format-*.redis")
 	if err != nil || len(files) == 0 {
@@ -220,7 +220,7 @@ var storedStates = map[string]State{
 	"retrying": Delayed, "snoozing": Delayed, "dead": Dead,
 }
 
-// same compares a job with what was pushed.
+// same compares a job with its push.
 func (f *fixture) same(j *Job, p Push) {
 	f.Helper()
 	if j.Topic != p.Topic || j.ID != p.ID || string(j.Body) != string(p.Body) || j.ContentType != p.ContentType ||
@@ -297,7 +297,7 @@ func TestStoredFormatsAreChanged(t *testing.T) {
 			j, err := f.q.Change(f.ctx, fixtureTopic, id, Change{Body: &body, Priority: &low, Delay: &delay})
 			if s := storedStates[id]; s == Running || s == Dead {
 				if err == nil {
-					f.Errorf("%s was changed though it is %s", id, s)
+					f.Errorf("%s was changed although it is %s", id, s)
 				}
 				continue
 			}
@@ -350,7 +350,7 @@ func TestStoredFormatsAreDelivered(t *testing.T) {
 			attempts[id] = f.get(fixtureTopic, id).Attempts
 			switch s {
 			case Dead:
-				attempts[id] = 0 // it begins anew
+				attempts[id] = 0 // attempts start again
 			case Running:
 				attempts[id]++ // its lease ended
 			}
@@ -374,12 +374,12 @@ func TestStoredFormatsAreDelivered(t *testing.T) {
 			f.gone(fixtureTopic, id)
 		}
 		f.stats(fixtureTopic, 0, 0, 0, 0)
-		f.balanced(1+9, 1) // and those that ended before
+		f.balanced(1+9, 1) // and those that ended earlier
 		f.clean()
 	})
 }
 
-// balanced checks that the totals of the topic tell where all jobs went.
+// balanced checks that the topic's totals account for all jobs.
 func (f *fixture) balanced(delivered, deleted int64) {
 	f.Helper()
 	t := f.s.client.HGetAll(f.ctx, prefix(0)+"t:"+fixtureTopic).Val()

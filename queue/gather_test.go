@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestAClosedShardAnswersEveryCall: no caller waits for an answer that will not come.
+// TestAClosedShardAnswersEveryCall: no caller waits for an answer that never arrives.
 func TestAClosedShardAnswersEveryCall(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")

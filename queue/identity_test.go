@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// underTwoNames is a queue whose shards a and b are one Redis; c is another.
+// underTwoNames is a queue whose shards a and b are the same Redis; c is another one.
 func underTwoNames(t *testing.T) (f *fixture, set func(stateOfA string, more ...ShardConfig)) {
 	url, _ := startRedis(t)
 	other, _ := startRedis(t)
@@ -30,7 +30,7 @@ func underTwoNames(t *testing.T) (f *fixture, set func(stateOfA string, more ...
 	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}, set
 }
 
-// TestASecondNameOfAShardIsNotUsed: to drain it would destroy the jobs of the first.
+// TestASecondNameOfAShardIsNotUsed: draining it would destroy the jobs of the first.
 func TestASecondNameOfAShardIsNotUsed(t *testing.T) {
 	f, set := underTwoNames(t)
 	id := f.homeIs("a", "t")
@@ -46,16 +46,16 @@ func TestASecondNameOfAShardIsNotUsed(t *testing.T) {
 			t.Errorf("%s: health = %+v", state, h)
 		}
 		set("draining", second)
-		_, _ = f.q.Drain(f.ctx, f.q.Shards()[0], "me") // refused while the second name is not known to be one
+		_, _ = f.q.Drain(f.ctx, f.q.Shards()[0], "me") // refused until the second name is known to be a duplicate
 		if _, err := f.q.Drain(f.ctx, f.q.Shards()[0], "me"); err != nil {
 			t.Errorf("%s: %v", state, err)
 		}
 		if f.get("t", id).Shard == "b" {
-			t.Errorf("%s: the job is under the second name", state)
+			t.Errorf("%s: the job was stored under the second name", state)
 		}
 		f.stats("t", 1, 0, 0, 0)
 		if _, err := f.q.Get(f.ctx, "t", "none"); !errors.Is(err, ErrNotFound) {
-			t.Errorf("%s: a second name keeps others from an answer: %v", state, err)
+			t.Errorf("%s: a second name blocks an answer of other shards: %v", state, err)
 		}
 		f.push("t", id, time.Hour, func(p *Push) { p.OnDuplicate = Replace })
 		f.stats("t", 1, 0, 0, 0)
@@ -63,7 +63,7 @@ func TestASecondNameOfAShardIsNotUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.Identify(f.ctx); err == nil {
-			t.Errorf("%s: the second name took a flushed shard over", state)
+			t.Errorf("%s: the second name took over a flushed shard", state)
 		}
 		if err := f.q.Shards()[0].Identify(f.ctx); err != nil {
 			t.Errorf("%s: %v", state, err)
@@ -73,7 +73,8 @@ func TestASecondNameOfAShardIsNotUsed(t *testing.T) {
 	f.stats("t", 1, 0, 0, 0)
 }
 
-// TestAFlushedShardIsItselfAgain, and a Redis that belongs to no shard of the registry becomes the one that names it.
+// TestAFlushedShardIsItselfAgain, and a Redis that belongs to no shard of the registry is adopted by the shard that
+// uses it.
 func TestAFlushedShardIsItselfAgain(t *testing.T) {
 	f, set := underTwoNames(t)
 	for _, lost := range []func() error{
@@ -90,11 +91,11 @@ func TestAFlushedShardIsItselfAgain(t *testing.T) {
 			t.Errorf("it is %q, %v", is, err)
 		}
 	}
-	set("active", ShardConfig{Name: "b", State: "offline", Identity: "ib"}) // a second name that is offline has no say
+	set("active", ShardConfig{Name: "b", State: "offline", Identity: "ib"}) // a second name that is offline does not count
 	f.push("t", "x", time.Hour)
 }
 
-// TestARenamedShardIsTheShardThatItWas: homes, jobs and leases stay.
+// TestARenamedShardIsTheShardThatItWas: homes, jobs and leases are unchanged.
 func TestARenamedShardIsTheShardThatItWas(t *testing.T) {
 	url, _ := startRedis(t)
 	other, _ := startRedis(t)
@@ -122,7 +123,7 @@ func TestARenamedShardIsTheShardThatItWas(t *testing.T) {
 		t.Errorf("the home of %s is %s now", later, got)
 	}
 	if held := f.settle(Done, nil, leases...); !held[0] {
-		t.Error("a lease ended with the old name")
+		t.Error("the lease was lost with the old name")
 	}
 	f.gone("u", now)
 	if r := f.push("t", later, time.Hour); !r.Duplicate || r.Job.Shard != "z" {

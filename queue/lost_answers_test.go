@@ -30,7 +30,7 @@ func deafened(t *testing.T, mark string) (f *fixture, lose *atomic.Int32) {
 	return fixtureOn(t, link, Options{}), lose
 }
 
-// passOn copies until it may not or cannot, and closes both then.
+// passOn copies until it must not or cannot continue, and closes both connections then.
 func passOn(to, from net.Conn, may func([]byte) bool) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	b := make([]byte, 1<<20)
@@ -45,7 +45,7 @@ func passOn(to, from net.Conn, may func([]byte) bool) {
 	}
 }
 
-// TestAPushWhoseAnswerIsLostIsStoredOnce: made again, it has the same ids and times.
+// TestAPushWhoseAnswerIsLostIsStoredOnce: the repeated call has the same ids and times.
 func TestAPushWhoseAnswerIsLostIsStoredOnce(t *testing.T) {
 	f, lose := deafened(t, `{"made":1}`)
 	near := made("t", time.Minute)
@@ -76,14 +76,14 @@ func TestAPushWhoseAnswerIsLostIsStoredOnce(t *testing.T) {
 	}
 }
 
-// TestWhatIsAnsweredIsStoredOnce: many push at once, and answers get lost all the time, some of them twice in a row.
+// TestWhatIsAnsweredIsThereAndNothingElse: many clients push at once while answers get lost, some twice in a row.
 func TestWhatIsAnsweredIsThereAndNothingElse(t *testing.T) {
 	f, lose := deafened(t, `{"made":1}`)
 	ctx, cancel := context.WithCancel(f.ctx)
 	var breaking, pushing sync.WaitGroup
 	breaking.Go(func() {
 		for i := 0; ctx.Err() == nil; {
-			if lose.Load() < 0 { // an answer came through
+			if lose.Load() < 0 { // an answer arrived
 				lose.Store(int32(1 + i%4))
 				i++
 			}
@@ -111,7 +111,7 @@ func TestWhatIsAnsweredIsThereAndNothingElse(t *testing.T) {
 						continue
 					}
 					if _, twice := answered[r.Job.ID]; twice || r.Duplicate {
-						t.Errorf("%s was given twice", r.Job.ID)
+						t.Errorf("the id %s was returned twice", r.Job.ID)
 					}
 					answered[r.Job.ID] = r.Job
 				}
@@ -137,13 +137,13 @@ func TestWhatIsAnsweredIsThereAndNothingElse(t *testing.T) {
 	}
 }
 
-// made is a push that leaves its id to the queue.
+// made is a push without an id.
 func made(topic string, delay time.Duration) Push {
 	return Push{Topic: topic, ID: NewID(), Fresh: true, Delay: delay, Priority: Normal, Body: []byte(`{"made":1}`)}
 }
 
-// proxied is the URL of a proxy in front of a Redis on a Unix socket. Each connection has functions of its own, and
-// ends when they do not let a request or an answer pass.
+// proxied is the URL of a proxy for a Redis on a Unix socket. Each connection has its own functions, and is closed when
+// they do not let a request or an answer pass.
 func proxied(t *testing.T, url string, connect func() (request, answer func([]byte) bool)) string {
 	t.Helper()
 	sock := strings.TrimPrefix(url, "unix://")
@@ -172,7 +172,7 @@ func proxied(t *testing.T, url string, connect func() (request, answer func([]by
 	return url + ".proxy"
 }
 
-// TestALostAnswerEndsNoMoreDeadJobsThanAsked: made again, the call would redrive or delete the next ones.
+// TestALostAnswerEndsNoMoreDeadJobsThanAsked: the repeated call would re-drive or delete the next ones.
 func TestALostAnswerEndsNoMoreDeadJobsThanAsked(t *testing.T) {
 	f, lose := deafened(t, "lost.letters")
 	for i := range 5 {
@@ -180,13 +180,13 @@ func TestALostAnswerEndsNoMoreDeadJobsThanAsked(t *testing.T) {
 	}
 	f.settle(Bury, nil, f.reserve(5)...)
 	if n, err := f.q.RedriveDead(f.ctx, "lost.letters", nil, 1); n != 1 || err != nil { // the server knows the script now
-		t.Fatalf("redrove %d, %v", n, err)
+		t.Fatalf("re-drove %d, %v", n, err)
 	}
 	for _, act := range []func(context.Context, string, []string, int) (int, error){f.q.RedriveDead, f.q.DeleteDead} {
 		lose.Store(1)
 		var un *UnavailableError
 		if n, err := act(f.ctx, "lost.letters", nil, 1); n != 0 || !errors.As(err, &un) {
-			t.Errorf("%d, %v; want that it may have been done", n, err)
+			t.Errorf("%d, %v; want an error that says it may have been done", n, err)
 		}
 	}
 	if m, err := f.q.Stats(f.ctx, []string{"lost.letters"}); m["lost.letters"].Dead != 2 || err != nil {
@@ -194,13 +194,13 @@ func TestALostAnswerEndsNoMoreDeadJobsThanAsked(t *testing.T) {
 	}
 }
 
-// TestARunWhoseAnswerIsLostIsRecorded, though the repeated call finds the job due: the journal is all that remembers it
-// when Redis loses it.
+// TestARunWhoseAnswerIsLostIsRecorded although the repeated call finds the job due: if Redis loses the run, only the
+// journal has it.
 func TestARunWhoseAnswerIsLostIsRecorded(t *testing.T) {
 	f, lose := deafened(t, "run.lost")
 	var recorded []Job
 	f.q.opts.Changed = func(_ ChangeKind, jobs []Job) error { recorded = append(recorded, jobs...); return nil }
-	for i := range int32(2) { // the second time the server knows the script
+	for i := range int32(2) { // the server knows the script at the second call
 		f.push("run.lost", fmt.Sprint(i), time.Hour)
 		lose.Store(i)
 		if j, err := f.q.RunNow(f.ctx, "run.lost", fmt.Sprint(i)); err != nil || j.State != Ready {
@@ -212,11 +212,11 @@ func TestARunWhoseAnswerIsLostIsRecorded(t *testing.T) {
 	}
 	l := f.reserve(2)[0]
 	if j, err := f.q.RunNow(f.ctx, "run.lost", l.ID); err != nil || j.Revision != l.Reservation {
-		t.Errorf("a run of a job that is called has the revision %d, %v; its delivery has %d", j.Revision, err, l.Reservation)
+		t.Errorf("the run of a delivered job has the revision %d, %v; its delivery has %d", j.Revision, err, l.Reservation)
 	}
 }
 
-// TestAnAnswerThatIsCutOffTakesNothing: the jobs in it are released, and count no attempt.
+// TestAnAnswerThatIsCutOffTakesNothing: its jobs are released without counting an attempt.
 func TestAnAnswerThatIsCutOffTakesNothing(t *testing.T) {
 	url, _ := startRedis(t)
 	var cut atomic.Bool

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelJob is the state that a job should have in the queue.
+// modelJob is the expected state of a job.
 type modelJob struct {
 	state    State
 	body     string
@@ -29,7 +29,7 @@ type model struct {
 	s    *Shard
 	jobs map[string]*modelJob // by "topic/id"
 	done map[string]string    // bodies of finished jobs; nil: none are remembered, else those of b are duplicates
-	made []string             // ids that jobs were given, gone ones too
+	made []string             // all ids that were given to jobs, also of deleted ones
 	n    int
 }
 
@@ -66,7 +66,7 @@ func (m *model) Push(t *rapid.T) {
 	switch {
 	case old != nil && p.OnDuplicate == Refuse:
 		if !errors.Is(r.Err, ErrDuplicate) {
-			t.Fatalf("push of a living id: %v", r.Err)
+			t.Fatalf("push of an existing id: %v", r.Err)
 		}
 		return
 	case r.Err != nil:
@@ -83,14 +83,14 @@ func (m *model) Push(t *rapid.T) {
 		far: p.Delay == time.Hour}
 }
 
-// isDone reports whether a push of an id is a duplicate of a finished job.
+// isDone reports whether a push of the id is a duplicate of a finished job.
 func (m *model) isDone(topic, id string) bool {
 	_, done := m.done[topic+"/"+id]
 	return done && topic == "b"
 }
 
-// PushMade pushes jobs that leave their ids to the queue, and among them one with an id that may exist. Those that
-// are far get ids that name their places, as earlier versions gave out.
+// PushMade pushes jobs without ids, and among them one with an id that may exist. Far jobs get ids that encode their
+// places, as in earlier versions.
 func (m *model) PushMade(t *rapid.T) {
 	topic, id := m.key(t)
 	m.n++
@@ -120,7 +120,7 @@ func (m *model) PushMade(t *rapid.T) {
 		}
 		key := topic + "/" + id
 		if m.jobs[key] != nil {
-			t.Fatalf("%s exists already", key)
+			t.Fatalf("%s already exists", key)
 		}
 		m.jobs[key] = &modelJob{state: state, body: string(p.Body), priority: p.Priority, far: p.Delay == time.Hour}
 		if p.Fresh && len(m.made) < 8 {
@@ -129,7 +129,7 @@ func (m *model) PushMade(t *rapid.T) {
 	}
 }
 
-// Open has the minutes of all pages come.
+// Open makes all pages due to be opened.
 func (m *model) Open(t *rapid.T) {
 	topic := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "topic")
 	if err := openPages(t.Context(), m.s, topic); err != nil {
@@ -274,7 +274,7 @@ func (m *model) Settle(t *rapid.T) {
 		st = append(st, x)
 		m.settled(k, v)
 	}
-	for repeat := range 2 { // the second time the leases are lost and nothing happens
+	for repeat := range 2 { // the second call finds the leases ended and changes nothing
 		held, err := m.s.Settle(t.Context(), 0, st)
 		if err != nil || len(held) != len(st) || slices.Contains(held, repeat > 0) {
 			t.Fatalf("settle %d of %d = %v, %v", repeat, len(st), held, err)
@@ -327,12 +327,12 @@ func (m *model) Dead(t *rapid.T) {
 		}
 	}
 	if n != 0 {
-		t.Fatalf("%d dead jobs more or less than thought", n)
+		t.Fatalf("%d more dead jobs than expected", n)
 	}
 }
 
 func (m *model) Advance(t *rapid.T) {
-	m.s.client.Del(t.Context(), prefix(0)+"split") // it may go on splitting at once
+	m.s.client.Del(t.Context(), prefix(0)+"split") // it may continue splitting at once
 	if _, err := m.s.Advance(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func (m *model) Advance(t *rapid.T) {
 
 func (m *model) Check(t *rapid.T) {
 	if time.Now().After(m.ends) {
-		t.Skip("the machine is too busy: what was delayed is due")
+		t.Skip("the machine is too busy: delayed jobs have become due")
 	}
 	stats, err := m.q.Totals(t.Context(), []string{"a", "b"})
 	if err != nil {
@@ -401,23 +401,23 @@ func (m *model) checkDone(t *rapid.T) {
 	}
 }
 
-func TestTheQueueDoesWhatASimpleModelDoes(t *testing.T) {
+func TestTheQueueMatchesTheModel(t *testing.T) {
 	f := newFixture(t)
 	f.thinUpTo(0)
 	checkAgainstModel(t, f, false)
 }
 
-func TestTheQueueDoesItWithTopicsThatAreThinAtTimes(t *testing.T) {
+func TestTheQueueMatchesTheModelWithThinTopics(t *testing.T) {
 	f := newFixture(t)
 	f.thinUpTo(2)
 	checkAgainstModel(t, f, false)
 }
 
-func TestTheQueueRemembersWhatASimpleModelDoes(t *testing.T) {
+func TestTheQueueMatchesTheModelWithFinishedJobs(t *testing.T) {
 	checkAgainstModel(t, newFixture(t), true)
 }
 
-func TestTheQueueDoesItWhileSmallHashesAreSplit(t *testing.T) {
+func TestTheQueueMatchesTheModelWhileSmallHashesAreSplit(t *testing.T) {
 	f := newFixture(t)
 	f.splitAt(3, 1)
 	checkAgainstModel(t, f, true)
@@ -433,7 +433,7 @@ func checkAgainstModel(t *testing.T, f *fixture, remembers bool) {
 			m.done = map[string]string{}
 			last, hour = RememberLast, time.Hour
 		}
-		f.lasting("a", last, time.Hour) // no lease ends
+		f.lasting("a", last, time.Hour) // no lease expires
 		f.lasting("b", hour, time.Hour)
 		rt.Repeat(map[string]func(*rapid.T){
 			"push": m.Push, "push made": m.PushMade, "open": m.Open, "delete": m.Delete, "change": m.Change,

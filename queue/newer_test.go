@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// fromTheFuture turns the record of a job into one of a format that this version does not know: beyond the id,
-// nothing in it makes sense.
+// fromTheFuture turns a job's record into one of a format that this version does not know: nothing after the id can be
+// decoded.
 func (f *fixture) fromTheFuture(id string) (back func()) {
 	f.Helper()
 	key, index, rec := f.recordOf(id)
 	future := rec[:12] + string(rune(rec[12]|3<<5)) + rec[13:14+len(id)] + "\xffwhat this version cannot read\x00"
 	if rec[12]|3<<5 >= 0x80 {
-		f.Fatal("the flags would not stay one byte")
+		f.Fatal("the flags would need more than one byte")
 	}
 	f.s.client.LSet(f.ctx, key, index, future)
 	return func() {
@@ -28,7 +28,7 @@ func (f *fixture) fromTheFuture(id string) (back func()) {
 	}
 }
 
-// recordOf finds the place of a job's record.
+// recordOf returns the key and index of a job's record.
 func (f *fixture) recordOf(id string) (key string, index int64, rec string) {
 	f.Helper()
 	for _, key := range f.s.client.Keys(f.ctx, prefix(0)+"p:*").Val() {
@@ -38,12 +38,11 @@ func (f *fixture) recordOf(id string) (key string, index int64, rec string) {
 			}
 		}
 	}
-	f.Fatalf("there is no record of %s", id)
+	f.Fatalf("%s has no record", id)
 	return "", 0, ""
 }
 
-// newer pushes a job of every state, of which half are of a newer format, and returns what gives those their format
-// back.
+// newer pushes jobs in every state, half of them in a newer format, and returns a function that restores their format.
 func newer(t *testing.T) (f *fixture, ids []string, back map[string]func()) {
 	f = newFixture(t)
 	f.halfSplit(f.s)
@@ -121,12 +120,12 @@ func TestAJobOfANewerFormatIsListed(t *testing.T) {
 	slices.Sort(listed)
 	slices.Sort(ids)
 	if !slices.Equal(listed, ids) {
-		t.Errorf("listed are %v, want %v", listed, ids)
+		t.Errorf("listed %v, want %v", listed, ids)
 	}
 }
 
-// TestAJobOfANewerFormatWaitsForAVersionThatKnowsIt: it is not called, not lost and in nobody's way; with its format
-// understood it is delivered.
+// TestAJobOfANewerFormatWaitsForAVersionThatKnowsIt: it is not called, not lost, and blocks no other job; once its
+// format is understood, it is delivered.
 func TestAJobOfANewerFormatWaitsForAVersionThatKnowsIt(t *testing.T) {
 	f, ids, back := newer(t)
 	called := map[string]bool{}
@@ -138,7 +137,7 @@ func TestAJobOfANewerFormatWaitsForAVersionThatKnowsIt(t *testing.T) {
 			f.settle(Done, nil, l)
 		}
 	}
-	eventually(t, "the others are delivered", func() bool {
+	eventually(t, "the other jobs are delivered", func() bool {
 		call()
 		return called["running-old"] && called["ready-old"] && called["near-old"]
 	})
@@ -150,7 +149,7 @@ func TestAJobOfANewerFormatWaitsForAVersionThatKnowsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the others are delivered", func() bool {
+	eventually(t, "the other jobs are delivered", func() bool {
 		call()
 		return called["dead-old"] && called["retrying-old"] && called["far-old"]
 	})
@@ -174,7 +173,7 @@ func TestAJobOfANewerFormatWaitsForAVersionThatKnowsIt(t *testing.T) {
 			t.Errorf("run %s: %v", id, err)
 		}
 	}
-	eventually(t, "the newer ones are delivered", func() bool { call(); return len(called) == 12 })
+	eventually(t, "the jobs of the newer format are delivered", func() bool { call(); return len(called) == 12 })
 	f.advance()
 	f.clean()
 }
@@ -216,7 +215,7 @@ func TestAJobOfANewerFormatDoesNotStopADrain(t *testing.T) {
 	}
 }
 
-// TestADamagedRecordIsNotTakenForANewerOne: its locator would lead to it.
+// TestADamagedRecordIsNotTakenForANewerOne checks that its job dies instead of waiting for a newer version.
 func TestADamagedRecordIsNotTakenForANewerOne(t *testing.T) {
 	f := newFixture(t)
 	for _, id := range []string{"a", "b", "c"} {
@@ -224,12 +223,12 @@ func TestADamagedRecordIsNotTakenForANewerOne(t *testing.T) {
 	}
 	f.s.client.LSet(f.ctx, prefix(0)+"p:1", 2, strings.Repeat("\xfe", 12)+"\xfe\x01?and so on")
 	if ls := f.reserve(10); len(ls) != 2 {
-		t.Fatalf("reserved %d; want the two that can be read", len(ls))
+		t.Fatalf("reserved %d; want the two readable jobs", len(ls))
 	}
 	f.stats("t", 0, 0, 2, 1)
 }
 
-// TestAttemptsOfANewerFormatStopNobody: a lease of a job whose attempts cannot be read ends like any other.
+// TestAttemptsOfANewerFormatStopNobody: a lease ends as usual when its job's attempts cannot be read.
 func TestAttemptsOfANewerFormatStopNobody(t *testing.T) {
 	f, _, _ := newer(t)
 	key, index, _ := f.recordOf("running-new")
@@ -241,6 +240,6 @@ func TestAttemptsOfANewerFormatStopNobody(t *testing.T) {
 		t.Errorf("the attempts are %q now", got)
 	}
 	if ls := f.reserve(100); len(ls) != 3 {
-		t.Errorf("%d of the three that can be read were reserved", len(ls))
+		t.Errorf("%d of the three readable jobs were reserved", len(ls))
 	}
 }

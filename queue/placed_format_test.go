@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// testdata/places-0.redis is what a version left that gave out ids which name places: jobs in every state. Its times
-// are in 2025, so that it is old wherever the test runs.
+// testdata/places-0.redis was written by a version whose ids encode the place of the record. It has jobs in every
+// state, due in 2025, so they are in the past wherever the test runs.
 const placesFile = "testdata/places-0.redis"
 
 var placesStates = map[string]State{"far": Delayed, "ready": Ready, "running": Running, "retrying": Delayed,
@@ -56,7 +56,7 @@ func TestStoredPlacesAreFoundAndListed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, j := range jobs {
-			if name := nameOfPlaced(&j); name != "" && j.ID != placesIDs[name] { // lists leave out long bodies
+			if name := nameOfPlaced(&j); name != "" && j.ID != placesIDs[name] { // lists omit long bodies
 				t.Errorf("%s is listed as %+v", name, j)
 			}
 			listed++
@@ -105,7 +105,7 @@ func TestStoredPlacesAreDeleted(t *testing.T) {
 	f.clean()
 }
 
-// TestANewerRecordWhoseIDNamesItsPlaceWaits, though it has no locator.
+// TestANewerRecordWhoseIDNamesItsPlaceWaits although it has no locator.
 func TestANewerRecordWhoseIDNamesItsPlaceWaits(t *testing.T) {
 	f := newFixture(t)
 	id := f.pushPlaced("t", time.Hour)

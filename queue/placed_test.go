@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pushPlaced stores a job as earlier versions did when it came without an id: under one that names its place.
+// pushPlaced stores a job as earlier versions did when it had no id: under an id that encodes its place.
 func (f *fixture) pushPlaced(topic string, delay time.Duration, more ...func(*Push)) string {
 	f.Helper()
 	p := made(topic, delay)
@@ -31,11 +31,11 @@ func (f *fixture) pushPlaced(topic string, delay time.Duration, more ...func(*Pu
 			return place(f, s, topic, p.ID)
 		}
 	}
-	f.Fatalf("no shard is called %s", r.Job.Shard)
+	f.Fatalf("there is no shard %s", r.Job.Shard)
 	return ""
 }
 
-// place takes a job's locator away, and its id out of its record. It returns the id that names the place.
+// place removes a job's locator, and the id from its record. It returns the id that encodes the place.
 func place(t interface {
 	Helper()
 	Context() context.Context
@@ -56,7 +56,7 @@ func place(t interface {
 	return placeID(ref, nonce)
 }
 
-// TestADeadPlacedJobIsRecordedUnderItsID, once, also when it is named twice.
+// TestADeadPlacedJobIsRecordedUnderItsID, once, even if the request has the id twice.
 func TestADeadPlacedJobIsRecordedUnderItsID(t *testing.T) {
 	var recorded []string
 	url, _ := startRedis(t)
@@ -162,7 +162,7 @@ func TestAPlacedJobIsFoundByItsPlace(t *testing.T) {
 	f.clean()
 }
 
-// openPages makes every unopened page of a topic due to be opened, and jobs in d:TOPIC that are as far away due.
+// openPages makes every unopened page of a topic due to be opened, and equally distant jobs in d:TOPIC due.
 func openPages(ctx context.Context, s *Shard, topic string) error {
 	if err := bringNear(ctx, s, topic); err != nil {
 		return err
@@ -208,7 +208,7 @@ func bringNear(ctx context.Context, s *Shard, topic string) error {
 		page, index := prefix(0)+fmt.Sprint("p:", ref>>2>>indexBits), ref>>2&(1<<indexBits-1)
 		rec := s.client.LIndex(ctx, page, index).Val()
 		if rec[:6] != string(appendUint48(nil, int64(z.Score))) {
-			continue // it waits for a retry
+			continue // the job waits for a retry
 		}
 		s.client.LSet(ctx, page, index, string(appendUint48(nil, due))+rec[6:])
 		s.client.ZAdd(ctx, key, redis.Z{Score: float64(due), Member: z.Member})
@@ -216,7 +216,7 @@ func bringNear(ctx context.Context, s *Shard, topic string) error {
 	return nil
 }
 
-// TestAPlacedJobGoesThroughEveryState under one id, by which it is found in each.
+// TestAPlacedJobGoesThroughEveryState under one id, by which it can be found in each state.
 func TestAPlacedJobGoesThroughEveryState(t *testing.T) {
 	f := newFixture(t)
 	id := f.pushPlaced("t", time.Hour, func(p *Push) { p.Body = []byte(strings.Repeat("x", 5000)) })
@@ -297,7 +297,7 @@ func TestAChangedJobKeepsTheIDThatNamedItsPlace(t *testing.T) {
 	f.clean()
 }
 
-// TestAPushOfAnIDThatNamesALivingJobIsADuplicate, and one that names none is a caller's like any other.
+// TestAPushOfAnIDThatNamesALivingJobIsADuplicate, while a push of any other such id stores a job with that id.
 func TestAPushOfAnIDThatNamesALivingJobIsADuplicate(t *testing.T) {
 	f := newFixture(t)
 	id := f.pushPlaced("t", time.Hour)
@@ -324,7 +324,7 @@ func TestAPushOfAnIDThatNamesALivingJobIsADuplicate(t *testing.T) {
 	if r := push(Keep); r.Err != nil || !r.Duplicate || string(r.Job.Body) != "new" {
 		t.Fatalf("keep of the replaced one: %+v", r)
 	}
-	if r := f.push("u", id, time.Hour); r.Duplicate || r.Job.ID != id { // of another topic: nobody's
+	if r := f.push("u", id, time.Hour); r.Duplicate || r.Job.ID != id { // an id of another topic names no job
 		t.Fatalf("another topic: %+v", r)
 	}
 	for _, topic := range []string{"t", "u"} {
@@ -336,7 +336,8 @@ func TestAPushOfAnIDThatNamesALivingJobIsADuplicate(t *testing.T) {
 	f.clean()
 }
 
-// TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere: Redis lost everything and counts its pages anew.
+// TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere: Redis lost everything and numbers its pages again from the
+// start.
 func TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere(t *testing.T) {
 	f := newFixture(t)
 	var old, new []string
@@ -354,7 +355,7 @@ func TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere(t *testing.T) {
 	for i, id := range old {
 		f.gone("t", id)
 		if new[i][1:11] != id[1:11] {
-			t.Fatalf("%s and %s are not of one place", id, new[i])
+			t.Fatalf("%s and %s do not name the same place", id, new[i])
 		}
 	}
 	if err := f.q.Delete(f.ctx, "t", old[3]); !errors.Is(err, ErrNotFound) {
@@ -363,7 +364,7 @@ func TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere(t *testing.T) {
 	if r := f.push("t", old[4], time.Hour); r.Duplicate || f.get("t", old[4]).ID != old[4] {
 		t.Fatalf("%+v", r)
 	}
-	// Brought back, the old job lives beside the one that has its place.
+	// The old job is restored beside the job that has its place now.
 	for range 2 {
 		if effect := f.replay(lost[0]); effect != EffectStored && effect != EffectNone {
 			t.Fatal(effect)
@@ -384,7 +385,7 @@ func TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere(t *testing.T) {
 	f.clean()
 }
 
-// replay brings a job back from a journal that an operator names.
+// replay restores a job from a journal given by an operator.
 func (f *fixture) replay(j *Job) Effect {
 	f.Helper()
 	effects, err := f.s.Replay(f.ctx, 0, ReplayByHand, "", false,
@@ -395,7 +396,7 @@ func (f *fixture) replay(j *Job) Effect {
 	return effects[0]
 }
 
-// TestAJobThatExistsIsNotStoredTwice, though it has no locator.
+// TestAJobThatExistsIsNotStoredTwice although it has no locator.
 func TestAJobThatExistsIsNotStoredTwice(t *testing.T) {
 	f := newFixture(t)
 	j := f.get("t", f.pushPlaced("t", time.Hour))
@@ -405,7 +406,7 @@ func TestAJobThatExistsIsNotStoredTwice(t *testing.T) {
 	f.stats("t", 1, 0, 0, 0)
 }
 
-// TestAPlacedJobIsFoundInEveryShard, and is a duplicate wherever its job is.
+// TestAPlacedJobIsFoundInEveryShard, and is a duplicate whichever shard holds it.
 func TestAPlacedJobIsFoundInEveryShard(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	states("active", "active")
@@ -436,7 +437,7 @@ func TestAPlacedJobIsFoundInEveryShard(t *testing.T) {
 	f.stats("t", 0, 0, 0, 0)
 }
 
-// TestADrainedJobKeepsTheIDThatNamedItsPlace in the other shard, and on its way back.
+// TestADrainedJobKeepsTheIDThatNamedItsPlace in the other shard, and after it is moved back.
 func TestADrainedJobKeepsTheIDThatNamedItsPlace(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	var before []*Job
@@ -463,7 +464,7 @@ func TestADrainedJobKeepsTheIDThatNamedItsPlace(t *testing.T) {
 		}
 		for _, want := range before {
 			want.Shard = to
-			want.ETag = f.get("t", want.ID).ETag // its place is another
+			want.ETag = f.get("t", want.ID).ETag // the record has another place
 			if got := f.get("t", want.ID); !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v\nwant %+v", got, want)
 			}

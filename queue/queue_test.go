@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// parallel has the tests that are marked as parallel: testing.T panics when it is told twice.
+// parallel tracks the tests that have called t.Parallel: testing.T panics at a second call.
 var parallel sync.Map
 
 var eventually = wait.For
@@ -64,7 +64,7 @@ func TestADelayedJobBecomesReadyWhenDueAndNotBefore(t *testing.T) {
 	f.stats("t", 2, 0, 0, 0)
 	due := f.get("t", "a").DueAt
 	var a Advance
-	eventually(t, "the job moves", func() bool {
+	eventually(t, "the job becomes ready", func() bool {
 		if a = f.advance(); a.Moved == 0 && (a.Next.IsZero() || a.Next.After(due)) {
 			t.Fatalf("advance = %+v, due at %v", a, due)
 		}
@@ -154,7 +154,7 @@ func TestASecondPushOfAnIDKeepsReplacesOrIsRefused(t *testing.T) {
 	f.push("t", "a", time.Minute, func(p *Push) { p.OnDuplicate = Replace })
 	for i, h := range f.settle(Done, nil, ls...) {
 		if h != (ls[i].Topic == "other") {
-			t.Fatalf("%s/%s: held = %v after its replacement", ls[i].Topic, ls[i].ID, h)
+			t.Fatalf("%s/%s: held = %v after the replacement", ls[i].Topic, ls[i].ID, h)
 		}
 	}
 	f.stats("t", 1, 0, 0, 0)
@@ -189,7 +189,7 @@ func TestChangesAndRunNow(t *testing.T) {
 		t.Fatalf("run of a dead job = %+v, %v", j, err)
 	}
 	if _, err = f.q.RunNow(f.ctx, "t", "nobody"); !errors.Is(err, ErrNotFound) {
-		t.Fatalf("run of nothing: %v", err)
+		t.Fatalf("run of an unknown job: %v", err)
 	}
 	part := 1500 * time.Microsecond // is never early
 	if j, err = f.q.Change(f.ctx, "t", "a", Change{Delay: &part}); err != nil || j.DueAt.Sub(j.ChangedAt) < part {
@@ -202,8 +202,8 @@ func TestChangesAndRunNow(t *testing.T) {
 	f.clean()
 }
 
-// TestAnETagIsOfOneState: it is the same while a job is as it was, however it is read, another one after each thing
-// that happens to the job, and what has another one is not changed, made due or deleted.
+// TestAnETagIsOfOneState: an ETag stays the same while its job is unchanged, however the job is read, and changes with
+// every change. A request with an outdated ETag does not change, run or delete the job.
 func TestAnETagIsOfOneState(t *testing.T) {
 	f := newFixture(t)
 	seen := map[string]bool{}
@@ -214,7 +214,7 @@ func TestAnETagIsOfOneState(t *testing.T) {
 			t.Fatalf("%s: %q, in a list %+v, %v", what, etag, listed, err)
 		}
 		if seen[etag] {
-			t.Errorf("%s: it has an ETag that it had before", what)
+			t.Errorf("%s: it has an ETag of an earlier state", what)
 		}
 		seen[etag] = true
 		return Match{etag}
@@ -258,7 +258,7 @@ func TestAnETagIsOfOneState(t *testing.T) {
 	f.clean()
 }
 
-// TestNoCallbackStartsAfterADrop: a dispatcher that has a job of the topic may start its callback for StartWindow.
+// TestNoCallbackStartsAfterADrop: a dispatcher that reserved a job of the topic may start its callback for StartWindow.
 func TestNoCallbackStartsAfterADrop(t *testing.T) {
 	f := newFixture(t)
 	f.push("t", "a", 0)
@@ -269,7 +269,7 @@ func TestNoCallbackStartsAfterADrop(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	if took := time.Since(began); took < StartWindow {
-		t.Errorf("the answer came after %s; the callback may start until %s", took, StartWindow)
+		t.Errorf("the answer arrived after %s; the callback may start until %s", took, StartWindow)
 	}
 }
 
@@ -356,7 +356,7 @@ func TestWakeUpsTellTimersAndDispatchers(t *testing.T) {
 	if w := <-wake; w.Kind != WakeTimer {
 		t.Fatalf("after a delayed push %+v", w)
 	}
-	f.push("t", "later", time.Hour) // wakes nobody
+	f.push("t", "later", time.Hour) // publishes no wake-up
 	f.reserve(1)                    // finds nothing: a dispatcher waits
 	f.push("t", "b", 0)
 	if w := <-wake; w.Kind != WakeDispatcher {
@@ -377,7 +377,7 @@ func TestAnnouncementsReachEveryQueue(t *testing.T) {
 	<-told
 }
 
-// Whatever a server forgot, the limits of all topics are set again when it is back.
+// The limits of all topics are set again after a server that lost them is back.
 func TestLimitsOfTopicsFollow(t *testing.T) {
 	f := newFixture(t)
 	told := make(chan struct{}, 10)
@@ -404,7 +404,7 @@ func TestLimitsOfTopicsFollow(t *testing.T) {
 	eventually(t, "all are set again", func() bool { return conf("b") == "1000 2 0 0 0" })
 }
 
-func TestCheapLooksSeeWhatThereIsAndLeaveNoNote(t *testing.T) {
+func TestPollsSeeWorkAndSetNoIdleKey(t *testing.T) {
 	f := newFixture(t)
 	look := func(when string, nothing, nothingReady bool) {
 		t.Helper()
@@ -433,9 +433,9 @@ func TestCheapLooksSeeWhatThereIsAndLeaveNoNote(t *testing.T) {
 		f.settle(Done, nil, l)
 		look("when it is done", true, true)
 		f.s.client.Del(f.ctx, prefix(0)+"idle")
-		look("without a note", true, false)
+		look("without the idle key", true, false)
 		if n := f.s.client.Exists(f.ctx, prefix(0)+"idle").Val(); n != 0 {
-			t.Error("a look left a note")
+			t.Error("a poll set the key")
 		}
 	}
 	f.reserve(1)
@@ -446,7 +446,7 @@ func TestCheapLooksSeeWhatThereIsAndLeaveNoNote(t *testing.T) {
 	look("with a ready job that expires", false, false)
 }
 
-// TestDroppingATopicLeavesNothing behind the places of deleted jobs, which a step may find only.
+// TestDroppingATopicLeavesNothing behind, not even the entries of deleted jobs, which only a later step may find.
 func TestDroppingATopicLeavesNothing(t *testing.T) {
 	f := newFixture(t)
 	const deleted, left = 3 * deadStep, 10

@@ -56,8 +56,8 @@ func TestAnExtendedLeaseHolds(t *testing.T) {
 	f.clean()
 }
 
-// Jobs beside each other on a page are read together; each has its own record, also behind one that is gone, and none
-// is taken from the next page.
+// Adjacent jobs of a page are read together; each has its own record, even after an empty entry, and none is read from
+// the next page.
 func TestNeighborsAreReservedWithTheirOwnRecords(t *testing.T) {
 	f := newFixture(t)
 	const jobs, away = 1100, 7
@@ -138,8 +138,8 @@ func TestPrioritiesAreServedFiveThreeTwo(t *testing.T) {
 	}
 }
 
-// TestEmptyPlacesDoNotHoldUpOtherTopics: a long ready list whose jobs were all deleted is passed over step by step,
-// and others have their turn in between.
+// TestEmptyPlacesDoNotHoldUpOtherTopics: a long ready list of deleted jobs is skipped step by step, and other topics
+// have their turn in between.
 func TestEmptyPlacesDoNotHoldUpOtherTopics(t *testing.T) {
 	f := newFixture(t)
 	var pushes []Push
@@ -163,7 +163,7 @@ func TestEmptyPlacesDoNotHoldUpOtherTopics(t *testing.T) {
 		if got, err := f.s.Reserve(f.ctx, 0, Reserve{Worker: "w", Token: fmt.Sprint(calls), Max: 10,
 			Pattern: "0102010201"}); err != nil || len(got.Jobs) == 0 && !got.More &&
 			f.s.client.Exists(f.ctx, prefix(0)+"r:1:deleted").Val() == 1 {
-			t.Fatalf("after %d calls there is more, and it does not say so: %+v, %v", calls, got, err)
+			t.Fatalf("after %d calls there are more jobs, but the answer does not say so: %+v, %v", calls, got, err)
 		}
 		calls++
 	}
@@ -187,7 +187,7 @@ func TestTopicsOfAPriorityTakeTurns(t *testing.T) {
 	}
 }
 
-// Of many topics a call takes some jobs each, since a topic costs more than a job, and the turns stay equal.
+// With many topics, a call reserves several jobs of each, because a topic costs more than a job; turns stay equal.
 func TestManyTopicsTakeTurnsWithSomeJobsEach(t *testing.T) {
 	f := newFixture(t)
 	const topics, jobs, most = 64, 8, 4
@@ -260,7 +260,7 @@ func TestRateLimitHolds(t *testing.T) {
 	}
 }
 
-// TestAHigherRateHoldsAtOnce, though the lower one allowed the next job in a quarter of an hour only.
+// TestAHigherRateHoldsAtOnce, although the lower rate allowed the next job only a quarter of an hour later.
 func TestAHigherRateHoldsAtOnce(t *testing.T) {
 	f := newFixture(t)
 	for _, pull := range []bool{false, true} {
@@ -283,7 +283,7 @@ func TestAHigherRateHoldsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAPausedTopicWaitsAndGoesOn(t *testing.T) {
+func TestAPausedTopicWaitsAndContinues(t *testing.T) {
 	f := newFixture(t)
 	conf := TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 3, Paused: true}
 	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{conf})); err != nil {
@@ -366,14 +366,14 @@ func TestCallsRampUp(t *testing.T) {
 	}
 }
 
-func TestACorruptRecordDiesAloneAndNeighboursGoOn(t *testing.T) {
+func TestACorruptRecordDiesAloneAndNeighboursContinue(t *testing.T) {
 	f := newFixture(t)
 	for i := range 3 {
 		f.push("t", fmt.Sprint(i), 0)
 	}
 	f.s.client.LSet(f.ctx, prefix(0)+"p:1", 2, "junk")
 	if ls := f.reserve(10); len(ls) != 2 {
-		t.Fatalf("reserved %d; want the two that can be read", len(ls))
+		t.Fatalf("reserved %d; want the two readable jobs", len(ls))
 	}
 	f.stats("t", 0, 0, 2, 1)
 	if n, err := f.q.DeleteDead(f.ctx, "t", nil, 10); n != 1 || err != nil {

@@ -14,9 +14,9 @@ import (
 
 func longText(id string) []byte { return []byte(`"` + id + strings.Repeat("x", longBody) + `"`) }
 
-// A call settles jobs of several topics, pages and tokens with all verdicts, in any order: each job gets its own
-// verdict, and the answers stand where the settlements stood, those about lost leases and about one that is there
-// twice, too.
+// A call settles jobs of several topics, pages and tokens with all verdicts, in any order. Each job gets its own
+// verdict, and the answers are in the order of the settlements, including those for ended leases and for a lease that
+// the call has twice.
 func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 	f := newFixture(t)
 	topics := []string{"a", "b", "c"}
@@ -48,7 +48,7 @@ func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 		}
 	}
 	foreign := *st[1].Lease
-	foreign.Token = "" // sorted before the true one
+	foreign.Token = "" // sorts before the right one
 	strange := st[1]
 	strange.Lease = &foreign
 	got, err := f.s.Settle(f.ctx, 0, append(st, strange, st[1]))
@@ -56,7 +56,7 @@ func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(st); got[n] || got[1] == got[n+1] {
-		t.Errorf("a lease that is there twice, and once under another token: held %v, %v and %v", got[1], got[n+1],
+		t.Errorf("a lease that the call has twice, and once with another token: held %v, %v and %v", got[1], got[n+1],
 			got[n])
 	}
 	got[1] = true
@@ -103,8 +103,8 @@ func (f *fixture) settled(x *Settlement, held bool) {
 	}
 }
 
-// An answer tells of jobs of several topics, with and without body keys, attempts and times to run of their own, each
-// of which has what is its own; and the answer to the same token again does, too.
+// The answer to a reserve has jobs of several topics, with and without body keys, attempts and TTRs of their own; each
+// job has its own values, also when the same token is sent again.
 func TestEachOfManyReservedJobsHasWhatIsItsOwn(t *testing.T) {
 	f := newFixture(t)
 	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{{Name: "a", TTR: 5 * time.Second, MaxAttempts: 3},
@@ -184,14 +184,14 @@ func TestAnAnswerOfAnotherFormIsRefused(t *testing.T) {
 		jobs  int
 		ok    bool
 	}{
-		"no list":              {"OK", 0, false},
-		"nothing":              {answer(), 0, true},
-		"half a head":          {[]any{int64(1), int64(0), ""}, 0, false},
-		"a job":                {answer(job...), 1, true},
-		"two jobs":             {answer(append(job, job...)...), 2, true},
-		"half a job":           {answer(job[:4]...), 0, false},
-		"a job and a half":     {answer(append(job, job[:1]...)...), 0, false},
-		"a job that is unread": {answer("t", int64(2), "4100", "no record", "", ""), 0, true},
+		"no list":          {"OK", 0, false},
+		"nothing":          {answer(), 0, true},
+		"half a head":      {[]any{int64(1), int64(0), ""}, 0, false},
+		"a job":            {answer(job...), 1, true},
+		"two jobs":         {answer(append(job, job...)...), 2, true},
+		"half a job":       {answer(job[:4]...), 0, false},
+		"a job and a half": {answer(append(job, job[:1]...)...), 0, false},
+		"an unread job":    {answer("t", int64(2), "4100", "no record", "", ""), 0, true},
 	} {
 		got, err := f.s.reserved(c.reply, "token")
 		if errors.Is(err, errReply) == c.ok || len(got.Jobs) != c.jobs {
@@ -200,7 +200,7 @@ func TestAnAnswerOfAnotherFormIsRefused(t *testing.T) {
 	}
 }
 
-// A record that ends within its job's own limits holds up none of those that are reserved, or given back, with it.
+// A truncated record blocks no other job that is reserved or returned with it.
 func TestARecordThatIsCutOffHoldsUpNoOther(t *testing.T) {
 	f := newFixture(t)
 	for i := range 4 {
@@ -212,20 +212,20 @@ func TestARecordThatIsCutOffHoldsUpNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := f.reserve(4); len(got) != 3 {
-		t.Fatalf("%d jobs beside the one that cannot be read", len(got))
+		t.Fatalf("%d jobs beside the unreadable one", len(got))
 	}
 	for _, z := range f.s.client.ZRangeWithScores(f.ctx, prefix(0)+"lease", 0, -1).Val() {
-		f.s.client.ZAdd(f.ctx, prefix(0)+"lease", redis.Z{Score: 1, Member: z.Member}) // they have run out
+		f.s.client.ZAdd(f.ctx, prefix(0)+"lease", redis.Z{Score: 1, Member: z.Member}) // the leases have expired
 	}
 	if a := f.advance(); a.Expired != 4 {
 		t.Fatalf("%+v", a)
 	}
 	if got := f.reserve(4); len(got) != 3 {
-		t.Fatalf("%d jobs beside the one that cannot be read, after their leases ran out", len(got))
+		t.Fatalf("%d jobs beside the unreadable one, after the leases expired", len(got))
 	}
 }
 
-// TestLostLeasesKeepTheLastAttempts: an expired lease is an attempt like any other, and the oldest give way.
+// TestLostLeasesKeepTheLastAttempts: an expired lease counts as an attempt, and the oldest attempts are dropped.
 func TestLostLeasesKeepTheLastAttempts(t *testing.T) {
 	f := newFixture(t)
 	long := strings.Repeat("x", 8000)
@@ -262,7 +262,7 @@ func TestLostLeasesKeepTheLastAttempts(t *testing.T) {
 	}
 }
 
-// A job that is pushed with a due time long past has waited since its push.
+// A job that is pushed with a due time long past has been waiting since its push.
 func TestTheOldestReadyJobWaitsSinceItsPush(t *testing.T) {
 	f := newFixture(t)
 	f.push("t", "a", 0, func(p *Push) { p.DueAt = time.UnixMilli(1) })

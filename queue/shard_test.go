@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// Close does not hold the lock that a listener needs, which has just connected and sets the topics' limits.
+// Close must not hold the lock that a listener needs when it has just connected and sets the topics' limits.
 func TestCloseDoesNotWaitForAListenerThatWaitsForIt(t *testing.T) {
 	url, _ := startRedis(t)
 	connected, begun := make(chan struct{}), make(chan struct{})

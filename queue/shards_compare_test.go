@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// attend has a host attend the shard's only bucket.
+// attend registers a host as attending the shard's only bucket.
 func (f *fixture) attend(host string) Comparison {
 	f.Helper()
 	c, err := f.s.Attend(f.ctx, 0, host, "", false)
@@ -20,7 +20,7 @@ func (f *fixture) attend(host string) Comparison {
 // patience is how long a silent host is waited for.
 const patience = 3 * time.Second
 
-// compared tells the bucket that a host has replayed its journal.
+// compared reports to the bucket that a host has replayed its journal.
 func (f *fixture) compared(host string, c Comparison, waitFor ...string) Opened {
 	f.Helper()
 	opened, err := f.s.Compared(f.ctx, 0,
@@ -31,7 +31,7 @@ func (f *fixture) compared(host string, c Comparison, waitFor ...string) Opened 
 	return opened
 }
 
-// lose takes the server from the shard: the next one has the same data.
+// lose disconnects the shard from its server: the next server has the same data.
 func (f *fixture) lose() {
 	f.Helper()
 	if err := f.s.client.Del(f.ctx, prefix(0)+"run").Err(); err != nil {
@@ -39,9 +39,9 @@ func (f *fixture) lose() {
 	}
 }
 
-// TestALateWordOfAnEarlierComparisonOpensNothing: the server lost everything twice, and a host that was slow tells it
-// about the first time.
-func TestALateWordOfAnEarlierComparisonOpensNothing(t *testing.T) {
+// TestALateReportOfAnEarlierComparisonOpensNothing: the server lost everything twice, and a slow host reports that it
+// replayed its journal after the first loss.
+func TestALateReportOfAnEarlierComparisonOpensNothing(t *testing.T) {
 	f := newFixture(t)
 	var first Comparison
 	for n := range 2 {
@@ -55,7 +55,7 @@ func TestALateWordOfAnEarlierComparisonOpensNothing(t *testing.T) {
 			continue
 		}
 		if o := f.compared("b", first); !o.Another {
-			f.Errorf("the bucket took %+v", o)
+			f.Errorf("the bucket accepted %+v", o)
 		}
 		if o := f.compared("a", c, "b"); o.Open {
 			f.Error("the bucket was opened before b had replayed its journal")
@@ -66,7 +66,7 @@ func TestALateWordOfAnEarlierComparisonOpensNothing(t *testing.T) {
 	}
 }
 
-// TestAHostThatLeavesIsWaitedFor: only its journal knows what was deleted through it.
+// TestAHostThatLeavesIsWaitedFor: only its journal has the deletions made through it.
 func TestAHostThatLeavesIsWaitedFor(t *testing.T) {
 	f := newFixture(t)
 	f.lose()
@@ -80,12 +80,12 @@ func TestAHostThatLeavesIsWaitedFor(t *testing.T) {
 		f.Fatalf("b was not waited for: %+v, %v", o, err)
 	}
 	if hosts := f.attend("a").Hosts; len(hosts) != 1 || !hosts[0].Left {
-		f.Errorf("a hears of %+v, want b, which has left", hosts)
+		f.Errorf("a is told of %+v, want b, which has left", hosts)
 	}
 }
 
-// TestAHostThatIsAtWorkIsWaitedFor however long its journal takes, within reason; one that is silent is not.
-func TestAHostThatIsAtWorkIsWaitedFor(t *testing.T) {
+// TestAHostThatIsReplayingIsWaitedFor however long its journal takes, up to a limit; a silent host is not.
+func TestAHostThatIsReplayingIsWaitedFor(t *testing.T) {
 	f := newFixture(t)
 	f.lose()
 	c := f.attend("a")
@@ -109,8 +109,8 @@ func TestAHostThatIsAtWorkIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAHostThatDoesNotGetThereIsNotWaitedForForEver though it goes on attending the bucket.
-func TestAHostThatDoesNotGetThereIsNotWaitedForForEver(t *testing.T) {
+// TestAHostThatNeverFinishesIsNotWaitedForForever although it still attends the bucket.
+func TestAHostThatNeverFinishesIsNotWaitedForForever(t *testing.T) {
 	f := newFixture(t)
 	f.lose()
 	c := f.attend("a")
@@ -125,7 +125,7 @@ func TestAHostThatDoesNotGetThereIsNotWaitedForForEver(t *testing.T) {
 	})
 }
 
-// TestADeadJobThatRanAgainInTheMillisecondOfItsDueTimeIsAlive: its record is what it was when it died.
+// TestADeadJobThatRanAgainInTheMillisecondOfItsDueTimeIsAlive although its record is the same as when it died.
 func TestADeadJobThatRanAgainInTheMillisecondOfItsDueTimeIsAlive(t *testing.T) {
 	f := newFixture(t)
 	r := f.push("t", "1", 0)
@@ -135,7 +135,7 @@ func TestADeadJobThatRanAgainInTheMillisecondOfItsDueTimeIsAlive(t *testing.T) {
 	job := r.Job
 	job.Topic, job.Body = "t", []byte(`{"id":"1"}`)
 	ran := Entry{Kind: EntryStored, Revision: c.After + 1, Since: c.After + 1, Job: job}
-	found := ran // by a push of its id: it may be dead
+	found := ran // as after a push of its id: it may be dead
 	found.Since = 0
 	for want, e := range map[Effect]Entry{EffectNone: found, EffectReplaced: ran} {
 		effects, err := f.s.Replay(f.ctx, 0, ReplayCompare, c.Name, true, []Entry{e})
@@ -155,9 +155,9 @@ func TestADeadJobThatRanAgainInTheMillisecondOfItsDueTimeIsAlive(t *testing.T) {
 	}
 }
 
-// TestAJobThatRanAfterItDiedIsAliveInWhateverOrderHostsSaySo: the host that knows the death replays first, with the
+// TestAJobThatRanAfterItDiedIsAliveInAnyOrderOfReplays: the host that knows the death replays first, with the
 // content of a push that found the job changed; the host that ran and changed it replays after that.
-func TestAJobThatRanAfterItDiedIsAliveInWhateverOrderHostsSaySo(t *testing.T) {
+func TestAJobThatRanAfterItDiedIsAliveInAnyOrderOfReplays(t *testing.T) {
 	f := newFixture(t)
 	r := f.push("t", "1", 0)
 	f.settle(Bury, nil, f.reserve(1)...)
@@ -182,7 +182,7 @@ func TestAJobThatRanAfterItDiedIsAliveInWhateverOrderHostsSaySo(t *testing.T) {
 	}
 }
 
-// TestAServerThatIsNotComparedAnswersNothing, and says when to ask again.
+// TestAServerThatIsNotComparedAnswersNothing, and says when to retry.
 func TestAServerThatIsNotComparedAnswersNothing(t *testing.T) {
 	f := newFixture(t)
 	f.push("t", "1", time.Hour)
@@ -194,7 +194,7 @@ func TestAServerThatIsNotComparedAnswersNothing(t *testing.T) {
 	}
 }
 
-// TestTheLimitsOfTopicsAreSetBeforeTheShardIsOpen: a topic that is paused stays paused when everything was lost.
+// TestTheLimitsOfTopicsAreSetBeforeTheShardIsOpen: a paused topic stays paused after the server lost everything.
 func TestTheLimitsOfTopicsAreSetBeforeTheShardIsOpen(t *testing.T) {
 	url, _ := startRedis(t)
 	f := fixtureOn(t, url, Options{Announced: func() {}})
@@ -203,7 +203,7 @@ func TestTheLimitsOfTopicsAreSetBeforeTheShardIsOpen(t *testing.T) {
 	}
 	conf := func() bool { return f.s.client.HExists(f.ctx, prefix(0)+"conf", "t").Val() }
 	eventually(t, "the topic's limits are set", conf)
-	eventually(t, "the shard is listened to", func() bool {
+	eventually(t, "the shard has a listener", func() bool {
 		return f.s.client.PubSubNumSub(f.ctx, registryChannel).Val()[registryChannel] > 0
 	})
 	if err := f.s.client.FlushAll(f.ctx).Err(); err != nil {
@@ -216,7 +216,7 @@ func TestTheLimitsOfTopicsAreSetBeforeTheShardIsOpen(t *testing.T) {
 	eventually(t, "the topic's limits are set again", conf)
 }
 
-// TestLinesApplyToJobsWithExtras: to one with an expiry, headers and waits of its own as to any other.
+// TestLinesApplyToJobsWithExtras, that is, to jobs with an expiry, headers and retry waits of their own.
 func TestLinesApplyToJobsWithExtras(t *testing.T) {
 	f := newFixture(t)
 	jobs := map[string]Job{}

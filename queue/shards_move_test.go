@@ -16,7 +16,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// twoShards has jobs in a, and b beside it.
+// twoShards has jobs in a, and a second shard b.
 func twoShards(t *testing.T, o Options) (f *fixture, states func(a, b string)) {
 	urlA, _ := startRedis(t)
 	urlB, _ := startRedis(t)
@@ -46,8 +46,8 @@ func (f *fixture) drain() int {
 	return n
 }
 
-// TestADrainIsTakenBack: a shard that is active again while its jobs are moved keeps those that are left, and none is
-// moved to itself, which would remove it.
+// TestADrainIsTakenBack: a shard that becomes active again during its drain keeps the remaining jobs, and no job is
+// moved to its own shard, which would remove it.
 func TestADrainIsTakenBack(t *testing.T) {
 	var active func()
 	f, states := twoShards(t, Options{Changed: func(kind ChangeKind, _ []Job) error {
@@ -63,18 +63,19 @@ func TestADrainIsTakenBack(t *testing.T) {
 	}
 	states("draining", "active")
 	if n := f.drain(); n == 0 || n > moveStep {
-		t.Errorf("%d jobs were moved; want those of the step that was under way", n)
+		t.Errorf("%d jobs were moved; want those of the current step", n)
 	}
 	f.stats("t", jobs, 0, 0, 0)
 	m := &mover{queue: f.q, from: f.s, holder: "me"}
 	listed := []Job{{ID: "job-0"}, {ID: fmt.Sprint("job-", jobs/2)}, {ID: fmt.Sprint("job-", jobs-1)}}
-	if err := m.some(f.ctx, time.Now(), "t", listed); err != nil { // it was active a moment later
+	if err := m.some(f.ctx, time.Now(), "t", listed); err != nil { // it became active a moment later
 		t.Error(err)
 	}
 	f.stats("t", jobs, 0, 0, 0)
 }
 
-// TestADrainingShardGivesItsJobsAwayAsTheyAre: in every state, with attempts, due time, body, and in the totals.
+// TestADrainingShardGivesItsJobsAwayAsTheyAre: jobs in every state keep their attempts, due time and body, and the
+// totals stay correct.
 func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 	recorded := map[string]string{}
 	f, states := twoShards(t, Options{Changed: func(kind ChangeKind, jobs []Job) error {
@@ -123,17 +124,17 @@ func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 	}
 	for _, id := range ids {
 		got, want := f.get("t", id), *before[id]
-		want.Shard, want.ETag = "b", got.ETag // its place is another
+		want.Shard, want.ETag = "b", got.ETag // the record has another place
 		if !reflect.DeepEqual(got, &want) || recorded[id] != "b" {
 			t.Errorf("%s, recorded in %q, is\n%+v, want\n%+v", id, recorded[id], got, &want)
 		}
 	}
 	if j := f.get("paused", "stuck"); j.Shard != "b" || j.State != Delayed || time.Until(j.NextAt) > 21*time.Second {
-		t.Errorf("what was stuck is %+v", j)
+		t.Errorf("the stuck jobs are %+v", j)
 	}
 	for topic, id := range map[string]string{"t": "soon", "paused": "fresh"} {
 		if j := f.get(topic, id); j.Shard != "a" || len(recorded) != len(ids)+1 {
-			t.Errorf("%s has no time to be moved: %+v; recorded %v", id, j, recorded)
+			t.Errorf("%s has no time of its move: %+v; recorded %v", id, j, recorded)
 		}
 	}
 	if got := f.totals("t").Total; got != was {
@@ -141,14 +142,14 @@ func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 	}
 	h := f.s.Health(f.ctx)
 	if h.Jobs != 3 || h.Moved != int64(len(ids)+1) {
-		t.Errorf("a has %d jobs left, and gave %d away", h.Jobs, h.Moved)
+		t.Errorf("a has %d jobs left and moved %d", h.Jobs, h.Moved)
 	}
 	if n := f.drain(); n != 0 {
 		t.Errorf("%d more were moved", n)
 	}
 }
 
-// TestADrainingShardKeepsWhatWorkersHave until they end their leases; what then waits is moved, as it is.
+// TestADrainingShardKeepsWhatWorkersHave until the leases end; then the waiting jobs are moved unchanged.
 func TestADrainingShardKeepsWhatWorkersHave(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	f.pullTopics("t")
@@ -167,7 +168,7 @@ func TestADrainingShardKeepsWhatWorkersHave(t *testing.T) {
 	jobs := f.take(len(verbs), "t")
 	states("draining", "active")
 	if n := f.drain(); n != 0 || len(jobs) != len(verbs) {
-		t.Fatalf("%d of %d jobs were moved that workers have", n, len(jobs))
+		t.Fatalf("%d of %d jobs were moved while workers held them", n, len(jobs))
 	}
 	for _, j := range jobs {
 		e := verbs[j.ID]
@@ -198,7 +199,7 @@ func TestADrainingShardKeepsWhatWorkersHave(t *testing.T) {
 	f.balancedTopics("t")
 }
 
-// TestAChangeIsOneOfEveryCopy: a push whose answer was lost may have left one in a second shard.
+// TestAChangeIsOneOfEveryCopy: a push whose answer was lost may have left a copy in a second shard.
 func TestAChangeIsOneOfEveryCopy(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	states("active", "active")
@@ -223,7 +224,7 @@ func TestAChangeIsOneOfEveryCopy(t *testing.T) {
 	}
 }
 
-// TestAChangeOfAJobOnTheMoveLeavesOne: it is in both shards then, and due at once in one of them.
+// TestAChangeOfAJobOnTheMoveLeavesOne: the job is in both shards during its move, and becomes due in one of them.
 func TestAChangeOfAJobOnTheMoveLeavesOne(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	f.push("t", "1", time.Hour)
@@ -242,15 +243,15 @@ func TestAChangeOfAJobOnTheMoveLeavesOne(t *testing.T) {
 	}
 	left, err := f.s.leave(f.ctx, list, func(c *moving) int64 { return c.ref })
 	if err != nil || len(left) != 1 {
-		t.Fatalf("the one that was not changed stays: %v, %v", left, err)
+		t.Fatalf("the unchanged copy stays: %v, %v", left, err)
 	}
 	if j, x := f.get("t", "1"), f.totals("t"); j.Shard != "b" || x.Ready != 1 || x.Delayed != 0 {
 		t.Errorf("%+v\n%+v", j, x)
 	}
 }
 
-// TestACopyThatIsRemovedAgainIsRecorded: its job was changed after it had been read, and stays. Without a line that says
-// so the copy would come back when its shard loses data.
+// TestACopyThatIsRemovedAgainIsRecorded: its job was changed after it had been read, so the job stays where it is.
+// Without a journal line, the copy would return when its shard loses data.
 func TestACopyThatIsRemovedAgainIsRecorded(t *testing.T) {
 	var recorded []string
 	last := int64(0)
@@ -287,7 +288,8 @@ func TestACopyThatIsRemovedAgainIsRecorded(t *testing.T) {
 }
 
 // TestAJobThatADrainFindsIsRecorded: the answer to its push was lost, so it was pushed to another shard as well. That
-// copy leaves with its journal line, and this one has none. It leaves when nobody removes this one any more.
+// copy is removed with its journal line, and this job has no line. The drain moves it once it can no longer be removed
+// as a copy.
 func TestAJobThatADrainFindsIsRecorded(t *testing.T) {
 	var recorded []Job
 	f, states := twoShards(t, Options{Changed: func(kind ChangeKind, jobs []Job) error {
@@ -318,7 +320,7 @@ func TestAJobThatADrainFindsIsRecorded(t *testing.T) {
 	}
 }
 
-// TestOneProcessMovesJobs, and another one goes on where it stopped.
+// TestOneProcessMovesJobs, and another one continues where it stopped.
 func TestOneProcessMovesJobs(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	f.push("t", "1", time.Hour)
@@ -327,13 +329,13 @@ func TestOneProcessMovesJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := f.drain(); n != 0 || f.get("t", "1").Shard != "a" {
-		t.Fatalf("two move jobs: %d", n)
+		t.Fatalf("two processes move jobs: %d", n)
 	}
-	f.s.client.PExpire(f.ctx, prefix(0)+"mover", time.Millisecond) // the other one is dead
+	f.s.client.PExpire(f.ctx, prefix(0)+"mover", time.Millisecond) // the other process is dead
 	eventually(t, "the job is moved", func() bool { return f.drain() == 1 })
 }
 
-// TestACopyThatComesLateIsRefused: it may have been moved by another process meanwhile, and delivered.
+// TestACopyThatComesLateIsRefused: another process may have moved the job meanwhile, and it may have been delivered.
 func TestACopyThatComesLateIsRefused(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	f.push("t", "1", time.Hour)
@@ -348,7 +350,7 @@ func TestACopyThatComesLateIsRefused(t *testing.T) {
 	}
 }
 
-// TestAMoveThatWasCutOffIsFinished: whichever step was the last, the job is in one shard after the next time.
+// TestAMoveThatWasCutOffIsFinished: whichever step was the last, the next run leaves the job in one shard.
 func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	f.thinUpTo(0)
@@ -369,7 +371,7 @@ func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := time.Now().Add(2 * time.Hour)
-	if _, err := f.q.Change(f.ctx, "t", "changed", Change{DueAt: &later}); err != nil { // in b, which is asked first
+	if _, err := f.q.Change(f.ctx, "t", "changed", Change{DueAt: &later}); err != nil { // in b, which is tried first
 		t.Fatal(err)
 	}
 	gone := func() []*moving {
@@ -399,12 +401,12 @@ func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained: pushes, changes, deletes and calls go on while now this, now
-// that shard is emptied.
+// TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained: pushes, changes, deletions and calls continue while the shards
+// are drained in turn.
 func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	f.q.pace = movePace{ahead: 8 * time.Second, within: 4 * time.Second, putOff: 9 * time.Second,
-		stuck: 100 * time.Millisecond} // a busy machine has four seconds for a copy, and four for what follows
+		stuck: 100 * time.Millisecond} // a busy machine has four seconds for a copy, and four for the remaining steps
 	states("active", "active")
 	var mu sync.Mutex
 	calls, deleted, moved := map[string]int{}, map[string]time.Time{}, 0
@@ -520,8 +522,8 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 	}
 }
 
-// TestAMoveWaitsForTheReplicaOfDurableTopics: a job leaves its shard only when it is as safe in the next one as its
-// topic asks.
+// TestAMoveWaitsForTheReplicaOfDurableTopics: a job leaves its shard only when it has the topic's durability in the
+// next one.
 func TestAMoveWaitsForTheReplicaOfDurableTopics(t *testing.T) {
 	r := startReplicated(t, shortTimeout)
 	url, _ := startRedis(t)
@@ -556,7 +558,7 @@ func TestAMoveWaitsForTheReplicaOfDurableTopics(t *testing.T) {
 	}
 }
 
-// TestACountOfManyTopicsIsKept for a while, but not of a shard that is drained: it may be removed once it is empty.
+// TestACountOfManyTopicsIsKept for a while, except for a shard that is drained, which may be removed once it is empty.
 func TestACountOfManyTopicsIsKept(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	f.push("t", "one", time.Hour)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// homeIs finds an id whose home is a shard.
+// homeIs returns an id whose home is the given shard.
 func (f *fixture) homeIs(shard, topic string) string {
 	f.Helper()
 	for i := 0; ; i++ {
@@ -19,7 +19,7 @@ func (f *fixture) homeIs(shard, topic string) string {
 	}
 }
 
-// TestARefusedReplaceLeavesTheOldJob: it is in a shard that is not its home, and no shard takes the new one.
+// TestARefusedReplaceLeavesTheOldJob when it is in a shard that is not its home and no shard accepts the new one.
 func TestARefusedReplaceLeavesTheOldJob(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	states("active", "active")
@@ -49,7 +49,7 @@ func TestARefusedReplaceLeavesTheOldJob(t *testing.T) {
 	f.stats("t", 1, 0, 0, 0)
 }
 
-// TestAReplaceInTheShardThatHoldsTheJob: its home is full, so the new one goes where the old one is.
+// TestAReplaceInTheShardThatHoldsTheJob: its home is full, so the new job goes to the shard of the old one.
 func TestAReplaceInTheShardThatHoldsTheJob(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	states("active", "active")
@@ -72,7 +72,7 @@ func TestAReplaceInTheShardThatHoldsTheJob(t *testing.T) {
 	f.stats("t", 1, 0, 0, 0)
 }
 
-// TestNothingIsAnsweredAsDoneWhileTheHomeOfAJobIsDown: the job that waits there would be called as it was.
+// TestNothingIsAnsweredAsDoneWhileTheHomeOfAJobIsDown: the job that waits there would still be called unchanged.
 func TestNothingIsAnsweredAsDoneWhileTheHomeOfAJobIsDown(t *testing.T) {
 	urlA, _ := startRedis(t)
 	urlB, _ := startRedis(t)
@@ -108,18 +108,18 @@ func TestNothingIsAnsweredAsDoneWhileTheHomeOfAJobIsDown(t *testing.T) {
 			t.Errorf("%s while its home is down = %v; want unavailable", name, err)
 		}
 	}
-	// Pushed again it is in the next shard; its home may have another of the same id.
+	// Pushed again, it is in the next shard; its home may have another job with the same id.
 	f.push("t", home, time.Hour)
 	for name, do := range map[string]func(id string) error{"replace": replace, "change": change, "delete": remove} {
 		if err := do(home); err == nil {
-			t.Errorf("%s of a copy is answered as done while its home is down", name)
+			t.Errorf("%s of a copy succeeds while its home is down", name)
 		}
 	}
 	if err := errors.Join(replace(away), change(away), remove(away)); err != nil {
 		t.Errorf("a job whose home is up: %v", err)
 	}
 	cut.Store(false)
-	eventually(t, "the link is whole", func() bool { return q.Shards()[0].Up() })
+	eventually(t, "the link works again", func() bool { return q.Shards()[0].Up() })
 	if err := replace(home); err != nil {
 		t.Fatal(err)
 	}
@@ -129,8 +129,8 @@ func TestNothingIsAnsweredAsDoneWhileTheHomeOfAJobIsDown(t *testing.T) {
 	f.stats("t", 1, 0, 0, 0)
 }
 
-// TestALateHostDeletesNoAcknowledgedJob: a host that was cut off from a shard pushed a job to another one, where it
-// was delivered. What the first shard was given since is not its to remove when its link heals.
+// TestALateHostDeletesNoAcknowledgedJob: a host that was cut off from a shard pushed a job to another one, where it was
+// delivered. When its link works again, it must not remove a job that the first shard accepted since.
 func TestALateHostDeletesNoAcknowledgedJob(t *testing.T) {
 	urlA, _ := startRedis(t)
 	urlB, _ := startRedis(t)
@@ -160,9 +160,9 @@ func TestALateHostDeletesNoAcknowledgedJob(t *testing.T) {
 		t.Fatalf("pushed again: %+v", r)
 	}
 	cut.Store(false)
-	eventually(t, "the link is whole", func() bool { return first.q.Shards()[0].Up() })
+	eventually(t, "the link works again", func() bool { return first.q.Shards()[0].Up() })
 	first.get("u", other)
-	time.Sleep(5 * probeEvery) // it has time for what it must not do
+	time.Sleep(5 * probeEvery) // time for the removal that must not happen
 	second.get("t", id)
 }
 
@@ -234,7 +234,7 @@ func TestADownShardsJobsWaitAndNewOnesGoElsewhere(t *testing.T) {
 		}
 	}
 	if r := q.Push(ctx, Push{Topic: "t", ID: "later0"}); !r.Duplicate {
-		t.Fatalf("a duplicate away from home: %+v", r)
+		t.Fatalf("a duplicate outside its home: %+v", r)
 	}
 	var un *UnavailableError
 	if _, err := q.Get(ctx, "t", "nobody"); !errors.As(err, &un) {
@@ -245,7 +245,7 @@ func TestADownShardsJobsWaitAndNewOnesGoElsewhere(t *testing.T) {
 	}
 }
 
-// TestAShardThatIsReplacedStaysOpenForWhatIsUnderWay: what came of its calls is not left to their leases.
+// TestAShardThatIsReplacedStaysOpenForWhatIsUnderWay, so that outcomes of calls are settled before their leases expire.
 func TestAShardThatIsReplacedStaysOpenForWhatIsUnderWay(t *testing.T) {
 	f := newFixture(t)
 	f.push("t", "1", 0)
@@ -259,7 +259,7 @@ func TestAShardThatIsReplacedStaysOpenForWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestThePinnedShardTakesAllJobsOfATopic while it is active: they come in the order in which they were pushed.
+// TestThePinnedShardTakesAllJobsOfATopic while it is active: they are delivered in the order of their pushes.
 func TestThePinnedShardTakesAllJobsOfATopic(t *testing.T) {
 	f, states := twoShards(t, Options{Pinned: func(topic string) string {
 		return map[string]string{"pinned": "b", "lost": "none"}[topic]
@@ -278,6 +278,6 @@ func TestThePinnedShardTakesAllJobsOfATopic(t *testing.T) {
 	states("active", "draining")
 	f.push("pinned", "later", time.Hour)
 	if shard := f.get("pinned", "later").Shard; shard != "a" {
-		t.Errorf("while it drains the shard %s took a job", shard)
+		t.Errorf("shard %s accepted a job while it drains", shard)
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// splitAt has so many small hashes, each of which is long with so many locators.
+// splitAt sets the number of small hashes, and the number of locators that makes one long.
 func (f *fixture) splitAt(small uint32, long int) {
 	f.s.locators, f.s.scripts = small, loadScripts(small, long, 0, false)
 }
 
-// halfSplit has a shard's small hashes split once, half of them twice.
+// halfSplit sets a shard's split counter: every small hash is split once, half of them twice.
 func (f *fixture) halfSplit(s *Shard) {
 	f.Helper()
 	if err := s.client.HSet(f.ctx, prefix(0)+"cur", "/", locators+locators/2).Err(); err != nil {
@@ -57,7 +57,7 @@ func TestSmallHashesAreSplitAsJobsBecomeMany(t *testing.T) {
 		return longest <= 3*long
 	})
 	if hashes > 2*jobs/long {
-		t.Fatalf("%d small hashes, the longest of which has %d locators; they are to be split at %d", hashes, longest,
+		t.Fatalf("%d small hashes, the longest with %d locators; want splits at %d", hashes, longest,
 			long)
 	}
 	if n := f.locators(); n != jobs {
@@ -88,8 +88,8 @@ func TestSmallHashesAreSplitAsJobsBecomeMany(t *testing.T) {
 	f.clean()
 }
 
-// testdata/splits-0.redis is what the first version left that splits small hashes: jobs whose locators are in such
-// that have been split once and twice.
+// testdata/splits-0.redis was written by the first version that splits small hashes. It has jobs whose locators are in
+// hashes that were split once and twice.
 const (
 	splitsFile = "testdata/splits-0.redis"
 	splitJobs  = 12
@@ -105,7 +105,7 @@ func TestWriteStoredSplits(t *testing.T) {
 	f := newFixture(t)
 	f.halfSplit(f.s)
 	for n := range splitJobs {
-		// Push would refuse what is due in 2200
+		// Push would refuse a due time in 2200
 		results, _ := f.s.storeAll(0, Memory, []Push{splitPush(n)}, wait.Limit)
 		if results[0].Err != nil {
 			t.Fatal(results[0].Err)

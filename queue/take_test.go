@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pullTopics makes pull topics of names.
+// pullTopics makes the named topics pull topics.
 func (f *fixture) pullTopics(names ...string) {
 	f.Helper()
 	var list []TopicConf
@@ -57,7 +57,7 @@ func (f *fixture) ended(e Ending) Ended {
 	return d
 }
 
-// balanced fails when the totals of a topic do not add up.
+// balanced fails if the totals of a topic do not add up.
 func (f *fixture) balancedTopics(topics ...string) {
 	f.Helper()
 	totals, err := f.q.Totals(f.ctx, topics)
@@ -110,7 +110,7 @@ func TestAWorkerTakesAndAcks(t *testing.T) {
 	f.clean()
 }
 
-// TestALeaseThatACallNamesTwiceEndsOnce: two workers may end the same lease, and their calls go together.
+// TestALeaseThatACallNamesTwiceEndsOnce: two workers may end the same lease, and their requests can share a call.
 func TestALeaseThatACallNamesTwiceEndsOnce(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")
@@ -268,7 +268,7 @@ func TestTheOrderOfTopics(t *testing.T) {
 			f.push("b", fmt.Sprint(p, i), 0, func(x *Push) { x.Priority = p })
 		}
 	}
-	f.take(25, "b") // the rest of before, or more
+	f.take(25, "b") // the rest of the previous take, or more
 	by := map[Priority]int{}
 	for range 100 {
 		by[f.take(1, "b")[0].Priority]++
@@ -332,7 +332,7 @@ func TestATopicChangesItsDelivery(t *testing.T) {
 	}
 }
 
-// TestWorkersMayAwaitThousandsOfTopics: those of many workers come together in one call.
+// TestWorkersMayAwaitThousandsOfTopics: the topics of many workers share one call.
 func TestWorkersMayAwaitThousandsOfTopics(t *testing.T) {
 	f := newFixture(t)
 	names := make([]string, 9000)
@@ -343,11 +343,11 @@ func TestWorkersMayAwaitThousandsOfTopics(t *testing.T) {
 		t.Error(err)
 	}
 	if n := f.s.client.ZCard(f.ctx, prefix(0)+"awaited").Val(); n != 9000 {
-		t.Errorf("%d topics are noted", n)
+		t.Errorf("%d topics are awaited", n)
 	}
 }
 
-// TestATakeOfManyTopicsIsManyCalls: one call for all of them would keep the shard from everybody else.
+// TestATakeOfManyTopicsIsManyCalls: a single call for all of them would block the shard.
 func TestATakeOfManyTopicsIsManyCalls(t *testing.T) {
 	f := newFixture(t)
 	names := make([]string, 9000)
@@ -360,11 +360,11 @@ func TestATakeOfManyTopicsIsManyCalls(t *testing.T) {
 	var asked []string
 	for _, at := range f.q.Spots(names, Listed) {
 		if asked = append(asked, at.Topics...); len(at.Topics) > 500 {
-			t.Errorf("one call asks for %d topics", len(at.Topics))
+			t.Errorf("one call has %d topics", len(at.Topics))
 		}
 	}
 	if !slices.Equal(asked, names) {
-		t.Errorf("%d topics are asked for, want %d in their order", len(asked), len(names))
+		t.Errorf("the calls have %d topics, want %d in their order", len(asked), len(names))
 	}
 	jobs, err := f.q.Take(f.ctx, TakeRequest{Topics: names, Max: 1, Order: Listed})
 	if err != nil || len(jobs) != 1 || jobs[0].Topic != last {
@@ -372,8 +372,8 @@ func TestATakeOfManyTopicsIsManyCalls(t *testing.T) {
 	}
 }
 
-// TestNotingManyTopicsIsOneRound: hubs note all topics that are waited for again and again, so what that costs does not
-// grow with their number. What has ready jobs is named meanwhile.
+// TestNotingManyTopicsIsOneRound: hubs register all awaited topics again and again, so the cost must not grow with
+// their number. The answer has the topics with ready jobs.
 func TestNotingManyTopicsIsOneRound(t *testing.T) {
 	f := newFixture(t)
 	names := make([]string, 400)
@@ -396,7 +396,7 @@ func TestNotingManyTopicsIsOneRound(t *testing.T) {
 	}
 }
 
-// TestTheDeadOfANamespaceAreFoundAtOnce: topics of a namespace that have none cost nothing.
+// TestTheDeadOfANamespaceAreFoundAtOnce: topics without dead jobs cost nothing.
 func TestTheDeadOfANamespaceAreFoundAtOnce(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("x.*")
@@ -417,7 +417,7 @@ func TestTheDeadOfANamespaceAreFoundAtOnce(t *testing.T) {
 	}
 }
 
-// calls are the commands that Redis has processed, those inside scripts counted.
+// calls returns the number of commands that Redis has processed, including those in scripts.
 func (f *fixture) calls() (n int64) {
 	text := f.s.client.Info(f.ctx, "stats").Val()
 	_, text, _ = strings.Cut(text, "total_commands_processed:")
@@ -427,7 +427,8 @@ func (f *fixture) calls() (n int64) {
 	return n
 }
 
-// TestExpiredJobsAreSwept though nobody takes jobs: they are dead, or removed, and nothing remembers their topic.
+// TestExpiredJobsAreSwept even when no worker takes jobs: they become dead or are removed, and no key for their topic
+// remains.
 func TestExpiredJobsAreSwept(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "dead", Pull: true}, TopicConf{Name: "drop", Pull: true, Drop: true},
@@ -463,14 +464,14 @@ func TestExpiredJobsAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "no topic is remembered", func() bool {
+	eventually(t, "no key remembers a topic", func() bool {
 		minuteOver()
 		f.advance()
 		return f.s.client.Exists(f.ctx, prefix(0)+"exp").Val() == 0
 	})
-	f.reserve(1) // finds nothing, and leaves nothing of the list
+	f.reserve(1) // finds no job, and removes the whole list
 	f.clean()
-	for i := range 3 { // a list that a sweep has emptied leaves its topic in no ring
+	for i := range 3 { // a list emptied by a sweep leaves its topic in no ring
 		f.push("push", fmt.Sprint(i), 0, func(p *Push) { p.TTL = time.Millisecond })
 		eventually(t, "it is swept", func() bool {
 			minuteOver()
@@ -498,7 +499,7 @@ func TestJobsExpireByTheirOwnTime(t *testing.T) {
 	if d := later.ExpiresAt.Sub(later.CreatedAt); d != time.Hour {
 		t.Fatalf("it expires %v after its push", d)
 	}
-	time.Sleep(5 * time.Millisecond) // the subject is that a time has passed
+	time.Sleep(5 * time.Millisecond) // what is tested is that time has passed
 	if got := f.take(10, "t", "drop"); !slices.Equal(idsOf(got), []string{"later", "later"}) {
 		t.Fatalf("took %v", idsOf(got))
 	}
@@ -511,10 +512,10 @@ func TestJobsExpireByTheirOwnTime(t *testing.T) {
 	f.gone("drop", "soon")
 	f.stats("drop", 0, 0, 1, 0)
 	if n, err := f.q.RedriveDead(f.ctx, "t", nil, 10); n != 2 || err != nil {
-		t.Fatalf("redrove %d, %v", n, err)
+		t.Fatalf("re-drove %d, %v", n, err)
 	}
 	if got := f.take(10, "t"); len(got) != 2 || !got[0].ExpiresAt.IsZero() {
-		t.Fatalf("took %+v of redriven jobs", got)
+		t.Fatalf("took %+v of the re-driven jobs", got)
 	}
 	f.balancedTopics("t", "drop", "push")
 }
@@ -538,12 +539,12 @@ func TestExtrasSurviveAChange(t *testing.T) {
 	}
 	if d := f.ended(Ending{Lease: j.Lease, Verb: Fail,
 		Retry: []time.Duration{time.Hour}}); time.Until(d.At) > 2*time.Second {
-		t.Fatalf("its own wait does not count: again at %v", d.At)
+		t.Fatalf("its own retry wait is ignored: due again at %v", d.At)
 	}
 	_, _ = f.q.RunNow(f.ctx, "t", "a")
 	f.ended(Ending{Lease: f.take(1, "t")[0].Lease, Verb: BuryLeased})
 	if n, err := f.q.RedriveAs(f.ctx, "t", 1, Renewal{MaxAttempts: 1, TTL: time.Minute}); n != 1 || err != nil {
-		t.Fatalf("redrove %d, %v", n, err)
+		t.Fatalf("re-drove %d, %v", n, err)
 	}
 	j = f.take(1, "t")[0]
 	if j.MaxAttempts != 1 || time.Until(j.ExpiresAt) > time.Minute || j.ExpiresAt.IsZero() || j.ContentType != "text/x" ||
@@ -552,7 +553,7 @@ func TestExtrasSurviveAChange(t *testing.T) {
 	}
 }
 
-// TestJobsAreEndedByTheirIds is what the older protocols need, which know no leases.
+// TestJobsAreEndedByTheirIds, which older protocols need because they have no leases.
 func TestJobsAreEndedByTheirIds(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")
@@ -574,7 +575,7 @@ func TestJobsAreEndedByTheirIds(t *testing.T) {
 		}
 	}
 	if d := f.end(Ending{Ref: Ref{"t", "none"}}); !errors.Is(d.Err, ErrNotFound) {
-		t.Errorf("a job that is not there: %+v", d)
+		t.Errorf("an unknown job: %+v", d)
 	}
 	if d := f.ended(Ending{Ref: Ref{"t", "dead"}, In: []State{Dead}, Verb: GiveBack,
 		Delay: time.Hour}); d.State != Delayed {
@@ -593,7 +594,7 @@ func TestJobsAreEndedByTheirIds(t *testing.T) {
 	f.clean()
 }
 
-// TestAReadyJobThatIsEndedByItsIDIsTakenOnce: put first, put off or buried, it has one place in its list at most.
+// TestAReadyJobThatIsEndedByItsIDIsTakenOnce: released to the front, delayed or buried, it is in its list at most once.
 func TestAReadyJobThatIsEndedByItsIDIsTakenOnce(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")
@@ -611,7 +612,7 @@ func TestAReadyJobThatIsEndedByItsIDIsTakenOnce(t *testing.T) {
 	f.stats("t", 1, 0, 2, 1)
 }
 
-// TestAJobThatTwoMakeReadyAtOnceIsTakenOnce: calls about one job come together in one call of the script.
+// TestAJobThatTwoMakeReadyAtOnceIsTakenOnce: requests for one job can share a call of the script.
 func TestAJobThatTwoMakeReadyAtOnceIsTakenOnce(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")
@@ -631,7 +632,7 @@ func TestAJobThatTwoMakeReadyAtOnceIsTakenOnce(t *testing.T) {
 	f.stats("t", 0, 0, 1, 0)
 }
 
-// TestAJobIsReadyUntilItIsPutOff: one that was made ready before its due time does not wait for that when it is changed.
+// TestAJobIsReadyUntilItIsPutOff: a job that was made ready before its due time stays ready when it is changed.
 func TestAJobIsReadyUntilItIsPutOff(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")
@@ -656,7 +657,7 @@ func TestALeaseOutlivesTheNameOfItsShard(t *testing.T) {
 	f.ended(Ending{Lease: lease})
 }
 
-// TestTenThousandQueuesLeaveNothing: one for each synchronous job, made by a push and emptied by its worker.
+// TestTenThousandQueuesLeaveNothing: each is for one synchronous job, created by a push and emptied by its worker.
 func TestTenThousandQueuesLeaveNothing(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "sync.*", Pull: true, TTR: time.Minute, MaxAttempts: 3})
@@ -703,7 +704,7 @@ func TestTenThousandQueuesLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestTopicsMadeByUseLeaveNothing: a namespace gives the settings, and what is counted is counted there.
+// TestTopicsMadeByUseLeaveNothing: their namespace has the settings and the totals.
 func TestTopicsMadeByUseLeaveNothing(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "x.ns.*", TTR: time.Minute, MaxAttempts: 1, Pull: true})
@@ -743,7 +744,7 @@ func TestTopicsMadeByUseLeaveNothing(t *testing.T) {
 		f.advance()
 		return f.s.client.Exists(f.ctx, prefix(0)+"due").Val() == 0
 	})
-	eventually(t, "no sweep is left", func() bool { // the first one comes a minute after a push
+	eventually(t, "no sweep is left", func() bool { // the first one is due a minute after a push
 		for _, m := range f.s.client.ZRange(f.ctx, prefix(0)+"exp", 0, -1).Val() {
 			f.s.client.ZAddArgs(f.ctx, prefix(0)+"exp", zeroScore(m))
 		}
@@ -770,7 +771,7 @@ func TestTopicsMadeByUseLeaveNothing(t *testing.T) {
 
 func TestATopicMovesBetweenNamespaces(t *testing.T) {
 	f := newFixture(t)
-	f.push("x.q", "early", 0) // before its settings are here: a moment ago somebody made the namespace
+	f.push("x.q", "early", 0) // before this process knows its settings: the namespace has just been created
 	f.setTopics(TopicConf{Name: "x.*", TTR: time.Minute, MaxAttempts: 1, Pull: true})
 	f.push("x.q", "late", 0)
 	f.stats("x.*", 0, 2, 0, 0)
@@ -794,7 +795,7 @@ func TestATopicMovesBetweenNamespaces(t *testing.T) {
 	f.balancedTopics("x.*")
 }
 
-// TestANamespaceIsListedTopicByTopic, page by page, and its dead jobs are redriven and deleted together.
+// TestANamespaceIsListedTopicByTopic, page by page; its dead jobs are re-driven and deleted together.
 func TestANamespaceIsListedTopicByTopic(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("x.*")
@@ -835,7 +836,7 @@ func TestANamespaceIsListedTopicByTopic(t *testing.T) {
 		t.Fatalf("dead are %q, not %q", got, want)
 	}
 	if n, err := f.q.RedriveDead(f.ctx, "x.*", nil, 4); n != 4 || err != nil {
-		t.Fatalf("redrove %d, %v", n, err)
+		t.Fatalf("re-drove %d, %v", n, err)
 	}
 	if n, err := f.q.DeleteDead(f.ctx, "x.*", []string{"x.b2", "x.c2", "none"}, 0); n != 2 || err != nil {
 		t.Fatalf("deleted %d, %v", n, err)
@@ -843,20 +844,20 @@ func TestANamespaceIsListedTopicByTopic(t *testing.T) {
 	f.stats("x.*", 0, 4, 0, 3)
 }
 
-// TestWhoeverLeftTakesNothing: neither before the call, nor when its answer has come.
-func TestWhoeverLeftTakesNothing(t *testing.T) {
+// TestAWorkerThatLeftTakesNothing: a worker that disconnects before the call, or before its answer, gets no job.
+func TestAWorkerThatLeftTakesNothing(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")
 	f.push("t", "a", 0)
 	gone := TakeRequest{Topics: []string{"t"}, Max: 1, Alive: func() bool { return false }}
 	if jobs, err := f.q.Take(f.ctx, gone); len(jobs) != 0 {
-		t.Fatalf("somebody who left took %v, %v", idsOf(jobs), err)
+		t.Fatalf("a disconnected worker took %v, %v", idsOf(jobs), err)
 	}
 	f.stats("t", 0, 1, 0, 0)
 	ctx, cancel := context.WithCancel(f.ctx)
 	leaves := TakeRequest{Topics: []string{"t"}, Max: 1, Alive: func() bool { cancel(); return true }}
 	if jobs, err := f.q.Take(ctx, leaves); len(jobs) != 0 && err == nil {
-		f.ended(Ending{Lease: jobs[0].Lease, Verb: Untake}) // the answer was faster
+		f.ended(Ending{Lease: jobs[0].Lease, Verb: Untake}) // the answer arrived first
 	}
 	eventually(t, "its job is ready again", func() bool {
 		j := f.get("t", "a")
@@ -864,7 +865,7 @@ func TestWhoeverLeftTakesNothing(t *testing.T) {
 	})
 }
 
-// TestALostAnswerTakesNothing: the answer to a call of the script is lost, and asked for again.
+// TestALostAnswerTakesNothing: the answer to a script call is lost, and the call is repeated.
 func TestALostAnswerTakesNothing(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")
@@ -886,7 +887,8 @@ func TestALostAnswerTakesNothing(t *testing.T) {
 	}
 }
 
-// TestRequestsOfOneCallAreSharedOut: each gets at most what it asks for, with its own TTR, and none of those who left.
+// TestRequestsOfOneCallAreSharedOut: each gets at most as many jobs as it requested, with its own TTR, and none of
+// those whose worker disconnected.
 func TestRequestsOfOneCallAreSharedOut(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t", "u")
@@ -926,8 +928,8 @@ func TestRequestsOfOneCallAreSharedOut(t *testing.T) {
 	}
 }
 
-// TestAReadyJobIsToldOnce: of the topics that are waited for, and once.
-func TestAReadyJobIsToldOnce(t *testing.T) {
+// TestAReadyJobIsAnnouncedOnce: a wake-up names awaited topics only, and once.
+func TestAReadyJobIsAnnouncedOnce(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t", "other", "x.*")
 	wake := f.s.PullWakeups(f.ctx)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestATakenJobIsReadyForNobodyElse: neither a worker who waits is told of it, nor one who asks gets it.
+// TestATakenJobIsReadyForNobodyElse: a waiting worker is not woken for it, and another request does not get it.
 func TestATakenJobIsReadyForNobodyElse(t *testing.T) {
 	for name, delay := range map[string]time.Duration{"ready": 0, "delayed": 50 * time.Second, "far": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -14,7 +14,7 @@ func TestATakenJobIsReadyForNobodyElse(t *testing.T) {
 			f.thinUpTo(0)
 			f.pullTopics("t")
 			f.push("t", "a", delay)
-			if _, err := f.s.Take(f.ctx, 0, nil, []string{"t"}); err != nil { // a worker waits
+			if _, err := f.s.Take(f.ctx, 0, nil, []string{"t"}); err != nil { // a worker is waiting
 				t.Fatal(err)
 			}
 			job, err := f.q.TakeByID(f.ctx, "t", "a")
@@ -22,13 +22,13 @@ func TestATakenJobIsReadyForNobodyElse(t *testing.T) {
 				t.Fatalf("took %+v, %v", job, err)
 			}
 			if again, err := f.q.TakeByID(f.ctx, "t", "a"); !errors.Is(err, ErrNotFound) {
-				t.Fatalf("somebody has it, and %+v, %v were taken", again, err)
+				t.Fatalf("a worker has it, and others took %+v, %v", again, err)
 			}
 			if got := f.take(1, "t"); len(got) > 0 {
 				t.Fatalf("it was taken twice: %+v", got)
 			}
 			if err := f.s.client.ZScore(f.ctx, prefix(0)+"awaited", "t").Err(); delay > 0 && err != nil {
-				t.Fatalf("workers who wait were told of it: %v", err)
+				t.Fatalf("waiting workers were woken for it: %v", err)
 			}
 			f.push("t", "b", 0)
 			if got := f.take(2, "t"); len(got) != 1 || got[0].ID != "b" {
@@ -40,8 +40,8 @@ func TestATakenJobIsReadyForNobodyElse(t *testing.T) {
 	}
 }
 
-// TestALimitDoesNotKeepAJobFromWhoNamesIt: nor does a pause; who names it knows what they do.
-func TestALimitDoesNotKeepAJobFromWhoNamesIt(t *testing.T) {
+// TestATakeByIDIgnoresLimits, and neither does a pause: a request by id is deliberate.
+func TestATakeByIDIgnoresLimits(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "t", TTR: time.Hour, Pull: true, Paused: true, MaxInFlight: 1})
 	f.push("t", "a", 0)
@@ -54,7 +54,7 @@ func TestALimitDoesNotKeepAJobFromWhoNamesIt(t *testing.T) {
 	f.stats("t", 0, 0, 2, 0)
 }
 
-func TestALostAnswerOfATakeByIDIsAskedForAgain(t *testing.T) {
+func TestATakeByIDWithALostAnswerIsRepeated(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")
 	f.push("t", "a", time.Hour)
@@ -70,7 +70,7 @@ func TestALostAnswerOfATakeByIDIsAskedForAgain(t *testing.T) {
 	f.stats("t", 0, 0, 1, 0)
 }
 
-// TestATakeThatTheJournalCannotHoldIsTakenBack: without its line a dead job would die again when a server has been
+// TestATakeThatTheJournalCannotHoldIsTakenBack: without its line, a dead job would die again after a server was
 // compared with the journals.
 func TestATakeThatTheJournalCannotHoldIsTakenBack(t *testing.T) {
 	f := newFixture(t)

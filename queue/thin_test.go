@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestATopicWithFewDelayedJobsHasThemInOnePage, however far they are apart; more get pages of their minutes.
+// TestATopicWithFewDelayedJobsHasThemInOnePage, however far apart they are due; further jobs get the pages of their
+// minutes.
 func TestATopicWithFewDelayedJobsHasThemInOnePage(t *testing.T) {
 	f := newFixture(t)
 	push := func(from, n int) {
@@ -39,7 +40,7 @@ func TestATopicWithFewDelayedJobsHasThemInOnePage(t *testing.T) {
 	}
 	push(thinTopic, 10)
 	if n := keys("p:"); n != 11 {
-		t.Errorf("%d jobs more are in %d pages more", 10, n-1)
+		t.Errorf("%d more jobs are in %d more pages", 10, n-1)
 	}
 	if jobs, _, err := f.q.List(f.ctx, "t", Delayed, "", 1000); err != nil || len(jobs) != thinTopic+10 {
 		t.Errorf("%d delayed jobs are listed: %v", len(jobs), err)

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// balances checks the ledger: what was accepted has ended or exists.
+// balances checks the ledger: every accepted job has ended or exists.
 func balances(t interface {
 	Helper()
 	Errorf(string, ...any)
@@ -18,7 +18,7 @@ func balances(t interface {
 	living := x.Delayed + x.Ready + x.Running + x.Stats.Dead
 	ended := x.Total.Delivered + x.Total.Deleted + x.Total.Dropped + x.Total.Replaced
 	if x.Total.Pushed != ended+living {
-		t.Errorf("%s: %d were pushed, %d ended and %d live: %+v", topic, x.Total.Pushed, ended, living, x.Total)
+		t.Errorf("%s: %d were pushed, %d ended and %d exist: %+v", topic, x.Total.Pushed, ended, living, x.Total)
 	}
 }
 
@@ -39,7 +39,7 @@ func TestTotalsCountWhatHappened(t *testing.T) {
 	}
 	f.push("t", "later", time.Hour)
 	f.push("t", "later", 2*time.Hour, func(p *Push) { p.OnDuplicate = Replace })
-	f.push("t", "later", 3*time.Hour) // kept: nothing happens
+	f.push("t", "later", 3*time.Hour) // kept: nothing changes
 	jobs := f.reserve(8)
 	f.settle(Done, nil, jobs[0], jobs[1])
 	f.settle(Retry, func(s *Settlement) { s.Delay, s.Attempt = time.Hour, &Attempt{} }, jobs[2])
@@ -75,7 +75,7 @@ func TestTotalsCountWhatHappened(t *testing.T) {
 	}
 }
 
-// TestADayEnds: what the days brought adds up, whatever was missed in between.
+// TestADayEnds: the totals of the days add up, also after days without events.
 func TestADayEnds(t *testing.T) {
 	f := newFixture(t)
 	today := time.Now().UTC()
@@ -93,7 +93,7 @@ func TestADayEnds(t *testing.T) {
 	f.push("t", "2", time.Hour)
 	rewind(3) // they were pushed three days ago
 	if got := f.totals("t"); got.Today.Pushed != 0 || got.Days[today.AddDate(0, 0, -3).Format("20060102")].Pushed != 2 {
-		t.Errorf("before anything happens today: today %+v, days %+v", got.Today, got.Days)
+		t.Errorf("before the first event of today: today %+v, days %+v", got.Today, got.Days)
 	}
 	f.push("t", "3", time.Hour)
 	got := f.totals("t")
@@ -106,7 +106,7 @@ func TestADayEnds(t *testing.T) {
 	rewind(50)
 	f.push("t", "5", time.Hour)
 	if got := f.totals("t"); len(got.Days) > 3 || got.Total.Pushed != 5 {
-		t.Errorf("after long silences %+v, days %+v", got.Total, got.Days)
+		t.Errorf("after many days without events %+v, days %+v", got.Total, got.Days)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestTheForecastCountsWhatIsStored(t *testing.T) {
 	}
 }
 
-// TestAShardThatIsDownLeavesTheOthersNumbers: what is known is shown, and that it is not all.
+// TestAShardThatIsDownLeavesTheOthersNumbers: the other shards' numbers are returned, marked as incomplete.
 func TestAShardThatIsDownLeavesTheOthersNumbers(t *testing.T) {
 	urlA, cmd := startRedis(t)
 	urlB, _ := startRedis(t)
@@ -190,7 +190,7 @@ func TestAShardThatIsDownLeavesTheOthersNumbers(t *testing.T) {
 	}
 }
 
-// TestCountsAreThoseOfTheTopicsThatHaveJobs, however many topics have had some.
+// TestCountsAreThoseOfTheTopicsThatHaveJobs, however many topics had jobs earlier.
 func TestCountsAreThoseOfTheTopicsThatHaveJobs(t *testing.T) {
 	f := newFixture(t)
 	const many = 2500
@@ -213,7 +213,7 @@ func TestCountsAreThoseOfTheTopicsThatHaveJobs(t *testing.T) {
 	}
 }
 
-// All topics are listed, whether something happened to them at the same time or one after the other.
+// All active topics are listed, whether events happened to them at the same time or one after the other.
 func TestActiveListsManyTopics(t *testing.T) {
 	f := newFixture(t)
 	const topics = 2*activeStep + 500
