@@ -19,7 +19,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// BenchmarkDispatch is one dispatcher's way from reserve to settle, with Redis and the endpoint on the same machine.
+// BenchmarkDispatch measures one dispatcher from reserve to settle, with Redis and the endpoint on the same machine.
 func BenchmarkDispatch(b *testing.B) {
 	dir, err := os.MkdirTemp("", "wkb")
 	if err != nil {

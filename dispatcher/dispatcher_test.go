@@ -31,7 +31,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// After failures the client's pool tries to dial until it notices, within a second, that it was closed.
+	// After failures, the client's pool dials until it notices, within a second, that it was closed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
@@ -87,7 +87,7 @@ func start(t *testing.T, more ...func(*Options)) *installation {
 	return startWith(t, wait.Limit, more...)
 }
 
-// startWith starts an installation whose Redis may take so long for a command.
+// startWith starts an installation with a timeout for Redis commands.
 func startWith(t *testing.T, timeout time.Duration, more ...func(*Options)) *installation {
 	i := &installation{t: t, calls: map[string]int{}, hooks: map[string]http.HandlerFunc{}, snap: &registry.Snapshot{}}
 	dir, err := os.MkdirTemp("", "wkd")
@@ -175,10 +175,10 @@ func (i *installation) gone(topic, id string) bool {
 	return errors.Is(err, queue.ErrNotFound)
 }
 
-func TestAJobIsCalledWhenDueAndGone(t *testing.T) {
+func TestAJobIsCalledWhenDueAndThenGone(t *testing.T) {
 	i := start(t)
 	jobs := 0
-	eventually(t, "a call on time", func() bool { // a busy machine delays some; without wake-ups all would be late
+	eventually(t, "a call on time", func() bool { // a busy machine delays some; without wake-ups all are late
 		jobs++
 		return i.lateness(fmt.Sprint(jobs)) < 300*time.Millisecond
 	})
@@ -201,7 +201,7 @@ func (i *installation) lateness(id string) time.Duration {
 	return time.Duration(late.Load())
 }
 
-// A job that is pushed with a due time long past is not late before it is there.
+// A job that is pushed with a due time long past counts as late from its push.
 func TestAJobIsNotLateBeforeItsPush(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	i := start(t, func(o *Options) { o.Registerer = reg })
@@ -217,12 +217,12 @@ func TestAJobIsNotLateBeforeItsPush(t *testing.T) {
 	for _, f := range families {
 		if h := f.GetMetric()[0].GetHistogram(); f.GetName() == "wakecall_lateness_seconds" &&
 			(h.GetSampleCount() != 1 || h.GetSampleSum() > time.Hour.Seconds()) {
-			t.Errorf("it was late by %g s", h.GetSampleSum())
+			t.Errorf("its lateness is %g s", h.GetSampleSum())
 		}
 	}
 }
 
-// blind is a shard whose cheap polls find no jobs, so that only wake-ups help.
+// blind is a shard whose polls find no jobs, so that only wake-ups help.
 type blind struct {
 	*queue.Shard
 	looks atomic.Int32
@@ -236,7 +236,7 @@ func (b *blind) NothingReady(ctx context.Context, bucket int) (bool, error) {
 	return true, nil
 }
 
-func TestAPushWakesADispatcherThatOnlyLooked(t *testing.T) {
+func TestAPushWakesADispatcherThatOnlyPolled(t *testing.T) {
 	var b *blind
 	i := start(t, func(o *Options) {
 		b = &blind{Shard: o.Shards()[0].(*queue.Shard)}
@@ -244,7 +244,7 @@ func TestAPushWakesADispatcherThatOnlyLooked(t *testing.T) {
 		o.Poll = 5 * time.Millisecond
 	})
 	prompt, jobs := 0, 0
-	eventually(t, "five prompt calls", func() bool { // a busy machine delays some
+	eventually(t, "five prompt calls", func() bool { // a busy machine delays some calls
 		jobs++
 		before := b.looks.Load()
 		eventually(t, "it polls", func() bool { return b.looks.Load() > before+5 })
@@ -259,7 +259,7 @@ func TestAPushWakesADispatcherThatOnlyLooked(t *testing.T) {
 	})
 }
 
-// deaf is a shard whose wake-ups get lost.
+// deaf is a shard whose wake-ups are lost.
 type deaf struct{ *queue.Shard }
 
 func (deaf) Wakeups(context.Context) <-chan queue.Wakeup { return nil }
@@ -273,13 +273,13 @@ func TestAJobIsCalledWithinASecondOfRedisThoughNoWakeUpArrives(t *testing.T) {
 		id, pushed := fmt.Sprint(n), time.Now()
 		i.push("t", id, 0)
 		eventually(t, "it is called", func() bool { return i.called(id) == 1 })
-		if took := time.Since(pushed); took > 20*time.Second { // a second, and a busy machine
+		if took := time.Since(pushed); took > 20*time.Second { // a second, plus the delay of a busy machine
 			t.Errorf("job %d was called after %s", n, took)
 		}
 	}
 }
 
-func TestAFailureIsRetriedUntilYesOrDeath(t *testing.T) {
+func TestAFailureIsRetriedUntilDeliveredOrDead(t *testing.T) {
 	i := start(t)
 	i.hook("a", func(w http.ResponseWriter, _ *http.Request) {
 		if i.called("a") < 3 {
@@ -308,8 +308,8 @@ func TestAFailureIsRetriedUntilYesOrDeath(t *testing.T) {
 	}
 }
 
-// TestAJobsOwnHeadersAndWaitsCount, over those of its topic, whose next attempt would be a minute later.
-func TestAJobsOwnHeadersAndWaitsCount(t *testing.T) {
+// TestAJobsOwnHeadersAndRetryWaitsAreUsed, not those of its topic, whose next attempt would be a minute later.
+func TestAJobsOwnHeadersAndRetryWaitsAreUsed(t *testing.T) {
 	i := start(t)
 	i.topic("t", func(x *registry.Topic) {
 		x.Retry = []registry.Duration{registry.Duration(time.Hour)}
@@ -348,17 +348,17 @@ func TestASlowTopicLeavesPlacesForOthers(t *testing.T) {
 		i.hook(id, func(http.ResponseWriter, *http.Request) { <-release })
 		i.push("slow", id, 0)
 	}
-	eventually(t, "the slow topic has all places", func() bool { return i.d.places.available() == 0 })
+	eventually(t, "the slow topic holds all places", func() bool { return i.d.places.available() == 0 })
 	for k := range 20 {
 		id := fmt.Sprint("q", k)
 		i.push("t", id, 0)
-		eventually(t, "a quick job is called beside", func() bool { return i.called(id) == 1 })
+		eventually(t, "a quick job is called meanwhile", func() bool { return i.called(id) == 1 })
 	}
 	close(release)
 	eventually(t, "all slow jobs are delivered", func() bool { return i.gone("slow", "s99") && i.gone("slow", "s0") })
 }
 
-func TestOutcomesAreHeldWhileRedisIsAway(t *testing.T) {
+func TestOutcomesAreSettledAfterRedisIsBack(t *testing.T) {
 	i := startWith(t, 500*time.Millisecond)
 	answer := make(chan struct{})
 	i.hook("a", func(http.ResponseWriter, *http.Request) { <-answer })
@@ -395,15 +395,14 @@ func TestAJobThatPanicsDiesAlone(t *testing.T) {
 	i := start(t, func(o *Options) { o.Caller = panicking{o.Caller} })
 	i.push("t", "poison", 0)
 	i.push("t", "good", 0)
-	eventually(t, "the neighbour is delivered", func() bool { return i.gone("t", "good") })
+	eventually(t, "the other job is delivered", func() bool { return i.gone("t", "good") })
 	eventually(t, "the poison is dead", func() bool {
 		j, err := i.q.Get(t.Context(), "t", "poison")
 		return err == nil && j.State == queue.Dead && j.Attempts == 10
 	})
 }
 
-// TestJobsWaitForATopicThatCannotBeCalled: an expression that was stored and is not allowed any more costs no
-// attempt.
+// TestJobsWaitForATopicThatCannotBeCalled: a stored retry_if that is no longer allowed costs no attempt.
 func TestJobsWaitForATopicThatCannotBeCalled(t *testing.T) {
 	i := start(t, func(o *Options) {
 		snap := *o.Topics()
@@ -415,7 +414,7 @@ func TestJobsWaitForATopicThatCannotBeCalled(t *testing.T) {
 	i.push("broken", "b", 0)
 	i.push("t", "other", 0)
 	eventually(t, "the other topic's job is delivered", func() bool { return i.gone("t", "other") })
-	eventually(t, "the job waits and says why", func() bool {
+	eventually(t, "the job waits with a reason", func() bool {
 		j, err := i.q.Get(t.Context(), "broken", "b")
 		return err == nil && j.State == queue.Delayed && j.Attempts == 0 && len(j.History) == 1 &&
 			strings.Contains(j.History[0].Error, "retry_if")
@@ -452,7 +451,7 @@ func TestTopicsThatArePausedDeletedOrTooLate(t *testing.T) {
 	}
 }
 
-// TestJobsWaitForATopicThatTheRegistryLost: another registry, or an old backup of it, kills no job.
+// TestJobsWaitForATopicThatTheRegistryLost: another registry, or an old backup of it, must not make jobs dead.
 func TestJobsWaitForATopicThatTheRegistryLost(t *testing.T) {
 	asked := errors.New("the database is away")
 	var away atomic.Bool
@@ -482,14 +481,14 @@ func TestJobsWaitForATopicThatTheRegistryLost(t *testing.T) {
 		})
 	}
 	if n := questions.Load(); n != 1 {
-		t.Errorf("the audit trail was asked %d times for %d jobs, want once", n, jobs)
+		t.Errorf("the audit trail was queried %d times for %d jobs, want once", n, jobs)
 	}
 	j, err := i.q.Get(t.Context(), "lost", "l")
 	if err != nil || j.State == queue.Dead || len(j.History) != 0 {
 		t.Fatalf("while the database is away: %+v, %v", j, err)
 	}
 	away.Store(false)
-	eventually(t, "the job waits and says why", func() bool {
+	eventually(t, "the job waits with a reason", func() bool {
 		j, err := i.q.Get(t.Context(), "lost", "l")
 		return err == nil && j.State == queue.Delayed && j.Attempts == 0 && len(j.History) == 1 &&
 			strings.Contains(j.History[0].Error, "registry")
@@ -516,7 +515,7 @@ func TestATopicThatIsNewHereIsWaitedFor(t *testing.T) {
 	eventually(t, "the job is delivered", func() bool { return i.gone("new", "n") })
 }
 
-func TestTheEndLetsCallsFinish(t *testing.T) {
+func TestAShutdownLetsCallsFinish(t *testing.T) {
 	i := start(t)
 	answer := make(chan struct{})
 	i.hook("a", func(http.ResponseWriter, *http.Request) { <-answer })
@@ -547,7 +546,7 @@ func TestTheEndLetsCallsFinish(t *testing.T) {
 	}
 }
 
-// reserves is a shard that counts the reserved jobs of each priority, until there are enough.
+// reserves is a shard that counts the reserved jobs of each priority until there are enough.
 type reserves struct {
 	Shard
 	enough int
@@ -575,8 +574,8 @@ func (s *reserves) counted() (count [3]int, sum int) {
 	return s.count, s.sum
 }
 
-// TestPrioritiesAreKeptByRedis: one topic of each priority against ten low ones, with endpoints that take a while. What
-// is counted is what was reserved, since that is called, and a busy machine changes the order of the calls.
+// TestPrioritiesAreKeptByRedis: one topic of each priority against ten low ones, with slow endpoints. It counts
+// reserved jobs instead of calls, because a busy machine changes the order of calls.
 func TestPrioritiesAreKeptByRedis(t *testing.T) {
 	names := []string{"high", "normal"}
 	for k := range 10 {
@@ -587,7 +586,7 @@ func TestPrioritiesAreKeptByRedis(t *testing.T) {
 	}))
 	defer slow.Close()
 	const jobs = 400
-	begin, seen := make(chan struct{}), &reserves{enough: 3 * jobs / 2} // high has some left then
+	begin, seen := make(chan struct{}), &reserves{enough: 3 * jobs / 2} // the high topic still has some then
 	i := start(t, func(o *Options) {
 		snap := *o.Topics()
 		snap.Topics = registry.NewTopics()

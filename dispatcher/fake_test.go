@@ -18,8 +18,8 @@ import (
 
 var errAway = errors.New("no answer")
 
-// fake is a shard with one bucket in a bubble of fake time. Its fields may be changed by set while a dispatcher
-// works on it.
+// fake is a shard with one bucket in a bubble of fake time. Tests change its fields with set while a dispatcher uses
+// it.
 type fake struct {
 	name string
 	wake chan queue.Wakeup
@@ -27,22 +27,22 @@ type fake struct {
 	mu       sync.Mutex
 	ready    []*queue.Lease
 	pushed   int
-	passed   int            // reserves that pass over places of jobs that are gone before one gets any
-	lost     []*queue.Lease // reserved under token, in an answer that got lost
+	passed   int            // reserves that skip entries of deleted jobs before one returns jobs
+	lost     []*queue.Lease // reserved under token, in an answer that was lost
 	token    string
 	reserves []queue.Reserve
 	reserved []time.Time // when
 	looks    int
-	noted    bool // the last reserve found too little, and nothing was pushed since
+	noted    bool // the last reserve found too few jobs, and no job was pushed since
 	settled  []queue.Settlement
 	extended map[*queue.Lease]int
 
-	reserveErr error // the request is carried out if swallow is set, and not otherwise
+	reserveErr error // the request is executed only if swallow is set
 	swallow    bool
 	took       time.Duration // of a reserve
 	settleErr  error
 	extendErr  error
-	gone       bool // no lease is held any more
+	gone       bool // all leases have ended
 }
 
 func newFake(name string) *fake {
@@ -92,7 +92,7 @@ func (f *fake) reserve(r queue.Reserve) (queue.Reserved, time.Duration, error) {
 	return got, f.took, nil
 }
 
-// take keeps to the most of each topic, as the script does.
+// take respects the limit of each topic, as the script does.
 func (f *fake) take(r queue.Reserve) (jobs []*queue.Lease) {
 	has := map[string]int{}
 	var left []*queue.Lease
@@ -159,7 +159,7 @@ func (f *fake) push(topic string, n int) {
 	}
 }
 
-// verdicts counts how jobs were settled.
+// verdicts counts the settlements by verdict.
 func (f *fake) verdicts() map[queue.Verdict]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,7 +170,7 @@ func (f *fake) verdicts() map[queue.Verdict]int {
 	return count
 }
 
-// stage is a dispatcher on fake shards, whose calls a test ends.
+// stage is a dispatcher on fake shards, whose calls the test ends.
 type stage struct {
 	t       *testing.T
 	d       *Dispatcher
@@ -216,11 +216,11 @@ func (s *stage) calls() (ids, most, flying int) {
 	return len(s.called), most, s.flying
 }
 
-// setting is what a test may choose before the dispatcher starts.
+// setting is what a test can configure before the dispatcher starts.
 type setting struct {
 	concurrency int
 	hang        bool // calls end when the test closes answer
-	judge       bool // until then their retry_if is evaluated
+	judge       bool // until then, their retry_if is being evaluated
 	ttr         time.Duration
 	shards      []*fake
 }
@@ -266,6 +266,6 @@ func play(t *testing.T, set setting, test func(t *testing.T, s *stage)) {
 }
 
 func pass(d time.Duration) {
-	time.Sleep(d) // of the bubble: it takes no time
+	time.Sleep(d) // of the bubble: waiting takes no real time
 	synctest.Wait()
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/wakecall/wakecall/test/race"
 )
 
-// rings is a shard whose jobs are only counted. It serves priorities by the pattern and their topics in turn, as
-// the script of reserve does. A call of it takes a millisecond.
+// rings is a shard whose jobs are only counted. It serves priorities by the pattern and their topics in turn, as the
+// reserve script does. A call takes a millisecond.
 type rings struct {
 	*fake
 	order [3][]string
@@ -96,7 +96,7 @@ func (s *rings) Settle(_ context.Context, _ int, st []queue.Settlement) ([]bool,
 	return answers(len(st), true), nil
 }
 
-// endpointsOf answers after a while that depends on the topic, and records the calls.
+// endpointsOf answer after a duration that depends on the topic, and record the calls.
 type endpointsOf struct {
 	latency func(topic string) time.Duration
 
@@ -128,7 +128,7 @@ func (e *endpointsOf) Do(ctx context.Context, _ *callback.Endpoint, r *callback.
 
 // scene is dispatchers on shards in a bubble of fake time.
 type scene struct {
-	topics      map[string]int // with so many jobs in each shard
+	topics      map[string]int // with this many jobs in each shard
 	latency     func(topic string) time.Duration
 	places      int // of each dispatcher
 	dispatchers int
@@ -139,7 +139,7 @@ type scene struct {
 func (c scene) play(t *testing.T, during func(e *endpointsOf, shards []*rings)) {
 	t.Helper()
 	if race.Enabled {
-		t.Skip("the race detector's runtime fails a check of its own on so many goroutines: make unit plays it without")
+		t.Skip("the race detector's runtime fails a check of its own on so many goroutines: make unit runs it without")
 	}
 	synctest.Test(t, func(t *testing.T) {
 		snap := &registry.Snapshot{}
@@ -194,12 +194,12 @@ func exponential(mean time.Duration) func(string) time.Duration {
 	}
 }
 
-// unequal endpoints: those of high jobs are slow, those of low ones quick.
+// unequal endpoints: those of high jobs are slow, those of low jobs fast.
 func unequal(topic string) time.Duration {
 	return [3]time.Duration{500 * time.Millisecond, 50 * time.Millisecond, 5 * time.Millisecond}[priorityOf(topic)]
 }
 
-// shares returns the priorities' shares of the starts, in percent.
+// shares returns each priority's share of the starts, in percent.
 func shares(starts []started) (s [3]float64) {
 	for _, x := range starts {
 		s[priorityOf(x.topic)] += 100 / float64(len(starts))
@@ -218,8 +218,9 @@ const default532 = "0120010210"
 
 var shares532 = [3]float64{50, 30, 20}
 
-// TestPrioritiesAreKept whatever is scarce: starts of every second, or of 500 starts, are 5:3:2 within 2 points, in the
-// mean within 1. Every mix of topics meets every kind of endpoint, and each pair of the other values occurs.
+// TestPrioritiesAreKept whatever is scarce: the starts of every second, or every 500 starts, are 5:3:2 within 2 points,
+// and within 1 on average. Every mix of topics is combined with every kind of endpoint, and each pair of the other
+// values occurs.
 func TestPrioritiesAreKept(t *testing.T) {
 	mixes := [][3]int{{1, 1, 1}, {1, 1, 10}, {10, 1, 1}, {3, 1, 4}, {50, 50, 50}}
 	endpoints := []struct {
@@ -243,7 +244,7 @@ func TestPrioritiesAreKept(t *testing.T) {
 	}
 }
 
-// TestOtherPrioritiesAreKept, and the share of an empty one goes to the others by their weights.
+// TestOtherPrioritiesAreKept, and the share of an empty priority goes to the others by their weights.
 func TestOtherPrioritiesAreKept(t *testing.T) {
 	mean, third := 200*time.Millisecond, [3]float64{100. / 3, 100. / 3, 100. / 3}
 	for name, c := range map[string]struct {
@@ -272,10 +273,10 @@ func (c scene) keeps(t *testing.T, name string, want [3]float64) {
 	})
 }
 
-// judgedAtOnce is how many starts are judged together although they took less than a second.
+// judgedAtOnce is how many starts are judged together even if they took less than a second.
 const judgedAtOnce = 5000
 
-// judge waits for enough starts, and judges them.
+// judge waits for enough starts and judges them.
 func (e *endpointsOf) judge(t *testing.T, want [3]float64) {
 	for enough := false; !enough; {
 		time.Sleep(100 * time.Millisecond)
@@ -303,8 +304,8 @@ func (e *endpointsOf) judge(t *testing.T, want [3]float64) {
 	}
 }
 
-// TestASlowPriorityIsServedAsOften: it holds more places. In the first seconds spare places are used while it fills
-// those, so they are not judged.
+// TestASlowPriorityIsServedAsOften: it holds more places. In the first seconds, while it fills them, spare places are
+// used, so those seconds are not judged.
 func TestASlowPriorityIsServedAsOften(t *testing.T) {
 	for _, topics := range []map[string]int{named(1, 1, 1), named(10, 1, 10)} {
 		scene{topics, unequal, 256, 1, 1, default532}.play(t, func(e *endpointsOf, _ []*rings) {
@@ -317,7 +318,8 @@ func TestASlowPriorityIsServedAsOften(t *testing.T) {
 	}
 }
 
-// TestPrioritiesAreKeptAmongCallsThatHang, roughly: what is scarce then is what may be aside.
+// TestPrioritiesAreKeptAmongCallsThatHang, approximately: what is scarce then is the number of places for hanging
+// calls.
 func TestPrioritiesAreKeptAmongCallsThatHang(t *testing.T) {
 	for _, topics := range []map[string]int{named(1, 1, 1), named(1, 1, 10)} {
 		scene{topics, exponential(3 * time.Second), 256, 1, 1, default532}.play(t, func(e *endpointsOf, _ []*rings) {
@@ -331,9 +333,9 @@ func TestPrioritiesAreKeptAmongCallsThatHang(t *testing.T) {
 	}
 }
 
-// TestWhoIsAloneHasAllPlaces: one topic, or the topics of one priority, whether their calls hang or not. Where calls
-// take 20 ms, a place that gets free waits for a settle call and a reserve.
-func TestWhoIsAloneHasAllPlaces(t *testing.T) {
+// TestALoneTopicOrPriorityHasAllPlaces: one topic, or the topics of one priority, whether their calls hang or not.
+// Where calls take 20 ms, a place that becomes free waits for a settle call and a reserve.
+func TestALoneTopicOrPriorityHasAllPlaces(t *testing.T) {
 	for _, topics := range []map[string]int{named(0, 0, 1), named(3, 0, 0), named(0, 7, 0), named(0, 0, 10)} {
 		for _, latency := range []time.Duration{20 * time.Millisecond, 700 * time.Millisecond, 5 * time.Second} {
 			scene{topics, constant(latency), 256, 1, 1, default532}.play(t, func(e *endpointsOf, _ []*rings) {
@@ -360,7 +362,7 @@ func TestWhoIsAloneHasAllPlaces(t *testing.T) {
 	}
 }
 
-// TestTopicsOfAPriorityShareEqually, also when one has a thousand times the jobs of another.
+// TestTopicsOfAPriorityShareEqually, even if one has a thousand times the jobs of another.
 func TestTopicsOfAPriorityShareEqually(t *testing.T) {
 	topics := named(0, 0, 4)
 	topics["l0"], topics["l1"] = 5_000_000, 5_000
@@ -380,7 +382,8 @@ func TestTopicsOfAPriorityShareEqually(t *testing.T) {
 	})
 }
 
-// TestTopicsThatHangDelayNobody: ten of each priority whose endpoints hang for 10 s, and one with 50 jobs a second.
+// TestTopicsThatHangDelayNobody: ten topics of each priority whose endpoints hang for 10 s, and one with 50 jobs a
+// second.
 func TestTopicsThatHangDelayNobody(t *testing.T) {
 	for _, letter := range []string{"h", "n", "l"} {
 		topics := map[string]int{"l-quick": 0, "h-quick": 0}
@@ -419,7 +422,7 @@ func TestTopicsThatHangDelayNobody(t *testing.T) {
 						bad++
 					}
 				}
-				if bad > 6 || most > 100*time.Millisecond { // by the fake clock, so however busy the machine is
+				if bad > 6 || most > 100*time.Millisecond { // by the fake clock: a busy machine delays none
 					t.Errorf("%s hangs, %d places: %d of 600 were later than 20 ms, one %v", letter, places, bad, most)
 				}
 			})

@@ -15,7 +15,7 @@ func TestAnIdleDispatcherPollsOnceASecondAndReservesOnce(t *testing.T) {
 		pass(time.Minute)
 		f.set(func() {
 			if n := len(f.reserves) + f.looks; n > 62 || n < 55 {
-				t.Errorf("%d looks and reserves in a minute", n)
+				t.Errorf("%d polls and reserves in a minute", n)
 			}
 			if n := len(f.reserves); n != 1 {
 				t.Errorf("%d reserves in a minute", n)
@@ -24,8 +24,8 @@ func TestAnIdleDispatcherPollsOnceASecondAndReservesOnce(t *testing.T) {
 	})
 }
 
-// An earlier version's idle key expires, and a server that lost its last second may have lost the key.
-func TestANoteThatIsGoneIsLeftAgain(t *testing.T) {
+// The idle key of an earlier version expires, and a server that lost its last second may have lost the key.
+func TestALostIdleKeyIsSetAgain(t *testing.T) {
 	f := newFake("a")
 	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, _ *stage) {
 		for range 5 {
@@ -34,7 +34,7 @@ func TestANoteThatIsGoneIsLeftAgain(t *testing.T) {
 			pass(1100 * time.Millisecond)
 			f.set(func() {
 				if !f.noted {
-					t.Fatal("no reserve left it within a second")
+					t.Fatal("no reserve set the key within a second")
 				}
 			})
 		}
@@ -55,7 +55,7 @@ func TestAJobIsCalledWithinASecondThoughNoWakeUpArrives(t *testing.T) {
 	})
 }
 
-// Another dispatcher has taken the job that sent the wake-up, and the idle key is gone: it must be set again.
+// The job of the wake-up was reserved by another dispatcher, and the idle key is gone: it must be set again.
 func TestAWakeUpIsFollowedByAReserveThoughNothingIsReady(t *testing.T) {
 	f := newFake("a")
 	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, _ *stage) {
@@ -74,7 +74,7 @@ func TestAWakeUpIsFollowedByAReserveThoughNothingIsReady(t *testing.T) {
 	})
 }
 
-// TestALockedTopicIsNotCalled: its secrets cannot be opened on this host, so its jobs are left to others.
+// TestALockedTopicIsNotCalled: this host cannot open its secrets, so its jobs are left to other hosts.
 func TestALockedTopicIsNotCalled(t *testing.T) {
 	f := newFake("a")
 	play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
@@ -98,13 +98,13 @@ func TestAPlaceIsFreeWhileRetryIfIsEvaluated(t *testing.T) {
 		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
 		pass(20 * time.Millisecond)
 		if ids, _, _ := s.calls(); ids != 8 {
-			t.Errorf("%d jobs are called while four others are judged", ids-4)
+			t.Errorf("%d jobs are called while the retry_if of four others is evaluated", ids-4)
 		}
 		close(s.answer)
 	})
 }
 
-// A reserve that filled every requested place sets no idle key, so a poll is not enough after it.
+// A reserve that filled every requested place does not set the idle key, so it must not be followed by a poll.
 func TestAfterAFullReserveTheNextIsAReserve(t *testing.T) {
 	f := newFake("a")
 	f.push("a", 16)
@@ -112,14 +112,14 @@ func TestAfterAFullReserveTheNextIsAReserve(t *testing.T) {
 		pass(hangAfter - 100*time.Millisecond)
 		f.set(func() {
 			if f.looks != 0 {
-				t.Errorf("%d looks while all places were taken", f.looks)
+				t.Errorf("%d polls while all places were in use", f.looks)
 			}
 		})
 		close(s.answer)
 		pass(100 * time.Millisecond)
 		f.set(func() {
 			if f.looks != 0 || len(f.reserves) < 3 {
-				t.Errorf("after the places got free: %d reserves in all, %d looks", len(f.reserves), f.looks)
+				t.Errorf("after places became free: %d reserves in all, %d polls", len(f.reserves), f.looks)
 			}
 		})
 	})
@@ -137,7 +137,7 @@ func TestSeveralIdleShardsShareThePolls(t *testing.T) {
 			f.set(func() { n += len(f.reserves) + f.looks })
 		}
 		if n > 5*60 {
-			t.Errorf("%d looks and reserves in a minute", n)
+			t.Errorf("%d polls and reserves in a minute", n)
 		}
 	})
 }
@@ -155,7 +155,7 @@ func TestAWakeUpIsAnsweredWithinAMillisecond(t *testing.T) {
 	})
 }
 
-func TestADispatcherGoesOnBehindPlacesOfJobsThatAreGone(t *testing.T) {
+func TestADispatcherContinuesAfterEntriesOfDeletedJobs(t *testing.T) {
 	f := newFake("a")
 	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, s *stage) {
 		pass(300 * time.Millisecond)
@@ -190,7 +190,7 @@ func TestALostReserveReplyIsRepeatedWithTheSameToken(t *testing.T) {
 	})
 }
 
-func TestAShardThatIsAwayIsAskedLessAndLess(t *testing.T) {
+func TestAShardThatIsDownIsPolledLessAndLess(t *testing.T) {
 	f := newFake("a")
 	f.reserveErr = errAway
 	play(t, setting{concurrency: 16, shards: []*fake{f}}, func(t *testing.T, _ *stage) {
@@ -203,7 +203,7 @@ func TestAShardThatIsAwayIsAskedLessAndLess(t *testing.T) {
 	})
 }
 
-func TestAShardThatIsAwayHoldsNoPlaces(t *testing.T) {
+func TestAShardThatIsDownHoldsNoPlaces(t *testing.T) {
 	up, down := newFake("up"), newFake("down")
 	down.reserveErr = errAway
 	for c := 'a'; c < 'a'+16; c++ {
@@ -212,7 +212,7 @@ func TestAShardThatIsAwayHoldsNoPlaces(t *testing.T) {
 	play(t, setting{concurrency: 16, hang: true, shards: []*fake{up, down}}, func(t *testing.T, s *stage) {
 		pass(10 * time.Second)
 		if _, _, flying := s.calls(); flying != 16 {
-			t.Errorf("%d of 16 places are used while another shard is away", flying)
+			t.Errorf("%d of 16 places are used while another shard is down", flying)
 		}
 		close(s.answer)
 	})
@@ -247,7 +247,7 @@ func TestJobsOfALostReplyThatFindNoPlaceGoBackUncounted(t *testing.T) {
 	})
 }
 
-func TestJobsOfAReplyThatWasLostBeforeTheEndAreReleased(t *testing.T) {
+func TestJobsOfAReplyThatWasLostBeforeTheShutdownAreReleased(t *testing.T) {
 	f := newFake("a")
 	f.reserveErr, f.swallow = errAway, true
 	f.push("a", 2)
@@ -261,12 +261,12 @@ func TestJobsOfAReplyThatWasLostBeforeTheEndAreReleased(t *testing.T) {
 			t.Errorf("verdicts = %v, want both released", got)
 		}
 		if n, _, _ := s.calls(); n != 0 {
-			t.Errorf("%d calls started after the end was asked for", n)
+			t.Errorf("%d calls started after the shutdown began", n)
 		}
 	})
 }
 
-func TestACallDoesNotStartAfterItsWindowWithoutAsking(t *testing.T) {
+func TestACallExtendsItsLeaseWhenItsStartWindowIsOver(t *testing.T) {
 	for held, want := range map[bool]int{true: 1, false: 0} {
 		t.Run(fmt.Sprintf("held=%v", held), func(t *testing.T) {
 			f := newFake("a")
@@ -275,7 +275,7 @@ func TestACallDoesNotStartAfterItsWindowWithoutAsking(t *testing.T) {
 			play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
 				pass(5 * time.Second)
 				if n, _, _ := s.calls(); n != want {
-					t.Errorf("%d calls of a lease with held=%v", n, held)
+					t.Errorf("%d calls for a lease with held=%v", n, held)
 				}
 				f.set(func() { f.took = 0 })
 				pass(time.Second)
@@ -287,24 +287,24 @@ func TestACallDoesNotStartAfterItsWindowWithoutAsking(t *testing.T) {
 	}
 }
 
-func TestALateCallWhoseLeaseCannotBeAskedForWaits(t *testing.T) {
+func TestALateCallWaitsUntilItsLeaseCanBeExtended(t *testing.T) {
 	f := newFake("a")
 	f.took, f.extendErr = queue.StartWindow+time.Millisecond, errAway
 	f.push("a", 1)
 	play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
 		pass(2 * time.Second)
 		if n, _, _ := s.calls(); n != 0 {
-			t.Fatal("called without asking")
+			t.Fatal("called without extending the lease")
 		}
 		f.set(func() { f.extendErr, f.took = nil, 0 })
 		pass(4 * time.Second)
 		if n, most, _ := s.calls(); n != 1 || most != 1 {
-			t.Errorf("%d jobs were called, up to %d times; the job was forgotten", n, most)
+			t.Errorf("%d jobs were called, up to %d times; the job was lost", n, most)
 		}
 	})
 }
 
-func TestResultsAreHeldWhileRedisIsAway(t *testing.T) {
+func TestOutcomesAreHeldWhileRedisIsDown(t *testing.T) {
 	f := newFake("a")
 	f.settleErr = errAway
 	for _, topic := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -313,7 +313,7 @@ func TestResultsAreHeldWhileRedisIsAway(t *testing.T) {
 	play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
 		pass(time.Minute)
 		if n, _, _ := s.calls(); n != 4 || s.d.places.available() != 0 {
-			t.Errorf("%d calls with 4 places and nothing settled", n)
+			t.Errorf("%d calls with 4 places and no settlement", n)
 		}
 		f.set(func() { f.settleErr = nil })
 		pass(5 * time.Second)
@@ -323,7 +323,7 @@ func TestResultsAreHeldWhileRedisIsAway(t *testing.T) {
 	})
 }
 
-func TestResultsOfAShardThatIsTakenOutOfUseHoldNoPlaces(t *testing.T) {
+func TestOutcomesOfARemovedShardHoldNoPlaces(t *testing.T) {
 	kept, removed := newFake("kept"), newFake("removed")
 	removed.settleErr = errAway
 	removed.push("a", 1)
@@ -336,7 +336,7 @@ func TestResultsOfAShardThatIsTakenOutOfUseHoldNoPlaces(t *testing.T) {
 		s.changed <- struct{}{}
 		pass(30 * time.Second)
 		if free := s.d.places.available(); free != 4 {
-			t.Errorf("%d of 4 places are free, half a minute after the shard is gone", free)
+			t.Errorf("%d of 4 places are free, half a minute after the shard was removed", free)
 		}
 	})
 }
@@ -352,14 +352,14 @@ func TestLongCallsKeepTheirLeases(t *testing.T) {
 		_, _, flying := s.calls()
 		f.set(func() {
 			if flying < jobs || len(f.extended) < flying {
-				t.Errorf("after 12 s of %d calls %d leases were extended; they end after 16 s", flying, len(f.extended))
+				t.Errorf("after 12 of 16 s, %d calls are under way and %d leases extended", flying, len(f.extended))
 			}
 		})
 		close(s.answer)
 	})
 }
 
-func TestAPlaceThatGetsFreeDuringAReserveIsUsed(t *testing.T) {
+func TestAPlaceThatBecomesFreeDuringAReserveIsUsed(t *testing.T) {
 	f := newFake("a")
 	f.push("a", 3)
 	play(t, setting{concurrency: 4, hang: true, shards: []*fake{f}}, func(t *testing.T, s *stage) {
@@ -368,16 +368,16 @@ func TestAPlaceThatGetsFreeDuringAReserveIsUsed(t *testing.T) {
 		f.set(func() { f.took = 20 * time.Millisecond })
 		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
 		time.Sleep(5 * time.Millisecond)
-		close(s.answer) // while the script runs that finds the topic at its limit
+		close(s.answer) // while the script that finds the topic at its limit is running
 		pass(100 * time.Millisecond)
 		if n, _, _ := s.calls(); n != 4 {
-			t.Errorf("%d of 4 jobs were called; the last waits for a poll", n)
+			t.Errorf("%d of 4 jobs were called; the last one waits for a poll", n)
 		}
 		f.set(func() { f.took = 0 })
 	})
 }
 
-func TestCallsThatDoNotEndAreCutOffAndReleased(t *testing.T) {
+func TestHangingCallsAreCanceledAtShutdownAndReleased(t *testing.T) {
 	f := newFake("a")
 	f.push("a", 2)
 	play(t, setting{concurrency: 8, hang: true, ttr: time.Minute, shards: []*fake{f}}, func(t *testing.T, s *stage) {
@@ -386,7 +386,7 @@ func TestCallsThatDoNotEndAreCutOffAndReleased(t *testing.T) {
 		s.stop()
 		err := <-s.done
 		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("the end took %s with a shutdown timeout of 10s", took)
+			t.Errorf("the shutdown took %s with a shutdown timeout of 10s", took)
 		}
 		if got := f.verdicts(); got[queue.Release] != 2 || len(got) != 1 || err != nil {
 			t.Errorf("verdicts = %v, %v", got, err)

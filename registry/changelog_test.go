@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-// full is what a process that reads everything sees.
+// full is the state that a process sees that reads everything.
 func full(t interface{ Fatal(...any) }, r *Registry) *Snapshot {
 	var s *Snapshot
 	if err := r.db.Read(context.Background(), func(tx *gorm.DB) (err error) {
@@ -31,7 +31,7 @@ func full(t interface{ Fatal(...any) }, r *Registry) *Snapshot {
 	return s
 }
 
-// sameState compares two snapshots, but for when they were read.
+// sameState compares two snapshots, except for the times when they were read.
 func sameState(a, b *Snapshot) bool {
 	x, y := *a, *b
 	same := maps.Equal(maps.Collect(x.Notes.All()), maps.Collect(y.Notes.All())) && reflect.DeepEqual(
@@ -40,8 +40,8 @@ func sameState(a, b *Snapshot) bool {
 	return same && reflect.DeepEqual(x, y)
 }
 
-// TestWhatChangedIsAllThatChanged: however two registries change one database, each that reads only changes sees what
-// one sees that reads everything.
+// TestWhatChangedIsAllThatChanged: however two registries change a database, each of them reads only the changes, and
+// sees the same as a process that reads everything.
 func TestWhatChangedIsAllThatChanged(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		key := make([]byte, 32)
@@ -125,7 +125,7 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 	})
 }
 
-// watch collects the names of the topics that a registry reads from its database; * are all.
+// watch collects the names of the topics that a registry reads from its database; * means all.
 func watch(t *testing.T, r *Registry) *[]any {
 	t.Helper()
 	var names []any
@@ -176,8 +176,8 @@ func TestOnlyWhatChangedIsRead(t *testing.T) {
 	})
 }
 
-// A backup that is restored and then changed may have reached the revision that a process has seen, by another way.
-func TestABackupThatWentOnIsFollowed(t *testing.T) {
+// A backup that is restored and then changed may have reached the revision that a process has seen, with other changes.
+func TestARestoredBackupThatChangedIsFollowed(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		a, err := Open(Options{DSN: dsn, Migrate: true})
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-// Everything that the registry does, it does alike on both databases.
+// Everything that the registry does is tested on both databases.
 
 func TestTopics(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
@@ -52,7 +52,7 @@ func TestTopics(t *testing.T) {
 		}
 		if err := r.DeleteTopic(t.Context(), "me", "shop.close"); !errors.Is(err, ErrNoTopic) ||
 			!strings.Contains(err.Error(), "shop.close") {
-			t.Errorf("delete of nothing: %v", err)
+			t.Errorf("delete of an unknown topic: %v", err)
 		}
 		var fe *FieldError
 		if _, err := r.PutTopic(t.Context(), "me", NewTopic("t")); !errors.As(err, &fe) || fe.Field != "callback_url" {
@@ -61,7 +61,7 @@ func TestTopics(t *testing.T) {
 	})
 }
 
-func TestSecretsStayUntilTheyAreNamed(t *testing.T) {
+func TestSecretsStayUntilTheyAreReplaced(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		for i, step := range []struct {
@@ -78,7 +78,7 @@ func TestSecretsStayUntilTheyAreNamed(t *testing.T) {
 	})
 }
 
-func TestWhatIsAsItWasChangesNothing(t *testing.T) {
+func TestAnUnchangedTopicIsNoChange(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		announced := 0
 		r := open(t, Options{DSN: dsn, SecretKey: seal.Key{}, Announce: func(context.Context, int64) { announced++ }})
@@ -146,7 +146,7 @@ func TestAudit(t *testing.T) {
 			t.Errorf("before %s, after %s", change.Before, change.After)
 		}
 		all, err := r.Audit(t.Context(), AuditFilter{})
-		if err != nil || len(all) != 7 { // the first is that of the key
+		if err != nil || len(all) != 7 { // the first is for the secret key
 			t.Fatalf("%d entries, %v", len(all), err)
 		}
 		text := fmt.Sprint(all)
@@ -201,7 +201,7 @@ func TestTokens(t *testing.T) {
 		}
 		for _, wrong := range []string{"", "wk_", secret + "x", tok.Hash} {
 			if _, ok := r.Snapshot().Token(wrong); ok {
-				t.Errorf("%q was taken for a token", wrong)
+				t.Errorf("%q was accepted as a token", wrong)
 			}
 		}
 		if list := r.ListTokens(); len(list) != 2 || list[0].ID != tok.ID || list[0].Name != "team" {
@@ -245,10 +245,10 @@ func TestShards(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := a.DeleteShard(ctx, "me", "local"); !errors.Is(err, ErrNoShard) {
-			t.Errorf("delete of nothing: %v", err)
+			t.Errorf("delete of an unknown shard: %v", err)
 		}
 		if err := a.SeedShards(ctx, []Shard{first}); err != nil || len(a.ListShards()) != 0 {
-			t.Errorf("what was deleted was seeded again: %v", err)
+			t.Errorf("a deleted shard was seeded again: %v", err)
 		}
 		for _, wrong := range []Shard{
 			{Name: "A", URL: "redis://h", State: ShardActive}, {Name: "a", URL: "", State: ShardActive},
@@ -262,7 +262,7 @@ func TestShards(t *testing.T) {
 	})
 }
 
-// TestAShardKeepsItsIdentity: under another name, address and state it is the shard that it was.
+// TestAShardKeepsItsIdentity when its name, address or state changes.
 func TestAShardKeepsItsIdentity(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		ctx := t.Context()
@@ -302,7 +302,7 @@ func TestAShardKeepsItsIdentity(t *testing.T) {
 		}
 		for _, taken := range []string{"three", "two"} {
 			if err := a.RenameShard(ctx, "me", "else", taken); !errors.As(err, &field) {
-				t.Errorf("rename to %s, which is taken: %v", taken, err)
+				t.Errorf("rename to %s, which is in use: %v", taken, err)
 			}
 		}
 		if err := a.DeleteShard(ctx, "me", "else"); err != nil {
@@ -317,7 +317,7 @@ func TestAShardKeepsItsIdentity(t *testing.T) {
 			t.Errorf("former names: %q", former)
 		}
 		if err := a.RenameShard(ctx, "me", "two", "four"); !errors.Is(err, ErrNoShard) {
-			t.Errorf("rename of nothing: %v", err)
+			t.Errorf("rename of an unknown shard: %v", err)
 		}
 		trail, err := a.Audit(ctx, AuditFilter{Object: "shard/three", Action: "rename"})
 		if err != nil || len(trail) != 2 || !strings.Contains(string(trail[0].Before), `"two"`) {
@@ -326,7 +326,7 @@ func TestAShardKeepsItsIdentity(t *testing.T) {
 	})
 }
 
-// TestAShardOfAnEarlierVersionIsKnownByItsName, also after it was renamed.
+// TestAShardOfAnEarlierVersionIsKnownByItsName, also after a rename.
 func TestAShardOfAnEarlierVersionIsKnownByItsName(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{DSN: dbtest.SQLite(t)})
@@ -344,7 +344,7 @@ func TestAShardOfAnEarlierVersionIsKnownByItsName(t *testing.T) {
 	}
 }
 
-func TestShardsOfBeforeTheFirstStartAreNotSeededOver(t *testing.T) {
+func TestSeedingKeepsShardsAddedBeforeTheFirstStart(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{DSN: dbtest.SQLite(t)})
 	mine := Shard{Name: "redis-1", URL: "redis://mine", State: ShardActive, Identity: "i"}
@@ -377,7 +377,7 @@ func TestOtherProcessesFollowWithinASecond(t *testing.T) {
 		changes := b.Subscribe()
 		defer changes.End()
 		n := 0
-		eventually(t, "a topic is seen within a second", func() bool { // a busy machine is later at times
+		eventually(t, "a topic is seen within a second", func() bool { // a busy machine is sometimes later
 			n++
 			name := fmt.Sprint("t", n)
 			put(t, a, topic(name))
@@ -394,7 +394,7 @@ func TestOtherProcessesFollowWithinASecond(t *testing.T) {
 	})
 }
 
-func TestNudgeLooksAtOnce(t *testing.T) {
+func TestNudgePollsAtOnce(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.SQLite(t)
 	a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn, Poll: time.Hour})
@@ -449,7 +449,7 @@ func TestTopicsThatDidNotChangeKeepTheirValue(t *testing.T) {
 	})
 }
 
-// A backup that is restored has an older revision than what every process has in memory.
+// A restored backup has an older revision than every process has in memory.
 func TestARestoredBackupIsFollowed(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn, Poll: 20 * time.Millisecond})
@@ -482,7 +482,7 @@ func TestADamagedTopicStaysAsItWas(t *testing.T) {
 		if s := r.Snapshot(); s.Topics.Get("a") == nil || s.Topics.Get("b") == nil || !r.Up() {
 			t.Errorf("topics %v, up %v", s.Topics, r.Up())
 		}
-		put(t, r, topic("a")) // mends it
+		put(t, r, topic("a")) // repairs it
 		if err := r.DeleteTopic(t.Context(), "me", "a"); err != nil {
 			t.Error(err)
 		}
@@ -502,7 +502,7 @@ func TestAnErrorOfTheRequestIsNotAnOutage(t *testing.T) {
 		cancel()
 		if _, err := r.PutTopic(gone, "me", topic("t")); !errors.Is(err, context.Canceled) ||
 			errors.Is(err, ErrUnavailable) {
-			t.Errorf("a caller that went away: %v", err)
+			t.Errorf("a canceled call: %v", err)
 		}
 	})
 }
@@ -526,7 +526,7 @@ func TestOneOfSeveralHostsMakesTheFirstAccess(t *testing.T) {
 		for i := range hosts {
 			files = append(files, made[i]...)
 			if entries, err := os.ReadDir(dirs[i]); err != nil || len(entries) != len(made[i]) {
-				t.Errorf("host %d made %v, and in its directory there is %v", i, made[i], entries)
+				t.Errorf("host %d created %v, and its directory has %v", i, made[i], entries)
 			}
 		}
 		if len(files) != 2 || filepath.Base(files[0]) != TokenFile || filepath.Base(files[1]) != PasswordFile {
@@ -544,5 +544,5 @@ func TestOneOfSeveralHostsMakesTheFirstAccess(t *testing.T) {
 	})
 }
 
-// testUser stands for what creates the first user.
+// testUser stands in for the code that creates the first user.
 func testUser(*gorm.DB) (password string, err error) { return "a password", nil }

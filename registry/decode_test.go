@@ -53,7 +53,7 @@ func TestDecodeTopic(t *testing.T) {
 		b, _ := json.Marshal(x.Public())
 		back, err := DecodeTopic("t", b)
 		if err != nil {
-			t.Errorf("what was read cannot be put back: %s: %v", b, err)
+			t.Errorf("the answer is refused as input: %s: %v", b, err)
 			continue
 		}
 		if x.Secrets = nil; !reflect.DeepEqual(x, back) {
@@ -149,7 +149,7 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// What is accepted can be stored and read back, and comes out as it went in.
+// A valid topic can be stored and read again, unchanged.
 func FuzzDecodeTopic(f *testing.F) {
 	for _, seed := range []string{
 		`{"callback_url":"http://h/x","ttr":1.5,"retry":["10s",60],"headers":{"X-A":"b"},"secrets":["` + oneSecret + `"]}`,
@@ -163,7 +163,7 @@ func FuzzDecodeTopic(f *testing.F) {
 		if err != nil {
 			var fe *FieldError
 			if !errors.As(err, &fe) || x != nil {
-				t.Fatalf("%v is not a FieldError, or came with %v", err, x)
+				t.Fatalf("%v is not a FieldError, or was returned with %v", err, x)
 			}
 			return
 		}

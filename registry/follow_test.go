@@ -15,15 +15,15 @@ import (
 	"gorm.io/gorm"
 )
 
-// TestChangesAreFollowedWhileTheSnapshotIsKept: writing a large one takes long. Here the file is a pipe that nobody
-// reads or writes, so looking at it takes until the end.
+// TestChangesAreFollowedWhileTheSnapshotIsKept: writing a large snapshot takes long. Here the file is a pipe that
+// nobody reads or writes, so opening it blocks until the end of the test.
 func TestChangesAreFollowedWhileTheSnapshotIsKept(t *testing.T) {
 	dsn, file := dbtest.SQLite(t), filepath.Join(t.TempDir(), "snapshot.json")
 	there := open(t, Options{DSN: dsn, Poll: time.Hour})
 	if err := syscall.Mkfifo(file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	release := func() { // whoever opens the pipe to read it goes on
+	release := func() { // unblocks an open of the pipe for reading
 		if f, err := os.OpenFile(file, os.O_RDWR, 0); err == nil {
 			_ = f.Close()
 		}
@@ -56,23 +56,23 @@ func TestChangesAreFollowedWhileTheSnapshotIsKept(t *testing.T) {
 	}
 }
 
-// TestWhatAnotherProcessRegisteredIsFoundWhenAskedFor, without waiting for the next look.
-func TestWhatAnotherProcessRegisteredIsFoundWhenAskedFor(t *testing.T) {
+// TestATopicOfAnotherProcessIsFoundOnDemand, without waiting for the next poll.
+func TestATopicOfAnotherProcessIsFoundOnDemand(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		here, there := open(t, Options{DSN: dsn, Poll: time.Hour}), open(t, Options{DSN: dsn, Poll: time.Hour})
 		put(t, there, topic("shop.close"))
 		if here.Snapshot().Topics.Get("shop.close") != nil {
-			t.Fatal("it is there already")
+			t.Fatal("the topic is already known")
 		}
-		eventually(t, "it is found", func() bool { // a refresh of a busy machine may take longer than its limit
+		eventually(t, "it is found", func() bool { // on a busy machine a refresh may exceed its time limit
 			here.Refresh(t.Context())
 			return here.Snapshot().Topics.Get("shop.close") != nil
 		})
 	})
 }
 
-// TestAnOlderSnapshotDoesNotReplaceANewerOne: the processes of a host share the file, and some end without having
-// heard of the last change.
+// TestAnOlderSnapshotDoesNotReplaceANewerOne: the processes of a host share the file, and some end before they have
+// read the last change.
 func TestAnOlderSnapshotDoesNotReplaceANewerOne(t *testing.T) {
 	t.Parallel()
 	dsn, file := dbtest.SQLite(t), filepath.Join(t.TempDir(), "snapshot.json")
@@ -106,7 +106,7 @@ func TestNoChangeIsMissed(t *testing.T) {
 	}
 }
 
-// TestOnlyAStartMigrates: not a push to an unknown topic, which looks for changes.
+// TestOnlyAStartMigrates: a push to an unknown topic, which polls for changes, does not.
 func TestOnlyAStartMigrates(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "snapshot.json")
@@ -122,15 +122,15 @@ func TestOnlyAStartMigrates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := r.Ping(t.Context()); err != nil || !r.Up() {
-		t.Fatalf("the database is still away: %v", err)
+		t.Fatalf("the database is still unavailable: %v", err)
 	}
 	r.Refresh(t.Context())
 	if steps, err := r.db.Migrations(t.Context()); err != nil || steps[0].Applied {
-		t.Errorf("a look for an unknown topic migrated the schema: %v, %v", steps, err)
+		t.Errorf("a poll for an unknown topic migrated the schema: %v, %v", steps, err)
 	}
 }
 
-// TestAFloodOfUnknownNamesCostsFewQueries: all who ask share one poll, which begins after each of them came.
+// TestAFloodOfUnknownNamesCostsFewQueries: all callers share one poll, which begins after the last of them called.
 func TestAFloodOfUnknownNamesCostsFewQueries(t *testing.T) {
 	dsn := dbtest.SQLite(t)
 	here, there := open(t, Options{DSN: dsn, Poll: time.Hour}), open(t, Options{DSN: dsn, Poll: time.Hour})
@@ -152,10 +152,10 @@ func TestAFloodOfUnknownNamesCostsFewQueries(t *testing.T) {
 	}
 	wg.Wait()
 	if most := 2 + 2*int(time.Since(began)/refreshEvery); polls > most {
-		t.Errorf("2,000 calls made %d polls; %d are enough for the time that it took", polls, most)
+		t.Errorf("2,000 calls made %d polls; want at most %d in that time", polls, most)
 	}
 	put(t, there, topic("shop.close"))
-	eventually(t, "what was registered before the call is found", func() bool { // a busy machine may exceed its limit
+	eventually(t, "a topic that was registered before the call is found", func() bool { // a busy machine may exceed its limit
 		here.Refresh(t.Context())
 		return here.Snapshot().Topics.Get("shop.close") != nil
 	})

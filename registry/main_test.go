@@ -13,7 +13,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("rapid.checks", "40") // the seeds differ from run to run; a -rapid.checks on the command line counts
+	// The seeds differ from run to run. A -rapid.checks on the command line takes precedence.
+	_ = flag.Set("rapid.checks", "40")
 	dbtest.Main(m)
 }
 
@@ -21,7 +22,6 @@ const patience = wait.Limit
 
 var eventually = wait.For
 
-// open opens a registry that follows changes until the test ends.
 // testKey is the key of all hosts of a test.
 var testKey = seal.Key(bytes.Repeat([]byte("k"), seal.KeySize))
 

@@ -16,7 +16,7 @@ func TestEscapedNamesAreReversible(t *testing.T) {
 			t.Fatalf("%q became %q and then %q, %v", text, name, back, ok)
 		}
 		if !memberName.MatchString("x." + name) {
-			t.Fatalf("%q became %q, which is no name", text, name)
+			t.Fatalf("%q became %q, which is not a name", text, name)
 		}
 	})
 	for text, name := range map[string]string{
@@ -33,7 +33,7 @@ func TestEscapedNamesAreReversible(t *testing.T) {
 	}
 }
 
-func TestTheLongestNameCounts(t *testing.T) {
+func TestTheLongestMatchWins(t *testing.T) {
 	topic := func(name string, attempts int) *Topic {
 		x := NewTopic(name)
 		x.Delivery, x.MaxAttempts = DeliveryPull, attempts
@@ -48,12 +48,12 @@ func TestTheLongestNameCounts(t *testing.T) {
 	}
 	for _, name := range []string{"a", "a.", "b.x", "a.X", "a.x y", "", "a.x" + strings.Repeat("x", MaxMemberName)} {
 		if got := s.Topic(name); got != nil {
-			t.Errorf("%q is a topic: %+v", name, got)
+			t.Errorf("%q is in a namespace: %+v", name, got)
 		}
 	}
 }
 
-func TestWhatIsWrongWithAPullTopic(t *testing.T) {
+func TestInvalidPullTopics(t *testing.T) {
 	for name, c := range map[string]struct{ name, spec, field string }{
 		"no address":           {"p", `{"delivery":"pull","ttr":"24h","max_attempts":65535}`, ""},
 		"for ever":             {"p", `{"delivery":"pull","max_attempts":0}`, ""},
@@ -72,7 +72,7 @@ func TestWhatIsWrongWithAPullTopic(t *testing.T) {
 		_, err := DecodeTopic(c.name, []byte(c.spec))
 		var first *FieldError
 		if (err == nil) != (c.field == "") || err != nil && (!errors.As(err, &first) || first.Field != c.field) {
-			t.Errorf("%s: %v; want an error of %q", name, err, c.field)
+			t.Errorf("%s: %v; want an error with %q", name, err, c.field)
 		}
 	}
 }

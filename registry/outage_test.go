@@ -35,13 +35,13 @@ func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
 	}
 	eventually(
 		t,
-		"the last change is kept",
+		"the last change is stored",
 		func() bool { s, err := readSnapshot(file); return err == nil && len(s.Tokens) == 1 },
 	)
 	readers := readOn(t, r)
 
 	db.Kill()
-	eventually(t, "its absence is noticed", func() bool { return !r.Up() && !other.Up() })
+	eventually(t, "the outage is detected", func() bool { return !r.Up() && !other.Up() })
 	start := time.Now()
 	if _, err := r.PutTopic(t.Context(), "me", topic("u")); !errors.Is(err, ErrUnavailable) ||
 		time.Since(start) > database.Timeout+20*time.Second {
@@ -67,18 +67,18 @@ func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []*Registry{r, other, again} {
-		eventually(t, "its return is noticed", r.Up)
+		eventually(t, "the recovery is detected", r.Up)
 	}
 	put(t, r, topic("u"))
 	for _, r := range []*Registry{r, other, again} {
 		eventually(t, "changes are followed again", func() bool { return r.Snapshot().Topics.Get("u") != nil })
 	}
 	if n := readers(); n == 0 {
-		t.Error("nothing read the snapshot meanwhile")
+		t.Error("the snapshot was not read meanwhile")
 	}
 }
 
-// readOn reads a registry's snapshot without a pause until it is told to stop. Topic t must always be there.
+// readOn reads a registry's snapshot continuously until it is told to stop. Topic t must always exist.
 func readOn(t *testing.T, r *Registry) (stop func() int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -87,18 +87,18 @@ func readOn(t *testing.T, r *Registry) (stop func() int) {
 	wg.Go(func() {
 		for ; ctx.Err() == nil; n++ {
 			if r.Snapshot().Topics.Get("t") == nil {
-				t.Error("the snapshot went with the database")
+				t.Error("the snapshot was lost with the database")
 				return
 			}
-			time.Sleep(time.Millisecond) // leaves the processor to the others
+			time.Sleep(time.Millisecond)
 		}
 	})
 	return func() int { cancel(); wg.Wait(); return n }
 }
 
-// A process that started without the database finds it with an older schema later, since another installed it
+// A process that started without the database later finds it with an older schema, because another host installed it
 // meanwhile.
-func TestTheSchemaIsMendedWhenTheDatabaseComes(t *testing.T) {
+func TestTheSchemaIsMigratedWhenTheDatabaseIsBack(t *testing.T) {
 	t.Parallel()
 	db := dbtest.StartServer(t)
 	file := filepath.Join(t.TempDir(), "snapshot.json")
@@ -125,14 +125,14 @@ func TestSnapshotsOnDisk(t *testing.T) {
 		Shards: []Shard{{Name: "one", URL: "redis://:pw@h", State: ShardDraining}},
 		Tokens: map[string]*Token{"ab": {ID: 1, Hash: "ab", Rights: []Right{RightRead}, Topics: []string{"*"}}},
 	}
-	for range 2 { // the second replaces the first
+	for range 2 { // the second write replaces the first
 		if err := writeSnapshot(file, s); err != nil {
 			t.Fatal(err)
 		}
 	}
 	privateFile(t, file)
 	if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 {
-		t.Errorf("left over: %v, %v", entries, err)
+		t.Errorf("files left: %v, %v", entries, err)
 	}
 	got, err := readSnapshot(file)
 	if err != nil || got.Revision != 3 || len(got.Shards) != 1 || got.Shards[0].URL != "redis://:pw@h" ||
@@ -142,7 +142,7 @@ func TestSnapshotsOnDisk(t *testing.T) {
 	}
 }
 
-// Files of earlier versions have complete topics.
+// Files of earlier versions contain complete topics.
 func TestASnapshotOfAnEarlierVersionIsRead(t *testing.T) {
 	t.Parallel()
 	x := topic("t")
@@ -160,7 +160,7 @@ func TestASnapshotOfAnEarlierVersionIsRead(t *testing.T) {
 	}
 }
 
-// A start reads the file, and from the database only what changed since.
+// A start reads the file, and only later changes from the database.
 func TestAStartReadsWhatChangedSinceTheFile(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		file := filepath.Join(t.TempDir(), "snapshot.json")
@@ -209,7 +209,7 @@ func TestDamagedSnapshotsAreRefused(t *testing.T) {
 	}
 }
 
-func TestASnapshotThatCannotBeKeptIsTriedAgain(t *testing.T) {
+func TestAFailedSnapshotWriteIsRetried(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")
 	file := filepath.Join(dir, "snapshot.json")
@@ -227,7 +227,7 @@ func TestASnapshotThatCannotBeKeptIsTriedAgain(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the snapshot is kept", func() bool { _, err := readSnapshot(file); return err == nil })
+	eventually(t, "the snapshot is written", func() bool { _, err := readSnapshot(file); return err == nil })
 	if n := strings.Count(log.String(), "WARN"); n != 1 {
 		t.Errorf("%d warnings: %s", n, log.String())
 	}
@@ -266,10 +266,10 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if made, err := r.Bootstrap(t.Context(), dir, testUser); !errors.Is(err, fail) || made != nil {
-		t.Errorf("made %v, %v", made, err)
+		t.Errorf("created %v, %v", made, err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
-		t.Errorf("left %v, %v", entries, err)
+		t.Errorf("files left: %v, %v", entries, err)
 	}
 	if err := r.db.Do(t.Context(), func(tx *gorm.DB) error {
 		return tx.Callback().Create().Remove("fail")
@@ -281,18 +281,18 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 		fe.Field != "data_dir" {
 		t.Errorf("without the directory: %v", err)
 	}
-	// What a crash before the commit left is replaced, and made private.
+	// Files left by a crash before the commit are replaced and made private.
 	if err := os.WriteFile(filepath.Join(dir, TokenFile), []byte(strings.Repeat("wk_old", 30)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	made, err := r.Bootstrap(t.Context(), dir, testUser)
 	if err != nil || len(made) != 2 {
-		t.Fatalf("made %v, %v", made, err)
+		t.Fatalf("created %v, %v", made, err)
 	}
 	if _, ok := r.Snapshot().Token(privateFile(t, made[0])); !ok {
 		t.Error("the file has another token")
 	}
 	if again, err := r.Bootstrap(t.Context(), t.TempDir(), testUser); err != nil || again != nil {
-		t.Errorf("the second start made %v, %v", again, err)
+		t.Errorf("the second start created %v, %v", again, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-func TestTheOldSecretGoesWhenItsTimeIsOver(t *testing.T) {
+func TestTheOldSecretIsRemovedAfterItsOverlap(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		ctx := t.Context()
@@ -29,7 +29,7 @@ func TestTheOldSecretGoesWhenItsTimeIsOver(t *testing.T) {
 		}
 		if err := r.EndRotations(ctx, until.Add(-time.Second)); err != nil ||
 			len(r.Snapshot().Topics.Get("t").Secrets) != 2 {
-			t.Errorf("before its time: %v, %d secrets", err, len(r.Snapshot().Topics.Get("t").Secrets))
+			t.Errorf("before the end: %v, %d secrets", err, len(r.Snapshot().Topics.Get("t").Secrets))
 		}
 		if err := r.EndRotations(ctx, until.Add(time.Second)); err != nil {
 			t.Fatal(err)
@@ -38,19 +38,19 @@ func TestTheOldSecretGoesWhenItsTimeIsOver(t *testing.T) {
 			t.Errorf("the secrets are %q", s)
 		}
 		if got, err := r.Rotation(ctx, "t"); err != nil || !got.IsZero() {
-			t.Errorf("it is over, and says until %s, %v", got, err)
+			t.Errorf("after the end, it still has an end at %s, %v", got, err)
 		}
 		var fe *FieldError
 		if err := r.SetRotation(ctx, "me", "t", time.Now().Add(1000*24*time.Hour)); !errors.As(err, &fe) {
 			t.Errorf("too long: %v", err)
 		}
 		if err := r.SetRotation(ctx, "me", "nothing", until); !errors.Is(err, ErrNoTopic) {
-			t.Errorf("no topic: %v", err)
+			t.Errorf("unknown topic: %v", err)
 		}
 	})
 }
 
-// TestANewSecretAndTheEndOfTheOldAreOneStep: what was said of an older overlap must not end the new one.
+// TestANewSecretAndTheEndOfTheOldAreOneStep: the end of an earlier overlap must not end the new one.
 func TestANewSecretAndTheEndOfTheOldAreOneStep(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
@@ -71,11 +71,11 @@ func TestANewSecretAndTheEndOfTheOldAreOneStep(t *testing.T) {
 			strings.Contains(string(trail[0].After), "whsec_") {
 			t.Errorf("the trail is %+v, %v", trail, err)
 		}
-		x.Secrets = []string{oneSecret, anotherSecret} // put by somebody who wants no end of it
+		x.Secrets = []string{oneSecret, anotherSecret} // put by somebody who wants it not to end
 		put(t, r, x)
 		if err := r.EndRotations(ctx, time.Now().Add(2*time.Hour)); err != nil ||
 			len(r.Snapshot().Topics.Get("t").Secrets) != 2 {
-			t.Errorf("an end that was said of other secrets: %v, they are %q", err, r.Snapshot().Topics.Get("t").Secrets)
+			t.Errorf("an end set for other secrets: %v, they are %q", err, r.Snapshot().Topics.Get("t").Secrets)
 		}
 		if err := r.SetRotation(ctx, "me", "t", time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
@@ -84,7 +84,7 @@ func TestANewSecretAndTheEndOfTheOldAreOneStep(t *testing.T) {
 			t.Fatal(err)
 		}
 		if until, err := r.Rotation(ctx, "t"); err != nil || !until.IsZero() {
-			t.Errorf("the topic is gone, its overlap goes on until %s, %v", until, err)
+			t.Errorf("the topic is deleted, but its overlap lasts until %s, %v", until, err)
 		}
 	})
 }
@@ -103,11 +103,11 @@ func TestATopicWithOneSecretHasNoOverlap(t *testing.T) {
 	}
 	var fe *FieldError
 	if err := r.SetRotation(t.Context(), "me", "t", time.Now().Add(time.Hour)); !errors.As(err, &fe) {
-		t.Errorf("prolonging nothing: %v", err)
+		t.Errorf("extending no overlap: %v", err)
 	}
 }
 
-// TestOneHostEndsAnOverlap and it loses nothing of what another changed a moment before.
+// TestOneHostEndsAnOverlap without overwriting a change that another host has just made.
 func TestOneHostEndsAnOverlap(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		hosts := []*Registry{

@@ -35,7 +35,7 @@ func TestSeveralHostsOpenAtOnce(t *testing.T) {
 	})
 }
 
-// Roles that are started side by side, as containers are, make the file together.
+// Roles that start at the same time, as containers do, create the file together.
 func TestTheFirstProcessesMakeOneFile(t *testing.T) {
 	t.Parallel()
 	for range 10 {
@@ -55,7 +55,7 @@ func TestTheFirstProcessesMakeOneFile(t *testing.T) {
 	}
 }
 
-// The wait for the lock lasts longer than a connection may be silent.
+// The lock wait lasts longer than a connection may be idle.
 func TestAHostWaitsForAnotherThatMigrates(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.EmptyMariaDB(t)
@@ -76,7 +76,7 @@ func TestAHostWaitsForAnotherThatMigrates(t *testing.T) {
 		}
 		done <- err
 	}()
-	// It waits in pieces: the third shows that none of them was the end.
+	// It waits in several queries: the third shows that none of them was the last.
 	seen := map[string]bool{}
 	eventually(t, "the other host waits", func() bool {
 		var id sql.NullString
@@ -101,7 +101,7 @@ func TestAHostWaitsForAnotherThatMigrates(t *testing.T) {
 	}
 }
 
-// MySQL commits every statement that changes the schema: a host may die between any two.
+// MySQL commits every statement that changes the schema: a host may crash between any two of them.
 func TestHalfAMigrationIsCompleted(t *testing.T) {
 	t.Parallel()
 	for _, damage := range []string{

@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-// secretTopic is a topic with a secret in each place that takes one. Every secret contains "hidden".
+// secretTopic is a topic with a secret in each field that can hold one. Every secret contains "hidden".
 func secretTopic(name string) Topic {
 	x := topic(name)
 	x.CallbackURL = "https://shop.example/close?key=hidden1"
@@ -26,7 +26,7 @@ func secretTopic(name string) Topic {
 
 const secretURL = "redis://:hidden3@h:6379/0"
 
-// stored is all that the tables of topics and shards contain.
+// stored returns the contents of the tables of topics and shards.
 func stored(t *testing.T, r *Registry) string {
 	t.Helper()
 	var topics []topicRow
@@ -40,7 +40,7 @@ func stored(t *testing.T, r *Registry) string {
 	return fmt.Sprint(topics, shards)
 }
 
-// wantSealed checks that the database has the topic and the shard, without their secrets.
+// wantSealed checks that the database has the topic and the shard without their secrets in clear text.
 func wantSealed(t *testing.T, r *Registry) {
 	t.Helper()
 	text := stored(t, r)
@@ -51,7 +51,7 @@ func wantSealed(t *testing.T, r *Registry) {
 	}
 	for _, secret := range []string{"hidden", "aGlkZGVu"} {
 		if strings.Contains(text, secret) {
-			t.Errorf("the database shows %s:\n%q", secret, text)
+			t.Errorf("the database has %s in clear text:\n%q", secret, text)
 		}
 	}
 }
@@ -61,10 +61,10 @@ func wantSecrets(t *testing.T, r *Registry) {
 	want, got := secretTopic("shop.close"), r.Snapshot().Topics.Get("shop.close")
 	if got == nil || got.CallbackURL != want.CallbackURL || !reflect.DeepEqual(got.Headers, want.Headers) ||
 		!reflect.DeepEqual(got.Secrets, want.Secrets) {
-		t.Errorf("the topic is read as %+v", got)
+		t.Errorf("the topic was read as %+v", got)
 	}
 	if list := r.ListShards(); len(list) != 1 || list[0].URL != secretURL {
-		t.Errorf("the shards are read as %v", list)
+		t.Errorf("the shards were read as %v", list)
 	}
 }
 
@@ -76,7 +76,7 @@ func putSecrets(t *testing.T, r *Registry) {
 	}
 }
 
-// putClear stores the topic and the shard as earlier versions did, and a topic without secrets.
+// putClear stores the topic and the shard in clear text, as earlier versions did, and a topic without secrets.
 func putClear(t *testing.T, dsn string) {
 	t.Helper()
 	old := open(t, Options{DSN: dsn, SecretKey: seal.Key{}})
@@ -104,7 +104,7 @@ func TestTheDatabaseShowsNoSecret(t *testing.T) {
 		revision := r.Snapshot().Revision
 		putSecrets(t, r)
 		if r.Snapshot().Revision != revision {
-			t.Error("storing the same secrets again is a change")
+			t.Error("storing the same secrets again changed the revision")
 		}
 	})
 }
@@ -121,7 +121,7 @@ func TestWhatAnEarlierVersionStoredIsSealedAtTheStart(t *testing.T) {
 	})
 }
 
-// TestAnotherKeyIsAnErrorThatLosesNothing: a host with another key does not start, and with the right one it does.
+// TestAnotherKeyIsAnErrorThatLosesNothing: a host with another key does not start; with the right key it does.
 func TestAnotherKeyIsAnErrorThatLosesNothing(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn, SecretKey: secretKey(1)})
@@ -134,13 +134,13 @@ func TestAnotherKeyIsAnErrorThatLosesNothing(t *testing.T) {
 			}
 		}
 		if stored(t, r) != before {
-			t.Error("a start with another key changed what is stored")
+			t.Error("a start with another key changed the stored data")
 		}
 		wantSecrets(t, open(t, Options{DSN: dsn, SecretKey: secretKey(1)}))
 	})
 }
 
-// TestOfHostsThatStartTogetherOneKeyWins: they have keys of their own, and one of these becomes the registry's.
+// TestOfHostsThatStartTogetherOneKeyWins: each host has its own key, and one of these becomes the registry's.
 func TestOfHostsThatStartTogetherOneKeyWins(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		putClear(t, dsn)
@@ -178,7 +178,8 @@ func TestOfHostsThatStartTogetherOneKeyWins(t *testing.T) {
 	})
 }
 
-// TestAHostWithAnotherKeyWorksWithoutSecrets: it stores none, and a topic that gets some is kept, but not called.
+// TestAHostWithAnotherKeyWorksWithoutSecrets: it stores no secrets, and a topic that gets some stays, but is not
+// called.
 func TestAHostWithAnotherKeyWorksWithoutSecrets(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		one := open(t, Options{DSN: dsn, SecretKey: secretKey(1)})
@@ -190,7 +191,7 @@ func TestAHostWithAnotherKeyWorksWithoutSecrets(t *testing.T) {
 			t.Errorf("storing a secret: %v", err)
 		}
 		if x := two.Snapshot().Topics.Get("shop.close"); x == nil || x.Locked {
-			t.Fatalf("before it has secrets the topic is %+v", x)
+			t.Fatalf("before it has secrets, the topic is %+v", x)
 		}
 		putSecrets(t, one)
 		locked := func(s *Snapshot) bool {
@@ -198,18 +199,18 @@ func TestAHostWithAnotherKeyWorksWithoutSecrets(t *testing.T) {
 			return x != nil && x.Locked && len(x.Secrets) == 0 && x.CallbackURL == "https://shop.example/close"
 		}
 		eventually(t, "the other host to see that the topic is locked", func() bool { return locked(two.Snapshot()) })
-		eventually(t, "its snapshot to say so", func() bool {
+		eventually(t, "its snapshot to show the lock", func() bool {
 			s, err := readSnapshot(file)
 			return err == nil && locked(s)
 		})
 		if _, err := two.PutTopic(t.Context(), "me", topic("shop.close")); !errors.Is(err, seal.ErrKey) {
-			t.Errorf("changing what it cannot read: %v", err)
+			t.Errorf("changing a locked topic: %v", err)
 		}
 		wantSecrets(t, open(t, Options{DSN: dsn, SecretKey: secretKey(1)}))
 	})
 }
 
-// TestALostKeyIsReplaced: topics and shards stay, wait until their secrets are entered again, and then go on.
+// TestALostKeyIsReplaced: topics and shards stay, wait until their secrets are entered again, and then continue.
 func TestALostKeyIsReplaced(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		putSecrets(t, open(t, Options{DSN: dsn, SecretKey: secretKey(1)}))
@@ -237,7 +238,7 @@ func TestALostKeyIsReplaced(t *testing.T) {
 	})
 }
 
-// TestMasksAreNoValues: who sends back what they were shown changes nothing, and a mask of something else is refused.
+// TestMasksAreNoValues: sending back a masked value changes nothing, and a mask of another value is refused.
 func TestMasksAreNoValues(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
@@ -248,7 +249,7 @@ func TestMasksAreNoValues(t *testing.T) {
 		}
 		shown.Secrets = nil
 		if _, err := r.PutTopic(t.Context(), "me", shown); err == nil {
-			t.Error("masks are taken for the values of a new topic")
+			t.Error("masks are accepted as the values of a new topic")
 		}
 		putSecrets(t, r)
 		shown.Title = "changed"
@@ -262,7 +263,7 @@ func TestMasksAreNoValues(t *testing.T) {
 		other = secretTopic("shop.close")
 		other.CallbackURL = "https://elsewhere.example/?" + seal.Fingerprint("key=hidden1")
 		if _, err := r.PutTopic(t.Context(), "me", other); err == nil || !strings.Contains(err.Error(), "mask") {
-			t.Errorf("the mask of a query at another address: %v", err)
+			t.Errorf("the mask of a query with another address: %v", err)
 		}
 		wantSecrets(t, r)
 	})

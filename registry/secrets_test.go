@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// TestTokensAreComparedByTheirHashes: how long a comparison takes must tell nothing of a token. Times are too noisy
-// to show that, so this looks at what the comparison is made of: the hash of what came, the lookup by it, and a
-// comparison in constant time.
+// TestTokensAreComparedByTheirHashes: the time of a comparison must reveal nothing about a token. Times are too noisy
+// to prove that, so this checks the code of the comparison: it hashes the given token, looks up the hash, and compares
+// in constant time.
 func TestTokensAreComparedByTheirHashes(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "tokens.go", nil, 0)
@@ -51,7 +51,8 @@ func TestTokensAreComparedByTheirHashes(t *testing.T) {
 	}
 }
 
-// TestNoTokenIsKept: neither the snapshot, on disk and in memory, nor the database has what a client sends.
+// TestNoTokenIsKept: neither the snapshot, on disk or in memory, nor the database contains the tokens that clients
+// send.
 func TestNoTokenIsKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -75,7 +76,7 @@ func TestNoTokenIsKept(t *testing.T) {
 	for _, near := range []string{"", secret[:len(secret)-1], secret + "x", " " + secret, strings.ToUpper(secret),
 		HashToken(secret)} {
 		if _, ok := r.Snapshot().Token(near); ok {
-			t.Errorf("%q is taken for the token", near)
+			t.Errorf("%q is accepted as the token", near)
 		}
 	}
 	kept, err := json.Marshal(r.Snapshot())
@@ -97,6 +98,6 @@ func TestNoTokenIsKept(t *testing.T) {
 		kept = append(kept, b...)
 	}
 	if bytes.Contains(kept, []byte(secret)) {
-		t.Error("the token itself is kept")
+		t.Error("the token itself is stored")
 	}
 }

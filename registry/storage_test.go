@@ -38,10 +38,10 @@ func TestSettingsAreKeptWithTheirSecretsEncrypted(t *testing.T) {
 		if found, err := r.Snapshot().Setting("smtp", &out); err != nil || !found ||
 			fmt.Sprintf("%#v", out.To) != fmt.Sprintf("%#v", in.To) ||
 			out.Password != in.Password {
-			t.Errorf("it came back as %+v: %v, %v", out, found, err)
+			t.Errorf("it was read as %+v: %v, %v", out, found, err)
 		}
 		if found, err := r.Snapshot().Setting("other", &out); found || err != nil {
-			t.Errorf("one that is not there: %v, %v", found, err)
+			t.Errorf("a missing setting: %v, %v", found, err)
 		}
 		entries, err := r.Audit(t.Context(), AuditFilter{Object: "setting/smtp"})
 		if err != nil || len(entries) != 1 || !strings.Contains(string(entries[0].After), "***") {
@@ -55,7 +55,7 @@ func TestSettingsAreKeptWithTheirSecretsEncrypted(t *testing.T) {
 		all, _ := json.Marshal(entries)
 		if strings.Contains(string(b)+string(all), "hunter22") ||
 			strings.Contains(fmt.Sprintf("%v %+v %#v", in, in, in), "hunter22") {
-			t.Error("the password can be read")
+			t.Error("the password is printed")
 		}
 		noKey := open(t, Options{DSN: dsn, SecretKey: seal.Key{}})
 		if err := noKey.PutSetting(t.Context(), "me", "smtp", in); !errors.Is(err, seal.ErrKey) {
@@ -81,7 +81,7 @@ func TestAPauseHasAReason(t *testing.T) {
 		r := open(t, Options{DSN: dsn})
 		ctx := t.Context()
 		if err := r.SetPauseReason(ctx, "ann", "shop.close", "x"); !errors.Is(err, ErrNoTopic) {
-			t.Errorf("of no topic: %v", err)
+			t.Errorf("of an unknown topic: %v", err)
 		}
 		x := topic("shop.close")
 		x.Secrets = []string{oneSecret}
@@ -102,7 +102,7 @@ func TestAPauseHasAReason(t *testing.T) {
 		put(t, r, x)
 		if n := r.Snapshot().Notes.Get("shop.close"); n.PauseReason != "" || !n.PausedAt.IsZero() ||
 			!n.SecretsChangedAt.Equal(rotated) {
-			t.Errorf("after it went on the note is %+v", n)
+			t.Errorf("after it was resumed, the note is %+v", n)
 		}
 	})
 }

@@ -53,7 +53,7 @@ func TestATokenMayExpire(t *testing.T) {
 	})
 }
 
-// What a token covers is told by its rights and by the letters of its patterns.
+// Whether a token covers another is decided by its rights and the characters of its patterns.
 func TestATokenCoversWhatAllowsLess(t *testing.T) {
 	t.Parallel()
 	token := func(rights, topics string) *Token {
@@ -81,7 +81,7 @@ func TestATokenCoversWhatAllowsLess(t *testing.T) {
 	}
 }
 
-// The last use is to the minute, never goes back, and is no change that others would read.
+// The last use has a resolution of a minute, never goes back, and is not a change that other processes would read.
 func TestLastUsesOfTokens(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		ctx := t.Context()
@@ -114,15 +114,15 @@ func TestLastUsesOfTokens(t *testing.T) {
 			t.Errorf("uses = %v, %v; want %v", uses, err, want)
 		}
 		if err := r.follow(ctx); err != nil || r.Snapshot() != before {
-			t.Errorf("another snapshot was read: %v", err)
+			t.Errorf("the snapshot was read again: %v", err)
 		}
-		if trail, err := r.Audit(ctx, AuditFilter{}); err != nil || len(trail) != 5 { // with that of the key
+		if trail, err := r.Audit(ctx, AuditFilter{}); err != nil || len(trail) != 5 { // with the key's
 			t.Errorf("%d entries, %v", len(trail), err)
 		}
 	})
 }
 
-// An earlier version leaves expiries out of its file. What it wrote must not be taken for complete.
+// An earlier version writes a snapshot file without expiries. It must not be taken for complete.
 func TestTheFileOfAnEarlierVersionHidesNoExpiry(t *testing.T) {
 	t.Parallel()
 	o := Options{DSN: dbtest.SQLite(t), SnapshotFile: filepath.Join(t.TempDir(), "snapshot")}
@@ -136,7 +136,7 @@ func TestTheFileOfAnEarlierVersionHidesNoExpiry(t *testing.T) {
 	plain := *token
 	plain.ExpiresAt = nil
 	older.Tokens = map[string]*Token{token.Hash: &plain}
-	eventually(t, "the snapshot is kept", func() bool { return markInFile(o.SnapshotFile) == older.mark })
+	eventually(t, "the snapshot is written", func() bool { return markInFile(o.SnapshotFile) == older.mark })
 	var file bytes.Buffer
 	if err := encodeSnapshot(&file, &older); err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestExpiriesAreRead(t *testing.T) {
 		}
 	}
 	if at, err := ParseExpiry("", now); at != nil || err != nil {
-		t.Errorf("nothing: %v, %v", at, err)
+		t.Errorf("no expiry: %v, %v", at, err)
 	}
 	for text, word := range map[string]string{
 		"soon": "neither", "d": "neither", "1.5d": "neither", "90": "neither", "9999999999d": "neither",

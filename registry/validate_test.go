@@ -78,7 +78,7 @@ func TestInvalidTopics(t *testing.T) {
 	for _, c := range []struct {
 		field      string
 		outOfRange bool
-		says       string // what is wrong, or the way out
+		says       string // the error, or the remedy
 		change     func(*Topic)
 	}{
 		{"name", bad, "1 to 64", func(x *Topic) { x.Name = "" }},
@@ -179,7 +179,7 @@ func TestInvalidTopics(t *testing.T) {
 			continue
 		}
 		if strings.Contains(err.Error(), "hidden") || len(err.Error()) > 300 {
-			t.Errorf("%s, %s: the error shows too much: %v", c.field, c.says, err)
+			t.Errorf("%s, %s: the error shows a secret: %v", c.field, c.says, err)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func TestTheDialectOfPHPDelayqueueHasItsOwnMarkAndMethods(t *testing.T) {
 	}
 }
 
-func TestAllThatIsWrongIsTold(t *testing.T) {
+func TestAllErrorsAreReported(t *testing.T) {
 	t.Parallel()
 	x := topic("t")
 	x.TTR, x.Method, x.Secrets = 0, "BREW", []string{"x"}
@@ -279,7 +279,7 @@ func TestRetryDelays(t *testing.T) {
 	x.Retry = []Duration{Duration(time.Second), Duration(time.Minute)}
 	for n, want := range map[int]time.Duration{-1: time.Second, 1: time.Second, 2: time.Minute, 9: time.Minute} {
 		if got := x.RetryDelay(n); got != want {
-			t.Errorf("own list, after attempt %d: %v", n, got)
+			t.Errorf("the topic's own list, after attempt %d: %v", n, got)
 		}
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-func TestTheKernelsAlarmRingsWhenItWasLastSetTo(t *testing.T) {
+func TestTheKernelsAlarmRingsAtTheTimeLastSet(t *testing.T) {
 	a, err := kernelAlarm()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.stop()
-	<-a.rings // at once
+	<-a.rings // immediately
 	for _, d := range []time.Duration{3 * time.Millisecond, 700 * time.Microsecond, 0, -time.Second,
 		20 * time.Millisecond} {
 		a.set(time.Hour)
@@ -39,7 +39,7 @@ func TestTheKernelsAlarmRingsOnceOnly(t *testing.T) {
 	<-a.rings
 	select {
 	case <-a.rings:
-		t.Error("it rang again, though nobody had set it")
+		t.Error("it rang again without being set")
 	case <-time.After(20 * time.Millisecond):
 	}
 }

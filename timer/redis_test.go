@@ -15,13 +15,13 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// counting is a real shard that notes what was moved and when.
+// counting is a real shard that records what was moved and when.
 type counting struct {
 	*queue.Shard
 	mu    sync.Mutex
 	moved int
 	calls int
-	late  []time.Duration // by Redis's clock, of steps that moved what was named before
+	late  []time.Duration // by Redis's clock, for steps that moved the jobs named above
 	next  time.Time
 }
 
@@ -121,13 +121,13 @@ func TestTimersSideBySideMoveEachJobOnceAndOnTime(t *testing.T) {
 		late[len(late)/2], late[len(late)*99/100], late[len(late)-1])
 }
 
-func TestAnEarlierJobIsMovedThoughTheTimerSleeps(t *testing.T) {
+func TestAnEarlierJobIsMovedWhileTheTimerSleeps(t *testing.T) {
 	q := startQueue(t)
 	c := &counting{Shard: q.Shards()[0]}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		// No poll helps it.
+		// No poll helps.
 		_ = New(Options{Exact: true, Shards: func() []Shard { return []Shard{c} }, Poll: time.Hour}).Run(ctx)
 	})
 	defer wg.Wait()
@@ -137,7 +137,7 @@ func TestAnEarlierJobIsMovedThoughTheTimerSleeps(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 	}
-	push("late", time.Hour) // of which it hears, or it looks when it begins to listen
+	push("late", time.Hour) // it gets the wake-up, or polls when it begins to listen
 	eventually(t, "the timer listens", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.calls >= 2 })
 	push("early", 50*time.Millisecond)
 	eventually(t, "the earlier job is moved", func() bool { return c.total() == 1 })

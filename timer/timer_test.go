@@ -26,8 +26,8 @@ type fake struct {
 	err   error
 	wake  chan queue.Wakeup
 
-	stuck bool          // Next is reached here and never there
-	more  int           // steps that leave work
+	stuck bool          // Next works here and fails there
+	more  int           // steps that leave work behind
 	took  time.Duration // of a step
 }
 
@@ -97,16 +97,16 @@ func running(t *testing.T, test func(t *testing.T, f *fake)) {
 }
 
 func pass(d time.Duration) {
-	time.Sleep(d) // of the bubble: it takes no time
+	time.Sleep(d) // of the bubble: waiting takes no real time
 	synctest.Wait()
 }
 
-func TestAnIdleTimerLooksOnceASecond(t *testing.T) {
+func TestAnIdleTimerPollsOnceASecond(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		pass(time.Minute)
 		f.set(func() {
 			if f.calls != 1 || f.looks > 61 || f.looks < 55 {
-				t.Fatalf("%d steps and %d looks in a minute", f.calls, f.looks)
+				t.Fatalf("%d steps and %d polls in a minute", f.calls, f.looks)
 			}
 		})
 	})
@@ -127,7 +127,7 @@ func TestAJobIsMovedWithinASecondThoughNoWakeUpArrives(t *testing.T) {
 	})
 }
 
-func TestAJobIsMovedAtItsMomentWithoutBeingTold(t *testing.T) {
+func TestAJobIsMovedWhenDueWithoutAWakeUp(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		due := time.Now().Add(10*time.Second + 123*time.Millisecond)
 		f.set(func() { f.due = due })
@@ -155,7 +155,7 @@ func TestAWakeUpShortensTheSleep(t *testing.T) {
 	})
 }
 
-func TestAShardThatFailsIsAskedLessAndLess(t *testing.T) {
+func TestAFailingShardIsPolledLessAndLess(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		f.set(func() { f.err = errors.New("down"); f.calls = 0 })
 		pass(time.Minute)
@@ -169,7 +169,7 @@ func TestAShardThatFailsIsAskedLessAndLess(t *testing.T) {
 		pass(4 * time.Second)
 		f.set(func() {
 			if len(f.moved) != 1 {
-				t.Fatal("it did not go on when the shard came back")
+				t.Fatal("it did not continue when the shard was back")
 			}
 		})
 	})
@@ -200,21 +200,21 @@ func TestManyIdleBucketsShareThePolls(t *testing.T) {
 	})
 }
 
-func TestAMomentThatRedisHasNotReachedIsNotAskedForInALoop(t *testing.T) {
+func TestADueTimeThatRedisHasNotReachedIsNotPolledInALoop(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		f.set(func() { f.stuck = true; f.calls = 0 })
 		f.wake <- queue.Wakeup{Kind: queue.WakeTimer}
 		pass(100 * time.Millisecond)
 		f.set(func() {
 			if f.calls > 501 {
-				t.Errorf("%d calls in 100 ms for a moment that does not come", f.calls)
+				t.Errorf("%d calls in 100 ms for a due time that Redis does not reach", f.calls)
 			}
 			f.stuck = false
 		})
 	})
 }
 
-func TestWorkThatIsLeftIsGoneOnWithAtOnce(t *testing.T) {
+func TestRemainingWorkContinuesAtOnce(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		pass(300 * time.Millisecond)
 		f.set(func() { f.more = 50; f.calls = 0 })
@@ -228,8 +228,9 @@ func TestWorkThatIsLeftIsGoneOnWithAtOnce(t *testing.T) {
 	})
 }
 
-// TestAMassLeavesTheShardToOthersForHalfOfTheTime: but not the first steps, so that what is usual is moved at once.
-func TestAMassLeavesTheShardToOthersForHalfOfTheTime(t *testing.T) {
+// TestABacklogLeavesTheShardToOthersForHalfOfTheTime, except for the first steps, so that usual numbers of jobs are
+// moved at once.
+func TestABacklogLeavesTheShardToOthersForHalfOfTheTime(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		const took = time.Millisecond
 		f.set(func() { f.calls, f.took, f.more = 0, took, 1000 })
@@ -249,7 +250,7 @@ func TestAMassLeavesTheShardToOthersForHalfOfTheTime(t *testing.T) {
 	})
 }
 
-func TestAReconnectLooksAtEveryBucket(t *testing.T) {
+func TestAReconnectPollsEveryBucket(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		pass(300 * time.Millisecond)
 		f.set(func() { f.calls = 0 })
@@ -287,7 +288,7 @@ func TestAShardThatHangsDoesNotDelayAnother(t *testing.T) {
 	})
 }
 
-func TestShardsComeAndGo(t *testing.T) {
+func TestShardsAreAddedAndRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &fake{wake: make(chan queue.Wakeup)}, &fake{wake: make(chan queue.Wakeup)}
 		var mu sync.Mutex
@@ -310,12 +311,12 @@ func TestShardsComeAndGo(t *testing.T) {
 		pass(5 * time.Second)
 		a.set(func() {
 			if n := a.calls + a.looks; n != before {
-				t.Errorf("a shard out of use was asked %d times", n-before)
+				t.Errorf("a removed shard was polled %d times", n-before)
 			}
 		})
 		b.set(func() {
 			if n := b.calls + b.looks; n < 4 {
-				t.Errorf("a new shard was asked %d times", n)
+				t.Errorf("a new shard was polled %d times", n)
 			}
 		})
 		cancel()
@@ -325,7 +326,7 @@ func TestShardsComeAndGo(t *testing.T) {
 	})
 }
 
-func TestMetricsTellHowLateJobsWereMoved(t *testing.T) {
+func TestMetricsHaveTheLatenessOfMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{wake: make(chan queue.Wakeup), due: time.Now().Add(500 * time.Millisecond)}
 		r := prometheus.NewRegistry()
