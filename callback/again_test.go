@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// closing answers the first request of its first connection, and closes every later one after it has read it.
+// closing answers the first request of its first connection, and closes every later connection after reading its
+// request.
 func closing(t *testing.T) (address string, requests *atomic.Int32) {
 	requests = &atomic.Int32{}
 	address, _ = raw(t, func(_ int, c net.Conn) {
@@ -33,8 +34,8 @@ func closing(t *testing.T) (address string, requests *atomic.Int32) {
 	return address, requests
 }
 
-// TestARequestIsRepeatedOnceAtMost: over a reused connection that is closed before any byte of the answer, and not
-// over a new one.
+// TestARequestIsRepeatedOnceAtMost: over a reused connection that is closed before the first byte of the answer, and
+// not over a new one.
 func TestARequestIsRepeatedOnceAtMost(t *testing.T) {
 	cases := map[string]EndpointSpec{
 		"POST":           {Method: "POST"},
@@ -68,7 +69,7 @@ func TestARequestIsRepeatedOnceAtMost(t *testing.T) {
 	}
 }
 
-// relay passes connections on to an address, until they are told to do something else.
+// relay forwards connections to an address until it is told to do something else.
 type relay struct {
 	url   string
 	mu    sync.Mutex
@@ -114,7 +115,7 @@ func (p *relayed) pass(to, from net.Conn) {
 	}
 }
 
-// each does something to every connection so far.
+// each calls a function for every connection so far.
 func (r *relay) each(do func(*relayed)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +124,7 @@ func (r *relay) each(do func(*relayed)) {
 	}
 }
 
-// relayedEndpoint serves over a relay: http, https or h2.
+// relayedEndpoint serves http, https or h2 over a relay.
 func relayedEndpoint(t *testing.T, kind string, h http.HandlerFunc) (*relay, Options) {
 	s := httptest.NewUnstartedServer(h)
 	t.Cleanup(s.Close)
@@ -140,17 +141,17 @@ func relayedEndpoint(t *testing.T, kind string, h http.HandlerFunc) (*relay, Opt
 
 func answered(http.ResponseWriter, *http.Request) {}
 
-// TestALostConnectionIsNotUsedAfterATimeout: the network forgets a connection without a word; the next attempt
-// takes another.
+// TestALostConnectionIsNotUsedAfterATimeout: the network drops a connection silently; the next attempt uses another
+// one.
 func TestALostConnectionIsNotUsedAfterATimeout(t *testing.T) {
 	for _, kind := range []string{"http", "https", "h2"} {
 		t.Run(kind, func(t *testing.T) {
 			r, o := relayedEndpoint(t, kind, answered)
 			c, e := caller(t, o), endpoint(t, EndpointSpec{URL: r.url})
-			both := job() // two connections, where each carries one request
+			both := job() // two connections, each with one request
 			both.Begin = func() error {
 				if o := c.Do(t.Context(), e, job()); o.Class != Success {
-					t.Errorf("the call inside: %+v", o)
+					t.Errorf("the inner call: %+v", o)
 				}
 				return nil
 			}
@@ -170,7 +171,7 @@ func TestALostConnectionIsNotUsedAfterATimeout(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatIsClosedMeanwhileCostsNoAttempt: the endpoint closes it between the moment it is taken and
+// TestAConnectionThatIsClosedMeanwhileCostsNoAttempt: the endpoint closes it after it was taken from the pool, before
 // the request.
 func TestAConnectionThatIsClosedMeanwhileCostsNoAttempt(t *testing.T) {
 	for _, kind := range []string{"http", "https"} {
@@ -194,9 +195,9 @@ func TestAConnectionThatIsClosedMeanwhileCostsNoAttempt(t *testing.T) {
 	}
 }
 
-// TestWhatIsSentUnaskedIsNobodysAnswer: not that of another topic whose endpoint is on the same host, nor the same
-// topic's.
-func TestWhatIsSentUnaskedIsNobodysAnswer(t *testing.T) {
+// TestUnsolicitedDataIsNoAnswer: unsolicited data is no answer to another topic's call to the same host, nor to the
+// same topic's.
+func TestUnsolicitedDataIsNoAnswer(t *testing.T) {
 	const gone = "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
 	for _, topic := range []string{"shop.close", "other"} {
 		for _, body := range [][]byte{job().Body, longBody()} {
@@ -212,7 +213,7 @@ func TestWhatIsSentUnaskedIsNobodysAnswer(t *testing.T) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				_, err := io.WriteString(r.conns[0].client, gone)
-				time.Sleep(20 * time.Millisecond) // so that it arrives
+				time.Sleep(20 * time.Millisecond) // so that it is received
 				return err
 			})
 			if o := c.Do(t.Context(), e, next); o.Class != Success || accepted() != 2 {
@@ -222,7 +223,7 @@ func TestWhatIsSentUnaskedIsNobodysAnswer(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreSharedByTheTopicsOfAnOwner whose endpoints are on the same host, and by nobody else.
+// TestConnectionsAreSharedByTheTopicsOfAnOwner whose endpoints are on the same host, and by no others.
 func TestConnectionsAreSharedByTheTopicsOfAnOwner(t *testing.T) {
 	for _, body := range [][]byte{job().Body, longBody()} {
 		url, accepted := answering(t, []string{fine, fine, fine, fine, fine}, nil)
@@ -251,8 +252,8 @@ func TestConnectionsAreSharedByTheTopicsOfAnOwner(t *testing.T) {
 	}
 }
 
-// TestATimeoutLeavesConnectionsThatWork: of those that topics share it ends only its own, and those over which no
-// answer has come since.
+// TestATimeoutLeavesConnectionsThatWork: of the connections that topics share, it closes only its own, and those
+// without an answer since.
 func TestATimeoutLeavesConnectionsThatWork(t *testing.T) {
 	slow := make(chan struct{})
 	defer close(slow)
@@ -308,7 +309,7 @@ func TestAnAnnouncedEndOfIdleConnectionsIsHonoured(t *testing.T) {
 		c, e := caller(t, Options{}), endpoint(t, EndpointSpec{URL: url})
 		r := job()
 		r.Body = body
-		for range 2 { // the first connection is closed when the header is read, the second when it was idle
+		for range 2 { // the first connection is closed when the header is read, the second when it has been idle
 			if o := c.Do(t.Context(), e, r); o.Class != Success {
 				t.Fatalf("%+v", o)
 			}

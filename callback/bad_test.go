@@ -114,7 +114,7 @@ func TestABadEndpointFreesItsPlaceInTime(t *testing.T) {
 		t.Run(fmt.Sprint(x.name, ", long body: ", long), func(t *testing.T) {
 			url, _ := raw(t, x.handle)
 			r := job()
-			if long { // it goes another way
+			if long { // it is sent by net/http
 				r.Body = fmt.Appendf(nil, "%q", strings.Repeat("x", 32<<10))
 			}
 			r.Timeout = 300 * time.Millisecond
@@ -130,7 +130,7 @@ func TestABadEndpointFreesItsPlaceInTime(t *testing.T) {
 				case x.reason != "" && o.Reason != x.reason:
 					wrong = fmt.Sprintf("outcome = %+v", o)
 				case o.Reason == "timeout" && !strings.HasPrefix(o.Err, "timed out: "):
-					wrong = fmt.Sprintf("it says %q", o.Err)
+					wrong = fmt.Sprintf("the error is %q", o.Err)
 				case took > r.Timeout+100*time.Millisecond:
 					wrong = fmt.Sprintf("it took %v with a TTR of %v", took, r.Timeout)
 				default:
@@ -159,14 +159,14 @@ func TestAHugeAnswerIsCutAndItsConnectionClosed(t *testing.T) {
 	o := caller(t, Options{}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url}), job())
 	runtime.ReadMemStats(&after)
 	if o.Class != Success || len(o.Answer) != maxAnswer {
-		t.Fatalf("%v with %d bytes kept", o.Class, len(o.Answer))
+		t.Fatalf("%v with %d bytes stored", o.Class, len(o.Answer))
 	}
 	if n := written.Load(); n > 64<<20 {
-		t.Fatalf("%d MiB were taken", n>>20)
+		t.Fatalf("%d MiB were allocated", n>>20)
 	}
 }
 
-func TestASecondTryOnlyWhereTheFirstReachedNobody(t *testing.T) {
+func TestACallIsRepeatedOnlyIfItReachedNoEndpoint(t *testing.T) {
 	c := caller(t, Options{})
 	address, accepted := raw(t, func(_ int, c net.Conn) { readRequest(c) })
 	if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: address}), job()); o.Reason != "reset" {

@@ -69,15 +69,15 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 func TestProxyVariablesAreIgnored(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	if c := caller(t, Options{}); c.other.Proxy != nil {
-		t.Fatal("a proxy would dial past the policy")
+		t.Fatal("a proxy would bypass the policy")
 	}
 }
 
-// longBody is longer than those that go directly.
+// longBody is longer than the bodies that are written directly.
 func longBody() []byte { return []byte(`{"a":"` + strings.Repeat("x", 16<<10) + `"}`) }
 
-// TestNothingIsSentThatMustNotBegin: over a new and over a kept connection, plain, with a body that net/http
-// sends, under TLS and under HTTP/2.
+// TestNothingIsSentThatMustNotBegin: over a new and over a kept connection, in clear text, with a body that net/http
+// sends, with TLS and with HTTP/2.
 func TestNothingIsSentThatMustNotBegin(t *testing.T) {
 	for _, kind := range []string{"plain", "long", "tls", "h2"} {
 		t.Run(kind, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestNothingIsSentThatMustNotBegin(t *testing.T) {
 				in.Body = over.Body
 			}
 			asked := 0
-			over.Begin = func() error { asked++; return errors.New("its lease is over") }
+			over.Begin = func() error { asked++; return errors.New("its lease has expired") }
 			in.Begin = func() error { asked++; return nil }
 			for range 2 {
 				asked = 0

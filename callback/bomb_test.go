@@ -12,9 +12,8 @@ import (
 	"testing"
 )
 
-// TestAnswersThatGrowCostNoMemory: 256 calls at once whose answers are ten gigabytes, a gzip bomb, ten megabytes
-// of headers or 1xx without end. The address space that is in use (RSS) hardly grows, and a bomb is kept as it
-// came.
+// TestAnswersThatGrowCostNoMemory: 256 calls at once whose answers are ten gigabytes, a gzip bomb, ten megabytes of
+// headers, or endless 1xx responses. The resident memory (RSS) hardly grows, and a gzip bomb is not decompressed.
 func TestAnswersThatGrowCostNoMemory(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -58,8 +57,7 @@ func TestAnswersThatGrowCostNoMemory(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	// Connections, stacks and heap of so many calls at once take their room sooner or later; what grows with every
-	// round is a leak.
+	// Connections, stacks and heap for so many calls need memory at some point; growth in every round is a leak.
 	for round := 0; ; round++ {
 		before := rss(t)
 		for range 3 {
@@ -70,7 +68,7 @@ func TestAnswersThatGrowCostNoMemory(t *testing.T) {
 			return
 		}
 		if round == 4 {
-			t.Fatalf("the process has grown by %d MiB, and grows on", grown>>20)
+			t.Fatalf("the process has grown by %d MiB and keeps growing", grown>>20)
 		}
 	}
 }

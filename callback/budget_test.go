@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRetryIfIsBounded: whatever an expression makes of an answer of 64 KiB takes 50 ms and 8 MiB at most.
+// TestRetryIfIsBounded: whatever an expression computes from an answer of 64 KiB takes at most 50 ms and 8 MiB.
 func TestRetryIfIsBounded(t *testing.T) {
 	bodies := map[string]string{
 		"text":    strings.Repeat("a", maxAnswer),
@@ -36,7 +36,7 @@ func TestRetryIfIsBounded(t *testing.T) {
 		`body matches "^[a-z]+$"`, `body matches "(?i)error|failed"`,
 	} {
 		if limited(src) {
-			t.Errorf("%s is limited", src)
+			t.Errorf("%s hit the limit", src)
 		}
 	}
 	for _, src := range []string{
@@ -49,12 +49,13 @@ func TestRetryIfIsBounded(t *testing.T) {
 		`any(filter(res, any(filter(res, true), true)), false)`,
 	} {
 		if !limited(src) {
-			t.Errorf("%s is not limited", src)
+			t.Errorf("%s did not hit the limit", src)
 		}
 	}
 }
 
-// TestRetryIfAllowsLittle: what could multiply, or is not documented, is refused when a topic is saved.
+// TestRetryIfAllowsLittle: expressions that could multiply data, or are not documented, are refused when a topic is
+// saved.
 func TestRetryIfAllowsLittle(t *testing.T) {
 	for _, src := range []string{
 		`len(replace(replace(body,"a",body),"a",body)) == 1`, `body matches body`, `len(join(split(body,""),body)) == 1`,

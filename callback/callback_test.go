@@ -48,7 +48,7 @@ func serve(t testing.TB, h http.HandlerFunc) string {
 	return s.URL
 }
 
-func TestTheRequestIsAsPromised(t *testing.T) {
+func TestTheRequestHasThePromisedHeaders(t *testing.T) {
 	var got *http.Request
 	var body []byte
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { got = r; body, _ = io.ReadAll(r.Body) })
@@ -73,7 +73,7 @@ func TestTheRequestIsAsPromised(t *testing.T) {
 	}
 }
 
-// TestAJobsHeadersReplaceTheEndpoints in every form of a callback; nothing replaces Wakecall's own.
+// TestAJobsHeadersReplaceTheEndpoints in every form of a callback, but not Wakecall's own.
 func TestAJobsHeadersReplaceTheEndpoints(t *testing.T) {
 	var got http.Header
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
@@ -173,7 +173,7 @@ func text(s string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) }
 }
 
-// raw serves connections with handle, each in a goroutine of its own that ends with the test.
+// raw serves connections with handle, each in a goroutine that ends with the test.
 func TestTLSAndHTTP2(t *testing.T) {
 	var proto string
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { proto = r.Proto }))
@@ -187,7 +187,7 @@ func TestTLSAndHTTP2(t *testing.T) {
 		t.Fatalf("over %s: %+v", proto, o)
 	}
 	if o := caller(t, Options{}).Do(t.Context(), e, job()); o.Reason != "tls" || !o.EndpointDown {
-		t.Fatalf("an unknown certificate: %+v", o)
+		t.Fatalf("an untrusted certificate: %+v", o)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestErrorsHideTheQuery(t *testing.T) {
 	cancel()
 	if o := caller(t, Options{}).Do(ctx, endpoint(t, EndpointSpec{URL: "http://127.0.0.1:1/"}),
 		r); o.Reason != "canceled" || o.EndpointDown {
-		t.Fatalf("a call cut off: %+v", o)
+		t.Fatalf("a canceled call: %+v", o)
 	}
 }
 

@@ -32,9 +32,9 @@ func answering(t *testing.T, answers []string, then func(n int, c net.Conn)) (ur
 
 const fine = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"
 
-// TestAConnectionIsUsedAgainWhenItMayBe: after every whole answer whose end is known, unless either side wants it
-// closed.
-func TestAConnectionIsUsedAgainWhenItMayBe(t *testing.T) {
+// TestAConnectionIsReusedAfterACompleteAnswer: after every complete answer with a known end, unless either side wants
+// it closed.
+func TestAConnectionIsReusedAfterACompleteAnswer(t *testing.T) {
 	for answer, connections := range map[string]int32{
 		fine:                              1,
 		"HTTP/1.1 204 No Content\r\n\r\n": 1,
@@ -44,8 +44,8 @@ func TestAConnectionIsUsedAgainWhenItMayBe(t *testing.T) {
 		"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n":                                    3,
 		"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n":               3,
 		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n":   3,
-		"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 100000): 3, // it is not read to its end
-		fine + fine: 3, // and one that nobody has asked for
+		"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 100000): 3, // it is not read completely
+		fine + fine: 3, // and an unsolicited one
 	} {
 		url, accepted := answering(t, []string{answer, answer, answer}, nil)
 		c, e := caller(t, Options{}), endpoint(t, EndpointSpec{URL: url})
@@ -60,8 +60,8 @@ func TestAConnectionIsUsedAgainWhenItMayBe(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatEndedWhileItWasIdleCostsNothing: nor does one on which something came that nobody had asked
-// for, which is no answer to the next call.
+// TestAConnectionThatEndedWhileItWasIdleCostsNothing, nor does one with unsolicited data, which is not taken for the
+// answer to the next call.
 func TestAConnectionThatEndedWhileItWasIdleCostsNothing(t *testing.T) {
 	for name, last := range map[string]string{"closed": "",
 		"told why":       "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n",
@@ -92,8 +92,8 @@ func TestAConnectionThatEndedWhileItWasIdleCostsNothing(t *testing.T) {
 	}
 }
 
-// TestACallCutOffEndsItsConnection: what the endpoint says later is nobody's answer.
-func TestACallCutOffEndsItsConnection(t *testing.T) {
+// TestACanceledCallClosesItsConnection: what the endpoint sends later is no call's answer.
+func TestACanceledCallClosesItsConnection(t *testing.T) {
 	for name, head := range map[string]string{"headers": "", "body": "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfi"} {
 		read, closed := make(chan struct{}, 1), make(chan struct{}, 1)
 		url, _ := raw(t, func(_ int, c net.Conn) {
@@ -121,7 +121,7 @@ func TestACallCutOffEndsItsConnection(t *testing.T) {
 	}
 }
 
-// TestAnAddressWithAUserIsCalledAsThatUser: net/http makes a header of it.
+// TestAnAddressWithAUserIsCalledAsThatUser: net/http sends the user as a header.
 func TestAnAddressWithAUserIsCalledAsThatUser(t *testing.T) {
 	var name, password string
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { name, password, _ = r.BasicAuth() })
@@ -132,14 +132,14 @@ func TestAnAddressWithAUserIsCalledAsThatUser(t *testing.T) {
 	}
 }
 
-// TestACallThatIsOverDoesNotBegin: not over a kept connection either, which nobody has to wait for, and which stays.
-func TestACallThatIsOverDoesNotBegin(t *testing.T) {
+// TestACanceledCallDoesNotBegin, not even over a kept connection, which needs no wait; the connection stays open.
+func TestACanceledCallDoesNotBegin(t *testing.T) {
 	url, accepted := answering(t, []string{fine, fine}, nil)
 	c, e := caller(t, Options{}), endpoint(t, EndpointSpec{URL: url})
 	if o := c.Do(t.Context(), e, job()); o.Class != Success {
 		t.Fatalf("%+v", o)
 	}
-	for name, reason := range map[string]string{"canceled": "canceled", "canceled while it asks": "canceled",
+	for name, reason := range map[string]string{"canceled": "canceled", "canceled while it begins": "canceled",
 		"too late": "timeout"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -163,7 +163,7 @@ func TestACallThatIsOverDoesNotBegin(t *testing.T) {
 	}
 }
 
-// TestALongQueryIsAnsweredEarly: as a long body, it is not written before anything is read.
+// TestALongQueryIsAnsweredEarly: like a long body, it is not written completely before the answer is read.
 func TestALongQueryIsAnsweredEarly(t *testing.T) {
 	url, _ := raw(t, func(_ int, c net.Conn) {
 		_, _ = io.ReadFull(c, make([]byte, 1000))

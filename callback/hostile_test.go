@@ -19,11 +19,11 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-// forged would be a line of its own, and clear the screen, wherever it was printed as it is.
+// forged would add a line and clear the screen wherever it was printed unescaped.
 const forged = "a\nlevel=ERROR msg=forged\r\x1b[2J"
 
-// TestAnErrorIsOneLine, also where an endpoint has a word in it: a header that cannot be read, the names in its
-// certificate, the answer that retry_if looks at.
+// TestAnErrorIsOneLine even if the endpoint controls a part of it: an invalid header, the names in its certificate, the
+// answer that retry_if reads.
 func TestAnErrorIsOneLine(t *testing.T) {
 	raw := func(answer string) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -72,7 +72,7 @@ func TestAnErrorIsOneLine(t *testing.T) {
 	}
 }
 
-// certificate is one for another name than the endpoint's.
+// certificate is for another name than the endpoint's.
 func certificate(t *testing.T, name string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -88,8 +88,8 @@ func certificate(t *testing.T, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestACopiedCommandIsInert: whatever stands in a job, its command line is printable and one command, which gives
-// curl exactly the request.
+// TestACopiedCommandIsInert: whatever a job contains, its command line is printable, is one command, and makes curl
+// send exactly the request.
 func TestACopiedCommandIsInert(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("there is no bash")
@@ -106,7 +106,7 @@ func TestACopiedCommandIsInert(t *testing.T) {
 			sent.Method, sent.Header = http.MethodPost, http.Header{"X-A": {"it's $(id) \\ `id`", "@file"}}
 			line := sent.Curl()
 			if strings.ContainsFunc(strings.ReplaceAll(line, " \\\n", " "), printable.Steers) {
-				t.Errorf("a terminal would obey %q", line)
+				t.Errorf("the terminal would interpret %q", line)
 			}
 			out, err := exec.Command("bash", "-c",
 				`curl() { for a in "$@"; do if [ "$a" = "@-" ]; then cat; else printf '%s' "$a"; fi; printf '\0END\0'; done; }; `+line).Output()
@@ -128,9 +128,9 @@ func TestACopiedCommandIsInert(t *testing.T) {
 	}
 }
 
-// TestAJobDoesNotReplaceTheTopicsQuery: who may push decides on the members of a body, who manages the topic on
-// what its address says, whichever of two parameters of a name an endpoint takes. PHP takes the last, and k[] and
-// "k " for k.
+// TestAJobDoesNotReplaceTheTopicsQuery: pushers choose the members of a body, managers of the topic choose its address,
+// and the address wins, whichever of two parameters with the same name an endpoint reads. PHP reads the last, and
+// treats k[] and "k " as k.
 func TestAJobDoesNotReplaceTheTopicsQuery(t *testing.T) {
 	var got *http.Request
 	address := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r })

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// php is an endpoint that was written for php-delayqueue. It notes what it was asked.
+// php is an endpoint that was written for php-delayqueue. It records its requests.
 type php struct {
 	status  int
 	answers []string // the last one repeats

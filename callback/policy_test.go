@@ -56,7 +56,7 @@ func TestThePolicyJudgesTheDialledAddress(t *testing.T) {
 		}
 	}
 	if _, err := parseNetworks("everything"); err == nil {
-		t.Error("networks of nonsense were accepted")
+		t.Error("invalid networks were accepted")
 	}
 }
 

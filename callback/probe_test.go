@@ -59,7 +59,7 @@ func TestAProbeTellsGoodEndpointsFromBadOnes(t *testing.T) {
 	}
 }
 
-func TestAProbeOfNobodyEnds(t *testing.T) {
+func TestAProbeOfASilentEndpointEnds(t *testing.T) {
 	c, e := caller(t, Options{}), endpoint(t, EndpointSpec{URL: "http://127.0.0.1:1/"})
 	if r := c.Probe(t.Context(), e, job()); marks(r)["reachable"] != Bad || !r.Bad() || len(r.Checks) != 1 {
 		t.Errorf("%+v", r.Checks)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// nameServer is one on this machine: it answers every question with what zone says, with a TTL of zero.
+// nameServer is a local DNS server: it answers every question with zone's result, with a TTL of zero.
 func nameServer(t *testing.T, zone func(question int) []netip.Addr) *net.Resolver {
 	t.Helper()
 	l, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -69,8 +69,8 @@ func record(q dnsmessage.Question, a netip.Addr) (dnsmessage.Resource, bool) {
 	return r, true
 }
 
-// counted is an endpoint that says which of its addresses it was called on. Its connections are not kept, so that
-// every call asks DNS again.
+// counted is an endpoint that reports on which of its addresses it was called. It keeps no connections, so every call
+// makes a DNS query.
 func counted(t *testing.T, hosts ...string) (port string, calls map[string]*atomic.Int32) {
 	t.Helper()
 	calls = map[string]*atomic.Int32{}
@@ -106,9 +106,9 @@ func addrs(texts ...string) []netip.Addr {
 	return list
 }
 
-// TestANameThatChangesItsMindGainsNothing: rebinding. Every other answer of the name server is a forbidden
-// address; no connection is made there.
-func TestANameThatChangesItsMindGainsNothing(t *testing.T) {
+// TestDNSRebindingReachesNoForbiddenAddress: DNS rebinding. Every other answer of the name server is a forbidden
+// address; no connection is made to it.
+func TestDNSRebindingReachesNoForbiddenAddress(t *testing.T) {
 	port, calls := counted(t, "127.0.0.1", "127.0.0.2")
 	dns := nameServer(t, func(question int) []netip.Addr {
 		if question%2 == 1 {
@@ -127,14 +127,14 @@ func TestANameThatChangesItsMindGainsNothing(t *testing.T) {
 		}
 	}
 	if n := calls["127.0.0.2"].Load(); n != 0 {
-		t.Fatalf("the forbidden address was connected to %d times", n)
+		t.Fatalf("%d connections to the forbidden address", n)
 	}
 	if got["ok"] != 10 || got["blocked"] != 10 {
 		t.Fatalf("outcomes: %v", got)
 	}
 }
 
-// TestOfMixedAddressesOnlyAllowedOnesAreDialled, whatever their order and family.
+// TestOfMixedAddressesOnlyAllowedOnesAreDialled, in any order and of any family.
 func TestOfMixedAddressesOnlyAllowedOnesAreDialled(t *testing.T) {
 	port, calls := counted(t, "127.0.0.1", "127.0.0.2")
 	for _, zone := range [][]netip.Addr{
@@ -149,12 +149,12 @@ func TestOfMixedAddressesOnlyAllowedOnesAreDialled(t *testing.T) {
 		}
 	}
 	if n := calls["127.0.0.2"].Load(); n != 0 {
-		t.Fatalf("the forbidden address was connected to %d times", n)
+		t.Fatalf("%d connections to the forbidden address", n)
 	}
 }
 
-// TestEveryWayToWriteAForbiddenAddressIsRefused: numbers that C libraries take for addresses, IPv6 that leads to
-// IPv4, names before an @, names that resolve to it. The service at the other end sees no connection.
+// TestEveryWayToWriteAForbiddenAddressIsRefused: numbers that C libraries parse as addresses, IPv6 addresses that
+// contain IPv4 ones, names before an @, names that resolve to it. The service at that address gets no connection.
 func TestEveryWayToWriteAForbiddenAddressIsRefused(t *testing.T) {
 	port, calls := counted(t, "127.0.0.1")
 	dns := nameServer(t, func(int) []netip.Addr { return addrs("169.254.169.254") })
@@ -188,11 +188,11 @@ func TestEveryWayToWriteAForbiddenAddressIsRefused(t *testing.T) {
 		}
 	}
 	if n := calls["127.0.0.1"].Load(); n != 0 {
-		t.Fatalf("a forbidden address was connected to %d times", n)
+		t.Fatalf("%d connections to a forbidden address", n)
 	}
 }
 
-// TestARedirectLeadsNowhere: neither its address nor the credentials of the first request go on.
+// TestARedirectLeadsNowhere: it is not followed, and the credentials of the first request are not sent on.
 func TestARedirectLeadsNowhere(t *testing.T) {
 	port, calls := counted(t, "127.0.0.1")
 	for status := 300; status < 309; status++ {
@@ -211,7 +211,7 @@ func TestARedirectLeadsNowhere(t *testing.T) {
 	}
 }
 
-// TestAProbeObeysThePolicy: the doctor of endpoints and the test call go the way of every call.
+// TestAProbeObeysThePolicy: the endpoint checks and the test call are subject to the policy of every call.
 func TestAProbeObeysThePolicy(t *testing.T) {
 	port, calls := counted(t, "127.0.0.2")
 	dns := nameServer(t, func(int) []netip.Addr { return addrs("127.0.0.2") })
@@ -221,31 +221,31 @@ func TestAProbeObeysThePolicy(t *testing.T) {
 		t.Errorf("report: %+v", report)
 	}
 	if n := calls["127.0.0.2"].Load(); n != 0 {
-		t.Fatalf("the forbidden address was connected to %d times", n)
+		t.Fatalf("%d connections to the forbidden address", n)
 	}
 }
 
-// TestAProxyIsNeverAsked: a proxy would dial where the policy cannot see. In-process, as the variables are read
-// once by net/http.
-func TestAProxyIsNeverAsked(t *testing.T) {
+// TestAProxyIsNeverUsed: a proxy would dial where the policy does not apply. This test is in-process, because net/http
+// reads the variables once.
+func TestAProxyIsNeverUsed(t *testing.T) {
 	port, calls := counted(t, "127.0.0.1")
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} {
 		t.Setenv(name, "http://127.0.0.1:"+port)
 	}
 	url := serve(t, func(http.ResponseWriter, *http.Request) {})
 	dns := nameServer(t, func(int) []netip.Addr { return addrs("127.0.0.1") })
-	url = strings.Replace(url, "127.0.0.1", "proxied.example", 1) // net/http never asks a proxy for loopback addresses
+	url = strings.Replace(url, "127.0.0.1", "proxied.example", 1) // net/http uses no proxy for loopback addresses
 	if o := caller(t, Options{Resolver: dns}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url}),
 		job()); o.Class != Success {
 		t.Errorf("outcome = %+v", o)
 	}
 	if n := calls["127.0.0.1"].Load(); n != 0 {
-		t.Fatalf("the proxy was asked %d times", n)
+		t.Fatalf("the proxy was used %d times", n)
 	}
 }
 
-// TestAClosedCallerKeepsNoConnection: a new policy comes with a new caller; what the old one was allowed to keep
-// open goes with it.
+// TestAClosedCallerKeepsNoConnection: a new policy has a new caller; the connections that the old policy allowed are
+// closed with the old caller.
 func TestAClosedCallerKeepsNoConnection(t *testing.T) {
 	var open atomic.Int32
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -280,7 +280,7 @@ func TestAClosedCallerKeepsNoConnection(t *testing.T) {
 	}
 }
 
-// TestAPlainClientObeysThePolicy: the webhooks of alerts go by it.
+// TestAPlainClientObeysThePolicy, because alert webhooks use it.
 func TestAPlainClientObeysThePolicy(t *testing.T) {
 	port, calls := counted(t, "127.0.0.1", "127.0.0.2")
 	leads := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -299,6 +299,6 @@ func TestAPlainClientObeysThePolicy(t *testing.T) {
 		t.Errorf("a name of a forbidden address: %v", err)
 	}
 	if a, b := calls["127.0.0.1"].Load(), calls["127.0.0.2"].Load(); a+b != 0 {
-		t.Fatalf("connections where none may be: %d, %d", a, b)
+		t.Fatalf("forbidden connections: %d, %d", a, b)
 	}
 }

@@ -48,8 +48,7 @@ func TestRetryIf(t *testing.T) {
 	}
 }
 
-// within fails when an evaluation takes more than a thousandth of a processor's second times limit, or too much
-// memory.
+// within fails if an evaluation uses too much CPU time or memory.
 func within(t testing.TB, p *Program, src string, body []byte) error {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -73,7 +72,7 @@ const (
 	maxMemory = 8 << 20
 )
 
-// processorTime is that of this thread's process: what others on a busy machine do does not count.
+// processorTime is the CPU time of this process, so other processes of a busy machine do not count.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)

@@ -18,12 +18,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// seen is what the server got.
+// seen is the request that the server received.
 type seen struct {
 	method, uri, auth, contentType, body string
 }
 
-// newServer answers every request with the status and body, and tells what it got last.
+// newServer answers every request with the status and body, and returns the last request.
 func newServer(t *testing.T, status int, answer string) (*Client, *seen) {
 	t.Helper()
 	got := &seen{}
@@ -165,7 +165,7 @@ func TestRequests(t *testing.T) {
 			_, created, err := c.PutTopic(ctx, Topic{Name: "t", CallbackURL: "http://h/?a&b",
 				Retry: []Duration{Duration(time.Minute)}})
 			if created {
-				t.Error("200 is not created")
+				t.Error("200 was taken for created")
 			}
 			return err
 		}, seen{
@@ -239,9 +239,9 @@ func TestErrorsNameTheProblem(t *testing.T) {
 			"delay: is negative (422)"},
 		"a detail": {404, `{"status":404,"title":"Not Found","detail":"there is no topic \"x\""}`, ErrNotFound,
 			`there is no topic "x" (404)`},
-		"a title alone":   {409, `{"title":"Conflict"}`, ErrConflict, "Conflict (409)"},
-		"a proxy's words": {503, "<html>  bad\nday</html>", ErrUnavailable, "<html> bad day</html> (503)"},
-		"nothing at all":  {401, "", ErrUnauthorized, "unauthorized (401)"},
+		"a title alone":    {409, `{"title":"Conflict"}`, ErrConflict, "Conflict (409)"},
+		"a proxy's answer": {503, "<html>  bad\nday</html>", ErrUnavailable, "<html> bad day</html> (503)"},
+		"an empty answer":  {401, "", ErrUnauthorized, "unauthorized (401)"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -293,7 +293,7 @@ func TestCancelledContextIsNotUnreachable(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsSafeIsRepeated(t *testing.T) {
+func TestOnlySafeRequestsAreRepeated(t *testing.T) {
 	body := json.RawMessage(`1`)
 	ctx := context.Background()
 	tests := map[string]struct {
@@ -345,16 +345,16 @@ func TestRetryAfterLongerThanRetryForIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatIsNoURL(t *testing.T) {
+func TestNewRefusesAnInvalidURL(t *testing.T) {
 	for _, u := range []string{"", "127.0.0.1:6789", "ftp://x", "http://", "http://a b"} {
 		if _, err := New(Options{URL: u}); err == nil {
-			t.Errorf("%q was taken", u)
+			t.Errorf("%q was accepted", u)
 		}
 	}
 }
 
-// TestAWriteIsNotTurnedIntoARead: after a redirect with 301 or 302, net/http asks with GET, whose success would pass
-// for that of the write.
+// TestAWriteIsNotTurnedIntoARead: after a redirect with 301 or 302, net/http sends a GET, whose success would be
+// reported as that of the write.
 func TestAWriteIsNotTurnedIntoARead(t *testing.T) {
 	var methods []string
 	real := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -367,12 +367,12 @@ func TestAWriteIsNotTurnedIntoARead(t *testing.T) {
 	}), 0)
 	err := c.Delete(context.Background(), "t", "x")
 	if err == nil || !strings.Contains(err.Error(), real.URL()) || len(methods) > 0 {
-		t.Errorf("a delete that was redirected: %v, and asked the other server with %v", err, methods)
+		t.Errorf("a redirected delete: %v, and the other server got %v", err, methods)
 	}
 	if _, err := c.Get(context.Background(), "t", "x"); err != nil {
-		t.Errorf("a read that was redirected: %v", err)
+		t.Errorf("a redirected read: %v", err)
 	}
-	status = http.StatusPermanentRedirect // which keeps the method
+	status = http.StatusPermanentRedirect // keeps the method
 	if err := c.Delete(context.Background(), "t", "x"); err != nil || methods[len(methods)-1] != http.MethodDelete {
 		t.Errorf("a delete that was redirected with its method: %v, %v", err, methods)
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// answering is a server without a network, so that time can be the test's.
+// answering is a server without a network, so that the test can use fake time.
 type answering func(*http.Request) (*http.Response, error)
 
 func (a answering) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
@@ -22,8 +22,8 @@ func answer(status int, body io.Reader) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Body: io.NopCloser(body), Header: http.Header{}}, nil
 }
 
-// TestAWorkerGoesOn when the server or a proxy is away for a time, also at the end of a job.
-func TestAWorkerGoesOn(t *testing.T) {
+// TestAWorkerSurvivesAnOutage after the server or a proxy was unavailable for a while, also at the end of a job.
+func TestAWorkerSurvivesAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		reserves := 0
@@ -68,13 +68,13 @@ func TestAWorkerGoesOn(t *testing.T) {
 			t.Error(err)
 		}
 		if failed != 4 || acked.IsZero() {
-			t.Errorf("told of %d failures; want 4; acked %v", failed, acked)
+			t.Errorf("%d failures were reported, want 4; acked %v", failed, acked)
 		}
 	})
 }
 
-// TestAWorkerExtendsALeaseByItsLength: what the clock of the worker's host says makes no difference, nor do calls that
-// fail now and then.
+// TestAWorkerExtendsALeaseByItsLength: neither the clock of the worker's host nor occasional failed calls make a
+// difference.
 func TestAWorkerExtendsALeaseByItsLength(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestAWorkerExtendsALeaseByItsLength(t *testing.T) {
 	}
 }
 
-// TestAWorkerEndsAJobWhoseLeaseIsOver: another worker may have it.
-func TestAWorkerEndsAJobWhoseLeaseIsOver(t *testing.T) {
+// TestAWorkerEndsAJobWhoseLeaseExpired, because another worker may have it.
+func TestAWorkerEndsAJobWhoseLeaseExpired(t *testing.T) {
 	const ttr = 12 * time.Second
 	for name, c := range map[string]struct {
 		extend func() (*http.Response, error)
@@ -107,20 +107,20 @@ func TestAWorkerEndsAJobWhoseLeaseIsOver(t *testing.T) {
 		"refused": {func() (*http.Response, error) {
 			return answer(http.StatusConflict, strings.NewReader(`{"status":409,"title":"Conflict"}`))
 		}, ttr / 3},
-		"out of reach": {func() (*http.Response, error) { return nil, errors.New("connection refused") }, ttr},
+		"unreachable": {func() (*http.Response, error) { return nil, errors.New("connection refused") }, ttr},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			lost := handleFor(t, time.Hour, 0, ttr, c.extend)
 			if took := time.Since(began); took != c.after || !errors.Is(lost, ErrConflict) {
-				t.Errorf("%s: the handling ended after %s with %v; want %s and %v", name, took, lost, c.after, ErrConflict)
+				t.Errorf("%s: the handler ended after %s: %v; want %s and %v", name, took, lost, c.after, ErrConflict)
 			}
 		})
 	}
 }
 
-// handleFor has a worker, whose clock is so far ahead of the server's, work on one job as long as it may, and at most
-// so long. It returns what the worker says of the lease, nil when it has lasted.
+// handleFor runs a worker, whose clock is ahead of the server's, on one job until its handler is canceled or the limit
+// is over. It returns the worker's lease error, nil if the lease has lasted.
 func handleFor(
 	t *testing.T, long, ahead, ttr time.Duration, extend func() (*http.Response, error),
 ) (lost error) {
@@ -157,7 +157,7 @@ func handleFor(
 	return lost
 }
 
-// workerOf is a worker for one job at once, whose server answers as told.
+// workerOf is a worker for one job at a time, with scripted answers of the server.
 func workerOf(t *testing.T, serve answering, handle func(context.Context, *LeasedJob) error) *Worker {
 	c, err := New(Options{URL: "http://wakecall.test", HTTPClient: &http.Client{Transport: serve}})
 	if err != nil {
@@ -168,9 +168,9 @@ func workerOf(t *testing.T, serve answering, handle func(context.Context, *Lease
 
 const oneJob = `{"jobs":[{"lease":"l","topic":"t","id":"x","ttr":"1m"}]}`
 
-// TestAWorkerThatStopsGivesBackWhatArrives: the server may have leased a job whose answer is on its way, and a lease
-// that nobody ends counts as a failed attempt.
-func TestAWorkerThatStopsGivesBackWhatArrives(t *testing.T) {
+// TestAStoppingWorkerReleasesJobsThatArrive: the server may have leased a job whose answer is on its way, and a lease
+// that no worker ends counts as a failed attempt.
+func TestAStoppingWorkerReleasesJobsThatArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var ended []string
@@ -206,7 +206,7 @@ func TestAWorkerThatWaitsStopsAtOnce(t *testing.T) {
 	})
 }
 
-// TestAWorkerDoesNotSpin while a server that stops lets nobody wait.
+// TestAWorkerDoesNotSpin while a stopping server answers long polls at once.
 func TestAWorkerDoesNotSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
@@ -219,12 +219,12 @@ func TestAWorkerDoesNotSpin(t *testing.T) {
 			return answer(http.StatusOK, strings.NewReader(`{"jobs":[]}`))
 		}, nil)
 		if err := w.Run(ctx); err != nil || calls > 20 {
-			t.Errorf("%v; asked %d times", err, calls)
+			t.Errorf("%v; %d requests", err, calls)
 		}
 	})
 }
 
-func TestAPanicIsAFailedAttemptAndTold(t *testing.T) {
+func TestAPanicIsAFailedAttemptAndIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var reason []byte

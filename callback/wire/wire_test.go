@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scripted answers every request of a connection with the same bytes, closes it afterwards if it must, and records the
-// requests.
+// scripted answers every request of a connection with the same bytes, closes it afterwards if configured, and records
+// the requests.
 type scripted struct {
 	url   string
 	close bool
@@ -77,7 +77,7 @@ func (s *scripted) serve(c net.Conn) {
 	}
 }
 
-// result is what a caller sees of one exchange.
+// result is what the caller gets from an exchange.
 type result struct {
 	status  int
 	header  string
@@ -115,7 +115,7 @@ func request(t testing.TB, url string) *http.Request {
 	return r
 }
 
-// TestBothWaysSendTheSameBytes: a direct request is the request that net/http's Transport sends.
+// TestBothWaysSendTheSameBytes: a direct request has the same bytes as one of net/http's Transport.
 func TestBothWaysSendTheSameBytes(t *testing.T) {
 	s := script(t)
 	s.answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -143,7 +143,7 @@ func TestBothWaysSendTheSameBytes(t *testing.T) {
 							r.Header.Set(k, v)
 						}
 						if !indirect && !mayGoDirectly(r) {
-							t.Fatalf("%s %s does not go directly", method, path)
+							t.Fatalf("%s %s is not sent directly", method, path)
 						}
 						if got := exchange(p.Of("t"), r, indirect, 5*time.Second); got.status != 200 {
 							t.Fatalf("%s %s: %v", method, path, got)
@@ -180,7 +180,7 @@ var answers = []string{
 	"SSH-2.0-OpenSSH\r\n\r\n", "", "\r\n\r\n", "HTTP/1.1",
 }
 
-// compare makes the same exchange both ways, with an endpoint that closes after its answer.
+// compare makes the same exchange both ways, with an endpoint that closes the connection after its answer.
 func compare(t testing.TB, answer string) {
 	s := script(t)
 	s.answer, s.close = answer, true
@@ -193,7 +193,6 @@ func compare(t testing.TB, answer string) {
 	}
 }
 
-// TestBothWaysReadTheSame answers.
 func TestBothWaysReadTheSame(t *testing.T) {
 	for _, a := range answers {
 		compare(t, a)
@@ -212,8 +211,8 @@ func FuzzBothWaysReadTheSame(f *testing.F) {
 	})
 }
 
-// TestWhatIsSentAgain: only what did not reach the endpoint.
-func TestWhatIsSentAgain(t *testing.T) {
+// TestOnlyUndeliveredRequestsAreRepeated checks that only requests that did not reach the endpoint are repeated.
+func TestOnlyUndeliveredRequestsAreRepeated(t *testing.T) {
 	closed, late := errors.New("http: server closed idle connection"),
 		&net.OpError{Op: "read", Err: context.DeadlineExceeded}
 	cases := []struct {
@@ -250,7 +249,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsEnd when their time is over, when their pool has to go, and at the end; those in use stay.
+// TestIdleConnectionsEnd at their timeout, when their pool is removed, and at shutdown; those in use stay.
 func TestIdleConnectionsEnd(t *testing.T) {
 	s := script(t)
 	s.answer = answers[0]
@@ -278,7 +277,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 			exchange(p.Of(topic), request(t, s.url), indirect, 5*time.Second)
 		}
 		count(2)
-		for i := range maxPools - 1 { // b stays
+		for i := range maxPools - 1 { // b stays open
 			p.Of(fmt.Sprint("more", i))
 		}
 		count(1)
@@ -292,7 +291,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	}
 }
 
-// TestARefusedDialLeavesNothing open.
+// TestARefusedDialLeavesNothing behind, in particular no open connection.
 func TestARefusedDialLeavesNothing(t *testing.T) {
 	var dials atomic.Int32
 	p := New(&net.Dialer{ControlContext: func(context.Context, string, string, syscall.RawConn) error {
