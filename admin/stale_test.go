@@ -23,7 +23,7 @@ func TestWhatLivesAgainIsNotDeletedAsDead(t *testing.T) {
 	must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "again", Body: []byte(`{}`), Delay: time.Hour}).Err)
 	for _, do := range []string{"delete", "retry"} {
 		_, body := s.post("/dead/selected", "job", "shop.close/again", "do", do)
-		if !strings.Contains(body, "Done for 0 of 1 jobs. Left alone: 0 running, 1 gone or changed meanwhile") {
+		if !strings.Contains(body, "Done for 0 of 1 jobs. Skipped: 0 running, 1 gone or changed since") {
 			t.Errorf("%s of a job that lives again: %s", do, body)
 		}
 		_, body = s.post("/topics/shop.close/jobs", "job", "again", "do", do, "state", "dead", "back",
