@@ -53,7 +53,6 @@ type Checker struct {
 	mu       sync.Mutex
 	findings map[key]Finding
 	shards   map[string]View
-	restarts map[string]time.Time // by shard: until when a finding of Restarted holds
 }
 
 // View is the checker's latest view of a shard.
@@ -70,7 +69,7 @@ type View struct {
 func New(o Options) *Checker {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	c := &Checker{opts: o, findings: map[key]Finding{}, shards: map[string]View{}, restarts: map[string]time.Time{}}
+	c := &Checker{opts: o, findings: map[key]Finding{}, shards: map[string]View{}}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(&collector{c})
 	}

@@ -139,8 +139,48 @@ func TestClocksAndMemoryAndRestartsAreJudged(t *testing.T) {
 				t.Errorf("%s was not found: %v", k, kinds)
 			}
 		}
-		if kinds[health.Clock] || kinds[health.Stepped] {
-			t.Errorf("the clock's findings did not end: %v", kinds)
+		if kinds[health.Clock] {
+			t.Errorf("the clock's finding did not end: %v", kinds)
+		}
+	})
+}
+
+// TestAStepOfTheClockIsShownForAMinute: alerts look for findings every few seconds, and the managed redis-server has this
+// host's clock, so that nothing but the step shows that its jobs became due too early.
+func TestAStepOfTheClockIsShownForAMinute(t *testing.T) {
+	watching(t, func(t *testing.T, c *Checker, f *fake, _ *[]Finding) {
+		pass(10 * time.Second)
+		f.set(func() { f.off = 1500 * time.Millisecond })
+		pass(eventFor - time.Second)
+		if got := c.Findings(); len(got) != 1 || got[0].Kind != health.Stepped {
+			t.Errorf("almost a minute after the step: %+v", got)
+		}
+		pass(3 * time.Second)
+		if got := c.Findings(); len(got) != 0 {
+			t.Errorf("after a minute: %+v", got)
+		}
+	})
+}
+
+func TestTheFindingsOfARemovedShardEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, changed := &fake{took: time.Millisecond}, make(chan struct{}, 1)
+		shards := []Shard{f}
+		c := New(Options{Shards: func() []Shard { return shards }, Changed: changed})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		synctest.Wait()
+		c.Restarted("a", "it lost everything")
+		shards = nil
+		changed <- struct{}{}
+		pass(time.Second)
+		if got := c.Findings(); len(got) != 0 {
+			t.Errorf("after the shard was removed: %+v", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
 		}
 	})
 }

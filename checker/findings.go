@@ -27,12 +27,34 @@ type key struct {
 // problem.
 type verdicts map[health.Kind]string
 
-// apply begins and ends findings.
+// apply begins and ends findings. It does not end a recent event.
 func (c *Checker) apply(shard string, judged verdicts) {
 	for kind, detail := range judged {
-		if f, changed := c.record(key{shard, kind}, detail); changed {
-			c.report(f)
+		k := key{shard, kind}
+		if detail != "" || !c.isRecentEvent(k) {
+			c.change(k, detail)
 		}
+	}
+}
+
+// eventFor is how long an event is shown: a restart or a step of the clock has no end in the shard's reports, and alerts
+// look for findings every few seconds.
+const eventFor = time.Minute
+
+func (c *Checker) isRecentEvent(k key) bool {
+	if k.kind != health.Restarted && k.kind != health.Stepped {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, held := c.findings[k]
+	return held && time.Since(f.Since) < eventFor
+}
+
+// change begins or ends one finding; an empty detail ends it.
+func (c *Checker) change(k key, detail string) {
+	if f, changed := c.record(k, detail); changed {
+		c.report(f)
 	}
 }
 
@@ -43,8 +65,6 @@ func (c *Checker) record(k key, detail string) (f Finding, changed bool) {
 	f, held := c.findings[k]
 	now := time.Now().UTC()
 	switch {
-	case k.kind == health.Restarted && now.Before(c.restarts[k.shard]):
-		return f, false
 	case held == (detail != ""):
 		return f, false
 	case held:
@@ -57,19 +77,11 @@ func (c *Checker) record(k key, detail string) (f Finding, changed bool) {
 	return f, true
 }
 
-// restartFor is how long a restart is shown. A restart is an event without an end in the shard's report.
-const restartFor = time.Minute
-
 // Restarted begins a finding about a server that restarted; detail says what happened to its jobs.
 func (c *Checker) Restarted(shard, detail string) {
-	c.mu.Lock()
-	delete(c.restarts, shard)
-	c.mu.Unlock()
-	c.apply(shard, verdicts{health.Restarted: ""})
-	c.apply(shard, verdicts{health.Restarted: detail})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.restarts[shard] = time.Now().Add(restartFor)
+	k := key{shard, health.Restarted}
+	c.change(k, "")
+	c.change(k, detail)
 }
 
 func (c *Checker) report(f Finding) {
@@ -88,14 +100,12 @@ func (c *Checker) report(f Finding) {
 func (c *Checker) forget(shard string) {
 	c.mu.Lock()
 	delete(c.shards, shard)
-	ended := verdicts{}
-	for k := range c.findings {
-		if k.shard == shard {
-			ended[k.kind] = ""
+	c.mu.Unlock()
+	for _, f := range c.Findings() {
+		if f.Shard == shard {
+			c.change(key{shard, f.Kind}, "")
 		}
 	}
-	c.mu.Unlock()
-	c.apply(shard, ended)
 }
 
 // Findings returns the present findings, by shard and kind.
