@@ -154,6 +154,7 @@ func TestBadFiles(t *testing.T) {
 		"redis:\n  nodes: ['redis://a', 'redis://a']": `names one Redis twice (number 2 of the list)`,
 		"redis:\n  nodes: ['redis://:hunter2']":       `: redis.nodes: "redis://:<secret>" is not the URL of a Redis`,
 		"data_dir: /" + strings.Repeat("x", 90):       `at least 4 bytes shorter`,
+		"data_dir: /srv/what?":                        `contains a question mark`,
 		"data_dir: ''":                                `data_dir: is empty`,
 		"data_dir: \"a\\0b\"":                         `has control characters`,
 	} {

@@ -240,6 +240,10 @@ func (l *loader) checkDataDir() {
 	socket := c.MasterSocket()
 	if l.values.String("redis.nodes") == "" {
 		socket = c.RedisSocket()
+		if strings.Contains(socket, "?") && !l.isReported("data_dir") {
+			l.report(Problem{Where: l.source("data_dir"), Key: "data_dir", Value: socket,
+				Detail: "contains a question mark, which begins the parameters in the URL of a Redis: choose another directory"})
+		}
 	}
 	over := len(socket) - maxSocketPath
 	if over <= 0 || l.isReported("data_dir") {

@@ -77,8 +77,8 @@ func ParseNode(rawURL string) (Node, error) {
 		return Node{}, errors.New("it has an @ after a ?: percent-encode the ? of the password as %3F")
 	}
 	user, place, hasUser := cutLast(rest, "@")
-	if !hasUser {
-		place = rest
+	if !hasUser || strings.HasPrefix(rest, "/") { // the path of a Unix socket, such as /home/me@example.com/redis.sock
+		user, place, hasUser = "", rest, false
 	}
 	return n, cmp.Or(n.setUser(user, hasUser), n.setPlace(place, scheme.port), n.setQuery(query))
 }

@@ -25,6 +25,7 @@ func TestParseNode(t *testing.T) {
 		}),
 		"redis://[::1]?db=2":         with(tcp(Standalone, "[::1]:6379"), func(n *Node) { n.DB = 2 }),
 		"unix:///run/r.sock?db=2":    with(socket, func(n *Node) { n.DB = 2 }),
+		"unix:///home/me@x.org/r":    {Kind: Standalone, Network: "unix", Addrs: []string{"/home/me@x.org/r"}},
 		"unix://:p@/run/r.sock":      with(socket, func(n *Node) { n.Password = "p" }),
 		"redis+sentinel://h1:1,h2/m": with(tcp(Sentinel, "h1:1", "h2:26379"), func(n *Node) { n.Master = "m" }),
 		"rediss+sentinel://:p@h1;h2:2/m?db=1&sentinel_user=su&sentinel_password=sp": {

@@ -76,14 +76,15 @@ func SyncDir(dir string) error {
 // RemoveUnfinished removes temporary files that killed processes left in a directory. It keeps those modified in the last
 // minute, since other processes may be writing them.
 func RemoveUnfinished(dir string, now time.Time) error {
-	names, err := filepath.Glob(filepath.Join(dir, Unfinished))
+	names, err := fs.Glob(os.DirFS(dir), Unfinished) // filepath.Glob takes a bracket in dir for a pattern
 	failed := err
 	for _, name := range names {
-		info, err := os.Stat(name)
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path)
 		if err != nil || now.Sub(info.ModTime()) < time.Minute {
 			continue
 		}
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = errors.Join(failed, err)
 		}
 	}

@@ -73,7 +73,10 @@ func TestOfSeveralThatCreateAFileOneWins(t *testing.T) {
 
 func TestOldUnfinishedFilesAreRemoved(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "[a")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, age := range map[string]time.Duration{".tmp-1": time.Hour, ".tmp-2": 0, "other": time.Hour} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
