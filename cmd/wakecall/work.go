@@ -123,8 +123,8 @@ func runCommand(ctx context.Context, f workFlags, job *client.LeasedJob) error {
 	}
 	var exit *exec.ExitError
 	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay): // success; a child may still hold its standard error
-		return nil
+	case cmd.ProcessState != nil && cmd.ProcessState.Success():
+		return nil // although err says that ctx has ended, or that a child still holds the standard error
 	case errors.As(err, &exit) && exit.ExitCode() == exitRelease:
 		return client.Released(f.releaseDelay)
 	}

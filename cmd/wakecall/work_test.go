@@ -27,6 +27,22 @@ func TestExitStatus0EndsAJob(t *testing.T) {
 	}
 }
 
+// TestACommandThatEndsItsJobWhileItIsStoppedHasDoneIt: it would be done twice.
+func TestACommandThatEndsItsJobWhileItIsStoppedHasDoneIt(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "begun")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		const finish = `trap "exit 0" TERM; touch "$0"; while :; do sleep 0.05; done`
+		ended <- runCommand(ctx, workFlags{exec: `exec sh -c '` + finish + `' ` + file}, &client.LeasedJob{})
+	}()
+	wait.For(t, "the command", func() bool { _, err := os.Stat(file); return err == nil })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("a command that exited with status 0 has failed: %v", err)
+	}
+}
+
 // TestACommandWhoseLeaseIsOverEnds with all that it started, even what ignores SIGTERM: another worker has the job.
 func TestACommandWhoseLeaseIsOverEnds(t *testing.T) {
 	shortenOutputWait(t)
