@@ -1,11 +1,14 @@
 package grape
 
 import (
+	"bytes"
 	"fmt"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/test/pulltest"
 )
 
@@ -127,5 +130,33 @@ func TestALoginIsReadToItsLimit(t *testing.T) {
 	r.AddCookie(cookie("not base64!", 1))
 	if c.h.ServeHTTP(w, r); w.Code != 401 {
 		t.Errorf("a cookie that is none of ours: %d", w.Code)
+	}
+}
+
+// TestAnAnswerHasABound: a client may ask for any number of jobs. It gets the others when it asks again.
+func TestAnAnswerHasABound(t *testing.T) {
+	c, q := newClient(t)
+	pushes := make([]queue.Push, 2*maxTake+10)
+	body := bytes.Repeat([]byte("x"), maxAnswer/maxTake/2+1)
+	for i := range pushes {
+		pushes[i] = queue.Push{Topic: TopicOf("T"), ID: strconv.Itoa(i), Body: body}
+	}
+	for _, r := range q.PushBatch(t.Context(), pushes) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	jobs := consumed(t, c.ask("GET", "/api/job/consume?tube=T&max=1000000", ""))
+	if len(jobs) != 2*maxTake {
+		t.Fatalf("%d jobs were consumed at once", len(jobs))
+	}
+	for _, j := range jobs {
+		c.want("PUT", "/api/job/bury?tube=T&jid="+j.ID, "", 200, "true")
+	}
+	if n := len(consumed(t, c.ask("GET", "/api/job/peek?tube=T&max=1000000", ""))); n != 2*maxTake {
+		t.Errorf("%d jobs were shown at once", n)
+	}
+	if n := len(consumed(t, c.ask("GET", "/api/job/consume?tube=T&max=1000000", ""))); n != 10 {
+		t.Errorf("then %d jobs were consumed", n)
 	}
 }

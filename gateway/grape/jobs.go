@@ -14,6 +14,9 @@ const (
 	minTTR  = time.Second // the minimum; shorter TTRs are raised to it
 	maxTTR  = registry.MaxPullTTR
 	maxTake = queue.TakeLimit
+	// maxAnswer is how many bytes of data an answer has, but for those of the last step: a client may ask for any number of
+	// jobs.
+	maxAnswer = 16 << 20
 )
 
 // produce stores a job. A delayed or ready job with the id stays as it is; a retained or failed one is replaced.
@@ -109,8 +112,8 @@ func (g *Gateway) consume(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []job{}
-	for most := r.most(); len(list) < most; {
+	list, size := []job{}, 0
+	for most := r.most(); len(list) < most && size < maxAnswer; {
 		taken, err := g.queue.Take(r.Context(), queue.TakeRequest{
 			Topics: []string{topic}, Max: min(most-len(list), maxTake), Order: queue.Listed,
 		})
@@ -123,6 +126,7 @@ func (g *Gateway) consume(r *request) (any, error) {
 		r.taken = append(r.taken, taken...)
 		for i := range taken {
 			list = append(list, shown(&taken[i].Job, taken[i].For))
+			size += len(taken[i].Body)
 		}
 	}
 	return list, nil
@@ -138,8 +142,11 @@ func (g *Gateway) peek(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []job{}
+	list, size := []job{}, 0
 	for i := range jobs {
+		if size >= maxAnswer {
+			break
+		}
 		whole, err := g.queue.Get(r.Context(), topic, jobs[i].ID) // a list omits long bodies
 		if errors.Is(err, queue.ErrNotFound) {
 			continue
@@ -148,6 +155,7 @@ func (g *Gateway) peek(r *request) (any, error) {
 			return nil, err
 		}
 		list = append(list, shown(whole, gateway.TTROf(whole, g.registry.Snapshot())))
+		size += len(whole.Body)
 	}
 	return list, nil
 }
