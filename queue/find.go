@@ -37,16 +37,7 @@ func (q *Queue) FindAny(ctx context.Context, id string, topics []string) ([]*Job
 		have[j.Topic] = true
 	}
 	rest := slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return have[topic] })
-	last := map[string]*Job{} // by topic, over all shards
-	err := q.eachTopic(rest, getStep, func(s *Shard, bucket int, some []string) error {
-		jobs, err := s.recall(ctx, bucket, refsOf(id, some)...)
-		for _, j := range jobs {
-			if j != nil && (last[j.Topic] == nil || j.FinishedAt.After(last[j.Topic].FinishedAt)) {
-				last[j.Topic] = j
-			}
-		}
-		return err
-	})
+	last, err := q.lastFinished(ctx, id, rest)
 	for _, topic := range rest {
 		if last[topic] != nil {
 			found = append(found, last[topic])

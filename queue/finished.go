@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -150,32 +151,30 @@ func (s *Shard) recall(ctx context.Context, bucket int, refs ...Ref) ([]*Job, er
 // Recall returns a job as Get does, or else the finished one that is remembered.
 func (q *Queue) Recall(ctx context.Context, topic, id string) (*Job, error) {
 	j, err := q.Get(ctx, topic, id)
-	if errors.Is(err, ErrNotFound) {
-		return q.recall(ctx, topic, id)
+	if !errors.Is(err, ErrNotFound) {
+		return j, err
 	}
-	return j, err
+	last, missed := q.lastFinished(ctx, id, []string{topic})
+	if last[topic] == nil {
+		return nil, cmp.Or(missed, err)
+	}
+	return last[topic], nil
 }
 
-// recall returns the job that finished last under an id.
-func (q *Queue) recall(ctx context.Context, topic, id string) (*Job, error) {
-	var last *Job
-	var missed error
-	for _, s := range q.order(topic, id) {
-		jobs, err := s.recall(ctx, s.bucketOf(topic), Ref{topic, id})
-		switch {
-		case err != nil:
-			missed = err
-		case jobs[0] != nil && (last == nil || jobs[0].FinishedAt.After(last.FinishedAt)):
-			last = jobs[0]
+// lastFinished returns for each topic the job that finished last under an id, over all shards. With a *PartialError the
+// jobs are from the shards that answered.
+func (q *Queue) lastFinished(ctx context.Context, id string, topics []string) (map[string]*Job, error) {
+	last := map[string]*Job{}
+	err := q.eachTopic(topics, getStep, func(s *Shard, bucket int, some []string) error {
+		jobs, err := s.recall(ctx, bucket, refsOf(id, some)...)
+		for _, j := range jobs {
+			if j != nil && (last[j.Topic] == nil || j.FinishedAt.After(last[j.Topic].FinishedAt)) {
+				last[j.Topic] = j
+			}
 		}
-	}
-	if last == nil && missed == nil {
-		missed = fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
-	}
-	if last == nil {
-		return nil, missed
-	}
-	return last, nil
+		return err
+	})
+	return last, err
 }
 
 // finishedSteps bounds the calls of the script for one page of a list of finished jobs: a prefix may match few.
