@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -41,17 +42,18 @@ func NewFinder(q FinderQueue, namespace string) *Finder {
 // Met records the topic of an id.
 func (f *Finder) Met(id, topic string) { f.hints.Add(id, topic) }
 
-// Search returns the topics that have a job with an id.
+// Search returns the topics that have a job with an id. With a *queue.PartialError they are from the shards that
+// answered.
 func (f *Finder) Search(ctx context.Context, id string) (topics []string, err error) {
-	members, err := f.queue.Members(ctx, f.namespace)
-	if err != nil {
-		return nil, err
+	members, missed := f.queue.Members(ctx, f.namespace)
+	if missed != nil && !queue.IsPartial(missed) {
+		return nil, missed
 	}
 	jobs, err := f.queue.Find(ctx, id, members)
 	for _, job := range jobs {
 		topics = append(topics, job.Topic)
 	}
-	return topics, err
+	return topics, cmp.Or(err, missed)
 }
 
 // Try calls do with the topics that may have a job with an id until do finds the job: first the topic where the id was
@@ -63,16 +65,13 @@ func (f *Finder) Try(ctx context.Context, id string, do func(topic string) (foun
 		}
 		f.hints.Remove(id)
 	}
-	topics, err := f.Search(ctx, id)
-	if err != nil {
-		return false, err
-	}
+	topics, missed := f.Search(ctx, id)
 	for _, topic := range topics {
 		if found, err := do(topic); found || err != nil {
 			return found, err
 		}
 	}
-	return false, nil
+	return false, missed
 }
 
 // Get returns the job with an id; nil: there is none.

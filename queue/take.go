@@ -349,7 +349,7 @@ func (s *Shard) Spots(topics []string, order Order) []Spot {
 }
 
 // Take takes jobs that are ready now, from one shard after the other. It does not wait; package pull does. Error:
-// *UnavailableError when nothing was taken and a shard does not answer.
+// *UnavailableError when no shard answers.
 func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Leased, error) {
 	var jobs []Leased
 	spots := q.Spots(r.Topics, r.Order)
@@ -357,6 +357,7 @@ func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Leased, error) {
 		return nil, &UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
 	}
 	var missed error
+	answered := false
 	for _, at := range spots {
 		ask := r
 		ask.Topics, ask.Max = at.Topics, r.Max-len(jobs)
@@ -365,11 +366,12 @@ func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Leased, error) {
 			missed = err
 			continue
 		}
+		answered = true
 		if jobs = append(jobs, taken.Jobs[0]...); len(jobs) >= r.Max {
 			break
 		}
 	}
-	if len(jobs) == 0 {
+	if !answered {
 		return nil, missed
 	}
 	return jobs, nil

@@ -240,3 +240,26 @@ func TestATopicsTTRIsShown(t *testing.T) {
 		t.Errorf("stats-job: %v", s)
 	}
 }
+
+// TestWithOneShardOfTwoWorkGoesOn: only the jobs of the other one wait, and workers without a job wait, too.
+func TestWithOneShardOfTwoWorkGoesOn(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	down := q.AddShard(t)
+	at := serveOn(t, q, q)
+	c := dial(t, at)
+	down.Shutdown()
+	c.send("put 5 0 60 1\r\nx\r\nreserve\r\n")
+	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
+	other := dial(t, at)
+	other.send("reserve-with-timeout 0\r\nreserve-with-timeout 1\r\nreserve\r\n")
+	other.want("TIMED_OUT\r\nTIMED_OUT\r\n")
+	c.send("peek 1\r\nrelease 1 5 0\r\n")
+	c.want("FOUND 1 1\r\nx\r\nRELEASED\r\n")
+	other.want("RESERVED 1 1\r\nx\r\n")
+	other.send("delete 1\r\nput 7 0 60 1\r\ny\r\n")
+	other.want("DELETED\r\nINSERTED 2\r\n")
+	again := dial(t, serveOn(t, q, q)) // another gateway, which has not seen the job
+	again.send("peek 2\r\ndelete 2\r\n")
+	again.want("FOUND 2 1\r\ny\r\nDELETED\r\n")
+}

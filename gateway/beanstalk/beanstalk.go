@@ -88,7 +88,7 @@ func (g *Gateway) refresh(ctx context.Context) {
 		if g.counts.waiting.Load() == 0 {
 			continue
 		}
-		if err := g.tubes.refresh(ctx, g.queue); err != nil && ctx.Err() == nil {
+		if err := g.tubes.refresh(ctx, g.queue); err != nil && !queue.IsPartial(err) && ctx.Err() == nil {
 			g.Log.Warn("the tubes cannot be listed", "error", err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -197,7 +198,8 @@ func (t *tubes) plan(names []string) plan {
 	return p
 }
 
-// recent calls refresh if the last one is too long ago.
+// recent calls refresh if the last one is too long ago. Shards that do not answer are not an error: only their jobs
+// wait.
 func (t *tubes) recent(ctx context.Context, q Queue) error {
 	t.mu.Lock()
 	old := t.now().Sub(t.refreshed) > refreshEvery
@@ -205,14 +207,18 @@ func (t *tubes) recent(ctx context.Context, q Queue) error {
 	if !old {
 		return nil
 	}
-	return t.refresh(ctx, q)
+	if err := t.refresh(ctx, q); !queue.IsPartial(err) {
+		return err
+	}
+	return nil
 }
 
-// refresh reads which tubes have jobs, because other hosts store jobs, too.
+// refresh reads which tubes have jobs, because other hosts store jobs, too. Tubes of a shard that does not answer stay
+// known.
 func (t *tubes) refresh(ctx context.Context, q Queue) error {
 	began := t.now()
 	topics, err := q.Members(ctx, Namespace)
-	if err != nil {
+	if err != nil && !queue.IsPartial(err) {
 		return err
 	}
 	t.mu.Lock()
@@ -229,12 +235,15 @@ func (t *tubes) refresh(ctx context.Context, q Queue) error {
 		known.priorities[priority] = t.now()
 		fresh = fresh || !before
 	}
+	if fresh {
+		t.tell()
+	}
+	if err != nil {
+		return err
+	}
 	maps.DeleteFunc(t.known, func(_ string, known *tube) bool {
 		maps.DeleteFunc(known.priorities, func(_ uint32, met time.Time) bool { return met.Before(began) })
 		return known.idle()
 	})
-	if fresh {
-		t.tell()
-	}
 	return nil
 }

@@ -2,11 +2,13 @@ package delayqueue
 
 import (
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -87,4 +89,34 @@ func TestAnIDMovesWithItsLastPush(t *testing.T) {
 	}
 	c.want("/finish", `{"id":" 1 "}`, okAnswer)
 	c.want("/get", `{"id":"1"}`, okAnswer)
+}
+
+// TestWithOneShardOfTwoWorkGoesOn: only the jobs of the other one wait, and no pop fails. No push is accepted: the job
+// that it replaces may be in that shard.
+func TestWithOneShardOfTwoWorkGoesOn(t *testing.T) {
+	c := newClient(t)
+	down := c.q.AddShard(t)
+	var id string // of a job in the other shard
+	for n := 0; id == ""; n++ {
+		r := c.q.Push(t.Context(), queue.Push{Topic: TopicOf("T"), ID: fmt.Sprint(n), Body: []byte("x")})
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if r.Job.Shard == "a" {
+			id = r.Job.ID
+		}
+	}
+	down.Shutdown()
+	c.want("/push", pushOne, refusal("添加失败"))
+	c.want("/pop", `{"topic":"T"}`, `{"code":0,"message":"操作成功","data":{"id":"`+id+`","body":"x"}}`)
+	c.want("/pop", `{"topic":"T"}`, okAnswer)
+	if got := c.ask("POST", "/command", `{"command":"pop","topic":"T"}`); got != `{"success":true}` {
+		t.Error(got)
+	}
+	c.h = New(pulltest.Endpoint(t, "delayqueue"), c.q, c.q.Hub, c.q.Registry.Snapshot, 64).handler() // knows no topic yet
+	c.want("/finish", `{"id":"`+id+`"}`, okAnswer)
+	if _, err := c.q.Get(t.Context(), TopicOf("T"), id); err == nil {
+		t.Error("a finished job exists")
+	}
+	c.want("/finish", `{"id":"none"}`, refusal("删除失败"))
 }

@@ -3,6 +3,7 @@ package pulltest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -64,6 +65,22 @@ func Start(t *testing.T, namespaces ...string) *Queue {
 	}
 	background(t, timer.New(timer.Options{Shards: shards, Exact: true}).Run)
 	return q
+}
+
+// AddShard adds a second shard, and returns its Redis.
+func (q *Queue) AddShard(t *testing.T) *harness.Redis {
+	t.Helper()
+	second := harness.StartRedis(t, harness.RedisOptions{})
+	err := q.SetShards(t.Context(), []queue.ShardConfig{
+		{Name: "a", URL: q.Redis.URL(), State: "active"}, {Name: "b", URL: second.URL(), State: "active"},
+	})
+	for _, s := range q.Shards() {
+		err = errors.Join(err, s.Adopt(t.Context()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return second
 }
 
 // background runs a part until the test ends.
