@@ -28,15 +28,15 @@ import (
 
 var eventually = wait.For
 
-// stage is a host that watches, with a world that the test can break.
+// stage is a host that runs alerts, in a world that the test can break.
 type stage struct {
 	mu       sync.Mutex
 	findings []Finding
-	blind    bool // it cannot tell what is over
+	blind    bool // it cannot tell what has ended
 	looks    int
 	settings Settings
 	store    Storage
-	limit    time.Duration // of a call to it; 0: long
+	limit    time.Duration // of a store call; 0: long
 	a        *Alerts
 	stop     func()
 }
@@ -47,7 +47,7 @@ func (s *stage) wrong(list ...Finding) {
 	s.findings = list
 }
 
-// cannotTell makes everything look right to a host that does not see all, or sees all again.
+// cannotTell removes all findings, on a host that cannot see everything (blind) or can again.
 func (s *stage) cannotTell(blind bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func play(t *testing.T, host string, store Storage, settings Settings) *stage {
 	return playFrom(t, host, store, &stage{settings: settings, store: store})
 }
 
-// playBlind is a host that cannot tell yet what is right.
+// playBlind is a host that cannot yet tell what has ended.
 func playBlind(t *testing.T, host string, store Storage, settings Settings) *stage {
 	t.Helper()
 	return playFrom(t, host, store, &stage{settings: settings, store: store, blind: true})
@@ -106,7 +106,7 @@ func mailTo(s *smtptest.Server, to ...string) Settings {
 	return x
 }
 
-// english are the texts of messages.
+// english are the English texts of messages.
 func english(t testing.TB) func(string) Say {
 	t.Helper()
 	texts, err := web.LoadTexts()
@@ -131,13 +131,13 @@ func TestSeveralHostsSendOneMailEach(t *testing.T) {
 	t.Parallel()
 	smtp, store := smtptest.Start(t), newStore(t)
 	settings := mailTo(smtp, "ops@test.example")
-	settings.Rules.OverAfter = registry.Duration(5 * time.Second) // the hosts find its end one after the other
-	settings.MaxPerHour = 0                                       // however many reminders a busy machine lets through
+	settings.Rules.OverAfter = registry.Duration(5 * time.Second) // the hosts find the end one after the other
+	settings.MaxPerHour = 0                                       // a busy machine may send any number of reminders
 	hosts := []*stage{play(t, "h1", store, settings), play(t, "h2", store, settings), play(t, "h3", store, settings)}
 	for _, h := range hosts {
 		h.wrong(down)
 	}
-	eventually(t, "the mail that it begins", func() bool { return len(smtp.Mails()) > 0 })
+	eventually(t, "the mail of its beginning", func() bool { return len(smtp.Mails()) > 0 })
 	remind := func(after time.Duration) {
 		settings.RemindAfter = registry.Duration(after)
 		for _, h := range hosts {
@@ -156,7 +156,7 @@ func TestSeveralHostsSendOneMailEach(t *testing.T) {
 		list := subjects(smtp)
 		return list[len(list)-1]
 	}
-	eventually(t, "the mail that it is over", func() bool { return strings.Contains(last(), "is over") })
+	eventually(t, "the mail of its end", func() bool { return strings.Contains(last(), "is over") })
 	var begins, ends int
 	for _, m := range smtp.Mails() {
 		switch {
@@ -175,7 +175,7 @@ func TestSeveralHostsSendOneMailEach(t *testing.T) {
 		}
 	}
 	if begins != 1 || ends != 1 {
-		t.Errorf("%d mails that it begins, %d that it is over: %v", begins, ends, subjects(smtp))
+		t.Errorf("%d mails of its beginning, %d of its end: %v", begins, ends, subjects(smtp))
 	}
 	eventually(t, "all are in the history", func() bool {
 		list, err := store.ListDeliveries(t.Context(), 100)
@@ -186,7 +186,7 @@ func TestSeveralHostsSendOneMailEach(t *testing.T) {
 // away is a store that cannot be reached while it is set.
 type away struct {
 	Storage
-	hangs bool // instead of saying so
+	hangs bool // instead of returning an error
 	mu    sync.Mutex
 	set   bool
 	hung  int // calls
@@ -219,7 +219,7 @@ func (a *away) QueueDelivery(ctx context.Context, holder string, d QueuedDeliver
 	if err := a.err(ctx); err != nil {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.hung-- // it is no call of a round
+		a.hung-- // not a call of a round
 		return 0, err
 	}
 	return a.Storage.QueueDelivery(ctx, holder, d)
@@ -260,8 +260,8 @@ func (a *away) ListAlerts(ctx context.Context, f Filter) ([]Alert, error) {
 	return a.Storage.ListAlerts(ctx, f)
 }
 
-// TestTroubleIsToldWhileTheRegistryIsAway, once, and is in the history when the registry is back.
-func TestTroubleIsToldWhileTheRegistryIsAway(t *testing.T) {
+// TestAlertsAreSentWhileTheRegistryIsDown, once, and are in the history when the registry is back.
+func TestAlertsAreSentWhileTheRegistryIsDown(t *testing.T) {
 	t.Parallel()
 	smtp, store := smtptest.Start(t), &away{Storage: newStore(t)}
 	store.is(true)
@@ -270,20 +270,20 @@ func TestTroubleIsToldWhileTheRegistryIsAway(t *testing.T) {
 	eventually(t, "the mail", func() bool { return len(smtp.Mails()) == 1 })
 	store.is(false)
 	open := true
-	eventually(t, "the alert is kept", func() bool {
+	eventually(t, "the alert is stored", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		list, err := store.ListAlerts(t.Context(), Filter{Open: &open})
 		return err == nil && len(list) == 1
 	})
 	h.wrong()
-	eventually(t, "the mail that it is over", func() bool { return len(smtp.Mails()) == 2 })
+	eventually(t, "the mail of its end", func() bool { return len(smtp.Mails()) == 2 })
 	if list := subjects(smtp); !strings.Contains(list[1], "is over") {
 		t.Errorf("mails %v", list)
 	}
 }
 
-func TestWhatAnEarlierRunLeftOpenEnds(t *testing.T) {
+func TestAnAlertOfAnEarlierRunEnds(t *testing.T) {
 	t.Parallel()
 	smtp, store := smtptest.Start(t), newStore(t)
 	const told = `{"alerts":{"shard/a":{"title":"shard a is down"}}}`
@@ -299,12 +299,12 @@ func TestWhatAnEarlierRunLeftOpenEnds(t *testing.T) {
 	play(t, "h1", store, mailTo(smtp, "ops@test.example"))
 	eventually(
 		t,
-		"the mail that it is over",
+		"the mail of its end",
 		func() bool { return len(smtp.Mails()) == 1 && strings.Contains(smtp.Mails()[0].Subject, "is over") },
 	)
 }
 
-// TestAStoreThatHangsHoldsUpNothing: all that begins and ends is told, and a round waits for one call at most.
+// TestAStoreThatHangsHoldsUpNothing: every beginning and end is sent, and a round waits for at most one call.
 func TestAStoreThatHangsHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	smtp, store := smtptest.Start(t), &away{Storage: newStore(t), hangs: true}
@@ -314,28 +314,28 @@ func TestAStoreThatHangsHoldsUpNothing(t *testing.T) {
 		list = append(list, Finding{Shard: fmt.Sprint(i), Cause: Cause{Kind: "shard_down", Severity: Critical}})
 	}
 	h.wrong(list[:2]...)
-	eventually(t, "what begins before", func() bool { return told(smtp, "New", 0, 1) })
+	eventually(t, "the alerts before the outage", func() bool { return told(smtp, "New", 0, 1) })
 	h.mu.Lock()
 	rounds := -h.looks
 	h.mu.Unlock()
 	store.is(true)
 	h.wrong(list[2:]...)
-	eventually(t, "what begins and ends meanwhile", func() bool {
+	eventually(t, "the alerts that begin and end meanwhile", func() bool {
 		return told(smtp, "New", 2, 3, 4) && told(smtp, "Over", 0, 1)
 	})
 	before := len(smtp.Mails())
 	h.wrong(list...)
-	eventually(t, "what begins anew", func() bool { return len(smtp.Mails()) > before && told(smtp, "New", 0, 1) })
+	eventually(t, "alerts that begin again", func() bool { return len(smtp.Mails()) > before && told(smtp, "New", 0, 1) })
 	store.mu.Lock()
 	defer store.mu.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if rounds += h.looks; store.hung > rounds+2 { // with those under way
+	if rounds += h.looks; store.hung > rounds+2 { // including those under way
 		t.Errorf("%d rounds waited for %d calls", rounds, store.hung)
 	}
 }
 
-// told reports whether the mails name shards in a part.
+// told reports whether the mails of a section name these shards.
 func told(s *smtptest.Server, part string, shards ...int) bool {
 	named := map[string]bool{}
 	for _, m := range s.Mails() {
@@ -355,7 +355,7 @@ func told(s *smtptest.Server, part string, shards ...int) bool {
 	return true
 }
 
-// rounds waits until a host has looked so often again.
+// rounds waits until a host has completed this many more rounds.
 func (s *stage) rounds(t *testing.T, n int) {
 	t.Helper()
 	s.mu.Lock()
@@ -382,21 +382,21 @@ func TestAnAlertLastsWhileOneHostFindsIt(t *testing.T) {
 		})
 		return err == nil && n == 1
 	}
-	eventually(t, "both find it", func() bool { return finds("h1") && finds("h2") })
+	eventually(t, "both hosts find it", func() bool { return finds("h1") && finds("h2") })
 	eventually(t, "the mail", func() bool { return len(smtp.Mails()) == 1 })
 	h1.wrong()
-	eventually(t, "the first to find it no more", func() bool { return !finds("h1") })
+	eventually(t, "the first host to stop finding it", func() bool { return !finds("h1") })
 	h1.rounds(t, 5)
 	h1.wrong(down)
-	eventually(t, "the first to find it again", func() bool { return finds("h1") })
+	eventually(t, "the first host to find it again", func() bool { return finds("h1") })
 	h2.wrong()
-	eventually(t, "the second to find it no more", func() bool { return !finds("h2") })
+	eventually(t, "the second host to stop finding it", func() bool { return !finds("h2") })
 	h2.rounds(t, 5)
 	if list := subjects(smtp); len(list) != 1 {
 		t.Errorf("mails %v", list)
 	}
 	h1.wrong()
-	eventually(t, "the mail that it is over", func() bool { return len(smtp.Mails()) == 2 })
+	eventually(t, "the mail of its end", func() bool { return len(smtp.Mails()) == 2 })
 }
 
 func TestAnAlertLastsWhileNobodyCanTell(t *testing.T) {
@@ -411,10 +411,10 @@ func TestAnAlertLastsWhileNobodyCanTell(t *testing.T) {
 		t.Errorf("mails %v", list)
 	}
 	h.cannotTell(false)
-	eventually(t, "the mail that it is over", func() bool { return len(smtp.Mails()) == 2 })
+	eventually(t, "the mail of its end", func() bool { return len(smtp.Mails()) == 2 })
 }
 
-func TestABadServerIsTriedAgainAndShown(t *testing.T) {
+func TestAFailingMailServerIsRetriedAndShown(t *testing.T) {
 	t.Parallel()
 	smtp, store := smtptest.Start(t), newStore(t)
 	smtp.Refuse(450, "mailbox busy")
@@ -429,7 +429,7 @@ func TestABadServerIsTriedAgainAndShown(t *testing.T) {
 	eventually(t, "a mail arrives", func() bool { return len(smtp.Mails()) > 0 })
 }
 
-func TestTheServersWordsAreShown(t *testing.T) {
+func TestTheServersErrorIsShown(t *testing.T) {
 	t.Parallel()
 	smtp := smtptest.Start(t)
 	m := testMessage(t)
@@ -464,8 +464,8 @@ func TestTheServersWordsAreShown(t *testing.T) {
 	}
 }
 
-// TestAMailCanBeCalledOff while the server says nothing, and its connection is closed.
-func TestAMailCanBeCalledOff(t *testing.T) {
+// TestAMailCanBeCanceled while the server does not answer; its connection is closed.
+func TestAMailCanBeCanceled(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -485,11 +485,11 @@ func TestAMailCanBeCalledOff(t *testing.T) {
 		cancel()
 		began := time.Now()
 		if err := <-ended; !errors.Is(err, context.Canceled) || time.Since(began) > sendTimeout/2 {
-			t.Errorf("after %q it ends with %v after %s", greeting, err, time.Since(began))
+			t.Errorf("after %q: it ended with %v after %s", greeting, err, time.Since(began))
 		}
 		_ = c.SetReadDeadline(time.Now().Add(wait.Limit))
 		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("after %q the connection is open still", greeting)
+			t.Errorf("after %q: the connection is still open", greeting)
 		}
 		_ = c.Close()
 	}
@@ -540,7 +540,7 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 		m,
 	)
 	if err == nil || strings.Contains(err.Error(), "secret-token") {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("connection refused: %v", err)
 	}
 	for _, template := range []string{`{"text": "{{.Text}}"}`, `{"text": "{{.Alert.Detail}} {{.Alert.Detail}}"}`,
 		`{"text": "{{.Text}}"`, `{{.Nothing}}`, `{{`, `plain`} {
@@ -551,7 +551,7 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 	}
 }
 
-// TestAWebhooksRefusalIsAFailure: these services answer 200 whatever happens.
+// TestAWebhooksRefusalIsAFailure: these services always answer 200.
 func TestAWebhooksRefusalIsAFailure(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ preset, answer, want string }{
@@ -578,7 +578,7 @@ func TestAWebhooksRefusalIsAFailure(t *testing.T) {
 	}
 }
 
-func TestMessagesSayWhereToLook(t *testing.T) {
+func TestMessagesHaveLinks(t *testing.T) {
 	t.Parallel()
 	for want, a := range map[string]Alert{
 		"https://h/w/topics/orders":     {Kind: "topic_failing", Topic: "orders"},
@@ -626,7 +626,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 }
 
-// TestAFloodOfMessagesBlocksNothing: what does not fit is noted as failed.
+// TestAFloodOfMessagesBlocksNothing: messages that do not fit in the queue are recorded as failed.
 func TestAFloodOfMessagesBlocksNothing(t *testing.T) {
 	t.Parallel()
 	o, m := New(Options{Store: newStore(t)}).outbox, testMessage(t)
@@ -640,11 +640,10 @@ func TestAFloodOfMessagesBlocksNothing(t *testing.T) {
 		}
 	}
 	if failed != 7 {
-		t.Errorf("%d were noted as failed, want 7", failed)
+		t.Errorf("%d were recorded as failed, want 7", failed)
 	}
 }
 
-// TestAMailServerThatHangsHoldsUpNoWebhook.
 func TestAMailServerThatHangsHoldsUpNoWebhook(t *testing.T) {
 	t.Parallel()
 	called := make(chan struct{}, 10)
@@ -665,8 +664,8 @@ func TestAMailServerThatHangsHoldsUpNoWebhook(t *testing.T) {
 	}
 }
 
-// TestWhatWaitsIsSentAfterARestart, by one host, also when a store that was away hears of it only at the end.
-func TestWhatWaitsIsSentAfterARestart(t *testing.T) {
+// TestQueuedMessagesAreSentAfterARestart, by one host, even if a store that was unavailable stored it only at shutdown.
+func TestQueuedMessagesAreSentAfterARestart(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
 		smtp, store := smtptest.Start(t), &away{Storage: newStore(t)}
@@ -678,7 +677,7 @@ func TestWhatWaitsIsSentAfterARestart(t *testing.T) {
 		h.a.outbox.waits = []time.Duration{time.Hour}
 		h.a.outbox.mu.Unlock()
 		h.wrong(down)
-		eventually(t, "the first try", func() bool {
+		eventually(t, "the first attempt", func() bool {
 			h.a.outbox.mu.Lock()
 			defer h.a.outbox.mu.Unlock()
 			for d := range h.a.outbox.pending {

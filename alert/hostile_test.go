@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/test/smtptest"
 )
 
-// forged would be headers, a part of its own, lines and marks of a chat, wherever it was written as it is.
+// forged would add headers, MIME parts, lines and chat markup wherever it was written unescaped.
 const forged = "x\r\nBcc: evil@evil.example\r\nContent-Type: " +
 	"text/html\r\n\r\n<script>FORGED</script>\nFORGED\u2028FORGED\u0085FORGED\x1b[2J\u202e <!channel> " +
 	"<https://evil.example|click>\x00"
@@ -35,7 +35,7 @@ func forgedMessage() *Message {
 	}
 }
 
-// TestAMailIsWhatItsAlertSays: words of strangers add no header, recipient or part, and no line of their own.
+// TestAMailIsWhatItsAlertSays: untrusted text adds no header, recipient, MIME part or line.
 func TestAMailIsWhatItsAlertSays(t *testing.T) {
 	t.Parallel()
 	s := smtptest.Start(t)
@@ -52,7 +52,7 @@ func TestAMailIsWhatItsAlertSays(t *testing.T) {
 	}
 	if strings.ContainsAny(m.Subject, "\r\n\x1b\x00\u2028\u0085\u202e") || len(m.Subject) > 2*maxSubjectBytes ||
 		m.To != "ops@example.com" {
-		t.Errorf("it goes to %s about %q", m.To, m.Subject)
+		t.Errorf("it goes to %s with the subject %q", m.To, m.Subject)
 	}
 	for line := range strings.Lines(m.Raw) {
 		if len(line) > 998 {
@@ -74,7 +74,7 @@ func TestAMailIsWhatItsAlertSays(t *testing.T) {
 		t.Errorf("it has %d parts", parts)
 	}
 	if strings.Contains(forgedMessage().HTML(), "<script>") {
-		t.Error("the page has a script")
+		t.Error("the HTML part has a script")
 	}
 	for line := range strings.SplitSeq(forgedMessage().Text(), "\n") {
 		if strings.HasPrefix(line, "FORGED") || strings.ContainsAny(line, "\r\x1b\x00\u2028\u0085\u202e") {
@@ -83,8 +83,8 @@ func TestAMailIsWhatItsAlertSays(t *testing.T) {
 	}
 }
 
-// TestAnAddressIsOneAddress: settings and topics refuse addresses with more in them, and should one come in another
-// way, no mail goes out with it.
+// TestAnAddressIsOneAddress: settings and topics refuse values with more than an address; if one is stored in another
+// way, no mail is sent with it.
 func TestAnAddressIsOneAddress(t *testing.T) {
 	t.Parallel()
 	s := smtptest.Start(t)
@@ -103,13 +103,13 @@ func TestAnAddressIsOneAddress(t *testing.T) {
 			wrong := settings
 			change(&wrong)
 			if err := wrong.Validate(); err == nil || strings.ContainsAny(err.Error(), "\r\x00\u2028") {
-				t.Errorf("%q is taken for %s: %v", address, what, err)
+				t.Errorf("%q is parsed as %s: %v", address, what, err)
 			}
 		}
 		topic := registry.NewTopic("t")
 		topic.CallbackURL, topic.Emails = "http://h/", []string{address}
 		if topic.Validate() == nil {
-			t.Errorf("a topic takes %q", address)
+			t.Errorf("a topic accepts %q", address)
 		}
 		_ = SendMail(t.Context(), settings.Mail, address, forgedMessage()) // an error, or one mail to one recipient
 		from := settings.Mail
@@ -118,16 +118,16 @@ func TestAnAddressIsOneAddress(t *testing.T) {
 	}
 	for _, m := range s.Mails() {
 		if strings.Contains(m.To+m.From, "evil") || m.Header.Get("Bcc") != "" {
-			t.Errorf("a mail went from %q to %q with %v", m.From, m.To, m.Header)
+			t.Errorf("a mail was sent from %q to %q with %v", m.From, m.To, m.Header)
 		}
 		if _, err := mail.ParseAddressList(m.Header.Get("To")); err != nil && strings.Contains(m.Raw, "\nBcc:") {
-			t.Errorf("a mail has a header of its own: %v", m.Header)
+			t.Errorf("a mail has a forged header: %v", m.Header)
 		}
 	}
 }
 
-// TestAWebhookSaysWhatItsAlertSays: words of strangers are one string of the JSON, and in Slack neither mention
-// everybody nor make links.
+// TestAWebhookSaysWhatItsAlertSays: untrusted text is one JSON string, and in Slack it can neither mention everybody
+// nor add links.
 func TestAWebhookSaysWhatItsAlertSays(t *testing.T) {
 	t.Parallel()
 	for preset := range Presets {
@@ -152,9 +152,9 @@ func TestAWebhookSaysWhatItsAlertSays(t *testing.T) {
 	}
 }
 
-// TestThePasswordIsNotGivenToWhoeverAsks: somebody between here and the mail server may take STARTTLS out of what it
-// offers. No mechanism that shows the password is used then, unless the admin wants no encryption.
-func TestThePasswordIsNotGivenToWhoeverAsks(t *testing.T) {
+// TestThePasswordIsNotSentInClearText: an attacker in between may remove STARTTLS from the server's extensions. Then no
+// mechanism that reveals the password is used, unless the admin has turned encryption off.
+func TestThePasswordIsNotSentInClearText(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		setting, host string

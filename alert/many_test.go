@@ -11,9 +11,9 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Hundreds of topics in the same trouble are a hundred alerts and one that counts the others, and the hundred stay the
-// same while others become worse.
-func TestManyTopicsInTroubleAreFewAlerts(t *testing.T) {
+// Hundreds of topics with the same problem are a hundred alerts and one that counts the others. The hundred stay the
+// same when others become worse.
+func TestManyTopicsWithAProblemAreFewAlerts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, watch := newWorld()
@@ -47,20 +47,20 @@ func TestManyTopicsInTroubleAreFewAlerts(t *testing.T) {
 			t.Errorf("%d topics have alerts of their own, not the worst: %q", len(own), own)
 		}
 		if more.N != topics-mostTopics || more.Severity != Warning || more.Topic != "" {
-			t.Errorf("the others are told by %+v", more)
+			t.Errorf("the others are counted in %+v", more)
 		}
 		again, _ := late(topics, func(i int) time.Duration { return longer(topics - i) })
 		if !slices.Equal(again, own) {
 			t.Errorf("when others are later, the alerts are %q", again)
 		}
 		if own, more = late(mostTopics, longer); len(own) != mostTopics || more.N != 0 {
-			t.Errorf("of %d late topics %d have alerts, and %d have none", mostTopics, len(own), more.N)
+			t.Errorf("of %d late topics, %d have alerts, and %d have none", mostTopics, len(own), more.N)
 		}
 	})
 }
 
-// Topics whose reading takes seconds are read a tenth of the time, and meanwhile what was found stays found.
-func TestTopicsAreReadATenthOfTheTime(t *testing.T) {
+// Topics whose reading takes seconds are read in at most a tenth of the time. Meanwhile, earlier findings stay.
+func TestReadingTopicsTakesATenthOfTheTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, watch := newWorld()
@@ -80,8 +80,8 @@ func TestTopicsAreReadATenthOfTheTime(t *testing.T) {
 	})
 }
 
-// They are also when the time of a round is not enough for it.
-func TestTopicsThatCannotBeReadInTimeAreReadATenthOfTheTime(t *testing.T) {
+// The same applies when a round's time limit is too short for reading them.
+func TestReadingTopicsThatTimesOutTakesATenthOfTheTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, watch := newWorld()
@@ -92,7 +92,7 @@ func TestTopicsThatCannotBeReadInTimeAreReadATenthOfTheTime(t *testing.T) {
 			_, judge := watch.Find(ctx, Defaults().Rules)
 			cancel()
 			if judge(Finding{Topic: "a", Cause: Cause{Kind: "late"}}) {
-				t.Fatal("a topic that was not read is all right")
+				t.Fatal("a topic that was not read has no problem")
 			}
 			time.Sleep(defaultEvery)
 		}

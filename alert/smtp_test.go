@@ -12,13 +12,13 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// conversation is what a scripted SMTP server was told, in one connection.
+// conversation records what a scripted SMTP server received in one connection.
 type conversation struct {
 	lines chan []string
 	port  int
 }
 
-// converses starts a server that offers extensions and gives some answers; to all else it says 250.
+// converses starts a server that offers extensions and sends some scripted answers; otherwise it answers 250.
 func converses(t *testing.T, offers []string, answers map[string]string) *conversation {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -73,8 +73,9 @@ func (s *conversation) mail() Mail {
 
 func text64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
-// TestALoginIsAsTheServerWantsIt: some offer LOGIN alone, some nothing. What they refuse is told without the password.
-func TestALoginIsAsTheServerWantsIt(t *testing.T) {
+// TestALoginUsesAMechanismOfTheServer: some servers offer LOGIN alone, some nothing. An error of the server is shown
+// without the password.
+func TestALoginUsesAMechanismOfTheServer(t *testing.T) {
 	t.Parallel()
 	user, hush := text64("ops"), text64("hush")
 	for name, x := range map[string]struct {
@@ -107,7 +108,7 @@ func TestALoginIsAsTheServerWantsIt(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil && (strings.Contains(err.Error(), "hush") || strings.Contains(err.Error(), hush)) {
-			t.Errorf("%s tells the password: %v", name, err)
+			t.Errorf("%s reveals the password: %v", name, err)
 		}
 		told := <-s.lines
 		told = slices.DeleteFunc(told, func(line string) bool { return line == "*" || strings.HasPrefix(line, "EHLO") })
@@ -115,13 +116,13 @@ func TestALoginIsAsTheServerWantsIt(t *testing.T) {
 			told = told[:max(0, slices.IndexFunc(told, func(line string) bool { return strings.HasPrefix(line, "MAIL") }))]
 		}
 		if strings.Join(told, "|") != strings.Join(x.want, "|") && x.says == "" {
-			t.Errorf("%s: the server was told %q, want %q", name, told, x.want)
+			t.Errorf("%s: the server received %q, want %q", name, told, x.want)
 		}
 	}
 }
 
-// TestWhatAServerRefusesIsTold, at each step, and ends the mail.
-func TestWhatAServerRefusesIsTold(t *testing.T) {
+// TestARefusalOfTheServerIsReported at every step, and ends the mail.
+func TestARefusalOfTheServerIsReported(t *testing.T) {
 	t.Parallel()
 	for line, answer := range map[string]string{
 		"MAIL FROM:<w@test.example> BODY=8BITMIME": "553 not your address",
@@ -131,7 +132,7 @@ func TestWhatAServerRefusesIsTold(t *testing.T) {
 		err := SendMail(t.Context(), s.mail(), "Ops <ops@test.example>", testMessage(t))
 		if err == nil || !strings.Contains(err.Error(), answer[4:]) ||
 			!strings.HasPrefix(err.Error(), "SMTP server 127.0.0.1:") {
-			t.Errorf("%s is answered %s: %v", line, answer, err)
+			t.Errorf("%s answered with %s: %v", line, answer, err)
 		}
 	}
 	m := converses(t, nil, nil).mail()

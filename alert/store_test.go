@@ -12,8 +12,8 @@ import (
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-// TestOneHostTellsAPerson: of many that would send the same, one does.
-func TestOneHostTellsAPerson(t *testing.T) {
+// TestOneHostSendsAMessage: of several hosts with the same message, one sends it.
+func TestOneHostSendsAMessage(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := NewStore(dbtest.Open(t, dsn))
 		for round := range 3 {
@@ -44,13 +44,13 @@ func TestOneHostTellsAPerson(t *testing.T) {
 			wg.Wait()
 			if known, err := r.ListTold(t.Context()); told.Load() != 1 || err != nil ||
 				known["mail a@b.example"].Stage != round+1 {
-				t.Errorf("round %d: %d hosts told, and it is %+v, %v", round, told.Load(), known["mail a@b.example"], err)
+				t.Errorf("round %d: %d hosts may send; it is %+v, %v", round, told.Load(), known["mail a@b.example"], err)
 			}
 		}
 	})
 }
 
-// TestAnAlertIsStoredWithItsCauses, and several hosts that find it find one.
+// TestAnAlertIsStoredWithItsCauses, once, however many hosts find it.
 func TestAnAlertIsStoredWithItsCauses(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r, open := NewStore(dbtest.Open(t, dsn)), true
@@ -79,8 +79,8 @@ func TestAnAlertIsStoredWithItsCauses(t *testing.T) {
 	})
 }
 
-// TestSomebodyLooksAfterAnAlert: an acknowledgement ends with it, a mute at its time.
-func TestSomebodyLooksAfterAnAlert(t *testing.T) {
+// TestAnAlertIsAcknowledgedAndMuted: an acknowledgement ends with the alert, a mute at its own time.
+func TestAnAlertIsAcknowledgedAndMuted(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		dbtest.Open(t, dsn)
 		reg, err := registry.Open(registry.Options{DSN: dsn})
@@ -107,25 +107,25 @@ func TestSomebodyLooksAfterAnAlert(t *testing.T) {
 			return list[0].Handling
 		}
 		if err := Handle(t.Context(), reg, "ann", "topic/a", "mine", time.Time{}); !errors.Is(err, ErrNoAlert) {
-			t.Errorf("one that does not exist: %v", err)
+			t.Errorf("an unknown alert: %v", err)
 		}
 		raise()
 		if h := handle("mine", time.Time{}); !h.Acknowledged() || h.By != "ann" || h.Why != "mine" || h.Muted(time.Now()) {
-			t.Errorf("acknowledged it is %+v", h)
+			t.Errorf("acknowledged: %+v", h)
 		}
 		if _, err := r.EndAlert(t.Context(), "topic/a", "h", time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		raise()
 		if list, err := r.ListAlerts(t.Context(), Filter{Open: &open}); err != nil || list[0].Handling != (Handling{}) {
-			t.Errorf("the next one is %+v, %v", list, err)
+			t.Errorf("the next alert is %+v, %v", list, err)
 		}
 		h := handle("known", time.Now().Add(time.Hour))
 		if h.Acknowledged() || !h.Muted(time.Now()) || h.Muted(time.Now().Add(2*time.Hour)) {
-			t.Errorf("muted it is %+v", h)
+			t.Errorf("muted: %+v", h)
 		}
 		if h := handle("", time.Time{}); h != (Handling{}) {
-			t.Errorf("undone it is %+v", h)
+			t.Errorf("with both undone: %+v", h)
 		}
 		entries, err := reg.Audit(t.Context(), registry.AuditFilter{Object: "alert/topic/a"})
 		if err != nil || len(entries) != 3 || entries[1].Action != "mute" {
@@ -134,7 +134,7 @@ func TestSomebodyLooksAfterAnAlert(t *testing.T) {
 	})
 }
 
-// TestAnAlertIsOverWhenNoHostFindsIt: those that lately did are asked, one that died is not waited for.
+// TestAnAlertIsOverWhenNoHostFindsIt: the hosts that found it recently must all agree, except a dead one.
 func TestAnAlertIsOverWhenNoHostFindsIt(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := NewStore(dbtest.Open(t, dsn))
@@ -152,21 +152,21 @@ func TestAnAlertIsOverWhenNoHostFindsIt(t *testing.T) {
 			return over
 		}
 		if leave("h1") {
-			t.Error("one of three left, and it is over")
+			t.Error("it is over when one of three hosts no longer finds it")
 		}
 		if err := dbtest.Run(r.db, "UPDATE alert_finders SET seen_at = seen_at - 91000 WHERE host = 'dead'"); err != nil {
 			t.Fatal(err)
 		}
 		if leave("h1") {
-			t.Error("one is left, and it is over")
+			t.Error("it is over while one host still finds it")
 		}
 		if !leave("h2") || !leave("h1") {
-			t.Error("all have left, and it is not over")
+			t.Error("it is not over although no host finds it")
 		}
 	})
 }
 
-// TestAWaitingMessageHasOneSender: the process that queued it, or one of the others when that is gone.
+// TestAWaitingMessageHasOneSender: the process that queued it, or another one after that process has ended.
 func TestAWaitingMessageHasOneSender(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := NewStore(dbtest.Open(t, dsn))
@@ -192,34 +192,34 @@ func TestAWaitingMessageHasOneSender(t *testing.T) {
 			t.Fatal(err)
 		}
 		if list := take("h2/1"); len(list) > 0 {
-			t.Errorf("another one got %+v", list)
+			t.Errorf("another process got %+v", list)
 		}
 		list := take("h1/1")
 		if len(list) != 1 || list[0].ID != d.ID || list[0].AlertID != 7 || list[0].Message != `{"Phase":"begins"}` {
-			t.Fatalf("its own: %+v", list)
+			t.Fatalf("its own messages: %+v", list)
 		}
 		d.State, d.Tries, d.Error = "retrying", 1, "busy"
 		if err := errors.Join(r.NoteDelivery(ctx, d), r.LeaveDeliveries(ctx, "h1/1")); err != nil {
 			t.Fatal(err)
 		}
 		if list := take("h2/1"); len(list) != 1 || list[0].Tries != 1 {
-			t.Errorf("left behind: %+v", list)
+			t.Errorf("released at shutdown: %+v", list)
 		}
 		if list := take("h1/2"); len(list) > 0 {
-			t.Errorf("two got it: %+v", list)
+			t.Errorf("two processes got it: %+v", list)
 		}
 		if err := dbtest.Run(r.db, "UPDATE alert_outbox SET held_until = held_until - 121000"); err != nil {
 			t.Fatal(err)
 		}
 		if list := take("h3/1"); len(list) != 1 {
-			t.Errorf("left behind by one that died: %+v", list)
+			t.Errorf("left by a dead process: %+v", list)
 		}
 		d.State = "sent"
 		if err := r.NoteDelivery(ctx, d); err != nil {
 			t.Fatal(err)
 		}
 		if list := take("h3/1"); len(list) > 0 {
-			t.Errorf("it is sent, and waits: %+v", list)
+			t.Errorf("it was sent, and still waits: %+v", list)
 		}
 		if list, err := r.ListDeliveries(ctx, 10); err != nil || len(list) != 1 || list[0].State != "sent" {
 			t.Errorf("the history: %+v, %v", list, err)
@@ -237,10 +237,10 @@ func TestEachDeathIsClaimedOnce(t *testing.T) {
 				t.Errorf("%d of %s: %v, %v; want %d", count, topic, news, err, want)
 			}
 		}
-		claim("a", 7, false, 0) // before anybody watched
+		claim("a", 7, false, 0) // before the first watch
 		claim("a", 9, false, 2)
 		claim("a", 9, false, 0)
-		claim("a", 8, false, 0) // another host's older number
+		claim("a", 8, false, 0) // another host's outdated number
 		claim("a", 10, false, 1)
 		claim("new", 3, false, 3)
 		claim("a", 2, true, 0)

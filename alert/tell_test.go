@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// away for good: the host relies on its own memory.
+// gone is a store that is always unavailable: the host relies on its own memory.
 type gone struct{ Storage }
 
 func (gone) RaiseAlert(_ context.Context, a Alert) (Alert, error) { return a, registry.ErrUnavailable }
@@ -25,7 +25,7 @@ func (gone) SaveTold(context.Context, string, *Told) (bool, error) {
 	return false, registry.ErrUnavailable
 }
 
-// day is a host whose rounds find what happens, by a clock that stands still meanwhile.
+// day is a host whose rounds get findings from a function, on a clock that the test moves.
 type day struct {
 	*Alerts
 	began    time.Time
@@ -60,7 +60,6 @@ func newDay(t *testing.T, to ...string) *day {
 	return d
 }
 
-// pass lets time pass.
 func (d *day) pass(t *testing.T, span time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(span); time.Now().Before(end); time.Sleep(defaultEvery) {
@@ -68,7 +67,7 @@ func (d *day) pass(t *testing.T, span time.Duration) {
 	}
 }
 
-// mails are those to a recipient, in their order.
+// mails returns the mails to a recipient in order.
 func (d *day) mails(to string) (list []*Message) {
 	for x := range d.outbox.pending {
 		if x.Recipient == to {
@@ -79,7 +78,7 @@ func (d *day) mails(to string) (list []*Message) {
 	return list
 }
 
-// log shows what a recipient got, for errors.
+// log returns the mails of a recipient, for failure messages.
 func (d *day) log(to string) string {
 	var b strings.Builder
 	for _, m := range d.mails(to) {
@@ -98,8 +97,8 @@ func isLate(topic string) Finding {
 }
 
 // TestABadDayIsThreeMails to each person: 36 minutes with eight topics that begin to fail one after the other, one that
-// is late again and again, jobs that die all the time, and an outage of the shard. Each failing topic is named, the
-// outage at once.
+// is late repeatedly, jobs that die all the time, and an outage of the shard. Each failing topic is named, the outage
+// at once.
 func TestABadDayIsThreeMails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -140,21 +139,22 @@ func TestABadDayIsThreeMails(t *testing.T) {
 				}
 			}
 			if first := mails[0].At.Sub(d.began); first > 45*time.Second || !strings.Contains(mails[0].Text(), "a.2") {
-				t.Errorf("the first goes out after %s:%s", first, log)
+				t.Errorf("the first mail is sent after %s:%s", first, log)
 			}
 			told := slices.IndexFunc(mails, func(m *Message) bool { return strings.Contains(m.Subject(), "shard a is down") })
 			if told < 0 || mails[told].At.Sub(d.began) > outage+defaultEvery {
-				t.Errorf("the outage is not told at once:%s", log)
+				t.Errorf("the outage is not reported at once:%s", log)
 			}
 			if !strings.Contains(log, "answers 429") || !strings.Contains(log, "job-1: answered 500") {
-				t.Errorf("it is not said what is wrong:%s", log)
+				t.Errorf("the cause is not named:%s", log)
 			}
 		}
 	})
 }
 
-// TestWhatIsOverIsToldAtOnce, if nothing is left; what comes back within minutes is no news.
-func TestWhatIsOverIsToldAtOnce(t *testing.T) {
+// TestTheEndOfTheLastAlertIsReportedAtOnce if no alert is left; an alert that returns within minutes is not reported
+// again.
+func TestTheEndOfTheLastAlertIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDay(t, "ann@test.example")
@@ -174,8 +174,8 @@ func TestWhatIsOverIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// TestARestartIsTheEndOfAnOutage, and the message says what became of the jobs.
-func TestARestartIsTheEndOfAnOutage(t *testing.T) {
+// TestARestartEndsAnOutage, and the message says whether jobs were lost.
+func TestARestartEndsAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDay(t, "ann@test.example")
@@ -194,8 +194,8 @@ func TestARestartIsTheEndOfAnOutage(t *testing.T) {
 	})
 }
 
-// TestAnOutageIsOverThoughTheShardIsSlow, and the message says that it is.
-func TestAnOutageIsOverThoughTheShardIsSlow(t *testing.T) {
+// TestAnOutageIsOverEvenIfTheShardIsSlow, and the message says that it is slow.
+func TestAnOutageIsOverEvenIfTheShardIsSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDay(t, "ann@test.example")
@@ -214,15 +214,15 @@ func TestAnOutageIsOverThoughTheShardIsSlow(t *testing.T) {
 	})
 }
 
-// TestASecondOutageIsToldAtOnce, also when other trouble lasts and the end of the first was not told yet.
-func TestASecondOutageIsToldAtOnce(t *testing.T) {
+// TestASecondOutageIsReportedAtOnce, even if another alert lasts and the end of the first was not reported yet.
+func TestASecondOutageIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, slow := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) { secondOutage(t, slow) })
 	}
 }
 
-// secondOutage is one of a shard that is slow after the first, or all right.
+// secondOutage is an outage of a shard that was slow after the first outage, or healthy.
 func secondOutage(t *testing.T, slow bool) {
 	d := newDay(t, "ann@test.example")
 	d.happens = func(at time.Duration) []Finding {
@@ -241,7 +241,7 @@ func secondOutage(t *testing.T, slow bool) {
 	}
 }
 
-// TestNobodyGetsMoreThanTenMailsAnHour, though a shard goes and comes all day.
+// TestNobodyGetsMoreThanTenMailsAnHour even if a shard goes down and up all day.
 func TestNobodyGetsMoreThanTenMailsAnHour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -256,7 +256,7 @@ func TestNobodyGetsMoreThanTenMailsAnHour(t *testing.T) {
 		mails := d.mails("ann@test.example")
 		for i := range mails {
 			if i >= 10 && mails[i].At.Sub(mails[i-10].At) < time.Hour {
-				t.Fatalf("mail %d is within the hour of ten others:%s", i, d.log("ann@test.example"))
+				t.Fatalf("mail %d is within an hour of ten others:%s", i, d.log("ann@test.example"))
 			}
 		}
 		if len(mails) < 25 {
@@ -265,8 +265,9 @@ func TestNobodyGetsMoreThanTenMailsAnHour(t *testing.T) {
 	})
 }
 
-// TestSomebodyIsOnIt: what is acknowledged is not told again until it is worse or over, what is muted not at all.
-func TestSomebodyIsOnIt(t *testing.T) {
+// TestAcknowledgedAndMutedAlertsAreSilent: an acknowledged alert is not reported again until it is worse or over, a
+// muted one not at all.
+func TestAcknowledgedAndMutedAlertsAreSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDay(t, "ann@test.example")
@@ -282,19 +283,19 @@ func TestSomebodyIsOnIt(t *testing.T) {
 		d.open["topic/muted"].alert.Handling = Handling{By: "ann", Why: "known", Until: new(time.Now().Add(24 * time.Hour))}
 		d.pass(t, 110*time.Minute)
 		if mails := d.mails("ann@test.example"); len(mails) != 1 {
-			t.Errorf("reminders of what somebody is on:%s", d.log("ann@test.example"))
+			t.Errorf("reminders of an acknowledged alert:%s", d.log("ann@test.example"))
 		}
 		d.pass(t, 50*time.Minute)
 		mails := d.mails("ann@test.example")
 		if len(mails) != 2 || !strings.Contains(mails[1].Text(), "topic acked: the endpoint fails") ||
 			strings.Contains(mails[1].Text(), "topic muted") {
-			t.Errorf("what got worse:%s", d.log("ann@test.example"))
+			t.Errorf("the worse alert:%s", d.log("ann@test.example"))
 		}
 	})
 }
 
-// TestEachGetsHisOwn: routes by severity, topic and owner.
-func TestEachGetsHisOwn(t *testing.T) {
+// TestRecipientsGetTheirRoutes, by severity, topic and owner.
+func TestRecipientsGetTheirRoutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDay(t, "all@test.example", "bad@test.example critical", "shop@test.example shop.*",
@@ -313,15 +314,15 @@ func TestEachGetsHisOwn(t *testing.T) {
 		} {
 			for _, name := range []string{"pay.card", "pay.refund", "shop.close", "shard a", "x.paused"} {
 				if has := strings.Contains(d.log(to), name); has != strings.Contains(want, name) {
-					t.Errorf("%s is told of %s: %v:%s", to, name, has, d.log(to))
+					t.Errorf("%s gets a mail about %s: %v:%s", to, name, has, d.log(to))
 				}
 			}
 		}
 	})
 }
 
-// TestRoutesAreTyped and stored as text.
-func TestRoutesAreTyped(t *testing.T) {
+// TestRoutesAreParsed from text and stored as text.
+func TestRoutesAreParsed(t *testing.T) {
 	t.Parallel()
 	for typed, valid := range map[string]bool{
 		"ops@test.example": true, "Ops <ops@test.example> critical shop.* owner=pay": true, "ops@test.example a*b": false,
@@ -340,7 +341,6 @@ func TestRoutesAreTyped(t *testing.T) {
 	}
 }
 
-// TestMessagesAreInTheLanguageOfTheSettings.
 func TestMessagesAreInTheLanguageOfTheSettings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// world is what a watch looks at.
+// world is what a watch reads.
 type world struct {
 	topics  map[string]*registry.Topic
 	totals  map[string]queue.TopicTotals
@@ -26,9 +26,9 @@ type world struct {
 	up      bool
 	journal error
 	shards  []ShardFinding
-	err     error         // of every question to the queue
+	err     error         // of every call of the queue
 	reads   int           // of single topics
-	slow    time.Duration // how long these take
+	slow    time.Duration // duration of these calls
 	told    map[string]int64
 	last    []activity.Attempt // nil: one died, one was delivered
 	lost    error              // of the registry
@@ -52,7 +52,7 @@ func (w *world) Totals(ctx context.Context, names []string) (map[string]queue.To
 	if w.err != nil {
 		return map[string]queue.TopicTotals{
 			"a": {Total: queue.Totals{Pushed: 3, Died: 1}},
-		}, w.err // what the other shards have
+		}, w.err // findings of the other shards
 	}
 	return w.totals, nil
 }
@@ -72,7 +72,7 @@ func (w *world) Lateness(context.Context, []string, time.Time) (map[string]activ
 	return w.late, w.err
 }
 
-// ClaimDeaths is as a registry's.
+// ClaimDeaths works as the store's.
 func (w *world) ClaimDeaths(_ context.Context, counts map[string]Deaths) (map[string]int64, error) {
 	if w.lost != nil {
 		return nil, w.lost
@@ -116,7 +116,7 @@ func newWorld() (*world, *Watch) {
 	return w, w.watch()
 }
 
-// kinds looks every five seconds for a while, and says what is found at the end.
+// kinds calls Find every five seconds for a while, and returns the last findings.
 func kinds(t *testing.T, w *Watch, span time.Duration) []string {
 	t.Helper()
 	var found map[string]bool
@@ -131,7 +131,7 @@ func kinds(t *testing.T, w *Watch, span time.Duration) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-func TestEachTroubleIsFound(t *testing.T) {
+func TestEachProblemIsFound(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		span  time.Duration
@@ -186,8 +186,8 @@ func TestEachTroubleIsFound(t *testing.T) {
 	}
 }
 
-// TestAPullTopicWithoutWorkersIsFound: five minutes while 300 jobs wait. Fewer jobs may wait for a worker; around the
-// limit it is one alert, and a worker ends it.
+// TestAPullTopicWithoutWorkersIsFound after five minutes with 300 jobs. Fewer jobs may wait for a worker; numbers
+// around the limit are one alert, and a worker ends it.
 func TestAPullTopicWithoutWorkersIsFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -223,7 +223,7 @@ func waiting(n int64, oldest time.Duration) queue.TopicTotals {
 	return queue.TopicTotals{Total: queue.Totals{Pushed: n}, Stats: queue.Stats{Ready: n, OldestReady: oldest}}
 }
 
-func TestAFailingTopicIsFoundAndForgiven(t *testing.T) {
+func TestAFailingTopicIsFoundAndEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, watch := newWorld()
@@ -244,7 +244,7 @@ func TestAFailingTopicIsFoundAndForgiven(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeSeenIsNotOver: a shard that does not answer neither ends nor begins what needs its numbers.
+// TestWhatCannotBeSeenIsNotOver: while a shard does not answer, alerts that need its numbers neither begin nor end.
 func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -276,39 +276,39 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 		limits := w.limits
 		w.limits = nil
 		if got := kinds(t, watch, time.Minute); !slices.Equal(got, []string{"shard_down r2"}) {
-			t.Errorf("with a shard away %q begin", got)
+			t.Errorf("with a shard down, %q begin", got)
 		}
 		if got := over(); len(got) > 0 {
-			t.Errorf("with a shard away %q are over", got)
+			t.Errorf("with a shard down, %q are over", got)
 		}
 		_, judge := watch.Find(t.Context(), Defaults().Rules)
 		if judge(Finding{Shard: "r2", Cause: Cause{Kind: "shard_memory"}}) ||
 			!judge(Finding{Shard: "r1", Cause: Cause{Kind: "shard_memory"}}) {
-			t.Error("what a shard that is down says of itself cannot be over; another's can")
+			t.Error("an alert on a shard that is down must not end; one on another shard may")
 		}
 		w.err, w.shards, w.limits = nil, nil, limits
 		if got := kinds(t, watch, 10*time.Second); !slices.Equal(got, want) {
-			t.Errorf("with all shards back %q", got)
+			t.Errorf("with all shards back, %q", got)
 		}
 		if list := watch.Dead(t.Context()); len(list) > 0 {
-			t.Errorf("old deaths are told again: %+v", list)
+			t.Errorf("old deaths are reported again: %+v", list)
 		}
 		if got := over(); len(got) > 0 {
-			t.Errorf("it has not looked for long, and %q are over", got)
+			t.Errorf("right after a gap, %q are over", got)
 		}
 		kinds(t, watch, 30*time.Second)
 		if got := over(); !slices.Contains(got, "ledger") ||
 			slices.Contains(got, "no_consumer") {
-			t.Errorf("half a minute later %q are over", got)
+			t.Errorf("half a minute later, %q are over", got)
 		}
 		kinds(t, watch, trendSpan)
 		if got := over(); len(got) != 5 {
-			t.Errorf("ten minutes later %q are over", got)
+			t.Errorf("ten minutes later, %q are over", got)
 		}
 	})
 }
 
-// TestANewWatchEndsNothing that it has not looked for as long as its rule says: it may be the first look after a
+// TestANewWatchEndsNothing that it has not watched for as long as its rule requires: it may be the first round after a
 // restart.
 func TestANewWatchEndsNothing(t *testing.T) {
 	t.Parallel()
@@ -336,8 +336,8 @@ func TestANewWatchEndsNothing(t *testing.T) {
 	})
 }
 
-// TestWhatAWatchFoundItselfEndsAtOnce, also soon after its start.
-func TestWhatAWatchFoundItselfEndsAtOnce(t *testing.T) {
+// TestAWatchEndsItsOwnFindingsAtOnce, even soon after its start.
+func TestAWatchEndsItsOwnFindingsAtOnce(t *testing.T) {
 	t.Parallel()
 	w, watch := newWorld()
 	w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}}
@@ -349,7 +349,7 @@ func TestWhatAWatchFoundItselfEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestATopicsObjectiveIsItsOwn: longest pattern first, whatever all topics together do.
+// TestATopicsObjectiveIsItsOwn: the longest pattern wins, whatever the objective of all topics together is.
 func TestATopicsObjectiveIsItsOwn(t *testing.T) {
 	t.Parallel()
 	r := Defaults().Rules
@@ -378,12 +378,12 @@ func TestATopicsObjectiveIsItsOwn(t *testing.T) {
 	r.Lateness = registry.Duration(time.Second)
 	r.Objectives["a"] = 0
 	if list, _ := watch.Find(t.Context(), r); len(list) != 1 || list[0].id() != "late//b" {
-		t.Errorf("with the rule off for a %+v", list)
+		t.Errorf("with the rule off for a: %+v", list)
 	}
 }
 
-// TestADigestTellsOfNewDeathsOnly, of topics with addresses.
-func TestADigestTellsOfNewDeathsOnly(t *testing.T) {
+// TestADigestHasNewDeathsOnly, and only of topics with addresses.
+func TestADigestHasNewDeathsOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, watch := newWorld()
@@ -394,22 +394,22 @@ func TestADigestTellsOfNewDeathsOnly(t *testing.T) {
 			}
 			w.active = []string{"a", "b"}
 		}
-		died(7) // before it looked first
+		died(7) // before its first round
 		kinds(t, watch, 0)
 		if list := watch.Dead(t.Context()); len(list) > 0 {
-			t.Errorf("old ones: %+v", list)
+			t.Errorf("old deaths: %+v", list)
 		}
 		died(9)
 		kinds(t, watch, 0)
 		list := watch.Dead(t.Context())
 		if len(list) != 1 || list[0].Topic != "a" || list[0].Count != 2 ||
 			fmt.Sprint(list[0].Last) != "[{2 the endpoint answered 500}]" {
-			t.Errorf("new ones: %+v", list)
+			t.Errorf("new deaths: %+v", list)
 		}
 		if list := watch.Dead(t.Context()); len(list) > 0 {
 			t.Errorf("the same again: %+v", list)
 		}
-		died(12) // while nobody watches
+		died(12) // while no watch runs
 		watch = w.watch()
 		kinds(t, watch, 0)
 		w.lost = errors.New("away")
@@ -418,12 +418,12 @@ func TestADigestTellsOfNewDeathsOnly(t *testing.T) {
 		}
 		w.lost = nil
 		if list := watch.Dead(t.Context()); len(list) != 1 || list[0].Count != 3 {
-			t.Errorf("of a new watch: %+v", list)
+			t.Errorf("a new watch: %+v", list)
 		}
 	})
 }
 
-// TestATopicIsLateWhileItsJobsWait, whatever the last minute's calls were, and until it is well below its limit.
+// TestATopicIsLateWhileItsJobsWait, whatever the lateness of the last minute's calls, until it is well below its limit.
 func TestATopicIsLateWhileItsJobsWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -437,19 +437,19 @@ func TestATopicIsLateWhileItsJobsWait(t *testing.T) {
 			t.Error("it is late below the limit of five seconds")
 		}
 		if !late(21*time.Minute, 0) {
-			t.Error("its jobs wait for 21 minutes, and it is not late")
+			t.Error("its jobs have waited for 21 minutes, but it is not late")
 		}
 		if !late(4*time.Second, 0) || !late(0, 81) {
 			t.Error("it flaps around its limit")
 		}
 		if late(2*time.Second, 0) {
-			t.Error("it stays late")
+			t.Error("it is still late")
 		}
 	})
 }
 
-// TestAFailingEndpointIsSaidToAnswerWhatItAnswers.
-func TestAFailingEndpointIsSaidToAnswerWhatItAnswers(t *testing.T) {
+// TestAFailingTopicsAlertNamesItsErrors: the detail of the alert names the endpoint's most frequent error.
+func TestAFailingTopicsAlertNamesItsErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, watch := newWorld()
@@ -467,14 +467,14 @@ func TestAFailingEndpointIsSaidToAnswerWhatItAnswers(t *testing.T) {
 			w.last = []activity.Attempt{{Outcome: "done", Status: 200}, c.last}
 			list, _ := watch.Find(t.Context(), Defaults().Rules)
 			if len(list) != 1 || !strings.Contains(list[0].Say(say, brief), c.want) {
-				t.Errorf("%+v is said as %+v", c.last, list)
+				t.Errorf("%+v has the text %+v", c.last, list)
 			}
 			time.Sleep(answersEvery)
 		}
 	})
 }
 
-// TestFailedAttemptsOfWorkersNameNoEndpoint: an alert says what an endpoint answered only if there is one.
+// TestFailedAttemptsOfWorkersNameNoEndpoint: an alert names an endpoint's answers only for topics that have one.
 func TestFailedAttemptsOfWorkersNameNoEndpoint(t *testing.T) {
 	t.Parallel()
 	say := english(t)("en")
@@ -489,31 +489,31 @@ func TestFailedAttemptsOfWorkersNameNoEndpoint(t *testing.T) {
 	}
 }
 
-// TestAnOutageOfAShardIsOneAlert: that topics are late after it is the outage, until it is long over.
+// TestAnOutageOfAShardIsOneAlert: late topics are part of it until it is long over.
 func TestAnOutageOfAShardIsOneAlert(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, watch := newWorld()
 		w.totals["b"] = waiting(3, time.Minute)
 		if got := kinds(t, watch, time.Minute); !slices.Equal(got, []string{"late b"}) {
-			t.Errorf("before it %q", got)
+			t.Errorf("before the outage: %q", got)
 		}
 		w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}}
 		w.totals["a"] = waiting(3, time.Minute)
 		if got := kinds(t, watch, time.Minute); !slices.Equal(got, []string{"late b", "shard_down r1"}) {
-			t.Errorf("in it %q", got)
+			t.Errorf("during the outage: %q", got)
 		}
 		w.shards = nil
 		if got := kinds(t, watch, time.Minute); !slices.Equal(got, []string{"late b"}) {
-			t.Errorf("a minute after it %q", got)
+			t.Errorf("a minute after the outage: %q", got)
 		}
 		if got := kinds(t, watch, outageSpan); !slices.Contains(got, "late a") {
-			t.Errorf("jobs wait still, and there are %q", got)
+			t.Errorf("jobs still wait, and there are %q", got)
 		}
 	})
 }
 
-// TestIdleTopicsCostNothing: a thousand of them are not read one by one again and again.
+// TestIdleTopicsCostNothing: a thousand of them are not read one by one in every round.
 func TestIdleTopicsCostNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

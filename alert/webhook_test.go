@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// TestAWebhooksAddressIsInNoError: its path is a secret, however the address is written. Errors are logged, stored with
-// the message and shown.
+// TestAWebhooksAddressIsInNoError: its path is a secret, in whatever form it is written. Errors are logged, stored with
+// the message, and shown.
 func TestAWebhooksAddressIsInNoError(t *testing.T) {
 	t.Parallel()
 	away := httptest.NewServer(nil)
@@ -26,7 +26,7 @@ func TestAWebhooksAddressIsInNoError(t *testing.T) {
 		"http://:/hush", "http://%zz/hush",
 	} {
 		t.Run("", func(t *testing.T) {
-			t.Parallel() // each waits before its second try
+			t.Parallel() // each waits before its second attempt
 			hook := Webhook{Name: "x", URL: seal.Text(url), Preset: "slack"}
 			err := SendWebhook(t.Context(), http.DefaultClient, hook, m)
 			if err == nil || strings.Contains(err.Error(), "hush") || !strings.HasPrefix(err.Error(), "webhook x: ") {
@@ -36,8 +36,8 @@ func TestAWebhooksAddressIsInNoError(t *testing.T) {
 	}
 }
 
-// TestAWebhooksAnswerIsTold, also of one that was tried twice.
-func TestAWebhooksAnswerIsTold(t *testing.T) {
+// TestAWebhooksAnswerIsReported in the error, also after a second attempt.
+func TestAWebhooksAnswerIsReported(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{301, 400, 404, 429, 500, 503} {
 		tries := 0
@@ -54,7 +54,7 @@ func TestAWebhooksAnswerIsTold(t *testing.T) {
 			t.Errorf("%d: %v", status, err)
 		}
 		if want := map[bool]int{true: 2, false: 1}[status == 429 || status >= 500]; tries != want {
-			t.Errorf("%d was asked for %d times, want %d", status, tries, want)
+			t.Errorf("%d was requested %d times, want %d", status, tries, want)
 		}
 	}
 }

@@ -56,8 +56,8 @@ func TestRequestsAreHTTPAndJSON(t *testing.T) {
 	}
 }
 
-// TestAWorkerAcksWhatItReserved, and reserves again after that, or when there was nothing.
-func TestAWorkerAcksWhatItReserved(t *testing.T) {
+// TestAWorkerAcksItsJobs, and reserves again after that, or after an empty answer.
+func TestAWorkerAcksItsJobs(t *testing.T) {
 	const one, two = `{"jobs":[{"lease":"L1","topic":"t"}]}`,
 		`{"jobs":[{"lease":"L1","topic":"t"},{"lease":"L2","topic":"t"}]}`
 	const reserve = "/v1/topics/bench/reserve"
@@ -138,7 +138,7 @@ func TestLoadEndsAtARefusal(t *testing.T) {
 func TestLoadEndsWithItsContext(t *testing.T) {
 	arrived := make(chan struct{}, 1)
 	addr := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the server does not look at the connection
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not watch the connection
 		arrived <- struct{}{}
 		<-r.Context().Done()
 	}))
@@ -225,7 +225,7 @@ func TestEndpoint(t *testing.T) {
 
 func TestSteadyRateLeavesOutBothEnds(t *testing.T) {
 	buckets := map[int64]int64{}
-	for i := range int64(10) { // ramps up: 10, 20 … 100 a tenth of a second, then 20 of 100, then dribbles
+	for i := range int64(10) { // ramps up: 10, 20 … 100 per tenth of a second, then 20 times 100, then a few
 		buckets[1000+i] = 10 * (i + 1)
 	}
 	for i := range int64(20) {
@@ -245,7 +245,7 @@ func TestJudge(t *testing.T) {
 	at := time.UnixMilli(1_000_000)
 	late := func(due, by int64) sample { return sample{Due: due, Wanted: due - 5, At: due*1000 + by} }
 	raw := judge([]sample{
-		late(999_999, 90_000),                               // before the time that counts
+		late(999_999, 90_000),                               // before the measured time
 		late(1_000_000, 1_000),                              // 1 ms
 		late(1_000_500, 2_500),                              // 2.5 ms
 		late(1_000_600, -1),                                 // early
@@ -274,7 +274,7 @@ func TestParseStat(t *testing.T) {
 		t.Errorf("got %+v, %v", s, ok)
 	}
 	if _, ok := parseStat("42 (x) S"); ok {
-		t.Error("a short line was taken")
+		t.Error("a short line was accepted")
 	}
 }
 
@@ -377,7 +377,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func TestHelperEndsWithItsStarter(t *testing.T) {
+func TestHelperEndsWithItsParent(t *testing.T) {
 	stop, hold := io.Pipe()
 	read, out := io.Pipe()
 	ended := make(chan error, 1)
@@ -402,6 +402,6 @@ func TestTheMemoryOfThisProcessIsRead(t *testing.T) {
 	}
 	title, err := processTitle(os.Getpid())
 	if err != nil || title != "bench.test" {
-		t.Errorf("it is called %q, %v", title, err)
+		t.Errorf("its name is %q, %v", title, err)
 	}
 }

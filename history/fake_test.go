@@ -13,14 +13,14 @@ import (
 
 var begin = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// fakeSource is topics whose numbers the test sets.
+// fakeSource has topics whose numbers the test sets.
 type fakeSource struct {
 	topics  map[string]Reading
 	active  map[string]bool // since the last round
 	missing []string
 	late    Lateness
 	asked   [][]string
-	lates   int    // how often lateness was asked for
+	lates   int    // how often lateness was read
 	reading func() // called when topics are read; nil: nothing
 }
 
@@ -136,7 +136,7 @@ func (b *bench) restart(host string) {
 	})
 }
 
-// rounds moves the clock by n rounds; what happens is done before each.
+// rounds moves the clock by n rounds, and calls a function before each.
 func (b *bench) rounds(n int, happens func()) {
 	b.t.Helper()
 	for range n {
@@ -165,7 +165,7 @@ func push(n int64) func(*Reading) {
 	return func(r *Reading) { r.Pushed += n; r.Delayed += n }
 }
 
-// tail are the last n values of a column; -1 stands for unknown.
+// tail returns the last n values of a column; -1 means unknown.
 func tail(p Points, name string, n int) []float64 {
 	list := p.Values[name]
 	var out []float64

@@ -36,7 +36,7 @@ func TestRollUpLosesNothing(t *testing.T) {
 	b.rounds(1, nil)
 	b.rounds(2*360, func() { b.source.change("a", push(7)) })
 	for span, want := range map[string]int64{"3h": 5 * 7, "24h": 5 * 7, "7d": 5 * 7} {
-		// The first slot has nothing to rise from; the sum lacks what was pushed in it at most.
+		// The first slot has no earlier value to compare with, so the sum lacks at most that slot's pushes.
 		if got := b.series("a", span).Sums["pushed"]; got > 720*7 || got < 720*7-360*7-want {
 			t.Errorf("over %s %d were pushed, want about %d", span, got, 720*7)
 		}
@@ -50,7 +50,7 @@ func TestIdleTopicIsStoredOnlyWhenSomethingHappens(t *testing.T) {
 	b.source.topics["idle"] = Reading{Totals: Totals{Pushed: 5, Delivered: 5}}
 	b.rounds(60, nil)
 	if n := len(b.store.samples[[2]string{"idle", "1m"}]); n != 0 {
-		t.Errorf("%d samples of a topic to which nothing happened", n)
+		t.Errorf("%d samples of an idle topic", n)
 	}
 	b.rounds(1, func() { b.source.change("idle", push(60)) })
 	b.rounds(17, nil)
@@ -68,17 +68,17 @@ func TestLatenessIsReadOnlyWhenSomethingHappened(t *testing.T) {
 	b.rounds(6, nil)
 	b.source.lates = 0
 	b.rounds(18, nil)
-	if n := b.source.lates; n > 3 { // the coarser tiers still count the first round
-		t.Errorf("lateness was read %d times in three minutes in which nothing happened", n)
+	if n := b.source.lates; n > 3 { // the coarser tiers still include the first round
+		t.Errorf("lateness was read %d times in three idle minutes", n)
 	}
 	b.source.lates = 0
 	b.rounds(1, func() { b.source.change("a", push(1)) })
 	if b.source.lates == 0 {
-		t.Error("lateness was not read though something happened")
+		t.Error("lateness was not read after an event")
 	}
 }
 
-func TestLivingJobsAreStoredAgain(t *testing.T) {
+func TestCountsOfIdleTopicsAreStoredAgain(t *testing.T) {
 	b := newBench(t)
 	b.source.topics["waiting"] = Reading{Totals: Totals{Pushed: 9}, Living: Living{Delayed: 9}}
 	b.rounds(6*70, nil)
@@ -99,7 +99,7 @@ func TestOnlyActiveTopicsAreRead(t *testing.T) {
 	}
 }
 
-func TestTopicsWhoseReadingTakesLongAreReadLessOften(t *testing.T) {
+func TestTopicsThatTakeLongToReadAreReadLessOften(t *testing.T) {
 	b := newBench(t)
 	b.source.topics["a"] = Reading{}
 	b.rounds(1, nil)
@@ -112,7 +112,7 @@ func TestTopicsWhoseReadingTakesLongAreReadLessOften(t *testing.T) {
 		t.Errorf("a topic that takes three seconds to read was read %d times in two minutes, want 3", n)
 	}
 	if at, r := b.lastRead, b.topics.topics["a"].now; r.Pushed == 0 || at.Before(b.now.Add(-time.Minute)) {
-		t.Errorf("read at %s, it is %s: %+v", at, b.now, r)
+		t.Errorf("read at %s, at %s it is: %+v", at, b.now, r)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestShardDownHidesNothingAndInventsNothing(t *testing.T) {
 	b.source.change("a", push(1000))
 	b.rounds(2, nil)
 	whole := b.source.topics["a"]
-	b.source.missing = []string{"s2"} // and with it half of the numbers
+	b.source.missing = []string{"s2"} // and its half of the numbers is missing
 	b.source.change("a", func(r *Reading) { r.Pushed -= 500; r.Delayed -= 500 })
 	b.rounds(1, nil)
 	b.rounds(2, func() { b.source.change("a", push(10)) })
@@ -158,12 +158,12 @@ func TestDroppedTopicMakesNoSpike(t *testing.T) {
 	b.rounds(61, nil)
 	p := b.series(AllTopics, "15m")
 	if p.Sums["pushed"] != 3 {
-		t.Errorf("the sum is %d, want the 3 of the topic made again", p.Sums["pushed"])
+		t.Errorf("the sum is %d, want the 3 of the new topic", p.Sums["pushed"])
 	}
 	wantTail(t, p, "delayed", 0)
 }
 
-func TestRegistryAwayIsCaughtUp(t *testing.T) {
+func TestSamplesOfARegistryOutageAreStoredLater(t *testing.T) {
 	b := newBench(t)
 	b.source.change("a", push(1))
 	b.rounds(2, nil)
@@ -181,7 +181,7 @@ func TestNextLeaderGoesOn(t *testing.T) {
 	b.restart("two")
 	b.rounds(2, func() { b.source.change("a", push(10)) })
 	if n := len(b.store.samples[[2]string{AllTopics, "10s"}]); n != 1 {
-		t.Errorf("%d samples; the second host may not sample while the first leads", n)
+		t.Errorf("%d samples; the second host must not sample while the first leads", n)
 	}
 	b.store.leader = ""
 	b.rounds(3, func() { b.source.change("a", push(10)) })
@@ -215,7 +215,7 @@ func TestLedger(t *testing.T) {
 	}
 	r.Delivered += 3
 	if n := r.Missing(); n != -2 {
-		t.Errorf("%d jobs are missing though there are two more than accepted", n)
+		t.Errorf("%d jobs are missing although there are two more than accepted", n)
 	}
 }
 
@@ -244,7 +244,7 @@ func TestUntilNext(t *testing.T) {
 	}
 }
 
-// TestAClockThatWasSetBack: a host may start with a clock that is ahead, until it is corrected.
+// TestAClockThatWasSetBack: a host's clock may be ahead when it starts, until it is corrected.
 func TestAClockThatWasSetBack(t *testing.T) {
 	b := newBench(t)
 	b.source.topics["waiting"] = Reading{Totals: Totals{Pushed: 9}, Living: Living{Delayed: 9}}
@@ -254,6 +254,6 @@ func TestAClockThatWasSetBack(t *testing.T) {
 	wantTail(t, b.series(AllTopics, "15m"), "pushed", 1, 1, 1)
 	wantTail(t, b.series("waiting", "15m"), "delayed", 9)
 	if b.pruned.After(b.now) {
-		t.Errorf("samples were deleted at %s, and it is %s", b.pruned, b.now)
+		t.Errorf("samples were deleted as of %s, at %s", b.pruned, b.now)
 	}
 }
