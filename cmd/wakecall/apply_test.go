@@ -89,7 +89,7 @@ func TestShownTopicCanBeApplied(t *testing.T) {
 	}
 }
 
-// TestNoLimitOfAttemptsIsKept: 0 attempts of a pull topic are none without end, which is not the default.
+// TestNoLimitOfAttemptsIsKept: for a pull topic, 0 attempts mean no limit, which is not the default.
 func TestNoLimitOfAttemptsIsKept(t *testing.T) {
 	f := newFakeAPI(t)
 	const file = "name: mail\ndelivery: pull\n"
@@ -136,7 +136,7 @@ func TestApplyChecksEverythingFirst(t *testing.T) {
 				}
 			}
 			if sent := f.changes(); len(sent) > 0 {
-				t.Errorf("it sent %q", sent)
+				t.Errorf("sent %q", sent)
 			}
 		})
 	}
@@ -158,7 +158,7 @@ func TestApplyReadsSeveralFiles(t *testing.T) {
 	}
 }
 
-func TestTopicWithJobsStaysUnlessTheyAreToGo(t *testing.T) {
+func TestATopicWithJobsIsDeletedOnlyWithThem(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers["DELETE /v1/topics/full"] = answer{409, `{"status":409,"detail":"topic full has 3 jobs"}`}
 	f.topics["full"] = map[string]any{"name": "full"}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestAFlagIsNeverIgnored: what stands for "not given" is refused, so that an empty variable of a script ends it
-// instead of pushing a job with another id, or at another time, than was meant.
+// TestAFlagIsNeverIgnored: values that mean "not given" are refused, so that an empty variable in a script is an error
+// instead of a job with an unintended id or due time.
 func TestAFlagIsNeverIgnored(t *testing.T) {
 	for _, c := range []struct{ line, says string }{
 		{"push t --ttr 0s", "--ttr 0s"},
@@ -54,7 +54,7 @@ func TestLongDistancesAreInDays(t *testing.T) {
 	}
 }
 
-// TestHelpShowsACommandsOwnFlags: among those of the configuration, 50 of them, nobody finds the others.
+// TestHelpShowsACommandsOwnFlags, which would be hard to find among the 50 flags of the configuration.
 func TestHelpShowsACommandsOwnFlags(t *testing.T) {
 	for line, own := range map[string]string{
 		"check": "--output", "recover": "--since", "import lmstfy": "--admin-redis", "up": "--demo",

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestAWrongSourceOfAnImportIsNamed, with what is wrong and how to write it, and without its password.
+// TestAWrongSourceOfAnImportIsNamed with the error and the expected form, and without its password.
 func TestAWrongSourceOfAnImportIsNamed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const form = " is not the URL of a Redis"
@@ -28,8 +28,8 @@ func TestAWrongSourceOfAnImportIsNamed(t *testing.T) {
 	}
 }
 
-// TestADryRunThatFailsSaysNothingOfJobs that were imported: it imports none.
-func TestADryRunThatFailsSaysNothingOfJobs(t *testing.T) {
+// TestAFailedDryRunReportsNoImportedJobs as imported, because it imports none.
+func TestAFailedDryRunReportsNoImportedJobs(t *testing.T) {
 	r := wakecall(t, nil, "", "import", "grape", "--redis", "redis://127.0.0.1:1", "--dry-run")
 	if r.code == 0 || !strings.Contains(r.err, "connection refused") || strings.Contains(r.err, "imported") {
 		t.Errorf("exit %d, %s", r.code, r.err)

@@ -12,9 +12,8 @@ import (
 	"github.com/wakecall/wakecall/printable/printabletest"
 )
 
-// TestWhatIsPrintedSteersNoTerminal: every text that comes from the API may be a stranger's, whatever the API of
-// today allows in it.
-func TestWhatIsPrintedSteersNoTerminal(t *testing.T) {
+// TestOutputHasNoTerminalEscapes: every text from the API may contain untrusted input, whatever the API allows today.
+func TestOutputHasNoTerminalEscapes(t *testing.T) {
 	f := newFakeAPI(t)
 	s, err := json.Marshal(printabletest.Hostile)
 	if err != nil {
@@ -49,10 +48,10 @@ func TestWhatIsPrintedSteersNoTerminal(t *testing.T) {
 				t.Errorf("%s printed nothing", what)
 			}
 			if output == "json" && got.code == 0 && !json.Valid([]byte(got.out)) {
-				t.Errorf("%s is no JSON: %s", what, got.out)
+				t.Errorf("%s is not JSON: %s", what, got.out)
 			}
 			printabletest.Check(t, what, got.out)
-			printabletest.Check(t, "the error of "+what, strings.ReplaceAll(got.err, "\nFORGED", "")) // a message may have lines
+			printabletest.Check(t, "the error of "+what, strings.ReplaceAll(got.err, "\nFORGED", "")) // it may have several lines
 		}
 	}
 	var back struct{ ID string }
@@ -62,7 +61,7 @@ func TestWhatIsPrintedSteersNoTerminal(t *testing.T) {
 	}
 }
 
-func TestPsSteersNoTerminal(t *testing.T) {
+func TestPsPrintsNoTerminalEscapes(t *testing.T) {
 	status, err := json.Marshal(map[string]any{"findings": []checker.Finding{{Shard: printabletest.Hostile, Kind: "down",
 		Detail: printabletest.Hostile}}})
 	if err != nil {

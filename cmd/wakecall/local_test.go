@@ -67,7 +67,8 @@ func TestShardsAreKeptInTheRegistry(t *testing.T) {
 	}
 }
 
-// TestAddingAShardThatDoesNotAnswerWarns: it may come later, but a mistyped port should not be found by an alert.
+// TestAddingAShardThatDoesNotAnswerWarns: the shard may be started later, but a mistyped port should not first be
+// noticed by an alert.
 func TestAddingAShardThatDoesNotAnswerWarns(t *testing.T) {
 	t.Chdir(t.TempDir())
 	got := here(nil, "", "shard", "add", "redis-1", "--url", "redis://127.0.0.1:1")
@@ -123,8 +124,9 @@ func TestCheckBeforeTheFirstStart(t *testing.T) {
 	}
 }
 
-// TestCheckNamesThatThereIsNoShard: the redis-server of the first start is not registered again.
-func TestCheckNamesThatThereIsNoShard(t *testing.T) {
+// TestCheckFindsThatThereIsNoShard: it says that there is no shard, because the redis-server of the first start is not
+// registered again.
+func TestCheckFindsThatThereIsNoShard(t *testing.T) {
 	t.Chdir(t.TempDir())
 	cfg, err := conf.Load(conf.LoadOptions{Env: []string{"WAKECALL_REDIS_NODES=redis://127.0.0.1:1"}})
 	if err == nil {
@@ -147,11 +149,11 @@ func TestCheckNamesThatThereIsNoShard(t *testing.T) {
 	var log strings.Builder
 	if _, err := setup.Prepare(t.Context(), cfg, slog.New(slog.NewTextHandler(&log, nil))); err != nil ||
 		!strings.Contains(log.String(), "wakecall shard add") {
-		t.Errorf("a start says %v, and logs %s", err, &log)
+		t.Errorf("the start returned %v and logged %s", err, &log)
 	}
 }
 
-func TestCheckNamesWhatIsWrong(t *testing.T) {
+func TestCheckNamesTheProblem(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("data", nil, 0o600); err != nil {
 		t.Fatal(err)

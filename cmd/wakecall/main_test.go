@@ -22,17 +22,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// After failures the client's pool tries to dial until it notices, within a second, that it was closed.
+	// After failures, the client's pool dials until it notices, within a second, that it was closed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// fakeAPI is as much of the API as the commands need: topics are kept, jobs are canned.
+// fakeAPI implements as much of the API as the commands need: it stores topics, and has canned jobs.
 type fakeAPI struct {
 	mu      sync.Mutex
 	url     string
 	topics  map[string]map[string]any
-	log     []string          // METHOD URI BODY of every request that changes something
-	answers map[string]answer // METHOD URI → canned
+	log     []string          // METHOD URI BODY of every request that changes state
+	answers map[string]answer // METHOD URI → canned answer
 }
 
 type answer struct {
@@ -142,7 +142,7 @@ func problem(w http.ResponseWriter, status int, detail string) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": status, "title": http.StatusText(status), "detail": detail})
 }
 
-// changes returns and forgets the requests that changed something.
+// changes returns and clears the logged requests.
 func (f *fakeAPI) changes() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,7 +151,7 @@ func (f *fakeAPI) changes() []string {
 	return log
 }
 
-// ran is what came of a command line.
+// ran is the result of a command line.
 type ran struct {
 	code     int
 	out, err string
@@ -350,7 +350,7 @@ func TestMistakesAreExplained(t *testing.T) {
 				}
 			}
 			if sent := f.changes(); len(sent) > 0 {
-				t.Errorf("it changed something: %q", sent)
+				t.Errorf("sent changes: %q", sent)
 			}
 		})
 	}

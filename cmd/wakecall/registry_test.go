@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// step is a command line on one registry, and what comes of it.
+// step is a command line on a registry, and its expected result.
 type step struct {
 	line string
 	code int
-	says string // of both outputs
+	says string // in standard output and standard error
 }
 
-// steps runs command lines one after the other, and returns the output of the last.
+// steps runs command lines in order, and returns the output of the last.
 func steps(t *testing.T, list ...step) (last ran) {
 	t.Helper()
 	for _, s := range list {
@@ -27,7 +27,7 @@ func steps(t *testing.T, list ...step) (last ran) {
 	return last
 }
 
-// TestTokensWithoutAServer: they are made, listed without their secret, and revoked in the registry itself.
+// TestTokensWithoutAServer: they are created, listed without their secrets, and revoked directly in the registry.
 func TestTokensWithoutAServer(t *testing.T) {
 	t.Chdir(t.TempDir())
 	got := here(nil, "", "token", "list", "-o", "json")
@@ -87,7 +87,7 @@ func TestTokensWithoutAServer(t *testing.T) {
 		step{fmt.Sprint("token revoke ", list[0].ID), 1, "wakecall token list"}, step{"token list -o json", 0, "[]"})
 }
 
-// TestShardsAreRenamedAndDrained in the registry. Without a Redis that answers no jobs can have been lost.
+// TestShardsAreRenamedAndDrained in the registry. No jobs can be lost, because no Redis answers.
 func TestShardsAreRenamedAndDrained(t *testing.T) {
 	t.Chdir(t.TempDir())
 	steps(t,
@@ -112,7 +112,7 @@ func TestShardsAreRenamedAndDrained(t *testing.T) {
 	)
 }
 
-// TestAMaskedURLKeepsItsPassword: what was copied from a list names the password that is stored.
+// TestAMaskedURLKeepsItsPassword: a URL that was copied from a list has a mask for the stored password.
 func TestAMaskedURLKeepsItsPassword(t *testing.T) {
 	t.Chdir(t.TempDir())
 	steps(t,
@@ -122,7 +122,7 @@ func TestAMaskedURLKeepsItsPassword(t *testing.T) {
 	)
 }
 
-// TestTheRegistryIsNamedWhenItCannotBeOpened, without its password, and with the way out.
+// TestTheRegistryIsNamedWhenItCannotBeOpened, without its password, and with the remedy.
 func TestTheRegistryIsNamedWhenItCannotBeOpened(t *testing.T) {
 	for _, line := range []string{
 		"token list", "shard add a --url redis://127.0.0.1:1", "token revoke 1", "migrate forget-secrets",
@@ -136,22 +136,22 @@ func TestTheRegistryIsNamedWhenItCannotBeOpened(t *testing.T) {
 	}
 	got := wakecall(t, []string{"WAKECALL_DATA_DIR=/dev/null/data"}, "", "token", "list")
 	if got.code != 1 || !strings.Contains(got.err, "data_dir /dev/null/data") {
-		t.Errorf("a data_dir that cannot be made: code %d: %s", got.code, got.err)
+		t.Errorf("a data_dir that cannot be created: code %d: %s", got.code, got.err)
 	}
 }
 
-// TestForgettingSecretsOfAnEmptyRegistryRemovesNothing, and makes its key.
+// TestForgettingSecretsOfAnEmptyRegistryRemovesNothing, and creates its key.
 func TestForgettingSecretsOfAnEmptyRegistryRemovesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	steps(t, step{"token list", 0, ""}, step{"migrate forget-secrets", 0, "nothing was removed"},
 		step{"migrate forget-secrets --output json", 0, "{"}, step{"migrate forget-secrets x", 2, `"x"`})
 	if files, _ := filepath.Glob("data/secret-key"); len(files) != 1 {
-		t.Error("there is no key")
+		t.Error("no key was created")
 	}
 }
 
-// TestStatusTellsOfAMissingStep by its exit code, so that a script can wait for the upgrade.
-func TestStatusTellsOfAMissingStep(t *testing.T) {
+// TestStatusReportsAPendingMigration by its exit code, so that a script can wait for the upgrade.
+func TestStatusReportsAPendingMigration(t *testing.T) {
 	t.Chdir(t.TempDir())
 	steps(t, step{"token list", 0, ""}, step{"migrate status", 0, "up to date"})
 	t.Chdir(t.TempDir())

@@ -83,7 +83,7 @@ redis b   FAILED   down. Start it
 		if err := x.table(&out); err != nil {
 			t.Fatal(err)
 		}
-		squeezed := func(s string) string { // the width of columns is not the subject
+		squeezed := func(s string) string { // the width of columns is not tested here
 			var lines []string
 			for line := range strings.Lines(strings.TrimSpace(s)) {
 				lines = append(lines, strings.Join(strings.Fields(line), " "))
@@ -103,12 +103,12 @@ redis b   FAILED   down. Start it
 	}
 }
 
-func TestBarsShowWhatIsLeft(t *testing.T) {
+func TestBarsShowTheRemainingJobs(t *testing.T) {
 	const half, all = "===============", "=============================="
 	for want, r := range map[string]importer.Report{
 		"[                              ]   0 %  0 of 0 jobs, 0 a second ":       {},
 		"[" + half + "               ]  50 %  5 of 10 jobs, 2 a second ":         {Waiting: 10, Imported: 3, Kept: 1, Refused: 1},
-		"[" + all + "] 100 %  30 of 30 jobs, 15 a second ":                       {Waiting: 10, Imported: 30}, // producers go on
+		"[" + all + "] 100 %  30 of 30 jobs, 15 a second ":                       {Waiting: 10, Imported: 30}, // producers continue to push
 		"[                              ]   0 %  1 of 1000000 jobs, 0 a second ": {Waiting: 1_000_000, Imported: 1},
 	} {
 		if got := importBar(&r, 2); got != want {
@@ -120,7 +120,7 @@ func TestBarsShowWhatIsLeft(t *testing.T) {
 		"a: 10 jobs left, 0 moved":                 {Up: true, Jobs: 10},
 		"a: 4 jobs left, 6 moved, about 40s to go": {Up: true, Jobs: 4, Moved: 6},
 		"a: 0 jobs left, 10 moved":                 {Up: true, Moved: 10},
-		"a: 12 jobs left, 0 moved":                 {Up: true, Jobs: 12}, // retries came back
+		"a: 12 jobs left, 0 moved":                 {Up: true, Jobs: 12}, // retries were pushed to it
 	} {
 		h.Name = "a"
 		if got := drainLine(&h, 10, time.Minute); got != want {
@@ -129,7 +129,7 @@ func TestBarsShowWhatIsLeft(t *testing.T) {
 	}
 }
 
-func TestBodiesThatAreNoText(t *testing.T) {
+func TestBinaryBodies(t *testing.T) {
 	for want, j := range map[string]client.Job{
 		"too long to be remembered":                             {BodyGone: true},
 		"3 bytes of binary data (in base64 with --output json)": {BodyBase64: []byte{0, 1, 2}},
@@ -146,7 +146,7 @@ func TestBodiesThatAreNoText(t *testing.T) {
 	}
 }
 
-// TestTheShellCompletesTopics with those of the server, and nothing but topics.
+// TestTheShellCompletesTopics, and only topics, with those of the server.
 func TestTheShellCompletesTopics(t *testing.T) {
 	f := newFakeAPI(t)
 	for _, name := range []string{"shop.close", "shop.open", "mail"} {
@@ -185,7 +185,7 @@ func TestWorkIsRefusedWithoutACommand(t *testing.T) {
 	}
 }
 
-// TestTheEndOfStandardErrorIsTheReason of a failure, cut to what a job remembers.
+// TestTheEndOfStandardErrorIsTheReason of a failure, cut to the length that a job stores.
 func TestTheEndOfStandardErrorIsTheReason(t *testing.T) {
 	fails := workFlags{exec: `printf '%0500d' 7 >&2; printf '\377 the end\n' >&2; exit 3`}
 	err := runCommand(t.Context(), fails, &client.LeasedJob{})
@@ -200,15 +200,15 @@ func TestTheEndOfStandardErrorIsTheReason(t *testing.T) {
 	job := &client.LeasedJob{Topic: "mail", ID: "42", Attempt: 2, Body: []byte(`"a b"`)}
 	check := `test "$WAKECALL_TOPIC/$WAKECALL_ID/$WAKECALL_ATTEMPT" = mail/42/2 && test "$(cat)" = '"a b"'`
 	if err := runCommand(t.Context(), workFlags{exec: check}, job); err != nil {
-		t.Errorf("the command does not see its job: %v", err)
+		t.Errorf("the command does not get its job: %v", err)
 	}
 }
 
-// TestTheSecondSignalStopsAtOnce; USR2 stays graceful, however often it comes.
+// TestTheSecondSignalStopsAtOnce; USR2 stays graceful, however often it is received.
 func TestTheSecondSignalStopsAtOnce(t *testing.T) {
 	s := watchSignals()
 	defer s.stop()
-	s.supervising.Store(true) // as a master
+	s.supervising.Store(true) // as a master does
 	ctx := s.context(context.Background())
 	s.terminate <- syscall.SIGTERM
 	<-ctx.Done()
@@ -217,7 +217,7 @@ func TestTheSecondSignalStopsAtOnce(t *testing.T) {
 	}
 	select {
 	case <-s.kill:
-		t.Error("USR2 stops at once")
+		t.Error("USR2 stopped at once")
 	default:
 	}
 	s.terminate <- syscall.SIGINT

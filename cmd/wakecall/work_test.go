@@ -15,8 +15,8 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// TestExitStatus0EndsAJob, also when the command has left a process that keeps standard error open.
-func TestExitStatus0EndsAJob(t *testing.T) {
+// TestExitStatus0AcksAJob, even if the command has started a process that keeps standard error open.
+func TestExitStatus0AcksAJob(t *testing.T) {
 	shortenOutputWait(t)
 	if err := runCommand(t.Context(), workFlags{exec: "sleep 5 & echo $! >&2"}, &client.LeasedJob{}); err != nil {
 		t.Error(err)
@@ -27,7 +27,7 @@ func TestExitStatus0EndsAJob(t *testing.T) {
 	}
 }
 
-// TestACommandThatEndsItsJobWhileItIsStoppedHasDoneIt: it would be done twice.
+// TestACommandThatEndsItsJobWhileItIsStoppedHasDoneIt: otherwise the job would be done twice.
 func TestACommandThatEndsItsJobWhileItIsStoppedHasDoneIt(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "begun")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -43,8 +43,9 @@ func TestACommandThatEndsItsJobWhileItIsStoppedHasDoneIt(t *testing.T) {
 	}
 }
 
-// TestACommandWhoseLeaseIsOverEnds with all that it started, even what ignores SIGTERM: another worker has the job.
-func TestACommandWhoseLeaseIsOverEnds(t *testing.T) {
+// TestACommandWhoseLeaseExpiredIsKilled with all processes that it started, even those that ignore SIGTERM: another
+// worker has the job.
+func TestACommandWhoseLeaseExpiredIsKilled(t *testing.T) {
 	shortenOutputWait(t)
 	file := filepath.Join(t.TempDir(), "pid")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -61,9 +62,9 @@ func TestACommandWhoseLeaseIsOverEnds(t *testing.T) {
 	})
 	cancel()
 	if err := <-ended; err == nil {
-		t.Error("a command that was ended has succeeded")
+		t.Error("a killed command has succeeded")
 	}
-	wait.For(t, "the end of what the command started", func() bool {
+	wait.For(t, "the end of the command's processes", func() bool {
 		state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		return err != nil || strings.Contains(string(state), ") Z ") || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 	})
@@ -75,8 +76,8 @@ func shortenOutputWait(t *testing.T) {
 	t.Cleanup(func() { outputWait = was })
 }
 
-// TestTheVariablesOfAJobAreNoKeys: a command may call wakecall itself.
-func TestTheVariablesOfAJobAreNoKeys(t *testing.T) {
+// TestTheVariablesOfAJobAreNoConfiguration of the configuration: a command may call wakecall itself.
+func TestTheVariablesOfAJobAreNoConfiguration(t *testing.T) {
 	job := client.LeasedJob{Topic: "mail", ID: "42", Attempt: 1, MaxAttempts: 10, Priority: "high", ContentType: "text/plain"}
 	env := jobEnv(&job)
 	if got := wakecall(t, env, "", "config"); got.code != 0 {
@@ -84,7 +85,7 @@ func TestTheVariablesOfAJobAreNoKeys(t *testing.T) {
 	}
 	got := wakecall(t, []string{"WAKECALL_PRIORITY=high"}, "", "config")
 	if got.code != exitUsage || !strings.Contains(got.err, "WAKECALL_PRIORITIES") {
-		t.Errorf("without a job WAKECALL_PRIORITY is a mistyped key: code %d: %s", got.code, got.err)
+		t.Errorf("without a job, WAKECALL_PRIORITY is a mistyped key: code %d: %s", got.code, got.err)
 	}
 	help := wakecall(t, nil, "", "work", "--help").out
 	for _, variable := range env {

@@ -33,7 +33,7 @@ func Main(m *testing.M, options ...goleak.Option) {
 		_ = os.Setenv("TMPDIR", memoryDir)
 	}
 	database.Timeout = 5 * database.Timeout
-	_ = flag.Set("test.parallel", parallelTests) // a -parallel on the command line counts: flags are parsed later
+	_ = flag.Set("test.parallel", parallelTests) // before flags are parsed: -parallel wins
 	goleak.VerifyTestMain(m, append(options, goleak.Cleanup(func(code int) {
 		shared.stop()
 		os.Exit(code)

@@ -133,7 +133,7 @@ func (s *Server) Exec(t testing.TB, database string, statements ...string) {
 func (s *Server) connect(database string) *sql.DB {
 	db, err := sql.Open("mysql", strings.TrimPrefix(s.DSN(database), "mysql://"))
 	if err != nil {
-		panic(err) // the DSN is made here
+		panic(err) // the DSN was made by this package
 	}
 	return db
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Backups are what a server's append-only file held at earlier moments. A file that is only appended to has all of its
-// earlier contents: so a backup is a hard link to each file, and its size then.
+// Backups are earlier states of a server's append-only file. A file that is only appended to contains all of its
+// earlier states, so a backup is a hard link to each file, and its size at that time.
 type Backups struct {
 	redis *Redis
 	dir   string
@@ -31,7 +31,7 @@ type backup struct {
 
 const backupEvery = 250 * time.Millisecond
 
-// KeepBackups makes a backup several times a second, until the test ends, and forgets those that are older than kept.
+// KeepBackups makes a backup several times a second until the test ends, and removes those that are older than kept.
 func (r *Redis) KeepBackups(kept time.Duration) *Backups {
 	r.t.Helper()
 	b := &Backups{redis: r, dir: newDir(r.t, "redis-backups"), kept: kept}
@@ -107,7 +107,7 @@ func (b *Backups) add() {
 		b.dirs++
 		next.dir = filepath.Join(b.dir, strconv.Itoa(b.dirs))
 		if os.Mkdir(next.dir, 0o700) != nil || !linkFiles(next.dir, b.redis.aof()) || !sameFiles(next.dir, b.redis.aof()) {
-			_ = os.RemoveAll(next.dir) // the next one will do
+			_ = os.RemoveAll(next.dir) // the next backup will have them
 			return
 		}
 	}
@@ -118,7 +118,7 @@ func (b *Backups) add() {
 	b.list = append(b.list, next)
 	for len(b.list) > 1 && time.Since(b.list[1].at) > b.kept {
 		if b.list[0].dir != b.list[1].dir {
-			_ = os.RemoveAll(b.list[0].dir) // goes with the test at the latest
+			_ = os.RemoveAll(b.list[0].dir) // removed at the latest with the test
 		}
 		b.list = b.list[1:]
 	}

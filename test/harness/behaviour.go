@@ -20,7 +20,7 @@ func Text(code int, body string, headers ...string) Behaviour {
 			w.Header().Set(headers[i], headers[i+1])
 		}
 		w.WriteHeader(code)
-		_, _ = io.WriteString(w, body) // the caller may have gone
+		_, _ = io.WriteString(w, body) // the caller may have disconnected
 	}
 }
 
@@ -115,7 +115,7 @@ func Huge(size int64, taken func(int64)) Behaviour {
 // Reset cuts the connection with a TCP reset instead of an answer.
 func Reset() Behaviour {
 	return raw(func(conn *net.TCPConn) {
-		_ = conn.SetLinger(0) // makes Close a reset
+		_ = conn.SetLinger(0) // makes Close send a reset
 	})
 }
 
@@ -126,7 +126,7 @@ func Garbage() Behaviour {
 	})
 }
 
-// HalfAnswer promises more than it sends and hangs up.
+// HalfAnswer promises more bytes than it sends, and hangs up.
 func HalfAnswer() Behaviour {
 	return raw(func(conn *net.TCPConn) {
 		_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nonly this"))
@@ -140,7 +140,7 @@ func raw(do func(*net.TCPConn)) Behaviour {
 	return func(w http.ResponseWriter, _ *http.Request, _ Call) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
-			panic(err) // only HTTP/1.1 comes here
+			panic(err) // only HTTP/1.1 is used here
 		}
 		defer conn.Close()
 		do(conn.(*net.TCPConn))

@@ -26,7 +26,7 @@ type Browser struct {
 
 	mu       sync.Mutex
 	troubles []string
-	expected []string // parts of troubles that the test wants
+	expected []string // parts of errors that the test expects
 }
 
 // StartBrowser opens a browser for a site. It ends with the test.

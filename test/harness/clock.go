@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// clockSource moves the wall clock of a program that asks libc for it, as redis-server does (a Go program does not), by
-// as many seconds as stand in a file.
+// clockSource moves the wall clock of a program that gets it from libc, as redis-server does (a Go program does not),
+// by the number of seconds in a file.
 const clockSource = `
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -75,7 +75,7 @@ var clockLibrary = sync.OnceValues(func() (string, error) {
 	return library, err
 })
 
-// NewClock returns a clock that shows the right time.
+// NewClock returns a clock that shows the correct time.
 func NewClock(t testing.TB) *Clock {
 	t.Helper()
 	need(t, "gcc", "gcc libc6-dev")
@@ -91,7 +91,7 @@ func NewClock(t testing.TB) *Clock {
 // Set sets the clock ahead of this machine's, or behind it, in whole seconds.
 func (c *Clock) Set(ahead time.Duration) {
 	c.t.Helper()
-	f, err := os.OpenFile(c.file, os.O_CREATE|os.O_WRONLY, 0o600) // it is mapped, so it must not be replaced
+	f, err := os.OpenFile(c.file, os.O_CREATE|os.O_WRONLY, 0o600) // the file is mapped, so it must not be replaced
 	if err != nil {
 		c.t.Fatal(err)
 	}

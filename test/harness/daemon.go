@@ -73,7 +73,7 @@ func (d *daemon) Log(limit int) string {
 // PID of the process.
 func (d *daemon) PID() int { return d.cmd.Process.Pid }
 
-// Signal sends a signal; a process that has ended is no error.
+// Signal sends a signal; a process that has ended is not an error.
 func (d *daemon) Signal(sig syscall.Signal) {
 	d.t.Helper()
 	if err := d.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -98,7 +98,7 @@ func (d *daemon) WaitExit() int {
 	case <-d.done:
 		return d.cmd.ProcessState.ExitCode()
 	case <-time.After(Patience):
-		d.t.Fatalf("%s (pid %d) still runs after %s", d.name, d.PID(), Patience)
+		d.t.Fatalf("%s (pid %d) is still running after %s", d.name, d.PID(), Patience)
 		return 0
 	}
 }
@@ -123,7 +123,7 @@ func (d *daemon) Resume() { d.t.Helper(); d.Signal(syscall.SIGCONT) }
 func standsStill(pid int) error {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err == nil && !bytes.Contains(stat, []byte(") T ")) {
-		err = errors.New("it still runs")
+		err = errors.New("it is still running")
 	}
 	return err
 }

@@ -6,24 +6,23 @@ import (
 	"testing"
 )
 
-// Disk is a small file system of its own, in memory, that can be full.
+// Disk is a small in-memory file system that can be full.
 type Disk struct {
 	Dir  string
 	size string
 }
 
-// MountDisk mounts one on a directory, which takes root or a mount namespace of the process's own. It ends with the
-// test.
+// MountDisk mounts a disk on a directory, which needs root or a private mount namespace. It ends with the test.
 func MountDisk(t testing.TB, dir, size string) (*Disk, error) {
 	t.Helper()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size+",mode=0700"); err != nil {
-		return nil, fmt.Errorf("mounting a small disk on %s: %w (it takes root, or `unshare -rm`)", dir, err)
+		return nil, fmt.Errorf("mounting a small disk on %s: %w (it needs root, or `unshare -rm`)", dir, err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	return &Disk{dir, size}, nil
 }
 
-// NewDisk mounts one in a directory of its own, or skips the test.
+// NewDisk mounts a disk on a new directory, or skips the test.
 func NewDisk(t testing.TB, size string) *Disk {
 	t.Helper()
 	d, err := MountDisk(t, newDir(t, "disk"), size)
@@ -36,10 +35,10 @@ func NewDisk(t testing.TB, size string) *Disk {
 // Fill shrinks the disk to the size of its contents.
 func (d *Disk) Fill() error {
 	var err error
-	for range 100 { // what is written meanwhile makes a size too small
+	for range 100 { // concurrent writes can make a size too small
 		var fs syscall.Statfs_t
 		if err = syscall.Statfs(d.Dir, &fs); err != nil {
-			return fmt.Errorf("looking at %s: %w", d.Dir, err)
+			return fmt.Errorf("reading the size of %s: %w", d.Dir, err)
 		}
 		if err = d.resize(fmt.Sprint(max(1, fs.Blocks-fs.Bfree) * uint64(fs.Bsize))); err == nil {
 			return nil

@@ -25,7 +25,7 @@ func (k Key) String() string { return k.Topic + "/" + k.ID }
 // Call is a callback as it arrived.
 type Call struct {
 	Key
-	At      time.Time // when its headers had arrived
+	At      time.Time // when its headers were read
 	Method  string
 	Path    string
 	Query   url.Values
@@ -33,7 +33,7 @@ type Call struct {
 	Body    []byte
 	Attempt int
 	DueAt   time.Time
-	Status  int // what was answered; 0 while it was not
+	Status  int // status of the answer; 0 until then
 }
 
 // Behaviour answers a call, or misbehaves.
@@ -71,7 +71,7 @@ func (e *Endpoint) Start() {
 	go func() { _ = srv.Serve(l) }() // ends with Stop
 }
 
-// Stop stops listening and cuts every connection: from here on, connections are refused.
+// Stop stops listening and closes every connection: from now on, connections are refused.
 func (e *Endpoint) Stop() { _ = e.srv.Close() }
 
 // URL returns the URL of a path at this endpoint.
@@ -90,7 +90,7 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	c.ID = unescape(r.Header.Get("Wakecall-Id"))
 	c.Attempt, _ = strconv.Atoi(r.Header.Get("Wakecall-Attempt"))
 	c.DueAt, _ = time.Parse(time.RFC3339, r.Header.Get("Wakecall-Due-At"))
-	c.Body, _ = io.ReadAll(r.Body) // a call that is cut off counts as it arrived
+	c.Body, _ = io.ReadAll(r.Body) // an aborted call counts, too
 
 	e.mu.Lock()
 	e.calls = append(e.calls, c)
@@ -169,7 +169,7 @@ func (e *Endpoint) CallsOf(topic, id string) []Call {
 	return slices.DeleteFunc(e.Calls(topic), func(c Call) bool { return c.ID != id })
 }
 
-// WaitCalls waits for n calls for a topic and returns all that arrived.
+// WaitCalls waits for n calls for a topic and returns all calls so far.
 func (e *Endpoint) WaitCalls(t testing.TB, topic string, n int) []Call {
 	t.Helper()
 	var calls []Call

@@ -25,7 +25,7 @@ func (r *Redis) Info(section, field string) (string, error) {
 			return value, nil
 		}
 	}
-	return "", fmt.Errorf("INFO %s tells no %s", section, field)
+	return "", fmt.Errorf("INFO %s has no %s", section, field)
 }
 
 // Follow makes the server a replica of another and waits until it has all of its data.
@@ -49,7 +49,7 @@ func (r *Redis) Client() *redis.Client {
 
 // AOFSize returns the size of the append-only file.
 func (r *Redis) AOFSize() (size int64) {
-	files, _ := filepath.Glob(filepath.Join(r.dir, "appendonlydir", "*")) // the pattern is right
+	files, _ := filepath.Glob(filepath.Join(r.dir, "appendonlydir", "*")) // the pattern is valid
 	for _, file := range files {
 		if info, err := os.Stat(file); err == nil {
 			size += info.Size()

@@ -16,7 +16,7 @@ import (
 // keepEnv, when set, keeps the directories of failed tests for inspection.
 const keepEnv = "WAKECALL_TEST_KEEP"
 
-// guardScript waits for the end of its input, which is the end of the test process, by whatever means; then it kills
+// guardScript waits for the end of its input, which is the end of the test process, however it ends; then it kills
 // every process that works below the directory and removes it.
 const guardScript = `
 read -r _
@@ -30,7 +30,8 @@ done
 [ -n "$1" ] || rm -rf "$0"
 `
 
-// root is the directory of everything this test process makes. Its path is short, because Unix sockets live below it.
+// root is the directory of everything that this test process creates. Its path is short, because Unix sockets are below
+// it.
 var root = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "wkc-")
 	if err != nil {
@@ -58,7 +59,7 @@ func startGuard(dir string) error {
 	return cmd.Start()
 }
 
-// guards keeps the pipes from the garbage collector, which would close them: they end with this process.
+// guards protects the pipes from the garbage collector, which would close them: they must end with this process.
 var guards struct {
 	sync.Mutex
 	alive []io.Closer
@@ -69,7 +70,7 @@ var dirCount struct {
 	n int
 }
 
-// newDir makes a directory below root. What still runs in it when the test ends is killed.
+// newDir makes a directory below root. Processes that are still running in it when the test ends are killed.
 func newDir(t testing.TB, name string) string {
 	t.Helper()
 	base, err := root()
@@ -87,7 +88,7 @@ func newDir(t testing.TB, name string) string {
 	t.Cleanup(func() {
 		killBelow(t, dir)
 		if os.Getenv(keepEnv) != "" && t.Failed() {
-			t.Logf("%s is kept", dir)
+			t.Logf("kept %s", dir)
 			return
 		}
 		if err := os.RemoveAll(dir); err != nil {
@@ -102,10 +103,10 @@ func killBelow(t testing.TB, dir string) {
 	err := within(Patience, func() error {
 		left := pidsBelow(dir)
 		for _, pid := range left {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone by now
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by now
 		}
 		if len(left) > 0 {
-			return fmt.Errorf("processes %v still run in %s", left, dir)
+			return fmt.Errorf("processes %v are still running in %s", left, dir)
 		}
 		return nil
 	})
@@ -160,7 +161,7 @@ func readProcess(pid int) (Process, bool) {
 	if err != nil {
 		return Process{}, false
 	}
-	// pid (name, which may hold anything) state ppid …
+	// pid (name, which may contain anything) state ppid …
 	rest := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(rest) < 2 || rest[0] == "Z" || rest[0] == "X" {
 		return Process{}, false
@@ -173,7 +174,7 @@ func readProcess(pid int) (Process, bool) {
 	return Process{PID: pid, Parent: parent, Title: title}, true
 }
 
-// alive reports whether the process still runs. A zombie does not.
+// alive reports whether the process is still running. A zombie is not.
 func alive(pid int) bool {
 	_, ok := readProcess(pid)
 	return ok

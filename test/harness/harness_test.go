@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// An oracle that cannot say no is worth nothing: each law of the ledger is broken once.
-func TestLedgerFindsWhatIsWrong(t *testing.T) {
+// A verdict that can never be negative is worthless, so each law of the ledger is broken once.
+func TestLedgerFindsFaults(t *testing.T) {
 	due := time.Now().Truncate(time.Millisecond)
 	called := func(id string, at time.Time) Call { return Call{Key: Key{"t", id}, At: at, Status: 200} }
 	for name, c := range map[string]struct {
@@ -56,7 +56,7 @@ func TestLedgerFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestLedgerBooksAnswers(t *testing.T) {
+func TestLedgerRecordsAnswers(t *testing.T) {
 	status := http.StatusCreated
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -83,7 +83,7 @@ func TestRedisComesBackWithItsData(t *testing.T) {
 	r.Kill9()
 	r.Restart()
 	if got := r.Do("GET", "a"); got != "1" {
-		t.Errorf("GET a is %v", got)
+		t.Errorf("GET a returned %v", got)
 	}
 	r.Pause()
 	if err := r.run("PING").Err(); err == nil {
@@ -102,7 +102,7 @@ func TestMariaDBComesBackWithItsData(t *testing.T) {
 	m.Kill9()
 	m.Start()
 	if got := m.Exec("SELECT n FROM x"); strings.TrimSpace(got) != "7" {
-		t.Errorf("SELECT answers %q", got)
+		t.Errorf("SELECT returned %q", got)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestNothingOutlivesItsDirectory(t *testing.T) {
 	}
 }
 
-// TestGuard: a test process that is killed takes what it started with it.
+// TestGuard: when a test process is killed, the processes that it started are killed, too.
 func TestGuard(t *testing.T) {
 	if dir := os.Getenv("HARNESS_GUARDED"); dir != "" {
 		guarded(dir)
@@ -130,14 +130,14 @@ func TestGuard(t *testing.T) {
 	cmd.Env = append(os.Environ(), "HARNESS_GUARDED="+dir)
 	out, err := cmd.CombinedOutput()
 	if err == nil {
-		t.Fatalf("the guarded process ended well:\n%s", out)
+		t.Fatalf("the guarded process succeeded:\n%s", out)
 	}
 	Eventually(t, Patience, "the sleeper to be killed", func() error {
 		return Equal("processes", len(pidsBelow(dir)), 0)
 	})
 }
 
-// guarded starts a sleeper under a guard of its own and dies without a word.
+// guarded starts a sleeper under a guard of its own and exits without stopping it.
 func guarded(dir string) {
 	if err := startGuard(dir); err != nil {
 		panic(err)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// BuildOff builds the wakecall under test with a wall clock that is off: Go asks the kernel, so nothing outside of the
-// program can change what it sees. The standard library's time.Now is replaced by one that adds the difference.
+// BuildOff builds the wakecall under test with a wrong wall clock. Go gets the time from the kernel, so it cannot be
+// changed from outside of the program. The standard library's time.Now is replaced by one that adds an offset.
 func BuildOff(t testing.TB, off time.Duration) (path string) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
@@ -27,7 +27,7 @@ func BuildOff(t testing.TB, off time.Duration) (path string) {
 	const now = "\tsec, nsec, mono := runtimeNow()\n"
 	head, rest, found := strings.Cut(string(source), "func Now() Time {\n"+now)
 	if !found {
-		t.Fatalf("time.Now in %s is not as this test knows it", original)
+		t.Fatalf("time.Now in %s has changed; update this test", original)
 	}
 	dir := newDir(t, "clock")
 	changed, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")

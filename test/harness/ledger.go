@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Ledger counts what was promised to pushers, for the verdict at the end of a test.
+// Ledger records the results of pushes, for the verdict at the end of a test.
 type Ledger struct {
 	mu           sync.Mutex
 	attempted    map[Key]bool
-	acknowledged map[Key]time.Time // the due time of the answer
-	refused      map[Key]int       // the status of an answer that says: not stored (4xx, 503)
-	unknown      map[Key]string    // no answer, or one that does not say
+	acknowledged map[Key]time.Time // the due time in the answer
+	refused      map[Key]int       // the status of an answer that means: not stored (4xx, 503)
+	unknown      map[Key]string    // no answer, or an ambiguous one
 	deleted      map[Key]bool      // answered with 204
 }
 
@@ -116,7 +116,7 @@ func (l *Ledger) AllCalled(e *Endpoint) error {
 	return nil
 }
 
-// Unknown returns how many pushes got no answer, or one that does not tell their result.
+// Unknown returns how many pushes got no answer or an ambiguous one.
 func (l *Ledger) Unknown() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +139,7 @@ type Tally struct {
 	Duplicates                                                       int // see again
 }
 
-// drainLimit bounds the wait for a queue to drain: leases that expire and retries come first.
+// drainLimit limits the wait for a queue to drain: leases must expire and retries must become due first.
 const drainLimit = 2 * Patience
 
 // Verdict waits until the installation has nothing left to do and judges it by the ledger's laws:
@@ -155,7 +155,7 @@ func (l *Ledger) Verdict(t testing.TB, api *API, e *Endpoint, duplicates int) Ta
 	tally, faults := l.judge(api, e)
 	t.Logf("ledger: %+v", tally)
 	if tally.Duplicates > duplicates {
-		faults = append(faults, fmt.Sprintf("%d calls were made again, %d may be", tally.Duplicates, duplicates))
+		faults = append(faults, fmt.Sprintf("%d calls were repeated; at most %d may be", tally.Duplicates, duplicates))
 	}
 	for i, f := range faults {
 		if i == 10 {
@@ -214,7 +214,7 @@ func (l *Ledger) judge(api *API, e *Endpoint) (Tally, []string) {
 			faults = append(faults, fmt.Sprintf("INVENTED: %s was called, but never pushed", key))
 		}
 		if status := l.refused[key]; status != 0 && l.acknowledged[key].IsZero() {
-			faults = append(faults, fmt.Sprintf("%s was called, though its push was answered %d", key, status))
+			faults = append(faults, fmt.Sprintf("%s was called, although its push was answered %d", key, status))
 		}
 		faults = append(faults, l.early(key, cs)...)
 		tally.Duplicates += again(cs)

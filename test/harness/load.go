@@ -15,19 +15,19 @@ type Load struct {
 	wg     sync.WaitGroup
 }
 
-// LoadOptions describe what is pushed and how fast.
+// LoadOptions configure the rate and the jobs of a load.
 type LoadOptions struct {
 	Topic   string
-	Rate    int    // pushes a second of all pushers together; 0: 100
+	Rate    int    // pushes per second of all pushers together; 0: 100
 	Pushers int    // 0: 4
-	Prefix  string // of the ids; "": load
-	Fields  M      // of every push, such as a delay
+	Prefix  string // prefix of the ids; "": load
+	Fields  M      // fields of every push, such as a delay
 	// PushFailed is called with every answer that does not accept the push.
 	PushFailed func(Answer)
 }
 
-// StartLoad starts pushing; through API.Quick, or most of the work is checking answers against the OpenAPI document.
-// Stop is called at the end of the test at the latest.
+// StartLoad starts pushing; through API.Quick, because otherwise most of the CPU time would go into checking answers
+// against the OpenAPI document. Stop is called at the latest at the end of the test.
 func StartLoad(t testing.TB, api *API, l *Ledger, opts LoadOptions) *Load {
 	if opts.Rate == 0 {
 		opts.Rate = 100
@@ -62,7 +62,7 @@ func push(ctx context.Context, api *API, l *Ledger, opts LoadOptions, prefix str
 			return
 		case <-tick.C:
 		}
-		// Not under ctx: a push is not torn off by the end of the load.
+		// Not with ctx: the end of the load must not abort a push.
 		answer := l.Push(context.Background(), api, opts.Topic, fmt.Sprintf("%s-%d", prefix, n), opts.Fields)
 		if opts.PushFailed != nil && (answer.Err != nil || answer.Status >= 300) {
 			opts.PushFailed(answer)
@@ -76,7 +76,7 @@ func (l *Ledger) WaitAcknowledged(t testing.TB, n int) {
 	want := l.Acknowledged() + n
 	Eventually(t, Patience, fmt.Sprintf("%d more pushes to be acknowledged", n), func() error {
 		if got := l.Acknowledged(); got < want {
-			return fmt.Errorf("%d were, of %d", got, want)
+			return fmt.Errorf("%d were acknowledged, of %d", got, want)
 		}
 		return nil
 	})

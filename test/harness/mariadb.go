@@ -43,7 +43,7 @@ func StartMariaDB(t testing.TB) *MariaDB {
 	return m
 }
 
-// environment separates temporary files: servers that start in one directory delete each other's.
+// environment separates temporary files: servers that share a directory delete each other's.
 func (m *MariaDB) environment() []string { return append(os.Environ(), "TMPDIR="+m.dir) }
 
 func (m *MariaDB) data() string { return filepath.Join(m.dir, "data") }
@@ -63,7 +63,7 @@ func (m *MariaDB) Start() {
 	sql := fmt.Sprintf(`CREATE DATABASE IF NOT EXISTS %[1]s;
 CREATE USER IF NOT EXISTS '%[2]s'@'%%' IDENTIFIED BY '%[3]s';
 GRANT ALL ON %[1]s.* TO '%[2]s'@'%%';
-`, mariadbName, mariadbUser, mariadbPassword) // one statement a line: it takes no more
+`, mariadbName, mariadbUser, mariadbPassword) // one statement per line, as it requires
 	if err := os.WriteFile(setup, []byte(sql), 0o644); err != nil {
 		m.t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ GRANT ALL ON %[1]s.* TO '%[2]s'@'%%';
 // greets returns nil when the server sends its greeting, which it does on connecting.
 func (m *MariaDB) greets() error {
 	if m.Exited() {
-		return fmt.Errorf("it ended: %s", m.Log(1000))
+		return fmt.Errorf("it has ended: %s", m.Log(1000))
 	}
 	conn, err := net.DialTimeout("tcp", m.Addr(), time.Second)
 	if err != nil {

@@ -94,7 +94,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 	Eventually(t, Patience, "the replica to follow", func() error {
 		info, err := replica.Client().Info(t.Context(), "replication").Result()
 		if err == nil && !strings.Contains(info, "master_link_status:up") {
-			err = fmt.Errorf("it says %s", info)
+			err = fmt.Errorf("it answers %s", info)
 		}
 		return err
 	})
@@ -165,7 +165,7 @@ func StartCluster(t testing.TB) *Cluster {
 			follows, err := n.Client().Info(t.Context(), "replication").Result()
 			if err == nil &&
 				(!strings.Contains(info, "cluster_state:ok") || strings.Contains(follows, "master_link_status:down")) {
-				err = fmt.Errorf("it says %s %s", info, follows)
+				err = fmt.Errorf("it answers %s %s", info, follows)
 			}
 			return err
 		})
@@ -205,12 +205,12 @@ func (c *Cluster) Owner(key string) *Node {
 				}
 			}
 		}
-		return fmt.Errorf("no living node has it")
+		return fmt.Errorf("no running node has it")
 	})
 	return owner
 }
 
-// masterWith returns the running master of a part of the Cluster, if it has a slot.
+// masterWith returns the running master in a node's part of the Cluster that has a slot, if there is one.
 func (c *Cluster) masterWith(shard redis.ClusterShard, slot int64) *Node {
 	if !slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return slot >= r.Start && slot <= r.End }) {
 		return nil
@@ -225,8 +225,8 @@ func (c *Cluster) masterWith(shard redis.ClusterShard, slot int64) *Node {
 	return nil
 }
 
-// Move moves the slot of a key to another node, two keys at a time, as redis-cli's reshard does; between is called
-// while it is half there.
+// Move moves the slot of a key to another node, two keys at a time, as redis-cli's reshard does; between is called when
+// half of it is moved.
 func (c *Cluster) Move(key string, to *Node, between func()) {
 	c.t.Helper()
 	ctx, from := c.t.Context(), c.Owner(key)

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Trouble describes the faults of a Proxy. The zero value passes everything at once.
+// Trouble describes the faults of a Proxy. The zero value forwards everything at once.
 type Trouble struct {
-	Cut bool // every connection is reset, new ones as well
-	// nothing passes until the trouble ends, then all of it does: a stalled network
+	Cut bool // every connection is reset, including new ones
+	// nothing is forwarded until the fault ends, then everything is: a stalled network
 	Hold bool
-	// requests pass, answers are lost; clients that waited for one are cut off when the trouble ends
+	// requests are forwarded, answers are lost; clients that wait for one are disconnected when the fault ends
 	Swallow   bool
-	Withhold  func(answer []byte) bool // answers of which it says yes never arrive; the connection stays
+	Withhold  func(answer []byte) bool // answers for which it returns true are lost; the connection stays open
 	LoseEvery int                      // every nth answer is lost together with its connection
-	Lose      float64                  // the same with this share of them, by chance
-	Delay     time.Duration            // of every piece, in both directions
+	Lose      float64                  // the same for this share of answers, at random
+	Delay     time.Duration            // delay of every chunk, in both directions
 	Trickle   bool                     // 512 bytes every 10 ms
 }
 
@@ -40,10 +40,10 @@ type link struct {
 	client, server net.Conn
 	done           chan struct{}
 	once           sync.Once
-	spoilt         bool // an answer was swallowed: what follows would be taken for it
+	spoilt         bool // an answer was lost: the next one would be taken for it
 }
 
-// close resets both sides: nothing that is still under way arrives.
+// close resets both sides: data that is still in transit is lost.
 func (l *link) close() {
 	l.once.Do(func() {
 		close(l.done)
@@ -84,7 +84,7 @@ func (p *Proxy) SetTarget(addr string) {
 	p.target = addr
 }
 
-// Set begins a trouble, or ends it with the zero value.
+// Set begins a fault, or ends it with the zero value.
 func (p *Proxy) Set(trouble Trouble) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,10 +98,10 @@ func (p *Proxy) Set(trouble Trouble) {
 	}
 }
 
-// Swallow loses a share of the answers: the request was carried out, and its answer never comes.
+// Swallow loses a share of the answers: the request is executed, but its answer never arrives.
 func (p *Proxy) Swallow(share float64) { p.Set(Trouble{Lose: share}) }
 
-// Heal lets everything through again.
+// Heal ends all faults.
 func (p *Proxy) Heal() { p.Set(Trouble{}) }
 
 func (p *Proxy) accept() {
@@ -130,7 +130,7 @@ func (p *Proxy) serve(client net.Conn) {
 	l := &link{client: client, server: server, done: make(chan struct{})}
 	p.mu.Lock()
 	p.links[l] = true
-	if p.trouble.Cut { // it began meanwhile
+	if p.trouble.Cut { // the fault began meanwhile
 		l.close()
 	}
 	p.mu.Unlock()
@@ -156,7 +156,7 @@ func (p *Proxy) pump(l *link, dst, src net.Conn, answers bool) {
 	}
 }
 
-// pass forwards a piece as the current trouble demands, and reports whether the connection stays open.
+// pass forwards a chunk as the current fault demands, and reports whether the connection stays open.
 func (p *Proxy) pass(l *link, dst net.Conn, piece []byte, answers bool) bool {
 	trouble, changed := p.meets(l, answers)
 	switch {
@@ -188,7 +188,7 @@ func (p *Proxy) pass(l *link, dst net.Conn, piece []byte, answers bool) bool {
 	return true
 }
 
-// meets returns the current trouble, and a channel that is closed when it changes.
+// meets returns the current fault, and a channel that is closed when it changes.
 func (p *Proxy) meets(l *link, answers bool) (Trouble, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

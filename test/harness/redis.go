@@ -18,8 +18,8 @@ import (
 // RedisOptions describe how a redis-server is started.
 type RedisOptions struct {
 	Password string
-	Args     []string // more of redis-server's own, such as --maxmemory 10mb
-	Clock    *Clock   // nil: this machine's
+	Args     []string // further arguments of redis-server, such as --maxmemory 10mb
+	Clock    *Clock   // nil: the clock of this machine
 }
 
 // Redis is a redis-server on a TCP port of 127.0.0.1, with an append-only file synced every second.
@@ -72,7 +72,7 @@ func (r *Redis) Addr() string { return fmt.Sprintf("127.0.0.1:%d", r.port) }
 // Shutdown stops the server gracefully.
 func (r *Redis) Shutdown() {
 	r.t.Helper()
-	_ = r.run("SHUTDOWN").Err() // the connection ends with the server: always an error
+	_ = r.run("SHUTDOWN").Err() // the server closes the connection: always an error
 	r.WaitExit()
 }
 
@@ -102,20 +102,20 @@ func (r *Redis) run(args ...any) *redis.Cmd {
 	return c.Do(ctx, args...)
 }
 
-// Remember keeps the present contents of the append-only file. The function that it returns kills the server and
-// restores them, so all later writes are lost. Restart starts the server again.
+// Remember copies the present append-only file. The function that it returns kills the server and restores the copy, so
+// all later writes are lost. Restart starts the server again.
 func (r *Redis) Remember() (forget func()) {
 	r.t.Helper()
 	kept := newDir(r.t, "redis-kept")
 	aof := r.aof()
 	if err := os.CopyFS(filepath.Join(kept, "aof"), os.DirFS(aof)); err != nil {
-		r.t.Fatalf("keep the append-only file: %v", err)
+		r.t.Fatalf("copy the append-only file: %v", err)
 	}
 	return func() {
 		r.t.Helper()
 		r.Lose()
 		if err := os.CopyFS(aof, os.DirFS(filepath.Join(kept, "aof"))); err != nil {
-			r.t.Fatalf("take back the append-only file: %v", err)
+			r.t.Fatalf("restore the append-only file: %v", err)
 		}
 	}
 }

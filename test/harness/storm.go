@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Storm sends requests over many connections at a high rate, through sockets of its own: net/http would use more CPU
-// than the server under test, and would retry failed requests by itself.
+// Storm sends requests over many connections at a high rate. It writes to sockets itself: net/http would use more CPU
+// time than the server under test, and would retry failed requests on its own.
 type Storm struct {
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
@@ -26,12 +26,12 @@ type Storm struct {
 	seen Tempest
 }
 
-// StormOptions describe what is sent.
+// StormOptions configure a storm.
 type StormOptions struct {
 	Topic string
-	Rate  int    // requests a second of all connections together
+	Rate  int    // requests per second of all connections together
 	Kept  int    // connections that are kept until the server says that it closes them
-	Short int    // connections that bring one request each, one after the other
+	Short int    // clients that make one connection per request, one after the other
 	Delay string // of the jobs
 }
 
@@ -40,16 +40,16 @@ type Tempest struct {
 	Requests int
 	Pushed   int // jobs whose push was answered 201
 	Failed   []string
-	Closed   int // kept connections that the server ended, saying so in an answer
+	Closed   int // kept connections that the server closed after announcing it in an answer
 	Slowest  time.Duration
 	Took     time.Duration
-	Tenths   []int // requests by the tenth of a second of their answer
+	Tenths   []int // requests per tenth of a second, by the time of their answer
 }
 
-// Rate returns how many requests a second were answered.
+// Rate returns how many requests per second were answered.
 func (s Tempest) Rate() float64 { return float64(s.Requests) / s.Took.Seconds() }
 
-// stormLimit is how long one request may take.
+// stormLimit is the time limit of a request.
 const stormLimit = time.Minute
 
 // StartStorm pushes jobs and reads each of them, one after the other on each connection. No request is repeated, and
@@ -89,7 +89,7 @@ func (s *Storm) WaitRequests(t testing.TB, n int) {
 	want := answered() + n
 	Eventually(t, Patience, fmt.Sprintf("%d more requests to be answered", n), func() error {
 		if got := answered(); got < want {
-			return fmt.Errorf("%d were, of %d", got, want)
+			return fmt.Errorf("%d were answered, of %d", got, want)
 		}
 		return nil
 	})
@@ -150,7 +150,7 @@ func (c *stormConn) run(ctx context.Context, pace time.Duration) {
 		next = next.Add(pace)
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Until(next)): // at once when it is behind
+		case <-time.After(time.Until(next)): // no wait when it is behind
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (c *stormConn) headers() string {
 	return h
 }
 
-// ask sends a request and reads its answer. closes says that the server ends the connection.
+// ask sends a request and reads its answer. closes reports whether the server closes the connection.
 func (c *stormConn) ask(request []byte) (status int, closes bool, err error) {
 	if c.conn == nil {
 		c.conn, err = net.DialTimeout("tcp", strings.TrimPrefix(c.api.Base, "http://"), stormLimit)
@@ -240,7 +240,7 @@ func (c *stormConn) hangUp() {
 	}
 }
 
-// Lull returns the lowest rate, in requests a second, of any tenth of a second but the first and the last.
+// Lull returns the lowest rate, in requests per second, of any tenth of a second except the first and the last.
 func (s Tempest) Lull() int {
 	if len(s.Tenths) < 3 {
 		return 0

@@ -19,14 +19,14 @@ import (
 
 // Options say how an installation is configured. The zero value is the embedded default: managed redis-server, SQLite.
 type Options struct {
-	Env  map[string]string // more configuration, as WAKECALL_… variables
-	File string            // text of a configuration file
-	Args []string          // more arguments of `wakecall up`
+	Env  map[string]string // further configuration, as WAKECALL_… variables
+	File string            // contents of a configuration file
+	Args []string          // further arguments of `wakecall up`
 
-	Binary string // another one than that under test
-	Umask  string // of every process, in octal; "": that of the test
+	Binary string // a binary other than the one under test
+	Umask  string // umask of every process, in octal; "": that of the test
 
-	Sockets []*os.File // listening ones, passed to `wakecall up` as systemd passes them
+	Sockets []*os.File // listening sockets, passed to `wakecall up` as systemd does
 }
 
 // Wakecall is an installation: `wakecall up` with a data directory and ports of its own.
@@ -89,7 +89,7 @@ func passing(cmd *exec.Cmd, sockets []*os.File) *exec.Cmd {
 	return by
 }
 
-// StartRole starts one role alone in the foreground, as containers have it.
+// StartRole starts a single role in the foreground, as in a container.
 func (w *Wakecall) StartRole(role string) *Role {
 	w.t.Helper()
 	return &Role{startDaemon(w.t, w.Dir, role, w.command(role))}
@@ -98,7 +98,7 @@ func (w *Wakecall) StartRole(role string) *Role {
 // Role is a process that runs one role without a master.
 type Role struct{ *daemon }
 
-// command is the wakecall binary with this installation's configuration and nothing of the environment's.
+// command is the wakecall binary with this installation's configuration and without the test's environment.
 func (w *Wakecall) command(args ...string) *exec.Cmd {
 	w.t.Helper()
 	if w.opts.File != "" {
@@ -156,7 +156,7 @@ func (w *Wakecall) WaitReady() {
 	})
 	token := w.readToken()
 	if token == "" {
-		w.t.Fatalf("wakecall is ready, but made no %s", filepath.Join(w.Data, "api-token"))
+		w.t.Fatalf("wakecall is ready, but created no %s", filepath.Join(w.Data, "api-token"))
 	}
 	if token != w.Token { // it never changes: a load may be reading it
 		w.Token = token
@@ -179,7 +179,7 @@ func (w *Wakecall) SharedToken(other *Wakecall) string {
 			return token
 		}
 	}
-	w.t.Fatal("neither of the two made a token")
+	w.t.Fatal("neither of the two created a token")
 	return ""
 }
 
@@ -204,7 +204,7 @@ func (w *Wakecall) Run(args ...string) (code int, output string) {
 	defer kill()
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
-		w.t.Fatalf("wakecall %s still runs after %s:\n%s", strings.Join(args, " "), Patience, out)
+		w.t.Fatalf("wakecall %s is still running after %s:\n%s", strings.Join(args, " "), Patience, out)
 	}
 	if cmd.ProcessState == nil {
 		w.t.Fatalf("wakecall %s: %v", strings.Join(args, " "), err)
@@ -259,19 +259,19 @@ func Kill9(t testing.TB, pid int) {
 	})
 }
 
-// Pause stops the processes in their tracks. They go on with the test's end at the latest.
+// Pause stops the processes with SIGSTOP. They resume at the latest at the end of the test.
 func Pause(t testing.TB, pids ...int) (resume func()) {
 	t.Helper()
 	signal := func(sig syscall.Signal) {
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, sig) // one that is gone stands still
+			_ = syscall.Kill(pid, sig) // a process that has ended counts as stopped
 		}
 	}
 	signal(syscall.SIGSTOP)
 	resume = func() { signal(syscall.SIGCONT) }
 	t.Cleanup(resume)
 	for _, pid := range pids {
-		Eventually(t, Patience, fmt.Sprintf("process %d to stand still", pid), func() error { return standsStill(pid) })
+		Eventually(t, Patience, fmt.Sprintf("process %d to be stopped", pid), func() error { return standsStill(pid) })
 	}
 	return resume
 }
@@ -287,7 +287,7 @@ func (w *Wakecall) Children() []int {
 	return pids
 }
 
-// checkRaces fails the test when the race detector found something in one of the processes, or one of them panicked.
+// checkRaces fails the test if the race detector reported a race in one of the processes, or one of them panicked.
 func (w *Wakecall) checkRaces() {
 	logs, err := filepath.Glob(filepath.Join(w.Dir, "*.log"))
 	if err != nil {

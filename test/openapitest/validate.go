@@ -103,7 +103,7 @@ func Check(req *http.Request, sent []byte, resp *http.Response) error {
 	}
 	if resp.StatusCode < 300 {
 		if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
-			return fmt.Errorf("it was accepted, but the request is not as described: %w", err)
+			return fmt.Errorf("it was accepted, but the request does not match: %w", err)
 		}
 		if err := checkQuery(route, req.URL.Query()); err != nil {
 			return err
@@ -200,7 +200,7 @@ func checkAnswer(input *openapi3filter.RequestValidationInput, resp *http.Respon
 	}
 	answer.SetBodyBytes(got)
 	if err := openapi3filter.ValidateResponse(context.Background(), answer); err != nil {
-		return fmt.Errorf("the answer %d is not as described: %w\n%s", resp.StatusCode, err, got)
+		return fmt.Errorf("the answer %d does not match: %w\n%s", resp.StatusCode, err, got)
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func checkUnrouted(doc *openapi3.T, resp *http.Response, got []byte) error {
 	}
 	if kind := resp.Header.Get("Content-Type"); kind != "application/problem+json" {
 		if resp.StatusCode == http.StatusRequestHeaderFieldsTooLarge {
-			return nil // net/http answers before a handler is asked
+			return nil // net/http answers before a handler is called
 		}
 		return fmt.Errorf("a refusal of type %q", kind)
 	}

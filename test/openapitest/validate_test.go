@@ -52,7 +52,7 @@ func TestCheck(t *testing.T) {
 		"query parameter": exchange("GET", jobs+"?state=x", ``, 200, "application/json", `{"jobs":[],"next":""}`),
 	} {
 		if err == nil {
-			t.Errorf("%s: nothing was found", name)
+			t.Errorf("%s: no error was found", name)
 		}
 	}
 }

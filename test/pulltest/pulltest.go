@@ -83,7 +83,7 @@ func (q *Queue) AddShard(t *testing.T) *harness.Redis {
 	return second
 }
 
-// background runs a part until the test ends.
+// background runs a component until the test ends.
 func background(t *testing.T, part func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
