@@ -14,14 +14,14 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// passedSocket is a listening socket as a service manager holds it, for as long as the test lasts.
+// passedSocket is a listening socket that a service manager would hold, open until the test ends.
 func passedSocket(t *testing.T) (addr string, f *os.File) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() // f goes on listening
+	defer l.Close() // f keeps listening
 	if f, err = l.(*net.TCPListener).File(); err != nil {
 		t.Fatal(err)
 	}
@@ -29,8 +29,8 @@ func passedSocket(t *testing.T) (addr string, f *os.File) {
 	return l.Addr().String(), f
 }
 
-// TestSocketActivation: the API and the admin are served on sockets that were passed in, connections of the time before
-// the start too. While the whole master is restarted, no connection is refused and no request fails.
+// TestSocketActivation: the API and the admin are served on passed sockets, including connections from before the
+// start. While the whole master is restarted, no connection is refused and no request fails.
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -61,7 +61,7 @@ func TestSocketActivation(t *testing.T) {
 	}
 	i.WaitReady()
 	if !strings.Contains(i.Log(0), "address="+other) && !strings.Contains(i.Log(0), `"address":"`+other+`"`) {
-		t.Errorf("the log does not tell that %s is not served: %s", other, i.Log(2000))
+		t.Errorf("the log does not say that %s is not served: %s", other, i.Log(2000))
 	}
 
 	topic := i.topic(t, nil, nil)
@@ -83,13 +83,13 @@ func TestSocketActivation(t *testing.T) {
 		t.Errorf("%d requests failed: %s", n, strings.Join(seen.Failed[:min(n, 10)], "; "))
 	}
 	if stats, err := i.Stats(ctx, topic); err != nil || stats.Delayed != seen.Pushed {
-		t.Errorf("%d pushes were acknowledged, and %d jobs are there (%v)", seen.Pushed, stats.Delayed, err)
+		t.Errorf("%d pushes were acknowledged, and %d jobs exist (%v)", seen.Pushed, stats.Delayed, err)
 	}
 	i.passes(t)
 }
 
-// TestNoSocketIsPassed: for an address that no socket was passed in for, one is opened; also when all that is there is
-// meant for another process.
+// TestNoSocketIsPassed: an address without a passed socket is opened, even if sockets were passed that are meant for
+// another process.
 func TestNoSocketIsPassed(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -99,7 +99,7 @@ func TestNoSocketIsPassed(t *testing.T) {
 	start(t, harness.Options{Env: map[string]string{"LISTEN_PID": "1", "LISTEN_FDS": "nonsense"}}).passes(t)
 }
 
-// TestWrongSocketsArePassed: nothing is started, and the message names what was passed and what is wrong with it.
+// TestWrongSocketsArePassed: nothing is started, and the message names the passed sockets and the error.
 func TestWrongSocketsArePassed(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -123,10 +123,10 @@ func TestWrongSocketsArePassed(t *testing.T) {
 		cmd.ExtraFiles = []*os.File{socket, plain}
 		out, err := cmd.CombinedOutput()
 		if err == nil || cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), c.want) {
-			t.Errorf("%s: %v, and it says %s", c.env, err, out)
+			t.Errorf("%s: %v, with the output %s", c.env, err, out)
 		}
 		if files, _ := os.ReadDir(cmd.Dir); len(files) > 0 {
-			t.Errorf("%s: it has made %v", c.env, files)
+			t.Errorf("%s: it has created %v", c.env, files)
 		}
 	}
 }

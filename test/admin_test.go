@@ -42,7 +42,7 @@ func signIn(t *testing.T, w *harness.Wakecall) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jar, _ := cookiejar.New(nil) // has no errors without options
+	jar, _ := cookiejar.New(nil) // never fails without options
 	browser := &http.Client{Jar: jar, Timeout: soon}
 	res, err := browser.PostForm(w.AdminURL()+"/login",
 		url.Values{"username": {"admin"}, "password": {strings.TrimSpace(string(password))}})
@@ -75,7 +75,7 @@ func TestHangupReplacesTheAdminWithoutARefusal(t *testing.T) {
 	}
 }
 
-// visit asks for a page again and again, by a new connection each time.
+// visit opens a page again and again, with a new connection each time.
 func visit(ctx context.Context, t *testing.T, page string, served *atomic.Int64) {
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for ctx.Err() == nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/wakecall/wakecall/test/smtptest"
 )
 
-// mailing sets the alerts of an installation as the admin does.
+// mailing configures the alerts of an installation as the admin does.
 func (i *installation) mailing(t *testing.T, smtp *smtptest.Server, adjust func(*alert.Settings)) {
 	t.Helper()
 	i.mailingBy(t, "sqlite:"+filepath.Join(i.Data, "registry.db"), smtp, adjust)
 }
 
-// mailingBy does so in another database.
+// mailingBy is the same for another database.
 func (i *installation) mailingBy(t *testing.T, dsn string, smtp *smtptest.Server, adjust func(*alert.Settings)) {
 	t.Helper()
 	key, err := seal.LoadKey(filepath.Join(i.Data, "secret-key"))
@@ -49,7 +49,7 @@ func (i *installation) mailingBy(t *testing.T, dsn string, smtp *smtptest.Server
 
 func waitMail(t *testing.T, smtp *smtptest.Server, to string, words ...string) {
 	t.Helper()
-	harness.Eventually(t, soon, fmt.Sprintf("a mail to %s about %v", to, words), func() error {
+	harness.Eventually(t, soon, fmt.Sprintf("a mail to %s with %v in its subject", to, words), func() error {
 		var have []string
 		for _, m := range smtp.Mails() {
 			found := strings.Contains(m.To, to)
@@ -61,7 +61,7 @@ func waitMail(t *testing.T, smtp *smtptest.Server, to string, words ...string) {
 			}
 			have = append(have, m.To+": "+m.Subject)
 		}
-		return fmt.Errorf("there are %q", have)
+		return fmt.Errorf("the mails are %q", have)
 	})
 }
 
@@ -74,7 +74,7 @@ func countMails(smtp *smtptest.Server, words string) (n int) {
 	return n
 }
 
-func TestARedisOutageIsMailedAndItsEnd(t *testing.T) {
+func TestTheBeginningAndEndOfARedisOutageAreMailed(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
 	smtp := smtptest.Start(t)
@@ -89,7 +89,7 @@ func TestARedisOutageIsMailedAndItsEnd(t *testing.T) {
 	waitMail(t, smtp, "ops@test.example", "is over: shard redis-1 is down")
 }
 
-// TestARedisOutageIsMailedWhileTheRegistryHangs: it takes connections and says nothing.
+// TestARedisOutageIsMailedWhileTheRegistryHangs, that is, while it accepts connections and never answers.
 func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -109,11 +109,11 @@ func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
 		if strings.Contains(log, `subject="shard redis-1 was restarted"`) || strings.Contains(log, `msg="an alert is over"`) {
 			return nil
 		}
-		return errors.New("it is not")
+		return errors.New("it is not over")
 	})
 	before := countMails(smtp, "shard redis-1 is down")
 	r.Kill9()
-	harness.Eventually(t, soon, "a mail that it is down again", func() error {
+	harness.Eventually(t, soon, "a mail about the new outage", func() error {
 		if n := countMails(smtp, "shard redis-1 is down"); n == before {
 			return fmt.Errorf("%d as before", n)
 		}
@@ -121,8 +121,7 @@ func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
 	})
 }
 
-// TestAReloadDuringAnOutageMailsNothingTwice: the redis-checker that takes over neither ends the alert nor begins it
-// anew.
+// TestAReloadDuringAnOutageMailsNothingTwice: the new redis-checker neither ends the alert nor begins it again.
 func TestAReloadDuringAnOutageMailsNothingTwice(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -137,7 +136,7 @@ func TestAReloadDuringAnOutageMailsNothingTwice(t *testing.T) {
 	i.Signal(syscall.SIGHUP)
 	i.WaitRole("redis-checker", 1, old...)
 	began := time.Now()
-	harness.Eventually(t, soon, "the new checker to look for longer than an alert needs to end", func() error {
+	harness.Eventually(t, soon, "the new checker to run for longer than an alert needs to end", func() error {
 		if left := 2*overAfter - time.Since(began); left > 0 {
 			return fmt.Errorf("%s are left", left)
 		}

@@ -24,10 +24,10 @@ import (
 	"github.com/wakecall/wakecall/test/smtptest"
 )
 
-// badDay is 36 minutes of an installation with 41 topics and 10,000 delayed jobs. Endpoints hang, answer 500 and 429
-// and refuse connections, a topic is paused, one may be called five times a second and has far too many jobs, and its
-// Redis stands still for a while. Two people are on call. The day is compressed: minute is how long one of its minutes
-// takes, and the pauses between messages are as much shorter.
+// badDay is 36 minutes of an installation with 41 topics and 10,000 delayed jobs. Endpoints hang, answer 500 and 429,
+// or refuse connections; one topic is paused; one is limited to five calls a second and has far too many jobs; and
+// Redis is suspended for a while. Two people are on call. The day is compressed: minute is the duration of one of its
+// minutes, and the intervals between messages are shortened to match.
 type badDay struct {
 	*installation
 	t      *testing.T
@@ -44,7 +44,7 @@ var (
 		"refuses"}
 )
 
-// TestABadDayIsFewMailsAndLines: `make bad-day` takes more time for it.
+// TestABadDayIsFewMailsAndLines: `make bad-day` runs it more slowly.
 func TestABadDayIsFewMailsAndLines(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -80,7 +80,7 @@ func TestABadDayIsFewMailsAndLines(t *testing.T) {
 	d.pictures()
 }
 
-// pictures shows the bad day in the documents.
+// pictures takes the screenshots of the bad day for the documents.
 func (d *badDay) pictures() {
 	dir := os.Getenv("WAKECALL_PICTURES")
 	if dir == "" {
@@ -106,7 +106,7 @@ func (d *badDay) settings(s *alert.Settings) {
 	s.Rules.OverAfter = registry.Duration(2 * d.minute)
 }
 
-// until waits for a minute of the day.
+// until waits until a minute of the day.
 func (d *badDay) until(minute int) {
 	time.Sleep(time.Until(d.began.Add(time.Duration(minute) * d.minute)))
 }
@@ -140,8 +140,7 @@ func (d *badDay) healthy() (names []string) {
 	return names
 }
 
-// push spreads jobs over the day, and those of the limited topic over two real minutes, which is what its forecast is
-// about.
+// push spreads jobs over the day, and those of the limited topic over two real minutes, the subject of its forecast.
 func (d *badDay) push() {
 	topics := slices.Concat(failing, d.healthy(), []string{"paused"})
 	var jobs []M
@@ -157,13 +156,13 @@ func (d *badDay) push() {
 	}
 }
 
-// signedIn returns what reads a page of the admin, or a part of one.
+// signedIn returns a function that reads a page of the admin, or a part of one.
 func (d *badDay) signedIn() func(path string, part bool) string {
 	password, err := os.ReadFile(filepath.Join(d.Data, "admin-password"))
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	jar, _ := cookiejar.New(nil) // has no errors without options
+	jar, _ := cookiejar.New(nil) // never fails without options
 	browser := &http.Client{Jar: jar, Timeout: soon}
 	res, err := browser.PostForm(d.AdminURL()+"/login",
 		url.Values{"username": {"admin"}, "password": {strings.TrimSpace(string(password))}})
@@ -192,18 +191,18 @@ func (d *badDay) signedIn() func(path string, part bool) string {
 	}
 }
 
-// limitedLate is what 2,500 jobs due within two minutes at five a second come to; that begins with a minute of the
+// limitedLate is the forecast for 2,500 jobs due within two minutes, at five a second; they begin at a minute of the
 // forecast or in the middle of one.
 var limitedLate = regexp.MustCompile(`limited will be [56] to ([89]|10) min late`)
 
-// forecasts checks that the first screen says how late the limited topic will be.
+// forecasts checks that the first screen shows how late the limited topic will be.
 func (d *badDay) forecasts(overview func(string, bool) string) {
 	if part := overview("/overview/late", true); !limitedLate.MatchString(part) {
 		d.t.Errorf("the forecast is %s", part)
 	}
 }
 
-// textOf is the plain text of a mail.
+// textOf returns the plain text of a mail.
 func textOf(t *testing.T, m smtptest.Mail) string {
 	t.Helper()
 	_, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
@@ -247,7 +246,7 @@ func (d *badDay) judgeOverview(overview func(string, bool) string) {
 	page := overview("/", false)
 	seen := map[string]bool{}
 	lines := overviewLine.FindAllStringSubmatch(page, -1)
-	d.t.Logf("%d lines of the overview", len(lines))
+	d.t.Logf("%d lines in the overview", len(lines))
 	for _, line := range lines {
 		if seen[line[1]] {
 			d.t.Errorf("%s has two lines", line[1])

@@ -16,7 +16,7 @@ import (
 	"github.com/wakecall/wakecall/client"
 )
 
-// waitListening waits until something accepts connections.
+// waitListening waits until an address accepts connections.
 func waitListening(t *testing.T, addr string) {
 	t.Helper()
 	until(t, addr+" accepts connections", func() bool {
@@ -91,7 +91,7 @@ func TestBeanstalkClient(t *testing.T) {
 	}
 	must(c.Delete(reserve("high")))
 	if _, _, err := c.Reserve(0); !errors.Is(err, beanstalk.ErrTimeout) {
-		t.Errorf("of nothing: %v", err)
+		t.Errorf("of an empty tube: %v", err)
 	}
 	delayed := put("delayed", 0, time.Hour)
 	if _, body, err := c.PeekDelayed(); err != nil || string(body) != "delayed" {
@@ -107,7 +107,7 @@ func TestBeanstalkClient(t *testing.T) {
 	}
 }
 
-// TestBuriedJobsAreListedAndRedriven: through the API and the admin, by the namespace and by the tube.
+// TestBuriedJobsAreListedAndRedriven through the API and the admin, by namespace and by tube.
 func TestBuriedJobsAreListedAndRedriven(t *testing.T) {
 	t.Parallel()
 	const orders = "beanstalk.orders.0000000001" // a tube has a topic for each priority
@@ -160,10 +160,10 @@ func TestBuriedJobsAreListedAndRedriven(t *testing.T) {
 		})
 	}
 	if n, err := api.RetryDead(t.Context(), "beanstalk.*", client.Selection{Limit: 5}); n != 2 || err != nil {
-		t.Fatalf("redrove %d, %v", n, err)
+		t.Fatalf("re-drove %d, %v", n, err)
 	}
 	if got := topics(); got != nil {
-		t.Errorf("then dead jobs of %q are left", got)
+		t.Errorf("dead jobs of %q are left", got)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestBeanstalkConnectionsOwnTheirJobs(t *testing.T) {
 		}
 		got <- id
 	}()
-	until(t, "the worker waits", func() bool {
+	until(t, "the worker is waiting", func() bool {
 		stats, err := tube.Stats()
 		return err == nil && stats["current-waiting"] == "1"
 	})
@@ -318,7 +318,7 @@ func TestBeanstalkLists(t *testing.T) {
 	if _, err := io.ReadFull(raw, got); err != nil || string(got) != want {
 		t.Errorf("%q %v, want %q", got, err, want)
 	}
-	// The job survives the gateway, and its connection's end gives it back.
+	// The job survives the gateway, and is released when its connection ends.
 	w.KillRole("gateway")
 	waitListening(t, addr)
 	again := dialBeanstalk(t, addr)

@@ -12,8 +12,8 @@ import (
 
 const module = "github.com/wakecall/wakecall/"
 
-// mayImport lists, for each package, which others of this repository it may import: cmd → app → processes → queue,
-// registry, callback, journal → conf. What is below a package may also import that package's own tree; cmd and app wire
+// mayImport lists for each package which others of this repository it may import: cmd → app → processes → queue,
+// registry, callback, journal → conf. Packages below a package may also import its subtree; cmd and app wire
 // everything.
 var mayImport = map[string][]string{
 	"conf":       {},
@@ -52,7 +52,7 @@ var mayImport = map[string][]string{
 	"topicmetric": {},
 	"timer":       parts,
 	"dispatcher":  append([]string{"activity", "topicmetric"}, parts...),
-	// it talks to a running master
+	// talks to a running master
 	"admin": append([]string{"activity", "alert", "bulk", "health", "history", "listen", "loginlimit", "printable", "seal",
 		"topicfile", "web", "master"}, parts...),
 	"checker": append([]string{"health", "topicmetric"}, parts...),
@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	"master":  append([]string{"disk"}, parts...),
 	"bench":   {"client", "conf"},
 	"scripts": {},
-	// the OpenAPI document; databases; promised times; a queue behind a gateway
+	// the OpenAPI document; databases; time limits; a queue behind a gateway
 	"test": {"database", "gateway", "migrations", "pull", "queue", "registry", "server", "timer"},
 }
 
@@ -80,19 +80,19 @@ func TestBoundaries(t *testing.T) {
 		top, _, _ := strings.Cut(name, "/")
 		allowed, listed := mayImport[top]
 		if !listed && top != "cmd" && top != "app" {
-			t.Errorf("%s is not in mayImport; the packages there are %v", name, slices.Sorted(maps.Keys(mayImport)))
+			t.Errorf("%s is not in mayImport, which has %v", name, slices.Sorted(maps.Keys(mayImport)))
 		}
 		for _, path := range imports {
 			used, ours := strings.CutPrefix(path, "./")
 			usedTop, _, _ := strings.Cut(used, "/")
 			switch {
 			case !ours && path == "testing" && top != "test" && !strings.HasSuffix(name, "test"):
-				t.Errorf("%s imports testing: that is for test packages, whose names end in test", name)
+				t.Errorf("%s imports testing, which only packages whose names end in test may do", name)
 			case !ours || usedTop == top:
 			case top == "cmd" && usedTop != "test":
 			case top == "app" && usedTop != "test" && usedTop != "cmd":
 			case !slices.Contains(allowed, usedTop):
-				t.Errorf("%s imports %s, and may import %v of this repository", name, used, allowed)
+				t.Errorf("%s imports %s; of this repository it may import %v", name, used, allowed)
 			}
 		}
 	}

@@ -28,9 +28,9 @@ func (i *installation) signIn(t *testing.T) *harness.Browser {
 	return b
 }
 
-// TestAStrangerRegistersPushesWatchesAndRedrives is the whole way through the admin: a topic, a push, its callback, a
-// broken endpoint, dead jobs, and their re-drive.
-func TestAStrangerRegistersPushesWatchesAndRedrives(t *testing.T) {
+// TestANewUserRegistersPushesWatchesAndRedrives goes all the way through the admin: a topic, a push, its callback, a
+// failing endpoint, dead jobs, and their re-drive.
+func TestANewUserRegistersPushesWatchesAndRedrives(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
 	i := start(t, harness.Options{})
@@ -72,7 +72,7 @@ func TestAStrangerRegistersPushesWatchesAndRedrives(t *testing.T) {
 	harness.Eventually(t, soon, "the attempt to be listed", func() error {
 		b.Open("/topics/shop.close?tab=attempts")
 		if !strings.Contains(b.Text(), "order-2") {
-			return fmt.Errorf("it shows %.800s", b.Text())
+			return fmt.Errorf("the page shows %.800s", b.Text())
 		}
 		return nil
 	})
@@ -87,7 +87,7 @@ func TestAStrangerRegistersPushesWatchesAndRedrives(t *testing.T) {
 	b.Shows(soon, "The ledger adds up")
 }
 
-// pages are all pages of the admin, with a topic and a job in them.
+// pages lists all pages of the admin, with a topic and a job.
 var pages = []string{
 	"/", "/topics", "/topics/new", "/topics/shop.close", "/topics/shop.close?tab=jobs&state=delayed",
 	"/topics/shop.close?tab=attempts", "/topics/shop.close?tab=ledger", "/topics/shop.close?tab=forecast",
@@ -119,7 +119,7 @@ func (i *installation) furnished(t *testing.T) *harness.Browser {
 	return i.signIn(t)
 }
 
-// TestTheAdminInABrowser tries in one installation what only a browser can.
+// TestTheAdminInABrowser tests, with one installation, what only a browser can test.
 func TestTheAdminInABrowser(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -136,8 +136,8 @@ func TestTheAdminInABrowser(t *testing.T) {
 	i.redriveOfAFilter(t, b)
 }
 
-// everyPageIsSound: no error in the console, no failed request, no sideways scrolling at 360 pixels, nothing serious
-// for axe, in light and dark, in English and Chinese.
+// everyPageIsSound: no errors in the console, no failed requests, no horizontal scrolling at 360 pixels, no serious
+// findings of axe, in light and dark, in English and Chinese.
 func (i *installation) everyPageIsSound(t *testing.T, b *harness.Browser) {
 	axe, err := os.ReadFile("testdata/axe.min.js")
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// TestTheBuildIsReproducible: `make build` of one source in two directories gives the same bytes, which do not name
-// either.
+// TestTheBuildIsReproducible: `make build` of the same source in two directories produces the same bytes, without
+// either directory's name.
 func TestTheBuildIsReproducible(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("it builds twice")
+		t.Skip("builds twice")
 	}
 	source := sourceFiles(t)
 	var sums []string
@@ -34,7 +34,7 @@ func TestTheBuildIsReproducible(t *testing.T) {
 			t.Fatal(err)
 		}
 		if bytes.Contains(b, []byte(dir)) {
-			t.Errorf("the binary names the directory that it was built in")
+			t.Errorf("the binary contains the name of its build directory")
 		}
 		sums = append(sums, fmt.Sprintf("%x", sha256.Sum256(b)))
 	}
@@ -43,7 +43,7 @@ func TestTheBuildIsReproducible(t *testing.T) {
 	}
 }
 
-// sourceFiles are those of the repository, from its root: committed, or new and not ignored.
+// sourceFiles are the files of the repository, from its root: committed ones, and new ones that are not ignored.
 func sourceFiles(t *testing.T) []string {
 	t.Helper()
 	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -58,7 +58,7 @@ func sourceFiles(t *testing.T) []string {
 func copyFiles(t *testing.T, names []string, to string) {
 	t.Helper()
 	for _, name := range names {
-		// one that was deleted
+		// a deleted file
 		if err := copyFile(filepath.Join("..", name), filepath.Join(to, name)); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}

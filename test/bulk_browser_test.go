@@ -17,7 +17,7 @@ const (
 	manyDelayed = "2h"
 )
 
-// many is an installation whose topic shop.close has several thousand delayed jobs.
+// many is an installation with several thousand delayed jobs in the topic shop.close.
 func many(t *testing.T, o harness.Options) *installation {
 	t.Helper()
 	i := start(t, o)
@@ -44,9 +44,9 @@ func (i *installation) delayed(t *testing.T, want int) {
 	})
 }
 
-// TestAllThatMatchAreDoneByTheServer: a filter, the number that matches, an action on all of them that names the
-// number, its progress, and what came of it.
-func TestAllThatMatchAreDoneByTheServer(t *testing.T) {
+// TestBulkActionsInTheBrowser: a filter, the number of matching jobs, an action on all of them that shows the number,
+// its progress, and its result.
+func TestBulkActionsInTheBrowser(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
 	i := many(t, harness.Options{})

@@ -42,7 +42,7 @@ func (i *installation) retriesThenDead(t *testing.T) {
 	if len(calls) != 4 || j.Attempts != 4 || len(j.History) != 4 {
 		t.Fatalf("%d calls, %d attempts, history %+v, want 4 of each", len(calls), j.Attempts, j.History)
 	}
-	for n, pause := range []time.Duration{100, 200, 200} { // the last one repeats
+	for n, pause := range []time.Duration{100, 200, 200} { // the last wait repeats
 		pause *= time.Millisecond
 		if got := calls[n+1].At.Sub(calls[n].At); got < pause || got > pause+busy {
 			t.Errorf("%s between calls %d and %d, want %s", got, n+1, n+2, pause)
@@ -57,11 +57,11 @@ func (i *installation) retriesThenDead(t *testing.T) {
 		t.Errorf("stats are %+v", s)
 	}
 	if dead := i.MustList(t, topic, "dead"); len(dead) != 1 || dead[0].ID != "x" {
-		t.Errorf("list of the dead is %+v", dead)
+		t.Errorf("the dead jobs are %+v", dead)
 	}
 }
 
-// deadTopic is a topic with n jobs that are dead after one attempt.
+// deadTopic is a topic with n jobs that became dead after one attempt.
 func (i *installation) deadTopic(t *testing.T, n int) string {
 	t.Helper()
 	topic := i.topic(t, harness.Status(http.StatusBadRequest), M{"max_attempts": 1})
@@ -101,10 +101,10 @@ func (i *installation) deadRunAndDelete(t *testing.T) {
 	i.MustDo(t, http.StatusNoContent, http.MethodDelete, harness.JobPath(topic, "job-1"), nil)
 	answer := i.Do(ctx, http.MethodDelete, "/v1/topics/"+topic+"/dead", M{"ids": []string{"job-2"}})
 	if answer.Err != nil || answer.Status/100 != 2 {
-		t.Fatalf("DELETE of the dead: %s", answer)
+		t.Fatalf("DELETE of dead jobs: %s", answer)
 	}
 	if dead := i.MustList(t, topic, "dead"); len(dead) != 1 || dead[0].ID != "job-3" {
-		t.Errorf("left are %+v, want job-3", dead)
+		t.Errorf("%+v are left, want job-3", dead)
 	}
 }
 
@@ -124,7 +124,7 @@ func (i *installation) retryIf(t *testing.T) {
 			i.endpoint.WaitCalls(t, topic, 2)
 			i.waitGone(t, topic, "x")
 			if n := len(i.endpoint.Calls(topic)); n != 2 {
-				t.Errorf("%d calls, want one that is retried and one that is not", n)
+				t.Errorf("%d calls, want a failed and a successful one", n)
 			}
 		})
 	}
@@ -156,7 +156,7 @@ func (i *installation) retryAfter(t *testing.T) {
 			i.MustPush(t, topic, M{"id": "x", "body": 1})
 			calls := i.endpoint.WaitCalls(t, topic, 2)
 			if pause := calls[1].At.Sub(calls[0].At); pause < 2*time.Second {
-				t.Errorf("called again after %s, asked for 2s", pause)
+				t.Errorf("called again after %s, want 2s", pause)
 			}
 			if calls[1].Attempt != 2 {
 				t.Errorf("the second call has attempt %d: a failure counts", calls[1].Attempt)
@@ -173,7 +173,7 @@ func (i *installation) snooze(t *testing.T) {
 	calls := i.endpoint.WaitCalls(t, topic, 3)
 	for n := range 2 {
 		if pause := calls[n+1].At.Sub(calls[n].At); pause < time.Second {
-			t.Errorf("asked again after %s, the endpoint said 1s", pause)
+			t.Errorf("called again after %s, want 1s", pause)
 		}
 	}
 	for _, c := range calls {
@@ -283,11 +283,11 @@ func (i *installation) metadataAddress(t *testing.T) {
 			topic := topicName(t)
 			answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic, M{"callback_url": url, "max_attempts": 1})
 			if answer.Status == http.StatusBadRequest || answer.Status == http.StatusUnprocessableEntity {
-				return // refused when it was saved: as good
+				return // it was refused when it was saved, which is as good
 			}
 			i.MustPush(t, topic, M{"id": "x", "body": 1})
 			if j := i.waitState(t, topic, "x", "dead"); j.History[0].Status != 0 || j.History[0].Error == "" {
-				t.Errorf("history is %+v, want an error that tells why", j.History)
+				t.Errorf("history is %+v, want an error with the reason", j.History)
 			}
 		})
 	}

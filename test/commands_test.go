@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestCommands: the command line does what the API does, for scripts and for eyes.
+// TestCommands: the command line offers what the API does, for scripts and for people.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
@@ -33,18 +33,18 @@ func (i *installation) applyTopics(t *testing.T) {
 	write(fmt.Sprintf("name: %s\ncallback_url: %s\nttr: 3s\nretry: [1s, 2s]\n", topic, i.endpoint.URL("/")))
 	i.succeeds(t, "topic", "apply", "-f", file)
 	if out := i.succeeds(t, "topic", "show", topic); !strings.Contains(out, "3s") {
-		t.Errorf("topic show tells\n%s", out)
+		t.Errorf("topic show prints\n%s", out)
 	}
 	write(fmt.Sprintf("name: %s\ncallback_url: %s\ncolour: red\n", topic, i.endpoint.URL("/")))
 	if code, out := i.Run("topic", "apply", "-f", file); code == 0 || !strings.Contains(out, "colour") {
 		t.Errorf("an unknown field: code %d\n%s", code, out)
 	}
 	if out := i.succeeds(t, "topic", "list"); !strings.Contains(out, topic) {
-		t.Errorf("topic list tells\n%s", out)
+		t.Errorf("topic list prints\n%s", out)
 	}
 	i.succeeds(t, "topic", "delete", topic)
 	if out := i.succeeds(t, "topic", "list"); strings.Contains(out, topic) {
-		t.Errorf("after topic delete, topic list tells\n%s", out)
+		t.Errorf("after topic delete, topic list prints\n%s", out)
 	}
 }
 
@@ -54,7 +54,7 @@ func (i *installation) commandJobs(t *testing.T) {
 	out := i.succeeds(t, "push", topic, "--id", "x", "--delay", "1h", "--priority", "high", "--body", `{"a":1}`,
 		"--output", "json")
 	if err := json.Unmarshal([]byte(out), &j); err != nil || j.ID != "x" || j.Priority != "high" || j.State != "delayed" {
-		t.Errorf("push tells %s (%v)", out, err)
+		t.Errorf("push prints %s (%v)", out, err)
 	}
 	if out := i.succeeds(t, "get", topic, "x"); !strings.Contains(out, "delayed") {
 		t.Errorf("get tells\n%s", out)
@@ -95,7 +95,7 @@ func (i *installation) commandViews(t *testing.T) {
 	i.succeeds(t, "config")
 }
 
-// succeeds runs a command that has to, and returns what it printed.
+// succeeds runs a command that must succeed, and returns its output.
 func (i *installation) succeeds(t *testing.T, args ...string) string {
 	t.Helper()
 	code, out := i.Run(args...)
@@ -105,12 +105,12 @@ func (i *installation) succeeds(t *testing.T, args ...string) string {
 	return out
 }
 
-// TestDemo: what `make run` starts prints how to push and shows the callback.
+// TestDemo: `make run` prints how to push, and shows the callback.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
 	w := harness.StartWakecall(t, harness.Options{Args: []string{"--demo"}})
-	harness.Eventually(t, soon, "the demo to tell how to push", func() error {
+	harness.Eventually(t, soon, "the demo to print how to push", func() error {
 		if log := w.Log(0); !strings.Contains(log, "curl ") || !strings.Contains(log, "/v1/topics/demo/jobs") {
 			return fmt.Errorf("it tells\n%s", log)
 		}
@@ -132,7 +132,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestRolesRunAlone in the foreground, as containers and systemd have them.
+// TestRolesRunAlone in the foreground, as containers and systemd run them.
 func TestRolesRunAlone(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -157,8 +157,8 @@ func TestRolesRunAlone(t *testing.T) {
 	}
 }
 
-// TestOneRoleAloneNeedsNoOther: a server takes pushes on a Redis that nothing else has met, from its first request on,
-// and when Redis has lost everything; a dispatcher calls what is ready.
+// TestOneRoleAloneNeedsNoOther: a server accepts pushes on a Redis that no other process has used, from its first
+// request on, also after Redis has lost everything; a dispatcher calls ready jobs.
 func TestOneRoleAloneNeedsNoOther(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -186,7 +186,7 @@ func TestOneRoleAloneNeedsNoOther(t *testing.T) {
 	i.endpoint.WaitCalls(t, topic, 1)
 }
 
-// TestJournal: every push that was accepted and every attempt stands in the files of the day.
+// TestJournal: every accepted push and every attempt is in the files of the day.
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
@@ -203,7 +203,7 @@ func TestJournal(t *testing.T) {
 		t.Errorf("request-*.jsonl has %d lines of the topic, want %d", len(pushes), jobs)
 	}
 	for _, line := range pushes {
-		if !strings.Contains(string(line), `n\":`) { // a body is text in it
+		if !strings.Contains(string(line), `n\":`) { // a body is a string in it
 			t.Errorf("a push without its body: %s", line)
 		}
 	}
@@ -212,7 +212,7 @@ func TestJournal(t *testing.T) {
 	})
 }
 
-// journal returns the lines of one kind that name a topic. Each line has to be JSON.
+// journal returns the lines of one kind that contain a topic. Each line must be JSON.
 func (i *installation) journal(t *testing.T, kind, topic string) (lines []json.RawMessage) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(i.Data, "journal", kind+"-????????.jsonl"))
@@ -226,7 +226,7 @@ func (i *installation) journal(t *testing.T, kind, topic string) (lines []json.R
 		}
 		for line := range strings.Lines(string(b)) {
 			if !json.Valid([]byte(line)) {
-				t.Errorf("%s: a line is no JSON: %s", file, line)
+				t.Errorf("%s: a line is not JSON: %s", file, line)
 			}
 			if strings.Contains(line, `"`+topic+`"`) {
 				lines = append(lines, json.RawMessage(line))
@@ -236,7 +236,7 @@ func (i *installation) journal(t *testing.T, kind, topic string) (lines []json.R
 	return lines
 }
 
-// TestDeploymentConfiguration: the example for production is a configuration that this version takes.
+// TestDeploymentConfiguration: this version accepts the example for production.
 func TestDeploymentConfiguration(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)

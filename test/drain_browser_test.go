@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestAShardIsDrainedAndRemovedInTheBrowser: how far it is shows by itself; while there are jobs in it, it is not
+// TestAShardIsDrainedAndRemovedInTheBrowser: the page shows the progress without a reload; a shard with jobs is not
 // removed.
 func TestAShardIsDrainedAndRemovedInTheBrowser(t *testing.T) {
 	t.Parallel()
@@ -39,7 +39,7 @@ func TestAShardIsDrainedAndRemovedInTheBrowser(t *testing.T) {
 	i.delayed(t, manyJobs)
 }
 
-// shoot takes a picture where WAKECALL_SCREENSHOTS wants it.
+// shoot takes a picture in the directory WAKECALL_SCREENSHOTS, if it is set.
 func shoot(b *harness.Browser, name string) {
 	if dir := os.Getenv("WAKECALL_SCREENSHOTS"); dir != "" {
 		b.Screenshot(filepath.Join(dir, name))

@@ -11,8 +11,8 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestDurability: what a push was answered with 2xx for is where its topic asks; what is not there in time says so, and
-// can be repeated.
+// TestDurability: a push that is answered 2xx has the durability of its topic; one that does not reach it in time is
+// answered with an error, and can be repeated.
 func TestDurability(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -65,7 +65,7 @@ func (i *installation) pushedSafely(t *testing.T, jobs, id string) {
 	})
 }
 
-// refusesDurability expects that a topic cannot be registered.
+// refusesDurability checks that a topic cannot be registered.
 func (i *installation) refusesDurability(t *testing.T, topic, durability, why string) {
 	t.Helper()
 	answer := i.MustDo(t, http.StatusUnprocessableEntity, http.MethodPut, "/v1/topics/"+topic,
@@ -76,8 +76,8 @@ func (i *installation) refusesDurability(t *testing.T, topic, durability, why st
 	}
 }
 
-// TestDurabilityThroughAFailover: a replica that has taken over is alone until the old master is back; until then
-// pushes are stored, and said not to be safe.
+// TestDurabilityThroughAFailover: a replica that took over is alone until the old master is back; until then, pushes
+// are stored, and answered as not safe.
 func TestDurabilityThroughAFailover(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -92,10 +92,10 @@ func TestDurabilityThroughAFailover(t *testing.T) {
 	}
 	i.pushedSafely(t, jobs, "before")
 	s.Servers[0].Kill9()
-	harness.Eventually(t, soon, "the replica to be the master",
+	harness.Eventually(t, soon, "the replica to be promoted",
 		func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
 	i.MustDo(t, http.StatusOK, http.MethodGet, "/v1/topics/"+topic, nil)
-	harness.Eventually(t, soon, "a push to be stored, and not safe", func() error {
+	harness.Eventually(t, soon, "a push to be stored but not safe", func() error {
 		if err := pushed("alone", http.StatusServiceUnavailable)(); err != nil {
 			return err
 		}

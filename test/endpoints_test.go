@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestEndpointsThatMisbehave: each is a failed attempt with a reason, ends in time, and the retry goes through.
+// TestEndpointsThatMisbehave: each call is a failed attempt with a reason and ends in time, and the retry succeeds.
 func TestEndpointsThatMisbehave(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
@@ -26,7 +26,7 @@ func TestEndpointsThatMisbehave(t *testing.T) {
 	t.Run("refuses connections", i.endpointRefuses)
 }
 
-// badThenGood pushes n jobs whose first call meets the behaviour, and judges.
+// badThenGood pushes n jobs whose first calls meet the behaviour, and checks the results.
 func (i *installation) badThenGood(t *testing.T, bad harness.Behaviour, n int, ttr string) (topic string) {
 	t.Helper()
 	topic = i.topic(t, harness.FirstCalls(1, bad, harness.Status(200)),
@@ -53,11 +53,11 @@ func (i *installation) endpointFails(t *testing.T, bad harness.Behaviour) {
 	i.MustPush(t, topic, M{"id": "reason", "body": 1})
 	j := i.waitState(t, topic, "reason", "dead")
 	if h := j.History; len(h) != 1 || h[0].Error == "" {
-		t.Errorf("history is %+v, want an error that tells why", h)
+		t.Errorf("history is %+v, want an error with the reason", h)
 	}
 }
 
-// endsByTTR checks that a call that would last for ever is ended by the TTR of a second.
+// endsByTTR checks that a call that would last forever is ended by the TTR of a second.
 func (i *installation) endsByTTR(t *testing.T, bad harness.Behaviour) {
 	t.Helper()
 	topic := topicName(t) + ".once"
@@ -93,17 +93,17 @@ func (i *installation) endpointFloods(t *testing.T) {
 	i.endpoint.WaitCalls(t, topic, 20)
 	i.endpoint.Set("/"+topic, nil)
 	ledger.Verdict(t, i.API, i.endpoint, 0)
-	if n := taken.Load(); n > 20*(8<<20) { // what fits in the sockets' buffers
-		t.Errorf("%d MB of the answers were taken", n>>20)
+	if n := taken.Load(); n > 20*(8<<20) { // the size of the sockets' buffers
+		t.Errorf("%d MB of the answers were read", n>>20)
 	}
-	if after := i.memory(t, "dispatcher"); after > before+200<<20 { // of all dispatchers, with the race detector's shadow
+	if after := i.memory(t, "dispatcher"); after > before+200<<20 { // of all dispatchers, and the race detector
 		t.Errorf("the dispatchers grew from %d to %d MB", before>>20, after>>20)
 	}
 }
 
 var residentSet = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
 
-// memory is the resident memory of the processes of a role.
+// memory returns the resident memory of the processes of a role.
 func (i *installation) memory(t *testing.T, role string) (sum int64) {
 	t.Helper()
 	for _, pid := range i.Role(role) {
@@ -129,7 +129,7 @@ func (i *installation) endpointRefuses(t *testing.T) {
 	for n := range 10 {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), nil)
 	}
-	harness.Eventually(t, soon, "an attempt to tell why it failed", func() error {
+	harness.Eventually(t, soon, "an attempt to have an error", func() error {
 		for _, state := range []string{"delayed", "ready", "running"} {
 			for _, j := range i.MustList(t, topic, state) {
 				answer := i.Do(ctx, http.MethodGet, harness.JobPath(topic, j.ID), nil)

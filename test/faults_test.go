@@ -22,14 +22,14 @@ import (
 	"github.com/wakecall/wakecall/test/smtptest"
 )
 
-// behindProxy configures an installation for a Redis that is reached through a proxy.
+// behindProxy configures an installation for a Redis behind a proxy.
 func behindProxy(t *testing.T) (harness.Options, *harness.Proxy) {
 	t.Helper()
 	p := harness.StartProxy(t, harness.StartRedis(t, harness.RedisOptions{}).Addr())
 	return harness.Options{Env: map[string]string{"WAKECALL_REDIS_NODES": "redis://" + p.Addr() + "/0"}}, p
 }
 
-// TestNoWakeUpArrives: a wake-up is a hint. Without any, every call comes within the second of the fallback poll.
+// TestNoWakeUpArrives: a wake-up is a hint. Without any, every call starts within the second of the fallback poll.
 func TestNoWakeUpArrives(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -56,13 +56,13 @@ func TestNoWakeUpArrives(t *testing.T) {
 		}
 	}
 	if len(lost) == 0 {
-		t.Error("no wake-up was sent: this test has lost its meaning")
+		t.Error("no wake-up was sent, so this test proves nothing")
 	}
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
-// TestAnswersOfRedisGetLost: whatever was carried out though its answer was lost is carried out once. No job is called
-// twice, no attempt is counted twice, no push stored twice.
+// TestAnswersOfRedisGetLost: a request that was executed but not answered takes effect once. No job is called twice, no
+// attempt is counted twice, no push is stored twice.
 func TestAnswersOfRedisGetLost(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -72,7 +72,7 @@ func TestAnswersOfRedisGetLost(t *testing.T) {
 	p.Set(harness.Trouble{LoseEvery: 7})
 	ledger := harness.NewLedger()
 	for n := range 60 {
-		harness.Eventually(t, soon, "the push", func() error { // again after a 503, as clients do
+		harness.Eventually(t, soon, "the push", func() error { // retried after a 503, as clients do
 			if a := ledger.Push(ctx, i.Quick(), topic, fmt.Sprint(n), M{"delay": "50ms"}); a.Err != nil || a.Status >= 500 {
 				return errors.New(a.String())
 			}
@@ -93,8 +93,9 @@ func TestAnswersOfRedisGetLost(t *testing.T) {
 	}
 }
 
-// TestTheClockOfRedisSteps: due times count by Redis's clock alone. It goes back an hour: what is due then is late and
-// not lost, and new jobs are called in time. It goes forward again: nothing is called before its due time.
+// TestTheClockOfRedisSteps: due times are compared with Redis's clock alone. The clock goes back an hour: jobs that
+// were due then are late but not lost, and new jobs are called on time. It goes forward again: no job is called before
+// its due time.
 func TestTheClockOfRedisSteps(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -113,13 +114,13 @@ func TestTheClockOfRedisSteps(t *testing.T) {
 	clock.Set(-time.Hour)
 	push("of-the-new-clock", "500ms")
 	harness.Eventually(t, soon, "a new job to be called", func() error { return called("of-the-new-clock") })
-	harness.Stays(t, 2500*time.Millisecond, "the job that is due in an hour now", func() error {
+	harness.Stays(t, 2500*time.Millisecond, "the job that is now due in an hour", func() error {
 		if called("of-the-old-clock") == nil {
 			return fmt.Errorf("it was called")
 		}
 		return nil
 	})
-	harness.Eventually(t, soon, "the step to be told", func() error {
+	harness.Eventually(t, soon, "the step to be reported", func() error {
 		if log := i.Log(0); !strings.Contains(log, "finding=stepped") && !strings.Contains(log, "finding=clock") {
 			return fmt.Errorf("the log has no finding about the clock")
 		}
@@ -128,7 +129,7 @@ func TestTheClockOfRedisSteps(t *testing.T) {
 	push("in-half-an-hour", "30m")
 	push("in-two-hours", "2h")
 	clock.Set(0)
-	harness.Eventually(t, soon, "what is due by the new clock to be called", func() error {
+	harness.Eventually(t, soon, "the jobs that are due by the new clock to be called", func() error {
 		if err := called("of-the-old-clock"); err != nil {
 			return err
 		}
@@ -137,15 +138,15 @@ func TestTheClockOfRedisSteps(t *testing.T) {
 	push("after", "300ms")
 	harness.Eventually(t, soon, "a new job to be called", func() error { return called("after") })
 	if called("in-two-hours") == nil {
-		t.Error("the job of in two hours was called")
+		t.Error("the job that is due in two hours was called")
 	}
 	if n := len(i.endpoint.Calls(topic)); n != 4 {
 		t.Errorf("there were %d calls of 4 jobs", n)
 	}
 }
 
-// TestRedisAndHostDisagreeOnTheTime: Redis's clock is ten minutes off those of the hosts. Delays are kept, and recovery
-// finds what was lost.
+// TestRedisAndHostDisagreeOnTheTime: Redis's clock is ten minutes off those of the hosts. Delays are exact, and lost
+// jobs are recovered.
 func TestRedisAndHostDisagreeOnTheTime(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -178,14 +179,14 @@ func TestRedisAndHostDisagreeOnTheTime(t *testing.T) {
 			})
 			r.Restart()
 			var calls []harness.Call
-			harness.Eventually(t, soon, "what was lost and what was spooled to be called", func() error {
+			harness.Eventually(t, soon, "lost and spooled jobs to be called", func() error {
 				calls = i.endpoint.Calls(topic)
 				seen := ""
 				for _, c := range calls {
 					seen += c.ID + " "
 				}
 				if !strings.Contains(seen, "lost") || !strings.Contains(seen, "spooled") {
-					return fmt.Errorf("called were %s", seen)
+					return fmt.Errorf("the called jobs are %s", seen)
 				}
 				return nil
 			})
@@ -198,8 +199,8 @@ func TestRedisAndHostDisagreeOnTheTime(t *testing.T) {
 	}
 }
 
-// TestTheJournalsDiskIsFull: no push is accepted that the journal does not have. Callbacks go on, and with room again
-// pushes are taken without a restart.
+// TestTheJournalsDiskIsFull: no push is accepted without its line in the journal. Callbacks continue, and when there is
+// space again, pushes are accepted without a restart.
 func TestTheJournalsDiskIsFull(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -213,19 +214,19 @@ func TestTheJournalsDiskIsFull(t *testing.T) {
 	if err := disk.Fill(); err != nil {
 		t.Fatal(err)
 	}
-	harness.Eventually(t, soon, "pushes to be refused", func() error { // a page of the last file may have room
+	harness.Eventually(t, soon, "pushes to be refused", func() error { // the last page of the file may have space
 		answer := i.Push(ctx, topic, M{"body": strings.Repeat("x", 5000), "delay": "1h"})
 		if answer.Status == http.StatusCreated {
-			return fmt.Errorf("it was taken")
+			return fmt.Errorf("it was accepted")
 		}
 		if problem(t, answer); answer.Status != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
 			t.Fatalf("the answer is %s, want 503 with Retry-After", answer)
 		}
 		return nil
 	})
-	harness.Eventually(t, soon, "callbacks to go on", func() error { return ledger.AllCalled(i.endpoint) })
+	harness.Eventually(t, soon, "callbacks to continue", func() error { return ledger.AllCalled(i.endpoint) })
 	db := i.registryFile(t)
-	harness.Eventually(t, soon, "an alert that names the place and the reason", func() error {
+	harness.Eventually(t, soon, "an alert with the file and the reason", func() error {
 		var detail string
 		if err := db.QueryRow(`SELECT detail FROM alerts WHERE kind = 'journal'`).Scan(&detail); err != nil {
 			return err
@@ -236,7 +237,7 @@ func TestTheJournalsDiskIsFull(t *testing.T) {
 		return nil
 	})
 	if output := i.succeeds(t, "ps"); !strings.Contains(output, "journal cannot be written") {
-		t.Errorf("wakecall ps does not tell:\n%s", output)
+		t.Errorf("wakecall ps does not report it:\n%s", output)
 	}
 	if code, output := i.Run("check"); code == 0 || !strings.Contains(output, disk.Dir+" cannot be written") {
 		t.Errorf("wakecall check: code %d\n%s", code, output)
@@ -244,15 +245,15 @@ func TestTheJournalsDiskIsFull(t *testing.T) {
 	if err := disk.Free(); err != nil {
 		t.Fatal(err)
 	}
-	harness.Eventually(t, soon, "pushes to be taken again", func() error {
+	harness.Eventually(t, soon, "pushes to be accepted again", func() error {
 		return harness.Equal("status", ledger.Push(ctx, i.API, topic, "after", nil).Status, http.StatusCreated)
 	})
 	i.endpoint.WaitCalls(t, topic, 31)
 }
 
-// TestTheErrorFileCannotBeWritten: what went wrong cannot be noted, as all processes see when a shard falls. People are
-// told, and pushes and callbacks go on, since they need the other files only. When it can be written again, that is
-// over by itself.
+// TestTheErrorFileCannotBeWritten: errors cannot be recorded, which every process notices when a shard goes down. An
+// alert is sent, and pushes and callbacks continue, because they need only the other files. The alert ends by itself
+// when the file can be written again.
 func TestTheErrorFileCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -276,10 +277,10 @@ func TestTheErrorFileCannotBeWritten(t *testing.T) {
 	ledger := harness.NewLedger()
 	b.Kill9()
 	pushed := 0
-	harness.Eventually(t, soon, "the server to have something to note", func() error {
+	harness.Eventually(t, soon, "the server to have an error to record", func() error {
 		pushed++
 		answer := ledger.Push(ctx, i.API, topic, fmt.Sprint("meanwhile-", pushed), nil)
-		if answer.Status != http.StatusCreated { // the other shard is not compared yet
+		if answer.Status != http.StatusCreated { // the other shard has not been compared yet
 			return errors.New(answer.String())
 		}
 		return saysInALine(i.Log(0), "server", "the journal cannot be written", "error-")
@@ -288,7 +289,7 @@ func TestTheErrorFileCannotBeWritten(t *testing.T) {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint("then-", n), nil)
 	}
 	i.MustDo(t, http.StatusOK, http.MethodGet, "/readyz", nil)
-	harness.Eventually(t, soon, "callbacks to go on", func() error { return ledger.AllCalled(i.endpoint) })
+	harness.Eventually(t, soon, "callbacks to continue", func() error { return ledger.AllCalled(i.endpoint) })
 	waitMail(t, smtp, "ops@test.example", "the journal cannot be written", "error-")
 	for _, name := range inTheWay {
 		if err := os.Remove(name); err != nil {
@@ -300,7 +301,7 @@ func TestTheErrorFileCannotBeWritten(t *testing.T) {
 		return saysInALine(i.Log(0), "server", "the journal can be written again")
 	})
 	b.Restart()
-	// Not the mail: while other trouble lasts, like the slow shards of a busy machine, an end waits for the digest.
+	// Not the mail: while other alerts last, like those of slow shards on a busy machine, an end waits for the digest.
 	db := i.registryFile(t)
 	harness.Eventually(t, soon, "the alert to be over", func() error {
 		var open int
@@ -310,7 +311,7 @@ func TestTheErrorFileCannotBeWritten(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
-// saysInALine fails unless a line of a log has all the words.
+// saysInALine fails unless one line of a log has all the words.
 func saysInALine(log string, words ...string) error {
 	for line := range strings.Lines(log) {
 		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
@@ -321,7 +322,7 @@ func saysInALine(log string, words ...string) error {
 }
 
 // TestRedisHasNoDiskLeft: a Redis that cannot write its file refuses every change. Pushes are answered 503, no job is
-// lost, and results are settled when there is room again: nothing is called twice.
+// lost, and outcomes are settled when there is space again: no job is called twice.
 func TestRedisHasNoDiskLeft(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -345,14 +346,14 @@ func TestRedisHasNoDiskLeft(t *testing.T) {
 		answer := ledger.Push(ctx, i.API, topic, fmt.Sprint("refused-", time.Now().UnixNano()),
 			M{"delay": "100ms", "body": strings.Repeat("x", 5000)})
 		if answer.Status == http.StatusCreated {
-			return fmt.Errorf("one was taken")
+			return fmt.Errorf("one was accepted")
 		}
 		if answer.Status != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
 			t.Fatalf("the answer is %s, want 503 with Retry-After", answer)
 		}
 		return nil
 	})
-	gate.Open() // their results have nowhere to go
+	gate.Open() // their outcomes cannot be settled
 	if err := disk.Free(); err != nil {
 		t.Fatal(err)
 	}
@@ -360,8 +361,8 @@ func TestRedisHasNoDiskLeft(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
-// TestAServerWithoutDescriptors waits until clients go: it does not end, does not spin, and the connections that it has
-// go on working.
+// TestAServerWithoutDescriptors waits until clients disconnect: it does not end, does not spin, and its existing
+// connections keep working.
 func TestAServerWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -372,13 +373,13 @@ func TestAServerWithoutDescriptors(t *testing.T) {
 	ledger.MustPush(t, api, topic, "first", nil) // its connection stays open
 	pid := i.Role("server")[0]
 	files, since := 0, time.Now()
-	harness.Eventually(t, soon, "the server to have opened what it needs", func() error {
+	harness.Eventually(t, soon, "the server to have opened its files", func() error {
 		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 		if err == nil && len(open) != files {
 			files, since = len(open), time.Now()
 		}
 		if time.Since(since) < 2*time.Second {
-			return errors.Join(err, errors.New("it opens files still"))
+			return errors.Join(err, errors.New("it is still opening files"))
 		}
 		return err
 	})
@@ -401,7 +402,7 @@ func TestAServerWithoutDescriptors(t *testing.T) {
 	before := cpuTime(t, pid)
 	began := time.Now()
 	pushes := 0
-	tick := time.NewTicker(50 * time.Millisecond) // what is measured is a server that has little to do
+	tick := time.NewTicker(50 * time.Millisecond) // the measurement needs a server that has little to do
 	defer tick.Stop()
 	for time.Since(began) < 2*time.Second {
 		ledger.MustPush(t, api, topic, fmt.Sprint(pushes), nil)
@@ -409,7 +410,7 @@ func TestAServerWithoutDescriptors(t *testing.T) {
 		<-tick.C
 	}
 	if share := float64(cpuTime(t, pid)-before) / float64(time.Since(began)); share > 0.3 {
-		t.Errorf("the server took %.0f%% of a processor while nothing could be accepted", 100*share)
+		t.Errorf("the server used %.0f%% of a CPU while it could accept no connection", 100*share)
 	}
 	for _, c := range clients {
 		_ = c.Close()
@@ -423,7 +424,7 @@ func TestAServerWithoutDescriptors(t *testing.T) {
 	ledger.Verdict(t, api, i.endpoint, 0)
 }
 
-// cpuTime is how long a process has worked so far.
+// cpuTime returns the CPU time of a process so far.
 func cpuTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -442,8 +443,8 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// TestTheAnswerToADeleteOrAChangeGetsLost: "there is no such job" is said of jobs that there were not, and not of one
-// that the request itself has removed, or started, before its answer was lost.
+// TestTheAnswerToADeleteOrAChangeGetsLost: "there is no such job" is the answer only for jobs that did not exist, and
+// not for one that the request itself removed, or ran, before its answer was lost.
 func TestTheAnswerToADeleteOrAChangeGetsLost(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -463,11 +464,11 @@ func TestTheAnswerToADeleteOrAChangeGetsLost(t *testing.T) {
 			done++
 		case http.StatusServiceUnavailable:
 		default:
-			t.Errorf("the delete of a job that was there was answered %s", answer)
+			t.Errorf("the delete of an existing job was answered %s", answer)
 		}
 		answer = api.Do(ctx, http.MethodPost, harness.JobPath(topic, fmt.Sprint(jobs+n))+"/run", nil)
 		if answer.Status != http.StatusAccepted && answer.Status != http.StatusServiceUnavailable {
-			t.Errorf("the start of a job that was there was answered %s", answer)
+			t.Errorf("the run of an existing job was answered %s", answer)
 		}
 	}
 	p.Heal()

@@ -58,7 +58,7 @@ func (i *installation) finishedLast(t *testing.T) {
 		t.Errorf("called again with %s", calls[2].Body)
 	}
 	if again := i.MustPush(t, topic, M{"id": "order-43", "body": 1, "delay": "1h"}); again.Duplicate {
-		t.Errorf("one of the last is a duplicate: %+v", again)
+		t.Errorf("one of the last jobs is a duplicate: %+v", again)
 	}
 	var topicAnswer struct{ Remember string }
 	if err := i.MustDo(t, http.StatusOK, http.MethodGet, "/v1/topics/"+topic, nil).JSON(&topicAnswer); err != nil ||
@@ -108,9 +108,9 @@ func (i *installation) finishedNot(t *testing.T) {
 	}
 }
 
-// TestThePageOfAJobLivesToTheEnd: it goes from delayed to delivered by itself, links from attempts lead there, and the
-// job can be sent again.
-func TestThePageOfAJobLivesToTheEnd(t *testing.T) {
+// TestThePageOfAJobFollowsItToTheEnd: it changes from delayed to delivered without a reload, links from attempts lead
+// to it, and the job can be sent again.
+func TestThePageOfAJobFollowsItToTheEnd(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
 	topic := i.topic(t, nil, nil)
@@ -120,7 +120,7 @@ func TestThePageOfAJobLivesToTheEnd(t *testing.T) {
 	b.Shows(soon, "Delayed")
 	b.Shows(soon, "Delivered", "200", "late", "Send again")
 	if n := harness.Evaluate[int](b, `document.querySelectorAll("#content time:not([title])").length`); n > 0 {
-		t.Errorf("%d times are not in the zone of the browser", n)
+		t.Errorf("%d times are not in the browser's time zone", n)
 	}
 	i.MustPush(t, topic, M{"id": "later-1", "body": M{"n": 1}, "delay": "1h"})
 	b.Open("/topics/" + topic + "/jobs/later-1")
@@ -133,12 +133,12 @@ func TestThePageOfAJobLivesToTheEnd(t *testing.T) {
 		() => { document.querySelector("[data-text]").textContent += " Newer."; })`)
 	i.MustDo(t, http.StatusOK, http.MethodPatch, "/v1/topics/"+topic+"/jobs/later-2", M{"delay": "2h"})
 	b.Shows(soon, "Newer.")
-	b.Submit(`#wk-confirm [data-ok]`) // it still stands for the form
+	b.Submit(`#wk-confirm [data-ok]`) // the form still shows it
 	b.Shows(soon, "later-2 was deleted.")
 	harness.Eventually(t, soon, "the attempt to be listed", func() error {
 		b.Open("/topics/" + topic + "?tab=attempts")
 		if !strings.Contains(b.Text(), "order-42") {
-			return fmt.Errorf("it shows %.800s", b.Text())
+			return fmt.Errorf("the page shows %.800s", b.Text())
 		}
 		return nil
 	})

@@ -11,9 +11,9 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestALostSecretKeyIsForgotten: with the key of its secrets lost, an installation says what to do and does nothing
-// else; after `wakecall migrate forget-secrets` its jobs and topics are there, and go on as soon as the secrets are
-// entered again.
+// TestALostSecretKeyIsForgotten: when the key of its secrets is lost, an installation prints the remedy and does not
+// start; after `wakecall migrate forget-secrets` its jobs and topics still exist, and continue as soon as the secrets
+// are entered again.
 func TestALostSecretKeyIsForgotten(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)

@@ -18,13 +18,13 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// gatewayKeys are the addresses of the gateways in the environment, by protocol.
+// gatewayKeys are the environment variables of the gateways' addresses, by protocol.
 var gatewayKeys = map[string]string{
 	"lmstfy": "LMSTFY_ADDR", "lmstfy-admin": "LMSTFY_ADMIN_ADDR", "phpdq": "PHPDQ_ADDR", "delayqueue": "DELAYQUEUE_ADDR",
 	"grape": "GRAPE_ADDR", "grape-web": "GRAPE_WEB_ADDR", "beanstalk": "BEANSTALK_ADDR",
 }
 
-// startGateways starts an installation with all of them, and returns their addresses.
+// startGateways starts an installation with all gateways, and returns their addresses.
 func startGateways(t *testing.T, env map[string]string) (w *harness.Wakecall, addrs map[string]string) {
 	t.Helper()
 	needProcesses(t)
@@ -48,7 +48,7 @@ func startGateways(t *testing.T, env map[string]string) (w *harness.Wakecall, ad
 	return w, addrs
 }
 
-// sendTo sends text, no more than that, and returns the beginning of the answer.
+// sendTo sends a text and returns the beginning of the answer.
 func sendTo(t *testing.T, addr, text string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -57,13 +57,14 @@ func sendTo(t *testing.T, addr, text string) string {
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	_, _ = io.WriteString(c, text) // it may be closed before the end
+	_, _ = io.WriteString(c, text) // the gateway may close the connection before the end
 	_ = c.(*net.TCPConn).CloseWrite()
 	answer, _ := io.ReadAll(io.LimitReader(c, 64<<10))
 	return string(answer)
 }
 
-// What is no request of a gateway gets an answer or a closed connection; others are served meanwhile and afterwards.
+// Invalid requests to a gateway get an answer or a closed connection; other clients are served meanwhile and
+// afterwards.
 func TestGatewaysSurviveHostileInput(t *testing.T) {
 	t.Parallel()
 	_, addrs := startGateways(t, nil)
@@ -74,7 +75,7 @@ func TestGatewaysSurviveHostileInput(t *testing.T) {
 		return strings.Replace(post(path, length, body), "POST", "PUT", 1)
 	}
 	binary := "\x00\xff\xfe\x16\x03\x01" + strings.Repeat("\x00\x80", 600) + "\r\n"
-	for name, inputs := range map[string]map[string]string{ // input → what the answer has; "": anything
+	for name, inputs := range map[string]map[string]string{ // input → expected part of the answer; "": anything
 		"lmstfy": {
 			binary: "400 Bad Request", "GET /api/a/b HTT": "", put("/api/a/b", 100, "half"): "",
 			put("/api/a/b", -1, ""): "400", put("/api/a/"+strings.Repeat("b", 256), 0, ""): "too long",
@@ -132,7 +133,7 @@ func gatewaysServe(t *testing.T, addrs map[string]string) {
 	}
 }
 
-// answersWith checks that the answer to a request has a text.
+// answersWith checks that the answer to a request contains a text.
 func answersWith(addr, request, want string) error {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -153,8 +154,8 @@ func answersWith(addr, request, want string) error {
 	return nil
 }
 
-// Thousands of connections that say nothing, and some that never read, keep nobody out of any gateway, and memory does
-// not grow with them beyond a few KiB each.
+// Thousands of silent connections, and some that never read, block no gateway for others, and cost no more than a few
+// KiB of memory each.
 func TestIdleConnectionsKeepNobodyOutOfAGateway(t *testing.T) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < 12_000 {
@@ -174,7 +175,7 @@ func TestIdleConnectionsKeepNobodyOutOfAGateway(t *testing.T) {
 			switch n % 100 {
 			case 0:
 				_, _ = io.WriteString(c, "half a requ")
-			case 1: // many requests, and no answer is read
+			case 1: // many requests, whose answers are not read
 				_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 				_, _ = io.WriteString(c, strings.Repeat("GET /api/tube/list HTTP/1.1\r\nHost: x\r\n\r\n", 100))
 			}
@@ -188,7 +189,7 @@ func TestIdleConnectionsKeepNobodyOutOfAGateway(t *testing.T) {
 
 var connected = regexp.MustCompile(`wakecall_gateway_connections\{[^}]*protocol="delayqueue"[^}]*\} [1-9]`)
 
-// A gateway that stops answers those that wait at once, with the protocol's own "nothing there".
+// A stopping gateway answers waiting clients at once, with the protocol's own answer for an empty queue.
 func TestAStopEndsLongPollsOfGateways(t *testing.T) {
 	t.Parallel()
 	accounts := filepath.Join(t.TempDir(), "accounts")
@@ -217,7 +218,7 @@ func TestAStopEndsLongPollsOfGateways(t *testing.T) {
 	waiting := make(chan string, 2)
 	go func() { waiting <- l.do("GET", "q?timeout=600", "").text }()
 	go func() { waiting <- delayQueue{t, addrs["delayqueue"]}.post("/pop", `{"topic":"none"}`) }()
-	until(t, "both are connected", func() bool {
+	until(t, "both clients are connected", func() bool {
 		text := w.Metrics().Do(ctx, "GET", "/metrics", nil).String()
 		return connected.MatchString(text)
 	})
@@ -227,7 +228,7 @@ func TestAStopEndsLongPollsOfGateways(t *testing.T) {
 		switch text := <-waiting; text {
 		case `{"msg":"no job available"}`, delayQueueOK:
 		default:
-			t.Errorf("a request that waits is answered %s", text)
+			t.Errorf("a waiting request was answered %s", text)
 		}
 	}
 	if took := time.Since(began); took > busy {
@@ -235,7 +236,7 @@ func TestAStopEndsLongPollsOfGateways(t *testing.T) {
 	}
 }
 
-// The client library of PHP, which Laravel's queues use too.
+// The client library of PHP, which Laravel's queues use, too.
 func TestPheanstalk(t *testing.T) {
 	t.Parallel()
 	php, err := exec.LookPath("php")

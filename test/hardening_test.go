@@ -20,9 +20,9 @@ import (
 	"github.com/wakecall/wakecall/test/smtptest"
 )
 
-// TestACrashShowsNoSecret: every process holds secrets and is aborted, so that the traces of all its goroutines go to
-// the log. None of them is there, nor in what any process was started with, which others may read (ps) or find in a
-// report of the crash (the environment).
+// TestACrashShowsNoSecret: every process holds secrets and is aborted, so that the stack traces of all its goroutines
+// go to the log. No secret is in them, nor in the arguments of any process, which others may read (ps), nor in its
+// environment, which a crash report may contain.
 func TestACrashShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	smtp := smtptest.Start(t)
@@ -92,8 +92,8 @@ func checkStartedWith(t *testing.T, pids []int, secrets map[string]string) {
 	}
 }
 
-// TestFilesArePrivateUnderAnyUmask, also where data_dir was made by somebody else and is open to all: what is in it is
-// its user's alone, the sockets included, from the first start to the last line of the journal.
+// TestFilesArePrivateUnderAnyUmask, even if data_dir was created by somebody else and is open to all: its contents are
+// private to the user, including the sockets, from the first start to the last line of the journal.
 func TestFilesArePrivateUnderAnyUmask(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -125,7 +125,7 @@ func TestFilesArePrivateUnderAnyUmask(t *testing.T) {
 		seen := map[string]bool{}
 		err := filepath.WalkDir(i.Data, func(path string, d fs.DirEntry, err error) error {
 			if os.IsNotExist(err) || path == i.Data {
-				return nil // a temporary file that has its name by now
+				return nil // a temporary file that has been renamed
 			}
 			if err != nil {
 				return err
@@ -153,10 +153,10 @@ func TestFilesArePrivateUnderAnyUmask(t *testing.T) {
 	check()
 }
 
-// TestHostileWordsForgeNoLine: ids, bodies, titles and an endpoint's answers that bring lines and escapes are pushed,
-// called, die, and are asked for by every command. Each line of logs and journals is one event, and nothing that is
-// printed steers a terminal.
-func TestHostileWordsForgeNoLine(t *testing.T) {
+// TestUntrustedTextForgesNoLine: ids, bodies, titles and an endpoint's answers that contain line breaks and escapes are
+// pushed, called, become dead, and are printed by every command. Each line of logs and journals is one event, and no
+// output contains terminal control sequences.
+func TestUntrustedTextForgesNoLine(t *testing.T) {
 	t.Parallel()
 	const words = "\n{\"ts\":\"2026\",\"op\":\"delete\",\"FORGED\":1}\r\nFORGED " +
 		"level=ERROR\x1b[2J\u009b2J\u2028FORGED\u0085FORGED\u202e\x00"
@@ -172,7 +172,7 @@ func TestHostileWordsForgeNoLine(t *testing.T) {
 	}
 	refused := i.Push(ctx, topic, M{"id": "a" + words, "body": 1})
 	if refused.Status != 400 {
-		t.Errorf("an id with lines in it: %s", refused)
+		t.Errorf("an id with line breaks: %s", refused)
 	}
 	for _, args := range [][]string{
 		{"get", topic, ids[0]}, {"get", topic, ids[1], "-o", "json"}, {"list", topic, "--state", "dead"},
@@ -213,8 +213,8 @@ func TestHostileWordsForgeNoLine(t *testing.T) {
 	}
 }
 
-// TestPromisesNameTheirTests: the tests that hold the promises of the documents exist, so that none goes with a name
-// that changed.
+// TestPromisesNameTheirTests: the tests that the documents name for their promises exist, so that renaming or removing
+// one fails.
 func TestPromisesNameTheirTests(t *testing.T) {
 	t.Parallel()
 	have := map[string]bool{}

@@ -9,8 +9,8 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestOneRedisUnderTwoNames: the second name is refused where it is typed, and not used where it is registered already;
-// the rename that was meant keeps every job.
+// TestOneRedisUnderTwoNames: a second name is refused when it is added, and not used if it is already registered; the
+// rename that was intended keeps every job.
 func TestOneRedisUnderTwoNames(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -39,7 +39,7 @@ func TestOneRedisUnderTwoNames(t *testing.T) {
 	if _, err := db.Exec(`UPDATE revision SET value = value + 1`); err != nil {
 		t.Fatal(err)
 	}
-	harness.Eventually(t, soon, "the second name to be refused and told", func() error {
+	harness.Eventually(t, soon, "the second name to be refused and reported", func() error {
 		answer := i.Do(ctx, http.MethodGet, "/v1/shards", nil)
 		if !strings.Contains(string(answer.Body), "the same Redis as shard redis-1") {
 			return fmt.Errorf("%s", answer)
@@ -52,7 +52,7 @@ func TestOneRedisUnderTwoNames(t *testing.T) {
 		return err
 	})
 	if _, output := i.Run("check"); !strings.Contains(output, "is the same Redis as shard redis-1") {
-		t.Errorf("wakecall check does not tell:\n%s", output)
+		t.Errorf("wakecall check does not report it:\n%s", output)
 	}
 	i.succeeds(t, "shard", "put", "twin", "--state", "draining")
 	i.succeeds(t, "shard", "rename", "redis-1", "main")
@@ -67,8 +67,8 @@ func TestOneRedisUnderTwoNames(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
-// TestAShardGetsNoAddressOfOtherData: the data of a removed shard would neither have the jobs nor get them back from
-// the journals. An empty Redis gets them.
+// TestAShardGetsNoAddressOfOtherData: the data of a removed shard does not have this shard's jobs, nor would they be
+// recovered from the journals. An empty Redis gets them.
 func TestAShardGetsNoAddressOfOtherData(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)

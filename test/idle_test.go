@@ -13,8 +13,8 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestIdle: who has nothing to do leaves Redis alone, whether workers wait for jobs or not. The limits hold over ten
-// seconds, the interval of what comes seldom; what comes even less often may need another ten.
+// TestIdle: idle processes put no load on Redis, whether workers wait for jobs or not. The limits apply to ten seconds,
+// the interval of infrequent tasks; less frequent ones may need another ten.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	const topics, workers = 100, 500
@@ -45,7 +45,7 @@ func TestIdle(t *testing.T) {
 	commandsAtMost(t, r, 20)
 }
 
-// commandsAtMost waits for ten seconds in which Redis carries out few commands a second, those of scripts included.
+// commandsAtMost waits for ten seconds in which Redis executes few commands per second, including those of scripts.
 func commandsAtMost(t *testing.T, r *harness.Redis, most float64) {
 	t.Helper()
 	commands := func() float64 {
@@ -59,7 +59,7 @@ func commandsAtMost(t *testing.T, r *harness.Redis, most float64) {
 		before, began := commands(), time.Now()
 		time.Sleep(10 * time.Second)
 		if n := (commands() - before) / time.Since(began).Seconds(); n > most {
-			return fmt.Errorf("it carries out %.1f commands a second, more than %.0f", n, most)
+			return fmt.Errorf("it executes %.1f commands per second, more than %.0f", n, most)
 		}
 		return nil
 	})

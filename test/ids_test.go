@@ -9,8 +9,8 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestIDsThatTheServerMakes: a job that is pushed without an id is found under the one that the answer tells, whatever
-// is done with it.
+// TestIDsThatTheServerMakes: a job that is pushed without an id is found by the id in the answer, whatever happens to
+// it.
 func TestIDsThatTheServerMakes(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})

@@ -45,7 +45,7 @@ func startPHPDelayqueue(t *testing.T, callback string) *phpDelayqueue {
 	return old
 }
 
-// add stores jobs as the server of a php-delayqueue does.
+// add stores jobs as php-delayqueue's server does.
 func (old *phpDelayqueue) add(t *testing.T, topic string, ids []string, due time.Time) {
 	t.Helper()
 	_, err := old.redis.Pipelined(ctx, func(c redis.Pipeliner) error {
@@ -92,14 +92,14 @@ func TestImportOfPHPDelayqueue(t *testing.T) {
 		return out
 	}
 	if out := run("--dry-run"); !strings.Contains(out, "1203") {
-		t.Errorf("the dry run says %s", out)
+		t.Errorf("the dry run prints %s", out)
 	}
 	if n := i.Do(ctx, "GET", "/v1/topics/order_close", nil).Status; n != 404 {
 		t.Errorf("a dry run registered a topic: %d", n)
 	}
 	out := run()
 	if !regexp.MustCompile(`left in the old system +1\n`).MatchString(out) {
-		t.Errorf("the import does not tell of the job whose topic is not registered: %s", out)
+		t.Errorf("the import does not report the job whose topic is not registered: %s", out)
 	}
 	var topic struct {
 		Title, Dialect, Method, Priority, TTR, Delay, Owner, State string
@@ -139,9 +139,9 @@ func TestImportOfPHPDelayqueue(t *testing.T) {
 		old.redis.HLen(ctx, "dq_wakecall_claims").Val() != 0 {
 		t.Errorf("the old Redis has %v, want only the job of a topic that is not registered", left)
 	}
-	// Added there again after the import: newer than the job here.
+	// The job is added there again after the import, and is newer than the one here.
 	old.add(t, "Order_Close", []string{"7"}, due.Add(time.Hour))
-	harness.Eventually(t, soon, "the clock to be a second further", func() error {
+	harness.Eventually(t, soon, "the clock to advance by a second", func() error {
 		if !time.Now().Truncate(time.Second).After(i.MustGet(t, "order_close", "7").CreatedAt) {
 			return fmt.Errorf("not yet")
 		}
@@ -150,11 +150,11 @@ func TestImportOfPHPDelayqueue(t *testing.T) {
 	old.add(t, "Order_Close", []string{"7"}, due.Add(time.Hour))
 	run()
 	if job := i.MustGet(t, "order_close", "7"); !job.DueAt.Equal(due.Add(time.Hour)) {
-		t.Errorf("job 7 is due at %s, as before", job.DueAt)
+		t.Errorf("job 7 is still due at %s", job.DueAt)
 	}
 }
 
-// An import that is killed anywhere is started again: every job is called exactly once.
+// An import that is killed at any point is started again: every job is called exactly once.
 func TestAKilledImportLosesAndDoublesNothing(t *testing.T) {
 	t.Parallel()
 	const jobs = 20_000

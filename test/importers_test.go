@@ -20,7 +20,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// killedImport imports, with kill -9 in the middle again and again, until an import ends.
+// killedImport runs imports, killing them with SIGKILL at random times, until one ends.
 func killedImport(t *testing.T, i *installation, args ...string) (kills int) {
 	t.Helper()
 	const most = 8
@@ -34,7 +34,7 @@ func killedImport(t *testing.T, i *installation, args ...string) (kills int) {
 		switch {
 		case n > most:
 			delay = time.Minute
-		case n%2 == 0: // behind the wait at the beginning of an import that goes on
+		case n%2 == 0: // beyond the wait at the beginning of an import that continues
 			delay += 3 * time.Second
 		}
 		kill := time.AfterFunc(delay, func() { _ = cmd.Process.Kill() })
@@ -43,7 +43,7 @@ func killedImport(t *testing.T, i *installation, args ...string) (kills int) {
 		if err == nil {
 			return kills
 		}
-		if kills++; n > most+20 { // those that meet the lock of one that was just killed
+		if kills++; n > most+20 { // imports that meet the lock of one that was just killed
 			t.Fatalf("the import does not end: %v", err)
 		}
 	}
@@ -55,12 +55,12 @@ type oldSystem struct {
 	args  []string // of `wakecall import`
 	topic string   // of its jobs in Wakecall
 	fill  func(jobs int)
-	// consume takes one job as a consumer of the old system does, finishes it and returns its number; "" when none is
+	// consume takes and finishes one job as a consumer of the old system does, and returns its number; "" if none is
 	// ready.
 	consume func() string
-	// left is how many jobs the old system has.
+	// left is the number of jobs in the old system.
 	left func() int64
-	// number is the number of a job of Wakecall.
+	// number returns the number of a job in Wakecall.
 	number func(id, body string) string
 }
 
@@ -68,7 +68,7 @@ var oldSystems = map[string]func(*testing.T) *oldSystem{
 	"lmstfy": oldLmstfy, "delayqueue": oldDelayQueue, "grape": oldGrape, "beanstalk": oldBeanstalkd,
 }
 
-// consumed counts jobs.
+// consumed counts how often each job was consumed.
 type consumed struct {
 	mu    sync.Mutex
 	times map[string]int
@@ -81,7 +81,7 @@ func (c *consumed) add(number string) {
 	c.times[number]++
 }
 
-// addOld counts a job of the old system; "" is none.
+// addOld counts a job that was consumed in the old system; "" is none.
 func (c *consumed) addOld(number string) {
 	if number == "" {
 		return
@@ -98,7 +98,7 @@ func (c *consumed) count() int {
 	return len(c.times)
 }
 
-// drain consumes jobs of Wakecall until it has none that is ready after stop.
+// drain consumes jobs in Wakecall until it has none ready after stop.
 func (c *consumed) drain(i *installation, old *oldSystem, stop <-chan struct{}) {
 	for {
 		ending := false
@@ -130,7 +130,8 @@ func (c *consumed) drain(i *installation, old *oldSystem, stop <-chan struct{}) 
 	}
 }
 
-// An import that is killed anywhere, while consumers of both systems run, is started again: each job is consumed once.
+// An import that is killed at any point, while consumers of both systems run, is started again: each job is consumed
+// once.
 func TestKilledImportsMoveEachJobOnce(t *testing.T) {
 	t.Parallel()
 	for name, start := range oldSystems {
@@ -180,7 +181,7 @@ func (c *consumed) consumeOld(old *oldSystem, stop <-chan struct{}) {
 	}
 }
 
-// patient is a client that never sends a command twice, as one that loses an answer would.
+// patient is a client that never sends a command twice, as a client that lost an answer would.
 func patient(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxRetries: -1})
 }
@@ -194,7 +195,7 @@ func oldRedisServer(t *testing.T) (url string, db *redis.Client) {
 	return "redis://" + server.Addr(), db
 }
 
-// filled runs commands for each job together.
+// filled runs a function for each job, with pipelined commands.
 func filled(
 	t *testing.T, db *redis.Client, add func(c redis.Pipeliner, n int, number string, due time.Time),
 ) func(jobs int) {
@@ -238,7 +239,7 @@ func oldLmstfy(t *testing.T) *oldSystem {
 			}
 			c.ZAdd(ctx, "timer_set", timed(due, "\x03\x00", id))
 		}),
-		consume: func() string { // as lmstfy: pop, lease, read, acknowledge
+		consume: func() string { // as lmstfy does: pop, lease, read, acknowledge
 			member := db.RPop(ctx, "q/shop/q").Val()
 			if len(member) < 4 {
 				return ""
@@ -246,13 +247,13 @@ func oldLmstfy(t *testing.T) *oldSystem {
 			id := member[4:]
 			db.ZAdd(ctx, "timer_set", timed(time.Now().Add(time.Minute), "\x02\x00", id))
 			body := db.Get(ctx, "j/shop/q/"+id).Val()
-			time.Sleep(20 * time.Millisecond) // its work: an import meets the lease
+			time.Sleep(20 * time.Millisecond) // time to work: an import meets the lease
 			if db.Del(ctx, "j/shop/q/"+id).Val() == 0 {
 				t.Errorf("the job %s was imported while a consumer had it", body)
 			}
 			return body
 		},
-		left: func() int64 { // the timer also has what was acknowledged
+		left: func() int64 { // the timer also has acknowledged jobs
 			keys, err := db.Keys(ctx, "j/*").Result()
 			if err != nil {
 				return -1
@@ -289,7 +290,7 @@ func delayQueueOn(t *testing.T) (*oldSystem, *redis.Client) {
 		}),
 		consume: func() string {
 			id := db.LPop(ctx, "dq_queue_q").Val()
-			if id == "" || db.Exists(ctx, id).Val() == 0 { // as delay-queue: pop, read, lease, finish
+			if id == "" || db.Exists(ctx, id).Val() == 0 { // as delay-queue does: pop, read, lease, finish
 				return ""
 			}
 			db.ZAdd(ctx, "dq_bucket_1", redis.Z{Score: float64(time.Now().Unix() + 60), Member: id})
@@ -305,7 +306,7 @@ func delayQueueOn(t *testing.T) (*oldSystem, *redis.Client) {
 			if err != nil {
 				return -1
 			}
-			return int64(len(keys)) - 1 // the number of the last claim stays
+			return int64(len(keys)) - 1 // the number of the last claim remains
 		},
 	}, db
 }
@@ -320,7 +321,7 @@ func oldGrape(t *testing.T) *oldSystem {
 			c.HSet(ctx, "tube:T:job:"+id, "id", id, "dtr", 0, "ttr", 60000, "noe", 0, "data", "body")
 			c.ZAdd(ctx, delay, redis.Z{Score: float64(due.UnixMilli()), Member: id})
 		}),
-		consume: func() string { // as Grape: under a lock, in steps
+		consume: func() string { // as Grape does: with a lock, in steps
 			const lock = "tube:T:lock:consume"
 			if !db.SetNX(ctx, lock, "consumer", 10*time.Second).Val() {
 				return ""
@@ -343,7 +344,7 @@ func oldGrape(t *testing.T) *oldSystem {
 	}
 }
 
-// startBeanstalkd starts one of Debian's package on a port; stop kills it.
+// startBeanstalkd starts Debian's beanstalkd on a port; stop kills it.
 func startBeanstalkd(t *testing.T, port int) (addr string, stop func()) {
 	t.Helper()
 	needProcesses(t)
@@ -362,8 +363,8 @@ func startBeanstalkd(t *testing.T, port int) (addr string, stop func()) {
 	return addr, stop
 }
 
-// A beanstalkd that was started again, without its jobs, gives their ids to other ones. Those that wait here stay.
-func TestABeanstalkdThatWasStartedAgainLosesNoJob(t *testing.T) {
+// A beanstalkd that was restarted without its jobs reuses their ids for other jobs. The imported jobs stay.
+func TestARestartedBeanstalkdLosesNoJob(t *testing.T) {
 	t.Parallel()
 	port, i := freeport.TCP(t), startImporting(t)
 	for n := range 2 {
@@ -377,7 +378,7 @@ func TestABeanstalkdThatWasStartedAgainLosesNoJob(t *testing.T) {
 		stop()
 	}
 	if stats := i.MustStats(t, "beanstalk.default.0000000100"); stats.Delayed != 2 {
-		t.Errorf("of two jobs %d are here", stats.Delayed)
+		t.Errorf("%d of two jobs are here", stats.Delayed)
 	}
 }
 
@@ -416,7 +417,7 @@ func oldBeanstalkd(t *testing.T) *oldSystem {
 	}
 }
 
-// With WAKECALL_IMPORT_JOBS=100000 it logs how fast imports are.
+// With WAKECALL_IMPORT_JOBS=100000 it logs the speed of imports.
 func TestImportsCountFirst(t *testing.T) {
 	t.Parallel()
 	jobs, err := strconv.Atoi(cmp.Or(os.Getenv("WAKECALL_IMPORT_JOBS"), "100"))

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestInput: everything malformed is refused with the thing named, and changes nothing.
+// TestInput: malformed requests are refused with the name of the field, and change nothing.
 func TestInput(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
@@ -75,14 +75,14 @@ func (i *installation) malformedPushes(t *testing.T) {
 		})
 	}
 	if s := i.MustStats(t, topic); s != (harness.Stats{}) {
-		t.Errorf("the refused pushes left %+v", s)
+		t.Errorf("the refused pushes stored %+v", s)
 	}
 	if calls := i.endpoint.Calls(topic); len(calls) > 0 {
 		t.Errorf("a refused push was called: %+v", calls[0])
 	}
 }
 
-// problem checks that an answer is an RFC 9457 problem that says something, and returns it.
+// problem checks that an answer is an RFC 9457 problem with a status, title and detail, and returns it.
 func problem(t *testing.T, answer harness.Answer) harness.Problem {
 	t.Helper()
 	var p harness.Problem
@@ -117,7 +117,7 @@ func (i *installation) tooLarge(t *testing.T) {
 		t.Errorf("256 KiB and a byte, JSON: %s", answer)
 	}
 	if s := i.MustStats(t, topic); s.Delayed != 1 {
-		t.Errorf("stats are %+v, want the one that fits", s)
+		t.Errorf("stats are %+v, want the body that fits", s)
 	}
 }
 
@@ -171,7 +171,7 @@ func (i *installation) slowloris(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close() // all of them stay open for the test
+		defer conn.Close() // all of them stay open during the test
 		if _, err := fmt.Fprintf(conn, "POST /v1/topics/%s/jobs HTTP/1.1\r\nHost: x\r\nX-Slow: ", topic); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestJobs: what a user does with jobs, from the push to the callback.
+// TestJobs: what users do with jobs, from push to callback.
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
@@ -35,15 +35,15 @@ func (i *installation) calledWhenDue(t *testing.T) {
 	topic := i.topic(t, nil, nil)
 	harness.Eventually(t, soon, "half of the calls to be on time", func() error {
 		median := i.lateness(t, topic)
-		if median > 250*time.Millisecond { // speed is the benchmark's; this is for a timer that sleeps through
+		if median > 250*time.Millisecond { // the benchmark measures speed; this finds a timer that sleeps too long
 			return fmt.Errorf("half of them were more than %s late", median)
 		}
 		return nil
 	})
 }
 
-// lateness pushes jobs that are due in the next seconds, checks that each is called once and not early, and returns by
-// how much half of the calls were late.
+// lateness pushes jobs that are due in the next seconds, checks that each is called once and not early, and returns the
+// median lateness.
 func (i *installation) lateness(t *testing.T, topic string) (median time.Duration) {
 	t.Helper()
 	due, before := map[string]time.Time{}, len(i.endpoint.Calls(topic))
@@ -143,7 +143,7 @@ func (i *installation) duplicates(t *testing.T) {
 	i.put(t, other, nil, nil)
 	first := i.MustPush(t, topic, M{"id": "x", "body": "first", "delay": "1h"})
 	if first.Duplicate {
-		t.Error("the first push is called a duplicate")
+		t.Error("the first push is answered as a duplicate")
 	}
 
 	kept := i.MustPush(t, topic, M{"id": "x", "body": "second", "delay": "2h"})
@@ -167,7 +167,7 @@ func (i *installation) duplicates(t *testing.T) {
 		t.Errorf("the other topic's job: %+v", j)
 	}
 	if again := i.MustPush(t, topic, M{"id": "x", "body": "again", "delay": "1h"}); again.Duplicate {
-		t.Error("an id that was delivered still counts as living")
+		t.Error("the id of a delivered job still counts as existing")
 	}
 }
 
@@ -206,7 +206,7 @@ func (i *installation) patch(t *testing.T) {
 	}
 	i.passes(t)
 	if calls := i.endpoint.CallsOf(topic, "later"); len(calls) > 0 {
-		t.Errorf("a job put off by an hour was called at %s", calls[0].At)
+		t.Errorf("a job that was delayed by an hour was called at %s", calls[0].At)
 	}
 	i.MustDo(t, http.StatusNotFound, http.MethodPatch, harness.JobPath(topic, "nobody"), M{"delay": "1h"})
 	i.MustDo(t, http.StatusBadRequest, http.MethodPatch, harness.JobPath(topic, "later"), M{"delay": "1h", "due_at": 1})
@@ -264,7 +264,7 @@ func (i *installation) batch(t *testing.T) {
 	i.passes(t)
 	for _, c := range i.endpoint.Calls(topic) {
 		if !strings.HasPrefix(c.ID, "good-") {
-			t.Errorf("%s was refused and called", c.ID)
+			t.Errorf("%s was refused but called", c.ID)
 		}
 	}
 }
@@ -292,7 +292,7 @@ func (i *installation) batchLimit(t *testing.T) {
 func (i *installation) list(t *testing.T) {
 	topic := i.topic(t, nil, nil)
 	want := map[string]bool{}
-	for n := range 250 { // List asks for pages of 100
+	for n := range 250 { // List requests pages of 100
 		id := fmt.Sprintf("job-%03d", n)
 		i.MustPush(t, topic, M{"id": id, "body": n, "delay": fmt.Sprintf("%dm", 10+n)})
 		want[id] = true

@@ -90,7 +90,7 @@ func (l *lmstfy) ask(addr, method, path, body string, header map[string]string) 
 	return a
 }
 
-// do asks the API with the token.
+// do sends a request with the token.
 func (l *lmstfy) do(method, path, body string) lmstfyAnswer {
 	l.t.Helper()
 	return l.ask(l.api, method, "/api/shop/"+path, body, map[string]string{"X-Token": l.token})
@@ -111,7 +111,7 @@ func TestLmstfyPublishConsumeAck(t *testing.T) {
 	l := startLmstfy(t)
 	id := l.publish("close", "ttl=10&tries=3", "order \x00\xff 42")
 	if len(id) != 26 {
-		t.Errorf("the id %q is no ULID", id)
+		t.Errorf("the id %q is not a ULID", id)
 	}
 	if size := l.ask(l.api, "GET", "/api/shop/close/size", "", nil).must(t, 200); size.text !=
 		`{"namespace":"shop","queue":"close","size":1}` {
@@ -168,13 +168,13 @@ func TestLmstfyNeverEarlyAndExpires(t *testing.T) {
 	began := time.Now()
 	l.publish("q", "delay=2&ttl=60", "late")
 	l.publish("q", "ttl=1", "gone")
-	time.Sleep(1200 * time.Millisecond) // the ttl is the subject
+	time.Sleep(1200 * time.Millisecond) // the ttl is what is tested
 	job := l.consume("q", "timeout=10")
 	if data, _ := base64.StdEncoding.DecodeString(job["data"].(string)); string(data) != "late" {
 		t.Errorf("consumed %q, which had expired", data)
 	}
 	if took := time.Since(began); took < 2*time.Second {
-		t.Errorf("consumed after %s, want 2 s at least", took)
+		t.Errorf("consumed after %s, want at least 2 s", took)
 	}
 	if a := l.do("GET", "q/deadletter", ""); a.value["deadletter_size"] != 0.0 {
 		t.Errorf("an expired job is in the dead letter: %s", a.text)
@@ -269,7 +269,7 @@ func TestLmstfyTokensAndLimits(t *testing.T) {
 	}
 	l.ask(l.admin, "POST", limit, `{"read":1,"write":2,"interval":60}`, nil).must(t, 500)
 	l.ask(l.admin, "PUT", limit, `{"read":1,"write":1}`, nil).must(t, 400)
-	l.do("GET", "q", "").must(t, 404) // given back
+	l.do("GET", "q", "").must(t, 404) // the old value
 	l.publish("q", "", "1")
 	l.publish("q", "", "2")
 	if a := l.do("PUT", "q", "3"); a.status != 429 || a.text !=
@@ -384,7 +384,7 @@ func TestLmstfyAdminRoutes(t *testing.T) {
 	}
 }
 
-// TestLmstfyQueuesOfOneJob are made and emptied without a trace.
+// TestLmstfyQueuesOfOneJob are created and emptied without leaving any keys.
 func TestLmstfyQueuesOfOneJob(t *testing.T) {
 	t.Parallel()
 	l := startLmstfy(t)
@@ -407,7 +407,7 @@ func TestLmstfyQueuesOfOneJob(t *testing.T) {
 	}
 	harness.Eventually(t, time.Minute, "the keys of the queues are gone", func() error {
 		if after := keys(); after > before+5 {
-			return fmt.Errorf("%d keys, before %d", after, before)
+			return fmt.Errorf("%d keys, %d before", after, before)
 		}
 		return nil
 	})
@@ -419,7 +419,7 @@ func (l *lmstfy) consumeAndAck(queue string) {
 	l.do("DELETE", queue+"/job/"+job["job_id"].(string), "").must(l.t, 204)
 }
 
-// TestImportOfLmstfy brings a token and the jobs that wait.
+// TestImportOfLmstfy imports a token and the waiting jobs.
 func TestImportOfLmstfy(t *testing.T) {
 	t.Parallel()
 	l := startLmstfy(t)
@@ -465,7 +465,7 @@ func TestImportOfLmstfy(t *testing.T) {
 		t.Errorf("the first job is %v", first)
 	}
 	if left, err := db.Keys(t.Context(), "*").Result(); err != nil || len(left) != 1 {
-		t.Errorf("left in the old Redis: %v %v, want our number", left, err)
+		t.Errorf("left in the old Redis: %v %v, want the importer's number", left, err)
 	}
 	limit := "/token/old/" + token + "/limit"
 	if is := l.ask(l.admin, "GET", limit, "", nil); is.text != `{"read":5,"write":5,"interval":9}` {

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// parallelTests is more than there are processors: each test mostly waits for processes of its own.
+// parallelTests is more than the number of processors: each test mostly waits for its processes.
 const parallelTests = "8"
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", parallelTests) // a -parallel on the command line counts: flags are parsed later
+	_ = flag.Set("test.parallel", parallelTests) // before flags are parsed: -parallel wins
 	os.Exit(m.Run())
 }

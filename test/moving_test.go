@@ -17,18 +17,18 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// moving is an old system that still works while producers and jobs move to Wakecall.
+// moving is an old system that is still in use while producers and jobs move to Wakecall.
 type moving struct {
 	args    []string              // of `wakecall import`
-	add     func(id string)       // what a producer does there; the job is due now
+	add     func(id string)       // push of a producer there; the job is due at once
 	gateway func(id string) error // the same at the gateway
 	work    func()                // one round of its timers and consumers
-	drain   func(<-chan struct{}) // consumes what Wakecall has until the channel is closed
-	left    func() int64          // how much is left there
+	drain   func(<-chan struct{}) // consumes Wakecall's jobs until the channel is closed
+	left    func() int64          // number of jobs left there
 }
 
-// TestMovingWithoutAStop walks through the guides: both systems work, an import follows the producers, which move one
-// after the other, and another import ends it. Each job is done once, by one of the two.
+// TestMovingWithoutAStop follows the guides: both systems are in use, an import follows the producers, which move one
+// after the other, and a last import ends the move. Each job is done once, in one of the two systems.
 func TestMovingWithoutAStop(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(*testing.T, *consumed) (*installation, *moving){
@@ -72,7 +72,7 @@ func TestMovingWithoutAStop(t *testing.T) {
 						id := fmt.Sprint(p, "-", n)
 						if n < each*(p+1) {
 							old.add(id)
-							time.Sleep(2 * time.Millisecond) // the pace of a producer
+							time.Sleep(2 * time.Millisecond) // the rate of a producer
 						} else if err := old.gateway(id); err != nil {
 							t.Errorf("%s: %v", id, err)
 						}
@@ -103,7 +103,7 @@ func TestMovingWithoutAStop(t *testing.T) {
 	}
 }
 
-// movingPull is an old system with consumers. The jobs' bodies are their numbers in both systems.
+// movingPull is an old system with consumers. In both systems, the bodies of jobs are their numbers.
 func movingPull(
 	w *harness.Wakecall, old *oldSystem, done *consumed, add func(id string), gateway func(id string) error,
 ) (*installation, *moving) {
@@ -138,7 +138,7 @@ func movingGrape(t *testing.T, done *consumed) (*installation, *moving) {
 		db.HSet(ctx, "tube:T:job:"+id, "id", id, "dtr", 0, "ttr", 60000, "noe", 0, "data", id)
 		db.ZAdd(ctx, "tube:T:queue:delay", redis.Z{Score: float64(time.Now().UnixMilli()), Member: id})
 	}, func(id string) error {
-		for deadline := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) { // until the import has made the tube
+		for deadline := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) { // until the import has created the tube
 			status, _ := grape{t, addr}.ask("POST", "/api/job/produce", "tube=T&jid="+id, id)
 			if status == http.StatusOK || time.Now().After(deadline) {
 				return harness.Equal("status", status, http.StatusOK)
@@ -207,7 +207,7 @@ func movingPHPDelayqueue(t *testing.T, done *consumed) (*installation, *moving) 
 				}
 			}
 		},
-		work: func() { // a timer moves what is due; a consumer deletes a job and then calls
+		work: func() { // a timer moves due jobs; a consumer deletes a job and then makes the call
 			due, _ := old.redis.ZRange(ctx, "dq_bucket_1", 0, 0).Result()
 			if len(due) == 1 && old.redis.ZRem(ctx, "dq_bucket_1", due[0]).Val() == 1 {
 				old.redis.RPush(ctx, "dq_1ready_queue", due[0])

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// manyTopics are twenty more, one of which is paused while a job is ready.
+// manyTopics adds twenty topics; one of them is paused and has a ready job.
 func (i *installation) manyTopics(t *testing.T) {
 	t.Helper()
 	for n := range 20 {
@@ -22,12 +22,12 @@ func (i *installation) manyTopics(t *testing.T) {
 	i.MustPush(t, "shop.close", M{"id": strings.Repeat("a-long-id", 14) + "..", "body": 1, "delay": "1h"})
 }
 
-// firstScreen: at 1440 x 900 the overview shows what is wrong, what is late and what will be due; the list shows twenty
-// topics; at 2560 there are two columns. The title of the tab and the menu count what is wrong.
+// firstScreen: at 1440 x 900 the overview shows problems, late topics and upcoming jobs, and the list shows twenty
+// topics; at 2560 there are two columns. The title of the tab and the menu count the problems.
 func (i *installation) firstScreen(t *testing.T, b *harness.Browser) {
 	b.Size(1440, 900)
 	b.Dark(false)
-	harness.Eventually(t, soon, "the overview to have what it shows", func() error {
+	harness.Eventually(t, soon, "the overview to have its data", func() error {
 		settled(t, b, "/")
 		if title := harness.Evaluate[string](b, `document.title`); !strings.HasPrefix(title, "(") {
 			return fmt.Errorf("the title is %q", title)
@@ -38,7 +38,7 @@ func (i *installation) firstScreen(t *testing.T, b *harness.Browser) {
 				return !e || !e.offsetParent ? [s + " is missing"] : e.getBoundingClientRect().bottom > 900 ? [s + " is below"] : [];
 			})`)
 		if len(below) > 0 {
-			return fmt.Errorf("on the first screen %q", below)
+			return fmt.Errorf("the first screen shows %q", below)
 		}
 		return nil
 	})
@@ -55,8 +55,8 @@ func (i *installation) firstScreen(t *testing.T, b *harness.Browser) {
 	}
 }
 
-// nothingIsHidden: no button lies over another one, a long id leaves room for the due time and an error has more than a
-// word a line, and on a phone the re-drive is on the first screens.
+// nothingIsHidden: no button covers another one, a long id leaves room for the due time, an error has more than a word
+// per line, and on a phone the re-drive is within two screens.
 func (i *installation) nothingIsHidden(t *testing.T, b *harness.Browser) {
 	for _, width := range []int64{390, 768, 1440} {
 		b.Size(width, 900)
@@ -69,7 +69,7 @@ func (i *installation) nothingIsHidden(t *testing.T, b *harness.Browser) {
 					p.left < q.right - 2 && q.left < p.right - 2 && p.top < q.bottom - 2 && q.top < p.bottom - 2).map(([b]) => a + " and " + b));
 			})()`)
 			if len(over) > 0 {
-				t.Errorf("%s at %d: one lies over the other: %q", path, width, over)
+				t.Errorf("%s at %d: one covers the other: %q", path, width, over)
 			}
 		}
 		b.Open("/topics/mail.welcome?tab=attempts")
@@ -94,8 +94,8 @@ func (i *installation) nothingIsHidden(t *testing.T, b *harness.Browser) {
 	b.Size(1440, 900)
 }
 
-// chartsAreTrue: a point with nothing on either side is drawn, times are in the chosen zone, on pages and in charts,
-// and what the pointer shows stays when new numbers come.
+// chartsAreTrue: an isolated point is drawn, times are in the chosen zone, on pages and in charts, and the legend keeps
+// the values under the pointer when new numbers arrive.
 func chartsAreTrue(t *testing.T, b *harness.Browser) {
 	b.Open("/")
 	harness.Evaluate[chromedp.Void](b,
@@ -117,7 +117,7 @@ func chartsAreTrue(t *testing.T, b *harness.Browser) {
 		return n;
 	})()`)
 	if red < 9 {
-		t.Errorf("of the isolated point %d pixels are drawn", red)
+		t.Errorf("%d pixels of the isolated point are drawn", red)
 	}
 	settled(t, b, "/")
 	legend := func() string {
@@ -138,15 +138,15 @@ func chartsAreTrue(t *testing.T, b *harness.Browser) {
 	harness.Evaluate[int](b, `new Promise(then => setTimeout(() => then(1), 300))`, chromedp.EvalAwaitPromise)
 	pointed := legend()
 	b.Do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 5, 5))
-	harness.Eventually(t, soon, "the legend to tell the newest numbers", func() error {
+	harness.Eventually(t, soon, "the legend to show the newest numbers", func() error {
 		if now := legend(); now == pointed {
-			return fmt.Errorf("it tells %q, as under the pointer", now)
+			return fmt.Errorf("it shows %q, as under the pointer", now)
 		}
 		return nil
 	})
 }
 
-// cardsAreSavedAlone: what other cards hold stays, and a test shows its result.
+// cardsAreSavedAlone: the values typed into other cards stay, and a test shows its result.
 func (i *installation) cardsAreSavedAlone(t *testing.T, b *harness.Browser) {
 	b.Open("/alerts/settings")
 	b.Fill(`#f-recipients`, "typed@example.com")
@@ -169,18 +169,18 @@ func (i *installation) cardsAreSavedAlone(t *testing.T, b *harness.Browser) {
 	}
 }
 
-// searchByKeys: / and ctrl-K go to the search, which shows what it finds while one types.
+// searchByKeys: / and ctrl-K focus the search, which shows results while typing.
 func searchByKeys(t *testing.T, b *harness.Browser) {
 	focused := func() bool { return harness.Evaluate[bool](b, `document.activeElement.id === "wk-search"`) }
 	b.Open("/audit")
 	b.Type("", "/")
 	if !focused() {
-		t.Error("/ does not go to the search")
+		t.Error("/ does not focus the search")
 	}
 	harness.Evaluate[chromedp.Void](b, `document.activeElement.blur()`)
 	b.Type("", "k", chromedp.KeyModifiers(chromedp.ModifierCtrl))
 	if !focused() {
-		t.Error("ctrl-K does not go to the search")
+		t.Error("ctrl-K does not focus the search")
 	}
 	b.Type(`#wk-search`, "order-17")
 	b.Shows(soon, "order-17")
@@ -188,8 +188,8 @@ func searchByKeys(t *testing.T, b *harness.Browser) {
 	b.Shows(soon, "order-17", "Delayed")
 }
 
-// aQuestionOutlivesLiveParts: a process is restarted though the list with its button would be replaced by a newer one
-// while the question is read.
+// aQuestionOutlivesLiveParts: a confirmed restart works even if a newer list would replace the one with its button
+// while the dialog is open.
 func aQuestionOutlivesLiveParts(b *harness.Browser) {
 	b.Open("/processes")
 	b.Click(`form[action$="/processes/restart"]:has([value=timer]) button`)
@@ -197,11 +197,11 @@ func aQuestionOutlivesLiveParts(b *harness.Browser) {
 		if (e.detail.name.startsWith("processes")) document.querySelector("[data-text]").textContent += " Newer.";
 	})`)
 	b.Shows(soon, "Newer.")
-	b.Submit(`#wk-confirm [data-ok]`) // which waits for the page that follows
+	b.Submit(`#wk-confirm [data-ok]`) // waits for the next page
 }
 
-// redriveOfAFilter: what is typed into the filter is what the action is about, though nobody applied it; Enter in a
-// typed confirmation confirms.
+// redriveOfAFilter: the action applies to the text in the filter field, even if it was not submitted; Enter in a typed
+// confirmation confirms.
 func (i *installation) redriveOfAFilter(t *testing.T, b *harness.Browser) {
 	b.Open("/dead")
 	b.Shows(soon, "6 jobs of one topic")
@@ -214,7 +214,7 @@ func (i *installation) redriveOfAFilter(t *testing.T, b *harness.Browser) {
 	harness.Eventually(t, soon, "the re-drive to end, and its job to be dead again", func() error {
 		b.Open("/dead?text=mail-2")
 		if text := b.Text(); strings.Contains(text, "1 of 1") || !strings.Contains(text, "6 dead jobs") {
-			return fmt.Errorf("it shows %.1200s", text)
+			return fmt.Errorf("the page shows %.1200s", text)
 		}
 		return nil
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// phpAsk sends one request as php-delayqueue's clients do, which read the head by itself and then the rest by one read.
+// phpAsk sends one request as php-delayqueue's clients do, which read the header first and then the rest with one read.
 func phpAsk(c net.Conn, request string) (string, error) {
 	_ = c.SetDeadline(time.Now().Add(soon))
 	if _, err := fmt.Fprintf(c, "%04d%s", len(request), request); err != nil {
@@ -40,7 +40,7 @@ func phpAsk(c net.Conn, request string) (string, error) {
 
 const phpSucceeded = `{"code":1,"msg":"succ","data":[]}`
 
-// phpAdd adds a job over a connection of its own, as the Java client does.
+// phpAdd adds a job over its own connection, as the Java client does.
 func phpAdd(addr, request string) error {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestAnEndpointIsCalledAsByPHPDelayqueue(t *testing.T) {
 	if job.State != "delayed" {
 		t.Errorf("the API shows %+v", job)
 	}
-	calls := i.endpoint.WaitCalls(t, "order_close", 5) // three at once for the first attempt, then one for each
+	calls := i.endpoint.WaitCalls(t, "order_close", 5) // three jobs at once for the first attempt, then one each
 	zone, err := time.LoadLocation("Asia/Shanghai")
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestAnEndpointIsCalledAsByPHPDelayqueue(t *testing.T) {
 	}
 	i.waitGone(t, "order_close", "7")
 	if n := len(i.endpoint.Calls("order_close")); n != 5 {
-		t.Errorf("it was called %d times, though a status of 500 with an answer is a success", n)
+		t.Errorf("it was called %d times, although a status of 500 with an answer is a success", n)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestTheJournalNamesTheProtocol(t *testing.T) {
 		}
 	}
 	if !slices.Equal(via["a"], []string{"push phpdq", "delete phpdq"}) || !slices.Equal(via["b"], []string{"push "}) {
-		t.Errorf("the journal says %q", via)
+		t.Errorf("the journal has %q", via)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestHangupRefusesNoClientOfAGateway(t *testing.T) {
 	<-ended
 	want := int(added.Load()) + 1
 	if got := i.MustStats(t, "mail").Delayed; int(got) != want {
-		t.Errorf("%d jobs wait, want %d", got, want)
+		t.Errorf("%d jobs are waiting, want %d", got, want)
 	}
 	if code, out := i.Run("ps"); code != 0 || !strings.Contains(out, "phpdq") {
 		t.Errorf("ps shows no gateway: %s", out)
@@ -213,7 +213,7 @@ func TestAGatewayIsTurnedOnAndOffByAReload(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{File: "timers: 1\n"})
 	if len(i.Role("gateway")) != 0 {
-		t.Error("there is a gateway without an address")
+		t.Error("a gateway without an address is running")
 	}
 	port := freeport.TCP(t)
 	i.WriteFile(fmt.Sprintf("gateways:\n  phpdq:\n    addr: %d\n", port))

@@ -15,14 +15,14 @@ func onURL(url string) harness.Options {
 	return harness.Options{Env: map[string]string{"WAKECALL_REDIS_NODES": url}}
 }
 
-// only503 fails for an answer that shows a deployment's insides to a client.
+// only503 fails for an answer that exposes internals of a deployment to a client.
 func (a *answers) only503(t *testing.T) {
 	t.Helper()
 	a.all(t, http.StatusServiceUnavailable)
 }
 
-// TestSentinelFailoverUnderLoad: the master is killed; the replica takes over. Nothing that was acknowledged is lost,
-// also what the replica had not got yet.
+// TestSentinelFailoverUnderLoad: the master is killed, and the replica takes over. No acknowledged job is lost, even if
+// the replica had not received it yet.
 func TestSentinelFailoverUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -39,7 +39,7 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	ledger.WaitAcknowledged(t, 200)
 	s.Servers[0].Kill9()
 	killed := time.Now()
-	harness.Eventually(t, soon, "the replica to be the master",
+	harness.Eventually(t, soon, "the replica to be promoted",
 		func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
 	promoted := time.Now()
 	ledger.WaitAcknowledged(t, 50)
@@ -55,7 +55,7 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, inFlight)
 }
 
-// calledSince waits for a call that arrived after a moment.
+// calledSince waits for a call that arrived after the given time.
 func (i *installation) calledSince(t *testing.T, topic string, since time.Time) {
 	t.Helper()
 	harness.Eventually(t, soon, "a call of "+topic, func() error {
@@ -67,11 +67,11 @@ func (i *installation) calledSince(t *testing.T, topic string, since time.Time) 
 	})
 }
 
-// clusterTopics are so many that every master of a Cluster has some.
+// clusterTopics is enough for every master of a Cluster to have some topics.
 const clusterTopics = 24
 
-// spread registers topics over all of a Cluster's buckets, of these durabilities in turn, and pushes to each. Every
-// third is a pull topic; one worker does the jobs of all of these.
+// spread registers topics in all buckets of a Cluster, with these durabilities in turn, and pushes to each. Every third
+// is a pull topic; one worker does the jobs of all of these.
 func (i *installation) spread(
 	t *testing.T, ledger *harness.Ledger, refused *answers, durabilities ...string,
 ) (stop func()) {
@@ -86,7 +86,7 @@ func (i *installation) spread(
 		} else {
 			fields["ttr"] = "2s"
 		}
-		harness.Eventually(t, soon, "all masters to have a replica, or the topic is refused", func() error {
+		harness.Eventually(t, soon, "all masters to have a replica, so that the topic is accepted", func() error {
 			fields["callback_url"] = i.endpoint.URL("/" + topic)
 			if answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic, fields); answer.Err != nil || answer.Status >= 300 {
 				return errors.New(answer.String())
@@ -129,7 +129,7 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 }
 
 // TestClusterSlotsMoveUnderLoad: the slots of all buckets of a master move to another one, key by key. Pushes to them
-// are refused meanwhile, and nothing is lost or mixed up.
+// are refused meanwhile, and no job is lost or mixed up.
 func TestClusterSlotsMoveUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -148,7 +148,7 @@ func TestClusterSlotsMoveUnderLoad(t *testing.T) {
 	moved := 0
 	for b := range 16 {
 		if key := fmt.Sprintf("wk:{%d}:", b); c.Owner(key) == from {
-			c.Move(key, to, func() { ledger.WaitAcknowledged(t, 5) }) // by the buckets that stay where they are
+			c.Move(key, to, func() { ledger.WaitAcknowledged(t, 5) }) // judged by the buckets that stay
 			moved++
 		}
 	}
@@ -156,13 +156,13 @@ func TestClusterSlotsMoveUnderLoad(t *testing.T) {
 	ledger.WaitAcknowledged(t, 200)
 	stop()
 	refused.only503(t)
-	// A settlement is refused while its bucket's keys are at both masters; on a busy machine its lease ends meanwhile,
-	// as may those of a worker.
+	// A settlement is refused while its bucket's keys are on both masters; on a busy machine its lease may expire
+	// meanwhile, and so may a worker's.
 	ledger.Verdict(t, i.API, i.endpoint, moved+inFlight)
 }
 
-// TestClusterMasterLostWithoutAReplica: the topics of that master wait, the others go on; it comes back, and so do its
-// jobs.
+// TestClusterMasterLostWithoutAReplica: the topics of that master wait, the others continue; when it is back, its jobs
+// are called.
 func TestClusterMasterLostWithoutAReplica(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -197,9 +197,9 @@ func TestClusterMasterLostWithoutAReplica(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, inFlight)
 }
 
-// TestAShardIsAddedDrainedAndForgottenUnderLoad from the command line. Jobs that are due in an hour go along; none is
-// lost, none called twice.
-func TestAShardIsAddedDrainedAndForgottenUnderLoad(t *testing.T) {
+// TestAShardIsAddedDrainedAndDeletedUnderLoad from the command line. Jobs that are due in an hour are moved, too; none
+// is lost, none is called twice.
+func TestAShardIsAddedDrainedAndDeletedUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
 	old, fresh := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{})
@@ -224,7 +224,7 @@ func TestAShardIsAddedDrainedAndForgottenUnderLoad(t *testing.T) {
 		}
 	}
 	run("saved", "add", "fresh", "--url", fresh.URL())
-	harness.Eventually(t, soon, "the new shard to take jobs", func() error { // it opens when it has been compared
+	harness.Eventually(t, soon, "the new shard to take jobs", func() error { // it opens when the hosts have compared it
 		if n := fmt.Sprint(fresh.Do("HLEN", "wk:{0}:nd")); n == "0" {
 			return errors.New("it has none")
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// inFlight is how many calls may have been under way at a fault: what duplicates it may explain.
+// inFlight is how many calls may be in progress at a fault, and so how many duplicates it may explain.
 const inFlight = 64
 
 func TestDispatcherKilledInMidCalls(t *testing.T) {
@@ -50,7 +50,7 @@ func TestDispatcherKilledInMidCalls(t *testing.T) {
 	for id := range held {
 		again := i.endpoint.CallsOf(topic, id)[1]
 		if wait := again.At.Sub(killed); wait > 3*time.Second+time.Second+busy { // TTR, grace, and a busy machine
-			t.Errorf("%s was called again %s after the kill, its lease was 3s and one more", id, wait)
+			t.Errorf("%s was called again %s after the kill; its lease was 3s plus 1s", id, wait)
 		}
 	}
 	ledger.Verdict(t, i.API, i.endpoint, jobs)
@@ -73,7 +73,7 @@ func TestDispatcherKilledUnderLoad(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 2*inFlight)
 }
 
-func TestDispatcherStandsStillLongerThanItsLeases(t *testing.T) {
+func TestDispatcherSuspendedLongerThanItsLeases(t *testing.T) {
 	t.Parallel()
 	i := start(t, unhurried())
 	topic := i.topic(t, harness.Slow(30*time.Millisecond), M{"ttr": "1s", "retry": []string{"100ms"}})
@@ -82,7 +82,7 @@ func TestDispatcherStandsStillLongerThanItsLeases(t *testing.T) {
 	ledger.WaitAcknowledged(t, 50)
 	resume := harness.Pause(t, i.Role("dispatcher")[0])
 	paused := time.Now()
-	harness.Eventually(t, soon, "the other one to do all the work, for longer than a lease", func() error {
+	harness.Eventually(t, soon, "the other dispatcher to do all the work, for longer than a lease", func() error {
 		if err := ledger.AllCalled(i.endpoint); err == nil && time.Since(paused) > 3*time.Second {
 			return nil
 		}
@@ -94,8 +94,8 @@ func TestDispatcherStandsStillLongerThanItsLeases(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, inFlight)
 }
 
-// No call starts after a DELETE was answered: neither of a job that was reserved already.
-func TestDispatcherThatStoodStillDoesNotCallWhatWasDeleted(t *testing.T) {
+// No call starts after a DELETE was answered, not even of a job that was already reserved.
+func TestResumedDispatcherDoesNotCallDeletedJobs(t *testing.T) {
 	t.Parallel()
 	const jobs = 150
 	i := start(t, harness.Options{})
@@ -114,8 +114,8 @@ func TestDispatcherThatStoodStillDoesNotCallWhatWasDeleted(t *testing.T) {
 			deleted[fmt.Sprint(n)] = true
 		}
 	}
-	// A request that was on its way when the dispatchers stood still may reach the endpoint during the deletions.
-	// Whatever the endpoint sees later, they sent later.
+	// A request that was in transit when the dispatchers were suspended may reach the endpoint during the deletions.
+	// Requests that arrive later were sent later.
 	resumed := time.Now()
 	resume()
 	i.passes(t)
@@ -191,17 +191,17 @@ func TestMasterKilled(t *testing.T) {
 	old := i.Children()
 	i.Kill9()
 	killed := time.Now()
-	i.Up() // at once
+	i.Up() // immediately
 	harness.Eventually(t, soon, "the old children to notice", func() error {
 		for _, p := range harness.Processes(i.Dir) {
 			if slices.Contains(old, p.PID) && strings.HasPrefix(p.Title, "wakecall") {
-				return fmt.Errorf("%+v still runs", p)
+				return fmt.Errorf("%+v is still running", p)
 			}
 		}
 		return nil
 	})
-	if took := time.Since(killed); took > 2*time.Second+busy { // 2 s to notice; the calls under way are quick
-		t.Errorf("the old children were gone after %s", took)
+	if took := time.Since(killed); took > 2*time.Second+busy { // 2 s to notice; the calls in progress are short
+		t.Errorf("the old children ended after %s", took)
 	}
 	i.WaitReady()
 	ledger.WaitAcknowledged(t, 100)
@@ -259,14 +259,14 @@ func TestTermFinishesCallsInFlight(t *testing.T) {
 		t.Errorf("exit code %d after SIGTERM", code)
 	}
 	if left := i.Children(); len(left) > 0 {
-		t.Errorf("processes %v outlive the master", left)
+		t.Errorf("processes %v outlived the master", left)
 	}
 	i.Up()
 	i.WaitReady()
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
-func TestTermDoesNotWaitForEver(t *testing.T) {
+func TestTermDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_SHUTDOWN_TIMEOUT": "2s"}})
 	topic := i.topic(t, harness.FirstCalls(1, harness.Hang(), harness.Status(200)),
@@ -311,7 +311,7 @@ func TestHangupReplacesChildrenWithoutARefusal(t *testing.T) {
 	topic := i.topic(t, nil, nil)
 	i.put(t, topic+".kept", nil, nil)
 	ledger := harness.NewLedger()
-	// A new connection for each push: it is those that a server that goes away would refuse.
+	// A new connection for each push, because those are the ones that a stopping server would refuse.
 	load := harness.StartLoad(t, i.API.WithoutKeepAlive(), ledger,
 		harness.LoadOptions{Topic: topic, Rate: 150, Pushers: 8, Fields: M{"delay": "50ms"}, PushFailed: noFailure(t)})
 	kept := harness.StartLoad(t, i.Quick(), ledger,
@@ -367,7 +367,7 @@ func unhurried() harness.Options {
 	return harness.Options{Env: map[string]string{"WAKECALL_REDIS_TIMEOUT": "20s"}}
 }
 
-// noFailure reports the first few pushes that fail where none may.
+// noFailure reports the first few failed pushes where none may fail.
 func noFailure(t *testing.T) func(harness.Answer) {
 	var told atomic.Int32
 	return func(a harness.Answer) {
@@ -402,7 +402,7 @@ func TestProcessesAndMetricsAreVisible(t *testing.T) {
 		}
 		for _, name := range []string{"wakecall_", "go_goroutines", topic} {
 			if !strings.Contains(string(metrics.Body), name) {
-				return fmt.Errorf("they hold no %q", name)
+				return fmt.Errorf("the metrics have no %q", name)
 			}
 		}
 		return nil

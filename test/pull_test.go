@@ -18,7 +18,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestPull: workers reserve jobs and end them, through the API, the Go client and the command line.
+// TestPull: workers reserve jobs and end their leases, through the API, the Go client and the command line.
 func TestPull(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
@@ -65,7 +65,7 @@ func reserveOne(t *testing.T, c *client.Client, topics ...string) client.LeasedJ
 	return jobs[0]
 }
 
-// pullETag: who ends a job by an ETag that it no longer has, ends nothing.
+// pullETag: an outdated ETag ends no job.
 func (i *installation) pullETag(t *testing.T) {
 	topic, c := i.pullTopic(t, nil), i.client(t)
 	i.MustPush(t, topic, M{"id": "x", "body": 1, "delay": "1h"})
@@ -99,7 +99,7 @@ func (i *installation) pullVerbs(t *testing.T) {
 	}
 	must(t, c.Release(t.Context(), j.Lease, 0))
 	if err := c.Ack(t.Context(), j.Lease); !errors.Is(err, client.ErrConflict) {
-		t.Errorf("ack of a lease that is over: %v", err)
+		t.Errorf("ack of an ended lease: %v", err)
 	}
 	j = reserveOne(t, c, topic)
 	must(t, c.Fail(t.Context(), j.Lease, "no stock"))
@@ -142,16 +142,16 @@ func (i *installation) pullWaits(t *testing.T) {
 	i.MustPush(t, topic, M{"id": "x", "body": 1, "delay": "300ms"})
 	j := <-got
 	if early := time.Until(j.DueAt); early > 0 {
-		t.Errorf("it came %s early", early)
+		t.Errorf("it was leased %s early", early)
 	}
 	must(t, c.Ack(t.Context(), j.Lease))
 	began := time.Now()
 	if jobs, err := c.Reserve(t.Context(),
 		client.Reserve{Topics: []string{topic}, Wait: 200 * time.Millisecond}); len(jobs) != 0 ||
 		err != nil || time.Since(began) < 200*time.Millisecond {
-		t.Errorf("of nothing: %d jobs, %v, after %s", len(jobs), err, time.Since(began))
+		t.Errorf("of an empty topic: %d jobs, %v, after %s", len(jobs), err, time.Since(began))
 	}
-	// A worker that leaves takes nothing along.
+	// A worker that disconnects takes no job with it.
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan struct{})
 	go func() {
@@ -166,7 +166,7 @@ func (i *installation) pullWaits(t *testing.T) {
 	}
 }
 
-// handled notes which jobs a worker has done.
+// handled records the jobs that a worker has done.
 type handled struct {
 	sync.Mutex
 	times map[string]int
@@ -242,7 +242,7 @@ func (i *installation) pullWorker(t *testing.T) {
 	stop()
 	for id, want := range map[string]int{"slow": 1, "bad": 1, "panic": 2, "later": 2, "fails": 3, "7": 1} {
 		if n := tried.times[id]; n != want {
-			t.Errorf("%s was tried %d times; want %d", id, n, want)
+			t.Errorf("%s had %d attempts; want %d", id, n, want)
 		}
 	}
 }
@@ -320,7 +320,7 @@ func (i *installation) pullPages(t *testing.T) {
 	b.Shows(soon, "Workers waiting\n0\n")
 }
 
-// pictured takes pictures of a page, light and dark, wide and narrow, where they are wanted.
+// pictured takes pictures of a page, light and dark, wide and narrow, if they are requested.
 func pictured(b *harness.Browser, name string) {
 	for _, dark := range []bool{false, true} {
 		b.Dark(dark)
@@ -349,8 +349,8 @@ func (i *installation) pullMadeByUse(t *testing.T) {
 	}
 }
 
-// TestPullSurvivesKills: no acknowledged job is lost, and none that was acked comes back, through kill -9 of servers,
-// timers and Redis.
+// TestPullSurvivesKills: no acknowledged job is lost, and no acked job returns, despite kill -9 of servers, timers and
+// Redis.
 func TestPullSurvivesKills(t *testing.T) {
 	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})
@@ -368,7 +368,7 @@ func TestPullSurvivesKills(t *testing.T) {
 				}
 				for _, j := range jobs {
 					if acked.has(j.ID) {
-						t.Errorf("%s was acked and came back", j.ID)
+						t.Errorf("%s was acked but leased again", j.ID)
 					}
 					done.note(j.ID)
 					if c.Ack(context.Background(), j.Lease) == nil {

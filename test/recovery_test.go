@@ -12,9 +12,9 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestWhatRedisForgotIsPutRight: Redis comes back without its last seconds. Jobs pushed then are there again, changes
-// hold, what was deleted is not called, what was delivered is not called again.
-func TestWhatRedisForgotIsPutRight(t *testing.T) {
+// TestLostWritesAreRecovered: Redis is back without its last seconds of writes. Jobs that were pushed then exist again,
+// changes hold, deleted jobs are not called, delivered ones are not called again.
+func TestLostWritesAreRecovered(t *testing.T) {
 	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})
 	i := start(t, onRedis(r))
@@ -49,13 +49,13 @@ func TestWhatRedisForgotIsPutRight(t *testing.T) {
 		i.waitState(t, topic, fmt.Sprintf("after-%d", n), "delayed")
 	}
 	i.waitGone(t, topic, "deleted")
-	harness.Eventually(t, soon, "the change to be made again", func() error {
+	harness.Eventually(t, soon, "the change to be recovered", func() error {
 		got := i.MustGet(t, topic, "changed")
 		return harness.Equal("due and body", fmt.Sprint(got.DueAt, string(got.Body)),
 			fmt.Sprint(changed.DueAt, string(changed.Body)))
 	})
-	push("later", max(0, time.Until(pushed.Add(16*time.Second))).String()) // when the deleted job has been due
-	harness.Eventually(t, soon, "callbacks to go on", func() error {
+	push("later", max(0, time.Until(pushed.Add(16*time.Second))).String()) // when the deleted job would have been due
+	harness.Eventually(t, soon, "callbacks to continue", func() error {
 		return harness.Equal("called", len(i.endpoint.CallsOf(topic, "later")) > 0, true)
 	})
 	if n := len(i.endpoint.CallsOf(topic, "deleted")); n != 0 {
@@ -68,23 +68,23 @@ func TestWhatRedisForgotIsPutRight(t *testing.T) {
 	harness.Eventually(t, soon, "the finding", func() error {
 		_, findings = i.Run("ps")
 		if !strings.Contains(findings, "20 jobs pushed again, ") {
-			return fmt.Errorf("`wakecall ps` says %s", findings)
+			return fmt.Errorf("`wakecall ps` prints %s", findings)
 		}
 		return nil
 	})
 }
 
-// waitKept waits until the journal's end up to now is noted in Redis, so that little is left to compare.
+// waitKept waits until Redis has the journal's current end, so that little is left to compare.
 func waitKept(t *testing.T, r *harness.Redis) {
 	t.Helper()
 	noted := func() string { return fmt.Sprint(r.Do("HVALS", "wk:{0}:hosts")) }
 	before := noted()
-	harness.Eventually(t, soon, "the journal's end to be noted", func() error {
+	harness.Eventually(t, soon, "the journal's end to be stored", func() error {
 		return harness.Equal("noted anew", noted() != before, true)
 	})
 }
 
-// TestAShardThatLostEverythingLosesNoJob, with every answer on the disk of the journal before it was given.
+// TestAShardThatLostEverythingLosesNoJob, because every answer was in the journal on disk before it was sent.
 func TestAShardThatLostEverythingLosesNoJob(t *testing.T) {
 	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})
@@ -103,7 +103,7 @@ func TestAShardThatLostEverythingLosesNoJob(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, inFlight)
 }
 
-// TestRecoverByHand: what `wakecall recover` says it would do, it does.
+// TestRecoverByHand: `wakecall recover` does what its dry run announced.
 func TestRecoverByHand(t *testing.T) {
 	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})
@@ -136,8 +136,8 @@ func TestRecoverByHand(t *testing.T) {
 	}
 }
 
-// TestPushesAreSpooledWhileNoShardIsUp: with spool on a push is refused only if it depends on an older job. When Redis
-// returns, all of them come, in order, also when every process was killed meanwhile.
+// TestPushesAreSpooledWhileNoShardIsUp: with the spool on, a push is refused only if it depends on an older job. When
+// Redis is back, all jobs arrive in order, even if every process was killed meanwhile.
 func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})
@@ -196,12 +196,12 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 	}
 	i.MustGet(t, "spool.member", "one")
 	if got := i.MustGet(t, topic, "kept"); string(got.Body) != `"first"` {
-		t.Errorf("the job that was there has the body %s", got.Body)
+		t.Errorf("the existing job has the body %s", got.Body)
 	}
 }
 
-// TestAPushWhoseAnswerWasLostIsInTwoShards: its shard has it, says so to nobody, and the push goes to the next shard.
-// So the job is called, twice at most, and a deletion reaches both copies.
+// TestAPushWhoseAnswerWasLostIsInTwoShards: its shard has stored it but cannot answer, and the push goes to the next
+// shard. So the job is called at most twice, and a deletion reaches both copies.
 func TestAPushWhoseAnswerWasLostIsInTwoShards(t *testing.T) {
 	t.Parallel()
 	a, b := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{})
@@ -211,7 +211,7 @@ func TestAPushWhoseAnswerWasLostIsInTwoShards(t *testing.T) {
 	topic := i.topic(t, nil, nil)
 	const jobs = 20
 	batch := []M{}
-	for n := range 2 * jobs { // without ids, so that no shard is asked about them before
+	for n := range 2 * jobs { // without ids, so that no shard is searched for them first
 		batch = append(batch, M{"topic": topic, "body": n, "delay": []string{"4s", "1h"}[n%2]})
 	}
 	n := 0
@@ -227,10 +227,10 @@ func TestAPushWhoseAnswerWasLostIsInTwoShards(t *testing.T) {
 	p.Swallow(1)
 	answer := i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": batch})
 	if n := a.Do("HGET", "wk:{0}:nd", topic); n == before {
-		t.Fatalf("the first shard still has %v jobs: nothing is in two places", n)
+		t.Fatalf("the first shard still has %v jobs: no job is in both shards", n)
 	}
 	if strings.Contains(answer.String(), `"error"`) {
-		t.Fatalf("not all were taken: %s", answer)
+		t.Fatalf("not all were accepted: %s", answer)
 	}
 	var pushed struct{ Results []struct{ ID string } }
 	if err := answer.JSON(&pushed); err != nil || len(pushed.Results) != 2*jobs {

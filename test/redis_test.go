@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// onRedis configures an installation for Redis servers of the test's own.
+// onRedis configures an installation for Redis servers that the test starts.
 func onRedis(servers ...*harness.Redis) harness.Options {
 	var urls []string
 	for _, r := range servers {
@@ -21,7 +21,7 @@ func onRedis(servers ...*harness.Redis) harness.Options {
 	return harness.Options{Env: map[string]string{"WAKECALL_REDIS_NODES": strings.Join(urls, ",")}}
 }
 
-func TestRedisStandsStillForFiveSeconds(t *testing.T) {
+func TestRedisSuspendedForFiveSeconds(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
 	r := harness.StartRedis(t, harness.RedisOptions{})
@@ -48,21 +48,21 @@ func TestRedisStandsStillForFiveSeconds(t *testing.T) {
 	ledger.WaitAcknowledged(t, 100)
 	load.Stop()
 	answers.all(t, http.StatusServiceUnavailable)
-	i.Do(ctx, http.MethodDelete, harness.JobPath(topic, "during"), nil) // whether it was stored, nobody knows
+	i.Do(ctx, http.MethodDelete, harness.JobPath(topic, "during"), nil) // nobody knows whether it was stored
 	ledger.Verdict(t, i.API, i.endpoint, inFlight)
 }
 
-// allAlive is nil while no child was replaced.
+// allAlive returns nil while no child was replaced.
 func (i *installation) allAlive() error {
 	for role, n := range map[string]int{"server": 1, "timer": 1, "dispatcher": 2} {
 		if got := len(i.Role(role)); got != n {
-			return fmt.Errorf("%d of %s run, want %d", got, role, n)
+			return fmt.Errorf("%d of %s are running, want %d", got, role, n)
 		}
 	}
 	return nil
 }
 
-// answers collects those of failed pushes.
+// answers collects the answers of failed pushes.
 type answers struct {
 	mu  sync.Mutex
 	got []harness.Answer
@@ -100,9 +100,9 @@ func TestRedisKilledAndBack(t *testing.T) {
 		harness.LoadOptions{Topic: topic, Fields: M{"delay": "200ms"}, PushFailed: answers.add})
 	ledger.WaitAcknowledged(t, 100)
 	r.Kill9()
-	harness.Eventually(t, soon, "/readyz to say no", func() error {
+	harness.Eventually(t, soon, "/readyz to fail", func() error {
 		if i.Readyz() == nil {
-			return fmt.Errorf("it says yes")
+			return fmt.Errorf("it is ready")
 		}
 		return nil
 	})
@@ -120,11 +120,11 @@ func TestOneShardDown(t *testing.T) {
 	i := start(t, onRedis(a, b))
 	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "5s"})
 	ledger := harness.NewLedger()
-	for n := range 60 { // due after the fault, wherever they live
+	for n := range 60 { // due after the fault, whichever shard has them
 		ledger.MustPush(t, i.API, topic, fmt.Sprint("early-", n), M{"delay": "4s"})
 	}
 	b.Kill9()
-	harness.Eventually(t, soon, "a push for each job to find the other shard", func() error {
+	harness.Eventually(t, soon, "a push of each job to reach the other shard", func() error {
 		for n := range 20 {
 			if answer := ledger.Push(ctx, i.API, topic, fmt.Sprint("other-", n), nil); answer.Err != nil ||
 				answer.Status >= 300 {
@@ -178,13 +178,13 @@ func TestRedisIsFull(t *testing.T) {
 	if s := i.MustStats(t, ballast); s.Delayed != stored {
 		t.Errorf("stats are %+v after %d pushes that were stored", s, stored)
 	}
-	harness.Eventually(t, soon, "callbacks to go on", func() error {
+	harness.Eventually(t, soon, "callbacks to continue", func() error {
 		return ledger.AllCalled(i.endpoint)
 	})
 	for n := range stored {
 		i.MustDo(t, http.StatusNoContent, http.MethodDelete, harness.JobPath(ballast, fmt.Sprint(n)), nil)
 	}
-	harness.Eventually(t, soon, "pushes to be taken again", func() error {
+	harness.Eventually(t, soon, "pushes to be accepted again", func() error {
 		answer := ledger.Push(ctx, i.API, topic, "after", nil)
 		return harness.Equal("status", answer.Status, http.StatusCreated)
 	})
@@ -202,6 +202,6 @@ func usedMemory(t *testing.T, r *harness.Redis) int64 {
 			return n
 		}
 	}
-	t.Fatal("INFO tells no used_memory")
+	t.Fatal("INFO has no used_memory")
 	return 0
 }

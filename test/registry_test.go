@@ -32,7 +32,7 @@ func TestRegistryOnMySQLStopsAndComesBackUnderLoad(t *testing.T) {
 	db.Start()
 	i.takesEdits(t, topic)
 
-	db.Pause() // worse than dead: it takes connections and says nothing
+	db.Pause() // worse than dead: it accepts connections and never answers
 	ledger.WaitAcknowledged(t, 100)
 	i.refusesEdits(t, topic)
 	db.Resume()
@@ -42,7 +42,7 @@ func TestRegistryOnMySQLStopsAndComesBackUnderLoad(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
-// refusesEdits checks that a change of the registry is refused in time and clearly while the database is away.
+// refusesEdits checks that a change of the registry is refused in time and clearly while the database is unavailable.
 func (i *installation) refusesEdits(t *testing.T, topic string) {
 	t.Helper()
 	began := time.Now()
@@ -59,7 +59,7 @@ func (i *installation) refusesEdits(t *testing.T, topic string) {
 
 func (i *installation) takesEdits(t *testing.T, topic string) {
 	t.Helper()
-	harness.Eventually(t, soon, "an edit to be taken", func() error {
+	harness.Eventually(t, soon, "an edit to be accepted", func() error {
 		answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic,
 			M{"callback_url": i.endpoint.URL("/" + topic), "title": "changed"})
 		if answer.Err != nil {
@@ -90,7 +90,7 @@ func TestRestartWithoutMySQL(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 1)
 }
 
-// TestTwoHostsShareAnInstallation: two masters on one MySQL and one Redis, each with a data directory of its own.
+// TestTwoHostsShareAnInstallation: two masters share a MySQL and a Redis; each has its own data directory.
 func TestTwoHostsShareAnInstallation(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -130,8 +130,8 @@ func TestTwoHostsShareAnInstallation(t *testing.T) {
 	ledger.Verdict(t, two.API, i.endpoint, inFlight)
 }
 
-// TestAnOldRegistryKillsNoJob: after an old backup of the registry was restored, the jobs of a topic that it does not
-// have wait, an alert tells so, and they are called when the topic is registered again.
+// TestAnOldRegistryKillsNoJob: when an old backup of the registry was restored, the jobs of a topic that it lacks wait,
+// an alert reports that, and they are called when the topic is registered again.
 func TestAnOldRegistryKillsNoJob(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -155,9 +155,9 @@ func TestAnOldRegistryKillsNoJob(t *testing.T) {
 		}
 		return harness.Equal("subjects", subjects, "topic "+topic+" has jobs and is not in the registry")
 	})
-	harness.Eventually(t, soon, "a dispatcher to meet a job", func() error {
+	harness.Eventually(t, soon, "a dispatcher to reserve a job", func() error {
 		if !strings.Contains(i.Log(0), "its deletion is not in the audit trail") {
-			return errors.New("the log does not tell")
+			return errors.New("the log does not report it")
 		}
 		return nil
 	})
@@ -168,7 +168,7 @@ func TestAnOldRegistryKillsNoJob(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
-// loseTopic makes the registry that of an old backup, which does not have a topic.
+// loseTopic removes a topic from the registry, as when an old backup without it was restored.
 func (i *installation) loseTopic(t *testing.T, topic string) *sql.DB {
 	t.Helper()
 	db := i.registryFile(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// picture is one that the documents show: a page, how wide, which theme, which language.
+// picture is a screenshot in the documents: a page, its width, theme and language.
 type picture struct {
 	name, path    string
 	width, height int64
@@ -51,7 +51,7 @@ var pictures = []picture{
 	{"processes", "/processes", 1280, 800, false, "en"},
 }
 
-// morePages are those that only pictures need: what they show takes a while to come about.
+// morePages are only for pictures: it takes a while until they have contents.
 var morePages = []string{
 	"/topics/mail.welcome?tab=attempts", "/topics/mail.welcome/jobs/mail-1", "/topics/shop.close?tab=jobs&state=done",
 	"/topics/shop.close/jobs/done-1", "/topics/film.render", "/topics/film.render?tab=jobs&state=running",
@@ -74,7 +74,7 @@ func TestScreenshots(t *testing.T) {
 	i.peopled(t)
 	b := i.furnished(t)
 	i.worked(t, b)
-	b.Expect("/nothing") // a page that there is not
+	b.Expect("/nothing") // a page that does not exist
 	b.Expect("422")      // a form with mistakes
 	traffic, err := time.ParseDuration(cmp.Or(os.Getenv("WAKECALL_TRAFFIC"), "1m"))
 	if err != nil {
@@ -118,7 +118,7 @@ func TestScreenshots(t *testing.T) {
 	}
 }
 
-// nameOf is a page's address as part of a file's name.
+// nameOf returns a page's address as part of a file name.
 func nameOf(path string) string {
 	if path == "/" {
 		return "overview"
@@ -126,7 +126,7 @@ func nameOf(path string) string {
 	return strings.Trim(regexp.MustCompile(`[^a-z0-9.]+`).ReplaceAllString(path, "-"), "-")
 }
 
-// peopled makes what the pages of access and audit show.
+// peopled creates the contents of the access and audit pages.
 func (i *installation) peopled(t *testing.T) {
 	t.Helper()
 	key, err := seal.LoadKey(filepath.Join(i.Data, "secret-key"))
@@ -175,7 +175,7 @@ func (i *installation) peopled(t *testing.T) {
 	must(r.SetPauseReason(ctx, "user/wei", "crm.sync", "The CRM is being moved until Monday"))
 }
 
-// scenes are what pages look like after something was clicked.
+// scenes are pages after a click.
 var scenes = map[string]struct{ path, fill, click string }{
 	"import":    {"/topics", "", `.page-header button[data-bs-toggle=dropdown]`},
 	"confirm":   {"/dead", "", `#wk-dead-chosen .btn.text-red`},
@@ -183,7 +183,7 @@ var scenes = map[string]struct{ path, fill, click string }{
 	"new-token": {"/access", "#t-name", `form[action$="/access/tokens"] .btn-primary`},
 }
 
-// scene shows what a page looks like after a click.
+// scene is a page after a click.
 func scene(t *testing.T, b *harness.Browser, name string) {
 	t.Helper()
 	s := scenes[name]
@@ -199,7 +199,7 @@ func scene(t *testing.T, b *harness.Browser, name string) {
 	b.Click(s.click)
 }
 
-// worked makes a pull topic, some of whose jobs workers have, and a task.
+// worked creates a pull topic with jobs leased to workers, and a task.
 func (i *installation) worked(t *testing.T, b *harness.Browser) {
 	t.Helper()
 	i.MustPutTopic(t, "film.render", M{"title": "Render films", "delivery": "pull", "ttr": "6h", "owner": "team-film"})
@@ -216,7 +216,7 @@ func (i *installation) worked(t *testing.T, b *harness.Browser) {
 	b.Submit(`#wk-confirm [data-ok]`)
 }
 
-// busy pushes for a while, now more and now less, so that the charts show a lively installation.
+// busy pushes for a while at a varying rate, so that the charts show a busy installation.
 func (i *installation) busy(t *testing.T, span time.Duration) {
 	t.Helper()
 	i.put(t, "mail.welcome", harness.Status(http.StatusInternalServerError), M{

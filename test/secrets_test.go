@@ -20,7 +20,7 @@ import (
 	"github.com/wakecall/wakecall/test/smtptest"
 )
 
-// marked are secrets that nothing shows. What is sealed or hashed may lie in the database; nothing else may hold one.
+// marked are secrets that are never shown. Sealed or hashed, they may be in the database; nothing else may contain one.
 var marked = map[string]string{
 	"Redis password":  "MARKredispw51f0",
 	"SMTP password":   "MARKsmtppw77aa",
@@ -31,9 +31,9 @@ var marked = map[string]string{
 	"MySQL password":  "MARKmysqlpw6b9d",
 }
 
-// TestSecretsAreNeverShown: an installation that has secrets everywhere is exercised and fails, at the level debug.
-// None of them, nor a token or password of its first start, is in a log, an error, the audit, the process list, a
-// metric or the configuration it shows; and its files are its user's alone.
+// TestSecretsAreNeverShown: an installation with secrets everywhere is used and has failures, at log level debug. None
+// of the secrets, nor a token or password of its first start, is in a log, an error, the audit trail, the process list,
+// a metric or the printed configuration; and its files are private to its user.
 func TestSecretsAreNeverShown(t *testing.T) {
 	t.Parallel()
 	smtp := smtptest.Start(t)
@@ -58,7 +58,7 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	run("check")
 	run("config")
 	r.Restart()
-	// headers and address are there to be edited
+	// headers and address are shown, to be edited
 	if _, out := i.Run("topic", "show", "secrets"); strings.Contains(out, marked["topic secret"]) {
 		t.Errorf("a topic shows its secret:\n%s", out)
 	}
@@ -68,7 +68,7 @@ func TestSecretsAreNeverShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(ps)) {
-		if strings.HasPrefix(line, "wakecall") { // titles and arguments; the environment of one's own processes is one's own
+		if strings.HasPrefix(line, "wakecall") { // titles and arguments; the environment is private to the user
 			said.WriteString(strings.SplitN(line, "WAKECALL_", 2)[0] + "\n")
 		}
 	}
@@ -82,7 +82,7 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	i.checkStored(t)
 }
 
-// checkStored: neither the audit trail nor the database's files have a secret that can be read.
+// checkStored: neither the audit trail nor the database's files contain a readable secret.
 func (i *installation) checkStored(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(i.Data, "registry.db*"))
 	if err != nil || len(files) == 0 {
@@ -122,7 +122,7 @@ func (i *installation) checkStored(t *testing.T) {
 	}
 }
 
-// failWithSecrets has topics whose callbacks fail in several ways.
+// failWithSecrets creates topics whose callbacks fail in several ways.
 func (i *installation) failWithSecrets(t *testing.T, said *strings.Builder) {
 	secrets := M{
 		"headers": M{"Authorization": "Bearer " + marked["topic header"]},
@@ -151,7 +151,7 @@ func (i *installation) failWithSecrets(t *testing.T, said *strings.Builder) {
 	said.WriteString(other.Do(ctx, http.MethodGet, "/v1/topics", nil).String())
 }
 
-// wrongStart is what a start says whose database does not answer.
+// wrongStart is the output of a start whose database does not answer.
 func (i *installation) wrongStart(t *testing.T) string {
 	other := harness.New(t,
 		harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": "mysql://u:" + marked["MySQL password"] +
@@ -164,7 +164,7 @@ func (i *installation) wrongStart(t *testing.T) string {
 	return checked + shown + migrated + refused
 }
 
-// madeSecrets are those that the first start made.
+// madeSecrets are the secrets that the first start created.
 func (i *installation) madeSecrets(t *testing.T) map[string]string {
 	made := map[string]string{}
 	for _, name := range []string{"api-token", "admin-password"} {
@@ -177,7 +177,7 @@ func (i *installation) madeSecrets(t *testing.T) map[string]string {
 	return made
 }
 
-// findMarked looks for the secrets in what was said and in every file but those that are there to hold them.
+// findMarked searches for the secrets in the output and in every file, except the files that store them.
 func (i *installation) findMarked(t *testing.T, said string) {
 	secrets := maps.Clone(marked)
 	maps.Copy(secrets, i.madeSecrets(t))
@@ -194,18 +194,18 @@ func (i *installation) findMarked(t *testing.T, said string) {
 	for where, text := range texts {
 		for what, secret := range secrets {
 			if k := strings.Index(text, secret); k >= 0 {
-				t.Errorf("%s: the %s stands in …%s…", where, what, text[max(0, k-300):min(len(text), k+60)])
+				t.Errorf("%s: the %s is in …%s…", where, what, text[max(0, k-300):min(len(text), k+60)])
 			}
 		}
 	}
 }
 
-// checkModes: below data_dir nothing is for others.
+// checkModes checks that no other users have access below data_dir.
 func (i *installation) checkModes(t *testing.T) {
 	err := filepath.WalkDir(i.Data, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			if os.IsNotExist(err) {
-				return nil // a temporary file that has its name by now
+				return nil // a temporary file that has been renamed
 			}
 			return err
 		}

@@ -13,11 +13,11 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// soon bounds the wait for something that ought to happen at once.
+// soon limits the wait for something that should happen at once.
 const soon = harness.Patience
 
-// busy is by how much a busy machine may delay what a test measures the time of. A mechanism that fails delays it by
-// more: tests configure it so.
+// busy is the delay that a busy machine may add to a measured time. A failing mechanism adds more: tests configure it
+// that way.
 const busy = 20 * time.Second
 
 type (
@@ -32,14 +32,14 @@ type (
 
 var ctx = context.Background()
 
-// start starts an installation of the test's own.
+// start starts an installation for this test.
 func start(t *testing.T, opts harness.Options) *installation {
 	t.Helper()
 	needProcesses(t)
 	return &installation{harness.StartWakecall(t, opts), harness.StartEndpoint(t)}
 }
 
-// needProcesses skips a test that starts real processes when only quick ones are wanted.
+// needProcesses skips a test that starts real processes when only quick tests are wanted.
 func needProcesses(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -49,8 +49,8 @@ func needProcesses(t *testing.T) {
 
 var notInTopics = regexp.MustCompile(`[^a-z0-9]+`)
 
-// topic registers a topic named after the test, with an endpoint path of its own that behaves as given (nil: 200), and
-// returns its name.
+// topic registers a topic named after the test, whose endpoint path has the given behaviour (nil: 200), and returns its
+// name.
 func (i *installation) topic(t *testing.T, b harness.Behaviour, fields M) string {
 	t.Helper()
 	name := topicName(t)
@@ -75,7 +75,7 @@ func (i *installation) put(t *testing.T, name string, b harness.Behaviour, field
 	i.MustPutTopic(t, name, topic)
 }
 
-// waitGone waits until a job is no more, as after its delivery: finished, if it is remembered.
+// waitGone waits until a job no longer exists, as after its delivery: it is finished, if it is remembered.
 func (i *installation) waitGone(t *testing.T, topic, id string) {
 	t.Helper()
 	harness.Eventually(t, soon, fmt.Sprintf("%s/%s to be gone", topic, id), func() error {
@@ -106,7 +106,7 @@ func (i *installation) waitState(t *testing.T, topic, id, state string) harness.
 	return j
 }
 
-// passes pushes a marker to a topic of its own and waits for its call: whatever was due before has had its chance.
+// passes pushes a marker to its own topic and waits for its call: everything that was due earlier has had its chance.
 func (i *installation) passes(t *testing.T) {
 	t.Helper()
 	i.put(t, "marker", nil, nil)

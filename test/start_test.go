@@ -10,14 +10,14 @@ import (
 	"syscall"
 	"testing"
 
-	_ "modernc.org/sqlite" // for a registry from the future
+	_ "modernc.org/sqlite" // for a registry of a newer version
 
 	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestStartIsRefused: a wrong configuration ends the start with a message that names the thing and the way out, and
-// leaves nothing behind.
+// TestStartIsRefused: with a wrong configuration the start ends with a message that names the problem and the remedy,
+// and leaves nothing behind.
 func TestStartIsRefused(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -29,7 +29,7 @@ func TestStartIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		file  string
 		env   map[string]string
-		names []string // what the message has to hold
+		names []string // expected part of the message
 	}{
 		"unknown key":  {"server:\n  adr: 127.0.0.1:1\n", nil, []string{"server.adr", "wakecall.yaml", "2"}},
 		"bad duration": {"shutdown_timeout: soon\n", nil, []string{"shutdown_timeout", "soon", "90s"}},
@@ -134,7 +134,8 @@ func (i *installation) registryFile(t *testing.T) *sql.DB {
 	return db
 }
 
-// TestFirstStart: the secrets it makes are for the owner's eyes, told by their place only, and made once.
+// TestFirstStart: the secrets that it creates are readable by the owner only, the log says only where they are, and
+// they are created once.
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
@@ -154,7 +155,7 @@ func TestFirstStart(t *testing.T) {
 		}
 		secrets[name] = strings.TrimSpace(string(b))
 		if log := i.Log(0); !strings.Contains(log, path) || strings.Contains(log, secrets[name]) {
-			t.Errorf("the log has to tell where %s is and not what:\n%s", name, log)
+			t.Errorf("the log must say where %s is, without its contents:\n%s", name, log)
 		}
 	}
 	i.Signal(syscall.SIGTERM)
@@ -164,11 +165,11 @@ func TestFirstStart(t *testing.T) {
 	i.Up()
 	i.WaitReady()
 	if i.Token != secrets["api-token"] {
-		t.Error("the second start made another token")
+		t.Error("the second start created another token")
 	}
 }
 
-// TestJobsSurviveARestart of everything, on the embedded default; nobody is told that data was lost.
+// TestJobsSurviveARestart of everything, with the embedded default; no loss of data is reported.
 func TestJobsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
@@ -185,10 +186,10 @@ func TestJobsSurviveARestart(t *testing.T) {
 	tellsNoLoss(t, i.Wakecall)
 }
 
-// tellsNoLoss fails if the redis-checker of a host found that a shard had lost data.
+// tellsNoLoss fails if the redis-checker of a host reported that a shard lost data.
 func tellsNoLoss(t *testing.T, host *harness.Wakecall) {
 	t.Helper()
 	if saysInALine(host.Log(0), "finding begins", "finding=restarted") == nil {
-		t.Error("the redis-checker says that data was lost")
+		t.Error("the redis-checker reports lost data")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// cliToken is a token as the command line and the API show it.
+// cliToken is a token in the output of the command line and the API.
 type cliToken struct {
 	ID         uint64
 	Name       string
@@ -26,7 +26,7 @@ func (i *installation) listTokens(t *testing.T) map[string]cliToken {
 	var list []cliToken
 	out := i.succeeds(t, "token", "list", "-o", "json")
 	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		t.Fatalf("token list tells %s (%v)", out, err)
+		t.Fatalf("token list prints %s (%v)", out, err)
 	}
 	byName := map[string]cliToken{}
 	for _, token := range list {
@@ -35,9 +35,10 @@ func (i *installation) listTokens(t *testing.T) map[string]cliToken {
 	return byName
 }
 
-// TestTokensAreMadeAndRevoked: a token of the command line works within a second, and one that it made over the API,
-// until they are revoked; both are listed with their expiry, and after a stop of the server with their last use.
-func TestTokensAreMadeAndRevoked(t *testing.T) {
+// TestTokensAreCreatedAndRevoked: a token created by the command line works within a second, and so does one that it
+// created through the API, until they are revoked; both are listed with their expiry, and after the server has stopped,
+// with their last use.
+func TestTokensAreCreatedAndRevoked(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
 	topic := i.topic(t, nil, nil)
@@ -45,7 +46,7 @@ func TestTokensAreMadeAndRevoked(t *testing.T) {
 		"json")
 	var team, made cliToken
 	if err := json.Unmarshal([]byte(out), &team); err != nil || team.Token == "" || team.ExpiresAt == "" {
-		t.Fatalf("token create tells %s (%v)", out, err)
+		t.Fatalf("token create prints %s (%v)", out, err)
 	}
 	api := func(token, method, path string, body any, want int) harness.Answer {
 		t.Helper()
@@ -89,6 +90,6 @@ func TestTokensAreMadeAndRevoked(t *testing.T) {
 		t.Errorf("after a stop, token list has %+v", list)
 	}
 	if out := i.succeeds(t, "token", "list"); strings.Contains(out, made.Token) || !strings.Contains(out, "child") {
-		t.Errorf("token list tells\n%s", out)
+		t.Errorf("token list prints\n%s", out)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestTopics: states and limits of topics, and that they leave each other alone.
+// TestTopics: states and limits of topics, and their independence.
 func TestTopics(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
@@ -78,9 +78,9 @@ func (i *installation) rateLimit(t *testing.T) {
 	}
 	calls := i.endpoint.WaitCalls(t, topic, jobs)
 	took := calls[jobs-1].At.Sub(calls[0].At)
-	// A bucket that was full allows one second's worth at once.
+	// A full bucket allows one second's calls at once.
 	if least := time.Second * (jobs - limit - 1) / limit; took < least {
-		t.Errorf("%d calls within %s at %d a second, want %s at least", jobs, took, limit, least)
+		t.Errorf("%d calls within %s at %d a second, want at least %s", jobs, took, limit, least)
 	}
 	if took > jobs/limit*time.Second+busy {
 		t.Errorf("%d calls took %s at %d a second", jobs, took, limit)
@@ -124,7 +124,7 @@ func (i *installation) breaker(t *testing.T) {
 		}
 		return sum
 	}
-	// Without a breaker, a hundred jobs tried every 100ms make 1,000 attempts a second.
+	// Without a breaker, a hundred jobs with attempts every 100ms make 1,000 attempts a second.
 	harness.Stays(t, 2*time.Second, "attempts at a dead endpoint", func() error {
 		if n := attempts(); n > 3*jobs {
 			return fmt.Errorf("%d of %d jobs", n, jobs)
@@ -174,7 +174,7 @@ func (i *installation) putGetDelete(t *testing.T) {
 // TestPrioritiesAreServed5To3To2: of every ten jobs reserved while all three have work.
 func TestPrioritiesAreServed5To3To2(t *testing.T) {
 	t.Parallel()
-	// One call at a time, so that the order of the calls is the order of the reservations.
+	// One call at a time, so that the order of the calls is that of the reservations.
 	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_DISPATCHERS": "1",
 		"WAKECALL_DISPATCHER_CONCURRENCY": "1"}})
 	topic := i.topic(t, nil, M{"state": "paused"})
@@ -185,7 +185,7 @@ func TestPrioritiesAreServed5To3To2(t *testing.T) {
 	}
 	i.put(t, topic, nil, nil)
 	calls := i.endpoint.WaitCalls(t, topic, 120)
-	for ten := range 8 { // then the high ones are used up
+	for ten := range 8 { // by then, the high ones are used up
 		count := map[string]int{}
 		for _, c := range calls[10*ten : 10*ten+10] {
 			count[c.Header.Get("Wakecall-Priority")]++

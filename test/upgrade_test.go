@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// replaceBinary puts a file in the place of another one, as installing does.
+// replaceBinary replaces a file atomically, as an installation does.
 func replaceBinary(t *testing.T, path, by string) {
 	t.Helper()
 	b, err := os.ReadFile(by)
@@ -30,8 +30,8 @@ func replaceBinary(t *testing.T, path, by string) {
 	}
 }
 
-// TestUpgradeUnderLoad: a new binary is put in place and SIGHUP sent. Every child is of the new version, no request
-// fails, no job is lost. Then one that cannot start: the reload fails, and everything goes on as it was.
+// TestUpgradeUnderLoad: a new binary is installed and SIGHUP sent. Every child is of the new version, no request fails,
+// no job is lost. Then one that cannot start is installed: the reload fails, and everything continues unchanged.
 func TestUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -62,7 +62,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	}
 
 	if code, out := i.Run("ps"); code != 0 || !strings.Contains(out, "its processes v9.9.9-next") {
-		t.Errorf("ps does not tell that the master is still the old one: exit code %d: %s", code, out)
+		t.Errorf("ps does not show that the master is still the old one: exit code %d: %s", code, out)
 	}
 
 	if err := os.WriteFile(binary+".new", []byte("#!/bin/sh\nexit 7\n"), 0o755); err != nil {
@@ -83,9 +83,8 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
-// TestUpgradeAtAHighRate: a binary is put in the place of the one that runs and SIGHUP sent, twice, while clients make
-// as many requests as the machine gives, up to 10,000 a second. None of them fails, by new connections or kept ones,
-// and no job is lost.
+// TestUpgradeAtAHighRate: the running binary is replaced and SIGHUP sent, twice, while clients make as many requests as
+// the machine permits, up to 10,000 a second. No request fails, over new connections or kept ones, and no job is lost.
 func TestUpgradeAtAHighRate(t *testing.T) {
 	needProcesses(t)
 	const rate, atLeast = 10_000, 100 // machines differ
@@ -122,29 +121,30 @@ func TestUpgradeAtAHighRate(t *testing.T) {
 		t.Errorf("%d requests failed: %s", n, strings.Join(seen.Failed[:min(n, 10)], "; "))
 	}
 	if seen.Rate() < atLeast {
-		t.Errorf("%.0f requests a second: too few to show anything, %d at least", seen.Rate(), atLeast)
+		t.Errorf("%.0f requests a second: too few to prove anything; want at least %d", seen.Rate(), atLeast)
 	}
 	if stats, err := i.Stats(ctx, topic); err != nil || stats.Delayed != seen.Pushed {
-		t.Errorf("%d pushes were acknowledged, and %d jobs are there (%v)", seen.Pushed, stats.Delayed, err)
+		t.Errorf("%d pushes were acknowledged, and %d jobs exist (%v)", seen.Pushed, stats.Delayed, err)
 	}
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
-// waitEnded waits until processes are gone.
+// waitEnded waits until processes have ended.
 func (i *installation) waitEnded(t *testing.T, pids []int) {
 	t.Helper()
 	harness.Eventually(t, soon, "the old processes to end", func() error {
 		for _, pid := range i.Children() {
 			if slices.Contains(pids, pid) {
-				return fmt.Errorf("%d still runs", pid)
+				return fmt.Errorf("%d is still running", pid)
 			}
 		}
 		return nil
 	})
 }
 
-// TestSystemdIsTold by the real program: up, reloading, up again, stopping; not up before a push can be taken.
-func TestSystemdIsTold(t *testing.T) {
+// TestSystemdIsNotified by the real program: ready, reloading, ready again, stopping; and not ready before a push can
+// be accepted.
+func TestSystemdIsNotified(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
 	path := filepath.Join(t.TempDir(), "notify")
@@ -171,7 +171,7 @@ func TestSystemdIsTold(t *testing.T) {
 	i.Up()
 	told("READY=1")
 	if answer := i.Do(ctx, http.MethodGet, "/readyz", nil); answer.Status != http.StatusOK {
-		t.Errorf("it said that it is up, and /readyz answers %s", answer)
+		t.Errorf("it reported that it is ready, but /readyz answers %s", answer)
 	}
 	told("WATCHDOG=1")
 	i.Signal(syscall.SIGHUP)

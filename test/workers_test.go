@@ -20,8 +20,8 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// work has a worker do the jobs of pull topics until the test ends: it calls the endpoint, so that a ledger can judge
-// them as those of push topics. It must not give up, whatever happens to Wakecall.
+// work runs a worker for pull topics until the test ends: it calls the endpoint, so that a ledger can judge its jobs
+// like those of push topics. It must not give up, whatever happens to Wakecall.
 func (i *installation) work(t *testing.T, topics ...string) {
 	t.Helper()
 	call := func(ctx context.Context, j *client.LeasedJob) error {
@@ -42,8 +42,8 @@ func (i *installation) work(t *testing.T, topics ...string) {
 	t.Cleanup(stop)
 }
 
-// pullKilled: the jobs of a worker that is killed come back when their leases are over, and are done once more; those
-// that it has not begun are done once.
+// pullKilled: the jobs of a killed worker return when their leases expire, and are done again; those that it had not
+// begun are done once.
 func (i *installation) pullKilled(t *testing.T) {
 	const held, others = 3, 5
 	topic := i.pullTopic(t, M{"ttr": "5s", "max_attempts": 3})
@@ -58,7 +58,7 @@ func (i *installation) pullKilled(t *testing.T) {
 		return cmd
 	}
 	begun := func() []string {
-		text, _ := os.ReadFile(out) // is not there yet
+		text, _ := os.ReadFile(out) // it does not exist yet
 		return slices.Sorted(strings.Lines(string(text)))
 	}
 	for n := range held + others {
@@ -70,7 +70,7 @@ func (i *installation) pullKilled(t *testing.T) {
 	})
 	must(t, first.Process.Kill())
 	_ = first.Wait()
-	must(t, os.Remove(hang)) // the commands of the killed worker end; nobody asks for what they did
+	must(t, os.Remove(hang)) // the commands of the killed worker end; their results are ignored
 	second := worker()
 	harness.Eventually(t, soon, "all jobs to be done", func() error { return i.drained(t.Context(), topic) })
 	must(t, second.Process.Signal(syscall.SIGTERM))
@@ -87,7 +87,7 @@ func (i *installation) pullKilled(t *testing.T) {
 	}
 }
 
-// drained is nil when no job of a topic is left, and none died.
+// drained returns nil when a topic has no job left, and none is dead.
 func (i *installation) drained(ctx context.Context, topic string) error {
 	st, err := i.Stats(ctx, topic)
 	if err != nil || st.Delayed+st.Ready+st.Running+st.Dead > 0 {
@@ -96,7 +96,7 @@ func (i *installation) drained(ctx context.Context, topic string) error {
 	return nil
 }
 
-// pullRestarted: a worker goes on by itself when Wakecall is stopped and started, and so does the job that it had.
+// pullRestarted: a worker continues by itself when Wakecall is stopped and started, and so does its current job.
 func (i *installation) pullRestarted(t *testing.T) {
 	topic, c := i.pullTopic(t, M{"ttr": "10m"}), i.client(t)
 	tried, begun, finish := &handled{times: map[string]int{}}, make(chan struct{}), make(chan struct{})
@@ -120,7 +120,7 @@ func (i *installation) pullRestarted(t *testing.T) {
 	if code := i.WaitExit(); code != 0 {
 		t.Errorf("stopped with code %d", code)
 	}
-	close(finish) // nobody is there to be told
+	close(finish) // the server cannot be reached
 	if _, err := c.Get(t.Context(), topic, "held"); !errors.Is(err, client.ErrUnreachable) {
 		t.Errorf("while it is stopped: %v", err)
 	}
@@ -138,7 +138,7 @@ func (i *installation) pullRestarted(t *testing.T) {
 	}
 }
 
-// pullAnswers: what the API answers workers, over HTTP as it is, and the metrics of it.
+// pullAnswers: the API's answers to workers over plain HTTP, and their metrics.
 func (i *installation) pullAnswers(t *testing.T) {
 	first, second := i.pullTopic(t, M{"max_attempts": 2}), "second-pull"
 	i.MustPutTopic(t, second, M{"delivery": "pull", "ttr": "10m"})
@@ -150,7 +150,7 @@ func (i *installation) pullAnswers(t *testing.T) {
 		return got.Jobs
 	}
 	if jobs := reserve(M{}); jobs == nil || len(jobs) != 0 {
-		t.Errorf("of nothing: %v", jobs)
+		t.Errorf("of an empty topic: %v", jobs)
 	}
 	waited := make(chan []M)
 	go func() { waited <- reserve(M{"order": "listed", "wait": "5m"}) }()
@@ -160,7 +160,7 @@ func (i *installation) pullAnswers(t *testing.T) {
 	}})
 	a := <-waited
 	if len(a) != 1 || a[0]["topic"] != first {
-		t.Fatalf("the worker who waits got %v", a)
+		t.Fatalf("the waiting worker got %v", a)
 	}
 	for _, member := range []string{"lease", "leased_until", "topic", "id", "priority", "attempt", "max_attempts",
 		"due_at", "content_type", "body", "headers"} {
@@ -168,9 +168,9 @@ func (i *installation) pullAnswers(t *testing.T) {
 			t.Errorf("no %s in %v", member, a[0])
 		}
 	}
-	b := reserve(M{"max": 100, "ttr": "1s", "wait": "1m"}) // shorter than the topic says
+	b := reserve(M{"max": 100, "ttr": "1s", "wait": "1m"}) // shorter than the topic's
 	if len(b) != 1 || b[0]["attempt"] != 1.0 {
-		t.Fatalf("the other one got %v", b)
+		t.Fatalf("the other worker got %v", b)
 	}
 	again := reserve(M{"wait": "1m"}) // at once, when the lease has expired
 	if len(again) != 1 || again[0]["id"] != b[0]["id"] || again[0]["attempt"] != 2.0 {
@@ -195,7 +195,7 @@ func (i *installation) pullAnswers(t *testing.T) {
 	i.counts(t, "wakecall_waiting_workers", "", 0)
 }
 
-// counts waits until the samples of a metric with a label are n together, or more.
+// counts waits until the samples of a metric with a label add up to n or more.
 func (i *installation) counts(t *testing.T, metric, label string, n float64) {
 	t.Helper()
 	harness.Eventually(t, soon, fmt.Sprintf("%s{%s} to be %v", metric, label, n), func() error {

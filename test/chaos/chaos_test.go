@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// apart marks a process that has a mount namespace of its own.
+// apart marks a process that has its own mount namespace.
 const apart = "WAKECALL_CHAOS_APART"
 
-// TestMain runs the tests in a mount namespace of their own, where that is permitted: disks can be mounted there to be
+// TestMain runs the tests in their own mount namespace, where that is permitted: disks can be mounted there to be
 // filled, and none outlives the run.
 func TestMain(m *testing.M) {
 	if unshare, err := exec.LookPath("unshare"); err == nil && os.Getenv(apart) == "" {
@@ -33,9 +33,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestChaos: whatever breaks, every accepted job is called, or dead and visible, or was deleted; none is called early,
-// none after its deletion was answered, none twice without a fault; and when all faults are over, the queues drain and
-// new jobs are delivered.
+// TestChaos: whatever fails, every accepted job is called, or is dead and visible, or was deleted; none is called
+// early, none after its deletion was answered, none twice without a fault; and when all faults are over, the queues
+// drain and new jobs are delivered.
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real processes; run without -short")
@@ -83,10 +83,10 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// breakFor injects faults until the time is over, or until the installation does not recover.
+// breakFor injects faults until the time is over, or the installation does not recover.
 func (s *site) breakFor(length time.Duration, p *plan) (problems []error) {
 	ctx := context.Background()
-	if err := (strike{pause: time.Second}).do(ctx, s); err != nil { // nothing is broken yet
+	if err := (strike{pause: time.Second}).do(ctx, s); err != nil { // before the first fault
 		return []error{err}
 	}
 	for end := time.Now().Add(length); time.Now().Before(end); {
@@ -98,17 +98,17 @@ func (s *site) breakFor(length time.Duration, p *plan) (problems []error) {
 	return nil
 }
 
-// settle waits until nothing is left to do, checks that new jobs are delivered, and records which jobs are dead.
+// settle waits until everything has drained, checks that new jobs are delivered, and records which jobs are dead.
 func (s *site) settle(l *load) (problems []error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.longest+2*time.Minute)
 	defer cancel()
 	began := time.Now()
 	if err := s.waitDrained(ctx); err != nil {
-		problems = append(problems, fmt.Errorf("not everything drains: %w", err))
+		problems = append(problems, fmt.Errorf("the queues do not drain: %w", err))
 	}
 	s.t.Logf("drained after %s", time.Since(began).Round(time.Millisecond))
 	if err := s.waitCalm(ctx); err != nil {
-		problems = append(problems, fmt.Errorf("new work does not go through: %w", err))
+		problems = append(problems, fmt.Errorf("new jobs are not delivered: %w", err))
 	}
 	if l.dropper != nil {
 		if err := l.dropper.dropRest(ctx); err != nil {
@@ -154,7 +154,7 @@ func (s *site) keepOrRemove(dir string) {
 	}
 	for n, h := range s.hosts {
 		to := filepath.Join(dir, fmt.Sprintf("host-%d", n+1))
-		logs, _ := filepath.Glob(filepath.Join(h.Dir, "*.log")) // the pattern is right
+		logs, _ := filepath.Glob(filepath.Join(h.Dir, "*.log")) // the pattern is valid
 		journals, _ := filepath.Glob(filepath.Join(h.Dir, "journal", "*"))
 		more, _ := filepath.Glob(filepath.Join(h.Data, "journal", "*"))
 		for _, file := range slices.Concat(logs, journals, more) {

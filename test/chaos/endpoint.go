@@ -26,14 +26,14 @@ type endpoint struct {
 	srv        *http.Server
 	calls      int
 	behaviours map[string]harness.Behaviour
-	probes     map[string]bool // ids of probes that were answered well
+	probes     map[string]bool // ids of delivered probes
 }
 
 func newEndpoint(rec *recorder, addr string) *endpoint {
 	return &endpoint{rec: rec, addr: addr, behaviours: map[string]harness.Behaviour{}, probes: map[string]bool{}}
 }
 
-// start starts to listen, also again after stop.
+// start listens, also again after stop.
 func (e *endpoint) start() error {
 	l, err := net.Listen("tcp", e.addr)
 	if err != nil {
@@ -47,7 +47,7 @@ func (e *endpoint) start() error {
 	return nil
 }
 
-// stop cuts every connection and refuses new ones.
+// stop closes every connection and refuses new ones.
 func (e *endpoint) stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -86,7 +86,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	e.mu.Unlock()
 	digest := digest(body)
 	if err != nil {
-		digest = "" // cut off in its body
+		digest = "" // aborted while the body was read
 	}
 	e.rec.add(
 		event{

@@ -10,25 +10,25 @@ import (
 // fault describes how something is broken, and how it is repaired.
 type fault struct {
 	Name   string // the kind, for the table
-	Target string // what it strikes: of the faults of one moment no two strike the same
+	Target string // its target: no two faults at the same time have the same target
 	Inject func(context.Context) error
 	Heal   func(context.Context) error // nil: it heals by itself, or is over at once
-	Hold   time.Duration               // how long it lasts
+	Hold   time.Duration               // its duration
 }
 
-// kind makes faults of one name, with what chance decides about them.
+// kind creates faults of one name, with random details.
 type kind struct {
 	name string
 	new  func(s *site, r *rand.Rand) fault
 }
 
-// strike holds the faults that happen together.
+// strike is a set of faults at the same time.
 type strike struct {
-	pause  time.Duration // before it
+	pause  time.Duration // pause before it
 	faults []fault
 }
 
-// plan chooses kinds, so that after a while each had its turn, in an order that follows from the seed.
+// plan chooses kinds such that each has its turn after a while, in an order that follows from the seed.
 type plan struct {
 	r     *rand.Rand
 	kinds []kind
@@ -45,7 +45,7 @@ func (p *plan) draw() kind {
 	return k
 }
 
-// next returns one fault half of the time, else two or three together, or the same one at two places.
+// next returns one fault half of the time, otherwise two or three together, or the same one in two places.
 func (p *plan) next(s *site) strike {
 	st := strike{pause: time.Duration(200+p.r.IntN(1500)) * time.Millisecond}
 	targets := map[string]bool{}
@@ -57,7 +57,7 @@ func (p *plan) next(s *site) strike {
 	}
 	if p.r.IntN(6) == 0 {
 		k := p.draw()
-		for range 4 { // until chance has named two places
+		for range 4 { // until two different places were chosen
 			if len(st.faults) < 2 {
 				add(k.new(s, p.r))
 			}

@@ -28,13 +28,13 @@ func processKinds() []kind {
 	return kinds
 }
 
-// host chooses a host at random and returns its name, too.
+// host chooses a random host and returns it with its name.
 func (s *site) host(r *rand.Rand) (*harness.Wakecall, string) {
 	n := r.IntN(len(s.hosts))
 	return s.hosts[n], fmt.Sprintf("host %d", n+1)
 }
 
-// signal sends a signal to processes; one that has ended is no error.
+// signal sends a signal to processes; one that has ended is not an error.
 func signal(sig syscall.Signal, pids ...int) error {
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -51,7 +51,7 @@ func killRole(role string) func(*site, *rand.Rand) fault {
 		return fault{Name: role + " killed", Target: name + " " + role, Inject: func(context.Context) error {
 			pids := h.Role(role)
 			if len(pids) == 0 {
-				return nil // another fault has taken it
+				return nil // another fault has killed it
 			}
 			return signal(syscall.SIGKILL, pids[which%len(pids)])
 		}}
@@ -63,7 +63,7 @@ func stopRole(role string) func(*site, *rand.Rand) fault {
 		h, name := s.host(r)
 		var pids []int
 		return fault{
-			// beyond its leases
+			// longer than its leases
 			Name: role + " stopped", Target: name + " " + role, Hold: between(r, 300*time.Millisecond, 9*time.Second),
 			Inject: func(context.Context) error {
 				pids = h.Role(role)
@@ -142,7 +142,7 @@ func restart(s *site, r *rand.Rand) fault {
 	}
 }
 
-// useUpDescriptors leaves a process as many descriptors as it has: it can open no connection and no file.
+// useUpDescriptors limits a process to the descriptors that it has: it can open no connection and no file.
 func useUpDescriptors(s *site, r *rand.Rand) fault {
 	h, name := s.host(r)
 	role := []string{"server", "dispatcher"}[r.IntN(2)]
@@ -153,7 +153,7 @@ func useUpDescriptors(s *site, r *rand.Rand) fault {
 			for _, pid := range h.Role(role) {
 				open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 				if err != nil {
-					continue // gone meanwhile
+					continue // it has ended meanwhile
 				}
 				var old unix.Rlimit
 				if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old); err != nil {

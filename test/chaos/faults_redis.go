@@ -35,7 +35,7 @@ func redisKinds(length time.Duration) []kind {
 	return kinds
 }
 
-// oldestBackup is how old a backup may be that a server is restored from.
+// oldestBackup is the maximum age of a backup from which a server is restored.
 const oldestBackup = 10 * time.Minute
 
 // restoreRedis restores a server from an earlier backup.
@@ -98,8 +98,8 @@ func fillRedis(s *site, r *rand.Rand) fault {
 	}
 }
 
-// makeRedisForget kills the server and removes the latest writes from its file, as with appendfsync everysec and a slow
-// disk.
+// makeRedisForget kills the server and removes the latest writes from its file, as appendfsync everysec with a slow
+// disk would.
 func makeRedisForget(s *site, r *rand.Rand) fault {
 	sh, name := s.shard(r)
 	forgotten := between(r, 500*time.Millisecond, 2*time.Second)
@@ -124,7 +124,7 @@ func makeRedisLose(s *site, r *rand.Rand) fault {
 	}
 }
 
-// flushRedis empties a server, which continues to run.
+// flushRedis empties a server while it is running.
 func flushRedis(s *site, r *rand.Rand) fault {
 	sh, name := s.shard(r)
 	return fault{
@@ -134,7 +134,7 @@ func flushRedis(s *site, r *rand.Rand) fault {
 	}
 }
 
-// promote kills a server that has a replica. The replica gets its address at once, and accepts no writes at first.
+// promote kills a server that has a replica. The replica gets its address at once, and refuses writes at first.
 func promote(s *site, r *rand.Rand) fault {
 	sh, name := s.shard(r)
 	behind := r.IntN(2) == 0
@@ -148,7 +148,7 @@ func promote(s *site, r *rand.Rand) fault {
 			if err := replica.server.Follow(ctx, sh.server); err != nil {
 				return fmt.Errorf("following: %w", err)
 			}
-			if behind { // it lags, and what it has not seen yet is lost
+			if behind { // it lags, and the writes that it has not received are lost
 				replica.server.Pause()
 				time.Sleep(500 * time.Millisecond)
 			}

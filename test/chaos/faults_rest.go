@@ -68,7 +68,7 @@ func lockDatabase(s *site, r *rand.Rand) fault {
 			if db, err = sql.Open("mysql", s.db.DriverDSN()); err != nil {
 				return err
 			}
-			db.SetMaxOpenConns(1) // the lock is the connection's
+			db.SetMaxOpenConns(1) // the connection holds the lock
 			rows, err := db.QueryContext(ctx, "SHOW TABLES")
 			if err != nil {
 				return err
@@ -85,7 +85,7 @@ func lockDatabase(s *site, r *rand.Rand) fault {
 			if err := rows.Err(); err != nil {
 				return err
 			}
-			_ = rows.Close() // read to its end
+			_ = rows.Close() // it is read completely
 			_, err = db.ExecContext(ctx, "LOCK TABLES "+strings.Join(locks, ", "))
 			return err
 		},
@@ -102,7 +102,7 @@ func slowDatabase(s *site, r *rand.Rand) fault {
 	}
 }
 
-// diskKinds needs a small disk under each journal.
+// diskKinds need a small disk for each journal.
 func diskKinds(s *site) []kind {
 	if len(s.disks) == 0 {
 		return nil
@@ -110,7 +110,7 @@ func diskKinds(s *site) []kind {
 	return []kind{{"journal's disk full", fillDisk}}
 }
 
-// fillDisk makes the disk as small as what is on it.
+// fillDisk shrinks the disk to the size of its contents.
 func fillDisk(s *site, r *rand.Rand) fault {
 	n := r.IntN(len(s.disks))
 	disk := s.disks[n]

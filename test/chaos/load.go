@@ -19,11 +19,11 @@ type M = harness.M
 
 const (
 	pushers = 24 // clients at once
-	// patience is how long a client waits for an answer; a request without one is unknown.
+	// patience is the time limit of a client's request; the result of a request without an answer is unknown.
 	patience = 6 * time.Second
 )
 
-// topic of the load, with how often it is pushed to.
+// topic of the load, with its share of the pushes.
 type topic struct {
 	name   string
 	share  int
@@ -37,7 +37,7 @@ var topics = []topic{
 	{"steady", 4, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough}},
 	{"slow", 2, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough}},
 	{"flaky", 2, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough}},
-	{"mortal", 1, M{"ttr": "3s", "retry": []string{"200ms"}, "max_attempts": 2}}, // a fifth of its jobs dies
+	{"mortal", 1, M{"ttr": "3s", "retry": []string{"200ms"}, "max_attempts": 2}}, // a fifth of its jobs become dead
 	{"wicked", 1, M{"ttr": "1s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough}},
 	{
 		"limited",
@@ -49,7 +49,7 @@ var topics = []topic{
 	{"doomed", 1, M{"delivery": "pull", "ttr": "3s", "retry": []string{failWait.String()}, "max_attempts": 3}},
 }
 
-// healthy is how the endpoints of the topics behave while no fault strikes them.
+// healthy is the behaviour of the topics' endpoints without a fault.
 func healthy() map[string]harness.Behaviour {
 	flaky := []harness.Behaviour{
 		harness.Status(http.StatusNotFound), harness.Status(http.StatusOK), harness.Reset(),
@@ -70,7 +70,7 @@ func healthy() map[string]harness.Behaviour {
 	}
 }
 
-// byID chooses a bad behaviour by the id for the first calls; four fifths of the ids get an answer at once.
+// byID chooses a failure by the id for the first calls; four fifths of the ids are answered at once.
 func byID(ill []harness.Behaviour, calls int) harness.Behaviour {
 	ok := harness.Status(http.StatusOK)
 	atFirst := harness.FirstCalls(calls, func(w http.ResponseWriter, r *http.Request, c harness.Call) {
@@ -91,8 +91,8 @@ func hash(id string) int {
 	return int(h.Sum32())
 }
 
-// load holds the pushers. Each makes one request at a time, and only for jobs of its own, so that the order of the
-// events of a job is known.
+// load runs the pushers. Each makes one request at a time, and only for its own jobs, so that the order of the events
+// of a job is known.
 type load struct {
 	site   *site
 	cancel context.CancelFunc
@@ -135,9 +135,9 @@ type pusher struct {
 	n     int
 	count int
 	r     *rand.Rand
-	jobs  []job // that may wait still
+	jobs  []job // that may still be waiting
 
-	mortal []mortalJob // that die, the oldest first
+	mortal []mortalJob // that become dead, the oldest first
 	passed []string    // ids of jobs in the topic that is dropped
 }
 
@@ -203,8 +203,8 @@ func (p *pusher) topic() string {
 	panic("unreachable")
 }
 
-// delay is none, a little, or long enough to be struck by faults; in a long run also past the minute in which jobs wait
-// in pages.
+// delay is none, a short one, or one long enough for faults to happen; in a long run also longer than the minute in
+// which jobs wait in pages.
 func (p *pusher) delay() time.Duration {
 	ms := func(limit time.Duration) time.Duration {
 		return time.Duration(p.r.Int64N(limit.Milliseconds()+1)) * time.Millisecond
@@ -224,7 +224,7 @@ func (p *pusher) body(id string) string {
 	case dice < 1:
 		size = 50_000
 	case dice < 10:
-		size = 3_000 // in a key of its own
+		size = 3_000 // has a key of its own
 	}
 	return fmt.Sprintf("%s of %s %d", strings.Repeat("x", size), id, p.r.Uint32())
 }
@@ -237,7 +237,7 @@ func (p *pusher) push() {
 	p.booked(e, answer)
 }
 
-// batch pushes several at once. Each has a result of its own.
+// batch pushes several jobs at once. Each has its own result.
 func (p *pusher) batch() {
 	var events []event
 	var jobs []M
@@ -268,7 +268,7 @@ func (p *pusher) batch() {
 	}
 }
 
-// booked records a push, and remembers the job for what else may be done to it.
+// booked records a push, and keeps the job for later operations.
 func (p *pusher) booked(e event, answer harness.Answer) {
 	p.site.rec.add(e)
 	if e.Result == acknowledged && e.DelayMS > 500 {
@@ -356,7 +356,7 @@ func (p *pusher) do(e *event, method, path string, body any) harness.Answer {
 
 func resultOf(status int, err error) string {
 	switch {
-	case err != nil || status >= 500: // a 5xx does not say whether it was done
+	case err != nil || status >= 500: // a 5xx does not say whether it took effect
 		return unknown
 	case status >= 400:
 		return refused

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// mixed names what the load does besides: replace, redrive, delete (dead jobs, several at once), and drop (a topic with
-// its jobs).
+// mixed lists the further operations of the load: replace, redrive, delete (several dead jobs at once), and drop (a
+// topic with its jobs).
 var mixed = strings.Split(cmp.Or(os.Getenv("CHAOS_MIXED"), "replace,redrive,delete,drop"), ",")
 
 func mixes(operation string) bool { return slices.Contains(mixed, operation) }
 
-// deadAfter is when a job of the topic mortal has had its attempts, after its due time, if no fault delays it.
+// deadAfter is when a job of the topic mortal has used its attempts, counted from its due time, if no fault delays it.
 const deadAfter = 4 * time.Second
 
-// mix does one of the mixed operations now and then, and reports whether it did.
+// mix sometimes does one of the mixed operations, and reports whether it did.
 func (p *pusher) mix() bool {
 	switch dice := p.r.Float64(); {
 	case dice < 0.06 && mixes("replace"):
@@ -36,7 +36,7 @@ func (p *pusher) mix() bool {
 	return true
 }
 
-// replace pushes a job again that may still wait, with a new body and due time.
+// replace pushes a job that may still be waiting again, with a new body and due time.
 func (p *pusher) replace() {
 	j, ok := p.pick()
 	if !ok {
@@ -49,17 +49,17 @@ func (p *pusher) replace() {
 	p.booked(e, answer)
 }
 
-// redrive makes some jobs ready again that ought to be dead.
+// redrive makes some jobs ready again that should be dead.
 func (p *pusher) redrive() {
 	p.onDead(event{Kind: evRedrive, SetsDue: true}, http.MethodPost, "/v1/topics/mortal/dead/retry")
 }
 
-// deleteDead deletes some jobs that ought to be dead.
+// deleteDead deletes some jobs that should be dead.
 func (p *pusher) deleteDead() {
 	p.onDead(event{Kind: evDelete}, http.MethodDelete, "/v1/topics/mortal/dead")
 }
 
-// onDead makes one request for up to five mortal jobs. Only when all of them were dead is it known what became of each.
+// onDead makes one request for up to five mortal jobs. The result for each job is known only if all of them were dead.
 func (p *pusher) onDead(e event, method, path string) {
 	ids := p.takeMortal(5)
 	if len(ids) == 0 {
@@ -79,13 +79,13 @@ func (p *pusher) onDead(e event, method, path string) {
 	}
 }
 
-// mortalJob is a job that dies, unless it is deleted before.
+// mortalJob is a job that becomes dead, unless it is deleted first.
 type mortalJob struct {
 	id   string
-	dead time.Time // about
+	dead time.Time // approximately
 }
 
-// remember keeps the mortal ones among jobs that were pushed, or made ready again.
+// remember keeps the mortal ones among jobs that were pushed or made ready again.
 func (p *pusher) remember(topic string, ids ...string) {
 	for _, id := range ids {
 		if topic == "mortal" && isIll(id) {
@@ -102,8 +102,8 @@ func (p *pusher) takeMortal(most int) (ids []string) {
 	return ids
 }
 
-// passing is a topic that is registered, pushed to, and dropped with its jobs, again and again. It has a pusher of its
-// own, so that the order of the events of its jobs is known.
+// passing is a topic that is registered, pushed to, and dropped with its jobs, repeatedly. It has its own pusher, so
+// that the order of the events of its jobs is known.
 const passing = "passing"
 
 func (p *pusher) passAndDrop(ctx context.Context) {
@@ -131,7 +131,7 @@ func (p *pusher) pushPassing(ctx context.Context) {
 		delete(fields, "topic")
 		p.do(&e, http.MethodPost, "/v1/topics/"+passing+"/jobs", fields)
 		p.site.rec.add(e)
-		if e.Result == acknowledged { // others may reach a server that stands still after the topic was dropped
+		if e.Result == acknowledged { // other pushes may reach a suspended server after the topic was dropped
 			p.passed = append(p.passed, e.ID)
 		}
 		select {
@@ -146,7 +146,7 @@ func (p *pusher) pushPassing(ctx context.Context) {
 func (p *pusher) drop() bool {
 	e := event{Kind: evDelete}
 	p.do(&e, http.MethodDelete, "/v1/topics/"+passing+"?drop=true", nil)
-	if e.Result == refused { // the topic is not there, which says nothing about its jobs
+	if e.Result == refused { // the topic does not exist, which says nothing about its jobs
 		e.Result = unknown
 	}
 	for _, id := range p.passed {
@@ -173,11 +173,11 @@ func (p *pusher) dropRest(ctx context.Context) error {
 	return nil
 }
 
-// encode returns the digest of a body as it is pushed.
+// encode returns the digest of the body of a push.
 func encode(body string) string {
-	encoded, _ := json.Marshal(body) // a string
+	encoded, _ := json.Marshal(body) // a JSON string
 	return digest(encoded)
 }
 
-// isIll reports whether an endpoint that behaves by id treats this one badly.
+// isIll reports whether an endpoint that behaves by id fails for this one.
 func isIll(id string) bool { return hash(id)%5 == 0 }

@@ -19,8 +19,8 @@ const (
 	evRun     = "run"
 	evDelete  = "delete"
 	evRedrive = "redrive"
-	evCall    = "call"   // a callback has arrived at the endpoint, or a worker has a job
-	evAnswer  = "answer" // and was answered, or cut off
+	evCall    = "call"   // a callback has arrived at the endpoint, or a worker has leased a job
+	evAnswer  = "answer" // a call was answered, or aborted
 	evFault   = "fault"
 	evDead    = "dead" // seen as dead at the end
 )
@@ -28,18 +28,18 @@ const (
 // Results of a request.
 const (
 	acknowledged = "acknowledged"
-	refused      = "refused" // an answer that says: nothing was changed (4xx)
-	unknown      = "unknown" // none, or one that does not say
+	refused      = "refused" // an answer that means: nothing was changed (4xx)
+	unknown      = "unknown" // no answer, or an ambiguous one
 )
 
 // Results of a call, as far as the endpoint knows.
 const (
 	good  = "good"  // answered 200
-	bad   = "bad"   // answered with a failure, or cut off before an answer
-	maybe = "maybe" // 200, and cut off in its body
+	bad   = "bad"   // answered with a failure, or aborted before an answer
+	maybe = "maybe" // 200, but aborted in its body
 )
 
-// event is a line of the record. Times are milliseconds by the clock of the test, which is Redis's.
+// event is a line of the record. Times are milliseconds of the test's clock, which is Redis's.
 type event struct {
 	Kind    string  `json:"kind"`
 	At      float64 `json:"at"` // when a request was sent, a call arrived or was answered, a fault began
@@ -55,9 +55,9 @@ type event struct {
 	Body    string  `json:"body,omitempty"` // a digest of it
 	Call    int     `json:"call,omitempty"` // joins an answer to its call
 	Attempt int     `json:"attempt,omitempty"`
-	DueAt   float64 `json:"due_at,omitempty"` // as the call's header tells it, or the worker's job
+	DueAt   float64 `json:"due_at,omitempty"` // from the call's header, or of the worker's job
 	Shard   string  `json:"shard,omitempty"`  // of a worker's lease
-	Held    float64 `json:"held,omitempty"`   // until when nobody else may get a worker's job
+	Held    float64 `json:"held,omitempty"`   // until when no other worker may lease the job
 	Fault   string  `json:"fault,omitempty"`
 	Calm    float64 `json:"calm,omitempty"` // of a fault: when calls flowed again, after End
 }

@@ -9,13 +9,13 @@ import (
 
 // What `make chaos` sets.
 var (
-	length = time.Duration(number("CHAOS_SECONDS", 60)) * time.Second // how long faults go on
-	seed   = uint64(number("CHAOS_SEED", 1+rand.IntN(1_000_000)))     // the schedule to strike by
-	// words, separated by commas, of which a fault's name must have one
+	length = time.Duration(number("CHAOS_SECONDS", 60)) * time.Second // duration of the faults
+	seed   = uint64(number("CHAOS_SEED", 1+rand.IntN(1_000_000)))     // seed of the schedule
+	// comma-separated words, one of which must be in a fault's name
 	only = os.Getenv("CHAOS_ONLY")
 	rate = number("CHAOS_RATE", 120) // requests a second of the load
-	far  = number("CHAOS_JOBS", 0)   // jobs that wait all the time
-	// where the record of a failed run goes; empty: the temporary directory
+	far  = number("CHAOS_JOBS", 0)   // jobs that are waiting all the time
+	// directory for the record of a failed run; empty: the temporary directory
 	keep = os.Getenv("CHAOS_RECORD")
 )
 

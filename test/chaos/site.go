@@ -18,7 +18,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// probePrefix begins the ids of jobs that are pushed to see whether calls flow.
+// probePrefix begins the ids of jobs that are pushed to check whether calls flow.
 const probePrefix = "probe-"
 
 // prompt are topics whose endpoints, or workers, answer at once.
@@ -31,7 +31,7 @@ type shard struct {
 	proxy   *harness.Proxy
 }
 
-// site is the installation that is broken.
+// site is the installation to which faults are applied.
 type site struct {
 	t        testing.TB
 	rec      *recorder
@@ -40,15 +40,15 @@ type site struct {
 	shards   []*shard
 	db       *harness.MariaDB
 	dbProxy  *harness.Proxy
-	disks    []*harness.Disk // the small disk of each host's journal; empty when none could be made
+	disks    []*harness.Disk // the small disk of each host's journal; empty if none could be mounted
 	longest  time.Duration
 	probes   int
 }
 
-// longRun is long enough for jobs with longer delays, and for a host whose clock is off.
+// longRun is long enough for jobs with longer delays, and for a host with a wrong clock.
 const longRun = 5 * time.Minute
 
-// newSite starts the installation and waits until it works.
+// newSite starts the installation and waits until it is ready.
 func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *site {
 	t.Helper()
 	s := &site{t: t, rec: rec, longest: 12 * time.Second}
@@ -84,7 +84,7 @@ func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *s
 	)
 	options := harness.Options{Env: env}
 	s.hosts = append(s.hosts, harness.New(t, options))
-	if length >= longRun { // building all of it anew takes a minute
+	if length >= longRun { // building it takes a minute
 		off := []time.Duration{-10 * time.Minute, 10 * time.Minute}[r.IntN(2)]
 		t.Logf("the clock of host 2 is off by %s", off)
 		options.Binary = harness.BuildOff(t, off)
@@ -97,7 +97,7 @@ func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *s
 	return s
 }
 
-// newShard starts a server, behind no proxy yet.
+// newShard starts a server, without a proxy yet.
 func (s *site) newShard() *shard {
 	server := harness.StartRedis(
 		s.t,
@@ -145,7 +145,7 @@ func (s *site) upTogether() {
 	}
 }
 
-// ready returns nil when every host can take a push.
+// ready returns nil when every host can accept a push.
 func (s *site) ready() error {
 	for n, h := range s.hosts {
 		if h.Exited() {
@@ -226,8 +226,8 @@ func (s *site) connected(ctx context.Context) error {
 	return nil
 }
 
-// waitCalm waits until calls flow again: every process is there, both hosts take pushes and reach both shards, no job
-// that is due waits, and a batch of probes pushed at each host has been called.
+// waitCalm waits until calls flow again: every process is running, both hosts accept pushes and reach both shards, no
+// due job is waiting, and a batch of probes pushed to each host has been called.
 func (s *site) waitCalm(ctx context.Context) error {
 	for {
 		err := s.calm(ctx)
@@ -316,7 +316,7 @@ func (s *site) probe(ctx context.Context, host int) (ids []string, err error) {
 	return ids, err
 }
 
-// waitDrained waits until no job is delayed, ready or running, and none is missing that a host knows of.
+// waitDrained waits until no job is delayed, ready or running, and no host has a job to recover.
 func (s *site) waitDrained(ctx context.Context) error {
 	for {
 		err := s.compared(ctx)
@@ -391,7 +391,7 @@ func (s *site) recordDead(ctx context.Context) error {
 	return nil
 }
 
-// trim keeps the append-only files short, so that a server is back from them soon.
+// trim rewrites the append-only files, so that servers restart quickly.
 func (s *site) trim() {
 	for _, sh := range s.shards {
 		if sh.server.AOFSize() < 64<<20 {

@@ -13,7 +13,7 @@ import (
 func table(events []event, v verdict) string {
 	type row struct {
 		n              int
-		longest, worst float64 // how long it lasted, how long calls took to flow again
+		longest, worst float64 // its duration, and the time until calls flowed again
 	}
 	rows := map[string]*row{}
 	for _, e := range events {

@@ -9,8 +9,8 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// slack is how long, in milliseconds, a call may be on its way from a dispatcher to the endpoint's clock on a machine
-// that is busy: a call that began before its job was deleted may arrive so much after.
+// slack is how long, in milliseconds, a call may take from a dispatcher to the endpoint's clock on a busy machine: a
+// call that began before its job was deleted may arrive this much later.
 const slack = 25
 
 // verdict is the result of judging a record.
@@ -19,18 +19,18 @@ type verdict struct {
 	Changed, Deleted                       int
 	Calls, Taken, Delivered, Dead          int
 	Repeated                               int // jobs that were delivered more than once
-	Unexplained                            int // of those, by no fault
+	Unexplained                            int // of those, without a fault
 	Wrong                                  []string
 }
 
-// story is all that is known about one job.
+// story is everything known about a job.
 type story struct {
 	requests []event // pushes, changes, runs, in the order they were sent
 	deletes  []event
 	calls    []event // with Result and End of their answers
 	dead     string  // why it is dead at the end; empty if it is not
 
-	deathStatus int // of the last call's answer, if it died by that
+	deathStatus int // of the last call's answer, if that made it dead
 }
 
 // judge computes the verdict. A push that was spooled (answered 202) is made some time later. The laws:
@@ -165,7 +165,8 @@ func (s *story) lastRevived() float64 {
 	return max(pushed, redriven)
 }
 
-// deadUncalled says whether the job is dead by an answer of the endpoint that it did not give since then.
+// deadUncalled reports whether the job is dead by an answer of the endpoint, although it was not called since it was
+// pushed or re-driven last.
 func (s *story) deadUncalled() bool {
 	since := s.lastRevived()
 	return s.deathStatus != 0 && !slices.ContainsFunc(s.calls, func(c event) bool { return c.At >= since })
@@ -241,7 +242,8 @@ func (s *story) wrong(key string, faults []event) (wrong []string) {
 	return wrong
 }
 
-// heldBy returns the earlier call of a worker that held the job when call n took it, and whether nothing explains that.
+// heldBy returns the earlier call of a worker that held the job when call n took it, and whether no fault explains
+// that.
 func (s *story) heldBy(n int, faults []event) (earlier event, wrong bool) {
 	c := s.calls[n]
 	if c.Shard == "" {
@@ -279,8 +281,8 @@ func forgotten(from, to event, faults []event) bool {
 	})
 }
 
-// standing returns the requests that may be in force when a call arrives: those not refused, and not certainly replaced
-// by a later one.
+// standing returns the requests that may be in force when a call arrives: those that were neither refused nor certainly
+// replaced by a later one.
 func (s *story) standing(c event, counts func(event) bool) (standing []event) {
 	for n, r := range s.requests {
 		if r.Result == refused || r.At > c.At || !counts(r) {
@@ -297,8 +299,8 @@ func (s *story) standing(c event, counts func(event) bool) (standing []event) {
 	return standing
 }
 
-// settled is how long, in milliseconds, after its answer a request may not count yet. A call that was reserved just
-// before a replace may still start; a change is refused then.
+// settled is how long, in milliseconds, after its answer a request may not take effect yet. A call that was reserved
+// just before a replace may still start; a change is refused then.
 func settled(r event) float64 {
 	if r.Kind == evPush {
 		return slack + float64(queue.StartWindow.Milliseconds())
@@ -318,7 +320,7 @@ func (s *story) dueAt(c event) (due float64, ok bool) {
 
 // knows reports whether the job may have had the body of a call.
 func (s *story) knows(c event) bool {
-	return c.Body == "" || // cut off on its way
+	return c.Body == "" || // aborted in transit
 		slices.ContainsFunc(
 			s.standing(c, func(r event) bool { return r.Body != "" }),
 			func(r event) bool { return r.Body == c.Body },
@@ -326,8 +328,8 @@ func (s *story) knows(c event) bool {
 }
 
 // repeated reports whether a job was delivered more than once, and whether it was in flight during a fault: one that
-// began before its last delivery and was not over when it was pushed (an answer that was lost then may have left a copy
-// in a second shard).
+// began before its last delivery and was not over when the job was pushed (a lost answer may have left a copy in a
+// second shard).
 func (s *story) repeated(faults []event) (repeated, explained bool) {
 	times := 0
 	var first, last event
@@ -347,14 +349,14 @@ func (s *story) repeated(faults []event) (repeated, explained bool) {
 	if times <= max(pushes, 1) { // a replaced job is delivered again, if it was delivered before
 		return false, true
 	}
-	if last.Shard != "" { // an ack that was answered is not lost by a process
+	if last.Shard != "" { // an answered ack is not lost when a process is killed
 		return true, forgotten(first, last, faults) || s.pushedTwice(first, faults)
 	}
 	return true, slices.ContainsFunc(faults, func(f event) bool { return f.At <= last.At && f.Calm >= s.requests[0].At })
 }
 
-// pushedTwice reports whether a push may have been made twice: its answer was lost at a fault, so it was repeated, or
-// spooled, and the first one's job had been delivered by then.
+// pushedTwice reports whether a push may have been made twice: its answer was lost at a fault, so it was repeated or
+// spooled, after the first push's job had been delivered.
 func (s *story) pushedTwice(first event, faults []event) bool {
 	return slices.ContainsFunc(s.requests, func(r event) bool {
 		return r.Kind == evPush && (r.isSpooled() || first.At <= r.End) && during(faults, r.At, r.End) != ""

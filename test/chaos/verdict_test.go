@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTheVerdictFindsWhatIsWrong: a judge who cannot say no is worth nothing.
-func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
+// TestTheVerdictFindsFaults: a verdict that can never be negative is worthless.
+func TestTheVerdictFindsFaults(t *testing.T) {
 	push := func(result string) event {
 		return event{Kind: evPush, Topic: "t", ID: "1", At: 1000, End: 1010, Result: result, SetsDue: true, DelayMS: 500,
 			Body: "a"}

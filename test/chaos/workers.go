@@ -17,13 +17,13 @@ import (
 // workerCount is how many workers take jobs of the pull topics at once.
 const workerCount = 16
 
-// failWait is the wait after a failed attempt of a pull topic.
+// failWait is the retry wait of pull topics.
 const failWait = 200 * time.Millisecond
 
-// workers take the jobs of the pull topics, through both hosts, and record what they get and what they say of it.
+// workers take the jobs of the pull topics, through both hosts, and record their leases and how they end them.
 type workers struct {
 	site   *site
-	calm   atomic.Bool // they do every job at once
+	calm   atomic.Bool // jobs of prompt topics are done at once
 	calls  atomic.Int64
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -58,7 +58,7 @@ type worker struct {
 	r   *rand.Rand
 }
 
-// held is a job that a worker has.
+// held is a job that a worker has leased.
 type held struct {
 	Lease       string          `json:"lease"`
 	LeasedUntil time.Time       `json:"leased_until"`
@@ -72,7 +72,7 @@ type held struct {
 	host int
 }
 
-// work takes some jobs and ends their leases. Now and then the worker disconnects before it has an answer.
+// work leases some jobs and ends their leases. Sometimes the worker disconnects before it has an answer.
 func (w *worker) work(ctx context.Context) {
 	ttr := time.Duration(1000+w.r.IntN(1500)) * time.Millisecond
 	wait := time.Duration(w.r.IntN(3000)) * time.Millisecond
@@ -109,7 +109,7 @@ func (w *worker) work(ctx context.Context) {
 
 // record records a job as taken when its lease began. Redis counts whole milliseconds.
 func (w *worker) record(j *held, ttr time.Duration) {
-	j.call = -int(w.calls.Add(1)) // those above 0 are the endpoint's
+	j.call = -int(w.calls.Add(1)) // numbers above 0 are the endpoint's
 	w.site.rec.add(event{
 		Kind: evCall, At: ms(j.LeasedUntil.Add(-ttr)) + 1, Topic: j.Topic, ID: j.ID, Host: j.host + 1, Attempt: j.Attempt,
 		DueAt: float64(j.DueAt.UnixMilli()), Call: j.call, Body: digest(j.Body), Shard: shardOf(j.Lease),
@@ -127,7 +127,7 @@ func shardOf(lease string) string {
 	return "unknown"
 }
 
-// do handles one job, in one of the ways in which workers end leases.
+// do handles one job in one of the ways in which workers end leases.
 func (w *worker) do(ctx context.Context, j *held) {
 	dice := w.r.Float64()
 	switch {
@@ -140,9 +140,9 @@ func (w *worker) do(ctx context.Context, j *held) {
 	}
 	until := ms(j.LeasedUntil)
 	switch {
-	case dice < 0.05: // gone with its lease
+	case dice < 0.05: // the lease is lost
 		w.ended(j, bad, until)
-	case dice < 0.07: // too late, mostly
+	case dice < 0.07: // mostly too late
 		pause(ctx, time.Until(j.LeasedUntil)+100*time.Millisecond)
 		w.end(j, "ack", nil, until, 0)
 	case dice < 0.10:
@@ -172,8 +172,8 @@ func (w *worker) extend(ctx context.Context, j *held, until float64) {
 	w.end(j, "ack", nil, until, 0)
 }
 
-// end ends a lease by a verb, through any host. Until then, and for the wait that an acknowledged verb asks for, nobody
-// else may get the job.
+// end ends a lease with a verb, through any host. Until then, and for the delay that an acknowledged verb requests, no
+// other worker may lease the job.
 func (w *worker) end(j *held, verb string, body any, until float64, wait time.Duration) {
 	until = min(until, now())
 	answer := w.post(w.r.IntN(len(w.api)), "/v1/leases/"+j.Lease+"/"+verb, body)
@@ -183,7 +183,7 @@ func (w *worker) end(j *held, verb string, body any, until float64, wait time.Du
 	w.ended(j, outcome(verb, answer.Status, answer.Err), until)
 }
 
-// outcome returns what the end of a lease means for its job.
+// outcome returns the effect of the end of a lease on its job.
 func outcome(verb string, status int, err error) string {
 	switch result := resultOf(status, err); {
 	case verb != "ack" || result == refused:
@@ -239,7 +239,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// named returns the topics of the load whose jobs workers take, or those whose jobs are called.
+// named returns the load's topics whose jobs workers take, or those whose jobs are called.
 func named(pull bool) (names []string) {
 	for _, t := range topics {
 		if (t.fields["delivery"] == "pull") == pull {
