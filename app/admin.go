@@ -62,7 +62,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 		Shares: func(ctx context.Context) ([3]int64, error) {
 			return reader.ReserveCounts(ctx, time.Now().Add(-5*time.Minute))
 		},
-		APIURL:    "http://" + setup.Reachable(p.cfg.Server.Addr),
+		APIURL:    setup.APIURL(p.cfg),
 		AdminURL:  setup.PublicAdminURL(p.cfg),
 		TokenFile: setup.TokenFile(p.cfg),
 		OpenShard: func(ctx context.Context, s registry.Shard) (*queue.Shard, func(), error) {

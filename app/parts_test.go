@@ -151,6 +151,19 @@ func TestJobsOfUnknownTopicsAreFound(t *testing.T) {
 	}
 }
 
+// TestCommandLinesOfTheAdminReachAServerWithTLS: they begin with https.
+func TestCommandLinesOfTheAdminReachAServerWithTLS(t *testing.T) {
+	p, _ := newTestParts(t)
+	p.cfg.Server.TLSCert = "cert.pem"
+	caller, err := p.newCaller()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.adminOptions(caller).APIURL; !strings.HasPrefix(got, "https://") {
+		t.Errorf("the API is at %s", got)
+	}
+}
+
 // TestADurabilityThatNoShardKeepsIsRefused when a topic gets it, not when the rest of the topic is edited while a
 // replica is away. Of a file of topics it is asked once.
 func TestADurabilityThatNoShardKeepsIsRefused(t *testing.T) {
