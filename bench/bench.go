@@ -184,7 +184,7 @@ func (s *suite) rows(ctx context.Context, chosen []group) ([]Row, error) {
 			if len(raw[i]) == 0 { // this machine's Redis cannot do it
 				continue
 			}
-			row := f.row(raw[i])
+			row := f.row(g.name, raw[i])
 			if s.Quick && f.fullOnly {
 				row.Target = nil
 			}

@@ -317,7 +317,7 @@ func testReport() *Report {
 	}
 	add := func(g group, raw ...[]Raw) {
 		for i, f := range g.figures {
-			r.Rows = append(r.Rows, f.row(raw[i]))
+			r.Rows = append(r.Rows, f.row(g.name, raw[i]))
 		}
 	}
 	add(startGroup, []Raw{{Value: 350.4}})

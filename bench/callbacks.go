@@ -19,7 +19,7 @@ const clientConcurrency = 256
 var callbackGroup = group{
 	name: "callbacks", about: "callbacks end to end, beside a bare http.Client",
 	figures: []figure{{
-		group: "callbacks", name: "callbacks", title: "callbacks end to end (reserve, POST, settle), 64-byte body",
+		name: "callbacks", title: "callbacks end to end (reserve, POST, settle), 64-byte body",
 		unit:  "/s",
 		limit: "bare http.Client, 256 at once", ratio: 0.65,
 	}},

@@ -18,11 +18,9 @@ var durabilityGroup = group{
 	name: "durability", about: "single pushes that wait for a replica, beside those that do not",
 	figures: []figure{
 		{
-			group: "durability",
 			name:  "durability_replica",
 			title: "single pushes of durability replica, 64 connections, replica on this machine",
-			unit:  "/s",
-			limit: memoryPushes,
+			unit:  "/s", limit: memoryPushes,
 		},
 	},
 	measure: measureDurability,

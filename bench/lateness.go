@@ -17,10 +17,10 @@ const lateRate = 200
 var lateGroup = group{
 	name: "lateness", about: "lateness at 200 jobs a second",
 	figures: []figure{
-		{group: "lateness", name: "late_p50", title: "lateness at 200 jobs/s, p50", unit: "ms", atMost: 1.5},
-		{group: "lateness", name: "late_p99", title: "lateness at 200 jobs/s, p99", unit: "ms", atMost: 5},
-		{group: "lateness", name: "late_max", title: "lateness at 200 jobs/s, max", unit: "ms", atMost: 50},
-		{group: "lateness", name: "late_early", title: "called early at 200 jobs/s", unit: "jobs", bounded: true},
+		{name: "late_p50", title: "lateness at 200 jobs/s, p50", unit: "ms", atMost: 1.5},
+		{name: "late_p99", title: "lateness at 200 jobs/s, p99", unit: "ms", atMost: 5},
+		{name: "late_max", title: "lateness at 200 jobs/s, max", unit: "ms", atMost: 50},
+		{name: "late_early", title: "called early at 200 jobs/s", unit: "jobs", bounded: true},
 	},
 	measure: func(ctx context.Context, s *suite) ([]Raw, error) { return s.lateness(ctx, lateRate) },
 }
@@ -28,10 +28,10 @@ var lateGroup = group{
 var halfGroup = group{
 	name: "half", about: "lateness at half of the highest rate of callbacks",
 	figures: []figure{
-		{group: "half", name: "half_p50", title: "lateness at half load, p50", unit: "ms"},
-		{group: "half", name: "half_p99", title: "lateness at half load, p99", unit: "ms", atMost: 50},
-		{group: "half", name: "half_max", title: "lateness at half load, max", unit: "ms"},
-		{group: "half", name: "half_early", title: "called early at half load", unit: "jobs", bounded: true},
+		{name: "half_p50", title: "lateness at half load, p50", unit: "ms"},
+		{name: "half_p99", title: "lateness at half load, p99", unit: "ms", atMost: 50},
+		{name: "half_max", title: "lateness at half load, max", unit: "ms"},
+		{name: "half_early", title: "called early at half load", unit: "jobs", bounded: true},
 	},
 	measure: func(ctx context.Context, s *suite) ([]Raw, error) {
 		rate, err := s.steadyCallbacks(ctx)

@@ -27,15 +27,15 @@ var lmstfyGroup = group{
 	name: "lmstfy", about: "publish, consume and acknowledge through the lmstfy gateway",
 	figures: []figure{
 		{
-			group: "lmstfy", name: "lmstfy_publish", title: "lmstfy's clients: publish, 64 connections, 64-byte body",
+			name: "lmstfy_publish", title: "lmstfy's clients: publish, 64 connections, 64-byte body",
 			unit: "/s", limit: "bare echo handler", ratio: lmstfyPublishRatio,
 		},
 		{
-			group: "lmstfy", name: "lmstfy_consume", title: "lmstfy's clients: consume and acknowledge, 64 workers",
+			name: "lmstfy_consume", title: "lmstfy's clients: consume and acknowledge, 64 workers",
 			unit: "jobs/s", limit: "bare echo handler", ratio: lmstfyConsumeRatio,
 		},
 		{
-			group: "lmstfy", name: "lmstfy_bytes", title: "lmstfy's clients: Redis memory per delayed job, 64-byte body",
+			name: "lmstfy_bytes", title: "lmstfy's clients: Redis memory per delayed job, 64-byte body",
 			unit: "bytes", atMost: lmstfyBytes, fullOnly: true,
 		},
 	},

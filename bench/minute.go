@@ -10,19 +10,13 @@ var minuteGroup = group{
 	name: "minute", about: "1,000,000 jobs due in one minute over 100,000 topics",
 	figures: []figure{
 		{
-			group: "minute", name: "minute_left", title: "1,000,000 jobs due in one minute over 100,000 topics: not called",
+			name: "minute_left", title: "1,000,000 jobs due in one minute over 100,000 topics: not called",
 			unit: "jobs", bounded: true,
 		},
+		{name: "minute_p99", title: "the same: lateness, p99", unit: "ms", atMost: 1000, fullOnly: true},
+		{name: "minute_early", title: "the same: called early", unit: "jobs", bounded: true},
 		{
-			group: "minute", name: "minute_p99", title: "the same: lateness, p99",
-			unit: "ms", atMost: 1000, fullOnly: true,
-		},
-		{
-			group: "minute", name: "minute_early", title: "the same: called early",
-			unit: "jobs", bounded: true,
-		},
-		{
-			group: "minute", name: "minute_cpu", title: "the same: processor time of all processes, from due to settled",
+			name: "minute_cpu", title: "the same: processor time of all processes, from due to settled",
 			unit: "µs a job",
 		},
 	},

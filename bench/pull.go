@@ -24,13 +24,10 @@ const (
 var pullGroup = group{
 	name: "pull", about: "workers of a full pull topic, one job a call and 100",
 	figures: []figure{
-		{group: "pull", name: "pull", title: "reserve and ack, 64 workers, one job a call", unit: "jobs/s", atLeast: 12_000},
+		{name: "pull", title: "reserve and ack, 64 workers, one job a call", unit: "jobs/s", atLeast: 12_000},
 		{
-			group:   "pull",
-			name:    "pull_batch",
-			title:   "reserve and ack, 16 workers, 100 jobs a call",
-			unit:    "jobs/s",
-			atLeast: 60_000,
+			name: "pull_batch", title: "reserve and ack, 16 workers, 100 jobs a call",
+			unit: "jobs/s", atLeast: 60_000,
 		},
 	},
 	measure: func(ctx context.Context, s *suite) (raw []Raw, err error) {
@@ -108,22 +105,10 @@ func leasesOf(answer []byte) (leases []string) {
 var pullLateGroup = group{
 	name: "pull_lateness", about: "how long after its due time a job is with a worker who waits",
 	figures: []figure{
-		{
-			group:  "pull_lateness",
-			name:   "pull_p50",
-			title:  "due job to a waiting worker, 200 jobs/s, p50",
-			unit:   "ms",
-			atMost: 2,
-		},
-		{
-			group:  "pull_lateness",
-			name:   "pull_p99",
-			title:  "due job to a waiting worker, 200 jobs/s, p99",
-			unit:   "ms",
-			atMost: 5,
-		},
-		{group: "pull_lateness", name: "pull_max", title: "due job to a waiting worker, 200 jobs/s, max", unit: "ms"},
-		{group: "pull_lateness", name: "pull_early", title: "with a worker early", unit: "jobs", bounded: true},
+		{name: "pull_p50", title: "due job to a waiting worker, 200 jobs/s, p50", unit: "ms", atMost: 2},
+		{name: "pull_p99", title: "due job to a waiting worker, 200 jobs/s, p99", unit: "ms", atMost: 5},
+		{name: "pull_max", title: "due job to a waiting worker, 200 jobs/s, max", unit: "ms"},
+		{name: "pull_early", title: "with a worker early", unit: "jobs", bounded: true},
 	},
 	measure: measurePullLateness,
 }
@@ -228,22 +213,14 @@ func (in *installation) work(ctx context.Context, reply func([]byte) []byte) err
 var pullIdleGroup = group{
 	name: "pull_idle", about: "1,000 workers who wait for jobs of 200 topics",
 	figures: []figure{
+		{name: "pull_commands", title: "Redis commands, 1,000 waiting workers, 200 topics", unit: "/s", atMost: 20},
 		{
-			group:  "pull_idle",
-			name:   "pull_commands",
-			title:  "Redis commands, 1,000 waiting workers, 200 topics",
-			unit:   "/s",
-			atMost: 20,
+			name: "pull_cpu", title: "CPU, 1,000 waiting workers, all processes", unit: "% of a core",
+			atMost: 2, fullOnly: true,
 		},
 		{
-			group: "pull_idle", name: "pull_cpu", title: "CPU, 1,000 waiting workers, all processes", unit: "% of a core",
-			atMost:   2,
-			fullOnly: true,
-		},
-		{
-			group: "pull_idle", name: "pull_rss", title: "Memory, 1,000 waiting workers, largest process", unit: "MiB",
-			atMost:   60,
-			fullOnly: true,
+			name: "pull_rss", title: "Memory, 1,000 waiting workers, largest process", unit: "MiB",
+			atMost: 60, fullOnly: true,
 		},
 	},
 	measure: func(ctx context.Context, s *suite) (raw []Raw, err error) {

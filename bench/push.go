@@ -22,7 +22,7 @@ const (
 var startGroup = group{
 	name: "start", about: "wakecall up, from nothing until /readyz",
 	figures: []figure{
-		{group: "start", name: "start", title: "start of wakecall up until it takes pushes", unit: "ms", atMost: 1000},
+		{name: "start", title: "start of wakecall up until it takes pushes", unit: "ms", atMost: 1000},
 	},
 	measure: func(ctx context.Context, s *suite) (raw []Raw, err error) {
 		err = s.on(ctx, func(in *installation) error {
@@ -36,7 +36,7 @@ var startGroup = group{
 var pushGroup = group{
 	name: "push", about: "single pushes over 64 connections, beside a bare echo handler",
 	figures: []figure{{
-		group: "push", name: "push", title: "single pushes, 64 connections, 64-byte body",
+		name: "push", title: "single pushes, 64 connections, 64-byte body",
 		unit: "/s", limit: "bare echo handler", ratio: 0.65,
 	}},
 	measure: measurePush,
@@ -74,10 +74,10 @@ func (s *suite) pushLoad(addr, token string) load {
 var batchGroup = group{
 	name: "batch", about: "batch pushes of 100 jobs, beside redis-benchmark",
 	figures: []figure{{
-		group: "batch", name: "batch", title: "batch pushes, 100 a request, ids of 24 bytes", unit: "jobs/s",
+		name: "batch", title: "batch pushes, 100 a request, ids of 24 bytes", unit: "jobs/s",
 		limit: "redis-benchmark ZADD, 16 in a pipeline", atLeast: 120_000,
 	}, {
-		group: "batch", name: "batch_redis",
+		name:  "batch_redis",
 		title: "Redis's time for a job of a batch, by that of a job alone in its script call",
 		unit:  "times", atMost: 0.5,
 	}},

@@ -56,15 +56,15 @@ type Raw struct {
 
 // figure is a row before its runs: what it is called and what is wanted of it.
 type figure struct {
-	group, name, title, unit string
-	limit                    string // what the limit is called, if there is one
-	atLeast, atMost, ratio   float64
-	bounded                  bool // atMost counts although it is 0
-	fullOnly                 bool // a quick run measures something else: no target then
+	name, title, unit      string
+	limit                  string // what the limit is called, if there is one
+	atLeast, atMost, ratio float64
+	bounded                bool // atMost counts although it is 0
+	fullOnly               bool // a quick run measures something else: no target then
 }
 
-func (f figure) row(raw []Raw) Row {
-	r := Row{Group: f.group, Name: f.name, Title: f.title, Unit: f.unit, Raw: raw}
+func (f figure) row(group string, raw []Raw) Row {
+	r := Row{Group: group, Name: f.name, Title: f.title, Unit: f.unit, Raw: raw}
 	r.Value = median(raw, func(x Raw) float64 { return x.Value })
 	if f.limit != "" && raw[0].Limit > 0 { // redis-benchmark may be missing
 		r.Limit = &Limit{Title: f.limit, Value: median(raw, func(x Raw) float64 { return x.Limit })}

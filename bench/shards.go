@@ -23,15 +23,9 @@ var shardCounts = []int{1, 2, 4}
 func shardsFigures() (list []figure) {
 	for _, n := range shardCounts {
 		add := func(name, title, unit string) {
-			list = append(
-				list,
-				figure{
-					group: "shards",
-					name:  fmt.Sprintf("shards_%d_%s", n, name),
-					title: fmt.Sprintf("%d shards: %s", n, title),
-					unit:  unit,
-				},
-			)
+			list = append(list, figure{
+				name: fmt.Sprintf("shards_%d_%s", n, name), title: fmt.Sprintf("%d shards: %s", n, title), unit: unit,
+			})
 		}
 		add("push", "batch pushes, ids of the caller", "jobs/s")
 		add("push_redis", "processor time of Redis for a push", "µs")

@@ -18,52 +18,40 @@ import (
 var topicsGroup = group{
 	name: "topics", about: "an installation with 100,000 topics",
 	figures: []figure{
+		{name: "topics_apply", title: "topic apply of 100,000 new topics", unit: "s", atMost: 60, fullOnly: true},
+		{name: "topics_start", title: "start with 100,000 topics", unit: "ms", atMost: 3000, fullOnly: true},
 		{
-			group: "topics", name: "topics_apply", title: "topic apply of 100,000 new topics",
-			unit: "s", atMost: 60, fullOnly: true,
-		},
-		{
-			group: "topics", name: "topics_start", title: "start with 100,000 topics",
-			unit: "ms", atMost: 3000, fullOnly: true,
-		},
-		{
-			group: "topics", name: "topics_change", title: "a change until its limits are in Redis, p99",
+			name: "topics_change", title: "a change until its limits are in Redis, p99",
 			unit: "ms", atMost: 100, fullOnly: true,
 		},
+		{name: "topics_change_cpu", title: "the same: processor time of all processes", unit: "ms"},
 		{
-			group: "topics", name: "topics_change_cpu", title: "the same: processor time of all processes",
-			unit: "ms",
-		},
-		{
-			group: "topics", name: "topics_rss", title: "100,000 topics, idle: memory of the largest process",
+			name: "topics_rss", title: "100,000 topics, idle: memory of the largest process",
 			unit: "MiB", atMost: 250, fullOnly: true,
 		},
+		{name: "topics_idle", title: "the same: Redis commands", unit: "/s", atMost: 20},
 		{
-			group: "topics", name: "topics_idle", title: "the same: Redis commands",
-			unit: "/s", atMost: 20,
-		},
-		{
-			group: "topics", name: "topics_idle_cpu", title: "the same: processor time",
+			name: "topics_idle_cpu", title: "the same: processor time",
 			unit: "% of a core", atMost: 2, fullOnly: true,
 		},
 		{
-			group: "topics", name: "topics_metrics", title: "the same, jobs in every topic: lines of /metrics",
+			name: "topics_metrics", title: "the same, jobs in every topic: lines of /metrics",
 			unit: "lines", atMost: 20_000,
 		},
 		{
-			group: "topics", name: "topics_push", title: "batch pushes round robin over all topics, by those to one topic",
+			name: "topics_push", title: "batch pushes round robin over all topics, by those to one topic",
 			unit: "times",
 		},
 		{
-			group: "topics", name: "topics_push_single", title: "single pushes round robin over them, by those to one topic",
+			name: "topics_push_single", title: "single pushes round robin over them, by those to one topic",
 			unit: "times", atLeast: 0.7, fullOnly: true,
 		},
 		{
-			group: "topics", name: "topics_memory", title: "Redis memory per delayed job over all topics",
+			name: "topics_memory", title: "Redis memory per delayed job over all topics",
 			unit: "bytes", atMost: 200, fullOnly: true,
 		},
 		{
-			group: "topics", name: "topics_page", title: "slowest page of the web admin with these jobs",
+			name: "topics_page", title: "slowest page of the web admin with these jobs",
 			unit: "ms", atMost: 200, fullOnly: true,
 		},
 	},
