@@ -70,6 +70,9 @@ var answers = []uint16{
 	1064, // syntax
 	1146, // no such table
 	1264, // out of range
+	1265, // data truncated
+	1292, // incorrect value of a type, such as a time
+	1364, // no default value
 	1366, // incorrect value
 	1406, // data too long
 }

@@ -124,3 +124,21 @@ func TestTextsFitTheirColumns(t *testing.T) {
 		t.Errorf("now is %s", now)
 	}
 }
+
+// TestAnErrorOfAStatementIsNoOutage: the edit is refused, instead of being repeated until the database is back.
+func TestAnErrorOfAStatementIsNoOutage(t *testing.T) {
+	db := open(t, dbtest.EmptyMariaDB(t))
+	err := dbtest.Run(db, "CREATE TABLE kinds (name VARCHAR(9) NOT NULL, at DATETIME(3), kind ENUM('a','b'))")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, statement := range map[string]string{
+		"truncated": "INSERT INTO kinds (name, kind) VALUES ('a', 'c')",
+		"time":      "INSERT INTO kinds (name, at) VALUES ('a', '2026-13-32')",
+		"default":   "INSERT INTO kinds (at) VALUES (NULL)",
+	} {
+		if err := dbtest.Run(db, statement); err == nil || errors.Is(err, database.ErrUnavailable) || !db.Up() {
+			t.Errorf("%s: %v, up %v", what, err, db.Up())
+		}
+	}
+}
