@@ -71,3 +71,34 @@ func TestADurableWriteFailsWithTheSyncOfItsFile(t *testing.T) {
 		t.Errorf("the write returned %v", err)
 	}
 }
+
+// TestAFailedSyncFailsAllWritesBeforeIt: for the kernel the next sync of the file succeeds, without their data.
+func TestAFailedSyncFailsAllWritesBeforeIt(t *testing.T) {
+	j := open(t, t.TempDir(), &clock{t: noon})
+	s, syncs := j.requests, 0
+	s.sync = func(*os.File) error {
+		if syncs++; syncs == 1 {
+			return errSync
+		}
+		return nil
+	}
+	s.syncing.Lock() // holds the writes back between write and fsync
+	ended := make(chan error, 2)
+	for range cap(ended) {
+		go func() { ended <- j.Durably(requests("a")) }()
+	}
+	for written := false; !written; {
+		s.mu.Lock()
+		written = s.writes == cap(ended)
+		s.mu.Unlock()
+	}
+	s.syncing.Unlock()
+	for range cap(ended) {
+		if err := <-ended; !errors.Is(err, errSync) {
+			t.Errorf("a write before the failed sync returned %v", err)
+		}
+	}
+	if err := j.Durably(requests("b")); err != nil {
+		t.Errorf("a later write: %v", err)
+	}
+}

@@ -64,7 +64,7 @@ type stream struct {
 	held    []byte      // lines that could not be written
 	again   *time.Timer // tries to write them; nil: such lines are dropped
 
-	lost    int // no write up to this one is known to be on disk: their file could not be synced when it was closed
+	lost    int // no write up to this one is known to be on disk: their file could not be synced
 	lostErr error
 
 	syncing sync.Mutex
@@ -114,8 +114,10 @@ func (s *stream) commit(write int) error {
 	if write <= s.lost {
 		return s.lostErr
 	}
-	// A file that was closed meanwhile is on disk already, see release.
+	// A file that was closed meanwhile is on disk already, see release. After a failed sync a second one succeeds though the
+	// data is not on disk: Linux reports an error once, and drops the pages.
 	if err != nil && !errors.Is(err, os.ErrClosed) {
+		s.lost, s.lostErr = upTo, err
 		return err
 	}
 	s.named = s.named || s.file == file
