@@ -11,12 +11,12 @@ import (
 
 // signals handles signals to stop, to stop at once, and to reload.
 type signals struct {
-	terminate   chan os.Signal
-	hup         chan os.Signal
-	kill        chan struct{} // closed at the second signal to stop
-	supervising atomic.Bool   // a master handles hup and kill
-	done        chan struct{}
-	ended       sync.WaitGroup
+	terminate chan os.Signal
+	hup       chan os.Signal
+	kill      chan struct{} // closed at the second signal to stop
+	handled   atomic.Bool   // the command handles kill
+	done      chan struct{}
+	ended     sync.WaitGroup
 }
 
 func watchSignals() *signals {
@@ -30,12 +30,15 @@ func watchSignals() *signals {
 
 // supervise is called by a master: from then on SIGHUP reloads, and the master handles a second signal to stop.
 func (s *signals) supervise() {
-	s.supervising.Store(true)
+	s.handleKill()
 	signal.Notify(s.hup, syscall.SIGHUP)
 }
 
-// context returns a context that ends with the first signal to stop. A second signal ends the process, unless a master
-// handles it.
+// handleKill is called by a command that ends by itself when kill is closed.
+func (s *signals) handleKill() { s.handled.Store(true) }
+
+// context returns a context that ends with the first signal to stop. A second signal ends the process, unless the
+// command handles it.
 func (s *signals) context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancel(parent)
 	s.ended.Go(func() {
@@ -52,7 +55,7 @@ func (s *signals) context(parent context.Context) context.Context {
 			}
 		}
 		close(s.kill)
-		if !s.supervising.Load() {
+		if !s.handled.Load() {
 			os.Exit(exitFailed)
 		}
 	})

@@ -208,7 +208,7 @@ func TestTheEndOfStandardErrorIsTheReason(t *testing.T) {
 func TestTheSecondSignalStopsAtOnce(t *testing.T) {
 	s := watchSignals()
 	defer s.stop()
-	s.supervising.Store(true) // as a master does
+	s.handleKill()
 	ctx := s.context(context.Background())
 	s.terminate <- syscall.SIGTERM
 	<-ctx.Done()

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -57,7 +58,7 @@ func (p *program) workCommand() *cobra.Command {
 			"its environment " + strings.Join(jobVariables, ", ") + `.
 Exit status 0 ends the job, 75 gives it back without counting the attempt; any other is a failed attempt, whose reason
 is the end of standard error. Leases are extended while commands run. The first SIGTERM or SIGINT lets the commands
-end that run.`,
+end that run; a second one ends them and gives their jobs back.`,
 		Example:           `  wakecall work order.mail --exec './send-mail' --concurrency 4`,
 		ValidArgsFunction: p.completeTopics,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -94,12 +95,37 @@ end that run.`,
 }
 
 func (p *program) work(ctx context.Context, c *client.Client, f workFlags, topics []string) error {
+	p.signals.handleKill() // commands are in process groups of their own, and would go on without this program
+	killed, kill := context.WithCancel(context.WithoutCancel(ctx))
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer kill()
+	waiting.Go(func() {
+		select {
+		case <-p.signals.kill:
+			kill()
+		case <-killed.Done():
+		}
+	})
 	w := &client.Worker{
 		Client: c, Topics: topics, Concurrency: f.concurrency, TTR: f.ttr, Order: f.order, StopTimeout: f.timeout,
-		Handle: func(ctx context.Context, job *client.LeasedJob) error { return runCommand(ctx, f, job) },
+		Handle: func(ctx context.Context, job *client.LeasedJob) error {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(killed, cancel)()
+			err := runCommand(ctx, f, job)
+			if err != nil && killed.Err() != nil {
+				return client.Released(0)
+			}
+			return err
+		},
 		Failed: func(err error) { _, _ = fmt.Fprintln(p.err, "wakecall work:", err) },
 	}
-	return w.Run(ctx)
+	err := w.Run(ctx)
+	if err == nil && killed.Err() != nil {
+		return errors.New("stopped at once by a second signal; the jobs of commands that ran were given back")
+	}
+	return err
 }
 
 // outputWait is how long a command may continue after SIGTERM. It is also how long to wait, after a command has ended,

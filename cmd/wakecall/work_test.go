@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -92,5 +96,40 @@ func TestTheVariablesOfAJobAreNoConfiguration(t *testing.T) {
 		if name, _, _ := strings.Cut(variable, "="); !strings.Contains(help, name) {
 			t.Errorf("the help does not name %s", name)
 		}
+	}
+}
+
+// TestASecondSignalEndsTheCommandsOfWork: they would go on while other workers have their jobs.
+func TestASecondSignalEndsTheCommandsOfWork(t *testing.T) {
+	shortenOutputWait(t)
+	started, released := filepath.Join(t.TempDir(), "started"), make(chan struct{})
+	var once sync.Once
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/reserve"):
+			_, _ = io.WriteString(w, `{"jobs":[{"lease":"l","topic":"mail","id":"1","ttr":60,"body":1}]}`)
+		case strings.HasSuffix(r.URL.Path, "/release"):
+			once.Do(func() { close(released) })
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}))
+	defer srv.Close()
+	s := watchSignals()
+	defer s.stop()
+	p := &program{in: strings.NewReader(""), out: io.Discard, err: io.Discard, now: time.Now, signals: s,
+		env: []string{"WAKECALL_URL=" + srv.URL, "WAKECALL_TOKEN=x"}}
+	ctx := s.context(t.Context())
+	ended := make(chan int, 1)
+	go func() { ended <- p.execute(ctx, []string{"work", "mail", "--exec", "touch " + started + "; sleep 60"}) }()
+	wait.For(t, "the command", func() bool {
+		_, err := os.Stat(started)
+		return err == nil
+	})
+	s.terminate <- syscall.SIGINT
+	<-ctx.Done()
+	s.terminate <- syscall.SIGINT
+	<-released
+	if code := <-ended; code != exitFailed {
+		t.Errorf("code %d", code)
 	}
 }
