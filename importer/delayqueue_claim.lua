@@ -24,6 +24,11 @@ local function read(id)
   return job.Delay and job.TTR and job
 end
 
+-- Wakecall does not accept such an id, so its job stays in delay-queue.
+local function foreign(id)
+  return #id > 128 or string.find(id, '%c') or string.find(id, '^ ') or string.find(id, ' $')
+end
+
 local function free(job, score, rank)
   if not bucket or job.Delay > now + 1 then return true end
   return score <= now and (rank >= head or score <= stuck)
@@ -38,7 +43,7 @@ local result = {number, skip, #found / step}
 for i = 1, #found, step do
   local id, rank = found[i], skip + (i - 1) / step
   local job = read(id)
-  if job and free(job, tonumber(bucket and found[i + 1] or 0), rank) then
+  if job and not foreign(id) and free(job, tonumber(bucket and found[i + 1] or 0), rank) then
     local text = string.format('%s %.0f %.0f %d ', claim, job.Delay * 1000, job.TTR * 1000, #job.Topic)
       .. job.Topic .. job.Body
     redis.call('HSET', KEYS[1], id, text)

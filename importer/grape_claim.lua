@@ -8,11 +8,17 @@
 --
 -- Invariant: a job is there or in claims, never in both, and no consumer has it. A consumer that holds the lock may have
 -- read jobs that are due and not moved them to the retain queue yet. Its clock may be a minute fast.
-local most, skip = tonumber(ARGV[1]), tonumber(ARGV[2])
+local most, skip, never = tonumber(ARGV[1]), tonumber(ARGV[2]), 1e15
 if redis.replicate_commands then redis.replicate_commands() end -- for servers before 5.0, because of TIME
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local locked = redis.call('EXISTS', KEYS[4]) == 1
+
+-- Wakecall does not accept such an id, so its job stays in Grape.
+local function foreign(id)
+  return #id > 128 or string.find(id, '%c') or string.find(id, '^ ') or string.find(id, ' $')
+end
+
 local found = redis.call('ZRANGE', KEYS[3], skip, skip + most - 1, 'WITHSCORES')
 local number = redis.call('INCR', KEYS[2])
 local claim = string.format('%.0f %.0f', number, now)
@@ -22,10 +28,10 @@ for i = 1, #found, 2 do
   local key = ARGV[3] .. id
   local job = redis.call('HMGET', key, 'ttr', 'data')
   local ttr = tonumber(job[1] or '')
-  if (locked and due < now + 60000) or not ttr or not job[2] then -- what is not a job Grape removes
+  if (locked and due < now + 60000) or not ttr or not job[2] or foreign(id) then -- what is not a job Grape removes
     result[2] = result[2] + 1
   else
-    local text = string.format('%s %.0f %.0f ', claim, due, math.min(ttr, 86400000)) .. job[2]
+    local text = string.format('%s %.0f %.0f ', claim, math.min(due, never), math.min(ttr, 86400000)) .. job[2]
     redis.call('HSET', KEYS[1], ARGV[4] .. id, text)
     redis.call('DEL', key)
     redis.call('ZREM', KEYS[3], id)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/wakecall/wakecall/journal"
@@ -297,6 +298,13 @@ func (i *run) unreadable(err error) {
 
 // push pushes the jobs of one claim and drops their claims.
 func (i *run) push(ctx context.Context, jobs []Job) error {
+	jobs = slices.DeleteFunc(jobs, func(job Job) bool {
+		err := queue.CheckID(job.Push.ID)
+		if err != nil {
+			i.refused(job, fmt.Errorf("its id is not one: %w", err), nil)
+		}
+		return err != nil
+	})
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -337,6 +345,9 @@ func pushes(jobs []Job) []queue.Push {
 	list := make([]queue.Push, len(jobs))
 	for k, job := range jobs {
 		list[k] = job.Push
+		if time.Until(job.Push.DueAt) > queue.MaxDelay { // cut, as by the gateways
+			list[k].DueAt, list[k].Delay = time.Time{}, queue.MaxDelay
+		}
 	}
 	return list
 }

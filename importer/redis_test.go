@@ -3,12 +3,14 @@ package importer
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/test/harness"
 )
@@ -81,10 +83,11 @@ func TestDelayQueueJobsAreClaimedUnlessAConsumerHasThem(t *testing.T) {
 	add("dq_bucket_1", "delayed", now+3600, now+3600)
 	add("dq_bucket_2", "popped", now-10, now+50)
 	add("dq_bucket_3", "due", now-10, now-10)
+	add("dq_bucket_3", strings.Repeat("x", 129), now+3600, now+3600) // Wakecall does not accept its id
 	must(db.ZAdd(ctx, "dq_bucket_3", redis.Z{Score: float64(now + 100), Member: "finished"}).Err())
 	must(db.Set(ctx, "ready", msgpackJob("a b", "ready", "x", now-20, 60), 0).Err())
 	must(db.RPush(ctx, "dq_queue_a b", "deleted", "ready").Err())
-	if n, err := d.Waiting(ctx); n != 6 || err != nil {
+	if n, err := d.Waiting(ctx); n != 7 || err != nil {
 		t.Errorf("%d entries, %v", n, err)
 	}
 	first, err := d.Claim(ctx, 100)
@@ -146,10 +149,12 @@ func TestGrapeJobsAreClaimedUnlessAConsumerMayHaveThem(t *testing.T) {
 	add("delay", "delayed", now+3600_000)
 	add("retain", "consumed", now+1000)
 	add("failed", "failed", now)
+	add("delay", strings.Repeat("x", 129), now+3600_000) // Wakecall does not accept its id
+	add("delay", "never", math.MaxInt64)
 	must(db.Set(ctx, "shop:tube:T:lock:consume", "uuid", 2*time.Second).Err())
 	first, err := g.Claim(ctx, 100)
 	must(err)
-	if claimedIDs(first) != "delayed" || first[0].Push.DueAt.UnixMilli() != now+3600_000 ||
+	if claimedIDs(first) != "delayed never" || first[1].Push.DueAt.Before(time.Now().Add(queue.MaxDelay)) || first[0].Push.DueAt.UnixMilli() != now+3600_000 ||
 		first[0].Push.TTR != 1500*time.Millisecond {
 		t.Fatalf("while a consumer has the lock: %+v", first)
 	}
@@ -166,8 +171,8 @@ func TestGrapeJobsAreClaimedUnlessAConsumerMayHaveThem(t *testing.T) {
 		must(g.Drop(ctx, jobs))
 	}
 	keys := db.Keys(ctx, "shop:tube:T:job:*").Val()
-	if len(left) != 2 || len(keys) != 2 || db.Exists(ctx, "shop:wakecall:claims").Val() != 0 {
-		t.Errorf("%d claims, then the jobs %v are left, want the consumed and the failed one", len(left), keys)
+	if len(left) != 3 || len(keys) != 3 || db.Exists(ctx, "shop:wakecall:claims").Val() != 0 {
+		t.Errorf("%d claims, then the jobs %v are left, want the consumed, the failed and the long one", len(left), keys)
 	}
 }
 

@@ -71,10 +71,12 @@ type newQueue struct {
 	errs   map[string]error     // of the push of an id
 	vias   map[string]string    // by which claim an id came
 	pushed []string
+	last   queue.Push
 }
 
 func (q *newQueue) PushBatch(ctx context.Context, pushes []queue.Push) (results []queue.Result) {
 	for _, p := range pushes {
+		q.last = p
 		was, duplicate := q.stored[p.ID]
 		r := queue.Result{Err: q.errs[p.ID], Duplicate: duplicate}
 		switch {
@@ -203,14 +205,23 @@ func TestTheLaterJobOfAnIDStays(t *testing.T) {
 // TestAJobThatIsRefusedStaysClaimed: it is counted, the log names it, and the others are imported.
 func TestAJobThatIsRefusedStaysClaimed(t *testing.T) {
 	m := newMove(t, "1", "bad\nid", "3")
-	m.jobs.errs["bad\nid"] = fmt.Errorf("push: %w", queue.ErrTooFar)
 	m.run(t, Report{Topics: 1, Made: 1, Waiting: 3, Imported: 2, Refused: 1})
 	if _, claimed := m.old.claimed["bad\nid"]; !claimed || len(m.old.claimed) != 1 {
 		t.Errorf("claims are left: %v", m.old.claimed)
 	}
 	if text := m.log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `id="bad\nid"`) ||
-		!strings.Contains(text, "too far ahead") {
+		!strings.Contains(text, "not a printable character") {
 		t.Errorf("logged %s", text)
+	}
+}
+
+// TestADueTimeIsAtMostTenYearsAhead, as that of a push through a gateway.
+func TestADueTimeIsAtMostTenYearsAhead(t *testing.T) {
+	m := newMove(t, "1")
+	m.old.waiting[0].Push.DueAt = time.Now().Add(2 * queue.MaxDelay)
+	m.run(t, Report{Topics: 1, Made: 1, Waiting: 1, Imported: 1})
+	if p := m.jobs.last; p.Delay != queue.MaxDelay || !p.DueAt.IsZero() {
+		t.Errorf("pushed %+v", p)
 	}
 }
 

@@ -85,7 +85,7 @@ func (c *client) send(text string) {
 func (c *client) want(text string) {
 	c.Helper()
 	got := make([]byte, len(text))
-	_ = c.SetReadDeadline(time.Now().Add(10*time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if n, err := io.ReadFull(c.in, got); err != nil || string(got) != text {
 		c.Fatalf("%q, %v; want %q", got[:n], err, text)
 	}
