@@ -20,7 +20,7 @@ import (
 )
 
 func (p *parts) newAdmin(l net.Listener) (role, error) {
-	certificates, err := certificates("admin", p.cfg.Admin.TLSCert, p.cfg.Admin.TLSKey)
+	certificates, err := setup.Certificates("admin", p.cfg.Admin.TLSCert, p.cfg.Admin.TLSKey)
 	if err != nil {
 		return role{}, err
 	}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -109,7 +108,7 @@ func (p *parts) newRole(name string, l map[string]net.Listener, replaced func() 
 }
 
 func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
-	certificates, err := certificates("server", p.cfg.Server.TLSCert, p.cfg.Server.TLSKey)
+	certificates, err := setup.Certificates("server", p.cfg.Server.TLSCert, p.cfg.Server.TLSKey)
 	if err != nil {
 		return role{}, err
 	}
@@ -155,18 +154,6 @@ func (p *parts) awaitShards(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// certificates loads tls_cert and tls_key of a section of the configuration. It returns nil if they are not set.
-func certificates(section, cert, key string) (*tls.Config, error) {
-	if cert == "" {
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		return nil, fmt.Errorf("%[1]s.tls_cert and %[1]s.tls_key: %[2]w", section, err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
 // jobs returns the queue for the API and the gateway of php-delayqueue, backed by the spool if there is one.

@@ -49,6 +49,7 @@ func Check(ctx context.Context, cfg *conf.Config) []Finding {
 		source = "no file: defaults, environment and flags"
 	}
 	findings := []Finding{fine("configuration", "%s", source)}
+	findings = append(findings, checkCertificates(cfg)...)
 	findings = append(findings, checkDirs(cfg)...)
 	findings = append(findings, checkPorts(ctx, cfg)...)
 	registryFindings, shards := checkRegistry(ctx, cfg)

@@ -18,6 +18,9 @@ import (
 // first checks everything that would make the start fail, so that a mistake in redis.nodes is not stored in the
 // registry.
 func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registry.Shard, error) {
+	if err := certificatesError(cfg); err != nil {
+		return nil, err
+	}
 	if err := MakeDataDir(cfg); err != nil {
 		return nil, err
 	}
