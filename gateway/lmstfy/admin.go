@@ -34,7 +34,10 @@ func (g *Gateway) adminHandler() http.Handler {
 	} {
 		mux.Handle(pattern, g.administer(handle))
 	}
-	mux.Handle("GET /metrics", promhttp.HandlerFor(g.metrics.registry, promhttp.HandlerOpts{}))
+	// While shards are down only the sizes are missing.
+	mux.Handle("GET /metrics", promhttp.HandlerFor(g.metrics.registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError,
+	}))
 	mux.Handle("GET /pools/{$}", http.RedirectHandler("/pools", http.StatusMovedPermanently))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "404 page not found", http.StatusNotFound)
