@@ -25,7 +25,7 @@ func TestOnlyAdminsSeeAccess(t *testing.T) {
 		}
 		if status, _ := s.post("/access/users", "name", "evil", "password", password, "role",
 			"admin"); status != http.StatusForbidden {
-			t.Errorf("%s made a user: %d", user, status)
+			t.Errorf("%s created a user: %d", user, status)
 		}
 	}
 }
@@ -39,7 +39,7 @@ func TestUsers(t *testing.T) {
 	}
 	if status, body := s.post("/access/users", "name", "ops", "password", password, "role",
 		"viewer"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "exists already") {
-		t.Errorf("a name that is taken got %d\n%s", status, body)
+		t.Errorf("a name that is in use got %d\n%s", status, body)
 	}
 	if status, body := s.post("/access/users", "name", "new", "password", password, "role",
 		"viewer"); status != http.StatusOK || !strings.Contains(body, "alert-success") {
@@ -56,11 +56,11 @@ func TestUsers(t *testing.T) {
 	}
 	s.post("/access/users/root/delete")
 	if s.role("root") == "" {
-		t.Error("somebody deleted themselves")
+		t.Error("a user could delete themselves")
 	}
 	s.post("/access/users/new/delete")
 	if s.role("new") != "" {
-		t.Error("the user is still there")
+		t.Error("the user still exists")
 	}
 	if _, body := s.get("/audit?object=user/new"); !strings.Contains(body, "user/root") ||
 		!strings.Contains(body, "set role") {
@@ -89,7 +89,7 @@ func TestADeletedUserIsOut(t *testing.T) {
 	s.as("root").post("/access/users/ops/delete")
 	s.client = ops
 	if _, body := s.get("/"); !strings.Contains(body, `name="password"`) {
-		t.Error("the session goes on")
+		t.Error("the session is still valid")
 	}
 }
 
@@ -111,7 +111,7 @@ func TestATokenIsShownOnce(t *testing.T) {
 	}
 	_, body = s.get("/access")
 	if strings.Contains(body, found) || strings.Contains(body, "<script>alert") {
-		t.Error("the page of access shows the token, or what is not escaped")
+		t.Error("the access page shows the token, or unescaped text")
 	}
 	id := regexp.MustCompile(`/access/tokens/(\d+)/revoke`).FindStringSubmatch(body)
 	s.post("/access/tokens/" + id[1] + "/revoke")
@@ -126,7 +126,7 @@ func TestATokenIsShownOnce(t *testing.T) {
 
 func TestExpiryAndLastUseOfTokensAreShown(t *testing.T) {
 	t.Parallel()
-	// Ahead of the clock: a session from before the creation of its user is not valid.
+	// Later than now: a session from before the creation of its user is invalid.
 	now := time.Now().UTC().Truncate(time.Second).Add(time.Minute)
 	s := open(t, func(o *Options) { o.Now = func() time.Time { return now } }).as("root")
 	form := []string{"name", "shop", "rights", "push", "topics", "*", "expires"}
@@ -177,13 +177,13 @@ func TestSessionsAreSeenAndEnded(t *testing.T) {
 	s.as("root").get("/")
 	_, body := s.get("/access")
 	if strings.Count(body, "/end\"") != 1 {
-		t.Fatalf("one session but the own one should have a button:\n%s", body)
+		t.Fatalf("every session except one's own should have a button:\n%s", body)
 	}
 	path := regexp.MustCompile(`action="(/access/sessions/[0-9a-f]+/end)"`).FindStringSubmatch(body)
 	s.post(path[1])
 	s.client = look
 	if _, body := s.get("/"); !strings.Contains(body, `name="password"`) {
-		t.Error("the session goes on")
+		t.Error("the session is still valid")
 	}
 }
 
@@ -203,11 +203,11 @@ func TestChangingThePasswordEndsOtherSessions(t *testing.T) {
 	}
 	s.client = other
 	if _, body := s.get("/"); !strings.Contains(body, `name="password"`) {
-		t.Error("the other session goes on")
+		t.Error("the other session is still valid")
 	}
 }
 
-// TestADisabledUserIsOut: at once, also of a session that is open, and until enabled again.
+// TestADisabledUserIsOut at once, including open sessions, until the user is enabled again.
 func TestADisabledUserIsOut(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("ops")
@@ -220,19 +220,19 @@ func TestADisabledUserIsOut(t *testing.T) {
 	}
 	s.client = ops
 	if _, body := s.get("/topics"); !strings.Contains(body, `name="password"`) {
-		t.Error("the session of a disabled user goes on")
+		t.Error("the session of a disabled user is still valid")
 	}
 	if status, _ := s.post("/login", "username", "ops", "password", password); status != http.StatusUnauthorized {
-		t.Errorf("a disabled user signs in: %d", status)
+		t.Errorf("a disabled user signed in: %d", status)
 	}
 	s.client = root
 	s.post("/access/users/root/disable")
 	if status, _ := s.get("/access"); status != http.StatusOK {
-		t.Error("somebody disabled themselves")
+		t.Error("a user could disable themselves")
 	}
 	s.post("/access/users/ops/enable")
 	s.as("ops").as("root")
 	if _, body := s.get("/access"); !regexp.MustCompile(`(?s)>ops<.*?127\.0\.0\.1`).MatchString(body) {
-		t.Errorf("the page does not say from where ops signed in\n%s", body)
+		t.Errorf("the page does not show the address from which ops signed in\n%s", body)
 	}
 }

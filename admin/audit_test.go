@@ -36,8 +36,8 @@ func TestTheAuditIsFilteredByItsAddress(t *testing.T) {
 		"?until=" + ago(time.Hour):     false,
 		"?since=" + ago(-2*time.Hour):  false,
 		"?until=" + ago(-2*time.Hour):  true,
-		"?since=yesterday":             true, // nonsense leaves nothing out
-		"?cursor=18446744073709551615": true, // has 64 bits, of which SQLite takes 63
+		"?since=yesterday":             true, // invalid values filter nothing
+		"?cursor=18446744073709551615": true, // has 64 bits; SQLite accepts 63
 	} {
 		status, body := s.get("/audit" + query)
 		if status != http.StatusOK || strings.Contains(body, "second title") != shown {

@@ -17,7 +17,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// working carries tasks out until the function is called, which waits.
+// working runs tasks until the returned function is called, which waits for them.
 func (s *site) working(ctx context.Context) (stop func()) {
 	s.admin.jobs.Runner().PollEvery = time.Millisecond
 	ctx, cancel := context.WithCancel(ctx)
@@ -29,7 +29,8 @@ func (s *site) working(ctx context.Context) (stop func()) {
 	}
 }
 
-// stocked is a shop whose topic has n delayed jobs, order-0 and on, due a second after each other from an hour ahead.
+// stocked is a shop whose topic has n delayed jobs, order-0 and so on, due a second after each other, the first in an
+// hour.
 func stocked(t *testing.T, n int, wrap func(*queue.Queue) page.Queue) (*site, *queue.Queue, time.Time) {
 	t.Helper()
 	q := realQueue(t)
@@ -74,7 +75,7 @@ func (s *site) result(id uint64) bulk.Result {
 	return v.About.Result
 }
 
-// jobsOnPage are listed at least when more match.
+// jobsOnPage is the minimum number of jobs on a page if more match.
 const jobsOnPage = 50
 
 func TestAllThatMatchAreDeleted(t *testing.T) {
@@ -96,7 +97,7 @@ func TestAllThatMatchAreDeleted(t *testing.T) {
 	}
 	s.shows("/tasks/1", "1,111 of 1,111", "id begins with")
 	if n, err := q.Stats(t.Context(), []string{"shop.close"}); err != nil || n["shop.close"].Delayed != 3000-1111 {
-		t.Errorf("left are %+v, %v", n, err)
+		t.Errorf("%+v are left, %v", n, err)
 	}
 }
 
@@ -129,7 +130,7 @@ func (q *stopping) Change(ctx context.Context, topic, id string, c queue.Change)
 	return j, err
 }
 
-func TestAShiftHappensOnceThoughTheAdminRestarts(t *testing.T) {
+func TestAShiftHappensOnceDespiteARestart(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -172,7 +173,7 @@ func TestCheckedJobsChangeTheirDueTime(t *testing.T) {
 	for _, shift := range []string{"", "soon", "0s"} {
 		if _, body := s.post("/topics/shop.close/jobs", "do", "due", "shift", shift, "job", "order-1", "back",
 			"/topics/shop.close"); !strings.Contains(body, "is not a shift") {
-			t.Errorf("%q is taken", shift)
+			t.Errorf("%q was accepted", shift)
 		}
 	}
 }

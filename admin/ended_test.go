@@ -14,7 +14,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// heldQueue keeps the first page that armed says waiting for its numbers.
+// heldQueue blocks the first page after armed, while it waits for its numbers.
 type heldQueue struct {
 	*fakeQueue
 	armed            atomic.Bool
@@ -29,8 +29,8 @@ func (q *heldQueue) Counts(context.Context) (map[string]queue.Stats, error) {
 	return nil, nil
 }
 
-// TestARequestUnderWayDoesNotReviveItsSession: whichever way a session ends while a page of it is made, its cookie
-// opens nothing after.
+// TestARequestUnderWayDoesNotReviveItsSession: however a session ends during a request, its cookie is invalid
+// afterwards.
 func TestARequestUnderWayDoesNotReviveItsSession(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(s *site){
@@ -45,7 +45,7 @@ func TestARequestUnderWayDoesNotReviveItsSession(t *testing.T) {
 			q := &heldQueue{fakeQueue: &fakeQueue{}, reached: make(chan struct{}), release: make(chan struct{})}
 			s := open(t, func(o *Options) { o.Queue, o.Now = q, func() time.Time { return now } }).as("ops")
 			stolen := s.client
-			now = now.Add(2 * time.Minute) // so that the page changes its session
+			now = now.Add(2 * time.Minute) // so that the request changes its session
 			q.armed.Store(true)
 			ended := make(chan error, 1)
 			go func() {
@@ -56,7 +56,7 @@ func TestARequestUnderWayDoesNotReviveItsSession(t *testing.T) {
 				ended <- err
 			}()
 			<-q.reached
-			own := *stolen // the same cookie, other connections
+			own := *stolen // the same cookie on other connections
 			s.client = &own
 			end(s)
 			close(q.release)
@@ -69,7 +69,7 @@ func TestARequestUnderWayDoesNotReviveItsSession(t *testing.T) {
 				s.client.Jar = stolen.Jar
 			}
 			if _, body := s.get("/account"); !strings.Contains(body, `name="password"`) || strings.Contains(body, "/logout") {
-				t.Error("the session goes on")
+				t.Error("the session is still valid")
 			}
 		})
 	}
@@ -79,8 +79,8 @@ func (s *site) changePassword() {
 	s.post("/account/password", "current", password, "password", "another horse", "again", "another horse")
 }
 
-// TestAResetEndsASignInThatWaitsForItsCode: somebody who knew the old password and is asked for the code has to begin
-// again.
+// TestAResetEndsASignInThatWaitsForItsCode: an attacker who knew the old password, and has yet to enter the code, must
+// start again.
 func TestAResetEndsASignInThatWaitsForItsCode(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -90,7 +90,7 @@ func TestAResetEndsASignInThatWaitsForItsCode(t *testing.T) {
 	}
 	if _, body := s.post("/login", "username", "ops", "password",
 		password); !regexp.MustCompile(`name="code"`).MatchString(body) {
-		t.Fatalf("the code is not asked for:\n%s", body)
+		t.Fatalf("the code is not requested:\n%s", body)
 	}
 	waiting := s.client
 	s.as("root").post("/access/users/ops/password", "password", "another horse")
@@ -101,9 +101,9 @@ func TestAResetEndsASignInThatWaitsForItsCode(t *testing.T) {
 	}
 	if status, body := s.post("/login/code", "code", code); status != http.StatusOK ||
 		!strings.Contains(body, `name="password"`) {
-		t.Errorf("the code is still taken: %d", status)
+		t.Errorf("the code is still accepted: %d", status)
 	}
 	if _, body := s.get("/account"); strings.Contains(body, "/logout") {
-		t.Error("the sign-in with the old password went through")
+		t.Error("the sign-in with the old password succeeded")
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// withFactor signs in, and sets up a second factor.
+// withFactor signs in and sets up a second factor.
 func (s *site) withFactor(name string) *site {
 	s.Helper()
 	_, body := s.as(name).post("/account/totp/begin")
@@ -35,7 +35,7 @@ func (s *site) withFactor(name string) *site {
 	return s
 }
 
-// asksForCode reports whether the password alone does not let a user in.
+// asksForCode reports whether the password alone is not enough to sign in.
 func (s *site) asksForCode(name string) bool {
 	s.Helper()
 	secret, err := s.registry.TOTPSecret(s.Context(), name)
@@ -43,7 +43,7 @@ func (s *site) asksForCode(name string) bool {
 	return secret != ""
 }
 
-// TestASecondFactorIsRemovedByThePassword, or by an admin: who finds an open browser does not get rid of it.
+// TestASecondFactorIsRemovedByThePassword, or by an admin: access to an open browser is not enough.
 func TestASecondFactorIsRemovedByThePassword(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).withFactor("ops")
@@ -72,11 +72,11 @@ func TestASecondFactorIsRemovedByThePassword(t *testing.T) {
 		}
 	}
 	if _, body := s.post("/access/users/none/totp"); !strings.Contains(body, "alert-danger") {
-		t.Errorf("of a user who does not exist:\n%s", body)
+		t.Errorf("of an unknown user:\n%s", body)
 	}
 }
 
-// TestNobodyEndsSessionsOfOthers by their ids, and one's own only one by one.
+// TestNobodyEndsSessionsOfOthers by their ids, and users end their own only one at a time.
 func TestNobodyEndsSessionsOfOthers(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -115,11 +115,11 @@ func TestNobodyEndsSessionsOfOthers(t *testing.T) {
 	s.client = second
 	s.post(mine[0][1])
 	if signedIn(first) || !signedIn(second) {
-		t.Errorf("the other session goes on: %t, this one: %t", signedIn(first), signedIn(second))
+		t.Errorf("the other session is valid: %t, this one: %t", signedIn(first), signedIn(second))
 	}
 }
 
-// TestAWebhookIsTried with a message of its own, and its refusal is shown without its address.
+// TestAWebhookIsTried with a test message, and its error is shown without its address.
 func TestAWebhookIsTried(t *testing.T) {
 	t.Parallel()
 	var status atomic.Int32
@@ -144,11 +144,11 @@ func TestAWebhookIsTried(t *testing.T) {
 		}
 	}
 	if got, _ := s.post("/alerts/webhooks/test", "name", "none"); got != http.StatusNotFound {
-		t.Errorf("one that does not exist: %d", got)
+		t.Errorf("an unknown webhook: %d", got)
 	}
 }
 
-// TestAWrongOverlapMakesNoSecret: the page that shows a new one is only shown once.
+// TestAWrongOverlapMakesNoSecret, because the page with a new secret is shown only once.
 func TestAWrongOverlapMakesNoSecret(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -183,7 +183,7 @@ func TestAWrongOverlapMakesNoSecret(t *testing.T) {
 	etag := s.registry.Snapshot().Topics.Get("shop.close").ETag()
 	if _, body := s.post("/topics/shop.close/secret/drop", "etag", "another"); !strings.Contains(body, "alert-danger") ||
 		len(secrets()) != 2 {
-		t.Error("the old secret of a page that is out of date was dropped")
+		t.Error("the old secret was dropped from an outdated page")
 	}
 	s.post("/topics/shop.close/secret/drop", "etag", etag)
 	if left := secrets(); len(left) != 1 || left[0] != both[0] {
@@ -191,7 +191,7 @@ func TestAWrongOverlapMakesNoSecret(t *testing.T) {
 	}
 }
 
-// TestAPauseWithAReasonThatIsTooLongIsAPause: whoever stops callbacks in a hurry must not be sent back to a form.
+// TestAPauseWithAReasonThatIsTooLongIsAPause: an operator who stops callbacks in a hurry must not get the form back.
 func TestAPauseWithAReasonThatIsTooLongIsAPause(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("ops")
@@ -209,7 +209,7 @@ func TestAPauseWithAReasonThatIsTooLongIsAPause(t *testing.T) {
 		t.Errorf("the note is %+v", note)
 	}
 	if status, _ := s.post("/topics/none/pause"); status != http.StatusNotFound {
-		t.Errorf("a topic that does not exist: %d", status)
+		t.Errorf("an unknown topic: %d", status)
 	}
 }
 
@@ -240,8 +240,8 @@ func TestErrorsOfATopicAreCleared(t *testing.T) {
 	}
 }
 
-// TestSettingsThatAreWrongChangeNothing: all mistakes are shown at once, and a mail server that is used stays.
-func TestSettingsThatAreWrongChangeNothing(t *testing.T) {
+// TestInvalidSettingsChangeNothing: all errors are shown at once, and the mail server in use stays.
+func TestInvalidSettingsChangeNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
 	s.post("/alerts/mail", "mail.host", "h", "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com")

@@ -9,10 +9,10 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// deadQueue is a queue of dead jobs: what is re-driven comes to the end that the test chose.
+// deadQueue is a queue of dead jobs: re-driven jobs get the result that the test chose.
 type deadQueue struct {
 	fakeQueue
-	jobs     map[string][]queue.Job // of a topic, the dead ones
+	jobs     map[string][]queue.Job // dead jobs by topic
 	fate     func(topic, id string) *queue.Job
 	alive    map[queue.Ref]bool
 	redriven int
@@ -108,7 +108,7 @@ func (q *deadQueue) DeleteDead(_ context.Context, topic string, ids []string, _ 
 
 func (q *deadQueue) Health(context.Context) []queue.ShardHealth { return q.health }
 
-// The queue of the other groups' tests has no jobs and no shards.
+// The queue of the other tests has no jobs and no shards.
 func (q *fakeQueue) List(context.Context, string, queue.State, string, int) ([]queue.Job, string, error) {
 	return nil, "", nil
 }

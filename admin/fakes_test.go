@@ -31,7 +31,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// fakeQueue is the queue of tests. Groups add their methods in files of their own.
+// fakeQueue is the queue of tests. Each group of tests adds its methods in its own file.
 type fakeQueue struct {
 	mu    sync.Mutex
 	stats map[string]queue.Stats
@@ -50,7 +50,7 @@ func (q *fakeQueue) Stats(context.Context, []string) (map[string]queue.Stats, er
 }
 
 // openRegistry is a real registry in a directory of the test, with the users root (admin), ops (operator) and look
-// (viewer), all with the password "correct horse". It begins as a copy of one that is made once: hashing passwords
+// (viewer), all with the password "correct horse". It is a copy of one that is created once, because hashing passwords
 // takes long.
 func openRegistry(t *testing.T) testRegistry {
 	t.Helper()
@@ -137,11 +137,11 @@ func open(t *testing.T, change func(*Options)) *site {
 }
 
 func newClient() *http.Client {
-	jar, _ := cookiejar.New(nil) // has no errors without options
+	jar, _ := cookiejar.New(nil) // never fails without options
 	return &http.Client{Jar: jar, Timeout: wait.Limit}
 }
 
-// quiet are options of an installation in which nothing has happened yet.
+// quiet are the options of an installation without any events yet.
 func quiet() Options {
 	return Options{
 		Master: idleMaster{}, Config: conf.Default(), History: noHistory{}, Activity: noActivity{}, Caller: noCalls{},
@@ -189,7 +189,7 @@ func (s *site) get(path string) (int, string) {
 	return s.do(http.MethodGet, path, nil)
 }
 
-// post sends a form, whose fields come in pairs, and follows the redirect.
+// post sends a form with pairs of field name and value, and follows the redirect.
 func (s *site) post(path string, pairs ...string) (int, string) {
 	s.Helper()
 	form := url.Values{}

@@ -54,7 +54,7 @@ func (q *fakeQueue) Lookup(_ context.Context, refs []queue.Ref, _ string) ([]*qu
 
 func (q *fakeQueue) DropTopic(context.Context, string) (int, error) { return 0, nil }
 
-// realQueue is a queue on a redis-server of the test's own.
+// realQueue is a queue on a private redis-server.
 func realQueue(t *testing.T) *queue.Queue {
 	t.Helper()
 	dir := t.TempDir()

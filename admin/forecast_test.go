@@ -16,7 +16,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// PastRates is a history whose callbacks went on at a rate, with some jobs waiting.
+// PastRates is a history with callbacks at a constant rate while jobs were waiting.
 type PastRates struct{ Rate, Ready float64 }
 
 func (h PastRates) Series(_ context.Context, series, span string) (history.Points, error) {
@@ -26,7 +26,7 @@ func (h PastRates) Series(_ context.Context, series, span string) (history.Point
 	}}, nil
 }
 
-// TestAJobIsTakenAwayFromItsWorker by hand: released, or made dead. A job that a dispatcher calls is not.
+// TestAJobIsTakenAwayFromItsWorker manually: released, or made dead. A dispatcher's job is not.
 func TestAJobIsTakenAwayFromItsWorker(t *testing.T) {
 	t.Parallel()
 	q := realQueue(t)
@@ -69,7 +69,7 @@ func TestAJobIsTakenAwayFromItsWorker(t *testing.T) {
 	}
 }
 
-// TestANamespaceHasNoForecast: its topics are made by use.
+// TestANamespaceHasNoForecast, because its topics are created by use.
 func TestANamespaceHasNoForecast(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("look")
@@ -82,9 +82,8 @@ func TestANamespaceHasNoForecast(t *testing.T) {
 	}
 }
 
-// TestThePagesSayHowLateJobsWillBe, whether they are called or workers take them: a rate limit is the truth, and the
-// overview tells what it makes late. What was measured is a hint on the page of the topic; of a pull topic more workers
-// may do more.
+// TestThePagesSayHowLateJobsWillBe for push and pull topics. A rate limit is certain, and the overview shows the topics
+// that it makes late. A measured rate is only a hint on the topic's page; for a pull topic, more workers may raise it.
 func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 	t.Parallel()
 	q := realQueue(t)
@@ -109,13 +108,13 @@ func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 			must(t, r.Err)
 		}
 	}
-	// By the numbers of a minute each: all jobs may be in one, or some in the next one.
+	// By the numbers of each minute: all jobs may be in one minute, or some in the next one.
 	late := regexp.MustCompile(`(9 to 12|8 to 11) min`)
 	for _, name := range []string{"shop.close", "jobs.limited"} {
 		page := s.shows("/topics/"+name+"?tab=forecast", "At 1 job a second", "1 job a second, by the rate limit",
 			"highest rate of the last 7 days", "More may be possible")
 		if !late.MatchString(page) {
-			t.Errorf("the page of %s says\n%s", name, page)
+			t.Errorf("the page of %s shows\n%s", name, page)
 		}
 	}
 	s.shows("/topics/jobs.free?tab=forecast", "if 0.30 jobs a second is the maximum", "0.30 jobs a second, as measured")
@@ -126,6 +125,6 @@ func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 	status, body := s.send(r)
 	if status != http.StatusOK || !strings.Contains(body, "shop.close will be ") || !late.MatchString(body) ||
 		!strings.Contains(body, "jobs.limited will be ") || strings.Contains(body, "jobs.free") {
-		t.Errorf("the overview's part answered %d: %s", status, body)
+		t.Errorf("the overview's fragment answered %d: %s", status, body)
 	}
 }

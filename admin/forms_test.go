@@ -17,7 +17,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// TestAFormSaysAllThatIsWrong: every wrong field has its message, and what was typed stays.
+// TestAFormSaysAllThatIsWrong: every invalid field has its message, and the input stays.
 func TestAFormSaysAllThatIsWrong(t *testing.T) {
 	t.Parallel()
 	s, _ := shop(t)
@@ -71,7 +71,7 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 	}
 }
 
-// TestAWrongWebhookStays: its fields keep what was typed, and it does not look as if it had been added.
+// TestAWrongWebhookStays: its fields keep the input, and it is not shown as added.
 func TestAWrongWebhookStays(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -89,15 +89,15 @@ func TestAWrongWebhookStays(t *testing.T) {
 	}
 }
 
-// TestANewTokenIsMadeOnceAndShownOnce: the page that shows it can be loaded again without making another, and the
-// database never has it.
+// TestANewTokenIsMadeOnceAndShownOnce: the page that shows it can be reloaded without creating another token, and the
+// database never contains it.
 func TestANewTokenIsMadeOnceAndShownOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if status, body := s.post("/access/tokens", "name", "shop", "rights", "push", "topics", "*"); status !=
 		http.StatusSeeOther {
-		t.Fatalf("it answered %d, which a browser would send again when the page is loaded again\n%s", status, body)
+		t.Fatalf("status %d, so a reload would send the form again\n%s", status, body)
 	}
 	id := fmt.Sprint(s.registry.ListTokens()[0].ID)
 	sessions, err := account.NewSessions(s.registry.DB()).All(t.Context())
@@ -120,7 +120,7 @@ func TestANewTokenIsMadeOnceAndShownOnce(t *testing.T) {
 	}
 }
 
-// TestAFormSurvivesItsSession: whoever sends a form after the session has expired finds it again behind the login.
+// TestAFormSurvivesItsSession: a form that is sent after the session has expired is available again after the login.
 func TestAFormSurvivesItsSession(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -144,7 +144,7 @@ func TestAFormSurvivesItsSession(t *testing.T) {
 	if status, body = s.post("/login", kept...); status != http.StatusOK ||
 		!strings.Contains(body, `action="/topics/new"`) ||
 		!strings.Contains(body, `name="title" value="Typed for ten minutes"`) {
-		t.Errorf("behind the login: %d\n%s", status, body)
+		t.Errorf("after the login: %d\n%s", status, body)
 	}
 }
 
@@ -169,14 +169,14 @@ func TestAWrongCursorIsARequestsFault(t *testing.T) {
 	}
 }
 
-// TestDelayedJobsAreListedByTheirTimes, over pages, whatever the order of the pushes.
+// TestDelayedJobsAreListedByTheirTimes, over several pages, whatever the order of the pushes.
 func TestDelayedJobsAreListedByTheirTimes(t *testing.T) {
 	t.Parallel()
 	s, q := shop(t)
 	s.as("look")
 	const jobs = 230
 	var pushes []queue.Push
-	for i := range jobs { // some near, most far, three hundred seconds apart from the one before
+	for i := range jobs { // some near, most far, each three hundred seconds after the one before
 		delay := 40 + (i*337)%jobs*7
 		pushes = append(pushes, queue.Push{Topic: "shop.close", ID: fmt.Sprintf("due-%05d", delay), Body: []byte(`1`),
 			Delay: time.Duration(delay) * time.Second})
@@ -200,15 +200,15 @@ func TestDelayedJobsAreListedByTheirTimes(t *testing.T) {
 	}
 }
 
-// awayEditor stores nothing, as while the database is away.
+// awayEditor stores nothing, as while the database is unavailable.
 type awayEditor struct{ page.Editor }
 
 func (awayEditor) PutTopic(context.Context, string, registry.Topic, ...registry.Condition) (bool, error) {
 	return false, registry.ErrUnavailable
 }
 
-// TestAFormWaitsForTheDatabase: what was typed is in the page that says that the database is away, and is sent again
-// from there; passwords are not in it.
+// TestAFormWaitsForTheDatabase: the page that says that the database is unavailable contains the input, which can be
+// sent again from there, without passwords.
 func TestAFormWaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *Options) { o.Editor = awayEditor{o.Editor} }).as("root")
@@ -223,8 +223,8 @@ func TestAFormWaitsForTheDatabase(t *testing.T) {
 	}
 }
 
-// TestAPushHereIsAsOneThroughTheAPI: the same limits, those of the configuration and of pull topics, and topics of a
-// namespace, which is none itself.
+// TestAPushHereIsAsOneThroughTheAPI: the same limits apply, those of the configuration and of pull topics, and topics
+// of a namespace are accepted, but not the namespace itself.
 func TestAPushHereIsAsOneThroughTheAPI(t *testing.T) {
 	t.Parallel()
 	q := realQueue(t)

@@ -30,7 +30,7 @@ func TestTheSixthWrongPasswordWaits(t *testing.T) {
 				want = http.StatusTooManyRequests
 			}
 			if status, _ := s.post("/login", "username", name, "password", fmt.Sprint("wrong ", n)); status != want {
-				t.Errorf("try %d as %s got %d, want %d", n, name, status, want)
+				t.Errorf("attempt %d as %s got %d, want %d", n, name, status, want)
 			}
 		}
 	}
@@ -39,7 +39,7 @@ func TestTheSixthWrongPasswordWaits(t *testing.T) {
 	}
 }
 
-// fromAddress is a browser behind a proxy that both sides trust.
+// fromAddress is a browser behind a trusted proxy.
 type fromAddress string
 
 func (a fromAddress) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -48,8 +48,8 @@ func (a fromAddress) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestAGuesserKeepsNobodyOut: who guesses has to wait, and the user signs in from elsewhere meanwhile.
-func TestAGuesserKeepsNobodyOut(t *testing.T) {
+// TestGuessingLocksNoUserOut: guessers must wait, while the user can sign in from elsewhere.
+func TestGuessingLocksNoUserOut(t *testing.T) {
 	t.Parallel()
 	_, loopback, err := net.ParseCIDR("127.0.0.0/8")
 	if err != nil {
@@ -65,7 +65,7 @@ func TestAGuesserKeepsNobodyOut(t *testing.T) {
 	if status := from("10.0.0.5", password); status != http.StatusOK {
 		t.Fatalf("the first sign-in got %d", status)
 	}
-	for n := range 105 { // from so many addresses that the account as a whole has to wait
+	for n := range 105 { // from enough addresses that the whole account must wait
 		from(fmt.Sprintf("203.0.113.%d", n), "wrong password")
 	}
 	if status := from("203.0.113.200", password); status != http.StatusTooManyRequests {
@@ -76,8 +76,8 @@ func TestAGuesserKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// TestALimitHasNoWayAround: spaces that a database passes over are no other account, addresses of one network no other
-// address, and a name of megabytes is neither kept nor logged.
+// TestALimitHasNoWayAround: spaces that a database ignores make no new account, addresses of one network count as one,
+// and a name of megabytes is neither stored nor logged.
 func TestALimitHasNoWayAround(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer
@@ -92,12 +92,12 @@ func TestALimitHasNoWayAround(t *testing.T) {
 	}
 }
 
-// TestAnEarlierUsersSessionHasNoStream: who was deleted sees nothing live either when another user gets the name.
+// TestAnEarlierUsersSessionHasNoStream: a deleted user gets no live updates, even after another user gets the name.
 func TestAnEarlierUsersSessionHasNoStream(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Add(-time.Hour)
 	s := open(t, func(o *Options) { o.Now = func() time.Time { return now } }).as("look")
-	now = time.Now().Add(time.Hour) // what was remembered of users is old, and the session is of an hour ago
+	now = time.Now().Add(time.Hour) // the cached users are outdated, and the session is an hour old
 	if err := errors.Join(s.registry.DeleteUser(t.Context(), "test", "look"),
 		s.registry.CreateUser(t.Context(), "test", "look", password, account.RoleAdmin)); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestAnEarlierUsersSessionHasNoStream(t *testing.T) {
 	}
 }
 
-// TestSigningInBeginsANewSession: a cookie that somebody planted before is worth nothing afterwards.
+// TestSigningInBeginsANewSession: a cookie that an attacker planted before is invalid afterwards.
 func TestSigningInBeginsANewSession(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -119,7 +119,7 @@ func TestSigningInBeginsANewSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.post("/login", "username", "root", "password", "wrong password")
-	s.post("/language", "choice", "zh-Hans", "back", "/login") // what a session is begun for, before anybody signed in
+	s.post("/language", "choice", "zh-Hans", "back", "/login") // starts a session before the sign-in
 	before := map[string]string{}
 	for _, c := range s.client.Jar.Cookies(base) {
 		before[c.Name] = c.Value
@@ -130,7 +130,7 @@ func TestSigningInBeginsANewSession(t *testing.T) {
 	var planted []*http.Cookie
 	for _, c := range s.client.Jar.Cookies(base) {
 		if strings.Contains(c.Name, "session") && before[c.Name] == c.Value {
-			t.Errorf("the cookie %s is the one from before", c.Name)
+			t.Errorf("the cookie %s was not replaced", c.Name)
 		}
 	}
 	for name, value := range before {
@@ -144,8 +144,8 @@ func TestSigningInBeginsANewSession(t *testing.T) {
 	}
 }
 
-// TestEveryChangeFromAnotherSiteIsRefused, whatever route it goes to, with what browsers send: Sec-Fetch-Site, or an
-// Origin that is not the host.
+// TestEveryChangeFromAnotherSiteIsRefused on every route, by the headers that browsers send: Sec-Fetch-Site, or an
+// Origin other than the host.
 func TestEveryChangeFromAnotherSiteIsRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -167,8 +167,8 @@ func TestEveryChangeFromAnotherSiteIsRefused(t *testing.T) {
 	}
 }
 
-// TestHalfOpenBrowsersKeepNobodyOut: 2,000 connections that send nothing, half a header or half a body, beside a normal
-// one.
+// TestHalfOpenBrowsersKeepNobodyOut: 2,000 connections that send nothing, half a header or half a body, while a normal
+// client is served.
 func TestHalfOpenBrowsersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	addr := serving(t)
@@ -185,7 +185,7 @@ func TestHalfOpenBrowsersKeepNobodyOut(t *testing.T) {
 		}
 	}
 	browse(t, addr)
-	for i, c := range first { // they are ended by the next ones, or by their time
+	for i, c := range first { // they are closed for later connections, or by their timeout
 		_ = c.SetReadDeadline(time.Now().Add(40 * time.Second))
 		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("a connection that sent %q is still open", begins[i])
@@ -193,8 +193,7 @@ func TestHalfOpenBrowsersKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestIdleBrowsersKeepNobodyOut: connections that brought a request and are kept for another give way long before their
-// own time is over.
+// TestIdleBrowsersKeepNobodyOut: idle kept connections are closed for others long before their own timeout.
 func TestIdleBrowsersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	addr := serving(t)
@@ -242,7 +241,7 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// browse asks for a page as a normal client, well before a kept connection would end by itself.
+// browse requests a page as a normal client, well before a kept connection times out.
 func browse(t *testing.T, addr string) {
 	t.Helper()
 	client := &http.Client{Timeout: 40 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -256,7 +255,7 @@ func browse(t *testing.T, addr string) {
 	}
 }
 
-// TestHostileWordsAreInert: what a stranger may have chosen is text in every page that shows it, never markup.
+// TestHostileWordsAreInert: untrusted text is text on every page that shows it, never markup.
 func TestHostileWordsAreInert(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -269,7 +268,7 @@ func TestHostileWordsAreInert(t *testing.T) {
 		"/topics?sort=" + escaped + "&page=" + escaped,
 	} {
 		if _, body := s.get(path); strings.Contains(body, "<script>alert") || strings.Contains(body, "<img src=x") {
-			t.Errorf("%s shows markup that came with the request", path)
+			t.Errorf("%s shows markup from the request", path)
 		}
 	}
 	s.client = newClient()

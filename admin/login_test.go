@@ -10,7 +10,7 @@ func TestSignIn(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
 	if status, body := s.get("/topics"); status != http.StatusOK || !strings.Contains(body, `name="password"`) {
-		t.Fatalf("a stranger got %d\n%s", status, body)
+		t.Fatalf("without a session: %d\n%s", status, body)
 	}
 	if status, body := s.post("/login", "username", "root", "password",
 		"wrong password"); status != http.StatusUnauthorized ||
@@ -41,7 +41,7 @@ func TestChangesFromOtherSitesAreRefused(t *testing.T) {
 	}
 	_ = res.Body.Close()
 	if res.StatusCode != http.StatusForbidden {
-		t.Errorf("it got %d", res.StatusCode)
+		t.Errorf("status %d", res.StatusCode)
 	}
 }
 

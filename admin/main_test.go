@@ -15,6 +15,6 @@ import (
 func TestMain(m *testing.M) {
 	account.PasswordCost = bcrypt.MinCost
 	registry.CheckRetryIf = callback.CheckRetryIf // as app sets it
-	// scs.New starts a store in memory, which the admin replaces; nothing stops its clean-up.
+	// scs.New starts the clean-up of an in-memory store, which the admin replaces; nothing stops it.
 	dbtest.Main(m, goleak.IgnoreAnyFunction("github.com/alexedwards/scs/v2/memstore.(*MemStore).startCleanup"))
 }

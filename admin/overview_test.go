@@ -58,7 +58,7 @@ func TestOverviewLeadsToTheFirstJob(t *testing.T) {
 	s.wants("/", "/v1/topics/shop.close/jobs", "Done: shop.close")
 }
 
-// TestOverviewTellsWhatIsWrong: what is wrong are the open alerts, each with a link to what it is about.
+// TestOverviewTellsWhatIsWrong: it shows the open alerts, each with a link to its subject.
 func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	var store *alert.Store
@@ -88,7 +88,7 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	}
 	strip := s.admin.overview.Strip(t.Context())
 	if _, page := s.get("/"); strings.Contains(page, "it is over") || !strip.Unattended {
-		t.Errorf("an alert that ended is shown, or the strip does not tell that nobody consumes: %+v", strip)
+		t.Errorf("an ended alert is shown, or the strip does not show that there is no consumer: %+v", strip)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestShardsAreRegistered(t *testing.T) {
 	s.wants("/shards", "redis://:***@h:6379/0")
 	s.wants("/shards/s1/edit", "redis://:***@h:6379/0")
 	if status, _ := s.post("/shards/new", "name", "s1", "url", "redis://h:1/0"); status != http.StatusUnprocessableEntity {
-		t.Errorf("a name that is taken got %d", status)
+		t.Errorf("a name that is in use got %d", status)
 	}
 	if status, _ := s.post("/shards/s1/edit", "url", "redis://:***@h:6379/0", "state",
 		"offline"); status != http.StatusOK {
@@ -122,7 +122,7 @@ func TestShardsAreRegistered(t *testing.T) {
 	if status, body := s.post("/shards/s1/edit", "url",
 		"redis://:***@elsewhere:6379/0"); status != http.StatusUnprocessableEntity ||
 		!strings.Contains(body, "type the password again") {
-		t.Errorf("the kept password for another host got %d", status)
+		t.Errorf("the stored password for another host got %d", status)
 	}
 	list := s.registry.ListShards()
 	if len(list) != 1 || list[0].URL != "redis://:hush@h:6379/0" || list[0].State != registry.ShardOffline {
@@ -182,13 +182,13 @@ func TestMailSettings(t *testing.T) {
 	if status, body := s.post("/alerts/mail", form...); status != http.StatusOK || strings.Contains(body, "hush") {
 		t.Fatalf("got %d\n%s", status, body)
 	}
-	form[9] = "" // the password is kept
+	form[9] = "" // the stored password is used
 	if _, body := s.post("/alerts/mail/test", append(form, "to", "ops@example.com")...); !strings.Contains(body,
 		"535 5.7.8 &lt;script&gt;wrong password") {
 		t.Errorf("got\n%s", body)
 	}
 	if sent.Password != "hush" {
-		t.Error("the test did not use the kept password")
+		t.Error("the test did not use the stored password")
 	}
 	if _, body := s.post("/alerts/mail/test", append(form, "to", "else@example.com")...); !strings.Contains(body,
 		"Sent to else@example.com") {
@@ -196,7 +196,7 @@ func TestMailSettings(t *testing.T) {
 	}
 	form[1] = "elsewhere.example.com"
 	if status, _ := s.post("/alerts/mail", form...); status != http.StatusUnprocessableEntity {
-		t.Errorf("the kept password for another server got %d", status)
+		t.Errorf("the stored password for another server got %d", status)
 	}
 	if status, body := s.post("/alerts/mail", "mail.host", "a b", "mail.port", "0", "mail.tls", "x", "mail.from",
 		"y"); status != http.StatusUnprocessableEntity ||
@@ -295,7 +295,7 @@ func TestAlertsPage(t *testing.T) {
 	s.wants("/", "&lt;script&gt;a")
 }
 
-// TestTheWorstTenAreShown, one line a topic, in both languages; what is muted is counted.
+// TestTheWorstTenAreShown, one line per topic, in both languages; muted alerts are counted.
 func TestTheWorstTenAreShown(t *testing.T) {
 	t.Parallel()
 	var store *alert.Store
@@ -334,7 +334,7 @@ func TestTheWorstTenAreShown(t *testing.T) {
 	s.post("/alerts/handle", "key", "topic/t1", "why", "known", "mute", "1", "for", "24h")
 	s.post("/alerts/handle", "key", "topic/gone", "why", "known")
 	if _, body := s.post("/alerts/handle", "key", "topic/t2", "why", " "); !strings.Contains(body, "Say why.") {
-		t.Error("no reason is asked for")
+		t.Error("no reason is requested")
 	}
 	s.wants("/alerts", "Muted by ops: known. Until", "Acknowledged by ops: being repaired")
 	wait.For(t, "the overview to follow", func() bool {

@@ -58,7 +58,7 @@ func TestProcesses(t *testing.T) {
 	}
 	s.post("/processes/reload")
 	if got := strings.Join(m.ordered, ", "); got != "restart dispatcher 2, reload" {
-		t.Errorf("the master was told: %s", got)
+		t.Errorf("the master received: %s", got)
 	}
 	s.as("look")
 	if _, body := s.get("/processes"); strings.Contains(body, "/processes/restart") ||
@@ -73,7 +73,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// noMaster is what a process finds that runs alone.
+// noMaster is the master of a process that runs alone.
 type noMaster struct{ page.Master }
 
 func (noMaster) Ps(context.Context) (*master.Tree, error) { return nil, master.ErrNoMaster }

@@ -17,8 +17,8 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// TestChineseIsChineseThroughout: what other packages say in English is translated by the code of its message, also
-// where only its text was stored.
+// TestChineseIsChineseThroughout: English messages of other packages are translated by their message code, even where
+// only the text was stored.
 func TestChineseIsChineseThroughout(t *testing.T) {
 	t.Parallel()
 	q := newDeadQueue("a", 1)
@@ -35,12 +35,12 @@ func TestChineseIsChineseThroughout(t *testing.T) {
 	}
 }
 
-// TestMistakesInExpressionsAndFilesAreChinese: where the mistake is, and what is wrong with it.
+// TestMistakesInExpressionsAndFilesAreChinese: their position, and what is wrong.
 func TestMistakesInExpressionsAndFilesAreChinese(t *testing.T) {
 	t.Parallel()
 	s, _ := shop(t)
 	s.as("root").post("/language", "choice", "zh-Hans")
-	text := func(body string) string { // without tags and the expression itself, which stands behind a bar
+	text := func(body string) string { // without tags and the expression itself, which follows a bar
 		body = html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, ""))
 		return regexp.MustCompile(`(?m)^ *[|>].*$`).ReplaceAllString(body, "")
 	}
@@ -72,7 +72,7 @@ func TestMistakesInExpressionsAndFilesAreChinese(t *testing.T) {
 	}
 }
 
-// TestTimesOfFormsAreInTheChosenZone: what is typed means that zone, and is shown again as it was typed.
+// TestTimesOfFormsAreInTheChosenZone: input is interpreted in that zone, and shown again as it was typed.
 func TestTimesOfFormsAreInTheChosenZone(t *testing.T) {
 	t.Parallel()
 	died := time.Date(2026, 11, 22, 2, 0, 0, 0, time.UTC) // 10:00 in Shanghai
@@ -111,7 +111,7 @@ func TestTheSearchFindsTopicsIDsAndPages(t *testing.T) {
 		_, body := s.send(r)
 		return body
 	}
-	wait.For(t, "topics and jobs with the prefix to be found", func() bool { // a busy machine may not search all in time
+	wait.For(t, "topics and jobs with the prefix to be found", func() bool { // a busy machine may be late
 		body := found("order")
 		if strings.Contains(body, "other") {
 			t.Fatalf("a prefix finds\n%s", body)
@@ -127,7 +127,7 @@ func TestTheSearchFindsTopicsIDsAndPages(t *testing.T) {
 	}
 }
 
-// slowFinder takes longer for each call than a page may take. It tells the time.
+// slowFinder takes longer for each call than a page may take, on fake time.
 type slowFinder struct {
 	*queue.Queue
 	took atomic.Int64
@@ -138,7 +138,7 @@ func (q *slowFinder) FindAny(ctx context.Context, id string, topics []string) ([
 	return q.Queue.FindAny(ctx, id, topics)
 }
 
-// TestASearchOfManyTopicsShowsAPageAtOnce, and goes on from there.
+// TestASearchOfManyTopicsShowsAPageAtOnce, and continues from there.
 func TestASearchOfManyTopicsShowsAPageAtOnce(t *testing.T) {
 	t.Parallel()
 	q := &slowFinder{Queue: realQueue(t)}
@@ -163,18 +163,18 @@ func TestASearchOfManyTopicsShowsAPageAtOnce(t *testing.T) {
 	must(t, err)
 	r.Header.Set("HX-Request", "true")
 	if _, body := s.send(r); !strings.Contains(body, `href="/topics/many.1000/jobs/order-17"`) {
-		t.Errorf("the search goes on and finds\n%s", body)
+		t.Errorf("the search continues and finds\n%s", body)
 	}
 }
 
-// TestTheMenuCountsWhatIsWrong: with no shard there is a problem, which the menu and the title of the tab count.
+// TestTheMenuCountsWhatIsWrong: no shard is a problem, which the menu and the title of the tab count.
 func TestTheMenuCountsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	q := newDeadQueue("a", 7)
 	s := deadSite(t, q)
 	strip := s.admin.overview.Strip(t.Context())
 	if strip.Wrong["dead"] != 7 || strip.Wrong["overview"] != 1 {
-		t.Errorf("what is wrong is counted as %v", strip.Wrong)
+		t.Errorf("the problems are counted as %v", strip.Wrong)
 	}
 	s.admin.page.SetStrip(strip)
 	s.shows("/", `data-count-of="dead"`, `&#34;dead&#34;: 7`)

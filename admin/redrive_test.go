@@ -14,7 +14,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// deadSite is an admin whose tasks run, over a queue of dead jobs.
+// deadSite is an admin with a task runner and a queue of dead jobs.
 func deadSite(t *testing.T, q *deadQueue) *site {
 	t.Helper()
 	s := open(t, func(o *Options) { o.Queue = q }).as("ops")
@@ -126,8 +126,8 @@ func TestDeadNeedsOperator(t *testing.T) {
 	}
 }
 
-// TestTheFormSaysWhatItWillDo: the number and the topics of what a filter chooses, in the question too, and again
-// whenever the filter is typed into.
+// TestTheFormSaysWhatItWillDo: it shows how many jobs of which topics the filter matches, in the confirmation, too, and
+// updates that while the filter is typed.
 func TestTheFormSaysWhatItWillDo(t *testing.T) {
 	t.Parallel()
 	q := newDeadQueue("a", 20)
@@ -143,7 +143,7 @@ func TestTheFormSaysWhatItWillDo(t *testing.T) {
 	_, body := s.send(r)
 	for _, want := range []string{"1 job of one topic", `name="topic" value="a"`, `name="text" value="tls"`} {
 		if !strings.Contains(body, want) {
-			t.Errorf("the part lacks %q:\n%s", want, body)
+			t.Errorf("the fragment lacks %q:\n%s", want, body)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestASecondOverlappingRedriveIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnknownIsNotNone: while no shard answers, nothing is said to be 0, and nothing to be all right.
+// TestUnknownIsNotNone: while no shard answers, no number is shown as 0, and nothing is shown as healthy.
 func TestUnknownIsNotNone(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *Options) { o.Queue = &awayQueue{} }).as("look")
@@ -190,7 +190,7 @@ func TestUnknownIsNotNone(t *testing.T) {
 	}
 }
 
-// awayQueue does not answer.
+// awayQueue never answers.
 type awayQueue struct{ fakeQueue }
 
 func (*awayQueue) Stats(_ context.Context, topics []string) (map[string]queue.Stats, error) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A request that is malformed is answered with a page, which cannot be made to contain markup, and without a reset.
+// A malformed request is answered with a page, without markup from the request, and without a reset of the connection.
 func TestWhatIsRefusedBeforeAHandlerIsAPage(t *testing.T) {
 	t.Parallel()
 	addr := serving(t)
@@ -40,7 +40,7 @@ func TestWhatIsRefusedBeforeAHandlerIsAPage(t *testing.T) {
 	}
 }
 
-// A task that does not exist is not there, and no failure.
+// An unknown task is "not found", not an error.
 func TestATaskThatDoesNotExistIsNotCanceled(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("ops")

@@ -13,7 +13,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// What a role may send beside its own sign-in. Whoever adds a route says here who may use it; every other change needs
+// Requests that a role may send besides its own sign-in. A new route must be added here with its roles; all others need
 // an admin.
 var (
 	forEverybody = []string{
@@ -27,7 +27,7 @@ var (
 		"/topics/:topic/jobs/:id", "/push", "/dead/redrive", "/dead/delete", "/dead/selected", "/tasks/:id/cancel",
 		"/shards/:name/state", "/processes/restart", "/alerts/handle",
 	}
-	// pagesAbove are pages that not everybody sees, by the role they need.
+	// pagesAbove are pages that not every user may see, with the role they need.
 	pagesAbove = map[string]account.Role{
 		"/access": account.RoleAdmin, "/alerts/settings": account.RoleAdmin, "/topics/new": account.RoleAdmin,
 		"/topics/:topic/edit": account.RoleAdmin, "/topics/check/name": account.RoleAdmin,
@@ -37,7 +37,7 @@ var (
 	openPages = []string{"/login", "/healthz", "/assets/:name", "/events"}
 )
 
-// changes lists the routes that change something, as echo has them: all but GET and what finds no page.
+// changes lists echo's routes that change state: all but GET and the not-found handler.
 func (s *site) changes() [][2]string {
 	var list [][2]string
 	for _, r := range s.admin.echo.Routes() {
@@ -48,14 +48,13 @@ func (s *site) changes() [][2]string {
 	return list
 }
 
-// at fills in the parts of a path that are names.
+// at replaces the parameters of a path.
 func at(path string) string {
 	return strings.NewReplacer(":topic", "shop.close", ":name", "look", ":id", "1", ":kind", "rates").Replace(path)
 }
 
-// TestEveryChangeNeedsItsRole goes over the routes as they are registered, so that a new one cannot be forgotten: it is
-// an admin's unless the lists above say otherwise, and whoever may not use it gets 403, before anything of the request
-// is looked at.
+// TestEveryChangeNeedsItsRole tests the registered routes, so that a new one cannot be forgotten: it needs an admin
+// unless the lists above say otherwise, and other users get 403 before anything else of the request is read.
 func TestEveryChangeNeedsItsRole(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -63,7 +62,7 @@ func TestEveryChangeNeedsItsRole(t *testing.T) {
 	stranger.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	changes := s.changes()
 	if len(changes) < 30 {
-		t.Fatalf("there are %d routes that change something", len(changes))
+		t.Fatalf("there are %d routes that change state", len(changes))
 	}
 	for _, role := range []account.Role{"", account.RoleViewer, account.RoleOperator} {
 		switch role {
@@ -81,16 +80,16 @@ func TestEveryChangeNeedsItsRole(t *testing.T) {
 			}
 			status, _ := s.do(method, at(path), strings.NewReader("name=x&role=admin&password=0123456789"))
 			if want := map[bool]int{true: http.StatusSeeOther, false: http.StatusForbidden}[role == ""]; status != want {
-				t.Errorf("%s %s as %q is %d, want %d", method, path, role, status, want)
+				t.Errorf("%s %s as %q: %d, want %d", method, path, role, status, want)
 			}
 		}
 	}
 	if users, err := s.registry.ListUsers(t.Context()); err != nil || len(users) != 3 {
-		t.Errorf("there are %d users now: %v", len(users), err)
+		t.Errorf("there are now %d users: %v", len(users), err)
 	}
 }
 
-// TestTheListsOfRolesAreTrue: what they name exists, so that a renamed route does not leave a hole with its old name.
+// TestTheListsOfRolesAreTrue: their routes exist, so that renaming a route does not leave its old name in them.
 func TestTheListsOfRolesAreTrue(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -115,7 +114,8 @@ func TestTheListsOfRolesAreTrue(t *testing.T) {
 	}
 }
 
-// TestEveryPageNeedsItsRole: strangers see the sign-in instead of any page, and viewers 403 for those of the map above.
+// TestEveryPageNeedsItsRole: without a session every page is the sign-in, and viewers get 403 for the pages in the map
+// above.
 func TestEveryPageNeedsItsRole(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -133,18 +133,18 @@ func TestEveryPageNeedsItsRole(t *testing.T) {
 			status, _ := s.get(at(r.Path))
 			switch {
 			case who == "" && status != http.StatusSeeOther:
-				t.Errorf("%s shows strangers %d", r.Path, status)
+				t.Errorf("%s without a session: %d", r.Path, status)
 			case who != "" && need != "" && !(who == "ops" && need == account.RoleOperator) && status != http.StatusForbidden:
-				t.Errorf("%s shows %s %d, want 403", r.Path, who, status)
+				t.Errorf("%s for %s: %d, want 403", r.Path, who, status)
 			case who != "" && need == "" && status == http.StatusForbidden:
-				t.Errorf("%s shows %s 403: name it in pagesAbove", r.Path, who)
+				t.Errorf("%s for %s: 403; add it to pagesAbove", r.Path, who)
 			}
 		}
 	}
 }
 
-// TestEveryChangeComesFromThisSite: a request that a browser sends for another site is 403 on every route as it is
-// registered, for an admin who is signed in and for the sign-in itself, whatever it says of where it comes from.
+// TestEveryChangeComesFromThisSite: a browser's request from another site gets 403 on every registered route, for a
+// signed-in admin and for the sign-in itself, whatever its headers say about its origin.
 func TestEveryChangeComesFromThisSite(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"", "/wakecall"} {
@@ -170,23 +170,23 @@ func TestEveryChangeComesFromThisSite(t *testing.T) {
 					r.Header.Set(name, value)
 				}
 				if status, _ := s.send(r); status != http.StatusForbidden {
-					t.Errorf("%s %s with %v is %d", route[0], route[1], headers, status)
+					t.Errorf("%s %s with %v: %d", route[0], route[1], headers, status)
 				}
 			}
 		}
 		if status, _ := s.get("/account"); status != http.StatusOK {
-			t.Errorf("the session ended on the way: %d", status)
+			t.Errorf("the session ended meanwhile: %d", status)
 		}
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/theme", strings.NewReader("choice=dark"))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Origin", "http://"+host)
 		if status, _ := s.send(r); status != http.StatusSeeOther {
-			t.Errorf("a change of this site is %d", status)
+			t.Errorf("a change from this site: %d", status)
 		}
 	}
 }
 
-// TestNoPageChangesAnything: a GET can come from anywhere, so none of them may write to the registry.
+// TestNoPageChangesAnything: a GET can be sent from any site, so none may write to the registry.
 func TestNoPageChangesAnything(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -211,8 +211,7 @@ func TestNoPageChangesAnything(t *testing.T) {
 	}
 }
 
-// TestStrangersWriteNothing: whatever somebody sends who is not signed in, no session is stored for it, or anybody
-// could fill the database.
+// TestStrangersWriteNothing: no request without a session stores one; otherwise anybody could fill the database.
 func TestStrangersWriteNothing(t *testing.T) {
 	t.Parallel()
 	db := &FlakyStore{}
@@ -237,7 +236,7 @@ func TestStrangersWriteNothing(t *testing.T) {
 
 var linked = regexp.MustCompile(`(?:href|action|hx-get)="(/[^"#?]*)`)
 
-// TestNoPageOffersWhatARoleMayNot: what a user can click leads to no 403.
+// TestNoPageOffersWhatARoleMayNot: no link or button that a user sees leads to a 403.
 func TestNoPageOffersWhatARoleMayNot(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -251,13 +250,13 @@ func TestNoPageOffersWhatARoleMayNot(t *testing.T) {
 				if path := link[1]; !tried[path] && !strings.HasPrefix(path, "/assets/") {
 					tried[path] = true
 					if status, _ := s.get(path); status == http.StatusForbidden {
-						t.Errorf("%s offers %s to %s, who may not", page, path, user)
+						t.Errorf("%s offers %s to %s, which is not permitted", page, path, user)
 					}
 				}
 			}
 		}
 		if user == "look" {
-			s.topic("shop.close") // the others have one
+			s.topic("shop.close") // other paths have one
 		}
 	}
 }

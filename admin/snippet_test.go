@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// snippetOf is what a page offers to copy, as the clipboard gets it.
+// snippetOf returns a page's snippet, as the clipboard gets it.
 func snippetOf(t *testing.T, page, id string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?s)<pre id="` + id + `"[^>]*>(.*?)</pre>`).FindStringSubmatch(page)
@@ -21,7 +21,7 @@ func snippetOf(t *testing.T, page, id string) string {
 	return html.UnescapeString(found[1])
 }
 
-// TestTheGoSnippetCompiles: what a topic's page offers to copy is a program that go vet accepts.
+// TestTheGoSnippetCompiles: the snippet of a topic's page is a program that go vet accepts.
 func TestTheGoSnippetCompiles(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *Options) { o.APIURL = "http://127.0.0.1:6789" }).as("look")
@@ -31,7 +31,7 @@ func TestTheGoSnippetCompiles(t *testing.T) {
 	if err := os.WriteFile(file, []byte(snippetOf(t, page, "go")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Run here, the file's imports are those of this module.
+	// Run here, so that the file's imports are resolved in this module.
 	if out, err := exec.CommandContext(t.Context(), "go", "vet", file).CombinedOutput(); err != nil {
 		t.Errorf("go vet: %v\n%s", err, out)
 	}
@@ -40,7 +40,7 @@ func TestTheGoSnippetCompiles(t *testing.T) {
 	}
 }
 
-// TestTheCurlSnippetsAreRequests: a shell reads them as one call of curl with an address, a token and a JSON body.
+// TestTheCurlSnippetsAreRequests: a shell parses each as one call of curl with a URL, a token and a JSON body.
 func TestTheCurlSnippetsAreRequests(t *testing.T) {
 	t.Parallel()
 	token := filepath.Join(t.TempDir(), "api-token")

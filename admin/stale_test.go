@@ -13,10 +13,10 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// TestWhatLivesAgainIsNotDeletedAsDead: somebody else re-drove a dead letter that this page still shows. Its deletion
-// and re-drive leave the job alone, and say so; and what died since the list of delayed jobs was shown stays a dead
-// letter.
-func TestWhatLivesAgainIsNotDeletedAsDead(t *testing.T) {
+// TestARedrivenJobIsNotDeletedAsDead: another user re-drove a dead letter that this page still shows. Deleting or
+// re-driving it leaves the job alone, and says so; and a job that died after the list of delayed jobs was shown stays a
+// dead letter.
+func TestARedrivenJobIsNotDeletedAsDead(t *testing.T) {
 	t.Parallel()
 	s, q := shop(t)
 	s.as("ops")
@@ -24,12 +24,12 @@ func TestWhatLivesAgainIsNotDeletedAsDead(t *testing.T) {
 	for _, do := range []string{"delete", "retry"} {
 		_, body := s.post("/dead/selected", "job", "shop.close/again", "do", do)
 		if !strings.Contains(body, "Done for 0 of 1 jobs. Skipped: 0 running, 1 gone or changed since") {
-			t.Errorf("%s of a job that lives again: %s", do, body)
+			t.Errorf("%s of a re-driven job: %s", do, body)
 		}
 		_, body = s.post("/topics/shop.close/jobs", "job", "again", "do", do, "state", "dead", "back",
 			"/topics/shop.close?tab=jobs&state=delayed")
 		if !strings.Contains(body, "Done for 0 of 1 jobs.") {
-			t.Errorf("%s of a job that lives again, on its topic's page: %s", do, body)
+			t.Errorf("%s of a re-driven job, on its topic's page: %s", do, body)
 		}
 	}
 	if j, err := q.Get(t.Context(), "shop.close", "again"); err != nil || j.State != queue.Delayed {
@@ -37,18 +37,18 @@ func TestWhatLivesAgainIsNotDeletedAsDead(t *testing.T) {
 	}
 	if _, body := s.post("/topics/shop.close/jobs", "job", "again", "do", "delete", "state", "delayed", "back",
 		"/topics/shop.close?tab=jobs"); !strings.Contains(body, "Done for 1 of 1 jobs.") {
-		t.Errorf("a job that is as it was shown is not deleted: %s", body)
+		t.Errorf("an unchanged job is not deleted: %s", body)
 	}
 }
 
-// TestAFilterThatIsNotUnderstoodDeletesNothing: without its time it would choose more than was meant.
-func TestAFilterThatIsNotUnderstoodDeletesNothing(t *testing.T) {
+// TestAnInvalidFilterDeletesNothing: without its time it would match more jobs than intended.
+func TestAnInvalidFilterDeletesNothing(t *testing.T) {
 	t.Parallel()
 	q := newDeadQueue("a", 3)
 	s := deadSite(t, q)
 	for _, path := range []string{"/dead/delete", "/dead/redrive"} {
 		if _, body := s.post(path, "topic", "a", "since", "yesterday"); !strings.Contains(body, "yesterday") {
-			t.Errorf("%s does not name the time that is wrong:\n%s", path, body)
+			t.Errorf("%s does not name the invalid time:\n%s", path, body)
 		}
 	}
 	if status, _ := s.get("/tasks/1"); status != http.StatusNotFound {
@@ -56,8 +56,7 @@ func TestAFilterThatIsNotUnderstoodDeletesNothing(t *testing.T) {
 	}
 }
 
-// TestManyTopicsWithDeadJobsAreCountedInTime: what a filter chooses of 2,000 topics is not counted to the end before
-// the page is answered.
+// TestManyTopicsWithDeadJobsAreCountedInTime: the page is answered before the matches in 2,000 topics are all counted.
 func TestManyTopicsWithDeadJobsAreCountedInTime(t *testing.T) {
 	t.Parallel()
 	q := newDeadQueue("a", 1)
@@ -78,8 +77,8 @@ func TestManyTopicsWithDeadJobsAreCountedInTime(t *testing.T) {
 	}
 }
 
-// TestAnEditOfAnotherHostIsNotLost: what another host changed a moment ago, which this one has not seen yet, stays when
-// a topic is paused here, and the form shows it as the other version.
+// TestAnEditOfAnotherHostIsNotLost: a change that another host just made, and this one has not seen yet, survives a
+// pause here, and the form shows it as the other version.
 func TestAnEditOfAnotherHostIsNotLost(t *testing.T) {
 	t.Parallel()
 	s, _ := shop(t)
@@ -114,8 +113,8 @@ func TestAnEditOfAnotherHostIsNotLost(t *testing.T) {
 	}
 }
 
-// TestAnotherSecretIsNotDroppedThanShown: somebody else rotated the secret since the page was opened.
-func TestAnotherSecretIsNotDroppedThanShown(t *testing.T) {
+// TestOnlyTheShownSecretIsDropped: another user has rotated the secret since the page was opened.
+func TestOnlyTheShownSecretIsDropped(t *testing.T) {
 	t.Parallel()
 	s, _ := shop(t)
 	s.as("root")
@@ -128,7 +127,7 @@ func TestAnotherSecretIsNotDroppedThanShown(t *testing.T) {
 	for _, do := range []string{"/secret/drop", "/secret"} {
 		status, body := s.post("/topics/shop.close"+do, "etag", shown.ETag())
 		if !strings.Contains(body, "was changed meanwhile") {
-			t.Errorf("%s of a page from before is %d", do, status)
+			t.Errorf("%s from an outdated page: %d", do, status)
 		}
 	}
 	if after := s.registry.Snapshot().Topics.Get("shop.close"); !slices.Equal(after.Secrets, before.Secrets) {
@@ -141,8 +140,8 @@ func TestAnotherSecretIsNotDroppedThanShown(t *testing.T) {
 	}
 }
 
-// TestAShardThatWasChangedMeanwhileIsNotOverwritten: the form shows what somebody else made of the shard, and does not
-// bring one back that was removed.
+// TestAShardThatWasChangedMeanwhileIsNotOverwritten: the form shows another user's change of the shard, and does not
+// restore a removed one.
 func TestAShardThatWasChangedMeanwhileIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -161,20 +160,20 @@ func TestAShardThatWasChangedMeanwhileIsNotOverwritten(t *testing.T) {
 	status, body := s.post("/shards/one/edit", form(first[1])...)
 	if status != http.StatusConflict || !strings.Contains(body, "It is now: draining, redis://:") ||
 		!strings.Contains(body, "redis://127.0.0.1:2/0") || strings.Contains(body, "secret") {
-		t.Fatalf("a form from before is %d\n%s", status, body)
+		t.Fatalf("an outdated form: %d\n%s", status, body)
 	}
 	if status, _ := s.post("/shards/one/edit", form(seen.FindStringSubmatch(body)[1])...); status != http.StatusOK ||
 		s.registry.ListShards()[0].URL != "redis://127.0.0.1:2/0" {
-		t.Errorf("to save again is %d", status)
+		t.Errorf("saving again: %d", status)
 	}
 	must(t, s.registry.DeleteShard(t.Context(), "test", "one"))
 	if status, _ := s.post("/shards/one/edit", form("")...); status != http.StatusNotFound ||
 		len(s.registry.ListShards()) > 0 {
-		t.Errorf("to save one that was removed is %d", status)
+		t.Errorf("saving a removed shard: %d", status)
 	}
 }
 
-// TestTheOnlyShardIsNotDrainedByItsForm: nor by the button beside it, for its jobs could go nowhere.
+// TestTheOnlyShardIsNotDrainedByItsForm, nor by the button beside it: its jobs could not be moved anywhere.
 func TestTheOnlyShardIsNotDrainedByItsForm(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -182,16 +181,16 @@ func TestTheOnlyShardIsNotDrainedByItsForm(t *testing.T) {
 	must(t, s.registry.PutShard(t.Context(), "test", one))
 	status, body := s.post("/shards/one/edit", "name", "one", "url", one.URL, "state", "draining")
 	if status != http.StatusUnprocessableEntity || !strings.Contains(body, "only active shard") {
-		t.Errorf("draining the only shard is %d\n%s", status, body)
+		t.Errorf("draining the only shard: %d\n%s", status, body)
 	}
 	if state := s.registry.ListShards()[0].State; state != registry.ShardActive {
 		t.Errorf("the shard is %s", state)
 	}
 }
 
-// TestThePageOfAJobTakesItselfAnew: when something has happened it asks for its parts, and what it says of the last
-// action waits for the page that is on its way.
-func TestThePageOfAJobTakesItselfAnew(t *testing.T) {
+// TestThePageOfAJobRefreshesItself: after an event it requests its fragments again, but the result of the last action
+// is shown on the next page.
+func TestThePageOfAJobRefreshesItself(t *testing.T) {
 	t.Parallel()
 	s, q := shop(t)
 	s.as("ops")
@@ -206,7 +205,7 @@ func TestThePageOfAJobTakesItselfAnew(t *testing.T) {
 		return s.send(r)
 	}
 	if status, _ := ask(); status != http.StatusNoContent {
-		t.Errorf("nothing has happened, and the answer is %d", status)
+		t.Errorf("without an event, the answer is %d", status)
 	}
 	follow := s.client.CheckRedirect
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -214,7 +213,7 @@ func TestThePageOfAJobTakesItselfAnew(t *testing.T) {
 	s.client.CheckRedirect = follow
 	if status, body := ask(); status != http.StatusOK || !strings.Contains(body, `id="wk-head"`) ||
 		!strings.Contains(body, `id="wk-body"`) {
-		t.Errorf("the parts are %d", status)
+		t.Errorf("the fragments are %d", status)
 	}
 	s.shows("/topics/shop.close/jobs/one", "one is due now.")
 }

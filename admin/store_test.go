@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// FlakyStore is the registry's store with a database that can go away.
+// FlakyStore is the registry's store with a database that can fail.
 type FlakyStore struct {
 	page.SessionStore
 	Away   bool

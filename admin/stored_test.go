@@ -17,10 +17,10 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// evil would be an element, or an attribute of one, wherever it was written as it is.
+// evil would add an element, or an attribute, wherever it was written unescaped.
 const evil = `"'></pre></textarea></script></title><wk-evil onevil="1"></wk-evil><svg onload="alert(1)"><script>alert(1)</script>` + "` onevil=1 ' onevil=1 \" onevil=1 {{evil}}"
 
-// evilQueue has jobs of which everything that strangers choose is evil.
+// evilQueue has jobs whose user-supplied values are all evil.
 type evilQueue struct {
 	*fakeQueue
 	job queue.Job
@@ -43,8 +43,7 @@ func (q *evilQueue) FindAny(context.Context, string, []string) ([]*queue.Job, er
 	return []*queue.Job{&q.job, &q.job}, nil
 }
 
-// checkPage wants a page without a trace of evil in its elements, and a page.Policy without which none of it would
-// matter.
+// checkPage requires that a page has no trace of evil in its elements, and a page.Policy that would stop it anyway.
 func checkPage(t *testing.T, what string, res *http.Response) string {
 	t.Helper()
 	defer func() { _ = res.Body.Close() }()
@@ -60,7 +59,7 @@ func checkPage(t *testing.T, what string, res *http.Response) string {
 		t.Errorf("%s has the page.Policy %q and %q", what, csp, res.Header.Get("X-Content-Type-Options"))
 	}
 	if kind := res.Header.Get("Content-Type"); !strings.EqualFold(kind, "text/html; charset=utf-8") {
-		t.Errorf("%s is of the type %q", what, kind)
+		t.Errorf("%s has the type %q", what, kind)
 	}
 	root, err := html.Parse(strings.NewReader(string(text)))
 	if err != nil {
@@ -82,8 +81,8 @@ func checkPage(t *testing.T, what string, res *http.Response) string {
 	return string(text)
 }
 
-// TestWhatIsStoredIsText: bodies, ids, types, errors and answers that are pages, pictures, scripts or no text at all
-// are shown as text in every page that has jobs, whatever they say they are.
+// TestWhatIsStoredIsText: bodies, ids, types, errors and answers that are pages, pictures, scripts or binary data are
+// shown as text on every page with jobs, whatever their content type.
 func TestWhatIsStoredIsText(t *testing.T) {
 	t.Parallel()
 	asJSON, err := json.Marshal(map[string]string{evil: evil})
@@ -128,7 +127,7 @@ func TestWhatIsStoredIsText(t *testing.T) {
 	}
 }
 
-// TestWhatIsDownloadedIsNoPage: the one thing that the admin gives as a file is saved, not shown.
+// TestWhatIsDownloadedIsNoPage: the only file that the admin offers is downloaded, not displayed.
 func TestWhatIsDownloadedIsNoPage(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -149,8 +148,8 @@ func TestWhatIsDownloadedIsNoPage(t *testing.T) {
 	}
 }
 
-// TestPathsLeadNowhereElse: assets are those that are embedded, and names in paths are names, however dots, slashes and
-// NUL are written.
+// TestPathsLeadNowhereElse: only embedded assets are served, and names in paths are names, however dots, slashes and
+// NUL are encoded.
 func TestPathsLeadNowhereElse(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -168,25 +167,25 @@ func TestPathsLeadNowhereElse(t *testing.T) {
 				t.Fatal(err)
 			}
 			path, query, _ := strings.Cut(before+way, "?")
-			r.URL.Opaque, r.URL.RawQuery = path, query // as it is, not made clean on the way
+			r.URL.Opaque, r.URL.RawQuery = path, query // unchanged, not cleaned by the client
 			status, body := s.send(r)
 			if strings.Contains(body, "root:x:") || strings.Contains(body, "package web") ||
 				status >= http.StatusInternalServerError {
 				t.Errorf("%s%s is %d: %.200s", before, way, status, body)
 			}
 			if before == "/assets/" && status == http.StatusOK {
-				t.Errorf("%s%s is an asset", before, way)
+				t.Errorf("%s%s was served as an asset", before, way)
 			}
 		}
 	}
 }
 
-// TestAUserAgentIsText in the lists of sessions, of which an admin sees everybody's.
+// TestAUserAgentIsText in the lists of sessions, where an admin sees those of all users.
 func TestAUserAgentIsText(t *testing.T) {
 	t.Parallel()
-	now := time.Now().Add(time.Minute) // ahead of the creation of the test's users
+	now := time.Now().Add(time.Minute) // later than the creation of the test's users
 	s := open(t, func(o *Options) { o.Now = func() time.Time { return now } }).as("look")
-	now = now.Add(2 * time.Minute) // so that it is noted again
+	now = now.Add(2 * time.Minute) // so that it is recorded again
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/topics", nil)
 	if err != nil {
 		t.Fatal(err)

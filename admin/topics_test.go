@@ -50,7 +50,7 @@ func (s *site) shows(path string, words ...string) string {
 	return body
 }
 
-// form are a topic's fields as the page sends them.
+// form has a topic's fields as the page sends them.
 func form(pairs ...string) []string {
 	return append([]string{"callback_url", "http://127.0.0.1:1/hook", "method", "POST", "content_type", "json",
 		"priority", "normal", "ttr", "10s", "max_attempts", "3"}, pairs...)
@@ -71,7 +71,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	}
 	x := s.registry.Snapshot().Topics.Get("shop.mail")
 	if x == nil || len(x.Secrets) != 1 || x.Headers["X-C"] != "d" || len(x.Retry) != 2 || x.MaxAttempts != 3 {
-		t.Fatalf("it is kept as %+v", x)
+		t.Fatalf("it is stored as %+v", x)
 	}
 	if status, body := s.post("/topics/shop.mail/edit",
 		form("retry_if", "res.code !=", "title", "Mails")...); status != http.StatusUnprocessableEntity ||
@@ -87,7 +87,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	if _, body := s.get("/topics/shop.mail/edit"); !strings.Contains(body, `<option value="replica" selected>`) {
 		t.Error("the form does not show the durability")
 	}
-	// Two who edit one topic do not overwrite each other: the second sees both versions first.
+	// Two users who edit a topic do not overwrite each other's changes: the second sees both versions first.
 	etagOf := func(body string) string {
 		m := regexp.MustCompile(`name="etag" value="([^"]+)"`).FindStringSubmatch(body)
 		if m == nil {
@@ -98,16 +98,16 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	_, opened := s.get("/topics/shop.mail/edit")
 	if status, _ := s.post("/topics/shop.mail/edit",
 		form("title", "Theirs", "etag", etagOf(opened))...); status != http.StatusOK {
-		t.Errorf("the first: %d", status)
+		t.Errorf("the first edit: %d", status)
 	}
 	status, body = s.post("/topics/shop.mail/edit", form("title", "Yours", "etag", etagOf(opened))...)
 	if status != http.StatusConflict || !strings.Contains(body, "Theirs") || !strings.Contains(body, "Yours") ||
 		s.registry.Snapshot().Topics.Get("shop.mail").Title != "Theirs" {
-		t.Errorf("the second: %d\n%s", status, body)
+		t.Errorf("the second edit: %d\n%s", status, body)
 	}
 	s.post("/topics/shop.mail/edit", form("title", "Yours", "durability", "replica", "etag", etagOf(body))...)
 	if x := s.registry.Snapshot().Topics.Get("shop.mail"); x.Title != "Yours" {
-		t.Errorf("after the second has seen both it is %+v", x)
+		t.Errorf("after the second user saw both versions, it is %+v", x)
 	}
 	if status, body := s.post("/topics/new", form("name", "shop.mail")...); status != http.StatusUnprocessableEntity ||
 		!strings.Contains(body, "already") {
@@ -139,7 +139,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	}
 	s.post("/topics/shop.mail/delete", "drop", "on")
 	if _, err := q.Get(t.Context(), "shop.mail", "1"); err == nil || s.registry.Snapshot().Topics.Get("shop.mail") != nil {
-		t.Error("the topic or its job is still there")
+		t.Error("the topic or its job still exists")
 	}
 }
 
@@ -159,17 +159,17 @@ func TestTopicsAreFoundSortedAndPaged(t *testing.T) {
 	s.as("look")
 	if body := s.shows("/topics?q=team", "1–50 of 60"); strings.Contains(body, "team.t55") ||
 		strings.Contains(body, "shop.close") {
-		t.Error("the first page shows what is not on it")
+		t.Error("the first page shows a topic of another page")
 	}
 	s.shows("/topics?q=team&page=2", "team.t55", "51–60 of 60")
 	s.shows("/topics?q=owner1+team.t5", "team.t51", "1–5 of 5")
 	body := s.shows("/topics?sort=delayed", "team.t42")
 	if first := regexp.MustCompile(`href="/topics/([a-z0-9.]+)"`).FindStringSubmatch(body); first == nil ||
 		first[1] != "team.t42" {
-		t.Errorf("by delayed jobs the first is %v", first)
+		t.Errorf("sorted by delayed jobs, the first is %v", first)
 	}
 	if status, _ := s.get("/topics/new"); status != http.StatusForbidden {
-		t.Errorf("a viewer may make topics: %d", status)
+		t.Errorf("a viewer may create topics: %d", status)
 	}
 	if status, _ := s.get("/topics/nobody"); status != http.StatusNotFound {
 		t.Errorf("an unknown topic: %d", status)
@@ -195,7 +195,7 @@ func TestFieldsAreCheckedWhileTheyAreWritten(t *testing.T) {
 	}
 	if _, body := s.post("/topics/check/retry", "retry", "soon", "max_attempts", "4"); !strings.Contains(body,
 		"text-danger") {
-		t.Errorf("the preview of nonsense: %s", body)
+		t.Errorf("the preview of invalid input: %s", body)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestAPauseHasABanner(t *testing.T) {
 	body := s.shows("/topics/shop.close", "the bank &lt;b&gt;sleeps")
 	s.shows("/topics", "the bank &lt;b&gt;sleeps")
 	if !strings.Contains(body, "user/ops") {
-		t.Error("it is not said who paused it")
+		t.Error("the banner does not say who paused it")
 	}
 	s.post("/topics/shop.close/resume")
 	if body := s.shows("/topics/shop.close"); strings.Contains(body, "sleeps") {
@@ -243,7 +243,7 @@ func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
 	}
 	if _, body := s.post("/topics/shop.close/jobs", "do", "delete", "job", "order 1", "job",
 		"nobody"); !strings.Contains(body, "1 of 2") {
-		t.Errorf("deleting one that is there and one that is not: %s", body)
+		t.Errorf("deleting an existing and an unknown job: %s", body)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestAJobIsFoundShownAndChanged(t *testing.T) {
 		!strings.Contains(body, "127.0.0.1") && !strings.Contains(body, "Due") {
 		t.Errorf("the search: %s", body)
 	}
-	wait.For(t, "all jobs to be searched at once", func() bool { // a busy machine searches on behind the page
+	wait.For(t, "all jobs to be searched at once", func() bool { // a busy machine continues the search after the page
 		_, body := s.get("/search?id=nothing")
 		return strings.Contains(body, "Nothing found")
 	})
@@ -308,8 +308,8 @@ func TestAWrongPushIsShownAtItsField(t *testing.T) {
 	}
 }
 
-// TestAnEndpointIsTried: the request in full, the answer, and what the doctor says of an endpoint that checks no
-// signature.
+// TestAnEndpointIsTried: the complete request, the answer, and the finding for an endpoint that does not check
+// signatures.
 func TestAnEndpointIsTried(t *testing.T) {
 	t.Parallel()
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -344,8 +344,8 @@ func TestAnEndpointIsTried(t *testing.T) {
 	}
 }
 
-// TestSecretsOfATopicAreForAdmins: the values of headers with credentials and the query of the address are shown to who
-// may edit the topic, and to nobody else: on its pages, on those of its jobs, in test calls, in the audit trail.
+// TestSecretsOfATopicAreForAdmins: the values of headers with credentials, and the query of the address, are shown only
+// to users who may edit the topic: on its pages, on those of its jobs, in test calls, in the audit trail.
 func TestSecretsOfATopicAreForAdmins(t *testing.T) {
 	t.Parallel()
 	calls := make(chan *http.Request, 10)
@@ -381,10 +381,10 @@ func TestSecretsOfATopicAreForAdmins(t *testing.T) {
 			_, doctor := s.post(test, "do", "doctor", "body", `{}`)
 			seen += one + doctor
 			if r := <-calls; r.Header.Get("Authorization") != "Bearer hidden2" || r.URL.RawQuery != "key=hidden1" {
-				t.Errorf("the test call of %s came as %s with %v", role, r.URL, r.Header)
+				t.Errorf("the test call of %s was %s with %v", role, r.URL, r.Header)
 			}
 			if !strings.Contains(seen, "shop-team") {
-				t.Errorf("%s does not see a header that is no secret", role)
+				t.Errorf("%s does not see a header without a secret", role)
 			}
 		}
 		if shown := strings.Contains(seen, "hidden1") || strings.Contains(seen, "hidden2"); shown != (role == "root") {
@@ -412,7 +412,7 @@ func (s *site) upload(file string) string {
 	return string(body)
 }
 
-// TestTopicsGoOutAndInAsYAML: what is exported can be imported, and a file with a mistake changes nothing.
+// TestTopicsGoOutAndInAsYAML: an export can be imported, and a file with an error changes nothing.
 func TestTopicsGoOutAndInAsYAML(t *testing.T) {
 	t.Parallel()
 	s, _ := shop(t)
@@ -430,13 +430,13 @@ func TestTopicsGoOutAndInAsYAML(t *testing.T) {
 		"- callback_url: http://h\n", "{", "just text"} {
 		before := s.registry.Snapshot().Topics.Len()
 		if body := s.upload(bad); !strings.Contains(body, "document") || s.registry.Snapshot().Topics.Len() != before {
-			t.Errorf("%q was taken: %s", bad, body)
+			t.Errorf("%q was accepted: %s", bad, body)
 		}
 	}
 }
 
-// TestAFileOfTopicsIsTakenAsAWhole: one that is too large is not taken for none, and one with a topic twice changes
-// nothing.
+// TestAFileOfTopicsIsTakenAsAWhole: a file that is too large is not treated as empty, and one with a duplicate topic
+// changes nothing.
 func TestAFileOfTopicsIsTakenAsAWhole(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -449,7 +449,7 @@ func TestAFileOfTopicsIsTakenAsAWhole(t *testing.T) {
 	}
 }
 
-// TestNoLimitOfAttemptsIsSaidSo: 0 attempts of a pull topic are not none.
+// TestNoLimitOfAttemptsIsSaidSo: for a pull topic, 0 attempts are shown as no limit.
 func TestNoLimitOfAttemptsIsSaidSo(t *testing.T) {
 	q := realQueue(t)
 	s := open(t, func(o *Options) { o.Queue = q }).as("look")

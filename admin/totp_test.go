@@ -41,10 +41,10 @@ func TestSecondFactor(t *testing.T) {
 	s.client = newClient()
 	_, body = s.post("/login", "username", "ops", "password", password)
 	if !strings.Contains(body, `name="code"`) {
-		t.Fatalf("the code is not asked for:\n%s", body)
+		t.Fatalf("the code is not requested:\n%s", body)
 	}
 	if _, body := s.get("/topics"); !strings.Contains(body, `name="password"`) {
-		t.Error("the password alone let somebody in")
+		t.Error("the password alone was enough to sign in")
 	}
 	if status, _ := s.post("/login/code", "code", "000000"); status != http.StatusUnauthorized {
 		t.Errorf("a wrong code got %d", status)

@@ -18,7 +18,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// part is what htmx gets for a form, without following anything.
+// part returns the answer that htmx gets for a form, without following redirects.
 func (s *site) part(path string, pairs ...string) (*http.Response, string) {
 	s.Helper()
 	form := url.Values{}
@@ -60,12 +60,12 @@ func (q *lostQueue) Totals(context.Context, []string) (map[string]queue.TopicTot
 	return map[string]queue.TopicTotals{"a": {Stats: q.stats["a"], Total: queue.Totals{Pushed: 123}}}, q.away()
 }
 
-// TestOldNumbersAreDimmedAndSayTheirAge, wherever they are shown.
+// TestOldNumbersAreDimmedAndSayTheirAge wherever they are shown.
 func TestOldNumbersAreDimmedAndSayTheirAge(t *testing.T) {
 	t.Parallel()
 	q := &lostQueue{deadQueue: *newDeadQueue("a", 7)}
 	var passed atomic.Int64
-	began := time.Now().Add(time.Hour) // a session that is older than its account has ended
+	began := time.Now().Add(time.Hour) // a session older than its account is invalid
 	s := open(t, func(o *Options) {
 		o.Queue, o.Now = q, func() time.Time { return began.Add(time.Duration(passed.Load())) }
 	}).as("look")
@@ -73,7 +73,7 @@ func TestOldNumbersAreDimmedAndSayTheirAge(t *testing.T) {
 	pages := []string{"/topics", "/topics/a", "/dead"}
 	for _, path := range pages {
 		if body := s.shows(path); strings.Contains(body, "wk-old") {
-			t.Errorf("%s dims what is new", path)
+			t.Errorf("%s dims new numbers", path)
 		}
 	}
 	q.lost.Store(true)
@@ -83,13 +83,14 @@ func TestOldNumbersAreDimmedAndSayTheirAge(t *testing.T) {
 	}
 	s.admin.page.SetStrip(s.admin.overview.Strip(t.Context()))
 	s.shows("/audit", `<dl class="wk-old">`, "1m ago")
-	passed.Store(int64(time.Hour)) // in which nobody looked at a page
+	passed.Store(int64(time.Hour)) // during which no page is open
 	if body := s.shows("/audit", "<dd>–</dd>"); strings.Contains(body, `<dd class="text-red">7</dd>`) {
 		t.Error("a page begins with the numbers of an hour ago")
 	}
 }
 
-// sick is what topics are found to be: one has failed only, one has delivered nothing for a breaker, one is late.
+// sick has topics with different problems: one with failures only, one without deliveries because of its breaker, one
+// that is late.
 type sick struct{ fakeQueue }
 
 func (*sick) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
@@ -135,7 +136,7 @@ func sickSite(t *testing.T) *site {
 	return s
 }
 
-// TestABrokenTopicIsNotHealthy: the list says what each is, its success, its p99 and what waits for longest.
+// TestABrokenTopicIsNotHealthy: the list shows each topic's health, success rate, p99 and longest wait.
 func TestABrokenTopicIsNotHealthy(t *testing.T) {
 	t.Parallel()
 	s := sickSite(t)
@@ -156,7 +157,7 @@ func TestABrokenTopicIsNotHealthy(t *testing.T) {
 	s.shows("/topics/broken", "breaker open", "0 %", "60ms")
 }
 
-// TestTopicsAreSortedByEveryColumnBothWays, as the links in the heads of the table say.
+// TestTopicsAreSortedByEveryColumnBothWays, by the links in the head of the table.
 func TestTopicsAreSortedByEveryColumnBothWays(t *testing.T) {
 	t.Parallel()
 	s := sickSite(t)
@@ -176,12 +177,12 @@ func TestTopicsAreSortedByEveryColumnBothWays(t *testing.T) {
 		sorted++
 		one, other := order(by[1]), order("-"+by[1])
 		slices.Reverse(other)
-		ties := by[1] == "success" || by[1] == "health" // of two topics, which stay in the order of their names
+		ties := by[1] == "success" || by[1] == "health" // of two topics, which stay sorted by name
 		if len(one) != 5 || !ties && !slices.Equal(one, other) || ties && one[0] == one[4] {
 			t.Errorf("by %s: %v, the other way %v", by[1], one, other)
 		}
 		if !strings.Contains(s.shows("/topics?sort="+by[1]), `aria-sort=`) {
-			t.Errorf("by %s no head says so", by[1])
+			t.Errorf("no column head shows the order by %s", by[1])
 		}
 	}
 	if sorted != len(columns)-1 { // all but the small chart
@@ -189,7 +190,7 @@ func TestTopicsAreSortedByEveryColumnBothWays(t *testing.T) {
 	}
 }
 
-// TestEveryTimeIsAbsoluteAndRelative, on every page that shows some.
+// TestEveryTimeIsAbsoluteAndRelative, on every page with times.
 func TestEveryTimeIsAbsoluteAndRelative(t *testing.T) {
 	t.Parallel()
 	var store *alert.Store
@@ -225,7 +226,7 @@ func TestEveryTimeIsAbsoluteAndRelative(t *testing.T) {
 	}
 }
 
-// TestTheDeadSayWhyAndWhen, also where a topic's are listed; and what failed is red whatever the endpoint answered.
+// TestTheDeadSayWhyAndWhen, on a topic's page, too; and failed attempts are red, whatever the endpoint answered.
 func TestTheDeadSayWhyAndWhen(t *testing.T) {
 	t.Parallel()
 	q := newDeadQueue("a", 3)
@@ -242,7 +243,7 @@ func TestTheDeadSayWhyAndWhen(t *testing.T) {
 	}
 }
 
-// failedOnce is the activity of a topic whose endpoint answered 200, and failed.
+// failedOnce is the activity of a topic whose endpoint answered 200 but whose attempt failed.
 type failedOnce struct{}
 
 func (failedOnce) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
@@ -252,7 +253,7 @@ func (failedOnce) Attempts(context.Context, string, int) ([]activity.Attempt, er
 func (failedOnce) Errors(context.Context, string) ([]queue.ErrorNote, error) { return nil, nil }
 func (failedOnce) ClearErrors(context.Context, string) error                 { return nil }
 
-// TestSavingACardLeavesTheOthers: its answer is for its own card, and says above the page what is wrong in another one.
+// TestSavingACardLeavesTheOthers: the answer replaces only its card, and shows errors of other cards above the page.
 func TestSavingACardLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -267,7 +268,7 @@ func TestSavingACardLeavesTheOthers(t *testing.T) {
 	flash, _, _ = strings.Cut(flash, `class="page-header"`)
 	if res.StatusCode != http.StatusUnprocessableEntity ||
 		!strings.Contains(flash, "mail.host: is missing: the recipients need an SMTP server") {
-		t.Errorf("%d, above the page stands %s", res.StatusCode, flash)
+		t.Errorf("%d, above the page: %s", res.StatusCode, flash)
 	}
 	mail := []string{"mail.host", "h", "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com"}
 	if res, body := s.part("/alerts/mail", mail...); res.StatusCode != http.StatusOK ||
@@ -277,7 +278,7 @@ func TestSavingACardLeavesTheOthers(t *testing.T) {
 	}
 }
 
-// TestARoleChangesWithItsButton, after a question, and not when its select does.
+// TestARoleChangesWithItsButton, after a confirmation, and not when its select changes.
 func TestARoleChangesWithItsButton(t *testing.T) {
 	t.Parallel()
 	body := open(t, nil).as("root").shows("/access")

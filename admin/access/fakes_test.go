@@ -8,9 +8,9 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// flakyStore keeps sessions in memory, as a database that can go away.
+// flakyStore keeps sessions in memory, and can fail like a database.
 type flakyStore struct {
-	page.SessionStore // nil: what is not needed here
+	page.SessionStore // nil: the other methods are not needed here
 	sessions          map[string][]byte
 	away              bool
 	writes            int

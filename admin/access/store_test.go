@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-func TestSessionsGoOnWithoutTheDatabase(t *testing.T) {
+func TestSessionsWorkWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	db := &flakyStore{sessions: map[string][]byte{}}
@@ -23,13 +23,13 @@ func TestSessionsGoOnWithoutTheDatabase(t *testing.T) {
 	}
 	db.away = true
 	if err := s.CommitCtx(ctx, "a", []byte("2"), now.Add(2*time.Hour)); err != nil {
-		t.Errorf("a change while the database is away: %v", err)
+		t.Errorf("a change while the database is unavailable: %v", err)
 	}
 	if data, found, err := s.FindCtx(ctx, "a"); string(data) != "2" || !found || err != nil {
 		t.Errorf("found %q, %v, %v", data, found, err)
 	}
 	if _, _, err := s.FindCtx(ctx, "b"); !errors.Is(err, registry.ErrUnavailable) {
-		t.Errorf("a session that was never seen: %v", err)
+		t.Errorf("an unknown session: %v", err)
 	}
 	now = now.Add(sessionSteady)
 	if _, _, err := s.FindCtx(ctx, "a"); !errors.Is(err, registry.ErrUnavailable) {

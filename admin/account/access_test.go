@@ -24,7 +24,7 @@ func TestADisabledUserIsKeptOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := r.CheckPassword(ctx, "otto", "long enough"); !errors.Is(err, ErrNoUser) {
-			t.Errorf("a disabled user signs in: %v", err)
+			t.Errorf("a disabled user signed in: %v", err)
 		}
 		list, err := r.ListUsers(ctx)
 		if err != nil {
@@ -39,7 +39,7 @@ func TestADisabledUserIsKeptOut(t *testing.T) {
 			}
 		}
 		if err := r.SetDisabled(ctx, "test", "anna", true); !errors.Is(err, ErrLastAdmin) {
-			t.Errorf("the last admin is disabled: %v", err)
+			t.Errorf("the last admin was disabled: %v", err)
 		}
 		if err := r.SetDisabled(ctx, "test", "otto", false); err != nil {
 			t.Fatal(err)
@@ -53,8 +53,8 @@ func TestADisabledUserIsKeptOut(t *testing.T) {
 	})
 }
 
-// TestADisabledAdminIsNotTheOtherOne: of two admins one is disabled, and the other cannot go.
-func TestADisabledAdminIsNotTheOtherOne(t *testing.T) {
+// TestTheLastEnabledAdminStays: of two admins one is disabled, so the other cannot be deleted.
+func TestTheLastEnabledAdminStays(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, registry.Options{DSN: dsn})
 		ctx := t.Context()
@@ -67,7 +67,7 @@ func TestADisabledAdminIsNotTheOtherOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := r.DeleteUser(ctx, "test", "anna"); !errors.Is(err, ErrLastAdmin) {
-			t.Errorf("the last enabled admin is deleted: %v", err)
+			t.Errorf("the last enabled admin was deleted: %v", err)
 		}
 		if err := r.DeleteUser(ctx, "test", "berta"); err != nil {
 			t.Errorf("a disabled admin cannot be deleted: %v", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-// TestAnEndedSessionStaysEnded: a request that was under way when somebody ended its session must not bring it back.
+// TestAnEndedSessionStaysEnded: a request that was in progress when its session ended must not restore it.
 func TestAnEndedSessionStaysEnded(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		s := NewSessions(dbtest.Open(t, dsn))
@@ -19,7 +19,7 @@ func TestAnEndedSessionStaysEnded(t *testing.T) {
 		if err := s.Create(ctx, "a", []byte("2"), later); err == nil {
 			t.Error("a session was created over another")
 		}
-		for range 2 { // the second changes nothing
+		for range 2 { // the second call changes nothing
 			if err := s.Update(ctx, "a", []byte("3"), later); err != nil {
 				t.Error(err)
 			}
@@ -51,10 +51,10 @@ func TestSessionsEnd(t *testing.T) {
 			t.Errorf("a is %q, %v, %v", data, found, err)
 		}
 		if _, found, err := s.Find(ctx, "b"); err != nil || found {
-			t.Errorf("an expired one: %v, %v", found, err)
+			t.Errorf("an expired session: %v, %v", found, err)
 		}
 		if all, err := s.All(ctx); err != nil || len(all) != 1 {
-			t.Errorf("all are %v, %v", all, err)
+			t.Errorf("all sessions: %v, %v", all, err)
 		}
 		if found, err := s.Delete(ctx, "a"); err != nil || !found {
 			t.Fatalf("%v, %v", found, err)
@@ -63,7 +63,7 @@ func TestSessionsEnd(t *testing.T) {
 			t.Errorf("ending it again: %v, %v", found, err)
 		}
 		if _, found, _ := s.Find(ctx, "a"); found {
-			t.Error("it was ended and is there")
+			t.Error("the ended session exists")
 		}
 	})
 }

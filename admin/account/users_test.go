@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	dbtest.Main(m)
 }
 
-// store is users and the registry that audits their changes.
+// store has the users, and the registry that audits their changes.
 type store struct {
 	*registry.Registry
 	*Store
@@ -95,7 +95,7 @@ func TestUsers(t *testing.T) {
 			"delete": r.DeleteUser(ctx, "me", "x"),
 		} {
 			if !errors.Is(err, ErrNoUser) {
-				t.Errorf("%s of nobody: %v", what, err)
+				t.Errorf("%s of an unknown user: %v", what, err)
 			}
 		}
 	})
@@ -104,14 +104,14 @@ func TestUsers(t *testing.T) {
 func TestUnknownUsersTakeAsLongAsKnownOnes(t *testing.T) {
 	t.Parallel()
 	if cost, err := bcrypt.Cost([]byte(unknownUserHash)); err != nil || cost != bcrypt.DefaultCost {
-		t.Fatalf("nobody's hash has the cost %d, %v; passwords have %d", cost, err, bcrypt.DefaultCost)
+		t.Fatalf("the dummy hash has the cost %d, %v; passwords have %d", cost, err, bcrypt.DefaultCost)
 	}
 }
 
-// TestNobodyTakesAsLongAsSomebody: signing in costs the same work for a name that nobody has, that nobody can have, or
-// whose user is disabled, so that times tell no names. Without that work an answer takes a fiftieth: the margin is wide
-// enough for any machine.
-func TestNobodyTakesAsLongAsSomebody(t *testing.T) { // not in parallel: it measures
+// TestUnknownUsersCostTheSameWork: signing in costs the same work for a name that is unknown, invalid, or of a disabled
+// user, so that response times reveal no names. Without that work an answer takes a fiftieth of the time, so the margin
+// is wide enough for any machine.
+func TestUnknownUsersCostTheSameWork(t *testing.T) { // not in parallel, because it measures
 	r := open(t, registry.Options{DSN: dbtest.SQLite(t)})
 	const password = "correct horse"
 	PasswordCost = bcrypt.DefaultCost
@@ -149,7 +149,7 @@ func TestNobodyTakesAsLongAsSomebody(t *testing.T) { // not in parallel: it meas
 	}
 }
 
-// processorTime is what this process has used of the processors: other work on the machine does not count.
+// processorTime is the CPU time of this process, so other processes on the machine do not count.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage
@@ -164,7 +164,7 @@ func TestSecondFactorsGoWithTheirUsers(t *testing.T) {
 		r := open(t, registry.Options{DSN: dsn, SecretKey: secretKey(1)})
 		ctx := t.Context()
 		if err := r.SetTOTP(ctx, "me", "ann", "ABC"); !errors.Is(err, ErrNoUser) {
-			t.Errorf("of nobody: %v", err)
+			t.Errorf("of an unknown user: %v", err)
 		}
 		for _, name := range []string{"root", "ann"} {
 			if err := r.CreateUser(ctx, "me", name, "long enough", RoleAdmin); err != nil {
@@ -192,11 +192,11 @@ func TestSecondFactorsGoWithTheirUsers(t *testing.T) {
 			r.CreateUser(ctx, "me", "ann", "long enough", RoleViewer)); err != nil {
 			t.Fatal(err)
 		}
-		want("") // a new user of the name does not inherit it
+		want("") // a new user with the same name does not inherit it
 	})
 }
 
-func TestAnAdminMadeByHandIsLeftAlone(t *testing.T) {
+func TestAnExistingAdminIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	r := open(t, registry.Options{DSN: dbtest.SQLite(t)})
 	if err := r.CreateUser(t.Context(), "me", "admin", "made by hand", RoleAdmin); err != nil {
@@ -204,7 +204,7 @@ func TestAnAdminMadeByHandIsLeftAlone(t *testing.T) {
 	}
 	if made, err := r.Bootstrap(t.Context(), t.TempDir(), CreateFirst); err != nil || len(made) != 1 ||
 		filepath.Base(made[0]) != registry.TokenFile {
-		t.Errorf("made %v, %v", made, err)
+		t.Errorf("created %v, %v", made, err)
 	}
 	if _, err := r.CheckPassword(t.Context(), "admin", "made by hand"); err != nil {
 		t.Error(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// redis is what a Handler asks, as far as it answers.
+// redis is the queue of a Handler, with answers as far as they are set.
 type redis struct {
 	page.Queue
 	stats map[string]queue.Stats
@@ -59,8 +59,8 @@ func openRegistry(t *testing.T) *registry.Registry {
 	return r
 }
 
-// TestWhatIsNotKnownIsNotZero: before the first answer nothing is known, later the last answer is, with its age; the
-// answer of some shards is one.
+// TestWhatIsNotKnownIsNotZero: before the first answer nothing is known; later the last answer is shown with its age.
+// An answer of some shards counts.
 func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -70,10 +70,10 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 		Now: func() time.Time { return now }, Registry: openRegistry(t), Queue: r,
 	}})
 	if c := h.Counts(t.Context()); c.Known() || len(c.Missing) != 2 {
-		t.Errorf("nobody ever answered, and the counts are %+v", c)
+		t.Errorf("without any answer, the counts are %+v", c)
 	}
 	if x := h.Totals(t.Context(), []string{"a"})["a"]; x.Known() {
-		t.Errorf("nobody ever answered, and the totals are %+v", x)
+		t.Errorf("without any answer, the totals are %+v", x)
 	}
 	now = now.Add(time.Minute)
 	r.stats, r.err = map[string]queue.Stats{"a": {Dead: 7}}, &queue.PartialError{Shards: []string{"s2"}, Err: all.Err}
@@ -85,16 +85,16 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	now = now.Add(time.Minute)
 	r.stats, r.err = map[string]queue.Stats{"a": {}}, all
 	if c := h.Counts(t.Context()); !c.Old() || c.Sum().Dead != 7 || c.Now.Sub(c.At) != time.Minute || len(c.Missing) != 2 {
-		t.Errorf("no shard answers any more: %+v", c)
+		t.Errorf("no shard answers now: %+v", c)
 	}
 	if x := h.Totals(t.Context(), []string{"a"})["a"]; !x.Old() || x.Dead != 7 {
-		t.Errorf("no shard answers any more: %+v", x)
+		t.Errorf("no shard answers now: %+v", x)
 	}
 }
 
-// TestWhoeverLeavesSpoilsNoCounts: a browser that leaves while its page is made cancels its request. The pages of all
-// others must not say then that no shard answers, or that nothing was called.
-func TestWhoeverLeavesSpoilsNoCounts(t *testing.T) {
+// TestACanceledRequestSpoilsNoCounts: a browser that disconnects cancels its request. The pages of others must not
+// show, because of that, that no shard answers or that there were no calls.
+func TestACanceledRequestSpoilsNoCounts(t *testing.T) {
 	t.Parallel()
 	r := &redis{stats: map[string]queue.Stats{"a": {Dead: 7}}}
 	h := New(&page.Base{Options: page.Options{Now: time.Now, Registry: openRegistry(t), Queue: r, History: called{}}})
@@ -102,11 +102,11 @@ func TestWhoeverLeavesSpoilsNoCounts(t *testing.T) {
 	leave()
 	h.Counts(gone)
 	if c := h.Counts(t.Context()); len(c.Missing) > 0 || c.Sum().Dead != 7 {
-		t.Errorf("after somebody left, the counts are %+v", c)
+		t.Errorf("after a canceled request, the counts are %+v", c)
 	}
 	h.Vitals(gone, []string{"a"})
 	if v := h.Vitals(t.Context(), []string{"a"})["a"]; v.Attempts != 9 {
-		t.Errorf("after somebody left, the vitals are %+v", v)
+		t.Errorf("after a canceled request, the vitals are %+v", v)
 	}
 }
 

@@ -42,12 +42,12 @@ func TestASourceRunsOnceForAllReadersAndEndsWithTheLast(t *testing.T) {
 	}
 	<-stopped
 	if len(h.feeds) != 0 || len(h.streams) != 0 {
-		t.Errorf("%d feeds and the streams %v are left", len(h.feeds), h.streams)
+		t.Errorf("%d feeds and the streams %v remain", len(h.feeds), h.streams)
 	}
 }
 
-// TestAStreamIsNotForged: a carriage return in what somebody wrote ends no line of a stream, or an event of theirs
-// would follow.
+// TestAStreamIsNotForged: a carriage return in user input does not end a line of a stream; otherwise a forged event
+// could follow.
 func TestAStreamIsNotForged(t *testing.T) {
 	t.Parallel()
 	got := event("topic:a\r\revent: strip", "<p>a\r\revent: strip\rdata: forged\r\nb\n\nevent: strip\ndata: x</p>")
@@ -58,7 +58,7 @@ func TestAStreamIsNotForged(t *testing.T) {
 	}
 }
 
-// TestAUserLeavesStreamsToOthers: whoever opens all that one user may have keeps nobody else out.
+// TestAUserLeavesStreamsToOthers: a user with the maximum number of streams blocks no other user.
 func TestAUserLeavesStreamsToOthers(t *testing.T) {
 	t.Parallel()
 	h := NewHub(nil, slog.New(slog.DiscardHandler))
@@ -79,12 +79,12 @@ func TestAUserLeavesStreamsToOthers(t *testing.T) {
 	}
 	leaves[0]()
 	if _, _, err := h.join("greedy", "en", nil); err != nil {
-		t.Errorf("after one was closed: %v", err)
+		t.Errorf("after a stream was closed: %v", err)
 	}
 }
 
-// TestWhoComesWhileATextIsRenderedGetsIt: not only the one before, which may not change again for long.
-func TestWhoComesWhileATextIsRenderedGetsIt(t *testing.T) {
+// TestANewReaderGetsTheTextBeingRendered, not only the previous text, which may not change again for a long time.
+func TestANewReaderGetsTheTextBeingRendered(t *testing.T) {
 	t.Parallel()
 	var h *Hub
 	var late *reader
@@ -108,6 +108,6 @@ func TestWhoComesWhileATextIsRenderedGetsIt(t *testing.T) {
 	r.take()
 	h.publish("s", s, h.feeds["s"], "new")
 	if got := late.take(); len(got) != 1 || got[0].text != "new" {
-		t.Errorf("who came meanwhile got %v", got)
+		t.Errorf("the new reader got %v", got)
 	}
 }
