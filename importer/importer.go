@@ -317,7 +317,7 @@ func (i *run) push(ctx context.Context, jobs []Job) error {
 	return err
 }
 
-// store pushes jobs. A job whose id exists replaces the existing job if it was added later.
+// store pushes jobs. A job whose id exists replaces the existing job if it is later.
 func (i *run) store(ctx context.Context, jobs []Job) (imported, kept []Job, err error) {
 	ctx = queue.Via(ctx, jobs[0].Push.Via)
 	var again []Job
@@ -325,7 +325,7 @@ func (i *run) store(ctx context.Context, jobs []Job) (imported, kept []Job, err 
 		switch job := jobs[k]; {
 		case r.Err != nil:
 			err = i.refused(job, r.Err, err)
-		case r.Duplicate && job.Push.OnDuplicate == queue.Keep && job.Added.After(r.Job.CreatedAt):
+		case r.Duplicate && job.Push.OnDuplicate == queue.Keep && job.replaces(&r.Job):
 			job.Push.OnDuplicate = queue.Replace
 			again = append(again, job)
 		case r.Duplicate && job.Push.OnDuplicate == queue.Keep:
@@ -339,6 +339,17 @@ func (i *run) store(ctx context.Context, jobs []Job) (imported, kept []Job, err 
 	}
 	more, _, err := i.store(ctx, again)
 	return append(imported, more...), kept, err
+}
+
+// replaces reports whether a job is later than the existing one with its id. Of a system that does not say when it
+// accepted a job, it is if the other had been stored before the claim and was taken since: it has been called already,
+// or died, and nobody would call this one.
+func (j *Job) replaces(existing *queue.Job) bool {
+	if !j.Added.IsZero() {
+		return j.Added.After(existing.CreatedAt)
+	}
+	taken := existing.State == queue.Running || existing.State == queue.Dead
+	return taken && existing.CreatedAt.Before(j.Claimed)
 }
 
 func pushes(jobs []Job) []queue.Push {

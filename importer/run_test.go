@@ -202,6 +202,27 @@ func TestTheLaterJobOfAnIDStays(t *testing.T) {
 	}
 }
 
+// TestAJobThatWasTakenHereDoesNotReplaceOneThatWaits: a system that does not say when it accepted a job has it again,
+// though consumers of Wakecall have the job of an earlier claim. A job that was stored after the claim is its own.
+func TestAJobThatWasTakenHereDoesNotReplaceOneThatWaits(t *testing.T) {
+	m := newMove(t, "running", "dead", "ready", "own")
+	now := time.Now()
+	for i := range m.old.waiting {
+		m.old.waiting[i].Added, m.old.waiting[i].Claimed = time.Time{}, now
+	}
+	before := now.Add(-time.Second)
+	for id, job := range map[string]queue.Job{
+		"running": {State: queue.Running, CreatedAt: before}, "dead": {State: queue.Dead, CreatedAt: before},
+		"ready": {State: queue.Ready, CreatedAt: before}, "own": {State: queue.Running, CreatedAt: now},
+	} {
+		m.jobs.stored[id] = job
+	}
+	m.run(t, Report{Topics: 1, Made: 1, Waiting: 4, Imported: 2, Kept: 2})
+	if fmt.Sprint(m.jobs.pushed) != "[running dead]" {
+		t.Errorf("pushed %v", m.jobs.pushed)
+	}
+}
+
 // TestAJobThatIsRefusedStaysClaimed: it is counted, the log names it, and the others are imported.
 func TestAJobThatIsRefusedStaysClaimed(t *testing.T) {
 	m := newMove(t, "1", "bad\nid", "3")
