@@ -2,9 +2,8 @@ package drain
 
 import (
 	"context"
-	"fmt"
+	"crypto/rand"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,11 +28,12 @@ type Options struct {
 
 // Drainer moves the jobs of draining shards to active ones.
 type Drainer struct {
-	opts  Options
-	total *prometheus.CounterVec
-	next  map[string]time.Time // by shard: when to visit it again
-	since map[string]int       // by shard: jobs moved since the last log line
-	told  time.Time
+	opts   Options
+	holder string // unique: containers may have the same host name and pids
+	total  *prometheus.CounterVec
+	next   map[string]time.Time // by shard: when to visit it again
+	since  map[string]int       // by shard: jobs moved since the last log line
+	told   time.Time
 }
 
 // New makes a drainer; Run starts it.
@@ -42,19 +42,14 @@ func New(o Options) *Drainer {
 		Name: "wakecall_moved_jobs_total", Help: "Jobs that a draining shard moved to others.",
 	}, []string{"shard"})
 	o.Registerer.MustRegister(total)
-	return &Drainer{opts: o, total: total, next: map[string]time.Time{}, since: map[string]int{}}
+	return &Drainer{opts: o, holder: rand.Text(), total: total, next: map[string]time.Time{}, since: map[string]int{}}
 }
 
 // Run works until ctx is done.
 func (d *Drainer) Run(ctx context.Context) error {
-	host, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("the name of this host: %w", err)
-	}
-	holder := fmt.Sprintf("%s %d", host, os.Getpid())
 	for ctx.Err() == nil {
 		var tick <-chan time.Time // nil while no shard is draining
-		if d.drainAll(ctx, holder) {
+		if d.drainAll(ctx) {
 			tick = time.After(every)
 		}
 		select {
@@ -67,22 +62,22 @@ func (d *Drainer) Run(ctx context.Context) error {
 }
 
 // drainAll moves jobs out of the draining shards, and reports whether there are any such shards.
-func (d *Drainer) drainAll(ctx context.Context, holder string) (some bool) {
+func (d *Drainer) drainAll(ctx context.Context) (some bool) {
 	for _, s := range d.opts.Queue.Shards() {
 		if s.State() != string(registry.ShardDraining) {
 			continue
 		}
 		some = true
 		if s.Up() && d.opts.Queue.Ready() == nil && time.Now().After(d.next[s.Name()]) {
-			d.drain(ctx, s, holder)
+			d.drain(ctx, s)
 		}
 	}
 	return some
 }
 
-func (d *Drainer) drain(ctx context.Context, s *queue.Shard, holder string) {
+func (d *Drainer) drain(ctx context.Context, s *queue.Shard) {
 	name := s.Name()
-	moved, err := d.opts.Queue.Drain(ctx, s, holder)
+	moved, err := d.opts.Queue.Drain(ctx, s, d.holder)
 	d.total.WithLabelValues(name).Add(float64(moved))
 	d.since[name] += moved
 	if d.since[name] > 0 && (moved == 0 || time.Since(d.told) > logEvery) {
