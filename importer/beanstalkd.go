@@ -264,9 +264,12 @@ func (b *Beanstalkd) claimed(
 func (b *Beanstalkd) job(list uint64, c beanstalkClaim, body []byte) Job {
 	p := queue.Push{
 		Topic: b.TopicOf(c.Tube, c.Priority), ID: strconv.FormatUint(c.Offset+c.ID, 10), Body: body,
-		ContentType: queue.TypeOf(body), DueAt: time.UnixMilli(c.Due), Priority: b.PriorityOf(c.Priority),
+		ContentType: queue.TypeOf(body), Priority: b.PriorityOf(c.Priority),
 		TTR: min(time.Duration(c.TTR)*time.Second, registry.MaxPullTTR),
 		Via: fmt.Sprintf("import beanstalk %s %d", b.Addr, list),
+	}
+	if c.Due > 0 { // by this host's clock, which may differ from that of Redis
+		p.Delay = max(0, time.Until(time.UnixMilli(c.Due)))
 	}
 	return Job{Key: beanstalkKey{list, c.ID}, Push: p}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wakecall/wakecall/queue"
 )
@@ -163,5 +164,22 @@ func TestNobodyAnswersAtAnAddress(t *testing.T) {
 	b := &Beanstalkd{Addr: "127.0.0.1:1"}
 	if err := b.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "connect to beanstalkd: ") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestADelayOfBeanstalkdIsCountedByRedis: beanstalkd says how much of a delay is left, so the clock of the import's host
+// must not matter, or a job would be called early where that is slow.
+func TestADelayOfBeanstalkdIsCountedByRedis(t *testing.T) {
+	t.Parallel()
+	b := &Beanstalkd{
+		TopicOf:    func(tube string, _ uint32) string { return tube },
+		PriorityOf: func(uint32) queue.Priority { return queue.Normal },
+	}
+	p := b.job(1, beanstalkClaim{ID: 7, Due: time.Now().Add(time.Hour).UnixMilli()}, nil).Push
+	if !p.DueAt.IsZero() || p.Delay <= 59*time.Minute || p.Delay > time.Hour {
+		t.Errorf("delayed: %+v", p)
+	}
+	if p := b.job(1, beanstalkClaim{ID: 7}, nil).Push; !p.DueAt.IsZero() || p.Delay != 0 {
+		t.Errorf("ready: %+v", p)
 	}
 }

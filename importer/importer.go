@@ -356,7 +356,7 @@ func pushes(jobs []Job) []queue.Push {
 	list := make([]queue.Push, len(jobs))
 	for k, job := range jobs {
 		list[k] = job.Push
-		if time.Until(job.Push.DueAt) > queue.MaxDelay { // cut, as by the gateways
+		if max(job.Push.Delay, time.Until(job.Push.DueAt)) > queue.MaxDelay { // cut, as by the gateways
 			list[k].DueAt, list[k].Delay = time.Time{}, queue.MaxDelay
 		}
 	}
