@@ -41,7 +41,7 @@ func (s *Server) endLease(name string) handler {
 		return s.withBody(c, maxEndBytes, func(body *buffer) error {
 			e := queue.Ending{Lease: lease, Verb: endings[name].verb}
 			if len(body.b) > 0 {
-				if err := readEnding(body.b, &e, endings[name].fields); err != nil {
+				if err := decodeFields(body.b, "an object", endings[name].fields, setsEnding(&e)); err != nil {
 					return err
 				}
 			}
@@ -85,11 +85,7 @@ func leaseProblem(err error) error {
 	return err
 }
 
-// readEnding reads the object of one ending, including its lease if fields has it.
-func readEnding(data []byte, e *queue.Ending, fields []string) error {
-	return decodeFields(data, "an object", fields, setsEnding(e))
-}
-
+// setsEnding returns a reader of the fields of an ending.
 func setsEnding(e *queue.Ending) func(d *decoder, name string) error {
 	return func(d *decoder, name string) error {
 		if name == "result" { // any value
