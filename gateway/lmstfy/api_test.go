@@ -443,3 +443,17 @@ func TestDefaultsAcksAndDestroys(t *testing.T) {
 		}
 	}
 }
+
+// TestALongIntervalIsALimit: one that no duration can hold is as good as forever.
+func TestALongIntervalIsALimit(t *testing.T) {
+	c := newClient(t)
+	limit := `{"read":1,"write":1,"interval":9223372036854775807}`
+	w := c.ask(c.admin, "PUT", "/token/ns/"+clientToken+"/limit", limit, "Authorization", clientBasic)
+	if w.Code != 200 {
+		t.Fatalf("set a limit: %d %s", w.Code, w.Body)
+	}
+	c.publish("q", "x")
+	if w := c.do("PUT", "q", "y"); w.Code != 429 {
+		t.Errorf("a second publish: %d %s", w.Code, w.Body)
+	}
+}

@@ -2,6 +2,7 @@ package lmstfy
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -80,7 +81,7 @@ func (g *Gateway) count(r *request, kind kind) (giveBack func(), err error) {
 		return unlimited, nil
 	}
 	key := windowKey{r.pool, r.namespace, r.token, kind}
-	giveBack, ok := g.limits.take(key, most, time.Duration(limit.Interval)*time.Second)
+	giveBack, ok := g.limits.take(key, most, time.Duration(min(limit.Interval, math.MaxInt32))*time.Second)
 	if ok {
 		return giveBack, nil
 	}
