@@ -13,12 +13,12 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// outcomes is a queue that does what a test says with each job, and knows what was asked of it.
+// outcomes is a queue with configured results for each job, which records its calls.
 type outcomes struct {
 	Queue
 	jobs map[string]*queue.Job
-	errs map[string]error // of what is done with an id; under "" of what is done with dead jobs
-	dead int              // how many of the dead ones are there
+	errs map[string]error // results by id; those for dead jobs are under ""
+	dead int              // how many of the dead jobs exist
 
 	mu    sync.Mutex
 	asked []string
@@ -56,7 +56,7 @@ func (q *outcomes) DeleteDead(_ context.Context, _ string, ids []string, _ int) 
 	return q.dead, errors.Join(q.note("drop", strings.Join(ids, "+")), q.errs[""])
 }
 
-// newOutcomes has jobs that are named by their states.
+// newOutcomes has jobs that are named after their states.
 func newOutcomes() *outcomes {
 	q := &outcomes{jobs: map[string]*queue.Job{}, errs: map[string]error{}, dead: 2}
 	for id, state := range map[string]queue.State{
@@ -70,7 +70,7 @@ func newOutcomes() *outcomes {
 
 var everyState = []string{"delayed", "ready", "running", "dead1", "dead2", "gone"}
 
-// TestAnActionIsForTheStatesInWhichJobsWereShown: running jobs are left alone, and those in another state by now.
+// TestAnActionIsForTheStatesInWhichJobsWereShown: it skips running jobs, and those whose state has changed.
 func TestAnActionIsForTheStatesInWhichJobsWereShown(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -103,12 +103,12 @@ func TestAnActionIsForTheStatesInWhichJobsWereShown(t *testing.T) {
 		got, err := Apply(t.Context(), q, "shop", everyState, x.do)
 		slices.Sort(q.asked)
 		if asked := strings.Join(q.asked, "|"); err != nil || got != x.want || asked != x.asked {
-			t.Errorf("%s: %+v, %v, asked for %s", name, got, err, asked)
+			t.Errorf("%s: %+v, %v, calls %s", name, got, err, asked)
 		}
 	}
 }
 
-// TestWhatCannotBeDoneIsCountedByItsReason, and the first error is told.
+// TestWhatCannotBeDoneIsCountedByItsReason, and the first error is reported.
 func TestWhatCannotBeDoneIsCountedByItsReason(t *testing.T) {
 	t.Parallel()
 	q := newOutcomes()
@@ -126,12 +126,12 @@ func TestWhatCannotBeDoneIsCountedByItsReason(t *testing.T) {
 	q.dead = 1
 	if got, err := Apply(t.Context(), q, "shop", everyState[3:5], Action{Do: Retry}); err != nil ||
 		got != (Result{Done: 1, Gone: 1}) {
-		t.Errorf("one of two dead jobs lives: %+v, %v", got, err)
+		t.Errorf("one of two dead jobs was re-driven: %+v, %v", got, err)
 	}
 	q.errs[""] = errors.New("no shard")
 	if got, err := Apply(t.Context(), q, "shop", everyState[3:5], Action{Do: Retry}); err != nil ||
 		got != (Result{Done: 1, Failed: 1, Error: "no shard"}) {
-		t.Errorf("a shard left in between: %+v, %v", got, err)
+		t.Errorf("a shard went down in between: %+v, %v", got, err)
 	}
 	q.errs["Lookup"] = errors.New("no shard")
 	if got, err := Apply(t.Context(), q, "shop", everyState, Action{Do: Run}); err == nil || got != (Result{}) {
@@ -148,14 +148,13 @@ func TestWhatCannotBeDoneIsCountedByItsReason(t *testing.T) {
 	}
 }
 
-// TestNothingIsDoneForABrowserThatHasLeft.
 func TestNothingIsDoneForABrowserThatHasLeft(t *testing.T) {
 	t.Parallel()
 	q := newOutcomes()
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	if got, err := Apply(ctx, q, "shop", everyState, Action{Do: Run}); err != nil || got.Done != 0 || len(q.asked) != 0 {
-		t.Errorf("%+v, %v, asked for %v", got, err, q.asked)
+		t.Errorf("%+v, %v, calls %v", got, err, q.asked)
 	}
 }
 

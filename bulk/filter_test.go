@@ -56,7 +56,7 @@ func TestFilterOfDeadJobs(t *testing.T) {
 
 func TestNarrow(t *testing.T) {
 	if (Filter{Topic: "a", State: queue.Dead}).Narrow() || !(Filter{Topic: "a", Text: "x"}).Narrow() {
-		t.Error("a filter is narrow when it leaves out jobs of its topic and state")
+		t.Error("a filter is narrow when it excludes jobs of its topic and state")
 	}
 }
 
@@ -71,7 +71,7 @@ func TestWhyATaskStopped(t *testing.T) {
 	}
 }
 
-// TestTasksOverlap: two that a job may match, also where one is about all topics of a namespace.
+// TestTasksOverlap: tasks overlap if a job may match both, even if one covers all topics of a namespace.
 func TestTasksOverlap(t *testing.T) {
 	for _, c := range []struct {
 		a, b Filter

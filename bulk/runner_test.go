@@ -63,9 +63,9 @@ func (s *tasks) CancelTask(_ context.Context, _ string, id uint64) error {
 	return nil
 }
 
-// jobs is a queue in memory. What is re-driven is delivered at once, unless outcome says what it becomes.
+// jobs is a queue in memory. Re-driven jobs are delivered at once, unless outcome says otherwise.
 type jobs struct {
-	Queue   // nil: what is not needed here
+	Queue   // nil: the other methods are not needed here
 	mu      sync.Mutex
 	all     map[string]queue.Job
 	changed int
@@ -73,7 +73,7 @@ type jobs struct {
 	after   func() // each change
 }
 
-// stock makes n jobs of a state, called a second after each other.
+// stock adds n jobs in a state, due a second after each other.
 func stock(s queue.State, n int, begin time.Time) *jobs {
 	q := &jobs{all: map[string]queue.Job{}}
 	for i := range n {
@@ -167,7 +167,7 @@ func newRunner(t *testing.T, q Queue) *Runner {
 	})
 }
 
-// runUntil runs tasks until done says so, or the test fails.
+// runUntil runs tasks until done returns true, or the test fails.
 func runUntil(t *testing.T, r *Runner, done func(*Task) bool) *Task {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
@@ -184,13 +184,13 @@ func runUntil(t *testing.T, r *Runner, done func(*Task) bool) *Task {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Fatal("the task did not get there")
+	t.Fatal("the task did not reach the state")
 	return nil
 }
 
 func hasEnded(task *Task) bool { return !task.Open() }
 
-func TestATaskGoesOnAfterARestart(t *testing.T) {
+func TestATaskContinuesAfterARestart(t *testing.T) {
 	r := newRunner(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
@@ -216,7 +216,8 @@ func TestATaskGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
-// TestJobsThatMoveAreNeitherForgottenNorTouched: what matched when the list was written is acted on, as it is then.
+// TestJobsThatMoveAreNeitherForgottenNorTouched: jobs that matched when the list was written are acted on, according to
+// their present state.
 func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
 	begin := time.Now().Add(time.Hour).Truncate(time.Second)
 	q := stock(queue.Delayed, 300, begin)
@@ -229,7 +230,7 @@ func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
 	if err := w.list(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Meanwhile one becomes ready, one is gone, one is another with the same id, and one is moved by somebody else.
+	// Meanwhile one becomes ready, one is gone, one is a new job with the same id, and one is changed by another user.
 	change := func(id string, do func(*queue.Job)) {
 		j := q.all[id]
 		do(&j)
@@ -256,8 +257,8 @@ func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
 	}
 }
 
-// TestAStageIsJudgedThoughTheProcessRestarts: a process that ends while a stage waits for its outcomes does not make
-// the next stage blind.
+// TestAStageIsJudgedThoughTheProcessRestarts: if a process ends while a stage waits for its outcomes, they are still
+// counted before the next stage.
 func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
 	q := stock(queue.Dead, 250, time.Now().Add(-time.Hour))
 	waiting := func(j queue.Job) *queue.Job {
@@ -296,7 +297,7 @@ func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
 	}
 }
 
-// TestTasksOfAnEarlierVersionAreRead: their parameters did not say what the kind implies.
+// TestTasksOfAnEarlierVersionAreRead: their parameters lack what the kind implies.
 func TestTasksOfAnEarlierVersionAreRead(t *testing.T) {
 	q := stock(queue.Dead, 20, time.Now().Add(-time.Hour))
 	r := newRunner(t, q)
@@ -320,7 +321,7 @@ func TestTasksOfAnEarlierVersionAreRead(t *testing.T) {
 	}
 }
 
-func TestATaskIsDoneOnceThoughItRestartsInTheMiddle(t *testing.T) {
+func TestATaskIsDoneOnceDespiteARestart(t *testing.T) {
 	begin := time.Now().Add(time.Hour).Truncate(time.Second)
 	q := stock(queue.Delayed, 1000, begin)
 	r := newRunner(t, q)
@@ -347,8 +348,8 @@ func TestATaskIsDoneOnceThoughItRestartsInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAPartOfAChunkIsReportedOnceOnly: when a task is cancelled, and not when the process ends, since the next process
-// counts the whole chunk.
+// TestAPartOfAChunkIsReportedOnceOnly: when a task is cancelled, but not when the process ends, because the next
+// process counts the whole chunk.
 func TestAPartOfAChunkIsReportedOnceOnly(t *testing.T) {
 	const stored = "{}"
 	for cause, reported := range map[error]bool{context.Canceled: false, errCancelled: true} {
@@ -365,7 +366,7 @@ func TestAPartOfAChunkIsReportedOnceOnly(t *testing.T) {
 	}
 }
 
-// slowTasks answers the runner's second list only when the test says so. Start reads the first of all.
+// slowTasks answers the runner's second List only when the test permits it. Start makes the first one.
 type slowTasks struct {
 	*tasks
 	lists          atomic.Int32
@@ -381,7 +382,7 @@ func (s *slowTasks) ListTasks(ctx context.Context, limit int) ([]Record, error) 
 	return list, err
 }
 
-// TestATaskThatEndsWhileTasksAreListedIsDoneOnce: the list still shows it as open.
+// TestATaskThatEndsWhileTasksAreListedIsDoneOnce although the list still shows it as open.
 func TestATaskThatEndsWhileTasksAreListedIsDoneOnce(t *testing.T) {
 	q := stock(queue.Dead, 30, time.Now())
 	r := newRunner(t, q)
@@ -405,11 +406,11 @@ func TestATaskThatEndsWhileTasksAreListedIsDoneOnce(t *testing.T) {
 	}
 }
 
-// awayTasks stores nothing while it is away.
+// awayTasks stores nothing while it is unavailable.
 type awayTasks struct {
 	*tasks
 	away atomic.Bool
-	ends atomic.Int32 // that it refused
+	ends atomic.Int32 // calls that it refused
 }
 
 func (s *awayTasks) UpdateTask(ctx context.Context, t Record) error {

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
-func TestTasksGoOn(t *testing.T) {
+func TestTasksAreStoredAndContinued(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		reg, err := registry.Open(registry.Options{DSN: dsn, Migrate: true})
 		if err != nil {
@@ -39,7 +39,7 @@ func TestTasksGoOn(t *testing.T) {
 			t.Errorf("%+v, %v", list, err)
 		}
 		if _, err := r.GetTask(ctx, id+1); !errors.Is(err, ErrNoTask) {
-			t.Errorf("one that is not there: %v", err)
+			t.Errorf("an unknown task: %v", err)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func TestRoutesAreDescribed(t *testing.T) {
 			described = append(described, method+" "+path)
 		}
 	}
-	described = append(described, "GET /docs/{file}") // what the page of /docs loads
+	described = append(described, "GET /docs/{file}") // loaded by the page /docs
 	routes := a.server.Routes()
 	slices.Sort(described)
 	slices.Sort(routes)
@@ -44,7 +44,7 @@ func TestRoutesAreDescribed(t *testing.T) {
 		}
 		op := doc.Paths.Find(path).GetOperation(method)
 		if op.Summary == "" || len(op.Tags) != 1 || op.OperationID == "" {
-			t.Errorf("%s is not described well", route)
+			t.Errorf("%s is not described correctly", route)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestRights(t *testing.T) {
 			a.registry.grant("elsewhere", "shop.mail bank.*", all...)} {
 			before := len(a.jobs.changes())
 			a.do(tt.method, tt.path, tt.body, "Authorization", "Bearer "+token).problem(403, "", string(tt.right), "shop.orders")
-			// What is not there looks the same.
+			// Unknown objects look the same.
 			nowhere := strings.Replace(tt.path, "shop.orders", "shop.none", 1)
 			a.do(tt.method, nowhere, tt.body, "Authorization", "Bearer "+token).problem(403, "", string(tt.right), "shop.none")
 			if len(a.jobs.changes()) != before {
@@ -295,7 +295,7 @@ func TestListJobs(t *testing.T) {
 	a.do("GET", orders+"?state=dead&limit=1001", "").problem(422, "limit")
 }
 
-// TestATopicIsSentBackAsItWasRead: as openapi.yaml has it, which the client of these tests compares.
+// TestATopicIsSentBackAsItWasRead, in the form of openapi.yaml, which the client of these tests checks.
 func TestATopicIsSentBackAsItWasRead(t *testing.T) {
 	a := newAPI(t)
 	put := a.do("PUT", "/v1/topics/shop.plain", `{"callback_url":"http://h/","content_type":"text/plain"}`).want(201)
@@ -467,7 +467,7 @@ func TestTopicsAreListedInPages(t *testing.T) {
 	}
 }
 
-// TestTwoWhoEditOneJob do not overwrite each other.
+// TestTwoWhoEditOneJob do not overwrite each other's changes.
 func TestTwoWhoEditOneJob(t *testing.T) {
 	a := newAPI(t)
 	const path = "/v1/topics/shop.orders/jobs/42"
@@ -485,7 +485,7 @@ func TestTwoWhoEditOneJob(t *testing.T) {
 	a.do("DELETE", path, "", "If-Match", "*").want(404)
 }
 
-// TestTwoWhoEditOneTopic do not overwrite each other.
+// TestTwoWhoEditOneTopic do not overwrite each other's changes.
 func TestTwoWhoEditOneTopic(t *testing.T) {
 	a := newAPI(t)
 	const path, changed = "/v1/topics/shop.mail", `{"callback_url":"http://x/2"}`
@@ -557,7 +557,7 @@ func TestTopicsOfAToken(t *testing.T) {
 	}
 }
 
-// TestSecrets: they go in, never come out, and stay unless they are named.
+// TestSecrets: secrets are accepted, never shown, and kept unless a request replaces them.
 func TestSecrets(t *testing.T) {
 	a := newAPI(t)
 	const path = "/v1/topics/shop.mail"
@@ -571,7 +571,7 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 	if len(secrets()) != 1 {
-		t.Errorf("a change that does not name them made the secrets %v", secrets())
+		t.Errorf("a change without secrets made them %v", secrets())
 	}
 	a.do("PUT", path, `{"callback_url":"http://x/","secrets":[]}`).want(200)
 	if len(secrets()) != 0 {
@@ -588,7 +588,7 @@ func TestDeleteTopic(t *testing.T) {
 	a.do("DELETE", path+"?force=true", "").problem(400, "force")
 	a.do("DELETE", path+"?drop=true", "").want(204)
 	if len(a.jobs.jobs) != 0 || a.registry.Snapshot().Topics.Get("shop.orders") != nil {
-		t.Error("something is left")
+		t.Error("something remains")
 	}
 	a.do("DELETE", path, "").problem(404, "")
 	a.do("DELETE", "/v1/topics/bank.loans", "").want(204)
@@ -695,7 +695,7 @@ func TestMetrics(t *testing.T) {
 
 func TestOptionsNeeded(t *testing.T) {
 	if _, err := server.New(server.Options{}); err == nil {
-		t.Error("made a server of nothing")
+		t.Error("created a server without options")
 	}
 	reg := prometheus.NewRegistry()
 	opts := server.Options{Jobs: newFakeJobs(), Workers: &fakeWorkers{}, Registry: newFakeRegistry(), Registerer: reg}
@@ -707,7 +707,7 @@ func TestOptionsNeeded(t *testing.T) {
 	}
 }
 
-// TestMemoryBudget: large requests that wait do not fill the memory; small ones go on.
+// TestMemoryBudget: large requests that wait do not fill the memory, and small ones continue.
 func TestMemoryBudget(t *testing.T) {
 	a := newAPI(t, func(o *server.Options) { o.Limits.MaxBuffered = 300 << 10 })
 	a.jobs.hold, a.jobs.holding = make(chan struct{}), make(chan struct{}, 2)
@@ -726,12 +726,12 @@ func TestMemoryBudget(t *testing.T) {
 	a.do("GET", "/healthz", "").want(200)
 	close(a.jobs.hold)
 	if got := <-first; got != 201 {
-		t.Errorf("the first one: %d", got)
+		t.Errorf("the first request: %d", got)
 	}
 	a.do("POST", orders, large).want(201)
 }
 
-// TestANameThatCannotBeATopics says so, instead of sending the caller to a PUT that refuses it.
+// TestANameThatCannotBeATopics: the answer says so, instead of suggesting a PUT that would be refused.
 func TestANameThatCannotBeATopics(t *testing.T) {
 	a := newAPI(t)
 	r := a.do("POST", "/v1/topics/Shop%20Orders/jobs", `{"body":1}`).problem(404, "", "is not a topic's name")

@@ -20,7 +20,7 @@ import (
 	"github.com/wakecall/wakecall/server"
 )
 
-// noJobs takes every push and does nothing.
+// noJobs accepts every push and does nothing.
 type noJobs struct{ server.Jobs }
 
 func (noJobs) Push(_ context.Context, p queue.Push) queue.Result {
@@ -49,7 +49,7 @@ func benchServer(b *testing.B) (http.Handler, string) {
 	return s, token
 }
 
-// bareEcho is the limit to compare with: it reads the body and answers JSON.
+// bareEcho is the baseline: it reads the body and answers with JSON.
 func bareEcho() http.Handler {
 	e := echo.New()
 	e.POST("/v1/topics/:topic/jobs", func(c echo.Context) error {
@@ -62,7 +62,7 @@ func bareEcho() http.Handler {
 	return e
 }
 
-// hammer sends requests over kept connections of raw bytes, so that the client costs little.
+// hammer sends raw requests over kept connections, so that the client uses little CPU time.
 func hammer(b *testing.B, h http.Handler, request string, status int) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/wakecall/wakecall/test/race"
 )
 
-// FuzzDecodePush compares decoding with encoding/json: what it accepts must be JSON, with the body's bytes unchanged,
-// and no input may make it panic.
+// FuzzDecodePush compares decoding with encoding/json: accepted input must be JSON, the body's bytes must be unchanged,
+// and no input may cause a panic.
 func FuzzDecodePush(f *testing.F) {
 	for _, s := range []string{
 		`{"id":"x","body":{"a":[1,2,{"b":null}]},"delay":"1m","priority":"low"}`,
@@ -51,7 +51,7 @@ func FuzzDecodePush(f *testing.F) {
 	})
 }
 
-// FuzzBatch: splitting a batch accepts only what encoding/json accepts, too.
+// FuzzBatch: splitting a batch accepts only JSON that encoding/json accepts, too.
 func FuzzBatch(f *testing.F) {
 	for _, s := range []string{`{"jobs":[{"topic":"a","body":1},2,"x"]}`, `{"jobs":[]}`, `{"jobs":[[[]],{"a":{}}]}`,
 		`{"jobs":[1,]}`} {
@@ -73,7 +73,7 @@ func FuzzBatch(f *testing.F) {
 	})
 }
 
-// FuzzAnswer: whatever an endpoint answered, the document stays JSON and says the same.
+// FuzzAnswer: whatever an endpoint answered, the document stays JSON with the same meaning.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{"", "a\"\\\n\r\t\x00\x1f\x7f", "é€😀", "\xff\xc0\xaf", "\u2028</script>"} {
 		f.Add(s)
@@ -127,7 +127,7 @@ func TestDecodeAllocates(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	limit := 4.0 // the id, two short texts and the input itself
+	limit := 4.0 // the id, two short strings and the input itself
 	if race.Enabled {
 		limit++
 	}
@@ -136,7 +136,7 @@ func TestDecodeAllocates(t *testing.T) {
 	}
 }
 
-// TestInstantsHaveTheirMilliseconds: three digits, however many of them are 0, and always in UTC.
+// TestInstantsHaveTheirMilliseconds: always three digits, even if they are 0, and always UTC.
 func TestInstantsHaveTheirMilliseconds(t *testing.T) {
 	zone := time.FixedZone("", 2*60*60)
 	for _, at := range []time.Time{
@@ -145,7 +145,7 @@ func TestInstantsHaveTheirMilliseconds(t *testing.T) {
 	} {
 		want := `"` + at.UTC().Format("2006-01-02T15:04:05.000Z") + `"`
 		if got, err := jsonv2.Marshal(instant(at)); err != nil || string(got) != want {
-			t.Errorf("%v is written %s; want %s (%v)", at, got, want, err)
+			t.Errorf("%v is written as %s; want %s (%v)", at, got, want, err)
 		}
 	}
 }

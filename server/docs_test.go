@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestDocs: the page and its files are there without a token, and nothing else can be loaded by it.
+// TestDocs: the page and its files are served without a token, and the page can load nothing else.
 func TestDocs(t *testing.T) {
 	a := newAPI(t)
 	get := func(path string) reply { return a.do("GET", path, "", "Authorization", "") }
@@ -22,20 +22,20 @@ func TestDocs(t *testing.T) {
 		t.Errorf("policy %q", policy)
 	}
 	if !strings.Contains(r.body, "0.0.0-test") || strings.Contains(r.body, "//") {
-		t.Errorf("the page does not tell the version, or loads something from elsewhere:\n%s", r.body)
+		t.Errorf("the page does not show the version, or loads something from elsewhere:\n%s", r.body)
 	}
 	files := regexp.MustCompile(`"(docs/[^"]+)"`).FindAllStringSubmatch(r.body, -1)
 	if len(files) < 4 {
 		t.Errorf("the page loads %q", files)
 	}
 	for _, file := range files {
-		resp, err := http.Get(a.url + "/" + file[1]) // not through the client that wants the description's routes
+		resp, err := http.Get(a.url + "/" + file[1]) // not through the client that checks the description's routes
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") == "" {
-			t.Errorf("%s: %d of the type %q", file[1], resp.StatusCode, resp.Header.Get("Content-Type"))
+			t.Errorf("%s: %d with the type %q", file[1], resp.StatusCode, resp.Header.Get("Content-Type"))
 		}
 	}
 	get("/docs/none.js").problem(http.StatusNotFound, "")
@@ -47,7 +47,7 @@ func TestDocs(t *testing.T) {
 // TestDocsInABrowser: the viewer shows every route under the page's policy; the browser's errors fail the test.
 func TestDocsInABrowser(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts a browser")
+		t.Skip("starts a browser")
 	}
 	a := newAPI(t)
 	b := harness.StartBrowser(t, a.url)

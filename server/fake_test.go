@@ -26,17 +26,17 @@ import (
 	"github.com/wakecall/wakecall/test/openapitest"
 )
 
-// fakeJobs is a queue in memory. It records what was done to it.
+// fakeJobs is a queue in memory. It records its calls.
 type fakeJobs struct {
 	mu      sync.Mutex
 	jobs    map[string]*queue.Job
-	done    []string // every call that could change something
-	fail    error    // of every call, when set
-	failID  string   // only of this id, when set
+	done    []string // every call that could change jobs
+	fail    error    // error of every call, if set
+	failID  string   // only for this id, if set
 	last    queue.Push
 	change  queue.Change
-	hold    chan struct{} // pushes wait for it, when set
-	holding chan struct{} // gets a tick when a push waits, and when one is called off
+	hold    chan struct{} // pushes wait for it, if set
+	holding chan struct{} // ticks when a push waits, and when one is canceled
 }
 
 func newFakeJobs() *fakeJobs { return &fakeJobs{jobs: map[string]*queue.Job{}} }
@@ -351,7 +351,7 @@ func (f *fakeRegistry) Snapshot() *registry.Snapshot {
 	return f.snapshot
 }
 
-// edit makes a new snapshot, as the registry does: the old one is never written to.
+// edit makes a new snapshot, as the registry does: the old one is never modified.
 func (f *fakeRegistry) edit(change func(*registry.Snapshot)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -456,7 +456,7 @@ func (f *fakeRegistry) NoteTokenUses(_ context.Context, ids []uint64, at time.Ti
 	return f.fail
 }
 
-// storedUses are the uses stored since the last call.
+// storedUses returns the uses stored since the last call.
 func (f *fakeRegistry) storedUses() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -487,7 +487,7 @@ func newFakeRegistry() *fakeRegistry {
 	return &fakeRegistry{snapshot: s}
 }
 
-// grant makes a token and returns its secret.
+// grant creates a token and returns its secret.
 func (f *fakeRegistry) grant(name, topics string, rights ...registry.Right) string {
 	secret := "wk_" + name
 	f.edit(func(s *registry.Snapshot) {
@@ -506,7 +506,7 @@ func hashOf(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// api is a running server with everything around it faked. Each exchange is checked against openapi.yaml.
+// api is a running server with fakes for everything around it. Each exchange is checked against openapi.yaml.
 type api struct {
 	t        *testing.T
 	jobs     *fakeJobs
@@ -540,7 +540,7 @@ func newAPI(t *testing.T, adjust ...func(*server.Options)) *api {
 	return a
 }
 
-// reply is an answer that was read.
+// reply is an answer that was read completely.
 type reply struct {
 	t      *testing.T
 	status int
@@ -596,7 +596,7 @@ func (r reply) json() map[string]any {
 	return v
 }
 
-// problem checks a refusal and its field; the detail must hold each of the words.
+// problem checks a refusal and its field; the detail must contain each of the words.
 func (r reply) problem(status int, field string, words ...string) reply {
 	r.t.Helper()
 	r.want(status)

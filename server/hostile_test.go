@@ -18,7 +18,7 @@ import (
 	"github.com/wakecall/wakecall/test/openapitest"
 )
 
-// described lists the operations of openapi.yaml, which TestRoutesAreDescribed keeps equal to what is served.
+// described lists the operations of openapi.yaml, which TestRoutesAreDescribed keeps equal to the served ones.
 func described(t *testing.T) [][2]string {
 	t.Helper()
 	doc, err := openapitest.Document()
@@ -37,7 +37,7 @@ func described(t *testing.T) [][2]string {
 	return list
 }
 
-// withoutTopic are the routes whose path names no topic, and what keeps a token within its rights there.
+// withoutTopic are the routes without a topic in their path, and what limits a token to its rights there.
 var withoutTopic = map[string]string{
 	"/v1/jobs":   "each member is judged: TestABatchIsJudgedByMember",
 	"/v1/topics": "lists what the token manages: TestTopicsOfAToken",
@@ -51,9 +51,9 @@ var withoutTopic = map[string]string{
 	"/v1/tokens/{token}":        "so does this",
 }
 
-// TestEveryRouteIsWithinTheRights goes over all that the API serves, so that a new route cannot be forgotten: without a
-// token it is 401; with one of other topics, of neighbours in the alphabet or of no right it is 403, however the topic
-// is written, and changes nothing.
+// TestEveryRouteIsWithinTheRights tests all routes of the API, so that a new one cannot be forgotten: without a token
+// it answers 401; with a token for other topics, similar names, or without rights it answers 403, however the topic is
+// encoded, and changes nothing.
 func TestEveryRouteIsWithinTheRights(t *testing.T) {
 	a := newAPI(t)
 	all := []registry.Right{"push", "read", "manage"}
@@ -72,7 +72,7 @@ func TestEveryRouteIsWithinTheRights(t *testing.T) {
 			continue
 		}
 		if !strings.Contains(path, "{topic}") {
-			t.Errorf("%s %s names no topic: say in withoutTopic what keeps tokens within their rights there", method, path)
+			t.Errorf("%s %s has no topic: add to withoutTopic what limits tokens to their rights there", method, path)
 		}
 		for who, token := range tokens {
 			for _, topic := range []string{
@@ -86,20 +86,20 @@ func TestEveryRouteIsWithinTheRights(t *testing.T) {
 					header[1], want = "", http.StatusUnauthorized
 				}
 				r := a.do(method, target, `{"limit":1,"delay":1,"callback_url":"http://x/","body":1}`, header...)
-				// What a pattern covers by its letters alone is no topic.
+				// The characters of a pattern are not a topic.
 				covered := who == "elsewhere" && strings.HasPrefix(topic, "bank.")
 				if r.status != want && !(covered && (r.status == http.StatusNotFound || r.status == http.StatusBadRequest)) {
-					t.Errorf("%s %s by %s is %d, want %d: %s", method, target, who, r.status, want, r.body)
+					t.Errorf("%s %s by %s: %d, want %d: %s", method, target, who, r.status, want, r.body)
 				}
 			}
 		}
 	}
 	if done := a.jobs.changes(); len(done) != before || a.registry.Snapshot().Topics.Len() != 5 {
-		t.Errorf("it changed something: %v", done[before:])
+		t.Errorf("the requests changed something: %v", done[before:])
 	}
 }
 
-// TestABatchIsJudgedByMember: a token pushes what it may, and of the rest learns what it would alone.
+// TestABatchIsJudgedByMember: a token pushes the permitted members, and the others get the same errors as alone.
 func TestABatchIsJudgedByMember(t *testing.T) {
 	a := newAPI(t)
 	token := a.registry.grant("mail", "shop.mail", registry.RightPush)
@@ -115,12 +115,12 @@ func TestABatchIsJudgedByMember(t *testing.T) {
 	}
 	if done := a.jobs.changes(); len(results) != len(members) || len(done) != 1 ||
 		!strings.HasPrefix(done[0], "push shop.mail/") {
-		t.Errorf("%d results, and it did %v", len(results), done)
+		t.Errorf("%d results, and the calls %v", len(results), done)
 	}
 }
 
-// TestNoAnswerIsAPage but /docs: whatever a job holds and however it is called, a browser that is led to an answer of
-// the API shows data.
+// TestNoAnswerIsAPage but /docs: whatever a job contains and whatever its content type, a browser that opens an answer
+// of the API shows data.
 func TestNoAnswerIsAPage(t *testing.T) {
 	a := newAPI(t)
 	const page = `<html><script>alert(1)</script><svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>`
@@ -135,7 +135,7 @@ func TestNoAnswerIsAPage(t *testing.T) {
 			kind).want(map[bool]int{true: 201, false: 200}[kind == "text/html"])
 		whole := a.do("GET", orders+"/"+id, "").want(200).json()
 		if whole["content_type"] != kind || whole["body"] != page {
-			t.Errorf("%s is shown as %v", kind, whole["body"])
+			t.Errorf("%s has the headers %v", kind, whole["body"])
 		}
 	}
 	answers := map[string]reply{
@@ -156,7 +156,7 @@ func TestNoAnswerIsAPage(t *testing.T) {
 	for what, r := range answers {
 		kind := r.header.Get("Content-Type")
 		if r.status != http.StatusNoContent && kind != "application/json" && kind != "application/problem+json" {
-			t.Errorf("%s: %d of the type %q", what, r.status, kind)
+			t.Errorf("%s: %d with the type %q", what, r.status, kind)
 		}
 		if r.header.Get("X-Content-Type-Options") != "nosniff" || r.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %v", what, r.header)
@@ -164,8 +164,8 @@ func TestNoAnswerIsAPage(t *testing.T) {
 	}
 }
 
-// TestARequestIsOneLineOfTheLog: paths, ids, names, tokens, agents and bodies that bring lines, escapes and no UTF-8
-// make events, never lines.
+// TestARequestIsOneLineOfTheLog: paths, ids, names, tokens, agents and bodies with line breaks, escapes and invalid
+// UTF-8 are logged as single lines.
 func TestARequestIsOneLineOfTheLog(t *testing.T) {
 	const hostile = "%0A%7B%22level%22:%22FORGED%22%7D%0D%1B[2J%E2%80%A8%C2%85%FF%00"
 	for _, format := range []string{"json", "text"} {
@@ -206,11 +206,11 @@ func TestARequestIsOneLineOfTheLog(t *testing.T) {
 			var event map[string]any
 			if format == "json" && (json.Unmarshal([]byte(line), &event) != nil || event["level"] == "FORGED") ||
 				format == "text" && !strings.HasPrefix(line, "time=") {
-				t.Errorf("%q is no event", line)
+				t.Errorf("%q is not an event", line)
 			}
 			if format == "text" && strings.ContainsFunc(strings.TrimSuffix(line, "\n"),
 				func(r rune) bool { return r < ' ' || r == '\u2028' || r == '\u0085' || r == '\ufffd' }) {
-				t.Errorf("%q has characters that a reader would obey", line)
+				t.Errorf("%q has control characters", line)
 			}
 		}
 		requestsLogged := strings.Count(log.String(), `"msg":"request"`) + strings.Count(log.String(), "msg=request ")
@@ -220,14 +220,14 @@ func TestARequestIsOneLineOfTheLog(t *testing.T) {
 	}
 }
 
-// TestStrangersLearnNothingOfTheHost: /readyz says that the journal cannot be written, not where it is.
+// TestStrangersLearnNothingOfTheHost: /readyz says that the journal cannot be written, but not where it is.
 func TestStrangersLearnNothingOfTheHost(t *testing.T) {
 	a := newAPI(t, func(o *server.Options) {
 		o.Healthy = func() error { return &os.PathError{Op: "open", Path: "/var/lib/wakecall/journal", Err: syscall.ENOSPC} }
 	})
 	r := a.do("GET", "/readyz", "", "Authorization", "").problem(503, "", "journal", "no space left")
 	if strings.Contains(r.body, "/var/lib") {
-		t.Errorf("it says %s", r.body)
+		t.Errorf("the answer is %s", r.body)
 	}
-	a.do("POST", orders, `{"body":1}`).problem(503, "", "no space left", "/var/lib") // who may push is told
+	a.do("POST", orders, `{"body":1}`).problem(503, "", "no space left", "/var/lib") // but pushers get the error
 }

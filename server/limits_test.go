@@ -44,7 +44,7 @@ const largePush = 200 << 10
 
 func large() string { return `{"body":"` + strings.Repeat("x", largePush-11) + `"}` }
 
-// TestABodyTakesMemoryAsItArrives: clients that announce large bodies and send none keep no other out.
+// TestABodyTakesMemoryAsItArrives: clients that announce large bodies and send nothing block no other client.
 func TestABodyTakesMemoryAsItArrives(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.Limits.MaxBuffered = 300 << 10 })
 	for range 10 {
@@ -55,7 +55,7 @@ func TestABodyTakesMemoryAsItArrives(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := status(t, c); got != http.StatusCreated {
-		t.Errorf("a push beside them is answered %d", got)
+		t.Errorf("a push meanwhile was answered %d", got)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestATokenHasAShareOfTheMemory(t *testing.T) {
 	a.do("POST", orders, large()).want(http.StatusCreated)
 }
 
-// TestASlowBodyIsCut: a body may take long only while it arrives at a rate.
+// TestASlowBodyIsCut: a body may take long only as long as it arrives at a minimum rate.
 func TestASlowBodyIsCut(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.Limits.BodyGrace = 200 * time.Millisecond })
 	drip, steady := r.begin(t, largePush), r.begin(t, largePush)
@@ -111,14 +111,14 @@ func TestASlowBodyIsCut(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	if got := status(t, steady); got != http.StatusCreated {
-		t.Errorf("a steady client is answered %d", got)
+		t.Errorf("a steady client was answered %d", got)
 	}
 	if got := status(t, drip); got != http.StatusRequestTimeout || time.Since(began) > 10*time.Second {
-		t.Errorf("a dripping client is answered %d after %s", got, time.Since(began))
+		t.Errorf("a dripping client was answered %d after %s", got, time.Since(began))
 	}
 }
 
-// TestAnHTTP2ClientThatDoesNotReadIsCut: it asks for much, opens every window of flow control and reads nothing.
+// TestAnHTTP2ClientThatDoesNotReadIsCut: it requests a lot, opens all flow-control windows, and reads nothing.
 func TestAnHTTP2ClientThatDoesNotReadIsCut(t *testing.T) {
 	site := httptest.NewUnstartedServer(nil)
 	site.StartTLS() // only for its certificate
@@ -156,7 +156,7 @@ func TestAnHTTP2ClientThatDoesNotReadIsCut(t *testing.T) {
 	})
 }
 
-// TestOptionsOfEverything is refused as any other request is.
+// TestOptionsOfEverything is refused like any other request.
 func TestOptionsOfEverything(t *testing.T) {
 	r := start(t, listen(t))
 	c := dial(t, r.addr)
@@ -168,7 +168,7 @@ func TestOptionsOfEverything(t *testing.T) {
 	}
 }
 
-// TestASmallLimitHoldsForAnyLength: a body whose length is not announced is read as any other.
+// TestASmallLimitHoldsForAnyLength: a body without Content-Length has the same limit.
 func TestASmallLimitHoldsForAnyLength(t *testing.T) {
 	a := newAPI(t, func(o *server.Options) { o.Limits.MaxBody = 100 })
 	for length, want := range map[int]int{10: http.StatusCreated, 100: http.StatusCreated, 101: http.StatusRequestEntityTooLarge} {
@@ -179,12 +179,12 @@ func TestASmallLimitHoldsForAnyLength(t *testing.T) {
 		}
 		req.Header.Set("Authorization", "Bearer "+a.token)
 		if got := a.send(req); got.status != want {
-			t.Errorf("%d bytes are answered %d: %s", length, got.status, got.body)
+			t.Errorf("%d bytes were answered %d: %s", length, got.status, got.body)
 		}
 	}
 }
 
-// TestTheReadTimeoutIsTheClients: it does not bound how long Redis takes.
+// TestTheReadTimeoutIsTheClients: it does not limit how long Redis takes.
 func TestTheReadTimeoutIsTheClients(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.Limits.ReadTimeout = 100 * time.Millisecond })
 	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 2)
@@ -196,7 +196,7 @@ func TestTheReadTimeoutIsTheClients(t *testing.T) {
 		<-r.jobs.holding
 		select {
 		case <-r.jobs.holding:
-			t.Errorf("a push of %d bytes is called off", length)
+			t.Errorf("a push of %d bytes was canceled", length)
 		case <-time.After(300 * time.Millisecond):
 			r.jobs.hold <- struct{}{}
 		}

@@ -38,7 +38,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// TestPushKeepsBytes: the body is what came, but for white space around the value.
+// TestPushKeepsBytes: the body is stored unchanged, except for white space around the value.
 func TestPushKeepsBytes(t *testing.T) {
 	for _, body := range []string{
 		`{"b" : 1.0e+2,  "a":"\u00e9\/é","a":2}`, "[ 1,\n\t2 ]", `"text"`, "null", "0", "-0.0", "true", `{}`, `[]`, `""`,
@@ -66,7 +66,7 @@ func TestPushDefaults(t *testing.T) {
 	if got := a.jobs.last; got.Priority != queue.Normal || got.Delay != 0 {
 		t.Errorf("pushed %+v", got)
 	}
-	// A due time takes the place of the topic's delay.
+	// A due time overrides the topic's delay.
 	a.do("POST", "/v1/topics/shop.mail/jobs", `{"body":null,"due_at":"2030-01-31T08:00:00Z"}`).want(201)
 	if got := a.jobs.last; got.Delay != 0 || got.DueAt.Year() != 2030 {
 		t.Errorf("pushed %+v", got)
@@ -248,7 +248,7 @@ func TestMalformedPush(t *testing.T) {
 	}
 }
 
-// TestMalformedBatch: what is wrong with a push is wrong with a member of a batch, and its neighbours go on.
+// TestMalformedBatch: what is wrong in a push is wrong in a member of a batch, and the other members are stored.
 func TestMalformedBatch(t *testing.T) {
 	a := newAPI(t)
 	for _, tt := range malformed {
@@ -334,12 +334,12 @@ func TestPushRaw(t *testing.T) {
 	if job["body_base64"] == nil || job["body"] != nil || job["content_type"] != "application/octet-stream" {
 		t.Errorf("GET shows %v", job)
 	}
-	// Text is shown as text, whatever it looks like.
+	// Text is shown as text, even if it looks like JSON.
 	a.do("PUT", orders+"/text", "\"quoted\"\n", "Content-Type", "text/plain; charset=utf-8").want(201)
 	if got := a.do("GET", orders+"/text", "").want(200).json()["body"]; got != "\"quoted\"\n" {
 		t.Errorf("GET shows %q", got)
 	}
-	// JSON by default; and what only says so is shown as text.
+	// JSON by default; a body that only claims to be JSON is shown as text.
 	a.do("PUT", orders+"/json", ` {"a":1} `).want(201)
 	if got := a.jobs.last; got.ContentType != "" || string(got.Body) != ` {"a":1} ` {
 		t.Errorf("stored %q as %q", got.Body, got.ContentType)
@@ -401,7 +401,7 @@ func TestPushRawOptions(t *testing.T) {
 	}
 }
 
-// TestIDsInPaths: an id may hold anything printable, and finds its way through the path.
+// TestIDsInPaths: an id may contain any printable character, and can be encoded in a path.
 func TestIDsInPaths(t *testing.T) {
 	a := newAPI(t)
 	for _, id := range []string{
@@ -497,7 +497,7 @@ func TestBatchRefused(t *testing.T) {
 	}
 }
 
-// TestUnavailable: shards that are down or full make 503 with Retry-After in whole seconds.
+// TestUnavailable: if shards are down or full, the answer is 503 with Retry-After in whole seconds.
 func TestUnavailable(t *testing.T) {
 	a := newAPI(t)
 	for _, tt := range []struct {
@@ -526,7 +526,7 @@ func TestUnavailable(t *testing.T) {
 	if got := a.jobs.changes(); len(got) > 0 {
 		t.Errorf("changed %v", got)
 	}
-	// One member that could not be stored does not fail the others.
+	// A member that could not be stored does not fail the others.
 	a.jobs.failID = "b"
 	r := a.do("POST", "/v1/jobs",
 		`{"jobs":[{"topic":"shop.orders","id":"a","body":1},{"topic":"shop.orders","id":"b","body":1}]}`).want(200)
@@ -535,8 +535,8 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestStoredButNotSafe: what is stored, but not as its topic asks, is 503 with its id; so is each such member of a
-// batch.
+// TestStoredButNotSafe: a job that is stored without its topic's durability is answered 503 with its id, also as a
+// member of a batch.
 func TestStoredButNotSafe(t *testing.T) {
 	a := newAPI(t)
 	a.jobs.fail = &queue.UnavailableError{Reason: "replica", RetryAfter: time.Second, Stored: true,
@@ -564,7 +564,7 @@ func TestQueueErrors(t *testing.T) {
 		a.jobs.fail = fmt.Errorf("push: %w", tt.err)
 		r := a.do("POST", orders, `{"body":1}`).problem(tt.status, tt.field)
 		if strings.Contains(r.body, "secret") {
-			t.Errorf("an internal error is shown: %s", r.body)
+			t.Errorf("the answer shows an internal error: %s", r.body)
 		}
 	}
 }
@@ -588,7 +588,7 @@ func TestJournalBroken(t *testing.T) {
 	a.do("GET", orders+"/x", "").want(200)
 }
 
-// TestABatchLooksOnceForUnknownTopics: the registry is read at most every 20 ms, so 1,000 times take 20 s.
+// TestABatchLooksOnceForUnknownTopics: the registry is read at most every 20 ms, so 1,000 reads would take 20 s.
 func TestABatchLooksOnceForUnknownTopics(t *testing.T) {
 	a := newAPI(t)
 	a.do("POST", "/v1/jobs", `{"jobs":[`+strings.Repeat(`{"topic":"shop.unknown","body":1},`, 99)+

@@ -15,8 +15,8 @@ import (
 	"github.com/wakecall/wakecall/server"
 )
 
-// TestWhatIsRefusedBeforeAHandlerIsAProblem: a malformed request, of whatever kind, is answered as any other that is
-// refused: as a problem with a request id, and without a reset of the connection.
+// TestWhatIsRefusedBeforeAHandlerIsAProblem: a malformed request of any kind is refused like any other: with a problem
+// and a request id, and without a reset of the connection.
 func TestWhatIsRefusedBeforeAHandlerIsAProblem(t *testing.T) {
 	t.Parallel()
 	plain := start(t, listen(t))

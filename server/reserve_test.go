@@ -18,14 +18,14 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// fakeWorkers gives out what is ready, and ends every lease that names a topic.
+// fakeWorkers leases ready jobs, and ends every lease that has a topic.
 type fakeWorkers struct {
 	mu    sync.Mutex
 	ready []queue.Leased
 	asked pull.Request
 	ended []queue.Ending
-	waits chan struct{} // ticks when somebody waits
-	took  func()        // is called after jobs were taken
+	waits chan struct{} // ticks when a worker waits
+	took  func()        // called after jobs were leased
 }
 
 func (f *fakeWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Leased, error) {
@@ -71,7 +71,7 @@ func (f *fakeWorkers) End(_ context.Context, list []queue.Ending) []queue.Ended 
 	return done
 }
 
-// leases of jobs x and over of the topics p and other, made by a queue: the shard main, a reference and a token.
+// leases of the jobs x and over in the topics p and other, as made by a queue: the shard main, a reference and a token.
 const (
 	leaseX     = "AQRtYWluAXABeAQBATEyMzQ1Njc4OTAxMg"
 	leaseOver  = "AQRtYWluAXAEb3ZlcgQBATEyMzQ1Njc4OTAxMg"
@@ -113,7 +113,7 @@ func TestReserveAnswersWithJobs(t *testing.T) {
 		t.Errorf("asked %+v", a.workers.asked)
 	}
 	if r := a.do("POST", "/v1/reserve", `{"topics":["p","made.~x"],"order":"listed"}`).want(200); r.body != `{"jobs":[]}` {
-		t.Errorf("of nothing: %s", r.body)
+		t.Errorf("of an empty topic: %s", r.body)
 	}
 	if a.workers.asked.Order != queue.Listed || len(a.workers.asked.Topics) != 2 {
 		t.Errorf("asked %+v", a.workers.asked)
@@ -192,7 +192,7 @@ func TestLeasesAreEnded(t *testing.T) {
 	a.do("POST", "/v1/leases", `{"ack":[`+strings.Repeat(`"x",`, 1000)+`"x"]}`).problem(422, "ack")
 }
 
-// TestAClientThatLeavesGetsNoJob: it counts as gone while it still waits.
+// TestAClientThatLeavesGetsNoJob: it counts as gone while its request still waits.
 func TestAClientThatLeavesGetsNoJob(t *testing.T) {
 	w := &fakeWorkers{waits: make(chan struct{})}
 	a := newPullAPI(t, func(o *server.Options) { o.Workers = w })
@@ -214,14 +214,14 @@ func TestAClientThatLeavesGetsNoJob(t *testing.T) {
 	<-w.waits
 	alive := w.asked.Alive
 	if !alive() {
-		t.Error("a worker who waits counts as gone")
+		t.Error("a waiting worker counts as gone")
 	}
 	cancel()
 	<-ended
-	wait.For(t, "a worker who left to count as gone", func() bool { return !alive() })
+	wait.For(t, "a disconnected worker to count as gone", func() bool { return !alive() })
 }
 
-// flushing is an answer whose last step is the test's.
+// flushing is an answer whose last step is controlled by the test.
 type flushing struct {
 	*httptest.ResponseRecorder
 	flush func() error
@@ -229,11 +229,11 @@ type flushing struct {
 
 func (f flushing) FlushError() error { return f.flush() }
 
-// TestAnAnswerThatWasSentGivesTheJobs, also when the client closes its connection at once; one that was not, or whose
-// client left before, gives none.
+// TestAnAnswerThatWasSentGivesTheJobs, even if the client closes its connection at once; an answer that was not sent,
+// or whose client had left before, releases them.
 func TestAnAnswerThatWasSentGivesTheJobs(t *testing.T) {
 	for name, c := range map[string]struct {
-		leave   func(leave context.CancelFunc) // while jobs are taken
+		leave   func(leave context.CancelFunc) // while jobs are being leased
 		flush   func(leave context.CancelFunc) error
 		untaken int
 	}{

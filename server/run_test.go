@@ -113,7 +113,7 @@ func (r *running) push(c *http.Client) (*http.Response, error) {
 	return resp, errors.Join(err, resp.Body.Close())
 }
 
-// lameDuck is long, since clients pause, too, on a busy machine.
+// lameDuck is long, because on a busy machine clients pause, too.
 const lameDuck = 5 * time.Second
 
 // TestGracefulStop replaces a server by another one on the same socket, as the master does, while clients push over
@@ -169,15 +169,15 @@ func TestGracefulStop(t *testing.T) {
 	close(stop)
 	clients.Wait()
 	if len(next.jobs.changes()) == 0 || closed.Load() == 0 {
-		t.Errorf("the new server took %d pushes, the old one closed %d connections", len(next.jobs.changes()), closed.Load())
+		t.Errorf("the new server got %d pushes, the old one closed %d connections", len(next.jobs.changes()), closed.Load())
 	}
 	if total := len(next.jobs.changes()) + len(old.jobs.changes()); int64(total) != pushed.Load() {
 		t.Errorf("%d pushes were answered, %d stored", pushed.Load(), total)
 	}
 }
 
-// TestReplacedServerWaitsForKeptConnections: none is closed before it has brought one more request, whose answer says
-// that it ends.
+// TestReplacedServerWaitsForKeptConnections: none is closed before it has sent one more request, whose answer announces
+// the close.
 func TestReplacedServerWaitsForKeptConnections(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.LameDuck, o.Replaced = -1, func() bool { return true } })
 	client := newClient(t)
@@ -201,7 +201,7 @@ func TestReplacedServerWaitsForKeptConnections(t *testing.T) {
 	}
 }
 
-// TestStopWaitsForFirstRequests: a connection that was accepted is not closed before its request is there.
+// TestStopWaitsForFirstRequests: an accepted connection is not closed before its first request has arrived.
 func TestStopWaitsForFirstRequests(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.LameDuck = -1 })
 	c := dial(t, r.addr)
@@ -233,7 +233,7 @@ func TestStopWaitsForFirstRequests(t *testing.T) {
 	}
 }
 
-// TestStopWaitsForRequests: what is under way is answered; /readyz tells that the server goes.
+// TestStopWaitsForRequests: requests in progress are answered; /readyz reports the shutdown.
 func TestStopWaitsForRequests(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.LameDuck = lameDuck })
 	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 1)
@@ -259,14 +259,14 @@ func TestStopWaitsForRequests(t *testing.T) {
 	})
 	close(r.jobs.hold)
 	if got := <-status; got != 201 {
-		t.Errorf("the request under way got %d", got)
+		t.Errorf("the request in progress got %d", got)
 	}
 	if err := r.end(t); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestAStopEndsWaits: a worker who waits for jobs is answered at once that there are none.
+// TestAStopEndsWaits: a waiting worker is answered at once that there are no jobs.
 func TestAStopEndsWaits(t *testing.T) {
 	w := &fakeWorkers{waits: make(chan struct{})}
 	var token string
@@ -314,8 +314,8 @@ func (r *running) leave(t *testing.T, method, path, body string) {
 	}
 }
 
-// TestAPushWhoseClientLeavesIsCalledOff: its answer is not waited for.
-func TestAPushWhoseClientLeavesIsCalledOff(t *testing.T) {
+// TestAPushWhoseClientLeavesIsCanceled: its result is not waited for.
+func TestAPushWhoseClientLeavesIsCanceled(t *testing.T) {
 	r := start(t, listen(t))
 	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 1)
 	defer close(r.jobs.hold)
@@ -323,12 +323,12 @@ func TestAPushWhoseClientLeavesIsCalledOff(t *testing.T) {
 	select {
 	case <-r.jobs.holding:
 	case <-time.After(wait.Limit):
-		t.Error("it is waited for")
+		t.Error("the push is still waited for")
 	}
 }
 
-// TestAnEditWhoseClientLeavesIsCompleted: what Redis may have done already is carried to its end, so that the journal
-// has it.
+// TestAnEditWhoseClientLeavesIsCompleted: Redis may already have made the change, so it is completed, and the journal
+// gets its line.
 func TestAnEditWhoseClientLeavesIsCompleted(t *testing.T) {
 	r := start(t, listen(t))
 	resp, err := r.push(newClient(t))
@@ -338,13 +338,14 @@ func TestAnEditWhoseClientLeavesIsCompleted(t *testing.T) {
 	path := resp.Header.Get("Location")
 	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 1)
 	r.leave(t, "DELETE", path, "")
-	time.AfterFunc(100*time.Millisecond, func() { close(r.jobs.hold) }) // the server has seen the end of the connection
+	time.AfterFunc(100*time.Millisecond, func() { close(r.jobs.hold) }) // the server has noticed the end of the connection
 	wait.For(t, "the deletion to be made", func() bool {
 		return slices.ContainsFunc(r.jobs.changes(), func(did string) bool { return strings.HasPrefix(did, "delete ") })
 	})
 }
 
-// TestStopIsBounded: a request that does not end is cut off after ShutdownTimeout, and its handler called off.
+// TestStopIsBounded: a request that does not end is cut off after ShutdownTimeout, and its handler's context is
+// canceled.
 func TestStopIsBounded(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.LameDuck, o.ShutdownTimeout = -1, 100*time.Millisecond })
 	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 1)
@@ -365,11 +366,11 @@ func TestStopIsBounded(t *testing.T) {
 	select {
 	case <-r.jobs.holding:
 	case <-time.After(wait.Limit):
-		t.Error("its handler works on")
+		t.Error("its handler is still running")
 	}
 }
 
-// TestSlowloris: half-open clients, more than there are places, do not keep a normal one out.
+// TestSlowloris: half-open clients, more than the limit, do not block a normal client.
 func TestSlowloris(t *testing.T) {
 	for name, tt := range map[string]struct{ places, halfOpen int }{"places left": {4000, 2000},
 		"all places taken": {40, 100}} {
@@ -393,7 +394,7 @@ func TestSlowloris(t *testing.T) {
 	}
 }
 
-// TestBusyConnections: connections with a request under way are never given up; others wait for their place.
+// TestBusyConnections: connections with a request in progress are never closed; new ones wait for a place.
 func TestBusyConnections(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.Limits.MaxConns = 2 })
 	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 5)
@@ -416,7 +417,7 @@ func TestBusyConnections(t *testing.T) {
 	select {
 	case <-r.jobs.holding:
 		t.Error("a third connection was served")
-	case <-time.After(1500 * time.Millisecond): // longer than an idle connection would be left alone
+	case <-time.After(1500 * time.Millisecond): // longer than an idle connection would be kept
 	}
 	close(r.jobs.hold)
 	for range 5 {
@@ -443,7 +444,7 @@ func TestHeaderTooLarge(t *testing.T) {
 	}
 }
 
-// TestSlowHeader: a client that does not finish its header is cut off.
+// TestSlowHeader: a client that does not finish its header is disconnected.
 func TestSlowHeader(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) {
 		o.Limits.HeaderTimeout, o.Limits.ReadTimeout = 50*time.Millisecond, 50*time.Millisecond
@@ -467,7 +468,7 @@ func TestSlowHeader(t *testing.T) {
 	}
 }
 
-// pipes is a listener whose connections are pipes: what is written at once is read by itself.
+// pipes is a listener whose connections are pipes: each write is a separate read.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -499,8 +500,8 @@ func (l *pipes) dial(t *testing.T) net.Conn {
 	return near
 }
 
-// TestRequestsInPieces: net/http's buffer has 4096 bytes, of which the last is asked for alone; and what follows a
-// request at once is the next one.
+// TestRequestsInPieces: net/http's buffer has 4096 bytes, and its last byte is read separately; data that follows a
+// request is the next request.
 func TestRequestsInPieces(t *testing.T) {
 	l := newPipes()
 	r := start(t, l)
@@ -549,7 +550,7 @@ func TestTLS(t *testing.T) {
 	client.CloseIdleConnections()
 }
 
-// TestListenerBroken: Run says so when it cannot serve.
+// TestListenerBroken: Run returns an error when it cannot serve.
 func TestListenerBroken(t *testing.T) {
 	l := listen(t)
 	if err := l.Close(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// A token with the right tokens lists, creates and revokes tokens that allow nothing that it does not allow itself. It
-// learns nothing of others, and no other token does any of it.
+// A token with the right tokens can list, create and revoke tokens that allow nothing that it does not allow itself. It
+// sees no others, and a token without that right can do none of this.
 func TestTokensOverTheAPI(t *testing.T) {
 	a := newAPI(t)
 	until := time.Now().UTC().Truncate(time.Second).Add(time.Hour)
@@ -86,7 +86,7 @@ func TestTokensOverTheAPI(t *testing.T) {
 		}
 	}
 	if after := len(a.registry.Snapshot().Tokens); after != before {
-		t.Errorf("what was refused left %d tokens of %d", after, before)
+		t.Errorf("after refused requests there are %d tokens, want %d", after, before)
 	}
 
 	by(keeper, "DELETE", "/v1/tokens/1", "").want(204)

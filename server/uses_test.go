@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/server"
 )
 
-// A token is refused from the second on at which it expires, by a server that runs already.
+// A token is refused from the second at which it expires, by a running server.
 func TestATokenExpires(t *testing.T) {
 	expires := time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)
 	now := expires.Add(-time.Nanosecond)
@@ -38,8 +38,8 @@ func TestATokenExpires(t *testing.T) {
 	}
 }
 
-// However often tokens are used, the registry hears of it once a minute, and when the server stops. Nothing is kept of
-// what could not be stored.
+// However often tokens are used, their uses are stored once a minute, and when the server stops. Uses that could not be
+// stored are dropped.
 func TestUsesOfTokensAreStoredOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeRegistry()
@@ -92,7 +92,7 @@ func TestUsesOfTokensAreStoredOnceAMinute(t *testing.T) {
 	})
 }
 
-// serveNobody runs a server on a listener without clients, and returns what stops it.
+// serveNobody runs a server on a listener without clients, and returns a function that stops it.
 func serveNobody(t *testing.T, s *server.Server) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/recovery"
 )
 
-// english matches three words in a row, as no name and no command of a finding has them.
+// english matches three words in a row, which names and commands in a finding do not have.
 var english = regexp.MustCompile(`(^| )[a-z]{3,} [a-z]{2,} [a-z]{2,}`)
 
 // TestFindingsOfShardsAreTranslated: they are stored as English text, which the pages recognize.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Sources are the templates' texts by file.
+// Sources are the texts of the templates by file.
 func Sources() (map[string]string, error) {
 	texts := map[string]string{}
 	err := fs.WalkDir(templates, ".", func(name string, d fs.DirEntry, err error) error {

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// keyOf finds t "section.key" in templates; keys that are put together at run time are not seen.
+// keyOf finds t "section.key" in templates, but not keys that are composed at run time.
 var keyOf = regexp.MustCompile(`(?:\bt|"(?:Label|Help)") "([a-z_]+\.[a-z0-9_.]+)"`)
 
 var iconOf = regexp.MustCompile(`(?:icon|"Icon") "([a-z0-9-]+)"`)
 
-// TestACountOfOneReadsAsOne: where a text counts things, there is one for a single thing.
+// TestACountOfOneReadsAsOne: every text that counts things has a form for a single one.
 func TestACountOfOneReadsAsOne(t *testing.T) {
 	all, err := LoadTexts()
 	if err != nil {
@@ -21,7 +21,7 @@ func TestACountOfOneReadsAsOne(t *testing.T) {
 	}
 	counts := regexp.MustCompile(`\{0\} (more |dead |ready |running |delayed )?` +
 		`(jobs|topics|calls|callbacks|failures|fields|secrets|connections)( |\.|\)|:|$)`)
-	limits := []string{"forecast.some", "tasks.sampled", "tasks.why_full"} // they are never one
+	limits := []string{"forecast.some", "tasks.sampled", "tasks.why_full"} // never one
 	for key, text := range all["en"] {
 		if counts.MatchString(text) && !all["en"].Has(key+".one") && !slices.Contains(limits, key) {
 			t.Errorf("%s has no text for one: %s", key, text)
@@ -38,7 +38,7 @@ func TestEveryTextIsInEveryLanguage(t *testing.T) {
 		for _, b := range Languages {
 			for key, text := range all[a.Code] {
 				if strings.HasSuffix(key, ".one") {
-					continue // not every language tells one from many
+					continue // not every language distinguishes singular and plural
 				}
 				if !all[b.Code].Has(key) {
 					t.Errorf("%s: %s is missing", b.Code, key)
@@ -111,7 +111,7 @@ func TestNoTemplateHasInlineScriptOrStyle(t *testing.T) {
 	}
 }
 
-// Texts are escaped, so markup that is put into one is shown as it is written.
+// Texts are escaped, so markup passed to one would be shown as text.
 func TestNoTextHasMarkupInIt(t *testing.T) {
 	sources, err := Sources()
 	if err != nil {
@@ -126,7 +126,7 @@ func TestNoTextHasMarkupInIt(t *testing.T) {
 
 var slashed = regexp.MustCompile(`\bpath "[^"]*"[^}]* "[^"/ ]+/[^"]*"`)
 
-// Each part of a path is escaped, so a slash within one leads nowhere.
+// Each part of a path is escaped, so a slash within one would lead to a wrong URL.
 func TestNoPartOfAPathHasASlash(t *testing.T) {
 	sources, err := Sources()
 	if err != nil {
@@ -155,7 +155,7 @@ func TestTexts(t *testing.T) {
 	texts := Texts{"a.jobs": "{0} jobs of {1}", "a.jobs.one": "one job of {1}"}
 	for want, got := range map[string]string{
 		"2 jobs of x": texts.T("a.jobs", 2, "x"), "one job of x": texts.T("a.jobs", 1, "x"), "a.none": texts.T("a.none"),
-		"2 jobs of {0}": texts.T("a.jobs", 2, "{0}"), // an argument is not replaced in
+		"2 jobs of {0}": texts.T("a.jobs", 2, "{0}"), // arguments are not expanded
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// goFiles are the sources of the program below the root, without tests and without the API, which speaks English.
+// goFiles are the sources of the program below the root, without tests and without the API, which is in English.
 func goFiles(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -35,11 +35,11 @@ func goFiles(t *testing.T) []string {
 	return list
 }
 
-// messageCalls are the functions whose format is the code of a message, and which argument that is.
+// messageCalls are the functions whose format is a message code, with the index of that argument.
 var messageCalls = map[string]int{"malformed": 1, "outOfRange": 1, "wrong": 1, "NewFieldError": 1, "FieldError": 1}
 
-// TestEveryMessageIsTranslated: what other packages say about fields, and what the doctor finds, is in messages.json of
-// every language but English, with the same verbs.
+// TestEveryMessageIsTranslated: other packages' messages about fields, and findings about endpoints, are in
+// messages.json of every language except English, with the same verbs.
 func TestEveryMessageIsTranslated(t *testing.T) {
 	formats := map[string]string{}
 	for _, file := range goFiles(t) {
@@ -74,7 +74,7 @@ func TestEveryMessageIsTranslated(t *testing.T) {
 	for _, l := range Languages[1:] {
 		for format, file := range formats {
 			if all[l.Code].formats[format] == "" {
-				t.Errorf("%s: %s says %q", l.Code, file, format)
+				t.Errorf("%s lacks the message of %s: %q", l.Code, file, format)
 			}
 		}
 		for format, translated := range all[l.Code].formats {
@@ -95,7 +95,7 @@ func calledName(call *ast.CallExpr) string {
 	return ""
 }
 
-// constant is a text that is written in the source, perhaps joined with +.
+// constant returns the value of a string in the source, perhaps joined with +.
 func constant(e ast.Expr) string {
 	switch x := e.(type) {
 	case *ast.BasicLit:
@@ -109,7 +109,7 @@ func constant(e ast.Expr) string {
 	return ""
 }
 
-// TestEveryTextIsUsed: a text is named in a template or in Go, or its key begins as one that is put together.
+// TestEveryTextIsUsed: every text is named in a template or in Go, or its key begins like one that is composed.
 func TestEveryTextIsUsed(t *testing.T) {
 	sources, err := Sources()
 	if err != nil {
@@ -146,14 +146,14 @@ func TestEveryTextIsUsed(t *testing.T) {
 	}
 }
 
-// term is a word of the glossary: what it is called in English and in Chinese, and what it is not called.
+// term is a glossary entry: the English and Chinese words for a thing, and the words that must not be used for it.
 type term struct {
 	English string   `json:"en"`
 	Chinese string   `json:"zh"`
 	Not     []string `json:"not"`
 }
 
-// TestOneWordForOneThing: no text and no message uses a word that the glossary rules out.
+// TestOneWordForOneThing: no text and no message uses a word that the glossary excludes.
 func TestOneWordForOneThing(t *testing.T) {
 	data, err := os.ReadFile("locales/glossary.json")
 	if err != nil {
