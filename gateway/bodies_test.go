@@ -39,17 +39,17 @@ func TestRequestBodiesHaveALimitTogether(t *testing.T) {
 	}
 }
 
-// TestABodyThatNobodyNeedsTakesNoRoom while its request waits: 128 clients that send a megabyte with each consume would
-// keep all producers out.
+// TestABodyThatNobodyNeedsTakesNoRoom while its request waits: otherwise 128 clients that send a megabyte with each
+// consume would block all producers.
 func TestABodyThatNobodyNeedsTakesNoRoom(t *testing.T) {
 	e := &Endpoint{}
 	e.bounded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		Patient(w, r)
 		if n, err := r.Body.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-			t.Errorf("the body is not read to its end: %d bytes, %v", n, err)
+			t.Errorf("the body is not read completely: %d bytes, %v", n, err)
 		}
 		if n := e.bodies.Load(); n != 0 {
-			t.Errorf("%d bytes are counted of a body that is gone", n)
+			t.Errorf("%d bytes of a dropped body are counted", n)
 		}
 	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", strings.NewReader(strings.Repeat("x", 1<<20))))
 }

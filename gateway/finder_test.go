@@ -10,9 +10,9 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// jobsByTopic is a queue that counts how often it is searched.
+// jobsByTopic is a queue that counts its lookups.
 type jobsByTopic struct {
-	topics   []string // that have the job
+	topics   []string // topics that have the job
 	searches int
 	err      error
 }
@@ -41,8 +41,8 @@ func (q *jobsByTopic) Members(context.Context, string) ([]string, error) {
 	return []string{"n.a", "n.b", "n.c"}, q.err
 }
 
-// TestAnIDIsSearchedForWhereItWasMetFirst: a search asks every shard for every topic.
-func TestAnIDIsSearchedForWhereItWasMetFirst(t *testing.T) {
+// TestAnIDIsLookedUpFirstWhereItWasLastSeen, because a search queries every shard for every topic.
+func TestAnIDIsLookedUpFirstWhereItWasLastSeen(t *testing.T) {
 	t.Parallel()
 	q := &jobsByTopic{topics: []string{"n.b"}}
 	f := NewFinder(q, "n.*")
@@ -61,13 +61,13 @@ func TestAnIDIsSearchedForWhereItWasMetFirst(t *testing.T) {
 	get("n.b", 1)
 	q.topics = []string{"n.c"} // another host has pushed it there
 	get("n.c", 2)
-	get("n.c", 3) // a hint that was wrong is forgotten
+	get("n.c", 3) // a wrong hint is dropped
 	q.topics = nil
 	get("", 4)
 }
 
-// TestAFailedSearchFindsNothingOut: it is neither there nor not there, and a hint is not forgotten for it.
-func TestAFailedSearchFindsNothingOut(t *testing.T) {
+// TestAFailedSearchKeepsTheHint: whether the job exists is unknown, and its hint is kept.
+func TestAFailedSearchKeepsTheHint(t *testing.T) {
 	t.Parallel()
 	away := &queue.UnavailableError{Reason: "down", Err: errors.New("connection refused")}
 	q := &jobsByTopic{topics: []string{"n.b"}, err: away}

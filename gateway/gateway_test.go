@@ -47,7 +47,7 @@ func listenAnywhere(t *testing.T) net.Listener {
 	return l
 }
 
-// TestOneListenerThatFailsEndsAll, so that the master starts the process again, and the error names its protocol.
+// TestOneListenerThatFailsEndsAll, so that the master restarts the process; the error has its protocol.
 func TestOneListenerThatFailsEndsAll(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("too many open files")
@@ -62,7 +62,7 @@ func TestOneListenerThatFailsEndsAll(t *testing.T) {
 	})
 	<-stopped
 	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "phpdq: ") {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("it ended with %v", err)
 	}
 }
 
@@ -124,7 +124,7 @@ func (w patientWorkers) Take(_ context.Context, r pull.Request) ([]queue.Leased,
 	return nil, nil
 }
 
-// TestAStopEndsWaitsBeforeRequests: who waits is answered that nothing came, instead of being cut off.
+// TestAStopEndsWaitsBeforeRequests: waiting clients are answered that there are no jobs, instead of being disconnected.
 func TestAStopEndsWaitsBeforeRequests(t *testing.T) {
 	t.Parallel()
 	metrics, _ := newMetrics(t)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestAnAnswerEndsWhenNobodyReadsIt, and not while somebody does, however slowly.
+// TestAnAnswerEndsWhenNobodyReadsIt, and not while the client reads, however slowly.
 func TestAnAnswerEndsWhenNobodyReadsIt(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,9 +46,9 @@ func TestAnAnswerEndsWhenNobodyReadsIt(t *testing.T) {
 		n, err := conn.Write(answer)
 		switch {
 		case !reads && !errors.Is(err, os.ErrDeadlineExceeded):
-			t.Errorf("nobody reads: wrote %d bytes, %v", n, err)
+			t.Errorf("without a reader: wrote %d bytes, %v", n, err)
 		case reads && (err != nil || n != len(answer)):
-			t.Errorf("a slow reader: wrote %d bytes, %v", n, err)
+			t.Errorf("with a slow reader: wrote %d bytes, %v", n, err)
 		}
 		if got := <-read; reads && got != int64(len(answer)) {
 			t.Errorf("a slow reader got %d bytes", got)

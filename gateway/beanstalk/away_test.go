@@ -22,11 +22,11 @@ func TestAFullRedisIsOutOfMemory(t *testing.T) {
 	q.Redis.ConfigSet("maxmemory", "1")
 	c.send("put 5 0 60 1\r\ny\r\nreserve\r\nrelease 1 9 0\r\nlist-tube-used\r\ndelete 1\r\n")
 	c.want("OUT_OF_MEMORY\r\nRESERVED 1 1\r\nx\r\n")
-	c.want("OUT_OF_MEMORY\r\n") // another priority is another job
+	c.want("OUT_OF_MEMORY\r\n") // with another priority it is another job
 	c.want("USING default\r\nDELETED\r\n")
 }
 
-// TestWithoutAShardEveryCommandIsAnsweredOnce, and the connection goes on.
+// TestWithoutAShardEveryCommandIsAnsweredOnce, and the connection stays open.
 func TestWithoutAShardEveryCommandIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
@@ -49,8 +49,8 @@ func TestWithoutAShardEveryCommandIsAnsweredOnce(t *testing.T) {
 	c.want("USING t\r\nWATCHING 2\r\nWATCHING 1\r\nOK 8\r\n---\n- t\n\r\nPAUSED\r\n")
 }
 
-// TestJobsThatNoClientCanNameAreBuried: somebody pushed them through the API. The client gets the next job, and never
-// sees an id that it cannot parse.
+// TestJobsThatNoClientCanNameAreBuried: they were pushed through the API. The client gets the next job, and never an id
+// that it cannot parse.
 func TestJobsThatNoClientCanNameAreBuried(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
@@ -71,7 +71,7 @@ func TestJobsThatNoClientCanNameAreBuried(t *testing.T) {
 	}
 }
 
-// TestJobsOfTheAPIAreReserved when their id is a number.
+// TestJobsOfTheAPIAreReserved if their id is a number.
 func TestJobsOfTheAPIAreReserved(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
@@ -101,7 +101,7 @@ func TestJobsOfTheAPIAreReserved(t *testing.T) {
 	}
 }
 
-// TestKickTakesTheOldestOfMany: more are buried than are listed at a time.
+// TestKickTakesTheOldestOfMany, even if more jobs are buried than fit on a page.
 func TestKickTakesTheOldestOfMany(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
@@ -118,7 +118,7 @@ func TestKickTakesTheOldestOfMany(t *testing.T) {
 	}
 }
 
-// TestLongTimesAreCut to what Wakecall keeps, and none is shorter than a second.
+// TestLongTimesAreCut to Wakecall's limits, and none is shorter than a second.
 func TestLongTimesAreCut(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
@@ -134,10 +134,10 @@ func TestLongTimesAreCut(t *testing.T) {
 	c.send("reserve-job 2\r\n")
 	c.want("RESERVED 2 1\r\ny\r\n")
 	other := dial(t, c.RemoteAddr())
-	other.send("reserve-job 2\r\n") // it is somebody's
+	other.send("reserve-job 2\r\n") // it is reserved by another client
 	other.want("NOT_FOUND\r\n")
 	wait.For(t, "the end of its ttr", func() bool { return other.stats("stats-job 2")["state"] == "ready" })
-	c.send("delete 2\r\n") // its lease is over, so it is anybody's
+	c.send("delete 2\r\n") // its lease has expired, so any client may
 	c.want("DELETED\r\n")
 	if s := c.stats("stats"); s["job-timeouts"] != "1" {
 		t.Errorf("stats: job-timeouts %s", s["job-timeouts"])
@@ -216,7 +216,7 @@ func TestNumbersAreDecimal(t *testing.T) {
 	}
 }
 
-func TestAConnectionWatchesSoManyTubes(t *testing.T) {
+func TestAConnectionWatchesAtMostAThousandTubes(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
 	c := dial(t, serveOn(t, q, q))
@@ -228,7 +228,7 @@ func TestAConnectionWatchesSoManyTubes(t *testing.T) {
 	c.want("OUT_OF_MEMORY\r\nWATCHING 1000\r\nWATCHING 999\r\nWATCHING 1000\r\n")
 }
 
-// TestATopicsTTRIsShown for a job of the API without one of its own.
+// TestATopicsTTRIsShown for a job of the API without its own ttr.
 func TestATopicsTTRIsShown(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
@@ -241,7 +241,7 @@ func TestATopicsTTRIsShown(t *testing.T) {
 	}
 }
 
-// TestWithOneShardOfTwoWorkGoesOn: only the jobs of the other one wait, and workers without a job wait, too.
+// TestWithOneShardOfTwoWorkGoesOn: only the jobs of the other shard wait, and workers without a job wait, too.
 func TestWithOneShardOfTwoWorkGoesOn(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)

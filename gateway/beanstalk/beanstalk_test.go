@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// client speaks to a gateway on a connection of its own.
+// client is a connection to a gateway.
 type client struct {
 	*testing.T
 	*net.TCPConn
@@ -81,7 +81,7 @@ func (c *client) send(text string) {
 	}
 }
 
-// want reads what must come next.
+// want reads the next answer, which must be s.
 func (c *client) want(text string) {
 	c.Helper()
 	got := make([]byte, len(text))
@@ -91,7 +91,7 @@ func (c *client) want(text string) {
 	}
 }
 
-// stats are the members of a YAML answer.
+// stats returns the members of a YAML answer.
 func (c *client) stats(command string) map[string]string {
 	c.Helper()
 	c.send(command + "\r\n")
@@ -110,7 +110,7 @@ func (c *client) stats(command string) map[string]string {
 	return members
 }
 
-// TestWhatClientsRelyOn beyond the page that describes the protocol.
+// TestWhatClientsRelyOn beyond the description of the protocol.
 func TestWhatClientsRelyOn(t *testing.T) {
 	addr := serve(t)
 	c := dial(t, addr)
@@ -118,7 +118,7 @@ func TestWhatClientsRelyOn(t *testing.T) {
 		{"use " + strings.Repeat("x", 200) + "\r\n", "USING " + strings.Repeat("x", 200) + "\r\n"},
 		{"use A-z0+/;.$_()\r\n", "USING A-z0+/;.$_()\r\n"}, {"use \r\n", "BAD_FORMAT\r\n"},
 		{"use a b\r\n", "BAD_FORMAT\r\n"}, {"use t\r\n", "USING t\r\n"},
-		// the arguments of a put that is malformed are no command, but its body is
+		// the body of a malformed put is read as a command
 		{"put 0 0 x 4\r\nquux\r\n", "BAD_FORMAT\r\nUNKNOWN_COMMAND\r\n"},
 		{"put 0 0 60 65\r\n" + strings.Repeat("x", 65) + "\r\n", "JOB_TOO_BIG\r\n"},
 		{"put 4294967295 0 0 2\r\nno\r\n", "INSERTED 1\r\n"}, {"put 9 0 60 0\r\n\r\n", "INSERTED 2\r\n"},
@@ -131,7 +131,7 @@ func TestWhatClientsRelyOn(t *testing.T) {
 		{"bury 2 7\r\n", "BURIED\r\n"}, {"bury 2 7\r\n", "NOT_FOUND\r\n"}, {"touch 2\r\n", "NOT_FOUND\r\n"},
 		{"peek-buried\r\n", "FOUND 2 0\r\n\r\n"}, {"peek-delayed\r\n", "FOUND 4 5\r\nlater\r\n"},
 		{"peek-ready\r\n", "FOUND 3 1\r\nx\r\n"}, {"peek 99\r\n", "NOT_FOUND\r\n"},
-		// what is buried comes before what is delayed
+		// buried jobs come before delayed ones
 		{"kick 9\r\n", "KICKED 1\r\n"}, {"kick 9\r\n", "KICKED 1\r\n"}, {"kick 9\r\n", "KICKED 0\r\n"},
 		{"kick-job 99\r\n", "NOT_FOUND\r\n"}, {"kick-job 3\r\n", "NOT_FOUND\r\n"},
 		{"reserve-job 99\r\n", "NOT_FOUND\r\n"}, {"reserve-job 4\r\n", "RESERVED 4 5\r\nlater\r\n"},
@@ -153,8 +153,8 @@ func TestWhatClientsRelyOn(t *testing.T) {
 	other := dial(t, addr)
 	other.send("watch t\r\npause-tube t 600\r\nreserve\r\n")
 	other.want("WATCHING 2\r\nPAUSED\r\n")
-	wait.For(t, "the other one waits", func() bool { return c.stats("stats-tube t")["current-waiting"] == "1" })
-	c.send("pause-tube t 0\r\n") // wakes who waits
+	wait.For(t, "the other client waits", func() bool { return c.stats("stats-tube t")["current-waiting"] == "1" })
+	c.send("pause-tube t 0\r\n") // wakes waiting clients
 	c.want("PAUSED\r\n")
 	other.want("RESERVED 2 0\r\n\r\n")
 }
@@ -169,7 +169,7 @@ func (q extendsNothing) End(ctx context.Context, list []queue.Ending) []queue.En
 	return q.Queue.End(ctx, list)
 }
 
-// TestATouchThatFailsIsAnsweredOnce: one answer more, and each later command would get that of the one before.
+// TestATouchThatFailsIsAnsweredOnce: after an additional answer, each later command would get that of the one before.
 func TestATouchThatFailsIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
@@ -180,7 +180,7 @@ func TestATouchThatFailsIsAnsweredOnce(t *testing.T) {
 	c.want("INTERNAL_ERROR\r\nUSING default\r\n")
 }
 
-// TestResultsAreCounted: the metrics tell of commands that were refused, or failed.
+// TestResultsAreCounted: the metrics have the commands that were refused or failed.
 func TestResultsAreCounted(t *testing.T) {
 	t.Parallel()
 	q, counted := pulltest.Start(t, Namespace), prometheus.NewRegistry()
@@ -206,7 +206,7 @@ func TestResultsAreCounted(t *testing.T) {
 	})
 }
 
-// requests are the requests that were counted, by command and result.
+// requests returns the counted requests by command and result.
 func requests(t *testing.T, counted prometheus.Gatherer) map[string]float64 {
 	families, err := counted.Gather()
 	if err != nil {
@@ -217,15 +217,15 @@ func requests(t *testing.T, counted prometheus.Gatherer) map[string]float64 {
 		if family.GetName() != "wakecall_gateway_requests_total" {
 			continue
 		}
-		for _, m := range family.Metric { // its labels are in alphabetical order
+		for _, m := range family.Metric { // labels are in alphabetical order
 			requests[m.Label[0].GetValue()+" "+m.Label[2].GetValue()] = m.Counter.GetValue()
 		}
 	}
 	return requests
 }
 
-// TestPrioritiesDoNotOrderWhatIsNotReady: delayed jobs are peeked and kicked by due time, buried ones by when they were
-// buried.
+// TestPrioritiesDoNotOrderWhatIsNotReady: delayed jobs are peeked and kicked by due time, buried ones by the time of
+// their burial.
 func TestPrioritiesDoNotOrderWhatIsNotReady(t *testing.T) {
 	c := dial(t, serve(t))
 	for _, step := range [][2]string{
@@ -239,14 +239,14 @@ func TestPrioritiesDoNotOrderWhatIsNotReady(t *testing.T) {
 		{"peek-buried\r\n", "FOUND 3 1\r\nc\r\n"}, {"kick 1\r\n", "KICKED 1\r\n"},
 		{"peek-buried\r\n", "FOUND 2 1\r\nb\r\n"}, {"peek-ready\r\n", "FOUND 3 1\r\nc\r\n"},
 	} {
-		time.Sleep(2 * time.Millisecond) // times are kept in milliseconds
+		time.Sleep(2 * time.Millisecond) // times have a resolution of a millisecond
 		c.send(step[0])
 		c.want(step[1])
 	}
 }
 
-// TestAReleaseWithAnotherPriorityGoesOnCounting, so that workers who give up after some releases do.
-func TestAReleaseWithAnotherPriorityGoesOnCounting(t *testing.T) {
+// TestAReleaseWithAnotherPriorityKeepsTheCounts, for workers that give up after some releases.
+func TestAReleaseWithAnotherPriorityKeepsTheCounts(t *testing.T) {
 	c := dial(t, serve(t))
 	c.send("put 5 0 60 1\r\nx\r\n")
 	c.want("INSERTED 1\r\n")
@@ -262,7 +262,7 @@ func TestAReleaseWithAnotherPriorityGoesOnCounting(t *testing.T) {
 	}
 }
 
-// TestAReleaseWithoutALeaseMakesNoSecondJob, though its priority is another one.
+// TestAReleaseWithoutALeaseMakesNoSecondJob, even with another priority.
 func TestAReleaseWithoutALeaseMakesNoSecondJob(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
@@ -277,7 +277,7 @@ func TestAReleaseWithoutALeaseMakesNoSecondJob(t *testing.T) {
 	c.want("NOT_FOUND\r\nTIMED_OUT\r\n")
 }
 
-// TestWhatWasSentIsCarriedOut, though the client sends no more, or is gone.
+// TestWhatWasSentIsCarriedOut, even if the client has closed its side or disconnected.
 func TestWhatWasSentIsCarriedOut(t *testing.T) {
 	addr := serve(t)
 	const clients = 30
@@ -305,7 +305,7 @@ func TestWhatWasSentIsCarriedOut(t *testing.T) {
 	}
 }
 
-// countsReads is a queue that knows how many list its topics at the same time, from when all have asked.
+// countsReads is a queue that counts concurrent lists of its topics, once all requests have arrived.
 type countsReads struct {
 	Queue
 	asked     chan struct{}
@@ -321,7 +321,7 @@ func (q *countsReads) Members(ctx context.Context, namespace string) ([]string, 
 	return q.Queue.Members(ctx, namespace)
 }
 
-// TestStatisticsAreReadForOneAtATime: there may be thousands of tubes, and of clients who ask.
+// TestStatisticsAreReadForOneAtATime: there may be thousands of tubes, and of clients that request them.
 func TestStatisticsAreReadForOneAtATime(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
@@ -341,11 +341,11 @@ func TestStatisticsAreReadForOneAtATime(t *testing.T) {
 	close(jobs.asked)
 	asking.Wait()
 	if most := jobs.most.Load(); most != 1 {
-		t.Errorf("%d read all tubes at the same time, want 1", most)
+		t.Errorf("%d requests read all tubes at the same time, want 1", most)
 	}
 }
 
-// TestAJobWhoseTTRIsOverComesAgain to anybody, unless it was touched; a release may delay it.
+// TestAJobWhoseTTRIsOverComesAgain for any client, unless it was touched; a release may delay it.
 func TestAJobWhoseTTRIsOverComesAgain(t *testing.T) {
 	addr := serve(t)
 	c, other := dial(t, addr), dial(t, addr)
@@ -360,7 +360,7 @@ func TestAJobWhoseTTRIsOverComesAgain(t *testing.T) {
 	c.send("touch 1\r\n")
 	c.want("TOUCHED\r\n")
 	if after := left(); after <= before {
-		t.Errorf("a touch leaves %d s, before there were %d", after, before)
+		t.Errorf("a touch leaves %d s, before it were %d", after, before)
 	}
 	c.send("release 1 3 3600\r\nreserve-job 1\r\nrelease 1 3 3600\r\n")
 	c.want("RELEASED\r\nRESERVED 1 1\r\nx\r\nRELEASED\r\n")
@@ -378,12 +378,12 @@ func TestAJobWhoseTTRIsOverComesAgain(t *testing.T) {
 	}
 }
 
-// TestReserveJobGivesADelayedJobToNobodyElse: it would be early. A pause of the tube is not about it.
+// TestReserveJobGivesADelayedJobToNobodyElse, who would get it early. A pause of the tube does not apply.
 func TestReserveJobGivesADelayedJobToNobodyElse(t *testing.T) {
 	addr := serve(t)
 	c, other := dial(t, addr), dial(t, addr)
 	other.send("reserve\r\n")
-	wait.For(t, "the other to wait", func() bool { return c.stats("stats")["current-waiting"] == "1" })
+	wait.For(t, "the other client to wait", func() bool { return c.stats("stats")["current-waiting"] == "1" })
 	c.send("put 0 600 60 1\r\nx\r\nreserve-job 1\r\nput 0 0 60 1\r\ny\r\n")
 	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\nINSERTED 2\r\n")
 	other.want("RESERVED 2 1\r\ny\r\n")

@@ -43,7 +43,7 @@ func TestIDsOfImportedServersDoNotMeet(t *testing.T) {
 		return n
 	}
 	if n := offset("a:11300", 500); n != 0 {
-		t.Errorf("ids of the first server are moved by %d", n)
+		t.Errorf("ids of the first server are offset by %d", n)
 	}
 	own := ids{registry: r}
 	first, err := own.take(ctx)
@@ -51,15 +51,15 @@ func TestIDsOfImportedServersDoNotMeet(t *testing.T) {
 		t.Errorf("the gateway's first id is %d, %v", first, err)
 	}
 	if n := offset("b:11300", 9); n <= first {
-		t.Errorf("ids of the second server are moved by %d, and the gateway has given %d", n, first)
+		t.Errorf("ids of the second server are offset by %d, and the gateway has assigned %d", n, first)
 	}
 	if n := offset("a:11300", 600); n != 0 {
-		t.Errorf("ids of the first server are moved by %d when its import goes on", n)
+		t.Errorf("ids of the first server are offset by %d when its import continues", n)
 	}
 }
 
-// TestPutsGoOnWithoutTheRegistry as long as there are ids in reserve. Then its database is not asked for each put.
-func TestPutsGoOnWithoutTheRegistry(t *testing.T) {
+// TestPutsContinueWithoutTheRegistry as long as ids are in reserve. After that, not every put queries its database.
+func TestPutsContinueWithoutTheRegistry(t *testing.T) {
 	r, ctx := &oneSetting{}, t.Context()
 	own := ids{registry: r}
 	if err := own.refill(ctx); err != nil {
@@ -78,10 +78,10 @@ func TestPutsGoOnWithoutTheRegistry(t *testing.T) {
 		}
 	}
 	if asked := r.calls - before; asked > 10 {
-		t.Errorf("the database was asked %d times for 100 puts", asked)
+		t.Errorf("the database was queried %d times for 100 puts", asked)
 	}
 	own.failed, r.away = time.Time{}, nil
 	if id, err := own.take(ctx); err != nil || id != block+1 {
-		t.Errorf("then id %d, %v", id, err)
+		t.Errorf("then, id %d, %v", id, err)
 	}
 }

@@ -18,7 +18,7 @@ type topicList struct {
 	topics []string
 	err    error
 	asked  int
-	during func() // is called while they are listed
+	during func() // called while they are listed
 }
 
 func (q *topicList) Members(context.Context, string) ([]string, error) {
@@ -29,7 +29,7 @@ func (q *topicList) Members(context.Context, string) ([]string, error) {
 	return q.topics, q.err
 }
 
-// newClockedTubes are tubes with a clock of their own.
+// newClockedTubes creates tubes with a clock of their own.
 func newClockedTubes() (t *tubes, now *time.Time) {
 	clock := time.Unix(1000, 0)
 	t = newTubes()
@@ -43,21 +43,21 @@ func TestTopicsNameTheirTubes(t *testing.T) {
 		for _, priority := range []uint32{0, 1024, 1<<32 - 1} {
 			name, n, ok := parseTopic(TopicOf(tube, priority))
 			if name != tube || n != priority || !ok {
-				t.Errorf("%s is of %s, %d, %t", TopicOf(tube, priority), name, n, ok)
+				t.Errorf("%s belongs to %s, %d, %t", TopicOf(tube, priority), name, n, ok)
 			}
 		}
 	}
 	if a, b := TopicOf("t", 9), TopicOf("t", 10); a >= b {
-		t.Errorf("%s comes behind %s: lists of topics are not in the order of priorities", a, b)
+		t.Errorf("%s sorts after %s: lists of topics are not in the order of priorities", a, b)
 	}
 	for _, foreign := range []string{"beanstalk.t", "beanstalk.t.x", "beanstalk.t.4294967296", "orders"} {
 		if name, n, ok := parseTopic(foreign); ok {
-			t.Errorf("%s is of the tube %s with the priority %d", foreign, name, n)
+			t.Errorf("%s belongs to the tube %s with the priority %d", foreign, name, n)
 		}
 	}
 }
 
-// TestAPlanNamesTheMostUrgentFirst, over all tubes that are watched, and when those go on that are paused.
+// TestAPlanNamesTheMostUrgentFirst, over all watched tubes, with the time when the next paused one resumes.
 func TestAPlanNamesTheMostUrgentFirst(t *testing.T) {
 	t.Parallel()
 	tubes, now := newClockedTubes()
@@ -73,7 +73,7 @@ func TestAPlanNamesTheMostUrgentFirst(t *testing.T) {
 			t.Errorf("the plan is %v, want %v", p.topics, topics)
 		}
 		if at := now.Add(resumes); resumes > 0 && !p.resumes.Equal(at) || resumes == 0 && !p.resumes.IsZero() {
-			t.Errorf("a tube goes on at %s, want in %s", p.resumes, resumes)
+			t.Errorf("a tube resumes at %s, want in %s", p.resumes, resumes)
 		}
 	}
 	watched := []string{"a", "b", "c", "none"}
@@ -87,12 +87,12 @@ func TestAPlanNamesTheMostUrgentFirst(t *testing.T) {
 	want(tubes.plan([]string{"a"}), 0, TopicOf("a", 1), TopicOf("a", 5))
 	want(tubes.plan([]string{"none"}), 0)
 	if tubes.pauseTube("none", time.Second) {
-		t.Error("a tube that is not there was paused")
+		t.Error("an unknown tube was paused")
 	}
 }
 
-// TestWaitingReservesComputeTheirPlanAnew when it may have changed, and only then.
-func TestWaitingReservesComputeTheirPlanAnew(t *testing.T) {
+// TestWaitingReservesRecomputeTheirPlan when it may have changed, and only then.
+func TestWaitingReservesRecomputeTheirPlan(t *testing.T) {
 	t.Parallel()
 	tubes, _ := newClockedTubes()
 	q := &topicList{topics: []string{TopicOf("a", 5), TopicOf("b", 1)}}
@@ -113,13 +113,14 @@ func TestWaitingReservesComputeTheirPlanAnew(t *testing.T) {
 		before := tubes.plan(nil).changed
 		step.do()
 		if changed := before.Err() != nil; changed != step.changes {
-			t.Errorf("%s: told: %t", step.name, changed)
+			t.Errorf("%s: woken: %t", step.name, changed)
 		}
 	}
 }
 
-// TestTubesGoWithTheirLastJob, unless somebody uses or watches them. What is stored while they are listed stays.
-func TestTubesGoWithTheirLastJob(t *testing.T) {
+// TestTubesEndWithTheirLastJob, unless a client uses or watches them. Jobs that are stored while they are listed keep
+// theirs.
+func TestTubesEndWithTheirLastJob(t *testing.T) {
 	t.Parallel()
 	tubes, now := newClockedTubes()
 	tubes.met("gone", 1)
@@ -149,7 +150,7 @@ func TestTubesGoWithTheirLastJob(t *testing.T) {
 	}
 }
 
-// TestTubesAreListedOnceASecond at most by reserves, and what was known stays when that fails.
+// TestTubesAreListedOnceASecond at most by reserves; if that fails, the last list stays.
 func TestTubesAreListedOnceASecond(t *testing.T) {
 	t.Parallel()
 	tubes, now := newClockedTubes()
@@ -172,8 +173,8 @@ func TestTubesAreListedOnceASecond(t *testing.T) {
 	}
 }
 
-// TestATallyCountsWhatAHistoryTells, on top of what a job brought from another priority.
-func TestATallyCountsWhatAHistoryTells(t *testing.T) {
+// TestATallyCountsTheHistory, plus the counts that a job brought from another priority.
+func TestATallyCountsTheHistory(t *testing.T) {
 	t.Parallel()
 	job := &queue.Job{
 		State: queue.Running, Attempts: 4, Headers: map[string]string{tallyHeader: "10 1 7 2"},
@@ -185,7 +186,7 @@ func TestATallyCountsWhatAHistoryTells(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if c := tallyOf(&queue.Job{Headers: map[string]string{tallyHeader: "no tally"}}); c != (tally{}) {
-		t.Errorf("a header that is none: %+v", c)
+		t.Errorf("an invalid header: %+v", c)
 	}
 }
 
@@ -201,12 +202,12 @@ func (s *sharedSetting) EditSetting(ctx context.Context, a, n string, value any,
 	return s.oneSetting.EditSetting(ctx, a, n, value, edit)
 }
 
-// TestNoIDIsGivenTwice, by whatever host.
+// TestNoIDIsGivenTwice, whichever host assigns it.
 func TestNoIDIsGivenTwice(t *testing.T) {
 	t.Parallel()
 	r := &sharedSetting{}
 	hosts := []*ids{{registry: r}, {registry: r}}
-	const takers, each = 4, block/2 + 10 // each host ends its first block
+	const takers, each = 4, block/2 + 10 // each host uses up its first block
 	given := make([][]uint64, 2*takers)
 	var taking sync.WaitGroup
 	for i := range given {
@@ -226,7 +227,7 @@ func TestNoIDIsGivenTwice(t *testing.T) {
 	for _, list := range given {
 		for i, id := range list {
 			if seen[id] || id == 0 || i > 0 && id < list[i-1] {
-				t.Fatalf("id %d was given twice, or behind a larger one", id)
+				t.Fatalf("id %d was assigned twice, or after a larger one", id)
 			}
 			seen[id] = true
 		}

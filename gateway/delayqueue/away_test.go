@@ -14,7 +14,7 @@ import (
 
 const pushOne = `{"id":"1","topic":"t","delay":1,"ttr":600,"body":"x"}`
 
-// TestAFailureNamesWhatFailed, in the words of delay-queue, and always with status 200.
+// TestAFailureNamesWhatFailed, in delay-queue's words, and always with status 200.
 func TestAFailureNamesWhatFailed(t *testing.T) {
 	c := newClient(t)
 	c.q.Redis.Shutdown()
@@ -32,7 +32,7 @@ func TestAFailureNamesWhatFailed(t *testing.T) {
 	}
 }
 
-// TestAFullRedisRefusesPushesOnly: an older job of the id stays as it is, and is popped and finished.
+// TestAFullRedisRefusesPushesOnly: an older job with the id stays, and can be popped and finished.
 func TestAFullRedisRefusesPushesOnly(t *testing.T) {
 	c := newClient(t)
 	c.want("/push", pushOne, addedAnswer)
@@ -46,12 +46,12 @@ func TestAFullRedisRefusesPushesOnly(t *testing.T) {
 	c.want("/get", `{"id":"1"}`, okAnswer)
 }
 
-// brokenWriter is the connection of a client that has left.
+// brokenWriter is the connection of a disconnected client.
 type brokenWriter struct{ *httptest.ResponseRecorder }
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("the client has left") }
 
-// TestWhatReachesNoClientIsReadyAgain: it does not wait for its ttr.
+// TestWhatReachesNoClientIsReadyAgain without waiting for its ttr.
 func TestWhatReachesNoClientIsReadyAgain(t *testing.T) {
 	c := newClient(t)
 	c.want("/push", pushOne, addedAnswer)
@@ -66,7 +66,7 @@ func TestWhatReachesNoClientIsReadyAgain(t *testing.T) {
 	for path, body := range map[string]string{"/pop": `{"topic":"t"}`, "/command": `{"command":"pop","topic":"t"}`} {
 		c.h.ServeHTTP(brokenWriter{httptest.NewRecorder()}, httptest.NewRequest("POST", path, strings.NewReader(body)))
 		if s := state(); s != queue.Ready {
-			t.Errorf("after a %s that nobody reads the job is %s", path, s)
+			t.Errorf("after a %s whose answer is not read, the job is %s", path, s)
 		}
 	}
 	job, err := c.q.Get(t.Context(), TopicOf("t"), "1")
@@ -75,7 +75,7 @@ func TestWhatReachesNoClientIsReadyAgain(t *testing.T) {
 	}
 }
 
-// TestAnIDMovesWithItsLastPush: the worker that has the earlier job may finish it, and ends the later one by that.
+// TestAnIDMovesWithItsLastPush: the worker that has the earlier job may finish it, which ends the later one.
 func TestAnIDMovesWithItsLastPush(t *testing.T) {
 	c := newClient(t)
 	c.want("/push", pushOne, addedAnswer)
@@ -91,12 +91,12 @@ func TestAnIDMovesWithItsLastPush(t *testing.T) {
 	c.want("/get", `{"id":"1"}`, okAnswer)
 }
 
-// TestWithOneShardOfTwoWorkGoesOn: only the jobs of the other one wait, and no pop fails. No push is accepted: the job
-// that it replaces may be in that shard.
+// TestWithOneShardOfTwoWorkGoesOn: only the jobs of the other shard wait, and no pop fails. Pushes are refused, because
+// the job that they would replace may be in that shard.
 func TestWithOneShardOfTwoWorkGoesOn(t *testing.T) {
 	c := newClient(t)
 	down := c.q.AddShard(t)
-	var id string // of a job in the other shard
+	var id string // the id of a job in the other shard
 	for n := 0; id == ""; n++ {
 		r := c.q.Push(t.Context(), queue.Push{Topic: TopicOf("T"), ID: fmt.Sprint(n), Body: []byte("x")})
 		if r.Err != nil {
@@ -113,7 +113,7 @@ func TestWithOneShardOfTwoWorkGoesOn(t *testing.T) {
 	if got := c.ask("POST", "/command", `{"command":"pop","topic":"T"}`); got != `{"success":true}` {
 		t.Error(got)
 	}
-	c.h = New(pulltest.Endpoint(t, "delayqueue"), c.q, c.q.Hub, c.q.Registry.Snapshot, 64).handler() // knows no topic yet
+	c.h = New(pulltest.Endpoint(t, "delayqueue"), c.q, c.q.Hub, c.q.Registry.Snapshot, 64).handler() // knows no topics yet
 	c.want("/finish", `{"id":"`+id+`"}`, okAnswer)
 	if _, err := c.q.Get(t.Context(), TopicOf("T"), id); err == nil {
 		t.Error("a finished job exists")

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// client asks a gateway whose pops wait 50 ms.
+// client sends requests to a gateway whose pops wait 50 ms.
 type client struct {
 	*testing.T
 	q *pulltest.Queue
@@ -75,14 +75,14 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 	}
 	if got := c.ask("POST", "/push", push(`"`+strings.Repeat("x", 129)+`"`, `"t"`, "1", "1")); !strings.HasPrefix(got,
 		`{"code":1,"message":"job id: `) {
-		t.Errorf("an id that is too long: %s", got)
+		t.Errorf("an oversized id: %s", got)
 	}
 	if got := c.ask("POST", "/pop", `{"topic":"`+strings.Repeat("t,", 1001)+`"}`); got !=
 		refusal("topic: 1001 names; the limit is 1000") {
 		t.Errorf("too many topics: %s", got)
 	}
 	if got := c.ask("POST", "/push", `{"id":"`+strings.Repeat("x", 5000)+`"}`); got != refusal("读取request body失败") {
-		t.Errorf("a request that is too long: %s", got)
+		t.Errorf("an oversized request: %s", got)
 	}
 	for _, path := range []string{"/pop", "/finish", "/delete", "/get"} {
 		c.want(path, "x", refusal("解析json失败"))
@@ -127,7 +127,7 @@ func TestAnyMethodIsServed(t *testing.T) {
 	}
 	for _, path := range []string{"/finish", "/delete"} {
 		c.want(path, `{"id":"1"}`, okAnswer)
-		c.want(path, `{"id":"1"}`, okAnswer) // also when it is unknown
+		c.want(path, `{"id":"1"}`, okAnswer) // even if it is unknown
 	}
 	c.want("/get", `{"id":"1"}`, okAnswer)
 }
@@ -135,7 +135,7 @@ func TestAnyMethodIsServed(t *testing.T) {
 // An id is unique over all topics; a push replaces its job, and a pop serves the topics in their order.
 func TestPopsServeTopicsInTheirOrder(t *testing.T) {
 	c := newClient(t)
-	c.want("/pop", `{"topic":"a"}`, okAnswer) // nothing came in time
+	c.want("/pop", `{"topic":"a"}`, okAnswer) // no job became ready in time
 	c.want("/push", `{"id":"1","topic":"b","delay":3600,"ttr":60,"body":"old"}`, addedAnswer)
 	c.want("/push", `{"id":"1","topic":"a","delay":1,"ttr":1,"body":"{\"a\":1}"}`, addedAnswer)
 	c.want("/push", `{"id":"2","topic":"b","delay":1,"ttr":60,"body":"\u0000é"}`, addedAnswer)
@@ -188,7 +188,7 @@ func TestYouzansCommands(t *testing.T) {
 	}
 }
 
-// TestATopicsTTRIsShown for a job of the API without one of its own.
+// TestATopicsTTRIsShown for a job of the API without its own ttr.
 func TestATopicsTTRIsShown(t *testing.T) {
 	c := newClient(t)
 	if r := c.q.Push(t.Context(), queue.Push{Topic: TopicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {

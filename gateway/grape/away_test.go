@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/test/pulltest"
 )
 
-// TestAFaultIsNotTheClients: without a shard every command answers 500 and says why. The tubes are still known.
+// TestAFaultIsNotTheClients: without a shard every command answers 500 with the reason. The tubes are still known.
 func TestAFaultIsNotTheClients(t *testing.T) {
 	c, q := newClient(t)
 	q.Redis.Shutdown()
@@ -31,7 +31,7 @@ func TestAFaultIsNotTheClients(t *testing.T) {
 	c.want("GET", "/api/tube/list", "", 200, `["T"]`)
 }
 
-// TestAFullRedisRefusesProducersOnly: consumers empty it.
+// TestAFullRedisRefusesProducersOnly, because consumers empty it.
 func TestAFullRedisRefusesProducersOnly(t *testing.T) {
 	c, q := newClient(t)
 	c.want("POST", "/api/job/produce?tube=T&jid=1&ttr=600000", "x", 200, "true")
@@ -46,7 +46,7 @@ func TestAFullRedisRefusesProducersOnly(t *testing.T) {
 	c.want("DELETE", "/api/job/finish?tube=T&jid=1", "", 200, "true")
 }
 
-// TestTubesDoNotNeedTheDatabase once they were created; only changes of them do, and its error is for the log.
+// TestTubesDoNotNeedTheDatabase once they were created; only changes of them do, and the error is logged.
 func TestTubesDoNotNeedTheDatabase(t *testing.T) {
 	c, q := newClient(t)
 	if err := q.Registry.Close(); err != nil {
@@ -62,7 +62,7 @@ func TestTubesDoNotNeedTheDatabase(t *testing.T) {
 	}
 }
 
-// TestAConsumeBringsMoreThanAReserve, which takes a hundred jobs at most.
+// TestAConsumeBringsMoreThanAReserve, which leases at most a hundred jobs.
 func TestAConsumeBringsMoreThanAReserve(t *testing.T) {
 	c, _ := newClient(t)
 	const n = maxTake + 20
@@ -77,7 +77,7 @@ func TestAConsumeBringsMoreThanAReserve(t *testing.T) {
 	c.want("GET", "/api/job/consume?tube=T&max=99999999999999999999", "", 200, "[]")
 }
 
-// TestFailedJobsAreShownWhole, the oldest first, and as many as are asked for.
+// TestFailedJobsAreShownWhole, the oldest first, up to the requested number.
 func TestFailedJobsAreShownWhole(t *testing.T) {
 	c, _ := newClient(t)
 	long := strings.Repeat("x", 64)
@@ -97,26 +97,26 @@ func TestFailedJobsAreShownWhole(t *testing.T) {
 			t.Errorf("peek%s shows %s, want %s", query, got, want)
 		}
 	}
-	c.want("PUT", "/api/job/kick?tube=T&jid=b&dtr=3600000", "", 200, "true") // delayed: nobody consumes it
+	c.want("PUT", "/api/job/kick?tube=T&jid=b&dtr=3600000", "", 200, "true") // delayed, so that no consumer takes it
 	c.want("GET", "/api/job/consume?tube=T", "", 200, "[]")
 	c.want("DELETE", "/api/job/delete?tube=T&jid=b", "", 200, "true")
 }
 
-// TestIDsAreUniqueInTheirTube alone.
+// TestIDsAreUniqueInTheirTube only.
 func TestIDsAreUniqueInTheirTube(t *testing.T) {
 	c, _ := newClient(t)
-	c.want("POST", "/api/tube/create?tube=t", "", 200, "true") // names differ by their case
+	c.want("POST", "/api/tube/create?tube=t", "", 200, "true") // names are case-sensitive
 	for _, tube := range []string{"T", "t"} {
 		c.want("POST", "/api/job/produce?ttr=600000&jid=1&tube="+tube, tube, 200, "true")
 	}
 	c.want("DELETE", "/api/job/delete?tube=T&jid=1", "", 200, "true")
 	c.want("GET", "/api/job/consume?tube=t", "", 200, `[{"id":"1","dtr":0,"ttr":600000,"noe":0,"data":"dA"}]`)
 	c.want("DELETE", "/api/job/finish?tube=T&jid=1", "", 200, "false")
-	c.want("POST", "/api/tube/delete?tube=T", "", 200, "true") // leaves the other tube alone
+	c.want("POST", "/api/tube/delete?tube=T", "", 200, "true") // does not change the other tube
 	c.want("DELETE", "/api/job/finish?tube=t&jid=1", "", 200, "true")
 }
 
-// TestALoginIsReadToItsLimit: who is not known yet may not fill the memory.
+// TestALoginIsReadToItsLimit: unauthenticated clients must not fill the memory.
 func TestALoginIsReadToItsLimit(t *testing.T) {
 	t.Parallel()
 	s := NewWeb(pulltest.Endpoint(t, "grape"), nil, nil, map[string]string{"ops": "secret"})
@@ -129,11 +129,11 @@ func TestALoginIsReadToItsLimit(t *testing.T) {
 	r := httptest.NewRequest("GET", "/api/tube/list", nil)
 	r.AddCookie(cookie("not base64!", 1))
 	if c.h.ServeHTTP(w, r); w.Code != 401 {
-		t.Errorf("a cookie that is none of ours: %d", w.Code)
+		t.Errorf("an unknown cookie: %d", w.Code)
 	}
 }
 
-// TestAnAnswerHasABound: a client may ask for any number of jobs. It gets the others when it asks again.
+// TestAnAnswerHasABound: a client may request any number of jobs. It gets the others with its next request.
 func TestAnAnswerHasABound(t *testing.T) {
 	c, q := newClient(t)
 	pushes := make([]queue.Push, 2*maxTake+10)
@@ -157,6 +157,6 @@ func TestAnAnswerHasABound(t *testing.T) {
 		t.Errorf("%d jobs were shown at once", n)
 	}
 	if n := len(consumed(t, c.ask("GET", "/api/job/consume?tube=T&max=1000000", ""))); n != 10 {
-		t.Errorf("then %d jobs were consumed", n)
+		t.Errorf("then, %d jobs were consumed", n)
 	}
 }

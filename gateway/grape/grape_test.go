@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// client asks a handler.
+// client sends requests to a handler.
 type client struct {
 	*testing.T
 	h      http.Handler
@@ -54,12 +54,12 @@ func newClient(t *testing.T) (*client, *pulltest.Queue) {
 	return c, q
 }
 
-// brokenWriter is the connection of a client that has left.
+// brokenWriter is the connection of a disconnected client.
 type brokenWriter struct{ *httptest.ResponseRecorder }
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("the client has left") }
 
-// TestWhatReachesNoClientIsReadyAgain: it does not wait for its ttr, and was not executed.
+// TestWhatReachesNoClientIsReadyAgain without waiting for its ttr, and without an attempt.
 func TestWhatReachesNoClientIsReadyAgain(t *testing.T) {
 	c, _ := newClient(t)
 	c.want("POST", "/api/job/produce?tube=T&jid=1&ttr=3600000", "x", 200, "true")
@@ -107,11 +107,11 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 	c.want("GET", "/api/job", "", 404, `{"code":404,"desc":"invalid path:/api/job"}`)
 	if w := c.ask("POST", "/api/job/produce?tube=T&jid=1", strings.Repeat("x", 65)); w.Code != 400 ||
 		!strings.HasPrefix(w.Body.String(), `{"code":2004,`) {
-		t.Errorf("a body that is too long: %d %s", w.Code, w.Body)
+		t.Errorf("an oversized body: %d %s", w.Code, w.Body)
 	}
 	if w := c.ask("POST", "/api/job/produce?tube=T&jid=%00", ""); w.Code != 400 ||
 		!strings.HasPrefix(w.Body.String(), `{"code":2005,`) {
-		t.Errorf("an id that does not fit: %d %s", w.Code, w.Body)
+		t.Errorf("an oversized id: %d %s", w.Code, w.Body)
 	}
 	for path, method := range map[string]string{"/api/job/consume": "POST", "/api/job/produce": "GET",
 		"/api/tube/list": "PUT"} {
@@ -121,7 +121,7 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 	}
 }
 
-// Each command answers true in the states that it is for, and changes nothing in the others.
+// Each command answers true in the states that it applies to, and changes nothing in the others.
 func TestCommandsLookAtTheState(t *testing.T) {
 	c, _ := newClient(t)
 	states := map[string]func(id string){
@@ -154,7 +154,7 @@ func TestCommandsLookAtTheState(t *testing.T) {
 		{"DELETE /api/job/discard", "failed"},
 	} {
 		method, path, _ := strings.Cut(command.route, " ")
-		// a consume would take the ready one
+		// a consume would take the ready job
 		for _, state := range []string{"none", "delayed", "retained", "failed", "ready"} {
 			id := path[len("/api/job/"):] + "-" + state
 			states[state](id)
@@ -185,14 +185,14 @@ func TestJobsAreConsumedByDueTime(t *testing.T) {
 	c.want("GET", "/api/job/consume?tube=T", "", 200, "[]")
 	c.want("GET", "/api/job/peek?tube=T", "", 200, "[]")
 	c.want("POST", "/api/job/produce?tube=T&jid=later&dtr=300", "\x00\xff?>", 200, "true")
-	c.want("POST", "/api/job/produce?tube=T&id=now&ttr=1", "a", 200, "true") // as older clients name it
+	c.want("POST", "/api/job/produce?tube=T&id=now&ttr=1", "a", 200, "true") // as older clients name the parameter
 	c.want("POST", "/api/job/produce?tube=T&jid=far&dtr=9000000000000&ttr=9000000000000", "a", 200, "true")
 	c.want("DELETE", "/api/job/delete?tube=T&jid=far", "", 200, "true")
 	if w := c.ask("GET", "/api/tube/stats/T", ""); !strings.HasSuffix(w.Body.String(),
 		`"delayQueueSize":2,"retainQueueSize":0,"failedQueueSize":0}`) {
 		t.Errorf("stats: %s", w.Body)
 	}
-	time.Sleep(400 * time.Millisecond) // its dtr is the subject
+	time.Sleep(400 * time.Millisecond) // the dtr is what is tested
 	jobs := consumed(t, c.ask("GET", "/api/job/consume?tube=T&max=0", ""))
 	if len(jobs) != 1 || jobs[0] != (job{ID: "now", TTR: 1000, Data: "YQ"}) {
 		t.Errorf("first %+v", jobs)
@@ -206,7 +206,7 @@ func TestJobsAreConsumedByDueTime(t *testing.T) {
 		t.Errorf("a job that was due when it was imported has the dtr %d", dtr)
 	}
 	again := map[string]int{}
-	wait.For(t, "both come again when their ttr is over", func() bool {
+	wait.For(t, "both are consumed again after their ttr", func() bool {
 		for _, j := range consumed(t, c.ask("GET", "/api/job/consume?tube=T&max=9", "")) {
 			again[j.ID] = j.NOE
 		}
@@ -228,7 +228,7 @@ func TestTubes(t *testing.T) {
 	}
 	c.want("POST", "/api/tube/delete?tube=a-B_9", "", 200, "true")
 	c.want("POST", "/api/tube/create?tube=a-B_9", "", 200, "true")
-	c.want("DELETE", "/api/job/delete?tube=a-B_9&jid=1", "", 200, "false") // its jobs went with it
+	c.want("DELETE", "/api/job/delete?tube=a-B_9&jid=1", "", 200, "false") // its jobs were deleted with it
 }
 
 func TestTheWebAsksForALogin(t *testing.T) {
@@ -275,8 +275,8 @@ func TestTheWebAsksForALogin(t *testing.T) {
 	c.want("GET", "/api/tube/list", "", 401, "")
 }
 
-// TestTheWebLimitsGuesses: after five wrong passwords also the right one is refused for a while, with the wait; other
-// addresses and users are not concerned.
+// TestTheWebLimitsGuesses: after five wrong passwords, the right one is refused for a while, too, with the time to
+// wait; other addresses and users are not affected.
 func TestTheWebLimitsGuesses(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
@@ -297,14 +297,14 @@ func TestTheWebLimitsGuesses(t *testing.T) {
 		t.Errorf("another user: %d %s", w.Code, w.Body)
 	}
 	now = now.Add(5 * time.Minute)
-	for range 10 { // a login that succeeds counts as no failure
+	for range 10 { // a successful login does not count as a failure
 		if w := c.ask("POST", "/api/authen/login", login); w.Code != 200 {
 			t.Errorf("later: %d %s", w.Code, w.Body)
 		}
 	}
 }
 
-// TestATopicsTTRIsShown for a job of the API without one of its own.
+// TestATopicsTTRIsShown for a job of the API without its own ttr.
 func TestATopicsTTRIsShown(t *testing.T) {
 	c, q := newClient(t)
 	if r := q.Push(t.Context(), queue.Push{Topic: TopicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// client asks the API with a token of the namespace ns, and the admin API as a user who may change it.
+// client sends requests to the API with a token of the namespace ns, and to the admin API as a user with write access.
 type client struct {
 	*testing.T
 	api, admin http.Handler
@@ -42,7 +42,7 @@ func newClient(t *testing.T) *client {
 	c := &client{t, g.handler(), g.adminHandler(), clientToken, q, g.Endpoint, o}
 	w := c.ask(c.admin, "POST", "/token/ns?description=d&token="+clientToken, "", "Authorization", clientBasic)
 	if w.Code != 201 {
-		t.Fatalf("make a token: %d %s", w.Code, w.Body)
+		t.Fatalf("create a token: %d %s", w.Code, w.Body)
 	}
 	wait.For(t, "the gateway knows the token", func() bool { return c.do("GET", "none", "").Code == 404 })
 	return c
@@ -62,7 +62,7 @@ func (c *client) ask(h http.Handler, method, target, body string, headers ...str
 	return w
 }
 
-// do asks the API for a queue of the namespace.
+// do sends a request for a queue of the namespace.
 func (c *client) do(method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	c.Helper()
 	return c.ask(c.api, method, "/api/ns/"+path, body, append(headers, "X-Token", c.token)...)
@@ -104,7 +104,7 @@ func (c *client) wants(h http.Handler, cases [][4]string, headers ...string) {
 	}
 }
 
-// Checks come in the order names, pool, token, rate, handler.
+// Checks are made in the order names, pool, token, rate, handler.
 func TestChecksComeInTheirOrder(t *testing.T) {
 	c := newClient(t)
 	long := strings.Repeat("n", 256)
@@ -134,7 +134,7 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 		{"HEAD /api/ns/q", "", "404", `{"error":"api not found"}`}, {"GET /", "", "404", `{"error":"api not found"}`},
 	})
 	if w := c.ask(c.api, "PUT", "/api/ns/q?token=none", "", "X-Token", clientToken); w.Code != 201 {
-		t.Errorf("the header counts before the query: %d %s", w.Code, w.Body)
+		t.Errorf("the header takes precedence over the query: %d %s", w.Code, w.Body)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestJobsAreConsumedAsTheyWerePublished(t *testing.T) {
 	}
 	if jobs := c.consume("q?count=2"); len(jobs) != 1 || jobs[0].Data == nil || len(jobs[0].Data) != 0 ||
 		jobs[0].TTL != 0 || jobs[0].RemainTries != 0 {
-		t.Errorf("then %+v, want an array with the job without a body", jobs)
+		t.Errorf("then %+v, want an array with the job without its body", jobs)
 	}
 	if w := c.do("PUT", "q/bulk?tries=2", `[1, {"a": "<"}, "x"]`); w.Code != 201 ||
 		strings.Count(w.Body.String(), `","`) != 2 {
@@ -225,7 +225,7 @@ func TestJobsAreConsumedAsTheyWerePublished(t *testing.T) {
 	}
 	if w := c.do("PUT", "q/job/"+jobs[1].JobID+"?tries=0", ""); w.Code != 400 ||
 		c.do("GET", "q/job/"+jobs[1].JobID, "").Code != 404 {
-		t.Errorf("a republish with wrong parameters deletes before it looks at them: %d", w.Code)
+		t.Errorf("a republish with wrong parameters deletes before it checks them: %d", w.Code)
 	}
 	for range 2 {
 		if w := c.do("DELETE", "q/job/"+again, "with a body"); w.Code != 204 || w.Body.Len() > 0 {
@@ -269,7 +269,7 @@ func TestTokensOfTheAdminAPI(t *testing.T) {
 		method, path, _ := strings.Cut(target, " ")
 		if w := c.ask(c.admin, method, path, ""); w.Code != 401 ||
 			!strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") {
-			t.Errorf("%s asks nobody: %d", target, w.Code)
+			t.Errorf("%s needs no login: %d", target, w.Code)
 		}
 	}
 	const own = "another-token-of-mine"
@@ -323,9 +323,9 @@ func TestLimitsOfTokens(t *testing.T) {
 	over := func(kind string) string {
 		return `{"msg":"token(` + clientToken + `) ` + kind + ` reach the limit rate, please retry later"}`
 	}
-	c.do("GET", "q", "") // a 404 is given back
+	c.do("GET", "q", "") // a 404 is not counted
 	c.publish("q", "1")
-	c.do("PUT", "q", strings.Repeat("x", 1<<20+1)) // so is a 413
+	c.do("PUT", "q", strings.Repeat("x", 1<<20+1)) // nor is a 413
 	if w := c.do("PUT", "q/bulk", "[1,2,3]"); w.Code != 201 {
 		t.Errorf("a bulk counts as one: %d %s", w.Code, w.Body)
 	}
@@ -338,7 +338,7 @@ func TestLimitsOfTokens(t *testing.T) {
 	if w := c.do("GET", "q", ""); w.Code != 429 || w.Body.String() != over("consume") {
 		t.Errorf("consume: %d %s", w.Code, w.Body)
 	}
-	again := c.consume0("q/peek") // what is no publish or consume is not counted
+	again := c.consume0("q/peek") // only publishes and consumes are counted
 	if w := c.do("PUT", "q/job/"+again, "x"); w.Code != 201 {
 		t.Errorf("republish: %d %s", w.Code, w.Body)
 	}
@@ -347,7 +347,7 @@ func TestLimitsOfTokens(t *testing.T) {
 	c.publish("q", "x")
 }
 
-// consume0 is the id of the job that a route shows.
+// consume0 returns the id of the job in a route's answer.
 func (c *client) consume0(path string) string {
 	c.Helper()
 	return c.consume(path)[0].JobID
@@ -363,7 +363,7 @@ func TestDeadJobsRespawn(t *testing.T) {
 	wait.For(t, "both jobs are dead",
 		func() bool { return c.do("GET", "q/deadletter", "").Body.String() == dead(first, 2) })
 	if text := c.do("GET", "q/job/"+first, "").Body.String(); !strings.Contains(text, `"ttl":0`) {
-		t.Errorf("the ttl of a dead job is not lifted: %s", text)
+		t.Errorf("the ttl of a dead job is not removed: %s", text)
 	}
 	if w := c.do("PUT", "q/deadletter?ttl=0", ""); w.Code != 200 || w.Body.String() != `{"count":1,"msg":"respawned"}` {
 		t.Errorf("respawn: %d %s", w.Code, w.Body)
@@ -381,12 +381,12 @@ func TestDeadJobsRespawn(t *testing.T) {
 	}
 }
 
-// A consume that waits answers 404 when its timeout is over, never before; with a count it waits for one job.
+// A waiting consume answers 404 after its timeout, never before; with a count, it waits for one job.
 func TestAConsumeWaitsForItsTimeout(t *testing.T) {
 	c := newClient(t)
 	began := time.Now()
 	if w := c.do("GET", "q?timeout=1", ""); w.Code != 404 || w.Body.String() != `{"msg":"no job available"}` {
-		t.Errorf("nothing came: %d %s", w.Code, w.Body)
+		t.Errorf("without a job: %d %s", w.Code, w.Body)
 	}
 	if took := time.Since(began); took < time.Second {
 		t.Errorf("answered after %s", took)
@@ -415,8 +415,8 @@ func TestAClientThatLeavesIsNoticed(t *testing.T) {
 	}
 }
 
-// A publish without parameters has a ttl of a day and one try. An ack is final in every state; a destroy leaves jobs
-// that are delayed or running.
+// A publish without parameters has a ttl of a day and one try. An ack is final in every state; a destroy leaves delayed
+// and running jobs.
 func TestDefaultsAcksAndDestroys(t *testing.T) {
 	c := newClient(t)
 	ids := map[string]string{"running": c.publish("q", "x"), "delayed": c.publish("q?delay=3600", "x")}

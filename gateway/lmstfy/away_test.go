@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWithoutAShardClientsAreToldToRetry: lmstfy's clients repeat a request after 5xx. No answer has the token, and no
-// limit counts what was not done.
+// TestWithoutAShardClientsAreToldToRetry: lmstfy's clients repeat a request after a 5xx. No answer contains the token,
+// and no limit counts requests that failed.
 func TestWithoutAShardClientsAreToldToRetry(t *testing.T) {
 	c := newClient(t)
 	limit := "/token/ns/" + clientToken + "/limit"
@@ -28,7 +28,7 @@ func TestWithoutAShardClientsAreToldToRetry(t *testing.T) {
 				t.Errorf("%s: %d, Retry-After %q: %s", route, w.Code, w.Header().Get("Retry-After"), w.Body)
 			}
 			if strings.Contains(w.Body.String(), clientToken) {
-				t.Errorf("%s names the token: %s", route, w.Body)
+				t.Errorf("the answer to %s contains the token: %s", route, w.Body)
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func TestAFullRedisRefusesPublishesOnly(t *testing.T) {
 }
 
 // TestTheDatabaseIsNotNeededForJobs: tokens and limits are known from the last snapshot. Changes of them are refused,
-// and the cause is for the log.
+// and the cause is logged.
 func TestTheDatabaseIsNotNeededForJobs(t *testing.T) {
 	c := newClient(t)
 	if err := c.q.Registry.Close(); err != nil {

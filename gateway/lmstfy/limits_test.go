@@ -14,27 +14,27 @@ func TestAWindowBeginsWithItsFirstRequest(t *testing.T) {
 		t.Fatal("the first request is refused")
 	}
 	if _, ok := w.take(key, 1, 10*time.Second); ok {
-		t.Error("a second one passes")
+		t.Error("a second request is accepted")
 	}
 	giveBack()
 	if _, ok := w.take(key, 1, 10*time.Second); !ok {
-		t.Error("one is refused after another was given back")
+		t.Error("a request is refused after another one was uncounted")
 	}
 	now = now.Add(10 * time.Second)
 	if _, ok := w.take(key, 1, 10*time.Second); !ok {
-		t.Error("the first one of the next window is refused")
+		t.Error("the first request of the next window is refused")
 	}
 }
 
-func TestAnIDSaysWhenItWasMade(t *testing.T) {
+func TestAnIDHasItsTimeOfCreation(t *testing.T) {
 	made := time.UnixMilli(1_700_000_000_123)
 	id := newID(made, 7*time.Second)
 	for _, id := range []string{id, withAttributes + id} {
 		if ms := elapsedMS(id, made.Add(1500*time.Millisecond)); ms != 1500 {
-			t.Errorf("%s was made %d ms ago, want 1500", id, ms)
+			t.Errorf("%s is %d ms old, want 1500", id, ms)
 		}
 	}
 	if ms := elapsedMS("order-42", made); ms != 0 {
-		t.Errorf("an id that was made elsewhere: %d ms", ms)
+		t.Errorf("a foreign id: %d ms", ms)
 	}
 }

@@ -45,7 +45,7 @@ func (c *client) bulk(queue string, n int) (ids []string) {
 	return ids
 }
 
-// TestADestroyDeletesAllThatAreReady, also when they are more than are read at a time.
+// TestADestroyDeletesAllThatAreReady, even if they are more than one page.
 func TestADestroyDeletesAllThatAreReady(t *testing.T) {
 	c := newClient(t)
 	c.bulk("q", 2*step+7)
@@ -74,14 +74,14 @@ func TestTheOldestDeadJobsRespawnFirst(t *testing.T) {
 	}
 	if w := c.do("DELETE", "q/deadletter?limit=2", ""); w.Code != 204 || c.size("q/deadletter/size") != 3 ||
 		c.do("GET", "q/job/"+ids[2], "").Code != 200 || c.do("GET", "q/job/"+ids[1], "").Code != 404 {
-		t.Errorf("a delete of two: %d, %d are left", w.Code, c.size("q/deadletter/size"))
+		t.Errorf("a delete of two: %d, %d remain", w.Code, c.size("q/deadletter/size"))
 	}
 	if w := c.do("PUT", "q/deadletter?limit=2&ttl=60", ""); w.Body.String() != `{"count":2,"msg":"respawned"}` {
 		t.Errorf("respawn: %d %s", w.Code, w.Body)
 	}
 	head := `"deadletter_head":"` + ids[4] + `","deadletter_size":1,`
 	if w := c.do("GET", "q/deadletter", ""); !strings.Contains(w.Body.String(), head) {
-		t.Errorf("then %s, want the last one at the head", w.Body)
+		t.Errorf("then %s, want the last job at the head", w.Body)
 	}
 	for _, id := range ids[2:4] {
 		if job := c.consume("q")[0]; job.JobID != id || job.TTL < 59 || job.RemainTries != 0 {
@@ -94,7 +94,7 @@ func TestTheOldestDeadJobsRespawnFirst(t *testing.T) {
 	}
 }
 
-// TestLongBodiesAreShownWhole: lists of jobs leave them out.
+// TestLongBodiesAreShownWhole although lists of jobs omit them.
 func TestLongBodiesAreShownWhole(t *testing.T) {
 	c := newClient(t)
 	long := strings.Repeat("x", 20_000)
@@ -106,7 +106,7 @@ func TestLongBodiesAreShownWhole(t *testing.T) {
 	}
 }
 
-// TestBodiesWithoutALength have the same limit, and one that breaks off is no job.
+// TestBodiesWithoutALength have the same limit, and a truncated one is not stored.
 func TestBodiesWithoutALength(t *testing.T) {
 	c := newClient(t)
 	for name, x := range map[string]struct {
@@ -139,7 +139,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestAnEmptyTokenHeaderIsNone: lmstfy's client of Go sends it even when the token stands in the query.
+// TestAnEmptyTokenHeaderIsNone: lmstfy's Go client sends it even when the token is in the query.
 func TestAnEmptyTokenHeaderIsNone(t *testing.T) {
 	c := newClient(t)
 	c.token = ""
@@ -154,7 +154,7 @@ func TestPoolsShareNothing(t *testing.T) {
 	const big = "a-token-of-the-pool-big"
 	w := c.ask(c.admin, "POST", "/token/ns?pool=big&description=d&token="+big, "", "Authorization", clientBasic)
 	if w.Code != 201 {
-		t.Fatalf("make a token: %d %s", w.Code, w.Body)
+		t.Fatalf("create a token: %d %s", w.Code, w.Body)
 	}
 	c.token = "big:" + big
 	wait.For(t, "the gateway knows the token", func() bool { return c.do("GET", "none", "").Code == 404 })
@@ -180,7 +180,7 @@ func TestPoolsShareNothing(t *testing.T) {
 	}
 }
 
-// TestTopicsNameTheirQueues, whatever letters these have, and are topics of Wakecall.
+// TestTopicsNameTheirQueues, whatever characters their names have, and are valid topics of Wakecall.
 func TestTopicsNameTheirQueues(t *testing.T) {
 	t.Parallel()
 	g := &Gateway{Options: Options{Pools: []string{"default", "Big_1"}}}
@@ -190,7 +190,7 @@ func TestTopicsNameTheirQueues(t *testing.T) {
 		} {
 			topic := g.TopicOf(pool, names[0], names[1])
 			if ns, q := namesOf(topic); ns != names[0] || q != names[1] || queueOf(topic) != names[1] {
-				t.Errorf("%s is of %s, %s; want %v", topic, ns, q, names)
+				t.Errorf("%s belongs to %s, %s; want %v", topic, ns, q, names)
 			}
 			if strings.ToLower(topic) != topic || !strings.HasPrefix(topic, strings.TrimSuffix(g.NamespaceOf(pool), "*")) {
 				t.Errorf("%s is not in %s", topic, g.NamespaceOf(pool))
@@ -198,11 +198,11 @@ func TestTopicsNameTheirQueues(t *testing.T) {
 		}
 	}
 	if ns, q := namesOf("elsewhere"); ns != "" || q != "elsewhere" {
-		t.Errorf("a topic that is no queue's is of %q, %q", ns, q)
+		t.Errorf("a topic without a queue belongs to %q, %q", ns, q)
 	}
 }
 
-// TestSeriesOfQueuesAreBounded: clients may make a queue for each job.
+// TestSeriesOfQueuesAreBounded, because clients may create a queue for each job.
 func TestSeriesOfQueuesAreBounded(t *testing.T) {
 	t.Parallel()
 	m, r := newMetrics(), &request{pool: "default", namespace: "ns"}
@@ -215,7 +215,7 @@ func TestSeriesOfQueuesAreBounded(t *testing.T) {
 		t.Errorf("one more has the labels %s", got)
 	}
 	if got := m.queue(r, "7"); got[2] != "7" {
-		t.Errorf("one of the first has the labels %v then", got)
+		t.Errorf("then, one of the first has the labels %v", got)
 	}
 }
 
@@ -229,12 +229,12 @@ func TestWindowsThatHaveEndedAreForgotten(t *testing.T) {
 	now = now.Add(time.Second)
 	w.take(windowKey{"default", "ns", "another", consume}, 1, time.Hour)
 	if n := len(w.known); n != 1 {
-		t.Errorf("%d windows are known, want the one that goes on", n)
+		t.Errorf("%d windows are known, want the current one", n)
 	}
 }
 
-// TestTheAccessLogSaysWhoAsked, but not by which token.
-func TestTheAccessLogSaysWhoAsked(t *testing.T) {
+// TestTheAccessLogHasTheClient, but not with which token.
+func TestTheAccessLogHasTheClient(t *testing.T) {
 	c := newClient(t)
 	var log strings.Builder
 	g := New(c.endpoint, c.options)
@@ -253,8 +253,9 @@ func TestTheAccessLogSaysWhoAsked(t *testing.T) {
 	}
 }
 
-// TestAccountsAreAskedForTogether: neither a name nor a password alone lets anybody in, and without accounts all are.
-func TestAccountsAreAskedForTogether(t *testing.T) {
+// TestAccountsNeedNameAndPassword: neither a name nor a password alone is enough, and without accounts all requests are
+// accepted.
+func TestAccountsNeedNameAndPassword(t *testing.T) {
 	t.Parallel()
 	status := func(accounts map[string]string, user, password string) int {
 		g := &Gateway{Options: Options{Accounts: accounts}}
@@ -288,7 +289,7 @@ func (damaged) Snapshot() *registry.Snapshot {
 	return &registry.Snapshot{Settings: map[string]json.RawMessage{settingName("default", "ns"): json.RawMessage(`[]`)}}
 }
 
-// TestTokensThatCannotBeReadRefuseNobodyAsInvalid: a client that is told its token is invalid gives up.
+// TestTokensThatCannotBeReadRefuseNobodyAsInvalid, because a client with an invalid token gives up.
 func TestTokensThatCannotBeReadRefuseNobodyAsInvalid(t *testing.T) {
 	c := newClient(t)
 	c.options.Tokens = NewTokens(damaged{})

@@ -20,7 +20,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// fakeJobs is a queue in memory. Its behaviour is checked against the real one by the tests in test/.
+// fakeJobs is a queue in memory. The tests in test/ compare its behaviour with that of the real one.
 type fakeJobs struct {
 	mu   sync.Mutex
 	jobs map[string]*queue.Job
@@ -110,7 +110,7 @@ func start(t *testing.T, o listen.Options) *running {
 	return r
 }
 
-// client is a connection that speaks raw bytes.
+// client is a connection that sends and receives raw bytes.
 type client struct {
 	t *testing.T
 	net.Conn
@@ -151,7 +151,7 @@ func (c client) ask(request, answer string) {
 	c.want(answer)
 }
 
-// wantEnd expects that the connection is closed without another byte.
+// wantEnd requires that the connection is closed without another byte.
 func (c client) wantEnd(after string) {
 	c.t.Helper()
 	b := make([]byte, 1)

@@ -38,12 +38,12 @@ func TestAddGetDel(t *testing.T) {
 	c.ask(`{"cmd":"get","topic":"order_close","id":"o 1"}`, fail)
 }
 
-// The Java client decodes an answer in pieces, in the character set of its machine: PHP's answers are ASCII.
+// The Java client decodes an answer in chunks, in the character set of its machine, so answers are ASCII, as PHP's are.
 func TestAnswersAreASCIIAsThoseOfPHP(t *testing.T) {
 	r := start(t, listen.Options{})
 	c := r.dial(t)
 	stamped := `"notify_time":"2026-01-02 11:34:05","dq_set_time":"2026-01-02 11:04:05"`
-	long := strings.Repeat("延", 2000) // six times as many bytes would be no frame
+	long := strings.Repeat("延", 2000) // escaped, the bytes would be six times as many, too many for a frame
 	for body, want := range map[string]string{
 		"{\"延\":\"迟é\U0001F600/\"}": `{"\u5ef6":"\u8fdf\u00e9\ud83d\ude00/",`,
 		`{"a":"` + long + `"}`:      `{"a":"` + long + `",`,
@@ -190,17 +190,17 @@ func TestTheLongestFrame(t *testing.T) {
 	request := `{"cmd":"add","topic":"order_close","id":"1","body":{"x":"`
 	request += strings.Repeat("x", 9999-len(request)-3) + `"}}`
 	c.ask(request, succ)
-	c.ask(`{"cmd":"get","topic":"order_close","id":"1"}`, fail) // with its times it fits no frame
+	c.ask(`{"cmd":"get","topic":"order_close","id":"1"}`, fail) // with its times added, it does not fit in a frame
 }
 
-// Ten thousand clients that send nothing, or half a frame, keep nobody out.
+// Ten thousand clients that send nothing, or half a frame, block no other client.
 func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	const wanted = 10_000
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
 	}
-	n := min(wanted, (int(files.Cur)-200)/2) // both ends are this process's
+	n := min(wanted, (int(files.Cur)-200)/2) // both ends are in this process
 	r := start(t, listen.Options{MaxConns: n + 10})
 	for i := range n {
 		c := r.dial(t)
@@ -219,7 +219,7 @@ func TestASlowReaderDelaysNobody(t *testing.T) {
 	big := `{"cmd":"add","topic":"order_close","id":"1","body":{"x":"` + strings.Repeat("x", 9000) + `"}}`
 	slow.ask(big, succ)
 	_ = slow.SetWriteDeadline(time.Now().Add(time.Second))
-	for { // until no buffer takes more: the server waits for the reader
+	for { // until all buffers are full: the server waits for the reader
 		if _, err := io.WriteString(slow, frame(`{"cmd":"get","topic":"order_close","id":"1"}`)); err != nil {
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Fatal(err)
@@ -231,7 +231,7 @@ func TestASlowReaderDelaysNobody(t *testing.T) {
 	_ = slow.Close()
 }
 
-// TestTimesBeyondAllBoundsAreNone: as due times that wrapped around, their jobs would be called at once.
+// TestTimesBeyondAllBoundsAreNone: if they overflowed, their jobs would be due at once.
 func TestTimesBeyondAllBoundsAreNone(t *testing.T) {
 	r := start(t, listen.Options{})
 	c := r.dial(t)
@@ -250,7 +250,7 @@ func TestTimesBeyondAllBoundsAreNone(t *testing.T) {
 		" now ": before, "+5min": before.Add(5 * time.Minute), "90 sec": before.Add(90 * time.Second),
 	} {
 		c.ask(`{"cmd":"add","topic":"order_close","id":"1","body":{},"fix_time":"`+text+`"}`, succ)
-		if d := r.last.DueAt.Sub(want); d.Abs() > time.Hour+time.Minute { // summer time may begin or end between
+		if d := r.last.DueAt.Sub(want); d.Abs() > time.Hour+time.Minute { // summer time may begin or end in between
 			t.Errorf("%q is due at %s, want %s", text, r.last.DueAt, want)
 		}
 	}
@@ -262,7 +262,7 @@ func TestTimesBeyondAllBoundsAreNone(t *testing.T) {
 	}
 }
 
-// TestNumbersAreNames to PHP, which knows no types: of topics, of ids and in fix_time.
+// TestNumbersAreNames in PHP, which has no strict types: for topics, ids and fix_time.
 func TestNumbersAreNames(t *testing.T) {
 	r := start(t, listen.Options{})
 	c := r.dial(t)
@@ -273,14 +273,14 @@ func TestNumbersAreNames(t *testing.T) {
 	c.ask(`{"cmd":"del","topic":"order_close","id":"-1.50"}`, succ)
 	c.ask(`{"cmd":"add","topic":7,"id":"1","body":{}}`, fail)
 	c.ask(`{"cmd":"add","topic":"order_close","id":true,"body":{}}`, fail)
-	// of two members the last counts
+	// of two members with the same name, the last one counts
 	c.ask(`{"cmd":"add","topic":"order_close","id":"1","id":"2","body":{"a":1},"body":{"a":2,"a":3}}`, succ)
 	if r.last.ID != "2" || string(r.last.Body) != `{"a":2,"a":3}` {
-		t.Errorf("of two members of a name: %s %s", r.last.ID, r.last.Body)
+		t.Errorf("of two members with the same name: %s %s", r.last.ID, r.last.Body)
 	}
 }
 
-// TestWhatIsNoPushTopicIsUnknown: workers take the jobs of pull topics, whose clients speak another protocol.
+// TestWhatIsNoPushTopicIsUnknown: workers take the jobs of pull topics, with another protocol.
 func TestWhatIsNoPushTopicIsUnknown(t *testing.T) {
 	r := start(t, listen.Options{})
 	r.jobs["pulled/1"] = &queue.Job{Topic: "pulled", ID: "1", State: queue.Ready, Body: []byte("{}")}
@@ -293,7 +293,7 @@ func TestWhatIsNoPushTopicIsUnknown(t *testing.T) {
 	}
 }
 
-// TestResultsAreCounted: what a client did wrong is refused, what Wakecall could not do is unavailable.
+// TestResultsAreCounted: a client's errors are refused, Wakecall's are unavailable.
 func TestResultsAreCounted(t *testing.T) {
 	r := start(t, listen.Options{})
 	c := r.dial(t)
@@ -307,7 +307,7 @@ func TestResultsAreCounted(t *testing.T) {
 	r.down = nil
 	c.ask(`{"cmd":"get","topic":"order_close","id":"1"}`, `{"code":1,"msg":"succ","data":{`+
 		`"notify_time":"2026-01-02 11:34:05","dq_set_time":"2026-01-02 11:04:05"}}`)
-	r.jobs["order_close/1"].Newer = true // of a format that this version cannot read
+	r.jobs["order_close/1"].Newer = true // in a format that this version cannot read
 	c.ask(`{"cmd":"get","topic":"order_close","id":"1"}`, fail)
 	families, err := r.metrics.Gather()
 	if err != nil {
@@ -316,7 +316,7 @@ func TestResultsAreCounted(t *testing.T) {
 	counted := map[string]float64{}
 	for _, family := range families {
 		for _, m := range family.Metric {
-			if family.GetName() == "wakecall_gateway_requests_total" { // its labels are in alphabetical order
+			if family.GetName() == "wakecall_gateway_requests_total" { // labels are in alphabetical order
 				counted[m.Label[0].GetValue()+" "+m.Label[2].GetValue()] = m.Counter.GetValue()
 			}
 		}
