@@ -24,7 +24,7 @@ func TestFingerprintsGroupWhatIsOfAKind(t *testing.T) {
 		for _, text := range group {
 			print := Fingerprint(text)
 			if other, ok := seen[print]; ok && other != i {
-				t.Errorf("%q is of the kind of %q", text, groups[other][0])
+				t.Errorf("%q has the kind of %q", text, groups[other][0])
 			}
 			seen[print] = i
 		}
@@ -34,7 +34,7 @@ func TestFingerprintsGroupWhatIsOfAKind(t *testing.T) {
 	}
 }
 
-// TestQuantilesAreExactToATenth, also of what is hours late: 20 minutes are not told as an hour.
+// TestQuantilesAreExactToATenth, also for hours of lateness: 20 minutes are not reported as an hour.
 func TestQuantilesAreExactToATenth(t *testing.T) {
 	if (Histogram{}).Quantile(0.99) != 0 {
 		t.Error("without a call")
@@ -72,7 +72,7 @@ func (s *sink) Note(_ context.Context, _ int, n queue.Notes) error {
 	return nil
 }
 
-// TestAFloodIsBounded: what a second brings to Redis does not grow with the calls, but the counts are exact.
+// TestAFloodIsBounded: the data that a second writes to Redis does not grow with the calls, but the counts are exact.
 func TestAFloodIsBounded(t *testing.T) {
 	r, s := New(nil), &sink{told: make(chan struct{}, 1)}
 	var batch []Attempt

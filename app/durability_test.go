@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// TestAPinnedTopicFollowsItsShard: a topic keeps the name of a shard that is renamed, and no topic gets one that no
-// shard has, since all shards would take its jobs.
+// TestAPinnedTopicFollowsItsShard: a topic stays pinned to a shard that is renamed, and cannot be pinned to an unknown
+// one, because all shards would store its jobs.
 func TestAPinnedTopicFollowsItsShard(t *testing.T) {
 	r, err := registry.Open(registry.Options{
 		DSN: "sqlite:" + filepath.Join(t.TempDir(), "r.db"), Migrate: true, SecretKey: make([]byte, 32),

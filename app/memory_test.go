@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// TestMemoryIsGivenBackAtRest: what was garbage does not stay with the process that has nothing to do.
+// TestMemoryIsGivenBackAtRest: an idle process returns the memory of its garbage.
 func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	var garbage [][]byte
 	for range 64 {

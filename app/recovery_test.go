@@ -7,7 +7,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// TestRecoveringOneShardNeedsOnlyThatOne: the error about a shard that is down says to name another.
+// TestRecoveringOneShardNeedsOnlyThatOne: the error about a shard that is down suggests naming another one.
 func TestRecoveringOneShardNeedsOnlyThatOne(t *testing.T) {
 	shards := []queue.ShardHealth{{Name: "a", Up: true}, {Name: "b", Err: "connection refused"}}
 	for only, want := range map[string]string{

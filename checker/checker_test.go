@@ -19,14 +19,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a shard whose answers a test sets.
+// fake is a shard whose answers are set by a test.
 type fake struct {
 	mu     sync.Mutex
 	err    error
 	took   time.Duration
 	off    time.Duration
 	health queue.ShardHealth
-	part   string // why a part does not answer
+	part   string // errors by part
 	pings  int
 	infos  int
 }
@@ -76,7 +76,7 @@ func watching(t *testing.T, test func(t *testing.T, c *Checker, f *fake, told *[
 }
 
 func pass(d time.Duration) {
-	time.Sleep(d) // of the bubble: it takes no time
+	time.Sleep(d) // of the bubble: waiting takes no real time
 	synctest.Wait()
 }
 
@@ -95,7 +95,7 @@ func TestThreeFailuresInARowAreDownAndOneAnswerEndsIt(t *testing.T) {
 		f.set(func() { f.err = nil })
 		pass(time.Second)
 		if len(c.Findings()) != 0 || len(*told) != 2 || (*told)[1].Ended.IsZero() {
-			t.Fatalf("after it answered: %+v, told %+v", c.Findings(), *told)
+			t.Fatalf("after it answered: %+v, reported %+v", c.Findings(), *told)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestClocksAndMemoryAndRestartsAreJudged(t *testing.T) {
 			kinds[x.Kind] = true
 		}
 		for _, k := range append(health.Watched(), health.Restarted) {
-			if !kinds[k] && k != health.Forbidden { // which tells nothing else, see TestAUserWithoutRightsIsFound
+			if !kinds[k] && k != health.Forbidden { // which prevents other findings, see TestAUserWithoutRightsIsFound
 				t.Errorf("%s was not found: %v", k, kinds)
 			}
 		}
@@ -145,8 +145,8 @@ func TestClocksAndMemoryAndRestartsAreJudged(t *testing.T) {
 	})
 }
 
-// TestAStepOfTheClockIsShownForAMinute: alerts look for findings every few seconds, and the managed redis-server has this
-// host's clock, so that nothing but the step shows that its jobs became due too early.
+// TestAStepOfTheClockIsShownForAMinute: alerts read findings every few seconds, and the managed redis-server has this
+// host's clock, so that only the step shows that its jobs became due too early.
 func TestAStepOfTheClockIsShownForAMinute(t *testing.T) {
 	watching(t, func(t *testing.T, c *Checker, f *fake, _ *[]Finding) {
 		pass(10 * time.Second)
@@ -191,12 +191,12 @@ func TestAnHourOfWatchingIsCheap(t *testing.T) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.pings > 3640 || f.infos > 365 {
-			t.Fatalf("%d pings and %d looks in an hour", f.pings, f.infos)
+			t.Fatalf("%d pings and %d checks in an hour", f.pings, f.infos)
 		}
 	})
 }
 
-func TestAShardThatIsDownIsNotCalledSlow(t *testing.T) {
+func TestAShardThatIsDownIsNotReportedAsSlow(t *testing.T) {
 	watching(t, func(t *testing.T, c *Checker, f *fake, _ *[]Finding) {
 		f.set(func() { f.took, f.err = time.Second, errors.New("no answer") })
 		pass(time.Minute)
@@ -206,7 +206,7 @@ func TestAShardThatIsDownIsNotCalledSlow(t *testing.T) {
 	})
 }
 
-func TestAShardThatCameBackIsLookedAtAtOnce(t *testing.T) {
+func TestAShardThatIsBackIsCheckedAtOnce(t *testing.T) {
 	watching(t, func(t *testing.T, c *Checker, f *fake, _ *[]Finding) {
 		f.set(func() { f.err = errors.New("no answer") })
 		pass(3100 * time.Millisecond)
@@ -233,7 +233,7 @@ func TestAPartThatDoesNotAnswerIsFound(t *testing.T) {
 	})
 }
 
-func TestAScrapeTellsShardsAndJobs(t *testing.T) {
+func TestAScrapeHasShardsAndJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{took: time.Millisecond, health: queue.ShardHealth{
 			RunID: "1", Memory: 30, MaxMemory: 100, Jobs: 7, Policy: "noeviction",
@@ -255,7 +255,7 @@ func TestAScrapeTellsShardsAndJobs(t *testing.T) {
 		go func() { done <- c.Run(ctx) }()
 		pass(time.Minute)
 		if jobs.counted != 0 {
-			t.Errorf("jobs were counted %d times though nobody scraped", jobs.counted)
+			t.Errorf("jobs were counted %d times without a scrape", jobs.counted)
 		}
 		got := scrape(t, r)
 		for name, want := range map[string]float64{
@@ -276,17 +276,17 @@ func TestAScrapeTellsShardsAndJobs(t *testing.T) {
 		f.set(func() { f.err = errors.New("no answer") })
 		pass(4 * time.Second)
 		if got := scrape(t, r); got["wakecall_redis_up a"] != 0 || got["wakecall_shard_finding down a"] != 1 {
-			t.Errorf("of a shard that is down: %v", got)
+			t.Errorf("a shard that is down: %v", got)
 		}
 		shards = nil
 		changed <- struct{}{}
 		synctest.Wait()
 		if last := told[len(told)-1]; last.Kind != health.Down || last.Ended.IsZero() {
-			t.Errorf("the finding of a shard that is not watched any more lasts: %+v", last)
+			t.Errorf("the finding of a removed shard lasts: %+v", last)
 		}
 		for name := range scrape(t, r) {
 			if strings.HasSuffix(name, " a") {
-				t.Errorf("%s is told of a shard that is not watched any more", name)
+				t.Errorf("%s has a series of a removed shard", name)
 			}
 		}
 		cancel()
@@ -296,7 +296,7 @@ func TestAScrapeTellsShardsAndJobs(t *testing.T) {
 	})
 }
 
-// scrape gathers values by metric and the values of its labels, which come sorted by their names.
+// scrape returns values by metric and label values, which are sorted by label name.
 func scrape(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := r.Gather()

@@ -16,7 +16,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-func TestARedisThatIsKilledAndStartedAnew(t *testing.T) {
+func TestARedisThatIsKilledAndRestarted(t *testing.T) {
 	dir, err := os.MkdirTemp("", "wkc")
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestARedisThatIsKilledAndStartedAnew(t *testing.T) {
 	begun := make(chan Finding, 10)
 	ended := make(chan Finding, 10)
 	c := New(Options{
-		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 200 * time.Millisecond, // also the limit of a look
+		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 200 * time.Millisecond, // also the limit of a check
 		Notify: func(f Finding) {
 			if f.Ended.IsZero() {
 				begun <- f
@@ -69,7 +69,8 @@ func TestARedisThatIsKilledAndStartedAnew(t *testing.T) {
 	kill()
 }
 
-// TestAUserWithoutRightsIsFound whatever it may not do; pushes find the shard away, and all is well once it may.
+// TestAUserWithoutRightsIsFound, whichever right is missing; pushes treat the shard as down, and everything recovers
+// when it has the right.
 func TestAUserWithoutRightsIsFound(t *testing.T) {
 	sock := filepath.Join(t.TempDir(), "s")
 	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", t.TempDir(), "--save", "")
@@ -97,7 +98,7 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 	push := func() error { return q.Push(t.Context(), queue.Push{Topic: "t", Delay: time.Hour}).Err }
 	begun, ended := make(chan Finding, 100), make(chan Finding, 100)
 	c := New(Options{
-		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 200 * time.Millisecond, // also the limit of a look
+		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 200 * time.Millisecond, // also the limit of a check
 		Notify: func(f Finding) {
 			if f.Ended.IsZero() {
 				begun <- f
@@ -115,14 +116,14 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 	for _, lacks := range []string{"-info", "-time", "-evalsha", "-publish", "resetkeys"} {
 		grant(lacks)
 		want(t, begun, health.Forbidden)
-		wait.For(t, "a push without "+lacks+" to find the shard away", func() bool {
+		wait.For(t, "a push without "+lacks+" to fail", func() bool {
 			var un *queue.UnavailableError
 			err := push()
 			return lacks == "-publish" || errors.As(err, &un) && queue.Forbidden(q.Ready()) // not every push publishes
 		})
 		grant()
 		want(t, ended, health.Forbidden)
-		wait.For(t, "pushes to be taken again", func() bool { return push() == nil })
+		wait.For(t, "pushes to be accepted again", func() bool { return push() == nil })
 	}
 	cancel()
 	if err := <-done; err != nil {
@@ -130,7 +131,7 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 	}
 }
 
-// want waits for a finding of a kind and passes over others: the machine may be busy.
+// want waits for a finding of a kind and skips others, which a busy machine may cause.
 func want(t *testing.T, from <-chan Finding, kind health.Kind) {
 	t.Helper()
 	limit := time.After(wait.Limit)
@@ -146,7 +147,7 @@ func want(t *testing.T, from <-chan Finding, kind health.Kind) {
 	}
 }
 
-// TestHostsWithOtherSettingsAreFound by each other, and no longer when they agree; who only looks is not seen.
+// TestHostsWithOtherSettingsAreFound by each other, until they agree; a process that only reads is not reported.
 func TestHostsWithOtherSettingsAreFound(t *testing.T) {
 	sock := filepath.Join(t.TempDir(), "s")
 	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", t.TempDir(), "--save", "")

@@ -81,7 +81,7 @@ func TestWhichFile(t *testing.T) {
 		}
 	}
 	if _, err := Load(LoadOptions{File: missing}); err == nil || !strings.Contains(err.Error(), missing) {
-		t.Errorf("a file that is missing: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestPriorityPattern(t *testing.T) {
 			window := (pattern + pattern)[start : start+sum]
 			for i, w := range p {
 				if strings.Count(window, string(rune('0'+i))) != w {
-					t.Fatalf("%v: %s holds other weights", p, window)
+					t.Fatalf("%v: %s has other weights", p, window)
 				}
 			}
 		}
@@ -296,7 +296,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// Whatever the file holds: no panic, and what is accepted survives the journey to a child.
+// Whatever the file contains: no panic, and accepted values reach a child unchanged.
 func FuzzFile(f *testing.F) {
 	f.Add(string(Reference))
 	for _, s := range []string{
@@ -311,7 +311,7 @@ func FuzzFile(f *testing.F) {
 		for _, p := range l.problems {
 			_ = p.String()
 		}
-		l.problems = nil // what was accepted beside them
+		l.problems = nil // accepted together with these
 		loaded, err := l.config()
 		if err != nil {
 			t.Fatalf("accepted %q, then %v", text, err)

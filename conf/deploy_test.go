@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheSocketUnitHasTheAddressesOfTheConfiguration that is installed beside it: one on 127.0.0.1 would keep Wakecall
-// from opening the same port of 0.0.0.0.
+// TestTheSocketUnitHasTheAddressesOfTheConfiguration that is installed with it: a socket on 127.0.0.1 would prevent
+// Wakecall from listening on the same port of 0.0.0.0.
 func TestTheSocketUnitHasTheAddressesOfTheConfiguration(t *testing.T) {
 	cfg, err := Load(LoadOptions{File: "../deploy/wakecall.yaml"})
 	if err != nil {

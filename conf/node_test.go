@@ -75,7 +75,7 @@ func TestParseNodeRefuses(t *testing.T) {
 	}
 }
 
-// No panic, and no password in an error or a display.
+// No panic, and no password in an error or in printed output.
 func FuzzParseNode(f *testing.F) {
 	for _, s := range []string{"redis://:pw@h:6379/0", "unix:///x", "redis+sentinel://h1:1,h2:2/m?sentinel_password=x",
 		"redis+cluster://[::1]:7001;h2", "redis://:p?w@h"} {
@@ -84,7 +84,7 @@ func FuzzParseNode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) {
 		n, err := ParseNode(in)
 		if len(n.Password) > 20 && (strings.Contains(fmt.Sprint(n, err), n.Password.Reveal())) {
-			t.Fatalf("%q is displayed as %v, %v", in, n, err)
+			t.Fatalf("%q is printed as %v, %v", in, n, err)
 		}
 		if err == nil && len(n.Addrs) == 0 {
 			t.Fatalf("%q has no address", in)

@@ -90,7 +90,7 @@ func TestPrivateJourney(t *testing.T) {
 	}
 }
 
-// TestPrivateJourneyBetweenVersions: a reload starts children of another version than the master's.
+// TestPrivateJourneyBetweenVersions: a reload may start children of another version than the master's.
 func TestPrivateJourneyBetweenVersions(t *testing.T) {
 	var c Config
 	message := `{"base":"/b","settings":{"timers":["3"],"redis.nodes":["redis://a","redis://b"],"key.of.tomorrow":["x"]},` +

@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/connlimit"
 )
 
-// pipes is a listener whose connections are made by dial, so that time can be the tests'.
+// pipes is a listener whose connections are made by dial, so that tests can use fake time.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -93,8 +93,8 @@ func isClosed(far net.Conn) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// TestTheQuietestConnectionGivesWay: when the last place is taken, the connection whose last request is longest ago is
-// closed, and only that one.
+// TestTheQuietestConnectionGivesWay: when the last place is taken, only the connection with the oldest last request is
+// closed.
 func TestTheQuietestConnectionGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
@@ -112,10 +112,10 @@ func TestTheQuietestConnectionGivesWay(t *testing.T) {
 		clients[0], _ = p.dial(t)
 		clients[1], _ = p.dial(t)
 		time.Sleep(time.Millisecond)
-		request(<-accepted)() // of client 0, so client 1 is the quietest
+		request(<-accepted)() // of client 0, so client 1 is the longest idle
 		time.Sleep(time.Millisecond)
 		clients[2], _ = p.dial(t)
-		wantClosed(false, false, false) // none has been quiet for a second
+		wantClosed(false, false, false) // none has been idle for a second
 		time.Sleep(2 * time.Second)
 		wantClosed(false, true, false)
 		clients[3], _ = p.dial(t)
@@ -133,11 +133,11 @@ func TestABusyConnectionIsNeverClosed(t *testing.T) {
 		busy, _ := p.dial(t)
 		end := request(<-accepted)
 		if _, ok := p.dial(t); ok || isClosed(busy) {
-			t.Errorf("another is accepted: %v; the busy one is closed: %v", ok, isClosed(busy))
+			t.Errorf("another connection is accepted: %v; the busy one is closed: %v", ok, isClosed(busy))
 		}
 		end()
 		if _, ok := p.dial(t); !ok {
-			t.Error("none is accepted after the request has ended")
+			t.Error("no connection is accepted after the request has ended")
 		}
 		_ = l.Close()
 	})
@@ -197,11 +197,11 @@ func TestWaits(t *testing.T) {
 
 		request(one)()
 		if d := took(l.WaitForFirstRequests); d != time.Minute {
-			t.Errorf("with a connection that asked nothing it waited %s", d)
+			t.Errorf("with a connection without requests it waited %s", d)
 		}
 		later(func() { request(two)() })
 		if d := took(l.WaitForFirstRequests); d != time.Second {
-			t.Errorf("it waited %s for a request that came after 1s", d)
+			t.Errorf("it waited %s for a request that arrived after 1s", d)
 		}
 		if d := took(l.WaitForEnd); d != time.Minute {
 			t.Errorf("with open connections it waited %s", d)
@@ -239,7 +239,7 @@ func TestMaxLeavesDescriptors(t *testing.T) {
 	}
 }
 
-// TestAHalfSentRequestGivesWay: clients that never send all of their requests keep nobody out.
+// TestAHalfSentRequestGivesWay: clients that never send complete requests block no other client.
 func TestAHalfSentRequestGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()

@@ -66,7 +66,7 @@ func TestTheStatusOfAnEmptyDatabaseChangesNothing(t *testing.T) {
 		}
 		read := func(tx *gorm.DB) error { return tx.Exec("SELECT * FROM schema_version").Error }
 		if err := db.Do(t.Context(), read); err == nil {
-			t.Error("it made a table")
+			t.Error("it created a table")
 		}
 	})
 }
@@ -142,13 +142,13 @@ func TestOneHostLeads(t *testing.T) {
 		}
 		for range 2 {
 			if !lead("a", time.Minute) || lead("b", time.Minute) {
-				t.Error("a has it and b has not")
+				t.Error("a leads and b does not")
 			}
 		}
 		if !lead("a", time.Millisecond) {
 			t.Error("a may shorten its lease")
 		}
-		wait.For(t, "b leads when a's lease is over", func() bool { return lead("b", time.Minute) })
+		wait.For(t, "b leads when a's lease has expired", func() bool { return lead("b", time.Minute) })
 		if lead("a", time.Minute) {
 			t.Error("a leads beside b")
 		}

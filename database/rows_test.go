@@ -19,7 +19,7 @@ type thing struct {
 	Text  []byte `gorm:"serializer:text;type:varchar(40)"`
 }
 
-// TestRowsAreFoundAndReplaced in the same way by both databases, and errors tell a refusal from an outage.
+// TestRowsAreFoundAndReplaced on both databases in the same way, and errors distinguish a refusal from an outage.
 func TestRowsAreFoundAndReplaced(t *testing.T) {
 	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
 		db, ctx := open(t, dsn), t.Context()
@@ -49,19 +49,19 @@ func TestRowsAreFoundAndReplaced(t *testing.T) {
 		missing := database.NewRefusal("there is no such thing")
 		err := db.Do(ctx, func(tx *gorm.DB) error { return database.MustFind(tx, &thing{}, "name", "none", missing) })
 		if !errors.Is(err, missing) || errors.Is(err, database.ErrUnavailable) {
-			t.Errorf("a row that is missing: %v", err)
+			t.Errorf("a missing row: %v", err)
 		}
 		all := func(tx *gorm.DB) *gorm.DB { return tx.Order("name") }
 		if list, err := database.List[thing](ctx, db, all); err != nil || len(list) != 1 {
 			t.Errorf("listed %+v, %v", list, err)
 		}
 
-		// a change that is refused leaves nothing behind
+		// a refused change leaves nothing behind
 		err = change(func(tx *gorm.DB) error { return errors.Join(tx.Create(&thing{Name: "b"}).Error, missing) })
 		if found, _ := db.Find(ctx, &thing{}, "name", "b"); found || !errors.Is(err, missing) {
 			t.Errorf("after a refusal: found %t, %v", found, err)
 		}
-		// a read sees one state, and blocks no writer
+		// a read sees a single state, and blocks no writer
 		must(db.Read(ctx, func(tx *gorm.DB) error {
 			var before, after int64
 			err := tx.Model(&thing{}).Count(&before).Error
@@ -71,7 +71,7 @@ func TestRowsAreFoundAndReplaced(t *testing.T) {
 			}
 			return err
 		}))
-		// an error of a statement is no outage
+		// an error of a statement is not an outage
 		for name, err := range map[string]error{
 			"a second row":   change(func(tx *gorm.DB) error { return tx.Create(&thing{Name: "a"}).Error }),
 			"no such table":  db.Do(ctx, func(tx *gorm.DB) error { return tx.Exec("DELETE FROM nothing").Error }),
@@ -86,16 +86,16 @@ func TestRowsAreFoundAndReplaced(t *testing.T) {
 			t.Error("the database is down for an error of a statement")
 		}
 
-		// who leaves, and who closes, is told apart too
+		// a canceled context and a closed database are distinguished, too
 		left, leave := context.WithCancel(ctx)
 		leave()
 		_, err = db.Find(left, &thing{}, "name", "a")
 		if !errors.Is(err, context.Canceled) || errors.Is(err, database.ErrUnavailable) {
-			t.Errorf("a client that has left: %v", err)
+			t.Errorf("a canceled context: %v", err)
 		}
 		must(db.Close())
 		if _, err := db.Find(ctx, &thing{}, "name", "a"); !errors.Is(err, database.ErrUnavailable) || db.Up() {
-			t.Errorf("a database that is closed: %v, up %t", err, db.Up())
+			t.Errorf("a closed database: %v, up %t", err, db.Up())
 		}
 		if err := db.Ping(ctx); !errors.Is(err, database.ErrUnavailable) {
 			t.Errorf("a ping: %v", err)

@@ -32,7 +32,7 @@ func TestAFileIsReplacedWholeOrNotAtAll(t *testing.T) {
 	}
 	expect(t, path, "new")
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("others may read it: %v, %v", info.Mode(), err)
+		t.Errorf("other users may read it: %v, %v", info.Mode(), err)
 	}
 }
 
@@ -44,7 +44,7 @@ func expect(t *testing.T, path, content string) {
 		t.Errorf("the file is %q, %v; want %q", b, err, content)
 	}
 	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
-		t.Errorf("left %v, %v", entries, err)
+		t.Errorf("files left: %v, %v", entries, err)
 	}
 }
 
@@ -91,6 +91,6 @@ func TestOldUnfinishedFilesAreRemoved(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 || entries[0].Name() != ".tmp-2" || entries[1].Name() != "other" {
-		t.Errorf("left %v, %v", entries, err)
+		t.Errorf("files left: %v, %v", entries, err)
 	}
 }

@@ -17,7 +17,7 @@ func TestLoginLimit(t *testing.T) {
 	l := New(func() time.Time { return now })
 	for range pairTries {
 		if wait := l.Try("root", "10.0.0.1", ""); wait > 0 {
-			t.Fatalf("an early try waits %s", wait)
+			t.Fatalf("an early attempt waits %s", wait)
 		}
 	}
 	if l.Try("root", "10.0.0.1", "") == 0 {
@@ -38,8 +38,8 @@ func TestLoginLimit(t *testing.T) {
 	}
 }
 
-// TestGuessersKeepNobodyOut: while one address guesses, the user signs in from any other; while many do, from
-// where they last signed in.
+// TestGuessersKeepNobodyOut: while one address guesses, the user can sign in from any other; while many guess, from the
+// address of the last sign-in.
 func TestGuessersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	l := New(time.Now)
@@ -76,7 +76,7 @@ func TestALimitRemembersLittle(t *testing.T) {
 		kept += len(key)
 	}
 	if kept > 1000 {
-		t.Errorf("%d bytes are remembered of two names", kept)
+		t.Errorf("%d bytes are stored for two names", kept)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestALimitIsOfTheNetwork(t *testing.T) {
 		l.Try(fmt.Sprint("user", n), fmt.Sprintf("2001:db8:1:2:%x::%x", n, n), "")
 	}
 	if l.Try("another", "2001:db8:1:2:ffff::1", "") == 0 {
-		t.Error("another address of the same network has tries of its own")
+		t.Error("another address of the same network has its own attempts")
 	}
 	if l.Try("another", "2001:db8:1:3::1", "") > 0 || l.Try("another", "::ffff:10.0.0.1", "") > 0 {
 		t.Error("another network waits, too")

@@ -20,11 +20,11 @@ func TestBackoffDoublesUpToItsLimit(t *testing.T) {
 		}
 	}
 	if got := b.next(stableAfter + 1); got != minBackoff {
-		t.Errorf("after a long life: %s", got)
+		t.Errorf("after a long run: %s", got)
 	}
 }
 
-// crashRole notes when it started, and ends at once.
+// crashRole records when it started, and ends at once.
 func crashRole(_ context.Context, c *child.Child) error {
 	var dir string
 	if err := json.Unmarshal(c.Config, &dir); err != nil {
@@ -42,7 +42,7 @@ func starts(t *testing.T, dir string) (list []time.Time) {
 	for line := range strings.Lines(string(b)) {
 		at, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(line))
 		if err != nil {
-			return list // a line that is just being written
+			return list // an incomplete line
 		}
 		list = append(list, at)
 	}
@@ -61,7 +61,7 @@ func TestAProcessThatKeepsDyingIsStartedLessAndLessOften(t *testing.T) {
 	at := starts(t, dir)
 	for i, least := range []time.Duration{minBackoff, 2 * minBackoff, 4 * minBackoff} {
 		if gap := at[i+1].Sub(at[i]); gap < least {
-			t.Errorf("start %d came %s after the one before, want %s", i+2, gap, least)
+			t.Errorf("start %d was %s after the one before, want %s", i+2, gap, least)
 		}
 	}
 	list := psUntil(t, dir, "the restarts are counted", func(list []Process) bool {
@@ -72,7 +72,7 @@ func TestAProcessThatKeepsDyingIsStartedLessAndLessOften(t *testing.T) {
 	}
 }
 
-// TestAReloadEndsAPause: a configuration that was mended is tried at once.
+// TestAReloadEndsAPause: a corrected configuration is tried at once.
 func TestAReloadEndsAPause(t *testing.T) {
 	dir := tempDir(t)
 	executable, err := os.Executable()

@@ -168,7 +168,7 @@ func (r *running) tree() *Tree {
 	return tree
 }
 
-// up waits until everything of this master serves.
+// up waits until everything of this master serves requests.
 func (r *running) up() *Tree {
 	r.t.Helper()
 	var tree *Tree
@@ -250,7 +250,7 @@ func TestTheTreeStartsServesAndStops(t *testing.T) {
 	}
 	for _, p := range tree.Processes {
 		if alive(p.Pid) {
-			t.Errorf("%s (%d) still runs after the master ended", p.Role, p.Pid)
+			t.Errorf("%s (%d) is still running after the master ended", p.Role, p.Pid)
 		}
 	}
 }
@@ -329,7 +329,7 @@ func TestAKilledMasterLeavesNothingAndASuccessorStartsAtOnce(t *testing.T) {
 				eventually(t, p.Role+" notices", func() bool { return !alive(p.Pid) })
 			}
 		}
-		if took := time.Since(killed); took > 22*time.Second { // 2 s, and a busy machine
+		if took := time.Since(killed); took > 22*time.Second { // 2 s, and the delay of a busy machine
 			t.Fatalf("children left after %v", took)
 		}
 		next.up()
@@ -347,7 +347,7 @@ func TestAKilledMasterLeavesNothingAndASuccessorStartsAtOnce(t *testing.T) {
 	eventually(t, "the redis-server that nobody adopts ends", func() bool { return !alive(redis) })
 }
 
-// redisUnlocked says that no redis-server runs on the directory or starts there.
+// redisUnlocked checks that no redis-server is running or starting in the directory.
 func redisUnlocked(dir string) bool {
 	f, err := os.Open(dir + "/redis/lock")
 	if err != nil {
@@ -390,7 +390,7 @@ func TestAPortInUseIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhatIsStartedHasNoConfigurationInItsEnvironment: some variables have passwords, also those of later versions.
+// TestWhatIsStartedHasNoConfigurationInItsEnvironment: some variables contain passwords, also those of later versions.
 func TestWhatIsStartedHasNoConfigurationInItsEnvironment(t *testing.T) {
 	for _, name := range []string{"REGISTRY_DSN", "REDIS_NODES", "TOKEN", "OF_TOMORROW"} {
 		t.Setenv("WAKECALL_"+name, "MARKsecret")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// manager listens at $NOTIFY_SOCKET, as systemd does.
+// manager listens on $NOTIFY_SOCKET, as systemd does.
 func manager(t *testing.T) (told func(want string) string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
@@ -35,7 +35,7 @@ func manager(t *testing.T) (told func(want string) string) {
 	}
 }
 
-func TestSystemdIsToldOfTheMastersLife(t *testing.T) {
+func TestSystemdIsNotifiedByTheMaster(t *testing.T) {
 	told := manager(t)
 	t.Setenv("WATCHDOG_USEC", "90000")
 	s := newSystemd()
@@ -63,11 +63,11 @@ func TestAMasterThatHangsSendsNoWatchdogNotification(t *testing.T) {
 	go func() { defer close(done); m.watchdog(ctx) }()
 	told("WATCHDOG=1")
 	told("WATCHDOG=1")
-	m.mu.Lock() // what hangs
+	m.mu.Lock() // the part that hangs
 	beats := make(chan struct{})
 	go func() {
 		defer close(beats)
-		for range 3 { // what was under way, and then no more
+		for range 3 { // notifications in progress, and then none
 			told("WATCHDOG=1")
 		}
 	}()
@@ -82,7 +82,7 @@ func TestAMasterThatHangsSendsNoWatchdogNotification(t *testing.T) {
 	<-done
 }
 
-func TestWithoutAManagerNobodyIsTold(t *testing.T) {
+func TestWithoutAManagerNothingIsSent(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	newSystemd().ready("up")
 	t.Setenv("NOTIFY_SOCKET", "/nowhere/at/all")

@@ -29,7 +29,7 @@ func TestARedisThatIsStillStartingIsNoOrphanForLong(t *testing.T) {
 	}
 	wait()
 	if !redisUnlocked(dir) {
-		t.Fatal("the redis-server still runs")
+		t.Fatal("the redis-server is still running")
 	}
 }
 

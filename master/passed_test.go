@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestASocketCoversAnAddressWhenItTakesAllThatOneOnItWould(t *testing.T) {
+func TestASocketCoversAnAddressIfItAcceptsTheSameConnections(t *testing.T) {
 	for _, c := range []struct {
 		have, want string
 		covers     bool
@@ -23,7 +23,7 @@ func TestASocketCoversAnAddressWhenItTakesAllThatOneOnItWould(t *testing.T) {
 		{"0.0.0.0:6789", "0.0.0.0:6789", true},
 		{"0.0.0.0:6789", "[::]:6789", false},
 		{"0.0.0.0:6789", ":6789", false},
-		{"[::]:6789", "127.0.0.1:6789", false}, // it would be open to others
+		{"[::]:6789", "127.0.0.1:6789", false}, // it would be reachable from other hosts
 		{"[::1]:6789", "[::1]:6789", true},
 	} {
 		have, err := net.ResolveTCPAddr("tcp", c.have)
@@ -40,7 +40,8 @@ func TestASocketCoversAnAddressWhenItTakesAllThatOneOnItWould(t *testing.T) {
 	}
 }
 
-// What go-systemd would silently ignore is refused, before anything is started. Sockets for another process are not.
+// Names that go-systemd would silently ignore are refused, before anything is started. Sockets for another process are
+// not.
 func TestWrongSocketActivationIsRefused(t *testing.T) {
 	own := strconv.Itoa(os.Getpid())
 	for _, c := range []struct{ pid, fds, names, want string }{
@@ -60,7 +61,7 @@ func TestWrongSocketActivationIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheStatusTellsOfANewerBinary(t *testing.T) {
+func TestTheStatusReportsANewerBinary(t *testing.T) {
 	for version, want := range map[string]string{"v1": "", "": "", "v2": "v2"} {
 		tree := &Tree{Version: "v1", Processes: []Process{{}, {Version: version}}}
 		if got := tree.Newer(); got != want {

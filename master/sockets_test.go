@@ -23,6 +23,6 @@ func TestThePortTakenForPortZeroIsLogged(t *testing.T) {
 	out.Reset()
 	free.addr = "127.0.0.1:6789"
 	if free.tellFreePort(log, "server.addr"); out.Len() > 0 {
-		t.Errorf("a port that was asked for: %s", &out)
+		t.Errorf("a configured port: %s", &out)
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// workerRole appends its name to a file when it has to stop, and ends when the file named busy is gone.
+// workerRole appends its name to a file when it is told to stop, and ends when the file named busy is removed.
 func workerRole(ctx context.Context, c *child.Child) error {
 	var conf struct{ Name, Dir string }
 	if err := json.Unmarshal(c.Config, &conf); err != nil {
@@ -57,7 +57,7 @@ func worker(dir, name string) RoleSpec {
 	return RoleSpec{Name: "worker", Count: 1, Config: conf}
 }
 
-// inProcess runs a master in the test's own process, until stop.
+// inProcess runs a master in the test's process, until stop.
 func inProcess(t *testing.T, o Options) (stop func(), result chan error) {
 	return hungUp(t, o, nil)
 }
@@ -79,7 +79,7 @@ func hungUp(t *testing.T, o Options, hup <-chan os.Signal) (stop func(), result 
 	return cancel, result
 }
 
-// psUntil waits until the processes fit, and returns them.
+// psUntil waits until the processes match, and returns them.
 func psUntil(t *testing.T, dir, what string, fits func([]Process) bool) []Process {
 	t.Helper()
 	var list []Process
@@ -154,7 +154,7 @@ func TestASecondStopEndsAtOnce(t *testing.T) {
 		DataDir: dir, ShutdownTimeout: time.Hour, Kill: kill, Roles: []RoleSpec{worker(dir, "a")},
 	})
 	pid := psUntil(t, dir, "the worker runs", runs(1))[0].Pid
-	go func() { _ = At(dir).Restart(context.Background(), "worker", 0) }() // the predecessor is busy, too, at the stop
+	go func() { _ = At(dir).Restart(context.Background(), "worker", 0) }() // its predecessor is busy, too
 	psUntil(t, dir, "a successor runs", func(list []Process) bool { return list[0].Pid != pid && runs(1)(list) })
 	stop()
 	eventually(t, "both are told to stop", func() bool { return told(dir) == "a a" })
@@ -186,12 +186,12 @@ func TestASecondStopDoesNotWaitForARedisThatHangs(t *testing.T) {
 			t.Errorf("the master left a redis-server and returned %v", err)
 		}
 	case <-time.After(leaveAfter + 20*time.Second):
-		t.Error("the master waits for a redis-server that hangs")
+		t.Error("the master waits for a hanging redis-server")
 	}
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the redis-server ends when it goes on", func() bool { return !alive(pid) })
+	eventually(t, "the redis-server ends when it resumes", func() bool { return !alive(pid) })
 }
 
 func TestRolesStopInTheirOrder(t *testing.T) {
@@ -250,7 +250,7 @@ func TestAReloadAddsAndDropsRoles(t *testing.T) {
 	}
 }
 
-// TestManyHangupsAreFewReloads: each reload replaces all processes, and keeps their predecessors until they have ended.
+// TestManyHangupsAreFewReloads: each reload replaces all processes, and keeps the old ones until they have ended.
 func TestManyHangupsAreFewReloads(t *testing.T) {
 	dir := tempDir(t)
 	o := Options{DataDir: dir, ShutdownTimeout: time.Minute}
@@ -260,14 +260,14 @@ func TestManyHangupsAreFewReloads(t *testing.T) {
 		<-goOn
 		return o, nil
 	}
-	hup := make(chan os.Signal, 1) // as of the command line; signal.Notify drops what it cannot hold
+	hup := make(chan os.Signal, 1) // the size in the command line; signal.Notify drops signals that do not fit
 	_, _ = hungUp(t, o, hup)
 	hup <- syscall.SIGHUP
 	<-began
 	for range 50 {
 		select {
 		case hup <- syscall.SIGHUP:
-			runtime.Gosched() // for a master that takes it at once
+			runtime.Gosched() // so that the master receives each
 		default:
 		}
 	}
@@ -311,7 +311,7 @@ func TestAStopDoesNotWaitForAReloadThatHangs(t *testing.T) {
 	if err := <-restarted; err != nil {
 		t.Fatal(err)
 	}
-	go func() { restarted <- At(dir).Restart(context.Background(), "stuck", 0) }() // its successor never serves
+	go func() { restarted <- At(dir).Restart(context.Background(), "stuck", 0) }() // its successor never becomes ready
 	eventually(t, "the successor is started", func() bool { return strings.Count(children(t), "stuck") == 2 })
 	began := time.Now()
 	stop()
@@ -326,7 +326,7 @@ func TestAStopDoesNotWaitForAReloadThatHangs(t *testing.T) {
 	}
 }
 
-// children are the titles of this process's children.
+// children returns the titles of this process's children.
 func children(t *testing.T) string {
 	out, err := exec.CommandContext(t.Context(), "ps", "-o", "args=", "--ppid", fmt.Sprint(os.Getpid())).Output()
 	if err != nil {
@@ -375,7 +375,7 @@ func TestALockHeldForADeadMasterIsWaitedFor(t *testing.T) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(2*lockCheck, func() { _ = f.Close() }) // an orphan has shut the redis-server down
+	time.AfterFunc(2*lockCheck, func() { _ = f.Close() }) // an orphan has shut down the redis-server
 	unlock, unclean, err := lock(t.Context(), dir)
 	if err != nil || !unclean {
 		t.Fatalf("unclean %v, %v", unclean, err)
@@ -402,7 +402,7 @@ func redisSays(t *testing.T, dir, command string) string {
 	return strings.TrimSpace(line)
 }
 
-// TestAServerThatEndedIsNotStopped: its process number may be another process's by now.
+// TestAServerThatEndedIsNotStopped: its process id may belong to another process by now.
 func TestAServerThatEndedIsNotStopped(t *testing.T) {
 	other := exec.Command("sleep", "60")
 	if err := other.Start(); err != nil {

@@ -27,7 +27,7 @@ func TestMembersMakeAnObject(t *testing.T) {
 	}
 }
 
-// Whatever a text holds, a reader of JSON gets it back.
+// Whatever a string contains, a JSON reader gets it back.
 func TestAnyTextIsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := map[string]string{"a": rapid.String().Draw(t, "a"), "b": rapid.String().Draw(t, "b")}

@@ -15,7 +15,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// The tests on MariaDB are in package registry.
+// The tests with MariaDB are in package registry.
 
 func open(t *testing.T, path string) *sql.DB {
 	t.Helper()
@@ -68,7 +68,7 @@ func TestANewerSchemaIsLeftAlone(t *testing.T) {
 
 func TestProcessesOfOneMachineMigrateOneAfterTheOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.db")
-	if err := open(t, path).PingContext(t.Context()); err != nil { // SQLite does not wait while a file turns to WAL
+	if err := open(t, path).PingContext(t.Context()); err != nil { // SQLite does not wait while a file is switched to WAL
 		t.Fatal(err)
 	}
 	const processes = 8
@@ -126,7 +126,7 @@ func TestADatabaseInMemoryNeedsNoLock(t *testing.T) {
 	unlock()
 }
 
-// both are the steps, which must be the same for both databases.
+// both returns the steps, which must be the same for both databases.
 func both(t *testing.T) []string {
 	t.Helper()
 	var names [2][]string

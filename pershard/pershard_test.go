@@ -54,7 +54,7 @@ func TestRunFollowsTheList(t *testing.T) {
 		cancel()
 		<-ended
 		if running["a"] != 0 || errors.Is(causes["a"], ErrRemoved) {
-			t.Errorf("at the end %d watches run; the last ended with %v", running["a"], causes["a"])
+			t.Errorf("at the end %d watches are running; the last ended with %v", running["a"], causes["a"])
 		}
 	})
 }

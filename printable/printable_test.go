@@ -41,7 +41,7 @@ func TestJSONKeepsItsMeaning(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.ContainsFunc(strings.TrimSuffix(out.String(), "\n"), Steers) {
-		t.Errorf("a character of %q steers", out.String())
+		t.Errorf("%q has a control character", out.String())
 	}
 	var back string
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back != text {

@@ -25,11 +25,11 @@ type fixture struct {
 	redis *harness.Redis
 }
 
-// newFixture has a Hub on a Redis of its own, with a timer and pull topics.
+// newFixture is a Hub on its own Redis, with a timer and pull topics.
 func newFixture(t *testing.T, topics ...string) *fixture {
 	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})
-	// Announced has it set the limits of topics again when a server lost them.
+	// Announced makes it set the limits of topics again after a server lost them.
 	q := queue.Open(queue.Options{Announced: func() {}, Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
 	if err := q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
@@ -63,7 +63,7 @@ func newFixture(t *testing.T, topics ...string) *fixture {
 	return f
 }
 
-// run runs a part until the test ends.
+// run runs a component until the test ends.
 func (f *fixture) run(part func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -82,14 +82,14 @@ func request(w time.Duration, topics ...string) pull.Request {
 	return pull.Request{TakeRequest: queue.TakeRequest{Topics: topics, Max: 1}, Wait: w}
 }
 
-// taken is what a worker got.
+// taken is a worker's result.
 type taken struct {
 	jobs []queue.Leased
 	err  error
 	at   time.Time
 }
 
-// worker takes in the background.
+// worker takes jobs in the background.
 func (f *fixture) worker(ctx context.Context, r pull.Request) <-chan taken {
 	got := make(chan taken, 1)
 	go func() {
@@ -101,13 +101,13 @@ func (f *fixture) worker(ctx context.Context, r pull.Request) <-chan taken {
 
 func (f *fixture) waiting(topic string, n int) {
 	f.Helper()
-	wait.For(f, fmt.Sprintf("%d workers wait for %s", n, topic), func() bool { return f.hub.Waiting()[topic] == n })
+	wait.For(f, fmt.Sprintf("%d workers are waiting for %s", n, topic), func() bool { return f.hub.Waiting()[topic] == n })
 }
 
-// told waits until every process can read that n workers wait for a topic.
+// told waits until every process can read that n workers are waiting for a topic.
 func (f *fixture) told(topic string, n int) {
 	f.Helper()
-	wait.For(f, fmt.Sprintf("%d workers told of %s", n, topic), func() bool {
+	wait.For(f, fmt.Sprintf("%d workers are announced for %s", n, topic), func() bool {
 		w, err := f.q.Workers(f.Context(), topic)
 		return err == nil && w.Waiting == n
 	})
@@ -124,19 +124,19 @@ func (f *fixture) ready(topic string) int64 {
 func TestAWorkerWaitsForAJob(t *testing.T) {
 	f := newFixture(t, "t", "u")
 	if got := <-f.worker(t.Context(), request(time.Millisecond, "t")); len(got.jobs) != 0 || got.err != nil {
-		t.Fatalf("of nothing: %+v", got)
+		t.Fatalf("of an empty topic: %+v", got)
 	}
 	first := f.worker(t.Context(), request(wait.Limit, "t"))
 	f.waiting("t", 1)
 	second := f.worker(t.Context(), request(wait.Limit, "u", "t"))
 	f.waiting("t", 2)
 	if n := f.hub.Workers(); n != 2 {
-		t.Errorf("%d workers wait", n)
+		t.Errorf("%d workers are waiting", n)
 	}
 	f.told("t", 2)
 	f.push("t", "a", 50*time.Millisecond)
 	if got := <-first; len(got.jobs) != 1 || got.jobs[0].ID != "a" {
-		t.Fatalf("the first who waits got %+v", got)
+		t.Fatalf("the first waiting worker got %+v", got)
 	}
 	f.push("u", "b", 0)
 	if got := <-second; len(got.jobs) != 1 || got.jobs[0].ID != "b" {
@@ -148,7 +148,7 @@ func TestAWorkerWaitsForAJob(t *testing.T) {
 	}
 }
 
-// ahead is when the jobs of pushAhead become ready.
+// ahead is the time until the jobs of pushAhead become ready.
 const ahead = 20 * time.Millisecond
 
 // pushAhead pushes jobs of topic t that all become ready at once.
@@ -160,7 +160,7 @@ func (f *fixture) pushAhead(n int) {
 	f.q.PushBatch(f.Context(), pushes)
 }
 
-// TestEveryWaitingWorkerGetsAJob of a mass that becomes ready at once, while others leave.
+// TestEveryWaitingWorkerGetsAJob when many become ready at once, while other workers leave.
 func TestEveryWaitingWorkerGetsAJob(t *testing.T) {
 	f := newFixture(t, "t")
 	const workers, leavers = 300, 100
@@ -175,7 +175,7 @@ func TestEveryWaitingWorkerGetsAJob(t *testing.T) {
 	}
 	f.waiting("t", workers)
 	f.pushAhead(workers)
-	time.AfterFunc(ahead, cancel) // at the same time: some leave with a job on its way to them
+	time.AfterFunc(ahead, cancel) // concurrently: some leave while a job is on its way to them
 	seen := map[string]bool{}
 	take := func(got taken) {
 		for _, j := range got.jobs {
@@ -195,21 +195,21 @@ func TestEveryWaitingWorkerGetsAJob(t *testing.T) {
 	for _, w := range gone {
 		got := <-w
 		if len(got.jobs) == 0 && !errors.Is(got.err, context.Canceled) {
-			t.Errorf("one who left: %v", got.err)
+			t.Errorf("a worker that left: %v", got.err)
 		}
 		take(got)
 	}
-	wait.For(t, "what was on its way is ready again", func() bool { return f.ready("t") == int64(workers-len(seen)) })
+	wait.For(t, "the job on its way is ready again", func() bool { return f.ready("t") == int64(workers-len(seen)) })
 	jobs, _, err := f.q.List(t.Context(), "t", queue.Ready, "", 1000)
 	for _, j := range jobs {
 		if j.Attempts != 0 || seen[j.ID] || err != nil {
-			t.Errorf("left: %+v, %v", j, err)
+			t.Errorf("remaining: %+v, %v", j, err)
 		}
 	}
 }
 
-// TestAStopEndsWaits of workers, while jobs become ready: whoever gets none is told so, and no job stays leased that
-// nobody has.
+// TestAStopEndsWaits of workers, while jobs become ready: workers without a job are told so, and no job stays leased
+// without a worker.
 func TestAStopEndsWaits(t *testing.T) {
 	f := newFixture(t, "t")
 	const workers = 100
@@ -222,7 +222,7 @@ func TestAStopEndsWaits(t *testing.T) {
 	}
 	f.waiting("t", workers)
 	f.pushAhead(workers)
-	time.AfterFunc(ahead, func() { close(stop) }) // at the same time: some jobs are on their way
+	time.AfterFunc(ahead, func() { close(stop) }) // concurrently: some jobs are on their way
 	got := 0
 	for _, w := range all {
 		g := <-w
@@ -238,11 +238,11 @@ func TestAStopEndsWaits(t *testing.T) {
 	}
 	late, err := f.hub.Take(t.Context(), r)
 	if err != nil || len(late) != min(1, workers-got) {
-		t.Errorf("a worker who asks behind the stop got %d jobs, %v", len(late), err)
+		t.Errorf("a worker that asks after the stop got %d jobs, %v", len(late), err)
 	}
 }
 
-// TestJobsComeThroughALostConnection: a message that tells is lost with it, and the notes with the data.
+// TestJobsComeThroughALostConnection: wake-ups are lost with it, and the set of awaited topics with the data.
 func TestJobsComeThroughALostConnection(t *testing.T) {
 	f := newFixture(t, "t")
 	var asked atomic.Int32
@@ -250,13 +250,13 @@ func TestJobsComeThroughALostConnection(t *testing.T) {
 	r.Alive = func() bool { asked.Add(1); return true }
 	worker := f.worker(t.Context(), r)
 	c := f.redis.Client()
-	wait.For(t, "the worker waits after its first take", func() bool {
+	wait.For(t, "the worker is waiting after its first take", func() bool {
 		return c.Publish(t.Context(), "wk:{0}:pull", "t").Err() == nil && asked.Load() > 1
 	})
 	f.redis.Kill9()
 	f.redis.Restart()
 	wait.For(t, "the server is adopted", func() bool { return f.q.Shards()[0].Adopt(t.Context()) == nil })
-	wait.For(t, "a push is taken", func() bool {
+	wait.For(t, "a push is accepted", func() bool {
 		return f.q.Push(t.Context(), queue.Push{Topic: "t", ID: "a", Priority: queue.Normal}).Err == nil
 	})
 	if got := <-worker; len(got.jobs) != 1 || got.err != nil {
@@ -264,8 +264,8 @@ func TestJobsComeThroughALostConnection(t *testing.T) {
 	}
 }
 
-// TestAShardThatDoesNotAnswerIsAskedAgain while a worker waits, though another one does answer: it did not note what the
-// worker waits for.
+// TestAShardThatDoesNotAnswerIsAskedAgain while a worker is waiting, even if another shard answers: it has not stored
+// the topics that the worker awaits.
 func TestAShardThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	f := newFixture(t, "t")
 	b := harness.StartRedis(t, harness.RedisOptions{})
@@ -281,14 +281,14 @@ func TestAShardThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	r.Alive = func() bool { asked.Add(1); return true }
 	ctx, cancel := context.WithCancel(t.Context())
 	worker := f.worker(ctx, r)
-	wait.For(t, "the shards are asked again, and again", func() bool { return asked.Load() >= 6 })
+	wait.For(t, "the shards are polled again and again", func() bool { return asked.Load() >= 6 })
 	cancel()
 	if got := <-worker; !errors.Is(got.err, context.Canceled) {
 		t.Errorf("got %+v", got)
 	}
 }
 
-// TestAFailedJobComesAfterTheTopicsWait, by a lease and by an id.
+// TestAFailedJobComesAfterTheTopicsWait, both by a lease and by an id.
 func TestAFailedJobComesAfterTheTopicsWait(t *testing.T) {
 	f := newFixture(t, "t")
 	for _, id := range []string{"a", "b"} {
@@ -310,7 +310,7 @@ func TestAFailedJobComesAfterTheTopicsWait(t *testing.T) {
 	}
 }
 
-// TestWaitingCostsNothing: what idle workers cost Redis does not grow with their number.
+// TestWaitingCostsNothing: idle workers' load on Redis does not grow with their number.
 func TestWaitingCostsNothing(t *testing.T) {
 	topics := make([]string, 200)
 	for i := range topics {
@@ -330,9 +330,9 @@ func TestWaitingCostsNothing(t *testing.T) {
 		}
 		return n
 	}
-	wait.For(t, "three seconds with at most 20 commands each", func() bool { // on a busy machine some still take at first
+	wait.For(t, "three seconds with at most 20 commands each", func() bool { // on a busy machine some still take
 		before, began := calls(), time.Now()
-		time.Sleep(3 * time.Second) // time is the subject
+		time.Sleep(3 * time.Second) // what is tested is that time has passed
 		return float64(calls()-before) <= 20*time.Since(began).Seconds()
 	})
 	cancel()
@@ -341,7 +341,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 	}
 }
 
-// TestLateness logs how long after its due time a job reaches a worker who waits.
+// TestLateness logs how long after its due time a job reaches a waiting worker.
 func TestLateness(t *testing.T) {
 	f := newFixture(t, "t")
 	var late []time.Duration
@@ -361,7 +361,7 @@ func TestLateness(t *testing.T) {
 	}
 	slices.Sort(late)
 	t.Logf("p20 %v, p50 %v, p99 %v", late[40], late[100], late[198])
-	if late[40] > 100*time.Millisecond { // on a busy machine many are later; without being told, nine of ten were
-		t.Errorf("four of five jobs come later than %v", late[40])
+	if late[40] > 100*time.Millisecond { // on a busy machine many are later; without wake-ups, nine of ten were
+		t.Errorf("four of five jobs are later than %v", late[40])
 	}
 }

@@ -7,6 +7,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// After failures the client's pool tries to dial until it notices, within a second, that it was closed.
+	// After failures, the client's pool dials until it notices, within a second, that it was closed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }

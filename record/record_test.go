@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-func TestAcceptedLinesAreOfWhatWasStored(t *testing.T) {
+func TestAcceptedLinesDescribeStoredJobs(t *testing.T) {
 	due := time.UnixMilli(1767323045678)
 	job, replaced := queue.Job{ID: "stored", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), Revision: 7},
 		queue.Job{ID: "replaced"}
@@ -25,7 +25,7 @@ func TestAcceptedLinesAreOfWhatWasStored(t *testing.T) {
 		[]queue.Push{push("stored", queue.Keep), push("kept", queue.Keep), push("replaced", queue.Replace),
 			push("failed", queue.Refuse), push("finished", queue.Keep)},
 		[]queue.Result{{Job: job}, {Job: kept, Duplicate: true}, {Job: replaced, Duplicate: true}, {Err: errors.New("no")},
-			{Job: queue.Job{ID: "finished", State: queue.Finished}, Duplicate: true}}) // a line of it would be replayed as a job
+			{Job: queue.Job{ID: "finished", State: queue.Finished}, Duplicate: true}}) // must have no line: it would be replayed
 	if len(lines) != 3 {
 		t.Fatalf("lines %+v", lines)
 	}
@@ -87,7 +87,7 @@ func (l *lines) Attempts(list []journal.AttemptLine) error {
 	return nil
 }
 
-func TestWhatWorkersDidIsRecorded(t *testing.T) {
+func TestOutcomesOfWorkersAreRecorded(t *testing.T) {
 	at := time.UnixMilli(1767323045678)
 	ended := func(v queue.Verb, was, is queue.State) queue.Ended {
 		return queue.Ended{

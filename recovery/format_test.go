@@ -14,9 +14,9 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// testdata/journal-N and spool-N are journals as versions of Wakecall wrote them: two days, the first one packed, and
-// one with pushes that no shard had taken. They are written once (those of 0 as if in 2025), by WAKECALL_WRITE_FORMAT=N
-// go test -run TestWriteJournalFormat, when a version writes other lines than the ones before, and never again.
+// testdata/journal-N and spool-N are journals written by versions of Wakecall: two days, the first one packed, and one
+// with pushes that no shard had accepted. They are written once (those of 0 as if in 2025), by WAKECALL_WRITE_FORMAT=N
+// go test -run TestWriteJournalFormat, when a version writes lines that differ from earlier ones, and never again.
 
 var (
 	written = time.Date(2025, 10, 16, 12, 0, 0, 0, time.UTC) // the first of the two days
@@ -25,7 +25,7 @@ var (
 
 const fixtureTopic = "old.jobs"
 
-// oldLines are lines of every kind, by their days.
+// oldLines are lines of every kind, by day.
 func oldLines() (requests [2][]journal.RequestLine, attempts [2][]journal.AttemptLine) {
 	n := 0
 	at := func() time.Time { n++; return written.Add(time.Duration(n) * time.Second) }
@@ -95,11 +95,11 @@ func oldLines() (requests [2][]journal.RequestLine, attempts [2][]journal.Attemp
 func TestWriteJournalFormat(t *testing.T) {
 	n := os.Getenv("WAKECALL_WRITE_FORMAT")
 	if n == "" {
-		t.Skip("writes a fixture when it is told to")
+		t.Skip("writes a fixture only on request")
 	}
 	dir, spool := "testdata/journal-"+n, "testdata/spool-"+n
 	if _, err := os.Stat(dir); err == nil {
-		t.Fatalf("%s is there: what an older version wrote cannot be written again", dir)
+		t.Fatalf("%s exists: the data of an older version cannot be written again", dir)
 	}
 	requests, attempts := oldLines()
 	for day := range requests {
@@ -132,7 +132,7 @@ func TestWriteJournalFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// a spool asks the real clock
+	// a spool uses the real clock
 	b = []byte(strings.ReplaceAll(string(b), time.Now().UTC().Format(`"2006-01-02T`), written.Format(`"2006-01-02T`)))
 	err = errors.Join(os.WriteFile(file, b, 0o600),
 		os.WriteFile(filepath.Join(spool, spoolName), []byte("1760572800000"), 0o600),
@@ -168,7 +168,7 @@ func eachJournal(t *testing.T, kind string, test func(t *testing.T, dir string))
 	}
 }
 
-// wantJob compares a job with what its line said.
+// wantJob compares a job with its line.
 func wantJob(t *testing.T, q *queue.Queue, id string, state queue.State, same func(*queue.Job) bool) {
 	t.Helper()
 	j, err := q.Get(t.Context(), fixtureTopic, id)
@@ -177,8 +177,8 @@ func wantJob(t *testing.T, q *queue.Queue, id string, state queue.State, same fu
 	}
 }
 
-// TestStoredJournalsAreRead: a shard that lost everything gets back what the journal of an older version has of it. A
-// line of a kind that is not known yet, members that are not, and a torn line stop nothing.
+// TestStoredJournalsAreRead: a shard that lost everything gets its jobs back from the journal of an older version. An
+// unknown kind of line, unknown members, and a torn line are skipped.
 func TestStoredJournalsAreRead(t *testing.T) {
 	eachJournal(t, "journal", func(t *testing.T, dir string) {
 		addLines(t, filepath.Join(dir, "request-20251017.jsonl"),
@@ -240,11 +240,11 @@ func addLines(t *testing.T, path string, lines ...string) {
 	}
 }
 
-// TestStoredSpoolsAreDrained: pushes that an older version took while no shard was up reach the first one that is.
+// TestStoredSpoolsAreDrained: pushes that an older version accepted while no shard was up reach the first one that is.
 func TestStoredSpoolsAreDrained(t *testing.T) {
 	eachJournal(t, "spool", func(t *testing.T, dir string) {
 		if !spooled(dir) {
-			t.Fatal("there is nothing in it")
+			t.Fatal("the spool is empty")
 		}
 		url, _ := startRedis(t)
 		h := newHost(t, url)
@@ -261,7 +261,7 @@ func TestStoredSpoolsAreDrained(t *testing.T) {
 		})
 		wantJob(t, h.queue, "twice", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == "2" })
 		if spooled(dir) {
-			t.Error("it is not empty afterwards")
+			t.Error("it is not empty after the drain")
 		}
 		if _, err := os.Stat(filepath.Join(dir, drainingName)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", drainingName, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// attendant attends the host's only shard, when it is told to.
+// attendant attends the host's only shard when told to.
 func (h *host) attendant(t fataler) *attendant {
 	k, err := NewKeeper(KeeperOptions{
 		Dir: h.dir, Shards: func() []*queue.Shard { return nil }, Queue: h.queue, Patience: wait.Limit,
@@ -42,11 +42,11 @@ func attendAll(t fataler, attendants ...*attendant) {
 	}
 }
 
-// world holds what two hosts do to the jobs of one shard, and the expected result.
+// world has the state that two hosts give the jobs of one shard, and the expected result.
 type world struct {
 	hosts [2]*host
 	jobs  map[string]*wanted
-	calls []call // that ended, and are not settled
+	calls []call // ended, but not settled
 	pull  bool
 	n     int
 }
@@ -59,7 +59,7 @@ type call struct {
 type wanted struct {
 	push   queue.Push
 	dead   bool
-	called bool // its delivery is in the journal, and not settled
+	called bool // its delivery is in the journal, but not settled
 }
 
 func (w *world) host(t *rapid.T) *host { return w.hosts[rapid.IntRange(0, 1).Draw(t, "host")] }
@@ -139,7 +139,7 @@ func (w *world) Attempt(t *rapid.T) {
 	}
 }
 
-// Deliver delivers a job; the journal knows, the shard does not yet.
+// Deliver delivers a job; the journal has it, the shard does not yet.
 func (w *world) Deliver(t *rapid.T) {
 	if w.pull {
 		return
@@ -181,7 +181,7 @@ func (w *world) lose() {
 	maps.DeleteFunc(w.jobs, func(_ string, j *wanted) bool { return j.called })
 }
 
-// configure has the topic's settings where they were lost.
+// configure sets the topic's settings again after they were lost.
 func (w *world) configure(t *rapid.T) {
 	topics := slices.Values([]queue.TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 10, Pull: w.pull}})
 	if err := w.hosts[0].queue.SetTopics(context.Background(), topics); err != nil {
@@ -189,7 +189,7 @@ func (w *world) configure(t *rapid.T) {
 	}
 }
 
-// pulled is what work is for a worker of a pull topic.
+// pulled is work for a worker of a pull topic.
 func (h *host) pulled(ctx context.Context, _ string, v queue.Verdict) (topic, id string, err error) {
 	jobs, err := h.queue.Take(ctx, queue.TakeRequest{Topics: []string{"t"}, Max: 1})
 	if len(jobs) == 0 {
@@ -200,7 +200,7 @@ func (h *host) pulled(ctx context.Context, _ string, v queue.Verdict) (topic, id
 	return jobs[0].Topic, jobs[0].ID, ended[0].Err
 }
 
-// SetClock sets the clock of a host, also over midnight.
+// SetClock sets the clock of a host, even to another day.
 func (w *world) SetClock(t *rapid.T) {
 	off := []time.Duration{0, -10 * time.Minute, -24 * time.Hour, 24 * time.Hour}
 	w.host(t).off.Store(int64(rapid.SampledFrom(off).Draw(t, "clock")))
@@ -233,7 +233,7 @@ func (w *world) RedriveDead(t *rapid.T) {
 
 func (w *world) RedriveAs(t *rapid.T) {
 	which := w.dead()
-	// 60 are more than are made in a test: a job that dies of its attempts would not be as the world has it.
+	// 60 is more than a test makes: a job that used all of its attempts would differ from the model.
 	as := queue.Renewal{MaxAttempts: rapid.SampledFrom([]int{0, 60}).Draw(t, "attempts")}
 	if rapid.Bool().Draw(t, "ttl") {
 		as.TTL = time.Hour
@@ -280,14 +280,14 @@ func (w *world) DropTopic(t *rapid.T) {
 	clear(w.jobs)
 }
 
-// check compares what the shard holds with what the hosts have answered.
+// check compares the shard's jobs with the answers of the hosts.
 func (w *world) check(t *rapid.T) {
 	for _, id := range []string{"a", "b", "c", "d"} {
 		job, err := w.hosts[0].queue.Get(context.Background(), "t", id)
 		want := w.jobs[id]
 		switch {
 		case want == nil && !errors.Is(err, queue.ErrNotFound):
-			t.Fatalf("%s ended, and is there: %+v, %v", id, job, err)
+			t.Fatalf("%s ended, but exists: %+v, %v", id, job, err)
 		case want == nil:
 		case err != nil:
 			t.Fatalf("%s is lost: %v", id, err)
@@ -304,10 +304,10 @@ func (w *world) check(t *rapid.T) {
 	}
 }
 
-// TestTwoHostsBringBackWhatAShardLost: pushes, replacements, changes, deletions, callbacks, deaths and what is done
-// about them, in any order and through both hosts; the shard goes back to any moment among them, or loses everything.
-// Then every job is as it was answered last, whichever host knows of it.
-func TestTwoHostsBringBackWhatAShardLost(t *testing.T) {
+// TestTwoHostsRecoverALoss: pushes, replacements, changes, deletions, callbacks, deaths, re-drives and deletions of
+// dead jobs, in any order and through both hosts; the shard returns to any earlier state, or loses everything.
+// Afterwards every job is as it was last answered, whichever host has the line.
+func TestTwoHostsRecoverALoss(t *testing.T) {
 	url, client := startRedis(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		ctx := context.Background()
@@ -325,7 +325,7 @@ func TestTwoHostsBringBackWhatAShardLost(t *testing.T) {
 			w.Push, w.Push, w.Push, w.Replace, w.Change, w.Run, w.Delete, w.Attempt, w.Attempt, w.RedriveDead,
 			w.RedriveAs, w.DeleteDead, w.DropTopic, w.Deliver, w.Settle, w.SetClock,
 			func(rt *rapid.T) {
-				for len(w.calls) > 0 { // or it would be left to its lease, which the data has as long as it has the position
+				for len(w.calls) > 0 { // otherwise it would be left to its lease, which the data has as long as it has the position
 					w.Settle(rt)
 				}
 				attendAll(rt, []*attendant{a, b}[rapid.IntRange(0, 1).Draw(rt, "attends")])
@@ -333,7 +333,7 @@ func TestTwoHostsBringBackWhatAShardLost(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 2).Draw(rt, "losses") {
 			steps := rapid.IntRange(1, 20).Draw(rt, "steps")
-			moment, held := rapid.IntRange(-1, steps).Draw(rt, "the step that is the first one lost"), memory{}
+			moment, held := rapid.IntRange(-1, steps).Draw(rt, "the first lost step"), memory{}
 			for i := range steps {
 				if i == moment {
 					held = remember(rt, client)
@@ -347,7 +347,7 @@ func TestTwoHostsBringBackWhatAShardLost(t *testing.T) {
 			held.forget(rt, client)
 			client.Del(ctx, "wk:{0}:run") // another server
 			if _, err := w.hosts[0].queue.Get(ctx, "t", "a"); err == nil || errors.Is(err, queue.ErrNotFound) {
-				rt.Fatalf("a server that was not compared answers: %v", err)
+				rt.Fatalf("a server that was not compared answered: %v", err)
 			}
 			attendAll(rt, a, b)
 			ready(t, w.hosts[0], w.hosts[1])

@@ -26,7 +26,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// startRedis starts a redis-server that keeps nothing, on a socket of its own.
+// startRedis starts a redis-server without persistence on its own socket.
 func startRedis(t *testing.T) (url string, client *redis.Client) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "wkr")
@@ -46,13 +46,13 @@ func startRedis(t *testing.T) (url string, client *redis.Client) {
 
 var eventually = wait.For
 
-// host is a journal and the queue that writes it.
+// host is a journal and the queue that writes to it.
 type host struct {
 	dir     string
 	away    time.Duration // KeeperOptions.Away
 	full    atomic.Bool   // its disk
-	mute    atomic.Bool   // its lines are not written yet
-	off     atomic.Int64  // how far its clock is off
+	mute    atomic.Bool   // its lines are delayed
+	off     atomic.Int64  // offset of its clock
 	journal *journal.Journal
 	queue   *queue.Queue
 }
@@ -158,7 +158,7 @@ func (h *host) settle(ctx context.Context, l *queue.Lease, v queue.Verdict) (hel
 	return err == nil && was[0], err
 }
 
-// memory is the data of a Redis at one time.
+// memory is the data of a Redis at a point in time.
 type memory map[string]string
 
 func remember(t fataler, c *redis.Client) memory {
@@ -173,7 +173,7 @@ func remember(t fataler, c *redis.Client) memory {
 	return m
 }
 
-// forget restores the data of that time.
+// forget restores that data.
 func (m memory) forget(t fataler, c *redis.Client) {
 	if err := c.FlushAll(context.Background()).Err(); err != nil {
 		t.Fatalf("flush: %v", err)
@@ -187,7 +187,7 @@ func (m memory) forget(t fataler, c *redis.Client) {
 
 type fataler interface{ Fatalf(string, ...any) }
 
-// TestADryRunChangesNothingAndCounts: nor does it answer for jobs of topics that are not registered.
+// TestADryRunChangesNothingAndCounts; it does not count jobs of unregistered topics.
 func TestADryRunChangesNothingAndCounts(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
@@ -221,11 +221,11 @@ func TestADryRunChangesNothingAndCounts(t *testing.T) {
 		t.Errorf("report %+v, %v\nwant %+v", report, err, want)
 	}
 	if after := remember(t, client); len(after) != len(before) {
-		t.Errorf("%d keys, before %d", len(after), len(before))
+		t.Errorf("%d keys, %d before", len(after), len(before))
 	}
 	o := Options{Shards: h.queue.Shards(), Dirs: []string{h.dir}, Topic: func(string) bool { return false }}
 	if report, err = Recover(t.Context(), o); err != nil || report.Pushed != 0 || report.Unknown == 0 {
-		t.Errorf("a topic that is not registered: %+v, %v", report, err)
+		t.Errorf("an unregistered topic: %+v, %v", report, err)
 	}
 	if report, err = h.recover(t.Context(), false); err != nil || report.Pushed != 1 || report.Restored != 1 {
 		t.Errorf("report %+v, %v", report, err)
@@ -281,8 +281,8 @@ func ready(t *testing.T, hosts ...*host) {
 	})
 }
 
-// TestNothingIsAnsweredBeforeItIsCompared: from the instant that a server has lost everything until all hosts have
-// replayed their journals, no request is answered from what it holds.
+// TestNothingIsAnsweredBeforeItIsCompared: from the moment a server has lost everything until all hosts have replayed
+// their journals, no request is answered from its data.
 func TestNothingIsAnsweredBeforeItIsCompared(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
@@ -298,7 +298,7 @@ func TestNothingIsAnsweredBeforeItIsCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	client.FlushAll(t.Context())
-	eventually(t, "both jobs to be there", func() bool {
+	eventually(t, "both jobs to be back", func() bool {
 		for _, id := range []string{"of-a", "of-b", "deleted"} {
 			_, err := a.queue.Get(t.Context(), "t", id)
 			var un *queue.UnavailableError
@@ -313,8 +313,8 @@ func TestNothingIsAnsweredBeforeItIsCompared(t *testing.T) {
 	})
 }
 
-// TestAHostThatRestartsIsWaitedFor: a job that was deleted through it does not come back when its shard loses
-// everything meanwhile.
+// TestAHostThatRestartsIsWaitedFor: a job that was deleted through it does not return when its shard loses everything
+// meanwhile.
 func TestAHostThatRestartsIsWaitedFor(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
@@ -349,7 +349,7 @@ func TestAHostThatRestartsIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAHostThatStaysAwayIsNotWaitedFor: what only it knows is replayed when it is back.
+// TestAHostThatStaysAwayIsNotWaitedFor: the lines that only it has are replayed when it is back.
 func TestAHostThatStaysAwayIsNotWaitedFor(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
@@ -381,7 +381,7 @@ func TestAHostThatStaysAwayIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// twoHosts attend an empty shard and have heard of each other: it is open.
+// twoHosts attend an empty shard and know of each other: it is open.
 func twoHosts(t *testing.T, url string) (a, b *host, inA, inB *attendant) {
 	t.Helper()
 	a, b = newHost(t, url), newHost(t, url)
@@ -392,7 +392,7 @@ func twoHosts(t *testing.T, url string) (a, b *host, inA, inB *attendant) {
 	return a, b, inA, inB
 }
 
-// TestALossBeforeAnAbsentHostIsBack: what only that host knows of the first loss comes with what it knows of the
+// TestALossBeforeAnAbsentHostIsBack: the lines of the first loss that only that host has are replayed with those of the
 // second.
 func TestALossBeforeAnAbsentHostIsBack(t *testing.T) {
 	url, client := startRedis(t)
@@ -444,7 +444,7 @@ func TestAHostThatIsBackBringsNoDeletedJob(t *testing.T) {
 func TestAHostThatIsKilledIsWaitedForNotForEver(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
-	attendAll(t, b.attendant(t)) // and is never heard of again
+	attendAll(t, b.attendant(t)) // it never returns
 	ka, _ := a.keep(t, 300*time.Millisecond)
 	eventually(t, "the host to have heard of the other", func() bool { return len(ka.hosts.others()) == 1 })
 	ready(t, a)
@@ -458,8 +458,8 @@ func TestAHostThatIsKilledIsWaitedForNotForEver(t *testing.T) {
 	}
 }
 
-// TestNothingIsToldWhenNothingWasLost: when another host joins, or a server comes back with all that it had.
-func TestNothingIsToldWhenNothingWasLost(t *testing.T) {
+// TestNothingIsReportedWhenNothingWasLost: when another host joins, or a server is back with all of its data.
+func TestNothingIsReportedWhenNothingWasLost(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
 	inA, inB := a.attendant(t), b.attendant(t)
@@ -481,7 +481,7 @@ func TestNothingIsToldWhenNothingWasLost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_ = a.queue.Delete(t.Context(), "t", "deleted") // or it was delivered
+	_ = a.queue.Delete(t.Context(), "t", "deleted") // otherwise it may have been delivered
 	attendAll(t, inB)
 	client.Del(t.Context(), "wk:{0}:run") // another server
 	attendAll(t, inA, inB)
@@ -491,11 +491,11 @@ func TestNothingIsToldWhenNothingWasLost(t *testing.T) {
 	client.FlushAll(t.Context())
 	attendAll(t, inA, inB)
 	if len(told) == 0 {
-		t.Error("a loss was not told")
+		t.Error("a loss was not reported")
 	}
 }
 
-// TestALossInTheMidstOfAComparison takes nothing from it: the next one begins where it began. One host had replayed its
+// TestALossInTheMidstOfAComparison loses no lines: the next one begins at the same position. One host had replayed its
 // journal by then, the other had not.
 func TestALossInTheMidstOfAComparison(t *testing.T) {
 	url, client := startRedis(t)
@@ -529,8 +529,8 @@ func TestALossInTheMidstOfAComparison(t *testing.T) {
 	}
 }
 
-// TestTheClockOfAHostMayGoBack just before a shard loses data, also over midnight: all that was accepted since is in
-// the journal behind the position that the shard had noted.
+// TestTheClockOfAHostMayGoBack just before a shard loses data, even to the day before: everything accepted since is in
+// the journal after the position that the shard has stored.
 func TestTheClockOfAHostMayGoBack(t *testing.T) {
 	for name, back := range map[string]time.Duration{"ten minutes": 10 * time.Minute, "over midnight": 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -573,7 +573,7 @@ func TestTheClockOfAHostMayGoBack(t *testing.T) {
 }
 
 // TestAJobThatRanAgainIsAliveThoughAClockWentBack: the line of a later push, which found the job, is in the file of the
-// day before that of the line which says that it ran again.
+// day before the one with its run.
 func TestAJobThatRanAgainIsAliveThoughAClockWentBack(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
@@ -599,7 +599,8 @@ func TestAJobThatRanAgainIsAliveThoughAClockWentBack(t *testing.T) {
 	}
 }
 
-// TestLateLinesAreReplayed: what the server that is gone had answered, and came to the journal after the comparison.
+// TestLateLinesAreReplayed: the lost server had answered these requests, and their lines were written after the
+// comparison.
 func TestLateLinesAreReplayed(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
@@ -623,7 +624,7 @@ func TestLateLinesAreReplayed(t *testing.T) {
 	if err := h.journal.Requests(lines); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the late job to be there",
+	eventually(t, "the late job to be back",
 		func() bool { _, err := h.queue.Get(t.Context(), "t", "late"); return err == nil })
 	if job, err := h.queue.Get(t.Context(), "t", "early"); err != nil || !job.DueAt.Equal(early.DueAt) {
 		t.Errorf("early: %+v, %v", job, err)
@@ -633,9 +634,9 @@ func TestLateLinesAreReplayed(t *testing.T) {
 	}
 }
 
-// TestWhatWasMovedIsBroughtBackWhereItIs: of two shards, one that gave its jobs away goes back to the time before, and
-// the one that took them loses everything. Each job is in one of them, as it was changed last.
-func TestWhatWasMovedIsBroughtBackWhereItIs(t *testing.T) {
+// TestMovedJobsAreRecovered: of two shards, the one that gave its jobs away returns to its earlier state, and the one
+// that received them loses everything. Each job is in one of them, with its last change.
+func TestMovedJobsAreRecovered(t *testing.T) {
 	urlA, a := startRedis(t)
 	urlB, b := startRedis(t)
 	h := newHost(t, urlA)
@@ -675,8 +676,8 @@ func TestWhatWasMovedIsBroughtBackWhereItIs(t *testing.T) {
 	})
 }
 
-// TestARedrivenJobThatDiesAgainHasNoExpiry, when both deaths and what came between are lost, and two hosts know of
-// them. One that was redriven by its id is not dead, though its death is known to another host.
+// TestARedrivenJobThatDiesAgainHasNoExpiry, when both deaths and the re-drive are lost, and are in the journals of two
+// hosts. A job that was re-driven by its id is not dead, although another host has its death.
 func TestARedrivenJobThatDiesAgainHasNoExpiry(t *testing.T) {
 	url, client := startRedis(t)
 	a, b, inA, inB := twoHosts(t, url)
@@ -712,9 +713,9 @@ func TestARedrivenJobThatDiesAgainHasNoExpiry(t *testing.T) {
 	}
 }
 
-// TestWhatAJobHasOfItsOwnComesBack: its expiry, headers and waits, whether the line of its push or
-// of a change has it.
-func TestWhatAJobHasOfItsOwnComesBack(t *testing.T) {
+// TestAJobsOwnSettingsAreRecovered: its expiry, headers and retry waits, whether they are in the line of its push or of
+// a change.
+func TestAJobsOwnSettingsAreRecovered(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
 	h.keep(t, time.Second)
@@ -753,14 +754,14 @@ func TestWhatAJobHasOfItsOwnComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want.ETag = got.ETag; !reflect.DeepEqual(got, want) { // its place is another
+		if want.ETag = got.ETag; !reflect.DeepEqual(got, want) { // the record has another place
 			t.Errorf("%s is\n%+v, want\n%+v", id, got, want)
 		}
 	}
 }
 
-// TestJobsOfAPullTopicComeBack, in whatever state they were. What a worker had is ready again, and so is at once what
-// waited for its next attempt; the leases are over.
+// TestJobsOfAPullTopicComeBack in any state. Leased jobs are ready again, and so are at once those that waited for
+// their next attempt; the leases have ended.
 func TestJobsOfAPullTopicComeBack(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
@@ -773,7 +774,7 @@ func TestJobsOfAPullTopicComeBack(t *testing.T) {
 	hour := time.Hour
 	ends := []queue.Ending{
 		{Verb: queue.Ack}, {Verb: queue.BuryLeased, Error: "why"}, {Verb: queue.GiveBack, Delay: hour},
-		{Verb: queue.Fail, Retry: []time.Duration{hour}}, {Verb: queue.ExtendLeased, TTR: hour}, // this one stays leased
+		{Verb: queue.Fail, Retry: []time.Duration{hour}}, {Verb: queue.ExtendLeased, TTR: hour}, // this job stays leased
 	}
 	for i := range ends {
 		h.push(t, fmt.Sprint(ends[i].Verb), `1`, 0)
@@ -819,7 +820,7 @@ func TestJobsOfAPullTopicComeBack(t *testing.T) {
 			t.Errorf("an ack by the old lease of %s: %v", d.ID, d.Err)
 		}
 	}
-	if err := h.queue.SetTopics(t.Context(), topics); err != nil { // nobody tells this queue that they were lost
+	if err := h.queue.SetTopics(t.Context(), topics); err != nil { // this queue is not told that they were lost
 		t.Fatal(err)
 	}
 	jobs, err := h.queue.Take(t.Context(), queue.TakeRequest{Topics: []string{"t"}, Max: 100})
@@ -833,9 +834,9 @@ func TestJobsOfAPullTopicComeBack(t *testing.T) {
 	}
 }
 
-// TestAPushIsKnownThatWasAnsweredTheSecondTime: the journal could not take it at first, so the job existed when it was
+// TestAPushThatWasRepeatedAfterAJournalErrorIsRecovered: the journal failed at first, so the job existed when it was
 // pushed again.
-func TestAPushIsKnownThatWasAnsweredTheSecondTime(t *testing.T) {
+func TestAPushThatWasRepeatedAfterAJournalErrorIsRecovered(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
 	h.adopt(t)
@@ -844,7 +845,7 @@ func TestAPushIsKnownThatWasAnsweredTheSecondTime(t *testing.T) {
 	}
 	h.full.Store(true)
 	if r := push(); r.Err == nil {
-		t.Fatal("a push that the journal did not take was answered")
+		t.Fatal("a push that the journal refused was accepted")
 	}
 	h.full.Store(false)
 	first := push()
@@ -872,14 +873,14 @@ func TestTenThousandJobsAreBackInFiveSeconds(t *testing.T) {
 	h.fill(t, 10_000)
 	filled := time.Since(began)
 	best := time.Hour
-	for range 3 { // the best of them: the machine may be busy
+	for range 3 { // the best of several runs, because the machine may be busy
 		client.FlushAll(t.Context())
 		began := time.Now()
 		eventually(t, "the last job to be back",
 			func() bool { _, err := h.queue.Get(t.Context(), "t", "9999"); return err == nil })
 		best = min(best, time.Since(began))
 	}
-	limit := 5*time.Second + 5*filled // how busy the machine is
+	limit := 5*time.Second + 5*filled // depends on how busy the machine is
 	if race.Enabled {
 		limit *= 3
 	}
@@ -906,9 +907,9 @@ func (h *host) fill(t *testing.T, n int) {
 	}
 }
 
-// TestADeadJobHasTheReasonThatItHad: the line of a callback tells why that failed, and that of a worker why the job
-// died.
-func TestADeadJobHasTheReasonThatItHad(t *testing.T) {
+// TestADeadJobsReasonIsRecovered: the line of a callback has the reason of its failure, and that of a worker the reason
+// of the job's death.
+func TestADeadJobsReasonIsRecovered(t *testing.T) {
 	for want, a := range map[string]journal.AttemptLine{
 		"attempts": {Outcome: journal.Dead, Reason: "status", Status: 422, Error: "the endpoint answered 422"},
 		"gone":     {Outcome: journal.Dead, Reason: "status", Status: 410, Error: "the endpoint answered 410"},

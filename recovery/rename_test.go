@@ -7,7 +7,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// TestARenamedShardGetsItsLinesOfBothNames: of the keeper, and of a recovery by hand.
+// TestARenamedShardGetsItsLinesOfBothNames, from the keeper and from a manual recovery.
 func TestARenamedShardGetsItsLinesOfBothNames(t *testing.T) {
 	for _, byHand := range []bool{false, true} {
 		url, client := startRedis(t)
@@ -30,7 +30,7 @@ func TestARenamedShardGetsItsLinesOfBothNames(t *testing.T) {
 			client.Set(t.Context(), "wk:{0}:rev", 5_000_000, 0) // as after a comparison
 			h.adopt(t)
 			if report, err := h.recover(t.Context(), false); err != nil || report.Pushed != 3 {
-				t.Errorf("recovery by hand: %+v, %v", report, err)
+				t.Errorf("manual recovery: %+v, %v", report, err)
 			}
 		} else {
 			h.keep(t, time.Second)
@@ -44,7 +44,7 @@ func TestARenamedShardGetsItsLinesOfBothNames(t *testing.T) {
 	}
 }
 
-// TestASecondNameDoesNotOpenAShard, without the lines that the journal has of the first.
+// TestASecondNameDoesNotOpenAShard without the journal's lines for the first name.
 func TestASecondNameDoesNotOpenAShard(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
@@ -68,7 +68,7 @@ func TestASecondNameDoesNotOpenAShard(t *testing.T) {
 		t.Error("b was opened")
 	}
 	h.keep(t, time.Second)
-	eventually(t, "the job to be there", func() bool {
+	eventually(t, "the job to be back", func() bool {
 		j, err := h.queue.Get(t.Context(), "t", "job")
 		return err == nil && j.Shard == "a"
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder: the first one stays unless a later one replaces it, also within a
+// TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder: the first one stays unless a later one replaces it, even within a
 // millisecond.
 func TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -66,7 +66,7 @@ func TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder(t *testing.T) {
 	}
 }
 
-// interrupted is a queue that takes some calls and then none.
+// interrupted is a queue that accepts some calls and then none.
 type interrupted struct {
 	Pusher
 	calls int
@@ -83,7 +83,7 @@ func (q *interrupted) PushBatch(ctx context.Context, pushes []queue.Push) []queu
 	return q.Pusher.PushBatch(ctx, pushes)
 }
 
-// TestAnInterruptedDrainLosesNoReplacement of a push that it brought before.
+// TestAnInterruptedDrainLosesNoReplacement of a push that it stored before.
 func TestAnInterruptedDrainLosesNoReplacement(t *testing.T) {
 	url, _ := startRedis(t)
 	h := newHost(t, url)
@@ -104,7 +104,8 @@ func TestAnInterruptedDrainLosesNoReplacement(t *testing.T) {
 	wantJob(t, h.queue, "one", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == "new" })
 }
 
-// TestASpooledJobKeepsWhatItHasOfItsOwn: its expiry, counted from when it was accepted, its headers and its waits.
+// TestASpooledJobKeepsWhatItHasOfItsOwn: its expiry, counted from when it was accepted, its headers and its retry
+// waits.
 func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {
 	url, _ := startRedis(t)
 	h := newHost(t, url)
@@ -135,7 +136,7 @@ func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {
 	wantJob(t, h.queue, "over", queue.Ready, own(func(e time.Time) bool { return !e.IsZero() && e.Before(at) }))
 }
 
-// TestASpooledPushKeepsItsProtocol in the journal, and an interrupted drain still knows what it brought.
+// TestASpooledPushKeepsItsProtocol in the journal, and an interrupted drain still recognizes its own pushes.
 func TestASpooledPushKeepsItsProtocol(t *testing.T) {
 	url, _ := startRedis(t)
 	h := newHost(t, url)
@@ -146,8 +147,8 @@ func TestASpooledPushKeepsItsProtocol(t *testing.T) {
 	}
 	var un *queue.UnavailableError
 	push.OnDuplicate = queue.Replace
-	if r := q.Push(t.Context(), push); !errors.As(r.Err, &un) { // or the old body might be called after the answer
-		t.Errorf("a replacement is answered %+v", r)
+	if r := q.Push(t.Context(), push); !errors.As(r.Err, &un) { // otherwise the old body might be called after the answer
+		t.Errorf("a replacement was answered %+v", r)
 	}
 	h.adopt(t)
 	for range 2 {
@@ -171,8 +172,8 @@ func TestASpooledPushKeepsItsProtocol(t *testing.T) {
 	}
 }
 
-// TestASpoolHasTheOrderOfItsLines whatever the host's clock said: it was set back while no shard was up, and lines of
-// before seem to come later.
+// TestASpoolHasTheOrderOfItsLines, whatever the host's clock was: it was set back while no shard was up, so earlier
+// lines have later times.
 func TestASpoolHasTheOrderOfItsLines(t *testing.T) {
 	url, _ := startRedis(t)
 	h := newHost(t, url)

@@ -57,7 +57,7 @@ func TestASealedTextIsNotPrinted(t *testing.T) {
 	slog.New(slog.NewJSONHandler(&b, nil)).Error("m", "password", secret)
 	for _, shown := range []string{"MARK", "4d41524b", "4D41524B", "77 65 82 75"} {
 		if strings.Contains(b.String(), shown) {
-			t.Errorf("it is shown as %s:\n%s", shown, b.String())
+			t.Errorf("it is printed as %s:\n%s", shown, b.String())
 		}
 	}
 }

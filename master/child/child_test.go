@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serve answers each connection with its role, number and configuration. Its last line of stdout says why it ended.
+// serve answers each connection with its role, number and configuration. Its last line on stdout says why it ended.
 func serve(ctx context.Context, c *Child) error {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "test_gauge"}, func() float64 { return 7 }))
@@ -61,7 +61,7 @@ func serve(ctx context.Context, c *Child) error {
 
 func fail(context.Context, *Child) error { return errors.New("no such table") }
 
-// stuck ignores that it is to end.
+// stuck ignores that it must end.
 func stuck(ctx context.Context, c *Child) error {
 	c.Ready()
 	<-ctx.Done()
@@ -158,7 +158,7 @@ func (m *master) ended(code int, output string) {
 	}
 }
 
-func TestARoleGetsItsPlaceConfigurationAndSockets(t *testing.T) {
+func TestARoleGetsItsNumberConfigurationAndSockets(t *testing.T) {
 	var files []*os.File
 	var addrs []string
 	for range 2 {
@@ -216,7 +216,7 @@ func TestAnOrphanStopsWithinTwoSeconds(t *testing.T) {
 	began := time.Now()
 	_ = m.conn.Close()
 	m.ended(0, "orphaned true, replaced false")
-	if took := time.Since(began); took > 22*time.Second { // 2 s, and a busy machine
+	if took := time.Since(began); took > 22*time.Second { // 2 s, and the delay of a busy machine
 		t.Errorf("it took %s", took)
 	}
 }
@@ -238,12 +238,12 @@ func TestSignalsStopGracefully(t *testing.T) {
 	}
 }
 
-// TestSignalsToAllProcessesStopGracefully: the child gets one from the sender, and one from its master.
+// TestSignalsToAllProcessesStopGracefully: the child gets one signal from the sender, and one from its master.
 func TestSignalsToAllProcessesStopGracefully(t *testing.T) {
 	m := start(t, boot("stuck", 100*time.Millisecond))
 	m.waitReady()
 	m.signal(syscall.SIGTERM)
-	m.waitReady() // it knows that it is to end
+	m.waitReady() // it has received the stop
 	m.signal(syscall.SIGTERM)
 	m.ended(1, "wakecall: stuck 2: did not end within 100ms")
 }
@@ -350,7 +350,7 @@ func TestTheRedisOfADeadMasterIsShutDown(t *testing.T) {
 	}
 	<-r.ended
 	if err := StopOrphanedRedis(t.Context(), r.dir, r.socket, time.Minute); err != nil {
-		t.Errorf("when it is gone already: %v", err)
+		t.Errorf("when it has ended: %v", err)
 	}
 }
 
@@ -362,11 +362,11 @@ func TestTheRedisOfANewMasterStays(t *testing.T) {
 	}
 	defer unlock()
 	if err := StopOrphanedRedis(t.Context(), r.dir, r.socket, time.Minute); err != nil || !r.lives() {
-		t.Errorf("%v, and it lives: %t", err, r.lives())
+		t.Errorf("%v, and it is running: %t", err, r.lives())
 	}
 }
 
-// Other children settle their jobs before the server ends, unless they take too long.
+// Other children settle their jobs before the server is shut down, unless they take too long.
 func TestTheRedisOfADeadMasterWaitsForItsClients(t *testing.T) {
 	for _, leaves := range []bool{true, false} {
 		r := startRedis(t)
@@ -387,7 +387,7 @@ func TestTheRedisOfADeadMasterWaitsForItsClients(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- StopOrphanedRedis(t.Context(), r.dir, r.socket, limit) }()
 		if leaves {
-			time.Sleep(3 * orphanPoll) // several polls, in which it has to stay
+			time.Sleep(3 * orphanPoll) // several polls, during which it must stay
 			if !r.lives() {
 				t.Error("it ended while a client was connected")
 			}
@@ -401,7 +401,7 @@ func TestTheRedisOfADeadMasterWaitsForItsClients(t *testing.T) {
 	}
 }
 
-// The master may be of another version than its children.
+// The master may have another version than its children.
 func TestMessagesOfAnotherVersionAreRead(t *testing.T) {
 	var m Message
 	if err := json.Unmarshal([]byte(`{"boot":{"role":"timer","number":1,"of_tomorrow":true},"more":1}`), &m); err != nil {
@@ -412,7 +412,7 @@ func TestMessagesOfAnotherVersionAreRead(t *testing.T) {
 	}
 }
 
-// TestAServerThatStartsSlowlyIsWaitedFor: it has the lock of its directory, and no socket yet.
+// TestAServerThatStartsSlowlyIsWaitedFor: it has locked its directory, but has no socket yet.
 func TestAServerThatStartsSlowlyIsWaitedFor(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, LockFile), nil, 0o600); err != nil {
@@ -430,7 +430,7 @@ func TestAServerThatStartsSlowlyIsWaitedFor(t *testing.T) {
 	go func() { done <- StopOrphanedRedis(t.Context(), dir, filepath.Join(dir, "redis.sock"), time.Minute) }()
 	select {
 	case err := <-done:
-		t.Fatalf("it was given up while it started: %v", err)
+		t.Fatalf("the wait ended while it was starting: %v", err)
 	case <-time.After(2 * certain * orphanPoll):
 	}
 	if err := server.Close(); err != nil {
