@@ -25,6 +25,7 @@ func (p *program) roleCommands() []*cobra.Command {
 func (p *program) roleCommand(name, short string) *cobra.Command {
 	cmd := &cobra.Command{Use: name, GroupID: groupRun, Short: short}
 	return p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
+		p.signals.outliveLog()
 		return app.RunAlone(ctx, cfg, name, version, logging.New(cfg, p.err, name))
 	})
 }

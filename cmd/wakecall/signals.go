@@ -31,8 +31,13 @@ func watchSignals() *signals {
 // supervise is called by a master: from then on SIGHUP reloads, and the master handles a second signal to stop.
 func (s *signals) supervise() {
 	s.handleKill()
+	s.outliveLog()
 	signal.Notify(s.hup, syscall.SIGHUP)
 }
+
+// outliveLog is called by a process that goes on when nobody reads its log any more. Other commands end with their
+// reader, as in `wakecall stats | head`.
+func (s *signals) outliveLog() { signal.Ignore(syscall.SIGPIPE) }
 
 // handleKill is called by a command that ends by itself when kill is closed.
 func (s *signals) handleKill() { s.handled.Store(true) }

@@ -118,7 +118,7 @@ func (c *Child) run(roles map[string]Role) error {
 	go c.listen(cancel)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR2)
-	signal.Ignore(syscall.SIGHUP)
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) // work goes on when nobody reads the log any more
 	done := make(chan error, 1)
 	go func() { done <- role(ctx, c) }()
 	stopping, deadline := ctx.Done(), (<-chan time.Time)(nil)

@@ -82,6 +82,12 @@ type master struct {
 // start starts a child and sends its first message.
 func start(t *testing.T, first any, sockets ...*os.File) *master {
 	t.Helper()
+	return startWith(t, nil, first, sockets...)
+}
+
+// startWith is start with a file for the child's output.
+func startWith(t *testing.T, log *os.File, first any, sockets ...*os.File) *master {
+	t.Helper()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -93,15 +99,18 @@ func start(t *testing.T, first any, sockets ...*os.File) *master {
 		t.Fatal(err)
 	}
 	m.replies = json.NewDecoder(m.conn)
-	m.run(append([]*os.File{theirs}, sockets...))
+	m.run(log, append([]*os.File{theirs}, sockets...))
 	m.send(first)
 	return m
 }
 
-func (m *master) run(files []*os.File) {
+func (m *master) run(log *os.File, files []*os.File) {
 	m.cmd = exec.Command(os.Args[0])
 	m.cmd.Env = append(os.Environ(), Env+"=1")
 	m.cmd.Stdout, m.cmd.Stderr = &m.out, &m.out
+	if log != nil {
+		m.cmd.Stdout, m.cmd.Stderr = log, log
+	}
 	m.cmd.ExtraFiles = files
 	if err := m.cmd.Start(); err != nil {
 		m.t.Fatal(err)
@@ -238,6 +247,20 @@ func TestSignalsStopGracefully(t *testing.T) {
 	}
 }
 
+// TestAChildOutlivesTheReaderOfItsLog, such as a tee that was ended.
+func TestAChildOutlivesTheReaderOfItsLog(t *testing.T) {
+	reader, log, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	m := startWith(t, log, boot("server", time.Minute))
+	m.waitReady()
+	_ = reader.Close()
+	m.signal(syscall.SIGTERM) // it writes why it ends
+	m.ended(0, "")
+}
+
 // TestSignalsToAllProcessesStopGracefully: the child gets one signal from the sender, and one from its master.
 func TestSignalsToAllProcessesStopGracefully(t *testing.T) {
 	m := start(t, boot("stuck", 100*time.Millisecond))
@@ -296,7 +319,7 @@ func TestFailuresOfTheStartAreNamed(t *testing.T) {
 
 func TestAChildWithoutAMaster(t *testing.T) {
 	m := &master{t: t}
-	m.run(nil)
+	m.run(nil, nil)
 	m.ended(1, "wakecall: child: started without a master")
 }
 
