@@ -22,7 +22,7 @@ import (
 	"github.com/wakecall/wakecall/test/pulltest"
 )
 
-// newTestParts has a queue and a registry that are open.
+// newTestParts has an open queue and an open registry.
 func newTestParts(t *testing.T) (*parts, *pulltest.Queue) {
 	t.Helper()
 	q := pulltest.Start(t)
@@ -33,7 +33,7 @@ func newTestParts(t *testing.T) (*parts, *pulltest.Queue) {
 	return p, q
 }
 
-// TestAccountsAreRead as lines USER:PASSWORD. A file with a mistake lets nobody in instead of everybody.
+// TestAccountsAreRead as lines USER:PASSWORD. A file with an error admits nobody instead of everybody.
 func TestAccountsAreRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "accounts")
 	for text, want := range map[string]string{
@@ -80,7 +80,7 @@ func TestAGatewayWithoutAccountsServesNobody(t *testing.T) {
 	}
 }
 
-// TestANamespaceIsMadeOnce: its settings stay as people changed them, and a gateway waits for the database.
+// TestANamespaceIsMadeOnce: later changes of its settings are kept, and a gateway waits for the database.
 func TestANamespaceIsMadeOnce(t *testing.T) {
 	p, q := newTestParts(t)
 	ctx := t.Context()
@@ -102,7 +102,7 @@ func TestANamespaceIsMadeOnce(t *testing.T) {
 	}
 	err := p.ensureNamespace(ctx, namespace("Wrong.*", "", nil))
 	if err == nil || !strings.Contains(err.Error(), "Wrong.*") {
-		t.Errorf("a namespace that is refused: %v", err)
+		t.Errorf("an invalid namespace: %v", err)
 	}
 	if err := q.Registry.Close(); err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestANamespaceIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestJobsOfUnknownTopicsAreFound, unless somebody deleted the topic or they are done with.
+// TestJobsOfUnknownTopicsAreFound, unless the topic was deleted or the jobs have finished.
 func TestJobsOfUnknownTopicsAreFound(t *testing.T) {
 	p, q := newTestParts(t)
 	ctx := t.Context()
@@ -151,7 +151,7 @@ func TestJobsOfUnknownTopicsAreFound(t *testing.T) {
 	}
 }
 
-// TestCommandLinesOfTheAdminReachAServerWithTLS: they begin with https.
+// TestCommandLinesOfTheAdminReachAServerWithTLS, because their URLs begin with https.
 func TestCommandLinesOfTheAdminReachAServerWithTLS(t *testing.T) {
 	p, _ := newTestParts(t)
 	p.cfg.Server.TLSCert = "cert.pem"
@@ -164,8 +164,8 @@ func TestCommandLinesOfTheAdminReachAServerWithTLS(t *testing.T) {
 	}
 }
 
-// TestADurabilityThatNoShardKeepsIsRefused when a topic gets it, not when the rest of the topic is edited while a
-// replica is away. Of a file of topics it is asked once.
+// TestADurabilityThatNoShardKeepsIsRefused when a topic gets it, but not when another field is edited while a replica
+// is down. For a file of topics it is checked once.
 func TestADurabilityThatNoShardKeepsIsRefused(t *testing.T) {
 	p, q := newTestParts(t)
 	ctx := t.Context()
@@ -201,7 +201,7 @@ func TestADurabilityThatNoShardKeepsIsRefused(t *testing.T) {
 		topic("x", registry.DurabilityReplica), topic("y", registry.DurabilityReplica), topic("z", registry.DurabilityMemory),
 	}
 	if done, err := edited.PutTopics(ctx, "me", list); err != nil || len(done) != 3 || asked != 2 {
-		t.Errorf("a file of topics: %v %v, asked %d times", done, err, asked)
+		t.Errorf("a file of topics: %v %v, checked %d times", done, err, asked)
 	}
 	for name, want := range map[string]queue.Durability{
 		"safe": queue.Replica, "z": queue.Memory, "unknown": queue.Memory,
@@ -211,11 +211,10 @@ func TestADurabilityThatNoShardKeepsIsRefused(t *testing.T) {
 		}
 	}
 	if err := edited.PutShard(ctx, "me", registry.Shard{Name: "Bad", State: "asleep"}); err == nil {
-		t.Error("a shard that cannot be is registered")
+		t.Error("an invalid shard is registered")
 	}
 }
 
-// TestAProcessOfGatewaysNeedsAListener.
 func TestAProcessOfGatewaysNeedsAListener(t *testing.T) {
 	p, _ := newTestParts(t)
 	if _, err := p.newGateway(map[string]net.Listener{}, nil); !errors.Is(err, errNoGateway) {
@@ -232,7 +231,7 @@ func TestAProcessOfGatewaysNeedsAListener(t *testing.T) {
 	}
 }
 
-// TestMessagesAreInTheLanguageOfTheirReader; of one that is not known they are English.
+// TestMessagesAreInTheLanguageOfTheirReader; for an unknown language they are in English.
 func TestMessagesAreInTheLanguageOfTheirReader(t *testing.T) {
 	say, err := sayings()
 	if err != nil {

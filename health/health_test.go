@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 			}
 			for _, k := range watched {
 				if !slices.Contains(Watched(), k) {
-					t.Errorf("%s is found, and is not among the watched kinds %v", k, Watched())
+					t.Errorf("%s is found, but is not among the watched kinds %v", k, Watched())
 				}
 			}
 			for _, p := range Judge(h) {

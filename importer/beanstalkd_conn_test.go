@@ -13,7 +13,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// scripted is a beanstalkd that knows some answers; the others are UNKNOWN_COMMAND.
+// scripted is a beanstalkd with some scripted answers; to other commands it answers UNKNOWN_COMMAND.
 func scripted(t *testing.T, answers map[string]string) *Beanstalkd {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,8 +64,8 @@ func scripted(t *testing.T, answers map[string]string) *Beanstalkd {
 
 func yaml(body string) string { return fmt.Sprintf("OK %d\r\n%s", len(body), body) }
 
-// TestWhatIsNoBeanstalkdIsNamed: another server at the address, or one that breaks the protocol, is told by what it was
-// asked and what it answered, and nothing of it is taken for a job.
+// TestWhatIsNoBeanstalkdIsNamed: for another kind of server, or one that breaks the protocol, the error has the command
+// and the answer, and the answer is not taken for a job.
 func TestWhatIsNoBeanstalkdIsNamed(t *testing.T) {
 	t.Parallel()
 	const use = "use wakecall-import"
@@ -83,13 +83,13 @@ func TestWhatIsNoBeanstalkdIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if err := scripted(t, x.answers).Open(t.Context()); err == nil || !strings.Contains(err.Error(), x.says) {
-				t.Errorf("%v, want it to say %s", err, x.says)
+				t.Errorf("%v, want an error with %s", err, x.says)
 			}
 		})
 	}
 }
 
-// TestAnErrorOfBeanstalkdEndsAClaim, wherever it comes.
+// TestAnErrorOfBeanstalkdEndsAClaim at any command.
 func TestAnErrorOfBeanstalkdEndsAClaim(t *testing.T) {
 	t.Parallel()
 	whole := map[string]string{
@@ -129,7 +129,7 @@ func TestAnErrorOfBeanstalkdEndsAClaim(t *testing.T) {
 	for command, answer := range map[string]string{
 		"list-tubes": "INTERNAL_ERROR", "put": "JOB_TOO_BIG", "delete 9": "OUT_OF_MEMORY",
 	} {
-		if command == "delete 9" { // of the list of a claim that has no job any more
+		if command == "delete 9" { // of the list of a claim without jobs
 			whole["release 5 7 4000000000"] = "NOT_FOUND"
 		}
 		if jobs, err := claim(t, command, answer); err == nil || !strings.Contains(err.Error(), answer) || len(jobs) > 0 {
@@ -139,7 +139,7 @@ func TestAnErrorOfBeanstalkdEndsAClaim(t *testing.T) {
 	}
 }
 
-// TestAListThatIsNoneEndsAnImport: somebody uses its tube for jobs of his own.
+// TestAListThatIsNoneEndsAnImport: another program uses the importer's tube for its own jobs.
 func TestAListThatIsNoneEndsAnImport(t *testing.T) {
 	t.Parallel()
 	b := scripted(t, map[string]string{
@@ -167,8 +167,8 @@ func TestNobodyAnswersAtAnAddress(t *testing.T) {
 	}
 }
 
-// TestADelayOfBeanstalkdIsCountedByRedis: beanstalkd says how much of a delay is left, so the clock of the import's host
-// must not matter, or a job would be called early where that is slow.
+// TestADelayOfBeanstalkdIsCountedByRedis: beanstalkd reports the remaining delay, so the clock of the import's host
+// must not matter; otherwise a slow clock would make a job early.
 func TestADelayOfBeanstalkdIsCountedByRedis(t *testing.T) {
 	t.Parallel()
 	b := &Beanstalkd{

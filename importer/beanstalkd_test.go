@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// startBeanstalkd starts one of Debian's package.
+// startBeanstalkd starts Debian's beanstalkd.
 func startBeanstalkd(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("beanstalkd")
@@ -77,7 +77,7 @@ func TestBeanstalkdJobsAreClaimedOnce(t *testing.T) {
 	b.Offset = 1000
 	ready, delayed := put("T", 5, 0), put("U", 7, time.Hour)
 	held, buried := put("default", 1, 0), put("V", 1, 0)
-	if _, _, err := client.Reserve(0); err != nil { // the one of default
+	if _, _, err := client.Reserve(0); err != nil { // the job in default
 		t.Fatal(err)
 	}
 	_, _, err = beanstalk.NewTubeSet(client, "V").Reserve(0)
@@ -87,7 +87,7 @@ func TestBeanstalkdJobsAreClaimedOnce(t *testing.T) {
 	must(err)
 	if len(first) != 1 || first[0].Push.ID != fmt.Sprint(1000+ready) || first[0].Push.Topic != "beanstalk.T.5" ||
 		string(first[0].Push.Body) != "body\r\n" || first[0].Push.TTR != 90*time.Second {
-		t.Fatalf("first %+v, want the one that is ready", first)
+		t.Fatalf("first %+v, want the ready job", first)
 	}
 	if _, _, err := beanstalk.NewTubeSet(client, "T").Reserve(0); !errors.Is(err, beanstalk.ErrTimeout) {
 		t.Errorf("a consumer of a claimed job: %v", err)
@@ -95,7 +95,7 @@ func TestBeanstalkdJobsAreClaimedOnce(t *testing.T) {
 	second, err := b.Claim(ctx, 100)
 	must(err)
 	if len(second) != 1 || second[0].Push.ID != fmt.Sprint(1000+delayed) {
-		t.Fatalf("then %+v, want the one that is delayed", second)
+		t.Fatalf("then %+v, want the delayed job", second)
 	}
 	if left := second[0].Push.Delay; left < 59*time.Minute || left > time.Hour+2*time.Second {
 		t.Errorf("it is due in %s", left)
@@ -105,7 +105,7 @@ func TestBeanstalkdJobsAreClaimedOnce(t *testing.T) {
 	}
 	b.Close() // as a killed import
 	again := openBeanstalkd(t, addr)
-	harness.Eventually(t, time.Minute, "the killed import lets go of the lock", func() error { return again.Lock(ctx) })
+	harness.Eventually(t, time.Minute, "the killed import releases the lock", func() error { return again.Lock(ctx) })
 	left, err := again.Left(ctx)
 	must(err)
 	if len(left) != 2 || len(byClaim(left)) != 2 {
@@ -113,7 +113,7 @@ func TestBeanstalkdJobsAreClaimedOnce(t *testing.T) {
 	}
 	for _, job := range left {
 		if job.Push.ID != first[0].Push.ID && job.Push.ID != second[0].Push.ID {
-			t.Errorf("the claim that is left has another id, %s", job.Push.ID)
+			t.Errorf("the remaining claim has another id, %s", job.Push.ID)
 		}
 	}
 	if other := openBeanstalkd(t, addr); !errors.Is(other.Lock(ctx), ErrLocked) {

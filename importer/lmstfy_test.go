@@ -18,7 +18,7 @@ func le16(n int) []byte { return binary.LittleEndian.AppendUint16(nil, uint16(n)
 
 func lmstfyText(s string) string { return string(le16(len(s))) + s }
 
-// oldLmstfy is a Redis as lmstfy leaves it.
+// oldLmstfy is a Redis with the data of an lmstfy.
 func oldLmstfy(t *testing.T) (*Lmstfy, *redis.Client) {
 	t.Helper()
 	db := oldRedis(t)
@@ -44,7 +44,7 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 		must(db.LPush(ctx, "q/shop/q", string(le16(2))+lmstfyText(id)).Err())
 	}
 	must(db.LPush(ctx, "q/shop/q", string(le16(1))+lmstfyText("acked")).Err())
-	const delay = 40 * 24 * time.Hour // so that it takes all four bytes of an id
+	const delay = 40 * 24 * time.Hour // so that the ids need all four bytes
 	due := time.Now().Add(delay).Unix()
 	timer := func(id string, tries int) {
 		member := lmstfyText("shop") + lmstfyText("later") + string(le16(tries)) + lmstfyText(id)
@@ -55,13 +55,13 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 	timer(delayed, 5)
 	timer(attributes, 1)
 	timer("leased for the last time", 0)
-	for _, delay := range []time.Duration{0, delay - 5*time.Second} { // their ttr is over when the others are due
+	for _, delay := range []time.Duration{0, delay - 5*time.Second} { // their ttr expires when the others are due
 		timer(harness.LmstfyID(delay), 3)
 	}
 	must(db.Set(ctx, "j/shop/later/"+attributes, `{"body":"aGk=","attributes":{"a":"b"}}`, 0).Err())
 
 	if n, err := l.Waiting(ctx); n != 9 || err != nil {
-		t.Errorf("%d jobs wait, %v", n, err)
+		t.Errorf("%d jobs are waiting, %v", n, err)
 	}
 	ready, err := l.Claim(ctx, 100)
 	must(err)
@@ -100,7 +100,7 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 		must(l.Drop(ctx, jobs))
 	}
 	if keys, err := db.Keys(ctx, "*").Result(); err != nil || len(keys) != 5 {
-		t.Errorf("keys at the end: %v %v, want the jobs that are leased and the number", keys, err)
+		t.Errorf("keys at the end: %v %v, want the leased jobs and the number", keys, err)
 	}
 	if none, err := l.Claim(ctx, 100); len(none) != 0 || err != nil {
 		t.Errorf("then %d jobs, %v", len(none), err)
@@ -112,7 +112,7 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 	}
 }
 
-// TestEachQueueOfLmstfyIsReadOnce: there may be one for each job, and a scan reads the keys of all jobs.
+// TestEachQueueOfLmstfyIsReadOnce: there may be a queue for each job, and a scan reads the keys of all jobs.
 func TestEachQueueOfLmstfyIsReadOnce(t *testing.T) {
 	t.Parallel()
 	l, db := oldLmstfy(t)

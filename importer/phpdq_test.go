@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A job that has failed in php-delayqueue has the attempts and the waits that it would still have there.
+// A job that failed in php-delayqueue has the remaining attempts and retry waits that it would have there.
 func TestAFailedPHPJobGoesOnCounting(t *testing.T) {
 	t.Parallel()
 	p := NewPHPDQ(nil, nil, time.UTC)
@@ -21,7 +21,7 @@ func TestAFailedPHPJobGoesOnCounting(t *testing.T) {
 	}
 }
 
-// Topics are registered as php-delayqueue reads them, and all that do not fit are named at once.
+// Topics are registered as php-delayqueue reads them, and all invalid ones are named at once.
 func TestAllPHPTopicsThatDoNotFitAreNamed(t *testing.T) {
 	t.Parallel()
 	rows := []phpTopic{

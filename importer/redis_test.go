@@ -40,8 +40,8 @@ func TestOneImportAtATime(t *testing.T) {
 	if err := alone(t.Context(), db); err != nil {
 		t.Errorf("the first one: %v", err)
 	}
-	_ = db.Close() // as a process that is killed
-	harness.Eventually(t, time.Minute, "the second import goes on", func() error { return alone(t.Context(), second) })
+	_ = db.Close() // as if the process was killed
+	harness.Eventually(t, time.Minute, "the second import continues", func() error { return alone(t.Context(), second) })
 	_ = second.Close()
 }
 
@@ -93,12 +93,12 @@ func TestDelayQueueJobsAreClaimedUnlessAConsumerHasThem(t *testing.T) {
 	first, err := d.Claim(ctx, 100)
 	must(err)
 	if claimedIDs(first) != "ready" || first[0].Push.Topic != "delayqueue.a b" {
-		t.Fatalf("first %+v, want the one that is ready", first)
+		t.Fatalf("first %+v, want the ready job", first)
 	}
 	second, err := d.Claim(ctx, 100)
 	must(err)
 	if claimedIDs(second) != "delayed" {
-		t.Fatalf("then %+v, want the one that is delayed", second)
+		t.Fatalf("then %+v, want the delayed job", second)
 	}
 	if p := second[0].Push; p.DueAt.Unix() != now+3600 || p.TTR != time.Minute || string(p.Body) != " \x00\xff " {
 		t.Errorf("it is %+v", p)
@@ -106,7 +106,7 @@ func TestDelayQueueJobsAreClaimedUnlessAConsumerHasThem(t *testing.T) {
 	third, err := d.Claim(ctx, 100)
 	must(err)
 	if claimedIDs(third) != "due" {
-		t.Fatalf("then %+v, want the one that no timer moves", third)
+		t.Fatalf("then %+v, want the job that no timer moves", third)
 	}
 	left, err := d.Left(ctx)
 	must(err)
@@ -124,7 +124,7 @@ func TestDelayQueueJobsAreClaimedUnlessAConsumerHasThem(t *testing.T) {
 	}
 	add("dq_bucket_2", "popped", now-10, now-10) // its ttr is over
 	if again, err := d.Claim(ctx, 100); err != nil || claimedIDs(again) != "popped" {
-		t.Errorf("when its ttr is over: %+v %v", again, err)
+		t.Errorf("after its ttr: %+v %v", again, err)
 	}
 }
 
@@ -193,11 +193,11 @@ func TestDeletedJobsHideNoOthers(t *testing.T) {
 	}
 	jobs, err := p.Claim(ctx, 2)
 	if err != nil || claimedIDs(jobs) != "4" || db.LLen(ctx, "dq_2ready_queue").Val() != 1 {
-		t.Errorf("claimed %+v, %v, want the job behind those that were deleted", jobs, err)
+		t.Errorf("claimed %+v, %v, want the job after the deleted ones", jobs, err)
 	}
 	left, err := p.Left(ctx)
 	if err != nil || len(left) != 1 || left[0].Push.Via != jobs[0].Push.Via || left[0].Claimed.IsZero() {
-		t.Errorf("left %+v, %v", left, err)
+		t.Errorf("%+v are left, %v", left, err)
 	}
 	if err := p.Drop(ctx, left); err != nil || db.Exists(ctx, phpClaims).Val() != 0 {
 		t.Errorf("its claim is left: %v", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// oldSystem has jobs in memory, two in a claim.
+// oldSystem has jobs in memory; a claim has two.
 type oldSystem struct {
 	topics  []registry.Topic
 	waiting []Job
@@ -23,8 +23,8 @@ type oldSystem struct {
 	left    []Job
 	locked  bool
 	claims  int
-	err     map[string]error // of a method
-	claim   func()           // is called before each claim
+	err     map[string]error // errors by method
+	claim   func()           // called before each claim
 }
 
 func (o *oldSystem) Lock(context.Context) error {
@@ -68,8 +68,8 @@ func (o *oldSystem) Drop(_ context.Context, jobs []Job) error {
 // newQueue stores jobs in memory.
 type newQueue struct {
 	stored map[string]queue.Job // by id
-	errs   map[string]error     // of the push of an id
-	vias   map[string]string    // by which claim an id came
+	errs   map[string]error     // error of the push of an id
+	vias   map[string]string    // the claim by which an id was imported
 	pushed []string
 	last   queue.Push
 }
@@ -165,12 +165,12 @@ func (m *move) run(t *testing.T, want Report) {
 	}
 }
 
-// TestAnImportMovesAllThatWaits, tells of its progress, and leaves no claim.
+// TestAnImportMovesAllThatWaits, reports its progress, and leaves no claim.
 func TestAnImportMovesAllThatWaits(t *testing.T) {
 	m := newMove(t, "1", "2", "3", "4", "5")
 	m.run(t, Report{Topics: 1, Made: 1, Waiting: 5, Imported: 5})
 	if len(m.jobs.stored) != 5 || len(m.old.claimed) != 0 || len(m.reports) != 3 || m.reports[1].Imported != 4 {
-		t.Errorf("stored %v, claimed %v, told %+v", m.jobs.stored, m.old.claimed, m.reports)
+		t.Errorf("stored %v, claimed %v, reported %+v", m.jobs.stored, m.old.claimed, m.reports)
 	}
 	m.run(t, Report{Topics: 1}) // a second one finds nothing to do
 }
@@ -187,7 +187,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	}
 }
 
-// TestTheLaterJobOfAnIDStays: one that was pushed here after the old system got its own is kept; an earlier one is
+// TestTheLaterJobOfAnIDStays: a job that was pushed here after the old system's one is kept; an earlier one is
 // replaced.
 func TestTheLaterJobOfAnIDStays(t *testing.T) {
 	m := newMove(t, "newer", "older", "other")
@@ -202,8 +202,9 @@ func TestTheLaterJobOfAnIDStays(t *testing.T) {
 	}
 }
 
-// TestAJobThatWasTakenHereDoesNotReplaceOneThatWaits: a system that does not say when it accepted a job has it again,
-// though consumers of Wakecall have the job of an earlier claim. A job that was stored after the claim is its own.
+// TestAJobThatWasTakenHereDoesNotReplaceOneThatWaits: a system that does not record when it accepted a job has the id
+// again, while Wakecall's consumers have the job of an earlier claim. A job that was stored after the claim is the
+// claim's own.
 func TestAJobThatWasTakenHereDoesNotReplaceOneThatWaits(t *testing.T) {
 	m := newMove(t, "running", "dead", "ready", "own")
 	now := time.Now()
@@ -236,7 +237,7 @@ func TestAJobThatIsRefusedStaysClaimed(t *testing.T) {
 	}
 }
 
-// TestADueTimeIsAtMostTenYearsAhead, as that of a push through a gateway.
+// TestADueTimeIsAtMostTenYearsAhead, like that of a push through a gateway.
 func TestADueTimeIsAtMostTenYearsAhead(t *testing.T) {
 	m := newMove(t, "1")
 	m.old.waiting[0].Push.DueAt = time.Now().Add(2 * queue.MaxDelay)
@@ -246,7 +247,8 @@ func TestADueTimeIsAtMostTenYearsAhead(t *testing.T) {
 	}
 }
 
-// TestAnImportEndsWithoutAShard: what was stored of a claim is dropped there, the rest is for the next import.
+// TestAnImportEndsWithoutAShard: stored jobs of the claim are dropped in the old system, the rest is left to the next
+// import.
 func TestAnImportEndsWithoutAShard(t *testing.T) {
 	m := newMove(t, "1", "2", "3")
 	m.jobs.errs["2"] = &queue.UnavailableError{Reason: "full", Err: errors.New("OOM")}
@@ -259,7 +261,7 @@ func TestAnImportEndsWithoutAShard(t *testing.T) {
 	}
 }
 
-// TestTopicsStayAsTheyAreHere, and none is registered when one of them cannot be.
+// TestTopicsStayAsTheyAreHere, and none is registered if one of them is invalid.
 func TestTopicsStayAsTheyAreHere(t *testing.T) {
 	m := newMove(t)
 	ours := registry.NewTopic("orders")
@@ -278,7 +280,7 @@ func TestTopicsStayAsTheyAreHere(t *testing.T) {
 	}
 }
 
-// TestEveryErrorEndsAnImport before anything of the next step is done.
+// TestEveryErrorEndsAnImport before the next step begins.
 func TestEveryErrorEndsAnImport(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("connection refused")
@@ -294,7 +296,7 @@ func TestEveryErrorEndsAnImport(t *testing.T) {
 				m.old.err[method] = broken
 			}
 			if _, err := Run(t.Context(), m.Options); !errors.Is(err, broken) {
-				t.Errorf("it ends with %v", err)
+				t.Errorf("it ended with %v", err)
 			}
 			if method != "Drop" && len(m.jobs.pushed) > 0 {
 				t.Errorf("pushed %v", m.jobs.pushed)
@@ -303,14 +305,14 @@ func TestEveryErrorEndsAnImport(t *testing.T) {
 	}
 }
 
-// TestAnImportFollowsUntilItIsStopped, and then says what is left.
+// TestAnImportFollowsUntilItIsStopped, and then reports what is left.
 func TestAnImportFollowsUntilItIsStopped(t *testing.T) {
 	m := newMove(t, "1")
 	m.Follow = true
 	ctx, stop := context.WithCancel(t.Context())
 	m.old.claim = func() {
 		switch m.old.claims {
-		case 2: // nothing came: it waits for producers
+		case 2: // no jobs: it waits for producers
 			m.old.waiting = append(m.old.waiting, oldJob("2"))
 		case 3:
 			m.old.waiting = []Job{oldJob("3"), oldJob("4")}
@@ -324,7 +326,7 @@ func TestAnImportFollowsUntilItIsStopped(t *testing.T) {
 	}
 }
 
-// TestAStopEndsAnImportAfterItsClaim: the jobs of a claim are all pushed, and dropped there.
+// TestAStopEndsAnImportAfterItsClaim: all jobs of the claim are pushed here, and dropped there.
 func TestAStopEndsAnImportAfterItsClaim(t *testing.T) {
 	m := newMove(t, "1", "2", "3")
 	ctx, stop := context.WithCancel(t.Context())
@@ -335,8 +337,8 @@ func TestAStopEndsAnImportAfterItsClaim(t *testing.T) {
 	}
 }
 
-// TestWhatAnInterruptedImportHasPushedIsNotPushedAgain: the journal has its line, or the shard has the job, or it was
-// called since the claim. All else is pushed.
+// TestWhatAnInterruptedImportHasPushedIsNotPushedAgain: a job was pushed if the journal has its line, the shard has the
+// job, or it was called since the claim. All others are pushed.
 func TestWhatAnInterruptedImportHasPushedIsNotPushedAgain(t *testing.T) {
 	m := newMove(t)
 	claimed := time.Now().Add(-time.Minute)
@@ -373,11 +375,11 @@ func TestWhatAnInterruptedImportHasPushedIsNotPushedAgain(t *testing.T) {
 		t.Errorf("pushed %s, claims are left: %v", got, m.old.claimed)
 	}
 	if via := m.jobs.vias["unpushed"]; via != "import old 7" {
-		t.Errorf("it came by the claim %q", via)
+		t.Errorf("it was imported by the claim %q", via)
 	}
 }
 
-// TestAResumeThatCannotLookPushesNothing: it could push a second time what was called.
+// TestAResumeThatCannotLookPushesNothing, because it could push jobs again that were already called.
 func TestAResumeThatCannotLookPushesNothing(t *testing.T) {
 	m := newMove(t)
 	job := oldJob("1")

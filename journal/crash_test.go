@@ -19,7 +19,7 @@ const (
 	childDisk = "WAKECALL_TEST_JOURNAL_TMPFS" // makes TestFullDisk mount its small disk
 )
 
-// writeUntilKilled prints the number of each batch that was written.
+// writeUntilKilled prints the number of each written batch.
 func writeUntilKilled(dir string) {
 	j, err := Open(Options{Dir: dir, Logger: quiet()})
 	if err != nil {
@@ -44,7 +44,7 @@ func idOf(batch, i int) string { return fmt.Sprintf("%d-%d-%d", os.Getpid(), bat
 func TestKilledWriters(t *testing.T) {
 	dir := t.TempDir()
 	written := map[string]bool{}
-	for range 6 { // each after another, so that one finds what the last one left
+	for range 6 { // one after the other, so that each finds the state that the last one left
 		first, second := startWriter(t, dir), startWriter(t, dir)
 		for _, w := range []*writer{first, second} {
 			w.collect(t, 20, written)
@@ -78,7 +78,7 @@ func startWriter(t *testing.T, dir string) *writer {
 	return &writer{cmd: cmd, out: bufio.NewScanner(out)}
 }
 
-// collect waits for some batches, kills the writer and notes every id that it reported as written.
+// collect waits for some batches, kills the writer and records every id that it reported as written.
 func (w *writer) collect(t *testing.T, batches int, written map[string]bool) {
 	t.Helper()
 	for count := 0; w.out.Scan(); count++ {
@@ -98,7 +98,7 @@ func (w *writer) collect(t *testing.T, batches int, written map[string]bool) {
 	_ = w.cmd.Wait() // killed
 }
 
-// TestFullDisk runs itself again in a mount namespace of its own, where it may mount a small disk without being root.
+// TestFullDisk runs itself again in its own mount namespace, where it may mount a small disk without being root.
 func TestFullDisk(t *testing.T) {
 	if dir := os.Getenv(childDisk); dir != "" {
 		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
@@ -117,10 +117,10 @@ func TestFullDisk(t *testing.T) {
 	}
 	out, err := cmd.CombinedOutput()
 	if _, ran := err.(*exec.ExitError); err != nil && !ran {
-		t.Skipf("no user and mount namespaces here: %v", err)
+		t.Skipf("no user and mount namespaces: %v", err)
 	}
 	if _, reason, ok := strings.Cut(string(out), "SKIP "); ok {
-		t.Skipf("no mounting here: %s", reason)
+		t.Skipf("mounting is not permitted: %s", reason)
 	}
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -155,16 +155,16 @@ func fullDisk(t *testing.T, dir string) {
 		t.Fatalf("the disk is not full (%d short writes)", shorts)
 	}
 	if first.Probe() == nil {
-		t.Error("the probe finds room on a full disk")
+		t.Error("the probe succeeds on a full disk")
 	}
 	if err := os.Remove(filepath.Join(dir, "filler")); err != nil {
 		t.Fatal(err)
 	}
-	push(t, second, "after") // by itself
+	push(t, second, "after") // without a restart
 	wanted["after"] = true
 	c.add(time.Second)
 	if err := first.Probe(); err != nil {
-		t.Errorf("the probe finds no room: %v", err)
+		t.Errorf("the probe fails: %v", err)
 	}
 	if got := attemptIDs(t, dir); !slices.Equal(got, ends) {
 		t.Errorf("%d of %d attempts are in the journal", len(got), len(ends))
@@ -185,7 +185,7 @@ func fullDisk(t *testing.T, dir string) {
 	}
 }
 
-// fill leaves room for a few batches.
+// fill leaves space for a few batches.
 func fill(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "filler"))

@@ -30,15 +30,15 @@ func (s *syncs) sync(f *os.File) error {
 	return f.Sync()
 }
 
-// acrossMidnight makes a durable write whose file is closed, since another write falls into the next day, before the
-// durable write comes to its fsync. It returns the durable write's error and the names of the synced files.
+// acrossMidnight makes a durable write whose file is closed before its fsync, because another write is on the next day.
+// It returns the durable write's error and the names of the synced files.
 func acrossMidnight(t *testing.T, fail string) ([]string, error) {
 	t.Helper()
 	c := &clock{t: noon.Add(12*time.Hour - time.Millisecond)}
 	j := open(t, t.TempDir(), c)
 	s, seen := j.requests, &syncs{fail: fail}
 	s.sync = seen.sync
-	s.syncing.Lock() // holds the durable write back between write and fsync
+	s.syncing.Lock() // delays the durable write between write and fsync
 	ended := make(chan error, 1)
 	go func() { ended <- j.Durably(requests("before")) }()
 	for written := false; !written; {
@@ -53,7 +53,7 @@ func acrossMidnight(t *testing.T, fail string) ([]string, error) {
 	return seen.names, err
 }
 
-// TestADurableWriteIsSyncedAcrossARotation: the write's own file is synced, though it was closed before its fsync
+// TestADurableWriteIsSyncedAcrossARotation: the write's own file is synced, although it was closed before the fsync
 // began.
 func TestADurableWriteIsSyncedAcrossARotation(t *testing.T) {
 	names, err := acrossMidnight(t, "")
@@ -65,14 +65,14 @@ func TestADurableWriteIsSyncedAcrossARotation(t *testing.T) {
 	}
 }
 
-// TestADurableWriteFailsWithTheSyncOfItsFile: also when the file was closed by a rotation, whose sync failed.
+// TestADurableWriteFailsWithTheSyncOfItsFile, even if the file was closed by a rotation whose sync failed.
 func TestADurableWriteFailsWithTheSyncOfItsFile(t *testing.T) {
 	if _, err := acrossMidnight(t, "request-20250309.jsonl"); !errors.Is(err, errSync) {
 		t.Errorf("the write returned %v", err)
 	}
 }
 
-// TestAFailedSyncFailsAllWritesBeforeIt: for the kernel the next sync of the file succeeds, without their data.
+// TestAFailedSyncFailsAllWritesBeforeIt: the kernel lets the next sync of the file succeed, without their data.
 func TestAFailedSyncFailsAllWritesBeforeIt(t *testing.T) {
 	j := open(t, t.TempDir(), &clock{t: noon})
 	s, syncs := j.requests, 0
@@ -82,7 +82,7 @@ func TestAFailedSyncFailsAllWritesBeforeIt(t *testing.T) {
 		}
 		return nil
 	}
-	s.syncing.Lock() // holds the writes back between write and fsync
+	s.syncing.Lock() // delays the writes between write and fsync
 	ended := make(chan error, 2)
 	for range cap(ended) {
 		go func() { ended <- j.Durably(requests("a")) }()

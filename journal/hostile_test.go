@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNoNameIsAPartOfAPath: whatever topics, ids, shards and processes are called, the journal has its own files and no
-// other, and each line comes back as what was written.
+// TestNoNameIsAPartOfAPath: whatever topics, ids, shards and processes are named, the journal creates only its own
+// files, and each line is read as it was written.
 func TestNoNameIsAPartOfAPath(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "a", "journal")

@@ -223,7 +223,7 @@ func TestUnhealthyAndBack(t *testing.T) {
 		t.Fatalf("a journal that never wrote is unhealthy: %v", err)
 	}
 	if err := j.Requests(requests("1")); err == nil {
-		t.Fatal("a write to a directory succeeds")
+		t.Fatal("a write to a directory succeeded")
 	}
 	if j.Healthy() == nil || j.Probe() == nil {
 		t.Fatal("healthy after a failed write")
@@ -232,7 +232,7 @@ func TestUnhealthyAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := j.Probe(); err == nil {
-		t.Error("a second probe within a second tried")
+		t.Error("a second probe within a second tried to write")
 	}
 	c.add(probeEvery)
 	if err := errors.Join(j.Probe(), j.Healthy()); err != nil {
@@ -243,8 +243,7 @@ func TestUnhealthyAndBack(t *testing.T) {
 	wantNames(t, dir, "request-20250309.jsonl")
 }
 
-// TestOnlyRequestsDecideWhatIsAccepted: a file of another stream that cannot be written is told once, and over by
-// itself.
+// TestOnlyRequestsDecideWhatIsAccepted: an error of another stream's file is logged once, and ends by itself.
 func TestOnlyRequestsDecideWhatIsAccepted(t *testing.T) {
 	for stream, write := range map[Stream]func(*Journal) error{
 		Attempts: func(j *Journal) error { return j.Attempts([]AttemptLine{{Topic: "a", ID: "1"}}) },
@@ -272,7 +271,7 @@ func TestOnlyRequestsDecideWhatIsAccepted(t *testing.T) {
 					t.Fatal("a write to a directory succeeds")
 				}
 				if err := j.Accepting(); err != nil {
-					t.Errorf("nothing is accepted, though requests can be written: %v", err)
+					t.Errorf("nothing is accepted, although requests can be written: %v", err)
 				}
 			}
 			if j.Healthy() == nil {
@@ -305,7 +304,7 @@ func TestOnlyRequestsDecideWhatIsAccepted(t *testing.T) {
 	}
 }
 
-// TestAttemptsThatCannotBeWrittenAreWrittenLater, by themselves or when the journal is closed, and each once.
+// TestAttemptsThatCannotBeWrittenAreWrittenLater, in the background or when the journal is closed, and once each.
 func TestAttemptsThatCannotBeWrittenAreWrittenLater(t *testing.T) {
 	for _, closing := range []bool{false, true} {
 		dir, c := t.TempDir(), &clock{t: noon}
@@ -372,7 +371,7 @@ func TestConcurrentWriters(t *testing.T) {
 	var writers sync.WaitGroup
 	const processes, calls, batch = 4, 50, 5
 	for p := range processes {
-		j := open(t, dir, c) // with a descriptor of its own, as another process has
+		j := open(t, dir, c) // with its own descriptor, as another process has
 		for g := range 2 {
 			writers.Go(func() {
 				for n := range calls {
@@ -448,8 +447,8 @@ func TestHousekeepLeavesOpenFiles(t *testing.T) {
 	wantIDs(t, dir, "1", "2")
 }
 
-// After a kill between the rename of the packed file and the removal of the plain one, the lines are there once again
-// after the next run; lines that came late are added.
+// If a process is killed between the rename of the packed file and the removal of the plain one, the next run leaves
+// each line once; late lines are added.
 func TestHousekeepTwiceOverOneDay(t *testing.T) {
 	dir, c := t.TempDir(), &clock{t: noon}
 	j := open(t, dir, c)
@@ -519,7 +518,7 @@ func TestRunHousekeeping(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- j.RunHousekeeping(ctx) }()
-		push(t, j, "1") // a bubble's time begins at a midnight
+		push(t, j, "1") // a bubble's time begins at midnight
 		first := fileName(Requests, time.Now())
 		time.Sleep(day)
 		synctest.Wait()

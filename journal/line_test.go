@@ -43,8 +43,8 @@ func durations(unit time.Duration) *rapid.Generator[time.Duration] {
 		func(n int64) time.Duration { return time.Duration(n) * unit })
 }
 
-// checkLine wants exactly one line, whole JSON in which the line's start occurs once, and whatever is cut off to be
-// no line at all.
+// checkLine requires a single line of valid JSON, in which the line's prefix occurs once and which is invalid when
+// truncated.
 func checkLine(t interface{ Fatalf(string, ...any) }, line []byte) {
 	for _, separator := range []string{"\n", "\r", "\x00", "\u0085", "\u2028", "\u2029", "\x1b", "\u009b", "\x7f"} {
 		n := bytes.Count(line, []byte(separator))
@@ -52,14 +52,14 @@ func checkLine(t interface{ Fatalf(string, ...any) }, line []byte) {
 			continue
 		}
 		if n != 0 {
-			t.Fatalf("%q has a line separator, or a character that a terminal obeys, inside", line)
+			t.Fatalf("%q contains a line separator or a control character", line)
 		}
 	}
 	if !json.Valid(line) || !bytes.HasPrefix(line, []byte(lineStart)) || bytes.Count(line, []byte(lineStart)) != 1 {
 		t.Fatalf("%q is not one line of JSON", line)
 	}
 	if json.Valid(line[:len(line)-2]) {
-		t.Fatalf("%q is whole without its end", line)
+		t.Fatalf("%q is valid without its end", line)
 	}
 }
 
@@ -137,7 +137,7 @@ func FuzzErrorLine(f *testing.F) {
 	})
 }
 
-// Whatever a file holds, reading it ends, and finds a whole line behind any garbage.
+// Whatever a file contains, reading it ends, and finds a complete line after any garbage.
 func FuzzReadLine(f *testing.F) {
 	for _, s := range hostile {
 		f.Add([]byte(s))
@@ -155,7 +155,7 @@ func FuzzReadLine(f *testing.F) {
 			return true
 		})
 		if last != string(good) {
-			t.Fatalf("behind %q: %q", garbage, last)
+			t.Fatalf("after %q: %q", garbage, last)
 		}
 	})
 }

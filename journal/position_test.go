@@ -19,7 +19,8 @@ func positionOf(t *testing.T, dir string) Position {
 	return back
 }
 
-// TestWhatIsWrittenLaterIsBehindThePosition: whatever the host's clock does between, and also when files are packed.
+// TestWhatIsWrittenLaterIsBehindThePosition, however the host's clock changes in between, and also after files are
+// packed.
 func TestWhatIsWrittenLaterIsBehindThePosition(t *testing.T) {
 	dir := t.TempDir()
 	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
@@ -74,28 +75,28 @@ func TestWhatIsWrittenLaterIsBehindThePosition(t *testing.T) {
 	write(noon, "d", false)
 	write(noon.Add(day), "e", false)
 	if got := ids(early); got != "[clock set back d e]" {
-		t.Errorf("behind %s: %s", early, got)
+		t.Errorf("after %s: %s", early, got)
 	}
 	write(noon.Add(day), "", true) // packs the days before
 	if got := ids(early); got != "[clock set back d e]" {
-		t.Errorf("behind %s, after packing: %s", early, got)
+		t.Errorf("after %s, packed: %s", early, got)
 	}
 	late := positionOf(t, dir)
 	if got := ids(late); got != "[]" {
-		t.Errorf("behind the end: %s", got)
+		t.Errorf("after the end: %s", got)
 	}
 	write(noon.Add(day), "f", false)
 	if got := ids(late); got != "[f]" {
-		t.Errorf("behind %s: %s", late, got)
+		t.Errorf("after %s: %s", late, got)
 	}
 	if got := ids(late.Earlier(early)); got != "[clock set back d e f]" {
-		t.Errorf("behind the earlier one: %s", got)
+		t.Errorf("after the earlier one: %s", got)
 	}
 	if got := ids(nil); got != "[a b clock set back c d e f]" {
 		t.Errorf("all: %s", got)
 	}
 	write(noon, "clock set back to a packed day", false)
 	if got := ids(early); got != "[clock set back d clock set back to a packed day e f]" {
-		t.Errorf("behind %s, at last: %s", early, got)
+		t.Errorf("after %s, at last: %s", early, got)
 	}
 }

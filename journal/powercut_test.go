@@ -22,7 +22,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// machine is a host whose page cache can be dropped: it knows how much of each file is on the disk.
+// machine is a host whose page cache can be dropped: it records how much of each file is on disk.
 type machine struct {
 	t       *testing.T
 	dir     string
@@ -33,7 +33,7 @@ type machine struct {
 	mu      sync.Mutex
 	off     bool
 	onDisk  map[string]int64  // by file
-	answers map[string]string // what the last answered request says of each job: its body, or "" for deleted
+	answers map[string]string // state of each job according to the last answered request: its body, or "" for deleted
 }
 
 func startMachine(t *testing.T, dir string, r *harness.Redis) *machine {
@@ -86,14 +86,14 @@ func (m *machine) sync(f *os.File) error {
 	return nil
 }
 
-// load changes jobs of its own until the machine is off.
+// load changes its own jobs until the machine is off.
 func (m *machine) load(n int) {
 	r := rand.New(rand.NewPCG(uint64(n), 0))
 	for i := 0; ; i++ {
 		id := fmt.Sprintf("%d-%d", n, r.IntN(20))
 		m.mu.Lock()
 		_, known := m.answers[id]
-		delete(m.answers, id) // what comes is not known before it is answered
+		delete(m.answers, id) // the result is unknown until it is answered
 		off := m.off
 		m.mu.Unlock()
 		if off {
@@ -118,8 +118,8 @@ func (m *machine) load(n int) {
 	}
 }
 
-// cut takes the power away: of the journal there is what was synced, in another directory; of Redis what it had some
-// time ago.
+// cut simulates a power cut: the journal has what was synced, in another directory; Redis has its data of an earlier
+// time.
 func (m *machine) cut(forget func()) (dir string, answers map[string]string) {
 	m.t.Helper()
 	m.mu.Lock()
@@ -143,8 +143,8 @@ func (m *machine) cut(forget func()) (dir string, answers map[string]string) {
 	return dir, answers
 }
 
-// TestAPowerCutLosesNothingThatWasAnswered, with Options.Sync, whatever Redis had on its disk by then: twenty times, at
-// any moment, without a stop between, so that what one cut left is cut again.
+// TestAPowerCutLosesNothingThatWasAnswered, with Options.Sync, whatever Redis had on disk: twenty times, at any moment,
+// without a stop in between, so that each cut affects the state that the last one left.
 func TestAPowerCutLosesNothingThatWasAnswered(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts redis-server twenty times")
@@ -155,7 +155,7 @@ func TestAPowerCutLosesNothingThatWasAnswered(t *testing.T) {
 	for n := range 20 {
 		m := startMachine(t, dir, r)
 		maps.Copy(m.answers, want)
-		for _, f := range []string{"request", "notify"} { // was on the disk
+		for _, f := range []string{"request", "notify"} { // was on disk
 			files, _ := filepath.Glob(filepath.Join(dir, f+"-*.jsonl"))
 			for _, file := range files {
 				if info, err := os.Stat(file); err == nil {
@@ -178,7 +178,7 @@ func TestAPowerCutLosesNothingThatWasAnswered(t *testing.T) {
 			job, err := after.queue.Get(t.Context(), "t", id)
 			switch {
 			case want[id] == "" && !errors.Is(err, queue.ErrNotFound):
-				t.Errorf("cut %d: %s was deleted, and is there: %v", n, id, err)
+				t.Errorf("cut %d: %s was deleted, but exists: %v", n, id, err)
 			case want[id] != "" && (err != nil || string(job.Body) != want[id]):
 				t.Errorf("cut %d: %s is %+v, %v; want the body %s", n, id, job, err, want[id])
 			}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestTheEndOfALongDayIsReadWithoutItsBeginning: all lines from a time on come, and the file before that is hardly
-// touched.
+// TestTheEndOfALongDayIsReadWithoutItsBeginning: all lines since a time are returned, and hardly any of the file before
+// it is read.
 func TestTheEndOfALongDayIsReadWithoutItsBeginning(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
@@ -62,7 +62,7 @@ func TestTheEndOfALongDayIsReadWithoutItsBeginning(t *testing.T) {
 	}
 }
 
-// TestSyncedWritesShareAnFsync: with many writers there are far fewer fsyncs than writes, and no writer returns before
+// TestSyncedWritesShareAnFsync: with many writers there are far fewer fsyncs than writes, and no write returns before
 // its own.
 func TestSyncedWritesShareAnFsync(t *testing.T) {
 	j, err := Open(Options{Dir: t.TempDir(), Sync: true})
@@ -113,6 +113,6 @@ func TestAJournalKeepsItsIdentity(t *testing.T) {
 	}
 	other, err := Identity(t.TempDir())
 	if err != nil || other == ids[0] {
-		t.Errorf("another journal is called %q, %v", other, err)
+		t.Errorf("another journal has the name %q, %v", other, err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// echo is a server that answers lines. A line "slow" is answered when release is closed.
+// echo is a server that answers lines. It answers the line "slow" when release is closed.
 type echo struct {
 	addr    string
 	stop    context.CancelFunc
@@ -128,7 +128,7 @@ func TestARequestThatDoesNotEndIsClosedAtTheTimeout(t *testing.T) {
 	}
 	close(e.release)
 	if err := <-e.ended; err == nil {
-		t.Error("the stop reports no request that was cut off")
+		t.Error("the stop does not report the aborted request")
 	}
 }
 

@@ -26,7 +26,7 @@ func errorLines(t *testing.T, dir string) (lines []journal.ErrorLine) {
 			t.Fatal(err)
 		}
 		for line := range bytes.Lines(text) {
-			var l journal.ErrorLine // names are matched whatever their case
+			var l journal.ErrorLine // names are case-insensitive
 			if err := json.Unmarshal(line, &l); err != nil {
 				t.Fatalf("%v: %s", err, line)
 			}
@@ -36,7 +36,7 @@ func errorLines(t *testing.T, dir string) (lines []journal.ErrorLine) {
 	return lines
 }
 
-func TestWarningsAndErrorsStandInTheJournal(t *testing.T) {
+func TestWarningsAndErrorsAreInTheJournal(t *testing.T) {
 	dir := t.TempDir()
 	j, err := journal.Open(journal.Options{Dir: dir, Process: "timer 1"})
 	if err != nil {

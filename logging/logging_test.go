@@ -15,8 +15,8 @@ import (
 	"github.com/wakecall/wakecall/printable/printabletest"
 )
 
-// TestAnEventIsOneLineOfTheLog: whatever stands in a message, a name or a value, in both formats and in the journal
-// of errors.
+// TestAnEventIsOneLineOfTheLog, whatever a message, a name or a value contains, in both formats and in the error
+// journal.
 func TestAnEventIsOneLineOfTheLog(t *testing.T) {
 	long := printabletest.Hostile + strings.Repeat("é\n", 1<<19) + "\xff\xfe"
 	for _, format := range []string{"text", "json"} {

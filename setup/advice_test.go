@@ -24,7 +24,7 @@ func load(t *testing.T, env ...string) *conf.Config {
 	return cfg
 }
 
-// TestAddressesAreReachable: what a server listens on is not always what a client can dial.
+// TestAddressesAreReachable: the address that a server listens on is not always one that a client can dial.
 func TestAddressesAreReachable(t *testing.T) {
 	for addr, want := range map[string]string{
 		"127.0.0.1:6789": "127.0.0.1:6789", "0.0.0.0:6789": "127.0.0.1:6789", ":6789": "127.0.0.1:6789",
@@ -76,7 +76,7 @@ func TestDirectoriesAreChecked(t *testing.T) {
 		filepath.Join(dir, "a", "b"):   {Good, "is created at the first start"},
 		file:                           {Failed, "is not a directory"},
 		filepath.Join(file, "a"):       {Failed, "not a directory"},
-		"/proc/self/wakecall":          {Failed, "/proc/self"}, // nobody can write there
+		"/proc/self/wakecall":          {Failed, "/proc/self"}, // no user can write there
 		strings.Repeat("/x", 1<<12+10): {Failed, "name too long"},
 	} {
 		f := checkDir("journal.dir", path)
@@ -84,7 +84,7 @@ func TestDirectoriesAreChecked(t *testing.T) {
 			t.Errorf("%.40s: %+v", path, f)
 		}
 		if f.Verdict == Failed && !strings.Contains(f.Advice, "journal.dir") {
-			t.Errorf("%.40s: no way out: %+v", path, f)
+			t.Errorf("%.40s: no remedy: %+v", path, f)
 		}
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
@@ -103,7 +103,6 @@ func TestDirectoriesAreChecked(t *testing.T) {
 	}
 }
 
-// TestARedisServerIsCheckedBeforeItIsStarted.
 func TestARedisServerIsCheckedBeforeItIsStarted(t *testing.T) {
 	dir := t.TempDir()
 	for name, x := range map[string]struct {
@@ -131,7 +130,6 @@ func TestARedisServerIsCheckedBeforeItIsStarted(t *testing.T) {
 	}
 }
 
-// TestUnreachableShardsGetTheAdviceOfTheirKind.
 func TestUnreachableShardsGetTheAdviceOfTheirKind(t *testing.T) {
 	for name, x := range map[string]struct {
 		url, err, advice string
@@ -213,7 +211,7 @@ func TestHostsWithOtherSettingsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestNodesThatAreNoShardsAreNamed: redis.nodes is read at the first start only.
+// TestNodesThatAreNoShardsAreNamed, because redis.nodes is read only at the first start.
 func TestNodesThatAreNoShardsAreNamed(t *testing.T) {
 	cfg := load(t, "WAKECALL_REDIS_NODES=redis://127.0.0.1:1,redis://:hidden@127.0.0.1:2")
 	shards := []registry.Shard{{Name: "a", URL: "redis://127.0.0.1:1"}}
@@ -226,7 +224,7 @@ func TestNodesThatAreNoShardsAreNamed(t *testing.T) {
 	}
 }
 
-// TestARedisIsOneShard: neither a second name, nor data of another one, nor a wrong password gets into the registry.
+// TestARedisIsOneShard: a second name, data of another shard, or a wrong password is not registered.
 func TestARedisIsOneShard(t *testing.T) {
 	cfg := load(t)
 	one := harness.StartRedis(t, harness.RedisOptions{Password: "secret"})
@@ -283,20 +281,19 @@ func TestOneRedisIsNamedOnce(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		if _, err := Prepare(t.Context(), cfg, log); err == nil || !strings.Contains(err.Error(), says) ||
 			strings.Contains(err.Error(), "secret") {
-			t.Errorf("%v, want it to say %q", err, says)
+			t.Errorf("%v, want an error with %q", err, says)
 		}
 		reg, err := OpenRegistry(cfg, log, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if s := reg.Snapshot(); len(s.Shards)+len(s.Tokens) > 0 {
-			t.Errorf("it stored %+v", s.Shards)
+			t.Errorf("the start stored %+v", s.Shards)
 		}
 		_ = reg.Close()
 	}
 }
 
-// TestACheckSaysWhereCallbacksMayGo.
 func TestACheckSaysWhereCallbacksMayGo(t *testing.T) {
 	for networks, want := range map[string]string{
 		"any": "private and loopback", "public": "public addresses only", "10.0.0.0/8": "and 10.0.0.0/8",

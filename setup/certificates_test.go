@@ -13,7 +13,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 )
 
-// TestCertificatesAreCheckedBeforeTheStart: a server without its certificate ends at once, again and again.
+// TestCertificatesAreCheckedBeforeTheStart: a server without its certificate would end at once, again and again.
 func TestCertificatesAreCheckedBeforeTheStart(t *testing.T) {
 	srv := httptest.NewTLSServer(nil)
 	defer srv.Close()
@@ -44,10 +44,10 @@ func TestCertificatesAreCheckedBeforeTheStart(t *testing.T) {
 		t.Errorf("a start without the key: %v", err)
 	}
 	if _, err := os.Stat(cfg.DataDir); err == nil {
-		t.Error("something was made before the configuration was checked")
+		t.Error("files were created before the configuration was checked")
 	}
 	if f := Check(t.Context(), cfg); !hasFailed(f, "certificates") {
-		t.Errorf("the check of it: %+v", f)
+		t.Errorf("its check: %+v", f)
 	}
 }
 

@@ -55,8 +55,8 @@ func TestFirstStepsSeedTheShardsOnce(t *testing.T) {
 	}
 }
 
-// TestAFirstStartWaitsForItsDatabase: there is no snapshot to go on with, so a database that does not answer in time is
-// asked again.
+// TestAFirstStartWaitsForItsDatabase: there is no snapshot to continue with, so a database that does not answer in time
+// is tried again.
 func TestAFirstStartWaitsForItsDatabase(t *testing.T) {
 	t.Chdir(t.TempDir())
 	cfg, err := conf.Load(conf.LoadOptions{})
@@ -140,8 +140,7 @@ func TestAnotherHostsRedisIsNotDoubled(t *testing.T) {
 	}
 }
 
-// TestAnotherHostsSecretKeyIsNoticed by wakecall check, also while there are no secrets that keep the host from
-// starting.
+// TestAnotherHostsSecretKeyIsNoticed by wakecall check, even while no secrets keep the host from starting.
 func TestAnotherHostsSecretKeyIsNoticed(t *testing.T) {
 	dsn := "WAKECALL_REGISTRY_DSN=sqlite:" + filepath.Join(t.TempDir(), "registry.db")
 	for i, want := range []Verdict{Good, Failed} {
@@ -224,7 +223,7 @@ func TestShardConfigsFindTheManagedRedis(t *testing.T) {
 	}
 }
 
-// A form may be empty, and a shard's URL is gone when the secret key was lost.
+// A form may be empty, and a shard has no URL when the secret key was lost.
 func TestAShardWithoutAnAddressIsNotOpened(t *testing.T) {
 	_, _, err := OpenShard(t.Context(), conf.Default(), registry.Shard{Name: "new", State: registry.ShardActive})
 	if err == nil || !strings.Contains(err.Error(), "no URL") {
@@ -246,7 +245,7 @@ func TestOpenShardUsesTheConfiguredBuckets(t *testing.T) {
 	}
 }
 
-// TestAPortWithoutTLSIsExplained: a Redis that expects no TLS answers nothing to one who begins with it.
+// TestAPortWithoutTLSIsExplained: a Redis without TLS does not answer a TLS handshake.
 func TestAPortWithoutTLSIsExplained(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestAliasesDoNotMultiply: thirty aliases of thirty aliases of … would take all memory.
+// TestAliasesDoNotMultiply: thirty aliases of thirty aliases of … would use all memory.
 func TestAliasesDoNotMultiply(t *testing.T) {
 	bomb := "- &a0 {name: a, callback_url: https://h/a}\n"
 	for i := 1; i < 10; i++ {

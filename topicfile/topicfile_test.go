@@ -45,8 +45,8 @@ func TestParseNamesEveryMistake(t *testing.T) {
 	}
 }
 
-// TestWhatIsFormattedIsParsedAgain: whatever the texts are, also those that other readers of YAML would take for marks,
-// ends of lines, numbers or keys.
+// TestWhatIsFormattedIsParsedAgain, whatever the texts are, even those that other YAML readers would parse as markers,
+// line ends, numbers or keys.
 func TestWhatIsFormattedIsParsedAgain(t *testing.T) {
 	texts := []string{
 		"? x", "- x", "a: b", "a #b", "a\u2028b", "a\u2029b", "a\u0085b", "\ufeffa", "\x7f", "a\tb", "a ", " a", "<<", "...",
@@ -61,7 +61,7 @@ func TestWhatIsFormattedIsParsedAgain(t *testing.T) {
 			"retry": []string{"10s", "1m30s"}, "rate_limit": 0.5,
 			"headers": map[string]string{"X-Text": "v", "...": "a", "---": "b", "~": "c", "|": "d", "true": "e"},
 		}
-		if strings.ContainsAny(text, "\t\u0085\x7f") { // no title, but go-yaml gets it from somebody's database
+		if strings.ContainsAny(text, "\t\u0085\x7f") { // not a valid title, but one that may be in a database
 			topic["title"], topic["owner"] = "", ""
 		}
 		raw, err := json.Marshal(topic)

@@ -9,7 +9,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// values are the values of a counter's series by topic and result.
+// values returns the values of a counter's series by topic and result.
 func values(t *testing.T, c *Counter) map[string]float64 {
 	t.Helper()
 	ch := make(chan prometheus.Metric, 10_000)
@@ -43,10 +43,10 @@ func TestSeriesAreBounded(t *testing.T) {
 	c.Inc("t1", "ok")
 	now = now.Add(2 * time.Minute)
 	if got = values(t, c); len(got) != 4 || got["t1 ok"] != 2 || got["(other) ok"] != 7 {
-		t.Errorf("after an hour in which only t1 was counted: %v", got)
+		t.Errorf("after an hour with only t1: %v", got)
 	}
 	c.Inc("t9", "ok")
 	if got = values(t, c); got["t9 ok"] != 1 {
-		t.Errorf("t9 has no place: %v", got)
+		t.Errorf("t9 has no series: %v", got)
 	}
 }

@@ -33,7 +33,7 @@ func TestWhatNobodyAllowedFails(t *testing.T) {
 	}
 }
 
-// TestABinaryTellsWhatIsInIt, this test's own: it has the modules' paths and sums like any other.
+// TestABinaryTellsWhatIsInIt, using this test's own binary: it has the modules' paths and sums like any other.
 func TestABinaryTellsWhatIsInIt(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
