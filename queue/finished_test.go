@@ -161,7 +161,7 @@ func (f *fixture) listFinished(topic, prefix string, limit int) (ids []string) {
 func (f *fixture) nextMillisecond() {
 	f.Helper()
 	began := f.s.client.Time(f.ctx).Val().UnixMilli()
-	eventually(f.T, "Redis's clock to go on", func() bool { return f.s.client.Time(f.ctx).Val().UnixMilli() > began })
+	eventually(f.T, "Redis's clock to advance", func() bool { return f.s.client.Time(f.ctx).Val().UnixMilli() > began })
 }
 
 // A topic keeps its last jobs; when all topics together have too many, those of the longest inactive topics are

@@ -20,7 +20,7 @@ func TestJobs(t *testing.T) {
 	t.Run("body and headers arrive as pushed", i.arrivesAsPushed)
 	t.Run("raw push is kept byte for byte", i.rawPush)
 	t.Run("due in the past is due now", i.dueInThePast)
-	t.Run("id lives once", i.duplicates)
+	t.Run("id exists once", i.duplicates)
 	t.Run("deleted before due is not called", i.deleteBeforeDue)
 	t.Run("patch", i.patch)
 	t.Run("running job is not patched", i.patchRunning)

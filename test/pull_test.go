@@ -31,7 +31,7 @@ func TestPull(t *testing.T) {
 	t.Run("the admin shows workers and takes jobs away", i.pullPages)
 	t.Run("what the API answers", i.pullAnswers)
 	t.Run("jobs of a killed worker", i.pullKilled)
-	t.Run("a worker goes on after a restart", i.pullRestarted)
+	t.Run("a worker continues after a restart", i.pullRestarted)
 }
 
 func (i *installation) pullTopic(t *testing.T, fields M) string {

@@ -80,7 +80,7 @@ func waitKept(t *testing.T, r *harness.Redis) {
 	noted := func() string { return fmt.Sprint(r.Do("HVALS", "wk:{0}:hosts")) }
 	before := noted()
 	harness.Eventually(t, soon, "the journal's end to be stored", func() error {
-		return harness.Equal("noted anew", noted() != before, true)
+		return harness.Equal("stored again", noted() != before, true)
 	})
 }
 

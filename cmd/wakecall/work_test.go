@@ -99,7 +99,7 @@ func TestTheVariablesOfAJobAreNoConfiguration(t *testing.T) {
 	}
 }
 
-// TestASecondSignalEndsTheCommandsOfWork: they would go on while other workers have their jobs.
+// TestASecondSignalEndsTheCommandsOfWork: otherwise they would keep running while other workers have their jobs.
 func TestASecondSignalEndsTheCommandsOfWork(t *testing.T) {
 	shortenOutputWait(t)
 	started, released := filepath.Join(t.TempDir(), "started"), make(chan struct{})
