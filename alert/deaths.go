@@ -11,7 +11,7 @@ import (
 // Deaths counts the jobs of a topic that have ever died.
 type Deaths struct {
 	Count int64
-	Fell  bool // the count fell: the topic was recreated, or a shard lost it. Otherwise a count below the stored one is stale
+	Fell  bool // the topic was recreated, or a shard lost its count. Otherwise a lower count is stale
 }
 
 type deathsRow struct {

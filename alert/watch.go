@@ -58,7 +58,7 @@ type Watch struct {
 	outage  time.Time           // when a shard was last found down
 
 	began         time.Time // the first round
-	swept         time.Time // when all topics were last checked for ready jobs; zero: the next round reads all that have jobs
+	swept         time.Time // when all topics were last checked for ready jobs; zero: the next round checks all
 	completeSince time.Time // since when each round has read all shards; zero: the last round did not
 	registryAway  time.Time // since when the registry's database has been unavailable
 	unknown       []Finding // topics, as last found

@@ -41,7 +41,7 @@ type parts struct {
 
 	tunesGC      bool
 	limitsMemory bool
-	setsLimits   bool // sets the limits of all topics in a shard that may lack them; every process sets those of topics that change
+	setsLimits   bool // sets the limits of all topics in a shard that may lack them; others set only changed ones
 	topics       int  // number of topics when the garbage collector was last tuned
 
 	lmstfyGateway *lmstfy.Gateway

@@ -32,7 +32,7 @@ type ServiceState struct {
 
 const (
 	firstPause = time.Second
-	longPause  = time.Minute // longest pause between restarts; a service that ran for so long starts over with the first pause
+	longPause  = time.Minute // longest pause between restarts; after such a run the first pause applies again
 )
 
 // services runs services side by side. A failed service is restarted after a pause that doubles, and affects no other.

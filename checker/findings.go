@@ -37,8 +37,8 @@ func (c *Checker) apply(shard string, judged verdicts) {
 	}
 }
 
-// eventFor is how long an event is shown: a restart or a step of the clock has no end in the shard's reports, and alerts
-// look for findings every few seconds.
+// eventFor is how long an event is shown: a restart or a step of the clock has no end in the shard's reports, and
+// alerts look for findings every few seconds.
 const eventFor = time.Minute
 
 func (c *Checker) isRecentEvent(k key) bool {

@@ -13,8 +13,8 @@ import (
 // Unfinished is the pattern of the temporary names that files have while they are written.
 const Unfinished = ".tmp-*"
 
-// Flock calls flock(2), and again if a signal interrupts it. The kernel releases the lock when the file is closed, or the
-// process is killed.
+// Flock calls flock(2), and again if a signal interrupts it. The kernel releases the lock when the file is closed, or
+// the process is killed.
 func Flock(f *os.File, how int) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), how)
@@ -73,8 +73,8 @@ func SyncDir(dir string) error {
 	return nil
 }
 
-// RemoveUnfinished removes temporary files that killed processes left in a directory. It keeps those modified in the last
-// minute, since other processes may be writing them.
+// RemoveUnfinished removes temporary files that killed processes left in a directory. It keeps those modified in the
+// last minute, since other processes may be writing them.
 func RemoveUnfinished(dir string, now time.Time) error {
 	names, err := fs.Glob(os.DirFS(dir), Unfinished) // filepath.Glob takes a bracket in dir for a pattern
 	failed := err

@@ -1,15 +1,16 @@
 -- Takes jobs out of a bucket or a ready queue of delay-queue into claims.
 --
 -- KEYS   claims, number of the last claim, the bucket (a sorted set by Unix s) or the ready queue (a list)
--- ARGV   most jobs, how many to skip, "bucket" or "ready", Unix s: what was due then at the head of a bucket is taken too
+-- ARGV   most jobs, how many to skip, "bucket" or "ready", Unix s: what was due then at the head of a bucket is taken
+--        too
 -- Result {number of the claim, how many are skipped now, how many entries were found; then id and claim of each job}
 --
 -- A claim is NUMBER CLAIMED DUE TTR LENGTH TOPICBODY: times in ms, and the length of the topic. A job is msgpack in the
 -- key of its id.
 --
 -- Invariant: a job is there or in claims, never in both, and no consumer has it. A timer copies a due entry at the head
--- of its bucket to a ready queue and then removes it, so these are left to it. An entry that is not due of a job that is
--- was popped: its consumer has it. Entries without a job are left to delay-queue, which removes them.
+-- of its bucket to a ready queue and then removes it, so these are left to it. An entry that is not due
+-- belongs to a job that was popped: its consumer has it. Entries without a job are left to delay-queue, which removes them.
 local most, skip, bucket, stuck = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'bucket', tonumber(ARGV[4])
 local head = 16 -- more than there are servers
 if redis.replicate_commands then redis.replicate_commands() end -- for servers before 5.0, because of TIME

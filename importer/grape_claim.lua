@@ -6,8 +6,8 @@
 --
 -- A claim is NUMBER CLAIMED DUE TTR BODY with times in ms. A job is a hash with id, dtr, ttr, noe and data.
 --
--- Invariant: a job is there or in claims, never in both, and no consumer has it. A consumer that holds the lock may have
--- read jobs that are due and not moved them to the retain queue yet. Its clock may be a minute fast.
+-- Invariant: a job is there or in claims, never in both, and no consumer has it. A consumer that holds the lock may
+-- have read jobs that are due and not moved them to the retain queue yet. Its clock may be a minute fast.
 local most, skip, never = tonumber(ARGV[1]), tonumber(ARGV[2]), 1e15
 if redis.replicate_commands then redis.replicate_commands() end -- for servers before 5.0, because of TIME
 local clock = redis.call('TIME')

@@ -5,12 +5,12 @@
 -- Result {number of the claim, how many are skipped now, how many entries were found; then NS/Q/ID and claim of each
 --        job}
 --
--- A claim is NUMBER DUE TRIES EXPIRES BODY: due in seconds and expires in ms of the Unix time, 0 for a job that is ready
--- and one that does not expire.
+-- A claim is NUMBER DUE TRIES EXPIRES BODY: due in seconds and expires in ms of the Unix time, 0 for a job that is
+-- ready and one that does not expire.
 --
 -- Invariant: a job is in the timer or a queue, or in claims, never in both, and no consumer has it. Jobs without a body
--- were acknowledged or have expired, and are removed. A job of the timer whose delay is over by its id is leased until it
--- is due. One without tries is leased for the last time; it stays, and ends in the dead letter.
+-- were acknowledged or have expired, and are removed. A job of the timer whose delay is over by its id is leased until
+-- it is due. One without tries is leased for the last time; it stays, and ends in the dead letter.
 local most, skip, timer = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'timer'
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -32,8 +32,8 @@ local function parse(member)
   return name .. '/' .. text(member, at + 2), tries
 end
 
--- An id ends in a ULID: the Unix ms at which it was made, and in its last four bytes the delay in s, little-endian. 0: it
--- had no delay, or is another id.
+-- An id ends in a ULID: the Unix ms at which it was made, and in its last four bytes the delay in s, little-endian. 0:
+-- it had no delay, or is another id.
 local function delayedUntil(id)
   local alphabet, made, last = '0123456789ABCDEFGHJKMNPQRSTVWXYZ', 0, 0
   for i = 1, 26 do

@@ -7,8 +7,8 @@
 --
 -- A claim is NUMBER CLAIMED SCORE BODY: the time in ms, and the score in the bucket or nothing.
 --
--- Invariant: a job is in the bucket or the ready queue, or in claims, never in both. Jobs without a body are removed: the
--- consumers ignore them.
+-- Invariant: a job is in the bucket or the ready queue, or in claims, never in both. Jobs without a body are removed:
+-- the consumers ignore them.
 local most, skip, bucket = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'bucket'
 if redis.replicate_commands then redis.replicate_commands() end -- for servers before 5.0, because of TIME
 local taken = {}
@@ -22,7 +22,8 @@ local result = {number, skip, #found / step}
 for i = 1, #found, step do
   local name, score = found[i], bucket and found[i + 1] or ''
   local topic, id = string.match(name, '^([^:]*):(.*)$')
-  if not taken[topic] or id == '' or #id > 128 or string.find(id, '%c') or string.find(id, '^ ') or string.find(id, ' $') then
+  local fits = taken[topic] and id ~= '' and #id <= 128
+  if not fits or string.find(id, '%c') or string.find(id, '^ ') or string.find(id, ' $') then
     result[2] = result[2] + 1
   else
     local body = redis.call('HGET', KEYS[4], name)

@@ -38,8 +38,8 @@ func (m *Master) sockets() sockets {
 	return m.held
 }
 
-// Run runs a master until ctx is done and every process has ended. It reloads on a value from hup, which should hold one
-// value at most.
+// Run runs a master until ctx is done and every process has ended. It reloads on a value from hup, which should hold
+// one value at most.
 func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	if err := o.setDefaults(); err != nil {
 		return err
@@ -77,7 +77,8 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	m.supervise(ctx, hup)
 	limit := m.opts().ShutdownTimeout
 	m.systemd.stopping(limit)
-	m.opts().Logger.Info("stopping when the callbacks in flight have ended; a second signal stops at once", "within", limit)
+	m.opts().Logger.Info("stopping when the callbacks in flight have ended; a second signal stops at once",
+		"within", limit)
 	return errors.Join(m.stopAll(), m.stopRedis())
 }
 

@@ -127,8 +127,8 @@ func (r *redisServer) set(pid int, adopted bool) {
 // leaveAfter is how long a server may take to end after a second signal to stop.
 const leaveAfter = 3 * time.Second
 
-// stop shuts the server down and waits until it has written its data, or for leaveAfter when now is closed. A server that
-// is left ends when it goes on; until then its lock keeps others from its data.
+// stop shuts the server down and waits until it has written its data, or for leaveAfter when now is closed. A server
+// that is left ends when it goes on; until then its lock keeps others from its data.
 func (r *redisServer) stop(now <-chan struct{}) error {
 	r.cancel()
 	t := time.NewTicker(10 * redisPoll)

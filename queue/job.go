@@ -59,7 +59,8 @@ func etagOf(ref int64, state State, at any, record, attempts string) string {
 	case Finished:
 		letter = finishedLetter
 	}
-	sum := sha1.Sum(fmt.Appendf(nil, "%d %s %d %s%s", ref, letter, time, attempts, record)) // over what Redis stores; no secret
+	// Over what Redis stores; it protects no secret.
+	sum := sha1.Sum(fmt.Appendf(nil, "%d %s %d %s%s", ref, letter, time, attempts, record))
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -61,7 +61,7 @@ type Queue struct {
 	turn   atomic.Uint64                     // counts calls of Spots: each begins with another shard
 	shards atomic.Pointer[[]*Shard]          // by name, without offline ones and second names of others
 	names  atomic.Pointer[map[string]string] // identity → name, for all shards of the registry
-	takers atomic.Pointer[[]*Shard]          // the active ones, in one snapshot: states read one by one may all seem inactive
+	takers atomic.Pointer[[]*Shard]          // the active ones, read at once: one by one, all may seem inactive
 
 	mu     sync.Mutex // guards the following and changes to shards
 	all    []*Shard   // shards, and second names of others

@@ -289,8 +289,8 @@ func pushOf(l *journal.RequestLine) queue.Push {
 	return p
 }
 
-// claimSpool renames .spool to .spool-draining. After an interrupted drain it removes .spool instead, since the position
-// in .spool-draining is older and covers both.
+// claimSpool renames .spool to .spool-draining. After an interrupted drain it removes .spool instead, since the
+// position in .spool-draining is older and covers both.
 func claimSpool(dir string) (from journal.Range, err error) {
 	unlock, err := lockSpool(dir, syscall.LOCK_EX)
 	if err != nil {

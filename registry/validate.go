@@ -224,7 +224,8 @@ func (t *Topic) validURL() error {
 	}
 	blank := func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }
 	u, err := url.Parse(s)
-	if err != nil || !utf8.ValidString(s) || strings.ContainsFunc(s, blank) { // not in the error: it may contain a password
+	if err != nil || !utf8.ValidString(s) || strings.ContainsFunc(s, blank) {
+		// The URL is not in the error: it may contain a password.
 		return malformed(field, "is not a URL; expected one like https://shop.example/hooks/close")
 	}
 	switch {

@@ -16,7 +16,7 @@ type Handler struct {
 	*page.Base
 	figures  *figures.Handler
 	runner   *bulk.Runner
-	patience time.Duration // how long a page may search for matching jobs, and count them before counting continues in another request
+	patience time.Duration // for a page's search, and for counting before another request continues it
 }
 
 // New returns a Handler.

@@ -18,9 +18,9 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-const aboutImport = `Imports topics and waiting jobs of another system while its producers and consumers still run: each job is in
-one of the two systems. An import that was interrupted is started again in the same way, on the same host. Run it on a host
-of Wakecall, with its configuration.`
+const aboutImport = `Imports topics and waiting jobs of another system while its producers and consumers
+still run: each job is in one of the two systems. An import that was interrupted is started again
+in the same way, on the same host. Run it on a host of Wakecall, with its configuration.`
 
 func (p *program) importCommand() *cobra.Command {
 	return group(&cobra.Command{

@@ -49,8 +49,8 @@ func (p *program) forgetSecretsCommand() *cobra.Command {
 		if lost == (registry.Forgotten{}) {
 			return p.say(lost, "nothing was removed: the key of this host opens the secrets of all topics and shards")
 		}
-		return p.say(lost, "the registry now uses the key of this host; secrets were removed of %s, now paused, and the URLs "+
-			"of %s, now offline: enter them again", printable.Count(lost.Topics, "topic"), printable.Count(lost.Shards, "shard"))
+		return p.say(lost, "the registry now uses the key of this host; secrets were removed of %s, now paused, and the "+
+			"URLs of %s, now offline: enter them again", printable.Count(lost.Topics, "topic"), printable.Count(lost.Shards, "shard"))
 	}))
 }
 

@@ -54,8 +54,8 @@ func (p *program) workCommand() *cobra.Command {
 	var f workFlags
 	cmd := &cobra.Command{
 		Use: "work TOPIC... --exec CMD", GroupID: groupUse, Short: "run a command for each job of pull topics",
-		Long: "Reserves jobs of pull topics and runs a shell command for each, with the job's body on standard input and in\n" +
-			"its environment " + strings.Join(jobVariables, ", ") + `.
+		Long: "Reserves jobs of pull topics and runs a shell command for each, with the job's body on standard input and\n" +
+			"in its environment " + strings.Join(jobVariables, ", ") + `.
 Exit status 0 ends the job, 75 gives it back without counting the attempt; any other is a failed attempt, whose reason
 is the end of standard error. Leases are extended while commands run. The first SIGTERM or SIGINT lets the commands
 end that run; a second one ends them and gives their jobs back.`,

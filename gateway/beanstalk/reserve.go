@@ -139,7 +139,8 @@ func (k *conn) buryForeign(job *queue.Leased) error {
 // reserved answers a reserve, and stores the lease.
 func (k *conn) reserved(job *queue.Leased) error {
 	id, _ := number(job.ID, 64)
-	k.held[id] = &held{job.Lease, job.Topic, job.For, time.Now().Add(job.For)} // For is the actual TTR: the job may use its topic's
+	// For is the actual TTR: the job may use its topic's.
+	k.held[id] = &held{job.Lease, job.Topic, job.For, time.Now().Add(job.For)}
 	k.finder.Met(job.ID, job.Topic)
 	return k.replyJob("RESERVED", job.ID, job.Body)
 }

@@ -40,7 +40,7 @@ func parseTopic(topic string) (tube string, priority uint32, ok bool) {
 type tube struct {
 	name       string
 	order      uint64               // position among all tubes
-	priorities map[uint32]time.Time // priorities of its current and possibly earlier jobs, with the time when each was last seen
+	priorities map[uint32]time.Time // of its current and possibly earlier jobs, and when each was last seen
 
 	permanent                      bool
 	using, watching, waiting       int

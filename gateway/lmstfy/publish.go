@@ -120,8 +120,8 @@ func (g *Gateway) published(r *request, id string) error {
 	return r.answer(http.StatusCreated, object{"job_id": id, "msg": "published"})
 }
 
-// republish publishes a job again under a new id. As in lmstfy, no limit applies, and the old job is deleted even if the
-// parameters are wrong. Otherwise it is deleted once the new one is stored: a failure loses no job.
+// republish publishes a job again under a new id. As in lmstfy, no limit applies, and the old job is deleted even if
+// the parameters are wrong. Otherwise it is deleted once the new one is stored: a failure loses no job.
 func (g *Gateway) republish(r *request) error {
 	t, err := r.terms()
 	if err != nil {
