@@ -76,9 +76,9 @@ web: ## fetch the web admin's npm packages and rebuild web/dist (committed)
 test: need-all lint audit unit integration ## install what is missing, then run every check and test but chaos
 
 .PHONY: unit
-unit: ## the packages' own tests, four packages at once, because their tests wait a lot; RACE=1: with the race detector
+unit: ## the packages' own tests, six packages at once, because their tests wait a lot; RACE=1: with the race detector
 	$(UNIT) $(call TESTS,$(if $(RACE),$(RACE_ENV))) --packages "$$packages" -- \
-		$(if $(RACE),-race) -vet=off -p 4 -parallel 8 -timeout 20m
+		$(if $(RACE),-race) -vet=off -p 6 -parallel 8 -timeout 20m
 	$(if $(RACE),$(call TESTS) --packages ./dispatcher -- -vet=off -run 'Priorit|Alone|ShareEqually|DelayNobody')
 
 .PHONY: integration
