@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/test/pulltest"
@@ -139,7 +140,7 @@ func TestAnAnswerHasABound(t *testing.T) {
 	pushes := make([]queue.Push, 2*maxTake+10)
 	body := bytes.Repeat([]byte("x"), maxAnswer/maxTake/2+1)
 	for i := range pushes {
-		pushes[i] = queue.Push{Topic: TopicOf("T"), ID: strconv.Itoa(i), Body: body}
+		pushes[i] = queue.Push{Topic: TopicOf("T"), ID: strconv.Itoa(i), Body: body, TTR: time.Hour}
 	}
 	for _, r := range q.PushBatch(t.Context(), pushes) {
 		if r.Err != nil {
