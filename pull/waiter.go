@@ -121,10 +121,12 @@ func (h *Hub) Waiting() map[string]int {
 
 // takeAnywhere asks all shards. It fails when none of them answers.
 func (w *waiter) takeAnywhere(ctx context.Context) ([]queue.Leased, error) {
-	return w.take(ctx, w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order))
+	jobs, _, err := w.take(ctx, w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order))
+	return jobs, err
 }
 
-// takeSignaled asks the buckets that were signaled.
+// takeSignaled asks the buckets that were signaled. The signals of those that it need not ask stay, for the next waiter:
+// these buckets send no more until a worker asks them.
 func (w *waiter) takeSignaled(ctx context.Context) ([]queue.Leased, error) {
 	w.hub.mu.Lock()
 	told := w.pending
@@ -133,18 +135,24 @@ func (w *waiter) takeSignaled(ctx context.Context) ([]queue.Leased, error) {
 	spots := slices.DeleteFunc(w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order), func(at queue.Spot) bool {
 		return !told[spot{at.Shard, at.Bucket}]
 	})
-	return w.take(ctx, spots)
+	jobs, rest, err := w.take(ctx, spots)
+	w.hub.mu.Lock()
+	for _, at := range rest {
+		w.pending[spot{at.Shard, at.Bucket}] = true
+	}
+	w.hub.mu.Unlock()
+	return jobs, err
 }
 
-// take asks one bucket after the other until one has jobs.
-func (w *waiter) take(ctx context.Context, spots []queue.Spot) ([]queue.Leased, error) {
+// take asks one bucket after the other until one has jobs, and returns the others.
+func (w *waiter) take(ctx context.Context, spots []queue.Spot) (jobs []queue.Leased, rest []queue.Spot, err error) {
 	w.again = 0
 	var missed error
 	answered := 0
-	for _, at := range spots {
+	for i, at := range spots {
 		jobs, err := w.takeFrom(ctx, at)
 		if len(jobs) > 0 {
-			return jobs, nil
+			return jobs, spots[i+1:], nil
 		}
 		if err != nil {
 			missed = err
@@ -156,9 +164,9 @@ func (w *waiter) take(ctx context.Context, spots []queue.Spot) ([]queue.Leased, 
 		w.askAgain(unavailablePause)
 	}
 	if answered == 0 {
-		return nil, missed
+		return nil, nil, missed
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // takeFrom asks one bucket. If the answer says that there are more jobs, other waiters for them are signaled.
