@@ -486,6 +486,53 @@ func TestExpiredJobsAreSwept(t *testing.T) {
 	}
 }
 
+// TestARedrivenJobIsSwept: it gets its time to live when its topic has no other job that expires.
+func TestARedrivenJobIsSwept(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	f.push("t", "a", 0)
+	f.ended(Ending{Lease: f.take(1, "t")[0].Lease, Verb: BuryLeased})
+	if n, err := f.q.RedriveAs(f.ctx, "t", 1, Renewal{MaxAttempts: 1, TTL: time.Millisecond}); n != 1 || err != nil {
+		t.Fatalf("re-drove %d, %v", n, err)
+	}
+	f.s.client.ZAddXX(f.ctx, prefix(0)+"exp", redis.Z{Member: "t"}) // its minute is over
+	if f.s.client.Exists(f.ctx, prefix(0)+"exp").Val() == 0 {
+		t.Fatal("its topic is not swept")
+	}
+	eventually(t, "it is swept", func() bool {
+		f.advance()
+		return f.get("t", "a").DeadReason == "expired"
+	})
+}
+
+// TestAJobBehindDeletedOnesIsSwept: deleted jobs leave their places in the ready list, more than a sweep reads.
+func TestAJobBehindDeletedOnesIsSwept(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "pull", Pull: true}, TopicConf{Name: "push"})
+	names := []string{"pull", "push"}
+	const deleted = 250
+	for _, topic := range names {
+		for i := range deleted {
+			f.push(topic, fmt.Sprint(i), 0)
+		}
+		f.push(topic, "soon", 0, func(p *Push) { p.TTL = time.Millisecond })
+		for i := range deleted {
+			if err := f.q.Delete(f.ctx, topic, fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.s.client.ZAddXX(f.ctx, prefix(0)+"exp", redis.Z{Member: topic}) // its minute is over
+	}
+	eventually(t, "they are swept", func() bool {
+		f.advance()
+		st, err := f.q.Stats(f.ctx, names)
+		return err == nil && st["pull"].Dead == 1 && st["push"].Dead == 1
+	})
+	if n := f.s.client.Exists(f.ctx, prefix(0)+"r:1:pull", prefix(0)+"r:1:push", prefix(0)+"q:1").Val(); n > 0 {
+		t.Errorf("%d lists are left", n)
+	}
+}
+
 func TestJobsExpireByTheirOwnTime(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 3, Pull: true},
@@ -765,6 +812,22 @@ func TestTopicsMadeByUseLeaveNothing(t *testing.T) {
 	}
 	if act := f.s.client.ZRange(f.ctx, prefix(0)+"act", 0, -1).Val(); !slices.Equal(act, []string{"x.ns.*"}) {
 		t.Errorf("act has %v", act)
+	}
+	f.clean()
+}
+
+// TestReadyJobsThatAreDeletedOneByOneLeaveNothing, however many they were and although no worker takes jobs any more.
+func TestReadyJobsThatAreDeletedOneByOneLeaveNothing(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "x.*", TTR: time.Minute, MaxAttempts: 1, Pull: true})
+	const n = 300
+	for i := range n {
+		f.push("x.q", fmt.Sprint(i), 0)
+	}
+	for i := range n {
+		if err := f.q.Delete(f.ctx, "x.q", fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f.clean()
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -84,5 +85,46 @@ func TestATakeThatTheJournalCannotHoldIsTakenBack(t *testing.T) {
 	f.stats("t", 0, 1, 0, 0)
 	if j := f.get("t", "a"); j.Attempts != 0 {
 		t.Errorf("it counts %d attempts", j.Attempts)
+	}
+}
+
+// TestATakenJobIsInNoUnopenedPage, whenever it is due: otherwise it would be delayed, and taken again, when its page is
+// opened. It moves out of its page to a place for another time, which once was that of its own minute.
+func TestATakenJobIsInNoUnopenedPage(t *testing.T) {
+	f := newFixture(t)
+	f.thinUpTo(0)
+	f.pullTopics("t")
+	for i := range 300 {
+		id := fmt.Sprint(i)
+		now := f.s.client.Time(f.ctx).Val()
+		soon := now.Add(2*time.Minute + time.Millisecond) // two minutes ahead when it is taken, in some of the rounds
+		if r := f.q.Push(f.ctx, Push{Topic: "t", ID: id, DueAt: soon}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		job, err := f.q.TakeByID(f.ctx, "t", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pages := f.s.client.ZCard(f.ctx, prefix(0)+"pg:t").Val(); pages > 0 {
+			t.Fatalf("round %d: the running job is in a page that is to be opened", i)
+		}
+		f.ended(Ending{Lease: job.Lease})
+	}
+}
+
+// TestATakenJobLeavesNoTurn of a push topic in the ring, in which each list with jobs has one.
+func TestATakenJobLeavesNoTurn(t *testing.T) {
+	f := newFixture(t)
+	for i := range 3 {
+		f.push("t", fmt.Sprint(i), 0)
+		job, err := f.q.TakeByID(f.ctx, "t", fmt.Sprint(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.ended(Ending{Lease: job.Lease})
+	}
+	f.push("t", "last", 0)
+	if ring := f.s.client.LRange(f.ctx, prefix(0)+"q:1", 0, -1).Val(); len(ring) != 1 {
+		t.Errorf("its topic has %d turns in the ring", len(ring))
 	}
 }

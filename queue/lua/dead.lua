@@ -55,7 +55,7 @@ for _, ref in ipairs(refs) do
       detach(topic, ref, 'x')
       restartAttempts(page, index)
       makeDue(topic, ref, page, index, renewed(rec))
-      if ttl == '' then liftExpiry(page, index) end
+      if ttl == '' then liftExpiry(page, index) elseif ttl ~= '0' then noteExpiry(topic, now + ttl) end
       out[n + 4] = describe(topic, ref, page, index, read(page, index), true)
       total('v', topic, 1)
     end

@@ -105,7 +105,7 @@ end
 -- Takes a job that stays alive out of what holds it. Its reference must not stay in a ready list: it would be leased
 -- from there in whatever state it is.
 local function takeOut()
-  if j.state == 'r' then call('LREM', P .. 'r:' .. j.ref % 4 .. ':' .. j.topic, 1, j.text) end
+  if j.state == 'r' then unlist(j.topic, j.ref) end
   detach(j.topic, j.ref, j.state)
 end
 

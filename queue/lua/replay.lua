@@ -75,14 +75,14 @@ local function bury(ref, state, page, index, at, attempts)
     local _, _, flags = decode(rec)
     local long = hasBodyKey(flags) and call('GET', P .. 'b:' .. string.format('%d', ref)) or ''
     remove(line.topic, ref, page, index, rec)
-    ref, state = place(rec, long, now + 2 * LEAD), 'd'
+    ref, state = place(rec, long, now + LEAD), 'd'
   end
   kill(ref, state, at, attempts)
 end
 
 -- Stores the line's job, as dead when at says when it died.
 local function put(at, attempts)
-  local ref = place(line.record, line.long, at and now + 2 * LEAD)
+  local ref = place(line.record, line.long, at and now + LEAD)
   total('p', line.topic, 1)
   if at then return kill(ref, 'd', at, attempts) end
   local page, index = placeOf(ref)

@@ -20,7 +20,7 @@ local function moveOut()
   remove(topic, ref, page, index, rec)
   rec = string.sub(rec, 1, 13) .. string.char(#id) .. id .. string.sub(rec, rest) -- its id may be a nonce
   rest = 15 + #id
-  ref = store(topic, ref % 4, now + 2 * LEAD, rec, due)
+  ref = store(topic, ref % 4, now + LEAD, rec, due)
   page, index = placeOf(ref)
   text, state = string.format('%d', ref), 'd'
   local n, field = struct.unpack('>I3c8', address)
@@ -31,7 +31,7 @@ end
 
 local function takeOut()
   if state == 'f' then moveOut() end
-  if state == 'r' then call('LREM', P .. 'r:' .. ref % 4 .. ':' .. topic, 1, text) end
+  if state == 'r' then unlist(topic, ref) end
   detach(topic, ref, state)
   if state == 'x' then
     total('v', topic, 1)

@@ -216,6 +216,14 @@ local function leaveRing(topic, p)
   call('ZREM', P .. 'park', p .. ':' .. topic)
 end
 
+-- Takes a job's reference out of its ready list, so that nobody else takes the job.
+local function unlist(topic, ref)
+  local p = ref % 4
+  local key = P .. 'r:' .. p .. ':' .. topic
+  call('LREM', key, 1, string.format('%d', ref))
+  if not confOf(topic).pull and call('EXISTS', key) == 0 then leaveRing(topic, p) end
+end
+
 -- Puts a topic back into the rings, since its limits may allow a job.
 local function unpark(topic)
   for p = 0, 2 do
@@ -226,15 +234,12 @@ local function unpark(topic)
   end
 end
 
--- Removes references to gone jobs from the ready lists of a pull topic without ready jobs, in a bounded step.
+-- Removes the ready lists of a pull topic without ready jobs: they have only references to gone jobs.
 local function purge(topic)
   for p = 0, 2 do
-    local key = P .. 'r:' .. p .. ':' .. topic
-    for _ = 1, 100 do
-      local ref = call('LINDEX', key, 0)
-      if not ref or read(placeOf(ref)) then break end
-      call('LPOP', key)
-    end
+    local key, stays = P .. 'r:' .. p .. ':' .. topic, false
+    for _, ref in ipairs(call('LRANGE', key, 0, 9)) do stays = stays or read(placeOf(ref)) end
+    if not stays then call('UNLINK', key) end
   end
 end
 
