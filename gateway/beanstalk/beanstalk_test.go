@@ -118,6 +118,7 @@ func TestWhatClientsRelyOn(t *testing.T) {
 		{"use " + strings.Repeat("x", 200) + "\r\n", "USING " + strings.Repeat("x", 200) + "\r\n"},
 		{"use A-z0+/;.$_()\r\n", "USING A-z0+/;.$_()\r\n"}, {"use \r\n", "BAD_FORMAT\r\n"},
 		{"use a b\r\n", "BAD_FORMAT\r\n"}, {"use t\r\n", "USING t\r\n"},
+		{"use a\nuse b\r\n", "BAD_FORMAT\r\n"}, {"list-tube-used\r\n", "USING t\r\n"},
 		// the body of a malformed put is read as a command
 		{"put 0 0 x 4\r\nquux\r\n", "BAD_FORMAT\r\nUNKNOWN_COMMAND\r\n"},
 		{"put 0 0 60 65\r\n" + strings.Repeat("x", 65) + "\r\n", "JOB_TOO_BIG\r\n"},

@@ -59,23 +59,19 @@ func (r *reader) next() (command, error) {
 	return c, nil
 }
 
-// line reads a line without its CRLF; nil if it is too long or contains a NUL. It skips the rest of a long line.
+// line reads a line without its CRLF; nil if it is too long or contains a NUL. It skips the rest of a long line. A
+// single LF ends none: what follows it in a name must not be run as a command.
 func (r *reader) line() ([]byte, error) {
 	var line []byte
-	for {
+	for !bytes.HasSuffix(line, []byte("\r\n")) {
 		part, err := r.r.ReadSlice('\n')
-		if len(line) <= maxLine {
-			line = append(line, part...)
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return nil, err
 		}
-		break
+		line = append(line, part...)
+		line = line[max(0, len(line)-maxLine-1):] // of a line that is too long only the end matters
 	}
-	if len(line) > maxLine || !bytes.HasSuffix(line, []byte("\r\n")) || bytes.IndexByte(line, 0) >= 0 {
+	if len(line) > maxLine || bytes.IndexByte(line, 0) >= 0 {
 		return nil, nil
 	}
 	return line[:len(line)-2], nil
