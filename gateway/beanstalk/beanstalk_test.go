@@ -263,6 +263,24 @@ func TestAReleaseWithAnotherPriorityKeepsTheCounts(t *testing.T) {
 	}
 }
 
+// TestADeleteWithoutALeaseDeletes: the job's lease has ended, so any client may delete it.
+func TestADeleteWithoutALeaseDeletes(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	c := dial(t, serveOn(t, q, q))
+	c.send("put 5 0 60 1\r\nx\r\nreserve\r\n")
+	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
+	byHand := queue.Ending{Ref: queue.Ref{Topic: TopicOf("default", 5), ID: "1"}, Verb: queue.BuryLeased}
+	if done := q.End(t.Context(), []queue.Ending{byHand})[0]; done.Err != nil {
+		t.Fatal(done.Err)
+	}
+	c.send("delete 1\r\ndelete 1\r\n")
+	c.want("DELETED\r\nNOT_FOUND\r\n")
+	if s := c.stats("stats-tube default"); s["cmd-delete"] != "1" {
+		t.Errorf("stats-tube: cmd-delete %s", s["cmd-delete"])
+	}
+}
+
 // TestAReleaseWithoutALeaseMakesNoSecondJob, even with another priority.
 func TestAReleaseWithoutALeaseMakesNoSecondJob(t *testing.T) {
 	t.Parallel()

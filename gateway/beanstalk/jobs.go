@@ -109,8 +109,14 @@ func missing(err error) bool {
 // remove deletes a job that the connection holds, or that is not reserved.
 func (k *conn) remove(id uint64) error {
 	if h := k.held[id]; h != nil {
-		k.deleted(h.topic)
-		return k.endHeld(id, queue.Ending{Verb: queue.Ack}, "DELETED")
+		ok, err := k.settle(id, queue.Ending{Verb: queue.Ack})
+		if err != nil {
+			return err
+		}
+		if ok {
+			k.deleted(h.topic)
+			return k.reply("DELETED")
+		}
 	}
 	topic, err := k.end(id, queue.Ack, queue.Ready, queue.Delayed, queue.Dead)
 	if err != nil {
