@@ -406,6 +406,9 @@ func TestReserveJobGivesADelayedJobToNobodyElse(t *testing.T) {
 	c.send("put 0 600 60 1\r\nx\r\nreserve-job 1\r\nput 0 0 60 1\r\ny\r\n")
 	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\nINSERTED 2\r\n")
 	other.want("RESERVED 2 1\r\ny\r\n")
+	if s := c.stats("stats"); s["current-workers"] != "2" {
+		t.Errorf("stats: %s workers", s["current-workers"])
+	}
 	c.send("delete 1\r\nput 0 600 60 1\r\nz\r\npause-tube default 60\r\nreserve-job 3\r\n")
 	c.want("DELETED\r\nINSERTED 3\r\nPAUSED\r\nRESERVED 3 1\r\nz\r\n")
 }

@@ -24,10 +24,7 @@ func (k *conn) reserveWithTimeout(args []string, _ []byte) error {
 
 // reserve takes the most urgent ready job of the watched tubes, and waits for one until the given time; zero: forever.
 func (k *conn) reserve(until time.Time) error {
-	if !k.works {
-		k.works = true
-		k.counts.workers.Add(1)
-	}
+	k.work()
 	soon := k.deadline()
 	if err := k.tubes.recent(k.ctx, k.queue); err != nil {
 		return err
@@ -61,6 +58,14 @@ func (k *conn) reserve(until time.Time) error {
 				wait = min(wait, end.Sub(now))
 			}
 		}
+	}
+}
+
+// work counts the connection as a worker.
+func (k *conn) work() {
+	if !k.works {
+		k.works = true
+		k.counts.workers.Add(1)
 	}
 }
 
@@ -161,5 +166,6 @@ func (k *conn) reserveJob(id uint64) error {
 	if err != nil {
 		return err
 	}
+	k.work()
 	return k.reserved(leased)
 }
