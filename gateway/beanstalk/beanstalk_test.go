@@ -310,17 +310,29 @@ func TestWhatWasSentIsCarriedOut(t *testing.T) {
 			t.Errorf("%q, %v", answers, err)
 		}
 	}
-	c := dial(t, addr)
-	c.send("watch none\r\nignore default\r\nreserve\r\n")
-	if err := c.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	c.want("WATCHING 2\r\nWATCHING 1\r\n")
-	if more, err := io.ReadAll(c.in); err != nil || len(more) > 0 {
-		t.Errorf("a reserve that waited: %q, %v", more, err)
-	}
 	if s := dial(t, addr).stats("stats-tube default"); s["current-jobs-ready"] != "60" {
 		t.Errorf("stats-tube: %v", s)
+	}
+}
+
+// TestAReserveDoesNotWaitForAClosedSide, whatever was sent behind it, but it takes a job that is ready.
+func TestAReserveDoesNotWaitForAClosedSide(t *testing.T) {
+	addr := serve(t)
+	const more = 20
+	for n := range 20 {
+		c := dial(t, addr)
+		c.send(fmt.Sprintf("use t%d\r\nput 0 0 60 1\r\nx\r\nwatch t%d\r\nignore default\r\n", n, n) +
+			"reserve-with-timeout 0\r\n" + strings.Repeat("reserve\r\n", more) + "list-tube-used\r\n")
+		if err := c.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		id := fmt.Sprint(n + 1)
+		c.want("USING t" + fmt.Sprint(n) + "\r\nINSERTED " + id + "\r\nWATCHING 2\r\nWATCHING 1\r\n")
+		c.want("RESERVED " + id + " 1\r\nx\r\n" + strings.Repeat("TIMED_OUT\r\n", more) + "USING t" + fmt.Sprint(n) + "\r\n")
+	}
+	c := dial(t, addr)
+	if s := c.stats("stats"); s["current-waiting"] != "0" {
+		t.Errorf("stats: %v", s)
 	}
 }
 

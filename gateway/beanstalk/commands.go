@@ -87,7 +87,7 @@ func (k *conn) execute(c command) (result string, err error) {
 	k.expire(time.Now())
 	err = s.run(k, c.args, c.body)
 	switch {
-	case err == nil, errors.Is(err, errQuit), k.ctx.Err() != nil, errors.Is(err, k.waits.Err()):
+	case err == nil, errors.Is(err, errQuit), k.ctx.Err() != nil:
 		return gateway.ResultOf(err), err
 	case errors.Is(err, errBadFormat):
 		return gateway.Refused, k.reply(badFormat)

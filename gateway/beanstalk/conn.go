@@ -25,6 +25,7 @@ type conn struct {
 	held     map[uint64]*held
 	produces bool
 	works    bool
+	body     chan struct{} // has a slot for the body that was read ahead
 }
 
 // held is a job that the connection holds a lease on.
@@ -44,12 +45,12 @@ func (g *Gateway) connection(ctx context.Context, c gateway.Conn) {
 	waits, leaves := context.WithCancel(ctx)
 	k := &conn{
 		Gateway: g, c: c, w: bufio.NewWriter(c), ctx: ctx, waits: waits, used: defaultTube, watched: []string{defaultTube},
-		held: map[uint64]*held{},
+		held: map[uint64]*held{}, body: make(chan struct{}, 1),
 	}
 	g.counts.connections.Add(1)
 	g.counts.open.Add(1)
 	g.tubes.edit(defaultTube, func(t *tube) { t.using++; t.watching++ })
-	commands := make(chan command)
+	commands := make(chan command, readAhead)
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer leaves() // a reserve does not wait for a client that has disconnected
@@ -62,6 +63,10 @@ func (g *Gateway) connection(ctx context.Context, c gateway.Conn) {
 	k.leave()
 }
 
+// readAhead is how many commands are read while one is executed: behind them, the end of the connection is noticed
+// while a reserve waits. Only one of them may have a body, because of the memory.
+const readAhead = 32
+
 // read reads commands until the connection ends.
 func (k *conn) read(to chan<- command) {
 	defer close(to)
@@ -70,6 +75,13 @@ func (k *conn) read(to chan<- command) {
 		c, err := r.next()
 		if err != nil {
 			return
+		}
+		if c.body != nil {
+			select {
+			case k.body <- struct{}{}:
+			case <-k.ctx.Done():
+				return
+			}
 		}
 		select {
 		case to <- c:
@@ -81,6 +93,9 @@ func (k *conn) read(to chan<- command) {
 
 func (k *conn) run(commands <-chan command) {
 	for c := range commands {
+		if c.body != nil {
+			<-k.body
+		}
 		k.c.Begin()
 		began := time.Now()
 		result, err := k.execute(c)

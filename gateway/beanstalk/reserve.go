@@ -49,7 +49,7 @@ func (k *conn) reserve(until time.Time) error {
 		switch {
 		case !soon.IsZero() && !now.Before(soon):
 			return k.reply("DEADLINE_SOON")
-		case !until.IsZero() && !now.Before(until):
+		case !until.IsZero() && !now.Before(until), k.waits.Err() != nil:
 			return k.reply("TIMED_OUT")
 		}
 		wait = forEver
@@ -72,8 +72,8 @@ func (k *conn) work() {
 // forEver is how long a reserve without a timeout waits in one step.
 const forEver = 10 * time.Minute
 
-// takeOne takes a job from the watched tubes that are not paused. It returns none after wait, or when the plan may have
-// changed.
+// takeOne takes a job from the watched tubes that are not paused. It returns none after wait, when the plan may have
+// changed, or when the client has closed its side.
 func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
 	p := k.tubes.plan(k.watched)
 	if wait > 0 {
@@ -82,17 +82,18 @@ func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
 			wait = max(min(wait, time.Until(p.resumes)), time.Millisecond)
 		}
 	}
-	ctx, cancel := context.WithCancel(k.waits)
+	ctx, cancel := context.WithCancel(k.ctx)
 	defer cancel()
 	if wait > 0 {
 		defer context.AfterFunc(p.changed, cancel)()
+		defer context.AfterFunc(k.waits, cancel)()
 	}
 	if len(p.topics) == 0 {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
 		}
-		return nil, k.waits.Err()
+		return nil, k.ctx.Err()
 	}
 	jobs, err := k.workers.Take(ctx, pull.Request{
 		TakeRequest: queue.TakeRequest{Topics: p.topics, Order: queue.Listed, Max: 1}, Wait: wait,
@@ -100,8 +101,8 @@ func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
 	if len(jobs) > 0 {
 		return &jobs[0], nil
 	}
-	if errors.Is(err, context.Canceled) && k.waits.Err() == nil { // the plan may have changed
-		err = nil
+	if errors.Is(err, context.Canceled) {
+		err = k.ctx.Err() // nil unless the connection has ended
 	}
 	return nil, err
 }
