@@ -96,6 +96,11 @@ func (r *request) describe(job *queue.Job, remaining int) described {
 	}
 }
 
+// expired reports whether a job's ttl is over. The queue removes such jobs later, and gives them to nobody.
+func expired(job *queue.Job) bool {
+	return !job.ExpiresAt.IsZero() && job.State != queue.Dead && !time.Now().Before(job.ExpiresAt)
+}
+
 // secondsLeft returns how long a job may still be consumed, rounded; 0: forever.
 func secondsLeft(job *queue.Job, now time.Time) int64 {
 	if job.ExpiresAt.IsZero() || job.State == queue.Dead {

@@ -32,13 +32,16 @@ func (g *Gateway) peek(r *request) error {
 	if job == nil {
 		return told(http.StatusNotFound, "the queue is empty")
 	}
+	if expired(job) { // as in lmstfy, only its id is left
+		return r.answer(http.StatusOK, r.describe(&queue.Job{Topic: job.Topic, ID: job.ID}, 0))
+	}
 	return r.answer(http.StatusOK, r.describe(job, job.MaxAttempts-job.Attempts))
 }
 
 // peekJob shows a job in any state. As in lmstfy, its remaining tries are always 0.
 func (g *Gateway) peekJob(r *request) error {
 	job, err := g.Queue.Get(r.Context(), r.topic(), r.PathValue("id"))
-	if errors.Is(err, queue.ErrNotFound) {
+	if errors.Is(err, queue.ErrNotFound) || err == nil && expired(job) {
 		return told(http.StatusNotFound, "job not found")
 	}
 	if err != nil {

@@ -307,3 +307,42 @@ func TestTokensThatCannotBeReadRefuseNobodyAsInvalid(t *testing.T) {
 		t.Errorf("its error is %v", err)
 	}
 }
+
+// TestAnExpiredJobVanishes at once, although the queue removes it later. At the head of its queue, a peek shows nothing
+// of it but its id.
+func TestAnExpiredJobVanishes(t *testing.T) {
+	c := newClient(t)
+	c.publish("other?ttl=3600", "x") // the queue looks for expired jobs a minute after the first one
+	attributes := []string{"Enable-Job-Version", "YES", "Job-Attr-A", "x"}
+	running := c.publish("q?ttl=1&tries=2", "x", attributes...)
+	if job := c.consume("q?ttr=600")[0]; job.JobID != running {
+		t.Fatalf("consumed %+v", job)
+	}
+	ready := c.publish("q?ttl=1", "x", attributes...)
+	next := c.publish("q", "y")
+	wait.For(t, "the ttl is over", func() bool { return elapsedMS(ready, time.Now()) > 1000 })
+	for _, id := range []string{running, ready} {
+		if w := c.do("GET", "q/job/"+id, ""); w.Code != 404 || w.Body.String() != `{"error":"job not found"}` {
+			t.Errorf("an expired job: %d %s", w.Code, w.Body)
+		}
+	}
+	head := c.do("GET", "q/peek", "").Body.String()
+	want := fmt.Sprintf(`,"job_id":%q,"namespace":"ns","queue":"q","remain_tries":0,"ttl":0}`, ready)
+	if !strings.HasPrefix(head, `{"attributes":null,"data":null,"elapsed_ms":`) || !strings.HasSuffix(head, want) {
+		t.Errorf("at the head of the queue: %s", head)
+	}
+	if job := c.consume("q")[0]; job.JobID != next {
+		t.Errorf("consumed %+v", job)
+	}
+}
+
+// TestAnEmptyBodyIsNoNull: null is the data of an expired job.
+func TestAnEmptyBodyIsNoNull(t *testing.T) {
+	c := newClient(t)
+	id := c.publish("q", "")
+	for _, path := range []string{"q/peek", "q/job/" + id, "q?ttr=600", "q/job/" + id} {
+		if w := c.do("GET", path, ""); !strings.Contains(w.Body.String(), `"data":"",`) {
+			t.Errorf("%s: %s", path, w.Body)
+		}
+	}
+}
