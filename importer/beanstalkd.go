@@ -57,9 +57,11 @@ type beanstalkKey struct{ list, id uint64 }
 
 // Open connects.
 func (b *Beanstalkd) Open(ctx context.Context) (err error) {
-	if b.c, err = dialBeanstalkd(ctx, b.Addr); err != nil {
+	c, err := dialBeanstalkd(ctx, b.Addr)
+	if err != nil {
 		return err
 	}
+	b.c = c
 	b.watched, b.lists = map[string]bool{defaultTube: true}, map[uint64]int{}
 	_, err = b.c.one("use "+beanstalkLists, "USING")
 	return err
@@ -68,8 +70,15 @@ func (b *Beanstalkd) Open(ctx context.Context) (err error) {
 // Close disconnects. Reserved jobs become ready again.
 func (b *Beanstalkd) Close() { _ = b.c.c.Close() }
 
-// Lock implements Old. Every import uses the tube of lists, and beanstalkd counts the users of a tube.
-func (b *Beanstalkd) Lock(context.Context) error {
+// Lock implements Old. Every import uses the tube of lists, and beanstalkd counts the users of a tube. A connection that
+// failed may still have reserved jobs.
+func (b *Beanstalkd) Lock(ctx context.Context) error {
+	if b.c.failed {
+		b.Close()
+		if err := b.Open(ctx); err != nil {
+			return err
+		}
+	}
 	stats, err := b.c.one("stats-tube "+beanstalkLists, "OK")
 	if err != nil {
 		return err
@@ -276,7 +285,12 @@ func (b *Beanstalkd) job(list uint64, c beanstalkClaim, body []byte) Job {
 
 // Left implements Old.
 func (b *Beanstalkd) Left(context.Context) (jobs []Job, err error) {
-	if _, err := b.c.ask("watch "+beanstalkLists, "ignore "+defaultTube); err != nil {
+	defer func() { b.c.failed = b.c.failed || err != nil }() // lists may be reserved
+	only := []string{"watch " + beanstalkLists}
+	for tube := range b.watched {
+		only = append(only, "ignore "+tube)
+	}
+	if _, err := b.c.ask(only...); err != nil {
 		return nil, err
 	}
 	var held []string // kept until all of them have been read
@@ -297,6 +311,7 @@ func (b *Beanstalkd) Left(context.Context) (jobs []Job, err error) {
 		}
 	}
 	_, err = b.c.ask(append(held, "watch "+defaultTube, "ignore "+beanstalkLists)...)
+	b.watched = map[string]bool{defaultTube: true}
 	return jobs, err
 }
 

@@ -14,8 +14,9 @@ import (
 
 // beanstalkConn is a connection to a beanstalkd. It writes several requests together and then reads their answers.
 type beanstalkConn struct {
-	c net.Conn
-	r *bufio.Reader
+	c      net.Conn
+	r      *bufio.Reader
+	failed bool // an answer is missing, or was not the expected one
 }
 
 // Timeouts for a connection, and for the answers to requests sent together.
@@ -97,6 +98,7 @@ func (b *beanstalkConn) ask(requests ...string) ([]beanstalkReply, error) {
 		replies = append(replies, r)
 	}
 	if err = errors.Join(err, <-sent); err != nil {
+		b.failed = true
 		return nil, fmt.Errorf("ask beanstalkd: %w", err)
 	}
 	return replies, nil
@@ -109,6 +111,7 @@ func (b *beanstalkConn) one(request, want string) (beanstalkReply, error) {
 		return beanstalkReply{}, err
 	}
 	if !replies[0].is(want) {
+		b.failed = true
 		line, _, _ := strings.Cut(request, "\r\n")
 		return replies[0], fmt.Errorf("beanstalkd answers %q with %q", line, strings.Join(replies[0].words, " "))
 	}

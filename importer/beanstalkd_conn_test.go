@@ -150,12 +150,12 @@ func TestAListThatIsNoneEndsAnImport(t *testing.T) {
 	if err := b.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if err := b.Lock(t.Context()); !errors.Is(err, ErrLocked) {
+		t.Errorf("a tube that two use: %v", err)
+	}
 	_, err := b.Left(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "the job 5 of the tube wakecall-import is not one of") {
 		t.Errorf("%v", err)
-	}
-	if err := b.Lock(t.Context()); !errors.Is(err, ErrLocked) {
-		t.Errorf("a tube that two use: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 
 // Old is a system to import from.
 type Old interface {
-	// Lock returns ErrLocked while another import from this system runs.
+	// Lock returns ErrLocked while another import from this system runs. It connects again if the connection was lost.
 	Lock(ctx context.Context) error
 	// Topics returns the topics to register.
 	Topics(ctx context.Context) ([]registry.Topic, error)
@@ -23,7 +24,7 @@ type Old interface {
 	Waiting(ctx context.Context) (int, error)
 	// Claim claims at most n jobs of the registered topics; it returns none when no such job waits.
 	Claim(ctx context.Context, n int) ([]Job, error)
-	// Left returns the claims that earlier imports left behind.
+	// Left returns the claims that earlier imports, or this one before an error, left behind.
 	Left(ctx context.Context) ([]Job, error)
 	// Drop removes the claims of jobs that were claimed together.
 	Drop(ctx context.Context, jobs []Job) error
@@ -56,9 +57,11 @@ type Options struct {
 	Old      Old
 	Registry Registry
 	Jobs     Jobs
-	Journal  string                          // directory of the journal
-	DryRun   bool                            // only count
-	Follow   bool                            // continue until ctx is done, while producers still use the old system
+	Journal  string // directory of the journal
+	DryRun   bool   // only count
+	// Follow: continue until ctx is done, while producers still use the old system. An error after the beginning is
+	// logged, and the import continues when the systems answer again.
+	Follow   bool
 	Prepare  func(ctx context.Context) error // imports what the old system has besides topics and jobs
 	Progress func(Report)
 	Logger   *slog.Logger
@@ -70,7 +73,7 @@ type Report struct {
 	Made     int `json:"topics_registered"` // registered topics; existing ones stay as they are
 	Waiting  int `json:"waiting"`           // jobs at the beginning
 	Imported int `json:"imported"`
-	Resumed  int `json:"resumed"` // jobs resumed from an interrupted import
+	Resumed  int `json:"resumed"` // claimed jobs that were found after an interruption
 	Kept     int `json:"kept"`    // jobs skipped because Wakecall has a newer job with the id
 	Refused  int `json:"refused"` // jobs whose claims stay; the log has the reasons
 	Left     int `json:"left"`    // jobs left in the old system at the end, for example held by its consumers
@@ -79,50 +82,95 @@ type Report struct {
 const (
 	step       = 500 // jobs per claim
 	followEach = time.Second
+	retryFirst = time.Second // wait after an error, doubled for each further one
+	retryMost  = 30 * time.Second
 	actor      = "import"
 )
 
 // Run imports until no job waits in the old system or, with Follow, until ctx is done.
-func Run(ctx context.Context, o Options) (r Report, err error) {
+func Run(ctx context.Context, o Options) (Report, error) {
 	i := &run{Options: o}
-	if !o.DryRun {
-		if err := o.Old.Lock(ctx); err != nil {
-			return i.Report, err
+	if err := i.begin(ctx); err != nil || o.DryRun {
+		return i.Report, err
+	}
+	err := i.move(ctx)
+	if o.Follow {
+		err = i.retry(ctx, err)
+		ctx = context.WithoutCancel(ctx)
+	}
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return i.Report, err
+	}
+	return i.end(ctx)
+}
+
+// begin counts, and locks the old system unless it only counts.
+func (i *run) begin(ctx context.Context) (err error) {
+	if !i.DryRun {
+		if err := i.Old.Lock(ctx); err != nil {
+			return err
 		}
-		if err := o.Prepare(ctx); err != nil {
-			return i.Report, err
+		if err := i.Prepare(ctx); err != nil {
+			return err
 		}
 	}
 	if err := i.topics(ctx); err != nil {
-		return i.Report, err
+		return err
 	}
-	if i.Waiting, err = o.Old.Waiting(ctx); err != nil || o.DryRun {
-		return i.Report, err
-	}
+	i.Waiting, err = i.Old.Waiting(ctx)
+	return err
+}
+
+// move imports the claims that are left, and then all waiting jobs. With Follow it continues until ctx is done.
+func (i *run) move(ctx context.Context) error {
 	if err := i.resume(ctx); err != nil {
-		return i.Report, err
+		return err
 	}
 	for ctx.Err() == nil {
-		jobs, err := o.Old.Claim(ctx, step)
+		jobs, err := i.Old.Claim(ctx, step)
 		switch {
 		case err != nil && ctx.Err() != nil: // the next import finds what was claimed meanwhile
 		case err != nil:
-			return i.Report, err
+			return err
 		case len(jobs) > 0:
 			if err := i.push(ctx, jobs); err != nil {
-				return i.Report, err
+				return err
 			}
-			o.Progress(i.Report)
-		case !o.Follow:
-			return i.end(ctx)
+			i.Progress(i.Report)
+		case !i.Follow:
+			return nil
 		default:
 			pause(ctx, followEach)
 		}
 	}
-	if o.Follow {
-		return i.end(context.WithoutCancel(ctx))
+	return nil
+}
+
+// retry continues after an error of either system until ctx is done. It returns the error that it could not get over.
+func (i *run) retry(ctx context.Context, err error) error {
+	for wait := retryFirst; err != nil; {
+		i.Logger.Warn("the import was interrupted and will continue by itself", "error", err, "retry_in", wait)
+		if pause(ctx, wait); ctx.Err() != nil {
+			return err
+		}
+		before := i.Imported
+		err = i.again(ctx)
+		if wait = min(2*wait, retryMost); i.Imported > before {
+			wait = retryFirst
+		}
 	}
-	return i.Report, ctx.Err()
+	return nil
+}
+
+// again does what Run does, with the topics that are known.
+func (i *run) again(ctx context.Context) error {
+	if err := i.Old.Lock(ctx); err != nil {
+		return err
+	}
+	if err := i.Prepare(ctx); err != nil {
+		return err
+	}
+	return i.move(ctx)
 }
 
 func (i *run) end(ctx context.Context) (_ Report, err error) {
@@ -184,7 +232,7 @@ func (i *run) resume(ctx context.Context) error {
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	i.Resumed = len(left)
+	i.Resumed, i.Refused = i.Resumed+len(left), 0 // these include all claims of refused jobs
 	done, todo, err := i.unpushed(ctx, left)
 	if err != nil {
 		return err

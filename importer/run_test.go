@@ -326,6 +326,62 @@ func TestAnImportFollowsUntilItIsStopped(t *testing.T) {
 	}
 }
 
+// TestAFollowingImportContinuesAfterErrors of either system: it locks the old system again, and imports what it had
+// claimed. The log has each error.
+func TestAFollowingImportContinuesAfterErrors(t *testing.T) {
+	m := newMove(t, "1", "2")
+	m.Follow = true
+	ctx, stop := context.WithCancel(t.Context())
+	calls := 0
+	m.old.claim = func() {
+		switch calls++; calls {
+		case 1:
+			m.old.err["Claim"] = errors.New("the old Redis is away")
+		case 2:
+			m.old.err["Claim"], m.old.locked = nil, false
+			m.jobs.errs["1"] = &queue.UnavailableError{Reason: "down", Err: errors.New("the shard is away")}
+			m.old.left = []Job{m.old.waiting[0]}
+		case 3:
+			stop()
+		}
+	}
+	m.Prepare = func(context.Context) error {
+		if calls == 2 {
+			delete(m.jobs.errs, "1")
+		}
+		return nil
+	}
+	r, err := Run(ctx, m.Options)
+	if want := (Report{Topics: 1, Made: 1, Waiting: 2, Imported: 2, Resumed: 1}); err != nil || r != want {
+		t.Errorf("%+v, %v; want %+v", r, err, want)
+	}
+	if text := m.log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "the old Redis is away") ||
+		!strings.Contains(text, "the shard is away") || !m.old.locked {
+		t.Errorf("logged %s", text)
+	}
+}
+
+// TestAFollowingImportThatIsStoppedAfterAnErrorReportsIt, because jobs may be left in claims.
+func TestAFollowingImportThatIsStoppedAfterAnErrorReportsIt(t *testing.T) {
+	m := newMove(t, "1")
+	m.Follow = true
+	ctx, stop := context.WithCancel(t.Context())
+	broken := errors.New("connection refused")
+	m.old.err["Claim"] = broken
+	m.Logger = slog.New(slog.NewTextHandler(writer(func() { stop() }), nil))
+	if _, err := Run(ctx, m.Options); !errors.Is(err, broken) {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// writer calls a function for each line.
+type writer func()
+
+func (w writer) Write(line []byte) (int, error) {
+	w()
+	return len(line), nil
+}
+
 // TestAStopEndsAnImportAfterItsClaim: all jobs of the claim are pushed here, and dropped there.
 func TestAStopEndsAnImportAfterItsClaim(t *testing.T) {
 	m := newMove(t, "1", "2", "3")

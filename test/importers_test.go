@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -162,6 +165,63 @@ func TestKilledImportsMoveEachJobOnce(t *testing.T) {
 			}
 			if len(c.times) != jobs/2 || delayed != jobs/2 {
 				t.Errorf("%d jobs were consumed and %d are delayed, want %d each", len(c.times), delayed, jobs/2)
+			}
+		})
+	}
+}
+
+// An import that follows goes on after outages of both systems: each job is in one of them, and in the end all are here.
+func TestAFollowingImportGoesOnAfterOutages(t *testing.T) {
+	t.Parallel()
+	for name, begin := range oldSystems {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const jobs = 20_000
+			old := begin(t)
+			opts, shard := behindProxy(t)
+			i := start(t, opts)
+			old.fill(jobs)
+			address := strings.TrimPrefix(old.args[1], "redis://")
+			link := harness.StartProxy(t, address)
+			args := []string{"import", name, old.args[0], strings.Replace(old.args[1], address, link.Addr(), 1), "--follow"}
+			follow := exec.Command(harness.Binary(t), args...)
+			follow.Dir, follow.Env = i.Dir, append(os.Environ(), "WAKECALL_DATA_DIR="+i.Data,
+				"WAKECALL_REDIS_NODES="+opts.Env["WAKECALL_REDIS_NODES"])
+			says, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+			must(t, err)
+			defer says.Close()
+			follow.Stderr = says
+			must(t, follow.Start())
+			defer func() { _ = follow.Process.Kill() }()
+			interrupted := func(n int) func() error {
+				return func() error {
+					text, err := os.ReadFile(says.Name())
+					must(t, err)
+					if got := strings.Count(string(text), "will continue by itself"); got < n {
+						return fmt.Errorf("%d interruptions: %s", got, text)
+					}
+					return nil
+				}
+			}
+			harness.Eventually(t, soon, "the first jobs arrive", func() error {
+				s, err := i.Stats(ctx, old.topic)
+				if err == nil && s.Delayed+s.Ready == 0 {
+					err = fmt.Errorf("%+v", s)
+				}
+				return err
+			})
+			for n, cut := range []*harness.Proxy{link, shard} {
+				cut.Set(harness.Trouble{Cut: true})
+				harness.Eventually(t, soon, "the log names the interruption", interrupted(n+1))
+				cut.Heal()
+			}
+			harness.Eventually(t, time.Minute, "all jobs to be here", func() error {
+				s, err := i.Stats(ctx, old.topic)
+				return errors.Join(err, harness.Equal("here", s.Delayed+s.Ready, jobs), harness.Equal("left", old.left(), 0))
+			})
+			must(t, follow.Process.Signal(syscall.SIGINT))
+			if err := follow.Wait(); err != nil {
+				t.Errorf("the import ended with %v", err)
 			}
 		})
 	}
