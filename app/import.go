@@ -30,22 +30,30 @@ func Import(
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
 	o.Registry, o.Jobs, o.Journal, o.Logger = p.editedRegistry(), p.queue, cfg.JournalDir(), p.log
-	o.Prepare = func(ctx context.Context) error { return p.prepareImport(ctx, o.Old) }
+	if g, ok := o.Old.(*importer.Grape); ok {
+		g.Create = func(ctx context.Context, tubes ...string) error { return grape.CreateTubes(ctx, p.registry, tubes...) }
+	}
+	o.Prepare = func(ctx context.Context, r *importer.Report) error { return p.prepareImport(ctx, &o, r) }
 	return importer.Run(ctx, o)
 }
 
-// prepareImport imports what an old system has besides topics and jobs.
-func (p *parts) prepareImport(ctx context.Context, old importer.Old) (err error) {
-	switch old := old.(type) {
+// prepareImport imports what an old system has besides topics and jobs, or only counts it.
+func (p *parts) prepareImport(ctx context.Context, o *importer.Options, r *importer.Report) (err error) {
+	switch old := o.Old.(type) {
 	case *importer.Lmstfy:
-		return p.importTokens(ctx, old)
-	case *importer.Grape:
-		tubes, err := old.Tubes(ctx)
-		if err != nil {
+		tokens, err := p.tokensOf(ctx, old)
+		if r.Tokens = len(tokens); err != nil || o.DryRun {
 			return err
 		}
-		return grape.CreateTubes(ctx, p.registry, tubes...)
+		return p.importTokens(ctx, old.Pool, tokens)
+	case *importer.Grape:
+		tubes, err := old.Tubes(ctx)
+		r.Tubes = len(tubes)
+		return err
 	case *importer.Beanstalkd:
+		if o.DryRun {
+			return nil
+		}
 		process, last, err := old.LastID()
 		if err != nil {
 			return err
@@ -101,19 +109,21 @@ func OpenLmstfy(cfg *conf.Config, from, admin *redis.Options, pool string) (
 	return old, func() { _, _ = old.Redis.Close(), old.Admin.Close() }, nil
 }
 
-// importTokens imports the tokens of a lmstfy and their limits. Existing ones stay as they are.
-func (p *parts) importTokens(ctx context.Context, old *importer.Lmstfy) error {
+// tokensOf returns the tokens of a lmstfy. It warns if there are none.
+func (p *parts) tokensOf(ctx context.Context, old *importer.Lmstfy) ([]importer.LmstfyToken, error) {
 	list, err := old.Tokens(ctx)
-	if err != nil {
-		return err
-	}
-	if len(list) == 0 {
+	if err == nil && len(list) == 0 {
 		p.log.Warn("there are no tokens of this pool: name lmstfy's AdminRedis with --admin-redis if it is another Redis",
 			"pool", old.Pool)
 	}
+	return list, err
+}
+
+// importTokens imports tokens of a pool of a lmstfy and their limits. Existing ones stay as they are.
+func (p *parts) importTokens(ctx context.Context, pool string, list []importer.LmstfyToken) error {
 	tokens := lmstfy.NewTokens(p.registry)
 	for _, t := range list {
-		err := tokens.Add(ctx, old.Pool, t.Namespace, t.Token, t.Description)
+		err := tokens.Add(ctx, pool, t.Namespace, t.Token, t.Description)
 		if err != nil && !errors.Is(err, lmstfy.ErrTokenExists) {
 			return fmt.Errorf("import a token of the namespace %s: %w", t.Namespace, err)
 		}
@@ -121,7 +131,7 @@ func (p *parts) importTokens(ctx context.Context, old *importer.Lmstfy) error {
 			continue
 		}
 		limit := &lmstfy.Limit{Read: t.Read, Write: t.Write, Interval: t.Interval}
-		err = tokens.SetLimit(ctx, old.Pool, t.Namespace, t.Token, limit, false)
+		err = tokens.SetLimit(ctx, pool, t.Namespace, t.Token, limit, false)
 		if err != nil && !errors.Is(err, lmstfy.ErrLimitExists) {
 			return fmt.Errorf("import a limit of the namespace %s: %w", t.Namespace, err)
 		}

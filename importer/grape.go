@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,10 @@ type Grape struct {
 	Base64    bool                     // bodies are base64, as in earlier versions of Grape
 	Namespace registry.Topic           // has the settings of all tubes
 	TopicOf   func(tube string) string // the gateway's topic for jobs of a tube
+	// Create creates tubes of the gateway, which answers no command for others. Existing ones stay.
+	Create func(ctx context.Context, tubes ...string) error
+
+	created map[string]bool
 }
 
 // key returns the name of one of Grape's keys, or of the import's own keys.
@@ -55,6 +60,29 @@ func (g *Grape) Tubes(ctx context.Context) ([]string, error) {
 	return tubes, nil
 }
 
+// createTubes returns all tubes, and creates those that are new: a producer may create one at any time.
+func (g *Grape) createTubes(ctx context.Context) ([]string, error) {
+	tubes, err := g.Tubes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	created := func(tube string) bool { return g.created[tube] }
+	fresh := slices.DeleteFunc(slices.Clone(tubes), created)
+	if len(fresh) == 0 {
+		return tubes, nil
+	}
+	if err := g.Create(ctx, fresh...); err != nil {
+		return nil, fmt.Errorf("create the tubes: %w", err)
+	}
+	if g.created == nil {
+		g.created = map[string]bool{}
+	}
+	for _, tube := range fresh {
+		g.created[tube] = true
+	}
+	return tubes, nil
+}
+
 // Waiting implements Old.
 func (g *Grape) Waiting(ctx context.Context) (int, error) {
 	tubes, err := g.Tubes(ctx)
@@ -76,7 +104,7 @@ const (
 
 // Claim implements Old.
 func (g *Grape) Claim(ctx context.Context, n int) ([]Job, error) {
-	tubes, err := g.Tubes(ctx)
+	tubes, err := g.createTubes(ctx)
 	if err != nil {
 		return nil, err
 	}

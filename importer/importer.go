@@ -62,7 +62,7 @@ type Options struct {
 	// Follow: continue until ctx is done, while producers still use the old system. An error after the beginning is
 	// logged, and the import continues when the systems answer again.
 	Follow   bool
-	Prepare  func(ctx context.Context) error // imports what the old system has besides topics and jobs
+	Prepare  func(ctx context.Context, r *Report) error // imports, or only counts, tokens and tubes
 	Progress func(Report)
 	Logger   *slog.Logger
 }
@@ -71,6 +71,8 @@ type Options struct {
 type Report struct {
 	Topics   int `json:"topics"`            // topics of the old system
 	Made     int `json:"topics_registered"` // registered topics; existing ones stay as they are
+	Tokens   int `json:"tokens,omitempty"`  // tokens of a lmstfy
+	Tubes    int `json:"tubes,omitempty"`   // tubes of a Grape
 	Waiting  int `json:"waiting"`           // jobs at the beginning
 	Imported int `json:"imported"`
 	Resumed  int `json:"resumed"` // claimed jobs that were found after an interruption
@@ -110,9 +112,9 @@ func (i *run) begin(ctx context.Context) (err error) {
 		if err := i.Old.Lock(ctx); err != nil {
 			return err
 		}
-		if err := i.Prepare(ctx); err != nil {
-			return err
-		}
+	}
+	if err := i.Prepare(ctx, &i.Report); err != nil {
+		return err
 	}
 	if err := i.topics(ctx); err != nil {
 		return err
@@ -167,7 +169,7 @@ func (i *run) again(ctx context.Context) error {
 	if err := i.Old.Lock(ctx); err != nil {
 		return err
 	}
-	if err := i.Prepare(ctx); err != nil {
+	if err := i.Prepare(ctx, &i.Report); err != nil {
 		return err
 	}
 	return i.move(ctx)

@@ -1,8 +1,10 @@
 package importer
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -132,6 +134,11 @@ func TestGrapeJobsAreClaimedUnlessAConsumerMayHaveThem(t *testing.T) {
 	t.Parallel()
 	db, ctx := oldRedis(t), t.Context()
 	g := &Grape{Redis: db, Group: "shop", TopicOf: func(tube string) string { return "grape." + tube }}
+	var created []string
+	g.Create = func(_ context.Context, tubes ...string) error {
+		created = append(created, tubes...)
+		return nil
+	}
 	now := time.Now().UnixMilli()
 	must := func(err error) {
 		t.Helper()
@@ -162,6 +169,12 @@ func TestGrapeJobsAreClaimedUnlessAConsumerMayHaveThem(t *testing.T) {
 		jobs, err := g.Claim(ctx, 100)
 		return errors.Join(err, harness.Equal("claimed", claimedIDs(jobs), "due"))
 	})
+	must(db.SAdd(ctx, "shop:tube:set", "U").Err()) // by a producer, while the import follows
+	_, err = g.Claim(ctx, 100)
+	must(err)
+	if fmt.Sprint(created) != "[T U]" {
+		t.Errorf("created the tubes %v, want each once", created)
+	}
 	left, err := g.Left(ctx)
 	must(err)
 	for _, jobs := range byClaim(left) {

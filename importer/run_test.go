@@ -147,7 +147,7 @@ func newMove(t *testing.T, ids ...string) *move {
 	m.Options = Options{
 		Old: m.old, Registry: m.registry, Jobs: m.jobs, Journal: t.TempDir(),
 		Logger:   slog.New(slog.NewTextHandler(&m.log, nil)),
-		Prepare:  func(context.Context) error { return nil },
+		Prepare:  func(context.Context, *Report) error { return nil },
 		Progress: func(r Report) { m.reports = append(m.reports, r) },
 	}
 	return m
@@ -175,12 +175,15 @@ func TestAnImportMovesAllThatWaits(t *testing.T) {
 	m.run(t, Report{Topics: 1}) // a second one finds nothing to do
 }
 
-// TestADryRunChangesNothing, and takes no lock: an import may be running.
+// TestADryRunChangesNothing, and takes no lock: an import may be running. It counts tokens, too.
 func TestADryRunChangesNothing(t *testing.T) {
 	m := newMove(t, "1", "2", "3")
 	m.DryRun = true
-	m.Prepare = func(context.Context) error { return errors.New("it prepares") }
-	m.run(t, Report{Topics: 1, Made: 1, Waiting: 3})
+	m.Prepare = func(_ context.Context, r *Report) error {
+		r.Tokens = 2
+		return nil
+	}
+	m.run(t, Report{Topics: 1, Made: 1, Tokens: 2, Waiting: 3})
 	if m.old.locked || m.old.claims > 0 || len(m.jobs.stored)+len(m.registry.topics) > 0 {
 		t.Errorf("locked %t, %d claims, stored %v, registered %v", m.old.locked, m.old.claims, m.jobs.stored,
 			m.registry.topics)
@@ -289,7 +292,7 @@ func TestEveryErrorEndsAnImport(t *testing.T) {
 			m := newMove(t, "1")
 			switch method {
 			case "prepare":
-				m.Prepare = func(context.Context) error { return broken }
+				m.Prepare = func(context.Context, *Report) error { return broken }
 			case "topic":
 				m.registry.err = broken
 			default:
@@ -345,7 +348,7 @@ func TestAFollowingImportContinuesAfterErrors(t *testing.T) {
 			stop()
 		}
 	}
-	m.Prepare = func(context.Context) error {
+	m.Prepare = func(context.Context, *Report) error {
 		if calls == 2 {
 			delete(m.jobs.errs, "1")
 		}

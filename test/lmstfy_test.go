@@ -444,8 +444,11 @@ func TestImportOfLmstfy(t *testing.T) {
 	}
 	from := "redis://" + old.Addr()
 	if code, out := l.w.Run("import", "lmstfy", "--redis", from, "--dry-run"); code != 0 ||
-		!strings.Contains(out, "1500") {
-		t.Fatalf("dry run: %d %s", code, out)
+		!strings.Contains(out, "1500") || !strings.Contains(out, "--admin-redis") {
+		t.Fatalf("dry run: %d %s, want a hint that there are no tokens", code, out)
+	}
+	if code, out := l.w.Run("import", "lmstfy", "--redis", from, "--admin-redis", from+"/1", "--dry-run", "-o", "json"); code != 0 || !strings.Contains(out, `"tokens":1`) && !strings.Contains(out, `"tokens": 1`) {
+		t.Fatalf("dry run: %d %s, want one token", code, out)
 	}
 	if code, out := l.w.Run("import", "lmstfy", "--redis", from); code != 0 || !strings.Contains(out, "--admin-redis") {
 		t.Fatalf("import: %d %s, want a hint that there are no tokens", code, out)

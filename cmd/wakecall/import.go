@@ -72,10 +72,14 @@ func importBar(r *importer.Report, seconds float64) string {
 }
 
 func importTable(w io.Writer, r *importer.Report, dry bool) error {
-	pairs := []string{
-		"topics", strconv.Itoa(r.Topics), "  not registered yet", strconv.Itoa(r.Made), "jobs waiting",
-		strconv.Itoa(r.Waiting),
+	pairs := []string{"topics", strconv.Itoa(r.Topics), "  not registered yet", strconv.Itoa(r.Made)}
+	if r.Tokens > 0 {
+		pairs = append(pairs, "tokens", strconv.Itoa(r.Tokens))
 	}
+	if r.Tubes > 0 {
+		pairs = append(pairs, "tubes", strconv.Itoa(r.Tubes))
+	}
+	pairs = append(pairs, "jobs waiting", strconv.Itoa(r.Waiting))
 	if !dry {
 		pairs = append(pairs, "imported", strconv.Itoa(r.Imported), "  of an interrupted import", strconv.Itoa(r.Resumed),
 			"exist, pushed later", strconv.Itoa(r.Kept), "refused", strconv.Itoa(r.Refused),
