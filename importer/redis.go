@@ -41,12 +41,13 @@ func Connect(to *redis.Options) *redis.Client {
 // ErrLocked means that another import from the same system is running.
 var ErrLocked = errors.New("another import from this system is running: wait until it has ended, or stop it")
 
-// alone locks an old Redis. If two imports start together, the one with the older connection continues.
+// alone locks a database of an old Redis. If two imports start together, the one with the older connection continues.
 func alone(ctx context.Context, db *redis.Client) error {
 	clients, err := db.ClientList(ctx).Result()
 	if err != nil {
 		return fmt.Errorf("look for other imports in %s: %w", db.Options().Addr, err)
 	}
+	ours := strconv.Itoa(db.Options().DB)
 	oldest, holder := int64(0), ""
 	for line := range strings.Lines(clients) {
 		fields := map[string]string{}
@@ -55,7 +56,7 @@ func alone(ctx context.Context, db *redis.Client) error {
 			fields[name] = value
 		}
 		id, _ := strconv.ParseInt(fields["id"], 10, 64)
-		if strings.HasPrefix(fields["name"], lockName) && (holder == "" || id < oldest) {
+		if strings.HasPrefix(fields["name"], lockName) && fields["db"] == ours && (holder == "" || id < oldest) {
 			oldest, holder = id, fields["name"]
 		}
 	}

@@ -42,6 +42,12 @@ func TestOneImportAtATime(t *testing.T) {
 	if err := alone(t.Context(), db); err != nil {
 		t.Errorf("the first one: %v", err)
 	}
+	o.DB = 1
+	elsewhere := Connect(&o)
+	if err := alone(t.Context(), elsewhere); err != nil {
+		t.Errorf("an import from another database of the server: %v", err)
+	}
+	_ = elsewhere.Close()
 	_ = db.Close() // as if the process was killed
 	harness.Eventually(t, time.Minute, "the second import continues", func() error { return alone(t.Context(), second) })
 	_ = second.Close()
