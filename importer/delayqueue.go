@@ -29,12 +29,18 @@ type DelayQueue struct {
 	Redis     *redis.Client
 	Namespace registry.Topic            // has the settings of all topics
 	TopicOf   func(topic string) string // the gateway's topic for jobs of a topic
+	claimed   *claims                   // nil until claims is called
 	keys      []string                  // buckets and ready queues
 	stuck     time.Time                 // set if no delay-queue runs: jobs due by then at the heads of buckets are claimed
 }
 
 func (d *DelayQueue) claims() *claims {
-	return &claims{d.Redis, delayQueueClaims, delayQueueNumber, "delayqueue", delayQueueClaim, d.job}
+	if d.claimed == nil {
+		d.claimed = &claims{
+			d.Redis, delayQueueClaims, delayQueueNumber, "delayqueue", delayQueueClaim, d.job, map[string]int64{},
+		}
+	}
+	return d.claimed
 }
 
 // Topics implements Old.
@@ -84,7 +90,7 @@ func (d *DelayQueue) Claim(ctx context.Context, n int) ([]Job, error) {
 	if len(jobs) > 0 || err != nil {
 		return jobs, err
 	}
-	d.stuck = time.Time{}
+	d.begin(time.Time{})
 	if err := d.find(ctx); err != nil { // there may be new queues
 		return nil, err
 	}
@@ -100,8 +106,14 @@ func (d *DelayQueue) Claim(ctx context.Context, n int) ([]Job, error) {
 	if err != nil || !slices.Equal(before, after) {
 		return nil, err
 	}
-	d.stuck = now
+	d.begin(now)
 	return d.claimAny(ctx, n)
+}
+
+// begin begins again with the first entries of all queues.
+func (d *DelayQueue) begin(stuck time.Time) {
+	d.stuck = stuck
+	clear(d.claims().skip)
 }
 
 // heads returns the first due entries of the buckets.

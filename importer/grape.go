@@ -40,7 +40,7 @@ func (g *Grape) key(name string) string {
 func (g *Grape) tubeKey(tube, name string) string { return g.key("tube:" + tube + ":" + name) }
 
 func (g *Grape) claims() *claims {
-	return &claims{g.Redis, g.key("wakecall:claims"), g.key("wakecall:number"), "grape", grapeClaim, g.job}
+	return &claims{g.Redis, g.key("wakecall:claims"), g.key("wakecall:number"), "grape", grapeClaim, g.job, nil}
 }
 
 // Topics implements Old.

@@ -36,7 +36,8 @@ type Lmstfy struct {
 	Namespace registry.Topic                       // has the settings of all queues
 	TopicOf   func(namespace, queue string) string // the gateway's topic for jobs of a queue
 
-	found []string // keys of non-empty ready queues; nil: not searched yet
+	claimed *claims  // nil until claims is called
+	found   []string // keys of non-empty ready queues; nil: not searched yet
 }
 
 // Topics implements Old.
@@ -69,6 +70,7 @@ func (l *Lmstfy) Claim(ctx context.Context, n int) (jobs []Job, err error) {
 		return nil, err
 	}
 	l.found = append([]string{}, found...) // not nil, even if there are none
+	clear(l.claims().skip)
 	return l.claimAny(ctx, n)
 }
 
@@ -86,7 +88,10 @@ func (l *Lmstfy) claimAny(ctx context.Context, n int) ([]Job, error) {
 }
 
 func (l *Lmstfy) claims() *claims {
-	return &claims{l.Redis, lmstfyClaims, lmstfyNumber, "lmstfy", lmstfyClaim, l.job}
+	if l.claimed == nil {
+		l.claimed = &claims{l.Redis, lmstfyClaims, lmstfyNumber, "lmstfy", lmstfyClaim, l.job, map[string]int64{}}
+	}
+	return l.claimed
 }
 
 // Left implements Old.

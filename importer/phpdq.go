@@ -30,18 +30,18 @@ var phpClaim = script("phpdq_claim.lua")
 // PHPDQ is a php-delayqueue.
 type PHPDQ struct {
 	rows   []phpTopic
-	shards []*redis.Client
+	shards []*claims
 	zone   *time.Location
 	topics map[string]registry.Topic // by their names in php-delayqueue
 }
 
 // NewPHPDQ returns an importer from these shards; zone is the time zone of the old server.
 func NewPHPDQ(rows []phpTopic, shards []*redis.Client, zone *time.Location) *PHPDQ {
-	return &PHPDQ{rows: rows, shards: shards, zone: zone}
-}
-
-func (p *PHPDQ) claims(shard *redis.Client) *claims {
-	return &claims{shard, phpClaims, phpNumber, "phpdq", phpClaim, p.job}
+	p := &PHPDQ{rows: rows, zone: zone}
+	for _, shard := range shards {
+		p.shards = append(p.shards, &claims{shard, phpClaims, phpNumber, "phpdq", phpClaim, p.job, map[string]int64{}})
+	}
+	return p
 }
 
 // Topics implements Old.
@@ -64,7 +64,7 @@ func (p *PHPDQ) Topics(context.Context) (list []registry.Topic, err error) {
 // Lock implements Old.
 func (p *PHPDQ) Lock(ctx context.Context) error {
 	for _, shard := range p.shards {
-		if err := alone(ctx, shard); err != nil {
+		if err := alone(ctx, shard.redis); err != nil {
 			return err
 		}
 	}
@@ -83,7 +83,7 @@ func phpQueues() (buckets, ready []string) {
 func (p *PHPDQ) Waiting(ctx context.Context) (sum int, err error) {
 	for _, shard := range p.shards {
 		buckets, ready := phpQueues()
-		n, err := length(ctx, shard, ready, buckets, []string{phpClaims})
+		n, err := length(ctx, shard.redis, ready, buckets, []string{phpClaims})
 		if err != nil {
 			return 0, err
 		}
@@ -94,9 +94,21 @@ func (p *PHPDQ) Waiting(ctx context.Context) (sum int, err error) {
 
 // Claim implements Old.
 func (p *PHPDQ) Claim(ctx context.Context, n int) ([]Job, error) {
+	jobs, err := p.claimAny(ctx, n)
+	if len(jobs) > 0 || err != nil {
+		return jobs, err
+	}
+	for _, shard := range p.shards {
+		clear(shard.skip)
+	}
+	return p.claimAny(ctx, n)
+}
+
+// claimAny claims jobs from the first queue that has some.
+func (p *PHPDQ) claimAny(ctx context.Context, n int) ([]Job, error) {
 	buckets, ready := phpQueues()
 	for _, shard := range p.shards {
-		full, err := phpFull(ctx, shard, buckets, ready)
+		full, err := phpFull(ctx, shard.redis, buckets, ready)
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +140,7 @@ func phpFull(ctx context.Context, shard *redis.Client, buckets, ready []string) 
 }
 
 // claim claims jobs from one queue.
-func (p *PHPDQ) claim(ctx context.Context, shard *redis.Client, key string, n int) ([]Job, error) {
+func (p *PHPDQ) claim(ctx context.Context, shard *claims, key string, n int) ([]Job, error) {
 	kind := "ready"
 	if strings.HasPrefix(key, "dq_bucket_") {
 		kind = "bucket"
@@ -137,14 +149,14 @@ func (p *PHPDQ) claim(ctx context.Context, shard *redis.Client, key string, n in
 	for name := range p.topics {
 		args = append(args, name)
 	}
-	jobs, _, err := p.claims(shard).take(ctx, n, key, []string{phpInfo}, args...)
+	jobs, _, err := shard.take(ctx, n, key, []string{phpInfo}, args...)
 	return jobs, err
 }
 
 // Left implements Old.
 func (p *PHPDQ) Left(ctx context.Context) (jobs []Job, err error) {
 	for _, shard := range p.shards {
-		some, err := p.claims(shard).left(ctx)
+		some, err := shard.left(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -74,6 +74,9 @@ type claims struct {
 	system string
 	script *redis.Script
 	job    func(name, rest string) (Job, error)
+	// skip has the number of entries to skip in each queue: those that the import may not take. There may be many, such
+	// as delay-queue's entries of finished jobs, and each claim would read them all. nil: none are skipped.
+	skip map[string]int64
 }
 
 // claimKey identifies a claim in the old Redis.
@@ -82,13 +85,15 @@ type claimKey struct {
 	number, name string
 }
 
-// take claims at most n jobs from a queue. It skips entries that the import may not take. The keys of the scripts are
-// claims, number, queue and more; their arguments are n, how many entries to skip, and args. They return the number of
-// the claim, how many entries to skip next time, and how many entries they found; then name and claim of each job.
+// take claims at most n jobs from a queue. It skips entries that the import may not take, until c.skip is cleared. The
+// keys of the scripts are claims, number, queue and more; their arguments are n, how many entries to skip, and args. They
+// return the number of the claim, how many entries to skip next time, and how many entries they found; then name and
+// claim of each job.
 func (c *claims) take(
 	ctx context.Context, n int, queue string, more []string, args ...any,
 ) (jobs []Job, skipped int64, err error) {
 	keys := append([]string{c.key, c.number, queue}, more...)
+	skipped = c.skip[queue]
 	for {
 		reply, err := c.script.Run(ctx, c.redis, keys, append([]any{n, skipped}, args...)...).Slice()
 		if err != nil {
@@ -104,6 +109,9 @@ func (c *claims) take(
 			jobs = append(jobs, job)
 		}
 		if len(jobs) > 0 || found == 0 {
+			if c.skip != nil {
+				c.skip[queue] = skipped
+			}
 			return jobs, skipped, nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -220,5 +221,57 @@ func TestDeletedJobsHideNoOthers(t *testing.T) {
 	}
 	if err := p.Drop(ctx, left); err != nil || db.Exists(ctx, phpClaims).Val() != 0 {
 		t.Errorf("its claim is left: %v", err)
+	}
+}
+
+// TestEntriesThatStayAreReadOnce while other jobs are found, and again when there are none: an old system may have more
+// entries that the import must leave than jobs.
+func TestEntriesThatStayAreReadOnce(t *testing.T) {
+	t.Parallel()
+	db, ctx := oldRedis(t), t.Context()
+	p := NewPHPDQ([]phpTopic{{Topic: "a", Callback: "http://x/", Status: 1}}, []*redis.Client{db}, time.UTC)
+	if _, err := p.Topics(ctx); err != nil {
+		t.Fatal(err)
+	}
+	const stay, jobs, n = 1000, 100, 10
+	add := func(topic string, id, score int) {
+		t.Helper()
+		name := fmt.Sprint(topic, ":", id)
+		err := errors.Join(db.HSet(ctx, phpInfo, name, "{}").Err(),
+			db.ZAdd(ctx, "dq_bucket_0", redis.Z{Score: float64(score), Member: name}).Err())
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id := range stay {
+		add("other", id, 1)
+	}
+	for id := range jobs {
+		add("a", id, 2)
+	}
+	claimed := func() (count int) {
+		t.Helper()
+		for {
+			list, err := p.Claim(ctx, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(list) == 0 {
+				return count
+			}
+			count += len(list)
+		}
+	}
+	if got := claimed(); got != jobs {
+		t.Errorf("claimed %d jobs, want %d", got, jobs)
+	}
+	_, stats, _ := strings.Cut(db.Info(ctx, "commandstats").Val(), "cmdstat_evalsha:calls=")
+	calls, _, _ := strings.Cut(stats, ",")
+	if got, err := strconv.Atoi(calls); err != nil || got > 2*stay/n+2*jobs/n+10 {
+		t.Errorf("%d scripts for %d entries in steps of %d, %v", got, stay+jobs, n, err)
+	}
+	add("a", jobs, 0) // before those that stay
+	if got := claimed(); got != 1 {
+		t.Errorf("then claimed %d jobs, want the one that was added", got)
 	}
 }
