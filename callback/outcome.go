@@ -25,6 +25,7 @@ const (
 	Gone                 // 410: dead at once
 	Snooze               // 202 with Retry-After: call again then, no attempt is counted
 	Held                 // nothing was sent: Request.Begin returned an error
+	Short                // no connection, because this host lacks descriptors or memory: not the endpoint's fault
 )
 
 // Outcome is the result of one call.
@@ -94,8 +95,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// fail sets the reason why there is no complete answer: blocked, canceled, timeout, dns, refused, tls, reset or
-// protocol.
+// fail sets the reason why there is no complete answer: blocked, canceled, shortage, timeout, dns, refused, tls, reset
+// or protocol.
 func (o *Outcome) fail(err error, ttr time.Duration) {
 	err = bare(err)
 	o.Class, o.EndpointDown = Failure, true
@@ -108,6 +109,9 @@ func (o *Outcome) fail(err error, ttr time.Duration) {
 		o.Reason, o.Err, o.EndpointDown = "blocked", blocked.Error(), false
 	case errors.Is(err, context.Canceled):
 		o.Reason, o.Err, o.EndpointDown = "canceled", "the call was canceled by a shutdown", false
+	case isShortage(err):
+		o.Class, o.Reason, o.EndpointDown = Short, "shortage", false
+		o.Err = "this host lacks descriptors or memory for a connection: " + err.Error()
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
 		o.Reason, o.Err = "timeout", fmt.Sprintf("timed out: no complete answer within %s", ttr)
 		if time.Since(o.StartedAt) < ttr {
@@ -127,6 +131,19 @@ func (o *Outcome) fail(err error, ttr time.Duration) {
 	default:
 		o.Reason, o.Err = "protocol", err.Error()
 	}
+}
+
+// isShortage reports whether a connection failed for want of something on this host. The resolver keeps only the text
+// of such an error.
+func isShortage(err error) bool {
+	var dns *net.DNSError
+	resolving := errors.As(err, &dns)
+	for _, lacks := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, lacks) || resolving && strings.HasSuffix(dns.Err, lacks.Error()) {
+			return true
+		}
+	}
+	return false
 }
 
 func isTLS(err error) bool {

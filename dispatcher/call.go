@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -211,6 +213,11 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 		o.Verdict, o.reason = queue.Release, "shutdown" // canceled by the shutdown: no attempt is counted
 		return o
 	}
+	if out.Class == callback.Short {
+		s.d.shortage.log(s.d.opts.Logger, out.Err)
+		s.noteReleased(r.Topic)
+		return end(r, queue.Release, out.Reason)
+	}
 	o.Endpoint = queue.EndpointUp
 	if out.EndpointDown {
 		o.Endpoint = queue.EndpointDown
@@ -221,6 +228,25 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 	}
 	s.decide(o, &out, topic, n, most)
 	return o
+}
+
+// shortage logs that calls cannot be made because this host lacks descriptors or memory.
+type shortage struct {
+	mu     sync.Mutex
+	logged time.Time
+}
+
+// shortageEvery is how often the log says so.
+const shortageEvery = time.Minute
+
+func (s *shortage) log(log *slog.Logger, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.logged.IsZero() && time.Since(s.logged) < shortageEvery {
+		return
+	}
+	s.logged = time.Now()
+	log.Error("callbacks cannot be made; their jobs wait, and no attempts are counted", "error", reason)
 }
 
 // The most that a job stores of an attempt, in bytes.

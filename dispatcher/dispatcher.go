@@ -70,6 +70,7 @@ type Dispatcher struct {
 	workers   *workers
 	endpoints endpoints
 	unknown   unknowns
+	shortage  shortage
 	metrics   *metrics
 	tokens    atomic.Uint64
 

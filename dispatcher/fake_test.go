@@ -185,14 +185,19 @@ type stage struct {
 	mu     sync.Mutex
 	called map[string]int
 	flying int
+	short  bool // calls get no descriptor
 }
 
 func (s *stage) Do(ctx context.Context, _ *callback.Endpoint, r *callback.Request) callback.Outcome {
 	s.mu.Lock()
 	s.called[r.ID]++
 	s.flying++
+	short := s.short
 	s.mu.Unlock()
 	defer func() { s.mu.Lock(); s.flying--; s.mu.Unlock() }()
+	if short {
+		return callback.Outcome{Class: callback.Short, Reason: "shortage", Err: "no descriptor"}
+	}
 	if s.answer == nil {
 		return callback.Outcome{Class: callback.Success, Status: 200, Reason: "ok"}
 	}

@@ -394,3 +394,35 @@ func TestHangingCallsAreCanceledAtShutdownAndReleased(t *testing.T) {
 		s.done <- nil
 	})
 }
+
+// TestAShortageOfThisHostCountsNoAttempt: the jobs are ready for another dispatcher at once. This one takes no more of
+// the topic for a second.
+func TestAShortageOfThisHostCountsNoAttempt(t *testing.T) {
+	f := newFake("s")
+	play(t, setting{concurrency: 16, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		lack := func(short bool) { s.mu.Lock(); defer s.mu.Unlock(); s.short = short }
+		lack(true)
+		f.push("a", 3)
+		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		pass(time.Millisecond)
+		f.set(func() {
+			for _, st := range f.settled {
+				if st.Verdict != queue.Release || st.Endpoint != queue.EndpointUnknown || st.Attempt != nil {
+					t.Errorf("settled as %+v", st)
+				}
+			}
+		})
+		lack(false)
+		f.push("a", 1)
+		f.push("b", 1)
+		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		pass(500 * time.Millisecond)
+		if got := f.verdicts(); got[queue.Release] != 3 || got[queue.Done] != 1 {
+			t.Fatalf("after half a second: %v", got)
+		}
+		pass(2 * time.Second)
+		if got := f.verdicts(); got[queue.Done] != 2 {
+			t.Fatalf("after two seconds: %v", got)
+		}
+	})
+}

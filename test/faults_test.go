@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -361,6 +362,84 @@ func TestRedisHasNoDiskLeft(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
+// TestADispatcherWithoutDescriptors counts no attempts: the endpoint cannot be blamed for its host's shortage. It logs
+// the shortage, and calls the jobs when it is over.
+func TestADispatcherWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_DISPATCHERS": "1"}})
+	ledger := harness.NewLedger()
+	warm, topic := i.topic(t, nil, nil), i.topic(t, nil, M{"retry": []string{"100ms"}, "max_attempts": 2})
+	ledger.MustPush(t, i.API, warm, "first", nil)
+	i.endpoint.WaitCalls(t, warm, 1)
+	pid := i.Role("dispatcher")[0]
+	waitForFiles(t, pid)
+	restore := limitFiles(t, pid, lowestFree(t, pid))
+	for n := range 20 {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), nil)
+	}
+	harness.Eventually(t, soon, "the shortage in the log", func() error {
+		if !strings.Contains(i.Log(1<<20), "callbacks cannot be made") {
+			return errors.New("it is not there")
+		}
+		return nil
+	})
+	restore()
+	harness.Eventually(t, soon, "all calls", func() error { return ledger.AllCalled(i.endpoint) })
+	for _, c := range i.endpoint.Calls(topic) {
+		if c.Attempt != 1 {
+			t.Errorf("job %s was called as attempt %d", c.ID, c.Attempt)
+		}
+	}
+	ledger.Verdict(t, i.API, i.endpoint, 0)
+}
+
+// waitForFiles waits until a process has opened no more files for two seconds, and returns how many it has.
+func waitForFiles(t *testing.T, pid int) (files int) {
+	t.Helper()
+	since := time.Now()
+	harness.Eventually(t, soon, "the process to have opened its files", func() error {
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		if err == nil && len(open) != files {
+			files, since = len(open), time.Now()
+		}
+		if time.Since(since) < 2*time.Second {
+			return errors.Join(err, errors.New("it is still opening files"))
+		}
+		return err
+	})
+	return files
+}
+
+// lowestFree returns the descriptor that a process would get next.
+func lowestFree(t *testing.T, pid int) (fd int) {
+	t.Helper()
+	for {
+		_, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fd
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd++
+	}
+}
+
+// limitFiles sets the limit of a process's descriptors until restore is called.
+func limitFiles(t *testing.T, pid, most int) (restore func()) {
+	t.Helper()
+	set := func(to *unix.Rlimit) (was unix.Rlimit) {
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, to, &was); err != nil {
+			t.Fatal(err)
+		}
+		return was
+	}
+	was := set(nil)
+	set(&unix.Rlimit{Cur: uint64(most), Max: was.Max})
+	return func() { set(&was) }
+}
+
 // TestAServerWithoutDescriptors waits until clients disconnect: it does not end, does not spin, and its existing
 // connections keep working.
 func TestAServerWithoutDescriptors(t *testing.T) {
@@ -372,25 +451,7 @@ func TestAServerWithoutDescriptors(t *testing.T) {
 	ledger := harness.NewLedger()
 	ledger.MustPush(t, api, topic, "first", nil) // its connection stays open
 	pid := i.Role("server")[0]
-	files, since := 0, time.Now()
-	harness.Eventually(t, soon, "the server to have opened its files", func() error {
-		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-		if err == nil && len(open) != files {
-			files, since = len(open), time.Now()
-		}
-		if time.Since(since) < 2*time.Second {
-			return errors.Join(err, errors.New("it is still opening files"))
-		}
-		return err
-	})
-	var limit unix.Rlimit
-	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(files) + 4, Max: limit.Max},
-		nil); err != nil {
-		t.Fatal(err)
-	}
+	limitFiles(t, pid, waitForFiles(t, pid)+4)
 	var clients []io.Closer
 	for range 200 {
 		c, err := net.DialTimeout("tcp", strings.TrimPrefix(i.Base, "http://"), time.Second)
