@@ -164,9 +164,8 @@ func (c *Child) listen(stop func()) {
 	}
 }
 
-// replyTimeout limits a write to a master that does not read.
-const replyTimeout = 5 * time.Second
-
+// reply waits for a master that does not read: it may only be suspended, and part of a line would make the rest
+// unreadable. Nothing else waits for it, and the end of the master ends it.
 func (c *Child) reply(r Reply) {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -174,7 +173,6 @@ func (c *Child) reply(r Reply) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.conn.SetWriteDeadline(time.Now().Add(replyTimeout))
 	_, _ = c.conn.Write(append(b, '\n')) // listen notices when the master has died
 }
 

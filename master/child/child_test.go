@@ -17,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -425,6 +426,23 @@ func TestTheRedisOfADeadMasterWaitsForItsClients(t *testing.T) {
 }
 
 // The master may have another version than its children.
+// TestAMasterThatStandsStillGetsWholeAnswers: part of an answer would make all later ones unreadable.
+func TestAMasterThatStandsStillGetsWholeAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		c := &Child{conn: near}
+		go func() {
+			c.Ready()
+			_ = near.Close()
+		}()
+		time.Sleep(time.Hour) // of the bubble
+		var r Reply
+		if err := json.NewDecoder(far).Decode(&r); err != nil || !r.Ready {
+			t.Errorf("after an hour: %+v, %v", r, err)
+		}
+	})
+}
+
 func TestMessagesOfAnotherVersionAreRead(t *testing.T) {
 	var m Message
 	if err := json.Unmarshal([]byte(`{"boot":{"role":"timer","number":1,"of_tomorrow":true},"more":1}`), &m); err != nil {
