@@ -136,6 +136,15 @@ func (a *Alert) Has(kind string) bool {
 	return a.Kind == kind || slices.ContainsFunc(a.Causes, func(c Cause) bool { return c.Kind == kind })
 }
 
+// worseAt returns since when the alert has been as severe as it is: a cause that joins an alert of which somebody was
+// not notified, or not any more, is news from then on. Causes are in the order of worstFirst.
+func (a *Alert) worseAt() time.Time {
+	if len(a.Causes) == 0 {
+		return a.BeganAt
+	}
+	return a.Causes[0].BeganAt
+}
+
 // urgent reports whether people are notified at once: the alert is critical and concerns the whole installation.
 func (a *Alert) urgent() bool { return a.Severity == Critical && a.Topic == "" }
 

@@ -43,7 +43,7 @@ type news struct {
 	left  map[string]Alert // those in over that need no message
 	still []Alert          // reported before
 	dead  []DeadTopic
-	first time.Time // when the first of begun began
+	first time.Time // when the first of begun began, or got worse
 	nudge bool      // an alert in still is not acknowledged
 }
 
@@ -64,8 +64,8 @@ func (t *Told) news(open []Alert, wants func(*Alert) bool, unknown map[string]bo
 		case a.Handling.Muted(now):
 		case !told || was.Better || !was.is(&a) || rank(a.Severity) > rank(was.Severity):
 			n.begun = append(n.begun, a)
-			if n.first.IsZero() || a.BeganAt.Before(n.first) {
-				n.first = a.BeganAt
+			if at := a.worseAt(); n.first.IsZero() || at.Before(n.first) {
+				n.first = at
 			}
 		default:
 			n.still = append(n.still, a)

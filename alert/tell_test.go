@@ -354,3 +354,31 @@ func TestMessagesAreInTheLanguageOfTheSettings(t *testing.T) {
 		}
 	})
 }
+
+// TestACauseThatJoinsWaitsForOthers: a shard's outage is over and reported as such, and its alert is still open because
+// it was restarted. What joins it then begins a new episode, which waits like every other.
+func TestACauseThatJoinsWaitsForOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, "ann@test.example")
+		slow := 100 * time.Second
+		d.happens = func(at time.Duration) []Finding {
+			restarted := Finding{Shard: "a", Cause: Cause{Kind: "shard_restarted", Severity: Info, Text: "it lost nothing"}}
+			switch {
+			case at < time.Minute:
+				return []Finding{down}
+			case at < slow:
+				return []Finding{restarted}
+			}
+			return []Finding{restarted, {Shard: "a", Cause: Cause{Kind: "shard_slow", Severity: Warning, Text: "p99 1s"}}}
+		}
+		d.pass(t, 10*time.Minute)
+		mails := d.mails("ann@test.example")
+		if len(mails) != 3 || mails[1].Phase != Ends || mails[2].Phase != Begins {
+			t.Fatalf("the mails are%s", d.log("ann@test.example"))
+		}
+		if after := mails[2].At.Sub(d.began) - slow; after < d.settings.GroupWait.Std() {
+			t.Errorf("the new cause is reported after %s:%s", after, d.log("ann@test.example"))
+		}
+	})
+}
