@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,5 +59,32 @@ func TestPagesThatChangeNothingWriteNothing(t *testing.T) {
 	db.Away = true
 	if status, _ := s.get("/topics"); status != 200 {
 		t.Errorf("without the sessions' database a page got %d", status)
+	}
+}
+
+// TestWhatAPageRequestsByItselfIsNoUse: parts of a page and its charts do not prolong the session, so that a page left
+// open does not keep it alive.
+func TestWhatAPageRequestsByItselfIsNoUse(t *testing.T) {
+	t.Parallel()
+	db := &FlakyStore{}
+	var later atomic.Int64
+	s := open(t, func(o *Options) {
+		db.SessionStore = o.SessionStore
+		o.SessionStore = db
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	}).as("look")
+	s.get("/")
+	later.Store(int64(time.Hour))
+	before := db.Writes
+	for name, value := range map[string]string{"HX-Request": "true", "Accept": "application/json"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/charts/rates", nil)
+		must(t, err)
+		r.Header.Set(name, value)
+		if status, _ := s.send(r); status != http.StatusOK || db.Writes != before {
+			t.Errorf("with %s: %d, the session was written %d times", name, status, db.Writes-before)
+		}
+	}
+	if s.get("/topics"); db.Writes == before {
+		t.Error("a page that the user opens does not prolong the session")
 	}
 }

@@ -5,11 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/admin/page"
 )
 
 // Keys of values that the list of sessions shows.
@@ -53,8 +56,12 @@ func (s sessionLine) Browser() string {
 	return strings.Join(found, ", ")
 }
 
-// noteUse stores in the session when and from where it is used, and prolongs it, at most once a minute.
+// noteUse stores in the session when and from where it is used, and prolongs it, at most once a minute. What an open
+// page requests by itself is no use: otherwise a page that somebody left open would keep the session alive.
 func (h *Handler) noteUse(c echo.Context) {
+	if byScript(c) {
+		return
+	}
 	ctx := c.Request().Context()
 	now := h.Now()
 	if now.Unix()-h.Sessions.GetInt64(ctx, keySeen) < int64(seenStep/time.Second) {
@@ -66,6 +73,12 @@ func (h *Handler) noteUse(c echo.Context) {
 	h.Sessions.Put(ctx, keySeen, now.Unix())
 	h.Sessions.Put(ctx, keyAddress, c.RealIP())
 	h.Sessions.Put(ctx, keyAgent, agent[:min(len(agent), maxAgent)])
+}
+
+// byScript reports whether a page's script may have sent a request without its user: a part of a page, or a chart.
+func byScript(c echo.Context) bool {
+	r := c.Request()
+	return r.Method == http.MethodGet && (page.IsFragment(c) || r.Header.Get(echo.HeaderAccept) == echo.MIMEApplicationJSON)
 }
 
 func describeSession(key string, values map[string]any) sessionLine {
