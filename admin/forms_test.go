@@ -257,3 +257,22 @@ func TestAPushHereIsAsOneThroughTheAPI(t *testing.T) {
 		}
 	}
 }
+
+// TestAPageOutlivesItsSession: a part that a page requests after the session has ended does not replace the page, in
+// which something may be typed, but says so at its top. So does an error in what a form of the page sends.
+func TestAPageOutlivesItsSession(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	for _, role := range []string{"", "look"} {
+		want, says := http.StatusUnauthorized, `href="/login"`
+		if role != "" {
+			s.as(role)
+			want, says = http.StatusForbidden, "This needs the role admin."
+		}
+		res, body := s.part("/alerts/mail", "mail.host", "h")
+		if h := res.Header; res.StatusCode != want || h.Get("HX-Redirect") != "" || h.Get("HX-Retarget") != "#wk-flash" ||
+			h.Get("HX-Reselect") == "" || !strings.Contains(body, says) {
+			t.Errorf("as %q: %d %v\n%s", role, res.StatusCode, h, body)
+		}
+	}
+}

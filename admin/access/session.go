@@ -117,7 +117,10 @@ func (h *Handler) toLogin(c echo.Context) error {
 	if _, err := c.Cookie(sessionCookie); err == nil && k.Action != "" { // somebody without a cookie never had a session
 		return h.Render(c, http.StatusUnauthorized, "login", loginForm{Kept: k, Error: h.T(c, "login.expired")})
 	}
-	if r.Method != http.MethodGet || page.IsFragment(c) || r.URL.Path == h.BasePath+"/" {
+	if page.IsFragment(c) { // leaving the page would lose what is typed there
+		return echo.NewHTTPError(http.StatusUnauthorized, "")
+	}
+	if r.Method != http.MethodGet || r.URL.Path == h.BasePath+"/" {
 		return h.Redirect(c, "/login")
 	}
 	return h.Redirect(c, "/login?next="+url.QueryEscape(r.URL.RequestURI()))

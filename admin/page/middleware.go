@@ -125,6 +125,8 @@ func ProblemOf(err error) problem {
 // titleOf returns the key of the text for a status.
 func titleOf(status int) string {
 	switch status {
+	case http.StatusUnauthorized:
+		return "common.error_401"
 	case http.StatusForbidden:
 		return "common.error_403"
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
@@ -165,6 +167,7 @@ func (b *Base) answerProblem(c echo.Context, p problem) error {
 	if IsFragment(c) {
 		c.Response().Header().Set("HX-Retarget", "#wk-flash")
 		c.Response().Header().Set("HX-Reswap", "innerHTML")
+		c.Response().Header().Set("HX-Reselect", ".alert") // instead of what the form selects from an answer
 		return b.fragmentStatus(c, p.Status, "partials/problem", p)
 	}
 	shown := shownProblem{problem: p}
