@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -216,4 +217,51 @@ func TestThePageOfAJobRefreshesItself(t *testing.T) {
 		t.Errorf("the fragments are %d", status)
 	}
 	s.shows("/topics/shop.close/jobs/one", "one is due now.")
+}
+
+// TestSettingsThatWereChangedMeanwhileAreNotOverwritten: two people edit the same card of the alert settings. The second
+// one is told so, keeps what is typed, and may save it then. Other cards are saved side by side.
+func TestSettingsThatWereChangedMeanwhileAreNotOverwritten(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil).as("root")
+	seen := func(card, body string) string {
+		t.Helper()
+		_, form, _ := strings.Cut(body, `id="wk-`+card+`"`)
+		found := regexp.MustCompile(`name="seen" value="([^"]+)"`).FindStringSubmatch(form)
+		if found == nil {
+			t.Fatalf("the card %s does not say what it shows", card)
+		}
+		return found[1]
+	}
+	const conflict = "Somebody else has changed these settings"
+	mail := func(host, seen string) []string {
+		return []string{"mail.host", host, "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com", "seen", seen}
+	}
+	stored := func() alert.Settings {
+		t.Helper()
+		now, err := alert.Read(s.registry.Snapshot())
+		must(t, err)
+		return now
+	}
+	opened := s.shows("/alerts/settings")
+	if status, body := s.post("/alerts/mail", mail("theirs", seen("mail", opened))...); status != http.StatusOK {
+		t.Fatalf("the first: %d\n%s", status, body)
+	}
+	if status, _ := s.post("/alerts/recipients", "recipients", "a@example.com", "seen", seen("recipients", opened)); status !=
+		http.StatusOK || len(stored().Recipients) != 1 {
+		t.Errorf("another card: %d", status)
+	}
+	res, body := s.part("/alerts/mail", mail("mine", seen("mail", opened))...)
+	if res.StatusCode != http.StatusConflict || strings.Count(body, conflict) != 1 || stored().Mail.Host != "theirs" ||
+		!strings.Contains(body, `name="mail.host" type="text" value="mine"`) {
+		t.Fatalf("the second: %d, the server is now %s\n%s", res.StatusCode, stored().Mail.Host, body)
+	}
+	if status, _ := s.post("/alerts/mail", mail("mine", seen("mail", body))...); status != http.StatusOK ||
+		stored().Mail.Host != "mine" || len(stored().Recipients) != 1 {
+		t.Errorf("saving again: %d, the server is now %s", status, stored().Mail.Host)
+	}
+	if status, _ := s.post("/alerts/recipients", "recipients", "", "seen", seen("recipients", opened)); status !=
+		http.StatusConflict || len(stored().Recipients) != 1 {
+		t.Errorf("outdated recipients: %d", status)
+	}
 }

@@ -122,7 +122,9 @@ type alertSettingsData struct {
 	Presets  []string
 	Hook     alert.Webhook // the webhook being added
 	Errors   map[string]string
-	Broken   string // why settings cannot be read, such as another secret key
+	Seen     map[string]string // by card: its settings when its form was opened
+	Changed  string            // the card that somebody else has changed since then
+	Broken   string            // why settings cannot be read, such as another secret key
 }
 
 // TypedURL returns the URL of the webhook being added, which may be shown to whoever typed it.
@@ -138,7 +140,10 @@ func showSettings(s alert.Settings, errs map[string]string) alertSettingsData {
 	d := alertSettingsData{
 		Settings: s, HasPass: s.Mail.Password != "", TLS: mailTLS, To: recipientsText(s.Recipients), Spoken: web.Languages,
 		Presets: webhookPresets, Errors: errs,
-		Late: objectivesText(s.Rules.Objectives),
+		Late: objectivesText(s.Rules.Objectives), Seen: map[string]string{},
+	}
+	for _, card := range cards {
+		d.Seen[card] = seenOf(s, card)
 	}
 	d.Mail.Password = ""
 	for _, f := range ruleFields(&s) {
@@ -163,15 +168,30 @@ func (h *Handler) alertSettings(c echo.Context) error {
 	return h.Render(c, http.StatusOK, "alert_settings", d)
 }
 
-// changeSettings applies change to the settings and stores them, or shows the form again with its errors.
+// changeSettings applies change to the settings and stores them, or shows the form again with its errors, or says that
+// somebody else has changed the card since its form was opened.
 func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) error) error {
-	s, err := alert.Read(h.Snapshot())
-	if err != nil && !errors.Is(err, seal.ErrKey) { // secrets under another key can only be typed again
-		return err
+	ctx, card, seen := c.Request().Context(), h.sentCard(c), c.FormValue("seen")
+	s, stored := alert.Defaults(), ""
+	edit := func() error {
+		if stored = seenOf(s, card); seen != "" && seen != stored {
+			return registry.ErrChanged
+		}
+		err := change(&s)
+		return errors.Join(err, s.Validate())
 	}
-	err = change(&s)
-	if err = errors.Join(err, s.Validate()); err == nil {
-		err = h.Registry.PutSetting(c.Request().Context(), page.Actor(c), alert.SettingName, s)
+	err := h.Registry.EditSetting(ctx, page.Actor(c), alert.SettingName, &s, edit)
+	if errors.Is(err, seal.ErrKey) { // secrets under another key can only be typed again
+		seen = ""
+		if err = edit(); err == nil {
+			err = h.Registry.PutSetting(ctx, page.Actor(c), alert.SettingName, s)
+		}
+	}
+	if errors.Is(err, registry.ErrChanged) {
+		fields, _ := h.FieldErrors(c, change(&s))
+		d := showSettings(s, fields)
+		d.Changed, d.Seen[card] = card, stored
+		return h.Render(c, http.StatusConflict, "alert_settings", d)
 	}
 	fields, rest := h.FieldErrors(c, err)
 	sealed := errors.Is(rest, seal.ErrKey)
@@ -189,6 +209,7 @@ func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) er
 		h.flashOthers(c, fields)
 	}
 	d := showSettings(s, fields)
+	d.Seen[card] = seen
 	if d.Hook = typedWebhook(c); d.Hook.Name+string(d.Hook.URL) != "" {
 		d.Hooks = d.Hooks[:len(d.Hooks)-1] // it was not added
 	}
@@ -203,7 +224,7 @@ func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) er
 
 // flashOthers shows, above the page, the errors in other cards than the one that was sent.
 func (h *Handler) flashOthers(c echo.Context, fields map[string]string) {
-	sent := cardOf(strings.TrimPrefix(c.Path(), h.Path("/alerts")+"/"))
+	sent := h.sentCard(c)
 	for field, text := range fields {
 		if cardOf(strings.ReplaceAll(field, ".", "/")) != sent {
 			h.FlashText(c, "danger", field+": "+text)
@@ -211,13 +232,27 @@ func (h *Handler) flashOthers(c echo.Context, fields map[string]string) {
 	}
 }
 
+// Cards of the page: forms that are sent alone.
+const (
+	mailCard       = "mail"
+	recipientsCard = "recipients"
+	webhooksCard   = "webhooks"
+	rulesCard      = "rules"
+)
+
+var cards = []string{mailCard, recipientsCard, webhooksCard, rulesCard}
+
 // cardOf returns the card that an address or a field belongs to.
 func cardOf(of string) string {
 	card, _, _ := strings.Cut(of, "/")
-	if !slices.Contains([]string{"mail", "recipients", "webhooks"}, card) {
-		return "rules"
+	if !slices.Contains(cards, card) {
+		return rulesCard
 	}
 	return card
+}
+
+func (h *Handler) sentCard(c echo.Context) string {
+	return cardOf(strings.TrimPrefix(c.Path(), h.Path("/alerts")+"/"))
 }
 
 // typedMail reads the form. An empty password means the stored one, but only for the same server and user, so that it

@@ -1,6 +1,9 @@
 package alerts
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/url"
@@ -38,6 +41,25 @@ func recipientsText(list []alert.Recipient) string {
 		b.WriteString(r.String() + "\n")
 	}
 	return b.String()
+}
+
+// seenOf returns a text that changes with what the form of a card shows. Webhooks are added and deleted one at a time,
+// so that their form shows nothing that somebody else could have changed.
+func seenOf(s alert.Settings, card string) string {
+	var shown any
+	switch card {
+	case mailCard:
+		s.Mail.Password = ""
+		shown = s.Mail
+	case recipientsCard:
+		shown = recipientsText(s.Recipients)
+	case rulesCard:
+		s.Mail, s.Recipients, s.Webhooks = alert.Mail{}, nil, nil
+		shown = s
+	}
+	text, _ := json.Marshal(shown) // never fails
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
 }
 
 func routeText(r alert.Route) string {
