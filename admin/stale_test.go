@@ -265,3 +265,21 @@ func TestSettingsThatWereChangedMeanwhileAreNotOverwritten(t *testing.T) {
 		t.Errorf("outdated recipients: %d", status)
 	}
 }
+
+// TestAPauseDoesNotTakeBackWhatSomebodyElseDid: a topic that was taken offline since the page was opened is neither
+// paused nor resumed by it.
+func TestAPauseDoesNotTakeBackWhatSomebodyElseDid(t *testing.T) {
+	t.Parallel()
+	s, _ := shop(t)
+	s.as("root")
+	s.shows("/topics/shop.close", `name="was" value="active"`)
+	s.post("/topics/shop.close/offline", "was", "active")
+	s.as("ops")
+	for was, do := range map[string]string{"active": "pause", "paused": "resume"} {
+		_, body := s.post("/topics/shop.close/"+do, "was", was)
+		if state := s.registry.Snapshot().Topics.Get("shop.close").State; state != registry.TopicOffline ||
+			!strings.Contains(body, "was changed meanwhile") {
+			t.Errorf("%s from an outdated page: the topic is %s", do, state)
+		}
+	}
+}

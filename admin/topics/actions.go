@@ -44,6 +44,18 @@ func (h *Handler) asShown(change func(echo.Context, *registry.Topic) error) func
 	}
 }
 
+// inState wraps a change of the state that the page showed. It fails if the topic has another one meanwhile: whoever
+// pauses an active topic does not mean to take back that somebody else has taken it offline.
+func (h *Handler) inState(change func(echo.Context, *registry.Topic) error) func(echo.Context, *registry.Topic) error {
+	return func(c echo.Context, t *registry.Topic) error {
+		if was := c.FormValue("was"); was != "" && was != string(t.State) {
+			h.Flash(c, "danger", "topic.changed", t.Name)
+			return h.Redirect(c, h.Below("/topics", t.Name))
+		}
+		return change(c, t)
+	}
+}
+
 func (h *Handler) pauseTopic(c echo.Context, t *registry.Topic) error {
 	if err := h.putState(c, t, registry.TopicPaused); err != nil {
 		return err
