@@ -369,3 +369,21 @@ func openShard(ctx context.Context, s registry.Shard) (*queue.Shard, func(), err
 	}
 	return q.Shards()[0], done, nil
 }
+
+// TestTheWorstAlertsAreListed, if there are more than the page shows: an old critical one before newer warnings.
+func TestTheWorstAlertsAreListed(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil).as("look")
+	store := alert.NewStore(s.registry.DB())
+	for i := range 203 {
+		a := alert.Alert{Key: fmt.Sprint("topic/t", i), Topic: fmt.Sprint("t", i), Kind: "late", Severity: alert.Warning}
+		if i == 0 {
+			a.Severity = alert.Critical
+		}
+		a.Causes = []alert.Cause{{Kind: a.Kind, Severity: a.Severity}}
+		_, err := store.RaiseAlert(t.Context(), a)
+		must(t, err)
+	}
+	s.shows("/alerts", "topic t0 is late", ">203</span>", "The worst 200 are listed.")
+	s.shows("/alerts?kind=late", "topic t0 is late")
+}

@@ -36,7 +36,11 @@ func (h *Handler) Routes(g *echo.Group) {
 	g.POST("/alerts/webhooks/test", admin(h.testWebhook))
 }
 
-const alertsEach = 50
+const (
+	alertsEach = 50
+	openShown  = 200
+	openListed = 1000
+)
 
 // alertKinds are the kinds that the list can be filtered by. Their texts are alerts.kind_NAME.
 var alertKinds = []string{
@@ -50,6 +54,7 @@ var alertKinds = []string{
 
 type alertsData struct {
 	Open, Ended []alert.Alert
+	All         int // open ones, shown or not
 	Kind        string
 	Kinds       []string
 	Next        uint64 // older alerts follow this one; 0: there are none
@@ -63,9 +68,11 @@ func (h *Handler) alertsPage(c echo.Context) error {
 	store, ctx := h.Alerts, c.Request().Context()
 	open, ended := true, false
 	before, _ := page.ID(c.QueryParam("before"))
-	if d.Open, err = store.ListAlerts(ctx, alert.Filter{Open: &open, Kind: d.Kind, Limit: 200}); err != nil {
+	if d.Open, err = store.ListAlerts(ctx, alert.Filter{Open: &open, Kind: d.Kind, Limit: openListed}); err != nil {
 		return err
 	}
+	d.All = len(d.Open)
+	d.Open = d.Open[:min(d.All, openShown)] // the worst come first
 	if d.Ended, err = store.ListAlerts(ctx,
 		alert.Filter{Open: &ended, Kind: d.Kind, Before: before, Limit: alertsEach + 1}); err != nil {
 		return err
