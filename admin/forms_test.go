@@ -23,16 +23,16 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 	s, _ := shop(t)
 	s.as("root")
 	for path, sent := range map[string]struct{ fields, messages []string }{
-		"/topics/new": {
+		"/topics/-/new": {
 			[]string{"name", "No Name", "callback_url", "ftp://h", "ttr", "soon", "max_attempts", "many", "max_in_flight",
 				"-1", "emails", "nobody", "title", "Kept title"},
 			[]string{"is not a topic&#39;s name", "expected http:// or https://", "expected a duration", "is not a number",
 				"-1 is not between 0 and", "is not a mail address", "Kept title"},
 		},
-		"/topics/new?again": {
+		"/topics/-/new?again": {
 			form("name", "x", "headers", "X-A: 1\nno colon"), []string{"&#34;no colon&#34; has no colon"},
 		},
-		"/topics/new?twice": {
+		"/topics/-/new?twice": {
 			form("name", "x", "headers", "X-A: 1\nX-A: 2"), []string{"&#34;X-A&#34; is a duplicate"},
 		},
 		"/push": {
@@ -49,7 +49,7 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 		},
 		"/account/password":  {[]string{"current", password, "password", "0123456789"}, []string{"do not match"}},
 		"/alerts/recipients": {[]string{"recipients", "nobody"}, []string{"is not a mail address"}},
-		"/shards/new": {
+		"/shards/-/new": {
 			[]string{"name", "No Name", "url", "http://h"},
 			[]string{"is not a shard&#39;s name", "it does not begin with"},
 		},
@@ -132,7 +132,7 @@ func TestAFormSurvivesItsSession(t *testing.T) {
 		must(t, err)
 	}
 	typed := form("name", "shop.mail", "title", "Typed for ten minutes")
-	status, body := s.post("/topics/new", append(typed, "password", "do not keep me")...)
+	status, body := s.post("/topics/-/new", append(typed, "password", "do not keep me")...)
 	if status != http.StatusUnauthorized || !strings.Contains(body, "Your session had expired") ||
 		!strings.Contains(body, "Typed for ten minutes") || strings.Contains(body, "do not keep me") {
 		t.Fatalf("%d\n%s", status, body)
@@ -142,7 +142,7 @@ func TestAFormSurvivesItsSession(t *testing.T) {
 		kept = append(kept, field[1], field[2])
 	}
 	if status, body = s.post("/login", kept...); status != http.StatusOK ||
-		!strings.Contains(body, `action="/topics/new"`) ||
+		!strings.Contains(body, `action="/topics/-/new"`) ||
 		!strings.Contains(body, `name="title" value="Typed for ten minutes"`) {
 		t.Errorf("after the login: %d\n%s", status, body)
 	}
@@ -212,8 +212,8 @@ func (awayEditor) PutTopic(context.Context, string, registry.Topic, ...registry.
 func TestAFormWaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *Options) { o.Editor = awayEditor{o.Editor} }).as("root")
-	status, body := s.post("/topics/new?from=a", form("name", "shop.mail", "title", "Typed <b>", "password", "x-y-z")...)
-	for _, want := range []string{`action="/topics/new?from=a"`, `name="title" value="Typed &lt;b&gt;"`, "Try again"} {
+	status, body := s.post("/topics/-/new?from=a", form("name", "shop.mail", "title", "Typed <b>", "password", "x-y-z")...)
+	for _, want := range []string{`action="/topics/-/new?from=a"`, `name="title" value="Typed &lt;b&gt;"`, "Try again"} {
 		if status != http.StatusServiceUnavailable || !strings.Contains(body, want) {
 			t.Errorf("%d, without %s:\n%s", status, want, body)
 		}

@@ -53,7 +53,7 @@ func (s *site) topic(name string) {
 func TestOverviewLeadsToTheFirstJob(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *Options) { o.APIURL, o.TokenFile = "http://127.0.0.1:7", "/d/api-token" }).as("root")
-	s.wants("/", "/topics/new", "http://127.0.0.1:7/v1/topics/demo.hello/jobs", "cat /d/api-token")
+	s.wants("/", "/topics/-/new", "http://127.0.0.1:7/v1/topics/demo.hello/jobs", "cat /d/api-token")
 	s.topic("shop.close")
 	s.wants("/", "/v1/topics/shop.close/jobs", "Done: shop.close")
 }
@@ -106,13 +106,13 @@ func TestCharts(t *testing.T) {
 func TestShardsAreRegistered(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
-	if status, body := s.post("/shards/new", "name", "s1", "url", "redis://:hush@h:6379/0", "state",
+	if status, body := s.post("/shards/-/new", "name", "s1", "url", "redis://:hush@h:6379/0", "state",
 		"active"); status != http.StatusOK || strings.Contains(body, "hush") {
 		t.Fatalf("got %d\n%s", status, body)
 	}
 	s.wants("/shards", "redis://:***@h:6379/0")
 	s.wants("/shards/s1/edit", "redis://:***@h:6379/0")
-	if status, _ := s.post("/shards/new", "name", "s1", "url", "redis://h:1/0"); status != http.StatusUnprocessableEntity {
+	if status, _ := s.post("/shards/-/new", "name", "s1", "url", "redis://h:1/0"); status != http.StatusUnprocessableEntity {
 		t.Errorf("a name that is in use got %d", status)
 	}
 	if status, _ := s.post("/shards/s1/edit", "url", "redis://:***@h:6379/0", "state",
@@ -154,7 +154,7 @@ func TestConnectionIsTested(t *testing.T) {
 func TestShardsNeedRoles(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("ops")
-	for _, path := range []string{"/shards/new", "/shards/test", "/shards/x/delete", "/alerts/mail", "/alerts/mail/test",
+	for _, path := range []string{"/shards/-/new", "/shards/test", "/shards/x/delete", "/alerts/mail", "/alerts/mail/test",
 		"/alerts/rules", "/alerts/webhooks"} {
 		if status, _ := s.post(path); status != http.StatusForbidden {
 			t.Errorf("an operator got %d from %s", status, path)

@@ -26,7 +26,7 @@ func TestChineseIsChineseThroughout(t *testing.T) {
 	s := deadSite(t, q).as("root")
 	s.post("/language", "choice", "zh-Hans")
 	s.shows("/dead", "超时：1 分 30 秒内没有完整的响应")
-	if _, body := s.post("/topics/new", "name", "b", "callback_url", "ftp://h", "ttr", "2h"); !strings.Contains(body,
+	if _, body := s.post("/topics/-/new", "name", "b", "callback_url", "ftp://h", "ttr", "2h"); !strings.Contains(body,
 		"应为 http:// 或 https://") || !strings.Contains(body, "不在 0.1 秒 到 1 小时 之间") && !strings.Contains(body, "不在 100 毫秒 到") {
 		t.Errorf("a wrong form says\n%s", body)
 	}

@@ -29,9 +29,9 @@ var (
 	}
 	// pagesAbove are pages that not every user may see, with the role they need.
 	pagesAbove = map[string]account.Role{
-		"/access": account.RoleAdmin, "/alerts/settings": account.RoleAdmin, "/topics/new": account.RoleAdmin,
+		"/access": account.RoleAdmin, "/alerts/settings": account.RoleAdmin, "/topics/-/new": account.RoleAdmin,
 		"/topics/:topic/edit": account.RoleAdmin, "/topics/check/name": account.RoleAdmin,
-		"/access/tokens/:id": account.RoleAdmin, "/topics/export": account.RoleAdmin, "/shards/new": account.RoleAdmin,
+		"/access/tokens/:id": account.RoleAdmin, "/topics/-/export": account.RoleAdmin, "/shards/-/new": account.RoleAdmin,
 		"/shards/:name/edit": account.RoleAdmin, "/push": account.RoleOperator, "/topics/:topic/test": account.RoleOperator,
 	}
 	openPages = []string{"/login", "/healthz", "/assets/:name", "/events"}

@@ -136,7 +136,7 @@ func TestWhatIsDownloadedIsNoPage(t *testing.T) {
 	if _, err := s.registry.PutTopic(t.Context(), "test", topic); err != nil {
 		t.Fatal(err)
 	}
-	res, err := s.client.Get(s.url + "/topics/export")
+	res, err := s.client.Get(s.url + "/topics/-/export")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestPathsLeadNowhereElse(t *testing.T) {
 		"app.css%00.html", "%00", ".", "", "....//etc/passwd", "%252e%252e%252fetc%252fpasswd", "~root", "C:%5cwindows",
 		"dist/../templates.go", "%c0%ae%c0%ae/etc/passwd",
 	} {
-		for _, before := range []string{"/assets/", "/topics/", "/topics/export?topic=", "/shards/", "/charts/", "/tasks/",
+		for _, before := range []string{"/assets/", "/topics/", "/topics/-/export?topic=", "/shards/", "/charts/", "/tasks/",
 			"/topics/x/jobs/"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url, nil)
 			if err != nil {

@@ -60,7 +60,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	t.Parallel()
 	s, q := shop(t)
 	s.as("root")
-	status, body := s.post("/topics/new",
+	status, body := s.post("/topics/-/new",
 		form("name", "shop.mail", "title", "<script>alert(1)</script>", "retry", "10s, 1m", "headers", "X-A: b\nX-C: d",
 			"sign", "on")...)
 	if status != http.StatusOK || !strings.Contains(body, "whsec_") || strings.Contains(body, "<script>alert") {
@@ -109,7 +109,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	if x := s.registry.Snapshot().Topics.Get("shop.mail"); x.Title != "Yours" {
 		t.Errorf("after the second user saw both versions, it is %+v", x)
 	}
-	if status, body := s.post("/topics/new", form("name", "shop.mail")...); status != http.StatusUnprocessableEntity ||
+	if status, body := s.post("/topics/-/new", form("name", "shop.mail")...); status != http.StatusUnprocessableEntity ||
 		!strings.Contains(body, "already") {
 		t.Errorf("the same name again: %d", status)
 	}
@@ -168,7 +168,7 @@ func TestTopicsAreFoundSortedAndPaged(t *testing.T) {
 		first[1] != "team.t42" {
 		t.Errorf("sorted by delayed jobs, the first is %v", first)
 	}
-	if status, _ := s.get("/topics/new"); status != http.StatusForbidden {
+	if status, _ := s.get("/topics/-/new"); status != http.StatusForbidden {
 		t.Errorf("a viewer may create topics: %d", status)
 	}
 	if status, _ := s.get("/topics/nobody"); status != http.StatusNotFound {
@@ -371,7 +371,7 @@ func TestSecretsOfATopicAreForAdmins(t *testing.T) {
 		seen := ""
 		for _, path := range []string{
 			"/topics", "/topics/shop.close", "/topics/shop.close?tab=push", "/topics/shop.close?tab=summary",
-			"/topics/shop.close/jobs/42", "/topics/shop.close/edit", "/topics/export", "/audit", test, "/",
+			"/topics/shop.close/jobs/42", "/topics/shop.close/edit", "/topics/-/export", "/audit", test, "/",
 		} {
 			_, body := s.get(path)
 			seen += body
@@ -417,7 +417,7 @@ func TestTopicsGoOutAndInAsYAML(t *testing.T) {
 	t.Parallel()
 	s, _ := shop(t)
 	s.as("root")
-	_, exported := s.get("/topics/export")
+	_, exported := s.get("/topics/-/export")
 	if !strings.Contains(exported, "name: shop.close") || strings.Contains(exported, "created_at") ||
 		!strings.Contains(exported, "max_attempts: 10\n") {
 		t.Fatalf("exported\n%s", exported)
@@ -460,4 +460,31 @@ func TestNoLimitOfAttemptsIsSaidSo(t *testing.T) {
 	must(t, q.Push(t.Context(), queue.Push{Topic: "films", ID: "one", Body: []byte(`{}`), Delay: time.Hour}).Err)
 	s.wants("/topics/films", "<dt>Attempts</dt><dd>no limit</dd>")
 	s.wants("/topics/films/jobs/one", "<dt>Attempts</dt><dd>0</dd>")
+}
+
+// TestNoNameIsHiddenByAnAddressOfTheAdmin: the forms and the export have addresses that no topic or shard can have.
+func TestNoNameIsHiddenByAnAddressOfTheAdmin(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil).as("root")
+	for _, r := range s.admin.echo.Routes() {
+		of, name, found := strings.Cut(strings.TrimPrefix(r.Path, "/"), "/")
+		if r.Method != http.MethodGet || !found || strings.ContainsAny(name, "/:*") {
+			continue
+		}
+		switch of {
+		case "topics":
+			s.topic(name)
+		case "shards":
+			must(t, s.registry.PutShard(t.Context(), "test",
+				registry.Shard{Name: name, URL: "redis://127.0.0.1:1/0", State: registry.ShardOffline}))
+		default:
+			continue
+		}
+		t.Errorf("%s hides the page of %s", r.Path, name)
+	}
+	s.topic("new")
+	s.shows("/topics/new", "<title>new ")
+	if registry.ValidTopicName("-") == nil || (registry.Shard{Name: "-", URL: "redis://h", State: "active"}).Validate() == nil {
+		t.Error("- is a name")
+	}
 }

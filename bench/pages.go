@@ -31,13 +31,13 @@ const pageTries = 7
 func adminPages(topic string) []string {
 	return []string{
 		"/", "/overview/ahead", "/overview/late",
-		"/topics", "/topics?sort=delayed", "/topics?sort=health", "/topics?sort=pushed", "/topics?q=42", "/topics/new",
+		"/topics", "/topics?sort=delayed", "/topics?sort=health", "/topics?sort=pushed", "/topics?q=42", "/topics/-/new",
 		"/topics/check/name?name=bench.new",
 		"/topics/" + topic, "/topics/" + topic + "?tab=jobs&state=delayed", "/topics/" + topic + "?tab=ledger",
 		"/topics/" + topic + "?tab=forecast", "/topics/" + topic + "?tab=attempts", "/topics/" + topic + "?tab=push",
 		"/topics/" + topic + "/edit", "/topics/" + topic + "/test",
 		"/search?id=nobody-has-this-id", "/push", "/dead", "/dead/count", "/tasks",
-		"/shards", "/shards/new", "/shards/managed", "/shards/managed/edit", "/processes",
+		"/shards", "/shards/-/new", "/shards/managed", "/shards/managed/edit", "/processes",
 		"/alerts", "/alerts/deliveries", "/alerts/settings", "/audit", "/access", "/account",
 		"/charts/rates", "/charts/backlog", "/charts/lateness", "/charts/memory", "/charts/ping",
 	}

@@ -37,7 +37,7 @@ func TestANewUserRegistersPushesWatchesAndRedrives(t *testing.T) {
 	b := i.signIn(t)
 	i.endpoint.Set("/shop", harness.Status(http.StatusOK))
 
-	b.Open("/topics/new")
+	b.Open("/topics/-/new")
 	b.Fill(`input[name=name]`, "shop.close")
 	b.Fill(`input[name=callback_url]`, i.endpoint.URL("/shop"))
 	b.Fill(`input[name=max_attempts]`, "1")
@@ -89,7 +89,7 @@ func TestANewUserRegistersPushesWatchesAndRedrives(t *testing.T) {
 
 // pages lists all pages of the admin, with a topic and a job.
 var pages = []string{
-	"/", "/topics", "/topics/new", "/topics/shop.close", "/topics/shop.close?tab=jobs&state=delayed",
+	"/", "/topics", "/topics/-/new", "/topics/shop.close", "/topics/shop.close?tab=jobs&state=delayed",
 	"/topics/shop.close?tab=attempts", "/topics/shop.close?tab=ledger", "/topics/shop.close?tab=forecast",
 	"/topics/shop.close?tab=push", "/topics/shop.close/edit", "/topics/shop.close/test", "/topics/shop.close/jobs/order-1",
 	"/push", "/dead", "/shards", "/alerts", "/access", "/audit", "/processes", "/tasks", "/account",

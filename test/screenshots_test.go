@@ -56,7 +56,7 @@ var morePages = []string{
 	"/topics/mail.welcome?tab=attempts", "/topics/mail.welcome/jobs/mail-1", "/topics/shop.close?tab=jobs&state=done",
 	"/topics/shop.close/jobs/done-1", "/topics/film.render", "/topics/film.render?tab=jobs&state=running",
 	"/topics/film.render/jobs/film-1", "/audit?object=topic/shop.*", "/alerts/deliveries", "/alerts/settings",
-	"/shards/new", "/shards/managed", "/tasks/1", "/search?id=order-1", "/nothing",
+	"/shards/-/new", "/shards/managed", "/tasks/1", "/search?id=order-1", "/nothing",
 }
 
 // TestScreenshots makes pictures: make screenshots.
@@ -179,7 +179,7 @@ func (i *installation) peopled(t *testing.T) {
 var scenes = map[string]struct{ path, fill, click string }{
 	"import":    {"/topics", "", `.page-header button[data-bs-toggle=dropdown]`},
 	"confirm":   {"/dead", "", `#wk-dead-chosen .btn.text-red`},
-	"mistakes":  {"/topics/new", "input[name=name]", `main form button[type=submit]`},
+	"mistakes":  {"/topics/-/new", "input[name=name]", `main form button[type=submit]`},
 	"new-token": {"/access", "#t-name", `form[action$="/access/tokens"] .btn-primary`},
 }
 

@@ -21,8 +21,8 @@ import (
 
 func (h *Handler) shardsRoutes(g *echo.Group) {
 	g.GET("/shards", h.shardsPage)
-	g.GET("/shards/new", h.Need(account.RoleAdmin, h.shardNew))
-	g.POST("/shards/new", h.Need(account.RoleAdmin, h.shardSave))
+	g.GET("/shards/-/new", h.Need(account.RoleAdmin, h.shardNew))
+	g.POST("/shards/-/new", h.Need(account.RoleAdmin, h.shardSave))
 	g.POST("/shards/test", h.Need(account.RoleAdmin, h.shardTest))
 	g.GET("/shards/:name", h.shardPage)
 	g.GET("/shards/:name/edit", h.Need(account.RoleAdmin, h.shardEdit))

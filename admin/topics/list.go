@@ -20,10 +20,11 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
+// No topic is named "-", so these routes hide none.
 func (h *Handler) topicsRoutes(g *echo.Group) {
 	g.GET("/topics", h.topicsPage)
-	g.GET("/topics/new", h.Need(account.RoleAdmin, h.newTopicPage))
-	g.POST("/topics/new", h.Need(account.RoleAdmin, h.createTopic))
+	g.GET("/topics/-/new", h.Need(account.RoleAdmin, h.newTopicPage))
+	g.POST("/topics/-/new", h.Need(account.RoleAdmin, h.createTopic))
 	h.yamlRoutes(g)
 	g.GET("/topics/check/name", h.Need(account.RoleAdmin, h.checkName))
 	g.POST("/topics/check/retry_if", h.Need(account.RoleAdmin, h.checkRetryIf))

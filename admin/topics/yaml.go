@@ -18,7 +18,7 @@ import (
 )
 
 func (h *Handler) yamlRoutes(g *echo.Group) {
-	g.GET("/topics/export", h.Need(account.RoleAdmin, h.exportTopics))
+	g.GET("/topics/-/export", h.Need(account.RoleAdmin, h.exportTopics))
 	g.POST("/topics/import", h.Need(account.RoleAdmin, h.importTopics))
 }
 
