@@ -3,6 +3,7 @@ package checker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -338,4 +339,17 @@ func (j *jobsOf) Stats(_ context.Context, topics []string) (map[string]queue.Sta
 		all[topic] = s
 	}
 	return all, nil
+}
+
+// TestTheDetailOfAFindingIsUpToDate while it lasts, without being reported again.
+func TestTheDetailOfAFindingIsUpToDate(t *testing.T) {
+	watching(t, func(t *testing.T, c *Checker, f *fake, told *[]Finding) {
+		for _, memory := range []int64{90, 99} {
+			f.set(func() { f.health = queue.ShardHealth{RunID: "1", Memory: memory, MaxMemory: 100, Policy: "noeviction"} })
+			pass(infoEvery * time.Second)
+			if got := c.Findings(); len(got) != 1 || !strings.HasPrefix(got[0].Detail, fmt.Sprint(memory)) || len(*told) != 1 {
+				t.Fatalf("with %d of 100: %+v, reported %d times", memory, got, len(*told))
+			}
+		}
+	})
 }

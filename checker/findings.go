@@ -58,14 +58,18 @@ func (c *Checker) change(k key, detail string) {
 	}
 }
 
-// record begins or ends one finding, and reports whether it did.
+// record begins or ends one finding, and reports whether it did. The detail of a finding that lasts is kept up to date.
 func (c *Checker) record(k key, detail string) (f Finding, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f, held := c.findings[k]
 	now := time.Now().UTC()
 	switch {
-	case held == (detail != ""):
+	case !held && detail == "":
+		return f, false
+	case held && detail != "":
+		f.Detail = detail
+		c.findings[k] = f
 		return f, false
 	case held:
 		delete(c.findings, k)
