@@ -39,12 +39,8 @@ type Say func(key string, args ...any) string
 
 // Say returns the cause in a language. duration formats durations in that language.
 func (c Cause) Say(say Say, duration func(time.Duration) string) string {
-	kind := c.Kind
-	if kind == "topic_failing" && !c.answered() { // the attempts are those of workers, so there is no endpoint
-		kind = "attempts_failing"
-	}
 	return say(
-		"alerts.cause_"+kind,
+		"alerts.cause_"+c.said(),
 		c.N,
 		c.Of,
 		duration(c.For),
@@ -53,6 +49,19 @@ func (c Cause) Say(say Say, duration func(time.Duration) string) string {
 		c.answer(say),
 		c.Text,
 	)
+}
+
+// said returns the kind of the text that says the cause: it differs with what is known.
+func (c Cause) said() string {
+	switch {
+	case c.Kind == "topic_failing" && !c.answered(): // the attempts are those of workers, so there is no endpoint
+		return "attempts_failing"
+	case c.Kind == "late" && c.N == 0 && c.For == 0:
+		return "late_calls"
+	case c.Kind == "late" && c.P99 == 0:
+		return "late_jobs"
+	}
+	return c.Kind
 }
 
 // answers are the reasons that have a text alerts.answer_REASON.

@@ -382,3 +382,18 @@ func TestACauseThatJoinsWaitsForOthers(t *testing.T) {
 		}
 	})
 }
+
+// TestLatenessSaysWhatIsKnown: without a waiting job, or without a call, nothing is said about it.
+func TestLatenessSaysWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]Cause{
+		"p99 of the calls of the last minute 28s, objective 5s":  {P99: 28 * time.Second},
+		"8 jobs are ready, the oldest for 1m38s; objective 5s":   {N: 8, For: 98 * time.Second},
+		"1 job is ready, for 9s; p99 of the last minute 7s, obj": {N: 1, For: 9 * time.Second, P99: 7 * time.Second},
+	} {
+		c.Kind, c.Limit = "late", 5*time.Second
+		if text := c.Say(english(t)("en"), brief); !strings.HasPrefix(text, want) {
+			t.Errorf("%q, want %q", text, want)
+		}
+	}
+}
