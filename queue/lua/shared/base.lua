@@ -32,6 +32,7 @@ local NOTCOMPARED = 'NOTCOMPARED this server has not been compared with the jour
 local SWEEP = 60000   -- after this at the latest topics with jobs that expire are swept
 local DAYS = 40       -- past days that t:TOPIC keeps
 local SOME = 16       -- keys read at once
+local PURGED = 5000   -- places of a ready list that are read to remove those of gone jobs
 -- Adding this field makes Redis store a hash as a table, since it is too long for a listpack, which is searched from
 -- its first field on.
 local TABLE = string.rep('-', 65)

@@ -234,12 +234,16 @@ local function unpark(topic)
   end
 end
 
--- Removes the ready lists of a pull topic without ready jobs: they have only references to gone jobs.
+-- Removes references to gone jobs from the heads of the ready lists of a pull topic without ready jobs, in a bounded
+-- step. Each place is read: a reference that left its list without cause would be a lost job.
 local function purge(topic)
   for p = 0, 2 do
-    local key, stays = P .. 'r:' .. p .. ':' .. topic, false
-    for _, ref in ipairs(call('LRANGE', key, 0, 9)) do stays = stays or read(placeOf(ref)) end
-    if not stays then call('UNLINK', key) end
+    local key = P .. 'r:' .. p .. ':' .. topic
+    local gone = 0
+    readAll(call('LRANGE', key, 0, PURGED - 1), function(i, _, _, rec)
+      if gone == i - 1 and (not rec or rec == '') then gone = i end
+    end)
+    if gone > 0 then call('LTRIM', key, gone, -1) end
   end
 end
 
