@@ -17,13 +17,13 @@ type Position []dayEnd
 
 type dayEnd struct {
 	day                time.Time
-	requests, attempts int64 // bytes of the plain files; wholeFile: also the whole packed file
+	requests, attempts int64 // bytes of the plain files; below 0: of the packed ones
 }
 
 // positionDays is the number of days in a Position; all files of older days come before it.
 const positionDays = 3
 
-// wholeFile stands for a packed file, to which no more lines are added.
+// wholeFile is how earlier versions noted a packed file, to which lines are added only when the clock was set back.
 const wholeFile = -1
 
 // End returns the present end of a journal.
@@ -42,13 +42,13 @@ func End(dir string) (Position, error) {
 			e = &dayEnd{day: f.day}
 			ends[f.day] = e
 		}
-		size := int64(wholeFile)
-		if !f.packed {
-			info, err := os.Stat(filepath.Join(dir, f.name))
-			if err != nil {
-				continue // it was packed or removed meanwhile, and will be read again
-			}
-			size = info.Size()
+		info, err := os.Stat(filepath.Join(dir, f.name))
+		if err != nil {
+			continue // it was packed or removed meanwhile, and will be read again
+		}
+		size := info.Size()
+		if f.packed {
+			size = -size
 		}
 		if f.stream == Requests {
 			e.requests = size
@@ -121,13 +121,18 @@ func (p Position) Earlier(q Position) Position {
 func (p Position) isAfter(day time.Time) bool { return len(p) == positionDays && day.Before(p[0].day) }
 
 func earlier(a, b int64) int64 {
-	if a == wholeFile || b != wholeFile && b < a {
+	switch {
+	case a == wholeFile:
 		return b
+	case b == wholeFile:
+		return a
+	case a < 0 || b < 0: // a plain file is older than a packed one, and a longer packed one has more lines
+		return max(a, b)
 	}
-	return a
+	return min(a, b)
 }
 
-// skip returns how many bytes of a file come before the position.
+// skip returns how many bytes of a file come before the position; below 0: of the packed file as it is stored.
 func (p Position) skip(f dayFile) (bytes int64, whole bool) {
 	if p.isAfter(f.day) {
 		return 0, true
@@ -140,8 +145,8 @@ func (p Position) skip(f dayFile) (bytes int64, whole bool) {
 	if f.stream == Attempts {
 		bytes = p[i].attempts
 	}
-	if bytes == wholeFile {
-		return 0, f.packed
+	if bytes < 0 && !f.packed {
+		return 0, false
 	}
-	return bytes, false
+	return bytes, bytes == wholeFile
 }

@@ -1,7 +1,11 @@
 package journal
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -98,5 +102,58 @@ func TestWhatIsWrittenLaterIsBehindThePosition(t *testing.T) {
 	write(noon, "clock set back to a packed day", false)
 	if got := ids(early); got != "[clock set back d clock set back to a packed day e f]" {
 		t.Errorf("after %s, at last: %s", early, got)
+	}
+	both := positionOf(t, dir)
+	write(noon.Add(day), "", true) // adds it to the packed file
+	for p, want := range map[*Position]string{
+		&early: "[clock set back d clock set back to a packed day e f]",
+		&late:  "[clock set back to a packed day f]",
+		&both:  "[clock set back to a packed day]", // read again: the position is in the packed file
+	} {
+		if got := ids(*p); got != want {
+			t.Errorf("after %s, packed twice: %s; want %s", p, got, want)
+		}
+		if got := ids(p.Earlier(late)); p != &early && got != "[clock set back to a packed day f]" {
+			t.Errorf("after %s or %s: %s", p, late, got)
+		}
+	}
+	if got := ids(positionOf(t, dir)); got != "[]" {
+		t.Errorf("after the end of packed files: %s", got)
+	}
+}
+
+// TestAFileThatWasPackedAnewIsReadWhole: the position in the old one means nothing.
+func TestAFileThatWasPackedAnewIsReadWhole(t *testing.T) {
+	dir, c := t.TempDir(), &clock{t: noon}
+	j := open(t, dir, c)
+	push(t, j, "1", "2", "3")
+	c.add(day)
+	housekeep(t, j)
+	name := filepath.Join(dir, "request-20250309.jsonl.gz")
+	p := positionOf(t, dir)
+	for _, level := range []int{gzip.NoCompression, gzip.HuffmanOnly} {
+		var lines, packed bytes.Buffer
+		old, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := gzip.NewReader(old)
+		if err == nil {
+			_, err = lines.ReadFrom(r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		old.Close()
+		w, _ := gzip.NewWriterLevel(&packed, level)
+		_, _ = w.Write(lines.Bytes())
+		_ = w.Close()
+		if err := os.WriteFile(name, packed.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, torn := ids(t, dir, Range{From: p}); len(got) != 3 || torn != 0 {
+			t.Errorf("after %s in a file of %d bytes: %v, %d torn", p, packed.Len(), got, torn)
+		}
+		p[0].requests = -int64(packed.Len()) - 10 // now it is shorter than the position
 	}
 }

@@ -107,6 +107,10 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 		return yield(nil, nil, fmt.Errorf("reading the journal: %w", err))
 	}
 	defer file.Close()
+	before, _ := r.From.skip(f)
+	if before < 0 && !skipPacked(file, -before) {
+		return true
+	}
 	var from io.Reader = file
 	if f.packed || file.Name() != filepath.Join(dir, f.name) {
 		if from, err = gzip.NewReader(bufio.NewReader(file)); err != nil {
@@ -120,7 +124,7 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 		}
 	}
 	lines := bufio.NewReaderSize(from, 64<<10)
-	if before, _ := r.From.skip(f); before > 0 && !inside {
+	if before > 0 && !inside {
 		if _, err := io.CopyN(io.Discard, lines, before); err != nil {
 			return true // the file is shorter
 		}
@@ -142,6 +146,23 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 			return yield(nil, nil, fmt.Errorf("reading the journal's %s: %w", file.Name(), err))
 		}
 	}
+}
+
+// gzipMember is how a member of a packed file begins.
+var gzipMember = [3]byte{0x1f, 0x8b, 8}
+
+// skipPacked seeks to the member that was added to a packed file since its length was before, and reports whether there
+// is one. A file that somebody has packed anew is read from its beginning.
+func skipPacked(file *os.File, before int64) (more bool) {
+	var begin [3]byte
+	switch n, err := file.ReadAt(begin[:], before); {
+	case n == 0 && errors.Is(err, io.EOF):
+		info, err := file.Stat()
+		return err != nil || info.Size() < before
+	case begin == gzipMember:
+		_, _ = file.Seek(before, io.SeekStart) // of a file that can be read: cannot fail
+	}
+	return true
 }
 
 // tsSlack bounds how far lines of several processes are out of order.
