@@ -641,6 +641,24 @@ func TestJobsAreEndedByTheirIds(t *testing.T) {
 	f.clean()
 }
 
+// TestAFarJobStaysInItsPage: it would be in two places if it were retried, buried or released by its id.
+func TestAFarJobStaysInItsPage(t *testing.T) {
+	f := newFixture(t)
+	f.thinUpTo(0)
+	f.pullTopics("t")
+	f.push("t", "a", time.Hour)
+	for _, verb := range []Verb{GiveBack, Untake, Fail, BuryLeased, ExtendLeased} {
+		d := f.end(Ending{Ref: Ref{"t", "a"}, In: []State{Delayed}, Verb: verb})
+		if !errors.Is(d.Err, ErrState) || d.Was != Delayed {
+			t.Errorf("%s: %+v", verb, d)
+		}
+		f.stats("t", 1, 0, 0, 0)
+	}
+	f.ended(Ending{Ref: Ref{"t", "a"}, In: []State{Delayed}})
+	f.balancedTopics("t")
+	f.clean()
+}
+
 // TestAReadyJobThatIsEndedByItsIDIsTakenOnce: released to the front, delayed or buried, it is in its list at most once.
 func TestAReadyJobThatIsEndedByItsIDIsTakenOnce(t *testing.T) {
 	f := newFixture(t)

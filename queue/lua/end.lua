@@ -133,7 +133,6 @@ local function fail(schedule, attempt, forGood)
 end
 
 local function release(ms, first)
-  if j.state == 'f' then return '' end
   takeOut()
   if j.state == 'x' then
     total('v', j.topic, 1)
@@ -214,7 +213,8 @@ for i = 2, #ARGV, JOB do
   local became, was, at, changed = '', '', 0, false
   if found then
     was = j.state
-    if string.find(allowed, was, 1, true) and (j.at or verb == 'A') then
+    -- Only its removal takes a job out of an unopened page.
+    if string.find(allowed, was, 1, true) and (j.at and was ~= 'f' or verb == 'A') then
       became, at = verbs[verb](ARGV[i + 7], ARGV[i + 8])
       changed = became ~= '' and verb ~= 'E'
       if changed then held[j.text] = nil end
