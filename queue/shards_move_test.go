@@ -579,3 +579,29 @@ func TestACountOfManyTopicsIsKept(t *testing.T) {
 	states("draining", "active")
 	jobs(1)
 }
+
+// TestStuckJobsAreSoughtInSteps: the places of deleted jobs in a ready list may be millions.
+func TestStuckJobsAreSoughtInSteps(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "t", Paused: true, TTR: time.Minute})
+	const places, step = 10_000, 2000
+	gone := make([]any, places)
+	for i := range gone {
+		gone[i] = 4096 * (i + 1000)
+	}
+	list := prefix(0) + "r:1:t"
+	if err := f.s.client.RPush(f.ctx, list, gone...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.push("t", "a", 0)
+	for left := int64(places + 1 - step); left > 0; left -= step {
+		n, err := f.s.again(f.ctx, 0, "defer", "t", 10, 0, time.Minute.Milliseconds())
+		if have := f.s.client.LLen(f.ctx, list).Val(); err != nil || n != int64(0) || have != left {
+			t.Fatalf("postponed %v, %v; %d places are left, want %d", n, err, have, left)
+		}
+	}
+	if n, err := f.s.again(f.ctx, 0, "defer", "t", 10, 0, time.Minute.Milliseconds()); err != nil || n != int64(1) {
+		t.Fatalf("postponed %v, %v", n, err)
+	}
+	f.stats("t", 1, 0, 0, 0)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -639,6 +640,33 @@ func TestJobsAreEndedByTheirIds(t *testing.T) {
 	}
 	f.balancedTopics("t")
 	f.clean()
+}
+
+// TestAListOfReplacedJobsStaysShort while nobody takes them, as in a topic that is paused for days.
+func TestAListOfReplacedJobsStaysShort(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "push", Paused: true}, TopicConf{Name: "pull", Pull: true})
+	for _, topic := range []string{"push", "pull"} {
+		for i := range 1000 {
+			id := fmt.Sprint(rand.IntN(5))
+			f.push(topic, id, 0, func(p *Push) { p.OnDuplicate, p.Body = Replace, []byte(fmt.Sprint(i)) })
+			body := []byte("changed")
+			if _, err := f.q.Change(f.ctx, topic, id, Change{Body: &body}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := f.s.client.LLen(f.ctx, prefix(0)+"r:1:"+topic).Val(); n > 200 {
+			t.Errorf("the list of 5 jobs of %s has %d places", topic, n)
+		}
+		f.stats(topic, 0, 5, 0, 0)
+	}
+	f.setTopics(TopicConf{Name: "push", TTR: time.Minute})
+	if jobs := f.reserve(10); len(jobs) != 5 {
+		t.Errorf("reserved %d jobs", len(jobs))
+	}
+	if jobs := f.take(10, "pull"); len(jobs) != 5 {
+		t.Errorf("took %d jobs", len(jobs))
+	}
 }
 
 // TestAFarJobStaysInItsPage: it would be in two places if it were retried, buried or released by its id.

@@ -203,14 +203,13 @@ end
 many('ZREM', P .. 'due', over)
 many('ZADD', P .. 'due', later)
 
--- Ends the expired ones among the first jobs of a ready list, and removes references to gone jobs from its head. Returns
+-- Ends the expired ones among the first jobs of a ready list, and before that removes references to gone jobs. Returns
 -- how many both are, and when to sweep again.
 local function sweepList(topic, key)
-  local ended, gone, again = 0, 0, now + SWEEP
-  for i, ref in ipairs(call('LRANGE', key, 0, SWEPT - 1)) do
+  local ended, again = trim(key, SWEPT), now + SWEEP
+  for _, ref in ipairs(call('LRANGE', key, 0, SWEPT - 1)) do
     local page, index = placeOf(ref)
     local rec = read(page, index)
-    if not rec and gone == i - 1 then gone = i end
     local due, _, flags, _, at = decode(rec or '')
     local expires = at and expiryOf(rec, flags, at) or 0
     if expires > now then
@@ -221,8 +220,7 @@ local function sweepList(topic, key)
       ended = ended + 1
     end
   end
-  if gone > 0 then call('LTRIM', key, gone, -1) end
-  return ended + gone, again
+  return ended, again
 end
 
 -- Sweeps the ready lists of a topic, again and again while it has jobs.
@@ -233,7 +231,7 @@ local function sweep(topic)
     local n, at = sweepList(topic, key)
     if n > 0 and call('EXISTS', key) == 0 then leaveRing(topic, p) end
     again = math.min(again, math.max(at, now + 1000))
-    if n == SWEPT then again = now end
+    if n >= SWEPT then again = now end
   end
   local left = 0
   for _, state in ipairs({'nd', 'nr', 'nu'}) do

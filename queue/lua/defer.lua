@@ -6,6 +6,7 @@
 -- ARGV    topic, how many, what counts as long in ms, by how much in ms.
 -- Returns how many.
 -- Keeps   invariants 1 to 4.
+local READ = 2000 -- places read, many of which may be empty
 local topic, limit, long, off = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local open = call('HGET', P .. 'f:' .. topic, 'o')
 local idle = confOf(topic).paused or tonumber(open or 0) > 0 or now - (call('ZSCORE', P .. 'act', topic) or 0) > long
@@ -16,12 +17,13 @@ local function stuck(page, index, rec)
   return idle or call('HEXISTS', P .. 'a:' .. page, index) == 0
 end
 
-local n = 0
+local n, left = 0, READ
 for p = 0, 2 do
   local key = P .. 'r:' .. p .. ':' .. topic
-  while n < limit do
+  while n < limit and left > 0 do
     local ref = call('LINDEX', key, 0)
     if not ref then break end
+    left = left - 1
     local page, index = placeOf(ref)
     local rec = read(page, index)
     if rec and not stuck(page, index, rec) then break end

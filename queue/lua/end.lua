@@ -174,6 +174,7 @@ local function finishJob(started, answer)
   end
   if j.tried then call('HDEL', P .. 'a:' .. j.page, j.index) end
   free(j.topic, j.ref, j.page, j.index, j.flags or 0)
+  if j.state == 'r' then shortenReady(j.topic, j.ref) end
   return 'g', now
 end
 

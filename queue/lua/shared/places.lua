@@ -90,14 +90,33 @@ local function detach(topic, ref, state)
   end
 end
 
+-- Removes references to gone jobs from the head of a ready list, n at most, and returns how many. One reference stays:
+-- the topic of an empty list would be in the ring.
+local function trim(key, n)
+  local refs, gone = call('LRANGE', key, 0, n), 0
+  while gone < #refs - 1 and not read(placeOf(refs[gone + 1])) do gone = gone + 1 end
+  if gone > 0 then call('LTRIM', key, gone, -1) end
+  return gone
+end
+
+-- Keeps a ready list short although nobody takes its jobs, while they are replaced or changed again and again: a removed
+-- job is usually the first or the last one.
+local function shortenReady(topic, ref)
+  local key = P .. 'r:' .. ref % 4 .. ':' .. topic
+  trim(key, 10)
+  if call('LINDEX', key, -1) == string.format('%d', ref) and call('LLEN', key) > 1 then call('RPOP', key) end
+end
+
 -- Removes a live job.
 local function remove(topic, ref, page, index, rec)
   local due, _, flags, id = decode(rec)
-  detach(topic, ref, stateOf(topic, ref, page, due))
+  local state = stateOf(topic, ref, page, due)
+  detach(topic, ref, state)
   local n, field = locator(topic, id or '')
   call('HDEL', smallHash(n, field), field)
   call('HDEL', P .. 'a:' .. page, index)
   free(topic, ref, page, index, flags or 0)
+  if state == 'r' then shortenReady(topic, ref) end
 end
 
 -- A record of a job that does not expire.
