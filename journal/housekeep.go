@@ -55,7 +55,7 @@ func (j *Journal) RunHousekeeping(ctx context.Context) error {
 }
 
 // Housekeep removes files older than Keep and compresses those of the days before today. It does nothing while another
-// process does the same, and skips files that another process has open.
+// process does the same, and skips files that another process has open. One goroutine may call it.
 func (j *Journal) Housekeep(ctx context.Context) (complete bool, err error) {
 	now := j.opts.Now()
 	for _, s := range j.streams() {
@@ -80,8 +80,8 @@ func (j *Journal) Housekeep(ctx context.Context) (complete bool, err error) {
 	if err = disk.RemoveUnfinished(j.opts.Dir, now); err != nil {
 		err = fmt.Errorf("removing the temporary files of the journal: %w", err)
 	}
-	err = errors.Join(err, j.removeOld(files, now))
-	complete = true
+	complete, failed := j.removeOld(files, now)
+	err = errors.Join(err, failed)
 	for _, f := range files {
 		if f.packed || !f.day.Before(today) || j.isOld(f, now) {
 			continue
@@ -132,17 +132,29 @@ func (j *Journal) isOld(f dayFile, now time.Time) bool {
 	return j.opts.Keep > 0 && now.Sub(f.day.Add(day)) > j.opts.Keep
 }
 
-func (j *Journal) removeOld(files []dayFile, now time.Time) error {
-	var failed error
+// removeOld removes files that an earlier call, retryBusy ago, found old as well: a clock that is days ahead for a moment
+// must not cost the journal. complete reports whether none has to wait.
+func (j *Journal) removeOld(files []dayFile, now time.Time) (complete bool, err error) {
+	since := map[string]time.Time{}
 	for _, f := range files {
 		if !j.isOld(f, now) {
 			continue
 		}
-		if err := os.Remove(filepath.Join(j.opts.Dir, f.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failed = errors.Join(failed, fmt.Errorf("removing an old file of the journal: %w", err))
+		first, again := j.oldSince[f.name]
+		if !again {
+			first = now
+		}
+		if now.Sub(first) < retryBusy {
+			since[f.name] = first
+			continue
+		}
+		if failed := os.Remove(filepath.Join(j.opts.Dir, f.name)); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+			since[f.name] = first
+			err = errors.Join(err, fmt.Errorf("removing an old file of the journal: %w", failed))
 		}
 	}
-	return failed
+	j.oldSince = since
+	return len(since) == 0, err
 }
 
 // pack compresses one file: it writes a temporary file, syncs it, renames it to the packed file's name and then removes

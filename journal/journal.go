@@ -29,7 +29,8 @@ type Journal struct {
 	requests  *stream
 	attempts  *stream
 	errors    *stream
-	lastProbe atomic.Int64 // Unix nanoseconds
+	lastProbe atomic.Int64         // Unix nanoseconds
+	oldSince  map[string]time.Time // by file: when housekeeping found it older than Keep
 }
 
 // Open creates the directory. Files are opened when the first line is written.

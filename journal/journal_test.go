@@ -420,7 +420,31 @@ func TestHousekeep(t *testing.T) {
 	}
 	c.add(2 * day)
 	housekeep(t, j)
+	c.add(retryBusy)
+	housekeep(t, j)
 	wantNames(t, dir, "notes.txt", "request-20250101.jsonl.bak", "request-20250310.jsonl.gz", "request-20259999.jsonl")
+}
+
+// TestAClockAheadForAMomentCostsNoFile: each time somebody sets it right, housekeeping begins anew.
+func TestAClockAheadForAMomentCostsNoFile(t *testing.T) {
+	dir, c := t.TempDir(), &clock{t: noon}
+	j := open(t, dir, c)
+	push(t, j, "1")
+	for range 3 {
+		c.add(100 * day)
+		if complete, err := j.Housekeep(context.Background()); complete || err != nil {
+			t.Errorf("with the clock ahead it is complete: %v, %v", complete, err)
+		}
+		c.add(-100 * day)
+		housekeep(t, j)
+		c.add(retryBusy)
+	}
+	wantIDs(t, dir, "1")
+	c.add(100 * day)
+	housekeep(t, j)
+	c.add(retryBusy)
+	housekeep(t, j)
+	wantNames(t, dir)
 }
 
 func housekeep(t testing.TB, j *Journal) {
@@ -526,7 +550,7 @@ func TestRunHousekeeping(t *testing.T) {
 		time.Sleep(2 * afterMidnight)
 		synctest.Wait()
 		wantNames(t, dir, first+gz)
-		time.Sleep(2 * day)
+		time.Sleep(2*day + retryBusy)
 		synctest.Wait()
 		wantNames(t, dir)
 		cancel()
