@@ -116,7 +116,7 @@ func listFiles(dir string) ([]dayFile, error) {
 	var files []dayFile
 	for _, e := range entries {
 		m := dayFileName.FindStringSubmatch(e.Name())
-		if m == nil || !e.Type().IsRegular() {
+		if m == nil || !isFile(dir, e) {
 			continue
 		}
 		d, err := time.Parse(dayForm, m[2])
@@ -126,6 +126,15 @@ func listFiles(dir string) ([]dayFile, error) {
 		files = append(files, dayFile{name: e.Name(), stream: Stream(m[1]), day: d, packed: m[3] != ""})
 	}
 	return files, nil
+}
+
+// isFile reports whether an entry is a file, or a symbolic link to one: writers follow links, so readers must.
+func isFile(dir string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.Type().IsRegular()
+	}
+	info, err := os.Stat(filepath.Join(dir, e.Name()))
+	return err == nil && info.Mode().IsRegular()
 }
 
 func (j *Journal) isOld(f dayFile, now time.Time) bool {

@@ -425,6 +425,31 @@ func TestHousekeep(t *testing.T) {
 	wantNames(t, dir, "notes.txt", "request-20250101.jsonl.bak", "request-20250310.jsonl.gz", "request-20259999.jsonl")
 }
 
+// TestAFileOnAnotherDiskIsReadThroughItsLink, as it is written. Links to what is no file are ignored.
+func TestAFileOnAnotherDiskIsReadThroughItsLink(t *testing.T) {
+	dir, elsewhere, c := t.TempDir(), t.TempDir(), &clock{t: noon}
+	target := filepath.Join(elsewhere, "big")
+	for link, to := range map[string]string{
+		"request-20250309.jsonl": target, "request-20250308.jsonl": elsewhere, "request-20250307.jsonl": target + "none",
+	} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := open(t, dir, c)
+	push(t, j, "1")
+	wantIDs(t, dir, "1")
+	p := positionOf(t, dir)
+	push(t, j, "2")
+	if got, _ := ids(t, dir, Range{From: p}); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("after %s: %v", p, got)
+	}
+	c.add(day)
+	housekeep(t, j) // the packed file is in the journal's directory
+	wantNames(t, dir, "request-20250307.jsonl", "request-20250308.jsonl", "request-20250309.jsonl.gz")
+	wantIDs(t, dir, "1", "2")
+}
+
 // TestAClockAheadForAMomentCostsNoFile: each time somebody sets it right, housekeeping begins anew.
 func TestAClockAheadForAMomentCostsNoFile(t *testing.T) {
 	dir, c := t.TempDir(), &clock{t: noon}
