@@ -480,3 +480,21 @@ func TestConcurrentPushesAreAllStoredOnce(t *testing.T) {
 	}
 	f.stats("t", n, 0, 0, 0)
 }
+
+// TestAnIDThatDoesNotFitIsRefused: a record has one byte for its length, so the rest would become the body's beginning.
+func TestAnIDThatDoesNotFitIsRefused(t *testing.T) {
+	f := newFixture(t)
+	for _, id := range []string{strings.Repeat("x", longestID+1), strings.Repeat("x", 300)} {
+		p := Push{Topic: "t", ID: id, Body: []byte("1")}
+		results := append(f.q.PushBatch(f.ctx, []Push{{Topic: "t", ID: "good"}, p}), f.q.Push(f.ctx, p))
+		if results[0].Err != nil || !errors.Is(results[1].Err, ErrID) || !errors.Is(results[2].Err, ErrID) {
+			t.Errorf("an id of %d bytes: %v, %v, %v", len(id), results[0].Err, results[1].Err, results[2].Err)
+		}
+	}
+	longest := strings.Repeat("x", longestID)
+	f.push("t", longest, 0)
+	if j := f.get("t", longest); j.ID != longest || len(j.Body) == 0 {
+		t.Errorf("stored: %+v", j)
+	}
+	f.stats("t", 0, 2, 0, 0)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,7 @@ func (q *Queue) Push(ctx context.Context, p Push) Result {
 	p.Via = viaOf(ctx)
 	push := []Push{p}
 	shards := *q.shards.Load()
-	if len(shards) != 1 || shards[0].State() != "active" || tooFar(&p) != nil {
+	if len(shards) != 1 || shards[0].State() != "active" || unfit(&p) != nil {
 		return q.PushBatch(ctx, push)[0]
 	}
 	return q.batcherOf(shards[0], p.Topic).push(ctx, push)[0]
@@ -27,7 +28,7 @@ func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 	b := &batch{q: q, pushes: pushes, results: make([]Result, len(pushes)), replaced: map[int][]*Shard{}}
 	todo := make([]int, 0, len(pushes))
 	for i := range pushes {
-		if b.results[i].Err = tooFar(&pushes[i]); b.results[i].Err == nil {
+		if b.results[i].Err = unfit(&pushes[i]); b.results[i].Err == nil {
 			todo = append(todo, i)
 		}
 	}
@@ -53,7 +54,14 @@ func (q *Queue) noShard() error {
 	return errors.New("no active shard took it")
 }
 
-func tooFar(p *Push) error {
+// longestID is the most bytes of an id that a record can have. Callers allow fewer, see CheckID.
+const longestID = math.MaxUint8
+
+// unfit returns why a push cannot be stored as it is.
+func unfit(p *Push) error {
+	if len(p.ID) > longestID {
+		return fmt.Errorf("push %s/%.40q: %w", p.Topic, p.ID, ErrID)
+	}
 	if p.Delay > MaxDelay || (!p.DueAt.IsZero() && time.Until(p.DueAt) > MaxDelay) {
 		return fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrTooFar)
 	}

@@ -198,6 +198,8 @@ var (
 	ErrNewer = errors.New("the job was stored by a newer version of Wakecall in a format that this one does not know")
 	// ErrCollision is the error of an id that has the same hash as another existing id of its topic.
 	ErrCollision = errors.New("the id collides with another existing id")
+	// ErrID is the error of an id that does not fit in a record.
+	ErrID = errors.New("the id is longer than 255 bytes")
 	// ErrTooFar is the error of a due time beyond MaxDelay.
 	ErrTooFar = errors.New("the due time is too far ahead")
 )
