@@ -102,3 +102,33 @@ func TestAFailedSyncFailsAllWritesBeforeIt(t *testing.T) {
 		t.Errorf("a later write: %v", err)
 	}
 }
+
+// TestAWriteIsNotOnDiskBecauseALaterOneIs, when the sync that both waited for failed. Which of the waiting writes goes
+// on first is up to the scheduler.
+func TestAWriteIsNotOnDiskBecauseALaterOneIs(t *testing.T) {
+	j := open(t, t.TempDir(), &clock{t: noon})
+	s, syncs := j.requests, 0
+	s.sync = func(*os.File) error {
+		if syncs++; syncs == 1 {
+			return errSync
+		}
+		return nil
+	}
+	write := func() int {
+		n, err := s.appendLocked([]byte("{}\n"), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	first, second := write(), write()
+	if err := s.commit(first); !errors.Is(err, errSync) {
+		t.Fatalf("the first write: %v", err)
+	}
+	if err := s.commit(write()); err != nil {
+		t.Fatalf("a later write: %v", err)
+	}
+	if err := s.commit(second); !errors.Is(err, errSync) {
+		t.Errorf("a write before the failed sync returned %v", err)
+	}
+}

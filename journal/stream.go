@@ -102,12 +102,15 @@ func (s *stream) appendLocked(lines []byte, durable bool) (int, error) {
 func (s *stream) commit(write int) error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
-	if s.synced >= write {
+	s.mu.Lock()
+	file, named, upTo, lost, lostErr := s.file, s.named, s.writes, s.lost, s.lostErr
+	s.mu.Unlock()
+	switch {
+	case write <= lost: // even if a later write is on disk
+		return lostErr
+	case write <= s.synced:
 		return nil
 	}
-	s.mu.Lock()
-	file, named, upTo := s.file, s.named, s.writes
-	s.mu.Unlock()
 	err := s.toDisk(file, named)
 	s.mu.Lock()
 	defer s.mu.Unlock()
