@@ -30,6 +30,9 @@ func Track(next http.Handler) http.Handler {
 		c.begin()
 		defer c.end()
 		if r.Body != http.NoBody {
+			// A copy: before net/http sends an answer, it waits for the rest of any body but its own, and so for one that
+			// its client sends only after 100 Continue.
+			r = r.WithContext(r.Context())
 			r.Body = body{r.Body, c}
 		}
 		next.ServeHTTP(w, r)

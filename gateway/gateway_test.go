@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -159,6 +160,34 @@ func TestAStopEndsWaitsBeforeRequests(t *testing.T) {
 		t.Error(err)
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestARefusalDoesNotWaitForTheBody, which a client that asks for 100 Continue sends only if it is not refused.
+func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
+	t.Parallel()
+	metrics, _ := newMetrics(t)
+	e, l := newEndpoint("lmstfy", metrics), listenAnywhere(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- e.HTTP(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusUnauthorized)
+		}))
+	}()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(c, "PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+	_ = c.SetReadDeadline(time.Now().Add(readTimeout / 2))
+	if line, err := bufio.NewReader(c).ReadString('\n'); line != "HTTP/1.1 401 Unauthorized\r\n" {
+		t.Errorf("answered %q, %v", line, err)
+	}
+	_ = c.Close()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestResultsTellWhoseFaultItIs(t *testing.T) {
