@@ -97,6 +97,13 @@ func WriteNow(w http.ResponseWriter, status int, text []byte) error {
 	return http.NewResponseController(w).Flush()
 }
 
+// RetryAfter sets the header that tells a client how long to wait, and returns its value: whole seconds, rounded up.
+func RetryAfter(w http.ResponseWriter, wait time.Duration) (seconds string) {
+	seconds = strconv.Itoa(int((wait + time.Second - 1) / time.Second))
+	w.Header().Set("Retry-After", seconds)
+	return seconds
+}
+
 // Ender ends leases.
 type Ender interface {
 	End(ctx context.Context, list []queue.Ending) []queue.Ended

@@ -98,8 +98,7 @@ func (s *Web) login(r *request) (any, error) {
 
 // waiting returns the error of a login after too many wrong ones.
 func waiting(r *request, wait time.Duration) error {
-	seconds := strconv.Itoa(int((wait + time.Second - 1) / time.Second))
-	r.w.Header().Set("Retry-After", seconds)
+	seconds := gateway.RetryAfter(r.w, wait)
 	return &problem{http.StatusTooManyRequests, codeWait, "too many wrong logins: try again in " + seconds + " s"}
 }
 

@@ -5,10 +5,13 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
+	"net"
 	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/wakecall/wakecall/gateway"
 )
 
 func (g *Gateway) adminHandler() http.Handler {
@@ -48,16 +51,39 @@ func (g *Gateway) adminHandler() http.Handler {
 // authorized requires one of the accounts, if there are any.
 func (g *Gateway) authorized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		user, password, _ := r.BasicAuth()
-		known, ok := g.Accounts[user]
-		same := subtle.ConstantTimeCompare([]byte(known), []byte(password)) == 1
-		if len(g.Accounts) > 0 && (!ok || !same) {
+		ok, wait := g.admits(r)
+		switch {
+		case ok:
+			next.ServeHTTP(w, r)
+		case wait > 0:
+			text := "too many wrong passwords: try again in " + gateway.RetryAfter(w, wait) + " s"
+			answer(w, http.StatusTooManyRequests, object{"error": text})
+		default:
 			w.Header().Set("WWW-Authenticate", `Basic realm="Authorization Required"`)
 			w.WriteHeader(http.StatusUnauthorized)
-			return
 		}
-		next.ServeHTTP(w, r)
 	})
+}
+
+// admits reports whether a request has the name and password of an account or, after too many wrong ones, how long its
+// client has to wait. A request without a name is no guess: some clients send one first.
+func (g *Gateway) admits(r *http.Request) (ok bool, wait time.Duration) {
+	user, password, sent := r.BasicAuth()
+	if len(g.Accounts) == 0 || !sent {
+		return len(g.Accounts) == 0, 0
+	}
+	address, _, _ := net.SplitHostPort(r.RemoteAddr)
+	g.login.Lock()
+	defer g.login.Unlock()
+	if wait := g.guesses.Try(user, address, ""); wait > 0 {
+		return false, wait
+	}
+	known, exists := g.Accounts[user]
+	ok = exists && subtle.ConstantTimeCompare([]byte(known), []byte(password)) == 1
+	if ok {
+		g.guesses.Passed(user, address)
+	}
+	return ok, 0
 }
 
 // A reply is an answer of the admin API. lmstfy indents some of them.

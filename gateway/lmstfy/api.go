@@ -13,10 +13,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/loginlimit"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -38,11 +40,16 @@ type Gateway struct {
 	limits  *windows
 	metrics *metrics
 	logged  atomic.Bool // the access log is enabled
+
+	login   sync.Mutex // held while a login is checked: none counts as a guess for another one at the same time
+	guesses *loginlimit.Limit
 }
 
 // New returns a gateway.
 func New(e *gateway.Endpoint, o Options) *Gateway {
-	g := &Gateway{Endpoint: e, Options: o, limits: newWindows(time.Now), metrics: newMetrics()}
+	g := &Gateway{
+		Endpoint: e, Options: o, limits: newWindows(time.Now), metrics: newMetrics(), guesses: loginlimit.New(time.Now),
+	}
 	g.metrics.registry.MustRegister(sizes{g})
 	return g
 }
@@ -308,8 +315,7 @@ func (r *request) fail(err error) {
 	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
 		r.w.WriteHeader(statusClosed)
 	case errors.As(err, &away):
-		wait := cmp.Or(away.RetryAfter, retryAfter)
-		r.w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+		gateway.RetryAfter(r.w, cmp.Or(away.RetryAfter, retryAfter))
 		answer(r.w, http.StatusServiceUnavailable, object{"error": err.Error()})
 	default:
 		r.g.Log.Error("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)

@@ -9,10 +9,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/loginlimit"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -258,7 +261,7 @@ func TestTheAccessLogHasTheClient(t *testing.T) {
 func TestAccountsNeedNameAndPassword(t *testing.T) {
 	t.Parallel()
 	status := func(accounts map[string]string, user, password string) int {
-		g := &Gateway{Options: Options{Accounts: accounts}}
+		g := New(pulltest.Endpoint(t, "lmstfy"), Options{Accounts: accounts})
 		r := httptest.NewRequest("GET", "/limits", nil)
 		r.SetBasicAuth(user, password)
 		w := httptest.NewRecorder()
@@ -279,6 +282,55 @@ func TestAccountsNeedNameAndPassword(t *testing.T) {
 	}
 	if got := status(nil, "", ""); got != 404 {
 		t.Errorf("without accounts: %d", got)
+	}
+}
+
+// TestTheAdminAPILimitsGuesses: after five wrong passwords, the right one is refused for a while, too, with the time to
+// wait. Requests without a password are no guesses, nor are right ones, however many at once.
+func TestTheAdminAPILimitsGuesses(t *testing.T) {
+	c := newClient(t)
+	g := New(c.endpoint, c.options)
+	now := time.Now()
+	g.guesses = loginlimit.New(func() time.Time { return now })
+	admin := g.adminHandler()
+	ask := func(address, user, password string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("GET", "/limits", nil)
+		r.RemoteAddr = address + ":1"
+		if user != "" {
+			r.SetBasicAuth(user, password)
+		}
+		w := httptest.NewRecorder()
+		admin.ServeHTTP(w, r)
+		return w
+	}
+	var asking sync.WaitGroup
+	for range 100 {
+		asking.Go(func() {
+			if w := ask("10.0.0.1", "", ""); w.Code != 401 {
+				t.Errorf("without a password: %d %s", w.Code, w.Body)
+			}
+			if w := ask("10.0.0.1", "ops", "secret"); w.Code != 200 {
+				t.Errorf("one of many right passwords: %d %s", w.Code, w.Body)
+			}
+		})
+	}
+	asking.Wait()
+	for range 5 {
+		if w := ask("10.0.0.1", "ops", "guess"); w.Code != 401 {
+			t.Errorf("a wrong password: %d %s", w.Code, w.Body)
+		}
+	}
+	w := ask("10.0.0.1", "ops", "secret")
+	if w.Code != 429 || w.Header().Get("Retry-After") != "300" ||
+		w.Body.String() != `{"error":"too many wrong passwords: try again in 300 s"}` {
+		t.Errorf("after five guesses: %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if w := ask("10.0.0.2", "ops", "secret"); w.Code != 200 {
+		t.Errorf("from another address: %d %s", w.Code, w.Body)
+	}
+	now = now.Add(5 * time.Minute)
+	if w := ask("10.0.0.1", "ops", "secret"); w.Code != 200 {
+		t.Errorf("five minutes later: %d %s", w.Code, w.Body)
 	}
 }
 
