@@ -198,3 +198,17 @@ func TestATopicsTTRIsShown(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestAnOfflineTopicTakesNoPushes, of both protocols, while jobs that it has can be finished.
+func TestAnOfflineTopicTakesNoPushes(t *testing.T) {
+	c := newClient(t)
+	c.want("/push", `{"id":"1","topic":"t","delay":1000,"ttr":60,"body":""}`, addedAnswer)
+	c.q.TakeOffline(t, TopicOf("t"))
+	c.want("/push", `{"id":"2","topic":"t","delay":1,"ttr":60,"body":""}`, refusal("添加失败"))
+	c.want("/command", `{"command":"add","topic":"t","id":"2","delay":1,"TTR":60}`, `{"success":false,"error":"添加失败"}`)
+	c.want("/push", `{"id":"2","topic":"u","delay":1000,"ttr":60,"body":""}`, addedAnswer)
+	c.want("/finish", `{"id":"1"}`, okAnswer)
+	c.want("/get", `{"id":"1"}`, okAnswer)
+	c.q.TakeOffline(t, Namespace)
+	c.want("/push", `{"id":"3","topic":"u","delay":1,"ttr":60,"body":""}`, refusal("添加失败"))
+}

@@ -318,3 +318,12 @@ func TestATopicsTTRIsShown(t *testing.T) {
 		t.Errorf("peek: %+v", jobs)
 	}
 }
+
+// TestAnOfflineTubeTakesNoJobs, while jobs that it has can be deleted.
+func TestAnOfflineTubeTakesNoJobs(t *testing.T) {
+	c, q := newClient(t)
+	c.want("POST", "/api/job/produce?tube=T&jid=1&dtr=3600000", "x", 200, "true")
+	q.TakeOffline(t, Namespace)
+	c.want("POST", "/api/job/produce?tube=T&jid=2", "x", 400, `{"code":1004,"desc":"tube 'T' is offline"}`)
+	c.want("DELETE", "/api/job/delete?tube=T&jid=1", "", 200, "true")
+}

@@ -33,6 +33,9 @@ func (g *Gateway) produce(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if gateway.IsOffline(topic, g.registry.Snapshot()) {
+		return nil, bad(codeOffline, "tube '"+r.query.Get("tube")+"' is offline")
+	}
 	body, err := r.body()
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ const (
 	codeNoTube      = 1001
 	codeTubeName    = 1002
 	codeLongTube    = 1003
+	codeOffline     = 1004 // not in Grape
 	codeNoID        = 2001
 	codeDTR         = 2002
 	codeTTR         = 2003

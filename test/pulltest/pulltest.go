@@ -67,6 +67,16 @@ func Start(t *testing.T, namespaces ...string) *Queue {
 	return q
 }
 
+// TakeOffline takes a namespace, or one topic, offline.
+func (q *Queue) TakeOffline(t *testing.T, name string) {
+	t.Helper()
+	topic := registry.NewTopic(name)
+	topic.Delivery, topic.State = registry.DeliveryPull, registry.TopicOffline
+	if _, err := q.Registry.PutTopic(t.Context(), "test", topic); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // AddShard adds a second shard, and returns its Redis.
 func (q *Queue) AddShard(t *testing.T) *harness.Redis {
 	t.Helper()

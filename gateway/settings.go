@@ -14,3 +14,9 @@ func TTROf(job *queue.Job, topics *registry.Snapshot) time.Duration {
 	}
 	return job.TTR
 }
+
+// IsOffline reports whether a topic takes no pushes.
+func IsOffline(topic string, topics *registry.Snapshot) bool {
+	t := topics.TopicOrNamespace(topic)
+	return t != nil && t.State == registry.TopicOffline
+}
