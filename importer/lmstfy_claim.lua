@@ -12,6 +12,7 @@
 -- were acknowledged or have expired, and are removed. A job of the timer whose delay is over by its id is leased until
 -- it is due. One without tries is leased for the last time; it stays, and ends in the dead letter.
 local most, skip, timer = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'timer'
+if redis.replicate_commands then redis.replicate_commands() end -- for servers before 5.0, because of TIME
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 

@@ -275,3 +275,22 @@ func TestEntriesThatStayAreReadOnce(t *testing.T) {
 		t.Errorf("then claimed %d jobs, want the one that was added", got)
 	}
 }
+
+// TestScriptsRunOnOldServers: before 5.0, a server accepts no write after TIME unless it replicates commands.
+func TestScriptsRunOnOldServers(t *testing.T) {
+	t.Parallel()
+	names, err := sources.ReadDir(".")
+	if err != nil || len(names) < 5 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	for _, name := range names {
+		source, err := sources.ReadFile(name.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _, found := strings.Cut(string(source), "redis.call('TIME')")
+		if found && !strings.Contains(before, "if redis.replicate_commands then redis.replicate_commands() end") {
+			t.Errorf("%s reads the time without replicating commands", name.Name())
+		}
+	}
+}
