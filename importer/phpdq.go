@@ -23,6 +23,8 @@ const (
 
 	phpBuckets = 64 // php-delayqueue has two unless it was changed
 	phpCalls   = 12 // calls of a job that always fails
+
+	phpNever = 1e12 // Unix s; a later time would not fit into a time.Time and be in the past
 )
 
 var phpClaim = script("phpdq_claim.lua")
@@ -190,7 +192,7 @@ func (p *PHPDQ) job(key, claim string) (Job, error) {
 	added, _ := time.ParseInLocation(time.DateTime, times.Set, p.zone)
 	due, err := time.ParseInLocation(time.DateTime, times.Notify, p.zone)
 	if seconds, scoreErr := strconv.ParseFloat(parts[1], 64); scoreErr == nil {
-		due, err = time.UnixMilli(int64(seconds*1000)), nil
+		due, err = time.UnixMilli(int64(min(seconds, phpNever)*1000)), nil
 	}
 	if err != nil {
 		due = time.Unix(0, 0) // now

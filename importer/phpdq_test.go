@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/queue"
 )
 
 // A job that failed in php-delayqueue has the remaining attempts and retry waits that it would have there.
@@ -39,5 +41,17 @@ func TestAllPHPTopicsThatDoNotFitAreNamed(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "a name") || !strings.Contains(err.Error(), "ftp") ||
 		strings.Contains(err.Error(), "good") {
 		t.Errorf("%v, want the last two to be named", err)
+	}
+}
+
+// TestATimeThatDoesNotFitIsLate: a bucket's score may be any number.
+func TestATimeThatDoesNotFitIsLate(t *testing.T) {
+	t.Parallel()
+	p := NewPHPDQ(nil, nil, time.UTC)
+	for _, score := range []string{"9223372036854775807", "1e300", "inf"} {
+		job, err := p.job("a:1", "1764000000000 "+score+" {}")
+		if err != nil || time.Until(job.Push.DueAt) < queue.MaxDelay {
+			t.Errorf("%s: due at %s, %v", score, job.Push.DueAt, err)
+		}
 	}
 }
