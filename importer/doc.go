@@ -7,4 +7,7 @@
 // the two systems. If an import is killed, the next one begins with the remaining claims. A claim has a number, which
 // the journal's lines of its pushes contain. A job with such a line was already pushed, and may have been delivered
 // since; so was a job that was called after it was claimed.
+//
+// An import that follows does the same after an error: it waits, locks the old system again, and begins with the
+// remaining claims.
 package importer
