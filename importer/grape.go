@@ -111,7 +111,7 @@ func (g *Grape) Claim(ctx context.Context, n int) ([]Job, error) {
 	for range grapeTries {
 		skipped := int64(0)
 		for _, tube := range tubes {
-			more := []string{g.tubeKey(tube, "lock:consume")}
+			more := []string{g.tubeKey(tube, "lock:consume"), g.key("lock:consume:" + tube)}
 			jobs, left, err := g.claims().take(ctx, n, g.tubeKey(tube, "queue:delay"), more, g.tubeKey(tube, "job:"), tube+"/")
 			if len(jobs) > 0 || err != nil {
 				return jobs, err

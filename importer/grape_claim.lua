@@ -1,6 +1,7 @@
 -- Takes jobs out of a tube's delay queue of Grape into claims.
 --
--- KEYS   claims, number of the last claim, the delay queue (a sorted set by Unix ms), the lock of its consumers
+-- KEYS   claims, number of the last claim, the delay queue (a sorted set by Unix ms), the lock of its consumers and that
+--        of consumers of earlier versions
 -- ARGV   most jobs, how many to skip, what a job's key begins with, what its claim's name begins with
 -- Result {number of the claim, how many are skipped now, how many entries were found; then name and claim of each job}
 --
@@ -12,7 +13,7 @@ local most, skip, never = tonumber(ARGV[1]), tonumber(ARGV[2]), 1e15
 if redis.replicate_commands then redis.replicate_commands() end -- for servers before 5.0, because of TIME
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local locked = redis.call('EXISTS', KEYS[4]) == 1
+local locked = redis.call('EXISTS', KEYS[4]) + redis.call('EXISTS', KEYS[5]) > 0
 
 -- Wakecall does not accept such an id, so its job stays in Grape.
 local function foreign(id)

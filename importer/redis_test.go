@@ -196,6 +196,30 @@ func TestGrapeJobsAreClaimedUnlessAConsumerMayHaveThem(t *testing.T) {
 	}
 }
 
+// TestConsumersOfEarlierGrapesLockTheirTube with another key.
+func TestConsumersOfEarlierGrapesLockTheirTube(t *testing.T) {
+	t.Parallel()
+	db, ctx := oldRedis(t), t.Context()
+	for group, lock := range map[string]string{"": "lock:consume:T", "shop": "shop:lock:consume:T"} {
+		g := &Grape{Redis: db, Group: group, TopicOf: func(tube string) string { return "grape." + tube }}
+		g.Create = func(context.Context, ...string) error { return nil }
+		if err := errors.Join(
+			db.SAdd(ctx, g.key("tube:set"), "T").Err(), db.Set(ctx, lock, "uuid", 0).Err(),
+			db.HSet(ctx, g.tubeKey("T", "job:1"), "id", "1", "ttr", 1500, "data", "eA==").Err(),
+			db.ZAdd(ctx, g.tubeKey("T", "queue:delay"), redis.Z{Score: 1, Member: "1"}).Err(),
+		); err != nil {
+			t.Fatal(err)
+		}
+		if jobs, err := g.Claim(ctx, 100); err != nil || len(jobs) > 0 {
+			t.Errorf("%s: claimed %s while a consumer has the lock, %v", lock, claimedIDs(jobs), err)
+		}
+		db.Del(ctx, lock)
+		if jobs, err := g.Claim(ctx, 100); err != nil || claimedIDs(jobs) != "1" {
+			t.Errorf("%s: then claimed %s, %v", lock, claimedIDs(jobs), err)
+		}
+	}
+}
+
 func TestDeletedJobsHideNoOthers(t *testing.T) {
 	t.Parallel()
 	db, ctx := oldRedis(t), t.Context()
