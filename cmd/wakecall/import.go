@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -40,18 +41,16 @@ func (p *program) importFrom(
 			return err
 		}
 		defer closeOld()
-		began := p.now()
+		began, screen := p.now(), &barScreen{out: p.err}
 		shown := began
 		o := importer.Options{Old: old, DryRun: *dry, Follow: *follow, Progress: func(r importer.Report) {
 			if now := p.now(); now.Sub(shown).Milliseconds() >= 500 {
 				shown = now
-				fmt.Fprintf(p.err, "\r%s", importBar(&r, now.Sub(began).Seconds()))
+				screen.show(importBar(&r, now.Sub(began).Seconds()))
 			}
 		}}
-		report, err := app.Import(ctx, cfg, version, logging.New(cfg, p.err, "import"), o)
-		if shown != began {
-			fmt.Fprintln(p.err)
-		}
+		report, err := app.Import(ctx, cfg, version, logging.New(cfg, screen, "import"), o)
+		screen.end()
 		switch {
 		case err != nil && *dry:
 			return err
@@ -60,6 +59,43 @@ func (p *program) importFrom(
 		}
 		return p.show(report, func(w io.Writer) error { return importTable(w, &report, *dry) })
 	}))
+}
+
+// barScreen shows a progress bar below the lines of a log.
+type barScreen struct {
+	mu    sync.Mutex
+	out   io.Writer
+	shown bool
+}
+
+// show replaces the bar, or shows one below the last line of the log.
+func (s *barScreen) show(bar string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown = true
+	fmt.Fprintf(s.out, "\r%s", bar)
+}
+
+// Write writes a line of the log.
+func (s *barScreen) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave()
+	return s.out.Write(line)
+}
+
+// end ends the line of the bar.
+func (s *barScreen) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave()
+}
+
+func (s *barScreen) leave() {
+	if s.shown {
+		s.shown = false
+		fmt.Fprintln(s.out)
+	}
 }
 
 func importBar(r *importer.Report, seconds float64) string {

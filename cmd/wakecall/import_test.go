@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -33,5 +34,22 @@ func TestAFailedDryRunReportsNoImportedJobs(t *testing.T) {
 	r := wakecall(t, nil, "", "import", "grape", "--redis", "redis://127.0.0.1:1", "--dry-run")
 	if r.code == 0 || !strings.Contains(r.err, "connection refused") || strings.Contains(r.err, "imported") {
 		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+}
+
+// TestLinesOfTheLogBeginBelowTheProgressBar, which is shown again below them.
+func TestLinesOfTheLogBeginBelowTheProgressBar(t *testing.T) {
+	out := &strings.Builder{}
+	s := &barScreen{out: out}
+	fmt.Fprintln(s, "first")
+	s.show("10 %")
+	s.show("20 %")
+	fmt.Fprintln(s, "second")
+	fmt.Fprintln(s, "third")
+	s.show("30 %")
+	s.end()
+	s.end()
+	if got, want := out.String(), "first\n\r10 %\r20 %\nsecond\nthird\n\r30 %\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
