@@ -1,6 +1,7 @@
 package connlimit_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -265,4 +266,37 @@ func TestAHalfSentRequestGivesWay(t *testing.T) {
 		_ = srv.Close()
 		<-served
 	})
+}
+
+// TestAnUnreadBodyDelaysNoAnswer: a request that is refused without its body is answered before the client sends it.
+func TestAnUnreadBodyDelaysNoAnswer(t *testing.T) {
+	for name, header := range map[string]string{
+		"expected": "Expect: 100-continue\r\nContent-Length: 5\r\n", "large": "Content-Length: 1000000\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPipes()
+				srv := &http.Server{
+					ReadTimeout: time.Minute, ConnContext: connlimit.ConnContext,
+					Handler: connlimit.Track(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+						w.WriteHeader(http.StatusUnauthorized)
+					})),
+				}
+				served := make(chan error, 1)
+				go func() { served <- srv.Serve(connlimit.New(p, 2)) }()
+				client, _ := p.dial(t)
+				began := time.Now()
+				if _, err := io.WriteString(client, "POST / HTTP/1.1\r\nHost: x\r\n"+header+"\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				resp, err := http.ReadResponse(bufio.NewReader(client), nil)
+				if err != nil || resp.StatusCode != http.StatusUnauthorized || time.Since(began) != 0 {
+					t.Errorf("%v, %v after %s", resp, err, time.Since(began))
+				}
+				_, _ = io.Copy(io.Discard, client) // until the server closes the connection
+				_ = srv.Close()
+				<-served
+			})
+		})
+	}
 }
