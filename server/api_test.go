@@ -480,6 +480,8 @@ func TestTwoWhoEditOneJob(t *testing.T) {
 	a.do("PATCH", path, `{"delay":"3h"}`, "If-Match", etag).problem(412, "", "read it again")
 	a.do("POST", path+"/run", "", "If-Match", etag).problem(412, "")
 	a.do("DELETE", path, "", "If-Match", "W/"+after).problem(412, "")
+	a.do("DELETE", path, "", "If-Match", ",").problem(412, "")
+	a.do("DELETE", path, "", "If-Match", " ").problem(412, "") // sent without a value
 	a.do("POST", path+"/run", "", "If-Match", `"other", `+after).want(202)
 	a.do("DELETE", path, "", "If-Match", "*").want(204)
 	a.do("DELETE", path, "", "If-Match", "*").want(404)
@@ -500,6 +502,7 @@ func TestTwoWhoEditOneTopic(t *testing.T) {
 	a.do("PUT", path, `{"callback_url":"http://x/3"}`, "If-Match", etag).problem(412, "", "read it again")
 	a.do("DELETE", path, "", "If-Match", etag).problem(412, "")
 	a.do("DELETE", path+"?drop=true", "", "If-Match", "W/"+after).problem(412, "")
+	a.do("DELETE", path+"?drop=true", "", "If-Match", " ").problem(412, "") // sent without a value
 	a.do("PUT", path, changed, "If-None-Match", "*").problem(412, "")
 	a.do("PUT", "/v1/topics/shop.none", changed, "If-Match", "*").problem(412, "")
 	if got := a.do("GET", path, "").want(200).json()["callback_url"]; got != "http://x/2" {

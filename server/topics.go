@@ -118,11 +118,12 @@ func (c *call) conditions() (list []registry.Condition) {
 
 // ifMatch returns the ETags of If-Match, nil without the header; any reports that it is *.
 func (c *call) ifMatch() (etags []string, any bool) {
-	match := strings.Join(c.Request().Header.Values("If-Match"), ",")
-	if match == "" || match == "*" {
+	given := c.Request().Header.Values("If-Match")
+	match := strings.Join(given, ",")
+	if len(given) == 0 || match == "*" {
 		return nil, match == "*"
 	}
-	etags = []string{}
+	etags = []string{} // stays empty, and so matches nothing, when the header is empty
 	for etag := range strings.SplitSeq(match, ",") {
 		if etag, ok := strings.CutPrefix(strings.TrimSpace(etag), `"`); ok { // weak ones never match
 			etags = append(etags, strings.TrimSuffix(etag, `"`))
