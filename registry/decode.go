@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -188,8 +187,8 @@ func (m member) decode(f field) error {
 	if string(m.value) == "null" {
 		return nil
 	}
-	if !utf8.Valid(m.value) {
-		return malformed(m.name, "is not UTF-8")
+	if !m.value.IsValid() { // it is JSON, so it can only be the text: encoding/json would replace parts of it
+		return malformed(m.name, "is not UTF-8, or has half of a surrogate pair")
 	}
 	err := f.into(m.value)
 	var fe *FieldError
