@@ -23,6 +23,9 @@ func TestAFlagIsNeverIgnored(t *testing.T) {
 		{"token create x --rights push --topics * --expires=", "--expires is empty"},
 		{"work t --exec true --ttr 0s", "--ttr 0s"},
 		{"work t --exec true --release-delay -1s", "--release-delay -1s"},
+		{"work t --exec true --ttr -1s", "--ttr -1s"},
+		{"work t --exec true --stop-timeout 0", "--stop-timeout 0s"},
+		{"work t --exec true --stop-timeout -1s", "--stop-timeout -1s"},
 		{"recover --since -1h", "--since -1h"},
 		{"bench --runs 0", "--runs 0"},
 	} {

@@ -68,7 +68,7 @@ func (p *program) pushCommand() *cobra.Command {
 
 func pushArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 2 && args[1] == "-" {
-		return nil
+		args = args[:1]
 	}
 	if len(args) == 2 {
 		return usagef("%s: unexpected argument %q; give the body with --body, or - to read it from standard input",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,17 +134,27 @@ func (p *program) commands() []*cobra.Command {
 // noArgs and exactArgs return usage errors for a wrong number of arguments.
 var noArgs = exactArgs()
 
-// exactArgs requires an argument for each name.
+// exactArgs requires an argument for each name, which is not empty, as a variable in a script may be.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
-			return usagef("%s: %s is missing", cmd.CommandPath(), strings.Join(names[len(args):], " and "))
+			return usagef("%s: %s missing", cmd.CommandPath(), whichAre(names[len(args):]))
 		}
 		if len(args) > len(names) {
 			return unexpected(cmd, args[len(names)])
 		}
+		if i := slices.Index(args, ""); i >= 0 {
+			return usagef("%s: %s is empty", cmd.CommandPath(), names[i])
+		}
 		return nil
 	}
+}
+
+func whichAre(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " is"
+	}
+	return strings.Join(names, " and ") + " are"
 }
 
 func unexpected(cmd *cobra.Command, arg string) error {

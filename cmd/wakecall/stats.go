@@ -26,10 +26,10 @@ func (p *program) statsCommand() *cobra.Command {
 		Use: "stats [TOPIC]", GroupID: groupUse, Short: "count the jobs of a topic, or of all topics",
 		ValidArgsFunction: p.completeTopics,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return unexpected(cmd, args[1])
+			if len(args) == 0 {
+				return nil
 			}
-			return nil
+			return exactArgs("TOPIC")(cmd, args)
 		},
 		RunE: p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 1 {

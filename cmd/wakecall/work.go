@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,10 +63,7 @@ end that run; a second one ends them and gives their jobs back.`,
 		Example:           `  wakecall work order.mail --exec './send-mail' --concurrency 4`,
 		ValidArgsFunction: p.completeTopics,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("%s: TOPIC is missing", cmd.CommandPath())
-			}
-			return nil
+			return exactArgs(slices.Repeat([]string{"TOPIC"}, max(len(args), 1))...)(cmd, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -85,6 +83,12 @@ end that run; a second one ends them and gives their jobs back.`,
 		}
 		if f.releaseDelay < 0 {
 			return usagef("--release-delay %s is negative", f.releaseDelay)
+		}
+		if f.ttr < 0 {
+			return usagef("--ttr %s is negative", f.ttr)
+		}
+		if f.timeout <= 0 {
+			return usagef("--stop-timeout %s is too small: give more; a second signal stops at once", f.timeout)
 		}
 		if err := refuseZero(flags, "ttr", "order"); err != nil {
 			return err
