@@ -27,8 +27,15 @@ func (p *program) upCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&withDemo, "demo", false, "also register a topic \"demo\" and print its callbacks here")
 	return p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
-		return p.up(ctx, cfg, func() (*conf.Config, error) { return p.load(cmd) }, withDemo)
+		return p.up(ctx, cfg, p.reload(cmd, cfg), withDemo)
 	})
+}
+
+// reload returns a function that reads the configuration again, from the same file: without it, a reload in the middle
+// of a deployment would continue with the defaults.
+func (p *program) reload(cmd *cobra.Command, cfg *conf.Config) func() (*conf.Config, error) {
+	p.configFile = cfg.File()
+	return func() (*conf.Config, error) { return p.load(cmd) }
 }
 
 // up prepares a first start and runs the master until ctx is done. load reads the configuration again.
