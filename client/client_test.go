@@ -96,7 +96,7 @@ func TestRequests(t *testing.T) {
 				Priority: Low})
 			return err
 		}, seen{
-			method: "PUT", uri: "/v1/topics/t/jobs/%C3%A4%20b?due_at=2026-01-02T02%3A04%3A05.678Z&priority=low",
+			method: "PUT", uri: "/v1/topics/t/jobs/%C3%A4%20b?due_at=2026-01-02T02%3A04%3A05.679Z&priority=low",
 			contentType: "text/plain", body: "\x00x",
 		}},
 		"get of an id with a slash": {jobJSON, func(c *Client) error {

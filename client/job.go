@@ -41,7 +41,7 @@ type Push struct {
 	ID          string          // 1 to 128 bytes; empty: the server makes one
 	Body        json.RawMessage // any JSON value; it reaches the endpoint unchanged, byte for byte
 	Delay       *time.Duration  // from its arrival; nil: the topic's
-	DueAt       time.Time       // replaces Delay; to the millisecond; the past means now
+	DueAt       time.Time       // replaces Delay; rounded up to milliseconds; the past means now
 	Priority    string          // High, Normal or Low
 	TTR         time.Duration   // how long one attempt may take
 	MaxAttempts int
@@ -268,8 +268,11 @@ func (p Push) encode() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// formatInstant formats a time as RFC 3339 with milliseconds, in UTC.
-func formatInstant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+// formatInstant formats a time as RFC 3339 with milliseconds, in UTC. It rounds up: Format cuts, and a job must never be
+// early.
+func formatInstant(t time.Time) string {
+	return t.UTC().Add(time.Millisecond - time.Nanosecond).Format("2006-01-02T15:04:05.000Z07:00")
+}
 
 // Get returns a job with its attempts. ErrNotFound: it does not exist, or was delivered and is not remembered.
 func (c *Client) Get(ctx context.Context, topic, id string) (*Job, error) {

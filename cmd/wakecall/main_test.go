@@ -295,6 +295,8 @@ func TestPushSendsWhatTheFlagsSay(t *testing.T) {
 		"input":                       {" {\"n\": 1}\n", []string{"-"}, `{"body":{"n": 1}}`},
 		"due": {"", []string{"--due", "2026-12-24T18:00:00+01:00"},
 			`{"due_at":"2026-12-24T17:00:00.000Z","body":null}`},
+		"due between milliseconds": {"", []string{"--due", "2026-12-24T17:00:00.0001Z"},
+			`{"due_at":"2026-12-24T17:00:00.001Z","body":null}`}, // never early
 		"due in milliseconds": {"", []string{"--due", "1767323045678"},
 			`{"due_at":"2026-01-02T03:04:05.678Z","body":null}`},
 	} {
