@@ -131,6 +131,7 @@ func TestTheAdminInABrowser(t *testing.T) {
 	i.nothingIsHidden(t, b)
 	chartsAreTrue(t, b)
 	i.cardsAreSavedAlone(t, b)
+	aFormIsSentOnce(t, b)
 	searchByKeys(t, b)
 	aQuestionOutlivesLiveParts(b)
 	i.redriveOfAFilter(t, b)

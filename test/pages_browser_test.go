@@ -169,6 +169,25 @@ func (i *installation) cardsAreSavedAlone(t *testing.T, b *harness.Browser) {
 	}
 }
 
+// aFormIsSentOnce: a second click while the first is under way sends nothing; the same form may be sent later.
+func aFormIsSentOnce(t *testing.T, b *harness.Browser) {
+	b.Open("/push")
+	sent := harness.Evaluate[int](b, `(() => {
+		let sent = 0;
+		window.addEventListener("submit", (e) => { sent++; e.preventDefault(); });
+		const form = document.querySelector("form.card");
+		form.elements.topic.value = "shop.close";
+		const click = () => form.requestSubmit();
+		click(); click();
+		window.dispatchEvent(new Event("pageshow"));
+		click();
+		return sent;
+	})()`)
+	if sent != 2 {
+		t.Errorf("two clicks and another visit send a form %d times", sent)
+	}
+}
+
 // searchByKeys: / and ctrl-K focus the search, which shows results while typing.
 func searchByKeys(t *testing.T, b *harness.Browser) {
 	focused := func() bool { return harness.Evaluate[bool](b, `document.activeElement.id === "wk-search"`) }

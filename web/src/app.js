@@ -55,7 +55,11 @@
     const form = event.target;
     const by = event.submitter;
     const text = (by && by.dataset.confirm) || form.dataset.confirm;
-    if (!text || form.dataset.confirmed) { delete form.dataset.confirmed; return; }
+    if (!text || form.dataset.confirmed) {
+      delete form.dataset.confirmed;
+      if (form.method === "post" && !begin(form)) { event.preventDefault(); event.stopImmediatePropagation(); }
+      return;
+    }
     event.preventDefault();
     event.stopImmediatePropagation();
     asked = form;
@@ -64,6 +68,15 @@
       form.requestSubmit(by || undefined);
     });
   }, true);
+  // A form that is under way is not sent again: a double click would push a job twice.
+  let underWay = new WeakMap(); // when forms were sent
+  function begin(form) {
+    if (Date.now() - (underWay.get(form) || 0) < 10000) return false;
+    underWay.set(form, Date.now());
+    return true;
+  }
+  document.addEventListener("htmx:afterRequest", (event) => underWay.delete(event.target));
+  window.addEventListener("pageshow", () => { underWay = new WeakMap(); });
   function ask(text, word, label, yes) {
     const d = dialog();
     const input = $("input", d);
