@@ -114,6 +114,15 @@ func TestTaskIsCancelled(t *testing.T) {
 	if v := s.finished(1); v.State != bulk.Cancelled {
 		t.Errorf("the task is %+v", v)
 	}
+	s.shows("/tasks/1", "data-ended")
+	s.post("/dead/redrive", "rate", "0")
+	s.finished(2)
+	if _, body := s.post("/tasks/2/cancel"); !strings.Contains(body, "The task has ended already.") {
+		t.Errorf("a task that has ended is canceled\n%s", body)
+	}
+	if v := s.finished(2); v.CancelRequested {
+		t.Errorf("the task is %+v", v)
+	}
 }
 
 func TestDeadNeedsOperator(t *testing.T) {

@@ -32,7 +32,8 @@ func (d auditData) Narrow() bool {
 var auditActions = []string{
 	"put", "delete", "create", "revoke", "note", "rotate", "set overlap", "drop old secret", "set role", "set password",
 	"disable", "enable",
-	"set second factor", "clear second factor", "start", "cancel", "seed", "bootstrap", "seal",
+	"set second factor", "clear second factor", "rename", "acknowledge", "mute", "unmute", "start", "cancel", "seed",
+	"bootstrap", "seal",
 }
 
 type auditLine struct {

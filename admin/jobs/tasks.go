@@ -113,9 +113,17 @@ func (h *Handler) taskCancel(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.runner.Cancel(c.Request().Context(), page.Actor(c), id); err != nil {
+	t, err := h.taskView(c.Request().Context(), id)
+	if err != nil {
 		return err
 	}
-	h.Flash(c, "info", "tasks.cancelling")
+	said := "tasks.has_ended"
+	if t.Open() {
+		said = "tasks.cancelling"
+		if err := h.runner.Cancel(c.Request().Context(), page.Actor(c), id); err != nil {
+			return err
+		}
+	}
+	h.Flash(c, "info", said)
 	return h.Redirect(c, h.Below("/tasks", strconv.FormatUint(id, 10)))
 }
