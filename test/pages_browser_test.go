@@ -162,6 +162,11 @@ func (i *installation) cardsAreSavedAlone(t *testing.T, b *harness.Browser) {
 	b.Fill(`[name="webhooks.url"]`, i.endpoint.URL("/chat"))
 	b.Click(`#wk-webhooks form.card-body button[type=submit]`)
 	b.Shows(soon, "http://127.0.0.1")
+	b.Shows(soon, "The settings are saved.")
+	if !harness.Evaluate[bool](b, `(() => { const r = document.querySelector("#wk-flash .alert").getBoundingClientRect();
+		return window.scrollY > 0 && r.top >= 0 && r.bottom <= innerHeight })()`) {
+		t.Error("what became of a card below the first screen is not seen")
+	}
 	kept := harness.Evaluate[[]string](b,
 		`[...document.querySelectorAll("#f-recipients, [name='mail.host'], [name='webhooks.name']")].map(e => e.value)`)
 	if want := "127.0.0.1 typed@example.com "; strings.Join(kept, " ") != want {
