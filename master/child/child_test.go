@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	if Is() {
 		os.Exit(Main(map[string]Role{"server": serve, "failing": fail, "stuck": stuck}))
 	}
-	goleak.VerifyTestMain(m)
+	// After failures, the client's pool dials until it notices, within a second, that it was closed.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 // serve answers each connection with its role, number and configuration. Its last line on stdout says why it ended.
