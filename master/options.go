@@ -15,7 +15,8 @@ type Options struct {
 	Version         string // version of this binary
 	Executable      string // path of the children's binary; later children run a new binary installed there
 	ShutdownTimeout time.Duration
-	Roles           []RoleSpec // in the order in which they are started and stopped
+	AnswerWithin    time.Duration // see process.killSilent; default 10s
+	Roles           []RoleSpec    // in the order in which they are started and stopped
 	Redis           RedisOptions
 	MetricsAddr     string
 	Passed          []net.Listener          // sockets from the service manager, for listeners with their addresses
@@ -54,6 +55,9 @@ func (o *Options) setDefaults() error {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.ShutdownTimeout <= 0 {
 		o.ShutdownTimeout = 30 * time.Second
+	}
+	if o.AnswerWithin <= 0 {
+		o.AnswerWithin = 10 * time.Second
 	}
 	if o.Executable == "" {
 		path, err := os.Executable()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,6 +26,7 @@ type process struct {
 	version string        // of its binary
 	done    chan struct{} // closed when it has ended; exit is set by then
 	exit    string
+	silent  atomic.Bool // it was killed because it did not answer
 
 	mu      sync.Mutex
 	next    int64
@@ -60,13 +62,13 @@ func socketPair() (ours net.Conn, theirs *os.File, err error) {
 }
 
 // start starts a child and sends its boot message.
-func start(executable, title string, boot child.Boot, sockets []*os.File) (*process, error) {
+func start(o Options, title string, boot child.Boot, sockets []*os.File) (*process, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = theirs.Close() }()
-	cmd := exec.Command(executable)
+	cmd := exec.Command(o.Executable)
 	cmd.Args = []string{"wakecall: " + title} // what ps shows
 	cmd.Env = childEnv()
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -83,6 +85,7 @@ func start(executable, title string, boot child.Boot, sockets []*os.File) (*proc
 	p.send(child.Message{Boot: &boot})
 	go p.read()
 	go p.wait()
+	go p.killSilent(o.AnswerWithin)
 	return p, nil
 }
 
@@ -91,6 +94,9 @@ func (p *process) wait() {
 	p.exit = "exit 0"
 	if err != nil {
 		p.exit = err.Error()
+	}
+	if p.silent.Load() {
+		p.exit = fmt.Sprintf("killed, because it left %d requests in a row unanswered", maxUnanswered)
 	}
 	_ = p.conn.Close()
 	close(p.done)
@@ -150,6 +156,29 @@ func (p *process) ask(what string, limit time.Duration) (child.Reply, error) {
 	delete(p.waiting, id)
 	p.mu.Unlock()
 	return child.Reply{}, errSilent
+}
+
+// maxUnanswered requests in a row show that a process hangs. With the default of AnswerWithin they take two minutes.
+const maxUnanswered = 12
+
+// killSilent asks the process again and again, and kills it when it hangs or was suspended. It counts requests, not
+// time: after the machine slept, or this master was suspended, at most one request is unanswered.
+func (p *process) killSilent(within time.Duration) {
+	next := time.NewTicker(within)
+	defer next.Stop()
+	for unanswered := 0; unanswered < maxUnanswered; {
+		unanswered++
+		if _, err := p.ask(child.AskStatus, within); err == nil {
+			unanswered = 0
+		}
+		select {
+		case <-p.done:
+			return
+		case <-next.C:
+		}
+	}
+	p.silent.Store(true)
+	p.kill()
 }
 
 func (p *process) isReady() bool {

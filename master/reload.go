@@ -53,7 +53,7 @@ func (o *Options) reload() (Options, error) {
 			next.DataDir, o.DataDir)
 	}
 	next.Executable, next.Reload, next.Kill, next.Ready, next.Logger = o.Executable, o.Reload, o.Kill, o.Ready, o.Logger
-	next.Passed, next.Version = o.Passed, o.Version
+	next.Passed, next.Version, next.AnswerWithin = o.Passed, o.Version, o.AnswerWithin
 	return next, next.setDefaults()
 }
 

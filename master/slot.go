@@ -163,7 +163,7 @@ func (s *slot) spawn(spec RoleSpec) (*process, error) {
 		boot.Listeners = append(boot.Listeners, l.Name)
 		files = append(files, socket.file)
 	}
-	return start(o.Executable, s.title(), boot, files)
+	return start(o, s.title(), boot, files)
 }
 
 // successor starts another process and waits until it serves. On an error the old process stays.

@@ -341,7 +341,8 @@ func TestAQuestionRightAfterTheStartIsAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		p, err := start(executable, "timer", child.Boot{Role: "timer", ShutdownTimeoutMS: 1000}, nil)
+		p, err := start(Options{Executable: executable, AnswerWithin: time.Minute}, "timer",
+			child.Boot{Role: "timer", ShutdownTimeoutMS: 1000}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
