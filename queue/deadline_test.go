@@ -114,3 +114,34 @@ func TestAJumpOfAServersClockRefusesNoPush(t *testing.T) {
 		}
 	}
 }
+
+// TestAReserveThatComesTooLateLeasesNoJob: its caller would not know of the lease, whose end would count an attempt
+// that nobody made.
+func TestAReserveThatComesTooLateLeasesNoJob(t *testing.T) {
+	f, stopped := stopping(t)
+	f.pullTopics("pull")
+	for _, topic := range []string{"push", "pull"} {
+		f.push(topic, f.homeIs("a", topic), 0)
+	}
+	for name, code := range f.s.scripts { // otherwise the late request fails for an unknown script
+		if err := f.s.client.ScriptLoad(f.ctx, code.text()).Err(); err != nil {
+			t.Fatal(name, err)
+		}
+	}
+	stopped(func() {
+		if _, err := f.s.Reserve(f.ctx, 0, Reserve{Worker: "w", Token: "w1", Max: 1, Pattern: takePattern}); err == nil {
+			t.Error("a suspended shard answered")
+		}
+	})
+	take := flight{s: f.s, name: "w", calls: []*takeCall{{requests: []TakeRequest{{Topics: []string{"pull"}, Max: 1}}}}}
+	take.encode("w2")
+	stopped(func() {
+		if _, err := f.s.run(f.ctx, 0, "take", take.args...); err == nil {
+			t.Error("a suspended shard answered")
+		}
+	})
+	n, err := f.q.Stats(f.ctx, []string{"push", "pull"})
+	if err != nil || n["push"].Ready != 1 || n["pull"].Ready != 1 {
+		t.Errorf("after the shard resumed: %+v, %v", n, err)
+	}
+}
