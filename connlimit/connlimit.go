@@ -29,7 +29,8 @@ const quietAge = time.Second
 // a request for longest, or are still sending one. While every connection is busy, it accepts none.
 type Listener struct {
 	net.Listener
-	limit int
+	limit   int
+	started time.Time // ages are counted from here, by the monotonic clock
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -45,7 +46,7 @@ type Listener struct {
 // New returns a Listener that limits the connections of l.
 func New(l net.Listener, limit int) *Listener {
 	return &Listener{
-		Listener: l, limit: limit, conns: map[*conn]struct{}{},
+		Listener: l, limit: limit, started: time.Now(), conns: map[*conn]struct{}{},
 		changed: make(chan struct{}, 1), closed: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -55,7 +56,7 @@ type conn struct {
 	net.Conn
 	listener  *Listener
 	busy      atomic.Int32 // current requests
-	quiet     atomic.Int64 // when its last request ended, or it was accepted; Unix nanoseconds
+	quiet     atomic.Int64 // when its last request ended, or it was accepted, see Listener.now
 	asked     atomic.Bool  // it has sent a request
 	closeOnce sync.Once
 }
@@ -69,7 +70,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := &conn{Conn: accepted, listener: l}
-	c.quiet.Store(time.Now().UnixNano())
+	c.quiet.Store(l.now())
 	l.mu.Lock()
 	l.conns[c] = struct{}{}
 	l.mu.Unlock()
@@ -87,12 +88,15 @@ func (l *Listener) waitForPlace() {
 	}
 }
 
+// now returns the nanoseconds since the start. A step of the wall clock does not change it.
+func (l *Listener) now() int64 { return int64(time.Since(l.started)) }
+
 func (l *Listener) full() bool { return l.Conns() >= l.limit }
 
 // evict closes the quietest connections and reports whether there were any. It closes a sixteenth at once, because
 // finding them takes a pass over all connections.
 func (l *Listener) evict() bool {
-	quiet := l.quietest(time.Now().Add(-quietAge).UnixNano())
+	quiet := l.quietest(l.now() - int64(quietAge))
 	quiet = quiet[:min(len(quiet), max(1, l.limit/16))]
 	for _, c := range quiet {
 		if c.busy.Load() == 0 {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"time"
 )
 
 type connKey struct{}
@@ -72,6 +71,6 @@ func (c *conn) begin() {
 }
 
 func (c *conn) end() {
-	c.quiet.Store(time.Now().UnixNano())
+	c.quiet.Store(c.listener.now())
 	c.busy.Add(-1)
 }
