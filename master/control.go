@@ -41,15 +41,7 @@ func (m *Master) serve(ctx context.Context) (stop func(), err error) {
 		return nil, fmt.Errorf("open the control socket: %w", err)
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() { m.answer(ctx, conn) })
-		}
-	})
+	wg.Go(func() { acceptAll(l, func(conn net.Conn) { wg.Go(func() { m.answer(ctx, conn) }) }) })
 	srv, err := m.serveMetrics()
 	if err != nil {
 		_ = l.Close()
@@ -65,6 +57,24 @@ func (m *Master) serve(ctx context.Context) (stop func(), err error) {
 		}
 		wg.Wait()
 	}, nil
+}
+
+// acceptPause is the pause after a failure to accept a connection, because no descriptor was free.
+const acceptPause = 100 * time.Millisecond
+
+// acceptAll passes every connection to answer until the listener is closed.
+func acceptAll(l net.Listener, answer func(net.Conn)) {
+	for {
+		conn, err := l.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			time.Sleep(acceptPause)
+		default:
+			answer(conn)
+		}
+	}
 }
 
 func (m *Master) answer(ctx context.Context, conn net.Conn) {
