@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if child.Is() {
 		os.Exit(child.Main(map[string]child.Role{
 			"server": serverRole, "timer": idleRole, "redis-checker": checkerRole, "worker": workerRole, "stuck": stuckRole,
-			"crash": crashRole,
+			"crash": crashRole, "gated": gatedRole,
 		}))
 	}
 	if dir := os.Getenv("TEST_MASTER_DIR"); dir != "" {

@@ -102,8 +102,11 @@ func (m *Master) fill(r RoleSpec) {
 	}
 }
 
-// restart replaces one process. Number 0 stands for the only process of its role.
+// restart replaces one process. Number 0 stands for the only process of its role. It waits for a running reload, which
+// may give the process another configuration.
 func (m *Master) restart(ctx context.Context, role string, number int) error {
+	m.reloads.Lock()
+	defer m.reloads.Unlock()
 	m.mu.Lock()
 	slots := m.slots[role]
 	m.mu.Unlock()

@@ -2,6 +2,7 @@ package master
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -294,6 +295,62 @@ func TestAReloadRefusesAnotherDataDir(t *testing.T) {
 	}
 	if now := psUntil(t, dir, "the worker runs", runs(1))[0].Pid; now != pid {
 		t.Error("the worker was replaced")
+	}
+}
+
+// gatedRole is ready when a file exists.
+func gatedRole(ctx context.Context, c *child.Child) error {
+	var conf struct{ Name, Dir string }
+	if err := json.Unmarshal(c.Config, &conf); err != nil {
+		return err
+	}
+	c.SetStatus(func() map[string]any { return map[string]any{"name": conf.Name} })
+	for ctx.Err() == nil {
+		if _, err := os.Stat(filepath.Join(conf.Dir, "open")); err == nil {
+			c.Ready()
+			<-ctx.Done()
+		}
+		time.Sleep(5 * time.Millisecond) // polls for the file
+	}
+	return nil
+}
+
+// TestARestartDuringAReloadKeepsTheNewConfiguration: it must not start the process as it was before.
+func TestARestartDuringAReloadKeepsTheNewConfiguration(t *testing.T) {
+	dir := tempDir(t)
+	gated := func(name string) []RoleSpec {
+		spec := worker(dir, name)
+		spec.Name = "gated"
+		return []RoleSpec{spec}
+	}
+	o := Options{DataDir: dir, ShutdownTimeout: time.Minute, Roles: gated("old")}
+	o.Reload = func() (Options, error) {
+		next := o
+		next.Roles = gated("new")
+		return next, nil
+	}
+	touch(t, filepath.Join(dir, "open"))
+	_, _ = inProcess(t, o)
+	psUntil(t, dir, "the process runs", runs(1))
+	if err := os.Remove(filepath.Join(dir, "open")); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 2)
+	go func() { done <- At(dir).Reload(context.Background()) }()
+	eventually(t, "its successor is started", func() bool { return strings.Count(children(t), "gated") == 2 })
+	go func() { done <- At(dir).Restart(context.Background(), "gated", 1) }()
+	eventually(t, "the restart waits", func() bool {
+		stacks := make([]byte, 1<<20)
+		return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("(*Master).restart("))
+	})
+	touch(t, filepath.Join(dir, "open"))
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p := psUntil(t, dir, "the process runs", runs(1))[0]; !strings.Contains(string(p.Status), "new") {
+		t.Errorf("after the reload: %s", p.Status)
 	}
 }
 
