@@ -50,6 +50,12 @@ func (s systemd) reloading() {
 		"STATUS=replacing the processes one by one")
 }
 
+// starting asks for more time while data is loaded: TimeoutStartSec would end the start, again and again.
+func (s systemd) starting(limit time.Duration) {
+	s.tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", limit.Microseconds()),
+		"STATUS=waiting for the managed redis-server, which loads its data")
+}
+
 // stopping asks for as much time as a graceful stop may take.
 func (s systemd) stopping(limit time.Duration) {
 	s.tell(daemon.SdNotifyStopping, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (limit+5*time.Second).Microseconds()),

@@ -33,11 +33,14 @@ func TestARedisThatIsStillStartingIsNoOrphanForLong(t *testing.T) {
 	}
 }
 
+// TestPatienceLastsAsLongAsRedisLoads, and so does that of systemd, which would kill the master and start it again.
 func TestPatienceLastsAsLongAsRedisLoads(t *testing.T) {
+	told := manager(t)
 	p := &patience{time.Now().Add(-time.Second)}
 	if err := p.wait(t.Context(), errors.Join(errLoading)); err != nil {
 		t.Fatalf("while it loads: %v", err)
 	}
+	told("EXTEND_TIMEOUT_USEC=60000000")
 	silent := errors.New("silent")
 	p.until = time.Now().Add(-time.Second)
 	if err := p.wait(t.Context(), silent); !errors.Is(err, silent) {
