@@ -165,7 +165,7 @@ func (c *connections) take(address string) *direct {
 func (c *connections) give(d *direct) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || len(c.idle) >= maxIdle || c.pools.open.Load() > maxOpen {
+	if c.closed || len(c.idle) >= maxIdle || c.pools.open.Load() > c.pools.most {
 		d.close()
 		return
 	}

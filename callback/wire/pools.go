@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -19,7 +20,7 @@ import (
 const (
 	maxHeader   = 64 << 10
 	maxIdle     = 1024 // idle connections of a pool
-	maxOpen     = 4096 // connections above which the pools used least recently are closed
+	maxOpen     = 4096 // see Pools.most
 	maxPools    = 1024
 	idleTimeout = 90 * time.Second
 	idleMargin  = time.Second // before the time at which an endpoint announces to close idle connections
@@ -34,6 +35,7 @@ type Pools struct {
 	dialer *net.Dialer
 	roots  *x509.CertPool
 	open   atomic.Int64 // connections
+	most   int64        // connections above which the pools used least recently are closed
 
 	mu   sync.Mutex
 	list *simplelru.LRU[string, *Pool]
@@ -45,7 +47,17 @@ func New(d *net.Dialer, roots *x509.CertPool) *Pools {
 	if err != nil { // of a size that is not positive
 		panic(err)
 	}
-	return &Pools{dialer: d, roots: roots, list: list}
+	return &Pools{dialer: d, roots: roots, most: mostOpen(), list: list}
+}
+
+// mostOpen returns maxOpen, or half of the descriptors that this process may have if that is less: idle connections
+// leave the rest for calls to other endpoints.
+func mostOpen() int64 {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return maxOpen
+	}
+	return int64(min(maxOpen, files.Cur/2))
 }
 
 // Transport returns a net/http Transport that closes connections that were idle for so long.
@@ -86,7 +98,7 @@ func (p *Pools) Of(key string) *Pool {
 		own = &Pool{all: p, keep: idleTimeout}
 		p.list.Add(key, own)
 	}
-	if p.list.Len() > 1 && p.open.Load() > maxOpen {
+	for p.list.Len() > 1 && p.open.Load() > p.most { // some pools have no connections
 		p.list.RemoveOldest()
 	}
 	return own

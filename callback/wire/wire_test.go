@@ -291,6 +291,37 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	}
 }
 
+// TestIdleConnectionsLeaveDescriptorsForOthers: with a low limit they would use up all, and no other endpoint could be
+// called.
+func TestIdleConnectionsLeaveDescriptorsForOthers(t *testing.T) {
+	s := script(t)
+	s.answer = answers[0]
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	low := was
+	low.Cur = 64
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	p := New(&net.Dialer{}, nil)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, indirect := range []bool{false, true} {
+		for i := range 60 {
+			if got := exchange(p.Of(fmt.Sprint(indirect, i)), request(t, s.url), indirect, 5*time.Second); got.body != "fine" {
+				t.Fatal(got)
+			}
+		}
+		if n := p.open.Load(); n > 34 {
+			t.Errorf("%d connections are open with 64 descriptors", n)
+		}
+	}
+}
+
 // TestARefusedDialLeavesNothing behind, in particular no open connection.
 func TestARefusedDialLeavesNothing(t *testing.T) {
 	var dials atomic.Int32
