@@ -1,9 +1,11 @@
 package lmstfy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
+	"sync"
 
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
@@ -78,13 +80,20 @@ func (g *Gateway) deleteReady(ctx context.Context, topic string) error {
 		if jobs, _, err = g.Queue.List(ctx, topic, queue.Ready, "", min(step, left)); len(jobs) == 0 {
 			return err
 		}
-		for i := range jobs {
-			if _, err = g.end(ctx, topic, jobs[i].ID, []queue.State{queue.Ready}); err != nil {
-				return err
-			}
-		}
+		err = g.endAll(ctx, jobs)
 	}
 	return err
+}
+
+// endAll ends those of some jobs that are still ready: all at once, so that the queue sends them to Redis together.
+func (g *Gateway) endAll(ctx context.Context, jobs []queue.Job) error {
+	errs := make([]error, len(jobs))
+	var ending sync.WaitGroup
+	for i, job := range jobs {
+		ending.Go(func() { _, errs[i] = g.end(ctx, job.Topic, job.ID, []queue.State{queue.Ready}) })
+	}
+	ending.Wait()
+	return cmp.Or(errs...)
 }
 
 func (g *Gateway) counts(ctx context.Context, topic string) (queue.Stats, error) {
