@@ -352,6 +352,18 @@ func (q *countsReads) Members(ctx context.Context, namespace string) ([]string, 
 	return q.Queue.Members(ctx, namespace)
 }
 
+// TestAnOfflineTubeTakesNoJobs: clients are told so as by a server in drain mode, and may delete what is there.
+func TestAnOfflineTubeTakesNoJobs(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	c := dial(t, serveOn(t, q, q))
+	c.send("put 0 0 60 1\r\nx\r\n")
+	c.want("INSERTED 1\r\n")
+	q.TakeOffline(t, Namespace)
+	c.send("put 0 0 60 1\r\nx\r\ndelete 1\r\n")
+	c.want("DRAINING\r\nDELETED\r\n")
+}
+
 // TestStatisticsAreReadForOneAtATime: there may be thousands of tubes, and of clients that request them.
 func TestStatisticsAreReadForOneAtATime(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -43,11 +44,14 @@ func (k *conn) put(args []string, body []byte) error {
 		k.produces = true
 		k.counts.producers.Add(1)
 	}
+	priority := uint32(n[0])
+	if gateway.IsOffline(TopicOf(k.used, priority), k.topics()) {
+		return k.reply("DRAINING")
+	}
 	id, err := k.ids.take(k.ctx)
 	if err != nil {
 		return err
 	}
-	priority := uint32(n[0])
 	result := k.queue.Push(k.ctx, queue.Push{
 		Topic: TopicOf(k.used, priority), ID: format(id), Fresh: true, Body: body,
 		ContentType: queue.TypeOf(body), Delay: delayOf(n[1]), TTR: ttrOf(n[2]), Priority: LevelOf(priority),

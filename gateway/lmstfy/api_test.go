@@ -417,6 +417,24 @@ func TestAClientThatLeavesIsNoticed(t *testing.T) {
 
 // A publish without parameters has a ttl of a day and one try. An ack is final in every state; a destroy leaves delayed
 // and running jobs.
+// TestAnOfflineQueueTakesNoJobs, but its consumers still ack theirs. A refused republish keeps the old job.
+func TestAnOfflineQueueTakesNoJobs(t *testing.T) {
+	c := newClient(t)
+	id := c.publish("q", "x")
+	c.q.TakeOffline(t, "lmstfy.*")
+	for _, path := range []string{"q", "q/job/" + id, "q/bulk"} {
+		if w := c.do("PUT", path, `["x"]`); w.Code != 409 || w.Body.String() != `{"error":"queue is offline"}` {
+			t.Errorf("PUT %s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	if w := c.do("GET", "q/job/"+id, ""); w.Code != 200 {
+		t.Errorf("the old job: %d %s", w.Code, w.Body)
+	}
+	if w := c.do("DELETE", "q/job/"+id, ""); w.Code != 204 {
+		t.Errorf("its ack: %d %s", w.Code, w.Body)
+	}
+}
+
 func TestDefaultsAcksAndDestroys(t *testing.T) {
 	c := newClient(t)
 	ids := map[string]string{"running": c.publish("q", "x"), "delayed": c.publish("q?delay=3600", "x")}

@@ -105,8 +105,19 @@ func (g *Gateway) publish(r *request) error {
 	return g.published(r, id)
 }
 
+// refuseOffline returns an error when somebody has taken the queue, or its namespace, offline.
+func (g *Gateway) refuseOffline(r *request) error {
+	if gateway.IsOffline(r.topic(), g.Tokens.registry.Snapshot()) {
+		return told(http.StatusConflict, "queue is offline")
+	}
+	return nil
+}
+
 // store pushes the body of the request under a new id.
 func (g *Gateway) store(r *request, t terms) (id string, err error) {
+	if err := g.refuseOffline(r); err != nil {
+		return "", err
+	}
 	body, err := r.body(maxBody, "body too large")
 	if err != nil {
 		return "", err
@@ -142,6 +153,9 @@ func (g *Gateway) republish(r *request) error {
 
 func (g *Gateway) publishBulk(r *request) error {
 	t, err := r.terms()
+	if err == nil {
+		err = g.refuseOffline(r)
+	}
 	if err != nil {
 		return err
 	}
