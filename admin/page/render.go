@@ -151,7 +151,7 @@ func (b *Base) Back(c echo.Context, path string) error {
 func (b *Base) Local(to, fallback string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.Contains(u.Path, "//") ||
-		strings.ContainsAny(to, "\\\r\n\t") {
+		strings.ContainsAny(to, "\\\r\n\t") || climbs(u) {
 		return fallback
 	}
 	if b.BasePath != "" {
@@ -162,6 +162,16 @@ func (b *Base) Local(to, fallback string) string {
 		to = rest
 	}
 	return to
+}
+
+// climbs reports whether a path has a segment that browsers take for the folder itself or the one above.
+func climbs(u *url.URL) bool {
+	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
+		if name, _ := url.PathUnescape(segment); name == "." || name == ".." {
+			return true
+		}
+	}
+	return false
 }
 
 // Param returns a decoded path parameter.
