@@ -32,6 +32,7 @@ type Cause struct {
 	Limit    time.Duration `json:"limit,omitempty"`  // the limit that is exceeded
 	Answer   string        `json:"answer,omitempty"` // the endpoint's answer: a status, or a reason of package callback
 	Text     string        `json:"text,omitempty"`   // the error of a server or a check
+	Host     string        `json:"host,omitempty"`   // the host that found it, in the store
 }
 
 // Say returns the text of a key in a language, with its arguments.

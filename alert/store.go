@@ -54,7 +54,10 @@ type listedRow struct {
 
 func (l *listedRow) alert() Alert {
 	a := l.Row.Alert
-	_ = json.Unmarshal([]byte(l.Stored), &a.Causes)        // empty for alerts of an earlier version
+	_ = json.Unmarshal([]byte(l.Stored), &a.Causes) // empty for alerts of an earlier version
+	for i := range a.Causes {
+		a.Causes[i].Host = "" // for the store only
+	}
 	if l.Handled.Until != nil || l.Handled.Alert == a.ID { // an acknowledgement applies to one alert only
 		a.Handling = l.Handled
 	}
@@ -92,7 +95,7 @@ func (s *Store) RaiseAlert(ctx context.Context, a Alert) (stored Alert, err erro
 		}
 		if res.RowsAffected > 0 {
 			stored = row.Alert
-			return s.noteFinder(tx, row.ID, &row)
+			return s.noteFinder(tx, row.ID, row.Host, causesOf(&row))
 		}
 		return s.raiseAgain(tx, row, &stored)
 	})
@@ -106,11 +109,19 @@ func (s *Store) raiseAgain(tx *gorm.DB, row alertRow, stored *Alert) error {
 	if err != nil || !found {
 		return err
 	}
-	if err := s.noteFinder(tx, open.ID, &row); err != nil { // first, so that no other host ends it now
+	causes, err := s.withOthers(tx, open.ID, &row)
+	if err != nil {
 		return err
 	}
+	if err := s.noteFinder(tx, open.ID, row.Host, causes); err != nil { // first, so that no other host ends it now
+		return err
+	}
+	kind, severity := row.Kind, row.Severity
+	if len(causes) > 0 && causes[0].Host != row.Host {
+		kind, severity = causes[0].Kind, causes[0].Severity
+	}
 	res := tx.Model(&alertRow{}).Where("open_key = ?", *row.OpenKey).Updates(map[string]any{
-		"last_seen_at": row.LastSeenAt, "kind": row.Kind, "severity": row.Severity, "subject": row.Subject,
+		"last_seen_at": row.LastSeenAt, "kind": kind, "severity": severity, "subject": row.Subject,
 		"detail": row.Detail, "seen": gorm.Expr("seen + 1"),
 	})
 	if res.Error != nil || res.RowsAffected == 0 {
@@ -125,9 +136,46 @@ func (s *Store) raiseAgain(tx *gorm.DB, row alertRow, stored *Alert) error {
 // finderLife is how long a host counts as a finder of an alert after its last report.
 const finderLife = 90 * time.Second
 
-// noteFinder stores that a host finds an alert, with the causes that it finds.
-func (s *Store) noteFinder(tx *gorm.DB, id uint64, row *alertRow) error {
-	causes, err := json.Marshal(row.Causes)
+// causesOf returns the causes that a host reports, with its name.
+func causesOf(row *alertRow) []Cause {
+	causes := slices.Clone(row.Causes)
+	for i := range causes {
+		causes[i].Host = row.Host
+	}
+	return causes
+}
+
+// withOthers returns the causes that a host reports, and those that only other hosts still find: a host that does not
+// reach a shard and one that only finds it slow must not overwrite each other, or people are notified each time.
+func (s *Store) withOthers(tx *gorm.DB, id uint64, row *alertRow) ([]Cause, error) {
+	var finders, texts []string
+	const recent = "alert_id = ? AND host <> ? AND seen_at > "
+	err := tx.Table("alert_finders").Where(recent+s.db.Clock()+" - ?", id, row.Host, finderLife.Milliseconds()).
+		Pluck("host", &finders).Error
+	if err == nil {
+		err = tx.Table("alert_causes").Where("alert_id = ?", id).Pluck("causes", &texts).Error
+	}
+	if err != nil {
+		return nil, err
+	}
+	causes := causesOf(row)
+	for _, text := range texts {
+		var stored []Cause
+		_ = json.Unmarshal([]byte(text), &stored) // of another version: this host's causes are stored
+		for _, c := range stored {
+			same := func(x Cause) bool { return x.Kind == c.Kind }
+			if slices.Contains(finders, c.Host) && !slices.ContainsFunc(causes, same) {
+				causes = append(causes, c)
+			}
+		}
+	}
+	slices.SortStableFunc(causes, worstFirst)
+	return causes, nil
+}
+
+// noteFinder stores that a host finds an alert, and the causes that are found.
+func (s *Store) noteFinder(tx *gorm.DB, id uint64, host string, found []Cause) error {
+	causes, err := json.Marshal(found)
 	if err != nil {
 		return err
 	}
@@ -135,7 +183,7 @@ func (s *Store) noteFinder(tx *gorm.DB, id uint64, row *alertRow) error {
 		return err
 	}
 	const finder = "REPLACE INTO alert_finders (alert_id, host, seen_at) VALUES (?, ?, "
-	return tx.Exec(finder+s.db.Clock()+")", id, row.Host).Error
+	return tx.Exec(finder+s.db.Clock()+")", id, host).Error
 }
 
 // EndAlert stores that a host no longer finds a problem, and reports whether the alert is over. It ends when no other

@@ -265,3 +265,50 @@ func TestEachDeathIsClaimedOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestHostsKeepEachOthersCauses: an alert has the causes that any of its hosts still finds, and the severity of the
+// worst, whichever host reports last.
+func TestHostsKeepEachOthersCauses(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		s := NewStore(dbtest.Open(t, dsn))
+		report := func(host string, causes ...Cause) string {
+			t.Helper()
+			_, err := s.RaiseAlert(t.Context(), Alert{
+				Key: "shard/a", Shard: "a", Kind: causes[0].Kind, Severity: causes[0].Severity, Host: host, Causes: causes,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			open := true
+			list, err := s.ListAlerts(t.Context(), Filter{Open: &open})
+			if err != nil || len(list) != 1 {
+				t.Fatalf("%+v: %v", list, err)
+			}
+			now := list[0].Severity + " " + list[0].Kind + ":"
+			for _, c := range list[0].Causes {
+				now += " " + c.Kind
+			}
+			return now
+		}
+		down := Cause{Kind: "shard_down", Severity: Critical}
+		slow, restarted := Cause{Kind: "shard_slow", Severity: Warning}, Cause{Kind: "shard_restarted", Severity: Info}
+		report("h1", down)
+		for range 2 {
+			for _, host := range []string{"h1", "h2"} {
+				cause := map[string]Cause{"h1": down, "h2": slow}[host]
+				if now := report(host, cause); host == "h2" && now != "critical shard_down: shard_down shard_slow" {
+					t.Errorf("after a report of %s it is %s", host, now)
+				}
+			}
+		}
+		if now := report("h1", restarted); now != "warning shard_slow: shard_slow shard_restarted" {
+			t.Errorf("after the end of the outage it is %s", now)
+		}
+		if over, err := s.EndAlert(t.Context(), "shard/a", "h1", time.Now()); over || err != nil {
+			t.Fatalf("over %v: %v", over, err)
+		}
+		if now := report("h2", slow); now != "warning shard_slow: shard_slow" {
+			t.Errorf("without the other host it is %s", now)
+		}
+	})
+}
