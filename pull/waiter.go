@@ -125,8 +125,8 @@ func (w *waiter) takeAnywhere(ctx context.Context) ([]queue.Leased, error) {
 	return jobs, err
 }
 
-// takeSignaled asks the buckets that were signaled. The signals of those that it need not ask stay, for the next waiter:
-// these buckets send no more until a worker asks them.
+// takeSignaled asks the buckets that were signaled. The signals of those that it need not ask, or that do not answer,
+// stay for the next waiter: these buckets send no more until a worker asks them.
 func (w *waiter) takeSignaled(ctx context.Context) ([]queue.Leased, error) {
 	w.hub.mu.Lock()
 	told := w.pending
@@ -144,7 +144,7 @@ func (w *waiter) takeSignaled(ctx context.Context) ([]queue.Leased, error) {
 	return jobs, err
 }
 
-// take asks one bucket after the other until one has jobs, and returns the others.
+// take asks one bucket after the other until one has jobs, and returns the others, also those that did not answer.
 func (w *waiter) take(ctx context.Context, spots []queue.Spot) (jobs []queue.Leased, rest []queue.Spot, err error) {
 	w.again = 0
 	var missed error
@@ -152,10 +152,10 @@ func (w *waiter) take(ctx context.Context, spots []queue.Spot) (jobs []queue.Lea
 	for i, at := range spots {
 		jobs, err := w.takeFrom(ctx, at)
 		if len(jobs) > 0 {
-			return jobs, spots[i+1:], nil
+			return jobs, append(rest, spots[i+1:]...), nil
 		}
 		if err != nil {
-			missed = err
+			missed, rest = err, append(rest, at)
 			continue
 		}
 		answered++
