@@ -50,6 +50,8 @@ func New(o Options) (*Caller, error) {
 	dialer := &net.Dialer{
 		Timeout: dialTimeout, KeepAlive: 30 * time.Second, Resolver: o.Resolver, ControlContext: p.control,
 	}
+	// Go loads the system's roots once. If no descriptor is free at the first call over TLS, no later one can succeed.
+	_, _ = x509.SystemCertPool() // without roots, calls over TLS fail and say why
 	pools := wire.New(dialer, o.RootCAs)
 	return &Caller{
 		pools: pools, other: pools.Transport(idleTimeout), userAgent: "Wakecall/" + o.Version,
