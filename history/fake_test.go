@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -116,7 +117,7 @@ type bench struct {
 	source *fakeSource
 	store  *fakeStore
 	now    time.Time
-	shards []ShardReading
+	shards []checker.View
 }
 
 func newBench(t *testing.T) *bench {
@@ -131,7 +132,7 @@ func (b *bench) restart(host string) {
 	b.Sampler = New(Options{
 		Source: b.source, Store: b.store, Host: host, Lateness: b.source.Lateness,
 		Topics: func() []string { return slices.Sorted(maps.Keys(b.source.topics)) },
-		Shards: func() []ShardReading { return b.shards },
+		Shards: func() []checker.View { return b.shards },
 		Now:    func() time.Time { return b.now },
 	})
 }

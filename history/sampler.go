@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -38,7 +39,7 @@ type Options struct {
 	// "". nil: it is not known.
 	Lateness func(ctx context.Context, topics []string, since time.Time) (map[string]Lateness, error)
 	Topics   func() []string       // returns all registered topics
-	Shards   func() []ShardReading // returns the checker's readings; nil: none
+	Shards   func() []checker.View // nil: none
 	Host     string
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
@@ -68,7 +69,7 @@ func New(o Options) *Sampler {
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Shards == nil {
-		o.Shards = func() []ShardReading { return nil }
+		o.Shards = func() []checker.View { return nil }
 	}
 	return &Sampler{opts: o, topics: newTopicStates(), shards: shardSlots{}}
 }
