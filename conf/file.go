@@ -18,7 +18,7 @@ var standardPlaces = []string{"wakecall.yaml", "/etc/wakecall/wakecall.yaml"}
 
 // findFile reads the requested file, or the first standard one that exists. If there is none, it returns an empty name.
 func findFile(opts LoadOptions) (string, []byte, error) {
-	if name := cmp.Or(opts.File, lookup(opts.Env, envPrefix+"CONFIG")); name != "" {
+	if name := cmp.Or(opts.File, Getenv(opts.Env, envPrefix+"CONFIG")); name != "" {
 		data, err := readFile(name)
 		return name, data, err
 	}

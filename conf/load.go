@@ -132,7 +132,8 @@ func (l *loader) readYAML(name string, data []byte) {
 	l.add(file.found)
 }
 
-func lookup(env []string, name string) string {
+// Getenv returns a variable of an environment as os.Environ returns it.
+func Getenv(env []string, name string) string {
 	for _, e := range env {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {
 			return v

@@ -209,16 +209,6 @@ func (p *program) config(flags map[string]string) (*conf.Config, error) {
 	})
 }
 
-// getenv returns a variable of the program's environment.
-func (p *program) getenv(name string) string {
-	for _, kv := range p.env {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
-		}
-	}
-	return ""
-}
-
 // addClientFlags adds the flags of commands that use the API.
 func (p *program) addClientFlags(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&p.url, "url", "",
@@ -240,7 +230,7 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 
 // client returns a client of the API.
 func (p *program) client() (*client.Client, error) {
-	url, token := cmp.Or(p.url, p.getenv("WAKECALL_URL")), cmp.Or(p.token, p.getenv("WAKECALL_TOKEN"))
+	url, token := cmp.Or(p.url, conf.Getenv(p.env, "WAKECALL_URL")), cmp.Or(p.token, conf.Getenv(p.env, "WAKECALL_TOKEN"))
 	if url == "" || token == "" {
 		cfg, err := p.config(map[string]string{})
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/conf"
 )
 
 // workFlags are the flags of `wakecall work`.
@@ -42,7 +43,7 @@ func jobEnv(j *client.LeasedJob) []string {
 // foreignVariables returns the WAKECALL_ variables in the environment that are not keys of the configuration.
 // jobVariables count only together with a job's id; elsewhere WAKECALL_PRIORITY is a mistyped key.
 func (p *program) foreignVariables() []string {
-	if p.getenv("WAKECALL_ID") == "" {
+	if conf.Getenv(p.env, "WAKECALL_ID") == "" {
 		return nil
 	}
 	return jobVariables
