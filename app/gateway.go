@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway"
@@ -36,10 +37,9 @@ var gateways = []gatewaySpec{
 
 // gatewayListeners returns the sockets of the enabled gateways.
 func gatewayListeners(cfg *conf.Config) (list []master.ListenSpec) {
-	addrs := cfg.Gateways.Addrs()
-	for _, g := range gateways {
-		if addr := addrs[g.key]; addr != "" {
-			list = append(list, master.ListenSpec{Name: g.key, Key: g.key, Addr: addr})
+	for _, l := range cfg.Listeners() {
+		if strings.HasPrefix(l.Key, "gateways.") && l.Addr != "" {
+			list = append(list, master.ListenSpec{Name: l.Key, Key: l.Key, Addr: l.Addr})
 		}
 	}
 	return list

@@ -91,19 +91,6 @@ type Gateways struct {
 	} `koanf:"beanstalk"`
 }
 
-// Addrs returns the addresses of the gateways by their keys. A gateway with an empty address is off.
-func (g *Gateways) Addrs() map[string]string {
-	return map[string]string{
-		"gateways.lmstfy.addr":       g.Lmstfy.Addr,
-		"gateways.lmstfy.admin_addr": g.Lmstfy.AdminAddr,
-		"gateways.phpdq.addr":        g.PHPDQ.Addr,
-		"gateways.delayqueue.addr":   g.DelayQueue.Addr,
-		"gateways.grape.addr":        g.Grape.Addr,
-		"gateways.grape.web_addr":    g.Grape.WebAddr,
-		"gateways.beanstalk.addr":    g.Beanstalk.Addr,
-	}
-}
-
 // Metrics configures where the master serves /metrics.
 type Metrics struct {
 	Addr   string `koanf:"addr"`
@@ -149,6 +136,20 @@ func Default() *Config {
 		panic(err) // a default in the table of keys is invalid; the tests load it
 	}
 	return c
+}
+
+// Listener is an address to listen on. A listener without an address is off.
+type Listener struct{ Key, Addr string }
+
+// Listeners returns the listeners of all roles and of the master.
+func (c *Config) Listeners() []Listener {
+	return []Listener{
+		{"server.addr", c.Server.Addr}, {"admin.addr", c.Admin.Addr}, {"metrics.addr", c.Metrics.Addr},
+		{"gateways.lmstfy.addr", c.Gateways.Lmstfy.Addr}, {"gateways.lmstfy.admin_addr", c.Gateways.Lmstfy.AdminAddr},
+		{"gateways.phpdq.addr", c.Gateways.PHPDQ.Addr}, {"gateways.delayqueue.addr", c.Gateways.DelayQueue.Addr},
+		{"gateways.grape.addr", c.Gateways.Grape.Addr}, {"gateways.grape.web_addr", c.Gateways.Grape.WebAddr},
+		{"gateways.beanstalk.addr", c.Gateways.Beanstalk.Addr},
+	}
 }
 
 // File returns the name of the file that was read, or "".

@@ -185,19 +185,13 @@ func (l *loader) crossCheck() {
 	l.checkPair("server.tls_cert", "server.tls_key", needBoth, "set both for HTTPS, or neither")
 	l.checkPair("admin.tls_cert", "admin.tls_key", needBoth, "set both for HTTPS, or neither")
 	l.checkPair("gateways.grape.web_addr", "gateways.grape.accounts", needBoth, "set both, or neither")
+	listeners := new(Config).Listeners()
 	for i, a := range listeners {
 		for _, b := range listeners[:i] {
-			l.checkPair(b, a, ownPorts, "two listeners cannot share a port; change one")
+			l.checkPair(b.Key, a.Key, ownPorts, "two listeners cannot share a port; change one")
 		}
 	}
 	l.checkDataDir()
-}
-
-// listeners are the keys of addresses to listen on.
-var listeners = []string{
-	"server.addr", "admin.addr", "metrics.addr", "gateways.lmstfy.addr", "gateways.lmstfy.admin_addr",
-	"gateways.phpdq.addr", "gateways.delayqueue.addr", "gateways.grape.addr", "gateways.grape.web_addr",
-	"gateways.beanstalk.addr",
 }
 
 func needBoth(a, b string) bool { return (a == "") == (b == "") }

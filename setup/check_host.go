@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -94,15 +92,9 @@ func freeSpace(dir string) (int64, error) {
 func checkPorts(ctx context.Context, cfg *conf.Config) []Finding {
 	master := masterPID(ctx, cfg)
 	var findings []Finding
-	for _, at := range []struct{ key, addr string }{
-		{"server.addr", cfg.Server.Addr}, {"admin.addr", cfg.Admin.Addr}, {"metrics.addr", cfg.Metrics.Addr},
-	} {
-		findings = append(findings, checkPort(at.key, at.addr, master))
-	}
-	gateways := cfg.Gateways.Addrs()
-	for _, key := range slices.Sorted(maps.Keys(gateways)) {
-		if addr := gateways[key]; addr != "" {
-			findings = append(findings, checkPort(key, addr, master))
+	for _, l := range cfg.Listeners() {
+		if l.Addr != "" {
+			findings = append(findings, checkPort(l.Key, l.Addr, master))
 		}
 	}
 	return findings
