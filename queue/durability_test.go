@@ -331,7 +331,7 @@ func TestAClusterWaitsForTheReplicaOfTheBucketsMaster(t *testing.T) {
 // While a replica is suspended, every push is answered soon, however many arrive: those whose turn would come too late
 // are not stored.
 func TestNoPushWaitsForLongBehindAReplicaThatStandsStill(t *testing.T) {
-	r := startReplicated(t, shortTimeout)
+	r := startReplicated(t, 2*shortTimeout) // on a busy machine a call of hundreds of pushes takes seconds
 	r.pushSafely("before")
 	r.stopReplica()
 	const pushers, each = 3000, 4 // more than five rounds of calls
