@@ -9,14 +9,11 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/activity"
-	"github.com/wakecall/wakecall/health"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
-var criticalShardKinds = []health.Kind{
-	health.Down, health.Duplicate, health.Forbidden, health.Partial, health.Eviction, health.WriteError,
-}
+var criticalShardKinds = []string{"down", "duplicate", "forbidden", "partial", "eviction", "write_error"}
 
 // shards judges the redis-checker's findings.
 func (w *Watch) shards(r Rules) []Finding {
@@ -29,11 +26,11 @@ func (w *Watch) shards(r Rules) []Finding {
 		switch {
 		case slices.Contains(criticalShardKinds, f.Kind):
 			severity = Critical
-		case f.Kind == health.Restarted: // the restart is over
+		case f.Kind == "restarted": // the restart is over
 			severity = Info
 		}
 		list = append(list, Finding{
-			Shard: f.Shard, Cause: Cause{Kind: "shard_" + string(f.Kind), Severity: severity, Text: f.Detail},
+			Shard: f.Shard, Cause: Cause{Kind: "shard_" + f.Kind, Severity: severity, Text: f.Detail},
 		})
 	}
 	return list

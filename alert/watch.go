@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/activity"
-	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -36,10 +35,13 @@ type Sources struct {
 	// Unknown returns the topics whose jobs wait because the registry lost the topic, with the number of jobs.
 	Unknown func(context.Context) (map[string]int64, error)
 	Journal func() error // an error if part of it cannot be written
-	Shards  func() []checker.Finding
+	Shards  func() []ShardFinding
 
 	ClaimDeaths func(context.Context, map[string]Deaths) (map[string]int64, error) // a Store's
 }
+
+// ShardFinding is a problem of a shard that the redis-checker found; Kind is one of its kinds.
+type ShardFinding struct{ Shard, Kind, Detail string }
 
 // Judge reports whether a cause that a round did not find is over. It returns false if the round could not tell.
 type Judge func(f Finding) bool

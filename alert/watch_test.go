@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/activity"
-	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -26,7 +25,7 @@ type world struct {
 	late    map[string]activity.Histogram
 	up      bool
 	journal error
-	shards  []checker.Finding
+	shards  []ShardFinding
 	err     error         // of every call of the queue
 	reads   int           // of single topics
 	slow    time.Duration // duration of these calls
@@ -96,7 +95,7 @@ func (w *world) watch() *Watch {
 		Queue: w, Activity: w, Snapshot: func() *registry.Snapshot {
 			return &registry.Snapshot{Topics: registry.NewTopics(slices.Collect(maps.Values(w.topics))...)}
 		}, RegistryUp: func() bool { return w.up },
-		Journal: func() error { return w.journal }, Shards: func() []checker.Finding { return w.shards },
+		Journal: func() error { return w.journal }, Shards: func() []ShardFinding { return w.shards },
 		ClaimDeaths: w.ClaimDeaths,
 	})
 }
@@ -142,7 +141,7 @@ func TestEachProblemIsFound(t *testing.T) {
 		"nothing": {5 * time.Minute, func(*world) {}, nil},
 		"shard": {
 			0,
-			func(w *world) { w.shards = []checker.Finding{{Shard: "r1", Kind: "down"}} },
+			func(w *world) { w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}} },
 			[]string{"shard_down r1"},
 		},
 		"registry":    {time.Minute, func(w *world) { w.up = false }, []string{"registry "}},
@@ -273,7 +272,7 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 			return list
 		}
 		w.err = &queue.PartialError{Shards: []string{"r2"}, Err: errors.New("refused")}
-		w.shards = []checker.Finding{{Shard: "r2", Kind: "down"}}
+		w.shards = []ShardFinding{{Shard: "r2", Kind: "down"}}
 		limits := w.limits
 		w.limits = nil
 		if got := kinds(t, watch, time.Minute); !slices.Equal(got, []string{"shard_down r2"}) {
@@ -341,7 +340,7 @@ func TestANewWatchEndsNothing(t *testing.T) {
 func TestAWatchEndsItsOwnFindingsAtOnce(t *testing.T) {
 	t.Parallel()
 	w, watch := newWorld()
-	w.shards = []checker.Finding{{Shard: "r1", Kind: "down"}}
+	w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}}
 	list, _ := watch.Find(t.Context(), Defaults().Rules)
 	w.shards = nil
 	_, judge := watch.Find(t.Context(), Defaults().Rules)
@@ -499,7 +498,7 @@ func TestAnOutageOfAShardIsOneAlert(t *testing.T) {
 		if got := kinds(t, watch, time.Minute); !slices.Equal(got, []string{"late b"}) {
 			t.Errorf("before the outage: %q", got)
 		}
-		w.shards = []checker.Finding{{Shard: "r1", Kind: "down"}}
+		w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}}
 		w.totals["a"] = waiting(3, time.Minute)
 		if got := kinds(t, watch, time.Minute); !slices.Equal(got, []string{"late b", "shard_down r1"}) {
 			t.Errorf("during the outage: %q", got)

@@ -78,7 +78,7 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 		Queue: p.queue, Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up,
 		Unknown: p.unknownTopics,
 		Journal: p.journal.Try,
-		Shards:  c.Findings, ClaimDeaths: store.ClaimDeaths,
+		Shards:  func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,
 	})
 	return alert.New(alert.Options{
 		Store:    store,
@@ -149,6 +149,14 @@ func (p *parts) ownerOf(topic string) string {
 	return ""
 }
 
+func shardFindings(c *checker.Checker) []alert.ShardFinding {
+	var list []alert.ShardFinding
+	for _, f := range c.Findings() {
+		list = append(list, alert.ShardFinding{Shard: f.Shard, Kind: string(f.Kind), Detail: f.Detail})
+	}
+	return list
+}
+
 // hostName returns this host's name among the hosts that share a registry.
 func hostName() string {
 	name, err := os.Hostname()
@@ -163,7 +171,7 @@ func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
 	return history.New(history.Options{
 		Source: p.queue, Store: history.NewStore(p.registry.DB()), Host: hostName(), Logger: p.log,
 		Lateness: p.lateness, Topics: p.topicNames,
-		Shards: c.Views,
+		Shards: func() []history.ShardReading { return shardReadings(c) },
 	})
 }
 
@@ -185,6 +193,17 @@ func (p *parts) lateness(ctx context.Context, topics []string, since time.Time) 
 
 func latenessOf(h activity.Histogram) history.Lateness {
 	return history.Lateness{Count: h.Count(), P50: h.Quantile(0.5), P99: h.Quantile(0.99)}
+}
+
+func shardReadings(c *checker.Checker) []history.ShardReading {
+	var list []history.ShardReading
+	for _, v := range c.Views() {
+		list = append(list, history.ShardReading{
+			Name: v.Name, Up: v.Up, P50: v.P50, P99: v.P99,
+			Memory: v.Health.Memory, MaxMemory: v.Health.MaxMemory, Jobs: v.Health.Jobs,
+		})
+	}
+	return list
 }
 
 // rotationsEvery bounds how late an old secret is dropped.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -117,7 +116,7 @@ type bench struct {
 	source *fakeSource
 	store  *fakeStore
 	now    time.Time
-	shards []checker.View
+	shards []ShardReading
 }
 
 func newBench(t *testing.T) *bench {
@@ -132,7 +131,7 @@ func (b *bench) restart(host string) {
 	b.Sampler = New(Options{
 		Source: b.source, Store: b.store, Host: host, Lateness: b.source.Lateness,
 		Topics: func() []string { return slices.Sorted(maps.Keys(b.source.topics)) },
-		Shards: func() []checker.View { return b.shards },
+		Shards: func() []ShardReading { return b.shards },
 		Now:    func() time.Time { return b.now },
 	})
 }

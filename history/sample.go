@@ -20,6 +20,15 @@ type Lateness struct {
 	P50, P99 time.Duration
 }
 
+// ShardReading holds the checker's latest view of a shard.
+type ShardReading struct {
+	Name              string
+	Up                bool
+	P50, P99          time.Duration // of a ping, over the last minute
+	Memory, MaxMemory int64
+	Jobs              int64
+}
+
 // record is the data of a sample. Names are short because there are many samples.
 type record struct {
 	storedTotals

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -39,7 +38,7 @@ type Options struct {
 	// "". nil: it is not known.
 	Lateness func(ctx context.Context, topics []string, since time.Time) (map[string]Lateness, error)
 	Topics   func() []string       // returns all registered topics
-	Shards   func() []checker.View // nil: none
+	Shards   func() []ShardReading // returns the checker's readings; nil: none
 	Host     string
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
@@ -69,7 +68,7 @@ func New(o Options) *Sampler {
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Shards == nil {
-		o.Shards = func() []checker.View { return nil }
+		o.Shards = func() []ShardReading { return nil }
 	}
 	return &Sampler{opts: o, topics: newTopicStates(), shards: shardSlots{}}
 }

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/wakecall/wakecall/checker"
 )
 
 func wantTail(t *testing.T, p Points, name string, want ...float64) {
@@ -192,7 +190,7 @@ func TestNextLeaderGoesOn(t *testing.T) {
 
 func TestShardSeries(t *testing.T) {
 	b := newBench(t)
-	b.shards = []checker.View{{Name: "s1", Up: true, P50: time.Millisecond, P99: 5 * time.Millisecond}}
+	b.shards = []ShardReading{{Name: "s1", Up: true, P50: time.Millisecond, P99: 5 * time.Millisecond, Memory: 100}}
 	b.rounds(6, nil)
 	b.shards[0].Up = false
 	b.rounds(6, nil)

@@ -1,21 +1,17 @@
 package history
 
-import (
-	"time"
-
-	"github.com/wakecall/wakecall/checker"
-)
+import "time"
 
 // shardSlots collects the readings in each tier's open slot, by tier and shard.
 type shardSlots map[string]map[string]*shardSlot
 
 type shardSlot struct {
 	rounds, up int
-	last       checker.View
+	last       ShardReading
 	p99        time.Duration // the worst of the slot
 }
 
-func (s shardSlots) add(shards []checker.View) {
+func (s shardSlots) add(shards []ShardReading) {
 	for _, t := range tiers {
 		if s[t.Name] == nil {
 			s[t.Name] = map[string]*shardSlot{}
@@ -31,7 +27,7 @@ func (s shardSlots) add(shards []checker.View) {
 	}
 }
 
-func (s *shardSlot) add(r checker.View) {
+func (s *shardSlot) add(r ShardReading) {
 	s.rounds++
 	if r.Up {
 		s.up++
@@ -45,8 +41,8 @@ func (s shardSlots) end(t Tier) map[string]shardRecord {
 	for name, slot := range s[t.Name] {
 		r := slot.last
 		records[name] = shardRecord{
-			Up: float64(slot.up) / float64(slot.rounds), P50: ms(r.P50), P99: ms(slot.p99), Memory: r.Health.Memory,
-			MaxMemory: r.Health.MaxMemory, Jobs: r.Health.Jobs,
+			Up: float64(slot.up) / float64(slot.rounds), P50: ms(r.P50), P99: ms(slot.p99), Memory: r.Memory,
+			MaxMemory: r.MaxMemory, Jobs: r.Jobs,
 		}
 	}
 	delete(s, t.Name)
