@@ -484,7 +484,8 @@ func TestNoNameIsHiddenByAnAddressOfTheAdmin(t *testing.T) {
 	}
 	s.topic("new")
 	s.shows("/topics/new", "<title>new ")
-	if registry.ValidTopicName("-") == nil || (registry.Shard{Name: "-", URL: "redis://h", State: "active"}).Validate() == nil {
+	shard := registry.Shard{Name: "-", URL: "redis://h", State: "active"}
+	if registry.ValidTopicName("-") == nil || shard.Validate() == nil {
 		t.Error("- is a name")
 	}
 }
