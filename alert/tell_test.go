@@ -383,7 +383,7 @@ func TestACauseThatJoinsWaitsForOthers(t *testing.T) {
 	})
 }
 
-// TestLatenessSaysWhatIsKnown: without a waiting job, or without a call, nothing is said about it.
+// TestLatenessSaysWhatIsKnown: the text leaves out waiting jobs, or calls, if there are none.
 func TestLatenessSaysWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]Cause{

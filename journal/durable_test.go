@@ -72,16 +72,22 @@ func TestADurableWriteFailsWithTheSyncOfItsFile(t *testing.T) {
 	}
 }
 
-// TestAFailedSyncFailsAllWritesBeforeIt: the kernel lets the next sync of the file succeed, without their data.
-func TestAFailedSyncFailsAllWritesBeforeIt(t *testing.T) {
-	j := open(t, t.TempDir(), &clock{t: noon})
-	s, syncs := j.requests, 0
+// failFirstSync lets the first sync of a stream fail, and no other.
+func failFirstSync(s *stream) {
+	syncs := 0
 	s.sync = func(*os.File) error {
 		if syncs++; syncs == 1 {
 			return errSync
 		}
 		return nil
 	}
+}
+
+// TestAFailedSyncFailsAllWritesBeforeIt: the kernel lets the next sync of the file succeed, without their data.
+func TestAFailedSyncFailsAllWritesBeforeIt(t *testing.T) {
+	j := open(t, t.TempDir(), &clock{t: noon})
+	s := j.requests
+	failFirstSync(s)
 	s.syncing.Lock() // delays the writes between write and fsync
 	ended := make(chan error, 2)
 	for range cap(ended) {
@@ -107,13 +113,8 @@ func TestAFailedSyncFailsAllWritesBeforeIt(t *testing.T) {
 // on first is up to the scheduler.
 func TestAWriteIsNotOnDiskBecauseALaterOneIs(t *testing.T) {
 	j := open(t, t.TempDir(), &clock{t: noon})
-	s, syncs := j.requests, 0
-	s.sync = func(*os.File) error {
-		if syncs++; syncs == 1 {
-			return errSync
-		}
-		return nil
-	}
+	s := j.requests
+	failFirstSync(s)
 	write := func() int {
 		n, err := s.appendLocked([]byte("{}\n"), true)
 		if err != nil {

@@ -352,7 +352,7 @@ func (q *countsReads) Members(ctx context.Context, namespace string) ([]string, 
 	return q.Queue.Members(ctx, namespace)
 }
 
-// TestAnOfflineTubeTakesNoJobs: clients are told so as by a server in drain mode, and may delete what is there.
+// TestAnOfflineTubeTakesNoJobs: a put is answered as by a server in drain mode, and its jobs can be deleted.
 func TestAnOfflineTubeTakesNoJobs(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
