@@ -2,7 +2,9 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/disk"
 	"github.com/wakecall/wakecall/test/dbtest"
 	"gorm.io/gorm"
 )
@@ -92,6 +95,38 @@ func TestAnOlderSnapshotDoesNotReplaceANewerOne(t *testing.T) {
 	}
 	if s, err := readSnapshot(file); err != nil || s.Topics.Get("shop.close") == nil {
 		t.Errorf("the file has lost the topic: %+v, %v", s, err)
+	}
+}
+
+func TestOneProcessOfAHostWritesTheSnapshotAtATime(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "snapshot.json")
+	r, err := Open(Options{DSN: dbtest.SQLite(t), Migrate: true, SnapshotFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	put(t, r, topic("shop.close"))
+	other, err := os.Create(file + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := disk.Flock(other, syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	<-r.unkept
+	r.keepAlone()
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the snapshot was written while another process wrote one: %v", err)
+	}
+	if len(r.unkept) == 0 {
+		t.Fatal("the snapshot will never be written")
+	}
+	other.Close()
+	r.keepAlone()
+	if s, err := readSnapshot(file); err != nil || s.Topics.Get("shop.close") == nil {
+		t.Errorf("the file has no such topic: %+v, %v", s, err)
 	}
 }
 

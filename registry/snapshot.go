@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/wakecall/wakecall/disk"
@@ -37,9 +38,27 @@ func (r *Registry) keepOn(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(r.keep()):
+		case <-time.After(r.keepAlone()):
 		}
 	}
+}
+
+// keepAlone keeps the snapshot unless another process of this host is writing one, and tries again later then. All
+// processes learn of a change at once: if each of them encoded 100,000 topics, the next change would be 0.1 s late.
+func (r *Registry) keepAlone() (pause time.Duration) {
+	if r.opts.SnapshotFile == "" {
+		return r.keep()
+	}
+	lock, err := os.OpenFile(r.opts.SnapshotFile+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return r.keep() // which reports what is wrong with the directory
+	}
+	defer lock.Close()
+	if errors.Is(disk.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+		r.mustKeep()
+		return keepEvery
+	}
+	return r.keep()
 }
 
 // keep writes the last snapshot to its file unless it is already there, and returns how long to wait before the next
