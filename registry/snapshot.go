@@ -20,6 +20,9 @@ const (
 )
 
 func (r *Registry) mustKeep() {
+	if r.opts.SnapshotFile == "" {
+		return
+	}
 	select {
 	case r.unkept <- struct{}{}:
 	default:
@@ -46,9 +49,6 @@ func (r *Registry) keepOn(ctx context.Context) {
 // keepAlone keeps the snapshot unless another process of this host is writing one, and tries again later then. All
 // processes learn of a change at once: if each of them encoded 100,000 topics, the next change would be 0.1 s late.
 func (r *Registry) keepAlone() (pause time.Duration) {
-	if r.opts.SnapshotFile == "" {
-		return r.keep()
-	}
 	lock, err := os.OpenFile(r.opts.SnapshotFile+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return r.keep() // which reports what is wrong with the directory
@@ -88,9 +88,6 @@ func (r *Registry) isKept(s *Snapshot) bool {
 // writeSnapshot replaces the file in one step, readable by its owner only. After a power failure the file holds either
 // the old or the new snapshot.
 func writeSnapshot(file string, s *Snapshot) error {
-	if file == "" {
-		return nil
-	}
 	write := func(f *os.File) error {
 		w := bufio.NewWriterSize(f, 64<<10)
 		// Synced first: with an old time it may soon be taken for a leftover.
