@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/admin/account"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 func TestOnlyAdminsSeeAccess(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/admin/shards"
 	"github.com/wakecall/wakecall/admin/topics"
-	"github.com/wakecall/wakecall/listen"
+	"github.com/wakecall/wakecall/internal/listen"
 )
 
 // Admin is the web admin.

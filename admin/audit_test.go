@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 func TestTheAuditIsFilteredByItsAddress(t *testing.T) {

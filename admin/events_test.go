@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 func TestTheStripIsLive(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/pquerna/otp/totp"
 
-	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // withFactor signs in and sets up a second factor.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // deadQueue is a queue of dead jobs: re-driven jobs get the result that the test chose.

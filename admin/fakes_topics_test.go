@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/test/wait"
 )
 

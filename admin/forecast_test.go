@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/history"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // PastRates is a history with callbacks at a constant rate while jobs were waiting.

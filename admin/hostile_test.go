@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/internal/account"
 )
 
 // TestTheSixthWrongPasswordWaits, and an unknown name costs the same work as a known one.

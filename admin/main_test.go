@@ -6,9 +6,9 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/wakecall/wakecall/admin/account"
-	"github.com/wakecall/wakecall/callback"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 

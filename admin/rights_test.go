@@ -9,8 +9,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/admin/account"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // Requests that a role may send besides its own sign-in. A new route must be added here with its roles; all others need

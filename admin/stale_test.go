@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // TestARedrivenJobIsNotDeletedAsDead: another user re-drove a dead letter that this page still shows. Deleting or

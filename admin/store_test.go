@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // FlakyStore is the registry's store with a database that can fail.

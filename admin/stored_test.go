@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // evil would add an element, or an attribute, wherever it was written unescaped.

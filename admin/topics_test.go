@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/activity"
-	"github.com/wakecall/wakecall/callback"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/wait"
 )
 

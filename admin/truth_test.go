@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/activity"
-	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/history"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // part returns the answer that htmx gets for a form, without following redirects.

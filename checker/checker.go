@@ -13,9 +13,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/health"
-	"github.com/wakecall/wakecall/pershard"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/alert/health"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pershard"
 )
 
 // Shard is the part of a queue.Shard that the checker needs.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wakecall/wakecall/health"
+	"github.com/wakecall/wakecall/internal/alert/health"
 )
 
 // Finding is a problem of a shard.

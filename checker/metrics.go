@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/topicmetric"
+	"github.com/wakecall/wakecall/internal/metrics"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 var (
@@ -90,14 +90,14 @@ func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...str
 		gauge(ageDesc, s.OldestReady.Seconds(), topic)
 	}
 	if rest != nil {
-		states(topicmetric.Other, *rest)
+		states(metrics.Other, *rest)
 	}
 }
 
 // chosen returns the topics that have series of their own. rest sums up the others; nil: there are none.
 func (m *collector) chosen(ctx context.Context) (own []string, rest *queue.Stats, err error) {
 	counts, err := m.c.opts.Jobs.Counts(ctx)
-	active, activeErr := m.c.opts.Jobs.Active(ctx, time.Now().Add(-topicmetric.Kept))
+	active, activeErr := m.c.opts.Jobs.Active(ctx, time.Now().Add(-metrics.Kept))
 	for _, topic := range active {
 		if _, ok := counts[topic]; !ok { // a topic without jobs
 			counts[topic] = queue.Stats{}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/wakecall/wakecall/health"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/alert/health"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/test/wait"
 )
 

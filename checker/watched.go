@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wakecall/wakecall/health"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/alert/health"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // pingsKept is the number of pings for the percentiles: a minute's.

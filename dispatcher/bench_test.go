@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/callback"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // BenchmarkDispatch measures one dispatcher from reserve to settle, with Redis and the endpoint on the same machine.

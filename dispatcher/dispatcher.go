@@ -11,12 +11,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/activity"
-	"github.com/wakecall/wakecall/callback"
-	"github.com/wakecall/wakecall/journal"
-	"github.com/wakecall/wakecall/pershard"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pershard"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // Shard is the part of a queue.Shard that a dispatcher needs.
@@ -71,7 +71,7 @@ type Dispatcher struct {
 	endpoints endpoints
 	unknown   unknowns
 	shortage  shortage
-	metrics   *metrics
+	metrics   *counters
 	tokens    atomic.Uint64
 
 	calls      context.Context // of callbacks: ends later than the context of Run
@@ -97,7 +97,7 @@ func New(o Options) *Dispatcher {
 	d := &Dispatcher{
 		opts: o, worker: rand.Text()[:12], places: newPlaces(o.Concurrency, o.Pattern), workers: newWorkers(),
 	}
-	d.metrics = newMetrics(o.Registerer, d.places, o.MetricTopics)
+	d.metrics = newCounters(o.Registerer, d.places, o.MetricTopics)
 	d.calls, d.stopCalls = context.WithCancel(context.Background())
 	d.settles, d.stopSettle = context.WithCancel(context.Background())
 	return d

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/callback"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // endpoints caches compiled endpoints. A changed topic is a new value in the registry's snapshot.

@@ -3,12 +3,12 @@ package dispatcher
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/topicmetric"
+	"github.com/wakecall/wakecall/internal/metrics"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
-type metrics struct {
-	callbacks                          *topicmetric.Counter
+type counters struct {
+	callbacks                          *metrics.Counter
 	lateness                           prometheus.Histogram
 	duration                           prometheus.Histogram
 	batch                              prometheus.Histogram
@@ -20,7 +20,7 @@ var verdictNames = [...]string{
 	queue.Expire: "expired",
 }
 
-func newMetrics(r prometheus.Registerer, p *places, topics int) *metrics {
+func newCounters(r prometheus.Registerer, p *places, topics int) *counters {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
@@ -28,8 +28,8 @@ func newMetrics(r prometheus.Registerer, p *places, topics int) *metrics {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 	}
 	seconds := prometheus.ExponentialBuckets(0.0005, 2, 20)
-	m := &metrics{
-		callbacks: topicmetric.New("wakecall_callbacks_total", "Reserved jobs by outcome.", topics, "outcome", "reason"),
+	m := &counters{
+		callbacks: metrics.New("wakecall_callbacks_total", "Reserved jobs by outcome.", topics, "outcome", "reason"),
 		lateness:  histogram("wakecall_lateness_seconds", "Time from the due time to the first callback.", seconds),
 		duration:  histogram("wakecall_callback_seconds", "Duration of callbacks.", seconds),
 		batch: histogram("wakecall_reserve_jobs", "Jobs per reserve call.",
@@ -52,7 +52,7 @@ func newMetrics(r prometheus.Registerer, p *places, topics int) *metrics {
 	return m
 }
 
-func (m *metrics) outcome(o *outcome) {
+func (m *counters) outcome(o *outcome) {
 	m.callbacks.Inc(o.Lease.Topic, verdictNames[o.Verdict], o.reason)
 	if o.Attempt != nil {
 		m.duration.Observe(o.took.Seconds())

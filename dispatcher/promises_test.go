@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 func TestAnIdleDispatcherPollsOnceASecondAndReservesOnce(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/activity"
-	"github.com/wakecall/wakecall/journal"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // A settler sends outcomes to Redis in batches: an outcome at once when no batch is under way, otherwise those that

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/pershard"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pershard"
 )
 
 // A source reserves from one bucket of one shard.

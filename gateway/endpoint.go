@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wakecall/wakecall/connlimit"
-	"github.com/wakecall/wakecall/listen"
-	"github.com/wakecall/wakecall/pull"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/listen"
+	"github.com/wakecall/wakecall/internal/listen/connlimit"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
 )
 
 // Endpoint holds what one protocol needs to serve requests. Its methods may be called from any goroutine.

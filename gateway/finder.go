@@ -7,7 +7,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // FinderQueue is the part of a queue.Queue that a Finder needs.

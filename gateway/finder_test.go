@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // jobsByTopic is a queue that counts its lookups.

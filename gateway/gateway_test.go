@@ -16,9 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
-	"github.com/wakecall/wakecall/listen"
-	"github.com/wakecall/wakecall/pull"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/listen"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/test/wait"
 )
 

@@ -3,8 +3,8 @@ package gateway
 import (
 	"time"
 
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // TTROf returns the TTR that applies to a job: its own, or its topic's, as for a job that was pushed through the API.

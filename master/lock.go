@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wakecall/wakecall/disk"
+	"github.com/wakecall/wakecall/internal/disk"
 	"github.com/wakecall/wakecall/master/child"
 )
 

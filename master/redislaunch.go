@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/wakecall/wakecall/disk"
+	"github.com/wakecall/wakecall/internal/disk"
 	"github.com/wakecall/wakecall/master/child"
 )
 

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wakecall/wakecall/disk"
+	"github.com/wakecall/wakecall/internal/disk"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/member"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/journal/member"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // Constant header values, so that answers do not allocate them.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // authenticate finds a request's token by its hash in the registry's snapshot.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/wakecall/wakecall/member"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/journal/member"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // batch is a request with many pushes. Each member succeeds or fails on its own.

@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/server"
 	"github.com/wakecall/wakecall/test/openapitest"
 )

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // writable refuses an edit while the journal cannot be written.

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/wakecall/wakecall/member"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/journal/member"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // Limits of a page of a list.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/topicmetric"
+	"github.com/wakecall/wakecall/internal/metrics"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // Results of pushes, for the metrics.
@@ -24,17 +24,17 @@ const (
 	resultError       = "error"
 )
 
-type metrics struct {
-	pushes   *topicmetric.Counter
+type counters struct {
+	pushes   *metrics.Counter
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
-	reserved *topicmetric.Counter
+	reserved *metrics.Counter
 	leases   *prometheus.CounterVec
 }
 
-func newMetrics(reg prometheus.Registerer, topics int) (*metrics, error) {
-	m := &metrics{
-		pushes: topicmetric.New(
+func newCounters(reg prometheus.Registerer, topics int) (*counters, error) {
+	m := &counters{
+		pushes: metrics.New(
 			"wakecall_pushes_total", "Jobs pushed through the API, by topic and result.", topics, "result"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "wakecall_http_request_duration_seconds", Help: "Time to answer a request of the API, by route and status.",
@@ -44,7 +44,7 @@ func newMetrics(reg prometheus.Registerer, topics int) (*metrics, error) {
 			Name: "wakecall_http_requests_in_flight", Help: "Requests of the API under way.",
 		}),
 	}
-	m.reserved = topicmetric.New("wakecall_reserved_total", "Jobs that workers reserved, by topic or namespace.", topics)
+	m.reserved = metrics.New("wakecall_reserved_total", "Jobs that workers reserved, by topic or namespace.", topics)
 	m.leases = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_leases_total", Help: "What workers did with leases, by verb and result.",
 	}, []string{"verb", "result"})
@@ -60,9 +60,9 @@ func newMetrics(reg prometheus.Registerer, topics int) (*metrics, error) {
 }
 
 // pushed counts a push. topic must be in the registry, so that clients cannot create series.
-func (m *metrics) pushed(topic, result string) { m.pushes.Inc(topic, result) }
+func (m *counters) pushed(topic, result string) { m.pushes.Inc(topic, result) }
 
-func (m *metrics) request(method, route string, code int, took time.Duration) {
+func (m *counters) request(method, route string, code int, took time.Duration) {
 	m.duration.WithLabelValues(methodLabel(method), cmp.Or(route, "(none)"), strconv.Itoa(code)).Observe(took.Seconds())
 }
 
@@ -75,13 +75,13 @@ func methodLabel(method string) string {
 }
 
 // taken counts jobs that workers reserved. label returns the name under which a topic is counted.
-func (m *metrics) taken(jobs []queue.Leased, label func(topic string) string) {
+func (m *counters) taken(jobs []queue.Leased, label func(topic string) string) {
 	for i := range jobs {
 		m.reserved.Inc(label(jobs[i].Topic))
 	}
 }
 
-func (m *metrics) ended(d *queue.Ended) {
+func (m *counters) ended(d *queue.Ended) {
 	result := "done"
 	switch {
 	case errors.Is(d.Err, queue.ErrLease):

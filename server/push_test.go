@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/server"
 )
 

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/pull"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/server"
 	"github.com/wakecall/wakecall/test/wait"
 )

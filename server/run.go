@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/wakecall/wakecall/listen"
+	"github.com/wakecall/wakecall/internal/listen"
 )
 
 // Run serves on l until ctx is done and then stops gracefully, as package listen explains. It returns when every

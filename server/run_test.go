@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/server"
 	"github.com/wakecall/wakecall/test/wait"
 )

@@ -14,8 +14,8 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // Jobs is the part of the queue that the API needs. It may keep using a push's body only after an error.
@@ -121,7 +121,7 @@ type Server struct {
 	opts     Options
 	log      *slog.Logger
 	echo     *echo.Echo
-	metrics  *metrics
+	metrics  *counters
 	buffers  *buffers
 	docs     *docs
 	uses     tokenUses
@@ -148,7 +148,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.buffers = newBuffers(s.limits.MaxBuffered)
 	var err error
-	if s.metrics, err = newMetrics(opts.Registerer, opts.MetricTopics); err != nil {
+	if s.metrics, err = newCounters(opts.Registerer, opts.MetricTopics); err != nil {
 		return nil, fmt.Errorf("registering the server's metrics: %w", err)
 	}
 	if s.docs, err = newDocs(opts.Version); err != nil {

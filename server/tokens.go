@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // maxTokenBytes bounds the JSON of a new token.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // A token with the right tokens can list, create and revoke tokens that allow nothing that it does not allow itself. It

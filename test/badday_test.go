@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/smtptest"

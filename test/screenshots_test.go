@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/client"
-	"github.com/wakecall/wakecall/registry"
-	"github.com/wakecall/wakecall/seal"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/test/harness"
 )
 

@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/registry"
-	"github.com/wakecall/wakecall/seal"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/smtptest"
 )

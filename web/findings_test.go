@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/health"
-	"github.com/wakecall/wakecall/history"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/recovery"
+	"github.com/wakecall/wakecall/internal/alert/health"
+	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/journal/recovery"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // english matches three words in a row, which names and commands in a finding do not have.

@@ -6,7 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/loginlimit"
+	"github.com/wakecall/wakecall/internal/listen/loginlimit"
 )
 
 // Handler serves the pages of this package.

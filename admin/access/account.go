@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/account"
 )
 
 func (h *Handler) accountRoutes(g *echo.Group) {

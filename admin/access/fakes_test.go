@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // flakyStore keeps sessions in memory, and can fail like a database.

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/admin/account"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // users caches users briefly, so that not every request reads the database.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/alexedwards/scs/v2"
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/account"
 )
 
 // StreamUser returns the user of a request's session without prolonging it, because a stream must not keep it alive. It

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 func TestSessionsWorkWithoutTheDatabase(t *testing.T) {

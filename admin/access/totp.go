@@ -12,8 +12,8 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/pquerna/otp"
 	"github.com/pquerna/otp/totp"
-	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/account"
 )
 
 // Keys of session values between the password and the second factor.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 func (h *Handler) usersRoutes(g *echo.Group) {

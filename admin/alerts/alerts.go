@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/registry"
-	"github.com/wakecall/wakecall/seal"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/web"
 )
 

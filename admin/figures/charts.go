@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/internal/alert/history"
 )
 
 // Chart is the data that the admin's script draws.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // Answered says which numbers from Redis are known, and how old they are.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/history"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // redis is the queue of a Handler, with answers as far as they are set.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/history"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 func TestWhatCannotBeCalledIsCarriedOver(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/internal/alert/history"
 )
 
 // Vitals summarize a topic's callbacks in the last quarter of an hour.

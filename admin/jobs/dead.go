@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/bulk"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 func (h *Handler) deadRoutes(g *echo.Group) {

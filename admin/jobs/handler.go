@@ -8,7 +8,7 @@ import (
 
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/bulk"
+	"github.com/wakecall/wakecall/internal/bulk"
 )
 
 // Handler serves the pages of this package.

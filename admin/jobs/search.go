@@ -10,7 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 const (

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/bulk"
-	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
 const (

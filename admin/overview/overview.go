@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/admin/shards"
-	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/alert/history"
 	"github.com/wakecall/wakecall/master"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/admin/shards"
-	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 const (

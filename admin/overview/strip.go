@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/alert/history"
 )
 
 // successRate returns the success rate of attempts in the last quarter of an hour.

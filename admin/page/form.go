@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/bulk"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // FieldError returns an error about a field of a form.

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/bulk"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/web"
 )
 

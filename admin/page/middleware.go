@@ -11,11 +11,11 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/admin/account"
-	"github.com/wakecall/wakecall/bulk"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
-	"github.com/wakecall/wakecall/seal"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
 // AddressOf extracts a client's address. X-Forwarded-For counts if the connection comes from a trusted proxy.

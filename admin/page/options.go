@@ -8,16 +8,16 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/wakecall/wakecall/activity"
-	"github.com/wakecall/wakecall/admin/account"
-	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/bulk"
-	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/master"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
 )
 
 // Options are the settings and dependencies of the pages.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/seal"
+	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
 // KeepSecret stores a new secret in the session until TakeSecret returns it. It is encrypted under the session's

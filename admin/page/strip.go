@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // Strip is the line of totals on every page.

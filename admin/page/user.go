@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/internal/account"
 )
 
 // SessionKey marks requests that have a session; addresses outside the base path have none.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/master"
 )
 

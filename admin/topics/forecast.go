@@ -6,7 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/figures"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // fillForecast computes when jobs fall due, and how late dispatchers will call them or, at the earliest, workers take

@@ -13,8 +13,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/callback"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // topicForm is a topic as typed: texts by the API's field names, so that a wrong value can be shown again. It also has

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/logging"
+	"github.com/wakecall/wakecall/internal/app"
+	"github.com/wakecall/wakecall/internal/log"
 )
 
 // roleCommands returns the commands that run one role alone in the foreground, for containers and systemd.
@@ -26,6 +26,6 @@ func (p *program) roleCommand(name, short string) *cobra.Command {
 	cmd := &cobra.Command{Use: name, GroupID: groupRun, Short: short}
 	return p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
 		p.signals.outliveLog()
-		return app.RunAlone(ctx, cfg, name, version, logging.New(cfg, p.err, name))
+		return app.RunAlone(ctx, cfg, name, version, log.New(cfg, p.err, name))
 	})
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
-	"github.com/wakecall/wakecall/printable"
-	"github.com/wakecall/wakecall/registry"
-	"github.com/wakecall/wakecall/topicfile"
+	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/registry/topicfile"
 )
 
 const aboutApply = `Creates and changes topics so that they are as the files say. A file has topics as

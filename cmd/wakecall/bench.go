@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/bench"
+	"github.com/wakecall/wakecall/test/bench"
 )
 
 func (p *program) benchCommand() *cobra.Command {

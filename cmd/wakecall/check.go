@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/printable"
-	"github.com/wakecall/wakecall/setup"
+	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
 func (p *program) checkCommand() *cobra.Command {

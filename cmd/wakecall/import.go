@@ -11,12 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/database"
-	"github.com/wakecall/wakecall/importer"
-	"github.com/wakecall/wakecall/logging"
-	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/gateway/importer"
+	"github.com/wakecall/wakecall/internal/app"
+	"github.com/wakecall/wakecall/internal/log"
+	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
 const aboutImport = `Imports topics and waiting jobs of another system while its producers and consumers
@@ -49,7 +49,7 @@ func (p *program) importFrom(
 				screen.show(importBar(&r, now.Sub(began).Seconds()))
 			}
 		}}
-		report, err := app.Import(ctx, cfg, version, logging.New(cfg, screen, "import"), o)
+		report, err := app.Import(ctx, cfg, version, log.New(cfg, screen, "import"), o)
 		screen.end()
 		switch {
 		case err != nil && *dry:

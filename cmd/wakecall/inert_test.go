@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/wakecall/wakecall/checker"
+	"github.com/wakecall/wakecall/internal/log/printable/printabletest"
 	"github.com/wakecall/wakecall/master"
-	"github.com/wakecall/wakecall/printable/printabletest"
 )
 
 // TestOutputHasNoTerminalEscapes: every text from the API may contain untrusted input, whatever the API allows today.

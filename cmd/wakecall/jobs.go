@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
-	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
 func (p *program) getCommand() *cobra.Command {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/master"
-	"github.com/wakecall/wakecall/setup"
 )
 
 func TestMigrate(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/migrations"
-	"github.com/wakecall/wakecall/printable"
-	"github.com/wakecall/wakecall/registry"
-	"github.com/wakecall/wakecall/setup"
 )
 
 func (p *program) migrateCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	encodingjson "github.com/go-json-experiment/json/v1"
 
-	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
 // format is the value of --output.

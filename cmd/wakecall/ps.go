@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/app"
+	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/master"
-	"github.com/wakecall/wakecall/printable"
-	"github.com/wakecall/wakecall/setup"
 )
 
 func (p *program) psCommand() *cobra.Command {

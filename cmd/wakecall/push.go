@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
-	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
 // clipAt is the maximum number of bytes of a body or an answer on one line.

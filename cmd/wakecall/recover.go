@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/logging"
-	"github.com/wakecall/wakecall/printable"
-	"github.com/wakecall/wakecall/recovery"
+	"github.com/wakecall/wakecall/internal/app"
+	"github.com/wakecall/wakecall/internal/journal/recovery"
+	"github.com/wakecall/wakecall/internal/log"
+	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
 const aboutRecover = `Recovers lost writes: compares the jobs that the journal accepted with those in the shards.
@@ -38,7 +38,7 @@ func (p *program) recoverCommand() *cobra.Command {
 		if *since > 0 {
 			o.Since = p.now().Add(-*since)
 		}
-		report, err := app.Recover(ctx, cfg, version, logging.New(cfg, p.err, "recover"), o)
+		report, err := app.Recover(ctx, cfg, version, log.New(cfg, p.err, "recover"), o)
 		if err != nil {
 			return err
 		}

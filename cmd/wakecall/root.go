@@ -15,8 +15,8 @@ import (
 
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/printable"
-	"github.com/wakecall/wakecall/setup"
+	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
 // program is one invocation of wakecall: its input, its outputs, and its global flags.

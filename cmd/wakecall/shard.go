@@ -16,9 +16,9 @@ import (
 
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/printable"
-	"github.com/wakecall/wakecall/registry"
-	"github.com/wakecall/wakecall/setup"
+	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 func (p *program) shardCommand() *cobra.Command {

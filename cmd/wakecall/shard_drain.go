@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/printable"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
-	"github.com/wakecall/wakecall/setup"
+	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 const drainLong = "The shard takes no new jobs. Jobs that are due within seconds are delivered; the others move to\n" +

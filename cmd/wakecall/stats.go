@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
-	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
 // topicStats are the counts of one topic.

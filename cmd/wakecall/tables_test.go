@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/client"
-	"github.com/wakecall/wakecall/importer"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/recovery"
-	"github.com/wakecall/wakecall/setup"
+	"github.com/wakecall/wakecall/gateway/importer"
+	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/journal/recovery"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 func TestTablesOfReports(t *testing.T) {

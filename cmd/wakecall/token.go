@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 func (p *program) tokenCommand() *cobra.Command {

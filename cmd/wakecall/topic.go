@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
-	"github.com/wakecall/wakecall/printable"
-	"github.com/wakecall/wakecall/topicfile"
+	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/registry/topicfile"
 )
 
 func (p *program) topicCommand() *cobra.Command {

@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/demo"
-	"github.com/wakecall/wakecall/logging"
+	"github.com/wakecall/wakecall/internal/app"
+	"github.com/wakecall/wakecall/internal/app/demo"
+	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/log"
 	"github.com/wakecall/wakecall/master"
-	"github.com/wakecall/wakecall/setup"
 )
 
 const aboutUp = `Starts the master, which starts and supervises the API, the web admin, timers, dispatchers,
@@ -40,7 +40,7 @@ func (p *program) reload(cmd *cobra.Command, cfg *conf.Config) func() (*conf.Con
 
 // up prepares a first start and runs the master until ctx is done. load reads the configuration again.
 func (p *program) up(ctx context.Context, cfg *conf.Config, load func() (*conf.Config, error), withDemo bool) error {
-	log := logging.New(cfg, p.err, "master")
+	log := log.New(cfg, p.err, "master")
 	passed, err := master.Passed()
 	if err != nil {
 		return &usageError{err}

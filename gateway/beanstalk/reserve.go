@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/wakecall/wakecall/pull"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
 )
 
 func (k *conn) reserveForever([]string, []byte) error { return k.reserve(time.Time{}) }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // topicList is a queue that knows which topics have jobs.

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // popWait is how long a pop waits for a job. Clients give up after 180 s.

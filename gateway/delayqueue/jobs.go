@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 type pushRequest struct {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/test/pulltest"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // Codes of errors in requests.

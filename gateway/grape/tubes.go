@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // Registry stores the list of tubes.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/loginlimit"
+	"github.com/wakecall/wakecall/internal/listen/loginlimit"
 )
 
 // Codes of errors in a login.

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/loginlimit"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/listen/loginlimit"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // Options of a gateway.

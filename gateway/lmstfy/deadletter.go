@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 func (g *Gateway) deadSize(r *request) error {

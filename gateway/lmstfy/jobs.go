@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // ack ends a job in any state. A job that does not exist is acknowledged, too.

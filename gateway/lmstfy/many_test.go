@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/loginlimit"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/listen/loginlimit"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // Queue is the part of a queue.Queue that the gateway needs.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/wakecall/wakecall/database"
-	"github.com/wakecall/wakecall/registry"
-	"github.com/wakecall/wakecall/seal"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/registry/database"
+	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
 // Registry stores the tokens, in one setting for each namespace of a pool.

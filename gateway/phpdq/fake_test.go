@@ -15,9 +15,9 @@ import (
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/gateway/phpdq"
-	"github.com/wakecall/wakecall/listen"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/listen"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // fakeJobs is a queue in memory. The tests in test/ compare its behaviour with that of the real one.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/listen"
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/listen"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 const (

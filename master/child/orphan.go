@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/wakecall/wakecall/disk"
+	"github.com/wakecall/wakecall/internal/disk"
 )
 
 // LockFile is the file that the running master of a data directory keeps locked.

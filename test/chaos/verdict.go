@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // slack is how long, in milliseconds, a call may take from a dispatcher to the endpoint's clock on a busy machine: a

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 	"gorm.io/gorm"
 
-	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/migrations"
 )
 

@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/pull"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/timer"
 )

@@ -1,0 +1,425 @@
+package importer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// Old is a system to import from.
+type Old interface {
+	// Lock returns ErrLocked while another import from this system runs. It connects again if the connection was lost.
+	Lock(ctx context.Context) error
+	// Topics returns the topics to register.
+	Topics(ctx context.Context) ([]registry.Topic, error)
+	// Waiting returns the number of waiting jobs.
+	Waiting(ctx context.Context) (int, error)
+	// Claim claims at most n jobs of the registered topics; it returns none when no such job waits.
+	Claim(ctx context.Context, n int) ([]Job, error)
+	// Left returns the claims that earlier imports, or this one before an error, left behind.
+	Left(ctx context.Context) ([]Job, error)
+	// Drop removes the claims of jobs that were claimed together.
+	Drop(ctx context.Context, jobs []Job) error
+}
+
+// Job is a claimed job.
+type Job struct {
+	Push    queue.Push // Via names the claim
+	Added   time.Time  // when the old system accepted it
+	Key     any        // key of its claim, for Old
+	Claimed time.Time  // when it was claimed, if an earlier import did so
+}
+
+// Registry is the part of the registry that an import needs.
+type Registry interface {
+	Snapshot() *registry.Snapshot
+	PutTopic(
+		ctx context.Context, actor string, t registry.Topic, conditions ...registry.Condition,
+	) (created bool, err error)
+}
+
+// Jobs is the part of the queue that an import needs.
+type Jobs interface {
+	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
+	Lookup(ctx context.Context, refs []queue.Ref, shard string) ([]*queue.Job, error)
+}
+
+// Options configure an import.
+type Options struct {
+	Old      Old
+	Registry Registry
+	Jobs     Jobs
+	Journal  string // directory of the journal
+	DryRun   bool   // only count
+	// Follow: continue until ctx is done, while producers still use the old system. An error after the beginning is
+	// logged, and the import continues when the systems answer again.
+	Follow   bool
+	Prepare  func(ctx context.Context, r *Report) error // imports, or only counts, tokens and tubes
+	Progress func(Report)
+	Logger   *slog.Logger
+}
+
+// Report counts what an import did.
+type Report struct {
+	Topics   int `json:"topics"`            // topics of the old system
+	Made     int `json:"topics_registered"` // registered topics; existing ones stay as they are
+	Tokens   int `json:"tokens,omitempty"`  // tokens of a lmstfy
+	Tubes    int `json:"tubes,omitempty"`   // tubes of a Grape
+	Waiting  int `json:"waiting"`           // jobs at the beginning
+	Imported int `json:"imported"`
+	Resumed  int `json:"resumed"` // claimed jobs that were found after an interruption
+	Kept     int `json:"kept"`    // jobs skipped because Wakecall has a newer job with the id
+	Refused  int `json:"refused"` // jobs whose claims stay; the log has the reasons
+	Left     int `json:"left"`    // jobs left in the old system at the end, for example held by its consumers
+}
+
+const (
+	step       = 500 // jobs per claim
+	followEach = time.Second
+	retryFirst = time.Second // wait after an error, doubled for each further one
+	retryMost  = 30 * time.Second
+	actor      = "import"
+)
+
+// Run imports until no job waits in the old system or, with Follow, until ctx is done.
+func Run(ctx context.Context, o Options) (Report, error) {
+	i := &run{Options: o}
+	if err := i.begin(ctx); err != nil || o.DryRun {
+		return i.Report, err
+	}
+	err := i.move(ctx)
+	if o.Follow {
+		err = i.retry(ctx, err)
+		ctx = context.WithoutCancel(ctx)
+	}
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return i.Report, err
+	}
+	return i.end(ctx)
+}
+
+// begin counts, and locks the old system unless it only counts.
+func (i *run) begin(ctx context.Context) (err error) {
+	if !i.DryRun {
+		if err := i.Old.Lock(ctx); err != nil {
+			return err
+		}
+	}
+	if err := i.Prepare(ctx, &i.Report); err != nil {
+		return err
+	}
+	if err := i.topics(ctx); err != nil {
+		return err
+	}
+	i.Waiting, err = i.Old.Waiting(ctx)
+	return err
+}
+
+// move imports the claims that are left, and then all waiting jobs. With Follow it continues until ctx is done.
+func (i *run) move(ctx context.Context) error {
+	if err := i.resume(ctx); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		jobs, err := i.Old.Claim(ctx, step)
+		switch {
+		case err != nil && ctx.Err() != nil: // the next import finds what was claimed meanwhile
+		case err != nil:
+			return err
+		case len(jobs) > 0:
+			if err := i.push(ctx, jobs); err != nil {
+				return err
+			}
+			i.Progress(i.Report)
+		case !i.Follow:
+			return nil
+		default:
+			pause(ctx, followEach)
+		}
+	}
+	return nil
+}
+
+// retry continues after an error of either system until ctx is done. It returns the error that it could not get over.
+func (i *run) retry(ctx context.Context, err error) error {
+	for wait := retryFirst; err != nil; {
+		i.Logger.Warn("the import was interrupted and will continue by itself", "error", err, "retry_in", wait)
+		if pause(ctx, wait); ctx.Err() != nil {
+			return err
+		}
+		before := i.Imported
+		err = i.again(ctx)
+		if wait = min(2*wait, retryMost); i.Imported > before {
+			wait = retryFirst
+		}
+	}
+	return nil
+}
+
+// again does what Run does, with the topics that are known.
+func (i *run) again(ctx context.Context) error {
+	if err := i.Old.Lock(ctx); err != nil {
+		return err
+	}
+	if err := i.Prepare(ctx, &i.Report); err != nil {
+		return err
+	}
+	return i.move(ctx)
+}
+
+func (i *run) end(ctx context.Context) (_ Report, err error) {
+	i.Left, err = i.Old.Waiting(ctx)
+	return i.Report, err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+type run struct {
+	Options
+	Report
+}
+
+// topics registers the topics that do not exist yet.
+func (i *run) topics(ctx context.Context) error {
+	topics, err := i.Old.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	i.Topics = len(topics)
+	if err := valid(topics); err != nil {
+		return err
+	}
+	for _, t := range topics {
+		if i.Registry.Snapshot().Topics.Get(t.Name) != nil {
+			continue
+		}
+		i.Made++
+		if i.DryRun {
+			continue
+		}
+		if _, err := i.Registry.PutTopic(ctx, actor, t); err != nil {
+			return fmt.Errorf("register the topic %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// valid returns an error that names all topics which cannot be registered.
+func valid(topics []registry.Topic) error {
+	var errs []error
+	for _, t := range topics {
+		if err := t.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("the topic %s cannot be registered: %w", t.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// resume pushes the jobs that an interrupted import claimed but did not push.
+func (i *run) resume(ctx context.Context) error {
+	left, err := i.Old.Left(ctx)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	i.Resumed, i.Refused = i.Resumed+len(left), 0 // these include all claims of refused jobs
+	done, todo, err := i.unpushed(ctx, left)
+	if err != nil {
+		return err
+	}
+	for _, jobs := range byClaim(done) {
+		if err := i.Old.Drop(ctx, jobs); err != nil {
+			return err
+		}
+	}
+	for _, jobs := range byClaim(todo) {
+		if err := i.push(ctx, jobs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func byClaim(jobs []Job) map[string][]Job {
+	claims := map[string][]Job{}
+	for _, job := range jobs {
+		claims[job.Push.Via] = append(claims[job.Push.Via], job)
+	}
+	return claims
+}
+
+// noted is how long a dispatcher may take to note a call of a job that has ended.
+const noted = 3 * time.Second
+
+// unpushed separates the claims that an interrupted import has already pushed from the others. A job was pushed if its
+// line is in the journal, or if it was stored just before the import was killed: then it exists, or has been called
+// since.
+func (i *run) unpushed(ctx context.Context, left []Job) (done, todo []Job, err error) {
+	pushed := i.linesOf(left)
+	var unsure []Job
+	var refs []queue.Ref
+	for _, job := range left {
+		if pushed[line{job.Push.Via, job.ref()}] {
+			done = append(done, job)
+			continue
+		}
+		unsure, refs = append(unsure, job), append(refs, job.ref())
+	}
+	if len(unsure) == 0 {
+		return done, nil, nil
+	}
+	stored, err := i.Jobs.Lookup(ctx, refs, "")
+	if err != nil {
+		return nil, nil, fmt.Errorf("look for the jobs of an interrupted import: %w", err)
+	}
+	pause(ctx, noted)
+	called := i.calls(refs)
+	for k, job := range unsure {
+		created, was := called[job.ref()]
+		if stored[k] != nil {
+			created, was = stored[k].CreatedAt, true
+		}
+		if was && !created.Before(job.Claimed) {
+			done = append(done, job)
+			continue
+		}
+		todo = append(todo, job)
+	}
+	return done, todo, ctx.Err()
+}
+
+type line struct {
+	via string
+	queue.Ref
+}
+
+func (j *Job) ref() queue.Ref { return queue.Ref{Topic: j.Push.Topic, ID: j.Push.ID} }
+
+// linesOf returns the journal's lines about claims.
+func (i *run) linesOf(left []Job) map[line]bool {
+	lines := map[line]bool{}
+	for _, job := range left {
+		lines[line{job.Push.Via, job.ref()}] = false
+	}
+	for l, err := range journal.ReadRequests(i.Journal, journal.Range{}) {
+		i.unreadable(err)
+		if key := (line{l.Via, queue.Ref{Topic: l.Topic, ID: l.ID}}); err == nil {
+			if _, ours := lines[key]; ours {
+				lines[key] = true
+			}
+		}
+	}
+	return lines
+}
+
+// calls returns the jobs that were called according to the journal, each with the creation time of the last job with
+// its id.
+func (i *run) calls(refs []queue.Ref) map[queue.Ref]time.Time {
+	ours, called := map[queue.Ref]bool{}, map[queue.Ref]time.Time{}
+	for _, ref := range refs {
+		ours[ref] = true
+	}
+	for l, err := range journal.ReadAttempts(i.Journal, journal.Range{}) {
+		i.unreadable(err)
+		if ref := (queue.Ref{Topic: l.Topic, ID: l.ID}); err == nil && ours[ref] && l.CreatedAt.After(called[ref]) {
+			called[ref] = l.CreatedAt
+		}
+	}
+	return called
+}
+
+func (i *run) unreadable(err error) {
+	if err != nil {
+		i.Logger.Warn("a line of the journal cannot be read", "error", err)
+	}
+}
+
+// push pushes the jobs of one claim and drops their claims.
+func (i *run) push(ctx context.Context, jobs []Job) error {
+	jobs = slices.DeleteFunc(jobs, func(job Job) bool {
+		err := queue.CheckID(job.Push.ID)
+		if err != nil {
+			i.refused(job, fmt.Errorf("its id is not one: %w", err), nil)
+		}
+		return err != nil
+	})
+	if len(jobs) == 0 {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx) // a claim must be completed
+	imported, kept, err := i.store(ctx, jobs)
+	if dropErr := i.Old.Drop(ctx, append(imported, kept...)); dropErr != nil {
+		return fmt.Errorf("drop claims: %w", dropErr)
+	}
+	i.Imported, i.Kept = i.Imported+len(imported), i.Kept+len(kept)
+	return err
+}
+
+// store pushes jobs. A job whose id exists replaces the existing job if it is later.
+func (i *run) store(ctx context.Context, jobs []Job) (imported, kept []Job, err error) {
+	ctx = queue.Via(ctx, jobs[0].Push.Via)
+	var again []Job
+	for k, r := range i.Jobs.PushBatch(ctx, pushes(jobs)) {
+		switch job := jobs[k]; {
+		case r.Err != nil:
+			err = i.refused(job, r.Err, err)
+		case r.Duplicate && job.Push.OnDuplicate == queue.Keep && job.replaces(&r.Job):
+			job.Push.OnDuplicate = queue.Replace
+			again = append(again, job)
+		case r.Duplicate && job.Push.OnDuplicate == queue.Keep:
+			kept = append(kept, job)
+		default:
+			imported = append(imported, job)
+		}
+	}
+	if err != nil || len(again) == 0 {
+		return imported, kept, err
+	}
+	more, _, err := i.store(ctx, again)
+	return append(imported, more...), kept, err
+}
+
+// replaces reports whether a job is later than the existing one with its id. Of a system that does not say when it
+// accepted a job, it is if the other had been stored before the claim and was taken since: it has been called already,
+// or died, and nobody would call this one.
+func (j *Job) replaces(existing *queue.Job) bool {
+	if !j.Added.IsZero() {
+		return j.Added.After(existing.CreatedAt)
+	}
+	taken := existing.State == queue.Running || existing.State == queue.Dead
+	return taken && existing.CreatedAt.Before(j.Claimed)
+}
+
+func pushes(jobs []Job) []queue.Push {
+	list := make([]queue.Push, len(jobs))
+	for k, job := range jobs {
+		list[k] = job.Push
+		if max(job.Push.Delay, time.Until(job.Push.DueAt)) > queue.MaxDelay { // cut, as by the gateways
+			list[k].DueAt, list[k].Delay = time.Time{}, queue.MaxDelay
+		}
+	}
+	return list
+}
+
+// refused returns the error that ends the import, and logs errors that only concern one job.
+func (i *run) refused(job Job, err, before error) error {
+	if errors.As(err, new(*queue.UnavailableError)) {
+		return fmt.Errorf("push %s/%s: %w", job.Push.Topic, job.Push.ID, err)
+	}
+	i.Refused++
+	i.Logger.Warn("a job cannot be imported; its claim stays in the old system",
+		"topic", job.Push.Topic, "id", job.Push.ID, "error", err)
+	return before
+}

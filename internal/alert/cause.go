@@ -1,0 +1,167 @@
+package alert
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/log/printable"
+)
+
+// Severities.
+const (
+	Critical = "critical"
+	Warning  = "warning"
+	Info     = "info" // shown, and sent only to recipients that ask for it
+)
+
+// rank orders severities; the most severe has the highest rank.
+func rank(severity string) int { return slices.Index([]string{Info, Warning, Critical}, severity) }
+
+// Cause is one problem of a topic, a shard or the installation. It consists of a kind and numbers, so that every reader
+// can get it in their language.
+type Cause struct {
+	Kind     string        `json:"kind"` // down, failing, …; its text is alerts.cause_KIND
+	Severity string        `json:"severity"`
+	BeganAt  time.Time     `json:"began_at"`
+	N        int64         `json:"n,omitempty"`      // jobs, attempts or failures
+	Of       int64         `json:"of,omitempty"`     // the total that N is a part of
+	For      time.Duration `json:"for,omitempty"`    // since when, or how late
+	P99      time.Duration `json:"p99,omitempty"`    // of the lateness of calls in the last minute
+	Limit    time.Duration `json:"limit,omitempty"`  // the limit that is exceeded
+	Answer   string        `json:"answer,omitempty"` // the endpoint's answer: a status, or a reason of package callback
+	Text     string        `json:"text,omitempty"`   // the error of a server or a check
+	Host     string        `json:"host,omitempty"`   // the host that found it, in the store
+}
+
+// Say returns the text of a key in a language, with its arguments.
+type Say func(key string, args ...any) string
+
+// Say returns the cause in a language. duration formats durations in that language.
+func (c Cause) Say(say Say, duration func(time.Duration) string) string {
+	return say(
+		"alerts.cause_"+c.said(),
+		c.N,
+		c.Of,
+		duration(c.For),
+		duration(c.P99),
+		duration(c.Limit),
+		c.answer(say),
+		c.Text,
+	)
+}
+
+// said returns the kind of the text that says the cause: it differs with what is known.
+func (c Cause) said() string {
+	switch {
+	case c.Kind == "topic_failing" && !c.answered(): // the attempts are those of workers, so there is no endpoint
+		return "attempts_failing"
+	case c.Kind == "late" && c.N == 0 && c.For == 0:
+		return "late_calls"
+	case c.Kind == "late" && c.P99 == 0:
+		return "late_jobs"
+	}
+	return c.Kind
+}
+
+// answers are the reasons that have a text alerts.answer_REASON.
+var answers = []string{"timeout", "refused", "dns", "tls", "reset", "protocol", "blocked", "retry_if"}
+
+// answered reports whether the endpoint's answer is known.
+func (c Cause) answered() bool {
+	_, err := strconv.Atoi(c.Answer)
+	return err == nil || slices.Contains(answers, c.Answer)
+}
+
+func (c Cause) answer(say Say) string {
+	switch {
+	case !c.answered():
+		return say("alerts.answer_unknown")
+	case slices.Contains(answers, c.Answer):
+		return say("alerts.answer_" + c.Answer)
+	}
+	return say("alerts.answer_status", c.Answer)
+}
+
+// Finding is a cause that was found now.
+type Finding struct {
+	Topic string
+	Shard string
+	Cause
+}
+
+// Key returns the subject of a finding. All findings with the same key form one alert.
+func (f *Finding) Key() string {
+	switch {
+	case f.Topic != "":
+		return "topic/" + f.Topic
+	case f.Shard != "":
+		return "shard/" + f.Shard
+	}
+	return f.Kind
+}
+
+// id identifies a finding.
+func (f *Finding) id() string { return f.Kind + "/" + f.Shard + "/" + f.Topic }
+
+// worstFirst orders causes by severity.
+func worstFirst(a, b Cause) int {
+	return cmp.Or(rank(b.Severity)-rank(a.Severity), a.BeganAt.Compare(b.BeganAt), cmp.Compare(a.Kind, b.Kind))
+}
+
+// WorstFirst orders alerts: urgent ones first, then by severity, then the oldest first.
+func WorstFirst(a, b Alert) int {
+	switch {
+	case a.urgent() && !b.urgent():
+		return -1
+	case b.urgent() && !a.urgent():
+		return 1
+	}
+	return cmp.Or(rank(b.Severity)-rank(a.Severity), a.BeganAt.Compare(b.BeganAt), cmp.Compare(a.Key, b.Key))
+}
+
+// Title returns a one-line title of the alert in a language.
+func (a *Alert) Title(say Say) string {
+	if len(a.Causes) == 0 {
+		return a.Subject // an alert of an earlier version, or a test message
+	}
+	return say("alerts.title_"+a.Kind, a.Topic+a.Shard)
+}
+
+// Details returns the causes in a language, the most severe first.
+func (a *Alert) Details(say Say, duration func(time.Duration) string) []string {
+	if len(a.Causes) == 0 && a.Detail != "" {
+		return []string{a.Detail}
+	}
+	var list []string
+	for _, c := range a.Causes {
+		list = append(list, c.Say(say, duration))
+	}
+	return list
+}
+
+// Has reports whether the alert has a cause of a kind.
+func (a *Alert) Has(kind string) bool {
+	return a.Kind == kind || slices.ContainsFunc(a.Causes, func(c Cause) bool { return c.Kind == kind })
+}
+
+// worseAt returns since when the alert has been as severe as it is: a cause that joins an alert of which somebody was
+// not notified, or not any more, is news from then on. Causes are in the order of worstFirst.
+func (a *Alert) worseAt() time.Time {
+	if len(a.Causes) == 0 {
+		return a.BeganAt
+	}
+	return a.Causes[0].BeganAt
+}
+
+// urgent reports whether people are notified at once: the alert is critical and concerns the whole installation.
+func (a *Alert) urgent() bool { return a.Severity == Critical && a.Topic == "" }
+
+// brief formats a duration for messages.
+func brief(d time.Duration) string {
+	if d >= 10*time.Second {
+		d = d.Round(time.Second)
+	}
+	return printable.ShortDuration(d.Round(time.Millisecond))
+}

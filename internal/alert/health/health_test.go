@@ -1,0 +1,115 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+var good = queue.ShardHealth{Up: true, Version: "7.2.4", Memory: 50, MaxMemory: 100, Policy: "noeviction", AOF: true}
+
+func kinds(problems []Problem) []Kind {
+	var list []Kind
+	for _, p := range problems {
+		list = append(list, p.Kind)
+	}
+	return list
+}
+
+func TestJudge(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change  func(*queue.ShardHealth)
+		want    []Kind
+		watched bool
+	}{
+		"nothing is wrong":                 {func(*queue.ShardHealth) {}, nil, true},
+		"6.2 is too old":                   {func(h *queue.ShardHealth) { h.Version = "6.2.14" }, []Kind{Version}, false},
+		"a version of another kind is not": {func(h *queue.ShardHealth) { h.Version = "unstable" }, nil, true},
+		"the disk is full": {func(h *queue.ShardHealth) { h.WriteError = "disk full" }, []Kind{WriteError},
+			true},
+		"jobs are evicted": {func(h *queue.ShardHealth) { h.Policy = "allkeys-lru" }, []Kind{Eviction}, true},
+		"jobs would be evicted with a limit": {
+			func(h *queue.ShardHealth) { h.Policy, h.MaxMemory = "allkeys-lru", 0 }, []Kind{Eviction, Unlimited}, false,
+		},
+		"no master":           {func(h *queue.ShardHealth) { h.LinkDown = true }, []Kind{LinkDown}, true},
+		"at the limit":        {func(h *queue.ShardHealth) { h.Memory = 85 }, nil, true},
+		"over the limit":      {func(h *queue.ShardHealth) { h.Memory = 86 }, []Kind{Memory}, true},
+		"no append-only file": {func(h *queue.ShardHealth) { h.AOF = false }, []Kind{NoAOF}, false},
+		"jobs are there":      {func(h *queue.ShardHealth) { h.Jobs = 1 }, []Kind{HasJobs}, false},
+		"the worst comes first": {
+			func(h *queue.ShardHealth) { h.Memory, h.AOF, h.WriteError = 99, false, "x" },
+			[]Kind{WriteError, Memory, NoAOF}, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := good
+			tt.change(&h)
+			got := kinds(Judge(h))
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("judged %v, want %v", got, tt.want)
+			}
+			watched := kinds(JudgeWatched(h))
+			if tt.watched && !slices.Equal(watched, tt.want) {
+				t.Errorf("watched %v, want %v", watched, tt.want)
+			}
+			for _, k := range watched {
+				if !slices.Contains(Watched(), k) {
+					t.Errorf("%s is found, but is not among the watched kinds %v", k, Watched())
+				}
+			}
+			for _, p := range Judge(h) {
+				if p.Detail == "" || p.Advice == "" {
+					t.Errorf("%s lacks a detail or an advice: %+v", p.Kind, p)
+				}
+			}
+		})
+	}
+}
+
+func TestJudgeClock(t *testing.T) {
+	for _, tt := range []struct {
+		off, took time.Duration
+		want      string
+	}{
+		{ClockOff, 0, ""}, {-ClockOff, 0, ""}, {ClockOff + time.Second, time.Second, ""},
+		{ClockOff + time.Millisecond, 0, "ahead of"}, {-ClockOff - time.Millisecond, 0, "behind"},
+	} {
+		p := JudgeClock(tt.off, tt.took)
+		if (p == nil) != (tt.want == "") || p != nil && !strings.Contains(p.Detail, tt.want) {
+			t.Errorf("%s off with a ping of %s: %+v, want %q", tt.off, tt.took, p, tt.want)
+		}
+	}
+}
+
+type shard struct {
+	health queue.ShardHealth
+	off    time.Duration
+	err    error
+}
+
+func (s shard) Health(context.Context) queue.ShardHealth { return s.health }
+func (s shard) Ping(context.Context) (time.Time, time.Duration, error) {
+	return time.Now().Add(s.off), 0, s.err
+}
+
+func TestTry(t *testing.T) {
+	down := queue.ShardHealth{Err: "connection refused"}
+	if h, problems := Try(t.Context(), shard{health: down}); h.Up || len(problems) > 0 {
+		t.Errorf("a shard that is down: %+v, %v", h, problems)
+	}
+	h, problems := Try(t.Context(), shard{health: good, err: errors.New("timed out")})
+	if h.Up || h.Err != "timed out" || len(problems) > 0 {
+		t.Errorf("a shard that goes down meanwhile: %+v, %v", h, problems)
+	}
+	volatile := good
+	volatile.AOF = false
+	h, problems = Try(t.Context(), shard{health: volatile, off: time.Minute})
+	if !h.Up || !slices.Equal(kinds(problems), []Kind{NoAOF, Clock}) {
+		t.Errorf("a shard with a wrong clock: %+v, %v", h, problems)
+	}
+}

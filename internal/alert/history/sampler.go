@@ -1,0 +1,299 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// Source is the part of a queue.Queue that the sampler needs.
+type Source interface {
+	// Active lists the topics with events since a time.
+	Active(ctx context.Context, since time.Time) ([]string, error)
+	// Totals reads topics. With a *queue.PartialError the numbers are from the shards that answered.
+	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
+}
+
+// Storage stores samples and the lease by which hosts agree on which one samples; a Store is one.
+type Storage interface {
+	SampleReader
+	PutSamples(ctx context.Context, samples []Sample) error
+	PruneSamples(ctx context.Context, now time.Time) error
+	// Lead reports whether a host holds the lease of a role, after trying to take or extend it.
+	Lead(ctx context.Context, role, host string, ttl time.Duration) (bool, error)
+}
+
+// Options of a Sampler.
+type Options struct {
+	Source Source
+	Store  Storage
+	// Lateness returns the lateness of the calls of topics since a time, or with nil topics that of all together, under
+	// "". nil: it is not known.
+	Lateness func(ctx context.Context, topics []string, since time.Time) (map[string]Lateness, error)
+	Topics   func() []string       // returns all registered topics
+	Shards   func() []ShardReading // returns the checker's readings; nil: none
+	Host     string
+	Now      func() time.Time // nil: time.Now
+	Logger   *slog.Logger
+}
+
+// Sampler takes samples. Its methods are for one goroutine.
+type Sampler struct {
+	opts   Options
+	topics *topicStates
+	shards shardSlots
+
+	leads      bool
+	lastRound  time.Time
+	lastRead   time.Time // of topics
+	readAgain  time.Time // the earliest next reading; zero: in the next round
+	lastFull   time.Time // when all topics were read
+	lastEvents time.Time // the last round that found a topic with events
+	pruned     time.Time
+	pending    []Sample // not stored yet
+	failing    bool
+}
+
+// New makes a sampler; Run starts it.
+func New(o Options) *Sampler {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Shards == nil {
+		o.Shards = func() []ShardReading { return nil }
+	}
+	return &Sampler{opts: o, topics: newTopicStates(), shards: shardSlots{}}
+}
+
+// Run samples until ctx is done.
+func (s *Sampler) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(untilNext(s.opts.Now())):
+		}
+		// A store that hangs makes the sampler miss rounds, but does not stop it.
+		limited, cancel := context.WithTimeout(ctx, Round-time.Second)
+		err := s.round(limited, s.opts.Now().Truncate(Round))
+		cancel()
+		if ctx.Err() == nil {
+			s.log(err)
+		}
+	}
+}
+
+// untilNext returns the time until the next multiple of Round, so that all hosts sample at the same times.
+func untilNext(now time.Time) time.Duration { return now.Truncate(Round).Add(Round).Sub(now) }
+
+// log logs the first and the last of several errors in a row.
+func (s *Sampler) log(err error) {
+	switch {
+	case err != nil && !s.failing:
+		s.opts.Logger.Warn("sampling fails", "error", err)
+	case err == nil && s.failing:
+		s.opts.Logger.Info("sampling works again")
+	}
+	s.failing = err != nil
+}
+
+// leaseTTL allows a leader to miss two rounds.
+const leaseTTL = 3 * Round
+
+// lead takes or extends the lease. While the store is unavailable the last leader goes on, and stores its samples
+// later.
+func (s *Sampler) lead(ctx context.Context) error {
+	leads, err := s.opts.Store.Lead(ctx, "history", s.opts.Host, leaseTTL)
+	if err != nil {
+		return err
+	}
+	if s.leads && !leads {
+		*s = *New(s.opts)
+	}
+	s.leads = leads
+	return nil
+}
+
+// round samples once, at a multiple of Round.
+func (s *Sampler) round(ctx context.Context, at time.Time) error {
+	leadErr := s.lead(ctx)
+	if !s.leads {
+		return leadErr
+	}
+	if at.Before(s.lastRound) { // the clock was set back: these times would be in the future
+		s.readAgain, s.lastFull, s.pruned = time.Time{}, time.Time{}, time.Time{}
+	}
+	err := errors.Join(leadErr, s.readTopics(ctx, at))
+	s.shards.add(s.opts.Shards())
+	for _, t := range tiers {
+		if !s.lastRound.IsZero() && !at.Truncate(t.Step).Equal(s.lastRound.Truncate(t.Step)) {
+			s.endSlot(ctx, t, at.Truncate(t.Step))
+		}
+	}
+	s.lastRound = at
+	return errors.Join(err, s.store(ctx, at))
+}
+
+const (
+	fullEvery = 10 * time.Minute // how often topics without events are read
+	// activeSlack bounds the delay between an event and the topic's entry as active.
+	activeSlack = 10 * time.Second
+	// pauseShare is how many times as long as a reading took to wait before the next one: with 100,000 topics whose
+	// jobs are called a reading takes seconds. Rounds meanwhile store the known numbers.
+	pauseShare = 19
+)
+
+// readTopics brings the states of the topics up to date.
+func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
+	if at.Before(s.readAgain) {
+		s.lastEvents = at
+		return nil
+	}
+	began := s.opts.Now()
+	defer func() { s.readAgain = began.Add(pauseShare * s.opts.Now().Sub(began)) }()
+	topics, all, err := s.choose(ctx, at)
+	if err == nil && len(topics) == 0 && !all {
+		s.lastRead = at
+		return nil
+	}
+	s.lastEvents = at
+	if err != nil {
+		return err
+	}
+	readings, missing, err := s.read(ctx, topics)
+	if err != nil {
+		return err
+	}
+	s.topics.update(readings, missing, s.lastTotals(ctx, at, missing))
+	s.lastRead = at
+	if all {
+		s.topics.keepOnly(topics)
+		s.lastFull = at
+	}
+	return nil
+}
+
+// topicsAtOnce bounds the memory for totals of many topics.
+const topicsAtOnce = 2000
+
+// read reads topics, and leaves out those that never had a job. missing are the shards that did not answer.
+func (s *Sampler) read(ctx context.Context, topics []string) (readings map[string]Reading, missing string, err error) {
+	readings = map[string]Reading{}
+	silent := map[string]bool{}
+	for some := range slices.Chunk(topics, topicsAtOnce) {
+		totals, err := s.opts.Source.Totals(ctx, some)
+		var partial *queue.PartialError
+		if errors.As(err, &partial) {
+			for _, shard := range partial.Shards {
+				silent[shard] = true
+			}
+		} else if err != nil {
+			return nil, "", err
+		}
+		for topic, t := range totals {
+			if r := (Reading{t.Total, t.Stats}); r != (Reading{}) || s.topics.topics[topic] != nil {
+				readings[topic] = r
+			}
+		}
+	}
+	return readings, strings.Join(slices.Sorted(maps.Keys(silent)), " "), nil
+}
+
+// choose lists the topics to read: those with events, and every fullEvery all.
+func (s *Sampler) choose(ctx context.Context, at time.Time) (topics []string, all bool, err error) {
+	if at.Sub(s.lastFull) >= fullEvery {
+		return s.opts.Topics(), true, nil
+	}
+	topics, err = s.opts.Source.Active(ctx, s.lastRead.Add(-activeSlack))
+	if queue.IsPartial(err) {
+		err = nil
+	}
+	return topics, false, err
+}
+
+// lastTotals returns the last stored totals of all topics. They are needed only if the sampler starts while a shard is
+// down.
+func (s *Sampler) lastTotals(ctx context.Context, at time.Time, missing string) Totals {
+	if s.topics.begun || missing == "" {
+		return Totals{}
+	}
+	list, err := s.opts.Store.Samples(ctx, AllTopics, tiers[0].Name, at.Add(-tiers[0].Keep), at)
+	if err != nil || len(list) == 0 {
+		return Totals{}
+	}
+	last := slices.MaxFunc(list, func(a, b Sample) int { return a.At.Compare(b.At) })
+	r, err := decode(last)
+	if err != nil {
+		return Totals{}
+	}
+	return Totals(r.storedTotals)
+}
+
+// endSlot makes the samples at the end of a tier's slot.
+func (s *Sampler) endSlot(ctx context.Context, t Tier, at time.Time) {
+	late := Lateness{}
+	if !s.lastEvents.Before(at.Add(-t.Step)) { // otherwise no job was called
+		late = s.lateness(ctx, nil, t, at)[""]
+	}
+	s.pending = append(s.pending, newRecord(s.topics.all, late).sample(AllTopics, t, at))
+	for name, r := range s.shards.end(t) {
+		s.pending = append(s.pending, record{Shard: &r}.sample(ShardSeries(name), t, at))
+	}
+	if t.Step == Round {
+		return
+	}
+	changed := s.topics.changed(t, at)
+	names := make([]string, len(changed))
+	for i, c := range changed {
+		names[i] = c.topic
+	}
+	var latenesses map[string]Lateness
+	if len(names) > 0 {
+		latenesses = s.lateness(ctx, names, t, at)
+	}
+	for _, c := range changed {
+		if c.resumes { // so that the rise is in this slot
+			s.pending = append(s.pending, newRecord(c.before, Lateness{}).sample(c.topic, t, at.Add(-t.Step)))
+		}
+		s.pending = append(s.pending, newRecord(c.now, latenesses[c.topic]).sample(c.topic, t, at))
+	}
+}
+
+// lateness returns an empty map if the lateness cannot be read: a line of a chart may have a gap, counters may not.
+func (s *Sampler) lateness(ctx context.Context, topics []string, t Tier, at time.Time) map[string]Lateness {
+	if ctx.Err() != nil || s.opts.Lateness == nil {
+		return nil
+	}
+	l, _ := s.opts.Lateness(ctx, topics, at.Add(-t.Step))
+	return l
+}
+
+const (
+	maxPending = 20_000 // samples held while the store is unavailable; the oldest are dropped first
+	putBatch   = 500    // samples per call
+	pruneEvery = 10 * time.Minute
+)
+
+func (s *Sampler) store(ctx context.Context, at time.Time) error {
+	for batch := range slices.Chunk(s.pending, putBatch) {
+		if err := s.opts.Store.PutSamples(ctx, batch); err != nil {
+			s.pending = slices.Clone(s.pending[max(0, len(s.pending)-maxPending):])
+			return err
+		}
+		s.pending = s.pending[len(batch):]
+	}
+	s.pending = nil
+	if at.Sub(s.pruned) < pruneEvery {
+		return nil
+	}
+	s.pruned = at
+	return s.opts.Store.PruneSamples(ctx, at)
+}

@@ -1,0 +1,265 @@
+package alert
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+var criticalShardKinds = []string{"down", "duplicate", "forbidden", "partial", "eviction", "write_error"}
+
+// shards judges the redis-checker's findings.
+func (w *Watch) shards(r Rules) []Finding {
+	if !r.Shards {
+		return nil
+	}
+	var list []Finding
+	for _, f := range w.src.Shards() {
+		severity := Warning
+		switch {
+		case slices.Contains(criticalShardKinds, f.Kind):
+			severity = Critical
+		case f.Kind == "restarted": // the restart is over
+			severity = Info
+		}
+		list = append(list, Finding{
+			Shard: f.Shard, Cause: Cause{Kind: "shard_" + f.Kind, Severity: severity, Text: f.Detail},
+		})
+	}
+	return list
+}
+
+// host judges what this host needs besides Redis: the registry's database and the journal.
+func (w *Watch) host(r Rules, now time.Time) []Finding {
+	var list []Finding
+	if w.src.RegistryUp() {
+		w.registryAway = time.Time{}
+	} else if w.registryAway.IsZero() {
+		w.registryAway = now
+	}
+	if r.Registry && !w.registryAway.IsZero() && now.Sub(w.registryAway) >= registryWait {
+		list = append(list, Finding{Cause: Cause{Kind: "registry", Severity: Critical}})
+	}
+	if !r.Journal {
+		return list
+	}
+	if err := w.src.Journal(); err != nil {
+		list = append(list, Finding{Cause: Cause{Kind: "journal", Severity: Critical, Text: err.Error()}})
+	}
+	return list
+}
+
+// unknownEvery is how often the topics in the shards are compared with those of the registry.
+const unknownEvery = 15 * time.Second
+
+// unknownTopics finds topics whose jobs wait because the registry lost the topic.
+func (w *Watch) unknownTopics(ctx context.Context, r Rules, now time.Time) ([]Finding, error) {
+	if !r.Registry || w.src.Unknown == nil || now.Sub(w.unknownAsked) < unknownEvery {
+		return w.unknown, nil
+	}
+	counts, err := w.src.Unknown(ctx)
+	if err != nil {
+		return w.unknown, err
+	}
+	w.unknown, w.unknownAsked = nil, now
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		w.unknown = append(w.unknown, Finding{
+			Topic: name, Cause: Cause{Kind: "topic_unknown", Severity: Critical, N: counts[name]},
+		})
+	}
+	return w.unknown, nil
+}
+
+// paused finds a topic that is paused though it has ready jobs.
+func paused(t *registry.Topic, n queue.Stats) []Finding {
+	if t.State == registry.TopicActive || n.Ready == 0 {
+		return nil
+	}
+	return []Finding{{Topic: t.Name, Cause: Cause{
+		Kind: "paused", Severity: Info, N: n.Ready, For: n.OldestReady.Round(time.Second),
+	}}}
+}
+
+// judgeTopic judges one topic by its recent readings.
+func (w *Watch) judgeTopic(t *registry.Topic, r Rules, now time.Time) []Finding {
+	var list []Finding
+	add := func(c Cause) { list = append(list, Finding{Topic: t.Name, Cause: c}) }
+	recent := w.trends[t.Name]
+	if kind, found := w.nobodyTakes(t, r, now); found {
+		add(Cause{Kind: kind, Severity: Critical, N: recent.last.Ready, For: recent.idle(now).Round(time.Second)})
+	}
+	did := recent.since(failingSpan, now)
+	attempts := did.failed + did.delivered
+	share := w.limit(r.FailingShare, "topic_failing//"+t.Name, now)
+	if share > 0 && attempts >= max(1, r.FailingLeast) && float64(did.failed) >= share*float64(attempts) {
+		add(Cause{Kind: "topic_failing", Severity: Warning, N: did.failed, Of: attempts})
+	}
+	if died := recent.since(trendSpan, now).died; r.DeadJobs > 0 && died >= r.DeadJobs {
+		add(Cause{Kind: "dead", Severity: Warning, N: died, Of: recent.last.Dead})
+	}
+	if r.Ledger && recent.unevenRounds >= unevenRounds {
+		add(Cause{Kind: "ledger", Severity: Critical, Text: recent.last.Ledger()})
+	}
+	return list
+}
+
+// nobodyTakes reports whether nobody takes the ready jobs of a topic: no dispatcher or, for a pull topic, no worker. A
+// pull topic may have fewer than NoWorkerJobs ready jobs without a worker.
+func (w *Watch) nobodyTakes(t *registry.Topic, r Rules, now time.Time) (kind string, found bool) {
+	kind, limit, least := "no_consumer", r.NoConsumer.Std(), float64(1)
+	if t.Delivery == registry.DeliveryPull {
+		kind, limit = "no_worker", r.NoWorker.Std()
+		least = w.limit(float64(r.NoWorkerJobs), "no_worker//"+t.Name, now)
+	}
+	recent := w.trends[t.Name]
+	found = t.State == registry.TopicActive && limit > 0 && least > 0 && recent.idle(now) >= limit &&
+		float64(recent.last.Ready) >= least
+	return kind, found
+}
+
+// limit returns a limit, or only a share of it for a recent finding, so that a value that fluctuates around a limit is
+// one alert.
+func (w *Watch) limit(v float64, id string, now time.Time) float64 {
+	if now.Sub(w.found[id]) <= defaultSpan {
+		return calmShare * v
+	}
+	return v
+}
+
+// breakers finds topics whose endpoints are not called because their breaker is open.
+func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time.Time) (list []Finding, err error) {
+	if !r.Breaker {
+		return nil, nil
+	}
+	limits, err := w.src.Queue.TopicLimits(ctx, topics) // on an error: the limits of the shards that answer
+	for name, l := range limits {
+		if l.BreakerOpen.IsZero() || !l.BreakerOpen.After(now.Add(-time.Minute)) {
+			continue
+		}
+		list = append(list, Finding{Topic: name, Cause: Cause{Kind: "breaker", Severity: Critical, N: int64(l.Failures)}})
+	}
+	return list, err
+}
+
+// late finds topics whose calls are late, by the oldest waiting job or by the calls of the last minute, whichever is
+// worse.
+func (w *Watch) late(
+	ctx context.Context, r Rules, topics []string, ready map[string]queue.Stats, now time.Time,
+) (list []Finding, err error) {
+	for some := range slices.Chunk(topics, topicsAtOnce) {
+		calls, callsErr := w.src.Activity.Lateness(ctx, some, now.Add(-lateSpan)) // on an error: of the shards that answer
+		list, err = append(list, w.lateOf(r, some, ready, calls, now)...), cmp.Or(err, callsErr)
+	}
+	return list, err
+}
+
+func (w *Watch) lateOf(
+	r Rules, topics []string, ready map[string]queue.Stats, calls map[string]activity.Histogram, now time.Time,
+) (list []Finding) {
+	for _, name := range topics {
+		t := w.src.Snapshot().Topics.Get(name)
+		if t == nil || t.State != registry.TopicActive || r.Objective(t) <= 0 {
+			continue
+		}
+		objective := r.Objective(t)
+		n, p99 := ready[name], calls[name].Quantile(0.99)
+		worst := max(n.OldestReady, p99)
+		if limit := w.limit(float64(objective), "late//"+name, now); float64(worst) > limit {
+			list = append(list, Finding{Topic: name, Cause: Cause{
+				Kind: "late", Severity: Warning, N: n.Ready, For: n.OldestReady.Round(time.Second), P99: p99, Limit: objective,
+			}})
+		}
+	}
+	return list
+}
+
+// mostTopics is the number of topics with alerts of their own for one kind of problem.
+const mostTopics = 100
+
+// bound keeps the most severe findings of each kind, and adds one that counts the other topics: when the machine cannot
+// make all calls that are due, tens of thousands of topics may be late. Recent findings stay: otherwise topics that
+// take turns at being the worst would begin an alert each time.
+func (w *Watch) bound(list []Finding, now time.Time) []Finding {
+	slices.SortFunc(list, func(a, b Finding) int {
+		return cmp.Or(w.lately(&b, now)-w.lately(&a, now), cmp.Compare(max(b.For, b.P99), max(a.For, a.P99)))
+	})
+	of, kept := map[string]int{}, list[:0:0]
+	more, severity := map[string]bool{}, Info
+	for _, f := range list {
+		if of[f.Kind]++; of[f.Kind] <= mostTopics {
+			kept = append(kept, f)
+			continue
+		}
+		more[f.Topic] = true
+		if rank(f.Severity) > rank(severity) {
+			severity = f.Severity
+		}
+	}
+	for _, f := range kept {
+		delete(more, f.Topic)
+	}
+	if len(more) > 0 {
+		kept = append(kept, Finding{Cause: Cause{Kind: manyTopics, Severity: severity, N: int64(len(more))}})
+	}
+	return kept
+}
+
+// lately returns 1 for a recent finding, otherwise 0.
+func (w *Watch) lately(f *Finding, now time.Time) int {
+	if now.Sub(w.found[f.id()]) <= defaultSpan {
+		return 1
+	}
+	return 0
+}
+
+const (
+	answersEvery  = time.Minute
+	answersARound = 20
+	answerOf      = 10 // attempts
+)
+
+// answered is a topic's recent answer of its endpoint.
+type answered struct {
+	answer string
+	at     time.Time
+}
+
+// addAnswers adds the endpoints' answers to findings about endpoints.
+func (w *Watch) addAnswers(ctx context.Context, list []Finding, now time.Time) {
+	reads := 0
+	for i := range list {
+		f := &list[i]
+		if f.Kind != "breaker" && f.Kind != "topic_failing" {
+			continue
+		}
+		known := w.answers[f.Topic]
+		if now.Sub(known.at) >= answersEvery && reads < answersARound {
+			reads++
+			known = answered{w.lastAnswer(ctx, f.Topic), now}
+			w.answers[f.Topic] = known
+		}
+		f.Answer = known.answer
+	}
+}
+
+// lastAnswer returns the status of the last unsuccessful answer, or the reason why there was no answer.
+func (w *Watch) lastAnswer(ctx context.Context, topic string) string {
+	attempts, _ := w.src.Activity.Attempts(ctx, topic, answerOf) // on an error: those that could be read
+	for _, a := range attempts {
+		switch {
+		case a.Outcome == "done" || a.Outcome == "snooze" || a.Outcome == "expired":
+		case a.Reason == "status" && a.Status > 0:
+			return strconv.Itoa(a.Status)
+		default:
+			return a.Reason
+		}
+	}
+	return ""
+}

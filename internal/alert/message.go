@@ -1,0 +1,110 @@
+package alert
+
+import (
+	"html/template"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/log/printable"
+)
+
+// Phase says what a message reports about its alerts.
+type Phase string
+
+// Phases of a message.
+const (
+	Begins Phase = "begins"
+	Lasts  Phase = "lasts"
+	Ends   Phase = "ends"
+	Digest Phase = "digest" // about dead jobs; no alert
+	Test   Phase = "test"
+)
+
+// Message is a message to people about alerts.
+type Message struct {
+	Phase Phase
+	Alert Alert  // the most severe one
+	Title string // one line; empty: the alert's title
+	Parts []Part
+	Link  string // to the admin; empty if its address is unknown
+	At    time.Time
+
+	Thread string // identifies the mail thread of one episode
+	First  bool   // the first message of its thread
+}
+
+// Part is a section of a message: what began, what is over, what lasts, or which jobs are dead.
+type Part struct {
+	Title string
+	Lines []string
+}
+
+// maxSubjectBytes limits the alert's part of a subject, because header lines of a mail have a limited length.
+const maxSubjectBytes = 200
+
+// Subject returns the subject of a mail, which is also the first line of the text.
+func (m *Message) Subject() string {
+	s := m.Title
+	if s == "" {
+		s = m.Alert.Subject
+	}
+	return "[Wakecall] " + printable.Clip(printable.Line(s), maxSubjectBytes)
+}
+
+// Text returns the message as plain text.
+func (m *Message) Text() string {
+	lines := []string{m.Subject()}
+	for _, p := range m.parts() {
+		if p.Title != "" {
+			lines = append(lines, "", p.Title)
+		}
+		lines = append(lines, p.Lines...)
+	}
+	if m.Link != "" {
+		lines = append(lines, "", m.Link)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// parts returns the parts with sanitized lines: foreign texts, such as the error of a server or an endpoint, must not
+// look like lines of the message, or contain control sequences for a terminal.
+func (m *Message) parts() []Part {
+	list := make([]Part, 0, len(m.Parts))
+	for _, p := range m.Parts {
+		safe := Part{Title: printable.Line(p.Title)}
+		for _, line := range p.Lines {
+			safe.Lines = append(safe.Lines, printable.Line(line))
+		}
+		list = append(list, safe)
+	}
+	return list
+}
+
+var page = template.Must(template.New("mail").Parse(`<!doctype html><html>
+<body style="font-family:system-ui,sans-serif;font-size:15px;color:#1d2530">
+<p style="border-left:4px solid {{.Colour}};padding:6px 12px;margin:0 0 12px"><strong>{{.Subject}}</strong></p>
+{{range .Parts}}{{with .Title}}<p style="margin:12px 0 4px"><strong>{{.}}</strong></p>{{end}}
+<table style="border-collapse:collapse">{{range .Lines}}
+<tr><td style="border-top:1px solid #dde3ea;padding:4px 8px;white-space:pre-wrap">{{.}}</td></tr>
+{{end}}</table>{{end}}
+{{if .Link}}<p><a href="{{.Link}}">{{.Link}}</a></p>{{end}}
+</body></html>`))
+
+// HTML returns the message as an HTML page, with users' texts escaped.
+func (m *Message) HTML() string {
+	colour := "#d63939"
+	switch {
+	case m.Phase == Ends || m.Phase == Test:
+		colour = "#2fb344"
+	case m.Alert.Severity != Critical:
+		colour = "#f76707"
+	}
+	var b strings.Builder
+	err := page.Execute(&b, map[string]any{
+		"Subject": m.Subject(), "Parts": m.parts(), "Link": m.Link, "Colour": template.CSS(colour),
+	})
+	if err != nil {
+		return ""
+	}
+	return b.String()
+}

@@ -1,0 +1,164 @@
+package alert
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// trend holds a Watch's recent readings of a topic.
+type trend struct {
+	marks        []mark    // oldest first, markEvery apart, at most trendSpan old
+	idleSince    time.Time // since when jobs are ready without a callback
+	unevenRounds int       // rounds in a row whose ledger does not add up
+	last         history.Reading
+	readAt       time.Time
+}
+
+// markEvery is how often counters are kept: for 100,000 topics, keeping those of each round would take half a gigabyte.
+const markEvery = 30 * time.Second
+
+// mark holds the counters of a topic at a time, or their increase since then.
+type mark struct {
+	at                      int64 // ns since 1970
+	failed, delivered, died int64
+}
+
+func (m mark) ago(now time.Time) time.Duration { return time.Duration(now.UnixNano() - m.at) }
+
+// add adds a reading.
+func (t *trend) add(r history.Reading, now time.Time) {
+	called := r.Failed + r.Delivered + r.Snoozed
+	before := t.last.Failed + t.last.Delivered + t.last.Snoozed
+	switch {
+	case r.Ready == 0 || r.Running > 0 || called != before:
+		t.idleSince = time.Time{}
+	case t.idleSince.IsZero():
+		t.idleSince = now
+	}
+	if n := len(t.marks); n == 0 || t.marks[n-1].ago(now) >= markEvery {
+		t.marks = append(t.marks, mark{now.UnixNano(), r.Failed, r.Delivered, r.Died})
+	}
+	t.unevenRounds++
+	if r.Missing() == 0 {
+		t.unevenRounds = 0
+	}
+	for len(t.marks) > 1 && t.marks[0].ago(now) > trendSpan {
+		t.marks = t.marks[1:]
+	}
+	t.last, t.readAt = r, now
+}
+
+// idle returns for how long jobs have been ready without a callback.
+func (t *trend) idle(now time.Time) time.Duration {
+	if t.idleSince.IsZero() {
+		return 0
+	}
+	return now.Sub(t.idleSince)
+}
+
+// since returns the increase of the counters within a span of time.
+func (t *trend) since(span time.Duration, now time.Time) (rise mark) {
+	for _, m := range t.marks {
+		if m.ago(now) <= span {
+			return mark{m.at, t.last.Failed - m.failed, t.last.Delivered - m.delivered, t.last.Died - m.died}
+		}
+	}
+	return rise
+}
+
+// over reports whether nothing waits and nothing has been read for so long that the trend is useless.
+func (t *trend) over(now time.Time) bool {
+	return t.last.Ready == 0 && now.Sub(t.readAt) > trendSpan
+}
+
+// choose returns the topics to read: at first all topics with jobs, then those with events and those with unusual
+// numbers. On an error the topics of the shards that did not answer are missing.
+func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
+	known := w.src.Snapshot().Topics
+	active, err := w.src.Queue.Active(ctx, now.Add(-failingSpan))
+	chosen := map[string]bool{}
+	for _, name := range active {
+		chosen[name] = true
+	}
+	for name, t := range w.trends {
+		if t.last.Ready > 0 || t.unevenRounds > 0 {
+			chosen[name] = true
+		}
+	}
+	if now.Sub(w.swept) >= sweepEvery { // a job that becomes due without being taken causes no event
+		all := w.swept.IsZero()
+		w.swept = now
+		w.forgetTrends(now)
+		counts, countsErr := w.src.Queue.Counts(ctx)
+		err = cmp.Or(err, countsErr)
+		for name, n := range counts {
+			if all || n.Ready > 0 {
+				chosen[name] = true
+			}
+		}
+	}
+	maps.DeleteFunc(chosen, func(name string, _ bool) bool { return known.Get(name) == nil })
+	return slices.Sorted(maps.Keys(chosen)), err
+}
+
+// topicsAtOnce bounds the memory for totals of many topics.
+const topicsAtOnce = 2000
+
+// read reads the chosen topics; ready contains those with ready jobs. complete reports whether all shards answered:
+// only then are the numbers comparable with earlier ones, and added to the trends.
+func (w *Watch) read(
+	ctx context.Context, now time.Time,
+) (names []string, ready map[string]queue.Stats, complete bool) {
+	all := w.swept.IsZero()
+	names, err := w.choose(ctx, now)
+	ready = map[string]queue.Stats{}
+	for some := range slices.Chunk(names, topicsAtOnce) {
+		totals, readErr := w.src.Queue.Totals(ctx, some)
+		err = cmp.Or(err, readErr)
+		if err == nil {
+			w.addToTrends(some, totals, now)
+		}
+		for name, t := range totals {
+			if t.Ready > 0 {
+				ready[name] = t.Stats
+			}
+		}
+	}
+	if err != nil {
+		w.completeSince = time.Time{}
+		if all {
+			w.swept = time.Time{}
+		}
+		return names, ready, false
+	}
+	switch {
+	case all:
+		w.swept = now
+		if w.completeSince.IsZero() {
+			w.completeSince = now
+		}
+	case w.completeSince.IsZero():
+		w.swept = time.Time{} // read all next time: events during the outage may be too old to count as active
+	}
+	return names, ready, true
+}
+
+func (w *Watch) forgetTrends(now time.Time) {
+	known := w.src.Snapshot().Topics
+	maps.DeleteFunc(w.trends, func(name string, t *trend) bool { return known.Get(name) == nil || t.over(now) })
+}
+
+func (w *Watch) addToTrends(names []string, read map[string]queue.TopicTotals, now time.Time) {
+	for _, name := range names {
+		if w.trends[name] == nil {
+			w.trends[name] = &trend{}
+		}
+		w.trends[name].add(history.Reading{Totals: read[name].Total, Living: read[name].Stats}, now)
+	}
+}

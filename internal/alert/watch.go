@@ -1,0 +1,199 @@
+package alert
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// Queue is the part of a queue.Queue that a Watch needs.
+type Queue interface {
+	Active(ctx context.Context, since time.Time) ([]string, error)
+	Counts(ctx context.Context) (map[string]queue.Stats, error)
+	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
+	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
+}
+
+// Activity is the part of an activity.Reader that a Watch needs.
+type Activity interface {
+	Attempts(ctx context.Context, topic string, limit int) ([]activity.Attempt, error)
+	Lateness(ctx context.Context, topics []string, since time.Time) (map[string]activity.Histogram, error)
+}
+
+// Sources are what a Watch reads.
+type Sources struct {
+	Queue      Queue
+	Activity   Activity
+	Snapshot   func() *registry.Snapshot
+	RegistryUp func() bool
+	// Unknown returns the topics whose jobs wait because the registry lost the topic, with the number of jobs.
+	Unknown func(context.Context) (map[string]int64, error)
+	Journal func() error // an error if part of it cannot be written
+	Shards  func() []ShardFinding
+
+	ClaimDeaths func(context.Context, map[string]Deaths) (map[string]int64, error) // a Store's
+}
+
+// ShardFinding is a problem of a shard that the redis-checker found; Kind is one of its kinds.
+type ShardFinding struct{ Shard, Kind, Detail string }
+
+// Judge reports whether a cause that a round did not find is over. It returns false if the round could not tell.
+type Judge func(f Finding) bool
+
+// Watch detects what is wrong now. Its methods must be called from one goroutine.
+type Watch struct {
+	src    Sources
+	trends map[string]*trend    // by topic
+	found  map[string]time.Time // when each finding was last found, at most trendSpan ago
+	died   map[string]int64     // the stored counts of deaths; nil before the first read
+
+	judged  judgement
+	answers map[string]answered // by topic
+	outage  time.Time           // when a shard was last found down
+
+	began         time.Time // the first round
+	swept         time.Time // when all topics were last checked for ready jobs; zero: the next round checks all
+	completeSince time.Time // since when each round has read all shards; zero: the last round did not
+	registryAway  time.Time // since when the registry's database has been unavailable
+	unknown       []Finding // topics, as last found
+	unknownAsked  time.Time
+}
+
+// manyTopics is the kind of the finding that counts the topics without an alert of their own.
+const manyTopics = "many_topics"
+
+const (
+	trendSpan    = 10 * time.Minute
+	failingSpan  = 5 * time.Minute
+	registryWait = 15 * time.Second
+	slowSpan     = time.Minute // for pings
+	// defaultSpan is the span of the other rules: shards are read every ten seconds, a ledger three times.
+	defaultSpan = 20 * time.Second
+	// unevenRounds in a row raise an alert, because one round may read a cluster's buckets at different instants.
+	unevenRounds = 3
+	sweepEvery   = time.Minute
+	lateSpan     = time.Minute
+	// outageSpan is how long after a shard's outage the lateness of topics is attributed to the outage.
+	outageSpan = 2 * time.Minute
+	// calmShare is the share of a limit below which a cause ends, so that a value that fluctuates around its limit is
+	// one alert.
+	calmShare = 0.5
+)
+
+// NewWatch returns a Watch.
+func NewWatch(s Sources) *Watch {
+	return &Watch{src: s, trends: map[string]*trend{}, found: map[string]time.Time{}, answers: map[string]answered{}}
+}
+
+// Find makes a round and returns the findings, and a Judge for this round.
+func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
+	now := time.Now()
+	if w.began.IsZero() {
+		w.began = now
+	}
+	list := append(w.shards(r), w.host(r, now)...)
+	down := map[string]bool{}
+	for _, f := range list {
+		if f.Kind == "shard_down" || f.Kind == "shard_partial" {
+			down[f.Shard], w.outage = down[f.Shard] || f.Kind == "shard_down", now
+		}
+	}
+	if now.Sub(w.judged.at) >= pauseShare*w.judged.took {
+		w.judged = w.topics(ctx, r, now)
+	}
+	unknown := w.judged.unknown
+	byOutage := func(f Finding) bool { return w.byOutage(&f, now) }
+	topics := slices.DeleteFunc(slices.Clone(w.judged.found), byOutage)
+	list = append(list, w.bound(topics, now)...)
+	w.addAnswers(ctx, list, now)
+	maps.DeleteFunc(w.answers, func(_ string, a answered) bool { return now.Sub(a.at) > trendSpan })
+	maps.DeleteFunc(w.found, func(_ string, at time.Time) bool { return now.Sub(at) > trendSpan })
+	for _, f := range list {
+		w.found[f.id()] = now
+	}
+	return list, func(f Finding) bool {
+		if unknown[f.Kind] || (f.Kind != "shard_down" && down[f.Shard]) || w.waitsAnyway(&f, now) {
+			return false
+		}
+		since := w.began
+		if f.Topic != "" {
+			since = w.completeSince
+		}
+		return !since.IsZero() && (now.Sub(since) >= span(f.Kind, r) || !w.found[f.id()].Before(since))
+	}
+}
+
+// waitsAnyway reports whether jobs wait because a shard is, or recently was, down.
+func (w *Watch) waitsAnyway(f *Finding, now time.Time) bool {
+	return (f.Kind == "late" || f.Kind == "no_consumer" || f.Kind == "no_worker") && now.Sub(w.outage) < outageSpan
+}
+
+// byOutage reports whether a finding about a topic that was well is only a consequence of an outage.
+func (w *Watch) byOutage(f *Finding, now time.Time) bool {
+	return w.waitsAnyway(f, now) && w.found[f.id()].IsZero()
+}
+
+// judgement is what a round found out about topics.
+type judgement struct {
+	found   []Finding
+	unknown map[string]bool // kinds of causes that could not be judged
+	at      time.Time
+	took    time.Duration // set only if reading took long
+}
+
+// With 100,000 topics whose jobs are called, reading the topics takes seconds. After such a round, they are not read
+// for pauseShare times as long as it took, even if the round's time was over before all were read.
+const (
+	quickRead  = 500 * time.Millisecond
+	pauseShare = 9
+)
+
+// topics judges the topics.
+func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) judgement {
+	var list []Finding
+	names, ready, complete := w.read(ctx, now)
+	for _, name := range names {
+		t := w.src.Snapshot().Topics.Get(name)
+		if t == nil {
+			continue
+		}
+		list = append(list, paused(t, ready[name])...)
+		if complete {
+			list = append(list, w.judgeTopic(t, r, now)...)
+		}
+	}
+	broken, brokenErr := w.breakers(ctx, r, names, now)
+	late, lateErr := w.late(ctx, r, names, ready, now)
+	lost, lostErr := w.unknownTopics(ctx, r, now)
+	failed := !complete || cmp.Or(brokenErr, lateErr, lostErr) != nil
+	j := judgement{found: slices.Concat(list, broken, late, lost), at: now, unknown: map[string]bool{
+		"breaker": brokenErr != nil, "late": lateErr != nil, "topic_unknown": lostErr != nil, manyTopics: failed,
+	}}
+	if took := time.Since(now); took > quickRead && (!failed || ctx.Err() != nil) {
+		j.took = took
+	}
+	return j
+}
+
+// span returns how long a watch must run before it can say that a problem it has not found itself is over.
+func span(kind string, r Rules) time.Duration {
+	switch kind {
+	case "no_consumer":
+		return r.NoConsumer.Std()
+	case "no_worker":
+		return r.NoWorker.Std()
+	case "topic_failing":
+		return failingSpan
+	case "dead":
+		return trendSpan
+	case "shard_slow":
+		return slowSpan
+	}
+	return defaultSpan
+}

@@ -1,0 +1,79 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/master"
+)
+
+// RunAlone runs a role without a master: it opens its own listeners and serves its own metrics.
+func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *slog.Logger) (err error) {
+	if err := setup.MakeDataDir(cfg); err != nil {
+		return err
+	}
+	p, err := openParts(ctx, cfg, name, version, log)
+	if err != nil {
+		return setup.ExplainRegistry(cfg, err)
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	// Passwords come first: a wrong one must not be stored in the registry.
+	if _, err := setup.CheckPasswords(ctx, cfg, setup.PlannedShards(ctx, cfg, p.registry)); err != nil {
+		return err
+	}
+	if err := setup.Seed(ctx, cfg, p.registry, log); err != nil {
+		return err
+	}
+	sockets := map[string]net.Listener{}
+	for _, spec := range listeners(cfg, name) {
+		if sockets[spec.Name], err = master.Listen(spec.Key, spec.Addr); err != nil {
+			return err
+		}
+	}
+	r, err := p.newRole(name, sockets, nil)
+	if err != nil {
+		return err
+	}
+	var services []service
+	if name != RoleChecker { // there may be no redis-checker to compare this journal with the shards
+		k, err := p.newKeeper(nil)
+		if err != nil {
+			return err
+		}
+		services = append(services, service{"journal comparison", k.Run})
+	}
+	stop := serveMetrics(cfg, p.metrics, log)
+	defer stop()
+	log.Info("started", "version", version)
+	return p.run(ctx, r.run, services...)
+}
+
+// serveMetrics serves /metrics of this process until stop is called. Several roles on one host need different
+// addresses; a role whose address is taken runs without metrics.
+func serveMetrics(cfg *conf.Config, m prometheus.Gatherer, log *slog.Logger) (stop func()) {
+	l, err := master.Listen("metrics.addr", cfg.Metrics.Addr)
+	if err != nil {
+		log.Warn("this process serves no metrics", "error", err)
+		return func() {}
+	}
+	srv := master.MetricsServer(promhttp.HandlerFor(m, promhttp.HandlerOpts{}))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Warn("serve metrics", "error", err)
+		}
+	}()
+	return func() {
+		_ = srv.Close() // does not wait for a running scrape
+		<-done
+	}
+}

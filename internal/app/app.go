@@ -1,0 +1,236 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/gateway/lmstfy"
+	"github.com/wakecall/wakecall/internal/app/record"
+	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/log"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// parts are what every role needs to work.
+type parts struct {
+	cfg      *conf.Config
+	version  string
+	log      *slog.Logger
+	metrics  *prometheus.Registry
+	journal  *journal.Journal
+	registry *registry.Registry
+	pull     *pull.Hub
+	queue    *queue.Queue        // follows the registry's snapshot
+	shards   []queue.ShardConfig // the queue's current shards
+	ticks    []chan struct{}     // see shardsChanged
+	changes  *registry.Subscription
+
+	tunesGC      bool
+	limitsMemory bool
+	setsLimits   bool // sets the limits of all topics in a shard that may lack them; others set only changed ones
+	topics       int  // number of topics when the garbage collector was last tuned
+
+	lmstfyGateway *lmstfy.Gateway
+}
+
+// openParts opens everything that a process needs. The process's name appears in its log and in the journal. The
+// registry's database may be unavailable if there is a snapshot on disk.
+func openParts(ctx context.Context, cfg *conf.Config, process, version string, log *slog.Logger) (*parts, error) {
+	p := &parts{cfg: cfg, version: version, log: log, metrics: newMetrics()}
+	p.tunesGC, p.setsLimits = os.Getenv("GOGC") == "", strings.HasPrefix(process, RoleTimer)
+	p.limitsMemory = os.Getenv("GOMEMLIMIT") == "" && process == RoleChecker
+	if err := p.open(process); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	p.apply(ctx)
+	return p, nil
+}
+
+// Live memory that tuneGC assumes, and the heap that it allows on top of it.
+const (
+	liveBase     = 12 << 20
+	livePerTopic = 700
+	heapTarget   = 160 << 20
+)
+
+// memoryLimit returns the memory limit of a redis-checker, which uses much memory while it compares a journal with a
+// shard. It also stores data about each topic with recent calls: under a lower limit it spent all its time on garbage
+// collection.
+func memoryLimit(topics int) int64 { return 208<<20 + 2048*int64(topics) }
+
+// tuneGC makes Go collect garbage less often: a process with few topics has a few live megabytes and allocates much,
+// and collections took a tenth of its CPU time. With 100,000 topics this setting would take 400 MiB, so it depends on
+// their number. GOGC takes precedence.
+func (p *parts) tuneGC(topics int) {
+	if p.limitsMemory {
+		debug.SetMemoryLimit(memoryLimit(topics))
+	}
+	if p.tunesGC {
+		live := liveBase + livePerTopic*topics
+		debug.SetGCPercent(max(50, min(400, 100*heapTarget/live-100)))
+	}
+}
+
+func (p *parts) open(process string) (err error) {
+	p.journal, err = journal.Open(journal.Options{
+		Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Sync: p.cfg.JournalSync(), Logger: p.log,
+	})
+	if err != nil {
+		return err
+	}
+	p.log = log.Journaled(p.log, p.journal)
+	recorder := record.Recorder{Journal: p.journal}
+	p.queue = queue.Open(queue.Options{
+		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
+		Accepted: recorder.Accepted, Changed: recorder.Changed, Ended: recorder.Ended, Durability: p.durability,
+		Remembers: p.remembers, Pinned: p.pinned,
+		Announced: func() { p.registry.Nudge() }, // the registry is open before the queue has shards
+		Host:      setup.HostName(p.cfg), Settings: setup.CommonSettings(p.cfg),
+	})
+	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce); err == nil {
+		p.changes = p.registry.Subscribe()
+		p.pull = pull.New(pull.Options{
+			Queue: p.queue, Changed: p.shardsChanged(), Topics: p.registry.Snapshot, Logger: p.log,
+		})
+	}
+	return err
+}
+
+func newMetrics() *prometheus.Registry {
+	m := prometheus.NewRegistry()
+	m.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// run runs a role until it ends. The services that it depends on, and more, run until then, so that they are available
+// during a graceful stop.
+func (p *parts) run(ctx context.Context, role func(context.Context) error, more ...service) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	list := append(more,
+		service{"registry", p.registry.Run}, service{"journal housekeeping", p.journal.RunHousekeeping},
+		service{"shards and topics", p.follow}, service{"waiting workers", p.pull.Run},
+		service{"memory", giveBack(restAfter)})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := newServices(p.log).run(background, list...); err != nil {
+			p.log.Error("a background service failed to stop", "error", err)
+		}
+	})
+	err := role(ctx)
+	stop()
+	wg.Wait()
+	return err
+}
+
+// close closes what was opened, in reverse order.
+func (p *parts) close() error {
+	var errs []error
+	if p.registry != nil {
+		errs = append(errs, p.registry.Close())
+	}
+	if p.queue != nil {
+		errs = append(errs, p.queue.Close())
+	}
+	if p.journal != nil {
+		errs = append(errs, p.journal.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// shardsChanged returns a channel that receives after the queue's shards have changed. It must be called before run.
+func (p *parts) shardsChanged() <-chan struct{} {
+	tick := make(chan struct{}, 1)
+	p.ticks = append(p.ticks, tick)
+	return tick
+}
+
+// follow passes the shards and topics of every new snapshot to the queue.
+func (p *parts) follow(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.changes.Changed:
+			p.apply(ctx)
+		}
+	}
+}
+
+// applyLimit is how long a shard that does not answer may delay the next change.
+const applyLimit = 5 * time.Second
+
+func (p *parts) apply(ctx context.Context) {
+	names, snapshot := p.changes.Topics()
+	set := func(ctx context.Context) error { return p.queue.UpdateTopics(ctx, topicConfs(snapshot, names)) }
+	if shards := setup.ShardConfigs(p.cfg, snapshot.Shards); !slices.Equal(shards, p.shards) {
+		if err := p.queue.SetShards(ctx, shards); err != nil {
+			p.log.Error("a shard of the registry cannot be used", "error", err)
+		}
+		p.shards = shards
+		for _, tick := range p.ticks {
+			select {
+			case tick <- struct{}{}:
+			default:
+			}
+		}
+		if p.setsLimits {
+			set = func(ctx context.Context) error { return p.queue.SetTopics(ctx, p.allTopicConfs) }
+		}
+	}
+	if n := snapshot.Topics.Len(); p.topics == 0 || n > 2*p.topics || 2*n < p.topics {
+		p.tuneGC(n)
+		p.topics = max(n, 1)
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyLimit)
+	defer cancel()
+	if err := set(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		p.log.Warn("store the limits of topics in every shard; the rest follows when it answers", "error", err)
+	}
+}
+
+func topicConfs(s *registry.Snapshot, names []string) []queue.TopicConf {
+	list := make([]queue.TopicConf, 0, len(names))
+	for _, name := range names {
+		t := s.Topics.Get(name)
+		if t == nil {
+			list = append(list, queue.TopicConf{Name: name, Gone: true})
+			continue
+		}
+		if t.Locked { // hosts that can open it set its limits
+			continue
+		}
+		list = append(list, topicConf(t))
+	}
+	return list
+}
+
+// allTopicConfs yields those of the current snapshot.
+func (p *parts) allTopicConfs(yield func(queue.TopicConf) bool) {
+	for _, t := range p.registry.Snapshot().Topics.All() {
+		if !t.Locked && !yield(topicConf(t)) { // hosts that can open a locked topic set its limits
+			return
+		}
+	}
+}
+
+func topicConf(t *registry.Topic) queue.TopicConf {
+	return queue.TopicConf{
+		Name: t.Name, Paused: t.State != registry.TopicActive, TTR: t.TTR.Std(), MaxAttempts: t.MaxAttempts,
+		MaxInFlight: t.MaxInFlight, RateLimit: t.RateLimit, Pull: t.Delivery == registry.DeliveryPull,
+		Drop: t.OnExpiry == registry.ExpiryDrop, Remember: time.Duration(t.Remember),
+	}
+}

@@ -1,0 +1,227 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/wakecall/wakecall/checker"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/app/drain"
+	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/journal/recovery"
+	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/web"
+)
+
+// newChecker returns the redis-checker: it checks shards, and does the other work that only one process of a host does.
+func (p *parts) newChecker() (role, error) {
+	caller, err := p.newCaller()
+	if err != nil {
+		return role{}, err
+	}
+	say, err := sayings()
+	if err != nil {
+		return role{}, err
+	}
+	c := checker.New(checker.Options{
+		Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
+		Jobs: p.queue, Known: p.hasSeries, MetricTopics: p.cfg.Metrics.Topics, Logger: p.log, Registerer: p.metrics,
+	})
+	k, err := p.newKeeper(func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) })
+	if err != nil {
+		return role{}, err
+	}
+	list := []service{
+		{"shard checks", c.Run},
+		{"journal comparison", k.Run},
+		{"samples", p.newSampler(c).Run},
+		{"secret rotation", p.endRotations},
+		{"draining", p.newDrainer().Run},
+		{"alerts", p.newAlerts(c, caller.Client(), say).Run},
+	}
+	s := newServices(p.log)
+	return role{
+		run:    func(ctx context.Context) error { return s.run(ctx, list...) },
+		status: func() map[string]any { return map[string]any{"findings": c.Findings(), "services": s.list()} },
+	}, nil
+}
+
+// newKeeper returns a Keeper, which replays the journal in shards that lost writes. It reports the result to told.
+func (p *parts) newKeeper(told func(shard string, r recovery.Report, err error)) (*recovery.Keeper, error) {
+	return recovery.NewKeeper(recovery.KeeperOptions{
+		Dir: p.cfg.JournalDir(), Shards: p.queue.Shards,
+		Changed: p.shardsChanged(), Queue: p.queue, Told: told, Logger: p.log, Registerer: p.metrics,
+	})
+}
+
+func restartText(r *recovery.Report, err error) string {
+	if err != nil {
+		return "another server answers, and the journal could not be replayed: " + printable.Error(err)
+	}
+	return "another server answers, and had lost writes: " + r.String()
+}
+
+// newDrainer returns a Drainer, which moves the jobs of draining shards.
+func (p *parts) newDrainer() *drain.Drainer {
+	return drain.New(drain.Options{Queue: p.queue, Changed: p.shardsChanged(), Logger: p.log, Registerer: p.metrics})
+}
+
+// newAlerts returns Alerts, which uses the checker's findings and the queue's numbers.
+func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(string) alert.Say) *alert.Alerts {
+	store := alert.NewStore(p.registry.DB())
+	watch := alert.NewWatch(alert.Sources{
+		Queue: p.queue, Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up,
+		Unknown: p.unknownTopics,
+		Journal: p.journal.Try,
+		Shards:  func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,
+	})
+	return alert.New(alert.Options{
+		Store:    store,
+		Settings: func() (alert.Settings, error) { return alert.Read(p.registry.Snapshot()) },
+		Find:     watch.Find,
+		Dead:     watch.Dead,
+		Say:      say,
+		Owner:    p.ownerOf,
+		Host:     hostName(), AdminURL: setup.PublicAdminURL(p.cfg), Web: hooks, Logger: p.log, Registerer: p.metrics,
+	})
+}
+
+// unknownMost limits how many topics are looked up in the audit trail at a time.
+const unknownMost = 100
+
+// unknownTopics returns the topics that have jobs but are not in the registry, though nobody deleted them.
+func (p *parts) unknownTopics(ctx context.Context) (map[string]int64, error) {
+	topics, err := p.queue.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unknown := map[string]int64{}
+	for name, n := range topics {
+		if p.hasTopic(name) || n.Delayed+n.Ready == 0 {
+			continue
+		}
+		deleted, err := p.registry.TopicDeleted(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if !deleted && !p.hasTopic(name) {
+			unknown[name] = n.Delayed + n.Ready
+		}
+		if len(unknown) == unknownMost {
+			break
+		}
+	}
+	return unknown, nil
+}
+
+// sayings returns the texts of messages by language.
+func sayings() (func(language string) alert.Say, error) {
+	texts, err := web.LoadTexts()
+	if err != nil {
+		return nil, err
+	}
+	messages, err := web.LoadMessages()
+	if err != nil {
+		return nil, err
+	}
+	return func(language string) alert.Say {
+		language = web.MatchLanguage(language, "")
+		return func(key string, args ...any) string {
+			for i, arg := range args {
+				if text, ok := arg.(string); ok { // a finding's stored text
+					args[i] = messages[language].Stored(text, func(part string) string { return part })
+				}
+			}
+			return texts[language].T(key, args...)
+		}
+	}, nil
+}
+
+func (p *parts) ownerOf(topic string) string {
+	if t := p.registry.Snapshot().Topics.Get(topic); t != nil {
+		return t.Owner
+	}
+	return ""
+}
+
+func shardFindings(c *checker.Checker) []alert.ShardFinding {
+	var list []alert.ShardFinding
+	for _, f := range c.Findings() {
+		list = append(list, alert.ShardFinding{Shard: f.Shard, Kind: string(f.Kind), Detail: f.Detail})
+	}
+	return list
+}
+
+// hostName returns this host's name among the hosts that share a registry.
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return name
+}
+
+// newSampler returns a Sampler, which takes the samples for charts.
+func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
+	return history.New(history.Options{
+		Source: p.queue, Store: history.NewStore(p.registry.DB()), Host: hostName(), Logger: p.log,
+		Lateness: p.lateness, Topics: p.topicNames,
+		Shards: func() []history.ShardReading { return shardReadings(c) },
+	})
+}
+
+// lateness returns the lateness of the topics' callbacks since a time, or of all topics together under "". It omits the
+// data of shards that do not answer.
+func (p *parts) lateness(ctx context.Context, topics []string, since time.Time) (map[string]history.Lateness, error) {
+	reader, list := activity.NewReader(p.queue), map[string]history.Lateness{}
+	if topics == nil {
+		h, err := reader.LatenessOfAll(ctx, since)
+		list[""] = latenessOf(h)
+		return list, err
+	}
+	histograms, err := reader.Lateness(ctx, topics, since)
+	for topic, h := range histograms {
+		list[topic] = latenessOf(h)
+	}
+	return list, err
+}
+
+func latenessOf(h activity.Histogram) history.Lateness {
+	return history.Lateness{Count: h.Count(), P50: h.Quantile(0.5), P99: h.Quantile(0.99)}
+}
+
+func shardReadings(c *checker.Checker) []history.ShardReading {
+	var list []history.ShardReading
+	for _, v := range c.Views() {
+		list = append(list, history.ShardReading{
+			Name: v.Name, Up: v.Up, P50: v.P50, P99: v.P99,
+			Memory: v.Health.Memory, MaxMemory: v.Health.MaxMemory, Jobs: v.Health.Jobs,
+		})
+	}
+	return list
+}
+
+// rotationsEvery bounds how late an old secret is dropped.
+const rotationsEvery = 30 * time.Second
+
+// endRotations drops old signing secrets when their overlap ends.
+func (p *parts) endRotations(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(rotationsEvery):
+		}
+		if !p.registry.Up() {
+			continue
+		}
+		if err := p.registry.EndRotations(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			p.log.Warn("drop old signing secrets; trying again", "error", err)
+		}
+	}
+}

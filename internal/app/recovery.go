@@ -1,0 +1,56 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/journal/recovery"
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// Recover recovers lost writes from the journals in o.Dirs, or from this installation's journal.
+func Recover(
+	ctx context.Context, cfg *conf.Config, version string, log *slog.Logger, o recovery.Options,
+) (report recovery.Report, err error) {
+	if len(o.Dirs) == 0 {
+		o.Dirs = []string{cfg.JournalDir()}
+	}
+	for _, dir := range o.Dirs {
+		if _, err := os.Stat(dir); err != nil {
+			return report, fmt.Errorf("there is no journal: %w (--journal and --data-dir name another)", err)
+		}
+	}
+	p, err := openParts(ctx, cfg, "recover", version, log)
+	if err != nil {
+		return report, setup.ExplainRegistry(cfg, err)
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	if err := answers(p.queue.Health(ctx), o.Shard); err != nil {
+		return report, err
+	}
+	o.Shards, o.Topic, o.Logger = p.queue.Shards(), p.hasTopic, p.log
+	return recovery.Recover(ctx, o)
+}
+
+// answers returns an error if a shard to be compared is down: the one named only, or any if only is empty.
+func answers(shards []queue.ShardHealth, only string) error {
+	var names []string
+	for _, h := range shards {
+		names = append(names, h.Name)
+		if !h.Up && (only == "" || only == h.Name) {
+			return fmt.Errorf("shard %s does not answer: %s; its jobs would count as lost "+
+				"(set it offline, or name another with --shard)", h.Name, h.Err)
+		}
+	}
+	if only != "" && !slices.Contains(names, only) {
+		return fmt.Errorf("there is no shard %q in use; there are: %s", only, strings.Join(names, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/dispatcher"
+	"github.com/wakecall/wakecall/gateway/phpdq"
+	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/journal/recovery"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/server"
+	"github.com/wakecall/wakecall/timer"
+)
+
+// Roles, as named on the command line and in process titles.
+const (
+	RoleServer     = "server"
+	RoleTimer      = "timer"
+	RoleDispatcher = "dispatcher"
+	RoleChecker    = "redis-checker"
+	RoleAdmin      = "admin"
+	RoleGateway    = "gateway"
+)
+
+// Roles returns the names of all roles.
+func Roles() []string {
+	return []string{RoleServer, RoleTimer, RoleDispatcher, RoleChecker, RoleAdmin, RoleGateway}
+}
+
+// listeners returns the sockets that a role listens on.
+func listeners(cfg *conf.Config, role string) []master.ListenSpec {
+	switch role {
+	case RoleServer:
+		return []master.ListenSpec{{Name: "api", Key: "server.addr", Addr: cfg.Server.Addr}}
+	case RoleAdmin:
+		return []master.ListenSpec{{Name: "admin", Key: "admin.addr", Addr: cfg.Admin.Addr}}
+	case RoleGateway:
+		return gatewayListeners(cfg)
+	}
+	return nil
+}
+
+// MasterOptions returns the options of a master.
+func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (master.Options, error) {
+	config, err := cfg.MarshalPrivate()
+	if err != nil {
+		return master.Options{}, err
+	}
+	o := master.Options{
+		Version: version, DataDir: cfg.DataPath(), ShutdownTimeout: cfg.ShutdownTimeout, MetricsAddr: cfg.Metrics.Addr,
+		Redis: master.RedisOptions{
+			Managed: setup.IsManaged(shards), Binary: cfg.Redis.Binary, Dir: cfg.RedisDir(), Socket: cfg.RedisSocket(),
+			MaxMemory: int64(cfg.Redis.MaxMemory),
+		},
+	}
+	processes := map[string]int{RoleTimer: cfg.Timers, RoleDispatcher: cfg.Dispatchers}
+	for _, name := range Roles() {
+		n, numbered := processes[name]
+		sockets := listeners(cfg, name)
+		switch {
+		case name == RoleGateway:
+			n = min(1, len(sockets)) // without an address there is nothing to serve
+		case !numbered:
+			n = 1
+		}
+		o.Roles = append(o.Roles, master.RoleSpec{
+			Name: name, Count: n, Numbered: numbered, Config: config, Listeners: sockets,
+		})
+	}
+	return o, nil
+}
+
+// role is a piece of work that runs until its context is done.
+type role struct {
+	run    func(context.Context) error
+	status func() map[string]any // shown by `wakecall ps`; may be nil
+}
+
+// newRole builds a role with its listeners by name. replaced reports whether a successor already serves them (nil:
+// there is none).
+func (p *parts) newRole(name string, l map[string]net.Listener, replaced func() bool) (role, error) {
+	switch name {
+	case RoleServer:
+		return p.newServer(l["api"], replaced)
+	case RoleAdmin:
+		return p.newAdmin(l["admin"])
+	case RoleGateway:
+		return p.newGateway(l, replaced)
+	case RoleTimer:
+		return p.newTimer(), nil
+	case RoleDispatcher:
+		return p.newDispatcher()
+	case RoleChecker:
+		return p.newChecker()
+	}
+	return role{}, fmt.Errorf("there is no role %q", name)
+}
+
+func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
+	certificates, err := setup.Certificates("server", p.cfg.Server.TLSCert, p.cfg.Server.TLSKey)
+	if err != nil {
+		return role{}, err
+	}
+	s, err := server.New(server.Options{
+		Jobs: p.jobs(), Workers: p.pull, Registry: p.editedRegistry(), Healthy: p.journal.Accepting,
+		Limits: server.Limits{
+			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections,
+			HeaderTimeout: p.cfg.Server.ReadHeaderTimeout, ReadTimeout: p.cfg.Server.ReadTimeout,
+			IdleTimeout: p.cfg.Server.IdleTimeout,
+		},
+		TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced, Version: p.version,
+		Logger: p.log, Registerer: p.metrics, MetricTopics: p.cfg.Metrics.Topics,
+	})
+	if err = errors.Join(err, p.countWorkers()); err != nil {
+		return role{}, err
+	}
+	return role{run: func(ctx context.Context) error {
+		p.awaitShards(ctx)
+		return s.Run(ctx, l)
+	}}, nil
+}
+
+// countWorkers shows the number of waiting workers of this process in /metrics.
+func (p *parts) countWorkers() error {
+	return p.metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "wakecall_waiting_workers", Help: "Workers that wait for jobs of pull topics.",
+	}, func() float64 { return float64(p.pull.Workers()) }))
+}
+
+// shardsLimit is how long a starting server delays its clients for a Redis that has just started.
+const shardsLimit = 3 * time.Second
+
+// awaitShards waits until a shard accepts pushes. A Redis that has just started loads its data and is compared with the
+// journals: a server that accepted connections earlier would reject its first pushes.
+func (p *parts) awaitShards(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, shardsLimit)
+	defer cancel()
+	var un *queue.UnavailableError
+	for errors.As(p.queue.Ready(), &un) {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// jobs returns the queue for the API and the gateway of php-delayqueue, backed by the spool if there is one.
+func (p *parts) jobs() interface {
+	server.Jobs
+	phpdq.Jobs
+} {
+	if !p.cfg.SpoolOn() {
+		return p.queue
+	}
+	return recovery.NewSpooledQueue(p.queue, recovery.NewSpool(p.cfg.JournalDir(), p.journal), p.journal.Accepting)
+}
+
+func (p *parts) newTimer() role {
+	t := timer.New(timer.Options{
+		Shards:  shardsAs(p.queue, func(s *queue.Shard) timer.Shard { return s }),
+		Changed: p.shardsChanged(), Exact: true, Logger: p.log, Registerer: p.metrics,
+	})
+	return role{run: t.Run}
+}
+
+func (p *parts) newDispatcher() (role, error) {
+	caller, err := p.newCaller()
+	if err != nil {
+		return role{}, err
+	}
+	d := dispatcher.New(dispatcher.Options{
+		Shards:  shardsAs(p.queue, func(s *queue.Shard) dispatcher.Shard { return s }),
+		Changed: p.shardsChanged(), Nudge: p.registry.Nudge, Topics: p.registry.Snapshot, Deleted: p.registry.TopicDeleted,
+		Caller: caller, Journal: p.journal, Activity: activity.New(p.log), Concurrency: p.cfg.Dispatcher.Concurrency,
+		Pattern: p.cfg.PriorityPattern(), ShutdownTimeout: p.cfg.ShutdownTimeout, Logger: p.log, Registerer: p.metrics,
+		MetricTopics: p.cfg.Metrics.Topics,
+	})
+	return role{run: func(ctx context.Context) error {
+		defer caller.Close()
+		return d.Run(ctx)
+	}, status: d.Status}, nil
+}
+
+// newCaller returns the client for addresses that users configure: endpoints, and webhooks of alerts.
+func (p *parts) newCaller() (*callback.Caller, error) {
+	return callback.New(callback.Options{
+		Networks: p.cfg.Callback.Networks, Version: p.version, PHPZone: p.cfg.Gateways.Location(),
+	})
+}
+
+// shardsAs returns a function that lists the queue's shards as a role's interface.
+func shardsAs[S any](q *queue.Queue, as func(*queue.Shard) S) func() []S {
+	return func() []S {
+		var list []S
+		for _, s := range q.Shards() {
+			list = append(list, as(s))
+		}
+		return list
+	}
+}
+
+func (p *parts) topicNames() []string { return p.registry.Snapshot().Topics.Names() }
+
+// hasTopic reports whether a topic has settings: its own, or its namespace's.
+func (p *parts) hasTopic(name string) bool { return p.registry.Snapshot().Topic(name) != nil }
+
+// hasSeries reports whether a topic has its own metrics series: topics in a namespace share the namespace's.
+func (p *parts) hasSeries(name string) bool { return p.registry.Snapshot().Topics.Get(name) != nil }
+
+func init() {
+	// Package callback evaluates expressions, package registry stores topics; neither imports the other.
+	registry.CheckRetryIf = callback.CheckRetryIf
+}

@@ -1,0 +1,172 @@
+package setup
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/master"
+)
+
+// wantedSpace is how much free space a disk should have.
+const wantedSpace = 256 << 20
+
+// neededSpace is the free space that the journal requires to count as writable.
+const neededSpace = 256 << 10
+
+func checkDirs(cfg *conf.Config) []Finding {
+	findings := []Finding{checkDir("data_dir", cfg.DataPath())}
+	if cfg.Journal.Dir != "" {
+		findings = append(findings, checkDir("journal.dir", cfg.JournalDir()))
+	}
+	return findings
+}
+
+// checkDir checks that a directory can be written to, or created.
+func checkDir(what, dir string) Finding {
+	missing := false
+	at := dir
+	for {
+		info, err := os.Stat(at)
+		if err == nil && !info.IsDir() {
+			return failed(what, at+" is not a directory", "Set "+what+" to a directory")
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			return failedErr(what, err, "Set "+what+" to a directory that this user can write to")
+		}
+		missing, at = true, filepath.Dir(at)
+	}
+	if err := tryWrite(at); err != nil {
+		return failedErr(what, err,
+			fmt.Sprintf("Give it to this user (chown %d %s), or set %s to another directory", os.Getuid(), at, what))
+	}
+	free, err := freeSpace(at)
+	if err != nil {
+		return failedErr(what, err, "")
+	}
+	if free < neededSpace {
+		return failed(what, fmt.Sprintf("%s cannot be written: it has only %s free", dir, printable.Bytes(free)),
+			"Free some space: pushes are refused")
+	}
+	if free < wantedSpace {
+		return warn(what, fmt.Sprintf("%s has only %s free", dir, printable.Bytes(free)),
+			"Free some space: pushes are refused when the disk is full")
+	}
+	if missing {
+		return fine(what, "%s is created at the first start; %s free", dir, printable.Bytes(free))
+	}
+	return fine(what, "%s, %s free", dir, printable.Bytes(free))
+}
+
+func tryWrite(dir string) error {
+	f, err := os.CreateTemp(dir, ".wakecall-check-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func freeSpace(dir string) (int64, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	return int64(fs.Bavail) * int64(fs.Bsize), nil //nolint:unconvert // the types differ between systems
+}
+
+// checkPorts checks that the addresses are free, or used by the master of this data_dir.
+func checkPorts(ctx context.Context, cfg *conf.Config) []Finding {
+	master := masterPID(ctx, cfg)
+	var findings []Finding
+	for _, l := range cfg.Listeners() {
+		if l.Addr != "" {
+			findings = append(findings, checkPort(l.Key, l.Addr, master))
+		}
+	}
+	return findings
+}
+
+// whoAnswers reports what answers at an address: Wakecall, or something else. For gateways it cannot tell, because an
+// HTTP request would be an error in their protocols.
+func whoAnswers(key, addr string) (wakecall, other bool) {
+	if strings.HasPrefix(key, "gateways.") {
+		return true, false
+	}
+	path, mark := "/healthz", `{"status":"ok"}`
+	if key == "metrics.addr" {
+		path, mark = "/metrics", "wakecall_"
+	}
+	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // no secrets are sent
+	c := http.Client{Timeout: 2 * time.Second, Transport: insecure}
+	defer c.CloseIdleConnections()
+	for _, scheme := range []string{"http", "https"} {
+		resp, err := c.Get(scheme + "://" + Reachable(addr) + path)
+		if err != nil {
+			continue
+		}
+		text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+		resp.Body.Close()
+		if err == nil && strings.Contains(string(text), mark) {
+			return true, false
+		}
+		other = true
+	}
+	return false, other
+}
+
+func checkPort(key, addr string, master int) Finding {
+	l, err := net.Listen("tcp", addr)
+	switch {
+	case err == nil:
+		l.Close()
+		return fine(key, "%s is free", addr)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return checkUsedPort(key, addr, master)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return failed(key, addr+" is not an address of this machine", "Set "+key+" to one, or to 0.0.0.0:PORT for all")
+	case errors.Is(err, syscall.EACCES):
+		return failed(key, "this user may not listen on "+addr, "Set "+key+" to a port from 1024")
+	}
+	return failedErr(key, err, "Set "+key+" to HOST:PORT of this machine")
+}
+
+func checkUsedPort(key, addr string, master int) Finding {
+	wakecall, other := whoAnswers(key, addr)
+	switch {
+	case master > 0 && !other: // a listener that does not answer may be busy
+		return fine(key, "%s is used by the master (pid %d) of this data_dir", addr, master)
+	case wakecall:
+		return warn(key, addr+" is used by a role that runs alone, or by a Wakecall with another data_dir",
+			"wakecall up cannot start beside it: set "+key+" to another address, if that is what you want")
+	}
+	return failed(key, addr+" is in use by another program",
+		"Stop that program (ss -ltnp shows which), or set "+key+" to another address")
+}
+
+// PsLimit is how long the master may take to query all its processes.
+const PsLimit = 5 * time.Second
+
+// masterPID returns the pid of the master of this data_dir, 0 if none answers.
+func masterPID(ctx context.Context, cfg *conf.Config) int {
+	ctx, cancel := context.WithTimeout(ctx, PsLimit)
+	defer cancel()
+	tree, err := master.At(cfg.DataPath()).Ps(ctx)
+	if err != nil {
+		return 0
+	}
+	return tree.Pid
+}

@@ -1,0 +1,64 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/registry/database"
+	"github.com/wakecall/wakecall/internal/registry/seal"
+)
+
+// checkRegistry checks the registry's database and its schema. It returns the shards that a start would use, as far as
+// they can be read.
+func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, []registry.Shard) {
+	const what = "registry"
+	dsn := cfg.RegistryDSN().Reveal()
+	shown := database.MaskDSN(dsn)
+	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return []Finding{fine(what, "%s is created at the first start", path)}, seedShards(cfg)
+		}
+	}
+	r, err := registry.Open(registry.Options{DSN: dsn, Logger: slog.New(slog.DiscardHandler)})
+	switch {
+	case errors.Is(err, registry.ErrSchemaOlder):
+		return []Finding{warn(what, printable.Error(err), "`wakecall up` does that by itself")}, seedShards(cfg)
+	case errors.Is(err, registry.ErrSchemaNewer):
+		return []Finding{failedErr(what, err, "")}, seedShards(cfg)
+	case err != nil:
+		return []Finding{failedErr(what, err, adviceOnDatabase(cfg, err))}, seedShards(cfg)
+	}
+	defer r.Close()
+	steps, err := r.DB().Migrations(ctx)
+	if err != nil {
+		return []Finding{failedErr(what, err, "")}, seedShards(cfg)
+	}
+	s := r.Snapshot()
+	findings := []Finding{fine(what, "%s answers; schema %d, %s, %s", shown, steps[len(steps)-1].Version,
+		printable.Count(s.Topics.Len(), "topic"), printable.Count(len(s.Shards), "shard"))}
+	return append(findings, checkKey(cfg, s)...), PlannedShards(ctx, cfg, r)
+}
+
+// checkKey compares the secret key of this host with the registry's. It does not create a key.
+func checkKey(cfg *conf.Config, s *registry.Snapshot) []Finding {
+	const what = "secret-key"
+	path := filepath.Join(cfg.DataPath(), what)
+	if _, err := os.Stat(path); err != nil {
+		return nil // the first start creates it
+	}
+	key, err := seal.LoadKey(path)
+	if err == nil {
+		err = s.CheckKey(key)
+	}
+	if err != nil {
+		return []Finding{failedErr(what, err, "Copy the file of another host, and restart")}
+	}
+	return []Finding{fine(what, "%s is the key of the registry", path)}
+}

@@ -1,0 +1,135 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/alert/health"
+	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// checkShards checks the Redis of every shard in the registry, or, before the first start, in redis.nodes.
+func checkShards(ctx context.Context, cfg *conf.Config, shards []registry.Shard) []Finding {
+	if len(shards) == 0 {
+		return []Finding{failed("redis", noShard, addingShard)}
+	}
+	findings := make([][]Finding, len(shards))
+	var wg sync.WaitGroup
+	for i, s := range shards {
+		wg.Go(func() { findings[i] = checkShard(ctx, cfg, s, shards) })
+	}
+	wg.Wait()
+	var all []Finding
+	for _, f := range findings {
+		all = append(all, f...)
+	}
+	return append(all, unregistered(cfg, shards)...)
+}
+
+func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []registry.Shard) []Finding {
+	what := "redis " + s.Name
+	if s.State == registry.ShardOffline {
+		return []Finding{fine(what, "is offline in the registry; not checked")}
+	}
+	if s.URL == registry.ManagedShard {
+		if _, err := os.Stat(cfg.RedisSocket()); err != nil {
+			return []Finding{checkRedisBinary(ctx, what, cfg.Redis.Binary)}
+		}
+	}
+	shard, closeQueue, err := OpenShard(ctx, cfg, s)
+	if err != nil {
+		return []Finding{failedErr(what, err, "Correct its URL")}
+	}
+	defer closeQueue()
+	ctx, cancel := context.WithTimeout(ctx, 3*cfg.Redis.Timeout)
+	defer cancel()
+	h, problems := health.Try(ctx, shard)
+	if !h.Up {
+		return []Finding{unreachableShard(what, s, h)}
+	}
+	identity, _ := shard.Identity(ctx) // h contains any error
+	if h.SameAs = sameAs(identity, s, all); h.SameAs != "" {
+		problems = append(problems, health.Judge(h)[0])
+	}
+	findings := []Finding{describeShard(what, h)}
+	for _, p := range problems {
+		switch p.Severity {
+		case health.Critical:
+			findings = append(findings, failed(what, p.Detail, p.Advice))
+		case health.Warning:
+			findings = append(findings, warn(what, p.Detail, p.Advice))
+		}
+	}
+	return findings
+}
+
+func unreachableShard(what string, s registry.Shard, h queue.ShardHealth) Finding {
+	text, advice := h.Err, "Is Redis running there, and is its address right?"
+	switch {
+	case isPasswordError(text):
+		advice = passwordAdvice
+	case s.URL == registry.ManagedShard:
+		advice = "The master runs it: if `wakecall up` is running, its log says why it does not answer"
+	case strings.HasPrefix(s.URL, "rediss:"):
+		advice = "Is Redis running there, and does that port speak TLS? One that does not answers nothing"
+	case strings.Contains(text, "timeout"), strings.Contains(text, "deadline exceeded"):
+		advice = "Is a firewall in between?"
+	case h.Forbidden:
+		advice = health.Judge(h)[0].Advice
+	}
+	return failed(what, strings.TrimRight(text, ". "), advice) // Redis ends some of its errors with a full stop
+}
+
+func describeShard(what string, h queue.ShardHealth) Finding {
+	memory := printable.Bytes(h.Memory)
+	if h.MaxMemory > 0 {
+		memory += " of " + printable.Bytes(h.MaxMemory)
+	}
+	return fine(what, "Redis %s answers in %s; %s, %s", h.Version, printable.Duration(h.Latency), memory,
+		printable.Count(int(h.Jobs), "job"))
+}
+
+// checkRedisBinary checks the binary of the managed redis-server if the server does not run.
+func checkRedisBinary(ctx context.Context, what, binary string) Finding {
+	out, err := exec.CommandContext(ctx, binary, "--version").Output()
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return failed(what, "there is no "+binary+" here",
+			"Install it: apt-get install redis-server. Or set redis.nodes to a Redis that runs elsewhere")
+	}
+	if err != nil {
+		return failedErr(what, fmt.Errorf("%s --version: %w", binary, err), "Set redis.binary to a redis-server that works")
+	}
+	_, rest, _ := strings.Cut(string(out), "v=")
+	version, _, _ := strings.Cut(rest, " ")
+	if version == "" {
+		return failed(what, binary+" --version names no version of Redis", "Set redis.binary to a redis-server")
+	}
+	if health.TooOld(version) {
+		return failed(what, fmt.Sprintf("%s is Redis %s, which is too old", binary, version), "Install Redis 7.0 or newer")
+	}
+	return fine(what, "is not running; the master starts %s (Redis %s)", binary, version)
+}
+
+// unregistered warns about nodes in redis.nodes that are not shards: after the first start the registry's list is used.
+func unregistered(cfg *conf.Config, shards []registry.Shard) []Finding {
+	missing := 0
+	for _, node := range cfg.Redis.Nodes {
+		if !slices.ContainsFunc(shards, func(s registry.Shard) bool { return s.URL == node.Reveal() }) {
+			missing++
+		}
+	}
+	if missing == 0 {
+		return nil
+	}
+	return []Finding{warn("redis.nodes", printable.Count(missing, "node")+" not registered as a shard, and not used",
+		"redis.nodes seeds the registry at the first start only; `wakecall shard add` adds one")}
+}

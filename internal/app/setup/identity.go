@@ -1,0 +1,105 @@
+package setup
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// CheckRedis rejects a Redis that is already a shard: draining one of the two names would destroy the jobs of both. It
+// also rejects a new address for a shard if the data there is neither the shard's own nor empty. The shard's jobs would
+// be left behind, and the revisions in that data say nothing about this shard's lines in the journals, so these lines
+// would not be replayed there. CheckRedis accepts a Redis that does not answer; if it turns out to be another shard,
+// the processes do not use it. Errors: *registry.FieldError.
+func CheckRedis(ctx context.Context, cfg *conf.Config, registered []registry.Shard, s registry.Shard) error {
+	for _, other := range registered {
+		if other.Name == s.Name && other.URL == s.URL {
+			return nil
+		}
+	}
+	for _, other := range registered {
+		if other.Name != s.Name && other.URL == s.URL {
+			return duplicateOf(s, other.Name)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*cfg.Redis.Timeout)
+	defer cancel()
+	identifyAll(ctx, cfg, registered) // a shard may have been flushed
+	s.State = registry.ShardActive
+	shard, done, err := OpenShard(ctx, cfg, s)
+	if err != nil {
+		return &registry.FieldError{Field: "url", Detail: err.Error()}
+	}
+	defer done()
+	is, err := shard.Identity(ctx)
+	if err != nil || is == "" {
+		return nil
+	}
+	if other := sameAs(is, s, registered); other != "" {
+		return duplicateOf(s, other)
+	}
+	was := slices.IndexFunc(registered, func(r registry.Shard) bool { return r.Name == s.Name })
+	if was >= 0 && registered[was].Identity != is {
+		return otherData(s)
+	}
+	return nil
+}
+
+// sameAs returns the name of the other shard with the identity, or "".
+func sameAs(identity string, s registry.Shard, registered []registry.Shard) string {
+	for _, other := range registered {
+		if other.Name != s.Name && other.Identity == identity {
+			return other.Name
+		}
+	}
+	return ""
+}
+
+func otherData(s registry.Shard) error {
+	return &registry.FieldError{Field: "url", Detail: fmt.Sprintf("is a Redis with the data of another shard, which was "+
+		"removed or belongs to another installation; the jobs of shard %s are not in it. Copy them there, or use an "+
+		"empty Redis, in which what the journals have is stored again. To use this data as it is, add it as a shard of "+
+		"its own: wakecall shard add NAME --url URL", s.Name)}
+}
+
+func duplicateOf(s registry.Shard, other string) error {
+	return &registry.FieldError{Field: "url", Detail: fmt.Sprintf("is the Redis of shard %[1]s: under two names, "+
+		"draining one would destroy the jobs of both. To give it another name: wakecall shard rename %[1]s %[2]s. "+
+		"To give it another address: wakecall shard put %[1]s --url URL", other, s.Name)}
+}
+
+// identifyAll ensures that the data of each shard that answers has its identity, and returns the shards whose data
+// belongs to another shard.
+func identifyAll(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (duplicates map[string]string) {
+	q, _ := openQueue(ctx, cfg, shards) // omits shards with an invalid URL, which are rejected elsewhere
+	defer q.Close()
+	duplicates = map[string]string{}
+	for _, s := range q.Shards() {
+		if s.Identify(ctx) != nil && s.SameAs() != "" {
+			duplicates[s.Name()] = s.SameAs()
+		}
+	}
+	return duplicates
+}
+
+// checkSeed rejects redis.nodes that name one Redis twice, and returns the shards with identities.
+func checkSeed(ctx context.Context, cfg *conf.Config) ([]registry.Shard, error) {
+	shards := seedShards(cfg)
+	for i := range shards {
+		shards[i].Identity = rand.Text()
+	}
+	if cfg.ManagedRedis() || len(shards) < 2 {
+		return shards, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*cfg.Redis.Timeout)
+	defer cancel()
+	for name, other := range identifyAll(ctx, cfg, shards) {
+		return nil, fmt.Errorf("redis.nodes: node %s is the same Redis as node %s: name it once",
+			name[len("redis-"):], other[len("redis-"):])
+	}
+	return shards, nil
+}

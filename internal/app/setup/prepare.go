@@ -1,0 +1,170 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// Prepare creates data_dir, the registry's schema and what a first start needs, and returns the registered shards. It
+// first checks everything that would make the start fail, so that a mistake in redis.nodes is not stored in the
+// registry.
+func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registry.Shard, error) {
+	if err := certificatesError(cfg); err != nil {
+		return nil, err
+	}
+	if err := MakeDataDir(cfg); err != nil {
+		return nil, err
+	}
+	r, err := OpenRegistry(cfg, log, nil)
+	if err != nil {
+		return nil, ExplainRegistry(cfg, err)
+	}
+	defer r.Close()
+	if err := othersRedis(cfg, r.Snapshot().Shards); err != nil {
+		return nil, err
+	}
+	planned := PlannedShards(ctx, cfg, r)
+	if IsManaged(planned) {
+		if f := checkRedisBinary(ctx, "redis-server", cfg.Redis.Binary); f.Verdict == Failed {
+			return nil, fmt.Errorf("%s. %s", f.Detail, f.Advice)
+		}
+	}
+	if _, err := CheckPasswords(ctx, cfg, planned); err != nil {
+		return nil, err
+	}
+	if err := Seed(ctx, cfg, r, log); err != nil {
+		return nil, err
+	}
+	shards := r.Snapshot().Shards
+	if len(shards) == 0 {
+		log.Warn(noShard + ". " + addingShard)
+	}
+	return shards, nil
+}
+
+// othersRedis refuses to start a managed redis-server if another host has registered its own: the two hosts would share
+// a registry, but neither could reach the other's jobs.
+func othersRedis(cfg *conf.Config, registered []registry.Shard) error {
+	if strings.HasPrefix(cfg.RegistryDSN().Reveal(), "sqlite:") || !IsManaged(registered) {
+		return nil
+	}
+	_, err := os.Stat(cfg.RedisDir())
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf(
+		"the registry has the shard %q, a redis-server that another host's master runs, and this host has no %s. "+
+			"Several hosts need a Redis that all of them reach: register it with `wakecall shard add redis-1 --url redis://…`, "+
+			"drain %[1]q and delete it. If this host replaces the other one, copy its %[2]s here; to start with an empty one, "+
+			"create the directory",
+		"managed",
+		cfg.RedisDir(),
+	)
+}
+
+// MakeDataDir creates data_dir, readable by its owner only.
+func MakeDataDir(cfg *conf.Config) error {
+	if err := os.MkdirAll(cfg.DataPath(), 0o700); err != nil {
+		return fmt.Errorf("data_dir %s: %w; set data_dir to a directory that this user can write to", cfg.DataPath(), err)
+	}
+	if err := tryWrite(cfg.DataPath()); err != nil {
+		return fmt.Errorf("data_dir %s: %w; give it to this user, or set data_dir to another directory", cfg.DataPath(), err)
+	}
+	return nil
+}
+
+// Seed registers the shards of redis.nodes and creates the first API token and admin user, unless an earlier start did
+// so. While the database is unavailable, a start continues with the last snapshot, if that contains anything to serve.
+func Seed(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog.Logger) error {
+	for try := 1; ; try++ {
+		err := seedOnce(ctx, cfg, r, log)
+		if !errors.Is(err, registry.ErrUnavailable) {
+			return err
+		}
+		if last := r.Snapshot(); last.Topics.Len()+len(last.Tokens) > 0 {
+			log.Warn("the registry's database does not answer; starting with its last snapshot", "error", err)
+			return nil
+		}
+		if try == seedTries {
+			return fmt.Errorf("first start: %w", err)
+		}
+		log.Warn("the registry's database does not answer; trying again", "error", err)
+	}
+}
+
+// seedTries is how often a first start tries a database that does not answer in time, as on a very busy machine.
+const seedTries = 3
+
+func seedOnce(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog.Logger) error {
+	if len(r.Snapshot().Shards) == 0 {
+		shards, err := checkSeed(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		if err := r.SeedShards(ctx, shards); err != nil {
+			return err
+		}
+	}
+	created, err := r.Bootstrap(ctx, cfg.DataPath(), account.CreateFirst)
+	for _, path := range created {
+		log.Info("first start: created "+firstStartFile(path), "file", path)
+	}
+	return err
+}
+
+func firstStartFile(path string) string {
+	if strings.HasSuffix(path, registry.TokenFile) {
+		return "an API token with all rights"
+	}
+	return "the password of the web admin's user admin"
+}
+
+// CheckPasswords returns an error for each Redis that rejects its password, because retrying would not help. A Redis
+// that does not answer may come back, so its error is returned as silent.
+func CheckPasswords(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (silent, err error) {
+	var foreign []registry.Shard
+	for _, s := range shards {
+		if s.URL != registry.ManagedShard {
+			foreign = append(foreign, s)
+		}
+	}
+	q, err := openQueue(ctx, cfg, foreign)
+	if err != nil {
+		_ = q.Close()
+		return nil, err
+	}
+	defer q.Close()
+	ctx, cancel := context.WithTimeout(ctx, cfg.Redis.Timeout)
+	defer cancel()
+	open := q.Shards()
+	errs := make([]error, len(open))
+	var wg sync.WaitGroup
+	for i, s := range open {
+		wg.Go(func() { _, _, errs[i] = s.Ping(ctx) })
+	}
+	wg.Wait()
+	for _, e := range errs {
+		if e != nil && isPasswordError(e.Error()) {
+			err = errors.Join(err, fmt.Errorf("%w. %s; `wakecall check` tries again", e, passwordAdvice))
+			continue
+		}
+		silent = errors.Join(silent, e)
+	}
+	return silent, err
+}
+
+const passwordAdvice = "Correct the user and password in its URL " +
+	"(redis://USER:PASSWORD@HOST:PORT/0; special characters are percent-encoded)"
+
+func isPasswordError(text string) bool {
+	return strings.Contains(text, "WRONGPASS") || strings.Contains(text, "NOAUTH")
+}

@@ -1,0 +1,88 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// ShardConfigs converts the registry's shards for the queue. The managed shard is in this installation's data_dir.
+func ShardConfigs(cfg *conf.Config, shards []registry.Shard) []queue.ShardConfig {
+	var list []queue.ShardConfig
+	for _, s := range shards {
+		if s.URL == "" { // lost, or encrypted under another key
+			continue
+		}
+		url := s.URL
+		if url == registry.ManagedShard {
+			url = "unix://" + cfg.RedisSocket()
+		}
+		list = append(list, queue.ShardConfig{
+			Name: s.Name, URL: url, State: string(s.State), Identity: s.Identity, Former: s.Former,
+		})
+	}
+	return list
+}
+
+// seedShards returns the shards of the first start: redis.nodes, or the redis-server that the master runs.
+func seedShards(cfg *conf.Config) []registry.Shard {
+	if cfg.ManagedRedis() {
+		return []registry.Shard{{Name: "managed", URL: registry.ManagedShard, State: registry.ShardActive}}
+	}
+	var shards []registry.Shard
+	for i, node := range cfg.Redis.Nodes {
+		name := fmt.Sprintf("redis-%d", i+1)
+		shards = append(shards, registry.Shard{Name: name, URL: node.Reveal(), State: registry.ShardActive})
+	}
+	return shards
+}
+
+// PlannedShards returns the shards that a start would use.
+func PlannedShards(ctx context.Context, cfg *conf.Config, r *registry.Registry) []registry.Shard {
+	if list := r.Snapshot().Shards; len(list) > 0 || r.Seeded(ctx) {
+		return list
+	}
+	return seedShards(cfg)
+}
+
+// The error without any shard, and its remedy.
+const (
+	noShard     = "no shard is registered, so no push is accepted"
+	addingShard = "Add one: `wakecall shard add redis-1 --url redis://…`, or, for the redis-server that `wakecall up` " +
+		"runs itself, `wakecall shard add managed --url managed:` and a restart"
+)
+
+// OpenShard connects to one shard, which must not be offline. It does not change the shard's data, not even its
+// identity.
+func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {
+	if s.URL == "" {
+		return nil, nil, errors.New("it has no URL")
+	}
+	s.Identity = ""
+	q, err := openQueue(ctx, cfg, []registry.Shard{s})
+	if err != nil {
+		_ = q.Close()
+		return nil, nil, err
+	}
+	return q.Shards()[0], func() { _ = q.Close() }, nil
+}
+
+// openQueue opens shards for a few calls. With an error the queue has those whose URL is right.
+func openQueue(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (*queue.Queue, error) {
+	q := queue.Open(queue.Options{
+		Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets, Settings: CommonSettings(cfg),
+	})
+	return q, q.SetShards(ctx, ShardConfigs(cfg, shards))
+}
+
+// IsManaged reports whether a shard is the redis-server that the master runs.
+func IsManaged(shards []registry.Shard) bool {
+	return slices.ContainsFunc(shards, func(s registry.Shard) bool {
+		return s.URL == registry.ManagedShard && s.State != registry.ShardOffline
+	})
+}

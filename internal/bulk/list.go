@@ -1,0 +1,153 @@
+package bulk
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+const (
+	listPage  = 500              // jobs in one call to the queue
+	listLimit = 2_000_000        // jobs in one task: listing takes 8 bytes of memory for each
+	listSwept = 5                // most sweeps over the jobs
+	clockSkew = 10 * time.Second // between Redis and this host
+)
+
+// target is a job that matched at the start. Its creation time distinguishes it from a later job with its id.
+type target struct {
+	Topic   string `json:"t,omitempty"` // empty: the filter's
+	Shard   string `json:"s"`
+	ID      string `json:"i"`
+	Created int64  `json:"c"` // Unix ms
+	At      int64  `json:"a"` // when it was to be called, or died, Unix ms
+	Calls   int    `json:"n"` // attempts so far
+}
+
+// list writes the matching jobs to the task's file. Jobs move between the queue's lists meanwhile, so it sweeps over
+// them until it finds no new ones.
+func (w *work) list(ctx context.Context) error {
+	f, err := os.OpenFile(w.file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the list of jobs: %w", err)
+	}
+	buffered := bufio.NewWriter(f)
+	l := &jobList{out: json.NewEncoder(buffered), seed: maphash.MakeSeed(), known: map[uint64]struct{}{}}
+	for sweep := 0; err == nil && sweep < listSwept && !w.params.Full; sweep++ {
+		before := len(l.known)
+		if err = w.sweep(ctx, l); len(l.known) == before {
+			break
+		}
+	}
+	if err = errors.Join(err, buffered.Flush(), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	w.beginAgain(int64(len(l.known)))
+	w.params.Listed = true
+	w.keep(ctx)
+	return ctx.Err()
+}
+
+// beginAgain resets the progress of an earlier version, which did not store its list.
+func (w *work) beginAgain(total int64) {
+	w.run.total(total)
+	w.run.progress(-w.run.Done, -w.run.Errors)
+	if s := w.stage(); s != nil {
+		s.EndedAt = w.run.runner.Now().UTC()
+	}
+}
+
+func (w *work) sweep(ctx context.Context, l *jobList) error {
+	topics := []string{w.params.Filter.Topic}
+	if topics[0] == "" {
+		topics = w.run.runner.Topics()
+	}
+	for _, topic := range topics {
+		if err := w.sweepTopic(ctx, l, topic); err != nil || w.params.Full {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *work) sweepTopic(ctx context.Context, l *jobList, topic string) error {
+	for cursor := ""; ; {
+		var jobs []queue.Job
+		var next string
+		err := w.patiently(ctx, func() (err error) {
+			jobs, next, err = w.queue.List(ctx, topic, w.params.Filter.State, cursor, listPage)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("list the jobs of %s: %w", topic, err)
+		}
+		for i := range jobs {
+			if w.meant(&jobs[i]) {
+				if err := l.add(w.params.Filter.Topic, &jobs[i]); err != nil {
+					return fmt.Errorf("write the list of jobs: %w", err)
+				}
+			}
+		}
+		w.run.total(int64(len(l.known)))
+		if cursor = next; cursor == "" {
+			return nil
+		}
+		if w.params.Full = len(l.known) >= listLimit; w.params.Full {
+			return nil
+		}
+	}
+}
+
+// meant reports whether the task includes a job: it matches, and existed, or was dead, when the task was started.
+func (w *work) meant(j *queue.Job) bool {
+	until := w.run.CreatedAt.Add(clockSkew)
+	return w.params.Filter.Match(j) && !j.CreatedAt.After(until) && !j.DeadAt.After(until)
+}
+
+// jobList is the list being written.
+type jobList struct {
+	out   *json.Encoder
+	seed  maphash.Seed
+	known map[uint64]struct{}
+}
+
+func (l *jobList) add(topic string, j *queue.Job) error {
+	key := maphash.String(l.seed, strconv.FormatInt(j.CreatedAt.UnixMilli(), 36)+"/"+j.Topic+"/"+j.ID)
+	if _, ok := l.known[key]; ok {
+		return nil
+	}
+	l.known[key] = struct{}{}
+	t := target{Shard: j.Shard, ID: j.ID, Created: j.CreatedAt.UnixMilli(), At: timeOf(j).UnixMilli(), Calls: j.Attempts}
+	if j.Topic != topic {
+		t.Topic = j.Topic
+	}
+	return l.out.Encode(t)
+}
+
+// readTargets reads up to most jobs of a list and returns their length in bytes.
+func (w *work) readTargets(lines *bufio.Reader, most int64) (targets []target, size int64, err error) {
+	for int64(len(targets)) < most {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return targets, size, nil
+		}
+		t := target{Topic: w.params.Filter.Topic}
+		if err == nil {
+			err = json.Unmarshal(line, &t)
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("read the list of jobs: %w", err)
+		}
+		size += int64(len(line))
+		targets = append(targets, t)
+	}
+	return targets, size, nil
+}

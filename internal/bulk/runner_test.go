@@ -1,0 +1,447 @@
+package bulk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+// tasks keeps tasks in memory.
+type tasks struct {
+	mu   sync.Mutex
+	list []Record
+}
+
+func (s *tasks) CreateTask(_ context.Context, t Record) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.ID = uint64(len(s.list) + 1)
+	s.list = append(s.list, t)
+	return t.ID, nil
+}
+
+func (s *tasks) UpdateTask(_ context.Context, t Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.CancelRequested = s.list[t.ID-1].CancelRequested
+	s.list[t.ID-1] = t
+	return nil
+}
+
+func (s *tasks) GetTask(_ context.Context, id uint64) (*Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.list[id-1]
+	return &t, nil
+}
+
+func (s *tasks) ListTasks(context.Context, int) ([]Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := slices.Clone(s.list)
+	slices.Reverse(list)
+	return list, nil
+}
+
+func (s *tasks) CancelTask(_ context.Context, _ string, id uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list[id-1].CancelRequested = true
+	return nil
+}
+
+// jobs is a queue in memory. Re-driven jobs are delivered at once, unless outcome says otherwise.
+type jobs struct {
+	Queue   // nil: the other methods are not needed here
+	mu      sync.Mutex
+	all     map[string]queue.Job
+	changed int
+	outcome func(queue.Job) *queue.Job
+	after   func() // each change
+}
+
+// stock adds n jobs in a state, due a second after each other.
+func stock(s queue.State, n int, begin time.Time) *jobs {
+	q := &jobs{all: map[string]queue.Job{}}
+	for i := range n {
+		j := queue.Job{Topic: "shop", ID: fmt.Sprintf("job-%04d", i), State: s, CreatedAt: time.UnixMilli(1), Shard: "a"}
+		if j.DueAt = begin.Add(time.Duration(i) * time.Second); s == queue.Dead {
+			j.DeadAt = begin
+		}
+		q.all[j.ID] = j
+	}
+	return q
+}
+
+func (q *jobs) List(_ context.Context, _ string, s queue.State, cursor string, limit int) ([]queue.Job, string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var list []queue.Job
+	for _, id := range slices.Sorted(maps.Keys(q.all)) {
+		if q.all[id].State == s && id > cursor {
+			list = append(list, q.all[id])
+		}
+	}
+	if len(list) <= limit {
+		return list, "", nil
+	}
+	return list[:limit], list[limit-1].ID, nil
+}
+
+func (q *jobs) Lookup(_ context.Context, refs []queue.Ref, _ string) ([]*queue.Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := make([]*queue.Job, len(refs))
+	for i, r := range refs {
+		if j, ok := q.all[r.ID]; ok {
+			list[i] = &j
+		}
+	}
+	return list, nil
+}
+
+func (q *jobs) Get(_ context.Context, _, id string) (*queue.Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if j, ok := q.all[id]; ok {
+		return &j, nil
+	}
+	return nil, queue.ErrNotFound
+}
+
+func (q *jobs) Change(_ context.Context, _, id string, c queue.Change) (*queue.Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j := q.all[id]
+	j.DueAt = *c.DueAt
+	q.all[id] = j
+	q.count()
+	return &j, nil
+}
+
+func (q *jobs) count() {
+	if q.changed++; q.after != nil {
+		q.after()
+	}
+}
+
+func (q *jobs) RedriveDead(_ context.Context, _ string, ids []string, _ int) (n int, _ error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, id := range ids {
+		j, ok := q.all[id]
+		if !ok || j.State != queue.Dead {
+			continue
+		}
+		n++
+		delete(q.all, id)
+		if q.outcome != nil {
+			if left := q.outcome(j); left != nil {
+				q.all[id] = *left
+			}
+		}
+		q.count()
+	}
+	return n, nil
+}
+
+func newRunner(t *testing.T, q Queue) *Runner {
+	t.Helper()
+	return NewRunner(Options{
+		Store: &tasks{}, Queue: q, Topics: func() []string { return []string{"shop"} },
+		Patience: func(string) time.Duration { return time.Minute },
+		Dir:      t.TempDir(), Host: "here", Log: slog.New(slog.DiscardHandler), Now: time.Now, PollEvery: time.Millisecond,
+	})
+}
+
+// runUntil runs tasks until done returns true, or the test fails.
+func runUntil(t *testing.T, r *Runner, done func(*Task) bool) *Task {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	for ctx.Err() == nil {
+		if task, err := r.Task(ctx, 1); err == nil && done(task) {
+			return task
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("the task did not reach the state")
+	return nil
+}
+
+func hasEnded(task *Task) bool { return !task.Open() }
+
+func TestATaskContinuesAfterARestart(t *testing.T) {
+	r := newRunner(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	r.kinds["slow"] = func(ctx context.Context, run *run) error {
+		run.total(2)
+		run.progress(1, 0)
+		if calls++; calls == 1 {
+			cancel() // the process ends
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	if _, err := r.start(t.Context(), "user/x", "slow", nil); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Run(ctx)
+	if task, _ := r.Task(t.Context(), 1); task.State != Running {
+		t.Fatalf("the task is %s after its process ended", task.State)
+	}
+	if task := runUntil(t, r, hasEnded); task.State != Done || calls != 2 {
+		t.Errorf("the task is %+v after %d calls", task.Record, calls)
+	}
+}
+
+// TestJobsThatMoveAreNeitherForgottenNorTouched: jobs that matched when the list was written are acted on, according to
+// their present state.
+func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
+	begin := time.Now().Add(time.Hour).Truncate(time.Second)
+	q := stock(queue.Delayed, 300, begin)
+	r := newRunner(t, q)
+	w := &work{act: act{queue: q}, file: t.TempDir() + "/list"}
+	w.params = Params{Filter: Filter{Topic: "shop", State: queue.Delayed}, Do: Due, Shift: -10 * time.Minute}
+	w.run = &run{runner: r}
+	w.run.ID, _ = r.Store.CreateTask(t.Context(), Record{})
+	w.run.CreatedAt = time.Now()
+	if err := w.list(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Meanwhile one becomes ready, one is gone, one is a new job with the same id, and one is changed by another user.
+	change := func(id string, do func(*queue.Job)) {
+		j := q.all[id]
+		do(&j)
+		q.all[id] = j
+	}
+	change("job-0001", func(j *queue.Job) { j.State = queue.Ready })
+	delete(q.all, "job-0002")
+	change("job-0003", func(j *queue.Job) { j.CreatedAt = time.Now() })
+	moved := begin.Add(5 * time.Hour)
+	change("job-0004", func(j *queue.Job) { j.DueAt = moved })
+	if err := w.do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := (Result{Done: 297, Gone: 2, Moved: 1}); w.params.Result != want {
+		t.Errorf("the result is %+v, want %+v", w.params.Result, want)
+	}
+	for id, want := range map[string]time.Time{
+		"job-0000": begin.Add(-10 * time.Minute), "job-0003": begin.Add(3 * time.Second),
+		"job-0004": moved.Add(-10 * time.Minute),
+	} {
+		if got := q.all[id].DueAt; !got.Equal(want) {
+			t.Errorf("%s is due at %v, want %s", id, got, want)
+		}
+	}
+}
+
+// TestAStageIsJudgedThoughTheProcessRestarts: if a process ends while a stage waits for its outcomes, they are still
+// counted before the next stage.
+func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
+	q := stock(queue.Dead, 250, time.Now().Add(-time.Hour))
+	waiting := func(j queue.Job) *queue.Job {
+		j.State, j.Attempts = queue.Ready, 0
+		return &j
+	}
+	q.outcome = waiting
+	r := newRunner(t, q)
+	if _, err := r.Start(t.Context(), "user/x", KindRedrive, Params{Staged: true, StopAbove: 0.2}); err != nil {
+		t.Fatal(err)
+	}
+	task := runUntil(t, r, func(task *Task) bool {
+		return len(task.About.Stages) == 1 && task.About.Stages[0].Waiting == firstStage
+	})
+	if !task.Open() || q.changed != firstStage {
+		t.Fatalf("the task is %+v after %d jobs", task.Record, q.changed)
+	}
+	n := 0
+	for id, j := range q.all { // half of the stage fails while no process runs
+		if j.State == queue.Ready {
+			if n++; n%2 == 0 {
+				j.State, j.Attempts = queue.Delayed, 1
+				q.all[id] = j
+			} else {
+				delete(q.all, id)
+			}
+		}
+	}
+	task = runUntil(t, r, hasEnded)
+	if s := task.About.Stages[0]; task.State != Stopped || task.Why() == nil || q.changed != firstStage ||
+		s.Delivered != 5 || s.Failed != 5 {
+		t.Errorf("%d jobs were re-driven, and the task is %+v, %+v", q.changed, task.Record, s)
+	}
+	if task.Errors != 5 {
+		t.Errorf("%d failures are counted", task.Errors)
+	}
+}
+
+// TestTasksOfAnEarlierVersionAreRead: their parameters lack what the kind implies.
+func TestTasksOfAnEarlierVersionAreRead(t *testing.T) {
+	q := stock(queue.Dead, 20, time.Now().Add(-time.Hour))
+	r := newRunner(t, q)
+	params := `{"filter":{"topic":"shop","text":"job-001"},"rate":1000,"staged":true,"stop_above":0.2,
+		"stages":[{"jobs":10,"redriven":10,"waiting":3,"began_at":"2026-11-22T10:00:00Z"}]}`
+	id, err := r.start(t.Context(), "user/x", KindRedrive, json.RawMessage(params))
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, _ := r.Store.GetTask(t.Context(), id)
+	is.State, is.Done, is.Total = Running, 10, 20 // its process ended in the first stage
+	if err := r.Store.UpdateTask(t.Context(), *is); err != nil {
+		t.Fatal(err)
+	}
+	if task := runUntil(t, r, hasEnded); task.State != Done || task.Done != 10 || q.changed != 10 ||
+		task.About.Result.Done != 10 {
+		t.Errorf("the task is %+v", task.Record)
+	}
+	if left, _ := os.ReadDir(r.Dir); len(left) > 0 {
+		t.Errorf("the task left %s", left[0].Name())
+	}
+}
+
+func TestATaskIsDoneOnceDespiteARestart(t *testing.T) {
+	begin := time.Now().Add(time.Hour).Truncate(time.Second)
+	q := stock(queue.Delayed, 1000, begin)
+	r := newRunner(t, q)
+	ctx, cancel := context.WithCancel(t.Context())
+	q.after = func() {
+		if q.changed == 450 {
+			cancel()
+		}
+	}
+	if _, err := r.Start(ctx, "user/x", KindJobs(Due),
+		Params{Filter: Filter{Topic: "shop", State: queue.Delayed}, Do: Due, Shift: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Run(ctx)
+	r.Host = "renamed" // as a recreated container is
+	if task := runUntil(t, r, hasEnded); task.State != Done || task.About.Result != (Result{Done: 1000}) {
+		t.Errorf("the task is %+v", task.Record)
+	}
+	for id, j := range q.all {
+		n, _ := strconv.Atoi(id[len("job-"):])
+		if want := begin.Add(time.Hour + time.Duration(n)*time.Second); !j.DueAt.Equal(want) {
+			t.Fatalf("%s is due at %s, want %s", id, j.DueAt, want)
+		}
+	}
+}
+
+// TestAPartOfAChunkIsReportedOnceOnly: when a task is cancelled, but not when the process ends, because the next
+// process counts the whole chunk.
+func TestAPartOfAChunkIsReportedOnceOnly(t *testing.T) {
+	const stored = "{}"
+	for cause, reported := range map[error]bool{context.Canceled: false, errCancelled: true} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		r := &run{Record: Record{Params: []byte(stored)}}
+		w := &work{act: act{params: Params{Result: Result{Done: 50}}}, run: r}
+		if err := w.chunk(ctx, nil); !errors.Is(err, cause) {
+			t.Errorf("%v ends a chunk with %v", cause, err)
+		}
+		if (string(r.Params) != stored) != reported {
+			t.Errorf("%v: the task has %s", cause, r.Params)
+		}
+	}
+}
+
+// slowTasks answers the runner's second List only when the test permits it. Start makes the first one.
+type slowTasks struct {
+	*tasks
+	lists          atomic.Int32
+	listed, answer chan struct{}
+}
+
+func (s *slowTasks) ListTasks(ctx context.Context, limit int) ([]Record, error) {
+	list, err := s.tasks.ListTasks(ctx, limit)
+	if s.lists.Add(1) == 3 {
+		close(s.listed)
+		<-s.answer
+	}
+	return list, err
+}
+
+// TestATaskThatEndsWhileTasksAreListedIsDoneOnce although the list still shows it as open.
+func TestATaskThatEndsWhileTasksAreListedIsDoneOnce(t *testing.T) {
+	q := stock(queue.Dead, 30, time.Now())
+	r := newRunner(t, q)
+	slow := &slowTasks{tasks: r.Store.(*tasks), listed: make(chan struct{}), answer: make(chan struct{})}
+	r.Store = slow
+	q.after = func() { <-slow.listed }
+	p := Params{Filter: Filter{Topic: "shop", State: queue.Dead}, Do: Retry}
+	id, err := r.Start(t.Context(), "me", KindRedrive, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	runUntil(t, r, func(task *Task) bool {
+		if hasEnded(task) && !r.taken()[id] {
+			once.Do(func() { close(slow.answer) })
+		}
+		return slow.lists.Load() > 10
+	})
+	if task, err := r.Task(t.Context(), id); err != nil || task.Done != 30 || q.changed != 30 {
+		t.Errorf("%d jobs were changed, and the task is %+v, %v", q.changed, task, err)
+	}
+}
+
+// awayTasks stores nothing while it is unavailable.
+type awayTasks struct {
+	*tasks
+	away atomic.Bool
+	ends atomic.Int32 // calls that it refused
+}
+
+func (s *awayTasks) UpdateTask(ctx context.Context, t Record) error {
+	if !s.away.Load() {
+		return s.tasks.UpdateTask(ctx, t)
+	}
+	if task := newTask(t); !task.Open() {
+		s.ends.Add(1)
+	}
+	return errors.New("the database is away")
+}
+
+// TestATaskThatEndsWhileTheStoreIsAwayIsDone once the store is back, and leaves no file.
+func TestATaskThatEndsWhileTheStoreIsAwayIsDone(t *testing.T) {
+	q := stock(queue.Dead, 30, time.Now())
+	r := newRunner(t, q)
+	store := &awayTasks{tasks: r.Store.(*tasks)}
+	r.Store, r.wait = store, time.Millisecond
+	q.after = func() { store.away.Store(true) }
+	p := Params{Filter: Filter{Topic: "shop", State: queue.Dead}, Do: Retry}
+	id, err := r.Start(t.Context(), "me", KindRedrive, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := runUntil(t, r, func(task *Task) bool {
+		if store.ends.Load() > 0 {
+			store.away.Store(false)
+		}
+		return hasEnded(task) && !r.taken()[id]
+	})
+	if files, err := os.ReadDir(r.Dir); task.State != Done || task.Done != 30 || len(files) != 0 || err != nil {
+		t.Errorf("the task is %+v, and its folder has %v, %v", task.Record, files, err)
+	}
+}

@@ -1,0 +1,180 @@
+package callback
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/wakecall/wakecall/internal/callback/wire"
+	"github.com/wakecall/wakecall/internal/log/printable"
+)
+
+// Options of a Caller.
+type Options struct {
+	PHPZone  *time.Location // for times sent to endpoints of php-delayqueue; nil: this machine's
+	Networks string         // any (the default), public, or public and networks like 10.1.0.0/16,fd12::/16
+	Version  string         // of Wakecall, for User-Agent
+	RootCAs  *x509.CertPool
+	Resolver *net.Resolver
+}
+
+// Caller calls endpoints. Its methods may be called from any goroutine.
+type Caller struct {
+	pools     *wire.Pools
+	other     *http.Transport // for requests that are no callbacks
+	userAgent string
+	phpZone   *time.Location
+}
+
+const (
+	maxAnswer   = 64 << 10
+	dialTimeout = 10 * time.Second
+	idleTimeout = 90 * time.Second
+	retryWait   = 5 * time.Millisecond
+)
+
+// New makes a caller.
+func New(o Options) (*Caller, error) {
+	p, err := parseNetworks(o.Networks)
+	if err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{
+		Timeout: dialTimeout, KeepAlive: 30 * time.Second, Resolver: o.Resolver, ControlContext: p.control,
+	}
+	// Go loads the system's roots once. If no descriptor is free at the first call over TLS, no later one can succeed.
+	_, _ = x509.SystemCertPool() // without roots, calls over TLS fail and say why
+	pools := wire.New(dialer, o.RootCAs)
+	return &Caller{
+		pools: pools, other: pools.Transport(idleTimeout), userAgent: "Wakecall/" + o.Version,
+		phpZone: cmp.Or(o.PHPZone, time.Local),
+	}, nil
+}
+
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// Client returns a client for requests that are no callbacks, under the same policy: no redirects, no proxy, no
+// forbidden address.
+func (c *Caller) Client() *http.Client {
+	return &http.Client{Transport: c.other, CheckRedirect: noRedirect}
+}
+
+// Close closes the idle connections.
+func (c *Caller) Close() {
+	c.pools.Close()
+	c.other.CloseIdleConnections()
+}
+
+// Do makes one call. It returns when the outcome is known, at the latest when the timeout has passed or ctx ends.
+func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
+	o.StartedAt = time.Now()
+	defer func() { o.Took, o.Err = time.Since(o.StartedAt), printable.Line(o.Err) }() // some quote what endpoints sent
+	m, err := c.message(e, r, o.StartedAt)
+	if err != nil {
+		o.Class, o.Reason, o.Err = Failure, "bad_body", err.Error()
+		if errors.Is(err, errHeader) {
+			o.Reason = "protocol"
+		}
+		return o
+	}
+	ctx, cancel := context.WithDeadline(ctx, o.StartedAt.Add(r.Timeout))
+	defer cancel()
+	o = c.try(ctx, cancel, e, r, &m, o.StartedAt)
+	for n := 1; e.phpdq.repeats(n, &o) && pause(ctx, phpdqPause); n++ {
+		o = c.try(ctx, cancel, e, r, &m, o.StartedAt)
+	}
+	return o
+}
+
+// try makes the request and judges its answer.
+func (c *Caller) try(
+	ctx context.Context, cancel context.CancelFunc, e *Endpoint, r *Request, m *message, started time.Time,
+) Outcome {
+	o := Outcome{StartedAt: started}
+	x := c.pools.Of(cmp.Or(e.pool, r.Topic)).Exchange(r.Begin, cancel)
+	resp, err := c.send(ctx, x, e, m)
+	if err == nil {
+		o.Status = resp.StatusCode
+		o.Answer, err = readAnswer(resp)
+	}
+	switch {
+	case x.Held():
+		return Outcome{Class: Held, Reason: "held", Err: wire.ErrHeld.Error(), StartedAt: started}
+	case err != nil:
+		o.fail(err, r.Timeout)
+	default:
+		if e.retryIf != nil && r.Judging != nil {
+			r.Judging()
+		}
+		o.judge(e, resp)
+	}
+	x.End(o.Reason == "timeout")
+	return o
+}
+
+// pause waits for d, and reports whether ctx still has time left.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// send makes the request, and repeats it once if it did not reach the endpoint.
+func (c *Caller) send(ctx context.Context, x *wire.Exchange, e *Endpoint, m *message) (*http.Response, error) {
+	r := (&http.Request{
+		Method: e.method, URL: m.url, Host: m.url.Host, Header: m.header(e),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
+	rr, err := retryablehttp.FromRequest(r)
+	if err == nil && len(m.body) > 0 {
+		err = rr.SetBody(m.body)
+	}
+	if err != nil {
+		return nil, err
+	}
+	client := retryablehttp.Client{
+		HTTPClient: &http.Client{Transport: x, CheckRedirect: noRedirect},
+		RetryMax:   1,
+		Backoff:    func(time.Duration, time.Duration, int, *http.Response) time.Duration { return retryWait },
+		CheckRetry: func(ctx context.Context, _ *http.Response, err error) (bool, error) {
+			return x.Again(ctx, err), nil
+		},
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	return client.Do(rr)
+}
+
+// readAnswer reads the part of an answer that is kept. The rest is not drained: closing the body then closes the
+// connection.
+func readAnswer(resp *http.Response) ([]byte, error) {
+	defer func() { _ = resp.Body.Close() }()
+	if resp.ContentLength == 0 {
+		return nil, nil
+	}
+	if n := resp.ContentLength; n > 0 && n <= maxAnswer {
+		b := make([]byte, n)
+		m, err := io.ReadFull(resp.Body, b)
+		return b[:m], err
+	}
+	return io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+}
+
+// bare returns err without the URL that net/http quotes in it: its query may hold secrets.
+func bare(err error) error {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		return ue.Err
+	}
+	return err
+}

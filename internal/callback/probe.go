@@ -1,0 +1,255 @@
+package callback
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/wakecall/wakecall/internal/log/printable"
+)
+
+// Sent is a request as it goes out.
+type Sent struct {
+	Method string
+	URL    string
+	Header http.Header
+	Body   []byte
+}
+
+// Describe returns the request that Do would send now.
+func (c *Caller) Describe(e *Endpoint, r *Request) (*Sent, error) {
+	m, err := c.message(e, r, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &Sent{Method: e.method, URL: m.url.String(), Header: m.header(e), Body: m.body}, nil
+}
+
+// Curl returns a command line for bash that sends the same request. It quotes texts of pushers so that neither the
+// terminal nor the shell nor curl interprets them; for curl, a body that begins with @ names a file, and brackets in a
+// URL stand for several URLs.
+func (s *Sent) Curl() string {
+	var b strings.Builder
+	binary := !utf8.Valid(s.Body) || bytes.ContainsRune(s.Body, 0) // not possible as an argument
+	if binary {
+		fmt.Fprintf(&b, "base64 -d <<< %s | ", base64.StdEncoding.EncodeToString(s.Body))
+	}
+	fmt.Fprintf(&b, "curl -i -g -X %s %s", s.Method, shellWord(s.URL))
+	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
+		for _, v := range s.Header[name] {
+			fmt.Fprintf(&b, " \\\n  -H %s", shellWord(name+": "+v))
+		}
+	}
+	switch {
+	case binary:
+		b.WriteString(" \\\n  --data-binary @-")
+	case len(s.Body) > 0:
+		fmt.Fprintf(&b, " \\\n  --data-raw %s", shellWord(string(s.Body)))
+	}
+	return b.String()
+}
+
+// shellWord quotes a text as one word. It escapes characters that a terminal would interpret when the text is pasted.
+func shellWord(text string) string {
+	if !strings.ContainsFunc(text, printable.Steers) {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	b.WriteString("$'")
+	for _, r := range text {
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteString(`\` + string(r))
+		case printable.Steers(r):
+			for _, c := range []byte(string(r)) {
+				fmt.Fprintf(&b, `\%03o`, c)
+			}
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('\'')
+	return b.String()
+}
+
+// Mark is the result of a check.
+type Mark string
+
+// The marks.
+const (
+	Good    Mark = "good"
+	Doubt   Mark = "doubt" // it works, with a risk
+	Bad     Mark = "bad"
+	Skipped Mark = "skipped"
+)
+
+// Check is one line of a Report.
+type Check struct {
+	Name   string // reachable, tls, answer, speed, redirect, size, signature, twice
+	Mark   Mark
+	Detail string
+
+	Format string // of Detail: the message's code, by which it is translated
+	Args   []any
+}
+
+// Report is the result of Probe.
+type Report struct {
+	Checks []Check
+	First  Outcome // of the first call
+	Sent   Sent
+}
+
+// Bad reports whether a check failed.
+func (r *Report) Bad() bool {
+	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Mark == Bad })
+}
+
+const (
+	slowAnswer  = time.Second
+	soonExpires = 21 * 24 * time.Hour
+	bigAnswer   = 16 << 10
+)
+
+// met holds what was learned while connecting to the endpoint.
+type met struct {
+	mu      sync.Mutex
+	began   time.Time
+	connect time.Duration
+	address string
+	tls     *tls.ConnectionState
+}
+
+func (m *met) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		ConnectDone: func(_, address string, err error) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if err == nil {
+				m.connect, m.address = time.Since(m.began), address
+			}
+		},
+		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if err == nil {
+				m.tls = &s
+			}
+		},
+	}
+}
+
+// Probe calls an endpoint up to three times with a test job. It checks the connection, the certificate and the answer,
+// and that the endpoint refuses a wrong signature and accepts the same id twice. The calls are real: the endpoint sees
+// the topic and an id that begins with "wakecall-probe-".
+func (c *Caller) Probe(ctx context.Context, e *Endpoint, r *Request) *Report {
+	report := &Report{}
+	if sent, err := c.Describe(e, r); err == nil {
+		report.Sent = *sent
+	}
+	m := &met{began: time.Now()}
+	c.Close() // so that the first call connects
+	report.First = c.Do(httptrace.WithClientTrace(ctx, m.trace()), e, r)
+	report.reached(m)
+	if report.First.Status == 0 {
+		return report
+	}
+	report.answered(&report.First)
+	report.signature(ctx, c, e, r)
+	report.twice(ctx, c, e, r)
+	return report
+}
+
+func (r *Report) add(name string, mark Mark, format string, args ...any) {
+	r.Checks = append(r.Checks, Check{name, mark, fmt.Sprintf(format, args...), format, args})
+}
+
+func (r *Report) reached(m *met) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.address == "" {
+		r.add("reachable", Bad, "no connection: %s", r.First.Err)
+		return
+	}
+	host, _, _ := net.SplitHostPort(m.address)
+	r.add("reachable", Good, "%s, connected in %s", host, m.connect.Round(time.Millisecond/10))
+	if m.tls == nil {
+		r.add("tls", Doubt, "the connection is not encrypted: others on the network can read bodies and signatures")
+		return
+	}
+	until := m.tls.PeerCertificates[0].NotAfter
+	mark, left := Good, time.Until(until)
+	if left < soonExpires {
+		mark = Doubt
+	}
+	r.add("tls", mark, "%s, the certificate is valid until %s (%d days)",
+		tls.VersionName(m.tls.Version), until.UTC().Format("2006-01-02"), int(left.Hours()/24))
+}
+
+func (r *Report) answered(o *Outcome) {
+	switch {
+	case o.Class == Success:
+		r.add("answer", Good, "%d: a job would be delivered", o.Status)
+	case o.Class == Snooze:
+		r.add("answer", Doubt, "%d with Retry-After: a job would be called again in %s", o.Status, o.RetryAfter)
+	case o.Status >= 300 && o.Status < 400:
+		r.add("redirect", Bad, "%d: redirects are not followed; register the URL that it leads to", o.Status)
+	default:
+		r.add("answer", Bad, "%d: the attempt would fail: %s", o.Status, o.Err)
+	}
+	if o.Took > slowAnswer {
+		r.add("speed", Doubt, "it took %s; answer first and do the work afterwards", o.Took.Round(time.Millisecond))
+	} else {
+		r.add("speed", Good, "it took %s", o.Took.Round(time.Millisecond/10))
+	}
+	if n := len(o.Answer); n > bigAnswer {
+		r.add("size", Doubt, "the answer has %d bytes or more; keep it short", n)
+	}
+}
+
+// signature sends the same request signed with another secret.
+func (r *Report) signature(ctx context.Context, c *Caller, e *Endpoint, req *Request) {
+	if len(e.keys) == 0 {
+		r.add("signature", Skipped, "callbacks of this topic are not signed: anybody who knows the URL can call it")
+		return
+	}
+	forged := *e
+	forged.keys = [][]byte{[]byte("this is not the secret of the topic")}
+	o := c.Do(ctx, &forged, req)
+	switch {
+	case o.Status >= 400 && o.Status < 500:
+		r.add("signature", Good, "a wrong signature is refused with %d", o.Status)
+	case o.Class == Success:
+		r.add("signature", Bad, "a wrong signature is accepted with %d: the endpoint does not check webhook-signature",
+			o.Status)
+	default:
+		r.add("signature", Doubt, "a wrong signature is answered with %d %s; 401 is clearer", o.Status, o.Err)
+	}
+}
+
+// twice sends the same job again, as may happen after a crash.
+func (r *Report) twice(ctx context.Context, c *Caller, e *Endpoint, req *Request) {
+	if r.First.Class != Success {
+		r.add("twice", Skipped, "the first call failed")
+		return
+	}
+	again := *req
+	again.Attempt++
+	if o := c.Do(ctx, e, &again); o.Class == Success {
+		r.add("twice", Good, "the same id is accepted again with %d; make sure that its work is not done twice", o.Status)
+	} else {
+		r.add("twice", Bad, "the same id is refused with %d %s: a job whose answer was lost could not succeed",
+			o.Status, o.Err)
+	}
+}

@@ -1,0 +1,208 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// key stands for a topic and an id: two independent 64-bit hashes, so that the chance of a collision among a billion
+// jobs is one in 10^20.
+type key [2]uint64
+
+func keyOf(topic, id string) key {
+	text := topic + "\x00" + id
+	return key{xxhash.Sum64String(text), xxhash.Sum64String(text + "\x01")}
+}
+
+// line is what one line of a journal says about a job, or about a topic's jobs.
+type line struct {
+	kind     queue.EntryKind
+	key      key
+	revision int64
+	created  int64 // ms
+	found    bool  // the job already existed: the line of its push may be missing
+	older    bool  // of a version without revisions
+	request  *journal.RequestLine
+	attempt  *journal.AttemptLine
+}
+
+func (l *line) topic() string {
+	if l.request != nil {
+		return l.request.Topic
+	}
+	return l.attempt.Topic
+}
+
+func (l *line) shard() string {
+	if l.request != nil {
+		return l.request.Shard
+	}
+	return l.attempt.Shard
+}
+
+func (l *line) written() time.Time {
+	if l.request != nil {
+		return l.request.TS
+	}
+	return l.attempt.TS
+}
+
+var requestKinds = map[journal.Op]queue.EntryKind{
+	journal.OpPush: queue.EntryStored, journal.OpReplace: queue.EntryStored, journal.OpDuplicate: queue.EntryStored,
+	journal.OpMove: queue.EntryStored, journal.OpChange: queue.EntryStored, journal.OpRun: queue.EntryStored,
+	journal.OpRedrive: queue.EntryStored, journal.OpDelete: queue.EntryDeleted, journal.OpDrop: queue.EntryDeleted,
+	journal.OpLeave: queue.EntryDeleted, journal.OpClear: queue.EntryCleared,
+}
+
+// partial reports whether a line, of an older version, has only the changed fields of the job.
+func (l *line) partial() bool {
+	switch l.request.Op {
+	case journal.OpChange, journal.OpRun:
+		return l.older
+	case journal.OpRedrive:
+		return l.request.DueAt.IsZero()
+	}
+	return false
+}
+
+// olderRevision orders lines of versions without revisions by the clock of their host, before all others.
+func olderRevision(ts time.Time) int64 { return ts.UnixMilli() - 1e14 }
+
+// lineOfRequest converts a request; ok is false for lines that do not concern jobs in shards.
+func lineOfRequest(r *journal.RequestLine) (l line, ok bool) {
+	l = line{kind: requestKinds[r.Op], revision: r.Revision, found: r.Op == journal.OpDuplicate, request: r}
+	if l.kind == "" || r.ID == "" && l.kind != queue.EntryCleared {
+		return l, false
+	}
+	if !r.CreatedAt.IsZero() {
+		l.created = r.CreatedAt.UnixMilli()
+	}
+	if l.revision == 0 {
+		l.older, l.revision = true, olderRevision(r.TS)
+	}
+	l.key = keyOf(r.Topic, r.ID)
+	return l, true
+}
+
+func lineOfAttempt(a *journal.AttemptLine) (l line, ok bool) {
+	l = line{revision: a.Revision, attempt: a}
+	switch a.Outcome {
+	case journal.Done:
+		l.kind = queue.EntryDelivered
+	case journal.Dead, journal.Expired:
+		l.kind = queue.EntryDied
+	default:
+		return l, false
+	}
+	if a.CreatedAt.IsZero() {
+		return l, false
+	}
+	l.created = a.CreatedAt.UnixMilli()
+	if l.revision == 0 && l.kind == queue.EntryDied {
+		l.older, l.revision = true, olderRevision(a.TS)
+	}
+	l.key = keyOf(a.Topic, a.ID)
+	return l, true
+}
+
+// source selects the lines to read from one or several journals.
+type source struct {
+	dirs  []string
+	from  journal.Range
+	wants func(*line) bool
+}
+
+// each calls f with the requests of all journals and then with their attempts. torn counts torn lines of killed
+// processes, whose requests were not answered.
+func (s *source) each(ctx context.Context, torn *int, f func(*line) error) error {
+	for _, dir := range s.dirs {
+		for r, err := range journal.ReadRequests(dir, s.from) {
+			if err := errors.Join(ctx.Err(), skipTorn(err, torn)); err != nil {
+				return err
+			}
+			if l, ok := lineOfRequest(&r); err == nil && ok && s.wants(&l) {
+				if err := f(&l); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, dir := range s.dirs {
+		for a, err := range journal.ReadAttempts(dir, s.from) {
+			if err := errors.Join(ctx.Err(), skipTorn(err, torn)); err != nil {
+				return err
+			}
+			if l, ok := lineOfAttempt(&a); err == nil && ok && s.wants(&l) {
+				if err := f(&l); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func skipTorn(err error, torn *int) error {
+	var t *journal.TornError
+	if errors.As(err, &t) {
+		*torn++
+		return nil
+	}
+	return err
+}
+
+// entryOf converts a line for queue.Shard.Replay.
+func entryOf(l *line) queue.Entry {
+	e := queue.Entry{Kind: l.kind, Revision: l.revision}
+	switch {
+	case l.attempt != nil:
+		a := l.attempt
+		e.Job = queue.Job{Topic: a.Topic, ID: a.ID, CreatedAt: a.CreatedAt}
+		if l.kind == queue.EntryDied {
+			died(&e.Job, a)
+		}
+	case l.kind == queue.EntryStored:
+		r := l.request
+		e.Job = queue.Job{
+			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), TTR: r.TTR,
+			MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
+			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry,
+		}
+	default:
+		e.Job = queue.Job{Topic: l.request.Topic, ID: l.request.ID, CreatedAt: l.request.CreatedAt}
+	}
+	return e
+}
+
+func priorityOf(r *journal.RequestLine) queue.Priority {
+	p, err := queue.ParsePriority(r.Priority)
+	if err != nil {
+		return queue.Normal
+	}
+	return p
+}
+
+// died makes a job dead by the line of its last attempt.
+func died(j *queue.Job, a *journal.AttemptLine) {
+	j.State, j.DeadAt, j.DeadReason, j.Attempts = queue.Dead, a.TS, a.Reason, a.N
+	switch {
+	case a.Outcome == journal.Expired:
+		j.DeadReason = "expired"
+	case a.Status == http.StatusGone:
+		j.DeadReason = "gone"
+	case a.Status != 0 || a.Error != "" && a.Reason != "buried": // a callback, whose line says why it failed
+		j.DeadReason = "attempts"
+	}
+	if !a.StartedAt.IsZero() {
+		j.History = []queue.Attempt{{
+			N: a.N, StartedAt: a.StartedAt.UnixMilli(), TookMS: float64(a.Took) / 1e6, Status: a.Status, Error: a.Error,
+		}}
+	}
+}

@@ -1,0 +1,221 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// Report holds what a recovery found and did. Jobs = There + Delivered + Dead + Deleted + Missing.
+type Report struct {
+	Jobs      int `json:"jobs"`      // accepted, by the lines read
+	There     int `json:"there"`     // in their shard as they should be
+	Delivered int `json:"delivered"` // delivered and gone
+	Dead      int `json:"dead"`
+	Deleted   int `json:"deleted"`
+	Missing   int `json:"missing"` // or stored with an older content
+
+	Pushed   int `json:"pushed"`   // missing jobs that were stored again
+	Unknown  int `json:"unknown"`  // missing jobs that were left out: their topic is no longer registered
+	Failed   int `json:"failed"`   // spooled pushes that were refused
+	Ended    int `json:"ended"`    // existing jobs that had ended: deleted
+	Changed  int `json:"changed"`  // changed again, or ready again
+	Restored int `json:"restored"` // dead again, and visible
+	Torn     int `json:"torn"`     // lines of the journal that cannot be read
+}
+
+// Quiet reports whether nothing had to be done.
+func (r *Report) Quiet() bool { return r.Missing+r.Ended+r.Changed+r.Restored == 0 }
+
+func (r *Report) String() string {
+	return fmt.Sprintf("%d jobs pushed again, %d deleted again, %d changed again, %d dead again",
+		r.Pushed, r.Ended, r.Changed, r.Restored)
+}
+
+// count adds the effect of replaying an entry. In a dry run nothing counts as done.
+func (r *Report) count(e *queue.Entry, effect queue.Effect, dry bool) {
+	n := 1
+	if dry {
+		n = 0
+	}
+	isDead := e.Job.State == queue.Dead
+	switch effect {
+	case queue.EffectStored:
+		if isDead {
+			r.Restored += n
+		} else {
+			r.Pushed += n
+			r.Missing++
+		}
+	case queue.EffectReplaced:
+		r.Changed += n
+		r.Missing++
+	case queue.EffectRemoved:
+		r.Ended++
+	case queue.EffectBuried:
+		r.Restored += n
+	case queue.EffectNone:
+		if e.Kind == queue.EntryStored && !isDead {
+			r.There++
+		}
+	}
+}
+
+// countJobs adds how the jobs ended according to the lines.
+func (r *Report) countJobs(f *fold) {
+	for _, j := range f.jobs {
+		if j.content == 0 {
+			continue
+		}
+		r.Jobs++
+		switch {
+		case j.ended() && (j.done || j.ending == delivered):
+			r.Delivered++
+		case j.ended():
+			r.Deleted++
+		case j.ending == dead:
+			r.Dead++
+		}
+	}
+}
+
+// target is where entries are replayed.
+type target struct {
+	shard *queue.Shard
+	mode  queue.ReplayMode
+	names map[int]string // comparison by bucket; nothing is replayed in other buckets
+	dry   bool
+	skip  bool              // skip lines of ended jobs: the shard has nothing to remove
+	topic func(string) bool // reports whether a topic is registered; nil: all are
+}
+
+// replayStep is the number of entries that are replayed at once.
+const replayStep = 500
+
+// replay reads a journal and replays the lines that decide, in several passes if there are too many jobs for one.
+func replay(ctx context.Context, s *source, t *target, r *Report) error {
+	for part, parts := 0, 1; part < parts; part++ {
+		f := newFold(part, parts)
+		torn := 0
+		err := s.each(ctx, &torn, f.add)
+		if errors.Is(err, errTooMany) {
+			part, parts = -1, 4*parts
+			*r = Report{Pushed: r.Pushed, Ended: r.Ended, Changed: r.Changed, Restored: r.Restored} // these stay done
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r.Torn = max(r.Torn, torn)
+		r.countJobs(f)
+		p := &pass{ctx: ctx, target: t, fold: f, report: r, batches: map[int][]queue.Entry{}}
+		if err := p.run(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass replays the lines that decide in one part.
+type pass struct {
+	*target
+	ctx     context.Context
+	fold    *fold
+	report  *Report
+	batches map[int][]queue.Entry // by bucket
+}
+
+func (p *pass) run(s *source) error {
+	for topic, revision := range p.fold.cleared {
+		if err := p.clear(topic, revision); err != nil {
+			return err
+		}
+	}
+	err := s.each(p.ctx, new(int), func(l *line) error {
+		if l.kind != queue.EntryCleared && !p.fold.mine(l) {
+			return nil
+		}
+		p.fold.merge(l)
+		if !p.fold.decides(l) || p.skip && (l.kind == queue.EntryDeleted || l.kind == queue.EntryDelivered) {
+			return nil
+		}
+		e, ok := p.fold.entry(l)
+		if !ok {
+			return nil
+		}
+		if e.Kind == queue.EntryStored && p.topic != nil && !p.topic(e.Job.Topic) {
+			p.report.Unknown++
+			return nil
+		}
+		return p.add(e)
+	})
+	if err != nil {
+		return err
+	}
+	for bucket := range p.batches {
+		if err := p.flush(bucket); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pass) add(e queue.Entry) error {
+	bucket := p.shard.BucketOf(e.Job.Topic)
+	if _, wanted := p.names[bucket]; !wanted {
+		return nil
+	}
+	p.batches[bucket] = append(p.batches[bucket], e)
+	if len(p.batches[bucket]) < replayStep {
+		return nil
+	}
+	return p.flush(bucket)
+}
+
+func (p *pass) flush(bucket int) error {
+	batch := p.batches[bucket]
+	p.batches[bucket] = batch[:0]
+	if len(batch) == 0 {
+		return nil
+	}
+	effects, err := p.shard.Replay(p.ctx, bucket, p.mode, p.names[bucket], p.dry, batch)
+	for i, effect := range effects {
+		p.report.count(&batch[i], effect, p.dry)
+	}
+	return err
+}
+
+// clear deletes the jobs of a topic that are older than a revision, one by one, since newer ones may be among them.
+func (p *pass) clear(topic string, revision int64) error {
+	cleared := queue.Entry{Kind: queue.EntryCleared, Revision: revision, Job: queue.Job{Topic: topic}}
+	if err := p.add(cleared); err != nil {
+		return err
+	}
+	bucket := p.shard.BucketOf(topic)
+	if _, wanted := p.names[bucket]; !wanted || p.skip || p.mode != queue.ReplayCompare {
+		return nil
+	}
+	if err := p.flush(bucket); err != nil {
+		return err
+	}
+	for _, state := range []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead} {
+		for cursor := ""; ; {
+			jobs, next, err := p.shard.Survey(p.ctx, topic, state, cursor)
+			if err != nil {
+				return err
+			}
+			for _, j := range jobs {
+				j := queue.Job{Topic: topic, ID: j.ID, CreatedAt: j.CreatedAt}
+				if err := p.add(queue.Entry{Kind: queue.EntryDeleted, Revision: revision, Job: j}); err != nil {
+					return err
+				}
+			}
+			if cursor = next; next == "" {
+				break
+			}
+		}
+	}
+	return p.flush(bucket)
+}

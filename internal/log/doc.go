@@ -1,0 +1,3 @@
+// Package log creates the log of a process: text or JSON lines on stderr; warnings and errors also go to the
+// journal.
+package log

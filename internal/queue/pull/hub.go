@@ -1,0 +1,205 @@
+package pull
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pershard"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// Options of a Hub.
+type Options struct {
+	Queue   *queue.Queue
+	Changed <-chan struct{} // receives when the queue's shards may have changed; nil: they never do
+	Topics  func() *registry.Snapshot
+	Logger  *slog.Logger
+}
+
+// Request asks for jobs of pull topics, and waits for the first one.
+type Request struct {
+	queue.TakeRequest
+	Wait time.Duration // 0: do not wait
+	// Stopping is closed to end all waits, as if Wait were over. A worker whose jobs are on their way still gets them.
+	// nil: never.
+	Stopping <-chan struct{}
+}
+
+// Hub takes jobs for workers and ends their leases. Run must run while others use it.
+type Hub struct {
+	opts Options
+	name string // under which it reports how many workers wait
+
+	mu      sync.Mutex
+	topics  map[string]*line
+	workers int
+	entered chan struct{} // closed when the first waiter comes
+	once    sync.Once
+}
+
+// New makes a Hub.
+func New(o Options) *Hub {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Hub{opts: o, name: rand.Text()[:12], topics: map[string]*line{}, entered: make(chan struct{})}
+}
+
+// Run passes on the shards' wake-ups until ctx is done.
+func (h *Hub) Run(ctx context.Context) error {
+	pershard.Run(ctx, h.opts.Queue.Shards, h.opts.Changed, h.serve)
+	return nil
+}
+
+// refreshEvery is how often all awaited topics are renewed; their entries live longer.
+const refreshEvery = 20 * time.Second
+
+// serve listens to one shard once there is a waiter.
+func (h *Hub) serve(ctx context.Context, s *queue.Shard) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-h.entered:
+	}
+	wake := s.PullWakeups(ctx)
+	again, tell := time.NewTicker(refreshEvery), time.NewTicker(tellEvery)
+	defer again.Stop()
+	defer tell.Stop()
+	var told map[string]int
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+			h.refresh(ctx, s)
+			told = h.tell(ctx, s, told, true)
+		case <-tell.C:
+			told = h.tell(ctx, s, told, false)
+		case w := <-wake:
+			h.woken(ctx, s, w)
+		}
+	}
+}
+
+// tellEvery is how often a changed number of waiting workers is stored for people.
+const tellEvery = 2 * time.Second
+
+// tell stores how many workers wait, if that differs from told, or if again is set. It returns the stored numbers.
+func (h *Hub) tell(ctx context.Context, s *queue.Shard, told map[string]int, again bool) map[string]int {
+	waiting := h.Waiting()
+	if maps.Equal(waiting, told) && !(again && len(waiting) > 0) {
+		return told
+	}
+	all := maps.Clone(waiting)
+	maps.Copy(all, told) // including topics without waiters now
+	for _, at := range s.Spots(slices.Collect(maps.Keys(all)), queue.Fair) {
+		some := map[string]int{}
+		for _, topic := range at.Topics {
+			if n := waiting[topic]; n > 0 {
+				some[topic] = n
+			}
+		}
+		if err := s.NoteWorkers(ctx, at.Bucket, h.name, some); err != nil {
+			return nil // try again soon
+		}
+	}
+	return waiting
+}
+
+func (h *Hub) woken(ctx context.Context, s *queue.Shard, w queue.Wakeup) {
+	switch w.Kind {
+	case queue.WakePull:
+		for _, topic := range w.Topics() {
+			h.signal(spot{s, w.Bucket}, topic, 1)
+		}
+	case queue.WakeReconnect:
+		h.refresh(ctx, s)
+	}
+}
+
+// refreshStep is the most topics in one call.
+const refreshStep = 500
+
+// refresh renews all awaited topics, and lets waiters take from those with ready jobs.
+func (h *Hub) refresh(ctx context.Context, s *queue.Shard) {
+	for _, at := range s.Spots(h.waitedFor(), queue.Fair) {
+		for some := range slices.Chunk(at.Topics, refreshStep) {
+			taken, err := s.Take(ctx, at.Bucket, nil, some)
+			if err != nil {
+				return // another refresh follows, at the latest when the connection is back
+			}
+			for _, topic := range taken.More {
+				h.signal(spot{s, at.Bucket}, topic, manyAtOnce)
+			}
+		}
+	}
+}
+
+// Take takes up to Max jobs, and if there are none waits until there are. It returns none when Wait is over, or when
+// Stopping is closed. Errors: ctx's, or a *queue.UnavailableError when no shard answers.
+func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Leased, error) {
+	if r.Wait <= 0 {
+		return h.opts.Queue.Take(ctx, r.TakeRequest)
+	}
+	over := time.NewTimer(r.Wait)
+	defer over.Stop()
+	w := h.enter(r.TakeRequest)
+	defer h.leave(w)
+	jobs, err := w.takeAnywhere(ctx)
+	for len(jobs) == 0 && err == nil {
+		retry := w.retry()
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-over.C:
+			return nil, nil
+		case <-r.Stopping:
+			return nil, nil
+		case <-retry:
+			jobs, err = w.takeAnywhere(ctx)
+		case <-w.wake:
+			jobs, err = w.takeSignaled(ctx)
+		}
+		if unavailable(err) { // the shards answered when the wait began, so try again
+			err = nil
+		}
+	}
+	return jobs, err
+}
+
+// unavailablePause is how long a waiting worker pauses after shards did not answer.
+const unavailablePause = time.Second
+
+func unavailable(err error) bool {
+	var un *queue.UnavailableError
+	return errors.As(err, &un)
+}
+
+// End ends leases, or changes jobs that are named by their ids, like queue.End. A failed attempt is retried after the
+// topic's wait.
+func (h *Hub) End(ctx context.Context, list []queue.Ending) []queue.Ended {
+	list = slices.Clone(list)
+	for i := range list {
+		e := &list[i]
+		if e.Verb != queue.Fail || e.Retry != nil {
+			continue
+		}
+		ref := e.Ref
+		if e.Lease != "" {
+			ref, _ = queue.LeaseOf(e.Lease) // End refuses malformed leases
+		}
+		if t := h.opts.Topics().Topic(ref.Topic); t != nil {
+			for _, d := range t.Retry {
+				e.Retry = append(e.Retry, d.Std())
+			}
+		}
+	}
+	return h.opts.Queue.End(ctx, list)
+}

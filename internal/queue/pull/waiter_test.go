@@ -1,0 +1,79 @@
+package pull_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+// TestASignalThatIsNotUsedGoesToTheNextWorker: two shards have signaled one worker, which takes a job from the first.
+func TestASignalThatIsNotUsedGoesToTheNextWorker(t *testing.T) {
+	t.Parallel()
+	_, _, waiters := signaledByTwo(t)
+	for i, w := range waiters {
+		if jobs, err := w.Take(t.Context()); len(jobs) != 1 || err != nil {
+			t.Errorf("worker %d took %d jobs, %v", i, len(jobs), err)
+		}
+	}
+}
+
+// TestASignalOfAShardThatDoesNotAnswerGoesToTheNextWorker, which asks again, when the first has a job of another shard.
+func TestASignalOfAShardThatDoesNotAnswerGoesToTheNextWorker(t *testing.T) {
+	t.Parallel()
+	q, shards, waiters := signaledByTwo(t)
+	spots := q.Spots([]string{"t"}, queue.Fair)
+	shards[spots[1].Shard.Name()].Shutdown() // the next call asks it first
+	if jobs, err := waiters[0].Take(t.Context()); len(jobs) != 1 || err != nil {
+		t.Fatalf("the first worker took %d jobs, %v", len(jobs), err)
+	}
+	var un *queue.UnavailableError
+	if jobs, err := waiters[1].Take(t.Context()); !errors.As(err, &un) {
+		t.Errorf("the second worker took %d jobs, %v, and did not ask", len(jobs), err)
+	}
+}
+
+// signaledByTwo returns a queue of two shards with jobs, which have both signaled the first of two waiting workers.
+func signaledByTwo(t *testing.T) (*queue.Queue, map[string]*harness.Redis, []pull.Waiter) {
+	t.Helper()
+	shards := map[string]*harness.Redis{}
+	q := queue.Open(queue.Options{Timeout: wait.Limit})
+	t.Cleanup(func() { _ = q.Close() })
+	var configs []queue.ShardConfig
+	for _, name := range []string{"a", "b"} {
+		r := harness.StartRedis(t, harness.RedisOptions{})
+		shards[name] = r
+		configs = append(configs, queue.ShardConfig{Name: name, URL: r.URL(), State: "active"})
+	}
+	if err := q.SetShards(t.Context(), configs); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range q.Shards() {
+		if err := s.Adopt(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := q.SetTopics(t.Context(), slices.Values([]queue.TopicConf{{Name: "t", Pull: true}})); err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for i := 0; len(have) < len(configs); i++ {
+		r := q.Push(t.Context(), queue.Push{Topic: "t", ID: fmt.Sprint(i)})
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		have[r.Job.Shard] = true
+	}
+	h := pull.New(pull.Options{Queue: q})
+	ask := queue.TakeRequest{Topics: []string{"t"}, Max: 1}
+	waiters := []pull.Waiter{h.Enter(ask), h.Enter(ask)}
+	for _, s := range q.Shards() {
+		h.Signal(s, "t") // both times the worker that has waited longest
+	}
+	return q, shards, waiters
+}

@@ -1,0 +1,110 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/internal/disk"
+	"github.com/wakecall/wakecall/internal/registry/database"
+)
+
+// Files that the first start writes to data_dir.
+const (
+	TokenFile    = "api-token"
+	PasswordFile = "admin-password"
+)
+
+// firstAccess holds what the first start creates.
+type firstAccess struct {
+	dir             string
+	token, password string
+	files           []string // the files written so far
+}
+
+// Bootstrap creates an API token with all rights and the first user, once for an installation, and writes both secrets
+// to files in dir that only their owner may read. It returns the files it wrote. When several hosts start at once, only
+// one of them does this. createUser creates the user in the same transaction and returns the password, empty if there
+// is a user already.
+//
+// The files are written before the database commits. A crash in between leaves useless files, which the next start
+// replaces, but never a token or user whose secret is lost.
+func (r *Registry) Bootstrap(
+	ctx context.Context, dir string, createUser func(tx *gorm.DB) (password string, err error),
+) (created []string, err error) {
+	first := &firstAccess{dir: dir}
+	err = r.Change(ctx, "first start", "bootstrap", "access", func(tx *gorm.DB, c *Changed) error {
+		if err := doOnce(tx, "bootstrapped"); err != nil {
+			return err
+		}
+		c.After = []string{"token/first", "user/admin"}
+		if err := first.createToken(tx); err != nil {
+			return err
+		}
+		if first.password, err = createUser(tx); err != nil {
+			return err
+		}
+		return first.write()
+	})
+	if err == nil {
+		return first.files, nil
+	}
+	if !r.mayBeStored(first.token) {
+		first.remove()
+	}
+	return nil, fmt.Errorf("create the first token and user: %w", err)
+}
+
+func (f *firstAccess) createToken(tx *gorm.DB) error {
+	f.token = newSecret("wk_")
+	return tx.Create(newTokenRow(&Token{
+		Name: "first", Hash: HashToken(f.token), Rights: Rights, Topics: []string{"*"}, CreatedAt: database.Now(),
+	})).Error
+}
+
+func (f *firstAccess) write() error {
+	for _, file := range []struct{ name, secret string }{{TokenFile, f.token}, {PasswordFile, f.password}} {
+		if file.secret == "" {
+			continue
+		}
+		path := filepath.Join(f.dir, file.name)
+		f.files = append(f.files, path)
+		if err := writeSecret(path, file.secret); err != nil {
+			return &FieldError{
+				Field: "data_dir", Detail: err.Error() + "; give the directory to this user, or set data_dir to another",
+			}
+		}
+	}
+	return nil
+}
+
+func (f *firstAccess) remove() {
+	for _, path := range f.files {
+		_ = os.Remove(path)
+	}
+}
+
+// mayBeStored reports whether the database may have committed the token even though it returned an error: the
+// connection may have broken after the commit. In that case the files stay. If they are useless, the next start
+// replaces them.
+func (r *Registry) mayBeStored(token string) bool {
+	if token == "" {
+		return false
+	}
+	found, err := r.db.Find(context.Background(), &tokenRow{}, "hash", HashToken(token))
+	return found || err != nil
+}
+
+func writeSecret(path, secret string) error {
+	err := disk.Replace(path, func(f *os.File) error {
+		_, err := f.WriteString(secret + "\n")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package database_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/internal/registry/database"
+	"github.com/wakecall/wakecall/test/dbtest"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }
+
+func open(t *testing.T, dsn string) *database.DB {
+	t.Helper()
+	db, err := database.Open(dsn, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func TestSeveralHostsMigrateAtOnce(t *testing.T) {
+	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
+		const hosts = 6
+		steps, errs := [hosts]int{}, [hosts]error{}
+		var wg sync.WaitGroup
+		for i := range hosts {
+			wg.Go(func() {
+				db, err := database.Open(dsn, nil)
+				if err == nil {
+					steps[i], err = db.Migrate(t.Context())
+					err = errors.Join(err, db.Close())
+				}
+				errs[i] = err
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs[:]...); err != nil {
+			t.Fatal(err)
+		}
+		sum := 0
+		for _, n := range steps {
+			sum += n
+		}
+		list, err := open(t, dsn).Migrations(t.Context())
+		if err != nil || sum != len(list) {
+			t.Errorf("%v made %d steps of %d, %v", steps, sum, len(list), err)
+		}
+	})
+}
+
+func TestTheStatusOfAnEmptyDatabaseChangesNothing(t *testing.T) {
+	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
+		db := open(t, dsn)
+		steps, err := db.Migrations(t.Context())
+		if err != nil || len(steps) == 0 || steps[0].Applied || steps[0].Name == "" || steps[0].Version != 1 {
+			t.Errorf("status = %+v, %v", steps, err)
+		}
+		read := func(tx *gorm.DB) error { return tx.Exec("SELECT * FROM schema_version").Error }
+		if err := db.Do(t.Context(), read); err == nil {
+			t.Error("it created a table")
+		}
+	})
+}
+
+func TestBadAddressesAreRefused(t *testing.T) {
+	t.Parallel()
+	for dsn, says := range map[string]string{
+		"":                                     "sqlite:PATH",
+		"sqlite:":                              "no path",
+		"sqlite::memory:":                      "memory",
+		"sqlite://data/r.db":                   "sqlite:data/r.db",
+		"/data/r.db":                           "sqlite:PATH",
+		"postgres://u:hidden@h/db":             "mysql://",
+		"u:hidden@tcp(h:3306)/db":              "mysql://",
+		"mysql://u:hidden@h:3306/db":           "tcp(host:3306)",
+		"mysql://u:hid:d@en@tcp(h:3306)/":      "no database",
+		"mysql:u:hidden@tcp(h:3306":            "tcp(host:3306)",
+		"mysql://u:hidden@tcp(127.0.0.1:1)/db": "127.0.0.1:1",
+		"mysql://u:hidden@unix(/nowhere)/db":   "/nowhere",
+		"sqlite:/proc/none/r.db":               "/proc/none",
+	} {
+		db, err := database.Open(dsn, nil)
+		if err == nil {
+			err = fmt.Errorf("%s: %w", db, errors.Join(db.Ping(t.Context()), db.Close()))
+		}
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hid") ||
+			strings.Contains(err.Error(), "d@en") {
+			t.Errorf("%q: %v", dsn, err)
+		}
+	}
+}
+
+func TestPasswordsAreMasked(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]string{
+		"mysql://u:pw@tcp(h:3306)/db":    "mysql://u:***@tcp(h:3306)/db",
+		"mysql://u:p@w:/@tcp(h:3306)/db": "mysql://u:***@tcp(h:3306)/db",
+		"mysql://u:p\nw@tcp(h:3306)/db":  "mysql://u:***@tcp(h:3306)/db",
+		"mysql:u:pw@tcp(h:3306)/db":      "mysql:u:***@tcp(h:3306)/db",
+		"mysql://u@tcp(h:3306)/db":       "mysql://u@tcp(h:3306)/db",
+		"sqlite:/a:b@c.db":               "sqlite:/a:b@c.db",
+		"postgres://u:pw@h/db":           "postgres:***@h/db",
+		"u:pw@tcp(h)/db":                 "u:***@tcp(h)/db",
+	} {
+		if got := database.MaskDSN(dsn); got != want {
+			t.Errorf("%q is shown as %q, not %q", dsn, got, want)
+		}
+	}
+	for url, want := range map[string]string{
+		"redis://:pw@h:6379/0":             "redis://:***@h:6379/0",
+		"rediss://u:p@w@h":                 "rediss://u:***@h",
+		"redis+sentinel://:pw@h1:1,h2:2/m": "redis+sentinel://:***@h1:1,h2:2/m",
+		"redis+cluster://h1:7001;h2:7002":  "redis+cluster://h1:7001;h2:7002",
+		"unix:///run/redis.sock":           "unix:///run/redis.sock",
+		"unix://:pw@/run/redis.sock":       "unix://:***@/run/redis.sock",
+		"managed:":                         "managed:",
+	} {
+		if got := database.MaskURL(url); got != want {
+			t.Errorf("%q is shown as %q, not %q", url, got, want)
+		}
+	}
+}
+
+func TestOneHostLeads(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		db := dbtest.Open(t, dsn)
+		lead := func(host string, ttl time.Duration) bool {
+			ok, err := db.Lead(t.Context(), "history", host, ttl)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		}
+		for range 2 {
+			if !lead("a", time.Minute) || lead("b", time.Minute) {
+				t.Error("a leads and b does not")
+			}
+		}
+		if !lead("a", time.Millisecond) {
+			t.Error("a may shorten its lease")
+		}
+		wait.For(t, "b leads when a's lease has expired", func() bool { return lead("b", time.Minute) })
+		if lead("a", time.Minute) {
+			t.Error("a leads beside b")
+		}
+	})
+}

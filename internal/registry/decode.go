@@ -1,0 +1,236 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wakecall/wakecall/internal/log/printable"
+)
+
+// DecodeTopic decodes a topic from JSON on top of the defaults and validates it. A null field counts as missing.
+// Secrets is nil if the JSON has none, which keeps the stored ones, and empty for [], which removes them. It returns
+// joined *FieldErrors.
+func DecodeTopic(name string, data []byte) (*Topic, error) {
+	members, err := objectMembers(data)
+	if err != nil {
+		return nil, errors.Join(ValidTopicName(name), err)
+	}
+	t := NewTopic(name)
+	fields := t.fields()
+	var errs []error
+	for _, m := range members {
+		decode, ok := fields[m.name]
+		if !ok {
+			errs = append(errs, malformed(printable.Clip(m.name, 64), "unknown field; known are %s", fieldNames))
+			continue
+		}
+		if err := m.decode(decode); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(append(errs, t.Validate())...); err != nil {
+		return nil, err
+	}
+	return &t, nil
+}
+
+// fieldNames are the fields that a client may set.
+var fieldNames = strings.Join([]string{
+	"title", "delivery", "callback_url", "method", "content_type", "headers", "delay", "ttr", "priority", "max_attempts",
+	"retry", "retry_if", "dialect", "max_in_flight", "rate_limit", "expires_after", "on_expiry", "durability", "remember",
+	"shard", "emails", "owner", "secrets", "state",
+}, ", ")
+
+// Kinds of values, as errors name what was expected.
+const (
+	aText      = "a text"
+	aWhole     = "a whole number"
+	aNumber    = "a number"
+	aDuration  = "a duration like \"90s\" or \"30m\", or a number of seconds"
+	aTextList  = "a list of texts"
+	aTextTable = "an object of texts, like {\"X-Team\": \"shop\"}"
+)
+
+// field decodes the value of one member. Its errors never contain a value that may be a secret.
+type field struct {
+	into   func(value []byte) error
+	kind   string
+	secret bool
+}
+
+// fields returns the fields of a topic by their exact names. encoding/json would also accept callback_URL.
+func (t *Topic) fields() map[string]field {
+	return map[string]field{
+		"title":         {into: value(&t.Title), kind: aText},
+		"delivery":      {into: value(&t.Delivery), kind: aText},
+		"callback_url":  {into: value(&t.CallbackURL), kind: aText},
+		"method":        {into: value(&t.Method), kind: aText},
+		"content_type":  {into: value(&t.ContentType), kind: aText},
+		"headers":       {into: t.decodeHeaders, kind: aTextTable, secret: true},
+		"delay":         {into: value(&t.Delay), kind: aDuration},
+		"ttr":           {into: value(&t.TTR), kind: aDuration},
+		"priority":      {into: value(&t.Priority), kind: aText},
+		"max_attempts":  {into: whole(&t.MaxAttempts), kind: aWhole},
+		"retry":         {into: list(&t.Retry), kind: "a list of durations, like [\"10s\", \"1m\"]"},
+		"retry_if":      {into: value(&t.RetryIf), kind: aText},
+		"dialect":       {into: value(&t.Dialect), kind: aText},
+		"max_in_flight": {into: whole(&t.MaxInFlight), kind: aWhole},
+		"rate_limit":    {into: number(&t.RateLimit), kind: aNumber},
+		"expires_after": {into: value(&t.ExpiresAfter), kind: aDuration},
+		"on_expiry":     {into: value(&t.OnExpiry), kind: aText},
+		"durability":    {into: value(&t.Durability), kind: aText},
+		"remember":      {into: value(&t.Remember), kind: `"last", 0, or a duration like "24h"`},
+		"shard":         {into: value(&t.Shard), kind: aText},
+		"emails":        {into: list(&t.Emails), kind: aTextList},
+		"owner":         {into: value(&t.Owner), kind: aText},
+		"secrets":       {into: list(&t.Secrets), kind: aTextList, secret: true},
+		"state":         {into: value(&t.State), kind: aText},
+		// The API returns these, so it accepts them; they change nothing.
+		"name":       {into: t.isName, kind: aText},
+		"created_at": {into: value(new(time.Time)), kind: "an instant like \"2026-01-02T15:04:05Z\""},
+		"updated_at": {into: value(new(time.Time)), kind: "an instant like \"2026-01-02T15:04:05Z\""},
+	}
+}
+
+func value[T any](to *T) func([]byte) error {
+	return func(b []byte) error { return json.Unmarshal(b, to) }
+}
+
+// whole decodes a whole number in any notation of JSON: 1000, 1e3 or 1000.0.
+func whole(to *int) func([]byte) error {
+	return func(b []byte) error {
+		var f float64
+		err := number(&f)(b)
+		switch {
+		case err != nil:
+			return err
+		case math.Abs(f) > maxNumber:
+			return ErrTooLarge
+		case f != math.Trunc(f):
+			return errors.New("not a whole number")
+		}
+		*to = int(f)
+		return nil
+	}
+}
+
+func number(to *float64) func([]byte) error {
+	return func(b []byte) (err error) {
+		if jsontext.Value(b).Kind() != '0' {
+			return errors.New("not a number")
+		}
+		if *to, err = strconv.ParseFloat(string(b), 64); err != nil { // it is a number of JSON
+			return ErrTooLarge
+		}
+		return nil
+	}
+}
+
+// list rejects null in a list, which encoding/json decodes as the zero value.
+func list[T any](to *[]T) func([]byte) error {
+	return func(b []byte) error {
+		var items []*T
+		if err := json.Unmarshal(b, &items); err != nil {
+			return err
+		}
+		*to = make([]T, len(items))
+		for i, item := range items {
+			if item == nil {
+				return errors.New("null in a list")
+			}
+			(*to)[i] = *item
+		}
+		return nil
+	}
+}
+
+func (t *Topic) isName(b []byte) error {
+	var name string
+	if err := json.Unmarshal(b, &name); err != nil {
+		return err
+	}
+	if name != t.Name {
+		return malformed("name", "%.80q is not the topic of the address, %q", name, t.Name)
+	}
+	return nil
+}
+
+func (t *Topic) decodeHeaders(b []byte) error {
+	var headers map[string]*string
+	if err := json.Unmarshal(b, &headers); err != nil {
+		return err
+	}
+	for name, v := range headers {
+		if v == nil {
+			return malformed("headers", "%.60q is null; expected a text", name)
+		}
+		t.Headers[name] = *v
+	}
+	return nil
+}
+
+// member is the name and value of one member of a JSON object.
+type member struct {
+	name  string
+	value jsontext.Value
+}
+
+func (m member) decode(f field) error {
+	if string(m.value) == "null" {
+		return nil
+	}
+	if !m.value.IsValid() { // it is JSON, so it can only be the text: encoding/json would replace parts of it
+		return malformed(m.name, "is not UTF-8, or has half of a surrogate pair")
+	}
+	err := f.into(m.value)
+	var fe *FieldError
+	switch {
+	case err == nil || errors.As(err, &fe):
+		return err
+	case f.secret:
+		return malformed(m.name, "expected %s", f.kind)
+	case errors.Is(err, ErrTooLarge):
+		return outOfRange(m.name, "%s is out of range", printable.Clip(string(m.value), 60))
+	}
+	return malformed(m.name, "%s: expected %s", printable.Clip(string(m.value), 60), f.kind)
+}
+
+// objectMembers splits a JSON object. It rejects duplicate names, because readers disagree about which one counts.
+func objectMembers(data []byte) (members []member, err error) {
+	dec := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowInvalidUTF8(true))
+	err = eachMember(dec, func(name string) error {
+		value, err := dec.ReadValue()
+		members = append(members, member{name, bytes.Clone(value)})
+		return err
+	})
+	if err != nil {
+		return nil, jsonError(err)
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, malformed("", "unexpected data after the JSON object")
+	}
+	return members, nil
+}
+
+// jsonError turns an error of jsontext into one for users.
+func jsonError(err error) error {
+	var syntax *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return malformed("", "unexpected end of the JSON; expected an object like {\"callback_url\": \"https://…\"}")
+	case !errors.As(err, &syntax):
+		return err
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		field, _, _ := strings.Cut(string(syntax.JSONPointer[1:]), "/")
+		return malformed(printable.Clip(field, 64), "%.60q is a duplicate", syntax.JSONPointer.LastToken())
+	}
+	return malformed("", "invalid JSON: %v, at byte %d", syntax.Err, syntax.ByteOffset)
+}

@@ -1,0 +1,197 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/disk"
+	"github.com/wakecall/wakecall/test/dbtest"
+	"gorm.io/gorm"
+)
+
+// TestChangesAreFollowedWhileTheSnapshotIsKept: writing a large snapshot takes long. Here the file is a pipe that
+// nobody reads or writes, so opening it blocks until the end of the test.
+func TestChangesAreFollowedWhileTheSnapshotIsKept(t *testing.T) {
+	dsn, file := dbtest.SQLite(t), filepath.Join(t.TempDir(), "snapshot.json")
+	there := open(t, Options{DSN: dsn, Poll: time.Hour})
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	release := func() { // unblocks an open of the pipe for reading
+		if f, err := os.OpenFile(file, os.O_RDWR, 0); err == nil {
+			_ = f.Close()
+		}
+	}
+	here, err := connect(Options{DSN: dsn, SnapshotFile: file, SecretKey: testKey, Poll: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- here.Run(ctx) }()
+	for n := range 3 {
+		name := fmt.Sprint("shop.", n)
+		put(t, there, topic(name))
+		here.Nudge()
+		eventually(t, name+" is known", func() bool { return here.Snapshot().Topics.Get(name) != nil })
+	}
+	cancel()
+	for done := false; !done; {
+		release()
+		select {
+		case <-ended:
+			done = true
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	_ = os.Remove(file)
+	if err := here.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestATopicOfAnotherProcessIsFoundOnDemand, without waiting for the next poll.
+func TestATopicOfAnotherProcessIsFoundOnDemand(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		here, there := open(t, Options{DSN: dsn, Poll: time.Hour}), open(t, Options{DSN: dsn, Poll: time.Hour})
+		put(t, there, topic("shop.close"))
+		if here.Snapshot().Topics.Get("shop.close") != nil {
+			t.Fatal("the topic is already known")
+		}
+		eventually(t, "it is found", func() bool { // on a busy machine a refresh may exceed its time limit
+			here.Refresh(t.Context())
+			return here.Snapshot().Topics.Get("shop.close") != nil
+		})
+	})
+}
+
+// TestAnOlderSnapshotDoesNotReplaceANewerOne: the processes of a host share the file, and some end before they have
+// read the last change.
+func TestAnOlderSnapshotDoesNotReplaceANewerOne(t *testing.T) {
+	t.Parallel()
+	dsn, file := dbtest.SQLite(t), filepath.Join(t.TempDir(), "snapshot.json")
+	slow, err := Open(Options{DSN: dsn, Migrate: true, SnapshotFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quick, err := Open(Options{DSN: dsn, SnapshotFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, quick, topic("shop.close"))
+	for _, r := range []*Registry{quick, slow} { // slow ends last
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err := readSnapshot(file); err != nil || s.Topics.Get("shop.close") == nil {
+		t.Errorf("the file has lost the topic: %+v, %v", s, err)
+	}
+}
+
+func TestOneProcessOfAHostWritesTheSnapshotAtATime(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "snapshot.json")
+	r, err := Open(Options{DSN: dbtest.SQLite(t), Migrate: true, SnapshotFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	put(t, r, topic("shop.close"))
+	other, err := os.Create(file + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := disk.Flock(other, syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	<-r.unkept
+	r.keepAlone()
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the snapshot was written while another process wrote one: %v", err)
+	}
+	if len(r.unkept) == 0 {
+		t.Fatal("the snapshot will never be written")
+	}
+	other.Close()
+	r.keepAlone()
+	if s, err := readSnapshot(file); err != nil || s.Topics.Get("shop.close") == nil {
+		t.Errorf("the file has no such topic: %+v, %v", s, err)
+	}
+}
+
+func TestNoChangeIsMissed(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.SQLite(t)
+	a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn, Poll: time.Millisecond})
+	for i := range 100 {
+		name := fmt.Sprint("t", i)
+		put(t, a, topic(name))
+		eventually(t, name+" is seen", func() bool { return b.Snapshot().Topics.Get(name) != nil })
+	}
+}
+
+// TestOnlyAStartMigrates: a push to an unknown topic, which polls for changes, does not.
+func TestOnlyAStartMigrates(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "snapshot.json")
+	if err := writeSnapshot(file, &Snapshot{Revision: 7}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := connect(Options{DSN: dbtest.SQLite(t), SnapshotFile: file, Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	if err := r.startWithout(ErrUnavailable, r.readFile()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Ping(t.Context()); err != nil || !r.Up() {
+		t.Fatalf("the database is still unavailable: %v", err)
+	}
+	r.Refresh(t.Context())
+	if steps, err := r.db.Migrations(t.Context()); err != nil || steps[0].Applied {
+		t.Errorf("a poll for an unknown topic migrated the schema: %v, %v", steps, err)
+	}
+}
+
+// TestAFloodOfUnknownNamesCostsFewQueries: all callers share one poll, which begins after the last of them called.
+func TestAFloodOfUnknownNamesCostsFewQueries(t *testing.T) {
+	dsn := dbtest.SQLite(t)
+	here, there := open(t, Options{DSN: dsn, Poll: time.Hour}), open(t, Options{DSN: dsn, Poll: time.Hour})
+	polls := 0
+	if err := here.db.Do(t.Context(), func(tx *gorm.DB) error {
+		return tx.Callback().Query().After("gorm:query").Register("count", func(*gorm.DB) { polls++ })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	var asked atomic.Int64
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for asked.Add(1) <= 2000 {
+				here.Refresh(t.Context())
+			}
+		})
+	}
+	wg.Wait()
+	if most := 2 + 2*int(time.Since(began)/refreshEvery); polls > most {
+		t.Errorf("2,000 calls made %d polls; want at most %d in that time", polls, most)
+	}
+	put(t, there, topic("shop.close"))
+	eventually(t, "a topic that was registered before the call is found", func() bool { // a busy machine may exceed its limit
+		here.Refresh(t.Context())
+		return here.Snapshot().Topics.Get("shop.close") != nil
+	})
+}

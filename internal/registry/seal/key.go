@@ -1,0 +1,104 @@
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/wakecall/wakecall/internal/disk"
+)
+
+// Key encrypts with AES-256-GCM. A nil Key cannot seal or open.
+type Key []byte
+
+// KeySize is the number of bytes of a Key.
+const KeySize = 32
+
+// keyError is the type of ErrKey: an error of the request, not of the database.
+type keyError struct{}
+
+func (keyError) Refusal() {}
+func (keyError) Error() string {
+	return "it is encrypted under another key: give all hosts the same data_dir/secret-key, or enter the secret again"
+}
+
+// ErrKey is the error of data that was encrypted under another key than this process has.
+var ErrKey error = keyError{}
+
+// LoadKey reads the key of an installation, and creates it at the first start: 32 random bytes in hex, readable only by
+// its owner. When several processes create it at once, one wins.
+func LoadKey(file string) (Key, error) {
+	key, err := readKey(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if err := makeKey(file); err != nil {
+		return nil, fmt.Errorf("make %s: %w", file, err)
+	}
+	return readKey(file)
+}
+
+func makeKey(file string) error {
+	key := make(Key, KeySize)
+	_, _ = rand.Read(key) // never fails (crypto/rand)
+	return disk.Create(file, hex.EncodeToString(key)+"\n")
+}
+
+func readKey(file string) (Key, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the secret key: %w", err)
+	}
+	key, err := hex.DecodeString(strings.TrimSpace(string(b)))
+	if err != nil || len(key) != KeySize {
+		return nil, fmt.Errorf("%s is not a secret key (%d bytes in hex): restore it from a backup, or remove it and enter "+
+			"the SMTP password and the like again", file, KeySize)
+	}
+	return key, nil
+}
+
+// Seal encrypts a text for one place. It cannot be opened for another.
+func (k Key) Seal(place, text string) (string, error) {
+	aead, err := k.aead()
+	if err != nil {
+		return "", err
+	}
+	nonce := make([]byte, aead.NonceSize())
+	_, _ = rand.Read(nonce) // never fails (crypto/rand)
+	return sealedMark + base64.StdEncoding.EncodeToString(aead.Seal(nonce, nonce, []byte(text), []byte(place))), nil
+}
+
+// Open decrypts a text that Seal encrypted for the same place. Errors: ErrKey.
+func (k Key) Open(place, sealed string) (string, error) {
+	aead, err := k.aead()
+	if err != nil {
+		return "", err
+	}
+	b, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sealed, sealedMark))
+	if err != nil || len(b) < aead.NonceSize() {
+		return "", ErrKey
+	}
+	text, err := aead.Open(nil, b[:aead.NonceSize()], b[aead.NonceSize():], []byte(place))
+	if err != nil {
+		return "", ErrKey
+	}
+	return string(text), nil
+}
+
+func (k Key) aead() (cipher.AEAD, error) {
+	if len(k) != KeySize {
+		return nil, ErrKey
+	}
+	block, err := aes.NewCipher(k)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}

@@ -1,0 +1,174 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/wakecall/wakecall/internal/registry/database"
+	"github.com/wakecall/wakecall/internal/registry/seal"
+)
+
+type (
+	settingRow struct {
+		Name      string `gorm:"primaryKey"`
+		Value     string
+		UpdatedAt time.Time
+	}
+	noteRow struct {
+		Topic            string `gorm:"primaryKey"`
+		PauseReason      string
+		PausedBy         string
+		PausedAt         *time.Time
+		SecretsChangedAt *time.Time
+	}
+)
+
+func (settingRow) TableName() string { return "settings" }
+func (noteRow) TableName() string    { return "topic_notes" }
+
+// PutSetting stores a value as JSON, with its seal.Texts encrypted. Storing an unchanged value changes nothing. Errors:
+// seal.ErrKey, ErrUnavailable.
+func (r *Registry) PutSetting(ctx context.Context, actor, name string, value any) error {
+	return r.editSetting(ctx, actor, name, func([]byte, error) (any, error) { return value, nil })
+}
+
+// EditSetting reads a setting into value, which stays as it is if there is none, calls edit, and stores the value, all
+// in one transaction. Errors: an error of edit, seal.ErrKey, ErrUnavailable.
+func (r *Registry) EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error {
+	return r.editSetting(ctx, actor, name, func(was []byte, err error) (any, error) {
+		if was != nil && err == nil {
+			err = json.Unmarshal(was, value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the setting %s: %w", name, err)
+		}
+		return value, edit()
+	})
+}
+
+// editSetting calls edit with the decrypted JSON of a setting, nil if there is none, or with the error that prevented
+// opening it, and stores what edit returns.
+func (r *Registry) editSetting(
+	ctx context.Context, actor, name string, edit func(was []byte, err error) (any, error),
+) error {
+	place := "setting/" + name
+	return r.Change(ctx, actor, "put", place, func(tx *gorm.DB, c *Changed) error {
+		var row settingRow
+		found, err := database.Find(tx, &row, "name", name)
+		if err != nil {
+			return err
+		}
+		var was []byte
+		if found {
+			was, err = r.db.Key.OpenJSON(place, []byte(row.Value))
+		}
+		value, err := edit(was, err)
+		if err != nil {
+			return err
+		}
+		open, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("store the setting %s: %w", name, err)
+		}
+		if was != nil {
+			c.Before = seal.MaskJSON(was)
+			if seal.SameJSON(was, open) {
+				return ErrUnchanged
+			}
+		}
+		sealed, err := r.db.Key.SealJSON(place, open)
+		if err != nil {
+			return fmt.Errorf("store the setting %s: %w", name, err)
+		}
+		c.After = seal.MaskJSON(open)
+		return database.Upsert(tx).Create(&settingRow{name, string(sealed), database.Now()}).Error
+	})
+}
+
+// Setting reads a setting of the snapshot. Errors: seal.ErrKey.
+func (s *Snapshot) Setting(name string, into any) (found bool, err error) {
+	raw, found := s.Settings[name]
+	if !found {
+		return false, nil
+	}
+	open, err := s.key.OpenJSON("setting/"+name, raw)
+	if err == nil {
+		err = json.Unmarshal(open, into)
+	}
+	if err != nil {
+		return true, fmt.Errorf("read the setting %s: %w", name, err)
+	}
+	return true, nil
+}
+
+// TopicNote is what the registry stores about a topic beside its settings.
+type TopicNote struct {
+	PauseReason      string    `json:"pause_reason,omitempty"`
+	PausedBy         string    `json:"paused_by,omitempty"`
+	PausedAt         time.Time `json:"paused_at,omitzero"`
+	SecretsChangedAt time.Time `json:"secrets_changed_at,omitzero"`
+}
+
+func (n *noteRow) note() TopicNote {
+	note := TopicNote{PauseReason: n.PauseReason, PausedBy: n.PausedBy}
+	if n.PausedAt != nil {
+		note.PausedAt = *n.PausedAt
+	}
+	if n.SecretsChangedAt != nil {
+		note.SecretsChangedAt = *n.SecretsChangedAt
+	}
+	return note
+}
+
+const maxReason = 500
+
+// SetPauseReason stores why a topic is paused; an empty reason removes it. Errors: *FieldError, ErrNoTopic,
+// ErrUnavailable.
+func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason string) error {
+	if err := text("reason", reason, maxReason); err != nil {
+		return err
+	}
+	at := database.Now()
+	note := noteRow{Topic: topic, PauseReason: reason, PausedBy: database.Clip(actor, maxActor), PausedAt: &at}
+	if reason == "" {
+		note.PausedBy, note.PausedAt = "", nil
+	}
+	return r.Change(ctx, actor, "note", "topic/"+topic, func(tx *gorm.DB, c *Changed) error {
+		if err := findTopic(tx, &topicRow{}, topic); err != nil {
+			return err
+		}
+		var was noteRow
+		if _, err := database.Find(tx, &was, "topic", topic); err != nil {
+			return err
+		}
+		if was.PauseReason == reason {
+			return ErrUnchanged
+		}
+		note.SecretsChangedAt = was.SecretsChangedAt
+		c.Before, c.After = was.note(), note.note()
+		return database.Upsert(tx).Create(&note).Error
+	})
+}
+
+// notPaused holds the columns that remove the reason of a pause.
+var notPaused = map[string]any{"pause_reason": "", "paused_by": "", "paused_at": nil}
+
+// noteSecrets stores when the topics' secrets changed, and removes the ends of their rotations.
+func noteSecrets(tx *gorm.DB, topics ...string) error {
+	if err := forgetRotation(tx, topics...); err != nil {
+		return err
+	}
+	at := database.Now()
+	notes := make([]noteRow, len(topics))
+	for i, topic := range topics {
+		notes[i] = noteRow{Topic: topic, SecretsChangedAt: &at}
+	}
+	return tx.Clauses(clause.OnConflict{
+		Columns: []clause.Column{{Name: "topic"}}, DoUpdates: clause.AssignmentColumns([]string{"secrets_changed_at"}),
+	}).Create(&notes).Error
+}

@@ -1,0 +1,166 @@
+// Package topicfile reads the topics in a YAML or JSON file, for `wakecall topic apply` and for the admin's import.
+package topicfile
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// Topic is a topic in a file.
+type Topic struct {
+	*registry.Topic                 // with all defaults
+	JSON            json.RawMessage // the fields in the file, without the name, as the API accepts them
+	HasSecrets      bool            // the file contains secrets
+}
+
+// Mistake is the error of a topic that cannot be read.
+type Mistake struct {
+	Document int
+	Topic    string // its name, or "number 2"
+	Err      error
+}
+
+func (m *Mistake) Error() string {
+	return fmt.Sprintf("document %d: topic %s: %v", m.Document, m.Topic, m.Err)
+}
+
+func (m *Mistake) Unwrap() error { return m.Err }
+
+const example = "{name: order.close, callback_url: https://…}"
+
+// Parse reads a file of documents, each a topic or a list of topics. Its error names every wrong topic.
+func Parse(data []byte) ([]Topic, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var topics []Topic
+	var errs []error
+	count := 0
+	for n := 1; ; n++ {
+		var document any
+		err := dec.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %s", n, strings.TrimSpace(yaml.FormatError(err, false, true)))
+		}
+		if size := maxSize; !fits(document, &size) {
+			return nil, fmt.Errorf("document %d: its aliases expand to more than %d MiB", n, maxSize>>20)
+		}
+		list, err := topicsOf(document)
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		for _, fields := range list {
+			count++
+			name, _ := fields["name"].(string)
+			t, err := newTopic(name, fields)
+			if err != nil {
+				errs = append(errs, &Mistake{n, cmp.Or(name, fmt.Sprintf("number %d", count)), err})
+				continue
+			}
+			topics = append(topics, t)
+		}
+	}
+	if count == 0 {
+		return nil, errors.New("there is no topic in it; a topic is like " + example)
+	}
+	return topics, errors.Join(errs...)
+}
+
+// maxSize is the most bytes of a document's values with every alias expanded.
+const maxSize = 64 << 20
+
+// fits subtracts the size of a value from left, and reports whether left was enough. A value that several aliases name
+// is decoded once, so nested aliases cost nothing until the value is written.
+func fits(value any, left *int) bool {
+	*left--
+	switch v := value.(type) {
+	case string:
+		*left -= len(v)
+	case []any:
+		for _, item := range v {
+			if !fits(item, left) {
+				return false
+			}
+		}
+	case map[string]any:
+		for key, item := range v {
+			if *left -= len(key); !fits(item, left) {
+				return false
+			}
+		}
+	}
+	return *left >= 0
+}
+
+// Format writes a topic's JSON as YAML that Parse reads, without the times that the registry adds.
+func Format(topic []byte) ([]byte, error) {
+	var fields yaml.MapSlice
+	if err := yaml.UnmarshalWithOptions(topic, &fields, yaml.UseOrderedMap()); err != nil {
+		return nil, err
+	}
+	fields = slices.DeleteFunc(fields, func(f yaml.MapItem) bool { return f.Key == "created_at" || f.Key == "updated_at" })
+	return yaml.MarshalWithOptions(fields, yaml.CustomMarshaler(func(s string) ([]byte, error) {
+		if plain.MatchString(s) {
+			return yaml.Marshal(s) // it quotes words such as true
+		}
+		return []byte(strconv.Quote(s)), nil // Go's escapes are valid in YAML
+	}))
+}
+
+// plain matches texts that no YAML parser can misread without quotes. go-yaml itself quotes too little: not "? x", tabs
+// and U+2028.
+var plain = regexp.MustCompile(`^(\p{L}|/|[0-9]+(\.[0-9]+)?(ms|s|m|h))([\p{L}\p{N}_./@%+,=?&;~()-]|[ :]\p{L}|://)*$`)
+
+func topicsOf(document any) ([]map[string]any, error) {
+	switch d := document.(type) {
+	case nil:
+		return nil, nil // an empty document
+	case map[string]any:
+		return []map[string]any{d}, nil
+	case []any:
+		var list []map[string]any
+		for _, item := range d {
+			fields, ok := item.(map[string]any)
+			if !ok {
+				return nil, fmt.Errorf("%.80s is not a topic, which is like %s", fmt.Sprint(item), example)
+			}
+			list = append(list, fields)
+		}
+		return list, nil
+	}
+	return nil, fmt.Errorf("%.80s is neither a topic nor a list of topics", fmt.Sprint(document))
+}
+
+func newTopic(name string, fields map[string]any) (t Topic, err error) {
+	switch other := fields["name"].(type) {
+	case string, nil:
+		if name == "" {
+			return t, errors.New("it has no name")
+		}
+	default: // YAML reads 2026 as a number
+		return t, fmt.Errorf("its name is no text: write %.60q, with the quotes", fmt.Sprint(other))
+	}
+	if err := registry.ValidTopicName(name); err != nil {
+		return t, err
+	}
+	delete(fields, "name")
+	_, t.HasSecrets = fields["secrets"]
+	if t.JSON, err = json.Marshal(fields); err != nil {
+		return t, err
+	}
+	t.Topic, err = registry.DecodeTopic(name, t.JSON)
+	return t, err
+}

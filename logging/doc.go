@@ -1,3 +1,0 @@
-// Package logging creates the log of a process: text or JSON lines on stderr; warnings and errors also go to the
-// journal.
-package logging
