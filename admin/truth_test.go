@@ -267,7 +267,7 @@ func TestSavingACardLeavesTheOthers(t *testing.T) {
 	_, flash, _ := strings.Cut(body, `id="wk-flash"`)
 	flash, _, _ = strings.Cut(flash, `class="page-header"`)
 	if res.StatusCode != http.StatusUnprocessableEntity ||
-		!strings.Contains(flash, "mail.host: is missing: the recipients need an SMTP server") {
+		!strings.Contains(flash, "mail.host: required: the recipients need an SMTP server") {
 		t.Errorf("%d, above the page: %s", res.StatusCode, flash)
 	}
 	mail := []string{"mail.host", "h", "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com"}
