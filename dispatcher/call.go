@@ -89,7 +89,7 @@ func (s *source) judge(r *reservation) *outcome {
 			return o
 		}
 	}
-	defer s.leases.keep(r, ttr)()
+	defer s.leases.hold(r, ttr)()
 	return s.attempt(r, topic, ttr)
 }
 
