@@ -68,7 +68,8 @@ func TestANewerSchemaIsLeftAlone(t *testing.T) {
 
 func TestProcessesOfOneMachineMigrateOneAfterTheOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.db")
-	if err := open(t, path).PingContext(t.Context()); err != nil { // SQLite does not wait while a file is switched to WAL
+	// SQLite does not wait while a file is switched to WAL
+	if err := open(t, path).PingContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	const processes = 8
