@@ -533,7 +533,7 @@ func TestTopicsArePutTogether(t *testing.T) {
 		`{"topics":[` + good + `,{"name":"b.bad"}]}`:                                                400,
 		`{"topics":[` + good + `,{"name":"b.bad","callback_url":"http://x/","x":1}]}`:               400,
 		`{"topics":[` + good + `,{"name":"b.bad","callback_url":"http://x/","max_attempts":5000}]}`: 422,
-		`{"topics":[` + strings.Repeat(good+",", 1000) + good + `]}`:                                400,
+		`{"topics":[` + strings.Repeat(good+",", 1000) + good + `]}`:                                422,
 	} {
 		if r := a.do("PUT", "/v1/topics", body); r.status != status {
 			t.Errorf("%.200s: %d %s", body, r.status, r.body)

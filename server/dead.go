@@ -40,42 +40,28 @@ func (s *Server) dead(c *call, do func(ctx context.Context, topic string, ids []
 }
 
 func decodeSelection(data []byte) (sel selection, err error) {
-	given := 0
-	err = decodeFields(data, "an object", []string{"ids", "limit"}, func(d *decoder, field string) error {
-		given++
-		if field == "ids" {
-			return sel.readIDs(d)
-		}
-		return sel.readLimit(d)
-	})
-	if err == nil && given != 1 {
-		err = badField("ids", "give either ids or limit")
+	var r struct {
+		IDs   field[[]string] `json:"ids"`
+		Limit field[integer]  `json:"limit"`
 	}
-	return sel, err
-}
-
-func (sel *selection) readIDs(d *decoder) error {
-	err := d.array("ids", func() error {
-		if len(sel.ids) == maxDeadIDs {
-			return outOfRange("ids", "more than %d ids", maxDeadIDs)
-		}
-		id, err := d.text("ids")
-		if err == nil {
-			err = checkID("ids", id)
-		}
-		sel.ids = append(sel.ids, id)
-		return err
-	})
-	if err == nil && len(sel.ids) == 0 {
-		return outOfRange("ids", "an empty list; give at least one id")
+	if err := decode(data, &r); err != nil {
+		return sel, err
 	}
-	return err
-}
-
-func (sel *selection) readLimit(d *decoder) error {
-	v, err := d.ReadValue()
-	if err == nil {
-		sel.limit, err = integerOf("limit", v, 1, maxDeadLimit)
+	if r.IDs.given == r.Limit.given {
+		return sel, badField("ids", "required: either ids or limit")
 	}
-	return err
+	if r.Limit.given {
+		sel.limit, err = r.Limit.value.between("limit", 1, maxDeadLimit)
+		return sel, err
+	}
+	if n := len(r.IDs.value); n == 0 || n > maxDeadIDs {
+		return sel, outOfRange("ids", "must have 1 to %d ids, got %d", maxDeadIDs, n)
+	}
+	for _, id := range r.IDs.value {
+		if err := checkID("ids", id); err != nil {
+			return sel, err
+		}
+	}
+	sel.ids = r.IDs.value
+	return sel, nil
 }

@@ -27,11 +27,11 @@ func (s *Server) getJob(c *call) error {
 
 func (s *Server) changeJob(c *call) error {
 	return s.withBody(c, int64(s.limits.MaxBody)+envelope, func(body *buffer) error {
-		var in input
-		if err := in.decode(body.b, changeFields); err != nil {
+		var r changeRequest
+		if err := decode(body.b, &r); err != nil {
 			return err
 		}
-		change, err := in.change(s.limits.MaxBody)
+		change, err := r.change(body.b, s.limits.MaxBody)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (s *Server) resendJob(c *call) error {
 
 func (s *Server) answerJob(c *call, status int, job *queue.Job) error {
 	setETag(c, job.ETag)
-	return s.answerWith(c, status, func(b []byte) []byte { return append(appendJob(b, job), '}') })
+	return s.answer(c, status, viewOfJob(job))
 }
 
 func setETag(c *call, etag string) {

@@ -42,15 +42,26 @@ func (p *Problem) Unwrap() error { return p.cause }
 
 func (p *Problem) title() string { return cmp.Or(p.Title, http.StatusText(p.Status)) }
 
-// badField refuses a malformed value.
-func badField(field, format string, args ...any) error {
-	return &Problem{Status: http.StatusBadRequest, Field: field, Detail: field + ": " + fmt.Sprintf(format, args...)}
+// badValue refuses a malformed value.
+func badValue(format string, args ...any) *Problem {
+	return &Problem{Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, args...)}
 }
 
-// outOfRange refuses a value that is well formed but too small or too large.
+// rangeError refuses a value that is well-formed but too small or too large.
+func rangeError(format string, args ...any) *Problem {
+	return &Problem{Status: http.StatusUnprocessableEntity, Detail: fmt.Sprintf(format, args...)}
+}
+
+// in names the field of a problem.
+func (p *Problem) in(field string) *Problem {
+	p.Field, p.Detail = field, field+": "+p.Detail
+	return p
+}
+
+func badField(field, format string, args ...any) error { return badValue(format, args...).in(field) }
+
 func outOfRange(field, format string, args ...any) error {
-	return &Problem{Status: http.StatusUnprocessableEntity, Field: field, Detail: field + ": " +
-		fmt.Sprintf(format, args...)}
+	return rangeError(format, args...).in(field)
 }
 
 func unknownField(name string, known ...string) error {

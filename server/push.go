@@ -46,11 +46,19 @@ func (s *Server) push(h handler, params ...string) echo.HandlerFunc {
 
 func (s *Server) pushJSON(c *call) error {
 	return s.withBody(c, int64(s.limits.MaxBody)+envelope, func(body *buffer) error {
-		var in input
-		if err := in.decode(body.b, singleFields); err != nil {
+		var r pushRequest
+		if err := decode(body.b, &r); err != nil {
 			return err
 		}
-		return s.store(c, &in, body)
+		job, err := r.jsonBody(body.b)
+		if err != nil {
+			return err
+		}
+		p, err := r.push(c.topic, job, s.limits.MaxBody)
+		if err != nil {
+			return err
+		}
+		return s.store(c, &p, body)
 	})
 }
 
@@ -58,39 +66,33 @@ func (s *Server) pushJSON(c *call) error {
 var rawOptions = []string{"delay", "due_at", "priority", "ttr", "max_attempts", "on_duplicate", "ttl", "expires_at"}
 
 func (s *Server) pushRaw(c *call) error {
-	var in input
-	if err := in.raw(c); err != nil {
-		return err
-	}
-	return s.withBody(c, int64(s.limits.MaxBody), func(body *buffer) error {
-		in.push.Body = body.b
-		in.given |= fieldBody
-		return s.store(c, &in, body)
-	})
-}
-
-// raw reads a raw push except for its body.
-func (in *input) raw(c *call) (err error) {
 	if err := c.readID(); err != nil {
 		return err
 	}
-	in.push.ID = c.id
-	if err := in.query(c.query); err != nil {
+	var r pushRequest
+	if err := r.options(c.query); err != nil {
 		return err
 	}
-	in.push.ContentType, err = parseContentType(c.Request().Header.Get(echo.HeaderContentType))
-	return err
+	r.ID.value = jobID(c.id)
+	contentType, err := parseContentType(c.Request().Header.Get(echo.HeaderContentType))
+	if err != nil {
+		return err
+	}
+	return s.withBody(c, int64(s.limits.MaxBody), func(body *buffer) error {
+		p, err := r.push(c.topic, body.b, s.limits.MaxBody)
+		if err != nil {
+			return err
+		}
+		p.ContentType = contentType
+		return s.store(c, &p, body)
+	})
 }
 
 // store pushes the job and answers.
-func (s *Server) store(c *call, in *input, body *buffer) error {
-	if err := in.complete(c.topic, s.limits.MaxBody); err != nil {
-		return err
-	}
+func (s *Server) store(c *call, p *queue.Push, body *buffer) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	p := &in.push
 	body.lent = true
 	result := s.jobs.Push(c.ctx(), *p)
 	if result.Err != nil {
@@ -106,7 +108,7 @@ func (s *Server) store(c *call, in *input, body *buffer) error {
 		status = http.StatusCreated
 		c.Response().Header()[echo.HeaderLocation] = []string{jobPath(p.Topic, result.Job.ID)}
 	}
-	return s.answerWith(c, status, func(b []byte) []byte { return appendPushed(b, &result) })
+	return s.answer(c, status, viewOfPushed(&result))
 }
 
 // jobPath returns the path of a job. It encodes an id of one or two dots, which would be resolved as a relative path.

@@ -185,7 +185,7 @@ func TestLeasesAreEnded(t *testing.T) {
 		t.Errorf("results %v; want %s", got, want)
 	}
 	for body, field := range map[string]string{`{"ack":"x"}`: "ack", `{"keep":["x"]}`: "keep", `{"ack":[1]}`: "ack",
-		`{"ack":[{"lease":1}]}`: "lease", `{"ack":["x",{}]}`: "lease", `{"ack":[{"delay":1}]}`: "delay"} {
+		`{"ack":[{"lease":1}]}`: "lease", `{"ack":["x",{}]}`: "lease", `{"ack":[{"lease":"x","delay":1}]}`: "delay"} {
 		a.do("POST", "/v1/leases", body).problem(400, field)
 	}
 	a.do("POST", "/v1/leases", `{}`).problem(422, "ack")

@@ -46,8 +46,8 @@ func (s *Server) routes() {
 	e.POST(topic+"/reserve", s.onTopic(mayConsume, s.reserveOf))
 	e.POST("/v1/reserve", s.onAnyTopic(mayConsume, s.reserveAny))
 	e.POST("/v1/leases", s.onAnyTopic(mayConsume, s.endLeases))
-	for name := range endings {
-		e.POST("/v1/leases/:lease/"+name, s.onAnyTopic(mayConsume, s.endLease(name)))
+	for _, as := range endings {
+		e.POST("/v1/leases/:lease/"+as.name, s.onAnyTopic(mayConsume, s.endLease(as)))
 	}
 	e.GET(topic+"/stats", s.onTopic(mayRead, s.stats))
 

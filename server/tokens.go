@@ -113,25 +113,17 @@ func (s *Server) revokeToken(c *call) error {
 
 // decodeNewToken reads the fields; Validate checks their values.
 func decodeNewToken(data []byte, now time.Time) (*registry.Token, error) {
-	t, expires := &registry.Token{}, ""
-	known := []string{"name", "rights", "topics", "expires"}
-	err := decodeFields(data, "an object", known, func(d *decoder, field string) (err error) {
-		var rights []string
-		switch field {
-		case "name":
-			t.Name, err = d.text(field)
-		case "rights":
-			rights, err = d.texts(field)
-			t.Rights = registry.RightsOf(rights)
-		case "topics":
-			t.Topics, err = d.texts(field)
-		case "expires":
-			expires, err = d.text(field)
-		}
-		return err
-	})
-	if err == nil {
-		t.ExpiresAt, err = registry.ParseExpiry(expires, now)
+	var r struct {
+		Name    field[string]   `json:"name"`
+		Rights  field[[]string] `json:"rights"`
+		Topics  field[[]string] `json:"topics"`
+		Expires field[string]   `json:"expires"`
 	}
-	return t, err
+	if err := decode(data, &r); err != nil {
+		return nil, err
+	}
+	expires, err := registry.ParseExpiry(r.Expires.value, now)
+	return &registry.Token{
+		Name: r.Name.value, Rights: registry.RightsOf(r.Rights.value), Topics: r.Topics.value, ExpiresAt: expires,
+	}, err
 }
