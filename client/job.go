@@ -268,8 +268,7 @@ func (p Push) encode() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// formatInstant formats a time as RFC 3339 with milliseconds, in UTC. It rounds up: Format cuts, and a job must never be
-// early.
+// formatInstant formats a time as RFC 3339 with milliseconds, in UTC. It rounds up, since a job must never be early.
 func formatInstant(t time.Time) string {
 	return t.UTC().Add(time.Millisecond - time.Nanosecond).Format("2006-01-02T15:04:05.000Z07:00")
 }

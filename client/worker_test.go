@@ -146,11 +146,12 @@ func handleFor(
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := Worker{Client: c, Topics: []string{"t"}, Failed: func(err error) { lost = err }, Handle: func(ctx context.Context,
-		_ *LeasedJob) error {
-		defer stop()
-		return sleep(ctx, long)
-	}}
+	w := Worker{Client: c, Topics: []string{"t"}, Failed: func(err error) { lost = err },
+		Handle: func(ctx context.Context,
+			_ *LeasedJob) error {
+			defer stop()
+			return sleep(ctx, long)
+		}}
 	if err := w.Run(ctx); err != nil {
 		t.Error(err)
 	}

@@ -25,10 +25,6 @@ var (
 	noSniff     = []string{"nosniff"}
 )
 
-// countedByHTTP is the size up to which net/http sets an answer's Content-Length by itself; it sends longer ones in
-// chunks.
-const countedByHTTP = 2048
-
 // answering replaces invalid UTF-8 in an endpoint's answer with U+FFFD.
 var answering = jsontext.AllowInvalidUTF8(true)
 
@@ -48,10 +44,9 @@ func (s *Server) answerAs(c echo.Context, status int, contentType []string, v an
 
 func write(c echo.Context, status int, contentType []string, body []byte) error {
 	w := c.Response()
-	w.Header()[echo.HeaderContentType] = contentType
-	if len(body) >= countedByHTTP {
-		w.Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
-	}
+	h := w.Header()
+	h[echo.HeaderContentType] = contentType
+	h[echo.HeaderContentLength] = []string{strconv.Itoa(len(body))} // net/http sends flushed and long answers in chunks
 	w.WriteHeader(status)
 	_, err := w.Write(body)
 	return err
@@ -80,6 +75,13 @@ type problemView struct {
 	Field     string `json:"field,omitzero"`
 	ID        string `json:"id,omitzero"`
 	RequestID string `json:"request_id,omitzero"`
+}
+
+// document returns the problem as the whole answer to a request.
+func (p *Problem) document(requestID string) *problemView {
+	v := p.view()
+	v.Type, v.RequestID = "about:blank", requestID
+	return &v
 }
 
 func (p *Problem) view() problemView {
@@ -117,8 +119,8 @@ type jobView struct {
 func viewOfJob(j *queue.Job) *jobView {
 	v := &jobView{
 		Topic: j.Topic, ID: j.ID, State: j.State, DueAt: instant(j.DueAt), Priority: j.Priority.String(),
-		Attempts: j.Attempts, CreatedAt: instant(j.CreatedAt), TTR: registry.Duration(j.TTR), MaxAttempts: j.MaxAttempts,
-		ExpiresAt: instant(j.ExpiresAt), Headers: j.Headers,
+		Attempts: j.Attempts, CreatedAt: instant(j.CreatedAt),
+		TTR: registry.Duration(j.TTR), MaxAttempts: j.MaxAttempts, ExpiresAt: instant(j.ExpiresAt), Headers: j.Headers,
 	}
 	for _, wait := range j.Retry {
 		v.Retry = append(v.Retry, registry.Duration(wait))

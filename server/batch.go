@@ -157,7 +157,7 @@ func (s *Server) answerBatch(c *call, b *batch, results []queue.Result) error {
 func (s *Server) memberError(c *call, p *queue.Push, r *queue.Result) error {
 	err := pushProblem(r, p)
 	if problemOf(err).Status == http.StatusInternalServerError {
-		s.log.Error("push failed", "request_id", requestID(c), "topic", p.Topic, "id", p.ID, "err", r.Err)
+		s.log.Error("push failed", "request_id", requestID(c), "topic", p.Topic, "id", p.ID, "error", r.Err)
 	}
 	return err
 }

@@ -93,12 +93,13 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// TestDecoderAgrees with encoding/json about what is JSON, up to the depth that a body may have.
-func TestDecoderAgrees(t *testing.T) {
+// TestDecodeAgrees with encoding/json about what is JSON, up to the depth that a body may have.
+func TestDecodeAgrees(t *testing.T) {
 	for _, s := range []string{
 		`0`, `-0`, `1.5e+3`, `"a"`, `[]`, `{}`, `[1,"a",{"b":[true,false,null]}]`, ` [ ] `, `{"a":{}}`, `{"a":1,"a":2}`,
 		`"\ud800"`,
-		`01`, `1.`, `.1`, `-`, `+1`, `1e`, `tru`, `nulll`, `[1 2]`, `[,]`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,}`, `[1,]`,
+		`01`, `1.`, `.1`, `-`, `+1`, `1e`, `tru`, `nulll`, `[1 2]`, `[,]`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,}`,
+		`[1,]`,
 		`"\q"`, `"\u12g4"`, "\"\t\"", `]`, `}`, `{]`, `[}`, `"`, `[[]`, ``, strings.Repeat("[", 129),
 	} {
 		var r pushRequest
@@ -119,7 +120,8 @@ func TestDecoderAgrees(t *testing.T) {
 }
 
 func TestDecodeAllocates(t *testing.T) {
-	data := []byte(`{"id":"order-0000000000000042","body":{"order":42,"text":"some text"},"delay":"30m","priority":"high"}`)
+	data := []byte(`{"id":"order-0000000000000042","body":{"order":42,"text":"some text"},` +
+		`"delay":"30m","priority":"high"}`)
 	allocs := testing.AllocsPerRun(100, func() {
 		var r pushRequest
 		if err := decode(data, &r); err != nil {

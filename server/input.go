@@ -1,7 +1,6 @@
 package server
 
 import (
-	"net/http"
 	"net/url"
 	"time"
 
@@ -84,8 +83,8 @@ func (r *pushRequest) push(topic *registry.Topic, body []byte, maxBody int) (que
 		return queue.Push{}, err
 	}
 	p := queue.Push{
-		Topic: topic.Name, ID: string(r.ID.value), Body: body,
-		Delay: time.Duration(r.Delay.value), DueAt: time.Time(r.DueAt.value), Priority: queue.Priority(r.Priority.value),
+		Topic: topic.Name, ID: string(r.ID.value), Body: body, Priority: queue.Priority(r.Priority.value),
+		Delay: time.Duration(r.Delay.value), DueAt: time.Time(r.DueAt.value),
 		TTR: time.Duration(r.TTR.value), MaxAttempts: int(r.MaxAttempts.value),
 		TTL: time.Duration(r.TTL.value), ExpiresAt: time.Time(r.ExpiresAt.value), Headers: r.Headers.value,
 		OnDuplicate: queue.OnDuplicate(r.OnDuplicate.value),
@@ -119,8 +118,8 @@ func (r *pushRequest) check(topic *registry.Topic, body []byte, maxBody int) err
 	if r.TTL.given && r.ExpiresAt.given {
 		return badField("expires_at", "must not be combined with ttl")
 	}
-	if longest := topic.MaxTTR(); time.Duration(r.TTR.value) > longest {
-		return outOfRange("ttr", "must be between %s and %s, got %s", registry.MinTTR, longest, time.Duration(r.TTR.value))
+	if given, longest := time.Duration(r.TTR.value), topic.MaxTTR(); given > longest {
+		return outOfRange("ttr", "must be between %s and %s, got %s", registry.MinTTR, longest, given)
 	}
 	if r.MaxAttempts.given {
 		_, most := topic.AttemptBounds()
@@ -165,9 +164,7 @@ func topicPriority(topic *registry.Topic) queue.Priority {
 func (r *changeRequest) change(request []byte, maxBody int) (queue.Change, error) {
 	var change queue.Change
 	if !r.Body.given && !r.Delay.given && !r.DueAt.given && !r.Priority.given {
-		return change, &Problem{
-			Status: http.StatusBadRequest, Detail: "nothing to change: at least one of body, delay, due_at, priority is required",
-		}
+		return change, badValue("nothing to change: one or more of body, delay, due_at, priority is required")
 	}
 	if err := r.checkTime(); err != nil {
 		return change, err

@@ -68,7 +68,7 @@ type extendedView struct {
 	LeasedUntil instant `json:"leased_until"`
 }
 
-// mayEnd checks the right on the topic of a lease. A malformed lease counts as one that is over.
+// mayEnd checks the right on the topic of a lease. A malformed lease counts as an expired one.
 func (s *Server) mayEnd(c *call, lease string) error {
 	ref, err := queue.LeaseOf(lease)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Server) mayEnd(c *call, lease string) error {
 func leaseProblem(err error) error {
 	if errors.Is(err, queue.ErrLease) {
 		return &Problem{Status: http.StatusConflict, cause: err,
-			Detail: "the lease is over: it ended or expired, and another worker may have the job"}
+			Detail: "lease expired or already ended; another worker may have the job"}
 	}
 	return err
 }

@@ -19,7 +19,7 @@ const envelope = 16 << 10
 // takesPushes refuses pushes to a topic that is offline.
 func takesPushes(topic *registry.Topic) error {
 	if topic.State == registry.TopicOffline {
-		return conflict("topic %s is offline and takes no pushes; its state must be active or paused", topic.Name)
+		return conflict("topic %s is offline and accepts no pushes; its state must be active or paused", topic.Name)
 	}
 	return nil
 }
@@ -148,18 +148,18 @@ func pushProblem(r *queue.Result, p *queue.Push) error {
 	switch {
 	case errors.Is(err, queue.ErrDuplicate):
 		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
-			Detail: "a job " + p.ID + " already exists in topic " + p.Topic + "; push it with on_duplicate keep or replace"}
+			Detail: "id: " + p.ID + " already exists in topic " + p.Topic + "; set on_duplicate to keep or replace"}
 	case errors.Is(err, queue.ErrCollision):
 		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
-			Detail: "the id " + p.ID + " has the same hash as another id in topic " + p.Topic + "; choose another"}
+			Detail: "id: " + p.ID + " has the same hash as another id in topic " + p.Topic + "; use another id"}
 	case queue.Stored(err):
 		problem := problemOf(err)
 		problem.ID = cmp.Or(r.Job.ID, p.ID) // the server may have made the id
 		return problem
 	case errors.Is(err, queue.ErrTooFar) && p.DueAt.IsZero():
-		return outOfRange("delay", "more than 10 years")
+		return outOfRange("delay", "must be at most 10 years")
 	case errors.Is(err, queue.ErrTooFar):
-		return outOfRange("due_at", "more than 10 years ahead")
+		return outOfRange("due_at", "must be at most 10 years ahead")
 	}
 	return err
 }

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
@@ -123,7 +121,7 @@ func (r *reserveRequest) request() (ask pull.Request, err error) {
 func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) error {
 	for _, t := range topics {
 		if t.Delivery != registry.DeliveryPull || registry.IsNamespace(t.Name) {
-			return conflict("topic %s is not a pull topic; its jobs are delivered to its callback_url", t.Name)
+			return conflict("topic %s is not a pull topic: its jobs are delivered to its callback_url", t.Name)
 		}
 	}
 	conn := http.NewResponseController(c.Response().Writer)
@@ -138,7 +136,7 @@ func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) er
 		return err
 	}
 	s.metrics.taken(jobs, s.label)
-	// Checked before the answer: a client that closes its connection afterwards has the jobs.
+	// Checked before the answer is sent: a client that closes its connection afterwards has the jobs.
 	if err = ctx.Err(); err == nil {
 		err = s.answerReserved(c, jobs, topics)
 	}
@@ -164,8 +162,8 @@ func (s *Server) label(topic string) string {
 func (s *Server) untake(c *call, jobs []queue.Leased) {
 	for _, d := range s.opts.Workers.End(context.WithoutCancel(c.ctx()), queue.Untaken(jobs)) {
 		if d.Err != nil && !errors.Is(d.Err, queue.ErrLease) {
-			s.log.Warn("a job that did not reach its worker is ready again when its lease expires",
-				"topic", d.Topic, "id", d.ID, "err", d.Err)
+			s.log.Warn("release failed; the job did not reach its worker and is ready again when its lease expires",
+				"topic", d.Topic, "id", d.ID, "error", d.Err)
 		}
 	}
 }
@@ -185,7 +183,6 @@ func (s *Server) answerReserved(c *call, jobs []queue.Leased, topics []*registry
 		out.appendBody(&jobs[i].Job)
 	}
 	out.b = append(out.b, "]}"...)
-	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(out.b))) // needed because the answer is flushed
 	return write(c, http.StatusOK, jsonType, out.b)
 }
 

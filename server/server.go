@@ -137,7 +137,7 @@ func New(opts Options) (*Server, error) {
 		limits: opts.Limits.withDefaults(), opts: opts, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
 	}
 	if s.jobs == nil || s.registry == nil || opts.Workers == nil {
-		return nil, errors.New("the server needs Jobs, Workers and a Registry")
+		return nil, errors.New("server: Jobs, Workers and Registry are required")
 	}
 	if s.healthy == nil {
 		s.healthy = func() error { return nil }
@@ -149,10 +149,10 @@ func New(opts Options) (*Server, error) {
 	s.buffers = newBuffers(s.limits.MaxBuffered)
 	var err error
 	if s.metrics, err = newCounters(opts.Registerer, opts.MetricTopics); err != nil {
-		return nil, fmt.Errorf("registering the server's metrics: %w", err)
+		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	if s.docs, err = newDocs(opts.Version); err != nil {
-		return nil, fmt.Errorf("preparing /docs: %w", err)
+		return nil, fmt.Errorf("prepare /docs: %w", err)
 	}
 	s.echo = echo.New()
 	s.echo.HTTPErrorHandler = s.fail

@@ -52,7 +52,8 @@ func (s *Server) listTopics(c *call) error {
 		if !strings.HasPrefix(name, prefix) {
 			break
 		}
-		if state != "" && t.State != state || c.query.Has("owner") && t.Owner != owner || !c.token.Allows(mayManage, name) {
+		if state != "" && t.State != state || c.query.Has("owner") && t.Owner != owner ||
+			!c.token.Allows(mayManage, name) {
 			continue
 		}
 		if len(views) == limit {
@@ -77,8 +78,8 @@ func (s *Server) putTopic(c *call) error {
 		return err
 	}
 	return s.withBody(c, maxTopicBytes, func(body *buffer) error {
-		// Secrets are write-only, so a client that edits an answer cannot send them back: the registry keeps them unless
-		// the request has the field.
+		// Secrets are write-only, so a client that edits an answer cannot send them back: the registry keeps them
+		// unless the request has the field.
 		topic, err := registry.DecodeTopic(name, slices.Clone(body.b)) // the registry may keep parts of it
 		if err != nil {
 			return err
@@ -246,7 +247,8 @@ func (s *Server) deleteTopic(c *call) error {
 	}
 	if drop {
 		if err := s.drop(c); err != nil {
-			s.log.Warn("dropping jobs that were pushed while their topic was deleted failed", "topic", c.topic.Name, "err", err)
+			s.log.Warn("delete jobs that were pushed while their topic was deleted: failed",
+				"topic", c.topic.Name, "error", err)
 		}
 	}
 	return c.NoContent(http.StatusNoContent)
@@ -259,7 +261,7 @@ func wantsDrop(text string) (bool, error) {
 	case "true":
 		return true, nil
 	}
-	return false, badField("drop", "%q is not true or false", clip(text))
+	return false, badField("drop", "must be true or false, got %q", clip(text))
 }
 
 func (s *Server) emptyTopic(c *call, drop bool) error {
@@ -272,7 +274,7 @@ func (s *Server) emptyTopic(c *call, drop bool) error {
 		return err
 	}
 	if n := all[name].Jobs(); n > 0 {
-		return conflict("topic %s still has jobs (%d); let them end, delete them, or delete it with ?drop=true", name, n)
+		return conflict("topic %s still has jobs (%d): wait until they end, delete them, or use ?drop=true", name, n)
 	}
 	return nil
 }

@@ -215,7 +215,8 @@ func (o *order) UnmarshalText(text []byte) error { return oneOf(text, orders, (*
 func oneOf[T any](text []byte, words map[string]T, value *T) error {
 	v, known := words[string(text)]
 	if !known {
-		return badValue("must be one of %s, got %q", strings.Join(slices.Sorted(maps.Keys(words)), ", "), clip(string(text)))
+		known := strings.Join(slices.Sorted(maps.Keys(words)), ", ")
+		return badValue("must be one of %s, got %q", known, clip(string(text)))
 	}
 	*value = v
 	return nil
