@@ -87,8 +87,8 @@ func (c *Client) Reserve(ctx context.Context, r Reserve) ([]LeasedJob, error) {
 	return answer.Jobs, err
 }
 
-// Ack ends the lease of a job that is done. ErrConflict: the lease expired or already ended, and another worker may have
-// the job. The same applies to the other verbs.
+// Ack ends the lease of a job that is done. ErrConflict: the lease expired or already ended, and another worker may
+// have the job. The same applies to the other verbs.
 func (c *Client) Ack(ctx context.Context, lease string) error {
 	return c.endLease(ctx, lease, "ack", nil, nil)
 }

@@ -57,10 +57,11 @@ func TestAWorkerSurvivesAnOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		failed := 0
-		w := Worker{Client: c, Topics: []string{"t"}, Failed: func(error) { failed++ }, Handle: func(context.Context, *LeasedJob) error {
+		w := Worker{Client: c, Topics: []string{"t"}, Failed: func(error) { failed++ }}
+		w.Handle = func(context.Context, *LeasedJob) error {
 			done = time.Now()
 			return nil
-		}}
+		}
 		if err := w.Run(ctx); err != nil {
 			t.Error(err)
 		}
