@@ -22,8 +22,8 @@ type Worker struct {
 	TTR         time.Duration // how long a lease lasts unless it is extended; 0: the job's, or its topic's
 	Order       string        // Fair or Listed; empty: Fair
 	StopTimeout time.Duration // for running jobs when the worker is stopped; 0: 30 s
-	// Failed is called with the errors of requests that the worker repeats, with lost leases and with panics of Handle, by
-	// several goroutines at once. It may be nil.
+	// Failed is called with the errors of requests that the worker repeats, with lost leases and with panics of Handle,
+	// by several goroutines at once. It may be nil.
 	Failed func(error)
 }
 

@@ -87,7 +87,7 @@ func (s *Server) decodeMember(c *call, r *memberRequest, member []byte) (p queue
 	if err != nil {
 		return p, err
 	}
-	if err := takesPushes(topic); err != nil {
+	if err := acceptsPushes(topic); err != nil {
 		return p, err
 	}
 	body, err := r.jsonBody(member)

@@ -12,26 +12,20 @@ const (
 	maxDeadBytes = 1 << 20
 )
 
-// selection selects dead jobs: by ids, or the oldest up to limit.
-type selection struct {
-	ids   []string
-	limit int
-}
-
 func (s *Server) retryDead(c *call) error { return s.dead(c, s.jobs.RedriveDead) }
 
 func (s *Server) deleteDead(c *call) error { return s.dead(c, s.jobs.DeleteDead) }
 
 func (s *Server) dead(c *call, do func(ctx context.Context, topic string, ids []string, limit int) (int, error)) error {
 	return s.withBody(c, maxDeadBytes, func(body *buffer) error {
-		sel, err := decodeSelection(body.b)
+		ids, limit, err := decodeSelection(body.b)
 		if err != nil {
 			return err
 		}
 		if err := s.writable(); err != nil {
 			return err
 		}
-		n, err := do(c.editing(), c.topic.Name, sel.ids, sel.limit)
+		n, err := do(c.editing(), c.topic.Name, ids, limit)
 		if err != nil {
 			return err
 		}
@@ -39,29 +33,30 @@ func (s *Server) dead(c *call, do func(ctx context.Context, topic string, ids []
 	})
 }
 
-func decodeSelection(data []byte) (sel selection, err error) {
+// decodeSelection reads which dead jobs to select: by ids, or the oldest up to limit.
+func decodeSelection(data []byte) (ids []string, limit int, err error) {
 	var r struct {
 		IDs   field[[]string] `json:"ids"`
 		Limit field[integer]  `json:"limit"`
 	}
 	if err := decode(data, &r); err != nil {
-		return sel, err
+		return nil, 0, err
 	}
 	if r.IDs.given == r.Limit.given {
-		return sel, badField("ids", "required: either ids or limit")
+		return nil, 0, badField("ids", "required: either ids or limit")
 	}
 	if r.Limit.given {
-		sel.limit, err = r.Limit.value.between("limit", 1, maxDeadLimit)
-		return sel, err
+		limit, err = r.Limit.value.between("limit", 1, maxDeadLimit)
+		return nil, limit, err
 	}
-	if n := len(r.IDs.value); n == 0 || n > maxDeadIDs {
-		return sel, outOfRange("ids", "must have 1 to %d ids, got %d", maxDeadIDs, n)
+	ids = r.IDs.value
+	if len(ids) == 0 || len(ids) > maxDeadIDs {
+		return nil, 0, outOfRange("ids", "must have 1 to %d ids, got %d", maxDeadIDs, len(ids))
 	}
-	for _, id := range r.IDs.value {
+	for _, id := range ids {
 		if err := checkID("ids", id); err != nil {
-			return sel, err
+			return nil, 0, err
 		}
 	}
-	sel.ids = r.IDs.value
-	return sel, nil
+	return ids, 0, nil
 }

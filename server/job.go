@@ -71,7 +71,7 @@ func (s *Server) runJob(c *call) error {
 }
 
 func (s *Server) resendJob(c *call) error {
-	if err := takesPushes(c.topic); err != nil {
+	if err := acceptsPushes(c.topic); err != nil {
 		return err
 	}
 	if err := s.writable(); err != nil {

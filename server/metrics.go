@@ -59,9 +59,6 @@ func newCounters(reg prometheus.Registerer, topics int) (*counters, error) {
 	return m, nil
 }
 
-// pushed counts a push. topic must be in the registry, so that clients cannot create series.
-func (m *counters) pushed(topic, result string) { m.pushes.Inc(topic, result) }
-
 func (m *counters) request(method, route string, code int, took time.Duration) {
 	m.duration.WithLabelValues(methodLabel(method), cmp.Or(route, "(none)"), strconv.Itoa(code)).Observe(took.Seconds())
 }

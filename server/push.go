@@ -13,11 +13,11 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// envelope is the most bytes of a push besides its body.
+// envelope is the limit in bytes of a push without its body.
 const envelope = 16 << 10
 
-// takesPushes refuses pushes to a topic that is offline.
-func takesPushes(topic *registry.Topic) error {
+// acceptsPushes refuses pushes to a topic that is offline.
+func acceptsPushes(topic *registry.Topic) error {
 	if topic.State == registry.TopicOffline {
 		return conflict("topic %s is offline and accepts no pushes; its state must be active or paused", topic.Name)
 	}
@@ -30,7 +30,7 @@ func (s *Server) push(h handler, params ...string) echo.HandlerFunc {
 		if err := s.readTopicName(c, mayPush); err != nil {
 			return err
 		}
-		if err := takesPushes(c.topic); err != nil {
+		if err := acceptsPushes(c.topic); err != nil {
 			return err
 		}
 		err := c.readQuery(params...)
@@ -154,7 +154,7 @@ func pushProblem(r *queue.Result, p *queue.Push) error {
 			Detail: "id: " + p.ID + " has the same hash as another id in topic " + p.Topic + "; use another id"}
 	case queue.Stored(err):
 		problem := problemOf(err)
-		problem.ID = cmp.Or(r.Job.ID, p.ID) // the server may have made the id
+		problem.ID = cmp.Or(r.Job.ID, p.ID) // the server may have generated the id
 		return problem
 	case errors.Is(err, queue.ErrTooFar) && p.DueAt.IsZero():
 		return outOfRange("delay", "must be at most 10 years")
@@ -164,5 +164,5 @@ func pushProblem(r *queue.Result, p *queue.Push) error {
 	return err
 }
 
-// countPush counts a push of a topic. The topic must have settings, since clients could invent any number of names.
-func (s *Server) countPush(topic, result string) { s.metrics.pushed(s.label(topic), result) }
+// countPush counts a push of a topic, which must be registered: clients could invent any number of names.
+func (s *Server) countPush(topic, result string) { s.metrics.pushes.Inc(s.label(topic), result) }

@@ -64,12 +64,12 @@ type Limits struct {
 	MaxBody       int           // bytes of a job's body; default 256 KiB
 	MaxBatch      int           // jobs of a batch; default 1,000
 	MaxBatchBytes int64         // bytes of a batch's request; default 64 MiB
-	MaxBuffered   int64         // bytes of all large requests under way; default 256 MiB
+	MaxBuffered   int64         // bytes of all large requests in progress; default 256 MiB
 	MaxHeader     int           // bytes of a request's header; default 16 KiB
 	MaxConns      int           // connections; see listen.Options
 	HeaderTimeout time.Duration // for a request's header; default 5s
 	ReadTimeout   time.Duration // for its body; default 30s
-	BodyGrace     time.Duration // after which a body has to arrive at 1 KiB/s on average; default 5s
+	BodyGrace     time.Duration // after which a body must arrive at 1 KiB/s on average; default 5s
 	WriteTimeout  time.Duration // from the end of its header to the end of its answer; default 60s
 	StallTimeout  time.Duration // for an HTTP/2 client that does not read; default 15s
 	IdleTimeout   time.Duration // of a kept connection; default 90s
