@@ -10,7 +10,6 @@ import (
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/alert/history"
-	"github.com/wakecall/wakecall/internal/app/drain"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/journal/recovery"
 	"github.com/wakecall/wakecall/internal/log/printable"
@@ -41,7 +40,7 @@ func (p *parts) newChecker() (role, error) {
 		{"journal comparison", k.Run},
 		{"samples", p.newSampler(c).Run},
 		{"secret rotation", p.endRotations},
-		{"draining", p.newDrainer().Run},
+		{"draining", p.newDrainer().run},
 		{"alerts", p.newAlerts(c, caller.Client(), say).Run},
 	}
 	s := newServices(p.log)
@@ -64,11 +63,6 @@ func restartText(r *recovery.Report, err error) string {
 		return "another server answers, and the journal could not be replayed: " + printable.Error(err)
 	}
 	return "another server answers, and had lost writes: " + r.String()
-}
-
-// newDrainer returns a Drainer, which moves the jobs of draining shards.
-func (p *parts) newDrainer() *drain.Drainer {
-	return drain.New(drain.Options{Queue: p.queue, Changed: p.shardsChanged(), Logger: p.log, Registerer: p.metrics})
 }
 
 // newAlerts returns Alerts, which uses the checker's findings and the queue's numbers.

@@ -19,6 +19,6 @@
 // A Shard is one Redis deployment: shard.go, connect.go, script.go (calls scripts), deadline.go (limits when a script
 // may begin), wakeups.go, durability.go, identity.go, slotguard.go. A Queue is all shards together: queue.go and the
 // files whose names begin with shards, for the order of shards for a job, pushes over several shards, moves, restores,
-// health, and the comparison with the journals of hosts. doubt.go removes copies that pushes may have left in a shard
-// that did not answer.
+// health, and the comparison with the journals of hosts; pershard.go runs a function for each. doubt.go removes copies
+// that pushes may have left in a shard that did not answer.
 package queue

@@ -19,7 +19,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/wakecall/wakecall/internal/app/record"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/test/race"
@@ -73,10 +72,10 @@ func newHost(t *testing.T, url string) *host {
 			if h.mute.Load() {
 				return nil
 			}
-			return record.Recorder{Journal: h.journal}.Accepted(pushes, results)
+			return Recorder{Journal: h.journal}.Accepted(pushes, results)
 		},
-		Changed: record.Recorder{Journal: h.journal}.Changed,
-		Ended:   record.Recorder{Journal: h.journal}.Ended,
+		Changed: Recorder{Journal: h.journal}.Changed,
+		Ended:   Recorder{Journal: h.journal}.Ended,
 	})
 	t.Cleanup(func() { _, _ = h.queue.Close(), h.journal.Close() })
 	if err := h.queue.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
