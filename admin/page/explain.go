@@ -16,7 +16,7 @@ import (
 
 // known are errors whose texts are messages with a translation.
 var known = []error{
-	queue.ErrNotFound, queue.ErrRunning, queue.ErrDuplicate, queue.ErrDead, queue.ErrCursor, queue.ErrNewer,
+	queue.ErrNotFound, queue.ErrRunning, queue.ErrDuplicate, queue.ErrDead, queue.ErrCursor,
 	queue.ErrCollision, queue.ErrTooFar, queue.ErrAlive, queue.ErrBodyGone, registry.ErrUnavailable, registry.ErrNoTopic,
 	registry.ErrChanged,
 	registry.ErrNoShard, registry.ErrNoToken, account.ErrNoUser, account.ErrLastAdmin, bulk.ErrNoTask,

@@ -5,7 +5,7 @@
 // lua/shared. To follow a job, read in this order:
 //
 //	types.go             what a job is
-//	keys.go, record.go   how Redis stores it; placed.go what earlier versions stored, attempts.go its attempts
+//	keys.go, record.go   how Redis stores it; attempts.go its attempts
 //	push.go              a push as push.lua takes it; batcher.go hands pushes to gather.go, which batches calls
 //	advance.go           what timers do: make due jobs ready, end expired leases
 //	reserve.go           a dispatcher takes ready jobs under leases

@@ -20,19 +20,18 @@ import (
 
 // Shard is one Redis deployment. Its methods may be called from any goroutine.
 type Shard struct {
-	name        string
-	url         string
-	loggedNewer atomic.Int64 // Unix nanoseconds
-	seed        uint64       // for its weight in rendezvous hashing
-	state       atomic.Value
-	client      redis.UniversalClient
-	waits       redis.UniversalClient // for commands that wait for replicas
-	timeout     time.Duration         // of one command
-	scripts     map[string]*script
-	locators    uint32
-	nodes       []*bucketState
-	log         *slog.Logger
-	resync      func(context.Context, *Shard) error // sets the topics' limits again
+	name     string
+	url      string
+	seed     uint64 // for its weight in rendezvous hashing
+	state    atomic.Value
+	client   redis.UniversalClient
+	waits    redis.UniversalClient // for commands that wait for replicas
+	timeout  time.Duration         // of one command
+	scripts  map[string]*script
+	locators uint32
+	nodes    []*bucketState
+	log      *slog.Logger
+	resync   func(context.Context, *Shard) error // sets the topics' limits again
 
 	identity   string
 	former     string

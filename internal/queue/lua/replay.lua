@@ -96,7 +96,7 @@ end
 -- Whether the content of an existing job is to be replaced by the line's.
 local function outdated(ref, rec)
   local _, created, flags = decode(rec)
-  if not created or flags >= NEWER then return false end
+  if not created then return false end
   if comparing then return true end
   if created ~= line.created then return created < line.created end
   return mode == 'hand'
@@ -119,7 +119,7 @@ local function revive()
   if not comparing or known.l <= after or known.k == 'died' and known.s > known.l then return '' end
   local ref, page, index, rec = find(line.topic, line.address, line.id)
   local due, created, flags = decode(rec or '')
-  if not created or flags >= NEWER or created ~= line.created then return '' end
+  if not created or created ~= line.created then return '' end
   if stateOf(line.topic, ref, page, due) ~= 'x' then return '' end
   line.record, line.long = rec, hasBodyKey(flags) and call('GET', P .. 'b:' .. string.format('%d', ref)) or ''
   return renew(ref, page, index, rec, true, nil, '')
@@ -131,7 +131,7 @@ local function take(stays)
   local ref, page, index, rec = find(line.topic, line.address, line.id)
   if not ref then return '' end
   local due, created, flags = decode(rec)
-  if not created or flags >= NEWER or stays(created, stateOf(line.topic, ref, page, due), ref) then return '' end
+  if not created or stays(created, stateOf(line.topic, ref, page, due), ref) then return '' end
   if dry then return 'removed' end
   local state = stateOf(line.topic, ref, page, due)
   total(line.kind == 'delivered' and 'd' or state == 'x' and 'o' or 'x', line.topic, 1)
@@ -210,7 +210,7 @@ function kinds.died()
   if not ref or known.l > line.rev or not comparing then return '' end
   local due, created, flags = decode(rec)
   local state = stateOf(line.topic, ref, page, due)
-  if created ~= line.created or flags >= NEWER or state == 'x' then return '' end
+  if created ~= line.created or state == 'x' then return '' end
   if not dry then bury(ref, state, page, index, line.at, line.attempts) end
   return 'buried'
 end
