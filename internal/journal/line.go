@@ -43,7 +43,7 @@ type RequestLine struct {
 	Topic       string
 	ID          string // empty if the operation concerns several jobs
 	Shard       string
-	Revision    int64     // of the change in the shard, see queue.Job; 0 in lines of older versions
+	Revision    int64     // of the change in the shard, see queue.Job
 	DueAt       time.Time // in milliseconds
 	CreatedAt   time.Time // by Redis's clock; identifies one job with topic and id, even if the id is reused
 	ChangedAt   time.Time // of change and run; by Redis's clock, since hosts' clocks differ

@@ -41,7 +41,6 @@ import (
 //	hosts          HASH: host → when it last attended (ms), its last finished comparison, how far its journal reaches
 //	cmp, past      HASH of the last comparison, LIST of earlier ones
 //	rv             HASH: what was replayed in the last comparison, by job
-//	seen           HASH: what versions without revisions noted about their hosts
 //	o:TOPIC, on:TOPIC   LISTs: the jobs that finished last, and four bytes of each locator, see finished.go
 //	om, oc         ZSET: topics with such a list by when a job last finished; number of jobs in all these lists
 //	op:PAGE        LIST: the topic, then finished jobs of a topic that remembers for a duration

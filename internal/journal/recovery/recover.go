@@ -67,10 +67,8 @@ func (o *Options) home() *queue.Shard {
 	return o.Shards[0]
 }
 
-// isOf reports whether a line concerns a shard. Old lines of dead jobs and of cleared topics name none.
-func isOf(l *line, s *queue.Shard) bool {
-	return l.shard() == "" || slices.Contains(namesOf(s), l.shard())
-}
+// isOf reports whether a line concerns a shard.
+func isOf(l *line, s *queue.Shard) bool { return slices.Contains(namesOf(s), l.shard()) }
 
 // namesOf returns the names of a shard in journals.
 func namesOf(s *queue.Shard) []string { return append(strings.Fields(s.Former()), s.Name()) }

@@ -319,10 +319,6 @@ func readMark(path string) (from journal.Range, err error) {
 	if err != nil {
 		return from, err
 	}
-	text := strings.TrimSpace(string(b))
-	if ms, err := strconv.ParseInt(text, 10, 64); err == nil { // written by an earlier version
-		return journal.Range{Since: time.UnixMilli(ms).Add(-clockSlack)}, nil
-	}
-	from.From, _ = journal.ParsePosition(text) // if invalid, everything rather than nothing
+	from.From, _ = journal.ParsePosition(strings.TrimSpace(string(b))) // if invalid, everything rather than nothing
 	return from, nil
 }

@@ -16,6 +16,15 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
+// wantJob fails unless a job of topic t is in a state.
+func wantJob(t *testing.T, q *queue.Queue, id string, state queue.State, same func(*queue.Job) bool) {
+	t.Helper()
+	j, err := q.Get(t.Context(), "t", id)
+	if err != nil || j.State != state || same != nil && !same(j) {
+		t.Errorf("%s: %+v, %v; want it %s", id, j, err, state)
+	}
+}
+
 // TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder: the first one stays unless a later one replaces it, even within a
 // millisecond.
 func TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder(t *testing.T) {
@@ -37,7 +46,7 @@ func TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder(t *testing.T) {
 			spool := NewSpool(h.dir, h.journal)
 			var pushes []queue.Push
 			for i, replace := range tt.replace {
-				p := queue.Push{Topic: fixtureTopic, ID: "one", Body: []byte{byte('0' + i)}, Priority: queue.Normal}
+				p := queue.Push{Topic: "t", ID: "one", Body: []byte{byte('0' + i)}, Priority: queue.Normal}
 				if replace {
 					p.OnDuplicate = queue.Replace
 				}
@@ -91,7 +100,7 @@ func TestAnInterruptedDrainLosesNoReplacement(t *testing.T) {
 	h := newHost(t, url)
 	h.adopt(t)
 	spool := NewSpool(h.dir, h.journal)
-	first := queue.Push{Topic: fixtureTopic, ID: "one", Body: []byte("old"), Priority: queue.Normal}
+	first := queue.Push{Topic: "t", ID: "one", Body: []byte("old"), Priority: queue.Normal}
 	second := first
 	second.Body, second.OnDuplicate = []byte("new"), queue.Replace
 	if _, err := spool.Keep([]queue.Push{first, second}); err != nil {
@@ -115,7 +124,7 @@ func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {
 	at := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 	headers, retry := map[string]string{"k": "v"}, []time.Duration{time.Second, time.Minute}
 	push := func(id string) queue.Push {
-		return queue.Push{Topic: fixtureTopic, ID: id, Delay: time.Minute, Headers: headers, Retry: retry}
+		return queue.Push{Topic: "t", ID: id, Delay: time.Minute, Headers: headers, Retry: retry}
 	}
 	instant, ttl, over := push("instant"), push("ttl"), push("over")
 	instant.ExpiresAt, ttl.TTL, over.TTL, over.Delay = at, time.Hour, time.Nanosecond, 0
@@ -143,7 +152,7 @@ func TestASpooledPushKeepsItsProtocol(t *testing.T) {
 	url, _ := startRedis(t)
 	h := newHost(t, url)
 	q := NewSpooledQueue(h.queue, NewSpool(h.dir, h.journal), func() error { return nil })
-	push := queue.Push{Topic: fixtureTopic, ID: "one", Body: []byte("1")}
+	push := queue.Push{Topic: "t", ID: "one", Body: []byte("1")}
 	if r := q.Push(queue.Via(t.Context(), "lmstfy"), push); r.Err != nil || r.Job.State != queue.Spooled {
 		t.Fatalf("%+v", r)
 	}
@@ -182,13 +191,13 @@ func TestASpoolHasTheOrderOfItsLines(t *testing.T) {
 	h.adopt(t)
 	spool := NewSpool(h.dir, h.journal)
 	keep := func(id string) {
-		p := queue.Push{Topic: fixtureTopic, ID: id, Body: []byte("1"), Priority: queue.Normal}
+		p := queue.Push{Topic: "t", ID: id, Body: []byte("1"), Priority: queue.Normal}
 		if _, err := spool.Keep([]queue.Push{p}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write := func(op journal.Op, id string, at time.Time) {
-		line := journal.RequestLine{TS: at, Op: op, Topic: fixtureTopic, ID: id, Body: []byte("1"), Priority: "normal"}
+		line := journal.RequestLine{TS: at, Op: op, Topic: "t", ID: id, Body: []byte("1"), Priority: "normal"}
 		if err := h.journal.Durably([]journal.RequestLine{line}); err != nil {
 			t.Fatal(err)
 		}
@@ -204,11 +213,11 @@ func TestASpoolHasTheOrderOfItsLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"first", "set back", "pushed again"} {
-		if _, err := h.queue.Get(t.Context(), fixtureTopic, id); err != nil {
+		if _, err := h.queue.Get(t.Context(), "t", id); err != nil {
 			t.Errorf("the job %q: %v", id, err)
 		}
 	}
-	if j, err := h.queue.Get(t.Context(), fixtureTopic, "deleted"); !errors.Is(err, queue.ErrNotFound) {
+	if j, err := h.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("a job that was deleted since is %+v, %v", j, err)
 	}
 }
