@@ -19,7 +19,7 @@ func TestFindingsOfShardsAreTranslated(t *testing.T) {
 	t.Parallel()
 	var texts []string
 	for _, h := range []queue.ShardHealth{
-		{SameAs: "a", Version: "6.2.0", Policy: "allkeys-lru", LinkDown: true, Jobs: 3},
+		{Version: "6.2.0", Policy: "allkeys-lru", LinkDown: true, Jobs: 3},
 		{Memory: 99 << 20, MaxMemory: 100 << 20, Policy: "allkeys-lru"},
 	} {
 		for _, p := range health.Judge(h) {

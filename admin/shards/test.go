@@ -52,7 +52,7 @@ func checkOf(p health.Problem, h queue.ShardHealth) shardCheck {
 	args := map[health.Kind][]any{
 		health.Version: {h.Version, health.OldestRedis}, health.Eviction: {h.Policy}, health.WriteError: {h.WriteError},
 		health.Memory: {page.ByteSize(h.Memory), page.ByteSize(h.MaxMemory)}, health.HasJobs: {page.Num(h.Jobs)},
-		health.Duplicate: {h.SameAs}, health.Settings: {h.Differ}, health.Clock: {p.Off.Abs()},
+		health.Settings: {h.Differ}, health.Clock: {p.Off.Abs()},
 	}
 	return shardCheck{severityColor(p.Severity), "shards.check_" + string(p.Kind), args[p.Kind]}
 }

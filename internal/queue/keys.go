@@ -35,7 +35,7 @@ import (
 //	act            ZSET: topics by when something last happened to their jobs, to the second
 //	pos            position in the pattern of priorities
 //	v:WORKER       the last reservation of a dispatcher, or of a server for workers
-//	shard          the shard's identity, in bucket 0, see identity.go
+//	format, shard  the format of the data; the shard's identity, in bucket 0: see identity.go
 //	run            the run id of the server that the hosts have compared with their journals: on another one no script
 //	               works, see shards_compare.go
 //	hosts          HASH: host → when it last attended (ms), its last finished comparison, how far its journal reaches

@@ -102,10 +102,10 @@ func (s *Shard) Attend(ctx context.Context, bucket int, host, position string, l
 	if leaves {
 		flag = "1"
 	}
-	if err := s.Identify(ctx); err != nil { // or a second name would open a shard without the lines of the first
+	if err := s.Check(ctx); err != nil { // or a second name would open a shard without the lines of the first
 		return Comparison{}, fmt.Errorf("attend shard %s: %w", s.name, err)
 	}
-	v, err := s.eval(ctx, bucket, "attend", host, position, flag, rand.Text())
+	v, err := s.eval(ctx, bucket, "attend", host, position, flag, rand.Text(), format)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("attend shard %s: %w", s.name, err)
 	}

@@ -28,7 +28,6 @@ const (
 	Stepped    Kind = "stepped"     // the clock jumped by more than ClockStep
 	Restarted  Kind = "restarted"   // another server process answers, or the data is older than before
 
-	Duplicate Kind = "duplicate" // the same Redis as another shard
 	Forbidden Kind = "forbidden" // its user lacks rights
 	Settings  Kind = "settings"  // hosts differ in settings that should be the same
 
@@ -72,11 +71,6 @@ var rules = []rule{
 	{Forbidden, Critical, true, func(h queue.ShardHealth) (bool, string) { return h.Forbidden, h.Err },
 		"Grant its user what Wakecall needs: ACL SETUSER NAME ~wk:* &wk:* +@all -@admin. Until then the shard takes no " +
 			"push, and its jobs are not called"},
-	{Duplicate, Critical, true, func(h queue.ShardHealth) (bool, string) {
-		return h.SameAs != "", "it is the same Redis as shard " + h.SameAs
-	}, "It is not used, so that draining one of the two does not destroy the jobs of both: delete it " +
-		"(wakecall shard delete --force NAME removes the name only), or give the other one its name " +
-		"(wakecall shard rename)"},
 	{Settings, Warning, true, func(h queue.ShardHealth) (bool, string) { return h.Differ != "", h.Differ },
 		"Give all hosts the same priorities and the same data_dir/secret-key, and restart them"},
 	{Version, Critical, false, func(h queue.ShardHealth) (bool, string) {

@@ -28,6 +28,11 @@ type Options struct {
 // says what was done; Recover may be repeated.
 func Recover(ctx context.Context, o Options) (Report, error) {
 	var report Report
+	for _, dir := range o.Dirs {
+		if err := journal.CheckFormat(dir); err != nil {
+			return report, err
+		}
+	}
 	inUse := map[string]bool{}
 	for _, s := range o.Shards {
 		for _, name := range namesOf(s) {

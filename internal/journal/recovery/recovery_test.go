@@ -210,7 +210,7 @@ func TestADryRunChangesNothingAndCounts(t *testing.T) {
 		}
 	}
 	client.FlushAll(t.Context())
-	client.Set(t.Context(), "wk:{0}:rev", 5_000_000, 0) // as after a comparison
+	client.MSet(t.Context(), "wk:{0}:rev", 5_000_000, "wk:{0}:format", "1") // as after a comparison
 	h.adopt(t)
 	h.push(t, "there", `1`, time.Hour)
 	before := remember(t, client)
