@@ -33,7 +33,6 @@ const (
 	Snooze  Outcome = "snooze"
 	Dead    Outcome = "dead"
 	Expired Outcome = "expired"
-	Lost    Outcome = "lost" // the lease expired, so the result was ignored
 )
 
 // RequestLine is one accepted request. The line omits zero fields.
@@ -57,7 +56,6 @@ type RequestLine struct {
 	Retry       []time.Duration   // waits of the job, in milliseconds
 	Body        []byte            // byte for byte; nil: none, or unchanged
 	Count       int               // of redrive, drop and clear: how many jobs
-	OnDuplicate string            // of spool: keep or replace
 	Via         string            // the protocol of the request; empty: the API
 	Delay       time.Duration     // of spool without DueAt: from TS on, by the host's clock
 }

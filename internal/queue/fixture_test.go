@@ -60,6 +60,21 @@ func adopt(t testing.TB, c redis.Cmdable) {
 	}
 }
 
+// adoptAll is adopt for any deployment.
+func (s *Shard) adoptAll(ctx context.Context) error {
+	for b, n := range s.nodes {
+		c, err := s.Attend(ctx, b, "adopted", "", true)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Compared(ctx, b, ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
+			return err
+		}
+		n.down.Store(false)
+	}
+	return nil
+}
+
 // flush empties the server.
 func (f *fixture) flush() {
 	f.Helper()

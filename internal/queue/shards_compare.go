@@ -285,22 +285,6 @@ func (s *Shard) Survey(
 // BucketOf returns the bucket that has a topic's jobs.
 func (s *Shard) BucketOf(topic string) int { return s.bucketOf(topic) }
 
-// Adopt opens a shard without comparing it with any journal, for tests and for tools with a Redis of their own.
-func (s *Shard) Adopt(ctx context.Context) error {
-	for bucket := range s.nodes {
-		c, err := s.Attend(ctx, bucket, "adopted", "", true)
-		if err != nil {
-			return err
-		}
-		by := ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}
-		if _, err := s.Compared(ctx, bucket, by); err != nil {
-			return err
-		}
-		s.nodes[bucket].down.Store(false)
-	}
-	return nil
-}
-
 // ComparedWith returns, by bucket, the run id of the server that was compared; "" while the bucket waits for a
 // comparison, as after it lost everything. It does not notice when another server answers.
 func (s *Shard) ComparedWith(ctx context.Context) ([]string, error) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/test/race"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -89,7 +90,7 @@ func (h *host) now() time.Time { return time.Now().Add(time.Duration(h.off.Load(
 // adopt opens the shards as if nothing had been lost.
 func (h *host) adopt(t fataler) {
 	for _, s := range h.queue.Shards() {
-		if err := s.Adopt(context.Background()); err != nil {
+		if err := queuetest.Adopt(context.Background(), s); err != nil {
 			t.Fatalf("adopt %s: %v", s.Name(), err)
 		}
 	}

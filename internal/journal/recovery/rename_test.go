@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 )
 
 // TestARenamedShardGetsItsLinesOfBothNames, from the keeper and from a manual recovery.
@@ -64,7 +65,7 @@ func TestASecondNameDoesNotOpenAShard(t *testing.T) {
 		t.Fatal("b is used")
 	}
 	client.FlushAll(t.Context())
-	if err := b.Adopt(t.Context()); err == nil {
+	if err := queuetest.Adopt(t.Context(), b); err == nil {
 		t.Error("b was opened")
 	}
 	h.keep(t, time.Second)

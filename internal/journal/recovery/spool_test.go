@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"maps"
@@ -25,94 +24,33 @@ func wantJob(t *testing.T, q *queue.Queue, id string, state queue.State, same fu
 	}
 }
 
-// TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder: the first one stays unless a later one replaces it, even within a
-// millisecond.
-func TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder(t *testing.T) {
-	for name, tt := range map[string]struct {
-		replace []bool
-		apart   time.Duration
-		want    string
-	}{
-		"kept at once":           {[]bool{false, false}, 0, "0"},
-		"kept later":             {[]bool{false, false}, 2 * time.Millisecond, "0"},
-		"replaced at once":       {[]bool{false, true}, 0, "1"},
-		"replaced later":         {[]bool{false, true, false}, 2 * time.Millisecond, "1"},
-		"replaced twice at once": {[]bool{true, false, true}, 0, "2"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			url, _ := startRedis(t)
-			h := newHost(t, url)
-			h.adopt(t)
-			spool := NewSpool(h.dir, h.journal)
-			var pushes []queue.Push
-			for i, replace := range tt.replace {
-				p := queue.Push{Topic: "t", ID: "one", Body: []byte{byte('0' + i)}, Priority: queue.Normal}
-				if replace {
-					p.OnDuplicate = queue.Replace
-				}
-				pushes = append(pushes, p)
-			}
-			keep := func(some []queue.Push) {
-				if _, err := spool.Keep(some); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if tt.apart == 0 {
-				keep(pushes)
-			}
-			for i := range pushes {
-				if tt.apart > 0 {
-					began := time.Now()
-					keep(pushes[i : i+1])
-					eventually(t, "another millisecond", func() bool { return time.Since(began) > tt.apart })
-				}
-			}
-			kept := time.Now()
-			eventually(t, "the jobs are due", func() bool { return time.Since(kept) > time.Millisecond })
-			if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir); err != nil {
-				t.Fatal(err)
-			}
-			wantJob(t, h.queue, "one", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == tt.want })
-		})
-	}
-}
-
-// interrupted is a queue that accepts some calls and then none.
-type interrupted struct {
-	Pusher
-	calls int
-}
-
-func (q *interrupted) PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result {
-	if q.calls--; q.calls < 0 {
-		results := make([]queue.Result, len(pushes))
-		for i := range results {
-			results[i].Err = &queue.UnavailableError{Reason: "down", Err: errors.New("interrupted")}
-		}
-		return results
-	}
-	return q.Pusher.PushBatch(ctx, pushes)
-}
-
-// TestAnInterruptedDrainLosesNoReplacement of a push that it stored before.
-func TestAnInterruptedDrainLosesNoReplacement(t *testing.T) {
+// TestTheFirstSpooledPushOfAnIDStays, whether they were spooled in one call or one after the other.
+func TestTheFirstSpooledPushOfAnIDStays(t *testing.T) {
 	url, _ := startRedis(t)
 	h := newHost(t, url)
 	h.adopt(t)
 	spool := NewSpool(h.dir, h.journal)
-	first := queue.Push{Topic: "t", ID: "one", Body: []byte("old"), Priority: queue.Normal}
-	second := first
-	second.Body, second.OnDuplicate = []byte("new"), queue.Replace
-	if _, err := spool.Keep([]queue.Push{first, second}); err != nil {
-		t.Fatal(err)
+	keep := func(id string, bodies ...string) {
+		t.Helper()
+		var pushes []queue.Push
+		for _, body := range bodies {
+			pushes = append(pushes, queue.Push{Topic: "t", ID: id, Body: []byte(body), Priority: queue.Normal})
+		}
+		if _, err := spool.Keep(pushes); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := Drain(t.Context(), &interrupted{h.queue, 1}, slog.New(slog.DiscardHandler), h.dir); err == nil {
-		t.Fatal("the drain was not interrupted")
-	}
+	keep("at once", "first", "second")
+	keep("apart", "first")
+	keep("apart", "second")
 	if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir); err != nil {
 		t.Fatal(err)
 	}
-	wantJob(t, h.queue, "one", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == "new" })
+	for _, id := range []string{"at once", "apart"} {
+		if j, err := h.queue.Get(t.Context(), "t", id); err != nil || string(j.Body) != "first" {
+			t.Errorf("%s: %+v, %v", id, j, err)
+		}
+	}
 }
 
 // TestASpooledJobKeepsWhatItHasOfItsOwn: its expiry, counted from when it was accepted, its headers and its retry
