@@ -32,7 +32,7 @@ type Cause struct {
 	Limit    time.Duration `json:"limit,omitempty"`  // the limit that is exceeded
 	Answer   string        `json:"answer,omitempty"` // the endpoint's answer: a status, or a reason of package callback
 	Text     string        `json:"text,omitempty"`   // the error of a server or a check
-	Host     string        `json:"host,omitempty"`   // the host that found it, in the store
+	Host     string        `json:"host,omitempty"`   // the host that found it
 }
 
 // Say returns the text of a key in a language, with its arguments.
@@ -86,8 +86,8 @@ func (c Cause) answer(say Say) string {
 
 // Finding is a cause that was found now.
 type Finding struct {
-	Topic string
-	Shard string
+	Topic string `json:"topic,omitempty"`
+	Shard string `json:"shard,omitempty"`
 	Cause
 }
 
@@ -124,7 +124,7 @@ func WorstFirst(a, b Alert) int {
 // Title returns a one-line title of the alert in a language.
 func (a *Alert) Title(say Say) string {
 	if len(a.Causes) == 0 {
-		return a.Subject // an alert of an earlier version, or a test message
+		return a.Subject // a test message
 	}
 	return say("alerts.title_"+a.Kind, a.Topic+a.Shard)
 }

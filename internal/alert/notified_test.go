@@ -8,26 +8,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/wakecall/wakecall/internal/registry"
 )
-
-// gone is a store that is always unavailable: the host relies on its own memory.
-type gone struct{ Storage }
-
-func (gone) RaiseAlert(_ context.Context, a Alert) (Alert, error) { return a, registry.ErrUnavailable }
-func (gone) EndAlert(context.Context, string, string, time.Time) (bool, error) {
-	return false, registry.ErrUnavailable
-}
-func (gone) ListAlerts(context.Context, Filter) ([]Alert, error) { return nil, registry.ErrUnavailable }
-func (gone) ListTold(context.Context) (map[string]*Told, error)  { return nil, registry.ErrUnavailable }
-func (gone) SaveTold(context.Context, string, *Told) (bool, error) {
-	return false, registry.ErrUnavailable
-}
 
 // day is a host whose rounds get findings from a function, on a clock that the test moves.
 type day struct {
 	*Alerts
+	store    *memory
 	began    time.Time
 	settings Settings
 	happens  func(at time.Duration) []Finding
@@ -35,7 +21,7 @@ type day struct {
 }
 
 func newDay(t *testing.T, to ...string) *day {
-	d := &day{began: time.Now(), settings: Defaults()}
+	d := &day{began: time.Now(), settings: Defaults(), store: newMemory()}
 	d.settings.Mail.Host = "mail.example"
 	for _, line := range to {
 		var r Recipient
@@ -45,7 +31,7 @@ func newDay(t *testing.T, to ...string) *day {
 		d.settings.Recipients = append(d.settings.Recipients, r)
 	}
 	d.Alerts = New(Options{
-		Store: gone{}, Host: "h1", Say: english(t), Settings: func() (Settings, error) { return d.settings, nil },
+		Store: d.store, Host: "h1", Say: english(t), Settings: func() (Settings, error) { return d.settings, nil },
 		Owner: func(topic string) string { return strings.SplitN(topic, ".", 2)[0] },
 		Find: func(context.Context, Rules) ([]Finding, Judge) {
 			return d.happens(time.Since(d.began)), func(Finding) bool { return true }
@@ -69,7 +55,7 @@ func (d *day) pass(t *testing.T, span time.Duration) {
 
 // mails returns the mails to a recipient in order.
 func (d *day) mails(to string) (list []*Message) {
-	for x := range d.outbox.pending {
+	for _, x := range d.outbox.pending {
 		if x.Recipient == to {
 			list = append(list, x.message)
 		}
@@ -279,8 +265,8 @@ func TestAcknowledgedAndMutedAlertsAreSilent(t *testing.T) {
 			return list
 		}
 		d.pass(t, time.Minute)
-		d.open["topic/acked"].alert.Handling = Handling{By: "ann", Why: "on it"}
-		d.open["topic/muted"].alert.Handling = Handling{By: "ann", Why: "known", Until: new(time.Now().Add(24 * time.Hour))}
+		d.store.handled["topic/acked"] = Handling{By: "ann", Why: "on it"}
+		d.store.handled["topic/muted"] = Handling{By: "ann", Why: "known", Until: new(time.Now().Add(24 * time.Hour))}
 		d.pass(t, 110*time.Minute)
 		if mails := d.mails("ann@test.example"); len(mails) != 1 {
 			t.Errorf("reminders of an acknowledged alert:%s", d.log("ann@test.example"))
