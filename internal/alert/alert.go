@@ -24,26 +24,28 @@ type Storage interface {
 
 // Options configure Alerts.
 type Options struct {
-	Store      Storage
-	Settings   func() (Settings, error)
-	Find       func(ctx context.Context, r Rules) ([]Finding, Judge) // returns everything that is wrong now
-	Dead       func(ctx context.Context) []DeadTopic                 // unreported dead jobs; nil: no digests
-	Say        func(language string) Say
-	Owner      func(topic string) string // returns a topic's owner; nil: topics have none
-	Host       string
-	AdminURL   string       // of the web admin, for links; may be empty
-	Web        *http.Client // for webhooks: it restricts the addresses they may reach
-	Every      time.Duration
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer
+	Store           Storage
+	Settings        func() (Settings, error)
+	Find            func(ctx context.Context, r Rules) ([]Finding, Judge) // returns everything that is wrong now
+	Dead            func(ctx context.Context) []DeadTopic                 // unreported dead jobs; nil: no digests
+	Say             func(language string) Say
+	Owner           func(topic string) string // returns a topic's owner; nil: topics have none
+	Host            string
+	AdminURL        string       // of the web admin, for links; may be empty
+	AlertmanagerURL string       // empty: alerts are not sent to an Alertmanager
+	Web             *http.Client // for webhooks: it restricts the addresses they may reach
+	Every           time.Duration
+	Logger          *slog.Logger
+	Registerer      prometheus.Registerer
 }
 
 // Alerts detects problems and notifies people. Run starts it.
 type Alerts struct {
-	opts       Options
-	process    string // names this process in the lease
-	outbox     *outbox
-	storeLimit time.Duration
+	opts         Options
+	process      string // names this process in the lease
+	outbox       *outbox
+	alertmanager *alertmanager
+	storeLimit   time.Duration
 
 	// Used only by the goroutine that makes the rounds.
 	leads     bool                  // this process held the lease when the store last answered
@@ -51,6 +53,7 @@ type Alerts struct {
 	open      map[string]*openAlert // by key
 	ended     []*Alert              // ended alerts that are not stored as such
 	receivers map[string]*Notified  // what each receiver was notified about, by its name
+	mine      []Finding             // what this host found last
 	others    []Finding             // what other hosts find
 	lastDead  time.Time
 
@@ -63,7 +66,7 @@ type Alerts struct {
 const (
 	defaultEvery = 5 * time.Second
 	findLimit    = 10 * time.Second // 100,000 topics take several seconds
-	storeLimit   = 2 * time.Second  // limits one call to the store: people must be notified about Redis in time
+	storeLimit   = 3 * time.Second  // limits one call to the store: people must be notified about Redis in time
 	leaseTTL     = 20 * time.Second // longer than the slowest round
 	// reportLife is how long a host's findings count after its last report. It is at most as long as an alert lasts
 	// without findings: otherwise reports from before an outage of the store would begin an alert again that ended in it.
@@ -92,14 +95,18 @@ func New(o Options) *Alerts {
 		o.Registerer.MustRegister(a.sent)
 	}
 	a.outbox = newOutbox(a.send, a.report)
+	a.alertmanager = newAlertmanager(o.AlertmanagerURL, o.AdminURL, a.reportAlertmanager)
 	return a
 }
 
 // Run makes rounds and sends messages until ctx is done. It leaves messages that still wait then to the next process
 // that leads.
 func (a *Alerts) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
 	defer a.leave(ctx)
+	defer wg.Wait()
 	a.outbox.start(ctx)
+	wg.Go(func() { a.alertmanager.run(ctx) })
 	for {
 		next := time.After(a.opts.Every)
 		a.round(ctx)
@@ -114,7 +121,7 @@ func (a *Alerts) Run(ctx context.Context) error {
 // leave lets another process continue at once.
 func (a *Alerts) leave(ctx context.Context) {
 	a.outbox.stop()
-	if a.sync(ctx, nil, time.Now().UTC()) {
+	if a.sync(ctx, a.mine, time.Now().UTC()) {
 		a.save(ctx, true)
 	}
 	_ = a.callStore(ctx, func(ctx context.Context) error { return a.opts.Store.Resign(ctx, a.process) })
@@ -127,6 +134,7 @@ func (a *Alerts) round(ctx context.Context) {
 	if ctx.Err() != nil {
 		return // this process ends, and may have missed findings
 	}
+	a.mine = mine
 	now := time.Now().UTC().Truncate(time.Microsecond) // as the store has it
 	synced := a.sync(ctx, mine, now)
 	if a.evaluates(now) {
@@ -135,6 +143,9 @@ func (a *Alerts) round(ctx context.Context) {
 			a.collectDead(ctx, &s, now)
 		}
 		a.notify(&s, now)
+		a.alertmanager.update(a.open, a.opts.Say(s.Language), now)
+	} else {
+		a.alertmanager.forget()
 	}
 	if synced {
 		a.save(ctx, a.leads)
@@ -196,4 +207,12 @@ func (a *Alerts) report(d Delivery) {
 		a.opts.Logger.Warn("a message about an alert was not sent", "channel", d.Channel, "recipient", d.Recipient,
 			"subject", d.Subject, "tries", d.Tries, "error", d.Error)
 	}
+}
+
+func (a *Alerts) reportAlertmanager(err error) {
+	d := Delivery{Channel: "alertmanager", State: Sent}
+	if err != nil {
+		d.State, d.Error = Retrying, err.Error()
+	}
+	a.report(d)
 }

@@ -1,5 +1,5 @@
-// Package alert detects problems and notifies people: by mail, and by webhooks for Slack, Feishu, DingTalk, WeCom and
-// other services.
+// Package alert detects problems and notifies people: by mail, by webhooks for Slack, Feishu, DingTalk, WeCom and other
+// services, and through an Alertmanager.
 //
 // # Rounds
 //
@@ -41,10 +41,12 @@
 // Rounds never wait for it. Waiting messages are stored; the process with the lease sends them, also those of a process
 // that stopped. A message that was sent just before a crash may be sent again.
 //
+// An Alertmanager gets every cause as an alert of its own, and groups, silences and repeats them by its own rules.
+//
 // # Files
 //
 // watch.go and trend.go read the topics, judge.go has the rules, cause.go the causes that they find. alert.go has the
 // rounds, share.go shares the state, evaluate.go has the life of an alert, handled.go who takes care of one.
 // receivers.go, route.go and notified.go decide who is notified and when, compose.go and message.go about what; dead.go
-// and deaths.go handle dead jobs. outbox.go and send.go send, store.go stores.
+// and deaths.go handle dead jobs. outbox.go, send.go and alertmanager.go send, store.go stores.
 package alert
