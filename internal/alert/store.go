@@ -101,8 +101,7 @@ func (s *Store) Sync(ctx context.Context, r Report) (sh Shared, err error) {
 	if err != nil {
 		return sh, err
 	}
-	open := true
-	if sh.Open, err = s.ListAlerts(ctx, Filter{Open: &open, Limit: openMost}); err != nil {
+	if sh.Open, err = s.ListAlerts(ctx, Filter{Limit: openMost}); err != nil {
 		return sh, err
 	}
 	rows, err := database.List[receiverRow](ctx, s.db, func(tx *gorm.DB) *gorm.DB { return tx })
@@ -199,12 +198,11 @@ func (s *Store) ListDeliveries(ctx context.Context, limit int) ([]Delivery, erro
 	})
 }
 
-// Filter selects alerts. A zero field does not restrict the selection.
+// Filter selects alerts.
 type Filter struct {
-	Open   *bool
-	Kind   string
-	Topic  string
-	Before uint64 // older than the one with this ID
+	Ended  bool   // false: open ones
+	Kind   string // empty: every kind
+	Before uint64 // older than the one with this ID; 0: all
 	Limit  int    // 0: 100
 }
 
@@ -214,7 +212,7 @@ type listedRow struct {
 	Handled Handling `gorm:"embedded;embeddedPrefix:handled_"`
 }
 
-// ListAlerts returns alerts, newest first, or open alerts, most severe first.
+// ListAlerts returns open alerts, most severe first, or ended ones, newest first.
 func (s *Store) ListAlerts(ctx context.Context, f Filter) ([]Alert, error) {
 	rows, err := database.List[listedRow](ctx, s.db, f.query)
 	list := make([]Alert, len(rows))
@@ -224,7 +222,7 @@ func (s *Store) ListAlerts(ctx context.Context, f Filter) ([]Alert, error) {
 			list[i].Handling = row.Handled
 		}
 	}
-	if f.Open != nil && *f.Open {
+	if !f.Ended {
 		slices.SortFunc(list, WorstFirst)
 	}
 	return list, err
@@ -234,16 +232,13 @@ func (f Filter) query(tx *gorm.DB) *gorm.DB {
 	q := tx.Table("alerts").Select("alerts.*, handled_alert, handled_by, handled_why, handled_at, handled_until").
 		Joins("LEFT JOIN alert_handled ON alert_handled.alert_key = alerts.alert_key").
 		Order("id DESC").Limit(database.Limit(f.Limit))
-	if f.Open != nil && *f.Open {
-		q = q.Where("open_key IS NOT NULL")
-	} else if f.Open != nil {
+	if f.Ended {
 		q = q.Where("open_key IS NULL")
+	} else {
+		q = q.Where("open_key IS NOT NULL")
 	}
 	if f.Kind != "" {
 		q = q.Where("kind = ?", f.Kind)
-	}
-	if f.Topic != "" {
-		q = q.Where("topic = ?", f.Topic)
 	}
 	if f.Before > 0 {
 		q = q.Where("id < ?", f.Before)

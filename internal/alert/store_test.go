@@ -22,8 +22,7 @@ func save(t *testing.T, s *Store, c Changes) {
 // openAlerts returns the open alerts, at least one.
 func openAlerts(t *testing.T, s *Store) []Alert {
 	t.Helper()
-	open := true
-	list, err := s.ListAlerts(t.Context(), Filter{Open: &open})
+	list, err := s.ListAlerts(t.Context(), Filter{})
 	if err != nil || len(list) == 0 {
 		t.Fatalf("the open alerts are %+v, %v", list, err)
 	}
@@ -85,8 +84,7 @@ func TestTheStateIsShared(t *testing.T) {
 		if sh := sync1(t, s, "h2"); len(sh.Open)+len(sh.Waiting) > 0 {
 			t.Errorf("after the end there are %+v", sh)
 		}
-		ended := false
-		if list, err := s.ListAlerts(t.Context(), Filter{Open: &ended}); err != nil || len(list) != 1 || list[0].ID != a.ID {
+		if list, err := s.ListAlerts(t.Context(), Filter{Ended: true}); err != nil || len(list) != 1 || list[0].ID != a.ID {
 			t.Errorf("the ended alerts are %+v, %v", list, err)
 		}
 		if list, err := s.ListDeliveries(t.Context(), 10); err != nil || len(list) != 2 || list[0].ID != "2" {
