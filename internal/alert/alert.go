@@ -102,11 +102,7 @@ func New(o Options) *Alerts {
 // Run makes rounds and sends messages until ctx is done. It leaves messages that still wait then to the next process
 // that leads.
 func (a *Alerts) Run(ctx context.Context) error {
-	var wg sync.WaitGroup
 	defer a.leave(ctx)
-	defer wg.Wait()
-	a.outbox.start(ctx)
-	wg.Go(func() { a.alertmanager.run(ctx) })
 	for {
 		next := time.After(a.opts.Every)
 		a.round(ctx)
@@ -120,7 +116,8 @@ func (a *Alerts) Run(ctx context.Context) error {
 
 // leave lets another process continue at once.
 func (a *Alerts) leave(ctx context.Context) {
-	a.outbox.stop()
+	a.outbox.wait()
+	a.alertmanager.wait()
 	if a.sync(ctx, a.mine, time.Now().UTC()) {
 		a.save(ctx, true)
 	}
@@ -143,14 +140,14 @@ func (a *Alerts) round(ctx context.Context) {
 			a.collectDead(ctx, &s, now)
 		}
 		a.notify(&s, now)
-		a.alertmanager.update(a.open, a.opts.Say(s.Language), now)
+		a.alertmanager.update(ctx, a.open, a.opts.Say(s.Language), now)
 	} else {
 		a.alertmanager.forget()
 	}
 	if synced {
 		a.save(ctx, a.leads)
 	}
-	a.outbox.deliver() // after saving: a message of which the store knows nothing is sent again after a crash
+	a.outbox.deliver(ctx, now) // after saving: a message of which the store knows nothing is sent again after a crash
 }
 
 // evaluates reports whether this host evaluates alerts: it holds the lease, or the store is unavailable and the lease

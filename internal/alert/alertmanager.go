@@ -39,69 +39,54 @@ type alertmanager struct {
 	url, adminURL string
 	report        func(error)
 	web           *http.Client
-	changed       chan struct{}
+	senders       sync.WaitGroup
 
 	mu     sync.Mutex
 	alerts map[string]postable // by cause; ended ones until the Alertmanager has them
+	due    time.Time           // of the next request
+	busy   bool                // a request is made
 }
 
 // newAlertmanager returns an alertmanager, which does nothing without a URL.
 func newAlertmanager(url, adminURL string, report func(error)) *alertmanager {
 	return &alertmanager{
-		url: url, adminURL: adminURL, report: report, web: &http.Client{Timeout: sendTimeout},
-		changed: make(chan struct{}, 1), alerts: map[string]postable{},
+		url: url, adminURL: adminURL, report: report, web: &http.Client{Timeout: sendTimeout}, alerts: map[string]postable{},
 	}
 }
 
-// run sends until ctx is done.
-func (m *alertmanager) run(ctx context.Context) {
-	if m.url == "" {
-		return
-	}
-	wait := resendEvery
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-m.changed:
-		case <-time.After(wait):
-		}
-		wait = resendEvery
-		if err := m.send(ctx, time.Now()); err != nil {
-			wait = resendAfter
-		}
-	}
-}
-
-// update sets the open alerts.
-func (m *alertmanager) update(open map[string]*openAlert, say Say, now time.Time) {
+// update sets the open alerts, and starts to send them if it is time.
+func (m *alertmanager) update(ctx context.Context, open map[string]*openAlert, say Say, now time.Time) {
 	if m.url == "" {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	current, changed := m.postables(open, say), false
+	current := m.postables(open, say)
 	for id, was := range m.alerts {
 		if _, lasts := current[id]; lasts {
 			continue
 		}
 		if was.EndsAt.IsZero() {
-			was.EndsAt, changed = now, true
+			was.EndsAt = now
 		}
 		current[id] = was
 	}
-	for id := range current {
-		was, known := m.alerts[id]
-		changed = changed || !known || !was.EndsAt.IsZero() && current[id].EndsAt.IsZero()
-	}
-	m.alerts = current
-	if changed {
-		select {
-		case m.changed <- struct{}{}:
-		default:
+	for id, p := range current {
+		if was, known := m.alerts[id]; !known || !was.EndsAt.Equal(p.EndsAt) {
+			m.due = now
 		}
 	}
+	m.alerts = current
+	if len(current) == 0 || m.busy || now.Before(m.due) {
+		return
+	}
+	m.due, m.busy = now.Add(resendEvery), true
+	sent := maps.Clone(current)
+	m.senders.Go(func() { m.send(ctx, sent, now) })
 }
+
+// wait waits until nothing is sent any more.
+func (m *alertmanager) wait() { m.senders.Wait() }
 
 // forget stops sending, because another host does.
 func (m *alertmanager) forget() {
@@ -142,33 +127,27 @@ func alertName(kind string) string {
 	return name
 }
 
-// send posts all alerts, and forgets the ended ones.
-func (m *alertmanager) send(ctx context.Context, now time.Time) error {
-	m.mu.Lock()
-	sent := maps.Clone(m.alerts)
-	m.mu.Unlock()
-	if len(sent) == 0 {
-		return nil
-	}
+// send posts alerts, and forgets the ended ones.
+func (m *alertmanager) send(ctx context.Context, sent map[string]postable, now time.Time) {
 	list := slices.Collect(maps.Values(sent))
 	for i := range list {
 		if list[i].EndsAt.IsZero() {
-			list[i].EndsAt = now.UTC().Add(resolveAfter)
+			list[i].EndsAt = now.Add(resolveAfter)
 		}
 	}
 	err := m.post(ctx, list)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if m.report(err); err != nil {
-		return err
+	if ctx.Err() == nil {
+		m.report(err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.busy = false; err != nil {
+		m.due = now.Add(resendAfter)
+		return
+	}
 	maps.DeleteFunc(m.alerts, func(id string, p postable) bool {
 		return !p.EndsAt.IsZero() && p.EndsAt.Equal(sent[id].EndsAt)
 	})
-	return nil
 }
 
 func (m *alertmanager) post(ctx context.Context, list []postable) error {

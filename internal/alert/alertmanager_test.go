@@ -144,22 +144,22 @@ func TestAnAlertmanagerGetsWhatItMissed(t *testing.T) {
 			c.BeganAt = at.Add(-time.Hour)
 			open[f.Key()] = &openAlert{Alert: Alert{Key: f.Key(), Topic: f.Topic, Shard: f.Shard, Causes: []Cause{c}}}
 		}
-		m.update(open, english(t)("en"), at)
+		m.update(t.Context(), open, english(t)("en"), at)
+		m.wait()
 	}
-	send := func() {
-		at = at.Add(time.Millisecond)
-		_ = m.send(t.Context(), at)
+	again := func(after time.Duration) {
+		at = at.Add(after)
+		m.update(t.Context(), open, english(t)("en"), at)
+		m.wait()
 	}
 	set(down)
-	send()
 	srv.fail(true)
 	set(isLate("b"))
-	send()
 	if len(errs) != 2 || errs[0] != nil || errs[1] == nil || !strings.Contains(errs[1].Error(), "503 Service Unavailable: starting") {
 		t.Errorf("the errors are %v", errs)
 	}
 	srv.fail(false)
-	send()
+	again(resendAfter)
 	if _, fires := srv.state("WakecallShardDown a critical"); fires {
 		t.Error("an end is lost")
 	}
@@ -167,7 +167,12 @@ func TestAnAlertmanagerGetsWhatItMissed(t *testing.T) {
 	if !fires {
 		t.Error("a beginning is lost")
 	}
-	send()
+	posts := srv.posts
+	again(resendEvery - time.Second)
+	if srv.posts > posts {
+		t.Error("it is sent again before a minute has passed")
+	}
+	again(time.Second)
 	if again, _ := srv.state("WakecallLate b warning"); !again.EndsAt.After(late.EndsAt) {
 		t.Error("what lasts is not sent again")
 	}
@@ -175,7 +180,6 @@ func TestAnAlertmanagerGetsWhatItMissed(t *testing.T) {
 		t.Errorf("it still has %+v", m.alerts)
 	}
 	set(down, isLate("b"))
-	send()
 	if _, fires := srv.state("WakecallShardDown a critical"); !fires {
 		t.Error("an alert that returns is not sent")
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,9 @@ type day struct {
 	settings Settings
 	happens  func(at time.Duration) []Finding
 	dead     func(at time.Duration) []DeadTopic
+
+	mu   sync.Mutex
+	sent []outgoing
 }
 
 func newDay(t *testing.T, to ...string) *day {
@@ -43,6 +47,12 @@ func newDay(t *testing.T, to ...string) *day {
 			return d.dead(time.Since(d.began))
 		},
 	})
+	d.outbox.send = func(_ context.Context, x *outgoing) error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.sent = append(d.sent, outgoing{Delivery: x.Delivery, message: x.message})
+		return nil
+	}
 	return d
 }
 
@@ -55,7 +65,9 @@ func (d *day) pass(t *testing.T, span time.Duration) {
 
 // mails returns the mails to a recipient in order.
 func (d *day) mails(to string) (list []*Message) {
-	for _, x := range d.outbox.pending {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, x := range d.sent {
 		if x.Recipient == to {
 			list = append(list, x.message)
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 type outgoing struct {
 	Delivery
 	message *Message
-	started bool // a goroutine sends it
-	saved   bool // the store has this state
+	next    time.Time // of the next try
+	saved   bool      // the store has this state
 }
 
 func newOutgoing(channel, recipient string, m *Message) *outgoing {
@@ -35,33 +36,26 @@ const (
 // retryWaits are the pauses before further tries.
 var retryWaits = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 8 * time.Minute}
 
-// outbox sends messages in the background, each channel independently of the others. It does not use the store: rounds
-// save its messages and their results. Stored messages that wait belong to the process that leads.
+// outbox sends messages in the background, each channel independently of the others. Rounds start the sending, and save
+// messages and results. Stored messages that wait belong to the process that leads.
 type outbox struct {
 	send   func(context.Context, *outgoing) error
 	report func(Delivery) // called with each first and each final result
 	waits  []time.Duration
 
-	ctx     context.Context
 	senders sync.WaitGroup
 
 	mu      sync.Mutex
-	pending map[string]*outgoing     // by ID: messages that are not sent, or not stored as sent
-	turns   map[string]chan struct{} // by channel: one message is sent at a time
+	pending map[string]*outgoing // by ID: messages that are not sent, or not stored as sent
+	busy    map[string]bool      // by channel: messages are being sent
 }
 
 func newOutbox(send func(context.Context, *outgoing) error, report func(Delivery)) *outbox {
 	return &outbox{
 		send: send, report: report, waits: retryWaits,
-		pending: map[string]*outgoing{}, turns: map[string]chan struct{}{},
+		pending: map[string]*outgoing{}, busy: map[string]bool{},
 	}
 }
-
-// start lets deliver send messages, until ctx is done.
-func (o *outbox) start(ctx context.Context) { o.ctx = ctx }
-
-// stop waits until nothing is sent any more. The context must be done.
-func (o *outbox) stop() { o.senders.Wait() }
 
 // add adds a message for deliver. If too many are waiting already, the message fails.
 func (o *outbox) add(d *outgoing) {
@@ -104,66 +98,52 @@ func (o *outbox) handOver() {
 	}
 }
 
-// deliver sends the messages that were added.
-func (o *outbox) deliver() {
+// deliver starts to send the messages that are due, on each channel that is idle. What it starts ends early when ctx is
+// done.
+func (o *outbox) deliver(ctx context.Context, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	due := map[string][]*outgoing{}
 	for _, d := range o.pending {
-		if d.started || d.final() || o.ctx == nil {
-			continue
+		if !d.final() && !now.Before(d.next) && !o.busy[d.Channel] {
+			due[d.Channel] = append(due[d.Channel], d)
 		}
-		turn := o.turns[d.Channel]
-		if turn == nil {
-			turn = make(chan struct{}, 1)
-			o.turns[d.Channel] = turn
-		}
-		d.started = true
-		o.senders.Go(func() { o.deliverOne(d, turn) })
+	}
+	for channel, list := range due {
+		slices.SortFunc(list, func(a, b *outgoing) int { return a.message.At.Compare(b.message.At) })
+		o.busy[channel] = true
+		o.senders.Go(func() {
+			for _, d := range list {
+				o.try(ctx, d)
+			}
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.busy[channel] = false
+		})
 	}
 }
 
-// deliverOne tries to send a message until it has a final result. It occupies the channel only during a try.
-func (o *outbox) deliverOne(d *outgoing, turn chan struct{}) {
-	for {
-		select {
-		case <-o.ctx.Done():
-			return
-		case turn <- struct{}{}:
-		}
-		wait, again := o.try(d)
-		<-turn
-		if !again {
-			return
-		}
-		t := time.NewTimer(wait)
-		select {
-		case <-o.ctx.Done():
-			t.Stop()
-			return
-		case <-t.C:
-		}
-	}
-}
+// wait waits until nothing is sent any more.
+func (o *outbox) wait() { o.senders.Wait() }
 
-// try sends once, and returns after which pause to try again.
-func (o *outbox) try(d *outgoing) (wait time.Duration, again bool) {
+// try sends a message once.
+func (o *outbox) try(ctx context.Context, d *outgoing) {
 	o.mu.Lock()
-	mine := o.pending[d.ID] == d
+	mine := o.pending[d.ID] == d // otherwise it was handed over
 	o.mu.Unlock()
-	if !mine {
-		return 0, false // handed over
+	if !mine || ctx.Err() != nil {
+		return
 	}
-	err := o.send(o.ctx, d)
-	if o.ctx.Err() != nil {
-		return 0, false // another process sends it
+	err := o.send(ctx, d)
+	if ctx.Err() != nil {
+		return // another process sends it
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.result(d, err, err == nil || d.Tries >= len(o.waits))
-	if d.final() {
-		return 0, false
+	if !d.final() {
+		d.next = d.At.Add(o.waits[d.Tries-1])
 	}
-	return o.waits[d.Tries-1], true
 }
 
 // result updates a message after a try.

@@ -125,24 +125,18 @@ func (s *Store) report(tx *gorm.DB, r Report) error {
 	return tx.Exec(replace+s.db.Clock()+")", r.Host, string(text)).Error
 }
 
-// othersThan returns the recent findings of the other hosts, of one that several of them have the first one.
+// othersThan returns the recent findings of the other hosts.
 func (s *Store) othersThan(tx *gorm.DB, host string) (list []Finding, err error) {
 	var texts []string
 	recent := "host <> ? AND reported_at > " + s.db.Clock() + " - ?"
 	err = tx.Table("alert_reports").Where(recent, host, reportLife.Milliseconds()).Order("host").
 		Pluck("findings", &texts).Error
-	known := map[string]bool{}
 	for _, text := range texts {
 		var findings []Finding
 		if err := json.Unmarshal([]byte(text), &findings); err != nil {
 			return nil, err
 		}
-		for _, f := range findings {
-			if !known[f.id()] {
-				known[f.id()] = true
-				list = append(list, f)
-			}
-		}
+		list = append(list, findings...)
 	}
 	return list, err
 }
