@@ -109,7 +109,8 @@ func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
 	r.Restart()
 	harness.Eventually(t, soon, "the outage to be over", func() error {
 		log := i.Log(1 << 20)
-		if strings.Contains(log, `subject="shard redis-1 was restarted"`) || strings.Contains(log, `msg="an alert is over"`) {
+		if strings.Contains(log, `subject="shard redis-1 was restarted"`) ||
+			strings.Contains(log, `msg="an alert is over"`) {
 			return nil
 		}
 		return errors.New("it is not over")
@@ -206,7 +207,8 @@ func TestDeadJobsAreMailedToTheirTopicsAddresses(t *testing.T) {
 	}
 	harness.Eventually(t, soon, "the digest", func() error {
 		for _, m := range smtp.Mails() {
-			if m.To == "shop@test.example" && strings.Contains(m.Raw, "order-42") && strings.Contains(m.Subject, "dead") {
+			if m.To == "shop@test.example" && strings.Contains(m.Raw, "order-42") &&
+				strings.Contains(m.Subject, "dead") {
 				return nil
 			}
 		}

@@ -69,7 +69,7 @@ const (
 	storeLimit   = 3 * time.Second  // limits one call to the store: people must be notified about Redis in time
 	leaseTTL     = 20 * time.Second // longer than the slowest round
 	// reportLife is how long a host's findings count after its last report. It is at most as long as an alert lasts
-	// without findings: otherwise reports from before an outage of the store would begin an alert again that ended in it.
+	// without findings: otherwise reports from before an outage of the store would reopen an alert that ended in it.
 	reportLife = leaseTTL
 
 	mailChannel = "mail"

@@ -50,7 +50,8 @@ type alertmanager struct {
 // newAlertmanager returns an alertmanager, which does nothing without a URL.
 func newAlertmanager(url, adminURL string, report func(error)) *alertmanager {
 	return &alertmanager{
-		url: url, adminURL: adminURL, report: report, web: &http.Client{Timeout: sendTimeout}, alerts: map[string]postable{},
+		url: url, adminURL: adminURL, report: report, web: &http.Client{Timeout: sendTimeout},
+		alerts: map[string]postable{},
 	}
 }
 

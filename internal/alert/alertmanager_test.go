@@ -60,8 +60,8 @@ func (m *receivingAlertmanager) ServeHTTP(w http.ResponseWriter, r *http.Request
 		m.t.Errorf("it got %+v, %v", list, err)
 	}
 	for _, a := range list {
-		if u, err := url.Parse(a.GeneratorURL); a.Labels["alertname"] == "" || a.StartsAt.IsZero() || a.StartsAt.After(a.EndsAt) ||
-			err != nil || !u.IsAbs() {
+		u, err := url.Parse(a.GeneratorURL)
+		if a.Labels["alertname"] == "" || a.StartsAt.IsZero() || a.StartsAt.After(a.EndsAt) || err != nil || !u.IsAbs() {
 			m.t.Errorf("it got the alert %+v", a)
 		}
 		m.now[a.Labels["alertname"]+" "+a.Labels["topic"]+a.Labels["shard"]+" "+a.Labels["severity"]] = a
@@ -109,7 +109,8 @@ func TestAnAlertmanagerGetsEachCause(t *testing.T) {
 	}
 	eventually(t, "the beginning", firing(shard, fails, late))
 	a, _ := m.state(shard)
-	if a.Annotations["summary"] != "shard a is down" || !strings.Contains(a.Annotations["description"], "connection <refused>") ||
+	if a.Annotations["summary"] != "shard a is down" ||
+		!strings.Contains(a.Annotations["description"], "connection <refused>") ||
 		a.GeneratorURL != "http://admin.example/shards" || a.Labels["shard"] != "a" || len(a.Labels) != 3 {
 		t.Errorf("an alert is %+v", a)
 	}
@@ -155,7 +156,8 @@ func TestAnAlertmanagerGetsWhatItMissed(t *testing.T) {
 	set(down)
 	srv.fail(true)
 	set(isLate("b"))
-	if len(errs) != 2 || errs[0] != nil || errs[1] == nil || !strings.Contains(errs[1].Error(), "503 Service Unavailable: starting") {
+	if len(errs) != 2 || errs[0] != nil || errs[1] == nil ||
+		!strings.Contains(errs[1].Error(), "503 Service Unavailable: starting") {
 		t.Errorf("the errors are %v", errs)
 	}
 	srv.fail(false)

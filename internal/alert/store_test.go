@@ -47,19 +47,21 @@ func TestTheStateIsShared(t *testing.T) {
 		}
 		at := time.Now().UTC().Truncate(time.Microsecond)
 		a := Alert{
-			Key: "topic/a", Topic: "a", Kind: "breaker", Severity: Critical, Host: "h1", BeganAt: at, LastSeenAt: at, Count: 1,
+			Key: "topic/a", Topic: "a", Kind: "breaker", Severity: Critical, Host: "h1", Count: 1,
+			BeganAt: at, LastSeenAt: at,
 			Causes: []Cause{{Kind: "breaker", Severity: Critical, N: 12, Answer: "429", BeganAt: at}},
 		}
-		n := &Notified{Alerts: map[string]NotifiedAlert{"topic/a": {Title: "x", BeganAt: at}}, Last: at, Stage: 2, Thread: "T"}
+		began := map[string]NotifiedAlert{"topic/a": {Title: "x", BeganAt: at}}
+		n := &Notified{Alerts: began, Last: at, Stage: 2, Thread: "T"}
 		waits := Delivery{
-			ID: "1", At: at, Channel: "mail", Recipient: "a@b.example", Subject: "s", State: Retrying, Tries: 1, Error: "550 no",
-			Message: `{"Phase":"begins"}`,
+			ID: "1", At: at, Channel: "mail", Recipient: "a@b.example", Subject: "s", State: Retrying, Tries: 1,
+			Error: "550 no", Message: `{"Phase":"begins"}`,
 		}
 		sent := Delivery{ID: "2", At: at.Add(time.Second), State: Sent}
-		c := Changes{
-			Alerts: []*Alert{&a}, Receivers: map[string]*Notified{"mail a@b.example": n}, Deliveries: []Delivery{waits, sent},
-		}
-		save(t, s, c)
+		save(t, s, Changes{
+			Alerts: []*Alert{&a}, Receivers: map[string]*Notified{"mail a@b.example": n},
+			Deliveries: []Delivery{waits, sent},
+		})
 		if err := s.Resign(t.Context(), "h1/1"); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +86,8 @@ func TestTheStateIsShared(t *testing.T) {
 		if sh := sync1(t, s, "h2"); len(sh.Open)+len(sh.Waiting) > 0 {
 			t.Errorf("after the end there are %+v", sh)
 		}
-		if list, err := s.ListAlerts(t.Context(), Filter{Ended: true}); err != nil || len(list) != 1 || list[0].ID != a.ID {
+		list, err := s.ListAlerts(t.Context(), Filter{Ended: true})
+		if err != nil || len(list) != 1 || list[0].ID != a.ID {
 			t.Errorf("the ended alerts are %+v, %v", list, err)
 		}
 		if list, err := s.ListDeliveries(t.Context(), 10); err != nil || len(list) != 2 || list[0].ID != "2" {
@@ -100,8 +103,10 @@ func TestChangesAreSavedTogether(t *testing.T) {
 		if err := dbtest.Run(s.db, "DROP TABLE alert_deliveries"); err != nil {
 			t.Fatal(err)
 		}
-		c := Changes{Receivers: map[string]*Notified{"x": {Stage: 1}}, Deliveries: []Delivery{{ID: "1", At: time.Now()}}}
-		if err := s.Save(t.Context(), &c); err == nil {
+		err := s.Save(t.Context(), &Changes{
+			Receivers: map[string]*Notified{"x": {Stage: 1}}, Deliveries: []Delivery{{ID: "1", At: time.Now()}},
+		})
+		if err == nil {
 			t.Fatal("a message is saved without its table")
 		}
 		var n int64
@@ -129,7 +134,8 @@ func TestHostsReadEachOthersFindings(t *testing.T) {
 		if sh := sync1(t, s, "h3"); !reflect.DeepEqual(sh.Others, []Finding{down, slow, late}) {
 			t.Errorf("the third host reads %+v", sh.Others)
 		}
-		if err := dbtest.Run(s.db, "UPDATE alert_reports SET reported_at = reported_at - 21000 WHERE host = 'h2'"); err != nil {
+		const age = "UPDATE alert_reports SET reported_at = reported_at - 21000 WHERE host = 'h2'"
+		if err := dbtest.Run(s.db, age); err != nil {
 			t.Fatal(err)
 		}
 		sync1(t, s, "h1")
@@ -164,8 +170,9 @@ func TestAnAlertIsAcknowledgedAndMuted(t *testing.T) {
 			t.Errorf("an unknown alert: %v", err)
 		}
 		raise()
-		if h := handle("mine", time.Time{}); !h.Acknowledged() || h.By != "ann" || h.Why != "mine" || h.Muted(time.Now()) {
-			t.Errorf("acknowledged: %+v", h)
+		acked := handle("mine", time.Time{})
+		if !acked.Acknowledged() || acked.By != "ann" || acked.Why != "mine" || acked.Muted(time.Now()) {
+			t.Errorf("acknowledged: %+v", acked)
 		}
 		first := openAlerts(t, r)[0]
 		first.EndedAt = new(time.Now())
