@@ -118,10 +118,14 @@ func (a *Alerts) Run(ctx context.Context) error {
 func (a *Alerts) leave(ctx context.Context) {
 	a.outbox.wait()
 	a.alertmanager.wait()
-	if a.sync(ctx, a.mine, time.Now().UTC()) {
-		a.save(ctx, true)
+	if !a.sync(ctx, a.mine, time.Now().UTC()) {
+		return // the lease will be over before the store answers again
 	}
-	_ = a.callStore(ctx, func(ctx context.Context) error { return a.opts.Store.Resign(ctx, a.process) })
+	a.save(ctx, true)
+	err := a.callStore(ctx, func(ctx context.Context) error { return a.opts.Store.Resign(ctx, a.process) })
+	if err != nil {
+		a.opts.Logger.Warn("end the lease of alerts", "error", err)
+	}
 }
 
 // round finds problems, shares them with the other hosts, and notifies people if this host evaluates alerts.
