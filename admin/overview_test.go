@@ -59,6 +59,12 @@ func TestOverviewLeadsToTheFirstJob(t *testing.T) {
 	s.wants("/", "/v1/topics/shop.close/jobs", "Done: shop.close")
 }
 
+// saveAlert stores an alert as the redis-checker does.
+func saveAlert(t *testing.T, store *alert.Store, a alert.Alert) {
+	t.Helper()
+	must(t, store.Save(t.Context(), &alert.Changes{Alerts: []*alert.Alert{&a}}))
+}
+
 // TestOverviewTellsWhatIsWrong: it shows the open alerts, each with a link to its subject.
 func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
@@ -74,13 +80,11 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 		{Key: "topic/shop.close", Kind: "no_consumer", Severity: "critical", Topic: "shop.close", Causes: []alert.Cause{
 			{Kind: "no_consumer", Severity: "critical", N: 1200, For: 3 * time.Minute},
 			{Kind: "late", Severity: "warning", N: 1200, For: 21 * time.Minute}}},
-		{Key: "4", Kind: "dead", Severity: "critical", Subject: "it is over"},
+		{Key: "4", Kind: "shard_down", Severity: "critical", EndedAt: new(time.Now()), Causes: []alert.Cause{
+			{Kind: "shard_down", Severity: "critical", Text: message.Plain("it is over")}}},
 	} {
-		_, err := store.RaiseAlert(t.Context(), a)
-		must(t, err)
+		saveAlert(t, store, a)
 	}
-	_, err := store.EndAlert(t.Context(), "4", "", time.Now())
-	must(t, err)
 	s.as("look").wants("/", "shard s1 is down", "dial tcp: connection refused", `href="/shards/s1"`,
 		"topic shop.close has no consumer", "1200 jobs are ready, but no callbacks", "the oldest for 21m",
 		`href="/topics/shop.close"`, "120 in 15 min", "/charts/rates?span=15m")
@@ -277,20 +281,13 @@ func TestAlertsPage(t *testing.T) {
 		store = alert.NewStore(o.Registry.DB())
 		o.Alerts = store
 	})
-	for _, key := range []string{"a", "b"} {
-		if _, err := store.RaiseAlert(t.Context(),
-			alert.Alert{Key: key, Kind: "shard_down", Severity: "critical", Subject: "<script>" + key}); err != nil {
-			t.Fatal(err)
-		}
+	for key, ended := range map[string]*time.Time{"a": nil, "b": new(time.Now())} {
+		saveAlert(t, store, alert.Alert{Key: key, Kind: "shard_down", Severity: "critical", EndedAt: ended,
+			Causes: []alert.Cause{{Kind: "shard_down", Severity: "critical", Text: message.Plain("<script>" + key)}}})
 	}
-	if _, err := store.EndAlert(t.Context(), "b", "", time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.AddDelivery(t.Context(),
-		alert.Delivery{Channel: "mail", Recipient: "ops@example.com", State: "failed", Error: "421 busy",
-			At: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.Save(t.Context(), &alert.Changes{Deliveries: []alert.Delivery{
+		{ID: "1", Channel: "mail", Recipient: "ops@example.com", State: "failed", Error: "421 busy", At: time.Now()},
+	}}))
 	s.as("look").wants("/alerts", "&lt;script&gt;a", "&lt;script&gt;b", "critical")
 	s.wants("/alerts/deliveries", "421 busy")
 	s.wants("/", "&lt;script&gt;a")
@@ -309,13 +306,12 @@ func TestTheWorstTenAreShown(t *testing.T) {
 		if i == 24 {
 			severity = alert.Critical
 		}
-		_, err := store.RaiseAlert(t.Context(), alert.Alert{
+		saveAlert(t, store, alert.Alert{
 			Key: "topic/" + name, Kind: "breaker", Severity: severity, Topic: name,
 			Causes: []alert.Cause{
 				{Kind: "breaker", Severity: severity, N: 12, Answer: "429"}, {Kind: "late", For: 90 * time.Second},
 			},
 		})
-		must(t, err)
 	}
 	lines := func() int {
 		t.Helper()
@@ -382,8 +378,7 @@ func TestTheWorstAlertsAreListed(t *testing.T) {
 			a.Severity = alert.Critical
 		}
 		a.Causes = []alert.Cause{{Kind: a.Kind, Severity: a.Severity}}
-		_, err := store.RaiseAlert(t.Context(), a)
-		must(t, err)
+		saveAlert(t, store, a)
 	}
 	s.shows("/alerts", "topic t0 is late", ">203</span>", "Only the 200 most severe are listed.")
 	s.shows("/alerts?kind=late", "topic t0 is late")

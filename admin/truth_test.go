@@ -206,11 +206,11 @@ func TestEveryTimeIsAbsoluteAndRelative(t *testing.T) {
 		o.Queue, o.Alerts = q, store
 	}).as("root")
 	s.topic("a")
-	_, err := store.RaiseAlert(t.Context(),
-		alert.Alert{Key: "topic/a", Kind: "breaker", Severity: alert.Critical, Topic: "a"})
-	must(t, err)
-	must(t, store.AddDelivery(t.Context(),
-		alert.Delivery{Channel: "mail", Recipient: "ops@example.com", State: "sent", At: time.Now()}))
+	saveAlert(t, store, alert.Alert{Key: "topic/a", Kind: "breaker", Severity: alert.Critical, Topic: "a",
+		BeganAt: time.Now(), Causes: []alert.Cause{{Kind: "breaker", Severity: alert.Critical}}})
+	must(t, store.Save(t.Context(), &alert.Changes{Deliveries: []alert.Delivery{
+		{ID: "1", Channel: "mail", Recipient: "ops@example.com", State: "sent", At: time.Now()},
+	}}))
 	for _, path := range []string{"/dead?topic=a", "/topics/a?tab=jobs&state=dead", "/topics/a/jobs/job-1", "/alerts",
 		"/alerts/deliveries",
 		"/access", "/audit", "/account"} {

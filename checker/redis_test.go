@@ -43,7 +43,8 @@ func TestARedisThatIsKilledAndRestarted(t *testing.T) {
 	begun := make(chan Finding, 10)
 	ended := make(chan Finding, 10)
 	c := New(Options{
-		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 200 * time.Millisecond, // also the limit of a check
+		Shards: func() []Shard { return []Shard{q.Shards()[0]} },
+		Every:  200 * time.Millisecond, // also the limit of a check
 		Notify: func(f Finding) {
 			if f.Ended.IsZero() {
 				begun <- f
@@ -99,7 +100,8 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 	push := func() error { return q.Push(t.Context(), queue.Push{Topic: "t", Delay: time.Hour}).Err }
 	begun, ended := make(chan Finding, 100), make(chan Finding, 100)
 	c := New(Options{
-		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 200 * time.Millisecond, // also the limit of a check
+		Shards: func() []Shard { return []Shard{q.Shards()[0]} },
+		Every:  200 * time.Millisecond, // also the limit of a check
 		Notify: func(f Finding) {
 			if f.Ended.IsZero() {
 				begun <- f

@@ -82,7 +82,8 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 		Dead:     watch.Dead,
 		Say:      say,
 		Owner:    p.ownerOf,
-		Host:     hostName(), AdminURL: setup.PublicAdminURL(p.cfg), Web: hooks, Logger: p.log, Registerer: p.metrics,
+		Host:     hostName(), AdminURL: setup.PublicAdminURL(p.cfg), AlertmanagerURL: p.cfg.Alert.AlertmanagerURL,
+		Web: hooks, Logger: p.log, Registerer: p.metrics,
 	})
 }
 

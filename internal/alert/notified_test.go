@@ -1,100 +1,14 @@
 package alert
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/message"
 )
-
-// gone is a store that is always unavailable: the host relies on its own memory.
-type gone struct{ Storage }
-
-func (gone) RaiseAlert(_ context.Context, a Alert) (Alert, error) { return a, registry.ErrUnavailable }
-func (gone) EndAlert(context.Context, string, string, time.Time) (bool, error) {
-	return false, registry.ErrUnavailable
-}
-func (gone) ListAlerts(context.Context, Filter) ([]Alert, error) { return nil, registry.ErrUnavailable }
-func (gone) ListTold(context.Context) (map[string]*Told, error)  { return nil, registry.ErrUnavailable }
-func (gone) SaveTold(context.Context, string, *Told) (bool, error) {
-	return false, registry.ErrUnavailable
-}
-
-// day is a host whose rounds get findings from a function, on a clock that the test moves.
-type day struct {
-	*Alerts
-	began    time.Time
-	settings Settings
-	happens  func(at time.Duration) []Finding
-	dead     func(at time.Duration) []DeadTopic
-}
-
-func newDay(t *testing.T, to ...string) *day {
-	d := &day{began: time.Now(), settings: Defaults()}
-	d.settings.Mail.Host = "mail.example"
-	for _, line := range to {
-		var r Recipient
-		if err := r.UnmarshalText([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
-		d.settings.Recipients = append(d.settings.Recipients, r)
-	}
-	d.Alerts = New(Options{
-		Store: gone{}, Host: "h1", Say: english(t), Settings: func() (Settings, error) { return d.settings, nil },
-		Owner: func(topic string) string { return strings.SplitN(topic, ".", 2)[0] },
-		Find: func(context.Context, Rules) ([]Finding, Judge) {
-			return d.happens(time.Since(d.began)), func(Finding) bool { return true }
-		},
-		Dead: func(context.Context) []DeadTopic {
-			if d.dead == nil {
-				return nil
-			}
-			return d.dead(time.Since(d.began))
-		},
-	})
-	return d
-}
-
-func (d *day) pass(t *testing.T, span time.Duration) {
-	t.Helper()
-	for end := time.Now().Add(span); time.Now().Before(end); time.Sleep(defaultEvery) {
-		d.round(t.Context())
-	}
-}
-
-// mails returns the mails to a recipient in order.
-func (d *day) mails(to string) (list []*Message) {
-	for x := range d.outbox.pending {
-		if x.Recipient == to {
-			list = append(list, x.message)
-		}
-	}
-	slices.SortFunc(list, func(a, b *Message) int { return a.At.Compare(b.At) })
-	return list
-}
-
-// log returns the mails of a recipient, for failure messages.
-func (d *day) log(to string) string {
-	var b strings.Builder
-	for _, m := range d.mails(to) {
-		fmt.Fprintf(&b, "\n--- after %s\n%s", m.At.Sub(d.began), m.Text())
-	}
-	return b.String()
-}
-
-func fails(topic string) Finding {
-	return Finding{Topic: topic, Cause: Cause{Kind: "breaker", Severity: Critical, N: 10, Answer: "429"}}
-}
-
-func isLate(topic string) Finding {
-	return Finding{Topic: topic,
-		Cause: Cause{Kind: "late", Severity: Warning, N: 10, For: time.Minute, Limit: time.Second}}
-}
 
 // TestABadDayIsThreeMails to each person: 36 minutes with eight topics that begin to fail one after the other, one that
 // is late repeatedly, jobs that die all the time, and an outage of the shard. Each failing topic is named, the outage
@@ -141,7 +55,8 @@ func TestABadDayIsThreeMails(t *testing.T) {
 			if first := mails[0].At.Sub(d.began); first > 45*time.Second || !strings.Contains(mails[0].Text(), "a.2") {
 				t.Errorf("the first mail is sent after %s:%s", first, log)
 			}
-			told := slices.IndexFunc(mails, func(m *Message) bool { return strings.Contains(m.Subject(), "shard a is down") })
+			isDown := func(m *Message) bool { return strings.Contains(m.Subject(), "shard a is down") }
+			told := slices.IndexFunc(mails, isDown)
 			if told < 0 || mails[told].At.Sub(d.began) > outage+defaultEvery {
 				t.Errorf("the outage is not reported at once:%s", log)
 			}
@@ -203,7 +118,7 @@ func TestAnOutageIsOverEvenIfTheShardIsSlow(t *testing.T) {
 			if at < time.Minute {
 				return []Finding{down}
 			}
-			return []Finding{slowShard}
+			return []Finding{{Shard: "a", Cause: Cause{Kind: "shard_slow", Severity: Warning, Text: message.Plain("p99 1s")}}}
 		}
 		d.pass(t, 10*time.Minute)
 		mails := d.mails("ann@test.example")
@@ -279,8 +194,8 @@ func TestAcknowledgedAndMutedAlertsAreSilent(t *testing.T) {
 			return list
 		}
 		d.pass(t, time.Minute)
-		d.open["topic/acked"].alert.Handling = Handling{By: "ann", Why: "on it"}
-		d.open["topic/muted"].alert.Handling = Handling{By: "ann", Why: "known", Until: new(time.Now().Add(24 * time.Hour))}
+		d.store.handled["topic/acked"] = Handling{By: "ann", Why: "on it"}
+		d.store.handled["topic/muted"] = Handling{By: "ann", Why: "known", Until: new(time.Now().Add(24 * time.Hour))}
 		d.pass(t, 110*time.Minute)
 		if mails := d.mails("ann@test.example"); len(mails) != 1 {
 			t.Errorf("reminders of an acknowledged alert:%s", d.log("ann@test.example"))
@@ -294,67 +209,6 @@ func TestAcknowledgedAndMutedAlertsAreSilent(t *testing.T) {
 	})
 }
 
-// TestRecipientsGetTheirRoutes, by severity, topic and owner.
-func TestRecipientsGetTheirRoutes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDay(t, "all@test.example", "bad@test.example critical", "shop@test.example shop.*",
-			"pay@test.example owner=pay critical", "Info <info@test.example> info")
-		d.happens = func(time.Duration) []Finding {
-			return []Finding{
-				fails("pay.card"), isLate("pay.refund"), isLate("shop.close"), down,
-				{Topic: "x.paused", Cause: Cause{Kind: "paused", Severity: Info, N: 7}},
-			}
-		}
-		d.pass(t, 2*time.Minute)
-		for to, want := range map[string]string{
-			"all@test.example": "pay.card pay.refund shop.close shard a", "bad@test.example": "pay.card shard a",
-			"shop@test.example": "shop.close", "pay@test.example": "pay.card",
-			"info@test.example": "pay.card pay.refund shop.close shard a x.paused",
-		} {
-			for _, name := range []string{"pay.card", "pay.refund", "shop.close", "shard a", "x.paused"} {
-				if has := strings.Contains(d.log(to), name); has != strings.Contains(want, name) {
-					t.Errorf("%s gets a mail about %s: %v:%s", to, name, has, d.log(to))
-				}
-			}
-		}
-	})
-}
-
-// TestRoutesAreParsed from text and stored as text.
-func TestRoutesAreParsed(t *testing.T) {
-	t.Parallel()
-	for typed, valid := range map[string]bool{
-		"ops@test.example": true, "Ops <ops@test.example> critical shop.* owner=pay": true, "ops@test.example a*b": false,
-		"nobody": false, "": false,
-	} {
-		var r Recipient
-		if err := r.UnmarshalText([]byte(typed)); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.validate(); (err == nil) != valid {
-			t.Errorf("%q: %v", typed, err)
-		}
-		if r.String() != typed {
-			t.Errorf("%q is written as %q", typed, r.String())
-		}
-	}
-}
-
-func TestMessagesAreInTheLanguageOfTheSettings(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDay(t, "ann@test.example")
-		d.settings.Language = "zh-Hans"
-		d.happens = func(time.Duration) []Finding { return []Finding{fails("a"), isLate("a"), down} }
-		d.pass(t, time.Minute)
-		if text := d.log("ann@test.example"); !strings.Contains(text, "分片 a 无法访问") ||
-			!strings.Contains(text, "返回 429") || strings.Contains(text, "alerts.") || strings.Contains(text, "endpoint") {
-			t.Errorf("the mail is%s", text)
-		}
-	})
-}
-
 // TestACauseThatJoinsWaitsForOthers: a shard's outage is over and reported as such, and its alert is still open because
 // it was restarted. What joins it then begins a new episode, which waits like every other.
 func TestACauseThatJoinsWaitsForOthers(t *testing.T) {
@@ -362,6 +216,7 @@ func TestACauseThatJoinsWaitsForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDay(t, "ann@test.example")
 		slow := 100 * time.Second
+		isSlow := Finding{Shard: "a", Cause: Cause{Kind: "shard_slow", Severity: Warning, Text: message.Plain("p99 1s")}}
 		d.happens = func(at time.Duration) []Finding {
 			switch {
 			case at < time.Minute:
@@ -369,7 +224,7 @@ func TestACauseThatJoinsWaitsForOthers(t *testing.T) {
 			case at < slow:
 				return []Finding{restarted}
 			}
-			return []Finding{restarted, slowShard}
+			return []Finding{restarted, isSlow}
 		}
 		d.pass(t, 10*time.Minute)
 		mails := d.mails("ann@test.example")
@@ -380,19 +235,4 @@ func TestACauseThatJoinsWaitsForOthers(t *testing.T) {
 			t.Errorf("the new cause is reported after %s:%s", after, d.log("ann@test.example"))
 		}
 	})
-}
-
-// TestLatenessSaysWhatIsKnown: the text leaves out waiting jobs, or calls, if there are none.
-func TestLatenessSaysWhatIsKnown(t *testing.T) {
-	t.Parallel()
-	for want, c := range map[string]Cause{
-		"p99 of the callbacks of the last minute: 28s, obj":     {P99: 28 * time.Second},
-		"8 jobs are ready, the oldest for 1m38s; objective: 5s": {N: 8, For: 98 * time.Second},
-		"1 job is ready, for 9s; p99 of the last minute: 7s":    {N: 1, For: 9 * time.Second, P99: 7 * time.Second},
-	} {
-		c.Kind, c.Limit = "late", 5*time.Second
-		if text := c.Say(english(t)("en"), brief); !strings.HasPrefix(text, want) {
-			t.Errorf("%q, want %q", text, want)
-		}
-	}
 }

@@ -7,24 +7,22 @@ import (
 	"time"
 )
 
-// Told is what a person was notified about, and what is still to be reported to them.
-type Told struct {
-	Alerts map[string]ToldAlert `json:"alerts"`          // by key: reported as begun and not yet as over
-	Dead   map[string]DeadTopic `json:"dead"`            // by topic: not reported yet
-	DeadAt time.Time            `json:"dead_at"`         // when the first of Dead came in
-	Last   time.Time            `json:"last"`            // time of the last message
-	Stage  int                  `json:"stage,omitempty"` // messages since all was well
-	Sent   []time.Time          `json:"sent"`            // messages of the last hour
-	Thread string               `json:"thread"`
+// Notified is what a receiver was notified about, and what is still to be reported to them.
+type Notified struct {
+	Alerts map[string]NotifiedAlert `json:"alerts"`          // by key: reported as begun and not yet as over
+	Dead   map[string]DeadTopic     `json:"dead"`            // by topic: not reported yet
+	DeadAt time.Time                `json:"dead_at"`         // when the first of Dead came in
+	Last   time.Time                `json:"last"`            // time of the last message
+	Stage  int                      `json:"stage,omitempty"` // messages since all was well
+	Sent   []time.Time              `json:"sent"`            // messages of the last hour
+	Thread string                   `json:"thread"`
 
-	version int64 // in the store; 0: not stored
-	unsaved bool  // the store was unavailable
+	unsaved bool
 }
 
-// ToldAlert is an alert that a person was notified about.
-type ToldAlert struct {
+// NotifiedAlert is an alert that a receiver was notified about.
+type NotifiedAlert struct {
 	Key      string    `json:"-"`
-	ID       uint64    `json:"id"`
 	Severity string    `json:"severity"`
 	Title    string    `json:"title"`
 	Better   bool      `json:"better,omitempty"` // an installation-wide alert that is not critical any more
@@ -32,14 +30,14 @@ type ToldAlert struct {
 }
 
 // is reports whether a is the same incident, not a later one about the same subject.
-func (t *ToldAlert) is(a *Alert) bool {
-	return t.ID == a.ID && a.ID != 0 || t.BeganAt.Sub(a.BeganAt).Abs() < time.Second
+func (t *NotifiedAlert) is(a *Alert) bool {
+	return t.BeganAt.Equal(a.BeganAt)
 }
 
-// news is what could be reported to a person now.
+// news is what could be reported to a receiver now.
 type news struct {
 	begun []Alert // or got worse
-	over  []ToldAlert
+	over  []NotifiedAlert
 	left  map[string]Alert // those in over that need no message
 	still []Alert          // reported before
 	dead  []DeadTopic
@@ -47,22 +45,21 @@ type news struct {
 	nudge bool      // an alert in still is not acknowledged
 }
 
-// news compares the open alerts with what a person was notified about. wants selects the alerts that concern the
-// person; unknown has the keys of alerts that may still be open.
-func (t *Told) news(open []Alert, wants func(*Alert) bool, unknown map[string]bool, now time.Time) (n news) {
+// news compares the open alerts with what a receiver was notified about. wants selects the alerts that concern the
+// receiver.
+func (t *Notified) news(open []Alert, wants func(*Alert) bool, now time.Time) (n news) {
 	isOpen := map[string]bool{}
-	maps.Copy(isOpen, unknown)
 	n.left = map[string]Alert{}
 	for _, a := range open {
-		was, told := t.Alerts[a.Key]
-		if !wants(&a) && (!told || a.Severity == Info) || was.Better && a.Severity != Critical {
+		was, notified := t.Alerts[a.Key]
+		if !wants(&a) && (!notified || a.Severity == Info) || was.Better && a.Severity != Critical {
 			n.left[a.Key] = a
 			continue
 		}
 		isOpen[a.Key] = true
 		switch {
 		case a.Handling.Muted(now):
-		case !told || was.Better || !was.is(&a) || rank(a.Severity) > rank(was.Severity):
+		case !notified || was.Better || !was.is(&a) || rank(a.Severity) > rank(was.Severity):
 			n.begun = append(n.begun, a)
 			if at := a.worseAt(); n.first.IsZero() || at.Before(n.first) {
 				n.first = at
@@ -87,10 +84,10 @@ func (t *Told) news(open []Alert, wants func(*Alert) bool, unknown map[string]bo
 
 // better marks the urgent alerts that are not critical any more. Their end is news, and so is their becoming critical
 // again.
-func (t *Told) better(open []Alert) {
+func (t *Notified) better(open []Alert) {
 	for _, a := range open {
-		was, told := t.Alerts[a.Key]
-		if told && !was.Better && a.Topic == "" && was.Severity == Critical && a.Severity != Critical {
+		was, notified := t.Alerts[a.Key]
+		if notified && !was.Better && a.Topic == "" && was.Severity == Critical && a.Severity != Critical {
 			was.Better, t.unsaved = true, true
 			t.Alerts[a.Key] = was
 		}
@@ -103,7 +100,7 @@ func (t *Told) better(open []Alert) {
 // is sent DigestAfter after the first message, then every RemindAfter, with a reminder of what lasts. Alerts that are
 // critical for the whole installation are sent at once, and so is the news that all is well again. Nobody gets more
 // than MaxPerHour messages.
-func (t *Told) due(n *news, s *Settings, now time.Time) bool {
+func (t *Notified) due(n *news, s *Settings, now time.Time) bool {
 	changed := len(n.begun)+len(n.over)+len(n.dead) > 0
 	if !changed && !n.nudge {
 		return false
@@ -127,26 +124,26 @@ func (t *Told) due(n *news, s *Settings, now time.Time) bool {
 	return now.Sub(t.Last) >= s.RemindAfter.Std()
 }
 
-// after returns the state of the person after a message with all the news.
-func (t *Told) after(n *news, say Say, now time.Time) *Told {
-	next := &Told{
-		Alerts: maps.Clone(t.Alerts), Last: now, Stage: t.Stage + 1, Thread: t.Thread, version: t.version,
+// after returns the receiver's state after a message with all the news.
+func (t *Notified) after(n *news, say Say, now time.Time) *Notified {
+	next := &Notified{
+		Alerts: maps.Clone(t.Alerts), Last: now, Stage: t.Stage + 1, Thread: t.Thread, unsaved: true,
 		Sent: append(
 			slices.DeleteFunc(slices.Clone(t.Sent), func(at time.Time) bool { return now.Sub(at) > time.Hour }),
 			now,
 		),
 	}
 	if next.Alerts == nil {
-		next.Alerts = map[string]ToldAlert{}
+		next.Alerts = map[string]NotifiedAlert{}
 	}
 	for _, a := range n.over {
 		delete(next.Alerts, a.Key)
 		if left, ok := n.left[a.Key]; ok && left.Severity != Info { // the message says so
-			next.Alerts[a.Key] = ToldAlert{a.Key, left.ID, left.Severity, left.Title(say), false, left.BeganAt}
+			next.Alerts[a.Key] = NotifiedAlert{a.Key, left.Severity, left.Title(say), false, left.BeganAt}
 		}
 	}
 	for _, a := range n.begun {
-		next.Alerts[a.Key] = ToldAlert{a.Key, a.ID, a.Severity, a.Title(say), false, a.BeganAt}
+		next.Alerts[a.Key] = NotifiedAlert{a.Key, a.Severity, a.Title(say), false, a.BeganAt}
 	}
 	switch {
 	case len(next.Alerts) == 0 && len(n.over) > 0:
@@ -158,14 +155,14 @@ func (t *Told) after(n *news, say Say, now time.Time) *Told {
 }
 
 // calm ends an episode after a period without news.
-func (t *Told) calm(s *Settings, now time.Time) {
+func (t *Notified) calm(s *Settings, now time.Time) {
 	if len(t.Alerts) == 0 && now.Sub(t.Last) >= s.RemindAfter.Std() {
 		t.Stage, t.Thread = 0, ""
 	}
 }
 
 // add adds dead jobs that are to be reported.
-func (t *Told) add(d DeadTopic, now time.Time) {
+func (t *Notified) add(d DeadTopic, now time.Time) {
 	if len(t.Dead) == 0 {
 		t.Dead, t.DeadAt = map[string]DeadTopic{}, now
 	}
@@ -173,24 +170,5 @@ func (t *Told) add(d DeadTopic, now time.Time) {
 	d.Count += was.Count
 	d.Last = append(slices.Clone(d.Last), was.Last...)
 	d.Last = d.Last[:min(len(d.Last), deadShown)]
-	t.Dead[d.Topic] = d
-}
-
-// merge adds to the stored state what this host reported while the store was unavailable.
-func (t *Told) merge(mine *Told) {
-	for key, a := range mine.Alerts {
-		if _, told := t.Alerts[key]; !told {
-			if t.Alerts == nil {
-				t.Alerts = map[string]ToldAlert{}
-			}
-			t.Alerts[key] = a
-		}
-	}
-	if mine.Last.After(t.Last) {
-		t.Last, t.Stage, t.Sent, t.Thread = mine.Last, mine.Stage, mine.Sent, mine.Thread
-	}
-	for _, d := range mine.Dead {
-		t.add(d, mine.DeadAt)
-	}
-	t.unsaved = true
+	t.Dead[d.Topic], t.unsaved = d, true
 }
