@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/app"
 )
 
 // configured prepares a command that needs the configuration and takes no arguments.
@@ -28,61 +29,41 @@ func (p *program) configured(
 	return cmd
 }
 
-// addSettings gives a command a flag for every key of the configuration but data_dir, which every command has.
+// settings returns the table of the configuration's keys without data_dir, whose flag every command has.
+func settings() []conf.Key {
+	return slices.DeleteFunc(conf.Keys(app.GatewayKeys()), func(k conf.Key) bool { return k.Path == "data_dir" })
+}
+
+// addSettings gives a command a flag for every key that has none yet.
 func addSettings(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	for _, k := range conf.Keys() {
-		if flags.Lookup(k.Flag()) != nil || k.Path == "data_dir" {
-			continue
+	for _, k := range settings() {
+		if flags.Lookup(k.Flag()) == nil {
+			flags.String(k.Flag(), k.Default, k.Summary())
 		}
-		flags.Var(&rawFlag{shown: k.Default}, k.Flag(), k.Doc)
 	}
 }
 
 // helpWithoutSettings shows only a command's own flags, which would be hard to find among those for all keys.
 func helpWithoutSettings(cmd *cobra.Command, args []string) {
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if _, setting := f.Value.(*rawFlag); setting {
-			f.Hidden = true
-		}
-	})
+	for _, k := range settings() {
+		_ = cmd.Flags().MarkHidden(k.Flag())
+	}
 	cmd.Root().HelpFunc()(cmd, args)
-	_, _ = fmt.Fprintln(cmd.OutOrStdout(), "\nEvery key of the configuration is a flag, too, such as --redis-nodes: "+
+	_, _ = fmt.Fprintln(cmd.OutOrStdout(), "\nEvery key of the configuration is also a flag, such as --redis-nodes: "+
 		"`wakecall config --help` lists them.")
 }
 
 // load returns the configuration, with the values of a command's own flags.
 func (p *program) load(cmd *cobra.Command) (*conf.Config, error) {
 	given := map[string]string{}
-	for _, k := range conf.Keys() {
-		if f := cmd.Flags().Lookup(k.Flag()); f != nil && f.Changed && k.Path != "data_dir" {
+	for _, k := range settings() {
+		if f := cmd.Flags().Lookup(k.Flag()); f != nil && f.Changed {
 			given[k.Path] = f.Value.String()
 		}
 	}
 	return p.config(given)
 }
-
-// rawFlag stores text that package conf parses, so that flags and files share one syntax and one kind of error.
-type rawFlag struct {
-	value, shown string
-	set          bool
-}
-
-func (f *rawFlag) String() string {
-	if f.set {
-		return f.value
-	}
-	return f.shown
-}
-
-// Set keeps the text.
-func (f *rawFlag) Set(s string) error {
-	f.value, f.set = s, true
-	return nil
-}
-
-// Type returns the name of the value in the help.
-func (f *rawFlag) Type() string { return "VALUE" }
 
 func (p *program) configCommand() *cobra.Command {
 	cmd := &cobra.Command{

@@ -136,7 +136,7 @@ func (p *program) importPHPDQ() *cobra.Command {
 		case !strings.HasPrefix(*mysql, "mysql://"):
 			return nil, nil, usagef("--mysql %q is not mysql://user:password@tcp(host:3306)/dq", database.MaskDSN(*mysql))
 		}
-		return importer.OpenPHPDQ(cmd.Context(), *mysql, *shards, cfg.Gateways.Location())
+		return importer.OpenPHPDQ(cmd.Context(), *mysql, *shards, app.PHPDQZone(cfg))
 	})
 }
 

@@ -397,7 +397,8 @@ func TestTokenIsFoundInDataDir(t *testing.T) {
 }
 
 func TestConfigShowsSources(t *testing.T) {
-	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	t.Chdir(dir)
 	if err := os.WriteFile("w.yaml", []byte("timers: 3\nregistry:\n  dsn: mysql://u:hidden@tcp(h:3306)/w\n"),
 		0o600); err != nil {
 		t.Fatal(err)
@@ -415,8 +416,8 @@ func TestConfigShowsSources(t *testing.T) {
 		found[s.Key] = s.Value + " " + s.Source
 	}
 	for key, want := range map[string]string{
-		"timers": "3 w.yaml:1", "dispatchers": "5 env WAKECALL_DISPATCHERS", "priorities": "8:1:1 flag",
-		"data_dir": "./data default",
+		"timers": "3 w.yaml:1", "dispatchers": "5 WAKECALL_DISPATCHERS", "priorities": "8:1:1 --priorities",
+		"data_dir": filepath.Join(dir, "data") + " default",
 	} {
 		if found[key] != want {
 			t.Errorf("%s: %q, want %q", key, found[key], want)

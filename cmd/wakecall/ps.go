@@ -28,7 +28,7 @@ func (p *program) psCommand() *cobra.Command {
 	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
 		ctx, cancel := context.WithTimeout(ctx, setup.PsLimit)
 		defer cancel()
-		tree, err := master.At(cfg.DataPath()).Ps(ctx)
+		tree, err := master.At(cfg.DataDir).Ps(ctx)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/app"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/log/printable"
 )
@@ -205,7 +206,7 @@ func (p *program) config(flags map[string]string) (*conf.Config, error) {
 		flags["data_dir"] = p.dataDir
 	}
 	return conf.Load(conf.LoadOptions{
-		File: p.configFile, Env: p.env, Foreign: p.foreignVariables(), Flags: flags,
+		File: p.configFile, Env: p.env, Foreign: p.foreignVariables(), Flags: flags, Gateways: app.GatewayKeys(),
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/queue/address"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -192,7 +193,7 @@ func mergedShard(snapshot *registry.Snapshot, name, url, state string) (registry
 	if s.URL == registry.ManagedShard {
 		return s, nil
 	}
-	if _, err := conf.ParseNode(s.URL); err != nil {
+	if _, err := address.Parse(s.URL); err != nil {
 		return s, usagef("--url: %w", err)
 	}
 	return s, nil

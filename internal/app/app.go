@@ -87,7 +87,7 @@ func (p *parts) tuneGC(topics int) {
 
 func (p *parts) open(process string) (err error) {
 	p.journal, err = journal.Open(journal.Options{
-		Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Sync: p.cfg.JournalSync(), Logger: p.log,
+		Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Sync: p.cfg.Journal.Sync, Logger: p.log,
 	})
 	if err != nil {
 		return err

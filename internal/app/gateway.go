@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway"
@@ -75,9 +76,18 @@ func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bo
 	}, nil
 }
 
+// PHPDQZone returns the time zone gateways.phpdq.time_zone.
+func PHPDQZone(cfg *conf.Config) *time.Location {
+	zone, err := time.LoadLocation(cfg.Setting("gateways.phpdq.time_zone"))
+	if err != nil { // it existed when the configuration was loaded
+		return time.Local
+	}
+	return zone
+}
+
 func (p *parts) servePHPDQ(e *gateway.Endpoint) serveFunc {
 	return phpdq.New(phpdq.Options{
 		Endpoint: e, Jobs: p.jobs(), Topics: p.registry.Snapshot, Healthy: p.journal.Accepting,
-		Zone: p.cfg.Gateways.Location(),
+		Zone: PHPDQZone(p.cfg),
 	}).Serve
 }

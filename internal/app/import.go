@@ -96,7 +96,7 @@ func OpenBeanstalkd(ctx context.Context, addr string) (old *importer.Beanstalkd,
 func OpenLmstfy(cfg *conf.Config, from, admin *redis.Options, pool string) (
 	old *importer.Lmstfy, closeRedis func(), err error,
 ) {
-	pools := strings.Split(cfg.Gateways.Lmstfy.Pools, ",")
+	pools := strings.Split(cfg.Setting("gateways.lmstfy.pools"), ",")
 	if pool = cmp.Or(pool, pools[0]); !slices.Contains(pools, pool) {
 		return nil, nil, fmt.Errorf("gateways.lmstfy.pools has no pool %q: add it there first", pool)
 	}

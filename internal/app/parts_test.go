@@ -65,7 +65,8 @@ func TestAGatewayWithoutAccountsServesNobody(t *testing.T) {
 	p, _ := newTestParts(t)
 	for name, serve := range map[string]serveFunc{"grape": p.serveGrapeWeb(pulltest.Endpoint(t, "grape")),
 		"lmstfy": p.serveLmstfyAdmin(pulltest.Endpoint(t, "lmstfy"))} {
-		p.cfg.Gateways.Grape.Accounts, p.cfg.Gateways.Lmstfy.Accounts = "/none", "/none"
+		p.cfg = withGateways(t, map[string]string{"gateways.grape.accounts": "/none", "gateways.grape.web_addr": "1",
+			"gateways.lmstfy.accounts": "/none"})
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -215,17 +216,43 @@ func TestADurabilityThatNoShardKeepsIsRefused(t *testing.T) {
 	}
 }
 
+// withGateways returns a configuration with values of the gateways' keys.
+func withGateways(t *testing.T, values map[string]string) *conf.Config {
+	t.Helper()
+	cfg, err := conf.Load(conf.LoadOptions{Search: []string{}, Flags: values, Gateways: GatewayKeys()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// TestTheKeysOfGatewaysRejectWrongValues: they end the start, before anything is served.
+func TestTheKeysOfGatewaysRejectWrongValues(t *testing.T) {
+	for key, value := range map[string]string{
+		"gateways.phpdq.time_zone": "Mars/Base", "gateways.lmstfy.addr": "70000", "gateways.grape.web_addr": "9595",
+	} {
+		_, err := conf.Load(conf.LoadOptions{Flags: map[string]string{key: value}, Search: []string{}, Gateways: GatewayKeys()})
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s %s: %v", key, value, err)
+		}
+	}
+	for _, pools := range []string{"", "a,a", "a b"} {
+		flags := map[string]string{"gateways.lmstfy.pools": pools}
+		if _, err := conf.Load(conf.LoadOptions{Flags: flags, Search: []string{}, Gateways: GatewayKeys()}); err == nil {
+			t.Errorf("the pools %q are accepted", pools)
+		}
+	}
+}
+
 func TestAProcessOfGatewaysNeedsAListener(t *testing.T) {
 	p, _ := newTestParts(t)
 	if _, err := p.newGateway(map[string]net.Listener{}, nil); !errors.Is(err, errNoGateway) {
 		t.Errorf("%v", err)
 	}
-	cfg := conf.Default()
-	if list := gatewayListeners(cfg); len(list) != 0 {
+	if list := gatewayListeners(withGateways(t, nil)); len(list) != 0 {
 		t.Errorf("by default %v are served", list)
 	}
-	cfg.Gateways.Grape.Addr, cfg.Gateways.PHPDQ.Addr = "127.0.0.1:1", "127.0.0.1:2"
-	list := gatewayListeners(cfg)
+	list := gatewayListeners(withGateways(t, map[string]string{"gateways.grape.addr": "1", "gateways.phpdq.addr": "2"}))
 	if len(list) != 2 || list[0].Key != "gateways.phpdq.addr" || list[1].Addr != "127.0.0.1:1" {
 		t.Errorf("then %v", list)
 	}

@@ -46,7 +46,7 @@ func (p *parts) serveLmstfy(e *gateway.Endpoint) serveFunc {
 func (p *parts) serveLmstfyAdmin(e *gateway.Endpoint) serveFunc {
 	g := p.lmstfy(e)
 	return func(ctx context.Context, l net.Listener) (err error) {
-		if file := p.cfg.Gateways.Lmstfy.Accounts; file != "" {
+		if file := p.cfg.Setting("gateways.lmstfy.accounts"); file != "" {
 			if g.Accounts, err = readAccounts("gateways.lmstfy.accounts", file); err != nil {
 				return errors.Join(err, l.Close())
 			}
@@ -83,7 +83,7 @@ func (p *parts) lmstfy(e *gateway.Endpoint) *lmstfy.Gateway {
 	if p.lmstfyGateway == nil {
 		p.lmstfyGateway = lmstfy.New(e, lmstfy.Options{
 			Queue: p.queue, Workers: p.pull, Tokens: lmstfy.NewTokens(p.registry),
-			Pools:   strings.Split(p.cfg.Gateways.Lmstfy.Pools, ","),
+			Pools:   strings.Split(p.cfg.Setting("gateways.lmstfy.pools"), ","),
 			Version: p.version,
 		})
 	}
@@ -97,18 +97,18 @@ func lmstfyNamespace(name string) registry.Topic {
 }
 
 func (p *parts) serveDelayQueue(e *gateway.Endpoint) serveFunc {
-	g := delayqueue.New(e, p.queue, p.pull, p.registry.Snapshot, int64(p.cfg.Server.MaxBody))
+	g := delayqueue.New(e, p.queue, p.pull, p.registry.Snapshot, p.cfg.Server.MaxBody)
 	return p.ensured(g.Serve, namespace(delayqueue.Namespace, "delay-queue", nil))
 }
 
 func (p *parts) serveGrape(e *gateway.Endpoint) serveFunc {
-	g := grape.New(e, p.queue, p.registry, int64(p.cfg.Server.MaxBody))
+	g := grape.New(e, p.queue, p.registry, p.cfg.Server.MaxBody)
 	return p.ensured(g.Serve, namespace(grape.Namespace, "Grape", nil))
 }
 
 func (p *parts) serveGrapeWeb(e *gateway.Endpoint) serveFunc {
 	return func(ctx context.Context, l net.Listener) error {
-		accounts, err := readAccounts("gateways.grape.accounts", p.cfg.Gateways.Grape.Accounts)
+		accounts, err := readAccounts("gateways.grape.accounts", p.cfg.Setting("gateways.grape.accounts"))
 		if err != nil {
 			return errors.Join(err, l.Close())
 		}

@@ -58,10 +58,10 @@ func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (m
 		return master.Options{}, err
 	}
 	o := master.Options{
-		Version: version, DataDir: cfg.DataPath(), ShutdownTimeout: cfg.ShutdownTimeout, MetricsAddr: cfg.Metrics.Addr,
+		Version: version, DataDir: cfg.DataDir, ShutdownTimeout: cfg.ShutdownTimeout, MetricsAddr: cfg.Metrics.Addr,
 		Redis: master.RedisOptions{
 			Managed: setup.IsManaged(shards), Binary: cfg.Redis.Binary, Dir: cfg.RedisDir(), Socket: cfg.RedisSocket(),
-			MaxMemory: int64(cfg.Redis.MaxMemory),
+			MaxMemory: cfg.Redis.MaxMemory,
 		},
 	}
 	processes := map[string]int{RoleTimer: cfg.Timers, RoleDispatcher: cfg.Dispatchers}
@@ -161,7 +161,7 @@ func (p *parts) jobs() interface {
 	server.Jobs
 	phpdq.Jobs
 } {
-	if !p.cfg.SpoolOn() {
+	if !p.cfg.Spool {
 		return p.queue
 	}
 	return recovery.NewSpooledQueue(p.queue, recovery.NewSpool(p.cfg.JournalDir(), p.journal), p.journal.Accepting)
@@ -184,7 +184,7 @@ func (p *parts) newDispatcher() (role, error) {
 		Shards:  shardsAs(p.queue, func(s *queue.Shard) dispatcher.Shard { return s }),
 		Changed: p.shardsChanged(), Nudge: p.registry.Nudge, Topics: p.registry.Snapshot, Deleted: p.registry.TopicDeleted,
 		Caller: caller, Journal: p.journal, Activity: activity.New(p.log), Concurrency: p.cfg.Dispatcher.Concurrency,
-		Pattern: p.cfg.PriorityPattern(), ShutdownTimeout: p.cfg.ShutdownTimeout, Logger: p.log, Registerer: p.metrics,
+		Pattern: dispatcher.Pattern(p.cfg.Priorities), ShutdownTimeout: p.cfg.ShutdownTimeout, Logger: p.log, Registerer: p.metrics,
 		MetricTopics: p.cfg.Metrics.Topics,
 	})
 	return role{run: func(ctx context.Context) error {
@@ -196,7 +196,7 @@ func (p *parts) newDispatcher() (role, error) {
 // newCaller returns the client for addresses that users configure: endpoints, and webhooks of alerts.
 func (p *parts) newCaller() (*callback.Caller, error) {
 	return callback.New(callback.Options{
-		Networks: p.cfg.Callback.Networks, Version: p.version, PHPZone: p.cfg.Gateways.Location(),
+		Networks: p.cfg.Callback.Networks, Version: p.version, PHPZone: PHPDQZone(p.cfg),
 	})
 }
 

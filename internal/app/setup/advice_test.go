@@ -199,7 +199,7 @@ func TestHostsWithOtherSettingsAreToldApart(t *testing.T) {
 			t.Errorf("another key has the same settings: %s, %v", CommonSettings(other), err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(cfg.DataPath(), "secret-key"), []byte("no key"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(cfg.DataDir, "secret-key"), []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err = OpenRegistry(cfg, slog.New(slog.DiscardHandler), nil)

@@ -26,7 +26,7 @@ const wantedSpace = 256 << 20
 const neededSpace = 256 << 10
 
 func checkDirs(cfg *conf.Config) []Finding {
-	findings := []Finding{checkDir("data_dir", cfg.DataPath())}
+	findings := []Finding{checkDir("data_dir", cfg.DataDir)}
 	if cfg.Journal.Dir != "" {
 		findings = append(findings, checkDir("journal.dir", cfg.JournalDir()))
 	}
@@ -164,7 +164,7 @@ const PsLimit = 5 * time.Second
 func masterPID(ctx context.Context, cfg *conf.Config) int {
 	ctx, cancel := context.WithTimeout(ctx, PsLimit)
 	defer cancel()
-	tree, err := master.At(cfg.DataPath()).Ps(ctx)
+	tree, err := master.At(cfg.DataDir).Ps(ctx)
 	if err != nil {
 		return 0
 	}

@@ -49,7 +49,7 @@ func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, []registry
 // checkKey compares the secret key of this host with the registry's. It does not create a key.
 func checkKey(cfg *conf.Config, s *registry.Snapshot) []Finding {
 	const what = "secret-key"
-	path := filepath.Join(cfg.DataPath(), what)
+	path := filepath.Join(cfg.DataDir, what)
 	if _, err := os.Stat(path); err != nil {
 		return nil // the first start creates it
 	}

@@ -40,16 +40,16 @@ func ForgetSecrets(ctx context.Context, cfg *conf.Config) (registry.Forgotten, e
 // secretKey returns the key that encrypts secrets in the registry, or none without a data_dir, where commands need
 // none.
 func secretKey(cfg *conf.Config) ([]byte, error) {
-	if _, err := os.Stat(cfg.DataPath()); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(cfg.DataDir); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	return seal.LoadKey(filepath.Join(cfg.DataPath(), "secret-key"))
+	return seal.LoadKey(filepath.Join(cfg.DataDir, "secret-key"))
 }
 
 // CommonSettings returns the settings that all hosts should share, for queue.Options. It includes a fingerprint of the
 // secret key, and is empty while there is no key.
 func CommonSettings(cfg *conf.Config) string {
-	path := filepath.Join(cfg.DataPath(), "secret-key")
+	path := filepath.Join(cfg.DataDir, "secret-key")
 	if _, err := os.Stat(path); err != nil {
 		return ""
 	}
@@ -66,7 +66,7 @@ func HostName(cfg *conf.Config) string {
 	if err != nil {
 		name = "a host"
 	}
-	return name + " (" + cfg.DataPath() + ")"
+	return name + " (" + cfg.DataDir + ")"
 }
 
 // ExplainRegistry adds advice to an error about a database that does not answer.

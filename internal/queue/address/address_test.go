@@ -1,4 +1,4 @@
-package conf
+package address
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-func TestParseNode(t *testing.T) {
-	tcp := func(kind NodeKind, addrs ...string) Node { return Node{Kind: kind, Network: "tcp", Addrs: addrs} }
+func TestParse(t *testing.T) {
+	tcp := func(kind Kind, addrs ...string) Node { return Node{Kind: kind, Network: "tcp", Addrs: addrs} }
 	with := func(n Node, change func(*Node)) Node {
 		change(&n)
 		return n
@@ -37,9 +37,9 @@ func TestParseNode(t *testing.T) {
 			n.User, n.Password, n.TLS = "u", "p", true
 		}),
 	} {
-		got, err := ParseNode(in)
+		got, err := Parse(in)
 		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %v\n%#v\nwant\n%#v", in, err, got, want)
+			t.Errorf("%s: %v\n%+v\nwant\n%+v", in, err, fields(got), fields(want))
 		}
 	}
 }
@@ -69,21 +69,24 @@ func TestParseNodeRefuses(t *testing.T) {
 		"redis+cluster://h?db=1":  "Cluster none",
 		"managed:":                "does not begin with",
 	} {
-		if n, err := ParseNode(in); err == nil || !strings.Contains(err.Error(), want) {
+		if n, err := Parse(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v %v, want %s", in, n, err, want)
 		}
 	}
 }
 
+// fields is a Node that prints its passwords.
+type fields Node
+
 // No panic, and no password in an error or in printed output.
-func FuzzParseNode(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, s := range []string{"redis://:pw@h:6379/0", "unix:///x", "redis+sentinel://h1:1,h2:2/m?sentinel_password=x",
 		"redis+cluster://[::1]:7001;h2", "redis://:p?w@h"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
-		n, err := ParseNode(in)
-		if len(n.Password) > 20 && (strings.Contains(fmt.Sprint(n, err), n.Password.Reveal())) {
+		n, err := Parse(in)
+		if len(n.Password) > 20 && (strings.Contains(fmt.Sprint(n, err), n.Password)) {
 			t.Fatalf("%q is printed as %v, %v", in, n, err)
 		}
 		if err == nil && len(n.Addrs) == 0 {

@@ -1,4 +1,4 @@
-package conf
+package address
 
 import (
 	"cmp"
@@ -12,32 +12,35 @@ import (
 	"strings"
 )
 
-// NodeKind is the kind of Redis deployment at a URL of redis.nodes.
-type NodeKind string
+// Kind is the kind of a Redis deployment.
+type Kind string
 
 // Kinds of Redis deployments.
 const (
-	Standalone NodeKind = "standalone"
-	Sentinel   NodeKind = "sentinel"
-	Cluster    NodeKind = "cluster"
+	Standalone Kind = "standalone"
+	Sentinel   Kind = "sentinel"
+	Cluster    Kind = "cluster"
 )
 
 // Node is one Redis deployment, as described by its URL.
 type Node struct {
-	Kind             NodeKind
+	Kind             Kind
 	Network          string   // tcp or unix
 	Addrs            []string // host:port of the server, the Sentinels or seeds of the Cluster; the path of a Unix socket
 	TLS              bool
 	User             string
-	Password         Secret
+	Password         string
 	DB               int
 	Master           string // for Sentinel: the name of the master
 	SentinelUser     string
-	SentinelPassword Secret
+	SentinelPassword string
 }
 
+// Format shows no password, whatever the verb.
+func (n Node) Format(w fmt.State, _ rune) { fmt.Fprint(w, n.Kind, " ", n.Addrs) }
+
 type nodeScheme struct {
-	kind    NodeKind
+	kind    Kind
 	network string
 	tls     bool
 	port    string // the default port
@@ -55,7 +58,7 @@ var nodeSchemes = map[string]nodeScheme{
 
 const nodeForms = "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"
 
-// ParseNode parses a URL of redis.nodes:
+// Parse parses the URL of a shard:
 //
 //	redis://user:pw@host:6379/0                       rediss:// for TLS
 //	unix://user:pw@/path.sock?db=0
@@ -64,7 +67,7 @@ const nodeForms = "redis://, rediss://, unix://, redis+sentinel:// or redis+clus
 //
 // Hosts are separated by , or ; and user and password may be percent-encoded. Its errors quote nothing from the URL
 // except the names of parameters, because anything else may be a misplaced password.
-func ParseNode(rawURL string) (Node, error) {
+func Parse(rawURL string) (Node, error) {
 	name, rest, _ := strings.Cut(rawURL, "://")
 	scheme, ok := nodeSchemes[strings.ToLower(name)]
 	if !ok {
@@ -104,7 +107,7 @@ func (n *Node) setUser(text string, given bool) error {
 	if err1 != nil || err2 != nil {
 		return errors.New("its user or password has a % that begins no percent-encoding: write it as %25")
 	}
-	n.User, n.Password = user, Secret(password)
+	n.User, n.Password = user, password
 	return nil
 }
 
@@ -164,7 +167,7 @@ func (n *Node) setQuery(query string) error {
 		case name == "sentinel_user" && n.Kind == Sentinel:
 			n.SentinelUser = v[0]
 		case name == "sentinel_password" && n.Kind == Sentinel:
-			n.SentinelPassword = Secret(v[0])
+			n.SentinelPassword = v[0]
 		default:
 			return fmt.Errorf("its parameter %q is unknown: Standalone allows db, Sentinel db, sentinel_user and "+
 				"sentinel_password, Cluster none", name)
@@ -195,13 +198,14 @@ func hostPort(s, defaultPort string) (string, error) {
 	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
 		return "", errors.New("the port of a host is not a number from 1 to 65535")
 	}
-	if !isHost(host) {
+	if !IsHost(host) {
 		return "", errors.New("a host is not a name or an address (write host:port, or [::1]:port)")
 	}
 	return net.JoinHostPort(host, port), nil
 }
 
-func isHost(s string) bool {
+// IsHost reports whether a text is the name or address of a host.
+func IsHost(s string) bool {
 	_, err := netip.ParseAddr(s)
 	return err == nil || hostName.MatchString(s)
 }
