@@ -72,7 +72,9 @@ type Metrics struct {
 
 // Registry configures the database of topics, shards, users and tokens.
 type Registry struct {
-	DSN Secret `key:"dsn"` // see Config.RegistryDSN
+	DSN         Secret `key:"dsn"` // see Config.RegistryDSN
+	SealKey     Secret `key:"seal_key"`
+	SealKeyFile string `key:"seal_key_file"`
 }
 
 // Redis configures the shards and the managed redis-server.

@@ -15,7 +15,7 @@
 // variable, an invalid value, values that contradict each other. Each problem names its source (file and line, variable
 // or flag), the key, the value and a remedy. An invalid value is an error even where a later layer overrides it.
 //
-// registry.dsn and the URLs in redis.nodes are Secrets, which print as <secret> in every format. Only
+// registry.dsn, registry.seal_key and the URLs in redis.nodes are Secrets, which print as <secret> in every format. Only
 // MarshalPrivate reveals them, for the master to pass to its children.
 package conf
 

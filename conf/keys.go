@@ -128,6 +128,11 @@ var keys = []Key{
 
 	{Path: "registry.dsn", Type: dsn(), Help: "Database of the registry, mysql://user:pw@tcp(host:3306)/wakecall or " +
 		"sqlite:PATH. Empty: a SQLite file in data_dir."},
+	{Path: "registry.seal_key", Type: sealKey(), Help: "Key that encrypts the secrets in the registry, 64 hexadecimal " +
+		"digits. All hosts need the same one; `openssl rand -hex 32` prints a new one. Better kept out of this file, in " +
+		"WAKECALL_REGISTRY_SEAL_KEY. Empty: that of seal_key_file."},
+	{Path: "registry.seal_key_file", Type: Path(), Help: "File with the key that encrypts the secrets in the registry. " +
+		"Empty: data_dir/secret-key, which the first start creates; copy it to the other hosts. A file named here must exist."},
 
 	{Path: "redis.nodes", Type: nodeURLs(), Help: "URLs of the Redis deployments that hold the jobs, each one shard. They " +
 		"seed the registry's list of shards at the first start. Empty: the master runs a redis-server of its own, with its " +

@@ -172,10 +172,13 @@ func (l *loader) crossCheck() {
 		}
 		listeners = append(listeners, k.Path)
 	}
+	l.checkPair("registry.seal_key", "registry.seal_key_file", notBoth, "set one of them")
 	l.checkDataDir()
 }
 
 func needBoth(a, b string) bool { return (a == "") == (b == "") }
+
+func notBoth(a, b string) bool { return a == "" || b == "" }
 
 func ownPorts(a, b string) bool {
 	if a == "" || b == "" {

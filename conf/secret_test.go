@@ -77,3 +77,26 @@ func TestPrivateJourneyBetweenVersions(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 }
+
+// TestTheSealKeyIsChecked without showing it, and comes from one place.
+func TestTheSealKeyIsChecked(t *testing.T) {
+	key := strings.Repeat("0f", 32)
+	c := load(t, "", "WAKECALL_REGISTRY_SEAL_KEY="+key)
+	if c.Registry.SealKey.Reveal() != key || strings.Contains(fmt.Sprint(c, c.Effective()), key) {
+		t.Errorf("got %+v", c.Effective())
+	}
+	for env, want := range map[string]string{
+		key[1:]:   `WAKECALL_REGISTRY_SEAL_KEY: registry.seal_key: "<secret>" must be 64 hexadecimal digits`,
+		"not hex": `WAKECALL_REGISTRY_SEAL_KEY: registry.seal_key: "<secret>" must be 64 hexadecimal digits`,
+		key:       `registry.seal_key: is "<secret>" (WAKECALL_REGISTRY_SEAL_KEY), and registry.seal_key_file is "/k"`,
+	} {
+		text := ""
+		if env == key {
+			text = "registry:\n  seal_key_file: /k\n"
+		}
+		_, err := Load(LoadOptions{File: write(t, text), Env: []string{"WAKECALL_REGISTRY_SEAL_KEY=" + env}})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), key[2:]) {
+			t.Errorf("%s: %v", env, err)
+		}
+	}
+}

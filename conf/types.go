@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/wakecall/wakecall/internal/queue/address"
+	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
 // Type is the syntax of a key's values.
@@ -120,5 +123,13 @@ func priorities() Type {
 			p[i] = n
 		}
 		return p, nil
+	}}
+}
+
+// sealKey is the type of registry.seal_key.
+func sealKey() Type {
+	return Type{mask: func(string) string { return address.Hidden }, Parse: func(s string) (any, error) {
+		_, err := seal.ParseKey(s)
+		return Secret(s), err
 	}}
 }

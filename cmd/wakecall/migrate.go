@@ -32,8 +32,8 @@ func (p *program) forgetSecretsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget-secrets",
 		Short: "replace the secret key after its loss, and remove what it encrypted",
-		Long: "Use this when data_dir/secret-key is lost on every host. What can be opened with the key of this host " +
-			"stays.\n" +
+		Long: "Use this when the key (registry.seal_key or data_dir/secret-key) is lost on every host. What the key of this\n" +
+			"host opens stays.\n" +
 			"Topics lose their signing secrets, the query of their URL and headers like Authorization, and are paused.\n" +
 			"Shards whose URL had a password are offline: `wakecall shard put NAME --url URL --state active`.\n" +
 			"Enter the SMTP password, webhooks and second factors again in the admin.",

@@ -185,7 +185,7 @@ func TestHostsWithOtherSettingsAreToldApart(t *testing.T) {
 	if err := MakeDataDir(cfg); err != nil {
 		t.Fatal(err)
 	}
-	key, err := secretKey(cfg)
+	key, _, err := sealKey(cfg, true)
 	if err != nil || len(key) == 0 {
 		t.Fatal(key, err)
 	}
@@ -195,7 +195,7 @@ func TestHostsWithOtherSettingsAreToldApart(t *testing.T) {
 		t.Errorf("%s, then %s", first, CommonSettings(cfg))
 	}
 	if other := load(t); MakeDataDir(other) == nil {
-		if _, err := secretKey(other); err != nil || CommonSettings(other) == first {
+		if _, _, err := sealKey(other, true); err != nil || CommonSettings(other) == first {
 			t.Errorf("another key has the same settings: %s, %v", CommonSettings(other), err)
 		}
 	}
