@@ -197,7 +197,7 @@ const sourceDefault = "default"
 // Effective returns the effective value of every key, in the order of the reference and without passwords.
 func (c *Config) Effective() (list []Setting) {
 	for _, k := range c.loaded.keys {
-		s := *c.loaded.settings[k.Path]
+		s := c.loaded.settings[k.Path].Setting
 		s.Value = k.show(s.Value)
 		list = append(list, s)
 	}

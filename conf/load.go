@@ -36,17 +36,21 @@ func Load(opts LoadOptions) (*Config, error) {
 // loader merges the layers: each overrides the values of those before.
 type loader struct {
 	keys     []Key
-	file     string // the file that was read; empty without one
-	values   map[string]any
-	settings map[string]*Setting // the values as texts, with passwords
+	file     string             // the file that was read; empty without one
+	settings map[string]*loaded // by the keys' paths
 	problems Errors
 	reported map[string]bool // the keys with a problem
 }
 
+// loaded is a value of a key as text, which may have passwords, and what it was parsed to; nil: it is empty.
+type loaded struct {
+	Setting
+	value any
+}
+
 // newLoader returns a loader whose first layer is the defaults.
 func newLoader(gateways []Key) *loader {
-	l := &loader{keys: Keys(gateways), values: map[string]any{}, settings: map[string]*Setting{},
-		reported: map[string]bool{}}
+	l := &loader{keys: Keys(gateways), settings: map[string]*loaded{}, reported: map[string]bool{}}
 	for _, k := range l.keys {
 		l.set(k.Path, k.Default, sourceDefault, false)
 	}
@@ -93,8 +97,7 @@ func (l *loader) set(path, text, source string, isList bool) {
 		l.report(source, path, fmt.Sprintf("%q %v", k.show(text), err))
 		return
 	}
-	l.values[path] = value
-	l.settings[path] = &Setting{Key: path, Value: text, Source: source}
+	l.settings[path] = &loaded{Setting{Key: path, Value: text, Source: source}, value}
 }
 
 // config returns the result of the layers.
@@ -104,7 +107,6 @@ func (l *loader) config() (*Config, error) {
 	}
 	c := &Config{loaded: l}
 	l.fill(reflect.ValueOf(c).Elem(), "")
-	l.values = nil
 	return c, nil
 }
 
@@ -116,11 +118,11 @@ func (l *loader) fill(section reflect.Value, prefix string) {
 			continue
 		}
 		field := section.Field(i)
-		switch value, isKey := l.values[prefix+tag]; {
-		case !isKey:
+		switch s := l.settings[prefix+tag]; {
+		case s == nil:
 			l.fill(field, prefix+tag+".")
-		case value != nil:
-			field.Set(reflect.ValueOf(value))
+		case s.value != nil:
+			field.Set(reflect.ValueOf(s.value))
 		}
 	}
 }
@@ -159,31 +161,26 @@ func (l *loader) readEnv(env, foreign []string) {
 
 // crossCheck reports values that contradict each other, unless one of them is already reported.
 func (l *loader) crossCheck() {
+	value := func(path string) string { return l.settings[path].Value }
 	var listeners []string
 	for _, k := range l.keys {
 		if k.With != "" {
-			l.checkPair(k.Path, k.With, needBoth, "set both, or neither")
+			l.checkPair(k.Path, k.With, (value(k.Path) == "") == (value(k.With) == ""), "set both, or neither")
 		}
-		if !k.Type.listens {
+		if !k.Type.listens || value(k.Path) == "" {
 			continue
 		}
 		for _, other := range listeners {
-			l.checkPair(other, k.Path, ownPorts, "two listeners cannot share a port; change one")
+			l.checkPair(other, k.Path, ownPorts(value(other), value(k.Path)), "two listeners cannot share a port; change one")
 		}
 		listeners = append(listeners, k.Path)
 	}
-	l.checkPair("registry.seal_key", "registry.seal_key_file", notBoth, "set one of them")
+	const key, file = "registry.seal_key", "registry.seal_key_file"
+	l.checkPair(key, file, value(key) == "" || value(file) == "", "set one of them")
 	l.checkDataDir()
 }
 
-func needBoth(a, b string) bool { return (a == "") == (b == "") }
-
-func notBoth(a, b string) bool { return a == "" || b == "" }
-
 func ownPorts(a, b string) bool {
-	if a == "" || b == "" {
-		return true
-	}
 	hostA, portA, _ := net.SplitHostPort(a)
 	hostB, portB, _ := net.SplitHostPort(b)
 	return portA != portB || portA == "0" || !everyHost(hostA) && !everyHost(hostB) && hostA != hostB
@@ -195,9 +192,10 @@ func everyHost(host string) bool {
 	return host == "" || err == nil && ip.IsUnspecified()
 }
 
-func (l *loader) checkPair(pathA, pathB string, agree func(a, b string) bool, remedy string) {
+// checkPair reports the values of two keys unless they agree.
+func (l *loader) checkPair(pathA, pathB string, agree bool, remedy string) {
 	a, b := *l.settings[pathA], *l.settings[pathB]
-	if agree(a.Value, b.Value) || l.reported[pathA] || l.reported[pathB] {
+	if agree || l.reported[pathA] || l.reported[pathB] {
 		return
 	}
 	where := a.Source

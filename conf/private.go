@@ -18,7 +18,7 @@ type private struct {
 func (c *Config) MarshalPrivate() ([]byte, error) {
 	p := private{File: c.loaded.file}
 	for _, k := range c.loaded.keys {
-		p.Settings = append(p.Settings, *c.loaded.settings[k.Path])
+		p.Settings = append(p.Settings, c.loaded.settings[k.Path].Setting)
 	}
 	return json.Marshal(p)
 }

@@ -23,12 +23,11 @@ func (e *Errors) Error() string {
 func suggest(name string, names []string) string {
 	const longest = 64 // the cost of a distance is the product of the lengths
 	if len(name) <= longest {
-		best := slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
-		if distance(name, best) <= max(2, len(name)/3) {
+		distance := func(n string) int { return levenshtein.ComputeDistance(name, n) }
+		best := slices.MinFunc(names, func(a, b string) int { return distance(a) - distance(b) })
+		if distance(best) <= max(2, len(name)/3) {
 			return "; did you mean " + best + "?"
 		}
 	}
 	return ": `wakecall config --reference` prints every key"
 }
-
-func distance(a, b string) int { return levenshtein.ComputeDistance(a, b) }
