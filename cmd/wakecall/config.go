@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app"
@@ -29,40 +29,43 @@ func (p *program) configured(
 	return cmd
 }
 
-// settings returns the table of the configuration's keys without data_dir, whose flag every command has.
-func settings() []conf.Key {
-	return slices.DeleteFunc(conf.Keys(app.GatewayKeys()), func(k conf.Key) bool { return k.Path == "data_dir" })
-}
+// dataDir is the key whose flag all commands share.
+const dataDir = "data_dir"
 
-// addSettings gives a command a flag for every key that has none yet.
+// addSettings gives a command a flag for every other key of the configuration.
 func addSettings(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	for _, k := range settings() {
-		if flags.Lookup(k.Flag()) == nil {
-			flags.String(k.Flag(), k.Default, k.Summary())
+	for _, k := range conf.Keys(app.GatewayKeys()) {
+		if k.Path != dataDir {
+			addSetting(cmd.Flags(), k)
 		}
 	}
 }
 
+func addSetting(flags *pflag.FlagSet, k conf.Key) { flags.String(k.Flag(), k.Default, k.Summary()) }
+
 // helpWithoutSettings shows only a command's own flags, which would be hard to find among those for all keys.
 func helpWithoutSettings(cmd *cobra.Command, args []string) {
-	for _, k := range settings() {
-		_ = cmd.Flags().MarkHidden(k.Flag())
+	for _, k := range conf.Keys(app.GatewayKeys()) {
+		if k.Path != dataDir {
+			_ = cmd.Flags().MarkHidden(k.Flag())
+		}
 	}
 	cmd.Root().HelpFunc()(cmd, args)
 	_, _ = fmt.Fprintln(cmd.OutOrStdout(), "\nEvery key of the configuration is also a flag, such as --redis-nodes: "+
 		"`wakecall config --help` lists them.")
 }
 
-// load returns the configuration, with the values of a command's own flags.
+// load returns the configuration, with the values of a command's flags.
 func (p *program) load(cmd *cobra.Command) (*conf.Config, error) {
-	given := map[string]string{}
-	for _, k := range settings() {
+	gateways, given := app.GatewayKeys(), map[string]string{}
+	for _, k := range conf.Keys(gateways) {
 		if f := cmd.Flags().Lookup(k.Flag()); f != nil && f.Changed {
 			given[k.Path] = f.Value.String()
 		}
 	}
-	return p.config(given)
+	return conf.Load(conf.LoadOptions{
+		File: p.configFile, Env: p.env, Foreign: p.foreignVariables(), Flags: given, Gateways: gateways,
+	})
 }
 
 func (p *program) configCommand() *cobra.Command {
@@ -72,7 +75,7 @@ func (p *program) configCommand() *cobra.Command {
 	}
 	addSettings(cmd)
 	reference := false
-	cmd.Flags().BoolVar(&reference, "reference", false, "print the commented reference file instead")
+	cmd.Flags().BoolVar(&reference, "reference", false, "print the reference file, with every key and its default")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if reference {
 			_, err := p.out.Write(conf.Reference)
@@ -84,15 +87,11 @@ func (p *program) configCommand() *cobra.Command {
 		}
 		list := cfg.Effective()
 		return p.show(list, func(w io.Writer) error {
-			var rows [][]string
-			for _, e := range list {
-				rows = append(rows, []string{e.Key, e.Value, e.Source})
-			}
-			if err := table(w, []string{"KEY", "VALUE", "SOURCE"}, rows); err != nil {
-				return err
-			}
-			if cfg.File() == "" {
-				_, err = fmt.Fprintln(w, "there is no configuration file; `wakecall config --reference` prints one to start from")
+			err := table(w, []string{"KEY", "VALUE", "SOURCE"}, list, func(s conf.Setting) []string {
+				return []string{s.Key, s.Value, s.Source}
+			})
+			if err == nil && cfg.File() == "" {
+				_, err = fmt.Fprintln(w, "no configuration file; `wakecall config --reference` prints one to start from")
 			}
 			return err
 		})
