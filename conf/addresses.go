@@ -85,7 +85,7 @@ func dsn() Type {
 		path, isSQLite := strings.CutPrefix(s, sqliteScheme)
 		switch {
 		case isSQLite && (path == "" || strings.HasPrefix(path, ":memory:")):
-			return nil, errors.New("must name a file, such as sqlite:/var/lib/wakecall/registry.db: the processes share it")
+			return nil, errors.New("must name a file, such as sqlite:/var/lib/wakecall.db: the processes share it")
 		case isSQLite:
 			path, err := filepath.Abs(path)
 			return Secret(sqliteScheme + path), err
@@ -99,14 +99,7 @@ func dsn() Type {
 
 // nodeURLs is the type of redis.nodes.
 func nodeURLs() Type {
-	mask := func(s string) string {
-		urls := splitNodes(s)
-		for i, u := range urls {
-			urls[i] = address.Mask(u)
-		}
-		return strings.Join(urls, ",")
-	}
-	return Type{split: splitNodes, mask: mask, Parse: func(s string) (any, error) {
+	return Type{split: splitNodes, mask: address.Mask, Parse: func(s string) (any, error) {
 		var list []Secret
 		for i, u := range splitNodes(s) {
 			if _, err := address.Parse(u); err != nil {

@@ -145,9 +145,6 @@ func (c *Config) File() string { return c.loaded.file }
 // ManagedRedis reports whether the master runs a redis-server of its own.
 func (c *Config) ManagedRedis() bool { return len(c.Redis.Nodes) == 0 }
 
-// MasterSocket returns the path of the Unix socket on which the master answers `wakecall ps`.
-func (c *Config) MasterSocket() string { return c.inData("master.sock") }
-
 // RedisDir returns the directory with the data of the managed redis-server.
 func (c *Config) RedisDir() string { return c.inData("redis") }
 

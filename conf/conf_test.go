@@ -107,7 +107,7 @@ concurrency: 9
 		file + `:1: timers: "two" must be a whole number, 0 to 64`,
 		file + `:3: server.adr: unknown key; did you mean server.addr?`,
 		file + `:4: server.read_timeout: "-5s" must be a duration above zero, such as 500ms, 90s, 30m or 168h`,
-		file + `:5: priorities: "5:3" must be three whole numbers from 1 to 100, for high, normal and low, such as 5:3:2`,
+		file + `:5: priorities: "5:3" must be three numbers from 1 to 100, for high, normal and low, such as 5:3:2`,
 		file + ":6: concurrency: unknown key: `wakecall config --reference` prints every key",
 		`WAKECALL_TIMER: no key has this environment variable; did you mean WAKECALL_TIMERS?`,
 		`WAKECALL_LOG_LEVEL: log.level: "inof" must be one of debug, info, warn, error`,
@@ -140,9 +140,9 @@ func TestBadFiles(t *testing.T) {
 		"server:\n  max_body: 1TB":                    `must be a size`,
 		"server:\n  max_body: 17MiB":                  `must be a size such as 4096, 256KiB, 64MiB or 1GiB, 1 to 16MiB`,
 		"server:\n  tls_cert: a.pem":                  `server.tls_cert: is "`,
-		"admin:\n  addr: :6789":                       `two listeners cannot share a port`,
-		"admin:\n  addr: 0.0.0.0:6789":                `two listeners cannot share a port`,
-		"admin:\n  addr: \"[::]:6789\"":               `two listeners cannot share a port`,
+		"admin:\n  addr: :6789":                       `listeners cannot share a port`,
+		"admin:\n  addr: 0.0.0.0:6789":                `listeners cannot share a port`,
+		"admin:\n  addr: \"[::]:6789\"":               `listeners cannot share a port`,
 		"admin:\n  base_path: /x/":                    `not end with it`,
 		"admin:\n  public_url: wakecall.example.com":  `must be an address like https://`,
 		"callback:\n  networks: 10.0.0.0/33":          `must be any, public or a list of CIDRs`,
@@ -221,7 +221,6 @@ func TestPaths(t *testing.T) {
 	t.Chdir("/")
 	for got, want := range map[string]string{
 		c.DataDir:        "d",
-		c.MasterSocket(): "d/master.sock",
 		c.RedisDir():     "d/redis",
 		c.RedisSocket():  "d/redis/redis.sock",
 		c.SnapshotFile(): "d/registry-snapshot.json",
@@ -238,8 +237,8 @@ func TestPaths(t *testing.T) {
 	}
 	c = Default()
 	c.DataDir = dir
-	if c.MasterSocket() != filepath.Join(dir, "master.sock") {
-		t.Errorf("got %s", c.MasterSocket())
+	if c.SnapshotFile() != filepath.Join(dir, "registry-snapshot.json") {
+		t.Errorf("got %s", c.SnapshotFile())
 	}
 }
 
@@ -301,7 +300,7 @@ func FuzzFile(f *testing.F) {
 
 // gateways are keys like those of a gateway.
 var gateways = []Key{
-	{Path: "gateways.old.addr", Type: Gateway(), With: "gateways.old.accounts", Help: "Address."},
+	{Path: "gateways.old.addr", Type: Gateway().With("gateways.old.accounts"), Help: "Address."},
 	{Path: "gateways.old.accounts", Type: Path(), Help: "Accounts."},
 	{Path: "gateways.new.addr", Type: Gateway(), Help: "Address."},
 }

@@ -41,8 +41,8 @@ func (l *loader) readFile(opts LoadOptions) {
 	}
 }
 
-// readYAML sets the keys of a file. It walks the nodes, because decoding would lose the line numbers and the notation of
-// numbers: 5:3:2, 0x10 or 1e3 mean the same in every layer. A panic of the parser is an error, because a reload must
+// readYAML sets the keys of a file. It walks the nodes, because decoding would lose the line numbers and the notation
+// of numbers: 5:3:2, 0x10 or 1e3 mean the same in every layer. A panic of the parser is an error, because a reload must
 // survive any file.
 func (l *loader) readYAML(data []byte) {
 	defer func() {

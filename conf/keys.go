@@ -2,6 +2,7 @@ package conf
 
 import (
 	"errors"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,8 +15,7 @@ type Key struct {
 	Path    string // server.max_body
 	Default string
 	Type    Type
-	Help    string // sentences; the first is the help of the flag. Lines that begin with a space are kept as they are
-	With    string // the key that must be set if and only if this one is
+	Help    string // sentences; the first is the help of the flag. An indented line stays as it is
 }
 
 var envForm, flagForm = strings.NewReplacer(".", "_"), strings.NewReplacer(".", "-", "_", "-")
@@ -59,7 +59,7 @@ func (k Key) read(text string, isList bool) (value any, stored string, err error
 		return nil, text, errors.New("must not be empty; remove it for the default")
 	case text == "":
 		return nil, text, nil
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl): // JSON could not carry it to the children
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl): // JSON cannot carry it to children
 		return nil, text, errors.New("must be UTF-8 without control characters")
 	}
 	value, err = k.Type.Parse(text)
@@ -74,7 +74,14 @@ func (k Key) show(text string) string {
 	if k.Type.mask == nil || text == "" {
 		return text
 	}
-	return k.Type.mask(text)
+	parts := []string{text}
+	if k.List() {
+		parts = k.Type.split(text)
+	}
+	for i, part := range parts {
+		parts[i] = k.Type.mask(part)
+	}
+	return strings.Join(parts, ",")
 }
 
 // Keys returns every key, in the order of the reference: those of the core, and then those of the gateways.
@@ -87,102 +94,109 @@ const (
 
 // keys is the table of the core's keys. A field of Config has the path in its tags.
 var keys = []Key{
-	{Path: "data_dir", Default: "./data", Type: Path(), Help: "Directory of everything that Wakecall writes. " +
-		"A relative path starts at the working directory. Keep it short: Unix sockets live in it, and their paths may " +
-		"have 104 bytes at most."},
+	{"data_dir", "./data", Path(),
+		"Directory of everything that Wakecall writes. A relative path starts at the working directory. Keep it " +
+			"short: Unix sockets live in it, and their paths may have 104 bytes at most."},
 
-	{Path: "log.level", Default: "info", Type: logLevels(), Help: "The least severe messages to log."},
-	{Path: "log.format", Default: "text", Type: oneOf(choice{"text", "text"}, choice{"json", "json"}),
-		Help: "How to log to stderr. text is key=value."},
+	{"log.level", "info", oneOf(choice{"debug", slog.LevelDebug}, choice{"info", slog.LevelInfo},
+		choice{"warn", slog.LevelWarn}, choice{"error", slog.LevelError}), "The least severe messages to log."},
+	{"log.format", "text", oneOf(choice{"text", "text"}, choice{"json", "json"}),
+		"How to log to stderr. text is key=value."},
 
-	{Path: "server.addr", Default: "127.0.0.1:6789", Type: listen(),
-		Help: "Address of the HTTP API, HOST:PORT. Without a host it listens on every address; port 0 takes a free one."},
-	{Path: "server.max_body", Default: "256KiB", Type: size("1", "16MiB"),
-		Help: "Largest body of a job. A larger push is answered 413."},
-	{Path: "server.max_connections", Default: "8192", Type: number(1, 1_000_000),
-		Help: "Client connections open at once. Further ones wait until one of them closes."},
-	{Path: "server.read_header_timeout", Default: "5s", Type: duration(),
-		Help: "How long a client may take to send the headers of a request."},
-	{Path: "server.read_timeout", Default: "30s", Type: duration(),
-		Help: "How long a client may take to send a whole request."},
-	{Path: "server.idle_timeout", Default: "2m", Type: duration(),
-		Help: "How long a connection is kept open between two requests."},
-	{Path: "server.tls_cert", Type: Path(), With: "server.tls_key", Help: certHelp},
-	{Path: "server.tls_key", Type: Path(), Help: keyHelp},
+	{"server.addr", "127.0.0.1:6789", listen(),
+		"Address of the HTTP API, HOST:PORT. Without a host it listens on every address; port 0 takes a free one."},
+	{"server.max_body", "256KiB", size("1", "16MiB"), "Largest body of a job. A larger push is answered 413."},
+	{"server.max_connections", "8192", number(1, 1_000_000),
+		"Client connections open at once. Further ones wait until one of them closes."},
+	{"server.read_header_timeout", "5s", duration(), "How long a client may take to send the headers of a request."},
+	{"server.read_timeout", "30s", duration(), "How long a client may take to send a whole request."},
+	{"server.idle_timeout", "2m", duration(), "How long a connection is kept open between two requests."},
+	{"server.tls_cert", "", Path().With("server.tls_key"), certHelp},
+	{"server.tls_key", "", Path(), keyHelp},
 
-	{Path: "admin.addr", Default: "127.0.0.1:8088", Type: listen(), Help: "Address of the web admin, HOST:PORT. " +
-		"If it is not an address of this machine alone, set tls_cert or put a proxy with HTTPS in front."},
-	{Path: "admin.base_path", Default: "/", Type: basePath(),
-		Help: "Path under which the web admin is served, such as /wakecall. Set it if a proxy forwards only that path."},
-	{Path: "admin.public_url", Type: publicURL(), Help: "Address at which people open the web admin, with " +
-		"its path, such as https://wakecall.example.com/. Alert messages link to it. Empty: the address from this machine."},
-	{Path: "admin.trusted_proxies", Type: cidrs(), Help: "Networks of proxies whose X-Forwarded-For and " +
-		"X-Forwarded-Proto are trusted, as CIDRs such as 127.0.0.1/32. Empty: none."},
-	{Path: "admin.tls_cert", Type: Path(), With: "admin.tls_key", Help: certHelp},
-	{Path: "admin.tls_key", Type: Path(), Help: keyHelp},
+	{"admin.addr", "127.0.0.1:8088", listen(),
+		"Address of the web admin, HOST:PORT. If it is not an address of this machine alone, set tls_cert or put a " +
+			"proxy with HTTPS in front."},
+	{"admin.base_path", "/", basePath(),
+		"Path under which the web admin is served, such as /wakecall. Set it if a proxy forwards only that path."},
+	{"admin.public_url", "", publicURL(),
+		"Address at which people open the web admin, with its path, such as https://wakecall.example.com/. Alert " +
+			"messages link to it. Empty: the address from this machine."},
+	{"admin.trusted_proxies", "", cidrs(),
+		"Networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted, as CIDRs such as 127.0.0.1/32. " +
+			"Empty: none."},
+	{"admin.tls_cert", "", Path().With("admin.tls_key"), certHelp},
+	{"admin.tls_key", "", Path(), keyHelp},
 
-	{Path: "metrics.addr", Default: "127.0.0.1:9789", Type: listen(),
-		Help: "Address of the master's /metrics (Prometheus), HOST:PORT. It gathers those of all processes."},
-	{Path: "metrics.topics", Default: "1000", Type: number(1, 100_000), Help: "Topics that have series of their own in " +
-		"/metrics. Only topics with jobs or calls in the last hour have any; those above the limit share the topic \"(other)\"."},
+	{"metrics.addr", "127.0.0.1:9789", listen(),
+		"Address of the master's /metrics (Prometheus), HOST:PORT. It gathers those of all processes."},
+	{"metrics.topics", "1000", number(1, 100_000),
+		"Topics that have series of their own in /metrics. Only topics with jobs or calls in the last hour have any; " +
+			"those above the limit share the topic \"(other)\"."},
 
-	{Path: "registry.dsn", Type: dsn(), Help: "Database of the registry, mysql://user:pw@tcp(host:3306)/wakecall or " +
-		"sqlite:PATH. Empty: a SQLite file in data_dir."},
-	{Path: "registry.seal_key", Type: sealKey(), Help: "Key that encrypts the secrets in the registry, 64 hexadecimal " +
-		"digits. All hosts need the same one; `openssl rand -hex 32` prints a new one. Better kept out of this file, in " +
-		"WAKECALL_REGISTRY_SEAL_KEY. Empty: that of seal_key_file."},
-	{Path: "registry.seal_key_file", Type: Path(), Help: "File with the key that encrypts the secrets in the registry. " +
-		"Empty: data_dir/secret-key, which the first start creates; copy it to the other hosts. A file named here must exist."},
+	{"registry.dsn", "", dsn(),
+		"Database of the registry, mysql://user:pw@tcp(host:3306)/wakecall or sqlite:PATH. Empty: a SQLite file in " +
+			"data_dir."},
+	{"registry.seal_key", "", sealKey(),
+		"Key that encrypts the secrets in the registry, 64 hexadecimal digits. All hosts need the same one; `openssl " +
+			"rand -hex 32` prints a new one. Better kept out of this file, in WAKECALL_REGISTRY_SEAL_KEY. Empty: " +
+			"that of seal_key_file."},
+	{"registry.seal_key_file", "", Path(),
+		"File with the key that encrypts the secrets in the registry. Empty: data_dir/secret-key, which the first " +
+			"start creates; copy it to the other hosts. A file named here must exist."},
 
-	{Path: "redis.nodes", Type: nodeURLs(), Help: "URLs of the Redis deployments that hold the jobs, each one shard. They " +
-		"seed the registry's list of shards at the first start. Empty: the master runs a redis-server of its own, with its " +
-		"data in data_dir/redis.\n" +
-		"  redis://:pw@host:6379/0                            (rediss:// for TLS)\n" +
-		"  unix:///path.sock\n" +
-		"  redis+sentinel://h1:26379,h2:26379/mymaster        (rediss+sentinel:// for TLS; ?sentinel_password=pw)\n" +
-		"  redis+cluster://h1:7001;h2:7002                    (rediss+cluster:// for TLS)\n" +
-		"Hosts are separated by , or ; (in the environment, where the URLs are separated by commas, use ;). Special " +
-		"characters of a password are percent-encoded (@ is %40)."},
-	{Path: "redis.timeout", Default: "2s", Type: duration(), Help: "Time limit of one Redis command."},
-	{Path: "redis.pool_size", Default: "32", Type: number(1, 10_000),
-		Help: "Connections of each process to each Redis."},
-	{Path: "redis.buckets", Default: "16", Type: number(1, 256), Help: "Parts into which a Redis Cluster's jobs are " +
-		"spread, so that all its nodes have work. Stop Wakecall and drain the Cluster before you change it."},
-	{Path: "redis.binary", Default: "redis-server", Type: Text(),
-		Help: "Program of the master's own redis-server, a name on the PATH or a path."},
-	{Path: "redis.maxmemory", Default: "0", Type: size("0", "1PiB"), Help: "Memory limit of the master's own " +
-		"redis-server. At the limit pushes are refused with 503 and callbacks continue. 0 means no limit."},
+	{"redis.nodes", "", nodeURLs(),
+		"URLs of the Redis deployments that hold the jobs, each one shard. They seed the registry's list of shards " +
+			"at the first start. Empty: the master runs a redis-server of its own, with its data in data_dir/redis.\n" +
+			"  redis://:pw@host:6379/0                        (rediss:// for TLS)\n" +
+			"  unix:///path.sock\n" +
+			"  redis+sentinel://h1:26379,h2:26379/mymaster    (rediss+sentinel:// for TLS; ?sentinel_password=pw)\n" +
+			"  redis+cluster://h1:7001;h2:7002                (rediss+cluster:// for TLS)\n" +
+			"Hosts are separated by , or ; (in the environment, where the URLs are separated by commas, use ;). " +
+			"Special characters of a password are percent-encoded (@ is %40)."},
+	{"redis.timeout", "2s", duration(), "Time limit of one Redis command."},
+	{"redis.pool_size", "32", number(1, 10_000), "Connections of each process to each Redis."},
+	{"redis.buckets", "16", number(1, 256),
+		"Parts into which a Redis Cluster's jobs are spread, so that all its nodes have work. Stop Wakecall and " +
+			"drain the Cluster before you change it."},
+	{"redis.binary", "redis-server", Text(), "Program of the master's own redis-server, a name on the PATH or a path."},
+	{"redis.maxmemory", "0", size("0", "1PiB"),
+		"Memory limit of the master's own redis-server. At the limit pushes are refused with 503 and callbacks " +
+			"continue. 0 means no limit."},
 
-	{Path: "timers", Default: "1", Type: number(0, 64), Help: "Timer processes of the master. One is usually enough; " +
-		"a host may have none if other hosts have some."},
-	{Path: "dispatchers", Default: "2", Type: number(0, 64),
-		Help: "Dispatcher processes of the master. A host may have none if other hosts have some."},
-	{Path: "dispatcher.concurrency", Default: "256", Type: number(1, 100_000), Help: "Callbacks at once of each " +
-		"dispatcher process. Calls that take longer than a second do not count, up to twice as many."},
-	{Path: "priorities", Default: "5:3:2", Type: priorities(),
-		Help: "How many jobs of high, normal and low priority are taken in turn when all three have work."},
-	{Path: "shutdown_timeout", Default: "30s", Type: duration(), Help: "How long a graceful stop may take. " +
-		"Callbacks still in flight after it are repeated when their leases expire."},
+	{"timers", "1", number(0, 64),
+		"Timer processes of the master. One is usually enough; a host may have none if other hosts have some."},
+	{"dispatchers", "2", number(0, 64),
+		"Dispatcher processes of the master. A host may have none if other hosts have some."},
+	{"dispatcher.concurrency", "256", number(1, 100_000),
+		"Callbacks at once of each dispatcher process. Calls that take longer than a second do not count, up to " +
+			"twice as many."},
+	{"priorities", "5:3:2", priorities(),
+		"How many jobs of high, normal and low priority are taken in turn when all three have work."},
+	{"shutdown_timeout", "30s", duration(),
+		"How long a graceful stop may take. Callbacks still in flight after it are repeated when their leases expire."},
 
-	{Path: "callback.networks", Default: "any", Type: networks(), Help: "Networks that callbacks may go to. any " +
-		"includes loopback and private networks; public excludes them; a list of CIDRs such as 10.0.0.0/8 allows these " +
-		"beside the public ones. Link-local and cloud metadata addresses are always refused."},
+	{"callback.networks", "any", networks(),
+		"Networks that callbacks may go to. any includes loopback and private networks; public excludes them; a list " +
+			"of CIDRs such as 10.0.0.0/8 allows these beside the public ones. Link-local and cloud metadata " +
+			"addresses are always refused."},
 
-	{Path: "journal.keep", Default: "168h", Type: duration(),
-		Help: "How long the files of accepted pushes and of attempts are kept. 168h is 7 days."},
-	{Path: "journal.dir", Type: Path(), Help: "Directory of the journal. Empty: data_dir/journal."},
-	{Path: "journal.sync", Default: "none", Type: oneOf(choice{"none", false}, choice{"always", true}), Help: "Whether an accepted request is on disk " +
-		"before it is answered. none: the kernel writes it later, so that a power cut loses the last seconds; killed " +
-		"processes lose nothing. always: it is; requests that arrive together share one fsync. With always no job pushed " +
-		"within journal.keep is lost even if a Redis loses all its data."},
+	{"journal.keep", "168h", duration(),
+		"How long the files of accepted pushes and of attempts are kept. 168h is 7 days."},
+	{"journal.dir", "", Path(), "Directory of the journal. Empty: data_dir/journal."},
+	{"journal.sync", "none", oneOf(choice{"none", false}, choice{"always", true}),
+		"Whether an accepted request is on disk before it is answered. none: the kernel writes it later, so that a " +
+			"power cut loses the last seconds; killed processes lose nothing. always: it is; requests that arrive " +
+			"together share one fsync. With always no job pushed within journal.keep is lost even if a Redis loses " +
+			"all its data."},
 
-	{Path: "spool", Default: "off", Type: oneOf(choice{"off", false}, choice{"on", true}), Help: "Whether pushes are accepted while every shard is " +
-		"down. off: they are refused with 503. on: they are kept in the journal, answered 202 with the state \"spooled\" " +
-		"and pushed to the first shard that returns; only then are duplicates detected. Pushes with on_duplicate replace " +
-		"or error are refused anyway."},
+	{"spool", "off", oneOf(choice{"off", false}, choice{"on", true}),
+		"Whether pushes are accepted while every shard is down. off: they are refused with 503. on: they are kept in " +
+			"the journal, answered 202 with the state \"spooled\" and pushed to the first shard that returns; only " +
+			"then are duplicates detected. Pushes with on_duplicate replace or error are refused anyway."},
 
-	{Path: "gateways.max_connections", Default: "10000", Type: number(1, 1_000_000),
-		Help: "Client connections open at once at each gateway. Further ones wait until one of them closes."},
+	{"gateways.max_connections", "10000", number(1, 1_000_000),
+		"Client connections open at once at each gateway. Further ones wait until one of them closes."},
 }
 
 // Setting is a key's effective value.

@@ -137,8 +137,8 @@ func Getenv(env []string, name string) string {
 	return ""
 }
 
-// notKeys matches WAKECALL_ variables that are not keys: Wakecall's own, and those that Kubernetes sets in every pod for
-// a service named wakecall or wakecall-….
+// notKeys matches WAKECALL_ variables that are not keys: Wakecall's own, and those that Kubernetes sets in every pod
+// for a service named wakecall or wakecall-….
 var notKeys = regexp.MustCompile(`^WAKECALL_(CONFIG|CHILD|TOKEN|URL|TEST_.*|` +
 	`([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP)(_[A-Z]+)?))=|` +
 	`^WAKECALL_([A-Z0-9_]+_)?PORT=(tcp|udp)://`)
@@ -164,14 +164,14 @@ func (l *loader) crossCheck() {
 	value := func(path string) string { return l.settings[path].Value }
 	var listeners []string
 	for _, k := range l.keys {
-		if k.With != "" {
-			l.checkPair(k.Path, k.With, (value(k.Path) == "") == (value(k.With) == ""), "set both, or neither")
+		if with := k.Type.with; with != "" {
+			l.checkPair(k.Path, with, (value(k.Path) == "") == (value(with) == ""), "set both, or neither")
 		}
 		if !k.Type.listens || value(k.Path) == "" {
 			continue
 		}
 		for _, other := range listeners {
-			l.checkPair(other, k.Path, ownPorts(value(other), value(k.Path)), "two listeners cannot share a port; change one")
+			l.checkPair(other, k.Path, ownPorts(value(other), value(k.Path)), "listeners cannot share a port")
 		}
 		listeners = append(listeners, k.Path)
 	}
@@ -203,7 +203,8 @@ func (l *loader) checkPair(pathA, pathB string, agree bool, remedy string) {
 		where = b.Source
 	}
 	a.Value, b.Value = l.key(pathA).show(a.Value), l.key(pathB).show(b.Value)
-	l.report(where, pathA, fmt.Sprintf("is %q (%s), and %s is %q (%s): %s", a.Value, a.Source, pathB, b.Value, b.Source, remedy))
+	l.report(where, pathA, fmt.Sprintf("is %q (%s), and %s is %q (%s): %s",
+		a.Value, a.Source, pathB, b.Value, b.Source, remedy))
 }
 
 // maxSocketPath is the shortest limit among common systems.
@@ -217,11 +218,11 @@ func (l *loader) checkDataDir() {
 	switch {
 	case l.reported[dir.Key]:
 	case strings.Contains(socket, "?"):
-		l.report(dir.Source, dir.Key, fmt.Sprintf("%q must not contain a question mark, which begins the parameters in the "+
-			"URL of a Redis", dir.Value))
+		l.report(dir.Source, dir.Key, fmt.Sprintf(
+			"%q must not contain a question mark, which begins the parameters in the URL of a Redis", dir.Value))
 	case over > 0:
-		l.report(dir.Source, dir.Key, fmt.Sprintf("%q is too long: the path of the Unix socket %s has %d bytes, and the "+
-			"limit is %d; choose a directory whose path is at least %d bytes shorter, such as /var/lib/wakecall",
+		l.report(dir.Source, dir.Key, fmt.Sprintf("%q is too long: the path of the Unix socket %s has %d bytes, and "+
+			"the limit is %d; choose a directory whose path is at least %d bytes shorter, such as /var/lib/wakecall",
 			dir.Value, socket, len(socket), maxSocketPath, over))
 	}
 }

@@ -9,18 +9,14 @@ import (
 // private is the wire form of a Config with its secrets. A reload may start children of a newer or older version than
 // the master, so fields may only be added.
 type private struct {
-	File     string    `json:"file,omitempty"`
-	Settings []Setting `json:"settings"`
+	File     string             `json:"file,omitempty"`
+	Settings map[string]*loaded `json:"settings"`
 }
 
 // MarshalPrivate returns the whole configuration as JSON, including secrets. It is for the pipe between the master and
 // its children: do not log, store or serve it.
 func (c *Config) MarshalPrivate() ([]byte, error) {
-	p := private{File: c.loaded.file}
-	for _, k := range c.loaded.keys {
-		p.Settings = append(p.Settings, c.loaded.settings[k.Path].Setting)
-	}
-	return json.Marshal(p)
+	return json.Marshal(private{File: c.loaded.file, Settings: c.loaded.settings})
 }
 
 // UnmarshalPrivate returns the configuration that MarshalPrivate wrote. A key that the master does not know has its
@@ -35,14 +31,10 @@ func UnmarshalPrivate(data []byte, gateways []Key) (*Config, error) {
 	}
 	l := newLoader(gateways)
 	l.file = p.File
-	for _, s := range p.Settings {
-		if l.key(s.Key) != nil {
-			l.set(s.Key, s.Value, s.Source, false)
+	for _, k := range l.keys {
+		if s := p.Settings[k.Path]; s != nil {
+			l.set(k.Path, s.Value, s.Source, false)
 		}
 	}
-	c, err := l.config()
-	if err != nil {
-		return nil, fmt.Errorf("decode the configuration: %w", err)
-	}
-	return c, nil
+	return l.config()
 }

@@ -67,8 +67,8 @@ func TestPrivateJourney(t *testing.T) {
 
 // TestPrivateJourneyBetweenVersions: a reload may start children of another version than the master's.
 func TestPrivateJourneyBetweenVersions(t *testing.T) {
-	message := `{"settings":[{"key":"timers","value":"3","source":"--timers"},{"key":"data_dir","value":"/b/data"},` +
-		`{"key":"redis.nodes","value":"redis://a,redis://b"},{"key":"key.of.tomorrow","value":"x"}]}`
+	message := `{"settings":{"timers":{"value":"3","source":"--timers"},"data_dir":{"value":"/b/data"},` +
+		`"redis.nodes":{"value":"redis://a,redis://b"},"key.of.tomorrow":{"value":"x"}}}`
 	c, err := UnmarshalPrivate([]byte(message), nil)
 	if err != nil {
 		t.Fatal(err)

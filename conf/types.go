@@ -3,7 +3,6 @@ package conf
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -25,6 +24,13 @@ type Type struct {
 	split   func(string) []string // splits a list, which is stored with commas; nil: a single value
 	mask    func(string) string   // hides passwords; nil: there are none
 	listens bool                  // the values are addresses to listen on
+	with    string                // the key that must be set if and only if this one is
+}
+
+// With returns the type of values that are set if and only if the key at a path has one, too.
+func (t Type) With(path string) Type {
+	t.with = path
+	return t
 }
 
 // Text returns the type of any text.
@@ -64,11 +70,6 @@ func oneOf(choices ...choice) Type {
 		}
 		return nil, errors.New("must be one of " + list)
 	}}
-}
-
-func logLevels() Type {
-	return oneOf(choice{"debug", slog.LevelDebug}, choice{"info", slog.LevelInfo}, choice{"warn", slog.LevelWarn},
-		choice{"error", slog.LevelError})
 }
 
 func number(least, most int) Type {
@@ -118,7 +119,7 @@ func priorities() Type {
 		for i, t := range parts {
 			n, err := strconv.Atoi(t)
 			if err != nil || n < 1 || n > 100 || len(parts) != len(p) {
-				return nil, errors.New("must be three whole numbers from 1 to 100, for high, normal and low, such as 5:3:2")
+				return nil, errors.New("must be three numbers from 1 to 100, for high, normal and low, such as 5:3:2")
 			}
 			p[i] = n
 		}

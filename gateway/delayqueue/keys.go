@@ -4,6 +4,7 @@ import "github.com/wakecall/wakecall/conf"
 
 // Keys are the gateway's keys of the configuration.
 var Keys = []conf.Key{
-	{Path: "gateways.delayqueue.addr", Type: conf.Gateway(), Help: "Address for clients of ouqiang/delay-queue and for " +
-		"Youzan's commands, [HOST:]PORT. Its own port is 9277."},
+	{Path: "gateways.delayqueue.addr", Type: conf.Gateway(),
+		Help: "Address for clients of ouqiang/delay-queue and for Youzan's commands, [HOST:]PORT. Its own port is " +
+			"9277."},
 }

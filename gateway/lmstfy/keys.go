@@ -14,11 +14,12 @@ var Keys = []conf.Key{
 		Help: "Address for clients of lmstfy, [HOST:]PORT. lmstfy's own port is 7777."},
 	{Path: "gateways.lmstfy.admin_addr", Type: conf.Gateway(),
 		Help: "Address of lmstfy's admin API, [HOST:]PORT. lmstfy's own port is 7778."},
-	{Path: "gateways.lmstfy.pools", Default: "default", Type: conf.Type{Parse: parsePools}, Help: "Names of the pools, " +
-		"joined with commas. A token names its pool before a colon; without that it is one of the first pool. Each pool has " +
-		"namespaces, queues and tokens of its own."},
-	{Path: "gateways.lmstfy.accounts", Type: conf.Path(), Help: "File of lines USER:PASSWORD that the admin API accepts. " +
-		"Its tokens, limits and access log ask for one of them (HTTP Basic). Empty: they ask nobody."},
+	{Path: "gateways.lmstfy.pools", Default: "default", Type: conf.Type{Parse: parsePools},
+		Help: "Names of the pools, joined with commas. A token names its pool before a colon; without that it is one " +
+			"of the first pool. Each pool has namespaces, queues and tokens of its own."},
+	{Path: "gateways.lmstfy.accounts", Type: conf.Path(),
+		Help: "File of lines USER:PASSWORD that the admin API accepts. Its tokens, limits and access log ask for one " +
+			"of them (HTTP Basic). Empty: they ask nobody."},
 }
 
 var poolName = regexp.MustCompile(`^[-_A-Za-z0-9]{1,32}$`)

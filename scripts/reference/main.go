@@ -36,22 +36,24 @@ var sections = map[string]string{
 	"admin":    "The web admin.",
 	"registry": "The database of topics, shards, users and tokens. Secrets in it are encrypted.",
 	"redis":    "The Redis deployments that hold the jobs.",
-	"gateways": "Listeners that speak the protocols of other systems, so that their clients work unchanged. Each is off " +
-		"while its address is empty. A port alone listens on this machine only: of these protocols only lmstfy's asks for " +
-		"a password.",
+	"gateways": "Listeners that speak the protocols of other systems, so that their clients work unchanged. Each is " +
+		"off while its address is empty. A port alone listens on this machine only: of these protocols only lmstfy's " +
+		"asks for a password.",
 }
 
 const layers = "Flags override the environment, the environment overrides the file, the file overrides the defaults. " +
 	"A key's environment variable is WAKECALL_ and its path in capitals joined with _ (server.max_body: " +
-	"WAKECALL_SERVER_MAX_BODY); its flag is the path with dashes (--server-max-body). An empty value is a value: unset a " +
-	"variable to get the default. Durations are written 500ms, 90s, 30m or 168h; sizes 4096, 256KiB, 64MiB or 1GiB. " +
+	"WAKECALL_SERVER_MAX_BODY); its flag is the path with dashes (--server-max-body). An empty value is a value: " +
+	"unset a variable to get the default. Durations are written 500ms, 90s, 30m or 168h; sizes 4096, 256KiB, 64MiB " +
+	"or 1GiB. " +
 	"Elements of a list may also be joined with commas. Unknown keys are errors.\n"
 
 // yamlOf returns the reference file: every key with its default and its help as a comment.
 func yamlOf(keys []conf.Key) string {
 	var b strings.Builder
-	b.WriteString(wrap("Wakecall's configuration: every key with its default. Copy what you change to ./wakecall.yaml or "+
-		"/etc/wakecall/wakecall.yaml, or name the file with --config FILE or WAKECALL_CONFIG.\n\n"+layers, "# ", 120))
+	b.WriteString(wrap("Wakecall's configuration: every key with its default. Copy what you change to ./wakecall.yaml "+
+		"or /etc/wakecall/wakecall.yaml, or name the file with --config FILE or WAKECALL_CONFIG.\n\n"+
+		layers, "# ", 120))
 	before := ""
 	for _, k := range keys {
 		opened := openedSections(before, k.Path)
@@ -94,7 +96,8 @@ func markdownOf(keys []conf.Key) string {
 		if k.Default != "" {
 			value = "`" + k.Default + "`"
 		}
-		fmt.Fprintf(&b, "\nDefault: %s\n\n%s", value, wrap(example.ReplaceAllString(helpOf(k), "\n```\n$0```\n"), "", 100))
+		help := example.ReplaceAllString(helpOf(k), "\n```\n$0```\n\n")
+		fmt.Fprintf(&b, "\nDefault: %s\n\n%s", value, wrap(help, "", 100))
 		before = k.Path
 	}
 	return b.String()
