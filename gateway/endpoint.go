@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/listen"
-	"github.com/wakecall/wakecall/internal/listen/connlimit"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 )
@@ -128,10 +127,10 @@ type Conn struct{ net.Conn }
 
 // Begin marks the beginning of a request: until End, neither a stop nor a new connection over the limit closes this
 // one.
-func (c Conn) Begin() { connlimit.Begin(c.Conn) }
+func (c Conn) Begin() { listen.BeginRequest(c.Conn) }
 
 // End marks that the request was answered. It reports whether the connection may send another one.
-func (c Conn) End() bool { return connlimit.End(c.Conn) }
+func (c Conn) End() bool { return listen.EndRequest(c.Conn) }
 
 // TCP serves connections until ctx is done and then stops gracefully, as listen.TCP explains.
 func (e *Endpoint) TCP(ctx context.Context, l net.Listener, serve func(ctx context.Context, c Conn)) error {

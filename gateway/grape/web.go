@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/listen/loginlimit"
+	"github.com/wakecall/wakecall/internal/listen"
 )
 
 // Codes of errors in a login.
@@ -35,14 +35,14 @@ const (
 type Web struct {
 	gateway  *Gateway
 	accounts map[string]string // passwords by user
-	guesses  *loginlimit.Limit
+	guesses  *listen.LoginLimit
 	now      func() time.Time
 }
 
 // NewWeb returns a Web for these users. It uses the queue for statistics, and to delete the jobs of deleted tubes.
 func NewWeb(e *gateway.Endpoint, q Queue, r Registry, accounts map[string]string) *Web {
 	s := &Web{gateway: New(e, q, r, 0), accounts: accounts, now: time.Now} // its requests contain no jobs
-	s.guesses = loginlimit.New(func() time.Time { return s.now() })
+	s.guesses = listen.NewLoginLimit(func() time.Time { return s.now() })
 	return s
 }
 

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/listen/loginlimit"
+	"github.com/wakecall/wakecall/internal/listen"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -42,13 +42,13 @@ type Gateway struct {
 	logged  atomic.Bool // the access log is enabled
 
 	login   sync.Mutex // held while a login is checked: none counts as a guess for another one at the same time
-	guesses *loginlimit.Limit
+	guesses *listen.LoginLimit
 }
 
 // New returns a gateway.
 func New(e *gateway.Endpoint, o Options) *Gateway {
 	g := &Gateway{
-		Endpoint: e, Options: o, limits: newWindows(time.Now), metrics: newMetrics(), guesses: loginlimit.New(time.Now),
+		Endpoint: e, Options: o, limits: newWindows(time.Now), metrics: newMetrics(), guesses: listen.NewLoginLimit(time.Now),
 	}
 	g.metrics.registry.MustRegister(sizes{g})
 	return g

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/listen/loginlimit"
+	"github.com/wakecall/wakecall/internal/listen"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
@@ -291,7 +291,7 @@ func TestTheAdminAPILimitsGuesses(t *testing.T) {
 	c := newClient(t)
 	g := New(c.endpoint, c.options)
 	now := time.Now()
-	g.guesses = loginlimit.New(func() time.Time { return now })
+	g.guesses = listen.NewLoginLimit(func() time.Time { return now })
 	admin := g.adminHandler()
 	ask := func(address, user, password string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", "/limits", nil)

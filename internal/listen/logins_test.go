@@ -1,20 +1,16 @@
-package loginlimit
+package listen
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestLoginLimit(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	l := New(func() time.Time { return now })
+	l := NewLoginLimit(func() time.Time { return now })
 	for range pairTries {
 		if wait := l.Try("root", "10.0.0.1", ""); wait > 0 {
 			t.Fatalf("an early attempt waits %s", wait)
@@ -42,7 +38,7 @@ func TestLoginLimit(t *testing.T) {
 // address of the last sign-in.
 func TestGuessersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
-	l := New(time.Now)
+	l := NewLoginLimit(time.Now)
 	for range 2 * pairTries {
 		l.Try("root", "203.0.113.1", "10.0.0.1")
 	}
@@ -68,7 +64,7 @@ func TestGuessersKeepNobodyOut(t *testing.T) {
 
 func TestALimitRemembersLittle(t *testing.T) {
 	t.Parallel()
-	l := New(time.Now)
+	l := NewLoginLimit(time.Now)
 	l.Try("root", "10.0.0.1", "")
 	l.Try(strings.Repeat("x\n", 1<<20), "10.0.0.1", "")
 	kept := 0
@@ -82,7 +78,7 @@ func TestALimitRemembersLittle(t *testing.T) {
 
 func TestALimitIsOfTheNetwork(t *testing.T) {
 	t.Parallel()
-	l := New(time.Now)
+	l := NewLoginLimit(time.Now)
 	for n := range addressTries {
 		l.Try(fmt.Sprint("user", n), fmt.Sprintf("2001:db8:1:2:%x::%x", n, n), "")
 	}

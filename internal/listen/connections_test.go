@@ -1,4 +1,4 @@
-package connlimit_test
+package listen
 
 import (
 	"bufio"
@@ -12,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/wakecall/wakecall/internal/listen/connlimit"
 )
 
 // pipes is a listener whose connections are made by dial, so that tests can use fake time.
@@ -54,7 +52,7 @@ func (p *pipes) dial(t *testing.T) (net.Conn, bool) {
 }
 
 // accepting accepts until the listener is closed and returns the connections.
-func accepting(l *connlimit.Listener) <-chan net.Conn {
+func accepting(l *limited) <-chan net.Conn {
 	accepted := make(chan net.Conn, 100)
 	go func() {
 		defer close(accepted)
@@ -72,11 +70,11 @@ func accepting(l *connlimit.Listener) <-chan net.Conn {
 // request starts a request on an accepted connection; it ends when end is called.
 func request(c net.Conn) (end func()) {
 	started, ended, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	h := connlimit.Track(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	h := track(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		close(started)
 		<-ended
 	}))
-	r := httptest.NewRequestWithContext(connlimit.ConnContext(context.Background(), c), "GET", "/", nil)
+	r := httptest.NewRequestWithContext(connContext(context.Background(), c), "GET", "/", nil)
 	go func() {
 		defer close(done)
 		h.ServeHTTP(httptest.NewRecorder(), r)
@@ -99,7 +97,7 @@ func isClosed(far net.Conn) bool {
 func TestTheQuietestConnectionGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
-		l := connlimit.New(p, 3)
+		l := limitConns(p, 3)
 		accepted := accepting(l)
 		clients := make([]net.Conn, 4)
 		wantClosed := func(want ...bool) {
@@ -129,7 +127,7 @@ func TestTheQuietestConnectionGivesWay(t *testing.T) {
 func TestABusyConnectionIsNeverClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
-		l := connlimit.New(p, 1)
+		l := limitConns(p, 1)
 		accepted := accepting(l)
 		busy, _ := p.dial(t)
 		end := request(<-accepted)
@@ -147,7 +145,7 @@ func TestABusyConnectionIsNeverClosed(t *testing.T) {
 func TestAClosedConnectionFreesItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
-		l := connlimit.New(p, 1)
+		l := limitConns(p, 1)
 		accepted := accepting(l)
 		_, _ = p.dial(t)
 		c := <-accepted
@@ -165,7 +163,7 @@ func TestAClosedConnectionFreesItsPlace(t *testing.T) {
 func TestCloseEndsAnAcceptThatWaitsForAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
-		l := connlimit.New(p, 1)
+		l := limitConns(p, 1)
 		accepted := accepting(l)
 		_, _ = p.dial(t)
 		end := request(<-accepted)
@@ -181,7 +179,7 @@ func TestCloseEndsAnAcceptThatWaitsForAPlace(t *testing.T) {
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
-		l := connlimit.New(p, 10)
+		l := limitConns(p, 10)
 		accepted := accepting(l)
 		_, _ = p.dial(t)
 		_, _ = p.dial(t)
@@ -216,7 +214,7 @@ func TestWaits(t *testing.T) {
 }
 
 func TestWithoutAListenerRequestsAreServed(t *testing.T) {
-	h := connlimit.Track(http.HandlerFunc(func(w http.ResponseWriter,
+	h := track(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
 	}))
@@ -232,10 +230,10 @@ func TestMaxLeavesDescriptors(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
 	}
-	if got := connlimit.Max(1); got != 1 {
+	if got := maxConns(1); got != 1 {
 		t.Errorf("Max(1) = %d", got)
 	}
-	if got := connlimit.Max(int(files.Cur)); got >= int(files.Cur) || got < 1 {
+	if got := maxConns(int(files.Cur)); got >= int(files.Cur) || got < 1 {
 		t.Errorf("of %d descriptors %d connections may have one", files.Cur, got)
 	}
 }
@@ -244,10 +242,10 @@ func TestMaxLeavesDescriptors(t *testing.T) {
 func TestAHalfSentRequestGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
-		l := connlimit.New(p, 1)
+		l := limitConns(p, 1)
 		srv := &http.Server{
-			ConnContext: connlimit.ConnContext,
-			Handler: connlimit.Track(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			ConnContext: connContext,
+			Handler: track(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
 			})),
 		}
@@ -277,13 +275,13 @@ func TestAnUnreadBodyDelaysNoAnswer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPipes()
 				srv := &http.Server{
-					ReadTimeout: time.Minute, ConnContext: connlimit.ConnContext,
-					Handler: connlimit.Track(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					ReadTimeout: time.Minute, ConnContext: connContext,
+					Handler: track(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 						w.WriteHeader(http.StatusUnauthorized)
 					})),
 				}
 				served := make(chan error, 1)
-				go func() { served <- srv.Serve(connlimit.New(p, 2)) }()
+				go func() { served <- srv.Serve(limitConns(p, 2)) }()
 				client, _ := p.dial(t)
 				began := time.Now()
 				if _, err := io.WriteString(client, "POST / HTTP/1.1\r\nHost: x\r\n"+header+"\r\n"); err != nil {

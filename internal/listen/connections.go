@@ -1,4 +1,4 @@
-package connlimit
+package listen
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 // reservedFiles is the number of descriptors reserved for Redis, the journal and the rest of the process.
 const reservedFiles = 64
 
-// Max returns the largest number of connections up to limit for which the process has descriptors.
-func Max(limit int) int {
+// maxConns returns the largest number of connections up to limit for which the process has descriptors.
+func maxConns(limit int) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur > uint64(limit)+reservedFiles {
 		return limit
@@ -25,15 +25,15 @@ func Max(limit int) int {
 // quietAge is how long a connection must have been without a request before it can be closed in favor of a new one.
 const quietAge = time.Second
 
-// Listener limits the connections of another listener. When it is full it closes the connections that have been without
+// limited limits the connections of another listener. When it is full it closes the connections that have been without
 // a request for longest, or are still sending one. While every connection is busy, it accepts none.
-type Listener struct {
+type limited struct {
 	net.Listener
 	limit   int
 	started time.Time // ages are counted from here, by the monotonic clock
 
 	mu    sync.Mutex
-	conns map[*conn]struct{}
+	conns map[*limitedConn]struct{}
 
 	changed   chan struct{} // receives when a connection has ended or sent its first request
 	closed    chan struct{}
@@ -43,33 +43,33 @@ type Listener struct {
 	endOnce   sync.Once
 }
 
-// New returns a Listener that limits the connections of l.
-func New(l net.Listener, limit int) *Listener {
-	return &Listener{
-		Listener: l, limit: limit, started: time.Now(), conns: map[*conn]struct{}{},
+// limitConns limits the connections of l.
+func limitConns(l net.Listener, limit int) *limited {
+	return &limited{
+		Listener: l, limit: limit, started: time.Now(), conns: map[*limitedConn]struct{}{},
 		changed: make(chan struct{}, 1), closed: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
-// conn is an accepted connection.
-type conn struct {
+// limitedConn is an accepted connection.
+type limitedConn struct {
 	net.Conn
-	listener  *Listener
+	listener  *limited
 	busy      atomic.Int32 // current requests
-	quiet     atomic.Int64 // when its last request ended, or it was accepted, see Listener.now
+	quiet     atomic.Int64 // when its last request ended, or it was accepted, see limited.now
 	asked     atomic.Bool  // it has sent a request
 	closeOnce sync.Once
 }
 
 // Accept waits until there are fewer connections than the limit, then for a connection.
-func (l *Listener) Accept() (net.Conn, error) {
+func (l *limited) Accept() (net.Conn, error) {
 	l.waitForPlace()
 	accepted, err := l.Listener.Accept()
 	if err != nil {
 		l.noteEnd()
 		return nil, err
 	}
-	c := &conn{Conn: accepted, listener: l}
+	c := &limitedConn{Conn: accepted, listener: l}
 	c.quiet.Store(l.now())
 	l.mu.Lock()
 	l.conns[c] = struct{}{}
@@ -77,7 +77,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-func (l *Listener) waitForPlace() {
+func (l *limited) waitForPlace() {
 	for l.full() && !l.evict() {
 		select {
 		case <-l.changed:
@@ -89,13 +89,13 @@ func (l *Listener) waitForPlace() {
 }
 
 // now returns the nanoseconds since the start. A step of the wall clock does not change it.
-func (l *Listener) now() int64 { return int64(time.Since(l.started)) }
+func (l *limited) now() int64 { return int64(time.Since(l.started)) }
 
-func (l *Listener) full() bool { return l.Conns() >= l.limit }
+func (l *limited) full() bool { return l.Conns() >= l.limit }
 
 // evict closes the quietest connections and reports whether there were any. It closes a sixteenth at once, because
 // finding them takes a pass over all connections.
-func (l *Listener) evict() bool {
+func (l *limited) evict() bool {
 	quiet := l.quietest(l.now() - int64(quietAge))
 	quiet = quiet[:min(len(quiet), max(1, l.limit/16))]
 	for _, c := range quiet {
@@ -107,14 +107,14 @@ func (l *Listener) evict() bool {
 }
 
 // Conns returns the number of open connections.
-func (l *Listener) Conns() int {
+func (l *limited) Conns() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.conns)
 }
 
-func (l *Listener) quietest(before int64) []*conn {
-	var quiet []*conn
+func (l *limited) quietest(before int64) []*limitedConn {
+	var quiet []*limitedConn
 	l.mu.Lock()
 	for c := range l.conns {
 		if c.busy.Load() == 0 && c.quiet.Load() < before {
@@ -122,12 +122,12 @@ func (l *Listener) quietest(before int64) []*conn {
 		}
 	}
 	l.mu.Unlock()
-	slices.SortFunc(quiet, func(a, b *conn) int { return cmp.Compare(a.quiet.Load(), b.quiet.Load()) })
+	slices.SortFunc(quiet, func(a, b *limitedConn) int { return cmp.Compare(a.quiet.Load(), b.quiet.Load()) })
 	return quiet
 }
 
 // Close closes the listener; connections stay. It may be called again.
-func (l *Listener) Close() (err error) {
+func (l *limited) Close() (err error) {
 	l.closeOnce.Do(func() {
 		close(l.closed)
 		err = l.Listener.Close()
@@ -136,7 +136,7 @@ func (l *Listener) Close() (err error) {
 }
 
 // noteEnd is called when Accept failed. After Close, that was the last Accept.
-func (l *Listener) noteEnd() {
+func (l *limited) noteEnd() {
 	select {
 	case <-l.closed:
 		l.endOnce.Do(func() { close(l.ended) })
@@ -145,17 +145,17 @@ func (l *Listener) noteEnd() {
 }
 
 // CloseIdle closes the connections without a current request. After Close, the remaining connections may not send
-// another request, which End reports.
-func (l *Listener) CloseIdle() {
+// another request, which EndRequest reports.
+func (l *limited) CloseIdle() {
 	l.closing.Store(true)
-	l.closeConns(func(c *conn) bool { return c.busy.Load() == 0 })
+	l.closeConns(func(c *limitedConn) bool { return c.busy.Load() == 0 })
 }
 
 // CloseAll closes all remaining connections, and returns their number.
-func (l *Listener) CloseAll() int { return l.closeConns(func(*conn) bool { return true }) }
+func (l *limited) CloseAll() int { return l.closeConns(func(*limitedConn) bool { return true }) }
 
-func (l *Listener) closeConns(match func(*conn) bool) int {
-	var which []*conn
+func (l *limited) closeConns(match func(*limitedConn) bool) int {
+	var which []*limitedConn
 	l.mu.Lock()
 	for c := range l.conns {
 		if match(c) {
@@ -170,16 +170,16 @@ func (l *Listener) closeConns(match func(*conn) bool) int {
 }
 
 // WaitForEnd waits, after Close, until no connection is left, for at most limit.
-func (l *Listener) WaitForEnd(limit time.Duration) {
-	l.waitUntilNone(limit, func(*conn) bool { return true })
+func (l *limited) WaitForEnd(limit time.Duration) {
+	l.waitUntilNone(limit, func(*limitedConn) bool { return true })
 }
 
 // WaitForFirstRequests waits, after Close, until every connection has sent a request, for at most limit.
-func (l *Listener) WaitForFirstRequests(limit time.Duration) {
-	l.waitUntilNone(limit, func(c *conn) bool { return !c.asked.Load() })
+func (l *limited) WaitForFirstRequests(limit time.Duration) {
+	l.waitUntilNone(limit, func(c *limitedConn) bool { return !c.asked.Load() })
 }
 
-func (l *Listener) waitUntilNone(limit time.Duration, match func(*conn) bool) {
+func (l *limited) waitUntilNone(limit time.Duration, match func(*limitedConn) bool) {
 	timeout := time.NewTimer(limit)
 	defer timeout.Stop()
 	select {
@@ -196,7 +196,7 @@ func (l *Listener) waitUntilNone(limit time.Duration, match func(*conn) bool) {
 	}
 }
 
-func (l *Listener) any(match func(*conn) bool) bool {
+func (l *limited) any(match func(*limitedConn) bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
@@ -207,7 +207,7 @@ func (l *Listener) any(match func(*conn) bool) bool {
 	return false
 }
 
-func (l *Listener) tick() {
+func (l *limited) tick() {
 	select {
 	case l.changed <- struct{}{}:
 	default:
@@ -215,7 +215,7 @@ func (l *Listener) tick() {
 }
 
 // Close closes the connection and makes room for another one.
-func (c *conn) Close() error {
+func (c *limitedConn) Close() error {
 	c.closeOnce.Do(func() {
 		c.listener.mu.Lock()
 		delete(c.listener.conns, c)
@@ -227,7 +227,7 @@ func (c *conn) Close() error {
 
 // CloseWrite lets net/http end an answer before the client has sent its whole request, without a reset that would
 // discard the answer at the client.
-func (c *conn) CloseWrite() error {
+func (c *limitedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}

@@ -1,4 +1,4 @@
-package loginlimit
+package listen
 
 import (
 	"net/netip"
@@ -8,10 +8,10 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// A Limit makes further tries from an address wait after some failures from there. The limit on all tries of an account
+// A LoginLimit slows down the guessing of passwords: it makes further tries from an address wait after some failures from there. The limit on all tries of an account
 // is much higher, and does not apply to the address from which its user last signed in, so that guessers lock nobody
 // out. Its methods may be called from any goroutine.
-type Limit struct {
+type LoginLimit struct {
 	now func() time.Time
 
 	mu    sync.Mutex
@@ -31,16 +31,16 @@ const (
 	rememberedKeys = 10_000
 )
 
-// New returns a Limit.
-func New(now func() time.Time) *Limit {
+// NewLoginLimit returns a LoginLimit.
+func NewLoginLimit(now func() time.Time) *LoginLimit {
 	tries, _ := lru.New[string, failures](rememberedKeys) // fails only for a size of 0
-	return &Limit{now: now, tries: tries}
+	return &LoginLimit{now: now, tries: tries}
 }
 
 // Try counts a try and returns how long to wait first; 0: no wait. It counts a try before the password is compared, so
 // that concurrent tries are all counted. last is the address from which the account's user last signed in; "" if it is
 // not known.
-func (l *Limit) Try(account, address, last string) (wait time.Duration) {
+func (l *LoginLimit) Try(account, address, last string) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	place := addressKey(address)
@@ -69,7 +69,7 @@ func (l *Limit) Try(account, address, last string) (wait time.Duration) {
 }
 
 // Passed removes an account's failures from an address, and uncounts the try elsewhere.
-func (l *Limit) Passed(account, address string) {
+func (l *LoginLimit) Passed(account, address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tries.Remove(accountKey(account) + addressKey(address))
