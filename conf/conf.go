@@ -152,6 +152,9 @@ func (c *Config) Listeners() []Listener {
 	}
 }
 
+// Setting returns the value of a key as text.
+func (c *Config) Setting(key string) string { return c.loaded.values.String(key) }
+
 // File returns the name of the file that was read, or "".
 func (c *Config) File() string { return c.loaded.file }
 

@@ -24,8 +24,8 @@ func ttrOf(seconds uint64) time.Duration {
 
 func delayOf(seconds uint64) time.Duration { return min(time.Duration(seconds)*time.Second, maxDelay) }
 
-// LevelOf returns Wakecall's priority, which is only informative: the topic has the exact priority.
-func LevelOf(priority uint32) queue.Priority {
+// levelOf returns Wakecall's priority, which is only informative: the topic has the exact priority.
+func levelOf(priority uint32) queue.Priority {
 	switch {
 	case priority < urgent:
 		return queue.High
@@ -45,7 +45,7 @@ func (k *conn) put(args []string, body []byte) error {
 		k.counts.producers.Add(1)
 	}
 	priority := uint32(n[0])
-	if gateway.IsOffline(TopicOf(k.used, priority), k.topics()) {
+	if gateway.IsOffline(topicOf(k.used, priority), k.topics()) {
 		return k.reply("DRAINING")
 	}
 	id, err := k.ids.take(k.ctx)
@@ -53,8 +53,8 @@ func (k *conn) put(args []string, body []byte) error {
 		return err
 	}
 	result := k.queue.Push(k.ctx, queue.Push{
-		Topic: TopicOf(k.used, priority), ID: format(id), Fresh: true, Body: body,
-		ContentType: queue.TypeOf(body), Delay: delayOf(n[1]), TTR: ttrOf(n[2]), Priority: LevelOf(priority),
+		Topic: topicOf(k.used, priority), ID: format(id), Fresh: true, Body: body,
+		ContentType: queue.TypeOf(body), Delay: delayOf(n[1]), TTR: ttrOf(n[2]), Priority: levelOf(priority),
 	})
 	if result.Err != nil {
 		return result.Err
@@ -69,7 +69,7 @@ func format(id uint64) string { return strconv.FormatUint(id, 10) }
 
 func (k *conn) stored(tube string, priority uint32, id uint64) {
 	k.tubes.met(tube, priority)
-	k.finder.Met(format(id), TopicOf(tube, priority))
+	k.finder.Met(format(id), topicOf(tube, priority))
 }
 
 // endHeld ends or extends the lease of a job that the connection holds. It answers with word, or that the job is not
@@ -200,8 +200,8 @@ func (k *conn) move(id uint64, h *held, name string, priority uint32, delay time
 	c := tallyOf(job)
 	c.releases++
 	result := k.queue.Push(k.ctx, queue.Push{
-		Topic: TopicOf(name, priority), ID: format(id), Body: job.Body, ContentType: job.ContentType, Delay: delay,
-		TTR: job.TTR, Priority: LevelOf(priority), OnDuplicate: queue.Replace,
+		Topic: topicOf(name, priority), ID: format(id), Body: job.Body, ContentType: job.ContentType, Delay: delay,
+		TTR: job.TTR, Priority: levelOf(priority), OnDuplicate: queue.Replace,
 		Headers: map[string]string{tallyHeader: c.String()},
 	})
 	if result.Err != nil {

@@ -23,10 +23,13 @@ type Queue interface {
 // Namespace is the namespace with the settings of the topics.
 const Namespace = "delayqueue.*"
 
-const prefix = "delayqueue."
+const (
+	title  = "delay-queue" // of the namespace
+	prefix = "delayqueue."
+)
 
-// TopicOf returns the topic with the jobs of a delay-queue topic.
-func TopicOf(name string) string { return prefix + registry.EscapeName(name) }
+// topicOf returns the topic with the jobs of a delay-queue topic.
+func topicOf(name string) string { return prefix + registry.EscapeName(name) }
 
 func nameOf(topic string) string {
 	name, _ := registry.UnescapeName(strings.TrimPrefix(topic, prefix))
@@ -46,7 +49,7 @@ func newStore(q Queue, w gateway.Workers) *store {
 
 // push stores a job and replaces an existing one with the same id, whatever its topic.
 func (s *store) push(ctx context.Context, in pushRequest) error {
-	topic := TopicOf(in.Topic)
+	topic := topicOf(in.Topic)
 	others, err := s.finder.Search(ctx, in.ID)
 	if err != nil {
 		return err
@@ -74,7 +77,7 @@ func (s *store) push(ctx context.Context, in pushRequest) error {
 func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*queue.Leased, error) {
 	r := pull.Request{Wait: wait, TakeRequest: queue.TakeRequest{Order: queue.Listed, Max: 1}}
 	for _, name := range names {
-		r.Topics = append(r.Topics, TopicOf(name))
+		r.Topics = append(r.Topics, topicOf(name))
 	}
 	jobs, err := gateway.Take(ctx, s.workers, r)
 	if err != nil || len(jobs) == 0 {

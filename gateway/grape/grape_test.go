@@ -234,7 +234,7 @@ func TestTubes(t *testing.T) {
 func TestTheWebAsksForALogin(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
-	s := NewWeb(pulltest.Endpoint(t, "grape"), q, q.Registry, map[string]string{"ops": "secret", "dev": "x"})
+	s := NewWeb(New(pulltest.Endpoint(t, "grape"), q, q.Registry, 0), map[string]string{"ops": "secret", "dev": "x"})
 	now := time.Now()
 	s.now = func() time.Time { return now }
 	c := &client{T: t, h: s.handler()}
@@ -280,7 +280,7 @@ func TestTheWebAsksForALogin(t *testing.T) {
 func TestTheWebLimitsGuesses(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
-	s := NewWeb(pulltest.Endpoint(t, "grape"), q, q.Registry, map[string]string{"ops": "secret", "dev": "x"})
+	s := NewWeb(New(pulltest.Endpoint(t, "grape"), q, q.Registry, 0), map[string]string{"ops": "secret", "dev": "x"})
 	now := time.Now()
 	s.now = func() time.Time { return now }
 	c := &client{T: t, h: s.handler()}
@@ -307,7 +307,7 @@ func TestTheWebLimitsGuesses(t *testing.T) {
 // TestATopicsTTRIsShown for a job of the API without its own ttr.
 func TestATopicsTTRIsShown(t *testing.T) {
 	c, q := newClient(t)
-	if r := q.Push(t.Context(), queue.Push{Topic: TopicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {
+	if r := q.Push(t.Context(), queue.Push{Topic: topicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if jobs := consumed(t, c.ask("GET", "/api/job/consume?tube=T", "")); len(jobs) != 1 || jobs[0].TTR != 10_000 {

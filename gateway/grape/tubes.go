@@ -19,6 +19,7 @@ type Registry interface {
 const Namespace = "grape.*"
 
 const (
+	title   = "Grape" // of the namespace
 	setting = "grape"
 	actor   = "gateway grape"
 	prefix  = "grape."
@@ -29,8 +30,8 @@ type tubes struct {
 	Tubes []string `json:"tubes"`
 }
 
-// TopicOf returns the topic with the jobs of a tube.
-func TopicOf(tube string) string { return prefix + registry.EscapeName(tube) }
+// topicOf returns the topic with the jobs of a tube.
+func topicOf(tube string) string { return prefix + registry.EscapeName(tube) }
 
 // created returns the created tubes.
 func (g *Gateway) created() ([]string, error) {
@@ -56,7 +57,7 @@ func (g *Gateway) known(name string) (topic string, err error) {
 	if !slices.Contains(list, name) {
 		return "", bad(codeUnknownTube, "unknown tube name '"+name+"'")
 	}
-	return TopicOf(name), nil
+	return topicOf(name), nil
 }
 
 func (g *Gateway) createTube(r *request) (any, error) {
@@ -64,11 +65,11 @@ func (g *Gateway) createTube(r *request) (any, error) {
 	if err := checkTube(name); err != nil {
 		return nil, err
 	}
-	return true, CreateTubes(r.Context(), g.registry, name)
+	return true, createTubes(r.Context(), g.registry, name)
 }
 
-// CreateTubes creates the tubes that do not exist.
-func CreateTubes(ctx context.Context, r Registry, names ...string) error {
+// createTubes creates the tubes that do not exist.
+func createTubes(ctx context.Context, r Registry, names ...string) error {
 	return editTubes(ctx, r, func(list []string) []string {
 		for _, name := range names {
 			if !slices.Contains(list, name) {
@@ -143,7 +144,7 @@ func (g *Gateway) statsOf(r *request) (any, error) {
 func (g *Gateway) stats(ctx context.Context, names []string) ([]tubeStats, error) {
 	topics := make([]string, len(names))
 	for i, name := range names {
-		topics[i] = TopicOf(name)
+		topics[i] = topicOf(name)
 	}
 	counts := map[string]queue.Stats{}
 	if len(topics) > 0 {

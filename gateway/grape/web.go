@@ -39,9 +39,9 @@ type Web struct {
 	now      func() time.Time
 }
 
-// NewWeb returns a Web for these users. It uses the queue for statistics, and to delete the jobs of deleted tubes.
-func NewWeb(e *gateway.Endpoint, q Queue, r Registry, accounts map[string]string) *Web {
-	s := &Web{gateway: New(e, q, r, 0), accounts: accounts, now: time.Now} // its requests contain no jobs
+// NewWeb returns a Web for these users.
+func NewWeb(g *Gateway, accounts map[string]string) *Web {
+	s := &Web{gateway: g, accounts: accounts, now: time.Now}
 	s.guesses = listen.NewLoginLimit(func() time.Time { return s.now() })
 	return s
 }

@@ -174,7 +174,7 @@ func (g *Gateway) logAccess(r *request, status int, began time.Time) {
 
 // queues returns the queues of a pool that have jobs, by namespace.
 func (g *Gateway) queues(ctx context.Context, pool string) (map[string][]string, error) {
-	topics, err := g.Queue.Members(ctx, g.NamespaceOf(pool))
+	topics, err := g.Queue.Members(ctx, g.Pools.namespaceOf(pool))
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ import (
 type Options struct {
 	Queue  Queue
 	Tokens *Tokens
-	Pools  []string // the first is the default pool
+	Pools  poolList
 	// Accounts may change tokens, limits and the access log; empty: everybody may.
 	Accounts map[string]string
 	Workers  gateway.Workers
@@ -76,7 +76,7 @@ type request struct {
 }
 
 // topic returns the topic with the jobs of the request's first queue.
-func (r *request) topic() string { return r.g.TopicOf(r.pool, r.namespace, r.queues[0]) }
+func (r *request) topic() string { return r.g.Pools.topicOf(r.pool, r.namespace, r.queues[0]) }
 
 // A problem is an error with a message for the client.
 type problem struct {

@@ -35,7 +35,7 @@ func (g *Gateway) consume(r *request) error {
 	}
 	topics := make([]string, len(r.queues))
 	for i, name := range r.queues {
-		topics[i] = g.TopicOf(r.pool, r.namespace, name)
+		topics[i] = g.Pools.topicOf(r.pool, r.namespace, name)
 	}
 	gateway.Patient(r.w, r.Request)
 	jobs, err := gateway.Take(r.Context(), g.Workers, pull.Request{Wait: timeout, TakeRequest: queue.TakeRequest{

@@ -186,17 +186,17 @@ func TestPoolsShareNothing(t *testing.T) {
 // TestTopicsNameTheirQueues, whatever characters their names have, and are valid topics of Wakecall.
 func TestTopicsNameTheirQueues(t *testing.T) {
 	t.Parallel()
-	g := &Gateway{Options: Options{Pools: []string{"default", "Big_1"}}}
+	g := &Gateway{Options: Options{Pools: poolList{"default", "Big_1"}}}
 	for _, pool := range g.Pools {
 		for _, names := range [][2]string{
 			{"ns", "q"}, {"NS", "Q"}, {"-_-", "0"}, {"a_b", "a-b"}, {strings.Repeat("N", 255), "q"},
 		} {
-			topic := g.TopicOf(pool, names[0], names[1])
+			topic := g.Pools.topicOf(pool, names[0], names[1])
 			if ns, q := namesOf(topic); ns != names[0] || q != names[1] || queueOf(topic) != names[1] {
 				t.Errorf("%s belongs to %s, %s; want %v", topic, ns, q, names)
 			}
-			if strings.ToLower(topic) != topic || !strings.HasPrefix(topic, strings.TrimSuffix(g.NamespaceOf(pool), "*")) {
-				t.Errorf("%s is not in %s", topic, g.NamespaceOf(pool))
+			if strings.ToLower(topic) != topic || !strings.HasPrefix(topic, strings.TrimSuffix(g.Pools.namespaceOf(pool), "*")) {
+				t.Errorf("%s is not in %s", topic, g.Pools.namespaceOf(pool))
 			}
 		}
 	}

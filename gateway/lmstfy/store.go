@@ -24,24 +24,6 @@ type Queue interface {
 	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
 }
 
-// namespaceRoot is the first part of the topics of the default pool; other pools append their name.
-const namespaceRoot = "lmstfy"
-
-// NamespaceOf returns the namespace with the settings of a pool's queues.
-func (g *Gateway) NamespaceOf(pool string) string { return g.root(pool) + ".*" }
-
-func (g *Gateway) root(pool string) string {
-	if pool == g.Pools[0] {
-		return namespaceRoot
-	}
-	return namespaceRoot + "-" + registry.EscapeName(pool)
-}
-
-// TopicOf returns the topic with the jobs of a queue.
-func (g *Gateway) TopicOf(pool, namespace, queue string) string {
-	return g.root(pool) + "." + registry.EscapeName(namespace) + "." + registry.EscapeName(queue)
-}
-
 // namesOf returns the namespace and the queue of a topic.
 func namesOf(topic string) (namespace, name string) {
 	parts := strings.SplitN(topic, ".", 3)

@@ -1,4 +1,4 @@
-package importer
+package beanstalk
 
 import (
 	"bufio"
@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// beanstalkConn is a connection to a beanstalkd. It writes several requests together and then reads their answers.
-type beanstalkConn struct {
+// oldConn is a connection of an import to a beanstalkd. It writes several requests together and then reads their answers.
+type oldConn struct {
 	c      net.Conn
 	r      *bufio.Reader
 	failed bool // an answer is missing, or was not the expected one
@@ -21,29 +21,29 @@ type beanstalkConn struct {
 
 // Timeouts for a connection, and for the answers to requests sent together.
 const (
-	beanstalkDial   = 5 * time.Second
-	beanstalkAnswer = 30 * time.Second
+	connectTimeout = 5 * time.Second
+	answerTimeout  = 30 * time.Second
 )
 
-func dialBeanstalkd(ctx context.Context, addr string) (*beanstalkConn, error) {
-	d := net.Dialer{Timeout: beanstalkDial}
+func connect(ctx context.Context, addr string) (*oldConn, error) {
+	d := net.Dialer{Timeout: connectTimeout}
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to beanstalkd: %w", err)
 	}
-	return &beanstalkConn{c: c, r: bufio.NewReader(c)}, nil
+	return &oldConn{c: c, r: bufio.NewReader(c)}, nil
 }
 
-// beanstalkReply is an answer: its words, and its body.
-type beanstalkReply struct {
+// reply is an answer: its words, and its body.
+type reply struct {
 	words []string
 	body  []byte
 }
 
-func (r *beanstalkReply) is(word string) bool { return r.words[0] == word }
+func (r *reply) is(word string) bool { return r.words[0] == word }
 
 // id returns the first argument as an id.
-func (r *beanstalkReply) id() uint64 {
+func (r *reply) id() uint64 {
 	if len(r.words) < 2 {
 		return 0
 	}
@@ -52,12 +52,12 @@ func (r *beanstalkReply) id() uint64 {
 }
 
 // number returns a value of a YAML body.
-func (r *beanstalkReply) number(key string) uint64 {
+func (r *reply) number(key string) uint64 {
 	n, _ := strconv.ParseUint(r.text(key), 10, 64)
 	return n
 }
 
-func (r *beanstalkReply) text(key string) string {
+func (r *reply) text(key string) string {
 	for line := range strings.Lines(string(r.body)) {
 		if name, value, _ := strings.Cut(strings.TrimSpace(line), ": "); name == key {
 			return strings.Trim(value, `"`)
@@ -67,7 +67,7 @@ func (r *beanstalkReply) text(key string) string {
 }
 
 // list returns the items of a YAML body that is a list.
-func (r *beanstalkReply) list() (items []string) {
+func (r *reply) list() (items []string) {
 	for line := range strings.Lines(string(r.body)) {
 		if item, ok := strings.CutPrefix(strings.TrimSpace(line), "- "); ok {
 			items = append(items, strings.Trim(item, `"`))
@@ -77,20 +77,20 @@ func (r *beanstalkReply) list() (items []string) {
 }
 
 // ask sends requests and reads the answer to each.
-func (b *beanstalkConn) ask(requests ...string) ([]beanstalkReply, error) {
+func (b *oldConn) ask(requests ...string) ([]reply, error) {
 	if len(requests) == 0 {
 		return nil, nil
 	}
-	_ = b.c.SetDeadline(time.Now().Add(beanstalkAnswer))
+	_ = b.c.SetDeadline(time.Now().Add(answerTimeout))
 	sent := make(chan error, 1)
 	go func() { // beanstalkd stops reading while its answers are not read
 		_, err := io.WriteString(b.c, strings.Join(requests, "\r\n")+"\r\n")
 		sent <- err
 	}()
-	replies := make([]beanstalkReply, 0, len(requests))
+	replies := make([]reply, 0, len(requests))
 	var err error
 	for range requests {
-		var r beanstalkReply
+		var r reply
 		if r, err = b.read(); err != nil {
 			_ = b.c.Close() // ends the write
 			break
@@ -105,10 +105,10 @@ func (b *beanstalkConn) ask(requests ...string) ([]beanstalkReply, error) {
 }
 
 // one sends one request, whose answer must begin with want.
-func (b *beanstalkConn) one(request, want string) (beanstalkReply, error) {
+func (b *oldConn) one(request, want string) (reply, error) {
 	replies, err := b.ask(request)
 	if err != nil {
-		return beanstalkReply{}, err
+		return reply{}, err
 	}
 	if !replies[0].is(want) {
 		b.failed = true
@@ -118,7 +118,7 @@ func (b *beanstalkConn) one(request, want string) (beanstalkReply, error) {
 	return replies[0], nil
 }
 
-func (b *beanstalkConn) read() (r beanstalkReply, err error) {
+func (b *oldConn) read() (r reply, err error) {
 	line, err := b.r.ReadString('\n')
 	if err != nil {
 		return r, err

@@ -11,15 +11,15 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Mark is a retry mark: an expression that is true for an answer after which the endpoint wants to be called again.
-type Mark struct{ root node }
+// mark is a retry mark: an expression that is true for an answer after which the endpoint wants to be called again.
+type mark struct{ root node }
 
 // maxNodes bounds an expression, and with it the depth of its evaluation.
 const maxNodes = 500
 
-// CompileMark compiles an expression of {res.a.b}, quoted texts, numbers, true, false, null, parentheses and the
+// compileMark compiles an expression of {res.a.b}, quoted texts, numbers, true, false, null, parentheses and the
 // operators == != === !== <> < <= > >= && || and !. Errors name the position.
-func CompileMark(source string) (*Mark, error) {
+func compileMark(source string) (*mark, error) {
 	p := &parser{source: source}
 	if err := p.scan(); err != nil {
 		return nil, err
@@ -34,11 +34,11 @@ func CompileMark(source string) (*Mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Mark{root}, nil
+	return &mark{root}, nil
 }
 
-// Again reports whether an answer asks for another call. An answer that is neither an object nor a list does not.
-func (m *Mark) Again(answer []byte) bool {
+// again reports whether an answer asks for another call. An answer that is neither an object nor a list does not.
+func (m *mark) again(answer []byte) bool {
 	if b := bytes.TrimLeft(answer, " \t\r\n"); len(b) == 0 || b[0] != '{' && b[0] != '[' {
 		return false
 	}

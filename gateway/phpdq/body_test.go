@@ -17,20 +17,20 @@ func TestFormIsWhatPHPSends(t *testing.T) {
 		`no JSON`:               "body=no%20JSON",
 		`null`:                  "", `{}`: "", `[]`: "", ``: "body=",
 	} {
-		if got := Parse([]byte(body)).Form(); got != want {
+		if got := parseBody([]byte(body)).form(); got != want {
 			t.Errorf("%s became\n%s, want\n%s", body, got, want)
 		}
 	}
 }
 
 func TestAQueryReplacesTheParametersOfTheAddress(t *testing.T) {
-	body := Parse([]byte(`{"id":7,"op":"close"}`))
+	body := parseBody([]byte(`{"id":7,"op":"close"}`))
 	for address, want := range map[string]string{
 		"":                       "id=7&op=close",
 		"op=open&key=a%20b+c":    "op=close&key=a%20b%20c&id=7",
 		"a.b=1&x[]=2&x[k]=3&=no": "a_b=1&x=Array&id=7&op=close",
 	} {
-		if got := body.Query(address); got != want {
+		if got := body.query(address); got != want {
 			t.Errorf("%s became %s, want %s", address, got, want)
 		}
 	}
@@ -43,7 +43,7 @@ func TestStamp(t *testing.T) {
 		`{"a":1}`: `{"a":1,"notify_time":"2026-01-03 04:00:00","dq_set_time":"2026-01-02 11:04:05"}`,
 		`{"dq_set_time":"first","notify_time":0,"a":"\u00e4"}`: `{"dq_set_time":"first","notify_time":"2026-01-03 04:00:00","a":"\u00e4"}`,
 	} {
-		if got := string(Parse([]byte(body)).Stamp(due, added, zone).JSON()); got != want {
+		if got := string(parseBody([]byte(body)).stamp(due, added, zone).json()); got != want {
 			t.Errorf("%s became\n%s, want\n%s", body, got, want)
 		}
 	}
@@ -58,7 +58,7 @@ func TestFailedCountsOnFromWhatTheJobBrought(t *testing.T) {
 		{`{}`, 0, `{}`}, {`{}`, 2, `{"exp_notify_nums":2}`},
 		{`{"exp_notify_nums":3}`, 0, `{"exp_notify_nums":3}`}, {`{"exp_notify_nums":3}`, 2, `{"exp_notify_nums":5}`},
 	} {
-		if got := string(Parse([]byte(c.body)).Failed(c.n).JSON()); got != c.want {
+		if got := string(parseBody([]byte(c.body)).failed(c.n).json()); got != c.want {
 			t.Errorf("%s after %d became %s, want %s", c.body, c.n, got, c.want)
 		}
 	}
@@ -89,12 +89,12 @@ func TestMark(t *testing.T) {
 		{`{res}`, `{}`, false}, {`{res}`, `[1]`, true}, {`{res.a.b.c}`, `{"a":1}`, false},
 		{`true && false || true`, `{}`, true}, {`(true || true) && false`, `{}`, false},
 	} {
-		m, err := CompileMark(c.mark)
+		m, err := compileMark(c.mark)
 		if err != nil {
 			t.Errorf("%s: %v", c.mark, err)
 			continue
 		}
-		if got := m.Again([]byte(c.answer)); got != c.again {
+		if got := m.again([]byte(c.answer)); got != c.again {
 			t.Errorf("%s of %s is %v", c.mark, c.answer, got)
 		}
 	}
@@ -108,7 +108,7 @@ func TestAWrongMarkIsRefusedWithItsPosition(t *testing.T) {
 		"重试标记":            "column 1", "`id`": "column 1", "1 == 2 == 3": "column 8", "{res..a}": "column 1", "-": "column 1",
 		strings.Repeat("(", 2000): "parts",
 	} {
-		if _, err := CompileMark(mark); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := compileMark(mark); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.30q: %v, want %s", mark, err, want)
 		}
 	}
@@ -117,9 +117,9 @@ func TestAWrongMarkIsRefusedWithItsPosition(t *testing.T) {
 func FuzzMark(f *testing.F) {
 	f.Add(`{res.a.b} != 'x' && !(1 < {res.c})`, `{"a":{"b":1},"c":[2]}`)
 	f.Fuzz(func(_ *testing.T, mark, answer string) {
-		if m, err := CompileMark(mark); err == nil {
-			m.Again([]byte(answer))
+		if m, err := compileMark(mark); err == nil {
+			m.again([]byte(answer))
 		}
-		Parse([]byte(answer)).Stamp(time.Time{}, time.Time{}, time.UTC).Failed(1).Query(mark)
+		parseBody([]byte(answer)).stamp(time.Time{}, time.Time{}, time.UTC).failed(1).query(mark)
 	})
 }

@@ -25,11 +25,18 @@ type oldSystem struct {
 	claims  int
 	err     map[string]error // errors by method
 	claim   func()           // called before each claim
+	prepare func(*Report) error
 }
 
 func (o *oldSystem) Lock(context.Context) error {
 	o.locked = true
 	return o.err["Lock"]
+}
+func (o *oldSystem) Prepare(_ context.Context, _ *Options, r *Report) error {
+	if o.prepare == nil {
+		return nil
+	}
+	return o.prepare(r)
 }
 func (o *oldSystem) Topics(context.Context) ([]registry.Topic, error) {
 	return o.topics, o.err["Topics"]
@@ -122,6 +129,10 @@ func (r *newRegistry) PutTopic(_ context.Context, _ string, t registry.Topic, _ 
 	return true, r.err
 }
 
+func (r *newRegistry) EditSetting(context.Context, string, string, any, func() error) error {
+	return r.err
+}
+
 // move is an import of jobs with these ids.
 type move struct {
 	Options
@@ -145,9 +156,8 @@ func newMove(t *testing.T, ids ...string) *move {
 		m.old.waiting = append(m.old.waiting, oldJob(id))
 	}
 	m.Options = Options{
-		Old: m.old, Registry: m.registry, Jobs: m.jobs, Journal: t.TempDir(),
+		Source: m.old, Registry: m.registry, Jobs: m.jobs, Journal: t.TempDir(),
 		Logger:   slog.New(slog.NewTextHandler(&m.log, nil)),
-		Prepare:  func(context.Context, *Report) error { return nil },
 		Progress: func(r Report) { m.reports = append(m.reports, r) },
 	}
 	return m
@@ -179,7 +189,7 @@ func TestAnImportMovesAllThatWaits(t *testing.T) {
 func TestADryRunChangesNothing(t *testing.T) {
 	m := newMove(t, "1", "2", "3")
 	m.DryRun = true
-	m.Prepare = func(_ context.Context, r *Report) error {
+	m.old.prepare = func(r *Report) error {
 		r.Tokens = 2
 		return nil
 	}
@@ -264,7 +274,7 @@ func TestAnImportEndsWithoutAShard(t *testing.T) {
 	}
 }
 
-// TestTopicsStayAsTheyAreHere, and none is registered if one of them is invalid.
+// TestTopicsStayAsTheyAreHere. If some are invalid, all of these are named and none is registered.
 func TestTopicsStayAsTheyAreHere(t *testing.T) {
 	m := newMove(t)
 	ours := registry.NewTopic("orders")
@@ -274,11 +284,12 @@ func TestTopicsStayAsTheyAreHere(t *testing.T) {
 	if len(m.registry.topics) != 1 || m.registry.topics[0].Title != "ours" {
 		t.Errorf("registered %+v", m.registry.topics)
 	}
-	good, bad := m.old.topics[0], m.old.topics[0]
-	good.Name, bad.Name = "good", "Bad Name"
-	m.old.topics = []registry.Topic{good, bad}
-	if _, err := Run(t.Context(), m.Options); err == nil || !strings.Contains(err.Error(), "Bad Name") ||
-		len(m.registry.topics) != 1 {
+	good, bad, worse := m.old.topics[0], m.old.topics[0], m.old.topics[0]
+	good.Name, bad.Name, worse.CallbackURL = "good", "Bad Name", "ftp://x.example/"
+	m.old.topics = []registry.Topic{good, bad, worse}
+	_, err := Run(t.Context(), m.Options)
+	if err == nil || !strings.Contains(err.Error(), "Bad Name") || !strings.Contains(err.Error(), "callback_url") ||
+		strings.Contains(err.Error(), "good") || len(m.registry.topics) != 1 {
 		t.Errorf("%v, registered %+v", err, m.registry.topics)
 	}
 }
@@ -292,7 +303,7 @@ func TestEveryErrorEndsAnImport(t *testing.T) {
 			m := newMove(t, "1")
 			switch method {
 			case "prepare":
-				m.Prepare = func(context.Context, *Report) error { return broken }
+				m.old.prepare = func(*Report) error { return broken }
 			case "topic":
 				m.registry.err = broken
 			default:
@@ -348,7 +359,7 @@ func TestAFollowingImportContinuesAfterErrors(t *testing.T) {
 			stop()
 		}
 	}
-	m.Prepare = func(context.Context, *Report) error {
+	m.old.prepare = func(*Report) error {
 		if calls == 2 {
 			delete(m.jobs.errs, "1")
 		}

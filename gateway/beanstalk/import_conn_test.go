@@ -1,4 +1,4 @@
-package importer
+package beanstalk
 
 import (
 	"bufio"
@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/gateway/importer"
 )
 
 // scripted is a beanstalkd with some scripted answers; to other commands it answers UNKNOWN_COMMAND.
-func scripted(t *testing.T, answers map[string]string) *Beanstalkd {
+func scripted(t *testing.T, answers map[string]string) *source {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,21 +48,18 @@ func scripted(t *testing.T, answers map[string]string) *Beanstalkd {
 			fmt.Fprint(c, answer+"\r\n")
 		}
 	}()
-	b := &Beanstalkd{
-		Addr: l.Addr().String(), TopicOf: func(tube string, pri uint32) string { return fmt.Sprint(tube, ".", pri) },
-		PriorityOf: func(uint32) queue.Priority { return queue.Normal },
-	}
+	b := &source{addr: l.Addr().String()}
 	t.Cleanup(func() {
 		_ = l.Close()
 		if b.c != nil {
-			b.Close()
+			b.close()
 		}
 		<-ended
 	})
 	return b
 }
 
-func yaml(body string) string { return fmt.Sprintf("OK %d\r\n%s", len(body), body) }
+func okYAML(body string) string { return fmt.Sprintf("OK %d\r\n%s", len(body), body) }
 
 // TestWhatIsNoBeanstalkdIsNamed: for another kind of server, or one that breaks the protocol, the error has the command
 // and the answer, and the answer is not taken for a job.
@@ -82,7 +79,7 @@ func TestWhatIsNoBeanstalkdIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := scripted(t, x.answers).Open(t.Context()); err == nil || !strings.Contains(err.Error(), x.says) {
+			if err := scripted(t, x.answers).open(t.Context()); err == nil || !strings.Contains(err.Error(), x.says) {
 				t.Errorf("%v, want an error with %s", err, x.says)
 			}
 		})
@@ -93,12 +90,12 @@ func TestWhatIsNoBeanstalkdIsNamed(t *testing.T) {
 func TestAnErrorOfBeanstalkdEndsAClaim(t *testing.T) {
 	t.Parallel()
 	whole := map[string]string{
-		"use wakecall-import": "USING wakecall-import", "list-tubes": yaml("---\n- default\n- wakecall-import\n- mail\n"),
+		"use wakecall-import": "USING wakecall-import", "list-tubes": okYAML("---\n- default\n- wakecall-import\n- mail\n"),
 		"watch mail": "WATCHING 2", "reserve-with-timeout 0": "RESERVED 5 2\r\nhi",
-		"stats-job 5": yaml("---\nid: 5\ntube: \"mail\"\nstate: reserved\npri: 7\nttr: 60\n"), "put": "INSERTED 9",
+		"stats-job 5": okYAML("---\nid: 5\ntube: \"mail\"\nstate: reserved\npri: 7\nttr: 60\n"), "put": "INSERTED 9",
 		"release 5 7 4000000000": "RELEASED", "delete 9": "DELETED",
 	}
-	claim := func(t *testing.T, command, answer string) ([]Job, error) {
+	claim := func(t *testing.T, command, answer string) ([]importer.Job, error) {
 		answers := map[string]string{}
 		for k, v := range whole {
 			answers[k] = v
@@ -107,7 +104,7 @@ func TestAnErrorOfBeanstalkdEndsAClaim(t *testing.T) {
 			answers[command] = answer
 		}
 		b := scripted(t, answers)
-		if err := b.Open(t.Context()); err != nil {
+		if err := b.open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return b.Claim(context.Background(), 1)
@@ -116,7 +113,7 @@ func TestAnErrorOfBeanstalkdEndsAClaim(t *testing.T) {
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%+v, %v", jobs, err)
 	}
-	if p := jobs[0].Push; p.Topic != "mail.7" || p.ID != "5" || string(p.Body) != "hi" {
+	if p := jobs[0].Push; p.Topic != topicOf("mail", 7) || p.ID != "5" || string(p.Body) != "hi" {
 		t.Errorf("claimed %+v", p)
 	}
 	for _, command := range []string{
@@ -145,12 +142,12 @@ func TestAListThatIsNoneEndsAnImport(t *testing.T) {
 	b := scripted(t, map[string]string{
 		"use wakecall-import": "USING wakecall-import", "watch wakecall-import": "WATCHING 2",
 		"ignore default": "WATCHING 1", "reserve-with-timeout 0": "RESERVED 5 2\r\nhi",
-		"stats-tube wakecall-import": yaml("---\ncurrent-using: 2\n"),
+		"stats-tube wakecall-import": okYAML("---\ncurrent-using: 2\n"),
 	})
-	if err := b.Open(t.Context()); err != nil {
+	if err := b.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Lock(t.Context()); !errors.Is(err, ErrLocked) {
+	if err := b.Lock(t.Context()); !errors.Is(err, importer.ErrLocked) {
 		t.Errorf("a tube that two use: %v", err)
 	}
 	_, err := b.Left(t.Context())
@@ -161,8 +158,8 @@ func TestAListThatIsNoneEndsAnImport(t *testing.T) {
 
 func TestNobodyAnswersAtAnAddress(t *testing.T) {
 	t.Parallel()
-	b := &Beanstalkd{Addr: "127.0.0.1:1"}
-	if err := b.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "connect to beanstalkd: ") {
+	b := &source{addr: "127.0.0.1:1"}
+	if err := b.open(t.Context()); err == nil || !strings.Contains(err.Error(), "connect to beanstalkd: ") {
 		t.Errorf("%v", err)
 	}
 }
@@ -171,15 +168,12 @@ func TestNobodyAnswersAtAnAddress(t *testing.T) {
 // must not matter; otherwise a slow clock would make a job early.
 func TestADelayOfBeanstalkdIsCountedByRedis(t *testing.T) {
 	t.Parallel()
-	b := &Beanstalkd{
-		TopicOf:    func(tube string, _ uint32) string { return tube },
-		PriorityOf: func(uint32) queue.Priority { return queue.Normal },
-	}
-	p := b.job(1, beanstalkClaim{ID: 7, Due: time.Now().Add(time.Hour).UnixMilli()}, nil).Push
+	b := &source{}
+	p := b.job(1, claim{ID: 7, Due: time.Now().Add(time.Hour).UnixMilli()}, nil).Push
 	if !p.DueAt.IsZero() || p.Delay <= 59*time.Minute || p.Delay > time.Hour {
 		t.Errorf("delayed: %+v", p)
 	}
-	if p := b.job(1, beanstalkClaim{ID: 7}, nil).Push; !p.DueAt.IsZero() || p.Delay != 0 {
+	if p := b.job(1, claim{ID: 7}, nil).Push; !p.DueAt.IsZero() || p.Delay != 0 {
 		t.Errorf("ready: %+v", p)
 	}
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// TimeForm is the layout of php-delayqueue's times, in the time zone of its server.
-const TimeForm = "2006-01-02 15:04:05"
-
 // The members that php-delayqueue adds to a body.
 const (
 	notifyTime = "notify_time"     // when the call is due
@@ -20,8 +17,8 @@ const (
 	failures   = "exp_notify_nums" // how many calls have failed
 )
 
-// Body is a job's body as PHP sees it: an ordered array.
-type Body []member
+// body is a job's body as PHP sees it: an ordered array.
+type body []member
 
 type member struct {
 	name  string
@@ -31,12 +28,12 @@ type member struct {
 // lenient parses as PHP does: of two members with the same name the last one counts.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// Parse parses a body. The elements of a list have their indexes as names. Any other value becomes one member, body.
-func Parse(body []byte) (b Body) {
-	if !jsontext.Value(body).IsValid(lenient...) {
-		return Body{{"body", text(string(body))}}
+// parseBody parses a body. The elements of a list have their indexes as names. Any other value becomes one member, body.
+func parseBody(text []byte) (b body) {
+	if !jsontext.Value(text).IsValid(lenient...) {
+		return body{{"body", quoted(string(text))}}
 	}
-	d := jsontext.NewDecoder(bytes.NewReader(body), lenient...)
+	d := jsontext.NewDecoder(bytes.NewReader(text), lenient...)
 	kind := d.PeekKind()
 	switch kind {
 	case 'n':
@@ -44,7 +41,7 @@ func Parse(body []byte) (b Body) {
 	case '{', '[':
 		_, _ = d.ReadToken()
 	default:
-		return Body{{"body", body}}
+		return body{{"body", text}}
 	}
 	for i := 0; d.PeekKind() != '}' && d.PeekKind() != ']'; i++ {
 		name := strconv.Itoa(i)
@@ -64,12 +61,12 @@ func Parse(body []byte) (b Body) {
 	return b
 }
 
-func (b Body) index(name string) int {
+func (b body) index(name string) int {
 	return slices.IndexFunc(b, func(m member) bool { return m.name == name })
 }
 
 // with sets a member; a new one comes last.
-func (b Body) with(name string, value jsontext.Value) Body {
+func (b body) with(name string, value jsontext.Value) body {
 	if i := b.index(name); i >= 0 {
 		b[i].value = value
 		return b
@@ -77,17 +74,17 @@ func (b Body) with(name string, value jsontext.Value) Body {
 	return append(b, member{name, value})
 }
 
-// Stamp adds when the job is due and when it was added, both in the time zone of the server.
-func (b Body) Stamp(due, added time.Time, zone *time.Location) Body {
-	b = b.with(notifyTime, text(due.In(zone).Format(TimeForm)))
+// stamp adds when the job is due and when it was added, both in the time zone of the server.
+func (b body) stamp(due, added time.Time, zone *time.Location) body {
+	b = b.with(notifyTime, quoted(due.In(zone).Format(time.DateTime)))
 	if b.index(setTime) < 0 {
-		b = b.with(setTime, text(added.In(zone).Format(TimeForm)))
+		b = b.with(setTime, quoted(added.In(zone).Format(time.DateTime)))
 	}
 	return b
 }
 
-// Failed adds n to the number of failed calls that a job may have brought from a php-delayqueue.
-func (b Body) Failed(n int) Body {
+// failed adds n to the number of failed calls that a job may have brought from a php-delayqueue.
+func (b body) failed(n int) body {
 	if i := b.index(failures); i >= 0 {
 		before, _ := strconv.Atoi(string(b[i].value))
 		n += before
@@ -98,20 +95,20 @@ func (b Body) Failed(n int) Body {
 	return b.with(failures, jsontext.Value(strconv.Itoa(n)))
 }
 
-// JSON encodes the body as an object.
-func (b Body) JSON() []byte {
+// json encodes the body as an object.
+func (b body) json() []byte {
 	out := []byte{'{'}
 	for i, m := range b {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(out, text(m.name)...), ':')
+		out = append(append(out, quoted(m.name)...), ':')
 		out = append(out, m.value...)
 	}
 	return append(out, '}')
 }
 
-func text(s string) jsontext.Value {
+func quoted(s string) jsontext.Value {
 	v, _ := jsontext.AppendQuote(nil, s) // invalid UTF-8 was replaced
 	return v
 }

@@ -1,4 +1,4 @@
-package importer
+package beanstalk
 
 import (
 	"errors"
@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	beanstalk "github.com/beanstalkd/go-beanstalk"
+	gobeanstalk "github.com/beanstalkd/go-beanstalk"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/gateway/importer"
+	"github.com/wakecall/wakecall/gateway/importer/importtest"
 	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/harness"
 )
@@ -39,24 +40,21 @@ func startBeanstalkd(t *testing.T) string {
 	return addr
 }
 
-func openBeanstalkd(t *testing.T, addr string) *Beanstalkd {
+func openBeanstalkd(t *testing.T, addr string) *source {
 	t.Helper()
-	b := &Beanstalkd{
-		Addr: addr, TopicOf: func(tube string, pri uint32) string { return fmt.Sprintf("beanstalk.%s.%d", tube, pri) },
-		PriorityOf: func(uint32) queue.Priority { return queue.Normal },
-	}
-	if err := b.Open(t.Context()); err != nil {
+	b := &source{addr: addr}
+	if err := b.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(b.Close)
+	t.Cleanup(b.close)
 	return b
 }
 
-func TestBeanstalkdJobsAreClaimedOnce(t *testing.T) {
+func TestImportedJobsAreClaimedOnce(t *testing.T) {
 	t.Parallel()
 	addr := startBeanstalkd(t)
 	b, ctx := openBeanstalkd(t, addr), t.Context()
-	client, err := beanstalk.Dial("tcp", addr)
+	client, err := gobeanstalk.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,27 +67,27 @@ func TestBeanstalkdJobsAreClaimedOnce(t *testing.T) {
 	}
 	put := func(tube string, pri uint32, delay time.Duration) uint64 {
 		t.Helper()
-		id, err := beanstalk.NewTube(client, tube).Put([]byte("body\r\n"), pri, delay, 90*time.Second)
+		id, err := gobeanstalk.NewTube(client, tube).Put([]byte("body\r\n"), pri, delay, 90*time.Second)
 		must(err)
 		return id
 	}
 	must(b.Lock(ctx))
-	b.Offset = 1000
+	b.offset = 1000
 	ready, delayed := put("T", 5, 0), put("U", 7, time.Hour)
 	held, buried := put("default", 1, 0), put("V", 1, 0)
 	if _, _, err := client.Reserve(0); err != nil { // the job in default
 		t.Fatal(err)
 	}
-	_, _, err = beanstalk.NewTubeSet(client, "V").Reserve(0)
+	_, _, err = gobeanstalk.NewTubeSet(client, "V").Reserve(0)
 	must(err)
 	must(client.Bury(buried, 1))
 	first, err := b.Claim(ctx, 100)
 	must(err)
-	if len(first) != 1 || first[0].Push.ID != fmt.Sprint(1000+ready) || first[0].Push.Topic != "beanstalk.T.5" ||
+	if len(first) != 1 || first[0].Push.ID != fmt.Sprint(1000+ready) || first[0].Push.Topic != topicOf("T", 5) ||
 		string(first[0].Push.Body) != "body\r\n" || first[0].Push.TTR != 90*time.Second {
 		t.Fatalf("first %+v, want the ready job", first)
 	}
-	if _, _, err := beanstalk.NewTubeSet(client, "T").Reserve(0); !errors.Is(err, beanstalk.ErrTimeout) {
+	if _, _, err := gobeanstalk.NewTubeSet(client, "T").Reserve(0); !errors.Is(err, gobeanstalk.ErrTimeout) {
 		t.Errorf("a consumer of a claimed job: %v", err)
 	}
 	second, err := b.Claim(ctx, 100)
@@ -103,12 +101,12 @@ func TestBeanstalkdJobsAreClaimedOnce(t *testing.T) {
 	if third, err := b.Claim(ctx, 100); len(third) != 0 || err != nil {
 		t.Errorf("then %+v %v", third, err)
 	}
-	b.Close() // as a killed import
+	b.close() // as a killed import
 	again := openBeanstalkd(t, addr)
 	harness.Eventually(t, time.Minute, "the killed import releases the lock", func() error { return again.Lock(ctx) })
 	left, err := again.Left(ctx)
 	must(err)
-	if len(left) != 2 || len(byClaim(left)) != 2 {
+	if len(left) != 2 || left[0].Push.Via == left[1].Push.Via {
 		t.Fatalf("%d claims are left, want 2 on two lists", len(left))
 	}
 	for _, job := range left {
@@ -116,12 +114,10 @@ func TestBeanstalkdJobsAreClaimedOnce(t *testing.T) {
 			t.Errorf("the remaining claim has another id, %s", job.Push.ID)
 		}
 	}
-	if other := openBeanstalkd(t, addr); !errors.Is(other.Lock(ctx), ErrLocked) {
+	if other := openBeanstalkd(t, addr); !errors.Is(other.Lock(ctx), importer.ErrLocked) {
 		t.Error("a second import is not refused")
 	}
-	for _, jobs := range byClaim(left) {
-		must(again.Drop(ctx, jobs))
-	}
+	importtest.Drop(t, again, left)
 	if none, err := again.Left(ctx); len(none) != 0 || err != nil {
 		t.Errorf("then %d claims are left, %v", len(none), err)
 	}

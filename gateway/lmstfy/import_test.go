@@ -1,4 +1,4 @@
-package importer
+package lmstfy
 
 import (
 	"encoding/binary"
@@ -10,7 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/gateway/importer"
+	"github.com/wakecall/wakecall/gateway/importer/importtest"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -19,16 +20,13 @@ func le16(n int) []byte { return binary.LittleEndian.AppendUint16(nil, uint16(n)
 func lmstfyText(s string) string { return string(le16(len(s))) + s }
 
 // oldLmstfy is a Redis with the data of an lmstfy.
-func oldLmstfy(t *testing.T) (*Lmstfy, *redis.Client) {
+func oldLmstfy(t *testing.T) (*source, *redis.Client) {
 	t.Helper()
-	db := oldRedis(t)
-	topicOf := func(ns, q string) string { return "lmstfy." + registry.EscapeName(ns) + "." + registry.EscapeName(q) }
-	return &Lmstfy{
-		Redis: db, Admin: db, Pool: "default", Namespace: registry.NewTopic("lmstfy.*"), TopicOf: topicOf,
-	}, db
+	db := importtest.Redis(t)
+	return newSource(db, db, poolList{"default"}, "default"), db
 }
 
-func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
+func TestJobsAreClaimedOnce(t *testing.T) {
 	t.Parallel()
 	l, db := oldLmstfy(t)
 	ctx := t.Context()
@@ -81,7 +79,7 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 	if again, err := l.Claim(ctx, 100); err != nil || len(again) != 2 {
 		t.Fatalf("then %d jobs of the timer, %v", len(again), err)
 	} else {
-		byID := map[string]Job{}
+		byID := map[string]importer.Job{}
 		for _, job := range again {
 			byID[job.Push.ID] = job
 		}
@@ -96,9 +94,7 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 	if err != nil || len(left) != 5 {
 		t.Fatalf("%d claims are left, %v", len(left), err)
 	}
-	for _, jobs := range byClaim(left) {
-		must(l.Drop(ctx, jobs))
-	}
+	importtest.Drop(t, l, left)
 	if keys, err := db.Keys(ctx, "*").Result(); err != nil || len(keys) != 5 {
 		t.Errorf("keys at the end: %v %v, want the leased jobs and the number", keys, err)
 	}
@@ -112,8 +108,8 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 	}
 }
 
-// TestEachQueueOfLmstfyIsReadOnce: there may be a queue for each job, and a scan reads the keys of all jobs.
-func TestEachQueueOfLmstfyIsReadOnce(t *testing.T) {
+// TestEachQueueIsReadOnce: there may be a queue for each job, and a scan reads the keys of all jobs.
+func TestEachQueueIsReadOnce(t *testing.T) {
 	t.Parallel()
 	l, db := oldLmstfy(t)
 	ctx := t.Context()
@@ -158,11 +154,11 @@ func TestEachQueueOfLmstfyIsReadOnce(t *testing.T) {
 	}
 }
 
-func TestLmstfyTokensAreRead(t *testing.T) {
+func TestTokensAreRead(t *testing.T) {
 	t.Parallel()
 	l, _ := oldLmstfy(t)
-	db := oldRedis(t)
-	l.Admin = db
+	db := importtest.Redis(t)
+	l.admin = db
 	if err := db.HSet(t.Context(), "tk/default/shop", "secret", "the shop").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -170,8 +166,8 @@ func TestLmstfyTokensAreRead(t *testing.T) {
 	if err := db.HSet(t.Context(), "__throttler_keys__", "default/shop/secret", limit).Err(); err != nil {
 		t.Fatal(err)
 	}
-	list, err := l.Tokens(t.Context())
-	want := LmstfyToken{"shop", "secret", "the shop", 1, 2, 3}
+	list, err := l.tokens(t.Context())
+	want := oldToken{"shop", "secret", "the shop", Limit{1, 2, 3}}
 	if err != nil || len(list) != 1 || list[0] != want {
 		t.Errorf("%+v %v, want %+v", list, err, want)
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Form encodes the body for a form or a query as an endpoint gets it. Nested values become the word Array.
-func (b Body) Form() string { return b.pairs().encode() }
+// form encodes the body for a form or a query as an endpoint gets it. Nested values become the word Array.
+func (b body) form() string { return b.pairs().encode() }
 
-// Query returns the query of a GET: the parameters of the address, replaced by members of the same name, then the other
+// query returns the query of a GET: the parameters of the address, replaced by members of the same name, then the other
 // members.
-func (b Body) Query(address string) string {
+func (b body) query(address string) string {
 	pairs := parseQuery(address)
 	for _, p := range b.pairs() {
 		pairs = pairs.with(p)
@@ -26,7 +26,7 @@ type pair struct{ name, value string }
 
 type pairs []pair
 
-func (b Body) pairs() pairs {
+func (b body) pairs() pairs {
 	list := make(pairs, len(b))
 	for i, m := range b {
 		list[i] = pair{m.name, plain(m.value)}
