@@ -2,11 +2,9 @@ package test
 
 import (
 	"cmp"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -278,204 +275,6 @@ func filled(
 }
 
 func itself(id, _ string) string { return id }
-
-func le16(s string) string {
-	return string(binary.LittleEndian.AppendUint16(nil, uint16(len(s)))) + s
-}
-
-func oldLmstfy(t *testing.T) *oldSystem {
-	url, db := oldRedisServer(t)
-	timed := func(due time.Time, tries, id string) redis.Z {
-		return redis.Z{Score: float64(due.Unix()), Member: le16("shop") + le16("q") + tries + le16(id)}
-	}
-	return &oldSystem{
-		args: []string{"--redis", url}, topic: "lmstfy.shop.q", number: func(_, body string) string { return body },
-		fill: filled(t, db, func(c redis.Pipeliner, n int, number string, due time.Time) {
-			id := harness.LmstfyID(time.Until(due).Round(time.Hour))
-			c.Set(ctx, "j/shop/q/"+id, number, time.Hour)
-			if n%2 == 0 {
-				c.LPush(ctx, "q/shop/q", "\x03\x00"+le16(id))
-				return
-			}
-			c.ZAdd(ctx, "timer_set", timed(due, "\x03\x00", id))
-		}),
-		consume: func() string { // as lmstfy does: pop, lease, read, acknowledge
-			member := db.RPop(ctx, "q/shop/q").Val()
-			if len(member) < 4 {
-				return ""
-			}
-			id := member[4:]
-			db.ZAdd(ctx, "timer_set", timed(time.Now().Add(time.Minute), "\x02\x00", id))
-			body := db.Get(ctx, "j/shop/q/"+id).Val()
-			time.Sleep(20 * time.Millisecond) // time to work: an import meets the lease
-			if db.Del(ctx, "j/shop/q/"+id).Val() == 0 {
-				t.Errorf("the job %s was imported while a consumer had it", body)
-			}
-			return body
-		},
-		left: func() int64 { // the timer also has acknowledged jobs
-			keys, err := db.Keys(ctx, "j/*").Result()
-			if err != nil {
-				return -1
-			}
-			return int64(len(keys)) + db.HLen(ctx, "wakecall_claims").Val()
-		},
-	}
-}
-
-// delayQueueJob is a job as delay-queue stores it, in msgpack.
-func delayQueueJob(id string, due time.Time) string {
-	text := func(s string) string { return "\xda" + string(binary.BigEndian.AppendUint16(nil, uint16(len(s)))) + s }
-	number := func(n int64) string { return "\xd3" + string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
-	return "\x85" + text("Topic") + text("q") + text("Id") + text(id) + text("Delay") + number(due.Unix()) +
-		text("TTR") + number(60) + text("Body") + text("body")
-}
-
-func oldDelayQueue(t *testing.T) *oldSystem {
-	old, _ := delayQueueOn(t)
-	return old
-}
-
-func delayQueueOn(t *testing.T) (*oldSystem, *redis.Client) {
-	url, db := oldRedisServer(t)
-	return &oldSystem{
-		args: []string{"--redis", url}, topic: "delayqueue.q", number: itself,
-		fill: filled(t, db, func(c redis.Pipeliner, n int, id string, due time.Time) {
-			c.Set(ctx, id, delayQueueJob(id, due), 0)
-			if n%4 == 0 {
-				c.RPush(ctx, "dq_queue_q", id)
-				return
-			}
-			c.ZAdd(ctx, fmt.Sprint("dq_bucket_", 1+n%3), redis.Z{Score: float64(due.Unix()), Member: id})
-		}),
-		consume: func() string {
-			id := db.LPop(ctx, "dq_queue_q").Val()
-			if id == "" || db.Exists(ctx, id).Val() == 0 { // as delay-queue does: pop, read, lease, finish
-				return ""
-			}
-			db.ZAdd(ctx, "dq_bucket_1", redis.Z{Score: float64(time.Now().Unix() + 60), Member: id})
-			time.Sleep(time.Millisecond)
-			if db.Del(ctx, id).Val() == 0 {
-				t.Errorf("the job %s was imported while a consumer had it", id)
-			}
-			db.ZRem(ctx, "dq_bucket_1", id)
-			return id
-		},
-		left: func() int64 {
-			keys, err := db.Keys(ctx, "*").Result()
-			if err != nil {
-				return -1
-			}
-			return int64(len(keys)) - 1 // the number of the last claim remains
-		},
-	}, db
-}
-
-func oldGrape(t *testing.T) *oldSystem {
-	url, db := oldRedisServer(t)
-	const delay, retain = "tube:T:queue:delay", "tube:T:queue:retain"
-	return &oldSystem{
-		args: []string{"--redis", url}, topic: "grape.~t", number: itself,
-		fill: filled(t, db, func(c redis.Pipeliner, _ int, id string, due time.Time) {
-			c.SAdd(ctx, "tube:set", "T")
-			c.HSet(ctx, "tube:T:job:"+id, "id", id, "dtr", 0, "ttr", 60000, "noe", 0, "data", "body")
-			c.ZAdd(ctx, delay, redis.Z{Score: float64(due.UnixMilli()), Member: id})
-		}),
-		consume: func() string { // as Grape does: with a lock, in steps
-			const lock = "tube:T:lock:consume"
-			if !db.SetNX(ctx, lock, "consumer", 10*time.Second).Val() {
-				return ""
-			}
-			defer db.Del(ctx, lock)
-			due := db.Do(ctx, "ZRANGEBYSCORE", delay, "-inf", time.Now().UnixMilli(), "LIMIT", 0, 1)
-			ids, _ := due.StringSlice()
-			if len(ids) == 0 || db.Exists(ctx, "tube:T:job:"+ids[0]).Val() == 0 {
-				return ""
-			}
-			time.Sleep(time.Millisecond)
-			db.ZAdd(ctx, retain, redis.Z{Score: float64(time.Now().Add(time.Minute).UnixMilli()), Member: ids[0]})
-			db.ZRem(ctx, delay, ids[0])
-			if db.ZRem(ctx, retain, ids[0]).Val() == 0 || db.Del(ctx, "tube:T:job:"+ids[0]).Val() == 0 {
-				t.Errorf("the job %s was imported while a consumer had it", ids[0])
-			}
-			return ids[0]
-		},
-		left: func() int64 { return db.ZCard(ctx, delay).Val() + db.HLen(ctx, "wakecall:claims").Val() },
-	}
-}
-
-// startBeanstalkd starts Debian's beanstalkd on a port; stop kills it.
-func startBeanstalkd(t *testing.T, port int) (addr string, stop func()) {
-	t.Helper()
-	needProcesses(t)
-	path, err := exec.LookPath("beanstalkd")
-	if err != nil {
-		t.Skip("SKIPPED: beanstalkd is not installed (apt-get install beanstalkd)")
-	}
-	cmd := exec.Command(path, "-l", "127.0.0.1", "-p", strconv.Itoa(port))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	stop = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	t.Cleanup(stop)
-	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	waitListening(t, addr)
-	return addr, stop
-}
-
-// A beanstalkd that was restarted without its jobs reuses their ids for other jobs. The imported jobs stay.
-func TestARestartedBeanstalkdLosesNoJob(t *testing.T) {
-	t.Parallel()
-	port, i := freeport.TCP(t), startImporting(t)
-	for n := range 2 {
-		addr, stop := startBeanstalkd(t, port)
-		if _, err := dialBeanstalk(t, addr).Put([]byte(strconv.Itoa(n)), 100, time.Hour, time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		if code, out := i.Run("import", "beanstalk", "--addr", addr); code != 0 {
-			t.Fatalf("exit %d: %s", code, out)
-		}
-		stop()
-	}
-	if stats := i.MustStats(t, "beanstalk.default.0000000100"); stats.Delayed != 2 {
-		t.Errorf("%d of two jobs are here", stats.Delayed)
-	}
-}
-
-func oldBeanstalkd(t *testing.T) *oldSystem {
-	addr, _ := startBeanstalkd(t, freeport.TCP(t))
-	producer, consumer := dialBeanstalk(t, addr), dialBeanstalk(t, addr)
-	return &oldSystem{
-		args: []string{"--addr", addr}, topic: "beanstalk.default.0000000100",
-		number: func(_, body string) string { return body },
-		fill: func(jobs int) {
-			for n := range jobs {
-				if _, err := producer.Put([]byte(strconv.Itoa(n)), 100, time.Duration(n%2)*time.Hour, time.Minute); err != nil {
-					t.Fatal(err)
-				}
-			}
-		},
-		consume: func() string {
-			id, body, err := consumer.Reserve(0)
-			if err != nil {
-				return ""
-			}
-			if err := consumer.Delete(id); err != nil {
-				t.Errorf("delete of a reserved job: %v", err)
-			}
-			return string(body)
-		},
-		left: func() int64 {
-			stats, err := producer.Stats()
-			if err != nil {
-				return -1
-			}
-			ready, _ := strconv.ParseInt(stats["current-jobs-ready"], 10, 64)
-			delayed, _ := strconv.ParseInt(stats["current-jobs-delayed"], 10, 64)
-			return ready + delayed
-		},
-	}
-}
 
 // With WAKECALL_IMPORT_JOBS=100000 it logs the speed of imports.
 func TestImportsCountFirst(t *testing.T) {

@@ -2,6 +2,8 @@ package test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -186,5 +188,39 @@ func TestAKilledImportLosesAndDoublesNothing(t *testing.T) {
 	}
 	if len(times) != jobs || double > 0 {
 		t.Errorf("%d of %d jobs were called, %d of them twice", len(times), jobs, double)
+	}
+}
+
+func movingPHPDelayqueue(t *testing.T, done *consumed) (*installation, *moving) {
+	i, addr := startPHPDQ(t)
+	i.endpoint.Set("/h.php", func(w http.ResponseWriter, _ *http.Request, c harness.Call) {
+		done.add(c.ID)
+		_, _ = io.WriteString(w, "OK")
+	})
+	old := startPHPDelayqueue(t, i.endpoint.URL("/h.php"))
+	return i, &moving{
+		args: []string{"--mysql", old.dsn},
+		add:  func(id string) { old.add(t, "Order_Close", []string{id}, time.Now()) },
+		gateway: func(id string) error {
+			request := `{"cmd":"add","topic":"Order_Close","id":"` + id + `","fix_time":"2026-01-01 00:00:00","body":{"a":1}}`
+			for deadline := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) { // until it knows the topic
+				if err := phpAdd(addr, request); err == nil || time.Now().After(deadline) {
+					return err
+				}
+			}
+		},
+		work: func() { // a timer moves due jobs; a consumer deletes a job and then makes the call
+			due, _ := old.redis.ZRange(ctx, "dq_bucket_1", 0, 0).Result()
+			if len(due) == 1 && old.redis.ZRem(ctx, "dq_bucket_1", due[0]).Val() == 1 {
+				old.redis.RPush(ctx, "dq_1ready_queue", due[0])
+			}
+			if name := old.redis.LPop(ctx, "dq_1ready_queue").Val(); old.redis.HDel(ctx, "dq_job_info", name).Val() == 1 {
+				done.addOld(strings.TrimPrefix(name, "Order_Close:"))
+			}
+		},
+		drain: func(<-chan struct{}) {}, // its endpoint is called
+		left: func() int64 {
+			return old.redis.Exists(ctx, "dq_job_info", "dq_bucket_1", "dq_1ready_queue", "dq_wakecall_claims").Val()
+		},
 	}
 }
