@@ -138,9 +138,6 @@ func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 	var errs []error
 	for _, o := range over {
 		err := r.endRotation(ctx, o.Topic, at)
-		if errors.Is(err, ErrNoTopic) { // an older version deleted it
-			err = r.db.Do(ctx, func(tx *gorm.DB) error { return forgetRotation(tx, o.Topic) })
-		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("drop the old secret of %s: %w", o.Topic, err))
 		}

@@ -66,34 +66,27 @@ func (r *Registry) createShard(tx *gorm.DB, s *Shard) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.Create(row).Error; err != nil {
-		return err
-	}
-	return database.Upsert(tx).Create(&shardIdentityRow{s.Name, s.Identity, s.Former}).Error
+	return tx.Create(row).Error
 }
 
 // checkFormer rejects a name that another shard had: the journals have that shard's jobs under the name.
 func checkFormer(tx *gorm.DB, s *Shard) error {
-	var rows []shardIdentityRow
+	var rows []shardRow
 	if err := tx.Find(&rows).Error; err != nil {
 		return err
 	}
 	for _, row := range rows {
 		if row.Identity != s.Identity && slices.Contains(strings.Fields(row.Former), s.Name) {
-			return malformed("name", "%s was the name of shard %s, and the journals still use it", s.Name, row.Shard)
+			return malformed("name", "%s was the name of shard %s, and the journals still use it", s.Name, row.Name)
 		}
 	}
 	return nil
 }
 
-func withIdentities(tx *gorm.DB) *gorm.DB {
-	return tx.Table("shards").Select("shards.*, identity, former").Joins("LEFT JOIN shard_identities ON shard = name")
-}
-
 // readShard reads a shard, without its URL when that is encrypted under another key.
 func (r *Registry) readShard(tx *gorm.DB, name string) (s Shard, found bool, err error) {
 	var row shardRow
-	if found, err = database.Find(withIdentities(tx), &row, "name", name); found {
+	if found, err = database.Find(tx, &row, "name", name); found {
 		s, _ = row.shard(r.db.Key)
 	}
 	return s, found, err
@@ -174,15 +167,11 @@ func (r *Registry) RenameShard(ctx context.Context, actor, name, to string) erro
 			is.Former = strings.TrimSpace(was.Former + " " + name)
 		}
 		c.Before, c.After = &was, &is
-		if err := removeShard(tx, name); err != nil {
+		if err := tx.Delete(&shardRow{Name: name}).Error; err != nil {
 			return err
 		}
 		return r.createShard(tx, &is)
 	})
-}
-
-func removeShard(tx *gorm.DB, name string) error {
-	return errors.Join(tx.Delete(&shardRow{Name: name}).Error, tx.Delete(&shardIdentityRow{Shard: name}).Error)
 }
 
 // OtherActive reports whether another shard than this one is active. Without one, this one cannot be drained.
@@ -198,7 +187,7 @@ func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
 			return err
 		}
 		c.Before = &was
-		return removeShard(tx, name)
+		return tx.Delete(&shardRow{Name: name}).Error
 	})
 }
 

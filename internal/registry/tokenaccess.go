@@ -12,15 +12,6 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
-// tokenAccessRow stores until when a token is valid, and when it was last used.
-type tokenAccessRow struct {
-	Token      uint64 `gorm:"primaryKey"`
-	ExpiresAt  *time.Time
-	LastUsedAt *time.Time
-}
-
-func (tokenAccessRow) TableName() string { return "token_access" }
-
 // Expired reports whether a token has expired, by the clock of this host.
 func (t *Token) Expired(now time.Time) bool { return t.ExpiresAt != nil && !now.Before(*t.ExpiresAt) }
 
@@ -71,24 +62,14 @@ func validExpiry(at *time.Time, now time.Time) error {
 	return nil
 }
 
-func withExpiries(tx *gorm.DB) *gorm.DB {
-	return tx.Table("tokens").Select("tokens.*, expires_at").Joins("LEFT JOIN token_access ON token = id")
-}
-
 // NoteTokenUses stores when tokens were used, to the minute and at most once a minute, however many hosts call it. It
 // creates neither a revision nor an audit entry, so no process has to read anything again.
 func (r *Registry) NoteTokenUses(ctx context.Context, ids []uint64, at time.Time) error {
 	at = at.UTC().Truncate(time.Minute)
 	return r.db.Change(ctx, func(tx *gorm.DB) error {
 		for some := range slices.Chunk(ids, database.BatchRows) {
-			// Only for tokens that still exist: one may have been revoked meanwhile.
-			err := tx.Exec("INSERT INTO token_access (token) SELECT id FROM tokens WHERE id IN ? "+
-				"AND id NOT IN (SELECT token FROM token_access)", some).Error
-			if err != nil {
-				return err
-			}
-			err = tx.Model(&tokenAccessRow{}).Where("token IN ? AND (last_used_at IS NULL OR last_used_at < ?)", some, at).
-				UpdateColumn("last_used_at", at).Error
+			unused := tx.Model(&tokenRow{}).Where("id IN ? AND (last_used_at IS NULL OR last_used_at < ?)", some, at)
+			err := unused.UpdateColumn("last_used_at", at).Error
 			if err != nil {
 				return err
 			}
@@ -101,13 +82,13 @@ func (r *Registry) NoteTokenUses(ctx context.Context, ids []uint64, at time.Time
 // ErrUnavailable.
 func (r *Registry) TokenUses(ctx context.Context) (map[uint64]time.Time, error) {
 	used := func(tx *gorm.DB) *gorm.DB { return tx.Where("last_used_at IS NOT NULL") }
-	rows, err := database.List[tokenAccessRow](ctx, r.db, used)
+	rows, err := database.List[tokenRow](ctx, r.db, used)
 	if err != nil {
 		return nil, err
 	}
 	uses := make(map[uint64]time.Time, len(rows))
 	for _, row := range rows {
-		uses[row.Token] = *row.LastUsedAt
+		uses[row.ID] = *row.LastUsedAt
 	}
 	return uses, nil
 }

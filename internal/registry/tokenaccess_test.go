@@ -1,10 +1,7 @@
 package registry
 
 import (
-	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -120,34 +117,6 @@ func TestLastUsesOfTokens(t *testing.T) {
 			t.Errorf("%d entries, %v", len(trail), err)
 		}
 	})
-}
-
-// An earlier version writes a snapshot file without expiries. It must not be taken for complete.
-func TestTheFileOfAnEarlierVersionHidesNoExpiry(t *testing.T) {
-	t.Parallel()
-	o := Options{DSN: dbtest.SQLite(t), SnapshotFile: filepath.Join(t.TempDir(), "snapshot")}
-	r := open(t, o)
-	at := time.Now().Add(time.Hour)
-	secret, token, err := r.CreateToken(t.Context(), "me", "team", []Right{RightPush}, []string{"*"}, &at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	older := *r.Snapshot()
-	plain := *token
-	plain.ExpiresAt = nil
-	older.Tokens = map[string]*Token{token.Hash: &plain}
-	eventually(t, "the snapshot is written", func() bool { return markInFile(o.SnapshotFile) == older.mark })
-	var file bytes.Buffer
-	if err := encodeSnapshot(&file, &older); err != nil {
-		t.Fatal(err)
-	}
-	earlier := strings.Replace(file.String(), `"mark_read":`, `"mark":`, 1)
-	if err := os.WriteFile(o.SnapshotFile, []byte(earlier), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got, ok := open(t, o).Snapshot().Token(secret); !ok || got.ExpiresAt == nil {
-		t.Errorf("the token is %+v", got)
-	}
 }
 
 func TestExpiriesAreRead(t *testing.T) {
