@@ -2,22 +2,63 @@ package gateway
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strings"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/listen"
 )
 
-// WithAccounts serves with the accounts of a file of lines USER:PASSWORD, as passwords by user. If the file cannot be
-// read, nobody is served: the listener is closed. key is the file's configuration key.
-func WithAccounts(key, file string, serve func(accounts map[string]string) Serve) Serve {
+// Accounts are the users of a listener. Their methods may be called from any goroutine.
+type Accounts struct {
+	passwords map[string]string
+
+	mu      sync.Mutex // held while a password is checked: none counts as a guess for another one at the same time
+	guesses *listen.LoginLimit
+}
+
+// NewAccounts returns accounts with passwords by user.
+func NewAccounts(passwords map[string]string, now func() time.Time) *Accounts {
+	return &Accounts{passwords: passwords, guesses: listen.NewLoginLimit(now)}
+}
+
+// Password returns a user's password.
+func (a *Accounts) Password(user string) (password string, known bool) {
+	password, known = a.passwords[user]
+	return password, known
+}
+
+// Admit reports whether a request has a user's password or, after too many wrong ones, how long its client has to wait.
+func (a *Accounts) Admit(r *http.Request, user, password string) (ok bool, wait time.Duration) {
+	address, _, _ := net.SplitHostPort(r.RemoteAddr)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if wait := a.guesses.Try(user, address, ""); wait > 0 {
+		return false, wait
+	}
+	known, exists := a.passwords[user]
+	if !exists || subtle.ConstantTimeCompare([]byte(known), []byte(password)) == 0 {
+		return false, 0
+	}
+	a.guesses.Passed(user, address)
+	return true, 0
+}
+
+// WithAccounts serves with the accounts in a file of lines USER:PASSWORD. If the file cannot be read, nobody is served:
+// the listener is closed. key is the file's configuration key.
+func WithAccounts(key, file string, serve func(*Accounts) Serve) Serve {
 	return func(ctx context.Context, l net.Listener) error {
-		accounts, err := readAccounts(key, file)
+		passwords, err := readAccounts(key, file)
 		if err != nil {
 			return errors.Join(err, l.Close())
 		}
-		return serve(accounts)(ctx, l)
+		return serve(NewAccounts(passwords, time.Now))(ctx, l)
 	}
 }
 

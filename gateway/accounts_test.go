@@ -44,7 +44,7 @@ func TestWithoutItsAccountsAListenerServesNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	serve := WithAccounts("gateways.x.accounts", "/none", func(map[string]string) Serve {
+	serve := WithAccounts("gateways.x.accounts", "/none", func(*Accounts) Serve {
 		t.Error("it serves")
 		return func(context.Context, net.Listener) error { return nil }
 	})

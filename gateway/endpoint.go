@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -84,37 +83,6 @@ func Patient(w http.ResponseWriter, r *http.Request) {
 	}
 	_, _ = io.Copy(io.Discard, rest)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-}
-
-// WriteNow writes and flushes an answer, and returns an error if it was not sent.
-func WriteNow(w http.ResponseWriter, status int, text []byte) error {
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(status)
-	if _, err := w.Write(text); err != nil {
-		return err
-	}
-	return http.NewResponseController(w).Flush()
-}
-
-// RetryAfter sets the header that tells a client how long to wait, and returns its value: whole seconds, rounded up.
-func RetryAfter(w http.ResponseWriter, wait time.Duration) (seconds string) {
-	seconds = strconv.Itoa(int((wait + time.Second - 1) / time.Second))
-	w.Header().Set("Retry-After", seconds)
-	return seconds
-}
-
-// Ender ends leases.
-type Ender interface {
-	End(ctx context.Context, list []queue.Ending) []queue.Ended
-}
-
-// GiveBack releases jobs that did not reach their client. These leases do not count as attempts.
-func (e *Endpoint) GiveBack(ctx context.Context, q Ender, jobs []queue.Leased) {
-	for _, done := range q.End(context.WithoutCancel(ctx), queue.Untaken(jobs)) {
-		if done.Err != nil {
-			e.Log.Warn("a job that did not reach its client is leased until its ttr is over", "error", done.Err)
-		}
-	}
 }
 
 func (e *Endpoint) count(n int64) {

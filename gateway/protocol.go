@@ -44,3 +44,9 @@ type Jobs interface {
 	Get(ctx context.Context, topic, id string) (*queue.Job, error)
 	DeleteIf(ctx context.Context, topic, id string, m queue.Match) error
 }
+
+// Registry is the part of the registry that protocols with settings of their own need.
+type Registry interface {
+	Snapshot() *registry.Snapshot
+	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
+}

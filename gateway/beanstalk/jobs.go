@@ -92,22 +92,18 @@ func (k *conn) settle(id uint64, e queue.Ending) (ok bool, err error) {
 		return false, nil
 	}
 	e.Lease, e.TTR = h.lease, h.ttr
-	done := k.queue.End(k.ctx, []queue.Ending{e})[0]
-	if missing(done.Err) {
+	_, ok, err = gateway.End(k.ctx, k.queue, e)
+	if err != nil {
+		return false, err
+	}
+	if !ok {
 		delete(k.held, id)
 		return false, nil
-	}
-	if done.Err != nil {
-		return false, done.Err
 	}
 	if h.ends = time.Now().Add(h.ttr); e.Verb != queue.ExtendLeased {
 		delete(k.held, id)
 	}
 	return true, nil
-}
-
-func missing(err error) bool {
-	return errors.Is(err, queue.ErrLease) || errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrState)
 }
 
 // remove deletes a job that the connection holds, or that is not reserved.
@@ -142,12 +138,12 @@ func (k *conn) deleted(topic string) {
 // end ends a job in any tube that is in one of the given states, and returns its topic; "": there is none.
 func (k *conn) end(id uint64, verb queue.Verb, in ...queue.State) (topic string, err error) {
 	_, err = k.finder.Try(k.ctx, format(id), func(at string) (bool, error) {
-		done := k.queue.End(k.ctx, []queue.Ending{{Ref: queue.Ref{Topic: at, ID: format(id)}, In: in, Verb: verb}})[0]
-		if missing(done.Err) {
-			return false, nil
+		e := queue.Ending{Ref: queue.Ref{Topic: at, ID: format(id)}, In: in, Verb: verb}
+		_, found, err := gateway.End(k.ctx, k.queue, e)
+		if found {
+			topic = at
 		}
-		topic = at
-		return true, done.Err
+		return found, err
 	})
 	return topic, err
 }
@@ -286,14 +282,13 @@ func (k *conn) first(state queue.State) (jobs []queue.Job, err error) {
 
 // kickOne makes a buried or delayed job ready.
 func (k *conn) kickOne(topic, id string, state queue.State) (bool, error) {
-	var err error
-	if state == queue.Delayed {
-		_, err = k.queue.RunNow(k.ctx, topic, id)
-	} else {
+	if state != queue.Delayed {
 		e := queue.Ending{Ref: queue.Ref{Topic: topic, ID: id}, In: []queue.State{state}, Verb: queue.GiveBack}
-		err = k.queue.End(k.ctx, []queue.Ending{e})[0].Err
+		_, found, err := gateway.End(k.ctx, k.queue, e)
+		return found, err
 	}
-	if missing(err) || errors.Is(err, queue.ErrRunning) {
+	_, err := k.queue.RunNow(k.ctx, topic, id)
+	if gateway.IsMissing(err) || errors.Is(err, queue.ErrRunning) {
 		return false, nil
 	}
 	return err == nil, err
@@ -302,7 +297,7 @@ func (k *conn) kickOne(topic, id string, state queue.State) (bool, error) {
 func (k *conn) kickJob(id uint64) error {
 	kicked, err := k.finder.Try(k.ctx, format(id), func(topic string) (bool, error) {
 		job, err := k.queue.Get(k.ctx, topic, format(id))
-		if missing(err) {
+		if gateway.IsMissing(err) {
 			return false, nil
 		}
 		if err != nil || job.State != queue.Dead && job.State != queue.Delayed {

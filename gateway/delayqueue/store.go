@@ -2,7 +2,6 @@ package delayqueue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -65,7 +64,7 @@ func (s *store) push(ctx context.Context, in pushRequest) error {
 	s.finder.Met(in.ID, topic)
 	for _, other := range others {
 		if other != topic {
-			if _, err := s.end(ctx, other, in.ID); err != nil {
+			if _, _, err := gateway.Ack(ctx, s.queue, other, in.ID); err != nil {
 				return fmt.Errorf("remove the job of the same id from the topic %s: %w", nameOf(other), err)
 			}
 		}
@@ -89,16 +88,9 @@ func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*q
 
 // remove ends the job with an id in any state. A missing job is not an error.
 func (s *store) remove(ctx context.Context, id string) error {
-	_, err := s.finder.Try(ctx, id, func(topic string) (bool, error) { return s.end(ctx, topic, id) })
+	_, err := s.finder.Try(ctx, id, func(topic string) (bool, error) {
+		_, found, err := gateway.Ack(ctx, s.queue, topic, id)
+		return found, err
+	})
 	return err
-}
-
-var anyState = []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead}
-
-func (s *store) end(ctx context.Context, topic, id string) (ended bool, err error) {
-	err = s.queue.End(ctx, []queue.Ending{{Ref: queue.Ref{Topic: topic, ID: id}, In: anyState, Verb: queue.Ack}})[0].Err
-	if errors.Is(err, queue.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
 }

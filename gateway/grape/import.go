@@ -37,9 +37,9 @@ func importFlags(f *pflag.FlagSet) importer.Open {
 // source is the Redis of a Grape. Its keys begin with its namespace, if it has one.
 type source struct {
 	*importer.Claims
-	group    string   // Grape's namespace
-	base64   bool     // bodies are base64, as in earlier versions of Grape
-	registry Registry // has the tubes of the gateway, which answers no command for others
+	group    string           // Grape's namespace
+	base64   bool             // bodies are base64, as in earlier versions of Grape
+	registry gateway.Registry // has the tubes of the gateway, which answers no command for others
 	created  map[string]bool
 }
 

@@ -22,7 +22,7 @@ func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {
 	g := New(e, p.Queue, p.Registry, p.MaxBody)
 	return map[string]gateway.Serve{
 		keyAddr: e.Ensured(p.Registry, g.Serve, gateway.Namespace(Namespace, title)),
-		keyWebAddr: gateway.WithAccounts(keyAccounts, p.Setting(keyAccounts), func(a map[string]string) gateway.Serve {
+		keyWebAddr: gateway.WithAccounts(keyAccounts, p.Setting(keyAccounts), func(a *gateway.Accounts) gateway.Serve {
 			return NewWeb(g, a).Serve
 		}),
 	}

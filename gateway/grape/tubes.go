@@ -5,15 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
-
-// Registry stores the list of tubes.
-type Registry interface {
-	Snapshot() *registry.Snapshot
-	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
-}
 
 // Namespace is the namespace with the settings of the tubes.
 const Namespace = "grape.*"
@@ -69,7 +64,7 @@ func (g *Gateway) createTube(r *request) (any, error) {
 }
 
 // createTubes creates the tubes that do not exist.
-func createTubes(ctx context.Context, r Registry, names ...string) error {
+func createTubes(ctx context.Context, r gateway.Registry, names ...string) error {
 	return editTubes(ctx, r, func(list []string) []string {
 		for _, name := range names {
 			if !slices.Contains(list, name) {
@@ -97,7 +92,7 @@ func (g *Gateway) deleteTube(r *request) (any, error) {
 	return true, err
 }
 
-func editTubes(ctx context.Context, r Registry, edit func([]string) []string) error {
+func editTubes(ctx context.Context, r gateway.Registry, edit func([]string) []string) error {
 	var list tubes
 	return r.EditSetting(ctx, actor, setting, &list, func() error {
 		list.Tubes = edit(list.Tubes)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/listen"
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
@@ -260,7 +260,7 @@ func TestTheAccessLogHasTheClient(t *testing.T) {
 // accepted.
 func TestAccountsNeedNameAndPassword(t *testing.T) {
 	t.Parallel()
-	status := func(accounts map[string]string, user, password string) int {
+	status := func(accounts *gateway.Accounts, user, password string) int {
 		g := New(pulltest.Endpoint(t, "lmstfy"), Options{Accounts: accounts})
 		r := httptest.NewRequest("GET", "/limits", nil)
 		r.SetBasicAuth(user, password)
@@ -268,7 +268,7 @@ func TestAccountsNeedNameAndPassword(t *testing.T) {
 		g.authorized(http.NotFoundHandler()).ServeHTTP(w, r)
 		return w.Code
 	}
-	accounts := map[string]string{"ops": "secret"}
+	accounts := gateway.NewAccounts(map[string]string{"ops": "secret"}, time.Now)
 	for _, x := range []struct {
 		user, password string
 		want           int
@@ -289,9 +289,9 @@ func TestAccountsNeedNameAndPassword(t *testing.T) {
 // wait. Requests without a password are no guesses, nor are right ones, however many at once.
 func TestTheAdminAPILimitsGuesses(t *testing.T) {
 	c := newClient(t)
-	g := New(c.endpoint, c.options)
-	now := time.Now()
-	g.guesses = listen.NewLoginLimit(func() time.Time { return now })
+	now, o := time.Now(), c.options
+	o.Accounts = gateway.NewAccounts(map[string]string{"ops": "secret"}, func() time.Time { return now })
+	g := New(c.endpoint, o)
 	admin := g.adminHandler()
 	ask := func(address, user, password string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", "/limits", nil)
@@ -335,7 +335,7 @@ func TestTheAdminAPILimitsGuesses(t *testing.T) {
 }
 
 // damaged is a registry whose settings cannot be read.
-type damaged struct{ Registry }
+type damaged struct{ gateway.Registry }
 
 func (damaged) Snapshot() *registry.Snapshot {
 	return &registry.Snapshot{Settings: map[string]json.RawMessage{settingName("default", "ns"): json.RawMessage(`[]`)}}

@@ -35,7 +35,7 @@ func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {
 	}
 	admin := gateway.Serve(g.ServeAdmin)
 	if file := p.Setting(keyAccounts); file != "" {
-		admin = gateway.WithAccounts(keyAccounts, file, func(accounts map[string]string) gateway.Serve {
+		admin = gateway.WithAccounts(keyAccounts, file, func(accounts *gateway.Accounts) gateway.Serve {
 			g.Accounts = accounts
 			return g.ServeAdmin
 		})
