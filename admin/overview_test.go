@@ -12,6 +12,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/wait"
@@ -69,7 +70,7 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	})
 	for _, a := range []alert.Alert{
 		{Key: "shard/s1", Kind: "shard_down", Severity: "critical", Shard: "s1", Causes: []alert.Cause{
-			{Kind: "shard_down", Severity: "critical", Text: "dial tcp: connection refused"}}},
+			{Kind: "shard_down", Severity: "critical", Text: message.Plain("dial tcp: connection refused")}}},
 		{Key: "topic/shop.close", Kind: "no_consumer", Severity: "critical", Topic: "shop.close", Causes: []alert.Cause{
 			{Kind: "no_consumer", Severity: "critical", N: 1200, For: 3 * time.Minute},
 			{Kind: "late", Severity: "warning", N: 1200, For: 21 * time.Minute}}},
@@ -242,7 +243,7 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 	}
 	for typed, want := range map[string]string{
 		"shop.* soon": "&#34;soon&#34; of &#34;shop.*&#34; is not a duration",
-		"a*b 30s":     "&#34;a*b&#34; (with 30s) is not a pattern", "shop.*": "and a duration, like",
+		"a*b 30s":     "&#34;a*b&#34; is not a pattern", "shop.*": "and a duration, such as",
 	} {
 		late[len(late)-1] = typed
 		if status, body := s.post("/alerts/rules", late...); status != http.StatusUnprocessableEntity ||

@@ -85,7 +85,7 @@ func TestRedriveStopsByItself(t *testing.T) {
 	if v.State != bulk.Stopped || q.redriven != 10 || v.Why() == nil {
 		t.Errorf("%d were re-driven, and the task is %+v", q.redriven, v)
 	}
-	s.shows("/tasks/1", "5 of 10 failed again, more than 20.0 %.", `bg-orange" data-width="4"`)
+	s.shows("/tasks/1", "5 of 10 jobs failed again, more than 20.0 %", `bg-orange" data-width="4"`)
 	s.shows("/tasks", "Re-drive dead jobs #1", "10 of 250", `bg-orange" data-width="4"`)
 	s.post("/language", "choice", "zh-Hans")
 	s.shows("/tasks/1", "10 个中有 5 个再次失败")
@@ -164,7 +164,7 @@ func TestASecondOverlappingRedriveIsRefused(t *testing.T) {
 	s := deadSite(t, q)
 	s.post("/dead/redrive", "topic", "a", "rate", "0.1")
 	for _, again := range [][]string{{"topic", "a", "text", "x"}, {"topic", ""}} {
-		if _, body := s.post("/dead/redrive", again...); !strings.Contains(body, "Task #1 is still working on dead jobs") {
+		if _, body := s.post("/dead/redrive", again...); !strings.Contains(body, "Task #1 is still working") {
 			t.Errorf("%v is not refused:\n%s", again, body)
 		}
 	}

@@ -289,12 +289,12 @@ func TestAWrongPushIsShownAtItsField(t *testing.T) {
 	s, _ := shop(t)
 	s.as("ops")
 	for field, pairs := range map[string][]string{
-		"there is no topic":      {"topic", "nobody", "body", "1"},
-		"is not JSON":            {"topic", "shop.close", "body", "{"},
-		"is not a delay":         {"topic", "shop.close", "body", "1", "delay", "soon"},
-		"is not an id":           {"topic", "shop.close", "body", "1", "id", " x"},
-		"is not a number":        {"topic", "shop.close", "body", "1", "max_attempts", "many"},
-		"&#34;x&#34; is none of": {"topic", "shop.close", "body", "1", "priority", "x"},
+		"does not exist":  {"topic", "nobody", "body", "1"},
+		"is not JSON":     {"topic", "shop.close", "body", "{"},
+		"is not a delay":  {"topic", "shop.close", "body", "1", "delay", "soon"},
+		"is not an id":    {"topic", "shop.close", "body", "1", "id", " x"},
+		"between 1 and":   {"topic", "shop.close", "body", "1", "max_attempts", "many"},
+		"not &#34;x&#34;": {"topic", "shop.close", "body", "1", "priority", "x"},
 	} {
 		if status, body := s.post("/push", pairs...); status != http.StatusUnprocessableEntity ||
 			!strings.Contains(body, field) {
@@ -335,7 +335,7 @@ func TestAnEndpointIsTried(t *testing.T) {
 		t.Errorf("the test callback: %s", body)
 	}
 	if _, body := s.post("/topics/shop.close/test", "do", "doctor", "body", `{"a":1}`); !strings.Contains(body,
-		"does not check webhook-signature") {
+		"does not verify webhook-signature") {
 		t.Errorf("the doctor: %s", body)
 	}
 	if status, _ := s.post("/topics/shop.close/test", "do", "call", "body",

@@ -92,14 +92,14 @@ func (t *Topic) unmask(was *Topic) error {
 		switch {
 		case !isCredential(name) || !seal.IsFingerprint(value):
 		case value != shown.Headers[name]:
-			return malformed("headers", "the value of %.60q is a mask; give the value itself", name)
+			return Malformed("headers", "field.masked_header", name)
 		default:
 			t.Headers[name] = was.Headers[name]
 		}
 	}
 	if _, query, _ := strings.Cut(t.CallbackURL, "?"); seal.IsFingerprint(query) {
 		if t.CallbackURL != shown.CallbackURL {
-			return malformed("callback_url", "its query is a mask; give the query itself")
+			return Malformed("callback_url", "field.masked_query")
 		}
 		t.CallbackURL = was.CallbackURL
 	}

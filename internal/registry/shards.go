@@ -77,7 +77,7 @@ func checkFormer(tx *gorm.DB, s *Shard) error {
 	}
 	for _, row := range rows {
 		if row.Identity != s.Identity && slices.Contains(strings.Fields(row.Former), s.Name) {
-			return malformed("name", "%s was the name of shard %s, and the journals still use it", s.Name, row.Name)
+			return Malformed("name", "field.former_name", s.Name, row.Name)
 		}
 	}
 	return nil
@@ -104,11 +104,11 @@ func (r *Registry) mustReadShard(tx *gorm.DB, name string) (Shard, error) {
 // Validate checks everything except the form of the URL, and returns all errors.
 func (s Shard) Validate() error {
 	errs := []error{
-		validName("shard", s.Name),
+		validName(s.Name),
 		oneOf("state", s.State, ShardActive, ShardDraining, ShardOffline),
 	}
 	if s.URL == "" {
-		errs = append(errs, malformed("url", "is missing: the address of a Redis, like redis://:password@host:6379/0"))
+		errs = append(errs, Malformed("url", "field.redis_required"))
 	}
 	return errors.Join(errs...)
 }
@@ -143,7 +143,7 @@ func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
 // RenameShard gives a shard another name. Its data stays the same: jobs, leases and what hosts have noted there.
 // Errors: ErrNoShard, *FieldError, ErrUnavailable.
 func (r *Registry) RenameShard(ctx context.Context, actor, name, to string) error {
-	if err := validName("shard", to); err != nil {
+	if err := validName(to); err != nil {
 		return err
 	}
 	return r.Change(ctx, actor, "rename", "shard/"+to, func(tx *gorm.DB, c *Changed) error {
@@ -152,14 +152,14 @@ func (r *Registry) RenameShard(ctx context.Context, actor, name, to string) erro
 			return err
 		}
 		if was.URL == "" {
-			return malformed("url", "of shard %s is encrypted under another key, or lost: enter it first", name)
+			return Malformed("url", "field.sealed_url", name)
 		}
 		_, taken, err := r.readShard(tx, to)
 		if err != nil {
 			return err
 		}
 		if taken {
-			return malformed("name", "%s is the name of another shard", to)
+			return Malformed("name", "field.shard_taken", to)
 		}
 		is := was
 		is.Name = to

@@ -184,7 +184,7 @@ func eachMember(dec *jsontext.Decoder, read func(name string) error) error {
 		return err
 	}
 	if begin.Kind() != '{' {
-		return malformed("", "expected a JSON object")
+		return Malformed("", "field.json_object")
 	}
 	for dec.PeekKind() == '"' {
 		name, err := dec.ReadToken()

@@ -28,8 +28,7 @@ func ParseExpiry(text string, now time.Time) (*time.Time, error) {
 	if err != nil {
 		d, ok := parseDays(text)
 		if !ok {
-			return nil, malformed("expires", "%.40q is neither a duration like 90d or 12h nor an instant like "+
-				"2030-01-31T08:00:00Z", text)
+			return nil, Malformed("expires", "field.expiry", text)
 		}
 		at = now.Add(d)
 	}
@@ -55,9 +54,9 @@ func validExpiry(at *time.Time, now time.Time) error {
 	case at == nil:
 		return nil
 	case !at.After(now):
-		return outOfRange("expires", "%s is not in the future", at.UTC().Format(time.RFC3339))
+		return OutOfRange("expires", "field.past", at.UTC().Format(time.RFC3339))
 	case at.After(now.Add(longestExpiry)):
-		return outOfRange("expires", "is more than 100 years ahead; leave it empty for a token that does not expire")
+		return OutOfRange("expires", "field.expiry_far")
 	}
 	return nil
 }

@@ -80,21 +80,21 @@ func (t *Token) Validate() error {
 	name, rights, topics := t.Name, t.Rights, t.Topics
 	errs := []error{text("name", name, 100)}
 	if strings.TrimSpace(name) == "" {
-		errs = append(errs, malformed("name", "is missing: say whose token it is"))
+		errs = append(errs, Malformed("name", "field.token_name_required"))
 	}
 	if len(rights) == 0 {
-		errs = append(errs, malformed("rights", "are missing: give at least one of push, read, manage, consume, tokens"))
+		errs = append(errs, Malformed("rights", "field.rights_required"))
 	}
 	if len(topics) == 0 {
-		errs = append(errs, malformed("topics", "are missing: give at least one pattern, like shop.* or *"))
+		errs = append(errs, Malformed("topics", "field.patterns_required"))
 	}
 	if len(topics) > maxPatterns {
-		errs = append(errs, outOfRange("topics", "are %d patterns; at most %d", len(topics), maxPatterns))
+		errs = append(errs, OutOfRange("topics", "field.too_many", len(topics), maxPatterns))
 	}
 	for i, x := range rights {
 		errs = append(errs, oneOf("rights", x, Rights...))
 		if slices.Contains(rights[:i], x) {
-			errs = append(errs, malformed("rights", "%s is listed twice", x))
+			errs = append(errs, Malformed("rights", "field.duplicate", x))
 		}
 	}
 	for _, p := range topics {
