@@ -12,6 +12,6 @@
 //
 // # Too many connections
 //
-// Package connlimit bounds connections. At the limit it closes the connections that have been without a request for
+// Package listen limits connections. At the limit it closes the connections that have been without a request for
 // longest, so half-open ones cannot keep others out.
 package server

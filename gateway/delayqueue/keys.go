@@ -2,8 +2,8 @@ package delayqueue
 
 import "github.com/wakecall/wakecall/conf"
 
-// Keys are the gateway's keys of the configuration.
-var Keys = []conf.Key{
+// keys are the gateway's keys of the configuration.
+var keys = []conf.Key{
 	{Path: "gateways.delayqueue.addr", Type: conf.Gateway(),
 		Help: "Address for clients of ouqiang/delay-queue and for Youzan's commands, [HOST:]PORT. Its own port is " +
 			"9277."},

@@ -2,8 +2,8 @@ package grape
 
 import "github.com/wakecall/wakecall/conf"
 
-// Keys are the gateway's keys of the configuration.
-var Keys = []conf.Key{
+// keys are the gateway's keys of the configuration.
+var keys = []conf.Key{
 	{Path: "gateways.grape.addr", Type: conf.Gateway(),
 		Help: "Address for clients of Grape, [HOST:]PORT. Its own port is 9521."},
 	{Path: "gateways.grape.web_addr", Type: conf.Gateway().With("gateways.grape.accounts"),

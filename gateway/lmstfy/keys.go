@@ -8,8 +8,8 @@ import (
 	"github.com/wakecall/wakecall/conf"
 )
 
-// Keys are the gateway's keys of the configuration.
-var Keys = []conf.Key{
+// keys are the gateway's keys of the configuration.
+var keys = []conf.Key{
 	{Path: "gateways.lmstfy.addr", Type: conf.Gateway(),
 		Help: "Address for clients of lmstfy, [HOST:]PORT. lmstfy's own port is 7777."},
 	{Path: "gateways.lmstfy.admin_addr", Type: conf.Gateway(),

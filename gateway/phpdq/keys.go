@@ -7,8 +7,8 @@ import (
 	"github.com/wakecall/wakecall/conf"
 )
 
-// Keys are the gateway's keys of the configuration.
-var Keys = []conf.Key{
+// keys are the gateway's keys of the configuration.
+var keys = []conf.Key{
 	{Path: "gateways.phpdq.addr", Type: conf.Gateway(),
 		Help: "Address for clients of php-delayqueue, [HOST:]PORT. Its own port, 6789, is that of server.addr."},
 	{Path: "gateways.phpdq.time_zone", Default: "Local", Type: conf.Type{Parse: parseZone},

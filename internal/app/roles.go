@@ -11,7 +11,7 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/dispatcher"
-	"github.com/wakecall/wakecall/gateway/phpdq"
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/callback"
@@ -156,10 +156,10 @@ func (p *parts) awaitShards(ctx context.Context) {
 	}
 }
 
-// jobs returns the queue for the API and the gateway of php-delayqueue, backed by the spool if there is one.
+// jobs returns the queue for the API and the gateways, backed by the spool if there is one.
 func (p *parts) jobs() interface {
 	server.Jobs
-	phpdq.Jobs
+	gateway.Jobs
 } {
 	if !p.cfg.Spool {
 		return p.queue
@@ -195,9 +195,7 @@ func (p *parts) newDispatcher() (role, error) {
 
 // newCaller returns the client for addresses that users configure: endpoints, and webhooks of alerts.
 func (p *parts) newCaller() (*callback.Caller, error) {
-	return callback.New(callback.Options{
-		Networks: p.cfg.Callback.Networks, Version: p.version, PHPZone: PHPDQZone(p.cfg),
-	})
+	return callback.New(callback.Options{Networks: p.cfg.Callback.Networks, Version: p.version})
 }
 
 // shardsAs returns a function that lists the queue's shards as a role's interface.
@@ -218,8 +216,3 @@ func (p *parts) hasTopic(name string) bool { return p.registry.Snapshot().Topic(
 
 // hasSeries reports whether a topic has its own metrics series: topics in a namespace share the namespace's.
 func (p *parts) hasSeries(name string) bool { return p.registry.Snapshot().Topics.Get(name) != nil }
-
-func init() {
-	// Package callback evaluates expressions, package registry stores topics; neither imports the other.
-	registry.CheckRetryIf = callback.CheckRetryIf
-}
