@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,8 +51,8 @@ func TestPrecedence(t *testing.T) {
 	}
 	want := map[string]Setting{
 		"timers":           {"timers", "2", file + ":1"},
-		"dispatchers":      {"dispatchers", "4", "env WAKECALL_DISPATCHERS"},
-		"shutdown_timeout": {"shutdown_timeout", "3m", "flag"},
+		"dispatchers":      {"dispatchers", "4", "WAKECALL_DISPATCHERS"},
+		"shutdown_timeout": {"shutdown_timeout", "3m", "--shutdown-timeout"},
 		"redis.pool_size":  {"redis.pool_size", "32", "default"},
 	}
 	for _, s := range c.Effective() {
@@ -103,60 +104,58 @@ concurrency: 9
 		t.Fatalf("got %v", err)
 	}
 	want := []string{
-		file + `:1: timers: "two" is not a whole number from 0 to 64`,
+		file + `:1: timers: "two" must be a whole number, 0 to 64`,
 		file + `:3: server.adr: unknown key; did you mean server.addr?`,
-		file + `:4: server.read_timeout: "-5s" is not a duration above zero (write 500ms, 90s, 30m or 168h)`,
-		file + `:5: priorities: "5:3" is not three whole numbers from 1 to 100, for high, normal and low (write 5:3:2)`,
-		file + `:6: concurrency: unknown key; did you mean dispatcher.concurrency?`,
+		file + `:4: server.read_timeout: "-5s" must be a duration above zero, such as 500ms, 90s, 30m or 168h`,
+		file + `:5: priorities: "5:3" must be three numbers from 1 to 100, for high, normal and low, such as 5:3:2`,
+		file + ":6: concurrency: unknown key: `wakecall config --reference` prints every key",
 		`WAKECALL_TIMER: no key has this environment variable; did you mean WAKECALL_TIMERS?`,
-		`WAKECALL_LOG_LEVEL: log.level: "inof" is not one of debug, info, warn, error; did you mean info?`,
+		`WAKECALL_LOG_LEVEL: log.level: "inof" must be one of debug, info, warn, error`,
 		`--dispatcherz: dispatcherz: unknown key; did you mean dispatchers?`,
-		`--server-addr: server.addr: "6789" is not HOST:PORT (write 127.0.0.1:6789, or :6789 for every address)`,
+		`--server-addr: server.addr: "6789" must be HOST:PORT, such as 127.0.0.1:6789, or :6789 for every address`,
 	}
-	for i, w := range want {
-		if i >= len(*problems) || (*problems)[i].String() != w {
-			t.Fatalf("got\n%v\nwant as number %d\n%s", err, i, w)
-		}
+	if !slices.Equal(*problems, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(*problems, "\n"), strings.Join(want, "\n"))
 	}
-	if len(*problems) != len(want) || !strings.HasPrefix(err.Error(), "invalid configuration, 9 problems:\n  ") {
+	if !strings.HasPrefix(err.Error(), "invalid configuration, 9 problems:\n  ") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestBadFiles(t *testing.T) {
 	for text, want := range map[string]string{
-		"timers: [1, 2]":                              `:1: timers: "1,2" is a list; expected a single value`,
-		"timers:":                                     `:1: timers: is not a whole number`,
+		"timers: [1, 2]":                              `:1: timers: "1,2" is a list; it must be a single value`,
+		"timers:":                                     `:1: timers: "" must not be empty`,
 		"server: 6789":                                `:1: server: is a section: write its keys below it`,
 		"timers:\n  a: 1":                             `:2: timers.a: unknown key`,
 		"servr:\n  addr: x":                           `:2: servr.addr: unknown key; did you mean server.addr?`,
 		"timers: 1\ntimers: 2":                        `:2: invalid YAML: mapping key "timers" already defined`,
-		"log:\n  level: info\nlog.level: warn":        `:3: log.level: duplicate key, first set on line 2: remove one`,
+		"log:\n  level: info\nlog.level: warn":        `:3: 'log.level': unknown key`,
 		"a: &x 1":                                     `:1: a: expected a plain value, found the YAML type anchor`,
 		"timers: 1\n---\ntimers: 2":                   `:3: a second document`,
 		"timers: {":                                   `: invalid YAML`,
 		"- a":                                         `expected keys and values`,
-		"server:\n  addr: '127.0.0.1:99999'":          `server.addr: "127.0.0.1:99999" has a port that is not a number`,
-		"server:\n  addr: 'a b:1'":                    `has a host that is not a name`,
-		"server:\n  max_body: 1TB":                    `is not a size`,
-		"server:\n  max_body: 17MiB":                  `is not a size from 1 to 16MiB`,
-		"server:\n  tls_cert: a.pem":                  `server.tls_cert: server.tls_cert is "a.pem"`,
-		"admin:\n  addr: :6789":                       `two listeners cannot share a port`,
-		"admin:\n  addr: 0.0.0.0:6789":                `two listeners cannot share a port`,
-		"admin:\n  addr: \"[::]:6789\"":               `two listeners cannot share a port`,
-		"admin:\n  base_path: /x/":                    `does not end with it`,
-		"admin:\n  public_url: wakecall.example.com":  `is not an address like https://`,
-		"callback:\n  networks: 10.0.0.0/33":          `is not any, public or a list of CIDRs`,
-		"callback:\n  networks: [any, public]":        `is not any, public or a list of CIDRs`,
-		"registry:\n  dsn: postgres://u:pw@h":         `"postgres://u:<secret>@h" does not begin with mysql:// or sqlite:`,
-		"registry:\n  dsn: 'sqlite::memory:'":         `names no file`,
+		"server:\n  addr: '127.0.0.1:99999'":          `server.addr: "127.0.0.1:99999" must be HOST:PORT`,
+		"server:\n  addr: 'a b:1'":                    `must be HOST:PORT`,
+		"server:\n  max_body: 1TB":                    `must be a size`,
+		"server:\n  max_body: 17MiB":                  `must be a size such as 4096, 256KiB, 64MiB or 1GiB, 1 to 16MiB`,
+		"server:\n  tls_cert: a.pem":                  `server.tls_cert: is "`,
+		"admin:\n  addr: :6789":                       `listeners cannot share a port`,
+		"admin:\n  addr: 0.0.0.0:6789":                `listeners cannot share a port`,
+		"admin:\n  addr: \"[::]:6789\"":               `listeners cannot share a port`,
+		"admin:\n  base_path: /x/":                    `not end with it`,
+		"admin:\n  public_url: wakecall.example.com":  `must be an address like https://`,
+		"callback:\n  networks: 10.0.0.0/33":          `must be any, public or a list of CIDRs`,
+		"callback:\n  networks: [any, public]":        `must be any, public or a list of CIDRs`,
+		"registry:\n  dsn: postgres://u:pw@h":         `"postgres://u:<secret>@h" must begin with mysql:// or sqlite:`,
+		"registry:\n  dsn: 'sqlite::memory:'":         `must name a file`,
 		"redis:\n  nodes: [localhost:6379]":           `(number 1 of the list): it does not begin with redis://`,
-		"redis:\n  nodes: ['redis://a', 'redis://a']": `names one Redis twice (number 2 of the list)`,
-		"redis:\n  nodes: ['redis://:hunter2']":       `: redis.nodes: "redis://:<secret>" is not the URL of a Redis`,
+		"redis:\n  nodes: ['redis://a', 'redis://a']": `must name each Redis once (number 2 of the list`,
+		"redis:\n  nodes: ['redis://:hunter2']":       `: redis.nodes: "redis://:<secret>" must be the URL of a Redis`,
 		"data_dir: /" + strings.Repeat("x", 90):       `at least 4 bytes shorter`,
-		"data_dir: /srv/what?":                        `contains a question mark`,
-		"data_dir: ''":                                `data_dir: is empty`,
-		"data_dir: \"a\\0b\"":                         `has control characters`,
+		"data_dir: /srv/what?":                        `must not contain a question mark`,
+		"data_dir: ''":                                `data_dir: "" must not be empty`,
+		"data_dir: \"a\\0b\"":                         `without control characters`,
 	} {
 		_, err := Load(LoadOptions{File: write(t, text)})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -177,7 +176,7 @@ func TestEmptyFilesAndSections(t *testing.T) {
 }
 
 func TestNodesFromEveryLayer(t *testing.T) {
-	want := Nodes{"redis://:a,b@h:6379/0", "redis+sentinel://h1:1,h2:2/m", "unix:///s.sock"}
+	want := []Secret{"redis://:a,b@h:6379/0", "redis+sentinel://h1:1,h2:2/m", "unix:///s.sock"}
 	flow := load(t, "redis:\n  nodes: ['redis://:a,b@h:6379/0', 'redis+sentinel://h1:1,h2:2/m', unix:///s.sock]\n")
 	block := load(t, "redis:\n  nodes:\n  - redis://:a,b@h:6379/0\n  - redis+sentinel://h1:1,h2:2/m\n  - unix:///s.sock\n")
 	env := load(t, "", "WAKECALL_REDIS_NODES=redis://:a,b@h:6379/0, redis+sentinel://h1:1,h2:2/m,unix:///s.sock,")
@@ -191,7 +190,7 @@ func TestNodesFromEveryLayer(t *testing.T) {
 	}
 }
 
-func reveal(secrets Nodes) (texts []string) {
+func reveal(secrets []Secret) (texts []string) {
 	for _, s := range secrets {
 		texts = append(texts, s.Reveal())
 	}
@@ -221,8 +220,7 @@ func TestPaths(t *testing.T) {
 	c := load(t, "data_dir: d\nregistry:\n  dsn: sqlite:r.db\n")
 	t.Chdir("/")
 	for got, want := range map[string]string{
-		c.DataPath():     "d",
-		c.MasterSocket(): "d/master.sock",
+		c.DataDir:        "d",
 		c.RedisDir():     "d/redis",
 		c.RedisSocket():  "d/redis/redis.sock",
 		c.SnapshotFile(): "d/registry-snapshot.json",
@@ -239,59 +237,36 @@ func TestPaths(t *testing.T) {
 	}
 	c = Default()
 	c.DataDir = dir
-	if c.MasterSocket() != filepath.Join(dir, "master.sock") {
-		t.Errorf("got %s", c.MasterSocket())
+	if c.SnapshotFile() != filepath.Join(dir, "registry-snapshot.json") {
+		t.Errorf("got %s", c.SnapshotFile())
 	}
 }
 
-func TestWordsForProcesses(t *testing.T) {
+func TestWordsStandForValues(t *testing.T) {
 	c := load(t, "log:\n  level: warn\nspool: on\njournal:\n  sync: always\n"+
 		"admin:\n  trusted_proxies: [10.0.0.0/8, fd00::/8]\n")
-	if c.LogLevel() != slog.LevelWarn || !c.SpoolOn() || !c.JournalSync() {
-		t.Errorf("got %v %t %t", c.LogLevel(), c.SpoolOn(), c.JournalSync())
+	if c.Log.Level != slog.LevelWarn || !c.Spool || !c.Journal.Sync {
+		t.Errorf("got %v %t %t", c.Log.Level, c.Spool, c.Journal.Sync)
 	}
-	if got := fmt.Sprint(c.Admin.Proxies()); got != "[10.0.0.0/8 fd00::/8]" {
+	if got := fmt.Sprint(c.Admin.TrustedProxies); got != "[10.0.0.0/8 fd00::/8]" {
 		t.Errorf("got %s", got)
 	}
-	if c := Default(); c.LogLevel() != slog.LevelInfo || c.SpoolOn() || c.JournalSync() || c.Admin.Proxies() != nil {
+	if c := Default(); c.Log.Level != slog.LevelInfo || c.Spool || c.Journal.Sync || c.Admin.TrustedProxies != nil {
 		t.Errorf("got %+v", c)
 	}
 }
 
-func TestPriorityPattern(t *testing.T) {
-	if got := Default().PriorityPattern(); got != "0120010210" {
-		t.Errorf("got %s", got)
-	}
-	for _, p := range []Priorities{{5, 3, 2}, {1, 1, 1}, {100, 100, 100}, {100, 1, 1}, {1, 2, 97}} {
-		pattern := p.Pattern()
-		sum := p[0] + p[1] + p[2]
-		if len(pattern) != sum {
-			t.Fatalf("%v: %s", p, pattern)
-		}
-		for start := range sum {
-			window := (pattern + pattern)[start : start+sum]
-			for i, w := range p {
-				if strings.Count(window, string(rune('0'+i))) != w {
-					t.Fatalf("%v: %s has other weights", p, window)
-				}
-			}
-		}
-	}
-}
-
 func TestSizes(t *testing.T) {
-	for text, want := range map[string]Size{"0": 0, "4096": 4096, "256KiB": 256 * KiB, "1 MiB": MiB, "2GB": 2e9, "7B": 7} {
-		got, err := ParseSize(text)
-		if err != nil || got != want {
-			t.Errorf("%s is %d, %v", text, got, err)
-		}
-		if again, err := ParseSize(got.String()); err != nil || again != want {
-			t.Errorf("%s is written %s", text, got)
+	for text, want := range map[string]int64{
+		"1": 1, "4096": 4096, "256KiB": 256 << 10, "1 MiB": 1 << 20, "2MB": 2e6, "7B": 7, "0.5MiB": 512 << 10,
+	} {
+		if got := load(t, "server:\n  max_body: "+text).Server.MaxBody; got != want {
+			t.Errorf("%s is %d", text, got)
 		}
 	}
-	for _, bad := range []string{"", "KiB", "-1", "1.5MiB", "9999999999GiB", "1kib", "0x10", "+ 1"} {
-		if n, err := ParseSize(bad); err == nil {
-			t.Errorf("%q is %d", bad, n)
+	for _, bad := range []string{"KiB", "-1", "0", "9999999999GiB", "0x10", "+ 1", "1QiB", "17MiB"} {
+		if _, err := Load(LoadOptions{File: write(t, "server:\n  max_body: "+bad)}); err == nil {
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 }
@@ -306,11 +281,8 @@ func FuzzFile(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		l := newLoader()
-		l.readYAML("f", []byte(text))
-		for _, p := range l.problems {
-			_ = p.String()
-		}
+		l := newLoader(nil)
+		l.readYAML([]byte(text))
 		l.problems = nil // accepted together with these
 		loaded, err := l.config()
 		if err != nil {
@@ -320,29 +292,50 @@ func FuzzFile(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var c Config
-		if err := c.UnmarshalPrivate(data); err != nil {
+		if _, err := UnmarshalPrivate(data, nil); err != nil {
 			t.Fatalf("accepted %q, then %v", text, err)
 		}
 	})
+}
+
+// gateways are keys like those of a gateway.
+var gateways = []Key{
+	{Path: "gateways.old.addr", Type: Gateway().With("gateways.old.accounts"), Help: "Address."},
+	{Path: "gateways.old.accounts", Type: Path(), Help: "Accounts."},
+	{Path: "gateways.new.addr", Type: Gateway(), Help: "Address."},
 }
 
 func TestAGatewayListensOnThisMachineUnlessAHostIsNamed(t *testing.T) {
 	for given, want := range map[string]string{
 		"": "", "6790": "127.0.0.1:6790", ":6790": "127.0.0.1:6790", "0.0.0.0:6790": "0.0.0.0:6790", "[::]:6790": "[::]:6790",
 	} {
-		c, err := Load(LoadOptions{Flags: map[string]string{"gateways.phpdq.addr": given}, Search: []string{}})
-		if err != nil || c.Gateways.PHPDQ.Addr != want {
+		flags := map[string]string{"gateways.new.addr": given}
+		c, err := Load(LoadOptions{Flags: flags, Search: []string{}, Gateways: gateways})
+		if err != nil || c.Setting("gateways.new.addr") != want {
 			t.Errorf("%q became %+v, %v, want %q", given, c, err, want)
 		}
 	}
 	for _, flags := range []map[string]string{
-		{"gateways.phpdq.addr": "host"}, {"gateways.phpdq.addr": "70000"}, {"gateways.phpdq.addr": "6789"},
-		{"gateways.grape.addr": "9000", "gateways.beanstalk.addr": ":9000"}, {"gateways.phpdq.time_zone": "Mars/Base"},
-		{"gateways.lmstfy.pools": ""}, {"gateways.lmstfy.pools": "a,a"}, {"gateways.lmstfy.pools": "a b"},
+		{"gateways.new.addr": "host"}, {"gateways.new.addr": "70000"}, {"gateways.new.addr": "6789"},
+		{"gateways.old.addr": "9000", "gateways.old.accounts": "a", "gateways.new.addr": ":9000"},
+		{"gateways.old.addr": "9000"}, {"gateways.old.accounts": "a"},
 	} {
-		if _, err := Load(LoadOptions{Flags: flags, Search: []string{}}); err == nil {
+		if _, err := Load(LoadOptions{Flags: flags, Search: []string{}, Gateways: gateways}); err == nil {
 			t.Errorf("%v was accepted", flags)
 		}
+	}
+}
+
+// TestTheListenersOfGateways are listed with the others, if they have an address.
+func TestTheListenersOfGateways(t *testing.T) {
+	flags := map[string]string{"gateways.new.addr": "11300", "metrics.addr": ":0"}
+	c, err := Load(LoadOptions{Flags: flags, Search: []string{}, Gateways: gateways})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Listener{{"server.addr", "127.0.0.1:6789"}, {"admin.addr", "127.0.0.1:8088"}, {"metrics.addr", ":0"},
+		{"gateways.new.addr", "127.0.0.1:11300"}}
+	if got := c.Listeners(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -16,106 +16,82 @@ import (
 
 var standardPlaces = []string{"wakecall.yaml", "/etc/wakecall/wakecall.yaml"}
 
-// findFile reads the requested file, or the first standard one that exists. If there is none, it returns an empty name.
-func findFile(opts LoadOptions) (string, []byte, error) {
-	if name := cmp.Or(opts.File, Getenv(opts.Env, envPrefix+"CONFIG")); name != "" {
-		data, err := readFile(name)
-		return name, data, err
-	}
+// readFile reads the requested file, or the first standard one that exists, if any.
+func (l *loader) readFile(opts LoadOptions) {
 	places := opts.Search
 	if places == nil {
 		places = standardPlaces
 	}
+	named := cmp.Or(opts.File, Getenv(opts.Env, envPrefix+"CONFIG"))
+	if named != "" {
+		places = []string{named}
+	}
 	for _, name := range places {
-		if data, err := readFile(name); !errors.Is(err, fs.ErrNotExist) {
-			return name, data, err
+		data, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) && named == "" {
+			continue
 		}
+		if err != nil {
+			l.report(name, "", fmt.Sprintf("read the configuration file: %v", err))
+			return
+		}
+		l.file = name
+		l.readYAML(data)
+		return
 	}
-	return "", nil, nil
 }
 
-const maxFile = 1 << 20
-
-// readFile reads a file, unless it is too large for a configuration.
-func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
+// readYAML sets the keys of a file. It walks the nodes, because decoding would lose the line numbers and the notation
+// of numbers: 5:3:2, 0x10 or 1e3 mean the same in every layer. A panic of the parser is an error, because a reload must
+// survive any file.
+func (l *loader) readYAML(data []byte) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.reportSyntax(fmt.Errorf("the parser panicked: %v", p))
+		}
+	}()
+	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if len(data) > maxFile {
-		return nil, errors.New("larger than 1MiB")
-	}
-	return data, err
-}
-
-// yamlFile flattens a YAML file to assignments. koanf's own parser would lose the line numbers and the notation of
-// numbers: 5:3:2, 0x10 or 1e3 mean the same in every layer.
-type yamlFile struct {
-	name     string
-	lines    map[string]int // of the keys found
-	found    []assignment
-	problems []Problem
-}
-
-func parseFile(name string, data []byte) *yamlFile {
-	f := &yamlFile{name: name, lines: map[string]int{}}
-	file, err := parseYAML(data)
-	if err != nil {
-		f.syntaxError(err)
-		return f
+		l.reportSyntax(err)
+		return
 	}
 	for i, doc := range file.Docs {
+		_, isMap := doc.Body.(ast.MapNode)
 		switch {
 		case doc.Body == nil:
 		case i > 0:
-			f.report(lineOf(doc.Body), "", "a second document begins here: remove the --- above it")
+			l.report(l.line(doc.Body), "", "a second document begins here: remove the --- above it")
+		case !isMap:
+			l.report(l.line(doc.Body), "", "expected keys and values, such as timers: 1")
 		default:
-			f.walk("", lineOf(doc.Body), doc.Body)
+			for _, entry := range ast.Filter(ast.MappingValueType, doc.Body) {
+				l.readEntry(entry.(*ast.MappingValueNode))
+			}
 		}
 	}
-	return f
 }
 
-// parseYAML turns a panic of the parser into an error, because a reload must survive any file.
-func parseYAML(data []byte) (file *ast.File, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the parser panicked: %v", p)
-		}
-	}()
-	return parser.ParseBytes(data, 0)
-}
-
-func (f *yamlFile) syntaxError(err error) {
+func (l *loader) reportSyntax(err error) {
+	where, detail := l.file, err.Error()
 	var at yaml.Error
 	if errors.As(err, &at) && at.GetToken() != nil {
-		f.report(at.GetToken().Position.Line, "", "invalid YAML: "+at.GetMessage())
-		return
+		where, detail = fmt.Sprintf("%s:%d", l.file, at.GetToken().Position.Line), at.GetMessage()
 	}
-	f.report(1, "", "invalid YAML: "+err.Error())
+	l.report(where, "", "invalid YAML: "+detail)
 }
 
-func (f *yamlFile) report(line int, path, detail string) {
-	f.problems = append(f.problems, Problem{Where: f.at(line), Key: path, Detail: detail})
+func (l *loader) line(n ast.Node) string {
+	return fmt.Sprintf("%s:%d", l.file, n.GetToken().Position.Line)
 }
 
-func (f *yamlFile) at(line int) string { return fmt.Sprintf("%s:%d", f.name, line) }
-
-func lineOf(n ast.Node) int { return n.GetToken().Position.Line }
-
-// walk adds the value n of a key, or the keys of a section.
-func (f *yamlFile) walk(path string, line int, n ast.Node) {
-	if m, ok := n.(ast.MapNode); ok {
-		for it := m.MapRange(); it.Next(); {
-			name := strings.TrimSpace(it.Key().GetToken().Value)
-			f.walk(strings.TrimPrefix(path+"."+name, "."), lineOf(it.Key()), it.Value())
-		}
+// readEntry sets a key. Sections have entries of their own.
+func (l *loader) readEntry(entry *ast.MappingValueNode) {
+	if _, isMap := entry.Value.(ast.MapNode); isMap {
 		return
 	}
-	list, isList := n.(*ast.SequenceNode)
-	members := []ast.Node{n}
+	path, where := strings.TrimPrefix(entry.Value.GetPath(), "$."), l.line(entry.Key)
+	list, isList := entry.Value.(*ast.SequenceNode)
+	members := []ast.Node{entry.Value}
 	if isList {
 		members = list.Values
 	}
@@ -123,37 +99,32 @@ func (f *yamlFile) walk(path string, line int, n ast.Node) {
 	for _, m := range members {
 		text, err := scalarText(m)
 		if err != nil {
-			f.report(line, path, err.Error())
+			l.report(where, path, err.Error())
 			return
 		}
 		texts = append(texts, text)
 	}
-	f.assign(path, line, strings.Join(texts, ","), isList)
+	text := strings.Join(texts, ",")
+	switch {
+	case !l.isSection(path):
+		l.set(path, text, where, isList)
+	case text != "": // empty when all keys of the section are commented out
+		l.report(where, path, "is a section: write its keys below it, indented")
+	}
 }
 
-func (f *yamlFile) assign(path string, line int, text string, isList bool) {
-	switch {
-	case isSection(path) && text == "": // all keys of the section are commented out
-	case path == "":
-		f.report(line, path, "expected keys and values, such as timers: 1")
-	case isSection(path):
-		f.report(line, path, "is a section: write its keys below it, indented")
-	case f.lines[path] != 0:
-		f.report(line, path, fmt.Sprintf("duplicate key, first set on line %d: remove one", f.lines[path]))
-	default:
-		f.lines[path] = line
-		f.found = append(f.found, assignment{key: path, text: text, isList: isList, where: f.at(line), source: f.at(line)})
-	}
+func (l *loader) isSection(path string) bool {
+	return slices.ContainsFunc(l.keys, func(k Key) bool { return strings.HasPrefix(k.Path, path+".") })
 }
 
 func scalarText(n ast.Node) (string, error) {
 	switch v := n.(type) {
 	case nil, *ast.NullNode:
 		return "", nil
-	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		return n.GetToken().Value, nil
 	case *ast.LiteralNode:
 		return strings.TrimSpace(v.Value.Value), nil
+	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, nil
 	default:
 		return "", fmt.Errorf("expected a plain value, found the YAML type %s", strings.ToLower(n.Type().YAMLName()))
 	}

@@ -1,17 +1,21 @@
 package conf
 
 import (
-	"math"
+	"errors"
+	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Key is a row in the table of keys.
 type Key struct {
 	Path    string // server.max_body
 	Default string
-	kind    kind
-	Doc     string // for the help texts of flags
+	Type    Type
+	Help    string // sentences; the first is the help of the flag. An indented line stays as it is
 }
 
 var envForm, flagForm = strings.NewReplacer(".", "_"), strings.NewReplacer(".", "-", "_", "-")
@@ -24,112 +28,194 @@ func (k Key) Env() string { return envPrefix + strings.ToUpper(envForm.Replace(k
 // Flag returns the key's flag without leading dashes, such as server-max-body.
 func (k Key) Flag() string { return flagForm.Replace(k.Path) }
 
-// Keys returns every key in the order of the reference.
-func Keys() []Key { return keys }
+// Summary returns the first sentence of the help, without its full stop, and the bounds of the values.
+func (k Key) Summary() string {
+	summary, _, _ := strings.Cut(strings.TrimSuffix(k.Help, "."), ". ")
+	if k.Type.bounds != "" {
+		summary += " (" + k.Type.bounds + ")"
+	}
+	return summary
+}
 
-// keys is the one list of keys, in the order of the reference. A field of Config has the path in its koanf tags.
+// Details returns the rest of the help.
+func (k Key) Details() string {
+	_, rest, _ := strings.Cut(k.Help, ". ")
+	return rest
+}
+
+// List reports whether the values are lists.
+func (k Key) List() bool { return k.Type.split != nil }
+
+// read parses a value; isList is true for a YAML list, joined with commas. The text that it returns is in the form in
+// which the value is stored. An empty value is nil.
+func (k Key) read(text string, isList bool) (value any, stored string, err error) {
+	if k.List() {
+		text = strings.Join(k.Type.split(text), ",")
+	}
+	switch {
+	case isList && !k.List():
+		return nil, text, errors.New("is a list; it must be a single value")
+	case text == "" && k.Default != "":
+		return nil, text, errors.New("must not be empty; remove it for the default")
+	case text == "":
+		return nil, text, nil
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl): // JSON cannot carry it to children
+		return nil, text, errors.New("must be UTF-8 without control characters")
+	}
+	value, err = k.Type.Parse(text)
+	if v := reflect.ValueOf(value); v.Kind() == reflect.String {
+		text = v.String()
+	}
+	return value, text, err
+}
+
+// show returns a value without its passwords.
+func (k Key) show(text string) string {
+	if k.Type.mask == nil || text == "" {
+		return text
+	}
+	parts := []string{text}
+	if k.List() {
+		parts = k.Type.split(text)
+	}
+	for i, part := range parts {
+		parts[i] = k.Type.mask(part)
+	}
+	return strings.Join(parts, ",")
+}
+
+// Keys returns every key, in the order of the reference: those of the core, and then those of the gateways.
+func Keys(gateways []Key) []Key { return slices.Concat(keys, gateways) }
+
+const (
+	certHelp = "PEM file of the certificate (with its chain) for HTTPS. It needs tls_key; empty serves plain HTTP."
+	keyHelp  = "PEM file of the private key of tls_cert."
+)
+
+// keys is the table of the core's keys. A field of Config has the path in its tags.
 var keys = []Key{
-	{"data_dir", "./data", text(notEmpty), "Directory of everything that Wakecall writes"},
-	{"log.level", "info", oneOf("debug", "info", "warn", "error"),
-		"The least severe messages to log: debug, info, warn or error"},
-	{"log.format", "text", oneOf("text", "json"), "How to log to stderr: text (key=value) or json"},
-	{"server.addr", "127.0.0.1:6789", text(checkAddr), "Address of the HTTP API, HOST:PORT"},
-	{"server.max_body", "256KiB", size(1, 16*MiB), "Largest body of a job, at most 16MiB"},
-	{"server.max_connections", "8192", number(1, 1_000_000), "Connections of clients open at once"},
-	{"server.read_header_timeout", "5s", duration,
-		"How long a client may take to send the headers of a request"},
-	{"server.read_timeout", "30s", duration, "How long a client may take to send a whole request"},
-	{"server.idle_timeout", "2m", duration, "How long a connection is kept open between two requests"},
-	{"server.tls_cert", "", text(checkText), "PEM file of the certificate (with its chain) for HTTPS"},
-	{"server.tls_key", "", text(checkText), "PEM file of the private key of tls_cert"},
-	{"admin.addr", "127.0.0.1:8088", text(checkAddr), "Address of the web admin, HOST:PORT"},
-	{"admin.base_path", "/", text(checkBasePath), "Path under which the web admin is served: / or /wakecall"},
-	{"admin.public_url", "", text(checkPublicURL), "Address at which people open the web admin, with its path"},
-	{"admin.trusted_proxies", "", cidrs,
-		"Networks (CIDRs) of the proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted"},
-	{"admin.tls_cert", "", text(checkText), "PEM file of the certificate (with its chain) for HTTPS"},
-	{"admin.tls_key", "", text(checkText), "PEM file of the private key of tls_cert"},
-	{"gateways.max_connections", "10000", number(1, 1_000_000), "Connections of clients open at once at each gateway"},
-	{"gateways.lmstfy.addr", "", gateway, "Address of the gateway for clients of lmstfy, [HOST:]PORT"},
-	{"gateways.lmstfy.admin_addr", "", gateway,
-		"Address of the gateway for lmstfy's admin API, [HOST:]PORT"},
-	{"gateways.lmstfy.pools", "default", text(checkPools),
-		"Pools of lmstfy joined with commas; the first is the default one"},
-	{"gateways.lmstfy.accounts", "", text(checkText),
-		"File of USER:PASSWORD lines: who may use lmstfy's admin API; empty: everybody"},
-	{"gateways.phpdq.addr", "", gateway,
-		"Address of the gateway for clients of php-delayqueue, [HOST:]PORT"},
-	{"gateways.phpdq.time_zone", "Local", text(checkTimeZone),
-		"Time zone of the times that clients and endpoints of php-delayqueue see"},
-	{"gateways.delayqueue.addr", "", gateway,
-		"Address of the gateway for clients of ouqiang/delay-queue and for Youzan's commands, [HOST:]PORT"},
-	{"gateways.grape.addr", "", gateway, "Address of the gateway for clients of Grape, [HOST:]PORT"},
-	{"gateways.grape.web_addr", "", gateway,
-		"Address of the gateway for what Grape's web page calls, [HOST:]PORT"},
-	{"gateways.grape.accounts", "", text(checkText), "File of USER:PASSWORD lines: who may log in at grape.web_addr"},
-	{"gateways.beanstalk.addr", "", gateway, "Address of the gateway for clients of beanstalkd, [HOST:]PORT"},
-	{"metrics.addr", "127.0.0.1:9789", text(checkAddr), "Address of the master's /metrics (Prometheus), HOST:PORT"},
+	{"data_dir", "./data", Path(),
+		"Directory of everything that Wakecall writes. A relative path starts at the working directory. Keep it " +
+			"short: Unix sockets live in it, and their paths may have 104 bytes at most."},
+
+	{"log.level", "info", oneOf(choice{"debug", slog.LevelDebug}, choice{"info", slog.LevelInfo},
+		choice{"warn", slog.LevelWarn}, choice{"error", slog.LevelError}), "The least severe messages to log."},
+	{"log.format", "text", oneOf(choice{"text", "text"}, choice{"json", "json"}),
+		"How to log to stderr. text is key=value."},
+
+	{"server.addr", "127.0.0.1:6789", listen(),
+		"Address of the HTTP API, HOST:PORT. Without a host it listens on every address; port 0 takes a free one."},
+	{"server.max_body", "256KiB", size("1", "16MiB"), "Largest body of a job. A larger push is answered 413."},
+	{"server.max_connections", "8192", number(1, 1_000_000),
+		"Client connections open at once. Further ones wait until one of them closes."},
+	{"server.read_header_timeout", "5s", duration(), "How long a client may take to send the headers of a request."},
+	{"server.read_timeout", "30s", duration(), "How long a client may take to send a whole request."},
+	{"server.idle_timeout", "2m", duration(), "How long a connection is kept open between two requests."},
+	{"server.tls_cert", "", Path().With("server.tls_key"), certHelp},
+	{"server.tls_key", "", Path(), keyHelp},
+
+	{"admin.addr", "127.0.0.1:8088", listen(),
+		"Address of the web admin, HOST:PORT. If it is not an address of this machine alone, set tls_cert or put a " +
+			"proxy with HTTPS in front."},
+	{"admin.base_path", "/", basePath(),
+		"Path under which the web admin is served, such as /wakecall. Set it if a proxy forwards only that path."},
+	{"admin.public_url", "", publicURL(),
+		"Address at which people open the web admin, with its path, such as https://wakecall.example.com/. Alert " +
+			"messages link to it. Empty: the address from this machine."},
+	{"admin.trusted_proxies", "", cidrs(),
+		"Networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted, as CIDRs such as 127.0.0.1/32. " +
+			"Empty: none."},
+	{"admin.tls_cert", "", Path().With("admin.tls_key"), certHelp},
+	{"admin.tls_key", "", Path(), keyHelp},
+
+	{"metrics.addr", "127.0.0.1:9789", listen(),
+		"Address of the master's /metrics (Prometheus), HOST:PORT. It gathers those of all processes."},
 	{"metrics.topics", "1000", number(1, 100_000),
-		"Topics that have series of their own in /metrics; the others share one"},
-	{"registry.dsn", "", dsn,
-		"Database of the registry: mysql://user:pw@tcp(host:3306)/wakecall or sqlite:PATH"},
-	{"redis.nodes", "", nodeURLs, "URLs of the Redis deployments that hold the jobs, each one shard"},
-	{"redis.timeout", "2s", duration, "Time limit of one Redis command"},
-	{"redis.pool_size", "32", number(1, 10_000), "Connections of each process to each Redis"},
-	{"redis.buckets", "16", number(1, 256), "Parts into which a Redis Cluster's jobs are spread (1 to 256)"},
-	{"redis.binary", "redis-server", text(notEmpty),
-		"Program of the master's own redis-server, a name on the PATH or a path"},
-	{"redis.maxmemory", "0", size(0, math.MaxInt64), "Memory limit of the master's own redis-server"},
-	{"timers", "1", number(0, 64), "Timer processes of the master (0 to 64)"},
-	{"dispatchers", "2", number(0, 64), "Dispatcher processes of the master (0 to 64)"},
-	{"dispatcher.concurrency", "256", number(1, 100_000), "Callbacks at once of each dispatcher process"},
-	{"priorities", "5:3:2", text(checkPriorities),
-		"How many jobs of high, normal and low priority are taken in turn when all three have work, each 1 to 100"},
-	{"shutdown_timeout", "30s", duration, "How long a graceful stop may take"},
-	{"callback.networks", "any", networks,
-		"Networks that callbacks may go to: any, public, or CIDRs beside the public ones"},
-	{"journal.keep", "168h", duration, "How long the files of accepted pushes and of attempts are kept"},
-	{"journal.dir", "", text(checkText), "Directory of the journal"},
-	{"journal.sync", "none", oneOf("none", "always"), "Whether an accepted request is on disk before it is answered"},
-	{"alert.alertmanager_url", "", text(checkPublicURL), "Address of an Alertmanager that gets the alerts, too"},
-	{"spool", "off", oneOf("off", "on"), "Whether pushes are accepted while every shard is down: off or on"},
+		"Topics that have series of their own in /metrics. Only topics with jobs or calls in the last hour have any; " +
+			"those above the limit share the topic \"(other)\"."},
+
+	{"registry.dsn", "", dsn(),
+		"Database of the registry, mysql://user:pw@tcp(host:3306)/wakecall or sqlite:PATH. Empty: a SQLite file in " +
+			"data_dir."},
+	{"registry.seal_key", "", sealKey(),
+		"Key that encrypts the secrets in the registry, 64 hexadecimal digits. All hosts need the same one; `openssl " +
+			"rand -hex 32` prints a new one. Better kept out of this file, in WAKECALL_REGISTRY_SEAL_KEY. Empty: " +
+			"that of seal_key_file."},
+	{"registry.seal_key_file", "", Path(),
+		"File with the key that encrypts the secrets in the registry. Empty: data_dir/secret-key, which the first " +
+			"start creates; copy it to the other hosts. A file named here must exist."},
+
+	{"redis.nodes", "", nodeURLs(),
+		"URLs of the Redis deployments that hold the jobs, each one shard. They seed the registry's list of shards " +
+			"at the first start. Empty: the master runs a redis-server of its own, with its data in data_dir/redis.\n" +
+			"  redis://:pw@host:6379/0                        (rediss:// for TLS)\n" +
+			"  unix:///path.sock\n" +
+			"  redis+sentinel://h1:26379,h2:26379/mymaster    (rediss+sentinel:// for TLS; ?sentinel_password=pw)\n" +
+			"  redis+cluster://h1:7001;h2:7002                (rediss+cluster:// for TLS)\n" +
+			"Hosts are separated by , or ; (in the environment, where the URLs are separated by commas, use ;). " +
+			"Special characters of a password are percent-encoded (@ is %40)."},
+	{"redis.timeout", "2s", duration(), "Time limit of one Redis command."},
+	{"redis.pool_size", "32", number(1, 10_000), "Connections of each process to each Redis."},
+	{"redis.buckets", "16", number(1, 256),
+		"Parts into which a Redis Cluster's jobs are spread, so that all its nodes have work. Stop Wakecall and " +
+			"drain the Cluster before you change it."},
+	{"redis.binary", "redis-server", Text(), "Program of the master's own redis-server, a name on the PATH or a path."},
+	{"redis.maxmemory", "0", size("0", "1PiB"),
+		"Memory limit of the master's own redis-server. At the limit pushes are refused with 503 and callbacks " +
+			"continue. 0 means no limit."},
+
+	{"timers", "1", number(0, 64),
+		"Timer processes of the master. One is usually enough; a host may have none if other hosts have some."},
+	{"dispatchers", "2", number(0, 64),
+		"Dispatcher processes of the master. A host may have none if other hosts have some."},
+	{"dispatcher.concurrency", "256", number(1, 100_000),
+		"Callbacks at once of each dispatcher process. Calls that take longer than a second do not count, up to " +
+			"twice as many."},
+	{"priorities", "5:3:2", priorities(),
+		"How many jobs of high, normal and low priority are taken in turn when all three have work."},
+	{"shutdown_timeout", "30s", duration(),
+		"How long a graceful stop may take. Callbacks still in flight after it are repeated when their leases expire."},
+
+	{"callback.networks", "any", networks(),
+		"Networks that callbacks may go to. any includes loopback and private networks; public excludes them; a list " +
+			"of CIDRs such as 10.0.0.0/8 allows these beside the public ones. Link-local and cloud metadata " +
+			"addresses are always refused."},
+
+	{"journal.keep", "168h", duration(),
+		"How long the files of accepted pushes and of attempts are kept. 168h is 7 days."},
+	{"journal.dir", "", Path(), "Directory of the journal. Empty: data_dir/journal."},
+	{"journal.sync", "none", oneOf(choice{"none", false}, choice{"always", true}),
+		"Whether an accepted request is on disk before it is answered. none: the kernel writes it later, so that a " +
+			"power cut loses the last seconds; killed processes lose nothing. always: it is; requests that arrive " +
+			"together share one fsync. With always no job pushed within journal.keep is lost even if a Redis loses " +
+			"all its data."},
+
+	{"alert.alertmanager_url", "", publicURL(),
+		"Address of an Alertmanager that gets the alerts, too, such as http://alertmanager.example.com:9093/."},
+	{"spool", "off", oneOf(choice{"off", false}, choice{"on", true}),
+		"Whether pushes are accepted while every shard is down. off: they are refused with 503. on: they are kept in " +
+			"the journal, answered 202 with the state \"spooled\" and pushed to the first shard that returns; only " +
+			"then are duplicates detected. Pushes with on_duplicate replace or error are refused anyway."},
+
+	{"gateways.max_connections", "10000", number(1, 1_000_000),
+		"Client connections open at once at each gateway. Further ones wait until one of them closes."},
 }
 
-func keyAt(path string) (Key, bool) {
-	i := slices.Index(paths(), path)
-	if i < 0 {
-		return Key{}, false
-	}
-	return keys[i], true
-}
-
-func paths() (list []string) {
-	for _, k := range keys {
-		list = append(list, k.Path)
-	}
-	return list
-}
-
-// isSection reports whether there are keys below the path.
-func isSection(path string) bool {
-	return path == "" || slices.ContainsFunc(keys, func(k Key) bool { return strings.HasPrefix(k.Path, path+".") })
-}
-
-// Setting is a key's effective value, for display.
+// Setting is a key's effective value.
 type Setting struct {
 	Key    string `json:"key"`
-	Value  string `json:"value"`  // passwords are masked
-	Source string `json:"source"` // default, FILE:LINE, env NAME, or flag
+	Value  string `json:"value"`
+	Source string `json:"source"` // default, FILE:LINE, the variable, or --flag
 }
 
 const sourceDefault = "default"
 
-// Effective returns the effective value of every key, in the order of the reference.
-func (c *Config) Effective() []Setting {
-	var list []Setting
-	for _, k := range keys {
-		value := k.kind.show(c.loaded.values.String(k.Path))
-		list = append(list, Setting{Key: k.Path, Value: value, Source: c.loaded.source(k.Path)})
+// Effective returns the effective value of every key, in the order of the reference and without passwords.
+func (c *Config) Effective() (list []Setting) {
+	for _, k := range c.loaded.keys {
+		s := c.loaded.settings[k.Path].Setting
+		s.Value = k.show(s.Value)
+		list = append(list, s)
 	}
 	return list
 }

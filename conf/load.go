@@ -1,107 +1,103 @@
 package conf
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
-	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/knadh/koanf/providers/confmap"
-	"github.com/knadh/koanf/v2"
 )
 
 // LoadOptions are the sources of a configuration.
 type LoadOptions struct {
-	File    string            // --config; empty: $WAKECALL_CONFIG, else the first of Search that exists
-	Env     []string          // as os.Environ returns it; nil: none
-	Foreign []string          // WAKECALL_ variables in Env that are not keys
-	Flags   map[string]string // key → value of the flags that were set
-	Search  []string          // nil: ./wakecall.yaml, /etc/wakecall/wakecall.yaml
+	File     string            // --config; empty: $WAKECALL_CONFIG, else the first of Search that exists
+	Env      []string          // as os.Environ returns it; nil: none
+	Foreign  []string          // WAKECALL_ variables in Env that are not keys
+	Flags    map[string]string // key → value of the flags that were set
+	Search   []string          // nil: ./wakecall.yaml, /etc/wakecall/wakecall.yaml
+	Gateways []Key             // the keys of the gateways
 }
 
 // Load returns the effective configuration, or *Errors with every problem.
 func Load(opts LoadOptions) (*Config, error) {
-	base, err := os.Getwd()
-	if err != nil {
-		return nil, fmt.Errorf("find the working directory: %w", err)
-	}
-	l := newLoader()
-	l.base = base
+	l := newLoader(opts.Gateways)
 	l.readFile(opts)
-	l.add(l.fromEnv(opts.Env, opts.Foreign))
-	l.add(fromFlags(opts.Flags))
+	l.readEnv(opts.Env, opts.Foreign)
+	for _, path := range slices.Sorted(maps.Keys(opts.Flags)) { // sorted, so that problems always have the same order
+		l.set(path, opts.Flags[path], "--"+Key{Path: path}.Flag(), false)
+	}
 	l.crossCheck()
 	return l.config()
 }
 
-// loader merges the layers. It stores the text of each value, which koanf converts to the fields of Config at the end.
+// loader merges the layers: each overrides the values of those before.
 type loader struct {
-	base     string // the directory of relative paths; empty: the working directory
-	file     string // the file that was read; empty without one
-	values   *koanf.Koanf
-	sources  map[string]string // key → where its value comes from; a missing one is a default
+	keys     []Key
+	file     string             // the file that was read; empty without one
+	settings map[string]*loaded // by the keys' paths
 	problems Errors
+	reported map[string]bool // the keys with a problem
+}
+
+// loaded is a value of a key as text, which may have passwords, and what it was parsed to; nil: it is empty.
+type loaded struct {
+	Setting
+	value any
 }
 
 // newLoader returns a loader whose first layer is the defaults.
-func newLoader() *loader {
-	l := &loader{values: koanf.New("."), sources: map[string]string{}}
-	var defaults []assignment
-	for _, k := range keys {
-		defaults = append(defaults, assignment{key: k.Path, text: k.Default})
+func newLoader(gateways []Key) *loader {
+	l := &loader{keys: Keys(gateways), settings: map[string]*loaded{}, reported: map[string]bool{}}
+	for _, k := range l.keys {
+		l.set(k.Path, k.Default, sourceDefault, false)
 	}
-	l.add(defaults)
 	return l
 }
 
-// assignment is a key's value in one layer.
-type assignment struct {
-	key    string
-	text   string
-	isList bool   // a YAML list, joined with commas
-	where  string // for problems: FILE:LINE, the variable, or --flag
-	source string // for Effective; empty: the default
+// key returns the key at a path; there may be none.
+func (l *loader) key(path string) *Key {
+	for i := range l.keys {
+		if l.keys[i].Path == path {
+			return &l.keys[i]
+		}
+	}
+	return nil
 }
 
-func (l *loader) report(p Problem) { l.problems = append(l.problems, p) }
+// names returns a name of every key.
+func (l *loader) names(name func(Key) string) (list []string) {
+	for _, k := range l.keys {
+		list = append(list, name(k))
+	}
+	return list
+}
 
-// add checks the values of a layer. The valid ones override those of earlier layers.
-func (l *loader) add(layer []assignment) {
-	valid := map[string]any{}
-	for _, a := range layer {
-		k, ok := keyAt(a.key)
-		if !ok {
-			l.report(Problem{Where: a.where, Key: a.key, Detail: "unknown key" + suggest(a.key, paths())})
-			continue
-		}
-		if k.kind.split != nil {
-			a.text = strings.Join(k.kind.split(a.text), ",")
-		}
-		if k.kind.normal != nil {
-			a.text = k.kind.normal(a.text)
-		}
-		err := k.kind.check(a.text)
-		if a.isList && k.kind.split == nil {
-			err = errors.New("is a list; expected a single value")
-		}
-		if err != nil {
-			l.report(Problem{Where: a.where, Key: a.key, Value: k.kind.show(a.text), Detail: err.Error()})
-			continue
-		}
-		valid[a.key] = a.text
-		if a.source != "" {
-			l.sources[a.key] = a.source
-		}
+// report adds a problem. key is empty if it concerns none.
+func (l *loader) report(where, key, detail string) {
+	l.reported[key] = true
+	if key != "" {
+		where += ": " + key
 	}
-	if err := l.values.Load(confmap.Provider(valid, "."), nil); err != nil {
-		l.report(Problem{Where: "configuration", Detail: err.Error()})
+	l.problems = append(l.problems, where+": "+detail)
+}
+
+// set checks a value, which overrides that of an earlier layer. isList is true for a YAML list, joined with commas.
+func (l *loader) set(path, text, source string, isList bool) {
+	k := l.key(path)
+	if k == nil {
+		paths := l.names(func(k Key) string { return k.Path })
+		l.report(source, path, "unknown key"+suggest(path, paths))
+		return
 	}
+	value, text, err := k.read(text, isList)
+	if err != nil {
+		l.report(source, path, fmt.Sprintf("%q %v", k.show(text), err))
+		return
+	}
+	l.settings[path] = &loaded{Setting{Key: path, Value: text, Source: source}, value}
 }
 
 // config returns the result of the layers.
@@ -110,26 +106,25 @@ func (l *loader) config() (*Config, error) {
 		return nil, &l.problems
 	}
 	c := &Config{loaded: l}
-	if err := l.values.Unmarshal("", c); err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
-	}
+	l.fill(reflect.ValueOf(c).Elem(), "")
 	return c, nil
 }
 
-func (l *loader) readFile(opts LoadOptions) {
-	name, data, err := findFile(opts)
-	if err != nil {
-		l.report(Problem{Where: name, Detail: fmt.Sprintf("read the configuration file: %v", err)})
-		return
+// fill sets the fields of a struct. prefix and a field's tag are the path of a key, or of a section.
+func (l *loader) fill(section reflect.Value, prefix string) {
+	for i := range section.NumField() {
+		tag, tagged := section.Type().Field(i).Tag.Lookup("key")
+		if !tagged {
+			continue
+		}
+		field := section.Field(i)
+		switch s := l.settings[prefix+tag]; {
+		case s == nil:
+			l.fill(field, prefix+tag+".")
+		case s.value != nil:
+			field.Set(reflect.ValueOf(s.value))
+		}
 	}
-	l.file = name
-	l.readYAML(name, data)
-}
-
-func (l *loader) readYAML(name string, data []byte) {
-	file := parseFile(name, data)
-	l.problems = append(l.problems, file.problems...)
-	l.add(file.found)
 }
 
 // Getenv returns a variable of an environment as os.Environ returns it.
@@ -142,64 +137,50 @@ func Getenv(env []string, name string) string {
 	return ""
 }
 
-// notKeys are WAKECALL_ variables that are not keys.
-var notKeys = []string{"WAKECALL_CONFIG", "WAKECALL_CHILD", "WAKECALL_TOKEN", "WAKECALL_URL"}
+// notKeys matches WAKECALL_ variables that are not keys: Wakecall's own, and those that Kubernetes sets in every pod
+// for a service named wakecall or wakecall-….
+var notKeys = regexp.MustCompile(`^WAKECALL_(CONFIG|CHILD|TOKEN|URL|TEST_.*|` +
+	`([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP)(_[A-Z]+)?))=|` +
+	`^WAKECALL_([A-Z0-9_]+_)?PORT=(tcp|udp)://`)
 
-const testPrefix = "WAKECALL_TEST_"
-
-// serviceLink matches variables that Kubernetes sets in every pod for a service named wakecall or wakecall-….
-var serviceLink = regexp.MustCompile(
-	`^WAKECALL_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP)(_[A-Z]+)?)=|` +
-		`^WAKECALL_([A-Z0-9_]+_)?PORT=(tcp|udp)://`)
-
-func (l *loader) fromEnv(env, foreign []string) (layer []assignment) {
-	keyOf := map[string]string{}
-	for _, k := range keys {
-		keyOf[k.Env()] = k.Path
-	}
+func (l *loader) readEnv(env, foreign []string) {
+	names := l.names(Key.Env)
 	for _, e := range env {
-		name, v, _ := strings.Cut(e, "=")
-		if !strings.HasPrefix(name, envPrefix) || slices.Contains(notKeys, name) ||
-			strings.HasPrefix(name, testPrefix) || serviceLink.MatchString(e) || slices.Contains(foreign, name) {
+		name, text, _ := strings.Cut(e, "=")
+		if !strings.HasPrefix(name, envPrefix) || notKeys.MatchString(e) || slices.Contains(foreign, name) {
 			continue
 		}
-		if keyOf[name] == "" {
-			suggestion := suggest(name, slices.Collect(maps.Keys(keyOf)))
-			l.report(Problem{Where: name, Detail: "no key has this environment variable" + suggestion})
+		i := slices.Index(names, name)
+		if i < 0 {
+			l.report(name, "", "no key has this environment variable"+suggest(name, names))
 			continue
 		}
-		layer = append(layer, assignment{key: keyOf[name], text: v, where: name, source: "env " + name})
+		l.set(l.keys[i].Path, text, name, false)
 	}
-	return layer
-}
-
-func fromFlags(flags map[string]string) (layer []assignment) {
-	for _, path := range slices.Sorted(maps.Keys(flags)) { // sorted, so that problems always have the same order
-		layer = append(layer, assignment{key: path, text: flags[path], where: "--" + Key{Path: path}.Flag(), source: "flag"})
-	}
-	return layer
 }
 
 // crossCheck reports values that contradict each other, unless one of them is already reported.
 func (l *loader) crossCheck() {
-	l.checkPair("server.tls_cert", "server.tls_key", needBoth, "set both for HTTPS, or neither")
-	l.checkPair("admin.tls_cert", "admin.tls_key", needBoth, "set both for HTTPS, or neither")
-	l.checkPair("gateways.grape.web_addr", "gateways.grape.accounts", needBoth, "set both, or neither")
-	listeners := new(Config).Listeners()
-	for i, a := range listeners {
-		for _, b := range listeners[:i] {
-			l.checkPair(b.Key, a.Key, ownPorts, "two listeners cannot share a port; change one")
+	value := func(path string) string { return l.settings[path].Value }
+	var listeners []string
+	for _, k := range l.keys {
+		if with := k.Type.with; with != "" {
+			l.checkPair(k.Path, with, (value(k.Path) == "") == (value(with) == ""), "set both, or neither")
 		}
+		if !k.Type.listens || value(k.Path) == "" {
+			continue
+		}
+		for _, other := range listeners {
+			l.checkPair(other, k.Path, ownPorts(value(other), value(k.Path)), "listeners cannot share a port")
+		}
+		listeners = append(listeners, k.Path)
 	}
+	const key, file = "registry.seal_key", "registry.seal_key_file"
+	l.checkPair(key, file, value(key) == "" || value(file) == "", "set one of them")
 	l.checkDataDir()
 }
 
-func needBoth(a, b string) bool { return (a == "") == (b == "") }
-
 func ownPorts(a, b string) bool {
-	if a == "" || b == "" {
-		return true
-	}
 	hostA, portA, _ := net.SplitHostPort(a)
 	hostB, portB, _ := net.SplitHostPort(b)
 	return portA != portB || portA == "0" || !everyHost(hostA) && !everyHost(hostB) && hostA != hostB
@@ -211,19 +192,19 @@ func everyHost(host string) bool {
 	return host == "" || err == nil && ip.IsUnspecified()
 }
 
-func (l *loader) checkPair(a, b string, agree func(a, b string) bool, detail string) {
-	valueA, valueB := l.values.String(a), l.values.String(b)
-	if agree(valueA, valueB) || l.isReported(a) || l.isReported(b) {
+// checkPair reports the values of two keys unless they agree.
+func (l *loader) checkPair(pathA, pathB string, agree bool, remedy string) {
+	a, b := *l.settings[pathA], *l.settings[pathB]
+	if agree || l.reported[pathA] || l.reported[pathB] {
 		return
 	}
-	l.report(Problem{Where: cmp.Or(l.sources[a], l.sources[b], sourceDefault), Key: a, Detail: fmt.Sprintf(
-		"%s is %q (%s), %s is %q (%s): %s", a, valueA, l.source(a), b, valueB, l.source(b), detail)})
-}
-
-func (l *loader) source(path string) string { return cmp.Or(l.sources[path], sourceDefault) }
-
-func (l *loader) isReported(path string) bool {
-	return slices.ContainsFunc(l.problems, func(p Problem) bool { return p.Key == path })
+	where := a.Source
+	if where == sourceDefault {
+		where = b.Source
+	}
+	a.Value, b.Value = l.key(pathA).show(a.Value), l.key(pathB).show(b.Value)
+	l.report(where, pathA, fmt.Sprintf("is %q (%s), and %s is %q (%s): %s",
+		a.Value, a.Source, pathB, b.Value, b.Source, remedy))
 }
 
 // maxSocketPath is the shortest limit among common systems.
@@ -231,20 +212,17 @@ const maxSocketPath = 104
 
 // checkDataDir ensures that the Unix sockets in data_dir can be opened.
 func (l *loader) checkDataDir() {
-	c := Config{DataDir: l.values.String("data_dir"), loaded: l}
-	socket := c.MasterSocket()
-	if l.values.String("redis.nodes") == "" {
-		socket = c.RedisSocket()
-		if strings.Contains(socket, "?") && !l.isReported("data_dir") {
-			l.report(Problem{Where: l.source("data_dir"), Key: "data_dir", Value: socket,
-				Detail: "contains a question mark, which begins the parameters in the URL of a Redis: choose another directory"})
-		}
-	}
+	dir := l.settings["data_dir"]
+	socket := (&Config{DataDir: dir.Value}).RedisSocket()
 	over := len(socket) - maxSocketPath
-	if over <= 0 || l.isReported("data_dir") {
-		return
+	switch {
+	case l.reported[dir.Key]:
+	case strings.Contains(socket, "?"):
+		l.report(dir.Source, dir.Key, fmt.Sprintf(
+			"%q must not contain a question mark, which begins the parameters in the URL of a Redis", dir.Value))
+	case over > 0:
+		l.report(dir.Source, dir.Key, fmt.Sprintf("%q is too long: the path of the Unix socket %s has %d bytes, and "+
+			"the limit is %d; choose a directory whose path is at least %d bytes shorter, such as /var/lib/wakecall",
+			dir.Value, socket, len(socket), maxSocketPath, over))
 	}
-	l.report(Problem{Where: l.source("data_dir"), Key: "data_dir", Value: c.DataDir, Detail: fmt.Sprintf(
-		"is too long: the path of the Unix socket %s has %d bytes, and the limit is %d; choose a directory whose path is "+
-			"at least %d bytes shorter, such as /var/lib/wakecall", socket, len(socket), maxSocketPath, over)})
 }

@@ -24,13 +24,9 @@ func TestSecretsAreNotDisplayed(t *testing.T) {
 	}
 	var logged strings.Builder
 	slog.New(slog.NewTextHandler(&logged, nil)).Info("x", "dsn", c.Registry.DSN, "nodes", c.Redis.Nodes, "conf", c)
-	node, err := ParseNode(c.Redis.Nodes[1].Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
-	displays := []string{string(inJSON), string(inYAML), logged.String(), fmt.Sprint(c.Effective()), fmt.Sprint(node)}
+	displays := []string{string(inJSON), string(inYAML), logged.String(), fmt.Sprint(c.Effective())}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		displays = append(displays, fmt.Sprintf(verb, c), fmt.Sprintf(verb, c.Registry.DSN), fmt.Sprintf(verb, node))
+		displays = append(displays, fmt.Sprintf(verb, c), fmt.Sprintf(verb, c.Registry.DSN))
 	}
 	for _, d := range displays {
 		if strings.Contains(d, "hunter2") || strings.Contains(d, "68756e74657232") || d == "" {
@@ -44,27 +40,6 @@ func TestSecretsAreNotDisplayed(t *testing.T) {
 	}
 }
 
-func TestMaskURL(t *testing.T) {
-	for in, want := range map[string]string{
-		"redis://:pw@h:6379/0":                          "redis://:<secret>@h:6379/0",
-		"redis://u:p@w/x@h:1":                           "redis://u:<secret>@h:1",
-		"redis://pw@h:1":                                "redis://<secret>@h:1",
-		"redis://:pw":                                   "redis://:<secret>",
-		"redis://h:6379,h2:6380/m":                      "redis://h:6379,h2:6380/m",
-		"redis://[::1]:6379":                            "redis://[::1]:6379",
-		"unix://u:pw@/x.sock?db=1":                      "unix://u:<secret>@/x.sock?db=1",
-		"redis+sentinel://h/m?Sentinel_PASSWORD=x&db=1": "redis+sentinel://h/m?Sentinel_PASSWORD=<secret>&db=1",
-		"mysql://u:pw@tcp(h:3306)/w?timeout=1s":         "mysql://u:<secret>@tcp(h:3306)/w?timeout=1s",
-		"u:pw@tcp(h:3306)/w":                            "u:<secret>@tcp(h:3306)/w",
-		"sqlite:/var/lib/a@b.db":                        "sqlite:/var/lib/a@b.db",
-		"":                                              "",
-	} {
-		if got := maskURL(in); got != want {
-			t.Errorf("%s is shown as %s, want %s", in, got, want)
-		}
-	}
-}
-
 func TestPrivateJourney(t *testing.T) {
 	c := load(t, "redis:\n  nodes: ['redis://:hunter2@h:1']\nregistry:\n  dsn: mysql://u:pw@tcp(h:1)/w\n"+
 		"priorities: 7:2:1\nserver:\n  max_body: 1000\n",
@@ -73,18 +48,18 @@ func TestPrivateJourney(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := Default()
-	if err := got.UnmarshalPrivate(data); err != nil {
+	got, err := UnmarshalPrivate(data, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(got, c) {
+	if !reflect.DeepEqual(got.Effective(), c.Effective()) || got.File() != c.File() {
 		t.Errorf("got %#v\nwant %#v", got, c)
 	}
 	if got.Callback.Networks != "10.0.0.0/8,fd00::/8" || got.Redis.Nodes[0].Reveal() != "redis://:hunter2@h:1" {
 		t.Errorf("got %q %q", got.Callback.Networks, got.Redis.Nodes[0].Reveal())
 	}
 	for _, bad := range []string{"", "{}", strings.Replace(string(data), "7:2:1", "7:2", 1)} {
-		if got.UnmarshalPrivate([]byte(bad)) == nil {
+		if _, err := UnmarshalPrivate([]byte(bad), nil); err == nil {
 			t.Errorf("%s is accepted", bad)
 		}
 	}
@@ -92,13 +67,36 @@ func TestPrivateJourney(t *testing.T) {
 
 // TestPrivateJourneyBetweenVersions: a reload may start children of another version than the master's.
 func TestPrivateJourneyBetweenVersions(t *testing.T) {
-	var c Config
-	message := `{"base":"/b","settings":{"timers":["3"],"redis.nodes":["redis://a","redis://b"],"key.of.tomorrow":["x"]},` +
-		`"sources":{"timers":"flag","key.of.tomorrow":"flag"}}`
-	if err := c.UnmarshalPrivate([]byte(message)); err != nil {
+	message := `{"settings":{"timers":{"value":"3","source":"--timers"},"data_dir":{"value":"/b/data"},` +
+		`"redis.nodes":{"value":"redis://a,redis://b"},"key.of.tomorrow":{"value":"x"}}}`
+	c, err := UnmarshalPrivate([]byte(message), nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Timers != 3 || c.Dispatchers != 2 || len(c.Redis.Nodes) != 2 || c.DataPath() != "/b/data" {
+	if c.Timers != 3 || c.Dispatchers != 2 || len(c.Redis.Nodes) != 2 || c.DataDir != "/b/data" {
 		t.Errorf("got %+v", c)
+	}
+}
+
+// TestTheSealKeyIsChecked without showing it, and comes from one place.
+func TestTheSealKeyIsChecked(t *testing.T) {
+	key := strings.Repeat("0f", 32)
+	c := load(t, "", "WAKECALL_REGISTRY_SEAL_KEY="+key)
+	if c.Registry.SealKey.Reveal() != key || strings.Contains(fmt.Sprint(c, c.Effective()), key) {
+		t.Errorf("got %+v", c.Effective())
+	}
+	for env, want := range map[string]string{
+		key[1:]:   `WAKECALL_REGISTRY_SEAL_KEY: registry.seal_key: "<secret>" must be 64 hexadecimal digits`,
+		"not hex": `WAKECALL_REGISTRY_SEAL_KEY: registry.seal_key: "<secret>" must be 64 hexadecimal digits`,
+		key:       `registry.seal_key: is "<secret>" (WAKECALL_REGISTRY_SEAL_KEY), and registry.seal_key_file is "/k"`,
+	} {
+		text := ""
+		if env == key {
+			text = "registry:\n  seal_key_file: /k\n"
+		}
+		_, err := Load(LoadOptions{File: write(t, text), Env: []string{"WAKECALL_REGISTRY_SEAL_KEY=" + env}})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), key[2:]) {
+			t.Errorf("%s: %v", env, err)
+		}
 	}
 }

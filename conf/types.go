@@ -3,58 +3,108 @@ package conf
 import (
 	"errors"
 	"fmt"
-	"math"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/wakecall/wakecall/internal/queue/address"
+	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
-// Size is a number of bytes, written 4096, 256KiB or 1GiB.
-type Size int64
+// Type is the syntax of a key's values.
+type Type struct {
+	// Parse parses a value that is not empty. Its error completes a sentence that begins with the value.
+	Parse func(text string) (any, error)
 
-// Units of sizes.
-const (
-	KiB Size = 1 << 10
-	MiB Size = 1 << 20
-	GiB Size = 1 << 30
-)
-
-var sizeUnits = []struct {
-	name string
-	size Size
-}{
-	{"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}, {"", 1},
+	bounds  string                // the allowed values, if they are few or numbers
+	split   func(string) []string // splits a list, which is stored with commas; nil: a single value
+	mask    func(string) string   // hides passwords; nil: there are none
+	listens bool                  // the values are addresses to listen on
+	with    string                // the key that must be set if and only if this one is
 }
 
-// ParseSize parses a whole number of bytes with an optional unit (B, KiB, MiB, GiB, or decimal KB, MB, GB).
-func ParseSize(s string) (Size, error) {
-	for _, u := range sizeUnits {
-		digits, ok := strings.CutSuffix(s, u.name)
-		if !ok {
-			continue
+// With returns the type of values that are set if and only if the key at a path has one, too.
+func (t Type) With(path string) Type {
+	t.with = path
+	return t
+}
+
+// Text returns the type of any text.
+func Text() Type { return Type{Parse: func(s string) (any, error) { return s, nil }} }
+
+// Path returns the type of paths. A relative one starts at the working directory of the first process that reads it.
+func Path() Type { return Type{Parse: func(s string) (any, error) { return filepath.Abs(s) }} }
+
+// matching is the type of texts of a form.
+func matching(form, detail string) Type {
+	compiled := regexp.MustCompile(form)
+	return Type{Parse: func(s string) (any, error) {
+		if !compiled.MatchString(s) {
+			return nil, errors.New(detail)
 		}
-		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
-		if err != nil || n < 0 || n > math.MaxInt64/int64(u.size) {
-			break
-		}
-		return Size(n) * u.size, nil
+		return s, nil
+	}}
+}
+
+// choice is a name that stands for a value.
+type choice struct {
+	name  string
+	value any
+}
+
+func oneOf(choices ...choice) Type {
+	var names []string
+	for _, c := range choices {
+		names = append(names, c.name)
 	}
-	return 0, errors.New("is not a size (write 4096, 256KiB, 64MiB or 1GiB)")
-}
-
-func (s Size) String() string {
-	for _, u := range sizeUnits[:3] {
-		if s != 0 && s%u.size == 0 {
-			return strconv.FormatInt(int64(s/u.size), 10) + u.name
+	list := strings.Join(names, ", ")
+	return Type{bounds: list, Parse: func(s string) (any, error) {
+		for _, c := range choices {
+			if c.name == s {
+				return c.value, nil
+			}
 		}
-	}
-	return strconv.FormatInt(int64(s), 10)
+		return nil, errors.New("must be one of " + list)
+	}}
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (s *Size) UnmarshalText(text []byte) (err error) {
-	*s, err = ParseSize(string(text))
-	return err
+func number(least, most int) Type {
+	bounds := fmt.Sprintf("%d to %d", least, most)
+	return Type{bounds: bounds, Parse: func(s string) (any, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < least || n > most {
+			return nil, errors.New("must be a whole number, " + bounds)
+		}
+		return n, nil
+	}}
+}
+
+// size is the type of numbers of bytes.
+func size(least, most string) Type {
+	bounds := least + " to " + most
+	return Type{bounds: bounds, Parse: func(s string) (any, error) {
+		n, err := humanize.ParseBytes(s)
+		low, _ := humanize.ParseBytes(least)
+		high, _ := humanize.ParseBytes(most)
+		if err != nil || n < low || n > high {
+			return nil, errors.New("must be a size such as 4096, 256KiB, 64MiB or 1GiB, " + bounds)
+		}
+		return int64(n), nil
+	}}
+}
+
+func duration() Type {
+	return Type{Parse: func(s string) (any, error) {
+		d, err := time.ParseDuration(s)
+		if err != nil || d <= 0 {
+			return nil, errors.New("must be a duration above zero, such as 500ms, 90s, 30m or 168h")
+		}
+		return d, nil
+	}}
 }
 
 // Priorities are the weights of high, normal and low, written 5:3:2.
@@ -62,72 +112,25 @@ type Priorities [3]int
 
 func (p Priorities) String() string { return fmt.Sprintf("%d:%d:%d", p[0], p[1], p[2]) }
 
-// ParsePriorities parses the form 5:3:2.
-func ParsePriorities(s string) (p Priorities, err error) {
-	bad := errors.New("is not three whole numbers from 1 to 100, for high, normal and low (write 5:3:2)")
-	parts := strings.Split(s, ":")
-	if len(parts) != len(p) {
-		return p, bad
-	}
-	for i, t := range parts {
-		if p[i], err = strconv.Atoi(t); err != nil || p[i] < 1 || p[i] > 100 {
-			return Priorities{}, bad
-		}
-	}
-	return p, nil
-}
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (p *Priorities) UnmarshalText(text []byte) (err error) {
-	*p, err = ParsePriorities(string(text))
-	return err
-}
-
-// Pattern returns the order in which the priorities are reserved: one digit (0 high, 1 normal, 2 low) per turn. It
-// repeats, and any sequence of as many turns as the sum of the weights contains each priority exactly as often as its
-// weight.
-//
-// It is smooth weighted round robin: in each turn every priority gains its weight in credit, and the one with the most
-// credit pays the sum of the weights for its turn. After that many turns all credits are zero again.
-func (p Priorities) Pattern() string {
-	sum := p[0] + p[1] + p[2]
-	var credit Priorities
-	pattern := make([]byte, sum)
-	for turn := range pattern {
-		best := 0
-		for i := range p {
-			credit[i] += p[i]
-			if credit[i] > credit[best] {
-				best = i
+func priorities() Type {
+	return Type{bounds: "each 1 to 100", Parse: func(s string) (any, error) {
+		var p Priorities
+		parts := strings.Split(s, ":")
+		for i, t := range parts {
+			n, err := strconv.Atoi(t)
+			if err != nil || n < 1 || n > 100 || len(parts) != len(p) {
+				return nil, errors.New("must be three numbers from 1 to 100, for high, normal and low, such as 5:3:2")
 			}
+			p[i] = n
 		}
-		credit[best] -= sum
-		pattern[turn] = byte('0' + best)
-	}
-	return string(pattern)
+		return p, nil
+	}}
 }
 
-// Nodes are URLs for ParseNode.
-type Nodes []Secret
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (n *Nodes) UnmarshalText(text []byte) error {
-	*n = nil
-	for _, u := range splitNodes(string(text)) {
-		*n = append(*n, Secret(u))
-	}
-	return nil
-}
-
-// betweenNodes matches the commas that separate URLs: those before a scheme. Other commas separate hosts or belong to a
-// password.
-var betweenNodes = regexp.MustCompile(`,\s*([A-Za-z+]+://)`)
-
-func splitNodes(list string) (urls []string) {
-	for u := range strings.SplitSeq(betweenNodes.ReplaceAllString(list, "\n$1"), "\n") {
-		if u = strings.Trim(u, ", \t\r"); u != "" {
-			urls = append(urls, u)
-		}
-	}
-	return urls
+// sealKey is the type of registry.seal_key.
+func sealKey() Type {
+	return Type{mask: func(string) string { return address.Hidden }, Parse: func(s string) (any, error) {
+		_, err := seal.ParseKey(s)
+		return Secret(s), err
+	}}
 }

@@ -1,8 +1,9 @@
-// Package gateway is the role that speaks the protocols of other systems, so that their clients work unchanged. Each
-// protocol has a package below this one, which knows its wire format and nothing about processes. This package contains
-// what they share: listeners that stop gracefully, waits for jobs, the search for an id, metrics, and the protocol's
-// name for the journal.
+// Package gateway is the role that speaks the protocols of other systems, so that their clients work unchanged.
 //
-// The package of a protocol has a constructor and a method Serve(ctx, listener) that calls Endpoint.HTTP or
-// Endpoint.TCP. One line in package app's table of gateways sets its configuration key.
+// Each old system has a package below this one, with all that is known about it: its wire format, the form of its
+// callbacks (a callback.Dialect), and the import of its data (an importer.Source). A variable Protocol describes it to
+// package app, which lists all protocols. To take one out, delete its package and its line there.
+//
+// This package contains what they share: listeners that stop gracefully, waits for jobs, the search for an id, accounts,
+// namespaces, metrics, and the protocol's name for the journal. Package importer is the engine of imports.
 package gateway

@@ -6,12 +6,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/listen"
-	"github.com/wakecall/wakecall/internal/listen/connlimit"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 )
@@ -87,37 +85,6 @@ func Patient(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
-// WriteNow writes and flushes an answer, and returns an error if it was not sent.
-func WriteNow(w http.ResponseWriter, status int, text []byte) error {
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(status)
-	if _, err := w.Write(text); err != nil {
-		return err
-	}
-	return http.NewResponseController(w).Flush()
-}
-
-// RetryAfter sets the header that tells a client how long to wait, and returns its value: whole seconds, rounded up.
-func RetryAfter(w http.ResponseWriter, wait time.Duration) (seconds string) {
-	seconds = strconv.Itoa(int((wait + time.Second - 1) / time.Second))
-	w.Header().Set("Retry-After", seconds)
-	return seconds
-}
-
-// Ender ends leases.
-type Ender interface {
-	End(ctx context.Context, list []queue.Ending) []queue.Ended
-}
-
-// GiveBack releases jobs that did not reach their client. These leases do not count as attempts.
-func (e *Endpoint) GiveBack(ctx context.Context, q Ender, jobs []queue.Leased) {
-	for _, done := range q.End(context.WithoutCancel(ctx), queue.Untaken(jobs)) {
-		if done.Err != nil {
-			e.Log.Warn("a job that did not reach its client is leased until its ttr is over", "error", done.Err)
-		}
-	}
-}
-
 func (e *Endpoint) count(n int64) {
 	e.conns.Add(n)
 	e.Metrics.conns.WithLabelValues(e.Name).Add(float64(n))
@@ -128,10 +95,10 @@ type Conn struct{ net.Conn }
 
 // Begin marks the beginning of a request: until End, neither a stop nor a new connection over the limit closes this
 // one.
-func (c Conn) Begin() { connlimit.Begin(c.Conn) }
+func (c Conn) Begin() { listen.BeginRequest(c.Conn) }
 
 // End marks that the request was answered. It reports whether the connection may send another one.
-func (c Conn) End() bool { return connlimit.End(c.Conn) }
+func (c Conn) End() bool { return listen.EndRequest(c.Conn) }
 
 // TCP serves connections until ctx is done and then stops gracefully, as listen.TCP explains.
 func (e *Endpoint) TCP(ctx context.Context, l net.Listener, serve func(ctx context.Context, c Conn)) error {

@@ -12,7 +12,7 @@ import (
 type Listener struct {
 	*Endpoint
 	net.Listener
-	Serve func(ctx context.Context, l net.Listener) error
+	Serve Serve
 }
 
 // Run serves all listeners until ctx is done and all of them have stopped. When one fails, the others stop too, and the
@@ -38,7 +38,7 @@ func Run(ctx context.Context, listeners []Listener) error {
 func Status(listeners []Listener) map[string]any {
 	conns := map[string]int64{}
 	for _, l := range listeners {
-		conns[l.Name] += l.conns.Load()
+		conns[l.Name] = l.conns.Load() // of all listeners of the protocol
 	}
 	return map[string]any{"connections": conns}
 }

@@ -45,7 +45,7 @@ func (c stallConn) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// CloseWrite is for net/http. Package connlimit also calls it, and explains why.
+// CloseWrite is for net/http. Package listen also calls it, and explains why.
 func (c stallConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

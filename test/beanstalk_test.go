@@ -7,13 +7,18 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	beanstalk "github.com/beanstalkd/go-beanstalk"
+
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/test/freeport"
 )
 
 // waitListening waits until an address accepts connections.
@@ -325,4 +330,90 @@ func TestBeanstalkLists(t *testing.T) {
 	if got, _, err := beanstalk.NewTubeSet(again, "emails").Reserve(90 * time.Second); err != nil || got != id {
 		t.Errorf("after the gateway was killed: %d %v", got, err)
 	}
+}
+
+// startBeanstalkd starts Debian's beanstalkd on a port; stop kills it.
+func startBeanstalkd(t *testing.T, port int) (addr string, stop func()) {
+	t.Helper()
+	needProcesses(t)
+	path, err := exec.LookPath("beanstalkd")
+	if err != nil {
+		t.Skip("SKIPPED: beanstalkd is not installed (apt-get install beanstalkd)")
+	}
+	cmd := exec.Command(path, "-l", "127.0.0.1", "-p", strconv.Itoa(port))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	t.Cleanup(stop)
+	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	waitListening(t, addr)
+	return addr, stop
+}
+
+// A beanstalkd that was restarted without its jobs reuses their ids for other jobs. The imported jobs stay.
+func TestARestartedBeanstalkdLosesNoJob(t *testing.T) {
+	t.Parallel()
+	port, i := freeport.TCP(t), startImporting(t)
+	for n := range 2 {
+		addr, stop := startBeanstalkd(t, port)
+		if _, err := dialBeanstalk(t, addr).Put([]byte(strconv.Itoa(n)), 100, time.Hour, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if code, out := i.Run("import", "beanstalk", "--addr", addr); code != 0 {
+			t.Fatalf("exit %d: %s", code, out)
+		}
+		stop()
+	}
+	if stats := i.MustStats(t, "beanstalk.default.0000000100"); stats.Delayed != 2 {
+		t.Errorf("%d of two jobs are here", stats.Delayed)
+	}
+}
+
+func oldBeanstalkd(t *testing.T) *oldSystem {
+	addr, _ := startBeanstalkd(t, freeport.TCP(t))
+	producer, consumer := dialBeanstalk(t, addr), dialBeanstalk(t, addr)
+	return &oldSystem{
+		args: []string{"--addr", addr}, topic: "beanstalk.default.0000000100",
+		number: func(_, body string) string { return body },
+		fill: func(jobs int) {
+			for n := range jobs {
+				if _, err := producer.Put([]byte(strconv.Itoa(n)), 100, time.Duration(n%2)*time.Hour, time.Minute); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		consume: func() string {
+			id, body, err := consumer.Reserve(0)
+			if err != nil {
+				return ""
+			}
+			if err := consumer.Delete(id); err != nil {
+				t.Errorf("delete of a reserved job: %v", err)
+			}
+			return string(body)
+		},
+		left: func() int64 {
+			stats, err := producer.Stats()
+			if err != nil {
+				return -1
+			}
+			ready, _ := strconv.ParseInt(stats["current-jobs-ready"], 10, 64)
+			delayed, _ := strconv.ParseInt(stats["current-jobs-delayed"], 10, 64)
+			return ready + delayed
+		},
+	}
+}
+
+func movingBeanstalkd(t *testing.T, done *consumed) (*installation, *moving) {
+	old := oldBeanstalkd(t)
+	w, addr := startGateway(t, "BEANSTALK")
+	producer, gateway := dialBeanstalk(t, old.args[1]), dialBeanstalk(t, addr)
+	return movingPull(w, old, done, func(id string) {
+		_, err := producer.Put([]byte(id), 100, 0, time.Minute)
+		must(t, err)
+	}, func(id string) error {
+		_, err := gateway.Put([]byte(id), 100, 0, time.Minute)
+		return err
+	})
 }

@@ -2,8 +2,6 @@ package test
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -11,8 +9,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/test/harness"
 )
@@ -113,112 +109,5 @@ func movingPull(
 		args: old.args, left: old.left, add: add, gateway: gateway,
 		work:  func() { done.addOld(old.consume()) },
 		drain: func(stop <-chan struct{}) { done.drain(i, old, stop) },
-	}
-}
-
-func movingLmstfy(t *testing.T, done *consumed) (*installation, *moving) {
-	old, gateway := oldLmstfy(t), startLmstfy(t)
-	db := patient(strings.TrimPrefix(old.args[1], "redis://"))
-	t.Cleanup(func() { _ = db.Close() })
-	return movingPull(gateway.w, old, done, func(id string) {
-		db.Set(ctx, "j/shop/q/"+id, id, time.Hour)
-		db.LPush(ctx, "q/shop/q", "\x03\x00"+le16(id))
-	}, func(id string) error {
-		return harness.Equal("status", gateway.do("PUT", "q", id).status, 201)
-	})
-}
-
-func movingGrape(t *testing.T, done *consumed) (*installation, *moving) {
-	old := oldGrape(t)
-	w, addr := startGateway(t, "GRAPE")
-	db := patient(strings.TrimPrefix(old.args[1], "redis://"))
-	t.Cleanup(func() { _ = db.Close() })
-	return movingPull(w, old, done, func(id string) {
-		db.SAdd(ctx, "tube:set", "T")
-		db.HSet(ctx, "tube:T:job:"+id, "id", id, "dtr", 0, "ttr", 60000, "noe", 0, "data", id)
-		db.ZAdd(ctx, "tube:T:queue:delay", redis.Z{Score: float64(time.Now().UnixMilli()), Member: id})
-	}, func(id string) error {
-		for deadline := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) { // until the import has created the tube
-			status, _ := grape{t, addr}.ask("POST", "/api/job/produce", "tube=T&jid="+id, id)
-			if status == http.StatusOK || time.Now().After(deadline) {
-				return harness.Equal("status", status, http.StatusOK)
-			}
-		}
-	})
-}
-
-func movingBeanstalkd(t *testing.T, done *consumed) (*installation, *moving) {
-	old := oldBeanstalkd(t)
-	w, addr := startGateway(t, "BEANSTALK")
-	producer, gateway := dialBeanstalk(t, old.args[1]), dialBeanstalk(t, addr)
-	return movingPull(w, old, done, func(id string) {
-		_, err := producer.Put([]byte(id), 100, 0, time.Minute)
-		must(t, err)
-	}, func(id string) error {
-		_, err := gateway.Put([]byte(id), 100, 0, time.Minute)
-		return err
-	})
-}
-
-func movingDelayQueue(t *testing.T, done *consumed) (*installation, *moving) {
-	old, db := delayQueueOn(t)
-	w, addr := startGateway(t, "DELAYQUEUE")
-	i := &installation{w, harness.StartEndpoint(t)}
-	gateway := delayQueue{t, addr}
-	return i, &moving{
-		args: old.args, left: old.left,
-		add: func(id string) {
-			due := time.Now()
-			db.Set(ctx, id, delayQueueJob(id, due), 0)
-			db.ZAdd(ctx, "dq_bucket_1", redis.Z{Score: float64(due.Unix()), Member: id})
-		},
-		gateway: func(id string) error {
-			return harness.Equal("answer",
-				gateway.post("/push", `{"topic":"q","id":"`+id+`","delay":1,"ttr":60,"body":"x"}`), delayQueueAdded)
-		},
-		work: func() { // a timer copies the head of its bucket, then removes it
-			due, _ := db.ZRange(ctx, "dq_bucket_1", 0, 0).Result()
-			if len(due) == 1 && db.Exists(ctx, due[0]).Val() == 1 &&
-				db.ZScore(ctx, "dq_bucket_1", due[0]).Val() <= float64(time.Now().Unix()) {
-				db.RPush(ctx, "dq_queue_q", due[0])
-				db.ZRem(ctx, "dq_bucket_1", due[0])
-			}
-			done.addOld(old.consume())
-		},
-		drain: func(stop <-chan struct{}) { done.drain(i, old, stop) },
-	}
-}
-
-func movingPHPDelayqueue(t *testing.T, done *consumed) (*installation, *moving) {
-	i, addr := startPHPDQ(t)
-	i.endpoint.Set("/h.php", func(w http.ResponseWriter, _ *http.Request, c harness.Call) {
-		done.add(c.ID)
-		_, _ = io.WriteString(w, "OK")
-	})
-	old := startPHPDelayqueue(t, i.endpoint.URL("/h.php"))
-	return i, &moving{
-		args: []string{"--mysql", old.dsn},
-		add:  func(id string) { old.add(t, "Order_Close", []string{id}, time.Now()) },
-		gateway: func(id string) error {
-			request := `{"cmd":"add","topic":"Order_Close","id":"` + id + `","fix_time":"2026-01-01 00:00:00","body":{"a":1}}`
-			for deadline := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) { // until it knows the topic
-				if err := phpAdd(addr, request); err == nil || time.Now().After(deadline) {
-					return err
-				}
-			}
-		},
-		work: func() { // a timer moves due jobs; a consumer deletes a job and then makes the call
-			due, _ := old.redis.ZRange(ctx, "dq_bucket_1", 0, 0).Result()
-			if len(due) == 1 && old.redis.ZRem(ctx, "dq_bucket_1", due[0]).Val() == 1 {
-				old.redis.RPush(ctx, "dq_1ready_queue", due[0])
-			}
-			if name := old.redis.LPop(ctx, "dq_1ready_queue").Val(); old.redis.HDel(ctx, "dq_job_info", name).Val() == 1 {
-				done.addOld(strings.TrimPrefix(name, "Order_Close:"))
-			}
-		},
-		drain: func(<-chan struct{}) {}, // its endpoint is called
-		left: func() int64 {
-			return old.redis.Exists(ctx, "dq_job_info", "dq_bucket_1", "dq_1ready_queue", "dq_wakecall_claims").Val()
-		},
 	}
 }

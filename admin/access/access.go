@@ -6,7 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/internal/listen/loginlimit"
+	"github.com/wakecall/wakecall/internal/listen"
 )
 
 // Handler serves the pages of this package.
@@ -14,14 +14,14 @@ type Handler struct {
 	*page.Base
 	store    *steadyStore
 	users    *users
-	attempts *loginlimit.Limit
+	attempts *listen.LoginLimit
 	codes    *codes
 }
 
 // New returns a Handler and sets the base's session manager.
 func New(b *page.Base) *Handler {
 	h := &Handler{
-		Base: b, store: newSteadyStore(b.SessionStore, b.Now), attempts: loginlimit.New(b.Now),
+		Base: b, store: newSteadyStore(b.SessionStore, b.Now), attempts: listen.NewLoginLimit(b.Now),
 		users: &users{accounts: b.Accounts, now: b.Now},
 		codes: &codes{now: b.Now, last: map[string]int64{}},
 	}

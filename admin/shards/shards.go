@@ -11,11 +11,11 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/alert/health"
 	"github.com/wakecall/wakecall/internal/alert/history"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/address"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -187,7 +187,7 @@ func (h *Handler) typedShard(c echo.Context) (s registry.Shard, stored *registry
 	if s.URL == "" || s.URL == registry.ManagedShard {
 		return s, stored, nil
 	}
-	if _, err := conf.ParseNode(s.URL); err != nil {
+	if _, err := address.Parse(s.URL); err != nil {
 		return s, stored, page.FieldError("url", "", err)
 	}
 	return s, stored, nil

@@ -146,7 +146,7 @@ func (h *Handler) formPage(c echo.Context, status int, d topicFormData) error {
 	d.Deliveries = []string{string(registry.DeliveryPush), string(registry.DeliveryPull)}
 	d.Expiries = []string{string(registry.ExpiryDead), string(registry.ExpiryDrop)}
 	d.Safety = []string{string(registry.DurabilityMemory), string(registry.DurabilityReplica)}
-	d.Dialects = []string{registry.DialectOwn, registry.DialectPHPDQ}
+	d.Dialects = registry.Dialects
 	d.Retry = retrySteps(d.Form["retry"], d.Form["max_attempts"])
 	return h.Render(c, status, "topic_form", d)
 }

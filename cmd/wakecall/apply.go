@@ -18,9 +18,9 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/topicfile"
 )
 
-const aboutApply = `Creates and changes topics so that they are as the files say. A file has topics as
-YAML or JSON: one topic, several documents, or a list. Each has a name and the fields of the API.
-A missing field takes its default, except secrets, which are kept unless the file names them.
+const aboutApply = `Creates and changes topics to match the files. A file has topics in YAML or JSON: one topic,
+several documents, or a list. Each topic has a name and the fields of the API. A missing field
+takes its default, except secrets, which are kept unless the file sets them.
 
 All topics are checked before the first is changed, and up to 1,000 are changed at once: all of them or none. Topics
 that are in no file are kept, unless --prune is given.`
@@ -29,13 +29,13 @@ func (p *program) topicApplyCommand() *cobra.Command {
 	var ap apply
 	var files []string
 	cmd := &cobra.Command{
-		Use: "apply -f FILE", Short: "create and change topics as a file says", Long: aboutApply, Args: noArgs,
+		Use: "apply -f FILE", Short: "create and change topics to match a file", Long: aboutApply, Args: noArgs,
 		SuggestFor: []string{"add", "create", "edit", "put", "set"},
 		Example: `  wakecall topic apply -f topics.yaml
   wakecall topic show order.close | sed s/active/paused/ | wakecall topic apply -f -`,
 		RunE: p.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			if len(files) == 0 {
-				return usagef("-f FILE is missing; - is standard input")
+				return usagef("-f FILE is required; - reads standard input")
 			}
 			wanted, err := p.readTopics(files)
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/app"
 )
 
 // configured prepares a command that needs the configuration and takes no arguments.
@@ -28,61 +29,44 @@ func (p *program) configured(
 	return cmd
 }
 
-// addSettings gives a command a flag for every key of the configuration but data_dir, which every command has.
+// dataDir is the key whose flag all commands share.
+const dataDir = "data_dir"
+
+// addSettings gives a command a flag for every other key of the configuration.
 func addSettings(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	for _, k := range conf.Keys() {
-		if flags.Lookup(k.Flag()) != nil || k.Path == "data_dir" {
-			continue
+	for _, k := range conf.Keys(app.GatewayKeys()) {
+		if k.Path != dataDir {
+			addSetting(cmd.Flags(), k)
 		}
-		flags.Var(&rawFlag{shown: k.Default}, k.Flag(), k.Doc)
 	}
 }
+
+func addSetting(flags *pflag.FlagSet, k conf.Key) { flags.String(k.Flag(), k.Default, k.Summary()) }
 
 // helpWithoutSettings shows only a command's own flags, which would be hard to find among those for all keys.
 func helpWithoutSettings(cmd *cobra.Command, args []string) {
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if _, setting := f.Value.(*rawFlag); setting {
-			f.Hidden = true
+	for _, k := range conf.Keys(app.GatewayKeys()) {
+		if k.Path != dataDir {
+			_ = cmd.Flags().MarkHidden(k.Flag())
 		}
-	})
+	}
 	cmd.Root().HelpFunc()(cmd, args)
-	_, _ = fmt.Fprintln(cmd.OutOrStdout(), "\nEvery key of the configuration is a flag, too, such as --redis-nodes: "+
+	_, _ = fmt.Fprintln(cmd.OutOrStdout(), "\nEvery key of the configuration is also a flag, such as --redis-nodes: "+
 		"`wakecall config --help` lists them.")
 }
 
-// load returns the configuration, with the values of a command's own flags.
+// load returns the configuration, with the values of a command's flags.
 func (p *program) load(cmd *cobra.Command) (*conf.Config, error) {
-	given := map[string]string{}
-	for _, k := range conf.Keys() {
-		if f := cmd.Flags().Lookup(k.Flag()); f != nil && f.Changed && k.Path != "data_dir" {
+	gateways, given := app.GatewayKeys(), map[string]string{}
+	for _, k := range conf.Keys(gateways) {
+		if f := cmd.Flags().Lookup(k.Flag()); f != nil && f.Changed {
 			given[k.Path] = f.Value.String()
 		}
 	}
-	return p.config(given)
+	return conf.Load(conf.LoadOptions{
+		File: p.configFile, Env: p.env, Foreign: p.foreignVariables(), Flags: given, Gateways: gateways,
+	})
 }
-
-// rawFlag stores text that package conf parses, so that flags and files share one syntax and one kind of error.
-type rawFlag struct {
-	value, shown string
-	set          bool
-}
-
-func (f *rawFlag) String() string {
-	if f.set {
-		return f.value
-	}
-	return f.shown
-}
-
-// Set keeps the text.
-func (f *rawFlag) Set(s string) error {
-	f.value, f.set = s, true
-	return nil
-}
-
-// Type returns the name of the value in the help.
-func (f *rawFlag) Type() string { return "VALUE" }
 
 func (p *program) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -91,7 +75,7 @@ func (p *program) configCommand() *cobra.Command {
 	}
 	addSettings(cmd)
 	reference := false
-	cmd.Flags().BoolVar(&reference, "reference", false, "print the commented reference file instead")
+	cmd.Flags().BoolVar(&reference, "reference", false, "print the reference file, with every key and its default")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if reference {
 			_, err := p.out.Write(conf.Reference)
@@ -103,15 +87,11 @@ func (p *program) configCommand() *cobra.Command {
 		}
 		list := cfg.Effective()
 		return p.show(list, func(w io.Writer) error {
-			var rows [][]string
-			for _, e := range list {
-				rows = append(rows, []string{e.Key, e.Value, e.Source})
-			}
-			if err := table(w, []string{"KEY", "VALUE", "SOURCE"}, rows); err != nil {
-				return err
-			}
-			if cfg.File() == "" {
-				_, err = fmt.Fprintln(w, "there is no configuration file; `wakecall config --reference` prints one to start from")
+			err := table(w, []string{"KEY", "VALUE", "SOURCE"}, list, func(s conf.Setting) []string {
+				return []string{s.Key, s.Value, s.Source}
+			})
+			if err == nil && cfg.File() == "" {
+				_, err = fmt.Fprintln(w, "no configuration file; `wakecall config --reference` prints one to start from")
 			}
 			return err
 		})

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/conf"
@@ -16,7 +16,6 @@ import (
 	"github.com/wakecall/wakecall/internal/app"
 	"github.com/wakecall/wakecall/internal/log"
 	"github.com/wakecall/wakecall/internal/log/printable"
-	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
 const aboutImport = `Imports topics and waiting jobs of another system while its producers and consumers
@@ -24,26 +23,33 @@ still run: each job is in one of the two systems. An import that was interrupted
 in the same way, on the same host. Run it on a host of Wakecall, with its configuration.`
 
 func (p *program) importCommand() *cobra.Command {
+	var systems []*cobra.Command
+	for _, protocol := range app.Protocols() {
+		systems = append(systems, p.importFrom(protocol.Name, protocol.Import))
+	}
 	return group(&cobra.Command{
 		Use: "import", GroupID: groupCare, Short: "import topics and waiting jobs of another system", Long: aboutImport,
-	}, p.importPHPDQ(), p.importLmstfy(), p.importDelayQueue(), p.importGrape(), p.importBeanstalk())
+	}, systems...)
 }
 
-// importFrom prepares a command that imports. open opens the old system and returns a function that closes it.
-func (p *program) importFrom(
-	cmd *cobra.Command, open func(cmd *cobra.Command, cfg *conf.Config) (importer.Old, func(), error),
-) *cobra.Command {
+// importFrom returns the command that imports from one system.
+func (p *program) importFrom(name string, c importer.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: c.Short}
+	open := c.Flags(cmd.Flags())
 	dry := cmd.Flags().Bool("dry-run", false, "count topics and jobs, and import nothing")
 	follow := cmd.Flags().Bool("follow", false, "go on until interrupted, for producers that still use the old system")
 	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
-		old, closeOld, err := open(cmd, cfg)
+		source, closeSource, err := open(ctx, cfg.Setting)
+		if errors.As(err, new(*importer.FlagError)) {
+			return usagef("%s: %w", cmd.CommandPath(), err)
+		}
 		if err != nil {
 			return err
 		}
-		defer closeOld()
+		defer closeSource()
 		began, screen := p.now(), &barScreen{out: p.err}
 		shown := began
-		o := importer.Options{Old: old, DryRun: *dry, Follow: *follow, Progress: func(r importer.Report) {
+		o := importer.Options{Source: source, DryRun: *dry, Follow: *follow, Progress: func(r importer.Report) {
 			if now := p.now(); now.Sub(shown).Milliseconds() >= 500 {
 				shown = now
 				screen.show(importBar(&r, now.Sub(began).Seconds()))
@@ -122,101 +128,4 @@ func importTable(w io.Writer, r *importer.Report, dry bool) error {
 			"left in the old system", strconv.Itoa(r.Left))
 	}
 	return fields(w, pairs...)
-}
-
-func (p *program) importPHPDQ() *cobra.Command {
-	cmd := &cobra.Command{Use: "phpdq", Short: "import from a php-delayqueue"}
-	mysql := cmd.Flags().String("mysql", "", "`DSN` of its database: mysql://user:pw@tcp(host:3306)/dq")
-	shards := cmd.Flags().StringArray("redis", nil,
-		"`HOST:PORT[:PASSWORD]` of its Redis; repeat it for each (default: those of the table dq_redis)")
-	return p.importFrom(cmd, func(cmd *cobra.Command, cfg *conf.Config) (importer.Old, func(), error) {
-		switch {
-		case *mysql == "":
-			return nil, nil, usagef("%s: --mysql is missing", cmd.CommandPath())
-		case !strings.HasPrefix(*mysql, "mysql://"):
-			return nil, nil, usagef("--mysql %q is not mysql://user:password@tcp(host:3306)/dq", database.MaskDSN(*mysql))
-		}
-		return importer.OpenPHPDQ(cmd.Context(), *mysql, *shards, cfg.Gateways.Location())
-	})
-}
-
-// importFromRedis does what importFrom does, for a system whose jobs are in one Redis.
-func (p *program) importFromRedis(
-	cmd *cobra.Command, example string, open func(cfg *conf.Config, from *redis.Options) (importer.Old, func(), error),
-) *cobra.Command {
-	from := cmd.Flags().String("redis", "", "`URL` of its Redis: "+example)
-	return p.importFrom(cmd, func(cmd *cobra.Command, cfg *conf.Config) (importer.Old, func(), error) {
-		if *from == "" {
-			return nil, nil, usagef("%s: --redis is missing", cmd.CommandPath())
-		}
-		o, err := oldRedis("--redis", *from)
-		if err != nil {
-			return nil, nil, err
-		}
-		return open(cfg, o)
-	})
-}
-
-// oldRedis parses the URL of an old Redis. It hides the parser's error, which may contain the password.
-func oldRedis(flag, from string) (*redis.Options, error) {
-	o, err := redis.ParseURL(from)
-	if err != nil {
-		return nil, usagef("%s %q is not the URL of a Redis: write redis://:password@host:6379/0",
-			flag, database.MaskDSN(from))
-	}
-	return o, nil
-}
-
-func (p *program) importLmstfy() *cobra.Command {
-	cmd := &cobra.Command{Use: "lmstfy", Short: "import from a lmstfy: tokens, limits and waiting jobs of a pool"}
-	pool := cmd.Flags().String("pool", "",
-		"`NAME` of the pool whose Redis it is (default: the first of gateways.lmstfy.pools)")
-	admin := cmd.Flags().String("admin-redis", "",
-		"`URL` of lmstfy's AdminRedis, which has the tokens and limits of all pools (default: that of --redis)")
-	return p.importFromRedis(cmd, "redis://:pw@host:6379/0",
-		func(cfg *conf.Config, from *redis.Options) (importer.Old, func(), error) {
-			tokens := from
-			if *admin != "" {
-				var err error
-				if tokens, err = oldRedis("--admin-redis", *admin); err != nil {
-					return nil, nil, err
-				}
-			}
-			return app.OpenLmstfy(cfg, from, tokens, *pool)
-		})
-}
-
-func (p *program) importDelayQueue() *cobra.Command {
-	cmd := &cobra.Command{Use: "delayqueue", Short: "import the waiting jobs of a delay-queue (ouqiang's)"}
-	return p.importFromRedis(cmd, "redis://:pw@host:6379/1",
-		func(_ *conf.Config, from *redis.Options) (importer.Old, func(), error) {
-			old, closeRedis := app.OpenDelayQueue(from)
-			return old, closeRedis, nil
-		})
-}
-
-func (p *program) importGrape() *cobra.Command {
-	cmd := &cobra.Command{Use: "grape", Short: "import the tubes and waiting jobs of a Grape"}
-	group := cmd.Flags().String("namespace", "", "`NAME` that its keys begin with")
-	base64 := cmd.Flags().Bool("base64", false, "bodies are stored in base64, as by earlier versions of Grape")
-	return p.importFromRedis(cmd, "redis://:pw@host:6379/0",
-		func(_ *conf.Config, from *redis.Options) (importer.Old, func(), error) {
-			old, closeRedis := app.OpenGrape(from, *group, *base64)
-			return old, closeRedis, nil
-		})
-}
-
-func (p *program) importBeanstalk() *cobra.Command {
-	cmd := &cobra.Command{Use: "beanstalk", Short: "import the waiting jobs of a beanstalkd"}
-	from := cmd.Flags().String("addr", "", "`HOST:PORT` of it")
-	return p.importFrom(cmd, func(cmd *cobra.Command, _ *conf.Config) (importer.Old, func(), error) {
-		if *from == "" {
-			return nil, nil, usagef("%s: --addr is missing", cmd.CommandPath())
-		}
-		old, closeConn, err := app.OpenBeanstalkd(cmd.Context(), *from)
-		if err != nil {
-			return nil, nil, fmt.Errorf("--addr %q: %w", *from, err)
-		}
-		return old, closeConn, nil
-	})
 }

@@ -70,9 +70,9 @@ func (p *program) listCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.State, "state", client.Delayed, "delayed, ready, running, dead or done")
-	flags.StringVar(&o.Prefix, "prefix", "", "with --state done: what the ids begin with")
-	flags.IntVar(&o.Limit, "limit", 50, "the largest number of jobs to list, 1 to 1000")
-	flags.StringVar(&o.Cursor, "cursor", "", "where the previous page ended")
+	flags.StringVar(&o.Prefix, "prefix", "", "with --state done: only jobs whose id begins with `PREFIX`")
+	flags.IntVar(&o.Limit, "limit", 50, "maximum number of jobs to list, 1 to 1000")
+	flags.StringVar(&o.Cursor, "cursor", "", "`CURSOR` that the previous page printed")
 	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if err := refuseZero(flags, "limit"); err != nil {
 			return err
@@ -94,14 +94,10 @@ func (p *program) listCommand() *cobra.Command {
 }
 
 func jobTable(w io.Writer, page *client.Page, now time.Time) error {
-	var rows [][]string
-	for i := range page.Jobs {
-		j := &page.Jobs[i]
-		rows = append(rows, []string{
-			j.ID, j.State, instant(j.DueAt, now), j.Priority, strconv.Itoa(j.Attempts), j.DeadReason,
-		})
-	}
-	err := table(w, []string{"ID", "STATE", "DUE", "PRIORITY", "ATTEMPTS", "REASON"}, rows)
+	titles := []string{"ID", "STATE", "DUE", "PRIORITY", "ATTEMPTS", "REASON"}
+	err := table(w, titles, page.Jobs, func(j client.Job) []string {
+		return []string{j.ID, j.State, instant(j.DueAt, now), j.Priority, strconv.Itoa(j.Attempts), j.DeadReason}
+	})
 	if err != nil || page.Next == "" {
 		return err
 	}
@@ -163,19 +159,18 @@ func historyTable(w io.Writer, history []client.Attempt) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	var rows [][]string
-	for _, h := range history {
+	titles := []string{"ATTEMPT", "STARTED", "TOOK", "STATUS", "ERROR", "ANSWER"}
+	return table(w, titles, history, func(h client.Attempt) []string {
 		status := ""
 		if h.Status != 0 {
 			status = strconv.Itoa(h.Status)
 		}
 		took := printable.Duration(time.Duration(h.TookMS * float64(time.Millisecond)))
-		rows = append(rows, []string{
+		return []string{
 			strconv.Itoa(h.N), h.StartedAt.UTC().Format(timeLayout), took, status, h.Error,
 			printable.Clip(h.Answer, clipAt),
-		})
-	}
-	return table(w, []string{"ATTEMPT", "STARTED", "TOOK", "STATUS", "ERROR", "ANSWER"}, rows)
+		}
+	})
 }
 
 // completeTopics completes the first argument with the names of topics, if a server answers.
@@ -185,20 +180,20 @@ func (p *program) completeTopics(
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names, err := p.topicNames(cmd.Context(), prefix)
+	names, err := p.topicNames(cmd, prefix)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (p *program) topicNames(ctx context.Context, prefix string) ([]string, error) {
-	c, err := p.client()
+func (p *program) topicNames(cmd *cobra.Command, prefix string) ([]string, error) {
+	c, err := p.client(cmd)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	topics, err := c.FilteredTopics(ctx, client.TopicFilter{Prefix: prefix})
+	topics, err := c.FilteredTopics(cmd.Context(), client.TopicFilter{Prefix: prefix})
 	names := make([]string, len(topics))
 	for i, t := range topics {
 		names[i] = t.Name

@@ -323,15 +323,15 @@ func TestMistakesAreExplained(t *testing.T) {
 		"unknown subcommand":   {[]string{"topic", "lits"}, 2, []string{`no command "lits"`, "list"}},
 		"its flags as well":    {[]string{"topic", "create", "x", "--url", "u"}, 2, []string{`no command "create"`, "apply"}},
 		"unknown flag":         {[]string{"push", "demo", "--dealy", "1s"}, 2, []string{"--dealy", "--help"}},
-		"missing topic":        {[]string{"push"}, 2, []string{"TOPIC is missing"}},
-		"missing both":         {[]string{"get"}, 2, []string{"TOPIC and ID are missing"}},
-		"empty id":             {[]string{"delete", "demo", ""}, 2, []string{"ID is empty"}},
-		"empty topic":          {[]string{"topic", "delete", ""}, 2, []string{"TOPIC is empty"}},
-		"empty topic to count": {[]string{"stats", ""}, 2, []string{"TOPIC is empty"}},
-		"empty topic to work":  {[]string{"work", "a", "", "--exec", "true"}, 2, []string{"TOPIC is empty"}},
+		"missing topic":        {[]string{"push"}, 2, []string{"TOPIC is required"}},
+		"missing both":         {[]string{"get"}, 2, []string{"TOPIC and ID are required"}},
+		"empty id":             {[]string{"delete", "demo", ""}, 2, []string{"ID must not be empty"}},
+		"empty topic":          {[]string{"topic", "delete", ""}, 2, []string{"TOPIC must not be empty"}},
+		"empty topic to count": {[]string{"stats", ""}, 2, []string{"TOPIC must not be empty"}},
+		"empty topic to work":  {[]string{"work", "a", "", "--exec", "true"}, 2, []string{"TOPIC must not be empty"}},
 		"one too many":         {[]string{"get", "a", "b", "c"}, 2, []string{`"c"`}},
 		"body as an argument":  {[]string{"push", "demo", "{}"}, 2, []string{"--body"}},
-		"two bodies":           {[]string{"push", "demo", "-", "--body", "1"}, 2, []string{"not both"}},
+		"two bodies":           {[]string{"push", "demo", "-", "--body", "1"}, 2, []string{"cannot be used together"}},
 		"body that is no JSON": {[]string{"push", "demo", "--body", "hello"}, 2, []string{"hello", "--content-type"}},
 		"delay and due":        {[]string{"push", "demo", "--delay", "1s", "--due", "1"}, 2, []string{"--delay", "--due"}},
 		"bad due":              {[]string{"push", "demo", "--due", "tomorrow"}, 2, []string{"tomorrow", "RFC 3339"}},
@@ -397,7 +397,8 @@ func TestTokenIsFoundInDataDir(t *testing.T) {
 }
 
 func TestConfigShowsSources(t *testing.T) {
-	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	t.Chdir(dir)
 	if err := os.WriteFile("w.yaml", []byte("timers: 3\nregistry:\n  dsn: mysql://u:hidden@tcp(h:3306)/w\n"),
 		0o600); err != nil {
 		t.Fatal(err)
@@ -415,8 +416,8 @@ func TestConfigShowsSources(t *testing.T) {
 		found[s.Key] = s.Value + " " + s.Source
 	}
 	for key, want := range map[string]string{
-		"timers": "3 w.yaml:1", "dispatchers": "5 env WAKECALL_DISPATCHERS", "priorities": "8:1:1 flag",
-		"data_dir": "./data default",
+		"timers": "3 w.yaml:1", "dispatchers": "5 WAKECALL_DISPATCHERS", "priorities": "8:1:1 --priorities",
+		"data_dir": filepath.Join(dir, "data") + " default",
 	} {
 		if found[key] != want {
 			t.Errorf("%s: %q, want %q", key, found[key], want)

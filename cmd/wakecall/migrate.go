@@ -20,8 +20,8 @@ import (
 
 func (p *program) migrateCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "migrate", GroupID: groupCare, Short: "bring the registry's schema up to date, or show it",
-		Long: "`wakecall up` also brings the schema up to date. Use this to do it before.",
+		Use: "migrate", GroupID: groupCare, Short: "migrate the registry's schema, or show its state",
+		Long: "`wakecall up` also migrates the schema. Use this to migrate beforehand.",
 	},
 		p.migration("up", "bring the schema up to date", true),
 		p.migration("status", "show the schema's steps; the exit code is 1 if one is missing", false),
@@ -32,8 +32,8 @@ func (p *program) forgetSecretsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget-secrets",
 		Short: "replace the secret key after its loss, and remove what it encrypted",
-		Long: "Use this when data_dir/secret-key is lost on every host. What can be opened with the key of this host " +
-			"stays.\n" +
+		Long: "Use this when the key (registry.seal_key or data_dir/secret-key) is lost on every host. What the key of this\n" +
+			"host opens stays.\n" +
 			"Topics lose their signing secrets, the query of their URL and headers like Authorization, and are paused.\n" +
 			"Shards whose URL had a password are offline: `wakecall shard put NAME --url URL --state active`.\n" +
 			"Enter the SMTP password, webhooks and second factors again in the admin.",
@@ -68,7 +68,7 @@ func (p *program) migration(name, short string, up bool) *cobra.Command {
 		if err := p.show(steps, func(w io.Writer) error { return stepsTable(w, cfg, steps) }); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(steps, func(s migrations.Step) bool { return !s.Applied }) {
+		if slices.ContainsFunc(steps, isMissing) {
 			return errors.New("the schema is not up to date: run `wakecall migrate up`")
 		}
 		return nil
@@ -88,21 +88,19 @@ func migrated(ctx context.Context, db *database.DB, up bool) ([]migrations.Step,
 	return db.Migrations(ctx)
 }
 
+func isMissing(s migrations.Step) bool { return !s.Applied }
+
 func stepsTable(w io.Writer, cfg *conf.Config, steps []migrations.Step) error {
-	var rows [][]string
-	for _, s := range steps {
+	err := table(w, []string{"STEP", "NAME", "STATE"}, steps, func(s migrations.Step) []string {
 		state := "applied"
 		if !s.Applied {
 			state = "missing"
 		}
-		rows = append(rows, []string{strconv.FormatInt(s.Version, 10), s.Name, state})
-	}
-	if err := table(w, []string{"STEP", "NAME", "STATE"}, rows); err != nil {
+		return []string{strconv.FormatInt(s.Version, 10), s.Name, state}
+	})
+	if err != nil || slices.ContainsFunc(steps, isMissing) {
 		return err
 	}
-	if slices.ContainsFunc(steps, func(s migrations.Step) bool { return !s.Applied }) {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "the schema of %s is up to date\n", database.MaskDSN(cfg.RegistryDSN().Reveal()))
+	_, err = fmt.Fprintf(w, "the schema of %s is up to date\n", database.MaskDSN(cfg.RegistryDSN().Reveal()))
 	return err
 }

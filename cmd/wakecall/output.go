@@ -69,9 +69,13 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
-// table prints rows below their titles, in columns.
-func table(w io.Writer, titles []string, rows [][]string) error {
-	return columns(w, append([][]string{titles}, rows...))
+// table prints a row of each element below the titles, in columns.
+func table[T any](w io.Writer, titles []string, list []T, row func(T) []string) error {
+	rows := [][]string{titles}
+	for _, e := range list {
+		rows = append(rows, row(e))
+	}
+	return columns(w, rows)
 }
 
 // fields prints name and value pairs, and omits empty values.

@@ -28,7 +28,7 @@ func (p *program) psCommand() *cobra.Command {
 	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
 		ctx, cancel := context.WithTimeout(ctx, setup.PsLimit)
 		defer cancel()
-		tree, err := master.At(cfg.DataPath()).Ps(ctx)
+		tree, err := master.At(cfg.DataDir).Ps(ctx)
 		if err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func (p *program) psCommand() *cobra.Command {
 
 func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 	uptime := printable.Duration(now.Sub(t.StartedAt))
-	rows := [][]string{{"master", strconv.Itoa(t.Pid), "running", uptime, "", printable.Bytes(t.RSS), ""}}
+	rows := [][]string{{"PROCESS", "PID", "STATE", "UPTIME", "RESTARTS", "MEMORY", "DOES"}, {"master", strconv.Itoa(t.Pid), "running", uptime, "", printable.Bytes(t.RSS), ""}}
 	var failing, findings []string
 	for _, p := range t.Processes {
 		rows = append(rows, processRow(p, now))
@@ -52,7 +52,7 @@ func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 				p.Role, one.Name, printable.Count(one.Restarts+1, "time"), one.Error))
 		}
 	}
-	if err := table(w, []string{"PROCESS", "PID", "STATE", "UPTIME", "RESTARTS", "MEMORY", "DOES"}, rows); err != nil {
+	if err := columns(w, rows); err != nil {
 		return err
 	}
 	var lines []string

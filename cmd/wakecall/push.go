@@ -45,7 +45,7 @@ func (p *program) pushCommand() *cobra.Command {
 	flags.StringVar(&f.Priority, "priority", "", "high, normal or low (default: the topic's)")
 	flags.StringVar(&f.body, "body", "", "the job's body; JSON, unless --content-type says otherwise")
 	flags.DurationVar(&f.TTR, "ttr", 0, "how long one attempt may take (default: the topic's)")
-	flags.IntVar(&f.MaxAttempts, "max-attempts", 0, "the number of attempts (default: the topic's)")
+	flags.IntVar(&f.MaxAttempts, "max-attempts", 0, "maximum number of attempts (default: the topic's)")
 	flags.StringVar(&f.OnDuplicate, "on-duplicate", "", "if the id already exists: keep, replace or error (default keep)")
 	flags.StringVar(&f.ContentType, "content-type", "",
 		"`TYPE` of the body, sent to the endpoint (default application/json)")
@@ -83,7 +83,7 @@ func (p *program) push(ctx context.Context, c *client.Client, f pushFlags, args 
 		return nil, err
 	}
 	if f.hasDelay && f.due != "" {
-		return nil, usagef("give --delay or --due, not both")
+		return nil, usagef("--delay and --due cannot be used together")
 	}
 	f.Body = body
 	if f.DueAt, err = parseDue(f.due); err != nil {
@@ -97,7 +97,7 @@ func (p *program) push(ctx context.Context, c *client.Client, f pushFlags, args 
 		return c.PushRaw(ctx, args[0], f.RawPush)
 	}
 	if !json.Valid(body) {
-		return nil, usagef("the body is not JSON: %q; quote a text as in '\"text\"', or name its type with "+
+		return nil, usagef("the body must be JSON: %q; quote a text as in '\"text\"', or name its type with "+
 			"--content-type text/plain", printable.Clip(string(body), clipAt))
 	}
 	return c.Push(ctx, args[0], client.Push{
@@ -109,7 +109,7 @@ func (p *program) push(ctx context.Context, c *client.Client, f pushFlags, args 
 func (p *program) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
 	switch {
 	case fromInput && f.hasBody:
-		return nil, usagef("give the body with --body or with -, not both")
+		return nil, usagef("--body and - cannot be used together")
 	case fromInput:
 		body, err := io.ReadAll(p.in)
 		if err != nil {
@@ -135,7 +135,7 @@ func parseDue(s string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return t, usagef("--due %q is neither RFC 3339 (2026-12-24T18:00:00Z) nor Unix milliseconds", s)
+		return t, usagef("--due %q must be RFC 3339 (2026-12-24T18:00:00Z) or Unix milliseconds", s)
 	}
 	return t, nil
 }

@@ -32,7 +32,7 @@ func (p *program) recoverCommand() *cobra.Command {
 	shard := cmd.Flags().String("shard", "", "only jobs of the shard with this `NAME`")
 	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
 		if *since < 0 {
-			return usagef("--since %s is negative: it is how far back to read", printable.ShortDuration(*since))
+			return usagef("--since %s must not be negative: it is how far back to read", printable.ShortDuration(*since))
 		}
 		o := recovery.Options{Dirs: *dirs, Shard: *shard, DryRun: *dry}
 		if *since > 0 {

@@ -92,7 +92,7 @@ func TestShardsAreRenamedAndDrained(t *testing.T) {
 	t.Chdir(t.TempDir())
 	steps(t,
 		step{"shard add a --url redis://:hidden@127.0.0.1:1/0", 0, "warning: "},
-		step{"shard rename a", 2, "NEW is missing"},
+		step{"shard rename a", 2, "NEW is required"},
 		step{"shard rename none b", 1, "none"},
 		step{"shard rename a Not,A,Name", 1, "Not,A,Name"},
 		step{"shard rename a main", 0, "shard main (redis://:***@127.0.0.1:1/0, active) is the new name of a"},

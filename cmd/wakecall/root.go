@@ -28,7 +28,6 @@ type program struct {
 	signals  *signals
 
 	configFile string
-	dataDir    string
 	url        string
 	token      string
 	output     format
@@ -96,7 +95,11 @@ func (p *program) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVarP(&p.configFile, "config", "c", "",
 		"configuration `FILE` (default: $WAKECALL_CONFIG, ./wakecall.yaml, /etc/wakecall/wakecall.yaml)")
-	flags.StringVar(&p.dataDir, "data-dir", "", "data_dir of the configuration")
+	for _, k := range conf.Keys(nil) {
+		if k.Path == dataDir {
+			addSetting(flags, k)
+		}
+	}
 	p.output = formatTable
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run Wakecall:"},
@@ -138,13 +141,13 @@ var noArgs = exactArgs()
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
-			return usagef("%s: %s missing", cmd.CommandPath(), whichAre(names[len(args):]))
+			return usagef("%s: %s required", cmd.CommandPath(), whichAre(names[len(args):]))
 		}
 		if len(args) > len(names) {
 			return unexpected(cmd, args[len(names)])
 		}
 		if i := slices.Index(args, ""); i >= 0 {
-			return usagef("%s: %s is empty", cmd.CommandPath(), names[i])
+			return usagef("%s: %s must not be empty", cmd.CommandPath(), names[i])
 		}
 		return nil
 	}
@@ -191,22 +194,12 @@ func refuseZero(flags *pflag.FlagSet, names ...string) error {
 		}
 		switch v := f.Value.String(); v {
 		case "":
-			return usagef("--%s is empty: give a value, or leave the flag out", name)
+			return usagef("--%s must not be empty; omit the flag for the default", name)
 		case "0", "0s":
-			return usagef("--%s %s is too small: give more, or leave the flag out for the default", name, v)
+			return usagef("--%s %s must be above zero; omit the flag for the default", name, v)
 		}
 	}
 	return nil
-}
-
-// config loads the configuration. flags contains the values set on the command line, by key.
-func (p *program) config(flags map[string]string) (*conf.Config, error) {
-	if p.dataDir != "" {
-		flags["data_dir"] = p.dataDir
-	}
-	return conf.Load(conf.LoadOptions{
-		File: p.configFile, Env: p.env, Foreign: p.foreignVariables(), Flags: flags,
-	})
 }
 
 // addClientFlags adds the flags of commands that use the API.
@@ -228,11 +221,11 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// client returns a client of the API.
-func (p *program) client() (*client.Client, error) {
+// client returns a client of the API for a command.
+func (p *program) client(cmd *cobra.Command) (*client.Client, error) {
 	url, token := cmp.Or(p.url, conf.Getenv(p.env, "WAKECALL_URL")), cmp.Or(p.token, conf.Getenv(p.env, "WAKECALL_TOKEN"))
 	if url == "" || token == "" {
-		cfg, err := p.config(map[string]string{})
+		cfg, err := p.load(cmd)
 		if err != nil {
 			return nil, err
 		}
@@ -260,7 +253,7 @@ func (p *program) withClient(
 		if err := refuseZero(cmd.Flags(), "url", "token"); err != nil { // an empty value would select another server or token
 			return err
 		}
-		c, err := p.client()
+		c, err := p.client(cmd)
 		if err != nil {
 			return err
 		}
@@ -275,9 +268,9 @@ func explain(err error, c *client.Client) error {
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted")
 	case errors.Is(err, client.ErrUnreachable):
-		return fmt.Errorf("%w. Is `wakecall up` running? --url or WAKECALL_URL names another server than %s", err, c.URL())
+		return fmt.Errorf("%w. Is `wakecall up` running? To use another server than %s, set --url or WAKECALL_URL", err, c.URL())
 	case errors.Is(err, client.ErrUnauthorized):
-		return fmt.Errorf("%w. --token or WAKECALL_TOKEN names another token than the one in data_dir/api-token", err)
+		return fmt.Errorf("%w. To use another token than the one in data_dir/api-token, set --token or WAKECALL_TOKEN", err)
 	}
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/queue/address"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -45,8 +46,8 @@ func (p *program) shardListCommand() *cobra.Command {
 }
 
 func shardTable(w io.Writer, shards []client.Shard) error {
-	var rows [][]string
-	for _, s := range shards {
+	titles := []string{"SHARD", "STATE", "LATENCY", "MEMORY", "JOBS", "HEALTH"}
+	return table(w, titles, shards, func(s client.Shard) []string {
 		health := "up"
 		if !s.Up {
 			health = "down: " + s.Error
@@ -60,15 +61,14 @@ func shardTable(w io.Writer, shards []client.Shard) error {
 		if s.Moved > 0 {
 			jobs += fmt.Sprintf(" (%d moved)", s.Moved)
 		}
-		rows = append(rows, []string{s.Name, s.State, latency, memory, jobs, health})
-	}
-	return table(w, []string{"SHARD", "STATE", "LATENCY", "MEMORY", "JOBS", "HEALTH"}, rows)
+		return []string{s.Name, s.State, latency, memory, jobs, health}
+	})
 }
 
 func (p *program) shardAddCommand() *cobra.Command {
 	url := ""
 	cmd := &cobra.Command{
-		Use: "add NAME", Short: "add a shard; it gets its part of the new jobs", Args: exactArgs("NAME"),
+		Use: "add NAME", Short: "add a shard, which takes its share of new jobs", Args: exactArgs("NAME"),
 		Example: "  wakecall shard add redis-2 --url redis://:pw@10.0.0.7:6379/0",
 		RunE: p.onRegistry(func(ctx context.Context, cfg *conf.Config, r *registry.Registry, args []string) error {
 			if _, err := registered(r.Snapshot(), args[0]); err == nil {
@@ -115,7 +115,7 @@ func (p *program) warnOfSilence(cfg *conf.Config, s registry.Shard, silent error
 		_, _ = fmt.Fprintf(p.err, "warning: %s; the shard gets jobs when it answers\n", printable.Line(silent.Error()))
 	}
 	if _, err := os.Stat(cfg.RedisSocket()); err != nil && setup.IsManaged([]registry.Shard{s}) {
-		_, _ = fmt.Fprintln(p.err, "`wakecall up` runs its redis-server when it is started next")
+		_, _ = fmt.Fprintln(p.err, "`wakecall up` starts its redis-server at its next start")
 	}
 }
 
@@ -147,7 +147,7 @@ func (p *program) shardPutCommand() *cobra.Command {
 func (p *program) shardRenameCommand() *cobra.Command {
 	return p.addOutputFlag(&cobra.Command{
 		Use: "rename OLD NEW", Short: "give a shard another name", Args: exactArgs("OLD", "NEW"),
-		Long: "Its jobs, leases and address stay. Processes follow within a second; its charts begin anew.",
+		Long: "Its jobs, leases and address stay. Processes follow within a second; its charts start over.",
 		RunE: p.onRegistry(func(ctx context.Context, _ *conf.Config, r *registry.Registry, args []string) error {
 			if err := r.RenameShard(ctx, actor(), args[0], args[1]); err != nil {
 				return err
@@ -187,12 +187,12 @@ func mergedShard(snapshot *registry.Snapshot, name, url, state string) (registry
 		s.State = registry.ShardState(state)
 	}
 	if s.URL == "" {
-		return s, usagef("shard %s has no URL yet: --url is missing", name)
+		return s, usagef("shard %s is new: --url is required", name)
 	}
 	if s.URL == registry.ManagedShard {
 		return s, nil
 	}
-	if _, err := conf.ParseNode(s.URL); err != nil {
+	if _, err := address.Parse(s.URL); err != nil {
 		return s, usagef("--url: %w", err)
 	}
 	return s, nil
@@ -217,7 +217,7 @@ func (p *program) shardDeleteCommand() *cobra.Command {
 			return p.showShard(s, "removed")
 		}),
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "whatever its state, even with jobs in it")
+	cmd.Flags().BoolVar(&force, "force", false, "remove it even if it is active or has jobs")
 	return p.addOutputFlag(cmd)
 }
 
@@ -252,8 +252,8 @@ func (p *program) showShard(s registry.Shard, done string) error {
 }
 
 // withRegistry opens the registry's database for a command.
-func (p *program) withRegistry(f func(*conf.Config, *registry.Registry) error) (err error) {
-	cfg, err := p.config(map[string]string{})
+func (p *program) withRegistry(cmd *cobra.Command, f func(*conf.Config, *registry.Registry) error) (err error) {
+	cfg, err := p.load(cmd)
 	if err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func (p *program) onRegistry(
 	f func(ctx context.Context, cfg *conf.Config, r *registry.Registry, args []string) error,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		return p.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
+		return p.withRegistry(cmd, func(cfg *conf.Config, r *registry.Registry) error {
 			return f(cmd.Context(), cfg, r, args)
 		})
 	}

@@ -80,7 +80,7 @@ func allStats(ctx context.Context, c *client.Client) ([]topicStats, error) {
 }
 
 func statsTable(w io.Writer, stats []topicStats) error {
-	var rows [][]string
+	rows := [][]string{{"TOPIC", "DELAYED", "READY", "RUNNING", "DEAD", "OLDEST READY"}}
 	var sum client.Stats
 	for _, s := range stats {
 		rows = append(rows, statsRow(s.Topic, s.Stats))
@@ -93,7 +93,7 @@ func statsTable(w io.Writer, stats []topicStats) error {
 	if len(stats) > 1 {
 		rows = append(rows, statsRow(fmt.Sprintf("(all %d)", len(stats)), sum))
 	}
-	return table(w, []string{"TOPIC", "DELAYED", "READY", "RUNNING", "DEAD", "OLDEST READY"}, rows)
+	return columns(w, rows)
 }
 
 func statsRow(name string, s client.Stats) []string {

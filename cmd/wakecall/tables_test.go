@@ -174,9 +174,9 @@ func TestTheShellCompletesTopics(t *testing.T) {
 func TestWorkIsRefusedWithoutACommand(t *testing.T) {
 	f := newFakeAPI(t)
 	for line, says := range map[string]string{
-		"work --exec true": "TOPIC is missing", "work mail": "--exec is missing", "work mail --exec=": "--exec is missing",
+		"work --exec true": "TOPIC is required", "work mail": "--exec is required", "work mail --exec=": "--exec is required",
 		"work mail --exec true --concurrency 0": "--concurrency", "work mail --exec true --concurrency -1": "--concurrency",
-		"work mail --exec true --order=": "--order is empty",
+		"work mail --exec true --order=": "--order must not be empty",
 	} {
 		got := f.wakecall(t, "", strings.Fields(line)...)
 		if sent := f.changes(); got.code != exitUsage || !strings.Contains(got.err, says) || len(sent) > 0 {

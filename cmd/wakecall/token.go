@@ -63,8 +63,8 @@ func (p *program) tokenListCommand() *cobra.Command {
 }
 
 func (p *program) tokenTable(w io.Writer, views []tokenView) error {
-	var rows [][]string
-	for _, v := range views {
+	titles := []string{"ID", "NAME", "RIGHTS", "TOPICS", "EXPIRES", "LAST USED"}
+	return table(w, titles, views, func(v tokenView) []string {
 		expires, used := "never", "never"
 		if v.ExpiresAt != nil {
 			expires = instant(*v.ExpiresAt, p.now())
@@ -72,11 +72,10 @@ func (p *program) tokenTable(w io.Writer, views []tokenView) error {
 		if v.LastUsedAt != nil { // it is stored to the minute
 			used = v.LastUsedAt.UTC().Format("2006-01-02T15:04Z")
 		}
-		rows = append(rows, []string{
+		return []string{
 			strconv.FormatUint(v.ID, 10), v.Name, rightsText(v.Rights), strings.Join(v.Topics, ","), expires, used,
-		})
-	}
-	return table(w, []string{"ID", "NAME", "RIGHTS", "TOPICS", "EXPIRES", "LAST USED"}, rows)
+		}
+	})
 }
 
 func rightsText(rights []registry.Right) string { return strings.Join(rightNames(rights), ",") }
@@ -102,7 +101,7 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 			if err != nil {
 				return &usageError{err}
 			}
-			return p.withRegistry(func(_ *conf.Config, r *registry.Registry) error {
+			return p.withRegistry(cmd, func(_ *conf.Config, r *registry.Registry) error {
 				secret, t, err := r.CreateToken(cmd.Context(), actor(), args[0], registry.RightsOf(rights), topics, until)
 				if errors.As(err, new(*registry.FieldError)) {
 					return &usageError{err}
@@ -119,7 +118,7 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&rights, "rights", nil, "what it may do: `RIGHTS` of push, read, manage, consume, tokens")
 	flags.StringSliceVar(&topics, "topics", nil, "`PATTERNS` of topics: *, shop.*, shop.orders")
-	flags.StringVar(&expires, "expires", "", "when: a duration (90d, 12h) or an instant of RFC 3339 (default: never)")
+	flags.StringVar(&expires, "expires", "", "when it expires: a duration (90d, 12h) or an RFC 3339 time (default: never)")
 	complete(cmd, "rights", rightNames(registry.Rights)...)
 	return p.addOutputFlag(cmd)
 }
@@ -138,7 +137,7 @@ func (p *program) tokenRevokeCommand() *cobra.Command {
 			if err != nil {
 				return usagef("%q is not the id of a token; wakecall token list shows them", args[0])
 			}
-			return p.withRegistry(func(_ *conf.Config, r *registry.Registry) error {
+			return p.withRegistry(cmd, func(_ *conf.Config, r *registry.Registry) error {
 				if err := r.RevokeToken(cmd.Context(), actor(), id); err != nil {
 					return fmt.Errorf("token %w; wakecall token list shows them", err)
 				}

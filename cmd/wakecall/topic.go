@@ -41,9 +41,9 @@ func (p *program) topicListCommand() *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&f.Prefix, "prefix", "", "only those whose name begins with `PREFIX`")
-	cmd.Flags().StringVar(&f.State, "state", "", "only those that are active, paused or offline")
-	cmd.Flags().StringVar(&f.Owner, "owner", "", "only those of an owner")
+	cmd.Flags().StringVar(&f.Prefix, "prefix", "", "only topics whose name begins with `PREFIX`")
+	cmd.Flags().StringVar(&f.State, "state", "", "only topics in this state: active, paused or offline")
+	cmd.Flags().StringVar(&f.Owner, "owner", "", "only topics of this owner")
 	return p.addClientFlags(cmd)
 }
 
@@ -52,14 +52,11 @@ func topicTable(w io.Writer, topics []client.Topic) error {
 		_, err := fmt.Fprintln(w, "there are no topics yet; `wakecall topic apply -f FILE` creates some")
 		return err
 	}
-	var rows [][]string
-	for _, t := range topics {
-		rows = append(rows, []string{
-			t.Name, t.State, t.Priority, printable.ShortDuration(t.TTR.Std()), t.MaxAttempts.String(),
-			t.CallbackURL, t.Title,
-		})
-	}
-	return table(w, []string{"NAME", "STATE", "PRIORITY", "TTR", "ATTEMPTS", "CALLBACK", "TITLE"}, rows)
+	titles := []string{"NAME", "STATE", "PRIORITY", "TTR", "ATTEMPTS", "CALLBACK", "TITLE"}
+	return table(w, titles, topics, func(t client.Topic) []string {
+		ttr := printable.ShortDuration(t.TTR.Std())
+		return []string{t.Name, t.State, t.Priority, ttr, t.MaxAttempts.String(), t.CallbackURL, t.Title}
+	})
 }
 
 func (p *program) topicShowCommand() *cobra.Command {

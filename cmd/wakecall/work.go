@@ -58,9 +58,9 @@ func (p *program) workCommand() *cobra.Command {
 		Use: "work TOPIC... --exec CMD", GroupID: groupUse, Short: "run a command for each job of pull topics",
 		Long: "Reserves jobs of pull topics and runs a shell command for each, with the job's body on standard input and\n" +
 			"in its environment " + strings.Join(jobVariables, ", ") + `.
-Exit status 0 ends the job, 75 gives it back without counting the attempt; any other is a failed attempt, whose reason
-is the end of standard error. Leases are extended while commands run. The first SIGTERM or SIGINT lets the commands
-end that run; a second one ends them and gives their jobs back.`,
+Exit status 0 acknowledges the job, 75 releases it without counting the attempt; any other is a failed attempt, whose
+reason is the end of standard error. Leases are extended while commands run. The first SIGTERM or SIGINT waits for the
+running commands; a second one ends them and releases their jobs.`,
 		Example:           `  wakecall work order.mail --exec './send-mail' --concurrency 4`,
 		ValidArgsFunction: p.completeTopics,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -69,27 +69,27 @@ end that run; a second one ends them and gives their jobs back.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.exec, "exec", "", "the `COMMAND`, run by sh -c")
-	flags.IntVar(&f.concurrency, "concurrency", 1, "how many commands run at once")
-	flags.StringVar(&f.order, "order", "fair", "of several topics: fair, or listed (the first with a ready job)")
+	flags.IntVar(&f.concurrency, "concurrency", 1, "maximum number of commands that run at once")
+	flags.StringVar(&f.order, "order", "fair", "how several topics share: fair, or listed (the first topic with a ready job wins)")
 	flags.DurationVar(&f.ttr, "ttr", 0,
 		"how long a lease lasts without being extended (default: the job's, or its topic's)")
-	flags.DurationVar(&f.releaseDelay, "release-delay", 0, "a job that is given back is ready after this time")
-	flags.DurationVar(&f.timeout, "stop-timeout", 30*time.Second, "how long a stop lets commands run on")
+	flags.DurationVar(&f.releaseDelay, "release-delay", 0, "delay before a released job is ready again")
+	flags.DurationVar(&f.timeout, "stop-timeout", 30*time.Second, "how long a graceful stop waits for running commands")
 	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if f.exec == "" {
-			return usagef("%s: --exec is missing", cmd.CommandPath())
+			return usagef("--exec is required")
 		}
 		if f.concurrency < 1 {
-			return usagef("%s: --concurrency must be at least 1", cmd.CommandPath())
+			return usagef("--concurrency must be at least 1")
 		}
 		if f.releaseDelay < 0 {
-			return usagef("--release-delay %s is negative", f.releaseDelay)
+			return usagef("--release-delay %s must not be negative", f.releaseDelay)
 		}
 		if f.ttr < 0 {
-			return usagef("--ttr %s is negative", f.ttr)
+			return usagef("--ttr %s must not be negative", f.ttr)
 		}
 		if f.timeout <= 0 {
-			return usagef("--stop-timeout %s is too small: give more; a second signal stops at once", f.timeout)
+			return usagef("--stop-timeout %s must be above zero; a second signal stops at once", f.timeout)
 		}
 		if err := refuseZero(flags, "ttr", "order"); err != nil {
 			return err
@@ -128,7 +128,7 @@ func (p *program) work(ctx context.Context, c *client.Client, f workFlags, topic
 	}
 	err := w.Run(ctx)
 	if err == nil && killed.Err() != nil {
-		return errors.New("stopped at once by a second signal; the jobs of commands that ran were given back")
+		return errors.New("stopped at once by a second signal; the jobs of running commands were released")
 	}
 	return err
 }

@@ -55,7 +55,7 @@ func TestJobsThatNoClientCanNameAreBuried(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
 	c := dial(t, serveOn(t, q, q))
-	topic := TopicOf("default", 5)
+	topic := topicOf("default", 5)
 	for _, id := range []string{"order-42", "007"} {
 		if r := q.Push(t.Context(), queue.Push{Topic: topic, ID: id, Body: []byte("x")}); r.Err != nil {
 			t.Fatal(r.Err)
@@ -79,7 +79,7 @@ func TestJobsOfTheAPIAreReserved(t *testing.T) {
 	c.send("watch Mail\r\n")
 	c.want("WATCHING 2\r\n")
 	for id, priority := range map[string]uint32{"18446744073709551615": 9, "3000000": 7} {
-		p := queue.Push{Topic: TopicOf("Mail", priority), ID: id, Body: []byte("x")}
+		p := queue.Push{Topic: topicOf("Mail", priority), ID: id, Body: []byte("x")}
 		if r := q.Push(t.Context(), p); r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -234,7 +234,7 @@ func TestATopicsTTRIsShown(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
 	c := dial(t, serveOn(t, q, q))
-	if r := q.Push(t.Context(), queue.Push{Topic: TopicOf("default", 5), ID: "7", Body: []byte("x")}); r.Err != nil {
+	if r := q.Push(t.Context(), queue.Push{Topic: topicOf("default", 5), ID: "7", Body: []byte("x")}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if s := c.stats("stats-job 7"); s["ttr"] != "10" {

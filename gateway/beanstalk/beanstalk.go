@@ -24,12 +24,6 @@ type Queue interface {
 	TakeByID(ctx context.Context, topic, id string) (*queue.Leased, error)
 }
 
-// Registry has the topics, and stores the counter of ids.
-type Registry interface {
-	Snapshot() *registry.Snapshot
-	Settings
-}
-
 // A Gateway serves the protocol.
 type Gateway struct {
 	*gateway.Endpoint
@@ -54,7 +48,7 @@ type counts struct {
 }
 
 // New returns a gateway that accepts jobs of up to maxBody bytes.
-func New(e *gateway.Endpoint, q Queue, w gateway.Workers, r Registry, maxBody int, version string) *Gateway {
+func New(e *gateway.Endpoint, q Queue, w gateway.Workers, r gateway.Registry, maxBody int, version string) *Gateway {
 	return &Gateway{
 		Endpoint: e, queue: q, workers: w, finder: gateway.NewFinder(q, Namespace), ids: ids{registry: r},
 		topics: r.Snapshot, tubes: newTubes(), maxBody: maxBody, version: version, started: time.Now(),

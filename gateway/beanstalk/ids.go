@@ -37,9 +37,9 @@ type counter struct {
 // room is how many further ids an imported server may give while its producers move.
 const room = 1_000_000_000
 
-// Offset returns the number to add to the ids of an imported beanstalkd process, given its last id. It is 0 for the
+// offsetOf returns the number to add to the ids of an imported beanstalkd process, given its last id. It is 0 for the
 // first import, unless a gateway has already given ids. All ids that the gateways give from now on are larger.
-func Offset(ctx context.Context, r Settings, process string, last uint64) (offset uint64, err error) {
+func offsetOf(ctx context.Context, r Settings, process string, last uint64) (offset uint64, err error) {
 	c := counter{Next: 1}
 	err = r.EditSetting(ctx, actor, setting, &c, func() error {
 		var known bool

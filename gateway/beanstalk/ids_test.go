@@ -36,7 +36,7 @@ func TestIDsOfImportedServersDoNotMeet(t *testing.T) {
 	r, ctx := &oneSetting{}, t.Context()
 	offset := func(server string, last uint64) uint64 {
 		t.Helper()
-		n, err := Offset(ctx, r, server, last)
+		n, err := offsetOf(ctx, r, server, last)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,8 +24,8 @@ func ttrOf(seconds uint64) time.Duration {
 
 func delayOf(seconds uint64) time.Duration { return min(time.Duration(seconds)*time.Second, maxDelay) }
 
-// LevelOf returns Wakecall's priority, which is only informative: the topic has the exact priority.
-func LevelOf(priority uint32) queue.Priority {
+// levelOf returns Wakecall's priority, which is only informative: the topic has the exact priority.
+func levelOf(priority uint32) queue.Priority {
 	switch {
 	case priority < urgent:
 		return queue.High
@@ -45,7 +45,7 @@ func (k *conn) put(args []string, body []byte) error {
 		k.counts.producers.Add(1)
 	}
 	priority := uint32(n[0])
-	if gateway.IsOffline(TopicOf(k.used, priority), k.topics()) {
+	if gateway.IsOffline(topicOf(k.used, priority), k.topics()) {
 		return k.reply("DRAINING")
 	}
 	id, err := k.ids.take(k.ctx)
@@ -53,8 +53,8 @@ func (k *conn) put(args []string, body []byte) error {
 		return err
 	}
 	result := k.queue.Push(k.ctx, queue.Push{
-		Topic: TopicOf(k.used, priority), ID: format(id), Fresh: true, Body: body,
-		ContentType: queue.TypeOf(body), Delay: delayOf(n[1]), TTR: ttrOf(n[2]), Priority: LevelOf(priority),
+		Topic: topicOf(k.used, priority), ID: format(id), Fresh: true, Body: body,
+		ContentType: queue.TypeOf(body), Delay: delayOf(n[1]), TTR: ttrOf(n[2]), Priority: levelOf(priority),
 	})
 	if result.Err != nil {
 		return result.Err
@@ -69,7 +69,7 @@ func format(id uint64) string { return strconv.FormatUint(id, 10) }
 
 func (k *conn) stored(tube string, priority uint32, id uint64) {
 	k.tubes.met(tube, priority)
-	k.finder.Met(format(id), TopicOf(tube, priority))
+	k.finder.Met(format(id), topicOf(tube, priority))
 }
 
 // endHeld ends or extends the lease of a job that the connection holds. It answers with word, or that the job is not
@@ -92,22 +92,18 @@ func (k *conn) settle(id uint64, e queue.Ending) (ok bool, err error) {
 		return false, nil
 	}
 	e.Lease, e.TTR = h.lease, h.ttr
-	done := k.queue.End(k.ctx, []queue.Ending{e})[0]
-	if missing(done.Err) {
+	_, ok, err = gateway.End(k.ctx, k.queue, e)
+	if err != nil {
+		return false, err
+	}
+	if !ok {
 		delete(k.held, id)
 		return false, nil
-	}
-	if done.Err != nil {
-		return false, done.Err
 	}
 	if h.ends = time.Now().Add(h.ttr); e.Verb != queue.ExtendLeased {
 		delete(k.held, id)
 	}
 	return true, nil
-}
-
-func missing(err error) bool {
-	return errors.Is(err, queue.ErrLease) || errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrState)
 }
 
 // remove deletes a job that the connection holds, or that is not reserved.
@@ -142,12 +138,12 @@ func (k *conn) deleted(topic string) {
 // end ends a job in any tube that is in one of the given states, and returns its topic; "": there is none.
 func (k *conn) end(id uint64, verb queue.Verb, in ...queue.State) (topic string, err error) {
 	_, err = k.finder.Try(k.ctx, format(id), func(at string) (bool, error) {
-		done := k.queue.End(k.ctx, []queue.Ending{{Ref: queue.Ref{Topic: at, ID: format(id)}, In: in, Verb: verb}})[0]
-		if missing(done.Err) {
-			return false, nil
+		e := queue.Ending{Ref: queue.Ref{Topic: at, ID: format(id)}, In: in, Verb: verb}
+		_, found, err := gateway.End(k.ctx, k.queue, e)
+		if found {
+			topic = at
 		}
-		topic = at
-		return true, done.Err
+		return found, err
 	})
 	return topic, err
 }
@@ -200,8 +196,8 @@ func (k *conn) move(id uint64, h *held, name string, priority uint32, delay time
 	c := tallyOf(job)
 	c.releases++
 	result := k.queue.Push(k.ctx, queue.Push{
-		Topic: TopicOf(name, priority), ID: format(id), Body: job.Body, ContentType: job.ContentType, Delay: delay,
-		TTR: job.TTR, Priority: LevelOf(priority), OnDuplicate: queue.Replace,
+		Topic: topicOf(name, priority), ID: format(id), Body: job.Body, ContentType: job.ContentType, Delay: delay,
+		TTR: job.TTR, Priority: levelOf(priority), OnDuplicate: queue.Replace,
 		Headers: map[string]string{tallyHeader: c.String()},
 	})
 	if result.Err != nil {
@@ -286,14 +282,13 @@ func (k *conn) first(state queue.State) (jobs []queue.Job, err error) {
 
 // kickOne makes a buried or delayed job ready.
 func (k *conn) kickOne(topic, id string, state queue.State) (bool, error) {
-	var err error
-	if state == queue.Delayed {
-		_, err = k.queue.RunNow(k.ctx, topic, id)
-	} else {
+	if state != queue.Delayed {
 		e := queue.Ending{Ref: queue.Ref{Topic: topic, ID: id}, In: []queue.State{state}, Verb: queue.GiveBack}
-		err = k.queue.End(k.ctx, []queue.Ending{e})[0].Err
+		_, found, err := gateway.End(k.ctx, k.queue, e)
+		return found, err
 	}
-	if missing(err) || errors.Is(err, queue.ErrRunning) {
+	_, err := k.queue.RunNow(k.ctx, topic, id)
+	if gateway.IsMissing(err) || errors.Is(err, queue.ErrRunning) {
 		return false, nil
 	}
 	return err == nil, err
@@ -302,7 +297,7 @@ func (k *conn) kickOne(topic, id string, state queue.State) (bool, error) {
 func (k *conn) kickJob(id uint64) error {
 	kicked, err := k.finder.Try(k.ctx, format(id), func(topic string) (bool, error) {
 		job, err := k.queue.Get(k.ctx, topic, format(id))
-		if missing(err) {
+		if gateway.IsMissing(err) {
 			return false, nil
 		}
 		if err != nil || job.State != queue.Dead && job.State != queue.Delayed {

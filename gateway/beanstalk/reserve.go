@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 )
@@ -136,10 +137,8 @@ const foreignError = "its id is not a number that beanstalk clients can name"
 func (k *conn) buryForeign(job *queue.Leased) error {
 	k.Log.Warn("a job is buried: "+foreignError, "topic", job.Topic, "id", job.ID)
 	e := queue.Ending{Lease: job.Lease, Verb: queue.BuryLeased, Error: foreignError}
-	if err := k.queue.End(k.ctx, []queue.Ending{e})[0].Err; !missing(err) {
-		return err
-	}
-	return nil
+	_, _, err := gateway.End(k.ctx, k.queue, e)
+	return err
 }
 
 // reserved answers a reserve, and stores the lease.

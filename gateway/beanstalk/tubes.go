@@ -19,16 +19,17 @@ import (
 const Namespace = "beanstalk.*"
 
 const (
+	title       = "beanstalkd" // of the namespace
 	prefix      = "beanstalk."
 	defaultTube = "default"
 )
 
-// TopicOf returns the topic with the jobs of a tube that have a priority.
-func TopicOf(tube string, priority uint32) string {
+// topicOf returns the topic with the jobs of a tube that have a priority.
+func topicOf(tube string, priority uint32) string {
 	return fmt.Sprintf("%s%s.%010d", prefix, registry.EscapeName(tube), priority)
 }
 
-// parseTopic is the inverse of TopicOf.
+// parseTopic is the inverse of topicOf.
 func parseTopic(topic string) (tube string, priority uint32, ok bool) {
 	name, text, _ := strings.Cut(strings.TrimPrefix(topic, prefix), ".")
 	n, err := strconv.ParseUint(text, 10, 32)
@@ -154,7 +155,7 @@ func (t *tubes) topics(name string) (topics []string) {
 	defer t.mu.Unlock()
 	if known := t.known[name]; known != nil {
 		for _, priority := range slices.Sorted(maps.Keys(known.priorities)) {
-			topics = append(topics, TopicOf(name, priority))
+			topics = append(topics, topicOf(name, priority))
 		}
 	}
 	return topics
@@ -193,7 +194,7 @@ func (t *tubes) plan(names []string) plan {
 	}
 	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.priority, b.priority) })
 	for _, at := range places {
-		p.topics = append(p.topics, TopicOf(at.tube, at.priority))
+		p.topics = append(p.topics, topicOf(at.tube, at.priority))
 	}
 	return p
 }

@@ -41,13 +41,13 @@ func TestTopicsNameTheirTubes(t *testing.T) {
 	t.Parallel()
 	for _, tube := range []string{"default", "A-z0+/;.$_()", strings.Repeat("x", maxName)} {
 		for _, priority := range []uint32{0, 1024, 1<<32 - 1} {
-			name, n, ok := parseTopic(TopicOf(tube, priority))
+			name, n, ok := parseTopic(topicOf(tube, priority))
 			if name != tube || n != priority || !ok {
-				t.Errorf("%s belongs to %s, %d, %t", TopicOf(tube, priority), name, n, ok)
+				t.Errorf("%s belongs to %s, %d, %t", topicOf(tube, priority), name, n, ok)
 			}
 		}
 	}
-	if a, b := TopicOf("t", 9), TopicOf("t", 10); a >= b {
+	if a, b := topicOf("t", 9), topicOf("t", 10); a >= b {
 		t.Errorf("%s sorts after %s: lists of topics are not in the order of priorities", a, b)
 	}
 	for _, foreign := range []string{"beanstalk.t", "beanstalk.t.x", "beanstalk.t.4294967296", "orders"} {
@@ -77,14 +77,14 @@ func TestAPlanNamesTheMostUrgentFirst(t *testing.T) {
 		}
 	}
 	watched := []string{"a", "b", "c", "none"}
-	want(tubes.plan(watched), 0, TopicOf("c", 0), TopicOf("a", 1), TopicOf("b", 3), TopicOf("a", 5), TopicOf("b", 7))
+	want(tubes.plan(watched), 0, topicOf("c", 0), topicOf("a", 1), topicOf("b", 3), topicOf("a", 5), topicOf("b", 7))
 	tubes.pauseTube("a", 60*time.Second)
 	tubes.pauseTube("c", 20*time.Second)
-	want(tubes.plan(watched), 20*time.Second, TopicOf("b", 3), TopicOf("b", 7))
+	want(tubes.plan(watched), 20*time.Second, topicOf("b", 3), topicOf("b", 7))
 	*now = now.Add(20 * time.Second)
-	want(tubes.plan(watched), 40*time.Second, TopicOf("c", 0), TopicOf("b", 3), TopicOf("b", 7))
+	want(tubes.plan(watched), 40*time.Second, topicOf("c", 0), topicOf("b", 3), topicOf("b", 7))
 	tubes.pauseTube("a", 0)
-	want(tubes.plan([]string{"a"}), 0, TopicOf("a", 1), TopicOf("a", 5))
+	want(tubes.plan([]string{"a"}), 0, topicOf("a", 1), topicOf("a", 5))
 	want(tubes.plan([]string{"none"}), 0)
 	if tubes.pauseTube("none", time.Second) {
 		t.Error("an unknown tube was paused")
@@ -95,7 +95,7 @@ func TestAPlanNamesTheMostUrgentFirst(t *testing.T) {
 func TestWaitingReservesRecomputeTheirPlan(t *testing.T) {
 	t.Parallel()
 	tubes, _ := newClockedTubes()
-	q := &topicList{topics: []string{TopicOf("a", 5), TopicOf("b", 1)}}
+	q := &topicList{topics: []string{topicOf("a", 5), topicOf("b", 1)}}
 	for _, step := range []struct {
 		name    string
 		do      func()
@@ -129,7 +129,7 @@ func TestTubesEndWithTheirLastJob(t *testing.T) {
 	tubes.met("a", 2)
 	tubes.edit("used", func(t *tube) { t.using++ })
 	*now = now.Add(time.Second)
-	q := &topicList{topics: []string{TopicOf("a", 2), TopicOf("found", 3), "beanstalk.no-tube"}}
+	q := &topicList{topics: []string{topicOf("a", 2), topicOf("found", 3), "beanstalk.no-tube"}}
 	q.during = func() {
 		*now = now.Add(time.Second)
 		tubes.met("new", 4)
@@ -141,7 +141,7 @@ func TestTubesEndWithTheirLastJob(t *testing.T) {
 		t.Errorf("the tubes are %s", got)
 	}
 	got := fmt.Sprint(tubes.topics("a"), tubes.topics("used"), tubes.topics("none"))
-	if got != "["+TopicOf("a", 2)+"] [] []" {
+	if got != "["+topicOf("a", 2)+"] [] []" {
 		t.Errorf("their topics are %s", got)
 	}
 	tubes.edit("used", func(t *tube) { t.using-- })
@@ -154,7 +154,7 @@ func TestTubesEndWithTheirLastJob(t *testing.T) {
 func TestTubesAreListedOnceASecond(t *testing.T) {
 	t.Parallel()
 	tubes, now := newClockedTubes()
-	q := &topicList{topics: []string{TopicOf("a", 1)}}
+	q := &topicList{topics: []string{topicOf("a", 1)}}
 	for range 3 {
 		if err := tubes.recent(t.Context(), q); err != nil {
 			t.Fatal(err)

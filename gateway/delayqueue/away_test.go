@@ -56,7 +56,7 @@ func TestWhatReachesNoClientIsReadyAgain(t *testing.T) {
 	c := newClient(t)
 	c.want("/push", pushOne, addedAnswer)
 	state := func() queue.State {
-		job, err := c.q.Get(t.Context(), TopicOf("t"), "1")
+		job, err := c.q.Get(t.Context(), topicOf("t"), "1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestWhatReachesNoClientIsReadyAgain(t *testing.T) {
 			t.Errorf("after a %s whose answer is not read, the job is %s", path, s)
 		}
 	}
-	job, err := c.q.Get(t.Context(), TopicOf("t"), "1")
+	job, err := c.q.Get(t.Context(), topicOf("t"), "1")
 	if err != nil || job.Attempts != 0 {
 		t.Errorf("%+v %v, want no attempt", job, err)
 	}
@@ -84,7 +84,7 @@ func TestAnIDMovesWithItsLastPush(t *testing.T) {
 	if got := c.ask("POST", "/get", `{"id":"1"}`); !strings.Contains(got, `"topic":"T"`) || !strings.Contains(got, "later") {
 		t.Errorf("get: %s", got)
 	}
-	if n, err := c.q.Stats(t.Context(), []string{TopicOf("t")}); err != nil || n[TopicOf("t")].Jobs() != 0 {
+	if n, err := c.q.Stats(t.Context(), []string{topicOf("t")}); err != nil || n[topicOf("t")].Jobs() != 0 {
 		t.Errorf("the earlier topic has %+v, %v", n, err)
 	}
 	c.want("/finish", `{"id":" 1 "}`, okAnswer)
@@ -98,7 +98,7 @@ func TestWithOneShardOfTwoWorkGoesOn(t *testing.T) {
 	down := c.q.AddShard(t)
 	var id string // the id of a job in the other shard
 	for n := 0; id == ""; n++ {
-		r := c.q.Push(t.Context(), queue.Push{Topic: TopicOf("T"), ID: fmt.Sprint(n), Body: []byte("x")})
+		r := c.q.Push(t.Context(), queue.Push{Topic: topicOf("T"), ID: fmt.Sprint(n), Body: []byte("x")})
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -115,7 +115,7 @@ func TestWithOneShardOfTwoWorkGoesOn(t *testing.T) {
 	}
 	c.h = New(pulltest.Endpoint(t, "delayqueue"), c.q, c.q.Hub, c.q.Registry.Snapshot, 64).handler() // knows no topics yet
 	c.want("/finish", `{"id":"`+id+`"}`, okAnswer)
-	if _, err := c.q.Get(t.Context(), TopicOf("T"), id); err == nil {
+	if _, err := c.q.Get(t.Context(), topicOf("T"), id); err == nil {
 		t.Error("a finished job exists")
 	}
 	c.want("/finish", `{"id":"none"}`, refusal("删除失败"))

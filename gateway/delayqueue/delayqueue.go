@@ -129,12 +129,7 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
 
 // write answers a request. A job that does not reach its client is released, and its attempt does not count.
 func (g *Gateway) write(w http.ResponseWriter, r *http.Request, out any, lease string) {
-	text, err := json.Marshal(out)
-	if err == nil {
-		w.Header().Set("Content-Type", contentType)
-		err = gateway.WriteNow(w, http.StatusOK, text)
-	}
-	if err != nil && lease != "" {
+	if gateway.WriteJSON(w, contentType, http.StatusOK, out) != nil && lease != "" {
 		g.GiveBack(r.Context(), g.store.queue, []queue.Leased{{Lease: lease}})
 	}
 }

@@ -191,7 +191,7 @@ func TestYouzansCommands(t *testing.T) {
 // TestATopicsTTRIsShown for a job of the API without its own ttr.
 func TestATopicsTTRIsShown(t *testing.T) {
 	c := newClient(t)
-	if r := c.q.Push(t.Context(), queue.Push{Topic: TopicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {
+	if r := c.q.Push(t.Context(), queue.Push{Topic: topicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if got := c.ask("POST", "/get", `{"id":"7"}`); !strings.Contains(got, `"ttr":10,`) {
@@ -203,7 +203,7 @@ func TestATopicsTTRIsShown(t *testing.T) {
 func TestAnOfflineTopicTakesNoPushes(t *testing.T) {
 	c := newClient(t)
 	c.want("/push", `{"id":"1","topic":"t","delay":1000,"ttr":60,"body":""}`, addedAnswer)
-	c.q.TakeOffline(t, TopicOf("t"))
+	c.q.TakeOffline(t, topicOf("t"))
 	c.want("/push", `{"id":"2","topic":"t","delay":1,"ttr":60,"body":""}`, refusal("添加失败"))
 	c.want("/command", `{"command":"add","topic":"t","id":"2","delay":1,"TTR":60}`, `{"success":false,"error":"添加失败"}`)
 	c.want("/push", `{"id":"2","topic":"u","delay":1000,"ttr":60,"body":""}`, addedAnswer)

@@ -40,7 +40,7 @@ func (g *Gateway) push(ctx context.Context, in pushRequest) (string, any, error)
 	if err := in.check(); err != nil {
 		return "", nil, err
 	}
-	if gateway.IsOffline(TopicOf(in.Topic), g.topics()) {
+	if gateway.IsOffline(topicOf(in.Topic), g.topics()) {
 		g.Log.Debug("refused a job of a topic that is offline", "topic", in.Topic, "id", in.ID)
 		return "", nil, failure(notAdded)
 	}

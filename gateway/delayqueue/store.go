@@ -2,7 +2,6 @@ package delayqueue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -23,10 +22,13 @@ type Queue interface {
 // Namespace is the namespace with the settings of the topics.
 const Namespace = "delayqueue.*"
 
-const prefix = "delayqueue."
+const (
+	title  = "delay-queue" // of the namespace
+	prefix = "delayqueue."
+)
 
-// TopicOf returns the topic with the jobs of a delay-queue topic.
-func TopicOf(name string) string { return prefix + registry.EscapeName(name) }
+// topicOf returns the topic with the jobs of a delay-queue topic.
+func topicOf(name string) string { return prefix + registry.EscapeName(name) }
 
 func nameOf(topic string) string {
 	name, _ := registry.UnescapeName(strings.TrimPrefix(topic, prefix))
@@ -46,7 +48,7 @@ func newStore(q Queue, w gateway.Workers) *store {
 
 // push stores a job and replaces an existing one with the same id, whatever its topic.
 func (s *store) push(ctx context.Context, in pushRequest) error {
-	topic := TopicOf(in.Topic)
+	topic := topicOf(in.Topic)
 	others, err := s.finder.Search(ctx, in.ID)
 	if err != nil {
 		return err
@@ -62,7 +64,7 @@ func (s *store) push(ctx context.Context, in pushRequest) error {
 	s.finder.Met(in.ID, topic)
 	for _, other := range others {
 		if other != topic {
-			if _, err := s.end(ctx, other, in.ID); err != nil {
+			if _, _, err := gateway.Ack(ctx, s.queue, other, in.ID); err != nil {
 				return fmt.Errorf("remove the job of the same id from the topic %s: %w", nameOf(other), err)
 			}
 		}
@@ -74,7 +76,7 @@ func (s *store) push(ctx context.Context, in pushRequest) error {
 func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*queue.Leased, error) {
 	r := pull.Request{Wait: wait, TakeRequest: queue.TakeRequest{Order: queue.Listed, Max: 1}}
 	for _, name := range names {
-		r.Topics = append(r.Topics, TopicOf(name))
+		r.Topics = append(r.Topics, topicOf(name))
 	}
 	jobs, err := gateway.Take(ctx, s.workers, r)
 	if err != nil || len(jobs) == 0 {
@@ -86,16 +88,9 @@ func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*q
 
 // remove ends the job with an id in any state. A missing job is not an error.
 func (s *store) remove(ctx context.Context, id string) error {
-	_, err := s.finder.Try(ctx, id, func(topic string) (bool, error) { return s.end(ctx, topic, id) })
+	_, err := s.finder.Try(ctx, id, func(topic string) (bool, error) {
+		_, found, err := gateway.Ack(ctx, s.queue, topic, id)
+		return found, err
+	})
 	return err
-}
-
-var anyState = []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead}
-
-func (s *store) end(ctx context.Context, topic, id string) (ended bool, err error) {
-	err = s.queue.End(ctx, []queue.Ending{{Ref: queue.Ref{Topic: topic, ID: id}, In: anyState, Verb: queue.Ack}})[0].Err
-	if errors.Is(err, queue.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/test/pulltest"
 )
@@ -120,7 +121,8 @@ func TestIDsAreUniqueInTheirTube(t *testing.T) {
 // TestALoginIsReadToItsLimit: unauthenticated clients must not fill the memory.
 func TestALoginIsReadToItsLimit(t *testing.T) {
 	t.Parallel()
-	s := NewWeb(pulltest.Endpoint(t, "grape"), nil, nil, map[string]string{"ops": "secret"})
+	s := NewWeb(New(pulltest.Endpoint(t, "grape"), nil, nil, 0),
+		gateway.NewAccounts(map[string]string{"ops": "secret"}, time.Now))
 	c := &client{T: t, h: s.handler()}
 	long := `{"x":"` + strings.Repeat("x", maxLogin) + `","username":"ops","password":"secret"}`
 	c.want("POST", "/api/authen/login", long, 400, `{"code":3000,"desc":"username is empty"}`)
@@ -140,7 +142,7 @@ func TestAnAnswerHasABound(t *testing.T) {
 	pushes := make([]queue.Push, 2*maxTake+10)
 	body := bytes.Repeat([]byte("x"), maxAnswer/maxTake/2+1)
 	for i := range pushes {
-		pushes[i] = queue.Push{Topic: TopicOf("T"), ID: strconv.Itoa(i), Body: body, TTR: time.Hour}
+		pushes[i] = queue.Push{Topic: topicOf("T"), ID: strconv.Itoa(i), Body: body, TTR: time.Hour}
 	}
 	for _, r := range q.PushBatch(t.Context(), pushes) {
 		if r.Err != nil {

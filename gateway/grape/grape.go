@@ -2,9 +2,7 @@ package grape
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -28,12 +26,12 @@ type Queue interface {
 type Gateway struct {
 	*gateway.Endpoint
 	queue    Queue
-	registry Registry
-	maxBody  int64 // largest body of a job, in bytes
+	registry gateway.Registry // has the list of tubes in a setting
+	maxBody  int64            // largest body of a job, in bytes
 }
 
 // New returns a gateway that accepts jobs of up to maxBody bytes.
-func New(e *gateway.Endpoint, q Queue, r Registry, maxBody int64) *Gateway {
+func New(e *gateway.Endpoint, q Queue, r gateway.Registry, maxBody int64) *Gateway {
 	return &Gateway{e, q, r, maxBody}
 }
 
@@ -52,7 +50,7 @@ func (g *Gateway) handler() http.Handler {
 }
 
 func (g *Gateway) unknownPath(w http.ResponseWriter, r *http.Request) {
-	g.fail(w, r, &problem{http.StatusNotFound, http.StatusNotFound, "invalid path:" + r.URL.Path})
+	g.fail(w, r, problem(http.StatusNotFound, http.StatusNotFound, "invalid path:"+r.URL.Path))
 }
 
 // route describes a request: its method, and the function that answers it.
@@ -96,48 +94,40 @@ func (g *Gateway) serve(rt route) http.HandlerFunc {
 			g.fail(w, r, err)
 			return
 		}
-		if g.answer(w, http.StatusOK, value) != nil {
+		if answer(w, http.StatusOK, value) != nil {
 			g.GiveBack(r.Context(), g.queue, in.taken)
 		}
 	}
 }
 
-// A problem is an error with a code for the client.
-type problem struct {
-	status int
-	Code   int    `json:"code"`
-	Desc   string `json:"desc"`
+// problem returns an error with a code for the client.
+func problem(status, code int, desc string) *gateway.Problem {
+	return &gateway.Problem{Status: status, Body: struct {
+		Code int    `json:"code"`
+		Desc string `json:"desc"`
+	}{code, desc}}
 }
 
-func (p *problem) Error() string { return fmt.Sprint(p.Code, ": ", p.Desc) }
-
-func bad(code int, desc string) error { return &problem{http.StatusBadRequest, code, desc} }
+func bad(code int, desc string) error { return problem(http.StatusBadRequest, code, desc) }
 
 // faultCode is the code of every error that the client did not cause.
 const faultCode = 9999
 
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
-	var p *problem
-	var away *queue.UnavailableError
+	var p *gateway.Problem
 	if !errors.As(err, &p) {
-		p = &problem{http.StatusInternalServerError, faultCode, "internal error"}
-		if errors.As(err, &away) {
-			p.Desc = err.Error()
+		desc := "internal error"
+		if errors.As(err, new(*queue.UnavailableError)) {
+			desc = err.Error()
 		}
+		p = problem(http.StatusInternalServerError, faultCode, desc)
 		if r.Context().Err() == nil {
 			g.Log.Error("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 		}
 	}
-	_ = g.answer(w, p.status, p) // the client may have disconnected
+	_ = answer(w, p.Status, p.Body) // the client may have disconnected
 }
 
-// answer writes an answer and returns an error if it was not sent.
-func (g *Gateway) answer(w http.ResponseWriter, status int, value any) error {
-	text, err := json.Marshal(value)
-	if err != nil {
-		g.Log.Error("an answer cannot be written", "error", err)
-		status, text = http.StatusInternalServerError, []byte(`{"code":9999,"desc":"internal error"}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	return gateway.WriteNow(w, status, text)
+func answer(w http.ResponseWriter, status int, value any) error {
+	return gateway.WriteJSON(w, "application/json", status, value)
 }

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
@@ -234,9 +235,10 @@ func TestTubes(t *testing.T) {
 func TestTheWebAsksForALogin(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
-	s := NewWeb(pulltest.Endpoint(t, "grape"), q, q.Registry, map[string]string{"ops": "secret", "dev": "x"})
-	now := time.Now()
-	s.now = func() time.Time { return now }
+	now, passwords := time.Now(), map[string]string{"ops": "secret", "dev": "x"}
+	clock := func() time.Time { return now }
+	s := NewWeb(New(pulltest.Endpoint(t, "grape"), q, q.Registry, 0), gateway.NewAccounts(passwords, clock))
+	s.now = clock
 	c := &client{T: t, h: s.handler()}
 	for body, answer := range map[string]string{
 		"": `{"code":3000,"desc":"username is empty"}`, `{"username":"ops"}`: `{"code":3001,"desc":"password is empty"}`,
@@ -270,7 +272,7 @@ func TestTheWebAsksForALogin(t *testing.T) {
 		w.Result().Cookies()[0].MaxAge >= 0 {
 		t.Errorf("logout: %d %s %s", w.Code, w.Body, w.Header())
 	}
-	s.accounts["ops"] = "changed"
+	passwords["ops"] = "changed"
 	c.cookie = cookie.Name + "=" + cookie.Value
 	c.want("GET", "/api/tube/list", "", 401, "")
 }
@@ -280,9 +282,10 @@ func TestTheWebAsksForALogin(t *testing.T) {
 func TestTheWebLimitsGuesses(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
-	s := NewWeb(pulltest.Endpoint(t, "grape"), q, q.Registry, map[string]string{"ops": "secret", "dev": "x"})
-	now := time.Now()
-	s.now = func() time.Time { return now }
+	now, passwords := time.Now(), map[string]string{"ops": "secret", "dev": "x"}
+	clock := func() time.Time { return now }
+	s := NewWeb(New(pulltest.Endpoint(t, "grape"), q, q.Registry, 0), gateway.NewAccounts(passwords, clock))
+	s.now = clock
 	c := &client{T: t, h: s.handler()}
 	for range 5 {
 		c.want("POST", "/api/authen/login", `{"username":"ops","password":"guess"}`, 400,
@@ -307,7 +310,7 @@ func TestTheWebLimitsGuesses(t *testing.T) {
 // TestATopicsTTRIsShown for a job of the API without its own ttr.
 func TestATopicsTTRIsShown(t *testing.T) {
 	c, q := newClient(t)
-	if r := q.Push(t.Context(), queue.Push{Topic: TopicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {
+	if r := q.Push(t.Context(), queue.Push{Topic: topicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if jobs := consumed(t, c.ask("GET", "/api/job/consume?tube=T", "")); len(jobs) != 1 || jobs[0].TTR != 10_000 {

@@ -88,11 +88,8 @@ func (g *Gateway) end(r *request, e queue.Ending) (any, error) {
 		return nil, err
 	}
 	e.Ref = queue.Ref{Topic: topic, ID: id}
-	err = g.queue.End(r.Context(), []queue.Ending{e})[0].Err
-	if errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrState) {
-		return false, nil
-	}
-	return true, err
+	_, found, err := gateway.End(r.Context(), g.queue, e)
+	return found, err
 }
 
 type job struct {

@@ -91,9 +91,9 @@ func (r *request) body() ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, r.maxBody))
 	switch {
 	case errors.Is(err, gateway.ErrBodies):
-		return nil, &problem{http.StatusInternalServerError, faultCode, err.Error()}
+		return nil, problem(http.StatusInternalServerError, faultCode, err.Error())
 	case err != nil:
-		return nil, &problem{http.StatusBadRequest, codeBody, "job data cannot be read: " + err.Error()}
+		return nil, bad(codeBody, "job data cannot be read: "+err.Error())
 	}
 	return body, nil
 }

@@ -5,20 +5,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
-
-// Registry stores the list of tubes.
-type Registry interface {
-	Snapshot() *registry.Snapshot
-	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
-}
 
 // Namespace is the namespace with the settings of the tubes.
 const Namespace = "grape.*"
 
 const (
+	title   = "Grape" // of the namespace
 	setting = "grape"
 	actor   = "gateway grape"
 	prefix  = "grape."
@@ -29,8 +25,8 @@ type tubes struct {
 	Tubes []string `json:"tubes"`
 }
 
-// TopicOf returns the topic with the jobs of a tube.
-func TopicOf(tube string) string { return prefix + registry.EscapeName(tube) }
+// topicOf returns the topic with the jobs of a tube.
+func topicOf(tube string) string { return prefix + registry.EscapeName(tube) }
 
 // created returns the created tubes.
 func (g *Gateway) created() ([]string, error) {
@@ -56,7 +52,7 @@ func (g *Gateway) known(name string) (topic string, err error) {
 	if !slices.Contains(list, name) {
 		return "", bad(codeUnknownTube, "unknown tube name '"+name+"'")
 	}
-	return TopicOf(name), nil
+	return topicOf(name), nil
 }
 
 func (g *Gateway) createTube(r *request) (any, error) {
@@ -64,11 +60,11 @@ func (g *Gateway) createTube(r *request) (any, error) {
 	if err := checkTube(name); err != nil {
 		return nil, err
 	}
-	return true, CreateTubes(r.Context(), g.registry, name)
+	return true, createTubes(r.Context(), g.registry, name)
 }
 
-// CreateTubes creates the tubes that do not exist.
-func CreateTubes(ctx context.Context, r Registry, names ...string) error {
+// createTubes creates the tubes that do not exist.
+func createTubes(ctx context.Context, r gateway.Registry, names ...string) error {
 	return editTubes(ctx, r, func(list []string) []string {
 		for _, name := range names {
 			if !slices.Contains(list, name) {
@@ -96,7 +92,7 @@ func (g *Gateway) deleteTube(r *request) (any, error) {
 	return true, err
 }
 
-func editTubes(ctx context.Context, r Registry, edit func([]string) []string) error {
+func editTubes(ctx context.Context, r gateway.Registry, edit func([]string) []string) error {
 	var list tubes
 	return r.EditSetting(ctx, actor, setting, &list, func() error {
 		list.Tubes = edit(list.Tubes)
@@ -143,7 +139,7 @@ func (g *Gateway) statsOf(r *request) (any, error) {
 func (g *Gateway) stats(ctx context.Context, names []string) ([]tubeStats, error) {
 	topics := make([]string, len(names))
 	for i, name := range names {
-		topics[i] = TopicOf(name)
+		topics[i] = topicOf(name)
 	}
 	counts := map[string]queue.Stats{}
 	if len(topics) > 0 {

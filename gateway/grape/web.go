@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
 	"net"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/listen/loginlimit"
 )
 
 // Codes of errors in a login.
@@ -34,16 +32,13 @@ const (
 // A Web serves what Grape's own pages call: the login, and the tubes behind it.
 type Web struct {
 	gateway  *Gateway
-	accounts map[string]string // passwords by user
-	guesses  *loginlimit.Limit
+	accounts *gateway.Accounts
 	now      func() time.Time
 }
 
-// NewWeb returns a Web for these users. It uses the queue for statistics, and to delete the jobs of deleted tubes.
-func NewWeb(e *gateway.Endpoint, q Queue, r Registry, accounts map[string]string) *Web {
-	s := &Web{gateway: New(e, q, r, 0), accounts: accounts, now: time.Now} // its requests contain no jobs
-	s.guesses = loginlimit.New(func() time.Time { return s.now() })
-	return s
+// NewWeb returns a Web for these users.
+func NewWeb(g *Gateway, accounts *gateway.Accounts) *Web {
+	return &Web{gateway: g, accounts: accounts, now: time.Now}
 }
 
 // Serve serves a listener until ctx is done.
@@ -82,24 +77,17 @@ func (s *Web) login(r *request) (any, error) {
 	case in.Password == "":
 		return nil, bad(codeNoPassword, "password is empty")
 	}
-	address, _, _ := net.SplitHostPort(r.RemoteAddr)
-	if wait := s.guesses.Try(in.Username, address, ""); wait > 0 {
-		return nil, waiting(r, wait)
+	ok, wait := s.accounts.Admit(r.Request, in.Username, in.Password)
+	if wait > 0 {
+		seconds := gateway.RetryAfter(r.w, wait)
+		return nil, problem(http.StatusTooManyRequests, codeWait, "too many wrong logins: try again in "+seconds+" s")
 	}
-	password, known := s.accounts[in.Username]
-	if subtle.ConstantTimeCompare([]byte(password), []byte(in.Password)) == 0 || !known {
+	if !ok {
 		return nil, bad(codeLogin, "username or password is error")
 	}
-	s.guesses.Passed(in.Username, address)
 	id := s.session(in.Username, s.now().Add(sessionLife))
 	http.SetCookie(r.w, cookie(id, int(sessionLife.Seconds())))
 	return id, nil
-}
-
-// waiting returns the error of a login after too many wrong ones.
-func waiting(r *request, wait time.Duration) error {
-	seconds := gateway.RetryAfter(r.w, wait)
-	return &problem{http.StatusTooManyRequests, codeWait, "too many wrong logins: try again in " + seconds + " s"}
 }
 
 func (s *Web) logout(r *request) (any, error) {
@@ -117,7 +105,8 @@ func cookie(id string, seconds int) *http.Cookie {
 // accept it, until the password is changed.
 func (s *Web) session(user string, ends time.Time) string {
 	text := strconv.FormatInt(ends.Unix(), 10) + " " + user
-	mac := hmac.New(sha256.New, []byte(s.accounts[user]))
+	password, _ := s.accounts.Password(user)
+	mac := hmac.New(sha256.New, []byte(password))
 	mac.Write([]byte(text))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum([]byte(text)))
 }
@@ -129,7 +118,7 @@ func (s *Web) valid(id string) bool {
 	}
 	ends, user, _ := strings.Cut(string(text[:len(text)-sha256.Size]), " ")
 	unix, err := strconv.ParseInt(ends, 10, 64)
-	if _, known := s.accounts[user]; err != nil || !known || !s.now().Before(time.Unix(unix, 0)) {
+	if _, known := s.accounts.Password(user); err != nil || !known || !s.now().Before(time.Unix(unix, 0)) {
 		return false
 	}
 	return hmac.Equal([]byte(s.session(user, time.Unix(unix, 0))), []byte(id))

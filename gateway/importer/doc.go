@@ -1,5 +1,5 @@
 // Package importer moves topics and waiting jobs from another system to Wakecall, while producers and consumers of both
-// are still running. Each system has one file, with an implementation of Old.
+// are still running. It contains what all imports share; the package of a protocol has the Source of its system.
 //
 //	old queue ──Claim──▶ claims in the old store ──push──▶ Wakecall ──Drop──▶ gone
 //

@@ -14,8 +14,8 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// Old is a system to import from.
-type Old interface {
+// Source is a system to import from.
+type Source interface {
 	// Lock returns ErrLocked while another import from this system runs. It connects again if the connection was lost.
 	Lock(ctx context.Context) error
 	// Topics returns the topics to register.
@@ -30,11 +30,17 @@ type Old interface {
 	Drop(ctx context.Context, jobs []Job) error
 }
 
+// Preparer is implemented by a Source that has more than topics and jobs.
+type Preparer interface {
+	// Prepare imports tokens and the like, or only counts them if o.DryRun is set.
+	Prepare(ctx context.Context, o *Options, r *Report) error
+}
+
 // Job is a claimed job.
 type Job struct {
 	Push    queue.Push // Via names the claim
 	Added   time.Time  // when the old system accepted it
-	Key     any        // key of its claim, for Old
+	Key     any        // key of its claim, for the Source
 	Claimed time.Time  // when it was claimed, if an earlier import did so
 }
 
@@ -44,6 +50,7 @@ type Registry interface {
 	PutTopic(
 		ctx context.Context, actor string, t registry.Topic, conditions ...registry.Condition,
 	) (created bool, err error)
+	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
 }
 
 // Jobs is the part of the queue that an import needs.
@@ -54,7 +61,7 @@ type Jobs interface {
 
 // Options configure an import.
 type Options struct {
-	Old      Old
+	Source   Source
 	Registry Registry
 	Jobs     Jobs
 	Journal  string // directory of the journal
@@ -62,7 +69,6 @@ type Options struct {
 	// Follow: continue until ctx is done, while producers still use the old system. An error after the beginning is
 	// logged, and the import continues when the systems answer again.
 	Follow   bool
-	Prepare  func(ctx context.Context, r *Report) error // imports, or only counts, tokens and tubes
 	Progress func(Report)
 	Logger   *slog.Logger
 }
@@ -109,18 +115,25 @@ func Run(ctx context.Context, o Options) (Report, error) {
 // begin counts, and locks the old system unless it only counts.
 func (i *run) begin(ctx context.Context) (err error) {
 	if !i.DryRun {
-		if err := i.Old.Lock(ctx); err != nil {
+		if err := i.Source.Lock(ctx); err != nil {
 			return err
 		}
 	}
-	if err := i.Prepare(ctx, &i.Report); err != nil {
+	if err := i.prepare(ctx); err != nil {
 		return err
 	}
 	if err := i.topics(ctx); err != nil {
 		return err
 	}
-	i.Waiting, err = i.Old.Waiting(ctx)
+	i.Waiting, err = i.Source.Waiting(ctx)
 	return err
+}
+
+func (i *run) prepare(ctx context.Context) error {
+	if p, ok := i.Source.(Preparer); ok {
+		return p.Prepare(ctx, &i.Options, &i.Report)
+	}
+	return nil
 }
 
 // move imports the claims that are left, and then all waiting jobs. With Follow it continues until ctx is done.
@@ -129,7 +142,7 @@ func (i *run) move(ctx context.Context) error {
 		return err
 	}
 	for ctx.Err() == nil {
-		jobs, err := i.Old.Claim(ctx, step)
+		jobs, err := i.Source.Claim(ctx, step)
 		switch {
 		case err != nil && ctx.Err() != nil: // the next import finds what was claimed meanwhile
 		case err != nil:
@@ -142,7 +155,7 @@ func (i *run) move(ctx context.Context) error {
 		case !i.Follow:
 			return nil
 		default:
-			pause(ctx, followEach)
+			Pause(ctx, followEach)
 		}
 	}
 	return nil
@@ -152,7 +165,7 @@ func (i *run) move(ctx context.Context) error {
 func (i *run) retry(ctx context.Context, err error) error {
 	for wait := retryFirst; err != nil; {
 		i.Logger.Warn("the import was interrupted and will continue by itself", "error", err, "retry_in", wait)
-		if pause(ctx, wait); ctx.Err() != nil {
+		if Pause(ctx, wait); ctx.Err() != nil {
 			return err
 		}
 		before := i.Imported
@@ -166,21 +179,22 @@ func (i *run) retry(ctx context.Context, err error) error {
 
 // again does what Run does, with the topics that are known.
 func (i *run) again(ctx context.Context) error {
-	if err := i.Old.Lock(ctx); err != nil {
+	if err := i.Source.Lock(ctx); err != nil {
 		return err
 	}
-	if err := i.Prepare(ctx, &i.Report); err != nil {
+	if err := i.prepare(ctx); err != nil {
 		return err
 	}
 	return i.move(ctx)
 }
 
 func (i *run) end(ctx context.Context) (_ Report, err error) {
-	i.Left, err = i.Old.Waiting(ctx)
+	i.Left, err = i.Source.Waiting(ctx)
 	return i.Report, err
 }
 
-func pause(ctx context.Context, d time.Duration) {
+// Pause waits for d, or until ctx is done.
+func Pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
@@ -194,7 +208,7 @@ type run struct {
 
 // topics registers the topics that do not exist yet.
 func (i *run) topics(ctx context.Context) error {
-	topics, err := i.Old.Topics(ctx)
+	topics, err := i.Source.Topics(ctx)
 	if err != nil {
 		return err
 	}
@@ -230,7 +244,7 @@ func valid(topics []registry.Topic) error {
 
 // resume pushes the jobs that an interrupted import claimed but did not push.
 func (i *run) resume(ctx context.Context) error {
-	left, err := i.Old.Left(ctx)
+	left, err := i.Source.Left(ctx)
 	if err != nil || len(left) == 0 {
 		return err
 	}
@@ -240,7 +254,7 @@ func (i *run) resume(ctx context.Context) error {
 		return err
 	}
 	for _, jobs := range byClaim(done) {
-		if err := i.Old.Drop(ctx, jobs); err != nil {
+		if err := i.Source.Drop(ctx, jobs); err != nil {
 			return err
 		}
 	}
@@ -284,7 +298,7 @@ func (i *run) unpushed(ctx context.Context, left []Job) (done, todo []Job, err e
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for the jobs of an interrupted import: %w", err)
 	}
-	pause(ctx, noted)
+	Pause(ctx, noted)
 	called := i.calls(refs)
 	for k, job := range unsure {
 		created, was := called[job.ref()]
@@ -360,7 +374,7 @@ func (i *run) push(ctx context.Context, jobs []Job) error {
 	}
 	ctx = context.WithoutCancel(ctx) // a claim must be completed
 	imported, kept, err := i.store(ctx, jobs)
-	if dropErr := i.Old.Drop(ctx, append(imported, kept...)); dropErr != nil {
+	if dropErr := i.Source.Drop(ctx, append(imported, kept...)); dropErr != nil {
 		return fmt.Errorf("drop claims: %w", dropErr)
 	}
 	i.Imported, i.Kept = i.Imported+len(imported), i.Kept+len(kept)

@@ -3,7 +3,7 @@ package importer
 import (
 	"context"
 	"crypto/rand"
-	"embed"
+	_ "embed" // for the script
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,20 +11,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
-//go:embed *.lua
-var sources embed.FS
+//go:embed drop.lua
+var dropSource string
 
-func script(name string) *redis.Script {
-	source, err := sources.ReadFile(name)
-	if err != nil { // a name that is misspelt here
-		panic(err)
-	}
-	return redis.NewScript(string(source))
-}
-
-var dropScript = script("drop.lua")
+var dropScript = redis.NewScript(dropSource)
 
 // lockName is the prefix of the names of an import's connections to the old Redis. They are its lock, which ends with
 // its process.
@@ -41,8 +35,10 @@ func Connect(to *redis.Options) *redis.Client {
 // ErrLocked means that another import from the same system is running.
 var ErrLocked = errors.New("another import from this system is running: wait until it has ended, or stop it")
 
-// alone locks a database of an old Redis. If two imports start together, the one with the older connection continues.
-func alone(ctx context.Context, db *redis.Client) error {
+// Lock implements Source: it locks a database of an old Redis. If two imports start together, the one with the older
+// connection continues.
+func (c *Claims) Lock(ctx context.Context) error {
+	db := c.Redis
 	clients, err := db.ClientList(ctx).Result()
 	if err != nil {
 		return fmt.Errorf("look for other imports in %s: %w", db.Options().Addr, err)
@@ -66,75 +62,79 @@ func alone(ctx context.Context, db *redis.Client) error {
 	return nil
 }
 
-// claims are the claimed jobs in an old Redis: a hash from their names to NUMBER REST.
-type claims struct {
-	redis  *redis.Client
-	key    string // key of the hash
-	number string // key of the number of the last claim
-	system string
-	script *redis.Script
-	job    func(name, rest string) (Job, error)
-	// skip has the number of entries to skip in each queue: those that the import may not take. There may be many, such
+// Claims are the claimed jobs in an old Redis: a hash from their names to NUMBER REST. A Source whose jobs are in one
+// Redis embeds them.
+type Claims struct {
+	Redis  *redis.Client
+	Key    string // key of the hash
+	Number string // key of the number of the last claim
+	System string // name of the old system
+	Script *redis.Script
+	Parse  func(name, rest string) (Job, error)
+	// Skip has the number of entries to skip in each queue: those that the import may not take. There may be many, such
 	// as delay-queue's entries of finished jobs, and each claim would read them all. nil: none are skipped.
-	skip map[string]int64
+	Skip map[string]int64
 }
 
 // claimKey identifies a claim in the old Redis.
 type claimKey struct {
-	*claims
+	*Claims
 	number, name string
 }
 
-// take claims at most n jobs from a queue. It skips entries that the import may not take, until c.skip is cleared. The
+// Take claims at most n jobs from a queue of the old system. It skips entries that the import may not take, until c.Skip is cleared. The
 // keys of the scripts are claims, number, queue and more; their arguments are n, how many entries to skip, and args. They
 // return the number of the claim, how many entries to skip next time, and how many entries they found; then name and
 // claim of each job.
-func (c *claims) take(
-	ctx context.Context, n int, queue string, more []string, args ...any,
+func (c *Claims) Take(
+	ctx context.Context, n int, from string, more []string, args ...any,
 ) (jobs []Job, skipped int64, err error) {
-	keys := append([]string{c.key, c.number, queue}, more...)
-	skipped = c.skip[queue]
+	keys := append([]string{c.Key, c.Number, from}, more...)
+	skipped = c.Skip[from]
 	for {
-		reply, err := c.script.Run(ctx, c.redis, keys, append([]any{n, skipped}, args...)...).Slice()
+		reply, err := c.Script.Run(ctx, c.Redis, keys, append([]any{n, skipped}, args...)...).Slice()
 		if err != nil {
-			return nil, 0, fmt.Errorf("claim jobs of %s in %s: %w", queue, c.redis.Options().Addr, err)
+			return nil, 0, fmt.Errorf("claim jobs of %s in %s: %w", from, c.address(), err)
 		}
 		skipped, _ = reply[1].(int64)
 		found, _ := reply[2].(int64)
 		for reply = reply[3:]; len(reply) > 1; reply = reply[2:] {
-			job, err := c.parse(reply[0].(string), reply[1].(string))
+			job, err := c.job(reply[0].(string), reply[1].(string))
 			if err != nil {
 				return nil, 0, err
 			}
 			jobs = append(jobs, job)
 		}
 		if len(jobs) > 0 || found == 0 {
-			if c.skip != nil {
-				c.skip[queue] = skipped
+			if c.Skip != nil {
+				c.Skip[from] = skipped
 			}
 			return jobs, skipped, nil
 		}
 	}
 }
 
-func (c *claims) parse(name, claim string) (Job, error) {
+func (c *Claims) address() string { return c.Redis.Options().Addr }
+
+func (c *Claims) job(name, claim string) (Job, error) {
 	number, rest, _ := strings.Cut(claim, " ")
-	j, err := c.job(name, rest)
+	j, err := c.Parse(name, rest)
 	if err != nil {
-		return Job{}, fmt.Errorf("the claim of %q in %s is not one: %w", name, c.redis.Options().Addr, err)
+		return Job{}, fmt.Errorf("parse the claim of %q in %s: %w", name, c.address(), err)
 	}
 	j.Key = claimKey{c, number, name}
-	j.Push.Via = "import " + c.system + " " + c.redis.Options().Addr + " " + number
+	j.Push.Via = "import " + c.System + " " + c.address() + " " + number
 	return j, nil
 }
 
-func (c *claims) left(ctx context.Context) (jobs []Job, err error) {
-	all, err := c.redis.HGetAll(ctx, c.key).Result()
+// Left implements Source.
+func (c *Claims) Left(ctx context.Context) (jobs []Job, err error) {
+	all, err := c.Redis.HGetAll(ctx, c.Key).Result()
 	if err != nil {
-		return nil, fmt.Errorf("read the claims in %s: %w", c.redis.Options().Addr, err)
+		return nil, fmt.Errorf("read the claims in %s: %w", c.address(), err)
 	}
 	for name, claim := range all {
-		j, err := c.parse(name, claim)
+		j, err := c.job(name, claim)
 		if err != nil {
 			return nil, err
 		}
@@ -143,8 +143,11 @@ func (c *claims) left(ctx context.Context) (jobs []Job, err error) {
 	return jobs, nil
 }
 
-// drop drops the claims of jobs that were claimed together.
-func drop(ctx context.Context, jobs []Job) error {
+// Drop implements Source.
+func (c *Claims) Drop(ctx context.Context, jobs []Job) error { return Drop(ctx, jobs) }
+
+// Drop drops the claims of jobs that were claimed together, in any Redis.
+func Drop(ctx context.Context, jobs []Job) error {
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -153,20 +156,21 @@ func drop(ctx context.Context, jobs []Job) error {
 	for _, job := range jobs {
 		args = append(args, job.Key.(claimKey).name)
 	}
-	return dropScript.Run(ctx, first.redis, []string{first.key}, args...).Err()
+	return dropScript.Run(ctx, first.Redis, []string{first.Key}, args...).Err()
 }
 
-// A timed claim is CLAIMED DUE TTR REST, with times in ms.
-type timed struct {
-	at, due time.Time
-	ttr     time.Duration
-	rest    string
+// A Timed claim is CLAIMED DUE TTR REST, with times in ms.
+type Timed struct {
+	At, Due time.Time
+	TTR     time.Duration
+	Rest    string
 }
 
-func parseTimed(text string) (c timed, err error) {
+// ParseTimed parses a Timed claim.
+func ParseTimed(text string) (c Timed, err error) {
 	parts := strings.SplitN(text, " ", 4)
 	if len(parts) != 4 {
-		return c, errClaim
+		return c, ErrClaim
 	}
 	var ms [3]int64
 	for i := range ms {
@@ -174,13 +178,21 @@ func parseTimed(text string) (c timed, err error) {
 			return c, err
 		}
 	}
-	return timed{time.UnixMilli(ms[0]), time.UnixMilli(ms[1]), time.Duration(ms[2]) * time.Millisecond, parts[3]}, nil
+	return Timed{time.UnixMilli(ms[0]), time.UnixMilli(ms[1]), time.Duration(ms[2]) * time.Millisecond, parts[3]}, nil
 }
 
-var errClaim = errors.New("it has too few parts")
+// Job returns the claimed job of a topic.
+func (c *Timed) Job(topic, id string, body []byte) Job {
+	return Job{Claimed: c.At, Push: queue.Push{
+		Topic: topic, ID: id, Body: body, ContentType: queue.TypeOf(body), Priority: queue.Normal, DueAt: c.Due, TTR: c.TTR,
+	}}
+}
 
-// scan returns the keys that match a pattern.
-func scan(ctx context.Context, db *redis.Client, pattern string) (keys []string, err error) {
+// ErrClaim is the error of a claim that no import wrote.
+var ErrClaim = errors.New("too few parts")
+
+// Scan returns the keys that match a pattern.
+func Scan(ctx context.Context, db *redis.Client, pattern string) (keys []string, err error) {
 	found := db.Scan(ctx, 0, pattern, 1000).Iterator()
 	for found.Next(ctx) {
 		keys = append(keys, found.Val())
@@ -191,8 +203,8 @@ func scan(ctx context.Context, db *redis.Client, pattern string) (keys []string,
 	return keys, nil
 }
 
-// length returns the sum of the lengths of lists, sorted sets and hashes.
-func length(ctx context.Context, db *redis.Client, lists, sets, hashes []string) (sum int, err error) {
+// Length returns the sum of the lengths of lists, sorted sets and hashes.
+func Length(ctx context.Context, db *redis.Client, lists, sets, hashes []string) (sum int, err error) {
 	counts, err := db.Pipelined(ctx, func(c redis.Pipeliner) error {
 		for _, key := range lists {
 			c.LLen(ctx, key)

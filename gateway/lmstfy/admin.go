@@ -3,9 +3,7 @@ package lmstfy
 import (
 	"cmp"
 	"context"
-	"crypto/subtle"
 	"encoding/json"
-	"net"
 	"net/http"
 	"time"
 
@@ -68,22 +66,14 @@ func (g *Gateway) authorized(next http.Handler) http.Handler {
 // admits reports whether a request has the name and password of an account or, after too many wrong ones, how long its
 // client has to wait. A request without a name is no guess: some clients send one first.
 func (g *Gateway) admits(r *http.Request) (ok bool, wait time.Duration) {
+	if g.Accounts == nil {
+		return true, 0
+	}
 	user, password, sent := r.BasicAuth()
-	if len(g.Accounts) == 0 || !sent {
-		return len(g.Accounts) == 0, 0
+	if !sent {
+		return false, 0
 	}
-	address, _, _ := net.SplitHostPort(r.RemoteAddr)
-	g.login.Lock()
-	defer g.login.Unlock()
-	if wait := g.guesses.Try(user, address, ""); wait > 0 {
-		return false, wait
-	}
-	known, exists := g.Accounts[user]
-	ok = exists && subtle.ConstantTimeCompare([]byte(known), []byte(password)) == 1
-	if ok {
-		g.guesses.Passed(user, address)
-	}
-	return ok, 0
+	return g.Accounts.Admit(r, user, password)
 }
 
 // A reply is an answer of the admin API. lmstfy indents some of them.
@@ -119,8 +109,10 @@ func (out *reply) write(w http.ResponseWriter) {
 	if out.text {
 		kind = "text/plain; charset=utf-8"
 	}
-	text, err := json.MarshalIndent(out.value, "", "    ")
-	send(w, kind, out.status, text, err)
+	text, _ := json.MarshalIndent(out.value, "", "    ") // cannot fail
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(out.status)
+	_, _ = w.Write(text) // the client may have disconnected
 }
 
 func ok(value any) (reply, error) { return reply{status: http.StatusOK, value: value}, nil }
@@ -174,7 +166,7 @@ func (g *Gateway) logAccess(r *request, status int, began time.Time) {
 
 // queues returns the queues of a pool that have jobs, by namespace.
 func (g *Gateway) queues(ctx context.Context, pool string) (map[string][]string, error) {
-	topics, err := g.Queue.Members(ctx, g.NamespaceOf(pool))
+	topics, err := g.Queue.Members(ctx, g.Pools.namespaceOf(pool))
 	if err != nil {
 		return nil, err
 	}

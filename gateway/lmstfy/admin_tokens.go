@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/wakecall/wakecall/gateway"
 )
 
 var errNoPool = bad("the pool was not exists")
@@ -102,7 +104,7 @@ func (g *Gateway) putLimit(r *http.Request, status int, replace bool) (reply, er
 	case err != nil:
 		return reply{}, bad(err.Error())
 	case l.Read == 0 && l.Write == 0:
-		return reply{}, &problem{http.StatusBadRequest, object{"limiter": l}}
+		return reply{}, &gateway.Problem{Status: http.StatusBadRequest, Body: object{"limiter": l}}
 	case l.Interval <= 0:
 		return reply{}, bad("interval should be > 0")
 	}

@@ -3,9 +3,7 @@ package lmstfy
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,12 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/listen/loginlimit"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -26,9 +22,9 @@ import (
 type Options struct {
 	Queue  Queue
 	Tokens *Tokens
-	Pools  []string // the first is the default pool
-	// Accounts may change tokens, limits and the access log; empty: everybody may.
-	Accounts map[string]string
+	Pools  poolList
+	// Accounts may change tokens, limits and the access log; nil: everybody may.
+	Accounts *gateway.Accounts
 	Workers  gateway.Workers
 	Version  string
 }
@@ -40,16 +36,11 @@ type Gateway struct {
 	limits  *windows
 	metrics *metrics
 	logged  atomic.Bool // the access log is enabled
-
-	login   sync.Mutex // held while a login is checked: none counts as a guess for another one at the same time
-	guesses *loginlimit.Limit
 }
 
 // New returns a gateway.
 func New(e *gateway.Endpoint, o Options) *Gateway {
-	g := &Gateway{
-		Endpoint: e, Options: o, limits: newWindows(time.Now), metrics: newMetrics(), guesses: loginlimit.New(time.Now),
-	}
+	g := &Gateway{Endpoint: e, Options: o, limits: newWindows(time.Now), metrics: newMetrics()}
 	g.metrics.registry.MustRegister(sizes{g})
 	return g
 }
@@ -76,17 +67,12 @@ type request struct {
 }
 
 // topic returns the topic with the jobs of the request's first queue.
-func (r *request) topic() string { return r.g.TopicOf(r.pool, r.namespace, r.queues[0]) }
+func (r *request) topic() string { return r.g.Pools.topicOf(r.pool, r.namespace, r.queues[0]) }
 
-// A problem is an error with a message for the client.
-type problem struct {
-	status int
-	body   any
+// told returns an error with a message for the client.
+func told(status int, text string) error {
+	return &gateway.Problem{Status: status, Body: object{"error": text}}
 }
-
-func (p *problem) Error() string { return fmt.Sprint(p.status, ": ", p.body) }
-
-func told(status int, text string) error { return &problem{status, object{"error": text}} }
 
 func bad(text string) error { return told(http.StatusBadRequest, text) }
 
@@ -286,18 +272,7 @@ func (r *request) answer(status int, v any) error {
 }
 
 func answer(w http.ResponseWriter, status int, v any) {
-	text, err := json.Marshal(v)
-	send(w, jsonType, status, text, err)
-}
-
-// send writes an answer, or an error answer if the value could not be encoded as JSON.
-func send(w http.ResponseWriter, kind string, status int, text []byte, err error) {
-	if err != nil {
-		kind, status, text = jsonType, http.StatusInternalServerError, []byte(`{"error":"internal error"}`)
-	}
-	w.Header().Set("Content-Type", kind)
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // the client may have disconnected
+	_ = gateway.WriteJSON(w, jsonType, status, v) // the client may have disconnected
 }
 
 // statusClosed is for logs and metrics: the client has disconnected.
@@ -307,11 +282,11 @@ const statusClosed = 499
 const retryAfter = time.Second
 
 func (r *request) fail(err error) {
-	var p *problem
+	var p *gateway.Problem
 	var away *queue.UnavailableError
 	switch {
 	case errors.As(err, &p):
-		answer(r.w, p.status, p.body)
+		answer(r.w, p.Status, p.Body)
 	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
 		r.w.WriteHeader(statusClosed)
 	case errors.As(err, &away):

@@ -36,7 +36,7 @@ func newClient(t *testing.T) *client {
 	q := pulltest.Start(t, "lmstfy.*", "lmstfy-big.*")
 	o := Options{
 		Queue: q, Workers: q.Hub, Tokens: NewTokens(q.Registry), Pools: []string{"default", "big"}, Version: "1",
-		Accounts: map[string]string{"ops": "secret"},
+		Accounts: gateway.NewAccounts(map[string]string{"ops": "secret"}, time.Now),
 	}
 	g := New(pulltest.Endpoint(t, "lmstfy"), o)
 	c := &client{t, g.handler(), g.adminHandler(), clientToken, q, g.Endpoint, o}

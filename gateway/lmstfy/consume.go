@@ -1,7 +1,6 @@
 package lmstfy
 
 import (
-	"encoding/json"
 	"math"
 	"net/http"
 	"time"
@@ -35,7 +34,7 @@ func (g *Gateway) consume(r *request) error {
 	}
 	topics := make([]string, len(r.queues))
 	for i, name := range r.queues {
-		topics[i] = g.TopicOf(r.pool, r.namespace, name)
+		topics[i] = g.Pools.topicOf(r.pool, r.namespace, name)
 	}
 	gateway.Patient(r.w, r.Request)
 	jobs, err := gateway.Take(r.Context(), g.Workers, pull.Request{Wait: timeout, TakeRequest: queue.TakeRequest{
@@ -67,12 +66,7 @@ func (r *request) answerJobs(jobs []queue.Leased, array bool) error {
 	if !array {
 		value = list[0]
 	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	r.w.Header().Set("Content-Type", jsonType)
-	return gateway.WriteNow(r.w, http.StatusOK, text)
+	return gateway.WriteJSON(r.w, jsonType, http.StatusOK, value)
 }
 
 // described is a job as clients see it.

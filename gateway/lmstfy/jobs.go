@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -17,7 +18,7 @@ func (g *Gateway) ack(r *request) error {
 }
 
 func (g *Gateway) endNamed(r *request) error {
-	done, err := g.end(r.Context(), r.topic(), r.PathValue("id"), anyState)
+	done, _, err := gateway.Ack(r.Context(), g.Queue, r.topic(), r.PathValue("id"))
 	if err == nil && done.Was == queue.Running {
 		g.metrics.acked(r, done.CreatedAt)
 	}

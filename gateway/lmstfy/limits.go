@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/wakecall/wakecall/gateway"
 )
 
 // windows count the requests of tokens with a limit, each kind in a fixed window that begins with its first request.
@@ -86,7 +88,7 @@ func (g *Gateway) count(r *request, kind kind) (giveBack func(), err error) {
 		return giveBack, nil
 	}
 	g.metrics.limited.WithLabelValues(r.pool, r.namespace, string(kind)).Inc()
-	return nil, &problem{http.StatusTooManyRequests, object{
+	return nil, &gateway.Problem{Status: http.StatusTooManyRequests, Body: object{
 		"msg": fmt.Sprintf("token(%s) %s reach the limit rate, please retry later", r.token, kind),
 	}}
 }

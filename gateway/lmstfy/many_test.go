@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/listen/loginlimit"
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
@@ -186,17 +186,17 @@ func TestPoolsShareNothing(t *testing.T) {
 // TestTopicsNameTheirQueues, whatever characters their names have, and are valid topics of Wakecall.
 func TestTopicsNameTheirQueues(t *testing.T) {
 	t.Parallel()
-	g := &Gateway{Options: Options{Pools: []string{"default", "Big_1"}}}
+	g := &Gateway{Options: Options{Pools: poolList{"default", "Big_1"}}}
 	for _, pool := range g.Pools {
 		for _, names := range [][2]string{
 			{"ns", "q"}, {"NS", "Q"}, {"-_-", "0"}, {"a_b", "a-b"}, {strings.Repeat("N", 255), "q"},
 		} {
-			topic := g.TopicOf(pool, names[0], names[1])
+			topic := g.Pools.topicOf(pool, names[0], names[1])
 			if ns, q := namesOf(topic); ns != names[0] || q != names[1] || queueOf(topic) != names[1] {
 				t.Errorf("%s belongs to %s, %s; want %v", topic, ns, q, names)
 			}
-			if strings.ToLower(topic) != topic || !strings.HasPrefix(topic, strings.TrimSuffix(g.NamespaceOf(pool), "*")) {
-				t.Errorf("%s is not in %s", topic, g.NamespaceOf(pool))
+			if strings.ToLower(topic) != topic || !strings.HasPrefix(topic, strings.TrimSuffix(g.Pools.namespaceOf(pool), "*")) {
+				t.Errorf("%s is not in %s", topic, g.Pools.namespaceOf(pool))
 			}
 		}
 	}
@@ -260,7 +260,7 @@ func TestTheAccessLogHasTheClient(t *testing.T) {
 // accepted.
 func TestAccountsNeedNameAndPassword(t *testing.T) {
 	t.Parallel()
-	status := func(accounts map[string]string, user, password string) int {
+	status := func(accounts *gateway.Accounts, user, password string) int {
 		g := New(pulltest.Endpoint(t, "lmstfy"), Options{Accounts: accounts})
 		r := httptest.NewRequest("GET", "/limits", nil)
 		r.SetBasicAuth(user, password)
@@ -268,7 +268,7 @@ func TestAccountsNeedNameAndPassword(t *testing.T) {
 		g.authorized(http.NotFoundHandler()).ServeHTTP(w, r)
 		return w.Code
 	}
-	accounts := map[string]string{"ops": "secret"}
+	accounts := gateway.NewAccounts(map[string]string{"ops": "secret"}, time.Now)
 	for _, x := range []struct {
 		user, password string
 		want           int
@@ -289,9 +289,9 @@ func TestAccountsNeedNameAndPassword(t *testing.T) {
 // wait. Requests without a password are no guesses, nor are right ones, however many at once.
 func TestTheAdminAPILimitsGuesses(t *testing.T) {
 	c := newClient(t)
-	g := New(c.endpoint, c.options)
-	now := time.Now()
-	g.guesses = loginlimit.New(func() time.Time { return now })
+	now, o := time.Now(), c.options
+	o.Accounts = gateway.NewAccounts(map[string]string{"ops": "secret"}, func() time.Time { return now })
+	g := New(c.endpoint, o)
 	admin := g.adminHandler()
 	ask := func(address, user, password string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", "/limits", nil)
@@ -335,7 +335,7 @@ func TestTheAdminAPILimitsGuesses(t *testing.T) {
 }
 
 // damaged is a registry whose settings cannot be read.
-type damaged struct{ Registry }
+type damaged struct{ gateway.Registry }
 
 func (damaged) Snapshot() *registry.Snapshot {
 	return &registry.Snapshot{Settings: map[string]json.RawMessage{settingName("default", "ns"): json.RawMessage(`[]`)}}

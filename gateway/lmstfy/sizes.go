@@ -47,7 +47,7 @@ func (s sizes) Collect(to chan<- prometheus.Metric) {
 }
 
 func (s sizes) collect(ctx context.Context, pool string, to chan<- prometheus.Metric) error {
-	topics, err := s.g.Queue.Members(ctx, s.g.NamespaceOf(pool))
+	topics, err := s.g.Queue.Members(ctx, s.g.Pools.namespaceOf(pool))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -24,24 +25,6 @@ type Queue interface {
 	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
 }
 
-// namespaceRoot is the first part of the topics of the default pool; other pools append their name.
-const namespaceRoot = "lmstfy"
-
-// NamespaceOf returns the namespace with the settings of a pool's queues.
-func (g *Gateway) NamespaceOf(pool string) string { return g.root(pool) + ".*" }
-
-func (g *Gateway) root(pool string) string {
-	if pool == g.Pools[0] {
-		return namespaceRoot
-	}
-	return namespaceRoot + "-" + registry.EscapeName(pool)
-}
-
-// TopicOf returns the topic with the jobs of a queue.
-func (g *Gateway) TopicOf(pool, namespace, queue string) string {
-	return g.root(pool) + "." + registry.EscapeName(namespace) + "." + registry.EscapeName(queue)
-}
-
 // namesOf returns the namespace and the queue of a topic.
 func namesOf(topic string) (namespace, name string) {
 	parts := strings.SplitN(topic, ".", 3)
@@ -56,17 +39,6 @@ func namesOf(topic string) (namespace, name string) {
 func queueOf(topic string) string {
 	_, name := namesOf(topic)
 	return name
-}
-
-var anyState = []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead}
-
-// end ends a job that is in one of the given states.
-func (g *Gateway) end(ctx context.Context, topic, id string, in []queue.State) (queue.Ended, error) {
-	done := g.Queue.End(ctx, []queue.Ending{{Ref: queue.Ref{Topic: topic, ID: id}, In: in, Verb: queue.Ack}})[0]
-	if errors.Is(done.Err, queue.ErrNotFound) || errors.Is(done.Err, queue.ErrState) {
-		return queue.Ended{}, nil
-	}
-	return done, done.Err
 }
 
 // step is the batch size when many jobs are read.
@@ -90,7 +62,8 @@ func (g *Gateway) endAll(ctx context.Context, jobs []queue.Job) error {
 	errs := make([]error, len(jobs))
 	var ending sync.WaitGroup
 	for i, job := range jobs {
-		ending.Go(func() { _, errs[i] = g.end(ctx, job.Topic, job.ID, []queue.State{queue.Ready}) })
+		ready := queue.Ending{Ref: queue.Ref{Topic: job.Topic, ID: job.ID}, In: []queue.State{queue.Ready}, Verb: queue.Ack}
+		ending.Go(func() { _, _, errs[i] = gateway.End(ctx, g.Queue, ready) })
 	}
 	ending.Wait()
 	return cmp.Or(errs...)

@@ -9,16 +9,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 )
-
-// Registry stores the tokens, in one setting for each namespace of a pool.
-type Registry interface {
-	Snapshot() *registry.Snapshot
-	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
-}
 
 // A Limit limits the requests of a token. A value of 0 or less is no limit.
 type Limit struct {
@@ -53,7 +47,7 @@ func settingName(pool, namespace string) string {
 // Tokens are the tokens of all namespaces. They come from the registry's snapshot, so they are known while the database
 // is unavailable. Its methods may be called from any goroutine.
 type Tokens struct {
-	registry Registry
+	registry gateway.Registry // has a setting for each namespace of a pool
 
 	mu       sync.Mutex
 	revision int64
@@ -61,7 +55,7 @@ type Tokens struct {
 }
 
 // NewTokens returns the tokens of a registry.
-func NewTokens(r Registry) *Tokens { return &Tokens{registry: r, revision: -1} }
+func NewTokens(r gateway.Registry) *Tokens { return &Tokens{registry: r, revision: -1} }
 
 // all returns the tokens by pool and namespace; the result must not be modified.
 func (t *Tokens) all() (map[[2]string]*tokensOf, error) {

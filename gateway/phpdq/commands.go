@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/callback/phpdq"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -55,7 +54,7 @@ func (s *Server) push(r *request) (*queue.Push, error) {
 		p.Delay = topic.Delay.Std()
 		return p, nil
 	}
-	due, ok := parseTime(textOf(r.FixTime), s.now().In(s.Zone))
+	due, ok := parseTime(phpText(r.FixTime), s.now().In(s.Zone))
 	if !ok {
 		return nil, errTime
 	}
@@ -68,8 +67,8 @@ func (s *Server) get(ctx context.Context, r *request) (answer, string) {
 	if job == nil {
 		return failed, result
 	}
-	body := phpdq.Parse(job.Body).Failed(job.Attempts).Stamp(dueOf(job), job.CreatedAt, s.Zone)
-	return answer{1, "succ", body.JSON()}, gateway.Done
+	body := parseBody(job.Body).failed(job.Attempts).stamp(dueOf(job), job.CreatedAt, s.Zone)
+	return answer{1, "succ", body.json()}, gateway.Done
 }
 
 // dueOf returns when the job's next call is due.
@@ -118,7 +117,7 @@ func (s *Server) why(command string, err error) string {
 
 // topic returns the push topic that a request names.
 func (s *Server) topic(r *request) *registry.Topic {
-	topic := s.Topics().Topics.Get(strings.ToLower(textOf(r.Topic)))
+	topic := s.Topics().Topics.Get(strings.ToLower(phpText(r.Topic)))
 	if topic == nil || topic.Delivery == registry.DeliveryPull {
 		return nil
 	}
@@ -127,14 +126,14 @@ func (s *Server) topic(r *request) *registry.Topic {
 
 // idOf returns the id of a job, or "" if the request has no id that Wakecall accepts.
 func idOf(v jsontext.Value) string {
-	if id := textOf(v); queue.CheckID(id) == nil {
+	if id := phpText(v); queue.CheckID(id) == nil {
 		return id
 	}
 	return ""
 }
 
-// textOf returns a text or a number as PHP would use it for a name.
-func textOf(v jsontext.Value) (s string) {
+// phpText returns a text or a number as PHP would use it for a name.
+func phpText(v jsontext.Value) (s string) {
 	switch v.Kind() {
 	case '"':
 		_ = json.Unmarshal(v, &s)
@@ -148,7 +147,7 @@ func textOf(v jsontext.Value) (s string) {
 func bodyOf(v jsontext.Value) []byte {
 	switch v.Kind() {
 	case '"':
-		if inner := jsontext.Value(textOf(v)); inner.Kind() == '{' && inner.IsValid(duplicates) {
+		if inner := jsontext.Value(phpText(v)); inner.Kind() == '{' && inner.IsValid(duplicates) {
 			return inner
 		}
 	case 'n', jsontext.KindInvalid:

@@ -42,13 +42,13 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 	reader := activity.NewReader(p.queue)
 	return admin.Options{
 		Queue: p.queue, Registry: p.registry, Editor: p.editedRegistry(), Accounts: account.NewStore(p.registry),
-		SessionStore: account.NewSessions(p.registry.DB()), Master: master.At(p.cfg.DataPath()), Config: p.cfg,
-		Activity: reader, Caller: caller, BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.Proxies(),
+		SessionStore: account.NewSessions(p.registry.DB()), Master: master.At(p.cfg.DataDir), Config: p.cfg,
+		Activity: reader, Caller: caller, BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.TrustedProxies,
 		ShutdownTimeout: p.cfg.ShutdownTimeout, Version: p.version, Log: p.log, Now: time.Now,
 
 		History: &history.Reader{Store: history.NewStore(p.registry.DB())},
 		Tasks:   bulk.NewStore(p.registry),
-		WorkDir: filepath.Join(p.cfg.DataPath(), "tasks"),
+		WorkDir: filepath.Join(p.cfg.DataDir, "tasks"),
 		Host:    setup.HostName(p.cfg), // two installations on one host must not take each other's tasks
 		Weights: p.cfg.Priorities,
 		Lead:    p.registry.DB().Lead,

@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/gateway/lmstfy"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/journal/recovery"
@@ -43,13 +42,12 @@ type parts struct {
 	limitsMemory bool
 	setsLimits   bool // sets the limits of all topics in a shard that may lack them; others set only changed ones
 	topics       int  // number of topics when the garbage collector was last tuned
-
-	lmstfyGateway *lmstfy.Gateway
 }
 
 // openParts opens everything that a process needs. The process's name appears in its log and in the journal. The
 // registry's database may be unavailable if there is a snapshot on disk.
 func openParts(ctx context.Context, cfg *conf.Config, process, version string, log *slog.Logger) (*parts, error) {
+	setDialects(cfg)
 	p := &parts{cfg: cfg, version: version, log: log, metrics: newMetrics()}
 	p.tunesGC, p.setsLimits = os.Getenv("GOGC") == "", strings.HasPrefix(process, RoleTimer)
 	p.limitsMemory = os.Getenv("GOMEMLIMIT") == "" && process == RoleChecker
@@ -87,7 +85,7 @@ func (p *parts) tuneGC(topics int) {
 
 func (p *parts) open(process string) (err error) {
 	p.journal, err = journal.Open(journal.Options{
-		Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Sync: p.cfg.JournalSync(), Logger: p.log,
+		Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Sync: p.cfg.Journal.Sync, Logger: p.log,
 	})
 	if err != nil {
 		return err

@@ -21,10 +21,9 @@ func TestMasterOptionsCarryTheConfiguration(t *testing.T) {
 	if opts.Redis.Managed {
 		t.Error("there is no managed shard")
 	}
-	var back conf.Config
-	err = back.UnmarshalPrivate(opts.Roles[0].Config)
+	back, err := conf.UnmarshalPrivate(opts.Roles[0].Config, GatewayKeys())
 	if err != nil || back.Registry.DSN.Reveal() != "mysql://u:hidden@tcp(h:3306)/w" {
-		t.Errorf("a child would get %q, %v", back.Registry.DSN.Reveal(), err)
+		t.Errorf("a child would get %+v, %v", back, err)
 	}
 	roles := ChildRoles("v1")
 	for _, r := range opts.Roles {

@@ -23,16 +23,16 @@ func ChildRoles(version string) map[string]child.Role {
 
 // runChild runs a role under a master, which passes it its configuration and sockets, and serves its metrics.
 func runChild(ctx context.Context, c *child.Child, version string) error {
-	var cfg conf.Config
-	if err := cfg.UnmarshalPrivate(c.Config); err != nil {
+	cfg, err := conf.UnmarshalPrivate(c.Config, GatewayKeys())
+	if err != nil {
 		return err
 	}
 	process := c.Title()
-	log := log.New(&cfg, os.Stderr, process)
+	log := log.New(cfg, os.Stderr, process)
 	if c.Role == RoleDispatcher {
 		shareCores(cfg.Dispatchers)
 	}
-	p, err := openParts(ctx, &cfg, process, version, log)
+	p, err := openParts(ctx, cfg, process, version, log)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 	if c.Orphaned() && managed {
 		log.Warn("the master is gone; this process ended in an orderly way")
 		// All results are in Redis now. The managed redis-server ends too, unless a new master has adopted it.
-		stopErr := child.StopOrphanedRedis(context.WithoutCancel(ctx), cfg.DataPath(), cfg.RedisSocket(), c.ShutdownTimeout)
+		stopErr := child.StopOrphanedRedis(context.WithoutCancel(ctx), cfg.DataDir, cfg.RedisSocket(), c.ShutdownTimeout)
 		err = errors.Join(err, stopErr)
 	}
 	return err

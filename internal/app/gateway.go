@@ -9,31 +9,9 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/gateway/phpdq"
 	"github.com/wakecall/wakecall/internal/listen"
 	"github.com/wakecall/wakecall/master"
 )
-
-// serveFunc serves a gateway's listener until its context is done.
-type serveFunc func(ctx context.Context, l net.Listener) error
-
-// gatewaySpec describes a protocol and its configuration key.
-type gatewaySpec struct {
-	protocol string
-	key      string
-	make     func(*parts, *gateway.Endpoint) serveFunc
-}
-
-// gateways lists all protocols.
-var gateways = []gatewaySpec{
-	{"lmstfy", "gateways.lmstfy.addr", (*parts).serveLmstfy},
-	{"lmstfy", "gateways.lmstfy.admin_addr", (*parts).serveLmstfyAdmin},
-	{"phpdq", "gateways.phpdq.addr", (*parts).servePHPDQ},
-	{"delayqueue", "gateways.delayqueue.addr", (*parts).serveDelayQueue},
-	{"grape", "gateways.grape.addr", (*parts).serveGrape},
-	{"grape", "gateways.grape.web_addr", (*parts).serveGrapeWeb},
-	{"beanstalk", "gateways.beanstalk.addr", (*parts).serveBeanstalk},
-}
 
 // gatewayListeners returns the sockets of the enabled gateways.
 func gatewayListeners(cfg *conf.Config) (list []master.ListenSpec) {
@@ -54,17 +32,17 @@ func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bo
 		return role{}, fmt.Errorf("register the metrics of gateways: %w", err)
 	}
 	var list []gateway.Listener
-	for _, g := range gateways {
-		l := listeners[g.key]
-		if l == nil {
-			continue
-		}
+	for _, g := range Protocols() {
 		e := &gateway.Endpoint{
-			Name: g.protocol, Log: p.log.With("protocol", g.protocol), Metrics: metrics, Options: listen.Options{
+			Name: g.Name, Log: p.log.With("protocol", g.Name), Metrics: metrics, Options: listen.Options{
 				MaxConns: p.cfg.Gateways.MaxConnections, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced,
 			},
 		}
-		list = append(list, gateway.Listener{Endpoint: e, Listener: l, Serve: g.make(p, e)})
+		for key, serve := range g.Servers(e, p.gatewayProcess()) {
+			if l := listeners[key]; l != nil {
+				list = append(list, gateway.Listener{Endpoint: e, Listener: l, Serve: serve})
+			}
+		}
 	}
 	if len(list) == 0 {
 		return role{}, errNoGateway
@@ -75,9 +53,10 @@ func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bo
 	}, nil
 }
 
-func (p *parts) servePHPDQ(e *gateway.Endpoint) serveFunc {
-	return phpdq.New(phpdq.Options{
-		Endpoint: e, Jobs: p.jobs(), Topics: p.registry.Snapshot, Healthy: p.journal.Accepting,
-		Zone: p.cfg.Gateways.Location(),
-	}).Serve
+// gatewayProcess returns what the protocols need of this process.
+func (p *parts) gatewayProcess() *gateway.Process {
+	return &gateway.Process{
+		Queue: p.queue, Jobs: p.jobs(), Workers: p.pull, Registry: p.registry, Healthy: p.journal.Accepting,
+		Setting: p.cfg.Setting, MaxBody: p.cfg.Server.MaxBody, Version: p.version,
+	}
 }

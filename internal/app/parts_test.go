@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/gateway/grape"
 	"github.com/wakecall/wakecall/internal/journal/recovery"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
@@ -31,90 +28,6 @@ func newTestParts(t *testing.T) (*parts, *pulltest.Queue) {
 	cfg.DataDir = t.TempDir()
 	p := &parts{cfg: cfg, log: log, metrics: prometheus.NewRegistry(), registry: q.Registry, queue: q.Queue, pull: q.Hub}
 	return p, q
-}
-
-// TestAccountsAreRead as lines USER:PASSWORD. A file with an error admits nobody instead of everybody.
-func TestAccountsAreRead(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "accounts")
-	for text, want := range map[string]string{
-		"ops:secret\n":                      "map[ops:secret]",
-		"\n  ops:with:colons \r\n\ndev:x\n": "map[dev:x ops:with:colons]",
-		"ops:old\nops:new":                  "map[ops:new]",
-		"":                                  "has no account", "\n \n": "has no account",
-		"ops": "is not USER:PASSWORD", ":secret": "is not USER:PASSWORD", "ops:secret\ndev:\n": "is not USER:PASSWORD",
-	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		accounts, err := readAccounts("gateways.grape.accounts", file)
-		switch {
-		case err == nil && fmt.Sprint(accounts) != want:
-			t.Errorf("%q: %v, want %s", text, accounts, want)
-		case err != nil && (!strings.HasPrefix(err.Error(), "gateways.grape.accounts: ") ||
-			!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") || accounts != nil):
-			t.Errorf("%q: %v %v, want %s", text, accounts, err, want)
-		}
-	}
-	if _, err := readAccounts("key", file+".none"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no file: %v", err)
-	}
-}
-
-// TestAGatewayWithoutAccountsServesNobody: its listener is closed, and the process ends with the reason.
-func TestAGatewayWithoutAccountsServesNobody(t *testing.T) {
-	p, _ := newTestParts(t)
-	for name, serve := range map[string]serveFunc{"grape": p.serveGrapeWeb(pulltest.Endpoint(t, "grape")),
-		"lmstfy": p.serveLmstfyAdmin(pulltest.Endpoint(t, "lmstfy"))} {
-		p.cfg.Gateways.Grape.Accounts, p.cfg.Gateways.Lmstfy.Accounts = "/none", "/none"
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), "gateways."+name+".accounts") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
-			_ = c.Close()
-			t.Errorf("%s still accepts connections", name)
-		}
-	}
-}
-
-// TestANamespaceIsMadeOnce: later changes of its settings are kept, and a gateway waits for the database.
-func TestANamespaceIsMadeOnce(t *testing.T) {
-	p, q := newTestParts(t)
-	ctx := t.Context()
-	grapes := namespace(grape.Namespace, "Grape", nil)
-	if err := p.ensureNamespace(ctx, grapes); err != nil {
-		t.Fatal(err)
-	}
-	made := *q.Registry.Snapshot().Topics.Get(grape.Namespace)
-	made.MaxInFlight = 7
-	if _, err := q.Registry.PutTopic(ctx, "people", made); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.ensureNamespace(ctx, grapes); err != nil {
-		t.Fatal(err)
-	}
-	if now := q.Registry.Snapshot().Topics.Get(grape.Namespace); now.MaxInFlight != 7 || now.MaxAttempts != 0 ||
-		now.Delivery != registry.DeliveryPull {
-		t.Errorf("the namespace is %+v", now)
-	}
-	err := p.ensureNamespace(ctx, namespace("Wrong.*", "", nil))
-	if err == nil || !strings.Contains(err.Error(), "Wrong.*") {
-		t.Errorf("an invalid namespace: %v", err)
-	}
-	if err := q.Registry.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.ensureNamespace(ctx, grapes); err != nil { // it is in the snapshot
-		t.Error(err)
-	}
-	waiting, stop := context.WithTimeout(ctx, 50*time.Millisecond)
-	defer stop()
-	if err := p.ensureNamespace(waiting, namespace("other.*", "", nil)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("without the database: %v", err)
-	}
 }
 
 // TestJobsOfUnknownTopicsAreFound, unless the topic was deleted or the jobs have finished.
@@ -224,7 +137,13 @@ func TestAProcessOfGatewaysNeedsAListener(t *testing.T) {
 	if list := gatewayListeners(cfg); len(list) != 0 {
 		t.Errorf("by default %v are served", list)
 	}
-	cfg.Gateways.Grape.Addr, cfg.Gateways.PHPDQ.Addr = "127.0.0.1:1", "127.0.0.1:2"
+	cfg, err := conf.Load(conf.LoadOptions{Gateways: GatewayKeys(),
+		Flags:  map[string]string{"gateways.grape.addr": "127.0.0.1:1", "gateways.phpdq.addr": "127.0.0.1:2"},
+		Search: []string{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	list := gatewayListeners(cfg)
 	if len(list) != 2 || list[0].Key != "gateways.phpdq.addr" || list[1].Addr != "127.0.0.1:1" {
 		t.Errorf("then %v", list)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/dispatcher"
-	"github.com/wakecall/wakecall/gateway/phpdq"
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/callback"
@@ -58,10 +58,10 @@ func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (m
 		return master.Options{}, err
 	}
 	o := master.Options{
-		Version: version, DataDir: cfg.DataPath(), ShutdownTimeout: cfg.ShutdownTimeout, MetricsAddr: cfg.Metrics.Addr,
+		Version: version, DataDir: cfg.DataDir, ShutdownTimeout: cfg.ShutdownTimeout, MetricsAddr: cfg.Metrics.Addr,
 		Redis: master.RedisOptions{
 			Managed: setup.IsManaged(shards), Binary: cfg.Redis.Binary, Dir: cfg.RedisDir(), Socket: cfg.RedisSocket(),
-			MaxMemory: int64(cfg.Redis.MaxMemory),
+			MaxMemory: cfg.Redis.MaxMemory,
 		},
 	}
 	processes := map[string]int{RoleTimer: cfg.Timers, RoleDispatcher: cfg.Dispatchers}
@@ -156,12 +156,12 @@ func (p *parts) awaitShards(ctx context.Context) {
 	}
 }
 
-// jobs returns the queue for the API and the gateway of php-delayqueue, backed by the spool if there is one.
+// jobs returns the queue for the API and the gateways, backed by the spool if there is one.
 func (p *parts) jobs() interface {
 	server.Jobs
-	phpdq.Jobs
+	gateway.Jobs
 } {
-	if !p.cfg.SpoolOn() {
+	if !p.cfg.Spool {
 		return p.queue
 	}
 	return recovery.NewSpooledQueue(p.queue, recovery.NewSpool(p.cfg.JournalDir(), p.journal), p.journal.Accepting)
@@ -184,7 +184,7 @@ func (p *parts) newDispatcher() (role, error) {
 		Shards:  shardsAs(p.queue, func(s *queue.Shard) dispatcher.Shard { return s }),
 		Changed: p.shardsChanged(), Nudge: p.registry.Nudge, Topics: p.registry.Snapshot, Deleted: p.registry.TopicDeleted,
 		Caller: caller, Journal: p.journal, Activity: activity.New(p.log), Concurrency: p.cfg.Dispatcher.Concurrency,
-		Pattern: p.cfg.PriorityPattern(), ShutdownTimeout: p.cfg.ShutdownTimeout, Logger: p.log, Registerer: p.metrics,
+		Pattern: dispatcher.Pattern(p.cfg.Priorities), ShutdownTimeout: p.cfg.ShutdownTimeout, Logger: p.log, Registerer: p.metrics,
 		MetricTopics: p.cfg.Metrics.Topics,
 	})
 	return role{run: func(ctx context.Context) error {
@@ -195,9 +195,7 @@ func (p *parts) newDispatcher() (role, error) {
 
 // newCaller returns the client for addresses that users configure: endpoints, and webhooks of alerts.
 func (p *parts) newCaller() (*callback.Caller, error) {
-	return callback.New(callback.Options{
-		Networks: p.cfg.Callback.Networks, Version: p.version, PHPZone: p.cfg.Gateways.Location(),
-	})
+	return callback.New(callback.Options{Networks: p.cfg.Callback.Networks, Version: p.version})
 }
 
 // shardsAs returns a function that lists the queue's shards as a role's interface.
@@ -218,8 +216,3 @@ func (p *parts) hasTopic(name string) bool { return p.registry.Snapshot().Topic(
 
 // hasSeries reports whether a topic has its own metrics series: topics in a namespace share the namespace's.
 func (p *parts) hasSeries(name string) bool { return p.registry.Snapshot().Topics.Get(name) != nil }
-
-func init() {
-	// Package callback evaluates expressions, package registry stores topics; neither imports the other.
-	registry.CheckRetryIf = callback.CheckRetryIf
-}

@@ -78,7 +78,7 @@ func TestAJobsHeadersReplaceTheEndpoints(t *testing.T) {
 	var got http.Header
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
 	c := caller(t, Options{})
-	for _, dialect := range []string{"", DialectPHPDQ} {
+	for _, dialect := range []string{"", DialectOwn, "other"} {
 		e := endpoint(t, EndpointSpec{URL: url, Dialect: dialect, Headers: map[string]string{"X-A": "topic", "X-B": "topic"}})
 		r := job()
 		r.Headers = map[string]string{"x-a": "job", "X-C": "job", "wakecall-id": "forged"}

@@ -19,9 +19,8 @@ import (
 
 // Options of a Caller.
 type Options struct {
-	PHPZone  *time.Location // for times sent to endpoints of php-delayqueue; nil: this machine's
-	Networks string         // any (the default), public, or public and networks like 10.1.0.0/16,fd12::/16
-	Version  string         // of Wakecall, for User-Agent
+	Networks string // any (the default), public, or public and networks like 10.1.0.0/16,fd12::/16
+	Version  string // of Wakecall, for User-Agent
 	RootCAs  *x509.CertPool
 	Resolver *net.Resolver
 }
@@ -31,7 +30,6 @@ type Caller struct {
 	pools     *wire.Pools
 	other     *http.Transport // for requests that are no callbacks
 	userAgent string
-	phpZone   *time.Location
 }
 
 const (
@@ -55,7 +53,6 @@ func New(o Options) (*Caller, error) {
 	pools := wire.New(dialer, o.RootCAs)
 	return &Caller{
 		pools: pools, other: pools.Transport(idleTimeout), userAgent: "Wakecall/" + o.Version,
-		phpZone: cmp.Or(o.PHPZone, time.Local),
 	}, nil
 }
 
@@ -88,10 +85,15 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	ctx, cancel := context.WithDeadline(ctx, o.StartedAt.Add(r.Timeout))
 	defer cancel()
 	o = c.try(ctx, cancel, e, r, &m, o.StartedAt)
-	for n := 1; e.phpdq.repeats(n, &o) && pause(ctx, phpdqPause); n++ {
+	if e.form == nil {
+		return o
+	}
+	for calls := 1; ; calls++ {
+		if wait, again := e.form.Repeat(calls, &o); !again || !pause(ctx, wait) {
+			return o
+		}
 		o = c.try(ctx, cancel, e, r, &m, o.StartedAt)
 	}
-	return o
 }
 
 // try makes the request and judges its answer.

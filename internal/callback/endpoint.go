@@ -19,7 +19,7 @@ type EndpointSpec struct {
 	ContentType string // json; form (the members of a JSON object); or the media type of jobs without one
 	Headers     map[string]string
 	RetryIf     string   // in the topic's dialect
-	Dialect     string   // DialectPHPDQ; anything else is Wakecall's own
+	Dialect     string   // empty: Wakecall's own
 	Secrets     []string // whsec_…
 	Owner       string   // topics of the same owner share connections to a host; empty: the topic shares none
 }
@@ -30,12 +30,12 @@ type Endpoint struct {
 	pool    string     // key of the pool of connections; empty: the topic's own
 	own     url.Values // for GET: the URL's parameters, which no job replaces
 	method  string
-	form    bool
+	asForm  bool
 	typ     string // content type of jobs without one
 	headers http.Header
 	retryIf *Program
 	keys    [][]byte
-	phpdq   *phpdqDialect // nil: Wakecall's own form
+	form    Form // nil: Wakecall's own
 }
 
 // CompileEndpoint validates a spec and prepares everything that does not depend on the job.
@@ -45,7 +45,7 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 		return nil, errors.New("callback_url is not an http or https URL") // not quoted: its query may hold secrets
 	}
 	e := &Endpoint{
-		url: u, method: cmp.Or(s.Method, http.MethodPost), form: s.ContentType == "form", typ: "application/json",
+		url: u, method: cmp.Or(s.Method, http.MethodPost), asForm: s.ContentType == "form", typ: "application/json",
 		headers: http.Header{},
 	}
 	if s.Owner != "" {
@@ -66,11 +66,10 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 		}
 		e.headers.Set(k, v)
 	}
-	if s.Dialect == DialectPHPDQ {
-		if e.phpdq, err = newPHPDQ(s.RetryIf); err != nil {
-			return nil, fmt.Errorf("retry_if: %w", err)
-		}
-	} else if s.RetryIf != "" {
+	if e.form, err = compileDialect(s.Dialect, s.RetryIf); err != nil {
+		return nil, fmt.Errorf("retry_if: %w", err)
+	}
+	if e.form == nil && s.RetryIf != "" {
 		if e.retryIf, err = CompileRetryIf(s.RetryIf); err != nil {
 			return nil, fmt.Errorf("retry_if: %w", err)
 		}

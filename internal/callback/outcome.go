@@ -41,10 +41,13 @@ type Outcome struct {
 	EndpointDown bool // no connection, timeout, TLS failure, 5xx or 429: not the job's fault
 }
 
+// ReasonRetryIf is the Reason when retry_if is true for the answer.
+const ReasonRetryIf = "retry_if"
+
 // judge decides what a complete answer means.
 func (o *Outcome) judge(e *Endpoint, resp *http.Response) {
-	if e.phpdq != nil {
-		e.phpdq.judge(o)
+	if e.form != nil {
+		e.form.Judge(o)
 		return
 	}
 	o.EndpointDown = o.Status >= 500 || o.Status == http.StatusTooManyRequests
@@ -68,7 +71,7 @@ func (o *Outcome) judgeSuccess(e *Endpoint, resp *http.Response) {
 	if e.retryIf != nil {
 		retry, err := e.retryIf.run(o.Status, resp.Header, o.Answer)
 		if err != nil || retry {
-			o.Reason, o.Err = "retry_if", "retry_if is true for the answer"
+			o.Reason, o.Err = ReasonRetryIf, "retry_if is true for the answer"
 			if err != nil {
 				o.Err = "retry_if cannot be evaluated on the answer: " + err.Error()
 			}

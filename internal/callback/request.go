@@ -47,6 +47,14 @@ var (
 	errHeader = errors.New("the job's content type or one of its headers cannot be sent as a header")
 )
 
+// Message is what a Form decides about a request.
+type Message struct {
+	URL         *url.URL
+	Body        []byte
+	ContentType string // empty: none
+	UserAgent   string
+}
+
 // content is the content of a request: the endpoint's headers, the job's, which replace them, own, which replace both,
 // and the body.
 type content struct {
@@ -64,30 +72,37 @@ func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m content, err
 			return m, errHeader
 		}
 	}
-	if e.phpdq != nil {
-		return c.phpdqMessage(e, r, now), nil
+	var sent Message
+	if e.form != nil {
+		sent = e.form.Message(e.method, e.url, r, now)
+	} else if sent, err = c.ownMessage(e, r); err != nil {
+		return m, err
 	}
-	m.url, m.job, m.body = e.url, r.Headers, r.Body
-	typ := cmp.Or(r.ContentType, e.typ)
-	if e.method == http.MethodGet || e.form {
+	m.url, m.job, m.body = sent.URL, r.Headers, sent.Body
+	m.own = append(c.ownHeaders(r), field{"User-Agent", sent.UserAgent})
+	if sent.ContentType != "" {
+		m.own = append(m.own, field{"Content-Type", sent.ContentType})
+	}
+	m.sign(e, r, now)
+	return m, nil
+}
+
+func (c *Caller) ownMessage(e *Endpoint, r *Request) (Message, error) {
+	m := Message{URL: e.url, Body: r.Body, ContentType: cmp.Or(r.ContentType, e.typ), UserAgent: c.userAgent}
+	if e.method == http.MethodGet || e.asForm {
 		values, err := members(r.Body, e.own)
 		if err != nil {
 			return m, err
 		}
 		if e.method == http.MethodGet {
-			m.url, m.body, typ = withQuery(e.url, values), nil, ""
+			m.URL, m.Body, m.ContentType = withQuery(e.url, values), nil, ""
 		} else {
-			m.body, typ = []byte(values), "application/x-www-form-urlencoded"
+			m.Body, m.ContentType = []byte(values), "application/x-www-form-urlencoded"
 		}
 	}
-	if !httpguts.ValidHeaderFieldValue(typ) {
+	if !httpguts.ValidHeaderFieldValue(m.ContentType) {
 		return m, errHeader
 	}
-	m.own = append(c.ownHeaders(r), field{"User-Agent", c.userAgent})
-	if typ != "" {
-		m.own = append(m.own, field{"Content-Type", typ})
-	}
-	m.sign(e, r, now)
 	return m, nil
 }
 

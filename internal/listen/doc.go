@@ -1,5 +1,6 @@
-// Package listen serves a listener, HTTP or plain TCP, until its process stops, with a limited number of connections
-// (package connlimit), and stops without failing a request where that is possible.
+// Package listen serves a listener, HTTP or plain TCP, until its process stops, and stops without failing a request
+// where that is possible. It limits connections, so that half-open and idle clients cannot keep others out, and slows
+// down the guessing of passwords.
 //
 // # Stopping
 //

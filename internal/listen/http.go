@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
-
-	"github.com/wakecall/wakecall/internal/listen/connlimit"
 )
 
 // HTTP serves srv on l until ctx is done and then stops gracefully. It closes l, and returns when every request has
@@ -19,7 +17,7 @@ func HTTP(ctx context.Context, l net.Listener, srv *http.Server, o Options) erro
 	if s.Refusal != nil {
 		l = refusals{l, s.Refusal}
 	}
-	s.conns = connlimit.New(l, connlimit.Max(s.MaxConns))
+	s.conns = limitConns(l, maxConns(s.MaxConns))
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx)) // stopping does not cancel requests
 	defer cancel()
 	s.prepare(base)
@@ -40,20 +38,20 @@ func HTTP(ctx context.Context, l net.Listener, srv *http.Server, o Options) erro
 type httpListener struct {
 	Options
 	srv      *http.Server
-	conns    *connlimit.Listener
+	conns    *limited
 	draining atomic.Bool
 }
 
 func (s *httpListener) prepare(base context.Context) {
 	next := s.srv.Handler
-	s.srv.Handler = connlimit.Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.srv.Handler = track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
 	}))
 	s.srv.BaseContext = func(net.Listener) context.Context { return base }
-	s.srv.ConnContext = connlimit.ConnContext
+	s.srv.ConnContext = connContext
 	if s.TLS != nil {
 		s.srv.TLSConfig = withProtocols(s.TLS)
 	}

@@ -37,7 +37,7 @@ type refusingConn struct {
 
 func (c refusingConn) Write(b []byte) (int, error) { return c.refuse.write(c.Conn, b) }
 
-// CloseWrite is for net/http. Package connlimit also calls it, and explains why.
+// CloseWrite is for net/http. limitedConn also calls it, and explains why.
 func (c refusingConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -7,19 +7,17 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"github.com/wakecall/wakecall/internal/listen/connlimit"
 )
 
 // TCP runs serve for each connection of l until ctx is done, and then stops gracefully. It closes l, and returns when
 // every serve has returned, at most ShutdownTimeout after it began to close connections.
 //
-// serve marks the beginning and end of each request by connlimit.Begin and connlimit.End. Its ctx ends when connections
+// serve marks the beginning and end of each request by BeginRequest and EndRequest. Its ctx ends when connections
 // are closed; a request in progress should not depend on it (context.WithoutCancel). TCP closes the connection after
 // serve.
 func TCP(ctx context.Context, l net.Listener, o Options, serve func(ctx context.Context, c net.Conn)) error {
 	o = o.withDefaults()
-	conns := connlimit.New(l, connlimit.Max(o.MaxConns))
+	conns := limitConns(l, maxConns(o.MaxConns))
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var wg sync.WaitGroup
@@ -61,7 +59,7 @@ const (
 )
 
 // accept passes every connection to serve until the listener is closed.
-func accept(l *connlimit.Listener, serve func(net.Conn)) error {
+func accept(l *limited, serve func(net.Conn)) error {
 	pause := minPause
 	for {
 		c, err := l.Accept()

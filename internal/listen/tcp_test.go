@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/listen"
-	"github.com/wakecall/wakecall/internal/listen/connlimit"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -44,13 +43,13 @@ func (e *echo) serve(_ context.Context, c net.Conn) {
 		if err != nil {
 			return
 		}
-		connlimit.Begin(c)
+		listen.BeginRequest(c)
 		e.began.Add(1)
 		if line == "slow\n" {
 			<-e.release
 		}
 		_, err = io.WriteString(c, line)
-		if !connlimit.End(c) || err != nil {
+		if !listen.EndRequest(c) || err != nil {
 			return
 		}
 	}

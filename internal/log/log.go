@@ -11,7 +11,7 @@ import (
 
 // New returns the process's log, configured by log.level and log.format.
 func New(cfg *conf.Config, w io.Writer, process string) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: cfg.LogLevel()}
+	opts := &slog.HandlerOptions{Level: cfg.Log.Level}
 	var h slog.Handler = slog.NewTextHandler(w, opts)
 	if cfg.Log.Format == "json" {
 		h = slog.NewJSONHandler(printable.JSON{W: w}, opts)

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/queue/address"
 )
 
 func init() {
@@ -23,18 +23,18 @@ func (silent) Printf(context.Context, string, ...any) {}
 // connect makes the client of one shard without dialling. The client never repeats a command: only code that knows that
 // a script may run twice repeats it. A command may take wait longer than the timeout.
 func connect(url string, o Options, wait time.Duration) (client redis.UniversalClient, buckets int, err error) {
-	node, err := conf.ParseNode(url)
+	node, err := address.Parse(url)
 	if err != nil {
 		return nil, 0, err
 	}
 	u := &redis.UniversalOptions{
 		Addrs:                 node.Addrs,
 		Username:              node.User,
-		Password:              string(node.Password),
+		Password:              node.Password,
 		DB:                    node.DB,
 		MasterName:            node.Master,
 		SentinelUsername:      node.SentinelUser,
-		SentinelPassword:      string(node.SentinelPassword),
+		SentinelPassword:      node.SentinelPassword,
 		MaxRetries:            -1,
 		DialTimeout:           min(o.Timeout, time.Second),
 		ReadTimeout:           o.Timeout + wait,
@@ -51,11 +51,11 @@ func connect(url string, o Options, wait time.Duration) (client redis.UniversalC
 		u.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	switch node.Kind {
-	case conf.Cluster:
+	case address.Cluster:
 		return redis.NewClusterClient(u.Cluster()), o.Buckets, nil
-	case conf.Sentinel:
+	case address.Sentinel:
 		return redis.NewFailoverClient(u.Failover()), 1, nil
-	case conf.Standalone:
+	case address.Standalone:
 		s := u.Simple()
 		s.Network = node.Network
 		return redis.NewClient(s), 1, nil

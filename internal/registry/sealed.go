@@ -129,9 +129,9 @@ const (
 
 // ErrOtherKey is returned on a host whose secret key differs from the registry's.
 var ErrOtherKey = database.NewRefusal(
-	"its secrets are encrypted under another key than data_dir/secret-key of this host: " +
-		"copy that file from another host or a backup; if there is none left, `wakecall migrate forget-secrets` removes " +
-		"what it encrypted, so that it can be entered again",
+	"secrets are encrypted under another key than that of this host (registry.seal_key, registry.seal_key_file or " +
+		"data_dir/secret-key): give it the key of another host or a backup; if there is none left, `wakecall migrate " +
+		"forget-secrets` removes what it encrypted, so that it can be entered again",
 )
 
 // checkKey fails if this host cannot read the registry's secrets. The first host registers its key as the registry's. A
@@ -180,7 +180,7 @@ func (r *Registry) withOtherKey(ctx context.Context) error {
 		return ErrOtherKey
 	}
 	r.opts.Logger.Error("this host has another secret key than the registry and can neither store nor read secrets: " +
-		"copy data_dir/secret-key from another host and restart")
+		"give it the key of another host (registry.seal_key or data_dir/secret-key) and restart")
 	r.db.Key = nil
 	return nil
 }

@@ -59,11 +59,11 @@ const (
 	ExpiryDrop OnExpiry = "drop" // the job is removed
 )
 
-// Dialects of a topic: the form of the callback, of its answer and of retry_if.
-const (
-	DialectOwn   = "wakecall"
-	DialectPHPDQ = "phpdq" // as php-delayqueue does it
-)
+// DialectOwn is Wakecall's own dialect: the form of a callback, of its answer and of retry_if.
+const DialectOwn = "wakecall"
+
+// Dialects are the dialects that topics may have. Package app adds those of the gateways.
+var Dialects = []string{DialectOwn}
 
 // Durability says where a topic's jobs must be stored before their pushes, changes and deletions are answered.
 type Durability string

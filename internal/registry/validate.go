@@ -332,12 +332,12 @@ func (t *Topic) validRetryIf() error {
 	return nil
 }
 
-// validDialect rejects what php-delayqueue does not have: it calls with POST, or otherwise with GET.
+// validDialect rejects a method that old systems do not have: they call with POST, or otherwise with GET.
 func (t *Topic) validDialect() error {
-	if t.Dialect == DialectPHPDQ && t.Method == "PUT" {
+	if t.Dialect != DialectOwn && t.Method == "PUT" {
 		return OutOfRange("method", "field.put_dialect", t.Dialect)
 	}
-	return oneOf("dialect", t.Dialect, DialectOwn, DialectPHPDQ)
+	return oneOf("dialect", t.Dialect, Dialects...)
 }
 
 func (t *Topic) validRate() error {

@@ -187,7 +187,9 @@ func TestInvalidTopics(t *testing.T) {
 	}
 }
 
-func TestTheDialectOfPHPDelayqueueHasItsOwnMarkAndMethods(t *testing.T) {
+func TestADialectHasItsOwnConditionAndMethods(t *testing.T) {
+	Dialects = append(Dialects, "phpdq")
+	defer func() { Dialects = Dialects[:1] }()
 	CheckRetryIf = func(dialect, source string) error {
 		if dialect != source {
 			return fmt.Errorf("compiled as %s", dialect)
@@ -196,7 +198,7 @@ func TestTheDialectOfPHPDelayqueueHasItsOwnMarkAndMethods(t *testing.T) {
 	}
 	defer func() { CheckRetryIf = nil }()
 	topic := NewTopic("a")
-	topic.CallbackURL, topic.Dialect, topic.RetryIf = "http://h/", DialectPHPDQ, "phpdq"
+	topic.CallbackURL, topic.Dialect, topic.RetryIf = "http://h/", "phpdq", "phpdq"
 	if err := topic.Validate(); err != nil {
 		t.Error(err)
 	}

@@ -98,7 +98,7 @@ Wakecall is up at %[1]s (API documentation: %[1]s/docs). Push a first job, due i
 
 Its callback is printed here, on a line that begins with "demo:". Ctrl-C stops everything; the jobs stay in %[4]s.
 
-`, setup.APIURL(cfg), topic, shellQuote(nearPath(setup.TokenFile(cfg))), nearPath(cfg.DataPath()))
+`, setup.APIURL(cfg), topic, shellQuote(nearPath(setup.TokenFile(cfg))), nearPath(cfg.DataDir))
 }
 
 // nearPath returns a path relative to the working directory, if it is below that.

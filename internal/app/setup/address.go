@@ -25,7 +25,7 @@ func Reachable(addr string) string {
 }
 
 // TokenFile returns the file to which the first start writes the API token.
-func TokenFile(cfg *conf.Config) string { return filepath.Join(cfg.DataPath(), "api-token") }
+func TokenFile(cfg *conf.Config) string { return filepath.Join(cfg.DataDir, "api-token") }
 
 // APIURL returns the URL at which this machine reaches the configuration's API.
 func APIURL(cfg *conf.Config) string {

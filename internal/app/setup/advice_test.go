@@ -186,7 +186,7 @@ func TestHostsWithOtherSettingsAreToldApart(t *testing.T) {
 	if err := MakeDataDir(cfg); err != nil {
 		t.Fatal(err)
 	}
-	key, err := secretKey(cfg)
+	key, _, err := sealKey(cfg, true)
 	if err != nil || len(key) == 0 {
 		t.Fatal(key, err)
 	}
@@ -196,11 +196,11 @@ func TestHostsWithOtherSettingsAreToldApart(t *testing.T) {
 		t.Errorf("%s, then %s", first, CommonSettings(cfg))
 	}
 	if other := load(t); MakeDataDir(other) == nil {
-		if _, err := secretKey(other); err != nil || CommonSettings(other) == first {
+		if _, _, err := sealKey(other, true); err != nil || CommonSettings(other) == first {
 			t.Errorf("another key has the same settings: %s, %v", CommonSettings(other), err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(cfg.DataPath(), "secret-key"), []byte("no key"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(cfg.DataDir, "secret-key"), []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err = OpenRegistry(cfg, slog.New(slog.DiscardHandler), nil)

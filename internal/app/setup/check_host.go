@@ -27,7 +27,7 @@ const wantedSpace = 256 << 20
 const neededSpace = 256 << 10
 
 func checkDirs(cfg *conf.Config) []Finding {
-	findings := []Finding{checkDir("data_dir", cfg.DataPath())}
+	findings := []Finding{checkDir("data_dir", cfg.DataDir)}
 	if err := journal.CheckFormat(cfg.JournalDir()); errors.Is(err, journal.ErrFormat) {
 		findings = append(findings, failedErr("journal", err, ""))
 	}
@@ -168,7 +168,7 @@ const PsLimit = 5 * time.Second
 func masterPID(ctx context.Context, cfg *conf.Config) int {
 	ctx, cancel := context.WithTimeout(ctx, PsLimit)
 	defer cancel()
-	tree, err := master.At(cfg.DataPath()).Ps(ctx)
+	tree, err := master.At(cfg.DataDir).Ps(ctx)
 	if err != nil {
 		return 0
 	}

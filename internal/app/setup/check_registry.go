@@ -5,14 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/database"
-	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
 // checkRegistry checks the registry's database and its schema. It returns the shards that a start would use, as far as
@@ -49,16 +47,15 @@ func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, []registry
 // checkKey compares the secret key of this host with the registry's. It does not create a key.
 func checkKey(cfg *conf.Config, s *registry.Snapshot) []Finding {
 	const what = "secret-key"
-	path := filepath.Join(cfg.DataPath(), what)
-	if _, err := os.Stat(path); err != nil {
+	key, from, err := sealKey(cfg, false)
+	if err == nil && key == nil {
 		return nil // the first start creates it
 	}
-	key, err := seal.LoadKey(path)
 	if err == nil {
 		err = s.CheckKey(key)
 	}
 	if err != nil {
-		return []Finding{failedErr(what, err, "Copy the file of another host, and restart")}
+		return []Finding{failedErr(what, err, "Give this host the key of the others, and restart")}
 	}
-	return []Finding{fine(what, "%s is the key of the registry", path)}
+	return []Finding{fine(what, "%s is the key of the registry", from)}
 }

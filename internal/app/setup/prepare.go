@@ -78,11 +78,11 @@ func othersRedis(cfg *conf.Config, registered []registry.Shard) error {
 
 // MakeDataDir creates data_dir, readable by its owner only.
 func MakeDataDir(cfg *conf.Config) error {
-	if err := os.MkdirAll(cfg.DataPath(), 0o700); err != nil {
-		return fmt.Errorf("data_dir %s: %w; set data_dir to a directory that this user can write to", cfg.DataPath(), err)
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return fmt.Errorf("data_dir %s: %w; set data_dir to a directory that this user can write to", cfg.DataDir, err)
 	}
-	if err := tryWrite(cfg.DataPath()); err != nil {
-		return fmt.Errorf("data_dir %s: %w; give it to this user, or set data_dir to another directory", cfg.DataPath(), err)
+	if err := tryWrite(cfg.DataDir); err != nil {
+		return fmt.Errorf("data_dir %s: %w; give it to this user, or set data_dir to another directory", cfg.DataDir, err)
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func seedOnce(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *
 			return err
 		}
 	}
-	created, err := r.Bootstrap(ctx, cfg.DataPath(), account.CreateFirst)
+	created, err := r.Bootstrap(ctx, cfg.DataDir, account.CreateFirst)
 	for _, path := range created {
 		log.Info("first start: created "+firstStartFile(path), "file", path)
 	}

@@ -18,7 +18,7 @@ import (
 func OpenRegistry(
 	cfg *conf.Config, log *slog.Logger, announce func(context.Context, int64),
 ) (*registry.Registry, error) {
-	key, err := secretKey(cfg)
+	key, _, err := sealKey(cfg, true)
 	if err != nil {
 		return nil, err
 	}
@@ -30,31 +30,45 @@ func OpenRegistry(
 
 // ForgetSecrets makes this host's key the registry's; see registry.ForgetSecrets.
 func ForgetSecrets(ctx context.Context, cfg *conf.Config) (registry.Forgotten, error) {
-	key, err := secretKey(cfg)
+	key, _, err := sealKey(cfg, true)
 	if err != nil {
 		return registry.Forgotten{}, err
 	}
 	return registry.ForgetSecrets(ctx, registry.Options{DSN: cfg.RegistryDSN().Reveal(), SecretKey: key})
 }
 
-// secretKey returns the key that encrypts secrets in the registry, or none without a data_dir, where commands need
-// none.
-func secretKey(cfg *conf.Config) ([]byte, error) {
-	if _, err := os.Stat(cfg.DataPath()); errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+// sealKey returns the key that encrypts secrets in the registry, and where it comes from. It creates the default file if
+// create is set. There is no key without that file, nor without a data_dir, where commands need none.
+func sealKey(cfg *conf.Config, create bool) (key seal.Key, from string, err error) {
+	if cfg.Registry.SealKey != "" {
+		key, err = seal.ParseKey(cfg.Registry.SealKey.Reveal())
+		return key, "registry.seal_key", err
 	}
-	return seal.LoadKey(filepath.Join(cfg.DataPath(), "secret-key"))
+	if file := cfg.Registry.SealKeyFile; file != "" {
+		key, err = seal.ReadKey(file)
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("registry.seal_key_file: %w; copy it from another host, or create the first one: "+
+				"openssl rand -hex %d > %s", err, seal.KeySize, file)
+		}
+		return key, file, err
+	}
+	file := filepath.Join(cfg.DataDir, "secret-key")
+	needed := file
+	if create {
+		needed = cfg.DataDir
+	}
+	if _, err := os.Stat(needed); errors.Is(err, os.ErrNotExist) {
+		return nil, file, nil
+	}
+	key, err = seal.LoadKey(file)
+	return key, file, err
 }
 
 // CommonSettings returns the settings that all hosts should share, for queue.Options. It includes a fingerprint of the
 // secret key, and is empty while there is no key.
 func CommonSettings(cfg *conf.Config) string {
-	path := filepath.Join(cfg.DataPath(), "secret-key")
-	if _, err := os.Stat(path); err != nil {
-		return ""
-	}
-	key, err := seal.LoadKey(path)
-	if err != nil {
+	key, _, err := sealKey(cfg, false)
+	if err != nil || key == nil {
 		return "" // code that needs the key reports the error
 	}
 	return fmt.Sprintf("priorities %s and the secret-key %s", cfg.Priorities, seal.Fingerprint(string(key)))
@@ -66,7 +80,7 @@ func HostName(cfg *conf.Config) string {
 	if err != nil {
 		name = "a host"
 	}
-	return name + " (" + cfg.DataPath() + ")"
+	return name + " (" + cfg.DataDir + ")"
 }
 
 // ExplainRegistry adds advice to an error about a database that does not answer.

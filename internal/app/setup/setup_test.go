@@ -205,10 +205,15 @@ func TestThePortsOfGatewaysAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	cfg := conf.Default()
-	cfg.DataDir, cfg.Gateways.Beanstalk.Addr = t.TempDir(), l.Addr().String()
+	cfg, err := conf.Load(conf.LoadOptions{
+		Flags:    map[string]string{"data_dir": t.TempDir(), "gateways.old.addr": l.Addr().String()},
+		Gateways: []conf.Key{{Path: "gateways.old.addr", Type: conf.Gateway()}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	list := checkPorts(t.Context(), cfg)
-	if last := list[len(list)-1]; len(list) != 4 || last.What != "gateways.beanstalk.addr" || last.Verdict != Warning {
+	if last := list[len(list)-1]; len(list) != 4 || last.What != "gateways.old.addr" || last.Verdict != Warning {
 		t.Errorf("%+v", list)
 	}
 }

@@ -26,42 +26,49 @@ type keyError struct{}
 
 func (keyError) Refusal() {}
 func (keyError) Error() string {
-	return "it is encrypted under another key: give all hosts the same data_dir/secret-key, or enter the secret again"
+	return "encrypted under another key: give all hosts the same registry.seal_key or data_dir/secret-key, or enter the " +
+		"secret again"
 }
 
 // ErrKey is the error of data that was encrypted under another key than this process has.
 var ErrKey error = keyError{}
 
-// LoadKey reads the key of an installation, and creates it at the first start: 32 random bytes in hex, readable only by
-// its owner. When several processes create it at once, one wins.
-func LoadKey(file string) (Key, error) {
-	key, err := readKey(file)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return key, err
+// ParseKey parses a key, KeySize bytes in hexadecimal digits. Its error completes a sentence.
+func ParseKey(text string) (Key, error) {
+	key, err := hex.DecodeString(strings.TrimSpace(text))
+	if err != nil || len(key) != KeySize {
+		return nil, fmt.Errorf("must be %[1]d hexadecimal digits; `openssl rand -hex %[2]d` prints a new key",
+			2*KeySize, KeySize)
 	}
-	if err := makeKey(file); err != nil {
-		return nil, fmt.Errorf("make %s: %w", file, err)
-	}
-	return readKey(file)
+	return key, nil
 }
 
-func makeKey(file string) error {
-	key := make(Key, KeySize)
-	_, _ = rand.Read(key) // never fails (crypto/rand)
-	return disk.Create(file, hex.EncodeToString(key)+"\n")
-}
-
-func readKey(file string) (Key, error) {
-	b, err := os.ReadFile(file)
+// ReadKey reads a key from a file.
+func ReadKey(file string) (Key, error) {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the secret key: %w", err)
 	}
-	key, err := hex.DecodeString(strings.TrimSpace(string(b)))
-	if err != nil || len(key) != KeySize {
-		return nil, fmt.Errorf("%s is not a secret key (%d bytes in hex): restore it from a backup, or remove it and enter "+
-			"the SMTP password and the like again", file, KeySize)
+	key, err := ParseKey(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("the secret key in %s %w; restore it from a backup or copy it from another host", file, err)
 	}
 	return key, nil
+}
+
+// LoadKey does what ReadKey does, and creates the file at the first start, readable only by its owner. When several
+// processes create it at once, one wins.
+func LoadKey(file string) (Key, error) {
+	key, err := ReadKey(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	random := make([]byte, KeySize)
+	_, _ = rand.Read(random) // never fails (crypto/rand)
+	if err := disk.Create(file, hex.EncodeToString(random)+"\n"); err != nil {
+		return nil, fmt.Errorf("create %s: %w", file, err)
+	}
+	return ReadKey(file)
 }
 
 // Seal encrypts a text for one place. It cannot be opened for another.

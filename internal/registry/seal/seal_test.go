@@ -34,11 +34,29 @@ func TestOneSecretKeyIsMade(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if err := os.WriteFile(file, []byte("damaged"), 0o600); err != nil {
-		t.Fatal(err)
+}
+
+// TestAKeyOfAnotherLengthIsRefused with the file, the expected form and the way out, and without the key itself.
+func TestAKeyOfAnotherLengthIsRefused(t *testing.T) {
+	t.Parallel()
+	good := strings.Repeat("0f", KeySize)
+	for _, text := range []string{good, good + "\n", strings.ToUpper(good)} {
+		if key, err := ParseKey(text); err != nil || len(key) != KeySize {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
-	if _, err := LoadKey(file); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("a damaged key: %v", err)
+	for _, text := range []string{"", "damaged", good[2:], good + "0f", good[1:], "-" + good[1:]} {
+		file := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, read := range []func(string) (Key, error){ReadKey, LoadKey} {
+			_, err := read(file)
+			if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "64 hexadecimal digits") ||
+				!strings.Contains(err.Error(), "backup") || strings.Contains(err.Error(), "0f0f") {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,138 @@
+package conf
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wakecall/wakecall/internal/queue/address"
+)
+
+// listen is the type of addresses to listen on.
+func listen() Type {
+	return Type{listens: true, Parse: func(s string) (any, error) {
+		if !isAddr(s) {
+			return nil, errors.New("must be HOST:PORT, such as 127.0.0.1:6789, or :6789 for every address")
+		}
+		return s, nil
+	}}
+}
+
+func isAddr(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	_, portErr := strconv.ParseUint(port, 10, 16)
+	return err == nil && portErr == nil && (host == "" || address.IsHost(host))
+}
+
+// Gateway returns the type of addresses of gateways. A gateway without an address is off. A port alone is one of this
+// machine, because most of the old protocols have no passwords.
+func Gateway() Type {
+	return Type{listens: true, Parse: func(s string) (any, error) {
+		if port := strings.TrimPrefix(s, ":"); !strings.Contains(port, ":") {
+			s = "127.0.0.1:" + port
+		}
+		if !isAddr(s) {
+			return nil, errors.New("must be PORT or HOST:PORT, " +
+				"such as 11300 for this machine alone, or 0.0.0.0:11300 for every address")
+		}
+		return s, nil
+	}}
+}
+
+func commaList(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// cidrs is the type of lists of networks.
+func cidrs() Type {
+	return Type{split: commaList, Parse: func(s string) (any, error) {
+		var list []*net.IPNet
+		for _, text := range commaList(s) {
+			_, network, err := net.ParseCIDR(text)
+			if err != nil {
+				return nil, errors.New("must be a list of CIDRs, such as 127.0.0.1/32,10.0.0.0/8")
+			}
+			list = append(list, network)
+		}
+		return list, nil
+	}}
+}
+
+// networks is the type of callback.networks.
+func networks() Type {
+	list := cidrs()
+	return Type{split: commaList, Parse: func(s string) (any, error) {
+		if s == "any" || s == "public" {
+			return s, nil
+		}
+		if _, err := list.Parse(s); err != nil {
+			return nil, errors.New("must be any, public or a list of CIDRs, such as 10.0.0.0/8,192.168.1.0/24")
+		}
+		return s, nil
+	}}
+}
+
+const sqliteScheme = "sqlite:"
+
+// dsn is the type of registry.dsn.
+func dsn() Type {
+	return Type{mask: address.Mask, Parse: func(s string) (any, error) {
+		path, isSQLite := strings.CutPrefix(s, sqliteScheme)
+		switch {
+		case isSQLite && (path == "" || strings.HasPrefix(path, ":memory:")):
+			return nil, errors.New("must name a file, such as sqlite:/var/lib/wakecall.db: the processes share it")
+		case isSQLite:
+			path, err := filepath.Abs(path)
+			return Secret(sqliteScheme + path), err
+		case !strings.HasPrefix(s, "mysql://"):
+			return nil, errors.New("must begin with mysql:// or sqlite:, " +
+				"such as mysql://user:pw@tcp(host:3306)/wakecall or sqlite:PATH")
+		}
+		return Secret(s), nil
+	}}
+}
+
+// nodeURLs is the type of redis.nodes.
+func nodeURLs() Type {
+	return Type{split: splitNodes, mask: address.Mask, Parse: func(s string) (any, error) {
+		var list []Secret
+		for i, u := range splitNodes(s) {
+			if _, err := address.Parse(u); err != nil {
+				return nil, fmt.Errorf("must be the URL of a Redis (number %d of the list): %w", i+1, err)
+			}
+			if slices.Contains(list, Secret(u)) {
+				return nil, fmt.Errorf("must name each Redis once (number %d of the list is a repetition)", i+1)
+			}
+			list = append(list, Secret(u))
+		}
+		return list, nil
+	}}
+}
+
+// betweenNodes matches the commas that separate URLs: those before a scheme. Other commas separate hosts or belong to a
+// password.
+var betweenNodes = regexp.MustCompile(`,\s*([A-Za-z+]+://)`)
+
+func splitNodes(list string) (urls []string) {
+	for u := range strings.SplitSeq(betweenNodes.ReplaceAllString(list, "\n$1"), "\n") {
+		if u = strings.Trim(u, ", \t\r"); u != "" {
+			urls = append(urls, u)
+		}
+	}
+	return urls
+}
+
+// publicURL is the type of addresses that people can open.
+func publicURL() Type {
+	return matching(`^https?://[^/?#@\s]+(/[^?#\s]*)?$`, "must be an address like https://wakecall.example.com/admin/")
+}
+
+func basePath() Type {
+	return matching(`^(/|(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+)$`,
+		"must begin with / and not end with it, such as /wakecall; / is the root")
+}

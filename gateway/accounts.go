@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/listen"
+)
+
+// Accounts are the users of a listener. Their methods may be called from any goroutine.
+type Accounts struct {
+	passwords map[string]string
+
+	mu      sync.Mutex // held while a password is checked: none counts as a guess for another one at the same time
+	guesses *listen.LoginLimit
+}
+
+// NewAccounts returns accounts with passwords by user.
+func NewAccounts(passwords map[string]string, now func() time.Time) *Accounts {
+	return &Accounts{passwords: passwords, guesses: listen.NewLoginLimit(now)}
+}
+
+// Password returns a user's password.
+func (a *Accounts) Password(user string) (password string, known bool) {
+	password, known = a.passwords[user]
+	return password, known
+}
+
+// Admit reports whether a request has a user's password or, after too many wrong ones, how long its client has to wait.
+func (a *Accounts) Admit(r *http.Request, user, password string) (ok bool, wait time.Duration) {
+	address, _, _ := net.SplitHostPort(r.RemoteAddr)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if wait := a.guesses.Try(user, address, ""); wait > 0 {
+		return false, wait
+	}
+	known, exists := a.passwords[user]
+	if !exists || subtle.ConstantTimeCompare([]byte(known), []byte(password)) == 0 {
+		return false, 0
+	}
+	a.guesses.Passed(user, address)
+	return true, 0
+}
+
+// WithAccounts serves with the accounts in a file of lines USER:PASSWORD. If the file cannot be read, nobody is served:
+// the listener is closed. key is the file's configuration key.
+func WithAccounts(key, file string, serve func(*Accounts) Serve) Serve {
+	return func(ctx context.Context, l net.Listener) error {
+		passwords, err := readAccounts(key, file)
+		if err != nil {
+			return errors.Join(err, l.Close())
+		}
+		return serve(NewAccounts(passwords, time.Now))(ctx, l)
+	}
+}
+
+func readAccounts(key, file string) (map[string]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	accounts := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		user, password, ok := strings.Cut(line, ":")
+		if !ok || user == "" || password == "" {
+			return nil, fmt.Errorf("%s: a line of %s is not USER:PASSWORD", key, file)
+		}
+		accounts[user] = password
+	}
+	if len(accounts) == 0 {
+		return nil, fmt.Errorf("%s: %s has no account", key, file)
+	}
+	return accounts, nil
+}

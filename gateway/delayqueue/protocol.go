@@ -1,0 +1,19 @@
+package delayqueue
+
+import (
+	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/gateway/importer"
+)
+
+// Protocol is the protocol of ouqiang/delay-queue, and Youzan's commands.
+var Protocol = gateway.Protocol{
+	Name: "delayqueue", Keys: keys, Servers: servers,
+	Import: importer.Command{Short: "import the waiting jobs of a delay-queue (ouqiang's)", Flags: importFlags},
+}
+
+func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {
+	g := New(e, p.Queue, p.Workers, p.Registry.Snapshot, p.MaxBody)
+	return map[string]gateway.Serve{
+		"gateways.delayqueue.addr": e.Ensured(p.Registry, g.Serve, gateway.Namespace(Namespace, title)),
+	}
+}

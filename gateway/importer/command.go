@@ -1,0 +1,49 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/pflag"
+
+	"github.com/wakecall/wakecall/internal/registry/database"
+)
+
+// Command describes the command that imports from one system.
+type Command struct {
+	Short string
+	Flags func(*pflag.FlagSet) Open // adds the command's own flags
+}
+
+// Open opens the system that the flags name. setting returns the value of a configuration key.
+type Open func(ctx context.Context, setting func(key string) string) (s Source, closeSource func(), err error)
+
+// FlagError is the error of a flag with a missing or wrong value.
+type FlagError struct{ text string }
+
+func (e *FlagError) Error() string { return e.text }
+
+// FlagErrorf returns a FlagError.
+func FlagErrorf(format string, args ...any) error { return &FlagError{fmt.Sprintf(format, args...)} }
+
+// RedisFlag adds a flag for the URL of an old Redis. The returned function parses it.
+func RedisFlag(f *pflag.FlagSet, example string) func() (*redis.Options, error) {
+	url := f.String("redis", "", "`URL` of its Redis: "+example)
+	return func() (*redis.Options, error) {
+		if *url == "" {
+			return nil, FlagErrorf("--redis is required")
+		}
+		return ParseRedis("--redis", *url)
+	}
+}
+
+// ParseRedis parses the URL of a Redis. It hides the parser's error, which may contain the password.
+func ParseRedis(flag, url string) (*redis.Options, error) {
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, FlagErrorf("%s %q is not the URL of a Redis: write redis://:password@host:6379/0",
+			flag, database.MaskDSN(url))
+	}
+	return o, nil
+}

@@ -1,0 +1,462 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// oldSystem has jobs in memory; a claim has two.
+type oldSystem struct {
+	topics  []registry.Topic
+	waiting []Job
+	claimed map[string]Job // by id
+	left    []Job
+	locked  bool
+	claims  int
+	err     map[string]error // errors by method
+	claim   func()           // called before each claim
+	prepare func(*Report) error
+}
+
+func (o *oldSystem) Lock(context.Context) error {
+	o.locked = true
+	return o.err["Lock"]
+}
+func (o *oldSystem) Prepare(_ context.Context, _ *Options, r *Report) error {
+	if o.prepare == nil {
+		return nil
+	}
+	return o.prepare(r)
+}
+func (o *oldSystem) Topics(context.Context) ([]registry.Topic, error) {
+	return o.topics, o.err["Topics"]
+}
+func (o *oldSystem) Waiting(context.Context) (int, error) { return len(o.waiting), o.err["Waiting"] }
+func (o *oldSystem) Left(context.Context) ([]Job, error)  { return o.left, o.err["Left"] }
+
+func (o *oldSystem) Claim(context.Context, int) ([]Job, error) {
+	if o.claim != nil {
+		o.claim()
+	}
+	if err := o.err["Claim"]; err != nil {
+		return nil, err
+	}
+	n := min(2, len(o.waiting))
+	jobs := slices.Clone(o.waiting[:n])
+	o.waiting = o.waiting[n:]
+	o.claims++
+	for i := range jobs {
+		jobs[i].Push.Via = fmt.Sprint("import old ", o.claims)
+		o.claimed[jobs[i].Push.ID] = jobs[i]
+	}
+	return jobs, nil
+}
+
+func (o *oldSystem) Drop(_ context.Context, jobs []Job) error {
+	for _, job := range jobs {
+		if job.Push.Via != jobs[0].Push.Via {
+			return errors.New("jobs of two claims are dropped at once")
+		}
+		delete(o.claimed, job.Push.ID)
+	}
+	return o.err["Drop"]
+}
+
+// newQueue stores jobs in memory.
+type newQueue struct {
+	stored map[string]queue.Job // by id
+	errs   map[string]error     // error of the push of an id
+	vias   map[string]string    // the claim by which an id was imported
+	pushed []string
+	last   queue.Push
+}
+
+func (q *newQueue) PushBatch(ctx context.Context, pushes []queue.Push) (results []queue.Result) {
+	for _, p := range pushes {
+		q.last = p
+		was, duplicate := q.stored[p.ID]
+		r := queue.Result{Err: q.errs[p.ID], Duplicate: duplicate}
+		switch {
+		case r.Err != nil:
+		case duplicate && p.OnDuplicate == queue.Keep:
+			r.Job = was
+		default:
+			q.stored[p.ID] = queue.Job{Topic: p.Topic, ID: p.ID, Body: p.Body, CreatedAt: time.Now()}
+			q.vias[p.ID] = p.Via
+			q.pushed = append(q.pushed, p.ID)
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+func (q *newQueue) Lookup(_ context.Context, refs []queue.Ref, _ string) (jobs []*queue.Job, err error) {
+	for _, ref := range refs {
+		job, ok := q.stored[ref.ID]
+		if !ok {
+			jobs = append(jobs, nil)
+			continue
+		}
+		jobs = append(jobs, &job)
+	}
+	return jobs, q.errs["Lookup"]
+}
+
+// newRegistry keeps topics in memory.
+type newRegistry struct {
+	topics []*registry.Topic
+	err    error
+}
+
+func (r *newRegistry) Snapshot() *registry.Snapshot {
+	return &registry.Snapshot{Topics: registry.NewTopics(r.topics...)}
+}
+
+func (r *newRegistry) PutTopic(_ context.Context, _ string, t registry.Topic, _ ...registry.Condition) (bool, error) {
+	if r.err == nil {
+		r.topics = append(r.topics, &t)
+	}
+	return true, r.err
+}
+
+func (r *newRegistry) EditSetting(context.Context, string, string, any, func() error) error {
+	return r.err
+}
+
+// move is an import of jobs with these ids.
+type move struct {
+	Options
+	old      *oldSystem
+	jobs     *newQueue
+	registry *newRegistry
+	log      strings.Builder
+	reports  []Report
+}
+
+func newMove(t *testing.T, ids ...string) *move {
+	t.Parallel()
+	topic := registry.NewTopic("orders")
+	topic.CallbackURL = "http://127.0.0.1/"
+	m := &move{
+		old:      &oldSystem{topics: []registry.Topic{topic}, claimed: map[string]Job{}, err: map[string]error{}},
+		jobs:     &newQueue{stored: map[string]queue.Job{}, errs: map[string]error{}, vias: map[string]string{}},
+		registry: &newRegistry{},
+	}
+	for _, id := range ids {
+		m.old.waiting = append(m.old.waiting, oldJob(id))
+	}
+	m.Options = Options{
+		Source: m.old, Registry: m.registry, Jobs: m.jobs, Journal: t.TempDir(),
+		Logger:   slog.New(slog.NewTextHandler(&m.log, nil)),
+		Progress: func(r Report) { m.reports = append(m.reports, r) },
+	}
+	return m
+}
+
+func oldJob(id string) Job {
+	return Job{Push: queue.Push{Topic: "orders", ID: id, Body: []byte(id)}, Added: time.Now().Add(-time.Hour)}
+}
+
+func (m *move) run(t *testing.T, want Report) {
+	t.Helper()
+	got, err := Run(t.Context(), m.Options)
+	if err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+// TestAnImportMovesAllThatWaits, reports its progress, and leaves no claim.
+func TestAnImportMovesAllThatWaits(t *testing.T) {
+	m := newMove(t, "1", "2", "3", "4", "5")
+	m.run(t, Report{Topics: 1, Made: 1, Waiting: 5, Imported: 5})
+	if len(m.jobs.stored) != 5 || len(m.old.claimed) != 0 || len(m.reports) != 3 || m.reports[1].Imported != 4 {
+		t.Errorf("stored %v, claimed %v, reported %+v", m.jobs.stored, m.old.claimed, m.reports)
+	}
+	m.run(t, Report{Topics: 1}) // a second one finds nothing to do
+}
+
+// TestADryRunChangesNothing, and takes no lock: an import may be running. It counts tokens, too.
+func TestADryRunChangesNothing(t *testing.T) {
+	m := newMove(t, "1", "2", "3")
+	m.DryRun = true
+	m.old.prepare = func(r *Report) error {
+		r.Tokens = 2
+		return nil
+	}
+	m.run(t, Report{Topics: 1, Made: 1, Tokens: 2, Waiting: 3})
+	if m.old.locked || m.old.claims > 0 || len(m.jobs.stored)+len(m.registry.topics) > 0 {
+		t.Errorf("locked %t, %d claims, stored %v, registered %v", m.old.locked, m.old.claims, m.jobs.stored,
+			m.registry.topics)
+	}
+}
+
+// TestTheLaterJobOfAnIDStays: a job that was pushed here after the old system's one is kept; an earlier one is
+// replaced.
+func TestTheLaterJobOfAnIDStays(t *testing.T) {
+	m := newMove(t, "newer", "older", "other")
+	m.jobs.stored["newer"] = queue.Job{Body: []byte("here"), CreatedAt: time.Now()}
+	m.jobs.stored["older"] = queue.Job{Body: []byte("here"), CreatedAt: time.Now().Add(-2 * time.Hour)}
+	m.run(t, Report{Topics: 1, Made: 1, Waiting: 3, Imported: 2, Kept: 1})
+	if a, b := string(m.jobs.stored["newer"].Body), string(m.jobs.stored["older"].Body); a != "here" || b != "older" {
+		t.Errorf("the jobs are %s and %s", a, b)
+	}
+	if len(m.old.claimed) > 0 {
+		t.Errorf("claims are left: %v", m.old.claimed)
+	}
+}
+
+// TestAJobThatWasTakenHereDoesNotReplaceOneThatWaits: a system that does not record when it accepted a job has the id
+// again, while Wakecall's consumers have the job of an earlier claim. A job that was stored after the claim is the
+// claim's own.
+func TestAJobThatWasTakenHereDoesNotReplaceOneThatWaits(t *testing.T) {
+	m := newMove(t, "running", "dead", "ready", "own")
+	now := time.Now()
+	for i := range m.old.waiting {
+		m.old.waiting[i].Added, m.old.waiting[i].Claimed = time.Time{}, now
+	}
+	before := now.Add(-time.Second)
+	for id, job := range map[string]queue.Job{
+		"running": {State: queue.Running, CreatedAt: before}, "dead": {State: queue.Dead, CreatedAt: before},
+		"ready": {State: queue.Ready, CreatedAt: before}, "own": {State: queue.Running, CreatedAt: now},
+	} {
+		m.jobs.stored[id] = job
+	}
+	m.run(t, Report{Topics: 1, Made: 1, Waiting: 4, Imported: 2, Kept: 2})
+	if fmt.Sprint(m.jobs.pushed) != "[running dead]" {
+		t.Errorf("pushed %v", m.jobs.pushed)
+	}
+}
+
+// TestAJobThatIsRefusedStaysClaimed: it is counted, the log names it, and the others are imported.
+func TestAJobThatIsRefusedStaysClaimed(t *testing.T) {
+	m := newMove(t, "1", "bad\nid", "3")
+	m.run(t, Report{Topics: 1, Made: 1, Waiting: 3, Imported: 2, Refused: 1})
+	if _, claimed := m.old.claimed["bad\nid"]; !claimed || len(m.old.claimed) != 1 {
+		t.Errorf("claims are left: %v", m.old.claimed)
+	}
+	if text := m.log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `id="bad\nid"`) ||
+		!strings.Contains(text, "not a printable character") {
+		t.Errorf("logged %s", text)
+	}
+}
+
+// TestADueTimeIsAtMostTenYearsAhead, like that of a push through a gateway.
+func TestADueTimeIsAtMostTenYearsAhead(t *testing.T) {
+	m := newMove(t, "1")
+	m.old.waiting[0].Push.DueAt = time.Now().Add(2 * queue.MaxDelay)
+	m.run(t, Report{Topics: 1, Made: 1, Waiting: 1, Imported: 1})
+	if p := m.jobs.last; p.Delay != queue.MaxDelay || !p.DueAt.IsZero() {
+		t.Errorf("pushed %+v", p)
+	}
+}
+
+// TestAnImportEndsWithoutAShard: stored jobs of the claim are dropped in the old system, the rest is left to the next
+// import.
+func TestAnImportEndsWithoutAShard(t *testing.T) {
+	m := newMove(t, "1", "2", "3")
+	m.jobs.errs["2"] = &queue.UnavailableError{Reason: "full", Err: errors.New("OOM")}
+	r, err := Run(t.Context(), m.Options)
+	if !errors.As(err, new(*queue.UnavailableError)) || !strings.Contains(err.Error(), "orders/2") || r.Imported != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, claimed := m.old.claimed["2"]; !claimed || len(m.old.claimed) != 1 || len(m.old.waiting) != 1 {
+		t.Errorf("claimed %v, waiting %v", m.old.claimed, m.old.waiting)
+	}
+}
+
+// TestTopicsStayAsTheyAreHere. If some are invalid, all of these are named and none is registered.
+func TestTopicsStayAsTheyAreHere(t *testing.T) {
+	m := newMove(t)
+	ours := registry.NewTopic("orders")
+	ours.Title = "ours"
+	m.registry.topics = []*registry.Topic{&ours}
+	m.run(t, Report{Topics: 1})
+	if len(m.registry.topics) != 1 || m.registry.topics[0].Title != "ours" {
+		t.Errorf("registered %+v", m.registry.topics)
+	}
+	good, bad, worse := m.old.topics[0], m.old.topics[0], m.old.topics[0]
+	good.Name, bad.Name, worse.CallbackURL = "good", "Bad Name", "ftp://x.example/"
+	m.old.topics = []registry.Topic{good, bad, worse}
+	_, err := Run(t.Context(), m.Options)
+	if err == nil || !strings.Contains(err.Error(), "Bad Name") || !strings.Contains(err.Error(), "callback_url") ||
+		strings.Contains(err.Error(), "good") || len(m.registry.topics) != 1 {
+		t.Errorf("%v, registered %+v", err, m.registry.topics)
+	}
+}
+
+// TestEveryErrorEndsAnImport before the next step begins.
+func TestEveryErrorEndsAnImport(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("connection refused")
+	for _, method := range []string{"Lock", "Topics", "Waiting", "Left", "Claim", "Drop", "prepare", "topic"} {
+		t.Run(method, func(t *testing.T) {
+			m := newMove(t, "1")
+			switch method {
+			case "prepare":
+				m.old.prepare = func(*Report) error { return broken }
+			case "topic":
+				m.registry.err = broken
+			default:
+				m.old.err[method] = broken
+			}
+			if _, err := Run(t.Context(), m.Options); !errors.Is(err, broken) {
+				t.Errorf("it ended with %v", err)
+			}
+			if method != "Drop" && len(m.jobs.pushed) > 0 {
+				t.Errorf("pushed %v", m.jobs.pushed)
+			}
+		})
+	}
+}
+
+// TestAnImportFollowsUntilItIsStopped, and then reports what is left.
+func TestAnImportFollowsUntilItIsStopped(t *testing.T) {
+	m := newMove(t, "1")
+	m.Follow = true
+	ctx, stop := context.WithCancel(t.Context())
+	m.old.claim = func() {
+		switch m.old.claims {
+		case 2: // no jobs: it waits for producers
+			m.old.waiting = append(m.old.waiting, oldJob("2"))
+		case 3:
+			m.old.waiting = []Job{oldJob("3"), oldJob("4")}
+			m.old.err["Claim"] = context.Canceled
+			stop()
+		}
+	}
+	r, err := Run(ctx, m.Options)
+	if want := (Report{Topics: 1, Made: 1, Waiting: 1, Imported: 2, Left: 2}); err != nil || r != want {
+		t.Errorf("%+v, %v; want %+v", r, err, want)
+	}
+}
+
+// TestAFollowingImportContinuesAfterErrors of either system: it locks the old system again, and imports what it had
+// claimed. The log has each error.
+func TestAFollowingImportContinuesAfterErrors(t *testing.T) {
+	m := newMove(t, "1", "2")
+	m.Follow = true
+	ctx, stop := context.WithCancel(t.Context())
+	calls := 0
+	m.old.claim = func() {
+		switch calls++; calls {
+		case 1:
+			m.old.err["Claim"] = errors.New("the old Redis is away")
+		case 2:
+			m.old.err["Claim"], m.old.locked = nil, false
+			m.jobs.errs["1"] = &queue.UnavailableError{Reason: "down", Err: errors.New("the shard is away")}
+			m.old.left = []Job{m.old.waiting[0]}
+		case 3:
+			stop()
+		}
+	}
+	m.old.prepare = func(*Report) error {
+		if calls == 2 {
+			delete(m.jobs.errs, "1")
+		}
+		return nil
+	}
+	r, err := Run(ctx, m.Options)
+	if want := (Report{Topics: 1, Made: 1, Waiting: 2, Imported: 2, Resumed: 1}); err != nil || r != want {
+		t.Errorf("%+v, %v; want %+v", r, err, want)
+	}
+	if text := m.log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "the old Redis is away") ||
+		!strings.Contains(text, "the shard is away") || !m.old.locked {
+		t.Errorf("logged %s", text)
+	}
+}
+
+// TestAFollowingImportThatIsStoppedAfterAnErrorReportsIt, because jobs may be left in claims.
+func TestAFollowingImportThatIsStoppedAfterAnErrorReportsIt(t *testing.T) {
+	m := newMove(t, "1")
+	m.Follow = true
+	ctx, stop := context.WithCancel(t.Context())
+	broken := errors.New("connection refused")
+	m.old.err["Claim"] = broken
+	m.Logger = slog.New(slog.NewTextHandler(writer(func() { stop() }), nil))
+	if _, err := Run(ctx, m.Options); !errors.Is(err, broken) {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// writer calls a function for each line.
+type writer func()
+
+func (w writer) Write(line []byte) (int, error) {
+	w()
+	return len(line), nil
+}
+
+// TestAStopEndsAnImportAfterItsClaim: all jobs of the claim are pushed here, and dropped there.
+func TestAStopEndsAnImportAfterItsClaim(t *testing.T) {
+	m := newMove(t, "1", "2", "3")
+	ctx, stop := context.WithCancel(t.Context())
+	m.old.claim = stop
+	r, err := Run(ctx, m.Options)
+	if !errors.Is(err, context.Canceled) || r.Imported != 2 || len(m.old.claimed) != 0 || len(m.old.waiting) != 1 {
+		t.Errorf("%+v, %v; claimed %v, waiting %v", r, err, m.old.claimed, m.old.waiting)
+	}
+}
+
+// TestWhatAnInterruptedImportHasPushedIsNotPushedAgain: a job was pushed if the journal has its line, the shard has the
+// job, or it was called since the claim. All others are pushed.
+func TestWhatAnInterruptedImportHasPushedIsNotPushedAgain(t *testing.T) {
+	m := newMove(t)
+	claimed := time.Now().Add(-time.Minute)
+	for _, id := range []string{"journal", "stored", "called", "earlier", "called-earlier", "unpushed"} {
+		job := oldJob(id)
+		job.Push.Via, job.Claimed = "import old 7", claimed
+		m.old.left, m.old.claimed[id] = append(m.old.left, job), job
+	}
+	j, err := journal.Open(journal.Options{Dir: m.Journal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attempt := func(id string, created time.Time) journal.AttemptLine {
+		return journal.AttemptLine{
+			Topic: "orders", ID: id, CreatedAt: created, N: 1, StartedAt: created, Outcome: journal.Done,
+		}
+	}
+	err = errors.Join(j.Requests([]journal.RequestLine{
+		{Op: journal.OpPush, Topic: "orders", ID: "journal", Via: "import old 7"},
+		{Op: journal.OpPush, Topic: "orders", ID: "unpushed", Via: "import old 6"}, // of another claim
+		{Op: journal.OpPush, Topic: "other", ID: "unpushed", Via: "import old 7"},
+	}), j.Attempts([]journal.AttemptLine{
+		attempt("called", claimed.Add(time.Second)), attempt("called-earlier", claimed.Add(-time.Second)),
+		attempt("elsewhere", claimed.Add(time.Second)),
+	}), j.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.jobs.stored["stored"] = queue.Job{CreatedAt: claimed.Add(time.Second)}
+	m.jobs.stored["earlier"] = queue.Job{CreatedAt: claimed.Add(-2 * time.Hour)} // before it was added there
+	m.run(t, Report{Topics: 1, Made: 1, Resumed: 6, Imported: 3})
+	slices.Sort(m.jobs.pushed)
+	if got := strings.Join(m.jobs.pushed, " "); got != "called-earlier earlier unpushed" || len(m.old.claimed) > 0 {
+		t.Errorf("pushed %s, claims are left: %v", got, m.old.claimed)
+	}
+	if via := m.jobs.vias["unpushed"]; via != "import old 7" {
+		t.Errorf("it was imported by the claim %q", via)
+	}
+}
+
+// TestAResumeThatCannotLookPushesNothing, because it could push jobs again that were already called.
+func TestAResumeThatCannotLookPushesNothing(t *testing.T) {
+	m := newMove(t)
+	job := oldJob("1")
+	job.Push.Via = "import old 7"
+	m.old.left = []Job{job}
+	m.jobs.errs["Lookup"] = &queue.UnavailableError{Reason: "down", Err: errors.New("connection refused")}
+	if r, err := Run(t.Context(), m.Options); err == nil || len(m.jobs.pushed) > 0 || r.Resumed != 1 {
+		t.Errorf("%+v, %v, pushed %v", r, err, m.jobs.pushed)
+	}
+}

@@ -1,0 +1,45 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// Ender ends leases.
+type Ender interface {
+	End(ctx context.Context, list []queue.Ending) []queue.Ended
+}
+
+// GiveBack releases jobs that did not reach their client. These leases do not count as attempts.
+func (e *Endpoint) GiveBack(ctx context.Context, q Ender, jobs []queue.Leased) {
+	for _, done := range q.End(context.WithoutCancel(ctx), queue.Untaken(jobs)) {
+		if done.Err != nil {
+			e.Log.Warn("a job that did not reach its client is leased until its ttr is over", "error", done.Err)
+		}
+	}
+}
+
+// End ends one job. It reports whether the job was there, in one of the states, with the lease.
+func End(ctx context.Context, q Ender, e queue.Ending) (done queue.Ended, found bool, err error) {
+	done = q.End(ctx, []queue.Ending{e})[0]
+	if IsMissing(done.Err) {
+		return queue.Ended{}, false, nil
+	}
+	return done, done.Err == nil, done.Err
+}
+
+// Ack ends one job in any state.
+func Ack(ctx context.Context, q Ender, topic, id string) (done queue.Ended, found bool, err error) {
+	return End(ctx, q, queue.Ending{
+		Ref: queue.Ref{Topic: topic, ID: id}, In: []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead},
+		Verb: queue.Ack,
+	})
+}
+
+// IsMissing reports whether an error means that there is no such job, or no such lease, or that the job is in another
+// state.
+func IsMissing(err error) bool {
+	return errors.Is(err, queue.ErrLease) || errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrState)
+}

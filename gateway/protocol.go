@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"context"
+	"net"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/gateway/importer"
+	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// A Protocol is one old system. Package app lists all of them.
+type Protocol struct {
+	Name string     // in the configuration, the journal, the metrics, the log and on the command line
+	Keys []conf.Key // of the configuration, below gateways.NAME
+	// Servers returns the function that serves each of its listeners, by the listener's configuration key. All of them use
+	// the Endpoint.
+	Servers func(e *Endpoint, p *Process) map[string]Serve
+	Import  importer.Command
+	// Dialect returns the form of the callbacks of topics whose dialect is Name. setting returns the value of a
+	// configuration key. nil: its clients only pull.
+	Dialect func(setting func(key string) string) callback.Dialect
+}
+
+// Serve serves a listener until ctx is done.
+type Serve func(ctx context.Context, l net.Listener) error
+
+// Process is what protocols need of the process that serves them.
+type Process struct {
+	Queue    *queue.Queue
+	Jobs     Jobs // the queue, backed by the spool if there is one
+	Workers  *pull.Hub
+	Registry *registry.Registry
+	Healthy  func() error            // returns the journal's error
+	Setting  func(key string) string // returns the value of a configuration key
+	MaxBody  int64                   // largest body of a job, in bytes
+	Version  string
+}
+
+// Jobs is the part of a queue.Queue that works through the spool, too.
+type Jobs interface {
+	Push(ctx context.Context, p queue.Push) queue.Result
+	Get(ctx context.Context, topic, id string) (*queue.Job, error)
+	DeleteIf(ctx context.Context, topic, id string, m queue.Match) error
+}
+
+// Registry is the part of the registry that protocols with settings of their own need.
+type Registry interface {
+	Snapshot() *registry.Snapshot
+	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
+}

@@ -1,0 +1,22 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/wakecall/wakecall/conf"
+)
+
+// TestTheKeysOfGatewaysRejectWrongValues: they end the start, before anything is served.
+func TestTheKeysOfGatewaysRejectWrongValues(t *testing.T) {
+	for _, c := range []struct{ key, value string }{
+		{"gateways.phpdq.time_zone", "Mars/Base"}, {"gateways.lmstfy.addr", "70000"}, {"gateways.grape.web_addr", "9595"},
+		{"gateways.lmstfy.pools", ""}, {"gateways.lmstfy.pools", "a,a"}, {"gateways.lmstfy.pools", "a b"},
+	} {
+		flags := map[string]string{c.key: c.value}
+		_, err := conf.Load(conf.LoadOptions{Flags: flags, Search: []string{}, Gateways: GatewayKeys()})
+		if err == nil || !strings.Contains(err.Error(), c.key) {
+			t.Errorf("%s %q: %v", c.key, c.value, err)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package callback
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+)
+
+// A Dialect is the form of callbacks that the endpoints of another system expect. Topics choose one by its name.
+type Dialect interface {
+	// Compile returns the form of an endpoint's calls, with its retry_if expression, which may be empty.
+	Compile(retryIf string) (Form, error)
+}
+
+// A Form makes the calls of an endpoint, and judges their answers. It may be used by many calls at once.
+type Form interface {
+	Message(method string, u *url.URL, r *Request, now time.Time) Message
+	// Judge sets what a complete answer means: Class, Reason, Err and EndpointDown.
+	Judge(o *Outcome)
+	// Repeat reports, after some calls with the same message, whether the same attempt makes another one, and when.
+	Repeat(calls int, o *Outcome) (pause time.Duration, again bool)
+}
+
+// DialectOwn is the name of Wakecall's own dialect.
+const DialectOwn = "wakecall"
+
+var dialects atomic.Pointer[map[string]Dialect]
+
+// SetDialects sets the dialects besides Wakecall's own, by name. A process does it before it compiles endpoints.
+func SetDialects(list map[string]Dialect) { dialects.Store(&list) }
+
+// compileDialect compiles a retry_if expression in a dialect; nil: the dialect is Wakecall's own.
+func compileDialect(name, retryIf string) (Form, error) {
+	if name == "" || name == DialectOwn {
+		return nil, nil
+	}
+	if list := dialects.Load(); list != nil {
+		if d := (*list)[name]; d != nil {
+			return d.Compile(retryIf)
+		}
+	}
+	return nil, fmt.Errorf("unknown dialect %q", name)
+}
+
+// CheckRetryIf compiles a retry_if expression in a dialect.
+func CheckRetryIf(dialect, source string) error {
+	form, err := compileDialect(dialect, source)
+	if form == nil && err == nil {
+		_, err = CompileRetryIf(source)
+	}
+	return err
+}
+
+// TryRetryIf evaluates a retry_if expression on an example answer.
+func TryRetryIf(dialect, source string, status int, h http.Header, answer []byte) (retry bool, err error) {
+	form, err := compileDialect(dialect, source)
+	if err != nil {
+		return false, err
+	}
+	if form != nil {
+		o := Outcome{Status: status, Answer: answer}
+		form.Judge(&o)
+		return o.Reason == ReasonRetryIf, nil
+	}
+	p, err := CompileRetryIf(source)
+	if err != nil {
+		return false, err
+	}
+	return p.run(status, h, answer)
+}

@@ -1,0 +1,148 @@
+// Command reference writes conf/wakecall.yaml and docs/configuration.md from the table of the configuration's keys. Run
+// it with `go generate ./conf`.
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/app"
+)
+
+func main() {
+	log.SetFlags(0)
+	for name, text := range files() {
+		if err := os.WriteFile(filepath.Join("..", name), []byte(text), 0o644); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+// files returns the generated files by their path in the repository.
+func files() map[string]string {
+	keys := conf.Keys(app.GatewayKeys())
+	return map[string]string{"conf/wakecall.yaml": yamlOf(keys), "docs/configuration.md": markdownOf(keys)}
+}
+
+// sections explains sections of the configuration.
+var sections = map[string]string{
+	"server":   "The HTTP API.",
+	"admin":    "The web admin.",
+	"registry": "The database of topics, shards, users and tokens. Secrets in it are encrypted.",
+	"redis":    "The Redis deployments that hold the jobs.",
+	"gateways": "Listeners that speak the protocols of other systems, so that their clients work unchanged. Each is " +
+		"off while its address is empty. A port alone listens on this machine only: of these protocols only lmstfy's " +
+		"asks for a password.",
+}
+
+const layers = "Flags override the environment, the environment overrides the file, the file overrides the defaults. " +
+	"A key's environment variable is WAKECALL_ and its path in capitals joined with _ (server.max_body: " +
+	"WAKECALL_SERVER_MAX_BODY); its flag is the path with dashes (--server-max-body). An empty value is a value: " +
+	"unset a variable to get the default. Durations are written 500ms, 90s, 30m or 168h; sizes 4096, 256KiB, 64MiB " +
+	"or 1GiB. " +
+	"Elements of a list may also be joined with commas. Unknown keys are errors.\n"
+
+// yamlOf returns the reference file: every key with its default and its help as a comment.
+func yamlOf(keys []conf.Key) string {
+	var b strings.Builder
+	b.WriteString(wrap("Wakecall's configuration: every key with its default. Copy what you change to ./wakecall.yaml "+
+		"or /etc/wakecall/wakecall.yaml, or name the file with --config FILE or WAKECALL_CONFIG.\n\n"+
+		layers, "# ", 120))
+	before := ""
+	for _, k := range keys {
+		opened := openedSections(before, k.Path)
+		if depth(k.Path) == 0 || len(opened) > 0 && depth(opened[0]) == 0 {
+			b.WriteString("\n")
+		}
+		for _, path := range opened {
+			fmt.Fprintf(&b, "%s%s%s:\n", wrap(sections[path], indent(path)+"# ", 120), indent(path), lastPart(path))
+		}
+		empty := `""`
+		if k.List() {
+			empty = "[]"
+		}
+		fmt.Fprintf(&b, "%s%s%s: %s\n", wrap(helpOf(k), indent(k.Path)+"# ", 120), indent(k.Path), lastPart(k.Path),
+			cmp.Or(k.Default, empty))
+		before = k.Path
+	}
+	return b.String()
+}
+
+// markdownOf returns the reference page.
+func markdownOf(keys []conf.Key) string {
+	var b strings.Builder
+	b.WriteString("# Configuration\n\n" + wrap("Wakecall reads the file that --config or WAKECALL_CONFIG names, else "+
+		"./wakecall.yaml or /etc/wakecall/wakecall.yaml. `wakecall config` prints the effective configuration and the "+
+		"source of each value. [conf/wakecall.yaml](../conf/wakecall.yaml) has every key with its default.\n\n"+
+		layers, "", 100))
+	before := ""
+	for _, k := range keys {
+		if section, _, _ := strings.Cut(k.Path, "."); !strings.HasPrefix(before, section+".") {
+			fmt.Fprintf(&b, "\n## %s\n", section)
+			if help := sections[section]; help != "" {
+				b.WriteString("\n" + wrap(help, "", 100))
+			}
+		}
+		if depth(k.Path) > 0 {
+			fmt.Fprintf(&b, "\n### %s\n", k.Path)
+		}
+		value := "empty"
+		if k.Default != "" {
+			value = "`" + k.Default + "`"
+		}
+		help := example.ReplaceAllString(helpOf(k), "\n```\n$0```\n\n")
+		fmt.Fprintf(&b, "\nDefault: %s\n\n%s", value, wrap(help, "", 100))
+		before = k.Path
+	}
+	return b.String()
+}
+
+// example matches indented lines.
+var example = regexp.MustCompile(`(?m)(^ .*\n)+`)
+
+func helpOf(k conf.Key) string { return strings.TrimSpace(k.Summary() + ". " + k.Details()) }
+
+// openedSections returns the sections of a path in which the key before was not.
+func openedSections(before, path string) (list []string) {
+	for i, r := range path {
+		if r == '.' && !strings.HasPrefix(before, path[:i+1]) {
+			list = append(list, path[:i])
+		}
+	}
+	return list
+}
+
+func depth(path string) int { return strings.Count(path, ".") }
+
+func indent(path string) string { return strings.Repeat("  ", depth(path)) }
+
+func lastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// wrap breaks a text into lines that begin with a prefix and have at most width bytes. An indented line of the text
+// stays as it is.
+func wrap(text, prefix string, width int) string {
+	var b strings.Builder
+	for paragraph := range strings.Lines(text) {
+		words := strings.Fields(paragraph)
+		if strings.HasPrefix(paragraph, " ") || len(words) == 0 {
+			words = []string{strings.TrimRight(paragraph, "\n")}
+		}
+		line := prefix + words[0]
+		for _, word := range words[1:] {
+			if len(line)+len(" ")+len(word) > width {
+				b.WriteString(line + "\n")
+				line = prefix + word
+				continue
+			}
+			line += " " + word
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}

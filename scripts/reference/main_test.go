@@ -1,0 +1,20 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestTheReferencesAreGenerated from the table of keys.
+func TestTheReferencesAreGenerated(t *testing.T) {
+	for name, want := range files() {
+		got, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s differs from the table of keys: run `go generate ./conf`", name)
+		}
+	}
+}
