@@ -14,8 +14,8 @@ import (
 // A Protocol is one old system. Package app lists all of them.
 type Protocol struct {
 	Name string // in the configuration, the journal, the metrics, the log and on the command line
-	// Servers returns the function that serves each of its listeners, by the listener's configuration key. All of them use
-	// the Endpoint.
+	// Servers returns the function that serves each of its listeners, by the listener's configuration key. All of them
+	// use the Endpoint.
 	Servers func(e *Endpoint, p *Process) map[string]Serve
 	Import  importer.Command
 	// Dialect returns the form of the callbacks of topics whose dialect is Name. setting returns the value of a
