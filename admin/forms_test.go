@@ -37,7 +37,7 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 		},
 		"/push": {
 			[]string{"topic", "nowhere", "id", " x", "body", "{", "delay", "soon", "max_attempts", "0"},
-			[]string{"does not exist", "is not an id", "is not JSON", "is not a delay", "between 1 and 1000, not 0"},
+			[]string{"does not exist", "is not an id", "not JSON", "is not a delay", "between 1 and 1000, not 0"},
 		},
 		"/access/users": {
 			[]string{"name", "No Name", "password", "short", "role", "king"},
@@ -78,7 +78,7 @@ func TestAWrongWebhookStays(t *testing.T) {
 	status, body := s.post("/alerts/webhooks", "webhooks.name", "on-call", "preset", "feishu", "webhooks.url",
 		"ftp://bot.example/hook", "webhooks.template", `{"a": 1}`)
 	for _, want := range []string{`value="on-call"`, `value="ftp://bot.example/hook"`, `<option value="feishu" selected>`,
-		"No webhook yet.", "must start with http:// or https://"} {
+		"No webhooks yet.", "must start with http:// or https://"} {
 		if status != http.StatusUnprocessableEntity || !strings.Contains(body, want) {
 			t.Errorf("%d, without %s", status, want)
 		}
@@ -133,7 +133,7 @@ func TestAFormSurvivesItsSession(t *testing.T) {
 	}
 	typed := form("name", "shop.mail", "title", "Typed for ten minutes")
 	status, body := s.post("/topics/-/new", append(typed, "password", "do not keep me")...)
-	if status != http.StatusUnauthorized || !strings.Contains(body, "Your session had expired") ||
+	if status != http.StatusUnauthorized || !strings.Contains(body, "Your session expired") ||
 		!strings.Contains(body, "Typed for ten minutes") || strings.Contains(body, "do not keep me") {
 		t.Fatalf("%d\n%s", status, body)
 	}
@@ -152,7 +152,7 @@ func TestNothingSelectedIsNotASuccess(t *testing.T) {
 	t.Parallel()
 	s, _ := shop(t)
 	_, body := s.as("ops").post("/dead/selected", "do", "retry")
-	if !strings.Contains(body, "No job was checked") || strings.Contains(body, "are ready again") {
+	if !strings.Contains(body, "No jobs selected") || strings.Contains(body, "are ready again") {
 		t.Errorf("it says\n%s", body)
 	}
 }
@@ -267,7 +267,7 @@ func TestAPageOutlivesItsSession(t *testing.T) {
 		want, says := http.StatusUnauthorized, `href="/login"`
 		if role != "" {
 			s.as(role)
-			want, says = http.StatusForbidden, "This needs the role admin."
+			want, says = http.StatusForbidden, "Requires the role admin."
 		}
 		res, body := s.part("/alerts/mail", "mail.host", "h")
 		if h := res.Header; res.StatusCode != want || h.Get("HX-Redirect") != "" || h.Get("HX-Retarget") != "#wk-flash" ||

@@ -117,7 +117,7 @@ func TestTaskIsCancelled(t *testing.T) {
 	s.shows("/tasks/1", "data-ended")
 	s.post("/dead/redrive", "rate", "0")
 	s.finished(2)
-	if _, body := s.post("/tasks/2/cancel"); !strings.Contains(body, "The task has ended already.") {
+	if _, body := s.post("/tasks/2/cancel"); !strings.Contains(body, "The task has already ended.") {
 		t.Errorf("a task that has ended is canceled\n%s", body)
 	}
 	if v := s.finished(2); v.CancelRequested {
@@ -190,7 +190,7 @@ func TestUnknownIsNotNone(t *testing.T) {
 		State: registry.ShardActive}))
 	for path, absent := range map[string]string{"/dead": "No dead letters", "/topics": `<td class="wk-num">0</td>`,
 		"/topics/shop.close": `<div class="h2 mb-0">0</div>`} {
-		if body := s.shows(path, "No shard answers (s1)", "–"); strings.Contains(body, absent) {
+		if body := s.shows(path, "No shard responds (s1)", "–"); strings.Contains(body, absent) {
 			t.Errorf("%s shows %s", path, absent)
 		}
 	}

@@ -79,7 +79,7 @@ func TestOldNumbersAreDimmedAndSayTheirAge(t *testing.T) {
 	q.lost.Store(true)
 	passed.Store(int64(time.Minute))
 	for _, path := range pages {
-		s.shows(path, "wk-old", "the numbers are old, of <time", "1m ago", ">7<")
+		s.shows(path, "wk-old", "these numbers are old, from <time", "1m ago", ">7<")
 	}
 	s.admin.page.SetStrip(s.admin.overview.Strip(t.Context()))
 	s.shows("/audit", `<dl class="wk-old">`, "1m ago")

@@ -14,7 +14,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-var criticalShardKinds = []string{"down", "duplicate", "forbidden", "partial", "eviction", "write_error"}
+var criticalShardKinds = []string{"down", "forbidden", "partial", "eviction", "write_error"}
 
 // shards judges the redis-checker's findings.
 func (w *Watch) shards(r Rules) []Finding {

@@ -1,18 +1,19 @@
-package record
+package recovery
 
 import (
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// Journal is the part of a journal.Journal that a Recorder needs.
-type Journal interface {
+// LineWriter is the part of a journal.Journal that a Recorder needs.
+type LineWriter interface {
 	Requests(lines []journal.RequestLine) error
 	Attempts(lines []journal.AttemptLine) error
 }
 
-// A Recorder implements the hooks of queue.Options. Its methods may be called from any goroutine.
-type Recorder struct{ Journal Journal }
+// A Recorder writes the changes that a queue accepted to the journal: one line for each job, with the revision of its
+// change. It implements the hooks of queue.Options. Its methods may be called from any goroutine.
+type Recorder struct{ Journal LineWriter }
 
 // Accepted records pushes that were stored, or whose job already existed.
 func (r Recorder) Accepted(pushes []queue.Push, results []queue.Result) error {

@@ -1,4 +1,4 @@
-package pershard
+package queue
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 )
 
-func TestRunFollowsTheList(t *testing.T) {
+func TestRunPerShardFollowsTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		running, causes := map[string]int{}, map[string]error{}
@@ -28,7 +28,7 @@ func TestRunFollowsTheList(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
-			Run(ctx, func() []string { return shards }, changed, watch)
+			RunPerShard(ctx, func() []string { return shards }, changed, watch)
 			close(ended)
 		}()
 		follow := func(now []string, want map[string]int) {
@@ -47,13 +47,13 @@ func TestRunFollowsTheList(t *testing.T) {
 		}
 		follow([]string{"a", "b"}, map[string]int{"a": 1, "b": 1})
 		follow([]string{"b", "c"}, map[string]int{"a": 0, "b": 1, "c": 1})
-		if !errors.Is(causes["a"], ErrRemoved) {
+		if !errors.Is(causes["a"], ErrShardRemoved) {
 			t.Errorf("the watch of a removed shard ended with %v", causes["a"])
 		}
 		follow([]string{"a"}, map[string]int{"a": 1, "b": 0, "c": 0})
 		cancel()
 		<-ended
-		if running["a"] != 0 || errors.Is(causes["a"], ErrRemoved) {
+		if running["a"] != 0 || errors.Is(causes["a"], ErrShardRemoved) {
 			t.Errorf("at the end %d watches are running; the last ended with %v", running["a"], causes["a"])
 		}
 	})
