@@ -51,5 +51,6 @@ func TestABodyThatNobodyNeedsTakesNoRoom(t *testing.T) {
 		if n := e.bodies.Load(); n != 0 {
 			t.Errorf("%d bytes of a dropped body are counted", n)
 		}
-	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", strings.NewReader(strings.Repeat("x", 1<<20))))
+	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/",
+		strings.NewReader(strings.Repeat("x", 1<<20))))
 }

@@ -4,6 +4,6 @@
 // callbacks (a callback.Dialect), and the import of its data (an importer.Source). A variable Protocol describes it to
 // package app, which lists all protocols. To take one out, delete its package and its line there.
 //
-// This package contains what they share: listeners that stop gracefully, waits for jobs, the search for an id, accounts,
-// namespaces, metrics, and the protocol's name for the journal. Package importer is the engine of imports.
+// This package contains what they share: listeners that stop gracefully, waits for jobs, the search for an id,
+// accounts, namespaces, metrics, and the protocol's name for the journal. Package importer is the engine of imports.
 package gateway

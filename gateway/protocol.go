@@ -16,7 +16,8 @@ import (
 type Protocol struct {
 	Name string     // in the configuration, the journal, the metrics, the log and on the command line
 	Keys []conf.Key // of the configuration, below gateways.NAME
-	// Servers returns the function that serves each of its listeners, by the listener's configuration key. All of them use
+	// Servers returns the function that serves each of its listeners, by the listener's configuration key. All of them
+	// use
 	// the Endpoint.
 	Servers func(e *Endpoint, p *Process) map[string]Serve
 	Import  importer.Command

@@ -137,7 +137,8 @@ func TestBuriedJobsAreListedAndRedriven(t *testing.T) {
 	topics := func() (names []string) {
 		t.Helper()
 		for cursor := ""; ; {
-			page, err := api.List(t.Context(), "beanstalk.*", client.ListOptions{State: client.Dead, Limit: 1, Cursor: cursor})
+			page, err := api.List(t.Context(), "beanstalk.*",
+				client.ListOptions{State: client.Dead, Limit: 1, Cursor: cursor})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +198,8 @@ func TestBeanstalkConnectionsOwnTheirJobs(t *testing.T) {
 		t.Fatalf("reserved %d, want %d", reserved, id)
 	}
 	for name, err := range map[string]error{
-		"delete": other.Delete(id), "touch": other.Touch(id), "bury": other.Bury(id, 1), "release": other.Release(id, 1, 0),
+		"delete": other.Delete(id), "touch": other.Touch(id), "bury": other.Bury(id, 1),
+		"release": other.Release(id, 1, 0),
 	} {
 		if !errors.Is(err, beanstalk.ErrNotFound) {
 			t.Errorf("%s by another connection: %v", name, err)
@@ -378,7 +380,8 @@ func oldBeanstalkd(t *testing.T) *oldSystem {
 		number: func(_, body string) string { return body },
 		fill: func(jobs int) {
 			for n := range jobs {
-				if _, err := producer.Put([]byte(strconv.Itoa(n)), 100, time.Duration(n%2)*time.Hour, time.Minute); err != nil {
+				if _, err := producer.Put([]byte(strconv.Itoa(n)), 100, time.Duration(n%2)*time.Hour,
+					time.Minute); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -20,8 +20,9 @@ import (
 
 // gatewayKeys are the environment variables of the gateways' addresses, by protocol.
 var gatewayKeys = map[string]string{
-	"lmstfy": "LMSTFY_ADDR", "lmstfy-admin": "LMSTFY_ADMIN_ADDR", "phpdq": "PHPDQ_ADDR", "delayqueue": "DELAYQUEUE_ADDR",
-	"grape": "GRAPE_ADDR", "grape-web": "GRAPE_WEB_ADDR", "beanstalk": "BEANSTALK_ADDR",
+	"lmstfy": "LMSTFY_ADDR", "lmstfy-admin": "LMSTFY_ADMIN_ADDR", "phpdq": "PHPDQ_ADDR",
+	"delayqueue": "DELAYQUEUE_ADDR",
+	"grape":      "GRAPE_ADDR", "grape-web": "GRAPE_WEB_ADDR", "beanstalk": "BEANSTALK_ADDR",
 }
 
 // startGateways starts an installation with all gateways, and returns their addresses.
@@ -83,11 +84,13 @@ func TestGatewaysSurviveHostileInput(t *testing.T) {
 		},
 		"lmstfy-admin": {binary: "400 Bad Request", post("/token/a", 100, "half"): "", "GET /pools": ""},
 		"delayqueue": {
-			binary: "400 Bad Request", post("/push", 100, `{"topic":`): "失败", post("/push", 4, "\xff\xfe{}"): "解析json失败",
-			post("/pop", 1<<40, "{}"): "失败", post("/push", 5, strings.Repeat("[", 5)): "解析json失败",
+			binary: "400 Bad Request", post("/push", 100, `{"topic":`): "失败",
+			post("/push", 4, "\xff\xfe{}"): "解析json失败",
+			post("/pop", 1<<40, "{}"):      "失败", post("/push", 5, strings.Repeat("[", 5)): "解析json失败",
 		},
 		"grape": {
-			binary: "400 Bad Request", post("/api/job/produce?tube=t&jid=1&ttr=%00", 0, ""): "2003", "GET /api/tube/list": "",
+			binary: "400 Bad Request", post("/api/job/produce?tube=t&jid=1&ttr=%00", 0, ""): "2003",
+			"GET /api/tube/list":                           "",
 			post("/api/job/produce?tube=%ff&jid=1", 0, ""): "1002",
 		},
 		"grape-web": {binary: "400 Bad Request", post("/api/authen/login", 4, "\xff\xfe{}"): "3000",
@@ -203,7 +206,8 @@ func TestAStopEndsLongPollsOfGateways(t *testing.T) {
 	l := &lmstfy{t: t, w: w, api: addrs["lmstfy"], admin: addrs["lmstfy-admin"]}
 	l.ask(l.admin, "POST", "/token/shop?description=d&pool=big", "", nil).must(t, http.StatusUnauthorized)
 	basic := map[string]string{"Authorization": "Basic b3BzOnNlY3JldA=="}
-	l.token = l.ask(l.admin, "POST", "/token/shop?description=d&pool=big", "", basic).must(t, 201).value["token"].(string)
+	made := l.ask(l.admin, "POST", "/token/shop?description=d&pool=big", "", basic).must(t, 201)
+	l.token = made.value["token"].(string)
 	if !strings.HasPrefix(l.token, "big:") {
 		t.Errorf("the token of the pool big is %s", l.token)
 	}

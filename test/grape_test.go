@@ -166,8 +166,9 @@ func movingGrape(t *testing.T, done *consumed) (*installation, *moving) {
 		db.HSet(ctx, "tube:T:job:"+id, "id", id, "dtr", 0, "ttr", 60000, "noe", 0, "data", id)
 		db.ZAdd(ctx, "tube:T:queue:delay", redis.Z{Score: float64(time.Now().UnixMilli()), Member: id})
 	}, func(id string) error {
-		for deadline := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) { // until the import has created the tube
-			status, _ := grape{t, addr}.ask("POST", "/api/job/produce", "tube=T&jid="+id, id)
+		// until the import has created the tube
+		for deadline := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) {
+			status, _ := grape{t, addr}.ask("POST", "/api/job/produce", "tube=T&ttr=60000&jid="+id, id)
 			if status == http.StatusOK || time.Now().After(deadline) {
 				return harness.Equal("status", status, http.StatusOK)
 			}

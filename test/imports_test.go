@@ -154,7 +154,8 @@ func TestKilledImportsMoveEachJobOnce(t *testing.T) {
 			close(stop)
 			consumers.Wait()
 			delayed := int(i.MustStats(t, old.topic).Delayed)
-			t.Logf("%d kills in %s; %d jobs were consumed, %d of them from the old system", kills, took, len(c.times), c.old)
+			t.Logf("%d kills in %s; %d jobs were consumed, %d of them from the old system", kills, took, len(c.times),
+				c.old)
 			for number, times := range c.times {
 				if n, _ := strconv.Atoi(number); times != 1 || n%2 != 0 {
 					t.Errorf("job %s was consumed %d times", number, times)
@@ -167,7 +168,8 @@ func TestKilledImportsMoveEachJobOnce(t *testing.T) {
 	}
 }
 
-// An import that follows goes on after outages of both systems: each job is in one of them, and in the end all are here.
+// An import that follows goes on after outages of both systems: each job is in one of them, and in the end all are
+// here.
 func TestAFollowingImportGoesOnAfterOutages(t *testing.T) {
 	t.Parallel()
 	for name, begin := range oldSystems {
@@ -180,7 +182,8 @@ func TestAFollowingImportGoesOnAfterOutages(t *testing.T) {
 			old.fill(jobs)
 			address := strings.TrimPrefix(old.args[1], "redis://")
 			link := harness.StartProxy(t, address)
-			args := []string{"import", name, old.args[0], strings.Replace(old.args[1], address, link.Addr(), 1), "--follow"}
+			args := []string{"import", name, old.args[0], strings.Replace(old.args[1], address, link.Addr(), 1),
+				"--follow"}
 			follow := exec.Command(harness.Binary(t), args...)
 			follow.Dir, follow.Env = i.Dir, append(os.Environ(), "WAKECALL_DATA_DIR="+i.Data,
 				"WAKECALL_REDIS_NODES="+opts.Env["WAKECALL_REDIS_NODES"])
@@ -214,7 +217,8 @@ func TestAFollowingImportGoesOnAfterOutages(t *testing.T) {
 			}
 			harness.Eventually(t, time.Minute, "all jobs to be here", func() error {
 				s, err := i.Stats(ctx, old.topic)
-				return errors.Join(err, harness.Equal("here", s.Delayed+s.Ready, jobs), harness.Equal("left", old.left(), 0))
+				return errors.Join(err, harness.Equal("here", s.Delayed+s.Ready, jobs),
+					harness.Equal("left", old.left(), 0))
 			})
 			must(t, follow.Process.Signal(syscall.SIGINT))
 			if err := follow.Wait(); err != nil {
@@ -240,7 +244,8 @@ func (c *consumed) consumeOld(old *oldSystem, stop <-chan struct{}) {
 
 // patient is a client that never sends a command twice, as a client that lost an answer would.
 func patient(addr string) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxRetries: -1})
+	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
+		MaxRetries: -1})
 }
 
 func oldRedisServer(t *testing.T) (url string, db *redis.Client) {
@@ -291,7 +296,8 @@ func TestImportsCountFirst(t *testing.T) {
 			run := func(args ...string) {
 				t.Helper()
 				code, out := i.Run(append(append([]string{"import", name, "-o", "json"}, old.args...), args...)...)
-				if begin := strings.Index(out, "{"); code != 0 || begin < 0 || json.Unmarshal([]byte(out[begin:]), &report) != nil {
+				if begin := strings.Index(out, "{"); code != 0 || begin < 0 ||
+					json.Unmarshal([]byte(out[begin:]), &report) != nil {
 					t.Fatalf("exit %d: %s", code, out)
 				}
 			}

@@ -67,7 +67,8 @@ func TestImportOfLmstfy(t *testing.T) {
 	admin := redis.NewClient(&redis.Options{Addr: old.Addr(), DB: 1})
 	defer admin.Close()
 	must(t, admin.HSet(t.Context(), "tk/default/old", token, "of old").Err())
-	must(t, admin.HSet(t.Context(), "__throttler_keys__", "default/old/"+token, `{"read":5,"write":5,"interval":9}`).Err())
+	must(t, admin.HSet(t.Context(), "__throttler_keys__", "default/old/"+token,
+		`{"read":5,"write":5,"interval":9}`).Err())
 	_, err := db.Pipelined(t.Context(), func(c redis.Pipeliner) error {
 		for i := range jobs {
 			id := fmt.Sprintf("01ARZ3NDEKTSV4RRFF%08d", i)

@@ -86,7 +86,8 @@ func TestMovingWithoutAStop(t *testing.T) {
 				t.Errorf("the last import exits %d, and the old system has %d jobs: %s", code, old.left(), out)
 			}
 			const all = waiting + producers*each*(producers+1)
-			harness.Eventually(t, soon, "all jobs to be done", func() error { return harness.Equal("done", done.count(), all) })
+			harness.Eventually(t, soon, "all jobs to be done",
+				func() error { return harness.Equal("done", done.count(), all) })
 			close(ended)
 			consumers.Wait()
 			t.Logf("%d of %d jobs were done by the old system", done.old, all)

@@ -214,7 +214,8 @@ func movingPHPDelayqueue(t *testing.T, done *consumed) (*installation, *moving) 
 			if len(due) == 1 && old.redis.ZRem(ctx, "dq_bucket_1", due[0]).Val() == 1 {
 				old.redis.RPush(ctx, "dq_1ready_queue", due[0])
 			}
-			if name := old.redis.LPop(ctx, "dq_1ready_queue").Val(); old.redis.HDel(ctx, "dq_job_info", name).Val() == 1 {
+			if name := old.redis.LPop(ctx, "dq_1ready_queue").Val(); old.redis.HDel(ctx, "dq_job_info",
+				name).Val() == 1 {
 				done.addOld(strings.TrimPrefix(name, "Order_Close:"))
 			}
 		},

@@ -123,7 +123,8 @@ func importTable(w io.Writer, r *importer.Report, dry bool) error {
 	}
 	pairs = append(pairs, "jobs waiting", strconv.Itoa(r.Waiting))
 	if !dry {
-		pairs = append(pairs, "imported", strconv.Itoa(r.Imported), "  of an interrupted import", strconv.Itoa(r.Resumed),
+		pairs = append(pairs, "imported", strconv.Itoa(r.Imported), "  of an interrupted import",
+			strconv.Itoa(r.Resumed),
 			"exist, pushed later", strconv.Itoa(r.Kept), "refused", strconv.Itoa(r.Refused),
 			"left in the old system", strconv.Itoa(r.Left))
 	}

@@ -35,7 +35,8 @@ func TestWithoutAShardEveryCommandIsAnsweredOnce(t *testing.T) {
 	c.want("INSERTED 1\r\nINSERTED 2\r\nRESERVED 1 1\r\nx\r\n")
 	q.Redis.Shutdown()
 	for _, command := range []string{
-		"put 5 0 60 1\r\nz", "delete 2", "peek 2", "peek-delayed", "kick 1", "kick-job 2", "stats-job 2", "reserve-job 2",
+		"put 5 0 60 1\r\nz", "delete 2", "peek 2", "peek-delayed", "kick 1", "kick-job 2", "stats-job 2",
+		"reserve-job 2",
 		"stats", "list-tubes", "touch 1", "release 1 5 0", "release 1 6 0", "bury 1 5", "delete 1",
 	} {
 		c.send(command + "\r\nlist-tube-used\r\n")
@@ -199,7 +200,8 @@ func TestCommandsAreReadAsTheyCome(t *testing.T) {
 func TestNumbersAreDecimal(t *testing.T) {
 	t.Parallel()
 	for text, ok := range map[string]bool{
-		"0": true, "007": true, "4294967295": true, "4294967296": false, "": false, "-1": false, "+1": false, "1_0": false,
+		"0": true, "007": true, "4294967295": true, "4294967296": false, "": false, "-1": false, "+1": false,
+		"1_0": false,
 		"0x1": false, "1.0": false, "١": false,
 	} {
 		if _, got := number(text, 32); got != ok {

@@ -328,7 +328,8 @@ func TestAReserveDoesNotWaitForAClosedSide(t *testing.T) {
 		}
 		id := fmt.Sprint(n + 1)
 		c.want("USING t" + fmt.Sprint(n) + "\r\nINSERTED " + id + "\r\nWATCHING 2\r\nWATCHING 1\r\n")
-		c.want("RESERVED " + id + " 1\r\nx\r\n" + strings.Repeat("TIMED_OUT\r\n", more) + "USING t" + fmt.Sprint(n) + "\r\n")
+		c.want("RESERVED " + id + " 1\r\nx\r\n" + strings.Repeat("TIMED_OUT\r\n", more) +
+			"USING t" + fmt.Sprint(n) + "\r\n")
 	}
 	c := dial(t, addr)
 	if s := c.stats("stats"); s["current-waiting"] != "0" {

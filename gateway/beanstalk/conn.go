@@ -44,8 +44,8 @@ func (g *Gateway) connection(ctx context.Context, c gateway.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
 	waits, leaves := context.WithCancel(ctx)
 	k := &conn{
-		Gateway: g, c: c, w: bufio.NewWriter(c), ctx: ctx, waits: waits, used: defaultTube, watched: []string{defaultTube},
-		held: map[uint64]*held{}, body: make(chan struct{}, 1),
+		Gateway: g, c: c, w: bufio.NewWriter(c), ctx: ctx, waits: waits, used: defaultTube,
+		watched: []string{defaultTube}, held: map[uint64]*held{}, body: make(chan struct{}, 1),
 	}
 	g.counts.connections.Add(1)
 	g.counts.open.Add(1)

@@ -82,8 +82,8 @@ func (s *source) open(ctx context.Context) (err error) {
 // close disconnects. Reserved jobs become ready again.
 func (s *source) close() { _ = s.c.c.Close() }
 
-// Lock implements importer.Source. Every import uses the tube of lists, and beanstalkd counts the users of a tube. A connection that
-// failed may still have reserved jobs.
+// Lock implements importer.Source. Every import uses the tube of lists, and beanstalkd counts the users of a tube. A
+// connection that failed may still have reserved jobs.
 func (s *source) Lock(ctx context.Context) error {
 	if s.c.failed {
 		s.close()
@@ -236,7 +236,8 @@ func (s *source) claimDelayed(tube string, n int) (jobs []importer.Job, more boo
 		if c.learn(stat); stat.text("state") != "delayed" || stat.number("delay") == hideFor || c.Tube == listTube {
 			continue
 		}
-		c.Due = now.Add(time.Duration(stat.number("time-left")+1) * time.Second).UnixMilli() // time-left is rounded down
+		// time-left is rounded down
+		c.Due = now.Add(time.Duration(stat.number("time-left")+1) * time.Second).UnixMilli()
 		list, hide = append(list, c), append(hide, fmt.Sprintf("reserve-job %d\r\n%s", c.ID, c.hide()))
 	}
 	if s.window = len(asked) * 2; len(list)*2 < len(asked) {

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// oldConn is a connection of an import to a beanstalkd. It writes several requests together and then reads their answers.
+// oldConn is a connection of an import to a beanstalkd. It writes several requests together and then reads their
+// answers.
 type oldConn struct {
 	c      net.Conn
 	r      *bufio.Reader

@@ -90,8 +90,9 @@ func TestWhatIsNoBeanstalkdIsNamed(t *testing.T) {
 func TestAnErrorOfBeanstalkdEndsAClaim(t *testing.T) {
 	t.Parallel()
 	whole := map[string]string{
-		"use wakecall-import": "USING wakecall-import", "list-tubes": okYAML("---\n- default\n- wakecall-import\n- mail\n"),
-		"watch mail": "WATCHING 2", "reserve-with-timeout 0": "RESERVED 5 2\r\nhi",
+		"use wakecall-import": "USING wakecall-import",
+		"list-tubes":          okYAML("---\n- default\n- wakecall-import\n- mail\n"),
+		"watch mail":          "WATCHING 2", "reserve-with-timeout 0": "RESERVED 5 2\r\nhi",
 		"stats-job 5": okYAML("---\nid: 5\ntube: \"mail\"\nstate: reserved\npri: 7\nttr: 60\n"), "put": "INSERTED 9",
 		"release 5 7 4000000000": "RELEASED", "delete 9": "DELETED",
 	}
@@ -129,7 +130,8 @@ func TestAnErrorOfBeanstalkdEndsAClaim(t *testing.T) {
 		if command == "delete 9" { // of the list of a claim without jobs
 			whole["release 5 7 4000000000"] = "NOT_FOUND"
 		}
-		if jobs, err := claim(t, command, answer); err == nil || !strings.Contains(err.Error(), answer) || len(jobs) > 0 {
+		if jobs, err := claim(t, command, answer); err == nil || !strings.Contains(err.Error(), answer) ||
+			len(jobs) > 0 {
 			t.Errorf("%s: %+v, %v", command, jobs, err)
 		}
 		whole["release 5 7 4000000000"] = "RELEASED"

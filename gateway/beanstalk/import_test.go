@@ -123,7 +123,8 @@ func TestImportedJobsAreClaimedOnce(t *testing.T) {
 	}
 	stats, err := client.Stats()
 	must(err)
-	if stats["current-jobs-ready"] != "0" || stats["current-jobs-delayed"] != "0" || stats["current-jobs-buried"] != "1" {
+	if stats["current-jobs-ready"] != "0" || stats["current-jobs-delayed"] != "0" ||
+		stats["current-jobs-buried"] != "1" {
 		t.Errorf("at the end: %v", stats)
 	}
 	must(client.Delete(held))

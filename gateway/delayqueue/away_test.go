@@ -25,7 +25,8 @@ func TestAFailureNamesWhatFailed(t *testing.T) {
 		c.want(x[0], x[1], refusal(x[2]))
 	}
 	for command, text := range map[string]string{
-		`"add","topic":"t","id":"1","delay":1,"TTR":1`: "添加失败", `"pop","topic":"t"`: "获取Job失败", `"finish","id":"1"`: "删除失败",
+		`"add","topic":"t","id":"1","delay":1,"TTR":1`: "添加失败", `"pop","topic":"t"`: "获取Job失败",
+		`"finish","id":"1"`: "删除失败",
 		`"delete","id":"1"`: "删除失败",
 	} {
 		c.want("/command", `{"command":`+command+`}`, `{"success":false,"error":"`+text+`"}`)
@@ -81,7 +82,8 @@ func TestAnIDMovesWithItsLastPush(t *testing.T) {
 	c.want("/push", pushOne, addedAnswer)
 	wait.For(t, "a pop", func() bool { return c.ask("POST", "/pop", `{"topic":"t"}`) != okAnswer })
 	c.want("/push", `{"id":"1","topic":"T","delay":3600,"ttr":60,"body":"later"}`, addedAnswer)
-	if got := c.ask("POST", "/get", `{"id":"1"}`); !strings.Contains(got, `"topic":"T"`) || !strings.Contains(got, "later") {
+	if got := c.ask("POST", "/get", `{"id":"1"}`); !strings.Contains(got, `"topic":"T"`) ||
+		!strings.Contains(got, "later") {
 		t.Errorf("get: %s", got)
 	}
 	if n, err := c.q.Stats(t.Context(), []string{topicOf("t")}); err != nil || n[topicOf("t")].Jobs() != 0 {
@@ -113,7 +115,8 @@ func TestWithOneShardOfTwoWorkGoesOn(t *testing.T) {
 	if got := c.ask("POST", "/command", `{"command":"pop","topic":"T"}`); got != `{"success":true}` {
 		t.Error(got)
 	}
-	c.h = New(pulltest.Endpoint(t, "delayqueue"), c.q, c.q.Hub, c.q.Registry.Snapshot, 64).handler() // knows no topics yet
+	// knows no topics yet
+	c.h = New(pulltest.Endpoint(t, "delayqueue"), c.q, c.q.Hub, c.q.Registry.Snapshot, 64).handler()
 	c.want("/finish", `{"id":"`+id+`"}`, okAnswer)
 	if _, err := c.q.Get(t.Context(), topicOf("T"), id); err == nil {
 		t.Error("a finished job exists")

@@ -10,7 +10,8 @@
 --
 -- Invariant: a job is there or in claims, never in both, and no consumer has it. A timer copies a due entry at the head
 -- of its bucket to a ready queue and then removes it, so these are left to it. An entry that is not due
--- belongs to a job that was popped: its consumer has it. Entries without a job are left to delay-queue, which removes them.
+-- belongs to a job that was popped: its consumer has it. Entries without a job are left to delay-queue, which removes
+-- them.
 local most, skip, bucket, stuck = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'bucket', tonumber(ARGV[4])
 local head = 16 -- more than there are servers
 if redis.replicate_commands then redis.replicate_commands() end -- for servers before 5.0, because of TIME

@@ -69,7 +69,8 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		push(`" "`, `""`, "0", "0"): "job id不能为空", push(`"1"`, `" "`, "0", "0"): "topic 不能为空", // id, topic, delay, ttr
 		push(`"1"`, `"t"`, "0", "0"):          "delay 取值范围1 - (2^31 - 1)",
 		push(`"1"`, `"t"`, "2147483649", "0"): "delay 取值范围1 - (2^31 - 1)",
-		push(`"1"`, `"t"`, "1", "0"):          "ttr 取值范围1 - 86400", push(`"1"`, `"t"`, "1", "86401"): "ttr 取值范围1 - 86400",
+		push(`"1"`, `"t"`, "1", "0"):          "ttr 取值范围1 - 86400",
+		push(`"1"`, `"t"`, "1", "86401"):      "ttr 取值范围1 - 86400",
 	} {
 		c.want("/push", body, refusal(text))
 	}
@@ -122,7 +123,8 @@ func TestAnyMethodIsServed(t *testing.T) {
 		due < queue.MaxDelay-time.Hour || due > queue.MaxDelay {
 		t.Errorf("get: %s, due in %s", text, due)
 	}
-	if members := `{"code":0,"message":"操作成功","data":{"topic":"t","id":"0","delay":`; !strings.HasPrefix(text, members) {
+	members := `{"code":0,"message":"操作成功","data":{"topic":"t","id":"0","delay":`
+	if !strings.HasPrefix(text, members) {
 		t.Errorf("get: %s", text)
 	}
 	for _, path := range []string{"/finish", "/delete"} {
@@ -161,7 +163,8 @@ func TestPopsServeTopicsInTheirOrder(t *testing.T) {
 func TestYouzansCommands(t *testing.T) {
 	c := newClient(t)
 	for body, answer := range map[string]string{
-		`{`: `{"success":false,"error":"解析json失败"}`, `{"command":"pop","topic":" "}`: `{"success":false,"error":"topic不能为空"}`,
+		`{`:                             `{"success":false,"error":"解析json失败"}`,
+		`{"command":"pop","topic":" "}`: `{"success":false,"error":"topic不能为空"}`,
 		`{"command":"add","topic":"t","delay":1,"TTR":1}`:          `{"success":false,"error":"job id不能为空"}`,
 		`{"command":"add","topic":"t","id":"1","delay":0,"TTR":1}`: `{"success":false,"error":"delay 取值范围1 - (2^31 - 1)"}`,
 		`{"command":"add","topic":"t","id":"1","delay":1}`:         `{"success":false,"error":"ttr 取值范围1 - 86400"}`,
@@ -175,7 +178,8 @@ func TestYouzansCommands(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", body, w.Code, w.Body, answer)
 		}
 	}
-	c.want("/command", `{"command":"add","topic":"t","id":"1","delay":1,"TTR":60,"body":"{\"x\":1}"}`, `{"success":true}`)
+	c.want("/command", `{"command":"add","topic":"t","id":"1","delay":1,"TTR":60,"body":"{\"x\":1}"}`,
+		`{"success":true}`)
 	c.want("/command", `{"command":"pop","topic":"t"}`, `{"success":true}`) // it does not wait
 	wait.For(t, "a pop gets the job", func() bool {
 		return c.ask("POST", "/command", `{"command":"pop","topic":"t"}`) == `{"success":true,"id":"1","value":"{\"x\":1}"}`
@@ -183,7 +187,8 @@ func TestYouzansCommands(t *testing.T) {
 	c.want("/command", `{"command":"delete","id":"1"}`, `{"success":true}`)
 	c.want("/get", `{"id":"1"}`, okAnswer)
 	w := httptest.NewRecorder()
-	if c.h.ServeHTTP(w, httptest.NewRequest("GET", "/command", nil)); w.Code != 405 || w.Header().Get("Allow") != "POST" {
+	if c.h.ServeHTTP(w, httptest.NewRequest("GET", "/command", nil)); w.Code != 405 ||
+		w.Header().Get("Allow") != "POST" {
 		t.Errorf("GET: %d", w.Code)
 	}
 }

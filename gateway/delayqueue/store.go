@@ -54,9 +54,9 @@ func (s *store) push(ctx context.Context, in pushRequest) error {
 		return err
 	}
 	result := s.queue.Push(ctx, queue.Push{
-		Topic: topic, ID: in.ID, Body: []byte(in.Body), ContentType: queue.TypeOf([]byte(in.Body)), Priority: queue.Normal,
-		Delay: min(time.Duration(in.Delay)*time.Second, queue.MaxDelay), TTR: time.Duration(in.TTR) * time.Second,
-		OnDuplicate: queue.Replace,
+		Topic: topic, ID: in.ID, Body: []byte(in.Body), ContentType: queue.TypeOf([]byte(in.Body)),
+		Priority: queue.Normal, Delay: min(time.Duration(in.Delay)*time.Second, queue.MaxDelay),
+		TTR: time.Duration(in.TTR) * time.Second, OnDuplicate: queue.Replace,
 	})
 	if result.Err != nil {
 		return result.Err

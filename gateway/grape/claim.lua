@@ -1,6 +1,7 @@
 -- Takes jobs out of a tube's delay queue of Grape into claims.
 --
--- KEYS   claims, number of the last claim, the delay queue (a sorted set by Unix ms), the lock of its consumers and that
+-- KEYS   claims, number of the last claim, the delay queue (a sorted set by Unix ms), the lock of its consumers and
+-- that
 --        of consumers of earlier versions
 -- ARGV   most jobs, how many to skip, what a job's key begins with, what its claim's name begins with
 -- Result {number of the claim, how many are skipped now, how many entries were found; then name and claim of each job}

@@ -134,7 +134,8 @@ func TestCommandsLookAtTheState(t *testing.T) {
 	}
 	states["retained"] = func(id string) {
 		states["ready"](id)
-		if w := c.ask("GET", "/api/job/consume?tube=T&max=100", ""); !strings.Contains(w.Body.String(), `"id":"`+id+`"`) {
+		w := c.ask("GET", "/api/job/consume?tube=T&max=100", "")
+		if !strings.Contains(w.Body.String(), `"id":"`+id+`"`) {
 			t.Fatalf("consume: %s", w.Body)
 		}
 	}
@@ -175,7 +176,8 @@ func TestCommandsLookAtTheState(t *testing.T) {
 
 func consumed(t *testing.T, w *httptest.ResponseRecorder) (jobs []job) {
 	t.Helper()
-	if err := json.Unmarshal(w.Body.Bytes(), &jobs); err != nil || w.Header().Get("Content-Type") != "application/json" {
+	if err := json.Unmarshal(w.Body.Bytes(), &jobs); err != nil ||
+		w.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("%s %s: %v", w.Header(), w.Body, err)
 	}
 	return jobs
@@ -241,7 +243,8 @@ func TestTheWebAsksForALogin(t *testing.T) {
 	s.now = clock
 	c := &client{T: t, h: s.handler()}
 	for body, answer := range map[string]string{
-		"": `{"code":3000,"desc":"username is empty"}`, `{"username":"ops"}`: `{"code":3001,"desc":"password is empty"}`,
+		"":                                   `{"code":3000,"desc":"username is empty"}`,
+		`{"username":"ops"}`:                 `{"code":3001,"desc":"password is empty"}`,
 		`{"username":"ops","password":"x"}`:  `{"code":3002,"desc":"username or password is error"}`,
 		`{"username":"none","password":"x"}`: `{"code":3002,"desc":"username or password is error"}`,
 	} {

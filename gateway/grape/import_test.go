@@ -84,7 +84,8 @@ func TestJobsAreClaimedUnlessAConsumerMayHaveThem(t *testing.T) {
 	importtest.Drop(t, g, left)
 	keys := db.Keys(ctx, "shop:tube:T:job:*").Val()
 	if len(left) != 3 || len(keys) != 3 || db.Exists(ctx, "shop:wakecall:claims").Val() != 0 {
-		t.Errorf("%d claims, then the jobs %v are left, want the consumed, the failed and the long one", len(left), keys)
+		t.Errorf("%d claims, then the jobs %v are left, want the consumed, the failed and the long one", len(left),
+			keys)
 	}
 }
 

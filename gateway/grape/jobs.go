@@ -14,8 +14,8 @@ const (
 	minTTR  = time.Second // the minimum; shorter TTRs are raised to it
 	maxTTR  = registry.MaxPullTTR
 	maxTake = queue.TakeLimit
-	// maxAnswer is how many bytes of data an answer has, but for those of the last step: a client may ask for any number
-	// of jobs.
+	// maxAnswer is how many bytes of data an answer has, but for those of the last step: a client may ask for any
+	// number of jobs.
 	maxAnswer = 16 << 20
 )
 

@@ -82,10 +82,10 @@ type claimKey struct {
 	number, name string
 }
 
-// Take claims at most n jobs from a queue of the old system. It skips entries that the import may not take, until c.Skip is cleared. The
-// keys of the scripts are claims, number, queue and more; their arguments are n, how many entries to skip, and args. They
-// return the number of the claim, how many entries to skip next time, and how many entries they found; then name and
-// claim of each job.
+// Take claims at most n jobs from a queue of the old system. It skips entries that the import may not take, until
+// c.Skip is cleared. The keys of the scripts are claims, number, queue and more; their arguments are n, how many
+// entries to skip, and args. They return the number of the claim, how many entries to skip next time, and how many
+// entries they found; then name and claim of each job.
 func (c *Claims) Take(
 	ctx context.Context, n int, from string, more []string, args ...any,
 ) (jobs []Job, skipped int64, err error) {
@@ -184,7 +184,8 @@ func ParseTimed(text string) (c Timed, err error) {
 // Job returns the claimed job of a topic.
 func (c *Timed) Job(topic, id string, body []byte) Job {
 	return Job{Claimed: c.At, Push: queue.Push{
-		Topic: topic, ID: id, Body: body, ContentType: queue.TypeOf(body), Priority: queue.Normal, DueAt: c.Due, TTR: c.TTR,
+		Topic: topic, ID: id, Body: body, ContentType: queue.TypeOf(body), Priority: queue.Normal, DueAt: c.Due,
+		TTR: c.TTR,
 	}}
 }
 

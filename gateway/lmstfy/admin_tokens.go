@@ -111,7 +111,8 @@ func (g *Gateway) putLimit(r *http.Request, status int, replace bool) (reply, er
 	pool, token := g.splitToken(r.PathValue("token"))
 	err = g.Tokens.SetLimit(r.Context(), pool, r.PathValue("ns"), token, &l, replace)
 	if errors.Is(err, ErrLimitExists) {
-		return reply{}, told(http.StatusInternalServerError, fmt.Sprintf("throttler token(%s) has already exists", token))
+		return reply{}, told(http.StatusInternalServerError,
+			fmt.Sprintf("throttler token(%s) has already exists", token))
 	}
 	return reply{status: status, value: object{"limiter": l}}, err
 }

@@ -119,7 +119,8 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 		{"PUT /api/n.s/_?token=p:t", "", "400", badNS}, {"GET /api/n.s/q", "", "400", badNS},
 		{"PUT /api/ns/_q?token=p:t", "", "400", badName}, {"PUT /api/ns/q,r", "", "400", badName},
 		{"GET /api/ns/q;r", "", "400", badName},
-		{"PUT /api/ns/q?token=p:t", "", "404", `{"error":"pool not found"}`}, {"PUT /api/ns/q?delay=x", "", "401", noToken},
+		{"PUT /api/ns/q?token=p:t", "", "404", `{"error":"pool not found"}`},
+		{"PUT /api/ns/q?delay=x", "", "401", noToken},
 		{"PUT /api/ns/q?token=big:", "", "401", noToken},
 		{"PUT /api/ns/q?token=none", "", "401", `{"error":"invalid token"}`},
 		{"PUT /api/ns/q?token=big:" + clientToken, "", "401", `{"error":"invalid token"}`},
@@ -129,7 +130,8 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 		{"GET /api/ns/q/deadletter/size", "", "200", `{"namespace":"ns","queue":"q","size":0}`},
 		{"GET /api/ns/q/deadletter", "", "401", noToken}, {"GET /api/ns/q/peek", "", "401", noToken},
 		{"DELETE /api/ns/q", "", "401", noToken}, {"PUT /api/ns/q/deadletter", "", "401", noToken},
-		{"GET /api/ns", "", "404", `{"error":"api not found"}`}, {"GET /api/ns/q/", "", "404", `{"error":"api not found"}`},
+		{"GET /api/ns", "", "404", `{"error":"api not found"}`},
+		{"GET /api/ns/q/", "", "404", `{"error":"api not found"}`},
 		{"POST /api/ns/q", "", "404", `{"error":"api not found"}`},
 		{"HEAD /api/ns/q", "", "404", `{"error":"api not found"}`}, {"GET /", "", "404", `{"error":"api not found"}`},
 	})
@@ -148,7 +150,8 @@ func TestParametersAreChecked(t *testing.T) {
 			"ttl=5&delay=6": "ttl is shorter than delay", "tries=x": "invalid tries", "tries=65536": "invalid tries",
 			"tries=0": "tries shouldn't be zero",
 		} {
-			cases = append(cases, [4]string{"PUT /api/ns/" + path + "?" + query, "[1]", "400", `{"error":"` + text + `"}`})
+			cases = append(cases, [4]string{"PUT /api/ns/" + path + "?" + query, "[1]", "400",
+				`{"error":"` + text + `"}`})
 		}
 	}
 	for query, text := range map[string]string{
@@ -171,7 +174,8 @@ func TestParametersAreChecked(t *testing.T) {
 		{"PUT /api/ns/q/deadletter?ttl=-1", "", "400", `{"error":"invalid ttl"}`},
 		{"DELETE /api/ns/q/deadletter?limit=-1", "", "400", `{"error":"invalid limit"}`},
 		{"PUT /api/ns/q/deadletter?ttl=0", "", "200", `{"count":0,"msg":"respawned"}`},
-		{"GET /api/ns/q/deadletter", "", "200", `{"deadletter_head":"","deadletter_size":0,"namespace":"ns","queue":"q"}`},
+		{"GET /api/ns/q/deadletter", "", "200",
+			`{"deadletter_head":"","deadletter_size":0,"namespace":"ns","queue":"q"}`},
 		{"GET /api/ns/q/peek", "", "404", `{"error":"the queue is empty"}`},
 		{"GET /api/ns/q/job/1", "", "404", `{"error":"job not found"}`},
 		{"DELETE /api/ns/q/job/1", "", "204", ""}, {"DELETE /api/ns/q", "", "204", ""},
@@ -342,7 +346,8 @@ func TestLimitsOfTokens(t *testing.T) {
 	if w := c.do("PUT", "q/job/"+again, "x"); w.Code != 201 {
 		t.Errorf("republish: %d %s", w.Code, w.Body)
 	}
-	c.wants(c.admin, [][4]string{{"DELETE " + limit, "", "200", `{"msg":"success"}`}, {"GET " + limit, "", "404", "null"}},
+	c.wants(c.admin, [][4]string{{"DELETE " + limit, "", "200", `{"msg":"success"}`},
+		{"GET " + limit, "", "404", "null"}},
 		"Authorization", clientBasic)
 	c.publish("q", "x")
 }

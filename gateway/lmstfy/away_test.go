@@ -23,7 +23,8 @@ func TestWithoutAShardClientsAreToldToRetry(t *testing.T) {
 		for range 2 { // a limit of one would refuse the second publish or consume
 			method, path, _ := strings.Cut(route, " ")
 			w := c.do(method, path, "[1]")
-			if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.HasPrefix(w.Body.String(), `{"error":"`) ||
+			if w.Code != 503 || w.Header().Get("Retry-After") == "" ||
+				!strings.HasPrefix(w.Body.String(), `{"error":"`) ||
 				!strings.Contains(w.Body.String(), "no shard is available") {
 				t.Errorf("%s: %d, Retry-After %q: %s", route, w.Code, w.Header().Get("Retry-After"), w.Body)
 			}

@@ -85,8 +85,8 @@ type described struct {
 func (r *request) describe(job *queue.Job, remaining int) described {
 	now := time.Now()
 	return described{
-		Attributes: job.Headers, Data: job.Body, ElapsedMS: elapsedMS(job.ID, now), JobID: job.ID, Namespace: r.namespace,
-		Queue: queueOf(job.Topic), RemainTries: max(0, remaining), TTL: secondsLeft(job, now),
+		Attributes: job.Headers, Data: job.Body, ElapsedMS: elapsedMS(job.ID, now), JobID: job.ID,
+		Namespace: r.namespace, Queue: queueOf(job.Topic), RemainTries: max(0, remaining), TTL: secondsLeft(job, now),
 	}
 }
 

@@ -73,8 +73,8 @@ type source struct {
 func newSource(db, admin *redis.Client, pools poolList, pool string) *source {
 	s := &source{admin: admin, pools: pools, pool: pool}
 	s.Claims = &importer.Claims{
-		Redis: db, Key: keyClaims, Number: keyNumber, System: "lmstfy", Script: redis.NewScript(claimSource), Parse: s.job,
-		Skip: map[string]int64{},
+		Redis: db, Key: keyClaims, Number: keyNumber, System: "lmstfy", Script: redis.NewScript(claimSource),
+		Parse: s.job, Skip: map[string]int64{},
 	}
 	return s
 }
@@ -131,8 +131,8 @@ func (s *source) Waiting(ctx context.Context) (int, error) {
 	return importer.Length(ctx, s.Redis, queues, []string{keyTimer}, []string{keyClaims})
 }
 
-// Claim implements importer.Source. It searches for ready queues only after it has emptied the known ones and the timer: each job
-// has a key of its own, so a scan of a million jobs takes as long as many claims.
+// Claim implements importer.Source. It searches for ready queues only after it has emptied the known ones and the
+// timer: each job has a key of its own, so a scan of a million jobs takes as long as many claims.
 func (s *source) Claim(ctx context.Context, n int) (jobs []importer.Job, err error) {
 	if s.found != nil {
 		if jobs, err = s.claimAny(ctx, n); len(jobs) > 0 || err != nil {
@@ -174,8 +174,8 @@ func (s *source) job(name, claim string) (importer.Job, error) {
 		return importer.Job{}, err
 	}
 	p := queue.Push{
-		Topic: s.pools.topicOf(s.pool, names[0], names[1]), ID: names[2], Body: []byte(parts[3]), Priority: queue.Normal,
-		DueAt: time.UnixMilli(int64(due * 1000)), MaxAttempts: tries,
+		Topic: s.pools.topicOf(s.pool, names[0], names[1]), ID: names[2], Body: []byte(parts[3]),
+		Priority: queue.Normal, DueAt: time.UnixMilli(int64(due * 1000)), MaxAttempts: tries,
 	}
 	if expires > 0 {
 		p.ExpiresAt = time.UnixMilli(expires)

@@ -124,8 +124,8 @@ func TestEachQueueIsReadOnce(t *testing.T) {
 		for range delayed {
 			id := harness.LmstfyID(2 * time.Hour)
 			c.Set(ctx, "j/shop/q/"+id, "x", 0)
-			c.ZAdd(ctx, "timer_set", redis.Z{Score: due, Member: lmstfyText("shop") + lmstfyText("q") + string(le16(1)) +
-				lmstfyText(id)})
+			member := lmstfyText("shop") + lmstfyText("q") + string(le16(1)) + lmstfyText(id)
+			c.ZAdd(ctx, "timer_set", redis.Z{Score: due, Member: member})
 		}
 		return nil
 	})
@@ -149,7 +149,8 @@ func TestEachQueueIsReadOnce(t *testing.T) {
 		}
 		return n
 	}
-	if scans, scripts := calls("scan"), calls("evalsha"); claimed != queues+delayed || scans > 3 || scripts > 2*claimed+3 {
+	if scans, scripts := calls("scan"), calls("evalsha"); claimed != queues+delayed || scans > 3 ||
+		scripts > 2*claimed+3 {
 		t.Errorf("claimed %d of %d jobs by %d scans and %d scripts", claimed, queues+delayed, scans, scripts)
 	}
 }

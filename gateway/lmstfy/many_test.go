@@ -195,7 +195,8 @@ func TestTopicsNameTheirQueues(t *testing.T) {
 			if ns, q := namesOf(topic); ns != names[0] || q != names[1] || queueOf(topic) != names[1] {
 				t.Errorf("%s belongs to %s, %s; want %v", topic, ns, q, names)
 			}
-			if strings.ToLower(topic) != topic || !strings.HasPrefix(topic, strings.TrimSuffix(g.Pools.namespaceOf(pool), "*")) {
+			if strings.ToLower(topic) != topic ||
+				!strings.HasPrefix(topic, strings.TrimSuffix(g.Pools.namespaceOf(pool), "*")) {
 				t.Errorf("%s is not in %s", topic, g.Pools.namespaceOf(pool))
 			}
 		}

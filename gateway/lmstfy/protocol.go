@@ -27,7 +27,8 @@ const (
 
 func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {
 	g := New(e, Options{
-		Queue: p.Queue, Workers: p.Workers, Tokens: NewTokens(p.Registry), Pools: poolsOf(p.Setting), Version: p.Version,
+		Queue: p.Queue, Workers: p.Workers, Tokens: NewTokens(p.Registry), Pools: poolsOf(p.Setting),
+		Version: p.Version,
 	})
 	var namespaces []registry.Topic
 	for _, pool := range g.Pools {

@@ -62,7 +62,8 @@ func (g *Gateway) endAll(ctx context.Context, jobs []queue.Job) error {
 	errs := make([]error, len(jobs))
 	var ending sync.WaitGroup
 	for i, job := range jobs {
-		ready := queue.Ending{Ref: queue.Ref{Topic: job.Topic, ID: job.ID}, In: []queue.State{queue.Ready}, Verb: queue.Ack}
+		ready := queue.Ending{Ref: queue.Ref{Topic: job.Topic, ID: job.ID}, In: []queue.State{queue.Ready},
+			Verb: queue.Ack}
 		ending.Go(func() { _, _, errs[i] = gateway.End(ctx, g.Queue, ready) })
 	}
 	ending.Wait()

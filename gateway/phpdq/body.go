@@ -28,7 +28,8 @@ type member struct {
 // lenient parses as PHP does: of two members with the same name the last one counts.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// parseBody parses a body. The elements of a list have their indexes as names. Any other value becomes one member, body.
+// parseBody parses a body. The elements of a list have their indexes as names. Any other value becomes one member,
+// body.
 func parseBody(text []byte) (b body) {
 	if !jsontext.Value(text).IsValid(lenient...) {
 		return body{{"body", quoted(string(text))}}

@@ -102,8 +102,10 @@ func TestTheAnswerIsJudgedAsByPHPDelayqueue(t *testing.T) {
 		calls        int
 	}{
 		{200, "OK", "", callback.Success, "ok", 1},
-		{500, "Fatal error", "", callback.Success, "ok", 1}, {302, "moved", "", callback.Success, "ok", 1}, {410, "gone", "", callback.Success, "ok", 1},
-		{200, "", "", callback.Failure, "empty", 3}, {200, "0", "", callback.Failure, "empty", 3}, {503, "", "", callback.Failure, "empty", 3},
+		{500, "Fatal error", "", callback.Success, "ok", 1}, {302, "moved", "", callback.Success, "ok", 1},
+		{410, "gone", "", callback.Success, "ok", 1},
+		{200, "", "", callback.Failure, "empty", 3}, {200, "0", "", callback.Failure, "empty", 3},
+		{503, "", "", callback.Failure, "empty", 3},
 		{200, `{"code":"200"}`, "{res.code}!=200", callback.Success, "ok", 1},
 		{200, `{"code":1}`, "{res.code}!=200", callback.Failure, "retry_if", 1},
 		{200, "not JSON", "{res.code}!=200", callback.Success, "ok", 1},
@@ -136,7 +138,8 @@ func TestAnEndpointThatDoesNotAnswerIsNotCalledBeyondTheTTR(t *testing.T) {
 // TestARetryMarkIsTriedOnAnExample, as the admin does.
 func TestARetryMarkIsTriedOnAnExample(t *testing.T) {
 	for answer, want := range map[string]bool{`{"code":200}`: false, `{"code":1}`: true, "": false} {
-		if got, err := callback.TryRetryIf("phpdq", "{res.code}!=200", 200, nil, []byte(answer)); err != nil || got != want {
+		if got, err := callback.TryRetryIf("phpdq", "{res.code}!=200", 200, nil, []byte(answer)); err != nil ||
+			got != want {
 			t.Errorf("%q: %v, %v", answer, got, err)
 		}
 	}

@@ -32,8 +32,8 @@ func importFlags(f *pflag.FlagSet) importer.Open {
 	}
 }
 
-// openSource reads the registry of a php-delayqueue from its MySQL and opens its shards, or the given ones. The returned
-// function closes them.
+// openSource reads the registry of a php-delayqueue from its MySQL and opens its shards, or the given ones. The
+// returned function closes them.
 func openSource(
 	ctx context.Context, dsn string, shards []string, zone *time.Location,
 ) (importer.Source, func(), error) {

@@ -112,7 +112,9 @@ func (s *Server) serveOne(ctx context.Context, c gateway.Conn, frame []byte) boo
 	if err := json.Unmarshal(frame, &r, duplicates); err != nil {
 		return true // a list, or a command that is not a text
 	}
-	handle := map[string]func(context.Context, *request) (answer, string){"add": s.add, "get": s.get, "del": s.del}[r.Cmd]
+	handle := map[string]func(context.Context, *request) (answer, string){
+		"add": s.add, "get": s.get, "del": s.del,
+	}[r.Cmd]
 	if handle == nil {
 		return true
 	}

@@ -24,7 +24,8 @@ func TestAddGetDel(t *testing.T) {
 	r := start(t, listen.Options{})
 	c := r.dial(t)
 	c.ask(`{"cmd":"add","topic":"order_close","id":"o 1","body":{"a":1,"b":"\u00e4\/"}}`, succ)
-	if p := r.last; p.Delay != 30*time.Minute || p.Priority != queue.High || string(p.Body) != `{"a":1,"b":"\u00e4\/"}` ||
+	if p := r.last; p.Delay != 30*time.Minute || p.Priority != queue.High ||
+		string(p.Body) != `{"a":1,"b":"\u00e4\/"}` ||
 		p.OnDuplicate != queue.Replace {
 		t.Errorf("pushed %+v, body %s", p, p.Body)
 	}
@@ -60,8 +61,10 @@ func TestWhatCannotBeAddedFails(t *testing.T) {
 		`{"cmd":"add","topic":"unknown","id":"1","body":{}}`, `{"cmd":"add","topic":"old","id":"1","body":{}}`,
 		`{"cmd":"add","id":"1","body":{}}`, `{"cmd":"add","topic":["order_close"],"id":"1"}`,
 		`{"cmd":"add","topic":"order_close","body":{}}`,
-		`{"cmd":"add","topic":"order_close","id":"","body":{}}`, `{"cmd":"add","topic":"order_close","id":" x","body":{}}`,
-		`{"cmd":"add","topic":"order_close","id":"a\nb","body":{}}`, `{"cmd":"add","topic":"order_close","id":{},"body":{}}`,
+		`{"cmd":"add","topic":"order_close","id":"","body":{}}`,
+		`{"cmd":"add","topic":"order_close","id":" x","body":{}}`,
+		`{"cmd":"add","topic":"order_close","id":"a\nb","body":{}}`,
+		`{"cmd":"add","topic":"order_close","id":{},"body":{}}`,
 		`{"cmd":"add","topic":"order_close","id":"` + strings.Repeat("x", 129) + `","body":{}}`,
 		`{"cmd":"add","topic":"order_close","id":"1","fix_time":"soon","body":{}}`,
 		`{"cmd":"get"}`, `{"cmd":"del"}`, `{"cmd":"get","topic":"","id":""}`,
@@ -130,8 +133,9 @@ func TestDeadAndRetriedJobs(t *testing.T) {
 	at := time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC)
 	r.jobs["order_close/dead"] = &queue.Job{Topic: "order_close", ID: "dead", State: queue.Dead, Body: []byte("{}")}
 	r.jobs["order_close/again"] = &queue.Job{
-		Topic: "order_close", ID: "again", State: queue.Delayed, Body: []byte("{}"), Attempts: 2, DueAt: at, CreatedAt: at,
-		NextAt: at.Add(3 * time.Minute),
+		Topic: "order_close", ID: "again", State: queue.Delayed, Body: []byte("{}"), Attempts: 2, DueAt: at,
+		CreatedAt: at,
+		NextAt:    at.Add(3 * time.Minute),
 	}
 	c := r.dial(t)
 	c.ask(`{"cmd":"get","topic":"order_close","id":"dead"}`, fail)
@@ -154,8 +158,10 @@ func TestAnUnknownCommandGetsNoAnswerAndTheConnectionStays(t *testing.T) {
 func TestWhatIsNoFrameEndsTheConnection(t *testing.T) {
 	r := start(t, listen.Options{})
 	for _, bytes := range []string{
-		"GET / HTTP/1.1\r\n\r\n", "12a4{}", "+002{}", " 002{}", "-002{}", "0000", "0002{]", "0004null", "00017", `0003"x"`,
-		"0003{}x", "\x16\x03\x01\x02\x00", "0016{\"cmd\":\"\xff\xfe\x00\"}..", "0002\x00\x00", "0011{\"cmd\":\"a\x00\"}",
+		"GET / HTTP/1.1\r\n\r\n", "12a4{}", "+002{}", " 002{}", "-002{}", "0000", "0002{]", "0004null", "00017",
+		`0003"x"`,
+		"0003{}x", "\x16\x03\x01\x02\x00", "0016{\"cmd\":\"\xff\xfe\x00\"}..", "0002\x00\x00",
+		"0011{\"cmd\":\"a\x00\"}",
 		"10006{\"cmd\":\"get\"}",
 	} {
 		c := r.dial(t)
@@ -237,7 +243,8 @@ func TestTimesBeyondAllBoundsAreNone(t *testing.T) {
 	c := r.dial(t)
 	for _, text := range []string{
 		"@9223372036854775807", "+1000000000 hours", "+300000000 minutes", "+9999999999 seconds",
-		"+99999999999999999999 days", "1 fortnight", "+ day", "-1 day", "@", "@x", "2026-13-01", "2026-02-30 00:00:00", "",
+		"+99999999999999999999 days", "1 fortnight", "+ day", "-1 day", "@", "@x", "2026-13-01", "2026-02-30 00:00:00",
+		"",
 	} {
 		c.ask(`{"cmd":"add","topic":"order_close","id":"1","body":{},"fix_time":"`+text+`"}`, fail)
 		if len(r.jobs) > 0 {

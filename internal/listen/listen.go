@@ -15,10 +15,11 @@ type Options struct {
 
 	// For HTTP only.
 
-	TLS      *tls.Config   // nil: plain HTTP
-	LameDuck time.Duration // how long a stopping listener still accepts connections; default 500ms, negative: not at all
-	Draining func()        // called when the stop begins; may be nil
-	Refusal  Refusal       // answers requests that net/http rejects; nil: net/http does
+	TLS *tls.Config // nil: plain HTTP
+	// LameDuck is how long a stopping listener still accepts connections; default 500ms, negative: not at all.
+	LameDuck time.Duration
+	Draining func()  // called when the stop begins; may be nil
+	Refusal  Refusal // answers requests that net/http rejects; nil: net/http does
 }
 
 func (o Options) withDefaults() Options {

@@ -8,9 +8,9 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// A LoginLimit slows down the guessing of passwords: it makes further tries from an address wait after some failures from there. The limit on all tries of an account
-// is much higher, and does not apply to the address from which its user last signed in, so that guessers lock nobody
-// out. Its methods may be called from any goroutine.
+// A LoginLimit slows down the guessing of passwords: it makes further tries from an address wait after some failures
+// from there. The limit on all tries of an account is much higher, and does not apply to the address from which its
+// user last signed in, so that guessers lock nobody out. Its methods may be called from any goroutine.
 type LoginLimit struct {
 	now func() time.Time
 

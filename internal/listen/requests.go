@@ -29,8 +29,8 @@ func track(next http.Handler) http.Handler {
 		c.begin()
 		defer c.end()
 		if r.Body != http.NoBody {
-			// A copy: before net/http sends an answer, it waits for the rest of any body but its own, and so for one that
-			// its client sends only after 100 Continue.
+			// A copy: before net/http sends an answer, it waits for the rest of any body but its own, and so for one
+			// that its client sends only after 100 Continue.
 			r = r.WithContext(r.Context())
 			r.Body = trackedBody{r.Body, c}
 		}
@@ -55,8 +55,8 @@ func (b trackedBody) Read(p []byte) (int, error) {
 // BeginRequest tells the listener that a connection of TCP has a current request.
 func BeginRequest(accepted net.Conn) { accepted.(*limitedConn).begin() }
 
-// EndRequest tells the listener that the request was answered. It reports whether the connection may send another one; after
-// CloseIdle none may.
+// EndRequest tells the listener that the request was answered. It reports whether the connection may send another one;
+// after CloseIdle none may.
 func EndRequest(accepted net.Conn) bool {
 	c := accepted.(*limitedConn)
 	c.end()
