@@ -1,9 +1,6 @@
 package journal
 
-import (
-	"os"
-	"time"
-)
+import "os"
 
 // OnSync replaces how files are synced.
 func (j *Journal) OnSync(sync func(*os.File) error) {
@@ -12,25 +9,9 @@ func (j *Journal) OnSync(sync func(*os.File) error) {
 	}
 }
 
-// errorWire is an ErrorLine as it is in a file. Wakecall itself reads none.
-type errorWire struct {
-	TS      timestamp   `json:"ts"`
-	Process string      `json:"process"`
-	Where   string      `json:"where"`
-	Error   string      `json:"error"`
-	Context string      `json:"context"`
-	Base64  base64Texts `json:",embed"`
-}
-
-// UnmarshalJSON reads a line of an error file.
-func (l *ErrorLine) UnmarshalJSON(data []byte) error {
+// readError reads a line of an error file. Wakecall itself reads none.
+func readError(line []byte) (ErrorLine, error) {
 	var w errorWire
-	if err := unmarshalLine(data, &w, &w.TS); err != nil {
-		return err
-	}
-	*l = ErrorLine{
-		TS: time.Time(w.TS), Process: w.Base64.or("process", w.Process), Where: w.Base64.or("where", w.Where),
-		Error: w.Base64.or("error", w.Error), Context: w.Base64.or("context", w.Context),
-	}
-	return nil
+	ts, err := decodeLine(line, &w, &w.TS)
+	return ErrorLine{TS: ts, Process: w.Process, Where: w.Where, Error: w.Error, Context: w.Context}, err
 }

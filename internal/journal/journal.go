@@ -83,7 +83,7 @@ func (j *Journal) Durably(lines []RequestLine) error {
 }
 
 func (j *Journal) writeRequests(lines []RequestLine, durable bool) error {
-	return j.write(j.requests, len(lines), durable, func(b []byte, i int, now time.Time) []byte {
+	return j.write(j.requests, len(lines), durable, func(b []byte, i int, now time.Time) ([]byte, error) {
 		return lines[i].append(b, now)
 	})
 }
@@ -91,21 +91,21 @@ func (j *Journal) writeRequests(lines []RequestLine, durable bool) error {
 // Attempts is Requests for attempts. After an error a bounded number of lines is kept in memory, and written when that
 // is possible: a job delivered while the disk was full must not be called again after a loss of data.
 func (j *Journal) Attempts(lines []AttemptLine) error {
-	return j.write(j.attempts, len(lines), false, func(b []byte, i int, now time.Time) []byte {
+	return j.write(j.attempts, len(lines), false, func(b []byte, i int, now time.Time) ([]byte, error) {
 		return lines[i].append(b, now, j.opts.Process)
 	})
 }
 
 // Error appends one error.
 func (j *Journal) Error(line ErrorLine) error {
-	return j.write(j.errors, 1, false, func(b []byte, _ int, now time.Time) []byte {
+	return j.write(j.errors, 1, false, func(b []byte, _ int, now time.Time) ([]byte, error) {
 		return line.append(b, now, j.opts.Process)
 	})
 }
 
 func (j *Journal) write(
-	s *stream, n int, durable bool, appendLine func(b []byte, i int, now time.Time) []byte,
-) error {
+	s *stream, n int, durable bool, appendLine func(b []byte, i int, now time.Time) ([]byte, error),
+) (err error) {
 	if n == 0 {
 		return nil
 	}
@@ -113,9 +113,11 @@ func (j *Journal) write(
 	now := j.opts.Now()
 	b := (*buffer)[:0]
 	for i := range n {
-		b = appendLine(b, i, now)
+		if b, err = appendLine(b, i, now); err != nil {
+			return err
+		}
 	}
-	err := s.write(b, durable)
+	err = s.write(b, durable)
 	if cap(b) <= maxPooled {
 		*buffer = b
 		buffers.Put(buffer)

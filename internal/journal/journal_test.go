@@ -211,7 +211,7 @@ func TestTornLines(t *testing.T) {
 	}
 }
 
-func (l RequestLine) appendForTest() []byte { return l.append(nil, noon) }
+func (l RequestLine) appendForTest() []byte { return written(l.append(nil, noon)) }
 
 func TestUnhealthyAndBack(t *testing.T) {
 	dir, c := t.TempDir(), &clock{t: noon}

@@ -35,12 +35,26 @@ func toBytes(s []string) (b [][]byte) {
 }
 
 func instants() *rapid.Generator[time.Time] {
-	return rapid.Map(rapid.Int64Range(-1e12, 200e12), func(ms int64) time.Time { return time.UnixMilli(ms).UTC() })
+	return rapid.Map(rapid.Int64Range(1, 200e12), func(ms int64) time.Time { return time.UnixMilli(ms).UTC() })
 }
 
 func durations(unit time.Duration) *rapid.Generator[time.Duration] {
 	return rapid.Map(rapid.Int64Range(0, int64(30*day/unit)),
 		func(n int64) time.Duration { return time.Duration(n) * unit })
+}
+
+func written(line []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return line
+}
+
+// valid replaces bytes that are not UTF-8, as lines have it, except in bodies.
+func valid(texts ...*string) {
+	for _, s := range texts {
+		*s = string([]rune(*s))
+	}
 }
 
 // checkLine requires a single line of valid JSON, in which the line's prefix occurs once and which is invalid when
@@ -82,12 +96,13 @@ func TestRequestLineRoundTrip(t *testing.T) {
 		if rapid.Bool().Draw(t, "has body") {
 			want.Body = []byte(hostileText().Draw(t, "body"))
 		}
-		line := want.append(nil, noon)
+		line := written(want.append(nil, noon))
 		checkLine(t, line)
-		var got RequestLine
-		if err := json.Unmarshal(line, &got); err != nil {
+		got, err := readRequest(line)
+		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
+		valid(&want.Topic, &want.ID, &want.Shard, &want.ContentType)
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("%q is read as\n%#v\nwant\n%#v", line, got, want)
 		}
@@ -96,8 +111,8 @@ func TestRequestLineRoundTrip(t *testing.T) {
 
 func TestHeadersThatAreNotUTF8AreWritten(t *testing.T) {
 	l := RequestLine{Op: OpPush, ID: "x", Headers: map[string]string{"ts\xff": "\xfe"}}
-	var got RequestLine
-	if err := json.Unmarshal(l.append(nil, noon), &got); err != nil || got.Headers["ts\ufffd"] != "\ufffd" {
+	got, err := readRequest(written(l.append(nil, noon)))
+	if err != nil || got.Headers["ts\ufffd"] != "\ufffd" {
 		t.Fatalf("%+v, %v", got, err)
 	}
 }
@@ -113,10 +128,11 @@ func TestAttemptLineRoundTrip(t *testing.T) {
 			Shard: hostileText().Draw(t, "shard"), Process: "p" + hostileText().Draw(t, "process"),
 			Result: hostileText().Draw(t, "result"),
 		}
-		line := want.append(nil, noon, "other")
+		line := written(want.append(nil, noon, "other"))
 		checkLine(t, line)
-		var got AttemptLine
-		if err := json.Unmarshal(line, &got); err != nil || got != want {
+		got, err := readAttempt(line)
+		valid(&want.Topic, &want.ID, &want.Reason, &want.Error, &want.Shard, &want.Process, &want.Result)
+		if err != nil || got != want {
 			t.Fatalf("%q is read as\n%#v (%v)\nwant\n%#v", line, got, err, want)
 		}
 	})
@@ -128,10 +144,11 @@ func FuzzErrorLine(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, where, text string) {
 		want := ErrorLine{TS: noon, Process: "p", Where: where, Error: text, Context: where + text}
-		line := want.append(nil, noon, "")
+		line := written(want.append(nil, noon, ""))
 		checkLine(t, line)
-		var got ErrorLine
-		if err := json.Unmarshal(line, &got); err != nil || got != want {
+		got, err := readError(line)
+		valid(&want.Where, &want.Error, &want.Context)
+		if err != nil || got != want {
 			t.Fatalf("%q is read as %#v (%v)", line, got, err)
 		}
 	})

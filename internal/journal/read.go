@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -46,15 +45,17 @@ func (e *TornError) Unwrap() error { return e.Err }
 // An error is yielded in place of a line. The loop may go on: with the next line after a *TornError, with the next file
 // after any other error.
 func ReadRequests(dir string, r Range) iter.Seq2[RequestLine, error] {
-	return read(dir, Requests, r, func(l *RequestLine) time.Time { return l.TS })
+	return read(dir, Requests, r, readRequest, func(l *RequestLine) time.Time { return l.TS })
 }
 
 // ReadAttempts is ReadRequests for attempts.
 func ReadAttempts(dir string, r Range) iter.Seq2[AttemptLine, error] {
-	return read(dir, Attempts, r, func(l *AttemptLine) time.Time { return l.TS })
+	return read(dir, Attempts, r, readAttempt, func(l *AttemptLine) time.Time { return l.TS })
 }
 
-func read[T any](dir string, s Stream, r Range, ts func(*T) time.Time) iter.Seq2[T, error] {
+func read[T any](
+	dir string, s Stream, r Range, decode func([]byte) (T, error), ts func(*T) time.Time,
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		files, err := listFiles(dir)
@@ -67,8 +68,8 @@ func read[T any](dir string, s Stream, r Range, ts func(*T) time.Time) iter.Seq2
 				if err != nil {
 					return yield(none, err)
 				}
-				var l T
-				if at.Err = json.Unmarshal(line, &l, lenient); at.Err != nil {
+				l, err := decode(line)
+				if at.Err = err; err != nil {
 					return yield(none, at)
 				}
 				return ts(&l).Before(r.Since) || yield(l, nil)

@@ -1,17 +1,17 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
-	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/wakecall/wakecall/internal/journal/member"
 )
 
 // lineStart begins every line and occurs nowhere else.
@@ -19,205 +19,197 @@ const lineStart = `{"ts":"`
 
 const timeForm = "2006-01-02T15:04:05.000Z"
 
-// requestWire is the JSON of a RequestLine.
+// requestWire is the JSON of a RequestLine. Times are in Unix milliseconds, durations in seconds.
 type requestWire struct {
-	TS          timestamp   `json:"ts"`
-	Op          Op          `json:"op"`
-	Topic       string      `json:"topic"`
-	ID          string      `json:"id"`
-	Shard       string      `json:"shard"`
-	Revision    int64       `json:"rev"`
-	DueAt       millis      `json:"due_at"`
-	CreatedAt   millis      `json:"created_at"`
-	ChangedAt   millis      `json:"changed_at"`
-	Priority    string      `json:"priority"`
-	TTR         float64     `json:"ttr"` // seconds
-	MaxAttempts int         `json:"max_attempts"`
-	ContentType string      `json:"content_type"`
-	ExpiresAt   millis      `json:"expires_at"`
-	TTL         float64     `json:"ttl"` // seconds
-	Headers     pairs       `json:"headers"`
-	Retry       []float64   `json:"retry"` // seconds
-	Count       int         `json:"count"`
-	Delay       float64     `json:"delay"` // seconds
-	Via         string      `json:"via"`
-	Body        text        `json:"body"`
-	Base64      base64Texts `json:",embed"`
+	TS          string    `json:"ts"`
+	Op          Op        `json:"op,omitzero"`
+	Topic       string    `json:"topic,omitzero"`
+	ID          string    `json:"id,omitzero"`
+	Shard       string    `json:"shard,omitzero"`
+	Revision    int64     `json:"rev,omitzero"`
+	DueAt       int64     `json:"due_at,omitzero"`
+	CreatedAt   int64     `json:"created_at,omitzero"`
+	ChangedAt   int64     `json:"changed_at,omitzero"`
+	Priority    string    `json:"priority,omitzero"`
+	TTR         float64   `json:"ttr,omitzero"`
+	MaxAttempts int       `json:"max_attempts,omitzero"`
+	ContentType string    `json:"content_type,omitzero"`
+	ExpiresAt   int64     `json:"expires_at,omitzero"`
+	TTL         float64   `json:"ttl,omitzero"`
+	Headers     pairs     `json:"headers,omitzero"`
+	Retry       []float64 `json:"retry,omitzero"`
+	Count       int       `json:"count,omitzero"`
+	Delay       float64   `json:"delay,omitzero"`
+	Via         string    `json:"via,omitzero"`
+	Body        *string   `json:"body,omitzero"`
+	Body64      []byte    `json:"body_b64,omitzero"` // a body that is not UTF-8
 }
 
-func (l *RequestLine) append(b []byte, now time.Time) []byte {
-	start := len(b)
-	b = beginLine(b, l.TS, now)
-	b = appendText(b, "op", l.Op)
-	b = appendText(b, "topic", l.Topic)
-	b = appendText(b, "id", l.ID)
-	b = appendText(b, "shard", l.Shard)
-	b = appendInt(b, "rev", l.Revision)
-	b = appendMillis(b, "due_at", l.DueAt)
-	b = appendMillis(b, "created_at", l.CreatedAt)
-	b = appendMillis(b, "changed_at", l.ChangedAt)
-	b = appendText(b, "priority", l.Priority)
-	b = appendDuration(b, "ttr", l.TTR, time.Second)
-	b = appendInt(b, "max_attempts", l.MaxAttempts)
-	b = appendText(b, "content_type", l.ContentType)
-	b = appendMillis(b, "expires_at", l.ExpiresAt)
-	b = appendDuration(b, "ttl", l.TTL, time.Second)
-	if len(l.Headers) > 0 {
-		b = member.Value(b, "headers", pairsOf(l.Headers))
+func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
+	w := requestWire{
+		TS: stampOf(l.TS, now), Op: l.Op, Topic: l.Topic, ID: l.ID, Shard: l.Shard, Revision: l.Revision,
+		DueAt: millisOf(l.DueAt), CreatedAt: millisOf(l.CreatedAt), ChangedAt: millisOf(l.ChangedAt),
+		Priority: l.Priority, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts, ContentType: l.ContentType,
+		ExpiresAt: millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Count: l.Count,
+		Delay: l.Delay.Seconds(), Via: l.Via,
 	}
-	if len(l.Retry) > 0 {
-		b = member.Value(b, "retry", secondsOf(l.Retry))
+	for _, d := range l.Retry {
+		w.Retry = append(w.Retry, d.Seconds())
 	}
-	b = appendInt(b, "count", l.Count)
-	b = appendDuration(b, "delay", l.Delay, time.Second)
-	b = appendText(b, "via", l.Via)
-	if l.Body != nil {
-		b = appendBytes(b, "body", l.Body)
+	switch {
+	case l.Body == nil:
+	case utf8.Valid(l.Body):
+		body := string(l.Body)
+		w.Body = &body
+	default:
+		w.Body64 = l.Body
 	}
-	return endLine(b, start)
+	return appendLine(b, &w)
 }
 
-// UnmarshalJSON decodes a line of a request file.
-func (l *RequestLine) UnmarshalJSON(data []byte) error {
+func readRequest(line []byte) (RequestLine, error) {
 	var w requestWire
-	if err := unmarshalLine(data, &w, &w.TS); err != nil {
-		return err
+	ts, err := decodeLine(line, &w, &w.TS)
+	if err != nil {
+		return RequestLine{}, err
 	}
-	*l = RequestLine{
-		TS: time.Time(w.TS), Op: w.Op, Topic: w.Base64.or("topic", w.Topic), ID: w.Base64.or("id", w.ID),
-		Shard: w.Base64.or("shard", w.Shard), Revision: w.Revision, DueAt: time.Time(w.DueAt),
-		CreatedAt: time.Time(w.CreatedAt), ChangedAt: time.Time(w.ChangedAt), Priority: w.Priority, Via: w.Via,
-		TTR: toDuration(w.TTR, time.Second), MaxAttempts: w.MaxAttempts,
-		ContentType: w.Base64.or("content_type", w.ContentType), Count: w.Count,
-		Delay: toDuration(w.Delay, time.Second), Body: w.Body,
+	l := RequestLine{
+		TS: ts, Op: w.Op, Topic: w.Topic, ID: w.ID, Shard: w.Shard, Revision: w.Revision, DueAt: timeOf(w.DueAt),
+		CreatedAt: timeOf(w.CreatedAt), ChangedAt: timeOf(w.ChangedAt), Priority: w.Priority,
+		TTR: durationOf(w.TTR, time.Second), MaxAttempts: w.MaxAttempts, ContentType: w.ContentType,
+		ExpiresAt: timeOf(w.ExpiresAt), TTL: durationOf(w.TTL, time.Second), Headers: w.Headers.texts(),
+		Body: w.Body64, Count: w.Count, Via: w.Via, Delay: durationOf(w.Delay, time.Second),
 	}
-	l.ExpiresAt, l.TTL, l.Headers = time.Time(w.ExpiresAt), toDuration(w.TTL, time.Second), w.Headers.texts()
 	for _, seconds := range w.Retry {
-		l.Retry = append(l.Retry, toDuration(seconds, time.Second))
+		l.Retry = append(l.Retry, durationOf(seconds, time.Second))
 	}
-	if body, ok := w.Base64.get("body"); ok {
-		l.Body = body
+	if w.Body != nil {
+		l.Body = []byte(*w.Body)
 	}
-	return nil
+	return l, nil
 }
 
-// attemptWire is the JSON of an AttemptLine.
+// attemptWire is the JSON of an AttemptLine. Times are in Unix milliseconds.
 type attemptWire struct {
-	TS        timestamp   `json:"ts"`
-	Topic     string      `json:"topic"`
-	ID        string      `json:"id"`
-	CreatedAt millis      `json:"created_at"`
-	N         int         `json:"n"`
-	StartedAt millis      `json:"started_at"`
-	TookMS    float64     `json:"took_ms"`
-	Status    int         `json:"status"`
-	Outcome   Outcome     `json:"outcome"`
-	Reason    string      `json:"reason"`
-	Error     string      `json:"error"`
-	Shard     string      `json:"shard"`
-	Revision  int64       `json:"rev"`
-	Process   string      `json:"process"`
-	Result    string      `json:"result"`
-	Base64    base64Texts `json:",embed"`
+	TS        string  `json:"ts"`
+	Topic     string  `json:"topic,omitzero"`
+	ID        string  `json:"id,omitzero"`
+	CreatedAt int64   `json:"created_at,omitzero"`
+	N         int     `json:"n,omitzero"`
+	StartedAt int64   `json:"started_at,omitzero"`
+	TookMS    float64 `json:"took_ms,omitzero"`
+	Status    int     `json:"status,omitzero"`
+	Outcome   Outcome `json:"outcome,omitzero"`
+	Reason    string  `json:"reason,omitzero"`
+	Error     string  `json:"error,omitzero"`
+	Shard     string  `json:"shard,omitzero"`
+	Revision  int64   `json:"rev,omitzero"`
+	Process   string  `json:"process,omitzero"`
+	Result    string  `json:"result,omitzero"`
 }
 
-func (l *AttemptLine) append(b []byte, now time.Time, process string) []byte {
-	start := len(b)
-	b = beginLine(b, l.TS, now)
-	b = appendText(b, "topic", l.Topic)
-	b = appendText(b, "id", l.ID)
-	b = appendMillis(b, "created_at", l.CreatedAt)
-	b = appendInt(b, "n", l.N)
-	b = appendMillis(b, "started_at", l.StartedAt)
-	b = appendDuration(b, "took_ms", l.Took, time.Millisecond)
-	b = appendInt(b, "status", l.Status)
-	b = appendText(b, "outcome", l.Outcome)
-	b = appendText(b, "reason", l.Reason)
-	b = appendText(b, "error", l.Error)
-	b = appendText(b, "shard", l.Shard)
-	b = appendInt(b, "rev", l.Revision)
-	b = appendText(b, "process", cmp.Or(l.Process, process))
-	b = appendText(b, "result", l.Result)
-	return endLine(b, start)
+func (l *AttemptLine) append(b []byte, now time.Time, process string) ([]byte, error) {
+	return appendLine(b, &attemptWire{
+		TS: stampOf(l.TS, now), Topic: l.Topic, ID: l.ID, CreatedAt: millisOf(l.CreatedAt), N: l.N,
+		StartedAt: millisOf(l.StartedAt), TookMS: float64(l.Took) / float64(time.Millisecond), Status: l.Status,
+		Outcome: l.Outcome, Reason: l.Reason, Error: l.Error, Shard: l.Shard, Revision: l.Revision,
+		Process: cmp.Or(l.Process, process), Result: l.Result,
+	})
 }
 
-// UnmarshalJSON decodes a line of a notify file.
-func (l *AttemptLine) UnmarshalJSON(data []byte) error {
+func readAttempt(line []byte) (AttemptLine, error) {
 	var w attemptWire
-	if err := unmarshalLine(data, &w, &w.TS); err != nil {
-		return err
-	}
-	*l = AttemptLine{
-		TS: time.Time(w.TS), Topic: w.Base64.or("topic", w.Topic), ID: w.Base64.or("id", w.ID),
-		CreatedAt: time.Time(w.CreatedAt), N: w.N, StartedAt: time.Time(w.StartedAt),
-		Took: toDuration(w.TookMS, time.Millisecond), Status: w.Status, Outcome: w.Outcome,
-		Reason: w.Base64.or("reason", w.Reason), Error: w.Base64.or("error", w.Error), Shard: w.Base64.or("shard", w.Shard),
-		Revision: w.Revision, Process: w.Base64.or("process", w.Process), Result: w.Base64.or("result", w.Result),
-	}
-	return nil
+	ts, err := decodeLine(line, &w, &w.TS)
+	return AttemptLine{
+		TS: ts, Topic: w.Topic, ID: w.ID, CreatedAt: timeOf(w.CreatedAt), N: w.N, StartedAt: timeOf(w.StartedAt),
+		Took: durationOf(w.TookMS, time.Millisecond), Status: w.Status, Outcome: w.Outcome, Reason: w.Reason,
+		Error: w.Error, Shard: w.Shard, Revision: w.Revision, Process: w.Process, Result: w.Result,
+	}, err
 }
 
-func (l *ErrorLine) append(b []byte, now time.Time, process string) []byte {
-	start := len(b)
-	b = beginLine(b, l.TS, now)
-	b = appendText(b, "process", cmp.Or(l.Process, process))
-	b = appendText(b, "where", l.Where)
-	b = appendText(b, "error", l.Error)
-	b = appendText(b, "context", l.Context)
-	return endLine(b, start)
+// errorWire is the JSON of an ErrorLine.
+type errorWire struct {
+	TS      string `json:"ts"`
+	Process string `json:"process,omitzero"`
+	Where   string `json:"where,omitzero"`
+	Error   string `json:"error,omitzero"`
+	Context string `json:"context,omitzero"`
 }
 
-// lenient accepts lines of every version.
+func (l *ErrorLine) append(b []byte, now time.Time, process string) ([]byte, error) {
+	return appendLine(b, &errorWire{stampOf(l.TS, now), cmp.Or(l.Process, process), l.Where, l.Error, l.Context})
+}
+
+// lenient makes the encoder replace what is not UTF-8, and saves it the search for names that occur twice.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-var errNoTime = errors.New("the line has no ts")
-
-func unmarshalLine(data []byte, wire any, ts *timestamp) error {
-	if err := json.Unmarshal(data, wire, lenient); err != nil {
-		return err
+// appendLine appends the JSON of a line, and a newline.
+func appendLine(b []byte, wire any) ([]byte, error) {
+	to := appender(b)
+	if err := json.MarshalWrite(&to, wire, lenient); err != nil {
+		return b, fmt.Errorf("encode a line: %w", err)
 	}
-	if time.Time(*ts).IsZero() {
-		return errNoTime
+	if line := to[len(b):]; mayNeedEscapes(line) {
+		to = append(to[:len(b)], escapeControls(line)...)
 	}
-	return nil
+	return append(to, '\n'), nil
 }
 
-// timestamp is a time in timeForm.
-type timestamp time.Time
+// appender is a writer to the end of a slice.
+type appender []byte
 
-// UnmarshalText parses any RFC 3339 time.
-func (t *timestamp) UnmarshalText(b []byte) error {
-	at, err := time.Parse(time.RFC3339Nano, string(b))
-	*t = timestamp(at)
-	return err
+func (a *appender) Write(p []byte) (int, error) {
+	*a = append(*a, p...)
+	return len(p), nil
 }
 
-// millis is a time in Unix milliseconds.
-type millis time.Time
-
-// UnmarshalJSONFrom decodes a number.
-func (m *millis) UnmarshalJSONFrom(from *jsontext.Decoder) error {
-	var ms *int64
-	if err := json.UnmarshalDecode(from, &ms); err != nil || ms == nil {
-		return err
+// decodeLine decodes a line, and its time once that is in ts.
+func decodeLine(line []byte, wire any, ts *string) (time.Time, error) {
+	if err := json.Unmarshal(line, wire, lenient); err != nil {
+		return time.Time{}, err
 	}
-	*m = millis(time.UnixMilli(*ms).UTC())
-	return nil
+	at, err := time.Parse(time.RFC3339Nano, *ts)
+	if err != nil {
+		return at, fmt.Errorf("read the ts of a line: %w", err)
+	}
+	return at, nil
 }
 
-// text is a body that is UTF-8, as a JSON string.
-type text []byte
+// stampOf returns the time of a line, which is now unless the line has one.
+func stampOf(ts, now time.Time) string {
+	if ts.IsZero() {
+		ts = now
+	}
+	return ts.UTC().Format(timeForm)
+}
 
-// UnmarshalText distinguishes an empty body from none.
-func (t *text) UnmarshalText(b []byte) error {
-	*t = append([]byte{}, b...)
-	return nil
+// millisOf and timeOf convert a time; the zero one is 0.
+func millisOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func timeOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// durationOf rounds to nanoseconds, which removes the error of decimal fractions.
+func durationOf(f float64, unit time.Duration) time.Duration {
+	return time.Duration(math.Round(f * float64(unit)))
 }
 
 // pairs holds names and their texts. It is not an object, since {"ts":" may occur only at the beginning of a line.
 type pairs [][2]string
 
 func pairsOf(texts map[string]string) (p pairs) {
+	if len(texts) == 0 {
+		return nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		p = append(p, [2]string{name, texts[name]})
 	}
@@ -235,26 +227,23 @@ func (p pairs) texts() map[string]string {
 	return texts
 }
 
-// suffix64 is the suffix of the name of a text that is not UTF-8 and therefore written in base64.
-const suffix64 = "_b64"
-
-// base64Texts holds the texts of a line that are not UTF-8, by name, and members that later versions may add.
-type base64Texts map[string]jsontext.Value
-
-func (m base64Texts) get(name string) (data []byte, ok bool) {
-	v, ok := m[name+suffix64]
-	return data, ok && json.Unmarshal(v, &data) == nil
+// mayNeedEscapes reports whether a line has the first byte of a character that escapeControls escapes.
+func mayNeedEscapes(line []byte) bool {
+	return bytes.IndexByte(line, 0x7f) >= 0 || bytes.IndexByte(line, 0xc2) >= 0 || bytes.IndexByte(line, 0xe2) >= 0
 }
 
-// or returns the base64 text of a name if there is one, or else s.
-func (m base64Texts) or(name, s string) string {
-	if data, ok := m.get(name); ok {
-		return string(data)
+// escapeControls escapes characters that JSON allows in strings, but that a terminal would interpret, or where some
+// readers would split a line: control characters, and the line separators outside ASCII.
+func escapeControls(line []byte) []byte {
+	escaped := make([]byte, 0, len(line)+len(line)/8)
+	for len(line) > 0 {
+		r, size := utf8.DecodeRune(line)
+		if r >= 0x7f && r <= 0x9f || r == '\u2028' || r == '\u2029' {
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		} else {
+			escaped = append(escaped, line[:size]...)
+		}
+		line = line[size:]
 	}
-	return s
-}
-
-// toDuration rounds to nanoseconds, which removes the error of decimal fractions.
-func toDuration(f float64, unit time.Duration) time.Duration {
-	return time.Duration(math.Round(f * float64(unit)))
+	return escaped
 }

@@ -311,7 +311,7 @@ func TestDataOfAnotherFormatIsRefusedAtTheStart(t *testing.T) {
 	for of, cfg := range map[string]*conf.Config{"shard redis-1": old, begun.JournalDir(): begun} {
 		_, err := Prepare(t.Context(), cfg, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.HasPrefix(err.Error(), of) || strings.Contains(err.Error(), "\n") ||
-			!strings.Contains(err.Error(), "start with an empty Redis and an empty data_dir, or drain it with the commit") {
+			!strings.Contains(err.Error(), "start with an empty Redis and an empty data_dir, or drain it with") {
 			t.Errorf("%s: %v", of, err)
 		}
 		found := append(checkDirs(cfg), checkShards(t.Context(), cfg, seedShards(cfg))...)

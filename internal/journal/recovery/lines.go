@@ -65,8 +65,8 @@ func lineOfRequest(r *journal.RequestLine) (l line, ok bool) {
 	return l, true
 }
 
-// lineOfAttempt converts an attempt; ok is false for those that ended no job. A death without a revision was not settled:
-// its job is called again.
+// lineOfAttempt converts an attempt; ok is false for those that ended no job. A death without a revision was not
+// settled: its job is called again.
 func lineOfAttempt(a *journal.AttemptLine) (l line, ok bool) {
 	l = line{revision: a.Revision, attempt: a}
 	switch a.Outcome {

@@ -917,7 +917,7 @@ func TestLinesThatCannotBeReadAreSkipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.WriteString(`{"ts":"2025-10-17T13:00:00.000Z","op":"teleport","topic":"t","id":"first","rev":8,"to":"mars"}
+	_, err = f.WriteString(`{"ts":"2025-10-17T13:00:00.000Z","op":"teleport","topic":"t","id":"first","rev":8,"to":"x"}
 {"ts":"2025-10-17T13:00:00.001Z","op":"push","topic":"t","id":"more","shard":"a","rev":9,"due_at":7258215845678,` +
 		`"created_at":1760706000001,"priority":"urgent","mood":"good","body":"1"}
 {"ts":"2025-10-17T13:00:00.002Z","op":"push","topic":"t","id":"to`)
