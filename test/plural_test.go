@@ -139,7 +139,7 @@ func TestClusterSlotsMoveUnderLoad(t *testing.T) {
 	stop := i.spread(t, ledger, refused, "memory", "replica")
 	ledger.WaitAcknowledged(t, 200)
 	from := c.Owner("wk:{0}:")
-	var to *harness.Node
+	var to *harness.Redis
 	for b := range 16 {
 		if n := c.Owner(fmt.Sprintf("wk:{%d}:", b)); n != from {
 			to = n

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // locks the registry's tables
-
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -65,9 +63,7 @@ func lockDatabase(s *site, r *rand.Rand) fault {
 	return fault{
 		Name: "mysql schema locked", Target: "mysql", Hold: between(r, time.Second, 8*time.Second),
 		Inject: func(ctx context.Context) (err error) {
-			if db, err = sql.Open("mysql", s.db.DriverDSN()); err != nil {
-				return err
-			}
+			db = s.db.Connect(s.t, "wakecall")
 			db.SetMaxOpenConns(1) // the connection holds the lock
 			rows, err := db.QueryContext(ctx, "SHOW TABLES")
 			if err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/test/dbtest"
 	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/harness"
 )
@@ -38,7 +39,7 @@ type site struct {
 	endpoint *endpoint
 	hosts    []*harness.Wakecall
 	shards   []*shard
-	db       *harness.MariaDB
+	db       *dbtest.Server
 	dbProxy  *harness.Proxy
 	disks    []*harness.Disk // the small disk of each host's journal; empty if none could be mounted
 	longest  time.Duration
@@ -60,7 +61,7 @@ func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *s
 		t.Fatal(err)
 	}
 	t.Cleanup(s.endpoint.stop)
-	s.db = harness.StartMariaDB(t)
+	s.db = dbtest.StartServer(t)
 	s.dbProxy = harness.StartProxy(t, s.db.Addr())
 	var nodes []string
 	for range 2 {
@@ -71,7 +72,7 @@ func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *s
 	}
 	env := map[string]string{
 		"WAKECALL_REDIS_NODES":  strings.Join(nodes, ","),
-		"WAKECALL_REGISTRY_DSN": strings.Replace(s.db.DSN(), s.db.Addr(), s.dbProxy.Addr(), 1),
+		"WAKECALL_REGISTRY_DSN": strings.Replace(s.db.DSN("wakecall"), s.db.Addr(), s.dbProxy.Addr(), 1),
 		"WAKECALL_DISPATCHERS":  fmt.Sprint(1 + r.IntN(2)),
 		"WAKECALL_SPOOL":        []string{"off", "on"}[r.IntN(2)],
 		"WAKECALL_JOURNAL_SYNC": []string{"none", "always"}[r.IntN(2)],
@@ -344,7 +345,6 @@ func (s *site) compared(ctx context.Context) error {
 		}
 		c := sh.server.Client()
 		run, name, hosts := c.Get(ctx, "wk:{0}:run"), c.HGet(ctx, "wk:{0}:cmp", "name"), c.HVals(ctx, "wk:{0}:hosts")
-		_ = c.Close()
 		if err := errors.Join(run.Err(), name.Err(), hosts.Err()); err != nil {
 			return fmt.Errorf("redis %d: %w", n+1, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wakecall/wakecall/test/harness/process"
 	"github.com/wakecall/wakecall/test/race"
 )
 
@@ -22,7 +23,7 @@ var built = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv(binaryEnv); path != "" {
 		return filepath.Abs(path)
 	}
-	dir, err := root()
+	dir, err := process.Root()
 	if err != nil {
 		return "", err
 	}
@@ -42,7 +43,7 @@ func BuildVersion(t testing.TB, version string) (path string) {
 
 func mustBuild(t testing.TB, args ...string) (path string) {
 	t.Helper()
-	path = filepath.Join(newDir(t, "build"), "wakecall")
+	path = filepath.Join(process.Dir(t, "build"), "wakecall")
 	if err := build(path, args...); err != nil {
 		t.Fatal(err)
 	}

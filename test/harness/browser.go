@@ -16,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/wakecall/wakecall/test/harness/process"
 )
 
 // Browser is a headless Chromium with one page. Script errors, console errors and failed requests fail the test.
@@ -32,12 +34,12 @@ type Browser struct {
 // StartBrowser opens a browser for a site. It ends with the test.
 func StartBrowser(t testing.TB, base string) *Browser {
 	t.Helper()
-	binary := need(t, "chromium", "chromium")
+	binary := process.Need(t, "chromium", "chromium")
 	opts := append(
 		chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(binary),
 		chromedp.NoSandbox,
-		chromedp.UserDataDir(newDir(t, "browser")),
+		chromedp.UserDataDir(process.Dir(t, "browser")),
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("lang", "en"),

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	_ "embed"
 	"encoding/binary"
 	"os"
 	"os/exec"
@@ -8,52 +9,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/harness/process"
 )
 
 // clockSource moves the wall clock of a program that gets it from libc, as redis-server does (a Go program does not),
 // by the number of seconds in a file.
-const clockSource = `
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/time.h>
-#include <time.h>
-
-static volatile long long *offset;
-
-__attribute__((constructor)) static void start(void) {
-	const char *file = getenv("TEST_CLOCK_FILE");
-	int fd = file ? open(file, O_RDONLY) : -1;
-	if (fd < 0) return;
-	void *p = mmap(0, 8, PROT_READ, MAP_SHARED, fd, 0);
-	if (p != MAP_FAILED) offset = p;
-}
-
-int gettimeofday(struct timeval *restrict tv, void *restrict zone) {
-	static int (*real)(struct timeval *, void *);
-	if (!real) real = dlsym(RTLD_NEXT, "gettimeofday");
-	int err = real(tv, zone);
-	if (tv && offset) tv->tv_sec += *offset;
-	return err;
-}
-
-int clock_gettime(clockid_t clock, struct timespec *ts) {
-	static int (*real)(clockid_t, struct timespec *);
-	if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
-	int err = real(clock, ts);
-	if (clock == CLOCK_REALTIME && offset) ts->tv_sec += *offset;
-	return err;
-}
-
-time_t time(time_t *to) {
-	struct timespec ts;
-	clock_gettime(CLOCK_REALTIME, &ts);
-	if (to) *to = ts.tv_sec;
-	return ts.tv_sec;
-}
-`
+//
+//go:embed testdata/clock.c
+var clockSource []byte
 
 // Clock is a wall clock that can be set, for the redis-servers that are started with it.
 type Clock struct {
@@ -63,12 +27,12 @@ type Clock struct {
 }
 
 var clockLibrary = sync.OnceValues(func() (string, error) {
-	dir, err := root()
+	dir, err := process.Root()
 	if err != nil {
 		return "", err
 	}
 	source, library := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock.so")
-	if err := os.WriteFile(source, []byte(clockSource), 0o600); err != nil {
+	if err := os.WriteFile(source, clockSource, 0o600); err != nil {
 		return "", err
 	}
 	_, err = exec.Command("gcc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl").Output()
@@ -78,12 +42,12 @@ var clockLibrary = sync.OnceValues(func() (string, error) {
 // NewClock returns a clock that shows the correct time.
 func NewClock(t testing.TB) *Clock {
 	t.Helper()
-	need(t, "gcc", "gcc libc6-dev")
+	process.Need(t, "gcc", "gcc libc6-dev")
 	library, err := clockLibrary()
 	if err != nil {
 		t.Fatalf("compiling the clock: %v", err)
 	}
-	c := &Clock{t: t, library: library, file: filepath.Join(newDir(t, "clock"), "offset")}
+	c := &Clock{t: t, library: library, file: filepath.Join(process.Dir(t, "clock"), "offset")}
 	c.Set(0)
 	return c
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/harness/process"
 )
 
 // BuildOff builds the wakecall under test with a wrong wall clock. Go gets the time from the kernel, so it cannot be
@@ -29,7 +31,7 @@ func BuildOff(t testing.TB, off time.Duration) (path string) {
 	if !found {
 		t.Fatalf("time.Now in %s has changed; update this test", original)
 	}
-	dir := newDir(t, "clock")
+	dir := process.Dir(t, "clock")
 	changed, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
 	text := fmt.Sprintf("%sfunc Now() Time {\n%s\tsec += %d\n%s", head, now, int64(off/time.Second), rest)
 	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})

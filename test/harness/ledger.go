@@ -262,3 +262,15 @@ func (l *Ledger) dead(api *API) (map[Key]bool, []string) {
 	}
 	return dead, faults
 }
+
+// WaitAcknowledged waits until at least n more pushes than now have been acknowledged.
+func (l *Ledger) WaitAcknowledged(t testing.TB, n int) {
+	t.Helper()
+	want := l.Acknowledged() + n
+	Eventually(t, Patience, fmt.Sprintf("%d more pushes to be acknowledged", n), func() error {
+		if got := l.Acknowledged(); got < want {
+			return fmt.Errorf("%d were acknowledged, of %d", got, want)
+		}
+		return nil
+	})
+}
