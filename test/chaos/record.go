@@ -72,7 +72,7 @@ type recorder struct {
 	events []event
 	out    *bufio.Writer
 	file   io.Closer
-	path   string
+	dir    string
 	failed error
 }
 
@@ -80,24 +80,19 @@ func newRecorder(dir string) (*recorder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, "record.jsonl")
-	f, err := os.Create(path)
+	f, err := os.Create(filepath.Join(dir, "record.jsonl"))
 	if err != nil {
 		return nil, err
 	}
-	return &recorder{out: bufio.NewWriterSize(f, 1<<16), file: f, path: path}, nil
+	return &recorder{out: bufio.NewWriterSize(f, 1<<16), file: f, dir: dir}, nil
 }
 
 func (r *recorder) add(e event) {
-	line, err := json.Marshal(e)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, e)
-	if err == nil {
-		_, err = r.out.Write(append(line, '\n'))
-	}
-	if err != nil && r.failed == nil {
-		r.failed = fmt.Errorf("writing %s: %w", r.path, err)
+	if err := json.NewEncoder(r.out).Encode(e); err != nil && r.failed == nil {
+		r.failed = fmt.Errorf("write the record: %w", err)
 	}
 }
 

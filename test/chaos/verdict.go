@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/wakecall/wakecall/internal/queue"
 )
@@ -21,6 +22,24 @@ type verdict struct {
 	Repeated                               int // jobs that were delivered more than once
 	Unexplained                            int // of those, without a fault
 	Wrong                                  []string
+
+	faults []*faultCount
+}
+
+// String returns the counts, and a table of the faults.
+func (v verdict) String() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "fault\ttimes\tlongest\tslowest recovery")
+	for _, f := range v.faults {
+		fmt.Fprintf(w, "%s\t%d\t%.2f s\t%.2f s\n", f.name, f.n, f.longest/1000, f.worst/1000)
+	}
+	_ = w.Flush() // to a Builder
+	fmt.Fprintf(&b, "\njobs: %d pushed, %d acknowledged, %d refused, %d unknown; %d changed, %d deleted\n",
+		v.Pushed, v.Acknowledged, v.Refused, v.Unknown, v.Changed, v.Deleted)
+	fmt.Fprintf(&b, "calls: %d made, %d jobs taken by workers; %d delivered, %d dead, %d delivered more than once "+
+		"(%d by no fault)\n", v.Calls, v.Taken, v.Delivered, v.Dead, v.Repeated, v.Unexplained)
+	return b.String()
 }
 
 // story is everything known about a job.
@@ -46,7 +65,7 @@ type story struct {
 //     shards;
 //   - a job that is dead was called since it was pushed or re-driven last, and had no attempts left.
 func judge(events []event) verdict {
-	var v verdict
+	v := verdict{faults: countFaults(events)}
 	stories, faults := collect(events)
 	for key, s := range stories {
 		v.count(s)
