@@ -35,7 +35,7 @@ func replaceBinary(t *testing.T, path, by string) {
 func TestUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	next := harness.BuildVersion(t, "v9.9.9-next")
+	next := harness.Build(t, "-ldflags", "-s -w -X main.version="+"v9.9.9-next")
 	binary := filepath.Join(t.TempDir(), "wakecall")
 	replaceBinary(t, binary, harness.Binary(t))
 	opts := unhurried()

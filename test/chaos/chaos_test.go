@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -43,13 +44,9 @@ func TestChaos(t *testing.T) {
 	}
 	t.Logf("seed %d: the same faults again by make chaos SEED=%d SECONDS=%.0f ONLY=%s MIXED=%s", seed, seed,
 		length.Seconds(), only, strings.Join(mixed, ","))
-	rec, err := newRecorder(filepath.Join(keep, fmt.Sprintf("chaos-%d", seed)))
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := rand.New(rand.NewPCG(seed, 0))
-	s := newSite(t, rec, r)
-	t.Cleanup(s.keepOrRemove)
+	s := newSite(t, r)
+	t.Cleanup(s.keep)
 	if err := s.pushFar(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -68,13 +65,12 @@ func TestChaos(t *testing.T) {
 	workers.calm.Store(true)
 	problems = append(problems, s.settle(dropper)...)
 	workers.Stop()
-	events, err := rec.close()
-	report(t, events, append(problems, err))
+	s.report(t, problems)
 }
 
-func report(t *testing.T, events []event, problems []error) {
+func (s *site) report(t *testing.T, problems []error) {
 	t.Helper()
-	v := judge(events)
+	v := judge(s.rec.events)
 	t.Logf("seed %d\n%s", seed, v)
 	for _, p := range problems {
 		if p != nil {
@@ -134,17 +130,18 @@ func (s *site) settle(dropper *pusher) (problems []error) {
 	return problems
 }
 
-// keepOrRemove keeps the record of a failed run, with the files of both hosts.
-func (s *site) keepOrRemove() {
+// keep keeps the record of a failed run, with the files of both hosts.
+func (s *site) keep() {
 	if !s.t.Failed() {
-		_ = os.RemoveAll(s.rec.dir)
 		return
 	}
-	for n, h := range s.hosts {
-		if out, err := exec.Command("cp", "-a", h.Dir, filepath.Join(s.rec.dir, fmt.Sprintf("host-%d", n+1))).
-			CombinedOutput(); err != nil {
-			s.t.Logf("keep the files of host %d: %s", n+1, out)
-		}
+	dir := filepath.Join(keep, fmt.Sprintf("chaos-%d", seed))
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = s.rec.write(filepath.Join(dir, "record.jsonl"))
 	}
-	s.t.Logf("the record of what happened, with logs and journals, is in %s", s.rec.dir)
+	for n, h := range s.hosts {
+		err = errors.Join(err, exec.Command("cp", "-a", h.Dir, filepath.Join(dir, fmt.Sprintf("host-%d", n+1))).Run())
+	}
+	s.t.Logf("the record of what happened, with logs and journals, is in %s (%v)", dir, err)
 }

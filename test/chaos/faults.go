@@ -51,7 +51,10 @@ func catalogue(s *site) []kind {
 		redis("redis stopped", moment, 9*second, func(sh *shard) (endFunc, error) { return stop(sh.server.PID()) }),
 		redis("redis full", second, 6*second, fillRedis),
 		redis("redis forgot its last second", 0, 3*second, makeRedisForget),
-		redis("redis lost everything", 0, 3*second, func(sh *shard) (endFunc, error) { sh.server.Lose(); return restart(sh), nil }),
+		redis("redis lost everything", 0, 3*second, func(sh *shard) (endFunc, error) {
+			sh.server.Lose()
+			return restart(sh), nil
+		}),
 		redis("redis flushed", 0, 0, func(sh *shard) (endFunc, error) { return nil, sh.server.Try("FLUSHALL") }),
 		redis("redis replica promoted", moment, 4*second, s.promote(0)),
 		redis("redis lagging replica promoted", moment, 4*second, s.promote(moment)),
@@ -61,7 +64,9 @@ func catalogue(s *site) []kind {
 		network("redis network cut", always(harness.Trouble{Cut: true})),
 		network("redis network held up", always(harness.Trouble{Hold: true})),
 		network("redis answers swallowed", always(harness.Trouble{Swallow: true})),
-		network("redis answers lost", func(r *rand.Rand) harness.Trouble { return harness.Trouble{LoseEvery: 3 + r.IntN(20)} }),
+		network("redis answers lost", func(r *rand.Rand) harness.Trouble {
+			return harness.Trouble{Lose: 1 / float64(3+r.IntN(20))}
+		}),
 		network("redis network trickles", always(harness.Trouble{Trickle: true})),
 
 		at("mysql", "mysql killed", 0, 5*second, func() (endFunc, error) {
@@ -181,7 +186,7 @@ func killOne(pids ...int) (endFunc, error) {
 func killHost(h *harness.Wakecall) (endFunc, error) {
 	children := h.Children()
 	h.Kill9()
-	return up(h), errors.Join(process.Signal(syscall.SIGKILL, children...), process.Signal(syscall.SIGKILL, h.Children()...))
+	return up(h), process.Signal(syscall.SIGKILL, append(children, h.Children()...)...)
 }
 
 // useUpDescriptors limits processes to the descriptors that they have: they can open no connection and no file.
@@ -238,7 +243,8 @@ const oldestBackup = 10 * time.Minute
 
 // restored restores a server from an earlier backup.
 func (s *site) restored(age time.Duration) kind {
-	return redis(fmt.Sprintf("redis restored from %.0f s ago", age.Seconds()), 0, 3*second, func(sh *shard) (endFunc, error) {
+	name := fmt.Sprintf("redis restored from %.0f s ago", age.Seconds())
+	return redis(name, 0, 3*second, func(sh *shard) (endFunc, error) {
 		was, err := sh.backups.Restore(age)
 		s.t.Logf("the backup is %s old", was.Round(time.Millisecond))
 		return restart(sh), err
@@ -298,6 +304,7 @@ func (s *site) drainShard(name string) beginFunc {
 // chosen returns the kinds with one of the words, separated by commas, in their names; "": all.
 func chosen(kinds []kind, words string) []kind {
 	return slices.DeleteFunc(kinds, func(k kind) bool {
-		return !slices.ContainsFunc(strings.Split(words, ","), func(word string) bool { return strings.Contains(k.name, word) })
+		named := func(word string) bool { return strings.Contains(k.name, word) }
+		return !slices.ContainsFunc(strings.Split(words, ","), named)
 	})
 }

@@ -36,7 +36,7 @@ type shard struct {
 // site is the installation to which faults are applied.
 type site struct {
 	t        testing.TB
-	rec      *recorder
+	rec      recorder
 	endpoint *harness.Endpoint
 	hosts    []*harness.Wakecall
 	shards   []*shard
@@ -50,9 +50,9 @@ type site struct {
 }
 
 // newSite starts the installation and waits until it is ready.
-func newSite(t testing.TB, rec *recorder, r *rand.Rand) *site {
+func newSite(t testing.TB, r *rand.Rand) *site {
 	t.Helper()
-	s := &site{t: t, rec: rec, longest: 12 * time.Second}
+	s := &site{t: t, longest: 12 * time.Second}
 	if length >= longRun {
 		s.longest = 100 * time.Second
 	}
@@ -92,7 +92,7 @@ func (s *site) newHosts(r *rand.Rand, env map[string]string) {
 	if length >= longRun {
 		off = []time.Duration{-10 * time.Minute, 10 * time.Minute}[r.IntN(2)]
 		s.t.Logf("the clock of host 2 is off by %s", off)
-		options.Binary = harness.BuildOff(s.t, off)
+		options.Binary = buildOff(s.t, off)
 	}
 	s.hosts = append(s.hosts, harness.New(s.t, options))
 	s.mountDisks()
@@ -244,11 +244,12 @@ func (s *site) recordDead(ctx context.Context) error {
 // trim rewrites the append-only files, so that servers restart quickly.
 func (s *site) trim() {
 	for _, sh := range s.shards {
-		if sh.server.AOFSize() < 64<<20 {
+		size, err := sh.server.Info("persistence", "aof_current_size")
+		if err != nil || len(size) < len("100000000") {
 			continue
 		}
-		s.t.Log("rewriting an append-only file")
-		err := sh.server.Try("BGREWRITEAOF")
+		s.t.Logf("rewriting an append-only file of %s bytes", size)
+		err = sh.server.Try("BGREWRITEAOF")
 		harness.Eventually(s.t, time.Minute, "the rewrite to end", func() error {
 			busy, infoErr := sh.server.Info("persistence", "aof_rewrite_in_progress")
 			return errors.Join(err, infoErr, harness.Equal("aof_rewrite_in_progress", busy, "0"))

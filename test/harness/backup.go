@@ -148,14 +148,3 @@ func copyStart(to, from string, size int64) error {
 	_, err = io.CopyN(out, in, size)
 	return errors.Join(err, out.Close())
 }
-
-// AOFSize returns the size of the append-only file.
-func (r *Redis) AOFSize() (size int64) {
-	files, _ := filepath.Glob(filepath.Join(r.aof(), "*")) // the pattern is valid
-	for _, file := range files {
-		if info, err := os.Stat(file); err == nil {
-			size += info.Size()
-		}
-	}
-	return size
-}

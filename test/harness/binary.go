@@ -35,13 +35,8 @@ var built = sync.OnceValues(func() (string, error) {
 	return binary, build(binary, args...)
 })
 
-// BuildVersion builds the wakecall under test as another version.
-func BuildVersion(t testing.TB, version string) (path string) {
-	t.Helper()
-	return mustBuild(t, "-ldflags", "-s -w -X main.version="+version)
-}
-
-func mustBuild(t testing.TB, args ...string) (path string) {
+// Build builds the wakecall under test with further arguments of go build.
+func Build(t testing.TB, args ...string) (path string) {
 	t.Helper()
 	path = filepath.Join(process.Dir(t, "build"), "wakecall")
 	if err := build(path, args...); err != nil {

@@ -6,15 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"slices"
-	"strconv"
+	"net/http"
 	"time"
 )
 
-// Conn is an HTTP/1.1 connection without pipelining, for the parts of HTTP that Go's servers send. It is for high rates:
-// net/http would use more CPU time than the server under test, and would repeat failed requests on its own.
+// Conn is an HTTP/1.1 connection without pipelining. It is for high rates: http.Client would use more CPU time than the
+// server under test, and would repeat failed requests on its own.
 type Conn struct {
 	Addr  string
 	Short bool // make a new connection for each request
@@ -24,7 +22,7 @@ type Conn struct {
 
 	conn net.Conn
 	r    *bufio.Reader
-	body []byte
+	body bytes.Buffer
 }
 
 // requestLimit is the time limit of a request whose context has none.
@@ -54,9 +52,9 @@ func (c *Conn) Do(ctx context.Context, request []byte, want int) ([]byte, error)
 		c.Closed++
 	}
 	if status != want && (want != 0 || status/100 != 2) {
-		return nil, fmt.Errorf("status %d: %.300s", status, c.body)
+		return nil, fmt.Errorf("status %d: %.300s", status, c.body.Bytes())
 	}
-	return c.body, nil
+	return c.body.Bytes(), nil
 }
 
 // Close closes the connection, if there is one. The next request opens another.
@@ -86,78 +84,11 @@ func (c *Conn) do(ctx context.Context, request []byte) (status int, closes bool,
 	if _, err := conn.Write(request); err != nil {
 		return 0, false, err
 	}
-	line, err := c.r.ReadSlice('\n')
+	res, err := http.ReadResponse(c.r, nil)
 	if err != nil {
 		return 0, false, err
 	}
-	if len(line) < len("HTTP/1.1 200") {
-		return 0, false, fmt.Errorf("status line %q", line)
-	}
-	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return 0, false, fmt.Errorf("status line %q", line)
-	}
-	length, closes, err := c.headers()
-	if err == nil {
-		err = c.readBody(length)
-	}
-	return status, closes, err
-}
-
-// chunked stands for the length of a chunked body.
-const chunked = -1
-
-// headers reads up to the empty line and returns the length of the body.
-func (c *Conn) headers() (length int, closes bool, err error) {
-	for {
-		line, err := c.r.ReadSlice('\n')
-		if err != nil {
-			return 0, false, err
-		}
-		name, value, found := bytes.Cut(bytes.TrimSpace(line), []byte(": "))
-		switch {
-		case !found:
-			return length, closes, nil
-		case bytes.EqualFold(name, []byte("Content-Length")):
-			if length, err = strconv.Atoi(string(value)); err != nil {
-				return 0, false, err
-			}
-		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
-			length = chunked
-		case bytes.EqualFold(name, []byte("Connection")):
-			closes = bytes.EqualFold(value, []byte("close"))
-		}
-	}
-}
-
-func (c *Conn) readBody(length int) error {
-	c.body = c.body[:0]
-	if length != chunked {
-		return c.append(length)
-	}
-	for {
-		line, err := c.r.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		size, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 16, 32)
-		if err != nil {
-			return fmt.Errorf("chunk size %q", line)
-		}
-		if err := c.append(int(size)); err != nil {
-			return err
-		}
-		if _, err := c.r.Discard(len("\r\n")); err != nil || size == 0 {
-			return err
-		}
-	}
-}
-
-func (c *Conn) append(n int) error {
-	if n < 0 {
-		return errors.New("a negative length")
-	}
-	at := len(c.body)
-	c.body = slices.Grow(c.body, n)[:at+n]
-	_, err := io.ReadFull(c.r, c.body[at:])
-	return err
+	c.body.Reset()
+	_, err = c.body.ReadFrom(res.Body)
+	return res.StatusCode, res.Close, errors.Join(err, res.Body.Close())
 }

@@ -23,7 +23,7 @@ import (
 type RedisOptions struct {
 	Password string
 	Args     []string // further arguments of redis-server, such as --maxmemory 10mb
-	Clock    *Clock   // nil: the clock of this machine
+	Env      []string // further environment
 	Sentinel string   // configuration of a Sentinel, if it is one
 }
 
@@ -66,9 +66,7 @@ func (r *Redis) Restart() {
 		args = append(args, "--requirepass", r.opts.Password)
 	}
 	cmd := exec.Command(process.Need(r.t, "redis-server", "redis-server"), append(args, r.opts.Args...)...)
-	if r.opts.Clock != nil {
-		cmd.Env = r.opts.Clock.environment()
-	}
+	cmd.Env = append(os.Environ(), r.opts.Env...)
 	r.Process = process.Start(r.t, r.dir, filepath.Base(r.dir), cmd)
 	Eventually(r.t, Patience, "redis-server to answer", func() error { return r.Try("PING") })
 }

@@ -35,9 +35,8 @@ done
 [ -n "$1" ] || rm -rf "$0"
 `
 
-// guarded protects the pipe to the guard from the garbage collector, which would close it: it must end with this
-// process.
-var guarded io.Closer
+// guards keeps the pipes to guards from the garbage collector, which would close them: they must end with this process.
+var guards []io.Closer
 
 // Root is the directory of everything that this test process creates. Its path is short, because Unix sockets are below
 // it.
@@ -45,21 +44,23 @@ var Root = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "wkc-"); err != nil {
 		return "", err
 	}
-	if guarded, err = guard(dir); err != nil {
+	if err := guard(dir); err != nil {
 		return "", fmt.Errorf("start the guard of %s: %w", dir, err)
 	}
 	return dir, nil
 })
 
 // guard starts guardScript in a process group of its own, so that an interrupt at the terminal does not end it first.
-func guard(dir string) (alive io.Closer, err error) {
+func guard(dir string) error {
 	cmd := exec.Command("/bin/sh", "-c", guardScript, dir, os.Getenv(keepEnv))
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if alive, err = cmd.StdinPipe(); err != nil {
-		return nil, err
+	alive, err := cmd.StdinPipe()
+	if err != nil {
+		return err
 	}
-	return alive, cmd.Start()
+	guards = append(guards, alive)
+	return cmd.Start()
 }
 
 var dirCount atomic.Int64

@@ -1,4 +1,4 @@
-package harness
+package test
 
 import (
 	"fmt"
@@ -9,33 +9,34 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/harness/process"
 )
 
-// Sentinels are a master, a replica, and three Sentinels that watch them.
-type Sentinels struct {
-	Servers  []*Redis
-	Watchers []*Redis
+// sentinels are a master, a replica, and three Sentinels that watch them.
+type sentinels struct {
+	Servers  []*harness.Redis
+	Watchers []*harness.Redis
 }
 
-// StartSentinels starts them and waits until the replica follows and the Sentinels know each other.
-func StartSentinels(t testing.TB) *Sentinels {
+// startSentinels starts them and waits until the replica follows and the Sentinels know each other.
+func startSentinels(t testing.TB) *sentinels {
 	t.Helper()
-	s := &Sentinels{}
-	master, replica := StartRedis(t, RedisOptions{}), StartRedis(t, RedisOptions{})
+	s := &sentinels{}
+	master, replica := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{})
 	if err := replica.Follow(t.Context(), master); err != nil {
 		t.Fatal(err)
 	}
-	s.Servers = []*Redis{master, replica}
+	s.Servers = []*harness.Redis{master, replica}
 	for range 3 {
-		s.Watchers = append(s.Watchers, StartRedis(t, RedisOptions{Sentinel: fmt.Sprintf("sentinel monitor mymaster "+
-			"127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 3000\nsentinel failover-timeout mymaster 4000\n",
-			master.port)}))
+		s.Watchers = append(s.Watchers, harness.StartRedis(t, harness.RedisOptions{Sentinel: fmt.Sprintf(
+			"sentinel monitor mymaster 127.0.0.1 %s 2\nsentinel down-after-milliseconds mymaster 3000\n"+
+				"sentinel failover-timeout mymaster 4000\n", portOf(master))}))
 	}
 	for _, w := range s.Watchers {
 		c := redis.NewSentinelClient(&redis.Options{Addr: w.Addr()})
 		t.Cleanup(func() { _ = c.Close() })
-		Eventually(t, Patience, "the Sentinels to know each other and the replica", func() error {
+		harness.Eventually(t, harness.Patience, "the Sentinels to know each other and the replica", func() error {
 			others, err := c.Sentinels(t.Context(), "mymaster").Result()
 			if err != nil {
 				return err
@@ -51,7 +52,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 }
 
 // URL returns the deployment's URL for redis.nodes.
-func (s *Sentinels) URL() string {
+func (s *sentinels) URL() string {
 	var addrs []string
 	for _, w := range s.Watchers {
 		addrs = append(addrs, w.Addr())
@@ -59,20 +60,21 @@ func (s *Sentinels) URL() string {
 	return "redis+sentinel://" + strings.Join(addrs, ";") + "/mymaster"
 }
 
-// Cluster is a Redis Cluster of three masters with a replica each.
-type Cluster struct {
+// cluster is a Redis Cluster of three masters with a replica each.
+type cluster struct {
 	t     testing.TB
-	Nodes []*Redis
+	Nodes []*harness.Redis
 }
 
-// StartCluster starts six nodes, joins them to a Cluster, and waits until all agree.
-func StartCluster(t testing.TB) *Cluster {
+// startCluster starts six nodes, joins them to a Cluster, and waits until all agree.
+func startCluster(t testing.TB) *cluster {
 	t.Helper()
-	c := &Cluster{t: t}
+	c := &cluster{t: t}
 	args := []string{"--cluster", "create"}
 	for range 6 {
-		n := StartRedis(t, RedisOptions{Args: []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "5000",
-			"--cluster-require-full-coverage", "no"}})
+		n := harness.StartRedis(t, harness.RedisOptions{Args: []string{
+			"--cluster-enabled", "yes", "--cluster-node-timeout", "5000", "--cluster-require-full-coverage", "no",
+		}})
 		c.Nodes = append(c.Nodes, n)
 		args = append(args, n.Addr())
 	}
@@ -83,7 +85,7 @@ func StartCluster(t testing.TB) *Cluster {
 		t.Fatalf("create the Cluster: %v\n%s", err, out)
 	}
 	for _, n := range c.Nodes {
-		Eventually(t, Patience, "the Cluster's nodes to agree, and replicas to follow", func() error {
+		harness.Eventually(t, harness.Patience, "the Cluster's nodes to agree, and replicas to follow", func() error {
 			info, err := n.Client().ClusterInfo(t.Context()).Result()
 			if err != nil {
 				return err
@@ -100,7 +102,7 @@ func StartCluster(t testing.TB) *Cluster {
 }
 
 // URL returns the Cluster's URL for redis.nodes.
-func (c *Cluster) URL() string {
+func (c *cluster) URL() string {
 	var addrs []string
 	for _, n := range c.Nodes {
 		addrs = append(addrs, n.Addr())
@@ -109,10 +111,10 @@ func (c *Cluster) URL() string {
 }
 
 // Owner returns the master that has a key's slot, according to the first running node.
-func (c *Cluster) Owner(key string) *Redis {
+func (c *cluster) Owner(key string) *harness.Redis {
 	c.t.Helper()
-	var owner *Redis
-	Eventually(c.t, Patience, "a master to have "+key, func() error {
+	var owner *harness.Redis
+	harness.Eventually(c.t, harness.Patience, "a master to have "+key, func() error {
 		for _, n := range c.Nodes {
 			if n.Exited() {
 				continue
@@ -137,13 +139,13 @@ func (c *Cluster) Owner(key string) *Redis {
 }
 
 // masterWith returns the running master in a node's part of the Cluster that has a slot, if there is one.
-func (c *Cluster) masterWith(shard redis.ClusterShard, slot int64) *Redis {
+func (c *cluster) masterWith(shard redis.ClusterShard, slot int64) *harness.Redis {
 	if !slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return slot >= r.Start && slot <= r.End }) {
 		return nil
 	}
 	for _, m := range shard.Nodes {
 		for _, n := range c.Nodes {
-			if m.Role == "master" && m.Port == int64(n.port) && !n.Exited() {
+			if m.Role == "master" && fmt.Sprint(m.Port) == portOf(n) && !n.Exited() {
 				return n
 			}
 		}
@@ -153,7 +155,7 @@ func (c *Cluster) masterWith(shard redis.ClusterShard, slot int64) *Redis {
 
 // Move moves the slot of a key to another node, two keys at a time, as redis-cli's reshard does; between is called when
 // half of it is moved.
-func (c *Cluster) Move(key string, to *Redis, between func()) {
+func (c *cluster) Move(key string, to *harness.Redis, between func()) {
 	c.t.Helper()
 	ctx, from := c.t.Context(), c.Owner(key)
 	src, dst := from.Client(), to.Client()
@@ -176,7 +178,7 @@ func (c *Cluster) Move(key string, to *Redis, between func()) {
 		if len(keys) == 0 {
 			break
 		}
-		args := []any{"MIGRATE", "127.0.0.1", to.port, "", 0, 5000, "KEYS"}
+		args := []any{"MIGRATE", "127.0.0.1", portOf(to), "", 0, 5000, "KEYS"}
 		for _, k := range keys {
 			args = append(args, k)
 		}
@@ -189,4 +191,9 @@ func (c *Cluster) Move(key string, to *Redis, between func()) {
 			do(n.Client(), "CLUSTER", "SETSLOT", slot, "NODE", toID)
 		}
 	}
+}
+
+func portOf(r *harness.Redis) string {
+	_, port, _ := strings.Cut(r.Addr(), ":")
+	return port
 }

@@ -1,4 +1,4 @@
-package harness
+package chaos
 
 import (
 	"encoding/json"
@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/harness/process"
 )
 
-// BuildOff builds the wakecall under test with a wrong wall clock. Go gets the time from the kernel, so it cannot be
+// buildOff builds the wakecall under test with a wrong wall clock. Go gets the time from the kernel, so it cannot be
 // changed from outside of the program. The standard library's time.Now is replaced by one that adds an offset.
-func BuildOff(t testing.TB, off time.Duration) (path string) {
+func buildOff(t testing.TB, off time.Duration) (path string) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -43,5 +44,5 @@ func BuildOff(t testing.TB, off time.Duration) (path string) {
 			t.Fatal(err)
 		}
 	}
-	return mustBuild(t, "-overlay", overlay)
+	return harness.Build(t, "-overlay", overlay)
 }

@@ -1,4 +1,4 @@
-package harness
+package test
 
 import (
 	_ "embed"
@@ -19,8 +19,8 @@ import (
 //go:embed testdata/clock.c
 var clockSource []byte
 
-// Clock is a wall clock that can be set, for the redis-servers that are started with it.
-type Clock struct {
+// clock is a wall clock that can be set, for the redis-servers that are started with it.
+type clock struct {
 	t       testing.TB
 	library string
 	file    string
@@ -39,21 +39,21 @@ var clockLibrary = sync.OnceValues(func() (string, error) {
 	return library, err
 })
 
-// NewClock returns a clock that shows the correct time.
-func NewClock(t testing.TB) *Clock {
+// newClock returns a clock that shows the correct time.
+func newClock(t testing.TB) *clock {
 	t.Helper()
 	process.Need(t, "gcc", "gcc libc6-dev")
 	library, err := clockLibrary()
 	if err != nil {
 		t.Fatalf("compiling the clock: %v", err)
 	}
-	c := &Clock{t: t, library: library, file: filepath.Join(process.Dir(t, "clock"), "offset")}
+	c := &clock{t: t, library: library, file: filepath.Join(process.Dir(t, "clock"), "offset")}
 	c.Set(0)
 	return c
 }
 
 // Set sets the clock ahead of this machine's, or behind it, in whole seconds.
-func (c *Clock) Set(ahead time.Duration) {
+func (c *clock) Set(ahead time.Duration) {
 	c.t.Helper()
 	f, err := os.OpenFile(c.file, os.O_CREATE|os.O_WRONLY, 0o600) // the file is mapped, so it must not be replaced
 	if err != nil {
@@ -65,6 +65,6 @@ func (c *Clock) Set(ahead time.Duration) {
 	}
 }
 
-func (c *Clock) environment() []string {
-	return append(os.Environ(), "LD_PRELOAD="+c.library, "TEST_CLOCK_FILE="+c.file)
+func (c *clock) env() []string {
+	return []string{"LD_PRELOAD=" + c.library, "TEST_CLOCK_FILE=" + c.file}
 }
