@@ -29,9 +29,9 @@ var experiments = []struct {
 	name    string
 	measure func(*bench)
 }{
-	{"start", start}, {"push", push}, {"batch", batch}, {"callbacks", callbacks}, {"pull", pull}, {"lateness", lateness},
-	{"idle", idle}, {"memory", memory}, {"growth", growth}, {"topics", topics}, {"mass", mass}, {"minute", minute},
-	{"redis", redisTime}, {"gateway", gateway},
+	{"start", start}, {"push", push}, {"batch", batch}, {"callbacks", callbacks}, {"pull", pull},
+	{"lateness", lateness}, {"idle", idle}, {"memory", memory}, {"growth", growth}, {"topics", topics}, {"mass", mass},
+	{"minute", minute}, {"redis", redisTime}, {"gateway", gateway},
 }
 
 // scale says how long and how much is measured.
@@ -181,8 +181,8 @@ func (t *table) String() string {
 			}
 			without, ratio = r.limit+": "+amount(median(r.limits))+" "+r.unit, fmt.Sprintf("%.2f", median(ratios))
 		}
-		fmt.Fprintf(&text, "| %s | %s | %s %s | %s | %s |\n", r.what, r.target, amount(median(r.values)), r.unit, without,
-			ratio)
+		value := amount(median(r.values)) + " " + r.unit
+		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", r.what, r.target, value, without, ratio)
 	}
 	return text.String()
 }

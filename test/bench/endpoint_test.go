@@ -147,22 +147,19 @@ func (e *endpoint) addr() string { return strings.TrimPrefix(e.api.Base, "http:/
 func (e *endpoint) reset() { e.api.MustDo(e.b, http.StatusOK, http.MethodPost, "/reset", nil) }
 
 // seen returns what the endpoint has seen, with the lateness of calls that were due between two times.
-func (e *endpoint) seen(from, to time.Time) (s seen) {
+func (e *endpoint) seen(from, to time.Time) seen {
 	e.b.Helper()
-	path := fmt.Sprintf("/seen?from=%d&to=%d", from.UnixMilli(), to.UnixMilli())
+	return e.ask(fmt.Sprintf("/seen?from=%d&to=%d", from.UnixMilli(), to.UnixMilli()))
+}
+
+func (e *endpoint) count() int { e.b.Helper(); return e.ask("/seen").Count }
+
+func (e *endpoint) ask(path string) (s seen) {
+	e.b.Helper()
 	if err := e.api.MustDo(e.b, http.StatusOK, http.MethodGet, path, nil).JSON(&s); err != nil {
 		e.b.Fatal(err)
 	}
 	return s
-}
-
-func (e *endpoint) count() (n int) {
-	e.b.Helper()
-	var s seen
-	if err := e.api.MustDo(e.b, http.StatusOK, http.MethodGet, "/seen", nil).JSON(&s); err != nil {
-		e.b.Fatal(err)
-	}
-	return s.Count
 }
 
 // await waits until the endpoint has received n callbacks.

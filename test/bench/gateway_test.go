@@ -29,7 +29,10 @@ func gateway(b *bench) {
 	})
 	bare := in.bareRate()
 	published, consumed := b.queue(addr, admin).rates()
-	const publish, consume = "lmstfy's clients: publish, 64 connections", "lmstfy's clients: consume and acknowledge, 64 workers"
+	const (
+		publish = "lmstfy's clients: publish, 64 connections"
+		consume = "lmstfy's clients: consume and acknowledge, 64 workers"
+	)
 	b.beside(publish, "/s", "", published, bareServer, bare)
 	b.beside(consume, "jobs/s", "", consumed, bareServer+", two requests for them", bare/2)
 	if os.Getenv("LMSTFY_BINARY") == "" {
@@ -49,8 +52,8 @@ func (b *bench) startLmstfy() *queue {
 	dir := process.Dir(b, "lmstfy")
 	_, port, _ := strings.Cut(addr, ":")
 	_, adminPort, _ := strings.Cut(admin, ":")
-	conf := fmt.Sprintf("Host = \"127.0.0.1\"\nPort = %s\nAdminHost = \"127.0.0.1\"\nAdminPort = %s\nLogLevel = \"error\"\n"+
-		"[Pool.default]\nAddr = %q\n", port, adminPort, store.Addr())
+	conf := fmt.Sprintf("Host = \"127.0.0.1\"\nPort = %s\nAdminHost = \"127.0.0.1\"\nAdminPort = %s\n"+
+		"LogLevel = \"error\"\n[Pool.default]\nAddr = %q\n", port, adminPort, store.Addr())
 	file := filepath.Join(dir, "lmstfy.toml")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		b.Fatal(err)
@@ -89,18 +92,10 @@ func (q *queue) path(path, query string) string {
 // rates returns how many delayed jobs are published a second, and how many ready ones are consumed and acknowledged.
 func (q *queue) rates() (published, consumed float64) {
 	q.b.Helper()
-	published = q.b.rate(64, q.b.sending(q.addr, func(client int) func([]byte) []byte {
-		var prepared [256][]byte
-		for i := range prepared {
-			path := q.path("", fmt.Sprintf("delay=%d&ttl=86400&tries=3", 3600+rand.IntN(3600)))
-			prepared[i] = harness.Request(http.MethodPut, path, "", body(client*len(prepared)+i))
-		}
-		n := 0
-		return func([]byte) []byte {
-			n++
-			return prepared[n%len(prepared)]
-		}
-	}))
+	published = q.b.rate(64, q.b.sending(q.addr, prepared(func(n int) []byte {
+		path := q.path("", fmt.Sprintf("delay=%d&ttl=86400&tries=3", 3600+rand.IntN(3600)))
+		return harness.Request(http.MethodPut, path, "", body(n))
+	})))
 	q.fill(q.b.pull)
 	consumed = q.b.rate(64, q.b.sending(q.addr, func(int) func([]byte) []byte { return q.worker() })) / 2
 	return published, consumed
@@ -115,8 +110,10 @@ func (q *queue) fill(jobs int) {
 		bodies[i] = body(i)
 	}
 	left := make(chan []byte, jobs/bulk)
+	request := harness.Request(http.MethodPut, q.path("/bulk", "delay=0&ttl=86400&tries=3"), "",
+		"["+strings.Join(bodies, ",")+"]")
 	for range cap(left) {
-		left <- harness.Request(http.MethodPut, q.path("/bulk", "delay=0&ttl=86400&tries=3"), "", "["+strings.Join(bodies, ",")+"]")
+		left <- request
 	}
 	close(left)
 	next := func(int) func([]byte) []byte { return func([]byte) []byte { return <-left } }

@@ -36,7 +36,8 @@ type installation struct {
 
 func (b *bench) start(env map[string]string) *installation {
 	b.Helper()
-	in := &installation{Wakecall: harness.StartWakecall(b, harness.Options{Env: env}), b: b, endpoint: b.startEndpoint()}
+	w := harness.StartWakecall(b, harness.Options{Env: env})
+	in := &installation{Wakecall: w, b: b, endpoint: b.startEndpoint()}
 	in.connect()
 	return in
 }

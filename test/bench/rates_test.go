@@ -39,19 +39,25 @@ func start(b *bench) {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// pushes returns single pushes without ids, due in one to two hours. They are prepared, so that they cost the generator
-// nothing.
+// pushes returns single pushes without ids, due in one to two hours.
 func pushes(token string) func(int) func([]byte) []byte {
+	return prepared(func(n int) []byte {
+		job := fmt.Sprintf(`{"body":%s,"delay":%d}`, body(n), 3600+rand.IntN(3600))
+		return harness.Request(http.MethodPost, "/v1/topics/"+topic+"/jobs", token, job)
+	})
+}
+
+// prepared returns 256 requests in turn for each client, which cost the generator nothing.
+func prepared(request func(n int) []byte) func(int) func([]byte) []byte {
 	return func(client int) func([]byte) []byte {
-		var prepared [256][]byte
-		for i := range prepared {
-			job := fmt.Sprintf(`{"body":%s,"delay":%d}`, body(client*len(prepared)+i), 3600+rand.IntN(3600))
-			prepared[i] = harness.Request(http.MethodPost, "/v1/topics/"+topic+"/jobs", token, job)
+		var requests [256][]byte
+		for i := range requests {
+			requests[i] = request(client*len(requests) + i)
 		}
 		n := 0
 		return func([]byte) []byte {
 			n++
-			return prepared[n%len(prepared)]
+			return requests[n%len(requests)]
 		}
 	}
 }
@@ -82,8 +88,8 @@ func batch(b *bench) {
 func (in *installation) zaddRate() float64 {
 	in.b.Helper()
 	tool := process.Need(in.b, "redis-benchmark", "redis-tools")
-	out, err := exec.Command(tool, "-s", in.socket(), "--dbnum", "1", "-c", "64", "-d", "64", "-r", "1000000", "-t", "zadd",
-		"--csv", "-n", strconv.Itoa(in.b.zadd), "-P", "16").Output()
+	out, err := exec.Command(tool, "-s", in.socket(), "--dbnum", "1", "-c", "64", "-d", "64", "-r", "1000000",
+		"-t", "zadd", "--csv", "-n", strconv.Itoa(in.b.zadd), "-P", "16").Output()
 	if err != nil {
 		in.b.Fatalf("redis-benchmark: %v", err)
 	}
@@ -100,7 +106,8 @@ func (in *installation) zaddRate() float64 {
 // emptyBeside empties the database beside Wakecall's.
 func (in *installation) emptyBeside() {
 	in.b.Helper()
-	if err := in.redis.Do(in.b.Context(), "EVAL", "redis.call('SELECT', 1) return redis.call('FLUSHDB')", 0).Err(); err != nil {
+	err := in.redis.Do(in.b.Context(), "EVAL", "redis.call('SELECT', 1) return redis.call('FLUSHDB')", 0).Err()
+	if err != nil {
 		in.b.Fatal(err)
 	}
 }
@@ -159,7 +166,8 @@ func (in *installation) work(workers, size, n int) float64 {
 	name := fmt.Sprintf("bench.pull.%d", size)
 	in.api.MustPutTopic(in.b, name, M{"delivery": "pull", "ttr": "5m"})
 	in.fill(jobs{topic: func(int) string { return name }, delay: atOnce}, n)
-	reserve := harness.Request(http.MethodPost, "/v1/topics/"+name+"/reserve", in.Token, fmt.Sprintf(`{"max":%d}`, size))
+	path, most := "/v1/topics/"+name+"/reserve", fmt.Sprintf(`{"max":%d}`, size)
+	reserve := harness.Request(http.MethodPost, path, in.Token, most)
 	var left atomic.Int64
 	left.Store(int64(2 * (n/size - 2*workers))) // the rest would leave some workers without jobs
 	seen := in.b.ok(harness.StartClients(in.b, workers, 0, in.b.sending(in.addr(), func(int) func([]byte) []byte {
@@ -168,7 +176,8 @@ func (in *installation) work(workers, size, n int) float64 {
 				return nil
 			}
 			if leases := leasesOf(answer); len(leases) > 0 {
-				return harness.Request(http.MethodPost, "/v1/leases", in.Token, `{"ack":["`+strings.Join(leases, `","`)+`"]}`)
+				ack := `{"ack":["` + strings.Join(leases, `","`) + `"]}`
+				return harness.Request(http.MethodPost, "/v1/leases", in.Token, ack)
 			}
 			return reserve
 		}

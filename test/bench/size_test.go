@@ -1,13 +1,13 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -15,8 +15,8 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// idle measures an installation with 1,000 topics that has settled: within ten seconds of its start and the last change,
-// processes compare journals and read all topics once.
+// idle measures an installation with 1,000 topics that has settled: within ten seconds of its start and the last
+// change, processes compare journals and read all topics once.
 func idle(b *bench) {
 	in := b.start(nil)
 	for n := range 1000 {
@@ -49,7 +49,8 @@ func memory(b *bench) {
 		in := b.start(nil)
 		in.put(topic, countPath, "active")
 		in.rest()
-		b.figure(c.what, "bytes", c.target, in.bytesPerJob(jobs{delay: within(time.Hour, 2*time.Hour), id: c.id}, b.memory))
+		far := jobs{delay: within(time.Hour, 2*time.Hour), id: c.id}
+		b.figure(c.what, "bytes", c.target, in.bytesPerJob(far, b.memory))
 	}
 }
 
@@ -75,7 +76,7 @@ func growth(b *bench) {
 		in.put(topic, countPath, "paused")
 	}
 	few.fill(far, 10_000)
-	bytes := many.bytesPerJob(far, b.growth)
+	memory := many.bytesPerJob(far, b.growth)
 	var push, move [2]float64
 	for range int(rounds) {
 		for i, in := range []*installation{few, many} {
@@ -86,7 +87,7 @@ func growth(b *bench) {
 	with := fmt.Sprintf("with %s delayed jobs", amount(float64(b.growth)))
 	b.beside("Redis's time for a push in a batch, "+with, "µs", "≤ 1.3 times", push[1], "with 10,000", push[0])
 	b.beside("Redis's time from delayed to ready, "+with, "µs", "≤ 1.3 times", move[1], "with 10,000", move[0])
-	b.figure("Redis memory per delayed job, "+with, "bytes", "≤ 140 bytes", bytes)
+	b.figure("Redis memory per delayed job, "+with, "bytes", "≤ 140 bytes", memory)
 }
 
 // costs pushes jobs that are due soon, waits until they are ready, and drops them. It returns the microseconds of
@@ -164,7 +165,8 @@ func topics(b *bench) {
 		"to one topic", 100*one)
 	b.figure("Redis memory per delayed job over "+many, "bytes", "≤ 200 bytes", in.bytesPerJob(far, b.memory))
 	metrics := in.Metrics().MustDo(b, http.StatusOK, http.MethodGet, "/metrics", nil)
-	b.figure("lines of /metrics with jobs in "+many, "lines", "≤ 20,000", float64(strings.Count(string(metrics.Body), "\n")))
+	lines := bytes.Count(metrics.Body, []byte("\n"))
+	b.figure("lines of /metrics with jobs in "+many, "lines", "≤ 20,000", float64(lines))
 }
 
 // resume makes a paused topic active, again and again, and returns the longest time until its job was called.

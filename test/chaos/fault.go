@@ -88,7 +88,7 @@ func (p *plan) next(s *site) (faults []*fault) {
 // strike injects the faults one after the other, ends each when its time is over, and waits until calls flow again.
 func (s *site) strike(ctx context.Context, faults []*fault) (err error) {
 	for _, f := range faults {
-		s.t.Logf("%7.1fs  %s: %s, for %s", time.Since(epoch).Seconds(), f.target, f.name, f.hold.Round(time.Millisecond))
+		s.say("%s: %s, for %s", f.target, f.name, f.hold.Round(time.Millisecond))
 		f.began = time.Now()
 		if f.end, err = f.begin(); err != nil {
 			return fmt.Errorf("%s: %s: %w", f.target, f.name, err)
@@ -110,7 +110,7 @@ func (s *site) strike(ctx context.Context, faults []*fault) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	err = s.waitCalm(ctx)
-	s.t.Logf("%7.1fs  calls flow again after %s", time.Since(epoch).Seconds(), time.Since(began).Round(time.Millisecond))
+	s.say("calls flow again after %s", time.Since(began).Round(time.Millisecond))
 	for _, e := range events {
 		e.Calm = now()
 		s.rec.add(e)
@@ -119,6 +119,11 @@ func (s *site) strike(ctx context.Context, faults []*fault) (err error) {
 		return fmt.Errorf("calls do not flow again: %w", err)
 	}
 	return nil
+}
+
+// say logs what happens, with the time since the start.
+func (s *site) say(format string, args ...any) {
+	s.t.Logf("%7.1fs  "+format, append([]any{time.Since(epoch).Seconds()}, args...)...)
 }
 
 // faultCount counts the faults of one kind.

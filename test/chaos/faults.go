@@ -47,7 +47,10 @@ func catalogue(s *site) []kind {
 		role("descriptors used up", "server", second, 5*second, useUpDescriptors),
 		role("descriptors used up", "dispatcher", second, 5*second, useUpDescriptors),
 
-		redis("redis killed", 0, 5*second, func(sh *shard) (endFunc, error) { sh.server.Kill9(); return restart(sh), nil }),
+		redis("redis killed", 0, 5*second, func(sh *shard) (endFunc, error) {
+			sh.server.Kill9()
+			return restart(sh), nil
+		}),
 		redis("redis stopped", moment, 9*second, func(sh *shard) (endFunc, error) { return stop(sh.server.PID()) }),
 		redis("redis full", second, 6*second, fillRedis),
 		redis("redis forgot its last second", 0, 3*second, makeRedisForget),

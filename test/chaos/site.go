@@ -166,8 +166,8 @@ func (s *site) observe(c harness.Call) {
 			body = ""
 		}
 		s.rec.add(event{
-			Kind: evCall, At: ms(c.At), Topic: c.Topic, ID: c.ID, Attempt: c.Attempt, DueAt: float64(c.DueAt.UnixMilli()),
-			Call: c.N, Body: body,
+			Kind: evCall, At: ms(c.At), Topic: c.Topic, ID: c.ID, Attempt: c.Attempt, Call: c.N, Body: body,
+			DueAt: float64(c.DueAt.UnixMilli()),
 		})
 		return
 	}

@@ -74,8 +74,8 @@ func (w *worker) work(ctx context.Context) {
 	for _, j := range got.Jobs {
 		j.call = -int(w.all.calls.Add(1)) // numbers above 0 are the endpoint's
 		w.site.rec.add(event{             // taken when its lease began; Redis counts whole milliseconds
-			Kind: evCall, At: ms(j.LeasedUntil.Add(-ttr)) + 1, Topic: j.Topic, ID: j.ID, Host: host + 1, Attempt: j.Attempt,
-			DueAt: float64(j.DueAt.UnixMilli()), Call: j.call, Body: digest(j.Body), Shard: shardOf(j.Lease),
+			Kind: evCall, At: ms(j.LeasedUntil.Add(-ttr)) + 1, Topic: j.Topic, ID: j.ID, Host: host + 1, Call: j.call,
+			Attempt: j.Attempt, DueAt: float64(j.DueAt.UnixMilli()), Body: digest(j.Body), Shard: shardOf(j.Lease),
 		})
 	}
 	if len(got.Jobs) > 1 && w.r.IntN(2) == 0 {

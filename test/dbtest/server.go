@@ -54,7 +54,8 @@ func install(t testing.TB) *Server {
 // starts deletes those of others.
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	s.t.Helper()
-	args = append([]string{"--no-defaults", "--datadir=" + filepath.Join(s.dir, "data"), "--skip-name-resolve"}, args...)
+	data := "--datadir=" + filepath.Join(s.dir, "data")
+	args = append([]string{"--no-defaults", data, "--skip-name-resolve"}, args...)
 	if os.Geteuid() == 0 {
 		args = append(args, "--user=root")
 	}

@@ -75,8 +75,8 @@ func (b *Backups) add() {
 	}
 }
 
-// link links the files of an append-only file. The server creates files before it writes a manifest that names them, and
-// removes files after that: so they are complete when the manifest is still the same at the end.
+// link links the files of an append-only file. The server creates files before it writes a manifest that names them,
+// and removes files after that: so they are complete when the manifest is still the same at the end.
 func (b *backup) link(aof string) error {
 	if err := os.Mkdir(b.dir, 0o700); err != nil {
 		return err

@@ -126,8 +126,8 @@ func run[T any](b *Browser, action chromedp.Action[T]) T {
 	look, stop := context.WithTimeout(b.ctx, 5*time.Second)
 	defer stop()
 	where, _ := chromedp.Run(look, chromedp.Location())
-	text, _ := chromedp.Run(look, chromedp.Evaluate[string](`document.body ? document.body.innerText.slice(0, 1500) : ""`))
-	b.t.Fatalf("the browser at %s: %v\n%s", where, err, text)
+	text, _ := chromedp.Run(look, chromedp.Evaluate[string](`document.body ? document.body.innerText : ""`))
+	b.t.Fatalf("the browser at %s: %v\n%.1500s", where, err, text)
 	return value
 }
 

@@ -35,7 +35,9 @@ func TestLedgerFindsFaults(t *testing.T) {
 			if c.dead != "" {
 				page = fmt.Sprintf(`{"jobs":[{"topic":"t","id":%q}]}`, c.dead)
 			}
-			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page) }))
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprint(w, page)
+			}))
 			defer srv.Close()
 			l := NewLedger()
 			key := Key{"t", "a"}

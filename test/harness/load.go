@@ -156,8 +156,8 @@ type LoadOptions struct {
 	PushFailed func(Answer)
 }
 
-// StartLoad starts pushing jobs and recording them in a ledger; through API.Quick, because otherwise most of the CPU time
-// would go into checking answers against the OpenAPI document.
+// StartLoad starts pushing jobs and recording them in a ledger; through API.Quick, because otherwise most of the CPU
+// time would go into checking answers against the OpenAPI document.
 func StartLoad(t testing.TB, api *API, l *Ledger, opts LoadOptions) *Load {
 	if opts.Rate == 0 {
 		opts.Rate = 100

@@ -111,7 +111,8 @@ func (w *Wakecall) command(args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(binary, args...)
 	if w.opts.Umask != "" {
-		cmd = exec.Command("/bin/sh", append([]string{"-c", `umask ` + w.opts.Umask + `; exec "$0" "$@"`}, cmd.Args...)...)
+		script := "umask " + w.opts.Umask + `; exec "$0" "$@"`
+		cmd = exec.Command("/bin/sh", append([]string{"-c", script}, cmd.Args...)...)
 	}
 	cmd.Dir = w.Dir
 	cmd.Env = []string{

@@ -80,7 +80,10 @@ func Pause(t testing.TB, pids ...int) (resume func()) {
 		t.Fatal(err)
 	}
 	for _, pid := range pids {
-		wait.For(t, fmt.Sprintf("process %d to stop", pid), func() bool { p, runs := Read(pid); return !runs || p.Stopped })
+		wait.For(t, fmt.Sprintf("process %d to stop", pid), func() bool {
+			p, runs := Read(pid)
+			return !runs || p.Stopped
+		})
 	}
 	return resume
 }
