@@ -71,10 +71,10 @@ func (in *installation) cpu() (total time.Duration) {
 	return total
 }
 
-// redisCPU returns the processor time that the redis-server has used.
+// redisCPU returns the processor time that Redis's one thread for commands has used.
 func (in *installation) redisCPU() time.Duration {
 	in.b.Helper()
-	used, err := process.CPU(in.WaitRole("redis", 1)[0])
+	used, err := process.MainCPU(in.WaitRole("redis", 1)[0])
 	if err != nil {
 		in.b.Fatal(err)
 	}

@@ -93,18 +93,28 @@ func Pause(t testing.TB, pids ...int) (resume func()) {
 func CPU(pid int) (total time.Duration, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	for _, name := range threads {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue // it has ended
+		used, readErr := usedBy(name)
+		if readErr == nil { // otherwise the thread has ended
+			total += used
 		}
-		used, _, _ := strings.Cut(string(b), " ")
-		ns, err := strconv.ParseInt(used, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read the processor time of process %d: %w", pid, err)
-		}
-		total += time.Duration(ns)
 	}
 	return total, err
+}
+
+// MainCPU returns the processor time that the first thread of a process has used: in redis-server, the one that runs
+// commands.
+func MainCPU(pid int) (time.Duration, error) {
+	return usedBy(fmt.Sprintf("/proc/%d/task/%[1]d/schedstat", pid))
+}
+
+func usedBy(schedstat string) (time.Duration, error) {
+	b, err := os.ReadFile(schedstat)
+	if err != nil {
+		return 0, err
+	}
+	used, _, _ := strings.Cut(string(b), " ")
+	ns, err := strconv.ParseInt(used, 10, 64)
+	return time.Duration(ns), err
 }
 
 // Resident returns the bytes that a process keeps in memory.
