@@ -38,7 +38,7 @@ func TestUsers(t *testing.T) {
 		t.Errorf("a short password got %d\n%s", status, body)
 	}
 	if status, body := s.post("/access/users", "name", "ops", "password", password, "role",
-		"viewer"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "exists already") {
+		"viewer"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "already exists") {
 		t.Errorf("a name that is in use got %d\n%s", status, body)
 	}
 	if status, body := s.post("/access/users", "name", "new", "password", password, "role",
@@ -119,7 +119,7 @@ func TestATokenIsShownOnce(t *testing.T) {
 		t.Error("the token is not revoked")
 	}
 	if status, body := s.post("/access/tokens", "name", "x", "topics", "*"); status != http.StatusUnprocessableEntity ||
-		!strings.Contains(body, "at least one of push") {
+		!strings.Contains(body, "one or more of push") {
 		t.Errorf("a token without rights got %d\n%s", status, body)
 	}
 }
@@ -130,7 +130,7 @@ func TestExpiryAndLastUseOfTokensAreShown(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Second).Add(time.Minute)
 	s := open(t, func(o *Options) { o.Now = func() time.Time { return now } }).as("root")
 	form := []string{"name", "shop", "rights", "push", "topics", "*", "expires"}
-	for expires, word := range map[string]string{"soon": "neither a duration", "-1h": "not in the future"} {
+	for expires, word := range map[string]string{"soon": "must be a duration", "-1h": "not in the future"} {
 		status, body := s.post("/access/tokens", append(form, expires)...)
 		if status != http.StatusUnprocessableEntity || !strings.Contains(body, word) ||
 			!strings.Contains(body, `value="`+expires+`"`) {

@@ -48,7 +48,7 @@ func TestAJobIsTakenAwayFromItsWorker(t *testing.T) {
 		return jobs[0]
 	}
 	first := take()
-	s.shows("/topics/jobs?tab=jobs&state=running", "Lease until", ">x<")
+	s.shows("/topics/jobs?tab=jobs&state=running", "Leased until", ">x<")
 	s.shows(page, `value="release"`, `value="bury"`)
 	if _, body := s.post(page, "do", "release"); !strings.Contains(body, "was released") {
 		t.Errorf("release: %s", body)
@@ -77,7 +77,7 @@ func TestANamespaceHasNoForecast(t *testing.T) {
 	topic.Delivery = registry.DeliveryPull
 	_, err := s.registry.PutTopic(t.Context(), "test", topic)
 	must(t, err)
-	if body := s.shows("/topics/made.*?tab=forecast", "no forecast"); strings.Contains(body, "wk-chart") {
+	if body := s.shows("/topics/made.*?tab=forecast", "No forecast"); strings.Contains(body, "wk-chart") {
 		t.Error("a namespace has a chart")
 	}
 }
@@ -111,13 +111,13 @@ func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 	// By the numbers of each minute: all jobs may be in one minute, or some in the next one.
 	late := regexp.MustCompile(`(9 to 12|8 to 11) min`)
 	for _, name := range []string{"shop.close", "jobs.limited"} {
-		page := s.shows("/topics/"+name+"?tab=forecast", "At 1 job a second", "1 job a second, by the rate limit",
+		page := s.shows("/topics/"+name+"?tab=forecast", "At 1 job per second", "1 job per second, from the rate limit",
 			"highest rate of the last 7 days", "More may be possible")
 		if !late.MatchString(page) {
 			t.Errorf("the page of %s shows\n%s", name, page)
 		}
 	}
-	s.shows("/topics/jobs.free?tab=forecast", "if 0.30 jobs a second is the maximum", "0.30 jobs a second, as measured")
+	s.shows("/topics/jobs.free?tab=forecast", "if 0.30 jobs per second is", "0.30 jobs per second, measured")
 	s.shows("/", `hx-get="/overview/late"`)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/overview/late", nil)
 	must(t, err)

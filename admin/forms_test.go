@@ -26,8 +26,8 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 		"/topics/-/new": {
 			[]string{"name", "No Name", "callback_url", "ftp://h", "ttr", "soon", "max_attempts", "many", "max_in_flight",
 				"-1", "emails", "nobody", "title", "Kept title"},
-			[]string{"is not a topic&#39;s name", "expected http:// or https://", "expected a duration", "is not a number",
-				"-1 is not between 0 and", "is not a mail address", "Kept title"},
+			[]string{"is not a valid name", "must start with http:// or https://", "must be a duration",
+				"is not a number", "between 0 and 100000, not -1", "is not a mail address", "Kept title"},
 		},
 		"/topics/-/new?again": {
 			form("name", "x", "headers", "X-A: 1\nno colon"), []string{"&#34;no colon&#34; has no colon"},
@@ -37,21 +37,21 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 		},
 		"/push": {
 			[]string{"topic", "nowhere", "id", " x", "body", "{", "delay", "soon", "max_attempts", "0"},
-			[]string{"there is no topic", "is not an id", "is not JSON", "is not a delay", "is not a number of 1 to 1000"},
+			[]string{"does not exist", "is not an id", "not JSON", "is not a delay", "between 1 and 1000, not 0"},
 		},
 		"/access/users": {
 			[]string{"name", "No Name", "password", "short", "role", "king"},
-			[]string{"is not a user&#39;s name", "10 to 72"},
+			[]string{"is not a valid user name", "10 to 72"},
 		},
 		"/access/tokens": {
 			[]string{"name", "", "topics", "No!"},
-			[]string{"is missing: say whose token", "are missing: give at least one of", "is not a pattern"},
+			[]string{"required: who or what uses the token", "required: one or more of push", "is not a pattern"},
 		},
 		"/account/password":  {[]string{"current", password, "password", "0123456789"}, []string{"do not match"}},
 		"/alerts/recipients": {[]string{"recipients", "nobody"}, []string{"is not a mail address"}},
 		"/shards/-/new": {
 			[]string{"name", "No Name", "url", "http://h"},
-			[]string{"is not a shard&#39;s name", "it does not begin with"},
+			[]string{"is not a valid name", "it does not begin with"},
 		},
 	} {
 		status, body := s.post(path, sent.fields...)
@@ -78,13 +78,13 @@ func TestAWrongWebhookStays(t *testing.T) {
 	status, body := s.post("/alerts/webhooks", "webhooks.name", "on-call", "preset", "feishu", "webhooks.url",
 		"ftp://bot.example/hook", "webhooks.template", `{"a": 1}`)
 	for _, want := range []string{`value="on-call"`, `value="ftp://bot.example/hook"`, `<option value="feishu" selected>`,
-		"No webhook yet.", "is not an http:// or https:// address"} {
+		"No webhooks yet.", "must start with http:// or https://"} {
 		if status != http.StatusUnprocessableEntity || !strings.Contains(body, want) {
 			t.Errorf("%d, without %s", status, want)
 		}
 	}
 	if _, body := s.post("/alerts/rules", "lateness", "soon", "backlog_age", "never"); strings.Count(body,
-		"is not a duration, like") < 2 {
+		"is not a duration such as") < 2 {
 		t.Error("not every wrong limit has its message")
 	}
 }
@@ -133,7 +133,7 @@ func TestAFormSurvivesItsSession(t *testing.T) {
 	}
 	typed := form("name", "shop.mail", "title", "Typed for ten minutes")
 	status, body := s.post("/topics/-/new", append(typed, "password", "do not keep me")...)
-	if status != http.StatusUnauthorized || !strings.Contains(body, "Your session had expired") ||
+	if status != http.StatusUnauthorized || !strings.Contains(body, "Your session expired") ||
 		!strings.Contains(body, "Typed for ten minutes") || strings.Contains(body, "do not keep me") {
 		t.Fatalf("%d\n%s", status, body)
 	}
@@ -152,7 +152,7 @@ func TestNothingSelectedIsNotASuccess(t *testing.T) {
 	t.Parallel()
 	s, _ := shop(t)
 	_, body := s.as("ops").post("/dead/selected", "do", "retry")
-	if !strings.Contains(body, "No job was checked") || strings.Contains(body, "are ready again") {
+	if !strings.Contains(body, "No jobs selected") || strings.Contains(body, "are ready again") {
 		t.Errorf("it says\n%s", body)
 	}
 }
@@ -247,9 +247,9 @@ func TestAPushHereIsAsOneThroughTheAPI(t *testing.T) {
 		}
 	}
 	for want, sent := range map[string][3]string{
-		"is a namespace": {"team.*", "", "1"},
-		"1000":           {"film.render", "", `"` + strings.Repeat("x", 1000) + `"`},
-		"65536&#34; is not a number of 1 to 65535": {"film.render", "65536", "1"},
+		"is a namespace":                 {"team.*", "", "1"},
+		"1000":                           {"film.render", "", `"` + strings.Repeat("x", 1000) + `"`},
+		"between 1 and 65535, not 65536": {"film.render", "65536", "1"},
 	} {
 		if status, body := push(sent[0], sent[1], sent[2]); status != http.StatusUnprocessableEntity ||
 			!strings.Contains(body, want) {
@@ -267,7 +267,7 @@ func TestAPageOutlivesItsSession(t *testing.T) {
 		want, says := http.StatusUnauthorized, `href="/login"`
 		if role != "" {
 			s.as(role)
-			want, says = http.StatusForbidden, "This needs the role admin."
+			want, says = http.StatusForbidden, "Requires the role admin."
 		}
 		res, body := s.part("/alerts/mail", "mail.host", "h")
 		if h := res.Header; res.StatusCode != want || h.Get("HX-Redirect") != "" || h.Get("HX-Retarget") != "#wk-flash" ||

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/wait"
@@ -69,7 +70,7 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	})
 	for _, a := range []alert.Alert{
 		{Key: "shard/s1", Kind: "shard_down", Severity: "critical", Shard: "s1", Causes: []alert.Cause{
-			{Kind: "shard_down", Severity: "critical", Text: "dial tcp: connection refused"}}},
+			{Kind: "shard_down", Severity: "critical", Text: message.Plain("dial tcp: connection refused")}}},
 		{Key: "topic/shop.close", Kind: "no_consumer", Severity: "critical", Topic: "shop.close", Causes: []alert.Cause{
 			{Kind: "no_consumer", Severity: "critical", N: 1200, For: 3 * time.Minute},
 			{Kind: "late", Severity: "warning", N: 1200, For: 21 * time.Minute}}},
@@ -81,7 +82,7 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	_, err := store.EndAlert(t.Context(), "4", "", time.Now())
 	must(t, err)
 	s.as("look").wants("/", "shard s1 is down", "dial tcp: connection refused", `href="/shards/s1"`,
-		"topic shop.close is not consumed", "1200 jobs are ready and nothing was called for 3m", "the oldest for 21m",
+		"topic shop.close has no consumer", "1200 jobs are ready, but no callbacks", "the oldest for 21m",
 		`href="/topics/shop.close"`, "120 in 15 min", "/charts/rates?span=15m")
 	if _, page := s.get("/"); strings.Count(page, `href="/topics/shop.close"`) != 1 {
 		t.Error("one topic has several lines")
@@ -142,7 +143,7 @@ func TestShardsAreRegistered(t *testing.T) {
 func TestConnectionIsTested(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *Options) { o.OpenShard = openShard }).as("root")
-	if _, body := s.post("/shards/test", "url", "redis://127.0.0.1:1/0"); !strings.Contains(body, "It does not work") ||
+	if _, body := s.post("/shards/test", "url", "redis://127.0.0.1:1/0"); !strings.Contains(body, "failed:") ||
 		!strings.Contains(body, "refused") {
 		t.Errorf("got\n%s", body)
 	}
@@ -242,7 +243,7 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 	}
 	for typed, want := range map[string]string{
 		"shop.* soon": "&#34;soon&#34; of &#34;shop.*&#34; is not a duration",
-		"a*b 30s":     "&#34;a*b&#34; (with 30s) is not a pattern", "shop.*": "and a duration, like",
+		"a*b 30s":     "&#34;a*b&#34; is not a pattern", "shop.*": "and a duration, such as",
 	} {
 		late[len(late)-1] = typed
 		if status, body := s.post("/alerts/rules", late...); status != http.StatusUnprocessableEntity ||
@@ -322,7 +323,7 @@ func TestTheWorstTenAreShown(t *testing.T) {
 		_, card, _ := strings.Cut(body, `id="wk-problems"`)
 		return strings.Count(card, "list-group-item-action")
 	}
-	s.as("look").wants("/", "and 16 more", "topic t24: the endpoint fails", "the endpoint answers 429: 12 calls in a row")
+	s.as("look").wants("/", "and 16 more", "topic t24: the endpoint is failing", "the endpoint returns 429: 12 calls")
 	if n := lines(); n != 10 {
 		t.Errorf("there are %d lines", n)
 	}
@@ -333,7 +334,7 @@ func TestTheWorstTenAreShown(t *testing.T) {
 	s.post("/alerts/handle", "key", "topic/t24", "why", "being repaired")
 	s.post("/alerts/handle", "key", "topic/t1", "why", "known", "mute", "1", "for", "24h")
 	s.post("/alerts/handle", "key", "topic/gone", "why", "known")
-	if _, body := s.post("/alerts/handle", "key", "topic/t2", "why", " "); !strings.Contains(body, "Say why.") {
+	if _, body := s.post("/alerts/handle", "key", "topic/t2", "why", " "); !strings.Contains(body, "Enter a reason.") {
 		t.Error("no reason is requested")
 	}
 	s.wants("/alerts", "Muted by ops: known. Until", "Acknowledged by ops: being repaired")
@@ -384,6 +385,6 @@ func TestTheWorstAlertsAreListed(t *testing.T) {
 		_, err := store.RaiseAlert(t.Context(), a)
 		must(t, err)
 	}
-	s.shows("/alerts", "topic t0 is late", ">203</span>", "The worst 200 are listed.")
+	s.shows("/alerts", "topic t0 is late", ">203</span>", "Only the 200 most severe are listed.")
 	s.shows("/alerts?kind=late", "topic t0 is late")
 }

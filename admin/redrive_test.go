@@ -85,7 +85,7 @@ func TestRedriveStopsByItself(t *testing.T) {
 	if v.State != bulk.Stopped || q.redriven != 10 || v.Why() == nil {
 		t.Errorf("%d were re-driven, and the task is %+v", q.redriven, v)
 	}
-	s.shows("/tasks/1", "5 of 10 failed again, more than 20.0 %.", `bg-orange" data-width="4"`)
+	s.shows("/tasks/1", "5 of 10 jobs failed again, more than 20.0 %", `bg-orange" data-width="4"`)
 	s.shows("/tasks", "Re-drive dead jobs #1", "10 of 250", `bg-orange" data-width="4"`)
 	s.post("/language", "choice", "zh-Hans")
 	s.shows("/tasks/1", "10 个中有 5 个再次失败")
@@ -117,7 +117,7 @@ func TestTaskIsCancelled(t *testing.T) {
 	s.shows("/tasks/1", "data-ended")
 	s.post("/dead/redrive", "rate", "0")
 	s.finished(2)
-	if _, body := s.post("/tasks/2/cancel"); !strings.Contains(body, "The task has ended already.") {
+	if _, body := s.post("/tasks/2/cancel"); !strings.Contains(body, "The task has already ended.") {
 		t.Errorf("a task that has ended is canceled\n%s", body)
 	}
 	if v := s.finished(2); v.CancelRequested {
@@ -164,7 +164,7 @@ func TestASecondOverlappingRedriveIsRefused(t *testing.T) {
 	s := deadSite(t, q)
 	s.post("/dead/redrive", "topic", "a", "rate", "0.1")
 	for _, again := range [][]string{{"topic", "a", "text", "x"}, {"topic", ""}} {
-		if _, body := s.post("/dead/redrive", again...); !strings.Contains(body, "Task #1 is still working on dead jobs") {
+		if _, body := s.post("/dead/redrive", again...); !strings.Contains(body, "Task #1 is still working") {
 			t.Errorf("%v is not refused:\n%s", again, body)
 		}
 	}
@@ -190,7 +190,7 @@ func TestUnknownIsNotNone(t *testing.T) {
 		State: registry.ShardActive}))
 	for path, absent := range map[string]string{"/dead": "No dead letters", "/topics": `<td class="wk-num">0</td>`,
 		"/topics/shop.close": `<div class="h2 mb-0">0</div>`} {
-		if body := s.shows(path, "No shard answers (s1)", "–"); strings.Contains(body, absent) {
+		if body := s.shows(path, "No shard responds (s1)", "–"); strings.Contains(body, absent) {
 			t.Errorf("%s shows %s", path, absent)
 		}
 	}

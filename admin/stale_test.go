@@ -127,7 +127,7 @@ func TestOnlyTheShownSecretIsDropped(t *testing.T) {
 	before := s.registry.Snapshot().Topics.Get("shop.close")
 	for _, do := range []string{"/secret/drop", "/secret"} {
 		status, body := s.post("/topics/shop.close"+do, "etag", shown.ETag())
-		if !strings.Contains(body, "was changed meanwhile") {
+		if !strings.Contains(body, "was changed in the meantime") {
 			t.Errorf("%s from an outdated page: %d", do, status)
 		}
 	}
@@ -216,7 +216,7 @@ func TestThePageOfAJobRefreshesItself(t *testing.T) {
 		!strings.Contains(body, `id="wk-body"`) {
 		t.Errorf("the fragments are %d", status)
 	}
-	s.shows("/topics/shop.close/jobs/one", "one is due now.")
+	s.shows("/topics/shop.close/jobs/one", "one is now due.")
 }
 
 // TestSettingsThatWereChangedMeanwhileAreNotOverwritten: two people edit the same card of the alert settings. The second
@@ -233,7 +233,7 @@ func TestSettingsThatWereChangedMeanwhileAreNotOverwritten(t *testing.T) {
 		}
 		return found[1]
 	}
-	const conflict = "Somebody else has changed these settings"
+	const conflict = "Somebody else changed these settings"
 	mail := func(host, seen string) []string {
 		return []string{"mail.host", host, "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com", "seen", seen}
 	}
@@ -278,7 +278,7 @@ func TestAPauseDoesNotTakeBackWhatSomebodyElseDid(t *testing.T) {
 	for was, do := range map[string]string{"active": "pause", "paused": "resume"} {
 		_, body := s.post("/topics/shop.close/"+do, "was", was)
 		if state := s.registry.Snapshot().Topics.Get("shop.close").State; state != registry.TopicOffline ||
-			!strings.Contains(body, "was changed meanwhile") {
+			!strings.Contains(body, "was changed in the meantime") {
 			t.Errorf("%s from an outdated page: the topic is %s", do, state)
 		}
 	}

@@ -180,7 +180,7 @@ func TestFieldsAreCheckedWhileTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	s, _ := shop(t)
 	s.as("root")
-	s.shows("/topics/check/name?name=free.name", "free")
+	s.shows("/topics/check/name?name=free.name", "available")
 	s.shows("/topics/check/name?name=shop.close", "already")
 	s.shows("/topics/check/name?name=Bad+Name", "text-danger")
 	for expression, want := range map[string]string{"res.code != 200": "would be a success",
@@ -190,7 +190,7 @@ func TestFieldsAreCheckedWhileTheyAreWritten(t *testing.T) {
 			t.Errorf("%s: %s", expression, body)
 		}
 	}
-	if _, body := s.post("/topics/check/retry", "retry", "", "max_attempts", "4"); !strings.Contains(body, "after 5m") {
+	if _, body := s.post("/topics/check/retry", "retry", "", "max_attempts", "4"); !strings.Contains(body, "5m later") {
 		t.Errorf("the preview: %s", body)
 	}
 	if _, body := s.post("/topics/check/retry", "retry", "soon", "max_attempts", "4"); !strings.Contains(body,
@@ -233,7 +233,7 @@ func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
 	if strings.Count(body, `name="job"`) != jobsOnPage {
 		t.Errorf("%d jobs on a page", strings.Count(body, `name="job"`))
 	}
-	s.shows("/topics/shop.close?tab=attempts", "Nothing was called")
+	s.shows("/topics/shop.close?tab=attempts", "No callbacks in the last week")
 	s.shows("/topics/shop.close?tab=ledger", "adds up", "70 pushed")
 	s.shows("/topics/shop.close?tab=forecast", "data-chart-json")
 	s.shows("/topics/shop.close?tab=push", "curl http://127.0.0.1:6789/v1/topics/shop.close/jobs", "c.Push(ctx")
@@ -262,7 +262,7 @@ func TestAJobIsFoundShownAndChanged(t *testing.T) {
 	}
 	wait.For(t, "all jobs to be searched at once", func() bool { // a busy machine continues the search after the page
 		_, body := s.get("/search?id=nothing")
-		return strings.Contains(body, "Nothing found")
+		return strings.Contains(body, "No results")
 	})
 	s.post(path, "do", "due", "due_at", "2031-01-02T03:04")
 	if j, err := q.Get(t.Context(), "shop.close", "order/42"); err != nil || j.DueAt.Year() != 2031 {
@@ -289,12 +289,12 @@ func TestAWrongPushIsShownAtItsField(t *testing.T) {
 	s, _ := shop(t)
 	s.as("ops")
 	for field, pairs := range map[string][]string{
-		"there is no topic":      {"topic", "nobody", "body", "1"},
-		"is not JSON":            {"topic", "shop.close", "body", "{"},
-		"is not a delay":         {"topic", "shop.close", "body", "1", "delay", "soon"},
-		"is not an id":           {"topic", "shop.close", "body", "1", "id", " x"},
-		"is not a number":        {"topic", "shop.close", "body", "1", "max_attempts", "many"},
-		"&#34;x&#34; is none of": {"topic", "shop.close", "body", "1", "priority", "x"},
+		"does not exist":  {"topic", "nobody", "body", "1"},
+		"not JSON":        {"topic", "shop.close", "body", "{"},
+		"is not a delay":  {"topic", "shop.close", "body", "1", "delay", "soon"},
+		"is not an id":    {"topic", "shop.close", "body", "1", "id", " x"},
+		"between 1 and":   {"topic", "shop.close", "body", "1", "max_attempts", "many"},
+		"not &#34;x&#34;": {"topic", "shop.close", "body", "1", "priority", "x"},
 	} {
 		if status, body := s.post("/push", pairs...); status != http.StatusUnprocessableEntity ||
 			!strings.Contains(body, field) {
@@ -335,7 +335,7 @@ func TestAnEndpointIsTried(t *testing.T) {
 		t.Errorf("the test callback: %s", body)
 	}
 	if _, body := s.post("/topics/shop.close/test", "do", "doctor", "body", `{"a":1}`); !strings.Contains(body,
-		"does not check webhook-signature") {
+		"does not verify webhook-signature") {
 		t.Errorf("the doctor: %s", body)
 	}
 	if status, _ := s.post("/topics/shop.close/test", "do", "call", "body",
@@ -440,11 +440,11 @@ func TestTopicsGoOutAndInAsYAML(t *testing.T) {
 func TestAFileOfTopicsIsTakenAsAWhole(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
-	if body := s.upload("# " + strings.Repeat("x", 5<<20)); !strings.Contains(body, "too large: at most 4.0 MiB") {
+	if body := s.upload("# " + strings.Repeat("x", 5<<20)); !strings.Contains(body, "too large; the limit is 4.0 MiB") {
 		t.Errorf("a large file: %s", body)
 	}
 	twice := "name: a\ncallback_url: http://h\n---\nname: b\ncallback_url: http://h\n---\nname: a\ncallback_url: http://i\n"
-	if body := s.upload(twice); !strings.Contains(body, "has the topic a twice") || s.registry.Snapshot().Topics.Len() > 0 {
+	if body := s.upload(twice); !strings.Contains(body, "the topic a twice") || s.registry.Snapshot().Topics.Len() > 0 {
 		t.Errorf("a file with a topic twice: %s", body)
 	}
 }

@@ -79,7 +79,7 @@ func TestOldNumbersAreDimmedAndSayTheirAge(t *testing.T) {
 	q.lost.Store(true)
 	passed.Store(int64(time.Minute))
 	for _, path := range pages {
-		s.shows(path, "wk-old", "the numbers are old, of <time", "1m ago", ">7<")
+		s.shows(path, "wk-old", "these numbers are old, from <time", "1m ago", ">7<")
 	}
 	s.admin.page.SetStrip(s.admin.overview.Strip(t.Context()))
 	s.shows("/audit", `<dl class="wk-old">`, "1m ago")
@@ -241,6 +241,8 @@ func TestTheDeadSayWhyAndWhen(t *testing.T) {
 			t.Errorf("%s shows the failed attempt in green", path)
 		}
 	}
+	s.post("/language", "choice", "zh-Hans")
+	s.shows("/topics/a?tab=attempts", `bg-red-lt">超时`) // by the reason, not by the error's text
 }
 
 // failedOnce is the activity of a topic whose endpoint answered 200 but whose attempt failed.
@@ -248,7 +250,7 @@ type failedOnce struct{}
 
 func (failedOnce) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
 	return []activity.Attempt{{ID: "job-0", N: 3, Status: 200, Outcome: "retry", Reason: "retry_if",
-		Error: "retry_if is true for the answer"}}, nil
+		Error: "retry_if is true for the answer"}, {ID: "job-1", N: 1, Outcome: "retry", Reason: "timeout"}}, nil
 }
 func (failedOnce) Errors(context.Context, string) ([]queue.ErrorNote, error) { return nil, nil }
 func (failedOnce) ClearErrors(context.Context, string) error                 { return nil }
@@ -267,7 +269,7 @@ func TestSavingACardLeavesTheOthers(t *testing.T) {
 	_, flash, _ := strings.Cut(body, `id="wk-flash"`)
 	flash, _, _ = strings.Cut(flash, `class="page-header"`)
 	if res.StatusCode != http.StatusUnprocessableEntity ||
-		!strings.Contains(flash, "mail.host: is missing: the recipients need an SMTP server") {
+		!strings.Contains(flash, "mail.host: required: the recipients need an SMTP server") {
 		t.Errorf("%d, above the page: %s", res.StatusCode, flash)
 	}
 	mail := []string{"mail.host", "h", "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com"}

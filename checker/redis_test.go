@@ -13,6 +13,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/alert/health"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -38,7 +39,7 @@ func TestARedisThatIsKilledAndRestarted(t *testing.T) {
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, "the shard", func() bool { return q.Shards()[0].Adopt(t.Context()) == nil })
+	wait.For(t, "the shard", func() bool { return queuetest.Adopt(t.Context(), q.Shards()[0]) == nil })
 	begun := make(chan Finding, 10)
 	ended := make(chan Finding, 10)
 	c := New(Options{
@@ -92,7 +93,7 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Shards()[0].Adopt(t.Context()); err != nil {
+	if err := queuetest.Adopt(t.Context(), q.Shards()[0]); err != nil {
 		t.Fatal(err)
 	}
 	push := func() error { return q.Push(t.Context(), queue.Push{Topic: "t", Delay: time.Hour}).Err }
@@ -163,14 +164,14 @@ func TestHostsWithOtherSettingsAreFound(t *testing.T) {
 		if err := q.SetShards(t.Context(), shards); err != nil {
 			t.Fatal(err)
 		}
-		wait.For(t, "the shard", func() bool { return q.Shards()[0].Adopt(t.Context()) == nil })
+		wait.For(t, "the shard", func() bool { return queuetest.Adopt(t.Context(), q.Shards()[0]) == nil })
 		h, problems := health.Try(t.Context(), q.Shards()[0])
 		if !h.Up {
 			t.Fatal(h.Err)
 		}
 		for _, p := range problems {
 			if p.Kind == health.Settings {
-				return p.Detail
+				return p.Detail.Error()
 			}
 		}
 		return ""
@@ -178,9 +179,9 @@ func TestHostsWithOtherSettingsAreFound(t *testing.T) {
 	for _, look := range []struct{ host, settings, want string }{
 		{"one", "5:3:2", ""},
 		{"", "5:3:2", ""},
-		{"", "8:1:1", "one has 5:3:2; this host has 8:1:1"},
-		{"two", "8:1:1", "one has 5:3:2; this host has 8:1:1"},
-		{"one", "5:3:2", "two has 8:1:1; this host has 5:3:2"},
+		{"", "8:1:1", "hosts have different settings: one has 5:3:2; this host has 8:1:1"},
+		{"two", "8:1:1", "hosts have different settings: one has 5:3:2; this host has 8:1:1"},
+		{"one", "5:3:2", "hosts have different settings: two has 8:1:1; this host has 5:3:2"},
 		{"two", "5:3:2", ""},
 		{"one", "5:3:2", ""},
 	} {

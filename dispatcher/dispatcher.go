@@ -15,7 +15,6 @@ import (
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/queue/pershard"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -118,12 +117,12 @@ const settleTime = 2 * time.Second
 func (d *Dispatcher) Run(ctx context.Context) error {
 	defer d.stopSettle()
 	defer d.stopCalls()
-	noting := d.note()
-	defer noting()
+	stopRecording := d.recordActivity()
+	defer stopRecording()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		pershard.Run(ctx, d.shards, d.opts.Changed, d.serve)
+		queue.RunPerShard(ctx, d.shards, d.opts.Changed, d.serve)
 		d.workers.stop()
 	}()
 	<-ctx.Done()
@@ -149,8 +148,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return errUnsettled
 }
 
-// note runs the activity recorder until the function that it returns is called.
-func (d *Dispatcher) note() (stop func()) {
+// recordActivity runs the activity recorder until the function that it returns is called.
+func (d *Dispatcher) recordActivity() (stop func()) {
 	if d.opts.Activity == nil {
 		return func() {}
 	}

@@ -9,18 +9,17 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/queue/pershard"
 )
 
 // A source reserves from one bucket of one shard.
 type source struct {
 	d       *Dispatcher
-	ctx     context.Context // of reserving; its cause is pershard.ErrRemoved when the shard was removed
+	ctx     context.Context // of reserving; its cause is queue.ErrShardRemoved when the shard was removed
 	shard   Shard
 	bucket  int
 	wake    chan struct{}
 	settler *settler
-	leases  *keeper
+	leases  *extender
 	calls   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -32,7 +31,7 @@ func newSource(ctx context.Context, d *Dispatcher, s Shard, bucket int) *source 
 		d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]time.Time{},
 	}
 	src.settler = &settler{src: src}
-	src.leases = &keeper{src: src, held: map[*queue.Lease]*hold{}, some: make(chan struct{}, 1)}
+	src.leases = &extender{src: src, held: map[*queue.Lease]*hold{}, some: make(chan struct{}, 1)}
 	return src
 }
 
@@ -44,7 +43,7 @@ func (s *source) wakeUp() {
 }
 
 // removed reports whether the shard was removed: it may never answer.
-func (s *source) removed() bool { return errors.Is(context.Cause(s.ctx), pershard.ErrRemoved) }
+func (s *source) removed() bool { return errors.Is(context.Cause(s.ctx), queue.ErrShardRemoved) }
 
 const (
 	leaseCap   = 15 * time.Second

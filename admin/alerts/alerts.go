@@ -45,7 +45,7 @@ const (
 // alertKinds are the kinds that the list can be filtered by. Their texts are alerts.kind_NAME.
 var alertKinds = []string{
 	"shard_down", "shard_partial", "shard_slow", "shard_memory", "shard_eviction", "shard_write_error",
-	"shard_link_down", "shard_clock", "shard_stepped", "shard_restarted", "shard_duplicate", "shard_forbidden",
+	"shard_link_down", "shard_clock", "shard_stepped", "shard_restarted", "shard_forbidden",
 	"shard_settings",
 	"registry", "topic_unknown", "journal",
 	"no_consumer", "no_worker", "topic_failing", "breaker", "dead", "dead_jobs",
@@ -276,7 +276,7 @@ func (h *Handler) typedMail(c echo.Context, stored alert.Mail) (alert.Mail, erro
 		return m, nil
 	}
 	if stored.Host != m.Host || stored.Username != m.Username {
-		return m, &registry.FieldError{Field: "mail.password", Detail: h.T(c, "alerts.retype")}
+		return m, page.FieldError("mail.password", "alerts.retype")
 	}
 	m.Password = stored.Password
 	return m, nil

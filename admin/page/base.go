@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/live"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/web"
 )
 
@@ -20,8 +21,7 @@ type Base struct {
 	Sessions  *scs.SessionManager // set by package access
 	Hub       *live.Hub
 	assets    *web.Assets
-	texts     map[string]web.Texts
-	messages  map[string]*web.Messages  // by language
+	texts     map[string]message.Texts
 	templates map[string]*web.Templates // by language
 	strip     atomic.Pointer[Strip]
 }
@@ -34,9 +34,6 @@ func New(o Options) (b *Base, err error) {
 		return nil, err
 	}
 	if b.texts, err = web.LoadTexts(); err != nil {
-		return nil, err
-	}
-	if b.messages, err = web.LoadMessages(); err != nil {
 		return nil, err
 	}
 	for _, l := range web.Languages {

@@ -2,6 +2,7 @@ package page
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -9,55 +10,58 @@ import (
 
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
-	"github.com/wakecall/wakecall/internal/registry/topicfile"
 )
 
-// known are errors whose texts are messages with a translation.
-var known = []error{
-	queue.ErrNotFound, queue.ErrRunning, queue.ErrDuplicate, queue.ErrDead, queue.ErrCursor, queue.ErrNewer,
-	queue.ErrCollision, queue.ErrTooFar, queue.ErrAlive, queue.ErrBodyGone, registry.ErrUnavailable, registry.ErrNoTopic,
-	registry.ErrChanged,
-	registry.ErrNoShard, registry.ErrNoToken, account.ErrNoUser, account.ErrLastAdmin, bulk.ErrNoTask,
+// known has the keys of the texts of errors that are not messages.
+var known = []struct {
+	err error
+	key string
+}{
+	{queue.ErrNotFound, "errors.no_job"},
+	{queue.ErrRunning, "errors.running"},
+	{queue.ErrDuplicate, "errors.duplicate"},
+	{queue.ErrDead, "errors.dead"},
+	{queue.ErrAlive, "errors.alive"},
+	{queue.ErrBodyGone, "errors.body_gone"},
+	{queue.ErrCursor, "errors.cursor"},
+	{queue.ErrCollision, "errors.collision"},
+	{queue.ErrTooFar, "errors.too_far"},
+	{registry.ErrNoTopic, "errors.no_topic"},
+	{registry.ErrNoShard, "errors.no_shard"},
+	{registry.ErrNoToken, "errors.no_token"},
+	{registry.ErrChanged, "errors.changed"},
+	{registry.ErrUnavailable, "errors.registry"},
+	{account.ErrNoUser, "errors.no_user"},
+	{account.ErrLastAdmin, "errors.last_admin"},
+	{bulk.ErrNoTask, "errors.no_task"},
 }
 
 // Explain returns an error in the language of the request, as far as there are translations.
-func (b *Base) Explain(c echo.Context, err error) string {
+func (b *Base) Explain(c echo.Context, err error) string { return b.explain(Lang(c), err) }
+
+func (b *Base) explain(lang string, err error) string {
 	var field *registry.FieldError
-	var localized *bulk.LocalizedError
+	var m message.Message
 	var away *queue.UnavailableError
-	var mistake *topicfile.Mistake
-	switch lang := Lang(c); {
-	case errors.As(err, &mistake):
-		return b.message(lang, "document %d: topic %s: %s", mistake.Document, b.stored(lang, mistake.Topic),
-			b.explainAll(c, mistake.Err))
+	switch {
 	case errors.As(err, &field) && field.Field != "":
-		return field.Field + ": " + b.detail(c, field)
+		return field.Field + ": " + b.say(lang, field.Message)
 	case errors.As(err, &field):
-		return b.detail(c, field)
-	case errors.As(err, &localized):
-		return b.T(c, localized.Key, localized.Args...)
+		return b.say(lang, field.Message)
+	case errors.As(err, &m):
+		return b.say(lang, m)
 	case errors.As(err, &away) && !away.Stored:
-		return b.message(lang, "no shard is available: %s: %s", away.Reason, b.stored(lang, away.Err.Error()))
-	case lang != "en":
-		for _, e := range known {
-			if errors.Is(err, e) {
-				return b.stored(lang, e.Error())
-			}
+		return b.say(lang, message.New("errors.unavailable", away.Reason, away.Err))
+	}
+	for _, k := range known {
+		if errors.Is(err, k.err) {
+			return b.texts[lang].T(k.key)
 		}
-		return b.stored(lang, err.Error())
 	}
 	return err.Error()
-}
-
-// explainAll explains joined errors.
-func (b *Base) explainAll(c echo.Context, err error) string {
-	var all []string
-	for _, one := range Flatten(err) {
-		all = append(all, b.Explain(c, one))
-	}
-	return strings.Join(all, "; ")
 }
 
 // Words returns a duration in the language of the request, to the second.
@@ -65,41 +69,26 @@ func (b *Base) Words(c echo.Context, d time.Duration) string {
 	return inWords(b.texts[Lang(c)].T, Duration(d.Round(time.Second)))
 }
 
-// detail returns the error in a field, without the field's name.
-func (b *Base) detail(c echo.Context, e *registry.FieldError) string {
-	if e.Format == "" {
-		return b.stored(Lang(c), e.Detail)
-	}
-	return b.message(Lang(c), e.Format, e.Args...)
+// say returns a message in a language.
+func (b *Base) say(lang string, m message.Message) string {
+	return b.texts[lang].Say(m, func(arg any) string { return b.word(lang, arg) })
 }
 
-// message returns a message by its code, which is the English format.
-func (b *Base) message(lang, format string, args ...any) string {
-	if lang == "en" {
-		return b.messages[lang].Message(format, args...)
-	}
-	own := make([]any, len(args))
-	for i, arg := range args {
-		switch x := arg.(type) {
-		case time.Duration, interface{ Std() time.Duration }:
-			own[i] = inWords(b.texts[lang].T, Duration(x))
-		case error:
-			own[i] = b.stored(lang, x.Error())
-		case string:
-			own[i] = b.stored(lang, x)
-		default:
-			own[i] = arg
+// word formats an argument of a message. In a stored message, a duration is text.
+func (b *Base) word(lang string, arg any) string {
+	switch x := arg.(type) {
+	case time.Duration, interface{ Std() time.Duration }:
+		return inWords(b.texts[lang].T, Duration(x))
+	case error:
+		var all []string
+		for _, one := range Flatten(x) {
+			all = append(all, b.explain(lang, one))
 		}
-	}
-	return b.messages[lang].Message(format, own...)
-}
-
-// stored translates a message that was stored as English text, such as the outcome of a callback.
-func (b *Base) stored(lang, text string) string {
-	return b.messages[lang].Stored(text, func(part string) string {
-		if d, err := time.ParseDuration(part); err == nil && part != "0" {
+		return strings.Join(all, "; ")
+	case string:
+		if d, err := time.ParseDuration(x); err == nil && d != 0 {
 			return inWords(b.texts[lang].T, Duration(d))
 		}
-		return part
-	})
+	}
+	return fmt.Sprint(arg)
 }

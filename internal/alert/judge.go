@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-var criticalShardKinds = []string{"down", "duplicate", "forbidden", "partial", "eviction", "write_error"}
+var criticalShardKinds = []string{"down", "forbidden", "partial", "eviction", "write_error"}
 
 // shards judges the redis-checker's findings.
 func (w *Watch) shards(r Rules) []Finding {
@@ -51,7 +52,8 @@ func (w *Watch) host(r Rules, now time.Time) []Finding {
 		return list
 	}
 	if err := w.src.Journal(); err != nil {
-		list = append(list, Finding{Cause: Cause{Kind: "journal", Severity: Critical, Text: err.Error()}})
+		text := message.Plain(err.Error())
+		list = append(list, Finding{Cause: Cause{Kind: "journal", Severity: Critical, Text: text}})
 	}
 	return list
 }
