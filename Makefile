@@ -26,7 +26,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath
 RACE_ENV := CGO_ENABLED=1 CGO_CFLAGS=-O0 'GOFLAGS=$(GOFLAGS) -gcflags=modernc.org/...=-d=checkptr=0' GORACE=atexit_sleep_ms=0
 
-# Arguments of `wakecall up` in `make run`, and of `wakecall bench` in `make bench`.
+# Arguments of `wakecall up` in `make run`, and of the benchmark in `make bench`: -quick, -only push,batch, -runs 5.
 ARGS     ?=
 # How long `make fuzz` runs each target.
 FUZZTIME ?= 30s
@@ -144,8 +144,9 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 	done
 
 .PHONY: bench
-bench: need-redis build ## run the benchmark and show the results beside this machine's own limits
-	$(BINARY) bench $(ARGS)
+bench: need-redis build ## measure bin/wakecall beside this machine's own limits; ARGS="-quick -only push,batch"
+	WAKECALL_BENCH=1 WAKECALL_TEST_BINARY=$${WAKECALL_TEST_BINARY:-$(CURDIR)/$(BINARY)} \
+		$(GO) test -vet=off -count=1 -v -timeout 12h -run '^TestBench$$' ./test/bench -args $(ARGS)
 
 .PHONY: benchstat
 benchstat: need-redis ## compare the packages' benchmarks with those of the commit BASE (HEAD)

@@ -16,6 +16,7 @@ import (
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/seal"
+	"github.com/wakecall/wakecall/test/dbtest"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/smtptest"
 )
@@ -97,11 +98,11 @@ func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
 	smtp := smtptest.Start(t)
-	db, r := harness.StartMariaDB(t), harness.StartRedis(t, harness.RedisOptions{})
+	db, r := dbtest.StartServer(t), harness.StartRedis(t, harness.RedisOptions{})
 	opts := onRedis(r)
-	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN()
+	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
 	i := start(t, opts)
-	i.mailingBy(t, db.DSN(), smtp, func(s *alert.Settings) { s.Rules.OverAfter = 0 })
+	i.mailingBy(t, db.DSN("wakecall"), smtp, func(s *alert.Settings) { s.Rules.OverAfter = 0 })
 	i.WaitRole("redis-checker", 1)
 	r.Kill9()
 	waitMail(t, smtp, "ops@test.example", "shard redis-1 is down")

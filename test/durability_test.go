@@ -81,7 +81,7 @@ func (i *installation) refusesDurability(t *testing.T, topic, durability, why st
 func TestDurabilityThroughAFailover(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	s := harness.StartSentinels(t)
+	s := startSentinels(t)
 	i := start(t, onURL(s.URL()))
 	topic := i.topic(t, nil, M{"durability": "replica", "delay": "1h"})
 	jobs := "/v1/topics/" + topic + "/jobs"

@@ -69,7 +69,7 @@ func TestAnswersOfRedisGetLost(t *testing.T) {
 	opts, p := behindProxy(t)
 	i := start(t, opts)
 	topic := i.topic(t, harness.FirstCalls(1, harness.Status(400), harness.Status(200)), M{"retry": []string{"100ms"}})
-	p.Set(harness.Trouble{LoseEvery: 7})
+	p.Set(harness.Trouble{Lose: 1.0 / 7})
 	ledger := harness.NewLedger()
 	for n := range 60 {
 		harness.Eventually(t, soon, "the push", func() error { // retried after a 503, as clients do
@@ -99,8 +99,8 @@ func TestAnswersOfRedisGetLost(t *testing.T) {
 func TestTheClockOfRedisSteps(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	clock := harness.NewClock(t)
-	r := harness.StartRedis(t, harness.RedisOptions{Clock: clock})
+	clock := newClock(t)
+	r := harness.StartRedis(t, harness.RedisOptions{Env: clock.env()})
 	i := start(t, onRedis(r))
 	topic := i.topic(t, nil, nil)
 	push := func(id, delay string) { i.MustPush(t, topic, M{"id": id, "body": 1, "delay": delay}) }
@@ -153,9 +153,9 @@ func TestRedisAndHostDisagreeOnTheTime(t *testing.T) {
 	for _, ahead := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
 		t.Run(ahead.String(), func(t *testing.T) {
 			t.Parallel()
-			clock := harness.NewClock(t)
+			clock := newClock(t)
 			clock.Set(ahead)
-			r := harness.StartRedis(t, harness.RedisOptions{Clock: clock})
+			r := harness.StartRedis(t, harness.RedisOptions{Env: clock.env()})
 			opts := onRedis(r)
 			opts.Env["WAKECALL_SPOOL"] = "on"
 			i := start(t, opts)
@@ -499,7 +499,7 @@ func TestTheAnswerToADeleteOrAChangeGetsLost(t *testing.T) {
 	for n := range 2 * jobs {
 		i.MustPush(t, topic, M{"id": fmt.Sprint(n), "body": 1, "delay": "1h"})
 	}
-	p.Set(harness.Trouble{LoseEvery: 3})
+	p.Set(harness.Trouble{Lose: 1.0 / 3})
 	api, done := i.Quick(), 0
 	for n := range jobs {
 		answer := api.Do(ctx, http.MethodDelete, harness.JobPath(topic, fmt.Sprint(n)), nil)

@@ -26,7 +26,7 @@ func (a *answers) only503(t *testing.T) {
 func TestSentinelFailoverUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	s := harness.StartSentinels(t)
+	s := startSentinels(t)
 	i := start(t, onURL(s.URL()))
 	topic, pulled := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "5s"}), i.pullTopic(t, M{"ttr": "10s"})
 	i.work(t, pulled)
@@ -108,7 +108,7 @@ func (i *installation) spread(
 func TestClusterFailoverUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	c := harness.StartCluster(t)
+	c := startCluster(t)
 	i := start(t, onURL(c.URL()))
 	ledger, refused := harness.NewLedger(), &answers{}
 	stop := i.spread(t, ledger, refused, "memory", "replica")
@@ -133,13 +133,13 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 func TestClusterSlotsMoveUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	c := harness.StartCluster(t)
+	c := startCluster(t)
 	i := start(t, onURL(c.URL()))
 	ledger, refused := harness.NewLedger(), &answers{}
 	stop := i.spread(t, ledger, refused, "memory", "replica")
 	ledger.WaitAcknowledged(t, 200)
 	from := c.Owner("wk:{0}:")
-	var to *harness.Node
+	var to *harness.Redis
 	for b := range 16 {
 		if n := c.Owner(fmt.Sprintf("wk:{%d}:", b)); n != from {
 			to = n
@@ -166,7 +166,7 @@ func TestClusterSlotsMoveUnderLoad(t *testing.T) {
 func TestClusterMasterLostWithoutAReplica(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	c := harness.StartCluster(t)
+	c := startCluster(t)
 	i := start(t, onURL(c.URL()))
 	ledger, refused := harness.NewLedger(), &answers{}
 	stop := i.spread(t, ledger, refused, "memory")

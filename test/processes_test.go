@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/harness/process"
 )
 
 // inFlight is how many calls may be in progress at a fault, and so how many duplicates it may explain.
@@ -30,7 +31,7 @@ func TestDispatcherKilledInMidCalls(t *testing.T) {
 	i.endpoint.WaitCalls(t, topic, 10)
 	before := i.Role("dispatcher")
 	for _, pid := range before {
-		harness.Kill9(t, pid)
+		process.Kill9(t, pid)
 	}
 	killed := time.Now()
 	held := map[string]bool{}
@@ -80,7 +81,7 @@ func TestDispatcherSuspendedLongerThanItsLeases(t *testing.T) {
 	ledger := harness.NewLedger()
 	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, PushFailed: noFailure(t)})
 	ledger.WaitAcknowledged(t, 50)
-	resume := harness.Pause(t, i.Role("dispatcher")[0])
+	resume := process.Pause(t, i.Role("dispatcher")[0])
 	paused := time.Now()
 	harness.Eventually(t, soon, "the other dispatcher to do all the work, for longer than a lease", func() error {
 		if err := ledger.AllCalled(i.endpoint); err == nil && time.Since(paused) > 3*time.Second {
@@ -106,7 +107,7 @@ func TestResumedDispatcherDoesNotCallDeletedJobs(t *testing.T) {
 	}
 	i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": batch})
 	i.endpoint.WaitCalls(t, topic, 20)
-	resume := harness.Pause(t, i.Role("dispatcher")...)
+	resume := process.Pause(t, i.Role("dispatcher")...)
 	deleted := map[string]bool{}
 	for n := range jobs {
 		if answer := i.Do(ctx, http.MethodDelete, harness.JobPath(topic, fmt.Sprint(n)),
@@ -193,7 +194,7 @@ func TestMasterKilled(t *testing.T) {
 	killed := time.Now()
 	i.Up() // immediately
 	harness.Eventually(t, soon, "the old children to notice", func() error {
-		for _, p := range harness.Processes(i.Dir) {
+		for _, p := range process.Below(i.Dir) {
 			if slices.Contains(old, p.PID) && strings.HasPrefix(p.Title, "wakecall") {
 				return fmt.Errorf("%+v is still running", p)
 			}

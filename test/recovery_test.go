@@ -224,7 +224,7 @@ func TestAPushWhoseAnswerWasLostIsInTwoShards(t *testing.T) {
 			harness.Equal("jobs in b", fmt.Sprint(b.Do("HEXISTS", "wk:{0}:nd", topic)), "1"))
 	})
 	before := a.Do("HGET", "wk:{0}:nd", topic)
-	p.Swallow(1)
+	p.Set(harness.Trouble{Lose: 1})
 	answer := i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": batch})
 	if n := a.Do("HGET", "wk:{0}:nd", topic); n == before {
 		t.Fatalf("the first shard still has %v jobs: no job is in both shards", n)

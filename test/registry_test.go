@@ -10,15 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/test/dbtest"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
 func TestRegistryOnMySQLStopsAndComesBackUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	db := harness.StartMariaDB(t)
+	db := dbtest.StartServer(t)
 	opts := unhurried()
-	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN()
+	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
 	i := start(t, opts)
 	topic := i.topic(t, nil, nil)
 	ledger := harness.NewLedger()
@@ -72,9 +73,9 @@ func (i *installation) takesEdits(t *testing.T, topic string) {
 func TestRestartWithoutMySQL(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	db := harness.StartMariaDB(t)
+	db := dbtest.StartServer(t)
 	opts := unhurried()
-	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN()
+	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
 	i := start(t, opts)
 	topic := i.topic(t, nil, nil)
 	ledger := harness.NewLedger()
@@ -94,9 +95,9 @@ func TestRestartWithoutMySQL(t *testing.T) {
 func TestTwoHostsShareAnInstallation(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	db, r := harness.StartMariaDB(t), harness.StartRedis(t, harness.RedisOptions{})
+	db, r := dbtest.StartServer(t), harness.StartRedis(t, harness.RedisOptions{})
 	opts := onRedis(r)
-	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN()
+	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
 	one, two := harness.New(t, opts), harness.New(t, opts)
 	one.Up() // both at once: one of them migrates
 	two.Up()

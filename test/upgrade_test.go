@@ -35,7 +35,7 @@ func replaceBinary(t *testing.T, path, by string) {
 func TestUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	next := harness.BuildVersion(t, "v9.9.9-next")
+	next := harness.Build(t, "-ldflags", "-s -w -X main.version="+"v9.9.9-next")
 	binary := filepath.Join(t.TempDir(), "wakecall")
 	replaceBinary(t, binary, harness.Binary(t))
 	opts := unhurried()
@@ -112,19 +112,20 @@ func TestUpgradeAtAHighRate(t *testing.T) {
 	}
 	storm.WaitRequests(t, rate/2)
 	seen := storm.Stop()
+	pushed, closed := storm.Pushed()
 	load.Stop()
 	t.Logf("%d requests in %s: %.0f a second, %d in the slowest tenth of one; the slowest took %s; %d kept connections "+
 		"were ended by an answer",
 		seen.Requests, seen.Took.Round(time.Millisecond), seen.Rate(), seen.Lull(), seen.Slowest.Round(time.Millisecond),
-		seen.Closed)
+		closed)
 	if n := len(seen.Failed); n > 0 {
 		t.Errorf("%d requests failed: %s", n, strings.Join(seen.Failed[:min(n, 10)], "; "))
 	}
 	if seen.Rate() < atLeast {
 		t.Errorf("%.0f requests a second: too few to prove anything; want at least %d", seen.Rate(), atLeast)
 	}
-	if stats, err := i.Stats(ctx, topic); err != nil || stats.Delayed != seen.Pushed {
-		t.Errorf("%d pushes were acknowledged, and %d jobs exist (%v)", seen.Pushed, stats.Delayed, err)
+	if stats, err := i.Stats(ctx, topic); err != nil || stats.Delayed != pushed {
+		t.Errorf("%d pushes were acknowledged, and %d jobs exist (%v)", pushed, stats.Delayed, err)
 	}
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }

@@ -27,7 +27,6 @@ func TestAFlagIsNeverIgnored(t *testing.T) {
 		{"work t --exec true --stop-timeout 0", "--stop-timeout 0s"},
 		{"work t --exec true --stop-timeout -1s", "--stop-timeout -1s"},
 		{"recover --since -1h", "--since -1h"},
-		{"bench --runs 0", "--runs 0"},
 	} {
 		api := newFakeAPI(t)
 		args := strings.Fields(c.line)

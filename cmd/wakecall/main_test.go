@@ -342,7 +342,6 @@ func TestMistakesAreExplained(t *testing.T) {
 		"no such file":         {[]string{"topic", "apply", "-f", "none.yaml"}, 1, []string{"none.yaml"}},
 		"bad URL":              {[]string{"stats", "--url", "localhost"}, 2, []string{"localhost", "http://"}},
 		"bad configuration":    {[]string{"config", "--timers", "many"}, 2, []string{"timers", "many"}},
-		"unknown bench row":    {[]string{"bench", "--only", "speed"}, 1, []string{"speed", "lateness"}},
 		"no such config file":  {[]string{"config", "-c", "none.yaml"}, 2, []string{"none.yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -131,7 +131,7 @@ func (p *program) commands() []*cobra.Command {
 		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(),
 		p.workCommand(), p.topicCommand(), p.statsCommand(), p.shardCommand(), p.tokenCommand(),
 		p.psCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(), p.configCommand(),
-		p.versionCommand(), p.benchCommand(), p.benchHelperCommand())
+		p.versionCommand())
 }
 
 // noArgs and exactArgs return usage errors for a wrong number of arguments.

@@ -1,407 +1,215 @@
 package bench
 
 import (
-	"bufio"
-	"bytes"
-	"context"
-	"encoding/json"
+	"flag"
 	"fmt"
-	"io"
 	"math"
-	"net/http"
-	"net/http/httptest"
 	"os"
+	"os/exec"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/wakecall/wakecall/test/harness"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var (
+	quick = flag.Bool("quick", false, "measure for seconds only, and less precisely")
+	only  = flag.String("only", "", "measure only these experiments, separated by commas")
+	runs  = flag.Int("runs", 0, "median of this number of runs (default 3; 1 with -quick)")
+)
 
-func serve(t *testing.T, h http.Handler) string {
-	t.Helper()
-	srv := httptest.NewServer(h)
-	t.Cleanup(srv.Close)
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	return strings.TrimPrefix(srv.URL, "http://")
+// experiments in the order of the table.
+var experiments = []struct {
+	name    string
+	measure func(*bench)
+}{
+	{"start", start}, {"push", push}, {"batch", batch}, {"callbacks", callbacks}, {"pull", pull},
+	{"lateness", lateness}, {"idle", idle}, {"memory", memory}, {"growth", growth}, {"topics", topics}, {"mass", mass},
+	{"minute", minute}, {"redis", redisTime}, {"gateway", gateway},
 }
 
-func TestJobsHaveTheSizesTheReportClaims(t *testing.T) {
-	for _, n := range []int{0, 7, 123_456_789} {
-		if b := jobBody(n); len(b) != bodySize || !json.Valid([]byte(b)) {
-			t.Errorf("body %q of %d bytes", b, len(b))
-		}
-		if id := jobID(15, n); len(id) != idSize {
-			t.Errorf("id %q of %d bytes", id, len(id))
-		}
+// scale says how long and how much is measured.
+type scale struct {
+	warmUp, load time.Duration
+	callbacks    int           // jobs that are called
+	pull         int           // jobs that workers take, 100 per request
+	lateMax      time.Duration // largest delay of the jobs whose lateness is measured
+	late         time.Duration // how long they are pushed
+	alone        int           // jobs that meet no other job
+	memory       int           // delayed jobs
+	growth       int           // delayed jobs of a large installation
+	due          int           // jobs due at once, or at a rate of a million a minute
+	topics       int           // of an installation with many
+	settle, idle time.Duration
+	zadd         int // requests of redis-benchmark
+}
+
+var (
+	fullScale = scale{
+		warmUp: 2 * time.Second, load: 5 * time.Second, callbacks: 200_000, pull: 400_000, lateMax: 10 * time.Second,
+		late: 20 * time.Second, alone: 4000, memory: 1_000_000, growth: 10_000_000, due: 1_000_000, topics: 100_000,
+		settle: 20 * time.Second, idle: 30 * time.Second, zadd: 1_200_000,
 	}
-}
-
-func TestRequestsAreHTTPAndJSON(t *testing.T) {
-	b := batch{topic: "bench", token: "tok", size: 3, delay: between(time.Hour, 2*time.Hour)}
-	for name, raw := range map[string][]byte{"single": singlePushes("bench", "tok")(5)(), "batch": b.source(5)()} {
-		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		body, err := io.ReadAll(r.Body)
-		if err != nil || !json.Valid(body) {
-			t.Errorf("%s: body %q, error %v", name, body, err)
-		}
-		if r.Header.Get("Authorization") != "Bearer tok" {
-			t.Errorf("%s: headers %v", name, r.Header)
-		}
+	quickScale = scale{
+		warmUp: 500 * time.Millisecond, load: 1500 * time.Millisecond, callbacks: 30_000, pull: 100_000,
+		lateMax: 2 * time.Second, late: 4 * time.Second, alone: 800, memory: 200_000, growth: 300_000, due: 50_000,
+		topics: 5000, settle: 11 * time.Second, idle: 10 * time.Second, zadd: 200_000,
 	}
+)
+
+// bench is a run of one experiment.
+type bench struct {
+	*testing.T
+	scale
+	table *table
 }
 
-// TestAWorkerAcksItsJobs, and reserves again after that, or after an empty answer.
-func TestAWorkerAcksItsJobs(t *testing.T) {
-	const one, two = `{"jobs":[{"lease":"L1","topic":"t"}]}`,
-		`{"jobs":[{"lease":"L1","topic":"t"},{"lease":"L2","topic":"t"}]}`
-	const reserve = "/v1/topics/bench/reserve"
-	for _, x := range []struct {
-		size                 int
-		answer, path, wanted string
-	}{
-		{1, "", reserve, `{"max":1}`}, {1, one, "/v1/leases/L1/ack", ""}, {1, `{"jobs":[]}`, reserve, `{"max":1}`},
-		{100, two, "/v1/leases", `{"ack":["L1","L2"]}`},
-		{100, `{"results":[{"lease":"L1","state":"done"}]}`, reserve, `{"max":100}`},
-	} {
-		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(worker("tok", x.size)([]byte(x.answer)))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if body, err := io.ReadAll(r.Body); err != nil || r.URL.Path != x.path || string(body) != x.wanted {
-			t.Errorf("after %s: %s %s, %v", x.answer, r.URL.Path, body, err)
-		}
+// TestMain runs the endpoint if this process is that.
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(endpointEnv); addr != "" {
+		serveEndpoint(addr)
 	}
+	os.Exit(m.Run())
 }
 
-func TestBatchIDsNeverRepeat(t *testing.T) {
-	b := batch{topic: "bench", size: 2, delay: func() time.Duration { return 0 }}
-	seen := map[string]bool{}
-	for conn := range 2 {
-		next := b.source(conn)
-		for range 2 {
-			_, body, _ := bytes.Cut(next(), []byte("\r\n\r\n"))
-			var push struct{ Jobs []struct{ ID string } }
-			if err := json.Unmarshal(body, &push); err != nil {
-				t.Fatal(err)
+func TestBench(t *testing.T) {
+	if os.Getenv("WAKECALL_BENCH") == "" {
+		t.Skip("make bench runs it")
+	}
+	size, times, results := fullScale, 3, &table{}
+	if *quick {
+		size, times = quickScale, 1
+	}
+	if *runs > 0 {
+		times = *runs
+	}
+	for _, name := range chosen(t) {
+		for range times {
+			if !t.Run(name, func(t *testing.T) { find(name)(&bench{t, size, results}) }) {
+				return
 			}
-			for _, j := range push.Jobs {
-				seen[j.ID] = true
+		}
+	}
+	fmt.Printf("\n%s; median of %d, quick: %t\n\n%s\n", machine(t), times, *quick, results)
+}
+
+func find(name string) func(*bench) {
+	for _, e := range experiments {
+		if e.name == name {
+			return e.measure
+		}
+	}
+	return nil
+}
+
+// chosen returns the names of the experiments to run.
+func chosen(t *testing.T) (names []string) {
+	for _, e := range experiments {
+		names = append(names, e.name)
+	}
+	if *only == "" {
+		return names
+	}
+	picked := strings.Split(*only, ",")
+	for _, name := range picked {
+		if !slices.Contains(names, name) {
+			t.Fatalf("there is no experiment %q; there are %s", name, strings.Join(names, ", "))
+		}
+	}
+	return picked
+}
+
+// machine describes what was measured, and where.
+func machine(t *testing.T) string {
+	version, err := exec.Command(harness.Binary(t), "version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	redis, _ := exec.Command("redis-server", "--version").Output()
+	_, redisVersion, _ := strings.Cut(string(redis), "v=")
+	redisVersion, _, _ = strings.Cut(redisVersion, " ")
+	cpus, _ := os.ReadFile("/proc/cpuinfo")
+	_, model, _ := strings.Cut(string(cpus), "model name\t: ")
+	model, _, _ = strings.Cut(model, "\n")
+	load, _ := os.ReadFile("/proc/loadavg")
+	return fmt.Sprintf("%s on %d × %s, %s, Redis %s, load average at the end %.4s",
+		strings.TrimSpace(string(version)), runtime.NumCPU(), model, runtime.Version(), redisVersion, load)
+}
+
+// table has the figures of all experiments.
+type table struct{ rows []*row }
+
+// row is one figure, with a value for each run.
+type row struct {
+	what, unit, target, limit string
+	values, limits            []float64
+}
+
+// figure records a value.
+func (b *bench) figure(what, unit, target string, value float64) {
+	b.beside(what, unit, target, value, "", 0)
+}
+
+// beside records a value, and what the machine does without Wakecall.
+func (b *bench) beside(what, unit, target string, value float64, limit string, without float64) {
+	b.Logf("%s: %s %s; %s %s", what, amount(value), unit, limit, amount(without))
+	i := slices.IndexFunc(b.table.rows, func(r *row) bool { return r.what == what })
+	if i < 0 {
+		i = len(b.table.rows)
+		b.table.rows = append(b.table.rows, &row{what: what, unit: unit, target: target, limit: limit})
+	}
+	r := b.table.rows[i]
+	r.values, r.limits = append(r.values, value), append(r.limits, without)
+}
+
+// String returns the table in Markdown.
+func (t *table) String() string {
+	var text strings.Builder
+	text.WriteString("| what | target | Wakecall | without it | ratio |\n| --- | --- | --- | --- | --- |\n")
+	for _, r := range t.rows {
+		without, ratio := "", ""
+		if r.limit != "" {
+			var ratios []float64
+			for i, v := range r.values {
+				ratios = append(ratios, v/r.limits[i])
 			}
+			without, ratio = r.limit+": "+amount(median(r.limits))+" "+r.unit, fmt.Sprintf("%.2f", median(ratios))
 		}
+		value := amount(median(r.values)) + " " + r.unit
+		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", r.what, r.target, value, without, ratio)
 	}
-	if len(seen) != 8 {
-		t.Errorf("%d ids of 8 jobs", len(seen))
-	}
+	return text.String()
 }
 
-func TestLoadCountsRequests(t *testing.T) {
-	addr := serve(t, echoHandler())
-	l := load{addr: addr, conns: 4, duration: 50 * time.Millisecond, source: singlePushes("bench", "")}
-	r, err := l.run(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Requests == 0 || r.P50 <= 0 || r.Max < r.P99 || r.P99 < r.P50 {
-		t.Errorf("result %+v", r)
-	}
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-func TestLoadWithATotalSendsExactlyThat(t *testing.T) {
-	addr := serve(t, echoHandler())
-	r, err := load{addr: addr, conns: 3, total: 100, source: singlePushes("bench", "")}.run(context.Background())
-	if err != nil || r.Requests != 100 {
-		t.Errorf("result %+v, error %v", r, err)
+// amount writes a number with three significant digits or more.
+func amount(v float64) string {
+	digits := 0
+	if v != math.Trunc(v) {
+		digits = max(0, 2-int(math.Floor(math.Log10(math.Abs(v)))))
 	}
+	return message.NewPrinter(language.English).Sprintf("%.*f", min(digits, 4), v)
 }
 
-func TestLoadEndsAtARefusal(t *testing.T) {
-	addr := serve(t, http.NotFoundHandler())
-	_, err := load{
-		addr:     addr,
-		conns:    2,
-		duration: time.Minute,
-		source:   singlePushes("bench", ""),
-	}.run(
-		context.Background(),
-	)
-	if err == nil || !strings.Contains(err.Error(), "404") {
-		t.Errorf("error %v", err)
+func TestTableShowsMedians(t *testing.T) {
+	b := &bench{t, quickScale, &table{}}
+	for _, v := range []float64{1000, 3000, 2000} {
+		b.beside("pushes", "/s", "≥ 0.5", v, "bare server", 4000)
 	}
-}
-
-func TestLoadEndsWithItsContext(t *testing.T) {
-	arrived := make(chan struct{}, 1)
-	addr := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not watch the connection
-		arrived <- struct{}{}
-		<-r.Context().Done()
-	}))
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { <-arrived; cancel() }()
-	_, err := load{addr: addr, conns: 1, duration: time.Minute, source: singlePushes("bench", "")}.run(ctx)
-	if err == nil {
-		t.Error("no error")
-	}
-}
-
-func TestWireReadsWhatGoServersSend(t *testing.T) {
-	big := strings.Repeat("0123456789abcdef", 10_000) // in chunks
-	addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/big":
-			_, _ = io.WriteString(w, big)
-		case "/none":
-			w.WriteHeader(http.StatusNoContent)
-		default:
-			_, _ = io.WriteString(w, r.URL.Path)
-		}
-	}))
-	var bodies []string
-	paths := []string{"/big", "/none", "/small", "/big", "/small"}
-	n := 0
-	_, err := load{
-		addr: addr, conns: 1, total: len(paths),
-		source: func(int) func() []byte {
-			return func() []byte { n++; return post(paths[n-1], "", "") }
-		},
-		check: func(_ int, body []byte) error { bodies = append(bodies, string(body)); return nil },
-	}.run(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{big, "", "/small", big, "/small"}
-	if fmt.Sprint(bodies) != fmt.Sprint(want) {
-		t.Errorf("bodies of %d", len(bodies))
-	}
-}
-
-func TestBatchWithARefusedJobIsRefused(t *testing.T) {
-	if noErrors(200, []byte(`{"results":[{"topic":"error"}]}`)) != nil {
-		t.Error("good batch")
-	}
-	if noErrors(200, []byte(`{"results":[{"id":"1"},{"error":{"status":404}}]}`)) == nil {
-		t.Error("bad batch")
-	}
-}
-
-func TestEndpoint(t *testing.T) {
-	ctx := context.Background()
-	h := &helper{addr: serve(t, newEndpoint())}
-	send := func(path, due, id string) {
-		t.Helper()
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url(path), strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Wakecall-Due-At", due)
-		r.Header.Set("Wakecall-Id", id)
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-	}
-	send("/count", "", "")
-	if err := h.reset(ctx); err != nil {
-		t.Fatal(err)
-	}
-	send("/count", "", "")
-	send("/late", "2026-01-02T03:04:05.678Z", "3-1767323045700")
-	got, err := h.seen(ctx, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Count != 2 || len(got.Samples) != 1 || got.Samples[0].Due != 1767323045678 ||
-		got.Samples[0].Wanted != 1767323045700 {
-		t.Errorf("seen %+v", got)
-	}
-}
-
-func TestSteadyRateLeavesOutBothEnds(t *testing.T) {
-	buckets := map[int64]int64{}
-	for i := range int64(10) { // ramps up: 10, 20 … 100 per tenth of a second, then 20 times 100, then a few
-		buckets[1000+i] = 10 * (i + 1)
-	}
-	for i := range int64(20) {
-		buckets[1010+i] = 100
-	}
-	buckets[1050] = 10
-	steady, whole := steadyRate(buckets)
-	if math.Round(steady) != 1000 {
-		t.Errorf("steady %v", steady)
-	}
-	if math.Round(whole) != 502 {
-		t.Errorf("whole %v", whole)
-	}
-}
-
-func TestJudge(t *testing.T) {
-	at := time.UnixMilli(1_000_000)
-	late := func(due, by int64) sample { return sample{Due: due, Wanted: due - 5, At: due*1000 + by} }
-	raw := judge([]sample{
-		late(999_999, 90_000),                               // before the measured time
-		late(1_000_000, 1_000),                              // 1 ms
-		late(1_000_500, 2_500),                              // 2.5 ms
-		late(1_000_600, -1),                                 // early
-		{Due: 1_000_700, Wanted: 1_000_702, At: 1000701000}, // early by the pusher's clock
-	}, at, at.Add(time.Second), 200)
-	if raw[0].Value != 1 && raw[0].Value != 2.5 {
-		t.Errorf("p50 %v", raw[0].Value)
-	}
-	if raw[2].Value != 2.5 || raw[3].Value != 2 {
-		t.Errorf("max %v, early %v", raw[2].Value, raw[3].Value)
-	}
-}
-
-func TestParseRedisBenchmark(t *testing.T) {
-	got := parseRedisBenchmark(
-		"\"test\",\"rps\",\"avg_latency_ms\"\n\"SET\",\"113000.50\",\"0.3\"\n\"ZADD\",\"105000.00\",\"0.3\"\n",
-	)
-	if len(got) != 2 || got["set"] != 113000.5 || got["zadd"] != 105000 {
-		t.Errorf("got %v", got)
-	}
-}
-
-func TestParseStat(t *testing.T) {
-	s, ok := parseStat("42 (wake) call: 1) S 7 42 42 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 1 0 100 5000 3")
-	if !ok || s.parent != 7 || s.cpu != 2*time.Second {
-		t.Errorf("got %+v, %v", s, ok)
-	}
-	if _, ok := parseStat("42 (x) S"); ok {
-		t.Error("a short line was accepted")
-	}
-}
-
-func TestInfoNumber(t *testing.T) {
-	n, err := infoNumber("# Memory\r\nused_memory:12345\r\nused_memory_human:12K\r\n", "used_memory")
-	if err != nil || n != 12345 {
-		t.Errorf("got %d, %v", n, err)
-	}
-	if _, err := infoNumber("", "used_memory"); err == nil {
-		t.Error("no error")
-	}
-}
-
-func TestCommandsBetweenTwoInfos(t *testing.T) {
-	before := "# Stats\r\ntotal_commands_processed:100\r\ncmdstat_get:calls=3,usec=1\r\ncmdstat_set:calls=7,usec=1\r\n"
-	after := "# Stats\r\ntotal_commands_processed:141\r\n" +
-		"cmdstat_get:calls=8,usec=1\r\ncmdstat_set:calls=7,usec=1\r\ncmdstat_ping:calls=2,usec=1\r\n"
-	if n, err := commandsBetween(before, after); err != nil || n != 40 {
-		t.Errorf("%d commands, %v", n, err)
-	}
-	if got := fmt.Sprint(callsBetween(before, after)); got != "map[get:5 ping:2]" {
-		t.Errorf("calls %s", got)
-	}
-}
-
-func TestChooseNamesTheRows(t *testing.T) {
-	got, err := choose([]string{"idle", "push"})
-	if err != nil || len(got) != 2 || got[0].name != "push" {
-		t.Errorf("chose %v, %v", got, err)
-	}
-	if _, err := choose([]string{"speed"}); err == nil || !strings.Contains(err.Error(), "lateness") {
-		t.Errorf("error %v", err)
-	}
-}
-
-func testReport() *Report {
-	r := &Report{
-		StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Version: "1.2.3", Seconds: 222.4, Runs: 3,
-		Machine: Machine{CPU: "Some CPU", Cores: 2, Memory: 8 << 30, Kernel: "6.1.0", Go: "go1.26", Redis: "7.0.15"},
-	}
-	add := func(g group, raw ...[]Raw) {
-		for i, f := range g.figures {
-			r.Rows = append(r.Rows, f.row(g.name, raw[i]))
-		}
-	}
-	add(startGroup, []Raw{{Value: 350.4}})
-	add(
-		pushGroup,
-		[]Raw{{Value: 20_000, Limit: 50_000}, {Value: 40_000, Limit: 50_000}, {Value: 34_000, Limit: 50_000}},
-	)
-	add(batchGroup, []Raw{{Value: 119_999}}, []Raw{{Value: 0.4}}) // without redis-benchmark
-	add(lateGroup, []Raw{{Value: 1.234}}, []Raw{{Value: 5.5}}, []Raw{{Value: 30}}, []Raw{{Value: 0}})
-	add(memoryGroup, []Raw{{Value: 127}}, []Raw{{Value: 88}})
-	return r
-}
-
-func TestTable(t *testing.T) {
-	var b bytes.Buffer
-	if err := testReport().Table(&b); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "table.txt", b.String())
-}
-
-func TestMissed(t *testing.T) {
-	if got := testReport().Missed(); len(got) != 2 {
-		t.Errorf("missed %q", got)
-	}
-}
-
-func TestJSONHasTheRawFigures(t *testing.T) {
-	var b bytes.Buffer
-	if err := testReport().JSON(&b); err != nil {
-		t.Fatal(err)
-	}
-	var back Report
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
-		t.Fatal(err)
-	}
-	if back.Rows[1].Raw[2].Value != 34_000 || back.Machine.Cores != 2 {
-		t.Errorf("read back %+v", back)
-	}
-}
-
-// golden compares with testdata; UPDATE_GOLDEN=1 writes it.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := "testdata/" + name
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-func TestHelperEndsWithItsParent(t *testing.T) {
-	stop, hold := io.Pipe()
-	read, out := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- RunHelper(context.Background(), HelperEcho, stop, out) }()
-	line, err := bufio.NewReader(read).ReadString('\n')
-	if err != nil || !strings.HasPrefix(line, "127.0.0.1:") {
-		t.Fatalf("address %q, %v", line, err)
-	}
-	hold.Close()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if err := RunHelper(context.Background(), "x", stop, out); err == nil {
-		t.Error("an unknown helper ran")
-	}
-}
-
-func TestTheMemoryOfThisProcessIsRead(t *testing.T) {
-	rss, pss, err := residentOf(os.Getpid())
-	if err != nil || rss < 1 || pss < 1 || pss > rss {
-		t.Errorf("rss %f MiB, pss %f MiB, %v", rss, pss, err)
-	}
-	title, err := processTitle(os.Getpid())
-	if err != nil || title != "bench.test" {
-		t.Errorf("its name is %q, %v", title, err)
+	b.figure("start", "ms", "", 0.123456)
+	want := "| pushes | ≥ 0.5 | 2,000 /s | bare server: 4,000 /s | 0.50 |\n| start |  | 0.123 ms |  |  |\n"
+	if got := b.table.String(); !strings.HasSuffix(got, want) {
+		t.Errorf("the table is\n%s, want at its end\n%s", got, want)
 	}
 }

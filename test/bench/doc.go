@@ -1,20 +1,16 @@
-// Package bench measures a private installation of Wakecall beside the limits of the machine it runs on.
+// Package bench measures private installations of Wakecall beside the limits of the machine on which they run.
 //
-// Every figure that depends on the machine is shown beside what the same machine does without Wakecall in the same run:
-// a bare echo handler under the same load generator, a bare http.Client posting to the same endpoint, redis-benchmark
-// against the same Redis. The ratio is the result; absolute figures differ from machine to machine.
+//	make bench                                 every experiment, medians of three runs: hours
+//	make bench ARGS="-quick -only push,batch"  two of them, for seconds each, and less precisely
 //
-// # Processes
+// A figure that depends on the machine stands beside what the same machine does without Wakecall in the same run: a
+// bare net/http server under the same load, a bare http.Client that posts to the same endpoint, redis-benchmark or a
+// plain script on the same Redis. The ratio is the result; absolute figures differ from machine to machine.
+// LMSTFY_BINARY names an lmstfy-server to measure beside Wakecall's gateway.
 //
-// All of them run on one machine, as in a small installation:
+// WAKECALL_TEST_BINARY names the wakecall to measure, so the same benchmark can measure two commits in turn.
 //
-//	wakecall bench                 this process: the load generator and the bare http.Client
-//	wakecall up (and its children) the installation under test, with its managed redis-server, in a temporary data_dir
-//	wakecall bench-helper endpoint the endpoint that gets the callbacks (net/http)
-//	wakecall bench-helper echo     the bare echo handler
-//
-// The load generator writes prepared requests over keep-alive connections and reads the answers with as little work as
-// HTTP/1.1 allows, so that it takes little CPU time from what it measures. Both sides of a comparison use it.
-//
-// Every row starts with a fresh installation, so that no row is affected by an earlier one.
+// The endpoint of callbacks, which also is the bare server, is a process of its own: this test binary, started again.
+// Load is made in this process, over connections that cost little processor time (harness.Conn). Each run of an
+// experiment starts with a fresh installation, with its managed redis-server.
 package bench

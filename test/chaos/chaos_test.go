@@ -2,16 +2,18 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
 )
 
 // apart marks a process that has its own mount namespace.
@@ -27,7 +29,7 @@ func TestMain(m *testing.M) {
 		}
 		if exec.Command(unshare, append(args[1:], "true")...).Run() == nil {
 			err := syscall.Exec(unshare, append(args, os.Args...), append(os.Environ(), apart+"=1"))
-			fmt.Fprintln(os.Stderr, "starting in a mount namespace:", err)
+			fmt.Fprintln(os.Stderr, "start in a mount namespace:", err)
 		}
 	}
 	os.Exit(m.Run())
@@ -41,38 +43,39 @@ func TestChaos(t *testing.T) {
 		t.Skip("starts real processes; run without -short")
 	}
 	t.Logf("seed %d: the same faults again by make chaos SEED=%d SECONDS=%.0f ONLY=%s MIXED=%s", seed, seed,
-		length.Seconds(), only,
-		strings.Join(mixed, ","))
-	rec, err := newRecorder(recordDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+		length.Seconds(), only, strings.Join(mixed, ","))
 	r := rand.New(rand.NewPCG(seed, 0))
-	s := newSite(t, rec, r, length)
-	t.Cleanup(func() { s.keepOrRemove(filepath.Dir(rec.path)) })
-
+	s := newSite(t, r)
+	t.Cleanup(s.keep)
 	if err := s.pushFar(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	w := startWorkers(s, seed)
-	t.Cleanup(w.stop) // also when the test ends early
-	l := startLoad(s, seed)
-	t.Cleanup(l.stop)
-	problems := s.breakFor(length, &plan{r: r, kinds: catalogue(t, s)})
-	l.stop()
-	w.calm.Store(true)
-	problems = append(problems, s.settle(l)...)
-	problems = append(problems, s.judgeFar(context.Background())...)
-	w.stop()
-
-	events, err := rec.close()
-	if err != nil {
-		t.Error(err)
+	workers := s.startWorkers(seed)
+	loads := []*harness.Load{
+		harness.StartClients(t, pushers, rate, func(n int) harness.Client { return s.pusher(seed, n).request }),
 	}
-	v := judge(events)
-	t.Logf("seed %d\n%s", seed, table(events, v))
+	dropper := s.pusher(seed, pushers)
+	if mixes("drop") {
+		loads = append(loads, harness.StartClients(t, 1, 0, func(int) harness.Client { return dropper.passAndDrop }))
+	}
+	problems := []error{s.breakFor(r)}
+	for _, l := range loads {
+		l.Stop()
+	}
+	workers.calm.Store(true)
+	problems = append(problems, s.settle(dropper)...)
+	workers.Stop()
+	s.report(t, problems)
+}
+
+func (s *site) report(t *testing.T, problems []error) {
+	t.Helper()
+	v := judge(s.rec.events)
+	t.Logf("seed %d\n%s", seed, v)
 	for _, p := range problems {
-		t.Error(p)
+		if p != nil {
+			t.Error(p)
+		}
 	}
 	for n, wrong := range v.Wrong {
 		if n == 20 {
@@ -84,14 +87,20 @@ func TestChaos(t *testing.T) {
 }
 
 // breakFor injects faults until the time is over, or the installation does not recover.
-func (s *site) breakFor(length time.Duration, p *plan) (problems []error) {
+func (s *site) breakFor(r *rand.Rand) error {
+	p := &plan{r: r, kinds: chosen(catalogue(s), only)}
+	if len(p.kinds) == 0 {
+		return fmt.Errorf("no fault has %q in its name", only)
+	}
 	ctx := context.Background()
-	if err := (strike{pause: time.Second}).do(ctx, s); err != nil { // before the first fault
-		return []error{err}
+	if err := s.strike(ctx, nil); err != nil { // before the first fault
+		return err
 	}
 	for end := time.Now().Add(length); time.Now().Before(end); {
-		if err := p.next(s).do(ctx, s); err != nil {
-			return []error{err}
+		faults := p.next(s)
+		time.Sleep(between(r, 200*time.Millisecond, 1700*time.Millisecond))
+		if err := s.strike(ctx, faults); err != nil {
+			return err
 		}
 		s.trim()
 	}
@@ -99,80 +108,40 @@ func (s *site) breakFor(length time.Duration, p *plan) (problems []error) {
 }
 
 // settle waits until everything has drained, checks that new jobs are delivered, and records which jobs are dead.
-func (s *site) settle(l *load) (problems []error) {
+func (s *site) settle(dropper *pusher) (problems []error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.longest+2*time.Minute)
 	defer cancel()
 	began := time.Now()
-	if err := s.waitDrained(ctx); err != nil {
-		problems = append(problems, fmt.Errorf("the queues do not drain: %w", err))
-	}
-	s.t.Logf("drained after %s", time.Since(began).Round(time.Millisecond))
-	if err := s.waitCalm(ctx); err != nil {
-		problems = append(problems, fmt.Errorf("new jobs are not delivered: %w", err))
-	}
-	if l.dropper != nil {
-		if err := l.dropper.dropRest(ctx); err != nil {
-			problems = append(problems, err)
+	for _, step := range []struct {
+		failed string
+		do     func(context.Context) error
+	}{
+		{"the queues do not drain", s.waitDrained},
+		{"new jobs are not delivered", s.waitCalm},
+		{"the last drop", dropper.dropRest},
+		{"list the dead", s.recordDead},
+		{"jobs that wait", s.checkFar},
+	} {
+		if err := step.do(ctx); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", step.failed, err))
 		}
 	}
-	if err := s.recordDead(ctx); err != nil {
-		problems = append(problems, err)
-	}
+	s.t.Logf("settled after %s", time.Since(began).Round(time.Millisecond))
 	return problems
 }
 
-// catalogue returns every kind of fault that this machine permits and -only selects.
-func catalogue(t *testing.T, s *site) []kind {
-	t.Helper()
-	kinds := slices.Concat(processKinds(), redisKinds(length), databaseKinds(), diskKinds(s), endpointKinds())
-	if only != "" {
-		kinds = slices.DeleteFunc(kinds, func(k kind) bool {
-			return !slices.ContainsFunc(strings.Split(only, ","),
-				func(word string) bool { return strings.Contains(k.name, word) })
-		})
-	}
-	if len(kinds) == 0 {
-		t.Fatalf("no fault has %q in its name", only)
-	}
-	return kinds
-}
-
-func recordDir(t *testing.T) string {
-	t.Helper()
-	base := keep
-	if base == "" {
-		base = os.TempDir()
-	}
-	return filepath.Join(base, fmt.Sprintf("chaos-%d", seed))
-}
-
-// keepOrRemove keeps the record of a failed run, with the logs and journals of both hosts.
-func (s *site) keepOrRemove(dir string) {
+// keep keeps the record of a failed run, with the files of both hosts.
+func (s *site) keep() {
 	if !s.t.Failed() {
-		_ = os.RemoveAll(dir)
 		return
 	}
+	dir := filepath.Join(keep, fmt.Sprintf("chaos-%d", seed))
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = s.rec.write(filepath.Join(dir, "record.jsonl"))
+	}
 	for n, h := range s.hosts {
-		to := filepath.Join(dir, fmt.Sprintf("host-%d", n+1))
-		logs, _ := filepath.Glob(filepath.Join(h.Dir, "*.log")) // the pattern is valid
-		journals, _ := filepath.Glob(filepath.Join(h.Dir, "journal", "*"))
-		more, _ := filepath.Glob(filepath.Join(h.Data, "journal", "*"))
-		for _, file := range slices.Concat(logs, journals, more) {
-			if err := copyFile(filepath.Join(to, filepath.Base(file)), file); err != nil {
-				s.t.Logf("keeping %s: %v", file, err)
-			}
-		}
+		err = errors.Join(err, exec.Command("cp", "-a", h.Dir, filepath.Join(dir, fmt.Sprintf("host-%d", n+1))).Run())
 	}
-	s.t.Logf("the record of what happened, with logs and journals, is in %s", dir)
-}
-
-func copyFile(to, from string) error {
-	b, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(to, b, 0o600)
+	s.t.Logf("the record of what happened, with logs and journals, is in %s (%v)", dir, err)
 }

@@ -1,31 +1,49 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
-// fault describes how something is broken, and how it is repaired.
-type fault struct {
-	Name   string // the kind, for the table
-	Target string // its target: no two faults at the same time have the same target
-	Inject func(context.Context) error
-	Heal   func(context.Context) error // nil: it heals by itself, or is over at once
-	Hold   time.Duration               // its duration
-}
-
-// kind creates faults of one name, with random details.
+// kind is a kind of fault.
 type kind struct {
-	name string
-	new  func(s *site, r *rand.Rand) fault
+	name     string
+	from, to time.Duration // how long it lasts
+	// at chooses where, and returns how the fault begins there. No two faults have the same target at the same time.
+	at func(s *site, r *rand.Rand) (target string, begin beginFunc)
 }
 
-// strike is a set of faults at the same time.
-type strike struct {
-	pause  time.Duration // pause before it
-	faults []fault
+// beginFunc injects a fault, and returns how it ends; nil: it ends by itself.
+type beginFunc func() (endFunc, error)
+
+type endFunc func() error
+
+// fault is one fault: a kind at a target.
+type fault struct {
+	name, target string
+	hold         time.Duration
+	begin        beginFunc
+
+	began, over time.Time
+	end         endFunc
+}
+
+func (k kind) fault(s *site, r *rand.Rand) *fault {
+	f := &fault{name: k.name, hold: k.from}
+	if k.to > k.from {
+		f.hold = between(r, k.from, k.to)
+	}
+	f.target, f.begin = k.at(s, r)
+	return f
+}
+
+// between returns a random duration.
+func between(r *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(r.Int64N(int64(to-from)))
 }
 
 // plan chooses kinds such that each has its turn after a while, in an order that follows from the seed.
@@ -37,7 +55,7 @@ type plan struct {
 
 func (p *plan) draw() kind {
 	if len(p.deck) == 0 {
-		p.deck = append(p.deck, p.kinds...)
+		p.deck = slices.Clone(p.kinds)
 		p.r.Shuffle(len(p.deck), func(i, j int) { p.deck[i], p.deck[j] = p.deck[j], p.deck[i] })
 	}
 	k := p.deck[0]
@@ -46,75 +64,54 @@ func (p *plan) draw() kind {
 }
 
 // next returns one fault half of the time, otherwise two or three together, or the same one in two places.
-func (p *plan) next(s *site) strike {
-	st := strike{pause: time.Duration(200+p.r.IntN(1500)) * time.Millisecond}
-	targets := map[string]bool{}
-	add := func(f fault) {
-		if !targets[f.Target] {
-			targets[f.Target] = true
-			st.faults = append(st.faults, f)
+func (p *plan) next(s *site) (faults []*fault) {
+	add := func(f *fault) {
+		if !slices.ContainsFunc(faults, func(other *fault) bool { return other.target == f.target }) {
+			faults = append(faults, f)
 		}
 	}
 	if p.r.IntN(6) == 0 {
 		k := p.draw()
 		for range 4 { // until two different places were chosen
-			if len(st.faults) < 2 {
-				add(k.new(s, p.r))
+			if len(faults) < 2 {
+				add(k.fault(s, p.r))
 			}
 		}
-		return st
+		return faults
 	}
 	for range []int{1, 1, 1, 2, 3}[p.r.IntN(5)] {
-		add(p.draw().new(s, p.r))
+		add(p.draw().fault(s, p.r))
 	}
-	return st
+	return faults
 }
 
-// between returns a random duration.
-func between(r *rand.Rand, from, to time.Duration) time.Duration {
-	return from + time.Duration(r.Int64N(int64(to-from)))
-}
-
-// do injects the faults one after the other, heals each when its time is over, and waits until calls flow again.
-func (st strike) do(ctx context.Context, s *site) error {
-	time.Sleep(st.pause)
-	type under struct {
-		fault
-		at, over time.Time
-	}
-	var active []under
-	for _, f := range st.faults {
-		s.t.Logf("%7.1fs  %s: %s, for %s", time.Since(epoch).Seconds(), f.Target, f.Name, f.Hold.Round(time.Millisecond))
-		at := time.Now()
-		if err := f.Inject(ctx); err != nil {
-			return fmt.Errorf("%s: %s: %w", f.Target, f.Name, err)
+// strike injects the faults one after the other, ends each when its time is over, and waits until calls flow again.
+func (s *site) strike(ctx context.Context, faults []*fault) (err error) {
+	for _, f := range faults {
+		s.say("%s: %s, for %s", f.target, f.name, f.hold.Round(time.Millisecond))
+		f.began = time.Now()
+		if f.end, err = f.begin(); err != nil {
+			return fmt.Errorf("%s: %s: %w", f.target, f.name, err)
 		}
-		active = append(active, under{f, at, time.Now().Add(f.Hold)})
+		f.over = time.Now().Add(f.hold)
 	}
-	var healed []event
-	for len(active) > 0 {
-		n := 0
-		for i := range active {
-			if active[i].over.Before(active[n].over) {
-				n = i
+	slices.SortStableFunc(faults, func(a, b *fault) int { return a.over.Compare(b.over) })
+	var events []event
+	for _, f := range faults {
+		time.Sleep(time.Until(f.over))
+		if f.end != nil {
+			if err := f.end(); err != nil {
+				return fmt.Errorf("end %s: %s: %w", f.target, f.name, err)
 			}
 		}
-		u := active[n]
-		active = append(active[:n], active[n+1:]...)
-		time.Sleep(time.Until(u.over))
-		if u.Heal != nil {
-			if err := u.Heal(ctx); err != nil {
-				return fmt.Errorf("healing %s: %s: %w", u.Target, u.Name, err)
-			}
-		}
-		healed = append(healed, event{Kind: evFault, Fault: u.Name, ID: u.Target, At: ms(u.at), End: now()})
+		events = append(events, event{Kind: evFault, Fault: f.name, ID: f.target, At: ms(f.began), End: now()})
 	}
 	began := time.Now()
-	calm, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	err := s.waitCalm(calm)
-	s.t.Logf("%7.1fs  calls flow again after %s", time.Since(epoch).Seconds(), time.Since(began).Round(time.Millisecond))
-	for _, e := range healed {
+	err = s.waitCalm(ctx)
+	s.say("calls flow again after %s", time.Since(began).Round(time.Millisecond))
+	for _, e := range events {
 		e.Calm = now()
 		s.rec.add(e)
 	}
@@ -122,4 +119,32 @@ func (st strike) do(ctx context.Context, s *site) error {
 		return fmt.Errorf("calls do not flow again: %w", err)
 	}
 	return nil
+}
+
+// say logs what happens, with the time since the start.
+func (s *site) say(format string, args ...any) {
+	s.t.Logf("%7.1fs  "+format, append([]any{time.Since(epoch).Seconds()}, args...)...)
+}
+
+// faultCount counts the faults of one kind.
+type faultCount struct {
+	name           string
+	n              int
+	longest, worst float64 // in ms: the longest fault, and the longest time until calls flowed again
+}
+
+func countFaults(events []event) (counts []*faultCount) {
+	for _, e := range events {
+		if e.Kind != evFault {
+			continue
+		}
+		i := slices.IndexFunc(counts, func(c *faultCount) bool { return c.name == e.Fault })
+		if i < 0 {
+			i, counts = len(counts), append(counts, &faultCount{name: e.Fault})
+		}
+		c := counts[i]
+		c.n, c.longest, c.worst = c.n+1, max(c.longest, e.End-e.At), max(c.worst, e.Calm-e.End)
+	}
+	slices.SortFunc(counts, func(a, b *faultCount) int { return cmp.Compare(a.name, b.name) })
+	return counts
 }

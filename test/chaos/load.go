@@ -2,13 +2,15 @@ package chaos
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
@@ -21,6 +23,10 @@ const (
 	pushers = 24 // clients at once
 	// patience is the time limit of a client's request; the result of a request without an answer is unknown.
 	patience = 6 * time.Second
+	// attemptsEnough is more attempts than a job ever needs.
+	attemptsEnough = 1000
+	// failWait is the retry wait of pull topics.
+	failWait = 200 * time.Millisecond
 )
 
 // topic of the load, with its share of the pushes.
@@ -30,23 +36,26 @@ type topic struct {
 	fields M
 }
 
-// attemptsEnough is more attempts than a job ever needs.
-const attemptsEnough = 1000
-
 var topics = []topic{
 	{"steady", 4, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough}},
 	{"slow", 2, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough}},
 	{"flaky", 2, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough}},
 	{"mortal", 1, M{"ttr": "3s", "retry": []string{"200ms"}, "max_attempts": 2}}, // a fifth of its jobs become dead
 	{"wicked", 1, M{"ttr": "1s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough}},
-	{
-		"limited",
-		1,
-		M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough, "max_in_flight": 4,
-			"rate_limit": 50},
-	},
+	{"limited", 1, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough, "max_in_flight": 4,
+		"rate_limit": 50}},
 	{"pulled", 3, M{"delivery": "pull", "ttr": "3s", "retry": []string{failWait.String()}, "max_attempts": 0}},
 	{"doomed", 1, M{"delivery": "pull", "ttr": "3s", "retry": []string{failWait.String()}, "max_attempts": 3}},
+}
+
+// named returns the load's topics whose jobs workers take, or those whose jobs are called.
+func named(pull bool) (names []string) {
+	for _, t := range topics {
+		if (t.fields["delivery"] == "pull") == pull {
+			names = append(names, t.name)
+		}
+	}
+	return names
 }
 
 // healthy is the behaviour of the topics' endpoints without a fault.
@@ -85,56 +94,117 @@ func byID(ill []harness.Behaviour, calls int) harness.Behaviour {
 	}
 }
 
+// isIll reports whether an endpoint that behaves by id fails for this one.
+func isIll(id string) bool { return hash(id)%5 == 0 }
+
 func hash(id string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id)) // never fails
 	return int(h.Sum32())
 }
 
-// load runs the pushers. Each makes one request at a time, and only for its own jobs, so that the order of the events
-// of a job is known.
-type load struct {
-	site   *site
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-
-	dropper *pusher // nil unless topics are dropped
+func digest(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:6])
 }
 
-func startLoad(s *site, seed uint64) *load {
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &load{site: s, cancel: cancel}
-	for n := range pushers {
-		p := newPusher(s, seed, n)
-		l.wg.Go(func() { p.run(ctx) })
-	}
-	if mixes("drop") {
-		l.dropper = newPusher(s, seed, pushers)
-		l.wg.Go(func() { l.dropper.passAndDrop(ctx) })
-	}
-	return l
+// encode returns the digest of the body of a push.
+func encode(body string) string {
+	encoded, _ := json.Marshal(body) // a JSON string
+	return digest(encoded)
 }
 
-func newPusher(s *site, seed uint64, n int) *pusher {
-	p := &pusher{site: s, n: n, r: rand.New(rand.NewPCG(seed, uint64(n)+1))}
+// client makes requests through both hosts and records their results.
+type client struct {
+	site *site
+	r    *rand.Rand
+	apis []*harness.API // one for each host
+}
+
+func (s *site) client(seed uint64, n int) client {
+	c := client{site: s, r: rand.New(rand.NewPCG(seed, uint64(n)))}
 	for _, h := range s.hosts {
-		p.api = append(p.api, h.Quick())
+		c.apis = append(c.apis, h.Quick())
 	}
-	return p
+	return c
 }
 
-// stop returns when the last request was answered or has timed out.
-func (l *load) stop() {
-	l.cancel()
-	l.wg.Wait()
+// do makes a request through the host in e, or any, and stores the result in e.
+func (c *client) do(e *event, method, path string, body any) harness.Answer {
+	if e.Host == 0 {
+		e.Host = 1 + c.r.IntN(len(c.apis))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	e.At = now()
+	answer := c.apis[e.Host-1].Do(ctx, method, path, body)
+	e.End, e.Status = now(), answer.Status
+	e.Result = resultOf(answer.Status, answer.Err)
+	if answer.Err != nil {
+		e.Error = answer.Err.Error()
+	}
+	return answer
 }
 
+// record makes a request and records it.
+func (c *client) record(e event, method, path string, body any) event {
+	c.do(&e, method, path, body)
+	c.site.rec.add(e)
+	return e
+}
+
+// batch pushes several jobs at once and records the result of each.
+func (c *client) batch(host int, events []event, jobs []M) []event {
+	all := event{Host: host}
+	answer := c.do(&all, http.MethodPost, "/v1/jobs", M{"jobs": jobs})
+	results := resultsOf(answer, len(jobs))
+	for n := range events {
+		e := &events[n]
+		e.At, e.End, e.Host, e.Status, e.Error, e.Result = all.At, all.End, all.Host, all.Status, all.Error, all.Result
+		if results != nil && results[n].Error != nil {
+			e.Status = results[n].Error.Status
+			e.Result = resultOf(e.Status, nil)
+		}
+		if results != nil && results[n].State == "spooled" {
+			e.Status = http.StatusAccepted
+		}
+		c.site.rec.add(*e)
+	}
+	return events
+}
+
+// result is one in the answer to a request about several jobs.
+type result struct {
+	Error *harness.Problem `json:"error"`
+	State string           `json:"state"`
+}
+
+// resultsOf returns the results in an answer; nil if it does not have n of them.
+func resultsOf(answer harness.Answer, n int) []result {
+	var body struct {
+		Results []result `json:"results"`
+	}
+	if answer.Status != http.StatusOK || answer.JSON(&body) != nil || len(body.Results) != n {
+		return nil
+	}
+	return body.Results
+}
+
+func resultOf(status int, err error) string {
+	switch {
+	case err != nil || status >= 500: // a 5xx does not say whether it took effect
+		return unknown
+	case status >= 400:
+		return refused
+	}
+	return acknowledged
+}
+
+// pusher makes one request at a time, and only for its own jobs, so that the order of the events of a job is known.
 type pusher struct {
-	site  *site
-	api   []*harness.API // one for each host
+	client
 	n     int
 	count int
-	r     *rand.Rand
 	jobs  []job // that may still be waiting
 
 	mortal []mortalJob // that become dead, the oldest first
@@ -144,78 +214,65 @@ type pusher struct {
 // job is a job that this pusher has pushed.
 type job struct{ topic, id string }
 
-func (p *pusher) run(ctx context.Context) {
-	tick := time.NewTicker(time.Second * pushers / time.Duration(rate))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if p.mix() {
-			continue
-		}
-		switch dice := p.r.Float64(); {
-		case dice < 0.06:
-			p.batch()
-		case dice < 0.14:
-			p.delete()
-		case dice < 0.22:
-			p.change()
-		case dice < 0.26:
-			p.runNow()
-		default:
-			p.push()
-		}
+func (j job) path() string { return harness.JobPath(j.topic, j.id) }
+
+func (s *site) pusher(seed uint64, n int) *pusher { return &pusher{client: s.client(seed, n+1), n: n} }
+
+// request makes one of the requests of the load.
+func (p *pusher) request(context.Context) error {
+	if p.mix() {
+		return nil
 	}
+	switch dice := p.r.Float64(); {
+	case dice < 0.06:
+		p.pushSome()
+	case dice < 0.14:
+		p.onWaiting(func(j job) {
+			p.record(event{Kind: evDelete, Topic: j.topic, ID: j.id}, http.MethodDelete, j.path(), nil)
+		})
+	case dice < 0.22:
+		p.onWaiting(p.change)
+	case dice < 0.26:
+		p.onWaiting(func(j job) {
+			p.record(event{Kind: evRun, Topic: j.topic, ID: j.id, SetsDue: true}, http.MethodPost, j.path()+"/run", nil)
+		})
+	default:
+		e, fields := p.newJob()
+		p.push(e, fields)
+	}
+	return nil
 }
 
 func (p *pusher) newJob() (event, M) {
 	p.count++
-	topic := p.topic()
-	delay := p.delay()
-	id := fmt.Sprintf("%d-%d", p.n, p.count)
+	topic, delay, id := p.topic(), p.delay(), fmt.Sprintf("%d-%d", p.n, p.count)
 	body := p.body(id)
+	priority := []string{"high", "normal", "low"}[p.r.IntN(3)]
 	e := event{
 		Kind: evPush, Topic: topic, ID: id, DelayMS: float64(delay.Milliseconds()), SetsDue: true, Body: encode(body),
 	}
-	return e, M{
-		"topic":    topic,
-		"id":       id,
-		"body":     body,
-		"delay":    delay.String(),
-		"priority": []string{"high", "normal", "low"}[p.r.IntN(3)],
-	}
+	return e, M{"id": id, "body": body, "delay": delay.String(), "priority": priority}
 }
 
 func (p *pusher) topic() string {
-	sum := 0
+	var names []string
 	for _, t := range topics {
-		sum += t.share
+		names = append(names, slices.Repeat([]string{t.name}, t.share)...)
 	}
-	n := p.r.IntN(sum)
-	for _, t := range topics {
-		if n -= t.share; n < 0 {
-			return t.name
-		}
-	}
-	panic("unreachable")
+	return names[p.r.IntN(len(names))]
 }
 
 // delay is none, a short one, or one long enough for faults to happen; in a long run also longer than the minute in
 // which jobs wait in pages.
 func (p *pusher) delay() time.Duration {
-	ms := func(limit time.Duration) time.Duration {
-		return time.Duration(p.r.Int64N(limit.Milliseconds()+1)) * time.Millisecond
-	}
+	limit := p.site.longest
 	switch dice := p.r.IntN(10); {
 	case dice < 2:
 		return 0
 	case dice < 6:
-		return ms(2 * time.Second)
+		limit = 2 * time.Second
 	}
-	return ms(p.site.longest)
+	return time.Duration(p.r.Int64N(limit.Milliseconds()+1)) * time.Millisecond
 }
 
 func (p *pusher) body(id string) string {
@@ -229,48 +286,27 @@ func (p *pusher) body(id string) string {
 	return fmt.Sprintf("%s of %s %d", strings.Repeat("x", size), id, p.r.Uint32())
 }
 
-func (p *pusher) push() {
-	e, fields := p.newJob()
-	topic := fields["topic"].(string)
-	delete(fields, "topic")
-	answer := p.do(&e, http.MethodPost, "/v1/topics/"+topic+"/jobs", fields)
-	p.booked(e, answer)
+func (p *pusher) push(e event, fields M) event {
+	e = p.record(e, http.MethodPost, "/v1/topics/"+e.Topic+"/jobs", fields)
+	p.keep(e)
+	return e
 }
 
-// batch pushes several jobs at once. Each has its own result.
-func (p *pusher) batch() {
+func (p *pusher) pushSome() {
 	var events []event
 	var jobs []M
 	for range 2 + p.r.IntN(6) {
 		e, fields := p.newJob()
+		fields["topic"] = e.Topic
 		events, jobs = append(events, e), append(jobs, fields)
 	}
-	all := event{}
-	answer := p.do(&all, http.MethodPost, "/v1/jobs", M{"jobs": jobs})
-	var body struct {
-		Results []struct {
-			Error *harness.Problem `json:"error"`
-			State string           `json:"state"`
-		} `json:"results"`
-	}
-	told := answer.Status == http.StatusOK && answer.JSON(&body) == nil && len(body.Results) == len(jobs)
-	for n, e := range events {
-		e.At, e.End, e.Host, e.Status, e.Error = all.At, all.End, all.Host, all.Status, all.Error
-		e.Result = all.Result
-		if told && body.Results[n].Error != nil {
-			e.Status = body.Results[n].Error.Status
-			e.Result = resultOf(e.Status, nil)
-		}
-		if told && body.Results[n].State == "spooled" {
-			e.Status = http.StatusAccepted
-		}
-		p.booked(e, answer)
+	for _, e := range p.batch(0, events, jobs) {
+		p.keep(e)
 	}
 }
 
-// booked records a push, and keeps the job for later operations.
-func (p *pusher) booked(e event, answer harness.Answer) {
-	p.site.rec.add(e)
+// keep keeps a job for later operations.
+func (p *pusher) keep(e event) {
 	if e.Result == acknowledged && e.DelayMS > 500 {
 		p.jobs = append(p.jobs, job{e.Topic, e.ID})
 	}
@@ -285,32 +321,18 @@ func (p *pusher) booked(e event, answer harness.Answer) {
 	}
 }
 
-// pick removes a job from those that may still be delayed or ready, and returns it.
-func (p *pusher) pick() (j job, ok bool) {
+// onWaiting does something with one of the jobs that may still be delayed or ready, and forgets it.
+func (p *pusher) onWaiting(do func(job)) {
 	if len(p.jobs) == 0 {
-		return job{}, false
+		return
 	}
 	n := p.r.IntN(len(p.jobs))
-	j = p.jobs[n]
-	p.jobs = append(p.jobs[:n], p.jobs[n+1:]...)
-	return j, true
+	j := p.jobs[n]
+	p.jobs = slices.Delete(p.jobs, n, n+1)
+	do(j)
 }
 
-func (p *pusher) delete() {
-	j, ok := p.pick()
-	if !ok {
-		return
-	}
-	e := event{Kind: evDelete, Topic: j.topic, ID: j.id}
-	p.do(&e, http.MethodDelete, harness.JobPath(j.topic, j.id), nil)
-	p.site.rec.add(e)
-}
-
-func (p *pusher) change() {
-	j, ok := p.pick()
-	if !ok {
-		return
-	}
+func (p *pusher) change(j job) {
 	e, fields := event{Kind: evChange, Topic: j.topic, ID: j.id}, M{}
 	if p.r.IntN(3) > 0 {
 		delay := p.delay()
@@ -322,44 +344,7 @@ func (p *pusher) change() {
 		e.Body = encode(body)
 		fields["body"] = body
 	}
-	p.do(&e, http.MethodPatch, harness.JobPath(j.topic, j.id), fields)
-	p.site.rec.add(e)
-	if e.Result == acknowledged {
+	if e = p.record(e, http.MethodPatch, j.path(), fields); e.Result == acknowledged {
 		p.jobs = append(p.jobs, j) // it may be changed again, or deleted
 	}
-}
-
-func (p *pusher) runNow() {
-	j, ok := p.pick()
-	if !ok {
-		return
-	}
-	e := event{Kind: evRun, Topic: j.topic, ID: j.id, SetsDue: true}
-	p.do(&e, http.MethodPost, harness.JobPath(j.topic, j.id)+"/run", nil)
-	p.site.rec.add(e)
-}
-
-// do makes a request at one of the hosts and records the result in e.
-func (p *pusher) do(e *event, method, path string, body any) harness.Answer {
-	e.Host = 1 + p.r.IntN(len(p.api))
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	e.At = now()
-	answer := p.api[e.Host-1].Do(ctx, method, path, body)
-	e.End, e.Status = now(), answer.Status
-	e.Result = resultOf(answer.Status, answer.Err)
-	if answer.Err != nil {
-		e.Error = answer.Err.Error()
-	}
-	return answer
-}
-
-func resultOf(status int, err error) string {
-	switch {
-	case err != nil || status >= 500: // a 5xx does not say whether it took effect
-		return unknown
-	case status >= 400:
-		return refused
-	}
-	return acknowledged
 }

@@ -3,11 +3,9 @@ package chaos
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
-	"io"
+	"errors"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 )
@@ -66,50 +64,32 @@ func (e event) isSpooled() bool { return e.Kind == evPush && e.Status == http.St
 
 func (e event) key() string { return e.Topic + "/" + e.ID }
 
-// recorder keeps the record, in memory and in a file.
+// recorder keeps the record.
 type recorder struct {
 	mu     sync.Mutex
 	events []event
-	out    *bufio.Writer
-	file   io.Closer
-	path   string
-	failed error
-}
-
-func newRecorder(dir string) (*recorder, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, "record.jsonl")
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	return &recorder{out: bufio.NewWriterSize(f, 1<<16), file: f, path: path}, nil
 }
 
 func (r *recorder) add(e event) {
-	line, err := json.Marshal(e)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, e)
-	if err == nil {
-		_, err = r.out.Write(append(line, '\n'))
-	}
-	if err != nil && r.failed == nil {
-		r.failed = fmt.Errorf("writing %s: %w", r.path, err)
-	}
 }
 
-// close ends the record and returns its events.
-func (r *recorder) close() ([]event, error) {
+// write writes the record, a line for each event.
+func (r *recorder) write(file string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.out.Flush(); err != nil && r.failed == nil {
-		r.failed = err
+	f, err := os.Create(file)
+	if err != nil {
+		return err
 	}
-	_ = r.file.Close() // flushed
-	return r.events, r.failed
+	out := bufio.NewWriter(f)
+	lines := json.NewEncoder(out)
+	for _, e := range r.events {
+		err = errors.Join(err, lines.Encode(e))
+	}
+	return errors.Join(err, out.Flush(), f.Close())
 }
 
 var epoch = time.Now()

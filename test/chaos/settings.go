@@ -1,22 +1,24 @@
 package chaos
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // What `make chaos` sets.
 var (
-	length = time.Duration(number("CHAOS_SECONDS", 60)) * time.Second // duration of the faults
-	seed   = uint64(number("CHAOS_SEED", 1+rand.IntN(1_000_000)))     // seed of the schedule
-	// comma-separated words, one of which must be in a fault's name
-	only = os.Getenv("CHAOS_ONLY")
-	rate = number("CHAOS_RATE", 120) // requests a second of the load
-	far  = number("CHAOS_JOBS", 0)   // jobs that are waiting all the time
-	// directory for the record of a failed run; empty: the temporary directory
-	keep = os.Getenv("CHAOS_RECORD")
+	length = time.Duration(number("CHAOS_SECONDS", 60)) * time.Second // how long faults are injected
+	seed   = uint64(number("CHAOS_SEED", 1+rand.IntN(1_000_000)))     // of the schedule
+	only   = os.Getenv("CHAOS_ONLY")                                  // words in the names of faults, see chosen
+	rate   = number("CHAOS_RATE", 120)                                // requests a second of the load
+	far    = number("CHAOS_JOBS", 0)                                  // jobs that are waiting all the time
+	// further operations of the load: replace, redrive, delete (several dead jobs at once), drop (a topic with its jobs)
+	mixed = strings.Split(cmp.Or(os.Getenv("CHAOS_MIXED"), "replace,redrive,delete,drop"), ",")
+	keep  = cmp.Or(os.Getenv("CHAOS_RECORD"), os.TempDir()) // directory for the record of a failed run
 )
 
 func number(name string, otherwise int) int {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/wakecall/wakecall/internal/queue"
 )
@@ -21,6 +22,24 @@ type verdict struct {
 	Repeated                               int // jobs that were delivered more than once
 	Unexplained                            int // of those, without a fault
 	Wrong                                  []string
+
+	faults []*faultCount
+}
+
+// String returns the counts, and a table of the faults.
+func (v verdict) String() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "fault\ttimes\tlongest\tslowest recovery")
+	for _, f := range v.faults {
+		fmt.Fprintf(w, "%s\t%d\t%.2f s\t%.2f s\n", f.name, f.n, f.longest/1000, f.worst/1000)
+	}
+	_ = w.Flush() // to a Builder
+	fmt.Fprintf(&b, "\njobs: %d pushed, %d acknowledged, %d refused, %d unknown; %d changed, %d deleted\n",
+		v.Pushed, v.Acknowledged, v.Refused, v.Unknown, v.Changed, v.Deleted)
+	fmt.Fprintf(&b, "calls: %d made, %d jobs taken by workers; %d delivered, %d dead, %d delivered more than once "+
+		"(%d by no fault)\n", v.Calls, v.Taken, v.Delivered, v.Dead, v.Repeated, v.Unexplained)
+	return b.String()
 }
 
 // story is everything known about a job.
@@ -46,7 +65,7 @@ type story struct {
 //     shards;
 //   - a job that is dead was called since it was pushed or re-driven last, and had no attempts left.
 func judge(events []event) verdict {
-	var v verdict
+	v := verdict{faults: countFaults(events)}
 	stories, faults := collect(events)
 	for key, s := range stories {
 		v.count(s)
@@ -147,28 +166,17 @@ func (s *story) delivered(since float64) bool {
 
 // deleted reports whether a delete after a given time had one of these results.
 func (s *story) deleted(since float64, results ...string) bool {
-	return slices.ContainsFunc(
-		s.deletes,
-		func(d event) bool { return d.At >= since && slices.Contains(results, d.Result) },
-	)
-}
-
-// lastPush returns the time of the last acknowledged push of the job, whether the first or one that replaced it.
-func (s *story) lastPush() (at float64, ok bool) {
-	return s.last(evPush)
-}
-
-// lastRevived returns the time of the last acknowledged push or re-drive of the job.
-func (s *story) lastRevived() float64 {
-	pushed, _ := s.last(evPush)
-	redriven, _ := s.last(evRedrive)
-	return max(pushed, redriven)
+	return slices.ContainsFunc(s.deletes, func(d event) bool {
+		return d.At >= since && slices.Contains(results, d.Result)
+	})
 }
 
 // deadUncalled reports whether the job is dead by an answer of the endpoint, although it was not called since it was
 // pushed or re-driven last.
 func (s *story) deadUncalled() bool {
-	since := s.lastRevived()
+	pushed, _ := s.last(evPush)
+	redriven, _ := s.last(evRedrive)
+	since := max(pushed, redriven)
 	return s.deathStatus != 0 && !slices.ContainsFunc(s.calls, func(c event) bool { return c.At >= since })
 }
 
@@ -179,6 +187,7 @@ func (s *story) isImmortal() bool {
 	})
 }
 
+// last returns the time of the last acknowledged request of a kind.
 func (s *story) last(kind string) (at float64, ok bool) {
 	for _, r := range s.requests {
 		if r.Kind == kind && r.Result == acknowledged {
@@ -189,18 +198,18 @@ func (s *story) last(kind string) (at float64, ok bool) {
 }
 
 func (s *story) pushed(results ...string) bool {
-	return slices.ContainsFunc(
-		s.requests,
-		func(r event) bool { return r.Kind == evPush && slices.Contains(results, r.Result) },
-	)
+	return slices.ContainsFunc(s.requests, func(r event) bool {
+		return r.Kind == evPush && slices.Contains(results, r.Result)
+	})
 }
 
 func (s *story) wrong(key string, faults []event) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	if since, ok := s.lastPush(); ok && !s.delivered(since) && s.dead == "" && !s.deleted(since, acknowledged, unknown) {
+	since, accepted := s.last(evPush) // the first push, or one that replaced it
+	if accepted && !s.delivered(since) && s.dead == "" && !s.deleted(since, acknowledged, unknown) {
 		say("LOST: %s was acknowledged, but neither delivered nor dead nor deleted (%d calls)", key, len(s.calls))
 	}
-	if since, ok := s.lastPush(); ok && s.dead != "" && s.deleted(since, acknowledged) {
+	if accepted && s.dead != "" && s.deleted(since, acknowledged) {
 		say("DELETED AND DEAD: %s is dead, though its deletion was answered", key)
 	}
 	if s.deadUncalled() {
@@ -216,8 +225,7 @@ func (s *story) wrong(key string, faults []event) (wrong []string) {
 	for n, c := range s.calls {
 		if earlier, ok := s.heldBy(n, faults); ok {
 			say("HELD: %s was given to a worker %.1f ms before the lease of call %d was over%s", key, earlier.Held-c.At,
-				earlier.Call,
-				during(faults, earlier.At, c.At))
+				earlier.Call, during(faults, earlier.At, c.At))
 		}
 		if c.DueAt > 0 && c.At < c.DueAt {
 			say("EARLY: %s was called %.1f ms before its header's due time", key, c.DueAt-c.At)
@@ -230,12 +238,8 @@ func (s *story) wrong(key string, faults []event) (wrong []string) {
 		}
 		for _, d := range s.deletes {
 			if d.Result == acknowledged && c.At > d.End+slack && !s.pushedBetween(d.At, c.At) {
-				say(
-					"AFTER DELETE: %s was called %.1f ms after its delete was answered%s",
-					key,
-					c.At-d.End,
-					during(faults, d.At, c.At),
-				)
+				say("AFTER DELETE: %s was called %.1f ms after its delete was answered%s", key, c.At-d.End,
+					during(faults, d.At, c.At))
 			}
 		}
 	}
@@ -352,7 +356,7 @@ func (s *story) repeated(faults []event) (repeated, explained bool) {
 	if last.Shard != "" { // an answered ack is not lost when a process is killed
 		return true, forgotten(first, last, faults) || s.pushedTwice(first, faults)
 	}
-	return true, slices.ContainsFunc(faults, func(f event) bool { return f.At <= last.At && f.Calm >= s.requests[0].At })
+	return true, during(faults, s.requests[0].At, last.At) != ""
 }
 
 // pushedTwice reports whether a push may have been made twice: its answer was lost at a fault, so it was repeated or

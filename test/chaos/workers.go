@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"math/rand/v2"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,45 +15,25 @@ import (
 // workerCount is how many workers take jobs of the pull topics at once.
 const workerCount = 16
 
-// failWait is the retry wait of pull topics.
-const failWait = 200 * time.Millisecond
-
 // workers take the jobs of the pull topics, through both hosts, and record their leases and how they end them.
 type workers struct {
-	site   *site
-	calm   atomic.Bool // jobs of prompt topics are done at once
-	calls  atomic.Int64
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
+	*harness.Load
+	calm  atomic.Bool // jobs are done at once
+	calls atomic.Int64
 }
 
-func startWorkers(s *site, seed uint64) *workers {
-	ctx, cancel := context.WithCancel(context.Background())
-	all := &workers{site: s, cancel: cancel}
-	for n := range workerCount {
-		w := &worker{workers: all, r: rand.New(rand.NewPCG(seed, uint64(n)+1000))}
-		for _, h := range s.hosts {
-			w.api = append(w.api, h.Quick())
-		}
-		all.wg.Go(func() {
-			for ctx.Err() == nil {
-				w.work(ctx)
-			}
-		})
-	}
+func (s *site) startWorkers(seed uint64) *workers {
+	all := &workers{}
+	all.Load = harness.StartClients(s.t, workerCount, 0, func(n int) harness.Client {
+		w := &worker{client: s.client(seed, n+1000), all: all}
+		return func(ctx context.Context) error { w.work(ctx); return nil }
+	})
 	return all
 }
 
-// stop stops the workers, and returns when none holds a job.
-func (w *workers) stop() {
-	w.cancel()
-	w.wg.Wait()
-}
-
 type worker struct {
-	*workers
-	api []*harness.API // one for each host
-	r   *rand.Rand
+	client
+	all *workers
 }
 
 // held is a job that a worker has leased.
@@ -69,7 +47,6 @@ type held struct {
 	Body        json.RawMessage `json:"body"`
 
 	call int
-	host int
 }
 
 // work leases some jobs and ends their leases. Sometimes the worker disconnects before it has an answer.
@@ -82,38 +59,32 @@ func (w *worker) work(ctx context.Context) {
 	}
 	names := named(true)
 	w.r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	host := w.r.IntN(len(w.api))
+	host := w.r.IntN(len(w.apis))
 	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	answer := w.api[host].Do(asking, http.MethodPost, "/v1/reserve", M{
+	answer := w.apis[host].Do(asking, http.MethodPost, "/v1/reserve", M{
 		"topics": names, "max": 1 + w.r.IntN(4), "wait": wait.String(), "ttr": ttr.String(),
 		"order": []string{"fair", "listed"}[w.r.IntN(2)],
 	})
-	var got struct{ Jobs []held }
+	var got struct{ Jobs []*held }
 	if answer.Status != http.StatusOK || answer.JSON(&got) != nil {
 		pause(ctx, 20*time.Millisecond)
 		return
 	}
-	for i := range got.Jobs {
-		got.Jobs[i].host = host
-		w.record(&got.Jobs[i], ttr)
+	for _, j := range got.Jobs {
+		j.call = -int(w.all.calls.Add(1)) // numbers above 0 are the endpoint's
+		w.site.rec.add(event{             // taken when its lease began; Redis counts whole milliseconds
+			Kind: evCall, At: ms(j.LeasedUntil.Add(-ttr)) + 1, Topic: j.Topic, ID: j.ID, Host: host + 1, Call: j.call,
+			Attempt: j.Attempt, DueAt: float64(j.DueAt.UnixMilli()), Body: digest(j.Body), Shard: shardOf(j.Lease),
+		})
 	}
 	if len(got.Jobs) > 1 && w.r.IntN(2) == 0 {
 		w.ackAll(got.Jobs)
 		return
 	}
-	for i := range got.Jobs {
-		w.do(ctx, &got.Jobs[i])
+	for _, j := range got.Jobs {
+		w.handle(ctx, j)
 	}
-}
-
-// record records a job as taken when its lease began. Redis counts whole milliseconds.
-func (w *worker) record(j *held, ttr time.Duration) {
-	j.call = -int(w.calls.Add(1)) // numbers above 0 are the endpoint's
-	w.site.rec.add(event{
-		Kind: evCall, At: ms(j.LeasedUntil.Add(-ttr)) + 1, Topic: j.Topic, ID: j.ID, Host: j.host + 1, Attempt: j.Attempt,
-		DueAt: float64(j.DueAt.UnixMilli()), Call: j.call, Body: digest(j.Body), Shard: shardOf(j.Lease),
-	})
 }
 
 // shardOf returns the name of the shard in a lease.
@@ -127,11 +98,11 @@ func shardOf(lease string) string {
 	return "unknown"
 }
 
-// do handles one job in one of the ways in which workers end leases.
-func (w *worker) do(ctx context.Context, j *held) {
+// handle handles one job in one of the ways in which workers end leases.
+func (w *worker) handle(ctx context.Context, j *held) {
 	dice := w.r.Float64()
 	switch {
-	case w.calm.Load() || strings.HasPrefix(j.ID, probePrefix):
+	case w.all.calm.Load() || strings.HasPrefix(j.ID, probePrefix):
 		dice = 1
 	case j.Topic == "doomed" && isIll(j.ID):
 		dice = 0.10 + 0.08*w.r.Float64()
@@ -161,7 +132,7 @@ func (w *worker) do(ctx context.Context, j *held) {
 
 // extend holds a job for longer than its first lease, and acks it.
 func (w *worker) extend(ctx context.Context, j *held, until float64) {
-	answer := w.post(j.host, "/v1/leases/"+j.Lease+"/extend", M{"ttr": "1500ms"})
+	_, answer := w.post("/v1/leases/"+j.Lease+"/extend", M{"ttr": "1500ms"})
 	var got struct {
 		LeasedUntil time.Time `json:"leased_until"`
 	}
@@ -172,20 +143,27 @@ func (w *worker) extend(ctx context.Context, j *held, until float64) {
 	w.end(j, "ack", nil, until, 0)
 }
 
-// end ends a lease with a verb, through any host. Until then, and for the delay that an acknowledged verb requests, no
-// other worker may lease the job.
+// post makes a request through any host.
+func (w *worker) post(path string, body any) (event, harness.Answer) {
+	e := event{}
+	answer := w.do(&e, http.MethodPost, path, body)
+	return e, answer
+}
+
+// end ends a lease with a verb. Until then, and for the delay that an acknowledged verb requests, no other worker may
+// lease the job.
 func (w *worker) end(j *held, verb string, body any, until float64, wait time.Duration) {
-	until = min(until, now())
-	answer := w.post(w.r.IntN(len(w.api)), "/v1/leases/"+j.Lease+"/"+verb, body)
-	if answer.Status == http.StatusNoContent {
+	e, _ := w.post("/v1/leases/"+j.Lease+"/"+verb, body)
+	until = min(until, e.At)
+	if e.Status == http.StatusNoContent {
 		until += float64(wait.Milliseconds())
 	}
-	w.ended(j, outcome(verb, answer.Status, answer.Err), until)
+	w.ended(j, outcome(verb, e.Result), until)
 }
 
 // outcome returns the effect of the end of a lease on its job.
-func outcome(verb string, status int, err error) string {
-	switch result := resultOf(status, err); {
+func outcome(verb, result string) string {
+	switch {
 	case verb != "ack" || result == refused:
 		return bad
 	case result == unknown:
@@ -195,32 +173,20 @@ func outcome(verb string, status int, err error) string {
 }
 
 // ackAll acks several jobs with one request.
-func (w *worker) ackAll(jobs []held) {
+func (w *worker) ackAll(jobs []*held) {
 	var leases []string
-	for i := range jobs {
-		leases = append(leases, jobs[i].Lease)
+	for _, j := range jobs {
+		leases = append(leases, j.Lease)
 	}
-	sent := now()
-	answer := w.post(w.r.IntN(len(w.api)), "/v1/leases", M{"ack": leases})
-	var body struct {
-		Results []struct {
-			Error *harness.Problem `json:"error"`
-		} `json:"results"`
-	}
-	told := answer.Status == http.StatusOK && answer.JSON(&body) == nil && len(body.Results) == len(jobs)
-	for i := range jobs {
-		j, status := &jobs[i], answer.Status
-		if told && body.Results[i].Error != nil {
-			status = body.Results[i].Error.Status
+	e, answer := w.post("/v1/leases", M{"ack": leases})
+	results := resultsOf(answer, len(jobs))
+	for n, j := range jobs {
+		result := e.Result
+		if results != nil && results[n].Error != nil {
+			result = resultOf(results[n].Error.Status, nil)
 		}
-		w.ended(j, outcome("ack", status, answer.Err), min(sent, ms(j.LeasedUntil)))
+		w.ended(j, outcome("ack", result), min(e.At, ms(j.LeasedUntil)))
 	}
-}
-
-func (w *worker) post(host int, path string, body any) harness.Answer {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return w.api[host].Do(ctx, http.MethodPost, path, body)
 }
 
 func (w *worker) ended(j *held, result string, until float64) {
@@ -228,7 +194,7 @@ func (w *worker) ended(j *held, result string, until float64) {
 		Kind: evAnswer, At: now(), Topic: j.Topic, ID: j.ID, Call: j.call, Result: result, Held: until,
 	})
 	if result == good {
-		w.site.endpoint.noteProbe(j.ID)
+		w.site.noteProbe(j.ID)
 	}
 }
 
@@ -237,14 +203,4 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-// named returns the load's topics whose jobs workers take, or those whose jobs are called.
-func named(pull bool) (names []string) {
-	for _, t := range topics {
-		if (t.fields["delivery"] == "pull") == pull {
-			names = append(names, t.name)
-		}
-	}
-	return names
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,20 +35,37 @@ func Main(m *testing.M, options ...goleak.Option) {
 	}
 	database.Timeout = 5 * database.Timeout
 	_ = flag.Set("test.parallel", parallelTests) // before flags are parsed: -parallel wins
-	goleak.VerifyTestMain(m, append(options, goleak.Cleanup(func(code int) {
-		shared.stop()
-		os.Exit(code)
-	}))...)
+	goleak.VerifyTestMain(stopping{m}, options...)
+}
+
+// stopping stops the shared server when all tests have run.
+type stopping struct{ *testing.M }
+
+func (s stopping) Run() int {
+	defer func() {
+		for _, cleanup := range slices.Backward(shared.cleanups) {
+			cleanup()
+		}
+	}()
+	return s.M.Run()
 }
 
 // shared is the server for tests that do not stop it. Each gets a database of its own.
 var shared struct {
-	Server
+	*Server
 	once      sync.Once
-	err       error
+	cleanups  []func()
 	databases atomic.Int64
 	tables    []string // of the database template, which has the registry's schema
 }
+
+// lasting starts what lasts longer than the test that first needs it: until all tests of the package have run.
+type lasting struct{ testing.TB }
+
+func (lasting) Cleanup(f func()) { shared.cleanups = append(shared.cleanups, f) }
+func (lasting) Failed() bool     { return false }
+
+func (lasting) Errorf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // OnBoth runs a test against an empty database with the current schema on SQLite and on MariaDB.
 func OnBoth(t *testing.T, test func(t *testing.T, dsn string)) {
@@ -117,53 +135,49 @@ func Exec(t testing.TB, dsn string, statements ...string) {
 // Connect opens the database of a DSN that MariaDB or EmptyMariaDB returned.
 func Connect(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
-	db := shared.connect(dsn[strings.LastIndex(dsn, "/")+1:])
-	t.Cleanup(func() { _ = db.Close() })
-	return db
+	return shared.Connect(t, dsn[strings.LastIndex(dsn, "/")+1:])
 }
 
 func createDatabase(t testing.TB) string {
 	t.Helper()
 	needMariaDB(t)
-	shared.once.Do(func() { shared.err = startShared() })
-	if shared.err != nil {
-		t.Fatal(shared.err)
+	shared.once.Do(func() { startShared(t) })
+	if shared.tables == nil {
+		t.Fatal("the shared MariaDB did not start")
 	}
 	name := fmt.Sprint("test", shared.databases.Add(1))
 	shared.Exec(t, "", "CREATE DATABASE "+name)
 	return name
 }
 
-func startShared() error {
-	if err := shared.install(); err != nil {
-		return err
-	}
-	db := shared.connect("")
-	defer db.Close()
-	if _, err := db.Exec("CREATE DATABASE template"); err != nil {
-		return err
-	}
+func startShared(t testing.TB) {
+	t.Helper()
+	shared.Server = install(lasting{t})
+	shared.Exec(t, "", "CREATE DATABASE template")
 	template := shared.connect("template")
 	defer template.Close()
 	if _, err := migrations.Up(context.Background(), template, migrations.MySQL); err != nil {
-		return err
+		t.Fatal(err)
 	}
 	rows, err := template.Query("SHOW TABLES")
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var table string
 		if err := rows.Scan(&table); err != nil {
-			return err
+			t.Fatal(err)
 		}
 		shared.tables = append(shared.tables, table)
 	}
-	return rows.Err()
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func needMariaDB(t testing.TB) {
+	t.Helper()
 	if os.Getenv("WAKECALL_TEST_SHORT") != "" {
 		t.Skip("WAKECALL_TEST_SHORT is set: no MariaDB")
 	}

@@ -2,121 +2,100 @@ package dbtest
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
 
+	"github.com/wakecall/wakecall/test/freeport"
+	"github.com/wakecall/wakecall/test/harness/process"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-const startLimit = wait.Limit
+// account is the user that has all rights on the server, with its password.
+const account = "wakecall:secret"
 
-// Server is a private MariaDB server on a Unix socket, in a directory of its own.
+// Server is a private MariaDB server.
 type Server struct {
+	*process.Process
+	t    testing.TB
 	dir  string
-	args []string
-	cmd  *exec.Cmd
+	port int
 }
 
-// StartServer starts a server that the test may stop and start, with an empty database named wakecall.
+// StartServer starts a server in a directory of its own, with an empty database named wakecall. The test may stop and
+// start it.
 func StartServer(t testing.TB) *Server {
 	t.Helper()
 	needMariaDB(t)
-	s := &Server{}
-	t.Cleanup(s.stop)
-	if err := s.install(); err != nil {
-		t.Fatal(err)
-	}
+	s := install(t)
 	s.Exec(t, "", "CREATE DATABASE wakecall")
 	return s
 }
 
-func (s *Server) install() (err error) {
-	if s.dir, err = os.MkdirTemp("", "wkr"); err != nil { // short: a socket's path has at most 107 bytes
-		return err
-	}
-	var asRoot []string
-	if os.Geteuid() == 0 {
-		asRoot = []string{"--user=root"}
-	}
-	install, err := findProgram("mariadb-install-db")
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command(install, append([]string{"--no-defaults", "--datadir=" + s.dir + "/data",
-		"--auth-root-authentication-method=normal", "--skip-test-db"}, asRoot...)...)
-	cmd.Env = s.environment()
+func install(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{t: t, dir: process.Dir(t, "mariadb"), port: freeport.TCP(t)}
+	cmd := s.command("mariadb-install-db", "--auth-root-authentication-method=normal", "--skip-test-db")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
+		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
 	}
-	s.args = append([]string{
-		"--no-defaults", "--datadir=" + s.dir + "/data", "--socket=" + s.dir + "/s", "--pid-file=" + s.dir + "/pid",
-		"--skip-networking", "--innodb-buffer-pool-size=16M", "--performance-schema=OFF",
-		"--innodb-flush-log-at-trx-commit=2", "--max-connections=500",
-	}, asRoot...)
-	return s.Start()
+	s.Start()
+	return s
 }
 
-// environment gives each server a directory of its own for temporary tables: a server that starts deletes those of
-// others.
-func (s *Server) environment() []string { return append(os.Environ(), "TMPDIR="+s.dir) }
-
-// findProgram also searches directories that are not in every user's PATH.
-func findProgram(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if errors.Is(err, exec.ErrNotFound) {
-		path, err = exec.LookPath("/usr/sbin/" + name)
+// command returns one of MariaDB's programs. Each server has a directory of its own for temporary tables: a server that
+// starts deletes those of others.
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	s.t.Helper()
+	data := "--datadir=" + filepath.Join(s.dir, "data")
+	args = append([]string{"--no-defaults", data, "--skip-name-resolve"}, args...)
+	if os.Geteuid() == 0 {
+		args = append(args, "--user=root")
 	}
-	if err != nil {
-		return "", fmt.Errorf("%s: %w (apt-get install mariadb-server, or set WAKECALL_TEST_SHORT=1 to skip)", name, err)
-	}
-	return path, nil
+	cmd := exec.Command(process.Need(s.t, name, "mariadb-server"), args...)
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "TMPDIR="+s.dir)
+	return cmd
 }
 
-// Start starts the server, also again, and waits until it answers.
-func (s *Server) Start() error {
-	binary, err := findProgram("mariadbd")
+// Start starts the server, also again, on the same directory and port, and waits until it answers.
+func (s *Server) Start() {
+	s.t.Helper()
+	user, password, _ := strings.Cut(account, ":")
+	setup := filepath.Join(s.dir, "setup.sql") // one statement per line, as it requires
+	err := os.WriteFile(setup, fmt.Appendf(nil, "CREATE USER IF NOT EXISTS '%s'@'%%' IDENTIFIED BY '%s';\n"+
+		"GRANT ALL ON *.* TO '%[1]s'@'%%';\n", user, password), 0o644)
 	if err != nil {
-		return err
+		s.t.Fatal(err)
 	}
-	s.cmd = exec.Command(binary, s.args...)
-	s.cmd.Env = s.environment()
-	if err := s.cmd.Start(); err != nil {
-		return err
-	}
+	s.Process = process.Start(s.t, s.dir, filepath.Base(s.dir), s.command("mariadbd",
+		"--socket="+filepath.Join(s.dir, "sock"), "--pid-file="+filepath.Join(s.dir, "pid"), "--bind-address=127.0.0.1",
+		"--port="+strconv.Itoa(s.port), "--init-file="+setup, "--skip-log-bin", "--innodb-buffer-pool-size=16M",
+		"--innodb-flush-log-at-trx-commit=2", "--performance-schema=OFF", "--max-connections=500",
+		"--max-connect-errors=1000000"))
 	db := s.connect("")
 	defer db.Close()
-	for deadline := time.Now().Add(startLimit); ; time.Sleep(20 * time.Millisecond) {
-		if err = db.Ping(); err == nil || time.Now().After(deadline) {
-			return err
+	wait.For(s.t, "MariaDB to answer", func() bool {
+		if s.Exited() {
+			s.t.Fatalf("MariaDB has ended: %s", s.Log(1000))
 		}
-	}
+		return db.Ping() == nil
+	})
 }
 
-// Kill ends the server with SIGKILL.
-func (s *Server) Kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-	s.cmd = nil
-}
+// Addr returns the address on which the server listens.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-func (s *Server) stop() {
-	if s.cmd != nil {
-		s.Kill()
-	}
-	if s.dir != "" {
-		_ = os.RemoveAll(s.dir)
-	}
+// DSN returns the DSN of a database of the server, for registry.dsn.
+func (s *Server) DSN(database string) string {
+	return "mysql://" + account + "@tcp(" + s.Addr() + ")/" + database
 }
-
-// DSN returns the DSN of a database of the server.
-func (s *Server) DSN(database string) string { return "mysql://root@unix(" + s.dir + "/s)/" + database }
 
 // Exec runs statements in a database of the server.
 func (s *Server) Exec(t testing.TB, database string, statements ...string) {
@@ -128,6 +107,13 @@ func (s *Server) Exec(t testing.TB, database string, statements ...string) {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
+}
+
+// Connect opens a database of the server for a test.
+func (s *Server) Connect(t testing.TB, database string) *sql.DB {
+	db := s.connect(database)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 func (s *Server) connect(database string) *sql.DB {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/wakecall/wakecall/test/harness/process"
 )
 
 // Backups are earlier states of a server's append-only file. A file that is only appended to contains all of its
@@ -20,21 +22,24 @@ type Backups struct {
 
 	mu   sync.Mutex
 	list []backup // the oldest first
-	dirs int      // how many were made
+	made int
 }
 
 type backup struct {
 	at    time.Time
-	dir   string           // of the links; later backups of the same files share it
-	files map[string]int64 // sizes by name
+	dir   string           // of the links
+	sizes map[string]int64 // of the files, by name
 }
 
 const backupEvery = 250 * time.Millisecond
 
+// manifest names the files of which the append-only file consists.
+const manifest = "appendonly.aof.manifest"
+
 // KeepBackups makes a backup several times a second until the test ends, and removes those that are older than kept.
 func (r *Redis) KeepBackups(kept time.Duration) *Backups {
 	r.t.Helper()
-	b := &Backups{redis: r, dir: newDir(r.t, "redis-backups"), kept: kept}
+	b := &Backups{redis: r, dir: process.Dir(r.t, "redis-backups"), kept: kept}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -53,8 +58,58 @@ func (r *Redis) KeepBackups(kept time.Duration) *Backups {
 	return b
 }
 
-// Restore kills the server, restores the data that it held that long ago, or the oldest backup, and returns how long
-// ago that was. Restart starts the server again.
+// add makes a backup, unless files are created or removed at that moment, and removes old ones.
+func (b *Backups) add() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.made++
+	next := backup{at: time.Now(), dir: filepath.Join(b.dir, strconv.Itoa(b.made)), sizes: map[string]int64{}}
+	if next.link(b.redis.aof()) != nil {
+		_ = os.RemoveAll(next.dir) // removed at the latest with the test
+		return
+	}
+	b.list = append(b.list, next)
+	for len(b.list) > 1 && time.Since(b.list[1].at) > b.kept {
+		_ = os.RemoveAll(b.list[0].dir)
+		b.list = b.list[1:]
+	}
+}
+
+// link links the files of an append-only file. The server creates files before it writes a manifest that names them,
+// and removes files after that: so they are complete when the manifest is still the same at the end.
+func (b *backup) link(aof string) error {
+	if err := os.Mkdir(b.dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.Link(filepath.Join(aof, manifest), filepath.Join(b.dir, manifest)); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(aof)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := filepath.Join(b.dir, e.Name())
+		if e.Name() != manifest {
+			err = errors.Join(err, os.Link(filepath.Join(aof, e.Name()), name))
+		}
+		if info, statErr := os.Stat(name); statErr == nil {
+			b.sizes[e.Name()] = info.Size()
+		}
+	}
+	was, wasErr := os.Stat(filepath.Join(b.dir, manifest))
+	is, isErr := os.Stat(filepath.Join(aof, manifest))
+	if err := errors.Join(err, wasErr, isErr); err != nil {
+		return err
+	}
+	if !os.SameFile(was, is) {
+		return errors.New("another manifest was written")
+	}
+	return nil
+}
+
+// Restore kills the server, restores the data that it had that long ago, or the oldest backup, and returns how long ago
+// that was. Restart starts the server again.
 func (b *Backups) Restore(age time.Duration) (time.Duration, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,12 +124,11 @@ func (b *Backups) Restore(age time.Duration) (time.Duration, error) {
 	}
 	since := time.Since(from.at)
 	b.redis.Lose()
-	aof := b.redis.aof()
-	if err := os.Mkdir(aof, 0o700); err != nil {
+	if err := os.Mkdir(b.redis.aof(), 0o700); err != nil {
 		return 0, err
 	}
-	for name, size := range from.files {
-		if err := copyStart(filepath.Join(aof, name), filepath.Join(from.dir, name), size); err != nil {
+	for name, size := range from.sizes {
+		if err := copyStart(filepath.Join(b.redis.aof(), name), filepath.Join(from.dir, name), size); err != nil {
 			return 0, fmt.Errorf("restore a backup: %w", err)
 		}
 	}
@@ -93,74 +147,4 @@ func copyStart(to, from string, size int64) error {
 	}
 	_, err = io.CopyN(out, in, size)
 	return errors.Join(err, out.Close())
-}
-
-// add makes a backup, unless files are created or removed at that moment.
-func (b *Backups) add() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	next := backup{at: time.Now()}
-	if last := len(b.list) - 1; last >= 0 {
-		next.dir = b.list[last].dir
-	}
-	if next.dir == "" || !sameFiles(next.dir, b.redis.aof()) {
-		b.dirs++
-		next.dir = filepath.Join(b.dir, strconv.Itoa(b.dirs))
-		if os.Mkdir(next.dir, 0o700) != nil || !linkFiles(next.dir, b.redis.aof()) || !sameFiles(next.dir, b.redis.aof()) {
-			_ = os.RemoveAll(next.dir) // the next backup will have them
-			return
-		}
-	}
-	var err error
-	if next.files, err = sizes(next.dir); err != nil || len(next.files) == 0 {
-		return
-	}
-	b.list = append(b.list, next)
-	for len(b.list) > 1 && time.Since(b.list[1].at) > b.kept {
-		if b.list[0].dir != b.list[1].dir {
-			_ = os.RemoveAll(b.list[0].dir) // removed at the latest with the test
-		}
-		b.list = b.list[1:]
-	}
-}
-
-func linkFiles(to, from string) bool {
-	files, err := sizes(from)
-	for name := range files {
-		err = errors.Join(err, os.Link(filepath.Join(from, name), filepath.Join(to, name)))
-	}
-	return err == nil
-}
-
-// sameFiles reports whether two directories have links to the same files.
-func sameFiles(a, b string) bool {
-	as, err := sizes(a)
-	bs, errOfB := sizes(b)
-	if err != nil || errOfB != nil || len(as) != len(bs) {
-		return false
-	}
-	for name := range as {
-		inA, err := os.Stat(filepath.Join(a, name))
-		inB, errOfB := os.Stat(filepath.Join(b, name))
-		if err != nil || errOfB != nil || !os.SameFile(inA, inB) {
-			return false
-		}
-	}
-	return true
-}
-
-func sizes(dir string) (map[string]int64, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	files := map[string]int64{}
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil {
-			return nil, err
-		}
-		files[e.Name()] = info.Size()
-	}
-	return files, nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wakecall/wakecall/test/harness/process"
 	"github.com/wakecall/wakecall/test/race"
 )
 
@@ -22,7 +23,7 @@ var built = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv(binaryEnv); path != "" {
 		return filepath.Abs(path)
 	}
-	dir, err := root()
+	dir, err := process.Root()
 	if err != nil {
 		return "", err
 	}
@@ -34,15 +35,10 @@ var built = sync.OnceValues(func() (string, error) {
 	return binary, build(binary, args...)
 })
 
-// BuildVersion builds the wakecall under test as another version.
-func BuildVersion(t testing.TB, version string) (path string) {
+// Build builds the wakecall under test with further arguments of go build.
+func Build(t testing.TB, args ...string) (path string) {
 	t.Helper()
-	return mustBuild(t, "-ldflags", "-s -w -X main.version="+version)
-}
-
-func mustBuild(t testing.TB, args ...string) (path string) {
-	t.Helper()
-	path = filepath.Join(newDir(t, "build"), "wakecall")
+	path = filepath.Join(process.Dir(t, "build"), "wakecall")
 	if err := build(path, args...); err != nil {
 		t.Fatal(err)
 	}

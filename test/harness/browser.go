@@ -16,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/wakecall/wakecall/test/harness/process"
 )
 
 // Browser is a headless Chromium with one page. Script errors, console errors and failed requests fail the test.
@@ -32,12 +34,12 @@ type Browser struct {
 // StartBrowser opens a browser for a site. It ends with the test.
 func StartBrowser(t testing.TB, base string) *Browser {
 	t.Helper()
-	binary := need(t, "chromium", "chromium")
+	binary := process.Need(t, "chromium", "chromium")
 	opts := append(
 		chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(binary),
 		chromedp.NoSandbox,
-		chromedp.UserDataDir(newDir(t, "browser")),
+		chromedp.UserDataDir(process.Dir(t, "browser")),
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("lang", "en"),
@@ -124,8 +126,8 @@ func run[T any](b *Browser, action chromedp.Action[T]) T {
 	look, stop := context.WithTimeout(b.ctx, 5*time.Second)
 	defer stop()
 	where, _ := chromedp.Run(look, chromedp.Location())
-	text, _ := chromedp.Run(look, chromedp.Evaluate[string](`document.body ? document.body.innerText.slice(0, 1500) : ""`))
-	b.t.Fatalf("the browser at %s: %v\n%s", where, err, text)
+	text, _ := chromedp.Run(look, chromedp.Evaluate[string](`document.body ? document.body.innerText : ""`))
+	b.t.Fatalf("the browser at %s: %v\n%.1500s", where, err, text)
 	return value
 }
 

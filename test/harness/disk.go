@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
+
+	"github.com/wakecall/wakecall/test/harness/process"
 )
 
 // Disk is a small in-memory file system that can be full.
@@ -25,7 +27,7 @@ func MountDisk(t testing.TB, dir, size string) (*Disk, error) {
 // NewDisk mounts a disk on a new directory, or skips the test.
 func NewDisk(t testing.TB, size string) *Disk {
 	t.Helper()
-	d, err := MountDisk(t, newDir(t, "disk"), size)
+	d, err := MountDisk(t, process.Dir(t, "disk"), size)
 	if err != nil {
 		t.Skip(err)
 	}

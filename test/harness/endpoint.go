@@ -25,6 +25,7 @@ func (k Key) String() string { return k.Topic + "/" + k.ID }
 // Call is a callback as it arrived.
 type Call struct {
 	Key
+	N       int       // number of the call at this endpoint, from 1
 	At      time.Time // when its headers were read
 	Method  string
 	Path    string
@@ -33,7 +34,10 @@ type Call struct {
 	Body    []byte
 	Attempt int
 	DueAt   time.Time
-	Status  int // status of the answer; 0 until then
+	Aborted bool // the caller disconnected before the body was complete
+	// Status of the answer; 0 until then, 499 when the caller disconnected first, 599 when the answer was not HTTP.
+	Status int
+	Sent   int // the status that was sent, even if the caller disconnected meanwhile
 }
 
 // Behaviour answers a call, or misbehaves.
@@ -41,34 +45,44 @@ type Behaviour func(w http.ResponseWriter, r *http.Request, c Call)
 
 // Endpoint is an HTTP server that records every call. Its behaviour is set for each path; by default it answers 200.
 type Endpoint struct {
-	t    testing.TB
 	addr string
 	srv  *http.Server
+	// observe, if not nil, gets every call as it arrives and again with its Status; calls are not kept then.
+	observe func(Call)
 
 	mu         sync.Mutex
+	count      int
 	calls      []Call
 	behaviours map[string]Behaviour
 }
 
-// StartEndpoint starts an endpoint that ends with the test.
+// NewEndpoint returns an endpoint that passes each call to observe as it arrives, and again with its Status. Start
+// starts it.
+func NewEndpoint(addr string, observe func(Call)) *Endpoint {
+	return &Endpoint{addr: addr, observe: observe, behaviours: map[string]Behaviour{}}
+}
+
+// StartEndpoint starts an endpoint that keeps all calls, and ends with the test.
 func StartEndpoint(t testing.TB) *Endpoint {
 	t.Helper()
-	e := &Endpoint{t: t, addr: fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t)), behaviours: map[string]Behaviour{}}
-	e.Start()
+	e := NewEndpoint(fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t)), nil)
+	if err := e.Start(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(e.Stop)
 	return e
 }
 
 // Start listens on the endpoint's address, also again after Stop.
-func (e *Endpoint) Start() {
-	e.t.Helper()
+func (e *Endpoint) Start() error {
 	l, err := net.Listen("tcp", e.addr)
 	if err != nil {
-		e.t.Fatal(err)
+		return err
 	}
 	srv := &http.Server{Handler: http.HandlerFunc(e.serve)}
 	e.srv = srv
 	go func() { _ = srv.Serve(l) }() // ends with Stop
+	return nil
 }
 
 // Stop stops listening and closes every connection: from now on, connections are refused.
@@ -85,25 +99,51 @@ func (e *Endpoint) Set(path string, b Behaviour) {
 }
 
 func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
-	c := Call{At: time.Now(), Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header.Clone()}
-	c.Topic = r.Header.Get("Wakecall-Topic")
-	c.ID = unescape(r.Header.Get("Wakecall-Id"))
-	c.Attempt, _ = strconv.Atoi(r.Header.Get("Wakecall-Attempt"))
-	c.DueAt, _ = time.Parse(time.RFC3339, r.Header.Get("Wakecall-Due-At"))
-	c.Body, _ = io.ReadAll(r.Body) // an aborted call counts, too
-
-	e.mu.Lock()
-	e.calls = append(e.calls, c)
-	n := len(e.calls) - 1
-	behave := e.behaviours[c.Path]
-	e.mu.Unlock()
+	c := newCall(r)
+	behave := e.arrived(&c)
 	answer := &recorder{ResponseWriter: w}
-	if behave != nil {
+	if behave != nil && !c.Aborted {
 		behave(answer, r, c)
 	}
+	c.Status, c.Sent = answer.result(r.Context()), answer.status
+	e.answered(c)
+}
+
+func newCall(r *http.Request) Call {
+	c := Call{At: time.Now(), Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header}
+	c.Topic, c.ID = r.Header.Get("Wakecall-Topic"), r.Header.Get("Wakecall-Id")
+	if id, err := url.PathUnescape(c.ID); err == nil {
+		c.ID = id
+	}
+	c.Attempt, _ = strconv.Atoi(r.Header.Get("Wakecall-Attempt"))
+	c.DueAt, _ = time.Parse(time.RFC3339, r.Header.Get("Wakecall-Due-At"))
+	body, err := io.ReadAll(r.Body)
+	c.Body, c.Aborted = body, err != nil
+	return c
+}
+
+// arrived records a call, and returns how it is answered.
+func (e *Endpoint) arrived(c *Call) Behaviour {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.calls[n].Status = answer.result(r.Context())
+	e.count++
+	c.N = e.count
+	if e.observe != nil {
+		e.observe(*c)
+	} else {
+		e.calls = append(e.calls, *c)
+	}
+	return e.behaviours[c.Path]
+}
+
+func (e *Endpoint) answered(c Call) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.observe != nil {
+		e.observe(c)
+		return
+	}
+	e.calls[c.N-1].Status = c.Status
 }
 
 // recorder records the status of an answer.
@@ -118,6 +158,13 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(b)
+}
+
 // Hijack is called by the behaviours that break HTTP.
 func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	r.hijacked = true
@@ -127,8 +174,6 @@ func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap is for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// result returns the status that was answered; 499 means that the caller hung up before, 599 that no valid answer was
-// sent.
 func (r *recorder) result(ctx context.Context) int {
 	switch {
 	case r.hijacked:
@@ -139,13 +184,6 @@ func (r *recorder) result(ctx context.Context) int {
 		return http.StatusOK
 	}
 	return r.status
-}
-
-func unescape(id string) string {
-	if s, err := url.PathUnescape(id); err == nil {
-		return s
-	}
-	return id
 }
 
 // Calls returns the calls for a topic so far, in the order of their arrival; for "" those of all topics.
@@ -174,8 +212,7 @@ func (e *Endpoint) WaitCalls(t testing.TB, topic string, n int) []Call {
 	t.Helper()
 	var calls []Call
 	Eventually(t, Patience, fmt.Sprintf("%d calls for %s", n, topic), func() error {
-		calls = e.Calls(topic)
-		if len(calls) < n {
+		if calls = e.Calls(topic); len(calls) < n {
 			return fmt.Errorf("there were %d", len(calls))
 		}
 		return nil

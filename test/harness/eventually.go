@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -17,7 +18,9 @@ const pollEvery = 20 * time.Millisecond
 // Eventually waits until cond returns nil. When it does not within the limit, the test ends with cond's last error.
 func Eventually(t testing.TB, limit time.Duration, what string, cond func() error) {
 	t.Helper()
-	if err := within(limit, cond); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if err := wait.Until(ctx, pollEvery, cond); err != nil {
 		t.Fatalf("waited %s for %s: %v", limit, what, err)
 	}
 }
@@ -48,22 +51,6 @@ func Quickly(t testing.TB, limit time.Duration, what string, do func()) {
 		}
 		return nil
 	})
-}
-
-func within(limit time.Duration, cond func() error) error {
-	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		err := cond()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return err
-		}
-		<-tick.C
-	}
 }
 
 // Equal is a condition for Eventually: nil when got is want.

@@ -202,12 +202,12 @@ func (l *Ledger) judge(api *API, e *Endpoint) (Tally, []string) {
 	}
 	for key := range l.acknowledged {
 		if len(calls[key]) == 0 && !dead[key] && !l.deleted[key] {
-			faults = append(faults, fmt.Sprintf("LOST: %s was acknowledged, but neither called nor dead nor deleted", key))
+			faults = append(faults, fmt.Sprintf("LOST: %s was accepted, but neither called nor dead nor deleted", key))
 		}
 	}
 	tally := Tally{
-		Attempted: len(l.attempted), Acknowledged: len(l.acknowledged), Refused: len(l.refused), Unknown: len(l.unknown),
-		Called: len(calls), Dead: len(dead), Deleted: len(l.deleted),
+		Attempted: len(l.attempted), Acknowledged: len(l.acknowledged), Refused: len(l.refused),
+		Unknown: len(l.unknown), Called: len(calls), Dead: len(dead), Deleted: len(l.deleted),
 	}
 	for key, cs := range calls {
 		if !l.attempted[key] {
@@ -261,4 +261,16 @@ func (l *Ledger) dead(api *API) (map[Key]bool, []string) {
 		}
 	}
 	return dead, faults
+}
+
+// WaitAcknowledged waits until at least n more pushes than now have been acknowledged.
+func (l *Ledger) WaitAcknowledged(t testing.TB, n int) {
+	t.Helper()
+	want := l.Acknowledged() + n
+	Eventually(t, Patience, fmt.Sprintf("%d more pushes to be acknowledged", n), func() error {
+		if got := l.Acknowledged(); got < want {
+			return fmt.Errorf("%d were acknowledged, of %d", got, want)
+		}
+		return nil
+	})
 }

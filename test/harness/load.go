@@ -2,17 +2,147 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// Load pushes jobs in the background and records them in a ledger, until it is stopped.
+// Client makes one request. An error ends it; ErrDone says that it has no more to do.
+type Client func(context.Context) error
+
+// ErrDone ends a client without a failure.
+var ErrDone = errors.New("done")
+
+// Load is a number of clients that make requests in the background, each one after the other.
 type Load struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	began  time.Time
+
+	mu   sync.Mutex
+	seen Seen
+}
+
+// Seen are the results of a load.
+type Seen struct {
+	Requests int
+	Failed   []string // at most one a client
+	Slowest  time.Duration
+	Took     time.Duration
+	Tenths   []int // requests per tenth of a second, by the time of their answer
+}
+
+// Rate returns how many requests per second were answered.
+func (s Seen) Rate() float64 { return float64(s.Requests) / s.Took.Seconds() }
+
+// Lull returns the lowest rate, in requests per second, of any tenth of a second except the first and the last.
+func (s Seen) Lull() int {
+	if len(s.Tenths) < 3 {
+		return 0
+	}
+	return 10 * slices.Min(s.Tenths[1:len(s.Tenths)-1])
+}
+
+// StartClients starts n clients, which together make rate requests a second; 0: each makes the next request as soon as
+// the last one was answered. Stop is called at the latest at the end of the test.
+func StartClients(t testing.TB, n, rate int, client func(n int) Client) *Load {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &Load{cancel: cancel, began: time.Now()}
+	var pace time.Duration
+	if rate > 0 {
+		pace = time.Second * time.Duration(n) / time.Duration(rate)
+	}
+	for i := range n {
+		request := client(i)
+		l.wg.Go(func() { l.run(ctx, pace, request) })
+	}
+	t.Cleanup(func() { l.Stop() })
+	return l
+}
+
+func (l *Load) run(ctx context.Context, pace time.Duration, request Client) {
+	var turn <-chan time.Time
+	if pace > 0 {
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
+		turn = tick.C
+	}
+	for ctx.Err() == nil {
+		if turn != nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-turn:
+			}
+		}
+		sent := time.Now()
+		err := request(ctx)
+		if errors.Is(err, ErrDone) || !l.count(time.Since(sent), err, ctx.Err() != nil) {
+			return
+		}
+	}
+}
+
+// count records an answer, and reports whether the client goes on. The end of the load may have ended the request.
+func (l *Load) count(took time.Duration, err error, ended bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since := time.Since(l.began)
+	if err != nil {
+		if !ended {
+			l.seen.Failed = append(l.seen.Failed, fmt.Sprintf("%s after %s: %v", since, took, err))
+		}
+		return false
+	}
+	l.seen.Requests++
+	l.seen.Slowest = max(l.seen.Slowest, took)
+	tenth := int(since / (100 * time.Millisecond))
+	for len(l.seen.Tenths) <= tenth {
+		l.seen.Tenths = append(l.seen.Tenths, 0)
+	}
+	l.seen.Tenths[tenth]++
+	return true
+}
+
+// Requests returns how many requests were answered so far.
+func (l *Load) Requests() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen.Requests
+}
+
+// WaitRequests waits until n more requests than now have been answered.
+func (l *Load) WaitRequests(t testing.TB, n int) {
+	t.Helper()
+	want := l.Requests() + n
+	Eventually(t, Patience, fmt.Sprintf("%d more requests to be answered", n), func() error {
+		if got := l.Requests(); got < want {
+			return fmt.Errorf("%d were answered, of %d", got, want)
+		}
+		return nil
+	})
+}
+
+// Wait waits until every client is done, and returns the results.
+func (l *Load) Wait() Seen {
+	l.wg.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen.Took == 0 {
+		l.seen.Took = time.Since(l.began)
+	}
+	return l.seen
+}
+
+// Stop ends the load when the last request was answered, and returns the results.
+func (l *Load) Stop() Seen {
+	l.cancel()
+	return l.Wait()
 }
 
 // LoadOptions configure the rate and the jobs of a load.
@@ -26,8 +156,8 @@ type LoadOptions struct {
 	PushFailed func(Answer)
 }
 
-// StartLoad starts pushing; through API.Quick, because otherwise most of the CPU time would go into checking answers
-// against the OpenAPI document. Stop is called at the latest at the end of the test.
+// StartLoad starts pushing jobs and recording them in a ledger; through API.Quick, because otherwise most of the CPU
+// time would go into checking answers against the OpenAPI document.
 func StartLoad(t testing.TB, api *API, l *Ledger, opts LoadOptions) *Load {
 	if opts.Rate == 0 {
 		opts.Rate = 100
@@ -38,46 +168,71 @@ func StartLoad(t testing.TB, api *API, l *Ledger, opts LoadOptions) *Load {
 	if opts.Prefix == "" {
 		opts.Prefix = "load"
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	load := &Load{cancel: cancel}
-	for n := range opts.Pushers {
-		load.wg.Go(func() { push(ctx, api, l, opts, opts.Prefix+strconv.Itoa(n)) })
-	}
-	t.Cleanup(load.Stop)
-	return load
-}
-
-// Stop stops pushing and waits until the last push has been answered.
-func (l *Load) Stop() {
-	l.cancel()
-	l.wg.Wait()
-}
-
-func push(ctx context.Context, api *API, l *Ledger, opts LoadOptions, prefix string) {
-	tick := time.NewTicker(time.Second * time.Duration(opts.Pushers) / time.Duration(opts.Rate))
-	defer tick.Stop()
-	for n := 0; ; n++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+	return StartClients(t, opts.Pushers, opts.Rate, func(client int) Client {
+		n := 0
+		return func(context.Context) error { // not with its context: the end of the load must not abort a push
+			id := fmt.Sprintf("%s%d-%d", opts.Prefix, client, n)
+			n++
+			answer := l.Push(context.Background(), api, opts.Topic, id, opts.Fields)
+			if opts.PushFailed != nil && (answer.Err != nil || answer.Status >= 300) {
+				opts.PushFailed(answer)
+			}
+			return nil
 		}
-		// Not with ctx: the end of the load must not abort a push.
-		answer := l.Push(context.Background(), api, opts.Topic, fmt.Sprintf("%s-%d", prefix, n), opts.Fields)
-		if opts.PushFailed != nil && (answer.Err != nil || answer.Status >= 300) {
-			opts.PushFailed(answer)
-		}
-	}
-}
-
-// WaitAcknowledged waits until at least n more pushes than now have been acknowledged.
-func (l *Ledger) WaitAcknowledged(t testing.TB, n int) {
-	t.Helper()
-	want := l.Acknowledged() + n
-	Eventually(t, Patience, fmt.Sprintf("%d more pushes to be acknowledged", n), func() error {
-		if got := l.Acknowledged(); got < want {
-			return fmt.Errorf("%d were acknowledged, of %d", got, want)
-		}
-		return nil
 	})
+}
+
+// StormOptions configure a storm.
+type StormOptions struct {
+	Topic string
+	Rate  int    // requests per second of all connections together
+	Kept  int    // connections that are kept until the server says that it closes them
+	Short int    // clients that make one connection per request, one after the other
+	Delay string // of the jobs
+}
+
+// Storm is a load that pushes jobs and reads each of them, at a high rate over many connections.
+type Storm struct {
+	*Load
+	conns []*Conn
+}
+
+// StartStorm starts a storm. No request is repeated, and every answer but success is a failure.
+func StartStorm(t testing.TB, api *API, opts StormOptions) *Storm {
+	s := &Storm{}
+	for n := range opts.Kept + opts.Short {
+		s.conns = append(s.conns, &Conn{Addr: strings.TrimPrefix(api.Base, "http://"), Short: n >= opts.Kept})
+	}
+	s.Load = StartClients(t, len(s.conns), opts.Rate, func(client int) Client {
+		conn, n := s.conns[client], 0
+		return func(ctx context.Context) error {
+			id := fmt.Sprintf("storm-%d-%d", client, n/2)
+			request, want := Request("GET", JobPath(opts.Topic, id), api.Token, ""), 200
+			if n%2 == 0 {
+				body := `{"id":` + strconv.Quote(id) + `,"delay":"` + opts.Delay + `","body":{"storm":1}}`
+				request, want = Request("POST", "/v1/topics/"+opts.Topic+"/jobs", api.Token, body), 201
+			}
+			n++
+			_, err := conn.Do(context.WithoutCancel(ctx), request, want)
+			return err
+		}
+	})
+	t.Cleanup(func() {
+		for _, c := range s.conns {
+			c.Close()
+		}
+	})
+	return s
+}
+
+// Pushed returns how many jobs were accepted, once the storm has ended; Closed how many kept connections the server
+// closed after announcing that in an answer.
+func (s *Storm) Pushed() (pushed, closed int) {
+	for _, c := range s.conns {
+		pushed += c.Answers[201]
+		if !c.Short {
+			closed += c.Closed
+		}
+	}
+	return pushed, closed
 }

@@ -14,12 +14,11 @@ type Trouble struct {
 	// nothing is forwarded until the fault ends, then everything is: a stalled network
 	Hold bool
 	// requests are forwarded, answers are lost; clients that wait for one are disconnected when the fault ends
-	Swallow   bool
-	Withhold  func(answer []byte) bool // answers for which it returns true are lost; the connection stays open
-	LoseEvery int                      // every nth answer is lost together with its connection
-	Lose      float64                  // the same for this share of answers, at random
-	Delay     time.Duration            // delay of every chunk, in both directions
-	Trickle   bool                     // 512 bytes every 10 ms
+	Swallow  bool
+	Withhold func(answer []byte) bool // answers for which it returns true are lost; the connection stays open
+	Lose     float64                  // this share of answers is lost, at random, together with their connections
+	Delay    time.Duration            // delay of every chunk, in both directions
+	Trickle  bool                     // 512 bytes every 10 ms
 }
 
 // Proxy forwards TCP connections to an address, with the faults of a Trouble.
@@ -31,7 +30,6 @@ type Proxy struct {
 	target  string
 	trouble Trouble
 	changed chan struct{} // closed when trouble changes
-	answers int
 	links   map[*link]bool
 }
 
@@ -97,9 +95,6 @@ func (p *Proxy) Set(trouble Trouble) {
 		}
 	}
 }
-
-// Swallow loses a share of the answers: the request is executed, but its answer never arrives.
-func (p *Proxy) Swallow(share float64) { p.Set(Trouble{Lose: share}) }
 
 // Heal ends all faults.
 func (p *Proxy) Heal() { p.Set(Trouble{}) }
@@ -197,12 +192,8 @@ func (p *Proxy) meets(l *link, answers bool) (Trouble, <-chan struct{}) {
 	if trouble.Swallow {
 		l.spoilt = true
 	}
-	if answers && trouble.LoseEvery > 0 {
-		p.answers++
-		trouble.Cut = trouble.Cut || p.answers%trouble.LoseEvery == 0
-	}
-	if answers && trouble.Lose > 0 {
-		trouble.Cut = trouble.Cut || rand.Float64() < trouble.Lose
+	if answers && rand.Float64() < trouble.Lose {
+		trouble.Cut = true
 	}
 	return trouble, p.changed
 }

@@ -7,74 +7,83 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/test/freeport"
+	"github.com/wakecall/wakecall/test/harness/process"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // RedisOptions describe how a redis-server is started.
 type RedisOptions struct {
 	Password string
 	Args     []string // further arguments of redis-server, such as --maxmemory 10mb
-	Clock    *Clock   // nil: the clock of this machine
+	Env      []string // further environment
+	Sentinel string   // configuration of a Sentinel, if it is one
 }
 
-// Redis is a redis-server on a TCP port of 127.0.0.1, with an append-only file synced every second.
+// Redis is a redis-server on a TCP port of 127.0.0.1, with an append-only file synced every second; or a Sentinel.
 type Redis struct {
-	*daemon
-	t    testing.TB
-	dir  string
-	port int
-	opts RedisOptions
+	*process.Process
+	t      testing.TB
+	dir    string
+	port   int
+	opts   RedisOptions
+	client *redis.Client
 }
 
 // StartRedis starts a redis-server in a directory of its own and waits until it answers.
 func StartRedis(t testing.TB, opts RedisOptions) *Redis {
 	t.Helper()
-	r := &Redis{t: t, dir: newDir(t, "redis"), port: freeport.TCP(t), opts: opts}
+	r := &Redis{t: t, dir: process.Dir(t, "redis"), port: freeport.Node(t), opts: opts}
+	if opts.Sentinel != "" { // it rewrites its configuration
+		if err := os.WriteFile(r.sentinelFile(), []byte(opts.Sentinel), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.client = redis.NewClient(&redis.Options{Addr: r.Addr(), Password: opts.Password, MaxRetries: -1})
+	t.Cleanup(func() { _ = r.client.Close() })
 	r.Restart()
 	return r
 }
 
-// Restart starts the server again on the same directory and port, after Kill9 or Shutdown.
+func (r *Redis) sentinelFile() string { return filepath.Join(r.dir, "sentinel.conf") }
+
+// Restart starts the server again on the same directory and port, after Kill9.
 func (r *Redis) Restart() {
 	r.t.Helper()
-	args := []string{
-		"--bind", "127.0.0.1", "--port", strconv.Itoa(r.port), "--dir", r.dir,
-		"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--daemonize", "no",
+	args := []string{"--appendonly", "yes", "--appendfsync", "everysec"}
+	if r.opts.Sentinel != "" {
+		args = []string{r.sentinelFile(), "--sentinel"}
 	}
+	args = append(args, "--bind", "127.0.0.1", "--port", strconv.Itoa(r.port), "--dir", r.dir, "--save", "")
 	if r.opts.Password != "" {
 		args = append(args, "--requirepass", r.opts.Password)
 	}
-	cmd := exec.Command(need(r.t, "redis-server", "redis-server"), append(args, r.opts.Args...)...)
-	cmd.Dir = r.dir
-	if r.opts.Clock != nil {
-		cmd.Env = r.opts.Clock.environment()
-	}
-	r.daemon = startDaemon(r.t, r.dir, filepath.Base(r.dir), cmd)
-	Eventually(r.t, Patience, "redis-server to answer", func() error { return r.run("PING").Err() })
+	cmd := exec.Command(process.Need(r.t, "redis-server", "redis-server"), append(args, r.opts.Args...)...)
+	cmd.Env = append(os.Environ(), r.opts.Env...)
+	r.Process = process.Start(r.t, r.dir, filepath.Base(r.dir), cmd)
+	Eventually(r.t, Patience, "redis-server to answer", func() error { return r.Try("PING") })
 }
 
 // URL returns the server's URL for redis.nodes.
 func (r *Redis) URL() string {
 	if r.opts.Password != "" {
-		return fmt.Sprintf("redis://:%s@127.0.0.1:%d/0", r.opts.Password, r.port)
+		return fmt.Sprintf("redis://:%s@%s/0", r.opts.Password, r.Addr())
 	}
-	return fmt.Sprintf("redis://127.0.0.1:%d/0", r.port)
+	return "redis://" + r.Addr() + "/0"
 }
 
 // Addr returns the server's address without the rest of its URL.
 func (r *Redis) Addr() string { return fmt.Sprintf("127.0.0.1:%d", r.port) }
 
-// Shutdown stops the server gracefully.
-func (r *Redis) Shutdown() {
-	r.t.Helper()
-	_ = r.run("SHUTDOWN").Err() // the server closes the connection: always an error
-	r.WaitExit()
-}
+// Client returns a client of the server, which ends with the test.
+func (r *Redis) Client() *redis.Client { return r.client }
 
 // ConfigSet changes a setting of the running server.
 func (r *Redis) ConfigSet(key, value string) {
@@ -92,21 +101,69 @@ func (r *Redis) Do(args ...any) any {
 	return answer
 }
 
+// Try runs one command on a server that may be broken, and returns its error.
+func (r *Redis) Try(args ...any) error { return r.run(args...).Err() }
+
 func (r *Redis) run(args ...any) *redis.Cmd {
-	c := redis.NewClient(&redis.Options{
-		Addr: fmt.Sprintf("127.0.0.1:%d", r.port), Password: r.opts.Password, MaxRetries: -1, PoolSize: 1,
-	})
-	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return c.Do(ctx, args...)
+	return r.client.Do(ctx, args...)
+}
+
+// Info returns a field of the server's INFO.
+func (r *Redis) Info(section, field string) (string, error) {
+	answer, err := r.run("INFO", section).Text()
+	if err != nil {
+		return "", err
+	}
+	return InfoField(answer, field)
+}
+
+// InfoField returns a field of an INFO.
+func InfoField(info, field string) (string, error) {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
+			return value, nil
+		}
+	}
+	return "", fmt.Errorf("INFO has no %s", field)
+}
+
+// Role returns master or slave, or an error as text.
+func (r *Redis) Role() string {
+	answer, err := r.run("ROLE").Slice()
+	if err != nil || len(answer) == 0 {
+		return fmt.Sprint(err)
+	}
+	return fmt.Sprint(answer[0])
+}
+
+// Follow makes the server a replica of another and waits until it has all of its data.
+func (r *Redis) Follow(ctx context.Context, other *Redis) error {
+	if err := r.Try("REPLICAOF", "127.0.0.1", other.port); err != nil {
+		return err
+	}
+	return wait.Until(ctx, pollEvery, func() error {
+		status, err := r.Info("replication", "master_link_status")
+		if err == nil {
+			err = Equal("the link to its master", status, "up")
+		}
+		return err
+	})
+}
+
+// Shutdown stops the server gracefully.
+func (r *Redis) Shutdown() {
+	r.t.Helper()
+	r.Signal(syscall.SIGTERM)
+	r.WaitExit()
 }
 
 // Remember copies the present append-only file. The function that it returns kills the server and restores the copy, so
 // all later writes are lost. Restart starts the server again.
 func (r *Redis) Remember() (forget func()) {
 	r.t.Helper()
-	kept := newDir(r.t, "redis-kept")
+	kept := process.Dir(r.t, "redis-kept")
 	aof := r.aof()
 	if err := os.CopyFS(filepath.Join(kept, "aof"), os.DirFS(aof)); err != nil {
 		r.t.Fatalf("copy the append-only file: %v", err)

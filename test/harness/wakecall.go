@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/wakecall/wakecall/test/freeport"
+	"github.com/wakecall/wakecall/test/harness/process"
 )
 
 // Options say how an installation is configured. The zero value is the embedded default: managed redis-server, SQLite.
@@ -32,7 +32,7 @@ type Options struct {
 // Wakecall is an installation: `wakecall up` with a data directory and ports of its own.
 type Wakecall struct {
 	*API
-	*daemon
+	*process.Process
 	t    testing.TB
 	Dir  string // working directory of the processes
 	Data string // data_dir
@@ -43,7 +43,7 @@ type Wakecall struct {
 // New prepares an installation without starting it.
 func New(t testing.TB, opts Options) *Wakecall {
 	t.Helper()
-	dir := newDir(t, "up")
+	dir := process.Dir(t, "up")
 	w := &Wakecall{t: t, Dir: dir, Data: filepath.Join(dir, "data"), opts: opts}
 	server, metrics := freeport.TCP(t), freeport.TCP(t)
 	w.env = map[string]string{
@@ -77,7 +77,7 @@ func (w *Wakecall) Up() {
 	if len(w.opts.Sockets) > 0 {
 		cmd = passing(cmd, w.opts.Sockets)
 	}
-	w.daemon = startDaemon(w.t, w.Dir, filepath.Base(w.Dir), cmd)
+	w.Process = process.Start(w.t, w.Dir, filepath.Base(w.Dir), cmd)
 }
 
 // passing starts cmd as a service manager does: sockets are its descriptors from 3 on, and its environment says so. The
@@ -92,11 +92,11 @@ func passing(cmd *exec.Cmd, sockets []*os.File) *exec.Cmd {
 // StartRole starts a single role in the foreground, as in a container.
 func (w *Wakecall) StartRole(role string) *Role {
 	w.t.Helper()
-	return &Role{startDaemon(w.t, w.Dir, role, w.command(role))}
+	return &Role{process.Start(w.t, w.Dir, role, w.command(role))}
 }
 
 // Role is a process that runs one role without a master.
-type Role struct{ *daemon }
+type Role struct{ *process.Process }
 
 // command is the wakecall binary with this installation's configuration and without the test's environment.
 func (w *Wakecall) command(args ...string) *exec.Cmd {
@@ -111,7 +111,8 @@ func (w *Wakecall) command(args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(binary, args...)
 	if w.opts.Umask != "" {
-		cmd = exec.Command("/bin/sh", append([]string{"-c", `umask ` + w.opts.Umask + `; exec "$0" "$@"`}, cmd.Args...)...)
+		script := "umask " + w.opts.Umask + `; exec "$0" "$@"`
+		cmd = exec.Command("/bin/sh", append([]string{"-c", script}, cmd.Args...)...)
 	}
 	cmd.Dir = w.Dir
 	cmd.Env = []string{
@@ -149,8 +150,8 @@ func (w *Wakecall) SetEnv(key, value string) { w.env[key] = value }
 func (w *Wakecall) WaitReady() {
 	w.t.Helper()
 	Eventually(w.t, Patience, "wakecall to be ready", func() error {
-		if w.daemon != nil && w.Exited() { // there is none when the roles run alone
-			w.t.Fatalf("wakecall ended with code %d before it was ready:\n%s", w.WaitExit(), w.Log(logTail))
+		if w.Process != nil && w.Exited() { // there is none when the roles run alone
+			w.t.Fatalf("wakecall ended with code %d before it was ready:\n%s", w.WaitExit(), w.Log(4000))
 		}
 		return w.Readyz()
 	})
@@ -216,7 +217,7 @@ func (w *Wakecall) Run(args ...string) (code int, output string) {
 // redis-server for "redis".
 func (w *Wakecall) Role(role string) []int {
 	var pids []int
-	for _, p := range Processes(w.Dir) {
+	for _, p := range process.Below(w.Dir) {
 		if strings.HasPrefix(p.Title+" ", "wakecall: "+role+" ") ||
 			(role == "redis" && strings.Contains(p.Title, "redis-server") && !strings.Contains(p.Title, "--version")) {
 			pids = append(pids, p.PID)
@@ -242,44 +243,16 @@ func (w *Wakecall) KillRole(role string) int {
 	w.t.Helper()
 	pids := w.Role(role)
 	if len(pids) == 0 {
-		w.t.Fatalf("there is no %s to kill among %v", role, Processes(w.Dir))
+		w.t.Fatalf("there is no %s to kill among %v", role, process.Below(w.Dir))
 	}
-	Kill9(w.t, pids[0])
+	process.Kill9(w.t, pids[0])
 	return pids[0]
-}
-
-// Kill9 kills a process and returns when it has ended.
-func Kill9(t testing.TB, pid int) {
-	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatalf("kill -9 %d: %v", pid, err)
-	}
-	Eventually(t, Patience, fmt.Sprintf("process %d to be gone", pid), func() error {
-		return Equal("alive", alive(pid), false)
-	})
-}
-
-// Pause stops the processes with SIGSTOP. They resume at the latest at the end of the test.
-func Pause(t testing.TB, pids ...int) (resume func()) {
-	t.Helper()
-	signal := func(sig syscall.Signal) {
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, sig) // a process that has ended counts as stopped
-		}
-	}
-	signal(syscall.SIGSTOP)
-	resume = func() { signal(syscall.SIGCONT) }
-	t.Cleanup(resume)
-	for _, pid := range pids {
-		Eventually(t, Patience, fmt.Sprintf("process %d to be stopped", pid), func() error { return standsStill(pid) })
-	}
-	return resume
 }
 
 // Children returns the pids of all processes but the master.
 func (w *Wakecall) Children() []int {
 	var pids []int
-	for _, p := range Processes(w.Dir) {
+	for _, p := range process.Below(w.Dir) {
 		if p.PID != w.PID() {
 			pids = append(pids, p.PID)
 		}

@@ -1,7 +1,9 @@
-// Package wait has the limit for all waits of tests for events that should happen at once.
+// Package wait has the waits of tests for events that should happen at once.
 package wait
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -16,6 +18,23 @@ func For(t testing.TB, what string, ok func() bool) {
 	for deadline := time.Now().Add(Limit); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited %s for: %s", Limit, what)
+		}
+	}
+}
+
+// Until calls cond again and again until it returns nil. When ctx ends first, it returns cond's last error.
+func Until(ctx context.Context, every time.Duration, cond func() error) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		err := cond()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-tick.C:
 		}
 	}
 }

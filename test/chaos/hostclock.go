@@ -1,4 +1,4 @@
-package harness
+package chaos
 
 import (
 	"encoding/json"
@@ -9,11 +9,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/harness/process"
 )
 
-// BuildOff builds the wakecall under test with a wrong wall clock. Go gets the time from the kernel, so it cannot be
+// buildOff builds the wakecall under test with a wrong wall clock. Go gets the time from the kernel, so it cannot be
 // changed from outside of the program. The standard library's time.Now is replaced by one that adds an offset.
-func BuildOff(t testing.TB, off time.Duration) (path string) {
+func buildOff(t testing.TB, off time.Duration) (path string) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -29,7 +32,7 @@ func BuildOff(t testing.TB, off time.Duration) (path string) {
 	if !found {
 		t.Fatalf("time.Now in %s has changed; update this test", original)
 	}
-	dir := newDir(t, "clock")
+	dir := process.Dir(t, "clock")
 	changed, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
 	text := fmt.Sprintf("%sfunc Now() Time {\n%s\tsec += %d\n%s", head, now, int64(off/time.Second), rest)
 	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
@@ -41,5 +44,5 @@ func BuildOff(t testing.TB, off time.Duration) (path string) {
 			t.Fatal(err)
 		}
 	}
-	return mustBuild(t, "-overlay", overlay)
+	return harness.Build(t, "-overlay", overlay)
 }

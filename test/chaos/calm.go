@@ -1,0 +1,175 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+// probePrefix begins the ids of jobs that are pushed to check whether calls flow.
+const probePrefix = "probe-"
+
+// prompt are topics whose endpoints, or workers, answer at once.
+var prompt = []string{"steady", "flaky", "mortal", "pulled"}
+
+// noteProbe records that a job was done, if it is a probe.
+func (s *site) noteProbe(id string) {
+	if strings.HasPrefix(id, probePrefix) {
+		s.answered.Store(id, true)
+	}
+}
+
+// waitCalm waits until calls flow again: every process is running, both hosts accept pushes and reach both shards, no
+// due job is waiting, and a batch of probes pushed to each host has been called.
+func (s *site) waitCalm(ctx context.Context) error {
+	return wait.Until(ctx, 50*time.Millisecond, func() error {
+		for _, check := range []func(context.Context) error{s.complete, s.reach, s.onTime, s.probe} {
+			limited, cancel := context.WithTimeout(ctx, patience)
+			err := check(limited)
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// ready returns nil when every host can accept a push.
+func (s *site) ready() error {
+	for n, h := range s.hosts {
+		if h.Exited() {
+			return fmt.Errorf("host %d has ended:\n%s", n+1, h.Log(4000))
+		}
+		if err := h.Readyz(); err != nil {
+			return fmt.Errorf("host %d: %w", n+1, err)
+		}
+	}
+	return nil
+}
+
+// complete returns nil when no process is missing, and all hosts are ready.
+func (s *site) complete(context.Context) error {
+	for n, h := range s.hosts {
+		for _, role := range roles {
+			if len(h.Role(role)) == 0 {
+				return fmt.Errorf("host %d has no %s", n+1, role)
+			}
+		}
+	}
+	return s.ready()
+}
+
+// reach returns nil when every host reaches both shards.
+func (s *site) reach(ctx context.Context) error {
+	for n, h := range s.hosts {
+		var body struct {
+			Shards []struct {
+				Name string `json:"name"`
+				Up   bool   `json:"up"`
+			} `json:"shards"`
+		}
+		if err := h.Quick().Do(ctx, http.MethodGet, "/v1/shards", nil).JSON(&body); err != nil {
+			return fmt.Errorf("host %d: %w", n+1, err)
+		}
+		for _, sh := range body.Shards {
+			if !sh.Up {
+				return fmt.Errorf("host %d does not reach %s", n+1, sh.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// onTime returns nil when no job of a prompt topic is overdue.
+func (s *site) onTime(ctx context.Context) error {
+	for _, topic := range prompt {
+		stats, err := s.hosts[0].Quick().Stats(ctx, topic)
+		if err != nil {
+			return err
+		}
+		if stats.OldestReadyMS > 2000 {
+			return fmt.Errorf("a job of %s has been ready for %.0f ms", topic, stats.OldestReadyMS)
+		}
+	}
+	return nil
+}
+
+// probe pushes jobs that are due at once to the prompt topics, through each host, and waits until they were done.
+func (s *site) probe(context.Context) error {
+	var sent []event
+	for n := range s.hosts {
+		var events []event
+		var jobs []M
+		for i := range 12 {
+			s.probes++
+			e := event{
+				Kind: evPush, Topic: prompt[i%len(prompt)], ID: fmt.Sprint(probePrefix, s.probes), SetsDue: true,
+				Body: encode("probe"),
+			}
+			events = append(events, e)
+			jobs = append(jobs, M{"topic": e.Topic, "id": e.ID, "body": "probe", "priority": "high"})
+		}
+		sent = append(sent, s.prober.batch(n+1, events, jobs)...)
+	}
+	for _, e := range sent {
+		if e.Result != acknowledged {
+			return fmt.Errorf("a probe of host %d was answered %d %s", e.Host, e.Status, e.Error)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	return wait.Until(ctx, 5*time.Millisecond, func() error {
+		for _, e := range sent {
+			if _, ok := s.answered.Load(e.ID); !ok {
+				return fmt.Errorf("the probe %s was not called", e.key())
+			}
+		}
+		return nil
+	})
+}
+
+// waitDrained waits until no job is delayed, ready or running, and no host has a job to recover.
+func (s *site) waitDrained(ctx context.Context) error {
+	return wait.Until(ctx, 200*time.Millisecond, func() error {
+		if err := s.compared(ctx); err != nil {
+			return err
+		}
+		var errs []error
+		for _, topic := range topics {
+			stats, err := s.hosts[0].Stats(ctx, topic.name)
+			if err == nil && stats.Delayed+stats.Ready+stats.Running > 0 {
+				err = fmt.Errorf("%s has %+v", topic.name, stats)
+			}
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// compared checks that every host has replayed its journal in the servers that answer now: before that, writes that a
+// server has lost are missing.
+func (s *site) compared(ctx context.Context) error {
+	for n, sh := range s.shards {
+		id, err := sh.server.Info("server", "run_id")
+		if err != nil {
+			return fmt.Errorf("redis %d: %w", n+1, err)
+		}
+		c := sh.server.Client()
+		run, name, hosts := c.Get(ctx, "wk:{0}:run"), c.HGet(ctx, "wk:{0}:cmp", "name"), c.HVals(ctx, "wk:{0}:hosts")
+		if err := errors.Join(run.Err(), name.Err(), hosts.Err()); err != nil {
+			return fmt.Errorf("redis %d: %w", n+1, err)
+		}
+		done := slices.DeleteFunc(hosts.Val(), func(v string) bool { return strings.Fields(v)[1] != name.Val() })
+		if run.Val() != id || len(done) < len(s.hosts) {
+			return fmt.Errorf("redis %d: %d hosts have compared their journals with it", n+1, len(done))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package dbtest_test
+
+import (
+	"testing"
+
+	"github.com/wakecall/wakecall/test/dbtest"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }
+
+func TestAServerComesBackWithItsData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts real processes; run without -short")
+	}
+	s := dbtest.StartServer(t)
+	s.Exec(t, "wakecall", "CREATE TABLE x (n INT)", "INSERT INTO x VALUES (7)")
+	s.Kill9()
+	s.Start()
+	n := 0
+	if err := s.Connect(t, "wakecall").QueryRow("SELECT n FROM x").Scan(&n); err != nil || n != 7 {
+		t.Errorf("the table has %d, %v", n, err)
+	}
+}
+
+// The shared server must not end with the first test that needs it.
+func TestTestsShareAServer(t *testing.T) {
+	for range 2 {
+		t.Run("", func(t *testing.T) {
+			if _, err := dbtest.Connect(t, dbtest.MariaDB(t)).Exec("SELECT * FROM topics"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
