@@ -68,7 +68,7 @@ func (w *work) beginAgain(total int64) {
 func (w *work) sweep(ctx context.Context, l *jobList) error {
 	topics := []string{w.params.Filter.Topic}
 	if topics[0] == "" {
-		topics = w.run.runner.Topics()
+		topics = w.run.runner.Registry.Snapshot().Topics.Names()
 	}
 	for _, topic := range topics {
 		if err := w.sweepTopic(ctx, l, topic); err != nil || w.params.Full {

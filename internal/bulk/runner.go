@@ -16,24 +16,28 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
 // Options of a Runner.
 type Options struct {
 	Store    Storage
 	Queue    Queue
-	Topics   func() []string                  // for tasks on all topics
-	Patience func(topic string) time.Duration // how long a stage waits for the outcome of a job
-	Dir      string                           // for the lists of jobs
-	Host     string                           // whose tasks the runner carries out
-	// Lead reports whether this process leads its host's tasks for the given time: a replaced process and its successor
-	// must not both carry them out. nil: there is only one process.
-	Lead func(ctx context.Context, ttl time.Duration) (bool, error)
+	Registry Registry
+	Dir      string // for the lists of jobs
+	Host     string // whose tasks the runner carries out
+	// Lead takes or extends a lease, and reports whether this process holds it: a replaced process and its successor must
+	// not both carry out their host's tasks. nil: there is only one process.
+	Lead func(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
 	Log  *slog.Logger
 	Now  func() time.Time
 
 	PollEvery time.Duration // between polls of the store; 0: 2 s
 }
+
+// Registry has the topics.
+type Registry interface{ Snapshot() *registry.Snapshot }
 
 // Runner carries out the tasks of a host, a few at a time.
 type Runner struct {
@@ -53,7 +57,9 @@ const (
 	tasksPolled = 200
 	lease       = 6 * time.Second // how long a process leads its host's tasks after each poll
 	pollEvery   = 2 * time.Second
-	saveEvery   = time.Second // how often to store progress and check for a request to cancel
+
+	leaseNameLimit = 56          // characters of the host's name in the name of a lease
+	saveEvery      = time.Second // how often to store progress and check for a request to cancel
 )
 
 // NewRunner makes a Runner; Run starts it.
@@ -168,7 +174,7 @@ func (r *Runner) waiting(ctx context.Context) []Record {
 	taken := r.taken() // before the store is read, which may show a task as open that ends meanwhile
 	list := r.open(ctx)
 	if len(list) > 0 && r.Lead != nil {
-		if leads, err := r.Lead(ctx, lease); err != nil || !leads {
+		if leads, err := r.lead(ctx); err != nil || !leads {
 			return nil
 		}
 		list = r.open(ctx) // another process may have ended some before its lease ended
@@ -184,6 +190,11 @@ func (r *Runner) waiting(ctx context.Context) []Record {
 		take = append(take, t)
 	}
 	return take
+}
+
+func (r *Runner) lead(ctx context.Context) (bool, error) {
+	host := database.Clip(r.Host, leaseNameLimit)
+	return r.Lead(ctx, "tasks/"+host, fmt.Sprintf("%s/%d", host, os.Getpid()), lease)
 }
 
 // taken returns the tasks that this process carries out.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -158,12 +159,22 @@ func (q *jobs) RedriveDead(_ context.Context, _ string, ids []string, _ int) (n 
 	return n, nil
 }
 
+// topics is a registry with the named topics.
+type topics []string
+
+func (t topics) Snapshot() *registry.Snapshot {
+	var list []*registry.Topic
+	for _, name := range t {
+		topic := registry.NewTopic(name)
+		list = append(list, &topic)
+	}
+	return &registry.Snapshot{Topics: registry.NewTopics(list...)}
+}
+
 func newRunner(t *testing.T, q Queue) *Runner {
 	t.Helper()
 	return NewRunner(Options{
-		Store: &tasks{}, Queue: q, Topics: func() []string { return []string{"shop"} },
-		Patience: func(string) time.Duration { return time.Minute },
-		Dir:      t.TempDir(), Host: "here", Log: slog.New(slog.DiscardHandler), Now: time.Now, PollEvery: time.Millisecond,
+		Store: &tasks{}, Queue: q, Registry: topics{"shop"}, Dir: t.TempDir(), Host: "here", Log: slog.New(slog.DiscardHandler), Now: time.Now, PollEvery: time.Millisecond,
 	})
 }
 

@@ -90,9 +90,19 @@ func (w *work) resume(f *os.File) error {
 	return nil
 }
 
+// outcomePatience is how long a stage waits for its outcomes, in addition to the TTR of its jobs.
+const outcomePatience = 2 * time.Minute
+
+func (w *work) patience(topic string) time.Duration {
+	if t := w.run.runner.Registry.Snapshot().Topics.Get(topic); t != nil {
+		return outcomePatience + t.TTR.Std()
+	}
+	return outcomePatience
+}
+
 func (w *work) watch(targets []target) {
 	for _, t := range targets {
-		w.longest = max(w.longest, w.run.runner.Patience(t.Topic))
+		w.longest = max(w.longest, w.patience(t.Topic))
 		if len(w.watched) < Watched {
 			w.watched[queue.Ref{Topic: t.Topic, ID: t.ID}] = true
 		}
