@@ -45,8 +45,8 @@ func (h *Handler) accountPage(c echo.Context, status int, wrong map[string]strin
 	return h.Pages.Render(c, status, "account", data)
 }
 
-// wrong shows the page with a message at a field.
-func (h *Handler) wrong(c echo.Context, field, message string) error {
+// mistake shows the page with a message at a field.
+func (h *Handler) mistake(c echo.Context, field, message string) error {
 	return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{field: message})
 }
 
@@ -72,10 +72,10 @@ func (h *Handler) changePassword(c echo.Context) error {
 		return err
 	}
 	if problem != "" {
-		return h.wrong(c, "current", problem)
+		return h.mistake(c, "current", problem)
 	}
 	if c.FormValue("password") != c.FormValue("again") {
-		return h.wrong(c, "again", h.Texts.T(c, "account.not_same"))
+		return h.mistake(c, "again", h.Texts.T(c, "account.not_same"))
 	}
 	err = h.Accounts.SetPassword(c.Request().Context(), page.Actor(c), page.Viewer(c).Name, c.FormValue("password"))
 	if err == nil {
@@ -115,7 +115,7 @@ func (h *Handler) finishTOTP(c echo.Context) error {
 		return echo.NewHTTPError(http.StatusConflict, h.Texts.T(c, "account.totp_taken"))
 	}
 	if !h.codes.use(page.Viewer(c).Name, c.FormValue("code"), secret) {
-		return h.wrong(c, "code", h.Texts.T(c, "login.wrong_code"))
+		return h.mistake(c, "code", h.Texts.T(c, "login.wrong_code"))
 	}
 	if err := h.Accounts.SetTOTP(ctx, page.Actor(c), page.Viewer(c).Name, secret); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (h *Handler) clearTOTP(c echo.Context) error {
 		return err
 	}
 	if problem != "" {
-		return h.wrong(c, "totp_current", problem)
+		return h.mistake(c, "totp_current", problem)
 	}
 	return h.finish(c, h.Accounts.ClearTOTP(c.Request().Context(), page.Actor(c), page.Viewer(c).Name), "/account",
 		"account.totp_off_now")

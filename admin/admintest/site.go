@@ -9,6 +9,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -169,7 +170,32 @@ func (s *Site) answer(r *http.Request) (*http.Response, string) {
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
 	Must(s, err)
-	return res, string(body)
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
+		return res, string(body)
+	}
+	return res, Squeeze(string(body))
+}
+
+var (
+	verbatim = regexp.MustCompile(`(?s)<(pre|textarea)\b.*?</(pre|textarea)>`)
+	layout   = strings.NewReplacer(">\n", ">", "\n<", "<", "\n", " ")
+)
+
+// Squeeze removes the line breaks of a template from a page, so that tests do not depend on its layout.
+func Squeeze(page string) string {
+	var squeezed strings.Builder
+	from := 0
+	for _, at := range append(verbatim.FindAllStringIndex(page, -1), []int{len(page), len(page)}) {
+		squeezed.WriteString(squeeze(page[from:at[0]]) + page[at[0]:at[1]])
+		from = at[1]
+	}
+	return squeezed.String()
+}
+
+var breaks = regexp.MustCompile(`\s*\n\s*`)
+
+func squeeze(part string) string {
+	return strings.ReplaceAll(layout.Replace(breaks.ReplaceAllString(part, "\n")), "> <", "><")
 }
 
 // Shows requests a page, which must contain the texts.
