@@ -15,19 +15,13 @@ import (
 	"github.com/wakecall/wakecall/internal/alert"
 )
 
-// TestChineseIsChineseThroughout: English messages of other packages are translated by their message code, even where
-// only the text was stored.
+// TestChineseIsChineseThroughout: messages of other packages are translated by their codes, with their arguments.
 func TestChineseIsChineseThroughout(t *testing.T) {
 	t.Parallel()
-	q := admintest.NewDeadQueue("a", 1)
-	q.Dead["a"][0].History[0].Error = "timed out: no complete answer within 1m30s"
-	s := admintest.OpenDead(t, q).As("root")
-	s.Post("/language", "choice", "zh-Hans")
-	s.Shows("/dead", "超时：1 分 30 秒内没有完整的响应")
-	if _, body := s.Post("/topics/-/new", "name", "b", "callback_url", "ftp://h", "ttr", "2h"); !strings.Contains(
-		body,
-		"应为 http:// 或 https://",
-	) || !strings.Contains(body, "不在 0.1 秒 到 1 小时 之间") && !strings.Contains(body, "不在 100 毫秒 到") {
+	s, _ := admintest.Shop(t)
+	s.As("root").Post("/language", "choice", "zh-Hans")
+	if _, body := s.Post("/topics/-/new", "name", "b", "callback_url", "ftp://h", "ttr", "2h"); !strings.Contains(body,
+		"应以 http:// 或 https:// 开头") || !strings.Contains(body, "必须在 100 毫秒 到 1 小时 之间，而不是 2 小时") {
 		t.Errorf("a wrong form says\n%s", body)
 	}
 	if _, body := s.Get("/topics/nowhere"); !strings.Contains(body, "没有这个主题") {
@@ -80,8 +74,8 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 		"/topics/-/new": {
 			[]string{"name", "No Name", "callback_url", "ftp://h", "ttr", "soon", "max_attempts", "many", "max_in_flight",
 				"-1", "emails", "nobody", "title", "Kept title"},
-			[]string{"is not a topic&#39;s name", "expected http:// or https://", "expected a duration", "is not a number",
-				"-1 is not between 0 and", "is not a mail address", "Kept title"},
+			[]string{"is not a valid name", "must start with http:// or https://", "must be a duration",
+				"is not a number", "between 0 and 100000, not -1", "is not a mail address", "Kept title"},
 		},
 		"/topics/-/new?again": {
 			admintest.TopicForm("name", "x", "headers", "X-A: 1\nno colon"), []string{"&#34;no colon&#34; has no colon"},
@@ -91,21 +85,21 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 		},
 		"/push": {
 			[]string{"topic", "nowhere", "id", " x", "body", "{", "delay", "soon", "max_attempts", "0"},
-			[]string{"there is no topic", "is not an id", "is not JSON", "is not a delay", "is not a number of 1 to 1000"},
+			[]string{"does not exist", "is not an id", "is not JSON", "is not a delay", "between 1 and 1000, not 0"},
 		},
 		"/access/users": {
 			[]string{"name", "No Name", "password", "short", "role", "king"},
-			[]string{"is not a user&#39;s name", "10 to 72"},
+			[]string{"is not a valid user name", "10 to 72"},
 		},
 		"/access/tokens": {
 			[]string{"name", "", "topics", "No!"},
-			[]string{"is missing: say whose token", "are missing: give at least one of", "is not a pattern"},
+			[]string{"required: who or what uses the token", "required: one or more of push", "is not a pattern"},
 		},
 		"/account/password":  {[]string{"current", admintest.Password, "password", "0123456789"}, []string{"do not match"}},
 		"/alerts/recipients": {[]string{"recipients", "nobody"}, []string{"is not a mail address"}},
 		"/shards/-/new": {
 			[]string{"name", "No Name", "url", "http://h"},
-			[]string{"is not a shard&#39;s name", "it does not begin with"},
+			[]string{"is not a valid name", "it does not begin with"},
 		},
 	} {
 		status, body := s.Post(path, sent.fields...)
@@ -150,9 +144,7 @@ func TestWhatIsRefusedBeforeAHandlerIsAPage(t *testing.T) {
 		body, err := io.ReadAll(resp.Body)
 		if err != nil || resp.StatusCode != status || !strings.HasPrefix(string(body), "<!doctype html>") ||
 			!strings.Contains(string(body), http.StatusText(status)) || strings.Contains(string(body), "<script>") ||
-			resp.Header.Get(
-				"Content-Type",
-			) != "text/html; charset=utf-8" || resp.Header.Get("Content-Security-Policy") == "" {
+			resp.Header.Get("Content-Type") != "text/html; charset=utf-8" || resp.Header.Get("Content-Security-Policy") == "" {
 			t.Errorf("%.60q: %d %v\n%s\n%v", request, resp.StatusCode, resp.Header, body, err)
 		}
 	}

@@ -77,8 +77,7 @@ func TestEveryChangeNeedsItsRole(t *testing.T) {
 		}
 		for _, route := range changes {
 			method, path := route[0], route[1]
-			if slices.Contains(forEverybody, path) ||
-				role == account.RoleOperator && slices.Contains(forOperators, path) {
+			if slices.Contains(forEverybody, path) || role == account.RoleOperator && slices.Contains(forOperators, path) {
 				continue
 			}
 			status, _ := s.Do(method, at(path), "name", "x", "role", "admin", "password", "0123456789")

@@ -70,12 +70,8 @@ func TestEveryChangeComesFromThisSite(t *testing.T) {
 		}
 		for _, route := range changes(s) {
 			for _, headers := range foreign {
-				r, err := http.NewRequestWithContext(
-					t.Context(),
-					route[0],
-					s.URL+at(strings.TrimPrefix(route[1], base)),
-					strings.NewReader("a=b"),
-				)
+				r, err := http.NewRequestWithContext(t.Context(), route[0], s.URL+at(strings.TrimPrefix(route[1], base)),
+					strings.NewReader("a=b"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,12 +87,7 @@ func TestEveryChangeComesFromThisSite(t *testing.T) {
 		if status, _ := s.Get("/account"); status != http.StatusOK {
 			t.Errorf("the session ended meanwhile: %d", status)
 		}
-		r, _ := http.NewRequestWithContext(
-			t.Context(),
-			http.MethodPost,
-			s.URL+"/theme",
-			strings.NewReader("choice=dark"),
-		)
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/theme", strings.NewReader("choice=dark"))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Origin", "http://"+host)
 		if status, _ := s.Send(r); status != http.StatusSeeOther {

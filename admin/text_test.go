@@ -129,9 +129,7 @@ func TestWhatIsStoredIsText(t *testing.T) {
 			}}
 		s := admintest.Open(t, func(o *admin.Options) { o.Queue = q })
 		topic := registry.NewTopic("shop.close")
-		topic.CallbackURL, topic.Title, topic.Owner, topic.RetryIf = "http://127.0.0.1:1/?"+url.QueryEscape(
-			evil,
-		), evil, evil, `body == "<wk-evil>"`
+		topic.CallbackURL, topic.Title, topic.Owner, topic.RetryIf = "http://127.0.0.1:1/?"+url.QueryEscape(evil), evil, evil, `body == "<wk-evil>"`
 		if _, err := s.Registry.PutTopic(t.Context(), "token/"+evil, topic); err != nil {
 			t.Fatal(err)
 		}
@@ -147,8 +145,7 @@ func TestWhatIsStoredIsText(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := checkPage(t, path+" with "+kind[:min(len(kind), 20)], res)
-			if strings.Contains(path, "/jobs/") && !strings.Contains(text, "&lt;wk-evil") &&
-				!strings.Contains(text, "ADw") {
+			if strings.Contains(path, "/jobs/") && !strings.Contains(text, "&lt;wk-evil") && !strings.Contains(text, "ADw") {
 				t.Errorf("%s does not show the body", path)
 			}
 		}
@@ -171,9 +168,7 @@ func TestWhatIsDownloadedIsNoPage(t *testing.T) {
 	_ = res.Body.Close()
 	if d := res.Header.Get("Content-Disposition"); !strings.HasPrefix(d, "attachment;") ||
 		res.Header.Get("Content-Type") != "application/yaml" ||
-		res.Header.Get(
-			"X-Content-Type-Options",
-		) != "nosniff" || res.Header.Get("Content-Security-Policy") != page.Policy {
+		res.Header.Get("X-Content-Type-Options") != "nosniff" || res.Header.Get("Content-Security-Policy") != page.Policy {
 		t.Errorf("the export has %v", res.Header)
 	}
 }

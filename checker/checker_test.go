@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wakecall/wakecall/internal/alert/health"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -89,7 +90,7 @@ func TestThreeFailuresInARowAreDownAndOneAnswerEndsIt(t *testing.T) {
 			t.Fatalf("after two failures: %+v", c.Findings())
 		}
 		pass(1100 * time.Millisecond)
-		if got := c.Findings(); len(got) != 1 || got[0].Kind != health.Down || got[0].Detail != "no answer" {
+		if got := c.Findings(); len(got) != 1 || got[0].Kind != health.Down || got[0].Detail.Error() != "no answer" {
 			t.Fatalf("after three failures: %+v", got)
 		}
 		pass(time.Minute)
@@ -172,7 +173,7 @@ func TestTheFindingsOfARemovedShardEnd(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
 		synctest.Wait()
-		c.Restarted("a", "it lost everything")
+		c.Restarted("a", message.Plain("it lost everything"))
 		shards = nil
 		changed <- struct{}{}
 		pass(time.Second)
@@ -347,7 +348,8 @@ func TestTheDetailOfAFindingIsUpToDate(t *testing.T) {
 		for _, memory := range []int64{90, 99} {
 			f.set(func() { f.health = queue.ShardHealth{RunID: "1", Memory: memory, MaxMemory: 100, Policy: "noeviction"} })
 			pass(infoEvery * time.Second)
-			if got := c.Findings(); len(got) != 1 || !strings.HasPrefix(got[0].Detail, fmt.Sprint(memory)) || len(*told) != 1 {
+			got := c.Findings()
+			if len(got) != 1 || !strings.HasPrefix(got[0].Detail.Error(), fmt.Sprint(memory)) || len(*told) != 1 {
 				t.Fatalf("with %d of 100: %+v, reported %d times", memory, got, len(*told))
 			}
 		}

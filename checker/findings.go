@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert/health"
+	"github.com/wakecall/wakecall/internal/message"
 )
 
 // Finding is a problem of a shard.
 type Finding struct {
-	Shard  string      `json:"shard"`
-	Kind   health.Kind `json:"kind"`
-	Detail string      `json:"detail"`
-	Since  time.Time   `json:"since"`
-	Ended  time.Time   `json:"ended,omitzero"`
+	Shard  string          `json:"shard"`
+	Kind   health.Kind     `json:"kind"`
+	Detail message.Message `json:"detail"`
+	Since  time.Time       `json:"since"`
+	Ended  time.Time       `json:"ended,omitzero"`
 }
 
 type key struct {
@@ -23,15 +24,15 @@ type key struct {
 	kind  health.Kind
 }
 
-// verdicts maps the judged kinds of problems to details; an empty detail means that the shard does not have the
+// verdicts maps the judged kinds of problems to details; no detail means that the shard does not have the
 // problem.
-type verdicts map[health.Kind]string
+type verdicts map[health.Kind]message.Message
 
 // apply begins and ends findings. It does not end a recent event.
 func (c *Checker) apply(shard string, judged verdicts) {
 	for kind, detail := range judged {
 		k := key{shard, kind}
-		if detail != "" || !c.isRecentEvent(k) {
+		if !detail.IsZero() || !c.isRecentEvent(k) {
 			c.change(k, detail)
 		}
 	}
@@ -51,23 +52,23 @@ func (c *Checker) isRecentEvent(k key) bool {
 	return held && time.Since(f.Since) < eventFor
 }
 
-// change begins or ends one finding; an empty detail ends it.
-func (c *Checker) change(k key, detail string) {
+// change begins or ends one finding; no detail ends it.
+func (c *Checker) change(k key, detail message.Message) {
 	if f, changed := c.record(k, detail); changed {
 		c.report(f)
 	}
 }
 
 // record begins or ends one finding, and reports whether it did. The detail of a finding that lasts is kept up to date.
-func (c *Checker) record(k key, detail string) (f Finding, changed bool) {
+func (c *Checker) record(k key, detail message.Message) (f Finding, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f, held := c.findings[k]
 	now := time.Now().UTC()
 	switch {
-	case !held && detail == "":
+	case !held && detail.IsZero():
 		return f, false
-	case held && detail != "":
+	case held && !detail.IsZero():
 		f.Detail = detail
 		c.findings[k] = f
 		return f, false
@@ -82,9 +83,9 @@ func (c *Checker) record(k key, detail string) (f Finding, changed bool) {
 }
 
 // Restarted begins a finding about a server that restarted; detail says what happened to its jobs.
-func (c *Checker) Restarted(shard, detail string) {
+func (c *Checker) Restarted(shard string, detail message.Message) {
 	k := key{shard, health.Restarted}
-	c.change(k, "")
+	c.change(k, none)
 	c.change(k, detail)
 }
 
@@ -107,7 +108,7 @@ func (c *Checker) forget(shard string) {
 	c.mu.Unlock()
 	for _, f := range c.Findings() {
 		if f.Shard == shard {
-			c.change(key{shard, f.Kind}, "")
+			c.change(key{shard, f.Kind}, none)
 		}
 	}
 }

@@ -170,7 +170,7 @@ func TestHostsWithOtherSettingsAreFound(t *testing.T) {
 		}
 		for _, p := range problems {
 			if p.Kind == health.Settings {
-				return p.Detail
+				return p.Detail.Error()
 			}
 		}
 		return ""
@@ -178,9 +178,9 @@ func TestHostsWithOtherSettingsAreFound(t *testing.T) {
 	for _, look := range []struct{ host, settings, want string }{
 		{"one", "5:3:2", ""},
 		{"", "5:3:2", ""},
-		{"", "8:1:1", "one has 5:3:2; this host has 8:1:1"},
-		{"two", "8:1:1", "one has 5:3:2; this host has 8:1:1"},
-		{"one", "5:3:2", "two has 8:1:1; this host has 5:3:2"},
+		{"", "8:1:1", "hosts have different settings: one has 5:3:2; this host has 8:1:1"},
+		{"two", "8:1:1", "hosts have different settings: one has 5:3:2; this host has 8:1:1"},
+		{"one", "5:3:2", "hosts have different settings: two has 8:1:1; this host has 5:3:2"},
 		{"two", "5:3:2", ""},
 		{"one", "5:3:2", ""},
 	} {

@@ -2,11 +2,11 @@ package checker
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert/health"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -43,7 +43,7 @@ func (w *watched) ping(ctx context.Context, s Shard) verdicts {
 	}
 	if err != nil {
 		if w.failures++; w.failures >= health.DownAfter {
-			return verdicts{health.Down: err.Error()}
+			return verdicts{health.Down: message.Plain(err.Error())}
 		}
 		return nil
 	}
@@ -51,31 +51,34 @@ func (w *watched) ping(ctx context.Context, s Shard) verdicts {
 		w.pings = w.pings[1:]
 	}
 	w.failures = 0
-	judged := verdicts{health.Down: "", health.Slow: w.slow()}
+	judged := verdicts{health.Down: none, health.Slow: w.slow()}
 	w.judgeClock(judged, clock, took)
 	return judged
 }
 
-func (w *watched) slow() string {
+// none is the detail of no problem.
+var none message.Message
+
+func (w *watched) slow() message.Message {
 	if len(w.pings) < health.FewestPings {
-		return ""
+		return none
 	}
 	p99 := w.quantile(99)
 	if p99 <= health.SlowPing {
-		return ""
+		return none
 	}
-	return fmt.Sprintf("the 99th percentile of %d pings is %s", len(w.pings), p99.Round(time.Millisecond))
+	return message.New("finding.slow", len(w.pings), p99.Round(time.Millisecond).String())
 }
 
 // judgeClock compares Redis's clock with the host's wall clock, and its progress with the host's monotonic clock.
 func (w *watched) judgeClock(judged verdicts, clock time.Time, took time.Duration) {
 	now := time.Now()
-	judged[health.Clock], judged[health.Stepped] = "", ""
+	judged[health.Clock], judged[health.Stepped] = none, none
 	if p := health.JudgeClock(clock.Sub(now.Round(0)), took); p != nil {
 		judged[health.Clock] = p.Detail
 	}
 	if step := clock.Sub(w.clock) - now.Sub(w.at); !w.at.IsZero() && step.Abs() > health.ClockStep+took {
-		judged[health.Stepped] = fmt.Sprintf("Redis's clock jumped by %s", step.Round(time.Millisecond))
+		judged[health.Stepped] = message.New("finding.stepped", step.Round(time.Millisecond).String())
 	}
 	w.clock, w.at = clock, now
 }
@@ -84,31 +87,29 @@ func (w *watched) judgeClock(judged verdicts, clock time.Time, took time.Duratio
 func (w *watched) judge(h queue.ShardHealth) verdicts {
 	if h.Forbidden {
 		p := health.JudgeWatched(h)[0]
-		return verdicts{p.Kind: p.Detail + ". " + p.Advice, health.Down: "", health.Partial: ""}
+		return verdicts{p.Kind: p.Says(), health.Down: none, health.Partial: none}
 	}
 	if !h.Up {
 		if w.blind++; w.blind >= health.PartialAfter {
-			return verdicts{health.Partial: h.Err}
+			return verdicts{health.Partial: message.Plain(h.Err)}
 		}
 		return nil
 	}
 	w.blind = 0
-	judged := verdicts{health.Partial: "", health.Restarted: w.restarted(h)}
+	judged := verdicts{health.Partial: none, health.Restarted: w.restarted(h)}
 	for _, kind := range health.Watched() {
-		judged[kind] = ""
+		judged[kind] = none
 	}
 	for _, p := range health.JudgeWatched(h) {
-		judged[p.Kind] = p.Detail + ". " + p.Advice
+		judged[p.Kind] = p.Says()
 	}
 	return judged
 }
 
 // restarted detects writes that the same server process lost; losses after a restart are reported with Restarted.
-func (w *watched) restarted(h queue.ShardHealth) string {
-	detail := ""
+func (w *watched) restarted(h queue.ShardHealth) (detail message.Message) {
 	if h.RunID == w.runID && h.ReplOffset < w.offset {
-		detail = fmt.Sprintf("its replication offset went back from %d to %d: acknowledged jobs may be lost",
-			w.offset, h.ReplOffset)
+		detail = message.New("finding.offset", w.offset, h.ReplOffset)
 	}
 	w.runID, w.offset = h.RunID, h.ReplOffset
 	return detail

@@ -89,7 +89,7 @@ func (s *source) judge(r *reservation) *outcome {
 			return o
 		}
 	}
-	defer s.leases.keep(r, ttr)()
+	defer s.leases.hold(r, ttr)()
 	return s.attempt(r, topic, ttr)
 }
 
@@ -128,7 +128,8 @@ func (s *source) refuseUnknown(r *reservation) *outcome {
 	o.started, o.Delay, o.Endpoint = time.Now(), uncallableFor, queue.EndpointDown
 	o.Attempt = &queue.Attempt{
 		StartedAt: r.clock().UnixMilli(),
-		Error:     "the registry does not have this topic, and nobody deleted it: the job waits until it is registered again",
+		Error: "the registry does not have this topic, and nobody deleted it: the job waits until it is " +
+			"registered again",
 	}
 	return o
 }

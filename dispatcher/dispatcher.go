@@ -118,8 +118,8 @@ const settleTime = 2 * time.Second
 func (d *Dispatcher) Run(ctx context.Context) error {
 	defer d.stopSettle()
 	defer d.stopCalls()
-	noting := d.note()
-	defer noting()
+	stopRecording := d.recordActivity()
+	defer stopRecording()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -149,8 +149,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return errUnsettled
 }
 
-// note runs the activity recorder until the function that it returns is called.
-func (d *Dispatcher) note() (stop func()) {
+// recordActivity runs the activity recorder until the function that it returns is called.
+func (d *Dispatcher) recordActivity() (stop func()) {
 	if d.opts.Activity == nil {
 		return func() {}
 	}

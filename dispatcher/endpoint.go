@@ -68,7 +68,7 @@ func (d *Dispatcher) topic(name string) *registry.Topic {
 			return t
 		}
 	}
-	d.unknown.note(name, unknown{revision: d.opts.Topics().Revision})
+	d.unknown.store(name, unknown{revision: d.opts.Topics().Revision})
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (d *Dispatcher) deleted(name string) (bool, error) {
 		d.opts.Logger.Error("a topic has jobs but is not in the registry, and its deletion is not in the audit trail; "+
 			"the jobs wait until it is registered again", "topic", name)
 	}
-	d.unknown.note(name, unknown{revision, true, deleted})
+	d.unknown.store(name, unknown{revision, true, deleted})
 	return deleted, nil
 }
 
@@ -115,8 +115,8 @@ func (u *unknowns) at(name string, revision int64) *unknown {
 	return nil
 }
 
-// note stores k, unless the answer of the audit trail is already stored for the same revision.
-func (u *unknowns) note(name string, k unknown) {
+// store stores k, unless the answer of the audit trail is already stored for the same revision.
+func (u *unknowns) store(name string, k unknown) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if was := u.byName[name]; was.asked && was.revision == k.revision {

@@ -233,8 +233,9 @@ type setting struct {
 func play(t *testing.T, set setting, test func(t *testing.T, s *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{t: t, called: map[string]int{}, changed: make(chan struct{}, 1), topics: map[string]*registry.Topic{},
-			done: make(chan error, 1), judge: set.judge}
+		s := &stage{t: t, called: map[string]int{}, changed: make(chan struct{}, 1),
+			topics: map[string]*registry.Topic{},
+			done:   make(chan error, 1), judge: set.judge}
 		for _, f := range set.shards {
 			f.wake = make(chan queue.Wakeup) // of this bubble
 			s.shards = append(s.shards, f)

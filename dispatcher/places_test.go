@@ -74,7 +74,8 @@ func (s *rings) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserv
 				more[topic]--
 				s.ready[topic]--
 				s.pushed++
-				job := queue.Job{Topic: topic, ID: strconv.Itoa(s.pushed), Priority: queue.Priority(p), DueAt: time.Now()}
+				job := queue.Job{Topic: topic, ID: strconv.Itoa(s.pushed), Priority: queue.Priority(p),
+					DueAt: time.Now()}
 				got.Jobs = append(got.Jobs, &queue.Lease{Job: job})
 			}
 			if s.ready[topic] > 0 {
@@ -258,8 +259,9 @@ func TestOtherPrioritiesAreKept(t *testing.T) {
 		"1:1:1, 512":     {scene{named(1, 1, 10), constant(mean), 512, 1, 2, "012"}, third},
 		"nothing normal": {scene{named(1, 0, 10), exponential(mean), 256, 1, 1, default532},
 			[3]float64{500. / 7, 0, 200. / 7}},
-		"nothing high":    {scene{named(0, 1, 1), constant(mean), 256, 1, 1, default532}, [3]float64{0, 60, 40}},
-		"nothing low":     {scene{named(3, 10, 0), exponential(mean), 512, 4, 2, default532}, [3]float64{62.5, 37.5, 0}},
+		"nothing high": {scene{named(0, 1, 1), constant(mean), 256, 1, 1, default532}, [3]float64{0, 60, 40}},
+		"nothing low": {scene{named(3, 10, 0), exponential(mean), 512, 4, 2, default532},
+			[3]float64{62.5, 37.5, 0}},
 		"nothing but low": {scene{named(0, 0, 4), exponential(mean), 256, 2, 2, default532}, [3]float64{0, 0, 100}},
 	} {
 		c.keeps(t, name, c.want)

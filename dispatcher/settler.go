@@ -182,8 +182,8 @@ func attempts(batch []*outcome) []activity.Attempt {
 	return list
 }
 
-// A keeper extends the leases of calls that may take longer than their first lease.
-type keeper struct {
+// An extender extends the leases of calls that may take longer than their first lease.
+type extender struct {
 	src *source
 
 	mu   sync.Mutex
@@ -198,58 +198,58 @@ type hold struct {
 	end   time.Time // of the call's TTR
 }
 
-// keep extends the lease of a reservation until the returned function is called.
-func (k *keeper) keep(r *reservation, ttr time.Duration) (stop func()) {
+// hold extends the lease of a reservation until the returned function is called.
+func (x *extender) hold(r *reservation, ttr time.Duration) (stop func()) {
 	if ttr <= leaseCap {
 		return func() {} // the first lease lasts longer than the call
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.held) == 0 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.held) == 0 {
 		select {
-		case k.some <- struct{}{}:
+		case x.some <- struct{}{}:
 		default:
 		}
 	}
-	k.held[r.Lease] = &hold{renew: r.sent.Add(leaseCap / 3), end: time.Now().Add(ttr)}
+	x.held[r.Lease] = &hold{renew: r.sent.Add(leaseCap / 3), end: time.Now().Add(ttr)}
 	return func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		delete(k.held, r.Lease)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.held, r.Lease)
 	}
 }
 
 // run extends leases every second while there are any.
-func (k *keeper) run(ctx context.Context) {
+func (x *extender) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.some:
+		case <-x.some:
 		}
-		for !k.empty() {
+		for !x.empty() {
 			pause(ctx, time.Second)
 			if ctx.Err() != nil {
 				return
 			}
-			for list := k.due(); len(list) > 0 && k.extend(ctx, list); list = k.due() {
+			for list := x.due(); len(list) > 0 && x.extend(ctx, list); list = x.due() {
 			}
 		}
 	}
 }
 
-func (k *keeper) empty() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.held) == 0
+func (x *extender) empty() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.held) == 0
 }
 
-func (k *keeper) due() []*queue.Lease {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (x *extender) due() []*queue.Lease {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	now := time.Now()
 	var list []*queue.Lease
-	for l, h := range k.held {
+	for l, h := range x.held {
 		if now.After(h.renew) && now.Before(h.end) && len(list) < settleLimit {
 			h.renew = now.Add(leaseCap / 3)
 			list = append(list, l)
@@ -260,21 +260,21 @@ func (k *keeper) due() []*queue.Lease {
 
 // extend extends leases and reports whether Redis answered; if not, the next round tries again. The settlement of a job
 // shows that its lease was lost.
-func (k *keeper) extend(ctx context.Context, leases []*queue.Lease) bool {
-	_, err := k.src.shard.Extend(ctx, k.src.bucket, leases, leaseCap)
+func (x *extender) extend(ctx context.Context, leases []*queue.Lease) bool {
+	_, err := x.src.shard.Extend(ctx, x.src.bucket, leases, leaseCap)
 	if err == nil {
-		k.failed = false
+		x.failed = false
 		return true
 	}
-	if !k.failed {
-		k.src.d.opts.Logger.Warn("leases cannot be extended; trying again",
-			"shard", k.src.shard.Name(), "leases", len(leases), "error", err)
+	if !x.failed {
+		x.src.d.opts.Logger.Warn("leases cannot be extended; trying again",
+			"shard", x.src.shard.Name(), "leases", len(leases), "error", err)
 	}
-	k.failed = true
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	x.failed = true
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	for _, l := range leases {
-		if h := k.held[l]; h != nil {
+		if h := x.held[l]; h != nil {
 			h.renew = time.Time{}
 		}
 	}

@@ -20,7 +20,7 @@ type source struct {
 	bucket  int
 	wake    chan struct{}
 	settler *settler
-	leases  *keeper
+	leases  *extender
 	calls   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -32,7 +32,7 @@ func newSource(ctx context.Context, d *Dispatcher, s Shard, bucket int) *source 
 		d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]time.Time{},
 	}
 	src.settler = &settler{src: src}
-	src.leases = &keeper{src: src, held: map[*queue.Lease]*hold{}, some: make(chan struct{}, 1)}
+	src.leases = &extender{src: src, held: map[*queue.Lease]*hold{}, some: make(chan struct{}, 1)}
 	return src
 }
 

@@ -30,7 +30,8 @@ import (
 func TestMain(m *testing.M) {
 	if child.Is() {
 		os.Exit(child.Main(map[string]child.Role{
-			"server": serverRole, "timer": idleRole, "redis-checker": checkerRole, "worker": workerRole, "stuck": stuckRole,
+			"server": serverRole, "timer": idleRole, "redis-checker": checkerRole, "worker": workerRole,
+			"stuck": stuckRole,
 			"crash": crashRole, "gated": gatedRole,
 		}))
 	}
@@ -88,7 +89,8 @@ func options(dir, addr string) Options {
 			Managed: true, Binary: "redis-server", Dir: dir + "/redis", Socket: dir + "/redis/redis.sock",
 		},
 		Roles: []RoleSpec{
-			{Name: "server", Count: 1, Listeners: []ListenSpec{{Name: "http", Key: "server.addr", Addr: addr}}, Config: conf},
+			{Name: "server", Count: 1, Listeners: []ListenSpec{{Name: "http", Key: "server.addr", Addr: addr}},
+				Config: conf},
 			{Name: "timer", Count: 2, Numbered: true, Config: conf},
 			{Name: "redis-checker", Count: 1, Config: conf},
 		},
@@ -385,7 +387,8 @@ func TestAPortInUseIsNamed(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	err = Run(t.Context(), nil, options(tempDir(t), l.Addr().String()))
-	if err == nil || !strings.Contains(err.Error(), "server.addr") || !strings.Contains(err.Error(), l.Addr().String()) {
+	if err == nil || !strings.Contains(err.Error(), "server.addr") ||
+		!strings.Contains(err.Error(), l.Addr().String()) {
 		t.Fatalf("a port in use: %v", err)
 	}
 }

@@ -89,7 +89,8 @@ func (s *slot) label() string { return strings.ReplaceAll(s.title(), " ", "-") }
 func (m *Master) gatherTree() ([]*dto.MetricFamily, error) {
 	r := prometheus.NewRegistry()
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"process"}, labels...))
+		g := prometheus.NewGaugeVec(
+			prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"process"}, labels...))
 		r.MustRegister(g)
 		return g
 	}

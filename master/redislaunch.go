@@ -45,7 +45,8 @@ func (r *redisServer) launch(ctx context.Context) (wait func(), err error) {
 			return func() { awaitExit(pid) }, nil
 		}
 		if err := patience.wait(ctx, err); err != nil {
-			return nil, fmt.Errorf("an earlier redis-server on %s neither answers nor ends (%w); find it with: fuser %s",
+			return nil, fmt.Errorf(
+				"an earlier redis-server on %s neither answers nor ends (%w); find it with: fuser %s",
 				r.opts.Dir, err, filepath.Join(r.opts.Dir, "lock"))
 		}
 	}

@@ -62,7 +62,8 @@ func Listen(key, addr string) (net.Listener, error) {
 type inUse struct{ key, addr string }
 
 func (e *inUse) Error() string {
-	return fmt.Sprintf("%[1]s: the address %[2]s is in use by another program: stop that one (ss -ltnp shows which), or "+
+	return fmt.Sprintf("%[1]s: the address %[2]s is in use by another program: stop that one (ss -ltnp shows which), "+
+		"or "+
 		"set %[1]s to another address", e.key, e.addr)
 }
 

@@ -93,8 +93,9 @@ func (r *redisServer) describe() Process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := Process{
-		Role: "redis-server", Pid: r.pid, State: "running", StartedAt: r.started, Restarts: r.restarts, LastExit: r.lastExit,
-		RSS: rss(r.pid),
+		Role: "redis-server", Pid: r.pid, State: "running", StartedAt: r.started, Restarts: r.restarts,
+		LastExit: r.lastExit,
+		RSS:      rss(r.pid),
 	}
 	switch {
 	case r.pid == 0 || syscall.Kill(r.pid, 0) != nil:

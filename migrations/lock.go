@@ -56,7 +56,8 @@ func wait(ctx context.Context, l schemaLock) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("another host or process has been migrating for %s; find out why, then start again", lockWait)
+			return fmt.Errorf("another host or process has been migrating for %s; find out why, then start again",
+				lockWait)
 		}
 	}
 }

@@ -27,8 +27,15 @@ const (
 var ErrSchemaNewer = errors.New("the registry's schema is newer than this wakecall: use the newer binary, " +
 	"or restore a backup")
 
-// versionTable is where goose records the applied steps.
-const versionTable = "schema_version"
+// ErrUnreleased means that a commit from before the first release wrote the schema.
+var ErrUnreleased = errors.New("an earlier, unreleased version of Wakecall wrote this registry: start with an empty " +
+	"database, Redis and data_dir, or drain it with the commit that wrote it")
+
+// versionTable is where goose records the applied steps. Unreleased versions had another one.
+const (
+	versionTable    = "schema_migrations"
+	unreleasedTable = "schema_version"
+)
 
 // Step is one migration.
 type Step struct {
@@ -49,6 +56,9 @@ func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
 		return 0, fmt.Errorf("lock the registry's schema: %w", err)
 	}
 	defer unlock()
+	if err := released(ctx, db, d); err != nil {
+		return 0, err
+	}
 	if err := mendVersions(ctx, db, d); err != nil {
 		return 0, fmt.Errorf("migrate the registry: %w", err)
 	}
@@ -66,6 +76,9 @@ func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
 func Status(ctx context.Context, db *sql.DB, d Dialect) ([]Step, error) {
 	p, err := provider(db, d)
 	if err != nil {
+		return nil, err
+	}
+	if err := released(ctx, db, d); err != nil {
 		return nil, err
 	}
 	used, err := hasVersions(ctx, db, d)
@@ -121,10 +134,22 @@ func notNewer(ctx context.Context, p *goose.Provider) error {
 	return nil
 }
 
+// released returns ErrUnreleased for a schema that no release reads.
+func released(ctx context.Context, db *sql.DB, d Dialect) error {
+	there, err := hasTable(ctx, db, d, unreleasedTable)
+	if err != nil {
+		return fmt.Errorf("read the registry's schema version: %w", err)
+	}
+	if there {
+		return ErrUnreleased
+	}
+	return nil
+}
+
 // mendVersions completes the version table if a host died between creating it and inserting its first row, which can
 // only happen on MySQL.
 func mendVersions(ctx context.Context, db *sql.DB, d Dialect) error {
-	there, err := hasTable(ctx, db, d)
+	there, err := hasTable(ctx, db, d, versionTable)
 	if err != nil || !there || d == SQLite {
 		return err
 	}
@@ -135,7 +160,7 @@ func mendVersions(ctx context.Context, db *sql.DB, d Dialect) error {
 
 // hasVersions reports whether the database was ever migrated.
 func hasVersions(ctx context.Context, db *sql.DB, d Dialect) (bool, error) {
-	there, err := hasTable(ctx, db, d)
+	there, err := hasTable(ctx, db, d, versionTable)
 	if err != nil || !there {
 		return false, err
 	}
@@ -144,12 +169,12 @@ func hasVersions(ctx context.Context, db *sql.DB, d Dialect) (bool, error) {
 	return n > 0, err
 }
 
-func hasTable(ctx context.Context, db *sql.DB, d Dialect) (bool, error) {
+func hasTable(ctx context.Context, db *sql.DB, d Dialect, name string) (bool, error) {
 	query := "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?"
 	if d == SQLite {
 		query = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
 	}
 	var n int
-	err := db.QueryRowContext(ctx, query, versionTable).Scan(&n)
+	err := db.QueryRowContext(ctx, query, name).Scan(&n)
 	return n > 0, err
 }

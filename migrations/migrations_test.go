@@ -49,6 +49,23 @@ func TestUpAppliesWhatIsMissingOnce(t *testing.T) {
 	}
 }
 
+// TestARegistryOfAnUnreleasedVersionIsRefused, and left as it is.
+func TestARegistryOfAnUnreleasedVersionIsRefused(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "r.db"))
+	if _, err := db.Exec("CREATE TABLE " + unreleasedTable + " (version_id INTEGER)"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Up(t.Context(), db, SQLite); !errors.Is(err, ErrUnreleased) {
+		t.Errorf("Up: %v", err)
+	}
+	if _, err := Status(t.Context(), db, SQLite); !errors.Is(err, ErrUnreleased) {
+		t.Errorf("Status: %v", err)
+	}
+	if there, err := hasTable(t.Context(), db, SQLite, "topics"); err != nil || there {
+		t.Errorf("topics were created: %t, %v", there, err)
+	}
+}
+
 func TestANewerSchemaIsLeftAlone(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "r.db"))
 	if _, err := Up(t.Context(), db, SQLite); err != nil {
@@ -68,7 +85,8 @@ func TestANewerSchemaIsLeftAlone(t *testing.T) {
 
 func TestProcessesOfOneMachineMigrateOneAfterTheOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.db")
-	if err := open(t, path).PingContext(t.Context()); err != nil { // SQLite does not wait while a file is switched to WAL
+	// SQLite does not wait while a file is switched to WAL
+	if err := open(t, path).PingContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	const processes = 8

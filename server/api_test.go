@@ -737,7 +737,7 @@ func TestMemoryBudget(t *testing.T) {
 // TestANameThatCannotBeATopics: the answer says so, instead of suggesting a PUT that would be refused.
 func TestANameThatCannotBeATopics(t *testing.T) {
 	a := newAPI(t)
-	r := a.do("POST", "/v1/topics/Shop%20Orders/jobs", `{"body":1}`).problem(404, "", "is not a topic's name")
+	r := a.do("POST", "/v1/topics/Shop%20Orders/jobs", `{"body":1}`).problem(404, "", "is not a valid name")
 	if strings.Contains(r.body, "PUT") {
 		t.Error(r.body)
 	}

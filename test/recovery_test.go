@@ -67,7 +67,7 @@ func TestLostWritesAreRecovered(t *testing.T) {
 	findings := ""
 	harness.Eventually(t, soon, "the finding", func() error {
 		_, findings = i.Run("ps")
-		if !strings.Contains(findings, "20 jobs pushed again, ") {
+		if !strings.Contains(findings, "pushed again: 20, ") {
 			return fmt.Errorf("`wakecall ps` prints %s", findings)
 		}
 		return nil

@@ -110,7 +110,7 @@ func TestRegistryNewerThanTheBinary(t *testing.T) {
 	i.Signal(syscall.SIGTERM)
 	i.WaitExit()
 	db := i.registryFile(t)
-	if _, err := db.Exec(`INSERT INTO schema_version (version_id, is_applied) VALUES (99999, 1)`); err != nil {
+	if _, err := db.Exec(`INSERT INTO schema_migrations (version_id, is_applied) VALUES (99999, 1)`); err != nil {
 		t.Fatal(err)
 	}
 	code, output := i.Run("up")

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"strconv"
 	"strings"
 
 	"golang.org/x/text/language"
+
+	"github.com/wakecall/wakecall/internal/message"
 )
 
 //go:embed locales
@@ -42,12 +43,10 @@ func MatchLanguage(choice, accept string) string {
 	return Languages[i].Code
 }
 
-// Texts are the texts of one language by section.key.
-type Texts map[string]string
-
-// LoadTexts reads locales/LANGUAGE/SECTION.json for every language; a key "title" of topics.json is "topics.title".
-func LoadTexts() (map[string]Texts, error) {
-	all := map[string]Texts{}
+// LoadTexts returns the texts of the pages and the messages for every language. It reads
+// locales/LANGUAGE/SECTION.json; a key "title" of topics.json is "topics.title".
+func LoadTexts() (map[string]message.Texts, error) {
+	all := map[string]message.Texts{}
 	for _, l := range Languages {
 		texts, err := loadLanguage(l.Code)
 		if err != nil {
@@ -58,16 +57,16 @@ func LoadTexts() (map[string]Texts, error) {
 	return all, nil
 }
 
-func loadLanguage(code string) (Texts, error) {
+func loadLanguage(code string) (message.Texts, error) {
+	texts, err := message.Catalogue(code)
+	if err != nil {
+		return nil, err
+	}
 	files, err := fs.Glob(locales, path.Join("locales", code, "*.json"))
 	if err != nil {
 		return nil, fmt.Errorf("list the texts in %s: %w", code, err)
 	}
-	texts := Texts{}
 	for _, file := range files {
-		if path.Base(file) == messagesFile {
-			continue
-		}
 		data, err := locales.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", file, err)
@@ -82,33 +81,4 @@ func loadLanguage(code string) (Texts, error) {
 		}
 	}
 	return texts, nil
-}
-
-// T returns the text of a key with {0}, {1} … replaced by the arguments. If the first argument is the number 1 and
-// there is a text KEY.one, it returns that one. It returns the key itself if there is no text; a test ensures that this
-// never happens.
-func (t Texts) T(key string, args ...any) string {
-	text, ok := t[key]
-	if len(args) > 0 && fmt.Sprint(args[0]) == "1" {
-		if one, found := t[key+".one"]; found {
-			text, ok = one, true
-		}
-	}
-	if !ok {
-		return key
-	}
-	if len(args) == 0 {
-		return text
-	}
-	pairs := make([]string, 0, 2*len(args))
-	for i, arg := range args {
-		pairs = append(pairs, "{"+strconv.Itoa(i)+"}", fmt.Sprint(arg))
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
-}
-
-// Has reports whether a key has a text.
-func (t Texts) Has(key string) bool {
-	_, ok := t[key]
-	return ok
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -13,15 +12,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/wakecall/wakecall/internal/message"
 )
 
-// goFiles are the sources of the program below the root, without tests and without the API, which is in English.
+// goFiles are the sources of the program below the root, without tests.
 func goFiles(t *testing.T) []string {
 	t.Helper()
 	var list []string
 	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() &&
-			slices.Contains([]string{"node_modules", ".git", "dist", "test", "bench", "server"}, d.Name()) {
+		if err == nil && d.IsDir() && slices.Contains([]string{"node_modules", ".git", "dist", "test"}, d.Name()) {
 			return fs.SkipDir
 		}
 		if err == nil && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
@@ -35,78 +35,58 @@ func goFiles(t *testing.T) []string {
 	return list
 }
 
-// messageCalls are the functions whose format is a message code, with the index of that argument.
-var messageCalls = map[string]int{"malformed": 1, "outOfRange": 1, "wrong": 1, "NewFieldError": 1, "FieldError": 1}
-
-// TestEveryMessageIsTranslated: other packages' messages about fields, and findings about endpoints, are in
-// messages.json of every language except English, with the same verbs.
-func TestEveryMessageIsTranslated(t *testing.T) {
-	formats := map[string]string{}
+// TestEveryCodeInGoHasItsText, with as many arguments as the call passes.
+func TestEveryCodeInGoHasItsText(t *testing.T) {
+	texts, err := message.Catalogue("en")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]bool{}
+	for code := range texts {
+		section, _, _ := strings.Cut(code, ".")
+		sections[section] = true
+	}
 	for _, file := range goFiles(t) {
 		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ast.Inspect(tree, func(n ast.Node) bool {
+			if code, ok := codeIn(n, sections); ok && !texts.Has(code) {
+				t.Errorf("%s: there is no text %s", file, code)
+			}
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
 				return true
 			}
-			at, is := messageCalls[calledName(call)]
-			if calledName(call) == "add" && strings.HasSuffix(file, "callback/probe.go") {
-				at, is = 2, true
-			}
-			if calledName(call) == "Sprintf" && strings.Contains(file, "/checker/") {
-				at, is = 0, true // the details of findings
-			}
-			if is && len(call.Args) > at {
-				if format := constant(call.Args[at]); format != "" && format != "%s" && format != "%v" {
-					formats[format] = file
+			for i, arg := range call.Args {
+				if code, ok := codeIn(arg, sections); ok && len(call.Args)-i-1 != len(arguments(texts[code])) {
+					t.Errorf("%s: a call passes %d arguments to %q", file, len(call.Args)-i-1, texts[code])
 				}
 			}
 			return true
 		})
 	}
-	all, err := LoadMessages()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range Languages[1:] {
-		for format, file := range formats {
-			if all[l.Code].formats[format] == "" {
-				t.Errorf("%s lacks the message of %s: %q", l.Code, file, format)
-			}
-		}
-		for format, translated := range all[l.Code].formats {
-			if len(verb.FindAllString(format, -1)) != len(verb.FindAllString(translated, -1)) {
-				t.Errorf("%s: %q and %q have different verbs", l.Code, format, translated)
-			}
-		}
-	}
 }
 
-func calledName(call *ast.CallExpr) string {
-	switch f := call.Fun.(type) {
-	case *ast.Ident:
-		return f.Name
-	case *ast.SelectorExpr:
-		return f.Sel.Name
+var codeForm = regexp.MustCompile(`^[a-z]+\.[a-z0-9_]+$`)
+
+// codeIn returns the code of a message if the node is one.
+func codeIn(n ast.Node, sections map[string]bool) (string, bool) {
+	literal, ok := n.(*ast.BasicLit)
+	if !ok || literal.Kind != token.STRING {
+		return "", false
 	}
-	return ""
+	code, err := strconv.Unquote(literal.Value)
+	section, _, _ := strings.Cut(code, ".")
+	return code, err == nil && sections[section] && codeForm.MatchString(code)
 }
 
-// constant returns the value of a string in the source, perhaps joined with +.
-func constant(e ast.Expr) string {
-	switch x := e.(type) {
-	case *ast.BasicLit:
-		text, _ := strconv.Unquote(x.Value)
-		return text
-	case *ast.BinaryExpr:
-		if a, b := constant(x.X), constant(x.Y); a != "" && b != "" {
-			return a + b
-		}
-	}
-	return ""
+// arguments returns the arguments that a text shows, each once.
+func arguments(text string) []string {
+	found := regexp.MustCompile(`\{\d+`).FindAllString(text, -1)
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 // TestEveryTextIsUsed: every text is named in a template or in Go, or its key begins like one that is composed.
@@ -142,46 +122,6 @@ func TestEveryTextIsUsed(t *testing.T) {
 		key = strings.TrimSuffix(key, ".one")
 		if !used[key] && !slices.ContainsFunc(begins, func(b string) bool { return strings.HasPrefix(key, b) }) {
 			t.Errorf("nothing uses %s", key)
-		}
-	}
-}
-
-// term is a glossary entry: the English and Chinese words for a thing, and the words that must not be used for it.
-type term struct {
-	English string   `json:"en"`
-	Chinese string   `json:"zh"`
-	Not     []string `json:"not"`
-}
-
-// TestOneWordForOneThing: no text and no message uses a word that the glossary excludes.
-func TestOneWordForOneThing(t *testing.T) {
-	data, err := os.ReadFile("locales/glossary.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var glossary []term
-	if err := json.Unmarshal(data, &glossary); err != nil {
-		t.Fatal(err)
-	}
-	texts, err := LoadTexts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	messages, err := LoadMessages()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := texts["zh-Hans"]
-	for format, text := range messages["zh-Hans"].formats {
-		all["messages: "+format] = text
-	}
-	for key, text := range all {
-		for _, term := range glossary {
-			for _, not := range term.Not {
-				if strings.Contains(text, not) {
-					t.Errorf("%s: %q says %s for %s, which is %s", key, text, not, term.English, term.Chinese)
-				}
-			}
 		}
 	}
 }

@@ -51,8 +51,7 @@ func TestAPageOutlivesItsSession(t *testing.T) {
 		}
 		res, body := s.Part("/alerts/mail", "mail.host", "h")
 		if h := res.Header; res.StatusCode != want || h.Get("HX-Redirect") != "" || h.Get("HX-Retarget") != "#wk-flash" ||
-			h.Get("HX-Reselect") == "" ||
-			!strings.Contains(body, says) {
+			h.Get("HX-Reselect") == "" || !strings.Contains(body, says) {
 			t.Errorf("as %q: %d %v\n%s", role, res.StatusCode, h, body)
 		}
 	}

@@ -126,8 +126,7 @@ func TestARequestUnderWayDoesNotReviveItsSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
 			q := &heldQueue{Queue: &admintest.Queue{}, reached: make(chan struct{}), release: make(chan struct{})}
-			s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Now = q, func() time.Time { return now } }).
-				As("ops")
+			s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Now = q, func() time.Time { return now } }).As("ops")
 			stolen := s.Client
 			now = now.Add(2 * time.Minute) // so that the request changes its session
 			q.armed.Store(true)
@@ -152,8 +151,7 @@ func TestARequestUnderWayDoesNotReviveItsSession(t *testing.T) {
 				s.Client = admintest.NewClient()
 				s.Client.Jar = stolen.Jar
 			}
-			if _, body := s.Get("/account"); !strings.Contains(body, `name="password"`) ||
-				strings.Contains(body, "/logout") {
+			if _, body := s.Get("/account"); !strings.Contains(body, `name="password"`) || strings.Contains(body, "/logout") {
 				t.Error("the session is still valid")
 			}
 		})

@@ -40,7 +40,7 @@ func TestATokenIsShownOnce(t *testing.T) {
 		t.Error("the token is not revoked")
 	}
 	if status, body := s.Post("/access/tokens", "name", "x", "topics", "*"); status != http.StatusUnprocessableEntity ||
-		!strings.Contains(body, "at least one of push") {
+		!strings.Contains(body, "one or more of push") {
 		t.Errorf("a token without rights got %d\n%s", status, body)
 	}
 }
@@ -51,7 +51,7 @@ func TestExpiryAndLastUseOfTokensAreShown(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Second).Add(time.Minute)
 	s := admintest.Open(t, func(o *admin.Options) { o.Now = func() time.Time { return now } }).As("root")
 	form := []string{"name", "shop", "rights", "push", "topics", "*", "expires"}
-	for expires, word := range map[string]string{"soon": "neither a duration", "-1h": "not in the future"} {
+	for expires, word := range map[string]string{"soon": "must be a duration", "-1h": "not in the future"} {
 		status, body := s.Post("/access/tokens", append(form, expires)...)
 		if status != http.StatusUnprocessableEntity || !strings.Contains(body, word) ||
 			!strings.Contains(body, `value="`+expires+`"`) {
@@ -113,8 +113,7 @@ func TestANewTokenIsMadeOnceAndShownOnce(t *testing.T) {
 			t.Error("a session in the database has the token")
 		}
 	}
-	if status, body := s.Get("/access/tokens/" + id); status != http.StatusSeeOther ||
-		strings.Contains(body, secret[1]) {
+	if status, body := s.Get("/access/tokens/" + id); status != http.StatusSeeOther || strings.Contains(body, secret[1]) {
 		t.Errorf("the second time it is %d\n%s", status, body)
 	}
 	if n := len(s.Registry.ListTokens()); n != 1 {

@@ -37,7 +37,7 @@ func TestUsers(t *testing.T) {
 		t.Errorf("a short password got %d\n%s", status, body)
 	}
 	if status, body := s.Post("/access/users", "name", "ops", "password", admintest.Password, "role",
-		"viewer"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "exists already") {
+		"viewer"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "already exists") {
 		t.Errorf("a name that is in use got %d\n%s", status, body)
 	}
 	if status, body := s.Post("/access/users", "name", "new", "password", admintest.Password, "role",

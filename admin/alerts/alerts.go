@@ -276,7 +276,7 @@ func (h *Handler) typedMail(c echo.Context, stored alert.Mail) (alert.Mail, erro
 		return m, nil
 	}
 	if stored.Host != m.Host || stored.Username != m.Username {
-		return m, &registry.FieldError{Field: "mail.password", Detail: h.Texts.T(c, "alerts.retype")}
+		return m, page.FieldError("mail.password", "alerts.retype")
 	}
 	m.Password = stored.Password
 	return m, nil

@@ -120,19 +120,19 @@ func (f ruleField) read(text string) error {
 	case *registry.Duration:
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
-			return page.FieldError(f.name, "%.40q is not a duration, like 90s or 5m; 0 switches the rule off", text)
+			return page.FieldError(f.name, "field.rule_duration", text)
 		}
 		*v = registry.Duration(d)
 	case *int64:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 {
-			return page.FieldError(f.name, "%.40q is not a whole number; 0 switches the rule off", text)
+			return page.FieldError(f.name, "field.rule_count", text)
 		}
 		*v = n
 	case *float64:
 		percent, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(percent >= 0 && percent <= 100) {
-			return page.FieldError(f.name, "%.40q is not a number from 0 to 100", text)
+			return page.FieldError(f.name, "field.between", text, 0, 100)
 		}
 		*v = percent / 100
 	}
@@ -159,16 +159,14 @@ func readObjectives(text string) (map[string]registry.Duration, error) {
 	for _, line := range lines(text) {
 		words := strings.Fields(line)
 		if len(words) != 2 {
-			return nil, page.FieldError(alert.ObjectivesField,
-				"%.80q is not a topic's name or pattern and a duration, like shop.* 30s", line)
+			return nil, page.FieldError(alert.ObjectivesField, "field.objective_line", line)
 		}
 		d, err := time.ParseDuration(words[1])
 		if err != nil || d < 0 {
-			return nil, page.FieldError(alert.ObjectivesField,
-				"%.40q of %.80q is not a duration, like 500ms or 30s; 0 switches the rule off", words[1], words[0])
+			return nil, page.FieldError(alert.ObjectivesField, "field.objective", words[1], words[0])
 		}
 		if _, twice := objectives[words[0]]; twice {
-			return nil, page.FieldError(alert.ObjectivesField, "%.80q is listed twice", words[0])
+			return nil, page.FieldError(alert.ObjectivesField, "field.duplicate", words[0])
 		}
 		objectives[words[0]] = registry.Duration(d)
 	}

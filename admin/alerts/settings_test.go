@@ -97,7 +97,7 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 	}
 	for typed, want := range map[string]string{
 		"shop.* soon": "&#34;soon&#34; of &#34;shop.*&#34; is not a duration",
-		"a*b 30s":     "&#34;a*b&#34; (with 30s) is not a pattern", "shop.*": "and a duration, like",
+		"a*b 30s":     "&#34;a*b&#34; is not a pattern", "shop.*": "and a duration, such as",
 	} {
 		late[len(late)-1] = typed
 		if status, body := s.Post("/alerts/rules", late...); status != http.StatusUnprocessableEntity ||
@@ -110,14 +110,7 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 		!strings.Contains(body, "is not a duration") {
 		t.Errorf("a wrong duration got %d", status)
 	}
-	hook := []string{
-		"webhooks.name",
-		"chat",
-		"preset",
-		"slack",
-		"webhooks.url",
-		"https://hooks.example.com/services/hush",
-	}
+	hook := []string{"webhooks.name", "chat", "preset", "slack", "webhooks.url", "https://hooks.example.com/services/hush"}
 	if status, body := s.Post("/alerts/webhooks", hook...); status != http.StatusOK ||
 		!strings.Contains(body, "https://hooks.example.com/…") || strings.Contains(body, "hush") {
 		t.Errorf("a webhook got %d", status)
@@ -137,8 +130,7 @@ func TestSavingACardLeavesTheOthers(t *testing.T) {
 	s := admintest.Open(t, nil).As("root")
 	for _, card := range []string{"wk-mail", "wk-recipients", "wk-webhooks", "wk-rules"} {
 		if body := s.Shows("/alerts/settings"); !regexp.MustCompile(`hx-target="(this|#` + card + `)" hx-select="#` + card +
-			`"`).
-			MatchString(body) {
+			`"`).MatchString(body) {
 			t.Errorf("%s is not sent alone", card)
 		}
 	}
@@ -146,7 +138,7 @@ func TestSavingACardLeavesTheOthers(t *testing.T) {
 	_, flash, _ := strings.Cut(body, `id="wk-flash"`)
 	flash, _, _ = strings.Cut(flash, `class="page-header"`)
 	if res.StatusCode != http.StatusUnprocessableEntity ||
-		!strings.Contains(flash, "mail.host: is missing: the recipients need an SMTP server") {
+		!strings.Contains(flash, "mail.host: required: the recipients need an SMTP server") {
 		t.Errorf("%d, above the page: %s", res.StatusCode, flash)
 	}
 	mail := []string{"mail.host", "h", "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com"}
@@ -173,18 +165,7 @@ func TestSettingsThatWereChangedMeanwhileAreNotOverwritten(t *testing.T) {
 	}
 	const conflict = "Somebody else has changed these settings"
 	mail := func(host, seen string) []string {
-		return []string{
-			"mail.host",
-			host,
-			"mail.port",
-			"25",
-			"mail.tls",
-			"none",
-			"mail.from",
-			"w@example.com",
-			"seen",
-			seen,
-		}
+		return []string{"mail.host", host, "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com", "seen", seen}
 	}
 	stored := func() alert.Settings {
 		t.Helper()
@@ -197,8 +178,7 @@ func TestSettingsThatWereChangedMeanwhileAreNotOverwritten(t *testing.T) {
 		t.Fatalf("the first: %d\n%s", status, body)
 	}
 	if status, _ := s.Post("/alerts/recipients", "recipients", "a@example.com", "seen", seen("recipients", opened)); status !=
-		http.StatusOK ||
-		len(stored().Recipients) != 1 {
+		http.StatusOK || len(stored().Recipients) != 1 {
 		t.Errorf("another card: %d", status)
 	}
 	res, body := s.Part("/alerts/mail", mail("mine", seen("mail", opened))...)
@@ -223,13 +203,13 @@ func TestAWrongWebhookStays(t *testing.T) {
 	status, body := s.Post("/alerts/webhooks", "webhooks.name", "on-call", "preset", "feishu", "webhooks.url",
 		"ftp://bot.example/hook", "webhooks.template", `{"a": 1}`)
 	for _, want := range []string{`value="on-call"`, `value="ftp://bot.example/hook"`, `<option value="feishu" selected>`,
-		"No webhook yet.", "is not an http:// or https:// address"} {
+		"No webhook yet.", "must start with http:// or https://"} {
 		if status != http.StatusUnprocessableEntity || !strings.Contains(body, want) {
 			t.Errorf("%d, without %s", status, want)
 		}
 	}
 	if _, body := s.Post("/alerts/rules", "lateness", "soon", "backlog_age", "never"); strings.Count(body,
-		"is not a duration, like") < 2 {
+		"is not a duration such as") < 2 {
 		t.Error("not every wrong limit has its message")
 	}
 }

@@ -88,10 +88,7 @@ func TestARedrivenJobIsNotDeletedAsDead(t *testing.T) {
 	t.Parallel()
 	s, q := admintest.Shop(t)
 	s.As("ops")
-	admintest.Must(
-		t,
-		q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "again", Body: []byte(`{}`), Delay: time.Hour}).Err,
-	)
+	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "again", Body: []byte(`{}`), Delay: time.Hour}).Err)
 	for _, do := range []string{"delete", "retry"} {
 		_, body := s.Post("/dead/selected", "job", "shop.close/again", "do", do)
 		if !strings.Contains(body, "Done for 0 of 1 jobs. Skipped: 0 running, 1 gone or changed since") {
@@ -136,6 +133,8 @@ func TestTheDeadSayWhyAndWhen(t *testing.T) {
 			t.Errorf("%s shows the failed attempt in green", path)
 		}
 	}
+	s.Post("/language", "choice", "zh-Hans")
+	s.Shows("/topics/a?tab=attempts", `bg-red-lt">超时`) // by the reason, not by the error's text
 }
 
 // failedOnce is the activity of a topic whose endpoint answered 200 but whose attempt failed.
@@ -143,7 +142,7 @@ type failedOnce struct{}
 
 func (failedOnce) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
 	return []activity.Attempt{{ID: "job-0", N: 3, Status: 200, Outcome: "retry", Reason: "retry_if",
-		Error: "retry_if is true for the answer"}}, nil
+		Error: "retry_if is true for the answer"}, {ID: "job-1", N: 1, Outcome: "retry", Reason: "timeout"}}, nil
 }
 
 func (failedOnce) Errors(context.Context, string) ([]queue.ErrorNote, error) { return nil, nil }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -60,7 +61,7 @@ func readDue(form url.Values, zone *time.Location) (at time.Time, shift time.Dur
 	text := strings.TrimSpace(form.Get("shift"))
 	var d registry.Duration
 	if d.UnmarshalText([]byte(strings.TrimLeft(text, "+-"))) != nil || d == 0 {
-		return at, 0, bulk.Localized("bulk.no_shift", bulk.Clip(text))
+		return at, 0, message.New("task.no_shift", text)
 	}
 	shift = d.Std()
 	if strings.HasPrefix(text, "-") {
@@ -71,7 +72,7 @@ func readDue(form url.Values, zone *time.Location) (at time.Time, shift time.Dur
 
 func tooFar(err error, at time.Time) error {
 	if err == nil && time.Until(at) > queue.MaxDelay {
-		return bulk.Localized("bulk.too_far")
+		return message.New("bulk.too_far")
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -36,7 +37,7 @@ type matching struct {
 	Filter  bulk.Filter
 	Form    map[string]string
 	Actions []string
-	Problem *bulk.LocalizedError // error in the filter
+	Problem *message.Message // error in the filter
 	Count   int64
 	Counted bool // false: another request counts
 	AtLeast bool // the count is incomplete
@@ -217,11 +218,11 @@ func readBulk(topic string, form url.Values, zone *time.Location) (p bulk.Params
 
 // refuse shows the error in a form on the page that the form came from, or on the given one.
 func (h *Handler) refuse(c echo.Context, err error, from string) error {
-	var localized *bulk.LocalizedError
-	if !errors.As(err, &localized) {
+	var m message.Message
+	if !errors.As(err, &m) {
 		return err
 	}
-	h.Flashes.Add(c, "warning", localized.Key, localized.Args...)
+	h.Flashes.Add(c, "warning", m.Code, m.Args...)
 	return h.Pages.Back(c, from)
 }
 

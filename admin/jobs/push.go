@@ -89,11 +89,11 @@ func (h *Handler) pushOf(f pushForm, zone *time.Location) (*queue.Push, error) {
 	t := h.Registry.Snapshot().Topic(f.Topic)
 	switch {
 	case registry.IsNamespace(f.Topic):
-		errs = append(errs, page.FieldError("topic", "%s is a namespace; push to a topic below it", f.Topic))
+		errs = append(errs, page.FieldError("topic", "field.is_namespace", f.Topic))
 	case t == nil:
-		errs = append(errs, page.FieldError("topic", "there is no topic %.80q", f.Topic))
+		errs = append(errs, page.FieldError("topic", "field.no_topic", f.Topic))
 	case t.State == registry.TopicOffline:
-		errs = append(errs, page.FieldError("topic", "%s is offline and takes no jobs", t.Name))
+		errs = append(errs, page.FieldError("topic", "field.offline", t.Name))
 	}
 	if t == nil {
 		t = &registry.Topic{Priority: queue.Normal.String()}
@@ -104,17 +104,16 @@ func (h *Handler) pushOf(f pushForm, zone *time.Location) (*queue.Push, error) {
 		errs = append(errs, err)
 	}
 	if !json.Valid(p.Body) {
-		errs = append(errs, page.FieldError("body", "is not JSON; a text needs quotes"))
+		errs = append(errs, page.FieldError("body", "topic.not_json"))
 	} else if most := h.MaxBody; len(p.Body) > most {
-		errs = append(errs, page.FieldError("body", "has %d bytes; at most %d", len(p.Body), most))
+		errs = append(errs, page.FieldError("body", "field.too_many_bytes", len(p.Body), most))
 	}
 	return p, errors.Join(append(errs, setWhen(p, f, t, zone), setLimits(p, f, t))...)
 }
 
 func validID(id string) error {
 	if queue.CheckID(id) != nil {
-		return page.FieldError("id", "%.80q is not an id: 1 to %d bytes of printable UTF-8 without spaces at the ends", id,
-			maxID)
+		return page.FieldError("id", "field.id", id, maxID)
 	}
 	return nil
 }
@@ -132,13 +131,13 @@ func setWhen(p *queue.Push, f pushForm, t *registry.Topic, zone *time.Location) 
 func readWhen(at, delay string, zone *time.Location) (due time.Time, after time.Duration, err error) {
 	if at != "" {
 		if due, err = page.Minute(at, zone); err != nil {
-			err = page.FieldError("due_at", "%.40q is not a time like 2026-01-31T08:30", at)
+			err = page.FieldError("due_at", "field.time", at)
 		}
 		return due, 0, err
 	}
 	var d registry.Duration
 	if err := d.UnmarshalText([]byte(strings.TrimSpace(delay))); err != nil || d < 0 || d.Std() > queue.MaxDelay {
-		return due, 0, page.FieldError("delay", "%.40q is not a delay like 90s, 30m or 1h30m, at most ten years", delay)
+		return due, 0, page.FieldError("delay", "field.delay", delay)
 	}
 	return due, d.Std(), nil
 }
@@ -148,18 +147,18 @@ func setLimits(p *queue.Push, f pushForm, t *registry.Topic) error {
 	var errs []error
 	var err error
 	if p.Priority, err = queue.ParsePriority(level); err != nil {
-		errs = append(errs, page.FieldError("priority", "%.60q is none of %s", level, "high, normal, low"))
+		errs = append(errs, page.FieldError("priority", "field.one_of", level, "high, normal, low"))
 	}
 	var known bool
 	if p.OnDuplicate, known = duplicates[f.OnDuplicate]; !known {
-		errs = append(errs, page.FieldError("on_duplicate", "%.60q is none of %s", f.OnDuplicate, "keep, replace, error"))
+		errs = append(errs, page.FieldError("on_duplicate", "field.one_of", f.OnDuplicate, "keep, replace, error"))
 	}
 	if f.MaxAttempts == "" {
 		return errors.Join(errs...)
 	}
 	_, most := t.AttemptBounds()
 	if p.MaxAttempts, err = strconv.Atoi(f.MaxAttempts); err != nil || p.MaxAttempts < 1 || p.MaxAttempts > most {
-		errs = append(errs, page.FieldError("max_attempts", "%.40q is not a number of 1 to %d", f.MaxAttempts, most))
+		errs = append(errs, page.FieldError("max_attempts", "field.between", f.MaxAttempts, 1, most))
 	}
 	return errors.Join(errs...)
 }

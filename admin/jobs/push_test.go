@@ -15,12 +15,12 @@ func TestAWrongPushIsShownAtItsField(t *testing.T) {
 	s, _ := admintest.Shop(t)
 	s.As("ops")
 	for field, pairs := range map[string][]string{
-		"there is no topic":      {"topic", "nobody", "body", "1"},
-		"is not JSON":            {"topic", "shop.close", "body", "{"},
-		"is not a delay":         {"topic", "shop.close", "body", "1", "delay", "soon"},
-		"is not an id":           {"topic", "shop.close", "body", "1", "id", " x"},
-		"is not a number":        {"topic", "shop.close", "body", "1", "max_attempts", "many"},
-		"&#34;x&#34; is none of": {"topic", "shop.close", "body", "1", "priority", "x"},
+		"does not exist":  {"topic", "nobody", "body", "1"},
+		"is not JSON":     {"topic", "shop.close", "body", "{"},
+		"is not a delay":  {"topic", "shop.close", "body", "1", "delay", "soon"},
+		"is not an id":    {"topic", "shop.close", "body", "1", "id", " x"},
+		"between 1 and":   {"topic", "shop.close", "body", "1", "max_attempts", "many"},
+		"not &#34;x&#34;": {"topic", "shop.close", "body", "1", "priority", "x"},
 	} {
 		if status, body := s.Post("/push", pairs...); status != http.StatusUnprocessableEntity ||
 			!strings.Contains(body, field) {
@@ -58,9 +58,9 @@ func TestAPushHereIsAsOneThroughTheAPI(t *testing.T) {
 		}
 	}
 	for want, sent := range map[string][3]string{
-		"is a namespace": {"team.*", "", "1"},
-		"1000":           {"film.render", "", `"` + strings.Repeat("x", 1000) + `"`},
-		"65536&#34; is not a number of 1 to 65535": {"film.render", "65536", "1"},
+		"is a namespace":                 {"team.*", "", "1"},
+		"1000":                           {"film.render", "", `"` + strings.Repeat("x", 1000) + `"`},
+		"between 1 and 65535, not 65536": {"film.render", "65536", "1"},
 	} {
 		if status, body := push(sent[0], sent[1], sent[2]); status != http.StatusUnprocessableEntity ||
 			!strings.Contains(body, want) {

@@ -10,13 +10,13 @@ import (
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
 func TestOverviewLeadsToTheFirstJob(t *testing.T) {
 	t.Parallel()
-	s := admintest.Open(t, func(o *admin.Options) { o.APIURL, o.TokenFile = "http://127.0.0.1:7", "/d/api-token" }).
-		As("root")
+	s := admintest.Open(t, func(o *admin.Options) { o.APIURL, o.TokenFile = "http://127.0.0.1:7", "/d/api-token" }).As("root")
 	s.Shows("/", "/topics/-/new", "http://127.0.0.1:7/v1/topics/demo.hello/jobs", "cat /d/api-token")
 	s.AddTopic("shop.close")
 	s.Shows("/", "/v1/topics/shop.close/jobs", "Done: shop.close")
@@ -33,7 +33,7 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	})
 	for _, a := range []alert.Alert{
 		{Key: "shard/s1", Kind: "shard_down", Severity: "critical", Shard: "s1", Causes: []alert.Cause{
-			{Kind: "shard_down", Severity: "critical", Text: "dial tcp: connection refused"}}},
+			{Kind: "shard_down", Severity: "critical", Text: message.Plain("dial tcp: connection refused")}}},
 		{Key: "topic/shop.close", Kind: "no_consumer", Severity: "critical", Topic: "shop.close", Causes: []alert.Cause{
 			{Kind: "no_consumer", Severity: "critical", N: 1200, For: 3 * time.Minute},
 			{Kind: "late", Severity: "warning", N: 1200, For: 21 * time.Minute}}},
@@ -83,8 +83,7 @@ func TestTheWorstTenAreShown(t *testing.T) {
 		_, card, _ := strings.Cut(body, `id="wk-problems"`)
 		return strings.Count(card, "list-group-item-action")
 	}
-	s.As("look").
-		Shows("/", "and 16 more", "topic t24: the endpoint fails", "the endpoint answers 429: 12 calls in a row")
+	s.As("look").Shows("/", "and 16 more", "topic t24: the endpoint fails", "the endpoint answers 429: 12 calls in a row")
 	if n := lines(); n != 10 {
 		t.Errorf("there are %d lines", n)
 	}

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // FieldError returns an error about a field of a form.
-func FieldError(field, format string, args ...any) error {
-	return registry.NewFieldError(field, format, args...)
+func FieldError(field, code string, args ...any) error {
+	return registry.Malformed(field, code, args...)
 }
 
 func MinuteText(at time.Time) string {
@@ -35,7 +35,7 @@ func Minute(text string, zone *time.Location) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, bulk.Localized("bulk.no_time", bulk.Clip(text))
+	return time.Time{}, message.New("field.time", text)
 }
 
 // FieldErrors returns the errors of a form by field, in the language of the request. rest holds the errors that belong
@@ -50,7 +50,7 @@ func (t *Texts) FieldErrors(c echo.Context, err error) (fields map[string]string
 			continue
 		}
 		if fields[f.Field] == "" {
-			fields[f.Field] = t.detail(c, f)
+			fields[f.Field] = t.say(Lang(c), f.Message)
 		}
 	}
 	return fields, errors.Join(others...)

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"html/template"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/web"
 )
@@ -42,25 +42,19 @@ func (p *Pages) funcs(language string) template.FuncMap {
 		"dict": dict, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
 		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
-		"text":       func(key string, args []any) string { return t(key, worded(t, args)...) },
-		"message":    func(text string) string { return p.Texts.stored(language, text) },
-		"check":      func(format string, args []any) string { return p.Texts.message(language, format, args...) },
+		"text":       func(key string, args []any) string { return p.Texts.say(language, message.New(key, args...)) },
+		"say":        func(m message.Message) string { return p.Texts.say(language, m) },
 		"title":      func(a alert.Alert) string { return a.Title(t) },
 		"details":    func(a alert.Alert) []string { return p.details(language, &a) },
-		"last_error": func(j queue.Job) string { return p.Texts.stored(language, bulk.LastError(&j)) },
+		"last_error": func(j queue.Job) string { return bulk.LastError(&j) },
 		"add":        func(x, y int) int { return x + y },
 	}
 }
 
 // details returns the causes of an alert in a language.
 func (p *Pages) details(language string, a *alert.Alert) []string {
-	said := *a
-	said.Causes = slices.Clone(a.Causes)
-	for i := range said.Causes {
-		said.Causes[i].Text = p.Texts.stored(language, said.Causes[i].Text)
-	}
 	t := func(key string, args ...any) string { return p.Texts.texts[language].T(key, args...) }
-	return said.Details(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
+	return a.Details(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
 }
 
 // dict builds a map from pairs, to pass several values to a template.
@@ -179,23 +173,6 @@ func inWords(t func(string, ...any) string, text string) string {
 		parts[i] = t("common.unit_"+part[len(number):], number)
 	}
 	return strings.Join(parts, " ")
-}
-
-// worded translates the durations among arguments, including those that were stored as text.
-func worded(t func(string, ...any) string, args []any) []any {
-	own := make([]any, len(args))
-	for i, arg := range args {
-		own[i] = arg
-		switch x := arg.(type) {
-		case time.Duration:
-			own[i] = inWords(t, Duration(x))
-		case string:
-			if d, err := time.ParseDuration(x); err == nil && d != 0 {
-				own[i] = inWords(t, Duration(d))
-			}
-		}
-	}
-	return own
 }
 
 // milliseconds formats a number of milliseconds.

@@ -12,6 +12,7 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/master"
 )
 
@@ -43,9 +44,9 @@ type processLine struct {
 	Concurrency int              `json:"concurrency"`
 	Connections map[string]int64 `json:"connections"` // connections of a gateway, by protocol
 	Findings    []struct {
-		Shard  string `json:"shard"`
-		Kind   string `json:"kind"`
-		Detail string `json:"detail"`
+		Shard  string          `json:"shard"`
+		Kind   string          `json:"kind"`
+		Detail message.Message `json:"detail"`
 	} `json:"findings"`
 	Services []struct {
 		Name     string `json:"name"`

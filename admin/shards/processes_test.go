@@ -25,13 +25,9 @@ func (m *fakeMaster) Ps(context.Context) (*master.Tree, error) {
 	return &master.Tree{Pid: 7, Version: "v1.0.0", Processes: []master.Process{
 		{Role: "dispatcher", Number: 2, Pid: 4711, Version: "v1.1.0", State: "running", LastExit: "<script>",
 			Status: json.RawMessage(`{"in_flight":3,"concurrency":9}`)},
-		{
-			Role:  "redis-checker",
-			Pid:   8,
-			State: "silent",
-			Status: json.RawMessage(`{"findings":[{"shard":"a","detail":"does not answer"}],
-			"services":[{"name":"alerts","state":"running"},{"name":"draining","state":"waiting","restarts":4,"error":"<no name>"}]}`),
-		},
+		{Role: "redis-checker", Pid: 8, State: "silent", Status: json.RawMessage(`{
+			"findings":[{"shard":"a","detail":{"args":["does not answer"]}}],
+			"services":[{"name":"alerts","state":"running"},{"name":"draining","state":"waiting","restarts":4,"error":"<no name>"}]}`)},
 	}}, nil
 }
 

@@ -182,13 +182,13 @@ func (h *Handler) typedShard(c echo.Context) (s registry.Shard, stored *registry
 		s.State = registry.ShardActive
 	}
 	if s.URL, err = registry.UnmaskURL(s.URL, before); err != nil {
-		return s, stored, page.FieldError("url", "%s", err)
+		return s, stored, page.FieldError("url", "", err)
 	}
 	if s.URL == "" || s.URL == registry.ManagedShard {
 		return s, stored, nil
 	}
 	if _, err := conf.ParseNode(s.URL); err != nil {
-		return s, stored, page.FieldError("url", "%s", err)
+		return s, stored, page.FieldError("url", "", err)
 	}
 	return s, stored, nil
 }
@@ -197,7 +197,7 @@ func (h *Handler) shardSave(c echo.Context) error {
 	s, stored, err := h.typedShard(c)
 	isNew := page.Param(c, "name") == ""
 	if isNew && stored != nil {
-		err = errors.Join(page.FieldError("name", "%s", h.Texts.T(c, "shards.taken")), err)
+		err = errors.Join(page.FieldError("name", "shards.taken"), err)
 	}
 	name, seen := strings.TrimSpace(c.FormValue("name")), c.FormValue("seen")
 	if !isNew && stored == nil {
@@ -210,7 +210,7 @@ func (h *Handler) shardSave(c echo.Context) error {
 			shardForm{Name: name, Shard: s, Seen: seenOf(*stored), Theirs: &theirs})
 	}
 	if h.drainsTheLast(s) {
-		err = errors.Join(err, page.FieldError("state", "%s", h.Texts.T(c, "shards.only_active", s.Name)))
+		err = errors.Join(err, page.FieldError("state", "shards.only_active", s.Name))
 	}
 	if err = errors.Join(err, s.Validate()); err == nil {
 		err = h.Editor.PutShard(c.Request().Context(), page.Actor(c), s)

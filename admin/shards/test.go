@@ -4,17 +4,15 @@ import (
 	"context"
 	"time"
 
-	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/alert/health"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// shardCheck is one result of a connection test. Key names a text, Args are its arguments.
+// shardCheck is one result of a connection test.
 type shardCheck struct {
 	Kind string // success, warning, danger
-	Key  string
-	Args []any
+	Text message.Message
 }
 
 type shardTest struct {
@@ -40,21 +38,11 @@ func (h *Handler) testShard(ctx context.Context, s registry.Shard) shardTest {
 	if !state.Up {
 		return t
 	}
-	t.Checks = []shardCheck{{"success", "shards.check_answers", []any{state.Latency, state.Version}}}
+	t.Checks = []shardCheck{{"success", message.New("shards.check_answers", state.Latency, state.Version)}}
 	for _, p := range problems {
-		t.Checks = append(t.Checks, checkOf(p, state))
+		t.Checks = append(t.Checks, shardCheck{severityColor(p.Severity), p.Says()})
 	}
 	return t
-}
-
-// checkOf converts a problem to a message.
-func checkOf(p health.Problem, h queue.ShardHealth) shardCheck {
-	args := map[health.Kind][]any{
-		health.Version: {h.Version, health.OldestRedis}, health.Eviction: {h.Policy}, health.WriteError: {h.WriteError},
-		health.Memory: {page.ByteSize(h.Memory), page.ByteSize(h.MaxMemory)}, health.HasJobs: {page.Num(h.Jobs)},
-		health.Duplicate: {h.SameAs}, health.Settings: {h.Differ}, health.Clock: {p.Off.Abs()},
-	}
-	return shardCheck{severityColor(p.Severity), "shards.check_" + string(p.Kind), args[p.Kind]}
 }
 
 func severityColor(s health.Severity) string {

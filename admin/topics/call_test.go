@@ -40,7 +40,7 @@ func TestAnEndpointIsTried(t *testing.T) {
 		t.Errorf("the test callback: %s", body)
 	}
 	if _, body := s.Post("/topics/shop.close/test", "do", "doctor", "body", `{"a":1}`); !strings.Contains(body,
-		"does not check webhook-signature") {
+		"does not verify webhook-signature") {
 		t.Errorf("the doctor: %s", body)
 	}
 	if status, _ := s.Post("/topics/shop.close/test", "do", "call", "body",

@@ -105,7 +105,7 @@ func (f topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
 		if _, err := strconv.ParseFloat(f[name], 64); err == nil {
 			fields[name] = json.Number(f[name])
 		} else if f[name] != "" {
-			errs = append(errs, page.FieldError(name, "%.40q is not a number", f[name]))
+			errs = append(errs, page.FieldError(name, "field.number", f[name]))
 		}
 	}
 	body, err := json.Marshal(fields)
@@ -130,10 +130,10 @@ func (f topicForm) headers() (map[string]string, error) {
 		name, value, ok := strings.Cut(line, ":")
 		name = strings.TrimSpace(name)
 		if !ok {
-			return headers, page.FieldError("headers", "%.60q has no colon; write a header as Name: value", line)
+			return headers, page.FieldError("headers", "field.header_colon", line)
 		}
 		if _, ok := headers[name]; ok {
-			return headers, page.FieldError("headers", "%.60q is a duplicate; upper and lower case are the same", name)
+			return headers, page.FieldError("headers", "field.header_twice", name)
 		}
 		headers[name] = strings.TrimSpace(value)
 	}
@@ -167,7 +167,7 @@ func (h *Handler) createTopic(c echo.Context) error {
 	f := readTopicForm(c)
 	t, err := f.topic(registry.TopicActive)
 	if h.Registry.Snapshot().Topics.Get(f["name"]) != nil {
-		err = errors.Join(page.FieldError("name", "%s", h.Texts.T(c, "topic.name_taken", f["name"])), err)
+		err = errors.Join(page.FieldError("name", "topic.name_taken", f["name"]), err)
 	}
 	secret := ""
 	if err == nil && f["sign"] != "" {
@@ -178,7 +178,7 @@ func (h *Handler) createTopic(c echo.Context) error {
 		_, err = h.Editor.PutTopic(c.Request().Context(), page.Actor(c), *t, registry.IfNew)
 	}
 	if errors.Is(err, registry.ErrChanged) {
-		err = page.FieldError("name", "%s", h.Texts.T(c, "topic.name_taken", f["name"]))
+		err = page.FieldError("name", "topic.name_taken", f["name"])
 	}
 	if err != nil {
 		return h.formProblem(c, err, topicFormData{Form: f, New: true})

@@ -16,20 +16,9 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	t.Parallel()
 	s, q := admintest.Shop(t)
 	s.As("root")
-	status, body := s.Post(
-		"/topics/-/new",
-		admintest.TopicForm(
-			"name",
-			"shop.mail",
-			"title",
-			"<script>alert(1)</script>",
-			"retry",
-			"10s, 1m",
-			"headers",
-			"X-A: b\nX-C: d",
-			"sign",
-			"on",
-		)...)
+	status, body := s.Post("/topics/-/new",
+		admintest.TopicForm("name", "shop.mail", "title", "<script>alert(1)</script>", "retry", "10s, 1m", "headers", "X-A: b\nX-C: d",
+			"sign", "on")...)
 	if status != http.StatusOK || !strings.Contains(body, "whsec_") || strings.Contains(body, "<script>alert") {
 		t.Fatalf("created: %d\n%s", status, body)
 	}
@@ -72,9 +61,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 		s.Registry.Snapshot().Topics.Get("shop.mail").Title != "Theirs" {
 		t.Errorf("the second edit: %d\n%s", status, body)
 	}
-	s.Post(
-		"/topics/shop.mail/edit",
-		admintest.TopicForm("title", "Yours", "durability", "replica", "etag", etagOf(body))...)
+	s.Post("/topics/shop.mail/edit", admintest.TopicForm("title", "Yours", "durability", "replica", "etag", etagOf(body))...)
 	if x := s.Registry.Snapshot().Topics.Get("shop.mail"); x.Title != "Yours" {
 		t.Errorf("after the second user saw both versions, it is %+v", x)
 	}
@@ -107,8 +94,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 		t.Errorf("deleting with jobs: %s", body)
 	}
 	s.Post("/topics/shop.mail/delete", "drop", "on")
-	if _, err := q.Get(t.Context(), "shop.mail", "1"); err == nil ||
-		s.Registry.Snapshot().Topics.Get("shop.mail") != nil {
+	if _, err := q.Get(t.Context(), "shop.mail", "1"); err == nil || s.Registry.Snapshot().Topics.Get("shop.mail") != nil {
 		t.Error("the topic or its job still exists")
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
-	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/topicfile"
 )
@@ -101,12 +101,12 @@ func topicsIn(data []byte) ([]registry.Topic, error) {
 		return nil, err
 	}
 	if len(found) > maxTopics {
-		return nil, bulk.Localized("topics.too_many", maxTopics)
+		return nil, message.New("topics.too_many", maxTopics)
 	}
 	topics, seen := make([]registry.Topic, len(found)), map[string]bool{}
 	for i, t := range found {
 		if seen[t.Name] {
-			return nil, bulk.Localized("topics.twice", t.Name)
+			return nil, message.New("topics.twice", t.Name)
 		}
 		seen[t.Name], topics[i] = true, *t.Topic
 	}

@@ -115,7 +115,7 @@ func TestApplyChecksEverythingFirst(t *testing.T) {
 		"no YAML":       {"a: [", []string{"-: "}},
 		"nothing":       {"# nothing\n", []string{"no topic"}},
 		"a text":        {"hello", []string{"hello"}},
-		"a list of it":  {"[1]", []string{"1 is not a topic"}},
+		"a list of it":  {"[1]", []string{"\"1\" is not a topic"}},
 		"no name":       {"callback_url: http://x/\n", []string{"number 1", "name"}},
 		"bad name":      {"name: Big Topic\ncallback_url: http://x/\n", []string{"Big Topic"}},
 		"unknown field": {topicFile + "- name: x\n  callback_url: http://x/\n  ttl: 5s\n", []string{"topic x", "ttl"}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/internal/log/printable/printabletest"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/master"
 )
 
@@ -63,7 +64,7 @@ func TestOutputHasNoTerminalEscapes(t *testing.T) {
 
 func TestPsPrintsNoTerminalEscapes(t *testing.T) {
 	status, err := json.Marshal(map[string]any{"findings": []checker.Finding{{Shard: printabletest.Hostile, Kind: "down",
-		Detail: printabletest.Hostile}}})
+		Detail: message.Plain(printabletest.Hostile)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,10 +48,10 @@ func TestTokensWithoutAServer(t *testing.T) {
 		t.Errorf("code %d, secret %q: %s", got.code, secret, got.err)
 	}
 	last := steps(t,
-		step{"token create x", 2, "rights: are missing"},
-		step{"token create x --rights push", 2, "topics: are missing"},
+		step{"token create x", 2, "rights: required"},
+		step{"token create x --rights push", 2, "topics: required"},
 		step{"token create x --rights push,fly --topics *", 2, "fly"},
-		step{"token create x --rights push,push --topics *", 2, "listed twice"},
+		step{"token create x --rights push,push --topics *", 2, "is a duplicate"},
 		step{"token create x --rights push --topics Shop", 2, "Shop"},
 		step{"token create x --rights push --topics * --expires soon", 2, "90d"},
 		step{"token create x --rights push --topics * --expires -1h", 2, "not in the future"},

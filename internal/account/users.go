@@ -70,17 +70,14 @@ func validUserName(name string) error {
 	if userName.MatchString(name) {
 		return nil
 	}
-	return registry.NewFieldError("name",
-		"%.80q is not a user's name: 1 to 64 of a-z, 0-9 and . _ @ + -, beginning with a letter or digit", name)
+	return registry.Malformed("name", "field.user_name", name)
 }
 
 func validRole(role Role) error {
 	if slices.Contains(Roles, role) {
 		return nil
 	}
-	e := registry.NewFieldError("role", "%.60q is none of %s", string(role), "admin, operator, viewer")
-	e.OutOfRange = true
-	return e
+	return registry.OutOfRange("role", "field.one_of", role, "admin, operator, viewer")
 }
 
 // CreateUser adds a user. Errors: *registry.FieldError, ErrUnavailable.
@@ -93,7 +90,7 @@ func (s *Store) CreateUser(ctx context.Context, actor, name, password string, ro
 		if found, err := database.Find(tx, &userRow{}, "name", name); err != nil {
 			return err
 		} else if found {
-			return registry.NewFieldError("name", "it exists already")
+			return registry.Malformed("name", "field.exists")
 		}
 		u := userRow{User{Name: name, Role: role, CreatedAt: database.Now()}, hash}
 		c.After = u.User
@@ -209,9 +206,7 @@ var PasswordCost = bcrypt.DefaultCost
 
 func hashPassword(password string) (string, error) {
 	if len(password) < minPassword || len(password) > maxPassword {
-		e := registry.NewFieldError("password", "has %d bytes; it needs %d to %d", len(password), minPassword, maxPassword)
-		e.OutOfRange = true
-		return "", e
+		return "", registry.OutOfRange("password", "field.password_bytes", len(password), minPassword, maxPassword)
 	}
 	h, err := bcrypt.GenerateFromPassword([]byte(password), PasswordCost)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/test/dbtest"
@@ -118,7 +119,16 @@ func english(t testing.TB) func(string) Say {
 
 func testMessage(t testing.TB) *Message { return TestMessage("h1", "", english(t)("en")) }
 
-var down = Finding{Shard: "a", Cause: Cause{Kind: "shard_down", Severity: Critical, Text: "connection <refused>"}}
+var down = Finding{Shard: "a", Cause: Cause{
+	Kind: "shard_down", Severity: Critical, Text: message.Plain("connection <refused>"),
+}}
+
+var (
+	slowShard = Finding{Shard: "a", Cause: Cause{Kind: "shard_slow", Severity: Warning, Text: message.Plain("p99 1s")}}
+	restarted = Finding{Shard: "a", Cause: Cause{
+		Kind: "shard_restarted", Severity: Info, Text: message.Plain("it lost nothing"),
+	}}
+)
 
 func subjects(s *smtptest.Server) (list []string) {
 	for _, m := range s.Mails() {

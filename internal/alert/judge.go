@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -51,7 +52,8 @@ func (w *Watch) host(r Rules, now time.Time) []Finding {
 		return list
 	}
 	if err := w.src.Journal(); err != nil {
-		list = append(list, Finding{Cause: Cause{Kind: "journal", Severity: Critical, Text: err.Error()}})
+		text := message.Plain(err.Error())
+		list = append(list, Finding{Cause: Cause{Kind: "journal", Severity: Critical, Text: text}})
 	}
 	return list
 }

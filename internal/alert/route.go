@@ -68,8 +68,7 @@ func (r Route) wants(a *Alert, owner string) bool {
 func (r Route) validate(field string) error {
 	for _, pattern := range r.Topics {
 		if registry.ValidTopicPattern(pattern) != nil {
-			return wrong(field, "%.80q is neither a severity (info, warning, critical) nor owner=NAME nor a pattern: a topic's "+
-				"name, or the beginning of names followed by *", pattern)
+			return registry.Malformed(field, "field.route", pattern)
 		}
 	}
 	return nil
@@ -103,7 +102,7 @@ func (r *Recipient) UnmarshalText(text []byte) error {
 
 func (r Recipient) validate() error {
 	if _, err := mail.ParseAddress(r.Address); err != nil {
-		return wrong("recipients", "%.80q is not a mail address, like ops@example.com", r.Address)
+		return registry.Malformed("recipients", "field.email", r.Address)
 	}
 	return r.Route.validate("recipients")
 }

@@ -138,39 +138,35 @@ const (
 	minReminder   = time.Minute
 )
 
-func wrong(field, format string, args ...any) error {
-	return registry.NewFieldError(field, format, args...)
-}
-
 // Validate returns the errors in the settings as joined *registry.FieldErrors.
 func (s *Settings) Validate() error {
 	errs := []error{s.Mail.validate(), s.Rules.validate()}
 	if len(s.Recipients) > maxRecipients {
-		errs = append(errs, wrong("recipients", "are %d; at most %d", len(s.Recipients), maxRecipients))
+		errs = append(errs, registry.Malformed("recipients", "field.too_many", len(s.Recipients), maxRecipients))
 	}
 	for _, to := range s.Recipients {
 		errs = append(errs, to.validate())
 	}
 	if len(s.Recipients) > 0 && s.Mail.Host == "" {
-		errs = append(errs, wrong("mail.host", "is missing: the recipients need an SMTP server"))
+		errs = append(errs, registry.Malformed("mail.host", "field.smtp_required"))
 	}
 	if len(s.Webhooks) > maxWebhooks {
-		errs = append(errs, wrong("webhooks", "are %d; at most %d", len(s.Webhooks), maxWebhooks))
+		errs = append(errs, registry.Malformed("webhooks", "field.too_many", len(s.Webhooks), maxWebhooks))
 	}
 	names := map[string]bool{}
 	for i := range s.Webhooks {
 		w := &s.Webhooks[i]
 		errs = append(errs, w.Validate())
 		if names[w.Name] {
-			errs = append(errs, wrong("webhooks", "the name %q is a duplicate", w.Name))
+			errs = append(errs, registry.Malformed("webhooks", "field.duplicate", w.Name))
 		}
 		names[w.Name] = true
 	}
 	if s.RemindAfter.Std() < minReminder {
-		errs = append(errs, wrong("remind_after", "%s is too short; at least %s", s.RemindAfter, minReminder))
+		errs = append(errs, registry.Malformed("remind_after", "field.at_least", s.RemindAfter, minReminder))
 	}
 	if min(s.GroupWait, s.DigestAfter) < 0 || s.MaxPerHour < 0 {
-		errs = append(errs, wrong("rules", "durations and counts must not be negative"))
+		errs = append(errs, registry.Malformed("rules", "field.negative"))
 	}
 	return errors.Join(errs...)
 }
@@ -181,16 +177,16 @@ func (m *Mail) validate() error {
 	}
 	var errs []error
 	if strings.ContainsAny(m.Host, " /:@") && !strings.Contains(m.Host, "::") {
-		errs = append(errs, wrong("mail.host", "%.80q is not a host's name or address", m.Host))
+		errs = append(errs, registry.Malformed("mail.host", "field.host", m.Host))
 	}
 	if m.Port < 1 || m.Port > 65535 {
-		errs = append(errs, wrong("mail.port", "%d is not a port: 587, 465 or 25 are usual", m.Port))
+		errs = append(errs, registry.Malformed("mail.port", "field.mail_port", m.Port))
 	}
 	if !slices.Contains([]string{TLSNone, TLSOpportunistic, TLSStart, TLSDirect}, m.TLS) {
-		errs = append(errs, wrong("mail.tls", "%.40q must be none, opportunistic, starttls or tls", m.TLS))
+		errs = append(errs, registry.Malformed("mail.tls", "field.one_of", m.TLS, "none, opportunistic, starttls, tls"))
 	}
 	if _, err := mail.ParseAddress(m.From); err != nil {
-		errs = append(errs, wrong("mail.from", "%.80q is not a mail address, like wakecall@example.com", m.From))
+		errs = append(errs, registry.Malformed("mail.from", "field.email", m.From))
 	}
 	return errors.Join(errs...)
 }
@@ -200,18 +196,17 @@ const ObjectivesField = "rules.objectives"
 
 func (r *Rules) validate() error {
 	if r.FailingShare < 0 || r.FailingShare > 1 {
-		return wrong("rules.failing_share", "%v is not a share between 0 and 1", r.FailingShare)
+		return registry.Malformed("rules.failing_share", "field.between", r.FailingShare, 0, 1)
 	}
 	if min(r.NoConsumer, r.NoWorker, r.Lateness, r.OverAfter) < 0 || min(r.NoWorkerJobs, r.FailingLeast, r.DeadJobs) < 0 {
-		return wrong("rules", "limits must not be negative; 0 switches a rule off")
+		return registry.Malformed("rules", "field.negative")
 	}
 	for pattern, d := range r.Objectives {
 		if registry.ValidTopicPattern(pattern) != nil {
-			return wrong(ObjectivesField, "%.80q (with %s) is not a pattern: *, a topic's name, or the beginning of names "+
-				"followed by *", pattern, d)
+			return registry.Malformed(ObjectivesField, "field.pattern", pattern)
 		}
 		if d < 0 {
-			return wrong(ObjectivesField, "%s of %s is negative; 0 switches the rule off", d, pattern)
+			return registry.Malformed(ObjectivesField, "field.objective", d, pattern)
 		}
 	}
 	return nil
@@ -221,20 +216,20 @@ func (r *Rules) validate() error {
 func (w *Webhook) Validate() error {
 	var errs []error
 	if strings.TrimSpace(w.Name) == "" || len(w.Name) > 60 {
-		errs = append(errs, wrong("webhooks.name", "%.80q is not a name of 1 to 60 bytes", w.Name))
+		errs = append(errs, registry.Malformed("webhooks.name", "field.webhook_name", w.Name))
 	}
 	if w.Name == mailChannel {
-		errs = append(errs, wrong("webhooks.name", "%q is the mail server's; choose another name", w.Name))
+		errs = append(errs, registry.Malformed("webhooks.name", "field.webhook_mail", w.Name))
 	}
 	errs = append(errs, w.Only.validate("webhooks.only"))
 	u, err := url.Parse(string(w.URL))
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		errs = append(errs, wrong("webhooks.url", "of %s is not an http:// or https:// address", w.Name))
+		errs = append(errs, registry.Malformed("webhooks.url", "field.webhook_url", w.Name))
 	}
 	// A quote in a server's answer must not end a string of the template: the answer could add members to the JSON.
 	quote := &Message{Title: `"`, Alert: Alert{Subject: `"`, Detail: `"`}}
 	if _, err := w.body(quote); err != nil {
-		errs = append(errs, wrong("webhooks.template", "of %s: %v", w.Name, err))
+		errs = append(errs, registry.Malformed("webhooks.template", "field.template", w.Name, err))
 	}
 	return errors.Join(errs...)
 }

@@ -2,7 +2,7 @@ package alert
 
 import (
 	"errors"
-	"slices"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -65,7 +65,7 @@ func TestAnAlertIsStoredWithItsCauses(t *testing.T) {
 		}
 		list, err := r.ListAlerts(t.Context(), Filter{Open: &open})
 		if err != nil || len(list) != 1 || list[0].Count != 4 || list[0].Kind != "late" || list[0].Host != "h1" ||
-			!slices.Equal(list[0].Causes, causes) {
+			!reflect.DeepEqual(list[0].Causes, causes) {
 			t.Errorf("it is %+v, %v", list, err)
 		}
 		if err := r.AddDelivery(t.Context(), Delivery{

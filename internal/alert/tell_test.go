@@ -183,7 +183,7 @@ func TestARestartEndsAnOutage(t *testing.T) {
 			if at < time.Minute {
 				return []Finding{down}
 			}
-			return []Finding{{Shard: "a", Cause: Cause{Kind: "shard_restarted", Severity: Info, Text: "it lost nothing"}}}
+			return []Finding{restarted}
 		}
 		d.pass(t, 10*time.Minute)
 		mails := d.mails("ann@test.example")
@@ -203,7 +203,7 @@ func TestAnOutageIsOverEvenIfTheShardIsSlow(t *testing.T) {
 			if at < time.Minute {
 				return []Finding{down}
 			}
-			return []Finding{{Shard: "a", Cause: Cause{Kind: "shard_slow", Severity: Warning, Text: "p99 1s"}}}
+			return []Finding{slowShard}
 		}
 		d.pass(t, 10*time.Minute)
 		mails := d.mails("ann@test.example")
@@ -363,14 +363,13 @@ func TestACauseThatJoinsWaitsForOthers(t *testing.T) {
 		d := newDay(t, "ann@test.example")
 		slow := 100 * time.Second
 		d.happens = func(at time.Duration) []Finding {
-			restarted := Finding{Shard: "a", Cause: Cause{Kind: "shard_restarted", Severity: Info, Text: "it lost nothing"}}
 			switch {
 			case at < time.Minute:
 				return []Finding{down}
 			case at < slow:
 				return []Finding{restarted}
 			}
-			return []Finding{restarted, {Shard: "a", Cause: Cause{Kind: "shard_slow", Severity: Warning, Text: "p99 1s"}}}
+			return []Finding{restarted, slowShard}
 		}
 		d.pass(t, 10*time.Minute)
 		mails := d.mails("ann@test.example")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -41,7 +42,10 @@ type Sources struct {
 }
 
 // ShardFinding is a problem of a shard that the redis-checker found; Kind is one of its kinds.
-type ShardFinding struct{ Shard, Kind, Detail string }
+type ShardFinding struct {
+	Shard, Kind string
+	Detail      message.Message
+}
 
 // Judge reports whether a cause that a round did not find is over. It returns false if the round could not tell.
 type Judge func(f Finding) bool

@@ -14,6 +14,7 @@ import (
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/journal/recovery"
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/web"
 )
@@ -59,11 +60,11 @@ func (p *parts) newKeeper(told func(shard string, r recovery.Report, err error))
 	})
 }
 
-func restartText(r *recovery.Report, err error) string {
+func restartText(r *recovery.Report, err error) message.Message {
 	if err != nil {
-		return "another server answers, and the journal could not be replayed: " + printable.Error(err)
+		return message.New("finding.unrecovered", printable.Error(err))
 	}
-	return "another server answers, and had lost writes: " + r.String()
+	return message.New("finding.recovered", r.Pushed, r.Ended, r.Changed, r.Restored)
 }
 
 // newDrainer returns a Drainer, which moves the jobs of draining shards.
@@ -125,21 +126,7 @@ func sayings() (func(language string) alert.Say, error) {
 	if err != nil {
 		return nil, err
 	}
-	messages, err := web.LoadMessages()
-	if err != nil {
-		return nil, err
-	}
-	return func(language string) alert.Say {
-		language = web.MatchLanguage(language, "")
-		return func(key string, args ...any) string {
-			for i, arg := range args {
-				if text, ok := arg.(string); ok { // a finding's stored text
-					args[i] = messages[language].Stored(text, func(part string) string { return part })
-				}
-			}
-			return texts[language].T(key, args...)
-		}
-	}, nil
+	return func(language string) alert.Say { return texts[web.MatchLanguage(language, "")].T }, nil
 }
 
 func (p *parts) ownerOf(topic string) string {

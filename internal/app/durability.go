@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/wakecall/wakecall/conf"
@@ -107,8 +106,7 @@ func (r *editedRegistry) checkPinned(ctx context.Context, t *registry.Topic) err
 	for _, s := range r.ListShards() {
 		names = append(names, s.Name)
 	}
-	return &registry.FieldError{Field: "shard", OutOfRange: true,
-		Detail: strconv.Quote(t.Shard) + " does not exist; there are: " + strings.Join(names, ", ")}
+	return registry.OutOfRange("shard", "field.no_shard", t.Shard, strings.Join(names, ", "))
 }
 
 func (r *editedRegistry) hasDurability(t *registry.Topic) bool {
@@ -119,9 +117,7 @@ func (r *editedRegistry) hasDurability(t *registry.Topic) bool {
 func (r *editedRegistry) checkDurability(ctx context.Context, wanted registry.Durability) error {
 	if err := r.canKeep(ctx, durabilityOf(wanted)); err != nil { // the registry rejects an unknown one
 		reasons := strings.ReplaceAll(err.Error(), "\n", "; ")
-		return &registry.FieldError{
-			Field: "durability", OutOfRange: true, Detail: string(wanted) + " cannot be kept by every active shard: " + reasons,
-		}
+		return registry.OutOfRange("durability", "field.durability", wanted, reasons)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestAPinnedTopicFollowsItsShard(t *testing.T) {
 	}
 	var field *registry.FieldError
 	err = pin("b")
-	if !errors.As(err, &field) || field.Field != "shard" || !strings.Contains(field.Detail, "there are: a") {
+	if !errors.As(err, &field) || field.Field != "shard" || !strings.Contains(field.Detail(), "the shards are: a") {
 		t.Errorf("a shard that does not exist: %v", err)
 	}
 	x := registry.NewTopic("t")

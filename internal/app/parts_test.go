@@ -188,7 +188,7 @@ func TestADurabilityThatNoShardKeepsIsRefused(t *testing.T) {
 	var field *registry.FieldError
 	_, err := edited.PutTopic(ctx, "me", topic("new", registry.DurabilityReplica))
 	if !errors.As(err, &field) || field.Field != "durability" || !field.OutOfRange ||
-		!strings.Contains(field.Detail, "shard a has no replica; shard b has none") {
+		!strings.Contains(field.Detail(), "shard a has no replica; shard b has none") {
 		t.Errorf("a new topic: %v", err)
 	}
 	safe := topic("safe", registry.DurabilityReplica)
@@ -245,10 +245,10 @@ func TestMessagesAreInTheLanguageOfTheirReader(t *testing.T) {
 }
 
 func TestARestartSaysWhatWasLost(t *testing.T) {
-	if text := restartText(&recovery.Report{Pushed: 3}, nil); !strings.Contains(text, "3 jobs pushed again") {
+	if text := restartText(&recovery.Report{Pushed: 3}, nil).Error(); !strings.Contains(text, "pushed again: 3") {
 		t.Error(text)
 	}
-	text := restartText(&recovery.Report{}, errors.New("no\nspace"))
+	text := restartText(&recovery.Report{}, errors.New("no\nspace")).Error()
 	if !strings.Contains(text, "could not be replayed") || strings.Contains(text, "\n") {
 		t.Error(text)
 	}

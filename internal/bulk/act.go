@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -51,7 +52,7 @@ func (d Action) over(j *queue.Job) bool {
 // failures.
 func Apply(ctx context.Context, q Queue, topic string, ids []string, do Action) (Result, error) {
 	if !slices.Contains([]string{Run, Retry, Delete, Due}, do.Do) {
-		return Result{}, Localized("bulk.no_action", Clip(do.Do), "")
+		return Result{}, message.New("task.no_action", do.Do, "")
 	}
 	refs := make([]queue.Ref, len(ids))
 	for i, id := range ids {

@@ -65,8 +65,8 @@ func TestWhyATaskStopped(t *testing.T) {
 	if old.Why() != nil {
 		t.Error("the text of an earlier version is not plain text")
 	}
-	is := Task{Record: Record{Error: storedError(fmt.Errorf("stage 1: %w", stop("tasks.why_full", 2_000_000)))}}
-	if why := is.Why(); why == nil || why.Key != "tasks.why_full" || fmt.Sprint(why.Args...) != "2000000" {
+	is := Task{Record: Record{Error: storedError(fmt.Errorf("stage 1: %w", stop("task.full", 2_000_000)))}}
+	if why := is.Why(); why == nil || why.Code != "task.full" || fmt.Sprint(why.Args...) != "2000000" {
 		t.Errorf("%s is read as %+v", is.Error, why)
 	}
 }

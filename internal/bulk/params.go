@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -77,15 +77,12 @@ func (p *Params) complete(kind string) {
 	}
 }
 
-// Clip shortens an input for a message.
-func Clip(text string) string { return printable.Clip(text, 60) }
-
 func (p *Params) validate() error {
 	switch {
 	case !slices.Contains(Actions(p.Filter.State), p.Do):
-		return Localized("bulk.no_action", Clip(p.Do), Clip(string(p.Filter.State)))
+		return message.New("task.no_action", p.Do, string(p.Filter.State))
 	case p.Do == Due && p.At.IsZero() && p.Shift == 0:
-		return Localized("bulk.no_shift", "")
+		return message.New("task.no_shift", "")
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/database"
@@ -100,7 +101,7 @@ func (r *Runner) alone(ctx context.Context, p Params) error {
 	for _, t := range list {
 		ending := t.CancelRequested && t.Silent()
 		if t.Open() && !ending && t.About.Filter.State == queue.Dead && t.About.Filter.overlaps(p.Filter) {
-			return Localized("tasks.overlaps", t.ID)
+			return message.New("task.overlaps", t.ID)
 		}
 	}
 	return nil

@@ -183,7 +183,7 @@ func (w *work) judgeStage(s *Stage) error {
 	if !w.params.Staged || w.params.StopAbove <= 0 || known < min(judgedFrom, s.Jobs) || s.Rate() <= w.params.StopAbove {
 		return nil
 	}
-	return stop("tasks.why_failing", s.Failed, known, fmt.Sprintf("%.1f %%", 100*w.params.StopAbove))
+	return stop("task.failing", s.Failed, known, fmt.Sprintf("%.1f %%", 100*w.params.StopAbove))
 }
 
 // await waits for the outcomes of a stage. Without any, the stage cannot be judged.
@@ -204,7 +204,7 @@ func (w *work) await(ctx context.Context, s *Stage) error {
 		}
 	}
 	if s.Delivered+s.Failed < s.Waiting {
-		return stop("tasks.why_waiting", s.Waiting, len(w.params.Stages), w.longest.String())
+		return stop("task.waiting", s.Waiting, len(w.params.Stages), w.longest.String())
 	}
 	return nil
 }

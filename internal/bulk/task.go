@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/message"
 )
 
 // Kinds of tasks. A task on the jobs of one topic has the kind KindJobs(action).
@@ -68,41 +68,24 @@ func (t *Task) Share() int {
 	return int(min(100, t.Done*100/t.Total))
 }
 
-// Why returns the localized reason for the task's end; nil if its Error is plain text.
-func (t *Task) Why() *LocalizedError {
-	var e LocalizedError
-	d := json.NewDecoder(strings.NewReader(t.Error))
-	d.UseNumber() // otherwise 12 becomes 12.0, and 1234567 1.234567e+06
-	if !strings.HasPrefix(t.Error, "{") || d.Decode(&e) != nil || e.Key == "" {
+// Why returns why the task ended early; nil if its Error is plain text.
+func (t *Task) Why() *message.Message {
+	var m message.Message
+	if json.Unmarshal([]byte(t.Error), &m) != nil || m.Code == "" {
 		return nil
 	}
-	return &e
+	return &m
 }
 
-// LocalizedError is an error that a page shows in its reader's language: the key of a text and its arguments.
-type LocalizedError struct {
-	Key  string `json:"say"`
-	Args []any  `json:"args,omitempty"`
-}
-
-// Localized makes a LocalizedError.
-func Localized(key string, args ...any) error { return &LocalizedError{key, args} }
-
-// Error returns a text for logs, and for a version that does not know the key.
-func (e *LocalizedError) Error() string {
-	return strings.TrimSpace(e.Key + " " + strings.TrimSuffix(fmt.Sprintln(e.Args...), "\n"))
-}
-
-// storedError returns the form in which a task stores an error: the key and arguments of a LocalizedError, else its
-// text.
+// storedError returns the form in which a task stores an error: a message as JSON, any other error as its text.
 func storedError(err error) string {
-	var e *LocalizedError
-	if !errors.As(err, &e) {
+	var m message.Message
+	if !errors.As(err, &m) {
 		return err.Error()
 	}
-	b, err := json.Marshal(e)
+	b, err := json.Marshal(m)
 	if err != nil {
-		return e.Error()
+		return m.Error()
 	}
 	return string(b)
 }
@@ -113,4 +96,4 @@ type stoppedError struct{ reason error }
 func (e *stoppedError) Error() string { return e.reason.Error() }
 func (e *stoppedError) Unwrap() error { return e.reason }
 
-func stop(key string, args ...any) error { return &stoppedError{Localized(key, args...)} }
+func stop(code string, args ...any) error { return &stoppedError{message.New(code, args...)} }

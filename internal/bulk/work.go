@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -50,7 +51,7 @@ func (w *work) do(ctx context.Context) error {
 	}
 	f, err := os.Open(w.file)
 	if errors.Is(err, os.ErrNotExist) {
-		return Localized("tasks.why_list_lost") // beginning again would act twice
+		return message.New("task.list_lost") // beginning again would act twice
 	}
 	if err != nil {
 		return fmt.Errorf("read the list of jobs: %w", err)
@@ -116,7 +117,7 @@ func (w *work) nextChunk() int64 {
 // over ends a task whose list could not hold all matching jobs.
 func (w *work) over() error {
 	if w.params.Full {
-		return stop("tasks.why_full", listLimit)
+		return stop("task.full", listLimit)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 
 // try makes the request and judges its answer.
 func (c *Caller) try(
-	ctx context.Context, cancel context.CancelFunc, e *Endpoint, r *Request, m *message, started time.Time,
+	ctx context.Context, cancel context.CancelFunc, e *Endpoint, r *Request, m *content, started time.Time,
 ) Outcome {
 	o := Outcome{StartedAt: started}
 	x := c.pools.Of(cmp.Or(e.pool, r.Topic)).Exchange(r.Begin, cancel)
@@ -131,7 +131,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // send makes the request, and repeats it once if it did not reach the endpoint.
-func (c *Caller) send(ctx context.Context, x *wire.Exchange, e *Endpoint, m *message) (*http.Response, error) {
+func (c *Caller) send(ctx context.Context, x *wire.Exchange, e *Endpoint, m *content) (*http.Response, error) {
 	r := (&http.Request{
 		Method: e.method, URL: m.url, Host: m.url.Host, Header: m.header(e),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr/vm/runtime"
+
+	"github.com/wakecall/wakecall/internal/message"
 )
 
 // The virtual machine of retry_if expressions has neither a deadline nor a limit in bytes, and endpoints choose its
@@ -176,7 +178,7 @@ func match(m *meter, args []any) (any, error) {
 
 func compilePattern(text string) (*pattern, error) {
 	if len(text) > maxPattern {
-		return nil, fmt.Errorf("a pattern has %d bytes; at most %d", len(text), maxPattern)
+		return nil, message.New("expression.pattern_bytes", len(text), maxPattern)
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -187,7 +189,7 @@ func compilePattern(text string) (*pattern, error) {
 		return nil, err
 	}
 	if len(program.Inst) > maxSteps {
-		return nil, errors.New("a pattern is too complex: its repetitions multiply")
+		return nil, message.New("expression.pattern_complex")
 	}
 	re, err := regexp.Compile(text)
 	return &pattern{re, len(program.Inst)/4 + 1}, err

@@ -59,7 +59,7 @@ func isEmpty(answer []byte) bool { return len(answer) == 0 || string(answer) == 
 
 const phpdqAgent = "Swift framework HttpRequest class"
 
-func (c *Caller) phpdqMessage(e *Endpoint, r *Request, now time.Time) (m message) {
+func (c *Caller) phpdqMessage(e *Endpoint, r *Request, now time.Time) (m content) {
 	due := r.DueAt
 	if r.Attempt > 1 {
 		due = now // for a retry: the time of this call

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/message"
 )
 
 // Sent is a request as it goes out.
@@ -98,10 +99,7 @@ const (
 type Check struct {
 	Name   string // reachable, tls, answer, speed, redirect, size, signature, twice
 	Mark   Mark
-	Detail string
-
-	Format string // of Detail: the message's code, by which it is translated
-	Args   []any
+	Detail message.Message
 }
 
 // Report is the result of Probe.
@@ -171,21 +169,21 @@ func (c *Caller) Probe(ctx context.Context, e *Endpoint, r *Request) *Report {
 	return report
 }
 
-func (r *Report) add(name string, mark Mark, format string, args ...any) {
-	r.Checks = append(r.Checks, Check{name, mark, fmt.Sprintf(format, args...), format, args})
+func (r *Report) add(name string, mark Mark, code string, args ...any) {
+	r.Checks = append(r.Checks, Check{name, mark, message.New(code, args...)})
 }
 
 func (r *Report) reached(m *met) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.address == "" {
-		r.add("reachable", Bad, "no connection: %s", r.First.Err)
+		r.add("reachable", Bad, "check.no_connection", r.First.Err)
 		return
 	}
 	host, _, _ := net.SplitHostPort(m.address)
-	r.add("reachable", Good, "%s, connected in %s", host, m.connect.Round(time.Millisecond/10))
+	r.add("reachable", Good, "check.connected", host, m.connect.Round(time.Millisecond/10))
 	if m.tls == nil {
-		r.add("tls", Doubt, "the connection is not encrypted: others on the network can read bodies and signatures")
+		r.add("tls", Doubt, "check.no_tls")
 		return
 	}
 	until := m.tls.PeerCertificates[0].NotAfter
@@ -193,35 +191,35 @@ func (r *Report) reached(m *met) {
 	if left < soonExpires {
 		mark = Doubt
 	}
-	r.add("tls", mark, "%s, the certificate is valid until %s (%d days)",
+	r.add("tls", mark, "check.tls",
 		tls.VersionName(m.tls.Version), until.UTC().Format("2006-01-02"), int(left.Hours()/24))
 }
 
 func (r *Report) answered(o *Outcome) {
 	switch {
 	case o.Class == Success:
-		r.add("answer", Good, "%d: a job would be delivered", o.Status)
+		r.add("answer", Good, "check.delivered", o.Status)
 	case o.Class == Snooze:
-		r.add("answer", Doubt, "%d with Retry-After: a job would be called again in %s", o.Status, o.RetryAfter)
+		r.add("answer", Doubt, "check.snoozed", o.Status, o.RetryAfter)
 	case o.Status >= 300 && o.Status < 400:
-		r.add("redirect", Bad, "%d: redirects are not followed; register the URL that it leads to", o.Status)
+		r.add("redirect", Bad, "check.redirect", o.Status)
 	default:
-		r.add("answer", Bad, "%d: the attempt would fail: %s", o.Status, o.Err)
+		r.add("answer", Bad, "check.failed", o.Status, o.Err)
 	}
 	if o.Took > slowAnswer {
-		r.add("speed", Doubt, "it took %s; answer first and do the work afterwards", o.Took.Round(time.Millisecond))
+		r.add("speed", Doubt, "check.slow", o.Took.Round(time.Millisecond))
 	} else {
-		r.add("speed", Good, "it took %s", o.Took.Round(time.Millisecond/10))
+		r.add("speed", Good, "check.took", o.Took.Round(time.Millisecond/10))
 	}
 	if n := len(o.Answer); n > bigAnswer {
-		r.add("size", Doubt, "the answer has %d bytes or more; keep it short", n)
+		r.add("size", Doubt, "check.big", n)
 	}
 }
 
 // signature sends the same request signed with another secret.
 func (r *Report) signature(ctx context.Context, c *Caller, e *Endpoint, req *Request) {
 	if len(e.keys) == 0 {
-		r.add("signature", Skipped, "callbacks of this topic are not signed: anybody who knows the URL can call it")
+		r.add("signature", Skipped, "check.unsigned")
 		return
 	}
 	forged := *e
@@ -229,27 +227,25 @@ func (r *Report) signature(ctx context.Context, c *Caller, e *Endpoint, req *Req
 	o := c.Do(ctx, &forged, req)
 	switch {
 	case o.Status >= 400 && o.Status < 500:
-		r.add("signature", Good, "a wrong signature is refused with %d", o.Status)
+		r.add("signature", Good, "check.signature_refused", o.Status)
 	case o.Class == Success:
-		r.add("signature", Bad, "a wrong signature is accepted with %d: the endpoint does not check webhook-signature",
-			o.Status)
+		r.add("signature", Bad, "check.signature_accepted", o.Status)
 	default:
-		r.add("signature", Doubt, "a wrong signature is answered with %d %s; 401 is clearer", o.Status, o.Err)
+		r.add("signature", Doubt, "check.signature_unclear", o.Status, o.Err)
 	}
 }
 
 // twice sends the same job again, as may happen after a crash.
 func (r *Report) twice(ctx context.Context, c *Caller, e *Endpoint, req *Request) {
 	if r.First.Class != Success {
-		r.add("twice", Skipped, "the first call failed")
+		r.add("twice", Skipped, "check.first_failed")
 		return
 	}
 	again := *req
 	again.Attempt++
 	if o := c.Do(ctx, e, &again); o.Class == Success {
-		r.add("twice", Good, "the same id is accepted again with %d; make sure that its work is not done twice", o.Status)
+		r.add("twice", Good, "check.twice", o.Status)
 	} else {
-		r.add("twice", Bad, "the same id is refused with %d %s: a job whose answer was lost could not succeed",
-			o.Status, o.Err)
+		r.add("twice", Bad, "check.twice_refused", o.Status, o.Err)
 	}
 }

@@ -47,9 +47,9 @@ var (
 	errHeader = errors.New("the job's content type or one of its headers cannot be sent as a header")
 )
 
-// message is the content of a request: the endpoint's headers, the job's, which replace them, own, which replace both,
+// content is the content of a request: the endpoint's headers, the job's, which replace them, own, which replace both,
 // and the body.
-type message struct {
+type content struct {
 	url  *url.URL
 	job  map[string]string
 	own  []field
@@ -58,7 +58,7 @@ type message struct {
 
 type field struct{ name, value string } // name in canonical form
 
-func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m message, err error) {
+func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m content, err error) {
 	for name, value := range r.Headers {
 		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			return m, errHeader
@@ -102,13 +102,13 @@ func (c *Caller) ownHeaders(r *Request) []field {
 	)
 }
 
-func (m *message) sign(e *Endpoint, r *Request, now time.Time) {
+func (m *content) sign(e *Endpoint, r *Request, now time.Time) {
 	if len(e.keys) > 0 {
 		m.own = append(m.own, sign(e.keys, messageID(r), now, m.body)...)
 	}
 }
 
-func (m *message) header(e *Endpoint) http.Header {
+func (m *content) header(e *Endpoint) http.Header {
 	h := make(http.Header, len(m.own)+len(e.headers)+len(m.job))
 	maps.Copy(h, e.headers)
 	for name, value := range m.job {

@@ -15,6 +15,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
+
+	"github.com/wakecall/wakecall/internal/message"
 )
 
 // Program is a compiled retry_if expression. It may be used by many calls at once.
@@ -112,10 +114,14 @@ func compile(src string, v ast.Visitor) (*vm.Program, error) {
 
 func positioned(err error) error {
 	var fe *file.Error
-	if errors.As(err, &fe) {
-		return fmt.Errorf("line %d, column %d: %s%s", fe.Line, fe.Column+1, fe.Message, fe.Snippet)
+	if !errors.As(err, &fe) {
+		return err
 	}
-	return err
+	what := message.Plain(fe.Message)
+	if own := errors.Unwrap(fe); own != nil {
+		what = message.New("", own)
+	}
+	return message.New("expression.position", fe.Line, fe.Column+1, what, fe.Snippet)
 }
 
 // run evaluates the expression for an answer. It returns a panic as an error.

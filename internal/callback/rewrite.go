@@ -6,6 +6,8 @@ import (
 
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
+
+	"github.com/wakecall/wakecall/internal/message"
 )
 
 // allowed refuses what an expression must not use. The first of two compilations uses it and checks types.
@@ -21,43 +23,44 @@ func (a *allowed) Visit(node *ast.Node) {
 		*ast.ChainNode, *ast.SliceNode, *ast.ArrayNode, *ast.PredicateNode, *ast.UnaryNode, *ast.VariableDeclaratorNode:
 	case *ast.IdentifierNode:
 		a.usesRes = a.usesRes || n.Value == "res"
-		a.refuse(node, strings.HasPrefix(n.Value, "_") || strings.HasPrefix(n.Value, "$"), n.Value)
+		a.refuse(node, strings.HasPrefix(n.Value, "_") || strings.HasPrefix(n.Value, "$"), message.Plain(n.Value))
 	case *ast.PointerNode:
-		a.refuse(node, n.Name != "" && n.Name != "index", "#"+n.Name)
+		a.refuse(node, n.Name != "" && n.Name != "index", message.Plain("#"+n.Name))
 	case *ast.BinaryNode:
 		a.binary(node, n)
 	case *ast.MemberNode:
-		a.refuse(node, n.Method, "a method")
+		a.refuse(node, n.Method, message.New("expression.method"))
 		ast.Patch(node, call(".", n.Node, n.Property)) // a missing member is nil, not an error
 	case *ast.BuiltinNode:
-		a.refuse(node, !loops[n.Name], n.Name)
+		a.refuse(node, !loops[n.Name], message.Plain(n.Name))
 	case *ast.CallNode:
 		id, ok := n.Callee.(*ast.IdentifierNode)
-		a.refuse(node, !ok || functions[id.Value].operation == nil, "this function")
+		a.refuse(node, !ok || functions[id.Value].operation == nil, message.New("expression.function"))
 	default:
-		a.refuse(node, true, "this part of the language")
+		a.refuse(node, true, message.New("expression.syntax"))
 	}
 }
 
 func (a *allowed) binary(node *ast.Node, n *ast.BinaryNode) {
 	if n.Operator == "matches" {
 		s, ok := n.Right.(*ast.StringNode)
-		a.refuse(node, !ok, "matches with a pattern that is not a text")
+		a.refuse(node, !ok, message.New("expression.matches"))
 		if !ok {
 			return
 		}
 		if _, err := compilePattern(s.Value); err != nil && a.err == nil {
-			a.err = &file.Error{Location: n.Right.Location(), Message: err.Error()}
+			a.err = &file.Error{Location: n.Right.Location(), Prev: err}
 			s.Value = "" // so that expr does not compile it
 		}
 		return
 	}
-	a.refuse(node, operators[n.Operator] == nil && !slices.Contains(unmetered, n.Operator), "operator "+n.Operator)
+	refused := operators[n.Operator] == nil && !slices.Contains(unmetered, n.Operator)
+	a.refuse(node, refused, message.New("expression.operator", n.Operator))
 }
 
-func (a *allowed) refuse(node *ast.Node, is bool, what string) {
+func (a *allowed) refuse(node *ast.Node, is bool, what message.Message) {
 	if is && a.err == nil {
-		a.err = &file.Error{Location: (*node).Location(), Message: what + " is not allowed in retry_if"}
+		a.err = &file.Error{Location: (*node).Location(), Prev: message.New("expression.refused", what)}
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 
 func TestTheOfficialVectorAndVerifierAgree(t *testing.T) {
 	key := endpoint(t, EndpointSpec{URL: "http://h", Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}).keys
-	m := message{own: sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))}
+	at := time.Unix(1614265330, 0)
+	m := content{own: sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, []byte(`{"test": 2432232314}`))}
 	h := m.header(&Endpoint{})
 	if got := h.Get("webhook-signature"); got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
 		t.Fatalf("signature = %s", got)

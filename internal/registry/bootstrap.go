@@ -73,9 +73,7 @@ func (f *firstAccess) write() error {
 		path := filepath.Join(f.dir, file.name)
 		f.files = append(f.files, path)
 		if err := writeSecret(path, file.secret); err != nil {
-			return &FieldError{
-				Field: "data_dir", Detail: err.Error() + "; give the directory to this user, or set data_dir to another",
-			}
+			return Malformed("data_dir", "field.data_dir", err)
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ func logChanges(tx *gorm.DB, list []Changed) error {
 }
 
 // changesSince returns the objects that changed after base, up to the revision. complete is false if the log has a gap
-// between the two: too much has changed, an older version wrote, or base belongs to another history than the database.
+// between the two: too much has changed, or base belongs to another history than the database.
 func changesSince(
 	tx *gorm.DB, base *Snapshot, revision int64,
 ) (objects []string, mark string, complete bool, err error) {
@@ -69,7 +69,7 @@ func changesSince(
 	return objects, rows[n].Mark, true, nil
 }
 
-// markOf returns the mark of a revision, empty if an older version wrote the revision.
+// markOf returns the mark of a revision, empty if the change log does not have it.
 func markOf(tx *gorm.DB, revision int64) (string, error) {
 	var row changeRow
 	_, err := database.Find(tx, &row, "revision", revision)

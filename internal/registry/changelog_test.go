@@ -102,15 +102,6 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 					}
 				},
 				"setting": func(rt *rapid.T) { r, name := at(); _ = r.PutSetting(ctx, "me", name, text.Draw(rt, "value")) },
-				"by an older wakecall": func(rt *rapid.T) {
-					r, name := at()
-					for _, q := range []string{"UPDATE revision SET value = value + 1",
-						"DELETE FROM topics WHERE name = '" + name + "'"} {
-						if err := dbtest.Run(r.db, q); err != nil {
-							rt.Fatal(err)
-						}
-					}
-				},
 				"look": func(rt *rapid.T) {
 					r, _ := at()
 					if err := r.follow(ctx); err != nil {

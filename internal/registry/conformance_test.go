@@ -326,24 +326,6 @@ func TestAShardKeepsItsIdentity(t *testing.T) {
 	})
 }
 
-// TestAShardOfAnEarlierVersionIsKnownByItsName, also after a rename.
-func TestAShardOfAnEarlierVersionIsKnownByItsName(t *testing.T) {
-	t.Parallel()
-	r := open(t, Options{DSN: dbtest.SQLite(t)})
-	err := r.db.Do(t.Context(), func(tx *gorm.DB) error {
-		return tx.Create(&shardRow{Name: "old", URL: "redis://h:1", State: string(ShardActive)}).Error
-	})
-	if err == nil {
-		err = r.RenameShard(t.Context(), "me", "old", "new")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := r.ListShards(); len(got) != 1 || got[0].Name != "new" || got[0].Identity != "old" {
-		t.Errorf("shards = %+v", got)
-	}
-}
-
 func TestSeedingKeepsShardsAddedBeforeTheFirstStart(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{DSN: dbtest.SQLite(t)})

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/message"
 )
 
 // DecodeTopic decodes a topic from JSON on top of the defaults and validates it. A null field counts as missing.
@@ -29,7 +30,7 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 	for _, m := range members {
 		decode, ok := fields[m.name]
 		if !ok {
-			errs = append(errs, malformed(printable.Clip(m.name, 64), "unknown field; known are %s", fieldNames))
+			errs = append(errs, Malformed(printable.Clip(m.name, 64), "field.unknown", fieldNames))
 			continue
 		}
 		if err := m.decode(decode); err != nil {
@@ -49,20 +50,20 @@ var fieldNames = strings.Join([]string{
 	"shard", "emails", "owner", "secrets", "state",
 }, ", ")
 
-// Kinds of values, as errors name what was expected.
+// Kinds of values: the codes of messages that say what was expected.
 const (
-	aText      = "a text"
-	aWhole     = "a whole number"
-	aNumber    = "a number"
-	aDuration  = "a duration like \"90s\" or \"30m\", or a number of seconds"
-	aTextList  = "a list of texts"
-	aTextTable = "an object of texts, like {\"X-Team\": \"shop\"}"
+	aText      = "kind.string"
+	aWhole     = "kind.integer"
+	aNumber    = "kind.number"
+	aDuration  = "kind.duration"
+	aTextList  = "kind.strings"
+	aTextTable = "kind.string_object"
 )
 
 // field decodes the value of one member. Its errors never contain a value that may be a secret.
 type field struct {
 	into   func(value []byte) error
-	kind   string
+	kind   string // a code
 	secret bool
 }
 
@@ -79,7 +80,7 @@ func (t *Topic) fields() map[string]field {
 		"ttr":           {into: value(&t.TTR), kind: aDuration},
 		"priority":      {into: value(&t.Priority), kind: aText},
 		"max_attempts":  {into: whole(&t.MaxAttempts), kind: aWhole},
-		"retry":         {into: list(&t.Retry), kind: "a list of durations, like [\"10s\", \"1m\"]"},
+		"retry":         {into: list(&t.Retry), kind: "kind.durations"},
 		"retry_if":      {into: value(&t.RetryIf), kind: aText},
 		"dialect":       {into: value(&t.Dialect), kind: aText},
 		"max_in_flight": {into: whole(&t.MaxInFlight), kind: aWhole},
@@ -87,7 +88,7 @@ func (t *Topic) fields() map[string]field {
 		"expires_after": {into: value(&t.ExpiresAfter), kind: aDuration},
 		"on_expiry":     {into: value(&t.OnExpiry), kind: aText},
 		"durability":    {into: value(&t.Durability), kind: aText},
-		"remember":      {into: value(&t.Remember), kind: `"last", 0, or a duration like "24h"`},
+		"remember":      {into: value(&t.Remember), kind: "kind.remember"},
 		"shard":         {into: value(&t.Shard), kind: aText},
 		"emails":        {into: list(&t.Emails), kind: aTextList},
 		"owner":         {into: value(&t.Owner), kind: aText},
@@ -95,8 +96,8 @@ func (t *Topic) fields() map[string]field {
 		"state":         {into: value(&t.State), kind: aText},
 		// The API returns these, so it accepts them; they change nothing.
 		"name":       {into: t.isName, kind: aText},
-		"created_at": {into: value(new(time.Time)), kind: "an instant like \"2026-01-02T15:04:05Z\""},
-		"updated_at": {into: value(new(time.Time)), kind: "an instant like \"2026-01-02T15:04:05Z\""},
+		"created_at": {into: value(new(time.Time)), kind: "kind.instant"},
+		"updated_at": {into: value(new(time.Time)), kind: "kind.instant"},
 	}
 }
 
@@ -158,7 +159,7 @@ func (t *Topic) isName(b []byte) error {
 		return err
 	}
 	if name != t.Name {
-		return malformed("name", "%.80q is not the topic of the address, %q", name, t.Name)
+		return Malformed("name", "field.other_topic", name, t.Name)
 	}
 	return nil
 }
@@ -170,7 +171,7 @@ func (t *Topic) decodeHeaders(b []byte) error {
 	}
 	for name, v := range headers {
 		if v == nil {
-			return malformed("headers", "%.60q is null; expected a text", name)
+			return Malformed("headers", "field.null", name)
 		}
 		t.Headers[name] = *v
 	}
@@ -188,7 +189,7 @@ func (m member) decode(f field) error {
 		return nil
 	}
 	if !m.value.IsValid() { // it is JSON, so it can only be the text: encoding/json would replace parts of it
-		return malformed(m.name, "is not UTF-8, or has half of a surrogate pair")
+		return Malformed(m.name, "field.surrogate")
 	}
 	err := f.into(m.value)
 	var fe *FieldError
@@ -196,11 +197,11 @@ func (m member) decode(f field) error {
 	case err == nil || errors.As(err, &fe):
 		return err
 	case f.secret:
-		return malformed(m.name, "expected %s", f.kind)
+		return Malformed(m.name, "field.expected", message.New(f.kind))
 	case errors.Is(err, ErrTooLarge):
-		return outOfRange(m.name, "%s is out of range", printable.Clip(string(m.value), 60))
+		return OutOfRange(m.name, "field.out_of_range", printable.Clip(string(m.value), 60))
 	}
-	return malformed(m.name, "%s: expected %s", printable.Clip(string(m.value), 60), f.kind)
+	return Malformed(m.name, "field.expected_not", printable.Clip(string(m.value), 60), message.New(f.kind))
 }
 
 // objectMembers splits a JSON object. It rejects duplicate names, because readers disagree about which one counts.
@@ -215,7 +216,7 @@ func objectMembers(data []byte) (members []member, err error) {
 		return nil, jsonError(err)
 	}
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, malformed("", "unexpected data after the JSON object")
+		return nil, Malformed("", "field.json_after")
 	}
 	return members, nil
 }
@@ -225,12 +226,12 @@ func jsonError(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return malformed("", "unexpected end of the JSON; expected an object like {\"callback_url\": \"https://…\"}")
+		return Malformed("", "field.json_end")
 	case !errors.As(err, &syntax):
 		return err
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		field, _, _ := strings.Cut(string(syntax.JSONPointer[1:]), "/")
-		return malformed(printable.Clip(field, 64), "%.60q is a duplicate", syntax.JSONPointer.LastToken())
+		return Malformed(printable.Clip(field, 64), "field.duplicate", syntax.JSONPointer.LastToken())
 	}
-	return malformed("", "invalid JSON: %v, at byte %d", syntax.Err, syntax.ByteOffset)
+	return Malformed("", "field.json", syntax.Err, syntax.ByteOffset)
 }

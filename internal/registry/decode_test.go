@@ -65,12 +65,12 @@ func TestDecodeTopic(t *testing.T) {
 func TestBadTopicsInJSON(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ field, in, says string }{
-		{"callback_url", `{}`, "missing"},
-		{"callback_url", `{"callback_url":null}`, "missing"},
+		{"callback_url", `{}`, "required"},
+		{"callback_url", `{"callback_url":null}`, "required"},
 		{"nonsense", `{"callback_url":"http://h","nonsense":1}`,
-			"unknown field; known are title, delivery, callback_url"},
+			"unknown field; must be one of title, delivery, callback_url"},
 		{"Title", `{"callback_url":"http://h","Title":"x"}`, "unknown field"},
-		{"title", `{"callback_url":"http://h","title":1}`, "1: expected a text"},
+		{"title", `{"callback_url":"http://h","title":1}`, "must be a string, not 1"},
 		{"title", `{"callback_url":"http://h","title":"a","title":"b"}`, "duplicate"},
 		{"title", `{"callback_url":"http://h","title":"a","t\u0069tle":"b"}`, "duplicate"},
 		{"title", "{\"callback_url\":\"http://h\",\"title\":\"\xff\"}", "UTF-8"},
@@ -78,33 +78,33 @@ func TestBadTopicsInJSON(t *testing.T) {
 		{"owner", `{"callback_url":"http://h","owner":"a\udc00"}`, "surrogate"},
 		{"secrets", `{"callback_url":"http://h","secrets":["\ud800"]}`, "surrogate"},
 		{"title", `{"callback_url":"http://h","title":"a\u0000"}`, "control character"},
-		{"ttr", `{"callback_url":"http://h","ttr":"soon"}`, `"soon": expected a duration like "90s"`},
-		{"ttr", `{"callback_url":"http://h","ttr":"90"}`, "expected a duration"},
-		{"ttr", `{"callback_url":"http://h","ttr":{}}`, "expected a duration"},
-		{"ttr", `{"callback_url":"http://h","ttr":true}`, "expected a duration"},
-		{"max_attempts", `{"callback_url":"http://h","max_attempts":1.5}`, "1.5: expected a whole number"},
-		{"max_attempts", `{"callback_url":"http://h","max_attempts":"3"}`, "expected a whole number"},
-		{"max_attempts", `{"callback_url":"http://h","max_attempts":"3h"}`, "expected a whole number"},
-		{"rate_limit", `{"callback_url":"http://h","rate_limit":"NaN"}`, "expected a number"},
-		{"retry", `{"callback_url":"http://h","retry":"1m"}`, "expected a list of durations"},
-		{"retry", `{"callback_url":"http://h","retry":["1s","soon"]}`, "expected a list of durations"},
-		{"retry", `{"callback_url":"http://h","retry":["1m",null]}`, "expected a list of durations"},
-		{"emails", `{"callback_url":"http://h","emails":[1]}`, "expected a list of texts"},
-		{"headers", `{"callback_url":"http://h","headers":[]}`, "expected an object of texts"},
-		{"headers", `{"callback_url":"http://h","headers":{"X-A":1}}`, "expected an object of texts"},
+		{"ttr", `{"callback_url":"http://h","ttr":"soon"}`, `must be a duration such as "90s"`},
+		{"ttr", `{"callback_url":"http://h","ttr":"90"}`, "must be a duration"},
+		{"ttr", `{"callback_url":"http://h","ttr":{}}`, "must be a duration"},
+		{"ttr", `{"callback_url":"http://h","ttr":true}`, "must be a duration"},
+		{"max_attempts", `{"callback_url":"http://h","max_attempts":1.5}`, "must be an integer, not 1.5"},
+		{"max_attempts", `{"callback_url":"http://h","max_attempts":"3"}`, "must be an integer"},
+		{"max_attempts", `{"callback_url":"http://h","max_attempts":"3h"}`, "must be an integer"},
+		{"rate_limit", `{"callback_url":"http://h","rate_limit":"NaN"}`, "must be a number"},
+		{"retry", `{"callback_url":"http://h","retry":"1m"}`, "must be an array of durations"},
+		{"retry", `{"callback_url":"http://h","retry":["1s","soon"]}`, "must be an array of durations"},
+		{"retry", `{"callback_url":"http://h","retry":["1m",null]}`, "must be an array of durations"},
+		{"emails", `{"callback_url":"http://h","emails":[1]}`, "must be an array of strings"},
+		{"headers", `{"callback_url":"http://h","headers":[]}`, "must be an object of strings"},
+		{"headers", `{"callback_url":"http://h","headers":{"X-A":1}}`, "must be an object of strings"},
 		{"headers", `{"callback_url":"http://h","headers":{"X-A":null}}`, `"X-A" is null`},
 		{"headers", `{"callback_url":"http://h","headers":{"X-A":"hidden","X-A":"b"}}`, "duplicate"},
-		{"secrets", `{"callback_url":"http://h","secrets":"hidden"}`, "expected a list of texts"},
-		{"secrets", `{"callback_url":"http://h","secrets":["hidden",1]}`, "expected a list of texts"},
+		{"secrets", `{"callback_url":"http://h","secrets":"hidden"}`, "must be an array of strings"},
+		{"secrets", `{"callback_url":"http://h","secrets":["hidden",1]}`, "must be an array of strings"},
 		{"secrets", `{"callback_url":"http://h","secrets":["hidden"]}`, "whsec_"},
-		{"name", `{"callback_url":"http://h","name":"other"}`, "not the topic of the address"},
-		{"name", `{"callback_url":"http://h","name":1}`, "expected a text"},
-		{"created_at", `{"callback_url":"http://h","created_at":"yesterday"}`, "expected an instant"},
+		{"name", `{"callback_url":"http://h","name":"other"}`, "as in the path"},
+		{"name", `{"callback_url":"http://h","name":1}`, "must be a string"},
+		{"created_at", `{"callback_url":"http://h","created_at":"yesterday"}`, "must be an instant"},
 		{"", ``, "unexpected end"},
 		{"", `{"callback_url":`, "unexpected end"},
 		{"", `{"callback_url":"http://h"`, "unexpected end"},
-		{"", `null`, "expected a JSON object"},
-		{"", `[]`, "expected a JSON object"},
+		{"", `null`, "must be a JSON object"},
+		{"", `[]`, "must be a JSON object"},
 		{"", `nonsense`, "invalid JSON"},
 		{"", `{"callback_url":"http://h",}`, "invalid JSON"},
 		{"", `{"callback_url":"http://h"} x`, "unexpected data after"},
@@ -114,7 +114,7 @@ func TestBadTopicsInJSON(t *testing.T) {
 		x, err := DecodeTopic("t", []byte(c.in))
 		var fe *FieldError
 		if !errors.As(err, &fe) || x != nil || fe.Field != c.field || fe.OutOfRange ||
-			!strings.Contains(fe.Detail, c.says) ||
+			!strings.Contains(fe.Detail(), c.says) ||
 			strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: %v", c.in, err)
 		}
@@ -198,7 +198,7 @@ func TestNumbersThatAreTooLargeAreOutOfRange(t *testing.T) {
 	} {
 		_, err := DecodeTopic("t", []byte(`{"callback_url":"http://h","`+c.field+`":`+c.value+`}`))
 		var fe *FieldError
-		if !errors.As(err, &fe) || fe.Field != c.field || !fe.OutOfRange || !strings.Contains(fe.Detail, "range") {
+		if !errors.As(err, &fe) || fe.Field != c.field || !fe.OutOfRange || !strings.Contains(fe.Detail(), "range") {
 			t.Errorf("%s %s: %v", c.field, c.value, err)
 		}
 	}

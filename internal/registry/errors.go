@@ -7,6 +7,7 @@ var (
 	ErrUnavailable = database.ErrUnavailable
 	ErrSchemaOlder = database.ErrSchemaOlder
 	ErrSchemaNewer = database.ErrSchemaNewer
+	ErrUnreleased  = database.ErrUnreleased
 
 	ErrNoTopic = database.NewRefusal("no such topic")
 	ErrNoShard = database.NewRefusal("no such shard")

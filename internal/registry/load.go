@@ -156,7 +156,7 @@ func changedTopics(old, now Table[*Topic]) []string {
 
 func (r *Registry) readShards(tx *gorm.DB, s *Snapshot) error {
 	var rows []shardRow
-	if err := withIdentities(tx).Order("name").Find(&rows).Error; err != nil {
+	if err := tx.Order("name").Find(&rows).Error; err != nil {
 		return err
 	}
 	s.Shards = []Shard{}
@@ -173,7 +173,7 @@ func (r *Registry) readShards(tx *gorm.DB, s *Snapshot) error {
 
 func readTokens(tx *gorm.DB, s *Snapshot) error {
 	var rows []tokenRow
-	if err := withExpiries(tx).Find(&rows).Error; err != nil {
+	if err := tx.Find(&rows).Error; err != nil {
 		return err
 	}
 	s.Tokens = make(map[string]*Token, len(rows))

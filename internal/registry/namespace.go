@@ -28,8 +28,7 @@ func IsNamespace(name string) bool { return strings.HasSuffix(name, namespaceEnd
 
 func validNamespace(name string) error {
 	if len(name) > maxNamespaceName || !namespaceName.MatchString(name) {
-		return malformed("name", "%.80q is not the name of a namespace: one to three parts of a-z, 0-9, dash, underline "+
-			"and tilde, with dots between them, and .* at the end", name)
+		return Malformed("name", "field.namespace", name)
 	}
 	return nil
 }

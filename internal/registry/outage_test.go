@@ -142,24 +142,6 @@ func TestSnapshotsOnDisk(t *testing.T) {
 	}
 }
 
-// Files of earlier versions contain complete topics.
-func TestASnapshotOfAnEarlierVersionIsRead(t *testing.T) {
-	t.Parallel()
-	x := topic("t")
-	x.MaxAttempts, x.Headers = 3, map[string]string{"X-Team": "shop"}
-	row, err := newTopicRow(testKey, &x)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := decodeSnapshot(strings.NewReader(
-		`{"revision":7,"topics":{"t":` + row.Spec + `},"shards":[{"name":"one","url":"u","state":"active"}],"tokens":{},` +
-			`"notes":{"t":{"pause_reason":"why"}}}`))
-	if err != nil || s.Revision != 7 || !reflect.DeepEqual(s.Topics.Get("t"), &x) || s.Shards[0].Name != "one" ||
-		s.Notes.Get("t").PauseReason != "why" {
-		t.Errorf("read %+v, %v", s, err)
-	}
-}
-
 // A start reads the file, and only later changes from the database.
 func TestAStartReadsWhatChangedSinceTheFile(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {

@@ -67,7 +67,7 @@ func (r *Registry) SetRotation(ctx context.Context, actor, topic string, until t
 	}
 	return r.changeSecrets(ctx, actor, "set overlap", topic, func(tx *gorm.DB, t *Topic, c *Changed) error {
 		if len(t.Secrets) < 2 {
-			return malformed("overlap", "cannot be set: topic %s has only one secret; rotate it first", topic)
+			return Malformed("overlap", "field.one_secret", topic)
 		}
 		c.After = newRotated(t, until.UTC())
 		return database.Upsert(tx).Create(&rotationRow{topic, until}).Error
@@ -76,7 +76,7 @@ func (r *Registry) SetRotation(ctx context.Context, actor, topic string, until t
 
 func validOverlap(until time.Time) error {
 	if until.After(database.Now().Add(MaxOverlap)) {
-		return outOfRange("overlap", "is longer than %d days", int(MaxOverlap.Hours()/24))
+		return OutOfRange("overlap", "field.overlap", int(MaxOverlap.Hours()/24))
 	}
 	return nil
 }
@@ -138,9 +138,6 @@ func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 	var errs []error
 	for _, o := range over {
 		err := r.endRotation(ctx, o.Topic, at)
-		if errors.Is(err, ErrNoTopic) { // an older version deleted it
-			err = r.db.Do(ctx, func(tx *gorm.DB) error { return forgetRotation(tx, o.Topic) })
-		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("drop the old secret of %s: %w", o.Topic, err))
 		}

@@ -105,10 +105,10 @@ func TestAHostWaitsForAnotherThatMigrates(t *testing.T) {
 func TestHalfAMigrationIsCompleted(t *testing.T) {
 	t.Parallel()
 	for _, damage := range []string{
-		"DELETE FROM schema_version WHERE version_id >= 1",
-		"DELETE FROM schema_version WHERE version_id >= 1; DROP TABLE revision; DROP TABLE audit",
-		"DELETE FROM schema_version",
-		"DROP TABLE schema_version; DROP TABLE users",
+		"DELETE FROM schema_migrations WHERE version_id >= 1",
+		"DELETE FROM schema_migrations WHERE version_id >= 1; DROP TABLE revision; DROP TABLE audit",
+		"DELETE FROM schema_migrations",
+		"DROP TABLE schema_migrations; DROP TABLE users",
 	} {
 		dsn := dbtest.MariaDB(t)
 		dbtest.Exec(t, dsn, strings.Split(damage, "; ")...)
@@ -126,7 +126,7 @@ func TestASchemaOfAnotherVersionIsRefused(t *testing.T) {
 			t.Fatalf("an empty database without Migrate: %v", err)
 		}
 		r := open(t, Options{DSN: dsn})
-		if err := dbtest.Run(r.db, "INSERT INTO schema_version (version_id, is_applied) VALUES (99999, 1)"); err != nil {
+		if err := dbtest.Run(r.db, "INSERT INTO schema_migrations (version_id, is_applied) VALUES (99999, 1)"); err != nil {
 			t.Fatal(err)
 		}
 		for _, migrate := range []bool{false, true} {

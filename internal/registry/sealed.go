@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,7 +62,7 @@ func (t *Topic) open(key seal.Key) (*Topic, error) {
 	return t.mapSecrets(func(text string) (string, error) { return openText(key, "topic/"+t.Name, text) })
 }
 
-// openText returns a text that is not sealed unchanged, because an earlier version stored it.
+// openText returns a text that is not sealed unchanged: addresses without secrets are stored in the clear.
 func openText(key seal.Key, place, text string) (string, error) {
 	if !seal.Sealed(text) {
 		return text, nil
@@ -93,14 +92,14 @@ func (t *Topic) unmask(was *Topic) error {
 		switch {
 		case !isCredential(name) || !seal.IsFingerprint(value):
 		case value != shown.Headers[name]:
-			return malformed("headers", "the value of %.60q is a mask; give the value itself", name)
+			return Malformed("headers", "field.masked_header", name)
 		default:
 			t.Headers[name] = was.Headers[name]
 		}
 	}
 	if _, query, _ := strings.Cut(t.CallbackURL, "?"); seal.IsFingerprint(query) {
 		if t.CallbackURL != shown.CallbackURL {
-			return malformed("callback_url", "its query is a mask; give the query itself")
+			return Malformed("callback_url", "field.masked_query")
 		}
 		t.CallbackURL = was.CallbackURL
 	}
@@ -113,23 +112,19 @@ func sealedShard(key seal.Key, s Shard) (row *shardRow, err error) {
 	if MaskURL(url) != url {
 		url, err = key.Seal("shard/"+s.Name, url)
 	}
-	return &shardRow{Name: s.Name, URL: url, State: string(s.State)}, err
+	return &shardRow{Name: s.Name, URL: url, State: string(s.State), Identity: s.Identity, Former: s.Former}, err
 }
 
-// shard returns the shard of a row. A shard stored by an earlier version has no identity, so its name identifies it.
+// shard returns the shard of a row.
 func (r *shardRow) shard(key seal.Key) (Shard, error) {
 	url, err := openText(key, "shard/"+r.Name, r.URL)
-	return Shard{r.Name, url, ShardState(r.State), cmp.Or(r.Identity, r.Name), r.Former}, err
+	return Shard{r.Name, url, ShardState(r.State), r.Identity, r.Former}, err
 }
 
-// keyCheck is the setting from which every host learns whether it has the registry's key, and whether all secrets are
-// sealed.
-const keyCheck = "secret-key"
-
-// Values of that setting.
+// keyCheck is the setting from which every host learns whether it has the registry's key: sealed holds the value.
 const (
-	sealing seal.Text = "sealing" // something of an earlier version may be stored in the clear
-	sealed  seal.Text = "sealed"
+	keyCheck           = "secret-key"
+	sealed   seal.Text = "sealed"
 )
 
 // ErrOtherKey is returned on a host whose secret key differs from the registry's.
@@ -139,35 +134,23 @@ var ErrOtherKey = database.NewRefusal(
 		"what it encrypted, so that it can be entered again",
 )
 
-// checkKey fails if this host cannot read the registry's secrets. The first host registers its key as the registry's,
-// and seals what an earlier version stored in the clear. A host with another key starts as long as there are no
-// secrets, and stores none.
+// checkKey fails if this host cannot read the registry's secrets. The first host registers its key as the registry's. A
+// host with another key starts as long as there are no secrets, and stores none.
 func (r *Registry) checkKey(ctx context.Context) error {
 	if len(r.db.Key) == 0 {
 		return nil
 	}
 	if _, found := r.Snapshot().Settings[keyCheck]; !found {
-		state := sealed
-		if r.Snapshot().Topics.Len()+len(r.Snapshot().Shards) > 0 {
-			state = sealing
-		}
-		if err := r.noteKey(ctx, keyNote{actor: "first start", object: "setting/" + keyCheck, state: state}); err != nil {
+		if err := r.noteKey(ctx, keyNote{actor: "first start", object: "setting/" + keyCheck}); err != nil {
 			return err
 		}
 	}
 	var state seal.Text
 	_, err := r.Snapshot().Setting(keyCheck, &state)
-	switch {
-	case errors.Is(err, seal.ErrKey):
+	if errors.Is(err, seal.ErrKey) {
 		return r.withOtherKey(ctx)
-	case err != nil || state == sealed:
-		return err
 	}
-	n, err := r.reseal(ctx, nil)
-	if err != nil {
-		return err
-	}
-	return r.noteKey(ctx, keyNote{"first start", "setting/" + keyCheck, sealed, true, map[string]int{"sealed": n}})
+	return err
 }
 
 // CheckKey returns ErrOtherKey when the registry's secrets are encrypted under another key.
@@ -205,13 +188,12 @@ func (r *Registry) withOtherKey(ctx context.Context) error {
 // keyNote describes a change of the keyCheck setting.
 type keyNote struct {
 	actor, object string
-	state         seal.Text
 	replace       bool // also if another key wrote it
 	after         any  // what the audit trail shows
 }
 
 func (r *Registry) noteKey(ctx context.Context, n keyNote) error {
-	open, err := json.Marshal(n.state)
+	open, err := json.Marshal(sealed)
 	if err != nil {
 		return err
 	}
@@ -231,7 +213,7 @@ func (r *Registry) noteKey(ctx context.Context, n keyNote) error {
 }
 
 // reseal stores topics and shards again, sealed under this key, and returns how many had secrets. What it cannot open
-// is an error, unless lost is given: then reseal removes it and counts it there. The topics themselves do not change,
+// is removed and counted in lost. The topics themselves do not change,
 // so processes need not read them again.
 func (r *Registry) reseal(ctx context.Context, lost *Forgotten) (n int, err error) {
 	var names []string
@@ -288,7 +270,7 @@ func (r *Registry) resealTopics(tx *gorm.DB, names []string, lost *Forgotten) (n
 // resealTopic returns the row to store for a topic; nil if it stays as it is.
 func (r *Registry) resealTopic(tx *gorm.DB, row *topicRow, lost *Forgotten) (*topicRow, error) {
 	t, err := row.topic(r.db.Key)
-	forget := lost != nil && errors.Is(err, seal.ErrKey)
+	forget := errors.Is(err, seal.ErrKey)
 	switch {
 	case errors.Is(err, errSpec):
 		return nil, nil // a person has to repair it
@@ -311,7 +293,7 @@ func (r *Registry) resealTopic(tx *gorm.DB, row *topicRow, lost *Forgotten) (*to
 
 func (r *Registry) resealShard(tx *gorm.DB, row *shardRow, lost *Forgotten) error {
 	s, err := row.shard(r.db.Key)
-	if lost != nil && errors.Is(err, seal.ErrKey) {
+	if errors.Is(err, seal.ErrKey) {
 		lost.Shards++
 		s, err = Shard{Name: row.Name, State: ShardOffline}, nil
 	}
@@ -358,14 +340,12 @@ func ForgetSecrets(ctx context.Context, o Options) (lost Forgotten, err error) {
 	if err != nil {
 		return lost, err
 	}
-	note := keyNote{actor: "command line", object: "setting/" + keyCheck, state: sealing, replace: true}
-	if err = r.noteKey(ctx, note); err == nil {
-		var n int
-		n, err = r.reseal(ctx, &lost)
-		note.object, note.state, note.after = "secrets", sealed, map[string]int{"sealed or forgotten": n}
-		if err == nil {
-			err = r.noteKey(ctx, note) // the change affects all secrets, so every process reads everything again
-		}
+	// The key is replaced last: after an interruption, hosts still refuse to start and this can be repeated. The change
+	// affects all secrets ("secrets" is no single object), so every process reads everything again.
+	n, err := r.reseal(ctx, &lost)
+	if err == nil {
+		after := map[string]int{"sealed or forgotten": n}
+		err = r.noteKey(ctx, keyNote{actor: "command line", object: "secrets", replace: true, after: after})
 	}
 	return lost, errors.Join(err, r.db.Close())
 }

@@ -66,34 +66,27 @@ func (r *Registry) createShard(tx *gorm.DB, s *Shard) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.Create(row).Error; err != nil {
-		return err
-	}
-	return database.Upsert(tx).Create(&shardIdentityRow{s.Name, s.Identity, s.Former}).Error
+	return tx.Create(row).Error
 }
 
 // checkFormer rejects a name that another shard had: the journals have that shard's jobs under the name.
 func checkFormer(tx *gorm.DB, s *Shard) error {
-	var rows []shardIdentityRow
+	var rows []shardRow
 	if err := tx.Find(&rows).Error; err != nil {
 		return err
 	}
 	for _, row := range rows {
 		if row.Identity != s.Identity && slices.Contains(strings.Fields(row.Former), s.Name) {
-			return malformed("name", "%s was the name of shard %s, and the journals still use it", s.Name, row.Shard)
+			return Malformed("name", "field.former_name", s.Name, row.Name)
 		}
 	}
 	return nil
 }
 
-func withIdentities(tx *gorm.DB) *gorm.DB {
-	return tx.Table("shards").Select("shards.*, identity, former").Joins("LEFT JOIN shard_identities ON shard = name")
-}
-
 // readShard reads a shard, without its URL when that is encrypted under another key.
 func (r *Registry) readShard(tx *gorm.DB, name string) (s Shard, found bool, err error) {
 	var row shardRow
-	if found, err = database.Find(withIdentities(tx), &row, "name", name); found {
+	if found, err = database.Find(tx, &row, "name", name); found {
 		s, _ = row.shard(r.db.Key)
 	}
 	return s, found, err
@@ -111,11 +104,11 @@ func (r *Registry) mustReadShard(tx *gorm.DB, name string) (Shard, error) {
 // Validate checks everything except the form of the URL, and returns all errors.
 func (s Shard) Validate() error {
 	errs := []error{
-		validName("shard", s.Name),
+		validName(s.Name),
 		oneOf("state", s.State, ShardActive, ShardDraining, ShardOffline),
 	}
 	if s.URL == "" {
-		errs = append(errs, malformed("url", "is missing: the address of a Redis, like redis://:password@host:6379/0"))
+		errs = append(errs, Malformed("url", "field.redis_required"))
 	}
 	return errors.Join(errs...)
 }
@@ -150,7 +143,7 @@ func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
 // RenameShard gives a shard another name. Its data stays the same: jobs, leases and what hosts have noted there.
 // Errors: ErrNoShard, *FieldError, ErrUnavailable.
 func (r *Registry) RenameShard(ctx context.Context, actor, name, to string) error {
-	if err := validName("shard", to); err != nil {
+	if err := validName(to); err != nil {
 		return err
 	}
 	return r.Change(ctx, actor, "rename", "shard/"+to, func(tx *gorm.DB, c *Changed) error {
@@ -159,14 +152,14 @@ func (r *Registry) RenameShard(ctx context.Context, actor, name, to string) erro
 			return err
 		}
 		if was.URL == "" {
-			return malformed("url", "of shard %s is encrypted under another key, or lost: enter it first", name)
+			return Malformed("url", "field.sealed_url", name)
 		}
 		_, taken, err := r.readShard(tx, to)
 		if err != nil {
 			return err
 		}
 		if taken {
-			return malformed("name", "%s is the name of another shard", to)
+			return Malformed("name", "field.shard_taken", to)
 		}
 		is := was
 		is.Name = to
@@ -174,15 +167,11 @@ func (r *Registry) RenameShard(ctx context.Context, actor, name, to string) erro
 			is.Former = strings.TrimSpace(was.Former + " " + name)
 		}
 		c.Before, c.After = &was, &is
-		if err := removeShard(tx, name); err != nil {
+		if err := tx.Delete(&shardRow{Name: name}).Error; err != nil {
 			return err
 		}
 		return r.createShard(tx, &is)
 	})
-}
-
-func removeShard(tx *gorm.DB, name string) error {
-	return errors.Join(tx.Delete(&shardRow{Name: name}).Error, tx.Delete(&shardIdentityRow{Shard: name}).Error)
 }
 
 // OtherActive reports whether another shard than this one is active. Without one, this one cannot be drained.
@@ -198,7 +187,7 @@ func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
 			return err
 		}
 		c.Before = &was
-		return removeShard(tx, name)
+		return tx.Delete(&shardRow{Name: name}).Error
 	})
 }
 

@@ -15,11 +15,8 @@ import (
 
 // The file begins with the revision and mark of its snapshot, so that these can be read alone. A topic is stored as the
 // members in which it differs from the defaults, which are in the file, too: this way reading 100,000 topics takes a
-// tenth of a second. Files of earlier versions have complete topics, and their revision under another name; so these
-// versions reject a file that they would misread.
-//
-// The mark has had other names: a file of a version that left out expiries of tokens must not pass for a complete one.
-const fileHead = `{"revision_read":%d,"mark_read":%q`
+// tenth of a second.
+const fileHead = `{"revision":%d,"mark":%q`
 
 // diskSnapshot holds the other members of the file, apart from the topics, which follow them.
 type diskSnapshot struct {
@@ -131,7 +128,7 @@ func decodeSnapshot(r io.Reader) (*Snapshot, error) {
 	var defaults storedTopic
 	var notes map[string]TopicNote
 	into := map[string]any{
-		"revision": &s.Revision, "revision_read": &s.Revision, "mark_read": &s.mark, "defaults": &defaults,
+		"revision": &s.Revision, "mark": &s.mark, "defaults": &defaults,
 		"shards": &s.Shards, "tokens": &s.Tokens, "settings": &s.Settings, "notes": &notes,
 	}
 	dec := jsontext.NewDecoder(bufio.NewReaderSize(r, 64<<10))
@@ -187,7 +184,7 @@ func eachMember(dec *jsontext.Decoder, read func(name string) error) error {
 		return err
 	}
 	if begin.Kind() != '{' {
-		return malformed("", "expected a JSON object")
+		return Malformed("", "field.json_object")
 	}
 	for dec.PeekKind() == '"' {
 		name, err := dec.ReadToken()

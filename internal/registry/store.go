@@ -25,13 +25,8 @@ type (
 		Name     string `gorm:"primaryKey"`
 		URL      string
 		State    string
-		Identity string `gorm:"->"` // this field and the next come from shardIdentityRow
-		Former   string `gorm:"->"`
-	}
-	shardIdentityRow struct {
-		Shard    string `gorm:"primaryKey"`
-		Identity string
-		Former   string
+		Identity string // of its data, whatever the shard is called
+		Former   string // earlier names, joined with spaces
 	}
 	tokenRow struct {
 		ID        uint64 `gorm:"primaryKey"`
@@ -40,7 +35,9 @@ type (
 		Rights    string // joined with commas
 		Topics    string // joined with newlines
 		CreatedAt time.Time
-		ExpiresAt *time.Time `gorm:"->"` // from tokenAccessRow
+		ExpiresAt *time.Time
+
+		LastUsedAt *time.Time // to the minute; written without a revision
 	}
 	revisionRow struct {
 		ID           int `gorm:"primaryKey"`
@@ -50,11 +47,10 @@ type (
 	}
 )
 
-func (topicRow) TableName() string         { return "topics" }
-func (shardRow) TableName() string         { return "shards" }
-func (shardIdentityRow) TableName() string { return "shard_identities" }
-func (tokenRow) TableName() string         { return "tokens" }
-func (revisionRow) TableName() string      { return "revision" }
+func (topicRow) TableName() string    { return "topics" }
+func (shardRow) TableName() string    { return "shards" }
+func (tokenRow) TableName() string    { return "tokens" }
+func (revisionRow) TableName() string { return "revision" }
 
 // errSpec is returned for a stored topic that Wakecall did not write.
 var errSpec = database.NewRefusal("what is stored is not a topic")
@@ -92,9 +88,8 @@ func (r *topicRow) stored() (*Topic, error) {
 
 var noHeaders = map[string]string{}
 
-// tidy normalizes a topic that this or an earlier version stored.
+// tidy saves memory: topics share what most of them have.
 func (t *Topic) tidy() {
-	t.Durability = t.Durability.stored()
 	if len(t.Headers) == 0 {
 		t.Headers = noHeaders
 	}

@@ -12,15 +12,6 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
-// tokenAccessRow stores until when a token is valid, and when it was last used.
-type tokenAccessRow struct {
-	Token      uint64 `gorm:"primaryKey"`
-	ExpiresAt  *time.Time
-	LastUsedAt *time.Time
-}
-
-func (tokenAccessRow) TableName() string { return "token_access" }
-
 // Expired reports whether a token has expired, by the clock of this host.
 func (t *Token) Expired(now time.Time) bool { return t.ExpiresAt != nil && !now.Before(*t.ExpiresAt) }
 
@@ -37,8 +28,7 @@ func ParseExpiry(text string, now time.Time) (*time.Time, error) {
 	if err != nil {
 		d, ok := parseDays(text)
 		if !ok {
-			return nil, malformed("expires", "%.40q is neither a duration like 90d or 12h nor an instant like "+
-				"2030-01-31T08:00:00Z", text)
+			return nil, Malformed("expires", "field.expiry", text)
 		}
 		at = now.Add(d)
 	}
@@ -64,15 +54,11 @@ func validExpiry(at *time.Time, now time.Time) error {
 	case at == nil:
 		return nil
 	case !at.After(now):
-		return outOfRange("expires", "%s is not in the future", at.UTC().Format(time.RFC3339))
+		return OutOfRange("expires", "field.past", at.UTC().Format(time.RFC3339))
 	case at.After(now.Add(longestExpiry)):
-		return outOfRange("expires", "is more than 100 years ahead; leave it empty for a token that does not expire")
+		return OutOfRange("expires", "field.expiry_far")
 	}
 	return nil
-}
-
-func withExpiries(tx *gorm.DB) *gorm.DB {
-	return tx.Table("tokens").Select("tokens.*, expires_at").Joins("LEFT JOIN token_access ON token = id")
 }
 
 // NoteTokenUses stores when tokens were used, to the minute and at most once a minute, however many hosts call it. It
@@ -81,14 +67,8 @@ func (r *Registry) NoteTokenUses(ctx context.Context, ids []uint64, at time.Time
 	at = at.UTC().Truncate(time.Minute)
 	return r.db.Change(ctx, func(tx *gorm.DB) error {
 		for some := range slices.Chunk(ids, database.BatchRows) {
-			// Only for tokens that still exist: one may have been revoked meanwhile.
-			err := tx.Exec("INSERT INTO token_access (token) SELECT id FROM tokens WHERE id IN ? "+
-				"AND id NOT IN (SELECT token FROM token_access)", some).Error
-			if err != nil {
-				return err
-			}
-			err = tx.Model(&tokenAccessRow{}).Where("token IN ? AND (last_used_at IS NULL OR last_used_at < ?)", some, at).
-				UpdateColumn("last_used_at", at).Error
+			unused := tx.Model(&tokenRow{}).Where("id IN ? AND (last_used_at IS NULL OR last_used_at < ?)", some, at)
+			err := unused.UpdateColumn("last_used_at", at).Error
 			if err != nil {
 				return err
 			}
@@ -101,13 +81,13 @@ func (r *Registry) NoteTokenUses(ctx context.Context, ids []uint64, at time.Time
 // ErrUnavailable.
 func (r *Registry) TokenUses(ctx context.Context) (map[uint64]time.Time, error) {
 	used := func(tx *gorm.DB) *gorm.DB { return tx.Where("last_used_at IS NOT NULL") }
-	rows, err := database.List[tokenAccessRow](ctx, r.db, used)
+	rows, err := database.List[tokenRow](ctx, r.db, used)
 	if err != nil {
 		return nil, err
 	}
 	uses := make(map[uint64]time.Time, len(rows))
 	for _, row := range rows {
-		uses[row.Token] = *row.LastUsedAt
+		uses[row.ID] = *row.LastUsedAt
 	}
 	return uses, nil
 }

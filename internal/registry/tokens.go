@@ -48,10 +48,7 @@ func (r *Registry) CreateToken(
 		}
 		t.ID = row.ID
 		c.Object, c.After = tokenObject(t), t
-		if expires == nil {
-			return nil
-		}
-		return tx.Create(&tokenAccessRow{Token: t.ID, ExpiresAt: expires}).Error
+		return nil
 	})
 	if err != nil {
 		return "", nil, err
@@ -64,7 +61,7 @@ func tokenObject(t *Token) string { return fmt.Sprint("token/", t.ID) }
 func newTokenRow(t *Token) *tokenRow {
 	return &tokenRow{
 		Name: t.Name, Hash: t.Hash, Rights: joinRights(t.Rights), Topics: strings.Join(t.Topics, "\n"),
-		CreatedAt: t.CreatedAt,
+		CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
 	}
 }
 
@@ -83,21 +80,21 @@ func (t *Token) Validate() error {
 	name, rights, topics := t.Name, t.Rights, t.Topics
 	errs := []error{text("name", name, 100)}
 	if strings.TrimSpace(name) == "" {
-		errs = append(errs, malformed("name", "is missing: say whose token it is"))
+		errs = append(errs, Malformed("name", "field.token_name_required"))
 	}
 	if len(rights) == 0 {
-		errs = append(errs, malformed("rights", "are missing: give at least one of push, read, manage, consume, tokens"))
+		errs = append(errs, Malformed("rights", "field.rights_required"))
 	}
 	if len(topics) == 0 {
-		errs = append(errs, malformed("topics", "are missing: give at least one pattern, like shop.* or *"))
+		errs = append(errs, Malformed("topics", "field.patterns_required"))
 	}
 	if len(topics) > maxPatterns {
-		errs = append(errs, outOfRange("topics", "are %d patterns; at most %d", len(topics), maxPatterns))
+		errs = append(errs, OutOfRange("topics", "field.too_many", len(topics), maxPatterns))
 	}
 	for i, x := range rights {
 		errs = append(errs, oneOf("rights", x, Rights...))
 		if slices.Contains(rights[:i], x) {
-			errs = append(errs, malformed("rights", "%s is listed twice", x))
+			errs = append(errs, Malformed("rights", "field.duplicate", x))
 		}
 	}
 	for _, p := range topics {
@@ -111,14 +108,11 @@ func (r *Registry) RevokeToken(ctx context.Context, actor string, id uint64) err
 	return r.Change(ctx, actor, "revoke", fmt.Sprint("token/", id), func(tx *gorm.DB, c *Changed) error {
 		var row tokenRow
 		missing := fmt.Errorf("%d: %w", id, ErrNoToken)
-		if err := database.MustFind(withExpiries(tx), &row, "id", id, missing); err != nil {
+		if err := database.MustFind(tx, &row, "id", id, missing); err != nil {
 			return err
 		}
 		c.Before = row.token()
-		if err := tx.Delete(&row).Error; err != nil {
-			return err
-		}
-		return tx.Delete(&tokenAccessRow{Token: id}).Error
+		return tx.Delete(&row).Error
 	})
 }
 

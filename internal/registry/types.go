@@ -74,18 +74,6 @@ const (
 	DurabilityReplica Durability = "replica" // also in the memory of a replica
 )
 
-// stored returns the durability that a stored value means: an empty one is memory, and fsync, which earlier versions
-// had, is replica, so that no topic becomes less safe without notice.
-func (d Durability) stored() Durability {
-	switch d {
-	case "":
-		return DurabilityMemory
-	case "fsync":
-		return DurabilityReplica
-	}
-	return d
-}
-
 // TopicState says whether a topic accepts and delivers jobs.
 type TopicState string
 

@@ -18,42 +18,39 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/wakecall/wakecall/internal/message"
 )
 
 // FieldError describes what is wrong with one field of a request.
 type FieldError struct {
-	Field      string // empty: the JSON as a whole
-	Detail     string // names the value and a remedy
-	OutOfRange bool   // well-formed, but not allowed: 422 rather than 400
-
-	Format string // the format of Detail, which is the message's code for translations
-	Args   []any
+	message.Message        // names the value and a remedy
+	Field           string // empty: the JSON as a whole
+	OutOfRange      bool   // well-formed, but not allowed: 422 rather than 400
 }
 
-// NewFieldError returns a FieldError. The format is the code of its message.
-func NewFieldError(field, format string, args ...any) *FieldError {
-	return &FieldError{Field: field, Detail: fmt.Sprintf(format, args...), Format: format, Args: args}
+// Malformed returns a FieldError with the message of a code.
+func Malformed(field, code string, args ...any) error {
+	return &FieldError{Message: message.New(code, args...), Field: field}
 }
+
+// OutOfRange returns a FieldError about a value that is well-formed, but not allowed.
+func OutOfRange(field, code string, args ...any) error {
+	return &FieldError{Message: message.New(code, args...), Field: field, OutOfRange: true}
+}
+
+// Detail returns the message in English, without the field.
+func (e *FieldError) Detail() string { return e.Message.Error() }
 
 func (e *FieldError) Error() string {
 	if e.Field == "" {
-		return e.Detail
+		return e.Detail()
 	}
-	return e.Field + ": " + e.Detail
+	return e.Field + ": " + e.Detail()
 }
 
 // Refusal implements database.Refusal.
 func (e *FieldError) Refusal() {}
-
-func malformed(field, format string, args ...any) error {
-	return NewFieldError(field, format, args...)
-}
-
-func outOfRange(field, format string, args ...any) error {
-	e := NewFieldError(field, format, args...)
-	e.OutOfRange = true
-	return e
-}
 
 var topicName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
@@ -62,13 +59,12 @@ func ValidTopicName(name string) error {
 	if IsNamespace(name) {
 		return validNamespace(name)
 	}
-	return validName("topic", name)
+	return validName(name)
 }
 
-func validName(what, name string) error {
+func validName(name string) error {
 	if !topicName.MatchString(name) {
-		return malformed("name", "%.80q is not a %s's name: 1 to 64 of a-z, 0-9, dot, dash and underline, "+
-			"beginning with a letter or digit", name, what)
+		return Malformed("name", "field.name", name)
 	}
 	return nil
 }
@@ -131,7 +127,7 @@ func (t *Topic) Validate() error {
 
 func (t *Topic) validShard() error {
 	if t.Shard != "" && !topicName.MatchString(t.Shard) {
-		return malformed("shard", "%.80q is not the name of a shard", t.Shard)
+		return Malformed("shard", "field.shard_name", t.Shard)
 	}
 	return nil
 }
@@ -159,7 +155,7 @@ func (t *Topic) validAttempts() error {
 
 func (t *Topic) validDelivery() error {
 	if IsNamespace(t.Name) && t.Delivery != DeliveryPull {
-		return malformed("delivery", "the topics of a namespace (%s) are pull topics; set it to pull", t.Name)
+		return Malformed("delivery", "field.namespace_pull", t.Name)
 	}
 	return oneOf("delivery", t.Delivery, DeliveryPush, DeliveryPull)
 }
@@ -172,12 +168,12 @@ func oneOf[T ~string](field string, v T, allowed ...T) error {
 	for i, a := range allowed {
 		names[i] = string(a)
 	}
-	return outOfRange(field, "%.60q is none of %s", v, strings.Join(names, ", "))
+	return OutOfRange(field, "field.one_of", v, strings.Join(names, ", "))
 }
 
 func between(field string, d Duration, low, high time.Duration) error {
 	if d.Std() < low || d.Std() > high {
-		return outOfRange(field, "%s is not between %s and %s", d, Duration(low), days(high))
+		return OutOfRange(field, "field.between", d, Duration(low), days(high))
 	}
 	return nil
 }
@@ -193,7 +189,7 @@ func days(d time.Duration) string {
 
 func count(field string, n, low, high int) error {
 	if n < low || n > high {
-		return outOfRange(field, "%d is not between %d and %d", n, low, high)
+		return OutOfRange(field, "field.between", n, low, high)
 	}
 	return nil
 }
@@ -201,11 +197,11 @@ func count(field string, n, low, high int) error {
 func text(field, s string, most int) error {
 	switch n := utf8.RuneCountInString(s); {
 	case !utf8.ValidString(s):
-		return malformed(field, "%.60q is not UTF-8", s)
+		return Malformed(field, "field.utf8")
 	case n > most:
-		return outOfRange(field, "%.30q… has %d characters; at most %d", s, n, most)
+		return OutOfRange(field, "field.too_many_characters", n, most)
 	case strings.ContainsFunc(s, unicode.IsControl):
-		return malformed(field, "%.60q has a control character; leave it out", s)
+		return Malformed(field, "field.control", s)
 	}
 	return nil
 }
@@ -217,29 +213,29 @@ func (t *Topic) validURL() error {
 		return nil
 	}
 	if s == "" {
-		return malformed(field, "is missing: the address to call, like https://shop.example/hooks/close")
+		return Malformed(field, "field.callback_url_required")
 	}
 	if len(s) > maxURL {
-		return outOfRange(field, "%.60q… has %d bytes; at most %d", s, len(s), maxURL)
+		return OutOfRange(field, "field.too_many_bytes", len(s), maxURL)
 	}
 	blank := func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }
 	u, err := url.Parse(s)
 	if err != nil || !utf8.ValidString(s) || strings.ContainsFunc(s, blank) {
 		// The URL is not in the error: it may contain a password.
-		return malformed(field, "is not a URL; expected one like https://shop.example/hooks/close")
+		return Malformed(field, "field.url")
 	}
 	switch {
 	case u.User != nil:
-		return malformed(field, "has a user name or password; send an Authorization header instead (headers)")
+		return Malformed(field, "field.url_user")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return malformed(field, "%.80q begins with %q; expected http:// or https://", s, u.Scheme)
+		return Malformed(field, "field.url_scheme", s)
 	case u.Hostname() == "":
-		return malformed(field, "%.80q has no host; expected http://host/path or https://host/path", s)
+		return Malformed(field, "field.url_host", s)
 	case strings.Contains(s, "#"):
-		return malformed(field, "%.80q has a fragment (#), which is never sent; leave it out", s)
+		return Malformed(field, "field.url_fragment", s)
 	}
 	if port, err := strconv.Atoi(u.Port()); u.Port() != "" && (err != nil || port < 1 || port > 65535) {
-		return malformed(field, "the port %.20q is not between 1 and 65535", u.Port())
+		return Malformed(field, "field.url_port", u.Port())
 	}
 	return nil
 }
@@ -250,7 +246,7 @@ func validType(s string) error {
 	}
 	_, _, err := mime.ParseMediaType(s)
 	if err != nil || !strings.Contains(s, "/") || len(s) > maxMediaType || !plainASCII(s) {
-		return malformed("content_type", "%.60q is neither json nor form nor a media type like text/plain", s)
+		return Malformed("content_type", "field.content_type", s)
 	}
 	return nil
 }
@@ -271,7 +267,7 @@ func (t *Topic) validHeaders() error { return ValidHeaders(t.Headers) }
 func ValidHeaders(headers map[string]string) error {
 	const field = "headers"
 	if len(headers) > maxHeaders {
-		return outOfRange(field, "are %d; at most %d", len(headers), maxHeaders)
+		return OutOfRange(field, "field.too_many", len(headers), maxHeaders)
 	}
 	sum := 0
 	seen := map[string]bool{}
@@ -281,13 +277,13 @@ func ValidHeaders(headers map[string]string) error {
 			return err
 		}
 		if seen[name] {
-			return malformed(field, "%.60q is a duplicate; upper and lower case are the same", k)
+			return Malformed(field, "field.header_twice", k)
 		}
 		seen[name] = true
 		sum += len(k) + len(headers[k])
 	}
 	if sum > maxHeaderSum {
-		return outOfRange(field, "are %d bytes together; at most %d", sum, maxHeaderSum)
+		return OutOfRange(field, "field.headers_bytes", sum, maxHeaderSum)
 	}
 	return nil
 }
@@ -298,11 +294,11 @@ func validHeader(k, v string) error {
 	name := strings.ToLower(k)
 	switch {
 	case !httpguts.ValidHeaderFieldName(k):
-		return malformed(field, "%.60q is not a header's name: letters, digits and dashes", k)
+		return Malformed(field, "field.header_name", k)
 	case ownHeaders[name] || strings.HasPrefix(name, "webhook-") || strings.HasPrefix(name, "wakecall-"):
-		return malformed(field, "%.60q is set by Wakecall itself; leave it out", k)
+		return Malformed(field, "field.header_reserved", k)
 	case !httpguts.ValidHeaderFieldValue(v) || !plainASCII(strings.ReplaceAll(v, "\t", "")):
-		return malformed(field, "the value of %.60s has a character that a header cannot carry: only printable ASCII", k)
+		return Malformed(field, "field.header_value", k)
 	}
 	return nil
 }
@@ -310,11 +306,11 @@ func validHeader(k, v string) error {
 func (t *Topic) validRetry() error {
 	const field = "retry"
 	if len(t.Retry) > maxRetries {
-		return outOfRange(field, "has %d entries; at most %d, because the last one repeats", len(t.Retry), maxRetries)
+		return OutOfRange(field, "field.too_many_retries", len(t.Retry), maxRetries)
 	}
 	for i, d := range t.Retry {
 		if d.Std() < 0 || d.Std() > MaxRetryWait {
-			return outOfRange(field, "entry %d (%s) is not between 0s and %s", i+1, d, days(MaxRetryWait))
+			return OutOfRange(field, "field.retry_wait", i+1, d, days(MaxRetryWait))
 		}
 	}
 	return nil
@@ -324,14 +320,14 @@ func (t *Topic) validRetryIf() error {
 	const field = "retry_if"
 	switch {
 	case len(t.RetryIf) > maxRetryIf:
-		return outOfRange(field, "has %d bytes; at most %d", len(t.RetryIf), maxRetryIf)
+		return OutOfRange(field, "field.too_many_bytes", len(t.RetryIf), maxRetryIf)
 	case !utf8.ValidString(t.RetryIf):
-		return malformed(field, "%.60q is not UTF-8", t.RetryIf)
+		return Malformed(field, "field.utf8")
 	case t.RetryIf == "" || CheckRetryIf == nil:
 		return nil
 	}
 	if err := CheckRetryIf(t.Dialect, t.RetryIf); err != nil {
-		return malformed(field, "%v", err)
+		return Malformed(field, "", err)
 	}
 	return nil
 }
@@ -339,15 +335,14 @@ func (t *Topic) validRetryIf() error {
 // validDialect rejects what php-delayqueue does not have: it calls with POST, or otherwise with GET.
 func (t *Topic) validDialect() error {
 	if t.Dialect == DialectPHPDQ && t.Method == "PUT" {
-		return outOfRange("method", "PUT does not go with the dialect %s; choose POST or GET", t.Dialect)
+		return OutOfRange("method", "field.put_dialect", t.Dialect)
 	}
 	return oneOf("dialect", t.Dialect, DialectOwn, DialectPHPDQ)
 }
 
 func (t *Topic) validRate() error {
 	if math.IsNaN(t.RateLimit) || t.RateLimit < 0 || t.RateLimit > maxRate || (t.RateLimit > 0 && t.RateLimit < minRate) {
-		return outOfRange("rate_limit", "%v is neither 0 (no limit) nor between %v and %d callbacks a second",
-			t.RateLimit, minRate, maxRate)
+		return OutOfRange("rate_limit", "field.rate_limit", t.RateLimit, minRate, maxRate)
 	}
 	return nil
 }
@@ -355,12 +350,12 @@ func (t *Topic) validRate() error {
 func (t *Topic) validEmails() error {
 	const field = "emails"
 	if len(t.Emails) > maxEmails {
-		return outOfRange(field, "are %d; at most %d", len(t.Emails), maxEmails)
+		return OutOfRange(field, "field.too_many", len(t.Emails), maxEmails)
 	}
 	for _, e := range t.Emails {
 		a, err := mail.ParseAddress(e)
 		if err != nil || a.Address != e || len(e) > maxEmail || strings.ContainsFunc(e, unicode.IsControl) {
-			return malformed(field, "%.80q is not a mail address; expected one like shop@example.com", e)
+			return Malformed(field, "field.email", e)
 		}
 	}
 	return nil
@@ -369,13 +364,11 @@ func (t *Topic) validEmails() error {
 func (t *Topic) validSecrets() error {
 	const field = "secrets"
 	if len(t.Secrets) > maxSecrets {
-		return outOfRange(field, "are %d; at most %d: the current one, and its successor during a rotation",
-			len(t.Secrets), maxSecrets)
+		return OutOfRange(field, "field.too_many_secrets", len(t.Secrets), maxSecrets)
 	}
 	for i, s := range t.Secrets {
 		if !validSecret(s) {
-			return malformed(field, "number %d is not whsec_ and 24 to 64 bytes in base64 "+
-				"(make one: echo whsec_$(openssl rand -base64 32))", i+1)
+			return Malformed(field, "field.secret", i+1)
 		}
 	}
 	return nil
@@ -415,7 +408,7 @@ func ValidTopicPattern(p string) error {
 		return nil
 	}
 	if begin := strings.TrimSuffix(p, "*"); len(begin) > MaxMemberName || !memberName.MatchString(begin) {
-		return malformed("topics", "%.80q is not a pattern: *, a topic's name, or the beginning of names followed by *", p)
+		return Malformed("topics", "field.pattern", p)
 	}
 	return nil
 }

@@ -131,7 +131,8 @@ func (c *Child) run(roles map[string]Role) error {
 		case <-deadline:
 			return fmt.Errorf("did not end within %s", c.ShutdownTimeout)
 		case s := <-signals:
-			// A living master kills it itself. Its SIGTERM may be the second one: a service manager, or killall, signals all
+			// A living master kills it itself. Its SIGTERM may be the second one: a service manager, or killall,
+			// signals all
 			// processes at once.
 			if c.Orphaned() && ctx.Err() != nil && s != syscall.SIGUSR2 {
 				return errKilled

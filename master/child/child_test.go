@@ -446,7 +446,8 @@ func TestAMasterThatStandsStillGetsWholeAnswers(t *testing.T) {
 
 func TestMessagesOfAnotherVersionAreRead(t *testing.T) {
 	var m Message
-	if err := json.Unmarshal([]byte(`{"boot":{"role":"timer","number":1,"of_tomorrow":true},"more":1}`), &m); err != nil {
+	if err := json.Unmarshal(
+		[]byte(`{"boot":{"role":"timer","number":1,"of_tomorrow":true},"more":1}`), &m); err != nil {
 		t.Fatal(err)
 	}
 	if m.Boot == nil || m.Boot.Role != "timer" || !slices.Equal(m.Boot.Listeners, nil) {

@@ -10,7 +10,9 @@ CREATE TABLE IF NOT EXISTS topics (
 CREATE TABLE IF NOT EXISTS shards (
     name VARCHAR(64) NOT NULL PRIMARY KEY,
     url LONGTEXT NOT NULL,
-    state VARCHAR(16) NOT NULL
+    state VARCHAR(16) NOT NULL,
+    identity VARCHAR(64) NOT NULL UNIQUE, -- of its data, whatever the shard is called
+    former TEXT NOT NULL -- earlier names
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS tokens (
@@ -19,7 +21,9 @@ CREATE TABLE IF NOT EXISTS tokens (
     hash CHAR(64) NOT NULL UNIQUE,
     rights VARCHAR(255) NOT NULL,
     topics LONGTEXT NOT NULL,
-    created_at DATETIME(6) NOT NULL
+    created_at DATETIME(6) NOT NULL,
+    expires_at DATETIME(6) NULL,
+    last_used_at DATETIME(6) NULL -- to the minute; written without a revision
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS users (

@@ -9,7 +9,9 @@ CREATE TABLE topics (
 CREATE TABLE shards (
     name VARCHAR(64) NOT NULL PRIMARY KEY,
     url TEXT NOT NULL,
-    state VARCHAR(16) NOT NULL
+    state VARCHAR(16) NOT NULL,
+    identity VARCHAR(64) NOT NULL UNIQUE, -- of its data, whatever the shard is called
+    former TEXT NOT NULL -- earlier names
 );
 
 CREATE TABLE tokens (
@@ -18,7 +20,9 @@ CREATE TABLE tokens (
     hash CHAR(64) NOT NULL UNIQUE,
     rights VARCHAR(255) NOT NULL,
     topics TEXT NOT NULL,
-    created_at DATETIME NOT NULL
+    created_at DATETIME NOT NULL,
+    expires_at DATETIME NULL,
+    last_used_at DATETIME NULL -- to the minute; written without a revision
 );
 
 CREATE TABLE users (

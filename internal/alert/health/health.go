@@ -2,13 +2,13 @@ package health
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -52,61 +52,60 @@ const (
 type Problem struct {
 	Kind     Kind
 	Severity Severity
-	Detail   string
-	Advice   string
-	Off      time.Duration // of a clock
+	Detail   message.Message
+	Advice   message.Message
 }
+
+// Says returns the detail followed by the advice.
+func (p *Problem) Says() message.Message { return message.New("finding.advised", p.Detail, p.Advice) }
 
 // rule judges one aspect of a shard's report about itself.
 type rule struct {
 	kind     Kind
 	severity Severity
 	watched  bool // it can begin while a shard is in use
-	judge    func(h queue.ShardHealth) (wrong bool, detail string)
-	advice   string
+	judge    func(h queue.ShardHealth) (wrong bool, detail message.Message)
+	advice   string // a code
 }
 
-const setPolicy = "Set noeviction: redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf"
-
 var rules = []rule{
-	{Forbidden, Critical, true, func(h queue.ShardHealth) (bool, string) { return h.Forbidden, h.Err },
-		"Grant its user what Wakecall needs: ACL SETUSER NAME ~wk:* &wk:* +@all -@admin. Until then the shard takes no " +
-			"push, and its jobs are not called"},
-	{Duplicate, Critical, true, func(h queue.ShardHealth) (bool, string) {
-		return h.SameAs != "", "it is the same Redis as shard " + h.SameAs
-	}, "It is not used, so that draining one of the two does not destroy the jobs of both: delete it " +
-		"(wakecall shard delete --force NAME removes the name only), or give the other one its name " +
-		"(wakecall shard rename)"},
-	{Settings, Warning, true, func(h queue.ShardHealth) (bool, string) { return h.Differ != "", h.Differ },
-		"Give all hosts the same priorities and the same data_dir/secret-key, and restart them"},
-	{Version, Critical, false, func(h queue.ShardHealth) (bool, string) {
-		return TooOld(h.Version), "Redis " + h.Version + " is too old"
-	}, "Install Redis 7.0 or newer, or Valkey"},
-	{WriteError, Critical, true, func(h queue.ShardHealth) (bool, string) { return h.WriteError != "", h.WriteError },
-		"It refuses every write until its disk has room again; its log says more"},
-	{Eviction, Critical, true, func(h queue.ShardHealth) (bool, string) {
-		return evicts(h) && h.MaxMemory != 0, "maxmemory-policy is " + h.Policy + ": a full Redis deletes jobs"
-	}, setPolicy},
-	{Eviction, Warning, false, func(h queue.ShardHealth) (bool, string) {
-		return evicts(h) && h.MaxMemory <= 0,
-			"maxmemory-policy is " + h.Policy + ": once there is a maxmemory, a full Redis deletes jobs"
-	}, setPolicy},
-	{LinkDown, Warning, true, func(h queue.ShardHealth) (bool, string) {
-		return h.LinkDown, "a replica has lost its master"
-	}, "Read INFO replication"},
-	{Memory, Warning, true, func(h queue.ShardHealth) (bool, string) {
+	{Forbidden, Critical, true, func(h queue.ShardHealth) (bool, message.Message) {
+		return h.Forbidden, message.Plain(h.Err)
+	}, "finding.forbidden_advice"},
+	{Duplicate, Critical, true, func(h queue.ShardHealth) (bool, message.Message) {
+		return h.SameAs != "", message.New("finding.duplicate", h.SameAs)
+	}, "finding.duplicate_advice"},
+	{Settings, Warning, true, func(h queue.ShardHealth) (bool, message.Message) {
+		return h.Differ != "", message.New("finding.settings", h.Differ)
+	}, "finding.settings_advice"},
+	{Version, Critical, false, func(h queue.ShardHealth) (bool, message.Message) {
+		return TooOld(h.Version), message.New("finding.version", h.Version)
+	}, "finding.version_advice"},
+	{WriteError, Critical, true, func(h queue.ShardHealth) (bool, message.Message) {
+		return h.WriteError != "", message.New("finding.write_error", h.WriteError)
+	}, "finding.write_error_advice"},
+	{Eviction, Critical, true, func(h queue.ShardHealth) (bool, message.Message) {
+		return evicts(h) && h.MaxMemory != 0, message.New("finding.eviction", h.Policy)
+	}, "finding.eviction_advice"},
+	{Eviction, Warning, false, func(h queue.ShardHealth) (bool, message.Message) {
+		return evicts(h) && h.MaxMemory <= 0, message.New("finding.eviction_later", h.Policy)
+	}, "finding.eviction_advice"},
+	{LinkDown, Warning, true, func(h queue.ShardHealth) (bool, message.Message) {
+		return h.LinkDown, message.New("finding.link_down")
+	}, "finding.link_down_advice"},
+	{Memory, Warning, true, func(h queue.ShardHealth) (bool, message.Message) {
 		return h.MaxMemory > 0 && float64(h.Memory) > MemoryShare*float64(h.MaxMemory),
-			fmt.Sprintf("%s of %s are used", printable.Bytes(h.Memory), printable.Bytes(h.MaxMemory))
-	}, "Raise maxmemory, or pushes will be refused"},
-	{NoAOF, Warning, false, func(h queue.ShardHealth) (bool, string) {
-		return !h.AOF, "the append-only file is off: a restart of Redis loses jobs"
-	}, "Set it: redis-cli CONFIG SET appendonly yes, and in redis.conf"},
-	{Unlimited, Hint, false, func(h queue.ShardHealth) (bool, string) {
-		return h.MaxMemory == 0, "there is no maxmemory"
-	}, "Set one: the system may kill a Redis that uses up the host's memory"},
-	{HasJobs, Hint, false, func(h queue.ShardHealth) (bool, string) {
-		return h.Jobs != 0, "it holds " + printable.Count(int(h.Jobs), "job") + " already"
-	}, "Register a Redis with one installation only"},
+			message.New("finding.memory", printable.Bytes(h.Memory), printable.Bytes(h.MaxMemory))
+	}, "finding.memory_advice"},
+	{NoAOF, Warning, false, func(h queue.ShardHealth) (bool, message.Message) {
+		return !h.AOF, message.New("finding.aof")
+	}, "finding.aof_advice"},
+	{Unlimited, Hint, false, func(h queue.ShardHealth) (bool, message.Message) {
+		return h.MaxMemory == 0, message.New("finding.maxmemory")
+	}, "finding.maxmemory_advice"},
+	{HasJobs, Hint, false, func(h queue.ShardHealth) (bool, message.Message) {
+		return h.Jobs != 0, message.New("finding.jobs", h.Jobs)
+	}, "finding.jobs_advice"},
 }
 
 func evicts(h queue.ShardHealth) bool { return h.Policy != "" && h.Policy != "noeviction" }
@@ -141,7 +140,7 @@ func judge(h queue.ShardHealth, rules []rule) []Problem {
 	var list []Problem
 	for _, r := range rules {
 		if wrong, detail := r.judge(h); wrong {
-			list = append(list, Problem{Kind: r.kind, Severity: r.severity, Detail: detail, Advice: r.advice})
+			list = append(list, Problem{r.kind, r.severity, detail, message.New(r.advice)})
 		}
 	}
 	return list
@@ -153,14 +152,13 @@ func JudgeClock(off, took time.Duration) *Problem {
 	if off.Abs() <= ClockOff+took {
 		return nil
 	}
-	place := " ahead of"
+	code := "finding.clock_ahead"
 	if off < 0 {
-		place = " behind"
+		code = "finding.clock_behind"
 	}
-	return &Problem{
-		Kind: Clock, Severity: Warning, Detail: "Redis's clock is " + printable.Duration(off.Abs()) + place + " this host's",
-		Advice: "Set both by NTP: due times count by Redis's clock", Off: off,
-	}
+	detail := message.New(code, printable.Duration(off.Abs()))
+	advice := message.New("finding.clock_advice")
+	return &Problem{Kind: Clock, Severity: Warning, Detail: detail, Advice: advice}
 }
 
 // Shard is the part of a queue.Shard that Try needs.

@@ -63,7 +63,7 @@ func TestJudge(t *testing.T) {
 				}
 			}
 			for _, p := range Judge(h) {
-				if p.Detail == "" || p.Advice == "" {
+				if p.Detail.IsZero() || p.Advice.IsZero() {
 					t.Errorf("%s lacks a detail or an advice: %+v", p.Kind, p)
 				}
 			}
@@ -80,7 +80,7 @@ func TestJudgeClock(t *testing.T) {
 		{ClockOff + time.Millisecond, 0, "ahead of"}, {-ClockOff - time.Millisecond, 0, "behind"},
 	} {
 		p := JudgeClock(tt.off, tt.took)
-		if (p == nil) != (tt.want == "") || p != nil && !strings.Contains(p.Detail, tt.want) {
+		if (p == nil) != (tt.want == "") || p != nil && !strings.Contains(p.Detail.Error(), tt.want) {
 			t.Errorf("%s off with a ping of %s: %+v, want %q", tt.off, tt.took, p, tt.want)
 		}
 	}

@@ -1,6 +1,6 @@
 package history
 
-import "fmt"
+import "github.com/wakecall/wakecall/internal/message"
 
 // Reading holds the counts of a topic at one time.
 type Reading struct {
@@ -15,7 +15,7 @@ func (r Reading) Missing() int64 {
 }
 
 // Ledger describes what happened to the accepted jobs.
-func (r Reading) Ledger() string {
-	return fmt.Sprintf("%d were accepted; %d delivered, %d deleted, %d dead ones deleted, %d replaced and %d live make %d",
+func (r Reading) Ledger() message.Message {
+	return message.New("finding.ledger",
 		r.Pushed, r.Delivered, r.Deleted, r.Dropped, r.Replaced, r.Jobs(), r.Pushed-r.Missing())
 }

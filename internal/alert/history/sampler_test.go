@@ -209,8 +209,8 @@ func TestLedger(t *testing.T) {
 		t.Errorf("%d jobs are missing in a ledger that adds up", n)
 	}
 	r.Ready = 0
-	want := "10 were accepted; 4 delivered, 2 deleted, 1 dead ones deleted, 0 replaced and 2 live make 9"
-	if r.Missing() != 1 || r.Ledger() != want {
+	want := "10 pushed, but 4 delivered, 2 deleted, 1 dead ones deleted, 0 replaced and 2 still there make 9"
+	if r.Missing() != 1 || r.Ledger().Error() != want {
 		t.Errorf("%d jobs are missing: %s", r.Missing(), r.Ledger())
 	}
 	r.Delivered += 3

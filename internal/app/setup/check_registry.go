@@ -30,7 +30,7 @@ func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, []registry
 	switch {
 	case errors.Is(err, registry.ErrSchemaOlder):
 		return []Finding{warn(what, printable.Error(err), "`wakecall up` does that by itself")}, seedShards(cfg)
-	case errors.Is(err, registry.ErrSchemaNewer):
+	case errors.Is(err, registry.ErrSchemaNewer), errors.Is(err, registry.ErrUnreleased):
 		return []Finding{failedErr(what, err, "")}, seedShards(cfg)
 	case err != nil:
 		return []Finding{failedErr(what, err, adviceOnDatabase(cfg, err))}, seedShards(cfg)

@@ -64,9 +64,9 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []r
 	for _, p := range problems {
 		switch p.Severity {
 		case health.Critical:
-			findings = append(findings, failed(what, p.Detail, p.Advice))
+			findings = append(findings, failed(what, p.Detail.Error(), p.Advice.Error()))
 		case health.Warning:
-			findings = append(findings, warn(what, p.Detail, p.Advice))
+			findings = append(findings, warn(what, p.Detail.Error(), p.Advice.Error()))
 		}
 	}
 	return findings
@@ -84,7 +84,7 @@ func unreachableShard(what string, s registry.Shard, h queue.ShardHealth) Findin
 	case strings.Contains(text, "timeout"), strings.Contains(text, "deadline exceeded"):
 		advice = "Is a firewall in between?"
 	case h.Forbidden:
-		advice = health.Judge(h)[0].Advice
+		advice = health.Judge(h)[0].Advice.Error()
 	}
 	return failed(what, strings.TrimRight(text, ". "), advice) // Redis ends some of its errors with a full stop
 }

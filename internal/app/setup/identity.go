@@ -32,7 +32,7 @@ func CheckRedis(ctx context.Context, cfg *conf.Config, registered []registry.Sha
 	s.State = registry.ShardActive
 	shard, done, err := OpenShard(ctx, cfg, s)
 	if err != nil {
-		return &registry.FieldError{Field: "url", Detail: err.Error()}
+		return registry.Malformed("url", "", err)
 	}
 	defer done()
 	is, err := shard.Identity(ctx)
@@ -60,16 +60,11 @@ func sameAs(identity string, s registry.Shard, registered []registry.Shard) stri
 }
 
 func otherData(s registry.Shard) error {
-	return &registry.FieldError{Field: "url", Detail: fmt.Sprintf("is a Redis with the data of another shard, which was "+
-		"removed or belongs to another installation; the jobs of shard %s are not in it. Copy them there, or use an "+
-		"empty Redis, in which what the journals have is stored again. To use this data as it is, add it as a shard of "+
-		"its own: wakecall shard add NAME --url URL", s.Name)}
+	return registry.Malformed("url", "field.other_data", s.Name)
 }
 
 func duplicateOf(s registry.Shard, other string) error {
-	return &registry.FieldError{Field: "url", Detail: fmt.Sprintf("is the Redis of shard %[1]s: under two names, "+
-		"draining one would destroy the jobs of both. To give it another name: wakecall shard rename %[1]s %[2]s. "+
-		"To give it another address: wakecall shard put %[1]s --url URL", other, s.Name)}
+	return registry.Malformed("url", "field.same_redis", other, s.Name)
 }
 
 // identifyAll ensures that the data of each shard that answers has its identity, and returns the shards whose data

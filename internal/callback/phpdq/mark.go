@@ -2,13 +2,14 @@ package phpdq
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/wakecall/wakecall/internal/message"
 )
 
 // Mark is a retry mark: an expression that is true for an answer after which the endpoint wants to be called again.
@@ -25,7 +26,7 @@ func CompileMark(source string) (*Mark, error) {
 		return nil, err
 	}
 	if len(p.tokens) > maxNodes {
-		return nil, fmt.Errorf("has %d parts; at most %d", len(p.tokens), maxNodes)
+		return nil, message.New("mark.parts", len(p.tokens), maxNodes)
 	}
 	root, err := p.or()
 	if err == nil && p.next().kind != endToken {
@@ -99,13 +100,13 @@ func (p *parser) scan() error {
 			t.kind = operator
 			i := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(rest, o) })
 			if i < 0 {
-				err = fmt.Errorf("%q is not allowed", c)
+				err = message.New("mark.refused", string(rune(c)))
 				break
 			}
 			t.text, size = operators[i], len(operators[i])
 		}
 		if err != nil {
-			return fmt.Errorf("column %d: %w", at+1, err)
+			return message.New("mark.column", at+1, err)
 		}
 		p.tokens = append(p.tokens, t)
 		at += size
@@ -118,11 +119,11 @@ func (p *parser) scan() error {
 func path(s string) (node, int, error) {
 	end := strings.IndexByte(s, '}')
 	if end < 0 {
-		return nil, 0, fmt.Errorf("no } closes the {")
+		return nil, 0, message.New("mark.brace")
 	}
 	names := strings.Split(strings.TrimSpace(s[1:end]), ".")
 	if names[0] != "res" || strings.Contains(s[1:end], "..") {
-		return nil, 0, fmt.Errorf("%.60q is not a path like {res.code}", s[:end+1])
+		return nil, 0, message.New("mark.path", s[:end+1])
 	}
 	return func(v any) any {
 		for _, name := range names[1:] {
@@ -159,7 +160,7 @@ func literal(s string) (node, int, error) {
 			b.WriteByte(s[i])
 		}
 	}
-	return nil, 0, fmt.Errorf("no %c ends the text", s[0])
+	return nil, 0, message.New("mark.quote", s[:1])
 }
 
 func numberLiteral(s string) (node, int, error) {
@@ -169,7 +170,7 @@ func numberLiteral(s string) (node, int, error) {
 	}
 	f, err := strconv.ParseFloat(s[:size], 64)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%.60q is not a number", s[:size])
+		return nil, 0, message.New("mark.number", s[:size])
 	}
 	return func(any) any { return f }, size, nil
 }
@@ -183,8 +184,7 @@ func word(s string) (node, int, error) {
 	}
 	value, ok := words[strings.ToLower(s[:size])]
 	if !ok {
-		return nil, 0, fmt.Errorf("%.60q is not allowed; write a member of the answer as {res.code}, a text as 'text'",
-			s[:size])
+		return nil, 0, message.New("mark.word", s[:size])
 	}
 	return func(any) any { return value }, size, nil
 }
@@ -204,9 +204,9 @@ func (p *parser) take(which ...string) (string, bool) {
 func (p *parser) unexpected() error {
 	t := p.next()
 	if t.kind == endToken {
-		return fmt.Errorf("column %d: a value is missing at the end", t.at+1)
+		return message.New("mark.column", t.at+1, message.New("mark.end"))
 	}
-	return fmt.Errorf("column %d: unexpected %.20q", t.at+1, p.source[t.at:])
+	return message.New("mark.column", t.at+1, message.New("mark.unexpected", p.source[t.at:]))
 }
 
 func (p *parser) or() (node, error) {

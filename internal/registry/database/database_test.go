@@ -64,7 +64,7 @@ func TestTheStatusOfAnEmptyDatabaseChangesNothing(t *testing.T) {
 		if err != nil || len(steps) == 0 || steps[0].Applied || steps[0].Name == "" || steps[0].Version != 1 {
 			t.Errorf("status = %+v, %v", steps, err)
 		}
-		read := func(tx *gorm.DB) error { return tx.Exec("SELECT * FROM schema_version").Error }
+		read := func(tx *gorm.DB) error { return tx.Exec("SELECT * FROM schema_migrations").Error }
 		if err := db.Do(t.Context(), read); err == nil {
 			t.Error("it created a table")
 		}

@@ -22,6 +22,7 @@ var ErrUnavailable = errors.New("the registry's database cannot be reached")
 var (
 	ErrSchemaOlder = NewRefusal("the registry's schema is older than this wakecall: run `wakecall migrate up`")
 	ErrSchemaNewer = migrations.ErrSchemaNewer
+	ErrUnreleased  = migrations.ErrUnreleased
 )
 
 // Refusal is an error about the request, not about the database. Do returns it unchanged.
@@ -45,8 +46,8 @@ func (db *DB) classify(err error) error {
 	case err == nil:
 		db.up.Store(true)
 		return nil
-	case errors.As(err, &refused), errors.Is(err, ErrSchemaNewer), errors.Is(err, ErrUnavailable),
-		errors.Is(err, context.Canceled):
+	case errors.As(err, &refused), errors.Is(err, ErrSchemaNewer), errors.Is(err, ErrUnreleased),
+		errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled):
 		return err
 	case isAnswer(err):
 		db.up.Store(true)

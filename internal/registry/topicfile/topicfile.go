@@ -3,10 +3,8 @@ package topicfile
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -24,21 +23,6 @@ type Topic struct {
 	JSON            json.RawMessage // the fields in the file, without the name, as the API accepts them
 	HasSecrets      bool            // the file contains secrets
 }
-
-// Mistake is the error of a topic that cannot be read.
-type Mistake struct {
-	Document int
-	Topic    string // its name, or "number 2"
-	Err      error
-}
-
-func (m *Mistake) Error() string {
-	return fmt.Sprintf("document %d: topic %s: %v", m.Document, m.Topic, m.Err)
-}
-
-func (m *Mistake) Unwrap() error { return m.Err }
-
-const example = "{name: order.close, callback_url: https://…}"
 
 // Parse reads a file of documents, each a topic or a list of topics. Its error names every wrong topic.
 func Parse(data []byte) ([]Topic, error) {
@@ -53,28 +37,28 @@ func Parse(data []byte) ([]Topic, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("document %d: %s", n, strings.TrimSpace(yaml.FormatError(err, false, true)))
+			return nil, message.New("file.document", n, strings.TrimSpace(yaml.FormatError(err, false, true)))
 		}
 		if size := maxSize; !fits(document, &size) {
-			return nil, fmt.Errorf("document %d: its aliases expand to more than %d MiB", n, maxSize>>20)
+			return nil, message.New("file.document", n, message.New("file.aliases", maxSize>>20))
 		}
 		list, err := topicsOf(document)
 		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
+			return nil, message.New("file.document", n, err)
 		}
 		for _, fields := range list {
 			count++
 			name, _ := fields["name"].(string)
 			t, err := newTopic(name, fields)
 			if err != nil {
-				errs = append(errs, &Mistake{n, cmp.Or(name, fmt.Sprintf("number %d", count)), err})
+				errs = append(errs, message.New("file.topic", n, nameOf(name, count), err))
 				continue
 			}
 			topics = append(topics, t)
 		}
 	}
 	if count == 0 {
-		return nil, errors.New("there is no topic in it; a topic is like " + example)
+		return nil, message.New("file.none")
 	}
 	return topics, errors.Join(errs...)
 }
@@ -135,23 +119,31 @@ func topicsOf(document any) ([]map[string]any, error) {
 		for _, item := range d {
 			fields, ok := item.(map[string]any)
 			if !ok {
-				return nil, fmt.Errorf("%.80s is not a topic, which is like %s", fmt.Sprint(item), example)
+				return nil, message.New("file.not_topic", item)
 			}
 			list = append(list, fields)
 		}
 		return list, nil
 	}
-	return nil, fmt.Errorf("%.80s is neither a topic nor a list of topics", fmt.Sprint(document))
+	return nil, message.New("file.neither", document)
+}
+
+// nameOf returns how an error calls a topic.
+func nameOf(name string, n int) message.Message {
+	if name == "" {
+		return message.New("file.number", n)
+	}
+	return message.Plain(name)
 }
 
 func newTopic(name string, fields map[string]any) (t Topic, err error) {
 	switch other := fields["name"].(type) {
 	case string, nil:
 		if name == "" {
-			return t, errors.New("it has no name")
+			return t, message.New("file.no_name")
 		}
 	default: // YAML reads 2026 as a number
-		return t, fmt.Errorf("its name is no text: write %.60q, with the quotes", fmt.Sprint(other))
+		return t, message.New("file.name_string", other)
 	}
 	if err := registry.ValidTopicName(name); err != nil {
 		return t, err

@@ -32,9 +32,9 @@ func TestParseNamesEveryMistake(t *testing.T) {
 	for text, want := range map[string][]string{
 		"":                                {"no topic"},
 		"hello":                           {"document 1", "hello"},
-		"- 1":                             {"document 1: 1 is not a topic"},
-		"name: 2026":                      {"topic number 1", `write "2026"`},
-		"- {name: a, ttl: 1}\n- {x: 1}\n": {"topic a", "ttl", "topic number 2", "it has no name"},
+		"- 1":                             {`document 1: "1" is not a topic`},
+		"name: 2026":                      {"topic number 1", `quote it: "2026"`},
+		"- {name: a, ttl: 1}\n- {x: 1}\n": {"topic a", "ttl", "topic number 2", "the name is missing"},
 	} {
 		_, err := Parse([]byte(text))
 		for _, say := range want {

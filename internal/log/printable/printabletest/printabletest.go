@@ -26,7 +26,8 @@ func Check(t *testing.T, what, text string) {
 			t.Errorf("%s has a line that is not its own: %q", what, line)
 		}
 		if k := strings.IndexFunc(line, func(r rune) bool { return r != '\t' && printable.Steers(r) }); k >= 0 {
-			t.Errorf("%s has %q in it: …%q…", what, line[k:min(len(line), k+3)], line[max(0, k-20):min(len(line), k+20)])
+			t.Errorf("%s has %q in it: …%q…", what, line[k:min(len(line), k+3)],
+				line[max(0, k-20):min(len(line), k+20)])
 		}
 	}
 }
