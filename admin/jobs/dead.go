@@ -179,11 +179,11 @@ func (h *Handler) deadCount(c echo.Context) error {
 
 // deadTasks returns the open tasks on dead jobs.
 func (h *Handler) deadTasks(ctx context.Context) []bulk.Task {
-	list, err := h.Tasks.Tasks(ctx, tasksShown)
+	list, err := h.Tasks.Store.ListTasks(ctx, tasksShown)
 	if err != nil {
 		h.Log.Debug("list the tasks on dead jobs", "error", err)
 	}
-	return slices.DeleteFunc(list, func(t bulk.Task) bool { return !t.Open() || t.About.Filter.State != queue.Dead })
+	return slices.DeleteFunc(list, func(t bulk.Task) bool { return !t.Open() || t.Params.Filter.State != queue.Dead })
 }
 
 func (h *Handler) deadJobs(ctx context.Context, c echo.Context, d *deadData) error {
@@ -245,7 +245,8 @@ func formNumber(c echo.Context, name string, fallback, low, high float64) float6
 }
 
 func (h *Handler) deadRedrive(c echo.Context) error {
-	return h.startDead(c, bulk.KindRedrive, bulk.Params{
+	return h.startDead(c, bulk.Params{
+		Action:    bulk.Action{Do: bulk.Retry},
 		Staged:    c.FormValue("staged") != "",
 		Rate:      formNumber(c, "rate", defaultRate, 0, 100_000),
 		StopAbove: formNumber(c, "stop_above", defaultStopPct, 0, 100) / 100,
@@ -253,18 +254,18 @@ func (h *Handler) deadRedrive(c echo.Context) error {
 }
 
 func (h *Handler) deadDelete(c echo.Context) error {
-	return h.startDead(c, bulk.KindDeleteDead, bulk.Params{})
+	return h.startDead(c, bulk.Params{Action: bulk.Action{Do: bulk.Delete}})
 }
 
 // startDead starts a task on the dead jobs that the form selects, if its whole filter is valid.
-func (h *Handler) startDead(c echo.Context, kind string, p bulk.Params) (err error) {
+func (h *Handler) startDead(c echo.Context, p bulk.Params) (err error) {
 	if p.Filter, err = readDeadFilter(c); err != nil {
 		return h.refuse(c, err, "/dead")
 	}
 	if p.Filter.Topic != "" && h.Registry.Snapshot().Topic(p.Filter.Topic) == nil {
 		return echo.NewHTTPError(http.StatusBadRequest, h.Texts.T(c, "dead.no_topic", p.Filter.Topic))
 	}
-	id, err := h.Tasks.Start(c.Request().Context(), page.Actor(c), kind, p)
+	id, err := h.Tasks.Start(c.Request().Context(), page.Actor(c), p)
 	if err != nil {
 		return h.refuse(c, err, "/dead?"+filterQuery(p.Filter))
 	}
@@ -288,10 +289,10 @@ func (h *Handler) deadSelected(c echo.Context) error {
 		h.Flashes.Add(c, "warning", "topic.none_checked")
 		return h.Pages.Back(c, "/dead")
 	}
-	do := bulk.Action{Do: form.Get("do"), State: queue.Dead}
+	do := bulk.Action{Do: form.Get("do")}
 	var all bulk.Result
 	for topic, ids := range byTopic {
-		r, err := bulk.Apply(c.Request().Context(), h.Queue, topic, ids, do)
+		r, err := bulk.Apply(c.Request().Context(), h.Queue, topic, ids, do, queue.Dead)
 		if err != nil {
 			return h.refuse(c, err, "/dead")
 		}

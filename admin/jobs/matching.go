@@ -200,7 +200,7 @@ func (h *Handler) startBulk(c echo.Context, t *registry.Topic) error {
 	if err != nil {
 		return h.refuse(c, err, "/topics")
 	}
-	id, err := h.Tasks.Start(c.Request().Context(), page.Actor(c), bulk.KindJobs(p.Do), p)
+	id, err := h.Tasks.Start(c.Request().Context(), page.Actor(c), p)
 	if err != nil {
 		return h.refuse(c, err, "/topics")
 	}
@@ -238,13 +238,13 @@ func (h *Handler) bulkJobs(c echo.Context, t *registry.Topic) error {
 		h.Flashes.Add(c, "warning", "topic.none_checked")
 		return h.Pages.Back(c, "/topics")
 	}
-	do := bulk.Action{Do: form.Get("do"), State: queue.State(form.Get("state"))}
+	do := bulk.Action{Do: form.Get("do")}
 	if do.Do == bulk.Due {
 		if do.At, do.Shift, err = readDue(form, page.Zone(c)); err != nil {
 			return h.refuse(c, err, "/topics")
 		}
 	}
-	result, err := bulk.Apply(c.Request().Context(), h.Queue, t.Name, ids, do)
+	result, err := bulk.Apply(c.Request().Context(), h.Queue, t.Name, ids, do, queue.State(form.Get("state")))
 	if err != nil {
 		return h.refuse(c, err, "/topics")
 	}

@@ -58,7 +58,7 @@ func result(s *admintest.Site, id uint64) bulk.Result {
 		left, _ := os.ReadDir(s.Admin.Tasks.Dir)
 		return len(left) == 0
 	})
-	return v.About.Result
+	return v.Params.Result
 }
 
 // jobsOnPage is the minimum number of jobs on a page if more match.
@@ -179,7 +179,7 @@ func TestActionsOnAllThatCannotBe(t *testing.T) {
 			t.Errorf("%v: %d", pairs, status)
 		}
 	}
-	if tasks, err := s.Admin.Tasks.Tasks(t.Context(), 10); err != nil || len(tasks) != 0 {
+	if tasks, err := s.Admin.Tasks.Store.ListTasks(t.Context(), 10); err != nil || len(tasks) != 0 {
 		t.Errorf("tasks %+v, %v", tasks, err)
 	}
 }

@@ -17,7 +17,7 @@ func finished(s *admintest.Site, id uint64) (v *bulk.Task) {
 	s.Helper()
 	wait.For(s, "the task to end", func() (ended bool) {
 		var err error
-		if v, err = s.Admin.Tasks.Task(s.Context(), id); err != nil {
+		if v, err = s.Admin.Tasks.Store.GetTask(s.Context(), id); err != nil {
 			s.Fatal(err)
 		}
 		return !v.Open()
@@ -38,7 +38,7 @@ func TestRedriveInStages(t *testing.T) {
 		t.Errorf("the task is %+v", v)
 	}
 	var sizes []int64
-	for _, stage := range v.About.Stages {
+	for _, stage := range v.Params.Stages {
 		sizes = append(sizes, stage.Redriven)
 	}
 	if len(sizes) != 3 || sizes[0] != 10 || sizes[1] != 15 || sizes[2] != 225 {

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -23,40 +22,23 @@ func (h *Handler) tasksRoutes(g *echo.Group) {
 	g.GET("/tasks/:id", h.taskPage)
 	g.POST("/tasks/:id/cancel", page.Need(account.RoleOperator, h.taskCancel))
 	h.Hub.Register("tasks", tasksEvery, "partials/tasks_rows", func(ctx context.Context, _ string) (any, error) {
-		return h.Tasks.Tasks(ctx, tasksShown)
+		return h.Tasks.Store.ListTasks(ctx, tasksShown)
 	})
 	h.Hub.Register("task", tasksEvery, "partials/task_progress", func(ctx context.Context, id string) (any, error) {
 		n, ok := page.ID(id)
 		if !ok {
 			return nil, bulk.ErrNoTask
 		}
-		return h.taskView(ctx, n)
+		return h.Tasks.Store.GetTask(ctx, n)
 	})
 }
 
 func (h *Handler) tasksPage(c echo.Context) error {
-	list, err := h.Tasks.Tasks(c.Request().Context(), tasksShown)
+	list, err := h.Tasks.Store.ListTasks(c.Request().Context(), tasksShown)
 	if err != nil {
 		return err
 	}
 	return h.Pages.Render(c, http.StatusOK, "tasks", list)
-}
-
-// taskView is what a task's page shows.
-type taskView struct{ *bulk.Task }
-
-// ByForm reports whether the task is about dead jobs selected on the dead-letter page, rather than jobs of one topic.
-func (v taskView) ByForm() bool { return v.Kind == bulk.KindRedrive || v.Kind == bulk.KindDeleteDead }
-
-func (h *Handler) taskView(ctx context.Context, id uint64) (*taskView, error) {
-	t, err := h.Tasks.Task(ctx, id)
-	if errors.Is(err, bulk.ErrNoTask) {
-		return nil, echo.NewHTTPError(http.StatusNotFound, err.Error())
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &taskView{t}, nil
 }
 
 func taskID(c echo.Context) (uint64, error) {
@@ -72,11 +54,11 @@ func (h *Handler) taskPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v, err := h.taskView(c.Request().Context(), id)
+	t, err := h.Tasks.Store.GetTask(c.Request().Context(), id)
 	if err != nil {
 		return err
 	}
-	return h.Pages.Render(c, http.StatusOK, "task", v)
+	return h.Pages.Render(c, http.StatusOK, "task", t)
 }
 
 func (h *Handler) taskCancel(c echo.Context) error {
@@ -84,14 +66,14 @@ func (h *Handler) taskCancel(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := h.taskView(c.Request().Context(), id)
+	t, err := h.Tasks.Store.GetTask(c.Request().Context(), id)
 	if err != nil {
 		return err
 	}
 	said := "tasks.has_ended"
 	if t.Open() {
 		said = "tasks.cancelling"
-		if err := h.Tasks.Cancel(c.Request().Context(), page.Actor(c), id); err != nil {
+		if err := h.Tasks.Store.CancelTask(c.Request().Context(), page.Actor(c), id); err != nil {
 			return err
 		}
 	}

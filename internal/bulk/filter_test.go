@@ -61,11 +61,11 @@ func TestNarrow(t *testing.T) {
 }
 
 func TestWhyATaskStopped(t *testing.T) {
-	old := Task{Record: Record{Error: "5 of 10 failed again"}}
+	old := Task{Error: "5 of 10 failed again"}
 	if old.Why() != nil {
 		t.Error("the text of an earlier version is not plain text")
 	}
-	is := Task{Record: Record{Error: storedError(fmt.Errorf("stage 1: %w", stop("task.full", 2_000_000)))}}
+	is := Task{Error: storedError(fmt.Errorf("stage 1: %w", stop("task.full", 2_000_000)))}
 	if why := is.Why(); why == nil || why.Code != "task.full" || fmt.Sprint(why.Args...) != "2000000" {
 		t.Errorf("%s is read as %+v", is.Error, why)
 	}
