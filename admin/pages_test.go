@@ -85,7 +85,7 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 		},
 		"/push": {
 			[]string{"topic", "nowhere", "id", " x", "body", "{", "delay", "soon", "max_attempts", "0"},
-			[]string{"does not exist", "is not an id", "is not JSON", "is not a delay", "between 1 and 1000, not 0"},
+			[]string{"does not exist", "is not an id", "not JSON", "is not a delay", "between 1 and 1000, not 0"},
 		},
 		"/access/users": {
 			[]string{"name", "No Name", "password", "short", "role", "king"},

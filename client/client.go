@@ -43,10 +43,10 @@ type Client struct {
 func New(opts Options) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(opts.URL, "/"))
 	if err != nil {
-		return nil, fmt.Errorf("the server's URL: %w", err)
+		return nil, fmt.Errorf("server URL: %w", err)
 	}
 	if (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
-		return nil, fmt.Errorf("the server's URL %q is not http://HOST:PORT or https://HOST", opts.URL)
+		return nil, fmt.Errorf("server URL %q must be http://HOST:PORT or https://HOST", opts.URL)
 	}
 	c := &Client{base: base, token: opts.Token, retryFor: opts.RetryFor}
 	c.userAgent = cmp.Or(opts.UserAgent, "wakecall-client")
@@ -178,7 +178,7 @@ func (c *Client) once(ctx context.Context, r request, out any) error {
 		return nil
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("%s %s answered %d with a body that is not Wakecall's: %w", r.method, r.path,
+		return fmt.Errorf("%s %s answered %d with an unexpected body: %w", r.method, r.path,
 			resp.StatusCode, err)
 	}
 	return nil

@@ -51,22 +51,25 @@ func newClient(t *testing.T, h http.Handler, retryFor time.Duration) *Client {
 	return c
 }
 
-const jobJSON = `{"topic":"shop.close","id":"a/b","state":"delayed","due_at":"2026-01-02T03:04:05.678Z","priority":"high",
-	"attempts":1,"max_attempts":10,"ttr":"10s","created_at":"2026-01-02T03:00:00.000Z","body":{"n":1},"duplicate":true,
+const jobJSON = `{"topic":"shop.close","id":"a/b","state":"delayed","due_at":"2026-01-02T03:04:05.678Z",
+	"priority":"high","attempts":1,"max_attempts":10,"ttr":"10s","created_at":"2026-01-02T03:00:00.000Z","body":{"n":1},
+	"duplicate":true,
 	"history":[{"n":1,"started_at":"2026-01-02T03:01:00.000Z","took_ms":12.5,"status":500,"error":"status 500"}]}`
 
 func TestPushKeepsTheBodyByteForByte(t *testing.T) {
 	c, got := newServer(t, 201, jobJSON)
 	job, err := c.Push(context.Background(), "shop.close", Push{
-		ID: "a/b", Body: json.RawMessage(`{ "html": "<b>&</b>",  "n": 1.0 }`), Delay: After(90 * time.Second), Priority: High,
-		TTR: 5 * time.Second, OnDuplicate: Replace,
+		ID: "a/b", Body: json.RawMessage(`{ "html": "<b>&</b>",  "n": 1.0 }`), Delay: After(90 * time.Second),
+		Priority: High,
+		TTR:      5 * time.Second, OnDuplicate: Replace,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := seen{
 		"POST", "/v1/topics/shop.close/jobs", "Bearer tok", "application/json",
-		`{"id":"a/b","delay":"1m30s","priority":"high","ttr":"5s","on_duplicate":"replace","body":{ "html": "<b>&</b>",  "n": 1.0 }}`,
+		`{"id":"a/b","delay":"1m30s","priority":"high","ttr":"5s","on_duplicate":"replace",` +
+			`"body":{ "html": "<b>&</b>",  "n": 1.0 }}`,
 	}
 	if *got != want {
 		t.Errorf("sent %+v\nwant %+v", *got, want)
@@ -92,7 +95,8 @@ func TestRequests(t *testing.T) {
 			return err
 		}, seen{method: "POST", uri: "/v1/topics/t/jobs", contentType: "application/json", body: `{"body":1}`}},
 		"raw push": {jobJSON, func(c *Client) error {
-			_, err := c.PushRaw(ctx, "t", RawPush{ID: "ä b", Body: []byte("\x00x"), ContentType: "text/plain", DueAt: due,
+			_, err := c.PushRaw(ctx, "t", RawPush{ID: "ä b", Body: []byte("\x00x"), ContentType: "text/plain",
+				DueAt:    due,
 				Priority: Low})
 			return err
 		}, seen{
@@ -110,7 +114,8 @@ func TestRequests(t *testing.T) {
 		"change of the priority": {jobJSON, func(c *Client) error {
 			_, err := c.Change(ctx, "t", "x", Change{Priority: Low})
 			return err
-		}, seen{method: "PATCH", uri: "/v1/topics/t/jobs/x", contentType: "application/json", body: `{"priority":"low"}`}},
+		}, seen{method: "PATCH", uri: "/v1/topics/t/jobs/x", contentType: "application/json",
+			body: `{"priority":"low"}`}},
 		"change of everything": {jobJSON, func(c *Client) error {
 			_, err := c.Change(ctx, "t", "x", Change{Delay: After(0), Body: json.RawMessage(`[ 1 ]`)})
 			return err
@@ -139,7 +144,8 @@ func TestRequests(t *testing.T) {
 				t.Errorf("retried %d", n)
 			}
 			return err
-		}, seen{method: "POST", uri: "/v1/topics/t/dead/retry", contentType: "application/json", body: `{"ids":["a","b"]}`}},
+		}, seen{method: "POST", uri: "/v1/topics/t/dead/retry", contentType: "application/json",
+			body: `{"ids":["a","b"]}`}},
 		"delete of the dead": {`{"count":3}`, func(c *Client) error {
 			n, err := c.DeleteDead(ctx, "t", Selection{Limit: 3})
 			if n != 3 {
@@ -172,16 +178,17 @@ func TestRequests(t *testing.T) {
 			method: "PUT", uri: "/v1/topics/t", contentType: "application/json",
 			body: `{"callback_url":"http://h/?a&b","retry":["1m0s"]}`,
 		}},
-		"a topic without a limit of attempts, read and put again": {`{"name":"t","max_attempts":0}`, func(c *Client) error {
-			topic, err := c.Topic(ctx, "t")
-			if err != nil || topic.MaxAttempts != NoLimit {
-				t.Errorf("%+v, %v", topic, err)
-			}
-			_, _, err = c.PutTopic(ctx, *topic)
-			return err
-		}, seen{
-			method: "PUT", uri: "/v1/topics/t", contentType: "application/json", body: `{"max_attempts":0}`,
-		}},
+		"a topic without a limit of attempts, read and put again": {`{"name":"t","max_attempts":0}`,
+			func(c *Client) error {
+				topic, err := c.Topic(ctx, "t")
+				if err != nil || topic.MaxAttempts != NoLimit {
+					t.Errorf("%+v, %v", topic, err)
+				}
+				_, _, err = c.PutTopic(ctx, *topic)
+				return err
+			}, seen{
+				method: "PUT", uri: "/v1/topics/t", contentType: "application/json", body: `{"max_attempts":0}`,
+			}},
 		"delete of a topic": {"", func(c *Client) error { return c.DeleteTopic(ctx, "t") },
 			seen{method: "DELETE", uri: "/v1/topics/t"}},
 		"drop of a topic": {"", func(c *Client) error { return c.DropTopic(ctx, "t") },

@@ -6,8 +6,8 @@
 //		ID: "order-42", Body: json.RawMessage(`{"order":42}`), Delay: client.After(30 * time.Minute),
 //	})
 //
-// Every method takes a context and ends with it. A refusal by the server is returned as an *Error, which errors.Is
-// compares with ErrNotFound, ErrConflict and the like. ErrUnreachable means that the server cannot be reached.
+// Every method returns when its context ends. A refusal by the server is an *Error, which errors.Is compares with
+// ErrNotFound, ErrConflict and the like. ErrUnreachable means that the server cannot be reached.
 //
 // # Repeating requests
 //

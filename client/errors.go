@@ -23,7 +23,7 @@ var (
 	ErrNotFound     = errors.New("not found")                     // 404
 	// 409: the job is running, the id already exists, the topic is offline
 	ErrConflict    = errors.New("conflict")
-	ErrChanged     = errors.New("changed by somebody else")  // 412
+	ErrChanged     = errors.New("changed by another client") // 412
 	ErrTooLarge    = errors.New("too large")                 // 413
 	ErrUnavailable = errors.New("unavailable")               // 503: no shard, or the registry's database is unavailable
 	ErrUnreachable = errors.New("no answer from the server") // no connection, or it broke before the answer
@@ -45,10 +45,10 @@ var statusErrors = map[int]error{
 type Error struct {
 	Status     int           // HTTP status
 	Title      string        // kind of problem
-	Detail     string        // what is wrong, and the way out
+	Detail     string        // what is wrong and how to fix it
 	Field      string        // of the request that caused it, if any
 	ID         string        // of a job that is stored, but not yet as durably as required: push it again under this id
-	RetryAfter time.Duration // how long the server asks to wait; 0: not given
+	RetryAfter time.Duration // how long to wait before a retry; 0: not given
 	RequestID  string        // X-Request-Id: finds the request in the server's log
 }
 
@@ -79,7 +79,7 @@ func (p problem) error() *Error {
 func newError(resp *http.Response, body []byte) *Error {
 	var p problem
 	if place := resp.Header.Get("Location"); resp.StatusCode/100 == 3 && place != "" {
-		p.Detail = "redirected to " + place + ": give the URL of the server itself"
+		p.Detail = "redirected to " + place + "; use the URL of the server itself"
 	} else if json.Unmarshal(body, &p) != nil { // a proxy in between, most likely
 		p = problem{Detail: excerpt(body)}
 	}

@@ -17,8 +17,8 @@ const (
 	Delayed = "delayed" // waiting for its due time or its retry time
 	Ready   = "ready"   // due, waiting for a dispatcher
 	Running = "running" // being called
-	Dead    = "dead"    // out of attempts, stored until somebody re-drives or deletes it
-	Done    = "done"    // delivered, and remembered as its topic says
+	Dead    = "dead"    // out of attempts, stored until it is re-driven or deleted
+	Done    = "done"    // delivered, and still remembered
 )
 
 // The priorities of a job, consumed 5:3:2.
@@ -38,7 +38,7 @@ const (
 // Push is a job to be stored. Zero fields take the topic's defaults.
 type Push struct {
 	Topic       string          // in a batch; Client.Push takes it as an argument
-	ID          string          // 1 to 128 bytes; empty: the server makes one
+	ID          string          // 1 to 128 bytes; empty: the server generates one
 	Body        json.RawMessage // any JSON value; it reaches the endpoint unchanged, byte for byte
 	Delay       *time.Duration  // from its arrival; nil: the topic's
 	DueAt       time.Time       // replaces Delay; rounded up to milliseconds; the past means now
@@ -46,7 +46,7 @@ type Push struct {
 	TTR         time.Duration   // how long one attempt may take
 	MaxAttempts int
 	OnDuplicate string            // Keep, Replace or Refuse
-	TTL         time.Duration     // the job expires so long after the push; 0: never
+	TTL         time.Duration     // the job expires this long after the push; 0: never
 	ExpiresAt   time.Time         // replaces TTL
 	Headers     map[string]string // the job's own
 	Retry       []time.Duration   // waits between attempts
@@ -268,8 +268,7 @@ func (p Push) encode() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// formatInstant formats a time as RFC 3339 with milliseconds, in UTC. It rounds up: Format cuts, and a job must never be
-// early.
+// formatInstant formats a time as RFC 3339 with milliseconds, in UTC. It rounds up, since a job must never be early.
 func formatInstant(t time.Time) string {
 	return t.UTC().Add(time.Millisecond - time.Nanosecond).Format("2006-01-02T15:04:05.000Z07:00")
 }

@@ -24,11 +24,11 @@ type Reserve struct {
 	Order  string        // Fair or Listed; empty: Fair
 }
 
-// LeasedJob is a job that this worker holds for TTR after its arrival, until LeasedUntil by Redis's clock.
+// LeasedJob is a job whose lease lasts for TTR after its arrival: until LeasedUntil by Redis's clock.
 type LeasedJob struct {
 	Lease       string            `json:"lease"`
 	LeasedUntil time.Time         `json:"leased_until"`
-	TTR         Duration          `json:"ttr"` // how long the lease lasts; 0: the server has an earlier version
+	TTR         Duration          `json:"ttr"` // how long the lease lasts
 	Topic       string            `json:"topic"`
 	ID          string            `json:"id"`
 	Priority    string            `json:"priority"`
@@ -40,7 +40,7 @@ type LeasedJob struct {
 	ContentType string            `json:"content_type"`
 	Headers     map[string]string `json:"headers"`
 	Body        json.RawMessage   `json:"body,omitempty"`        // JSON unchanged; other text as a JSON string
-	BodyBase64  []byte            `json:"body_base64,omitempty"` // of a body that is no text
+	BodyBase64  []byte            `json:"body_base64,omitempty"` // of a body that is not text
 }
 
 // Payload returns the body, byte for byte.
@@ -87,13 +87,13 @@ func (c *Client) Reserve(ctx context.Context, r Reserve) ([]LeasedJob, error) {
 	return answer.Jobs, err
 }
 
-// Ack ends the lease of a job that is done. ErrConflict: the lease is over, and another worker may have the job; the
-// same applies to the other verbs.
+// Ack ends the lease of a job that is done. ErrConflict: the lease expired or already ended, and another worker may
+// have the job. The same applies to the other verbs.
 func (c *Client) Ack(ctx context.Context, lease string) error {
 	return c.endLease(ctx, lease, "ack", nil, nil)
 }
 
-// Release gives a job back, ready after a delay. The attempt is not counted.
+// Release makes a job ready again after a delay. The attempt is not counted.
 func (c *Client) Release(ctx context.Context, lease string, delay time.Duration) error {
 	return c.endLease(ctx, lease, "release", map[string]any{"delay": Duration(delay)}, nil)
 }

@@ -219,7 +219,8 @@ func (c *Client) DeleteTopicIf(ctx context.Context, name, etag string) error {
 
 // DropTopic removes a topic with all its jobs. ErrNotFound: it does not exist.
 func (c *Client) DropTopic(ctx context.Context, name string) error {
-	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), query: url.Values{"drop": {"true"}}}, nil)
+	drop := url.Values{"drop": {"true"}}
+	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), query: drop}, nil)
 }
 
 // Stats holds the counts of a topic's jobs.

@@ -16,14 +16,14 @@ type Worker struct {
 	Client *Client
 	Topics []string
 	// Handle does a job. If it returns nil the job is done; an error means a failed attempt, unless it is Released or
-	// Buried. Its context ends when the lease is over, or StopTimeout after the worker was stopped.
+	// Buried. Its context ends with the lease, or StopTimeout after the worker was stopped.
 	Handle      func(ctx context.Context, job *LeasedJob) error
 	Concurrency int           // jobs at once; 0: one
 	TTR         time.Duration // how long a lease lasts unless it is extended; 0: the job's, or its topic's
 	Order       string        // Fair or Listed; empty: Fair
 	StopTimeout time.Duration // for running jobs when the worker is stopped; 0: 30 s
-	// Failed is called with errors of requests that the worker repeats, lost leases and panics of Handle, by several
-	// goroutines at once. It may be nil.
+	// Failed is called with the errors of requests that the worker repeats, with lost leases and with panics of Handle,
+	// by several goroutines at once. It may be nil.
 	Failed func(error)
 }
 
@@ -34,8 +34,8 @@ func (r released) Error() string { return "released" }
 
 type buried struct{ error }
 
-// Released returns the error for a handler that cannot do the job now: the job is ready again after a time, and the
-// attempt is not counted.
+// Released returns the error for a handler that cannot do the job now: the job is ready again after the given time, and
+// the attempt is not counted.
 func Released(after time.Duration) error { return released{after} }
 
 // Buried returns the error for a handler that can never do the job: the job is dead at once.
@@ -44,7 +44,7 @@ func Buried(reason error) error { return buried{reason} }
 const (
 	workerWait    = 20 * time.Second // of one Reserve
 	maxPause      = 5 * time.Second  // after calls that failed
-	endTimeout    = 10 * time.Second // for ending a lease that is over soon, or after the worker was stopped
+	endTimeout    = 10 * time.Second // to end a lease that expires soon, or after the worker was stopped
 	shortestPause = 20 * time.Millisecond
 	// arriving bounds a Reserve that does not wait: within that time its jobs may be on their way.
 	arriving = time.Second
@@ -65,9 +65,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		context.AfterFunc(work, func() { timer.Stop() })
 	})()
 	defer running.Wait()
-	places := make(chan struct{}, max(w.Concurrency, 1))
+	slots := make(chan struct{}, max(w.Concurrency, 1))
 	for pause := time.Duration(0); ; {
-		n := w.free(ctx, places)
+		n := w.free(ctx, slots)
 		if n == 0 {
 			running.Wait()
 			return nil
@@ -75,7 +75,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		began := time.Now()
 		jobs, err := w.reserve(ctx, n)
 		for range n - len(jobs) {
-			<-places
+			<-slots
 		}
 		do := w.do
 		if ctx.Err() != nil {
@@ -83,7 +83,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		for i := range jobs {
 			running.Go(func() {
-				defer func() { <-places }()
+				defer func() { <-slots }()
 				do(work, &jobs[i])
 			})
 		}
@@ -128,19 +128,19 @@ func temporary(err error) bool {
 		(errors.As(err, &e) && (e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests))
 }
 
-// free waits for a free place and takes all free ones, at most as many as a Reserve may ask for; none when ctx ends.
-func (w *Worker) free(ctx context.Context, places chan struct{}) (n int) {
+// free waits for a free slot and takes all free ones, at most as many as a Reserve may ask for; none when ctx ends.
+func (w *Worker) free(ctx context.Context, slots chan struct{}) (n int) {
 	if ctx.Err() != nil {
 		return 0
 	}
 	select {
 	case <-ctx.Done():
 		return 0
-	case places <- struct{}{}:
+	case slots <- struct{}{}:
 	}
 	for n = 1; n < 100; n++ {
 		select {
-		case places <- struct{}{}:
+		case slots <- struct{}{}:
 		default:
 			return n
 		}
@@ -186,9 +186,6 @@ func (w *Worker) handle(ctx context.Context, job *LeasedJob) (err error) {
 // is over, extend cancels Handle.
 func (w *Worker) extend(ctx context.Context, cancel context.CancelCauseFunc, job *LeasedJob) (until time.Time) {
 	length := job.TTR.Std()
-	if length <= 0 {
-		length = max(time.Until(job.LeasedUntil), time.Second)
-	}
 	until = time.Now().Add(length)
 	for pause := length / 3; ; {
 		if sleep(ctx, min(max(pause, shortestPause), time.Until(until))) != nil {

@@ -48,9 +48,7 @@ func TestAWorkerSurvivesAnOutage(t *testing.T) {
 				case 4:
 					return answer(http.StatusServiceUnavailable, strings.NewReader(`{}`))
 				case 5:
-					until := time.Now().Add(time.Minute).Format(time.RFC3339)
-					return answer(http.StatusOK,
-						strings.NewReader(`{"jobs":[{"lease":"l","id":"x","leased_until":"`+until+`"}]}`))
+					return answer(http.StatusOK, strings.NewReader(oneJob))
 				}
 				<-r.Context().Done()
 				return nil, r.Context().Err()
@@ -59,11 +57,11 @@ func TestAWorkerSurvivesAnOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		failed := 0
-		w := Worker{Client: c, Topics: []string{"t"}, Failed: func(error) { failed++ }, Handle: func(context.Context,
-			*LeasedJob) error {
+		w := Worker{Client: c, Topics: []string{"t"}, Failed: func(error) { failed++ }}
+		w.Handle = func(context.Context, *LeasedJob) error {
 			done = time.Now()
 			return nil
-		}}
+		}
 		if err := w.Run(ctx); err != nil {
 			t.Error(err)
 		}
@@ -146,11 +144,12 @@ func handleFor(
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := Worker{Client: c, Topics: []string{"t"}, Failed: func(err error) { lost = err }, Handle: func(ctx context.Context,
-		_ *LeasedJob) error {
-		defer stop()
-		return sleep(ctx, long)
-	}}
+	w := Worker{Client: c, Topics: []string{"t"}, Failed: func(err error) { lost = err },
+		Handle: func(ctx context.Context,
+			_ *LeasedJob) error {
+			defer stop()
+			return sleep(ctx, long)
+		}}
 	if err := w.Run(ctx); err != nil {
 		t.Error(err)
 	}

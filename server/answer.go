@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"encoding/base64"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/internal/journal/member"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // Constant header values, so that answers do not allocate them.
@@ -23,10 +24,6 @@ var (
 	noStore     = []string{"no-store"}
 	noSniff     = []string{"nosniff"}
 )
-
-// countedByHTTP is the size up to which net/http sets an answer's Content-Length by itself; it sends longer ones in
-// chunks.
-const countedByHTTP = 2048
 
 // answering replaces invalid UTF-8 in an endpoint's answer with U+FFFD.
 var answering = jsontext.AllowInvalidUTF8(true)
@@ -45,32 +42,11 @@ func (s *Server) answerAs(c echo.Context, status int, contentType []string, v an
 	return write(c, status, contentType, out.b)
 }
 
-// appendList appends a member that is an array of n elements.
-func appendList(b []byte, name string, n int, element func(b []byte, i int) []byte) []byte {
-	b = append(append(append(b, '"'), name...), `":[`...)
-	for i := range n {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = element(b, i)
-	}
-	return append(b, ']')
-}
-
-// answerWith writes the JSON that fill appends.
-func (s *Server) answerWith(c echo.Context, status int, fill func(b []byte) []byte) error {
-	out := s.buffers.get()
-	defer s.buffers.put(out)
-	out.b = fill(out.b)
-	return write(c, status, jsonType, out.b)
-}
-
 func write(c echo.Context, status int, contentType []string, body []byte) error {
 	w := c.Response()
-	w.Header()[echo.HeaderContentType] = contentType
-	if len(body) >= countedByHTTP {
-		w.Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
-	}
+	h := w.Header()
+	h[echo.HeaderContentType] = contentType
+	h[echo.HeaderContentLength] = []string{strconv.Itoa(len(body))} // net/http sends flushed and long answers in chunks
 	w.WriteHeader(status)
 	_, err := w.Write(body)
 	return err
@@ -79,9 +55,12 @@ func write(c echo.Context, status int, contentType []string, body []byte) error 
 // instant is a time in the API's format.
 type instant time.Time
 
-// AppendText writes RFC 3339 in UTC with milliseconds.
+// AppendText writes RFC 3339 in UTC with milliseconds. AppendFormat is three times as fast without them.
 func (i *instant) AppendText(b []byte) ([]byte, error) {
-	return member.AppendTime(b, time.Time(*i)), nil
+	t := time.Time(*i)
+	b = t.UTC().AppendFormat(b, time.RFC3339)
+	ms := t.Nanosecond() / int(time.Millisecond)
+	return append(b[:len(b)-len("Z")], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'), nil
 }
 
 // IsZero implements omitzero.
@@ -98,72 +77,72 @@ type problemView struct {
 	RequestID string `json:"request_id,omitzero"`
 }
 
+// document returns the problem as the whole answer to a request.
+func (p *Problem) document(requestID string) *problemView {
+	v := p.view()
+	v.Type, v.RequestID = "about:blank", requestID
+	return &v
+}
+
 func (p *Problem) view() problemView {
 	return problemView{Title: p.title(), Status: p.Status, Detail: p.Detail, Field: p.Field, ID: p.ID}
 }
 
-// appendJob appends a job without its body, history and closing brace.
-func appendJob(b []byte, j *queue.Job) []byte {
-	b = append(b, '{')
-	b = member.Text(b, "topic", j.Topic)
-	b = member.Text(b, "id", j.ID)
-	b = member.Text(b, "state", j.State)
-	b = member.Instant(b, "due_at", j.DueAt)
-	b = member.Text(b, "priority", j.Priority.String())
-	b = member.Int(b, "attempts", j.Attempts)
-	b = member.Instant(b, "created_at", j.CreatedAt)
-	b = appendOwn(b, j)
-	return appendSituation(b, j)
+// jobView is the JSON of a job, without its history and body.
+type jobView struct {
+	Topic     string      `json:"topic"`
+	ID        string      `json:"id"`
+	State     queue.State `json:"state"`
+	DueAt     instant     `json:"due_at"`
+	Priority  string      `json:"priority"`
+	Attempts  int         `json:"attempts"`
+	CreatedAt instant     `json:"created_at"`
+
+	// What the job has in place of its topic's settings.
+	TTR         registry.Duration   `json:"ttr,omitzero"`
+	MaxAttempts int                 `json:"max_attempts,omitzero"`
+	ExpiresAt   instant             `json:"expires_at,omitzero"`
+	Headers     map[string]string   `json:"headers,omitzero"`
+	Retry       []registry.Duration `json:"retry,omitzero"`
+
+	// What depends on its state.
+	NextAttemptAt instant `json:"next_attempt_at,omitzero"`
+	LeaseUntil    instant `json:"lease_until,omitzero"`
+	DeadReason    string  `json:"dead_reason,omitzero"`
+	DeadAt        instant `json:"dead_at,omitzero"`
+	FinishedAt    instant `json:"finished_at,omitzero"`
+	LateMS        *int64  `json:"late_ms,omitzero"`
+
+	Duplicate bool `json:"duplicate,omitzero"` // in the answer to a push
 }
 
-// appendOwn appends the settings that a job has in place of its topic's.
-func appendOwn(b []byte, j *queue.Job) []byte {
-	if j.TTR != 0 {
-		b = member.Text(b, "ttr", j.TTR.String())
+func viewOfJob(j *queue.Job) *jobView {
+	v := &jobView{
+		Topic: j.Topic, ID: j.ID, State: j.State, DueAt: instant(j.DueAt), Priority: j.Priority.String(),
+		Attempts: j.Attempts, CreatedAt: instant(j.CreatedAt),
+		TTR: registry.Duration(j.TTR), MaxAttempts: j.MaxAttempts, ExpiresAt: instant(j.ExpiresAt), Headers: j.Headers,
 	}
-	if j.MaxAttempts != 0 {
-		b = member.Int(b, "max_attempts", j.MaxAttempts)
+	for _, wait := range j.Retry {
+		v.Retry = append(v.Retry, registry.Duration(wait))
 	}
-	if !j.ExpiresAt.IsZero() {
-		b = member.Instant(b, "expires_at", j.ExpiresAt)
-	}
-	if j.Headers != nil {
-		b = member.Value(b, "headers", j.Headers)
-	}
-	if len(j.Retry) == 0 {
-		return b
-	}
-	waits := make([]string, len(j.Retry))
-	for i, d := range j.Retry {
-		waits[i] = d.String()
-	}
-	return member.Value(b, "retry", waits)
-}
-
-// appendSituation appends the members that depend on a job's state.
-func appendSituation(b []byte, j *queue.Job) []byte {
 	switch {
-	case j.State == queue.Delayed && !j.NextAt.IsZero() && !j.NextAt.Equal(j.DueAt):
-		b = member.Instant(b, "next_attempt_at", j.NextAt)
+	case j.State == queue.Delayed && !j.NextAt.Equal(j.DueAt):
+		v.NextAttemptAt = instant(j.NextAt)
 	case j.State == queue.Running:
-		b = member.Instant(b, "lease_until", j.LeaseUntil)
+		v.LeaseUntil = instant(j.LeaseUntil)
 	case j.State == queue.Dead:
-		b = member.Text(b, "dead_reason", j.DeadReason)
-		b = member.Instant(b, "dead_at", j.DeadAt)
+		v.DeadReason, v.DeadAt = j.DeadReason, instant(j.DeadAt)
 	case j.State == queue.Finished:
-		b = member.Instant(b, "finished_at", j.FinishedAt)
-		b = member.Int(b, "late_ms", j.Late().Milliseconds())
+		late := j.Late().Milliseconds()
+		v.FinishedAt, v.LateMS = instant(j.FinishedAt), &late
 	}
-	return b
+	return v
 }
 
-// appendPushed appends the answer to a push.
-func appendPushed(b []byte, r *queue.Result) []byte {
-	b = appendJob(b, &r.Job)
-	if r.Duplicate {
-		b = member.Raw(b, "duplicate", isTrue)
-	}
-	return append(b, '}')
+func viewOfPushed(r *queue.Result) *jobView {
+	v := viewOfJob(&r.Job)
+	v.Duplicate = r.Duplicate
+	return v
 }
 
 type attemptView struct {
@@ -186,31 +165,41 @@ func viewOfHistory(history []queue.Attempt) []attemptView {
 	return views
 }
 
-// answerWhole answers with a job and its history and body.
-func (s *Server) answerWhole(c echo.Context, j *queue.Job) error {
-	return s.answerWith(c, http.StatusOK, func(b []byte) []byte {
-		b = appendJob(b, j)
-		b = member.Text(b, "content_type", shownType(j.ContentType))
-		b = member.Value(b, "history", viewOfHistory(j.History))
-		if j.BodyGone {
-			return append(member.Raw(b, "body_gone", isTrue), '}')
-		}
-		return append(appendBody(b, j), '}')
-	})
+// wholeJobView is a job with its history; its body is appended.
+type wholeJobView struct {
+	*jobView
+	ContentType string        `json:"content_type"`
+	History     []attemptView `json:"history"`
+	BodyGone    bool          `json:"body_gone,omitzero"`
 }
 
-// appendBody appends a JSON body byte for byte, other text as a string, and any other body in base64.
-func appendBody(b []byte, j *queue.Job) []byte {
+func (s *Server) answerWhole(c echo.Context, j *queue.Job) error {
+	out := s.buffers.get()
+	defer s.buffers.put(out)
+	view := wholeJobView{viewOfJob(j), shownType(j.ContentType), viewOfHistory(j.History), j.BodyGone}
+	if err := json.MarshalWrite(out, &view, answering); err != nil {
+		return err
+	}
+	if !j.BodyGone {
+		out.appendBody(j)
+	}
+	return write(c, http.StatusOK, jsonType, out.b)
+}
+
+// appendBody adds the body to the object at the end of the buffer. An encoder would remove white space from a JSON
+// body, which stays as it was pushed. Other text is a string, and any other body is in base64.
+func (b *buffer) appendBody(j *queue.Job) {
+	out := b.b[:len(b.b)-len("}")]
 	switch {
 	case isJSON(j.ContentType) && isBody(j.Body):
-		return member.Raw(b, "body", j.Body)
+		out = append(append(out, `,"body":`...), j.Body...)
 	case utf8.Valid(j.Body):
-		return member.Text(b, "body", j.Body)
+		out, _ = jsontext.AppendQuote(append(out, `,"body":`...), j.Body)
+	default:
+		out = append(base64.StdEncoding.AppendEncode(append(out, `,"body_base64":"`...), j.Body), '"')
 	}
-	return member.Value(b, "body_base64", j.Body)
+	b.b = append(out, '}')
 }
-
-var isTrue = []byte("true")
 
 func shownType(contentType string) string { return cmp.Or(contentType, "application/json") }
 
@@ -222,8 +211,5 @@ func isJSON(contentType string) bool {
 
 // isBody reports whether a text can be the body of a JSON push.
 func isBody(body []byte) bool {
-	return utf8.Valid(body) && decode(body, func(d *decoder) error {
-		_, err := d.raw()
-		return err
-	}) == nil
+	return utf8.Valid(body) && jsontext.Value(body).IsValid(asSent) && !tooDeep(body)
 }

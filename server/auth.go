@@ -16,7 +16,9 @@ import (
 func (s *Server) authenticate(r *http.Request) (*registry.Token, error) {
 	header := r.Header.Get(echo.HeaderAuthorization)
 	if header == "" {
-		return nil, &Problem{Status: http.StatusUnauthorized, Detail: "missing token: send Authorization: Bearer TOKEN"}
+		return nil, &Problem{
+			Status: http.StatusUnauthorized, Detail: "token required: send Authorization: Bearer TOKEN",
+		}
 	}
 	scheme, secret, _ := strings.Cut(header, " ")
 	secret = strings.TrimSpace(secret)
@@ -26,7 +28,8 @@ func (s *Server) authenticate(r *http.Request) (*registry.Token, error) {
 	token, ok := s.registry.Snapshot().Token(secret)
 	if !ok {
 		return nil, &Problem{
-			Status: http.StatusUnauthorized, Detail: "the token is unknown or was revoked", challenge: ` error="invalid_token"`,
+			Status: http.StatusUnauthorized, Detail: "the token is unknown or was revoked",
+			challenge: ` error="invalid_token"`,
 		}
 	}
 	if token.Expired(s.opts.Now()) {
@@ -47,7 +50,7 @@ func allow(token *registry.Token, right registry.Right, topic string) error {
 	}
 	return &Problem{
 		Status: http.StatusForbidden,
-		Detail: fmt.Sprintf("the token %s has no right to %s on topic %s", clip(token.Name), right, clip(topic)),
+		Detail: fmt.Sprintf("token %s has no right to %s on topic %s", clip(token.Name), right, clip(topic)),
 	}
 }
 
@@ -57,5 +60,5 @@ func allowSomewhere(token *registry.Token, right registry.Right) error {
 		return nil
 	}
 	return &Problem{Status: http.StatusForbidden,
-		Detail: fmt.Sprintf("the token %s has no right to %s", clip(token.Name), right)}
+		Detail: fmt.Sprintf("token %s has no right to %s", clip(token.Name), right)}
 }

@@ -6,14 +6,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/wakecall/wakecall/internal/journal/member"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // batch is a request with many pushes. Each member succeeds or fails on its own.
 type batch struct {
-	members [][]byte // as they are in the request
-	refused []error  // by member; nil for those to push
+	request []byte
+	members []part
+	refused []error // by member; nil for those to push
 	pushes  []queue.Push
 }
 
@@ -41,65 +41,63 @@ func (s *Server) pushBatch(c *call) error {
 
 // split finds the members without decoding them: it refuses only errors that make the whole request unreadable.
 func (b *batch) split(data []byte, most int) error {
-	found := false
-	err := decodeObject(data, "an object", onceEach([]string{"jobs"}, func(d *decoder, field string) error {
-		found = true
-		return d.array(field, func() error { return b.add(d, most) })
-	}))
+	r := struct {
+		Jobs list[part] `json:"jobs"`
+	}{list[part]{most: most}}
+	err := decodeObject(data, &r)
 	switch {
 	case err != nil:
 		return err
-	case !found:
-		return badField("jobs", `missing; expected {"jobs":[…]}`)
-	case len(b.members) == 0:
-		return outOfRange("jobs", "an empty list; give 1 to %d jobs", most)
+	case !r.Jobs.given:
+		return badField("jobs", `required, as in {"jobs":[…]}`)
+	case len(r.Jobs.items) == 0:
+		return outOfRange("jobs", "must have 1 to %d jobs", most)
 	}
+	b.request, b.members = data, r.Jobs.items
 	return nil
-}
-
-func (b *batch) add(d *decoder, most int) error {
-	if len(b.members) == most {
-		return outOfRange("jobs", "more than %d jobs; send them in several requests", most)
-	}
-	v, err := d.ReadValue()
-	b.members = append(b.members, d.data[d.InputOffset()-int64(len(v)):d.InputOffset()])
-	return err
 }
 
 // validate decodes each member and collects those that can be pushed.
 func (s *Server) validate(c *call, b *batch) {
 	b.refused = make([]error, len(b.members))
 	b.pushes = make([]queue.Push, 0, len(b.members))
-	for i, member := range b.members {
-		var in input
-		if b.refused[i] = s.decodeMember(c, &in, member); b.refused[i] == nil {
-			b.pushes = append(b.pushes, in.push)
+	var r memberRequest // one for all
+	for i := range b.members {
+		r = memberRequest{}
+		push, err := s.decodeMember(c, &r, b.members[i].of(b.request))
+		if err != nil {
+			b.refused[i] = err
+			continue
 		}
+		b.pushes = append(b.pushes, push)
 	}
 }
 
-func (s *Server) decodeMember(c *call, in *input, member []byte) error {
-	if kind := jsontext.Value(member).Kind(); kind != '{' {
-		return &Problem{Status: http.StatusBadRequest, Detail: "expected an object, got " + kindName(kind)}
+func (s *Server) decodeMember(c *call, r *memberRequest, member []byte) (p queue.Push, err error) {
+	if kind := jsontext.Value(member).Kind(); kind != jsontext.KindBeginObject {
+		return p, badValue("expected an object, got %s", kindName(kind))
 	}
-	if err := in.decode(member, batchFields); err != nil {
-		return err
+	if err := decode(member, r); err != nil {
+		return p, err
 	}
-	if in.given&fieldTopic == 0 {
-		return badField("topic", "missing")
+	if !r.Topic.given {
+		return p, badField("topic", "required")
 	}
-	topic, err := s.topic(c, in.push.Topic, mayPush)
+	topic, err := s.topic(c, r.Topic.value, mayPush)
 	if err != nil {
-		return err
+		return p, err
 	}
-	if err := takesPushes(topic); err != nil {
-		return err
+	if err := acceptsPushes(topic); err != nil {
+		return p, err
 	}
-	err = in.complete(topic, s.limits.MaxBody)
+	body, err := r.jsonBody(member)
+	if err == nil {
+		p, err = r.push(topic, body, s.limits.MaxBody)
+	}
 	if err != nil {
 		s.countPush(topic.Name, resultRefused)
 	}
-	return err
+	return p, err
 }
 
 // allUnavailable returns the error of a batch of which no job was stored: the whole request is answered 503, so that
@@ -139,31 +137,27 @@ func (s *Server) countBatch(b *batch, results []queue.Result) {
 
 // answerBatch answers each member with its job or its error.
 func (s *Server) answerBatch(c *call, b *batch, results []queue.Result) error {
-	return s.answerWith(c, http.StatusOK, func(out []byte) []byte {
-		next := 0
-		out = appendList(append(out, '{'), "results", len(b.refused), func(out []byte, i int) []byte {
-			if err := b.refused[i]; err != nil {
-				return appendRefused(out, err)
-			}
+	views := make([]any, len(b.refused))
+	next := 0
+	for i, err := range b.refused {
+		if err == nil {
 			p, r := &b.pushes[next], &results[next]
 			next++
 			if r.Err == nil {
-				return appendPushed(out, r)
+				views[i] = viewOfPushed(r)
+				continue
 			}
-			return appendRefused(out, s.memberError(c, p, r))
-		})
-		return append(out, '}')
-	})
-}
-
-func appendRefused(b []byte, err error) []byte {
-	return append(member.Value(append(b, '{'), "error", problemOf(err).view()), '}')
+			err = s.memberError(c, p, r)
+		}
+		views[i] = map[string]any{"error": problemOf(err).view()}
+	}
+	return s.answer(c, http.StatusOK, map[string]any{"results": views})
 }
 
 func (s *Server) memberError(c *call, p *queue.Push, r *queue.Result) error {
 	err := pushProblem(r, p)
 	if problemOf(err).Status == http.StatusInternalServerError {
-		s.log.Error("push failed", "request_id", requestID(c), "topic", p.Topic, "id", p.ID, "err", r.Err)
+		s.log.Error("push failed", "request_id", requestID(c), "topic", p.Topic, "id", p.ID, "error", r.Err)
 	}
 	return err
 }

@@ -37,7 +37,8 @@ func (n noJobs) PushBatch(ctx context.Context, pushes []queue.Push) []queue.Resu
 	return results
 }
 
-const benchPush = `{"id":"order-000000000000000042","body":{"order":42,"note":"sixty-four bytes of a body altogether!"},"delay":"30m"}`
+const benchPush = `{"id":"order-000000000000000042","body":{"order":42,` +
+	`"note":"sixty-four bytes of a body altogether!"},"delay":"30m"}`
 
 func benchServer(b *testing.B) (http.Handler, string) {
 	reg := newFakeRegistry()

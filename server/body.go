@@ -64,8 +64,8 @@ func (p *buffers) put(buf *buffer) {
 }
 
 var (
-	errBudget = errors.New("too many large requests are under way")
-	errShare  = errors.New("too many large requests of this token are under way")
+	errBudget = errors.New("too many large requests in progress")
+	errShare  = errors.New("too many large requests of this token in progress")
 )
 
 // grow makes room for n bytes in total.
@@ -126,7 +126,7 @@ func (s *Server) read(c *call, buf *buffer, limit int64) error {
 		return err
 	}
 	if r.ContentLength > limit {
-		return tooLarge("", "the request's body has %d bytes; the limit is %d", r.ContentLength, limit)
+		return tooLarge("", "the request body has %d bytes; the limit is %d", r.ContentLength, limit)
 	}
 	err := s.readAll(c, buf, limit)
 	var problem *Problem
@@ -134,12 +134,12 @@ func (s *Server) read(c *call, buf *buffer, limit int64) error {
 	case err == nil || errors.As(err, &problem):
 		return err
 	case errors.Is(err, errBudget) || errors.Is(err, errShare):
-		return unavailable(err, time.Second, "%v; send this one again", err)
+		return unavailable(err, time.Second, "%v; try again later", err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Problem{Status: http.StatusRequestTimeout, cause: err,
-			Detail: "the request's body arrives too slowly; it needs 1 KiB/s at least"}
+			Detail: "the request body arrives too slowly; the minimum is 1 KiB/s"}
 	}
-	return &Problem{Status: http.StatusBadRequest, Detail: "the request's body is incomplete", cause: err}
+	return &Problem{Status: http.StatusBadRequest, Detail: "the request body is incomplete", cause: err}
 }
 
 // readAll allocates memory for the bytes that have arrived, not for the announced Content-Length.
@@ -175,7 +175,7 @@ func (s *Server) readAll(c *call, buf *buffer, limit int64) error {
 		}
 	}
 	if int64(len(buf.b)) > limit {
-		return tooLarge("", "the request's body has more than %d bytes", limit)
+		return tooLarge("", "the request body has more than %d bytes", limit)
 	}
 	return nil
 }
@@ -194,7 +194,8 @@ type pace struct {
 
 func (s *Server) newPace(c *call) *pace {
 	now := time.Now()
-	return &pace{http.NewResponseController(c.Response().Writer), now, now.Add(s.limits.ReadTimeout), s.limits.BodyGrace}
+	conn := http.NewResponseController(c.Response().Writer)
+	return &pace{conn, now, now.Add(s.limits.ReadTimeout), s.limits.BodyGrace}
 }
 
 // expect sets the deadline of the next read, if the writer belongs to a connection.

@@ -12,26 +12,20 @@ const (
 	maxDeadBytes = 1 << 20
 )
 
-// selection selects dead jobs: by ids, or the oldest up to limit.
-type selection struct {
-	ids   []string
-	limit int
-}
-
 func (s *Server) retryDead(c *call) error { return s.dead(c, s.jobs.RedriveDead) }
 
 func (s *Server) deleteDead(c *call) error { return s.dead(c, s.jobs.DeleteDead) }
 
 func (s *Server) dead(c *call, do func(ctx context.Context, topic string, ids []string, limit int) (int, error)) error {
 	return s.withBody(c, maxDeadBytes, func(body *buffer) error {
-		sel, err := decodeSelection(body.b)
+		ids, limit, err := decodeSelection(body.b)
 		if err != nil {
 			return err
 		}
 		if err := s.writable(); err != nil {
 			return err
 		}
-		n, err := do(c.editing(), c.topic.Name, sel.ids, sel.limit)
+		n, err := do(c.editing(), c.topic.Name, ids, limit)
 		if err != nil {
 			return err
 		}
@@ -39,43 +33,30 @@ func (s *Server) dead(c *call, do func(ctx context.Context, topic string, ids []
 	})
 }
 
-func decodeSelection(data []byte) (sel selection, err error) {
-	given := 0
-	err = decodeFields(data, "an object", []string{"ids", "limit"}, func(d *decoder, field string) error {
-		given++
-		if field == "ids" {
-			return sel.readIDs(d)
-		}
-		return sel.readLimit(d)
-	})
-	if err == nil && given != 1 {
-		err = badField("ids", "give either ids or limit")
+// decodeSelection reads which dead jobs to select: by ids, or the oldest up to limit.
+func decodeSelection(data []byte) (ids []string, limit int, err error) {
+	var r struct {
+		IDs   field[[]string] `json:"ids"`
+		Limit field[integer]  `json:"limit"`
 	}
-	return sel, err
-}
-
-func (sel *selection) readIDs(d *decoder) error {
-	err := d.array("ids", func() error {
-		if len(sel.ids) == maxDeadIDs {
-			return outOfRange("ids", "more than %d ids", maxDeadIDs)
-		}
-		id, err := d.text("ids")
-		if err == nil {
-			err = checkID("ids", id)
-		}
-		sel.ids = append(sel.ids, id)
-		return err
-	})
-	if err == nil && len(sel.ids) == 0 {
-		return outOfRange("ids", "an empty list; give at least one id")
+	if err := decode(data, &r); err != nil {
+		return nil, 0, err
 	}
-	return err
-}
-
-func (sel *selection) readLimit(d *decoder) error {
-	v, err := d.ReadValue()
-	if err == nil {
-		sel.limit, err = integerOf("limit", v, 1, maxDeadLimit)
+	if r.IDs.given == r.Limit.given {
+		return nil, 0, badField("ids", "required: either ids or limit")
 	}
-	return err
+	if r.Limit.given {
+		limit, err = r.Limit.value.between("limit", 1, maxDeadLimit)
+		return nil, limit, err
+	}
+	ids = r.IDs.value
+	if len(ids) == 0 || len(ids) > maxDeadIDs {
+		return nil, 0, outOfRange("ids", "must have 1 to %d ids, got %d", maxDeadIDs, len(ids))
+	}
+	for _, id := range ids {
+		if err := checkID("ids", id); err != nil {
+			return nil, 0, err
+		}
+	}
+	return ids, 0, nil
 }

@@ -26,8 +26,8 @@ func FuzzDecodePush(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var in input
-		if err := in.decode(data, batchFields); err != nil {
+		var r memberRequest
+		if err := decode(data, &r); err != nil {
 			p, ok := err.(*Problem)
 			if !ok || p.Detail == "" || p.Status != 400 && p.Status != 422 {
 				t.Fatalf("refused with %#v", err)
@@ -41,12 +41,12 @@ func FuzzDecodePush(f *testing.F) {
 		if err := json.Unmarshal(data, &members); err != nil {
 			t.Fatal(err)
 		}
-		if in.given&fieldBody != 0 && !bytes.Equal(in.push.Body, members["body"]) {
-			t.Fatalf("body %q, want %q", in.push.Body, members["body"])
+		if got := r.Body.of(data); r.Body.given && !bytes.Equal(got, members["body"]) {
+			t.Fatalf("body %q, want %q", got, members["body"])
 		}
 		var id string
-		if err := json.Unmarshal(members["id"], &id); members["id"] != nil && (err != nil || id != in.push.ID) {
-			t.Fatalf("id %q, want %q (%v)", in.push.ID, id, err)
+		if err := json.Unmarshal(members["id"], &id); members["id"] != nil && (err != nil || id != string(r.ID.value)) {
+			t.Fatalf("id %q, want %q (%v)", r.ID.value, id, err)
 		}
 	})
 }
@@ -66,8 +66,8 @@ func FuzzBatch(f *testing.F) {
 			t.Fatalf("accepted %q", data)
 		}
 		for _, m := range b.members {
-			if !json.Valid(m) {
-				t.Fatalf("member %q", m)
+			if !json.Valid(m.of(data)) {
+				t.Fatalf("member %q", m.of(data))
 			}
 		}
 	})
@@ -93,21 +93,21 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// TestDecoderAgrees with encoding/json about what is JSON, up to the depth that a body may have.
-func TestDecoderAgrees(t *testing.T) {
+// TestDecodeAgrees with encoding/json about what is JSON, up to the depth that a body may have.
+func TestDecodeAgrees(t *testing.T) {
 	for _, s := range []string{
 		`0`, `-0`, `1.5e+3`, `"a"`, `[]`, `{}`, `[1,"a",{"b":[true,false,null]}]`, ` [ ] `, `{"a":{}}`, `{"a":1,"a":2}`,
 		`"\ud800"`,
-		`01`, `1.`, `.1`, `-`, `+1`, `1e`, `tru`, `nulll`, `[1 2]`, `[,]`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,}`, `[1,]`,
+		`01`, `1.`, `.1`, `-`, `+1`, `1e`, `tru`, `nulll`, `[1 2]`, `[,]`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,}`,
+		`[1,]`,
 		`"\q"`, `"\u12g4"`, "\"\t\"", `]`, `}`, `{]`, `[}`, `"`, `[[]`, ``, strings.Repeat("[", 129),
 	} {
-		err := decode([]byte(s), func(d *decoder) error {
-			raw, err := d.raw()
-			if err == nil && !bytes.HasPrefix(bytes.TrimSpace([]byte(s)), raw) {
-				t.Errorf("%s: read as %s", s, raw)
-			}
-			return err
-		})
+		var r pushRequest
+		data := []byte(`{"body":` + s + `}`)
+		err := decode(data, &r)
+		if err == nil && string(r.Body.of(data)) != strings.TrimSpace(s) {
+			t.Errorf("%s: read as %s", s, r.Body.of(data))
+		}
 		if valid := json.Valid([]byte(s)); (err == nil) != valid {
 			t.Errorf("%s: %v, valid %v", s, err, valid)
 		}
@@ -120,10 +120,11 @@ func TestDecoderAgrees(t *testing.T) {
 }
 
 func TestDecodeAllocates(t *testing.T) {
-	data := []byte(`{"id":"order-0000000000000042","body":{"order":42,"text":"some text"},"delay":"30m","priority":"high"}`)
+	data := []byte(`{"id":"order-0000000000000042","body":{"order":42,"text":"some text"},` +
+		`"delay":"30m","priority":"high"}`)
 	allocs := testing.AllocsPerRun(100, func() {
-		var in input
-		if err := in.decode(data, singleFields); err != nil {
+		var r pushRequest
+		if err := decode(data, &r); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -3,8 +3,8 @@
 //
 // A request passes through one middleware (middleware.go: request id, metrics, panics), its route (routes.go: token,
 // rights, path, query) and a handler. Handlers return errors; the only place that turns an error into an answer is fail
-// in problem.go, so every refusal is RFC 9457 problem+json. decode.go decodes requests and keeps a job's body byte for
-// byte; answers are made from the views in answer.go.
+// in problem.go, so every refusal is RFC 9457 problem+json. Requests are structs (request.go has the types of their
+// fields, and keeps a job's body byte for byte); answers are the views in answer.go.
 //
 // # Stopping
 //
@@ -12,6 +12,6 @@
 //
 // # Too many connections
 //
-// Package connlimit bounds connections. At the limit it closes the connections that have been without a request for
-// longest, so half-open ones cannot keep others out.
+// Package listen limits connections. At the limit it closes those that have been without a request for longest, so
+// half-open ones cannot keep others out.
 package server

@@ -34,7 +34,7 @@ func newDocs(version string) (*docs, error) {
 	}
 	t, err := template.New("docs").Funcs(template.FuncMap{"asset": assets.Name}).Parse(docsTemplate)
 	if err != nil {
-		return nil, fmt.Errorf("parsing docs.html: %w", err)
+		return nil, fmt.Errorf("parse docs.html: %w", err)
 	}
 	var page bytes.Buffer
 	if err := t.Execute(&page, version); err != nil {

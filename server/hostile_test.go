@@ -41,10 +41,11 @@ func described(t *testing.T) [][2]string {
 var withoutTopic = map[string]string{
 	"/v1/jobs":   "each member is judged: TestABatchIsJudgedByMember",
 	"/v1/topics": "lists what the token manages: TestTopicsOfAToken",
-	"/v1/shards": "wants the right to read somewhere: TestRights", "/healthz": "", "/readyz": "", "/openapi.yaml": "",
-	"/docs":       "",
-	"/v1/reserve": "each topic is judged: TestWhatIsWrongWithAReserve",
-	"/v1/leases":  "each lease is judged by its topic: TestLeasesAreEnded", "/v1/leases/{lease}/ack": "so is one",
+	"/v1/shards": "wants the right to read somewhere: TestTokenRights", "/healthz": "", "/readyz": "",
+	"/openapi.yaml": "",
+	"/docs":         "",
+	"/v1/reserve":   "each topic is judged: TestWhatIsWrongWithAReserve",
+	"/v1/leases":    "each lease is judged by its topic: TestLeasesAreEnded", "/v1/leases/{lease}/ack": "so is one",
 	"/v1/leases/{lease}/release": "", "/v1/leases/{lease}/fail": "", "/v1/leases/{lease}/bury": "",
 	"/v1/leases/{lease}/extend": "",
 	"/v1/tokens":                "shows and creates what the token covers: TestTokensOverTheAPI",
@@ -76,7 +77,8 @@ func TestEveryRouteIsWithinTheRights(t *testing.T) {
 		}
 		for who, token := range tokens {
 			for _, topic := range []string{
-				"shop.orders", "%73hop.orders", "shop%2eorders", "shop.mail%2F..%2Fshop.orders", "shop.mail%00shop.orders",
+				"shop.orders", "%73hop.orders", "shop%2eorders", "shop.mail%2F..%2Fshop.orders",
+				"shop.mail%00shop.orders",
 				"SHOP.orders", "shop.orders%20", "shop.none", "bank.loans%2F%2E%2E%2Fshop.orders", "shop.orders%2F",
 			} {
 				target := strings.NewReplacer("{topic}", topic, "{id}", "x").Replace(path)
@@ -88,7 +90,8 @@ func TestEveryRouteIsWithinTheRights(t *testing.T) {
 				r := a.do(method, target, `{"limit":1,"delay":1,"callback_url":"http://x/","body":1}`, header...)
 				// The characters of a pattern are not a topic.
 				covered := who == "elsewhere" && strings.HasPrefix(topic, "bank.")
-				if r.status != want && !(covered && (r.status == http.StatusNotFound || r.status == http.StatusBadRequest)) {
+				if r.status != want && !(covered &&
+					(r.status == http.StatusNotFound || r.status == http.StatusBadRequest)) {
 					t.Errorf("%s %s by %s: %d, want %d: %s", method, target, who, r.status, want, r.body)
 				}
 			}
@@ -143,13 +146,15 @@ func TestNoAnswerIsAPage(t *testing.T) {
 		"list":     a.do("GET", orders+"?state=delayed", "", "Accept", "text/html"),
 		"no job":   a.do("GET", orders+"/"+id+"x", "", "Accept", "text/html"),
 		"no route": a.do("GET", "/"+id, "", "Accept", "text/html"),
-		"no token": a.do("GET", orders+"/"+id, "", "Authorization", page), "no topic": a.do("GET", "/v1/topics/"+id, ""),
-		"query": a.do("GET", orders+"?"+id, ""), "body": a.do("POST", orders, page),
+		"no token": a.do("GET", orders+"/"+id, "", "Authorization", page),
+		"no topic": a.do("GET", "/v1/topics/"+id, ""),
+		"query":    a.do("GET", orders+"?"+id, ""), "body": a.do("POST", orders, page),
 		"method": a.do("DELETE", orders+"?"+id, ""),
 	}
 	for _, op := range described(t) {
 		if op[1] != "/docs" && op[1] != "/openapi.yaml" {
-			answers[op[0]+" "+op[1]] = a.do(op[0], strings.NewReplacer("{topic}", "shop.orders", "{id}", id).Replace(op[1]), "",
+			answers[op[0]+" "+op[1]] = a.do(op[0],
+				strings.NewReplacer("{topic}", "shop.orders", "{id}", id).Replace(op[1]), "",
 				"Accept", "text/html")
 		}
 	}
@@ -191,11 +196,11 @@ func TestARequestIsOneLineOfTheLog(t *testing.T) {
 				_ = r.Body.Close()
 			}
 		}
-		for _, path := range []string{"/" + hostile, orders + "/" + hostile, "/v1/topics/" + hostile + "/jobs/1", orders +
-			"?state=" + hostile, orders + "/1"} {
+		for _, path := range []string{"/" + hostile, orders + "/" + hostile, "/v1/topics/" + hostile + "/jobs/1",
+			orders + "?state=" + hostile, orders + "/1"} {
 			for _, method := range []string{"GET", "PUT", "DELETE"} {
-				raw(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer %s\r\nUser-Agent: "+
-					"a\xe2\x80\xa8b\xff\r\nX-Request-Id: x\xc2\x9b2J\xff\r\nContent-Length: 1\r\n\r\n\xff",
+				raw(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer %s\r\n"+
+					"User-Agent: a\xe2\x80\xa8b\xff\r\nX-Request-Id: x\xc2\x9b2J\xff\r\nContent-Length: 1\r\n\r\n\xff",
 					method, path, a.token))
 			}
 		}
@@ -223,7 +228,10 @@ func TestARequestIsOneLineOfTheLog(t *testing.T) {
 // TestStrangersLearnNothingOfTheHost: /readyz says that the journal cannot be written, but not where it is.
 func TestStrangersLearnNothingOfTheHost(t *testing.T) {
 	a := newAPI(t, func(o *server.Options) {
-		o.Healthy = func() error { return &os.PathError{Op: "open", Path: "/var/lib/wakecall/journal", Err: syscall.ENOSPC} }
+		o.Healthy = func() error {
+			return &os.PathError{Op: "open", Path: "/var/lib/wakecall/journal",
+				Err: syscall.ENOSPC}
+		}
 	})
 	r := a.do("GET", "/readyz", "", "Authorization", "").problem(503, "", "journal", "no space left")
 	if strings.Contains(r.body, "/var/lib") {

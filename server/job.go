@@ -27,11 +27,11 @@ func (s *Server) getJob(c *call) error {
 
 func (s *Server) changeJob(c *call) error {
 	return s.withBody(c, int64(s.limits.MaxBody)+envelope, func(body *buffer) error {
-		var in input
-		if err := in.decode(body.b, changeFields); err != nil {
+		var r changeRequest
+		if err := decode(body.b, &r); err != nil {
 			return err
 		}
-		change, err := in.change(s.limits.MaxBody)
+		change, err := r.change(body.b, s.limits.MaxBody)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (s *Server) runJob(c *call) error {
 }
 
 func (s *Server) resendJob(c *call) error {
-	if err := takesPushes(c.topic); err != nil {
+	if err := acceptsPushes(c.topic); err != nil {
 		return err
 	}
 	if err := s.writable(); err != nil {
@@ -86,7 +86,7 @@ func (s *Server) resendJob(c *call) error {
 
 func (s *Server) answerJob(c *call, status int, job *queue.Job) error {
 	setETag(c, job.ETag)
-	return s.answerWith(c, status, func(b []byte) []byte { return append(appendJob(b, job), '}') })
+	return s.answer(c, status, viewOfJob(job))
 }
 
 func setETag(c *call, etag string) {
@@ -109,22 +109,21 @@ func (c *call) jobProblem(err error) error {
 	topic, id := c.topic.Name, c.id
 	switch {
 	case errors.Is(err, queue.ErrNotFound):
-		return notFound("there is no job %s in topic %s: it never existed, was deleted or has ended; while an ended job "+
-			"is remembered, GET shows it and POST …/resend sends it again", id, topic)
+		return notFound("no job %s in topic %s: it never existed, was deleted or has ended; a remembered job that has "+
+			"ended can be read with GET and sent again with POST …/resend", id, topic)
 	case errors.Is(err, queue.ErrRunning):
-		return conflict("job %s of topic %s is running; try again when this attempt has ended", id, topic)
+		return conflict("job %s of topic %s is running; try again after this attempt", id, topic)
 	case errors.Is(err, queue.ErrChanged):
 		return &Problem{Status: http.StatusPreconditionFailed, cause: err,
-			Detail: "job " + id + " of topic " + topic + " was changed meanwhile; read it again"}
+			Detail: "job " + id + " of topic " + topic + " has changed in the meantime; read it again"}
 	case errors.Is(err, queue.ErrDead):
 		return conflict("job %s of topic %s is dead; POST …/run makes it ready again", id, topic)
 	case errors.Is(err, queue.ErrAlive):
 		return conflict("job %s of topic %s has not ended; POST …/run makes it due now", id, topic)
 	case errors.Is(err, queue.ErrBodyGone):
-		return conflict("the body of job %s of topic %s was too long to be remembered; push it again with its body",
-			id, topic)
+		return conflict("the body of job %s of topic %s was too long to be remembered; push the job again", id, topic)
 	case errors.Is(err, queue.ErrTooFar):
-		return outOfRange("due_at", "more than 10 years ahead")
+		return outOfRange("due_at", "must be at most 10 years ahead")
 	}
 	return err
 }

@@ -5,23 +5,25 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// endings maps the last part of the path to the verb for the lease, and the members of the request.
-var endings = map[string]struct {
-	verb   queue.Verb
-	fields []string
-}{
-	"ack":     {queue.Ack, []string{"result"}},
-	"release": {queue.GiveBack, []string{"delay"}},
-	"fail":    {queue.Fail, []string{"reason"}},
-	"bury":    {queue.BuryLeased, []string{"reason"}},
-	"extend":  {queue.ExtendLeased, []string{"ttr"}},
+// ending is a way to end, or extend, a lease.
+type ending struct {
+	name  string // the last part of the path
+	verb  queue.Verb
+	field string // of the request
+}
+
+var endings = []ending{
+	{"ack", queue.Ack, "result"}, {"release", queue.GiveBack, "delay"}, {"fail", queue.Fail, "reason"},
+	{"bury", queue.BuryLeased, "reason"}, {"extend", queue.ExtendLeased, "ttr"},
 }
 
 const (
@@ -32,18 +34,16 @@ const (
 )
 
 // endLease returns the route for one lease and one verb.
-func (s *Server) endLease(name string) handler {
+func (s *Server) endLease(as ending) handler {
 	return func(c *call) error {
 		lease, err := pathText(c, "lease")
 		if err != nil {
 			return err
 		}
 		return s.withBody(c, maxEndBytes, func(body *buffer) error {
-			e := queue.Ending{Lease: lease, Verb: endings[name].verb}
-			if len(body.b) > 0 {
-				if err := decodeFields(body.b, "an object", endings[name].fields, setsEnding(&e)); err != nil {
-					return err
-				}
+			e, err := decodeEnding(body.b, as, lease)
+			if err != nil {
+				return err
 			}
 			if err := s.mayEnd(c, lease); err != nil {
 				return err
@@ -68,7 +68,7 @@ type extendedView struct {
 	LeasedUntil instant `json:"leased_until"`
 }
 
-// mayEnd checks the right on the topic of a lease. A malformed lease counts as one that is over.
+// mayEnd checks the right on the topic of a lease. A malformed lease counts as an expired one.
 func (s *Server) mayEnd(c *call, lease string) error {
 	ref, err := queue.LeaseOf(lease)
 	if err != nil {
@@ -80,42 +80,51 @@ func (s *Server) mayEnd(c *call, lease string) error {
 func leaseProblem(err error) error {
 	if errors.Is(err, queue.ErrLease) {
 		return &Problem{Status: http.StatusConflict, cause: err,
-			Detail: "the lease is over: it ended or expired, and another worker may have the job"}
+			Detail: "lease expired or already ended; another worker may have the job"}
 	}
 	return err
 }
 
-// setsEnding returns a reader of the fields of an ending.
-func setsEnding(e *queue.Ending) func(d *decoder, name string) error {
-	return func(d *decoder, name string) error {
-		if name == "result" { // any value
-			value, err := d.raw()
-			e.Result = string(value)
-			return err
-		}
-		v, err := d.ReadValue()
-		if err != nil {
-			return err
-		}
-		return setEnding(e, name, v)
-	}
+// endRequest is the body of a request for one lease. Which field it may have depends on the verb.
+type endRequest struct {
+	Lease  field[string] `json:"lease"` // in a batch
+	Result anything      `json:"result"`
+	Delay  field[delay]  `json:"delay"`
+	Reason field[string] `json:"reason"`
+	TTR    field[ttr]    `json:"ttr"`
 }
 
-func setEnding(e *queue.Ending, name string, v jsontext.Value) (err error) {
-	switch name {
-	case "lease":
-		e.Lease, err = textOf(name, v)
-	case "delay":
-		e.Delay, err = delayOf(name, v)
-	case "ttr":
-		e.TTR, err = ttrOf(name, v, registry.MaxPullTTR)
-	case "reason":
-		e.Error, err = textOf(name, v)
-		if err == nil && len(e.Error) > maxReason {
-			err = outOfRange(name, "%d bytes; the limit is %d", len(e.Error), maxReason)
+func decodeEnding(data []byte, as ending, lease string) (e queue.Ending, err error) {
+	var r endRequest
+	if len(data) > 0 {
+		err = decode(data, &r)
+	}
+	if err == nil && r.Lease.given {
+		err = unknownField("lease", as.field)
+	}
+	if err != nil {
+		return e, err
+	}
+	r.Lease.value = lease
+	return r.ending(data, as)
+}
+
+func (r *endRequest) ending(request []byte, as ending) (e queue.Ending, err error) {
+	for _, f := range [...]struct {
+		name  string
+		given bool
+	}{{"result", r.Result.given}, {"delay", r.Delay.given}, {"reason", r.Reason.given}, {"ttr", r.TTR.given}} {
+		if f.given && f.name != as.field {
+			return e, unknownField(f.name, as.field)
 		}
 	}
-	return err
+	if n := len(r.Reason.value); n > maxReason {
+		return e, outOfRange("reason", "%d bytes; the limit is %d", n, maxReason)
+	}
+	return queue.Ending{
+		Lease: r.Lease.value, Verb: as.verb, Delay: time.Duration(r.Delay.value), TTR: time.Duration(r.TTR.value),
+		Error: r.Reason.value, Result: string(r.Result.of(request)),
+	}, nil
 }
 
 // endedView is the result of one member of a batch.
@@ -130,7 +139,7 @@ type endedView struct {
 // endLeases ends many leases, each with its own result, in the order of the request.
 func (s *Server) endLeases(c *call) error {
 	return s.withBody(c, maxEndsBytes, func(body *buffer) error {
-		list, err := readEndings(body.b)
+		list, err := decodeEndings(body.b)
 		if err != nil {
 			return err
 		}
@@ -175,35 +184,58 @@ func (v *endedView) set(d *queue.Ended) {
 	}
 }
 
-// readEndings reads {"ack":[…],"release":[…],…}, whose members are leases, or objects with a lease.
-func readEndings(data []byte) (list []queue.Ending, err error) {
-	names := []string{"ack", "release", "fail", "bury", "extend"}
-	err = decodeFields(data, `an object like {"ack":["LEASE"]}`, names, func(d *decoder, name string) error {
-		kind := endings[name]
-		return d.array(name, func() error {
-			if len(list) == maxEndings {
-				return outOfRange(name, "more than %d leases; send them in several requests", maxEndings)
-			}
-			e := queue.Ending{Verb: kind.verb}
-			err := readMember(d, name, &e, kind.fields)
-			list = append(list, e)
-			return err
-		})
-	})
-	if err == nil && len(list) == 0 {
-		err = outOfRange("ack", "no lease is named; give 1 to %d", maxEndings)
-	}
-	return list, err
+// leaseItem is a lease of a batch: its text, or an object that may also have a field.
+type leaseItem struct {
+	endRequest
+	at int64 // the position in the request
+	as ending
 }
 
-func readMember(d *decoder, name string, e *queue.Ending, fields []string) (err error) {
-	if d.PeekKind() == '{' {
-		err = d.object("an object", onceEach(append([]string{"lease"}, fields...), setsEnding(e)))
-		if err == nil && e.Lease == "" {
-			err = badField("lease", "missing")
-		}
-		return err
+// UnmarshalJSONFrom reads both forms.
+func (l *leaseItem) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	l.at = d.InputOffset()
+	if d.PeekKind() == jsontext.KindBeginObject {
+		return json.UnmarshalDecode(d, &l.endRequest)
 	}
-	e.Lease, err = d.text(name)
-	return err
+	return json.UnmarshalDecode(d, &l.Lease)
+}
+
+// decodeEndings reads {"ack":[…],"release":[…],…}. It returns the endings in the order of the request.
+func decodeEndings(data []byte) ([]queue.Ending, error) {
+	var r struct {
+		Ack     list[leaseItem] `json:"ack"`
+		Release list[leaseItem] `json:"release"`
+		Fail    list[leaseItem] `json:"fail"`
+		Bury    list[leaseItem] `json:"bury"`
+		Extend  list[leaseItem] `json:"extend"`
+	}
+	lists := []*list[leaseItem]{&r.Ack, &r.Release, &r.Fail, &r.Bury, &r.Extend} // as endings
+	for _, l := range lists {
+		l.most = maxEndings
+	}
+	if err := decode(data, &r); err != nil {
+		return nil, err
+	}
+	var items []*leaseItem
+	for i, l := range lists {
+		for k := range l.items {
+			l.items[k].as = endings[i]
+			items = append(items, &l.items[k])
+		}
+	}
+	if n := len(items); n == 0 || n > maxEndings {
+		return nil, outOfRange("ack", "must have 1 to %d leases in all lists together, got %d", maxEndings, n)
+	}
+	slices.SortFunc(items, func(a, b *leaseItem) int { return cmp.Compare(a.at, b.at) })
+	all := make([]queue.Ending, len(items))
+	for i, item := range items {
+		if item.Lease.value == "" {
+			return nil, badField("lease", "required")
+		}
+		var err error
+		if all[i], err = item.ending(data, item.as); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/server"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -44,53 +43,8 @@ const largePush = 200 << 10
 
 func large() string { return `{"body":"` + strings.Repeat("x", largePush-11) + `"}` }
 
-// TestABodyTakesMemoryAsItArrives: clients that announce large bodies and send nothing block no other client.
-func TestABodyTakesMemoryAsItArrives(t *testing.T) {
-	r := start(t, listen(t), func(o *server.Options) { o.Limits.MaxBuffered = 300 << 10 })
-	for range 10 {
-		_, _ = io.WriteString(r.begin(t, largePush), "{")
-	}
-	c := r.begin(t, largePush)
-	if _, err := io.WriteString(c, large()); err != nil {
-		t.Fatal(err)
-	}
-	if got := status(t, c); got != http.StatusCreated {
-		t.Errorf("a push meanwhile was answered %d", got)
-	}
-}
-
-// TestATokenHasAShareOfTheMemory: the large requests of one token leave room for those of another.
-func TestATokenHasAShareOfTheMemory(t *testing.T) {
-	a := newAPI(t, func(o *server.Options) { o.Limits.MaxBuffered = 4 * largePush })
-	other := a.registry.grant("other", "*", registry.RightPush)
-	a.jobs.hold, a.jobs.holding = make(chan struct{}), make(chan struct{}, 4)
-	answered := make(chan int, 4)
-	push := func(token string) {
-		req, err := http.NewRequest("POST", a.url+orders, strings.NewReader(large()))
-		if err != nil {
-			panic(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-		answered <- a.send(req).status
-	}
-	for range 3 {
-		go push(a.token)
-		<-a.jobs.holding
-	}
-	a.do("POST", orders, large()).problem(http.StatusServiceUnavailable, "", "of this token")
-	go push(other)
-	<-a.jobs.holding
-	close(a.jobs.hold)
-	for range 4 {
-		if got := <-answered; got != http.StatusCreated {
-			t.Errorf("answered %d", got)
-		}
-	}
-	a.do("POST", orders, large()).want(http.StatusCreated)
-}
-
-// TestASlowBodyIsCut: a body may take long only as long as it arrives at a minimum rate.
-func TestASlowBodyIsCut(t *testing.T) {
+// TestLimitOfSlowBodies: a body may take long only as long as it arrives at a minimum rate.
+func TestLimitOfSlowBodies(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.Limits.BodyGrace = 200 * time.Millisecond })
 	drip, steady := r.begin(t, largePush), r.begin(t, largePush)
 	began, body := time.Now(), large()
@@ -118,8 +72,8 @@ func TestASlowBodyIsCut(t *testing.T) {
 	}
 }
 
-// TestAnHTTP2ClientThatDoesNotReadIsCut: it requests a lot, opens all flow-control windows, and reads nothing.
-func TestAnHTTP2ClientThatDoesNotReadIsCut(t *testing.T) {
+// TestLimitOfHTTP2ClientsThatDoNotRead: it requests a lot, opens all flow-control windows, and reads nothing.
+func TestLimitOfHTTP2ClientsThatDoNotRead(t *testing.T) {
 	site := httptest.NewUnstartedServer(nil)
 	site.StartTLS() // only for its certificate
 	cert := site.TLS.Certificates[0]
@@ -156,22 +110,11 @@ func TestAnHTTP2ClientThatDoesNotReadIsCut(t *testing.T) {
 	})
 }
 
-// TestOptionsOfEverything is refused like any other request.
-func TestOptionsOfEverything(t *testing.T) {
-	r := start(t, listen(t))
-	c := dial(t, r.addr)
-	if _, err := io.WriteString(c, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if got := status(t, c); got != http.StatusUnauthorized {
-		t.Errorf("answered %d", got)
-	}
-}
-
 // TestASmallLimitHoldsForAnyLength: a body without Content-Length has the same limit.
 func TestASmallLimitHoldsForAnyLength(t *testing.T) {
 	a := newAPI(t, func(o *server.Options) { o.Limits.MaxBody = 100 })
-	for length, want := range map[int]int{10: http.StatusCreated, 100: http.StatusCreated, 101: http.StatusRequestEntityTooLarge} {
+	for length, want := range map[int]int{10: http.StatusCreated, 100: http.StatusCreated,
+		101: http.StatusRequestEntityTooLarge} {
 		req, err := http.NewRequest("PUT", fmt.Sprintf("%s%s/%d", a.url, orders, length),
 			io.NopCloser(strings.NewReader(strings.Repeat("1", length))))
 		if err != nil {
@@ -184,8 +127,8 @@ func TestASmallLimitHoldsForAnyLength(t *testing.T) {
 	}
 }
 
-// TestTheReadTimeoutIsTheClients: it does not limit how long Redis takes.
-func TestTheReadTimeoutIsTheClients(t *testing.T) {
+// TestLimitOfReadTimeIsTheClients: it does not limit how long Redis takes.
+func TestLimitOfReadTimeIsTheClients(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.Limits.ReadTimeout = 100 * time.Millisecond })
 	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 2)
 	for _, length := range []int{11, 100 << 10} {

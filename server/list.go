@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/wakecall/wakecall/internal/journal/member"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -14,32 +13,32 @@ const (
 	maxPage     = 1000
 )
 
-func page(values url.Values) (queue.State, int, error) {
+func listed(values url.Values) (queue.State, error) {
 	state := queue.State(values.Get("state"))
 	switch state {
 	case queue.Delayed, queue.Ready, queue.Running, queue.Dead, queue.Finished:
 	case "":
-		return "", 0, badField("state", "missing; give delayed, ready, running, dead or done")
+		return "", badField("state", "required: one of delayed, ready, running, dead, done")
 	default:
-		return "", 0, badField("state", "%q is not delayed, ready, running, dead or done", clip(string(state)))
+		return "", badField("state", "must be one of delayed, ready, running, dead, done, got %q", clip(string(state)))
 	}
 	if values.Has("prefix") {
 		if err := checkID("prefix", values.Get("prefix")); err != nil {
-			return "", 0, err
+			return "", err
 		}
 		if state != queue.Finished {
-			return "", 0, badField("prefix", "only jobs of the state done can be listed by a prefix")
+			return "", badField("prefix", "requires state=done")
 		}
 	}
-	if !values.Has("limit") {
-		return state, defaultPage, nil
-	}
-	limit, err := parseBounded("limit", values.Get("limit"), 1, maxPage)
-	return state, limit, err
+	return state, nil
 }
 
 func (s *Server) listJobs(c *call) error {
-	state, limit, err := page(c.query)
+	state, err := listed(c.query)
+	if err != nil {
+		return err
+	}
+	limit, err := c.limitOf(defaultPage, maxPage)
 	if err != nil {
 		return err
 	}
@@ -53,12 +52,14 @@ func (s *Server) listJobs(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.answerWith(c, http.StatusOK, func(b []byte) []byte {
-		b = appendList(append(b, '{'), "jobs", len(jobs), func(b []byte, i int) []byte {
-			return append(appendJob(b, &jobs[i]), '}')
-		})
-		return append(member.Text(b, "next", next), '}') // the cursor of the next page; empty: this is the last
-	})
+	view := struct {
+		Jobs []*jobView `json:"jobs"`
+		Next string     `json:"next"` // the cursor of the next page; empty: this is the last
+	}{Next: next}
+	for i := range jobs {
+		view.Jobs = append(view.Jobs, viewOfJob(&jobs[i]))
+	}
+	return s.answer(c, http.StatusOK, &view)
 }
 
 // statsView counts a topic's jobs.

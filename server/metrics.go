@@ -37,16 +37,16 @@ func newCounters(reg prometheus.Registerer, topics int) (*counters, error) {
 		pushes: metrics.New(
 			"wakecall_pushes_total", "Jobs pushed through the API, by topic and result.", topics, "result"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "wakecall_http_request_duration_seconds", Help: "Time to answer a request of the API, by route and status.",
+			Name: "wakecall_http_request_duration_seconds", Help: "Time to answer an API request, by route and status.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"method", "route", "code"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "wakecall_http_requests_in_flight", Help: "Requests of the API under way.",
+			Name: "wakecall_http_requests_in_flight", Help: "API requests in progress.",
 		}),
 	}
-	m.reserved = metrics.New("wakecall_reserved_total", "Jobs that workers reserved, by topic or namespace.", topics)
+	m.reserved = metrics.New("wakecall_reserved_total", "Jobs reserved by workers, by topic or namespace.", topics)
 	m.leases = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "wakecall_leases_total", Help: "What workers did with leases, by verb and result.",
+		Name: "wakecall_leases_total", Help: "Leases ended or extended by workers, by verb and result.",
 	}, []string{"verb", "result"})
 	if reg == nil {
 		return m, nil
@@ -58,9 +58,6 @@ func newCounters(reg prometheus.Registerer, topics int) (*counters, error) {
 	}
 	return m, nil
 }
-
-// pushed counts a push. topic must be in the registry, so that clients cannot create series.
-func (m *counters) pushed(topic, result string) { m.pushes.Inc(topic, result) }
 
 func (m *counters) request(method, route string, code int, took time.Duration) {
 	m.duration.WithLabelValues(methodLabel(method), cmp.Or(route, "(none)"), strconv.Itoa(code)).Observe(took.Seconds())

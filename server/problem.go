@@ -42,21 +42,32 @@ func (p *Problem) Unwrap() error { return p.cause }
 
 func (p *Problem) title() string { return cmp.Or(p.Title, http.StatusText(p.Status)) }
 
-// badField refuses a malformed value.
-func badField(field, format string, args ...any) error {
-	return &Problem{Status: http.StatusBadRequest, Field: field, Detail: field + ": " + fmt.Sprintf(format, args...)}
+// badValue refuses a malformed value.
+func badValue(format string, args ...any) *Problem {
+	return &Problem{Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, args...)}
 }
 
-// outOfRange refuses a value that is well formed but too small or too large.
+// rangeError refuses a value that is well-formed but too small or too large.
+func rangeError(format string, args ...any) *Problem {
+	return &Problem{Status: http.StatusUnprocessableEntity, Detail: fmt.Sprintf(format, args...)}
+}
+
+// in names the field of a problem.
+func (p *Problem) in(field string) *Problem {
+	p.Field, p.Detail = field, field+": "+p.Detail
+	return p
+}
+
+func badField(field, format string, args ...any) error { return badValue(format, args...).in(field) }
+
 func outOfRange(field, format string, args ...any) error {
-	return &Problem{Status: http.StatusUnprocessableEntity, Field: field, Detail: field + ": " +
-		fmt.Sprintf(format, args...)}
+	return rangeError(format, args...).in(field)
 }
 
 func unknownField(name string, known ...string) error {
 	return &Problem{
 		Status: http.StatusBadRequest, Field: clip(name),
-		Detail: "unknown field " + strconv.Quote(clip(name)) + "; known are " + strings.Join(known, ", "),
+		Detail: "unknown field " + strconv.Quote(clip(name)) + "; must be one of " + strings.Join(known, ", "),
 	}
 }
 
@@ -116,20 +127,20 @@ func storeProblem(err error) *Problem {
 		p.Status, p.Field = http.StatusUnprocessableEntity, "due_at"
 	case errors.Is(err, queue.ErrCursor):
 		p.Status, p.Field = http.StatusBadRequest, "cursor"
-		p.Detail = "cursor: not a cursor of this list; start again without it"
+		p.Detail = "cursor: not a cursor of this list; omit it to start again"
 	case errors.Is(err, registry.ErrUnavailable):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, registryRetry
-		p.Detail = "the registry's database is unreachable, so topics and tokens cannot be changed now; pushes and " +
-			"callbacks go on"
+		p.Detail = "the registry's database is unreachable, so topics and tokens cannot be changed; pushes and " +
+			"callbacks continue"
 	case errors.Is(err, seal.ErrKey):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, newerRetry
-		p.Detail = "this host has another secret key than the registry, so it can neither read nor store secrets"
+		p.Detail = "this host's secret key differs from the registry's, so it can neither read nor store secrets"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, time.Second
-		p.Detail = "the request ended before it was carried out"
+		p.Detail = "the request was canceled before it was done"
 	default:
 		p.Status = http.StatusInternalServerError
-		p.Detail = "internal error; the server's log has it under this request id"
+		p.Detail = "internal error; see the server's log for this request id"
 	}
 	return p
 }
@@ -146,13 +157,13 @@ func unavailableDetail(e *queue.UnavailableError) string {
 	case queue.Replica.String():
 		return e.Err.Error() // written for clients
 	case "full":
-		return "the queue's Redis is out of memory and takes no new jobs until some are delivered"
+		return "Redis is out of memory and accepts no jobs until some are delivered"
 	case "readonly":
-		return "the queue's Redis refuses writes now"
+		return "Redis refuses writes"
 	case "journal":
-		return "the journal cannot be written, so the push is not confirmed; it may be sent again"
+		return "the journal cannot be written, so the push is not confirmed; it is safe to repeat with the same id"
 	}
-	return "no shard can take the request now (" + e.Reason + "); it may be sent again"
+	return "no shard accepts the request (" + e.Reason + "); try again later"
 }
 
 func fieldProblem(err error, field *registry.FieldError) *Problem {
@@ -167,7 +178,8 @@ func fieldProblem(err error, field *registry.FieldError) *Problem {
 func (s *Server) fail(err error, c echo.Context) {
 	p := problemOf(err)
 	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusServiceUnavailable {
-		s.log.Error("request failed", "request_id", requestID(c), "method", c.Request().Method, "path", c.Path(), "err", err)
+		s.log.Error("request failed",
+			"request_id", requestID(c), "method", c.Request().Method, "path", c.Path(), "error", err)
 	}
 	if c.Response().Committed {
 		return
@@ -175,9 +187,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	s.finishProblem(c, p)
 	h := c.Response().Header()
 	setProblemHeaders(h, p)
-	view := p.view()
-	view.Type, view.RequestID = "about:blank", requestID(c)
-	_ = s.answerAs(c, p.Status, problemType, &view) // the client may have left
+	_ = s.answerAs(c, p.Status, problemType, p.document(requestID(c))) // the client may have left
 }
 
 // finishProblem adds details of the request.
@@ -192,7 +202,7 @@ func (s *Server) finishProblem(c echo.Context, p *Problem) {
 	case http.StatusMethodNotAllowed:
 		allow := allowed(c)
 		c.Response().Header().Set(echo.HeaderAllow, allow)
-		p.Detail = clip(r.Method) + " is not allowed here; use one of " + allow
+		p.Detail = clip(r.Method) + " is not allowed; use one of " + allow
 	}
 }
 

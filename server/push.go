@@ -13,13 +13,13 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// envelope is the most bytes of a push besides its body.
+// envelope is the limit in bytes of a push without its body.
 const envelope = 16 << 10
 
-// takesPushes refuses pushes to a topic that is offline.
-func takesPushes(topic *registry.Topic) error {
+// acceptsPushes refuses pushes to a topic that is offline.
+func acceptsPushes(topic *registry.Topic) error {
 	if topic.State == registry.TopicOffline {
-		return conflict("topic %s is offline and takes no pushes; its state must be active or paused", topic.Name)
+		return conflict("topic %s is offline and accepts no pushes; its state must be active or paused", topic.Name)
 	}
 	return nil
 }
@@ -30,7 +30,7 @@ func (s *Server) push(h handler, params ...string) echo.HandlerFunc {
 		if err := s.readTopicName(c, mayPush); err != nil {
 			return err
 		}
-		if err := takesPushes(c.topic); err != nil {
+		if err := acceptsPushes(c.topic); err != nil {
 			return err
 		}
 		err := c.readQuery(params...)
@@ -46,11 +46,19 @@ func (s *Server) push(h handler, params ...string) echo.HandlerFunc {
 
 func (s *Server) pushJSON(c *call) error {
 	return s.withBody(c, int64(s.limits.MaxBody)+envelope, func(body *buffer) error {
-		var in input
-		if err := in.decode(body.b, singleFields); err != nil {
+		var r pushRequest
+		if err := decode(body.b, &r); err != nil {
 			return err
 		}
-		return s.store(c, &in, body)
+		job, err := r.jsonBody(body.b)
+		if err != nil {
+			return err
+		}
+		p, err := r.push(c.topic, job, s.limits.MaxBody)
+		if err != nil {
+			return err
+		}
+		return s.store(c, &p, body)
 	})
 }
 
@@ -58,39 +66,33 @@ func (s *Server) pushJSON(c *call) error {
 var rawOptions = []string{"delay", "due_at", "priority", "ttr", "max_attempts", "on_duplicate", "ttl", "expires_at"}
 
 func (s *Server) pushRaw(c *call) error {
-	var in input
-	if err := in.raw(c); err != nil {
-		return err
-	}
-	return s.withBody(c, int64(s.limits.MaxBody), func(body *buffer) error {
-		in.push.Body = body.b
-		in.given |= fieldBody
-		return s.store(c, &in, body)
-	})
-}
-
-// raw reads a raw push except for its body.
-func (in *input) raw(c *call) (err error) {
 	if err := c.readID(); err != nil {
 		return err
 	}
-	in.push.ID = c.id
-	if err := in.query(c.query); err != nil {
+	var r pushRequest
+	if err := r.options(c.query); err != nil {
 		return err
 	}
-	in.push.ContentType, err = parseContentType(c.Request().Header.Get(echo.HeaderContentType))
-	return err
+	r.ID.value = jobID(c.id)
+	contentType, err := parseContentType(c.Request().Header.Get(echo.HeaderContentType))
+	if err != nil {
+		return err
+	}
+	return s.withBody(c, int64(s.limits.MaxBody), func(body *buffer) error {
+		p, err := r.push(c.topic, body.b, s.limits.MaxBody)
+		if err != nil {
+			return err
+		}
+		p.ContentType = contentType
+		return s.store(c, &p, body)
+	})
 }
 
 // store pushes the job and answers.
-func (s *Server) store(c *call, in *input, body *buffer) error {
-	if err := in.complete(c.topic, s.limits.MaxBody); err != nil {
-		return err
-	}
+func (s *Server) store(c *call, p *queue.Push, body *buffer) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	p := &in.push
 	body.lent = true
 	result := s.jobs.Push(c.ctx(), *p)
 	if result.Err != nil {
@@ -106,7 +108,7 @@ func (s *Server) store(c *call, in *input, body *buffer) error {
 		status = http.StatusCreated
 		c.Response().Header()[echo.HeaderLocation] = []string{jobPath(p.Topic, result.Job.ID)}
 	}
-	return s.answerWith(c, status, func(b []byte) []byte { return appendPushed(b, &result) })
+	return s.answer(c, status, viewOfPushed(&result))
 }
 
 // jobPath returns the path of a job. It encodes an id of one or two dots, which would be resolved as a relative path.
@@ -146,21 +148,21 @@ func pushProblem(r *queue.Result, p *queue.Push) error {
 	switch {
 	case errors.Is(err, queue.ErrDuplicate):
 		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
-			Detail: "a job " + p.ID + " already exists in topic " + p.Topic + "; push it with on_duplicate keep or replace"}
+			Detail: "id: " + p.ID + " already exists in topic " + p.Topic + "; set on_duplicate to keep or replace"}
 	case errors.Is(err, queue.ErrCollision):
 		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
-			Detail: "the id " + p.ID + " has the same hash as another id in topic " + p.Topic + "; choose another"}
+			Detail: "id: " + p.ID + " has the same hash as another id in topic " + p.Topic + "; use another id"}
 	case queue.Stored(err):
 		problem := problemOf(err)
-		problem.ID = cmp.Or(r.Job.ID, p.ID) // the server may have made the id
+		problem.ID = cmp.Or(r.Job.ID, p.ID) // the server may have generated the id
 		return problem
 	case errors.Is(err, queue.ErrTooFar) && p.DueAt.IsZero():
-		return outOfRange("delay", "more than 10 years")
+		return outOfRange("delay", "must be at most 10 years")
 	case errors.Is(err, queue.ErrTooFar):
-		return outOfRange("due_at", "more than 10 years ahead")
+		return outOfRange("due_at", "must be at most 10 years ahead")
 	}
 	return err
 }
 
-// countPush counts a push of a topic. The topic must have settings, since clients could invent any number of names.
-func (s *Server) countPush(topic, result string) { s.metrics.pushed(s.label(topic), result) }
+// countPush counts a push of a topic, which must be registered: clients could invent any number of names.
+func (s *Server) countPush(topic, result string) { s.metrics.pushes.Inc(s.label(topic), result) }

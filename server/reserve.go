@@ -5,13 +5,10 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/labstack/echo/v4"
+	"github.com/go-json-experiment/json"
 
-	"github.com/wakecall/wakecall/internal/journal/member"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/registry"
@@ -32,7 +29,7 @@ const (
 
 // reserveAny reserves jobs of the topics that the request names.
 func (s *Server) reserveAny(c *call) error {
-	ask, err := s.readReserve(c, true)
+	ask, err := s.readReserve(c, decodeReserveAny)
 	if err != nil {
 		return err
 	}
@@ -47,7 +44,7 @@ func (s *Server) reserveAny(c *call) error {
 
 // reserveOf reserves jobs of the topic in the path.
 func (s *Server) reserveOf(c *call) error {
-	ask, err := s.readReserve(c, false)
+	ask, err := s.readReserve(c, decodeReserve)
 	if err != nil {
 		return err
 	}
@@ -56,75 +53,75 @@ func (s *Server) reserveOf(c *call) error {
 }
 
 // readReserve reads the request. It returns the body's buffer before the worker waits.
-func (s *Server) readReserve(c *call, several bool) (r pull.Request, err error) {
+func (s *Server) readReserve(c *call, decode func([]byte) (pull.Request, error)) (ask pull.Request, err error) {
 	err = s.withBody(c, maxReserveBytes, func(body *buffer) (err error) {
-		r, err = readReserve(body.b, several)
+		ask, err = decode(body.b)
 		return err
 	})
-	return r, err
+	return ask, err
 }
 
-func readReserve(data []byte, several bool) (r pull.Request, err error) {
-	r.Max = 1
-	known := []string{"max", "wait", "ttr", "order"}
-	if several {
-		known = append(known, "topics")
-	}
-	if len(data) == 0 && !several {
-		return r, nil
-	}
-	err = decodeFields(data, "an object", known, func(d *decoder, name string) error {
-		if name == "topics" {
-			return d.array(name, func() error { return addTopic(d, &r) })
-		}
-		v, err := d.ReadValue()
-		if err != nil {
-			return err
-		}
-		return setReserve(&r, name, v)
-	})
-	if err == nil && several && len(r.Topics) == 0 {
-		err = badField("topics", `missing; name one to %d pull topics`, maxReserveTopics)
-	}
-	return r, err
+// reserveRequest is a reserve from the topic in the path.
+type reserveRequest struct {
+	Max   field[integer]  `json:"max"`
+	Wait  field[pullWait] `json:"wait"`
+	TTR   field[ttr]      `json:"ttr"`
+	Order field[order]    `json:"order"`
 }
 
-func addTopic(d *decoder, r *pull.Request) error {
-	name, err := d.text("topics")
+// reserveAnyRequest is a reserve from several topics.
+type reserveAnyRequest struct {
+	Topics field[[]string] `json:"topics"`
+	reserveRequest
+}
+
+func decodeReserve(data []byte) (ask pull.Request, err error) {
+	var r reserveRequest
+	if len(data) > 0 {
+		err = decode(data, &r)
+	}
+	if err != nil {
+		return ask, err
+	}
+	return r.request()
+}
+
+func decodeReserveAny(data []byte) (ask pull.Request, err error) {
+	var r reserveAnyRequest
+	if err := decode(data, &r); err != nil {
+		return ask, err
+	}
+	topics := r.Topics.value
 	switch {
-	case err != nil:
-		return err
-	case len(r.Topics) == maxReserveTopics:
-		return outOfRange("topics", "more than %d topics", maxReserveTopics)
-	case slices.Contains(r.Topics, name):
-		return badField("topics", "%s is a duplicate", clip(name))
+	case len(topics) == 0:
+		return ask, badField("topics", "required: 1 to %d pull topics", maxReserveTopics)
+	case len(topics) > maxReserveTopics:
+		return ask, outOfRange("topics", "%d topics; the limit is %d", len(topics), maxReserveTopics)
 	}
-	r.Topics = append(r.Topics, name)
-	return nil
+	for i, name := range topics {
+		if slices.Contains(topics[:i], name) {
+			return ask, badField("topics", "duplicate topic %s", clip(name))
+		}
+	}
+	ask, err = r.request()
+	ask.Topics = topics
+	return ask, err
 }
 
-func setReserve(r *pull.Request, name string, v jsontext.Value) (err error) {
-	switch name {
-	case "max":
-		r.Max, err = integerOf(name, v, 1, queue.TakeLimit)
-	case "wait":
-		r.Wait, err = durationOf(name, v)
-		if err == nil && (r.Wait < 0 || r.Wait > maxWait) {
-			err = outOfRange(name, "%s is not between 0s and %s", r.Wait, maxWait)
-		}
-	case "ttr":
-		r.TTR, err = ttrOf(name, v, registry.MaxPullTTR)
-	case "order":
-		r.Order, err = oneOf(name, v, orders, "fair or listed")
+func (r *reserveRequest) request() (ask pull.Request, err error) {
+	ask.Wait, ask.TTR, ask.Order = time.Duration(r.Wait.value), time.Duration(r.TTR.value), queue.Order(r.Order.value)
+	ask.Max = 1
+	if r.Max.given {
+		ask.Max, err = r.Max.value.between("max", 1, queue.TakeLimit)
 	}
-	return err
+	return ask, err
 }
 
 // reserve takes jobs and answers with them. A client that leaves before it has the answer gets none.
 func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) error {
 	for _, t := range topics {
 		if t.Delivery != registry.DeliveryPull || registry.IsNamespace(t.Name) {
-			return conflict("topic %s is not a pull topic; its jobs are delivered to its callback_url", t.Name)
+			return conflict("topic %s is not a pull topic: its jobs are delivered to its callback_url", t.Name)
 		}
 	}
 	conn := http.NewResponseController(c.Response().Writer)
@@ -139,7 +136,7 @@ func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) er
 		return err
 	}
 	s.metrics.taken(jobs, s.label)
-	// Checked before the answer: a client that closes its connection afterwards has the jobs.
+	// Checked before the answer is sent: a client that closes its connection afterwards has the jobs.
 	if err = ctx.Err(); err == nil {
 		err = s.answerReserved(c, jobs, topics)
 	}
@@ -165,8 +162,8 @@ func (s *Server) label(topic string) string {
 func (s *Server) untake(c *call, jobs []queue.Leased) {
 	for _, d := range s.opts.Workers.End(context.WithoutCancel(c.ctx()), queue.Untaken(jobs)) {
 		if d.Err != nil && !errors.Is(d.Err, queue.ErrLease) {
-			s.log.Warn("a job that did not reach its worker is ready again when its lease expires",
-				"topic", d.Topic, "id", d.ID, "err", d.Err)
+			s.log.Warn("release failed; the job did not reach its worker and is ready again when its lease expires",
+				"topic", d.Topic, "id", d.ID, "error", d.Err)
 		}
 	}
 }
@@ -175,10 +172,17 @@ func (s *Server) untake(c *call, jobs []queue.Leased) {
 func (s *Server) answerReserved(c *call, jobs []queue.Leased, topics []*registry.Topic) error {
 	out := s.buffers.get()
 	defer s.buffers.put(out)
-	out.b = append(appendList(append(out.b, '{'), "jobs", len(jobs), func(b []byte, i int) []byte {
-		return appendLeased(b, &jobs[i], attemptsOf(&jobs[i], topics))
-	}), '}')
-	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(out.b))) // needed because the answer is flushed
+	out.b = append(out.b, `{"jobs":[`...)
+	for i := range jobs {
+		if i > 0 {
+			out.b = append(out.b, ',')
+		}
+		if err := json.MarshalWrite(out, viewOfLeased(&jobs[i], topics), answering); err != nil {
+			return err
+		}
+		out.appendBody(&jobs[i].Job)
+	}
+	out.b = append(out.b, "]}"...)
 	return write(c, http.StatusOK, jsonType, out.b)
 }
 
@@ -195,31 +199,28 @@ func attemptsOf(j *queue.Leased, topics []*registry.Topic) int {
 	return 0
 }
 
-// appendLeased appends a job for a worker.
-func appendLeased(b []byte, j *queue.Leased, maxAttempts int) []byte {
-	b = append(b, '{')
-	b = member.Text(b, "lease", j.Lease)
-	b = member.Instant(b, "leased_until", j.LeaseUntil)
-	b = member.Text(b, "ttr", j.For.String())
-	b = member.Text(b, "topic", j.Topic)
-	b = member.Text(b, "id", j.ID)
-	b = member.Text(b, "priority", j.Priority.String())
-	b = member.Int(b, "attempt", j.Attempt)
-	b = member.Int(b, "max_attempts", maxAttempts)
-	b = member.Instant(b, "due_at", j.DueAt)
-	b = member.Instant(b, "created_at", j.CreatedAt)
-	if !j.ExpiresAt.IsZero() {
-		b = member.Instant(b, "expires_at", j.ExpiresAt)
-	}
-	b = member.Text(b, "content_type", shownType(j.ContentType))
-	b = appendHeaders(b, j.Headers)
-	return append(appendBody(b, &j.Job), '}')
+// leasedView is the JSON of a job for a worker; its body is appended.
+type leasedView struct {
+	Lease       string            `json:"lease"`
+	LeasedUntil instant           `json:"leased_until"`
+	TTR         registry.Duration `json:"ttr"`
+	Topic       string            `json:"topic"`
+	ID          string            `json:"id"`
+	Priority    string            `json:"priority"`
+	Attempt     int               `json:"attempt"`
+	MaxAttempts int               `json:"max_attempts"`
+	DueAt       instant           `json:"due_at"`
+	CreatedAt   instant           `json:"created_at"`
+	ExpiresAt   instant           `json:"expires_at,omitzero"`
+	ContentType string            `json:"content_type"`
+	Headers     map[string]string `json:"headers"`
 }
 
-// appendHeaders appends an object, even when there are no headers.
-func appendHeaders(b []byte, headers map[string]string) []byte {
-	if len(headers) == 0 {
-		return member.Raw(b, "headers", []byte("{}"))
+func viewOfLeased(j *queue.Leased, topics []*registry.Topic) *leasedView {
+	return &leasedView{
+		Lease: j.Lease, LeasedUntil: instant(j.LeaseUntil), TTR: registry.Duration(j.For), Topic: j.Topic, ID: j.ID,
+		Priority: j.Priority.String(), Attempt: j.Attempt, MaxAttempts: attemptsOf(j, topics), DueAt: instant(j.DueAt),
+		CreatedAt: instant(j.CreatedAt), ExpiresAt: instant(j.ExpiresAt), ContentType: shownType(j.ContentType),
+		Headers: j.Headers,
 	}
-	return member.Value(b, "headers", headers)
 }

@@ -90,7 +90,8 @@ func newPullAPI(t *testing.T, adjust ...func(*server.Options)) *api {
 
 func TestReserveAnswersWithJobs(t *testing.T) {
 	a := newPullAPI(t)
-	job := queue.Job{Topic: "p", ID: "x", Body: []byte(`{ "a":1 }`), DueAt: time.Unix(1, 0), LeaseUntil: time.Unix(2, 0)}
+	job := queue.Job{Topic: "p", ID: "x", Body: []byte(`{ "a":1 }`), DueAt: time.Unix(1, 0),
+		LeaseUntil: time.Unix(2, 0)}
 	text, binary := job, job
 	text.ContentType, text.Body, text.MaxAttempts, text.Headers = "text/plain", []byte("hi"), 3,
 		map[string]string{"X-A": "b"}
@@ -112,7 +113,8 @@ func TestReserveAnswersWithJobs(t *testing.T) {
 	if a.workers.asked.Max != 5 || a.workers.asked.TTR != 2*time.Hour || a.workers.asked.Topics[0] != "p" {
 		t.Errorf("asked %+v", a.workers.asked)
 	}
-	if r := a.do("POST", "/v1/reserve", `{"topics":["p","made.~x"],"order":"listed"}`).want(200); r.body != `{"jobs":[]}` {
+	r = a.do("POST", "/v1/reserve", `{"topics":["p","made.~x"],"order":"listed"}`).want(200)
+	if r.body != `{"jobs":[]}` {
 		t.Errorf("of an empty topic: %s", r.body)
 	}
 	if a.workers.asked.Order != queue.Listed || len(a.workers.asked.Topics) != 2 {
@@ -130,7 +132,8 @@ func TestWhatIsWrongWithAReserve(t *testing.T) {
 		a.do("POST", "/v1/reserve", body).problem(400, field)
 	}
 	for body, field := range map[string]string{
-		`{"max":0}`: "max", `{"max":101}`: "max", `{"wait":"11m"}`: "wait", `{"wait":"-1s"}`: "wait", `{"ttr":"25h"}`: "ttr",
+		`{"max":0}`: "max", `{"max":101}`: "max", `{"wait":"11m"}`: "wait", `{"wait":"-1s"}`: "wait",
+		`{"ttr":"25h"}`: "ttr",
 	} {
 		a.do("POST", "/v1/topics/p/reserve", body).problem(422, field)
 	}
@@ -152,7 +155,7 @@ func TestLeasesAreEnded(t *testing.T) {
 	} {
 		a.do("POST", "/v1/leases/"+leaseX+"/"+name, body).want(204)
 		a.do("POST", "/v1/leases/"+leaseX+"/"+name, "").want(204)
-		a.do("POST", "/v1/leases/"+leaseOver+"/"+name, "").problem(409, "", "over")
+		a.do("POST", "/v1/leases/"+leaseOver+"/"+name, "").problem(409, "", "lease expired")
 		a.do("POST", "/v1/leases/nonsense/"+name, "").problem(409, "")
 		a.do("POST", "/v1/leases/"+leaseX+"/"+name, `{"x":1}`).problem(400, "x")
 	}
@@ -185,15 +188,15 @@ func TestLeasesAreEnded(t *testing.T) {
 		t.Errorf("results %v; want %s", got, want)
 	}
 	for body, field := range map[string]string{`{"ack":"x"}`: "ack", `{"keep":["x"]}`: "keep", `{"ack":[1]}`: "ack",
-		`{"ack":[{"lease":1}]}`: "lease", `{"ack":["x",{}]}`: "lease", `{"ack":[{"delay":1}]}`: "delay"} {
+		`{"ack":[{"lease":1}]}`: "lease", `{"ack":["x",{}]}`: "lease", `{"ack":[{"lease":"x","delay":1}]}`: "delay"} {
 		a.do("POST", "/v1/leases", body).problem(400, field)
 	}
 	a.do("POST", "/v1/leases", `{}`).problem(422, "ack")
 	a.do("POST", "/v1/leases", `{"ack":[`+strings.Repeat(`"x",`, 1000)+`"x"]}`).problem(422, "ack")
 }
 
-// TestAClientThatLeavesGetsNoJob: it counts as gone while its request still waits.
-func TestAClientThatLeavesGetsNoJob(t *testing.T) {
+// TestReserveOfAClientThatLeaves: it counts as gone while its request still waits.
+func TestReserveOfAClientThatLeaves(t *testing.T) {
 	w := &fakeWorkers{waits: make(chan struct{})}
 	a := newPullAPI(t, func(o *server.Options) { o.Workers = w })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -229,17 +232,20 @@ type flushing struct {
 
 func (f flushing) FlushError() error { return f.flush() }
 
-// TestAnAnswerThatWasSentGivesTheJobs, even if the client closes its connection at once; an answer that was not sent,
+// TestReserveGivesJobsWithTheAnswer, even if the client closes its connection at once; an answer that was not sent,
 // or whose client had left before, releases them.
-func TestAnAnswerThatWasSentGivesTheJobs(t *testing.T) {
+func TestReserveGivesJobsWithTheAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave   func(leave context.CancelFunc) // while jobs are being leased
 		flush   func(leave context.CancelFunc) error
 		untaken int
 	}{
-		"closed after it":  {func(context.CancelFunc) {}, func(leave context.CancelFunc) error { leave(); return nil }, 0},
-		"closed before it": {func(leave context.CancelFunc) { leave() }, func(context.CancelFunc) error { return nil }, 1},
-		"broken off":       {func(context.CancelFunc) {}, func(context.CancelFunc) error { return io.ErrClosedPipe }, 1},
+		"closed after it": {func(context.CancelFunc) {}, func(leave context.CancelFunc) error { leave(); return nil },
+			0},
+		"closed before it": {func(leave context.CancelFunc) { leave() }, func(context.CancelFunc) error { return nil },
+			1},
+		"broken off": {func(context.CancelFunc) {}, func(context.CancelFunc) error { return io.ErrClosedPipe },
+			1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
@@ -257,7 +263,7 @@ func TestAnAnswerThatWasSentGivesTheJobs(t *testing.T) {
 	}
 }
 
-func TestAJobHasItsOwnTimeHeadersAndWaits(t *testing.T) {
+func TestPushOwnSettings(t *testing.T) {
 	a := newPullAPI(t)
 	r := a.do("POST", "/v1/topics/p/jobs",
 		`{"body":1,"ttl":"1h","headers":{"X-Order":"42"},"retry":["5s",60],"ttr":"24h",`+

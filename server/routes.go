@@ -46,8 +46,8 @@ func (s *Server) routes() {
 	e.POST(topic+"/reserve", s.onTopic(mayConsume, s.reserveOf))
 	e.POST("/v1/reserve", s.onAnyTopic(mayConsume, s.reserveAny))
 	e.POST("/v1/leases", s.onAnyTopic(mayConsume, s.endLeases))
-	for name := range endings {
-		e.POST("/v1/leases/:lease/"+name, s.onAnyTopic(mayConsume, s.endLease(name)))
+	for _, as := range endings {
+		e.POST("/v1/leases/:lease/"+as.name, s.onAnyTopic(mayConsume, s.endLease(as)))
 	}
 	e.GET(topic+"/stats", s.onTopic(mayRead, s.stats))
 
@@ -154,7 +154,7 @@ func pathText(c echo.Context, name string) (string, error) {
 	}
 	plain, err := url.PathUnescape(text)
 	if err != nil {
-		return "", badField(name, "%q is not valid percent-encoding", clip(text))
+		return "", badField(name, "invalid percent-encoding %q", clip(text))
 	}
 	return plain, nil
 }
@@ -190,9 +190,9 @@ func (s *Server) topic(c *call, name string, right registry.Right) (*registry.To
 		return topic, nil
 	}
 	if err := registry.ValidTopicName(name); err != nil {
-		return nil, notFound("there is no topic %q: %v", clip(name), err)
+		return nil, notFound("no topic %q: %v", clip(name), err)
 	}
-	return nil, notFound("there is no topic %q; create it with PUT /v1/topics/%s", clip(name), url.PathEscape(clip(name)))
+	return nil, notFound("no topic %q; create it with PUT /v1/topics/%s", clip(name), url.PathEscape(clip(name)))
 }
 
 // readQuery reads the query, which may have each known parameter once and no others.
@@ -218,9 +218,9 @@ func (c *call) readQuery(known ...string) error {
 }
 
 func unknownParameter(name string, known []string) error {
-	hint := "this route takes none"
+	hint := "this route has none"
 	if len(known) > 0 {
-		hint = "known are " + strings.Join(known, ", ")
+		hint = "must be one of " + strings.Join(known, ", ")
 	}
 	return badField(clip(name), "unknown query parameter; %s", hint)
 }

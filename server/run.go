@@ -23,21 +23,20 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer storing.Wait()
 	defer stop()
 	return listen.HTTP(ctx, l, s.httpServer(), listen.Options{
-		MaxConns: s.limits.MaxConns, TLS: s.opts.TLS, ShutdownTimeout: s.opts.ShutdownTimeout, LameDuck: s.opts.LameDuck,
-		Replaced: s.opts.Replaced, Draining: func() { s.draining.Store(true); s.stop() }, Refusal: refusal,
+		MaxConns: s.limits.MaxConns, TLS: s.opts.TLS,
+		ShutdownTimeout: s.opts.ShutdownTimeout, LameDuck: s.opts.LameDuck, Replaced: s.opts.Replaced,
+		Draining: func() { s.draining.Store(true); s.stop() }, Refusal: refusal,
 	})
 }
 
 // refusal makes the problem for a connection that is refused.
 func refusal(status int, detail string) (http.Header, []byte) {
-	p := &Problem{Status: status, Detail: detail}
-	view := p.view()
-	view.Type, view.RequestID = "about:blank", rand.Text()
-	body, err := json.Marshal(view)
+	p, id := &Problem{Status: status, Detail: detail}, rand.Text()
+	body, err := json.Marshal(p.document(id))
 	if err != nil {
 		body = []byte("{}")
 	}
-	return http.Header{"Content-Type": problemType, headerRequestID: {view.RequestID}}, body
+	return http.Header{"Content-Type": problemType, headerRequestID: {id}}, body
 }
 
 // maxStreams is the most concurrent requests on an HTTP/2 connection.

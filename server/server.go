@@ -64,12 +64,12 @@ type Limits struct {
 	MaxBody       int           // bytes of a job's body; default 256 KiB
 	MaxBatch      int           // jobs of a batch; default 1,000
 	MaxBatchBytes int64         // bytes of a batch's request; default 64 MiB
-	MaxBuffered   int64         // bytes of all large requests under way; default 256 MiB
+	MaxBuffered   int64         // bytes of all large requests in progress; default 256 MiB
 	MaxHeader     int           // bytes of a request's header; default 16 KiB
 	MaxConns      int           // connections; see listen.Options
 	HeaderTimeout time.Duration // for a request's header; default 5s
 	ReadTimeout   time.Duration // for its body; default 30s
-	BodyGrace     time.Duration // after which a body has to arrive at 1 KiB/s on average; default 5s
+	BodyGrace     time.Duration // after which a body must arrive at 1 KiB/s on average; default 5s
 	WriteTimeout  time.Duration // from the end of its header to the end of its answer; default 60s
 	StallTimeout  time.Duration // for an HTTP/2 client that does not read; default 15s
 	IdleTimeout   time.Duration // of a kept connection; default 90s
@@ -137,7 +137,7 @@ func New(opts Options) (*Server, error) {
 		limits: opts.Limits.withDefaults(), opts: opts, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
 	}
 	if s.jobs == nil || s.registry == nil || opts.Workers == nil {
-		return nil, errors.New("the server needs Jobs, Workers and a Registry")
+		return nil, errors.New("server: Jobs, Workers and Registry are required")
 	}
 	if s.healthy == nil {
 		s.healthy = func() error { return nil }
@@ -149,10 +149,10 @@ func New(opts Options) (*Server, error) {
 	s.buffers = newBuffers(s.limits.MaxBuffered)
 	var err error
 	if s.metrics, err = newCounters(opts.Registerer, opts.MetricTopics); err != nil {
-		return nil, fmt.Errorf("registering the server's metrics: %w", err)
+		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	if s.docs, err = newDocs(opts.Version); err != nil {
-		return nil, fmt.Errorf("preparing /docs: %w", err)
+		return nil, fmt.Errorf("prepare /docs: %w", err)
 	}
 	s.echo = echo.New()
 	s.echo.HTTPErrorHandler = s.fail

@@ -41,9 +41,9 @@ func (s *Server) ready(c echo.Context) error {
 	if err := s.jobs.Ready(); err != nil {
 		why := ""
 		if queue.Forbidden(err) {
-			why = ": the user of Redis lacks rights (ACL)"
+			why = ": the Redis user lacks permissions (ACL)"
 		}
-		return unavailable(err, time.Second, "no shard can take a push now%s", why)
+		return unavailable(err, time.Second, "no shard accepts pushes%s", why)
 	}
 	return write(c, http.StatusOK, jsonType, []byte(`{"status":"ready"}`))
 }
@@ -74,7 +74,7 @@ func (s *Server) shards(c *call) error {
 	// The queue does not know offline shards.
 	for _, shard := range s.registry.Snapshot().Shards {
 		if shard.State == registry.ShardOffline {
-			views = append(views, shardView{Name: shard.Name, State: string(shard.State), Error: "taken offline"})
+			views = append(views, shardView{Name: shard.Name, State: string(shard.State), Error: "offline"})
 		}
 	}
 	return s.answer(c, http.StatusOK, map[string]any{"shards": views})
@@ -83,7 +83,7 @@ func (s *Server) shards(c *call) error {
 func viewOfShard(h *queue.ShardHealth) shardView {
 	up, why := h.Up, h.Err
 	if h.SameAs != "" {
-		up, why = false, "not used: it is the same Redis as shard "+h.SameAs
+		up, why = false, "not used: same Redis as shard "+h.SameAs
 	}
 	return shardView{
 		Name: h.Name, State: h.State, Up: up, Error: why, Latency: h.Latency.Seconds(),

@@ -70,7 +70,8 @@ func (s *Server) createToken(c *call) error {
 		if err := mayCreate(c.token, want); err != nil {
 			return err
 		}
-		secret, t, err := s.registry.CreateToken(c.ctx(), c.actor(), want.Name, want.Rights, want.Topics, want.ExpiresAt)
+		secret, t, err := s.registry.CreateToken(c.ctx(), c.actor(),
+			want.Name, want.Rights, want.Topics, want.ExpiresAt)
 		if err != nil {
 			return err
 		}
@@ -84,12 +85,12 @@ func mayCreate(token, want *registry.Token) error {
 	switch until := token.ExpiresAt; {
 	case slices.Contains(want.Rights, mayTokens):
 		return &Problem{Status: http.StatusForbidden, Field: "rights",
-			Detail: "a token with the right tokens is created in the admin, or with wakecall token create"}
+			Detail: "the right tokens can only be granted in the admin or with wakecall token create"}
 	case !token.Covers(want):
 		return &Problem{Status: http.StatusForbidden, Detail: fmt.Sprintf(
-			"the token %s can only create tokens within its own rights and topic patterns", clip(token.Name))}
+			"token %s can only create tokens within its own rights and topic patterns", clip(token.Name))}
 	case until != nil && want.ExpiresAt.After(*until):
-		return outOfRange("expires", "is after the token %s itself expires, at %s", clip(token.Name),
+		return outOfRange("expires", "must not be after token %s expires, at %s", clip(token.Name),
 			until.Format(time.RFC3339))
 	}
 	return nil
@@ -99,11 +100,11 @@ func mayCreate(token, want *registry.Token) error {
 func (s *Server) revokeToken(c *call) error {
 	id, err := strconv.ParseUint(c.Param("token"), 10, 63)
 	if err != nil {
-		return badField("token", "%q is not the id of a token", clip(c.Param("token")))
+		return badField("token", "must be the id of a token, got %q", clip(c.Param("token")))
 	}
 	s.registry.Refresh(c.ctx()) // another server may have just made it
 	if !slices.ContainsFunc(s.covered(c.token), func(t *registry.Token) bool { return t.ID == id }) {
-		return notFound("there is no token %d within the rights of this one; GET /v1/tokens lists them", id)
+		return notFound("no token %d within the rights of this token; GET /v1/tokens lists them", id)
 	}
 	if err := s.registry.RevokeToken(c.ctx(), c.actor(), id); err != nil {
 		return err
@@ -113,25 +114,17 @@ func (s *Server) revokeToken(c *call) error {
 
 // decodeNewToken reads the fields; Validate checks their values.
 func decodeNewToken(data []byte, now time.Time) (*registry.Token, error) {
-	t, expires := &registry.Token{}, ""
-	known := []string{"name", "rights", "topics", "expires"}
-	err := decodeFields(data, "an object", known, func(d *decoder, field string) (err error) {
-		var rights []string
-		switch field {
-		case "name":
-			t.Name, err = d.text(field)
-		case "rights":
-			rights, err = d.texts(field)
-			t.Rights = registry.RightsOf(rights)
-		case "topics":
-			t.Topics, err = d.texts(field)
-		case "expires":
-			expires, err = d.text(field)
-		}
-		return err
-	})
-	if err == nil {
-		t.ExpiresAt, err = registry.ParseExpiry(expires, now)
+	var r struct {
+		Name    field[string]   `json:"name"`
+		Rights  field[[]string] `json:"rights"`
+		Topics  field[[]string] `json:"topics"`
+		Expires field[string]   `json:"expires"`
 	}
-	return t, err
+	if err := decode(data, &r); err != nil {
+		return nil, err
+	}
+	expires, err := registry.ParseExpiry(r.Expires.value, now)
+	return &registry.Token{
+		Name: r.Name.value, Rights: registry.RightsOf(r.Rights.value), Topics: r.Topics.value, ExpiresAt: expires,
+	}, err
 }

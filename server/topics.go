@@ -2,12 +2,12 @@ package server
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
@@ -37,25 +37,23 @@ const (
 
 // listTopics lists a page. The cursor is the first name of the next page.
 func (s *Server) listTopics(c *call) error {
-	limit := topicsPage
-	if c.query.Has("limit") {
-		var err error
-		if limit, err = parseBounded("limit", c.query.Get("limit"), 1, topicsPage); err != nil {
-			return err
-		}
+	limit, err := c.limitOf(topicsPage, topicsPage)
+	if err != nil {
+		return err
 	}
 	state, owner, prefix := registry.TopicState(c.query.Get("state")), c.query.Get("owner"), c.query.Get("prefix")
 	switch state {
 	case "", registry.TopicActive, registry.TopicPaused, registry.TopicOffline:
 	default:
-		return badField("state", "%q is not active, paused or offline", clip(string(state)))
+		return badField("state", "must be one of active, paused, offline, got %q", clip(string(state)))
 	}
 	views, next := []topicView{}, ""
 	for name, t := range s.registry.Snapshot().Topics.From(max(prefix, c.query.Get("cursor"))) {
 		if !strings.HasPrefix(name, prefix) {
 			break
 		}
-		if state != "" && t.State != state || c.query.Has("owner") && t.Owner != owner || !c.token.Allows(mayManage, name) {
+		if state != "" && t.State != state || c.query.Has("owner") && t.Owner != owner ||
+			!c.token.Allows(mayManage, name) {
 			continue
 		}
 		if len(views) == limit {
@@ -80,8 +78,8 @@ func (s *Server) putTopic(c *call) error {
 		return err
 	}
 	return s.withBody(c, maxTopicBytes, func(body *buffer) error {
-		// Secrets are write-only, so a client that edits an answer cannot send them back: the registry keeps them unless
-		// the request has the field.
+		// Secrets are write-only, so a client that edits an answer cannot send them back: the registry keeps them
+		// unless the request has the field.
 		topic, err := registry.DecodeTopic(name, slices.Clone(body.b)) // the registry may keep parts of it
 		if err != nil {
 			return err
@@ -158,34 +156,29 @@ func (s *Server) putTopics(c *call) error {
 }
 
 func (c *call) decodeTopics(data []byte) ([]registry.Topic, error) {
+	r := struct {
+		Topics list[part] `json:"topics"`
+	}{list[part]{most: maxTopics}}
+	if err := decode(data, &r); err != nil {
+		return nil, err
+	}
+	if len(r.Topics.items) == 0 {
+		return nil, badField("topics", `required, as in {"topics":[{"name":"order.close","callback_url":"https://…"}]}`)
+	}
 	var topics []registry.Topic
 	seen := map[string]bool{}
-	known := []string{"topics"}
-	err := decodeFields(data, `an object like {"topics":[…]}`, known, func(d *decoder, field string) error {
-		return d.array(field, func() error {
-			if len(topics) == maxTopics {
-				return outOfRange("topics", "more than %d topics; send them in several requests", maxTopics)
-			}
-			v, err := d.ReadValue()
-			if err != nil {
-				return err
-			}
-			t, err := c.decodeNamed(v, len(topics)+1)
-			if err != nil {
-				return err
-			}
-			if seen[t.Name] {
-				return badField("topics", "topic %s is a duplicate", t.Name)
-			}
-			seen[t.Name] = true
-			topics = append(topics, *t)
-			return nil
-		})
-	})
-	if err == nil && len(topics) == 0 {
-		err = badField("topics", `missing or empty; expected {"topics":[{"name":"order.close","callback_url":"https://…"}]}`)
+	for i, item := range r.Topics.items {
+		t, err := c.decodeNamed(item.of(data), i+1)
+		if err != nil {
+			return nil, err
+		}
+		if seen[t.Name] {
+			return nil, badField("topics", "duplicate topic %s", t.Name)
+		}
+		seen[t.Name] = true
+		topics = append(topics, *t)
 	}
-	return topics, err
+	return topics, nil
 }
 
 // decodeNamed decodes one topic of a list; number is its position.
@@ -193,11 +186,11 @@ func (c *call) decodeNamed(v jsontext.Value, number int) (*registry.Topic, error
 	var named struct {
 		Name string `json:"name"`
 	}
-	if v.Kind() != '{' {
-		return nil, badField("topics", "number %d: expected an object, got %s", number, kindName(v.Kind()))
+	if kind := v.Kind(); kind != jsontext.KindBeginObject {
+		return nil, badField("topics", "number %d: must be an object, got %s", number, kindName(kind))
 	}
 	if err := json.Unmarshal(v, &named); err != nil || registry.ValidTopicName(named.Name) != nil {
-		return nil, badField("topics", "number %d: %q is not a topic's name; %v", number, clip(named.Name),
+		return nil, badField("topics", "number %d: %q is not a topic name: %v", number, clip(named.Name),
 			cmp.Or(err, registry.ValidTopicName(named.Name)))
 	}
 	if err := allow(c.token, mayManage, named.Name); err != nil {
@@ -254,7 +247,8 @@ func (s *Server) deleteTopic(c *call) error {
 	}
 	if drop {
 		if err := s.drop(c); err != nil {
-			s.log.Warn("dropping jobs that were pushed while their topic was deleted failed", "topic", c.topic.Name, "err", err)
+			s.log.Warn("delete jobs that were pushed while their topic was deleted: failed",
+				"topic", c.topic.Name, "error", err)
 		}
 	}
 	return c.NoContent(http.StatusNoContent)
@@ -267,7 +261,7 @@ func wantsDrop(text string) (bool, error) {
 	case "true":
 		return true, nil
 	}
-	return false, badField("drop", "%q is not true or false", clip(text))
+	return false, badField("drop", "must be true or false, got %q", clip(text))
 }
 
 func (s *Server) emptyTopic(c *call, drop bool) error {
@@ -280,7 +274,7 @@ func (s *Server) emptyTopic(c *call, drop bool) error {
 		return err
 	}
 	if n := all[name].Jobs(); n > 0 {
-		return conflict("topic %s still has jobs (%d); let them end, delete them, or delete it with ?drop=true", name, n)
+		return conflict("topic %s still has jobs (%d): wait until they end, delete them, or use ?drop=true", name, n)
 	}
 	return nil
 }

@@ -57,6 +57,6 @@ func (s *Server) storeUsed(ctx context.Context) {
 		return
 	}
 	if err := s.registry.NoteTokenUses(ctx, ids, s.opts.Now()); err != nil {
-		s.log.Debug("the last uses of tokens are not stored", "tokens", len(ids), "error", err)
+		s.log.Debug("store token uses failed", "tokens", len(ids), "error", err)
 	}
 }

@@ -233,7 +233,7 @@ func (d *badDay) judgeMails() {
 	}
 	for _, to := range onCall {
 		for _, name := range failing {
-			if !strings.Contains(texts[to], "topic "+name+": the endpoint fails") {
+			if !strings.Contains(texts[to], "topic "+name+": the endpoint is failing") {
 				d.t.Errorf("no mail to %s says that %s fails:%s", to, name, texts[to])
 			}
 		}
@@ -258,12 +258,12 @@ func (d *badDay) judgeOverview(overview func(string, bool) string) {
 	}
 	alerts := overview("/alerts", false)
 	for _, name := range failing {
-		if !strings.Contains(alerts, "topic "+name+": the endpoint fails") {
+		if !strings.Contains(alerts, "topic "+name+": the endpoint is failing") {
 			d.t.Errorf("%s is not among the alerts", name)
 		}
 	}
-	for _, want := range []string{"topic paused is paused", "topic limited is late", "answers 429",
-		"does not answer in time",
+	for _, want := range []string{"topic paused is paused", "topic limited is late", "returns 429",
+		"times out",
 		"refuses connections"} {
 		if !strings.Contains(alerts, want) {
 			d.t.Errorf("the alerts lack %q", want)

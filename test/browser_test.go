@@ -42,7 +42,7 @@ func TestANewUserRegistersPushesWatchesAndRedrives(t *testing.T) {
 	b.Fill(`input[name=callback_url]`, i.endpoint.URL("/shop"))
 	b.Fill(`input[name=max_attempts]`, "1")
 	b.Submit(`main button[type=submit]`)
-	b.Shows(soon, "shop.close", "The new signing secret")
+	b.Shows(soon, "shop.close", "New signing secret")
 
 	b.Open("/push?topic=shop.close")
 	b.Fill(`main input[name=id]`, "order-1")

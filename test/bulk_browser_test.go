@@ -52,10 +52,10 @@ func TestBulkActionsInTheBrowser(t *testing.T) {
 	i := many(t, harness.Options{})
 	b := i.signIn(t)
 	b.Open("/topics/shop.close?tab=jobs&state=delayed")
-	b.Shows(soon, "4,000 delayed jobs", "Select all 4,000 that match")
+	b.Shows(soon, "4,000 delayed jobs", "Select all 4,000 matching jobs")
 	b.Fill(`#j-id`, "^order-2")
 	b.Submit(`form[method=get] button[type=submit]`)
-	b.Shows(soon, "1,111 jobs match", "Select all 1,111 that match")
+	b.Shows(soon, "1,111 jobs match", "Select all 1,111 matching jobs")
 
 	b.Click(`#all-matching`)
 	b.Fill(`#all-shift`, "-10m")

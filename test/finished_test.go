@@ -125,7 +125,7 @@ func TestThePageOfAJobFollowsItToTheEnd(t *testing.T) {
 	i.MustPush(t, topic, M{"id": "later-1", "body": M{"n": 1}, "delay": "1h"})
 	b.Open("/topics/" + topic + "/jobs/later-1")
 	b.Submit(`main button[value=run]`)
-	b.Shows(soon, "later-1 is due now.", "Delivered", "Send again") // both at once
+	b.Shows(soon, "later-1 is now due.", "Delivered", "Send again") // both at once
 	i.MustPush(t, topic, M{"id": "later-2", "body": M{"n": 2}, "delay": "1h"})
 	b.Open("/topics/" + topic + "/jobs/later-2")
 	b.Click(`main .btn-outline-danger`)
@@ -147,7 +147,7 @@ func TestThePageOfAJobFollowsItToTheEnd(t *testing.T) {
 	b.Click(`main button.btn-primary`)
 	b.Shows(soon, "called once more")
 	b.Submit(`#wk-confirm [data-ok]`)
-	b.Shows(soon, "order-42 is sent again.")
+	b.Shows(soon, "order-42 will be sent again.")
 	i.endpoint.WaitCalls(t, topic, 3)
 	b.Open("/topics/" + topic + "?tab=jobs&state=done&id=order")
 	b.Shows(soon, "order-42")

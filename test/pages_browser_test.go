@@ -158,11 +158,11 @@ func (i *installation) cardsAreSavedAlone(t *testing.T, b *harness.Browser) {
 	b.Click(`#wk-mail button[hx-post]`)
 	b.Shows(soon, "refused")
 	b.Click(`#wk-mail button[type=submit]`)
-	b.Shows(soon, "The settings are saved.")
+	b.Shows(soon, "Settings saved.")
 	b.Fill(`[name="webhooks.url"]`, i.endpoint.URL("/chat"))
 	b.Click(`#wk-webhooks form.card-body button[type=submit]`)
 	b.Shows(soon, "http://127.0.0.1")
-	b.Shows(soon, "The settings are saved.")
+	b.Shows(soon, "Settings saved.")
 	if !harness.Evaluate[bool](b, `(() => { const r = document.querySelector("#wk-flash .alert").getBoundingClientRect();
 		return window.scrollY > 0 && r.top >= 0 && r.bottom <= innerHeight })()`) {
 		t.Error("what became of a card below the first screen is not seen")

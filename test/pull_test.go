@@ -305,7 +305,7 @@ func (i *installation) pullPages(t *testing.T) {
 	b.Shows(soon, "Workers waiting\n1\n", "Oldest lease since")
 	pictured(b, "pull-topic")
 	b.Open("/topics/" + topic + "?tab=jobs&state=running")
-	b.Shows(soon, "LEASE UNTIL", "2 running jobs")
+	b.Shows(soon, "LEASED UNTIL", "2 running jobs")
 	pictured(b, "pull-leases")
 	b.Open("/topics/" + topic + "/jobs/y")
 	b.Click(`form:has(input[value="bury"]) button`)

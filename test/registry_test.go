@@ -153,7 +153,7 @@ func TestAnOldRegistryKillsNoJob(t *testing.T) {
 		if err := db.QueryRow(query).Scan(&subjects); err != nil {
 			return err
 		}
-		return harness.Equal("subjects", subjects, "topic "+topic+" has jobs and is not in the registry")
+		return harness.Equal("subjects", subjects, "topic "+topic+" has jobs, but is missing from the registry")
 	})
 	harness.Eventually(t, soon, "a dispatcher to reserve a job", func() error {
 		if !strings.Contains(i.Log(0), "its deletion is not in the audit trail") {

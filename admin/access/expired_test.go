@@ -23,7 +23,7 @@ func TestAFormSurvivesItsSession(t *testing.T) {
 	}
 	typed := admintest.TopicForm("name", "shop.mail", "title", "Typed for ten minutes")
 	status, body := s.Post("/topics/-/new", append(typed, "password", "do not keep me")...)
-	if status != http.StatusUnauthorized || !strings.Contains(body, "Your session had expired") ||
+	if status != http.StatusUnauthorized || !strings.Contains(body, "Your session expired") ||
 		!strings.Contains(body, "Typed for ten minutes") || strings.Contains(body, "do not keep me") {
 		t.Fatalf("%d\n%s", status, body)
 	}
@@ -47,7 +47,7 @@ func TestAPageOutlivesItsSession(t *testing.T) {
 		want, says := http.StatusUnauthorized, `href="/login"`
 		if role != "" {
 			s.As(role)
-			want, says = http.StatusForbidden, "This needs the role admin."
+			want, says = http.StatusForbidden, "Requires the role admin."
 		}
 		res, body := s.Part("/alerts/mail", "mail.host", "h")
 		if h := res.Header; res.StatusCode != want || h.Get("HX-Redirect") != "" || h.Get("HX-Retarget") != "#wk-flash" ||

@@ -50,6 +50,6 @@ func TestTheWorstAlertsAreListed(t *testing.T) {
 		_, err := store.RaiseAlert(t.Context(), a)
 		admintest.Must(t, err)
 	}
-	s.Shows("/alerts", "topic t0 is late", ">203</span>", "The worst 200 are listed.")
+	s.Shows("/alerts", "topic t0 is late", ">203</span>", "Only the 200 most severe are listed.")
 	s.Shows("/alerts?kind=late", "topic t0 is late")
 }

@@ -163,7 +163,7 @@ func TestSettingsThatWereChangedMeanwhileAreNotOverwritten(t *testing.T) {
 		}
 		return found[1]
 	}
-	const conflict = "Somebody else has changed these settings"
+	const conflict = "Somebody else changed these settings"
 	mail := func(host, seen string) []string {
 		return []string{"mail.host", host, "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com", "seen", seen}
 	}
@@ -203,7 +203,7 @@ func TestAWrongWebhookStays(t *testing.T) {
 	status, body := s.Post("/alerts/webhooks", "webhooks.name", "on-call", "preset", "feishu", "webhooks.url",
 		"ftp://bot.example/hook", "webhooks.template", `{"a": 1}`)
 	for _, want := range []string{`value="on-call"`, `value="ftp://bot.example/hook"`, `<option value="feishu" selected>`,
-		"No webhook yet.", "must start with http:// or https://"} {
+		"No webhooks yet.", "must start with http:// or https://"} {
 		if status != http.StatusUnprocessableEntity || !strings.Contains(body, want) {
 			t.Errorf("%d, without %s", status, want)
 		}

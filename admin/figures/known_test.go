@@ -22,7 +22,7 @@ func TestUnknownIsNotNone(t *testing.T) {
 		State: registry.ShardActive}))
 	for path, absent := range map[string]string{"/dead": "No dead letters", "/topics": `<td class="wk-num">0</td>`,
 		"/topics/shop.close": `<div class="h2 mb-0">0</div>`} {
-		if body := s.Shows(path, "No shard answers (s1)", "–"); strings.Contains(body, absent) {
+		if body := s.Shows(path, "No shard responds (s1)", "–"); strings.Contains(body, absent) {
 			t.Errorf("%s shows %s", path, absent)
 		}
 	}
@@ -86,7 +86,7 @@ func TestOldNumbersAreDimmedAndSayTheirAge(t *testing.T) {
 	q.lost.Store(true)
 	passed.Store(int64(time.Minute))
 	for _, path := range pages {
-		s.Shows(path, "wk-old", "the numbers are old, of <time", "1m ago", ">7<")
+		s.Shows(path, "wk-old", "these numbers are old, from <time", "1m ago", ">7<")
 	}
 	s.Strip()
 	s.Shows("/audit", `<dl class="wk-old">`, "1m ago")

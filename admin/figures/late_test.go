@@ -55,13 +55,13 @@ func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 	// By the numbers of each minute: all jobs may be in one minute, or some in the next one.
 	late := regexp.MustCompile(`(9 to 12|8 to 11) min`)
 	for _, name := range []string{"shop.close", "jobs.limited"} {
-		page := s.Shows("/topics/"+name+"?tab=forecast", "At 1 job a second", "1 job a second, by the rate limit",
+		page := s.Shows("/topics/"+name+"?tab=forecast", "At 1 job per second", "1 job per second, from the rate limit",
 			"highest rate of the last 7 days", "More may be possible")
 		if !late.MatchString(page) {
 			t.Errorf("the page of %s shows\n%s", name, page)
 		}
 	}
-	s.Shows("/topics/jobs.free?tab=forecast", "if 0.30 jobs a second is the maximum", "0.30 jobs a second, as measured")
+	s.Shows("/topics/jobs.free?tab=forecast", "if 0.30 jobs per second is", "0.30 jobs per second, measured")
 	s.Shows("/", `hx-get="/overview/late"`)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/overview/late", nil)
 	admintest.Must(t, err)

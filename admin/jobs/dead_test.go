@@ -113,7 +113,7 @@ func TestNothingSelectedIsNotASuccess(t *testing.T) {
 	t.Parallel()
 	s, _ := admintest.Shop(t)
 	_, body := s.As("ops").Post("/dead/selected", "do", "retry")
-	if !strings.Contains(body, "No job was checked") || strings.Contains(body, "are ready again") {
+	if !strings.Contains(body, "No jobs selected") || strings.Contains(body, "are ready again") {
 		t.Errorf("it says\n%s", body)
 	}
 }

@@ -31,7 +31,7 @@ func TestAJobIsFoundShownAndChanged(t *testing.T) {
 	}
 	wait.For(t, "all jobs to be searched at once", func() bool { // a busy machine continues the search after the page
 		_, body := s.Get("/search?id=nothing")
-		return strings.Contains(body, "Nothing found")
+		return strings.Contains(body, "No results")
 	})
 	s.Post(path, "do", "due", "due_at", "2031-01-02T03:04")
 	if j, err := q.Get(t.Context(), "shop.close", "order/42"); err != nil || j.DueAt.Year() != 2031 {
@@ -80,7 +80,7 @@ func TestThePageOfAJobRefreshesItself(t *testing.T) {
 		!strings.Contains(body, `id="wk-body"`) {
 		t.Errorf("the fragments are %d", status)
 	}
-	s.Shows("/topics/shop.close/jobs/one", "one is due now.")
+	s.Shows("/topics/shop.close/jobs/one", "one is now due.")
 }
 
 // TestAJobIsTakenAwayFromItsWorker manually: released, or made dead. A dispatcher's job is not.
@@ -105,7 +105,7 @@ func TestAJobIsTakenAwayFromItsWorker(t *testing.T) {
 		return jobs[0]
 	}
 	first := take()
-	s.Shows("/topics/jobs?tab=jobs&state=running", "Lease until", ">x<")
+	s.Shows("/topics/jobs?tab=jobs&state=running", "Leased until", ">x<")
 	s.Shows(page, `value="release"`, `value="bury"`)
 	if _, body := s.Post(page, "do", "release"); !strings.Contains(body, "was released") {
 		t.Errorf("release: %s", body)

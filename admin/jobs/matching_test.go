@@ -68,7 +68,7 @@ func TestAllThatMatchAreDeleted(t *testing.T) {
 	t.Parallel()
 	s, q, _ := stocked(t, 3000, nil)
 	defer s.Work(t.Context())()
-	s.Shows("/topics/shop.close?tab=jobs&state=delayed", "Select all 3,000 that match")
+	s.Shows("/topics/shop.close?tab=jobs&state=delayed", "Select all 3,000 matching jobs")
 	s.Shows("/topics/shop.close?tab=jobs&state=delayed&id=%5Eorder-2", "1,111 jobs match", "Delete 1,111 jobs?", "order-2")
 	page := s.Shows("/topics/shop.close?tab=jobs&state=delayed&id=order-2")
 	if n := strings.Count(page, `name="job"`); n < jobsOnPage || n >= 2*jobsOnPage {
@@ -81,7 +81,7 @@ func TestAllThatMatchAreDeleted(t *testing.T) {
 	if r := result(s, 1); r != (bulk.Result{Done: 1111}) {
 		t.Errorf("the result is %+v", r)
 	}
-	s.Shows("/tasks/1", "1,111 of 1,111", "id begins with")
+	s.Shows("/tasks/1", "1,111 of 1,111", "ID starts with")
 	if n, err := q.Stats(t.Context(), []string{"shop.close"}); err != nil || n["shop.close"].Delayed != 3000-1111 {
 		t.Errorf("%+v are left, %v", n, err)
 	}

@@ -16,7 +16,7 @@ func TestAWrongPushIsShownAtItsField(t *testing.T) {
 	s.As("ops")
 	for field, pairs := range map[string][]string{
 		"does not exist":  {"topic", "nobody", "body", "1"},
-		"is not JSON":     {"topic", "shop.close", "body", "{"},
+		"not JSON":        {"topic", "shop.close", "body", "{"},
 		"is not a delay":  {"topic", "shop.close", "body", "1", "delay", "soon"},
 		"is not an id":    {"topic", "shop.close", "body", "1", "id", " x"},
 		"between 1 and":   {"topic", "shop.close", "body", "1", "max_attempts", "many"},

@@ -117,7 +117,7 @@ func TestTaskIsCancelled(t *testing.T) {
 	s.Shows("/tasks/1", "data-ended")
 	s.Post("/dead/redrive", "rate", "0")
 	finished(s, 2)
-	if _, body := s.Post("/tasks/2/cancel"); !strings.Contains(body, "The task has ended already.") {
+	if _, body := s.Post("/tasks/2/cancel"); !strings.Contains(body, "The task has already ended.") {
 		t.Errorf("a task that has ended is canceled\n%s", body)
 	}
 	if v := finished(s, 2); v.CancelRequested {

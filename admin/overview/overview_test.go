@@ -45,7 +45,7 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	_, err := store.EndAlert(t.Context(), "4", "", time.Now())
 	admintest.Must(t, err)
 	s.As("look").Shows("/", "shard s1 is down", "dial tcp: connection refused", `href="/shards/s1"`,
-		"topic shop.close is not consumed", "1200 jobs are ready and nothing was called for 3m", "the oldest for 21m",
+		"topic shop.close has no consumer", "1200 jobs are ready, but no callbacks", "the oldest for 21m",
 		`href="/topics/shop.close"`, "120 in 15 min", "/charts/rates?span=15m")
 	if _, page := s.Get("/"); strings.Count(page, `href="/topics/shop.close"`) != 1 {
 		t.Error("one topic has several lines")
@@ -83,7 +83,7 @@ func TestTheWorstTenAreShown(t *testing.T) {
 		_, card, _ := strings.Cut(body, `id="wk-problems"`)
 		return strings.Count(card, "list-group-item-action")
 	}
-	s.As("look").Shows("/", "and 16 more", "topic t24: the endpoint fails", "the endpoint answers 429: 12 calls in a row")
+	s.As("look").Shows("/", "and 16 more", "topic t24: the endpoint is failing", "the endpoint returns 429: 12 calls")
 	if n := lines(); n != 10 {
 		t.Errorf("there are %d lines", n)
 	}
@@ -94,7 +94,7 @@ func TestTheWorstTenAreShown(t *testing.T) {
 	s.Post("/alerts/handle", "key", "topic/t24", "why", "being repaired")
 	s.Post("/alerts/handle", "key", "topic/t1", "why", "known", "mute", "1", "for", "24h")
 	s.Post("/alerts/handle", "key", "topic/gone", "why", "known")
-	if _, body := s.Post("/alerts/handle", "key", "topic/t2", "why", " "); !strings.Contains(body, "Say why.") {
+	if _, body := s.Post("/alerts/handle", "key", "topic/t2", "why", " "); !strings.Contains(body, "Enter a reason.") {
 		t.Error("no reason is requested")
 	}
 	s.Shows("/alerts", "Muted by ops: known. Until", "Acknowledged by ops: being repaired")

@@ -53,7 +53,7 @@ func TestShardsAreRegistered(t *testing.T) {
 func TestConnectionIsTested(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, func(o *admin.Options) { o.OpenShard = openShard }).As("root")
-	if _, body := s.Post("/shards/test", "url", "redis://127.0.0.1:1/0"); !strings.Contains(body, "It does not work") ||
+	if _, body := s.Post("/shards/test", "url", "redis://127.0.0.1:1/0"); !strings.Contains(body, "failed:") ||
 		!strings.Contains(body, "refused") {
 		t.Errorf("got\n%s", body)
 	}

@@ -46,7 +46,7 @@ func TestAPauseDoesNotTakeBackWhatSomebodyElseDid(t *testing.T) {
 	for was, do := range map[string]string{"active": "pause", "paused": "resume"} {
 		_, body := s.Post("/topics/shop.close/"+do, "was", was)
 		if state := s.Registry.Snapshot().Topics.Get("shop.close").State; state != registry.TopicOffline ||
-			!strings.Contains(body, "was changed meanwhile") {
+			!strings.Contains(body, "was changed in the meantime") {
 			t.Errorf("%s from an outdated page: the topic is %s", do, state)
 		}
 	}

@@ -103,7 +103,7 @@ func TestFieldsAreCheckedWhileTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	s, _ := admintest.Shop(t)
 	s.As("root")
-	s.Shows("/topics/check/name?name=free.name", "free")
+	s.Shows("/topics/check/name?name=free.name", "available")
 	s.Shows("/topics/check/name?name=shop.close", "already")
 	s.Shows("/topics/check/name?name=Bad+Name", "text-danger")
 	for expression, want := range map[string]string{"res.code != 200": "would be a success",
@@ -113,7 +113,7 @@ func TestFieldsAreCheckedWhileTheyAreWritten(t *testing.T) {
 			t.Errorf("%s: %s", expression, body)
 		}
 	}
-	if _, body := s.Post("/topics/check/retry", "retry", "", "max_attempts", "4"); !strings.Contains(body, "after 5m") {
+	if _, body := s.Post("/topics/check/retry", "retry", "", "max_attempts", "4"); !strings.Contains(body, "5m later") {
 		t.Errorf("the preview: %s", body)
 	}
 	if _, body := s.Post("/topics/check/retry", "retry", "soon", "max_attempts", "4"); !strings.Contains(body,

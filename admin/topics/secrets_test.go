@@ -27,7 +27,7 @@ func TestOnlyTheShownSecretIsDropped(t *testing.T) {
 	before := s.Registry.Snapshot().Topics.Get("shop.close")
 	for _, do := range []string{"/secret/drop", "/secret"} {
 		status, body := s.Post("/topics/shop.close"+do, "etag", shown.ETag())
-		if !strings.Contains(body, "was changed meanwhile") {
+		if !strings.Contains(body, "was changed in the meantime") {
 			t.Errorf("%s from an outdated page: %d", do, status)
 		}
 	}

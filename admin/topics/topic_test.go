@@ -25,7 +25,7 @@ func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
 	if strings.Count(body, `name="job"`) != 50 {
 		t.Errorf("%d jobs on a page", strings.Count(body, `name="job"`))
 	}
-	s.Shows("/topics/shop.close?tab=attempts", "Nothing was called")
+	s.Shows("/topics/shop.close?tab=attempts", "No callbacks in the last week")
 	s.Shows("/topics/shop.close?tab=ledger", "adds up", "70 pushed")
 	s.Shows("/topics/shop.close?tab=forecast", "data-chart-json")
 	s.Shows("/topics/shop.close?tab=push", "curl http://127.0.0.1:6789/v1/topics/shop.close/jobs", "c.Push(ctx")
@@ -60,7 +60,7 @@ func TestANamespaceHasNoForecast(t *testing.T) {
 	topic.Delivery = registry.DeliveryPull
 	_, err := s.Registry.PutTopic(t.Context(), "test", topic)
 	admintest.Must(t, err)
-	if body := s.Shows("/topics/made.*?tab=forecast", "no forecast"); strings.Contains(body, "wk-chart") {
+	if body := s.Shows("/topics/made.*?tab=forecast", "No forecast"); strings.Contains(body, "wk-chart") {
 		t.Error("a namespace has a chart")
 	}
 }

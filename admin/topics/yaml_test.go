@@ -56,11 +56,11 @@ func TestTopicsGoOutAndInAsYAML(t *testing.T) {
 func TestAFileOfTopicsIsTakenAsAWhole(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, nil).As("root")
-	if body := upload(s, "# "+strings.Repeat("x", 5<<20)); !strings.Contains(body, "too large: at most 4.0 MiB") {
+	if body := upload(s, "# "+strings.Repeat("x", 5<<20)); !strings.Contains(body, "too large; the limit is 4.0 MiB") {
 		t.Errorf("a large file: %s", body)
 	}
 	twice := "name: a\ncallback_url: http://h\n---\nname: b\ncallback_url: http://h\n---\nname: a\ncallback_url: http://i\n"
-	if body := upload(s, twice); !strings.Contains(body, "has the topic a twice") || s.Registry.Snapshot().Topics.Len() > 0 {
+	if body := upload(s, twice); !strings.Contains(body, "the topic a twice") || s.Registry.Snapshot().Topics.Len() > 0 {
 		t.Errorf("a file with a topic twice: %s", body)
 	}
 }

@@ -166,13 +166,13 @@ func TestSeveralHostsSendOneMailEach(t *testing.T) {
 		list := subjects(smtp)
 		return list[len(list)-1]
 	}
-	eventually(t, "the mail of its end", func() bool { return strings.Contains(last(), "is over") })
+	eventually(t, "the mail of its end", func() bool { return strings.Contains(last(), "resolved") })
 	var begins, ends int
 	for _, m := range smtp.Mails() {
 		switch {
-		case strings.Contains(m.Subject, "is over"):
+		case strings.Contains(m.Subject, "resolved"):
 			ends++
-		case !strings.Contains(m.Subject, "still"):
+		case !strings.Contains(m.Subject, "ongoing"):
 			begins++
 			if m.Header.Get("Message-Id") == "" || !strings.Contains(m.Raw, "http://admin.example/shards") ||
 				!strings.Contains(m.Raw, "multipart/alternative") {
@@ -288,7 +288,7 @@ func TestAlertsAreSentWhileTheRegistryIsDown(t *testing.T) {
 	})
 	h.wrong()
 	eventually(t, "the mail of its end", func() bool { return len(smtp.Mails()) == 2 })
-	if list := subjects(smtp); !strings.Contains(list[1], "is over") {
+	if list := subjects(smtp); !strings.Contains(list[1], "resolved") {
 		t.Errorf("mails %v", list)
 	}
 }
@@ -310,7 +310,7 @@ func TestAnAlertOfAnEarlierRunEnds(t *testing.T) {
 	eventually(
 		t,
 		"the mail of its end",
-		func() bool { return len(smtp.Mails()) == 1 && strings.Contains(smtp.Mails()[0].Subject, "is over") },
+		func() bool { return len(smtp.Mails()) == 1 && strings.Contains(smtp.Mails()[0].Subject, "resolved") },
 	)
 }
 
@@ -331,7 +331,7 @@ func TestAStoreThatHangsHoldsUpNothing(t *testing.T) {
 	store.is(true)
 	h.wrong(list[2:]...)
 	eventually(t, "the alerts that begin and end meanwhile", func() bool {
-		return told(smtp, "New", 2, 3, 4) && told(smtp, "Over", 0, 1)
+		return told(smtp, "New", 2, 3, 4) && told(smtp, "Resolved", 0, 1)
 	})
 	before := len(smtp.Mails())
 	h.wrong(list...)

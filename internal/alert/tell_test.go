@@ -134,7 +134,7 @@ func TestABadDayIsThreeMails(t *testing.T) {
 			}
 			log := d.log(to)
 			for topic := range begins {
-				if !strings.Contains(log, topic+": the endpoint fails (critical, since") {
+				if !strings.Contains(log, topic+": the endpoint is failing (critical, since") {
 					t.Errorf("%s is not named:%s", topic, log)
 				}
 			}
@@ -145,7 +145,7 @@ func TestABadDayIsThreeMails(t *testing.T) {
 			if told < 0 || mails[told].At.Sub(d.began) > outage+defaultEvery {
 				t.Errorf("the outage is not reported at once:%s", log)
 			}
-			if !strings.Contains(log, "answers 429") || !strings.Contains(log, "job-1: answered 500") {
+			if !strings.Contains(log, "returns 429") || !strings.Contains(log, "job-1: answered 500") {
 				t.Errorf("the cause is not named:%s", log)
 			}
 		}
@@ -167,7 +167,7 @@ func TestTheEndOfTheLastAlertIsReportedAtOnce(t *testing.T) {
 		d.pass(t, 20*time.Minute)
 		mails := d.mails("ann@test.example")
 		if len(mails) != 2 || mails[0].Phase != Begins || mails[1].Phase != Ends ||
-			mails[1].Subject() != "[Wakecall] is over: topic a: the endpoint fails" ||
+			mails[1].Subject() != "[Wakecall] resolved: topic a: the endpoint is failing" ||
 			mails[1].At.Sub(d.began) > 10*time.Minute+2*defaultEvery || mails[1].Thread != mails[0].Thread {
 			t.Errorf("the mails are%s", d.log("ann@test.example"))
 		}
@@ -207,7 +207,7 @@ func TestAnOutageIsOverEvenIfTheShardIsSlow(t *testing.T) {
 		}
 		d.pass(t, 10*time.Minute)
 		mails := d.mails("ann@test.example")
-		if len(mails) != 2 || mails[1].Subject() != "[Wakecall] is over: shard a is down" ||
+		if len(mails) != 2 || mails[1].Subject() != "[Wakecall] resolved: shard a is down" ||
 			!strings.Contains(mails[1].Text(), "shard a is slow: p99 1s") || mails[1].At.Sub(d.began) > 2*time.Minute {
 			t.Errorf("the mails are%s", d.log("ann@test.example"))
 		}
@@ -287,7 +287,7 @@ func TestAcknowledgedAndMutedAlertsAreSilent(t *testing.T) {
 		}
 		d.pass(t, 50*time.Minute)
 		mails := d.mails("ann@test.example")
-		if len(mails) != 2 || !strings.Contains(mails[1].Text(), "topic acked: the endpoint fails") ||
+		if len(mails) != 2 || !strings.Contains(mails[1].Text(), "topic acked: the endpoint is failing") ||
 			strings.Contains(mails[1].Text(), "topic muted") {
 			t.Errorf("the worse alert:%s", d.log("ann@test.example"))
 		}
@@ -386,9 +386,9 @@ func TestACauseThatJoinsWaitsForOthers(t *testing.T) {
 func TestLatenessSaysWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]Cause{
-		"p99 of the calls of the last minute 28s, objective 5s":  {P99: 28 * time.Second},
-		"8 jobs are ready, the oldest for 1m38s; objective 5s":   {N: 8, For: 98 * time.Second},
-		"1 job is ready, for 9s; p99 of the last minute 7s, obj": {N: 1, For: 9 * time.Second, P99: 7 * time.Second},
+		"p99 of the callbacks of the last minute: 28s, obj":     {P99: 28 * time.Second},
+		"8 jobs are ready, the oldest for 1m38s; objective: 5s": {N: 8, For: 98 * time.Second},
+		"1 job is ready, for 9s; p99 of the last minute: 7s":    {N: 1, For: 9 * time.Second, P99: 7 * time.Second},
 	} {
 		c.Kind, c.Limit = "late", 5*time.Second
 		if text := c.Say(english(t)("en"), brief); !strings.HasPrefix(text, want) {

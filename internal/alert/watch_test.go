@@ -459,10 +459,10 @@ func TestAFailingTopicsAlertNamesItsErrors(t *testing.T) {
 			last activity.Attempt
 			want string
 		}{
-			{activity.Attempt{Outcome: "retry", Reason: "status", Status: 429}, "the endpoint answers 429: 12 calls"},
-			{activity.Attempt{Outcome: "retry", Reason: "timeout"}, "the endpoint does not answer in time"},
+			{activity.Attempt{Outcome: "retry", Reason: "status", Status: 429}, "the endpoint returns 429: 12 calls"},
+			{activity.Attempt{Outcome: "retry", Reason: "timeout"}, "the endpoint times out"},
 			{activity.Attempt{Outcome: "dead", Reason: "refused"}, "the endpoint refuses connections"},
-			{activity.Attempt{Outcome: "retry", Reason: "retry_if", Status: 200}, "answers for which retry_if is true"},
+			{activity.Attempt{Outcome: "retry", Reason: "retry_if", Status: 200}, "for which retry_if is true"},
 		} {
 			w.last = []activity.Attempt{{Outcome: "done", Status: 200}, c.last}
 			list, _ := watch.Find(t.Context(), Defaults().Rules)
@@ -479,7 +479,7 @@ func TestFailedAttemptsOfWorkersNameNoEndpoint(t *testing.T) {
 	t.Parallel()
 	say := english(t)("en")
 	for answer, want := range map[string]string{
-		"500":   "3 of 4 attempts in five minutes failed: the endpoint answers 500",
+		"500":   "3 of 4 attempts in five minutes failed: the endpoint returns 500",
 		"lease": "3 of 4 attempts in five minutes failed",
 	} {
 		c := Cause{Kind: "topic_failing", N: 3, Of: 4, Answer: answer}

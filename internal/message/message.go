@@ -1,8 +1,8 @@
-// Package message has the texts that both programs and people in every language get: errors of fields, findings about
-// shards and endpoints. A Message is a code and arguments; the catalogues, en.json and zh-Hans.json, have the texts.
+// Package message defines the texts that packages below the pages produce for people: errors in fields, findings about
+// shards and endpoints, the ends of tasks. A Message is a code with arguments; its text is in en.json and zh-Hans.json.
 //
-// An API answer, a log and the command line use English. The admin and the messages about alerts use the language of
-// their reader, so whatever they show later is stored as a Message.
+// The API, logs and the command line use English. The web admin and alert messages use their reader's language, so what
+// they show later is stored as a Message. Texts that only pages use are in web/locales, in the same form.
 package message
 
 import (
@@ -32,7 +32,7 @@ func (m Message) IsZero() bool { return m.Code == "" && len(m.Args) == 0 }
 // Error returns the text in English.
 func (m Message) Error() string { return english.Say(m, sprint) }
 
-// UnmarshalJSON keeps numbers as they are written: a float64 would make 1234567 to 1.234567e+06.
+// UnmarshalJSON keeps numbers as they are written: as a float64, 1234567 would be printed as 1.234567e+06.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	var stored struct {
 		Code string            `json:"code"`
@@ -64,8 +64,8 @@ func decodeArg(raw []byte) (arg any, err error) {
 	return arg, err
 }
 
-// Texts are the texts of one language by code. {0} stands for the first argument, {0:q} for the same in quotes and
-// clipped, which makes untrusted texts safe.
+// Texts are the texts of one language by code. {0} is replaced by the first argument, and {0:q} by the same in quotes,
+// escaped and clipped, for untrusted input.
 type Texts map[string]string
 
 //go:embed *.json

@@ -1,0 +1,319 @@
+package server_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// fakeJobs is a queue in memory. It records its calls.
+type fakeJobs struct {
+	mu      sync.Mutex
+	jobs    map[string]*queue.Job
+	done    []string // every call that could change jobs
+	fail    error    // error of every call, if set
+	failID  string   // only for this id, if set
+	last    queue.Push
+	change  queue.Change
+	hold    chan struct{} // pushes wait for it, if set
+	holding chan struct{} // ticks when a push waits, and when one is canceled
+}
+
+func newFakeJobs() *fakeJobs { return &fakeJobs{jobs: map[string]*queue.Job{}} }
+
+func (f *fakeJobs) did(format string, args ...any) {
+	f.done = append(f.done, fmt.Sprintf(format, args...))
+}
+
+func (f *fakeJobs) changes() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.done)
+}
+
+func (f *fakeJobs) broken(id string) error {
+	if f.failID != "" && f.failID != id {
+		return nil
+	}
+	return f.fail
+}
+
+func (f *fakeJobs) Push(ctx context.Context, p queue.Push) queue.Result {
+	if f.hold != nil {
+		f.holding <- struct{}{}
+		select {
+		case <-f.hold:
+		case <-ctx.Done():
+			f.holding <- struct{}{}
+		}
+	}
+	return f.PushBatch(ctx, []queue.Push{p})[0]
+}
+
+func (f *fakeJobs) PushBatch(_ context.Context, pushes []queue.Push) []queue.Result {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	results := make([]queue.Result, len(pushes))
+	for i := range pushes {
+		results[i] = f.push(pushes[i])
+	}
+	return results
+}
+
+func (f *fakeJobs) push(p queue.Push) queue.Result {
+	if err := f.broken(p.ID); err != nil {
+		return queue.Result{Err: err}
+	}
+	key := p.Topic + "/" + p.ID
+	old := f.jobs[key]
+	if old != nil && p.OnDuplicate == queue.Keep {
+		return queue.Result{Job: *old, Duplicate: true}
+	}
+	if old != nil && p.OnDuplicate == queue.Refuse {
+		return queue.Result{Job: *old, Err: fmt.Errorf("push: %w", queue.ErrDuplicate)}
+	}
+	p.Body = bytes.Clone(p.Body)
+	f.last = p
+	f.did("push %s", key)
+	now := time.Now()
+	due := p.DueAt
+	if due.IsZero() {
+		due = now.Add(p.Delay)
+	}
+	job := &queue.Job{
+		Topic: p.Topic, ID: p.ID, State: queue.Delayed, Body: p.Body, ContentType: p.ContentType, Priority: p.Priority,
+		TTR: p.TTR, MaxAttempts: p.MaxAttempts, CreatedAt: now, DueAt: due, NextAt: due,
+	}
+	if !due.After(now) {
+		job.State, job.NextAt = queue.Ready, time.Time{}
+	}
+	f.jobs[key] = job
+	return queue.Result{Job: *job, Duplicate: old != nil}
+}
+
+func (f *fakeJobs) find(topic, id string) (*queue.Job, error) {
+	if err := f.broken(id); err != nil {
+		return nil, err
+	}
+	job := f.jobs[topic+"/"+id]
+	if job == nil {
+		return nil, fmt.Errorf("%s/%s: %w", topic, id, queue.ErrNotFound)
+	}
+	job.ETag = cmp.Or(job.ETag, "e")
+	return job, nil
+}
+
+func (f *fakeJobs) Recall(_ context.Context, topic, id string) (*queue.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.find(topic, id)
+}
+
+func (f *fakeJobs) Change(_ context.Context, topic, id string, c queue.Change) (*queue.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	job, err := f.find(topic, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case job.State == queue.Running:
+		return nil, fmt.Errorf("change: %w", queue.ErrRunning)
+	case job.State == queue.Dead:
+		return nil, fmt.Errorf("change: %w", queue.ErrDead)
+	}
+	if err := changed(job, c.Match); err != nil {
+		return nil, err
+	}
+	f.did("change %s/%s", topic, id)
+	job.ETag += "x"
+	f.change = c
+	if c.DueAt != nil {
+		job.DueAt = *c.DueAt
+	}
+	if c.Delay != nil {
+		job.DueAt = time.Now().Add(*c.Delay)
+	}
+	if c.Priority != nil {
+		job.Priority = *c.Priority
+	}
+	if c.Body != nil {
+		job.Body = bytes.Clone(*c.Body)
+	}
+	return job, nil
+}
+
+func changed(job *queue.Job, m queue.Match) error {
+	if m != nil && !slices.Contains(m, job.ETag) {
+		return fmt.Errorf("%s: %w", job.ID, queue.ErrChanged)
+	}
+	return nil
+}
+
+func (f *fakeJobs) DeleteIf(ctx context.Context, topic, id string, m queue.Match) error {
+	if f.hold != nil {
+		f.holding <- struct{}{}
+		<-f.hold
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	job, err := f.find(topic, id)
+	if err != nil {
+		return err
+	}
+	if err := changed(job, m); err != nil {
+		return err
+	}
+	f.did("delete %s/%s", topic, id)
+	delete(f.jobs, topic+"/"+id)
+	return nil
+}
+
+func (f *fakeJobs) RunIf(_ context.Context, topic, id string, m queue.Match) (*queue.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	job, err := f.find(topic, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := changed(job, m); err != nil {
+		return nil, err
+	}
+	f.did("run %s/%s", topic, id)
+	job.State = queue.Ready
+	return job, nil
+}
+
+func (f *fakeJobs) Resend(_ context.Context, topic, id string) (*queue.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	job, err := f.find(topic, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case job.State != queue.Finished:
+		return nil, fmt.Errorf("resend: %w", queue.ErrAlive)
+	case job.BodyGone:
+		return nil, fmt.Errorf("resend: %w", queue.ErrBodyGone)
+	}
+	f.did("resend %s/%s", topic, id)
+	job.State = queue.Ready
+	return job, nil
+}
+
+func (f *fakeJobs) ListFinished(
+	_ context.Context, topic, prefix, _ string, _ int,
+) ([]queue.Job, string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	jobs := []queue.Job{}
+	for _, j := range f.of(topic, queue.Finished) {
+		if strings.HasPrefix(j.ID, prefix) {
+			jobs = append(jobs, *j)
+		}
+	}
+	return jobs, "", nil
+}
+
+func (f *fakeJobs) of(topic string, s queue.State) []*queue.Job {
+	var list []*queue.Job
+	for _, j := range f.jobs {
+		if j.Topic == topic && j.State == s {
+			list = append(list, j)
+		}
+	}
+	slices.SortFunc(list, func(a, b *queue.Job) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}
+
+func (f *fakeJobs) List(
+	_ context.Context, topic string, s queue.State, cursor string, limit int,
+) (jobs []queue.Job, next string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return nil, "", f.fail
+	}
+	if strings.HasPrefix(cursor, "bad") {
+		return nil, "", fmt.Errorf("cursor: %w", queue.ErrCursor)
+	}
+	for _, j := range f.of(topic, s) {
+		if j.ID <= cursor {
+			continue
+		}
+		if len(jobs) == limit {
+			return jobs, jobs[limit-1].ID, nil
+		}
+		jobs = append(jobs, *j)
+	}
+	return jobs, "", nil
+}
+
+func (f *fakeJobs) dead(op, topic string, ids []string, limit int, do func(*queue.Job)) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, j := range f.of(topic, queue.Dead) {
+		if n < limit || slices.Contains(ids, j.ID) {
+			f.did("%s %s/%s", op, topic, j.ID)
+			do(j)
+			n++
+		}
+	}
+	return n, f.fail
+}
+
+func (f *fakeJobs) RedriveDead(_ context.Context, topic string, ids []string, limit int) (int, error) {
+	return f.dead("redrive", topic, ids, limit, func(j *queue.Job) { j.State, j.Attempts = queue.Ready, 0 })
+}
+
+func (f *fakeJobs) DeleteDead(_ context.Context, topic string, ids []string, limit int) (int, error) {
+	return f.dead("delete", topic, ids, limit, func(j *queue.Job) { delete(f.jobs, j.Topic+"/"+j.ID) })
+}
+
+func (f *fakeJobs) Stats(_ context.Context, topics []string) (map[string]queue.Stats, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := map[string]queue.Stats{}
+	for _, t := range topics {
+		count := func(s queue.State) int64 { return int64(len(f.of(t, s))) }
+		all[t] = queue.Stats{
+			Delayed: count(queue.Delayed), Ready: count(queue.Ready), Running: count(queue.Running),
+			Dead:        count(queue.Dead),
+			OldestReady: 1500 * time.Millisecond,
+		}
+	}
+	return all, f.fail
+}
+
+func (f *fakeJobs) DropTopic(_ context.Context, topic string) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for key, j := range f.jobs {
+		if j.Topic == topic {
+			delete(f.jobs, key)
+			n++
+		}
+	}
+	f.did("drop %s %d", topic, n)
+	return n, f.fail
+}
+
+func (f *fakeJobs) Health(context.Context) []queue.ShardHealth {
+	return []queue.ShardHealth{
+		{Name: "one", State: "active", Up: true, Latency: 400 * time.Microsecond, Memory: 1 << 20, Jobs: 7},
+		{Name: "two", State: "draining", Err: "connection refused"},
+	}
+}
+
+func (f *fakeJobs) Ready() error { return f.fail }

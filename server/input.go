@@ -1,0 +1,187 @@
+package server
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// changeRequest has the fields that a PATCH may change.
+type changeRequest struct {
+	Body     anything        `json:"body"`
+	Delay    field[delay]    `json:"delay"`
+	DueAt    field[moment]   `json:"due_at"`
+	Priority field[priority] `json:"priority"`
+}
+
+// pushRequest is a push without its topic.
+type pushRequest struct {
+	ID field[jobID] `json:"id"`
+	changeRequest
+	TTR         field[ttr]               `json:"ttr"`
+	MaxAttempts field[integer]           `json:"max_attempts"`
+	OnDuplicate field[onDuplicate]       `json:"on_duplicate"`
+	TTL         field[ttl]               `json:"ttl"`
+	ExpiresAt   field[moment]            `json:"expires_at"`
+	Headers     field[map[string]string] `json:"headers"`
+	Retry       field[[]retryWait]       `json:"retry"`
+}
+
+// memberRequest is a push of a batch.
+type memberRequest struct {
+	Topic field[string] `json:"topic"`
+	pushRequest
+}
+
+// options reads the query of a raw push. A value that looks like a JSON number is a number; any other is a string.
+func (r *pushRequest) options(query url.Values) error {
+	if len(query) == 0 {
+		return nil
+	}
+	options := map[string]jsontext.Value{}
+	for name, texts := range query {
+		option, err := optionValue(name, texts[0])
+		if err != nil {
+			return badField(name, "not valid UTF-8")
+		}
+		options[name] = option
+	}
+	data, err := json.Marshal(options)
+	if err != nil {
+		return err
+	}
+	return decode(data, r)
+}
+
+func optionValue(name, text string) (jsontext.Value, error) {
+	if v := jsontext.Value(text); v.Kind() == jsontext.KindNumber && v.IsValid() {
+		return v, nil
+	}
+	// An unencoded plus sign arrives as a space. It can only be the sign of the zone.
+	if at := len(text) - len("+00:00"); name == "due_at" && at > 0 && text[at] == ' ' {
+		text = text[:at] + "+" + text[at+1:]
+	}
+	return jsontext.AppendQuote(nil, text)
+}
+
+// jsonBody returns the body of a push in JSON.
+func (r *pushRequest) jsonBody(request []byte) ([]byte, error) {
+	if !r.Body.given {
+		return nil, badField("body", "required; any JSON value, including null")
+	}
+	return r.Body.of(request), nil
+}
+
+// push returns the push of a job to a topic, with the topic's defaults.
+func (r *pushRequest) push(topic *registry.Topic, body []byte, maxBody int) (queue.Push, error) {
+	if err := r.check(topic, body, maxBody); err != nil {
+		return queue.Push{}, err
+	}
+	p := queue.Push{
+		Topic: topic.Name, ID: string(r.ID.value), Body: body, Priority: queue.Priority(r.Priority.value),
+		Delay: time.Duration(r.Delay.value), DueAt: time.Time(r.DueAt.value),
+		TTR: time.Duration(r.TTR.value), MaxAttempts: int(r.MaxAttempts.value),
+		TTL: time.Duration(r.TTL.value), ExpiresAt: time.Time(r.ExpiresAt.value), Headers: r.Headers.value,
+		OnDuplicate: queue.OnDuplicate(r.OnDuplicate.value),
+	}
+	for _, wait := range r.Retry.value {
+		p.Retry = append(p.Retry, time.Duration(wait))
+	}
+	if !r.Delay.given && !r.DueAt.given {
+		p.Delay = topic.Delay.Std()
+	}
+	if !r.Priority.given {
+		p.Priority = topicPriority(topic)
+	}
+	if p.ID == "" {
+		p.ID, p.Fresh = queue.NewID(), true
+	}
+	return p, nil
+}
+
+// check checks the fields against each other and against the topic.
+func (r *pushRequest) check(topic *registry.Topic, body []byte, maxBody int) error {
+	if registry.IsNamespace(topic.Name) {
+		return badField("topic", "%s is a namespace; push to a topic in it", topic.Name)
+	}
+	if err := checkSize(body, maxBody); err != nil {
+		return err
+	}
+	if err := r.checkTime(); err != nil {
+		return err
+	}
+	if r.TTL.given && r.ExpiresAt.given {
+		return badField("expires_at", "must not be combined with ttl")
+	}
+	if given, longest := time.Duration(r.TTR.value), topic.MaxTTR(); given > longest {
+		return outOfRange("ttr", "must be between %s and %s, got %s", registry.MinTTR, longest, given)
+	}
+	if r.MaxAttempts.given {
+		_, most := topic.AttemptBounds()
+		if _, err := r.MaxAttempts.value.between("max_attempts", 1, most); err != nil {
+			return err
+		}
+	}
+	if len(r.Retry.value) > queue.MaxWaits {
+		return outOfRange("retry", "%d entries; the limit is %d, and the last one repeats",
+			len(r.Retry.value), queue.MaxWaits)
+	}
+	if r.Headers.given {
+		return registry.ValidHeaders(r.Headers.value)
+	}
+	return nil
+}
+
+func checkSize(body []byte, most int) error {
+	if len(body) > most {
+		return tooLarge("body", "body: %d bytes; the limit is %d", len(body), most)
+	}
+	return nil
+}
+
+func (r *changeRequest) checkTime() error {
+	if r.Delay.given && r.DueAt.given {
+		return badField("due_at", "must not be combined with delay")
+	}
+	return nil
+}
+
+// topicPriority returns the priority of a push that has none. The priority of a stored topic is valid.
+func topicPriority(topic *registry.Topic) queue.Priority {
+	p, err := queue.ParsePriority(topic.Priority)
+	if err != nil {
+		return queue.Normal
+	}
+	return p
+}
+
+// change returns the change that a PATCH requests.
+func (r *changeRequest) change(request []byte, maxBody int) (queue.Change, error) {
+	var change queue.Change
+	if !r.Body.given && !r.Delay.given && !r.DueAt.given && !r.Priority.given {
+		return change, badValue("nothing to change: one or more of body, delay, due_at, priority is required")
+	}
+	if err := r.checkTime(); err != nil {
+		return change, err
+	}
+	if r.DueAt.given {
+		change.DueAt = (*time.Time)(&r.DueAt.value)
+	}
+	if r.Delay.given {
+		change.Delay = (*time.Duration)(&r.Delay.value)
+	}
+	if r.Priority.given {
+		change.Priority = (*queue.Priority)(&r.Priority.value)
+	}
+	if r.Body.given {
+		body := r.Body.of(request)
+		change.Body = &body
+		return change, checkSize(body, maxBody)
+	}
+	return change, nil
+}

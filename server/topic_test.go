@@ -1,0 +1,238 @@
+package server_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// TestATopicIsSentBackAsItWasRead, in the form of openapi.yaml, which the client of these tests checks.
+func TestATopicIsSentBackAsItWasRead(t *testing.T) {
+	a := newAPI(t)
+	put := a.do("PUT", "/v1/topics/shop.plain", `{"callback_url":"http://h/","content_type":"text/plain"}`).want(201)
+	got := a.do("GET", "/v1/topics/shop.plain", "").want(200)
+	if put.body != got.body || got.json()["content_type"] != "text/plain" {
+		t.Errorf("read %s, stored %s", got.body, put.body)
+	}
+	a.do("PUT", "/v1/topics/shop.plain", got.body).want(200)
+}
+
+func TestTopics(t *testing.T) {
+	a := newAPI(t)
+	r := a.do("PUT", "/v1/topics/new.topic", `{"callback_url":"https://shop.example/x","ttr":"5s"}`).want(201)
+	topic := r.json()
+	if topic["name"] != "new.topic" || topic["ttr"] != "5s" || topic["max_attempts"] != 10.0 ||
+		r.header.Get("Location") != "/v1/topics/new.topic" {
+		t.Errorf("%s", r.body)
+	}
+	if a.registry.actor != "token:all" {
+		t.Errorf("actor %q", a.registry.actor)
+	}
+	a.do("PUT", "/v1/topics/new.topic", `{"callback_url":"https://shop.example/y"}`).want(200)
+	got := a.do("GET", "/v1/topics/new.topic", "").want(200).json()
+	if got["callback_url"] != "https://shop.example/y" || got["ttr"] != "10s" {
+		t.Errorf("%v", got)
+	}
+	for _, tt := range []struct {
+		name, body, field string
+		status            int
+	}{
+		{"new.topic", ``, "", 400}, {"new.topic", `{`, "", 400}, {"new.topic", `{}`, "callback_url", 400},
+		{"new.topic", `[]`, "", 400},
+		{"Upper", `{"callback_url":"http://x/"}`, "topic", 400},
+		{"a%2Fb", `{"callback_url":"http://x/"}`, "topic", 400},
+		{"new.topic", `{"callback_url":"http://x/","max_attempts":5000}`, "max_attempts", 422},
+		{"new.topic", `{"title":"` + strings.Repeat("x", 300<<10) + `"}`, "", 413},
+	} {
+		a.do("PUT", "/v1/topics/"+tt.name, tt.body).problem(tt.status, tt.field)
+	}
+	a.do("GET", "/v1/topics/nowhere", "").problem(404, "", "nowhere")
+	a.do("DELETE", "/v1/topics/nowhere", "").problem(404, "")
+}
+
+func namesOf(r reply) (names []string, next string) {
+	answer := r.want(200).json()
+	for _, t := range answer["topics"].([]any) {
+		names = append(names, t.(map[string]any)["name"].(string))
+	}
+	next, _ = answer["next"].(string)
+	return names, next
+}
+
+func TestTopicsAreListedInPages(t *testing.T) {
+	a := newAPI(t)
+	var all []string
+	for cursor, pages := "", 1; ; pages++ {
+		names, next := namesOf(a.do("GET", "/v1/topics?limit=2&cursor="+cursor, ""))
+		all = append(all, names...)
+		if next == "" {
+			if pages != 3 {
+				t.Errorf("%d pages", pages)
+			}
+			break
+		}
+		cursor = next
+	}
+	if want := []string{"bank.loans", "shop.mail", "shop.offline", "shop.orders", "shop.paused"}; !slices.Equal(all,
+		want) {
+		t.Errorf("%v", all)
+	}
+	a.do("PUT", "/v1/topics/shop.owned", `{"callback_url":"http://x/","owner":"ann"}`).want(201)
+	for query, want := range map[string][]string{
+		"prefix=shop.o": {"shop.offline", "shop.orders", "shop.owned"}, "prefix=shop.o&limit=1": {"shop.offline"},
+		"prefix=shop.o&cursor=a": {"shop.offline", "shop.orders", "shop.owned"}, "prefix=zzz": nil,
+		"state=paused": {"shop.paused"}, "owner=ann": {"shop.owned"}, "prefix=bank&owner=ann": nil,
+		"cursor=shop.paused":         {"shop.paused"},
+		"state=active&prefix=shop.m": {"shop.mail"},
+	} {
+		if names, _ := namesOf(a.do("GET", "/v1/topics?"+query, "")); !slices.Equal(names, want) {
+			t.Errorf("%s: %v", query, names)
+		}
+	}
+	for query, field := range map[string]string{"state=on": "state", "limit=0": "limit", "limit=1001": "limit",
+		"x=1": "x"} {
+		if r := a.do("GET", "/v1/topics?"+query, ""); r.status != 400 && r.status != 422 || r.json()["field"] != field {
+			t.Errorf("%s: %d %s", query, r.status, r.body)
+		}
+	}
+}
+
+// TestTwoWhoEditOneTopic do not overwrite each other's changes.
+func TestTwoWhoEditOneTopic(t *testing.T) {
+	a := newAPI(t)
+	const path, changed = "/v1/topics/shop.mail", `{"callback_url":"http://x/2"}`
+	etag := a.do("GET", path, "").want(200).header.Get("ETag")
+	if etag == "" || etag != a.do("GET", path, "").header.Get("ETag") {
+		t.Fatalf("ETag %q", etag)
+	}
+	after := a.do("PUT", path, changed, "If-Match", etag).want(200).header.Get("ETag")
+	if after == etag || after != a.do("GET", path, "").header.Get("ETag") {
+		t.Errorf("after a change %q, before %q", after, etag)
+	}
+	a.do("PUT", path, `{"callback_url":"http://x/3"}`, "If-Match", etag).problem(412, "", "read it again")
+	a.do("DELETE", path, "", "If-Match", etag).problem(412, "")
+	a.do("DELETE", path+"?drop=true", "", "If-Match", "W/"+after).problem(412, "")
+	a.do("DELETE", path+"?drop=true", "", "If-Match", " ").problem(412, "") // sent without a value
+	a.do("PUT", path, changed, "If-None-Match", "*").problem(412, "")
+	a.do("PUT", "/v1/topics/shop.none", changed, "If-Match", "*").problem(412, "")
+	if got := a.do("GET", path, "").want(200).json()["callback_url"]; got != "http://x/2" {
+		t.Errorf("it was overwritten: %v", got)
+	}
+	a.do("PUT", path, changed, "If-Match", `"other", `+after).want(200)
+	a.do("PUT", "/v1/topics/shop.none", changed, "If-None-Match", "*").want(201)
+	a.do("DELETE", path, "", "If-Match", "*").want(204)
+}
+
+// TestTopicsArePutTogether: all of them or none.
+func TestTopicsArePutTogether(t *testing.T) {
+	a := newAPI(t)
+	r := a.do("PUT", "/v1/topics", `{"topics":[{"name":"a.one","callback_url":"http://x/"},
+		{"name":"shop.mail","callback_url":"http://x/"}]}`).want(200)
+	const want = `{"topics":[{"name":"a.one","done":"created"},{"name":"shop.mail","done":"changed"}]}`
+	if strings.TrimSpace(r.body) != want {
+		t.Errorf("%s", r.body)
+	}
+	before := a.registry.Snapshot().Topics.Len()
+	const good = `{"name":"b.good","callback_url":"http://x/"}`
+	for body, status := range map[string]int{
+		``: 400, `{}`: 400, `[]`: 400, `{"topics":[]}`: 400, `{"topics":1}`: 400, `{"topics":[1]}`: 400,
+		`{"jobs":[]}`:                                                                               400,
+		`{"topics":[` + good + `],"topics":[]}`:                                                     400,
+		`{"topics":[` + good + `,` + good + `]}`:                                                    400,
+		`{"topics":[` + good + `,{"callback_url":"http://x/"}]}`:                                    400,
+		`{"topics":[` + good + `,{"name":"Upper","callback_url":"http://x/"}]}`:                     400,
+		`{"topics":[` + good + `,{"name":"b.bad"}]}`:                                                400,
+		`{"topics":[` + good + `,{"name":"b.bad","callback_url":"http://x/","x":1}]}`:               400,
+		`{"topics":[` + good + `,{"name":"b.bad","callback_url":"http://x/","max_attempts":5000}]}`: 422,
+		`{"topics":[` + strings.Repeat(good+",", 1000) + good + `]}`:                                422,
+	} {
+		if r := a.do("PUT", "/v1/topics", body); r.status != status {
+			t.Errorf("%.200s: %d %s", body, r.status, r.body)
+		}
+	}
+	token := a.registry.grant("b", "b.*", "manage")
+	a.do("PUT", "/v1/topics", `{"topics":[`+good+`,{"name":"shop.mail","callback_url":"http://x/"}]}`,
+		"Authorization", "Bearer "+token).problem(403, "", "shop.mail")
+	if a.registry.Snapshot().Topics.Len() != before {
+		t.Error("a part of a refused request was stored")
+	}
+}
+
+func TestTopicsOfAToken(t *testing.T) {
+	a := newAPI(t)
+	token := a.registry.grant("bank", "bank.*", "manage")
+	topics, _ := a.do("GET", "/v1/topics", "", "Authorization", "Bearer "+token).want(200).json()["topics"].([]any)
+	if len(topics) != 1 || topics[0].(map[string]any)["name"] != "bank.loans" {
+		t.Errorf("%v", topics)
+	}
+	all, _ := a.do("GET", "/v1/topics", "").want(200).json()["topics"].([]any)
+	if len(all) != 5 || all[0].(map[string]any)["name"] != "bank.loans" {
+		t.Errorf("%v", all)
+	}
+}
+
+// TestTopicSecrets: secrets are accepted, never shown, and kept unless a request replaces them.
+func TestTopicSecrets(t *testing.T) {
+	a := newAPI(t)
+	const path = "/v1/topics/shop.mail"
+	secrets := func() []string { return a.registry.Snapshot().Topics.Get("shop.mail").Secrets }
+	for _, r := range []reply{
+		a.do("GET", path, "").want(200), a.do("GET", "/v1/topics", "").want(200),
+		a.do("PUT", path, `{"callback_url":"http://x/"}`).want(200),
+	} {
+		if strings.Contains(r.body, "whsec") || strings.Contains(r.body, "secrets") {
+			t.Errorf("shown: %s", r.body)
+		}
+	}
+	if len(secrets()) != 1 {
+		t.Errorf("a change without secrets made them %v", secrets())
+	}
+	a.do("PUT", path, `{"callback_url":"http://x/","secrets":[]}`).want(200)
+	if len(secrets()) != 0 {
+		t.Errorf("an empty list made the secrets %v", secrets())
+	}
+}
+
+func TestDeleteTopic(t *testing.T) {
+	a := newAPI(t)
+	const path = "/v1/topics/shop.orders"
+	a.do("POST", orders, `{"body":1,"delay":"1h"}`).want(201)
+	a.do("DELETE", path, "").problem(409, "", "still has jobs (1)", "drop=true")
+	a.do("DELETE", path+"?drop=maybe", "").problem(400, "drop")
+	a.do("DELETE", path+"?force=true", "").problem(400, "force")
+	a.do("DELETE", path+"?drop=true", "").want(204)
+	if len(a.jobs.jobs) != 0 || a.registry.Snapshot().Topics.Get("shop.orders") != nil {
+		t.Error("something remains")
+	}
+	a.do("DELETE", path, "").problem(404, "")
+	a.do("DELETE", "/v1/topics/bank.loans", "").want(204)
+}
+
+func TestTopicsWithoutRegistry(t *testing.T) {
+	a := newAPI(t)
+	a.registry.fail = fmt.Errorf("put topic: %w", registry.ErrUnavailable)
+	for _, req := range [][3]string{{"PUT", "/v1/topics/bank.loans", `{"callback_url":"http://x/"}`},
+		{"DELETE", "/v1/topics/bank.loans?drop=true", ""}} {
+		r := a.do(req[0], req[1], req[2]).problem(503, "", "database", "pushes")
+		if r.header.Get("Retry-After") != "5" {
+			t.Errorf("Retry-After %q", r.header.Get("Retry-After"))
+		}
+	}
+	if got := a.jobs.changes(); len(got) > 0 {
+		t.Errorf("changed %v", got)
+	}
+	a.do("POST", orders, `{"body":1}`).want(201)
+	a.do("GET", "/readyz", "").want(200)
+}
+
+// TestTopicNameInvalid: the answer says so, instead of suggesting a PUT that would be refused.
+func TestTopicNameInvalid(t *testing.T) {
+	a := newAPI(t)
+	r := a.do("POST", "/v1/topics/Shop%20Orders/jobs", `{"body":1}`).problem(404, "", "is not a valid name")
+	if strings.Contains(r.body, "PUT") {
+		t.Error(r.body)
+	}
+}
