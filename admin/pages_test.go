@@ -72,13 +72,15 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 	s.As("root")
 	for path, sent := range map[string]struct{ fields, messages []string }{
 		"/topics/-/new": {
-			[]string{"name", "No Name", "callback_url", "ftp://h", "ttr", "soon", "max_attempts", "many", "max_in_flight",
+			[]string{"name", "No Name", "callback_url", "ftp://h", "ttr", "soon", "max_attempts", "many",
+				"max_in_flight",
 				"-1", "emails", "nobody", "title", "Kept title"},
 			[]string{"is not a valid name", "must start with http:// or https://", "must be a duration",
 				"is not a number", "between 0 and 100000, not -1", "is not a mail address", "Kept title"},
 		},
 		"/topics/-/new?again": {
-			admintest.TopicForm("name", "x", "headers", "X-A: 1\nno colon"), []string{"&#34;no colon&#34; has no colon"},
+			admintest.TopicForm("name", "x", "headers", "X-A: 1\nno colon"),
+			[]string{"&#34;no colon&#34; has no colon"},
 		},
 		"/topics/-/new?twice": {
 			admintest.TopicForm("name", "x", "headers", "X-A: 1\nX-A: 2"), []string{"&#34;X-A&#34; is a duplicate"},
@@ -95,7 +97,8 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 			[]string{"name", "", "topics", "No!"},
 			[]string{"required: who or what uses the token", "required: one or more of push", "is not a pattern"},
 		},
-		"/account/password":  {[]string{"current", admintest.Password, "password", "0123456789"}, []string{"do not match"}},
+		"/account/password": {[]string{"current", admintest.Password, "password", "0123456789"},
+			[]string{"do not match"}},
 		"/alerts/recipients": {[]string{"recipients", "nobody"}, []string{"is not a mail address"}},
 		"/shards/-/new": {
 			[]string{"name", "No Name", "url", "http://h"},
@@ -108,7 +111,8 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 		}
 		back := regexp.MustCompile(`action="/language"><input type="hidden" name="back" value="([^"]*)"`).
 			FindStringSubmatch(body)
-		if again, _ := s.Post("/language", "choice", "en", "back", html.UnescapeString(back[1])); again != http.StatusOK {
+		if again, _ := s.Post("/language", "choice", "en", "back",
+			html.UnescapeString(back[1])); again != http.StatusOK {
 			t.Errorf("%s: a choice of the language leads to %d", path, again)
 		}
 		for _, m := range sent.messages {
@@ -144,7 +148,8 @@ func TestWhatIsRefusedBeforeAHandlerIsAPage(t *testing.T) {
 		body, err := io.ReadAll(resp.Body)
 		if err != nil || resp.StatusCode != status || !strings.HasPrefix(string(body), "<!doctype html>") ||
 			!strings.Contains(string(body), http.StatusText(status)) || strings.Contains(string(body), "<script>") ||
-			resp.Header.Get("Content-Type") != "text/html; charset=utf-8" || resp.Header.Get("Content-Security-Policy") == "" {
+			resp.Header.Get("Content-Type") != "text/html; charset=utf-8" ||
+			resp.Header.Get("Content-Security-Policy") == "" {
 			t.Errorf("%.60q: %d %v\n%s\n%v", request, resp.StatusCode, resp.Header, body, err)
 		}
 	}

@@ -33,8 +33,10 @@ var (
 	pagesAbove = map[string]account.Role{
 		"/access": account.RoleAdmin, "/alerts/settings": account.RoleAdmin, "/topics/-/new": account.RoleAdmin,
 		"/topics/:topic/edit": account.RoleAdmin, "/topics/check/name": account.RoleAdmin,
-		"/access/tokens/:id": account.RoleAdmin, "/topics/-/export": account.RoleAdmin, "/shards/-/new": account.RoleAdmin,
-		"/shards/:name/edit": account.RoleAdmin, "/push": account.RoleOperator, "/topics/:topic/test": account.RoleOperator,
+		"/access/tokens/:id": account.RoleAdmin, "/topics/-/export": account.RoleAdmin,
+		"/shards/-/new":      account.RoleAdmin,
+		"/shards/:name/edit": account.RoleAdmin, "/push": account.RoleOperator,
+		"/topics/:topic/test": account.RoleOperator,
 	}
 	openPages = []string{"/login", "/healthz", "/assets/:name", "/events"}
 )
@@ -77,11 +79,13 @@ func TestEveryChangeNeedsItsRole(t *testing.T) {
 		}
 		for _, route := range changes {
 			method, path := route[0], route[1]
-			if slices.Contains(forEverybody, path) || role == account.RoleOperator && slices.Contains(forOperators, path) {
+			if slices.Contains(forEverybody, path) || role == account.RoleOperator && slices.Contains(forOperators,
+				path) {
 				continue
 			}
 			status, _ := s.Do(method, at(path), "name", "x", "role", "admin", "password", "0123456789")
-			if want := map[bool]int{true: http.StatusSeeOther, false: http.StatusForbidden}[role == ""]; status != want {
+			if want := map[bool]int{true: http.StatusSeeOther,
+				false: http.StatusForbidden}[role == ""]; status != want {
 				t.Errorf("%s %s as %q: %d, want %d", method, path, role, status, want)
 			}
 		}
@@ -136,7 +140,8 @@ func TestEveryPageNeedsItsRole(t *testing.T) {
 			switch {
 			case who == "" && status != http.StatusSeeOther:
 				t.Errorf("%s without a session: %d", r.Path, status)
-			case who != "" && need != "" && !(who == "ops" && need == account.RoleOperator) && status != http.StatusForbidden:
+			case who != "" && need != "" && !(who == "ops" && need == account.RoleOperator) &&
+				status != http.StatusForbidden:
 				t.Errorf("%s for %s: %d, want 403", r.Path, who, status)
 			case who != "" && need == "" && status == http.StatusForbidden:
 				t.Errorf("%s for %s: 403; add it to pagesAbove", r.Path, who)

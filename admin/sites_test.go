@@ -70,7 +70,8 @@ func TestEveryChangeComesFromThisSite(t *testing.T) {
 		}
 		for _, route := range changes(s) {
 			for _, headers := range foreign {
-				r, err := http.NewRequestWithContext(t.Context(), route[0], s.URL+at(strings.TrimPrefix(route[1], base)),
+				r, err := http.NewRequestWithContext(t.Context(), route[0], s.URL+at(strings.TrimPrefix(route[1],
+					base)),
 					strings.NewReader("a=b"))
 				if err != nil {
 					t.Fatal(err)
@@ -87,7 +88,8 @@ func TestEveryChangeComesFromThisSite(t *testing.T) {
 		if status, _ := s.Get("/account"); status != http.StatusOK {
 			t.Errorf("the session ended meanwhile: %d", status)
 		}
-		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/theme", strings.NewReader("choice=dark"))
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/theme",
+			strings.NewReader("choice=dark"))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Origin", "http://"+host)
 		if status, _ := s.Send(r); status != http.StatusSeeOther {
@@ -102,7 +104,8 @@ func TestHalfOpenBrowsersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	addr := serving(t)
 	begins := []string{"", "G", "POST /login HTTP/1.1\r\nHost: x\r\nX-",
-		"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nu"}
+		"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n" +
+			"Content-Length: 100\r\n\r\nu"}
 	var first []net.Conn
 	for i := range 2000 {
 		c := dial(t, addr)

@@ -43,7 +43,8 @@ func TestHostileWordsAreInert(t *testing.T) {
 }
 
 // evil would add an element, or an attribute, wherever it was written unescaped.
-const evil = `"'></pre></textarea></script></title><wk-evil onevil="1"></wk-evil><svg onload="alert(1)"><script>alert(1)</script>` + "` onevil=1 ' onevil=1 \" onevil=1 {{evil}}"
+const evil = `"'></pre></textarea></script></title><wk-evil onevil="1"></wk-evil><svg onload="alert(1)">` +
+	`<script>alert(1)</script>` + "` onevil=1 ' onevil=1 \" onevil=1 {{evil}}"
 
 // evilQueue has jobs whose user-supplied values are all evil.
 type evilQueue struct {
@@ -123,13 +124,16 @@ func TestWhatIsStoredIsText(t *testing.T) {
 	} {
 		q := &evilQueue{Queue: &admintest.Queue{ByTopic: map[string]queue.Stats{"shop.close": {Dead: 1, Delayed: 1}}},
 			job: queue.Job{
-				Topic: "shop.close", ID: evil, State: queue.Dead, Body: []byte(body), ContentType: kind, DeadReason: evil,
-				DueAt: now, CreatedAt: now, DeadAt: now,
-				Attempts: 1, History: []queue.Attempt{{N: 1, StartedAt: now.UnixMilli(), Status: 500, Error: evil, Answer: evil}},
+				Topic: "shop.close", ID: evil, State: queue.Dead, Body: []byte(body), ContentType: kind,
+				DeadReason: evil,
+				DueAt:      now, CreatedAt: now, DeadAt: now,
+				Attempts: 1, History: []queue.Attempt{{N: 1, StartedAt: now.UnixMilli(), Status: 500, Error: evil,
+					Answer: evil}},
 			}}
 		s := admintest.Open(t, func(o *admin.Options) { o.Queue = q })
 		topic := registry.NewTopic("shop.close")
-		topic.CallbackURL, topic.Title, topic.Owner, topic.RetryIf = "http://127.0.0.1:1/?"+url.QueryEscape(evil), evil, evil, `body == "<wk-evil>"`
+		topic.CallbackURL, topic.Title, topic.Owner, topic.RetryIf = "http://127.0.0.1:1/?"+url.QueryEscape(evil), evil,
+			evil, `body == "<wk-evil>"`
 		if _, err := s.Registry.PutTopic(t.Context(), "token/"+evil, topic); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +149,8 @@ func TestWhatIsStoredIsText(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := checkPage(t, path+" with "+kind[:min(len(kind), 20)], res)
-			if strings.Contains(path, "/jobs/") && !strings.Contains(text, "&lt;wk-evil") && !strings.Contains(text, "ADw") {
+			if strings.Contains(path, "/jobs/") && !strings.Contains(text, "&lt;wk-evil") && !strings.Contains(text,
+				"ADw") {
 				t.Errorf("%s does not show the body", path)
 			}
 		}
@@ -168,7 +173,8 @@ func TestWhatIsDownloadedIsNoPage(t *testing.T) {
 	_ = res.Body.Close()
 	if d := res.Header.Get("Content-Disposition"); !strings.HasPrefix(d, "attachment;") ||
 		res.Header.Get("Content-Type") != "application/yaml" ||
-		res.Header.Get("X-Content-Type-Options") != "nosniff" || res.Header.Get("Content-Security-Policy") != page.Policy {
+		res.Header.Get("X-Content-Type-Options") != "nosniff" ||
+		res.Header.Get("Content-Security-Policy") != page.Policy {
 		t.Errorf("the export has %v", res.Header)
 	}
 }
@@ -185,7 +191,8 @@ func TestPathsLeadNowhereElse(t *testing.T) {
 		"app.css%00.html", "%00", ".", "", "....//etc/passwd", "%252e%252e%252fetc%252fpasswd", "~root", "C:%5cwindows",
 		"dist/../templates.go", "%c0%ae%c0%ae/etc/passwd",
 	} {
-		for _, before := range []string{"/assets/", "/topics/", "/topics/-/export?topic=", "/shards/", "/charts/", "/tasks/",
+		for _, before := range []string{"/assets/", "/topics/", "/topics/-/export?topic=", "/shards/", "/charts/",
+			"/tasks/",
 			"/topics/x/jobs/"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
 			if err != nil {

@@ -50,7 +50,8 @@ func TestAPageOutlivesItsSession(t *testing.T) {
 			want, says = http.StatusForbidden, "Requires the role admin."
 		}
 		res, body := s.Part("/alerts/mail", "mail.host", "h")
-		if h := res.Header; res.StatusCode != want || h.Get("HX-Redirect") != "" || h.Get("HX-Retarget") != "#wk-flash" ||
+		if h := res.Header; res.StatusCode != want || h.Get("HX-Redirect") != "" ||
+			h.Get("HX-Retarget") != "#wk-flash" ||
 			h.Get("HX-Reselect") == "" || !strings.Contains(body, says) {
 			t.Errorf("as %q: %d %v\n%s", role, res.StatusCode, h, body)
 		}

@@ -32,7 +32,8 @@ func TestSecondFactor(t *testing.T) {
 	if status, _ := s.Post("/account/totp/finish", "code", "000000"); status != http.StatusUnprocessableEntity {
 		t.Errorf("a wrong code got %d", status)
 	}
-	if status, body := s.Post("/account/totp/finish", "code", code(now.Add(-25*time.Second))); status != http.StatusOK ||
+	if status, body := s.Post("/account/totp/finish", "code",
+		code(now.Add(-25*time.Second))); status != http.StatusOK ||
 		!strings.Contains(body, "alert-success") {
 		t.Fatalf("got %d\n%s", status, body)
 	}
@@ -114,7 +115,7 @@ func TestASecondFactorIsRemovedByThePassword(t *testing.T) {
 	}
 }
 
-// TestAResetEndsASignInThatWaitsForItsCode: an attacker who knew the old admintest.Password, and has yet to enter the code, must
+// TestAResetEndsASignInThatWaitsForItsCode: an attacker who knew the old password, and has yet to enter the code, must
 // start again.
 func TestAResetEndsASignInThatWaitsForItsCode(t *testing.T) {
 	t.Parallel()

@@ -54,7 +54,8 @@ func TestTheSixthWrongPasswordWaits(t *testing.T) {
 			}
 		}
 	}
-	if status, _ := s.Post("/login", "username", "root", "password", admintest.Password); status != http.StatusTooManyRequests {
+	if status, _ := s.Post("/login", "username", "root", "password",
+		admintest.Password); status != http.StatusTooManyRequests {
 		t.Errorf("the right password after six wrong ones got %d", status)
 	}
 }
@@ -102,7 +103,8 @@ func TestALimitHasNoWayAround(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer
 	s := admintest.Open(t, func(o *admin.Options) { o.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
-	if status, _ := s.Post("/login", "username", "root ", "password", admintest.Password); status != http.StatusUnauthorized {
+	if status, _ := s.Post("/login", "username", "root ", "password",
+		admintest.Password); status != http.StatusUnauthorized {
 		t.Errorf("root with a space got %d", status)
 	}
 	s.Post("/login", "username", strings.Repeat("x\n", 1<<20), "password", "wrong password")

@@ -120,13 +120,19 @@ func TestARequestUnderWayDoesNotReviveItsSession(t *testing.T) {
 		"logout":          func(s *admintest.Site) { s.Post("/logout") },
 		"password change": func(s *admintest.Site) { changePassword(s.As("ops")) },
 		"other sessions":  func(s *admintest.Site) { s.As("ops").Post("/account/sessions/end") },
-		"admin's reset":   func(s *admintest.Site) { s.As("root").Post("/access/users/ops/password", "password", "another horse") },
-		"disabling":       func(s *admintest.Site) { s.As("root").Post("/access/users/ops/disable") },
+		"admin's reset": func(s *admintest.Site) {
+			s.As("root").Post("/access/users/ops/password", "password",
+				"another horse")
+		},
+		"disabling": func(s *admintest.Site) { s.As("root").Post("/access/users/ops/disable") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
 			q := &heldQueue{Queue: &admintest.Queue{}, reached: make(chan struct{}), release: make(chan struct{})}
-			s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Now = q, func() time.Time { return now } }).As("ops")
+			s := admintest.Open(t, func(o *admin.Options) {
+				o.Queue, o.Now = q,
+					func() time.Time { return now }
+			}).As("ops")
 			stolen := s.Client
 			now = now.Add(2 * time.Minute) // so that the request changes its session
 			q.armed.Store(true)
@@ -151,7 +157,8 @@ func TestARequestUnderWayDoesNotReviveItsSession(t *testing.T) {
 				s.Client = admintest.NewClient()
 				s.Client.Jar = stolen.Jar
 			}
-			if _, body := s.Get("/account"); !strings.Contains(body, `name="password"`) || strings.Contains(body, "/logout") {
+			if _, body := s.Get("/account"); !strings.Contains(body, `name="password"`) || strings.Contains(body,
+				"/logout") {
 				t.Error("the session is still valid")
 			}
 		})

@@ -113,7 +113,8 @@ func TestANewTokenIsMadeOnceAndShownOnce(t *testing.T) {
 			t.Error("a session in the database has the token")
 		}
 	}
-	if status, body := s.Get("/access/tokens/" + id); status != http.StatusSeeOther || strings.Contains(body, secret[1]) {
+	if status, body := s.Get("/access/tokens/" + id); status != http.StatusSeeOther || strings.Contains(body,
+		secret[1]) {
 		t.Errorf("the second time it is %d\n%s", status, body)
 	}
 	if n := len(s.Registry.ListTokens()); n != 1 {

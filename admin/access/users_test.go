@@ -107,7 +107,8 @@ func TestADisabledUserIsOut(t *testing.T) {
 	if _, body := s.Get("/topics"); !strings.Contains(body, `name="password"`) {
 		t.Error("the session of a disabled user is still valid")
 	}
-	if status, _ := s.Post("/login", "username", "ops", "password", admintest.Password); status != http.StatusUnauthorized {
+	if status, _ := s.Post("/login", "username", "ops", "password",
+		admintest.Password); status != http.StatusUnauthorized {
 		t.Errorf("a disabled user signed in: %d", status)
 	}
 	s.Client = root

@@ -42,7 +42,8 @@ func TestTheWorstAlertsAreListed(t *testing.T) {
 	s := admintest.Open(t, nil).As("look")
 	store := alert.NewStore(s.Registry.DB())
 	for i := range 203 {
-		a := alert.Alert{Key: fmt.Sprint("topic/t", i), Topic: fmt.Sprint("t", i), Kind: "late", Severity: alert.Warning}
+		a := alert.Alert{Key: fmt.Sprint("topic/t", i), Topic: fmt.Sprint("t", i), Kind: "late",
+			Severity: alert.Warning}
 		if i == 0 {
 			a.Severity = alert.Critical
 		}

@@ -30,7 +30,8 @@ func TestMailSettings(t *testing.T) {
 		}
 	}).As("root")
 	form := []string{
-		"mail.host", "smtp.example.com", "mail.port", "587", "mail.tls", "starttls", "mail.username", "u", "mail.password",
+		"mail.host", "smtp.example.com", "mail.port", "587", "mail.tls", "starttls", "mail.username", "u",
+		"mail.password",
 		"hush",
 		"mail.from", "w@example.com",
 	}
@@ -74,7 +75,8 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 		t.Errorf("recipients got %d", status)
 	}
 	rules := []string{
-		"ledger", "on", "no_consumer", "7m30s", "no_worker", "4m", "no_worker_jobs", "50", "lateness", "0", "failing_share",
+		"ledger", "on", "no_consumer", "7m30s", "no_worker", "4m", "no_worker_jobs", "50", "lateness", "0",
+		"failing_share",
 		"25", "failing_least",
 		"20", "dead_jobs", "3",
 		"remind_after", "1h", "over_after", "2m", "group_wait", "30s", "digest_after", "10m", "max_per_hour", "12",
@@ -110,7 +112,8 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 		!strings.Contains(body, "is not a duration") {
 		t.Errorf("a wrong duration got %d", status)
 	}
-	hook := []string{"webhooks.name", "chat", "preset", "slack", "webhooks.url", "https://hooks.example.com/services/hush"}
+	hook := []string{"webhooks.name", "chat", "preset", "slack", "webhooks.url",
+		"https://hooks.example.com/services/hush"}
 	if status, body := s.Post("/alerts/webhooks", hook...); status != http.StatusOK ||
 		!strings.Contains(body, "https://hooks.example.com/…") || strings.Contains(body, "hush") {
 		t.Errorf("a webhook got %d", status)
@@ -129,8 +132,8 @@ func TestSavingACardLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, nil).As("root")
 	for _, card := range []string{"wk-mail", "wk-recipients", "wk-webhooks", "wk-rules"} {
-		if body := s.Shows("/alerts/settings"); !regexp.MustCompile(`hx-target="(this|#` + card + `)" hx-select="#` + card +
-			`"`).MatchString(body) {
+		sent := regexp.MustCompile(`hx-target="(this|#` + card + `)" hx-select="#` + card + `"`)
+		if !sent.MatchString(s.Shows("/alerts/settings")) {
 			t.Errorf("%s is not sent alone", card)
 		}
 	}
@@ -149,7 +152,8 @@ func TestSavingACardLeavesTheOthers(t *testing.T) {
 	}
 }
 
-// TestSettingsThatWereChangedMeanwhileAreNotOverwritten: two people edit the same card of the alert settings. The second
+// TestSettingsThatWereChangedMeanwhileAreNotOverwritten: two people edit the same card of the alert settings. The
+// second
 // one is told so, keeps what is typed, and may save it then. Other cards are saved side by side.
 func TestSettingsThatWereChangedMeanwhileAreNotOverwritten(t *testing.T) {
 	t.Parallel()
@@ -165,7 +169,8 @@ func TestSettingsThatWereChangedMeanwhileAreNotOverwritten(t *testing.T) {
 	}
 	const conflict = "Somebody else changed these settings"
 	mail := func(host, seen string) []string {
-		return []string{"mail.host", host, "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com", "seen", seen}
+		return []string{"mail.host", host, "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com", "seen",
+			seen}
 	}
 	stored := func() alert.Settings {
 		t.Helper()
@@ -177,7 +182,8 @@ func TestSettingsThatWereChangedMeanwhileAreNotOverwritten(t *testing.T) {
 	if status, body := s.Post("/alerts/mail", mail("theirs", seen("mail", opened))...); status != http.StatusOK {
 		t.Fatalf("the first: %d\n%s", status, body)
 	}
-	if status, _ := s.Post("/alerts/recipients", "recipients", "a@example.com", "seen", seen("recipients", opened)); status !=
+	if status, _ := s.Post("/alerts/recipients", "recipients", "a@example.com", "seen", seen("recipients",
+		opened)); status !=
 		http.StatusOK || len(stored().Recipients) != 1 {
 		t.Errorf("another card: %d", status)
 	}
@@ -202,7 +208,8 @@ func TestAWrongWebhookStays(t *testing.T) {
 	s := admintest.Open(t, nil).As("root")
 	status, body := s.Post("/alerts/webhooks", "webhooks.name", "on-call", "preset", "feishu", "webhooks.url",
 		"ftp://bot.example/hook", "webhooks.template", `{"a": 1}`)
-	for _, want := range []string{`value="on-call"`, `value="ftp://bot.example/hook"`, `<option value="feishu" selected>`,
+	for _, want := range []string{`value="on-call"`, `value="ftp://bot.example/hook"`,
+		`<option value="feishu" selected>`,
 		"No webhooks yet.", "must start with http:// or https://"} {
 		if status != http.StatusUnprocessableEntity || !strings.Contains(body, want) {
 			t.Errorf("%d, without %s", status, want)

@@ -21,9 +21,10 @@ type PastRates struct{ Rate, Ready float64 }
 
 func (h PastRates) Series(_ context.Context, series, span string) (history.Points, error) {
 	half := h.Rate / 2
-	return history.Points{Series: series, Span: span, Step: 60, Times: []int64{1000, 1060}, Values: map[string][]*float64{
-		"delivered": {&half, &h.Rate}, "failed": {nil, nil}, "ready": {nil, &h.Ready},
-	}}, nil
+	return history.Points{Series: series, Span: span, Step: 60, Times: []int64{1000, 1060},
+		Values: map[string][]*float64{
+			"delivered": {&half, &h.Rate}, "failed": {nil, nil}, "ready": {nil, &h.Ready},
+		}}, nil
 }
 
 // TestThePagesSayHowLateJobsWillBe for push and pull topics. A rate limit is certain, and the overview shows the topics

@@ -88,7 +88,8 @@ func TestARedrivenJobIsNotDeletedAsDead(t *testing.T) {
 	t.Parallel()
 	s, q := admintest.Shop(t)
 	s.As("ops")
-	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "again", Body: []byte(`{}`), Delay: time.Hour}).Err)
+	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "again", Body: []byte(`{}`),
+		Delay: time.Hour}).Err)
 	for _, do := range []string{"delete", "retry"} {
 		_, body := s.Post("/dead/selected", "job", "shop.close/again", "do", do)
 		if !strings.Contains(body, "Done for 0 of 1 jobs. Skipped: 0 running, 1 gone or changed since") {

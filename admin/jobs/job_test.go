@@ -59,7 +59,8 @@ func TestThePageOfAJobRefreshesItself(t *testing.T) {
 	t.Parallel()
 	s, q := admintest.Shop(t)
 	s.As("ops")
-	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "one", Body: []byte(`{}`), Delay: time.Hour}).Err)
+	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "one", Body: []byte(`{}`),
+		Delay: time.Hour}).Err)
 	mark := regexp.MustCompile(`/jobs/one\?was=([^"]+)"`).FindStringSubmatch(s.Shows("/topics/shop.close/jobs/one"))
 	ask := func() (int, string) {
 		t.Helper()

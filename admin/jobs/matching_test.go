@@ -69,7 +69,8 @@ func TestAllThatMatchAreDeleted(t *testing.T) {
 	s, q, _ := stocked(t, 3000, nil)
 	defer s.Work(t.Context())()
 	s.Shows("/topics/shop.close?tab=jobs&state=delayed", "Select all 3,000 matching jobs")
-	s.Shows("/topics/shop.close?tab=jobs&state=delayed&id=%5Eorder-2", "1,111 jobs match", "Delete 1,111 jobs?", "order-2")
+	s.Shows("/topics/shop.close?tab=jobs&state=delayed&id=%5Eorder-2", "1,111 jobs match", "Delete 1,111 jobs?",
+		"order-2")
 	page := s.Shows("/topics/shop.close?tab=jobs&state=delayed&id=order-2")
 	if n := strings.Count(page, `name="job"`); n < jobsOnPage || n >= 2*jobsOnPage {
 		t.Errorf("%d jobs on a page", n)
@@ -144,7 +145,8 @@ func TestAShiftHappensOnceDespiteARestart(t *testing.T) {
 func TestCheckedJobsChangeTheirDueTime(t *testing.T) {
 	t.Parallel()
 	s, q, begin := stocked(t, 5, nil)
-	_, body := s.Post("/topics/shop.close/jobs", "do", "due", "shift", "-10m", "job", "order-1", "job", "order-2", "job",
+	_, body := s.Post("/topics/shop.close/jobs", "do", "due", "shift", "-10m", "job", "order-1", "job", "order-2",
+		"job",
 		"nobody")
 	if !strings.Contains(body, "Done for 2 of 3 jobs") {
 		t.Errorf("the page says %s", body)

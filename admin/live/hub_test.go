@@ -51,7 +51,8 @@ func TestASourceRunsOnceForAllReadersAndEndsWithTheLast(t *testing.T) {
 func TestAStreamIsNotForged(t *testing.T) {
 	t.Parallel()
 	got := event("topic:a\r\revent: strip", "<p>a\r\revent: strip\rdata: forged\r\nb\n\nevent: strip\ndata: x</p>")
-	want := "event: topic:a  event: strip\ndata: <p>a\ndata: \ndata: event: strip\ndata: data: forged\ndata: b\ndata: " +
+	want := "event: topic:a  event: strip\ndata: <p>a\ndata: \ndata: event: strip\ndata: data: forged\n" +
+		"data: b\ndata: " +
 		"\ndata: event: strip\ndata: data: x</p>\n\n"
 	if got != want {
 		t.Errorf("got\n%q, want\n%q", got, want)

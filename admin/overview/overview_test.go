@@ -16,7 +16,10 @@ import (
 
 func TestOverviewLeadsToTheFirstJob(t *testing.T) {
 	t.Parallel()
-	s := admintest.Open(t, func(o *admin.Options) { o.APIURL, o.TokenFile = "http://127.0.0.1:7", "/d/api-token" }).As("root")
+	s := admintest.Open(t, func(o *admin.Options) {
+		o.APIURL, o.TokenFile = "http://127.0.0.1:7",
+			"/d/api-token"
+	}).As("root")
 	s.Shows("/", "/topics/-/new", "http://127.0.0.1:7/v1/topics/demo.hello/jobs", "cat /d/api-token")
 	s.AddTopic("shop.close")
 	s.Shows("/", "/v1/topics/shop.close/jobs", "Done: shop.close")

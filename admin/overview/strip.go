@@ -38,7 +38,8 @@ func (h *Handler) Strip(ctx context.Context) *page.Strip {
 	counts, o := h.Figures.Counts(ctx), h.overviewLive(ctx)
 	s := &page.Strip{
 		Made: h.Now(), Stats: counts.Sum(), Known: counts.Known(), Old: counts.Old(), At: counts.At,
-		Missing: counts.Missing, SuccessRate: h.successRate(ctx), LatenessP95: -1, Wrong: o.wrong(), Unattended: o.has("no_consumer"),
+		Missing: counts.Missing, SuccessRate: h.successRate(ctx), LatenessP95: -1, Wrong: o.wrong(),
+		Unattended: o.has("no_consumer"),
 	}
 	s.Wrong["dead"] = int(s.Dead)
 	lateness, err := h.Queue.LatenessOfAll(ctx, h.Now().Add(-recent))

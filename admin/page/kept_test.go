@@ -23,8 +23,10 @@ func (awayEditor) PutTopic(context.Context, string, registry.Topic, ...registry.
 func TestAFormWaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, func(o *admin.Options) { o.Editor = awayEditor{o.Editor} }).As("root")
-	status, body := s.Post("/topics/-/new?from=a", admintest.TopicForm("name", "shop.mail", "title", "Typed <b>", "password", "x-y-z")...)
-	for _, want := range []string{`action="/topics/-/new?from=a"`, `name="title" value="Typed &lt;b&gt;"`, "Try again"} {
+	status, body := s.Post("/topics/-/new?from=a", admintest.TopicForm("name", "shop.mail", "title", "Typed <b>",
+		"password", "x-y-z")...)
+	for _, want := range []string{`action="/topics/-/new?from=a"`, `name="title" value="Typed &lt;b&gt;"`,
+		"Try again"} {
 		if status != http.StatusServiceUnavailable || !strings.Contains(body, want) {
 			t.Errorf("%d, without %s:\n%s", status, want, body)
 		}

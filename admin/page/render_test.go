@@ -10,7 +10,8 @@ func TestRedirectsStayHere(t *testing.T) {
 	t.Parallel()
 	p := &Pages{Options: Options{BasePath: "/w"}}
 	for to, want := range map[string]string{
-		"/w/topics?a=b": "/topics?a=b", "/topics": "/x", "//evil": "/x", "https://evil/": "/x", `/\evil`: "/x", "": "/x",
+		"/w/topics?a=b": "/topics?a=b", "/topics": "/x", "//evil": "/x", "https://evil/": "/x", `/\evil`: "/x",
+		"":    "/x",
 		"/wx": "/x", "/w//evil": "/x", "/w/../evil": "/x", "/w/%2E%2e/evil": "/x", "/w/a/.%2e/..": "/x",
 		"/w/topics/t/jobs/..%2Fa%2F..": "/topics/t/jobs/..%2Fa%2F..", "/w/topics/a..b": "/topics/a..b",
 	} {

@@ -27,7 +27,8 @@ func (m *fakeMaster) Ps(context.Context) (*master.Tree, error) {
 			Status: json.RawMessage(`{"in_flight":3,"concurrency":9}`)},
 		{Role: "redis-checker", Pid: 8, State: "silent", Status: json.RawMessage(`{
 			"findings":[{"shard":"a","detail":{"args":["does not answer"]}}],
-			"services":[{"name":"alerts","state":"running"},{"name":"draining","state":"waiting","restarts":4,"error":"<no name>"}]}`)},
+			"services":[{"name":"alerts","state":"running"},{"name":"draining","state":"waiting",
+			"restarts":4,"error":"<no name>"}]}`)},
 	}}, nil
 }
 

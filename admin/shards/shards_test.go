@@ -23,7 +23,8 @@ func TestShardsAreRegistered(t *testing.T) {
 	}
 	s.Shows("/shards", "redis://:***@h:6379/0")
 	s.Shows("/shards/s1/edit", "redis://:***@h:6379/0")
-	if status, _ := s.Post("/shards/-/new", "name", "s1", "url", "redis://h:1/0"); status != http.StatusUnprocessableEntity {
+	if status, _ := s.Post("/shards/-/new", "name", "s1", "url",
+		"redis://h:1/0"); status != http.StatusUnprocessableEntity {
 		t.Errorf("a name that is in use got %d", status)
 	}
 	if status, _ := s.Post("/shards/s1/edit", "url", "redis://:***@h:6379/0", "state",
@@ -65,7 +66,8 @@ func TestConnectionIsTested(t *testing.T) {
 func TestShardsNeedRoles(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, nil).As("ops")
-	for _, path := range []string{"/shards/-/new", "/shards/test", "/shards/x/delete", "/alerts/mail", "/alerts/mail/test",
+	for _, path := range []string{"/shards/-/new", "/shards/test", "/shards/x/delete", "/alerts/mail",
+		"/alerts/mail/test",
 		"/alerts/rules", "/alerts/webhooks"} {
 		if status, _ := s.Post(path); status != http.StatusForbidden {
 			t.Errorf("an operator got %d from %s", status, path)

@@ -58,7 +58,8 @@ func TestAnEditOfAnotherHostIsNotLost(t *testing.T) {
 	t.Parallel()
 	s, _ := admintest.Shop(t)
 	s.As("root")
-	form := admintest.TopicForm("name", "shop.close", "title", "Mine", "etag", s.Registry.Snapshot().Topics.Get("shop.close").ETag())
+	form := admintest.TopicForm("name", "shop.close", "title", "Mine", "etag",
+		s.Registry.Snapshot().Topics.Get("shop.close").ETag())
 	other, err := registry.Open(registry.Options{DSN: "sqlite:" + s.Registry.File, SecretKey: make([]byte, 32)})
 	admintest.Must(t, err)
 	t.Cleanup(func() { _ = other.Close() })
@@ -102,7 +103,8 @@ func TestAPauseWithAReasonThatIsTooLongIsAPause(t *testing.T) {
 		t.Errorf("%d\n%s", status, body)
 	}
 	s.Post("/topics/shop.close/pause", "reason", "  a deploy\t")
-	if note := s.Registry.Snapshot().Notes.Get("shop.close"); note.PauseReason != "a deploy" || note.PausedBy != "user/ops" {
+	if note := s.Registry.Snapshot().Notes.Get("shop.close"); note.PauseReason != "a deploy" ||
+		note.PausedBy != "user/ops" {
 		t.Errorf("the note is %+v", note)
 	}
 	if status, _ := s.Post("/topics/none/pause"); status != http.StatusNotFound {

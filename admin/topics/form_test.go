@@ -17,7 +17,8 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	s, q := admintest.Shop(t)
 	s.As("root")
 	status, body := s.Post("/topics/-/new",
-		admintest.TopicForm("name", "shop.mail", "title", "<script>alert(1)</script>", "retry", "10s, 1m", "headers", "X-A: b\nX-C: d",
+		admintest.TopicForm("name", "shop.mail", "title", "<script>alert(1)</script>", "retry", "10s, 1m", "headers",
+			"X-A: b\nX-C: d",
 			"sign", "on")...)
 	if status != http.StatusOK || !strings.Contains(body, "whsec_") || strings.Contains(body, "<script>alert") {
 		t.Fatalf("created: %d\n%s", status, body)
@@ -30,7 +31,8 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 		t.Fatalf("it is stored as %+v", x)
 	}
 	if status, body := s.Post("/topics/shop.mail/edit",
-		admintest.TopicForm("retry_if", "res.code !=", "title", "Mails")...); status != http.StatusUnprocessableEntity ||
+		admintest.TopicForm("retry_if", "res.code !=", "title",
+			"Mails")...); status != http.StatusUnprocessableEntity ||
 		!strings.Contains(body, "column") || !strings.Contains(body, "Mails") {
 		t.Errorf("a wrong expression: %d\n%s", status, body)
 	}
@@ -61,11 +63,13 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 		s.Registry.Snapshot().Topics.Get("shop.mail").Title != "Theirs" {
 		t.Errorf("the second edit: %d\n%s", status, body)
 	}
-	s.Post("/topics/shop.mail/edit", admintest.TopicForm("title", "Yours", "durability", "replica", "etag", etagOf(body))...)
+	s.Post("/topics/shop.mail/edit", admintest.TopicForm("title", "Yours", "durability", "replica", "etag",
+		etagOf(body))...)
 	if x := s.Registry.Snapshot().Topics.Get("shop.mail"); x.Title != "Yours" {
 		t.Errorf("after the second user saw both versions, it is %+v", x)
 	}
-	if status, body := s.Post("/topics/-/new", admintest.TopicForm("name", "shop.mail")...); status != http.StatusUnprocessableEntity ||
+	if status, body := s.Post("/topics/-/new", admintest.TopicForm("name",
+		"shop.mail")...); status != http.StatusUnprocessableEntity ||
 		!strings.Contains(body, "already") {
 		t.Errorf("the same name again: %d", status)
 	}
@@ -94,7 +98,8 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 		t.Errorf("deleting with jobs: %s", body)
 	}
 	s.Post("/topics/shop.mail/delete", "drop", "on")
-	if _, err := q.Get(t.Context(), "shop.mail", "1"); err == nil || s.Registry.Snapshot().Topics.Get("shop.mail") != nil {
+	if _, err := q.Get(t.Context(), "shop.mail", "1"); err == nil ||
+		s.Registry.Snapshot().Topics.Get("shop.mail") != nil {
 		t.Error("the topic or its job still exists")
 	}
 }

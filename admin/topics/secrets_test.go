@@ -126,7 +126,8 @@ func TestAWrongOverlapMakesNoSecret(t *testing.T) {
 		t.Error("a secret is shown twice")
 	}
 	etag := s.Registry.Snapshot().Topics.Get("shop.close").ETag()
-	if _, body := s.Post("/topics/shop.close/secret/drop", "etag", "another"); !strings.Contains(body, "alert-danger") ||
+	if _, body := s.Post("/topics/shop.close/secret/drop", "etag", "another"); !strings.Contains(body,
+		"alert-danger") ||
 		len(secrets()) != 2 {
 		t.Error("the old secret was dropped from an outdated page")
 	}

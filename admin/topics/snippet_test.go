@@ -64,7 +64,8 @@ func TestTheCurlSnippetsAreRequests(t *testing.T) {
 		if err != nil || len(args) != 5 {
 			t.Fatalf("%s: %v, %q", line, err, args)
 		}
-		if args[0] != "http://127.0.0.1:6789/v1/topics/shop.close/jobs" || args[2] != "Authorization: Bearer wk_secret" {
+		if args[0] != "http://127.0.0.1:6789/v1/topics/shop.close/jobs" ||
+			args[2] != "Authorization: Bearer wk_secret" {
 			t.Errorf("%s calls %q", line, args)
 		}
 		var push struct {

@@ -21,7 +21,8 @@ func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
 			Delay: time.Hour + time.Duration(i)*time.Second})
 	}
 	s.Shows("/topics/shop.close", "shop.close", "127.0.0.1:1/hook", "nav-link")
-	body := s.Shows("/topics/shop.close?tab=jobs&state=delayed", "order 0", "/topics/shop.close/jobs/order%20", "cursor=")
+	body := s.Shows("/topics/shop.close?tab=jobs&state=delayed", "order 0", "/topics/shop.close/jobs/order%20",
+		"cursor=")
 	if strings.Count(body, `name="job"`) != 50 {
 		t.Errorf("%d jobs on a page", strings.Count(body, `name="job"`))
 	}
@@ -47,7 +48,8 @@ func TestNoLimitOfAttemptsIsSaidSo(t *testing.T) {
 	topic.Delivery, topic.MaxAttempts = registry.DeliveryPull, 0
 	_, err := s.Registry.PutTopic(t.Context(), "test", topic)
 	admintest.Must(t, err)
-	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "films", ID: "one", Body: []byte(`{}`), Delay: time.Hour}).Err)
+	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "films", ID: "one", Body: []byte(`{}`),
+		Delay: time.Hour}).Err)
 	s.Shows("/topics/films", "<dt>Attempts</dt><dd>no limit</dd>")
 	s.Shows("/topics/films/jobs/one", "<dt>Attempts</dt><dd>0</dd>")
 }

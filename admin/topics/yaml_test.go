@@ -59,8 +59,10 @@ func TestAFileOfTopicsIsTakenAsAWhole(t *testing.T) {
 	if body := upload(s, "# "+strings.Repeat("x", 5<<20)); !strings.Contains(body, "too large; the limit is 4.0 MiB") {
 		t.Errorf("a large file: %s", body)
 	}
-	twice := "name: a\ncallback_url: http://h\n---\nname: b\ncallback_url: http://h\n---\nname: a\ncallback_url: http://i\n"
-	if body := upload(s, twice); !strings.Contains(body, "the topic a twice") || s.Registry.Snapshot().Topics.Len() > 0 {
+	twice := "name: a\ncallback_url: http://h\n---\nname: b\ncallback_url: http://h\n" +
+		"---\nname: a\ncallback_url: http://i\n"
+	if body := upload(s, twice); !strings.Contains(body, "the topic a twice") ||
+		s.Registry.Snapshot().Topics.Len() > 0 {
 		t.Errorf("a file with a topic twice: %s", body)
 	}
 }
@@ -80,7 +82,8 @@ func TestMistakesInExpressionsAndFilesAreChinese(t *testing.T) {
 		{"phpdq", "{res.code", "{ 没有对应的 }"}, {"phpdq", "{res.code} ==", "第 14 列：末尾缺少值"},
 		{"phpdq", "abc == 1", `不能使用 "abc"`}, {"phpdq", "{res.code} == 'a", "缺少结尾的 '"},
 	} {
-		_, body := s.Post("/topics/check/retry_if", "retry_if", c.expression, "dialect", c.dialect, "sample_status", "200")
+		_, body := s.Post("/topics/check/retry_if", "retry_if", c.expression, "dialect", c.dialect, "sample_status",
+			"200")
 		if said := text(body); !strings.Contains(said, c.want) {
 			t.Errorf("the error of %q is %q, which lacks %q", c.expression, said, c.want)
 		}

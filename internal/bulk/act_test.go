@@ -60,7 +60,8 @@ func (q *outcomes) DeleteDead(_ context.Context, _ string, ids []string, _ int) 
 func newOutcomes() *outcomes {
 	q := &outcomes{jobs: map[string]*queue.Job{}, errs: map[string]error{}, dead: 2}
 	for id, state := range map[string]queue.State{
-		"delayed": queue.Delayed, "ready": queue.Ready, "running": queue.Running, "dead1": queue.Dead, "dead2": queue.Dead,
+		"delayed": queue.Delayed, "ready": queue.Ready, "running": queue.Running, "dead1": queue.Dead,
+		"dead2": queue.Dead,
 	} {
 		q.jobs[id] = &queue.Job{Topic: "shop", ID: id, State: state, DueAt: time.Now().Add(time.Hour)}
 	}
@@ -84,7 +85,8 @@ func TestAnActionIsForTheStatesInWhichJobsWereShown(t *testing.T) {
 			Action{Do: Run}, queue.Delayed, Result{Done: 2, Running: 1, Gone: 1, Moved: 2}, "run delayed|run ready",
 		},
 		"delete": {
-			Action{Do: Delete}, "", Result{Done: 4, Running: 1, Gone: 1}, "delete delayed|delete ready|drop dead1+dead2",
+			Action{Do: Delete}, "", Result{Done: 4, Running: 1, Gone: 1},
+			"delete delayed|delete ready|drop dead1+dead2",
 		},
 		"delete what was dead": {
 			Action{Do: Delete}, queue.Dead, Result{Done: 2, Running: 1, Gone: 1, Moved: 2}, "drop dead1+dead2",
@@ -119,7 +121,8 @@ func TestWhatCannotBeDoneIsCountedByItsReason(t *testing.T) {
 		q.jobs[id] = &queue.Job{Topic: "shop", ID: id, State: queue.Ready}
 		q.errs[id] = fmt.Errorf("delete shop/%s: %w", id, err)
 	}
-	got, err := Apply(t.Context(), q, "shop", []string{"gone", "taken", "died", "broken", "ready"}, Action{Do: Delete}, "")
+	got, err := Apply(t.Context(), q, "shop", []string{"gone", "taken", "died", "broken", "ready"}, Action{Do: Delete},
+		"")
 	want := Result{Done: 1, Running: 1, Gone: 1, Moved: 1, Failed: 1, Error: "delete shop/broken: no shard"}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
@@ -140,7 +143,8 @@ func TestWhatCannotBeDoneIsCountedByItsReason(t *testing.T) {
 	}
 	asked := len(q.asked)
 	for _, do := range []string{"", "drop", strings.Repeat("x", 1000)} {
-		if _, err := Apply(t.Context(), q, "shop", everyState, Action{Do: do}, ""); err == nil || len(err.Error()) > 200 {
+		if _, err := Apply(t.Context(), q, "shop", everyState, Action{Do: do}, ""); err == nil ||
+			len(err.Error()) > 200 {
 			t.Errorf("the action %.10q: %v", do, err)
 		}
 	}
@@ -154,7 +158,8 @@ func TestNothingIsDoneForABrowserThatHasLeft(t *testing.T) {
 	q := newOutcomes()
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	if got, err := Apply(ctx, q, "shop", everyState, Action{Do: Run}, ""); err != nil || got.Done != 0 || len(q.asked) != 0 {
+	if got, err := Apply(ctx, q, "shop", everyState, Action{Do: Run}, ""); err != nil || got.Done != 0 ||
+		len(q.asked) != 0 {
 		t.Errorf("%+v, %v, calls %v", got, err, q.asked)
 	}
 }
@@ -176,7 +181,8 @@ func TestATaskNeedsAnActionOfItsState(t *testing.T) {
 		do    string
 		ok    bool
 	}{
-		{queue.Delayed, Run, true}, {queue.Delayed, Retry, false}, {queue.Ready, Run, false}, {queue.Ready, Delete, true},
+		{queue.Delayed, Run, true}, {queue.Delayed, Retry, false}, {queue.Ready, Run, false}, {queue.Ready, Delete,
+			true},
 		{queue.Dead, Retry, true}, {queue.Dead, Due, false}, {queue.Running, Delete, false}, {"", Delete, false},
 	} {
 		p := Params{Filter: Filter{State: x.state}, Action: Action{Do: x.do}}

@@ -44,7 +44,8 @@ func TestFilterOfDeadJobs(t *testing.T) {
 		f    Filter
 		want bool
 	}{
-		{Filter{}, true}, {Filter{Text: "http 410"}, true}, {Filter{Text: "order-"}, true}, {Filter{Text: "refused"}, false},
+		{Filter{}, true}, {Filter{Text: "http 410"}, true}, {Filter{Text: "order-"}, true}, {Filter{Text: "refused"},
+			false},
 		{Filter{Reason: "gone"}, true}, {Filter{Reason: "attempts"}, false}, {Filter{Since: died}, true},
 		{Filter{Since: died.Add(1)}, false}, {Filter{Until: died}, false}, {Filter{Until: died.Add(1)}, true},
 	} {

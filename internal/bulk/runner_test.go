@@ -77,7 +77,8 @@ type jobs struct {
 func stock(s queue.State, n int, begin time.Time) *jobs {
 	q := &jobs{all: map[string]queue.Job{}}
 	for i := range n {
-		j := queue.Job{Topic: "shop", ID: fmt.Sprintf("job-%04d", i), State: s, CreatedAt: time.UnixMilli(1), Shard: "a"}
+		j := queue.Job{Topic: "shop", ID: fmt.Sprintf("job-%04d", i), State: s, CreatedAt: time.UnixMilli(1),
+			Shard: "a"}
 		if j.DueAt = begin.Add(time.Duration(i) * time.Second); s == queue.Dead {
 			j.DeadAt = begin
 		}
@@ -173,7 +174,8 @@ func (t topics) Snapshot() *registry.Snapshot {
 func newRunner(t *testing.T, q Queue) *Runner {
 	t.Helper()
 	return NewRunner(Options{
-		Store: &tasks{}, Queue: q, Registry: topics{"shop"}, Dir: t.TempDir(), Host: "here", Log: slog.New(slog.DiscardHandler), Now: time.Now, PollEvery: time.Millisecond,
+		Store: &tasks{}, Queue: q, Registry: topics{"shop"}, Dir: t.TempDir(), Host: "here",
+		Log: slog.New(slog.DiscardHandler), Now: time.Now, PollEvery: time.Millisecond,
 	})
 }
 
