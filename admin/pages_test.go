@@ -45,11 +45,11 @@ func TestEveryTimeIsAbsoluteAndRelative(t *testing.T) {
 		o.Queue, o.Alerts = q, store
 	}).As("root")
 	s.AddTopic("a")
-	_, err := store.RaiseAlert(t.Context(),
-		alert.Alert{Key: "topic/a", Kind: "breaker", Severity: alert.Critical, Topic: "a"})
-	admintest.Must(t, err)
-	admintest.Must(t, store.AddDelivery(t.Context(),
-		alert.Delivery{Channel: "mail", Recipient: "ops@example.com", State: "sent", At: time.Now()}))
+	admintest.SaveAlert(t, store, alert.Alert{Key: "topic/a", Kind: "breaker", Severity: alert.Critical, Topic: "a",
+		BeganAt: time.Now(), Causes: []alert.Cause{{Kind: "breaker", Severity: alert.Critical}}})
+	admintest.Must(t, store.Save(t.Context(), &alert.Changes{Deliveries: []alert.Delivery{
+		{ID: "1", Channel: "mail", Recipient: "ops@example.com", State: "sent", At: time.Now()},
+	}}))
 	for _, path := range []string{"/dead?topic=a", "/topics/a?tab=jobs&state=dead", "/topics/a/jobs/job-1", "/alerts",
 		"/alerts/deliveries",
 		"/access", "/audit", "/account"} {

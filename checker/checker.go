@@ -15,7 +15,6 @@ import (
 
 	"github.com/wakecall/wakecall/internal/alert/health"
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/queue/pershard"
 )
 
 // Shard is the part of a queue.Shard that the checker needs.
@@ -78,7 +77,7 @@ func New(o Options) *Checker {
 
 // Run watches until ctx is done and everything it started has ended.
 func (c *Checker) Run(ctx context.Context) error {
-	pershard.Run(ctx, c.opts.Shards, c.opts.Changed, c.watch)
+	queue.RunPerShard(ctx, c.opts.Shards, c.opts.Changed, c.watch)
 	return nil
 }
 
@@ -89,7 +88,7 @@ func (c *Checker) watch(ctx context.Context, s Shard) {
 	w := watched{limit: c.opts.Every}
 	defer func() {
 		// Findings outlive this process: the next one continues them.
-		if errors.Is(context.Cause(ctx), pershard.ErrRemoved) {
+		if errors.Is(context.Cause(ctx), queue.ErrShardRemoved) {
 			c.forget(s.Name())
 		}
 	}()

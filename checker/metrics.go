@@ -33,7 +33,9 @@ type collector struct{ c *Checker }
 
 // Describe implements prometheus.Collector.
 func (m *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobsDesc, ageDesc, findDesc, upDesc, pingDesc, memoryDesc, maxDesc, countDesc} {
+	for _, d := range []*prometheus.Desc{
+		jobsDesc, ageDesc, findDesc, upDesc, pingDesc, memoryDesc, maxDesc, countDesc,
+	} {
 		ch <- d
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/alert/health"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -38,11 +39,12 @@ func TestARedisThatIsKilledAndRestarted(t *testing.T) {
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, "the shard", func() bool { return q.Shards()[0].Adopt(t.Context()) == nil })
+	wait.For(t, "the shard", func() bool { return queuetest.Adopt(t.Context(), q.Shards()[0]) == nil })
 	begun := make(chan Finding, 10)
 	ended := make(chan Finding, 10)
 	c := New(Options{
-		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 200 * time.Millisecond, // also the limit of a check
+		Shards: func() []Shard { return []Shard{q.Shards()[0]} },
+		Every:  200 * time.Millisecond, // also the limit of a check
 		Notify: func(f Finding) {
 			if f.Ended.IsZero() {
 				begun <- f
@@ -92,13 +94,14 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Shards()[0].Adopt(t.Context()); err != nil {
+	if err := queuetest.Adopt(t.Context(), q.Shards()[0]); err != nil {
 		t.Fatal(err)
 	}
 	push := func() error { return q.Push(t.Context(), queue.Push{Topic: "t", Delay: time.Hour}).Err }
 	begun, ended := make(chan Finding, 100), make(chan Finding, 100)
 	c := New(Options{
-		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 200 * time.Millisecond, // also the limit of a check
+		Shards: func() []Shard { return []Shard{q.Shards()[0]} },
+		Every:  200 * time.Millisecond, // also the limit of a check
 		Notify: func(f Finding) {
 			if f.Ended.IsZero() {
 				begun <- f
@@ -163,7 +166,7 @@ func TestHostsWithOtherSettingsAreFound(t *testing.T) {
 		if err := q.SetShards(t.Context(), shards); err != nil {
 			t.Fatal(err)
 		}
-		wait.For(t, "the shard", func() bool { return q.Shards()[0].Adopt(t.Context()) == nil })
+		wait.For(t, "the shard", func() bool { return queuetest.Adopt(t.Context(), q.Shards()[0]) == nil })
 		h, problems := health.Try(t.Context(), q.Shards()[0])
 		if !h.Up {
 			t.Fatal(h.Err)

@@ -31,6 +31,7 @@ type Config struct {
 	ShutdownTimeout time.Duration `koanf:"shutdown_timeout"`
 	Callback        Callback      `koanf:"callback"`
 	Journal         Journal       `koanf:"journal"`
+	Alert           Alert         `koanf:"alert"`
 	Spool           string        `koanf:"spool"` // on or off, see Config.SpoolOn
 
 	// A pointer, because fmt would print the secrets in it: fmt calls no methods of unexported fields.
@@ -95,6 +96,11 @@ type Gateways struct {
 type Metrics struct {
 	Addr   string `koanf:"addr"`
 	Topics int    `koanf:"topics"`
+}
+
+// Alert configures where alerts are sent besides the receivers of the web admin.
+type Alert struct {
+	AlertmanagerURL string `koanf:"alertmanager_url"`
 }
 
 // Registry configures the database of topics, shards, users and tokens.

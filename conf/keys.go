@@ -91,6 +91,7 @@ var keys = []Key{
 	{"journal.keep", "168h", duration, "How long the files of accepted pushes and of attempts are kept"},
 	{"journal.dir", "", text(checkText), "Directory of the journal"},
 	{"journal.sync", "none", oneOf("none", "always"), "Whether an accepted request is on disk before it is answered"},
+	{"alert.alertmanager_url", "", text(checkPublicURL), "Address of an Alertmanager that gets the alerts, too"},
 	{"spool", "off", oneOf("off", "on"), "Whether pushes are accepted while every shard is down: off or on"},
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -38,7 +39,7 @@ func BenchmarkDispatch(b *testing.B) {
 		[]queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
 		b.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); q.Shards()[0].Adopt(b.Context()) != nil &&
+	for deadline := time.Now().Add(20 * time.Second); queuetest.Adopt(b.Context(), q.Shards()[0]) != nil &&
 		time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/queue/pershard"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -123,7 +122,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		pershard.Run(ctx, d.shards, d.opts.Changed, d.serve)
+		queue.RunPerShard(ctx, d.shards, d.opts.Changed, d.serve)
 		d.workers.stop()
 	}()
 	<-ctx.Done()

@@ -25,6 +25,7 @@ import (
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/wait"
 	"github.com/wakecall/wakecall/timer"
@@ -110,7 +111,7 @@ func startWith(t *testing.T, timeout time.Duration, more ...func(*Options)) *ins
 		[]queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the shard is adopted", func() bool { return i.q.Shards()[0].Adopt(t.Context()) == nil })
+	eventually(t, "the shard is adopted", func() bool { return queuetest.Adopt(t.Context(), i.q.Shards()[0]) == nil })
 	for _, name := range []string{"t", "slow"} {
 		i.topic(name, nil)
 	}

@@ -9,13 +9,12 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/queue/pershard"
 )
 
 // A source reserves from one bucket of one shard.
 type source struct {
 	d       *Dispatcher
-	ctx     context.Context // of reserving; its cause is pershard.ErrRemoved when the shard was removed
+	ctx     context.Context // of reserving; its cause is queue.ErrShardRemoved when the shard was removed
 	shard   Shard
 	bucket  int
 	wake    chan struct{}
@@ -44,7 +43,7 @@ func (s *source) wakeUp() {
 }
 
 // removed reports whether the shard was removed: it may never answer.
-func (s *source) removed() bool { return errors.Is(context.Cause(s.ctx), pershard.ErrRemoved) }
+func (s *source) removed() bool { return errors.Is(context.Cause(s.ctx), queue.ErrShardRemoved) }
 
 const (
 	leaseCap   = 15 * time.Second

@@ -119,8 +119,6 @@ func storeProblem(err error) *Problem {
 		p.Status = http.StatusConflict
 	case errors.Is(err, registry.ErrChanged):
 		p.Status = http.StatusPreconditionFailed
-	case errors.Is(err, queue.ErrNewer):
-		p.Status, p.RetryAfter = http.StatusServiceUnavailable, newerRetry
 	case errors.Is(err, queue.ErrCollision):
 		p.Status, p.Field = http.StatusConflict, "id"
 	case errors.Is(err, queue.ErrTooFar):
@@ -133,7 +131,7 @@ func storeProblem(err error) *Problem {
 		p.Detail = "the registry's database is unreachable, so topics and tokens cannot be changed; pushes and " +
 			"callbacks continue"
 	case errors.Is(err, seal.ErrKey):
-		p.Status, p.RetryAfter = http.StatusServiceUnavailable, newerRetry
+		p.Status, p.RetryAfter = http.StatusServiceUnavailable, keyRetry
 		p.Detail = "this host's secret key differs from the registry's, so it can neither read nor store secrets"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, time.Second
@@ -145,8 +143,8 @@ func storeProblem(err error) *Problem {
 	return p
 }
 
-// newerRetry is how long a client should wait before it asks again for a job that only a newer server can read.
-const newerRetry = time.Minute
+// keyRetry is how long a client should wait before it asks again for what only a host with another key can read.
+const keyRetry = time.Minute
 
 // registryRetry is how long a client should wait before it repeats an edit: the registry polls its database about that
 // often.

@@ -81,12 +81,8 @@ func (s *Server) shards(c *call) error {
 }
 
 func viewOfShard(h *queue.ShardHealth) shardView {
-	up, why := h.Up, h.Err
-	if h.SameAs != "" {
-		up, why = false, "not used: same Redis as shard "+h.SameAs
-	}
 	return shardView{
-		Name: h.Name, State: h.State, Up: up, Error: why, Latency: h.Latency.Seconds(),
+		Name: h.Name, State: h.State, Up: h.Up, Error: h.Err, Latency: h.Latency.Seconds(),
 		Memory: h.Memory, MaxMemory: h.MaxMemory, Jobs: h.Jobs, Moved: h.Moved,
 	}
 }

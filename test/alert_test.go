@@ -1,11 +1,14 @@
 package test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -106,7 +109,8 @@ func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
 	r.Restart()
 	harness.Eventually(t, soon, "the outage to be over", func() error {
 		log := i.Log(1 << 20)
-		if strings.Contains(log, `"shard redis-1 restarted"`) || strings.Contains(log, `msg="an alert is over"`) {
+		if strings.Contains(log, `subject="shard redis-1 restarted"`) ||
+			strings.Contains(log, `msg="an alert is over"`) {
 			return nil
 		}
 		return errors.New("it is not over")
@@ -152,6 +156,44 @@ func TestAReloadDuringAnOutageMailsNothingTwice(t *testing.T) {
 	}
 }
 
+// TestAnAlertmanagerIsSentARedisOutage: it fires while Redis is down, and is resolved afterwards.
+func TestAnAlertmanagerIsSentARedisOutage(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	type posted struct {
+		Labels map[string]string `json:"labels"`
+		EndsAt time.Time         `json:"endsAt"`
+	}
+	var last atomic.Pointer[posted] // about the shard
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var list []posted
+		if err := json.NewDecoder(r.Body).Decode(&list); err != nil || r.URL.Path != "/api/v2/alerts" {
+			t.Errorf("%s: %v", r.URL, err)
+		}
+		for _, a := range list {
+			if a.Labels["alertname"] == "WakecallShardDown" && a.Labels["shard"] == "redis-1" {
+				last.Store(&a)
+			}
+		}
+	}))
+	defer srv.Close()
+	r := harness.StartRedis(t, harness.RedisOptions{})
+	opts := onRedis(r)
+	opts.Env["WAKECALL_ALERT_ALERTMANAGER_URL"] = srv.URL
+	i := start(t, opts)
+	i.WaitRole("redis-checker", 1)
+	fires := func(want bool) func() error {
+		return func() error {
+			a := last.Load()
+			return harness.Equal("firing", a != nil && a.EndsAt.After(time.Now()), want)
+		}
+	}
+	r.Kill9()
+	harness.Eventually(t, soon, "the alert", fires(true))
+	r.Restart()
+	harness.Eventually(t, soon, "its end", fires(false))
+}
+
 func TestDeadJobsAreMailedToTheirTopicsAddresses(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -165,7 +207,8 @@ func TestDeadJobsAreMailedToTheirTopicsAddresses(t *testing.T) {
 	}
 	harness.Eventually(t, soon, "the digest", func() error {
 		for _, m := range smtp.Mails() {
-			if m.To == "shop@test.example" && strings.Contains(m.Raw, "order-42") && strings.Contains(m.Subject, "dead") {
+			if m.To == "shop@test.example" && strings.Contains(m.Raw, "order-42") &&
+				strings.Contains(m.Subject, "dead") {
 				return nil
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -70,7 +71,7 @@ func startQueue(t *testing.T) *queue.Queue {
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the shard is adopted", func() bool { return q.Shards()[0].Adopt(t.Context()) == nil })
+	eventually(t, "the shard is adopted", func() bool { return queuetest.Adopt(t.Context(), q.Shards()[0]) == nil })
 	eventually(t, "Redis answers", func() bool {
 		_, err := q.Shards()[0].Advance(t.Context(), 0)
 		return err == nil

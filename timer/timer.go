@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/queue/pershard"
 )
 
 // Shard is the part of a queue.Shard that a timer needs.
@@ -49,7 +48,7 @@ func New(o Options) *Timer {
 
 // Run works until ctx is done and everything it started has ended.
 func (t *Timer) Run(ctx context.Context) error {
-	pershard.Run(ctx, t.shards, t.opts.Changed, t.watch)
+	queue.RunPerShard(ctx, t.shards, t.opts.Changed, t.watch)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -29,7 +30,7 @@ func RealQueue(t *testing.T) *queue.Queue {
 		t.Fatal(err)
 	}
 	wait.For(t, "redis-server to answer", func() bool {
-		return q.Shards()[0].Adopt(t.Context()) == nil &&
+		return queuetest.Adopt(t.Context(), q.Shards()[0]) == nil &&
 			q.Push(t.Context(), queue.Push{Topic: "probe", ID: "p"}).Err == nil
 	})
 	_, _ = q.DropTopic(t.Context(), "probe")

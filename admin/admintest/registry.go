@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -64,6 +65,12 @@ func (s *Site) AddTopic(name string) {
 	topic.CallbackURL = "http://127.0.0.1:1/hook"
 	_, err := s.Registry.PutTopic(s.Context(), "test", topic)
 	Must(s, err)
+}
+
+// SaveAlert stores an alert as the redis-checker does.
+func SaveAlert(t *testing.T, store *alert.Store, a alert.Alert) {
+	t.Helper()
+	Must(t, store.Save(t.Context(), &alert.Changes{Alerts: []*alert.Alert{&a}}))
 }
 
 // TopicForm returns a topic's fields as its form sends them, and more pairs of name and value.

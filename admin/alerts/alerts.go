@@ -45,7 +45,7 @@ const (
 // alertKinds are the kinds that the list can be filtered by. Their texts are alerts.kind_NAME.
 var alertKinds = []string{
 	"shard_down", "shard_partial", "shard_slow", "shard_memory", "shard_eviction", "shard_write_error",
-	"shard_link_down", "shard_clock", "shard_stepped", "shard_restarted", "shard_duplicate", "shard_forbidden",
+	"shard_link_down", "shard_clock", "shard_stepped", "shard_restarted", "shard_forbidden",
 	"shard_settings",
 	"registry", "topic_unknown", "journal",
 	"no_consumer", "no_worker", "topic_failing", "breaker", "dead", "dead_jobs",
@@ -66,15 +66,14 @@ func (h *Handler) alertsPage(c echo.Context) error {
 	settings, err := alert.Read(h.Registry.Snapshot())
 	d.MailOff = err == nil && (settings.Mail.Host == "" || len(settings.Recipients) == 0) && len(settings.Webhooks) == 0
 	store, ctx := h.Alerts, c.Request().Context()
-	open, ended := true, false
 	before, _ := page.ID(c.QueryParam("before"))
-	if d.Open, err = store.ListAlerts(ctx, alert.Filter{Open: &open, Kind: d.Kind, Limit: openListed}); err != nil {
+	if d.Open, err = store.ListAlerts(ctx, alert.Filter{Kind: d.Kind, Limit: openListed}); err != nil {
 		return err
 	}
 	d.All = len(d.Open)
 	d.Open = d.Open[:min(d.All, openShown)] // the worst come first
 	if d.Ended, err = store.ListAlerts(ctx,
-		alert.Filter{Open: &ended, Kind: d.Kind, Before: before, Limit: alertsEach + 1}); err != nil {
+		alert.Filter{Ended: true, Kind: d.Kind, Before: before, Limit: alertsEach + 1}); err != nil {
 		return err
 	}
 	if len(d.Ended) > alertsEach {

@@ -8,6 +8,7 @@ import (
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/message"
 )
 
 func TestAlertsPage(t *testing.T) {
@@ -17,20 +18,13 @@ func TestAlertsPage(t *testing.T) {
 		store = alert.NewStore(o.Registry.DB())
 		o.Alerts = store
 	})
-	for _, key := range []string{"a", "b"} {
-		if _, err := store.RaiseAlert(t.Context(),
-			alert.Alert{Key: key, Kind: "shard_down", Severity: "critical", Subject: "<script>" + key}); err != nil {
-			t.Fatal(err)
-		}
+	for key, ended := range map[string]*time.Time{"a": nil, "b": new(time.Now())} {
+		admintest.SaveAlert(t, store, alert.Alert{Key: key, Kind: "shard_down", Severity: "critical", EndedAt: ended,
+			Causes: []alert.Cause{{Kind: "shard_down", Severity: "critical", Text: message.Plain("<script>" + key)}}})
 	}
-	if _, err := store.EndAlert(t.Context(), "b", "", time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.AddDelivery(t.Context(),
-		alert.Delivery{Channel: "mail", Recipient: "ops@example.com", State: "failed", Error: "421 busy",
-			At: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	admintest.Must(t, store.Save(t.Context(), &alert.Changes{Deliveries: []alert.Delivery{
+		{ID: "1", Channel: "mail", Recipient: "ops@example.com", State: "failed", Error: "421 busy", At: time.Now()},
+	}}))
 	s.As("look").Shows("/alerts", "&lt;script&gt;a", "&lt;script&gt;b", "critical")
 	s.Shows("/alerts/deliveries", "421 busy")
 	s.Shows("/", "&lt;script&gt;a")
@@ -48,8 +42,7 @@ func TestTheWorstAlertsAreListed(t *testing.T) {
 			a.Severity = alert.Critical
 		}
 		a.Causes = []alert.Cause{{Kind: a.Kind, Severity: a.Severity}}
-		_, err := store.RaiseAlert(t.Context(), a)
-		admintest.Must(t, err)
+		admintest.SaveAlert(t, store, a)
 	}
 	s.Shows("/alerts", "topic t0 is late", ">203</span>", "Only the 200 most severe are listed.")
 	s.Shows("/alerts?kind=late", "topic t0 is late")

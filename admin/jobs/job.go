@@ -211,7 +211,7 @@ func isFieldError(err error) bool {
 // isJobRefusal reports whether the queue answered that the action is not possible for this job.
 func isJobRefusal(err error) bool {
 	return errors.Is(err, queue.ErrRunning) || errors.Is(err, queue.ErrDead) || errors.Is(err, queue.ErrTooFar) ||
-		errors.Is(err, queue.ErrNewer) || errors.Is(err, queue.ErrAlive) || errors.Is(err, queue.ErrBodyGone) ||
+		errors.Is(err, queue.ErrAlive) || errors.Is(err, queue.ErrBodyGone) ||
 		errors.Is(err, queue.ErrState)
 }
 

@@ -88,8 +88,7 @@ func number(n int) string {
 
 // openAlerts returns the alerts that have not ended, most severe first.
 func (h *Handler) openAlerts(ctx context.Context) []alert.Alert {
-	open := true
-	alerts, err := h.Alerts.ListAlerts(ctx, alert.Filter{Open: &open, Limit: alertsListed})
+	alerts, err := h.Alerts.ListAlerts(ctx, alert.Filter{Limit: alertsListed})
 	if err != nil {
 		h.Log.Debug("list the open alerts", "error", err)
 	}

@@ -115,8 +115,7 @@ func ProblemOf(err error) problem {
 	case errors.Is(err, queue.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard),
 		errors.Is(err, registry.ErrNoToken), errors.Is(err, account.ErrNoUser), errors.Is(err, bulk.ErrNoTask):
 		return problem{http.StatusNotFound, titleOf(http.StatusNotFound), err.Error()}
-	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, queue.ErrNewer),
-		errors.Is(err, seal.ErrKey):
+	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, seal.ErrKey):
 		return problem{http.StatusServiceUnavailable, titleOf(http.StatusServiceUnavailable), err.Error()}
 	case errors.Is(err, account.ErrLastAdmin), errors.Is(err, registry.ErrChanged):
 		return problem{http.StatusConflict, titleOf(http.StatusConflict), err.Error()}

@@ -144,8 +144,8 @@ func TestTopicsAreSortedByEveryColumnBothWays(t *testing.T) {
 	t.Parallel()
 	s := sickSite(t)
 	order := func(by string) (names []string) {
-		topic := regexp.MustCompile(`class="fw-bold" href="/topics/([a-z.]+)"`)
-		for _, m := range topic.FindAllStringSubmatch(s.Shows("/topics?sort="+by), -1) {
+		for _, m := range regexp.MustCompile(`class="fw-bold" href="/topics/([a-z.]+)"`).
+			FindAllStringSubmatch(s.Shows("/topics?sort="+by), -1) {
 			names = append(names, m[1])
 		}
 		return names

@@ -95,7 +95,7 @@ func (p *program) putShard(ctx context.Context, cfg *conf.Config, r *registry.Re
 	if err != nil {
 		return err
 	}
-	silent, err := setup.CheckPasswords(ctx, cfg, []registry.Shard{s})
+	silent, err := setup.TryShards(ctx, cfg, []registry.Shard{s})
 	if err != nil {
 		return err
 	}

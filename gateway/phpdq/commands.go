@@ -101,7 +101,7 @@ func (s *Server) find(ctx context.Context, command string, r *request) (*queue.J
 	switch {
 	case err != nil:
 		return nil, s.why(command, err)
-	case job.State == queue.Dead || job.Newer:
+	case job.State == queue.Dead:
 		return nil, gateway.Refused
 	}
 	return job, gateway.Done

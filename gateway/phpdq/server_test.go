@@ -307,7 +307,7 @@ func TestResultsAreCounted(t *testing.T) {
 	r.down = nil
 	c.ask(`{"cmd":"get","topic":"order_close","id":"1"}`, `{"code":1,"msg":"succ","data":{`+
 		`"notify_time":"2026-01-02 11:34:05","dq_set_time":"2026-01-02 11:04:05"}}`)
-	r.jobs["order_close/1"].Newer = true // in a format that this version cannot read
+	r.jobs["order_close/1"].State = queue.Dead
 	c.ask(`{"cmd":"get","topic":"order_close","id":"1"}`, fail)
 	families, err := r.metrics.Gather()
 	if err != nil {

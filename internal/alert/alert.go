@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -12,52 +11,51 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
-// Storage stores alerts, and lets hosts agree on which one of them sends a message. Store implements it.
+// Storage is the state that the hosts of an installation share. Store implements it.
 type Storage interface {
-	alertStorage
-	outboxStorage
-}
-
-type alertStorage interface {
-	RaiseAlert(ctx context.Context, a Alert) (stored Alert, err error)
-	EndAlert(ctx context.Context, key, host string, at time.Time) (over bool, err error)
-	ListAlerts(ctx context.Context, f Filter) ([]Alert, error)
-	ListTold(ctx context.Context) (map[string]*Told, error)
-	SaveTold(ctx context.Context, person string, t *Told) (saved bool, err error)
+	Sync(ctx context.Context, r Report) (Shared, error)
+	Save(ctx context.Context, c *Changes) error
+	Resign(ctx context.Context, process string) error
 }
 
 // Options configure Alerts.
 type Options struct {
-	Store      Storage
-	Settings   func() (Settings, error)
-	Find       func(ctx context.Context, r Rules) ([]Finding, Judge) // returns everything that is wrong now
-	Dead       func(ctx context.Context) []DeadTopic                 // unreported dead jobs; nil: no digests
-	Say        func(language string) Say
-	Owner      func(topic string) string // returns a topic's owner; nil: topics have none
-	Host       string
-	AdminURL   string       // of the web admin, for links; may be empty
-	Web        *http.Client // for webhooks: it restricts the addresses they may reach
-	Every      time.Duration
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer
+	Store           Storage
+	Settings        func() (Settings, error)
+	Find            func(ctx context.Context, r Rules) ([]Finding, Judge) // returns everything that is wrong now
+	Dead            func(ctx context.Context) []DeadTopic                 // unreported dead jobs; nil: no digests
+	Say             func(language string) Say
+	Owner           func(topic string) string // returns a topic's owner; nil: topics have none
+	Host            string
+	AdminURL        string       // of the web admin, for links; may be empty
+	AlertmanagerURL string       // empty: alerts are not sent to an Alertmanager
+	Web             *http.Client // for webhooks: it restricts the addresses they may reach
+	Every           time.Duration
+	Logger          *slog.Logger
+	Registerer      prometheus.Registerer
 }
 
 // Alerts detects problems and notifies people. Run starts it.
 type Alerts struct {
-	opts       Options
-	outbox     *outbox
-	storeLimit time.Duration
+	opts         Options
+	process      string // names this process in the lease
+	outbox       *outbox
+	alertmanager *alertmanager
+	storeLimit   time.Duration
 
 	// Used only by the goroutine that makes the rounds.
-	open       map[string]*openAlert // by key: what this host finds or has adopted
-	told       map[string]*Told      // what each person was notified about, by person
-	adopted    bool                  // open contains what an earlier run of this host left
-	lastAdopt  time.Time
-	lastTold   time.Time
-	lastDead   time.Time
-	storeHangs bool // a call to the store timed out in this round, so the round makes no more
+	leads     bool                  // this process held the lease when the store last answered
+	synced    time.Time             // when the store last answered
+	open      map[string]*openAlert // by key
+	ended     []*Alert              // ended alerts that are not stored as such
+	receivers map[string]*Notified  // what each receiver was notified about, by its name
+	mine      []Finding             // what this host found last
+	others    []Finding             // what other hosts find
+	lastDead  time.Time
 
 	mu       sync.Mutex
 	settings Settings // the last ones that could be read
@@ -68,9 +66,14 @@ type Alerts struct {
 const (
 	defaultEvery = 5 * time.Second
 	findLimit    = 10 * time.Second // 100,000 topics take several seconds
-	storeLimit   = time.Second      // limits one call to the store
+	storeLimit   = 3 * time.Second  // limits one call to the store: people must be notified about Redis in time
+	leaseTTL     = 20 * time.Second // longer than the slowest round
+	// reportLife is how long a host's findings count after its last report. It is at most as long as an alert lasts
+	// without findings: otherwise reports from before an outage of the store would reopen an alert that ended in it.
+	reportLife = leaseTTL
 
 	mailChannel = "mail"
+	maxHost     = 128
 )
 
 // New returns Alerts.
@@ -80,8 +83,10 @@ func New(o Options) *Alerts {
 		o.Owner = func(string) string { return "" }
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Host = database.Clip(o.Host, maxHost)
 	a := &Alerts{
-		opts: o, storeLimit: storeLimit, open: map[string]*openAlert{}, told: map[string]*Told{}, settings: Defaults(),
+		opts: o, process: database.Clip(o.Host, maxHost/2) + "/" + rand.Text(), storeLimit: storeLimit,
+		open: map[string]*openAlert{}, receivers: map[string]*Notified{}, settings: Defaults(),
 	}
 	a.sent = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_alert_deliveries_total", Help: "Messages about alerts by channel and state.",
@@ -89,18 +94,15 @@ func New(o Options) *Alerts {
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(a.sent)
 	}
-	a.outbox = newOutbox(o.Store, o.Host+"/"+rand.Text(), a.send, a.report)
+	a.outbox = newOutbox(a.send, a.report)
+	a.alertmanager = newAlertmanager(o.AlertmanagerURL, o.AdminURL, a.reportAlertmanager)
 	return a
 }
 
-// Run makes rounds and sends messages until ctx is done. It leaves messages that still wait then to the next run, or to
-// another host.
+// Run makes rounds and sends messages until ctx is done. It leaves messages that still wait then to the next process
+// that leads.
 func (a *Alerts) Run(ctx context.Context) error {
-	var wg sync.WaitGroup
-	defer a.outbox.leave(ctx)
-	defer wg.Wait()
-	a.outbox.start(ctx)
-	wg.Go(func() { a.outbox.sync(ctx) })
+	defer a.leave(ctx)
 	for {
 		next := time.After(a.opts.Every)
 		a.round(ctx)
@@ -112,13 +114,77 @@ func (a *Alerts) Run(ctx context.Context) error {
 	}
 }
 
-// report counts and logs the result of a delivery.
-func (a *Alerts) report(d Delivery) {
-	a.sent.WithLabelValues(d.Channel, d.State).Inc()
-	if d.State != Sent {
-		a.opts.Logger.Warn("a message about an alert was not sent", "channel", d.Channel, "recipient", d.Recipient,
-			"subject", d.Subject, "tries", d.Tries, "error", d.Error)
+// leave lets another process continue at once.
+func (a *Alerts) leave(ctx context.Context) {
+	a.outbox.wait()
+	a.alertmanager.wait()
+	if !a.sync(ctx, a.mine, time.Now().UTC()) {
+		return // the lease will be over before the store answers again
 	}
+	a.save(ctx, true)
+	err := a.callStore(ctx, func(ctx context.Context) error { return a.opts.Store.Resign(ctx, a.process) })
+	if err != nil {
+		a.opts.Logger.Warn("end the lease of alerts", "error", err)
+	}
+}
+
+// round finds problems, shares them with the other hosts, and notifies people if this host evaluates alerts.
+func (a *Alerts) round(ctx context.Context) {
+	s := a.current()
+	mine, over := a.find(ctx, s.Rules)
+	if ctx.Err() != nil {
+		return // this process ends, and may have missed findings
+	}
+	a.mine = mine
+	now := time.Now().UTC().Truncate(time.Microsecond) // as the store has it
+	synced := a.sync(ctx, mine, now)
+	if a.evaluates(now) {
+		a.evaluate(ctx, &s, mine, over, now)
+		if synced {
+			a.collectDead(ctx, &s, now)
+		}
+		a.notify(&s, now)
+		a.alertmanager.update(ctx, a.open, a.opts.Say(s.Language), now)
+	} else {
+		a.alertmanager.forget()
+	}
+	if synced {
+		a.save(ctx, a.leads)
+	}
+	a.outbox.deliver(ctx, now) // after saving: a message of which the store knows nothing is sent again after a crash
+}
+
+// evaluates reports whether this host evaluates alerts: it holds the lease, or the store is unavailable and the lease
+// of the host that held it is over.
+func (a *Alerts) evaluates(now time.Time) bool { return a.leads || now.Sub(a.synced) >= leaseTTL }
+
+func (a *Alerts) find(ctx context.Context, r Rules) ([]Finding, Judge) {
+	ctx, cancel := context.WithTimeout(ctx, findLimit)
+	defer cancel()
+	list, over := a.opts.Find(ctx, r)
+	for i := range list {
+		list[i].Host = a.opts.Host
+	}
+	return list, over
+}
+
+// callStore limits the time of a call to the store. When the process ends, callStore waits for the answer.
+func (a *Alerts) callStore(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.storeLimit)
+	defer cancel()
+	return call(ctx)
+}
+
+func (a *Alerts) current() Settings {
+	s, err := a.opts.Settings()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil {
+		a.settings = s
+	} else {
+		a.opts.Logger.Warn("the settings of alerts cannot be read; the last ones stay in use", "error", err)
+	}
+	return a.settings
 }
 
 // send sends with the current settings, so a password corrected in the meantime takes effect.
@@ -135,58 +201,19 @@ func (a *Alerts) send(ctx context.Context, d *outgoing) error {
 	return fmt.Errorf("webhook %s was removed", d.Channel)
 }
 
-func (a *Alerts) current() Settings {
-	s, err := a.opts.Settings()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err == nil {
-		a.settings = s
-	} else {
-		a.opts.Logger.Warn("the settings of alerts cannot be read; the last ones stay in use", "error", err)
+// report counts and logs the result of a delivery.
+func (a *Alerts) report(d Delivery) {
+	a.sent.WithLabelValues(d.Channel, d.State).Inc()
+	if d.State != Sent {
+		a.opts.Logger.Warn("a message about an alert was not sent", "channel", d.Channel, "recipient", d.Recipient,
+			"subject", d.Subject, "tries", d.Tries, "error", d.Error)
 	}
-	return a.settings
 }
 
-func (a *Alerts) round(ctx context.Context) {
-	s := a.current()
-	a.storeHangs = false
-	a.adopt(ctx, time.Now().UTC())
-	findings, over := a.find(ctx, s.Rules)
-	if ctx.Err() != nil {
-		return // this process ends, and may have missed findings
+func (a *Alerts) reportAlertmanager(err error) {
+	d := Delivery{Channel: "alertmanager", State: Sent}
+	if err != nil {
+		d.State, d.Error = Retrying, err.Error()
 	}
-	now := time.Now().UTC()
-	byKey := map[string][]Finding{}
-	for _, f := range findings {
-		byKey[f.Key()] = append(byKey[f.Key()], f)
-	}
-	for key, list := range byKey {
-		a.raise(key, list, now)
-	}
-	for key, o := range a.open {
-		a.settle(ctx, &s, key, o, over, now)
-	}
-	a.tell(ctx, &s, now)
-}
-
-func (a *Alerts) find(ctx context.Context, r Rules) ([]Finding, Judge) {
-	ctx, cancel := context.WithTimeout(ctx, findLimit)
-	defer cancel()
-	return a.opts.Find(ctx, r)
-}
-
-var errStoreHangs = errors.New("the store does not answer")
-
-// callStore limits the time of a call to the store, and skips the rest of a round's calls after a timeout: people must
-// be notified about Redis in time. When the process ends, callStore waits for the answer, because the host that is to
-// notify people must still queue the message.
-func (a *Alerts) callStore(ctx context.Context, call func(context.Context) error) error {
-	if a.storeHangs {
-		return errStoreHangs
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.storeLimit)
-	defer cancel()
-	err := call(ctx)
-	a.storeHangs = err != nil && ctx.Err() != nil
-	return err
+	a.report(d)
 }

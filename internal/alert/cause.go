@@ -31,9 +31,9 @@ type Cause struct {
 	For      time.Duration   `json:"for,omitempty"`    // since when, or how late
 	P99      time.Duration   `json:"p99,omitempty"`    // of the lateness of calls in the last minute
 	Limit    time.Duration   `json:"limit,omitempty"`  // the limit that is exceeded
-	Answer   string          `json:"answer,omitempty"` // the endpoint's: a status, or a reason of package callback
+	Answer   string          `json:"answer,omitempty"` // the endpoint's answer: a status, or a reason of package callback
 	Text     message.Message `json:"text,omitzero"`    // the error of a server or a check
-	Host     string          `json:"host,omitempty"`   // the host that found it, in the store
+	Host     string          `json:"host,omitempty"`   // the host that found it
 }
 
 // Say returns the text of a key in a language, with its arguments.
@@ -87,8 +87,8 @@ func (c Cause) answer(say Say) string {
 
 // Finding is a cause that was found now.
 type Finding struct {
-	Topic string
-	Shard string
+	Topic string `json:"topic,omitempty"`
+	Shard string `json:"shard,omitempty"`
 	Cause
 }
 
@@ -125,7 +125,7 @@ func WorstFirst(a, b Alert) int {
 // Title returns a one-line title of the alert in a language.
 func (a *Alert) Title(say Say) string {
 	if len(a.Causes) == 0 {
-		return a.Subject // an alert of an earlier version, or a test message
+		return a.Subject // a test message
 	}
 	return say("alerts.title_"+a.Kind, a.Topic+a.Shard)
 }

@@ -24,7 +24,7 @@ func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
 		m.Alert = lead[0]
 		m.Title = lead[0].Title(say)
 	case len(n.over) > 0:
-		m.Alert = Alert{ID: n.over[0].ID, Severity: n.over[0].Severity, Subject: n.over[0].Title, BeganAt: n.over[0].BeganAt}
+		m.Alert = Alert{Severity: n.over[0].Severity, Subject: n.over[0].Title, BeganAt: n.over[0].BeganAt}
 		m.Title = n.over[0].Title
 	default:
 		m.Alert = Alert{Kind: "dead_jobs", Severity: Warning, Topic: n.dead[0].Topic, BeganAt: now, Host: a.opts.Host}

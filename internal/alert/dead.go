@@ -28,7 +28,7 @@ const deadShown = 10
 // deadAttempts is how many of a topic's last attempts are searched for dead jobs.
 const deadAttempts = 100
 
-// Dead returns the topics that have addresses and dead jobs which no host has reported yet.
+// Dead returns the topics that have addresses and dead jobs which were not reported yet.
 func (w *Watch) Dead(ctx context.Context) []DeadTopic {
 	if w.completeSince.IsZero() { // the counts are unknown
 		if w.died == nil && w.src.Snapshot().Topics.Len() == 0 {
@@ -51,7 +51,7 @@ func (w *Watch) Dead(ctx context.Context) []DeadTopic {
 	return list
 }
 
-// claim claims the deaths that no host has reported yet.
+// claim claims the deaths that were not reported yet.
 func (w *Watch) claim(ctx context.Context, counts map[string]Deaths) map[string]int64 {
 	if w.died != nil && len(counts) == 0 {
 		return nil
@@ -87,21 +87,18 @@ func (w *Watch) lastDead(ctx context.Context, topic string, n int64) []DeadJob {
 
 // collectDead collects, for each of the topics' addresses, which jobs died.
 func (a *Alerts) collectDead(ctx context.Context, s *Settings, now time.Time) {
-	if a.opts.Dead == nil || a.storeHangs || now.Sub(a.lastDead) < s.GroupWait.Std() {
+	if a.opts.Dead == nil || now.Sub(a.lastDead) < s.GroupWait.Std() {
 		return
 	}
 	a.lastDead = now
-	limited, cancel := context.WithTimeout(ctx, findLimit)
+	ctx, cancel := context.WithTimeout(ctx, findLimit)
 	defer cancel()
-	dead := a.opts.Dead(limited)
-	if !s.DeadDigest {
-		return
-	}
-	for _, d := range dead {
+	for _, d := range a.opts.Dead(ctx) {
+		if !s.DeadDigest {
+			continue
+		}
 		for _, to := range d.Recipients {
-			t := a.toldTo(person{channel: mailChannel, address: to})
-			t.add(d, now)
-			t.unsaved = true
+			a.notified(receiver{channel: mailChannel, address: to}).add(d, now)
 		}
 	}
 }

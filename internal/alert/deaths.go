@@ -19,56 +19,37 @@ type deathsRow struct {
 	Died  int64
 }
 
-func (deathsRow) TableName() string { return "told_deaths" }
+func (deathsRow) TableName() string { return "alert_deaths" }
 
-// ClaimDeaths returns the number of unreported deaths of each topic. Of several hosts, only one gets each death. The
-// very first call only stores the counts. Together with an error it returns what it had claimed before the error.
-func (s *Store) ClaimDeaths(ctx context.Context, counts map[string]Deaths) (unreported map[string]int64, err error) {
-	err = s.db.Do(ctx, func(tx *gorm.DB) error {
-		var rows []deathsRow
-		if err := tx.Find(&rows).Error; err != nil {
+// ClaimDeaths returns the number of unreported deaths of each topic, and stores the counts as reported. The very first
+// call only stores them.
+func (s *Store) ClaimDeaths(ctx context.Context, counts map[string]Deaths) (map[string]int64, error) {
+	unreported := map[string]int64{}
+	err := s.db.Change(ctx, func(tx *gorm.DB) error {
+		var stored []deathsRow
+		if err := tx.Find(&stored).Error; err != nil {
 			return err
 		}
 		reported := map[string]int64{}
-		for _, row := range rows {
+		for _, row := range stored {
 			reported[row.Topic] = row.Died
 		}
-		if _, begun := reported[""]; !begun {
-			return beginDeaths(tx, counts)
-		}
-		unreported = map[string]int64{}
+		_, begun := reported[""]
+		rows := []deathsRow{{}} // the row without a topic says that counting has begun
 		for topic, now := range counts {
-			claimed, err := claimDeaths(tx, topic, reported[topic], now)
-			if err != nil {
-				return err
+			was := reported[topic]
+			if begun && (now.Count == was || now.Count < was && !now.Fell) {
+				continue
 			}
-			if claimed > 0 {
-				unreported[topic] = claimed
+			rows = append(rows, deathsRow{topic, now.Count})
+			if begun && now.Count > was {
+				unreported[topic] = now.Count - was
 			}
 		}
-		return nil
+		return database.Upsert(tx).CreateInBatches(rows, database.BatchRows).Error
 	})
-	return unreported, err
-}
-
-func claimDeaths(tx *gorm.DB, topic string, reported int64, now Deaths) (claimed int64, err error) {
-	if now.Count == reported || (now.Count < reported && !now.Fell) {
-		return 0, nil
+	if err != nil {
+		return nil, err
 	}
-	if err := database.InsertNew(tx).Create(&deathsRow{Topic: topic}).Error; err != nil {
-		return 0, err
-	}
-	res := tx.Model(&deathsRow{}).Where("topic = ? AND died = ?", topic, reported).Update("died", now.Count)
-	if res.Error != nil || res.RowsAffected == 0 { // another host claimed them
-		return 0, res.Error
-	}
-	return now.Count - reported, nil
-}
-
-func beginDeaths(tx *gorm.DB, counts map[string]Deaths) error {
-	rows := []deathsRow{{}} // the row without a topic says that counting has begun
-	for topic, n := range counts {
-		rows = append(rows, deathsRow{topic, n.Count})
-	}
-	return database.InsertNew(tx).CreateInBatches(rows, database.BatchRows).Error
+	return unreported, nil
 }

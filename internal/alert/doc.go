@@ -1,48 +1,52 @@
-// Package alert detects problems and notifies people: by mail, and by webhooks for Slack, Feishu, DingTalk, WeCom and
-// other services.
+// Package alert detects problems and notifies people: by mail, by webhooks for Slack, Feishu, DingTalk, WeCom and other
+// services, and through an Alertmanager.
+//
+// # Rounds
+//
+// Every five seconds each host finds what is wrong now (Watch): levels, not events. It stores its findings with its
+// name, and reads those of the other hosts. One host, which holds a lease in the database, evaluates alerts from the
+// findings of all hosts and notifies people; it saves alerts, what each receiver was notified about, and messages in
+// one transaction. The other hosts read that state, and any of them can continue with it when the lease is over: at
+// once after a graceful stop, 20 seconds after a crash.
+//
+// While the database is unavailable, the host with the lease goes on from its memory, and the others evaluate and send
+// by themselves once the lease is over, because an outage of the database must not delay a mail about Redis. Several
+// hosts may then send the same message. Afterwards, the host that gets the lease saves what it did meanwhile; the
+// others drop it.
 //
 // # The life of an alert
 //
 // An alert is an incident of a topic, a shard or the installation. It has one or more causes, which come and go while
 // the alert is open: an endpoint that answers 429, jobs that are late, jobs that died.
 //
-//	           a round finds a cause              no cause was found for a while
-//	nothing ───────────────────────────> open ───────────────────────────────────> ended
+//	           a host finds a cause               no host has found one for a while
+//	nothing ───────────────────────────> open ──────────────────────────────────────> ended
 //
-// Rounds (every five seconds) find what is wrong now: levels, not events. If a round cannot judge a cause because a
-// shard does not answer, the cause neither begins nor ends in it. A host that has just started does not end alerts of
-// other hosts until it has watched for the span of the rule, such as ten minutes for dead jobs. A value that exceeded
-// its limit ends its cause only below half the limit and after Rules.OverAfter without a finding, so that a fluctuating
-// value is one alert. While a shard is down, and for two minutes after that, topics that begin to be late are part of
-// its alert. For each kind of problem, the 100 most severely affected topics have alerts, and one more alert counts the
-// others, because each alert is stored and read separately.
-//
-// When several hosts find the same problem, the first raises the alert and the others are recorded as its finders. The
-// alert is over when no host has found it for 90 seconds; other hosts end the alerts of a host that died.
+// If a round cannot judge a cause because a shard does not answer, the cause neither begins nor ends in it. A process
+// that has just started ends only what it has watched for the span of the rule, such as ten minutes for dead jobs. A
+// value that exceeded its limit ends its cause only below half the limit and after Rules.OverAfter without a finding,
+// so that a fluctuating value is one alert. While a shard is down, and for two minutes after that, topics that begin to
+// be late are part of its alert. For each kind of problem, the 100 most severely affected topics have alerts, and one
+// more alert counts the others. Findings of a host that has not reported for 20 seconds no longer count.
 //
 // # Notifying people
 //
-// The store has what each person (a mail address, a webhook) was notified about: the alerts that began for it, and when
-// the last message was sent. Each round compares that with the open alerts, so nothing that began or ended is lost or
-// reported twice. Told.due has the rules. Of the hosts that see that a message is due, the one that updates this state
-// sends it. While the store is unavailable, each host relies on its own memory and the last known settings, because an
-// outage of the registry must not delay a mail about Redis; two hosts may then send the same message.
+// A receiver is a mail address or a webhook. Notified has the alerts that began for it and when it got messages; each
+// round compares that with the open alerts, so nothing that began or ended is lost or reported twice. Notified.due has
+// the rules. Dead jobs are reported to the addresses of their topics with the same pauses. Deaths that happen while no
+// host watches, the database is unavailable or a shard is down are reported later.
 //
-// Dead jobs are reported to the addresses of their topics, by the host that claims them in the store, with the same
-// pauses. Deaths that happen while no host watches, the store is unavailable or a shard is down are reported later.
+// Each message is one delivery to one receiver. Each channel sends one message at a time, with time limits, five tries
+// over about ten minutes, and a bounded number of waiting messages, so a mail server that hangs delays no webhook.
+// Rounds never wait for it. Waiting messages are stored; the process with the lease sends them, also those of a process
+// that stopped. A message that was sent just before a crash may be sent again.
 //
-// # Sending
-//
-// Each message is one delivery per recipient. Each channel has a bounded queue and its own worker, with time limits and
-// five tries over about ten minutes, so a mail server that hangs delays no webhook. The store knows which messages wait
-// and which process sends them. If a process leaves messages behind, another process on any host sends them: after a
-// reload at once, after a crash two minutes later. Results are kept in the store. Rounds never wait for a mail server,
-// and sending never waits for the store.
+// An Alertmanager gets every cause as an alert of its own, and groups, silences and repeats them by its own rules.
 //
 // # Files
 //
-// watch.go and trend.go read the topics, judge.go has the rules, cause.go the causes that they find, open.go the life
-// of an alert, handled.go who takes care of one. route.go, tell.go and people.go decide who is notified and when,
-// compose.go and message.go about what; dead.go and deaths.go handle dead jobs. outbox.go and send.go send; store.go,
-// told.go and deliveries.go store.
+// watch.go and trend.go read the topics, judge.go has the rules, cause.go the causes that they find. alert.go has the
+// rounds, share.go shares the state, evaluate.go has the life of an alert, handled.go who takes care of one.
+// receivers.go, route.go and notified.go decide who is notified and when, compose.go and message.go about what; dead.go
+// and deaths.go handle dead jobs. outbox.go, send.go and alertmanager.go send, store.go stores.
 package alert

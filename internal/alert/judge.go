@@ -14,7 +14,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-var criticalShardKinds = []string{"down", "duplicate", "forbidden", "partial", "eviction", "write_error"}
+var criticalShardKinds = []string{"down", "forbidden", "partial", "eviction", "write_error"}
 
 // shards judges the redis-checker's findings.
 func (w *Watch) shards(r Rules) []Finding {
@@ -145,7 +145,8 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 		if l.BreakerOpen.IsZero() || !l.BreakerOpen.After(now.Add(-time.Minute)) {
 			continue
 		}
-		list = append(list, Finding{Topic: name, Cause: Cause{Kind: "breaker", Severity: Critical, N: int64(l.Failures)}})
+		c := Cause{Kind: "breaker", Severity: Critical, N: int64(l.Failures)}
+		list = append(list, Finding{Topic: name, Cause: c})
 	}
 	return list, err
 }
@@ -156,7 +157,8 @@ func (w *Watch) late(
 	ctx context.Context, r Rules, topics []string, ready map[string]queue.Stats, now time.Time,
 ) (list []Finding, err error) {
 	for some := range slices.Chunk(topics, topicsAtOnce) {
-		calls, callsErr := w.src.Activity.Lateness(ctx, some, now.Add(-lateSpan)) // on an error: of the shards that answer
+		// On an error: the calls of the shards that answer.
+		calls, callsErr := w.src.Activity.Lateness(ctx, some, now.Add(-lateSpan))
 		list, err = append(list, w.lateOf(r, some, ready, calls, now)...), cmp.Or(err, callsErr)
 	}
 	return list, err
@@ -175,7 +177,8 @@ func (w *Watch) lateOf(
 		worst := max(n.OldestReady, p99)
 		if limit := w.limit(float64(objective), "late//"+name, now); float64(worst) > limit {
 			list = append(list, Finding{Topic: name, Cause: Cause{
-				Kind: "late", Severity: Warning, N: n.Ready, For: n.OldestReady.Round(time.Second), P99: p99, Limit: objective,
+				Kind: "late", Severity: Warning, N: n.Ready, For: n.OldestReady.Round(time.Second), P99: p99,
+				Limit: objective,
 			}})
 		}
 	}

@@ -17,22 +17,47 @@ type Alert struct {
 	Key        string     `json:"key" gorm:"column:alert_key"` // its subject: at most one alert with a key is open
 	Kind       string     `json:"kind"`                        // of its most severe cause
 	Severity   string     `json:"severity"`
-	Subject    string     `json:"subject"` // its title and details in the language of the messages
 	Topic      string     `json:"topic,omitempty"`
 	Shard      string     `json:"shard,omitempty"`
-	Detail     string     `json:"detail"`
-	Host       string     `json:"host"` // the host that raised it
+	Host       string     `json:"host"` // the first host that found it
 	BeganAt    time.Time  `json:"began_at"`
 	LastSeenAt time.Time  `json:"last_seen_at"`
 	EndedAt    *time.Time `json:"ended_at,omitempty"`
-	RemindedAt time.Time  `json:"-"`                        // used by earlier versions
-	Count      int        `json:"count" gorm:"column:seen"` // how often it was found
-	Causes     []Cause    `json:"causes,omitempty" gorm:"-"`
-	Handling   Handling   `json:"handling,omitzero" gorm:"-"`
+	Count      int        `json:"count" gorm:"column:seen"` // how often it was stored
+	Causes     []Cause    `json:"causes,omitempty" gorm:"serializer:json"`
+
+	Subject  string   `json:"subject" gorm:"-"` // its title and causes in the language of the messages
+	Detail   string   `json:"detail" gorm:"-"`
+	Handling Handling `json:"handling,omitzero" gorm:"-"`
 }
 
-// Store stores alerts and messages about them in the registry's database. Hosts agree through it on which of them
-// notifies people.
+// Delivery is one message to one recipient.
+type Delivery struct {
+	ID        string    `json:"id"`
+	At        time.Time `json:"at"`
+	Channel   string    `json:"channel"`
+	Recipient string    `json:"recipient"`
+	Subject   string    `json:"subject"`
+	State     string    `json:"state"`
+	Tries     int       `json:"tries"`
+	Error     string    `json:"error,omitempty"`
+	Message   string    `json:"-"` // JSON of the Message while it waits
+}
+
+// States of a Delivery. Sent and Failed are final.
+const (
+	Waiting  = "waiting"
+	Retrying = "retrying"
+	Sent     = "sent"
+	Failed   = "failed"
+)
+
+func (d *Delivery) final() bool { return d.State == Sent || d.State == Failed }
+
+// TableName returns the table that stores Delivery rows.
+func (Delivery) TableName() string { return "alert_deliveries" }
+
+// Store stores alerts and messages about them in the registry's database.
 type Store struct{ db *database.DB }
 
 // NewStore returns the store in a database.
@@ -45,219 +70,169 @@ type alertRow struct {
 
 func (alertRow) TableName() string { return "alerts" }
 
-// listedRow is an alert joined with the columns about it in other tables.
-type listedRow struct {
-	Row     alertRow `gorm:"embedded"`
-	Stored  string   // causes
-	Handled Handling `gorm:"embedded;embeddedPrefix:handled_"`
+type receiverRow struct {
+	Receiver string    `gorm:"primaryKey"`
+	State    *Notified `gorm:"serializer:json"`
 }
 
-func (l *listedRow) alert() Alert {
-	a := l.Row.Alert
-	_ = json.Unmarshal([]byte(l.Stored), &a.Causes) // empty for alerts of an earlier version
-	for i := range a.Causes {
-		a.Causes[i].Host = "" // for the store only
-	}
-	if l.Handled.Until != nil || l.Handled.Alert == a.ID { // an acknowledgement applies to one alert only
-		a.Handling = l.Handled
-	}
-	return a
-}
+func (receiverRow) TableName() string { return "alert_receivers" }
 
-// Lengths of columns, in characters.
 const (
-	maxKey     = 191
-	maxHost    = 128
-	maxSubject = 255
-	maxDetail  = 4000
+	leaseRole      = "alerts"
+	openMost       = 1000
+	deliveriesKept = 5000
+	maxKey         = 191
 )
 
-// newAlertRow returns the row of a new alert.
-func newAlertRow(a Alert, at time.Time) alertRow {
-	a.Key, a.Subject = database.Clip(a.Key, maxKey), database.Clip(a.Subject, maxSubject)
-	a.Detail, a.Host = database.Clip(a.Detail, maxDetail), database.Clip(a.Host, maxHost)
-	if a.BeganAt = a.BeganAt.UTC().Truncate(time.Microsecond); a.BeganAt.IsZero() {
-		a.BeganAt = at
+// Sync stores what a host finds, tries to take or extend the lease, and returns the shared state.
+func (s *Store) Sync(ctx context.Context, r Report) (sh Shared, err error) {
+	if sh.Leads, err = s.db.Lead(ctx, leaseRole, r.Process, leaseTTL); err != nil {
+		return sh, err
 	}
-	a.ID, a.LastSeenAt, a.RemindedAt, a.EndedAt, a.Count = 0, at, at, nil, 1
-	return alertRow{Alert: a, OpenKey: &a.Key}
-}
-
-// RaiseAlert stores that a host finds a problem. It returns the alert as stored: if another host has raised one with
-// the same key, that alert.
-func (s *Store) RaiseAlert(ctx context.Context, a Alert) (stored Alert, err error) {
-	stored = a
 	err = s.db.Do(ctx, func(tx *gorm.DB) error {
-		row := newAlertRow(a, database.Now())
-		res := database.InsertNew(tx).Create(&row)
-		if res.Error != nil {
-			return res.Error
+		if err := s.report(tx, r); err != nil {
+			return err
 		}
-		if res.RowsAffected > 0 {
-			stored = row.Alert
-			return s.noteFinder(tx, row.ID, row.Host, causesOf(&row))
+		if sh.Others, err = s.othersThan(tx, r.Host); err != nil || !sh.Leads {
+			return err
 		}
-		return s.raiseAgain(tx, row, &stored)
+		return tx.Where("state IN ?", []string{Waiting, Retrying}).Order("at").Limit(openMost).Find(&sh.Waiting).Error
 	})
-	return stored, err
+	if err != nil {
+		return sh, err
+	}
+	if sh.Open, err = s.ListAlerts(ctx, Filter{Limit: openMost}); err != nil {
+		return sh, err
+	}
+	rows, err := database.List[receiverRow](ctx, s.db, func(tx *gorm.DB) *gorm.DB { return tx })
+	sh.Receivers = map[string]*Notified{}
+	for _, row := range rows {
+		sh.Receivers[row.Receiver] = row.State
+	}
+	return sh, err
 }
 
-// raiseAgain updates an open alert. If it has ended meanwhile, it stays ended; the next round raises a new one.
-func (s *Store) raiseAgain(tx *gorm.DB, row alertRow, stored *Alert) error {
-	var open alertRow
-	found, err := database.Find(tx, &open, "open_key", *row.OpenKey)
-	if err != nil || !found {
-		return err
+// report replaces the findings of a host.
+func (s *Store) report(tx *gorm.DB, r Report) error {
+	if len(r.Findings) == 0 {
+		return tx.Exec("DELETE FROM alert_reports WHERE host = ?", r.Host).Error
 	}
-	causes, err := s.withOthers(tx, open.ID, &row)
+	text, err := json.Marshal(r.Findings)
 	if err != nil {
 		return err
 	}
-	if err := s.noteFinder(tx, open.ID, row.Host, causes); err != nil { // first, so that no other host ends it now
-		return err
-	}
-	kind, severity := row.Kind, row.Severity
-	if len(causes) > 0 && causes[0].Host != row.Host {
-		kind, severity = causes[0].Kind, causes[0].Severity
-	}
-	res := tx.Model(&alertRow{}).Where("open_key = ?", *row.OpenKey).Updates(map[string]any{
-		"last_seen_at": row.LastSeenAt, "kind": kind, "severity": severity, "subject": row.Subject,
-		"detail": row.Detail, "seen": gorm.Expr("seen + 1"),
-	})
-	if res.Error != nil || res.RowsAffected == 0 {
-		return res.Error
-	}
-	now := row.Alert
-	now.ID, now.Host, now.BeganAt, now.Count = open.ID, open.Host, open.BeganAt, open.Count+1
-	*stored = now
-	return nil
+	const replace = "REPLACE INTO alert_reports (host, findings, reported_at) VALUES (?, ?, "
+	return tx.Exec(replace+s.db.Clock()+")", r.Host, string(text)).Error
 }
 
-// finderLife is how long a host counts as a finder of an alert after its last report.
-const finderLife = 90 * time.Second
-
-// causesOf returns the causes that a host reports, with its name.
-func causesOf(row *alertRow) []Cause {
-	causes := slices.Clone(row.Causes)
-	for i := range causes {
-		causes[i].Host = row.Host
-	}
-	return causes
-}
-
-// withOthers returns the causes that a host reports, and those that only other hosts still find: a host that does not
-// reach a shard and one that only finds it slow must not overwrite each other, or people are notified each time.
-func (s *Store) withOthers(tx *gorm.DB, id uint64, row *alertRow) ([]Cause, error) {
-	var finders, texts []string
-	const recent = "alert_id = ? AND host <> ? AND seen_at > "
-	err := tx.Table("alert_finders").Where(recent+s.db.Clock()+" - ?", id, row.Host, finderLife.Milliseconds()).
-		Pluck("host", &finders).Error
-	if err == nil {
-		err = tx.Table("alert_causes").Where("alert_id = ?", id).Pluck("causes", &texts).Error
-	}
-	if err != nil {
-		return nil, err
-	}
-	causes := causesOf(row)
+// othersThan returns the recent findings of the other hosts.
+func (s *Store) othersThan(tx *gorm.DB, host string) (list []Finding, err error) {
+	var texts []string
+	recent := "host <> ? AND reported_at > " + s.db.Clock() + " - ?"
+	err = tx.Table("alert_reports").Where(recent, host, reportLife.Milliseconds()).Order("host").
+		Pluck("findings", &texts).Error
 	for _, text := range texts {
-		var stored []Cause
-		_ = json.Unmarshal([]byte(text), &stored) // of another version: this host's causes are stored
-		for _, c := range stored {
-			same := func(x Cause) bool { return x.Kind == c.Kind }
-			if slices.Contains(finders, c.Host) && !slices.ContainsFunc(causes, same) {
-				causes = append(causes, c)
+		var findings []Finding
+		if err := json.Unmarshal([]byte(text), &findings); err != nil {
+			return nil, err
+		}
+		list = append(list, findings...)
+	}
+	return list, err
+}
+
+// Resign ends the lease of a process.
+func (s *Store) Resign(ctx context.Context, process string) error {
+	_, err := s.db.Lead(ctx, leaseRole, process, -time.Second)
+	return err
+}
+
+// Save stores changes: all of them or none, so that a message is stored exactly if its receiver counts as notified. A
+// new alert gets its ID in the store only.
+func (s *Store) Save(ctx context.Context, c *Changes) error {
+	return s.db.Change(ctx, func(tx *gorm.DB) error {
+		for _, a := range c.Alerts {
+			row := alertRow{Alert: *a}
+			if row.Key = database.Clip(a.Key, maxKey); a.EndedAt == nil {
+				row.OpenKey = &row.Key
+			}
+			if err := database.Upsert(tx).Create(&row).Error; err != nil {
+				return err
 			}
 		}
-	}
-	slices.SortStableFunc(causes, worstFirst)
-	return causes, nil
-}
-
-// noteFinder stores that a host finds an alert, and the causes that are found.
-func (s *Store) noteFinder(tx *gorm.DB, id uint64, host string, found []Cause) error {
-	causes, err := json.Marshal(found)
-	if err != nil {
-		return err
-	}
-	if err := tx.Exec("REPLACE INTO alert_causes (alert_id, causes) VALUES (?, ?)", id, string(causes)).Error; err != nil {
-		return err
-	}
-	const finder = "REPLACE INTO alert_finders (alert_id, host, seen_at) VALUES (?, ?, "
-	return tx.Exec(finder+s.db.Clock()+")", id, host).Error
-}
-
-// EndAlert stores that a host no longer finds a problem, and reports whether the alert is over. It ends when no other
-// host has found it recently.
-func (s *Store) EndAlert(ctx context.Context, key, host string, at time.Time) (over bool, err error) {
-	key, host = database.Clip(key, maxKey), database.Clip(host, maxHost)
-	err = s.db.Do(ctx, func(tx *gorm.DB) error {
-		var row alertRow
-		open, err := database.Find(tx, &row, "open_key", key)
-		if over = !open; err != nil || over {
+		for name, n := range c.Receivers {
+			if err := database.Upsert(tx).Create(&receiverRow{database.Clip(name, maxKey), n}).Error; err != nil {
+				return err
+			}
+		}
+		if len(c.Deliveries) == 0 {
+			return nil
+		}
+		if err := database.Upsert(tx).CreateInBatches(c.Deliveries, database.BatchRows).Error; err != nil {
 			return err
 		}
-		// Not one transaction: when two hosts stop finding the alert at once, the later one must see that the other has
-		// stopped.
-		if err := tx.Exec("DELETE FROM alert_finders WHERE alert_id = ? AND host = ?", row.ID, host).Error; err != nil {
-			return err
-		}
-		over, err = s.endUnfound(tx, row.ID, at)
-		return err
+		return pruneDeliveries(tx)
 	})
-	return over, err
 }
 
-// endUnfound ends an open alert that no host finds.
-func (s *Store) endUnfound(tx *gorm.DB, id uint64, at time.Time) (ended bool, err error) {
-	found := "EXISTS (SELECT 1 FROM alert_finders WHERE alert_id = alerts.id AND seen_at > " + s.db.Clock() + " - ?)"
-	res := tx.Model(&alertRow{}).
-		Where("id = ? AND open_key IS NOT NULL AND NOT "+found, id, finderLife.Milliseconds()).
-		Updates(map[string]any{"open_key": nil, "ended_at": at.UTC().Truncate(time.Microsecond)})
-	if res.Error != nil || res.RowsAffected == 0 {
-		return false, res.Error
+// pruneDeliveries deletes old messages.
+func pruneDeliveries(tx *gorm.DB) error {
+	var oldest []time.Time
+	err := tx.Model(&Delivery{}).Order("at DESC").Offset(deliveriesKept).Limit(1).Pluck("at", &oldest).Error
+	if err != nil || len(oldest) == 0 {
+		return err
 	}
-	return true, tx.Exec("DELETE FROM alert_finders WHERE alert_id = ?", id).Error
+	return tx.Where("at <= ? AND state IN ?", oldest[0], []string{Sent, Failed}).Delete(&Delivery{}).Error
 }
 
-// Filter selects alerts. A zero field does not restrict the selection.
+// ListDeliveries returns messages, newest first.
+func (s *Store) ListDeliveries(ctx context.Context, limit int) ([]Delivery, error) {
+	return database.List[Delivery](ctx, s.db, func(tx *gorm.DB) *gorm.DB {
+		return tx.Order("at DESC").Limit(database.Limit(limit))
+	})
+}
+
+// Filter selects alerts.
 type Filter struct {
-	Open   *bool
-	Kind   string
-	Topic  string
-	Before uint64 // older than the one with this ID
+	Ended  bool   // false: open ones
+	Kind   string // empty: every kind
+	Before uint64 // older than the one with this ID; 0: all
 	Limit  int    // 0: 100
 }
 
-// ListAlerts returns alerts, newest first, or open alerts, most severe first.
+// listedRow is an alert joined with who takes care of it.
+type listedRow struct {
+	Row     alertRow `gorm:"embedded"`
+	Handled Handling `gorm:"embedded;embeddedPrefix:handled_"`
+}
+
+// ListAlerts returns open alerts, most severe first, or ended ones, newest first.
 func (s *Store) ListAlerts(ctx context.Context, f Filter) ([]Alert, error) {
 	rows, err := database.List[listedRow](ctx, s.db, f.query)
 	list := make([]Alert, len(rows))
-	for i := range rows {
-		list[i] = rows[i].alert()
+	for i, row := range rows {
+		list[i] = row.Row.Alert
+		if row.Handled.Until != nil || row.Handled.Alert == list[i].ID { // an acknowledgement applies to one alert only
+			list[i].Handling = row.Handled
+		}
 	}
-	if f.Open != nil && *f.Open {
+	if !f.Ended {
 		slices.SortFunc(list, WorstFirst)
 	}
 	return list, err
 }
 
 func (f Filter) query(tx *gorm.DB) *gorm.DB {
-	q := tx.Table("alerts").
-		Select("alerts.*, causes AS stored, handled_alert, handled_by, handled_why, handled_at, handled_until").
-		Joins("LEFT JOIN alert_causes ON alert_id = id").
+	q := tx.Table("alerts").Select("alerts.*, handled_alert, handled_by, handled_why, handled_at, handled_until").
 		Joins("LEFT JOIN alert_handled ON alert_handled.alert_key = alerts.alert_key").
-		Order("id DESC").
-		Limit(database.Limit(f.Limit))
-	if f.Open != nil && *f.Open {
-		q = q.Where("open_key IS NOT NULL")
-	} else if f.Open != nil {
+		Order("id DESC").Limit(database.Limit(f.Limit))
+	if f.Ended {
 		q = q.Where("open_key IS NULL")
+	} else {
+		q = q.Where("open_key IS NOT NULL")
 	}
 	if f.Kind != "" {
 		q = q.Where("kind = ?", f.Kind)
-	}
-	if f.Topic != "" {
-		q = q.Where("topic = ?", f.Topic)
 	}
 	if f.Before > 0 {
 		q = q.Where("id < ?", f.Before)

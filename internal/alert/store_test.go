@@ -3,78 +3,144 @@ package alert
 import (
 	"errors"
 	"reflect"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"gorm.io/gorm"
 
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-// TestOneHostSendsAMessage: of several hosts with the same message, one sends it.
-func TestOneHostSendsAMessage(t *testing.T) {
+func save(t *testing.T, s *Store, c Changes) {
+	t.Helper()
+	if err := s.Save(t.Context(), &c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// openAlerts returns the open alerts, at least one.
+func openAlerts(t *testing.T, s *Store) []Alert {
+	t.Helper()
+	list, err := s.ListAlerts(t.Context(), Filter{})
+	if err != nil || len(list) == 0 {
+		t.Fatalf("the open alerts are %+v, %v", list, err)
+	}
+	return list
+}
+
+func sync1(t *testing.T, s *Store, host string, findings ...Finding) Shared {
+	t.Helper()
+	sh, err := s.Sync(t.Context(), Report{host, host + "/1", findings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sh
+}
+
+// TestTheStateIsShared: what the process that leads saves is what the next one reads.
+func TestTheStateIsShared(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		r := NewStore(dbtest.Open(t, dsn))
-		for round := range 3 {
-			var wg sync.WaitGroup
-			var told atomic.Int64
-			hosts := make([]*Told, 6)
-			for i := range hosts {
-				known, err := r.ListTold(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if hosts[i] = known["mail a@b.example"]; hosts[i] == nil {
-					hosts[i] = &Told{}
-				}
-				hosts[i].Stage++
-			}
-			for _, mine := range hosts {
-				wg.Go(func() {
-					saved, err := r.SaveTold(t.Context(), "mail a@b.example", mine)
-					if err != nil {
-						t.Error(err)
-					}
-					if saved {
-						told.Add(1)
-					}
-				})
-			}
-			wg.Wait()
-			if known, err := r.ListTold(t.Context()); told.Load() != 1 || err != nil ||
-				known["mail a@b.example"].Stage != round+1 {
-				t.Errorf("round %d: %d hosts may send; it is %+v, %v", round, told.Load(), known["mail a@b.example"], err)
-			}
+		s := NewStore(dbtest.Open(t, dsn))
+		if a, b := sync1(t, s, "h1"), sync1(t, s, "h2"); !a.Leads || b.Leads {
+			t.Errorf("the first process leads: %v, the second one: %v", a.Leads, b.Leads)
+		}
+		at := time.Now().UTC().Truncate(time.Microsecond)
+		a := Alert{
+			Key: "topic/a", Topic: "a", Kind: "breaker", Severity: Critical, Host: "h1", Count: 1,
+			BeganAt: at, LastSeenAt: at,
+			Causes: []Cause{{Kind: "breaker", Severity: Critical, N: 12, Answer: "429", BeganAt: at}},
+		}
+		began := map[string]NotifiedAlert{"topic/a": {Title: "x", BeganAt: at}}
+		n := &Notified{Alerts: began, Last: at, Stage: 2, Thread: "T"}
+		waits := Delivery{
+			ID: "1", At: at, Channel: "mail", Recipient: "a@b.example", Subject: "s", State: Retrying, Tries: 1,
+			Error: "550 no", Message: `{"Phase":"begins"}`,
+		}
+		sent := Delivery{ID: "2", At: at.Add(time.Second), State: Sent}
+		save(t, s, Changes{
+			Alerts: []*Alert{&a}, Receivers: map[string]*Notified{"mail a@b.example": n},
+			Deliveries: []Delivery{waits, sent},
+		})
+		if err := s.Resign(t.Context(), "h1/1"); err != nil {
+			t.Fatal(err)
+		}
+		sh := sync1(t, s, "h2")
+		if !sh.Leads || len(sh.Open) != 1 || len(sh.Waiting) != 1 {
+			t.Fatalf("the next process reads %+v", sh)
+		}
+		if sh.Open[0].ID == 0 {
+			t.Error("the alert has no ID")
+		}
+		if a.ID = sh.Open[0].ID; !reflect.DeepEqual(sh.Open[0], a) {
+			t.Errorf("the alert is %+v, want %+v", sh.Open[0], a)
+		}
+		if got := sh.Receivers["mail a@b.example"]; !reflect.DeepEqual(got, n) {
+			t.Errorf("the receiver is %+v, want %+v", got, n)
+		}
+		if sh.Waiting[0] != waits {
+			t.Errorf("the message is %+v, want %+v", sh.Waiting[0], waits)
+		}
+		a.EndedAt, waits.State = &at, Sent
+		save(t, s, Changes{Alerts: []*Alert{&a}, Deliveries: []Delivery{waits}})
+		if sh := sync1(t, s, "h2"); len(sh.Open)+len(sh.Waiting) > 0 {
+			t.Errorf("after the end there are %+v", sh)
+		}
+		list, err := s.ListAlerts(t.Context(), Filter{Ended: true})
+		if err != nil || len(list) != 1 || list[0].ID != a.ID {
+			t.Errorf("the ended alerts are %+v, %v", list, err)
+		}
+		if list, err := s.ListDeliveries(t.Context(), 10); err != nil || len(list) != 2 || list[0].ID != "2" {
+			t.Errorf("the deliveries are %+v, %v", list, err)
 		}
 	})
 }
 
-// TestAnAlertIsStoredWithItsCauses, once, however many hosts find it.
-func TestAnAlertIsStoredWithItsCauses(t *testing.T) {
+// TestChangesAreSavedTogether, or none of them: nobody counts as notified whose message is not stored.
+func TestChangesAreSavedTogether(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		r, open := NewStore(dbtest.Open(t, dsn)), true
-		causes := []Cause{{Kind: "breaker", Severity: Critical, N: 12, Answer: "429", BeganAt: time.Now().UTC().Round(0)}}
-		for _, kind := range []string{"breaker", "late"} {
-			for _, host := range []string{"h1", "h2"} {
-				a := Alert{Key: "topic/a", Topic: "a", Kind: kind, Severity: Critical, Causes: causes, Host: host}
-				if _, err := r.RaiseAlert(t.Context(), a); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		list, err := r.ListAlerts(t.Context(), Filter{Open: &open})
-		if err != nil || len(list) != 1 || list[0].Count != 4 || list[0].Kind != "late" || list[0].Host != "h1" ||
-			!reflect.DeepEqual(list[0].Causes, causes) {
-			t.Errorf("it is %+v, %v", list, err)
-		}
-		if err := r.AddDelivery(t.Context(), Delivery{
-			AlertID: 1, At: time.Now(), Channel: "mail", Recipient: "a@b.example", State: "failed", Tries: 3, Error: "550 no",
-		}); err != nil {
+		s := NewStore(dbtest.Open(t, dsn))
+		if err := dbtest.Run(s.db, "DROP TABLE alert_deliveries"); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := r.ListDeliveries(t.Context(), 10); err != nil || len(list) != 1 || list[0].Error != "550 no" {
-			t.Errorf("deliveries: %+v, %v", list, err)
+		err := s.Save(t.Context(), &Changes{
+			Receivers: map[string]*Notified{"x": {Stage: 1}}, Deliveries: []Delivery{{ID: "1", At: time.Now()}},
+		})
+		if err == nil {
+			t.Fatal("a message is saved without its table")
+		}
+		var n int64
+		if err := s.db.Do(t.Context(), func(tx *gorm.DB) error {
+			return tx.Model(&receiverRow{}).Count(&n).Error
+		}); err != nil || n > 0 {
+			t.Errorf("%d receivers are saved, %v", n, err)
+		}
+	})
+}
+
+// TestHostsReadEachOthersFindings, until a host finds nothing more or has not reported for 20 seconds.
+func TestHostsReadEachOthersFindings(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		s := NewStore(dbtest.Open(t, dsn))
+		slow := Finding{Shard: "a", Cause: Cause{Kind: "shard_slow", Severity: Warning, Host: "h2"}}
+		late := Finding{Topic: "t", Cause: Cause{Kind: "late", Severity: Warning, N: 3, For: time.Minute, Host: "h2"}}
+		sync1(t, s, "h1", down)
+		if sh := sync1(t, s, "h2", slow, late); !reflect.DeepEqual(sh.Others, []Finding{down}) {
+			t.Errorf("the second host reads %+v", sh.Others)
+		}
+		if sh := sync1(t, s, "h1", down); !reflect.DeepEqual(sh.Others, []Finding{slow, late}) {
+			t.Errorf("the first host reads %+v", sh.Others)
+		}
+		if sh := sync1(t, s, "h3"); !reflect.DeepEqual(sh.Others, []Finding{down, slow, late}) {
+			t.Errorf("the third host reads %+v", sh.Others)
+		}
+		const age = "UPDATE alert_reports SET reported_at = reported_at - 21000 WHERE host = 'h2'"
+		if err := dbtest.Run(s.db, age); err != nil {
+			t.Fatal(err)
+		}
+		sync1(t, s, "h1")
+		if sh := sync1(t, s, "h3"); len(sh.Others) > 0 {
+			t.Errorf("in the end the third host reads %+v", sh.Others)
 		}
 	})
 }
@@ -88,37 +154,32 @@ func TestAnAlertIsAcknowledgedAndMuted(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer reg.Close()
-		r, open := NewStore(reg.DB()), true
+		r := NewStore(reg.DB())
 		raise := func() {
 			t.Helper()
-			if _, err := r.RaiseAlert(t.Context(), Alert{Key: "topic/a", Kind: "late", Host: "h"}); err != nil {
-				t.Fatal(err)
-			}
+			save(t, r, Changes{Alerts: []*Alert{{Key: "topic/a", Causes: []Cause{{Kind: "late"}}}}})
 		}
 		handle := func(why string, until time.Time) Handling {
 			t.Helper()
 			if err := Handle(t.Context(), reg, "ann", "topic/a", why, until); err != nil {
 				t.Fatal(err)
 			}
-			list, err := r.ListAlerts(t.Context(), Filter{Open: &open})
-			if err != nil || len(list) != 1 {
-				t.Fatalf("%+v, %v", list, err)
-			}
-			return list[0].Handling
+			return openAlerts(t, r)[0].Handling
 		}
 		if err := Handle(t.Context(), reg, "ann", "topic/a", "mine", time.Time{}); !errors.Is(err, ErrNoAlert) {
 			t.Errorf("an unknown alert: %v", err)
 		}
 		raise()
-		if h := handle("mine", time.Time{}); !h.Acknowledged() || h.By != "ann" || h.Why != "mine" || h.Muted(time.Now()) {
-			t.Errorf("acknowledged: %+v", h)
+		acked := handle("mine", time.Time{})
+		if !acked.Acknowledged() || acked.By != "ann" || acked.Why != "mine" || acked.Muted(time.Now()) {
+			t.Errorf("acknowledged: %+v", acked)
 		}
-		if _, err := r.EndAlert(t.Context(), "topic/a", "h", time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		first := openAlerts(t, r)[0]
+		first.EndedAt = new(time.Now())
+		save(t, r, Changes{Alerts: []*Alert{&first}})
 		raise()
-		if list, err := r.ListAlerts(t.Context(), Filter{Open: &open}); err != nil || list[0].Handling != (Handling{}) {
-			t.Errorf("the next alert is %+v, %v", list, err)
+		if next := openAlerts(t, r)[0]; next.ID == first.ID || next.Handling != (Handling{}) {
+			t.Errorf("the next alert is %+v", next)
 		}
 		h := handle("known", time.Now().Add(time.Hour))
 		if h.Acknowledged() || !h.Muted(time.Now()) || h.Muted(time.Now().Add(2*time.Hour)) {
@@ -130,99 +191,6 @@ func TestAnAlertIsAcknowledgedAndMuted(t *testing.T) {
 		entries, err := reg.Audit(t.Context(), registry.AuditFilter{Object: "alert/topic/a"})
 		if err != nil || len(entries) != 3 || entries[1].Action != "mute" {
 			t.Errorf("the audit trail has %+v, %v", entries, err)
-		}
-	})
-}
-
-// TestAnAlertIsOverWhenNoHostFindsIt: the hosts that found it recently must all agree, except a dead one.
-func TestAnAlertIsOverWhenNoHostFindsIt(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		r := NewStore(dbtest.Open(t, dsn))
-		for _, host := range []string{"h1", "h2", "dead"} {
-			if _, err := r.RaiseAlert(t.Context(), Alert{Key: "k", Host: host}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		leave := func(host string) bool {
-			t.Helper()
-			over, err := r.EndAlert(t.Context(), "k", host, time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return over
-		}
-		if leave("h1") {
-			t.Error("it is over when one of three hosts no longer finds it")
-		}
-		if err := dbtest.Run(r.db, "UPDATE alert_finders SET seen_at = seen_at - 91000 WHERE host = 'dead'"); err != nil {
-			t.Fatal(err)
-		}
-		if leave("h1") {
-			t.Error("it is over while one host still finds it")
-		}
-		if !leave("h2") || !leave("h1") {
-			t.Error("it is not over although no host finds it")
-		}
-	})
-}
-
-// TestAWaitingMessageHasOneSender: the process that queued it, or another one after that process has ended.
-func TestAWaitingMessageHasOneSender(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		r := NewStore(dbtest.Open(t, dsn))
-		ctx := t.Context()
-		take := func(holder string) []QueuedDelivery {
-			t.Helper()
-			list, err := r.TakeDeliveries(ctx, holder)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return list
-		}
-		d := Delivery{
-			AlertID:   7,
-			At:        time.Now(),
-			Channel:   "mail",
-			Recipient: "a@b.example",
-			Subject:   "s",
-			State:     "waiting",
-		}
-		var err error
-		if d.ID, err = r.QueueDelivery(ctx, "h1/1", QueuedDelivery{d, `{"Phase":"begins"}`}); err != nil {
-			t.Fatal(err)
-		}
-		if list := take("h2/1"); len(list) > 0 {
-			t.Errorf("another process got %+v", list)
-		}
-		list := take("h1/1")
-		if len(list) != 1 || list[0].ID != d.ID || list[0].AlertID != 7 || list[0].Message != `{"Phase":"begins"}` {
-			t.Fatalf("its own messages: %+v", list)
-		}
-		d.State, d.Tries, d.Error = "retrying", 1, "busy"
-		if err := errors.Join(r.NoteDelivery(ctx, d), r.LeaveDeliveries(ctx, "h1/1")); err != nil {
-			t.Fatal(err)
-		}
-		if list := take("h2/1"); len(list) != 1 || list[0].Tries != 1 {
-			t.Errorf("released at shutdown: %+v", list)
-		}
-		if list := take("h1/2"); len(list) > 0 {
-			t.Errorf("two processes got it: %+v", list)
-		}
-		if err := dbtest.Run(r.db, "UPDATE alert_outbox SET held_until = held_until - 121000"); err != nil {
-			t.Fatal(err)
-		}
-		if list := take("h3/1"); len(list) != 1 {
-			t.Errorf("left by a dead process: %+v", list)
-		}
-		d.State = "sent"
-		if err := r.NoteDelivery(ctx, d); err != nil {
-			t.Fatal(err)
-		}
-		if list := take("h3/1"); len(list) > 0 {
-			t.Errorf("it was sent, and still waits: %+v", list)
-		}
-		if list, err := r.ListDeliveries(ctx, 10); err != nil || len(list) != 1 || list[0].State != "sent" {
-			t.Errorf("the history: %+v, %v", list, err)
 		}
 	})
 }
@@ -245,70 +213,5 @@ func TestEachDeathIsClaimedOnce(t *testing.T) {
 		claim("new", 3, false, 3)
 		claim("a", 2, true, 0)
 		claim("a", 4, false, 2)
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		total := int64(0)
-		for range 4 {
-			wg.Go(func() {
-				news, err := r.ClaimDeaths(t.Context(), map[string]Deaths{"a": {Count: 14}})
-				if err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				total += news["a"]
-			})
-		}
-		wg.Wait()
-		if total != 10 {
-			t.Errorf("four hosts claimed %d, want 10", total)
-		}
-	})
-}
-
-// TestHostsKeepEachOthersCauses: an alert has the causes that any of its hosts still finds, and the severity of the
-// worst, whichever host reports last.
-func TestHostsKeepEachOthersCauses(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		s := NewStore(dbtest.Open(t, dsn))
-		report := func(host string, causes ...Cause) string {
-			t.Helper()
-			_, err := s.RaiseAlert(t.Context(), Alert{
-				Key: "shard/a", Shard: "a", Kind: causes[0].Kind, Severity: causes[0].Severity, Host: host, Causes: causes,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			open := true
-			list, err := s.ListAlerts(t.Context(), Filter{Open: &open})
-			if err != nil || len(list) != 1 {
-				t.Fatalf("%+v: %v", list, err)
-			}
-			now := list[0].Severity + " " + list[0].Kind + ":"
-			for _, c := range list[0].Causes {
-				now += " " + c.Kind
-			}
-			return now
-		}
-		down := Cause{Kind: "shard_down", Severity: Critical}
-		slow, restarted := Cause{Kind: "shard_slow", Severity: Warning}, Cause{Kind: "shard_restarted", Severity: Info}
-		report("h1", down)
-		for range 2 {
-			for _, host := range []string{"h1", "h2"} {
-				cause := map[string]Cause{"h1": down, "h2": slow}[host]
-				if now := report(host, cause); host == "h2" && now != "critical shard_down: shard_down shard_slow" {
-					t.Errorf("after a report of %s it is %s", host, now)
-				}
-			}
-		}
-		if now := report("h1", restarted); now != "warning shard_slow: shard_slow shard_restarted" {
-			t.Errorf("after the end of the outage it is %s", now)
-		}
-		if over, err := s.EndAlert(t.Context(), "shard/a", "h1", time.Now()); over || err != nil {
-			t.Fatalf("over %v: %v", over, err)
-		}
-		if now := report("h2", slow); now != "warning shard_slow: shard_slow" {
-			t.Errorf("without the other host it is %s", now)
-		}
 	})
 }

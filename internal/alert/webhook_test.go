@@ -50,7 +50,8 @@ func TestAWebhooksAnswerIsReported(t *testing.T) {
 		hook := Webhook{Name: "x", URL: seal.Text(srv.URL), Preset: "slack"}
 		err := SendWebhook(t.Context(), http.DefaultClient, hook, testMessage(t))
 		srv.Close()
-		if err == nil || !strings.Contains(err.Error(), http.StatusText(status)+": no_service") || len(err.Error()) > 600 {
+		want := http.StatusText(status) + ": no_service"
+		if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 600 {
 			t.Errorf("%d: %v", status, err)
 		}
 		if want := map[bool]int{true: 2, false: 1}[status == 429 || status >= 500]; tries != want {

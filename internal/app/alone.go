@@ -25,8 +25,8 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 		return setup.ExplainRegistry(cfg, err)
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	// Passwords come first: a wrong one must not be stored in the registry.
-	if _, err := setup.CheckPasswords(ctx, cfg, setup.PlannedShards(ctx, cfg, p.registry)); err != nil {
+	// Before the registry is seeded: a wrong password must not be stored in it.
+	if _, err := setup.TryShards(ctx, cfg, setup.PlannedShards(ctx, cfg, p.registry)); err != nil {
 		return err
 	}
 	if err := setup.Seed(ctx, cfg, p.registry, log); err != nil {

@@ -16,9 +16,9 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway/lmstfy"
-	"github.com/wakecall/wakecall/internal/app/record"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/journal/recovery"
 	"github.com/wakecall/wakecall/internal/log"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
@@ -93,7 +93,7 @@ func (p *parts) open(process string) (err error) {
 		return err
 	}
 	p.log = log.Journaled(p.log, p.journal)
-	recorder := record.Recorder{Journal: p.journal}
+	recorder := recovery.Recorder{Journal: p.journal}
 	p.queue = queue.Open(queue.Options{
 		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Ended: recorder.Ended, Durability: p.durability,

@@ -10,7 +10,6 @@ import (
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/alert/history"
-	"github.com/wakecall/wakecall/internal/app/drain"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/journal/recovery"
 	"github.com/wakecall/wakecall/internal/log/printable"
@@ -42,7 +41,7 @@ func (p *parts) newChecker() (role, error) {
 		{"journal comparison", k.Run},
 		{"samples", p.newSampler(c).Run},
 		{"secret rotation", p.endRotations},
-		{"draining", p.newDrainer().Run},
+		{"draining", p.newDrainer().run},
 		{"alerts", p.newAlerts(c, caller.Client(), say).Run},
 	}
 	s := newServices(p.log)
@@ -67,11 +66,6 @@ func restartText(r *recovery.Report, err error) message.Message {
 	return message.New("finding.recovered", r.Pushed, r.Ended, r.Changed, r.Restored)
 }
 
-// newDrainer returns a Drainer, which moves the jobs of draining shards.
-func (p *parts) newDrainer() *drain.Drainer {
-	return drain.New(drain.Options{Queue: p.queue, Changed: p.shardsChanged(), Logger: p.log, Registerer: p.metrics})
-}
-
 // newAlerts returns Alerts, which uses the checker's findings and the queue's numbers.
 func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(string) alert.Say) *alert.Alerts {
 	store := alert.NewStore(p.registry.DB())
@@ -88,7 +82,8 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 		Dead:     watch.Dead,
 		Say:      say,
 		Owner:    p.ownerOf,
-		Host:     hostName(), AdminURL: setup.PublicAdminURL(p.cfg), Web: hooks, Logger: p.log, Registerer: p.metrics,
+		Host:     hostName(), AdminURL: setup.PublicAdminURL(p.cfg), AlertmanagerURL: p.cfg.Alert.AlertmanagerURL,
+		Web: hooks, Logger: p.log, Registerer: p.metrics,
 	})
 }
 

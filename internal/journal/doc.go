@@ -27,6 +27,11 @@
 //	         write fails                  write or Probe succeeds
 //	healthy ─────────────▶ unhealthy ───────────────────────────▶ healthy
 //
+// # Format
+//
+// DIR/.format has the number of the format of the lines and of the files beside them. Open creates it, and refuses a
+// directory in which it is missing or has another number.
+//
 // # Housekeeping
 //
 // Housekeep compresses the files of past days and removes those older than Options.Keep. Any number of processes may

@@ -33,13 +33,13 @@ type Journal struct {
 	oldSince  map[string]time.Time // by file: when housekeeping found it older than Keep
 }
 
-// Open creates the directory. Files are opened when the first line is written.
+// Open creates the directory, and refuses one of another format. Files are opened when the first line is written.
 func Open(opts Options) (*Journal, error) {
 	if opts.Dir == "" {
-		return nil, errors.New("opening the journal: missing directory")
+		return nil, errors.New("open the journal: no directory given")
 	}
-	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("opening the journal: %w", err)
+	if err := begin(opts.Dir); err != nil {
+		return nil, fmt.Errorf("open the journal: %w", err)
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now

@@ -105,7 +105,7 @@ func names(t testing.TB, dir string) (list []string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if e.Name() != lockName {
+		if e.Name() != lockName && e.Name() != formatName {
 			list = append(list, e.Name())
 		}
 	}
@@ -186,6 +186,7 @@ func TestDeletedFileIsMadeAgain(t *testing.T) {
 func TestTornLines(t *testing.T) {
 	dir, c := t.TempDir(), &clock{t: noon}
 	name := filepath.Join(dir, "request-20250309.jsonl")
+	open(t, dir, c)
 	good := string(requests("x")[0].appendForTest())
 	for text, want := range map[string]struct {
 		ids  []string

@@ -33,7 +33,6 @@ const (
 	Snooze  Outcome = "snooze"
 	Dead    Outcome = "dead"
 	Expired Outcome = "expired"
-	Lost    Outcome = "lost" // the lease expired, so the result was ignored
 )
 
 // RequestLine is one accepted request. The line omits zero fields.
@@ -43,7 +42,7 @@ type RequestLine struct {
 	Topic       string
 	ID          string // empty if the operation concerns several jobs
 	Shard       string
-	Revision    int64     // of the change in the shard, see queue.Job; 0 in lines of older versions
+	Revision    int64     // of the change in the shard, see queue.Job
 	DueAt       time.Time // in milliseconds
 	CreatedAt   time.Time // by Redis's clock; identifies one job with topic and id, even if the id is reused
 	ChangedAt   time.Time // of change and run; by Redis's clock, since hosts' clocks differ
@@ -57,7 +56,6 @@ type RequestLine struct {
 	Retry       []time.Duration   // waits of the job, in milliseconds
 	Body        []byte            // byte for byte; nil: none, or unchanged
 	Count       int               // of redrive, drop and clear: how many jobs
-	OnDuplicate string            // of spool: keep or replace
 	Via         string            // the protocol of the request; empty: the API
 	Delay       time.Duration     // of spool without DueAt: from TS on, by the host's clock
 }

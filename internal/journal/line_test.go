@@ -109,7 +109,7 @@ func TestAttemptLineRoundTrip(t *testing.T) {
 			N:         rapid.Int().Draw(t, "n"),
 			StartedAt: instants().Draw(t, "started"), Took: durations(time.Microsecond).Draw(t, "took"),
 			Status:  rapid.Int().Draw(t, "status"),
-			Outcome: Lost, Reason: hostileText().Draw(t, "reason"), Error: hostileText().Draw(t, "error"),
+			Outcome: Expired, Reason: hostileText().Draw(t, "reason"), Error: hostileText().Draw(t, "error"),
 			Shard: hostileText().Draw(t, "shard"), Process: "p" + hostileText().Draw(t, "process"),
 			Result: hostileText().Draw(t, "result"),
 		}

@@ -23,9 +23,6 @@ type dayEnd struct {
 // positionDays is the number of days in a Position; all files of older days come before it.
 const positionDays = 3
 
-// wholeFile is how earlier versions noted a packed file, to which lines are added only when the clock was set back.
-const wholeFile = -1
-
 // End returns the present end of a journal.
 func End(dir string) (Position, error) {
 	files, err := listFiles(dir)
@@ -121,12 +118,7 @@ func (p Position) Earlier(q Position) Position {
 func (p Position) isAfter(day time.Time) bool { return len(p) == positionDays && day.Before(p[0].day) }
 
 func earlier(a, b int64) int64 {
-	switch {
-	case a == wholeFile:
-		return b
-	case b == wholeFile:
-		return a
-	case a < 0 || b < 0: // a plain file is older than a packed one, and a longer packed one has more lines
+	if a < 0 || b < 0 { // a plain file is older than a packed one, and a longer packed one has more lines
 		return max(a, b)
 	}
 	return min(a, b)
@@ -148,5 +140,5 @@ func (p Position) skip(f dayFile) (bytes int64, whole bool) {
 	if bytes < 0 && !f.packed {
 		return 0, false
 	}
-	return bytes, bytes == wholeFile
+	return bytes, false
 }

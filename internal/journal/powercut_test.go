@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/app/record"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/journal/recovery"
 	"github.com/wakecall/wakecall/internal/queue"
@@ -44,7 +43,7 @@ func startMachine(t *testing.T, dir string, r *harness.Redis) *machine {
 		t.Fatal(err)
 	}
 	m.journal.OnSync(m.sync)
-	recorder := record.Recorder{Journal: m.journal}
+	recorder := recovery.Recorder{Journal: m.journal}
 	m.queue = queue.Open(queue.Options{
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Timeout: wait.Limit,
 	})

@@ -39,7 +39,6 @@ type requestWire struct {
 	Headers     pairs       `json:"headers"`
 	Retry       []float64   `json:"retry"` // seconds
 	Count       int         `json:"count"`
-	OnDuplicate string      `json:"on_duplicate"`
 	Delay       float64     `json:"delay"` // seconds
 	Via         string      `json:"via"`
 	Body        text        `json:"body"`
@@ -70,7 +69,6 @@ func (l *RequestLine) append(b []byte, now time.Time) []byte {
 		b = member.Value(b, "retry", secondsOf(l.Retry))
 	}
 	b = appendInt(b, "count", l.Count)
-	b = appendText(b, "on_duplicate", l.OnDuplicate)
 	b = appendDuration(b, "delay", l.Delay, time.Second)
 	b = appendText(b, "via", l.Via)
 	if l.Body != nil {
@@ -90,7 +88,7 @@ func (l *RequestLine) UnmarshalJSON(data []byte) error {
 		Shard: w.Base64.or("shard", w.Shard), Revision: w.Revision, DueAt: time.Time(w.DueAt),
 		CreatedAt: time.Time(w.CreatedAt), ChangedAt: time.Time(w.ChangedAt), Priority: w.Priority, Via: w.Via,
 		TTR: toDuration(w.TTR, time.Second), MaxAttempts: w.MaxAttempts,
-		ContentType: w.Base64.or("content_type", w.ContentType), Count: w.Count, OnDuplicate: w.OnDuplicate,
+		ContentType: w.Base64.or("content_type", w.ContentType), Count: w.Count,
 		Delay: toDuration(w.Delay, time.Second), Body: w.Body,
 	}
 	l.ExpiresAt, l.TTL, l.Headers = time.Time(w.ExpiresAt), toDuration(w.TTL, time.Second), w.Headers.texts()

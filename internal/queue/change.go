@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrChanged, ErrTooFar, ErrNewer,
+// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrChanged, ErrTooFar,
 // *UnavailableError. With an error for which Stored is true it also returns the changed job.
 func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, error) {
 	when := ""
@@ -38,7 +38,7 @@ func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, e
 }
 
 // RunNow makes a job due now; the attempts of a dead one start again. It does not touch a ready or running job. Errors:
-// ErrNotFound, ErrNewer, *UnavailableError.
+// ErrNotFound, *UnavailableError.
 func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 	return q.RunIf(ctx, topic, id, nil)
 }
@@ -88,7 +88,7 @@ func (s *Shard) hasOther(ctx context.Context, topic string, job *Job) bool {
 const changedNone, changedRunning, changedOther = "none", "running", "other"
 
 var changeErrors = map[string]error{
-	changedRunning: ErrRunning, "dead": ErrDead, "newer": ErrNewer, changedOther: ErrChanged,
+	changedRunning: ErrRunning, "dead": ErrDead, changedOther: ErrChanged,
 }
 
 // changeIn changes a job in one shard; it returns a nil job when the shard has none of this id. unsafe says why no

@@ -111,17 +111,16 @@ func (q *Queue) someDead(ctx context.Context, s *Shard, c deadCall, limit int, i
 		return 0, err
 	}
 	reply, _ := v.([]any)
-	if len(reply)%4 != 1 {
+	if len(reply)%3 != 1 {
 		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
 	}
 	revision, _ := reply[0].(int64)
 	var jobs []Job
-	for v := range slices.Chunk(reply[1:], 4) {
-		ref, _ := v[0].(int64)
-		id, _ := v[1].(string)
-		job := Job{Topic: topic, ID: givenID(ref, id), Shard: s.name, CreatedAt: millis(v[2]), Revision: revision}
+	for v := range slices.Chunk(reply[1:], 3) {
+		id, _ := v[0].(string)
+		job := Job{Topic: topic, ID: id, Shard: s.name, CreatedAt: millis(v[1]), Revision: revision}
 		revision++
-		if whole, err := s.described(topic, v[3]); err == nil && !whole.Newer {
+		if whole, err := s.described(topic, v[2]); err == nil {
 			whole.Revision = job.Revision
 			job = *whole
 		}

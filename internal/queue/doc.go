@@ -5,7 +5,7 @@
 // lua/shared. To follow a job, read in this order:
 //
 //	types.go             what a job is
-//	keys.go, record.go   how Redis stores it; placed.go what earlier versions stored, attempts.go its attempts
+//	keys.go, record.go   how Redis stores it; attempts.go its attempts
 //	push.go              a push as push.lua takes it; batcher.go hands pushes to gather.go, which batches calls
 //	advance.go           what timers do: make due jobs ready, end expired leases
 //	reserve.go           a dispatcher takes ready jobs under leases
@@ -19,6 +19,6 @@
 // A Shard is one Redis deployment: shard.go, connect.go, script.go (calls scripts), deadline.go (limits when a script
 // may begin), wakeups.go, durability.go, identity.go, slotguard.go. A Queue is all shards together: queue.go and the
 // files whose names begin with shards, for the order of shards for a job, pushes over several shards, moves, restores,
-// health, and the comparison with the journals of hosts. doubt.go removes copies that pushes may have left in a shard
-// that did not answer.
+// health, and the comparison with the journals of hosts; pershard.go runs a function for each. doubt.go removes copies
+// that pushes may have left in a shard that did not answer.
 package queue

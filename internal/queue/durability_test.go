@@ -62,7 +62,7 @@ func durableQueue(t *testing.T, url string, o Options) *fixture {
 	t.Helper()
 	o.Durability = byName
 	f := fixtureOn(t, url, o)
-	eventually(t, "the shard is adopted", func() bool { return f.s.Adopt(f.ctx) == nil })
+	eventually(t, "the shard is adopted", func() bool { return f.s.adoptAll(f.ctx) == nil })
 	return f
 }
 
@@ -390,7 +390,7 @@ func TestPushesFollowAClusterWhoseReplicaTakesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the replica is promoted", func() bool { return role(replica) == "master" })
-	eventually(t, "a push is taken and safe", func() bool { return f.s.Adopt(f.ctx) == nil && push("after") })
+	eventually(t, "a push is taken and safe", func() bool { return f.s.adoptAll(f.ctx) == nil && push("after") })
 	f.get("replica", "before")
 	f.get("replica", "after")
 }

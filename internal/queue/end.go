@@ -256,7 +256,7 @@ func (s *Shard) ended(e *Ending, t *ticket, v []any, repeated bool) Ended {
 	switch {
 	case became != "":
 		d.Reason = deathOf(e.Verb, d.State)
-		if job, err := s.described(t.topic, v[7]); err == nil && !job.Newer {
+		if job, err := s.described(t.topic, v[7]); err == nil {
 			job.Revision, job.Via = revision, e.via
 			d.Job = job
 		}

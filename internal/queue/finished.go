@@ -114,10 +114,10 @@ func (s *Shard) finished(topic, f string) (*Job, error) {
 		return nil, broken(errRecord)
 	}
 	j := &Job{Topic: topic, Shard: s.name, State: Finished, ETag: etagOf(0, Finished, nil, f, "")}
-	if err := decodeRecord(j, 0, f[end:], ""); err != nil {
+	if err := decodeRecord(j, f[end:], ""); err != nil {
 		return nil, broken(err)
 	}
-	j.BodyGone = !j.Newer && f[end+12]&flagBodyKey != 0
+	j.BodyGone = f[end+12]&flagBodyKey != 0
 	earlier, answer, _ := strings.Cut(f[finishedHead:end], "\x00")
 	if err := decodeAttempts(j, earlier); err != nil {
 		return nil, broken(err)

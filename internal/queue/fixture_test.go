@@ -54,9 +54,25 @@ func startRedis(t testing.TB, args ...string) (url string, cmd *exec.Cmd) {
 func adopt(t testing.TB, c redis.Cmdable) {
 	t.Helper()
 	id := parseInfo(c.Info(context.Background(), "server").Val())["run_id"]
-	if err := c.Set(context.Background(), prefix(0)+"run", id, 0).Err(); err != nil || id == "" {
+	err := c.MSet(context.Background(), prefix(0)+"run", id, formatKey(0), format).Err()
+	if err != nil || id == "" {
 		t.Fatalf("adopt the server %q: %v", id, err)
 	}
+}
+
+// adoptAll is adopt for any deployment.
+func (s *Shard) adoptAll(ctx context.Context) error {
+	for b, n := range s.nodes {
+		c, err := s.Attend(ctx, b, "adopted", "", true)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Compared(ctx, b, ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
+			return err
+		}
+		n.down.Store(false)
+	}
+	return nil
 }
 
 // flush empties the server.
@@ -210,7 +226,7 @@ func (f *fixture) clean() {
 		case k == "tok" && f.s.client.HLen(f.ctx, prefix(0)+k).Val() == 1: // what makes it a table
 		case k == "cur" && len(slices.DeleteFunc(f.s.client.HKeys(f.ctx, prefix(0)+k).Val(),
 			func(k string) bool { return k == "" || k == "/" })) == 0:
-		case k == "seq", k == "rev", k == "run", k == "pos", k == "idle", k == "split", k == "conf", k == "probe",
+		case k == "seq", k == "rev", k == "run", k == "format", k == "pos", k == "idle", k == "split", k == "conf", k == "probe",
 			k[0] == 'n',
 			strings.HasPrefix(k, "v:"), strings.HasPrefix(k, "w:"), strings.HasPrefix(k, "f:"), k == "due",
 			k == "act", strings.HasPrefix(k, "t:"), k == "oseq", k == "oc":

@@ -8,28 +8,31 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A key in the data of each shard holds its identity. The registry stores the same identity, which stays when the shard
-// gets another name or address. So a process notices one Redis that is registered under two names, before draining one
-// of them destroys the jobs of both. It reads the identity before it uses a shard, and again after the connection
-// broke. A Redis without an identity (a new one, or after FLUSHALL) gets that of the shard; a backup and a replica have
-// the same one. The second name is not used at all: its jobs are found under the first. Nor is it compared with the
-// journals, which would open it without the lines of the first name.
+// Each bucket has the number of the format of its data: attend.lua writes it into an empty bucket. The scripts would
+// misread, and damage, data of another format.
+//
+// Bucket 0 has the shard's identity, which the registry has, too, and which stays when the shard gets another name or
+// address. So one Redis that is registered under two names is noticed before draining one of them destroys the jobs of
+// both. Data without an identity (of a new Redis, or after FLUSHALL), or with one that the registry does not have, gets
+// that of the shard; a backup and a replica have the same one.
+//
+// Each process checks both when it first calls a shard.
+
+// format is the number of the present format.
+const format = "1"
+
+// ErrFormat is the error of a shard whose data has another format.
+var ErrFormat = errors.New("the data was written by another version of Wakecall: start with an empty Redis and an " +
+	"empty data_dir, or drain it with the commit that wrote it")
+
+// SameRedisError is the error of a shard whose data is another shard's.
+type SameRedisError struct{ Shard string }
+
+func (e *SameRedisError) Error() string { return "it is the same Redis as shard " + e.Shard }
 
 func identityKey() string { return prefix(0) + "shard" }
 
-// sameError is the error of a shard whose data has the identity of another shard.
-type sameError struct{ of string }
-
-func (e *sameError) Error() string { return fmt.Sprintf("it is the same Redis as shard %s", e.of) }
-
-// SameAs returns the name of the shard that uses the same Redis, when this one is only a second name of it; otherwise
-// "".
-func (s *Shard) SameAs() string {
-	if of := s.sameAs.Load(); of != nil {
-		return *of
-	}
-	return ""
-}
+func formatKey(bucket int) string { return prefix(bucket) + "format" }
 
 // Former returns the shard's earlier names, separated by spaces.
 func (s *Shard) Former() string { return s.former }
@@ -43,58 +46,68 @@ func (s *Shard) Identity(ctx context.Context) (string, error) {
 	return is, nil
 }
 
-// Identify checks that the shard's data is its own.
-func (s *Shard) Identify(ctx context.Context) error {
-	s.identified.Store(false)
-	return s.identify(ctx)
-}
-
-// identify returns nil when the data is known to be the shard's own. It is called before each script.
-func (s *Shard) identify(ctx context.Context) error {
-	if s.identity == "" || s.identified.Load() {
+// Check returns nil when the shard's data may be used. Errors: ErrFormat, *SameRedisError, or that it does not answer.
+// It asks until the data was found to be in order.
+func (s *Shard) Check(ctx context.Context) error {
+	if s.checked.Load() {
 		return nil
 	}
-	names := *s.queue.names.Load()
-	is, err := s.Identity(ctx)
-	if err != nil {
+	if err := s.CheckFormat(ctx); err != nil {
 		return err
 	}
-	if of := s.SameAs(); is == "" && of != "" { // flushed: it gets its identity back
-		return &sameError{of}
+	if err := s.identify(ctx); err != nil {
+		return err
 	}
-	if is != s.identity && names[is] == "" {
-		args := []any{s.identity}
-		for other := range names {
-			if other != s.identity {
-				args = append(args, other)
-			}
-		}
-		v, err := s.eval(ctx, 0, "identify", args...)
-		if err != nil {
-			return fmt.Errorf("give shard %s its identity: %w", s.name, err)
-		}
-		is, _ = v.(string)
-	}
-	if is == s.identity {
-		s.identified.Store(true)
-		s.setSame("")
-		return nil
-	}
-	s.setSame(names[is])
-	return &sameError{names[is]}
+	s.checked.Store(true)
+	return nil
 }
 
-// setSame records that the shard is a second name of another one, or of none (""), and makes the queue leave it out, or
-// use it again.
-func (s *Shard) setSame(of string) {
-	if s.SameAs() == of {
-		return
+// CheckFormat returns ErrFormat when the shard's data has another format.
+func (s *Shard) CheckFormat(ctx context.Context) error {
+	formats, used := make([]*redis.StringCmd, len(s.nodes)), make([]*redis.IntCmd, len(s.nodes))
+	pipe := s.client.Pipeline()
+	for b := range s.nodes {
+		formats[b], used[b] = pipe.Get(ctx, formatKey(b)), pipe.Exists(ctx, prefix(b)+"rev")
 	}
-	s.sameAs.Store(&of)
-	if of != "" {
-		s.log.Error("the shard is not used: it is the same Redis as another one", "is", of)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return fmt.Errorf("read the format of shard %s: %w", s.name, err)
 	}
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	s.queue.relist()
+	for b := range s.nodes {
+		if has := formats[b].Val(); has != format && (has != "" || used[b].Val() > 0) {
+			return fmt.Errorf("shard %s: %w", s.name, ErrFormat)
+		}
+	}
+	return nil
+}
+
+func (s *Shard) identify(ctx context.Context) error {
+	if s.identity == "" {
+		return nil
+	}
+	if same := s.same.Load(); same != nil {
+		is, err := s.Identity(ctx)
+		if err != nil {
+			return err
+		}
+		if is == "" { // flushed; the first name recovers its jobs
+			return same
+		}
+	}
+	names := *s.queue.names.Load()
+	args := []any{s.identity}
+	for other := range names {
+		if other != s.identity {
+			args = append(args, other)
+		}
+	}
+	v, err := s.eval(ctx, 0, "identify", args...)
+	if err != nil {
+		return fmt.Errorf("identify shard %s: %w", s.name, err)
+	}
+	if is, _ := v.(string); is != s.identity {
+		same := &SameRedisError{names[is]}
+		s.same.Store(same)
+		return same
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -42,57 +43,91 @@ func TestASecondNameOfAShardIsNotUsed(t *testing.T) {
 		if _, err := f.q.Drain(f.ctx, b, "me"); err == nil {
 			t.Errorf("%s: it is drained", state)
 		}
-		if h := b.Health(f.ctx); h.SameAs != "a" || h.Jobs != 0 {
+		if h := b.Health(f.ctx); h.Up || h.Jobs != 0 || h.Err != "it is the same Redis as shard a" {
 			t.Errorf("%s: health = %+v", state, h)
 		}
 		set("draining", second)
-		_, _ = f.q.Drain(f.ctx, f.q.Shards()[0], "me") // refused until the second name is known to be a duplicate
 		if _, err := f.q.Drain(f.ctx, f.q.Shards()[0], "me"); err != nil {
 			t.Errorf("%s: %v", state, err)
 		}
 		if f.get("t", id).Shard == "b" {
 			t.Errorf("%s: the job was stored under the second name", state)
 		}
-		f.stats("t", 1, 0, 0, 0)
-		if _, err := f.q.Get(f.ctx, "t", "none"); !errors.Is(err, ErrNotFound) {
-			t.Errorf("%s: a second name blocks an answer of other shards: %v", state, err)
-		}
+		set("active")
 		f.push("t", id, time.Hour, func(p *Push) { p.OnDuplicate = Replace })
 		f.stats("t", 1, 0, 0, 0)
-		if err := f.s.client.Del(f.ctx, identityKey()).Err(); err != nil { // as after FLUSHALL
-			t.Fatal(err)
-		}
-		if err := b.Identify(f.ctx); err == nil {
-			t.Errorf("%s: the second name took over a flushed shard", state)
-		}
-		if err := f.q.Shards()[0].Identify(f.ctx); err != nil {
-			t.Errorf("%s: %v", state, err)
-		}
 	}
-	set("active") // its name is gone
-	f.stats("t", 1, 0, 0, 0)
 }
 
-// TestAFlushedShardIsItselfAgain, and a Redis that belongs to no shard of the registry is adopted by the shard that
-// uses it.
-func TestAFlushedShardIsItselfAgain(t *testing.T) {
-	f, set := underTwoNames(t)
-	for _, lost := range []func() error{
-		func() error { return f.s.client.FlushAll(f.ctx).Err() },
-		func() error { return f.s.client.Set(f.ctx, identityKey(), "stranger", 0).Err() },
-	} {
-		if err := lost(); err != nil {
+// TestAShardIdentifiesNewData: an empty Redis, and one whose identity belongs to no shard of the registry.
+func TestAShardIdentifiesNewData(t *testing.T) {
+	for _, was := range []string{"", "stranger"} {
+		url, _ := startRedis(t)
+		f := fixtureOn(t, url, Options{})
+		if was != "" {
+			f.s.client.Set(f.ctx, identityKey(), was, 0)
+		}
+		if err := f.q.SetShards(f.ctx, []ShardConfig{{Name: "a", URL: url, State: "active", Identity: "ia"}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.s.Identify(f.ctx); err != nil {
+		s := f.q.Shards()[0]
+		if err := s.Check(f.ctx); err != nil {
 			t.Fatal(err)
 		}
-		if is, err := f.s.Identity(f.ctx); is != "ia" || err != nil {
+		if is, err := s.Identity(f.ctx); is != "ia" || err != nil {
 			t.Errorf("it is %q, %v", is, err)
 		}
 	}
-	set("active", ShardConfig{Name: "b", State: "offline", Identity: "ib"}) // a second name that is offline does not count
-	f.push("t", "x", time.Hour)
+}
+
+// TestDataOfAnotherFormatIsRefused with the way out, and not touched: by every script, at the start and when the data
+// comes later.
+func TestDataOfAnotherFormatIsRefused(t *testing.T) {
+	for name, change := range map[string]func(f *fixture){
+		"earlier": func(f *fixture) { f.s.client.Del(f.ctx, formatKey(0)) },
+		"later":   func(f *fixture) { f.s.client.Set(f.ctx, formatKey(0), "2", 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.push("t", "x", time.Hour)
+			change(f)
+			if _, err := f.s.Attend(f.ctx, 0, "host", "", false); err == nil {
+				t.Error("a running process opens it")
+			}
+			before := f.s.client.Keys(f.ctx, "*").Val()
+			q := open(Options{})
+			defer q.Close()
+			if err := q.SetShards(f.ctx, []ShardConfig{{Name: "a", URL: f.s.url, State: "active"}}); err != nil {
+				t.Fatal(err)
+			}
+			s := q.Shards()[0]
+			err := s.Check(f.ctx)
+			if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "shard a: ") ||
+				!strings.Contains(err.Error(), "start with an empty Redis") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("check: %v", err)
+			}
+			if _, err := q.Get(f.ctx, "t", "x"); !errors.Is(err, ErrFormat) {
+				t.Errorf("get: %v", err)
+			}
+			if r := q.Push(f.ctx, Push{Topic: "t", ID: "y"}); !errors.Is(r.Err, ErrFormat) {
+				t.Errorf("push: %+v", r)
+			}
+			if _, err := s.Attend(f.ctx, 0, "host", "", false); !errors.Is(err, ErrFormat) {
+				t.Errorf("attend: %v", err)
+			}
+			if h := s.Health(f.ctx); h.Up {
+				t.Errorf("health: %+v", h)
+			}
+			if after := f.s.client.Keys(f.ctx, "*").Val(); len(after) != len(before) {
+				t.Errorf("%d keys, %d before", len(after), len(before))
+			}
+			f.s.client.FlushAll(f.ctx)
+			adopt(t, f.s.client)
+			eventually(t, "the emptied Redis takes a push", func() bool {
+				return q.Push(f.ctx, Push{Topic: "t", ID: "y"}).Err == nil
+			})
+		})
+	}
 }
 
 // TestARenamedShardIsTheShardThatItWas: homes, jobs and leases are unchanged.

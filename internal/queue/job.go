@@ -27,10 +27,10 @@ func (s *Shard) described(topic string, v any) (*Job, error) {
 	body, _ := d[4].(string)
 	attempts, _ := d[5].(string)
 	j := &Job{Topic: topic, Shard: s.name, State: stateNames[letter]}
-	if err := decodeRecord(j, ref, record, body); err != nil {
+	if err := decodeRecord(j, record, body); err != nil {
 		return nil, fmt.Errorf("describe a job of %s: %w", topic, err)
 	}
-	if err := decodeAttempts(j, attempts); err != nil && !j.Newer {
+	if err := decodeAttempts(j, attempts); err != nil {
 		return nil, fmt.Errorf("describe %s/%s: %w", topic, j.ID, err)
 	}
 	j.ETag = etagOf(ref, j.State, d[2], record, attempts)
@@ -166,15 +166,12 @@ func (q *Queue) Lookup(ctx context.Context, refs []Ref, shard string) ([]*Job, e
 	return jobs, nil
 }
 
-// Get returns a job with its attempts. Errors: ErrNotFound, ErrNewer, *UnavailableError.
+// Get returns a job with its attempts. Errors: ErrNotFound, *UnavailableError.
 func (q *Queue) Get(ctx context.Context, topic, id string) (job *Job, err error) {
 	err = q.search(topic, id, func(s *Shard) (bool, error) {
 		var err error
 		job, err = s.get(ctx, topic, id)
 		return job != nil, err
 	})
-	if err == nil && job.Newer {
-		return nil, fmt.Errorf("%s/%s: %w", topic, id, ErrNewer)
-	}
 	return job, err
 }

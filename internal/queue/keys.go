@@ -35,13 +35,12 @@ import (
 //	act            ZSET: topics by when something last happened to their jobs, to the second
 //	pos            position in the pattern of priorities
 //	v:WORKER       the last reservation of a dispatcher, or of a server for workers
-//	shard          the shard's identity, in bucket 0, see identity.go
+//	format, shard  the format of the data; the shard's identity, in bucket 0: see identity.go
 //	run            the run id of the server that the hosts have compared with their journals: on another one no script
 //	               works, see shards_compare.go
 //	hosts          HASH: host → when it last attended (ms), its last finished comparison, how far its journal reaches
 //	cmp, past      HASH of the last comparison, LIST of earlier ones
 //	rv             HASH: what was replayed in the last comparison, by job
-//	seen           HASH: what versions without revisions noted about their hosts
 //	o:TOPIC, on:TOPIC   LISTs: the jobs that finished last, and four bytes of each locator, see finished.go
 //	om, oc         ZSET: topics with such a list by when a job last finished; number of jobs in all these lists
 //	op:PAGE        LIST: the topic, then finished jobs of a topic that remembers for a duration

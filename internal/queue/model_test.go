@@ -89,8 +89,7 @@ func (m *model) isDone(topic, id string) bool {
 	return done && topic == "b"
 }
 
-// PushMade pushes jobs without ids, and among them one with an id that may exist. Far jobs get ids that encode their
-// places, as in earlier versions.
+// PushMade pushes jobs without ids, and among them one with an id that may exist.
 func (m *model) PushMade(t *rapid.T) {
 	topic, id := m.key(t)
 	m.n++
@@ -115,9 +114,6 @@ func (m *model) PushMade(t *rapid.T) {
 			state = Ready
 		}
 		id := r.Job.ID
-		if p.Fresh && p.Delay == time.Hour {
-			id = place(t, m.s, topic, id)
-		}
 		key := topic + "/" + id
 		if m.jobs[key] != nil {
 			t.Fatalf("%s already exists", key)

@@ -11,9 +11,8 @@ import (
 // Bits of a job's mode in a call of the push script. The two lowest bits are its OnDuplicate.
 const (
 	modeInstant = 1 << 2 // the time is an instant, not a delay
-	modePlace   = 1 << 3 // the id names a place, see placed.go
-	modeTTL     = 1 << 4 // the record has a time to live in place of the instant at which the job expires
-	modeAgain   = 1 << 5 // a finished job of the id does not count
+	modeTTL     = 1 << 3 // the record has a time to live in place of the instant at which the job expires
+	modeAgain   = 1 << 4 // a finished job of the id does not count
 )
 
 // appendPushes appends the arguments of push.lua for pushes of a bucket.
@@ -62,10 +61,6 @@ func appendPush(args []any, b []byte, small smallHashes, p *Push) ([]any, []byte
 	b = small.appendKey(b, l)
 	b[key-1] = byte(len(b) - key)
 	b = append(b, l[:]...)
-	if with := appendPlace(b, p.ID); len(with) > len(b) {
-		mode |= modePlace
-		b = with
-	}
 	b[start] = mode
 	b, long := appendTail(b, p)
 	args = append(args, b[start:len(b):len(b)])

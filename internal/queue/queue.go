@@ -18,7 +18,7 @@ type ShardConfig struct {
 	Name  string
 	URL   string // as in redis.nodes of the configuration
 	State string // active, draining (takes no new jobs) or offline
-	// Identity is the expected identity of the shard's data, see identity.go. "": it is not checked.
+	// Identity is the expected identity of the shard's data, see identity.go. "": any.
 	Identity string
 	Former   string // earlier names of the shard, separated by spaces
 }
@@ -59,12 +59,11 @@ type Queue struct {
 	opts   Options
 	pace   movePace
 	turn   atomic.Uint64                     // counts calls of Spots: each begins with another shard
-	shards atomic.Pointer[[]*Shard]          // by name, without offline ones and second names of others
+	shards atomic.Pointer[[]*Shard]          // by name, without offline ones
 	names  atomic.Pointer[map[string]string] // identity → name, for all shards of the registry
 	takers atomic.Pointer[[]*Shard]          // the active ones, read at once: one by one, all may seem inactive
 
 	mu     sync.Mutex // guards the following and changes to shards
-	all    []*Shard   // shards, and second names of others
 	topics iter.Seq[TopicConf]
 	// topicsVersion counts changes of topics' limits.
 	topicsVersion uint64
@@ -94,9 +93,7 @@ func Open(o Options) *Queue {
 // Close closes all connections. No method may be called afterwards.
 func (q *Queue) Close() error {
 	q.mu.Lock()
-	q.shards.Store(&[]*Shard{})
-	shards := q.all
-	q.all = nil
+	shards := *q.shards.Swap(&[]*Shard{})
 	for s, t := range q.retired {
 		if t.Stop() {
 			shards = append(shards, s)
@@ -128,7 +125,7 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	old := map[string]*Shard{}
-	for _, s := range q.all {
+	for _, s := range *q.shards.Load() {
 		old[s.name] = s
 	}
 	names := map[string]string{}
@@ -138,7 +135,7 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 		}
 	}
 	q.names.Store(&names)
-	var list []*Shard
+	list, takers := []*Shard{}, []*Shard{}
 	var errs []error
 	for _, c := range configs {
 		if c.State == "offline" {
@@ -156,42 +153,26 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 			}
 		} else {
 			delete(old, c.Name)
-			s.identified.Store(false) // its data may be another shard's now
 		}
 		s.state.Store(c.State)
 		list = append(list, s)
 	}
 	slices.SortFunc(list, func(a, b *Shard) int { return cmp.Compare(a.name, b.name) })
-	q.all = list
-	q.relist()
-	for _, s := range old {
-		q.retire(s)
-	}
-	return errors.Join(errs...)
-}
-
-// relist leaves out second names of other shards. q.mu is held.
-func (q *Queue) relist() {
-	list, takers := []*Shard{}, []*Shard{}
-	for _, s := range q.all {
-		if s.SameAs() != "" {
-			continue
-		}
-		list = append(list, s)
+	for _, s := range list {
 		if s.State() == "active" {
 			takers = append(takers, s)
 		}
 	}
 	q.shards.Store(&list)
 	q.takers.Store(&takers)
+	for _, s := range old {
+		q.retire(s)
+	}
+	return errors.Join(errs...)
 }
 
 // Shards returns the registry's shards that are not offline, by name.
-func (q *Queue) Shards() []*Shard {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return slices.Clone(q.all)
-}
+func (q *Queue) Shards() []*Shard { return slices.Clone(*q.shards.Load()) }
 
 // Ready returns nil when a push can be accepted now, otherwise the reason.
 func (q *Queue) Ready() error {

@@ -14,10 +14,8 @@ import (
 // longBody is the length above which a body has a key of its own, so that pages stay small.
 const longBody = 1024
 
-// newerFormats is the lowest value of the flags in a format that this version does not know. The three highest bits are
-// the format; this version writes 0, or 1 for a job that has extras. The times, the three lowest bits of the flags and
-// the id are the same in all formats.
-const newerFormats = 1 << 6
+// indexBits is how many bits of a reference name the place in its page; see PAGE in lua/shared/base.lua.
+const indexBits = 10
 
 // Flags of a record, besides the priority in the two lowest bits.
 const (
@@ -25,6 +23,7 @@ const (
 	flagLimits  = 1 << 3 // its own TTR (4 bytes, ms) and attempts (2 bytes)
 	flagType    = 1 << 4 // its own content type, after one byte of length
 	flagExtras  = 1 << 5 // its own expiry, waits and headers, see appendExtras
+	flagsEnd    = 1 << 6 // all flags are below it
 )
 
 // locator maps (topic, id) to where the job's reference is: three bytes are the number of the small hash, eight the
@@ -41,6 +40,12 @@ func locate(topic, id string, locators uint32) (l locator) {
 	l[0], l[1], l[2] = byte(n>>16), byte(n>>8), byte(n)
 	copy(l[3:], sum[3:11])
 	return l
+}
+
+// address returns what the scripts find a job by.
+func (s *Shard) address(topic, id string) []byte {
+	l := locate(topic, id, s.locators)
+	return l[:]
 }
 
 func ceilMilli(t time.Time) int64 {
@@ -144,23 +149,19 @@ func decodeExtras(j *Job, rest string) (string, error) {
 
 var errRecord = errors.New("the stored record cannot be decoded")
 
-// decodeRecord decodes the record at a reference into j. body is the value of its body key. This is the only place that
-// handles newer formats: it decodes the fields that all formats share, and sets j.Newer.
-func decodeRecord(j *Job, ref int64, rec, body string) error {
+// decodeRecord decodes a record into j. body is the value of its body key.
+func decodeRecord(j *Job, rec, body string) error {
 	if len(rec) < 14 {
 		return errRecord
 	}
 	flags, n := rec[12], int(rec[13])
-	if len(rec) < 14+n {
+	if len(rec) < 14+n || flags >= flagsEnd {
 		return errRecord
 	}
 	j.DueAt = time.UnixMilli(uint48(rec)).UTC()
 	j.CreatedAt = time.UnixMilli(uint48(rec[6:])).UTC()
 	j.Priority = Priority(flags & 3)
-	j.ID = givenID(ref, rec[14:14+n])
-	if j.Newer = flags >= newerFormats; j.Newer {
-		return nil
-	}
+	j.ID = rec[14 : 14+n]
 	rest := rec[14+n:]
 	if flags&flagLimits != 0 {
 		if len(rest) < 6 {

@@ -64,7 +64,7 @@ func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, e
 
 // The lengths of the head of reserve.lua's answer, and of each job in it.
 const (
-	reservedHead = 4
+	reservedHead = 3
 	reservedJob  = 6
 )
 
@@ -74,11 +74,8 @@ func (s *Shard) reserved(v any, token string) (Reserved, error) {
 	if !ok || len(reply) < reservedHead || (len(reply)-reservedHead)%reservedJob != 0 {
 		return Reserved{}, fmt.Errorf("reserve from %s: %w", s.name, errReply)
 	}
-	if newer, _ := reply[2].(string); newer != "" {
-		s.logNewer(newer)
-	}
 	out := Reserved{Now: millis(reply[0]), More: reply[1] == int64(1)}
-	revision, _ := reply[3].(int64)
+	revision, _ := reply[2].(int64)
 	token += ":" + strconv.FormatInt(revision, 10)
 	for job := range slices.Chunk(reply[reservedHead:], reservedJob) {
 		l, err := s.leased(job, token)
@@ -121,7 +118,7 @@ func (s *Shard) leased(v []any, token string) (*Lease, error) {
 	attempts, _ := v[5].(string)
 	l := &Lease{Job: Job{Topic: topic, Shard: s.name, State: Running, LeaseUntil: millis(v[1])}, Token: token}
 	l.ref, _ = strconv.ParseInt(ref, 10, 64) // 0 is no job's
-	if err := decodeRecord(&l.Job, l.ref, record, body); err != nil {
+	if err := decodeRecord(&l.Job, record, body); err != nil {
 		return nil, fmt.Errorf("reserve a job of %s: %w", topic, err)
 	}
 	if err := decodeAttempts(&l.Job, attempts); err != nil {
@@ -129,17 +126,6 @@ func (s *Shard) leased(v []any, token string) (*Lease, error) {
 	}
 	l.hasKeys = attempts != "" || len(l.Body) > longBody
 	return l, nil
-}
-
-// logNewerEvery is how often the log names one of the jobs that were postponed.
-const logNewerEvery = time.Minute
-
-// logNewer logs that only a newer version can deliver some jobs.
-func (s *Shard) logNewer(job string) {
-	now, last := time.Now().UnixNano(), s.loggedNewer.Load()
-	if now-last >= int64(logNewerEvery) && s.loggedNewer.CompareAndSwap(last, now) {
-		s.log.Error("jobs are postponed", "one of them", job, "error", ErrNewer)
-	}
 }
 
 // Extend makes leases end d plus LeaseGrace from now. held reports for each whether it was still held.

@@ -206,7 +206,7 @@ func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any)
 	if n.down.Load() && (n.reason() != comparing || !slices.Contains(unguarded, script)) {
 		return nil, s.unavailable(n.reason(), n.why.Load().(error))
 	}
-	err := s.identify(ctx)
+	err := s.Check(ctx)
 	if err != nil {
 		return nil, s.failed(ctx, bucket, err)
 	}

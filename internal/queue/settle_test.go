@@ -178,7 +178,7 @@ func TestAnAnswerOfAnotherFormIsRefused(t *testing.T) {
 	f := newFixture(t)
 	record := "\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x01\x00\x01abody"
 	job := []any{"t", int64(2), "4100", record, "", ""}
-	answer := func(more ...any) []any { return append([]any{int64(1), int64(0), "", int64(5)}, more...) }
+	answer := func(more ...any) []any { return append([]any{int64(1), int64(0), int64(5)}, more...) }
 	for name, c := range map[string]struct {
 		reply any
 		jobs  int
@@ -186,7 +186,7 @@ func TestAnAnswerOfAnotherFormIsRefused(t *testing.T) {
 	}{
 		"no list":          {"OK", 0, false},
 		"nothing":          {answer(), 0, true},
-		"half a head":      {[]any{int64(1), int64(0), ""}, 0, false},
+		"half a head":      {[]any{int64(1), int64(0)}, 0, false},
 		"a job":            {answer(job...), 1, true},
 		"two jobs":         {answer(append(job, job...)...), 2, true},
 		"half a job":       {answer(job[:4]...), 0, false},

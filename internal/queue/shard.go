@@ -20,25 +20,24 @@ import (
 
 // Shard is one Redis deployment. Its methods may be called from any goroutine.
 type Shard struct {
-	name        string
-	url         string
-	loggedNewer atomic.Int64 // Unix nanoseconds
-	seed        uint64       // for its weight in rendezvous hashing
-	state       atomic.Value
-	client      redis.UniversalClient
-	waits       redis.UniversalClient // for commands that wait for replicas
-	timeout     time.Duration         // of one command
-	scripts     map[string]*script
-	locators    uint32
-	nodes       []*bucketState
-	log         *slog.Logger
-	resync      func(context.Context, *Shard) error // sets the topics' limits again
+	name     string
+	url      string
+	seed     uint64 // for its weight in rendezvous hashing
+	state    atomic.Value
+	client   redis.UniversalClient
+	waits    redis.UniversalClient // for commands that wait for replicas
+	timeout  time.Duration         // of one command
+	scripts  map[string]*script
+	locators uint32
+	nodes    []*bucketState
+	log      *slog.Logger
+	resync   func(context.Context, *Shard) error // sets the topics' limits again
 
-	identity   string
-	former     string
-	queue      *Queue
-	identified atomic.Bool            // its data is known to be its own
-	sameAs     atomic.Pointer[string] // the shard that it is a second name of; nil: none
+	identity string
+	former   string
+	queue    *Queue
+	checked  atomic.Bool                    // its data may be used, see identity.go
+	same     atomic.Pointer[SameRedisError] // its data was found to be another shard's
 
 	counted atomic.Pointer[jobCount] // the last count of the shard's jobs
 	probing atomic.Bool
@@ -196,10 +195,8 @@ func (s *Shard) failed(ctx context.Context, bucket int, err error) error {
 	case "script":
 		return fmt.Errorf("shard %s: %w", s.name, err)
 	case "connection":
-		s.identified.Store(false)
 		return s.unanswered(reason, fmt.Errorf("%w: %w", errConnection, err))
 	}
-	s.identified.Store(false)
 	s.markDown(bucket, err)
 	if reason == "timeout" || reason == "down" {
 		return s.unanswered(reason, err)
@@ -225,10 +222,12 @@ func (s *Shard) unavailable(reason string, err error) *UnavailableError {
 // reasonOf returns the reason for UnavailableError that an error of Redis or of the connection means.
 func reasonOf(err error) string {
 	var ne net.Error
-	var same *sameError
+	var same *SameRedisError
 	switch {
 	case errors.As(err, &same):
 		return "duplicate"
+	case errors.Is(err, ErrFormat):
+		return "format"
 	case redis.HasErrorPrefix(err, "OOM"):
 		return "full"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
@@ -335,7 +334,7 @@ func (s *Shard) proven(ctx context.Context) error {
 func (s *Shard) revive(bucket int, n *bucketState) {
 	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 	defer cancel()
-	err := s.identify(ctx)
+	err := s.Check(ctx)
 	if err == nil {
 		_, err = s.eval(ctx, bucket, "probe")
 	}

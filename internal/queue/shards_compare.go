@@ -56,7 +56,7 @@ const (
 // Entry is a line of a journal for Replay.
 type Entry struct {
 	Kind     EntryKind
-	Revision int64 // 0 for deliveries by older versions, unless the delivered revision is known
+	Revision int64
 	Since    int64 // of EntryStored: the last revision at which the job is known to have been alive; 0: not known
 	Job      Job   // Topic, ID and CreatedAt; more by Kind
 }
@@ -80,12 +80,9 @@ type Comparison struct {
 	Name     string    // of the comparison, unique
 	After    int64     // revision of the data: later ones are lost
 	Position string    // in its journal that this host noted last, "" for none
-	// Older is the note of a version without revisions about this host: "same" when it has compared its journal with
-	// this server, else "until " and the milliseconds, by the host's clock, before which its journal is in the data.
-	Older  string
-	Empty  bool  // there is nothing in the bucket
-	Missed []Gap // comparisons of an open bucket that this host has missed
-	Hosts  []HostSeen
+	Empty    bool      // there is nothing in the bucket
+	Missed   []Gap     // comparisons of an open bucket that this host has missed
+	Hosts    []HostSeen
 }
 
 // Gap is a finished comparison: some of the revisions between After and Upto were lost.
@@ -105,10 +102,10 @@ func (s *Shard) Attend(ctx context.Context, bucket int, host, position string, l
 	if leaves {
 		flag = "1"
 	}
-	if err := s.Identify(ctx); err != nil { // or a second name would open a shard without the lines of the first
+	if err := s.Check(ctx); err != nil { // or a second name would open a shard without the lines of the first
 		return Comparison{}, fmt.Errorf("attend shard %s: %w", s.name, err)
 	}
-	v, err := s.eval(ctx, bucket, "attend", host, position, flag, rand.Text())
+	v, err := s.eval(ctx, bucket, "attend", host, position, flag, rand.Text(), format)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("attend shard %s: %w", s.name, err)
 	}
@@ -119,7 +116,7 @@ func (s *Shard) Attend(ctx context.Context, bucket int, host, position string, l
 	return c, nil
 }
 
-const comparisonHead = 7
+const comparisonHead = 6
 
 func parseComparison(v any) (c Comparison, err error) {
 	reply, _ := v.([]any)
@@ -131,8 +128,7 @@ func parseComparison(v any) (c Comparison, err error) {
 	c.Now, c.Open, c.After = millis(reply[0]), number(1) == 1, number(3)
 	c.Name, _ = reply[2].(string)
 	c.Position, _ = reply[4].(string)
-	c.Older, _ = reply[5].(string)
-	c.Empty = number(6) == 1
+	c.Empty = number(5) == 1
 	missed, hosts := reply[comparisonHead:comparisonHead+end], reply[comparisonHead+end+1:]
 	for gap := range slices.Chunk(missed, 3) {
 		c.Missed = append(c.Missed, Gap{parseNumber(gap[1]), parseNumber(gap[2])})
@@ -288,22 +284,6 @@ func (s *Shard) Survey(
 
 // BucketOf returns the bucket that has a topic's jobs.
 func (s *Shard) BucketOf(topic string) int { return s.bucketOf(topic) }
-
-// Adopt opens a shard without comparing it with any journal, for tests and for tools with a Redis of their own.
-func (s *Shard) Adopt(ctx context.Context) error {
-	for bucket := range s.nodes {
-		c, err := s.Attend(ctx, bucket, "adopted", "", true)
-		if err != nil {
-			return err
-		}
-		by := ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}
-		if _, err := s.Compared(ctx, bucket, by); err != nil {
-			return err
-		}
-		s.nodes[bucket].down.Store(false)
-	}
-	return nil
-}
 
 // ComparedWith returns, by bucket, the run id of the server that was compared; "" while the bucket waits for a
 // comparison, as after it lost everything. It does not notice when another server answers.

@@ -31,7 +31,6 @@ type ShardHealth struct {
 	ReplOffset int64  // master_repl_offset; it never goes back while nothing is lost
 	Jobs       int64
 	Moved      int64  // jobs recently moved to other shards, see Drain
-	SameAs     string // the shard that it is a second name of; it is not used then
 	Forbidden  bool   // Err says that the user lacks rights
 	Differ     string // hosts whose settings differ from this one's, with their settings
 
@@ -57,13 +56,9 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 		err = s.info(ctx, &h)
 	}
 	if err == nil {
-		err = s.Identify(ctx)
-		var same *sameError
-		if errors.As(err, &same) {
-			h.SameAs, err = same.of, nil
-		}
+		err = s.Check(ctx)
 	}
-	if err == nil && h.SameAs == "" { // otherwise the jobs are the other shard's
+	if err == nil {
 		h.Jobs, err = s.countJobs(ctx)
 	}
 	if err == nil && h.State == "draining" {
@@ -71,7 +66,7 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 			err = nil
 		}
 	}
-	if err == nil && h.SameAs == "" {
+	if err == nil {
 		h.Differ, err = s.differ(ctx)
 	}
 	if h.Up = err == nil; !h.Up {

@@ -177,11 +177,11 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 			continue
 		}
 		job, err := s.described(topic, d)
+		if errors.Is(err, errRecord) { // it stays: a damaged job cannot be stored elsewhere
+			continue
+		}
 		if err != nil {
 			return nil, err
-		}
-		if job.Newer { // it stays: a job that cannot be decoded cannot be stored elsewhere
-			continue
 		}
 		c := &moving{job: *job, state: "d"}
 		fields := d.([]any) // described has checked it

@@ -2,11 +2,8 @@ package queue
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
-
-	"github.com/wakecall/wakecall/test/wait"
 )
 
 // splitAt sets the number of small hashes, and the number of locators that makes one long.
@@ -86,51 +83,4 @@ func TestSmallHashesAreSplitAsJobsBecomeMany(t *testing.T) {
 	}
 	f.advance()
 	f.clean()
-}
-
-// testdata/splits-0.redis was written by the first version that splits small hashes. It has jobs whose locators are in
-// hashes that were split once and twice.
-const (
-	splitsFile = "testdata/splits-0.redis"
-	splitJobs  = 12
-)
-
-func splitPush(n int) Push {
-	return Push{Topic: fixtureTopic, ID: fmt.Sprintf("split-%d", n), DueAt: farAway, Priority: Normal,
-		Body: fmt.Append(nil, n)}
-}
-
-func TestWriteStoredSplits(t *testing.T) {
-	mayWrite(t, os.Getenv("WAKECALL_WRITE_SPLITS"), splitsFile)
-	f := newFixture(t)
-	f.halfSplit(f.s)
-	for n := range splitJobs {
-		// Push would refuse a due time in 2200
-		results, _ := f.s.storeAll(0, Memory, []Push{splitPush(n)}, wait.Limit)
-		if results[0].Err != nil {
-			t.Fatal(results[0].Err)
-		}
-	}
-	if err := os.WriteFile(splitsFile, []byte(f.dump()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestStoredSplitsAreReadAndGoneOnWith(t *testing.T) {
-	f := newStored(t, splitsFile)
-	for n := range splitJobs {
-		p := splitPush(n)
-		if j := f.get(p.Topic, p.ID); string(j.Body) != fmt.Sprint(n) {
-			t.Errorf("%s has the body %s", p.ID, j.Body)
-		}
-		if r, _ := f.s.storeAll(0, Memory, []Push{p}, wait.Limit); r[0].Err != nil || !r[0].Duplicate {
-			t.Errorf("pushed again: %+v", r)
-		}
-		if err := f.q.Delete(f.ctx, p.Topic, p.ID); err != nil {
-			t.Error(err)
-		}
-	}
-	if n := f.locators(); n != 0 {
-		t.Errorf("%d locators are left", n)
-	}
 }

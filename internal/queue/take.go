@@ -185,7 +185,7 @@ func (f *flight) join(r *TakeRequest) *takeGroup {
 	return g
 }
 
-const takenHead = 5 // length of the head of take.lua's answer
+const takenHead = 4 // length of the head of take.lua's answer
 
 // call calls the script, and decodes the jobs of the groups.
 func (f *flight) call() error {
@@ -197,10 +197,7 @@ func (f *flight) call() error {
 	if !ok || len(v) < takenHead || (len(v)-takenHead)%reservedJob != 0 {
 		return fmt.Errorf("take from shard %s: %w", f.s.name, errReply)
 	}
-	if newer, _ := v[2].(string); newer != "" {
-		f.s.logNewer(newer)
-	}
-	counts, _ := v[4].(string)
+	counts, _ := v[3].(string)
 	got := strings.Fields(counts)
 	if len(got) != len(f.groups) {
 		return fmt.Errorf("take from shard %s: %w", f.s.name, errReply)
@@ -241,7 +238,7 @@ func (f *flight) deliver() {
 	if at, _ := f.head[1].(int64); at > 0 {
 		retry = millis(at).Sub(millis(f.head[0]))
 	}
-	names, _ := f.head[3].(string)
+	names, _ := f.head[2].(string)
 	more := strings.Fields(names)
 	var left []Leased
 	for _, c := range f.calls {

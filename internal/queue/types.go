@@ -121,7 +121,6 @@ type Job struct {
 	ETag        string    // changes with every change of the job; empty for one that was just pushed
 	FinishedAt  time.Time // of a finished job
 	BodyGone    bool      // of a finished job: its body was too long to be remembered
-	Newer       bool      // stored in a newer format: only topic, id, shard, state, priority and times are known
 }
 
 // HistoryLimit is the most attempts in a job's history.
@@ -194,8 +193,6 @@ var (
 	ErrDead      = errors.New("the job is dead")
 	ErrChanged   = errors.New("the job was changed meanwhile") // it has none of the ETags of a Match
 	ErrCursor    = errors.New("the cursor is not one that a list gave")
-	// ErrNewer is the error of a job that only a newer version can read; it waits for that version.
-	ErrNewer = errors.New("the job was stored by a newer version of Wakecall in a format that this one does not know")
 	// ErrCollision is the error of an id that has the same hash as another existing id of its topic.
 	ErrCollision = errors.New("the id collides with another existing id")
 	// ErrID is the error of an id that does not fit in a record.

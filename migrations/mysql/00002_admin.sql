@@ -32,29 +32,28 @@ CREATE TABLE IF NOT EXISTS alerts (
     alert_key VARCHAR(191) NOT NULL,
     kind VARCHAR(32) NOT NULL,
     severity VARCHAR(16) NOT NULL,
-    subject VARCHAR(255) NOT NULL,
     topic VARCHAR(64) NOT NULL,
     shard VARCHAR(64) NOT NULL,
-    detail LONGTEXT NOT NULL,
     host VARCHAR(128) NOT NULL,
     began_at DATETIME(6) NOT NULL,
     last_seen_at DATETIME(6) NOT NULL,
     ended_at DATETIME(6) NULL,
-    reminded_at DATETIME(6) NOT NULL,
     seen INTEGER NOT NULL,
+    causes LONGTEXT NOT NULL, -- JSON
     INDEX alerts_kind (kind)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS alert_deliveries (
-    id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    alert_id BIGINT UNSIGNED NOT NULL,
+    id VARCHAR(32) NOT NULL PRIMARY KEY,
     at DATETIME(6) NOT NULL,
     channel VARCHAR(64) NOT NULL,
     recipient VARCHAR(255) NOT NULL,
     subject VARCHAR(255) NOT NULL,
     state VARCHAR(16) NOT NULL,
     tries INTEGER NOT NULL,
-    error LONGTEXT NOT NULL
+    error LONGTEXT NOT NULL,
+    message LONGTEXT NOT NULL, -- JSON while it waits
+    INDEX alert_deliveries_at (at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS samples (

@@ -31,30 +31,29 @@ CREATE TABLE alerts (
     alert_key VARCHAR(191) NOT NULL,
     kind VARCHAR(32) NOT NULL,
     severity VARCHAR(16) NOT NULL,
-    subject VARCHAR(255) NOT NULL,
     topic VARCHAR(64) NOT NULL,
     shard VARCHAR(64) NOT NULL,
-    detail TEXT NOT NULL,
     host VARCHAR(128) NOT NULL,
     began_at DATETIME NOT NULL,
     last_seen_at DATETIME NOT NULL,
     ended_at DATETIME NULL,
-    reminded_at DATETIME NOT NULL,
-    seen INTEGER NOT NULL
+    seen INTEGER NOT NULL,
+    causes TEXT NOT NULL -- JSON
 );
 CREATE INDEX alerts_kind ON alerts (kind);
 
 CREATE TABLE alert_deliveries (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    alert_id INTEGER NOT NULL,
+    id VARCHAR(32) NOT NULL PRIMARY KEY,
     at DATETIME NOT NULL,
     channel VARCHAR(64) NOT NULL,
     recipient VARCHAR(255) NOT NULL,
     subject VARCHAR(255) NOT NULL,
     state VARCHAR(16) NOT NULL,
     tries INTEGER NOT NULL,
-    error TEXT NOT NULL
+    error TEXT NOT NULL,
+    message TEXT NOT NULL -- JSON while it waits
 );
+CREATE INDEX alert_deliveries_at ON alert_deliveries (at);
 
 CREATE TABLE samples (
     series VARCHAR(80) NOT NULL,

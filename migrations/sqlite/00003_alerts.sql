@@ -1,24 +1,23 @@
 -- +goose Up
-CREATE TABLE alert_finders (
-    alert_id BIGINT NOT NULL,
-    host VARCHAR(128) NOT NULL,
-    seen_at BIGINT NOT NULL, -- Unix milliseconds by the database's clock
-    PRIMARY KEY (alert_id, host)
+-- What each host finds.
+CREATE TABLE alert_reports (
+    host VARCHAR(128) NOT NULL PRIMARY KEY,
+    findings TEXT NOT NULL, -- JSON
+    reported_at BIGINT NOT NULL -- Unix milliseconds by the database's clock
 );
 
-CREATE TABLE alert_outbox (
-    delivery_id BIGINT NOT NULL PRIMARY KEY,
-    message TEXT NOT NULL, -- JSON
-    holder VARCHAR(191) NOT NULL, -- the process that sends it
-    held_until BIGINT NOT NULL -- Unix milliseconds by the database's clock
+-- What each mail address and webhook was notified about.
+CREATE TABLE alert_receivers (
+    receiver VARCHAR(191) NOT NULL PRIMARY KEY,
+    state TEXT NOT NULL -- JSON
 );
 
-CREATE TABLE told_deaths (
+CREATE TABLE alert_deaths (
     topic VARCHAR(64) NOT NULL PRIMARY KEY,
-    died BIGINT NOT NULL -- how many were dead when a digest was made last
+    died BIGINT NOT NULL -- how many deaths were reported
 );
 
 -- +goose Down
-DROP TABLE told_deaths;
-DROP TABLE alert_outbox;
-DROP TABLE alert_finders;
+DROP TABLE alert_deaths;
+DROP TABLE alert_receivers;
+DROP TABLE alert_reports;

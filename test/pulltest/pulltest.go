@@ -15,6 +15,7 @@ import (
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/timer"
@@ -45,7 +46,7 @@ func Start(t *testing.T, namespaces ...string) *Queue {
 	q := &Queue{queue.Open(queue.Options{}), nil, r, harness.StartRedis(t, harness.RedisOptions{})}
 	t.Cleanup(func() { _ = q.Close() })
 	must(q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: q.Redis.URL(), State: "active"}}))
-	must(q.Shards()[0].Adopt(t.Context()))
+	must(queuetest.Adopt(t.Context(), q.Shards()[0]))
 	var confs []queue.TopicConf
 	for _, name := range namespaces {
 		topic := registry.NewTopic(name)
@@ -85,7 +86,7 @@ func (q *Queue) AddShard(t *testing.T) *harness.Redis {
 		{Name: "a", URL: q.Redis.URL(), State: "active"}, {Name: "b", URL: second.URL(), State: "active"},
 	})
 	for _, s := range q.Shards() {
-		err = errors.Join(err, s.Adopt(t.Context()))
+		err = errors.Join(err, queuetest.Adopt(t.Context(), s))
 	}
 	if err != nil {
 		t.Fatal(err)

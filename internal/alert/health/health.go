@@ -28,7 +28,6 @@ const (
 	Stepped    Kind = "stepped"     // the clock jumped by more than ClockStep
 	Restarted  Kind = "restarted"   // another server process answers, or the data is older than before
 
-	Duplicate Kind = "duplicate" // the same Redis as another shard
 	Forbidden Kind = "forbidden" // its user lacks rights
 	Settings  Kind = "settings"  // hosts differ in settings that should be the same
 
@@ -72,9 +71,6 @@ var rules = []rule{
 	{Forbidden, Critical, true, func(h queue.ShardHealth) (bool, message.Message) {
 		return h.Forbidden, message.Plain(h.Err)
 	}, "finding.forbidden_advice"},
-	{Duplicate, Critical, true, func(h queue.ShardHealth) (bool, message.Message) {
-		return h.SameAs != "", message.New("finding.duplicate", h.SameAs)
-	}, "finding.duplicate_advice"},
 	{Settings, Warning, true, func(h queue.ShardHealth) (bool, message.Message) {
 		return h.Differ != "", message.New("finding.settings", h.Differ)
 	}, "finding.settings_advice"},

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -260,7 +261,7 @@ func TestARedisIsOneShard(t *testing.T) {
 
 	wrong := strings.Replace(one.URL(), "secret", "guess", 1)
 	list := []registry.Shard{b, shard("w", wrong, ""), shard("n", "redis://127.0.0.1:1", "")}
-	silent, err := CheckPasswords(t.Context(), cfg, list)
+	silent, err := TryShards(t.Context(), cfg, list)
 	if err == nil || !strings.Contains(err.Error(), "percent-encoded") || strings.Contains(err.Error(), "guess") ||
 		silent == nil || !strings.Contains(silent.Error(), "connection refused") {
 		t.Errorf("%v; silent: %v", err, silent)
@@ -291,6 +292,38 @@ func TestOneRedisIsNamedOnce(t *testing.T) {
 			t.Errorf("the start stored %+v", s.Shards)
 		}
 		_ = reg.Close()
+	}
+}
+
+// TestDataOfAnotherFormatIsRefusedAtTheStart, in one line that says what to do, before the start stores anything.
+func TestDataOfAnotherFormatIsRefusedAtTheStart(t *testing.T) {
+	r := harness.StartRedis(t, harness.RedisOptions{Password: "secret"})
+	r.Do("SET", "wk:{0}:rev", "7")
+	old := load(t, "WAKECALL_REDIS_NODES="+r.URL())
+	begun := load(t)
+	if err := os.MkdirAll(begun.JournalDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lines := filepath.Join(begun.JournalDir(), "request-20251016.jsonl")
+	if err := os.WriteFile(lines, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for of, cfg := range map[string]*conf.Config{"shard redis-1": old, begun.JournalDir(): begun} {
+		_, err := Prepare(t.Context(), cfg, slog.New(slog.DiscardHandler))
+		if err == nil || !strings.HasPrefix(err.Error(), of) || strings.Contains(err.Error(), "\n") ||
+			!strings.Contains(err.Error(), "start with an empty Redis and an empty data_dir, or drain it with the commit") {
+			t.Errorf("%s: %v", of, err)
+		}
+		found := append(checkDirs(cfg), checkShards(t.Context(), cfg, seedShards(cfg))...)
+		if !slices.ContainsFunc(found, func(f Finding) bool {
+			return f.Verdict == Failed && strings.Contains(f.Detail, "another version of Wakecall")
+		}) {
+			t.Errorf("%s: a check finds %+v", of, found)
+		}
+	}
+	s := registry.Shard{Name: "b", URL: r.URL(), State: registry.ShardActive}
+	if err := CheckRedis(t.Context(), old, nil, s); err == nil || !strings.Contains(err.Error(), "another version") {
+		t.Errorf("it can be added: %v", err)
 	}
 }
 

@@ -55,5 +55,6 @@ func Check(ctx context.Context, cfg *conf.Config) []Finding {
 	registryFindings, shards := checkRegistry(ctx, cfg)
 	findings = append(findings, registryFindings...)
 	findings = append(findings, checkShards(ctx, cfg, shards)...)
+	findings = append(findings, checkAlertmanager(ctx, cfg)...)
 	return append(findings, checkCallbacks(cfg))
 }

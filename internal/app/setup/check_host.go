@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/master"
 )
@@ -27,6 +28,9 @@ const neededSpace = 256 << 10
 
 func checkDirs(cfg *conf.Config) []Finding {
 	findings := []Finding{checkDir("data_dir", cfg.DataPath())}
+	if err := journal.CheckFormat(cfg.JournalDir()); errors.Is(err, journal.ErrFormat) {
+		findings = append(findings, failedErr("journal", err, ""))
+	}
 	if cfg.Journal.Dir != "" {
 		findings = append(findings, checkDir("journal.dir", cfg.JournalDir()))
 	}

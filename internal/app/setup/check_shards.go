@@ -52,15 +52,18 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []r
 	defer closeQueue()
 	ctx, cancel := context.WithTimeout(ctx, 3*cfg.Redis.Timeout)
 	defer cancel()
+	if err := shard.CheckFormat(ctx); errors.Is(err, queue.ErrFormat) {
+		return []Finding{failedErr(what, err, "")}
+	}
 	h, problems := health.Try(ctx, shard)
 	if !h.Up {
 		return []Finding{unreachableShard(what, s, h)}
 	}
-	identity, _ := shard.Identity(ctx) // h contains any error
-	if h.SameAs = sameAs(identity, s, all); h.SameAs != "" {
-		problems = append(problems, health.Judge(h)[0])
-	}
 	findings := []Finding{describeShard(what, h)}
+	identity, _ := shard.Identity(ctx) // h contains any error
+	if other := sameAs(identity, s, all); other != "" {
+		findings = append(findings, failed(what, "it is the same Redis as shard "+other, sameAdvice))
+	}
 	for _, p := range problems {
 		switch p.Severity {
 		case health.Critical:
@@ -71,6 +74,9 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []r
 	}
 	return findings
 }
+
+const sameAdvice = "It is not used, so that draining one of the two does not destroy the jobs of both: delete it " +
+	"(wakecall shard delete --force NAME removes the name only), or give the other one its name (wakecall shard rename)"
 
 func unreachableShard(what string, s registry.Shard, h queue.ShardHealth) Finding {
 	text, advice := h.Err, "Is Redis running there, and is its address right?"

@@ -3,10 +3,13 @@ package setup
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/message"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -35,6 +38,9 @@ func CheckRedis(ctx context.Context, cfg *conf.Config, registered []registry.Sha
 		return registry.Malformed("url", "", err)
 	}
 	defer done()
+	if err := shard.CheckFormat(ctx); errors.Is(err, queue.ErrFormat) {
+		return &registry.FieldError{Field: "url", Message: message.Plain(err.Error())}
+	}
 	is, err := shard.Identity(ctx)
 	if err != nil || is == "" {
 		return nil
@@ -74,8 +80,9 @@ func identifyAll(ctx context.Context, cfg *conf.Config, shards []registry.Shard)
 	defer q.Close()
 	duplicates = map[string]string{}
 	for _, s := range q.Shards() {
-		if s.Identify(ctx) != nil && s.SameAs() != "" {
-			duplicates[s.Name()] = s.SameAs()
+		var same *queue.SameRedisError
+		if errors.As(s.Check(ctx), &same) {
+			duplicates[s.Name()] = same.Shard
 		}
 	}
 	return duplicates

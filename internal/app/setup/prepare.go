@@ -11,6 +11,8 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -22,6 +24,9 @@ func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registr
 		return nil, err
 	}
 	if err := MakeDataDir(cfg); err != nil {
+		return nil, err
+	}
+	if err := journal.CheckFormat(cfg.JournalDir()); err != nil {
 		return nil, err
 	}
 	r, err := OpenRegistry(cfg, log, nil)
@@ -38,7 +43,7 @@ func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registr
 			return nil, fmt.Errorf("%s. %s", f.Detail, f.Advice)
 		}
 	}
-	if _, err := CheckPasswords(ctx, cfg, planned); err != nil {
+	if _, err := TryShards(ctx, cfg, planned); err != nil {
 		return nil, err
 	}
 	if err := Seed(ctx, cfg, r, log); err != nil {
@@ -128,9 +133,9 @@ func firstStartFile(path string) string {
 	return "the password of the web admin's user admin"
 }
 
-// CheckPasswords returns an error for each Redis that rejects its password, because retrying would not help. A Redis
-// that does not answer may come back, so its error is returned as silent.
-func CheckPasswords(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (silent, err error) {
+// TryShards returns an error for each Redis that rejects its password or has data of another format, because retrying
+// would not help. A Redis that does not answer may come back, so its error is returned as silent.
+func TryShards(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (silent, err error) {
 	var foreign []registry.Shard
 	for _, s := range shards {
 		if s.URL != registry.ManagedShard {
@@ -149,15 +154,22 @@ func CheckPasswords(ctx context.Context, cfg *conf.Config, shards []registry.Sha
 	errs := make([]error, len(open))
 	var wg sync.WaitGroup
 	for i, s := range open {
-		wg.Go(func() { _, _, errs[i] = s.Ping(ctx) })
+		wg.Go(func() {
+			if _, _, errs[i] = s.Ping(ctx); errs[i] == nil {
+				errs[i] = s.CheckFormat(ctx)
+			}
+		})
 	}
 	wg.Wait()
 	for _, e := range errs {
-		if e != nil && isPasswordError(e.Error()) {
+		switch {
+		case errors.Is(e, queue.ErrFormat):
+			err = errors.Join(err, e)
+		case e != nil && isPasswordError(e.Error()):
 			err = errors.Join(err, fmt.Errorf("%w. %s; `wakecall check` tries again", e, passwordAdvice))
-			continue
+		default:
+			silent = errors.Join(silent, e)
 		}
-		silent = errors.Join(silent, e)
 	}
 	return silent, err
 }

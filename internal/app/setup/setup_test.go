@@ -262,3 +262,31 @@ func TestAPortWithoutTLSIsExplained(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+// TestTheAlertmanagerIsChecked: it must be ready, and no password is printed.
+func TestTheAlertmanagerIsChecked(t *testing.T) {
+	ready := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/am/-/ready" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer ready.Close()
+	away := httptest.NewServer(nil)
+	away.Close()
+	cfg := conf.Default()
+	if list := checkAlertmanager(t.Context(), cfg); len(list) > 0 {
+		t.Errorf("without an address: %+v", list)
+	}
+	for address, want := range map[string]struct {
+		verdict Verdict
+		detail  string
+	}{
+		ready.URL + "/am/": {Good, "is ready"}, ready.URL: {Failed, "404 Not Found"}, away.URL: {Failed, "refused"},
+	} {
+		cfg.Alert.AlertmanagerURL = address
+		list := checkAlertmanager(t.Context(), cfg)
+		if len(list) != 1 || list[0].Verdict != want.verdict || !strings.Contains(list[0].Detail, want.detail) {
+			t.Errorf("%s: %+v", address, list)
+		}
+	}
+}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -236,16 +234,12 @@ func (a *attendant) replay(
 	ctx context.Context, mode queue.ReplayMode, buckets map[int]queue.Comparison, highest map[int]int64, r *Report,
 ) error {
 	t := &target{shard: a.shard, mode: mode, names: map[int]string{}, skip: a.hosts.alone()}
-	missing := map[int]*bounds{}
+	missing := map[int]bounds{}
 	var from journal.Position
 	first := true
 	for bucket, c := range buckets {
-		t.names[bucket] = c.Name
+		t.names[bucket], missing[bucket] = c.Name, boundsOf(&c)
 		t.skip = t.skip && c.Empty
-		b := boundsOf(&c)
-		if missing[bucket] = &b; b.nothing() {
-			continue
-		}
 		p, err := journal.ParsePosition(c.Position)
 		if err != nil {
 			return err
@@ -255,16 +249,13 @@ func (a *attendant) replay(
 		}
 		from = from.Earlier(p)
 	}
-	if first {
-		return nil
-	}
 	s := &source{dirs: []string{a.opts.Dir}, from: journal.Range{From: from}, wants: func(l *line) bool {
 		if !isOf(l, a.shard) {
 			return false
 		}
 		bucket := a.shard.BucketOf(l.topic())
 		b, wanted := missing[bucket]
-		if wanted && !l.older {
+		if wanted {
 			highest[bucket] = max(highest[bucket], l.revision)
 		}
 		return wanted && b.has(l)
@@ -274,44 +265,21 @@ func (a *attendant) replay(
 
 // bounds says which lines a bucket misses.
 type bounds struct {
-	gaps  []queue.Gap
-	late  bool       // others may change jobs meanwhile
-	older *time.Time // since when lines of versions without revisions are missing; nil: none are
+	gaps []queue.Gap
+	late bool // others may change jobs meanwhile
 }
 
-// boundsOf derives the bounds from a bucket's answer. Data of a version without revisions misses nothing as long as the
-// server is the one that the host has compared its journal with.
+// boundsOf derives the bounds from a bucket's answer.
 func boundsOf(c *queue.Comparison) bounds {
 	if c.Open {
 		return bounds{gaps: c.Missed, late: true}
 	}
-	b := bounds{gaps: []queue.Gap{{After: c.After, Upto: math.MaxInt64}}}
-	ms, isOlder := strings.CutPrefix(c.Older, "until ")
-	switch {
-	case c.Empty:
-		b.older = &time.Time{}
-	case isOlder:
-		n, _ := strconv.ParseInt(ms, 10, 64)
-		since := time.UnixMilli(n).Add(-clockSlack)
-		b.older = &since
-	case c.Older != "":
-		b.gaps = nil
-	}
-	return b
+	return bounds{gaps: []queue.Gap{{After: c.After, Upto: math.MaxInt64}}}
 }
 
-// clockSlack bounds the difference between the time in an older version's line and the time of its writing.
-const clockSlack = time.Second
-
-func (b *bounds) nothing() bool { return len(b.gaps) == 0 && b.older == nil }
-
-func (b *bounds) has(l *line) bool {
-	if l.kind == queue.EntryDelivered &&
-		(l.revision == 0 || !b.late) { // the data may have the reservation, but not its end
+func (b bounds) has(l *line) bool {
+	if l.kind == queue.EntryDelivered && !b.late { // the data may have the reservation, but not its end
 		return true
-	}
-	if l.older {
-		return b.older != nil && !l.written().Before(*b.older)
 	}
 	return slices.ContainsFunc(b.gaps, func(g queue.Gap) bool { return g.After < l.revision && l.revision <= g.Upto })
 }

@@ -19,5 +19,6 @@
 // No clock is involved, neither to order lines nor to find where to begin to read: each host stores in the data how far
 // its journal reached (journal.Position), and as long as the data has that position, it has the changes before it.
 //
-// Recover does the same by hand, for journals that an operator names. A Spool stores pushes that no shard could accept.
+// Recover does the same by hand, for journals that an operator names. A Recorder writes the lines of accepted changes: no
+// other package makes request lines. A Spool stores pushes that no shard could accept.
 package recovery

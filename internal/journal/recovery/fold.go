@@ -2,7 +2,6 @@ package recovery
 
 import (
 	"errors"
-	"time"
 
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
@@ -24,7 +23,6 @@ type latest struct {
 	state   int64 // revision of the line that says how it ended, or that it has not
 	created int64 // of the content, ms
 	ending  ending
-	done    bool // a line without a revision says that the content was delivered
 }
 
 // maxJobs is the most jobs that one pass over the journal tracks, at about 110 bytes each. With more jobs the journal
@@ -39,12 +37,11 @@ type fold struct {
 	jobs        map[key]latest
 	cleared     map[string]int64             // topic → revision
 	deaths      map[key]*journal.AttemptLine // of jobs that are dead
-	merged      map[key]*journal.RequestLine // of jobs with partial lines
 }
 
 func newFold(part, parts int) *fold {
 	return &fold{part: uint64(part), parts: uint64(parts), jobs: map[key]latest{}, cleared: map[string]int64{},
-		deaths: map[key]*journal.AttemptLine{}, merged: map[key]*journal.RequestLine{}}
+		deaths: map[key]*journal.AttemptLine{}}
 }
 
 func (f *fold) mine(l *line) bool { return l.key[0]%f.parts == f.part }
@@ -63,20 +60,12 @@ func (f *fold) add(l *line) error {
 		return nil
 	}
 	j := f.jobs[l.key]
-	switch l.kind {
-	case queue.EntryStored:
-		f.store(&j, l)
+	switch {
+	case l.kind == queue.EntryStored:
+		j.store(l)
+	case j.state != 0 && (l.revision < j.state || l.revision == j.state && l.kind != queue.EntryDelivered):
+		return nil
 	default:
-		if l.revision == 0 { // a delivery, by an older version
-			if j.content == 0 || j.created != l.created {
-				return nil // an earlier job of the id, or one that another host accepted
-			}
-			j.done = true
-			break
-		}
-		if j.state != 0 && (l.revision < j.state || l.revision == j.state && l.kind != queue.EntryDelivered) {
-			return nil
-		}
 		j.state, j.ending = l.revision, endings[l.kind]
 	}
 	if l.kind == queue.EntryDied {
@@ -89,10 +78,7 @@ func (f *fold) add(l *line) error {
 	return nil
 }
 
-func (f *fold) store(j *latest, l *line) {
-	if l.partial() {
-		f.merged[l.key] = &journal.RequestLine{}
-	}
+func (j *latest) store(l *line) {
 	switch {
 	case j.content != 0 && l.revision <= j.content: // its host's clock may have been set back, so a later one came first
 		if l.found || l.created != j.created {
@@ -116,7 +102,7 @@ func (f *fold) store(j *latest, l *line) {
 // ended reports whether the job has ended by its last line. A push that found the job while it was called has the
 // revision of that call.
 func (j *latest) ended() bool {
-	return j.done || j.ending == deleted && (j.content == 0 || j.state > j.content) ||
+	return j.ending == deleted && (j.content == 0 || j.state > j.content) ||
 		j.ending == delivered && (j.content == 0 || j.state >= j.content)
 }
 
@@ -129,8 +115,6 @@ func (f *fold) decides(l *line) bool {
 	case queue.EntryStored:
 		at, wasCleared := f.cleared[l.topic()]
 		return j.content == l.revision && !j.ended() && !(wasCleared && l.revision < at)
-	case queue.EntryDelivered:
-		return l.revision == 0 || j.state == l.revision && j.ended() // 0: another host may have accepted its job
 	case queue.EntryDied:
 		// The content's entry has it, too, but another host may have a newer content.
 		return j.state == l.revision && j.ending == dead
@@ -138,52 +122,13 @@ func (f *fold) decides(l *line) bool {
 	return j.state == l.revision && j.ended()
 }
 
-// entry returns the entry of a line that decides, with additions from other lines; false when a part is missing.
-func (f *fold) entry(l *line) (queue.Entry, bool) {
-	if l.kind == queue.EntryStored {
-		if m := f.merged[l.key]; m != nil {
-			if m.ID == "" {
-				return queue.Entry{}, false // the changed job was accepted before the first line read
-			}
-			l = &line{kind: l.kind, key: l.key, revision: l.revision, created: l.created, request: m}
-		}
-	}
+// entry returns the entry of a line that decides, with what other lines say about its job.
+func (f *fold) entry(l *line) queue.Entry {
 	e := entryOf(l)
 	j := f.jobs[l.key]
 	e.Since = j.since
-	if l.kind == queue.EntryDelivered && l.revision == 0 && j.created == l.created {
-		e.Revision = j.content
-	}
-	if d := f.deaths[l.key]; l.kind == queue.EntryStored && f.jobs[l.key].ending == dead && d != nil {
+	if d := f.deaths[l.key]; l.kind == queue.EntryStored && j.ending == dead && d != nil {
 		died(&e.Job, d)
 	}
-	return e, true
-}
-
-// merge adds the next line of a job with partial lines to what is known about it.
-func (f *fold) merge(l *line) {
-	m := f.merged[l.key]
-	if m == nil || l.kind != queue.EntryStored {
-		return
-	}
-	r := l.request
-	if !l.partial() {
-		*m = *r
-		return
-	}
-	if m.ID == "" {
-		return
-	}
-	if r.Op == journal.OpRedrive {
-		m.ExpiresAt = time.Time{}
-	}
-	if !r.DueAt.IsZero() {
-		m.DueAt = r.DueAt
-	}
-	if r.Priority != "" {
-		m.Priority = r.Priority
-	}
-	if r.Body != nil {
-		m.Body = r.Body
-	}
+	return e
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/queue/pershard"
 )
 
 // Pusher is the part of a queue.Queue that the spool is drained to.
@@ -87,7 +86,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { k.drainSpool(ctx) })
-	pershard.Run(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s *queue.Shard) {
+	queue.RunPerShard(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s *queue.Shard) {
 		newAttendant(k, s).run(ctx)
 	})
 	return nil

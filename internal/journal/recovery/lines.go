@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -28,7 +27,6 @@ type line struct {
 	revision int64
 	created  int64 // ms
 	found    bool  // the job already existed: the line of its push may be missing
-	older    bool  // of a version without revisions
 	request  *journal.RequestLine
 	attempt  *journal.AttemptLine
 }
@@ -47,13 +45,6 @@ func (l *line) shard() string {
 	return l.attempt.Shard
 }
 
-func (l *line) written() time.Time {
-	if l.request != nil {
-		return l.request.TS
-	}
-	return l.attempt.TS
-}
-
 var requestKinds = map[journal.Op]queue.EntryKind{
 	journal.OpPush: queue.EntryStored, journal.OpReplace: queue.EntryStored, journal.OpDuplicate: queue.EntryStored,
 	journal.OpMove: queue.EntryStored, journal.OpChange: queue.EntryStored, journal.OpRun: queue.EntryStored,
@@ -61,36 +52,21 @@ var requestKinds = map[journal.Op]queue.EntryKind{
 	journal.OpLeave: queue.EntryDeleted, journal.OpClear: queue.EntryCleared,
 }
 
-// partial reports whether a line, of an older version, has only the changed fields of the job.
-func (l *line) partial() bool {
-	switch l.request.Op {
-	case journal.OpChange, journal.OpRun:
-		return l.older
-	case journal.OpRedrive:
-		return l.request.DueAt.IsZero()
-	}
-	return false
-}
-
-// olderRevision orders lines of versions without revisions by the clock of their host, before all others.
-func olderRevision(ts time.Time) int64 { return ts.UnixMilli() - 1e14 }
-
 // lineOfRequest converts a request; ok is false for lines that do not concern jobs in shards.
 func lineOfRequest(r *journal.RequestLine) (l line, ok bool) {
 	l = line{kind: requestKinds[r.Op], revision: r.Revision, found: r.Op == journal.OpDuplicate, request: r}
-	if l.kind == "" || r.ID == "" && l.kind != queue.EntryCleared {
+	if l.kind == "" || r.Revision == 0 || r.ID == "" && l.kind != queue.EntryCleared {
 		return l, false
 	}
 	if !r.CreatedAt.IsZero() {
 		l.created = r.CreatedAt.UnixMilli()
 	}
-	if l.revision == 0 {
-		l.older, l.revision = true, olderRevision(r.TS)
-	}
 	l.key = keyOf(r.Topic, r.ID)
 	return l, true
 }
 
+// lineOfAttempt converts an attempt; ok is false for those that ended no job. A death without a revision was not settled:
+// its job is called again.
 func lineOfAttempt(a *journal.AttemptLine) (l line, ok bool) {
 	l = line{revision: a.Revision, attempt: a}
 	switch a.Outcome {
@@ -101,13 +77,10 @@ func lineOfAttempt(a *journal.AttemptLine) (l line, ok bool) {
 	default:
 		return l, false
 	}
-	if a.CreatedAt.IsZero() {
+	if a.Revision == 0 {
 		return l, false
 	}
 	l.created = a.CreatedAt.UnixMilli()
-	if l.revision == 0 && l.kind == queue.EntryDied {
-		l.older, l.revision = true, olderRevision(a.TS)
-	}
 	l.key = keyOf(a.Topic, a.ID)
 	return l, true
 }

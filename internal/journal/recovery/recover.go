@@ -28,6 +28,11 @@ type Options struct {
 // says what was done; Recover may be repeated.
 func Recover(ctx context.Context, o Options) (Report, error) {
 	var report Report
+	for _, dir := range o.Dirs {
+		if err := journal.CheckFormat(dir); err != nil {
+			return report, err
+		}
+	}
 	inUse := map[string]bool{}
 	for _, s := range o.Shards {
 		for _, name := range namesOf(s) {
@@ -67,10 +72,8 @@ func (o *Options) home() *queue.Shard {
 	return o.Shards[0]
 }
 
-// isOf reports whether a line concerns a shard. Old lines of dead jobs and of cleared topics name none.
-func isOf(l *line, s *queue.Shard) bool {
-	return l.shard() == "" || slices.Contains(namesOf(s), l.shard())
-}
+// isOf reports whether a line concerns a shard.
+func isOf(l *line, s *queue.Shard) bool { return slices.Contains(namesOf(s), l.shard()) }
 
 // namesOf returns the names of a shard in journals.
 func namesOf(s *queue.Shard) []string { return append(strings.Fields(s.Former()), s.Name()) }

@@ -19,9 +19,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/wakecall/wakecall/internal/app/record"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/test/race"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -73,10 +73,10 @@ func newHost(t *testing.T, url string) *host {
 			if h.mute.Load() {
 				return nil
 			}
-			return record.Recorder{Journal: h.journal}.Accepted(pushes, results)
+			return Recorder{Journal: h.journal}.Accepted(pushes, results)
 		},
-		Changed: record.Recorder{Journal: h.journal}.Changed,
-		Ended:   record.Recorder{Journal: h.journal}.Ended,
+		Changed: Recorder{Journal: h.journal}.Changed,
+		Ended:   Recorder{Journal: h.journal}.Ended,
 	})
 	t.Cleanup(func() { _, _ = h.queue.Close(), h.journal.Close() })
 	if err := h.queue.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
@@ -90,7 +90,7 @@ func (h *host) now() time.Time { return time.Now().Add(time.Duration(h.off.Load(
 // adopt opens the shards as if nothing had been lost.
 func (h *host) adopt(t fataler) {
 	for _, s := range h.queue.Shards() {
-		if err := s.Adopt(context.Background()); err != nil {
+		if err := queuetest.Adopt(context.Background(), s); err != nil {
 			t.Fatalf("adopt %s: %v", s.Name(), err)
 		}
 	}
@@ -211,7 +211,7 @@ func TestADryRunChangesNothingAndCounts(t *testing.T) {
 		}
 	}
 	client.FlushAll(t.Context())
-	client.Set(t.Context(), "wk:{0}:rev", 5_000_000, 0) // as after a comparison
+	client.MSet(t.Context(), "wk:{0}:rev", 5_000_000, "wk:{0}:format", "1") // as after a comparison
 	h.adopt(t)
 	h.push(t, "there", `1`, time.Hour)
 	before := remember(t, client)
@@ -907,6 +907,39 @@ func (h *host) fill(t *testing.T, n int) {
 	}
 }
 
+// TestLinesThatCannotBeReadAreSkipped: an unknown kind of line, unknown members and a torn line.
+func TestLinesThatCannotBeReadAreSkipped(t *testing.T) {
+	url, _ := startRedis(t)
+	h := newHost(t, url)
+	h.adopt(t)
+	h.push(t, "first", `1`, time.Hour)
+	f, err := os.OpenFile(onlyFile(t, h.dir, "request-*.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString(`{"ts":"2025-10-17T13:00:00.000Z","op":"teleport","topic":"t","id":"first","rev":8,"to":"mars"}
+{"ts":"2025-10-17T13:00:00.001Z","op":"push","topic":"t","id":"more","shard":"a","rev":9,"due_at":7258215845678,` +
+		`"created_at":1760706000001,"priority":"urgent","mood":"good","body":"1"}
+{"ts":"2025-10-17T13:00:00.002Z","op":"push","topic":"t","id":"to`)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	report, err := h.recover(t.Context(), false)
+	if err != nil || report.Torn != 1 || report.Pushed != 1 || report.There != 1 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	wantJob(t, h.queue, "more", queue.Delayed, func(j *queue.Job) bool { return j.Priority == queue.Normal })
+}
+
+func onlyFile(t *testing.T, dir, pattern string) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%s: %q, %v", pattern, names, err)
+	}
+	return names[0]
+}
+
 // TestADeadJobsReasonIsRecovered: the line of a callback has the reason of its failure, and that of a worker the reason
 // of the job's death.
 func TestADeadJobsReasonIsRecovered(t *testing.T) {
@@ -916,7 +949,7 @@ func TestADeadJobsReasonIsRecovered(t *testing.T) {
 		"expired":  {Outcome: journal.Expired},
 		"buried":   {Outcome: journal.Dead, Reason: "buried", Error: "a worker's"},
 	} {
-		a.CreatedAt = time.Now()
+		a.CreatedAt, a.Revision = time.Now(), 7
 		l, ok := lineOfAttempt(&a)
 		if e := entryOf(&l); !ok || e.Job.DeadReason != want {
 			t.Errorf("%+v is dead because of %q, want %q", a, e.Job.DeadReason, want)

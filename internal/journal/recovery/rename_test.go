@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 )
 
 // TestARenamedShardGetsItsLinesOfBothNames, from the keeper and from a manual recovery.
@@ -27,7 +28,7 @@ func TestARenamedShardGetsItsLinesOfBothNames(t *testing.T) {
 		h.push(t, "third", `"old"`, time.Hour)
 		client.FlushAll(t.Context())
 		if byHand {
-			client.Set(t.Context(), "wk:{0}:rev", 5_000_000, 0) // as after a comparison
+			client.MSet(t.Context(), "wk:{0}:rev", 5_000_000, "wk:{0}:format", "1") // as after a comparison
 			h.adopt(t)
 			if report, err := h.recover(t.Context(), false); err != nil || report.Pushed != 3 {
 				t.Errorf("manual recovery: %+v, %v", report, err)
@@ -60,11 +61,11 @@ func TestASecondNameDoesNotOpenAShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := h.queue.Shards()[1]
-	if err := b.Identify(t.Context()); err == nil {
+	if err := b.Check(t.Context()); err == nil {
 		t.Fatal("b is used")
 	}
 	client.FlushAll(t.Context())
-	if err := b.Adopt(t.Context()); err == nil {
+	if err := queuetest.Adopt(t.Context(), b); err == nil {
 		t.Error("b was opened")
 	}
 	h.keep(t, time.Second)

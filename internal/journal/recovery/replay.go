@@ -71,7 +71,7 @@ func (r *Report) countJobs(f *fold) {
 		}
 		r.Jobs++
 		switch {
-		case j.ended() && (j.done || j.ending == delivered):
+		case j.ended() && j.ending == delivered:
 			r.Delivered++
 		case j.ended():
 			r.Deleted++
@@ -137,14 +137,10 @@ func (p *pass) run(s *source) error {
 		if l.kind != queue.EntryCleared && !p.fold.mine(l) {
 			return nil
 		}
-		p.fold.merge(l)
 		if !p.fold.decides(l) || p.skip && (l.kind == queue.EntryDeleted || l.kind == queue.EntryDelivered) {
 			return nil
 		}
-		e, ok := p.fold.entry(l)
-		if !ok {
-			return nil
-		}
+		e := p.fold.entry(l)
 		if e.Kind == queue.EntryStored && p.topic != nil && !p.topic(e.Job.Topic) {
 			p.report.Unknown++
 			return nil

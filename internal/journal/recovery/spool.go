@@ -40,8 +40,8 @@ const (
 // NewSpool makes a spool in a journal.
 func NewSpool(dir string, j *journal.Journal) *Spool { return &Spool{dir, j} }
 
-// Keep spools pushes; when it returns they are on disk. Each must have its id; a delay counts from now by this host's
-// clock.
+// Keep spools pushes; when it returns they are on disk. Each must have its id, and keep a job that exists; a delay
+// counts from now by this host's clock.
 func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 	unlock, err := lockSpool(s.dir, syscall.LOCK_SH)
 	if err != nil {
@@ -70,17 +70,12 @@ func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 		lines[i] = journal.RequestLine{TS: now, Op: journal.OpSpool, Topic: p.Topic, ID: p.ID, DueAt: asked, Delay: p.Delay,
 			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body,
 			ExpiresAt: p.ExpiresAt, TTL: p.TTL, Headers: p.Headers, Retry: p.Retry, Via: p.Via}
-		if p.OnDuplicate == queue.Replace {
-			lines[i].OnDuplicate = replaceText
-		}
 	}
 	if err := s.journal.Durably(lines); err != nil {
 		return nil, fmt.Errorf("spool %d pushes: %w", len(pushes), err)
 	}
 	return jobs, nil
 }
-
-const replaceText = "replace"
 
 func lockSpool(dir string, how int) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, ".spool.lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -222,38 +217,16 @@ func (d *drain) brought() (*brought, error) {
 	return b, nil
 }
 
-// push pushes several pushes of one id one after the other: a later one may replace an earlier one.
 func (d *drain) push(pushes []queue.Push) error {
-	for len(pushes) > 0 {
-		n := distinct(pushes)
-		if err := d.pushSome(pushes[:n]); err != nil {
-			return err
-		}
-		pushes = pushes[n:]
+	if len(pushes) == 0 {
+		return nil
 	}
-	return nil
-}
-
-// distinct returns how many pushes come before the first repeated id.
-func distinct(pushes []queue.Push) int {
-	seen := map[queue.Ref]bool{}
-	for i := range pushes {
-		ref := queue.Ref{Topic: pushes[i].Topic, ID: pushes[i].ID}
-		if seen[ref] {
-			return i
-		}
-		seen[ref] = true
-	}
-	return len(pushes)
-}
-
-func (d *drain) pushSome(pushes []queue.Push) error {
 	var away error
 	for i, result := range d.queue.PushBatch(d.ctx, pushes) {
 		p := &pushes[i]
 		var un *queue.UnavailableError
 		switch {
-		case result.Err == nil && result.Duplicate && p.OnDuplicate == queue.Keep:
+		case result.Err == nil && result.Duplicate:
 			d.report.There++
 		case result.Err == nil, queue.Stored(result.Err): // stored; an unavailable replica must not hold up the rest
 			d.report.Pushed++
@@ -275,16 +248,12 @@ func pushOf(l *journal.RequestLine) queue.Push {
 	p := queue.Push{
 		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR,
 		MaxAttempts: l.MaxAttempts, Priority: priorityOf(l), ExpiresAt: l.ExpiresAt, Headers: l.Headers, Retry: l.Retry,
-		OnDuplicate: queue.Keep,
 	}
 	if l.TTL > 0 { // the remaining time, but not 0, which means no limit
 		p.TTL = max(time.Millisecond, time.Until(l.TS.Add(l.TTL)))
 	}
 	if l.DueAt.IsZero() { // the remaining delay: the shard's clock may differ from this host's
 		p.Delay = max(0, time.Until(l.TS.Add(l.Delay+time.Millisecond))) // TS was truncated to a millisecond
-	}
-	if l.OnDuplicate == replaceText {
-		p.OnDuplicate = queue.Replace
 	}
 	return p
 }
@@ -319,10 +288,6 @@ func readMark(path string) (from journal.Range, err error) {
 	if err != nil {
 		return from, err
 	}
-	text := strings.TrimSpace(string(b))
-	if ms, err := strconv.ParseInt(text, 10, 64); err == nil { // written by an earlier version
-		return journal.Range{Since: time.UnixMilli(ms).Add(-clockSlack)}, nil
-	}
-	from.From, _ = journal.ParsePosition(text) // if invalid, everything rather than nothing
+	from.From, _ = journal.ParsePosition(strings.TrimSpace(string(b))) // if invalid, everything rather than nothing
 	return from, nil
 }

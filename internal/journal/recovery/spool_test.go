@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"maps"
@@ -16,94 +15,42 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder: the first one stays unless a later one replaces it, even within a
-// millisecond.
-func TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder(t *testing.T) {
-	for name, tt := range map[string]struct {
-		replace []bool
-		apart   time.Duration
-		want    string
-	}{
-		"kept at once":           {[]bool{false, false}, 0, "0"},
-		"kept later":             {[]bool{false, false}, 2 * time.Millisecond, "0"},
-		"replaced at once":       {[]bool{false, true}, 0, "1"},
-		"replaced later":         {[]bool{false, true, false}, 2 * time.Millisecond, "1"},
-		"replaced twice at once": {[]bool{true, false, true}, 0, "2"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			url, _ := startRedis(t)
-			h := newHost(t, url)
-			h.adopt(t)
-			spool := NewSpool(h.dir, h.journal)
-			var pushes []queue.Push
-			for i, replace := range tt.replace {
-				p := queue.Push{Topic: fixtureTopic, ID: "one", Body: []byte{byte('0' + i)}, Priority: queue.Normal}
-				if replace {
-					p.OnDuplicate = queue.Replace
-				}
-				pushes = append(pushes, p)
-			}
-			keep := func(some []queue.Push) {
-				if _, err := spool.Keep(some); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if tt.apart == 0 {
-				keep(pushes)
-			}
-			for i := range pushes {
-				if tt.apart > 0 {
-					began := time.Now()
-					keep(pushes[i : i+1])
-					eventually(t, "another millisecond", func() bool { return time.Since(began) > tt.apart })
-				}
-			}
-			kept := time.Now()
-			eventually(t, "the jobs are due", func() bool { return time.Since(kept) > time.Millisecond })
-			if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir); err != nil {
-				t.Fatal(err)
-			}
-			wantJob(t, h.queue, "one", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == tt.want })
-		})
+// wantJob fails unless a job of topic t is in a state.
+func wantJob(t *testing.T, q *queue.Queue, id string, state queue.State, same func(*queue.Job) bool) {
+	t.Helper()
+	j, err := q.Get(t.Context(), "t", id)
+	if err != nil || j.State != state || same != nil && !same(j) {
+		t.Errorf("%s: %+v, %v; want it %s", id, j, err, state)
 	}
 }
 
-// interrupted is a queue that accepts some calls and then none.
-type interrupted struct {
-	Pusher
-	calls int
-}
-
-func (q *interrupted) PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result {
-	if q.calls--; q.calls < 0 {
-		results := make([]queue.Result, len(pushes))
-		for i := range results {
-			results[i].Err = &queue.UnavailableError{Reason: "down", Err: errors.New("interrupted")}
-		}
-		return results
-	}
-	return q.Pusher.PushBatch(ctx, pushes)
-}
-
-// TestAnInterruptedDrainLosesNoReplacement of a push that it stored before.
-func TestAnInterruptedDrainLosesNoReplacement(t *testing.T) {
+// TestTheFirstSpooledPushOfAnIDStays, whether they were spooled in one call or one after the other.
+func TestTheFirstSpooledPushOfAnIDStays(t *testing.T) {
 	url, _ := startRedis(t)
 	h := newHost(t, url)
 	h.adopt(t)
 	spool := NewSpool(h.dir, h.journal)
-	first := queue.Push{Topic: fixtureTopic, ID: "one", Body: []byte("old"), Priority: queue.Normal}
-	second := first
-	second.Body, second.OnDuplicate = []byte("new"), queue.Replace
-	if _, err := spool.Keep([]queue.Push{first, second}); err != nil {
-		t.Fatal(err)
+	keep := func(id string, bodies ...string) {
+		t.Helper()
+		var pushes []queue.Push
+		for _, body := range bodies {
+			pushes = append(pushes, queue.Push{Topic: "t", ID: id, Body: []byte(body), Priority: queue.Normal})
+		}
+		if _, err := spool.Keep(pushes); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := Drain(t.Context(), &interrupted{h.queue, 1}, slog.New(slog.DiscardHandler), h.dir); err == nil {
-		t.Fatal("the drain was not interrupted")
-	}
+	keep("at once", "first", "second")
+	keep("apart", "first")
+	keep("apart", "second")
 	if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir); err != nil {
 		t.Fatal(err)
 	}
-	wantJob(t, h.queue, "one", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == "new" })
+	for _, id := range []string{"at once", "apart"} {
+		if j, err := h.queue.Get(t.Context(), "t", id); err != nil || string(j.Body) != "first" {
+			t.Errorf("%s: %+v, %v", id, j, err)
+		}
+	}
 }
 
 // TestASpooledJobKeepsWhatItHasOfItsOwn: its expiry, counted from when it was accepted, its headers and its retry
@@ -115,7 +62,7 @@ func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {
 	at := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 	headers, retry := map[string]string{"k": "v"}, []time.Duration{time.Second, time.Minute}
 	push := func(id string) queue.Push {
-		return queue.Push{Topic: fixtureTopic, ID: id, Delay: time.Minute, Headers: headers, Retry: retry}
+		return queue.Push{Topic: "t", ID: id, Delay: time.Minute, Headers: headers, Retry: retry}
 	}
 	instant, ttl, over := push("instant"), push("ttl"), push("over")
 	instant.ExpiresAt, ttl.TTL, over.TTL, over.Delay = at, time.Hour, time.Nanosecond, 0
@@ -143,7 +90,7 @@ func TestASpooledPushKeepsItsProtocol(t *testing.T) {
 	url, _ := startRedis(t)
 	h := newHost(t, url)
 	q := NewSpooledQueue(h.queue, NewSpool(h.dir, h.journal), func() error { return nil })
-	push := queue.Push{Topic: fixtureTopic, ID: "one", Body: []byte("1")}
+	push := queue.Push{Topic: "t", ID: "one", Body: []byte("1")}
 	if r := q.Push(queue.Via(t.Context(), "lmstfy"), push); r.Err != nil || r.Job.State != queue.Spooled {
 		t.Fatalf("%+v", r)
 	}
@@ -182,13 +129,13 @@ func TestASpoolHasTheOrderOfItsLines(t *testing.T) {
 	h.adopt(t)
 	spool := NewSpool(h.dir, h.journal)
 	keep := func(id string) {
-		p := queue.Push{Topic: fixtureTopic, ID: id, Body: []byte("1"), Priority: queue.Normal}
+		p := queue.Push{Topic: "t", ID: id, Body: []byte("1"), Priority: queue.Normal}
 		if _, err := spool.Keep([]queue.Push{p}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write := func(op journal.Op, id string, at time.Time) {
-		line := journal.RequestLine{TS: at, Op: op, Topic: fixtureTopic, ID: id, Body: []byte("1"), Priority: "normal"}
+		line := journal.RequestLine{TS: at, Op: op, Topic: "t", ID: id, Body: []byte("1"), Priority: "normal"}
 		if err := h.journal.Durably([]journal.RequestLine{line}); err != nil {
 			t.Fatal(err)
 		}
@@ -204,11 +151,11 @@ func TestASpoolHasTheOrderOfItsLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"first", "set back", "pushed again"} {
-		if _, err := h.queue.Get(t.Context(), fixtureTopic, id); err != nil {
+		if _, err := h.queue.Get(t.Context(), "t", id); err != nil {
 			t.Errorf("the job %q: %v", id, err)
 		}
 	}
-	if j, err := h.queue.Get(t.Context(), fixtureTopic, "deleted"); !errors.Is(err, queue.ErrNotFound) {
+	if j, err := h.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("a job that was deleted since is %+v, %v", j, err)
 	}
 }

@@ -92,10 +92,10 @@ local function giveBack(ref)
   local made, snoozes, reason, history = readAttempts(page, index)
   local dead = false
   total('f', topic, 1)
-  if made then -- attempts of a newer format stay as they are
+  if made then -- damaged attempts stay as they are
     made = made + 1
     max = max or confOf(topic).max -- 0: no limit
-    dead = max > 0 and made >= max and (at or not flags) -- a newer format may have limits of its own
+    dead = max > 0 and made >= max
     reason = string.sub(string.match(reason, '@.*$') or '', -19 * EXPIRED) .. string.format('@%010d:%013.0f', made, now)
     writeAttempts(page, index, made, snoozes, (dead and 'lease' or '') .. reason, history)
   end

@@ -3,11 +3,11 @@
 -- compared their journals with, or the data is gone, it begins a comparison: see shards_compare.go.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    host, position of the end of its journal, '1' when the host leaves, a unique name in case a comparison
---         begins.
+--         begins, the format of the data that this version stores.
 -- Returns {now, open (1 when the other scripts work), name of the comparison, revision up to which the data reaches,
---         the position that the host noted last, or ''; '' or what an older version noted about the host ('same',
---         'until MS'), 1 when the bucket is empty; the comparisons that the host has missed, each as name, after
---         and upto; '', then host and when it last attended (negative: it left then), for all others}.
+--         the position that the host noted last, or '', 1 when the bucket is empty; the comparisons that the host
+--         has missed, each as name, after and upto; '', then host and when it last attended (negative: it left
+--         then), for all others}.
 -- Keeps   all invariants. While it is not open no script changes a job, so cmp.after is the revision of the data when
 --         the server appeared. hosts has "at comparison position" for each host: when it last attended (negative: it
 --         left), the comparison up to which it has done all ('-': none) and how far its journal was written. A host
@@ -18,6 +18,12 @@ local host, position, leaves, name = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
 local open = call('GET', P .. 'run') == id
 local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after', 'upto')
 local revision = call('GET', P .. 'rev')
+local empty = not revision and call('EXISTS', P .. 'nd', P .. 'nr', P .. 'nu', P .. 'nx') == 0
+if empty then
+  call('SET', P .. 'format', ARGV[5])
+elseif call('GET', P .. 'format') ~= ARGV[5] then
+  return redis.error_reply('OTHERFORMAT the data was written by another version of Wakecall')
+end
 if not open and (cmp[2] ~= id or cmp[4]) then
   cmp[1] = name
   call('DEL', P .. 'cmp', P .. 'rv')
@@ -49,10 +55,7 @@ if open and done ~= cmp[1] then
 end
 if open and #missed == 0 then done, known = cmp[1] or '-', position end
 call('HSET', P .. 'hosts', host, string.format('%d ', leaves and -now or now) .. (done or '-') .. ' ' .. (known or ''))
-local empty = not revision and call('EXISTS', P .. 'nd', P .. 'nr', P .. 'nu', P .. 'nx') == 0
-local older = not revision and call('HGET', P .. 'seen', host) or ''
-if older ~= '' then older = string.find(older, id, 1, true) and 'same' or 'until ' .. string.match(older, '^%d+') end
-local out = {now, open and 1 or 0, cmp[1] or '', tonumber(revision or 0), known or '', older or '', empty and 1 or 0}
+local out = {now, open and 1 or 0, cmp[1] or '', tonumber(revision or 0), known or '', empty and 1 or 0}
 for _, v in ipairs(missed) do out[#out + 1] = v end
 out[#out + 1] = ''
 for _, v in ipairs(others) do out[#out + 1] = v end

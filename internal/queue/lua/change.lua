@@ -5,7 +5,7 @@
 --         when ('' unchanged, '+ms' from now, 'ms'), priority ('' unchanged), body given ('1' or ''), body, body has a
 --         key of its own ('1' or '').
 -- Returns {now, revision (0 when nothing was changed), result}: 'none' (no such job), 'running', 'dead', 'other' (other
---         etag), 'newer' (a format that this version does not know), or the description of the job as it is now.
+--         etag), or the description of the job as it is now.
 --         A run of a ready or running job has a revision, too: the same call may have made it due before, and
 --         its answer was lost. For a running job it is the reservation's.
 -- Keeps   invariants 1 to 5. A changed job gets a new place, and a record with its id; its attempts and creation time
@@ -15,7 +15,6 @@ local n, field = struct.unpack('>I3c8', ARGV[2])
 local ref, page, index, rec = find(topic, ARGV[2], id)
 if not ref then return {now, 0, 'none'} end
 local due, created, flags, _, at = decode(rec)
-if not at then return {now, 0, 'newer'} end
 if not matches(ARGV[4], topic, ref, page, index, rec) then return {now, 0, 'other'} end
 local state, time = stateOf(topic, ref, page, due)
 
@@ -52,7 +51,6 @@ local extras = 0
 if flags % 16 >= 8 then extras = 6 end
 if flags % 32 >= 16 then extras = extras + 1 + string.byte(rec, at + extras) end
 if flags % 64 >= 32 then extras = extras + 2 + struct.unpack('>I2', rec, at + extras) end
--- An earlier version may have stored a nonce in place of the id.
 local head = string.char(#id) .. id .. string.sub(rec, at, at + extras - 1)
 local rest = string.sub(rec, at + extras)
 local keyed = hasBodyKey(flags)

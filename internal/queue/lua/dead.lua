@@ -3,8 +3,7 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, 'retry' or 'delete', limit (of the oldest; 0 with ids), attempts and time to live in ms for redriven
 --         jobs ('' unchanged; an expiry is removed), then pairs (address (see find), id).
--- Returns {revision of the first, then for each its reference, id as in the record, creation in ms, and if redriven
---         its description, else ''}.
+-- Returns {revision of the first, then for each its id, creation in ms, and if redriven its description, else ''}.
 -- Keeps   invariants 1 to 5. Ids of jobs that are not dead are skipped.
 local topic, what, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local max, ttl = ARGV[4], ARGV[5]
@@ -47,7 +46,7 @@ for _, ref in ipairs(refs) do
   elseif call('ZSCORE', dead, ref) then -- not true for an id's second time in the call
     local due, created, _, id = decode(rec)
     local n = #out
-    out[n + 1], out[n + 2], out[n + 3], out[n + 4] = ref, id or '', created or 0, ''
+    out[n + 1], out[n + 2], out[n + 3] = id or '', created or 0, ''
     if what == 'delete' or not due then
       remove(topic, ref, page, index, rec)
       total('o', topic, 1)
@@ -56,11 +55,11 @@ for _, ref in ipairs(refs) do
       restartAttempts(page, index)
       makeDue(topic, ref, page, index, renewed(rec))
       if ttl == '' then liftExpiry(page, index) elseif ttl ~= '0' then noteExpiry(topic, now + ttl) end
-      out[n + 4] = describe(topic, ref, page, index, read(page, index), true)
+      out[n + 3] = describe(topic, ref, page, index, read(page, index), true)
       total('v', topic, 1)
     end
   end
 end
-if #out > 1 then out[1] = revise((#out - 1) / 4) end
+if #out > 1 then out[1] = revise((#out - 1) / 3) end
 finish()
 return out

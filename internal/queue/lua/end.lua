@@ -46,7 +46,7 @@ local function leased(n, id, ref, token)
   local rec, page = records[n], pages[n]
   if held[ref] ~= token or not rec or rec == '' then return false end
   setRecord(rec)
-  if j.id ~= id and not (j.id and isNonce(j.id)) then return false end
+  if j.id ~= id then return false end
   j.ref, j.text, j.page, j.index, j.tried, j.state = tonumber(ref), ref, page, indexes[n], tried[page], 'u'
   return topicOf(page) == j.topic
 end
@@ -111,7 +111,7 @@ end
 
 local function fail(schedule, attempt, forGood)
   local made, _, reason, history = readAttempts(j.page, j.index)
-  if not made then return '' end -- of a newer format
+  if not made then return '' end -- damaged
   made = made + 1
   local _, max = own(j.rec, j.flags, j.at)
   max = max or confOf(j.topic).max
@@ -145,7 +145,7 @@ end
 
 -- Remembers a job that a worker has done, in the form of finished.go. Returns whether its locator stays.
 local function rememberDone(key, field, started, answer)
-  if confOf(j.topic).keep == 0 or j.state ~= 'u' or not j.at or isNonce(j.id) then return false end
+  if confOf(j.topic).keep == 0 or j.state ~= 'u' or not j.at then return false end
   local made, _, attempts = 0, nil, nil
   if j.tried then made, _, _, _, attempts = readAttempts(j.page, j.index) end
   if not made then return false end

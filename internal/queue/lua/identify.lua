@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- Sets the identity of the data, unless it has that of another shard in the registry.
 -- KEYS[1] the prefix of bucket 0.
 -- ARGV    the identity, then those of the other shards.

@@ -4,9 +4,8 @@
 -- ARGV    the number of splits for which the keys of small hashes were made; the number of runs of jobs of one topic,
 --         and for each its topic and length; then each job, followed by its body if that gets a key of its own (flag
 --         4). A job is mode (bits 0-1: what to do when the id exists, bit 2: the time is an instant, not a delay, bit
---         3: the id names a place, bit 4: its expiry is a time to live, bit 5: finished jobs do not count), time in ms
---         (6 bytes), key of the small hash (after one byte of length), address (see find), and its record from the
---         flags on.
+--         3: its expiry is a time to live, bit 4: finished jobs do not count), time in ms (6 bytes), key of the small
+--         hash (after one byte of length), address (see find), and its record from the flags on.
 -- Returns {now, splits, revision of the first job, then for each job whose id existed: its number from 1, answer}. The
 --         answer is 'replaced', 'collision' (another id has the same locator), or {'kept' or 'refused', description,
 --         revision of the reservation under which the job is running, 0 if it is not}.
@@ -18,13 +17,12 @@
 -- and tables: Lua interns each string, and collects each table.
 local ARGV, format, sub, byte = ARGV, string.format, string.sub, string.byte
 local unpackStruct, packStruct = struct.unpack, struct.pack
-local REPLACE, INSTANT, PLACED, TTL, AGAIN = 1, 4, 8, 16, 32
+local REPLACE, INSTANT, TTL, AGAIN = 1, 4, 8, 16
 local ANSWERS = {[0] = 'kept', [2] = 'refused'} -- by the lowest bits of the mode
-local PLACE = 13                                -- bytes of a place
 local CREATED = packStruct('>I6', now)
 
 -- The position of a job's flags.
-local function tailOf(mode, keyLength) return 20 + keyLength + (mode % TTL >= PLACED and PLACE or 0) end
+local function tailOf(keyLength) return 20 + keyLength end
 
 -- A record with its time to live replaced by the instant of expiry.
 local function living(record)
@@ -89,11 +87,11 @@ local function sortIntoGroups()
     for i = jobs + 1, jobs + size do
       local arg = ARGV[at]
       local mode, due, keyLength = unpackStruct('>BI6B', arg)
-      local tail = tailOf(mode, keyLength)
+      local tail = tailOf(keyLength)
       local flags = byte(arg, tail)
       args[i], at = arg, at + 1
       if hasBodyKey(flags) then bodies[i], at = ARGV[at], at + 1 end
-      if mode % PLACED < INSTANT then due = now + due end
+      if mode % TTL < INSTANT then due = now + due end
       local slot = due - due % SLOT
       if slot <= latest then slot, dues[i] = 0, due end
       local record = packStruct('>I6', due) .. CREATED .. sub(arg, tail)
@@ -214,9 +212,9 @@ local function locate(i, topic, text, other)
   local arg = args[i]
   local mode, key, n, field = byte(arg), unpackStruct('>Bc0I3c8', arg, 8)
   if other then key = smallHash(n, field) end
-  if mode % TTL < PLACED and call('HSETNX', key, field, text) == 1 then return true end
+  if call('HSETNX', key, field, text) == 1 then return true end
   local keyLength = byte(arg, 8)
-  local tail = tailOf(mode, keyLength)
+  local tail = tailOf(keyLength)
   local id = sub(arg, tail + 2, tail + 1 + byte(arg, tail + 1))
   if not duplicate(i, topic, mode, sub(arg, 9 + keyLength, tail - 1), id) then return false end
   call('HSET', key, field, text)

@@ -11,10 +11,10 @@
 -- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script. The same lines again change nothing.
 --
 -- rv has for each job, by its address, the highest replayed revisions: c of its content, l at which it was alive, s of
--- its state k ('deleted', 'delivered', 'died'); d, the creation times of deliveries by lines without a revision; for a
--- job that died before its content came also at and a; and for each topic, under 'T' and its name, the revision at
--- which it was cleared. Lines that are replayed late, or by hand, may be older than later changes: they restore missing
--- jobs, remove ended ones, and leave alone jobs that somebody may have changed.
+-- its state k ('deleted', 'delivered', 'died'); for a job that died before its content came also at and a; and for each
+-- topic, under 'T' and its name, the revision at which it was cleared. Lines that are replayed late, or by hand, may be
+-- older than later changes: they restore missing jobs, remove ended ones, and leave alone jobs that somebody may have
+-- changed.
 local NONE = -9e15
 local mode, name, dry = ARGV[1], ARGV[2], ARGV[3] == '1'
 local comparing = mode == 'compare'
@@ -34,18 +34,11 @@ local known     -- the entry of its job in rv
 
 local function know()
   local packed = mode ~= 'hand' and call('HGET', rv, line.address)
-  known = packed and cmsgpack.unpack(packed) or {c = NONE, l = NONE, s = NONE, k = '', d = {}}
+  known = packed and cmsgpack.unpack(packed) or {c = NONE, l = NONE, s = NONE, k = ''}
 end
 
 local function keep()
   if mode ~= 'hand' and not dry then call('HSET', rv, line.address, cmsgpack.pack(known)) end
-end
-
-local function delivered(created)
-  for _, at in ipairs(known.d) do
-    if at == created then return true end
-  end
-  return false
 end
 
 -- Stores a record of the line's job anew; returns its reference.
@@ -96,7 +89,7 @@ end
 -- Whether the content of an existing job is to be replaced by the line's.
 local function outdated(ref, rec)
   local _, created, flags = decode(rec)
-  if not created or flags >= NEWER then return false end
+  if not created then return false end
   if comparing then return true end
   if created ~= line.created then return created < line.created end
   return mode == 'hand'
@@ -119,7 +112,7 @@ local function revive()
   if not comparing or known.l <= after or known.k == 'died' and known.s > known.l then return '' end
   local ref, page, index, rec = find(line.topic, line.address, line.id)
   local due, created, flags = decode(rec or '')
-  if not created or flags >= NEWER or created ~= line.created then return '' end
+  if not created or created ~= line.created then return '' end
   if stateOf(line.topic, ref, page, due) ~= 'x' then return '' end
   line.record, line.long = rec, hasBodyKey(flags) and call('GET', P .. 'b:' .. string.format('%d', ref)) or ''
   return renew(ref, page, index, rec, true, nil, '')
@@ -131,7 +124,7 @@ local function take(stays)
   local ref, page, index, rec = find(line.topic, line.address, line.id)
   if not ref then return '' end
   local due, created, flags = decode(rec)
-  if not created or flags >= NEWER or stays(created, stateOf(line.topic, ref, page, due), ref) then return '' end
+  if not created or stays(created, stateOf(line.topic, ref, page, due), ref) then return '' end
   if dry then return 'removed' end
   local state = stateOf(line.topic, ref, page, due)
   total(line.kind == 'delivered' and 'd' or state == 'x' and 'o' or 'x', line.topic, 1)
@@ -147,7 +140,6 @@ function kinds.stored()
     return line.since ~= 0 and revive() or ''
   end
   local ended = known.k == 'deleted' and known.s > line.rev or known.k == 'delivered' and known.s >= line.rev
-    or delivered(line.created)
   local at, attempts = line.at, line.attempts
   if comparing then at, attempts = nil, '' end -- the death has a line of its own
   if known.k == 'died' and known.s > known.l then at, attempts = known.at, known.a end
@@ -183,21 +175,14 @@ function kinds.deleted()
 end
 
 -- The line of a delivery has the revision of its reservation, or of the end of a worker's lease: the job as it was then
--- has ended. When the data has that revision, it holds the end as well, or the reservation. Lines of older versions
--- have none, or that of the job's content as far as their host knew it.
+-- has ended. When the data has that revision, it holds the end as well, or the reservation.
 function kinds.delivered()
-  if line.rev == 0 then
-    if not delivered(line.created) then known.d[#known.d + 1] = line.created end
-  elseif line.rev <= known.s then
-    return ''
-  else
-    known.s, known.k = line.rev, 'delivered'
-  end
+  if line.rev <= known.s then return '' end
+  known.s, known.k = line.rev, 'delivered'
   keep()
-  if known.c > line.rev and line.rev ~= 0 then return '' end
+  if known.c > line.rev then return '' end
   return take(function(created, state, ref)
     if not comparing then return created ~= line.created or state == 'u' end
-    if line.rev == 0 then return created ~= line.created end
     return line.rev <= after and reservationOf(ref) ~= line.rev
   end)
 end
@@ -210,7 +195,7 @@ function kinds.died()
   if not ref or known.l > line.rev or not comparing then return '' end
   local due, created, flags = decode(rec)
   local state = stateOf(line.topic, ref, page, due)
-  if created ~= line.created or flags >= NEWER or state == 'x' then return '' end
+  if created ~= line.created or state == 'x' then return '' end
   if not dry then bury(ref, state, page, index, line.at, line.attempts) end
   return 'buried'
 end

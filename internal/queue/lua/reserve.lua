@@ -3,16 +3,16 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    worker, token, how many, pattern of priorities, most of one topic, cap of the first lease in ms, grace in
 --         ms, '1' when the token was sent before, then pairs (topic, how many more of it).
--- Returns {now, 1 when it stopped at empty places and there may be more, else 0; TOPIC/ID of one of the jobs
---         postponed for their newer format, or ''; revision of the reservation, 0 of one without jobs; then
---         six for each job: topic, lease's end, reference, record, value of its body key or '', attempts or ''}.
+-- Returns {now, 1 when it stopped at empty places and there may be more, else 0; revision of the reservation, 0 of
+--         one without jobs; then six for each job: topic, lease's end, reference, record, value of its body key or
+--         '', attempts or ''}.
 -- Keeps   invariants 1 to 4: a job leaves its ready list and gets its lease in this one step. The reservation is
 --         stored under the worker's name, so the same token sent again returns the same jobs (those still leased
 --         under it). The token of the leases is the given one, a colon and the reservation's revision, which
 --         orders the journal's line of a delivery, written before the lease ends (see replay.lua).
 local worker, topicMax, cap, grace = ARGV[1], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 token, wanted = ARGV[2], tonumber(ARGV[3])
-out, size = {now, 0, '', 0}, 4
+out, size = {now, 0, 0}, 3
 
 -- When a dispatcher polls, usually no job is ready: then two commands are enough.
 local rings = call('EXISTS', P .. 'q:0', P .. 'q:1', P .. 'q:2')
@@ -23,13 +23,13 @@ end
 
 if call('GETRANGE', P .. 'v:' .. worker, 0, #token) == token .. ':' then
   local revision, refs = string.match(call('GETRANGE', P .. 'v:' .. worker, #token + 1, -1), '^(%d+)(.*)$')
-  out[4] = tonumber(revision)
+  out[3] = tonumber(revision)
   for ref in string.gmatch(refs, '%S+') do answerAgain(ref, token .. ':' .. revision) end
   answerAttempts()
   return out
 end
-out[4] = revise(1)
-token = token .. string.format(':%d', out[4])
+out[3] = revise(1)
+token = token .. string.format(':%d', out[3])
 reservation = {token}
 
 local busy = {}
@@ -158,7 +158,6 @@ for topic, g in pairs(gates) do
 end
 answerAttempts()
 finish()
-out[3] = newer
 if left > 0 then
   if not (mayRead('0') and mayRead('1') and mayRead('2')) then out[2] = 1 end
   call('SET', P .. 'idle', 1)

@@ -5,14 +5,14 @@
 --         pattern of priorities, number of awaited topics, for how long in ms they stay awaited, those topics; then
 --         for each group of requests: token of its leases, 'listed' or 'fair', how many jobs, TTR in ms ('' the job's),
 --         how many topics, its topics.
--- Returns {now; when to ask again about a topic whose rate limit is used up, in ms, else 0; TOPIC/ID of one of the jobs
---         postponed for their newer format, or ''; the awaited topics that may have more, separated by
---         spaces; how many jobs each group got, likewise; then six for each job, as reserve.lua}.
+-- Returns {now; when to ask again about a topic whose rate limit is used up, in ms, else 0; the awaited topics
+--         that may have more, separated by spaces; how many jobs each group got, likewise; then six for each job,
+--         as reserve.lua}.
 -- Keeps   invariants 1 to 4, as reserve.lua. An awaited topic is stored if no job of it can be taken now, so
 --         the next job that becomes ready sends a wake-up: none goes unnoticed between two calls.
 local name, callToken, marks = ARGV[1], ARGV[2], tonumber(ARGV[5])
 local again, keep = ARGV[3] == '1', tonumber(ARGV[6])
-out, size, reservation = {now, 0, '', '', ''}, 5, {callToken}
+out, size, reservation = {now, 0, '', ''}, 4, {callToken}
 
 local groups, at = {}, 7 + marks
 wanted = 0
@@ -29,7 +29,7 @@ end
 local function answerCounts()
   local got = {}
   for i, r in ipairs(groups) do got[i] = r.got end
-  out[5] = table.concat(got, ' ')
+  out[4] = table.concat(got, ' ')
 end
 
 if again then
@@ -164,7 +164,7 @@ if #noted > 0 then
   many('ZADD', P .. 'awaited', noted)
   call('ZREMRANGEBYSCORE', P .. 'awaited', '-inf', now)
 end
-out[3], out[4] = newer, table.concat(more, ' ')
+out[3] = table.concat(more, ' ')
 answerAttempts()
 answerCounts()
 return out

@@ -9,7 +9,6 @@ local topic, address, id, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local ref, page, index, rec = find(topic, address, id)
 if not ref then return {now} end
 local due, _, flags, _, rest = decode(rec)
-if not rest then return {now} end -- of a newer format
 local state, expiry = stateOf(topic, ref, page, due)
 local text = string.format('%d', ref)
 
@@ -18,8 +17,6 @@ local function moveOut()
   local long = hasBodyKey(flags) and call('GET', P .. 'b:' .. text)
   local attempts = call('HGET', P .. 'a:' .. page, index)
   remove(topic, ref, page, index, rec)
-  rec = string.sub(rec, 1, 13) .. string.char(#id) .. id .. string.sub(rec, rest) -- its id may be a nonce
-  rest = 15 + #id
   ref = store(topic, ref % 4, now + LEAD, rec, due)
   page, index = placeOf(ref)
   text, state = string.format('%d', ref), 'd'

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/queue/pershard"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -54,7 +53,7 @@ func New(o Options) *Hub {
 
 // Run passes on the shards' wake-ups until ctx is done.
 func (h *Hub) Run(ctx context.Context) error {
-	pershard.Run(ctx, h.opts.Queue.Shards, h.opts.Changed, h.serve)
+	queue.RunPerShard(ctx, h.opts.Queue.Shards, h.opts.Changed, h.serve)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/wait"
@@ -35,7 +36,7 @@ func newFixture(t *testing.T, topics ...string) *fixture {
 	if err := q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Shards()[0].Adopt(t.Context()); err != nil {
+	if err := queuetest.Adopt(t.Context(), q.Shards()[0]); err != nil {
 		t.Fatal(err)
 	}
 	var table []*registry.Topic
@@ -255,7 +256,7 @@ func TestJobsComeThroughALostConnection(t *testing.T) {
 	})
 	f.redis.Kill9()
 	f.redis.Restart()
-	wait.For(t, "the server is adopted", func() bool { return f.q.Shards()[0].Adopt(t.Context()) == nil })
+	wait.For(t, "the server is adopted", func() bool { return queuetest.Adopt(t.Context(), f.q.Shards()[0]) == nil })
 	wait.For(t, "a push is accepted", func() bool {
 		return f.q.Push(t.Context(), queue.Push{Topic: "t", ID: "a", Priority: queue.Normal}).Err == nil
 	})

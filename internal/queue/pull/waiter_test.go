@@ -8,6 +8,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -54,7 +55,7 @@ func signaledByTwo(t *testing.T) (*queue.Queue, map[string]*harness.Redis, []pul
 		t.Fatal(err)
 	}
 	for _, s := range q.Shards() {
-		if err := s.Adopt(t.Context()); err != nil {
+		if err := queuetest.Adopt(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,5 +1,5 @@
 -- A job's entry in a:PAGE: attempts made, snoozes, reason and history as attempts.go writes them; made is nil when the
--- entry has a newer format.
+-- entry is damaged.
 local function readAttempts(page, index)
   local text = call('HGET', P .. 'a:' .. page, index)
   if not text then return 0, 0, '', '[]' end

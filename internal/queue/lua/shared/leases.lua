@@ -1,9 +1,7 @@
 -- Code that takes ready jobs under leases: reserve.lua for dispatchers, take.lua for workers. Only these two have it.
 local byte = string.byte
-local PUTOFF = 60000
 local PRIORITIES = {'0', '1', '2'} -- as text: they are parts of keys
 local out, size = {now}, 1         -- the answer; answer() appends to it from size on
-local newer = ''                   -- TOPIC/ID of one of the postponed jobs
 local token, endOf                 -- the token of new leases, and by TTR when one ends, as text
 local leases, tokens = {}, {}      -- of taken jobs: lease ends and references, references and tokens
 local reservation, taken = {}, 0
@@ -43,19 +41,9 @@ local function answerAgain(ref, under)
   return true
 end
 
--- Handles a record that cannot be decoded: a damaged one makes the job dead; one of a newer format waits for a process
--- that knows the format.
-local function setAside(topic, ref, page, index, rec)
-  local _, _, flags, id, rest = decode(rec)
+-- Makes a job dead whose record is damaged.
+local function setAside(topic, ref, page, index)
   count('nr', topic, -1)
-  if not rest and isNewer(topic, ref, flags, id) then
-    local at = now + PUTOFF
-    call('ZADD', P .. 'd:' .. topic, at, ref)
-    count('nd', topic, 1)
-    event(topic, at)
-    newer = topic .. '/' .. id
-    return
-  end
   call('ZADD', P .. 'x:' .. topic, now, ref)
   writeAttempts(page, index, 0, 0, 'corrupt', '[]')
   count('nx', topic, 1)
@@ -65,8 +53,8 @@ end
 -- Leases a job. usual is when a lease with the topic's TTR ends.
 local function lease(topic, ref, page, index, rec, usual)
   local flags, length = byte(rec, 13, 14)
-  if not length or #rec < 14 + length or flags >= NEWER then
-    setAside(topic, ref, page, index, rec)
+  if not length or #rec < 14 + length or flags >= FLAGS then
+    setAside(topic, ref, page, index)
     return false
   end
   if flags >= 32 then

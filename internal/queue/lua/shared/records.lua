@@ -45,14 +45,12 @@ local function readAll(refs, visit)
   end
 end
 
--- Decodes a record: due, created, flags, id and where the rest begins; nil when it cannot be decoded. This is the only
--- place that handles newer formats (flags from NEWER on): these fields are the same in all formats. The rest of a newer
--- one is nil, and callers that need it leave the job alone.
+-- Decodes a record: due, created, flags, id and where the rest begins; nil when it is damaged.
 local function decode(rec)
   if #rec < 14 then return nil end
   local due, created, flags, n, at = struct.unpack('>I6I6BB', rec)
-  if #rec < 14 + n then return nil end
-  return due, created, flags, string.sub(rec, at, at + n - 1), flags < NEWER and at + n or nil
+  if #rec < 14 + n or flags >= FLAGS then return nil end
+  return due, created, flags, string.sub(rec, at, at + n - 1), at + n
 end
 
 -- The priority of a record, part of its reference; 0 if the record is damaged.
@@ -63,7 +61,7 @@ local function hasBodyKey(flags) return flags % 8 >= 4 end
 -- Where the extras of a record begin: their length (2 bytes); when the job expires, in ms (6 bytes, 0: never); the
 -- number of its own waits between attempts, and each in ms (4 bytes); its headers, for Go. nil when it has none.
 local function extrasAt(rec, flags, at)
-  if not at or flags % 64 < 32 then return nil end
+  if not at or flags < 32 then return nil end
   if flags % 16 >= 8 then at = at + 6 end
   if flags % 32 >= 16 then at = at + 1 + (string.byte(rec, at) or 0) end
   return #rec >= at + 8 and at or nil

@@ -1,0 +1,179 @@
+package alert
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	resendEvery = time.Minute
+	resendAfter = 10 * time.Second // after an error
+	// resolveAfter is when an Alertmanager resolves an alert that is not sent again, because all processes stopped.
+	resolveAfter = 5 * time.Minute
+)
+
+// postable is an alert of the Alertmanager's v2 API. Alerts with the same labels are the same.
+type postable struct {
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"` // zero in memory: open
+	GeneratorURL string            `json:"generatorURL,omitempty"`
+}
+
+// alertmanager sends every cause of every open alert to an Alertmanager, which groups, silences and repeats them. It
+// sends them at once when they begin or end, and again every minute. What it has sent is known to this process only:
+// the next one to lead sends the same labels.
+type alertmanager struct {
+	url, adminURL string
+	report        func(error)
+	web           *http.Client
+	senders       sync.WaitGroup
+
+	mu     sync.Mutex
+	alerts map[string]postable // by cause; ended ones until the Alertmanager has them
+	due    time.Time           // of the next request
+	busy   bool                // a request is made
+}
+
+// newAlertmanager returns an alertmanager, which does nothing without a URL.
+func newAlertmanager(url, adminURL string, report func(error)) *alertmanager {
+	return &alertmanager{
+		url: url, adminURL: adminURL, report: report, web: &http.Client{Timeout: sendTimeout},
+		alerts: map[string]postable{},
+	}
+}
+
+// update sets the open alerts, and starts to send them if it is time.
+func (m *alertmanager) update(ctx context.Context, open map[string]*openAlert, say Say, now time.Time) {
+	if m.url == "" {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	current := m.postables(open, say)
+	for id, was := range m.alerts {
+		if _, lasts := current[id]; lasts {
+			continue
+		}
+		if was.EndsAt.IsZero() {
+			was.EndsAt = now
+		}
+		current[id] = was
+	}
+	for id, p := range current {
+		if was, known := m.alerts[id]; !known || !was.EndsAt.Equal(p.EndsAt) {
+			m.due = now
+		}
+	}
+	m.alerts = current
+	if len(current) == 0 || m.busy || now.Before(m.due) {
+		return
+	}
+	m.due, m.busy = now.Add(resendEvery), true
+	sent := maps.Clone(current)
+	m.senders.Go(func() { m.send(ctx, sent, now) })
+}
+
+// wait waits until nothing is sent any more.
+func (m *alertmanager) wait() { m.senders.Wait() }
+
+// forget stops sending, because another host does.
+func (m *alertmanager) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.alerts)
+}
+
+func (m *alertmanager) postables(open map[string]*openAlert, say Say) map[string]postable {
+	list := map[string]postable{}
+	for _, o := range open {
+		for _, c := range o.Causes {
+			if c.Severity == Info {
+				continue
+			}
+			labels := map[string]string{"alertname": alertName(c.Kind), "severity": c.Severity}
+			if o.Topic != "" {
+				labels["topic"] = o.Topic
+			}
+			if o.Shard != "" {
+				labels["shard"] = o.Shard
+			}
+			list[o.Key+" "+c.Kind+" "+c.Severity] = postable{
+				Labels: labels, StartsAt: c.BeganAt, GeneratorURL: link(m.adminURL, &o.Alert),
+				Annotations: map[string]string{"summary": o.Title(say), "description": c.Say(say, brief)},
+			}
+		}
+	}
+	return list
+}
+
+// alertName returns the name of a kind in the style of Prometheus: WakecallShardDown.
+func alertName(kind string) string {
+	name := "Wakecall"
+	for word := range strings.SplitSeq(kind, "_") {
+		name += strings.ToUpper(word[:1]) + word[1:]
+	}
+	return name
+}
+
+// send posts alerts, and forgets the ended ones.
+func (m *alertmanager) send(ctx context.Context, sent map[string]postable, now time.Time) {
+	list := slices.Collect(maps.Values(sent))
+	for i := range list {
+		if list[i].EndsAt.IsZero() {
+			list[i].EndsAt = now.Add(resolveAfter)
+		}
+	}
+	err := m.post(ctx, list)
+	if ctx.Err() == nil {
+		m.report(err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.busy = false; err != nil {
+		m.due = now.Add(resendAfter)
+		return
+	}
+	maps.DeleteFunc(m.alerts, func(id string, p postable) bool {
+		return !p.EndsAt.IsZero() && p.EndsAt.Equal(sent[id].EndsAt)
+	})
+}
+
+func (m *alertmanager) post(ctx context.Context, list []postable) error {
+	body, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	target := strings.TrimRight(m.url, "/") + "/api/v2/alerts"
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("invalid URL")
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := m.web.Do(r)
+	var u *url.Error // names the URL, which may contain a password
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("it answered %s: %s", resp.Status, bytes.TrimSpace(answer))
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package alert
+
+import (
+	"crypto/rand"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Notified is what a receiver was notified about, and what is still to be reported to them.
+type Notified struct {
+	Alerts map[string]NotifiedAlert `json:"alerts"`          // by key: reported as begun and not yet as over
+	Dead   map[string]DeadTopic     `json:"dead"`            // by topic: not reported yet
+	DeadAt time.Time                `json:"dead_at"`         // when the first of Dead came in
+	Last   time.Time                `json:"last"`            // time of the last message
+	Stage  int                      `json:"stage,omitempty"` // messages since all was well
+	Sent   []time.Time              `json:"sent"`            // messages of the last hour
+	Thread string                   `json:"thread"`
+
+	unsaved bool
+}
+
+// NotifiedAlert is an alert that a receiver was notified about.
+type NotifiedAlert struct {
+	Key      string    `json:"-"`
+	Severity string    `json:"severity"`
+	Title    string    `json:"title"`
+	Better   bool      `json:"better,omitempty"` // an installation-wide alert that is not critical any more
+	BeganAt  time.Time `json:"began_at"`
+}
+
+// is reports whether a is the same incident, not a later one about the same subject.
+func (t *NotifiedAlert) is(a *Alert) bool {
+	return t.BeganAt.Equal(a.BeganAt)
+}
+
+// news is what could be reported to a receiver now.
+type news struct {
+	begun []Alert // or got worse
+	over  []NotifiedAlert
+	left  map[string]Alert // those in over that need no message
+	still []Alert          // reported before
+	dead  []DeadTopic
+	first time.Time // when the first of begun began, or got worse
+	nudge bool      // an alert in still is not acknowledged
+}
+
+// news compares the open alerts with what a receiver was notified about. wants selects the alerts that concern the
+// receiver.
+func (t *Notified) news(open []Alert, wants func(*Alert) bool, now time.Time) (n news) {
+	isOpen := map[string]bool{}
+	n.left = map[string]Alert{}
+	for _, a := range open {
+		was, notified := t.Alerts[a.Key]
+		if !wants(&a) && (!notified || a.Severity == Info) || was.Better && a.Severity != Critical {
+			n.left[a.Key] = a
+			continue
+		}
+		isOpen[a.Key] = true
+		switch {
+		case a.Handling.Muted(now):
+		case !notified || was.Better || !was.is(&a) || rank(a.Severity) > rank(was.Severity):
+			n.begun = append(n.begun, a)
+			if at := a.worseAt(); n.first.IsZero() || at.Before(n.first) {
+				n.first = at
+			}
+		default:
+			n.still = append(n.still, a)
+			n.nudge = n.nudge || !a.Handling.Acknowledged() && rank(a.Severity) >= rank(Warning)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.Alerts)) {
+		if !isOpen[key] {
+			a := t.Alerts[key]
+			a.Key = key
+			n.over = append(n.over, a)
+		}
+	}
+	for _, topic := range slices.Sorted(maps.Keys(t.Dead)) {
+		n.dead = append(n.dead, t.Dead[topic])
+	}
+	return n
+}
+
+// better marks the urgent alerts that are not critical any more. Their end is news, and so is their becoming critical
+// again.
+func (t *Notified) better(open []Alert) {
+	for _, a := range open {
+		was, notified := t.Alerts[a.Key]
+		if notified && !was.Better && a.Topic == "" && was.Severity == Critical && a.Severity != Critical {
+			was.Better, t.unsaved = true, true
+			t.Alerts[a.Key] = was
+		}
+	}
+}
+
+// due reports whether to send a message now.
+//
+// The first message of an episode waits for GroupWait, so that it includes everything that begins with it. Later news
+// is sent DigestAfter after the first message, then every RemindAfter, with a reminder of what lasts. Alerts that are
+// critical for the whole installation are sent at once, and so is the news that all is well again. Nobody gets more
+// than MaxPerHour messages.
+func (t *Notified) due(n *news, s *Settings, now time.Time) bool {
+	changed := len(n.begun)+len(n.over)+len(n.dead) > 0
+	if !changed && !n.nudge {
+		return false
+	}
+	if most := int(s.MaxPerHour); most > 0 && len(t.Sent) >= most && now.Sub(t.Sent[len(t.Sent)-most]) < time.Hour {
+		return false
+	}
+	lasts := len(t.Alerts) > 0
+	switch {
+	case slices.ContainsFunc(n.begun, func(a Alert) bool { return a.urgent() }):
+		return true
+	case lasts && len(n.begun)+len(n.still) == 0 && len(n.over) == len(t.Alerts):
+		return true
+	case !lasts && len(n.begun) > 0:
+		return now.Sub(n.first) >= s.GroupWait.Std()
+	case !lasts && t.Stage == 0:
+		return now.Sub(t.DeadAt) >= s.GroupWait.Std()
+	case t.Stage == 1 && changed:
+		return now.Sub(t.Last) >= min(s.DigestAfter, s.RemindAfter).Std()
+	}
+	return now.Sub(t.Last) >= s.RemindAfter.Std()
+}
+
+// after returns the receiver's state after a message with all the news.
+func (t *Notified) after(n *news, say Say, now time.Time) *Notified {
+	next := &Notified{
+		Alerts: maps.Clone(t.Alerts), Last: now, Stage: t.Stage + 1, Thread: t.Thread, unsaved: true,
+		Sent: append(
+			slices.DeleteFunc(slices.Clone(t.Sent), func(at time.Time) bool { return now.Sub(at) > time.Hour }),
+			now,
+		),
+	}
+	if next.Alerts == nil {
+		next.Alerts = map[string]NotifiedAlert{}
+	}
+	for _, a := range n.over {
+		delete(next.Alerts, a.Key)
+		if left, ok := n.left[a.Key]; ok && left.Severity != Info { // the message says so
+			next.Alerts[a.Key] = NotifiedAlert{a.Key, left.Severity, left.Title(say), false, left.BeganAt}
+		}
+	}
+	for _, a := range n.begun {
+		next.Alerts[a.Key] = NotifiedAlert{a.Key, a.Severity, a.Title(say), false, a.BeganAt}
+	}
+	switch {
+	case len(next.Alerts) == 0 && len(n.over) > 0:
+		next.Stage, next.Thread = 0, ""
+	case len(t.Alerts) == 0 && len(n.begun) > 0:
+		next.Stage, next.Thread = 1, rand.Text()
+	}
+	return next
+}
+
+// calm ends an episode after a period without news.
+func (t *Notified) calm(s *Settings, now time.Time) {
+	if len(t.Alerts) == 0 && now.Sub(t.Last) >= s.RemindAfter.Std() {
+		t.Stage, t.Thread = 0, ""
+	}
+}
+
+// add adds dead jobs that are to be reported.
+func (t *Notified) add(d DeadTopic, now time.Time) {
+	if len(t.Dead) == 0 {
+		t.Dead, t.DeadAt = map[string]DeadTopic{}, now
+	}
+	was := t.Dead[d.Topic]
+	d.Count += was.Count
+	d.Last = append(slices.Clone(d.Last), was.Last...)
+	d.Last = d.Last[:min(len(d.Last), deadShown)]
+	t.Dead[d.Topic], t.unsaved = d, true
+}

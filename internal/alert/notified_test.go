@@ -1,0 +1,238 @@
+package alert
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/message"
+)
+
+// TestABadDayIsThreeMails to each person: 36 minutes with eight topics that begin to fail one after the other, one that
+// is late repeatedly, jobs that die all the time, and an outage of the shard. Each failing topic is named, the outage
+// at once.
+func TestABadDayIsThreeMails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		people := []string{"ann@test.example", "bob@test.example"}
+		d := newDay(t, people...)
+		begins := map[string]time.Duration{
+			"a.1": 10 * time.Second, "a.2": 15 * time.Second, "a.3": 30 * time.Second, "a.4": time.Minute,
+			"b.1": 2 * time.Minute, "b.2": 5 * time.Minute, "b.3": 9 * time.Minute, "b.4": 15 * time.Minute,
+		}
+		outage := 20 * time.Minute
+		d.happens = func(at time.Duration) (list []Finding) {
+			for topic, from := range begins {
+				if at >= from {
+					list = append(list, fails(topic), isLate(topic))
+				}
+			}
+			if at%(2*time.Minute) < 15*time.Second {
+				list = append(list, isLate("c.flaps"))
+			}
+			if at >= outage && at < outage+90*time.Second {
+				list = append(list, down)
+			}
+			return list
+		}
+		d.dead = func(time.Duration) []DeadTopic {
+			return []DeadTopic{{Topic: "a.1", Recipients: people, Count: 3, Last: []DeadJob{{"job-1", "answered 500"}}}}
+		}
+		d.pass(t, 36*time.Minute)
+		for _, to := range people {
+			mails := d.mails(to)
+			if len(mails) > 3 {
+				t.Errorf("%s got %d mails:%s", to, len(mails), d.log(to))
+			}
+			log := d.log(to)
+			for topic := range begins {
+				if !strings.Contains(log, topic+": the endpoint is failing (critical, since") {
+					t.Errorf("%s is not named:%s", topic, log)
+				}
+			}
+			if first := mails[0].At.Sub(d.began); first > 45*time.Second || !strings.Contains(mails[0].Text(), "a.2") {
+				t.Errorf("the first mail is sent after %s:%s", first, log)
+			}
+			isDown := func(m *Message) bool { return strings.Contains(m.Subject(), "shard a is down") }
+			told := slices.IndexFunc(mails, isDown)
+			if told < 0 || mails[told].At.Sub(d.began) > outage+defaultEvery {
+				t.Errorf("the outage is not reported at once:%s", log)
+			}
+			if !strings.Contains(log, "returns 429") || !strings.Contains(log, "job-1: answered 500") {
+				t.Errorf("the cause is not named:%s", log)
+			}
+		}
+	})
+}
+
+// TestTheEndOfTheLastAlertIsReportedAtOnce if no alert is left; an alert that returns within minutes is not reported
+// again.
+func TestTheEndOfTheLastAlertIsReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, "ann@test.example")
+		d.happens = func(at time.Duration) []Finding {
+			if at < 5*time.Minute || at > 6*time.Minute && at < 8*time.Minute {
+				return []Finding{fails("a")}
+			}
+			return nil
+		}
+		d.pass(t, 20*time.Minute)
+		mails := d.mails("ann@test.example")
+		if len(mails) != 2 || mails[0].Phase != Begins || mails[1].Phase != Ends ||
+			mails[1].Subject() != "[Wakecall] resolved: topic a: the endpoint is failing" ||
+			mails[1].At.Sub(d.began) > 10*time.Minute+2*defaultEvery || mails[1].Thread != mails[0].Thread {
+			t.Errorf("the mails are%s", d.log("ann@test.example"))
+		}
+	})
+}
+
+// TestARestartEndsAnOutage, and the message says whether jobs were lost.
+func TestARestartEndsAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, "ann@test.example")
+		d.happens = func(at time.Duration) []Finding {
+			if at < time.Minute {
+				return []Finding{down}
+			}
+			return []Finding{restarted}
+		}
+		d.pass(t, 10*time.Minute)
+		mails := d.mails("ann@test.example")
+		if len(mails) != 2 || mails[1].Phase != Ends || !strings.Contains(mails[1].Text(), "it lost nothing") ||
+			mails[1].At.Sub(d.began) > 2*time.Minute {
+			t.Errorf("the mails are%s", d.log("ann@test.example"))
+		}
+	})
+}
+
+// TestAnOutageIsOverEvenIfTheShardIsSlow, and the message says that it is slow.
+func TestAnOutageIsOverEvenIfTheShardIsSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, "ann@test.example")
+		d.happens = func(at time.Duration) []Finding {
+			if at < time.Minute {
+				return []Finding{down}
+			}
+			return []Finding{{Shard: "a", Cause: Cause{Kind: "shard_slow", Severity: Warning, Text: message.Plain("p99 1s")}}}
+		}
+		d.pass(t, 10*time.Minute)
+		mails := d.mails("ann@test.example")
+		if len(mails) != 2 || mails[1].Subject() != "[Wakecall] resolved: shard a is down" ||
+			!strings.Contains(mails[1].Text(), "shard a is slow: p99 1s") || mails[1].At.Sub(d.began) > 2*time.Minute {
+			t.Errorf("the mails are%s", d.log("ann@test.example"))
+		}
+	})
+}
+
+// TestASecondOutageIsReportedAtOnce, even if another alert lasts and the end of the first was not reported yet.
+func TestASecondOutageIsReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, slow := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { secondOutage(t, slow) })
+	}
+}
+
+// secondOutage is an outage of a shard that was slow after the first outage, or healthy.
+func secondOutage(t *testing.T, slow bool) {
+	d := newDay(t, "ann@test.example")
+	d.happens = func(at time.Duration) []Finding {
+		if at > 5*time.Minute && at < 6*time.Minute || at > 8*time.Minute {
+			return []Finding{fails("a"), down}
+		}
+		if at > 6*time.Minute && slow {
+			return []Finding{fails("a"), {Shard: "a", Cause: Cause{Kind: "shard_slow", Severity: Warning}}}
+		}
+		return []Finding{fails("a")}
+	}
+	d.pass(t, 9*time.Minute)
+	mails := d.mails("ann@test.example")
+	if len(mails) != 3 || !strings.Contains(mails[2].Subject(), "shard a is down") {
+		t.Errorf("the mails are%s", d.log("ann@test.example"))
+	}
+}
+
+// TestNobodyGetsMoreThanTenMailsAnHour even if a shard goes down and up all day.
+func TestNobodyGetsMoreThanTenMailsAnHour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, "ann@test.example")
+		d.happens = func(at time.Duration) []Finding {
+			if at%(3*time.Minute) < time.Minute {
+				return []Finding{down}
+			}
+			return nil
+		}
+		d.pass(t, 3*time.Hour) // two mails every three minutes
+		mails := d.mails("ann@test.example")
+		for i := range mails {
+			if i >= 10 && mails[i].At.Sub(mails[i-10].At) < time.Hour {
+				t.Fatalf("mail %d is within an hour of ten others:%s", i, d.log("ann@test.example"))
+			}
+		}
+		if len(mails) < 25 {
+			t.Errorf("there are %d", len(mails))
+		}
+	})
+}
+
+// TestAcknowledgedAndMutedAlertsAreSilent: an acknowledged alert is not reported again until it is worse or over, a
+// muted one not at all.
+func TestAcknowledgedAndMutedAlertsAreSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, "ann@test.example")
+		d.happens = func(at time.Duration) []Finding {
+			list := []Finding{isLate("acked"), isLate("muted")}
+			if at > 2*time.Hour {
+				list = append(list, fails("acked"), fails("muted"))
+			}
+			return list
+		}
+		d.pass(t, time.Minute)
+		d.store.handled["topic/acked"] = Handling{By: "ann", Why: "on it"}
+		d.store.handled["topic/muted"] = Handling{By: "ann", Why: "known", Until: new(time.Now().Add(24 * time.Hour))}
+		d.pass(t, 110*time.Minute)
+		if mails := d.mails("ann@test.example"); len(mails) != 1 {
+			t.Errorf("reminders of an acknowledged alert:%s", d.log("ann@test.example"))
+		}
+		d.pass(t, 50*time.Minute)
+		mails := d.mails("ann@test.example")
+		if len(mails) != 2 || !strings.Contains(mails[1].Text(), "topic acked: the endpoint is failing") ||
+			strings.Contains(mails[1].Text(), "topic muted") {
+			t.Errorf("the worse alert:%s", d.log("ann@test.example"))
+		}
+	})
+}
+
+// TestACauseThatJoinsWaitsForOthers: a shard's outage is over and reported as such, and its alert is still open because
+// it was restarted. What joins it then begins a new episode, which waits like every other.
+func TestACauseThatJoinsWaitsForOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, "ann@test.example")
+		slow := 100 * time.Second
+		isSlow := Finding{Shard: "a", Cause: Cause{Kind: "shard_slow", Severity: Warning, Text: message.Plain("p99 1s")}}
+		d.happens = func(at time.Duration) []Finding {
+			switch {
+			case at < time.Minute:
+				return []Finding{down}
+			case at < slow:
+				return []Finding{restarted}
+			}
+			return []Finding{restarted, isSlow}
+		}
+		d.pass(t, 10*time.Minute)
+		mails := d.mails("ann@test.example")
+		if len(mails) != 3 || mails[1].Phase != Ends || mails[2].Phase != Begins {
+			t.Fatalf("the mails are%s", d.log("ann@test.example"))
+		}
+		if after := mails[2].At.Sub(d.began) - slow; after < d.settings.GroupWait.Std() {
+			t.Errorf("the new cause is reported after %s:%s", after, d.log("ann@test.example"))
+		}
+	})
+}

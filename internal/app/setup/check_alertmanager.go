@@ -1,0 +1,40 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/conf"
+)
+
+// checkAlertmanager reports whether the Alertmanager is ready.
+func checkAlertmanager(ctx context.Context, cfg *conf.Config) []Finding {
+	const what = "alert.alertmanager_url"
+	address := strings.TrimRight(cfg.Alert.AlertmanagerURL, "/")
+	if address == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/-/ready", nil)
+	if err != nil {
+		return []Finding{failedErr(what, err, "")}
+	}
+	resp, err := http.DefaultClient.Do(r)
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	if err != nil {
+		return []Finding{failedErr(what, err, "check the address; alerts are also sent by mail and webhooks")}
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return []Finding{failed(what, "GET /-/ready answers "+resp.Status, "check that it is the address of an Alertmanager")}
+	}
+	return []Finding{fine(what, "the Alertmanager at %s is ready", address)}
+}

@@ -1,0 +1,93 @@
+package queue
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestADamagedRecordMakesItsJobDead, so that somebody sees it, and stops no other job.
+func TestADamagedRecordMakesItsJobDead(t *testing.T) {
+	f := newFixture(t)
+	for _, id := range []string{"a", "b", "c"} {
+		f.push("t", id, 0)
+	}
+	f.s.client.LSet(f.ctx, prefix(0)+"p:1", 2, strings.Repeat("\xfe", 12)+"\xfe\x01?and so on")
+	if ls := f.reserve(10); len(ls) != 2 {
+		t.Fatalf("reserved %d; want the two readable jobs", len(ls))
+	}
+	f.stats("t", 0, 0, 2, 1)
+}
+
+// TestDamagedAttemptsStopNobody: a lease ends as usual when its job's attempts cannot be read.
+func TestDamagedAttemptsStopNobody(t *testing.T) {
+	f := newFixture(t)
+	for _, id := range []string{"damaged", "whole"} {
+		f.push("t", id, 0)
+	}
+	f.reserve(2, func(r *Reserve) { r.LeaseCap = time.Millisecond })
+	key, index := prefix(0)+"a:1", "1"
+	f.s.client.HSet(f.ctx, key, index, "\x01damaged")
+	expired := 0
+	eventually(t, "both leases end", func() bool { expired += f.advance().Expired; return expired == 2 })
+	if got := f.s.client.HGet(f.ctx, key, index).Val(); got != "\x01damaged" {
+		t.Errorf("the attempts are %q now", got)
+	}
+	if ls := f.reserve(100); len(ls) != 1 || ls[0].ID != "whole" {
+		t.Errorf("reserved %+v; want the readable job", ls)
+	}
+}
+
+// TestADamagedJobStaysInADrainingShard and holds up no other.
+func TestADamagedJobStaysInADrainingShard(t *testing.T) {
+	f := newFixture(t)
+	f.push("t", "damaged", 0)
+	f.push("t", "dead", 0)
+	f.settle(Bury, nil, f.reserve(2)...)
+	f.s.client.LSet(f.ctx, prefix(0)+"p:1", 1, strings.Repeat("\xfe", 12)+"\xfe\x01?and so on")
+	url, _ := startRedis(t)
+	err := f.q.SetShards(f.ctx, []ShardConfig{{Name: "a", URL: f.s.url, State: "draining"},
+		{Name: "b", URL: url, State: "active"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "b is up", func() bool { return f.q.Ready() == nil })
+	if n, err := f.q.Drain(f.ctx, f.s, "me"); n != 1 || err != nil {
+		t.Fatalf("%d jobs were moved: %v", n, err)
+	}
+	if j := f.get("t", "dead"); j.Shard != "b" {
+		t.Errorf("the whole job is in %s", j.Shard)
+	}
+}
+
+// TestADeadJobIsRecordedOnce even if the request has its id twice.
+func TestADeadJobIsRecordedOnce(t *testing.T) {
+	var recorded []string
+	url, _ := startRedis(t)
+	f := fixtureOn(t, url, Options{Changed: func(kind ChangeKind, jobs []Job) error {
+		for _, j := range jobs {
+			recorded = append(recorded, string(kind)+" "+j.ID)
+		}
+		return nil
+	}})
+	const id = "twice"
+	f.push("t", id, time.Hour)
+	if err := openPages(f.ctx, f.s, "t"); err != nil {
+		t.Fatal(err)
+	}
+	bury := func() { f.settle(Bury, func(s *Settlement) { s.Reason = "attempts" }, f.reserve(1)...) }
+	bury()
+	if n, err := f.q.RedriveDead(f.ctx, "t", []string{id, id}, 0); n != 1 || err != nil {
+		t.Fatalf("redrive: %d, %v", n, err)
+	}
+	f.stats("t", 0, 1, 0, 0)
+	bury()
+	if n, err := f.q.DeleteDead(f.ctx, "t", []string{id, id}, 0); n != 1 || err != nil {
+		t.Fatalf("delete: %d, %v", n, err)
+	}
+	f.stats("t", 0, 0, 0, 0)
+	if want := []string{"redrive " + id, "drop " + id}; !slices.Equal(recorded, want) {
+		t.Errorf("recorded %q, want %q", recorded, want)
+	}
+}

@@ -1,0 +1,47 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// ErrShardRemoved is the cause with which a shard's context ends when the shard is no longer in use.
+var ErrShardRemoved = errors.New("the shard is no longer in use")
+
+// RunPerShard calls watch, in a goroutine of its own, for each shard that list returns. The context of a call ends with
+// ctx, or with the cause ErrShardRemoved when list no longer returns the shard. RunPerShard reads the list again
+// whenever it receives from changed (nil: never), and returns when ctx is done and all calls have returned.
+func RunPerShard[S comparable](
+	ctx context.Context, list func() []S, changed <-chan struct{}, watch func(context.Context, S),
+) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	running := map[S]context.CancelCauseFunc{}
+	for {
+		removed := map[S]context.CancelCauseFunc{}
+		for s, cancel := range running {
+			removed[s] = cancel
+		}
+		for _, s := range list() {
+			delete(removed, s)
+			if running[s] == nil {
+				watchCtx, cancel := context.WithCancelCause(ctx)
+				running[s] = cancel
+				wg.Go(func() { watch(watchCtx, s) })
+			}
+		}
+		for s, cancel := range removed {
+			cancel(ErrShardRemoved)
+			delete(running, s)
+		}
+		select {
+		case <-ctx.Done():
+			for _, cancel := range running {
+				cancel(nil)
+			}
+			return
+		case <-changed:
+		}
+	}
+}
