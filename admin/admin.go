@@ -11,72 +11,76 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/access"
-	"github.com/wakecall/wakecall/admin/alerts"
-	"github.com/wakecall/wakecall/admin/figures"
-	"github.com/wakecall/wakecall/admin/jobs"
-	"github.com/wakecall/wakecall/admin/overview"
+	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/admin/shards"
-	"github.com/wakecall/wakecall/admin/topics"
+	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/listen"
 )
 
 // Admin is the web admin.
 type Admin struct {
-	page     *page.Base
-	access   *access.Handler
-	jobs     *jobs.Handler
-	overview *overview.Handler
-	echo     *echo.Echo
-	handler  http.Handler
+	Options
+	echo    *echo.Echo
+	hub     *live.Hub
+	handler http.Handler
 }
 
 // New returns an Admin. It fails when an embedded template or text is broken.
 func New(o Options) (*Admin, error) {
-	base, err := page.New(o)
+	if o.SendMail == nil {
+		o.SendMail = alert.SendMail
+	}
+	texts, err := page.LoadTexts()
 	if err != nil {
 		return nil, err
 	}
-	a := &Admin{page: base, echo: echo.New()}
-	a.echo.HTTPErrorHandler = base.Fail
-	a.echo.IPExtractor = page.AddressOf(o.TrustedProxies)
-	a.routes()
+	o.BasePath = page.CleanBase(o.BasePath)
+	sessions := access.NewSessions(o.Sessions, o.BasePath, o.Log, o.Now)
+	flashes := page.NewFlashes(sessions.SessionManager, texts, o.Log)
+	pages, err := page.New(page.Options{
+		BasePath: o.BasePath, Version: o.Version, Texts: texts, Flashes: flashes, Log: o.Log, Now: o.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a := &Admin{Options: o, echo: echo.New(), hub: live.NewHub(pages.RenderPartial, o.Log)}
+	a.echo.HTTPErrorHandler = pages.Fail
+	a.echo.IPExtractor = o.Proxies.Address()
+	a.routes(pages, newAreas(o, pages, texts, flashes, sessions, a.hub))
 	a.handler = http.NewCrossOriginProtection().Handler(a.echo)
 	return a, nil
 }
 
-// routes creates the handlers of all areas and registers their pages.
-func (a *Admin) routes() {
-	b, e := a.page, a.echo
-	a.access = access.New(b)
-	fig := figures.New(b)
-	a.jobs = jobs.New(b, fig)
-	sh := shards.New(b)
-	a.overview = overview.New(b, fig, sh)
-	areas := []interface{ Routes(*echo.Group) }{
-		a.overview, fig, topics.New(b, fig, a.jobs), a.jobs, sh, alerts.New(b), a.access,
-	}
-
-	e.Use(b.Headers)
-	e.GET(b.BasePath+"/assets/:name", echo.WrapHandler(b.Assets()))
+// routes registers the pages of all areas.
+func (a *Admin) routes(pages *page.Pages, in areas) {
+	e := a.echo
+	e.Use(a.Proxies.Headers)
+	e.GET(a.BasePath+"/assets/:name", echo.WrapHandler(pages.Assets()))
 	alive := func(c echo.Context) error { return c.JSONBlob(http.StatusOK, []byte(`{"status":"ok"}`)) }
 	e.GET("/healthz", alive)
-	if b.BasePath != "" {
-		e.GET(b.BasePath+"/healthz", alive)
-		e.GET("/", func(c echo.Context) error { return b.Redirect(c, "/") })
-		e.GET(b.BasePath, func(c echo.Context) error { return b.Redirect(c, "/") })
+	if a.BasePath != "" {
+		e.GET(a.BasePath+"/healthz", alive)
+		e.GET("/", func(c echo.Context) error { return pages.Redirect(c, "/") })
+		e.GET(a.BasePath, func(c echo.Context) error { return pages.Redirect(c, "/") })
 	}
-	open := e.Group(b.BasePath, a.access.Session, b.Catch)
-	a.access.OpenRoutes(open)
-	b.ChoiceRoutes(open)
-	g := open.Group("", a.access.SignedIn)
-	for _, area := range areas {
+	open := e.Group(a.BasePath, in.access.Session, pages.Catch)
+	in.access.OpenRoutes(open)
+	page.Choices{Pages: pages, Proxies: a.Proxies}.Routes(open)
+	g := open.Group("", in.access.SignedIn)
+	for _, area := range []interface{ Routes(*echo.Group) }{
+		in.overview, in.figures, in.topics, in.jobs, in.shards, in.alerts, in.access,
+	} {
 		area.Routes(g)
 	}
 	g.RouteNotFound("/*", func(echo.Context) error { return echo.ErrNotFound })
 	// A stream lives for hours, and no request may write to the session for that long.
-	e.GET(b.BasePath+"/events", func(c echo.Context) error { return b.Hub.Serve(c, page.Lang(c), a.access.StreamUser) })
+	e.GET(a.BasePath+"/events", func(c echo.Context) error {
+		return a.hub.Serve(c, page.Lang(c), in.access.StreamUser)
+	})
 }
+
+// Routes returns the addresses that the admin serves.
+func (a *Admin) Routes() []*echo.Route { return a.echo.Routes() }
 
 // ServeHTTP answers one request. It serves HEAD as GET, and net/http drops the body.
 func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -99,20 +103,22 @@ const (
 )
 
 // Run serves on l until ctx is done and then stops gracefully: streams end at once, other requests have
-// ShutdownTimeout. Run closes l.
+// ShutdownTimeout. Run closes l. It also carries out the bulk tasks of this host.
 func (a *Admin) Run(ctx context.Context, l net.Listener) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	tasks := make(chan error, 1)
-	go func() { tasks <- a.jobs.Runner().Run(inner) }()
+	go func() { tasks <- a.Tasks.Run(inner) }()
 	err := listen.HTTP(ctx, l, &http.Server{
 		Handler: a, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(a.page.Log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(a.Log.Handler(), slog.LevelDebug),
 	}, listen.Options{
-		MaxConns: maxConns, TLS: a.page.TLS, ShutdownTimeout: a.page.ShutdownTimeout, Draining: a.page.Hub.Close,
-		Refusal: page.Refusal,
+		MaxConns: maxConns, TLS: a.TLS, ShutdownTimeout: a.ShutdownTimeout, Draining: a.Close, Refusal: page.Refusal,
 	})
-	a.page.Hub.Close()
+	a.Close()
 	stop()
 	return errors.Join(err, <-tasks)
 }
+
+// Close ends the streams and what runs in the background for them. Run calls it.
+func (a *Admin) Close() { a.hub.Close() }

@@ -3,30 +3,61 @@
 package access
 
 import (
+	"context"
+	"log/slog"
+	"time"
+
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/listen"
+	"github.com/wakecall/wakecall/internal/registry"
 )
+
+// Options are what the pages of this package need.
+type Options struct {
+	Pages    *page.Pages
+	Texts    *page.Texts
+	Flashes  *page.Flashes
+	Sessions *Sessions
+	Accounts *account.Store
+	Tokens   Tokens
+	Audit    Audit
+	Proxies  page.Proxies
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Tokens has the API tokens.
+type Tokens interface {
+	ListTokens() []*registry.Token
+	TokenUses(ctx context.Context) (map[uint64]time.Time, error)
+	CreateToken(
+		ctx context.Context, actor, name string, rights []registry.Right, topics []string, expires *time.Time,
+	) (secret string, t *registry.Token, err error)
+	RevokeToken(ctx context.Context, actor string, id uint64) error
+}
+
+// Audit has the audit trail.
+type Audit interface {
+	Audit(ctx context.Context, f registry.AuditFilter) ([]registry.AuditEntry, error)
+}
 
 // Handler serves the pages of this package.
 type Handler struct {
-	*page.Base
-	store    *steadyStore
+	Options
 	users    *users
 	attempts *listen.LoginLimit
 	codes    *codes
 }
 
-// New returns a Handler and sets the base's session manager.
-func New(b *page.Base) *Handler {
-	h := &Handler{
-		Base: b, store: newSteadyStore(b.SessionStore, b.Now), attempts: listen.NewLoginLimit(b.Now),
-		users: &users{accounts: b.Accounts, now: b.Now},
-		codes: &codes{now: b.Now, last: map[string]int64{}},
+// New returns a Handler.
+func New(o Options) *Handler {
+	return &Handler{
+		Options: o, attempts: listen.NewLoginLimit(o.Now), users: &users{accounts: o.Accounts, now: o.Now},
+		codes: &codes{now: o.Now, last: map[string]int64{}},
 	}
-	b.Sessions = h.newSessions()
-	return h
 }
 
 // OpenRoutes registers the pages that do not require signing in.

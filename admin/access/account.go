@@ -11,7 +11,7 @@ import (
 
 func (h *Handler) accountRoutes(g *echo.Group) {
 	g.GET("/account", func(c echo.Context) error { return h.accountPage(c, http.StatusOK, nil) })
-	h.FormsOf(g, "/account", "/account/password", "/account/totp/finish", "/account/totp/clear")
+	h.Pages.FormsOf(g, "/account", "/account/password", "/account/totp/finish", "/account/totp/clear")
 	g.POST("/account/password", h.changePassword)
 	g.POST("/account/totp/begin", h.beginTOTP)
 	g.POST("/account/totp/finish", h.finishTOTP)
@@ -42,18 +42,23 @@ func (h *Handler) accountPage(c echo.Context, status int, wrong map[string]strin
 			return err
 		}
 	}
-	return h.Render(c, status, "account", data)
+	return h.Pages.Render(c, status, "account", data)
+}
+
+// mistake shows the page with a message at a field.
+func (h *Handler) mistake(c echo.Context, field, message string) error {
+	return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{field: message})
 }
 
 // confirmPassword checks the password again, with the rate limits of signing in. problem is empty if it is right.
 func (h *Handler) confirmPassword(c echo.Context) (problem string, err error) {
 	name := page.Viewer(c).Name
 	if wait := h.waits(c, name); wait > 0 {
-		return h.T(c, "login.wait", h.Words(c, wait)), nil
+		return h.Texts.T(c, "login.wait", h.Texts.Words(c, wait)), nil
 	}
 	_, err = h.Accounts.CheckPassword(c.Request().Context(), name, c.FormValue("current"))
 	if errors.Is(err, account.ErrNoUser) {
-		return h.T(c, "account.wrong_current"), nil
+		return h.Texts.T(c, "account.wrong_current"), nil
 	}
 	if err == nil {
 		h.attempts.Passed(name, c.RealIP())
@@ -67,24 +72,24 @@ func (h *Handler) changePassword(c echo.Context) error {
 		return err
 	}
 	if problem != "" {
-		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"current": problem})
+		return h.mistake(c, "current", problem)
 	}
 	if c.FormValue("password") != c.FormValue("again") {
-		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"again": h.T(c, "account.not_same")})
+		return h.mistake(c, "again", h.Texts.T(c, "account.not_same"))
 	}
 	err = h.Accounts.SetPassword(c.Request().Context(), page.Actor(c), page.Viewer(c).Name, c.FormValue("password"))
 	if err == nil {
 		err = h.endSessions(c, func(s sessionLine) bool { return s.User == page.Viewer(c).Name && !s.Current })
 	}
 	if err != nil {
-		fields, rest := h.FieldErrors(c, err)
+		fields, rest := h.Texts.FieldErrors(c, err)
 		if rest != nil {
 			return rest
 		}
 		return h.accountPage(c, http.StatusUnprocessableEntity, fields)
 	}
-	h.Flash(c, "success", "account.password_changed")
-	return h.Redirect(c, "/account")
+	h.Flashes.Add(c, "success", "account.password_changed")
+	return h.Pages.Redirect(c, "/account")
 }
 
 func (h *Handler) beginTOTP(c echo.Context) error {
@@ -93,31 +98,31 @@ func (h *Handler) beginTOTP(c echo.Context) error {
 		return err
 	}
 	h.Sessions.Put(c.Request().Context(), keyNewSecret, secret)
-	return h.Redirect(c, "/account#totp")
+	return h.Pages.Redirect(c, "/account#totp")
 }
 
 func (h *Handler) finishTOTP(c echo.Context) error {
 	ctx := c.Request().Context()
 	secret := h.Sessions.GetString(ctx, keyNewSecret)
 	if secret == "" {
-		return h.Redirect(c, "/account")
+		return h.Pages.Redirect(c, "/account")
 	}
 	has, err := h.hasTOTP(ctx, page.Viewer(c).Name)
 	if err != nil {
 		return err
 	}
 	if has { // removing one requires the password, so replacing one without it is not allowed either
-		return echo.NewHTTPError(http.StatusConflict, h.T(c, "account.totp_taken"))
+		return echo.NewHTTPError(http.StatusConflict, h.Texts.T(c, "account.totp_taken"))
 	}
 	if !h.codes.use(page.Viewer(c).Name, c.FormValue("code"), secret) {
-		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"code": h.T(c, "login.wrong_code")})
+		return h.mistake(c, "code", h.Texts.T(c, "login.wrong_code"))
 	}
 	if err := h.Accounts.SetTOTP(ctx, page.Actor(c), page.Viewer(c).Name, secret); err != nil {
 		return err
 	}
 	h.Sessions.Remove(ctx, keyNewSecret)
-	h.Flash(c, "success", "account.totp_on_now")
-	return h.Redirect(c, "/account")
+	h.Flashes.Add(c, "success", "account.totp_on_now")
+	return h.Pages.Redirect(c, "/account")
 }
 
 func (h *Handler) clearTOTP(c echo.Context) error {
@@ -126,7 +131,7 @@ func (h *Handler) clearTOTP(c echo.Context) error {
 		return err
 	}
 	if problem != "" {
-		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"totp_current": problem})
+		return h.mistake(c, "totp_current", problem)
 	}
 	return h.finish(c, h.Accounts.ClearTOTP(c.Request().Context(), page.Actor(c), page.Viewer(c).Name), "/account",
 		"account.totp_off_now")

@@ -53,7 +53,7 @@ func (h *Handler) auditPage(c echo.Context) error {
 	f.Since, _ = page.Minute(c.QueryParam("since"), page.Zone(c)) // an invalid time excludes nothing
 	f.Until, _ = page.Minute(c.QueryParam("until"), page.Zone(c))
 	f.Before, _ = page.ID(c.QueryParam("cursor")) // an invalid cursor is the beginning
-	list, err := h.Registry.Audit(c.Request().Context(), f)
+	list, err := h.Audit.Audit(c.Request().Context(), f)
 	if err != nil {
 		return err
 	}
@@ -62,14 +62,16 @@ func (h *Handler) auditPage(c echo.Context) error {
 		list = list[:auditPage]
 		next = strconv.FormatUint(list[auditPage-1].ID, 10)
 	}
-	data := auditData{Filter: f, Since: page.MinuteText(f.Since), Until: page.MinuteText(f.Until), Actions: auditActions,
-		Pager: page.CursorPager(c, next)}
+	data := auditData{
+		Filter: f, Since: page.MinuteText(f.Since), Until: page.MinuteText(f.Until), Actions: auditActions,
+		Pager: page.CursorPager(c, next),
+	}
 	for _, e := range list {
 		line := auditLine{AuditEntry: e, Changes: differences(e.Before, e.After)}
 		line.Made, line.Gone = isNothing(e.Before) && !isNothing(e.After), isNothing(e.After) && !isNothing(e.Before)
 		data.Entries = append(data.Entries, line)
 	}
-	return h.Render(c, http.StatusOK, "audit", data)
+	return h.Pages.Render(c, http.StatusOK, "audit", data)
 }
 
 func isNothing(state json.RawMessage) bool { return len(state) == 0 || string(state) == "null" }

@@ -4,16 +4,15 @@ import (
 	"context"
 	"time"
 
-	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // flakyStore keeps sessions in memory, and can fail like a database.
 type flakyStore struct {
-	page.SessionStore // nil: the other methods are not needed here
-	sessions          map[string][]byte
-	away              bool
-	writes            int
+	SessionStore // nil: the other methods are not needed here
+	sessions     map[string][]byte
+	away         bool
+	writes       int
 }
 
 func (f *flakyStore) Find(_ context.Context, token string) ([]byte, bool, error) {

@@ -14,7 +14,7 @@ import (
 
 func (h *Handler) loginRoutes(g *echo.Group) {
 	g.GET("/login", h.loginPage)
-	h.FormsOf(g, "/login", "/login/code")
+	h.Pages.FormsOf(g, "/login", "/login/code")
 	g.POST("/login", h.login)
 	g.POST("/login/code", h.loginCode)
 	g.POST("/logout", h.logout)
@@ -29,9 +29,9 @@ type loginForm struct {
 
 func (h *Handler) loginPage(c echo.Context) error {
 	if h.Sessions.GetString(c.Request().Context(), keyUser) != "" {
-		return h.Redirect(c, h.Local(c.QueryParam("next"), "/"))
+		return h.Pages.Redirect(c, h.Pages.Local(c.QueryParam("next"), "/"))
 	}
-	return h.Render(c, http.StatusOK, "login", loginForm{Next: c.QueryParam("next")})
+	return h.Pages.Render(c, http.StatusOK, "login", loginForm{Next: c.QueryParam("next")})
 }
 
 const longestName = 64 // of a user's name: a longer one is cut before it is counted, logged and shown
@@ -50,14 +50,14 @@ func (h *Handler) login(c echo.Context) error {
 		Username: printable.Clip(c.FormValue("username"), longestName), Next: c.FormValue("next"), Kept: page.KeptOf(c),
 	}
 	if wait := h.waits(c, form.Username); wait > 0 {
-		form.Error = h.T(c, "login.wait", h.Words(c, wait))
-		return h.Render(c, http.StatusTooManyRequests, "login", form)
+		form.Error = h.Texts.T(c, "login.wait", h.Texts.Words(c, wait))
+		return h.Pages.Render(c, http.StatusTooManyRequests, "login", form)
 	}
 	u, err := h.Accounts.CheckPassword(c.Request().Context(), form.Username, c.FormValue("password"))
 	if errors.Is(err, account.ErrNoUser) {
 		h.Log.Warn("sign-in failed", "user", form.Username, "address", c.RealIP())
-		form.Error = h.T(c, "login.wrong")
-		return h.Render(c, http.StatusUnauthorized, "login", form)
+		form.Error = h.Texts.T(c, "login.wrong")
+		return h.Pages.Render(c, http.StatusUnauthorized, "login", form)
 	}
 	if err != nil {
 		return err
@@ -88,15 +88,15 @@ func (h *Handler) startSession(c echo.Context, u *account.User, form loginForm) 
 		h.Log.Warn("note the sign-in", "user", u.Name, "error", err)
 	}
 	if form.Action != "" {
-		c.Set(page.ViewerKey, u)
-		return h.Render(c, http.StatusOK, "kept_form", form.Kept)
+		page.SetViewer(c, u)
+		return h.Pages.Render(c, http.StatusOK, "kept_form", form.Kept)
 	}
-	return h.Redirect(c, h.Local(form.Next, "/"))
+	return h.Pages.Redirect(c, h.Pages.Local(form.Next, "/"))
 }
 
 func (h *Handler) logout(c echo.Context) error {
 	if err := h.Sessions.Destroy(c.Request().Context()); err != nil {
 		return err
 	}
-	return h.Redirect(c, "/login")
+	return h.Pages.Redirect(c, "/login")
 }

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"time"
@@ -48,34 +49,42 @@ const (
 	sessionIdle   = 12 * time.Hour
 )
 
-func (h *Handler) newSessions() *scs.SessionManager {
-	m := scs.New()
-	m.Codec, m.Store = sessionCodec{}, h.store
-	m.Lifetime, m.HashTokenInStore = sessionIdle, true // noteUse prolongs the session, so that most requests write nothing
-	m.Cookie.Name, m.Cookie.HttpOnly, m.Cookie.Path = sessionCookie, true, h.BasePath+"/"
+// Sessions are the sessions of the admin's users.
+type Sessions struct {
+	*scs.SessionManager
+	store *steadyStore
+}
+
+// NewSessions returns the sessions in a store, with cookies for the paths below basePath.
+func NewSessions(store SessionStore, basePath string, log *slog.Logger, now func() time.Time) *Sessions {
+	m, steady := scs.New(), newSteadyStore(store, now)
+	m.Codec, m.Store = sessionCodec{}, steady
+	m.HashTokenInStore = true
+	m.Lifetime = sessionIdle // noteUse prolongs the session, so that most requests write nothing
+	m.Cookie.Name, m.Cookie.HttpOnly, m.Cookie.Path = sessionCookie, true, basePath+"/"
 	m.Cookie.SameSite = http.SameSiteLaxMode // Strict would ask for the password again after each link in a mail
 	m.ErrorFunc = func(w http.ResponseWriter, r *http.Request, err error) {
-		h.Log.Error("read or store the session", "path", r.URL.Path, "error", err)
+		log.Error("read or store the session", "path", r.URL.Path, "error", err)
 		http.Error(w, "the registry's database does not answer: "+http.StatusText(http.StatusServiceUnavailable),
 			http.StatusServiceUnavailable)
 	}
-	return m
+	return &Sessions{m, steady}
 }
 
 // Session loads the session for a request and stores its changes.
 func (h *Handler) Session(next echo.HandlerFunc) echo.HandlerFunc {
 	marked := next
 	next = func(c echo.Context) error {
-		c.Set(page.SessionKey, true)
+		page.SetSession(c)
 		return marked(c)
 	}
 	plain := echo.WrapMiddleware(h.Sessions.LoadAndSave)(next)
-	tls := *h.Sessions
+	tls := *h.Sessions.SessionManager
 	tls.Cookie.Secure = true
 	secure := echo.WrapMiddleware(tls.LoadAndSave)(next)
 	return func(c echo.Context) error {
 		c.SetRequest(c.Request().WithContext(withOpened(c.Request().Context())))
-		if h.Secure(c) {
+		if h.Proxies.Secure(c) {
 			return secure(c)
 		}
 		return plain(c)
@@ -100,7 +109,7 @@ func (h *Handler) SignedIn(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			return h.toLogin(c)
 		}
-		c.Set(page.ViewerKey, u)
+		page.SetViewer(c, u)
 		h.noteUse(c)
 		return next(c)
 	}
@@ -114,14 +123,16 @@ func (h *Handler) outdated(ctx context.Context, u *account.User) bool {
 func (h *Handler) toLogin(c echo.Context) error {
 	r := c.Request()
 	k := page.Keep(c)
-	if _, err := c.Cookie(sessionCookie); err == nil && k.Action != "" { // somebody without a cookie never had a session
-		return h.Render(c, http.StatusUnauthorized, "login", loginForm{Kept: k, Error: h.T(c, "login.expired")})
+	_, err := c.Cookie(sessionCookie)
+	if hadSession := err == nil; hadSession && k.Action != "" {
+		form := loginForm{Kept: k, Error: h.Texts.T(c, "login.expired")}
+		return h.Pages.Render(c, http.StatusUnauthorized, "login", form)
 	}
 	if page.IsFragment(c) { // leaving the page would lose what is typed there
 		return echo.NewHTTPError(http.StatusUnauthorized, "")
 	}
-	if r.Method != http.MethodGet || r.URL.Path == h.BasePath+"/" {
-		return h.Redirect(c, "/login")
+	if r.Method != http.MethodGet || r.URL.Path == h.Pages.BasePath+"/" {
+		return h.Pages.Redirect(c, "/login")
 	}
-	return h.Redirect(c, "/login?next="+url.QueryEscape(r.URL.RequestURI()))
+	return h.Pages.Redirect(c, "/login?next="+url.QueryEscape(r.URL.RequestURI()))
 }

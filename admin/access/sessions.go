@@ -56,8 +56,8 @@ func (s sessionLine) Browser() string {
 	return strings.Join(found, ", ")
 }
 
-// noteUse stores in the session when and from where it is used, and prolongs it, at most once a minute. What an open
-// page requests by itself is no use: otherwise a page that somebody left open would keep the session alive.
+// noteUse stores in the session when and from where it is used, and prolongs it, at most once a minute. Background
+// requests of an open page do not extend the session.
 func (h *Handler) noteUse(c echo.Context) {
 	if byScript(c) {
 		return
@@ -78,7 +78,8 @@ func (h *Handler) noteUse(c echo.Context) {
 // byScript reports whether a page's script may have sent a request without its user: a part of a page, or a chart.
 func byScript(c echo.Context) bool {
 	r := c.Request()
-	return r.Method == http.MethodGet && (page.IsFragment(c) || r.Header.Get(echo.HeaderAccept) == echo.MIMEApplicationJSON)
+	chart := r.Header.Get(echo.HeaderAccept) == echo.MIMEApplicationJSON
+	return r.Method == http.MethodGet && (page.IsFragment(c) || chart)
 }
 
 func describeSession(key string, values map[string]any) sessionLine {
@@ -111,14 +112,14 @@ func (h *Handler) endSessions(c echo.Context, chosen func(sessionLine) bool) err
 		if !chosen(s) {
 			return nil
 		}
-		_, err := h.store.end(c.Request().Context(), key)
+		_, err := h.Sessions.store.end(c.Request().Context(), key)
 		return err
 	})
 }
 
 // eachSession iterates over the store itself: the manager's Iterate would hash keys that are already hashes.
 func (h *Handler) eachSession(c echo.Context, do func(key string, s sessionLine) error) error {
-	all, err := h.store.sessions.All(c.Request().Context())
+	all, err := h.Sessions.store.sessions.All(c.Request().Context())
 	if err != nil {
 		return fmt.Errorf("list the sessions: %w", err)
 	}

@@ -8,9 +8,18 @@ import (
 	"github.com/alexedwards/scs/v2"
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/registry"
 )
+
+// SessionStore stores sessions by the hashes of their tokens; *account.Sessions implements it. Update does not change a
+// session that has ended.
+type SessionStore interface {
+	Find(ctx context.Context, token string) (data []byte, found bool, err error)
+	Create(ctx context.Context, token string, data []byte, expiry time.Time) error
+	Update(ctx context.Context, token string, data []byte, expiry time.Time) error
+	Delete(ctx context.Context, token string) (found bool, err error)
+	All(ctx context.Context) (map[string][]byte, error)
+}
 
 // steadyStore is the store of the session manager. While the database is unavailable, it keeps serving recently seen
 // sessions for a while, because that is when operators need the pages. Otherwise each request reads the database, so
@@ -20,7 +29,7 @@ import (
 // meanwhile.
 type steadyStore struct {
 	scs.Store // nil: the manager calls the methods that take a context
-	sessions  page.SessionStore
+	sessions  SessionStore
 	now       func() time.Time
 
 	known *lru.Cache[string, knownSession] // by the token's hash
@@ -36,7 +45,7 @@ const (
 	maxKnown      = 10_000
 )
 
-func newSteadyStore(s page.SessionStore, now func() time.Time) *steadyStore {
+func newSteadyStore(s SessionStore, now func() time.Time) *steadyStore {
 	known, _ := lru.New[string, knownSession](maxKnown) // fails only for a size of 0
 	return &steadyStore{sessions: s, now: now, known: known}
 }

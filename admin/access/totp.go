@@ -39,7 +39,7 @@ func (h *Handler) askCode(c echo.Context, u *account.User, form loginForm) error
 	}
 	h.Sessions.Put(ctx, keyPending, u.Name)
 	h.Sessions.Put(ctx, keyPendingSince, h.Now().Unix())
-	return h.Render(c, http.StatusOK, "login_code", loginForm{Next: form.Next, Kept: form.Kept})
+	return h.Pages.Render(c, http.StatusOK, "login_code", loginForm{Next: form.Next, Kept: form.Kept})
 }
 
 func (h *Handler) loginCode(c echo.Context) error {
@@ -47,11 +47,11 @@ func (h *Handler) loginCode(c echo.Context) error {
 	name, form := h.Sessions.GetString(ctx, keyPending), loginForm{Next: c.FormValue("next"), Kept: page.KeptOf(c)}
 	began := time.Unix(h.Sessions.GetInt64(ctx, keyPendingSince), 0)
 	if name == "" || h.Now().Sub(began) > pendingLife {
-		return h.Redirect(c, "/login")
+		return h.Pages.Redirect(c, "/login")
 	}
 	if wait := h.waits(c, name); wait > 0 {
-		form.Error = h.T(c, "login.wait", h.Words(c, wait))
-		return h.Render(c, http.StatusTooManyRequests, "login_code", form)
+		form.Error = h.Texts.T(c, "login.wait", h.Texts.Words(c, wait))
+		return h.Pages.Render(c, http.StatusTooManyRequests, "login_code", form)
 	}
 	secret, err := h.Accounts.TOTPSecret(ctx, name)
 	if err != nil {
@@ -63,14 +63,14 @@ func (h *Handler) loginCode(c echo.Context) error {
 	}
 	if u == nil || secret == "" || !h.codes.use(name, c.FormValue("code"), secret) {
 		h.Log.Warn("second factor rejected", "user", name, "address", c.RealIP())
-		form.Error = h.T(c, "login.wrong_code")
-		return h.Render(c, http.StatusUnauthorized, "login_code", form)
+		form.Error = h.Texts.T(c, "login.wrong_code")
+		return h.Pages.Render(c, http.StatusUnauthorized, "login_code", form)
 	}
 	h.attempts.Passed(name, c.RealIP())
-	if waiting, err := h.store.end(ctx, opened(ctx)); err != nil {
+	if waiting, err := h.Sessions.store.end(ctx, opened(ctx)); err != nil {
 		return err
 	} else if !waiting { // meanwhile the password was changed or the user disabled
-		return h.Redirect(c, "/login")
+		return h.Pages.Redirect(c, "/login")
 	}
 	return h.startSession(c, u, form)
 }
@@ -104,5 +104,6 @@ func setupOf(user, secret string) (*totpSetup, error) {
 	if err := png.Encode(&b, img); err != nil {
 		return nil, err
 	}
-	return &totpSetup{secret, template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes()))}, nil
+	image := "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
+	return &totpSetup{secret, template.URL(image)}, nil
 }

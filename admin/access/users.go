@@ -15,9 +15,9 @@ import (
 )
 
 func (h *Handler) usersRoutes(g *echo.Group) {
-	admin := func(do echo.HandlerFunc) echo.HandlerFunc { return h.Need(account.RoleAdmin, do) }
+	admin := func(do echo.HandlerFunc) echo.HandlerFunc { return page.Need(account.RoleAdmin, do) }
 	g.GET("/access", admin(func(c echo.Context) error { return h.accessPage(c, http.StatusOK, accessForms{}) }))
-	h.FormsOf(g, "/access", "/access/users", "/access/tokens")
+	h.Pages.FormsOf(g, "/access", "/access/users", "/access/tokens")
 	g.POST("/access/users", admin(h.createUser))
 	g.POST("/access/users/:name/role", admin(h.setRole))
 	g.POST("/access/users/:name/password", admin(h.setPassword))
@@ -90,12 +90,12 @@ func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) erro
 	if data.Sessions, err = h.listSessions(c, ""); err != nil {
 		return err
 	}
-	return h.Render(c, status, "access", data)
+	return h.Pages.Render(c, status, "access", data)
 }
 
 func (h *Handler) tokens(ctx context.Context) (lines []tokenLine, err error) {
-	uses, err := h.Registry.TokenUses(ctx)
-	for _, t := range h.Registry.ListTokens() {
+	uses, err := h.Tokens.TokenUses(ctx)
+	for _, t := range h.Tokens.ListTokens() {
 		lines = append(lines, tokenLine{t, t.Expired(h.Now()), uses[t.ID]})
 	}
 	return lines, err
@@ -106,10 +106,10 @@ func (h *Handler) createUser(c echo.Context) error {
 	err := h.Accounts.CreateUser(c.Request().Context(), page.Actor(c), form["name"], c.FormValue("password"),
 		account.Role(form["role"]))
 	if err == nil {
-		h.Flash(c, "success", "access.user_created", form["name"])
-		return h.Redirect(c, "/access")
+		h.Flashes.Add(c, "success", "access.user_created", form["name"])
+		return h.Pages.Redirect(c, "/access")
 	}
-	fields, rest := h.FieldErrors(c, err)
+	fields, rest := h.Texts.FieldErrors(c, err)
 	if rest != nil {
 		return rest
 	}
@@ -121,14 +121,14 @@ func (h *Handler) createUser(c echo.Context) error {
 func (h *Handler) finish(c echo.Context, err error, to, key string, args ...any) error {
 	h.users.forget()
 	if err == nil {
-		h.Flash(c, "success", key, args...)
-		return h.Redirect(c, to)
+		h.Flashes.Add(c, "success", key, args...)
+		return h.Pages.Redirect(c, to)
 	}
 	if p := page.ProblemOf(err); p.Status >= http.StatusInternalServerError {
 		return err
 	}
-	h.FlashText(c, "danger", h.Explain(c, err))
-	return h.Redirect(c, to)
+	h.Flashes.AddError(c, err)
+	return h.Pages.Redirect(c, to)
 }
 
 func (h *Handler) setRole(c echo.Context) error {
@@ -152,8 +152,8 @@ func (h *Handler) changeOther(
 	return func(c echo.Context) error {
 		name := page.Param(c, "name")
 		if name == page.Viewer(c).Name {
-			h.Flash(c, "danger", "access.not_yourself")
-			return h.Redirect(c, "/access")
+			h.Flashes.Add(c, "danger", "access.not_yourself")
+			return h.Pages.Redirect(c, "/access")
 		}
 		err := change(c.Request().Context(), page.Actor(c), name)
 		if err == nil && endsSessions {
@@ -188,16 +188,16 @@ func (h *Handler) createToken(c echo.Context) error {
 	var secret string
 	var t *registry.Token
 	if err == nil {
-		secret, t, err = h.Registry.CreateToken(c.Request().Context(), page.Actor(c), form.Name,
+		secret, t, err = h.Tokens.CreateToken(c.Request().Context(), page.Actor(c), form.Name,
 			registry.RightsOf(form.Rights), page.Words(form.Topics), expires)
 	}
 	if err == nil {
-		if err := h.KeepSecret(c, fmt.Sprint(keyToken, t.ID), secret); err != nil {
+		if err := h.Flashes.KeepSecret(c, fmt.Sprint(keyToken, t.ID), secret); err != nil {
 			return err
 		}
-		return h.Redirect(c, h.Below("/access/tokens", t.ID))
+		return h.Pages.Redirect(c, h.Pages.Below("/access/tokens", t.ID))
 	}
-	fields, rest := h.FieldErrors(c, err)
+	fields, rest := h.Texts.FieldErrors(c, err)
 	if rest != nil {
 		return rest
 	}
@@ -206,13 +206,13 @@ func (h *Handler) createToken(c echo.Context) error {
 
 // tokenPage shows a new token, once.
 func (h *Handler) tokenPage(c echo.Context) error {
-	secret := h.TakeSecret(c, keyToken+page.Param(c, "id"))
-	for _, t := range h.Registry.ListTokens() {
+	secret := h.Flashes.TakeSecret(c, keyToken+page.Param(c, "id"))
+	for _, t := range h.Tokens.ListTokens() {
 		if secret != "" && fmt.Sprint(t.ID) == page.Param(c, "id") {
-			return h.Render(c, http.StatusOK, "access_token", createdToken{t, secret})
+			return h.Pages.Render(c, http.StatusOK, "access_token", createdToken{t, secret})
 		}
 	}
-	return h.Redirect(c, "/access")
+	return h.Pages.Redirect(c, "/access")
 }
 
 func (h *Handler) revokeToken(c echo.Context) error {
@@ -220,7 +220,7 @@ func (h *Handler) revokeToken(c echo.Context) error {
 	if !ok {
 		return echo.ErrNotFound
 	}
-	return h.finish(c, h.Registry.RevokeToken(c.Request().Context(), page.Actor(c), id), "/access",
+	return h.finish(c, h.Tokens.RevokeToken(c.Request().Context(), page.Actor(c), id), "/access",
 		"access.token_revoked")
 }
 

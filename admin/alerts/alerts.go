@@ -20,13 +20,13 @@ import (
 
 // Routes registers the pages.
 func (h *Handler) Routes(g *echo.Group) {
-	admin := func(do echo.HandlerFunc) echo.HandlerFunc { return h.Need(account.RoleAdmin, do) }
+	admin := func(do echo.HandlerFunc) echo.HandlerFunc { return page.Need(account.RoleAdmin, do) }
 	g.GET("/alerts", h.alertsPage)
 	g.GET("/alerts/deliveries", h.deliveriesPage)
 	g.GET("/alerts/settings", admin(h.alertSettings))
-	h.FormsOf(g, "/alerts/settings", "/alerts/mail", "/alerts/recipients", "/alerts/rules", "/alerts/webhooks",
+	h.Pages.FormsOf(g, "/alerts/settings", "/alerts/mail", "/alerts/recipients", "/alerts/rules", "/alerts/webhooks",
 		"/alerts/webhooks/delete")
-	g.POST("/alerts/handle", h.Need(account.RoleOperator, h.handle))
+	g.POST("/alerts/handle", page.Need(account.RoleOperator, h.handle))
 	g.POST("/alerts/mail", admin(h.saveMail))
 	g.POST("/alerts/mail/test", admin(h.testMail))
 	g.POST("/alerts/recipients", admin(h.saveRecipients))
@@ -63,7 +63,7 @@ type alertsData struct {
 
 func (h *Handler) alertsPage(c echo.Context) error {
 	d := alertsData{Kind: c.QueryParam("kind"), Kinds: alertKinds}
-	settings, err := alert.Read(h.Snapshot())
+	settings, err := alert.Read(h.Registry.Snapshot())
 	d.MailOff = err == nil && (settings.Mail.Host == "" || len(settings.Recipients) == 0) && len(settings.Webhooks) == 0
 	store, ctx := h.Alerts, c.Request().Context()
 	before, _ := page.ID(c.QueryParam("before"))
@@ -80,7 +80,7 @@ func (h *Handler) alertsPage(c echo.Context) error {
 		d.Ended = d.Ended[:alertsEach]
 		d.Next = d.Ended[alertsEach-1].ID
 	}
-	return h.Render(c, http.StatusOK, "alerts", d)
+	return h.Pages.Render(c, http.StatusOK, "alerts", d)
 }
 
 // handle acknowledges an alert, mutes it for a time, or undoes that.
@@ -92,19 +92,19 @@ func (h *Handler) handle(c echo.Context) error {
 	if c.FormValue("undo") != "" {
 		why = ""
 	} else if why == "" {
-		h.Flash(c, "danger", "alerts.handled_why")
-		return h.Back(c, "/alerts")
+		h.Flashes.Add(c, "danger", "alerts.handled_why")
+		return h.Pages.Back(c, "/alerts")
 	}
 	err := alert.Handle(c.Request().Context(), h.Registry, page.Actor(c), c.FormValue("key"), why, until)
 	switch {
 	case errors.Is(err, alert.ErrNoAlert):
-		h.Flash(c, "warning", "alerts.handled_over")
+		h.Flashes.Add(c, "warning", "alerts.handled_over")
 	case err != nil:
 		return err
 	default:
-		h.Flash(c, "success", "alerts.handled_saved")
+		h.Flashes.Add(c, "success", "alerts.handled_saved")
 	}
-	return h.Back(c, "/alerts")
+	return h.Pages.Back(c, "/alerts")
 }
 
 func (h *Handler) deliveriesPage(c echo.Context) error {
@@ -112,7 +112,7 @@ func (h *Handler) deliveriesPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.Render(c, http.StatusOK, "alert_deliveries", list)
+	return h.Pages.Render(c, http.StatusOK, "alert_deliveries", list)
 }
 
 type alertSettingsData struct {
@@ -144,8 +144,8 @@ type webhookView struct{ Name, Preset, Host, Only string }
 // showSettings returns the page's data for settings, stored or typed.
 func showSettings(s alert.Settings, errs map[string]string) alertSettingsData {
 	d := alertSettingsData{
-		Settings: s, HasPass: s.Mail.Password != "", TLS: mailTLS, To: recipientsText(s.Recipients), Spoken: web.Languages,
-		Presets: webhookPresets, Errors: errs,
+		Settings: s, HasPass: s.Mail.Password != "", TLS: mailTLS, To: recipientsText(s.Recipients),
+		Spoken: web.Languages, Presets: webhookPresets, Errors: errs,
 		Late: objectivesText(s.Rules.Objectives), Seen: map[string]string{},
 	}
 	for _, card := range cards {
@@ -166,12 +166,12 @@ func showSettings(s alert.Settings, errs map[string]string) alertSettingsData {
 }
 
 func (h *Handler) alertSettings(c echo.Context) error {
-	s, err := alert.Read(h.Snapshot())
+	s, err := alert.Read(h.Registry.Snapshot())
 	d := showSettings(s, nil)
 	if err != nil {
 		d.Broken = err.Error()
 	}
-	return h.Render(c, http.StatusOK, "alert_settings", d)
+	return h.Pages.Render(c, http.StatusOK, "alert_settings", d)
 }
 
 // changeSettings applies change to the settings and stores them, or shows the form again with its errors, or says that
@@ -194,22 +194,22 @@ func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) er
 		}
 	}
 	if errors.Is(err, registry.ErrChanged) {
-		fields, _ := h.FieldErrors(c, change(&s))
+		fields, _ := h.Texts.FieldErrors(c, change(&s))
 		d := showSettings(s, fields)
 		d.Changed, d.Seen[card] = card, stored
-		return h.Render(c, http.StatusConflict, "alert_settings", d)
+		return h.Pages.Render(c, http.StatusConflict, "alert_settings", d)
 	}
-	fields, rest := h.FieldErrors(c, err)
+	fields, rest := h.Texts.FieldErrors(c, err)
 	sealed := errors.Is(rest, seal.ErrKey)
 	if rest != nil && !sealed {
 		return rest
 	}
 	if err == nil {
-		h.Flash(c, "success", "alerts.saved")
+		h.Flashes.Add(c, "success", "alerts.saved")
 		if page.IsFragment(c) { // htmx replaces the card that was sent and leaves the others
 			return h.alertSettings(c)
 		}
-		return h.Redirect(c, "/alerts/settings")
+		return h.Pages.Redirect(c, "/alerts/settings")
 	}
 	if page.IsFragment(c) {
 		h.flashOthers(c, fields)
@@ -225,7 +225,7 @@ func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) er
 	if sealed {
 		d.Broken = rest.Error()
 	}
-	return h.Render(c, http.StatusUnprocessableEntity, "alert_settings", d)
+	return h.Pages.Render(c, http.StatusUnprocessableEntity, "alert_settings", d)
 }
 
 // flashOthers shows, above the page, the errors in other cards than the one that was sent.
@@ -233,7 +233,7 @@ func (h *Handler) flashOthers(c echo.Context, fields map[string]string) {
 	sent := h.sentCard(c)
 	for field, text := range fields {
 		if cardOf(strings.ReplaceAll(field, ".", "/")) != sent {
-			h.FlashText(c, "danger", field+": "+text)
+			h.Flashes.AddText(c, "danger", field+": "+text)
 		}
 	}
 }
@@ -258,7 +258,7 @@ func cardOf(of string) string {
 }
 
 func (h *Handler) sentCard(c echo.Context) string {
-	return cardOf(strings.TrimPrefix(c.Path(), h.Path("/alerts")+"/"))
+	return cardOf(strings.TrimPrefix(c.Path(), h.Pages.Path("/alerts")+"/"))
 }
 
 // typedMail reads the form. An empty password means the stored one, but only for the same server and user, so that it
@@ -299,7 +299,7 @@ type channelTest struct {
 
 // testMail sends a mail with the form's values, before they are saved.
 func (h *Handler) testMail(c echo.Context) error {
-	stored, _ := alert.Read(h.Snapshot()) // under another key the password must be typed
+	stored, _ := alert.Read(h.Registry.Snapshot()) // under another key the password must be typed
 	m, err := h.typedMail(c, stored.Mail)
 	to := strings.TrimSpace(c.FormValue("to"))
 	if err == nil {
@@ -308,35 +308,30 @@ func (h *Handler) testMail(c echo.Context) error {
 		err = s.Validate()
 	}
 	if err != nil {
-		return h.Fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_form", More: h.errorTexts(c, err)})
+		wrong := channelTest{Key: "alerts.test_form", More: h.errorTexts(c, err)}
+		return h.Pages.Fragment(c, "partials/channel_test", wrong)
 	}
-	send := h.TestMail
-	if send == nil {
-		send = func(m alert.Mail, to string, message *alert.Message) error {
-			return alert.SendMail(c.Request().Context(), m, to, message)
-		}
-	}
-	return h.showTest(c, to, send(m, to, h.testMessage(c)))
+	return h.showTest(c, to, h.SendMail(c.Request().Context(), m, to, h.testMessage(c)))
 }
 
 func (h *Handler) testMessage(c echo.Context) *alert.Message {
-	say := func(key string, args ...any) string { return h.T(c, key, args...) }
+	say := func(key string, args ...any) string { return h.Texts.T(c, key, args...) }
 	return alert.TestMessage(h.Host, h.AdminURL, say)
 }
 
 // showTest shows the result of a test, with the server's own error.
 func (h *Handler) showTest(c echo.Context, to string, err error) error {
 	if err != nil {
-		return h.Fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_failed", Text: err.Error()})
+		return h.Pages.Fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_failed", Text: err.Error()})
 	}
-	return h.Fragment(c, "partials/channel_test", channelTest{OK: true, Key: "alerts.test_sent", To: to})
+	return h.Pages.Fragment(c, "partials/channel_test", channelTest{OK: true, Key: "alerts.test_sent", To: to})
 }
 
 // errorTexts returns the texts of joined errors.
 func (h *Handler) errorTexts(c echo.Context, err error) []string {
 	var list []string
 	for _, e := range page.Flatten(err) {
-		list = append(list, h.Explain(c, e))
+		list = append(list, h.Texts.Explain(c, e))
 	}
 	return list
 }
@@ -382,7 +377,7 @@ func (h *Handler) deleteWebhook(c echo.Context) error {
 }
 
 func (h *Handler) testWebhook(c echo.Context) error {
-	s, err := alert.Read(h.Snapshot())
+	s, err := alert.Read(h.Registry.Snapshot())
 	if err != nil {
 		return err
 	}

@@ -3,11 +3,33 @@
 package alerts
 
 import (
+	"context"
+	"net/http"
+	"time"
+
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
+// Options are what the pages of this package need.
+type Options struct {
+	Pages    *page.Pages
+	Texts    *page.Texts
+	Flashes  *page.Flashes
+	Registry *registry.Registry
+	Alerts   *alert.Store
+	Web      *http.Client // for tests of webhooks
+	// SendMail sends a test message; alert.SendMail in production.
+	SendMail func(ctx context.Context, m alert.Mail, to string, message *alert.Message) error
+	Now      func() time.Time
+
+	Host     string // this host, for test messages
+	AdminURL string // this admin's public address, for links in test messages
+}
+
 // Handler serves the pages of this package.
-type Handler struct{ *page.Base }
+type Handler struct{ Options }
 
 // New returns a Handler.
-func New(b *page.Base) *Handler { return &Handler{b} }
+func New(o Options) *Handler { return &Handler{o} }

@@ -27,8 +27,8 @@ type chartLine struct {
 type line struct {
 	name, color string
 	dash        bool
-	scale       float64
-	optional    bool // omitted when it has no values
+	scale       float64 // 0: as it is
+	optional    bool    // omitted when it has no values
 }
 
 type chartKind struct {
@@ -41,17 +41,24 @@ const mebibyte = 1.0 / (1 << 20)
 // chartKinds are the charts that can be drawn of any series: /charts/KIND?series=…&span=….
 var chartKinds = map[string]chartKind{
 	"rates": {"/s", []line{
-		{"pushed", "blue", false, 1, false}, {"delivered", "green", false, 1, false}, {"failed", "red", false, 1, false},
-		{"retried", "orange", true, 1, false},
-		{"died", "purple", true, 1, false},
+		{name: "pushed", color: "blue"},
+		{name: "delivered", color: "green"},
+		{name: "failed", color: "red"},
+		{name: "retried", color: "orange", dash: true},
+		{name: "died", color: "purple", dash: true},
 	}},
-	"lateness": {"ms", []line{{"p50", "cyan", false, 1, false}, {"p99", "purple", false, 1, false}}},
+	"lateness": {"ms", []line{{name: "p50", color: "cyan"}, {name: "p99", color: "purple"}}},
 	"backlog": {"", []line{
-		{"delayed", "blue", false, 1, false}, {"ready", "orange", false, 1, false}, {"running", "green", false, 1, false},
-		{"dead", "red", true, 1, false},
+		{name: "delayed", color: "blue"},
+		{name: "ready", color: "orange"},
+		{name: "running", color: "green"},
+		{name: "dead", color: "red", dash: true},
 	}},
-	"ping":   {"ms", []line{{"ping_p50", "cyan", false, 1, false}, {"ping_p99", "purple", false, 1, false}}},
-	"memory": {" MiB", []line{{"memory", "blue", false, mebibyte, false}, {"max_memory", "red", true, mebibyte, true}}},
+	"ping": {"ms", []line{{name: "ping_p50", color: "cyan"}, {name: "ping_p99", color: "purple"}}},
+	"memory": {" MiB", []line{
+		{name: "memory", color: "blue", scale: mebibyte},
+		{name: "max_memory", color: "red", dash: true, scale: mebibyte, optional: true},
+	}},
 }
 
 // Routes registers the addresses from which charts load their data.
@@ -76,7 +83,7 @@ func (h *Handler) chart(c echo.Context) error {
 	if series == "" {
 		series = history.AllTopics
 	}
-	out := Chart{At: []int64{}, Series: []chartLine{}, Unit: kind.unit, Time: h.T(c, "charts.time")}
+	out := Chart{At: []int64{}, Series: []chartLine{}, Unit: kind.unit, Time: h.Texts.T(c, "charts.time")}
 	p, err := h.History.Series(c.Request().Context(), series, SpanOf(c))
 	if err != nil {
 		return err
@@ -87,17 +94,17 @@ func (h *Handler) chart(c echo.Context) error {
 			continue
 		}
 		out.Series = append(out.Series,
-			chartLine{h.T(c, "charts."+l.name), l.color, scaled(p.Values[l.name], l.scale, len(p.Times)), l.dash})
+			chartLine{h.Texts.T(c, "charts."+l.name), l.color, scaled(p.Values[l.name], l.scale, len(p.Times)), l.dash})
 	}
 	return c.JSON(http.StatusOK, out)
 }
 
-// scaled multiplies the values. A column that the series lacks is unknown throughout.
+// scaled multiplies the values, unless by is 0. A column that the series lacks is unknown throughout.
 func scaled(values []*float64, by float64, n int) []*float64 {
 	if len(values) != n {
 		return make([]*float64, n)
 	}
-	if by == 1 {
+	if by == 0 {
 		return values
 	}
 	list := make([]*float64, n)

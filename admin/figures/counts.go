@@ -87,7 +87,7 @@ func (h *Handler) Counts(ctx context.Context) Counts {
 // readCounts counts the jobs of the topics that have any.
 func (h *Handler) readCounts(ctx context.Context) (map[string]queue.Stats, error) {
 	all, err := h.Queue.Counts(ctx)
-	known := h.Snapshot().Topics
+	known := h.Registry.Snapshot().Topics
 	maps.DeleteFunc(all, func(topic string, _ queue.Stats) bool { return known.Get(topic) == nil })
 	var ready []string
 	for topic, s := range all {

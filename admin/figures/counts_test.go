@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/alert/history"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
@@ -17,7 +16,6 @@ import (
 
 // redis is the queue of a Handler, with answers as far as they are set.
 type redis struct {
-	page.Queue
 	stats map[string]queue.Stats
 	err   error
 }
@@ -66,9 +64,7 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	all := &queue.PartialError{Shards: []string{"s1", "s2"}, Err: errors.New("timeout")}
 	r := &redis{stats: map[string]queue.Stats{"a": {}}, err: all}
-	h := New(&page.Base{Options: page.Options{
-		Now: func() time.Time { return now }, Registry: openRegistry(t), Queue: r,
-	}})
+	h := New(Options{Now: func() time.Time { return now }, Registry: openRegistry(t), Queue: r})
 	if c := h.Counts(t.Context()); c.Known() || len(c.Missing) != 2 {
 		t.Errorf("without any answer, the counts are %+v", c)
 	}
@@ -84,7 +80,8 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	h.Totals(t.Context(), []string{"a"})
 	now = now.Add(time.Minute)
 	r.stats, r.err = map[string]queue.Stats{"a": {}}, all
-	if c := h.Counts(t.Context()); !c.Old() || c.Sum().Dead != 7 || c.Now.Sub(c.At) != time.Minute || len(c.Missing) != 2 {
+	if c := h.Counts(t.Context()); !c.Old() || c.Sum().Dead != 7 || c.Now.Sub(c.At) != time.Minute ||
+		len(c.Missing) != 2 {
 		t.Errorf("no shard answers now: %+v", c)
 	}
 	if x := h.Totals(t.Context(), []string{"a"})["a"]; !x.Old() || x.Dead != 7 {
@@ -97,7 +94,7 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 func TestACanceledRequestSpoilsNoCounts(t *testing.T) {
 	t.Parallel()
 	r := &redis{stats: map[string]queue.Stats{"a": {Dead: 7}}}
-	h := New(&page.Base{Options: page.Options{Now: time.Now, Registry: openRegistry(t), Queue: r, History: called{}}})
+	h := New(Options{Now: time.Now, Registry: openRegistry(t), Queue: r, History: called{}})
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	h.Counts(gone)

@@ -153,9 +153,9 @@ func (p *Prediction) see(at time.Duration, least, most float64) {
 func (h *Handler) ForecastChart(
 	c echo.Context, from time.Time, step time.Duration, counts []int64, rate float64,
 ) Chart {
-	due := chartLine{Label: h.T(c, "forecast.falls_due"), Color: "blue"}
-	limit := chartLine{Label: h.T(c, "forecast.capacity"), Color: "red", Dash: true}
-	d := Chart{Time: h.T(c, "charts.time")}
+	due := chartLine{Label: h.Texts.T(c, "forecast.falls_due"), Color: "blue"}
+	limit := chartLine{Label: h.Texts.T(c, "forecast.capacity"), Color: "red", Dash: true}
+	d := Chart{Time: h.Texts.T(c, "charts.time")}
 	most := rate * step.Seconds()
 	for i, n := range counts {
 		d.At = append(d.At, from.Add(time.Duration(i)*step).Unix())

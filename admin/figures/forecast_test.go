@@ -14,7 +14,8 @@ func TestWhatCannotBeCalledIsCarriedOver(t *testing.T) {
 	f.Minutes[2], f.Minutes[3] = 1200, 600 // 5 a second are 300 calls a minute
 	f.Hours[0] = 1800
 	p := Predict(&f, 0, 5)
-	if p.Late != 4*time.Minute || p.At != 4*time.Minute || p.Over != 8*time.Minute || p.Least() != 4 || p.Minutes() != 6 ||
+	if p.Late != 4*time.Minute || p.At != 4*time.Minute || p.Over != 8*time.Minute || p.Least() != 4 ||
+		p.Minutes() != 6 ||
 		!p.IsLate() {
 		t.Errorf("the prediction is %+v", p)
 	}

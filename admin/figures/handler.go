@@ -3,14 +3,53 @@
 package figures
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
+
+// Options are what figures are computed from.
+type Options struct {
+	Texts    *page.Texts
+	Registry Registry
+	Queue    Queue
+	History  History
+	Activity Activity
+	Now      func() time.Time
+}
+
+// Registry has the topics and shards.
+type Registry interface {
+	Snapshot() *registry.Snapshot
+	ListShards() []registry.Shard
+}
+
+// Queue counts jobs.
+type Queue interface {
+	Counts(ctx context.Context) (map[string]queue.Stats, error)
+	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
+}
+
+// History reads the series of charts; *history.Reader implements it.
+type History interface {
+	Series(ctx context.Context, series, span string) (history.Points, error)
+}
+
+// Activity reads the recent attempts of a topic.
+type Activity interface {
+	Attempts(ctx context.Context, topic string, limit int) ([]activity.Attempt, error)
+}
 
 // Handler computes figures, and serves charts.
 type Handler struct {
-	*page.Base
+	Options
 	readings readings
 
 	vitalsMu sync.Mutex
@@ -18,4 +57,4 @@ type Handler struct {
 }
 
 // New returns a Handler.
-func New(b *page.Base) *Handler { return &Handler{Base: b} }
+func New(o Options) *Handler { return &Handler{Options: o} }

@@ -91,10 +91,8 @@ func spark(delivered, failed []*float64) (string, string) {
 		sum := 0.0
 		for i, v := range values {
 			sum += v
-			points = append(
-				points,
-				fmt.Sprintf("%d,%d", i*sparkWidth/max(1, len(values)-1), sparkHeight-int(math.Round(v/highest*(sparkHeight-1)))),
-			)
+			x, y := i*sparkWidth/max(1, len(values)-1), sparkHeight-int(math.Round(v/highest*(sparkHeight-1)))
+			points = append(points, fmt.Sprintf("%d,%d", x, y))
 		}
 		if sum == 0 {
 			return ""

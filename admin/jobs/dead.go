@@ -21,9 +21,9 @@ import (
 func (h *Handler) deadRoutes(g *echo.Group) {
 	g.GET("/dead", h.deadPage)
 	g.GET("/dead/count", h.deadCount)
-	g.POST("/dead/redrive", h.Need(account.RoleOperator, h.deadRedrive))
-	g.POST("/dead/delete", h.Need(account.RoleOperator, h.deadDelete))
-	g.POST("/dead/selected", h.Need(account.RoleOperator, h.deadSelected))
+	g.POST("/dead/redrive", page.Need(account.RoleOperator, h.deadRedrive))
+	g.POST("/dead/delete", page.Need(account.RoleOperator, h.deadDelete))
+	g.POST("/dead/selected", page.Need(account.RoleOperator, h.deadSelected))
 }
 
 const (
@@ -111,9 +111,9 @@ func readDeadFilter(c echo.Context) (bulk.Filter, error) {
 func (h *Handler) deadPage(c echo.Context) error {
 	ctx := c.Request().Context()
 	f, _ := readDeadFilter(c) // a malformed time is ignored, as the page shows
-	d := deadData{Counts: h.figures.Counts(ctx), Reasons: []string{"attempts", "gone", "expired", "lease"}}
+	d := deadData{Counts: h.Counts.Counts(ctx), Reasons: []string{"attempts", "gone", "expired", "lease"}}
 	d.Topics = deadTopicsOf(d.Counts, "")
-	d.Chosen = h.chosen(ctx, d.Counts, f, h.patience)
+	d.Chosen = h.chosen(ctx, d.Counts, f, h.Patience)
 	d.Chosen.Later, d.Chosen.AtLeast = d.Chosen.AtLeast, false
 	if d.Known() {
 		if err := h.deadJobs(ctx, c, &d); err != nil {
@@ -122,7 +122,7 @@ func (h *Handler) deadPage(c echo.Context) error {
 	}
 	d.Errors = groupDead(d.Jobs)
 	d.Running = h.deadTasks(ctx)
-	return h.Render(c, http.StatusOK, "dead", &d)
+	return h.Pages.Render(c, http.StatusOK, "dead", &d)
 }
 
 // deadTopicsOf returns the topics with dead jobs, or only the one given. Topics of a namespace are counted under its
@@ -148,7 +148,7 @@ func (h *Handler) chosen(ctx context.Context, counts figures.Counts, f bulk.Filt
 	d := deadChosen{Filter: f, Known: counts.Known() && !counts.Old()}
 	until := time.Now().Add(limit)
 	topics := deadTopicsOf(counts, f.Topic)
-	member := h.Snapshot().Namespace(f.Topic) != nil
+	member := h.Registry.Snapshot().Namespace(f.Topic) != nil
 	if member {
 		topics = []deadTopic{{Name: f.Topic}}
 	}
@@ -174,21 +174,21 @@ func (h *Handler) chosen(ctx context.Context, counts figures.Counts, f bulk.Filt
 func (h *Handler) deadCount(c echo.Context) error {
 	ctx := c.Request().Context()
 	f, _ := readDeadFilter(c)
-	return h.Fragment(c, "dead#chosen", h.chosen(ctx, h.figures.Counts(ctx), f, countLimit))
+	return h.Pages.Fragment(c, "dead#chosen", h.chosen(ctx, h.Counts.Counts(ctx), f, countLimit))
 }
 
 // deadTasks returns the open tasks on dead jobs.
 func (h *Handler) deadTasks(ctx context.Context) []bulk.Task {
-	list, err := h.runner.Tasks(ctx, tasksShown)
+	list, err := h.Tasks.Store.ListTasks(ctx, tasksShown)
 	if err != nil {
 		h.Log.Debug("list the tasks on dead jobs", "error", err)
 	}
-	return slices.DeleteFunc(list, func(t bulk.Task) bool { return !t.Open() || t.About.Filter.State != queue.Dead })
+	return slices.DeleteFunc(list, func(t bulk.Task) bool { return !t.Open() || t.Params.Filter.State != queue.Dead })
 }
 
 func (h *Handler) deadJobs(ctx context.Context, c echo.Context, d *deadData) error {
 	f := d.Chosen.Filter
-	until := time.Now().Add(h.patience)
+	until := time.Now().Add(h.Patience)
 	if f.Topic != "" {
 		jobs, next, err := h.matching(ctx, f, f.Topic, c.QueryParam("cursor"), deadShown, until)
 		d.Jobs, d.Pager = newDeadJobs(jobs), page.CursorPager(c, next)
@@ -197,7 +197,7 @@ func (h *Handler) deadJobs(ctx context.Context, c echo.Context, d *deadData) err
 	for _, t := range d.Most(deadTopics) {
 		jobs, next, err := h.matching(ctx, f, t.Name, "", deadPerTopic, until)
 		if err != nil {
-			d.Away = h.Explain(c, err)
+			d.Away = h.Texts.Explain(c, err)
 			continue
 		}
 		d.Partial = d.Partial || next != ""
@@ -245,7 +245,8 @@ func formNumber(c echo.Context, name string, fallback, low, high float64) float6
 }
 
 func (h *Handler) deadRedrive(c echo.Context) error {
-	return h.startDead(c, bulk.KindRedrive, bulk.Params{
+	return h.startDead(c, bulk.Params{
+		Action:    bulk.Action{Do: bulk.Retry},
 		Staged:    c.FormValue("staged") != "",
 		Rate:      formNumber(c, "rate", defaultRate, 0, 100_000),
 		StopAbove: formNumber(c, "stop_above", defaultStopPct, 0, 100) / 100,
@@ -253,22 +254,22 @@ func (h *Handler) deadRedrive(c echo.Context) error {
 }
 
 func (h *Handler) deadDelete(c echo.Context) error {
-	return h.startDead(c, bulk.KindDeleteDead, bulk.Params{})
+	return h.startDead(c, bulk.Params{Action: bulk.Action{Do: bulk.Delete}})
 }
 
 // startDead starts a task on the dead jobs that the form selects, if its whole filter is valid.
-func (h *Handler) startDead(c echo.Context, kind string, p bulk.Params) (err error) {
+func (h *Handler) startDead(c echo.Context, p bulk.Params) (err error) {
 	if p.Filter, err = readDeadFilter(c); err != nil {
 		return h.refuse(c, err, "/dead")
 	}
-	if p.Filter.Topic != "" && h.Snapshot().Topic(p.Filter.Topic) == nil {
-		return echo.NewHTTPError(http.StatusBadRequest, h.T(c, "dead.no_topic", p.Filter.Topic))
+	if p.Filter.Topic != "" && h.Registry.Snapshot().Topic(p.Filter.Topic) == nil {
+		return echo.NewHTTPError(http.StatusBadRequest, h.Texts.T(c, "dead.no_topic", p.Filter.Topic))
 	}
-	id, err := h.runner.Start(c.Request().Context(), page.Actor(c), kind, p)
+	id, err := h.Tasks.Start(c.Request().Context(), page.Actor(c), p)
 	if err != nil {
 		return h.refuse(c, err, "/dead?"+filterQuery(p.Filter))
 	}
-	return h.Redirect(c, h.Below("/tasks", id))
+	return h.Pages.Redirect(c, h.Pages.Below("/tasks", id))
 }
 
 // deadSelected acts on the jobs whose boxes are checked, with values TOPIC/ID.
@@ -285,18 +286,18 @@ func (h *Handler) deadSelected(c echo.Context) error {
 		}
 	}
 	if len(byTopic) == 0 {
-		h.Flash(c, "warning", "topic.none_checked")
-		return h.Back(c, "/dead")
+		h.Flashes.Add(c, "warning", "topic.none_checked")
+		return h.Pages.Back(c, "/dead")
 	}
-	do := bulk.Action{Do: form.Get("do"), State: queue.Dead}
+	do := bulk.Action{Do: form.Get("do")}
 	var all bulk.Result
 	for topic, ids := range byTopic {
-		r, err := bulk.Apply(c.Request().Context(), h.Queue, topic, ids, do)
+		r, err := bulk.Apply(c.Request().Context(), h.Queue, topic, ids, do, queue.Dead)
 		if err != nil {
 			return h.refuse(c, err, "/dead")
 		}
 		all.Add(r)
 	}
 	h.flashResult(c, all, len(form["job"]))
-	return h.Back(c, "/dead")
+	return h.Pages.Back(c, "/dead")
 }

@@ -2,35 +2,82 @@
 package jobs
 
 import (
+	"cmp"
+	"context"
+	"log/slog"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// Handler serves the pages of this package.
-type Handler struct {
-	*page.Base
-	figures  *figures.Handler
-	runner   *bulk.Runner
-	patience time.Duration // for a page's search, and for counting before another request continues it
+// Options are what the pages of this package need.
+type Options struct {
+	Pages    *page.Pages
+	Texts    *page.Texts
+	Flashes  *page.Flashes
+	Hub      *live.Hub
+	Registry page.Registry
+	Queue    Queue
+	Counts   Counts
+	Caller   Caller
+	Tasks    *bulk.Runner
+	Log      *slog.Logger
+	Now      func() time.Time
+
+	MaxBody  int           // of a job, in bytes
+	Patience time.Duration // of a page's search and count, before another request continues it; 0: 100 ms
 }
+
+// Queue is the part of the queue that the pages use.
+type Queue interface {
+	bulk.Queue
+	Pusher
+	Finder
+	Recall(ctx context.Context, topic, id string) (*queue.Job, error)
+	End(ctx context.Context, list []queue.Ending) []queue.Ended
+}
+
+// Pusher pushes jobs.
+type Pusher interface {
+	Push(ctx context.Context, p queue.Push) queue.Result
+	Resend(ctx context.Context, topic, id string) (*queue.Job, error)
+}
+
+// Finder finds jobs, beside those in the lists of bulk.Queue.
+type Finder interface {
+	FindAny(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
+	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]queue.Job, string, error)
+	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+}
+
+// Counts has the numbers of jobs of all topics.
+type Counts interface {
+	Counts(ctx context.Context) figures.Counts
+}
+
+// Caller describes callbacks; *callback.Caller implements it.
+type Caller interface {
+	Describe(e *callback.Endpoint, r *callback.Request) (*callback.Sent, error)
+}
+
+// Handler serves the pages of this package.
+type Handler struct{ Options }
 
 // New returns a Handler.
-func New(b *page.Base, f *figures.Handler) *Handler {
-	h := &Handler{Base: b, figures: f, patience: atOnce}
-	h.runner = h.newRunner()
-	return h
+func New(o Options) *Handler {
+	o.Patience = cmp.Or(o.Patience, patience)
+	return &Handler{o}
 }
 
-// Runner returns the runner of bulk tasks.
-func (h *Handler) Runner() *bulk.Runner { return h.runner }
-
-// SetPatience changes how long a page searches for matching jobs and counts them, for tests on slow machines.
-func (h *Handler) SetPatience(d time.Duration) { h.patience = d }
+// patience is short enough for a page to be shown at once.
+const patience = 100 * time.Millisecond
 
 // Routes registers the pages.
 func (h *Handler) Routes(g *echo.Group) {

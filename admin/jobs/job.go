@@ -22,7 +22,7 @@ import (
 
 func (h *Handler) jobRoutes(g *echo.Group) {
 	g.GET("/topics/:topic/jobs/:id", h.jobPage)
-	g.POST("/topics/:topic/jobs/:id", h.Need(account.RoleOperator, h.actOnOne))
+	g.POST("/topics/:topic/jobs/:id", page.Need(account.RoleOperator, h.actOnOne))
 	g.GET("/search", h.searchPage)
 }
 
@@ -52,14 +52,14 @@ func (h *Handler) jobPage(c echo.Context) error {
 	asks := page.IsFragment(c) && c.QueryParam("was") != ""
 	switch {
 	case asks && errors.Is(err, queue.ErrNotFound):
-		return h.Fragment(c, "job#over", nil)
+		return h.Pages.Fragment(c, "job#over", nil)
 	case err != nil:
 		return err
 	case asks && c.QueryParam("was") == markOf(job):
 		return c.NoContent(http.StatusNoContent)
 	}
 	d := &jobData{Job: job, Size: len(job.Body), Max: job.MaxAttempts, Mark: markOf(job)}
-	if t := h.Snapshot().Topic(topic); t != nil && d.Max == 0 {
+	if t := h.Registry.Snapshot().Topic(topic); t != nil && d.Max == 0 {
 		d.Max = t.MaxAttempts
 	}
 	d.Leased = job.State == queue.Running && h.isPull(topic)
@@ -70,14 +70,14 @@ func (h *Handler) jobPage(c echo.Context) error {
 	}
 	if asks {
 		c.Response().Header().Set("HX-Reswap", "none") // swap only the parts that the answer names
-		return h.Parts(c, "job", d)
+		return h.Pages.Parts(c, "job", d)
 	}
-	return h.Render(c, http.StatusOK, "job", d)
+	return h.Pages.Render(c, http.StatusOK, "job", d)
 }
 
 // signedCurl returns the job's next callback as a command line; empty if it cannot be built.
 func (h *Handler) signedCurl(c echo.Context, job *queue.Job) string {
-	t := h.Snapshot().Topic(job.Topic)
+	t := h.Registry.Snapshot().Topic(job.Topic)
 	if t == nil {
 		return ""
 	}
@@ -138,21 +138,21 @@ func (h *Handler) actOnOne(c echo.Context) error {
 	topic, id, do := page.Param(c, "topic"), page.Param(c, "id"), c.FormValue("do")
 	if err := h.actOnJob(c, topic, id, do); err != nil {
 		if isFieldError(err) || isJobRefusal(err) {
-			h.FlashText(c, "danger", h.Explain(c, err))
-			return h.Redirect(c, h.Below("/topics", topic, "jobs", id))
+			h.Flashes.AddError(c, err)
+			return h.Pages.Redirect(c, h.Pages.Below("/topics", topic, "jobs", id))
 		}
 		return err
 	}
-	h.Flash(c, "success", "job.done_"+do, id)
+	h.Flashes.Add(c, "success", "job.done_"+do, id)
 	if do == "delete" {
-		return h.Redirect(c, h.Below("/topics", topic)+"?tab=jobs")
+		return h.Pages.Redirect(c, h.Pages.Below("/topics", topic)+"?tab=jobs")
 	}
-	return h.Redirect(c, h.Below("/topics", topic, "jobs", id))
+	return h.Pages.Redirect(c, h.Pages.Below("/topics", topic, "jobs", id))
 }
 
 // isPull reports whether the topic, which may belong to a namespace, is a pull topic.
 func (h *Handler) isPull(topic string) bool {
-	t := h.Snapshot().Topic(topic)
+	t := h.Registry.Snapshot().Topic(topic)
 	return t != nil && t.Delivery == registry.DeliveryPull
 }
 

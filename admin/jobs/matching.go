@@ -21,13 +21,12 @@ import (
 )
 
 func (h *Handler) matchingRoutes(g *echo.Group) {
-	g.GET("/topics/:topic/matching", h.WithTopic(h.countMatching))
-	g.POST("/topics/:topic/matching", h.Need(account.RoleOperator, h.WithTopic(h.startBulk)))
-	g.POST("/topics/:topic/jobs", h.Need(account.RoleOperator, h.WithTopic(h.bulkJobs)))
+	g.GET("/topics/:topic/matching", page.WithTopic(h.Registry, h.countMatching))
+	g.POST("/topics/:topic/matching", page.Need(account.RoleOperator, page.WithTopic(h.Registry, h.startBulk)))
+	g.POST("/topics/:topic/jobs", page.Need(account.RoleOperator, page.WithTopic(h.Registry, h.bulkJobs)))
 }
 
 const (
-	atOnce     = 100 * time.Millisecond // see Handler.patience
 	countPage  = 1000
 	countLimit = 30 * time.Second
 )
@@ -46,7 +45,9 @@ type matching struct {
 }
 
 func newMatching(topic string, f bulk.Filter) matching {
-	return matching{Topic: topic, Filter: f, Form: filterFields(f), Actions: bulk.Actions(f.State), Query: filterQuery(f)}
+	return matching{
+		Topic: topic, Filter: f, Form: filterFields(f), Actions: bulk.Actions(f.State), Query: filterQuery(f),
+	}
 }
 
 // JobList is a page of matching jobs.
@@ -76,7 +77,7 @@ func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, 
 		l.Matching.Count, l.Matching.Counted = all, true
 		return l, nil
 	}
-	h.count(c.Request().Context(), &l.Matching, h.patience)
+	h.count(c.Request().Context(), &l.Matching, h.Patience)
 	l.Matching.Counted = !l.Matching.AtLeast
 	return l, nil
 }
@@ -118,7 +119,7 @@ func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error 
 	if f.State == queue.Delayed && !f.Narrow() {
 		return h.orderedPage(c, l, f)
 	}
-	until := time.Now().Add(h.patience)
+	until := time.Now().Add(h.Patience)
 	jobs, next, err := h.matching(c.Request().Context(), f, f.Topic, c.QueryParam("cursor"), jobsEach, until)
 	if f.State == queue.Delayed {
 		slices.SortStableFunc(jobs, func(x, y queue.Job) int { return x.NextAt.Compare(y.NextAt) })
@@ -176,7 +177,7 @@ func (h *Handler) count(ctx context.Context, m *matching, limit time.Duration) {
 func (h *Handler) countMatching(c echo.Context, t *registry.Topic) error {
 	f, err := readTopicFilter(t.Name, c.QueryParams(), page.Zone(c))
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, h.Explain(c, err))
+		return echo.NewHTTPError(http.StatusBadRequest, h.Texts.Explain(c, err))
 	}
 	m := newMatching(t.Name, f)
 	m.Counted = true
@@ -186,7 +187,7 @@ func (h *Handler) countMatching(c echo.Context, t *registry.Topic) error {
 		stats, err := h.Queue.Stats(c.Request().Context(), []string{t.Name})
 		m.Count, m.AtLeast = stats[t.Name].Of(f.State), err != nil
 	}
-	return h.Fragment(c, "topic#counted", m)
+	return h.Pages.Fragment(c, "topic#counted", m)
 }
 
 // startBulk starts a task on all matching jobs.
@@ -199,11 +200,11 @@ func (h *Handler) startBulk(c echo.Context, t *registry.Topic) error {
 	if err != nil {
 		return h.refuse(c, err, "/topics")
 	}
-	id, err := h.runner.Start(c.Request().Context(), page.Actor(c), bulk.KindJobs(p.Do), p)
+	id, err := h.Tasks.Start(c.Request().Context(), page.Actor(c), p)
 	if err != nil {
 		return h.refuse(c, err, "/topics")
 	}
-	return h.Redirect(c, h.Below("/tasks", id))
+	return h.Pages.Redirect(c, h.Pages.Below("/tasks", id))
 }
 
 func readBulk(topic string, form url.Values, zone *time.Location) (p bulk.Params, err error) {
@@ -221,8 +222,8 @@ func (h *Handler) refuse(c echo.Context, err error, from string) error {
 	if !errors.As(err, &m) {
 		return err
 	}
-	h.Flash(c, "warning", m.Code, m.Args...)
-	return h.Back(c, from)
+	h.Flashes.Add(c, "warning", m.Code, m.Args...)
+	return h.Pages.Back(c, from)
 }
 
 // bulkJobs acts on the jobs whose boxes are checked, at most one page of them.
@@ -234,31 +235,31 @@ func (h *Handler) bulkJobs(c echo.Context, t *registry.Topic) error {
 	ids := form["job"]
 	ids = ids[:min(len(ids), countPage)]
 	if len(ids) == 0 {
-		h.Flash(c, "warning", "topic.none_checked")
-		return h.Back(c, "/topics")
+		h.Flashes.Add(c, "warning", "topic.none_checked")
+		return h.Pages.Back(c, "/topics")
 	}
-	do := bulk.Action{Do: form.Get("do"), State: queue.State(form.Get("state"))}
+	do := bulk.Action{Do: form.Get("do")}
 	if do.Do == bulk.Due {
 		if do.At, do.Shift, err = readDue(form, page.Zone(c)); err != nil {
 			return h.refuse(c, err, "/topics")
 		}
 	}
-	result, err := bulk.Apply(c.Request().Context(), h.Queue, t.Name, ids, do)
+	result, err := bulk.Apply(c.Request().Context(), h.Queue, t.Name, ids, do, queue.State(form.Get("state")))
 	if err != nil {
 		return h.refuse(c, err, "/topics")
 	}
 	h.flashResult(c, result, len(ids))
-	return h.Back(c, "/topics")
+	return h.Pages.Back(c, "/topics")
 }
 
 // flashResult shows the result of an action on the checked jobs.
 func (h *Handler) flashResult(c echo.Context, r bulk.Result, of int) {
 	if r.Error != "" {
-		h.FlashText(c, "danger", r.Error)
+		h.Flashes.AddText(c, "danger", r.Error)
 	}
 	if skipped := r.Skipped() + r.Failed; skipped > 0 {
-		h.Flash(c, "warning", "bulk.not_all", r.Done, of, r.Running, r.Gone+r.Moved, r.Failed)
+		h.Flashes.Add(c, "warning", "bulk.not_all", r.Done, of, r.Running, r.Gone+r.Moved, r.Failed)
 		return
 	}
-	h.Flash(c, "success", "topic.acted", r.Done, of)
+	h.Flashes.Add(c, "success", "topic.acted", r.Done, of)
 }

@@ -17,11 +17,11 @@ import (
 )
 
 func (h *Handler) pushRoutes(g *echo.Group) {
-	g.GET("/push", h.Need(account.RoleOperator, func(c echo.Context) error {
+	g.GET("/push", page.Need(account.RoleOperator, func(c echo.Context) error {
 		return h.pushPage(c, http.StatusOK,
 			pushForm{Topic: c.QueryParam("topic"), Body: "{\n  \n}", Delay: "0s", OnDuplicate: "keep"}, nil)
 	}))
-	g.POST("/push", h.Need(account.RoleOperator, h.pushJob))
+	g.POST("/push", page.Need(account.RoleOperator, h.pushJob))
 }
 
 type pushForm struct{ Topic, ID, Body, Delay, DueAt, Priority, MaxAttempts, OnDuplicate string }
@@ -34,7 +34,7 @@ type pushData struct {
 }
 
 func (h *Handler) pushPage(c echo.Context, status int, f pushForm, wrong map[string]string) error {
-	return h.Render(c, status, "push",
+	return h.Pages.Render(c, status, "push",
 		pushData{Form: f, Errors: wrong, Topics: h.suggested(), Levels: []string{"high", "normal", "low"}})
 }
 
@@ -42,7 +42,7 @@ func (h *Handler) pushPage(c echo.Context, status int, f pushForm, wrong map[str
 const suggestedTopics = 1000
 
 func (h *Handler) suggested() (names []string) {
-	for name := range h.Snapshot().Topics.All() {
+	for name := range h.Registry.Snapshot().Topics.All() {
 		if len(names) == suggestedTopics {
 			break
 		}
@@ -57,7 +57,7 @@ func (h *Handler) pushJob(c echo.Context) error {
 		v("max_attempts"), v("on_duplicate")}
 	p, err := h.pushOf(f, page.Zone(c))
 	if err != nil {
-		fields, rest := h.FieldErrors(c, err)
+		fields, rest := h.Texts.FieldErrors(c, err)
 		if rest != nil {
 			return rest
 		}
@@ -66,15 +66,15 @@ func (h *Handler) pushJob(c echo.Context) error {
 	r := h.Queue.Push(c.Request().Context(), *p)
 	switch {
 	case errors.Is(r.Err, queue.ErrDuplicate):
-		return h.pushPage(c, http.StatusConflict, f, map[string]string{"id": h.T(c, "push.duplicate", f.ID)})
+		return h.pushPage(c, http.StatusConflict, f, map[string]string{"id": h.Texts.T(c, "push.duplicate", f.ID)})
 	case r.Err != nil:
 		return r.Err
 	case r.Duplicate:
-		h.Flash(c, "info", "push.was_there", r.Job.ID)
+		h.Flashes.Add(c, "info", "push.was_there", r.Job.ID)
 	default:
-		h.Flash(c, "success", "push.pushed", r.Job.ID)
+		h.Flashes.Add(c, "success", "push.pushed", r.Job.ID)
 	}
-	return h.Redirect(c, h.Below("/topics", p.Topic, "jobs", r.Job.ID))
+	return h.Pages.Redirect(c, h.Pages.Below("/topics", p.Topic, "jobs", r.Job.ID))
 }
 
 const maxID = 128
@@ -86,7 +86,7 @@ var duplicates = map[string]queue.OnDuplicate{"": queue.Keep, "keep": queue.Keep
 func (h *Handler) pushOf(f pushForm, zone *time.Location) (*queue.Push, error) {
 	p := &queue.Push{Topic: f.Topic, ID: f.ID, Body: []byte(strings.TrimSpace(f.Body))}
 	var errs []error
-	t := h.Snapshot().Topic(f.Topic)
+	t := h.Registry.Snapshot().Topic(f.Topic)
 	switch {
 	case registry.IsNamespace(f.Topic):
 		errs = append(errs, page.FieldError("topic", "field.is_namespace", f.Topic))
@@ -105,7 +105,7 @@ func (h *Handler) pushOf(f pushForm, zone *time.Location) (*queue.Push, error) {
 	}
 	if !json.Valid(p.Body) {
 		errs = append(errs, page.FieldError("body", "topic.not_json"))
-	} else if most := int(h.Config.Server.MaxBody); len(p.Body) > most {
+	} else if most := h.MaxBody; len(p.Body) > most {
 		errs = append(errs, page.FieldError("body", "field.too_many_bytes", len(p.Body), most))
 	}
 	return p, errors.Join(append(errs, setWhen(p, f, t, zone), setLimits(p, f, t))...)

@@ -50,38 +50,38 @@ func (h *Handler) searchPage(c echo.Context) error {
 	typing := page.IsFragment(c)
 	if d.Text == "" {
 		if typing {
-			return h.Fragment(c, "partials/found", d)
+			return h.Pages.Fragment(c, "partials/found", d)
 		}
-		return h.Redirect(c, "/topics")
+		return h.Pages.Redirect(c, "/topics")
 	}
-	if !typing && h.Snapshot().Topics.Get(d.Text) != nil {
-		return h.Redirect(c, h.Below("/topics", d.Text))
+	if !typing && h.Registry.Snapshot().Topics.Get(d.Text) != nil {
+		return h.Pages.Redirect(c, h.Pages.Below("/topics", d.Text))
 	}
 	on := typing && c.QueryParam("on") != ""
 	if err := h.findJobs(c.Request().Context(), &d, on); err != nil {
-		d.Away = h.Explain(c, err)
+		d.Away = h.Texts.Explain(c, err)
 	}
 	d.More = d.Some && !typing
 	h.findNames(c, &d)
 	if typing {
-		return h.Fragment(c, "partials/found", d)
+		return h.Pages.Fragment(c, "partials/found", d)
 	}
 	if len(d.Jobs) == 1 && len(d.Topics)+len(d.Places) == 0 && d.Away == "" && !d.cut && d.Jobs[0].ID == d.Text {
-		return h.Redirect(c, h.Below("/topics", d.Jobs[0].Topic, "jobs", d.Jobs[0].ID))
+		return h.Pages.Redirect(c, h.Pages.Below("/topics", d.Jobs[0].Topic, "jobs", d.Jobs[0].ID))
 	}
-	return h.Render(c, http.StatusOK, "search", d)
+	return h.Pages.Render(c, http.StatusOK, "search", d)
 }
 
 // findNames finds topics and pages.
 func (h *Handler) findNames(c echo.Context, d *searchData) {
 	text := strings.ToLower(d.Text)
-	for name, t := range h.Snapshot().Topics.All() {
+	for name, t := range h.Registry.Snapshot().Topics.All() {
 		if len(d.Topics) < foundMost && strings.Contains(name+" "+strings.ToLower(t.Title), text) {
 			d.Topics = append(d.Topics, name)
 		}
 	}
 	for _, p := range places {
-		if strings.Contains(strings.ToLower(h.T(c, p.Key)), text) {
+		if strings.Contains(strings.ToLower(h.Texts.T(c, p.Key)), text) {
 			d.Places = append(d.Places, p)
 		}
 	}
@@ -91,7 +91,7 @@ func (h *Handler) findNames(c echo.Context, d *searchData) {
 // it searches all topics for the id itself.
 func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 	until := h.Now().Add(searchAtOnce)
-	for some := range slices.Chunk(h.Snapshot().Topics.Names(), searchTopics) {
+	for some := range slices.Chunk(h.Registry.Snapshot().Topics.Names(), searchTopics) {
 		if d.cut = !on && h.Now().After(until); d.cut {
 			d.Some = true
 			return nil
@@ -105,7 +105,7 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 	if on {
 		until = h.Now().Add(searchOn)
 	}
-	counts := h.figures.Counts(ctx)
+	counts := h.Counts.Counts(ctx)
 	for _, state := range []queue.State{queue.Dead, queue.Running, queue.Ready, queue.Delayed} {
 		for _, topic := range page.SortedKeys(counts.Topics) {
 			n := counts.Topics[topic]
@@ -120,7 +120,7 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 			}
 		}
 	}
-	for _, topic := range h.Snapshot().Topics.Names() {
+	for _, topic := range h.Registry.Snapshot().Topics.Names() {
 		err := h.findPrefix(d, until, func(cursor string) ([]queue.Job, string, error) {
 			return h.Queue.ListFinished(ctx, topic, d.Text, cursor, foundMost)
 		})

@@ -12,11 +12,11 @@ import (
 // Data returns the data of a live part. arg is what follows the colon in "topic:shop.close".
 type Data func(ctx context.Context, arg string) (any, error)
 
-// Source is a source of a live part.
-type Source struct {
-	Every   time.Duration
-	Partial string // template that renders the data; empty: the data is a string and sent as it is
-	Data    Data
+// source is a source of a live part.
+type source struct {
+	every   time.Duration
+	partial string // template that renders the data
+	data    Data
 }
 
 // Hub runs each source that an open page shows, once for all pages, and renders it once for each language.
@@ -28,7 +28,7 @@ type Hub struct {
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
-	sources map[string]Source // by name
+	sources map[string]source // by name
 	feeds   map[string]*feed  // running ones, by name:arg
 	streams map[string]int    // by user
 }
@@ -56,7 +56,7 @@ type message struct{ name, text string }
 // NewHub returns a hub; render renders a partial in a language.
 func NewHub(render func(string, string, any) (string, error), log *slog.Logger) *Hub {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Hub{render: render, log: log, ctx: ctx, cancel: cancel, sources: map[string]Source{},
+	return &Hub{render: render, log: log, ctx: ctx, cancel: cancel, sources: map[string]source{},
 		feeds: map[string]*feed{}, streams: map[string]int{}}
 }
 
@@ -130,11 +130,11 @@ func (h *Hub) leave(user string, r *reader) {
 }
 
 // run polls the source. If the source fails, the pages keep its last state.
-func (h *Hub) run(ctx context.Context, event, arg string, s Source, f *feed) {
-	t := time.NewTicker(s.Every)
+func (h *Hub) run(ctx context.Context, event, arg string, s source, f *feed) {
+	t := time.NewTicker(s.every)
 	defer t.Stop()
 	for {
-		data, err := s.Data(ctx, arg)
+		data, err := s.data(ctx, arg)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -152,7 +152,7 @@ func (h *Hub) run(ctx context.Context, event, arg string, s Source, f *feed) {
 }
 
 // publish renders the data in every language in use and notifies the pages whose text changes.
-func (h *Hub) publish(event string, s Source, f *feed, data any) {
+func (h *Hub) publish(event string, s source, f *feed, data any) {
 	h.mu.Lock()
 	f.data, f.ran = data, true
 	h.mu.Unlock()
@@ -191,11 +191,8 @@ func (h *Hub) languagesOf(f *feed) map[string]bool {
 	return languages
 }
 
-func (h *Hub) text(language string, s Source, data any) (string, error) {
-	if s.Partial == "" {
-		return fmt.Sprint(data), nil
-	}
-	return h.render(language, s.Partial, data)
+func (h *Hub) text(language string, s source, data any) (string, error) {
+	return h.render(language, s.partial, data)
 }
 
 func (r *reader) put(event, text string) {
@@ -238,8 +235,11 @@ func (h *Hub) Spawn(do func(context.Context)) bool {
 	return true
 }
 
-// Register adds a source. It must be called before anything is served.
-func (h *Hub) Register(name string, s Source) { h.sources[name] = s }
+// Register adds the source of a live part, which pages with data-live="NAME" or "NAME:ARG" show. It must be called
+// before anything is served.
+func (h *Hub) Register(name string, every time.Duration, partial string, data Data) {
+	h.sources[name] = source{every, partial, data}
+}
 
 // Done returns a channel that is closed with the hub.
 func (h *Hub) Done() <-chan struct{} { return h.ctx.Done() }

@@ -17,11 +17,11 @@ func TestASourceRunsOnceForAllReadersAndEndsWithTheLast(t *testing.T) {
 		return language, nil
 	}, slog.New(slog.DiscardHandler))
 	defer h.Close()
-	h.Register("s", Source{Every: time.Hour, Partial: "x", Data: func(ctx context.Context, arg string) (any, error) {
+	h.Register("s", time.Hour, "x", func(ctx context.Context, arg string) (any, error) {
 		runs.Add(1)
 		context.AfterFunc(ctx, func() { close(stopped) })
 		return arg, nil
-	}})
+	})
 	var leaves []func()
 	for _, language := range []string{"en", "zh-Hans", "en"} {
 		r, leave, err := h.join("ann", language, []string{"s:x"})
@@ -51,7 +51,8 @@ func TestASourceRunsOnceForAllReadersAndEndsWithTheLast(t *testing.T) {
 func TestAStreamIsNotForged(t *testing.T) {
 	t.Parallel()
 	got := event("topic:a\r\revent: strip", "<p>a\r\revent: strip\rdata: forged\r\nb\n\nevent: strip\ndata: x</p>")
-	want := "event: topic:a  event: strip\ndata: <p>a\ndata: \ndata: event: strip\ndata: data: forged\ndata: b\ndata: " +
+	want := "event: topic:a  event: strip\ndata: <p>a\ndata: \ndata: event: strip\ndata: data: forged\n" +
+		"data: b\ndata: " +
 		"\ndata: event: strip\ndata: data: x</p>\n\n"
 	if got != want {
 		t.Errorf("got\n%q, want\n%q", got, want)
@@ -98,15 +99,14 @@ func TestANewReaderGetsTheTextBeingRendered(t *testing.T) {
 		return data.(string), nil
 	}, slog.New(slog.DiscardHandler))
 	defer h.Close()
-	s := Source{Every: time.Hour, Partial: "x", Data: func(context.Context, string) (any, error) { return "old", nil }}
-	h.Register("s", s)
+	h.Register("s", time.Hour, "x", func(context.Context, string) (any, error) { return "old", nil })
 	r, _, err := h.join("ann", "en", []string{"s"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-r.tick
 	r.take()
-	h.publish("s", s, h.feeds["s"], "new")
+	h.publish("s", h.sources["s"], h.feeds["s"], "new")
 	if got := late.take(); len(got) != 1 || got[0].text != "new" {
 		t.Errorf("the new reader got %v", got)
 	}

@@ -3,20 +3,74 @@
 package overview
 
 import (
+	"context"
+	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/admin/shards"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/master"
 )
+
+// Options are what the pages of this package need.
+type Options struct {
+	Pages    *page.Pages
+	Hub      *live.Hub
+	Figures  *figures.Handler
+	Shards   Shards
+	History  figures.History
+	Registry Registry
+	Queue    Queue
+	Master   Master
+	Alerts   Alerts
+	Log      *slog.Logger
+	Now      func() time.Time
+
+	APIURL    string // the server's address, for command lines to copy: http://127.0.0.1:6789
+	TokenFile string // file of the first API token, for the same lines
+	Weights   [3]int // configured weights of the priorities
+}
+
+// Shards has the shards and their health.
+type Shards interface {
+	ShardViews(ctx context.Context) []*shards.ShardView
+}
+
+// Registry has the topics.
+type Registry interface {
+	Snapshot() *registry.Snapshot
+	Up() bool
+}
+
+// Queue forecasts when jobs fall due, and has the recent counts of all topics: callbacks by bucket of lateness, and
+// reserved jobs by priority (high, normal, low).
+type Queue interface {
+	Forecast(ctx context.Context, topic string) (queue.Forecast, error)
+	LatenessOfAll(ctx context.Context, since time.Time) (map[int]int64, error)
+	ReserveCounts(ctx context.Context, since time.Time) ([3]int64, error)
+}
+
+// Master lists the processes.
+type Master interface {
+	Ps(ctx context.Context) (*master.Tree, error)
+}
+
+// Alerts lists alerts.
+type Alerts interface {
+	ListAlerts(ctx context.Context, f alert.Filter) ([]alert.Alert, error)
+}
 
 // Handler serves the pages of this package.
 type Handler struct {
-	*page.Base
-	figures  *figures.Handler
-	shards   *shards.Handler
+	Options
 	outlooks outlookCache
 
 	mu   sync.Mutex
@@ -24,9 +78,7 @@ type Handler struct {
 }
 
 // New returns a Handler.
-func New(b *page.Base, f *figures.Handler, s *shards.Handler) *Handler {
-	return &Handler{Base: b, figures: f, shards: s}
-}
+func New(o Options) *Handler { return &Handler{Options: o} }
 
 // Routes registers the pages.
 func (h *Handler) Routes(g *echo.Group) {

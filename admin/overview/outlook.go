@@ -60,8 +60,8 @@ func (h *Handler) currentOutlook(ctx context.Context) (*outlook, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outlookLimit)
 	defer cancel()
-	stats := h.figures.Counts(ctx).Topics
-	o := &outlook{Capacity: h.figures.Measure(ctx, history.AllTopics)}
+	stats := h.Figures.Counts(ctx).Topics
+	o := &outlook{Capacity: h.Figures.Measure(ctx, history.AllTopics)}
 	o.Capacity.Decide()
 	names := h.busiest(stats, o)
 	for _, name := range names {
@@ -80,7 +80,7 @@ func (h *Handler) currentOutlook(ctx context.Context) (*outlook, error) {
 // busiest returns the active topics with the most jobs to call. It includes pull topics if the rate at which workers
 // can take their jobs is known.
 func (h *Handler) busiest(stats map[string]queue.Stats, o *outlook) []string {
-	topics := h.Snapshot().Topics
+	topics := h.Registry.Snapshot().Topics
 	var names []string
 	for name, s := range stats {
 		if t := topics.Get(name); t != nil && t.State == registry.TopicActive && s.Delayed+s.Ready > 0 &&
@@ -100,14 +100,14 @@ func (h *Handler) addTopic(ctx context.Context, o *outlook, name string, s queue
 	if err != nil && !queue.IsPartial(err) {
 		return err
 	}
-	t := h.Snapshot().Topics.Get(name)
+	t := h.Registry.Snapshot().Topics.Get(name)
 	if t == nil {
 		return nil
 	}
 	if t.Delivery != registry.DeliveryPull { // no dispatcher calls jobs that wait for workers
 		o.add(&f, s.Ready)
 	}
-	c := h.figures.TopicCapacity(ctx, t)
+	c := h.Figures.TopicCapacity(ctx, t)
 	if p := figures.Predict(&f, s.Ready, c.Rate); p.IsLate() && c.Sure() {
 		o.Topics = append(o.Topics, lateTopic{name, f.Now.Add(p.At), p})
 	}
@@ -135,8 +135,8 @@ func (h *Handler) outlookPart(c echo.Context) error {
 		return err
 	}
 	shown := *o
-	shown.Chart = h.figures.ForecastChart(c, o.Forecast.Now, time.Minute, o.Forecast.Minutes[:], o.Capacity.Rate)
-	return h.Fragment(c, "partials/outlook", &shown)
+	shown.Chart = h.Figures.ForecastChart(c, o.Forecast.Now, time.Minute, o.Forecast.Minutes[:], o.Capacity.Rate)
+	return h.Pages.Fragment(c, "partials/outlook", &shown)
 }
 
 // latePart renders the topics that will be late, for the top of the page.
@@ -145,14 +145,14 @@ func (h *Handler) latePart(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.Fragment(c, "partials/ahead", o)
+	return h.Pages.Fragment(c, "partials/ahead", o)
 }
 
 func (h *Handler) outlookRoutes(g *echo.Group) {
 	part := func(render echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if !page.IsFragment(c) {
-				return c.Redirect(http.StatusFound, h.Path("/"))
+				return c.Redirect(http.StatusFound, h.Pages.Path("/"))
 			}
 			return render(c)
 		}

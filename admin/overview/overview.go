@@ -19,11 +19,14 @@ func (h *Handler) overviewRoutes(g *echo.Group) {
 	g.GET("/", h.overviewPage)
 	h.outlookRoutes(g)
 	live := func(ctx context.Context, _ string) (any, error) { return h.overviewLive(ctx), nil }
-	h.Live("overview", overviewEvery, "partials/overview_live", live)
-	h.Live("overview_parts", overviewEvery, "partials/overview_parts", live)
+	h.Hub.Register("overview", overviewEvery, "partials/overview_live", live)
+	h.Hub.Register("overview_parts", overviewEvery, "partials/overview_parts", live)
 }
 
-const overviewEvery = 3 * time.Second
+const (
+	overviewEvery = 3 * time.Second
+	recent        = 5 * time.Minute // the time that lateness and shares describe
+)
 
 // overviewData is the part of the page that does not change while it is open.
 type overviewData struct {
@@ -41,14 +44,14 @@ type gettingStarted struct {
 
 func (h *Handler) overviewPage(c echo.Context) error {
 	live := h.overviewLive(c.Request().Context())
-	return h.Render(c, http.StatusOK, "overview", overviewData{
+	return h.Pages.Render(c, http.StatusOK, "overview", overviewData{
 		Live: live, Span: figures.SpanOf(c), Spans: history.Spans(),
 		Start: h.gettingStarted(live),
 	})
 }
 
 func (h *Handler) gettingStarted(live *overviewLive) *gettingStarted {
-	names := h.Snapshot().Topics.Names()
+	names := h.Registry.Snapshot().Topics.Names()
 	if len(names) > 0 && live.Busy {
 		return nil
 	}
@@ -132,7 +135,7 @@ func (h *Handler) overviewLive(ctx context.Context) *overviewLive {
 }
 
 func (h *Handler) collect(ctx context.Context) *overviewLive {
-	o := &overviewLive{Shards: h.shards.ShardViews(ctx), CheckedAt: h.Now()}
+	o := &overviewLive{Shards: h.Shards.ShardViews(ctx), CheckedAt: h.Now()}
 	o.Now = h.currentRates(ctx)
 	o.Shares = h.shares(ctx)
 	o.Tree, _ = h.Master.Ps(ctx) // without a master: shown as a problem
@@ -150,7 +153,7 @@ func (h *Handler) busy(o *overviewLive) bool {
 }
 
 func (h *Handler) currentRates(ctx context.Context) *rates {
-	p, err := h.figures.History.Series(ctx, history.AllTopics, history.Spans()[0])
+	p, err := h.History.Series(ctx, history.AllTopics, history.Spans()[0])
 	if err != nil {
 		return nil
 	}
@@ -179,7 +182,7 @@ func (h *Handler) currentRates(ctx context.Context) *rates {
 }
 
 func (h *Handler) shares(ctx context.Context) []share {
-	counts, err := h.Shares(ctx)
+	counts, err := h.Queue.ReserveCounts(ctx, h.Now().Add(-recent))
 	total := counts[0] + counts[1] + counts[2]
 	if err != nil || total == 0 {
 		return nil

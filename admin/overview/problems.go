@@ -67,14 +67,16 @@ func (h *Handler) processIssues(o *overviewLive) []issue {
 		name := strings.TrimSpace(fmt.Sprint(p.Role, " ", number(p.Number)))
 		switch {
 		case p.State == "waiting":
-			list = append(list, issue{Severity: "danger", Key: "overview.process_down", Args: []any{name, p.LastExit},
-				To: "/processes"})
+			list = append(list, processIssue("danger", "overview.process_down", name, p.LastExit))
 		case p.Restarts > 0 && h.Now().Sub(p.ExitedAt) < restartRecent:
-			list = append(list, issue{Severity: "warning", Key: "overview.process_restarted", Args: []any{name, p.LastExit},
-				To: "/processes"})
+			list = append(list, processIssue("warning", "overview.process_restarted", name, p.LastExit))
 		}
 	}
 	return list
+}
+
+func processIssue(severity, key string, args ...any) issue {
+	return issue{Severity: severity, Key: key, Args: args, To: "/processes"}
 }
 
 func number(n int) string {

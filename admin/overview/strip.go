@@ -8,12 +8,13 @@ import (
 
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/alert/history"
 )
 
 // successRate returns the success rate of attempts in the last quarter of an hour.
 func (h *Handler) successRate(ctx context.Context) float64 {
-	p, err := h.figures.History.Series(ctx, history.AllTopics, history.Spans()[0])
+	p, err := h.History.Series(ctx, history.AllTopics, history.Spans()[0])
 	attempts := p.Sums["delivered"] + p.Sums["failed"]
 	if err != nil || attempts == 0 {
 		return math.NaN()
@@ -25,23 +26,25 @@ const stripEvery = 2 * time.Second
 
 // stripSource registers the live source of the strip.
 func (h *Handler) stripSource() {
-	h.Live("strip", stripEvery, "partials/strip", func(ctx context.Context, _ string) (any, error) {
+	h.Hub.Register("strip", stripEvery, "partials/strip", func(ctx context.Context, _ string) (any, error) {
 		s := h.Strip(ctx)
-		h.SetStrip(s)
+		h.Pages.SetStrip(s)
 		return s, nil
 	})
 }
 
 // Strip returns the sums over all topics, and the number of problems.
 func (h *Handler) Strip(ctx context.Context) *page.Strip {
-	counts, o := h.figures.Counts(ctx), h.overviewLive(ctx)
+	counts, o := h.Figures.Counts(ctx), h.overviewLive(ctx)
 	s := &page.Strip{
-		Made: h.Now(), Stats: counts.Sum(), Known: counts.Known(), Old: counts.Old(), At: counts.At, Missing: counts.Missing,
-		SuccessRate: h.successRate(ctx), LatenessP95: -1, Wrong: o.wrong(), Unattended: o.has("no_consumer"),
+		Made: h.Now(), Stats: counts.Sum(), Known: counts.Known(), Old: counts.Old(), At: counts.At,
+		Missing: counts.Missing, SuccessRate: h.successRate(ctx), LatenessP95: -1, Wrong: o.wrong(),
+		Unattended: o.has("no_consumer"),
 	}
 	s.Wrong["dead"] = int(s.Dead)
-	if late, known := h.Lateness(ctx, 0.95); known {
-		s.LatenessP95 = late
+	lateness, err := h.Queue.LatenessOfAll(ctx, h.Now().Add(-recent))
+	if calls := activity.Histogram(lateness); err == nil && calls.Count() > 0 {
+		s.LatenessP95 = calls.Quantile(0.95)
 	}
 	return s
 }

@@ -15,25 +15,32 @@ const (
 	choiceLife  = 365 * 24 * time.Hour
 )
 
-func (b *Base) ChoiceRoutes(g *echo.Group) {
-	g.POST("/language", b.choose(langCookie, func(v string) bool { return web.MatchLanguage(v, "") == v }))
-	g.POST("/zone", b.choose(zoneCookie, knownZone))
-	g.POST("/theme", b.choose(themeCookie, func(v string) bool { return v == "light" || v == "dark" || v == "auto" }))
+// Choices are the forms with which users choose language, time zone and theme.
+type Choices struct {
+	Pages   *Pages
+	Proxies Proxies
+}
+
+// Routes registers the forms.
+func (h Choices) Routes(g *echo.Group) {
+	g.POST("/language", h.choose(langCookie, func(v string) bool { return web.MatchLanguage(v, "") == v }))
+	g.POST("/zone", h.choose(zoneCookie, knownZone))
+	g.POST("/theme", h.choose(themeCookie, func(v string) bool { return v == "light" || v == "dark" || v == "auto" }))
 }
 
 // choose stores a choice in a cookie and redirects to the page.
-func (b *Base) choose(cookie string, known func(string) bool) echo.HandlerFunc {
+func (h Choices) choose(cookie string, known func(string) bool) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		value := c.FormValue("choice")
 		if !known(value) {
 			return echo.NewHTTPError(http.StatusBadRequest)
 		}
 		c.SetCookie(&http.Cookie{
-			Name: cookie, Value: value, Path: b.BasePath + "/", MaxAge: int(choiceLife.Seconds()),
+			Name: cookie, Value: value, Path: h.Pages.BasePath + "/", MaxAge: int(choiceLife.Seconds()),
 			SameSite: http.SameSiteLaxMode,
-			HttpOnly: true, Secure: b.Secure(c),
+			HttpOnly: true, Secure: h.Proxies.Secure(c),
 		})
-		return b.Back(c, "/")
+		return h.Pages.Back(c, "/")
 	}
 }
 

@@ -40,7 +40,7 @@ func Minute(text string, zone *time.Location) (time.Time, error) {
 
 // FieldErrors returns the errors of a form by field, in the language of the request. rest holds the errors that belong
 // to no field.
-func (b *Base) FieldErrors(c echo.Context, err error) (fields map[string]string, rest error) {
+func (t *Texts) FieldErrors(c echo.Context, err error) (fields map[string]string, rest error) {
 	fields = map[string]string{}
 	var others []error
 	for _, one := range Flatten(err) {
@@ -50,7 +50,7 @@ func (b *Base) FieldErrors(c echo.Context, err error) (fields map[string]string,
 			continue
 		}
 		if fields[f.Field] == "" {
-			fields[f.Field] = b.say(Lang(c), f.Message)
+			fields[f.Field] = t.say(Lang(c), f.Message)
 		}
 	}
 	return fields, errors.Join(others...)
@@ -72,10 +72,13 @@ func Flatten(err error) []error {
 	return list
 }
 
+// Registry has the topics that paths name.
+type Registry interface{ Snapshot() *registry.Snapshot }
+
 // TopicOf returns the topic that the path names.
-func (b *Base) TopicOf(c echo.Context) (*registry.Topic, error) {
+func TopicOf(c echo.Context, r Registry) (*registry.Topic, error) {
 	name := Param(c, "topic")
-	t := b.Snapshot().Topics.Get(name)
+	t := r.Snapshot().Topics.Get(name)
 	if t == nil {
 		return nil, fmt.Errorf("%.80q: %w", name, registry.ErrNoTopic)
 	}
@@ -83,9 +86,9 @@ func (b *Base) TopicOf(c echo.Context) (*registry.Topic, error) {
 }
 
 // WithTopic wraps a handler for the topic that the path names.
-func (b *Base) WithTopic(h func(c echo.Context, t *registry.Topic) error) echo.HandlerFunc {
+func WithTopic(r Registry, h func(c echo.Context, t *registry.Topic) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		t, err := b.TopicOf(c)
+		t, err := TopicOf(c, r)
 		if err != nil {
 			return err
 		}

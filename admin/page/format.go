@@ -19,11 +19,11 @@ import (
 )
 
 // funcs returns the templates' functions in a language.
-func (b *Base) funcs(language string) template.FuncMap {
-	t := func(key string, args ...any) string { return b.texts[language].T(key, args...) }
+func (p *Pages) funcs(language string) template.FuncMap {
+	t := func(key string, args ...any) string { return p.Texts.texts[language].T(key, args...) }
 	return template.FuncMap{
-		"t": t, "has": func(key string) bool { return b.texts[language].Has(key) },
-		"path": b.Path, "asset": b.asset, "icon": b.icon, "languages": func() []web.Language { return web.Languages },
+		"t": t, "has": func(key string) bool { return p.Texts.texts[language].Has(key) },
+		"path": p.Path, "asset": p.asset, "icon": p.icon, "languages": func() []web.Language { return web.Languages },
 		"count": func(known bool, n any) string {
 			if !known {
 				return "–"
@@ -33,27 +33,27 @@ func (b *Base) funcs(language string) template.FuncMap {
 		"num": Num, "dec": dec, "percent": percent, "bytes": ByteSize, "json": prettyJSON,
 		"dur": func(v any) string { return inWords(t, Duration(v)) },
 		"ms":  func(v float64) string { return inWords(t, milliseconds(v)) },
-		"ago": func(at any) template.HTML { return b.ago(language, at) },
+		"ago": func(at any) template.HTML { return p.ago(language, at) },
 		"span": func(text string) string {
 			d, _ := time.ParseDuration(text)
 			return inWords(t, Duration(d))
 		},
-		"instant": func(at any) template.HTML { return b.instant(language, at) }, "clock": clock,
+		"instant": func(at any) template.HTML { return p.instant(language, at) }, "clock": clock,
 		"dict": dict, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
 		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
-		"text":       func(key string, args []any) string { return b.say(language, message.New(key, args...)) },
-		"say":        func(m message.Message) string { return b.say(language, m) },
+		"text":       func(key string, args []any) string { return p.Texts.say(language, message.New(key, args...)) },
+		"say":        func(m message.Message) string { return p.Texts.say(language, m) },
 		"title":      func(a alert.Alert) string { return a.Title(t) },
-		"details":    func(a alert.Alert) []string { return b.details(language, &a) },
+		"details":    func(a alert.Alert) []string { return p.details(language, &a) },
 		"last_error": func(j queue.Job) string { return bulk.LastError(&j) },
 		"add":        func(x, y int) int { return x + y },
 	}
 }
 
 // details returns the causes of an alert in a language.
-func (b *Base) details(language string, a *alert.Alert) []string {
-	t := func(key string, args ...any) string { return b.texts[language].T(key, args...) }
+func (p *Pages) details(language string, a *alert.Alert) []string {
+	t := func(key string, args ...any) string { return p.Texts.texts[language].T(key, args...) }
 	return a.Details(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
 }
 
@@ -207,12 +207,12 @@ func toTime(v any) time.Time {
 
 // instant formats a time with the distance from now. Times are in UTC until the page's script converts them to the
 // user's zone.
-func (b *Base) instant(language string, v any) template.HTML {
+func (p *Pages) instant(language string, v any) template.HTML {
 	at := toTime(v)
 	if at.IsZero() {
 		return "–"
 	}
-	return timeElement(at, at.UTC().Format(time.DateTime), "full", b.relative(language, at), true)
+	return timeElement(at, at.UTC().Format(time.DateTime), "full", p.relative(language, at), true)
 }
 
 // clock formats the hour and minute of a time.
@@ -221,17 +221,17 @@ func clock(at time.Time) template.HTML {
 }
 
 // ago formats the distance of a time from now, with the time.
-func (b *Base) ago(language string, v any) template.HTML {
+func (p *Pages) ago(language string, v any) template.HTML {
 	at := toTime(v)
 	if at.IsZero() {
 		return "–"
 	}
-	return timeElement(at, at.UTC().Format(time.DateTime), "short", b.relative(language, at), false)
+	return timeElement(at, at.UTC().Format(time.DateTime), "short", p.relative(language, at), false)
 }
 
-func (b *Base) relative(language string, at time.Time) string {
-	texts := b.texts[language]
-	d := b.Now().Sub(at)
+func (p *Pages) relative(language string, at time.Time) string {
+	texts := p.Texts.texts[language]
+	d := p.Now().Sub(at)
 	switch {
 	case d.Abs() < time.Second:
 		return texts.T("common.now")

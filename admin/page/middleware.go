@@ -18,13 +18,16 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
-// AddressOf extracts a client's address. X-Forwarded-For counts if the connection comes from a trusted proxy.
-func AddressOf(proxies []*net.IPNet) echo.IPExtractor {
-	if len(proxies) == 0 {
+// Proxies are the proxies whose X-Forwarded-For and X-Forwarded-Proto count.
+type Proxies []*net.IPNet
+
+// Address extracts a client's address.
+func (p Proxies) Address() echo.IPExtractor {
+	if len(p) == 0 {
 		return echo.ExtractIPDirect()
 	}
 	trust := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
-	for _, n := range proxies {
+	for _, n := range p {
 		trust = append(trust, echo.TrustIPRange(n))
 	}
 	return echo.ExtractIPFromXFFHeader(trust...)
@@ -36,7 +39,7 @@ const Policy = "default-src 'self'; img-src 'self' data:; object-src 'none'; bas
 	"form-action 'self'; frame-ancestors 'none'"
 
 // Headers sets the headers of every answer.
-func (b *Base) Headers(next echo.HandlerFunc) echo.HandlerFunc {
+func (p Proxies) Headers(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()
 		h.Set("Content-Security-Policy", Policy)
@@ -46,7 +49,7 @@ func (b *Base) Headers(next echo.HandlerFunc) echo.HandlerFunc {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
 		h.Set("Cache-Control", "no-store")
-		if b.Secure(c) {
+		if p.Secure(c) {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		c.Request().Body = http.MaxBytesReader(c.Response(), c.Request().Body, maxForm)
@@ -55,32 +58,32 @@ func (b *Base) Headers(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // Secure reports whether the browser uses HTTPS, to this process or to a trusted proxy in front of it.
-func (b *Base) Secure(c echo.Context) bool {
+func (p Proxies) Secure(c echo.Context) bool {
 	if c.Request().TLS != nil {
 		return true
 	}
-	return c.Request().Header.Get("X-Forwarded-Proto") == "https" && b.fromProxy(c)
+	return c.Request().Header.Get("X-Forwarded-Proto") == "https" && p.include(c)
 }
 
-func (b *Base) fromProxy(c echo.Context) bool {
+func (p Proxies) include(c echo.Context) bool {
 	ip := net.ParseIP(echo.ExtractIPDirect()(c.Request()))
-	return ip != nil && slices.ContainsFunc(b.TrustedProxies, func(n *net.IPNet) bool { return n.Contains(ip) })
+	return ip != nil && slices.ContainsFunc(p, func(n *net.IPNet) bool { return n.Contains(ip) })
 }
 
 // Catch renders error pages while the session is still loaded.
-func (b *Base) Catch(next echo.HandlerFunc) echo.HandlerFunc {
+func (p *Pages) Catch(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler {
-				b.Log.Error("page panicked", "path", c.Request().URL.Path, "panic", p, "stack", string(debug.Stack()))
-				b.Fail(errPanic, c)
+			if v := recover(); v != nil && v != http.ErrAbortHandler {
+				p.Log.Error("page panicked", "path", c.Request().URL.Path, "panic", v, "stack", string(debug.Stack()))
+				p.Fail(errPanic, c)
 				err = nil
-			} else if p != nil {
-				panic(p)
+			} else if v != nil {
+				panic(v)
 			}
 		}()
 		if err := next(c); err != nil {
-			b.Fail(err, c)
+			p.Fail(err, c)
 		}
 		return nil
 	}
@@ -99,7 +102,10 @@ func ProblemOf(err error) problem {
 	var he *echo.HTTPError
 	var field *registry.FieldError
 	var away *queue.UnavailableError
+	var role *roleError
 	switch {
+	case errors.As(err, &role):
+		return problem{http.StatusForbidden, titleOf(http.StatusForbidden), err.Error()}
 	case errors.As(err, &he):
 		p := problem{Status: he.Code, Title: titleOf(he.Code)}
 		if text, ok := he.Message.(string); ok && text != http.StatusText(he.Code) {
@@ -142,38 +148,38 @@ func titleOf(status int) string {
 }
 
 // Fail answers a request with an error: a page, or for htmx a message above the current page.
-func (b *Base) Fail(err error, c echo.Context) {
+func (p *Pages) Fail(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
-	p := ProblemOf(err)
-	if p.Status >= http.StatusInternalServerError {
-		b.Log.Error("page failed", "method", c.Request().Method, "path", c.Request().URL.Path, "error", err)
+	is := ProblemOf(err)
+	if is.Status >= http.StatusInternalServerError {
+		p.Log.Error("page failed", "method", c.Request().Method, "path", c.Request().URL.Path, "error", err)
 	}
-	if p.Detail == err.Error() {
-		p.Detail = b.Explain(c, err)
+	if is.Detail == err.Error() {
+		is.Detail = p.Texts.Explain(c, err)
 	}
-	if renderErr := b.answerProblem(c, p); renderErr != nil {
-		b.Log.Error("render the page of an error", "error", renderErr)
-		_ = c.String(p.Status, http.StatusText(p.Status)+"\n")
+	if renderErr := p.answerProblem(c, is); renderErr != nil {
+		p.Log.Error("render the page of an error", "error", renderErr)
+		_ = c.String(is.Status, http.StatusText(is.Status)+"\n")
 	}
 }
 
-func (b *Base) answerProblem(c echo.Context, p problem) error {
+func (p *Pages) answerProblem(c echo.Context, is problem) error {
 	if strings.Contains(c.Request().Header.Get("Accept"), "application/json") {
-		return c.JSON(p.Status, map[string]any{"status": p.Status, "detail": p.Detail})
+		return c.JSON(is.Status, map[string]any{"status": is.Status, "detail": is.Detail})
 	}
 	if IsFragment(c) {
 		c.Response().Header().Set("HX-Retarget", "#wk-flash")
 		c.Response().Header().Set("HX-Reswap", "innerHTML")
 		c.Response().Header().Set("HX-Reselect", ".alert") // instead of what the form selects from an answer
-		return b.fragmentStatus(c, p.Status, "partials/problem", p)
+		return p.fragmentStatus(c, is.Status, "partials/problem", is)
 	}
-	shown := shownProblem{problem: p}
-	if p.Status >= http.StatusInternalServerError {
+	shown := shownProblem{problem: is}
+	if is.Status >= http.StatusInternalServerError {
 		shown.Kept = Keep(c)
 	}
-	return b.Render(c, p.Status, "problem", shown)
+	return p.Render(c, is.Status, "problem", shown)
 }
 
 // shownProblem is an error page, with the form that may be sent again.
@@ -186,8 +192,8 @@ type shownProblem struct {
 func Refusal(status int, detail string) (http.Header, []byte) {
 	title := fmt.Sprint(status, " ", http.StatusText(status))
 	h := http.Header{"Content-Type": {"text/html; charset=utf-8"}, "Content-Security-Policy": {Policy}}
-	return h, fmt.Appendf(nil, "<!doctype html><html lang=\"en\"><title>%[1]s</title><h1>%[1]s</h1><p>%[2]s</p></html>\n",
-		title, html.EscapeString(detail))
+	const body = "<!doctype html><html lang=\"en\"><title>%[1]s</title><h1>%[1]s</h1><p>%[2]s</p></html>\n"
+	return h, fmt.Appendf(nil, body, title, html.EscapeString(detail))
 }
 
 const maxForm = 4 << 20 // bytes

@@ -13,7 +13,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/internal/account"
-	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // View is the data of every template; Data holds the page's own data.
@@ -68,43 +67,42 @@ func (v *View) In(pages ...string) bool {
 	return slices.Contains(pages, v.Page)
 }
 
-func (b *Base) view(c echo.Context, page string, data any) *View {
+func (p *Pages) view(c echo.Context, page string, data any) *View {
 	u := *c.Request().URL
-	u.Path = strings.TrimPrefix(u.Path, b.BasePath)
-	u.RawPath = strings.TrimPrefix(u.RawPath, b.BasePath)
+	u.Path = strings.TrimPrefix(u.Path, p.BasePath)
+	u.RawPath = strings.TrimPrefix(u.RawPath, p.BasePath)
 	return &View{
-		Page: page, Lang: Lang(c), Theme: theme(c), Zone: zoneChoice(c), User: Viewer(c), URL: &u, Strip: b.currentStrip(),
-		Version: b.Version,
-		Data:    data, base: b.BasePath,
+		Page: page, Lang: Lang(c), Theme: theme(c), Zone: zoneChoice(c), User: Viewer(c), URL: &u,
+		Strip: p.currentStrip(), Version: p.Version, Data: data, base: p.BasePath,
 	}
 }
 
 // Render answers with a page inside the layout. data is the template's .Data.
-func (b *Base) Render(c echo.Context, status int, page string, data any) error {
-	v := b.view(c, page, data)
-	v.Flashes = b.takeFlashes(c)
-	return b.write(c, status, func(w io.Writer) error { return b.templates[v.Lang].Page(w, page, v) })
+func (p *Pages) Render(c echo.Context, status int, page string, data any) error {
+	v := p.view(c, page, data)
+	v.Flashes = p.Flashes.take(c)
+	return p.write(c, status, func(w io.Writer) error { return p.templates[v.Lang].Page(w, page, v) })
 }
 
 // Parts answers htmx with a page from which it takes parts. Messages wait for the next page.
-func (b *Base) Parts(c echo.Context, page string, data any) error {
-	v := b.view(c, page, data)
-	return b.write(c, http.StatusOK, func(w io.Writer) error { return b.templates[v.Lang].Page(w, page, v) })
+func (p *Pages) Parts(c echo.Context, page string, data any) error {
+	v := p.view(c, page, data)
+	return p.write(c, http.StatusOK, func(w io.Writer) error { return p.templates[v.Lang].Page(w, page, v) })
 }
 
 // Fragment answers htmx with a partial ("partials/x"), or with a block of a page ("topics#rows"). data is the
 // template's .Data.
-func (b *Base) Fragment(c echo.Context, name string, data any) error {
-	return b.fragmentStatus(c, http.StatusOK, name, data)
+func (p *Pages) Fragment(c echo.Context, name string, data any) error {
+	return p.fragmentStatus(c, http.StatusOK, name, data)
 }
 
-func (b *Base) fragmentStatus(c echo.Context, status int, name string, data any) error {
-	v := b.view(c, strings.SplitN(name, "#", 2)[0], data)
-	return b.write(c, status, func(w io.Writer) error { return b.templates[v.Lang].Partial(w, name, v) })
+func (p *Pages) fragmentStatus(c echo.Context, status int, name string, data any) error {
+	v := p.view(c, strings.SplitN(name, "#", 2)[0], data)
+	return p.write(c, status, func(w io.Writer) error { return p.templates[v.Lang].Partial(w, name, v) })
 }
 
 // write renders into memory first, so that an error becomes an error page.
-func (b *Base) write(c echo.Context, status int, execute func(io.Writer) error) error {
+func (p *Pages) write(c echo.Context, status int, execute func(io.Writer) error) error {
 	var page bytes.Buffer
 	if err := execute(&page); err != nil {
 		return fmt.Errorf("render: %w", err)
@@ -113,27 +111,22 @@ func (b *Base) write(c echo.Context, status int, execute func(io.Writer) error) 
 	return c.HTMLBlob(status, page.Bytes())
 }
 
-// renderPartial renders a partial outside of a request, for the hub, without a user.
-func (b *Base) renderPartial(language, name string, data any) (string, error) {
+// RenderPartial renders a partial outside of a request, for the hub, without a user.
+func (p *Pages) RenderPartial(language, name string, data any) (string, error) {
 	var text strings.Builder
-	v := &View{Lang: language, URL: &url.URL{Path: "/"}, Data: data, base: b.BasePath}
-	if err := b.templates[language].Partial(&text, name, v); err != nil {
+	v := &View{Lang: language, URL: &url.URL{Path: "/"}, Data: data, base: p.BasePath}
+	if err := p.templates[language].Partial(&text, name, v); err != nil {
 		return "", fmt.Errorf("render %s: %w", name, err)
 	}
 	return text.String(), nil
-}
-
-// T returns the text of a key in the language of the request.
-func (b *Base) T(c echo.Context, key string, args ...any) string {
-	return b.texts[Lang(c)].T(key, args...)
 }
 
 // IsFragment reports whether htmx requests a part of a page.
 func IsFragment(c echo.Context) bool { return c.Request().Header.Get("HX-Request") == "true" }
 
 // Redirect redirects the browser to a path below the base path, for htmx requests as well.
-func (b *Base) Redirect(c echo.Context, path string) error {
-	to := b.BasePath + path
+func (p *Pages) Redirect(c echo.Context, path string) error {
+	to := p.BasePath + path
 	if IsFragment(c) {
 		c.Response().Header().Set("HX-Redirect", to)
 		return c.NoContent(http.StatusNoContent)
@@ -142,20 +135,20 @@ func (b *Base) Redirect(c echo.Context, path string) error {
 }
 
 // Back redirects to the address in the form's field "back", or to path. It ignores addresses of other sites.
-func (b *Base) Back(c echo.Context, path string) error {
-	return b.Redirect(c, b.Local(c.FormValue("back"), path))
+func (p *Pages) Back(c echo.Context, path string) error {
+	return p.Redirect(c, p.Local(c.FormValue("back"), path))
 }
 
 // Local returns a path of this site below the base path, or fallback. Browsers treat "//host" and "/\host" as other
 // sites.
-func (b *Base) Local(to, fallback string) string {
+func (p *Pages) Local(to, fallback string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.Contains(u.Path, "//") ||
 		strings.ContainsAny(to, "\\\r\n\t") || climbs(u) {
 		return fallback
 	}
-	if b.BasePath != "" {
-		rest, ok := strings.CutPrefix(to, b.BasePath)
+	if p.BasePath != "" {
+		rest, ok := strings.CutPrefix(to, p.BasePath)
 		if !ok || !strings.HasPrefix(rest, "/") {
 			return fallback
 		}
@@ -188,31 +181,29 @@ func Param(c echo.Context, name string) string {
 }
 
 // Path builds a path of the admin and escapes what follows the first part: path("/topics", name, "jobs", id).
-func (b *Base) Path(first string, rest ...any) string {
+func (p *Pages) Path(first string, rest ...any) string {
 	var to strings.Builder
-	to.WriteString(b.BasePath + strings.TrimRight(first, "/"))
+	to.WriteString(p.BasePath + strings.TrimRight(first, "/"))
 	for _, part := range rest {
 		to.WriteString("/" + url.PathEscape(fmt.Sprint(part)))
 	}
-	if to.Len() == len(b.BasePath) {
+	if to.Len() == len(p.BasePath) {
 		to.WriteString("/")
 	}
 	return to.String()
 }
 
-func (b *Base) icon(name string, classes ...string) template.HTML {
+func (p *Pages) icon(name string, classes ...string) template.HTML {
 	class := strings.Join(append([]string{"icon"}, classes...), " ")
 	return template.HTML(`<svg class="` + template.HTMLEscapeString(class) + `" aria-hidden="true"><use href="` +
-		template.HTMLEscapeString(b.asset("icons.svg")+"#"+name) + `"/></svg>`)
+		template.HTMLEscapeString(p.asset("icons.svg")+"#"+name) + `"/></svg>`)
 }
 
-func (b *Base) asset(name string) string { return b.BasePath + "/assets/" + b.assets.Name(name) }
+func (p *Pages) asset(name string) string { return p.BasePath + "/assets/" + p.assets.Name(name) }
 
 // Below builds a path below the base path, for Redirect.
-func (b *Base) Below(first string, rest ...any) string {
-	return strings.TrimPrefix(b.Path(first, rest...), b.BasePath)
+func (p *Pages) Below(first string, rest ...any) string {
+	return strings.TrimPrefix(p.Path(first, rest...), p.BasePath)
 }
-
-func (b *Base) Snapshot() *registry.Snapshot { return b.Registry.Snapshot() }
 
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

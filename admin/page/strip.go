@@ -25,9 +25,9 @@ type Strip struct {
 const stripFresh = 10 * time.Second
 
 // currentStrip returns nil when no page was open recently: its numbers would be old.
-func (b *Base) currentStrip() *Strip {
-	s := b.strip.Load()
-	if s == nil || b.Now().Sub(s.Made) > stripFresh {
+func (p *Pages) currentStrip() *Strip {
+	s := p.strip.Load()
+	if s == nil || p.Now().Sub(s.Made) > stripFresh {
 		return nil
 	}
 	return s

@@ -2,16 +2,64 @@
 package shards
 
 import (
+	"context"
+	"log/slog"
+
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/master"
 )
 
+// Options are what the pages of this package need.
+type Options struct {
+	Pages    *page.Pages
+	Texts    *page.Texts
+	Flashes  *page.Flashes
+	Hub      *live.Hub
+	Registry Registry
+	Editor   Editor
+	Queue    Queue
+	Master   Master
+	Config   *conf.Config
+	// Open connects to a shard as the processes do, for a connection test.
+	Open func(context.Context, registry.Shard) (shard *queue.Shard, closeShard func(), err error)
+	Log  *slog.Logger
+}
+
+// Registry has the shards.
+type Registry interface {
+	ListShards() []registry.Shard
+	RenameShard(ctx context.Context, actor, name, newName string) error
+	DeleteShard(ctx context.Context, actor, name string) error
+}
+
+// Editor validates and stores shards. It rejects those that are already registered under another name.
+type Editor interface {
+	PutShard(ctx context.Context, actor string, s registry.Shard) error
+}
+
+// Queue checks the shards.
+type Queue interface {
+	Health(ctx context.Context) []queue.ShardHealth
+}
+
+// Master is the process that started this one; master.At implements it.
+type Master interface {
+	Ps(ctx context.Context) (*master.Tree, error)
+	Reload(ctx context.Context) error
+	Restart(ctx context.Context, role string, number int) error
+}
+
 // Handler serves the pages of this package.
-type Handler struct{ *page.Base }
+type Handler struct{ Options }
 
 // New returns a Handler.
-func New(b *page.Base) *Handler { return &Handler{b} }
+func New(o Options) *Handler { return &Handler{o} }
 
 // Routes registers the pages.
 func (h *Handler) Routes(g *echo.Group) {

@@ -17,12 +17,11 @@ import (
 )
 
 func (h *Handler) processesRoutes(g *echo.Group) {
-	h.Live("processes", 3*time.Second, "partials/processes", func(ctx context.Context, arg string) (any, error) {
-		return h.processTree(ctx, arg == "edit"), nil
-	})
+	tree := func(ctx context.Context, arg string) (any, error) { return h.processTree(ctx, arg == "edit"), nil }
+	h.Hub.Register("processes", 3*time.Second, "partials/processes", tree)
 	g.GET("/processes", h.processesPage)
-	g.POST("/processes/reload", h.Need(account.RoleAdmin, h.reload))
-	g.POST("/processes/restart", h.Need(account.RoleOperator, h.restart))
+	g.POST("/processes/reload", page.Need(account.RoleAdmin, h.reload))
+	g.POST("/processes/restart", page.Need(account.RoleOperator, h.restart))
 }
 
 type processesData struct {
@@ -104,7 +103,7 @@ func (h *Handler) processesPage(c echo.Context) error {
 	if page.Reaches(page.Viewer(c).Role, account.RoleOperator) {
 		data.Settings = h.Config.Effective()
 	}
-	return h.Render(c, http.StatusOK, "processes", data)
+	return h.Pages.Render(c, http.StatusOK, "processes", data)
 }
 
 func (h *Handler) reload(c echo.Context) error {
@@ -140,14 +139,14 @@ func (h *Handler) ordered(c echo.Context, done string, order func(context.Contex
 	select {
 	case err := <-result:
 		if err != nil {
-			h.FlashText(c, "danger", h.Explain(c, err))
+			h.Flashes.AddError(c, err)
 		} else {
-			h.Flash(c, "success", done)
+			h.Flashes.Add(c, "success", done)
 		}
 	case <-time.After(orderWait):
-		h.Flash(c, "info", "processes.under_way")
+		h.Flashes.Add(c, "info", "processes.under_way")
 	case <-h.Hub.Done():
-		h.Flash(c, "info", "processes.under_way")
+		h.Flashes.Add(c, "info", "processes.under_way")
 	}
-	return h.Redirect(c, "/processes")
+	return h.Pages.Redirect(c, "/processes")
 }

@@ -21,18 +21,18 @@ import (
 
 func (h *Handler) shardsRoutes(g *echo.Group) {
 	g.GET("/shards", h.shardsPage)
-	g.GET("/shards/-/new", h.Need(account.RoleAdmin, h.shardNew))
-	g.POST("/shards/-/new", h.Need(account.RoleAdmin, h.shardSave))
-	g.POST("/shards/test", h.Need(account.RoleAdmin, h.shardTest))
+	g.GET("/shards/-/new", page.Need(account.RoleAdmin, h.shardNew))
+	g.POST("/shards/-/new", page.Need(account.RoleAdmin, h.shardSave))
+	g.POST("/shards/test", page.Need(account.RoleAdmin, h.shardTest))
 	g.GET("/shards/:name", h.shardPage)
-	g.GET("/shards/:name/edit", h.Need(account.RoleAdmin, h.shardEdit))
-	g.POST("/shards/:name/edit", h.Need(account.RoleAdmin, h.shardSave))
-	g.POST("/shards/:name/state", h.Need(account.RoleOperator, h.shardState))
-	g.POST("/shards/:name/delete", h.Need(account.RoleAdmin, h.shardDelete))
-	h.Live("shards", shardsEvery, "partials/shards_rows", func(ctx context.Context, _ string) (any, error) {
+	g.GET("/shards/:name/edit", page.Need(account.RoleAdmin, h.shardEdit))
+	g.POST("/shards/:name/edit", page.Need(account.RoleAdmin, h.shardSave))
+	g.POST("/shards/:name/state", page.Need(account.RoleOperator, h.shardState))
+	g.POST("/shards/:name/delete", page.Need(account.RoleAdmin, h.shardDelete))
+	h.Hub.Register("shards", shardsEvery, "partials/shards_rows", func(ctx context.Context, _ string) (any, error) {
 		return h.ShardViews(ctx), nil
 	})
-	h.Live("shard", shardsEvery, "partials/shard_facts", func(ctx context.Context, name string) (any, error) {
+	h.Hub.Register("shard", shardsEvery, "partials/shard_facts", func(ctx context.Context, name string) (any, error) {
 		return h.shardView(ctx, name)
 	})
 }
@@ -121,7 +121,7 @@ func (h *Handler) storedShard(name string) (registry.Shard, error) {
 }
 
 func (h *Handler) shardsPage(c echo.Context) error {
-	return h.Render(c, http.StatusOK, "shards", h.ShardViews(c.Request().Context()))
+	return h.Pages.Render(c, http.StatusOK, "shards", h.ShardViews(c.Request().Context()))
 }
 
 type shardData struct {
@@ -135,7 +135,7 @@ func (h *Handler) shardPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.Render(c, http.StatusOK, "shard", shardData{v, figures.SpanOf(c), history.Spans()})
+	return h.Pages.Render(c, http.StatusOK, "shard", shardData{v, figures.SpanOf(c), history.Spans()})
 }
 
 type shardForm struct {
@@ -151,7 +151,7 @@ type shardForm struct {
 func seenOf(s registry.Shard) string { return string(s.State) + " " + registry.MaskURL(s.URL) }
 
 func (h *Handler) shardNew(c echo.Context) error {
-	return h.Render(c, http.StatusOK, "shard_form",
+	return h.Pages.Render(c, http.StatusOK, "shard_form",
 		shardForm{New: true, Shard: registry.Shard{State: registry.ShardActive}})
 }
 
@@ -162,7 +162,7 @@ func (h *Handler) shardEdit(c echo.Context) error {
 	}
 	seen := seenOf(s)
 	s.URL = registry.MaskURL(s.URL)
-	return h.Render(c, http.StatusOK, "shard_form", shardForm{Shard: s, Seen: seen})
+	return h.Pages.Render(c, http.StatusOK, "shard_form", shardForm{Shard: s, Seen: seen})
 }
 
 // typedShard reads the form. It restores a hidden password in the shard's URL.
@@ -206,7 +206,7 @@ func (h *Handler) shardSave(c echo.Context) error {
 	if !isNew && seen != "" && seen != seenOf(*stored) {
 		theirs := registry.Shard{State: stored.State, URL: registry.MaskURL(stored.URL)}
 		s.URL = c.FormValue("url")
-		return h.Render(c, http.StatusConflict, "shard_form",
+		return h.Pages.Render(c, http.StatusConflict, "shard_form",
 			shardForm{Name: name, Shard: s, Seen: seenOf(*stored), Theirs: &theirs})
 	}
 	if h.drainsTheLast(s) {
@@ -220,33 +220,33 @@ func (h *Handler) shardSave(c echo.Context) error {
 			s.Name = name
 		}
 	}
-	fields, rest := h.FieldErrors(c, err)
+	fields, rest := h.Texts.FieldErrors(c, err)
 	if rest != nil {
 		return rest
 	}
 	if len(fields) > 0 {
 		s.URL = c.FormValue("url")
 		form := shardForm{New: isNew, Name: name, Shard: s, Errors: fields, Seen: seen}
-		return h.Render(c, http.StatusUnprocessableEntity, "shard_form", form)
+		return h.Pages.Render(c, http.StatusUnprocessableEntity, "shard_form", form)
 	}
-	h.Flash(c, "success", "shards.saved", s.Name)
-	return h.Redirect(c, h.Below("/shards", s.Name))
+	h.Flashes.Add(c, "success", "shards.saved", s.Name)
+	return h.Pages.Redirect(c, h.Pages.Below("/shards", s.Name))
 }
 
 // shardTest tests the connection in the form, for htmx.
 func (h *Handler) shardTest(c echo.Context) error {
 	s, _, err := h.typedShard(c)
 	if err != nil {
-		fields, rest := h.FieldErrors(c, err)
+		fields, rest := h.Texts.FieldErrors(c, err)
 		if rest != nil {
 			return rest
 		}
-		return h.Fragment(c, "partials/shard_test", shardTest{Err: "URL: " + fields["url"]})
+		return h.Pages.Fragment(c, "partials/shard_test", shardTest{Err: "URL: " + fields["url"]})
 	}
 	if s.Name == "" {
 		s.Name = "new"
 	}
-	return h.Fragment(c, "partials/shard_test", h.testShard(c.Request().Context(), s))
+	return h.Pages.Fragment(c, "partials/shard_test", h.testShard(c.Request().Context(), s))
 }
 
 // drainsTheLast reports whether no other shard could take the jobs of a shard to be drained.
@@ -261,13 +261,13 @@ func (h *Handler) shardState(c echo.Context) error {
 	}
 	s.State = registry.ShardState(c.FormValue("state"))
 	if h.drainsTheLast(s) {
-		return echo.NewHTTPError(http.StatusConflict, h.T(c, "shards.only_active", s.Name))
+		return echo.NewHTTPError(http.StatusConflict, h.Texts.T(c, "shards.only_active", s.Name))
 	}
 	if err := h.Editor.PutShard(c.Request().Context(), page.Actor(c), s); err != nil {
 		return err
 	}
-	h.Flash(c, "success", "shards.state_set", s.Name, h.T(c, "shards.state_"+string(s.State)))
-	return h.Back(c, "/shards")
+	h.Flashes.Add(c, "success", "shards.state_set", s.Name, h.Texts.T(c, "shards.state_"+string(s.State)))
+	return h.Pages.Back(c, "/shards")
 }
 
 // shardDelete removes a shard that is empty, or offline. The jobs of an offline shard cannot be counted and stay in its
@@ -279,14 +279,14 @@ func (h *Handler) shardDelete(c echo.Context) error {
 		return err
 	}
 	if v.State == registry.ShardActive {
-		return echo.NewHTTPError(http.StatusConflict, h.T(c, "shards.still_active", name))
+		return echo.NewHTTPError(http.StatusConflict, h.Texts.T(c, "shards.still_active", name))
 	}
 	if v.State == registry.ShardDraining && !v.Empty() {
-		return echo.NewHTTPError(http.StatusConflict, h.T(c, "shards.not_empty", name))
+		return echo.NewHTTPError(http.StatusConflict, h.Texts.T(c, "shards.not_empty", name))
 	}
 	if err := h.Registry.DeleteShard(c.Request().Context(), page.Actor(c), name); err != nil {
 		return err
 	}
-	h.Flash(c, "success", "shards.removed", name)
-	return h.Redirect(c, "/shards")
+	h.Flashes.Add(c, "success", "shards.removed", name)
+	return h.Pages.Redirect(c, "/shards")
 }

@@ -28,7 +28,7 @@ func (h *Handler) testShard(ctx context.Context, s registry.Shard) shardTest {
 	ctx, cancel := context.WithTimeout(ctx, shardTestLimit)
 	defer cancel()
 	s.State = registry.ShardActive
-	shard, closeShard, err := h.OpenShard(ctx, s)
+	shard, closeShard, err := h.Open(ctx, s)
 	if err != nil {
 		return shardTest{Err: err.Error()}
 	}

@@ -26,7 +26,7 @@ func (h *Handler) putState(c echo.Context, t *registry.Topic, state registry.Top
 		return err
 	}
 	h.Registry.Refresh(c.Request().Context())
-	if t, err = h.TopicOf(c); err != nil {
+	if t, err = page.TopicOf(c, h.Registry); err != nil {
 		return err
 	}
 	return put()
@@ -37,8 +37,8 @@ func (h *Handler) putState(c echo.Context, t *registry.Topic, state registry.Top
 func (h *Handler) asShown(change func(echo.Context, *registry.Topic) error) func(echo.Context, *registry.Topic) error {
 	return func(c echo.Context, t *registry.Topic) error {
 		if etag := c.FormValue("etag"); etag != "" && etag != t.ETag() {
-			h.Flash(c, "danger", "topic.changed", t.Name)
-			return h.Redirect(c, h.Below("/topics", t.Name))
+			h.Flashes.Add(c, "danger", "topic.changed", t.Name)
+			return h.Pages.Redirect(c, h.Pages.Below("/topics", t.Name))
 		}
 		return change(c, t)
 	}
@@ -49,8 +49,8 @@ func (h *Handler) asShown(change func(echo.Context, *registry.Topic) error) func
 func (h *Handler) inState(change func(echo.Context, *registry.Topic) error) func(echo.Context, *registry.Topic) error {
 	return func(c echo.Context, t *registry.Topic) error {
 		if was := c.FormValue("was"); was != "" && was != string(t.State) {
-			h.Flash(c, "danger", "topic.changed", t.Name)
-			return h.Redirect(c, h.Below("/topics", t.Name))
+			h.Flashes.Add(c, "danger", "topic.changed", t.Name)
+			return h.Pages.Redirect(c, h.Pages.Below("/topics", t.Name))
 		}
 		return change(c, t)
 	}
@@ -62,14 +62,14 @@ func (h *Handler) pauseTopic(c echo.Context, t *registry.Topic) error {
 	}
 	if err := h.Registry.SetPauseReason(c.Request().Context(), page.Actor(c), t.Name,
 		strings.TrimSpace(c.FormValue("reason"))); err != nil {
-		if fields, rest := h.FieldErrors(c, err); rest == nil {
-			h.FlashText(c, "warning", fields["reason"])
-			return h.Back(c, "/topics")
+		if fields, rest := h.Texts.FieldErrors(c, err); rest == nil {
+			h.Flashes.AddText(c, "warning", fields["reason"])
+			return h.Pages.Back(c, "/topics")
 		}
 		return err
 	}
-	h.Flash(c, "success", "topic.paused", t.Name)
-	return h.Back(c, "/topics")
+	h.Flashes.Add(c, "success", "topic.paused", t.Name)
+	return h.Pages.Back(c, "/topics")
 }
 
 func (h *Handler) setTopicState(state registry.TopicState, done string) func(echo.Context, *registry.Topic) error {
@@ -77,8 +77,8 @@ func (h *Handler) setTopicState(state registry.TopicState, done string) func(ech
 		if err := h.putState(c, t, state); err != nil {
 			return err
 		}
-		h.Flash(c, "success", done, t.Name)
-		return h.Back(c, "/topics")
+		h.Flashes.Add(c, "success", done, t.Name)
+		return h.Pages.Back(c, "/topics")
 	}
 }
 
@@ -92,13 +92,13 @@ func (h *Handler) rotateSecret(c echo.Context, t *registry.Topic) error {
 		return err
 	}
 	secret := newSigningSecret()
-	if err := h.Registry.RotateSecret(c.Request().Context(), page.Actor(c), t.Name, secret, until); err != nil {
+	if err := h.Secrets.RotateSecret(c.Request().Context(), page.Actor(c), t.Name, secret, until); err != nil {
 		return err
 	}
-	if err := h.KeepSecret(c, keySecretOf+t.Name, secret); err != nil {
+	if err := h.Flashes.KeepSecret(c, keySecretOf+t.Name, secret); err != nil {
 		return err
 	}
-	return h.Redirect(c, h.Below("/topics", t.Name))
+	return h.Pages.Redirect(c, h.Pages.Below("/topics", t.Name))
 }
 
 // overlapEnds returns when to drop an old secret, from the form's span of time.
@@ -117,10 +117,10 @@ func (h *Handler) setOverlap(c echo.Context, t *registry.Topic) error {
 	if err != nil {
 		return err
 	}
-	if err := h.Registry.SetRotation(c.Request().Context(), page.Actor(c), t.Name, until); err != nil {
+	if err := h.Secrets.SetRotation(c.Request().Context(), page.Actor(c), t.Name, until); err != nil {
 		return err
 	}
-	return h.Redirect(c, h.Below("/topics", t.Name))
+	return h.Pages.Redirect(c, h.Pages.Below("/topics", t.Name))
 }
 
 func (h *Handler) dropOldSecret(c echo.Context, t *registry.Topic) error {
@@ -130,8 +130,8 @@ func (h *Handler) dropOldSecret(c echo.Context, t *registry.Topic) error {
 	if err != nil {
 		return err
 	}
-	h.Flash(c, "success", "topic.secret_dropped", t.Name)
-	return h.Redirect(c, h.Below("/topics", t.Name))
+	h.Flashes.Add(c, "success", "topic.secret_dropped", t.Name)
+	return h.Pages.Redirect(c, h.Pages.Below("/topics", t.Name))
 }
 
 // deleteTopic refuses while the topic has jobs, unless they are to be deleted, too. It deletes jobs before the topic,
@@ -145,8 +145,8 @@ func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 	}
 	drop := c.FormValue("drop") != ""
 	if jobs := stats[t.Name].Jobs(); jobs > 0 && !drop {
-		h.Flash(c, "danger", "topic.has_jobs", t.Name, jobs)
-		return h.Redirect(c, h.Below("/topics", t.Name))
+		h.Flashes.Add(c, "danger", "topic.has_jobs", t.Name, jobs)
+		return h.Pages.Redirect(c, h.Pages.Below("/topics", t.Name))
 	}
 	if drop {
 		if _, err := h.Queue.DropTopic(ctx, t.Name); err != nil {
@@ -161,13 +161,13 @@ func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 			h.Log.Warn("drop jobs pushed while their topic was deleted", "topic", t.Name, "error", err)
 		}
 	}
-	h.Flash(c, "success", "topic.deleted", t.Name)
-	return h.Redirect(c, "/topics")
+	h.Flashes.Add(c, "success", "topic.deleted", t.Name)
+	return h.Pages.Redirect(c, "/topics")
 }
 
 func (h *Handler) clearErrors(c echo.Context, t *registry.Topic) error {
 	if err := h.Activity.ClearErrors(c.Request().Context(), t.Name); err != nil {
 		return err
 	}
-	return h.Redirect(c, h.Below("/topics", t.Name)+"?tab=attempts")
+	return h.Pages.Redirect(c, h.Pages.Below("/topics", t.Name)+"?tab=attempts")
 }

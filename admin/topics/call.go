@@ -32,20 +32,20 @@ func (h *Handler) testPage(c echo.Context, t *registry.Topic) error {
 	do := c.Request().PostFormValue("do") // empty when the page is first opened
 	d := &testData{Topic: t, Body: sampleBody}
 	if do == "" {
-		return h.Render(c, http.StatusOK, "topic_test", d)
+		return h.Pages.Render(c, http.StatusOK, "topic_test", d)
 	}
 	d.Body = c.FormValue("body")
 	if !json.Valid([]byte(d.Body)) {
-		d.Errors = map[string]string{"body": h.T(c, "topic.not_json")}
-		return h.Render(c, http.StatusUnprocessableEntity, "topic_test", d)
+		d.Errors = map[string]string{"body": h.Texts.T(c, "topic.not_json")}
+		return h.Pages.Render(c, http.StatusUnprocessableEntity, "topic_test", d)
 	}
 	if err := h.testCall(c.Request().Context(), d, do); err != nil {
-		d.Errors = map[string]string{"body": h.Explain(c, err)}
+		d.Errors = map[string]string{"body": h.Texts.Explain(c, err)}
 	}
 	if d.Sent != nil {
 		jobs.MaskSent(c, d.Sent, t)
 	}
-	return h.Render(c, http.StatusOK, "topic_test", d)
+	return h.Pages.Render(c, http.StatusOK, "topic_test", d)
 }
 
 func (h *Handler) testCall(ctx context.Context, d *testData, do string) error {
@@ -56,9 +56,9 @@ func (h *Handler) testCall(ctx context.Context, d *testData, do string) error {
 	}
 	now := time.Now()
 	r := &callback.Request{
-		Topic: t.Name, ID: "wakecall-probe-" + queue.NewID(), Body: []byte(strings.TrimSpace(d.Body)), Priority: t.Priority,
-		Attempt:     1,
-		MaxAttempts: t.MaxAttempts, DueAt: now, CreatedAt: now, Timeout: min(t.TTR.Std(), maxTestCall),
+		Topic: t.Name, ID: "wakecall-probe-" + queue.NewID(), Body: []byte(strings.TrimSpace(d.Body)),
+		Priority: t.Priority, Attempt: 1, MaxAttempts: t.MaxAttempts, DueAt: now, CreatedAt: now,
+		Timeout: min(t.TTR.Std(), maxTestCall),
 	}
 	if do == "doctor" {
 		d.Report = h.Caller.Probe(ctx, e, r)

@@ -21,13 +21,13 @@ func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
 		return err
 	}
 	if err != nil {
-		d.Away = h.Explain(c, err)
+		d.Away = h.Texts.Explain(c, err)
 	}
 	d.Forecast = &f
-	d.Capacity = h.figures.TopicCapacity(ctx, d.Topic)
+	d.Capacity = h.Figures.TopicCapacity(ctx, d.Topic)
 	d.Late = figures.Predict(&f, d.Live.Totals.Ready, d.Capacity.Rate)
-	d.Minutes = h.figures.ForecastChart(c, f.Now, time.Minute, f.Minutes[:], d.Capacity.Rate)
-	d.Hours = h.figures.ForecastChart(c, f.Now, time.Hour, f.Hours[:], d.Capacity.Rate)
+	d.Minutes = h.Figures.ForecastChart(c, f.Now, time.Minute, f.Minutes[:], d.Capacity.Rate)
+	d.Hours = h.Figures.ForecastChart(c, f.Now, time.Hour, f.Hours[:], d.Capacity.Rate)
 	d.Peak = slices.Max(f.Minutes[:])
 	return nil
 }

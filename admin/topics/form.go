@@ -148,13 +148,13 @@ func (h *Handler) formPage(c echo.Context, status int, d topicFormData) error {
 	d.Safety = []string{string(registry.DurabilityMemory), string(registry.DurabilityReplica)}
 	d.Dialects = registry.Dialects
 	d.Retry = retrySteps(d.Form["retry"], d.Form["max_attempts"])
-	return h.Render(c, status, "topic_form", d)
+	return h.Pages.Render(c, status, "topic_form", d)
 }
 
 // newTopicPage offers an empty form, or a copy of the topic that the query names.
 func (h *Handler) newTopicPage(c echo.Context) error {
 	t := registry.NewTopic("")
-	if from := h.Snapshot().Topics.Get(c.QueryParam("from")); from != nil {
+	if from := h.Registry.Snapshot().Topics.Get(c.QueryParam("from")); from != nil {
 		t = *from
 		t.Name = ""
 	}
@@ -166,7 +166,7 @@ func (h *Handler) newTopicPage(c echo.Context) error {
 func (h *Handler) createTopic(c echo.Context) error {
 	f := readTopicForm(c)
 	t, err := f.topic(registry.TopicActive)
-	if h.Snapshot().Topics.Get(f["name"]) != nil {
+	if h.Registry.Snapshot().Topics.Get(f["name"]) != nil {
 		err = errors.Join(page.FieldError("name", "topic.name_taken", f["name"]), err)
 	}
 	secret := ""
@@ -183,17 +183,17 @@ func (h *Handler) createTopic(c echo.Context) error {
 	if err != nil {
 		return h.formProblem(c, err, topicFormData{Form: f, New: true})
 	}
-	h.Flash(c, "success", "topic.created", f["name"])
+	h.Flashes.Add(c, "success", "topic.created", f["name"])
 	if secret != "" {
-		if err := h.KeepSecret(c, keySecretOf+f["name"], secret); err != nil {
+		if err := h.Flashes.KeepSecret(c, keySecretOf+f["name"], secret); err != nil {
 			return err
 		}
 	}
-	return h.Redirect(c, h.Below("/topics", f["name"]))
+	return h.Pages.Redirect(c, h.Pages.Below("/topics", f["name"]))
 }
 
 func (h *Handler) formProblem(c echo.Context, err error, d topicFormData) error {
-	fields, rest := h.FieldErrors(c, err)
+	fields, rest := h.Texts.FieldErrors(c, err)
 	if rest != nil {
 		return rest
 	}
@@ -225,14 +225,14 @@ func (h *Handler) saveTopic(c echo.Context, was *registry.Topic) error {
 	if err != nil {
 		return h.formProblem(c, err, topicFormData{Form: f})
 	}
-	h.Flash(c, "success", "topic.saved", f["name"])
-	return h.Redirect(c, h.Below("/topics", f["name"]))
+	h.Flashes.Add(c, "success", "topic.saved", f["name"])
+	return h.Pages.Redirect(c, h.Pages.Below("/topics", f["name"]))
 }
 
 // conflictPage shows both versions. Saving again overwrites the version shown.
 func (h *Handler) conflictPage(c echo.Context, f topicForm, yours *registry.Topic) error {
 	h.Registry.Refresh(c.Request().Context()) // another host's change may not be known here yet
-	theirs, err := h.TopicOf(c)
+	theirs, err := page.TopicOf(c, h.Registry)
 	if err != nil {
 		return err
 	}
@@ -243,8 +243,8 @@ func (h *Handler) conflictPage(c echo.Context, f topicForm, yours *registry.Topi
 		if err != nil {
 			return err
 		}
-		h.Flash(c, "success", "topic.saved", f["name"])
-		return h.Redirect(c, h.Below("/topics", f["name"]))
+		h.Flashes.Add(c, "success", "topic.saved", f["name"])
+		return h.Pages.Redirect(c, h.Pages.Below("/topics", f["name"]))
 	}
 	return h.formPage(c, http.StatusConflict, topicFormData{Form: f, Conflicts: list})
 }
@@ -287,7 +287,7 @@ func retrySteps(retry, maxAttempts string) []retryStep {
 }
 
 func (h *Handler) previewRetry(c echo.Context) error {
-	return h.Fragment(c, "topic_form#retry",
+	return h.Pages.Fragment(c, "topic_form#retry",
 		topicFormData{Retry: retrySteps(c.FormValue("retry"), c.FormValue("max_attempts"))})
 }
 
@@ -298,13 +298,13 @@ type checkData struct {
 
 func (h *Handler) checkName(c echo.Context) error {
 	name := strings.TrimSpace(c.QueryParam("name"))
-	d := checkData{OK: true, Text: h.T(c, "topic.name_free")}
+	d := checkData{OK: true, Text: h.Texts.T(c, "topic.name_free")}
 	if err := registry.ValidTopicName(name); err != nil {
-		d = checkData{Text: h.Explain(c, err)}
-	} else if h.Snapshot().Topics.Get(name) != nil {
-		d = checkData{Text: h.T(c, "topic.name_taken", name)}
+		d = checkData{Text: h.Texts.Explain(c, err)}
+	} else if h.Registry.Snapshot().Topics.Get(name) != nil {
+		d = checkData{Text: h.Texts.T(c, "topic.name_taken", name)}
 	}
-	return h.Fragment(c, "topic_form#check", d)
+	return h.Pages.Fragment(c, "topic_form#check", d)
 }
 
 const maxSample = 64 << 10
@@ -323,12 +323,12 @@ func (h *Handler) checkRetryIf(c echo.Context) error {
 		http.Header{"Content-Type": {"application/json"}},
 		[]byte(sample[:min(len(sample), maxSample)]),
 	)
-	d := checkData{OK: true, Text: h.T(c, "topic.retry_if_no")}
+	d := checkData{OK: true, Text: h.Texts.T(c, "topic.retry_if_no")}
 	switch {
 	case err != nil:
-		d = checkData{Text: h.Explain(c, err)}
+		d = checkData{Text: h.Texts.Explain(c, err)}
 	case retry:
-		d.Text = h.T(c, "topic.retry_if_yes")
+		d.Text = h.Texts.T(c, "topic.retry_if_yes")
 	}
-	return h.Fragment(c, "topic_form#check", d)
+	return h.Pages.Fragment(c, "topic_form#check", d)
 }

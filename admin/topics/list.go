@@ -23,13 +23,13 @@ import (
 // No topic is named "-", so these routes hide none.
 func (h *Handler) topicsRoutes(g *echo.Group) {
 	g.GET("/topics", h.topicsPage)
-	g.GET("/topics/-/new", h.Need(account.RoleAdmin, h.newTopicPage))
-	g.POST("/topics/-/new", h.Need(account.RoleAdmin, h.createTopic))
+	g.GET("/topics/-/new", page.Need(account.RoleAdmin, h.newTopicPage))
+	g.POST("/topics/-/new", page.Need(account.RoleAdmin, h.createTopic))
 	h.yamlRoutes(g)
-	g.GET("/topics/check/name", h.Need(account.RoleAdmin, h.checkName))
-	g.POST("/topics/check/retry_if", h.Need(account.RoleAdmin, h.checkRetryIf))
-	g.POST("/topics/check/retry", h.Need(account.RoleAdmin, h.previewRetry))
-	h.Live("topics", topicsEvery, "partials/topics_rows", func(ctx context.Context, query string) (any, error) {
+	g.GET("/topics/check/name", page.Need(account.RoleAdmin, h.checkName))
+	g.POST("/topics/check/retry_if", page.Need(account.RoleAdmin, h.checkRetryIf))
+	g.POST("/topics/check/retry", page.Need(account.RoleAdmin, h.previewRetry))
+	h.Hub.Register("topics", topicsEvery, "partials/topics_rows", func(ctx context.Context, query string) (any, error) {
 		q, err := url.ParseQuery(query)
 		return h.listTopics(ctx, q), err
 	})
@@ -200,13 +200,13 @@ func orZero(v *float64) float64 {
 }
 
 func (h *Handler) topicsPage(c echo.Context) error {
-	return h.Render(c, http.StatusOK, "topics", h.listTopics(c.Request().Context(), c.QueryParams()))
+	return h.Pages.Render(c, http.StatusOK, "topics", h.listTopics(c.Request().Context(), c.QueryParams()))
 }
 
 // listTopics returns a page of the list. Values that the list is not sorted by are read only for the shown topics.
 func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
 	d := &topicsData{Search: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Sort: q.Get("sort"),
-		Count: q.Get("count"), States: topicStates, Counts: h.figures.Counts(ctx)}
+		Count: q.Get("count"), States: topicStates, Counts: h.Figures.Counts(ctx)}
 	d.Query = url.Values{"q": {d.Search}, "state": {d.State}, "sort": {d.Sort}, "count": {d.Count},
 		"page": {q.Get("page")}}.Encode()
 	topics := h.matchingTopics(d)
@@ -230,7 +230,7 @@ func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
 	h.fillTotals(ctx, shown)
 	h.fillVitals(ctx, shown)
 	for _, l := range shown {
-		l.Note = h.Snapshot().Notes.Get(l.Name)
+		l.Note = h.Registry.Snapshot().Notes.Get(l.Name)
 		d.Lines = append(d.Lines, *l)
 	}
 	return d
@@ -261,7 +261,7 @@ var topicStates = []string{string(registry.TopicActive), string(registry.TopicPa
 
 // matchingTopics returns the topics that the search selects, by name.
 func (h *Handler) matchingTopics(d *topicsData) []*registry.Topic {
-	s := h.Snapshot()
+	s := h.Registry.Snapshot()
 	d.All = s.Topics.Len()
 	words := strings.Fields(strings.ToLower(d.Search))
 	topics := make([]*registry.Topic, 0, d.All)
@@ -296,7 +296,7 @@ func (h *Handler) newLines(topics []*registry.Topic, d *topicsData) []*topicLine
 
 // rules returns the rules of the alerts. Rules that cannot be read have their defaults.
 func (h *Handler) rules() *alert.Rules {
-	settings, _ := alert.Read(h.Snapshot())
+	settings, _ := alert.Read(h.Registry.Snapshot())
 	return &settings.Rules
 }
 
@@ -321,7 +321,7 @@ func namesOf(lines []*topicLine) []string {
 }
 
 func (h *Handler) fillTotals(ctx context.Context, lines []*topicLine) {
-	totals := h.figures.Totals(ctx, namesOf(lines))
+	totals := h.Figures.Totals(ctx, namesOf(lines))
 	for _, l := range lines {
 		t := totals[l.Name]
 		l.Totals = &t
@@ -330,7 +330,7 @@ func (h *Handler) fillTotals(ctx context.Context, lines []*topicLine) {
 
 func (h *Handler) fillVitals(ctx context.Context, lines []*topicLine) {
 	names := namesOf(lines)
-	vitals := h.figures.Vitals(ctx, names)
+	vitals := h.Figures.Vitals(ctx, names)
 	limits, _ := h.Queue.TopicLimits(ctx, names) // the breakers of a shard that does not answer are unknown
 	for _, l := range lines {
 		v := vitals[l.Name]

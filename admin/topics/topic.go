@@ -20,9 +20,11 @@ import (
 
 func (h *Handler) topicRoutes(g *echo.Group) {
 	type handler = func(echo.Context, *registry.Topic) error
-	operator := func(do handler) echo.HandlerFunc { return h.Need(account.RoleOperator, h.WithTopic(do)) }
-	admin := func(do handler) echo.HandlerFunc { return h.Need(account.RoleAdmin, h.WithTopic(do)) }
-	g.GET("/topics/:topic", h.WithTopic(h.topicPage))
+	operator := func(do handler) echo.HandlerFunc {
+		return page.Need(account.RoleOperator, page.WithTopic(h.Registry, do))
+	}
+	admin := func(do handler) echo.HandlerFunc { return page.Need(account.RoleAdmin, page.WithTopic(h.Registry, do)) }
+	g.GET("/topics/:topic", page.WithTopic(h.Registry, h.topicPage))
 	g.GET("/topics/:topic/edit", admin(h.editTopicPage))
 	g.POST("/topics/:topic/edit", admin(h.saveTopic))
 	g.POST("/topics/:topic/pause", operator(h.inState(h.pauseTopic)))
@@ -35,8 +37,8 @@ func (h *Handler) topicRoutes(g *echo.Group) {
 	g.POST("/topics/:topic/errors/clear", operator(h.clearErrors))
 	g.GET("/topics/:topic/test", operator(h.testPage))
 	g.POST("/topics/:topic/test", operator(h.testPage))
-	h.Live("topic", topicEvery, "partials/topic_live", func(ctx context.Context, name string) (any, error) {
-		t := h.Snapshot().Topics.Get(name)
+	h.Hub.Register("topic", topicEvery, "partials/topic_live", func(ctx context.Context, name string) (any, error) {
+		t := h.Registry.Snapshot().Topics.Get(name)
 		if t == nil {
 			return nil, registry.ErrNoTopic
 		}
@@ -56,8 +58,8 @@ type topicLive struct {
 
 func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
 	line := h.newLine(t, figures.Counts{}, h.rules())
-	totals := h.figures.Totals(ctx, []string{t.Name})[t.Name]
-	line.Totals, line.Note = &totals, h.Snapshot().Notes.Get(t.Name)
+	totals := h.Figures.Totals(ctx, []string{t.Name})[t.Name]
+	line.Totals, line.Note = &totals, h.Registry.Snapshot().Notes.Get(t.Name)
 	line.Stats, line.Answered = line.Totals.Stats, line.Totals.Answered
 	l := &topicLive{topicLine: &line}
 	h.fillVitals(ctx, []*topicLine{&line})
@@ -70,7 +72,7 @@ func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
 		}
 	}
 	if len(t.Secrets) > 1 {
-		l.Until, _ = h.Registry.Rotation(ctx, t.Name) // without the database the page shows no countdown
+		l.Until, _ = h.Secrets.Rotation(ctx, t.Name) // without the database the page shows no countdown
 	}
 	return l
 }
@@ -123,16 +125,18 @@ func (h *Handler) topicPage(c echo.Context, t *registry.Topic) error {
 	if !page.May(c, account.RoleAdmin) {
 		t = t.Masked()
 	}
-	d := &topicData{Topic: t, Note: h.Snapshot().Notes.Get(t.Name), Tab: c.QueryParam("tab"), Secrets: len(t.Secrets),
-		Overlaps: overlaps, Live: h.topicLive(ctx, t)}
+	d := &topicData{
+		Topic: t, Note: h.Registry.Snapshot().Notes.Get(t.Name), Tab: c.QueryParam("tab"), Secrets: len(t.Secrets),
+		Overlaps: overlaps, Live: h.topicLive(ctx, t),
+	}
 	if !slices.Contains(topicTabs, d.Tab) {
 		d.Tab = topicTabs[0]
 	}
-	d.Secret = h.TakeSecret(c, keySecretOf+t.Name)
+	d.Secret = h.Flashes.TakeSecret(c, keySecretOf+t.Name)
 	if err := h.fillTab(c, d); err != nil {
 		return err
 	}
-	return h.Render(c, http.StatusOK, "topic", d)
+	return h.Pages.Render(c, http.StatusOK, "topic", d)
 }
 
 func (h *Handler) fillTab(c echo.Context, d *topicData) error {
@@ -170,7 +174,7 @@ func (h *Handler) fillJobs(c echo.Context, d *topicData) error {
 		d.State = d.fullest()
 	}
 	var err error
-	d.JobList, err = h.jobs.ListMatching(c, d.Name, d.State, d.Count(d.State))
+	d.JobList, err = h.Jobs.ListMatching(c, d.Name, d.State, d.Count(d.State))
 	return err
 }
 

@@ -18,19 +18,19 @@ import (
 )
 
 func (h *Handler) yamlRoutes(g *echo.Group) {
-	g.GET("/topics/-/export", h.Need(account.RoleAdmin, h.exportTopics))
-	g.POST("/topics/import", h.Need(account.RoleAdmin, h.importTopics))
+	g.GET("/topics/-/export", page.Need(account.RoleAdmin, h.exportTopics))
+	g.POST("/topics/import", page.Need(account.RoleAdmin, h.importTopics))
 }
 
 // exportTopics exports all topics, or the one in the query, as `wakecall topic apply` reads them, without secrets.
 func (h *Handler) exportTopics(c echo.Context) error {
-	names := h.Snapshot().Topics.Names()
+	names := h.Registry.Snapshot().Topics.Names()
 	if one := c.QueryParam("topic"); one != "" {
 		names = []string{one}
 	}
 	var b bytes.Buffer
 	for _, name := range names {
-		t := h.Snapshot().Topics.Get(name)
+		t := h.Registry.Snapshot().Topics.Get(name)
 		if t == nil {
 			return fmt.Errorf("%.80q: %w", name, registry.ErrNoTopic)
 		}
@@ -57,11 +57,11 @@ func (h *Handler) importTopics(c echo.Context) error {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		h.Flash(c, "danger", "topics.too_large", page.ByteSize(large.Limit))
-		return h.Redirect(c, "/topics")
+		h.Flashes.Add(c, "danger", "topics.too_large", page.ByteSize(large.Limit))
+		return h.Pages.Redirect(c, "/topics")
 	case err != nil:
-		h.Flash(c, "warning", "topics.no_file")
-		return h.Redirect(c, "/topics")
+		h.Flashes.Add(c, "warning", "topics.no_file")
+		return h.Pages.Redirect(c, "/topics")
 	}
 	topics, err := topicsIn(data)
 	if err == nil {
@@ -72,12 +72,12 @@ func (h *Handler) importTopics(c echo.Context) error {
 	}
 	if err != nil {
 		for _, one := range page.Flatten(err) {
-			h.FlashText(c, "danger", h.Explain(c, one))
+			h.Flashes.AddError(c, one)
 		}
-		return h.Redirect(c, "/topics")
+		return h.Pages.Redirect(c, "/topics")
 	}
-	h.Flash(c, "success", "topics.imported", len(topics))
-	return h.Redirect(c, "/topics")
+	h.Flashes.Add(c, "success", "topics.imported", len(topics))
+	return h.Pages.Redirect(c, "/topics")
 }
 
 // uploaded returns the content of the form's file.

@@ -242,7 +242,8 @@ func TestUsersAreValidated(t *testing.T) {
 	}{
 		{"name", user("", good, RoleAdmin)}, {"name", user("A B", good, RoleAdmin)}, {"role", user("a", good, "root")},
 		{"password", user("a", "short", RoleAdmin)}, {"password", user("a", strings.Repeat("x", 73), RoleAdmin)},
-		{"password", r.SetPassword(t.Context(), "me", "a", "short")}, {"role", r.SetRole(t.Context(), "me", "a", "root")},
+		{"password", r.SetPassword(t.Context(), "me", "a", "short")}, {"role", r.SetRole(t.Context(), "me", "a",
+			"root")},
 	} {
 		var fe *registry.FieldError
 		if !errors.As(c.err, &fe) || fe.Field != c.field || strings.Contains(c.err.Error(), "short") {

@@ -39,29 +39,18 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 
 // adminOptions returns the settings and dependencies of the web admin's pages.
 func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
-	reader := activity.NewReader(p.queue)
 	return admin.Options{
 		Queue: p.queue, Registry: p.registry, Editor: p.editedRegistry(), Accounts: account.NewStore(p.registry),
-		SessionStore: account.NewSessions(p.registry.DB()), Master: master.At(p.cfg.DataDir), Config: p.cfg,
-		Activity: reader, Caller: caller, BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.TrustedProxies,
+		Sessions: account.NewSessions(p.registry.DB()), Master: master.At(p.cfg.DataDir), Config: p.cfg,
+		Activity: activity.NewReader(p.queue), Caller: caller, BasePath: p.cfg.Admin.BasePath,
+		Proxies:         p.cfg.Admin.TrustedProxies,
 		ShutdownTimeout: p.cfg.ShutdownTimeout, Version: p.version, Log: p.log, Now: time.Now,
 
-		History: &history.Reader{Store: history.NewStore(p.registry.DB())},
-		Tasks:   bulk.NewStore(p.registry),
-		WorkDir: filepath.Join(p.cfg.DataDir, "tasks"),
-		Host:    setup.HostName(p.cfg), // two installations on one host must not take each other's tasks
-		Weights: p.cfg.Priorities,
-		Lead:    p.registry.DB().Lead,
-		Alerts:  alert.NewStore(p.registry.DB()),
-		Web:     caller.Client(),
-		Lateness: func(ctx context.Context, share float64) (time.Duration, bool) {
-			counts, err := reader.LatenessOfAll(ctx, time.Now().Add(-5*time.Minute))
-			h := activity.Histogram(counts)
-			return h.Quantile(share), err == nil && h.Count() > 0
-		},
-		Shares: func(ctx context.Context) ([3]int64, error) {
-			return reader.ReserveCounts(ctx, time.Now().Add(-5*time.Minute))
-		},
+		History:   &history.Reader{Store: history.NewStore(p.registry.DB())},
+		Tasks:     p.taskRunner(),
+		Host:      setup.HostName(p.cfg),
+		Alerts:    alert.NewStore(p.registry.DB()),
+		Web:       caller.Client(),
 		APIURL:    setup.APIURL(p.cfg),
 		AdminURL:  setup.PublicAdminURL(p.cfg),
 		TokenFile: setup.TokenFile(p.cfg),
@@ -69,4 +58,14 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 			return setup.OpenShard(ctx, p.cfg, s)
 		},
 	}
+}
+
+// taskRunner returns the runner of this host's bulk tasks.
+func (p *parts) taskRunner() *bulk.Runner {
+	return bulk.NewRunner(bulk.Options{
+		Store: bulk.NewStore(p.registry), Queue: p.queue, Registry: p.registry,
+		Dir:  filepath.Join(p.cfg.DataDir, "tasks"),
+		Host: setup.HostName(p.cfg), // two installations on one host must not take each other's tasks
+		Lead: p.registry.DB().Lead, Log: p.log, Now: time.Now,
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
@@ -25,34 +24,22 @@ type Queue interface {
 
 const callsAtOnce = 8
 
-// act performs one action on jobs and counts the outcomes.
+// act performs an action on jobs and counts the outcomes.
 type act struct {
 	queue  Queue
-	params Params
-	mu     sync.Mutex // guards params.Result
+	action Action
+	mu     sync.Mutex
+	result *Result
 }
 
-// Action is the action of Apply: run, retry, delete, or due with a time or a shift.
-type Action struct {
-	Do    string
-	At    time.Time
-	Shift time.Duration
-	// State is the one in which the jobs were shown; empty: any. Jobs that were dead and are alive again are left
-	// alone, and so are jobs that have died since.
-	State queue.State
-}
-
-// over reports whether a job's state no longer fits the action, or the state in which the job was shown.
-func (d Action) over(j *queue.Job) bool {
-	dead := j.State == queue.Dead
-	return dead && d.Do == Due || !dead && d.Do == Retry || d.State != "" && dead != (d.State == queue.Dead)
-}
-
-// Apply acts at once on jobs of a topic, each as its state allows; running ones are left alone. The result counts
+// Apply acts at once on jobs of a topic that were shown in a state (empty: any), each as its state allows. It leaves
+// alone running jobs, jobs that were dead and are alive again, and jobs that have died since. The result counts
 // failures.
-func Apply(ctx context.Context, q Queue, topic string, ids []string, do Action) (Result, error) {
+func Apply(
+	ctx context.Context, q Queue, topic string, ids []string, do Action, shown queue.State,
+) (result Result, err error) {
 	if !slices.Contains([]string{Run, Retry, Delete, Due}, do.Do) {
-		return Result{}, message.New("task.no_action", do.Do, "")
+		return result, message.New("task.no_action", do.Do, "")
 	}
 	refs := make([]queue.Ref, len(ids))
 	for i, id := range ids {
@@ -60,18 +47,18 @@ func Apply(ctx context.Context, q Queue, topic string, ids []string, do Action) 
 	}
 	jobs, err := q.Lookup(ctx, refs, "")
 	if err != nil {
-		return Result{}, err
+		return result, err
 	}
-	a := &act{queue: q, params: Params{Do: do.Do, At: do.At, Shift: do.Shift}}
+	a := &act{queue: q, action: do, result: &result}
 	var dead, others []*queue.Job
 	for _, j := range jobs {
 		switch {
 		case j == nil:
-			a.count(&a.params.Result.Gone, 1, nil)
+			result.Gone++
 		case j.State == queue.Running:
-			a.count(&a.params.Result.Running, 1, nil)
-		case do.over(j):
-			a.count(&a.params.Result.Moved, 1, nil)
+			result.Running++
+		case !do.fits(j, shown):
+			result.Moved++
 		case j.State == queue.Dead:
 			dead = append(dead, j)
 		default:
@@ -80,17 +67,7 @@ func Apply(ctx context.Context, q Queue, topic string, ids []string, do Action) 
 	}
 	a.actOn(ctx, others)
 	a.actOn(ctx, dead)
-	return a.params.Result, nil
-}
-
-// count adds to a number in the result.
-func (a *act) count(number *int64, n int64, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	*number += n
-	if err != nil && a.params.Result.Error == "" {
-		a.params.Result.Error = err.Error()
-	}
+	return result, nil
 }
 
 // actOn acts on jobs of one topic, either all dead or none.
@@ -108,7 +85,7 @@ func (a *act) actOn(ctx context.Context, jobs []*queue.Job) {
 		wg.Go(func() {
 			for j := range next {
 				if ctx.Err() == nil {
-					a.countOutcome(ctx, a.actOnOne(ctx, j))
+					a.count(ctx, a.actOnOne(ctx, j))
 				}
 			}
 		})
@@ -121,31 +98,34 @@ func (a *act) actOn(ctx context.Context, jobs []*queue.Job) {
 }
 
 func (a *act) actOnOne(ctx context.Context, j *queue.Job) (err error) {
-	switch a.params.Do {
+	switch a.action.Do {
 	case Run:
 		_, err = a.queue.RunNow(ctx, j.Topic, j.ID)
 	case Delete:
 		err = a.queue.Delete(ctx, j.Topic, j.ID)
 	case Due:
-		due := a.params.dueFrom(callTime(j))
+		due := a.action.dueFrom(callTime(j))
 		_, err = a.queue.Change(ctx, j.Topic, j.ID, queue.Change{DueAt: &due})
 	}
 	return err
 }
 
-func (a *act) countOutcome(ctx context.Context, err error) {
+// count counts the outcome of one call. A call that was interrupted counts nothing: the task resumes with its job.
+func (a *act) count(ctx context.Context, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	switch {
-	case err != nil && ctx.Err() != nil: // the task ends, or will resume with this job
+	case err != nil && ctx.Err() != nil:
 	case err == nil:
-		a.count(&a.params.Result.Done, 1, nil)
+		a.result.Done++
 	case errors.Is(err, queue.ErrNotFound):
-		a.count(&a.params.Result.Gone, 1, nil)
+		a.result.Gone++
 	case errors.Is(err, queue.ErrRunning):
-		a.count(&a.params.Result.Running, 1, nil)
+		a.result.Running++
 	case errors.Is(err, queue.ErrDead):
-		a.count(&a.params.Result.Moved, 1, nil)
+		a.result.Moved++
 	default:
-		a.count(&a.params.Result.Failed, 1, err)
+		a.result.Add(Result{Failed: 1, Error: err.Error()})
 	}
 }
 
@@ -155,17 +135,17 @@ func (a *act) actOnDead(ctx context.Context, jobs []*queue.Job) {
 		ids[i] = j.ID
 	}
 	do := a.queue.RedriveDead
-	if a.params.Do == Delete {
+	if a.action.Do == Delete {
 		do = a.queue.DeleteDead
 	}
 	n, err := do(ctx, jobs[0].Topic, ids, len(ids))
-	a.count(&a.params.Result.Done, int64(n), nil)
+	a.result.Done += int64(n)
 	rest := int64(len(ids) - n)
 	switch {
 	case err != nil && ctx.Err() != nil:
 	case rest > 0 && err != nil:
-		a.count(&a.params.Result.Failed, rest, err)
-	case rest > 0:
-		a.count(&a.params.Result.Gone, rest, nil)
+		a.result.Add(Result{Failed: rest, Error: err.Error()})
+	default:
+		a.result.Gone += rest
 	}
 }

@@ -60,7 +60,8 @@ func (q *outcomes) DeleteDead(_ context.Context, _ string, ids []string, _ int) 
 func newOutcomes() *outcomes {
 	q := &outcomes{jobs: map[string]*queue.Job{}, errs: map[string]error{}, dead: 2}
 	for id, state := range map[string]queue.State{
-		"delayed": queue.Delayed, "ready": queue.Ready, "running": queue.Running, "dead1": queue.Dead, "dead2": queue.Dead,
+		"delayed": queue.Delayed, "ready": queue.Ready, "running": queue.Running, "dead1": queue.Dead,
+		"dead2": queue.Dead,
 	} {
 		q.jobs[id] = &queue.Job{Topic: "shop", ID: id, State: state, DueAt: time.Now().Add(time.Hour)}
 	}
@@ -75,32 +76,34 @@ func TestAnActionIsForTheStatesInWhichJobsWereShown(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
 		do    Action
+		shown queue.State
 		want  Result
 		asked string
 	}{
-		"run": {Action{Do: Run}, Result{Done: 4, Running: 1, Gone: 1}, "redrive dead1+dead2|run delayed|run ready"},
+		"run": {Action{Do: Run}, "", Result{Done: 4, Running: 1, Gone: 1}, "redrive dead1+dead2|run delayed|run ready"},
 		"run what was delayed": {
-			Action{Do: Run, State: queue.Delayed}, Result{Done: 2, Running: 1, Gone: 1, Moved: 2}, "run delayed|run ready",
+			Action{Do: Run}, queue.Delayed, Result{Done: 2, Running: 1, Gone: 1, Moved: 2}, "run delayed|run ready",
 		},
 		"delete": {
-			Action{Do: Delete}, Result{Done: 4, Running: 1, Gone: 1}, "delete delayed|delete ready|drop dead1+dead2",
+			Action{Do: Delete}, "", Result{Done: 4, Running: 1, Gone: 1},
+			"delete delayed|delete ready|drop dead1+dead2",
 		},
 		"delete what was dead": {
-			Action{Do: Delete, State: queue.Dead}, Result{Done: 2, Running: 1, Gone: 1, Moved: 2}, "drop dead1+dead2",
+			Action{Do: Delete}, queue.Dead, Result{Done: 2, Running: 1, Gone: 1, Moved: 2}, "drop dead1+dead2",
 		},
-		"retry": {Action{Do: Retry}, Result{Done: 2, Running: 1, Gone: 1, Moved: 2}, "redrive dead1+dead2"},
+		"retry": {Action{Do: Retry}, "", Result{Done: 2, Running: 1, Gone: 1, Moved: 2}, "redrive dead1+dead2"},
 		"later": {
-			Action{Do: Due, Shift: time.Hour}, Result{Done: 2, Running: 1, Gone: 1, Moved: 2},
+			Action{Do: Due, Shift: time.Hour}, "", Result{Done: 2, Running: 1, Gone: 1, Moved: 2},
 			"due in 2h0m0s, ready|due in 4h0m0s, delayed",
 		},
 		"at a time": {
-			Action{Do: Due, At: time.Now().Add(time.Minute), Shift: time.Hour},
+			Action{Do: Due, At: time.Now().Add(time.Minute), Shift: time.Hour}, "",
 			Result{Done: 2, Running: 1, Gone: 1, Moved: 2},
 			"due in 1m0s, delayed|due in 1m0s, ready",
 		},
 	} {
 		q := newOutcomes()
-		got, err := Apply(t.Context(), q, "shop", everyState, x.do)
+		got, err := Apply(t.Context(), q, "shop", everyState, x.do, x.shown)
 		slices.Sort(q.asked)
 		if asked := strings.Join(q.asked, "|"); err != nil || got != x.want || asked != x.asked {
 			t.Errorf("%s: %+v, %v, calls %s", name, got, err, asked)
@@ -118,28 +121,30 @@ func TestWhatCannotBeDoneIsCountedByItsReason(t *testing.T) {
 		q.jobs[id] = &queue.Job{Topic: "shop", ID: id, State: queue.Ready}
 		q.errs[id] = fmt.Errorf("delete shop/%s: %w", id, err)
 	}
-	got, err := Apply(t.Context(), q, "shop", []string{"gone", "taken", "died", "broken", "ready"}, Action{Do: Delete})
+	got, err := Apply(t.Context(), q, "shop", []string{"gone", "taken", "died", "broken", "ready"}, Action{Do: Delete},
+		"")
 	want := Result{Done: 1, Running: 1, Gone: 1, Moved: 1, Failed: 1, Error: "delete shop/broken: no shard"}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	q.dead = 1
-	if got, err := Apply(t.Context(), q, "shop", everyState[3:5], Action{Do: Retry}); err != nil ||
+	if got, err := Apply(t.Context(), q, "shop", everyState[3:5], Action{Do: Retry}, ""); err != nil ||
 		got != (Result{Done: 1, Gone: 1}) {
 		t.Errorf("one of two dead jobs was re-driven: %+v, %v", got, err)
 	}
 	q.errs[""] = errors.New("no shard")
-	if got, err := Apply(t.Context(), q, "shop", everyState[3:5], Action{Do: Retry}); err != nil ||
+	if got, err := Apply(t.Context(), q, "shop", everyState[3:5], Action{Do: Retry}, ""); err != nil ||
 		got != (Result{Done: 1, Failed: 1, Error: "no shard"}) {
 		t.Errorf("a shard went down in between: %+v, %v", got, err)
 	}
 	q.errs["Lookup"] = errors.New("no shard")
-	if got, err := Apply(t.Context(), q, "shop", everyState, Action{Do: Run}); err == nil || got != (Result{}) {
+	if got, err := Apply(t.Context(), q, "shop", everyState, Action{Do: Run}, ""); err == nil || got != (Result{}) {
 		t.Errorf("jobs that cannot be found: %+v, %v", got, err)
 	}
 	asked := len(q.asked)
 	for _, do := range []string{"", "drop", strings.Repeat("x", 1000)} {
-		if _, err := Apply(t.Context(), q, "shop", everyState, Action{Do: do}); err == nil || len(err.Error()) > 200 {
+		if _, err := Apply(t.Context(), q, "shop", everyState, Action{Do: do}, ""); err == nil ||
+			len(err.Error()) > 200 {
 			t.Errorf("the action %.10q: %v", do, err)
 		}
 	}
@@ -153,7 +158,8 @@ func TestNothingIsDoneForABrowserThatHasLeft(t *testing.T) {
 	q := newOutcomes()
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	if got, err := Apply(ctx, q, "shop", everyState, Action{Do: Run}); err != nil || got.Done != 0 || len(q.asked) != 0 {
+	if got, err := Apply(ctx, q, "shop", everyState, Action{Do: Run}, ""); err != nil || got.Done != 0 ||
+		len(q.asked) != 0 {
 		t.Errorf("%+v, %v, calls %v", got, err, q.asked)
 	}
 }
@@ -175,16 +181,17 @@ func TestATaskNeedsAnActionOfItsState(t *testing.T) {
 		do    string
 		ok    bool
 	}{
-		{queue.Delayed, Run, true}, {queue.Delayed, Retry, false}, {queue.Ready, Run, false}, {queue.Ready, Delete, true},
+		{queue.Delayed, Run, true}, {queue.Delayed, Retry, false}, {queue.Ready, Run, false}, {queue.Ready, Delete,
+			true},
 		{queue.Dead, Retry, true}, {queue.Dead, Due, false}, {queue.Running, Delete, false}, {"", Delete, false},
 	} {
-		p := Params{Filter: Filter{State: x.state}, Do: x.do}
+		p := Params{Filter: Filter{State: x.state}, Action: Action{Do: x.do}}
 		if err := p.validate(); (err == nil) != x.ok {
 			t.Errorf("%s of %s jobs: %v", x.do, x.state, err)
 		}
 	}
 	for shift, ok := range map[time.Duration]bool{0: false, -time.Hour: true} {
-		p := Params{Filter: Filter{State: queue.Delayed}, Do: Due, Shift: shift}
+		p := Params{Filter: Filter{State: queue.Delayed}, Action: Action{Do: Due, Shift: shift}}
 		if err := p.validate(); (err == nil) != ok {
 			t.Errorf("another due time, moved by %s: %v", shift, err)
 		}

@@ -44,7 +44,8 @@ func TestFilterOfDeadJobs(t *testing.T) {
 		f    Filter
 		want bool
 	}{
-		{Filter{}, true}, {Filter{Text: "http 410"}, true}, {Filter{Text: "order-"}, true}, {Filter{Text: "refused"}, false},
+		{Filter{}, true}, {Filter{Text: "http 410"}, true}, {Filter{Text: "order-"}, true}, {Filter{Text: "refused"},
+			false},
 		{Filter{Reason: "gone"}, true}, {Filter{Reason: "attempts"}, false}, {Filter{Since: died}, true},
 		{Filter{Since: died.Add(1)}, false}, {Filter{Until: died}, false}, {Filter{Until: died.Add(1)}, true},
 	} {
@@ -61,11 +62,11 @@ func TestNarrow(t *testing.T) {
 }
 
 func TestWhyATaskStopped(t *testing.T) {
-	old := Task{Record: Record{Error: "5 of 10 failed again"}}
+	old := Task{Error: "5 of 10 failed again"}
 	if old.Why() != nil {
 		t.Error("the text of an earlier version is not plain text")
 	}
-	is := Task{Record: Record{Error: storedError(fmt.Errorf("stage 1: %w", stop("task.full", 2_000_000)))}}
+	is := Task{Error: storedError(fmt.Errorf("stage 1: %w", stop("task.full", 2_000_000)))}
 	if why := is.Why(); why == nil || why.Code != "task.full" || fmt.Sprint(why.Args...) != "2000000" {
 		t.Errorf("%s is read as %+v", is.Error, why)
 	}

@@ -9,7 +9,6 @@ import (
 	"hash/maphash"
 	"io"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
@@ -18,7 +17,7 @@ import (
 const (
 	listPage  = 500              // jobs in one call to the queue
 	listLimit = 2_000_000        // jobs in one task: listing takes 8 bytes of memory for each
-	listSwept = 5                // most sweeps over the jobs
+	sweeps    = 5                // over the jobs, at most
 	clockSkew = 10 * time.Second // between Redis and this host
 )
 
@@ -35,13 +34,16 @@ type target struct {
 // list writes the matching jobs to the task's file. Jobs move between the queue's lists meanwhile, so it sweeps over
 // them until it finds no new ones.
 func (w *work) list(ctx context.Context) error {
-	f, err := os.OpenFile(w.file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err := os.MkdirAll(w.runner.Dir, 0o700); err != nil {
+		return fmt.Errorf("make the folder for lists of jobs: %w", err)
+	}
+	f, err := os.OpenFile(w.runner.listFile(w.task.ID), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("write the list of jobs: %w", err)
 	}
 	buffered := bufio.NewWriter(f)
 	l := &jobList{out: json.NewEncoder(buffered), seed: maphash.MakeSeed(), known: map[uint64]struct{}{}}
-	for sweep := 0; err == nil && sweep < listSwept && !w.params.Full; sweep++ {
+	for sweep := 0; err == nil && sweep < sweeps && !w.params.Full; sweep++ {
 		before := len(l.known)
 		if err = w.sweep(ctx, l); len(l.known) == before {
 			break
@@ -50,29 +52,22 @@ func (w *work) list(ctx context.Context) error {
 	if err = errors.Join(err, buffered.Flush(), f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	w.beginAgain(int64(len(l.known)))
-	w.params.Listed = true
-	w.keep(ctx)
+	w.task.Total, w.params.Listed = int64(len(l.known)), true
+	w.store(ctx)
 	return ctx.Err()
-}
-
-// beginAgain resets the progress of an earlier version, which did not store its list.
-func (w *work) beginAgain(total int64) {
-	w.run.total(total)
-	w.run.progress(-w.run.Done, -w.run.Errors)
-	if s := w.stage(); s != nil {
-		s.EndedAt = w.run.runner.Now().UTC()
-	}
 }
 
 func (w *work) sweep(ctx context.Context, l *jobList) error {
 	topics := []string{w.params.Filter.Topic}
 	if topics[0] == "" {
-		topics = w.run.runner.Topics()
+		topics = w.runner.Registry.Snapshot().Topics.Names()
 	}
 	for _, topic := range topics {
-		if err := w.sweepTopic(ctx, l, topic); err != nil || w.params.Full {
-			return err
+		if err := w.sweepTopic(ctx, l, topic); err != nil {
+			return fmt.Errorf("list the jobs of %s: %w", topic, err)
+		}
+		if w.params.Full {
+			return nil
 		}
 	}
 	return nil
@@ -87,28 +82,30 @@ func (w *work) sweepTopic(ctx context.Context, l *jobList, topic string) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("list the jobs of %s: %w", topic, err)
+			return err
 		}
 		for i := range jobs {
-			if w.meant(&jobs[i]) {
-				if err := l.add(w.params.Filter.Topic, &jobs[i]); err != nil {
-					return fmt.Errorf("write the list of jobs: %w", err)
-				}
+			if !w.includes(&jobs[i]) {
+				continue
+			}
+			if err := l.add(w.params.Filter.Topic, &jobs[i]); err != nil {
+				return err
 			}
 		}
-		w.run.total(int64(len(l.known)))
-		if cursor = next; cursor == "" {
-			return nil
+		w.task.Total = int64(len(l.known))
+		if err := w.checkIn(ctx); err != nil {
+			return err
 		}
-		if w.params.Full = len(l.known) >= listLimit; w.params.Full {
+		cursor, w.params.Full = next, next != "" && len(l.known) >= listLimit
+		if cursor == "" || w.params.Full {
 			return nil
 		}
 	}
 }
 
-// meant reports whether the task includes a job: it matches, and existed, or was dead, when the task was started.
-func (w *work) meant(j *queue.Job) bool {
-	until := w.run.CreatedAt.Add(clockSkew)
+// includes reports whether the task includes a job: it matches, and existed, or was dead, when the task was started.
+func (w *work) includes(j *queue.Job) bool {
+	until := w.task.CreatedAt.Add(clockSkew)
 	return w.params.Filter.Match(j) && !j.CreatedAt.After(until) && !j.DeadAt.After(until)
 }
 
@@ -120,12 +117,13 @@ type jobList struct {
 }
 
 func (l *jobList) add(topic string, j *queue.Job) error {
-	key := maphash.String(l.seed, strconv.FormatInt(j.CreatedAt.UnixMilli(), 36)+"/"+j.Topic+"/"+j.ID)
+	created := j.CreatedAt.UnixMilli()
+	key := maphash.String(l.seed, fmt.Sprint(created, "/", j.Topic, "/", j.ID))
 	if _, ok := l.known[key]; ok {
 		return nil
 	}
 	l.known[key] = struct{}{}
-	t := target{Shard: j.Shard, ID: j.ID, Created: j.CreatedAt.UnixMilli(), At: timeOf(j).UnixMilli(), Calls: j.Attempts}
+	t := target{Shard: j.Shard, ID: j.ID, Created: created, At: timeOf(j).UnixMilli(), Calls: j.Attempts}
 	if j.Topic != topic {
 		t.Topic = j.Topic
 	}

@@ -2,7 +2,6 @@ package bulk
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,16 +15,17 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
 // tasks keeps tasks in memory.
 type tasks struct {
 	mu   sync.Mutex
-	list []Record
+	list []Task
 }
 
-func (s *tasks) CreateTask(_ context.Context, t Record) (uint64, error) {
+func (s *tasks) CreateTask(_ context.Context, t Task) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.ID = uint64(len(s.list) + 1)
@@ -33,7 +33,7 @@ func (s *tasks) CreateTask(_ context.Context, t Record) (uint64, error) {
 	return t.ID, nil
 }
 
-func (s *tasks) UpdateTask(_ context.Context, t Record) error {
+func (s *tasks) UpdateTask(_ context.Context, t Task) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.CancelRequested = s.list[t.ID-1].CancelRequested
@@ -41,14 +41,14 @@ func (s *tasks) UpdateTask(_ context.Context, t Record) error {
 	return nil
 }
 
-func (s *tasks) GetTask(_ context.Context, id uint64) (*Record, error) {
+func (s *tasks) GetTask(_ context.Context, id uint64) (*Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.list[id-1]
 	return &t, nil
 }
 
-func (s *tasks) ListTasks(context.Context, int) ([]Record, error) {
+func (s *tasks) ListTasks(context.Context, int) ([]Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := slices.Clone(s.list)
@@ -77,7 +77,8 @@ type jobs struct {
 func stock(s queue.State, n int, begin time.Time) *jobs {
 	q := &jobs{all: map[string]queue.Job{}}
 	for i := range n {
-		j := queue.Job{Topic: "shop", ID: fmt.Sprintf("job-%04d", i), State: s, CreatedAt: time.UnixMilli(1), Shard: "a"}
+		j := queue.Job{Topic: "shop", ID: fmt.Sprintf("job-%04d", i), State: s, CreatedAt: time.UnixMilli(1),
+			Shard: "a"}
 		if j.DueAt = begin.Add(time.Duration(i) * time.Second); s == queue.Dead {
 			j.DeadAt = begin
 		}
@@ -158,13 +159,30 @@ func (q *jobs) RedriveDead(_ context.Context, _ string, ids []string, _ int) (n 
 	return n, nil
 }
 
+// topics is a registry with the named topics.
+type topics []string
+
+func (t topics) Snapshot() *registry.Snapshot {
+	var list []*registry.Topic
+	for _, name := range t {
+		topic := registry.NewTopic(name)
+		list = append(list, &topic)
+	}
+	return &registry.Snapshot{Topics: registry.NewTopics(list...)}
+}
+
 func newRunner(t *testing.T, q Queue) *Runner {
 	t.Helper()
 	return NewRunner(Options{
-		Store: &tasks{}, Queue: q, Topics: func() []string { return []string{"shop"} },
-		Patience: func(string) time.Duration { return time.Minute },
-		Dir:      t.TempDir(), Host: "here", Log: slog.New(slog.DiscardHandler), Now: time.Now, PollEvery: time.Millisecond,
+		Store: &tasks{}, Queue: q, Registry: topics{"shop"}, Dir: t.TempDir(), Host: "here",
+		Log: slog.New(slog.DiscardHandler), Now: time.Now, PollEvery: time.Millisecond,
 	})
+}
+
+// redrive returns the params of a re-drive of the topic.
+func redrive(p Params) Params {
+	p.Filter, p.Action = Filter{Topic: "shop", State: queue.Dead}, Action{Do: Retry}
+	return p
 }
 
 // runUntil runs tasks until done returns true, or the test fails.
@@ -179,7 +197,7 @@ func runUntil(t *testing.T, r *Runner, done func(*Task) bool) *Task {
 		<-ended
 	}()
 	for ctx.Err() == nil {
-		if task, err := r.Task(ctx, 1); err == nil && done(task) {
+		if task, err := r.Store.GetTask(ctx, 1); err == nil && done(task) {
 			return task
 		}
 		time.Sleep(time.Millisecond)
@@ -190,43 +208,20 @@ func runUntil(t *testing.T, r *Runner, done func(*Task) bool) *Task {
 
 func hasEnded(task *Task) bool { return !task.Open() }
 
-func TestATaskContinuesAfterARestart(t *testing.T) {
-	r := newRunner(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	calls := 0
-	r.kinds["slow"] = func(ctx context.Context, run *run) error {
-		run.total(2)
-		run.progress(1, 0)
-		if calls++; calls == 1 {
-			cancel() // the process ends
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		return nil
-	}
-	if _, err := r.start(t.Context(), "user/x", "slow", nil); err != nil {
-		t.Fatal(err)
-	}
-	_ = r.Run(ctx)
-	if task, _ := r.Task(t.Context(), 1); task.State != Running {
-		t.Fatalf("the task is %s after its process ended", task.State)
-	}
-	if task := runUntil(t, r, hasEnded); task.State != Done || calls != 2 {
-		t.Errorf("the task is %+v after %d calls", task.Record, calls)
-	}
-}
-
 // TestJobsThatMoveAreNeitherForgottenNorTouched: jobs that matched when the list was written are acted on, according to
 // their present state.
 func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
 	begin := time.Now().Add(time.Hour).Truncate(time.Second)
 	q := stock(queue.Delayed, 300, begin)
 	r := newRunner(t, q)
-	w := &work{act: act{queue: q}, file: t.TempDir() + "/list"}
-	w.params = Params{Filter: Filter{Topic: "shop", State: queue.Delayed}, Do: Due, Shift: -10 * time.Minute}
-	w.run = &run{runner: r}
-	w.run.ID, _ = r.Store.CreateTask(t.Context(), Record{})
-	w.run.CreatedAt = time.Now()
+	id, err := r.Start(t.Context(), "user/x", Params{
+		Filter: Filter{Topic: "shop", State: queue.Delayed}, Action: Action{Do: Due, Shift: -10 * time.Minute},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, _ := r.Store.GetTask(t.Context(), id)
+	w := newWork(r, *task)
 	if err := w.list(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -267,14 +262,14 @@ func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
 	}
 	q.outcome = waiting
 	r := newRunner(t, q)
-	if _, err := r.Start(t.Context(), "user/x", KindRedrive, Params{Staged: true, StopAbove: 0.2}); err != nil {
+	if _, err := r.Start(t.Context(), "user/x", redrive(Params{Staged: true, StopAbove: 0.2})); err != nil {
 		t.Fatal(err)
 	}
 	task := runUntil(t, r, func(task *Task) bool {
-		return len(task.About.Stages) == 1 && task.About.Stages[0].Waiting == firstStage
+		return len(task.Params.Stages) == 1 && task.Params.Stages[0].Waiting == firstStage
 	})
 	if !task.Open() || q.changed != firstStage {
-		t.Fatalf("the task is %+v after %d jobs", task.Record, q.changed)
+		t.Fatalf("the task is %+v after %d jobs", task, q.changed)
 	}
 	n := 0
 	for id, j := range q.all { // half of the stage fails while no process runs
@@ -288,36 +283,12 @@ func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
 		}
 	}
 	task = runUntil(t, r, hasEnded)
-	if s := task.About.Stages[0]; task.State != Stopped || task.Why() == nil || q.changed != firstStage ||
+	if s := task.Params.Stages[0]; task.State != Stopped || task.Why() == nil || q.changed != firstStage ||
 		s.Delivered != 5 || s.Failed != 5 {
-		t.Errorf("%d jobs were re-driven, and the task is %+v, %+v", q.changed, task.Record, s)
+		t.Errorf("%d jobs were re-driven, and the task is %+v, %+v", q.changed, task, s)
 	}
 	if task.Errors != 5 {
 		t.Errorf("%d failures are counted", task.Errors)
-	}
-}
-
-// TestTasksOfAnEarlierVersionAreRead: their parameters lack what the kind implies.
-func TestTasksOfAnEarlierVersionAreRead(t *testing.T) {
-	q := stock(queue.Dead, 20, time.Now().Add(-time.Hour))
-	r := newRunner(t, q)
-	params := `{"filter":{"topic":"shop","text":"job-001"},"rate":1000,"staged":true,"stop_above":0.2,
-		"stages":[{"jobs":10,"redriven":10,"waiting":3,"began_at":"2026-11-22T10:00:00Z"}]}`
-	id, err := r.start(t.Context(), "user/x", KindRedrive, json.RawMessage(params))
-	if err != nil {
-		t.Fatal(err)
-	}
-	is, _ := r.Store.GetTask(t.Context(), id)
-	is.State, is.Done, is.Total = Running, 10, 20 // its process ended in the first stage
-	if err := r.Store.UpdateTask(t.Context(), *is); err != nil {
-		t.Fatal(err)
-	}
-	if task := runUntil(t, r, hasEnded); task.State != Done || task.Done != 10 || q.changed != 10 ||
-		task.About.Result.Done != 10 {
-		t.Errorf("the task is %+v", task.Record)
-	}
-	if left, _ := os.ReadDir(r.Dir); len(left) > 0 {
-		t.Errorf("the task left %s", left[0].Name())
 	}
 }
 
@@ -331,14 +302,18 @@ func TestATaskIsDoneOnceDespiteARestart(t *testing.T) {
 			cancel()
 		}
 	}
-	if _, err := r.Start(ctx, "user/x", KindJobs(Due),
-		Params{Filter: Filter{Topic: "shop", State: queue.Delayed}, Do: Due, Shift: time.Hour}); err != nil {
+	if _, err := r.Start(ctx, "user/x", Params{
+		Filter: Filter{Topic: "shop", State: queue.Delayed}, Action: Action{Do: Due, Shift: time.Hour},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	_ = r.Run(ctx)
+	if task, _ := r.Store.GetTask(t.Context(), 1); task.State != Running {
+		t.Fatalf("the task is %s after its process ended", task.State)
+	}
 	r.Host = "renamed" // as a recreated container is
-	if task := runUntil(t, r, hasEnded); task.State != Done || task.About.Result != (Result{Done: 1000}) {
-		t.Errorf("the task is %+v", task.Record)
+	if task := runUntil(t, r, hasEnded); task.State != Done || task.Params.Result != (Result{Done: 1000}) {
+		t.Errorf("the task is %+v", task)
 	}
 	for id, j := range q.all {
 		n, _ := strconv.Atoi(id[len("job-"):])
@@ -348,20 +323,41 @@ func TestATaskIsDoneOnceDespiteARestart(t *testing.T) {
 	}
 }
 
-// TestAPartOfAChunkIsReportedOnceOnly: when a task is cancelled, but not when the process ends, because the next
-// process counts the whole chunk.
-func TestAPartOfAChunkIsReportedOnceOnly(t *testing.T) {
-	const stored = "{}"
-	for cause, reported := range map[error]bool{context.Canceled: false, errCancelled: true} {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(cause)
-		r := &run{Record: Record{Params: []byte(stored)}}
-		w := &work{act: act{params: Params{Result: Result{Done: 50}}}, run: r}
-		if err := w.chunk(ctx, nil); !errors.Is(err, cause) {
-			t.Errorf("%v ends a chunk with %v", cause, err)
+// awayShard is a queue whose shard b does not answer.
+type awayShard struct {
+	*jobs
+	asked func()
+}
+
+func (q *awayShard) Lookup(ctx context.Context, refs []queue.Ref, shard string) ([]*queue.Job, error) {
+	if shard == "b" {
+		q.asked()
+		return nil, errors.New("no shard")
+	}
+	return q.jobs.Lookup(ctx, refs, shard)
+}
+
+// TestAPartOfAChunkIsCountedOnceOnly: when the task is cancelled, but not when the process ends, because the next
+// process repeats the whole chunk.
+func TestAPartOfAChunkIsCountedOnceOnly(t *testing.T) {
+	targets := []target{{Topic: "shop", Shard: "a", ID: "gone"}, {Topic: "shop", Shard: "b", ID: "waits"}}
+	for want, counted := range map[error]int64{context.Canceled: 0, errCancelled: 1} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		q := &awayShard{jobs: stock(queue.Dead, 0, time.Now())}
+		r := newRunner(t, q)
+		id, err := r.Start(ctx, "user/x", redrive(Params{}))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if (string(r.Params) != stored) != reported {
-			t.Errorf("%v: the task has %s", cause, r.Params)
+		q.asked = cancel
+		if want == errCancelled {
+			q.asked = func() { _ = r.Store.CancelTask(ctx, "user/x", id) }
+		}
+		task, _ := r.Store.GetTask(ctx, id)
+		w := newWork(r, *task)
+		if err := w.chunk(ctx, targets, 1); !errors.Is(err, want) || w.params.Result.Gone != counted {
+			t.Errorf("%v, and the result is %+v; want %v", err, w.params.Result, want)
 		}
 	}
 }
@@ -373,7 +369,7 @@ type slowTasks struct {
 	listed, answer chan struct{}
 }
 
-func (s *slowTasks) ListTasks(ctx context.Context, limit int) ([]Record, error) {
+func (s *slowTasks) ListTasks(ctx context.Context, limit int) ([]Task, error) {
 	list, err := s.tasks.ListTasks(ctx, limit)
 	if s.lists.Add(1) == 3 {
 		close(s.listed)
@@ -389,8 +385,7 @@ func TestATaskThatEndsWhileTasksAreListedIsDoneOnce(t *testing.T) {
 	slow := &slowTasks{tasks: r.Store.(*tasks), listed: make(chan struct{}), answer: make(chan struct{})}
 	r.Store = slow
 	q.after = func() { <-slow.listed }
-	p := Params{Filter: Filter{Topic: "shop", State: queue.Dead}, Do: Retry}
-	id, err := r.Start(t.Context(), "me", KindRedrive, p)
+	id, err := r.Start(t.Context(), "me", redrive(Params{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +396,7 @@ func TestATaskThatEndsWhileTasksAreListedIsDoneOnce(t *testing.T) {
 		}
 		return slow.lists.Load() > 10
 	})
-	if task, err := r.Task(t.Context(), id); err != nil || task.Done != 30 || q.changed != 30 {
+	if task, err := r.Store.GetTask(t.Context(), id); err != nil || task.Done != 30 || q.changed != 30 {
 		t.Errorf("%d jobs were changed, and the task is %+v, %v", q.changed, task, err)
 	}
 }
@@ -413,11 +408,11 @@ type awayTasks struct {
 	ends atomic.Int32 // calls that it refused
 }
 
-func (s *awayTasks) UpdateTask(ctx context.Context, t Record) error {
+func (s *awayTasks) UpdateTask(ctx context.Context, t Task) error {
 	if !s.away.Load() {
 		return s.tasks.UpdateTask(ctx, t)
 	}
-	if task := newTask(t); !task.Open() {
+	if !t.Open() {
 		s.ends.Add(1)
 	}
 	return errors.New("the database is away")
@@ -430,8 +425,7 @@ func TestATaskThatEndsWhileTheStoreIsAwayIsDone(t *testing.T) {
 	store := &awayTasks{tasks: r.Store.(*tasks)}
 	r.Store, r.wait = store, time.Millisecond
 	q.after = func() { store.away.Store(true) }
-	p := Params{Filter: Filter{Topic: "shop", State: queue.Dead}, Do: Retry}
-	id, err := r.Start(t.Context(), "me", KindRedrive, p)
+	id, err := r.Start(t.Context(), "me", redrive(Params{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -442,6 +436,6 @@ func TestATaskThatEndsWhileTheStoreIsAwayIsDone(t *testing.T) {
 		return hasEnded(task) && !r.taken()[id]
 	})
 	if files, err := os.ReadDir(r.Dir); task.State != Done || task.Done != 30 || len(files) != 0 || err != nil {
-		t.Errorf("the task is %+v, and its folder has %v, %v", task.Record, files, err)
+		t.Errorf("the task is %+v, and its folder has %v, %v", task, files, err)
 	}
 }

@@ -32,30 +32,29 @@ func (s Stage) Rate() float64 {
 	return float64(s.Failed) / float64(known)
 }
 
-// Watched is the most jobs of a stage that are tracked to their outcome; in a larger stage they are a sample.
-const Watched = 200
-
 const (
-	firstStage    = 10
-	secondPercent = 10
-	judgedFrom    = 10 // known outcomes that a judgement needs
-	observeEvery  = 500 * time.Millisecond
+	tracked         = 200 // jobs of a stage that are tracked to their outcome; of a larger stage they are a sample
+	firstStage      = 10
+	secondPercent   = 10
+	judgedFrom      = 10 // known outcomes that a judgement needs
+	observeEvery    = 500 * time.Millisecond
+	outcomePatience = 2 * time.Minute // how long a stage waits for its outcomes, in addition to the TTR of its jobs
 )
 
 // stageEnd returns where the stage that includes a position in the list ends: after 10 jobs, 10 %, or all.
 func (w *work) stageEnd(at int64) int64 {
 	if !w.params.Staged {
-		return w.run.Total
+		return w.task.Total
 	}
-	for _, end := range []int64{firstStage, max(firstStage, w.run.Total*secondPercent/100)} {
+	for _, end := range []int64{firstStage, max(firstStage, w.task.Total*secondPercent/100)} {
 		if at < end {
-			return min(end, w.run.Total)
+			return min(end, w.task.Total)
 		}
 	}
-	return w.run.Total
+	return w.task.Total
 }
 
-// stage returns the current stage; nil between stages, and for tasks without stages.
+// stage returns the current stage; nil between stages, and for tasks that are no re-drives.
 func (w *work) stage() *Stage {
 	n := len(w.params.Stages)
 	if n == 0 || !w.params.Stages[n-1].EndedAt.IsZero() {
@@ -65,67 +64,97 @@ func (w *work) stage() *Stage {
 }
 
 func (w *work) beginStage() {
-	if w.run.Kind != KindRedrive || w.stage() != nil {
+	if w.params.Do != Retry || w.stage() != nil {
 		return
 	}
-	from, now := w.run.Done, w.run.runner.Now().UTC()
+	from, now := w.task.Done, w.runner.Now().UTC()
 	w.params.Stages = append(w.params.Stages, Stage{From: from, Jobs: w.stageEnd(from) - from, BeganAt: now})
-	clear(w.watched)
-	w.longest = 0
+	clear(w.pending)
+	w.patience = 0
 }
 
-// resume tracks the jobs that a stage re-drove before a restart, and counts all their outcomes anew.
-func (w *work) resume(f *os.File) error {
+// resumeStage continues the stage that a restart interrupted: it tracks its jobs anew, and counts all their outcomes.
+func (w *work) resumeStage(ctx context.Context, f *os.File) error {
 	s := w.stage()
 	if s == nil {
 		return nil
 	}
-	w.run.progress(0, -s.Failed)
+	w.task.Errors -= s.Failed
 	s.Delivered, s.Failed = 0, 0
-	done, _, err := w.readTargets(bufio.NewReader(f), w.run.Done)
+	done, _, err := w.readTargets(bufio.NewReader(f), w.task.Done)
 	if err != nil {
 		return err
 	}
-	w.watch(done[min(int(s.From), len(done)):])
-	return nil
+	return w.afterChunk(ctx, done[min(int(s.From), len(done)):])
 }
 
-func (w *work) watch(targets []target) {
-	for _, t := range targets {
-		w.longest = max(w.longest, w.run.runner.Patience(t.Topic))
-		if len(w.watched) < Watched {
-			w.watched[queue.Ref{Topic: t.Topic, ID: t.ID}] = true
-		}
-	}
-}
-
-// afterChunk checks the outcomes so far; at the end of a stage it waits for them.
+// afterChunk tracks re-driven jobs and judges the stage by the outcomes so far; at its end, it waits for them.
 func (w *work) afterChunk(ctx context.Context, targets []target) error {
 	s := w.stage()
 	if s == nil {
 		return nil
 	}
-	w.watch(targets)
-	if err := w.observe(ctx, s); err != nil {
-		return err
-	}
-	err := w.judgeStage(s)
-	if err == nil && w.run.Done < w.stageEnd(s.From) {
+	w.track(targets)
+	err := w.judge(ctx, s)
+	if err == nil && w.task.Done < w.stageEnd(s.From) {
 		return nil
 	}
-	if err == nil {
+	if err == nil && w.params.Staged {
 		err = w.await(ctx, s)
 	}
 	if ctx.Err() == nil {
-		s.EndedAt = w.run.runner.Now().UTC()
+		s.EndedAt = w.runner.Now().UTC()
 	}
-	w.run.report(w.params)
 	return err
 }
 
-// observe counts the outcomes of the watched jobs.
+func (w *work) track(targets []target) {
+	topics := w.runner.Registry.Snapshot().Topics
+	for _, t := range targets {
+		patience := outcomePatience
+		if topic := topics.Get(t.Topic); topic != nil {
+			patience += topic.TTR.Std()
+		}
+		w.patience = max(w.patience, patience)
+		if len(w.pending) < tracked {
+			w.pending[queue.Ref{Topic: t.Topic, ID: t.ID}] = true
+		}
+	}
+}
+
+// await waits for the outcomes of a stage. Without any, the stage cannot be judged.
+func (w *work) await(ctx context.Context, s *Stage) error {
+	until := w.runner.Now().Add(w.patience)
+	for s.Waiting > 0 && !w.runner.Now().After(until) {
+		if err := w.pause(ctx, observeEvery); err != nil {
+			return err
+		}
+		if err := w.judge(ctx, s); err != nil {
+			return err
+		}
+	}
+	if s.Delivered+s.Failed < s.Waiting {
+		return stop("task.waiting", s.Waiting, len(w.params.Stages), w.patience.String())
+	}
+	return nil
+}
+
+// judge counts the outcomes that are known by now, and ends a staged task when too many of them are failures.
+func (w *work) judge(ctx context.Context, s *Stage) error {
+	if err := w.observe(ctx, s); err != nil {
+		return err
+	}
+	known := s.Delivered + s.Failed
+	enough := w.params.Staged && w.params.StopAbove > 0 && known >= min(judgedFrom, s.Jobs)
+	if enough && s.Rate() > w.params.StopAbove {
+		return stop("task.failing", s.Failed, known, fmt.Sprintf("%.1f %%", 100*w.params.StopAbove))
+	}
+	return nil
+}
+
+// observe counts the outcomes of the tracked jobs.
 func (w *work) observe(ctx context.Context, s *Stage) error {
-	for ref := range w.watched {
+	for ref := range w.pending {
 		job, err := w.queue.Get(ctx, ref.Topic, ref.ID)
 		if err != nil && !errors.Is(err, queue.ErrNotFound) {
 			return fmt.Errorf("read the outcome of %s/%s: %w", ref.Topic, ref.ID, err)
@@ -135,14 +164,13 @@ func (w *work) observe(ctx context.Context, s *Stage) error {
 			s.Delivered++
 		case failed:
 			s.Failed++
-			w.run.progress(0, 1)
+			w.task.Errors++
 		default:
 			continue
 		}
-		delete(w.watched, ref)
+		delete(w.pending, ref)
 	}
-	s.Waiting = int64(len(w.watched))
-	w.run.report(w.params)
+	s.Waiting = int64(len(w.pending))
 	return nil
 }
 
@@ -165,36 +193,4 @@ func outcomeOf(j *queue.Job) outcome {
 		return delivered // the endpoint answered, and asked for more time
 	}
 	return unknown
-}
-
-// judgeStage ends a staged task when too many of the known outcomes are failures.
-func (w *work) judgeStage(s *Stage) error {
-	known := s.Delivered + s.Failed
-	if !w.params.Staged || w.params.StopAbove <= 0 || known < min(judgedFrom, s.Jobs) || s.Rate() <= w.params.StopAbove {
-		return nil
-	}
-	return stop("task.failing", s.Failed, known, fmt.Sprintf("%.1f %%", 100*w.params.StopAbove))
-}
-
-// await waits for the outcomes of a stage. Without any, the stage cannot be judged.
-func (w *work) await(ctx context.Context, s *Stage) error {
-	if !w.params.Staged {
-		return nil
-	}
-	until := w.run.runner.Now().Add(w.longest)
-	for s.Waiting > 0 && !w.run.runner.Now().After(until) {
-		if err := pause(ctx, observeEvery); err != nil {
-			return err
-		}
-		if err := w.observe(ctx, s); err != nil {
-			return err
-		}
-		if err := w.judgeStage(s); err != nil {
-			return err
-		}
-	}
-	if s.Delivered+s.Failed < s.Waiting {
-		return stop("task.waiting", s.Waiting, len(w.params.Stages), w.longest.String())
-	}
-	return nil
 }

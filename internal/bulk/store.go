@@ -2,32 +2,13 @@ package bulk
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
-
-// Record is a stored task.
-type Record struct {
-	ID              uint64
-	Kind            string
-	Params          json.RawMessage `gorm:"serializer:text"`
-	State           string
-	Done            int64
-	Total           int64
-	Errors          int64 `gorm:"column:failed"`
-	Error           string
-	Actor           string
-	Host            string
-	CancelRequested bool
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-}
 
 // ErrNoTask is the error for a task that does not exist.
 var ErrNoTask = database.NewRefusal("no such task")
@@ -41,9 +22,6 @@ type Store struct {
 // NewStore returns the store in the database of a registry.
 func NewStore(r *registry.Registry) *Store { return &Store{r, r.DB()} }
 
-// TableName returns the table of which a Record is a row.
-func (Record) TableName() string { return "tasks" }
-
 const (
 	tasksKept = 1000
 	maxActor  = 128
@@ -51,7 +29,7 @@ const (
 )
 
 // CreateTask stores a task and returns its id. It is audited.
-func (s *Store) CreateTask(ctx context.Context, t Record) (id uint64, err error) {
+func (s *Store) CreateTask(ctx context.Context, t Task) (id uint64, err error) {
 	row, at := t, database.Now()
 	row.ID, row.CreatedAt, row.UpdatedAt = 0, at, at
 	row.Actor, row.Host = database.Clip(t.Actor, maxActor), database.Clip(t.Host, maxActor)
@@ -59,25 +37,21 @@ func (s *Store) CreateTask(ctx context.Context, t Record) (id uint64, err error)
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
-		c.Object, c.After = fmt.Sprint("task/", row.ID), struct {
-			Kind   string          `json:"kind"`
-			Params json.RawMessage `json:"params"`
-		}{t.Kind, t.Params}
+		c.Object, c.After = fmt.Sprint("task/", row.ID), t.Params
 		if row.ID <= tasksKept {
 			return nil
 		}
-		return tx.Where("id <= ?", row.ID-tasksKept).Delete(&Record{}).Error
+		return tx.Where("id <= ?", row.ID-tasksKept).Delete(&Task{}).Error
 	})
 	return row.ID, err
 }
 
 // UpdateTask stores a task's progress, but not CancelRequested. Errors: ErrNoTask, ErrUnavailable.
-func (s *Store) UpdateTask(ctx context.Context, t Record) error {
+func (s *Store) UpdateTask(ctx context.Context, t Task) error {
 	return s.db.Do(ctx, func(tx *gorm.DB) error {
-		res := tx.Model(&Record{}).Where("id = ?", t.ID).Updates(map[string]any{
-			"params": string(t.Params), "state": t.State, "done": t.Done, "total": t.Total, "failed": t.Errors,
-			"error": database.Clip(t.Error, maxError), "host": database.Clip(t.Host, maxActor), "updated_at": database.Now(),
-		})
+		t.Error, t.Host, t.UpdatedAt = database.Clip(t.Error, maxError), database.Clip(t.Host, maxActor), database.Now()
+		res := tx.Model(&Task{}).Where("id = ?", t.ID).
+			Select("params", "state", "done", "total", "failed", "error", "host", "updated_at").Updates(&t)
 		if res.Error == nil && res.RowsAffected == 0 {
 			return fmt.Errorf("%d: %w", t.ID, ErrNoTask)
 		}
@@ -86,32 +60,33 @@ func (s *Store) UpdateTask(ctx context.Context, t Record) error {
 }
 
 // GetTask reads a task. Errors: ErrNoTask, ErrUnavailable.
-func (s *Store) GetTask(ctx context.Context, id uint64) (*Record, error) {
-	var t Record
+func (s *Store) GetTask(ctx context.Context, id uint64) (*Task, error) {
+	var t Task
 	if err := s.db.Do(ctx, func(tx *gorm.DB) error { return findTask(tx, &t, id) }); err != nil {
 		return nil, err
 	}
 	return &t, nil
 }
 
-func findTask(tx *gorm.DB, t *Record, id uint64) error {
+func findTask(tx *gorm.DB, t *Task, id uint64) error {
 	return database.MustFind(tx, t, "id", id, fmt.Errorf("%d: %w", id, ErrNoTask))
 }
 
 // ListTasks lists tasks, the newest first.
-func (s *Store) ListTasks(ctx context.Context, limit int) ([]Record, error) {
-	return database.List[Record](ctx, s.db, func(tx *gorm.DB) *gorm.DB {
+func (s *Store) ListTasks(ctx context.Context, limit int) ([]Task, error) {
+	return database.List[Task](ctx, s.db, func(tx *gorm.DB) *gorm.DB {
 		return tx.Order("id DESC").Limit(database.Limit(limit))
 	})
 }
 
 // CancelTask requests that the host that works on a task ends it. It is audited. Errors: ErrNoTask, ErrUnavailable.
 func (s *Store) CancelTask(ctx context.Context, actor string, id uint64) error {
-	return s.registry.Change(ctx, actor, "cancel", fmt.Sprint("task/", id), func(tx *gorm.DB, _ *registry.Changed) error {
-		var t Record
+	cancel := func(tx *gorm.DB, _ *registry.Changed) error {
+		var t Task
 		if err := findTask(tx, &t, id); err != nil {
 			return err
 		}
 		return tx.Model(&t).UpdateColumn("cancel_requested", true).Error
-	})
+	}
+	return s.registry.Change(ctx, actor, "cancel", fmt.Sprint("task/", id), cancel)
 }

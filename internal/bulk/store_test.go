@@ -1,7 +1,6 @@
 package bulk
 
 import (
-	"encoding/json"
 	"errors"
 	"testing"
 
@@ -22,17 +21,19 @@ func TestTasksAreStoredAndContinued(t *testing.T) {
 		ctx := t.Context()
 		id, err := r.CreateTask(
 			ctx,
-			Record{Kind: "redrive", Params: json.RawMessage(`{"topic":"t"}`), State: "queued", Actor: "user/ann"},
+			Task{Kind: "redrive", Params: Params{Rate: 7}, State: "queued", Actor: "user/ann"},
 		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := errors.Join(r.CancelTask(ctx, "user/bob", id),
-			r.UpdateTask(ctx, Record{ID: id, State: "running", Done: 3, Total: 10, Errors: 1})); err != nil {
+			r.UpdateTask(ctx, Task{ID: id, State: "running", Done: 3, Total: 10, Errors: 1,
+				Params: Params{Offset: 7}})); err != nil {
 			t.Fatal(err)
 		}
 		got, err := r.GetTask(ctx, id)
-		if err != nil || got.Done != 3 || got.Errors != 1 || !got.CancelRequested || got.Actor != "user/ann" {
+		if err != nil || got.Done != 3 || got.Params.Offset != 7 || got.Errors != 1 || !got.CancelRequested ||
+			got.Actor != "user/ann" {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if list, err := r.ListTasks(ctx, 10); err != nil || len(list) != 1 {

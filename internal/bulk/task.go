@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,16 +9,6 @@ import (
 
 	"github.com/wakecall/wakecall/internal/message"
 )
-
-// Kinds of tasks. A task on the jobs of one topic has the kind KindJobs(action).
-const (
-	KindRedrive    = "redrive"
-	KindDeleteDead = "delete_dead"
-	kindJobs       = "jobs_"
-)
-
-// KindJobs returns the kind of a task that performs an action on jobs of a topic.
-func KindJobs(do string) string { return kindJobs + do }
 
 // The states of a task. A stopped one ended itself because too many jobs failed, or because it could not include all.
 const (
@@ -29,26 +20,65 @@ const (
 	Cancelled = "cancelled"
 )
 
+// Task is one action on all jobs that match a filter, and its progress.
+type Task struct {
+	ID              uint64
+	Kind            string // Params.Do
+	Params          Params `gorm:"serializer:json"`
+	State           string
+	Done            int64 // jobs that were acted on or skipped
+	Total           int64
+	Errors          int64  `gorm:"column:failed"` // re-driven jobs that failed again
+	Error           string // why the task failed or stopped: text, or a message as JSON
+	Actor           string
+	Host            string // whose process carries it out
+	CancelRequested bool
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+}
+
+// Params are what a task does, and how far it is.
+type Params struct {
+	Filter Filter `json:"filter"`
+	Action
+
+	Rate      float64 `json:"rate,omitempty"` // jobs per second; 0: no limit
+	Staged    bool    `json:"staged,omitempty"`
+	StopAbove float64 `json:"stop_above,omitempty"` // share of failures above which a staged task ends
+
+	Listed bool    `json:"listed,omitempty"`
+	Full   bool    `json:"full,omitempty"`   // the list could not hold all matching jobs
+	Offset int64   `json:"offset,omitempty"` // in the list; the jobs before it are done
+	Result Result  `json:"result"`
+	Stages []Stage `json:"stages,omitempty"`
+}
+
+// Result counts the outcomes of the jobs that matched at the start.
+type Result struct {
+	Done    int64  `json:"done"`
+	Running int64  `json:"running"` // left alone
+	Gone    int64  `json:"gone"`    // delivered or deleted meanwhile
+	Moved   int64  `json:"moved"`   // no longer matching
+	Failed  int64  `json:"failed"`
+	Error   string `json:"error,omitempty"` // the first one
+}
+
+// Skipped returns the number of jobs that needed no action.
+func (r Result) Skipped() int64 { return r.Running + r.Gone + r.Moved }
+
+// Add adds the outcomes of other jobs.
+func (r *Result) Add(o Result) {
+	r.Done, r.Running, r.Gone = r.Done+o.Done, r.Running+o.Running, r.Gone+o.Gone
+	r.Moved, r.Failed, r.Error = r.Moved+o.Moved, r.Failed+o.Failed, cmp.Or(r.Error, o.Error)
+}
+
 // Storage stores tasks; a Store is one. UpdateTask does not change CancelRequested.
 type Storage interface {
-	CreateTask(ctx context.Context, t Record) (uint64, error)
-	UpdateTask(ctx context.Context, t Record) error
-	GetTask(ctx context.Context, id uint64) (*Record, error)
-	ListTasks(ctx context.Context, limit int) ([]Record, error) // the newest first
+	CreateTask(ctx context.Context, t Task) (uint64, error)
+	UpdateTask(ctx context.Context, t Task) error
+	GetTask(ctx context.Context, id uint64) (*Task, error)
+	ListTasks(ctx context.Context, limit int) ([]Task, error) // the newest first
 	CancelTask(ctx context.Context, actor string, id uint64) error
-}
-
-// Task is work on many jobs that continues when its page is closed.
-type Task struct {
-	Record
-	About Params
-}
-
-func newTask(t Record) Task {
-	task := Task{Record: t}
-	_ = json.Unmarshal(t.Params, &task.About) // of another version: the fields that fit are shown
-	task.About.complete(t.Kind)
-	return task
 }
 
 // Open reports whether the task has not ended.

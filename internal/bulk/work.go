@@ -3,7 +3,6 @@ package bulk
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,7 @@ import (
 )
 
 const (
-	chunkSize  = 200 // jobs; a chunk that a kill interrupts is repeated
+	chunkSize  = 200 // jobs; an interrupted chunk is repeated
 	retryTimes = 30  // repetitions of a step that the queue refuses
 	retryWait  = 2 * time.Second
 )
@@ -23,24 +22,20 @@ const (
 // work carries out one task.
 type work struct {
 	act
-	run     *run
-	file    string // the list of the jobs that matched
-	wait    time.Duration
-	watched map[queue.Ref]bool // jobs of the stage whose outcome is not known yet
-	longest time.Duration      // the longest time that one of them may take
+	runner    *Runner
+	task      Task
+	params    *Params // of the task
+	checkedIn time.Time
+
+	pending  map[queue.Ref]bool // jobs of the stage whose outcome is not known yet
+	patience time.Duration      // the longest time that one of them may take
 }
 
-func (r *Runner) work(ctx context.Context, run *run) error {
-	w := &work{act: act{queue: r.Queue}, run: run, wait: r.wait, watched: map[queue.Ref]bool{}}
-	if err := json.Unmarshal(run.Params, &w.params); err != nil {
-		return fmt.Errorf("read the parameters of the task: %w", err)
-	}
-	w.params.complete(run.Kind)
-	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder for lists of jobs: %w", err)
-	}
-	w.file = r.listFile(run.ID)
-	return w.do(ctx)
+func newWork(r *Runner, t Task) *work {
+	w := &work{runner: r, task: t, pending: map[queue.Ref]bool{}}
+	w.params = &w.task.Params
+	w.queue, w.action = r.Queue, w.params.Action
+	return w
 }
 
 func (w *work) do(ctx context.Context) error {
@@ -49,7 +44,7 @@ func (w *work) do(ctx context.Context) error {
 			return err
 		}
 	}
-	f, err := os.Open(w.file)
+	f, err := os.Open(w.runner.listFile(w.task.ID))
 	if errors.Is(err, os.ErrNotExist) {
 		return message.New("task.list_lost") // beginning again would act twice
 	}
@@ -57,14 +52,11 @@ func (w *work) do(ctx context.Context) error {
 		return fmt.Errorf("read the list of jobs: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	if err := w.resume(f); err != nil {
+	if err := w.resumeStage(ctx, f); err != nil {
 		return err
 	}
 	if _, err := f.Seek(w.params.Offset, io.SeekStart); err != nil {
 		return fmt.Errorf("read the list of jobs: %w", err)
-	}
-	if err := w.afterChunk(ctx, nil); err != nil { // for the stage that a restart interrupted
-		return err
 	}
 	return w.goThrough(ctx, bufio.NewReader(f))
 }
@@ -76,30 +68,31 @@ func (w *work) goThrough(ctx context.Context, lines *bufio.Reader) error {
 		if err != nil {
 			return err
 		}
+		if len(targets) == 0 && w.params.Full {
+			return stop("task.full", listLimit)
+		}
 		if len(targets) == 0 {
-			return w.over()
+			return nil
 		}
 		w.beginStage()
-		before := w.params.Result.Done
-		if err := w.chunk(ctx, targets); err != nil {
+		if err := w.chunk(ctx, targets, size); err != nil {
 			return err
 		}
-		if s := w.stage(); s != nil {
-			s.Redriven += w.params.Result.Done - before
-		}
-		w.params.Offset += size
-		w.run.progress(int64(len(targets)), 0)
-		w.keep(ctx)
 		if err := w.afterChunk(ctx, targets); err != nil {
 			return err
 		}
-		if w.params.Rate <= 0 {
-			continue
-		}
-		if err := pause(ctx, time.Duration(float64(len(targets))/w.params.Rate*float64(time.Second))); err != nil {
+		if err := w.pause(ctx, w.restAfter(len(targets))); err != nil {
 			return err
 		}
 	}
+}
+
+// restAfter returns how long to rest after n jobs, for the task's rate.
+func (w *work) restAfter(n int) time.Duration {
+	if w.params.Rate <= 0 {
+		return 0
+	}
+	return time.Duration(float64(n) / w.params.Rate * float64(time.Second))
 }
 
 // nextChunk returns the most jobs for the next chunk, which ends with its stage.
@@ -108,24 +101,10 @@ func (w *work) nextChunk() int64 {
 	if w.params.Rate > 0 {
 		size = max(1, min(size, int64(w.params.Rate)))
 	}
-	if end := w.stageEnd(w.run.Done); end > w.run.Done {
-		size = min(size, end-w.run.Done)
+	if end := w.stageEnd(w.task.Done); end > w.task.Done {
+		size = min(size, end-w.task.Done)
 	}
 	return size
-}
-
-// over ends a task whose list could not hold all matching jobs.
-func (w *work) over() error {
-	if w.params.Full {
-		return stop("task.full", listLimit)
-	}
-	return nil
-}
-
-// keep stores the task's progress before the next step begins.
-func (w *work) keep(ctx context.Context) {
-	w.run.report(w.params)
-	w.run.save(ctx)
 }
 
 // patiently repeats a step while a shard does not answer.
@@ -135,31 +114,51 @@ func (w *work) patiently(ctx context.Context, step func() error) error {
 		if err == nil || ctx.Err() != nil || try == retryTimes {
 			return err
 		}
-		if err := pause(ctx, w.wait); err != nil {
+		if err := w.pause(ctx, w.runner.wait); err != nil {
 			return err
 		}
 	}
 }
 
-// chunk acts on listed jobs, grouped by topic and shard.
-func (w *work) chunk(ctx context.Context, targets []target) error {
-	for begin := 0; begin < len(targets); {
-		end := begin + 1
-		for end < len(targets) && targets[end].Shard == targets[begin].Shard && targets[end].Topic == targets[begin].Topic {
-			end++
-		}
-		w.part(ctx, targets[begin:end])
-		begin = end
+// chunk acts on listed jobs, which take size bytes of the list, and stores the progress. If the process ends meanwhile,
+// nothing of the chunk is counted: the next process repeats it.
+func (w *work) chunk(ctx context.Context, targets []target, size int64) error {
+	var result Result
+	w.result = &result
+	err := w.parts(ctx, targets)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	cause := context.Cause(ctx)
-	if errors.Is(cause, errCancelled) {
-		w.run.report(w.params) // not when this process ends: the next one repeats the chunk, and counts it
+	w.params.Result.Add(result)
+	if err != nil {
+		return err
 	}
-	return cause
+	if s := w.stage(); s != nil {
+		s.Redriven += result.Done
+	}
+	w.params.Offset += size
+	w.task.Done += int64(len(targets))
+	w.store(ctx)
+	return nil
 }
 
-// part acts on jobs of one topic that were in one shard when they were listed.
-func (w *work) part(ctx context.Context, targets []target) {
+// parts acts on listed jobs, grouped by topic and shard.
+func (w *work) parts(ctx context.Context, targets []target) error {
+	for begin := 0; begin < len(targets); {
+		first, end := targets[begin], begin+1
+		for end < len(targets) && targets[end].Shard == first.Shard && targets[end].Topic == first.Topic {
+			end++
+		}
+		if err := w.part(ctx, targets[begin:end]); err != nil {
+			return err
+		}
+		begin = end
+	}
+	return nil
+}
+
+// part acts on jobs of one topic that were in one shard when they were listed. Its error ends the task.
+func (w *work) part(ctx context.Context, targets []target) error {
 	refs := make([]queue.Ref, len(targets))
 	for i, t := range targets {
 		refs[i] = queue.Ref{Topic: t.Topic, ID: t.ID}
@@ -169,36 +168,38 @@ func (w *work) part(ctx context.Context, targets []target) {
 		jobs, err = w.queue.Lookup(ctx, refs, targets[0].Shard)
 		return err
 	})
-	if err != nil {
-		if ctx.Err() == nil {
-			w.count(&w.params.Result.Failed, int64(len(targets)), err)
-		}
-		return
+	switch {
+	case errors.Is(err, errCancelled) || ctx.Err() != nil:
+		return err
+	case err != nil:
+		w.result.Add(Result{Failed: int64(len(targets)), Error: err.Error()})
+		return nil
 	}
 	var todo []*queue.Job
 	for i, t := range targets {
-		if skip := w.judge(t, jobs[i]); skip != nil {
-			w.count(skip, 1, nil)
+		if skip := w.skip(t, jobs[i]); skip != nil {
+			*skip++
 			continue
 		}
 		todo = append(todo, jobs[i])
 	}
 	w.actOn(ctx, todo)
+	return nil
 }
 
-// judge returns the counter for a job that needs no action; nil for a job to act on.
-func (w *work) judge(t target, j *queue.Job) *int64 {
+// skip returns the counter for a job that needs no action; nil for a job to act on.
+func (w *work) skip(t target, j *queue.Job) *int64 {
 	switch {
 	case j == nil || j.CreatedAt.UnixMilli() != t.Created:
-		return &w.params.Result.Gone
+		return &w.result.Gone
 	case j.State == queue.Running:
-		return &w.params.Result.Running
-	case w.params.Do == Due && w.params.dueFrom(time.UnixMilli(t.At)).UnixMilli() == callTime(j).UnixMilli():
-		return &w.params.Result.Done // done by the step that a restart interrupted
+		return &w.result.Running
+	case w.action.Do == Due && w.action.dueFrom(time.UnixMilli(t.At)).UnixMilli() == callTime(j).UnixMilli():
+		return &w.result.Done // done by the step that a restart interrupted
 	case !w.params.Filter.Match(j),
-		w.params.Do == Run && j.Attempts != t.Calls, // it was called since
-		w.params.Do == Retry && j.DeadAt.UnixMilli() != t.At:
-		return &w.params.Result.Moved
+		w.action.Do == Run && j.Attempts != t.Calls, // it was called since
+		w.action.Do == Retry && j.DeadAt.UnixMilli() != t.At:
+		return &w.result.Moved
 	}
 	return nil
 }

@@ -4,8 +4,8 @@
   const $ = (selector, root = document) => root.querySelector(selector);
 
   // --- live parts: one stream for a page -----------------------------------------------------------------------------
-  // <body data-events="/events?on=strip,overview">; <div data-live="overview"> gets the event's HTML. Every event is also told to scripts
-  // as the DOM event "live" with {name, data}. A page that nobody looks at lets its stream go after a minute.
+  // <body data-events="/events?on=strip,overview">; <div data-live="overview"> gets the event's HTML. Every event is also
+  // dispatched as the DOM event "live" with {name, data}. A hidden page closes its stream after a minute.
   let stream = null;
   let sleep = 0;
   function names() {
@@ -22,7 +22,9 @@
     stream.onopen = () => document.body.classList.remove("wk-offline");
     stream.onerror = () => {
       document.body.classList.add("wk-offline");
-      if (stream && stream.readyState === EventSource.CLOSED) { close(); setTimeout(open, 5000 + Math.random() * 5000); }
+      if (!stream || stream.readyState !== EventSource.CLOSED) return;
+      close();
+      setTimeout(open, 5000 + Math.random() * 5000);
     };
   }
   function close() {
@@ -63,7 +65,9 @@
     event.preventDefault();
     event.stopImmediatePropagation();
     asked = form;
-    ask(text, (by && by.dataset.confirmWord) || form.dataset.confirmWord || "", (by && by.dataset.confirmLabel) || form.dataset.confirmLabel, () => {
+    const word = (by && by.dataset.confirmWord) || form.dataset.confirmWord || "";
+    const label = (by && by.dataset.confirmLabel) || form.dataset.confirmLabel;
+    ask(text, word, label, () => {
       form.dataset.confirmed = "yes";
       form.requestSubmit(by || undefined);
     });
@@ -127,7 +131,9 @@
   document.addEventListener("change", (event) => {
     const e = event.target;
     if (e.matches("[data-submit]")) e.form.requestSubmit();
-    if (e.dataset.checkAll) for (const box of document.getElementsByName(e.dataset.checkAll)) if (box.type === "checkbox") box.checked = e.checked;
+    for (const box of e.dataset.checkAll ? document.getElementsByName(e.dataset.checkAll) : []) {
+      if (box.type === "checkbox") box.checked = e.checked;
+    }
   });
   // <form data-stale="#part">: the buttons of a part that counts what the form chooses wait for the new number.
   document.addEventListener("input", (event) => {
@@ -139,7 +145,8 @@
     const search = $("#wk-search");
     if (!search) return;
     const typing = event.target.closest("input, textarea, select, [contenteditable]");
-    if (event.key === "k" && (event.ctrlKey || event.metaKey) || event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    const held = event.ctrlKey || event.metaKey;
+    if (event.key === "k" && held || event.key === "/" && !typing && !held && !event.altKey) {
       event.preventDefault();
       search.focus();
       search.select();
@@ -162,7 +169,7 @@
   document.addEventListener("focusin", (event) => { if (!event.target.closest(".wk-search")) showFound(false); });
   document.addEventListener("click", (event) => { if (!event.target.closest(".wk-search")) showFound(false); });
 
-  // --- what is wrong is counted in the menu, and in the title of the tab ----------------------------------------------
+  // --- what is wrong is counted in the menu, and in the title of the tab ---------------------------------------------
   const title = document.title;
   function count(wrong) {
     for (const badge of document.querySelectorAll("[data-count-of]")) {
@@ -173,22 +180,26 @@
     document.title = (wrong.overview ? `(${wrong.overview}) ` : "") + title;
   }
 
-  // --- times: all of them in one zone, the one that the user chose ----------------------------------------------------
+  // --- times: all of them in one zone, the one that the user chose ---------------------------------------------------
   const zone = known(document.documentElement.dataset.zone);
   function known(choice) { // undefined is the browser's; it may not know all that the server does
     try { return new Intl.DateTimeFormat("en", { timeZone: choice }) && choice; } catch { return undefined; }
   }
-  const iso = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" }); // 2026-11-22 17:03:12
+  // 2026-11-22 17:03:12
+  const iso = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" });
   const full = (at) => iso.format(at);
   const atForms = {
     full,
     clock: (at) => full(at).slice(11, 16),
-    short: (at) => (full(at).slice(0, 10) === full(new Date()).slice(0, 10) ? full(at).slice(11) : full(at).slice(5, 16)),
+    short: (at) => (full(at).slice(0, 10) === full(new Date()).slice(0, 10)
+      ? full(at).slice(11)
+      : full(at).slice(5, 16)),
   };
 
   // --- charts --------------------------------------------------------------------------------------------------------
   // <div class="wk-chart" data-chart="/overview/chart?span=15m" data-chart-every="10">, which answers
-  // {"at": [unix seconds], "series": [{"label", "color", "values", "dash"}], "unit": "/s"}. data-chart-json holds the same without a request.
+  // {"at": [unix seconds], "series": [{"label", "color", "values", "dash"}], "unit": "/s"}.
+  // data-chart-json holds the same without a request.
   const charts = new Map();
   const palette = ["--tblr-blue", "--tblr-green", "--tblr-red", "--tblr-orange", "--tblr-purple", "--tblr-cyan"];
   // A canvas knows no variables and no color-mix(): what a colour comes out as is asked of an element.
@@ -201,10 +212,11 @@
     return color;
   };
   // The axis of time in the reader's language, with seconds nowhere and the day where a new one begins.
-  const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone });
-  const day = new Intl.DateTimeFormat(document.documentElement.lang, { month: "short", day: "numeric", timeZone: zone });
-  const moment = new Intl.DateTimeFormat(document.documentElement.lang,
-    { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone: zone });
+  const minute = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone };
+  const date = { month: "short", day: "numeric", timeZone: zone };
+  const clock = new Intl.DateTimeFormat(document.documentElement.lang, minute);
+  const day = new Intl.DateTimeFormat(document.documentElement.lang, date);
+  const moment = new Intl.DateTimeFormat(document.documentElement.lang, { ...date, ...minute, second: "2-digit" });
   const ticks = (_, list) => list.map((t, i) => {
     const at = new Date(t * 1000);
     const midnight = clock.format(at) === "00:00";
@@ -212,11 +224,20 @@
   });
   const rounded = (n, by, unit) => +(n / by).toFixed(n / by < 10 ? 1 : 0) + unit;
   const units = (document.body.dataset.units || "").split("|"); // of milliseconds, seconds, minutes, hours
-  const milliseconds = (n) => (n < 1000 ? +n.toPrecision(3) + units[0] : n < 120e3 ? rounded(n, 1e3, units[1]) : n < 72e5 ? rounded(n, 6e4, units[2]) : rounded(n, 36e5, units[3]));
+  const milliseconds = (n) => {
+    if (n < 1000) return +n.toPrecision(3) + units[0];
+    if (n < 120e3) return rounded(n, 1e3, units[1]);
+    return n < 72e5 ? rounded(n, 6e4, units[2]) : rounded(n, 36e5, units[3]);
+  };
   const said = (n, unit) => (n == null ? "" : unit === "ms" ? milliseconds(n) : short(n) + (unit || ""));
-  const short = (n) => (n == null ? "–" : Math.abs(n) >= 1e6 ? +(n / 1e6).toFixed(1) + "M" : Math.abs(n) >= 1e4 ? +(n / 1e3).toFixed(1) + "k" : String(+n.toPrecision(4)));
+  const short = (n) => {
+    if (n == null) return "–";
+    if (Math.abs(n) >= 1e6) return +(n / 1e6).toFixed(1) + "M";
+    return Math.abs(n) >= 1e4 ? +(n / 1e3).toFixed(1) + "k" : String(+n.toPrecision(4));
+  };
   // Points with nothing on either side, which no line shows.
-  const isolated = (plot, i) => plot.data[i].flatMap((v, at, all) => (v != null && all[at - 1] == null && all[at + 1] == null ? [at] : []));
+  const isolated = (plot, i) => plot.data[i].flatMap((v, at, all) =>
+    (v != null && all[at - 1] == null && all[at + 1] == null ? [at] : []));
   function draw(box, data, anew) {
     if (!window.uPlot || !box.isConnected) return;
     const old = charts.get(box);
@@ -233,15 +254,26 @@
     const axis = { stroke: css("--tblr-secondary"), grid, ticks: { show: false }, font: "11px system-ui" };
     const plot = new uPlot({
       width: Math.max(box.clientWidth, 200), height: Number(box.dataset.chartHeight) || 220, cursor: { y: false },
-      axes: [{ ...axis, values: ticks, space: 70 }, { ...axis, size: 62, values: (_, list) => list.map((n) => said(n, data.unit)) }],
+      axes: [
+        { ...axis, values: ticks, space: 70 },
+        { ...axis, size: 62, values: (_, list) => list.map((n) => said(n, data.unit)) },
+      ],
       scales: { y: { range: (_, min, max) => [Math.min(0, min || 0), max > 0 ? max * 1.1 : 1] } },
-      series: [{ label: data.time || "Time", value: (_, t) => (t == null ? "" : moment.format(new Date(t * 1000))) }, ...data.series.map((s, i) => {
-        const color = css(s.color ? "--tblr-" + s.color : palette[i % palette.length]);
-        return { label: s.label, stroke: color, width: 2, dash: s.dash ? [6, 4] : undefined, points: { show: true, size: 5, fill: color, filter: isolated }, value: (_, n) => said(n, data.unit) };
-      })],
+      series: [
+        { label: data.time || "Time", value: (_, t) => (t == null ? "" : moment.format(new Date(t * 1000))) },
+        ...data.series.map((s, i) => {
+          const color = css(s.color ? "--tblr-" + s.color : palette[i % palette.length]);
+          return {
+            label: s.label, stroke: color, width: 2, dash: s.dash ? [6, 4] : undefined,
+            points: { show: true, size: 5, fill: color, filter: isolated }, value: (_, n) => said(n, data.unit),
+          };
+        }),
+      ],
     }, values, box);
     // The legend tells the newest values while the pointer is elsewhere.
-    const newest = () => { if (plot.data[0].length > 0 && box.isConnected) plot.setLegend({ idx: plot.data[0].length - 1 }); };
+    const newest = () => {
+      if (plot.data[0].length > 0 && box.isConnected) plot.setLegend({ idx: plot.data[0].length - 1 });
+    };
     plot.over.addEventListener("mouseleave", () => setTimeout(newest, 50));
     setTimeout(newest, 50); // behind uPlot's own first look at the pointer
     charts.set(box, { plot, data, newest });
@@ -263,7 +295,8 @@
   const resized = new ResizeObserver((entries) => {
     for (const { target } of entries) {
       const c = charts.get(target);
-      if (c && target.clientWidth > 0 && c.plot.width !== target.clientWidth) c.plot.setSize({ width: target.clientWidth, height: c.plot.height });
+      if (!c || target.clientWidth === 0 || c.plot.width === target.clientWidth) continue;
+      c.plot.setSize({ width: target.clientWidth, height: c.plot.height });
     }
   });
   new MutationObserver(() => { for (const [box, c] of charts) draw(box, c.data, true); })
@@ -288,9 +321,13 @@
       time.title = full(at) + " " + (zone || Intl.DateTimeFormat().resolvedOptions().timeZone);
     }
   }
-  for (const event of ["htmx:afterSettle", "htmx:oobAfterSwap"]) document.addEventListener(event, (e) => enhance(e.target));
+  for (const event of ["htmx:afterSettle", "htmx:oobAfterSwap"]) {
+    document.addEventListener(event, (e) => enhance(e.target));
+  }
   document.addEventListener("DOMContentLoaded", () => {
-    for (const name of document.querySelectorAll("[data-zone-name]")) name.textContent = zone || Intl.DateTimeFormat().resolvedOptions().timeZone;
+    for (const name of document.querySelectorAll("[data-zone-name]")) {
+      name.textContent = zone || Intl.DateTimeFormat().resolvedOptions().timeZone;
+    }
     enhance(document);
     open();
   });

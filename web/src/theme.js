@@ -1,4 +1,4 @@
-// Runs before the page is painted: without a choice of the user's the theme is the system's, also when that changes later.
+// Runs before the page is painted: unless the user has chosen a theme, it follows the system's, also when that changes.
 // It also tells the server the browser's time zone, for the times of forms.
 (() => {
   const root = document.documentElement;

@@ -1,0 +1,51 @@
+package access_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+func TestTheAuditIsFilteredByItsAddress(t *testing.T) {
+	t.Parallel()
+	s := admintest.Open(t, nil).As("root")
+	topic := registry.NewTopic("shop.close")
+	topic.CallbackURL = "http://127.0.0.1:1/x"
+	for _, title := range []string{"first title", "second title"} {
+		topic.Title = title
+		if _, err := s.Registry.PutTopic(t.Context(), "token/ci", topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ago := func(d time.Duration) string { return time.Now().UTC().Add(-d).Format(page.MinuteForm) }
+	for query, shown := range map[string]bool{
+		"":                             true,
+		"?object=topic/shop.close":     true,
+		"?object=topic/shop.*":         true,
+		"?object=topic/*&action=put":   true,
+		"?object=topic/mail.*":         false,
+		"?object=topic/shop_*":         false,
+		"?actor=token/ci":              true,
+		"?actor=token/other":           false,
+		"?action=delete":               false,
+		"?since=" + ago(time.Hour):     true,
+		"?until=" + ago(time.Hour):     false,
+		"?since=" + ago(-2*time.Hour):  false,
+		"?until=" + ago(-2*time.Hour):  true,
+		"?since=yesterday":             true, // invalid values filter nothing
+		"?cursor=18446744073709551615": true, // has 64 bits; SQLite accepts 63
+	} {
+		status, body := s.Get("/audit" + query)
+		if status != http.StatusOK || strings.Contains(body, "second title") != shown {
+			t.Errorf("/audit%s: %d, the change is shown: %v", query, status, !shown)
+		}
+	}
+	if !s.Registry.Up() {
+		t.Error("a cursor marked the registry as unreachable")
+	}
+}

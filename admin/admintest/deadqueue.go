@@ -1,0 +1,108 @@
+package admintest
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// DeadQueue is a queue of dead jobs: re-driven jobs get the result that the test chose.
+type DeadQueue struct {
+	Queue
+	Dead     map[string][]queue.Job // dead jobs by topic
+	Fate     func(topic, id string) *queue.Job
+	alive    map[queue.Ref]bool
+	Redriven int
+	Lists    int // calls of List
+	Shards   []queue.ShardHealth
+}
+
+func NewDeadQueue(topic string, n int) *DeadQueue {
+	q := &DeadQueue{Dead: map[string][]queue.Job{}, alive: map[queue.Ref]bool{},
+		Fate: func(string, string) *queue.Job { return nil }}
+	for i := range n {
+		q.Dead[topic] = append(q.Dead[topic], queue.Job{
+			Topic: topic, ID: "job-" + strconv.Itoa(i), State: queue.Dead, DeadReason: "attempts", Attempts: 3,
+			History: []queue.Attempt{{N: 3, Error: "connection refused"}},
+		})
+	}
+	q.ByTopic = map[string]queue.Stats{topic: {Dead: int64(n)}}
+	return q
+}
+
+func (q *DeadQueue) List(
+	_ context.Context, topic string, _ queue.State, cursor string, limit int,
+) ([]queue.Job, string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.Lists++
+	begin, _ := strconv.Atoi(cursor)
+	all := q.Dead[topic]
+	end := min(len(all), begin+limit)
+	next := ""
+	if end < len(all) {
+		next = strconv.Itoa(end)
+	}
+	return slices.Clone(all[begin:end]), next, nil
+}
+
+func (q *DeadQueue) Get(_ context.Context, topic, id string) (*queue.Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, j := range q.Dead[topic] {
+		if j.ID == id {
+			return &q.Dead[topic][i], nil
+		}
+	}
+	if !q.alive[queue.Ref{Topic: topic, ID: id}] {
+		return nil, queue.ErrNotFound
+	}
+	if j := q.Fate(topic, id); j != nil {
+		return j, nil
+	}
+	return nil, queue.ErrNotFound
+}
+
+func (q *DeadQueue) Recall(ctx context.Context, topic, id string) (*queue.Job, error) {
+	return q.Get(ctx, topic, id)
+}
+
+func (q *DeadQueue) Lookup(_ context.Context, refs []queue.Ref, _ string) ([]*queue.Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	jobs := make([]*queue.Job, len(refs))
+	for i, ref := range refs {
+		if n := slices.IndexFunc(q.Dead[ref.Topic], func(j queue.Job) bool { return j.ID == ref.ID }); n >= 0 {
+			job := q.Dead[ref.Topic][n]
+			jobs[i] = &job
+		}
+	}
+	return jobs, nil
+}
+
+func (q *DeadQueue) take(topic string, ids []string) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before := len(q.Dead[topic])
+	q.Dead[topic] = slices.DeleteFunc(q.Dead[topic], func(j queue.Job) bool { return slices.Contains(ids, j.ID) })
+	for _, id := range ids {
+		q.alive[queue.Ref{Topic: topic, ID: id}] = true
+	}
+	return before - len(q.Dead[topic])
+}
+
+func (q *DeadQueue) RedriveDead(_ context.Context, topic string, ids []string, _ int) (int, error) {
+	n := q.take(topic, ids)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.Redriven += n
+	return n, nil
+}
+
+func (q *DeadQueue) DeleteDead(_ context.Context, topic string, ids []string, _ int) (int, error) {
+	return q.take(topic, ids), nil
+}
+
+func (q *DeadQueue) Health(context.Context) []queue.ShardHealth { return q.Shards }

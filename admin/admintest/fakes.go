@@ -1,0 +1,36 @@
+package admintest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/wakecall/wakecall/admin/shards"
+	"github.com/wakecall/wakecall/admin/topics"
+	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/master"
+)
+
+// The fakes of an installation without any events yet.
+type (
+	idleMaster struct{ shards.Master }
+	noHistory  struct{}
+	NoActivity struct{}
+	noCalls    struct{ topics.Caller }
+)
+
+func (idleMaster) Ps(context.Context) (*master.Tree, error) { return &master.Tree{}, nil }
+
+func (noHistory) Series(context.Context, string, string) (history.Points, error) {
+	return history.Points{}, nil
+}
+
+func (NoActivity) Attempts(context.Context, string, int) ([]activity.Attempt, error) { return nil, nil }
+func (NoActivity) Errors(context.Context, string) ([]queue.ErrorNote, error)         { return nil, nil }
+func (NoActivity) ClearErrors(context.Context, string) error                         { return nil }
+
+func (noCalls) Describe(*callback.Endpoint, *callback.Request) (*callback.Sent, error) {
+	return nil, errors.New("no calls here")
+}

@@ -1,0 +1,60 @@
+package admin
+
+import (
+	"github.com/wakecall/wakecall/admin/access"
+	"github.com/wakecall/wakecall/admin/alerts"
+	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/admin/jobs"
+	"github.com/wakecall/wakecall/admin/live"
+	"github.com/wakecall/wakecall/admin/overview"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/admin/shards"
+	"github.com/wakecall/wakecall/admin/topics"
+)
+
+// areas are the handlers of all areas.
+type areas struct {
+	access   *access.Handler
+	alerts   *alerts.Handler
+	figures  *figures.Handler
+	jobs     *jobs.Handler
+	overview *overview.Handler
+	shards   *shards.Handler
+	topics   *topics.Handler
+}
+
+func newAreas(
+	o Options, pages *page.Pages, texts *page.Texts, flashes *page.Flashes, sessions *access.Sessions, hub *live.Hub,
+) (in areas) {
+	in.access = access.New(access.Options{
+		Pages: pages, Texts: texts, Flashes: flashes, Sessions: sessions, Accounts: o.Accounts, Tokens: o.Registry,
+		Audit: o.Registry, Proxies: o.Proxies, Log: o.Log, Now: o.Now,
+	})
+	in.figures = figures.New(figures.Options{
+		Texts: texts, Registry: o.Registry, Queue: o.Queue, History: o.History, Activity: o.Activity, Now: o.Now,
+	})
+	in.jobs = jobs.New(jobs.Options{
+		Pages: pages, Texts: texts, Flashes: flashes, Hub: hub, Registry: o.Registry, Queue: o.Queue,
+		Counts: in.figures, Caller: o.Caller, Tasks: o.Tasks, Log: o.Log, Now: o.Now,
+		MaxBody: int(o.Config.Server.MaxBody), Patience: o.Patience,
+	})
+	in.shards = shards.New(shards.Options{
+		Pages: pages, Texts: texts, Flashes: flashes, Hub: hub, Registry: o.Registry, Editor: o.Editor, Queue: o.Queue,
+		Master: o.Master, Config: o.Config, Open: o.OpenShard, Log: o.Log,
+	})
+	in.topics = topics.New(topics.Options{
+		Pages: pages, Texts: texts, Flashes: flashes, Hub: hub, Registry: o.Registry, Secrets: o.Registry,
+		Editor: o.Editor, Queue: o.Queue, Activity: o.Activity, Figures: in.figures, Jobs: in.jobs, Caller: o.Caller,
+		Log: o.Log, Now: o.Now, APIURL: o.APIURL,
+	})
+	in.alerts = alerts.New(alerts.Options{
+		Pages: pages, Texts: texts, Flashes: flashes, Registry: o.Registry, Alerts: o.Alerts, Web: o.Web,
+		SendMail: o.SendMail, Now: o.Now, Host: o.Host, AdminURL: o.AdminURL,
+	})
+	in.overview = overview.New(overview.Options{
+		Pages: pages, Hub: hub, Figures: in.figures, Shards: in.shards, History: o.History, Registry: o.Registry,
+		Queue: o.Queue, Master: o.Master, Alerts: o.Alerts, Log: o.Log, Now: o.Now,
+		APIURL: o.APIURL, TokenFile: o.TokenFile, Weights: o.Config.Priorities,
+	})
+	return in
+}

@@ -1,0 +1,7 @@
+package admin
+
+// The limits that tests reach.
+const (
+	MaxConns    = maxConns
+	IdleTimeout = idleTimeout
+)

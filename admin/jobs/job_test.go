@@ -1,0 +1,128 @@
+package jobs_test
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/admin"
+	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+func TestAJobIsFoundShownAndChanged(t *testing.T) {
+	t.Parallel()
+	s, q := admintest.Shop(t)
+	s.As("ops")
+	if _, body := s.Post("/push", "topic", "shop.close", "id", "order/42", "body", `{"n": 1}`, "delay",
+		"1h"); !strings.Contains(body, "&#34;n&#34;: 1") {
+		t.Errorf("after the push: %s", body)
+	}
+	path := "/topics/shop.close/jobs/order%2F42"
+	if _, body := s.Get("/search?id=order/42"); !strings.Contains(body, "order/42") ||
+		!strings.Contains(body, "127.0.0.1") && !strings.Contains(body, "Due") {
+		t.Errorf("the search: %s", body)
+	}
+	wait.For(t, "all jobs to be searched at once", func() bool { // a busy machine continues the search after the page
+		_, body := s.Get("/search?id=nothing")
+		return strings.Contains(body, "No results")
+	})
+	s.Post(path, "do", "due", "due_at", "2031-01-02T03:04")
+	if j, err := q.Get(t.Context(), "shop.close", "order/42"); err != nil || j.DueAt.Year() != 2031 {
+		t.Errorf("after the change %+v, %v", j, err)
+	}
+	if _, body := s.Post(path, "do", "due", "due_at", "tomorrow"); !strings.Contains(body, "is not a time") {
+		t.Errorf("a wrong time: %s", body)
+	}
+	s.Post(path, "do", "run")
+	if j, _ := q.Get(t.Context(), "shop.close", "order/42"); j == nil || j.State != queue.Ready {
+		t.Errorf("after run it is %+v", j)
+	}
+	s.Post(path, "do", "delete")
+	if status, _ := s.Get(path); status != http.StatusNotFound {
+		t.Errorf("after it was deleted: %d", status)
+	}
+	if status, _ := s.As("look").Post(path, "do", "run"); status != http.StatusForbidden {
+		t.Errorf("a viewer may run jobs: %d", status)
+	}
+}
+
+// TestThePageOfAJobRefreshesItself: after an event it requests its fragments again, but the result of the last action
+// is shown on the next page.
+func TestThePageOfAJobRefreshesItself(t *testing.T) {
+	t.Parallel()
+	s, q := admintest.Shop(t)
+	s.As("ops")
+	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "one", Body: []byte(`{}`),
+		Delay: time.Hour}).Err)
+	mark := regexp.MustCompile(`/jobs/one\?was=([^"]+)"`).FindStringSubmatch(s.Shows("/topics/shop.close/jobs/one"))
+	ask := func() (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			s.URL+"/topics/shop.close/jobs/one?was="+mark[1], nil)
+		admintest.Must(t, err)
+		r.Header.Set("HX-Request", "true")
+		return s.Send(r)
+	}
+	if status, _ := ask(); status != http.StatusNoContent {
+		t.Errorf("without an event, the answer is %d", status)
+	}
+	follow := s.Client.CheckRedirect
+	s.Client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	s.Post("/topics/shop.close/jobs/one", "do", "run")
+	s.Client.CheckRedirect = follow
+	if status, body := ask(); status != http.StatusOK || !strings.Contains(body, `id="wk-head"`) ||
+		!strings.Contains(body, `id="wk-body"`) {
+		t.Errorf("the fragments are %d", status)
+	}
+	s.Shows("/topics/shop.close/jobs/one", "one is now due.")
+}
+
+// TestAJobIsTakenAwayFromItsWorker manually: released, or made dead. A dispatcher's job is not.
+func TestAJobIsTakenAwayFromItsWorker(t *testing.T) {
+	t.Parallel()
+	q := admintest.RealQueue(t)
+	s := admintest.Open(t, func(o *admin.Options) { o.Queue = q }).As("ops")
+	topic := registry.NewTopic("jobs")
+	topic.Delivery = registry.DeliveryPull
+	_, err := s.Registry.PutTopic(t.Context(), "test", topic)
+	admintest.Must(t, err)
+	admintest.Must(t, q.SetTopics(t.Context(),
+		slices.Values([]queue.TopicConf{{Name: "jobs", Pull: true, TTR: time.Hour, MaxAttempts: 3}})))
+	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "jobs", ID: "x", Body: []byte(`{}`)}).Err)
+	const page = "/topics/jobs/jobs/x"
+	take := func() queue.Leased {
+		jobs, err := q.Take(t.Context(), queue.TakeRequest{Topics: []string{"jobs"}, Max: 1})
+		admintest.Must(t, err)
+		if len(jobs) != 1 {
+			t.Fatalf("took %+v", jobs)
+		}
+		return jobs[0]
+	}
+	first := take()
+	s.Shows("/topics/jobs?tab=jobs&state=running", "Leased until", ">x<")
+	s.Shows(page, `value="release"`, `value="bury"`)
+	if _, body := s.Post(page, "do", "release"); !strings.Contains(body, "was released") {
+		t.Errorf("release: %s", body)
+	}
+	if d := q.End(t.Context(), []queue.Ending{{Lease: first.Lease}})[0]; !errors.Is(d.Err, queue.ErrLease) {
+		t.Errorf("the worker's ack: %+v", d)
+	}
+	if j := take(); j.Attempt != 1 {
+		t.Errorf("after a release attempt %d", j.Attempt)
+	}
+	s.Post(page, "do", "bury")
+	if j, err := q.Get(t.Context(), "jobs", "x"); err != nil || j.State != queue.Dead || j.DeadReason != "buried" {
+		t.Errorf("buried: %+v, %v", j, err)
+	}
+	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "y", Body: []byte(`{}`)}).Err)
+	if _, body := s.Post("/topics/shop.close/jobs/y", "do", "bury"); strings.Contains(body, "is dead") {
+		t.Errorf("a push topic's job was buried: %s", body)
+	}
+}

@@ -1,0 +1,70 @@
+package jobs_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/wakecall/wakecall/admin"
+	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+func TestAWrongPushIsShownAtItsField(t *testing.T) {
+	t.Parallel()
+	s, _ := admintest.Shop(t)
+	s.As("ops")
+	for field, pairs := range map[string][]string{
+		"does not exist":  {"topic", "nobody", "body", "1"},
+		"not JSON":        {"topic", "shop.close", "body", "{"},
+		"is not a delay":  {"topic", "shop.close", "body", "1", "delay", "soon"},
+		"is not an id":    {"topic", "shop.close", "body", "1", "id", " x"},
+		"between 1 and":   {"topic", "shop.close", "body", "1", "max_attempts", "many"},
+		"not &#34;x&#34;": {"topic", "shop.close", "body", "1", "priority", "x"},
+	} {
+		if status, body := s.Post("/push", pairs...); status != http.StatusUnprocessableEntity ||
+			!strings.Contains(body, field) {
+			t.Errorf("%v: %d, without %q", pairs, status, field)
+		}
+	}
+	s.Post("/push", "topic", "shop.close", "body", "1", "id", "twice", "delay", "1h")
+	if status, body := s.Post("/push", "topic", "shop.close", "body", "1", "id", "twice", "on_duplicate",
+		"error"); status != http.StatusConflict || !strings.Contains(body, "already exists") {
+		t.Errorf("a duplicate: %d", status)
+	}
+}
+
+// TestAPushHereIsAsOneThroughTheAPI: the same limits apply, those of the configuration and of pull topics, and topics
+// of a namespace are accepted, but not the namespace itself.
+func TestAPushHereIsAsOneThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	q := admintest.RealQueue(t)
+	s := admintest.Open(t, func(o *admin.Options) {
+		o.Queue = q
+		o.Config.Server.MaxBody = 1000
+	}).As("ops")
+	for _, name := range []string{"film.render", "team.*"} {
+		topic := registry.NewTopic(name)
+		topic.Delivery = registry.DeliveryPull
+		_, err := s.Registry.PutTopic(t.Context(), "test", topic)
+		admintest.Must(t, err)
+	}
+	push := func(topic, attempts, body string) (int, string) {
+		return s.Post("/push", "topic", topic, "max_attempts", attempts, "body", body, "delay", "1h")
+	}
+	for _, topic := range []string{"film.render", "team.mail"} {
+		if status, body := push(topic, "65535", "1"); status != http.StatusOK {
+			t.Errorf("65,535 attempts of %s: %d\n%s", topic, status, body)
+		}
+	}
+	for want, sent := range map[string][3]string{
+		"is a namespace":                 {"team.*", "", "1"},
+		"1000":                           {"film.render", "", `"` + strings.Repeat("x", 1000) + `"`},
+		"between 1 and 65535, not 65536": {"film.render", "65536", "1"},
+	} {
+		if status, body := push(sent[0], sent[1], sent[2]); status != http.StatusUnprocessableEntity ||
+			!strings.Contains(body, want) {
+			t.Errorf("%d, without %s", status, want)
+		}
+	}
+}

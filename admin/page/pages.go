@@ -1,0 +1,64 @@
+// Package page contains what all pages of the web admin share: rendering, texts, messages, forms, lists, the current
+// user and their rights, and the middleware around every request.
+package page
+
+import (
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/web"
+)
+
+// Options configure Pages.
+type Options struct {
+	BasePath string // path prefix of all pages: / or /wakecall
+	Version  string
+	Texts    *Texts
+	Flashes  *Flashes
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Pages renders pages and knows their addresses.
+type Pages struct {
+	Options
+	assets    *web.Assets
+	templates map[string]*web.Templates // by language
+	strip     atomic.Pointer[Strip]
+}
+
+// New loads templates and assets. It fails when one of them is broken.
+func New(o Options) (p *Pages, err error) {
+	o.BasePath = CleanBase(o.BasePath)
+	p = &Pages{Options: o, templates: map[string]*web.Templates{}}
+	if p.assets, err = web.LoadAssets(); err != nil {
+		return nil, err
+	}
+	for _, l := range web.Languages {
+		if p.templates[l.Code], err = web.LoadTemplates(p.funcs(l.Code)); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// CleanBase returns a base path without the slash at its end.
+func CleanBase(path string) string { return strings.TrimRight(path, "/") }
+
+// FormsOf redirects GET requests for the addresses of a page's forms to the page. After a mistake, the page is shown at
+// a form's address, and the user may request that again by reloading or choosing a language.
+func (p *Pages) FormsOf(g *echo.Group, path string, forms ...string) {
+	for _, form := range forms {
+		g.GET(form, func(c echo.Context) error { return p.Redirect(c, path) })
+	}
+}
+
+// Assets returns the files that pages load.
+func (p *Pages) Assets() *web.Assets { return p.assets }
+
+// SetStrip sets the totals that every page shows.
+func (p *Pages) SetStrip(s *Strip) { p.strip.Store(s) }

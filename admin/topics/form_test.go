@@ -1,0 +1,128 @@
+package topics_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
+	t.Parallel()
+	s, q := admintest.Shop(t)
+	s.As("root")
+	status, body := s.Post("/topics/-/new",
+		admintest.TopicForm("name", "shop.mail", "title", "<script>alert(1)</script>", "retry", "10s, 1m", "headers",
+			"X-A: b\nX-C: d",
+			"sign", "on")...)
+	if status != http.StatusOK || !strings.Contains(body, "whsec_") || strings.Contains(body, "<script>alert") {
+		t.Fatalf("created: %d\n%s", status, body)
+	}
+	if body := s.Shows("/topics/shop.mail", "shop.mail"); strings.Contains(body, "whsec_") {
+		t.Error("the secret is shown a second time")
+	}
+	x := s.Registry.Snapshot().Topics.Get("shop.mail")
+	if x == nil || len(x.Secrets) != 1 || x.Headers["X-C"] != "d" || len(x.Retry) != 2 || x.MaxAttempts != 3 {
+		t.Fatalf("it is stored as %+v", x)
+	}
+	if status, body := s.Post("/topics/shop.mail/edit",
+		admintest.TopicForm("retry_if", "res.code !=", "title",
+			"Mails")...); status != http.StatusUnprocessableEntity ||
+		!strings.Contains(body, "column") || !strings.Contains(body, "Mails") {
+		t.Errorf("a wrong expression: %d\n%s", status, body)
+	}
+	s.Post("/topics/shop.mail/edit", admintest.TopicForm("title", "Mails", "durability", "replica")...)
+	if x := s.Registry.Snapshot().Topics.Get("shop.mail"); x.Title != "Mails" ||
+		x.Durability != registry.DurabilityReplica ||
+		len(x.Secrets) != 1 || len(x.Retry) != 0 {
+		t.Errorf("after the change it is %+v", x)
+	}
+	if _, body := s.Get("/topics/shop.mail/edit"); !strings.Contains(body, `<option value="replica" selected>`) {
+		t.Error("the form does not show the durability")
+	}
+	// Two users who edit a topic do not overwrite each other's changes: the second sees both versions first.
+	etagOf := func(body string) string {
+		m := regexp.MustCompile(`name="etag" value="([^"]+)"`).FindStringSubmatch(body)
+		if m == nil {
+			t.Fatal("the form has no ETag")
+		}
+		return m[1]
+	}
+	_, opened := s.Get("/topics/shop.mail/edit")
+	if status, _ := s.Post("/topics/shop.mail/edit",
+		admintest.TopicForm("title", "Theirs", "etag", etagOf(opened))...); status != http.StatusOK {
+		t.Errorf("the first edit: %d", status)
+	}
+	status, body = s.Post("/topics/shop.mail/edit", admintest.TopicForm("title", "Yours", "etag", etagOf(opened))...)
+	if status != http.StatusConflict || !strings.Contains(body, "Theirs") || !strings.Contains(body, "Yours") ||
+		s.Registry.Snapshot().Topics.Get("shop.mail").Title != "Theirs" {
+		t.Errorf("the second edit: %d\n%s", status, body)
+	}
+	s.Post("/topics/shop.mail/edit", admintest.TopicForm("title", "Yours", "durability", "replica", "etag",
+		etagOf(body))...)
+	if x := s.Registry.Snapshot().Topics.Get("shop.mail"); x.Title != "Yours" {
+		t.Errorf("after the second user saw both versions, it is %+v", x)
+	}
+	if status, body := s.Post("/topics/-/new", admintest.TopicForm("name",
+		"shop.mail")...); status != http.StatusUnprocessableEntity ||
+		!strings.Contains(body, "already") {
+		t.Errorf("the same name again: %d", status)
+	}
+	s.Post("/topics/shop.mail/secret")
+	if x := s.Registry.Snapshot().Topics.Get("shop.mail"); len(x.Secrets) != 2 {
+		t.Errorf("after the rotation it has %d secrets", len(x.Secrets))
+	}
+	if _, body := s.Get("/topics/shop.mail"); !strings.Contains(body, "The old one will be dropped: <time") ||
+		!strings.Contains(body, "in 23h 5") && !strings.Contains(body, "in 1d") && !strings.Contains(body, "24h") {
+		t.Errorf("the page does not count the overlap down")
+	}
+	s.Post("/topics/shop.mail/secret/overlap", "overlap", "1h")
+	if _, body := s.Get("/topics/shop.mail"); !strings.Contains(body, "in 5") && !strings.Contains(body, "in 1h") {
+		t.Errorf("the overlap was not shortened")
+	}
+	if status, _ := s.Post("/topics/shop.mail/secret/overlap", "overlap", "soon"); status != http.StatusBadRequest {
+		t.Errorf("a wrong overlap got %d", status)
+	}
+	s.Post("/topics/shop.mail/secret/drop")
+	if x := s.Registry.Snapshot().Topics.Get("shop.mail"); len(x.Secrets) != 1 {
+		t.Errorf("after the old one was dropped it has %d secrets", len(x.Secrets))
+	}
+	q.Push(t.Context(), queue.Push{Topic: "shop.mail", ID: "1", Delay: time.Hour})
+	if _, body := s.Post("/topics/shop.mail/delete"); !strings.Contains(body, "still has jobs (1)") ||
+		s.Registry.Snapshot().Topics.Get("shop.mail") == nil {
+		t.Errorf("deleting with jobs: %s", body)
+	}
+	s.Post("/topics/shop.mail/delete", "drop", "on")
+	if _, err := q.Get(t.Context(), "shop.mail", "1"); err == nil ||
+		s.Registry.Snapshot().Topics.Get("shop.mail") != nil {
+		t.Error("the topic or its job still exists")
+	}
+}
+
+func TestFieldsAreCheckedWhileTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	s, _ := admintest.Shop(t)
+	s.As("root")
+	s.Shows("/topics/check/name?name=free.name", "available")
+	s.Shows("/topics/check/name?name=shop.close", "already")
+	s.Shows("/topics/check/name?name=Bad+Name", "text-danger")
+	for expression, want := range map[string]string{"res.code != 200": "would be a success",
+		"res.code == 200": "would be a failure", "res.code =!": "column"} {
+		if _, body := s.Post("/topics/check/retry_if", "retry_if", expression, "sample_status", "200", "sample_body",
+			`{"code":200}`); !strings.Contains(body, want) {
+			t.Errorf("%s: %s", expression, body)
+		}
+	}
+	if _, body := s.Post("/topics/check/retry", "retry", "", "max_attempts", "4"); !strings.Contains(body, "5m later") {
+		t.Errorf("the preview: %s", body)
+	}
+	if _, body := s.Post("/topics/check/retry", "retry", "soon", "max_attempts", "4"); !strings.Contains(body,
+		"text-danger") {
+		t.Errorf("the preview of invalid input: %s", body)
+	}
+}

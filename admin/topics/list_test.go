@@ -1,0 +1,174 @@
+package topics_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/admin"
+	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+func TestTopicsAreFoundSortedAndPaged(t *testing.T) {
+	t.Parallel()
+	s, q := admintest.Shop(t)
+	for i := range 60 {
+		x := registry.NewTopic(fmt.Sprintf("team.t%02d", i))
+		x.CallbackURL, x.Owner = "http://127.0.0.1:1/", fmt.Sprint("owner", i%2)
+		if _, err := s.Registry.PutTopic(t.Context(), "test", x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 {
+		q.Push(t.Context(), queue.Push{Topic: "team.t42", ID: fmt.Sprint(i), Delay: time.Hour})
+	}
+	s.As("look")
+	if body := s.Shows("/topics?q=team", "1–50 of 60"); strings.Contains(body, "team.t55") ||
+		strings.Contains(body, "shop.close") {
+		t.Error("the first page shows a topic of another page")
+	}
+	s.Shows("/topics?q=team&page=2", "team.t55", "51–60 of 60")
+	s.Shows("/topics?q=owner1+team.t5", "team.t51", "1–5 of 5")
+	body := s.Shows("/topics?sort=delayed", "team.t42")
+	if first := regexp.MustCompile(`href="/topics/([a-z0-9.]+)"`).FindStringSubmatch(body); first == nil ||
+		first[1] != "team.t42" {
+		t.Errorf("sorted by delayed jobs, the first is %v", first)
+	}
+	if status, _ := s.Get("/topics/-/new"); status != http.StatusForbidden {
+		t.Errorf("a viewer may create topics: %d", status)
+	}
+	if status, _ := s.Get("/topics/nobody"); status != http.StatusNotFound {
+		t.Errorf("an unknown topic: %d", status)
+	}
+}
+
+func TestTopicsAreSortedByHealthBothWays(t *testing.T) {
+	t.Parallel()
+	s := admintest.Open(t, nil).As("root")
+	for _, name := range []string{"a", "b", "c"} {
+		s.AddTopic(name)
+	}
+	s.Queue.ByTopic = map[string]queue.Stats{"a": {}, "b": {Ready: 3, OldestReady: time.Hour}, "c": {Ready: 9}}
+	s.Post("/topics/c/pause")
+	for query, want := range map[string]string{"health": "bca", "-health": "acb", "ready": "cba", "-ready": "abc",
+		"oldest": "bac", "name": "abc", "-name": "cba"} {
+		body, order := s.Shows("/topics?sort="+query), ""
+		for _, part := range strings.Split(body, `class="fw-bold" href="/topics/`)[1:] {
+			order += part[:1]
+		}
+		if order != want {
+			t.Errorf("by %s: %s, want %s", query, order, want)
+		}
+	}
+	s.Shows("/topics", "late", "paused", "healthy", `data-live="topics:`)
+}
+
+// sick has topics with different problems: one with failures only, one without deliveries because of its breaker, one
+// that is late.
+type sick struct{ admintest.Queue }
+
+func (*sick) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
+	return map[string]queue.TopicLimits{"broken": {Failures: 12, BreakerOpen: time.Now().Add(time.Hour)}}, nil
+}
+
+func (q *sick) Totals(_ context.Context, topics []string) (map[string]queue.TopicTotals, error) {
+	all := map[string]queue.TopicTotals{}
+	for _, name := range topics {
+		n := int64(len(name))
+		all[name] = queue.TopicTotals{Stats: q.ByTopic[name],
+			Today: queue.Totals{Pushed: 9 * n, Delivered: 7 * n, Failed: 5 * n, Deleted: 3 * n}}
+	}
+	return all, nil
+}
+
+func (*sick) Series(_ context.Context, series, span string) (history.Points, error) {
+	n, p99 := 4.0, 10*float64(len(series))
+	p := history.Points{Series: series, Span: span, Step: 10, Times: []int64{10, 20}, Values: map[string][]*float64{
+		"delivered": {nil, &n}, "p99": {nil, &p99},
+	}, Sums: map[string]int64{"delivered": int64(len(series)), "failed": 1}}
+	switch series {
+	case "broken", "one":
+		p.Sums = map[string]int64{"failed": 1}
+	case "some":
+		p.Sums = map[string]int64{"delivered": 4, "failed": 6}
+	}
+	return p, nil
+}
+
+// sickSite has a topic for each state of health.
+func sickSite(t *testing.T) *admintest.Site {
+	q := &sick{}
+	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.History = q, q }).As("ops")
+	q.ByTopic = map[string]queue.Stats{}
+	for i, name := range []string{"broken", "one", "some", "waiting", "well.known"} {
+		s.AddTopic(name)
+		n := int64(i + 1)
+		q.ByTopic[name] = queue.Stats{Delayed: n, Ready: 2 * n, Running: 3 * n, Dead: 4 * n,
+			OldestReady: time.Duration(i) * time.Millisecond}
+	}
+	q.ByTopic["waiting"] = queue.Stats{Delayed: 4, Ready: 8, Running: 12, Dead: 16, OldestReady: time.Hour}
+	return s
+}
+
+// TestABrokenTopicIsNotHealthy: the list shows each topic's health, success rate, p99 and longest wait.
+func TestABrokenTopicIsNotHealthy(t *testing.T) {
+	t.Parallel()
+	s := sickSite(t)
+	body := s.Shows("/topics", `data-live="topics:`)
+	for name, want := range map[string][]string{
+		"broken": {"breaker open", "bg-red-lt", "0 %", "60ms", "<polyline"}, "one": {"failing", "bg-red-lt", "0 %"},
+		"some": {"failing", "40.0 %"}, "waiting": {"late", "bg-orange-lt", "1h"},
+		"well.known": {"healthy", "bg-green-lt", "90.9 %", "100ms"},
+	} {
+		_, row, _ := strings.Cut(body, `href="/topics/`+name+`">`)
+		row, _, _ = strings.Cut(row, "</tr>")
+		for _, part := range want {
+			if !strings.Contains(row, part) {
+				t.Errorf("the row of %s lacks %q:\n%s", name, part, row)
+			}
+		}
+	}
+	s.Shows("/topics/broken", "breaker open", "0 %", "60ms")
+}
+
+// TestTopicsAreSortedByEveryColumnBothWays, by the links in the head of the table.
+func TestTopicsAreSortedByEveryColumnBothWays(t *testing.T) {
+	t.Parallel()
+	s := sickSite(t)
+	order := func(by string) (names []string) {
+		for _, m := range regexp.MustCompile(`class="fw-bold" href="/topics/([a-z.]+)"`).
+			FindAllStringSubmatch(s.Shows("/topics?sort="+by), -1) {
+			names = append(names, m[1])
+		}
+		return names
+	}
+	columns := regexp.MustCompile(`<th.*?</th>`).FindAllString(s.Shows("/topics"), -1)
+	sorted := 0
+	for _, c := range columns {
+		by := regexp.MustCompile(`sort=-?([a-z0-9]+)`).FindStringSubmatch(c)
+		if by == nil {
+			continue
+		}
+		sorted++
+		one, other := order(by[1]), order("-"+by[1])
+		slices.Reverse(other)
+		ties := by[1] == "success" || by[1] == "health" // of two topics, which stay sorted by name
+		if len(one) != 5 || !ties && !slices.Equal(one, other) || ties && one[0] == one[4] {
+			t.Errorf("by %s: %v, the other way %v", by[1], one, other)
+		}
+		if !strings.Contains(s.Shows("/topics?sort="+by[1]), `aria-sort=`) {
+			t.Errorf("no column head shows the order by %s", by[1])
+		}
+	}
+	if sorted != len(columns)-1 { // all but the small chart
+		t.Errorf("%d of %d columns can be sorted", sorted, len(columns))
+	}
+}

@@ -1,0 +1,65 @@
+package bulk
+
+import (
+	"slices"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/message"
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// The actions on jobs.
+const (
+	Run    = "run"
+	Retry  = "retry" // re-drive a dead job
+	Delete = "delete"
+	Due    = "due" // change the due time
+)
+
+// Action is what to do with jobs.
+type Action struct {
+	Do    string        `json:"do"`
+	At    time.Time     `json:"at,omitzero"`    // the new due time
+	Shift time.Duration `json:"shift,omitzero"` // or how far to move it
+}
+
+// Actions returns the actions on all jobs of a state.
+func Actions(s queue.State) []string {
+	switch s {
+	case queue.Delayed:
+		return []string{Run, Due, Delete}
+	case queue.Ready:
+		return []string{Due, Delete}
+	case queue.Dead:
+		return []string{Retry, Delete}
+	}
+	return nil
+}
+
+func (p *Params) validate() error {
+	switch {
+	case !slices.Contains(Actions(p.Filter.State), p.Do):
+		return message.New("task.no_action", p.Do, string(p.Filter.State))
+	case p.Do == Due && p.At.IsZero() && p.Shift == 0:
+		return message.New("task.no_shift", "")
+	}
+	return nil
+}
+
+// dueFrom returns the new due time of a job that was to be called at a time.
+func (a Action) dueFrom(at time.Time) time.Time {
+	if !a.At.IsZero() {
+		return a.At
+	}
+	return at.Add(a.Shift)
+}
+
+// fits reports whether the action suits a job's state, and whether the job is still dead, or alive, as it was shown;
+// an empty state means that it does not matter.
+func (a Action) fits(j *queue.Job, shown queue.State) bool {
+	dead := j.State == queue.Dead
+	if dead && a.Do == Due || !dead && a.Do == Retry {
+		return false
+	}
+	return shown == "" || dead == (shown == queue.Dead)
+}

@@ -1,0 +1,86 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	checkInEvery = time.Second
+	endLimit     = 10 * time.Second
+)
+
+var errCancelled = errors.New("cancelled")
+
+// store stores the task's progress, and reports whether it succeeded: a deleted task need not be stored.
+func (w *work) store(ctx context.Context) (stored bool) {
+	w.task.UpdatedAt = w.runner.Now().UTC()
+	err := w.runner.Store.UpdateTask(ctx, w.task)
+	if err != nil && ctx.Err() == nil {
+		w.runner.Log.Warn("store the progress of a task", "task", w.task.ID, "error", err)
+	}
+	return err == nil || errors.Is(err, ErrNoTask)
+}
+
+// checkIn stores the progress and returns errCancelled if the task is to end. It does so about once a second, however
+// often it is called. While the store is unavailable, the work goes on.
+func (w *work) checkIn(ctx context.Context) error {
+	if time.Since(w.checkedIn) < min(checkInEvery, w.runner.PollEvery) {
+		return ctx.Err()
+	}
+	w.checkedIn = time.Now()
+	w.store(ctx)
+	t, err := w.runner.Store.GetTask(ctx, w.task.ID)
+	if err == nil && t.CancelRequested {
+		return errCancelled
+	}
+	return ctx.Err()
+}
+
+// pause waits for d, and checks in meanwhile.
+func (w *work) pause(ctx context.Context, d time.Duration) error {
+	for until := time.Now().Add(d); ; {
+		if err := w.checkIn(ctx); err != nil {
+			return err
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(left, checkInEvery)):
+		}
+	}
+}
+
+// end stores how the task ended, and repeats that while the store is unavailable and this process runs. It reports
+// whether it succeeded: if not, the next process resumes the task.
+func (w *work) end(ctx context.Context, err error) (stored bool) {
+	var stopped *stoppedError
+	switch {
+	case err == nil:
+		w.task.State = Done
+	case errors.Is(err, errCancelled):
+		w.task.State = Cancelled
+	case errors.As(err, &stopped):
+		w.task.State, w.task.Error = Stopped, storedError(err)
+	default:
+		w.task.State, w.task.Error = Failed, storedError(err)
+	}
+	for {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
+		stored = w.store(limited)
+		cancel()
+		if stored {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(w.runner.wait):
+		}
+	}
+}
