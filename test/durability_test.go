@@ -20,7 +20,7 @@ func TestDurability(t *testing.T) {
 	i := start(t, onURL(master.URL()))
 	name := topicName(t)
 	i.refusesDurability(t, name, "replica", "has no connected replica")
-	i.refusesDurability(t, name, "fsync", "none of memory, replica")
+	i.refusesDurability(t, name, "disk", "one of memory, replica")
 	_, port, _ := strings.Cut(master.Addr(), ":")
 	replica := harness.StartRedis(t, harness.RedisOptions{Args: []string{"--replicaof", "127.0.0.1", port}})
 	harness.Eventually(t, soon, "the replica to follow", func() error {

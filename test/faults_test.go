@@ -228,7 +228,7 @@ func TestTheJournalsDiskIsFull(t *testing.T) {
 	db := i.registryFile(t)
 	harness.Eventually(t, soon, "an alert with the file and the reason", func() error {
 		var detail string
-		if err := db.QueryRow(`SELECT detail FROM alerts WHERE kind = 'journal'`).Scan(&detail); err != nil {
+		if err := db.QueryRow(`SELECT causes FROM alerts WHERE kind = 'journal'`).Scan(&detail); err != nil {
 			return err
 		}
 		if !strings.Contains(detail, disk.Dir) || !strings.Contains(detail, "no space left") {

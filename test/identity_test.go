@@ -33,7 +33,7 @@ func TestOneRedisUnderTwoNames(t *testing.T) {
 		t.Errorf("shard add: code %d; want a refusal that offers the rename:\n%s", code, output)
 	}
 	db := i.registryFile(t)
-	if _, err := db.Exec(`INSERT INTO shards (name, url, state) VALUES ('twin', ?, 'active')`, byName); err != nil {
+	if _, err := db.Exec(`INSERT INTO shards (name, url, state, identity, former) VALUES ('twin', ?, 'active', 'twin', '')`, byName); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Exec(`UPDATE revision SET value = value + 1`); err != nil {

@@ -149,12 +149,12 @@ func TestAnOldRegistryKillsNoJob(t *testing.T) {
 	db := i.loseTopic(t, topic)
 	i.Up()
 	harness.Eventually(t, soon, "an alert about the topic, and none about that of a namespace", func() error {
-		var subjects string
-		const query = `SELECT coalesce(group_concat(subject), '') FROM alerts WHERE kind = 'topic_unknown'`
-		if err := db.QueryRow(query).Scan(&subjects); err != nil {
+		var topics string
+		const query = `SELECT coalesce(group_concat(topic), '') FROM alerts WHERE kind = 'topic_unknown'`
+		if err := db.QueryRow(query).Scan(&topics); err != nil {
 			return err
 		}
-		return harness.Equal("subjects", subjects, "topic "+topic+" has jobs, but is missing from the registry")
+		return harness.Equal("topics", topics, topic)
 	})
 	harness.Eventually(t, soon, "a dispatcher to reserve a job", func() error {
 		if !strings.Contains(i.Log(0), "its deletion is not in the audit trail") {

@@ -245,7 +245,8 @@ func reasonOf(err error) string {
 	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"), Forbidden(err):
 		return "password"
 	case redis.HasErrorPrefix(err, "CLUSTERDOWN"), redis.HasErrorPrefix(err, "MASTERDOWN"),
-		redis.HasErrorPrefix(err, "TRYAGAIN"), redis.HasErrorPrefix(err, "NOBUCKET"):
+		redis.HasErrorPrefix(err, "TRYAGAIN"), redis.HasErrorPrefix(err, "NOBUCKET"),
+		redis.HasErrorPrefix(err, "ASK"), redis.HasErrorPrefix(err, "MOVED"): // redirected more often than go-redis follows
 		return "cluster"
 	case redis.HasErrorPrefix(err, "NOTCOMPARED"):
 		return comparing
