@@ -116,8 +116,7 @@ type unreachableError struct {
 
 func (e *unreachableError) Error() string {
 	cause := e.err
-	var op *net.OpError
-	if errors.As(cause, &op) {
+	if op, ok := errors.AsType[*net.OpError](cause); ok {
 		cause = op.Err // op itself repeats the address
 	}
 	return fmt.Sprintf("no answer from %s: %v", e.host, cause)
@@ -129,8 +128,7 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var ue *url.Error
-	if errors.As(err, &ue) {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err
 	}
 	return &unreachableError{host: c.base.Host, err: err}

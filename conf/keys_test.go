@@ -23,8 +23,7 @@ func TestEveryFieldIsAKey(t *testing.T) {
 }
 
 func leaves(typ reflect.Type, above string) (paths []string) {
-	for i := range typ.NumField() {
-		f := typ.Field(i)
+	for f := range typ.Fields() {
 		switch path := above + f.Tag.Get("key"); {
 		case !f.IsExported():
 		case f.Type.Kind() == reflect.Struct:

@@ -284,11 +284,11 @@ func TestAFailureIsRetriedUntilDeliveredOrDead(t *testing.T) {
 	i := start(t)
 	i.hook("a", func(w http.ResponseWriter, _ *http.Request) {
 		if i.called("a") < 3 {
-			http.Error(w, "not yet", 404)
+			http.Error(w, "not yet", http.StatusNotFound)
 		}
 	})
-	i.hook("b", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "never", 404) })
-	i.hook("c", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) })
+	i.hook("b", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "never", http.StatusNotFound) })
+	i.hook("c", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	for _, id := range []string{"a", "b", "c"} {
 		i.push("t", id, 0)
 	}
@@ -323,7 +323,7 @@ func TestAJobsOwnHeadersAndRetryWaitsAreUsed(t *testing.T) {
 		headers = append(headers, r.Header.Get("X-A"))
 		mu.Unlock()
 		if i.called("a") < 4 {
-			http.Error(w, "not yet", 404)
+			http.Error(w, "not yet", http.StatusNotFound)
 		}
 	})
 	r := i.q.Push(t.Context(), queue.Push{

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -57,9 +58,7 @@ func (s *rings) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserv
 	defer s.mu.Unlock()
 	got := queue.Reserved{Now: time.Now()}
 	more := map[string]int{}
-	for topic, n := range r.Busy {
-		more[topic] = n
-	}
+	maps.Copy(more, r.Busy)
 	for i := 0; len(got.Jobs) < r.Max && i < 3*len(r.Pattern)*r.Max; i++ {
 		p := int(r.Pattern[s.pos%len(r.Pattern)] - '0')
 		s.pos++
@@ -405,7 +404,7 @@ func TestTopicsThatHangDelayNobody(t *testing.T) {
 					topic := []string{"l-quick", "h-quick"}[k%2]
 					shards[0].add(topic, 1)
 					due, before := time.Now(), e.count(topic)
-					for d := 0; d < 2; d++ { // both dispatchers wait for work
+					for range 2 { // both dispatchers wait for work
 						select {
 						case shards[0].wake <- queue.Wakeup{Kind: queue.WakeDispatcher}:
 						case <-time.After(100 * time.Microsecond):

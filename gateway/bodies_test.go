@@ -26,7 +26,7 @@ func TestRequestBodiesHaveALimitTogether(t *testing.T) {
 			}
 			ask("/large", strings.NewReader(strings.Repeat("x", 8<<10)))
 			ask("/small", strings.NewReader("small"))
-		})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("PUT", path, body))
+		})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPut, path, body))
 	}
 	ask("/hostile", endless{})
 	ask("/afterwards", strings.NewReader(strings.Repeat("x", 8<<10)))
@@ -51,6 +51,6 @@ func TestABodyThatNobodyNeedsTakesNoRoom(t *testing.T) {
 		if n := e.bodies.Load(); n != 0 {
 			t.Errorf("%d bytes of a dropped body are counted", n)
 		}
-	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/",
+	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/",
 		strings.NewReader(strings.Repeat("x", 1<<20))))
 }

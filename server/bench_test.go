@@ -70,7 +70,7 @@ func hammer(b *testing.B, h http.Handler, request string, status int) {
 		b.Fatal(err)
 	}
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
-	go srv.Serve(l) //nolint:errcheck // closed below
+	go srv.Serve(l) // closed below
 	defer srv.Close()
 	want := fmt.Sprintf("HTTP/1.1 %d", status)
 	b.SetParallelism(32)
@@ -148,7 +148,7 @@ func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(int)             {}
 
 func benchHandler(b *testing.B, h http.Handler, token string) {
-	req, err := http.NewRequest("POST", orders, nil)
+	req, err := http.NewRequest(http.MethodPost, orders, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

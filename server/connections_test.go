@@ -31,7 +31,7 @@ func TestLimitSlowloris(t *testing.T) {
 				}
 			}
 			resp, err := r.push(newClient(t))
-			if err != nil || resp.StatusCode != 201 {
+			if err != nil || resp.StatusCode != http.StatusCreated {
 				t.Errorf("%v %v", resp, err)
 			}
 		})
@@ -83,7 +83,7 @@ func TestLimitOfHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != 431 {
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("answered %d", resp.StatusCode)
 	}
 }

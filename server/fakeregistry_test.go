@@ -38,9 +38,7 @@ func (f *fakeRegistry) edit(change func(*registry.Snapshot)) {
 	defer f.mu.Unlock()
 	next := &registry.Snapshot{Topics: f.snapshot.Topics, Tokens: map[string]*registry.Token{},
 		Shards: f.snapshot.Shards}
-	for k, v := range f.snapshot.Tokens {
-		next.Tokens[k] = v
-	}
+	maps.Copy(next.Tokens, f.snapshot.Tokens)
 	change(next)
 	f.snapshot = next
 }

@@ -115,7 +115,7 @@ func TestASmallLimitHoldsForAnyLength(t *testing.T) {
 	a := newAPI(t, func(o *server.Options) { o.Limits.MaxBody = 100 })
 	for length, want := range map[int]int{10: http.StatusCreated, 100: http.StatusCreated,
 		101: http.StatusRequestEntityTooLarge} {
-		req, err := http.NewRequest("PUT", fmt.Sprintf("%s%s/%d", a.url, orders, length),
+		req, err := http.NewRequest(http.MethodPut, fmt.Sprintf("%s%s/%d", a.url, orders, length),
 			io.NopCloser(strings.NewReader(strings.Repeat("1", length))))
 		if err != nil {
 			t.Fatal(err)

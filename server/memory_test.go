@@ -17,7 +17,7 @@ func TestLimitOfMemory(t *testing.T) {
 	large := `{"body":"` + strings.Repeat("x", 200<<10) + `"}`
 	first := make(chan int)
 	go func() {
-		req, err := http.NewRequest("POST", a.url+orders, strings.NewReader(large))
+		req, err := http.NewRequest(http.MethodPost, a.url+orders, strings.NewReader(large))
 		if err != nil {
 			panic(err)
 		}
@@ -56,7 +56,7 @@ func TestLimitOfMemoryOfAToken(t *testing.T) {
 	a.jobs.hold, a.jobs.holding = make(chan struct{}), make(chan struct{}, 4)
 	answered := make(chan int, 4)
 	push := func(token string) {
-		req, err := http.NewRequest("POST", a.url+orders, strings.NewReader(large()))
+		req, err := http.NewRequest(http.MethodPost, a.url+orders, strings.NewReader(large()))
 		if err != nil {
 			panic(err)
 		}

@@ -148,7 +148,7 @@ func TestPushLimits(t *testing.T) {
 	// httptest's own limit; see TestLimitOfHeaders
 	a.do("POST", orders, `{"body":1}`, "X-Big", strings.Repeat("x", 32<<10)).want(201)
 	// Without Content-Length.
-	req, err := http.NewRequest("POST", a.url+orders,
+	req, err := http.NewRequest(http.MethodPost, a.url+orders,
 		struct{ *strings.Reader }{strings.NewReader(`{"body":` + largest + `}`)})
 	if err != nil {
 		t.Fatal(err)

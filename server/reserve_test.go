@@ -200,7 +200,7 @@ func TestReserveOfAClientThatLeaves(t *testing.T) {
 	w := &fakeWorkers{waits: make(chan struct{})}
 	a := newPullAPI(t, func(o *server.Options) { o.Workers = w })
 	ctx, cancel := context.WithCancel(t.Context())
-	request, err := http.NewRequestWithContext(ctx, "POST", a.url+"/v1/topics/p/reserve",
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+"/v1/topics/p/reserve",
 		strings.NewReader(`{"wait":"10m"}`))
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ func newClient(t *testing.T) *http.Client {
 
 func (r *running) push(c *http.Client) (*http.Response, error) {
 	// not replayable
-	req, err := http.NewRequest("POST", "http://"+r.addr+orders, io.NopCloser(strings.NewReader(`{"body":1}`)))
+	req, err := http.NewRequest(http.MethodPost, "http://"+r.addr+orders, io.NopCloser(strings.NewReader(`{"body":1}`)))
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func TestGracefulStop(t *testing.T) {
 				default:
 				}
 				resp, err := old.push(client)
-				if err != nil || resp.StatusCode != 201 {
+				if err != nil || resp.StatusCode != http.StatusCreated {
 					t.Errorf("a push failed: %v %v", resp, err)
 					return
 				}
@@ -256,7 +256,7 @@ func TestStopWaitsForRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return resp.Body.Close() == nil && resp.StatusCode == 503 && resp.Close
+		return resp.Body.Close() == nil && resp.StatusCode == http.StatusServiceUnavailable && resp.Close
 	})
 	close(r.jobs.hold)
 	if got := <-status; got != 201 {
@@ -292,7 +292,7 @@ func TestAStopEndsWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != 200 || string(got) != `{"jobs":[]}` {
+	if err != nil || resp.StatusCode != http.StatusOK || string(got) != `{"jobs":[]}` {
 		t.Errorf("answered %d %s, %v", resp.StatusCode, got, err)
 	}
 	if err := r.end(t); err != nil || len(w.ended) > 0 {
@@ -384,7 +384,7 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resp.Body.Close() != nil || resp.StatusCode != 200 {
+	if resp.Body.Close() != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("answered %d", resp.StatusCode)
 	}
 	client.CloseIdleConnections()

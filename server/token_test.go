@@ -112,9 +112,9 @@ func TestTokensOverTheAPI(t *testing.T) {
 	if got := listed(); !slices.Equal(got, []string{"keeper", "within"}) {
 		t.Errorf("listed %q", got)
 	}
-	if r := by(keeper, "GET", "/v1/tokens", ""); !strings.Contains(string(r.body),
+	if r := by(keeper, "GET", "/v1/tokens", ""); !strings.Contains(r.body,
 		`"last_used_at":"2026-01-02T03:04:00.000Z"`) ||
-		strings.Contains(string(r.body), hashOf(within)) {
+		strings.Contains(r.body, hashOf(within)) {
 		t.Errorf("the list is %s", r.body)
 	}
 

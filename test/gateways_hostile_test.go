@@ -3,6 +3,7 @@ package test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -39,9 +40,7 @@ func startGateways(t *testing.T, env map[string]string) (w *harness.Wakecall, ad
 		addrs[name] = fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t))
 		all["WAKECALL_GATEWAYS_"+key] = addrs[name]
 	}
-	for key, value := range env {
-		all[key] = value
-	}
+	maps.Copy(all, env)
 	w = harness.StartWakecall(t, harness.Options{Env: all})
 	for _, addr := range addrs {
 		waitListening(t, addr)

@@ -153,7 +153,7 @@ func TestKilledImportsMoveEachJobOnce(t *testing.T) {
 			})
 			close(stop)
 			consumers.Wait()
-			delayed := int(i.MustStats(t, old.topic).Delayed)
+			delayed := i.MustStats(t, old.topic).Delayed
 			t.Logf("%d kills in %s; %d jobs were consumed, %d of them from the old system", kills, took, len(c.times),
 				c.old)
 			for number, times := range c.times {

@@ -115,14 +115,14 @@ func TestImportOfPHPDelayqueue(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if get("order_close"); topic.Title != "关闭订单" || topic.Dialect != "phpdq" || topic.Method != "GET" ||
+	if get("order_close"); topic.Title != "关闭订单" || topic.Dialect != "phpdq" || topic.Method != http.MethodGet ||
 		topic.Priority != "high" ||
 		topic.TTR != "2s" || topic.Delay != "30m0s" || topic.Owner != "li" || topic.State != "active" ||
 		topic.RetryIf != "" ||
 		topic.Max != 12 || len(topic.Emails) != 2 {
 		t.Errorf("registered as %+v", topic)
 	}
-	if get("mail"); topic.Method != "POST" || topic.State != "offline" || topic.RetryIf != "{res.code}!=200" ||
+	if get("mail"); topic.Method != http.MethodPost || topic.State != "offline" || topic.RetryIf != "{res.code}!=200" ||
 		topic.Priority != "normal" {
 		t.Errorf("registered as %+v", topic)
 	}

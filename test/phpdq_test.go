@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,10 +97,10 @@ func TestAnEndpointIsCalledAsByPHPDelayqueue(t *testing.T) {
 		if attempt > 0 {
 			want += fmt.Sprint("&exp_notify_nums=", attempt)
 		}
-		if got := c.Attempt; c.Method != "GET" || got != attempt+1 {
+		if got := c.Attempt; c.Method != http.MethodGet || got != attempt+1 {
 			t.Errorf("call %d is %s, attempt %d", n, c.Method, got)
 		}
-		for _, pair := range strings.Split(want, "&") {
+		for pair := range strings.SplitSeq(want, "&") {
 			name, value, _ := strings.Cut(pair, "=")
 			if q.Get(name) != value {
 				t.Errorf("call %d: %s=%q, want %q", n, name, q.Get(name), value)
@@ -201,7 +202,7 @@ func TestHangupRefusesNoClientOfAGateway(t *testing.T) {
 	close(stop)
 	<-ended
 	want := int(added.Load()) + 1
-	if got := i.MustStats(t, "mail").Delayed; int(got) != want {
+	if got := i.MustStats(t, "mail").Delayed; got != want {
 		t.Errorf("%d jobs are waiting, want %d", got, want)
 	}
 	if code, out := i.Run("ps"); code != 0 || !strings.Contains(out, "phpdq") {

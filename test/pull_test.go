@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -38,9 +39,7 @@ func (i *installation) pullTopic(t *testing.T, fields M) string {
 	t.Helper()
 	name := topicName(t) + "-pull"
 	all := M{"delivery": "pull", "ttr": "30s", "retry": []string{"0s"}}
-	for k, v := range fields {
-		all[k] = v
-	}
+	maps.Copy(all, fields)
 	i.MustPutTopic(t, name, all)
 	return name
 }

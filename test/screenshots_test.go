@@ -159,7 +159,7 @@ func (i *installation) peopled(t *testing.T) {
 	for _, name := range []string{"shop.close", "shop.ship", "shop.refund", "crm.sync"} {
 		x := registry.NewTopic(name)
 		x.CallbackURL, x.Secrets, x.Owner = i.endpoint.URL("/"+name), []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
-			"team-"+name[:strings.Index(name, ".")]
+			"team-"+strings.SplitN(name, ".", 2)[0]
 		x.Title = map[string]string{"shop.close": "Close unpaid orders", "shop.ship": "Hand over to the carrier",
 			"shop.refund": "Ask whether a refund arrived", "crm.sync": "Copy customers to the CRM"}[name]
 		i.endpoint.Set("/"+name, harness.Status(http.StatusOK))

@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
@@ -69,9 +70,7 @@ func (i *installation) put(t *testing.T, name string, b harness.Behaviour, field
 	t.Helper()
 	i.endpoint.Set("/"+name, b)
 	topic := M{"callback_url": i.endpoint.URL("/" + name)}
-	for k, v := range fields {
-		topic[k] = v
-	}
+	maps.Copy(topic, fields)
 	i.MustPutTopic(t, name, topic)
 }
 

@@ -116,7 +116,7 @@ func TestTimersSideBySideMoveEachJobOnceAndOnTime(t *testing.T) {
 	if n := one.total() + two.total(); n != jobs || ready != jobs {
 		t.Errorf("%d jobs were moved and %d are ready, of %d", n, ready, jobs)
 	}
-	late := append(one.late, two.late...)
+	late := slices.Concat(one.late, two.late)
 	slices.Sort(late)
 	t.Logf("%d + %d moved in %d + %d steps; late p50 %v, p99 %v, max %v", one.moved, two.moved, one.calls, two.calls,
 		late[len(late)/2], late[len(late)*99/100], late[len(late)-1])

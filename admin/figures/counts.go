@@ -131,11 +131,10 @@ func (h *Handler) someAnswered(err error) bool {
 
 // missing returns the names of the shards that did not answer: all of them, if the error does not say.
 func (h *Handler) missing(err error) []string {
-	var partial *queue.PartialError
 	if err == nil {
 		return nil
 	}
-	if errors.As(err, &partial) {
+	if partial, ok := errors.AsType[*queue.PartialError](err); ok {
 		return partial.Shards
 	}
 	return h.shards()

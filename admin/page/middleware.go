@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/bulk"
 	"github.com/wakecall/wakecall/internal/queue"
@@ -74,7 +75,7 @@ func (p Proxies) include(c echo.Context) bool {
 func (p *Pages) Catch(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
-			if v := recover(); v != nil && v != http.ErrAbortHandler {
+			if v := recover(); v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 				p.Log.Error("page panicked", "path", c.Request().URL.Path, "panic", v, "stack", string(debug.Stack()))
 				p.Fail(errPanic, c)
 				err = nil

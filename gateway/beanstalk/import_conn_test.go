@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"strings"
 	"testing"
@@ -98,9 +99,7 @@ func TestAnErrorOfBeanstalkdEndsAClaim(t *testing.T) {
 	}
 	claim := func(t *testing.T, command, answer string) ([]importer.Job, error) {
 		answers := map[string]string{}
-		for k, v := range whole {
-			answers[k] = v
-		}
+		maps.Copy(answers, whole)
 		if command != "" {
 			answers[command] = answer
 		}

@@ -108,7 +108,7 @@ func (g *Gateway) told(r *http.Request, err error) string {
 	if !errors.As(err, &f) {
 		f = notDone
 	}
-	if err != error(f) && r.Context().Err() == nil {
+	if !errors.Is(err, f) && r.Context().Err() == nil {
 		g.Log.Error("a request failed", "path", r.URL.Path, "error", err)
 	}
 	return string(f)

@@ -95,7 +95,7 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 	}
 	for _, path := range []string{"/", "/push/", "/none"} {
 		w := httptest.NewRecorder()
-		c.h.ServeHTTP(w, httptest.NewRequest("POST", path, nil))
+		c.h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
 		if w.Code != 404 {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
@@ -173,7 +173,7 @@ func TestYouzansCommands(t *testing.T) {
 		`{"command":"x"}`:                                          `{"success":false,"error":"unknown command \"x\": expected add, pop, finish or delete"}`,
 	} {
 		w := httptest.NewRecorder()
-		c.h.ServeHTTP(w, httptest.NewRequest("POST", "/command", strings.NewReader(body)))
+		c.h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/command", strings.NewReader(body)))
 		if w.Code != 200 || w.Body.String() != answer {
 			t.Errorf("%s: %d %s, want %s", body, w.Code, w.Body, answer)
 		}
@@ -187,7 +187,7 @@ func TestYouzansCommands(t *testing.T) {
 	c.want("/command", `{"command":"delete","id":"1"}`, `{"success":true}`)
 	c.want("/get", `{"id":"1"}`, okAnswer)
 	w := httptest.NewRecorder()
-	if c.h.ServeHTTP(w, httptest.NewRequest("GET", "/command", nil)); w.Code != 405 ||
+	if c.h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/command", nil)); w.Code != 405 ||
 		w.Header().Get("Allow") != "POST" {
 		t.Errorf("GET: %d", w.Code)
 	}

@@ -68,7 +68,7 @@ func (s *source) find(ctx context.Context) error {
 		return err
 	}
 	ready, err := importer.Scan(ctx, s.Redis, keyReady+"*")
-	s.keys = append(ready, buckets...)
+	s.keys = slices.Concat(ready, buckets)
 	return err
 }
 

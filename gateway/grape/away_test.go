@@ -3,6 +3,7 @@ package grape
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -129,7 +130,7 @@ func TestALoginIsReadToItsLimit(t *testing.T) {
 	c.want("GET", "/api/authen/login", "", 405, "")
 	c.want("POST", "/api/authen/logout", "", 405, "")
 	w := httptest.NewRecorder()
-	r := httptest.NewRequest("GET", "/api/tube/list", nil)
+	r := httptest.NewRequest(http.MethodGet, "/api/tube/list", nil)
 	r.AddCookie(cookie("not base64!", 1))
 	if c.h.ServeHTTP(w, r); w.Code != 401 {
 		t.Errorf("an unknown cookie: %d", w.Code)

@@ -64,7 +64,7 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("the clien
 func TestWhatReachesNoClientIsReadyAgain(t *testing.T) {
 	c, _ := newClient(t)
 	c.want("POST", "/api/job/produce?tube=T&jid=1&ttr=3600000", "x", 200, "true")
-	consume := httptest.NewRequest("GET", "/api/job/consume?tube=T", nil)
+	consume := httptest.NewRequest(http.MethodGet, "/api/job/consume?tube=T", nil)
 	c.h.ServeHTTP(brokenWriter{httptest.NewRecorder()}, consume)
 	c.want("GET", "/api/job/consume?tube=T", "", 200, `[{"id":"1","dtr":0,"ttr":3600000,"noe":0,"data":"eA"}]`)
 }

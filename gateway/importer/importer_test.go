@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -225,12 +226,10 @@ func TestAJobThatWasTakenHereDoesNotReplaceOneThatWaits(t *testing.T) {
 		m.old.waiting[i].Added, m.old.waiting[i].Claimed = time.Time{}, now
 	}
 	before := now.Add(-time.Second)
-	for id, job := range map[string]queue.Job{
+	maps.Copy(m.jobs.stored, map[string]queue.Job{
 		"running": {State: queue.Running, CreatedAt: before}, "dead": {State: queue.Dead, CreatedAt: before},
 		"ready": {State: queue.Ready, CreatedAt: before}, "own": {State: queue.Running, CreatedAt: now},
-	} {
-		m.jobs.stored[id] = job
-	}
+	})
 	m.run(t, Report{Topics: 1, Made: 1, Waiting: 4, Imported: 2, Kept: 2})
 	if fmt.Sprint(m.jobs.pushed) != "[running dead]" {
 		t.Errorf("pushed %v", m.jobs.pushed)

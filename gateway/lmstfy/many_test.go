@@ -120,7 +120,7 @@ func TestBodiesWithoutALength(t *testing.T) {
 		"too long":   {strings.NewReader(strings.Repeat("x", maxBody+1)), 413, `{"error":"body too large"}`},
 		"broken off": {io.MultiReader(strings.NewReader("x"), brokenReader{}), 400, `{"error":"failed to read body"}`},
 	} {
-		r := httptest.NewRequest("PUT", "/api/ns/q?token="+clientToken, x.body)
+		r := httptest.NewRequest(http.MethodPut, "/api/ns/q?token="+clientToken, x.body)
 		r.ContentLength = -1
 		w := httptest.NewRecorder()
 		if c.api.ServeHTTP(w, r); w.Code != x.status || w.Body.String() != x.answer {
@@ -131,7 +131,7 @@ func TestBodiesWithoutALength(t *testing.T) {
 		t.Errorf("%d jobs were stored", n)
 	}
 	longest := io.MultiReader(strings.NewReader(strings.Repeat("x", maxBody)))
-	r := httptest.NewRequest("PUT", "/api/ns/q?token="+clientToken, longest)
+	r := httptest.NewRequest(http.MethodPut, "/api/ns/q?token="+clientToken, longest)
 	w := httptest.NewRecorder()
 	if c.api.ServeHTTP(w, r); w.Code != 201 || len(c.consume("q")[0].Data) != maxBody {
 		t.Errorf("a body of the largest size: %d %s", w.Code, w.Body)
@@ -263,7 +263,7 @@ func TestAccountsNeedNameAndPassword(t *testing.T) {
 	t.Parallel()
 	status := func(accounts *gateway.Accounts, user, password string) int {
 		g := New(pulltest.Endpoint(t, "lmstfy"), Options{Accounts: accounts})
-		r := httptest.NewRequest("GET", "/limits", nil)
+		r := httptest.NewRequest(http.MethodGet, "/limits", nil)
 		r.SetBasicAuth(user, password)
 		w := httptest.NewRecorder()
 		g.authorized(http.NotFoundHandler()).ServeHTTP(w, r)
@@ -295,7 +295,7 @@ func TestTheAdminAPILimitsGuesses(t *testing.T) {
 	g := New(c.endpoint, o)
 	admin := g.adminHandler()
 	ask := func(address, user, password string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest("GET", "/limits", nil)
+		r := httptest.NewRequest(http.MethodGet, "/limits", nil)
 		r.RemoteAddr = address + ":1"
 		if user != "" {
 			r.SetBasicAuth(user, password)

@@ -5,6 +5,7 @@ import (
 	_ "embed" // for the script
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -130,7 +131,7 @@ func (s *source) claimAny(ctx context.Context, n int) ([]importer.Job, error) {
 // nonEmpty returns the queues that are not empty.
 func nonEmpty(ctx context.Context, shard *redis.Client, buckets, ready []string) (full []string, err error) {
 	var exist []*redis.IntCmd
-	keys := append(buckets, ready...)
+	keys := slices.Concat(buckets, ready)
 	_, err = shard.Pipelined(ctx, func(c redis.Pipeliner) error {
 		for _, key := range keys {
 			exist = append(exist, c.Exists(ctx, key))

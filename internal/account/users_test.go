@@ -128,7 +128,6 @@ func TestUnknownUsersCostTheSameWork(t *testing.T) { // not in parallel, because
 		took = time.Hour
 		for range 4 {
 			began := processorTime(t)
-			//nolint:errorlint // it is returned as it is
 			if _, err := r.CheckPassword(t.Context(), name, password); err != ErrNoUser {
 				t.Fatalf("%s: %v", name, err)
 			}

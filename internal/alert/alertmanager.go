@@ -121,11 +121,12 @@ func (m *alertmanager) postables(open map[string]*openAlert, say Say) map[string
 
 // alertName returns the name of a kind in the style of Prometheus: WakecallShardDown.
 func alertName(kind string) string {
-	name := "Wakecall"
+	var name strings.Builder
+	name.WriteString("Wakecall")
 	for word := range strings.SplitSeq(kind, "_") {
-		name += strings.ToUpper(word[:1]) + word[1:]
+		name.WriteString(strings.ToUpper(word[:1]) + word[1:])
 	}
-	return name
+	return name.String()
 }
 
 // send posts alerts, and forgets the ended ones.
@@ -163,8 +164,7 @@ func (m *alertmanager) post(ctx context.Context, list []postable) error {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	resp, err := m.web.Do(r)
-	var u *url.Error // names the URL, which may contain a password
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	if err != nil {

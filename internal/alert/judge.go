@@ -145,7 +145,7 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 		if l.BreakerOpen.IsZero() || !l.BreakerOpen.After(now.Add(-time.Minute)) {
 			continue
 		}
-		c := Cause{Kind: "breaker", Severity: Critical, N: int64(l.Failures)}
+		c := Cause{Kind: "breaker", Severity: Critical, N: l.Failures}
 		list = append(list, Finding{Topic: name, Cause: c})
 	}
 	return list, err

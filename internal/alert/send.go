@@ -202,8 +202,7 @@ func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) e
 	limited.Timeout = sendTimeout
 	c.Logger, c.RetryMax, c.HTTPClient, c.ErrorHandler = nil, 1, &limited, lastAnswer
 	resp, err := c.Do(r)
-	var u *url.Error // names the URL, which is a secret, in some spelling
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
 	if err != nil {

@@ -68,7 +68,7 @@ func TestTheRequestHasThePromisedHeaders(t *testing.T) {
 			t.Errorf("%s: %q; want %q", k, v, want)
 		}
 	}
-	if string(body) != string(job().Body) || got.URL.RawQuery != "x=1" || got.Method != "POST" {
+	if string(body) != string(job().Body) || got.URL.RawQuery != "x=1" || got.Method != http.MethodPost {
 		t.Errorf("%s %s: %s", got.Method, got.URL, body)
 	}
 }

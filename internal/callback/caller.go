@@ -174,8 +174,7 @@ func readAnswer(resp *http.Response) ([]byte, error) {
 
 // bare returns err without the URL that net/http quotes in it: its query may hold secrets.
 func bare(err error) error {
-	var ue *url.Error
-	if errors.As(err, &ue) {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
 		return ue.Err
 	}
 	return err

@@ -27,7 +27,7 @@ func TestAProbeTellsGoodEndpointsFromBadOnes(t *testing.T) {
 	}{
 		"careless": {func(http.ResponseWriter, *http.Request) {},
 			map[string]Mark{"reachable": Good, "answer": Good, "signature": Bad, "twice": Good, "tls": Good}},
-		"broken": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+		"broken": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 			map[string]Mark{"answer": Bad, "signature": Doubt, "twice": Skipped}},
 		"moved": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) },
 			map[string]Mark{"redirect": Bad}},

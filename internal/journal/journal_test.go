@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -49,7 +48,7 @@ func (c *clock) add(d time.Duration) {
 
 var noon = time.Date(2025, 3, 9, 12, 0, 0, 0, time.UTC)
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func open(t testing.TB, dir string, c *clock) *Journal {
 	t.Helper()

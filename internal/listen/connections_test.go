@@ -219,7 +219,7 @@ func TestWithoutAListenerRequestsAreServed(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 	}))
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	if w.Code != http.StatusTeapot {
 		t.Errorf("answered %d", w.Code)
 	}

@@ -3,6 +3,7 @@ package log
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -58,7 +59,7 @@ func asWord(s string) string {
 
 // WithAttrs implements slog.Handler.
 func (h *errorLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &errorLog{h.Handler.WithAttrs(attrs), h.journal, append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+	return &errorLog{h.Handler.WithAttrs(attrs), h.journal, append(slices.Clip(h.attrs), attrs...)}
 }
 
 // WithGroup implements slog.Handler.

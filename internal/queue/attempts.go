@@ -3,6 +3,7 @@ package queue
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -72,7 +73,7 @@ func settledAttempts(s *Settlement) ([]byte, error) {
 	if s.Attempt != nil {
 		a := *s.Attempt
 		a.N = j.Attempts + 1
-		history = append(history[:len(history):len(history)], a)
+		history = append(slices.Clip(history), a)
 	}
 	b, err := encodeAttempts(made, snoozes, s.Reason, history)
 	if err != nil {

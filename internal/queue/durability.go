@@ -221,8 +221,7 @@ func (s *Shard) hasReplicas(ctx context.Context) error {
 		}
 		return nil
 	})
-	var none *noReplicaError
-	if errors.As(err, &none) {
+	if none, ok := errors.AsType[*noReplicaError](err); ok {
 		return none
 	}
 	return nil

@@ -352,8 +352,7 @@ func (q *Queue) endByID(ctx context.Context, e Ending) (d Ended) {
 }
 
 func unavailableOnly(err error) error {
-	var un *UnavailableError
-	if errors.As(err, &un) {
+	if _, ok := errors.AsType[*UnavailableError](err); ok {
 		return err
 	}
 	return nil

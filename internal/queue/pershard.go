@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 )
 
@@ -20,9 +21,7 @@ func RunPerShard[S comparable](
 	running := map[S]context.CancelCauseFunc{}
 	for {
 		removed := map[S]context.CancelCauseFunc{}
-		for s, cancel := range running {
-			removed[s] = cancel
-		}
+		maps.Copy(removed, running)
 		for _, s := range list() {
 			delete(removed, s)
 			if running[s] == nil {

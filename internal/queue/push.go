@@ -167,8 +167,7 @@ func (s *Shard) duplicate(p *Push, stored Job, answer any, again bool) Result {
 	if called, _ := v[2].(int64); called > 0 { // or a line of this push would outlive the job's delivery
 		job.Revision = called
 	}
-	switch {
-	case again && isOwn(p, job):
+	if again && isOwn(p, job) {
 		return Result{Job: *job}
 	}
 	return duplicateOf(p, job)

@@ -173,8 +173,7 @@ func (s *Shard) do(ctx context.Context, bucket int, d Durability, script string,
 	if err != nil && errors.Is(err, errConnection) {
 		o.repeated = true
 		o.value, o.unsafe, err = call()
-		var un *UnavailableError
-		if errors.As(err, &un) {
+		if un, ok := errors.AsType[*UnavailableError](err); ok {
 			un.unanswered = true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -39,9 +40,7 @@ func encodeSnapshot(w io.Writer, s *Snapshot) error {
 		Defaults: defaults, Shards: s.Shards, Tokens: s.Tokens, Settings: s.Settings,
 		Notes: make(map[string]TopicNote, s.Notes.Len()),
 	}
-	for name, n := range s.Notes.All() {
-		d.Notes[name] = n
-	}
+	maps.Insert(d.Notes, s.Notes.All())
 	rest, err := json.Marshal(d)
 	if err != nil {
 		return err

@@ -126,7 +126,7 @@ func (r *tokenRow) token() *Token {
 		ID: r.ID, Name: r.Name, Hash: r.Hash, CreatedAt: r.CreatedAt, Topics: strings.Split(r.Topics, "\n"),
 		ExpiresAt: r.ExpiresAt,
 	}
-	for _, right := range strings.Split(r.Rights, ",") {
+	for right := range strings.SplitSeq(r.Rights, ",") {
 		t.Rights = append(t.Rights, Right(right))
 	}
 	return t

@@ -55,7 +55,7 @@ func TestATokenCoversWhatAllowsLess(t *testing.T) {
 	t.Parallel()
 	token := func(rights, topics string) *Token {
 		var list []Right
-		for _, r := range strings.Fields(rights) {
+		for r := range strings.FieldsSeq(rights) {
 			list = append(list, Right(r))
 		}
 		return &Token{Rights: list, Topics: strings.Fields(topics)}

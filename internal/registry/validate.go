@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"mime"
+	"net/http"
 	"net/mail"
 	"net/url"
 	"regexp"
@@ -334,7 +335,7 @@ func (t *Topic) validRetryIf() error {
 
 // validDialect rejects a method that old systems do not have: they call with POST, or otherwise with GET.
 func (t *Topic) validDialect() error {
-	if t.Dialect != DialectOwn && t.Method == "PUT" {
+	if t.Dialect != DialectOwn && t.Method == http.MethodPut {
 		return OutOfRange("method", "field.put_dialect", t.Dialect)
 	}
 	return oneOf("dialect", t.Dialect, Dialects...)

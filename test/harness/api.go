@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"testing"
@@ -92,9 +93,7 @@ func (a *API) DoHeader(ctx context.Context, method, path string, body any, heade
 	if a.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+a.Token)
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	res, err := a.http.Do(req)
 	if err != nil {
 		return Answer{Err: err}

@@ -62,7 +62,7 @@ func TestFind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequest("GET", "http://localhost"+jobs+"/a%2Fb%25", nil)
+	req, err := http.NewRequest(http.MethodGet, "http://localhost"+jobs+"/a%2Fb%25", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

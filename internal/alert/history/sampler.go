@@ -190,8 +190,7 @@ func (s *Sampler) read(ctx context.Context, topics []string) (readings map[strin
 	silent := map[string]bool{}
 	for some := range slices.Chunk(topics, topicsAtOnce) {
 		totals, err := s.opts.Source.Totals(ctx, some)
-		var partial *queue.PartialError
-		if errors.As(err, &partial) {
+		if partial, ok := errors.AsType[*queue.PartialError](err); ok {
 			for _, shard := range partial.Shards {
 				silent[shard] = true
 			}

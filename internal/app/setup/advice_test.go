@@ -162,7 +162,7 @@ func TestErrorsOfTheDatabaseAreExplained(t *testing.T) {
 		}
 	}
 	other := errors.New("another")
-	if err := ExplainRegistry(cfg, other); err != other { //nolint:errorlint // nothing is added to it
+	if err := ExplainRegistry(cfg, other); err != other {
 		t.Errorf("another error: %v", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(cfg.SnapshotFile()), 0o700); err != nil {

@@ -25,8 +25,7 @@ func checkAlertmanager(ctx context.Context, cfg *conf.Config) []Finding {
 		return []Finding{failedErr(what, err, "")}
 	}
 	resp, err := http.DefaultClient.Do(r)
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
 	if err != nil {

@@ -80,8 +80,7 @@ func identifyAll(ctx context.Context, cfg *conf.Config, shards []registry.Shard)
 	defer q.Close()
 	duplicates = map[string]string{}
 	for _, s := range q.Shards() {
-		var same *queue.SameRedisError
-		if errors.As(s.Check(ctx), &same) {
+		if same, ok := errors.AsType[*queue.SameRedisError](s.Check(ctx)); ok {
 			duplicates[s.Name()] = same.Shard
 		}
 	}

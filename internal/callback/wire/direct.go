@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -204,7 +205,7 @@ type answer struct {
 // Read implements io.Reader.
 func (a *answer) Read(b []byte) (int, error) {
 	n, err := a.body.Read(b)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		a.end(true)
 	} else if err != nil {
 		a.end(false)

@@ -172,8 +172,7 @@ func (x *Exchange) unanswered(err error) bool {
 }
 
 func timedOut(err error) bool {
-	var ue *url.Error
-	if errors.As(err, &ue) {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err
 	}
 	var ne net.Error

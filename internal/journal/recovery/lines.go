@@ -123,8 +123,7 @@ func (s *source) each(ctx context.Context, torn *int, f func(*line) error) error
 }
 
 func skipTorn(err error, torn *int) error {
-	var t *journal.TornError
-	if errors.As(err, &t) {
+	if _, ok := errors.AsType[*journal.TornError](err); ok {
 		*torn++
 		return nil
 	}

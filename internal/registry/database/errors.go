@@ -85,8 +85,7 @@ func isAnswer(err error) bool {
 	if errors.Is(err, gorm.ErrDuplicatedKey) || errors.Is(err, gorm.ErrRecordNotFound) {
 		return true
 	}
-	var m *mysqldriver.MySQLError
-	if errors.As(err, &m) {
+	if m, ok := errors.AsType[*mysqldriver.MySQLError](err); ok {
 		return slices.Contains(answers, m.Number)
 	}
 	switch sqliteCode(err) {
