@@ -16,8 +16,8 @@ const pingsKept = 60
 // watched holds what the checker remembers about one shard.
 type watched struct {
 	limit    time.Duration   // timeout of one ping
-	failures int             // failed pings in a row
-	blind    int             // failed INFOs in a row
+	failures int             // consecutive failed pings
+	blind    int             // consecutive failed INFOs
 	last     time.Duration   // duration of the last ping
 	pings    []time.Duration // durations of the last pingsKept answered ones
 

@@ -139,7 +139,7 @@ func end(r *reservation, v queue.Verdict, reason string) *outcome {
 	return &outcome{Settlement: st, place: r.place, reason: reason}
 }
 
-// confirm extends the lease when the call's start window is over, and reports whether it is held. It repeats until
+// confirm extends the lease when the call's start window has ended, and reports whether it is held. It repeats until
 // Redis answers: the lease may be held, and abandoning it would count an attempt that was not made. It fails when ctx
 // or the source ends.
 func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration) (held bool, err error) {
@@ -231,7 +231,7 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 	return o
 }
 
-// shortage logs that calls cannot be made because this host lacks descriptors or memory.
+// shortage logs that this host lacks the descriptors or memory to make calls.
 type shortage struct {
 	mu     sync.Mutex
 	logged time.Time
@@ -259,7 +259,7 @@ const (
 // maxShown is how much of an answer the pages with a topic's last attempts show, in bytes.
 const maxShown = 2048
 
-// maxSnoozes is the most snoozes in a row; the next one is a failure.
+// maxSnoozes is the most consecutive snoozes; the next one is a failure.
 const maxSnoozes = 100
 
 // A job whose topic cannot be called, for example because its retry_if is no longer allowed, waits until the topic

@@ -26,8 +26,8 @@
 //     Networking 1998). While every call hangs, starts are therefore only about 5:3:2 (45:32:23 measured): the scarce
 //     resource is then the calls aside, shared by weight at any moment, while starts are counted over time; a
 //     priority that has used its share passes its turn to the others, so that no place stays unused.
-//   - When no place got free for starveFor, one spare place for each spareShare places may be used, by topics that hold
-//     none. So a topic starts at once while others have just begun to hang. These starts do not count for the pattern:
+//   - When no place has become free for starveFor, one spare place for each spareShare places may be used, by topics
+//     that hold none. So a topic starts at once while others have just begun to hang. They do not count in the pattern:
 //     when many calls start at once and all take equally long, the spare places in the pause before they end add 3 % to
 //     the starts of that second, which shifts no priority by 2 points.
 //
@@ -40,7 +40,7 @@
 // lease expires:
 //
 //	a reserve   with the same token, holding no places meanwhile; jobs that then find none are released
-//	a lease     that must be confirmed because the call's start window is over
+//	a lease     that must be confirmed because the call's start window has ended
 //	outcomes    which keep their places
 //
 // On a stop the first two are repeated a little longer, and the jobs they return are released; when a shard is removed,

@@ -73,7 +73,7 @@ func (d *Dispatcher) topic(name string) *registry.Topic {
 }
 
 // deleted reports whether an unknown topic was deleted. It asks once per revision of the registry, however many of the
-// topic's jobs come at once.
+// topic's jobs are handled at once.
 func (d *Dispatcher) deleted(name string) (bool, error) {
 	d.unknown.asking.Lock()
 	defer d.unknown.asking.Unlock()

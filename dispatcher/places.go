@@ -23,8 +23,8 @@ type places struct {
 	aside   [3]map[string]int // by priority and topic: calls that hang
 	moved   [3]int            // calls aside by priority
 	freedAt time.Time
-	freed   chan struct{} // closed and renewed when places get free
-	ended   chan struct{} // closed and renewed when places of jobs get free, not only unused ones
+	freed   chan struct{} // closed and replaced when places become free
+	ended   chan struct{} // closed and replaced when jobs free their places, not when unused ones are returned
 }
 
 const (
@@ -32,8 +32,8 @@ const (
 	judgeAfter = 5 * time.Millisecond  // and so does one whose retry_if takes longer
 	asideRatio = 2                     // most calls aside for each place
 	spareShare = 32                    // places for each spare one
-	starveFor  = 50 * time.Millisecond // how long no place gets free before spare ones are used
-	batchWait  = time.Millisecond      // how long freed places gather, so that jobs are not reserved one by one
+	starveFor  = 50 * time.Millisecond // how long no place becomes free before spare ones are used
+	batchWait  = time.Millisecond      // how long freed places accumulate, so that jobs are not reserved one by one
 
 	// alpha is the factor of the dynamic threshold rule: a topic has at most alpha times as many calls aside as its
 	// priority may still add.
@@ -90,13 +90,13 @@ func (p *places) divide(sources int) {
 	p.mu.Unlock()
 }
 
-// take waits for places and takes a fair part of the free ones, at most limit; if none gets free in time, it takes
+// take waits for places and takes a fair part of the free ones, at most limit; if none becomes free in time, it takes
 // spare ones. It returns 0 when ctx is done.
 func (p *places) take(ctx context.Context, limit int) (n int, spare bool) {
 	var gather, starve <-chan time.Time
 	for {
 		p.mu.Lock()
-		// Enough to be worth a round trip, or all that got free in the waiting time.
+		// Enough to be worth a round trip, or all that became free in the waiting time.
 		if p.free >= max(1, p.total/8) || (p.free > 0 && gather == nil && p.free == p.total) {
 			n = p.grab(limit, p.free)
 			p.mu.Unlock()
@@ -225,7 +225,7 @@ func (p *places) returned(n int) {
 	p.freed = make(chan struct{})
 }
 
-// jobEnds returns a channel that is closed when the next job's place gets free.
+// jobEnds returns a channel that is closed when the next job frees its place.
 func (p *places) jobEnds() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

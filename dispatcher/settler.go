@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// A settler sends outcomes to Redis in batches: an outcome at once when no batch is under way, otherwise those that
-// gathered meanwhile. A batch is repeated until Redis answers; the script ignores jobs that were settled before.
+// A settler sends outcomes to Redis in batches: an outcome at once when no batch is in progress, otherwise those that
+// accumulated meanwhile. A batch is repeated until Redis answers; the script ignores jobs that were settled before.
 type settler struct {
 	src *source
 

@@ -69,8 +69,8 @@ func (s *source) run() {
 	wg.Wait()
 }
 
-// rest waits until a reserve may find a job. It polls, since a wake-up may get lost. While no job is ready a poll needs
-// no reserve: the key idle, set by an earlier one, makes the next ready job wake this dispatcher. A job that has
+// rest waits until a reserve may find a job. It polls, because a wake-up may be lost. While no job is ready a poll
+// needs no reserve: the key idle, set by an earlier one, makes the next ready job wake this dispatcher. A job that has
 // removed the key has sent a wake-up; if the connection breaks, WakeReconnect follows.
 func (s *source) rest() {
 	for s.wait(nil) == polled {
@@ -85,7 +85,7 @@ type waited uint8 // the reason for the end of a wait
 const (
 	stopped waited = iota
 	polled         // it is time to poll
-	woken          // there may be work, or places got free
+	woken          // there may be work, or places became free
 )
 
 // wait waits for a wake-up, the next poll, or more.
@@ -165,7 +165,7 @@ func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 	}
 }
 
-// recover repeats a reserve whose answer was lost, with the same token, until an answer comes: otherwise its jobs would
+// recover repeats a reserve whose reply was lost, with the same token, until a reply arrives: otherwise its jobs would
 // count an attempt when their leases expire. It holds no places meanwhile; jobs for which no place is free then are
 // released.
 func (s *source) recover(r queue.Reserve, err error) (more bool) {

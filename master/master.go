@@ -124,7 +124,7 @@ func (m *Master) supervise(ctx context.Context, hup <-chan os.Signal) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-hup: // those that come during a reload lead to one more, since hup holds only one
+		case <-hup: // signals during a reload cause one more, since hup holds only one
 			m.hangup(ctx)
 		}
 	}
@@ -176,7 +176,7 @@ func (m *Master) status() string {
 
 var errKilled = errors.New("stopped at once by a second signal; jobs in flight are delivered when their leases expire")
 
-// headStart is how long a role may take to end before the next one is told to stop. So the roles usually end one after
+// headStart is how long a role may take to end before the next one is asked to stop. So the roles usually end one after
 // another, the server first, but a role that needs its whole shutdown timeout does not delay the others.
 const headStart = 500 * time.Millisecond
 

@@ -50,7 +50,7 @@ func (s systemd) reloading() {
 		"STATUS=replacing the processes one by one")
 }
 
-// starting asks for more time while data is loaded: TimeoutStartSec would end the start, again and again.
+// starting asks for more time while data is loaded: otherwise TimeoutStartSec would end every start.
 func (s systemd) starting(limit time.Duration) {
 	s.tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", limit.Microseconds()),
 		"STATUS=waiting for the managed redis-server, which loads its data")

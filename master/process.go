@@ -161,7 +161,7 @@ func (p *process) ask(what string, limit time.Duration) (child.Reply, error) {
 // maxUnanswered requests in a row show that a process hangs. With the default of AnswerWithin they take two minutes.
 const maxUnanswered = 12
 
-// killSilent asks the process again and again, and kills it when it hangs or was suspended. It counts requests, not
+// killSilent polls the process, and kills it when it hangs or was suspended. It counts requests, not
 // time: after the machine slept, or this master was suspended, at most one request is unanswered.
 func (p *process) killSilent(within time.Duration) {
 	next := time.NewTicker(within)

@@ -128,7 +128,7 @@ func (r *redisServer) set(pid int, adopted bool) {
 const leaveAfter = 3 * time.Second
 
 // stop shuts the server down and waits until it has written its data, or for leaveAfter when now is closed. A server
-// that is left ends when it goes on; until then its lock keeps others from its data.
+// that is left ends when it resumes; until then its lock keeps others from its data.
 func (r *redisServer) stop(now <-chan struct{}) error {
 	r.cancel()
 	t := time.NewTicker(10 * redisPoll)
@@ -142,7 +142,7 @@ func (r *redisServer) stop(now <-chan struct{}) error {
 		case <-now:
 			now, leave = nil, time.After(leaveAfter)
 		case <-leave:
-			return fmt.Errorf("the managed redis-server (pid %d) does not end; it was left, and ends when it goes on",
+			return fmt.Errorf("the managed redis-server (pid %d) does not end; it was left, and ends when it resumes",
 				r.describe().Pid)
 		case <-t.C:
 		}

@@ -80,7 +80,7 @@ type patience struct{ until time.Time }
 
 func newPatience() *patience { return &patience{time.Now().Add(redisUpWithin)} }
 
-// wait pauses before the next try. err is the result of the last one, and wait returns it when the time is over.
+// wait pauses before the next try. err is the result of the last one, and wait returns it on a timeout.
 func (p *patience) wait(ctx context.Context, err error) error {
 	if errors.Is(err, errLoading) && time.Until(p.until) < redisUpWithin*3/4 {
 		p.until = time.Now().Add(redisUpWithin)

@@ -89,7 +89,7 @@ func (s *slot) run(ctx context.Context) {
 	}
 }
 
-// watch watches a process and its successors until one dies or the slot ends. It returns the start time of the last
+// watch waits for a process and its successors until one dies or the slot ends. It returns the start time of the last
 // one.
 func (s *slot) watch(ctx context.Context, p *process, old *sync.WaitGroup) time.Time {
 	for {

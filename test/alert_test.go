@@ -111,7 +111,7 @@ func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
 	harness.Eventually(t, soon, "the outage to be over", func() error {
 		log := i.Log(1 << 20)
 		if strings.Contains(log, `subject="shard redis-1 restarted"`) ||
-			strings.Contains(log, `msg="an alert is over"`) {
+			strings.Contains(log, `msg="an alert ended"`) {
 			return nil
 		}
 		return errors.New("it is not over")

@@ -168,7 +168,7 @@ func TestKilledImportsMoveEachJobOnce(t *testing.T) {
 	}
 }
 
-// An import that follows goes on after outages of both systems: each job is in one of them, and in the end all are
+// An import that follows continues after outages of both systems: each job is in one of them, and in the end all are
 // here.
 func TestAFollowingImportGoesOnAfterOutages(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ const (
 	userStale = 10 * time.Minute // the same while the database is unavailable
 )
 
-// get returns a user, or nil if the user does not exist any more.
+// get returns a user, or nil if the user no longer exists.
 func (u *users) get(ctx context.Context, name string) (*account.User, error) {
 	u.mu.Lock()
 	user, ok := u.known[name]

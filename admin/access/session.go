@@ -128,7 +128,7 @@ func (h *Handler) toLogin(c echo.Context) error {
 		form := loginForm{Kept: k, Error: h.Texts.T(c, "login.expired")}
 		return h.Pages.Render(c, http.StatusUnauthorized, "login", form)
 	}
-	if page.IsFragment(c) { // leaving the page would lose what is typed there
+	if page.IsFragment(c) { // leaving the page would lose the input
 		return echo.NewHTTPError(http.StatusUnauthorized, "")
 	}
 	if r.Method != http.MethodGet || r.URL.Path == h.Pages.BasePath+"/" {

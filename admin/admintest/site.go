@@ -28,7 +28,7 @@ import (
 type Site struct {
 	*testing.T
 	Admin    *admin.Admin
-	Queue    *Queue // the admin's queue, unless Open was told to use another one
+	Queue    *Queue // the admin's queue, unless an option replaces it
 	Registry Registry
 	URL      string
 	Client   *http.Client

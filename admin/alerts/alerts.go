@@ -83,7 +83,7 @@ func (h *Handler) alertsPage(c echo.Context) error {
 	return h.Pages.Render(c, http.StatusOK, "alerts", d)
 }
 
-// handle acknowledges an alert, mutes it for a time, or undoes that.
+// handle acknowledges an alert, mutes it for a while, or undoes that.
 func (h *Handler) handle(c echo.Context) error {
 	why, until := strings.TrimSpace(c.FormValue("why")), time.Time{}
 	if d, err := time.ParseDuration(c.FormValue("for")); err == nil && d > 0 && c.FormValue("mute") != "" {

@@ -154,7 +154,7 @@ func TestSavingACardLeavesTheOthers(t *testing.T) {
 
 // TestSettingsThatWereChangedMeanwhileAreNotOverwritten: two people edit the same card of the alert settings. The
 // second
-// one is told so, keeps what is typed, and may save it then. Other cards are saved side by side.
+// one sees a message, keeps the input, and may then save it. Other cards are saved side by side.
 func TestSettingsThatWereChangedMeanwhileAreNotOverwritten(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, nil).As("root")

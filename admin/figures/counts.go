@@ -19,7 +19,7 @@ type Answered struct {
 	Missing []string // shards that did not answer this time
 }
 
-// Known reports whether any numbers are known. Zeros in place of unknown numbers would look as if all were well.
+// Known reports whether any numbers are known. Zeros in place of unknown numbers would look healthy.
 func (a Answered) Known() bool { return !a.At.IsZero() }
 
 const oldAfter = 10 * time.Second

@@ -99,7 +99,7 @@ type Prediction struct {
 	Late time.Duration // the greatest lateness, if jobs fall due evenly and the whole rate is used
 	Most time.Duration // the same, if each minute's jobs fall due at its start and steadyShare of the rate is used
 	At   time.Duration // from now until the due time of these latest jobs
-	Over time.Duration // from now until nothing is late any more; 0: not within the day
+	Over time.Duration // from now until nothing is late anymore; 0: not within the day
 }
 
 // steadyShare is the share of a limit that is always used: a topic at its limit waits slightly longer between two calls

@@ -131,7 +131,7 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 	return nil
 }
 
-// findPrefix searches a list until the time is over or it has found enough.
+// findPrefix searches a list until time is up or it has found enough.
 func (h *Handler) findPrefix(
 	d *searchData, until time.Time, list func(cursor string) ([]queue.Job, string, error),
 ) error {

@@ -218,7 +218,7 @@ func (r *reader) take() []message {
 
 // Close ends all sources and streams and waits for the sources.
 func (h *Hub) Close() {
-	h.mu.Lock() // nobody joins any more
+	h.mu.Lock() // nobody can join anymore
 	h.cancel()
 	h.mu.Unlock()
 	h.wg.Wait()

@@ -28,7 +28,7 @@ type outlook struct {
 	Forecast queue.Forecast
 	Capacity figures.Capacity
 	Late     figures.Prediction
-	Waiting  int64       // due already
+	Waiting  int64       // already due
 	Topics   []lateTopic // late topics with known limits, the latest first
 	More     int         // further late topics
 	Asked    int         // topics in the forecast

@@ -157,7 +157,7 @@ func (p *Pages) Local(to, fallback string) string {
 	return to
 }
 
-// climbs reports whether a path has a segment that browsers take for the folder itself or the one above.
+// climbs reports whether a path has a segment that browsers resolve to the folder itself or its parent.
 func climbs(u *url.URL) bool {
 	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
 		if name, _ := url.PathUnescape(segment); name == "." || name == ".." {

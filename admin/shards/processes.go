@@ -125,8 +125,8 @@ const (
 	orderWait  = 2 * time.Second
 )
 
-// ordered sends the master an order and waits briefly for the outcome. The order continues afterwards: if it replaces
-// this process, the answer must be sent before.
+// ordered sends the master a request and waits briefly for the outcome. The request continues afterwards: if it
+// replaces this process, the answer must be sent first.
 func (h *Handler) ordered(c echo.Context, done string, order func(context.Context) error) error {
 	result := make(chan error, 1)
 	if !h.Hub.Spawn(func(ctx context.Context) {

@@ -249,7 +249,7 @@ func (h *Handler) shardTest(c echo.Context) error {
 	return h.Pages.Fragment(c, "partials/shard_test", h.testShard(c.Request().Context(), s))
 }
 
-// drainsTheLast reports whether no other shard could take the jobs of a shard to be drained.
+// drainsTheLast reports whether no other shard could accept the jobs of a shard to be drained.
 func (h *Handler) drainsTheLast(s registry.Shard) bool {
 	return s.State == registry.ShardDraining && !registry.OtherActive(h.Registry.ListShards(), s.Name)
 }

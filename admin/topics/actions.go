@@ -44,8 +44,8 @@ func (h *Handler) asShown(change func(echo.Context, *registry.Topic) error) func
 	}
 }
 
-// inState wraps a change of the state that the page showed. It fails if the topic has another one meanwhile: whoever
-// pauses an active topic does not mean to take back that somebody else has taken it offline.
+// inState wraps a change of the state that the page showed. It fails if the state has changed meanwhile: whoever pauses
+// an active topic does not intend to revert somebody else's change to offline.
 func (h *Handler) inState(change func(echo.Context, *registry.Topic) error) func(echo.Context, *registry.Topic) error {
 	return func(c echo.Context, t *registry.Topic) error {
 		if was := c.FormValue("was"); was != "" && was != string(t.State) {

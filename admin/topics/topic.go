@@ -181,8 +181,7 @@ func (h *Handler) fillJobs(c echo.Context, d *topicData) error {
 // Count returns the number of jobs in a state.
 func (d *topicData) Count(s queue.State) int64 { return d.Live.Totals.Stats.Of(s) }
 
-// fullest returns the state that a visitor wants to see first: dead jobs, which need attention, else the one with most
-// jobs.
+// fullest returns the state to show first: dead jobs, which need attention, else the one with the most jobs.
 func (d *topicData) fullest() queue.State {
 	best := queue.Delayed
 	for _, s := range jobStates {

@@ -37,7 +37,8 @@ func (p *program) importFrom(name string, c importer.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: c.Short}
 	open := c.Flags(cmd.Flags())
 	dry := cmd.Flags().Bool("dry-run", false, "count topics and jobs, and import nothing")
-	follow := cmd.Flags().Bool("follow", false, "go on until interrupted, for producers that still use the old system")
+	follow := cmd.Flags().Bool("follow", false,
+		"keep running until interrupted, for producers that still use the old system")
 	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
 		source, closeSource, err := open(ctx, cfg.Setting)
 		if errors.As(err, new(*importer.FlagError)) {
@@ -61,7 +62,7 @@ func (p *program) importFrom(name string, c importer.Command) *cobra.Command {
 		case err != nil && *dry:
 			return err
 		case err != nil:
-			return fmt.Errorf("%w; %d jobs were imported, start it again to go on", err, report.Imported)
+			return fmt.Errorf("%w; %d jobs were imported; start it again to continue", err, report.Imported)
 		}
 		return p.show(report, func(w io.Writer) error { return importTable(w, &report, *dry) })
 	}))

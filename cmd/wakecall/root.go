@@ -137,7 +137,7 @@ func (p *program) commands() []*cobra.Command {
 // noArgs and exactArgs return usage errors for a wrong number of arguments.
 var noArgs = exactArgs()
 
-// exactArgs requires an argument for each name, which is not empty, as a variable in a script may be.
+// exactArgs requires a non-empty argument for each name: a variable in a script may be empty.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {

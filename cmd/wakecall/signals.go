@@ -35,8 +35,8 @@ func (s *signals) supervise() {
 	signal.Notify(s.hup, syscall.SIGHUP)
 }
 
-// outliveLog is called by a process that goes on when nobody reads its log any more. Other commands end with their
-// reader, as in `wakecall stats | head`.
+// outliveLog is called by a process that keeps running when nobody reads its log anymore. Other commands end with
+// their reader, as in `wakecall stats | head`.
 func (s *signals) outliveLog() { signal.Ignore(syscall.SIGPIPE) }
 
 // handleKill is called by a command that ends by itself when kill is closed.
@@ -52,7 +52,7 @@ func (s *signals) context(parent context.Context) context.Context {
 			return
 		}
 		cancel()
-		for sig := os.Signal(syscall.SIGUSR2); sig == syscall.SIGUSR2; { // USR2 stays graceful, however often it comes
+		for sig := os.Signal(syscall.SIGUSR2); sig == syscall.SIGUSR2; { // repeated USR2 signals stay graceful
 			select {
 			case <-s.done:
 				return

@@ -100,7 +100,7 @@ running commands; a second one ends them and releases their jobs.`,
 }
 
 func (p *program) work(ctx context.Context, c *client.Client, f workFlags, topics []string) error {
-	p.signals.handleKill() // commands are in process groups of their own, and would go on without this program
+	p.signals.handleKill() // commands run in their own process groups, and would outlive this program
 	killed, kill := context.WithCancel(context.WithoutCancel(ctx))
 	var waiting sync.WaitGroup
 	defer waiting.Wait()

@@ -80,7 +80,7 @@ func shortenOutputWait(t *testing.T) {
 	t.Cleanup(func() { outputWait = was })
 }
 
-// TestTheVariablesOfAJobAreNoConfiguration of the configuration: a command may call wakecall itself.
+// TestTheVariablesOfAJobAreNoConfiguration: a command may call wakecall itself.
 func TestTheVariablesOfAJobAreNoConfiguration(t *testing.T) {
 	job := client.LeasedJob{Topic: "mail", ID: "42", Attempt: 1, MaxAttempts: 10, Priority: "high", ContentType: "text/plain"}
 	env := jobEnv(&job)

@@ -31,7 +31,7 @@ type factorRow struct {
 
 func (factorRow) TableName() string { return "second_factors" }
 
-// SetDisabled bars a user from the web admin, or admits them again. Errors: ErrNoUser, ErrLastAdmin, ErrUnavailable.
+// SetDisabled disables or enables a user's access to the web admin. Errors: ErrNoUser, ErrLastAdmin, ErrUnavailable.
 func (s *Store) SetDisabled(ctx context.Context, actor, name string, disabled bool) error {
 	action := "enable"
 	if disabled {

@@ -119,7 +119,7 @@ func (a *Alerts) leave(ctx context.Context) {
 	a.outbox.wait()
 	a.alertmanager.wait()
 	if !a.sync(ctx, a.mine, time.Now().UTC()) {
-		return // the lease will be over before the store answers again
+		return // the lease expires before the store answers again
 	}
 	a.save(ctx, true)
 	err := a.callStore(ctx, func(ctx context.Context) error { return a.opts.Store.Resign(ctx, a.process) })
@@ -155,7 +155,7 @@ func (a *Alerts) round(ctx context.Context) {
 }
 
 // evaluates reports whether this host evaluates alerts: it holds the lease, or the store is unavailable and the lease
-// of the host that held it is over.
+// has expired.
 func (a *Alerts) evaluates(now time.Time) bool { return a.leads || now.Sub(a.synced) >= leaseTTL }
 
 func (a *Alerts) find(ctx context.Context, r Rules) ([]Finding, Judge) {

@@ -189,8 +189,8 @@ func TestAnAlertLastsWhileOneHostFindsIt(t *testing.T) {
 	eventually(t, "the mail of its end", func() bool { return len(smtp.Mails()) == 2 })
 }
 
-// TestAHostsDeathNeitherEndsNorRepeatsAnAlert: after a crash another host takes the lease over when it is over. What
-// the dead host found then counts no longer.
+// TestAHostsDeathNeitherEndsNorRepeatsAnAlert: after a crash another host takes over the lease when it expires. What
+// the dead host found no longer counts then.
 func TestAHostsDeathNeitherEndsNorRepeatsAnAlert(t *testing.T) {
 	t.Parallel()
 	smtp, store := smtptest.Start(t), newStore(t)

@@ -44,7 +44,7 @@ type alertmanager struct {
 	mu     sync.Mutex
 	alerts map[string]postable // by cause; ended ones until the Alertmanager has them
 	due    time.Time           // of the next request
-	busy   bool                // a request is made
+	busy   bool                // a request is in progress
 }
 
 // newAlertmanager returns an alertmanager, which does nothing without a URL.
@@ -86,7 +86,7 @@ func (m *alertmanager) update(ctx context.Context, open map[string]*openAlert, s
 	m.senders.Go(func() { m.send(ctx, sent, now) })
 }
 
-// wait waits until nothing is sent any more.
+// wait waits until nothing is being sent.
 func (m *alertmanager) wait() { m.senders.Wait() }
 
 // forget stops sending, because another host does.

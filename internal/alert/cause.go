@@ -147,8 +147,8 @@ func (a *Alert) Has(kind string) bool {
 	return a.Kind == kind || slices.ContainsFunc(a.Causes, func(c Cause) bool { return c.Kind == kind })
 }
 
-// worseAt returns since when the alert has been as severe as it is: a cause that joins an alert of which somebody was
-// not notified, or not any more, is news from then on. Causes are in the order of worstFirst.
+// worseAt returns when the alert became as severe as it is: a cause that joins an alert is news from then on for
+// receivers that were not notified of it before. Causes are in the order of worstFirst.
 func (a *Alert) worseAt() time.Time {
 	if len(a.Causes) == 0 {
 		return a.BeganAt
@@ -156,7 +156,7 @@ func (a *Alert) worseAt() time.Time {
 	return a.Causes[0].BeganAt
 }
 
-// urgent reports whether people are notified at once: the alert is critical and concerns the whole installation.
+// urgent reports whether people are notified immediately: the alert is critical and affects the whole installation.
 func (a *Alert) urgent() bool { return a.Severity == Critical && a.Topic == "" }
 
 // brief formats a duration for messages.

@@ -6,13 +6,13 @@
 // Every five seconds each host finds what is wrong now (Watch): levels, not events. It stores its findings with its
 // name, and reads those of the other hosts. One host, which holds a lease in the database, evaluates alerts from the
 // findings of all hosts and notifies people; it saves alerts, what each receiver was notified about, and messages in
-// one transaction. The other hosts read that state, and any of them can continue with it when the lease is over: at
-// once after a graceful stop, 20 seconds after a crash.
+// one transaction. The other hosts read that state, and any of them can take over when the lease ends: immediately
+// after a graceful stop, 20 seconds after a crash.
 //
-// While the database is unavailable, the host with the lease goes on from its memory, and the others evaluate and send
-// by themselves once the lease is over, because an outage of the database must not delay a mail about Redis. Several
-// hosts may then send the same message. Afterwards, the host that gets the lease saves what it did meanwhile; the
-// others drop it.
+// While the database is unavailable, the host with the lease continues from memory, and each of the others evaluates
+// and sends on its own once the lease expires, because a database outage must not delay a mail about Redis. Several
+// hosts may then send the same message. Afterwards, the host that gets the lease saves what it did in the outage; the
+// others discard it.
 //
 // # The life of an alert
 //
@@ -27,7 +27,7 @@
 // value that exceeded its limit ends its cause only below half the limit and after Rules.OverAfter without a finding,
 // so that a fluctuating value is one alert. While a shard is down, and for two minutes after that, topics that begin to
 // be late are part of its alert. For each kind of problem, the 100 most severely affected topics have alerts, and one
-// more alert counts the others. Findings of a host that has not reported for 20 seconds no longer count.
+// more alert counts the rest. Findings of a host that has not reported for 20 seconds no longer count.
 //
 // # Notifying people
 //
@@ -38,8 +38,8 @@
 //
 // Each message is one delivery to one receiver. Each channel sends one message at a time, with time limits, five tries
 // over about ten minutes, and a bounded number of waiting messages, so a mail server that hangs delays no webhook.
-// Rounds never wait for it. Waiting messages are stored; the process with the lease sends them, also those of a process
-// that stopped. A message that was sent just before a crash may be sent again.
+// Rounds never wait for it. Queued messages are stored; the process with the lease sends them, including those of a
+// process that stopped. A message that was sent just before a crash may be sent again.
 //
 // An Alertmanager gets every cause as an alert of its own, and groups, silences and repeats them by its own rules.
 //

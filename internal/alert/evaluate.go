@@ -16,7 +16,7 @@ type openAlert struct {
 	unsaved bool
 }
 
-// touchEvery is how often an open alert is stored that stays the same.
+// touchEvery is how often an unchanged open alert is stored.
 const touchEvery = 30 * time.Second
 
 // evaluate opens, updates and ends alerts. mine is what this host finds now. Findings of other hosts count while their
@@ -65,7 +65,7 @@ func (o *openAlert) add(c Cause, now time.Time) {
 
 var levels = map[string]slog.Level{Critical: slog.LevelError, Warning: slog.LevelWarn, Info: slog.LevelInfo}
 
-// settle removes causes that are over from an alert, and ends it when no cause is left.
+// settle removes the causes that ended from an alert, and resolves it when none remains.
 func (a *Alerts) settle(ctx context.Context, s *Settings, o *openAlert, over Judge, now time.Time) {
 	left := o.Causes[:0:0]
 	foundNow := false
@@ -98,7 +98,7 @@ func (a *Alerts) settle(ctx context.Context, s *Settings, o *openAlert, over Jud
 }
 
 func (a *Alerts) end(s *Settings, o *openAlert, now time.Time) {
-	a.opts.Logger.Info("an alert is over", "subject", o.Title(a.opts.Say(s.Language)),
+	a.opts.Logger.Info("an alert ended", "subject", o.Title(a.opts.Say(s.Language)),
 		"lasted", now.Sub(o.BeganAt).Round(time.Second).String())
 	o.EndedAt = &now
 	a.ended = append(a.ended, &o.Alert)

@@ -12,8 +12,8 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
-// Handling says who takes care of an alert. An acknowledged alert is not reported again until it gets worse or is over.
-// A muted one is not reported at all until the given time, even if it ends and begins anew.
+// Handling says who takes care of an alert. An acknowledged alert is not reported again until it gets worse or ends.
+// A muted one is not reported at all until the given time, even if it resolves and reopens.
 type Handling struct {
 	Alert uint64     `json:"-"` // the alert that this applies to
 	By    string     `json:"by"`
@@ -35,8 +35,8 @@ type handledRow struct {
 
 func (handledRow) TableName() string { return "alert_handled" }
 
-// ErrNoAlert is returned when the alert is over.
-var ErrNoAlert = errors.New("the alert is over")
+// ErrNoAlert is returned when the alert has ended.
+var ErrNoAlert = errors.New("the alert has ended")
 
 const maxWhy = 500
 

@@ -110,7 +110,7 @@ func TestAHostWhoseLeaderDiesWithTheStoreNotifies(t *testing.T) {
 	})
 }
 
-// TestWhatAnotherHostFoundLastsDuringAnOutageOfTheStore: nobody can tell that it is over.
+// TestWhatAnotherHostFoundLastsDuringAnOutageOfTheStore: nobody can tell whether it has ended.
 func TestWhatAnotherHostFoundLastsDuringAnOutageOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

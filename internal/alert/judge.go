@@ -27,7 +27,7 @@ func (w *Watch) shards(r Rules) []Finding {
 		switch {
 		case slices.Contains(criticalShardKinds, f.Kind):
 			severity = Critical
-		case f.Kind == "restarted": // the restart is over
+		case f.Kind == "restarted": // the restart has ended
 			severity = Info
 		}
 		list = append(list, Finding{
@@ -112,8 +112,8 @@ func (w *Watch) judgeTopic(t *registry.Topic, r Rules, now time.Time) []Finding 
 	return list
 }
 
-// nobodyTakes reports whether nobody takes the ready jobs of a topic: no dispatcher or, for a pull topic, no worker. A
-// pull topic may have fewer than NoWorkerJobs ready jobs without a worker.
+// nobodyTakes reports whether nobody reserves the ready jobs of a topic: no dispatcher or, for a pull topic, no
+// worker. A pull topic may have fewer than NoWorkerJobs ready jobs without a worker.
 func (w *Watch) nobodyTakes(t *registry.Topic, r Rules, now time.Time) (kind string, found bool) {
 	kind, limit, least := "no_consumer", r.NoConsumer.Std(), float64(1)
 	if t.Delivery == registry.DeliveryPull {

@@ -33,7 +33,7 @@ type Message struct {
 	First  bool   // the first message of its thread
 }
 
-// Part is a section of a message: what began, what is over, what lasts, or which jobs are dead.
+// Part is a section of a message: what began, what ended, what lasts, or which jobs are dead.
 type Part struct {
 	Title string
 	Lines []string

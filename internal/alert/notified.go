@@ -9,9 +9,9 @@ import (
 
 // Notified is what a receiver was notified about, and what is still to be reported to them.
 type Notified struct {
-	Alerts map[string]NotifiedAlert `json:"alerts"`          // by key: reported as begun and not yet as over
+	Alerts map[string]NotifiedAlert `json:"alerts"`          // by key: reported as open and not yet as resolved
 	Dead   map[string]DeadTopic     `json:"dead"`            // by topic: not reported yet
-	DeadAt time.Time                `json:"dead_at"`         // when the first of Dead came in
+	DeadAt time.Time                `json:"dead_at"`         // when the first of Dead was added
 	Last   time.Time                `json:"last"`            // time of the last message
 	Stage  int                      `json:"stage,omitempty"` // messages since all was well
 	Sent   []time.Time              `json:"sent"`            // messages of the last hour
@@ -25,7 +25,7 @@ type NotifiedAlert struct {
 	Key      string    `json:"-"`
 	Severity string    `json:"severity"`
 	Title    string    `json:"title"`
-	Better   bool      `json:"better,omitempty"` // an installation-wide alert that is not critical any more
+	Better   bool      `json:"better,omitempty"` // an installation-wide alert that is no longer critical
 	BeganAt  time.Time `json:"began_at"`
 }
 
@@ -82,7 +82,7 @@ func (t *Notified) news(open []Alert, wants func(*Alert) bool, now time.Time) (n
 	return n
 }
 
-// better marks the urgent alerts that are not critical any more. Their end is news, and so is their becoming critical
+// better marks the urgent alerts that are no longer critical. Their end is news, and so is their becoming critical
 // again.
 func (t *Notified) better(open []Alert) {
 	for _, a := range open {
@@ -98,8 +98,8 @@ func (t *Notified) better(open []Alert) {
 //
 // The first message of an episode waits for GroupWait, so that it includes everything that begins with it. Later news
 // is sent DigestAfter after the first message, then every RemindAfter, with a reminder of what lasts. Alerts that are
-// critical for the whole installation are sent at once, and so is the news that all is well again. Nobody gets more
-// than MaxPerHour messages.
+// critical for the whole installation are sent immediately, and so is the all-clear. Nobody gets more than MaxPerHour
+// messages.
 func (t *Notified) due(n *news, s *Settings, now time.Time) bool {
 	changed := len(n.begun)+len(n.over)+len(n.dead) > 0
 	if !changed && !n.nudge {

@@ -98,8 +98,7 @@ func (o *outbox) handOver() {
 	}
 }
 
-// deliver starts to send the messages that are due, on each channel that is idle. What it starts ends early when ctx is
-// done.
+// deliver starts to send the messages that are due, on each idle channel. Sending is cut short when ctx is done.
 func (o *outbox) deliver(ctx context.Context, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,7 +122,7 @@ func (o *outbox) deliver(ctx context.Context, now time.Time) {
 	}
 }
 
-// wait waits until nothing is sent any more.
+// wait waits until nothing is being sent.
 func (o *outbox) wait() { o.senders.Wait() }
 
 // try sends a message once.

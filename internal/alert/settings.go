@@ -66,11 +66,11 @@ type Rules struct {
 	Journal      bool              `json:"journal"`        // the journal cannot be written
 	Ledger       bool              `json:"ledger"`         // a topic's counters do not add up
 	Breaker      bool              `json:"breaker"`        // an endpoint is not called because its breaker is open
-	NoConsumer   registry.Duration `json:"no_consumer"`    // no callbacks for so long though jobs are ready
-	NoWorker     registry.Duration `json:"no_worker"`      // no worker takes jobs of a pull topic for so long
-	NoWorkerJobs int64             `json:"no_worker_jobs"` // though so many jobs are ready
+	NoConsumer   registry.Duration `json:"no_consumer"`    // no callbacks for this long although jobs are ready
+	NoWorker     registry.Duration `json:"no_worker"`      // no worker reserves jobs of a pull topic for this long
+	NoWorkerJobs int64             `json:"no_worker_jobs"` // although this many jobs are ready
 	FailingShare float64           `json:"failing_share"`  // of the attempts of five minutes, 0 to 1
-	FailingLeast int64             `json:"failing_least"`  // with at least so many attempts
+	FailingLeast int64             `json:"failing_least"`  // with at least this many attempts
 	DeadJobs     int64             `json:"dead_jobs"`      // of a topic within ten minutes
 	OverAfter    registry.Duration `json:"over_after"`     // since a topic's problem was last found
 	Lateness     registry.Duration `json:"lateness"`       // of the oldest ready job, or the p99 of a minute
@@ -80,7 +80,7 @@ type Rules struct {
 }
 
 // Objective returns how late a topic may be: its own objective, or that of the longest matching pattern, or the common
-// one, which does not apply to pull topics, because their workers come when they like.
+// one, which does not apply to pull topics, because their workers choose when to reserve.
 func (r *Rules) Objective(t *registry.Topic) time.Duration {
 	if d, named := r.Objectives[t.Name]; named {
 		return d.Std()
@@ -100,8 +100,7 @@ func (r *Rules) Objective(t *registry.Topic) time.Duration {
 // calmMost is the longest time that alerts not about a topic stay open after the last finding.
 const calmMost = 30 * time.Second
 
-// calmFor returns how long a finding must be absent before it is over, so that a problem that comes and goes is one
-// alert.
+// calmFor returns how long a finding must be absent before it ends, so that an intermittent problem is one alert.
 func (s *Settings) calmFor(f *Finding) time.Duration {
 	if f.Topic == "" {
 		return min(s.Rules.OverAfter.Std(), calmMost)

@@ -15,7 +15,7 @@ import (
 type trend struct {
 	marks        []mark    // oldest first, markEvery apart, at most trendSpan old
 	idleSince    time.Time // since when jobs are ready without a callback
-	unevenRounds int       // rounds in a row whose ledger does not add up
+	unevenRounds int       // consecutive rounds whose ledger does not add up
 	last         history.Reading
 	readAt       time.Time
 }

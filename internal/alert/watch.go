@@ -47,7 +47,7 @@ type ShardFinding struct {
 	Detail      message.Message
 }
 
-// Judge reports whether a cause that a round did not find is over. It returns false if the round could not tell.
+// Judge reports whether a cause that a round did not find has ended. It returns false if the round could not tell.
 type Judge func(f Finding) bool
 
 // Watch detects what is wrong now. Its methods must be called from one goroutine.
@@ -79,7 +79,7 @@ const (
 	slowSpan     = time.Minute // for pings
 	// defaultSpan is the span of the other rules: shards are read every ten seconds, a ledger three times.
 	defaultSpan = 20 * time.Second
-	// unevenRounds in a row raise an alert, because one round may read a cluster's buckets at different instants.
+	// unevenRounds consecutive rounds raise an alert, because one may read a cluster's buckets at different instants.
 	unevenRounds = 3
 	sweepEvery   = time.Minute
 	lateSpan     = time.Minute
@@ -138,7 +138,7 @@ func (w *Watch) waitsAnyway(f *Finding, now time.Time) bool {
 	return (f.Kind == "late" || f.Kind == "no_consumer" || f.Kind == "no_worker") && now.Sub(w.outage) < outageSpan
 }
 
-// byOutage reports whether a finding about a topic that was well is only a consequence of an outage.
+// byOutage reports whether a finding about a previously healthy topic is only a consequence of an outage.
 func (w *Watch) byOutage(f *Finding, now time.Time) bool {
 	return w.waitsAnyway(f, now) && w.found[f.id()].IsZero()
 }
@@ -152,7 +152,7 @@ type judgement struct {
 }
 
 // With 100,000 topics whose jobs are called, reading the topics takes seconds. After such a round, they are not read
-// for pauseShare times as long as it took, even if the round's time was over before all were read.
+// for pauseShare times as long as it took, even if the round timed out before all were read.
 const (
 	quickRead  = 500 * time.Millisecond
 	pauseShare = 9
@@ -185,7 +185,7 @@ func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) judgement {
 	return j
 }
 
-// span returns how long a watch must run before it can say that a problem it has not found itself is over.
+// span returns how long a watch must run before it can say that a problem it has not found itself has ended.
 func span(kind string, r Rules) time.Duration {
 	switch kind {
 	case "no_consumer":

@@ -51,11 +51,11 @@ func (p *parts) newChecker() (role, error) {
 	}, nil
 }
 
-// newKeeper returns a Keeper, which replays the journal in shards that lost writes. It reports the result to told.
-func (p *parts) newKeeper(told func(shard string, r recovery.Report, err error)) (*recovery.Keeper, error) {
+// newKeeper returns a Keeper, which replays the journal in shards that lost writes. It reports the result to notify.
+func (p *parts) newKeeper(notify func(shard string, r recovery.Report, err error)) (*recovery.Keeper, error) {
 	return recovery.NewKeeper(recovery.KeeperOptions{
 		Dir: p.cfg.JournalDir(), Shards: p.queue.Shards,
-		Changed: p.shardsChanged(), Queue: p.queue, Told: told, Logger: p.log, Registerer: p.metrics,
+		Changed: p.shardsChanged(), Queue: p.queue, Told: notify, Logger: p.log, Registerer: p.metrics,
 	})
 }
 
@@ -87,7 +87,7 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 	})
 }
 
-// unknownMost limits how many topics are looked up in the audit trail at a time.
+// unknownMost is the most topics looked up in the audit trail at a time.
 const unknownMost = 100
 
 // unknownTopics returns the topics that have jobs but are not in the registry, though nobody deleted them.

@@ -10,8 +10,8 @@ import (
 // restAfter exceeds the pause between garbage collections in a process that serves a few hundred jobs a second.
 const restAfter = 15 * time.Second
 
-// giveBack returns memory to the system when no garbage was collected for a while. tuneGC lets the heap grow to several
-// times the live memory, and Go keeps that memory even when the process is idle.
+// giveBack returns memory to the system when no garbage has been collected for a while. tuneGC lets the heap grow to
+// several times the live memory, and Go keeps that memory even when the process is idle.
 func giveBack(after time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
 		tick := time.NewTicker(after)

@@ -70,7 +70,7 @@ func Apply(
 	return result, nil
 }
 
-// actOn acts on jobs of one topic, either all dead or none.
+// actOn acts on jobs of one topic, either all dead or all alive.
 func (a *act) actOn(ctx context.Context, jobs []*queue.Job) {
 	if len(jobs) == 0 || ctx.Err() != nil {
 		return

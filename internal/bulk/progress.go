@@ -24,7 +24,7 @@ func (w *work) store(ctx context.Context) (stored bool) {
 }
 
 // checkIn stores the progress and returns errCancelled if the task is to end. It does so about once a second, however
-// often it is called. While the store is unavailable, the work goes on.
+// often it is called. While the store is unavailable, the work continues.
 func (w *work) checkIn(ctx context.Context) error {
 	if time.Since(w.checkedIn) < min(checkInEvery, w.runner.PollEvery) {
 		return ctx.Err()

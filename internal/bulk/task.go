@@ -120,7 +120,7 @@ func storedError(err error) string {
 	return string(b)
 }
 
-// stoppedError ends a task that must not go on.
+// stoppedError ends a task that must not continue.
 type stoppedError struct{ reason error }
 
 func (e *stoppedError) Error() string { return e.reason.Error() }

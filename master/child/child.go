@@ -118,7 +118,7 @@ func (c *Child) run(roles map[string]Role) error {
 	go c.listen(cancel)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR2)
-	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) // work goes on when nobody reads the log any more
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) // work continues when nobody reads the log anymore
 	done := make(chan error, 1)
 	go func() { done <- role(ctx, c) }()
 	stopping, deadline := ctx.Done(), (<-chan time.Time)(nil)
@@ -132,8 +132,7 @@ func (c *Child) run(roles map[string]Role) error {
 			return fmt.Errorf("did not end within %s", c.ShutdownTimeout)
 		case s := <-signals:
 			// A living master kills it itself. Its SIGTERM may be the second one: a service manager, or killall,
-			// signals all
-			// processes at once.
+			// signals all processes at once.
 			if c.Orphaned() && ctx.Err() != nil && s != syscall.SIGUSR2 {
 				return errKilled
 			}

@@ -17,7 +17,7 @@ type Kind string
 
 // The kinds of problems.
 const (
-	Down       Kind = "down"        // DownAfter pings in a row failed
+	Down       Kind = "down"        // DownAfter consecutive pings failed
 	Partial    Kind = "partial"     // pings are answered, but a part (a Cluster's master) does not answer INFO
 	Slow       Kind = "slow"        // the 99th percentile of a minute's pings is over SlowPing
 	Memory     Kind = "memory"      // over MemoryShare of maxmemory

@@ -4,10 +4,10 @@ import "time"
 
 // The limits of the judge.
 const (
-	// DownAfter is how many pings in a row must fail before a shard counts as down. One or two may mean a broken
+	// DownAfter is how many consecutive pings must fail before a shard counts as down. One or two may mean a broken
 	// connection.
 	DownAfter = 3
-	// PartialAfter is how many INFOs in a row must fail before a shard counts as partial.
+	// PartialAfter is how many consecutive INFOs must fail before a shard counts as partial.
 	PartialAfter = 2
 	// SlowPing is the 99th percentile of a minute's pings above which a shard is slow: a callback takes several round
 	// trips, and should start within 10 ms of its due time.

@@ -163,7 +163,7 @@ func (p *Points) rates(c column, slots []time.Time, t Tier, list []storedRecord,
 	p.Sums[c.name] = int64(math.Round(sum))
 }
 
-// withoutFalls returns a counter's values without its falls: after one, it goes on from the value before.
+// withoutFalls returns a counter's values without its falls: after one, it continues from the value before.
 func withoutFalls(c column, list []storedRecord) []float64 {
 	curve := make([]float64, len(list))
 	for i := 1; i < len(list); i++ {

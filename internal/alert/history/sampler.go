@@ -94,7 +94,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 // untilNext returns the time until the next multiple of Round, so that all hosts sample at the same times.
 func untilNext(now time.Time) time.Duration { return now.Truncate(Round).Add(Round).Sub(now) }
 
-// log logs the first and the last of several errors in a row.
+// log logs the first and the last of consecutive errors.
 func (s *Sampler) log(err error) {
 	switch {
 	case err != nil && !s.failing:
@@ -108,7 +108,7 @@ func (s *Sampler) log(err error) {
 // leaseTTL allows a leader to miss two rounds.
 const leaseTTL = 3 * Round
 
-// lead takes or extends the lease. While the store is unavailable the last leader goes on, and stores its samples
+// lead takes or extends the lease. While the store is unavailable, the last leader continues and stores its samples
 // later.
 func (s *Sampler) lead(ctx context.Context) error {
 	leads, err := s.opts.Store.Lead(ctx, "history", s.opts.Host, leaseTTL)

@@ -13,7 +13,7 @@ type topicStates struct {
 	begun  bool    // all has its initial totals
 }
 
-// topicState is the state of one topic. While a shard is down its totals go on with the rise of the other shards.
+// topicState is the state of one topic. While a shard is down its totals follow the rise of the other shards.
 type topicState struct {
 	now     Reading
 	raw     Totals // as last read

@@ -20,8 +20,8 @@ func Certificates(section, cert, key string) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// certificatesError returns an error for each section whose certificate cannot be loaded: its process would end at
-// once, again and again.
+// certificatesError returns an error for each section whose certificate cannot be loaded: its process would crash in a
+// loop.
 func certificatesError(cfg *conf.Config) error {
 	_, server := Certificates("server", cfg.Server.TLSCert, cfg.Server.TLSKey)
 	_, admin := Certificates("admin", cfg.Admin.TLSCert, cfg.Admin.TLSKey)
