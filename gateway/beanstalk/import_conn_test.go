@@ -153,7 +153,7 @@ func TestAListThatIsNoneEndsAnImport(t *testing.T) {
 		t.Errorf("a tube that two use: %v", err)
 	}
 	_, err := b.Left(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "job 5 in tube wakecall-import is not one of") {
+	if err == nil || !strings.Contains(err.Error(), "job 5 in tube wakecall-import is not from") {
 		t.Errorf("%v", err)
 	}
 }
