@@ -74,12 +74,12 @@ func readAccounts(key, file string) (map[string]string, error) {
 		}
 		user, password, ok := strings.Cut(line, ":")
 		if !ok || user == "" || password == "" {
-			return nil, fmt.Errorf("%s: a line of %s is not USER:PASSWORD", key, file)
+			return nil, fmt.Errorf("%s: every line of %s must be USER:PASSWORD", key, file)
 		}
 		accounts[user] = password
 	}
 	if len(accounts) == 0 {
-		return nil, fmt.Errorf("%s: %s has no account", key, file)
+		return nil, fmt.Errorf("%s: %s has no accounts", key, file)
 	}
 	return accounts, nil
 }

@@ -18,8 +18,8 @@ func TestAccountsAreRead(t *testing.T) {
 		"ops:secret\n":                      "map[ops:secret]",
 		"\n  ops:with:colons \r\n\ndev:x\n": "map[dev:x ops:with:colons]",
 		"ops:old\nops:new":                  "map[ops:new]",
-		"":                                  "has no account", "\n \n": "has no account",
-		"ops": "is not USER:PASSWORD", ":secret": "is not USER:PASSWORD", "ops:secret\ndev:\n": "is not USER:PASSWORD",
+		"":                                  "has no accounts", "\n \n": "has no accounts",
+		"ops": "must be USER:PASSWORD", ":secret": "must be USER:PASSWORD", "ops:secret\ndev:\n": "must be USER:PASSWORD",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

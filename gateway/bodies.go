@@ -14,7 +14,7 @@ const (
 )
 
 // ErrBodies is returned when there is no memory for a request body.
-var ErrBodies = errors.New("too many large requests are under way")
+var ErrBodies = errors.New("too many large requests in progress")
 
 // bounded limits the memory of request bodies.
 func (e *Endpoint) bounded(next http.Handler) http.Handler {

@@ -16,7 +16,7 @@ type Ender interface {
 func (e *Endpoint) GiveBack(ctx context.Context, q Ender, jobs []queue.Leased) {
 	for _, done := range q.End(context.WithoutCancel(ctx), queue.Untaken(jobs)) {
 		if done.Err != nil {
-			e.Log.Warn("a job that did not reach its client is leased until its ttr is over", "error", done.Err)
+			e.Log.Warn("release a job that did not reach its client; its lease expires", "error", done.Err)
 		}
 	}
 }

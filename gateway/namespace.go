@@ -51,9 +51,9 @@ func (e *Endpoint) ensure(ctx context.Context, r Namespaces, t registry.Topic) e
 			return nil
 		}
 		if !errors.Is(err, database.ErrUnavailable) {
-			return fmt.Errorf("create the namespace %s: %w", t.Name, err)
+			return fmt.Errorf("create namespace %s: %w", t.Name, err)
 		}
-		e.Log.Warn("create the namespace of a gateway; retrying", "namespace", t.Name, "error", err)
+		e.Log.Warn("create namespace; retrying", "namespace", t.Name, "error", err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

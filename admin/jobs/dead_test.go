@@ -124,7 +124,7 @@ func TestTheDeadSayWhyAndWhen(t *testing.T) {
 	t.Parallel()
 	q := admintest.NewDeadQueue("a", 3)
 	q.Dead["a"][0].DeadAt = time.Now().Add(-time.Hour)
-	q.Dead["a"][0].History[0] = queue.Attempt{N: 3, Status: 200, Error: "retry_if is true for the answer"}
+	q.Dead["a"][0].History[0] = queue.Attempt{N: 3, Status: 200, Error: "retry_if is true for the response"}
 	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Activity = q, failedOnce{} }).As("ops")
 	s.AddTopic("a")
 	s.Shows("/dead?topic=a", "Last error", "Died", "connection refused", "1h ago")
@@ -143,7 +143,7 @@ type failedOnce struct{}
 
 func (failedOnce) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
 	return []activity.Attempt{{ID: "job-0", N: 3, Status: 200, Outcome: "retry", Reason: "retry_if",
-		Error: "retry_if is true for the answer"}, {ID: "job-1", N: 1, Outcome: "retry", Reason: "timeout"}}, nil
+		Error: "retry_if is true for the response"}, {ID: "job-1", N: 1, Outcome: "retry", Reason: "timeout"}}, nil
 }
 
 func (failedOnce) Errors(context.Context, string) ([]queue.ErrorNote, error) { return nil, nil }

@@ -83,7 +83,7 @@ func (g *Gateway) refresh(ctx context.Context) {
 			continue
 		}
 		if err := g.tubes.refresh(ctx, g.queue); err != nil && !queue.IsPartial(err) && ctx.Err() == nil {
-			g.Log.Warn("the tubes cannot be listed", "error", err)
+			g.Log.Warn("list tubes", "error", err)
 		}
 	}
 }

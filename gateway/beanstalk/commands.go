@@ -62,7 +62,7 @@ func init() {
 }
 
 // errQuit ends a connection.
-var errQuit = errors.New("the client quits")
+var errQuit = errors.New("client quit")
 
 // known returns the command's name for the metrics.
 func (c *command) known() string {
@@ -94,12 +94,12 @@ func (k *conn) execute(c command) (result string, err error) {
 	case isFull(err):
 		return gateway.Unavailable, k.reply("OUT_OF_MEMORY")
 	}
-	k.Log.Error("a command failed", "command", c.name, "error", err)
+	k.Log.Error("command failed", "command", c.name, "error", err)
 	return gateway.ResultOf(err), k.reply("INTERNAL_ERROR")
 }
 
 // errBadFormat is the error of a command with malformed arguments.
-var errBadFormat = errors.New("the arguments cannot be understood")
+var errBadFormat = errors.New("malformed arguments")
 
 func isFull(err error) bool {
 	var away *queue.UnavailableError

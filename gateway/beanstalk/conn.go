@@ -122,7 +122,7 @@ func (k *conn) leave() {
 	}
 	for _, done := range k.queue.End(ctx, list) {
 		if done.Err != nil && !errors.Is(done.Err, queue.ErrLease) {
-			k.Log.Warn("a job of a connection that ended cannot be released; its lease expires", "error", done.Err)
+			k.Log.Warn("release a job of a closed connection; its lease expires", "error", done.Err)
 		}
 	}
 	k.tubes.edit(k.used, func(t *tube) { t.using-- })

@@ -345,7 +345,7 @@ func (s *source) Left(context.Context) (jobs []importer.Job, err error) {
 func (s *source) leftOf(list *reply) (jobs []importer.Job, err error) {
 	var claims []claim
 	if err := json.Unmarshal(list.body, &claims); err != nil {
-		return nil, fmt.Errorf("the job %d of the tube %s is not one of an import: %w", list.id(), listTube, err)
+		return nil, fmt.Errorf("job %d in tube %s is not from an import: %w", list.id(), listTube, err)
 	}
 	var requests []string
 	for _, c := range claims {

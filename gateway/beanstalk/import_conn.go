@@ -100,7 +100,7 @@ func (b *oldConn) ask(requests ...string) ([]reply, error) {
 	}
 	if err = errors.Join(err, <-sent); err != nil {
 		b.failed = true
-		return nil, fmt.Errorf("ask beanstalkd: %w", err)
+		return nil, fmt.Errorf("send to beanstalkd: %w", err)
 	}
 	return replies, nil
 }
@@ -114,7 +114,7 @@ func (b *oldConn) one(request, want string) (reply, error) {
 	if !replies[0].is(want) {
 		b.failed = true
 		line, _, _ := strings.Cut(request, "\r\n")
-		return replies[0], fmt.Errorf("beanstalkd answers %q with %q", line, strings.Join(replies[0].words, " "))
+		return replies[0], fmt.Errorf("beanstalkd replied to %q with %q", line, strings.Join(replies[0].words, " "))
 	}
 	return replies[0], nil
 }
@@ -126,7 +126,7 @@ func (b *oldConn) read() (r reply, err error) {
 	}
 	r.words = strings.Fields(line)
 	if len(r.words) == 0 {
-		return r, errors.New("an empty answer")
+		return r, errors.New("empty reply")
 	}
 	switch r.words[0] {
 	case "OK", "RESERVED", "FOUND":
@@ -135,7 +135,7 @@ func (b *oldConn) read() (r reply, err error) {
 	}
 	size, err := strconv.Atoi(r.words[len(r.words)-1])
 	if err != nil || size < 0 {
-		return r, fmt.Errorf("the answer %q has no length", strings.TrimSpace(line))
+		return r, fmt.Errorf("reply %q has no length", strings.TrimSpace(line))
 	}
 	body := make([]byte, size+2)
 	_, err = io.ReadFull(b.r, body)

@@ -72,10 +72,10 @@ func TestWhatIsNoBeanstalkdIsNamed(t *testing.T) {
 		says    string
 	}{
 		"HTTP":            {map[string]string{use: "HTTP/1.1 400 Bad Request"}, `import" with "HTTP/1.1 400`},
-		"an end":          {map[string]string{use: "hang up"}, "ask beanstalkd: EOF"},
-		"nothing":         {map[string]string{use: ""}, "an empty answer"},
-		"no length":       {map[string]string{use: "OK many"}, `the answer "OK many" has no length`},
-		"a wrong length":  {map[string]string{use: "FOUND 1 -5"}, `the answer "FOUND 1 -5" has no length`},
+		"an end":          {map[string]string{use: "hang up"}, "send to beanstalkd: EOF"},
+		"nothing":         {map[string]string{use: ""}, "empty reply"},
+		"no length":       {map[string]string{use: "OK many"}, `reply "OK many" has no length`},
+		"a wrong length":  {map[string]string{use: "FOUND 1 -5"}, `reply "FOUND 1 -5" has no length`},
 		"another command": {map[string]string{}, `with "UNKNOWN_COMMAND"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestAListThatIsNoneEndsAnImport(t *testing.T) {
 		t.Errorf("a tube that two use: %v", err)
 	}
 	_, err := b.Left(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "the job 5 of the tube wakecall-import is not one of") {
+	if err == nil || !strings.Contains(err.Error(), "job 5 in tube wakecall-import is not from") {
 		t.Errorf("%v", err)
 	}
 }

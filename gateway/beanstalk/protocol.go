@@ -8,7 +8,7 @@ import (
 // Protocol is the protocol of beanstalkd.
 var Protocol = gateway.Protocol{
 	Name: "beanstalk", Keys: keys, Servers: servers,
-	Import: importer.Command{Short: "import the waiting jobs of a beanstalkd", Flags: importFlags},
+	Import: importer.Command{Short: "import waiting jobs from beanstalkd", Flags: importFlags},
 }
 
 // maxBody is beanstalkd's default for the largest body.

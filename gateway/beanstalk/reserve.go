@@ -131,11 +131,11 @@ func foreign(id string) bool {
 	return !ok || format(n) != id
 }
 
-const foreignError = "its id is not a number that beanstalk clients can name"
+const foreignError = "its id is not a number, so beanstalk clients cannot name it"
 
 // buryForeign buries a job with a foreign id, so that it blocks nobody.
 func (k *conn) buryForeign(job *queue.Leased) error {
-	k.Log.Warn("a job is buried: "+foreignError, "topic", job.Topic, "id", job.ID)
+	k.Log.Warn("bury a job: "+foreignError, "topic", job.Topic, "id", job.ID)
 	e := queue.Ending{Lease: job.Lease, Verb: queue.BuryLeased, Error: foreignError}
 	_, _, err := gateway.End(k.ctx, k.queue, e)
 	return err

@@ -94,7 +94,7 @@ func answered[In any](g *Gateway, f func(context.Context, In) (string, any, erro
 			out.Message, out.Data, err = f(r.Context(), in)
 		}
 		if err != nil {
-			out = answer{Code: 1, Message: g.told(r, err)}
+			out = answer{Code: 1, Message: g.textOf(r, err)}
 		}
 		g.Observe(r.Pattern[1:], gateway.ResultOf(err), began)
 		popped, _ := out.Data.(poppedJob)
@@ -102,14 +102,14 @@ func answered[In any](g *Gateway, f func(context.Context, In) (string, any, erro
 	}
 }
 
-// told returns the message that the client gets for an error.
-func (g *Gateway) told(r *http.Request, err error) string {
+// textOf returns the message that the client gets for an error.
+func (g *Gateway) textOf(r *http.Request, err error) string {
 	var f failure
 	if !errors.As(err, &f) {
 		f = notDone
 	}
-	if !errors.Is(err, f) && r.Context().Err() == nil {
-		g.Log.Error("a request failed", "path", r.URL.Path, "error", err)
+	if err != error(f) && r.Context().Err() == nil { //nolint:errorlint // a failure with a cause is logged
+		g.Log.Error("request failed", "path", r.URL.Path, "error", err)
 	}
 	return string(f)
 }

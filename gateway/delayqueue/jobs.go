@@ -41,7 +41,7 @@ func (g *Gateway) push(ctx context.Context, in pushRequest) (string, any, error)
 		return "", nil, err
 	}
 	if gateway.IsOffline(topicOf(in.Topic), g.topics()) {
-		g.Log.Debug("refused a job of a topic that is offline", "topic", in.Topic, "id", in.ID)
+		g.Log.Debug("push refused: topic is offline", "topic", in.Topic, "id", in.ID)
 		return "", nil, failure(notAdded)
 	}
 	if err := g.store.push(ctx, in); err != nil {

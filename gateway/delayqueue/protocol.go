@@ -8,7 +8,7 @@ import (
 // Protocol is the protocol of ouqiang/delay-queue, and Youzan's commands.
 var Protocol = gateway.Protocol{
 	Name: "delayqueue", Keys: keys, Servers: servers,
-	Import: importer.Command{Short: "import the waiting jobs of a delay-queue (ouqiang's)", Flags: importFlags},
+	Import: importer.Command{Short: "import waiting jobs from delay-queue (ouqiang's)", Flags: importFlags},
 }
 
 func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {

@@ -65,7 +65,7 @@ func (s *store) push(ctx context.Context, in pushRequest) error {
 	for _, other := range others {
 		if other != topic {
 			if _, _, err := gateway.Ack(ctx, s.queue, other, in.ID); err != nil {
-				return fmt.Errorf("remove the job of the same id from the topic %s: %w", nameOf(other), err)
+				return fmt.Errorf("remove the job with the same id from topic %s: %w", nameOf(other), err)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func (g *Gateway) command(w http.ResponseWriter, r *http.Request) {
 		out, err = g.run(r.Context(), in)
 	}
 	if err != nil {
-		out = result{Error: g.told(r, err)}
+		out = result{Error: g.textOf(r, err)}
 	}
 	g.Observe("command", gateway.ResultOf(err), began)
 	g.write(w, r, out, out.lease)

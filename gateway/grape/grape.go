@@ -122,7 +122,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		p = problem(http.StatusInternalServerError, faultCode, desc)
 		if r.Context().Err() == nil {
-			g.Log.Error("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+			g.Log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 		}
 	}
 	_ = answer(w, p.Status, p.Body) // the client may have disconnected

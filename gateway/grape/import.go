@@ -22,7 +22,7 @@ var claimSource string
 
 func importFlags(f *pflag.FlagSet) importer.Open {
 	url := importer.RedisFlag(f, "redis://:pw@host:6379/0")
-	group := f.String("namespace", "", "`NAME` that its keys begin with")
+	group := f.String("namespace", "", "`NAME` that prefixes its keys")
 	base64 := f.Bool("base64", false, "bodies are stored in base64, as by earlier versions of Grape")
 	return func(context.Context, func(string) string) (importer.Source, func(), error) {
 		o, err := url()
@@ -78,7 +78,7 @@ func (s *source) Prepare(ctx context.Context, o *importer.Options, r *importer.R
 func (s *source) tubes(ctx context.Context) ([]string, error) {
 	tubes, err := s.Redis.SMembers(ctx, s.key("tube:set")).Result()
 	if err != nil {
-		return nil, fmt.Errorf("read the tubes: %w", err)
+		return nil, fmt.Errorf("read tubes: %w", err)
 	}
 	return tubes, nil
 }
@@ -95,7 +95,7 @@ func (s *source) current(ctx context.Context) ([]string, error) {
 		return tubes, nil
 	}
 	if err := createTubes(ctx, s.registry, fresh...); err != nil {
-		return nil, fmt.Errorf("create the tubes: %w", err)
+		return nil, fmt.Errorf("create tubes: %w", err)
 	}
 	for _, tube := range fresh {
 		s.created[tube] = true
@@ -156,7 +156,7 @@ func (s *source) job(name, claim string) (importer.Job, error) {
 	body := []byte(c.Rest)
 	if s.base64 {
 		if body, err = base64.StdEncoding.DecodeString(c.Rest); err != nil {
-			return importer.Job{}, fmt.Errorf("the body is not base64, import it without --base64: %w", err)
+			return importer.Job{}, fmt.Errorf("body is not base64; import it without --base64: %w", err)
 		}
 	}
 	return c.Job(topicOf(tube), id, body), nil

@@ -8,7 +8,7 @@ import (
 // Protocol is the protocol of Grape.
 var Protocol = gateway.Protocol{
 	Name: "grape", Keys: keys, Servers: servers,
-	Import: importer.Command{Short: "import the tubes and waiting jobs of a Grape", Flags: importFlags},
+	Import: importer.Command{Short: "import tubes and waiting jobs from Grape", Flags: importFlags},
 }
 
 // Configuration keys.

@@ -42,7 +42,7 @@ func RedisFlag(f *pflag.FlagSet, example string) func() (*redis.Options, error) 
 func ParseRedis(flag, url string) (*redis.Options, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
-		return nil, FlagErrorf("%s %q is not the URL of a Redis: write redis://:password@host:6379/0",
+		return nil, FlagErrorf("%s %q must be a Redis URL such as redis://:password@host:6379/0",
 			flag, database.MaskDSN(url))
 	}
 	return o, nil

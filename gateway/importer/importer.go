@@ -164,7 +164,7 @@ func (i *run) move(ctx context.Context) error {
 // retry continues after an error of either system until ctx is done. It returns the error that it could not get over.
 func (i *run) retry(ctx context.Context, err error) error {
 	for wait := retryFirst; err != nil; {
-		i.Logger.Warn("the import was interrupted and will continue by itself", "error", err, "retry_in", wait)
+		i.Logger.Warn("import interrupted; retrying", "error", err, "retry_in", wait)
 		if Pause(ctx, wait); ctx.Err() != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func (i *run) topics(ctx context.Context) error {
 			continue
 		}
 		if _, err := i.Registry.PutTopic(ctx, actor, t); err != nil {
-			return fmt.Errorf("register the topic %s: %w", t.Name, err)
+			return fmt.Errorf("register topic %s: %w", t.Name, err)
 		}
 	}
 	return nil
@@ -236,7 +236,7 @@ func valid(topics []registry.Topic) error {
 	var errs []error
 	for _, t := range topics {
 		if err := t.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("the topic %s cannot be registered: %w", t.Name, err))
+			errs = append(errs, fmt.Errorf("topic %s cannot be registered: %w", t.Name, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -296,7 +296,7 @@ func (i *run) unpushed(ctx context.Context, left []Job) (done, todo []Job, err e
 	}
 	stored, err := i.Jobs.Lookup(ctx, refs, "")
 	if err != nil {
-		return nil, nil, fmt.Errorf("look for the jobs of an interrupted import: %w", err)
+		return nil, nil, fmt.Errorf("look up jobs of an interrupted import: %w", err)
 	}
 	Pause(ctx, noted)
 	called := i.calls(refs)
@@ -356,7 +356,7 @@ func (i *run) calls(refs []queue.Ref) map[queue.Ref]time.Time {
 
 func (i *run) unreadable(err error) {
 	if err != nil {
-		i.Logger.Warn("a line of the journal cannot be read", "error", err)
+		i.Logger.Warn("read journal line", "error", err)
 	}
 }
 
@@ -365,7 +365,7 @@ func (i *run) push(ctx context.Context, jobs []Job) error {
 	jobs = slices.DeleteFunc(jobs, func(job Job) bool {
 		err := queue.CheckID(job.Push.ID)
 		if err != nil {
-			i.refused(job, fmt.Errorf("its id is not one: %w", err), nil)
+			i.refused(job, fmt.Errorf("invalid id: %w", err), nil)
 		}
 		return err != nil
 	})
@@ -433,7 +433,7 @@ func (i *run) refused(job Job, err, before error) error {
 		return fmt.Errorf("push %s/%s: %w", job.Push.Topic, job.Push.ID, err)
 	}
 	i.Refused++
-	i.Logger.Warn("a job cannot be imported; its claim stays in the old system",
+	i.Logger.Warn("job not imported; its claim stays in the old system",
 		"topic", job.Push.Topic, "id", job.Push.ID, "error", err)
 	return before
 }

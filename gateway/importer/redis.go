@@ -33,7 +33,7 @@ func Connect(to *redis.Options) *redis.Client {
 }
 
 // ErrLocked means that another import from the same system is running.
-var ErrLocked = errors.New("another import from this system is running: wait until it has ended, or stop it")
+var ErrLocked = errors.New("another import from this system is running; wait for it to end, or stop it")
 
 // Lock implements Source: it locks a database of an old Redis. If two imports start together, the one with the older
 // connection continues.
@@ -120,7 +120,7 @@ func (c *Claims) job(name, claim string) (Job, error) {
 	number, rest, _ := strings.Cut(claim, " ")
 	j, err := c.Parse(name, rest)
 	if err != nil {
-		return Job{}, fmt.Errorf("parse the claim of %q in %s: %w", name, c.address(), err)
+		return Job{}, fmt.Errorf("parse claim of %q in %s: %w", name, c.address(), err)
 	}
 	j.Key = claimKey{c, number, name}
 	j.Push.Via = "import " + c.System + " " + c.address() + " " + number
@@ -131,7 +131,7 @@ func (c *Claims) job(name, claim string) (Job, error) {
 func (c *Claims) Left(ctx context.Context) (jobs []Job, err error) {
 	all, err := c.Redis.HGetAll(ctx, c.Key).Result()
 	if err != nil {
-		return nil, fmt.Errorf("read the claims in %s: %w", c.address(), err)
+		return nil, fmt.Errorf("read claims in %s: %w", c.address(), err)
 	}
 	for name, claim := range all {
 		j, err := c.job(name, claim)
@@ -199,7 +199,7 @@ func Scan(ctx context.Context, db *redis.Client, pattern string) (keys []string,
 		keys = append(keys, found.Val())
 	}
 	if err := found.Err(); err != nil {
-		return nil, fmt.Errorf("list the keys %s: %w", pattern, err)
+		return nil, fmt.Errorf("list keys %s: %w", pattern, err)
 	}
 	return keys, nil
 }
@@ -219,7 +219,7 @@ func Length(ctx context.Context, db *redis.Client, lists, sets, hashes []string)
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("count the jobs in %s: %w", db.Options().Addr, err)
+		return 0, fmt.Errorf("count jobs in %s: %w", db.Options().Addr, err)
 	}
 	for _, n := range counts {
 		sum += int(n.(*redis.IntCmd).Val())

@@ -293,7 +293,7 @@ func (r *request) fail(err error) {
 		gateway.RetryAfter(r.w, cmp.Or(away.RetryAfter, retryAfter))
 		answer(r.w, http.StatusServiceUnavailable, object{"error": err.Error()})
 	default:
-		r.g.Log.Error("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		r.g.Log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 		answer(r.w, http.StatusInternalServerError, object{"error": "internal error"})
 	}
 }

@@ -37,7 +37,7 @@ var claimSource string
 
 func importFlags(f *pflag.FlagSet) importer.Open {
 	url := importer.RedisFlag(f, "redis://:pw@host:6379/0")
-	pool := f.String("pool", "", "`NAME` of the pool whose Redis it is (default: the first of "+keyPools+")")
+	pool := f.String("pool", "", "`NAME` of the pool in this Redis (default: the first of "+keyPools+")")
 	admin := f.String("admin-redis", "",
 		"`URL` of lmstfy's AdminRedis, which has the tokens and limits of all pools (default: that of --redis)")
 	return func(_ context.Context, setting func(string) string) (importer.Source, func(), error) {
@@ -92,7 +92,7 @@ func (s *source) Prepare(ctx context.Context, o *importer.Options, r *importer.R
 		return err
 	}
 	if r.Tokens = len(list); len(list) == 0 {
-		o.Logger.Warn("the pool has no tokens: if lmstfy's AdminRedis is another Redis, name it with --admin-redis",
+		o.Logger.Warn("the pool has no tokens; if they are in another Redis (AdminRedis), set --admin-redis",
 			"pool", s.pool)
 	}
 	if o.DryRun {
@@ -101,7 +101,7 @@ func (s *source) Prepare(ctx context.Context, o *importer.Options, r *importer.R
 	tokens := NewTokens(o.Registry)
 	for _, t := range list {
 		if err := s.importToken(ctx, tokens, &t); err != nil {
-			return fmt.Errorf("import a token of the namespace %s: %w", t.namespace, err)
+			return fmt.Errorf("import token of namespace %s: %w", t.namespace, err)
 		}
 	}
 	return nil
@@ -208,19 +208,19 @@ func (s *source) tokens(ctx context.Context) (list []oldToken, err error) {
 	}
 	limits, err := s.admin.HGetAll(ctx, keyLimits).Result()
 	if err != nil {
-		return nil, fmt.Errorf("read the limits: %w", err)
+		return nil, fmt.Errorf("read limits: %w", err)
 	}
 	for _, key := range keys {
 		tokens, err := s.admin.HGetAll(ctx, key).Result()
 		if err != nil {
-			return nil, fmt.Errorf("read the tokens %s: %w", key, err)
+			return nil, fmt.Errorf("read tokens %s: %w", key, err)
 		}
 		namespace := strings.TrimPrefix(key, prefix)
 		for text, description := range tokens {
 			t := oldToken{namespace: namespace, text: text, description: description}
 			if limit, ok := limits[s.pool+"/"+namespace+"/"+text]; ok {
 				if err := json.Unmarshal([]byte(limit), &t.limit); err != nil {
-					return nil, fmt.Errorf("parse the limit of a token of %s: %w", namespace, err)
+					return nil, fmt.Errorf("parse limit of a token of %s: %w", namespace, err)
 				}
 			}
 			list = append(list, t)

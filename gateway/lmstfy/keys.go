@@ -28,7 +28,7 @@ func parsePools(s string) (any, error) {
 	seen := map[string]bool{}
 	for name := range strings.SplitSeq(s, ",") {
 		if !poolName.MatchString(name) || seen[name] {
-			return nil, errors.New("must be names of A-Z a-z 0-9 - _, each once, joined with commas")
+			return nil, errors.New("must be distinct names of A-Z a-z 0-9 - _, separated by commas")
 		}
 		seen[name] = true
 	}

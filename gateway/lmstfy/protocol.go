@@ -13,7 +13,7 @@ import (
 var Protocol = gateway.Protocol{
 	Name: "lmstfy", Keys: keys, Servers: servers,
 	Import: importer.Command{
-		Short: "import the tokens, limits and waiting jobs of a pool of an lmstfy", Flags: importFlags,
+		Short: "import tokens, limits and waiting jobs from an lmstfy pool", Flags: importFlags,
 	},
 }
 

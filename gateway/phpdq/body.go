@@ -84,7 +84,7 @@ func (b body) stamp(due, added time.Time, zone *time.Location) body {
 	return b
 }
 
-// failed adds n to the number of failed calls that a job may have brought from a php-delayqueue.
+// failed adds n to the number of failed calls that an imported job may already have.
 func (b body) failed(n int) body {
 	if i := b.index(failures); i >= 0 {
 		before, _ := strconv.Atoi(string(b[i].value))

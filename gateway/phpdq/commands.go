@@ -17,7 +17,7 @@ import (
 func (s *Server) add(ctx context.Context, r *request) (answer, string) {
 	p, err := s.push(r)
 	if err != nil {
-		s.Endpoint.Log.Debug("refused a job", "topic", string(r.Topic), "id", string(r.ID), "error", err)
+		s.Endpoint.Log.Debug("job refused", "topic", string(r.Topic), "id", string(r.ID), "error", err)
 		return failed, gateway.Refused
 	}
 	if s.Healthy() != nil {
@@ -32,10 +32,10 @@ func (s *Server) add(ctx context.Context, r *request) (answer, string) {
 
 // Errors of add.
 var (
-	errTopic   = errors.New("the topic is not registered")
-	errOffline = errors.New("the topic is offline")
-	errID      = errors.New("the id is not a text of 1 to 128 printable bytes, nor a number")
-	errTime    = errors.New("fix_time is not a time")
+	errTopic   = errors.New("topic is not registered")
+	errOffline = errors.New("topic is offline")
+	errID      = errors.New("id must be a number or a string of 1 to 128 printable bytes")
+	errTime    = errors.New("fix_time must be a time")
 )
 
 func (s *Server) push(r *request) (*queue.Push, error) {
@@ -111,7 +111,7 @@ func (s *Server) why(command string, err error) string {
 	if errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrTooFar) || errors.Is(err, queue.ErrCollision) {
 		return gateway.Refused
 	}
-	s.Endpoint.Log.Warn("a command failed", "command", command, "error", err)
+	s.Endpoint.Log.Warn("command failed", "command", command, "error", err)
 	return gateway.Unavailable
 }
 

@@ -57,10 +57,10 @@ func (f *callForm) Judge(o *callback.Outcome) {
 	o.Class, o.Reason = callback.Success, "ok"
 	switch {
 	case isEmpty(o.Answer):
-		o.Class, o.Reason, o.Err = callback.Failure, "empty", "the answer is empty"
+		o.Class, o.Reason, o.Err = callback.Failure, "empty", "the response is empty"
 		o.EndpointDown = o.Status >= 500 || o.Status == http.StatusTooManyRequests
 	case f.mark != nil && f.mark.again(o.Answer):
-		o.Class, o.Reason, o.Err = callback.Failure, callback.ReasonRetryIf, "retry_if is true for the answer"
+		o.Class, o.Reason, o.Err = callback.Failure, callback.ReasonRetryIf, "retry_if is true for the response"
 	}
 }
 

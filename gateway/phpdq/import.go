@@ -58,7 +58,7 @@ func (s *source) Topics(context.Context) (list []registry.Topic, err error) {
 	for _, row := range s.rows {
 		t := row.topic()
 		if other, ok := seen[t.Name]; ok {
-			return nil, fmt.Errorf("the topics %s and %s have the same name in lower case: rename one in dq_topic first",
+			return nil, fmt.Errorf("topics %s and %s differ only in case: rename one in dq_topic first",
 				other, row.Topic)
 		}
 		seen[t.Name] = row.Topic

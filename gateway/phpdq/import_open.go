@@ -25,7 +25,7 @@ func importFlags(f *pflag.FlagSet) importer.Open {
 		case *mysql == "":
 			return nil, nil, importer.FlagErrorf("--mysql is required")
 		case !strings.HasPrefix(*mysql, "mysql://"):
-			return nil, nil, importer.FlagErrorf("--mysql %q is not mysql://user:password@tcp(host:3306)/dq",
+			return nil, nil, importer.FlagErrorf("--mysql %q must be mysql://user:password@tcp(host:3306)/dq",
 				database.MaskDSN(*mysql))
 		}
 		return openSource(ctx, *mysql, *shards, zone(setting))
@@ -40,13 +40,13 @@ func openSource(
 	topics, stored, err := readRegistry(ctx, dsn)
 	if err != nil {
 		text := strings.TrimPrefix(err.Error(), database.ErrUnavailable.Error()+": ") // it is not Wakecall's registry
-		return nil, nil, fmt.Errorf("the database of php-delayqueue: %s", strings.TrimPrefix(text, "registry "))
+		return nil, nil, fmt.Errorf("database of php-delayqueue: %s", strings.TrimPrefix(text, "registry "))
 	}
 	if len(shards) == 0 {
 		shards = stored
 	}
 	if len(shards) == 0 {
-		return nil, nil, errors.New("dq_redis has no row: name the Redis with --redis host:port[:password]")
+		return nil, nil, errors.New("dq_redis is empty: set --redis host:port[:password]")
 	}
 	var options []*redis.Options
 	for _, shard := range shards {
@@ -88,7 +88,7 @@ func parseShard(shard string) (*redis.Options, error) {
 	master, _, _ := strings.Cut(shard, ",")
 	parts := strings.SplitN(strings.TrimSpace(master), ":", 3)
 	if len(parts) < 2 {
-		return nil, fmt.Errorf("the Redis %.60q, of --redis or dq_redis, is not host:port[:password]", parts[0])
+		return nil, fmt.Errorf("Redis %.60q, from --redis or dq_redis, must be host:port[:password]", parts[0])
 	}
 	o := &redis.Options{Addr: strings.TrimSpace(parts[0]) + ":" + strings.TrimSpace(parts[1])}
 	if len(parts) == 3 {

@@ -42,7 +42,7 @@ type Endpoint struct {
 func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, errors.New("callback_url is not an http or https URL") // not quoted: its query may hold secrets
+		return nil, errors.New("callback_url must be an http or https URL") // not quoted: its query may hold secrets
 	}
 	e := &Endpoint{
 		url: u, method: cmp.Or(s.Method, http.MethodPost), asForm: s.ContentType == "form", typ: "application/json",
@@ -52,7 +52,7 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 		e.pool = u.Scheme + "://" + u.Host + "\n" + s.Owner
 	}
 	if e.method != http.MethodPost && e.method != http.MethodPut && e.method != http.MethodGet {
-		return nil, fmt.Errorf("method %q is not POST, PUT or GET", s.Method)
+		return nil, fmt.Errorf("method must be POST, PUT or GET, not %q", s.Method)
 	}
 	if e.method == http.MethodGet {
 		e.own = u.Query()
@@ -77,7 +77,7 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	for _, secret := range s.Secrets {
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 		if err != nil || len(key) == 0 {
-			return nil, errors.New("a secret is not whsec_ followed by base64")
+			return nil, errors.New("secrets must be whsec_ followed by base64")
 		}
 		e.keys = append(e.keys, key)
 	}

@@ -27,7 +27,7 @@ const (
 	maxRangeSize = 10_000
 )
 
-var errBudget = errors.New("it costs too much on this answer")
+var errBudget = errors.New("too expensive for this response")
 
 // meter holds the rest of an evaluation's budget.
 type meter struct{ left int }
@@ -168,7 +168,7 @@ func match(m *meter, args []any) (any, error) {
 		return false, nil
 	}
 	if !ok {
-		return nil, fmt.Errorf("match %T: it must be text", args[0])
+		return nil, fmt.Errorf("match %T: must be text", args[0])
 	}
 	if err := m.take(len(s) * p.steps); err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ type Outcome struct {
 	EndpointDown bool // no connection, timeout, TLS failure, 5xx or 429: not the job's fault
 }
 
-// ReasonRetryIf is the Reason when retry_if is true for the answer.
+// ReasonRetryIf is the Reason when retry_if is true for the response.
 const ReasonRetryIf = "retry_if"
 
 // judge decides what a complete answer means.
@@ -54,7 +54,7 @@ func (o *Outcome) judge(e *Endpoint, resp *http.Response) {
 	o.Class, o.Reason = Failure, "status"
 	switch {
 	case o.Status == http.StatusGone:
-		o.Class, o.Err = Gone, "the endpoint answered 410 Gone: the job is not called again"
+		o.Class, o.Err = Gone, "the endpoint answered 410 Gone; the job will not be called again"
 	case o.Status >= 300 && o.Status < 400:
 		o.Err = fmt.Sprintf("the endpoint answered %d; redirects are not followed", o.Status)
 	case o.Status < 200 || o.Status >= 300:
@@ -71,9 +71,9 @@ func (o *Outcome) judgeSuccess(e *Endpoint, resp *http.Response) {
 	if e.retryIf != nil {
 		retry, err := e.retryIf.run(o.Status, resp.Header, o.Answer)
 		if err != nil || retry {
-			o.Reason, o.Err = ReasonRetryIf, "retry_if is true for the answer"
+			o.Reason, o.Err = ReasonRetryIf, "retry_if is true for the response"
 			if err != nil {
-				o.Err = "retry_if cannot be evaluated on the answer: " + err.Error()
+				o.Err = "evaluate retry_if on the response: " + err.Error()
 			}
 			return
 		}
@@ -111,17 +111,17 @@ func (o *Outcome) fail(err error, ttr time.Duration) {
 	case errors.As(err, &blocked):
 		o.Reason, o.Err, o.EndpointDown = "blocked", blocked.Error(), false
 	case errors.Is(err, context.Canceled):
-		o.Reason, o.Err, o.EndpointDown = "canceled", "the call was canceled by a shutdown", false
+		o.Reason, o.Err, o.EndpointDown = "canceled", "canceled by a shutdown", false
 	case isShortage(err):
 		o.Class, o.Reason, o.EndpointDown = Short, "shortage", false
-		o.Err = "this host lacks descriptors or memory for a connection: " + err.Error()
+		o.Err = "this host has no file descriptors or memory for a connection: " + err.Error()
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
-		o.Reason, o.Err = "timeout", fmt.Sprintf("timed out: no complete answer within %s", ttr)
+		o.Reason, o.Err = "timeout", fmt.Sprintf("timed out: no complete response within %s", ttr)
 		if time.Since(o.StartedAt) < ttr {
 			o.Err = "timed out: no connection within " + dialTimeout.String()
 		}
 	case errors.As(err, &dns):
-		o.Reason, o.Err = "dns", "the host name cannot be resolved: "+dns.Err
+		o.Reason, o.Err = "dns", "resolve host name: "+dns.Err
 	case errors.Is(err, syscall.ECONNREFUSED):
 		o.Reason, o.Err = "refused", "connection refused"
 	case errors.As(err, &op) && op.Op == "dial":
@@ -130,13 +130,13 @@ func (o *Outcome) fail(err error, ttr time.Duration) {
 		o.Reason, o.Err = "tls", err.Error()
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		o.Reason, o.Err = "reset", "the connection was closed before the answer was complete"
+		o.Reason, o.Err = "reset", "the connection was closed before the response was complete"
 	default:
 		o.Reason, o.Err = "protocol", err.Error()
 	}
 }
 
-// isShortage reports whether a connection failed for want of something on this host. The resolver keeps only the text
+// isShortage reports whether a connection failed because this host ran out of a resource. The resolver keeps only the text
 // of such an error.
 func isShortage(err error) bool {
 	var dns *net.DNSError

@@ -34,7 +34,7 @@ func parseNetworks(s string) (policy, error) {
 		if err != nil {
 			a, aerr := netip.ParseAddr(part)
 			if aerr != nil {
-				return p, fmt.Errorf("callback.networks: %q is not any, public or a network like 10.1.0.0/16", part)
+				return p, fmt.Errorf("callback.networks: %q must be any, public or a network such as 10.1.0.0/16", part)
 			}
 			n = netip.PrefixFrom(a, a.BitLen())
 		}
@@ -106,8 +106,8 @@ func isatap(b [16]byte) bool { return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e
 type blockedError struct{ addr netip.Addr }
 
 func (e *blockedError) Error() string {
-	return "calls to " + e.addr.String() + " are not allowed (link-local, metadata and multicast addresses never;" +
-		" loopback and private networks when callback.networks allows them)"
+	return "calls to " + e.addr.String() + " are not allowed (link-local, metadata and multicast addresses never are;" +
+		" loopback and private networks are if callback.networks allows them)"
 }
 
 func (p *policy) check(a netip.Addr) error {
@@ -127,7 +127,7 @@ func (p *policy) permits(a netip.Addr) bool { return !in(a, private) || in(a, p.
 func (p *policy) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return fmt.Errorf("parse the address %q: %w", address, err)
+		return fmt.Errorf("parse address %q: %w", address, err)
 	}
 	return p.check(ap.Addr())
 }

@@ -43,8 +43,8 @@ type Request struct {
 const instant = "2006-01-02T15:04:05.000Z"
 
 var (
-	errBody   = errors.New("the body is not a JSON object, as a query or form requires")
-	errHeader = errors.New("the job's content type or one of its headers cannot be sent as a header")
+	errBody   = errors.New("the body must be a JSON object to be sent as a query or form")
+	errHeader = errors.New("the job's content type or one of its headers is not a valid header value")
 )
 
 // Message is what a Form decides about a request.

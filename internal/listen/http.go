@@ -25,7 +25,7 @@ func HTTP(ctx context.Context, l net.Listener, srv *http.Server, o Options) erro
 	go func() { served <- s.serve() }()
 	select {
 	case err := <-served:
-		return errors.Join(fmt.Errorf("serving on %s: %w", l.Addr(), err), srv.Close())
+		return errors.Join(fmt.Errorf("serve on %s: %w", l.Addr(), err), srv.Close())
 	case <-ctx.Done():
 	}
 	err := s.stop()
@@ -90,5 +90,5 @@ func (s *httpListener) stop() error {
 	if err == nil {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("requests were still under way after %s: %w", s.ShutdownTimeout, err), s.srv.Close())
+	return errors.Join(fmt.Errorf("requests still in progress after %s: %w", s.ShutdownTimeout, err), s.srv.Close())
 }

@@ -87,7 +87,7 @@ func refused(b []byte) (status int, detail string) {
 	case bytes.HasPrefix(b, noTLSRefusal):
 		text = bytes.TrimSpace(b[len(noTLSRefusal):])
 	case bytes.HasPrefix(b, expectationRefusal):
-		text = []byte("Expect: only 100-continue is known")
+		text = []byte("Expect: only 100-continue is supported")
 	case !fixed || !bytes.HasPrefix(line, []byte(refusalHead)) || bytes.Contains(line, []byte("\r\n")):
 		return 0, ""
 	}

@@ -47,7 +47,7 @@ func TCP(ctx context.Context, l net.Listener, o Options, serve func(ctx context.
 	conns.WaitForEnd(o.ShutdownTimeout)
 	if n := conns.CloseAll(); n > 0 {
 		err = errors.Join(err,
-			fmt.Errorf("%d requests on %s were still under way after %s", n, l.Addr(), o.ShutdownTimeout))
+			fmt.Errorf("%d requests on %s still in progress after %s", n, l.Addr(), o.ShutdownTimeout))
 	}
 	wg.Wait()
 	return err

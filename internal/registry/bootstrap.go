@@ -55,7 +55,7 @@ func (r *Registry) Bootstrap(
 	if !r.mayBeStored(first.token) {
 		first.remove()
 	}
-	return nil, fmt.Errorf("create the first token and user: %w", err)
+	return nil, fmt.Errorf("create first token and user: %w", err)
 }
 
 func (f *firstAccess) createToken(tx *gorm.DB) error {

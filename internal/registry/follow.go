@@ -69,7 +69,7 @@ func (r *Registry) follow(ctx context.Context) error {
 		return err
 	}
 	if !was {
-		r.opts.Logger.Info("the registry's database answers again", "dsn", r.db.String())
+		r.opts.Logger.Info("the registry's database is available again", "dsn", r.db.String())
 	}
 	if was && row.Value == r.Snapshot().Revision {
 		return nil

@@ -122,12 +122,12 @@ func (r *Registry) readTopic(row *topicRow, s *Snapshot) {
 	switch {
 	case errors.Is(err, seal.ErrKey):
 		if t, _ = row.withoutSecrets(); was == nil || !was.Locked {
-			r.opts.Logger.Error("the secrets of a topic are encrypted under another key: this host makes none of its callbacks",
+			r.opts.Logger.Error("topic secrets are encrypted with another key; this host makes none of its callbacks",
 				"topic", row.Name)
 		}
 	case err != nil:
 		t = was
-		r.opts.Logger.Error("a topic in the registry's database cannot be read; it stays as it was last read: save it again",
+		r.opts.Logger.Error("stored topic is invalid; keeping its last valid state; save the topic again",
 			"topic", row.Name, "error", err)
 	}
 	if was != nil && reflect.DeepEqual(was, t) {
@@ -163,7 +163,7 @@ func (r *Registry) readShards(tx *gorm.DB, s *Snapshot) error {
 	for i := range rows {
 		shard, err := rows[i].shard(r.db.Key)
 		if err != nil {
-			r.opts.Logger.Error("the URL of a shard is encrypted under another key: this host does not use it",
+			r.opts.Logger.Error("shard URL is encrypted with another key; this host does not use the shard",
 				"shard", shard.Name)
 		}
 		s.Shards = append(s.Shards, shard)

@@ -134,7 +134,7 @@ func (r *Registry) startWithout(cause, unread error) error {
 	s, file := r.snap.Load(), r.opts.SnapshotFile
 	switch {
 	case unread != nil:
-		return fmt.Errorf("%w, and there is no snapshot of an earlier run to start with (%w)", cause, unread)
+		return fmt.Errorf("%w, and there is no snapshot from an earlier run (%w)", cause, unread)
 	case s == nil:
 		return cause
 	}

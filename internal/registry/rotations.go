@@ -128,7 +128,7 @@ func (r *Registry) Rotation(ctx context.Context, topic string) (time.Time, error
 	return row.Until, err
 }
 
-// EndRotations drops the older secrets whose time is over, as the actor "rotation". When several hosts call it at once,
+// EndRotations drops the older secrets whose time has passed, as the actor "rotation". When several hosts call it at once,
 // only one drops them.
 func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 	over, err := database.List[rotationRow](ctx, r.db, func(tx *gorm.DB) *gorm.DB { return tx.Where("until <= ?", at) })
@@ -139,7 +139,7 @@ func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 	for _, o := range over {
 		err := r.endRotation(ctx, o.Topic, at)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("drop the old secret of %s: %w", o.Topic, err))
+			errs = append(errs, fmt.Errorf("drop old secret of %s: %w", o.Topic, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -129,7 +129,7 @@ const (
 
 // ErrOtherKey is returned on a host whose secret key differs from the registry's.
 var ErrOtherKey = database.NewRefusal(
-	"secrets are encrypted under another key than that of this host (registry.seal_key, registry.seal_key_file or " +
+	"secrets are encrypted with a different key from this host's (registry.seal_key, registry.seal_key_file or " +
 		"data_dir/secret-key): give it the key of another host or a backup; if there is none left, `wakecall migrate " +
 		"forget-secrets` removes what it encrypted, so that it can be entered again",
 )

@@ -45,7 +45,7 @@ func (r *Registry) EditSetting(ctx context.Context, actor, name string, value an
 			err = json.Unmarshal(was, value)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the setting %s: %w", name, err)
+			return nil, fmt.Errorf("read setting %s: %w", name, err)
 		}
 		return value, edit()
 	})
@@ -73,7 +73,7 @@ func (r *Registry) editSetting(
 		}
 		open, err := json.Marshal(value)
 		if err != nil {
-			return fmt.Errorf("store the setting %s: %w", name, err)
+			return fmt.Errorf("store setting %s: %w", name, err)
 		}
 		if was != nil {
 			c.Before = seal.MaskJSON(was)
@@ -83,7 +83,7 @@ func (r *Registry) editSetting(
 		}
 		sealed, err := r.db.Key.SealJSON(place, open)
 		if err != nil {
-			return fmt.Errorf("store the setting %s: %w", name, err)
+			return fmt.Errorf("store setting %s: %w", name, err)
 		}
 		c.After = seal.MaskJSON(open)
 		return database.Upsert(tx).Create(&settingRow{name, string(sealed), database.Now()}).Error
@@ -101,7 +101,7 @@ func (s *Snapshot) Setting(name string, into any) (found bool, err error) {
 		err = json.Unmarshal(open, into)
 	}
 	if err != nil {
-		return true, fmt.Errorf("read the setting %s: %w", name, err)
+		return true, fmt.Errorf("read setting %s: %w", name, err)
 	}
 	return true, nil
 }

@@ -98,7 +98,7 @@ func writeSnapshot(file string, s *Snapshot) error {
 		return os.Chtimes(f.Name(), time.Time{}, s.readAt)
 	}
 	if err := disk.Replace(file, write); err != nil {
-		return fmt.Errorf("write the snapshot: %w", err)
+		return fmt.Errorf("write snapshot: %w", err)
 	}
 	return nil
 }

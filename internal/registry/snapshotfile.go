@@ -112,12 +112,12 @@ func markInFile(file string) (mark string) {
 func readSnapshot(file string) (*Snapshot, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("read the snapshot: %w", err)
+		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	s, err := decodeSnapshot(f)
 	if err != nil {
-		return nil, fmt.Errorf("read the snapshot %s: %w", file, err)
+		return nil, fmt.Errorf("read snapshot %s: %w", file, err)
 	}
 	return s, nil
 }

@@ -18,7 +18,7 @@ type Topic struct {
 	Method       string            `json:"method"`       // POST, PUT or GET
 	ContentType  string            `json:"content_type"` // json, form
 	Headers      map[string]string `json:"headers"`
-	Delay        Duration          `json:"delay"` // for a push that names none
+	Delay        Duration          `json:"delay"` // used when a push sets no delay
 	TTR          Duration          `json:"ttr"`
 	Priority     string            `json:"priority"`
 	MaxAttempts  int               `json:"max_attempts"` // 0: no limit, for pull topics only

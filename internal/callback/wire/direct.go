@@ -38,7 +38,7 @@ type direct struct {
 	answered time.Time // when it became idle
 }
 
-var errLongHeader = fmt.Errorf("the answer's headers are longer than %d bytes", maxHeader)
+var errLongHeader = fmt.Errorf("response headers exceed %d bytes", maxHeader)
 
 // overDirect is RoundTrip over a direct connection.
 func (x *Exchange) overDirect(r *http.Request) (*http.Response, error) {

@@ -41,7 +41,7 @@ type Exchange struct {
 var (
 	// ErrHeld is the error of an exchange whose begin returned an error.
 	ErrHeld    = errors.New("the lease expired before the request was sent")
-	errUnasked = errors.New("the endpoint sent an answer before the request")
+	errUnasked = errors.New("the endpoint sent a response before the request")
 )
 
 // Exchange prepares a call. begin is called when there is a connection, just before the first byte leaves; an error

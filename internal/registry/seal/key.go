@@ -26,7 +26,7 @@ type keyError struct{}
 
 func (keyError) Refusal() {}
 func (keyError) Error() string {
-	return "encrypted under another key: give all hosts the same registry.seal_key or data_dir/secret-key, or enter the " +
+	return "encrypted with another key: give all hosts the same registry.seal_key or data_dir/secret-key, or enter the " +
 		"secret again"
 }
 
@@ -47,7 +47,7 @@ func ParseKey(text string) (Key, error) {
 func ReadKey(file string) (Key, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read the secret key: %w", err)
+		return nil, fmt.Errorf("read secret key: %w", err)
 	}
 	key, err := ParseKey(string(text))
 	if err != nil {
