@@ -241,7 +241,8 @@ func TestAScrapeHasShardsAndJobs(t *testing.T) {
 		}}
 		shards := []Shard{f}
 		changed, jobs := make(chan struct{}), &jobsOf{
-			counts: map[string]queue.Stats{"t": {Ready: 5}, "u": {Dead: 2}, "v": {Dead: 1, Delayed: 3}, "gone": {Ready: 99}},
+			counts: map[string]queue.Stats{"t": {Ready: 5}, "u": {Dead: 2}, "v": {Dead: 1, Delayed: 3},
+				"gone": {Ready: 99}},
 			active: []string{"called"},
 		}
 		var told []Finding
@@ -345,7 +346,10 @@ func (j *jobsOf) Stats(_ context.Context, topics []string) (map[string]queue.Sta
 func TestTheDetailOfAFindingIsUpToDate(t *testing.T) {
 	watching(t, func(t *testing.T, c *Checker, f *fake, told *[]Finding) {
 		for _, memory := range []int64{90, 99} {
-			f.set(func() { f.health = queue.ShardHealth{RunID: "1", Memory: memory, MaxMemory: 100, Policy: "noeviction"} })
+			f.set(func() {
+				f.health = queue.ShardHealth{RunID: "1", Memory: memory, MaxMemory: 100,
+					Policy: "noeviction"}
+			})
 			pass(infoEvery * time.Second)
 			got := c.Findings()
 			if len(got) != 1 || !strings.HasPrefix(got[0].Detail.Error(), fmt.Sprint(memory)) || len(*told) != 1 {

@@ -84,7 +84,8 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 	t.Cleanup(func() { _ = root.Close() })
 	grant := func(rules ...any) {
 		t.Helper()
-		args := append([]any{"ACL", "SETUSER", "us", "reset", "on", ">pw", "~wk:*", "&wk:*", "+@all", "-@admin"}, rules...)
+		args := append([]any{"ACL", "SETUSER", "us", "reset", "on", ">pw", "~wk:*", "&wk:*", "+@all", "-@admin"},
+			rules...)
 		wait.For(t, "the rights", func() bool { return root.Do(t.Context(), args...).Err() == nil })
 	}
 	grant()

@@ -178,7 +178,8 @@ func TestEmptyFilesAndSections(t *testing.T) {
 func TestNodesFromEveryLayer(t *testing.T) {
 	want := []Secret{"redis://:a,b@h:6379/0", "redis+sentinel://h1:1,h2:2/m", "unix:///s.sock"}
 	flow := load(t, "redis:\n  nodes: ['redis://:a,b@h:6379/0', 'redis+sentinel://h1:1,h2:2/m', unix:///s.sock]\n")
-	block := load(t, "redis:\n  nodes:\n  - redis://:a,b@h:6379/0\n  - redis+sentinel://h1:1,h2:2/m\n  - unix:///s.sock\n")
+	block := load(t, "redis:\n  nodes:\n  - redis://:a,b@h:6379/0\n  - redis+sentinel://h1:1,h2:2/m\n  - "+
+		"unix:///s.sock\n")
 	env := load(t, "", "WAKECALL_REDIS_NODES=redis://:a,b@h:6379/0, redis+sentinel://h1:1,h2:2/m,unix:///s.sock,")
 	for name, c := range map[string]*Config{"flow": flow, "block": block, "env": env} {
 		if !reflect.DeepEqual(c.Redis.Nodes, want) {
@@ -275,7 +276,8 @@ func TestSizes(t *testing.T) {
 func FuzzFile(f *testing.F) {
 	f.Add(string(Reference))
 	for _, s := range []string{
-		"a: [", "? a\n: b", "timers: !!int 3", "<<: *a", "redis:\n  nodes: [redis://:p@h]", "log: {level: warn}", "\x00",
+		"a: [", "? a\n: b", "timers: !!int 3", "<<: *a", "redis:\n  nodes: [redis://:p@h]", "log: {level: warn}",
+		"\x00",
 		"a: |\n  b", "server.addr: :1",
 	} {
 		f.Add(s)
@@ -307,7 +309,8 @@ var gateways = []Key{
 
 func TestAGatewayListensOnThisMachineUnlessAHostIsNamed(t *testing.T) {
 	for given, want := range map[string]string{
-		"": "", "6790": "127.0.0.1:6790", ":6790": "127.0.0.1:6790", "0.0.0.0:6790": "0.0.0.0:6790", "[::]:6790": "[::]:6790",
+		"": "", "6790": "127.0.0.1:6790", ":6790": "127.0.0.1:6790", "0.0.0.0:6790": "0.0.0.0:6790",
+		"[::]:6790": "[::]:6790",
 	} {
 		flags := map[string]string{"gateways.new.addr": given}
 		c, err := Load(LoadOptions{Flags: flags, Search: []string{}, Gateways: gateways})

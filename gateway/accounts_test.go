@@ -19,7 +19,8 @@ func TestAccountsAreRead(t *testing.T) {
 		"\n  ops:with:colons \r\n\ndev:x\n": "map[dev:x ops:with:colons]",
 		"ops:old\nops:new":                  "map[ops:new]",
 		"":                                  "has no accounts", "\n \n": "has no accounts",
-		"ops": "must be USER:PASSWORD", ":secret": "must be USER:PASSWORD", "ops:secret\ndev:\n": "must be USER:PASSWORD",
+		"ops": "must be USER:PASSWORD", ":secret": "must be USER:PASSWORD",
+		"ops:secret\ndev:\n": "must be USER:PASSWORD",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

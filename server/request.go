@@ -178,7 +178,8 @@ func valueProblem(err error) error {
 	return badValue("unpaired surrogate in string")
 }
 
-// list is a field of a request that is an array with an upper limit of items, so that a large array of nothing cannot fill the
+// list is a field of a request that is an array with an upper limit of items, so that a large array of nothing cannot
+// fill the
 // memory.
 type list[T any] struct {
 	items []T

@@ -65,7 +65,8 @@ func TestSocketActivation(t *testing.T) {
 	}
 
 	topic := i.topic(t, nil, nil)
-	storm := harness.StartStorm(t, i.API, harness.StormOptions{Topic: topic, Rate: 500, Kept: 16, Short: 64, Delay: "1h"})
+	storm := harness.StartStorm(
+		t, i.API, harness.StormOptions{Topic: topic, Rate: 500, Kept: 16, Short: 64, Delay: "1h"})
 	storm.WaitRequests(t, 250)
 	for range 3 {
 		i.Signal(syscall.SIGTERM)

@@ -46,7 +46,8 @@ func (i *installation) mailingBy(t *testing.T, dsn string, smtp *smtptest.Server
 	if adjust != nil {
 		adjust(&s)
 	}
-	if err := errors.Join(s.Validate(), r.PutSetting(t.Context(), "test", alert.SettingName, s), r.Close()); err != nil {
+	if err := errors.Join(
+		s.Validate(), r.PutSetting(t.Context(), "test", alert.SettingName, s), r.Close()); err != nil {
 		t.Fatal(err)
 	}
 }

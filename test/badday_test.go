@@ -40,7 +40,8 @@ const badDayTopics, badDayJobs, badDayLimited = 41, 7500, 2500
 
 var (
 	onCall  = []string{"ann@test.example", "bob@test.example"}
-	failing = []string{"answers.500", "answers.500x", "answers.503", "answers.429", "answers.429x", "hangs", "hangs.too",
+	failing = []string{"answers.500", "answers.500x", "answers.503", "answers.429", "answers.429x", "hangs",
+		"hangs.too",
 		"refuses"}
 )
 
@@ -117,7 +118,8 @@ func (d *badDay) register() {
 		"answers.500x": harness.Status(http.StatusInternalServerError),
 		"answers.503":  harness.Status(http.StatusServiceUnavailable),
 		"answers.429":  harness.Status(http.StatusTooManyRequests),
-		"answers.429x": harness.Status(http.StatusTooManyRequests), "hangs": harness.Hang(), "hangs.too": harness.Hang(),
+		"answers.429x": harness.Status(http.StatusTooManyRequests), "hangs": harness.Hang(),
+		"hangs.too": harness.Hang(),
 	}
 	for _, name := range failing {
 		fields := M{"ttr": "1s", "max_attempts": 3, "retry": []string{"2s", "5s"}, "emails": onCall}

@@ -91,7 +91,8 @@ func TestANewUserRegistersPushesWatchesAndRedrives(t *testing.T) {
 var pages = []string{
 	"/", "/topics", "/topics/-/new", "/topics/shop.close", "/topics/shop.close?tab=jobs&state=delayed",
 	"/topics/shop.close?tab=attempts", "/topics/shop.close?tab=ledger", "/topics/shop.close?tab=forecast",
-	"/topics/shop.close?tab=push", "/topics/shop.close/edit", "/topics/shop.close/test", "/topics/shop.close/jobs/order-1",
+	"/topics/shop.close?tab=push", "/topics/shop.close/edit", "/topics/shop.close/test",
+	"/topics/shop.close/jobs/order-1",
 	"/push", "/dead", "/shards", "/alerts", "/access", "/audit", "/processes", "/tasks", "/account",
 	"/search?id=nobody",
 }

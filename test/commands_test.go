@@ -53,7 +53,8 @@ func (i *installation) commandJobs(t *testing.T) {
 	var j harness.Job
 	out := i.succeeds(t, "push", topic, "--id", "x", "--delay", "1h", "--priority", "high", "--body", `{"a":1}`,
 		"--output", "json")
-	if err := json.Unmarshal([]byte(out), &j); err != nil || j.ID != "x" || j.Priority != "high" || j.State != "delayed" {
+	if err := json.Unmarshal([]byte(out), &j); err != nil || j.ID != "x" || j.Priority != "high" ||
+		j.State != "delayed" {
 		t.Errorf("push prints %s (%v)", out, err)
 	}
 	if out := i.succeeds(t, "get", topic, "x"); !strings.Contains(out, "delayed") {

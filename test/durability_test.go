@@ -24,7 +24,8 @@ func TestDurability(t *testing.T) {
 	_, port, _ := strings.Cut(master.Addr(), ":")
 	replica := harness.StartRedis(t, harness.RedisOptions{Args: []string{"--replicaof", "127.0.0.1", port}})
 	harness.Eventually(t, soon, "the replica to follow", func() error {
-		return harness.Equal("online", strings.Contains(fmt.Sprint(master.Do("INFO", "replication")), "state=online"), true)
+		return harness.Equal(
+			"online", strings.Contains(fmt.Sprint(master.Do("INFO", "replication")), "state=online"), true)
 	})
 	i.put(t, name, nil, M{"durability": "replica", "delay": "1h"})
 	jobs := "/v1/topics/" + name + "/jobs"
@@ -58,7 +59,8 @@ func TestDurability(t *testing.T) {
 func (i *installation) pushedSafely(t *testing.T, jobs, id string) {
 	t.Helper()
 	harness.Eventually(t, soon, "the push of "+id+" to be safe", func() error {
-		if answer := i.Do(ctx, http.MethodPost, jobs, M{"id": id, "body": 1}); answer.Err != nil || answer.Status >= 300 {
+		if answer := i.Do(ctx, http.MethodPost, jobs, M{"id": id, "body": 1}); answer.Err != nil ||
+			answer.Status >= 300 {
 			return errors.New(answer.String())
 		}
 		return nil
@@ -87,7 +89,8 @@ func TestDurabilityThroughAFailover(t *testing.T) {
 	jobs := "/v1/topics/" + topic + "/jobs"
 	pushed := func(id string, status int) func() error {
 		return func() error {
-			return harness.Equal("status of the push", i.Do(ctx, http.MethodPost, jobs, M{"id": id, "body": 1}).Status, status)
+			return harness.Equal(
+				"status of the push", i.Do(ctx, http.MethodPost, jobs, M{"id": id, "body": 1}).Status, status)
 		}
 	}
 	i.pushedSafely(t, jobs, "before")

@@ -73,7 +73,8 @@ func TestAnswersOfRedisGetLost(t *testing.T) {
 	ledger := harness.NewLedger()
 	for n := range 60 {
 		harness.Eventually(t, soon, "the push", func() error { // retried after a 503, as clients do
-			if a := ledger.Push(ctx, i.Quick(), topic, fmt.Sprint(n), M{"delay": "50ms"}); a.Err != nil || a.Status >= 500 {
+			if a := ledger.Push(ctx, i.Quick(), topic, fmt.Sprint(n), M{"delay": "50ms"}); a.Err != nil ||
+				a.Status >= 500 {
 				return errors.New(a.String())
 			}
 			return nil
@@ -219,7 +220,8 @@ func TestTheJournalsDiskIsFull(t *testing.T) {
 		if answer.Status == http.StatusCreated {
 			return fmt.Errorf("it was accepted")
 		}
-		if problem(t, answer); answer.Status != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
+		if problem(t, answer); answer.Status != http.StatusServiceUnavailable ||
+			answer.Header.Get("Retry-After") == "" {
 			t.Fatalf("the answer is %s, want 503 with Retry-After", answer)
 		}
 		return nil

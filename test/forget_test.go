@@ -19,7 +19,8 @@ func TestALostSecretKeyIsForgotten(t *testing.T) {
 	needProcesses(t)
 	r := harness.StartRedis(t, harness.RedisOptions{Password: "redis-password"})
 	i := start(t, onRedis(r))
-	secret := M{"headers": M{"Authorization": "Bearer one"}, "secrets": []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}
+	secret := M{"headers": M{"Authorization": "Bearer one"},
+		"secrets": []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}
 	topic := i.topic(t, nil, secret)
 	i.MustPush(t, topic, M{"id": "waits", "body": 1, "delay": "1h"})
 	i.Signal(syscall.SIGTERM)

@@ -140,7 +140,8 @@ func TestFilesArePrivateUnderAnyUmask(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		for _, name := range []string{"api-token", "admin-password", "secret-key", "registry.db", "registry-snapshot.json",
+		for _, name := range []string{"api-token", "admin-password", "secret-key", "registry.db",
+			"registry-snapshot.json",
 			"journal", "redis"} {
 			if !seen[name] {
 				t.Errorf("there is no %s among %v", name, seen)
@@ -177,7 +178,8 @@ func TestUntrustedTextForgesNoLine(t *testing.T) {
 	for _, args := range [][]string{
 		{"get", topic, ids[0]}, {"get", topic, ids[1], "-o", "json"}, {"list", topic, "--state", "dead"},
 		{"list", topic, "--state", "dead", "-o", "json"}, {"topic", "list"}, {"topic", "show", topic, "-o", "json"},
-		{"stats"}, {"ps"}, {"check"}, {"recover", "--dry-run"}, {"run", topic, ids[2]}, {"get", topic, words[1:20] + "x"},
+		{"stats"}, {"ps"}, {"check"}, {"recover", "--dry-run"}, {"run", topic, ids[2]},
+		{"get", topic, words[1:20] + "x"},
 		{"delete", topic, ids[0]},
 	} {
 		_, out := i.Run(args...)

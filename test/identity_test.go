@@ -29,11 +29,14 @@ func TestOneRedisUnderTwoNames(t *testing.T) {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint("job-", n), M{"delay": "15s"})
 	}
 	code, output := i.Run("shard", "add", "main", "--url", byName)
-	if code <= 0 || !strings.Contains(output, "shard redis-1") || !strings.Contains(output, "shard rename redis-1 main") {
+	if code <= 0 || !strings.Contains(output, "shard redis-1") ||
+		!strings.Contains(output, "shard rename redis-1 main") {
 		t.Errorf("shard add: code %d; want a refusal that offers the rename:\n%s", code, output)
 	}
 	db := i.registryFile(t)
-	if _, err := db.Exec(`INSERT INTO shards (name, url, state, identity, former) VALUES ('twin', ?, 'active', 'twin', '')`, byName); err != nil {
+	if _, err := db.Exec(
+		`INSERT INTO shards (name, url, state, identity, former) VALUES ('twin', ?, 'active', 'twin', '')`,
+		byName); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Exec(`UPDATE revision SET value = value + 1`); err != nil {
@@ -67,7 +70,8 @@ func TestOneRedisUnderTwoNames(t *testing.T) {
 func TestAShardGetsNoAddressOfOtherData(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	first, second, empty := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{}),
+	first, second, empty := harness.StartRedis(t, harness.RedisOptions{}),
+		harness.StartRedis(t, harness.RedisOptions{}),
 		harness.StartRedis(t, harness.RedisOptions{})
 	i := start(t, onRedis(first))
 	topic := i.topic(t, nil, nil)

@@ -35,7 +35,8 @@ func TestIdle(t *testing.T) {
 	for n := range workers {
 		waiting.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = c.Reserve(ctx, client.Reserve{Topics: []string{fmt.Sprint("idle-", n%topics)}, Wait: 10 * time.Minute})
+				_, _ = c.Reserve(ctx,
+					client.Reserve{Topics: []string{fmt.Sprint("idle-", n%topics)}, Wait: 10 * time.Minute})
 			}
 		})
 	}

@@ -51,7 +51,8 @@ func (i *installation) lateness(t *testing.T, topic string) (median time.Duratio
 		id := fmt.Sprint("job-", before+n)
 		pushed := time.Now()
 		j := i.MustPush(t, topic, M{"id": id, "body": n, "delay": fmt.Sprintf("%dms", n*37)})
-		if earliest := pushed.Add(time.Duration(n) * 37 * time.Millisecond).Truncate(time.Millisecond); j.DueAt.Before(earliest) {
+		if earliest := pushed.Add(time.Duration(n) * 37 * time.Millisecond).Truncate(time.Millisecond); j.DueAt.Before(
+			earliest) {
 			t.Errorf("%s is due at %s, pushed to be due at %s or later", id, j.DueAt, earliest)
 		}
 		due[id] = j.DueAt
@@ -310,7 +311,8 @@ func (i *installation) list(t *testing.T) {
 		t.Errorf("stats are %+v", s)
 	}
 	i.MustDo(t, http.StatusBadRequest, http.MethodGet, "/v1/topics/"+topic+"/jobs?state=sleeping", nil)
-	i.MustDo(t, http.StatusBadRequest, http.MethodGet, "/v1/topics/"+topic+"/jobs?state=delayed&cursor=no%20cursor", nil)
+	i.MustDo(t, http.StatusBadRequest, http.MethodGet, "/v1/topics/"+topic+"/jobs?state=delayed&cursor=no%20cursor",
+		nil)
 }
 
 func (i *installation) oddIDs(t *testing.T) {

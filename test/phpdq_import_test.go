@@ -202,7 +202,8 @@ func movingPHPDelayqueue(t *testing.T, done *consumed) (*installation, *moving) 
 		args: []string{"--mysql", old.dsn},
 		add:  func(id string) { old.add(t, "Order_Close", []string{id}, time.Now()) },
 		gateway: func(id string) error {
-			request := `{"cmd":"add","topic":"Order_Close","id":"` + id + `","fix_time":"2026-01-01 00:00:00","body":{"a":1}}`
+			request := `{"cmd":"add","topic":"Order_Close","id":"` + id +
+				`","fix_time":"2026-01-01 00:00:00","body":{"a":1}}`
 			for deadline := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) { // until it knows the topic
 				if err := phpAdd(addr, request); err == nil || time.Now().After(deadline) {
 					return err

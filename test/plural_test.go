@@ -33,7 +33,8 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	ledger, refused := harness.NewLedger(), &answers{}
 	load := func(topic string) *harness.Load {
 		return harness.StartLoad(t, i.Quick(), ledger,
-			harness.LoadOptions{Topic: topic, Rate: 50, Pushers: 8, Fields: M{"delay": "300ms"}, PushFailed: refused.add})
+			harness.LoadOptions{Topic: topic, Rate: 50, Pushers: 8, Fields: M{"delay": "300ms"},
+				PushFailed: refused.add})
 	}
 	pushing, pulling := load(topic), load(pulled)
 	ledger.WaitAcknowledged(t, 200)
@@ -79,7 +80,8 @@ func (i *installation) spread(
 	var loads []*harness.Load
 	var pulled []string
 	for n := range clusterTopics {
-		topic, fields := fmt.Sprintf("t%d", n), M{"retry": []string{"100ms"}, "durability": durabilities[n%len(durabilities)]}
+		topic, fields := fmt.Sprintf("t%d", n),
+			M{"retry": []string{"100ms"}, "durability": durabilities[n%len(durabilities)]}
 		if n%3 == 0 {
 			fields["delivery"], fields["ttr"] = "pull", "10s"
 			pulled = append(pulled, topic)
@@ -88,13 +90,15 @@ func (i *installation) spread(
 		}
 		harness.Eventually(t, soon, "all masters to have a replica, so that the topic is accepted", func() error {
 			fields["callback_url"] = i.endpoint.URL("/" + topic)
-			if answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic, fields); answer.Err != nil || answer.Status >= 300 {
+			if answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic, fields); answer.Err != nil ||
+				answer.Status >= 300 {
 				return errors.New(answer.String())
 			}
 			return nil
 		})
 		loads = append(loads, harness.StartLoad(t, i.Quick(), ledger,
-			harness.LoadOptions{Topic: topic, Rate: 5, Pushers: 1, Fields: M{"delay": "300ms"}, PushFailed: refused.add}))
+			harness.LoadOptions{Topic: topic, Rate: 5, Pushers: 1, Fields: M{"delay": "300ms"},
+				PushFailed: refused.add}))
 	}
 	i.work(t, pulled...)
 	return func() {

@@ -237,7 +237,8 @@ func TestSecondMasterIsRefused(t *testing.T) {
 	before := i.Children()
 	code, output := i.Run("up")
 	if code == 0 || !strings.Contains(output, fmt.Sprint(i.PID())) || !strings.Contains(output, i.Data) {
-		t.Errorf("code %d, want an error that names the directory %s and the pid %d:\n%s", code, i.Data, i.PID(), output)
+		t.Errorf("code %d, want an error that names the directory %s and the pid %d:\n%s", code, i.Data, i.PID(),
+			output)
 	}
 	for _, pid := range before {
 		if !slices.Contains(i.Children(), pid) {

@@ -87,7 +87,8 @@ func (i *installation) pullVerbs(t *testing.T) {
 	topic, c := i.pullTopic(t, M{"max_attempts": 2}), i.client(t)
 	i.MustPush(t, topic, M{"id": "x", "body": M{"n": 1}, "headers": M{"X-A": "b"}})
 	j := reserveOne(t, c, topic)
-	if j.ID != "x" || string(j.Payload()) != `{"n":1}` || j.Attempt != 1 || j.MaxAttempts != 2 || j.Headers["X-A"] != "b" {
+	if j.ID != "x" || string(j.Payload()) != `{"n":1}` || j.Attempt != 1 || j.MaxAttempts != 2 ||
+		j.Headers["X-A"] != "b" {
 		t.Errorf("reserved %+v", j)
 	}
 	if got := i.MustGet(t, topic, "x"); got.State != "running" {
@@ -285,7 +286,8 @@ func (i *installation) pullPages(t *testing.T) {
 	for _, id := range []string{"x", "y"} {
 		i.MustPush(t, topic, M{"id": id, "body": 1})
 	}
-	if jobs, err := c.Reserve(t.Context(), client.Reserve{Topics: []string{topic}, Max: 2}); err != nil || len(jobs) != 2 {
+	if jobs, err := c.Reserve(t.Context(), client.Reserve{Topics: []string{topic}, Max: 2}); err != nil ||
+		len(jobs) != 2 {
 		t.Fatalf("reserved %d jobs, %v", len(jobs), err)
 	}
 	ctx, leave := context.WithCancel(t.Context())
@@ -382,7 +384,8 @@ func TestPullSurvivesKills(t *testing.T) {
 		for range n {
 			id := fmt.Sprint(pushed)
 			harness.Eventually(t, soon, "a push", func() error {
-				if a := i.Push(t.Context(), topic, M{"id": id, "body": 1, "delay": "200ms"}); a.Err != nil || a.Status/100 != 2 {
+				if a := i.Push(t.Context(), topic, M{"id": id, "body": 1, "delay": "200ms"}); a.Err != nil ||
+					a.Status/100 != 2 {
 					return fmt.Errorf("%s", a)
 				}
 				return nil

@@ -101,7 +101,8 @@ func TestScreenshots(t *testing.T) {
 			for _, width := range []int64{390, 768, 1440, 2560} {
 				b.Size(width, 900)
 				for _, shot := range shots {
-					name := fmt.Sprintf("%s-%d-%s-%s.png", nameOf(shot), width, map[bool]string{false: "light", true: "dark"}[dark],
+					name := fmt.Sprintf(
+						"%s-%d-%s-%s.png", nameOf(shot), width, map[bool]string{false: "light", true: "dark"}[dark],
 						language)
 					if !only.MatchString(name) {
 						continue
@@ -153,12 +154,14 @@ func (i *installation) peopled(t *testing.T) {
 	must(users.NoteSignIn(ctx, "anna", "10.1.4.23"))
 	must(users.NoteSignIn(ctx, "bob", "10.1.4.77"))
 	must(users.SetDisabled(ctx, "user/admin", "bob", true))
-	_, _, err = r.CreateToken(ctx, "user/admin", "shop backend", []registry.Right{registry.RightPush, registry.RightRead},
+	_, _, err = r.CreateToken(
+		ctx, "user/admin", "shop backend", []registry.Right{registry.RightPush, registry.RightRead},
 		[]string{"shop.*"}, nil)
 	must(err)
 	for _, name := range []string{"shop.close", "shop.ship", "shop.refund", "crm.sync"} {
 		x := registry.NewTopic(name)
-		x.CallbackURL, x.Secrets, x.Owner = i.endpoint.URL("/"+name), []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+		x.CallbackURL, x.Secrets, x.Owner = i.endpoint.URL("/"+name),
+			[]string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
 			"team-"+strings.SplitN(name, ".", 2)[0]
 		x.Title = map[string]string{"shop.close": "Close unpaid orders", "shop.ship": "Hand over to the carrier",
 			"shop.refund": "Ask whether a refund arrived", "crm.sync": "Copy customers to the CRM"}[name]

@@ -183,7 +183,8 @@ func (i *installation) findMarked(t *testing.T, said string) {
 	maps.Copy(secrets, i.madeSecrets(t))
 	texts := map[string]string{"what was said": said}
 	_ = filepath.WalkDir(i.Data, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && !strings.Contains(path, "registry") && !strings.Contains(path, "snapshot") &&
+		if err == nil && d.Type().IsRegular() && !strings.Contains(path, "registry") &&
+			!strings.Contains(path, "snapshot") &&
 			d.Name() != "api-token" && d.Name() != "admin-password" {
 			b, err := os.ReadFile(path)
 			texts[path] = string(b)

@@ -49,7 +49,8 @@ func TestStartIsRefused(t *testing.T) {
 		"priorities": {"priorities: 5:3\n", nil, []string{"priorities"}},
 		"no redis-server": {"redis:\n  binary: no-such-redis-server\n", nil,
 			[]string{"no-such-redis-server", "apt-get install redis-server"}},
-		"file that is not there": {"", map[string]string{"WAKECALL_CONFIG": "/no/such.yaml"}, []string{"/no/such.yaml"}},
+		"file that is not there": {"", map[string]string{"WAKECALL_CONFIG": "/no/such.yaml"},
+			[]string{"/no/such.yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := harness.New(t, harness.Options{File: c.file, Env: c.env})

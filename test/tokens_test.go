@@ -42,7 +42,8 @@ func TestTokensAreCreatedAndRevoked(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
 	topic := i.topic(t, nil, nil)
-	out := i.succeeds(t, "token", "create", "team", "--rights", "push,tokens", "--topics", topic, "--expires", "90d", "-o",
+	out := i.succeeds(t, "token", "create", "team", "--rights", "push,tokens", "--topics", topic, "--expires", "90d",
+		"-o",
 		"json")
 	var team, made cliToken
 	if err := json.Unmarshal([]byte(out), &team); err != nil || team.Token == "" || team.ExpiresAt == "" {
@@ -79,7 +80,8 @@ func TestTokensAreCreatedAndRevoked(t *testing.T) {
 		{"create", "x", "--rights", "fly", "--topics", "*"}, {"create", "x", "--rights", "push", "--topics", "A B"},
 		{"create", "x", "--rights", "push", "--topics", "*", "--expires", "yesterday"},
 	} {
-		if code, out := i.Run(append([]string{"token"}, wrong...)...); code == 0 || !strings.HasPrefix(out, "wakecall: ") {
+		if code, out := i.Run(append([]string{"token"}, wrong...)...); code == 0 ||
+			!strings.HasPrefix(out, "wakecall: ") {
 			t.Errorf("token %v: code %d\n%s", wrong, code, out)
 		}
 	}

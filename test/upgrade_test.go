@@ -99,7 +99,8 @@ func TestUpgradeAtAHighRate(t *testing.T) {
 	ledger := harness.NewLedger()
 	load := harness.StartLoad(t, i.Quick(), ledger,
 		harness.LoadOptions{Topic: "due", Fields: M{"delay": "50ms"}, PushFailed: noFailure(t)})
-	storm := harness.StartStorm(t, i.API, harness.StormOptions{Topic: topic, Rate: rate, Kept: 96, Short: 4, Delay: "1h"})
+	storm := harness.StartStorm(
+		t, i.API, harness.StormOptions{Topic: topic, Rate: rate, Kept: 96, Short: 4, Delay: "1h"})
 	storm.WaitRequests(t, rate/2)
 
 	for range 2 {
@@ -114,9 +115,11 @@ func TestUpgradeAtAHighRate(t *testing.T) {
 	seen := storm.Stop()
 	pushed, closed := storm.Pushed()
 	load.Stop()
-	t.Logf("%d requests in %s: %.0f a second, %d in the slowest tenth of one; the slowest took %s; %d kept connections "+
+	t.Logf("%d requests in %s: %.0f a second, %d in the slowest tenth of one; the slowest took %s; %d kept "+
+		"connections "+
 		"were ended by an answer",
-		seen.Requests, seen.Took.Round(time.Millisecond), seen.Rate(), seen.Lull(), seen.Slowest.Round(time.Millisecond),
+		seen.Requests, seen.Took.Round(time.Millisecond), seen.Rate(), seen.Lull(),
+		seen.Slowest.Round(time.Millisecond),
 		closed)
 	if n := len(seen.Failed); n > 0 {
 		t.Errorf("%d requests failed: %s", n, strings.Join(seen.Failed[:min(n, 10)], "; "))

@@ -156,7 +156,8 @@ func (i *installation) pullAnswers(t *testing.T) {
 	go func() { waited <- reserve(M{"order": "listed", "wait": "5m"}) }()
 	i.counts(t, "wakecall_waiting_workers", "", 1)
 	i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": []M{
-		{"topic": second, "id": "b", "body": 1, "delay": "100ms"}, {"topic": first, "id": "a", "body": 1, "delay": "100ms"},
+		{"topic": second, "id": "b", "body": 1, "delay": "100ms"},
+		{"topic": first, "id": "a", "body": 1, "delay": "100ms"},
 	}})
 	a := <-waited
 	if len(a) != 1 || a[0]["topic"] != first {

@@ -96,7 +96,7 @@ func (s *Site) Work(ctx context.Context) (stop func()) {
 	go func() { ended <- s.Admin.Tasks.Run(ctx) }()
 	return func() {
 		cancel()
-		<-ended //nolint:errcheck // the test has ended
+		<-ended
 	}
 }
 

@@ -36,13 +36,18 @@ func TestApplyIsDeclarative(t *testing.T) {
 	}{
 		{"a dry run changes nothing", topicFile, []string{"--dry-run"},
 			[]string{"shop.close would be created", "shop.mail would be created", "shop.refund would be created"}, 0},
-		{"the first time", topicFile, nil, []string{"shop.close created", "shop.mail created", "shop.refund created"}, 3},
-		{"the second time", topicFile, nil, []string{"shop.close unchanged", "shop.mail unchanged", "shop.refund unchanged"},
+		{"the first time", topicFile, nil, []string{"shop.close created", "shop.mail created", "shop.refund created"},
+			3},
+		{"the second time", topicFile, nil,
+			[]string{"shop.close unchanged", "shop.mail unchanged", "shop.refund unchanged"},
 			0},
-		{"an edit", strings.Replace(topicFile, "max_attempts: 3", "max_attempts: 4\n  ttr: 20s\n  shard: redis-1", 1), nil,
-			[]string{"shop.close unchanged", "shop.mail changed (max_attempts, shard, ttr)", "shop.refund unchanged"}, 1},
+		{"an edit", strings.Replace(topicFile, "max_attempts: 3", "max_attempts: 4\n  ttr: 20s\n  shard: redis-1", 1),
+			nil,
+			[]string{"shop.close unchanged", "shop.mail changed (max_attempts, shard, ttr)", "shop.refund unchanged"},
+			1},
 		{"what is no longer said takes its default", topicFile, nil,
-			[]string{"shop.close unchanged", "shop.mail changed (max_attempts, shard, ttr)", "shop.refund unchanged"}, 1},
+			[]string{"shop.close unchanged", "shop.mail changed (max_attempts, shard, ttr)", "shop.refund unchanged"},
+			1},
 		{"another spelling of the same", strings.Replace(topicFile, "[10s, 1m]", "[10, 60s]", 1), nil,
 			[]string{"shop.close unchanged", "shop.mail unchanged", "shop.refund unchanged"}, 0},
 		{"fewer topics", "name: shop.mail\ncallback_url: https://shop.example/mail\nmax_attempts: 3\n", nil,
@@ -73,7 +78,8 @@ func TestApplyInJSON(t *testing.T) {
 	f := newFakeAPI(t)
 	got := f.wakecall(t, topicFile, "topic", "apply", "-f", "-", "-o", "json")
 	var changes []change
-	if err := json.Unmarshal([]byte(got.out), &changes); err != nil || len(changes) != 3 || changes[0].Done != "created" {
+	if err := json.Unmarshal([]byte(got.out), &changes); err != nil || len(changes) != 3 ||
+		changes[0].Done != "created" {
 		t.Errorf("%v: %s", err, got.out)
 	}
 }
@@ -119,9 +125,12 @@ func TestApplyChecksEverythingFirst(t *testing.T) {
 		"no name":       {"callback_url: http://x/\n", []string{"number 1", "name"}},
 		"bad name":      {"name: Big Topic\ncallback_url: http://x/\n", []string{"Big Topic"}},
 		"unknown field": {topicFile + "- name: x\n  callback_url: http://x/\n  ttl: 5s\n", []string{"topic x", "ttl"}},
-		"bad duration":  {topicFile + "- name: x\n  callback_url: http://x/\n  ttr: soon\n", []string{"topic x", "soon"}},
-		"twice":         {topicFile + "- name: shop.mail\n  callback_url: http://x/\n", []string{"shop.mail", "already"}},
-		"two mistakes": {"- {name: x, callback_url: 'http://x/', ttl: 1}\n- {name: y, callback_url: 'http://x/', ttl: 1}\n",
+		"bad duration": {topicFile + "- name: x\n  callback_url: http://x/\n  ttr: soon\n",
+			[]string{"topic x", "soon"}},
+		"twice": {topicFile + "- name: shop.mail\n  callback_url: http://x/\n",
+			[]string{"shop.mail", "already"}},
+		"two mistakes": {"- {name: x, callback_url: 'http://x/', ttl: 1}\n- {name: y, callback_url: 'http://x/', " +
+			"ttl: 1}\n",
 			[]string{"topic x", "topic y"}},
 		"field twice": {"name: x\nname: y\n", []string{"name"}},
 	} {

@@ -91,7 +91,8 @@ func (p *program) configCommand() *cobra.Command {
 				return []string{s.Key, s.Value, s.Source}
 			})
 			if err == nil && cfg.File() == "" {
-				_, err = fmt.Fprintln(w, "no configuration file; `wakecall config --reference` prints one to start from")
+				_, err = fmt.Fprintln(
+					w, "no configuration file; `wakecall config --reference` prints one to start from")
 			}
 			return err
 		})

@@ -40,7 +40,8 @@ func TestAFlagIsNeverIgnored(t *testing.T) {
 func TestANegativeLimitReachesTheServer(t *testing.T) {
 	api := newFakeAPI(t)
 	api.answers["GET /v1/topics/t/jobs?limit=-1&state=delayed"] = answer{422, `{"status":422,"detail":"limit: no"}`}
-	got := wakecall(t, []string{"WAKECALL_URL=" + api.url, "WAKECALL_TOKEN=secret-token"}, "", "list", "t", "--limit", "-1")
+	got := wakecall(t, []string{"WAKECALL_URL=" + api.url, "WAKECALL_TOKEN=secret-token"}, "", "list", "t", "--limit",
+		"-1")
 	if got.code != exitFailed || !strings.Contains(got.err, "limit: no") {
 		t.Errorf("code %d: %s%s", got.code, got.out, got.err)
 	}

@@ -36,7 +36,8 @@ func TestOutputHasNoTerminalEscapes(t *testing.T) {
 		"name": "t", "callback_url": printabletest.Hostile, "state": printabletest.Hostile, "ttr": "10s",
 		"priority": printabletest.Hostile, "title": printabletest.Hostile, "owner": printabletest.Hostile,
 		"retry_if": printabletest.Hostile,
-		"headers":  map[string]string{printabletest.Hostile: printabletest.Hostile}, "emails": []string{printabletest.Hostile},
+		"headers":  map[string]string{printabletest.Hostile: printabletest.Hostile},
+		"emails":   []string{printabletest.Hostile},
 	}
 	for _, args := range [][]string{
 		{"get", "t", "x"}, {"run", "t", "x"}, {"delete", "t", "x"}, {"push", "t"}, {"list", "t", "--state", "dead"},
@@ -52,7 +53,8 @@ func TestOutputHasNoTerminalEscapes(t *testing.T) {
 				t.Errorf("%s is not JSON: %s", what, got.out)
 			}
 			printabletest.Check(t, what, got.out)
-			printabletest.Check(t, "the error of "+what, strings.ReplaceAll(got.err, "\nFORGED", "")) // it may have several lines
+			// it may have several lines
+			printabletest.Check(t, "the error of "+what, strings.ReplaceAll(got.err, "\nFORGED", ""))
 		}
 	}
 	var back struct{ ID string }
@@ -63,8 +65,9 @@ func TestOutputHasNoTerminalEscapes(t *testing.T) {
 }
 
 func TestPsPrintsNoTerminalEscapes(t *testing.T) {
-	status, err := json.Marshal(map[string]any{"findings": []checker.Finding{{Shard: printabletest.Hostile, Kind: "down",
-		Detail: message.Plain(printabletest.Hostile)}}})
+	status, err := json.Marshal(
+		map[string]any{"findings": []checker.Finding{{Shard: printabletest.Hostile, Kind: "down",
+			Detail: message.Plain(printabletest.Hostile)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

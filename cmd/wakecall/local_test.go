@@ -166,7 +166,8 @@ func TestCheckNamesTheProblem(t *testing.T) {
 	}
 	for what, want := range map[string]string{"data_dir": "not a directory", "registry": "127.0.0.1:1",
 		"redis redis-1": "127.0.0.1:1"} {
-		if f := findingOf(findings, what); f.Verdict != setup.Failed || !strings.Contains(f.Detail, want) || f.Advice == "" {
+		if f := findingOf(findings, what); f.Verdict != setup.Failed || !strings.Contains(f.Detail, want) ||
+			f.Advice == "" {
 			t.Errorf("%s: %+v", what, f)
 		}
 	}
@@ -175,8 +176,10 @@ func TestCheckNamesTheProblem(t *testing.T) {
 func TestTreeTable(t *testing.T) {
 	tree := &master.Tree{Pid: 100, Version: "v1.0.0", StartedAt: testNow.Add(-time.Hour), RSS: 30 << 20,
 		Processes: []master.Process{
-			{Role: "server", Pid: 101, Version: "v1.1.0", State: "running", StartedAt: testNow.Add(-time.Minute), RSS: 40 << 20},
-			{Role: "dispatcher", Number: 1, Pid: 102, State: "running", StartedAt: testNow.Add(-time.Minute), Restarts: 2,
+			{Role: "server", Pid: 101, Version: "v1.1.0", State: "running", StartedAt: testNow.Add(-time.Minute),
+				RSS: 40 << 20},
+			{Role: "dispatcher", Number: 1, Pid: 102, State: "running", StartedAt: testNow.Add(-time.Minute),
+				Restarts: 2,
 				LastExit: "signal: killed",
 				RSS:      50 << 20, Status: json.RawMessage(`{"in_flight":17,"concurrency":256}`)},
 			{Role: "timer", Number: 1, State: "waiting", Restarts: 9, LastExit: "exit status 1"},

@@ -112,8 +112,9 @@ func (f *fakeAPI) topic(w http.ResponseWriter, method, name string, body []byte)
 	switch t, ok := f.topics[name]; {
 	case method == http.MethodPut:
 		put := map[string]any{
-			"name": name, "method": "POST", "content_type": "json", "ttr": "10s", "priority": "normal", "max_attempts": 10.0,
-			"state": "active", "headers": map[string]any{}, "retry": []any{}, "emails": []any{},
+			"name": name, "method": "POST", "content_type": "json", "ttr": "10s", "priority": "normal",
+			"max_attempts": 10.0,
+			"state":        "active", "headers": map[string]any{}, "retry": []any{}, "emails": []any{},
 			"created_at": "2026-01-02T03:04:05.000Z",
 		}
 		if err := json.Unmarshal(body, &put); err != nil {
@@ -287,7 +288,8 @@ func TestPushSendsWhatTheFlagsSay(t *testing.T) {
 		want  string
 	}{
 		"nothing": {"", nil, `{"body":null}`},
-		"everything": {"", []string{"--id", "x", "--body", `{"a": "<1>"}`, "--delay", "90s", "--priority", "high", "--ttr",
+		"everything": {"", []string{"--id", "x", "--body", `{"a": "<1>"}`, "--delay", "90s", "--priority", "high",
+			"--ttr",
 			"5s", "--max-attempts", "3",
 			"--on-duplicate", "replace"},
 			`{"id":"x","delay":"1m30s","priority":"high","ttr":"5s","max_attempts":3,"on_duplicate":"replace","body":{"a": "<1>"}}`},
@@ -319,9 +321,10 @@ func TestMistakesAreExplained(t *testing.T) {
 		code int
 		says []string
 	}{
-		"unknown command":      {[]string{"psuh"}, 2, []string{`no command "psuh"`, "push"}},
-		"unknown subcommand":   {[]string{"topic", "lits"}, 2, []string{`no command "lits"`, "list"}},
-		"its flags as well":    {[]string{"topic", "create", "x", "--url", "u"}, 2, []string{`no command "create"`, "apply"}},
+		"unknown command":    {[]string{"psuh"}, 2, []string{`no command "psuh"`, "push"}},
+		"unknown subcommand": {[]string{"topic", "lits"}, 2, []string{`no command "lits"`, "list"}},
+		"its flags as well": {[]string{"topic", "create", "x", "--url", "u"}, 2,
+			[]string{`no command "create"`, "apply"}},
 		"unknown flag":         {[]string{"push", "demo", "--dealy", "1s"}, 2, []string{"--dealy", "--help"}},
 		"missing topic":        {[]string{"push"}, 2, []string{"TOPIC is required"}},
 		"missing both":         {[]string{"get"}, 2, []string{"TOPIC and ID are required"}},
@@ -333,7 +336,8 @@ func TestMistakesAreExplained(t *testing.T) {
 		"body as an argument":  {[]string{"push", "demo", "{}"}, 2, []string{"--body"}},
 		"two bodies":           {[]string{"push", "demo", "-", "--body", "1"}, 2, []string{"cannot be used together"}},
 		"body that is no JSON": {[]string{"push", "demo", "--body", "hello"}, 2, []string{"hello", "--content-type"}},
-		"delay and due":        {[]string{"push", "demo", "--delay", "1s", "--due", "1"}, 2, []string{"--delay", "--due"}},
+		"delay and due": {[]string{"push", "demo", "--delay", "1s", "--due", "1"}, 2,
+			[]string{"--delay", "--due"}},
 		"bad due":              {[]string{"push", "demo", "--due", "tomorrow"}, 2, []string{"tomorrow", "RFC 3339"}},
 		"bad delay":            {[]string{"push", "demo", "--delay", "soon"}, 2, []string{"soon", "--delay"}},
 		"bad output":           {[]string{"stats", "--output", "xml"}, 2, []string{"xml", "table or json"}},

@@ -32,9 +32,11 @@ func (p *program) forgetSecretsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget-secrets",
 		Short: "replace the secret key after its loss, and remove what it encrypted",
-		Long: "Use this when the key (registry.seal_key or data_dir/secret-key) is lost on every host. What the key of this\n" +
+		Long: "Use this when the key (registry.seal_key or data_dir/secret-key) is lost on every host. What the key " +
+			"of this\n" +
 			"host opens stays.\n" +
-			"Topics lose their signing secrets, the query of their URL and headers like Authorization, and are paused.\n" +
+			"Topics lose their signing secrets, the query of their URL and headers like Authorization, and are " +
+			"paused.\n" +
 			"Shards whose URL had a password are offline: `wakecall shard put NAME --url URL --state active`.\n" +
 			"Enter the SMTP password, webhooks and second factors again in the admin.",
 	}
@@ -49,8 +51,10 @@ func (p *program) forgetSecretsCommand() *cobra.Command {
 		if lost == (registry.Forgotten{}) {
 			return p.say(lost, "nothing was removed: the key of this host opens the secrets of all topics and shards")
 		}
-		return p.say(lost, "the registry now uses the key of this host; secrets were removed of %s, now paused, and the "+
-			"URLs of %s, now offline: enter them again", printable.Count(lost.Topics, "topic"), printable.Count(lost.Shards, "shard"))
+		return p.say(lost, "the registry now uses the key of this host; secrets were removed of %s, now paused, and "+
+			"the "+
+			"URLs of %s, now offline: enter them again", printable.Count(lost.Topics, "topic"),
+			printable.Count(lost.Shards, "shard"))
 	}))
 }
 

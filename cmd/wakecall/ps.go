@@ -38,7 +38,8 @@ func (p *program) psCommand() *cobra.Command {
 
 func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 	uptime := printable.Duration(now.Sub(t.StartedAt))
-	rows := [][]string{{"PROCESS", "PID", "STATE", "UPTIME", "RESTARTS", "MEMORY", "DOES"}, {"master", strconv.Itoa(t.Pid), "running", uptime, "", printable.Bytes(t.RSS), ""}}
+	rows := [][]string{{"PROCESS", "PID", "STATE", "UPTIME", "RESTARTS", "MEMORY", "DOES"},
+		{"master", strconv.Itoa(t.Pid), "running", uptime, "", printable.Bytes(t.RSS), ""}}
 	var failing, findings []string
 	for _, p := range t.Processes {
 		rows = append(rows, processRow(p, now))
@@ -94,7 +95,8 @@ type status struct {
 
 // failing returns the services that are not running.
 func (s *status) failing() []app.ServiceState {
-	return slices.DeleteFunc(slices.Clone(s.Services), func(one app.ServiceState) bool { return one.State == "running" })
+	return slices.DeleteFunc(
+		slices.Clone(s.Services), func(one app.ServiceState) bool { return one.State == "running" })
 }
 
 func statusOf(p master.Process) status {

@@ -46,7 +46,8 @@ func (p *program) pushCommand() *cobra.Command {
 	flags.StringVar(&f.body, "body", "", "the job's body; JSON, unless --content-type says otherwise")
 	flags.DurationVar(&f.TTR, "ttr", 0, "how long one attempt may take (default: the topic's)")
 	flags.IntVar(&f.MaxAttempts, "max-attempts", 0, "maximum number of attempts (default: the topic's)")
-	flags.StringVar(&f.OnDuplicate, "on-duplicate", "", "if the id already exists: keep, replace or error (default keep)")
+	flags.StringVar(&f.OnDuplicate, "on-duplicate", "",
+		"if the id already exists: keep, replace or error (default keep)")
 	flags.StringVar(&f.ContentType, "content-type", "",
 		"`TYPE` of the body, sent to the endpoint (default application/json)")
 	complete(cmd, "priority", client.High, client.Normal, client.Low)

@@ -23,7 +23,8 @@ host delivered are called again otherwise.`
 
 func (p *program) recoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "recover", GroupID: groupCare, Short: "recover writes that a shard lost, from the journal", Long: aboutRecover,
+		Use: "recover", GroupID: groupCare, Short: "recover writes that a shard lost, from the journal",
+		Long: aboutRecover,
 	}
 	since := cmd.Flags().Duration("since", 10*time.Minute, "how far back to read; 0 is the whole journal")
 	dry := cmd.Flags().Bool("dry-run", false, "show what would be done, and do nothing")
@@ -32,7 +33,8 @@ func (p *program) recoverCommand() *cobra.Command {
 	shard := cmd.Flags().String("shard", "", "only jobs of the shard with this `NAME`")
 	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
 		if *since < 0 {
-			return usagef("--since %s must not be negative: it is how far back to read", printable.ShortDuration(*since))
+			return usagef("--since %s must not be negative: it is how far back to read",
+				printable.ShortDuration(*since))
 		}
 		o := recovery.Options{Dirs: *dirs, Shard: *shard, DryRun: *dry}
 		if *since > 0 {

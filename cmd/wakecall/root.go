@@ -223,7 +223,8 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 
 // client returns a client of the API for a command.
 func (p *program) client(cmd *cobra.Command) (*client.Client, error) {
-	url, token := cmp.Or(p.url, conf.Getenv(p.env, "WAKECALL_URL")), cmp.Or(p.token, conf.Getenv(p.env, "WAKECALL_TOKEN"))
+	url, token := cmp.Or(p.url, conf.Getenv(p.env, "WAKECALL_URL")),
+		cmp.Or(p.token, conf.Getenv(p.env, "WAKECALL_TOKEN"))
 	if url == "" || token == "" {
 		cfg, err := p.load(cmd)
 		if err != nil {
@@ -250,7 +251,8 @@ func (p *program) withClient(
 	f func(ctx context.Context, c *client.Client, args []string) error,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := refuseZero(cmd.Flags(), "url", "token"); err != nil { // an empty value would select another server or token
+		// an empty value would select another server or token
+		if err := refuseZero(cmd.Flags(), "url", "token"); err != nil {
 			return err
 		}
 		c, err := p.client(cmd)
@@ -268,9 +270,11 @@ func explain(err error, c *client.Client) error {
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted")
 	case errors.Is(err, client.ErrUnreachable):
-		return fmt.Errorf("%w. Is `wakecall up` running? To use another server than %s, set --url or WAKECALL_URL", err, c.URL())
+		return fmt.Errorf("%w. Is `wakecall up` running? To use another server than %s, set --url or WAKECALL_URL", err,
+			c.URL())
 	case errors.Is(err, client.ErrUnauthorized):
-		return fmt.Errorf("%w. To use another token than the one in data_dir/api-token, set --token or WAKECALL_TOKEN", err)
+		return fmt.Errorf("%w. To use another token than the one in data_dir/api-token, set --token or WAKECALL_TOKEN",
+			err)
 	}
 	return err
 }

@@ -26,7 +26,8 @@ func (p *program) shardCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "shard", GroupID: groupCare,
 		Short: "list, add, rename, drain and delete the Redis deployments that hold the jobs",
-		Long: "The registry has the list of shards; redis.nodes seeds it at the first start and is not read afterwards.\n" +
+		Long: "The registry has the list of shards; redis.nodes seeds it at the first start and is not read " +
+			"afterwards.\n" +
 			"list calls the API; the other commands change the registry's database directly.",
 	}, p.shardListCommand(), p.shardAddCommand(), p.shardPutCommand(), p.shardRenameCommand(), p.shardDrainCommand(),
 		p.shardDeleteCommand())
@@ -139,7 +140,8 @@ func (p *program) shardPutCommand() *cobra.Command {
 		}),
 	}
 	p.addURLFlag(cmd, &url)
-	cmd.Flags().StringVar(&state, "state", "", "active, draining (see drain) or offline (default: unchanged, or active)")
+	cmd.Flags().StringVar(
+		&state, "state", "", "active, draining (see drain) or offline (default: unchanged, or active)")
 	complete(cmd, "state", string(registry.ShardActive), string(registry.ShardDraining), string(registry.ShardOffline))
 	return p.addOutputFlag(cmd)
 }
@@ -201,7 +203,8 @@ func mergedShard(snapshot *registry.Snapshot, name, url, state string) (registry
 func (p *program) shardDeleteCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
-		Use: "delete NAME", Aliases: []string{"remove"}, Short: "remove a shard from the registry", Args: exactArgs("NAME"),
+		Use: "delete NAME", Aliases: []string{"remove"}, Short: "remove a shard from the registry",
+		Args: exactArgs("NAME"),
 		Long: "Removes a shard that is empty or offline. Jobs in it are no longer called: drain it first.",
 		RunE: p.onRegistry(func(ctx context.Context, cfg *conf.Config, r *registry.Registry, args []string) error {
 			s, err := registered(r.Snapshot(), args[0])

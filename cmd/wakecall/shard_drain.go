@@ -21,7 +21,8 @@ const drainLong = "The shard takes no new jobs. Jobs that are due within seconds
 func (p *program) shardDrainCommand() *cobra.Command {
 	detach := false
 	cmd := &cobra.Command{
-		Use: "drain NAME", Short: "empty a shard: its jobs move to the active ones", Args: exactArgs("NAME"), Long: drainLong,
+		Use: "drain NAME", Short: "empty a shard: its jobs move to the active ones", Args: exactArgs("NAME"),
+		Long: drainLong,
 		RunE: p.onRegistry(func(ctx context.Context, cfg *conf.Config, r *registry.Registry, args []string) error {
 			s, err := registered(r.Snapshot(), args[0])
 			if err != nil {

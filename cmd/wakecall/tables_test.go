@@ -106,9 +106,11 @@ redis b   FAILED   down. Start it
 func TestBarsShowTheRemainingJobs(t *testing.T) {
 	const half, all = "===============", "=============================="
 	for want, r := range map[string]importer.Report{
-		"[                              ]   0 %  0 of 0 jobs, 0 a second ":       {},
-		"[" + half + "               ]  50 %  5 of 10 jobs, 2 a second ":         {Waiting: 10, Imported: 3, Kept: 1, Refused: 1},
-		"[" + all + "] 100 %  30 of 30 jobs, 15 a second ":                       {Waiting: 10, Imported: 30}, // producers continue to push
+		"[                              ]   0 %  0 of 0 jobs, 0 a second ": {},
+		"[" + half + "               ]  50 %  5 of 10 jobs, 2 a second ": {Waiting: 10, Imported: 3, Kept: 1,
+			Refused: 1},
+		// producers continue to push
+		"[" + all + "] 100 %  30 of 30 jobs, 15 a second ":                       {Waiting: 10, Imported: 30},
 		"[                              ]   0 %  1 of 1000000 jobs, 0 a second ": {Waiting: 1_000_000, Imported: 1},
 	} {
 		if got := importBar(&r, 2); got != want {
@@ -174,9 +176,11 @@ func TestTheShellCompletesTopics(t *testing.T) {
 func TestWorkIsRefusedWithoutACommand(t *testing.T) {
 	f := newFakeAPI(t)
 	for line, says := range map[string]string{
-		"work --exec true": "TOPIC is required", "work mail": "--exec is required", "work mail --exec=": "--exec is required",
-		"work mail --exec true --concurrency 0": "--concurrency", "work mail --exec true --concurrency -1": "--concurrency",
-		"work mail --exec true --order=": "--order must not be empty",
+		"work --exec true": "TOPIC is required", "work mail": "--exec is required",
+		"work mail --exec=":                      "--exec is required",
+		"work mail --exec true --concurrency 0":  "--concurrency",
+		"work mail --exec true --concurrency -1": "--concurrency",
+		"work mail --exec true --order=":         "--order must not be empty",
 	} {
 		got := f.wakecall(t, "", strings.Fields(line)...)
 		if sent := f.changes(); got.code != exitUsage || !strings.Contains(got.err, says) || len(sent) > 0 {
@@ -189,7 +193,8 @@ func TestWorkIsRefusedWithoutACommand(t *testing.T) {
 func TestTheEndOfStandardErrorIsTheReason(t *testing.T) {
 	fails := workFlags{exec: `printf '%0500d' 7 >&2; printf '\377 the end\n' >&2; exit 3`}
 	err := runCommand(t.Context(), fails, &client.LeasedJob{})
-	if err == nil || !strings.HasPrefix(err.Error(), "exit status 3: 0") || !strings.HasSuffix(err.Error(), "7 the end") ||
+	if err == nil || !strings.HasPrefix(err.Error(), "exit status 3: 0") ||
+		!strings.HasSuffix(err.Error(), "7 the end") ||
 		len(err.Error()) > 420 {
 		t.Errorf("%v", err)
 	}

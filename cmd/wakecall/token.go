@@ -18,7 +18,8 @@ import (
 func (p *program) tokenCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "token", GroupID: groupCare, Short: "list, create and revoke API tokens",
-		Long: "The commands read and change the registry's database directly, so they work without a token and while no\n" +
+		Long: "The commands read and change the registry's database directly, so they work without a token and while " +
+			"no\n" +
 			"server runs. Servers follow within a second.",
 	}, p.tokenListCommand(), p.tokenCreateCommand(), p.tokenRevokeCommand())
 }
@@ -102,7 +103,8 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 				return &usageError{err}
 			}
 			return p.withRegistry(cmd, func(_ *conf.Config, r *registry.Registry) error {
-				secret, t, err := r.CreateToken(cmd.Context(), actor(), args[0], registry.RightsOf(rights), topics, until)
+				secret, t, err := r.CreateToken(
+					cmd.Context(), actor(), args[0], registry.RightsOf(rights), topics, until)
 				if errors.As(err, new(*registry.FieldError)) {
 					return &usageError{err}
 				}
@@ -118,7 +120,8 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&rights, "rights", nil, "what it may do: `RIGHTS` of push, read, manage, consume, tokens")
 	flags.StringSliceVar(&topics, "topics", nil, "`PATTERNS` of topics: *, shop.*, shop.orders")
-	flags.StringVar(&expires, "expires", "", "when it expires: a duration (90d, 12h) or an RFC 3339 time (default: never)")
+	flags.StringVar(&expires, "expires", "",
+		"when it expires: a duration (90d, 12h) or an RFC 3339 time (default: never)")
 	complete(cmd, "rights", rightNames(registry.Rights)...)
 	return p.addOutputFlag(cmd)
 }

@@ -56,7 +56,8 @@ func (p *program) workCommand() *cobra.Command {
 	var f workFlags
 	cmd := &cobra.Command{
 		Use: "work TOPIC... --exec CMD", GroupID: groupUse, Short: "run a command for each job of pull topics",
-		Long: "Reserves jobs of pull topics and runs a shell command for each, with the job's body on standard input and\n" +
+		Long: "Reserves jobs of pull topics and runs a shell command for each, with the job's body on standard input " +
+			"and\n" +
 			"in its environment " + strings.Join(jobVariables, ", ") + `.
 Exit status 0 acknowledges the job, 75 releases it without counting the attempt; any other is a failed attempt, whose
 reason is the end of standard error. Leases are extended while commands run. The first SIGTERM or SIGINT waits for the
@@ -70,7 +71,8 @@ running commands; a second one ends them and releases their jobs.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.exec, "exec", "", "the `COMMAND`, run by sh -c")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "maximum number of commands that run at once")
-	flags.StringVar(&f.order, "order", "fair", "how several topics share: fair, or listed (the first topic with a ready job wins)")
+	flags.StringVar(&f.order, "order", "fair",
+		"how several topics share: fair, or listed (the first topic with a ready job wins)")
 	flags.DurationVar(&f.ttr, "ttr", 0,
 		"how long a lease lasts without being extended (default: the job's, or its topic's)")
 	flags.DurationVar(&f.releaseDelay, "release-delay", 0, "delay before a released job is ready again")

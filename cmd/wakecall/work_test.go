@@ -82,7 +82,8 @@ func shortenOutputWait(t *testing.T) {
 
 // TestTheVariablesOfAJobAreNoConfiguration: a command may call wakecall itself.
 func TestTheVariablesOfAJobAreNoConfiguration(t *testing.T) {
-	job := client.LeasedJob{Topic: "mail", ID: "42", Attempt: 1, MaxAttempts: 10, Priority: "high", ContentType: "text/plain"}
+	job := client.LeasedJob{Topic: "mail", ID: "42", Attempt: 1, MaxAttempts: 10, Priority: "high",
+		ContentType: "text/plain"}
 	env := jobEnv(&job)
 	if got := wakecall(t, env, "", "config"); got.code != 0 {
 		t.Errorf("code %d: %s", got.code, got.err)

@@ -66,7 +66,8 @@ func TestWhatReachesNoClientIsReadyAgain(t *testing.T) {
 	}
 	wait.For(t, "the job is due", func() bool { return state() == queue.Ready })
 	for path, body := range map[string]string{"/pop": `{"topic":"t"}`, "/command": `{"command":"pop","topic":"t"}`} {
-		c.h.ServeHTTP(brokenWriter{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
+		c.h.ServeHTTP(brokenWriter{httptest.NewRecorder()},
+			httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 		if s := state(); s != queue.Ready {
 			t.Errorf("after a %s whose answer is not read, the job is %s", path, s)
 		}

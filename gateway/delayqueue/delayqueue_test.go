@@ -182,7 +182,8 @@ func TestYouzansCommands(t *testing.T) {
 		`{"success":true}`)
 	c.want("/command", `{"command":"pop","topic":"t"}`, `{"success":true}`) // it does not wait
 	wait.For(t, "a pop gets the job", func() bool {
-		return c.ask("POST", "/command", `{"command":"pop","topic":"t"}`) == `{"success":true,"id":"1","value":"{\"x\":1}"}`
+		return c.ask("POST", "/command",
+			`{"command":"pop","topic":"t"}`) == `{"success":true,"id":"1","value":"{\"x\":1}"}`
 	})
 	c.want("/command", `{"command":"delete","id":"1"}`, `{"success":true}`)
 	c.want("/get", `{"id":"1"}`, okAnswer)

@@ -16,8 +16,8 @@
 // Requests need no password, so the listener belongs on the loopback interface. A second listener (Web), for Grape's
 // own pages, requires one:
 //
-//	POST /api/authen/login    {"username", "password"}    the session's id, also in the cookie grape.session; 429 after
-//	                                                      too many wrong ones
+//	POST /api/authen/login    {"username", "password"}    the session's id, also in the cookie grape.session;
+//	                                                      429 after too many wrong ones
 //	GET  /api/authen/logout                               null
 //	/api/tube/…               as above; 401 without a session
 //

@@ -197,8 +197,9 @@ func TestJobsAreConsumedAsTheyWerePublished(t *testing.T) {
 		w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
 		t.Fatalf("%s %s %v", w.Header(), w.Body, err)
 	}
-	want := fmt.Sprintf(`{"attributes":null,"data":"%s","elapsed_ms":%d,"job_id":"%s","msg":"new job","namespace":"ns","queue":"q",`+
-		`"remain_tries":2,"ttl":10}`, base64.StdEncoding.EncodeToString([]byte("\x00\xff<&>")), one.ElapsedMS, first)
+	want := fmt.Sprintf(
+		`{"attributes":null,"data":"%s","elapsed_ms":%d,"job_id":"%s","msg":"new job","namespace":"ns","queue":"q",`+
+			`"remain_tries":2,"ttl":10}`, base64.StdEncoding.EncodeToString([]byte("\x00\xff<&>")), one.ElapsedMS, first)
 	if w.Body.String() != want {
 		t.Errorf("consumed %s, want %s", w.Body, want)
 	}
@@ -412,7 +413,8 @@ func TestAClientThatLeavesIsNoticed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(conn, "GET /api/ns/q?timeout=600 HTTP/1.1\r\nHost: x\r\nX-Token: %s\r\nContent-Length: %d\r\n\r\n%s",
+		fmt.Fprintf(conn, "GET /api/ns/q?timeout=600 HTTP/1.1\r\nHost: x\r\nX-Token: %s\r\nContent-Length: "+
+			"%d\r\n\r\n%s",
 			c.token, len(body), body)
 		wait.For(t, "the consume waits", func() bool { return c.q.Hub.Workers() == 1 })
 		_ = conn.Close()

@@ -88,7 +88,7 @@ func parseShard(shard string) (*redis.Options, error) {
 	master, _, _ := strings.Cut(shard, ",")
 	parts := strings.SplitN(strings.TrimSpace(master), ":", 3)
 	if len(parts) < 2 {
-		return nil, fmt.Errorf("Redis %.60q, from --redis or dq_redis, must be host:port[:password]", parts[0])
+		return nil, fmt.Errorf("--redis or dq_redis: %.60q must be host:port[:password]", parts[0])
 	}
 	o := &redis.Options{Addr: strings.TrimSpace(parts[0]) + ":" + strings.TrimSpace(parts[1])}
 	if len(parts) == 3 {

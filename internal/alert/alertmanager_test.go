@@ -61,7 +61,8 @@ func (m *receivingAlertmanager) ServeHTTP(w http.ResponseWriter, r *http.Request
 	}
 	for _, a := range list {
 		u, err := url.Parse(a.GeneratorURL)
-		if a.Labels["alertname"] == "" || a.StartsAt.IsZero() || a.StartsAt.After(a.EndsAt) || err != nil || !u.IsAbs() {
+		if a.Labels["alertname"] == "" || a.StartsAt.IsZero() || a.StartsAt.After(a.EndsAt) || err != nil ||
+			!u.IsAbs() {
 			m.t.Errorf("it got the alert %+v", a)
 		}
 		m.now[a.Labels["alertname"]+" "+a.Labels["topic"]+a.Labels["shard"]+" "+a.Labels["severity"]] = a

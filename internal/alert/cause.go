@@ -23,17 +23,18 @@ func rank(severity string) int { return slices.Index([]string{Info, Warning, Cri
 // Cause is one problem of a topic, a shard or the installation. It consists of a kind and numbers, so that every reader
 // can get it in their language.
 type Cause struct {
-	Kind     string          `json:"kind"` // down, failing, …; its text is alerts.cause_KIND
-	Severity string          `json:"severity"`
-	BeganAt  time.Time       `json:"began_at"`
-	N        int64           `json:"n,omitempty"`      // jobs, attempts or failures
-	Of       int64           `json:"of,omitempty"`     // the total that N is a part of
-	For      time.Duration   `json:"for,omitempty"`    // since when, or how late
-	P99      time.Duration   `json:"p99,omitempty"`    // of the lateness of calls in the last minute
-	Limit    time.Duration   `json:"limit,omitempty"`  // the limit that is exceeded
-	Answer   string          `json:"answer,omitempty"` // the endpoint's answer: a status, or a reason of package callback
-	Text     message.Message `json:"text,omitzero"`    // the error of a server or a check
-	Host     string          `json:"host,omitempty"`   // the host that found it
+	Kind     string        `json:"kind"` // down, failing, …; its text is alerts.cause_KIND
+	Severity string        `json:"severity"`
+	BeganAt  time.Time     `json:"began_at"`
+	N        int64         `json:"n,omitempty"`     // jobs, attempts or failures
+	Of       int64         `json:"of,omitempty"`    // the total that N is a part of
+	For      time.Duration `json:"for,omitempty"`   // since when, or how late
+	P99      time.Duration `json:"p99,omitempty"`   // of the lateness of calls in the last minute
+	Limit    time.Duration `json:"limit,omitempty"` // the limit that is exceeded
+	// the endpoint's answer: a status, or a reason of package callback
+	Answer string          `json:"answer,omitempty"`
+	Text   message.Message `json:"text,omitzero"`  // the error of a server or a check
+	Host   string          `json:"host,omitempty"` // the host that found it
 }
 
 // Say returns the text of a key in a language, with its arguments.

@@ -15,7 +15,8 @@ func TestMessagesAreInTheLanguageOfTheSettings(t *testing.T) {
 		d.happens = func(time.Duration) []Finding { return []Finding{fails("a"), isLate("a"), down} }
 		d.pass(t, time.Minute)
 		if text := d.log("ann@test.example"); !strings.Contains(text, "分片 a 无法访问") ||
-			!strings.Contains(text, "返回 429") || strings.Contains(text, "alerts.") || strings.Contains(text, "endpoint") {
+			!strings.Contains(text, "返回 429") || strings.Contains(text, "alerts.") ||
+			strings.Contains(text, "endpoint") {
 			t.Errorf("the mail is%s", text)
 		}
 	})

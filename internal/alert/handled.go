@@ -59,8 +59,9 @@ func Handle(ctx context.Context, r *registry.Registry, actor, key, why string, u
 			return err
 		}
 		said := Handling{
-			Alert: open.ID, By: database.Clip(strings.TrimPrefix(actor, "user/"), maxHost), Why: database.Clip(why, maxWhy),
-			At: database.Now(),
+			Alert: open.ID, By: database.Clip(strings.TrimPrefix(actor, "user/"), maxHost),
+			Why: database.Clip(why, maxWhy),
+			At:  database.Now(),
 		}
 		if !until.IsZero() {
 			end := until.UTC().Truncate(time.Microsecond)

@@ -135,7 +135,8 @@ func TestATopicsObjectiveIsItsOwn(t *testing.T) {
 		"shop.*":    registry.Duration(time.Second),
 		"shop.mail": 0,
 	}
-	for topic, want := range map[string]time.Duration{"other": time.Minute, "shop.orders": time.Second, "shop.mail": 0} {
+	for topic, want := range map[string]time.Duration{"other": time.Minute, "shop.orders": time.Second,
+		"shop.mail": 0} {
 		if got := r.Objective(&registry.Topic{Name: topic}); got != want {
 			t.Errorf("the objective of %s is %s, want %s", topic, got, want)
 		}

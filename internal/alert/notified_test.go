@@ -118,7 +118,8 @@ func TestAnOutageIsOverEvenIfTheShardIsSlow(t *testing.T) {
 			if at < time.Minute {
 				return []Finding{down}
 			}
-			return []Finding{{Shard: "a", Cause: Cause{Kind: "shard_slow", Severity: Warning, Text: message.Plain("p99 1s")}}}
+			return []Finding{{Shard: "a",
+				Cause: Cause{Kind: "shard_slow", Severity: Warning, Text: message.Plain("p99 1s")}}}
 		}
 		d.pass(t, 10*time.Minute)
 		mails := d.mails("ann@test.example")
@@ -216,7 +217,8 @@ func TestACauseThatJoinsWaitsForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDay(t, "ann@test.example")
 		slow := 100 * time.Second
-		isSlow := Finding{Shard: "a", Cause: Cause{Kind: "shard_slow", Severity: Warning, Text: message.Plain("p99 1s")}}
+		isSlow := Finding{Shard: "a",
+			Cause: Cause{Kind: "shard_slow", Severity: Warning, Text: message.Plain("p99 1s")}}
 		d.happens = func(at time.Duration) []Finding {
 			switch {
 			case at < time.Minute:

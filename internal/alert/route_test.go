@@ -38,8 +38,9 @@ func TestRecipientsGetTheirRoutes(t *testing.T) {
 func TestRoutesAreParsed(t *testing.T) {
 	t.Parallel()
 	for typed, valid := range map[string]bool{
-		"ops@test.example": true, "Ops <ops@test.example> critical shop.* owner=pay": true, "ops@test.example a*b": false,
-		"nobody": false, "": false,
+		"ops@test.example": true, "Ops <ops@test.example> critical shop.* owner=pay": true,
+		"ops@test.example a*b": false,
+		"nobody":               false, "": false,
 	} {
 		var r Recipient
 		if err := r.UnmarshalText([]byte(typed)); err != nil {

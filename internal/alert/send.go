@@ -211,7 +211,8 @@ func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) e
 	defer func() { _ = resp.Body.Close() }()
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("webhook %s answered %s: %s", w.Name, resp.Status, bytes.TrimSpace(answer[:min(len(answer), 500)]))
+		return fmt.Errorf("webhook %s answered %s: %s", w.Name, resp.Status,
+			bytes.TrimSpace(answer[:min(len(answer), 500)]))
 	}
 	if err := refused(w.Preset, answer); err != nil {
 		return fmt.Errorf("webhook %s answered %s, but %w", w.Name, resp.Status, err)

@@ -146,7 +146,8 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 func TestAWebhooksRefusalIsAFailure(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ preset, answer, want string }{
-		{"dingtalk", `{"errcode":310000,"errmsg":"keywords not in content"}`, "errcode 310000: keywords not in content"},
+		{"dingtalk", `{"errcode":310000,"errmsg":"keywords not in content"}`,
+			"errcode 310000: keywords not in content"},
 		{"dingtalk", `{"errcode":0,"errmsg":"ok"}`, ""},
 		{"wecom", `{"errcode":93000,"errmsg":"invalid webhook url"}`, "errcode 93000: invalid webhook url"},
 		{"wecom", `{"errcode":0,"errmsg":"ok"}`, ""},
@@ -205,8 +206,11 @@ func TestSettingsAreChecked(t *testing.T) {
 		"rules.objectives": func(s *Settings) {
 			s.Rules.Objectives = map[string]registry.Duration{"a b": registry.Duration(time.Second)}
 		},
-		"webhooks.url":      func(s *Settings) { s.Webhooks = []Webhook{{Name: "x", URL: "ftp://h", Preset: "slack"}} },
-		"webhooks.template": func(s *Settings) { s.Webhooks = []Webhook{{Name: "x", URL: "http://h", Preset: "pigeon"}} },
+		"webhooks.url": func(s *Settings) { s.Webhooks = []Webhook{{Name: "x", URL: "ftp://h", Preset: "slack"}} },
+		"webhooks.template": func(
+			s *Settings) {
+			s.Webhooks = []Webhook{{Name: "x", URL: "http://h", Preset: "pigeon"}}
+		},
 	} {
 		s := Defaults()
 		damage(&s)

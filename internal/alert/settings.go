@@ -197,7 +197,8 @@ func (r *Rules) validate() error {
 	if r.FailingShare < 0 || r.FailingShare > 1 {
 		return registry.Malformed("rules.failing_share", "field.between", r.FailingShare, 0, 1)
 	}
-	if min(r.NoConsumer, r.NoWorker, r.Lateness, r.OverAfter) < 0 || min(r.NoWorkerJobs, r.FailingLeast, r.DeadJobs) < 0 {
+	if min(r.NoConsumer, r.NoWorker, r.Lateness, r.OverAfter) < 0 ||
+		min(r.NoWorkerJobs, r.FailingLeast, r.DeadJobs) < 0 {
 		return registry.Malformed("rules", "field.negative")
 	}
 	for pattern, d := range r.Objectives {

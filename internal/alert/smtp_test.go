@@ -113,7 +113,8 @@ func TestALoginUsesAMechanismOfTheServer(t *testing.T) {
 		told := <-s.lines
 		told = slices.DeleteFunc(told, func(line string) bool { return line == "*" || strings.HasPrefix(line, "EHLO") })
 		if x.says == "" {
-			told = told[:max(0, slices.IndexFunc(told, func(line string) bool { return strings.HasPrefix(line, "MAIL") }))]
+			told = told[:max(0, slices.IndexFunc(
+				told, func(line string) bool { return strings.HasPrefix(line, "MAIL") }))]
 		}
 		if strings.Join(told, "|") != strings.Join(x.want, "|") && x.says == "" {
 			t.Errorf("%s: the server received %q, want %q", name, told, x.want)
@@ -126,7 +127,8 @@ func TestARefusalOfTheServerIsReported(t *testing.T) {
 	t.Parallel()
 	for line, answer := range map[string]string{
 		"MAIL FROM:<w@test.example> BODY=8BITMIME": "553 not your address",
-		"RCPT TO:<ops@test.example>":               "550 no such mailbox", "DATA": "451 try later", ".": "552 quota exceeded",
+		"RCPT TO:<ops@test.example>":               "550 no such mailbox", "DATA": "451 try later",
+		".": "552 quota exceeded",
 	} {
 		s := converses(t, nil, map[string]string{line: answer})
 		err := SendMail(t.Context(), s.mail(), "Ops <ops@test.example>", testMessage(t))

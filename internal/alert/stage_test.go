@@ -109,7 +109,8 @@ func english(t testing.TB) func(string) Say {
 
 func testMessage(t testing.TB) *Message { return TestMessage("h1", "", english(t)("en")) }
 
-var down = Finding{Shard: "a", Cause: Cause{Kind: "shard_down", Severity: Critical, Text: message.Plain("connection <refused>")}}
+var down = Finding{Shard: "a",
+	Cause: Cause{Kind: "shard_down", Severity: Critical, Text: message.Plain("connection <refused>")}}
 
 func subjects(s *smtptest.Server) (list []string) {
 	for _, m := range s.Mails() {

@@ -42,7 +42,8 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 	if c.Orphaned() && managed {
 		log.Warn("the master is gone; this process ended in an orderly way")
 		// All results are in Redis now. The managed redis-server ends too, unless a new master has adopted it.
-		stopErr := child.StopOrphanedRedis(context.WithoutCancel(ctx), cfg.DataDir, cfg.RedisSocket(), c.ShutdownTimeout)
+		stopErr := child.StopOrphanedRedis(
+			context.WithoutCancel(ctx), cfg.DataDir, cfg.RedisSocket(), c.ShutdownTimeout)
 		err = errors.Join(err, stopErr)
 	}
 	return err

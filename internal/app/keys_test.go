@@ -10,7 +10,8 @@ import (
 // TestTheKeysOfGatewaysRejectWrongValues: they end the start, before anything is served.
 func TestTheKeysOfGatewaysRejectWrongValues(t *testing.T) {
 	for _, c := range []struct{ key, value string }{
-		{"gateways.phpdq.time_zone", "Mars/Base"}, {"gateways.lmstfy.addr", "70000"}, {"gateways.grape.web_addr", "9595"},
+		{"gateways.phpdq.time_zone", "Mars/Base"}, {"gateways.lmstfy.addr", "70000"},
+		{"gateways.grape.web_addr", "9595"},
 		{"gateways.lmstfy.pools", ""}, {"gateways.lmstfy.pools", "a,a"}, {"gateways.lmstfy.pools", "a b"},
 	} {
 		flags := map[string]string{c.key: c.value}

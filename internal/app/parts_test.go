@@ -26,7 +26,8 @@ func newTestParts(t *testing.T) (*parts, *pulltest.Queue) {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg := conf.Default()
 	cfg.DataDir = t.TempDir()
-	p := &parts{cfg: cfg, log: log, metrics: prometheus.NewRegistry(), registry: q.Registry, queue: q.Queue, pull: q.Hub}
+	p := &parts{cfg: cfg, log: log, metrics: prometheus.NewRegistry(), registry: q.Registry, queue: q.Queue,
+		pull: q.Hub}
 	return p, q
 }
 
@@ -111,7 +112,8 @@ func TestADurabilityThatNoShardKeepsIsRefused(t *testing.T) {
 	}
 	away, asked = nil, 0
 	list := []registry.Topic{
-		topic("x", registry.DurabilityReplica), topic("y", registry.DurabilityReplica), topic("z", registry.DurabilityMemory),
+		topic("x", registry.DurabilityReplica), topic("y", registry.DurabilityReplica),
+		topic("z", registry.DurabilityMemory),
 	}
 	if done, err := edited.PutTopics(ctx, "me", list); err != nil || len(done) != 3 || asked != 2 {
 		t.Errorf("a file of topics: %v %v, checked %d times", done, err, asked)

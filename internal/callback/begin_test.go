@@ -82,7 +82,8 @@ func TestNothingIsSentThatMustNotBegin(t *testing.T) {
 	for _, kind := range []string{"plain", "long", "tls", "h2"} {
 		t.Run(kind, func(t *testing.T) {
 			var requests atomic.Int32
-			s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+			s := httptest.NewUnstartedServer(
+				http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
 			o := Options{}
 			if kind == "plain" || kind == "long" {
 				s.Start()

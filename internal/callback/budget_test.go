@@ -27,12 +27,14 @@ func TestRetryIfIsBounded(t *testing.T) {
 		for _, body := range bodies {
 			err := within(t, p, src, []byte(body))
 			is = is || err != nil &&
-				(errors.Is(err, errBudget) || strings.Contains(err.Error(), "more than") || strings.Contains(err.Error(), "memory"))
+				(errors.Is(err, errBudget) || strings.Contains(err.Error(), "more than") ||
+					strings.Contains(err.Error(), "memory"))
 		}
 		return is
 	}
 	for _, src := range []string{
-		`len(body) > 1`, `lower(body) == upper(body)`, `body + body contains "x"`, `res == res`, `res in [res, res, res]`,
+		`len(body) > 1`, `lower(body) == upper(body)`, `body + body contains "x"`, `res == res`,
+		`res in [res, res, res]`,
 		`body matches "^[a-z]+$"`, `body matches "(?i)error|failed"`,
 	} {
 		if limited(src) {
@@ -40,7 +42,8 @@ func TestRetryIfIsBounded(t *testing.T) {
 		}
 	}
 	for _, src := range []string{
-		`body matches "(a?){30}a{30}b"`, `all(res, all(res, true))`, `count(res, any(res, # > 1)) == 1`, `any(res, # == res)`,
+		`body matches "(a?){30}a{30}b"`, `all(res, all(res, true))`, `count(res, any(res, # > 1)) == 1`,
+		`any(res, # == res)`,
 		`len(map(1..9000, map(1..9000, #))) > 0`, `len(1..10000000) > 0`, `any(1..9000, body contains "b")`,
 		`any(1..9000, body + body == "")`, `len(split(body, "")) == 1`, `any(1..9000, lower(body) == "")`,
 		`any(1..9000, # in res)`, `any(res, any(res, # in [1, "a", nil, res]))`, `any(1..9000, body matches "b")`,
@@ -58,7 +61,8 @@ func TestRetryIfIsBounded(t *testing.T) {
 // saved.
 func TestRetryIfAllowsLittle(t *testing.T) {
 	for _, src := range []string{
-		`len(replace(replace(body,"a",body),"a",body)) == 1`, `body matches body`, `len(join(split(body,""),body)) == 1`,
+		`len(replace(replace(body,"a",body),"a",body)) == 1`, `body matches body`,
+		`len(join(split(body,""),body)) == 1`,
 		`repeat(body, 1000) == ""`, `body matches "` + strings.Repeat("a{1000}", 30) + `"`, `body matches ("a" + body)`,
 		`_meter == nil`, `_do(1) == 1`, `$env == nil`, `reduce(res, #acc + #) == 1`, `sortBy(res, #) == []`,
 		`fromJSON(body) == 1`,
@@ -101,7 +105,8 @@ func TestRetryIfReachesWhatThereIs(t *testing.T) {
 		{`res.n matches "x"`, `{"n":1}`, false, true},
 		{`(res.n ?? 7) * 2 - 4 == 10 and -1 < 0`, `{}`, true, false},
 		{`len(res.list) == 2 and trim(upper(res.s)) == "X"`, `{"list":[1,2],"s":" x "}`, true, false},
-		{`find(res, .id == 2)?.name == "b" and one(res, .id == 1) and none(res, .id == 3)`, `[{"id":1},{"id":2,"name":"b"}]`,
+		{`find(res, .id == 2)?.name == "b" and one(res, .id == 1) and none(res, .id == 3)`,
+			`[{"id":1},{"id":2,"name":"b"}]`,
 			true, false},
 		{`len(map(filter(res, # > 1), # + 1)) == 2`, `[1,2,3]`, true, false},
 		{`body == "\"{res.code}"`, `"{res.code}`, true, false},

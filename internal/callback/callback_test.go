@@ -37,8 +37,9 @@ func endpoint(t testing.TB, s EndpointSpec) *Endpoint {
 
 func job() *Request {
 	return &Request{
-		Topic: "shop.close", ID: "o 4.2é%", Body: []byte(`{"a":1, "b":"x y"}`), Priority: "high", Attempt: 2, MaxAttempts: 10,
-		DueAt: time.UnixMilli(1700000000123), CreatedAt: time.UnixMilli(1700000000000), Timeout: 5 * time.Second,
+		Topic: "shop.close", ID: "o 4.2é%", Body: []byte(`{"a":1, "b":"x y"}`), Priority: "high", Attempt: 2,
+		MaxAttempts: 10,
+		DueAt:       time.UnixMilli(1700000000123), CreatedAt: time.UnixMilli(1700000000000), Timeout: 5 * time.Second,
 	}
 }
 
@@ -54,15 +55,17 @@ func TestTheRequestHasThePromisedHeaders(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { got = r; body, _ = io.ReadAll(r.Body) })
 	c := caller(t, Options{})
 	o := c.Do(t.Context(),
-		endpoint(t, EndpointSpec{URL: url + "/hook?x=1", Method: "POST", Headers: map[string]string{"x-own": "v"}}), job())
+		endpoint(t, EndpointSpec{URL: url + "/hook?x=1", Method: "POST", Headers: map[string]string{"x-own": "v"}}),
+		job())
 	if o.Class != Success || o.Status != 200 || o.Reason != "ok" {
 		t.Fatalf("outcome = %+v", o)
 	}
 	for k, want := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "Wakecall/1.2.3", "Wakecall-Topic": "shop.close",
-		"Wakecall-Id": "o 4.2%C3%A9%25", "Wakecall-Priority": "high", "Wakecall-Attempt": "2", "Wakecall-Max-Attempts": "10",
-		"Wakecall-Due-At": "2023-11-14T22:13:20.123Z",
-		"X-Own":           "v", "Accept-Encoding": "",
+		"Wakecall-Id": "o 4.2%C3%A9%25", "Wakecall-Priority": "high", "Wakecall-Attempt": "2",
+		"Wakecall-Max-Attempts": "10",
+		"Wakecall-Due-At":       "2023-11-14T22:13:20.123Z",
+		"X-Own":                 "v", "Accept-Encoding": "",
 	} {
 		if v := got.Header.Get(k); v != want {
 			t.Errorf("%s: %q; want %q", k, v, want)
@@ -79,7 +82,8 @@ func TestAJobsHeadersReplaceTheEndpoints(t *testing.T) {
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
 	c := caller(t, Options{})
 	for _, dialect := range []string{"", DialectOwn, "other"} {
-		e := endpoint(t, EndpointSpec{URL: url, Dialect: dialect, Headers: map[string]string{"X-A": "topic", "X-B": "topic"}})
+		e := endpoint(t, EndpointSpec{URL: url, Dialect: dialect,
+			Headers: map[string]string{"X-A": "topic", "X-B": "topic"}})
 		r := job()
 		r.Headers = map[string]string{"x-a": "job", "X-C": "job", "wakecall-id": "forged"}
 		c.Do(t.Context(), e, r)
@@ -114,7 +118,8 @@ func TestGetAndFormSendMembers(t *testing.T) {
 		for _, body := range []string{``, `[1]`, `{"a":1`, `{"a":1} x`, `{"a":1}{}`, `null`} {
 			bad := job()
 			bad.Body = []byte(body)
-			if o := c.Do(t.Context(), endpoint(t, s), bad); o.Class != Failure || o.Reason != "bad_body" || o.EndpointDown {
+			if o := c.Do(t.Context(), endpoint(t, s), bad); o.Class != Failure || o.Reason != "bad_body" ||
+				o.EndpointDown {
 				t.Errorf("%s of %q: %+v", s.Method, body, o)
 			}
 		}
@@ -138,7 +143,8 @@ func TestAnswersAreJudged(t *testing.T) {
 		{"404", "", status(404), Failure, "status", false, 0},
 		{"410", "", status(410), Gone, "status", false, 0},
 		{"429", "", status(429, "Retry-After", "7"), Failure, "status", true, 7 * time.Second},
-		{"503", "", status(503, "Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)), Failure, "status",
+		{"503", "", status(503, "Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)), Failure,
+			"status",
 			true, time.Hour},
 		{"500", "", status(500, "Retry-After", "7"), Failure, "status", true, 0},
 		{"repeated", "res.code != 200", text(`{"code":500}`), Failure, "retry_if", false, 0},

@@ -44,7 +44,8 @@ func TestAConnectionIsReusedAfterACompleteAnswer(t *testing.T) {
 		"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n":                                    3,
 		"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n":               3,
 		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n":   3,
-		"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 100000): 3, // it is not read completely
+		// it is not read completely
+		"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 100000): 3,
 		fine + fine: 3, // and an unsolicited one
 	} {
 		url, accepted := answering(t, []string{answer, answer, answer}, nil)

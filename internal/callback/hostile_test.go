@@ -141,7 +141,8 @@ func TestAJobDoesNotReplaceTheTopicsQuery(t *testing.T) {
 		t.Fatalf("outcome = %+v", o)
 	}
 	q := got.URL.Query()
-	if !slices.Equal(q["action"], []string{"close"}) || !slices.Equal(q["key"], []string{"s3cret"}) || q.Get("id") != "7" {
+	if !slices.Equal(q["action"], []string{"close"}) || !slices.Equal(q["key"], []string{"s3cret"}) ||
+		q.Get("id") != "7" {
 		t.Errorf("the query is %q", got.URL.RawQuery)
 	}
 	if !strings.HasSuffix(got.URL.RawQuery, "&action=close&key=s3cret") {

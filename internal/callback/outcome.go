@@ -136,7 +136,8 @@ func (o *Outcome) fail(err error, ttr time.Duration) {
 	}
 }
 
-// isShortage reports whether a connection failed because this host ran out of a resource. The resolver keeps only the text
+// isShortage reports whether a connection failed because this host ran out of a resource. The resolver keeps only the
+// text
 // of such an error.
 func isShortage(err error) bool {
 	var dns *net.DNSError

@@ -13,8 +13,10 @@ func TestThePolicyJudgesTheDialledAddress(t *testing.T) {
 	cases := map[string][2]bool{ // allowed under any, under public
 		"8.8.8.8": {true, true}, "127.0.0.1": {true, false}, "10.1.2.3": {true, false}, "192.168.1.1": {true, false},
 		"100.64.1.1": {true, false}, "::1": {true, false}, "fd12::1": {true, false}, "2606:4700::1111": {true, true},
-		"::ffff:8.8.8.8": {true, true}, "::ffff:10.0.0.1": {true, false}, "169.254.169.254": {}, "::ffff:169.254.169.254": {},
-		"64:ff9b::a9fe:a9fe": {}, "2002:a9fe:a9fe::1": {}, "2001:0:1::5601:5601": {}, "fd00:ec2::254": {}, "fe80::1": {},
+		"::ffff:8.8.8.8": {true, true}, "::ffff:10.0.0.1": {true, false}, "169.254.169.254": {},
+		"::ffff:169.254.169.254": {},
+		"64:ff9b::a9fe:a9fe":     {}, "2002:a9fe:a9fe::1": {}, "2001:0:1::5601:5601": {}, "fd00:ec2::254": {},
+		"fe80::1":      {},
 		"fe80::1%eth0": {}, "0.0.0.0": {}, "::": {}, "224.0.0.1": {}, "ff02::1": {}, "255.255.255.255": {},
 		"100.100.100.200": {},
 		"64:ff9b::a00:1":  {true, false}, "::169.254.169.254": {}, "0.1.2.3": {},
@@ -49,8 +51,9 @@ func TestThePolicyJudgesTheDialledAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]bool{"64:ff9b::a00:1": true, "64:ff9b::c0a8:101": false, "2002:c0a8:101::1": false,
-		"fd12::1": true, "64:ff9b::a9fe:a9fe": false} {
+	for text, want := range map[string]bool{"64:ff9b::a00:1": true, "64:ff9b::c0a8:101": false,
+		"2002:c0a8:101::1": false,
+		"fd12::1":          true, "64:ff9b::a9fe:a9fe": false} {
 		if got := p.check(netip.MustParseAddr(text)) == nil; got != want {
 			t.Errorf("%s behind a listed tunnel: allowed = %v", text, got)
 		}

@@ -31,7 +31,10 @@ func TestAProbeTellsGoodEndpointsFromBadOnes(t *testing.T) {
 			map[string]Mark{"answer": Bad, "signature": Doubt, "twice": Skipped}},
 		"moved": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) },
 			map[string]Mark{"redirect": Bad}},
-		"talkative": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat("x", 20<<10))) },
+		"talkative": {func(w http.ResponseWriter, _ *http.Request) {
+			_,
+				_ = w.Write([]byte(strings.Repeat("x", 20<<10)))
+		},
 			map[string]Mark{"answer": Good, "size": Doubt}},
 		"once": {func(w http.ResponseWriter, r *http.Request) {
 			if !signed(r) || calls.Add(1) > 1 {
@@ -52,7 +55,8 @@ func TestAProbeTellsGoodEndpointsFromBadOnes(t *testing.T) {
 					t.Errorf("%s is %s, want %s: %+v", check, m[check], want, got.Checks)
 				}
 			}
-			if !strings.Contains(got.Sent.Curl(), s.URL) || !strings.Contains(got.Sent.Curl(), "Webhook-Signature: v1,") {
+			if !strings.Contains(got.Sent.Curl(), s.URL) ||
+				!strings.Contains(got.Sent.Curl(), "Webhook-Signature: v1,") {
 				t.Errorf("the line to copy is\n%s", got.Sent.Curl())
 			}
 		})

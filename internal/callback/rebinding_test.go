@@ -144,7 +144,8 @@ func TestOfMixedAddressesOnlyAllowedOnesAreDialled(t *testing.T) {
 	} {
 		dns := nameServer(t, func(int) []netip.Addr { return zone })
 		c := caller(t, Options{Networks: "public,127.0.0.1", Resolver: dns})
-		if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: "http://mixed.example:" + port}), job()); o.Class != Success {
+		if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: "http://mixed.example:" + port}),
+			job()); o.Class != Success {
 			t.Errorf("%v: %+v", zone, o)
 		}
 	}
@@ -160,9 +161,12 @@ func TestEveryWayToWriteAForbiddenAddressIsRefused(t *testing.T) {
 	dns := nameServer(t, func(int) []netip.Addr { return addrs("169.254.169.254") })
 	for networks, hosts := range map[string][]string{
 		"any": {
-			"169.254.169.254", "2852039166", "0xa9fea9fe", "0xa9.0xfe.0xa9.0xfe", "0251.0376.0251.0376", "169.254.43518",
-			"169.16689662", "[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]", "[::169.254.169.254]", "[64:ff9b::a9fe:a9fe]",
-			"[64:ff9b:1::a9fe:a9fe]", "[64:ff9b:1:a9fe:a9:fe00::]", "[2002:a9fe:a9fe::]", "[fd00:ec2::254]", "[fe80::1]",
+			"169.254.169.254", "2852039166", "0xa9fea9fe", "0xa9.0xfe.0xa9.0xfe", "0251.0376.0251.0376",
+			"169.254.43518",
+			"169.16689662", "[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]", "[::169.254.169.254]",
+			"[64:ff9b::a9fe:a9fe]",
+			"[64:ff9b:1::a9fe:a9fe]", "[64:ff9b:1:a9fe:a9:fe00::]", "[2002:a9fe:a9fe::]", "[fd00:ec2::254]",
+			"[fe80::1]",
 			"[fd20:ce::254]", "100.100.100.200", "168.63.129.16", "192.0.0.192", "0.0.0.0", "0", "[::]", "[::ffff:0:0]",
 			"255.255.255.255", "224.0.0.1", "[ff02::1]",
 			"metadata.example", "metadata.google.internal", "169.254.169.254.", "user:pw@169.254.169.254",

@@ -83,7 +83,8 @@ func FuzzRetryIf(f *testing.F) {
 	f.Add(`{res.code}!=200`, `{"code":1}`, 1)
 	f.Add(`res.a[0].b in ["x"]`, `{"a":[{"b":"x"}]}`, 1)
 	f.Add(`any(res, count(res, # == 1) > 2)`, `1,`, 30000)
-	f.Add(`body matches "(a|b|ab)*c" && len(split(lower(body + body), ",")) > 3 ? status in 200..299 : true`, `ab`, 32000)
+	f.Add(`body matches "(a|b|ab)*c" && len(split(lower(body + body), ",")) > 3 ? status in 200..299 : true`, `ab`,
+		32000)
 	f.Add(`let a = map(res, filter(res, # in ["x"])); a == a`, `{},`, 20000)
 	f.Fuzz(func(t *testing.T, src, body string, times int) {
 		if len(src) > 400 || len(body) == 0 {

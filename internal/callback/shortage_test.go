@@ -30,7 +30,8 @@ func TestAShortageOfThisHostIsNotTheEndpointsFailure(t *testing.T) {
 		}
 	}
 	var refused Outcome
-	refused.fail(&net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, time.Second)
+	refused.fail(&net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
+		time.Second)
 	if refused.Class != Failure || !refused.EndpointDown {
 		t.Errorf("refused: %+v", refused)
 	}

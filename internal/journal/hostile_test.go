@@ -22,7 +22,8 @@ func TestNoNameIsAPartOfAPath(t *testing.T) {
 			Body: []byte(name)}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := j.Attempts([]AttemptLine{{Topic: name, ID: name, Outcome: Done, Error: name, Process: name}}); err != nil {
+		if err := j.Attempts(
+			[]AttemptLine{{Topic: name, ID: name, Outcome: Done, Error: name, Process: name}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := j.Error(ErrorLine{Where: name, Error: name, Context: name, Process: name}); err != nil {

@@ -141,7 +141,8 @@ func (j *Journal) isOld(f dayFile, now time.Time) bool {
 	return j.opts.Keep > 0 && now.Sub(f.day.Add(day)) > j.opts.Keep
 }
 
-// removeOld removes files that an earlier call, retryBusy ago, found old as well: a clock that is days ahead for a moment
+// removeOld removes files that an earlier call, retryBusy ago, found old as well: a clock that is days ahead for a
+// moment
 // must not cost the journal. complete reports whether none has to wait.
 func (j *Journal) removeOld(files []dayFile, now time.Time) (complete bool, err error) {
 	since := map[string]time.Time{}

@@ -142,7 +142,8 @@ func TestStreams(t *testing.T) {
 		}
 	}
 	got, err = os.ReadFile(filepath.Join(dir, "error-20250309.jsonl"))
-	want = `{"ts":"2025-03-09T12:00:00.000Z","process":"test","where":"queue","error":"boom","context":"shard=r1"}` + "\n"
+	want = `{"ts":"2025-03-09T12:00:00.000Z","process":"test","where":"queue","error":"boom","context":"shard=r1"}` +
+		"\n"
 	if err != nil || string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -256,7 +257,8 @@ func TestOnlyRequestsDecideWhatIsAccepted(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = j.Close() })
-			name, requestFile := filepath.Join(dir, fileName(stream, noon)), filepath.Join(dir, fileName(Requests, noon))
+			name, requestFile := filepath.Join(dir, fileName(stream, noon)),
+				filepath.Join(dir, fileName(Requests, noon))
 			if err := errors.Join(os.Mkdir(name, 0o700), os.Mkdir(requestFile, 0o700)); err != nil {
 				t.Fatal(err)
 			}
@@ -415,7 +417,8 @@ func TestHousekeep(t *testing.T) {
 	wantNames(t, dir, "error-20250309.jsonl.gz", "notes.txt", "request-20250101.jsonl.bak", "request-20250309.jsonl.gz",
 		"request-20250310.jsonl", "request-20259999.jsonl")
 	wantIDs(t, dir, "1", "2", "3")
-	if info, err := os.Stat(filepath.Join(dir, "request-20250309.jsonl.gz")); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(dir, "request-20250309.jsonl.gz")); err != nil ||
+		info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	c.add(2 * day)
@@ -430,7 +433,8 @@ func TestAFileOnAnotherDiskIsReadThroughItsLink(t *testing.T) {
 	dir, elsewhere, c := t.TempDir(), t.TempDir(), &clock{t: noon}
 	target := filepath.Join(elsewhere, "big")
 	for link, to := range map[string]string{
-		"request-20250309.jsonl": target, "request-20250308.jsonl": elsewhere, "request-20250307.jsonl": target + "none",
+		"request-20250309.jsonl": target, "request-20250308.jsonl": elsewhere,
+		"request-20250307.jsonl": target + "none",
 	} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
@@ -592,7 +596,8 @@ func BenchmarkRequests64(b *testing.B) {
 			body := []byte(`{"order":42,"note":"` + strings.Repeat("x", size-23) + `"}`)
 			lines := make([]RequestLine, 64)
 			for i := range lines {
-				lines[i] = RequestLine{Op: OpPush, Topic: "shop.close", ID: fmt.Sprintf("order-%018d", i), Shard: "r1", DueAt: noon,
+				lines[i] = RequestLine{Op: OpPush, Topic: "shop.close", ID: fmt.Sprintf("order-%018d", i), Shard: "r1",
+					DueAt:     noon,
 					CreatedAt: noon, Priority: "normal", TTR: 10 * time.Second, MaxAttempts: 10, Body: body}
 			}
 			b.ReportAllocs()

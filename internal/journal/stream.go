@@ -117,7 +117,8 @@ func (s *stream) commit(write int) error {
 	if write <= s.lost {
 		return s.lostErr
 	}
-	// A file that was closed meanwhile is on disk already, see release. After a failed sync a second one succeeds though
+	// A file that was closed meanwhile is on disk already, see release. After a failed sync a second one succeeds
+	// though
 	// the data is not on disk: Linux reports an error once, and drops the pages.
 	if err != nil && !errors.Is(err, os.ErrClosed) {
 		s.lost, s.lostErr = upTo, err

@@ -37,7 +37,7 @@ func TCP(ctx context.Context, l net.Listener, o Options, serve func(ctx context.
 		_ = conns.Close()
 	case <-ctx.Done():
 		_ = conns.Close() // a successor, if any, accepts new connections
-		_ = <-accepted    // net.ErrClosed
+		<-accepted        //nolint:errcheck // net.ErrClosed
 		if o.isReplaced() {
 			conns.WaitForEnd(o.linger())
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ func TestWarningsAndErrorsAreInTheJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	log := slog.New(&errorLog{Handler: slog.DiscardHandler, journal: j}).With("shard", "a")
+	log := slog.New(&errorLog{Handler: slog.NewTextHandler(io.Discard, nil), journal: j}).With("shard", "a")
 	log.Info("nothing to see")
 	log.Warn("shard does not answer", "bucket", 3, "error", errors.New("refused"))
 	lines := errorLines(t, dir)

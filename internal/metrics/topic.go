@@ -37,7 +37,8 @@ func New(name, help string, most int, labels ...string) *Counter {
 		most = DefaultMost
 	}
 	return &Counter{
-		vec:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"topic"}, labels...)),
+		vec: prometheus.NewCounterVec(
+			prometheus.CounterOpts{Name: name, Help: help}, append([]string{"topic"}, labels...)),
 		most: most, now: time.Now, used: map[string]*atomic.Int64{},
 	}
 }

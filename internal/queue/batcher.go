@@ -132,7 +132,8 @@ func (b *batcher) storeSoon(slot int, batch []*pushCall) {
 			soon = append(soon, c)
 			continue
 		}
-		c.refuse(b.shard.unavailable("overloaded", fmt.Errorf("too many pushes are waiting for durability %s", b.durability)))
+		c.refuse(b.shard.unavailable(
+			"overloaded", fmt.Errorf("too many pushes are waiting for durability %s", b.durability)))
 	}
 	if len(soon) > 0 {
 		b.store(slot, soon)

@@ -289,7 +289,8 @@ func BenchmarkDeliverOverTopics(b *testing.B) {
 			spent(&reserve, func() {
 				var err error
 				got, err = s.Reserve(b.Context(), 0, Reserve{
-					Worker: "w", Token: fmt.Sprint(done), Max: 128, Pattern: "0102010201", TopicMax: 128, LeaseCap: 15 * time.Second,
+					Worker: "w", Token: fmt.Sprint(done), Max: 128, Pattern: "0102010201", TopicMax: 128,
+					LeaseCap: 15 * time.Second,
 				})
 				if err != nil {
 					b.Fatal(err)
@@ -318,7 +319,8 @@ func BenchmarkDeliverOverTopics(b *testing.B) {
 func setManyTopics(b *testing.B, q *Queue) {
 	confs := make([]TopicConf, benchTopics)
 	for i := range confs {
-		confs[i] = TopicConf{Name: fmt.Sprintf("bench.many.%06d", i), TTR: 10 * time.Second, MaxAttempts: 10, Remember: RememberLast}
+		confs[i] = TopicConf{Name: fmt.Sprintf("bench.many.%06d", i), TTR: 10 * time.Second, MaxAttempts: 10,
+			Remember: RememberLast}
 	}
 	if err := q.SetTopics(b.Context(), slices.Values(confs)); err != nil {
 		b.Fatal(err)

@@ -33,7 +33,8 @@ func FuzzCursor(f *testing.F) {
 		if c == "" {
 			return
 		}
-		if again, same, err := decodeCursor(state, encodeCursor(shard, inner)); err != nil || again != shard || same != inner {
+		if again, same, err := decodeCursor(state, encodeCursor(shard, inner)); err != nil || again != shard ||
+			same != inner {
 			t.Fatalf("%q is %q, %q; encoded and decoded again %q, %q, %v", c, shard, inner, again, same, err)
 		}
 	})

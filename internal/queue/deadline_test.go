@@ -129,7 +129,8 @@ func TestAReserveThatComesTooLateLeasesNoJob(t *testing.T) {
 		}
 	}
 	stopped(func() {
-		if _, err := f.s.Reserve(f.ctx, 0, Reserve{Worker: "w", Token: "w1", Max: 1, Pattern: takePattern}); err == nil {
+		if _, err := f.s.Reserve(
+			f.ctx, 0, Reserve{Worker: "w", Token: "w1", Max: 1, Pattern: takePattern}); err == nil {
 			t.Error("a suspended shard answered")
 		}
 	})

@@ -207,7 +207,8 @@ func (q *Queue) CanKeep(ctx context.Context, d Durability) error {
 type noReplicaError struct{ shard string }
 
 func (e *noReplicaError) Error() string {
-	return "shard " + e.shard + " has no connected replica: start one with replicaof, or find out why it is disconnected"
+	return "shard " + e.shard +
+		" has no connected replica: start one with replicaof, or find out why it is disconnected"
 }
 
 // hasReplicas returns an error when a master of the shard has no connected replica.

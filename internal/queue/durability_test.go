@@ -183,7 +183,8 @@ func TestAReplicaThatStandsStillMakesPushesStoredButNotSafe(t *testing.T) {
 	r.pushSafely("before")
 	r.stopReplica()
 	var res Result
-	eventually(t, "a push of memory to be answered while one of replica waits", func() bool { // a busy machine may be late
+	// a busy machine may be late
+	eventually(t, "a push of memory to be answered while one of replica waits", func() bool {
 		slow := make(chan Result, 1)
 		go func() { slow <- r.q.Push(r.ctx, Push{Topic: "replica", ID: "x", Delay: time.Hour}) }()
 		waits := func() bool { return r.s.nodes[0].pushes[Replica].underWay() }

@@ -185,13 +185,14 @@ const finishedSteps = 100
 func (q *Queue) ListFinished(
 	ctx context.Context, topic, prefix, cursor string, limit int,
 ) ([]Job, string, error) {
-	return q.list(Finished, cursor, limit, finishedSteps, func(s *Shard, inner string, limit int) ([]Job, string, error) {
-		reply, err := s.list(ctx, s.bucketOf(topic), -1, "list", topic, string(Finished), inner, limit, prefix)
-		if err != nil {
-			return nil, "", err
-		}
-		return s.listed(topic, Finished, reply)
-	})
+	return q.list(Finished, cursor, limit, finishedSteps,
+		func(s *Shard, inner string, limit int) ([]Job, string, error) {
+			reply, err := s.list(ctx, s.bucketOf(topic), -1, "list", topic, string(Finished), inner, limit, prefix)
+			if err != nil {
+				return nil, "", err
+			}
+			return s.listed(topic, Finished, reply)
+		})
 }
 
 // ErrBodyGone is the error of a finished job that cannot be pushed again, since its body is not remembered.

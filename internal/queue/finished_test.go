@@ -81,7 +81,8 @@ func TestAFinishedJobCanBeFound(t *testing.T) {
 	eventually(t, "the retry is due", func() bool { return f.advance().Moved == 1 })
 	f.deliver()
 	j := f.recall("shop.close", "order-42")
-	if j.State != Finished || j.Attempts != 2 || j.Late() != 4*time.Millisecond || string(j.Body) != `{"id":"order-42"}` ||
+	if j.State != Finished || j.Attempts != 2 || j.Late() != 4*time.Millisecond ||
+		string(j.Body) != `{"id":"order-42"}` ||
 		j.TTR != 3*time.Second || j.Priority != High || j.Headers["X-A"] != "1" || j.Shard != "a" ||
 		!j.FinishedAt.Equal(j.DueAt.Add(16500*time.Microsecond)) {
 		t.Fatalf("finished: %+v", j)
@@ -125,7 +126,8 @@ func TestFinishedJobsAreListedByPrefixTheLastFirst(t *testing.T) {
 				ended = ended[:LastFinished]
 			}
 			for _, prefix := range []string{"", "1-", "1-000", "none"} {
-				want := slices.DeleteFunc(slices.Clone(ended), func(id string) bool { return !strings.HasPrefix(id, prefix) })
+				want := slices.DeleteFunc(
+					slices.Clone(ended), func(id string) bool { return !strings.HasPrefix(id, prefix) })
 				if got := f.listFinished("t", prefix, 70); !slices.Equal(got, want) {
 					t.Errorf("%d finished jobs begin with %q; want %d", len(got), prefix, len(want))
 				}
@@ -393,7 +395,8 @@ func TestAFinishedJobIsSentAgain(t *testing.T) {
 		t.Fatalf("resend = %+v, %v", j, err)
 	}
 	ls := f.deliver()
-	if len(ls) != 1 || string(ls[0].Body) != `{"id":"a"}` || ls[0].ContentType != "text/plain" || ls[0].MaxAttempts != 4 {
+	if len(ls) != 1 || string(ls[0].Body) != `{"id":"a"}` || ls[0].ContentType != "text/plain" ||
+		ls[0].MaxAttempts != 4 {
 		t.Fatalf("delivered again: %+v", ls)
 	}
 	f.balancedTopics("t")

@@ -226,7 +226,8 @@ func (f *fixture) clean() {
 		case k == "tok" && f.s.client.HLen(f.ctx, prefix(0)+k).Val() == 1: // what makes it a table
 		case k == "cur" && len(slices.DeleteFunc(f.s.client.HKeys(f.ctx, prefix(0)+k).Val(),
 			func(k string) bool { return k == "" || k == "/" })) == 0:
-		case k == "seq", k == "rev", k == "run", k == "format", k == "pos", k == "idle", k == "split", k == "conf", k == "probe",
+		case k == "seq", k == "rev", k == "run", k == "format", k == "pos", k == "idle", k == "split", k == "conf",
+			k == "probe",
 			k[0] == 'n',
 			strings.HasPrefix(k, "v:"), strings.HasPrefix(k, "w:"), strings.HasPrefix(k, "f:"), k == "due",
 			k == "act", strings.HasPrefix(k, "t:"), k == "oseq", k == "oc":

@@ -16,7 +16,8 @@ func underTwoNames(t *testing.T) (f *fixture, set func(stateOfA string, more ...
 	set = func(stateOfA string, more ...ShardConfig) {
 		t.Helper()
 		list := append([]ShardConfig{
-			{Name: "a", URL: url, State: stateOfA, Identity: "ia"}, {Name: "c", URL: other, State: "active", Identity: "ic"},
+			{Name: "a", URL: url, State: stateOfA, Identity: "ia"},
+			{Name: "c", URL: other, State: "active", Identity: "ic"},
 		}, more...)
 		for i := range list {
 			if list[i].URL == "" {
@@ -67,7 +68,8 @@ func TestAShardIdentifiesNewData(t *testing.T) {
 		if was != "" {
 			f.s.client.Set(f.ctx, identityKey(), was, 0)
 		}
-		if err := f.q.SetShards(f.ctx, []ShardConfig{{Name: "a", URL: url, State: "active", Identity: "ia"}}); err != nil {
+		if err := f.q.SetShards(
+			f.ctx, []ShardConfig{{Name: "a", URL: url, State: "active", Identity: "ia"}}); err != nil {
 			t.Fatal(err)
 		}
 		s := f.q.Shards()[0]
@@ -137,7 +139,8 @@ func TestARenamedShardIsTheShardThatItWas(t *testing.T) {
 	f := fixtureOn(t, url, Options{})
 	name := func(a string) {
 		list := []ShardConfig{
-			{Name: a, URL: url, State: "active", Identity: "ia"}, {Name: "b", URL: other, State: "active", Identity: "ib"},
+			{Name: a, URL: url, State: "active", Identity: "ia"},
+			{Name: "b", URL: other, State: "active", Identity: "ib"},
 		}
 		if err := f.q.SetShards(f.ctx, list); err != nil {
 			t.Fatal(err)

@@ -179,7 +179,8 @@ func TestALostAnswerEndsNoMoreDeadJobsThanAsked(t *testing.T) {
 		f.push("lost.letters", fmt.Sprint(i), 0)
 	}
 	f.settle(Bury, nil, f.reserve(5)...)
-	if n, err := f.q.RedriveDead(f.ctx, "lost.letters", nil, 1); n != 1 || err != nil { // the server knows the script now
+	// the server knows the script now
+	if n, err := f.q.RedriveDead(f.ctx, "lost.letters", nil, 1); n != 1 || err != nil {
 		t.Fatalf("re-drove %d, %v", n, err)
 	}
 	for _, act := range []func(context.Context, string, []string, int) (int, error){f.q.RedriveDead, f.q.DeleteDead} {
@@ -212,7 +213,8 @@ func TestARunWhoseAnswerIsLostIsRecorded(t *testing.T) {
 	}
 	l := f.reserve(2)[0]
 	if j, err := f.q.RunNow(f.ctx, "run.lost", l.ID); err != nil || j.Revision != l.Reservation {
-		t.Errorf("the run of a delivered job has the revision %d, %v; its delivery has %d", j.Revision, err, l.Reservation)
+		t.Errorf("the run of a delivered job has the revision %d, %v; its delivery has %d", j.Revision, err,
+			l.Reservation)
 	}
 }
 

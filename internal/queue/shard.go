@@ -246,7 +246,8 @@ func reasonOf(err error) string {
 		return "password"
 	case redis.HasErrorPrefix(err, "CLUSTERDOWN"), redis.HasErrorPrefix(err, "MASTERDOWN"),
 		redis.HasErrorPrefix(err, "TRYAGAIN"), redis.HasErrorPrefix(err, "NOBUCKET"),
-		redis.HasErrorPrefix(err, "ASK"), redis.HasErrorPrefix(err, "MOVED"): // redirected more often than go-redis follows
+		// redirected more often than go-redis follows
+		redis.HasErrorPrefix(err, "ASK"), redis.HasErrorPrefix(err, "MOVED"):
 		return "cluster"
 	case redis.HasErrorPrefix(err, "NOTCOMPARED"):
 		return comparing

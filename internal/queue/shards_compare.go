@@ -20,13 +20,13 @@ import (
 // The scripts work only while the key run names the server that answers (lua/shared/serverguard.lua). A server that is
 // new, or has lost everything, therefore refuses all requests until it has been compared:
 //
-//	attend      one process for each journal, every second: this host is at work, and its journal reaches this far. The
-//	            first one that meets a new server begins a comparison: its name, and the revision after which lines are
-//	            missing
-//	replay      each host: the lines of its journal behind that revision, from the position that it noted last in the
-//	            data
-//	compared    each host: it has done that. When all hosts at work have, revisions continue behind all that any journal
-//	            knows, and run is set: the scripts work again
+//	attend      one process for each journal, every second: this host is at work, and its journal reaches this far.
+//	            The first one that meets a new server begins a comparison: its name, and the revision after which
+//	            lines are missing
+//	replay      each host: the lines of its journal behind that revision, from the position that it noted last in
+//	            the data
+//	compared    each host: it has done that. When all hosts at work have, revisions continue behind all that any
+//	            journal knows, and run is set: the scripts work again
 //
 // For each job the line with the highest revision decides, in whatever order the hosts replay their lines. A host that
 // was absent replays late, see replay.lua.

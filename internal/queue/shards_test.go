@@ -90,7 +90,8 @@ func TestNothingIsAnsweredAsDoneWhileTheHomeOfAJobIsDown(t *testing.T) {
 	f.push("t", home, time.Hour)
 	f.push("t", away, time.Hour)
 	replace := func(id string) error {
-		return q.Push(f.ctx, Push{Topic: "t", ID: id, Delay: time.Hour, Body: []byte(`"new"`), OnDuplicate: Replace}).Err
+		return q.Push(f.ctx,
+			Push{Topic: "t", ID: id, Delay: time.Hour, Body: []byte(`"new"`), OnDuplicate: Replace}).Err
 	}
 	change := func(id string) error {
 		body := []byte(`"new"`)
@@ -182,8 +183,10 @@ func TestAPushAlwaysFindsAnActiveShard(t *testing.T) {
 	wg.Go(func() {
 		defer close(stop)
 		for range 300 {
-			set(ShardConfig{Name: "a", URL: urlA, State: "draining"}, ShardConfig{Name: "b", URL: urlB, State: "active"})
-			set(ShardConfig{Name: "a", URL: urlA, State: "active"}, ShardConfig{Name: "b", URL: urlB, State: "draining"})
+			set(ShardConfig{Name: "a", URL: urlA, State: "draining"},
+				ShardConfig{Name: "b", URL: urlB, State: "active"})
+			set(ShardConfig{Name: "a", URL: urlA, State: "active"},
+				ShardConfig{Name: "b", URL: urlB, State: "draining"})
 		}
 	})
 	for range 4 {

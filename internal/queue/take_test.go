@@ -85,7 +85,8 @@ func TestAWorkerTakesAndAcks(t *testing.T) {
 		t.Fatalf("a dispatcher reserved %d jobs of a pull topic", len(ls))
 	}
 	jobs := f.take(10, "t")
-	if !slices.Equal(idsOf(jobs), []string{"a", "long"}) || string(jobs[0].Body) != `{"id":"a"}` || jobs[0].Attempt != 1 ||
+	if !slices.Equal(idsOf(jobs), []string{"a", "long"}) || string(jobs[0].Body) != `{"id":"a"}` ||
+		jobs[0].Attempt != 1 ||
 		jobs[0].Headers["X"] != "1" || jobs[0].ContentType != "text/plain" || len(jobs[1].Body) != 2*longBody ||
 		time.Until(jobs[0].LeaseUntil) < 50*time.Minute {
 		t.Fatalf("took %+v", jobs)
@@ -98,7 +99,8 @@ func TestAWorkerTakesAndAcks(t *testing.T) {
 		t.Fatalf("lease of %v, %v", ref, err)
 	}
 	for _, j := range jobs {
-		if d := f.ended(Ending{Lease: j.Lease}); d.State != "" || d.Attempt != 1 || d.Revision == 0 || d.StartedAt.IsZero() {
+		if d := f.ended(Ending{Lease: j.Lease}); d.State != "" || d.Attempt != 1 || d.Revision == 0 ||
+			d.StartedAt.IsZero() {
 			t.Fatalf("ack: %+v", d)
 		}
 		if d := f.end(Ending{Lease: j.Lease}); !errors.Is(d.Err, ErrLease) {
@@ -433,7 +435,8 @@ func TestExtrasSurviveAChange(t *testing.T) {
 		t.Fatalf("re-drove %d, %v", n, err)
 	}
 	j = f.take(1, "t")[0]
-	if j.MaxAttempts != 1 || time.Until(j.ExpiresAt) > time.Minute || j.ExpiresAt.IsZero() || j.ContentType != "text/x" ||
+	if j.MaxAttempts != 1 || time.Until(j.ExpiresAt) > time.Minute || j.ExpiresAt.IsZero() ||
+		j.ContentType != "text/x" ||
 		j.Headers["k"] != "v" || string(j.Body) != "changed" || j.TTR != time.Second || j.Attempt != 1 {
 		t.Fatalf("redriven: %+v", j)
 	}

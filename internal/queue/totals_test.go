@@ -208,7 +208,8 @@ func TestCountsAreThoseOfTheTopicsThatHaveJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := f.q.Counts(f.ctx)
-	if err != nil || len(got) != many-1 || got["t0"] != (Stats{Delayed: 1}) || got["t1"] != (Stats{Delayed: 1, Ready: 1}) {
+	if err != nil || len(got) != many-1 || got["t0"] != (Stats{Delayed: 1}) ||
+		got["t1"] != (Stats{Delayed: 1, Ready: 1}) {
 		t.Errorf("%d topics, %v: t0 %+v, t1 %+v, t7 %+v", len(got), err, got["t0"], got["t1"], got["t7"])
 	}
 }

@@ -137,7 +137,8 @@ func send(ctx context.Context, out chan<- Wakeup, w Wakeup) {
 func (q *Queue) Announce(ctx context.Context, revision int64) {
 	for _, s := range *q.shards.Load() {
 		if s.Up() {
-			_ = s.client.Publish(ctx, registryChannel, revision).Err() // only a hint: processes poll the revision anyway
+			// only a hint: processes poll the revision anyway
+			_ = s.client.Publish(ctx, registryChannel, revision).Err()
 		}
 	}
 }

@@ -78,7 +78,11 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 					}
 				},
 				"delete": func(*rapid.T) { r, name := at(); _ = r.DeleteTopic(ctx, "me", name) },
-				"pause":  func(rt *rapid.T) { r, name := at(); _ = r.SetPauseReason(ctx, "me", name, text.Draw(rt, "reason")) },
+				"pause": func(rt *rapid.T) {
+					r,
+						name := at()
+					_ = r.SetPauseReason(ctx, "me", name, text.Draw(rt, "reason"))
+				},
 				"rotate": func(*rapid.T) { r, name := at(); _ = r.SetRotation(ctx, "me", name, time.Now()) },
 				"end":    func(*rapid.T) { r, _ := at(); _ = r.EndRotations(ctx, time.Now()) },
 				"shard": func(rt *rapid.T) {
@@ -101,7 +105,11 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 						_ = r.RevokeToken(ctx, "me", rapid.SampledFrom(secrets).Draw(rt, "token"))
 					}
 				},
-				"setting": func(rt *rapid.T) { r, name := at(); _ = r.PutSetting(ctx, "me", name, text.Draw(rt, "value")) },
+				"setting": func(rt *rapid.T) {
+					r,
+						name := at()
+					_ = r.PutSetting(ctx, "me", name, text.Draw(rt, "value"))
+				},
 				"look": func(rt *rapid.T) {
 					r, _ := at()
 					if err := r.follow(ctx); err != nil {
@@ -184,7 +192,8 @@ func TestARestoredBackupThatChangedIsFollowed(t *testing.T) {
 		if err := b.follow(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for _, q := range []string{"DELETE FROM topics", "DELETE FROM change_log", "UPDATE revision SET value = value - 1"} {
+		for _, q := range []string{"DELETE FROM topics", "DELETE FROM change_log",
+			"UPDATE revision SET value = value - 1"} {
 			if err := dbtest.Run(a.db, q); err != nil {
 				t.Fatal(err)
 			}

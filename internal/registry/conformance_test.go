@@ -67,7 +67,8 @@ func TestSecretsStayUntilTheyAreReplaced(t *testing.T) {
 		for i, step := range []struct {
 			put  []string
 			want int
-		}{{[]string{oneSecret}, 1}, {nil, 1}, {[]string{anotherSecret, oneSecret}, 2}, {nil, 2}, {[]string{}, 0}, {nil, 0}} {
+		}{{[]string{oneSecret}, 1}, {nil, 1}, {[]string{anotherSecret, oneSecret}, 2}, {nil, 2}, {[]string{}, 0},
+			{nil, 0}} {
 			x := topic("t")
 			x.Title, x.Secrets = fmt.Sprint(i), step.put
 			put(t, r, x)
@@ -159,8 +160,9 @@ func TestAudit(t *testing.T) {
 			}
 		}
 		for filter, want := range map[AuditFilter]int{
-			{Actor: "you"}: 1, {Action: "create"}: 1, {Limit: 2}: 2, {Before: all[5].ID}: 1, {Object: tokenObject(token)}: 1,
-			{Actor: "nobody"}: 0,
+			{Actor: "you"}: 1, {Action: "create"}: 1, {Limit: 2}: 2, {Before: all[5].ID}: 1,
+			{Object: tokenObject(token)}: 1,
+			{Actor: "nobody"}:            0,
 		} {
 			if list, err := r.Audit(t.Context(), filter); err != nil || len(list) != want {
 				t.Errorf("%+v: %d entries, %v; want %d", filter, len(list), err, want)
@@ -294,7 +296,8 @@ func TestAShardKeepsItsIdentity(t *testing.T) {
 			}
 		}
 		var field *FieldError
-		if err := a.PutShard(ctx, "me", Shard{Name: "one", URL: "redis://h:3", State: ShardActive}); !errors.As(err, &field) {
+		if err := a.PutShard(ctx, "me", Shard{Name: "one", URL: "redis://h:3", State: ShardActive}); !errors.As(
+			err, &field) {
 			t.Errorf("a new shard under a former name of another: %v", err)
 		}
 		if err := a.PutShard(ctx, "me", Shard{Name: "else", URL: "redis://h:3", State: ShardActive}); err != nil {
@@ -333,7 +336,8 @@ func TestSeedingKeepsShardsAddedBeforeTheFirstStart(t *testing.T) {
 	if err := r.PutShard(t.Context(), "me", mine); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.SeedShards(t.Context(), []Shard{{Name: "redis-1", URL: "redis://other", State: ShardActive}}); err != nil {
+	if err := r.SeedShards(
+		t.Context(), []Shard{{Name: "redis-1", URL: "redis://other", State: ShardActive}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.ListShards(); len(got) != 1 || got[0] != mine {

@@ -45,8 +45,10 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 
 // fieldNames are the fields that a client may set.
 var fieldNames = strings.Join([]string{
-	"title", "delivery", "callback_url", "method", "content_type", "headers", "delay", "ttr", "priority", "max_attempts",
-	"retry", "retry_if", "dialect", "max_in_flight", "rate_limit", "expires_after", "on_expiry", "durability", "remember",
+	"title", "delivery", "callback_url", "method", "content_type", "headers", "delay", "ttr", "priority",
+	"max_attempts",
+	"retry", "retry_if", "dialect", "max_in_flight", "rate_limit", "expires_after", "on_expiry", "durability",
+	"remember",
 	"shard", "emails", "owner", "secrets", "state",
 }, ", ")
 

@@ -155,7 +155,8 @@ func TestDurations(t *testing.T) {
 // A valid topic can be stored and read again, unchanged.
 func FuzzDecodeTopic(f *testing.F) {
 	for _, seed := range []string{
-		`{"callback_url":"http://h/x","ttr":1.5,"retry":["10s",60],"headers":{"X-A":"b"},"secrets":["` + oneSecret + `"]}`,
+		`{"callback_url":"http://h/x","ttr":1.5,"retry":["10s",60],"headers":{"X-A":"b"},"secrets":["` + oneSecret +
+			`"]}`,
 		`{"callback_url":"https://[::1]:8443/?a=b","title":"ä","emails":["a@b.example"],"rate_limit":0.5,"state":"paused","name":"t"}`,
 		`{"callback_url":"http://h","title":1,"title":"\ud800","headers":{"a":null}} x`,
 	} {

@@ -44,7 +44,8 @@
 //
 // The database stores secrets only encrypted with the installation's key (package seal): topics' signing secrets,
 // headers with credentials and queries of callback URLs, shards' URLs with a password, and the seal.Texts of settings.
-// The first host registers its key as the registry's. A host with another key does not start if there is a topic or shard that it cannot open. A host with another key that started
+// The first host registers its key as the registry's. A host with another key does not start if there is a topic or
+// shard that it cannot open. A host with another key that started
 // before there were secrets stores none, and keeps topics that it cannot open as Locked: it accepts their pushes, and
 // leaves their callbacks to other hosts.
 //

@@ -35,7 +35,8 @@ func (r *Registry) Run(ctx context.Context) error {
 			continue
 		}
 		if ctx.Err() == nil && wait == r.opts.Poll {
-			r.opts.Logger.Warn("the registry cannot be read; working with its last snapshot", "dsn", r.db.String(), "error", err)
+			r.opts.Logger.Warn("the registry cannot be read; working with its last snapshot", "dsn", r.db.String(),
+				"error", err)
 		}
 		wait = min(2*wait, max(maxWait, r.opts.Poll))
 	}

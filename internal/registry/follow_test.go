@@ -190,7 +190,8 @@ func TestAFloodOfUnknownNamesCostsFewQueries(t *testing.T) {
 		t.Errorf("2,000 calls made %d polls; want at most %d in that time", polls, most)
 	}
 	put(t, there, topic("shop.close"))
-	eventually(t, "a topic that was registered before the call is found", func() bool { // a busy machine may exceed its limit
+	// a busy machine may exceed its limit
+	eventually(t, "a topic that was registered before the call is found", func() bool {
 		here.Refresh(t.Context())
 		return here.Snapshot().Topics.Get("shop.close") != nil
 	})

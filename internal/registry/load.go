@@ -76,14 +76,15 @@ func (r *Registry) readAll(tx *gorm.DB, revision int64) (*Snapshot, error) {
 
 // readTopics reads the topics and notes that the two queries select into s, row by row, because there may be many.
 func (r *Registry) readTopics(topics, notes *gorm.DB, s *Snapshot) error {
-	err := eachRow(topics.Model(&topicRow{}).Select("name", "spec", "created_at", "updated_at"), func(scan scanner) error {
-		var row topicRow
-		if err := scan(&row.Name, &row.Spec, &row.CreatedAt, &row.UpdatedAt); err != nil {
-			return err
-		}
-		r.readTopic(&row, s)
-		return nil
-	})
+	err := eachRow(topics.Model(&topicRow{}).Select("name", "spec", "created_at", "updated_at"),
+		func(scan scanner) error {
+			var row topicRow
+			if err := scan(&row.Name, &row.Spec, &row.CreatedAt, &row.UpdatedAt); err != nil {
+				return err
+			}
+			r.readTopic(&row, s)
+			return nil
+		})
 	if err != nil {
 		return err
 	}

@@ -138,7 +138,8 @@ func (r *Registry) startWithout(cause, unread error) error {
 	case s == nil:
 		return cause
 	}
-	r.opts.Logger.Warn("the registry's database cannot be reached; working with its last snapshot, changes are refused "+
+	r.opts.Logger.Warn("the registry's database cannot be reached; working with its last snapshot, changes are "+
+		"refused "+
 		"until it is back", "dsn", r.db.String(), "snapshot", file, "revision", s.Revision, "error", cause)
 	return nil
 }

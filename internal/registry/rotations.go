@@ -128,7 +128,8 @@ func (r *Registry) Rotation(ctx context.Context, topic string) (time.Time, error
 	return row.Until, err
 }
 
-// EndRotations drops the older secrets whose time has passed, as the actor "rotation". When several hosts call it at once,
+// EndRotations drops the older secrets whose time has passed, as the actor "rotation". When several hosts call it at
+// once,
 // only one drops them.
 func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 	over, err := database.List[rotationRow](ctx, r.db, func(tx *gorm.DB) *gorm.DB { return tx.Where("until <= ?", at) })

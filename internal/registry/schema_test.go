@@ -80,7 +80,8 @@ func TestAHostWaitsForAnotherThatMigrates(t *testing.T) {
 	seen := map[string]bool{}
 	eventually(t, "the other host waits", func() bool {
 		var id sql.NullString
-		query := "SELECT MAX(query_id) FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK(%' AND db = " +
+		query := "SELECT MAX(query_id) FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK(%' AND " +
+			"db = " +
 			"DATABASE()"
 		if err := db.QueryRow(query).Scan(&id); err != nil {
 			t.Fatal(err)
@@ -126,7 +127,8 @@ func TestASchemaOfAnotherVersionIsRefused(t *testing.T) {
 			t.Fatalf("an empty database without Migrate: %v", err)
 		}
 		r := open(t, Options{DSN: dsn})
-		if err := dbtest.Run(r.db, "INSERT INTO schema_migrations (version_id, is_applied) VALUES (99999, 1)"); err != nil {
+		if err := dbtest.Run(
+			r.db, "INSERT INTO schema_migrations (version_id, is_applied) VALUES (99999, 1)"); err != nil {
 			t.Fatal(err)
 		}
 		for _, migrate := range []bool{false, true} {

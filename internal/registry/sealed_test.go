@@ -98,7 +98,8 @@ func TestAnotherKeyIsAnErrorThatLosesNothing(t *testing.T) {
 		putSecrets(t, r)
 		before := stored(t, r)
 		for range 2 {
-			if _, err := Open(Options{DSN: dsn, SecretKey: secretKey(2), Migrate: true}); !errors.Is(err, ErrOtherKey) ||
+			if _, err := Open(Options{DSN: dsn, SecretKey: secretKey(2), Migrate: true}); !errors.Is(
+				err, ErrOtherKey) ||
 				!strings.Contains(err.Error(), "registry.seal_key") {
 				t.Errorf("with another key: %v", err)
 			}

@@ -71,7 +71,8 @@ func (r *Registry) keep() (pause time.Duration) {
 	began := time.Now()
 	err := writeSnapshot(r.opts.SnapshotFile, s)
 	if err != nil && !r.keepFailed {
-		r.opts.Logger.Warn("the registry's snapshot cannot be kept; until it can, a restart without the database begins "+
+		r.opts.Logger.Warn("the registry's snapshot cannot be kept; until it can, a restart without the database "+
+			"begins "+
 			"with an older one", "file", r.opts.SnapshotFile, "error", err)
 	}
 	if r.keepFailed = err != nil; r.keepFailed {

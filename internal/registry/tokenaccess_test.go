@@ -32,7 +32,8 @@ func TestATokenMayExpire(t *testing.T) {
 			if !reflect.DeepEqual(got, token) || got.Expired(at.Add(-time.Nanosecond)) || !got.Expired(at) {
 				t.Errorf("the snapshot has %+v, not %+v", got, token)
 			}
-			if got, _ := r.Snapshot().Token(always); got == nil || got.ExpiresAt != nil || got.Expired(at.Add(1e6*time.Hour)) {
+			if got, _ := r.Snapshot().Token(always); got == nil || got.ExpiresAt != nil ||
+				got.Expired(at.Add(1e6*time.Hour)) {
 				t.Errorf("a token without an expiry is %+v", got)
 			}
 		}
@@ -64,7 +65,8 @@ func TestATokenCoversWhatAllowsLess(t *testing.T) {
 		rights, topics string
 		want           bool
 	}{
-		{"push read", "shop.* bank", true}, {"push", "shop.orders", true}, {"push", "shop.o*", true}, {"push", "bank", true},
+		{"push read", "shop.* bank", true}, {"push", "shop.orders", true}, {"push", "shop.o*", true},
+		{"push", "bank", true},
 		{"manage", "bank", false}, {"push manage", "bank", false}, {"push", "*", false}, {"push", "shop*", false},
 		{"push", "shop.", true}, {"push", "shop", false}, {"push", "bank*", false}, {"push", "bank.*", false},
 		{"push", "shop.* other", false},

@@ -252,7 +252,8 @@ func (r *Registry) DeleteTopic(ctx context.Context, actor, name string, conditio
 		if err := checkConditions(name, was, conditions); err != nil {
 			return err
 		}
-		if err := errors.Join(tx.Where("topic = ?", name).Delete(&noteRow{}).Error, forgetRotation(tx, name)); err != nil {
+		if err := errors.Join(
+			tx.Where("topic = ?", name).Delete(&noteRow{}).Error, forgetRotation(tx, name)); err != nil {
 			return err
 		}
 		return tx.Delete(&row).Error

@@ -27,7 +27,8 @@ func TestTopicsArePutTogether(t *testing.T) {
 		}
 		before := r.Snapshot().Revision
 		done, err := r.PutTopics(t.Context(), "me", topics)
-		if err != nil || len(done) != many || slices.ContainsFunc(done, func(d Done) bool { return d != TopicCreated }) {
+		if err != nil || len(done) != many ||
+			slices.ContainsFunc(done, func(d Done) bool { return d != TopicCreated }) {
 			t.Fatalf("%d of %d, %v", len(done), many, err)
 		}
 		read := watch(t, other)
@@ -39,7 +40,8 @@ func TestTopicsArePutTogether(t *testing.T) {
 			t.Errorf("the other process reads everything: %.100v", *read)
 		}
 		for _, s := range []*Snapshot{r.Snapshot(), other.Snapshot()} {
-			if s.Revision != before+many || s.Topics.Len() != many+1 || s.Notes.Len() != many/2 || !sameState(s, full(t, r)) {
+			if s.Revision != before+many || s.Topics.Len() != many+1 || s.Notes.Len() != many/2 ||
+				!sameState(s, full(t, r)) {
 				t.Errorf("revision %d after %d, %d topics, %d notes", s.Revision, before, s.Topics.Len(), s.Notes.Len())
 			}
 		}

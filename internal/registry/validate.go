@@ -342,7 +342,8 @@ func (t *Topic) validDialect() error {
 }
 
 func (t *Topic) validRate() error {
-	if math.IsNaN(t.RateLimit) || t.RateLimit < 0 || t.RateLimit > maxRate || (t.RateLimit > 0 && t.RateLimit < minRate) {
+	if math.IsNaN(t.RateLimit) || t.RateLimit < 0 || t.RateLimit > maxRate ||
+		(t.RateLimit > 0 && t.RateLimit < minRate) {
 		return OutOfRange("rate_limit", "field.rate_limit", t.RateLimit, minRate, maxRate)
 	}
 	return nil

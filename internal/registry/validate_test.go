@@ -160,7 +160,8 @@ func TestInvalidTopics(t *testing.T) {
 		{"expires_after", out, "365 days", func(x *Topic) { x.ExpiresAfter = Duration(maxDelay + 1) }},
 		{"emails", bad, "nobody", func(x *Topic) { x.Emails = []string{"a@b.example", "nobody"} }},
 		{"emails", bad, "Anna", func(x *Topic) { x.Emails = []string{"Anna <a@b.example>"} }},
-		{"emails", bad, "not a mail address", func(x *Topic) { x.Emails = []string{"a@b.example\r\nBcc: c@d.example"} }},
+		{"emails", bad, "not a mail address",
+			func(x *Topic) { x.Emails = []string{"a@b.example\r\nBcc: c@d.example"} }},
 		{"emails", bad, "not a mail address",
 			func(x *Topic) { x.Emails = []string{strings.Repeat("a", 250) + "@b.example"} }},
 		{"emails", out, "limit is 20", func(x *Topic) { x.Emails = repeat("a@b.example", 21) }},
@@ -264,8 +265,9 @@ func TestTokensAndPatternsAreValidated(t *testing.T) {
 			t.Errorf("%s: %v", c.field, c.err)
 		}
 	}
-	for pattern, ok := range map[string]bool{"*": true, "shop.*": true, "shop*": true, "shop.close": true, "Shop.*": false,
-		"a*b": false, "": false} {
+	for pattern, ok := range map[string]bool{"*": true, "shop.*": true, "shop*": true, "shop.close": true,
+		"Shop.*": false,
+		"a*b":    false, "": false} {
 		if err := ValidTopicPattern(pattern); (err == nil) != ok {
 			t.Errorf("%q: %v", pattern, err)
 		}

@@ -16,7 +16,8 @@ var (
 	only   = os.Getenv("CHAOS_ONLY")                                  // words in the names of faults, see chosen
 	rate   = number("CHAOS_RATE", 120)                                // requests a second of the load
 	far    = number("CHAOS_JOBS", 0)                                  // jobs that are waiting all the time
-	// further operations of the load: replace, redrive, delete (several dead jobs at once), drop (a topic with its jobs)
+	// further operations of the load: replace, redrive, delete (several dead jobs at once), drop (a topic with its
+	// jobs)
 	mixed = strings.Split(cmp.Or(os.Getenv("CHAOS_MIXED"), "replace,redrive,delete,drop"), ",")
 	keep  = cmp.Or(os.Getenv("CHAOS_RECORD"), os.TempDir()) // directory for the record of a failed run
 )

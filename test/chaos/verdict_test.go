@@ -9,12 +9,14 @@ import (
 // TestTheVerdictFindsFaults: a verdict that can never be negative is worthless.
 func TestTheVerdictFindsFaults(t *testing.T) {
 	push := func(result string) event {
-		return event{Kind: evPush, Topic: "t", ID: "1", At: 1000, End: 1010, Result: result, SetsDue: true, DelayMS: 500,
-			Body: "a"}
+		return event{Kind: evPush, Topic: "t", ID: "1", At: 1000, End: 1010, Result: result, SetsDue: true,
+			DelayMS: 500,
+			Body:    "a"}
 	}
 	change := func(result string, delay float64) event {
-		return event{Kind: evChange, Topic: "t", ID: "1", At: 1100, End: 1110, Result: result, SetsDue: true, DelayMS: delay,
-			Body: "b"}
+		return event{Kind: evChange, Topic: "t", ID: "1", At: 1100, End: 1110, Result: result, SetsDue: true,
+			DelayMS: delay,
+			Body:    "b"}
 	}
 	call := func(n int, at float64, body string) event {
 		return event{Kind: evCall, Topic: "t", ID: "1", At: at, Call: n, Body: body}
@@ -59,7 +61,8 @@ func TestTheVerdictFindsFaults(t *testing.T) {
 		"early": {[]event{push(acknowledged), call(1, 1499, "a"), answer(1, 1601, good)},
 			"EARLY"},
 		"before the due time of its header": {[]event{push(acknowledged),
-			{Kind: evCall, Topic: "t", ID: "1", At: 1600, DueAt: 1601, Call: 1, Body: "a"}, answer(1, 1601, good)}, "EARLY"},
+			{Kind: evCall, Topic: "t", ID: "1", At: 1600, DueAt: 1601, Call: 1, Body: "a"}, answer(1, 1601, good)},
+			"EARLY"},
 		"before its changed due time": {[]event{push(acknowledged), change(acknowledged, 5000), call(1, 1600, "b"),
 			answer(1, 1601, good)}, "EARLY"},
 		"a change that may not have been": {[]event{push(acknowledged), change(unknown, 5000), call(1, 1600, "a"),
@@ -105,7 +108,8 @@ func TestTheVerdictFindsFaults(t *testing.T) {
 			take(1, 1600, 1610, good), take(2, 1640, 1700, good),
 			[]event{{Kind: evFault, Fault: "some fault", At: 1500, Calm: 1900}}), ""},
 		"acked, spooled at a fault and acked": {slices.Concat(
-			[]event{{Kind: evPush, Topic: "t", ID: "1", At: 1000, End: 1650, Result: acknowledged, Status: 202, Body: "a"}},
+			[]event{{Kind: evPush, Topic: "t", ID: "1", At: 1000, End: 1650, Result: acknowledged, Status: 202,
+				Body: "a"}},
 			take(1, 1700, 1710, good), take(2, 2500, 2700, good),
 			[]event{{Kind: evFault, Fault: "some fault", At: 1500, Calm: 1680}}), ""},
 		"acked, forgotten and acked": {worked(take(1, 1600, 1700, good), take(2, 2500, 2700, good),
@@ -113,12 +117,14 @@ func TestTheVerdictFindsFaults(t *testing.T) {
 		"taken by nobody who acked it": {worked(take(1, 1600, 2600, bad)), "LOST"},
 		"dead, and no call could arrive": {slices.Concat(died,
 			[]event{redrive, {Kind: evDead, Topic: "t", ID: "1", Error: "attempts"}}), ""},
-		"re-driven and not called":           {slices.Concat(died, []event{redrive, dead}), "WRONGLY DEAD"},
-		"replaced, and dead by an old death": {slices.Concat(died, []event{replace(acknowledged), dead}), "WRONGLY DEAD"},
+		"re-driven and not called": {slices.Concat(died, []event{redrive, dead}), "WRONGLY DEAD"},
+		"replaced, and dead by an old death": {slices.Concat(died, []event{replace(acknowledged), dead}),
+			"WRONGLY DEAD"},
 		"spooled, deleted, and called": {[]event{{Kind: evPush, Topic: "t", ID: "1", At: 1000, End: 1010,
 			Result: acknowledged, Status: 202, Body: "a"},
 			remove(acknowledged), call(1, 1600, "a"), answer(1, 1601, good)}, ""},
-		"dead by its leases": {slices.Concat(died, []event{redrive, {Kind: evDead, Topic: "t", ID: "1", Error: "lease"}}),
+		"dead by its leases": {slices.Concat(
+			died, []event{redrive, {Kind: evDead, Topic: "t", ID: "1", Error: "lease"}}),
 			""},
 		"dead with attempts left": {[]event{{Kind: evPush, Topic: "steady", ID: "1", Result: unknown},
 			{Kind: evDead, Topic: "steady", ID: "1", Error: "lease"}}, "WRONGLY DEAD"},

@@ -27,8 +27,9 @@ func TestJudge(t *testing.T) {
 		want    []Kind
 		watched bool
 	}{
-		"nothing is wrong":                 {func(*queue.ShardHealth) {}, nil, true},
-		"6.2 is too old":                   {func(h *queue.ShardHealth) { h.Version = "6.2.14" }, []Kind{Version}, false},
+		"nothing is wrong": {func(*queue.ShardHealth) {}, nil, true},
+		"6.2 is too old": {func(h *queue.ShardHealth) { h.Version = "6.2.14" }, []Kind{Version},
+			false},
 		"a version of another kind is not": {func(h *queue.ShardHealth) { h.Version = "unstable" }, nil, true},
 		"the disk is full": {func(h *queue.ShardHealth) { h.WriteError = "disk full" }, []Kind{WriteError},
 			true},

@@ -49,7 +49,8 @@ func (s *Store) PutSamples(ctx context.Context, samples []Sample) error {
 // Samples lists the samples of a series from one time to another (exclusive), oldest first.
 func (s *Store) Samples(ctx context.Context, series, tier string, from, to time.Time) ([]Sample, error) {
 	within := func(tx *gorm.DB) *gorm.DB {
-		return tx.Where("series = ? AND tier = ? AND at >= ? AND at < ?", series, tier, from.Unix(), to.Unix()).Order("at")
+		return tx.Where("series = ? AND tier = ? AND at >= ? AND at < ?", series, tier, from.Unix(), to.Unix()).Order(
+			"at")
 	}
 	rows, err := database.List[sampleRow](ctx, s.db, within)
 	samples := make([]Sample, len(rows))
@@ -63,7 +64,8 @@ func (s *Store) Samples(ctx context.Context, series, tier string, from, to time.
 func (s *Store) PruneSamples(ctx context.Context, now time.Time) error {
 	return s.db.Do(ctx, func(tx *gorm.DB) error {
 		for _, t := range tiers {
-			if err := tx.Where("tier = ? AND at < ?", t.Name, now.Add(-t.Keep).Unix()).Delete(&sampleRow{}).Error; err != nil {
+			if err := tx.Where("tier = ? AND at < ?", t.Name, now.Add(-t.Keep).Unix()).Delete(
+				&sampleRow{}).Error; err != nil {
 				return err
 			}
 		}

@@ -137,7 +137,8 @@ func handler(out io.Writer, now func() time.Time) http.Handler {
 		}
 		fmt.Fprintf(out, "demo: %s  %s  attempt %s of %s  %s  %s\n", arrived.Format("15:04:05.000"),
 			printable.Line(r.Header.Get("Wakecall-Id")), printable.Line(r.Header.Get("Wakecall-Attempt")),
-			printable.Line(r.Header.Get("Wakecall-Max-Attempts")), late, printable.Line(printable.Clip(string(body), 200)))
+			printable.Line(r.Header.Get("Wakecall-Max-Attempts")), late,
+			printable.Line(printable.Clip(string(body), 200)))
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]bool{"ok": true})
 	})

@@ -53,8 +53,9 @@ func ReadToken(cfg *conf.Config) (string, error) {
 	file := TokenFile(cfg)
 	token, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("there is no API token: neither --token nor WAKECALL_TOKEN is given, and %s does not exist "+
-			"(the first `wakecall up` makes it; --data-dir names another place)", file)
+		return "", fmt.Errorf(
+			"there is no API token: neither --token nor WAKECALL_TOKEN is given, and %s does not exist "+
+				"(the first `wakecall up` makes it; --data-dir names another place)", file)
 	}
 	if err != nil {
 		return "", fmt.Errorf("reading the API token: %w; --token and WAKECALL_TOKEN give another", err)

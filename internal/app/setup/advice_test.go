@@ -37,7 +37,8 @@ func TestAddressesAreReachable(t *testing.T) {
 	}
 	cfg := conf.Default()
 	cfg.Server.Addr, cfg.Admin.Addr, cfg.Admin.BasePath = ":6789", ":8088", "/wake/"
-	if api, admin := APIURL(cfg), AdminURL(cfg); api != "http://127.0.0.1:6789" || admin != "http://127.0.0.1:8088/wake/" {
+	if api, admin := APIURL(cfg), AdminURL(cfg); api != "http://127.0.0.1:6789" ||
+		admin != "http://127.0.0.1:8088/wake/" {
 		t.Errorf("they are at %s and %s", api, admin)
 	}
 	cfg.Server.TLSCert, cfg.Admin.TLSCert, cfg.Admin.BasePath = "c", "c", ""
@@ -152,8 +153,9 @@ func TestUnreachableShardsGetTheAdviceOfTheirKind(t *testing.T) {
 func TestErrorsOfTheDatabaseAreExplained(t *testing.T) {
 	cfg := load(t)
 	for text, advice := range map[string]string{
-		"Error 1045: Access denied for user 'w'@'h'": "GRANT ALL", "Error 1049: Unknown database 'w'": "CREATE DATABASE",
-		"connection refused": "registry.dsn right?",
+		"Error 1045: Access denied for user 'w'@'h'": "GRANT ALL",
+		"Error 1049: Unknown database 'w'":           "CREATE DATABASE",
+		"connection refused":                         "registry.dsn right?",
 	} {
 		err := ExplainRegistry(cfg, fmt.Errorf("%w: %s", registry.ErrUnavailable, text))
 		if !errors.Is(err, registry.ErrUnavailable) || !strings.Contains(err.Error(), advice) ||

@@ -33,7 +33,8 @@ func checkAlertmanager(ctx context.Context, cfg *conf.Config) []Finding {
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return []Finding{failed(what, "GET /-/ready answers "+resp.Status, "check that it is the address of an Alertmanager")}
+		return []Finding{failed(
+			what, "GET /-/ready answers "+resp.Status, "check that it is the address of an Alertmanager")}
 	}
 	return []Finding{fine(what, "the Alertmanager at %s is ready", address)}
 }

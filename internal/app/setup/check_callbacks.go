@@ -15,7 +15,8 @@ func checkCallbacks(cfg *conf.Config) Finding {
 	caller.Close()
 	switch cfg.Callback.Networks {
 	case "any":
-		return fine(what, "any: public, private and loopback addresses; never link-local, cloud metadata and multicast ones")
+		return fine(what, "any: public, private and loopback addresses; never link-local, cloud metadata and "+
+			"multicast ones")
 	case "public":
 		return fine(what, "public addresses only; endpoints on a private network or on this machine are not called")
 	}

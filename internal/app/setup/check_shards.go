@@ -112,7 +112,8 @@ func checkRedisBinary(ctx context.Context, what, binary string) Finding {
 			"Install it: apt-get install redis-server. Or set redis.nodes to a Redis that runs elsewhere")
 	}
 	if err != nil {
-		return failedErr(what, fmt.Errorf("%s --version: %w", binary, err), "Set redis.binary to a redis-server that works")
+		return failedErr(what, fmt.Errorf("%s --version: %w", binary, err),
+			"Set redis.binary to a redis-server that works")
 	}
 	_, rest, _ := strings.Cut(string(out), "v=")
 	version, _, _ := strings.Cut(rest, " ")
@@ -120,7 +121,8 @@ func checkRedisBinary(ctx context.Context, what, binary string) Finding {
 		return failed(what, binary+" --version names no version of Redis", "Set redis.binary to a redis-server")
 	}
 	if health.TooOld(version) {
-		return failed(what, fmt.Sprintf("%s is Redis %s, which is too old", binary, version), "Install Redis 7.0 or newer")
+		return failed(what, fmt.Sprintf("%s is Redis %s, which is too old", binary, version),
+			"Install Redis 7.0 or newer")
 	}
 	return fine(what, "is not running; the master starts %s (Redis %s)", binary, version)
 }

@@ -68,8 +68,10 @@ func othersRedis(cfg *conf.Config, registered []registry.Shard) error {
 	}
 	return fmt.Errorf(
 		"the registry has the shard %q, a redis-server that another host's master runs, and this host has no %s. "+
-			"Several hosts need a Redis that all of them reach: register it with `wakecall shard add redis-1 --url redis://…`, "+
-			"drain %[1]q and delete it. If this host replaces the other one, copy its %[2]s here; to start with an empty one, "+
+			"Several hosts need a Redis that all of them reach: register it with `wakecall shard add redis-1 --url "+
+			"redis://…`, "+
+			"drain %[1]q and delete it. If this host replaces the other one, copy its %[2]s here; to start with an "+
+			"empty one, "+
 			"create the directory",
 		"managed",
 		cfg.RedisDir(),
@@ -82,7 +84,8 @@ func MakeDataDir(cfg *conf.Config) error {
 		return fmt.Errorf("data_dir %s: %w; set data_dir to a directory that this user can write to", cfg.DataDir, err)
 	}
 	if err := tryWrite(cfg.DataDir); err != nil {
-		return fmt.Errorf("data_dir %s: %w; give it to this user, or set data_dir to another directory", cfg.DataDir, err)
+		return fmt.Errorf("data_dir %s: %w; give it to this user, or set data_dir to another directory", cfg.DataDir,
+			err)
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ func ForgetSecrets(ctx context.Context, cfg *conf.Config) (registry.Forgotten, e
 	return registry.ForgetSecrets(ctx, registry.Options{DSN: cfg.RegistryDSN().Reveal(), SecretKey: key})
 }
 
-// sealKey returns the key that encrypts secrets in the registry, and where it comes from. It creates the default file if
+// sealKey returns the key that encrypts secrets in the registry, and where it comes from. It creates the default file
+// if
 // create is set. There is no key without that file, nor without a data_dir, where commands need none.
 func sealKey(cfg *conf.Config, create bool) (key seal.Key, from string, err error) {
 	if cfg.Registry.SealKey != "" {

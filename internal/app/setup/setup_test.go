@@ -172,7 +172,8 @@ func TestCheckPort(t *testing.T) {
 	if f := checkPort("server.addr", addr, 0); f.Verdict != Good {
 		t.Errorf("free: %+v", f)
 	}
-	if f := checkPort("server.addr", "192.0.2.1:1", 0); f.Verdict != Failed || !strings.Contains(f.Detail, "192.0.2.1") {
+	if f := checkPort("server.addr", "192.0.2.1:1", 0); f.Verdict != Failed ||
+		!strings.Contains(f.Detail, "192.0.2.1") {
 		t.Errorf("not ours: %+v", f)
 	}
 	other := httptest.NewServer(http.NotFoundHandler())

@@ -53,7 +53,8 @@ func PlannedShards(ctx context.Context, cfg *conf.Config, r *registry.Registry) 
 // The error without any shard, and its remedy.
 const (
 	noShard     = "no shard is registered, so no push is accepted"
-	addingShard = "Add one: `wakecall shard add redis-1 --url redis://…`, or, for the redis-server that `wakecall up` " +
+	addingShard = "Add one: `wakecall shard add redis-1 --url redis://…`, or, for the redis-server that `wakecall " +
+		"up` " +
 		"runs itself, `wakecall shard add managed --url managed:` and a restart"
 )
 

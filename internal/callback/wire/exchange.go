@@ -86,7 +86,8 @@ func unreplayable(r *http.Request) *http.Request {
 	}
 	r.GetBody = nil
 	if r.Body == nil || r.Body == http.NoBody {
-		r.Body = io.NopCloser(strings.NewReader("")) // of unknown length for net/http, so not replayable; nothing is sent
+		// of unknown length for net/http, so not replayable; nothing is sent
+		r.Body = io.NopCloser(strings.NewReader(""))
 	}
 	return r
 }

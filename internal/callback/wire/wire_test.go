@@ -123,7 +123,8 @@ func TestBothWaysSendTheSameBytes(t *testing.T) {
 	defer p.Close()
 	headers := map[string]string{
 		"X-Own": " spaced\t", "Host": "other", "Content-Length": "3", "Transfer-Encoding": "chunked", "Trailer": "X-T",
-		"Content-Type": "text/own", "User-Agent": "me", "Connection": "close", "Expect": "100-continue", "Te": "trailers",
+		"Content-Type": "text/own", "User-Agent": "me", "Connection": "close", "Expect": "100-continue",
+		"Te":    "trailers",
 		"Empty": "", "Accept-Encoding": "gzip",
 	}
 	for _, method := range []string{"POST", "PUT", "GET"} {
@@ -164,7 +165,8 @@ var answers = []string{
 	"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine",
 	"HTTP/1.1 204 No Content\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nfine\r\n0\r\n\r\n",
-	"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+	"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: " +
+		"0\r\n\r\n",
 	"HTTP/1.0 200 OK\r\n\r\nuntil the end",
 	"HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
@@ -312,7 +314,8 @@ func TestIdleConnectionsLeaveDescriptorsForOthers(t *testing.T) {
 	defer p.Close()
 	for _, indirect := range []bool{false, true} {
 		for i := range 60 {
-			if got := exchange(p.Of(fmt.Sprint(indirect, i)), request(t, s.url), indirect, 5*time.Second); got.body != "fine" {
+			if got := exchange(p.Of(fmt.Sprint(indirect, i)), request(t, s.url), indirect,
+				5*time.Second); got.body != "fine" {
 				t.Fatal(got)
 			}
 		}
@@ -330,7 +333,8 @@ func TestARefusedDialLeavesNothing(t *testing.T) {
 		return syscall.ECONNREFUSED
 	}}, nil)
 	for _, indirect := range []bool{false, true} {
-		if got := exchange(p.Of("t"), request(t, "http://127.0.0.1:1/"), indirect, time.Second); !got.failed || got.timeout {
+		if got := exchange(p.Of("t"), request(t, "http://127.0.0.1:1/"), indirect, time.Second); !got.failed ||
+			got.timeout {
 			t.Fatal(got)
 		}
 	}

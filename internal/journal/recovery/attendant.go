@@ -296,7 +296,8 @@ func (a *attendant) open(
 	defer t.Stop()
 	for {
 		opened, err := a.shard.Compared(ctx, bucket, queue.ComparedBy{
-			Host: a.host, Name: c.Name, Highest: highest, Late: c.Open, WaitFor: a.hosts.others(), Patience: a.opts.Patience,
+			Host: a.host, Name: c.Name, Highest: highest, Late: c.Open, WaitFor: a.hosts.others(),
+			Patience: a.opts.Patience,
 		})
 		switch {
 		case err != nil:
@@ -305,7 +306,8 @@ func (a *attendant) open(
 			return opened, errAnother
 		case opened.Open:
 			if len(opened.Absent) > 0 {
-				a.opts.Logger.Warn("other hosts did not replay their journals in time; they replay them when they are back",
+				a.opts.Logger.Warn("other hosts did not replay their journals in time; they replay them when they "+
+					"are back",
 					"shard", a.shard.Name(), "hosts", opened.Absent)
 			}
 			return opened, nil

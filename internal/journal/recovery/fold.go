@@ -80,7 +80,8 @@ func (f *fold) add(l *line) error {
 
 func (j *latest) store(l *line) {
 	switch {
-	case j.content != 0 && l.revision <= j.content: // its host's clock may have been set back, so a later one came first
+	// its host's clock may have been set back, so a later one came first
+	case j.content != 0 && l.revision <= j.content:
 		if l.found || l.created != j.created {
 			return
 		}

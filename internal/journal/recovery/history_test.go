@@ -195,7 +195,8 @@ func (h *host) pulled(ctx context.Context, _ string, v queue.Verdict) (topic, id
 	if len(jobs) == 0 {
 		return "", "", err
 	}
-	verb := map[queue.Verdict]queue.Verb{queue.Done: queue.Ack, queue.Retry: queue.Fail, queue.Bury: queue.BuryLeased}[v]
+	verb := map[queue.Verdict]queue.Verb{queue.Done: queue.Ack, queue.Retry: queue.Fail,
+		queue.Bury: queue.BuryLeased}[v]
 	ended := h.queue.End(ctx, []queue.Ending{{Lease: jobs[0].Lease, Verb: verb, Retry: []time.Duration{time.Hour}}})
 	return jobs[0].Topic, jobs[0].ID, ended[0].Err
 }
@@ -325,7 +326,8 @@ func TestTwoHostsRecoverALoss(t *testing.T) {
 			w.Push, w.Push, w.Push, w.Replace, w.Change, w.Run, w.Delete, w.Attempt, w.Attempt, w.RedriveDead,
 			w.RedriveAs, w.DeleteDead, w.DropTopic, w.Deliver, w.Settle, w.SetClock,
 			func(rt *rapid.T) {
-				for len(w.calls) > 0 { // otherwise it would be left to its lease, which the data has as long as it has the position
+				// otherwise it would be left to its lease, which the data has as long as it has the position
+				for len(w.calls) > 0 {
 					w.Settle(rt)
 				}
 				attendAll(rt, []*attendant{a, b}[rapid.IntRange(0, 1).Draw(rt, "attends")])

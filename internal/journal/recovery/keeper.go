@@ -55,8 +55,9 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 		return nil, err
 	}
 	for d, to := range map[*time.Duration]time.Duration{
-		&o.Every: 2 * time.Second, &o.Quiet: 10 * time.Second, &o.Again: 15 * time.Second, &o.Patience: 30 * time.Second,
-		&o.Away: time.Minute, &o.Settle: 300 * time.Millisecond,
+		&o.Every: 2 * time.Second, &o.Quiet: 10 * time.Second, &o.Again: 15 * time.Second,
+		&o.Patience: 30 * time.Second,
+		&o.Away:     time.Minute, &o.Settle: 300 * time.Millisecond,
 	} {
 		if *d == 0 {
 			*d = to

@@ -35,7 +35,8 @@ func (r Recorder) Ended(list []queue.Ended) error {
 		case d.Err != nil:
 		case op != "":
 			line := journal.RequestLine{
-				Op: op, Topic: d.Topic, ID: d.ID, Shard: d.Shard, Revision: d.Revision, CreatedAt: d.CreatedAt, Via: d.Via,
+				Op: op, Topic: d.Topic, ID: d.ID, Shard: d.Shard, Revision: d.Revision, CreatedAt: d.CreatedAt,
+				Via: d.Via,
 			}
 			if d.Job != nil {
 				line = lineOf(op, d.Job)

@@ -17,15 +17,18 @@ func TestAcceptedLinesDescribeStoredJobs(t *testing.T) {
 	kept := queue.Job{Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour),
 		Priority: queue.Low, Body: []byte("it")}
 	push := func(id string, od queue.OnDuplicate) queue.Push {
-		return queue.Push{Topic: "t", ID: id, Body: []byte("{}"), Priority: queue.High, TTR: time.Second, MaxAttempts: 3,
+		return queue.Push{Topic: "t", ID: id, Body: []byte("{}"), Priority: queue.High, TTR: time.Second,
+			MaxAttempts: 3,
 			OnDuplicate: od,
 			Via:         "grape"}
 	}
 	lines := acceptedLines(
 		[]queue.Push{push("stored", queue.Keep), push("kept", queue.Keep), push("replaced", queue.Replace),
 			push("failed", queue.Refuse), push("finished", queue.Keep)},
-		[]queue.Result{{Job: job}, {Job: kept, Duplicate: true}, {Job: replaced, Duplicate: true}, {Err: errors.New("no")},
-			{Job: queue.Job{ID: "finished", State: queue.Finished}, Duplicate: true}}) // must have no line: it would be replayed
+		[]queue.Result{{Job: job}, {Job: kept, Duplicate: true}, {Job: replaced, Duplicate: true},
+			{Err: errors.New("no")},
+			// must have no line: it would be replayed
+			{Job: queue.Job{ID: "finished", State: queue.Finished}, Duplicate: true}})
 	if len(lines) != 3 {
 		t.Fatalf("lines %+v", lines)
 	}
@@ -53,8 +56,9 @@ func TestALineOfAChangeNeedsNoOther(t *testing.T) {
 	due := time.UnixMilli(1767323045678)
 	j := queue.Job{Topic: "t", ID: "x", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour),
 		ChangedAt: due.Add(-time.Minute),
-		Priority:  queue.Low, TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"), Revision: 9,
-		Via: "grape"}
+		Priority:  queue.Low, TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"),
+		Revision: 9,
+		Via:      "grape"}
 	whole := journal.RequestLine{Topic: "t", ID: "x", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour),
 		ChangedAt: due.Add(-time.Minute),
 		Priority:  "low", TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"), Revision: 9,
@@ -103,7 +107,8 @@ func TestOutcomesOfWorkersAreRecorded(t *testing.T) {
 		ended(queue.Ack, queue.Running, ""), ended(queue.Fail, queue.Running, queue.Delayed),
 		ended(queue.Fail, queue.Running, queue.Dead), ended(queue.BuryLeased, queue.Running, queue.Dead), failed,
 		ended(queue.GiveBack, queue.Running, queue.Ready), ended(queue.ExtendLeased, queue.Running, queue.Running),
-		ended(queue.Untake, queue.Running, queue.Ready), ended(queue.Ack, queue.Ready, ""), ended(queue.Ack, queue.Dead, ""),
+		ended(queue.Untake, queue.Running, queue.Ready), ended(queue.Ack, queue.Ready, ""),
+		ended(queue.Ack, queue.Dead, ""),
 		ended(queue.GiveBack, queue.Dead, queue.Ready), ended(queue.Untake, queue.Ready, queue.Ready),
 		ended(queue.Untake, queue.Dead, queue.Ready),
 	})
@@ -131,7 +136,8 @@ func TestOutcomesOfWorkersAreRecorded(t *testing.T) {
 		}
 	}
 	redrive := journal.OpRedrive
-	if want := []journal.Op{journal.OpDelete, journal.OpDrop, redrive, redrive, redrive}; !reflect.DeepEqual(ops, want) {
+	if want := []journal.Op{journal.OpDelete, journal.OpDrop, redrive, redrive, redrive}; !reflect.DeepEqual(
+		ops, want) {
 		t.Errorf("ops %v; want %v", ops, want)
 	}
 }

@@ -245,7 +245,8 @@ func (h *host) push(t *testing.T, id, body string, delay time.Duration) queue.Jo
 func (h *host) keep(t *testing.T, patience time.Duration) (k *Keeper, stop func()) {
 	t.Helper()
 	k, err := NewKeeper(KeeperOptions{
-		Dir: h.dir, Queue: h.queue, Every: 10 * time.Millisecond, Quiet: 50 * time.Millisecond, Again: 200 * time.Millisecond,
+		Dir: h.dir, Queue: h.queue, Every: 10 * time.Millisecond, Quiet: 50 * time.Millisecond,
+		Again:    200 * time.Millisecond,
 		Patience: patience, Away: h.away, Settle: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 		Shards: h.queue.Shards,
 	})
@@ -564,7 +565,8 @@ func TestTheClockOfAHostMayGoBack(t *testing.T) {
 			for id, want := range map[string]string{"kept": `"old"`, "replaced": `"new"`, "new": `"new"`, "deleted": "",
 				"delivered": ""} {
 				job, err := h.queue.Get(t.Context(), "t", id)
-				if want == "" && !errors.Is(err, queue.ErrNotFound) || want != "" && (err != nil || string(job.Body) != want) {
+				if want == "" && !errors.Is(err, queue.ErrNotFound) || want != "" &&
+					(err != nil || string(job.Body) != want) {
 					t.Errorf("%s is %+v, %v, want %s", id, job, err, want)
 				}
 			}
@@ -619,7 +621,8 @@ func TestLateLinesAreReplayed(t *testing.T) {
 			DueAt: late.DueAt, Body: []byte(`"2"`)},
 		{Op: journal.OpPush, Topic: "t", ID: "gone", Shard: "a", Revision: gone.Revision, CreatedAt: gone.CreatedAt,
 			DueAt: gone.DueAt, Body: []byte(`"3"`)},
-		{Op: journal.OpDelete, Topic: "t", ID: "gone", Shard: "a", Revision: gone.Revision + 1, CreatedAt: gone.CreatedAt},
+		{Op: journal.OpDelete, Topic: "t", ID: "gone", Shard: "a", Revision: gone.Revision + 1,
+			CreatedAt: gone.CreatedAt},
 	}
 	if err := h.journal.Requests(lines); err != nil {
 		t.Fatal(err)
@@ -646,7 +649,8 @@ func TestMovedJobsAreRecovered(t *testing.T) {
 	}
 	before := remember(t, a)
 	if err := h.queue.SetShards(t.Context(),
-		[]queue.ShardConfig{{Name: "a", URL: urlA, State: "draining"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
+		[]queue.ShardConfig{{Name: "a", URL: urlA, State: "draining"},
+			{Name: "b", URL: urlB, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	h.adopt(t)
@@ -720,8 +724,9 @@ func TestAJobsOwnSettingsAreRecovered(t *testing.T) {
 	h := newHost(t, url)
 	h.keep(t, time.Second)
 	ready(t, h)
-	own := queue.Push{Topic: "t", Delay: time.Hour, TTL: 2 * time.Hour, Headers: map[string]string{"ts": "1", "Über": `"`},
-		Retry: []time.Duration{1500 * time.Millisecond, time.Minute}}
+	own := queue.Push{Topic: "t", Delay: time.Hour, TTL: 2 * time.Hour,
+		Headers: map[string]string{"ts": "1", "Über": `"`},
+		Retry:   []time.Duration{1500 * time.Millisecond, time.Minute}}
 	instant := own
 	own.ID, instant.ID, instant.TTL, instant.ExpiresAt = "pushed", "changed", 0, time.Now().Add(3*time.Hour)
 	before := map[string]*queue.Job{}
@@ -774,7 +779,8 @@ func TestJobsOfAPullTopicComeBack(t *testing.T) {
 	hour := time.Hour
 	ends := []queue.Ending{
 		{Verb: queue.Ack}, {Verb: queue.BuryLeased, Error: "why"}, {Verb: queue.GiveBack, Delay: hour},
-		{Verb: queue.Fail, Retry: []time.Duration{hour}}, {Verb: queue.ExtendLeased, TTR: hour}, // this job stays leased
+		// this job stays leased
+		{Verb: queue.Fail, Retry: []time.Duration{hour}}, {Verb: queue.ExtendLeased, TTR: hour},
 	}
 	for i := range ends {
 		h.push(t, fmt.Sprint(ends[i].Verb), `1`, 0)
@@ -894,7 +900,8 @@ func (h *host) fill(t *testing.T, n int) {
 	t.Helper()
 	pushes := make([]queue.Push, 0, 500)
 	for i := range n {
-		pushes = append(pushes, queue.Push{Topic: "t", ID: fmt.Sprint(i), Body: []byte(`"of the job"`), Delay: time.Hour})
+		pushes = append(pushes,
+			queue.Push{Topic: "t", ID: fmt.Sprint(i), Body: []byte(`"of the job"`), Delay: time.Hour})
 		if len(pushes) < cap(pushes) {
 			continue
 		}

@@ -66,9 +66,12 @@ func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 			expires = now.Add(p.TTL) // an estimate, too
 		}
 		jobs[i] = queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Spooled, Priority: p.Priority, TTR: p.TTR,
-			MaxAttempts: p.MaxAttempts, ExpiresAt: expires, Headers: p.Headers, Retry: p.Retry, CreatedAt: now, DueAt: due}
-		lines[i] = journal.RequestLine{TS: now, Op: journal.OpSpool, Topic: p.Topic, ID: p.ID, DueAt: asked, Delay: p.Delay,
-			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body,
+			MaxAttempts: p.MaxAttempts, ExpiresAt: expires, Headers: p.Headers, Retry: p.Retry, CreatedAt: now,
+			DueAt: due}
+		lines[i] = journal.RequestLine{TS: now, Op: journal.OpSpool, Topic: p.Topic, ID: p.ID, DueAt: asked,
+			Delay:    p.Delay,
+			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType,
+			Body:      p.Body,
 			ExpiresAt: p.ExpiresAt, TTL: p.TTL, Headers: p.Headers, Retry: p.Retry, Via: p.Via}
 	}
 	if err := s.journal.Durably(lines); err != nil {

@@ -96,7 +96,8 @@ func TestASpooledPushKeepsItsProtocol(t *testing.T) {
 	}
 	var un *queue.UnavailableError
 	push.OnDuplicate = queue.Replace
-	if r := q.Push(t.Context(), push); !errors.As(r.Err, &un) { // otherwise the old body might be called after the answer
+	// otherwise the old body might be called after the answer
+	if r := q.Push(t.Context(), push); !errors.As(r.Err, &un) {
 		t.Errorf("a replacement was answered %+v", r)
 	}
 	h.adopt(t)

@@ -49,7 +49,8 @@ func (q *SpooledQueue) keep(ctx context.Context, pushes []queue.Push, results []
 	var wanted []queue.Push
 	for i := range results {
 		var un *queue.UnavailableError
-		if errors.As(results[i].Err, &un) && un.Reason != "journal" && !un.Stored && pushes[i].OnDuplicate == queue.Keep &&
+		if errors.As(results[i].Err, &un) && un.Reason != "journal" && !un.Stored &&
+			pushes[i].OnDuplicate == queue.Keep &&
 			q.Queue.Ready() != nil {
 			which, wanted = append(which, i), append(wanted, pushes[i])
 		}

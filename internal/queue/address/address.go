@@ -24,9 +24,10 @@ const (
 
 // Node is one Redis deployment, as described by its URL.
 type Node struct {
-	Kind             Kind
-	Network          string   // tcp or unix
-	Addrs            []string // host:port of the server, the Sentinels or seeds of the Cluster; the path of a Unix socket
+	Kind    Kind
+	Network string // tcp or unix
+	// host:port of the server, the Sentinels or seeds of the Cluster; the path of a Unix socket
+	Addrs            []string
 	TLS              bool
 	User             string
 	Password         string
@@ -132,7 +133,8 @@ func (n *Node) setPlace(text, port string) error {
 	case len(n.Addrs) == 0:
 		return errors.New("it names no host")
 	case n.Kind == Standalone && len(n.Addrs) > 1:
-		return errors.New("it names several hosts: write one URL for each, or use redis+sentinel:// or redis+cluster://")
+		return errors.New("it names several hosts: write one URL for each, or use redis+sentinel:// or " +
+			"redis+cluster://")
 	}
 	return n.setPath(path)
 }

@@ -29,7 +29,8 @@ func TestParse(t *testing.T) {
 		"unix://:p@/run/r.sock":      with(socket, func(n *Node) { n.Password = "p" }),
 		"redis+sentinel://h1:1,h2/m": with(tcp(Sentinel, "h1:1", "h2:26379"), func(n *Node) { n.Master = "m" }),
 		"rediss+sentinel://:p@h1;h2:2/m?db=1&sentinel_user=su&sentinel_password=sp": {
-			Kind: Sentinel, Network: "tcp", TLS: true, Addrs: []string{"h1:26379", "h2:2"}, Master: "m", Password: "p", DB: 1,
+			Kind: Sentinel, Network: "tcp", TLS: true, Addrs: []string{"h1:26379", "h2:2"}, Master: "m", Password: "p",
+			DB:           1,
 			SentinelUser: "su", SentinelPassword: "sp",
 		},
 		"redis+cluster://h1:7001;h2:7002": tcp(Cluster, "h1:7001", "h2:7002"),

@@ -74,7 +74,8 @@ func (f *fixture) run(part func(context.Context) error) {
 
 func (f *fixture) push(topic, id string, delay time.Duration) {
 	f.Helper()
-	if r := f.q.Push(f.Context(), queue.Push{Topic: topic, ID: id, Delay: delay, Priority: queue.Normal}); r.Err != nil {
+	if r := f.q.Push(f.Context(),
+		queue.Push{Topic: topic, ID: id, Delay: delay, Priority: queue.Normal}); r.Err != nil {
 		f.Fatal(r.Err)
 	}
 }
@@ -102,7 +103,8 @@ func (f *fixture) worker(ctx context.Context, r pull.Request) <-chan taken {
 
 func (f *fixture) waiting(topic string, n int) {
 	f.Helper()
-	wait.For(f, fmt.Sprintf("%d workers are waiting for %s", n, topic), func() bool { return f.hub.Waiting()[topic] == n })
+	wait.For(f, fmt.Sprintf("%d workers are waiting for %s", n, topic),
+		func() bool { return f.hub.Waiting()[topic] == n })
 }
 
 // told waits until every process can read that n workers are waiting for a topic.

@@ -15,7 +15,8 @@ func Adopt(ctx context.Context, s *queue.Shard) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.Compared(ctx, bucket, queue.ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
+		if _, err := s.Compared(
+			ctx, bucket, queue.ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
 			return err
 		}
 	}

@@ -40,7 +40,8 @@ func sqlitePath(rest string) (string, error) {
 	case path == ":memory:":
 		return "", errors.New("a database in memory would be another one for every process; write sqlite:PATH")
 	case slashes && !strings.HasPrefix(path, "/"):
-		return "", fmt.Errorf("the path after // is not absolute; write sqlite:%s for one in the working directory", path)
+		return "", fmt.Errorf(
+			"the path after // is not absolute; write sqlite:%s for one in the working directory", path)
 	}
 	return path, nil
 }

@@ -25,7 +25,8 @@ func (db *DB) Lead(ctx context.Context, role, holder string, ttl time.Duration) 
 		}
 		clock := db.Clock()
 		res := tx.Model(&leadRow{}).Where("role = ? AND (host = ? OR until_at < "+clock+")", role, holder).
-			Updates(map[string]any{"host": holder, "until_at": gorm.Expr(fmt.Sprintf("%s + %d", clock, ttl.Milliseconds()))})
+			Updates(map[string]any{"host": holder,
+				"until_at": gorm.Expr(fmt.Sprintf("%s + %d", clock, ttl.Milliseconds()))})
 		if leads = res.RowsAffected > 0; leads || res.Error != nil {
 			return res.Error
 		}

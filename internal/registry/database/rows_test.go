@@ -37,7 +37,10 @@ func TestRowsAreFoundAndReplaced(t *testing.T) {
 		}
 		must(put(thing{"a", 1, []byte(`{"é":1}`)}))
 		must(put(thing{"a", 2, []byte(`{"é":2}`)}))
-		must(change(func(tx *gorm.DB) error { return database.InsertNew(tx).Create(&thing{Name: "a", Value: 3}).Error }))
+		must(change(func(tx *gorm.DB) error {
+			return database.InsertNew(tx).Create(
+				&thing{Name: "a", Value: 3}).Error
+		}))
 		var row thing
 		if found, err := db.Find(ctx, &row, "name", "a"); err != nil || !found || row.Value != 2 ||
 			string(row.Text) != `{"é":2}` {

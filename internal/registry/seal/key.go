@@ -26,7 +26,8 @@ type keyError struct{}
 
 func (keyError) Refusal() {}
 func (keyError) Error() string {
-	return "encrypted with another key: give all hosts the same registry.seal_key or data_dir/secret-key, or enter the " +
+	return "encrypted with another key: give all hosts the same registry.seal_key or data_dir/secret-key, or enter " +
+		"the " +
 		"secret again"
 }
 
@@ -51,7 +52,8 @@ func ReadKey(file string) (Key, error) {
 	}
 	key, err := ParseKey(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("the secret key in %s %w; restore it from a backup or copy it from another host", file, err)
+		return nil, fmt.Errorf(
+			"the secret key in %s %w; restore it from a backup or copy it from another host", file, err)
 	}
 	return key, nil
 }

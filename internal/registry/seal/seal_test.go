@@ -52,7 +52,8 @@ func TestAKeyOfAnotherLengthIsRefused(t *testing.T) {
 		}
 		for _, read := range []func(string) (Key, error){ReadKey, LoadKey} {
 			_, err := read(file)
-			if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "64 hexadecimal digits") ||
+			if err == nil || !strings.Contains(err.Error(), file) ||
+				!strings.Contains(err.Error(), "64 hexadecimal digits") ||
 				!strings.Contains(err.Error(), "backup") || strings.Contains(err.Error(), "0f0f") {
 				t.Errorf("%q: %v", text, err)
 			}

@@ -95,7 +95,8 @@ func Format(topic []byte) ([]byte, error) {
 	if err := yaml.UnmarshalWithOptions(topic, &fields, yaml.UseOrderedMap()); err != nil {
 		return nil, err
 	}
-	fields = slices.DeleteFunc(fields, func(f yaml.MapItem) bool { return f.Key == "created_at" || f.Key == "updated_at" })
+	fields = slices.DeleteFunc(
+		fields, func(f yaml.MapItem) bool { return f.Key == "created_at" || f.Key == "updated_at" })
 	return yaml.MarshalWithOptions(fields, yaml.CustomMarshaler(func(s string) ([]byte, error) {
 		if plain.MatchString(s) {
 			return yaml.Marshal(s) // it quotes words such as true

@@ -49,16 +49,20 @@ func TestParseNamesEveryMistake(t *testing.T) {
 // line ends, numbers or keys.
 func TestWhatIsFormattedIsParsedAgain(t *testing.T) {
 	texts := []string{
-		"? x", "- x", "a: b", "a #b", "a\u2028b", "a\u2029b", "a\u0085b", "\ufeffa", "\x7f", "a\tb", "a ", " a", "<<", "...",
-		"---", "? ", "?", "=", "~", "null", "true", "yes", "NaN", ".inf", "10", "1e3", "12:30:00", "0x1f", "10s", "1m30s",
-		"2026-01-01", "Nächste Mahnung", "关闭订单", "👍", "it's \"so\"", `back\slash`, "a,b", "[a", "{a", "&a", "*a", "!a", "|",
+		"? x", "- x", "a: b", "a #b", "a\u2028b", "a\u2029b", "a\u0085b", "\ufeffa", "\x7f", "a\tb", "a ", " a", "<<",
+		"...",
+		"---", "? ", "?", "=", "~", "null", "true", "yes", "NaN", ".inf", "10", "1e3", "12:30:00", "0x1f", "10s",
+		"1m30s",
+		"2026-01-01", "Nächste Mahnung", "关闭订单", "👍", "it's \"so\"", `back\slash`, "a,b", "[a", "{a", "&a", "*a", "!a",
+		"|",
 		">",
 		"%a", "@a", "`a", "a:", ":", "a:b", "https://h/p?a=b&c=d", "",
 	}
 	for _, text := range texts {
 		topic := map[string]any{
-			"name": "shop.close", "callback_url": "https://h/", "title": text, "owner": text + "x", "updated_at": "never",
-			"retry": []string{"10s", "1m30s"}, "rate_limit": 0.5,
+			"name": "shop.close", "callback_url": "https://h/", "title": text, "owner": text + "x",
+			"updated_at": "never",
+			"retry":      []string{"10s", "1m30s"}, "rate_limit": 0.5,
 			"headers": map[string]string{"X-Text": "v", "...": "a", "---": "b", "~": "c", "|": "d", "true": "e"},
 		}
 		if strings.ContainsAny(text, "\t\u0085\x7f") { // not a valid title, but one that may be in a database
@@ -79,7 +83,8 @@ func TestWhatIsFormattedIsParsedAgain(t *testing.T) {
 		if err != nil || len(got) != 1 {
 			t.Fatalf("%q is written as\n%s\n%v", text, b, err)
 		}
-		if x := got[0]; x.Title != topic["title"] || x.Owner != topic["owner"] || len(x.Headers) != 6 || len(x.Retry) != 2 ||
+		if x := got[0]; x.Title != topic["title"] || x.Owner != topic["owner"] || len(x.Headers) != 6 ||
+			len(x.Retry) != 2 ||
 			x.RateLimit != 0.5 {
 			t.Errorf("%q is written as\n%s\nand read as %+v", text, b, x.Topic)
 		}
