@@ -197,7 +197,7 @@ func TestAFollowingImportGoesOnAfterOutages(t *testing.T) {
 				return func() error {
 					text, err := os.ReadFile(says.Name())
 					must(t, err)
-					if got := strings.Count(string(text), "will continue by itself"); got < n {
+					if got := strings.Count(string(text), "import interrupted; retrying"); got < n {
 						return fmt.Errorf("%d interruptions: %s", got, text)
 					}
 					return nil
