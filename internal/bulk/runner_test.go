@@ -37,6 +37,7 @@ func (s *tasks) UpdateTask(_ context.Context, t Task) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.CancelRequested = s.list[t.ID-1].CancelRequested
+	t.Params.Stages = slices.Clone(t.Params.Stages) // as a database would
 	s.list[t.ID-1] = t
 	return nil
 }
@@ -45,6 +46,7 @@ func (s *tasks) GetTask(_ context.Context, id uint64) (*Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.list[id-1]
+	t.Params.Stages = slices.Clone(t.Params.Stages)
 	return &t, nil
 }
 
