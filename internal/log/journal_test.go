@@ -43,7 +43,8 @@ func TestWarningsAndErrorsAreInTheJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	log := slog.New(&errorLog{Handler: slog.NewTextHandler(io.Discard, nil), journal: j}).With("shard", "a")
+	out := slog.NewTextHandler(io.Discard, nil) //nolint:sloglint // DiscardHandler is enabled for no level
+	log := slog.New(&errorLog{Handler: out, journal: j}).With("shard", "a")
 	log.Info("nothing to see")
 	log.Warn("shard does not answer", "bucket", 3, "error", errors.New("refused"))
 	lines := errorLines(t, dir)
