@@ -23,6 +23,14 @@ func Protocols() []gateway.Protocol {
 	}
 }
 
+// GatewayKeys returns the configuration keys of all protocols.
+func GatewayKeys() (keys []conf.Key) {
+	for _, p := range Protocols() {
+		keys = append(keys, p.Keys...)
+	}
+	return keys
+}
+
 func init() {
 	// Package callback evaluates expressions, package registry stores topics; neither imports the other.
 	registry.CheckRetryIf = callback.CheckRetryIf
