@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wakecall/wakecall/test/harness/ledger"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -103,14 +104,14 @@ func (s *site) onTime(ctx context.Context) error {
 
 // probe pushes jobs that are due at once to the prompt topics, through each host, and waits until they were done.
 func (s *site) probe(context.Context) error {
-	var sent []event
+	var sent []ledger.Event
 	for n := range s.hosts {
-		var events []event
+		var events []ledger.Event
 		var jobs []M
 		for i := range 12 {
 			s.probes++
-			e := event{
-				Kind: evPush, Topic: prompt[i%len(prompt)], ID: fmt.Sprint(probePrefix, s.probes), SetsDue: true,
+			e := ledger.Event{
+				Kind: ledger.Push, Topic: prompt[i%len(prompt)], ID: fmt.Sprint(probePrefix, s.probes), SetsDue: true,
 				Body: encode("probe"),
 			}
 			events = append(events, e)
@@ -119,7 +120,7 @@ func (s *site) probe(context.Context) error {
 		sent = append(sent, s.prober.batch(n+1, events, jobs)...)
 	}
 	for _, e := range sent {
-		if e.Result != acknowledged {
+		if e.Result != ledger.Acknowledged {
 			return fmt.Errorf("a probe of host %d was answered %d %s", e.Host, e.Status, e.Error)
 		}
 	}
@@ -128,7 +129,7 @@ func (s *site) probe(context.Context) error {
 	return wait.Until(ctx, 5*time.Millisecond, func() error {
 		for _, e := range sent {
 			if _, ok := s.answered.Load(e.ID); !ok {
-				return fmt.Errorf("the probe %s was not called", e.key())
+				return fmt.Errorf("the probe %s was not called", e.Key())
 			}
 		}
 		return nil
@@ -141,15 +142,7 @@ func (s *site) waitDrained(ctx context.Context) error {
 		if err := s.compared(ctx); err != nil {
 			return err
 		}
-		var errs []error
-		for _, topic := range topics {
-			stats, err := s.hosts[0].Stats(ctx, topic.name)
-			if err == nil && stats.Delayed+stats.Ready+stats.Running > 0 {
-				err = fmt.Errorf("%s has %+v", topic.name, stats)
-			}
-			errs = append(errs, err)
-		}
-		return errors.Join(errs...)
+		return s.hosts[0].Drained(ctx, slices.Concat(named(true), named(false))...)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/harness/ledger"
 )
 
 // apart marks a process that has its own mount namespace.
@@ -70,20 +71,15 @@ func TestChaos(t *testing.T) {
 
 func (s *site) report(t *testing.T, problems []error) {
 	t.Helper()
-	v := judge(s.rec.events)
-	t.Logf("seed %d\n%s", seed, v)
+	events := s.rec.Events()
+	v := ledger.Judge(events)
+	t.Logf("seed %d\n%s\n%s", seed, faultTable(events), v)
 	for _, p := range problems {
 		if p != nil {
 			t.Error(p)
 		}
 	}
-	for n, wrong := range v.Wrong {
-		if n == 20 {
-			t.Errorf("… and %d more", len(v.Wrong)-n)
-			break
-		}
-		t.Error(wrong)
-	}
+	v.Report(t)
 }
 
 // breakFor injects faults until the time is over, or the installation does not recover.
@@ -138,7 +134,7 @@ func (s *site) keep() {
 	dir := filepath.Join(keep, fmt.Sprintf("chaos-%d", seed))
 	err := os.MkdirAll(dir, 0o755)
 	if err == nil {
-		err = s.rec.write(filepath.Join(dir, "record.jsonl"))
+		err = s.rec.Write(filepath.Join(dir, "record.jsonl"))
 	}
 	for n, h := range s.hosts {
 		err = errors.Join(err, exec.Command("cp", "-a", h.Dir, filepath.Join(dir, fmt.Sprintf("host-%d", n+1))).Run())

@@ -1,12 +1,16 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"text/tabwriter"
 	"time"
+
+	"github.com/wakecall/wakecall/test/harness/ledger"
 )
 
 // kind is a kind of fault.
@@ -96,7 +100,7 @@ func (s *site) strike(ctx context.Context, faults []*fault) (err error) {
 		f.over = time.Now().Add(f.hold)
 	}
 	slices.SortStableFunc(faults, func(a, b *fault) int { return a.over.Compare(b.over) })
-	var events []event
+	var events []ledger.Event
 	for _, f := range faults {
 		time.Sleep(time.Until(f.over))
 		if f.end != nil {
@@ -104,7 +108,9 @@ func (s *site) strike(ctx context.Context, faults []*fault) (err error) {
 				return fmt.Errorf("end %s: %s: %w", f.target, f.name, err)
 			}
 		}
-		events = append(events, event{Kind: evFault, Fault: f.name, ID: f.target, At: ms(f.began), End: now()})
+		events = append(events, ledger.Event{
+			Kind: ledger.Fault, Fault: f.name, ID: f.target, At: ledger.MS(f.began), End: ledger.Now(),
+		})
 	}
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
@@ -112,8 +118,8 @@ func (s *site) strike(ctx context.Context, faults []*fault) (err error) {
 	err = s.waitCalm(ctx)
 	s.say("calls flow again after %s", time.Since(began).Round(time.Millisecond))
 	for _, e := range events {
-		e.Calm = now()
-		s.rec.add(e)
+		e.Calm = ledger.Now()
+		s.rec.Add(e)
 	}
 	if err != nil {
 		return fmt.Errorf("calls do not flow again: %w", err)
@@ -121,30 +127,32 @@ func (s *site) strike(ctx context.Context, faults []*fault) (err error) {
 	return nil
 }
 
+var epoch = time.Now()
+
 // say logs what happens, with the time since the start.
 func (s *site) say(format string, args ...any) {
 	s.t.Logf("%7.1fs  "+format, append([]any{time.Since(epoch).Seconds()}, args...)...)
 }
 
-// faultCount counts the faults of one kind.
-type faultCount struct {
-	name           string
-	n              int
-	longest, worst float64 // in ms: the longest fault, and the longest time until calls flowed again
-}
-
-func countFaults(events []event) (counts []*faultCount) {
+// faultTable returns how often each kind of fault was injected, its longest duration, and the longest time until calls
+// flowed again.
+func faultTable(events []ledger.Event) string {
+	byKind := map[string][]ledger.Event{}
 	for _, e := range events {
-		if e.Kind != evFault {
-			continue
+		if e.Kind == ledger.Fault {
+			byKind[e.Fault] = append(byKind[e.Fault], e)
 		}
-		i := slices.IndexFunc(counts, func(c *faultCount) bool { return c.name == e.Fault })
-		if i < 0 {
-			i, counts = len(counts), append(counts, &faultCount{name: e.Fault})
-		}
-		c := counts[i]
-		c.n, c.longest, c.worst = c.n+1, max(c.longest, e.End-e.At), max(c.worst, e.Calm-e.End)
 	}
-	slices.SortFunc(counts, func(a, b *faultCount) int { return cmp.Compare(a.name, b.name) })
-	return counts
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "fault\ttimes\tlongest\tslowest recovery")
+	for _, name := range slices.Sorted(maps.Keys(byKind)) {
+		longest, worst := 0.0, 0.0
+		for _, e := range byKind[name] {
+			longest, worst = max(longest, e.End-e.At), max(worst, e.Calm-e.End)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%.2f s\t%.2f s\n", name, len(byKind[name]), longest/1000, worst/1000)
+	}
+	_ = w.Flush() // to a Builder
+	return b.String()
 }

@@ -2,8 +2,6 @@ package chaos
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/harness/ledger"
 )
 
 // M is a JSON object.
@@ -103,15 +102,10 @@ func hash(id string) int {
 	return int(h.Sum32())
 }
 
-func digest(body []byte) string {
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:6])
-}
-
 // encode returns the digest of the body of a push.
 func encode(body string) string {
 	encoded, _ := json.Marshal(body) // a JSON string
-	return digest(encoded)
+	return ledger.Digest(encoded)
 }
 
 // client makes requests through both hosts and records their results.
@@ -130,16 +124,16 @@ func (s *site) client(seed uint64, n int) client {
 }
 
 // do makes a request through the host in e, or any, and stores the result in e.
-func (c *client) do(e *event, method, path string, body any) harness.Answer {
+func (c *client) do(e *ledger.Event, method, path string, body any) harness.Answer {
 	if e.Host == 0 {
 		e.Host = 1 + c.r.IntN(len(c.apis))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	e.At = now()
+	e.At = ledger.Now()
 	answer := c.apis[e.Host-1].Do(ctx, method, path, body)
-	e.End, e.Status = now(), answer.Status
-	e.Result = resultOf(answer.Status, answer.Err)
+	e.End, e.Status = ledger.Now(), answer.Status
+	e.Result = ledger.ResultOf(answer.Status, answer.Err)
 	if answer.Err != nil {
 		e.Error = answer.Err.Error()
 	}
@@ -147,15 +141,15 @@ func (c *client) do(e *event, method, path string, body any) harness.Answer {
 }
 
 // record makes a request and records it.
-func (c *client) record(e event, method, path string, body any) event {
+func (c *client) record(e ledger.Event, method, path string, body any) ledger.Event {
 	c.do(&e, method, path, body)
-	c.site.rec.add(e)
+	c.site.rec.Add(e)
 	return e
 }
 
 // batch pushes several jobs at once and records the result of each.
-func (c *client) batch(host int, events []event, jobs []M) []event {
-	all := event{Host: host}
+func (c *client) batch(host int, events []ledger.Event, jobs []M) []ledger.Event {
+	all := ledger.Event{Host: host}
 	answer := c.do(&all, http.MethodPost, "/v1/jobs", M{"jobs": jobs})
 	results := resultsOf(answer, len(jobs))
 	for n := range events {
@@ -163,12 +157,12 @@ func (c *client) batch(host int, events []event, jobs []M) []event {
 		e.At, e.End, e.Host, e.Status, e.Error, e.Result = all.At, all.End, all.Host, all.Status, all.Error, all.Result
 		if results != nil && results[n].Error != nil {
 			e.Status = results[n].Error.Status
-			e.Result = resultOf(e.Status, nil)
+			e.Result = ledger.ResultOf(e.Status, nil)
 		}
 		if results != nil && results[n].State == "spooled" {
 			e.Status = http.StatusAccepted
 		}
-		c.site.rec.add(*e)
+		c.site.rec.Add(*e)
 	}
 	return events
 }
@@ -188,16 +182,6 @@ func resultsOf(answer harness.Answer, n int) []result {
 		return nil
 	}
 	return body.Results
-}
-
-func resultOf(status int, err error) string {
-	switch {
-	case err != nil || status >= 500: // a 5xx does not say whether it took effect
-		return unknown
-	case status >= 400:
-		return refused
-	}
-	return acknowledged
 }
 
 // pusher makes one request at a time, and only for its own jobs, so that the order of the events of a job is known.
@@ -228,13 +212,14 @@ func (p *pusher) request(context.Context) error {
 		p.pushSome()
 	case dice < 0.14:
 		p.onWaiting(func(j job) {
-			p.record(event{Kind: evDelete, Topic: j.topic, ID: j.id}, http.MethodDelete, j.path(), nil)
+			p.record(ledger.Event{Kind: ledger.Delete, Topic: j.topic, ID: j.id}, http.MethodDelete, j.path(), nil)
 		})
 	case dice < 0.22:
 		p.onWaiting(p.change)
 	case dice < 0.26:
 		p.onWaiting(func(j job) {
-			p.record(event{Kind: evRun, Topic: j.topic, ID: j.id, SetsDue: true}, http.MethodPost, j.path()+"/run", nil)
+			e := ledger.Event{Kind: ledger.Run, Topic: j.topic, ID: j.id, SetsDue: true}
+			p.record(e, http.MethodPost, j.path()+"/run", nil)
 		})
 	default:
 		e, fields := p.newJob()
@@ -243,13 +228,14 @@ func (p *pusher) request(context.Context) error {
 	return nil
 }
 
-func (p *pusher) newJob() (event, M) {
+func (p *pusher) newJob() (ledger.Event, M) {
 	p.count++
 	topic, delay, id := p.topic(), p.delay(), fmt.Sprintf("%d-%d", p.n, p.count)
 	body := p.body(id)
 	priority := []string{"high", "normal", "low"}[p.r.IntN(3)]
-	e := event{
-		Kind: evPush, Topic: topic, ID: id, DelayMS: float64(delay.Milliseconds()), SetsDue: true, Body: encode(body),
+	e := ledger.Event{
+		Kind: ledger.Push, Topic: topic, ID: id, DelayMS: float64(delay.Milliseconds()), SetsDue: true,
+		Body: encode(body),
 	}
 	return e, M{"id": id, "body": body, "delay": delay.String(), "priority": priority}
 }
@@ -286,14 +272,14 @@ func (p *pusher) body(id string) string {
 	return fmt.Sprintf("%s of %s %d", strings.Repeat("x", size), id, p.r.Uint32())
 }
 
-func (p *pusher) push(e event, fields M) event {
+func (p *pusher) push(e ledger.Event, fields M) ledger.Event {
 	e = p.record(e, http.MethodPost, "/v1/topics/"+e.Topic+"/jobs", fields)
 	p.keep(e)
 	return e
 }
 
 func (p *pusher) pushSome() {
-	var events []event
+	var events []ledger.Event
 	var jobs []M
 	for range 2 + p.r.IntN(6) {
 		e, fields := p.newJob()
@@ -306,17 +292,17 @@ func (p *pusher) pushSome() {
 }
 
 // keep keeps a job for later operations.
-func (p *pusher) keep(e event) {
-	if e.Result == acknowledged && e.DelayMS > 500 {
+func (p *pusher) keep(e ledger.Event) {
+	if e.Result == ledger.Acknowledged && e.DelayMS > 500 {
 		p.jobs = append(p.jobs, job{e.Topic, e.ID})
 	}
 	if len(p.jobs) > 40 {
 		p.jobs = p.jobs[20:]
 	}
 	switch e.Result {
-	case acknowledged:
+	case ledger.Acknowledged:
 		p.remember(e.Topic, e.ID)
-	case unknown: // it may be in two shards, and dead in one of them
+	case ledger.Unknown: // it may be in two shards, and dead in one of them
 		p.mortal = slices.DeleteFunc(p.mortal, func(m mortalJob) bool { return m.id == e.ID })
 	}
 }
@@ -333,7 +319,7 @@ func (p *pusher) onWaiting(do func(job)) {
 }
 
 func (p *pusher) change(j job) {
-	e, fields := event{Kind: evChange, Topic: j.topic, ID: j.id}, M{}
+	e, fields := ledger.Event{Kind: ledger.Change, Topic: j.topic, ID: j.id}, M{}
 	if p.r.IntN(3) > 0 {
 		delay := p.delay()
 		e.SetsDue, e.DelayMS = true, float64(delay.Milliseconds())
@@ -344,7 +330,7 @@ func (p *pusher) change(j job) {
 		e.Body = encode(body)
 		fields["body"] = body
 	}
-	if e = p.record(e, http.MethodPatch, j.path(), fields); e.Result == acknowledged {
+	if e = p.record(e, http.MethodPatch, j.path(), fields); e.Result == ledger.Acknowledged {
 		p.jobs = append(p.jobs, j) // it may be changed again, or deleted
 	}
 }

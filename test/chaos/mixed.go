@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wakecall/wakecall/test/harness/ledger"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -21,9 +22,9 @@ func (p *pusher) mix() bool {
 	case dice < 0.06 && mixes("replace"):
 		p.onWaiting(p.replace)
 	case dice >= 0.06 && dice < 0.10 && mixes("redrive"):
-		p.onDead(event{Kind: evRedrive, SetsDue: true}, http.MethodPost, "/v1/topics/mortal/dead/retry")
+		p.onDead(ledger.Event{Kind: ledger.Redrive, SetsDue: true}, http.MethodPost, "/v1/topics/mortal/dead/retry")
 	case dice >= 0.10 && dice < 0.14 && mixes("delete"):
-		p.onDead(event{Kind: evDelete}, http.MethodDelete, "/v1/topics/mortal/dead")
+		p.onDead(ledger.Event{Kind: ledger.Delete}, http.MethodDelete, "/v1/topics/mortal/dead")
 	default:
 		return false
 	}
@@ -38,7 +39,7 @@ func (p *pusher) replace(j job) {
 }
 
 // onDead makes one request for up to five jobs that should be dead. The result for each is known only if all were.
-func (p *pusher) onDead(e event, method, path string) {
+func (p *pusher) onDead(e ledger.Event, method, path string) {
 	var ids []string
 	for len(ids) < 5 && len(p.mortal) > 0 && time.Now().After(p.mortal[0].dead) {
 		ids, p.mortal = append(ids, p.mortal[0].id), p.mortal[1:]
@@ -48,14 +49,14 @@ func (p *pusher) onDead(e event, method, path string) {
 	}
 	answer := p.do(&e, method, path, M{"ids": ids})
 	var body struct{ Count int }
-	if e.Result == acknowledged && (answer.JSON(&body) != nil || body.Count != len(ids)) {
-		e.Result = unknown
+	if e.Result == ledger.Acknowledged && (answer.JSON(&body) != nil || body.Count != len(ids)) {
+		e.Result = ledger.Unknown
 	}
 	for _, id := range ids {
 		e.Topic, e.ID = "mortal", id
-		p.site.rec.add(e)
+		p.site.rec.Add(e)
 	}
-	if e.Kind == evRedrive {
+	if e.Kind == ledger.Redrive {
 		p.remember("mortal", ids...)
 	}
 }
@@ -97,32 +98,32 @@ func (p *pusher) passAndDrop(ctx context.Context) error {
 }
 
 func (p *pusher) register() bool {
-	e := event{}
+	e := ledger.Event{}
 	p.do(&e, http.MethodPut, "/v1/topics/"+passing,
 		M{"callback_url": p.site.endpoint.URL("/" + passing), "ttr": "3s", "max_attempts": attemptsEnough})
-	return e.Result == acknowledged
+	return e.Result == ledger.Acknowledged
 }
 
 func (p *pusher) pushPassing() {
 	e, fields := p.newJob()
 	e.Topic = passing
-	if e = p.record(e, http.MethodPost, "/v1/topics/"+passing+"/jobs", fields); e.Result == acknowledged {
+	if e = p.record(e, http.MethodPost, "/v1/topics/"+passing+"/jobs", fields); e.Result == ledger.Acknowledged {
 		p.passed = append(p.passed, e.ID) // other pushes may reach a suspended server after the topic was dropped
 	}
 }
 
 // drop deletes the topic with its jobs: all that were pushed since a drop was last acknowledged.
 func (p *pusher) drop() {
-	e := event{Kind: evDelete}
+	e := ledger.Event{Kind: ledger.Delete}
 	p.do(&e, http.MethodDelete, "/v1/topics/"+passing+"?drop=true", nil)
-	if e.Result == refused { // the topic does not exist, which says nothing about its jobs
-		e.Result = unknown
+	if e.Result == ledger.Refused { // the topic does not exist, which says nothing about its jobs
+		e.Result = ledger.Unknown
 	}
 	for _, id := range p.passed {
 		e.Topic, e.ID = passing, id
-		p.site.rec.add(e)
+		p.site.rec.Add(e)
 	}
-	if e.Result == acknowledged {
+	if e.Result == ledger.Acknowledged {
 		p.passed = nil
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/test/dbtest"
 	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/harness/ledger"
 )
 
 // longRun is long enough for jobs with longer delays, and for a host with a wrong clock.
@@ -36,7 +37,7 @@ type shard struct {
 // site is the installation to which faults are applied.
 type site struct {
 	t        testing.TB
-	rec      recorder
+	rec      *harness.Ledger
 	endpoint *harness.Endpoint
 	hosts    []*harness.Wakecall
 	shards   []*shard
@@ -52,7 +53,7 @@ type site struct {
 // newSite starts the installation and waits until it is ready.
 func newSite(t testing.TB, r *rand.Rand) *site {
 	t.Helper()
-	s := &site{t: t, longest: 12 * time.Second}
+	s := &site{t: t, rec: harness.NewLedger(), longest: 12 * time.Second}
 	if length >= longRun {
 		s.longest = 100 * time.Second
 	}
@@ -161,26 +162,14 @@ func (s *site) putTopics() {
 // observe records a call as it arrives, and its answer.
 func (s *site) observe(c harness.Call) {
 	if c.Status == 0 {
-		body := digest(c.Body)
-		if c.Aborted {
-			body = ""
-		}
-		s.rec.add(event{
-			Kind: evCall, At: ms(c.At), Topic: c.Topic, ID: c.ID, Attempt: c.Attempt, Call: c.N, Body: body,
-			DueAt: float64(c.DueAt.UnixMilli()),
-		})
+		s.rec.Add(c.Arrival())
 		return
 	}
-	result := bad
-	switch {
-	case c.Aborted:
-	case c.Status == http.StatusOK:
-		result = good
+	answer := c.Answer()
+	s.rec.Add(answer)
+	if answer.Result == ledger.Good {
 		s.noteProbe(c.ID)
-	case c.Status == 499 && c.Sent == http.StatusOK:
-		result = maybe
 	}
-	s.rec.add(event{Kind: evAnswer, At: now(), Topic: c.Topic, ID: c.ID, Call: c.N, Status: c.Sent, Result: result})
 }
 
 // farTopic has the jobs that stay delayed during the whole run: they are due long after it.
@@ -219,26 +208,12 @@ func (s *site) checkFar(ctx context.Context) error {
 }
 
 // recordDead records which jobs are dead and visible.
-func (s *site) recordDead(ctx context.Context) error {
-	api := s.hosts[0].Quick()
+func (s *site) recordDead(ctx context.Context) (err error) {
 	for _, topic := range topics {
-		jobs, err := api.List(ctx, topic.name, "dead")
-		if err != nil {
-			return err
-		}
-		for _, j := range jobs {
-			var whole harness.Job
-			if err := api.Do(ctx, http.MethodGet, harness.JobPath(topic.name, j.ID), nil).JSON(&whole); err != nil {
-				return err
-			}
-			e := event{Kind: evDead, At: now(), Topic: topic.name, ID: j.ID, Error: j.DeadReason}
-			if last := len(whole.History) - 1; last >= 0 {
-				e.Status = whole.History[last].Status
-			}
-			s.rec.add(e)
-		}
+		immortal := topic.fields["max_attempts"] == attemptsEnough
+		err = errors.Join(err, s.rec.RecordDead(ctx, s.hosts[0].Quick(), topic.name, immortal))
 	}
-	return nil
+	return err
 }
 
 // trim rewrites the append-only files, so that servers restart quickly.

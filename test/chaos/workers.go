@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/harness/ledger"
 )
 
 // workerCount is how many workers take jobs of the pull topics at once.
@@ -73,9 +74,10 @@ func (w *worker) work(ctx context.Context) {
 	}
 	for _, j := range got.Jobs {
 		j.call = -int(w.all.calls.Add(1)) // numbers above 0 are the endpoint's
-		w.site.rec.add(event{             // taken when its lease began; Redis counts whole milliseconds
-			Kind: evCall, At: ms(j.LeasedUntil.Add(-ttr)) + 1, Topic: j.Topic, ID: j.ID, Host: host + 1, Call: j.call,
-			Attempt: j.Attempt, DueAt: float64(j.DueAt.UnixMilli()), Body: digest(j.Body), Shard: shardOf(j.Lease),
+		w.site.rec.Add(ledger.Event{      // taken when its lease began; Redis counts whole milliseconds
+			Kind: ledger.Call, At: ledger.MS(j.LeasedUntil.Add(-ttr)) + 1, Topic: j.Topic, ID: j.ID, Host: host + 1,
+			Call: j.call, Attempt: j.Attempt, DueAt: float64(j.DueAt.UnixMilli()), Body: ledger.Digest(j.Body),
+			Shard: shardOf(j.Lease),
 		})
 	}
 	if len(got.Jobs) > 1 && w.r.IntN(2) == 0 {
@@ -109,10 +111,10 @@ func (w *worker) handle(ctx context.Context, j *held) {
 	default:
 		pause(ctx, time.Duration(w.r.IntN(60))*time.Millisecond)
 	}
-	until := ms(j.LeasedUntil)
+	until := ledger.MS(j.LeasedUntil)
 	switch {
 	case dice < 0.05: // the lease is lost
-		w.ended(j, bad, until)
+		w.ended(j, ledger.Bad, until)
 	case dice < 0.07: // mostly too late
 		pause(ctx, time.Until(j.LeasedUntil)+100*time.Millisecond)
 		w.end(j, "ack", nil, until, 0)
@@ -137,15 +139,15 @@ func (w *worker) extend(ctx context.Context, j *held, until float64) {
 		LeasedUntil time.Time `json:"leased_until"`
 	}
 	if answer.Status == http.StatusOK && answer.JSON(&got) == nil {
-		until = ms(got.LeasedUntil)
+		until = ledger.MS(got.LeasedUntil)
 	}
-	pause(ctx, time.Duration(until-now()-200)*time.Millisecond)
+	pause(ctx, time.Duration(until-ledger.Now()-200)*time.Millisecond)
 	w.end(j, "ack", nil, until, 0)
 }
 
 // post makes a request through any host.
-func (w *worker) post(path string, body any) (event, harness.Answer) {
-	e := event{}
+func (w *worker) post(path string, body any) (ledger.Event, harness.Answer) {
+	e := ledger.Event{}
 	answer := w.do(&e, http.MethodPost, path, body)
 	return e, answer
 }
@@ -164,12 +166,12 @@ func (w *worker) end(j *held, verb string, body any, until float64, wait time.Du
 // outcome returns the effect of the end of a lease on its job.
 func outcome(verb, result string) string {
 	switch {
-	case verb != "ack" || result == refused:
-		return bad
-	case result == unknown:
-		return maybe
+	case verb != "ack" || result == ledger.Refused:
+		return ledger.Bad
+	case result == ledger.Unknown:
+		return ledger.Maybe
 	}
-	return good
+	return ledger.Good
 }
 
 // ackAll acks several jobs with one request.
@@ -183,17 +185,17 @@ func (w *worker) ackAll(jobs []*held) {
 	for n, j := range jobs {
 		result := e.Result
 		if results != nil && results[n].Error != nil {
-			result = resultOf(results[n].Error.Status, nil)
+			result = ledger.ResultOf(results[n].Error.Status, nil)
 		}
-		w.ended(j, outcome("ack", result), min(e.At, ms(j.LeasedUntil)))
+		w.ended(j, outcome("ack", result), min(e.At, ledger.MS(j.LeasedUntil)))
 	}
 }
 
 func (w *worker) ended(j *held, result string, until float64) {
-	w.site.rec.add(event{
-		Kind: evAnswer, At: now(), Topic: j.Topic, ID: j.ID, Call: j.call, Result: result, Held: until,
+	w.site.rec.Add(ledger.Event{
+		Kind: ledger.Answer, At: ledger.Now(), Topic: j.Topic, ID: j.ID, Call: j.call, Result: result, Held: until,
 	})
-	if result == good {
+	if result == ledger.Good {
 		w.site.noteProbe(j.ID)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -177,6 +178,19 @@ func (a *API) Stats(ctx context.Context, topic string) (Stats, error) {
 		return s, fmt.Errorf("stats of %s: %s", topic, answer)
 	}
 	return s, answer.JSON(&s)
+}
+
+// Drained returns nil when no job of the topics is delayed, ready or running.
+func (a *API) Drained(ctx context.Context, topics ...string) error {
+	var errs []error
+	for _, topic := range topics {
+		s, err := a.Stats(ctx, topic)
+		if err == nil && s.Delayed+s.Ready+s.Running > 0 {
+			err = fmt.Errorf("%s has %+v", topic, s)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // List returns all pages of a topic's jobs in a state.

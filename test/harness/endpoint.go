@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/test/freeport"
+	"github.com/wakecall/wakecall/test/harness/ledger"
 )
 
 // Key names a job.
@@ -38,6 +39,33 @@ type Call struct {
 	// Status of the answer; 0 until then, 499 when the caller disconnected first, 599 when the answer was not HTTP.
 	Status int
 	Sent   int // the status that was sent, even if the caller disconnected meanwhile
+}
+
+// Arrival returns the call as an event of a ledger.
+func (c Call) Arrival() ledger.Event {
+	e := ledger.Event{
+		Kind: ledger.Call, At: ledger.MS(c.At), Topic: c.Topic, ID: c.ID, Attempt: c.Attempt, Call: c.N,
+		DueAt: float64(c.DueAt.UnixMilli()),
+	}
+	if !c.Aborted {
+		e.Body = ledger.Digest(c.Body)
+	}
+	return e
+}
+
+// Answer returns the answer to the call as an event of a ledger.
+func (c Call) Answer() ledger.Event {
+	e := ledger.Event{
+		Kind: ledger.Answer, At: ledger.Now(), Topic: c.Topic, ID: c.ID, Call: c.N, Status: c.Sent, Result: ledger.Bad,
+	}
+	switch {
+	case c.Aborted:
+	case c.Status == http.StatusOK:
+		e.Result = ledger.Good
+	case c.Status == 499 && c.Sent == http.StatusOK:
+		e.Result = ledger.Maybe
+	}
+	return e
 }
 
 // Behaviour answers a call, or misbehaves.
@@ -143,7 +171,7 @@ func (e *Endpoint) answered(c Call) {
 		e.observe(c)
 		return
 	}
-	e.calls[c.N-1].Status = c.Status
+	e.calls[c.N-1] = c
 }
 
 // recorder records the status of an answer.

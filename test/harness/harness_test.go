@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -10,47 +11,44 @@ import (
 	"time"
 )
 
-// A verdict that can never be negative is worthless, so each law of the ledger is broken once.
+// The laws are those of ledger.Judge. What the harness adds are the calls, the dead jobs, and the limit of repeats.
 func TestLedgerFindsFaults(t *testing.T) {
-	due := time.Now().Truncate(time.Millisecond)
-	called := func(id string, at time.Time) Call { return Call{Key: Key{"t", id}, At: at, Status: 200} }
+	call := Call{Key: Key{"t", "a"}, At: time.Now(), Status: 200, Sent: 200, Body: []byte(`{"job":"t/a"}`)}
+	twice := []Call{call, call}
+	twice[0].N, twice[1].N = 1, 2
 	for name, c := range map[string]struct {
-		calls      []Call
-		dead       string // id of a dead job
-		deleted    bool
-		fault      string
-		duplicates int
+		calls    []Call
+		dead     string
+		repeats  int // those that are allowed
+		law, err string
 	}{
-		"fine":        {calls: []Call{called("a", due)}},
-		"dead":        {dead: "a"},
-		"deleted":     {deleted: true},
-		"lost":        {fault: "LOST: t/a"},
-		"invented":    {calls: []Call{called("a", due), called("b", due)}, fault: "INVENTED: t/b"},
-		"early":       {calls: []Call{called("a", due.Add(-time.Millisecond))}, fault: "EARLY: t/a"},
-		"twice":       {calls: []Call{called("a", due), called("a", due)}, duplicates: 1},
-		"after a 500": {calls: []Call{{Key: Key{"t", "a"}, At: due, Status: 500}, called("a", due)}},
+		"called":        {calls: []Call{call}, dead: `{"jobs":[]}`},
+		"dead":          {dead: `{"jobs":[{"id":"a"}]}`},
+		"lost":          {dead: `{"jobs":[]}`, law: "LOST: t/a"},
+		"twice":         {calls: twice, dead: `{"jobs":[]}`, law: "TWICE: t/a", err: "1 deliveries"},
+		"allowed twice": {calls: twice, dead: `{"jobs":[]}`, repeats: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			page := `{"jobs":[]}`
-			if c.dead != "" {
-				page = fmt.Sprintf(`{"jobs":[{"topic":"t","id":%q}]}`, c.dead)
-			}
-			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				fmt.Fprint(w, page)
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Query().Get("state") {
+				case "dead":
+					fmt.Fprint(w, c.dead)
+				default:
+					fmt.Fprint(w, `{"due_at":"2026-01-02T03:04:05.678Z"}`)
+				}
 			}))
 			defer srv.Close()
-			l := NewLedger()
-			key := Key{"t", "a"}
-			l.attempted[key], l.acknowledged[key] = true, due
-			if c.deleted {
-				l.deleted[key] = true
+			l, api := NewLedger(), NewAPI(srv.URL, "")
+			l.MustPush(t, api, "t", "a", nil)
+			for n := range c.calls {
+				c.calls[n].At = time.Now()
 			}
-			tally, faults := l.judge(NewAPI(srv.URL, ""), &Endpoint{calls: c.calls})
-			if got := strings.Join(faults, "; "); !strings.HasPrefix(got, c.fault) || (c.fault == "") != (got == "") {
-				t.Errorf("faults are %q, want %q", got, c.fault)
+			v, err := l.judge(api, &Endpoint{calls: c.calls}, c.repeats)
+			if got := strings.Join(v.Wrong, "; "); !strings.HasPrefix(got, c.law) || (c.law == "") != (got == "") {
+				t.Errorf("the verdict is %q, want %q", got, c.law)
 			}
-			if tally.Duplicates != c.duplicates {
-				t.Errorf("%d duplicates, want %d", tally.Duplicates, c.duplicates)
+			if !strings.HasPrefix(fmt.Sprint(err), cmp.Or(c.err, "<nil>")) {
+				t.Errorf("the error is %v, want %q", err, c.err)
 			}
 		})
 	}
@@ -69,8 +67,8 @@ func TestLedgerRecordsAnswers(t *testing.T) {
 	}
 	srv.Close()
 	l.Push(context.Background(), api, "t", "no answer", nil)
-	if len(l.attempted) != 5 || len(l.acknowledged) != 2 || len(l.refused) != 1 || len(l.unknown) != 2 {
-		t.Errorf("booked %+v", l)
+	if len(l.pushes()) != 5 || l.Acknowledged() != 2 || l.Unknown() != 2 {
+		t.Errorf("recorded %+v", l.Events())
 	}
 }
 

@@ -1,11 +1,11 @@
-package chaos
+package ledger
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
+	"testing"
 
 	"github.com/wakecall/wakecall/internal/queue"
 )
@@ -14,45 +14,46 @@ import (
 // call that began before its job was deleted may arrive this much later.
 const slack = 25
 
-// verdict is the result of judging a record.
-type verdict struct {
+// Verdict is the result of judging a record.
+type Verdict struct {
 	Pushed, Acknowledged, Refused, Unknown int
 	Changed, Deleted                       int
 	Calls, Taken, Delivered, Dead          int
-	Repeated                               int // jobs that were delivered more than once
-	Unexplained                            int // of those, without a fault
+	Repeated                               int // deliveries of a job after its first
 	Wrong                                  []string
-
-	faults []*faultCount
 }
 
-// String returns the counts, and a table of the faults.
-func (v verdict) String() string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "fault\ttimes\tlongest\tslowest recovery")
-	for _, f := range v.faults {
-		fmt.Fprintf(w, "%s\t%d\t%.2f s\t%.2f s\n", f.name, f.n, f.longest/1000, f.worst/1000)
+// String returns the counts.
+func (v Verdict) String() string {
+	return fmt.Sprintf("jobs: %d pushed, %d acknowledged, %d refused, %d unknown; %d changed, %d deleted\n"+
+		"calls: %d made, %d jobs taken by workers; %d delivered, %d dead, %d deliveries repeated", v.Pushed,
+		v.Acknowledged, v.Refused, v.Unknown, v.Changed, v.Deleted, v.Calls, v.Taken, v.Delivered, v.Dead, v.Repeated)
+}
+
+// Report fails the test for what is wrong.
+func (v Verdict) Report(t testing.TB) {
+	t.Helper()
+	for n, wrong := range v.Wrong {
+		if n == 20 {
+			t.Errorf("… and %d more", len(v.Wrong)-n)
+			return
+		}
+		t.Error(wrong)
 	}
-	_ = w.Flush() // to a Builder
-	fmt.Fprintf(&b, "\njobs: %d pushed, %d acknowledged, %d refused, %d unknown; %d changed, %d deleted\n",
-		v.Pushed, v.Acknowledged, v.Refused, v.Unknown, v.Changed, v.Deleted)
-	fmt.Fprintf(&b, "calls: %d made, %d jobs taken by workers; %d delivered, %d dead, %d delivered more than once "+
-		"(%d by no fault)\n", v.Calls, v.Taken, v.Delivered, v.Dead, v.Repeated, v.Unexplained)
-	return b.String()
 }
 
 // story is everything known about a job.
 type story struct {
-	requests []event // pushes, changes, runs, in the order they were sent
-	deletes  []event
-	calls    []event // with Result and End of their answers
+	requests []Event // pushes, changes, runs, in the order they were sent
+	deletes  []Event
+	calls    []Event // with Result and End of their answers
 	dead     string  // why it is dead at the end; empty if it is not
 
-	deathStatus int // of the last call's answer, if that made it dead
+	deathStatus int  // of the last call's answer, if that made it dead
+	immortal    bool // it is dead, and has attempts left
 }
 
-// judge computes the verdict. A push that was spooled (answered 202) is made some time later. The laws:
+// Judge computes the verdict. A push that was spooled (answered 202) is made some time later. The laws:
 //
 //   - a job whose push was acknowledged was answered with 200 by the endpoint, or is dead and visible, or a delete of
 //     it was answered with 204;
@@ -64,83 +65,77 @@ type story struct {
 //   - no worker got a job while another one held it, unless Redis lost what it had accepted, or the job was in two
 //     shards;
 //   - a job that is dead was called since it was pushed or re-driven last, and had no attempts left.
-func judge(events []event) verdict {
-	v := verdict{faults: countFaults(events)}
+func Judge(events []Event) Verdict {
+	var v Verdict
 	stories, faults := collect(events)
 	for key, s := range stories {
 		v.count(s)
 		v.Wrong = append(v.Wrong, s.wrong(key, faults)...)
-		if repeat, explained := s.repeated(faults); repeat {
-			v.Repeated++
-			if !explained {
-				v.Unexplained++
-				v.Wrong = append(v.Wrong, fmt.Sprintf("TWICE: %s was delivered again, and no fault explains it", key))
-			}
-		}
 	}
 	slices.Sort(v.Wrong)
 	return v
 }
 
-func collect(events []event) (map[string]*story, []event) {
+func collect(events []Event) (map[string]*story, []Event) {
 	stories := map[string]*story{}
-	answers := map[int]event{}
-	var faults []event
+	answers := map[int]Event{}
+	var faults []Event
 	for _, e := range events {
-		if e.Kind == evFault {
+		if e.Kind == Fault {
 			faults = append(faults, e)
 			continue
 		}
-		if e.Kind == evAnswer {
+		if e.Kind == Answer {
 			answers[e.Call] = e
 			continue
 		}
-		s := stories[e.key()]
+		s := stories[e.Key()]
 		if s == nil {
 			s = &story{}
-			stories[e.key()] = s
+			stories[e.Key()] = s
 		}
 		switch e.Kind {
-		case evCall:
+		case Call:
 			s.calls = append(s.calls, e)
-		case evDelete:
+		case Delete:
 			s.deletes = append(s.deletes, e)
-		case evDead:
-			s.dead, s.deathStatus = cmp.Or(e.Error, "dead"), e.Status
+		case Dead:
+			s.dead, s.deathStatus, s.immortal = cmp.Or(e.Error, "dead"), e.Status, e.Immortal
 		default:
 			s.requests = append(s.requests, e)
 		}
 	}
 	for _, s := range stories {
-		slices.SortFunc(s.requests, func(a, b event) int { return cmp.Compare(a.At, b.At) })
+		slices.SortFunc(s.requests, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 		for n := range s.calls {
 			answer := answers[s.calls[n].Call]
 			s.calls[n].Result, s.calls[n].End, s.calls[n].Held = answer.Result, answer.At, answer.Held
 		}
-		slices.SortFunc(s.calls, func(a, b event) int { return cmp.Compare(a.At, b.At) })
+		slices.SortFunc(s.calls, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	}
 	return stories, faults
 }
 
-func (v *verdict) count(s *story) {
+func (v *Verdict) count(s *story) {
 	for _, r := range s.requests {
 		switch {
-		case r.Kind == evPush:
+		case r.Kind == Push:
 			v.Pushed++
-			v.Acknowledged += one(r.Result == acknowledged)
-			v.Refused += one(r.Result == refused)
-			v.Unknown += one(r.Result == unknown)
-		case r.Result == acknowledged:
+			v.Acknowledged += one(r.Result == Acknowledged)
+			v.Refused += one(r.Result == Refused)
+			v.Unknown += one(r.Result == Unknown)
+		case r.Result == Acknowledged:
 			v.Changed++
 		}
 	}
-	v.Deleted += one(s.deleted(0, acknowledged))
+	v.Deleted += one(s.deleted(0, Acknowledged))
 	for _, c := range s.calls {
 		v.Calls += one(c.Shard == "")
 		v.Taken += one(c.Shard != "")
 	}
 	v.Delivered += one(s.delivered(0))
 	v.Dead += one(s.dead != "")
+	v.Repeated += s.repeats()
 }
 
 func one(yes bool) int {
@@ -152,21 +147,21 @@ func one(yes bool) int {
 
 // pushedBetween reports whether a push may have created the job again in that time.
 func (s *story) pushedBetween(from, to float64) bool {
-	return slices.ContainsFunc(s.requests, func(r event) bool {
-		return r.Kind == evPush && r.Result != refused && (r.At > from || r.isSpooled()) && r.At <= to
+	return slices.ContainsFunc(s.requests, func(r Event) bool {
+		return r.Kind == Push && r.Result != Refused && (r.At > from || r.isSpooled()) && r.At <= to
 	})
 }
 
 // delivered reports whether the job was delivered by a call that arrived after a given time.
 func (s *story) delivered(since float64) bool {
-	return slices.ContainsFunc(s.calls, func(c event) bool {
-		return c.At >= since && (c.Result == good || c.Result == maybe)
+	return slices.ContainsFunc(s.calls, func(c Event) bool {
+		return c.At >= since && (c.Result == Good || c.Result == Maybe)
 	})
 }
 
 // deleted reports whether a delete after a given time had one of these results.
 func (s *story) deleted(since float64, results ...string) bool {
-	return slices.ContainsFunc(s.deletes, func(d event) bool {
+	return slices.ContainsFunc(s.deletes, func(d Event) bool {
 		return d.At >= since && slices.Contains(results, d.Result)
 	})
 }
@@ -174,23 +169,16 @@ func (s *story) deleted(since float64, results ...string) bool {
 // deadUncalled reports whether the job is dead by an answer of the endpoint, although it was not called since it was
 // pushed or re-driven last.
 func (s *story) deadUncalled() bool {
-	pushed, _ := s.last(evPush)
-	redriven, _ := s.last(evRedrive)
+	pushed, _ := s.last(Push)
+	redriven, _ := s.last(Redrive)
 	since := max(pushed, redriven)
-	return s.deathStatus != 0 && !slices.ContainsFunc(s.calls, func(c event) bool { return c.At >= since })
-}
-
-// isImmortal reports whether jobs of this topic never die.
-func (s *story) isImmortal() bool {
-	return slices.ContainsFunc(topics, func(t topic) bool {
-		return len(s.requests) > 0 && t.name == s.requests[0].Topic && t.fields["max_attempts"] == attemptsEnough
-	})
+	return s.deathStatus != 0 && !slices.ContainsFunc(s.calls, func(c Event) bool { return c.At >= since })
 }
 
 // last returns the time of the last acknowledged request of a kind.
 func (s *story) last(kind string) (at float64, ok bool) {
 	for _, r := range s.requests {
-		if r.Kind == kind && r.Result == acknowledged {
+		if r.Kind == kind && r.Result == Acknowledged {
 			at, ok = r.At, true
 		}
 	}
@@ -198,27 +186,30 @@ func (s *story) last(kind string) (at float64, ok bool) {
 }
 
 func (s *story) pushed(results ...string) bool {
-	return slices.ContainsFunc(s.requests, func(r event) bool {
-		return r.Kind == evPush && slices.Contains(results, r.Result)
+	return slices.ContainsFunc(s.requests, func(r Event) bool {
+		return r.Kind == Push && slices.Contains(results, r.Result)
 	})
 }
 
-func (s *story) wrong(key string, faults []event) (wrong []string) {
+func (s *story) wrong(key string, faults []Event) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	since, accepted := s.last(evPush) // the first push, or one that replaced it
-	if accepted && !s.delivered(since) && s.dead == "" && !s.deleted(since, acknowledged, unknown) {
+	since, accepted := s.last(Push) // the first push, or one that replaced it
+	if accepted && !s.delivered(since) && s.dead == "" && !s.deleted(since, Acknowledged, Unknown) {
 		say("LOST: %s was acknowledged, but neither delivered nor dead nor deleted (%d calls)", key, len(s.calls))
 	}
-	if accepted && s.dead != "" && s.deleted(since, acknowledged) {
+	if accepted && s.dead != "" && s.deleted(since, Acknowledged) {
 		say("DELETED AND DEAD: %s is dead, though its deletion was answered", key)
+	}
+	if s.repeats() > 0 && !s.repeatExplained(faults) {
+		say("TWICE: %s was delivered again, and no fault explains it", key)
 	}
 	if s.deadUncalled() {
 		say("WRONGLY DEAD: %s is dead without a call since it was pushed or re-driven", key)
 	}
-	if s.dead != "" && s.isImmortal() {
+	if s.immortal {
 		say("WRONGLY DEAD: %s is dead (%s), and has attempts left", key, s.dead)
 	}
-	if len(s.calls) > 0 && !s.pushed(acknowledged, unknown) {
+	if len(s.calls) > 0 && !s.pushed(Acknowledged, Unknown) {
 		say("INVENTED: %s was called, but its push was refused, or never made", key)
 		return wrong
 	}
@@ -237,7 +228,7 @@ func (s *story) wrong(key string, faults []event) (wrong []string) {
 			say("BODY: call %d of %s carried a body that it did not have then", c.Attempt, key)
 		}
 		for _, d := range s.deletes {
-			if d.Result == acknowledged && c.At > d.End+slack && !s.pushedBetween(d.At, c.At) {
+			if d.Result == Acknowledged && c.At > d.End+slack && !s.pushedBetween(d.At, c.At) {
 				say("AFTER DELETE: %s was called %.1f ms after its delete was answered%s", key, c.At-d.End,
 					during(faults, d.At, c.At))
 			}
@@ -248,7 +239,7 @@ func (s *story) wrong(key string, faults []event) (wrong []string) {
 
 // heldBy returns the earlier call of a worker that held the job when call n took it, and whether no fault explains
 // that.
-func (s *story) heldBy(n int, faults []event) (earlier event, wrong bool) {
+func (s *story) heldBy(n int, faults []Event) (earlier Event, wrong bool) {
 	c := s.calls[n]
 	if c.Shard == "" {
 		return earlier, false
@@ -262,9 +253,9 @@ func (s *story) heldBy(n int, faults []event) (earlier event, wrong bool) {
 }
 
 // takenAway reports whether a request may have ended the lease of a call before another one.
-func (s *story) takenAway(from, to event) bool {
-	return slices.ContainsFunc(slices.Concat(s.requests, s.deletes), func(r event) bool {
-		return r.Result != refused && r.At <= to.At && (r.Result == unknown || r.End >= from.At)
+func (s *story) takenAway(from, to Event) bool {
+	return slices.ContainsFunc(slices.Concat(s.requests, s.deletes), func(r Event) bool {
+		return r.Result != Refused && r.At <= to.At && (r.Result == Unknown || r.End >= from.At)
 	})
 }
 
@@ -279,22 +270,22 @@ func lossy(fault string) bool {
 }
 
 // forgotten reports whether a shard may have lost a lease, or two shards may have had copies of the job.
-func forgotten(from, to event, faults []event) bool {
-	return slices.ContainsFunc(faults, func(f event) bool {
+func forgotten(from, to Event, faults []Event) bool {
+	return slices.ContainsFunc(faults, func(f Event) bool {
 		return f.At <= to.At && (from.Shard != to.Shard || lossy(f.Fault) && f.Calm >= from.At)
 	})
 }
 
 // standing returns the requests that may be in force when a call arrives: those that were neither refused nor certainly
 // replaced by a later one.
-func (s *story) standing(c event, counts func(event) bool) (standing []event) {
+func (s *story) standing(c Event, counts func(Event) bool) (standing []Event) {
 	for n, r := range s.requests {
-		if r.Result == refused || r.At > c.At || !counts(r) {
+		if r.Result == Refused || r.At > c.At || !counts(r) {
 			continue
 		}
-		replaced := r.Result == acknowledged && !r.isSpooled() &&
-			slices.ContainsFunc(s.requests[n+1:], func(later event) bool {
-				return later.Result == acknowledged && counts(later) && later.End <= c.At-settled(later)
+		replaced := r.Result == Acknowledged && !r.isSpooled() &&
+			slices.ContainsFunc(s.requests[n+1:], func(later Event) bool {
+				return later.Result == Acknowledged && counts(later) && later.End <= c.At-settled(later)
 			})
 		if !replaced {
 			standing = append(standing, r)
@@ -305,16 +296,16 @@ func (s *story) standing(c event, counts func(event) bool) (standing []event) {
 
 // settled is how long, in milliseconds, after its answer a request may not take effect yet. A call that was reserved
 // just before a replace may still start; a change is refused then.
-func settled(r event) float64 {
-	if r.Kind == evPush {
+func settled(r Event) float64 {
+	if r.Kind == Push {
 		return slack + float64(queue.StartWindow.Milliseconds())
 	}
 	return slack
 }
 
 // dueAt reports whether a call may arrive, and from when on.
-func (s *story) dueAt(c event) (due float64, ok bool) {
-	for n, r := range s.standing(c, func(r event) bool { return r.SetsDue }) {
+func (s *story) dueAt(c Event) (due float64, ok bool) {
+	for n, r := range s.standing(c, func(r Event) bool { return r.SetsDue }) {
 		if d := r.At + r.DelayMS; n == 0 || d < due {
 			due = d
 		}
@@ -323,52 +314,48 @@ func (s *story) dueAt(c event) (due float64, ok bool) {
 }
 
 // knows reports whether the job may have had the body of a call.
-func (s *story) knows(c event) bool {
+func (s *story) knows(c Event) bool {
 	return c.Body == "" || // aborted in transit
 		slices.ContainsFunc(
-			s.standing(c, func(r event) bool { return r.Body != "" }),
-			func(r event) bool { return r.Body == c.Body },
+			s.standing(c, func(r Event) bool { return r.Body != "" }),
+			func(r Event) bool { return r.Body == c.Body },
 		)
 }
 
-// repeated reports whether a job was delivered more than once, and whether it was in flight during a fault: one that
-// began before its last delivery and was not over when the job was pushed (a lost answer may have left a copy in a
-// second shard).
-func (s *story) repeated(faults []event) (repeated, explained bool) {
-	times := 0
-	var first, last event
-	for _, c := range s.calls {
-		if c.Result != good {
-			continue
-		}
-		if times++; times == 1 {
-			first = c
-		}
-		last = c
-	}
+func (s *story) deliveries() []Event {
+	return slices.DeleteFunc(slices.Clone(s.calls), func(c Event) bool { return c.Result != Good })
+}
+
+// repeats returns how often the job was delivered again. A replaced job is, if it was delivered before.
+func (s *story) repeats() int {
 	pushes := 0
 	for _, r := range s.requests {
-		pushes += one(r.Kind == evPush && r.Result != refused)
+		pushes += one(r.Kind == Push && r.Result != Refused)
 	}
-	if times <= max(pushes, 1) { // a replaced job is delivered again, if it was delivered before
-		return false, true
-	}
+	return max(0, len(s.deliveries())-max(pushes, 1))
+}
+
+// repeatExplained reports whether a job that was delivered again was in flight during a fault: one that began before
+// its last delivery and was not over when the job was pushed (a lost answer may have left a copy in a second shard).
+func (s *story) repeatExplained(faults []Event) bool {
+	calls := s.deliveries()
+	first, last := calls[0], calls[len(calls)-1]
 	if last.Shard != "" { // an answered ack is not lost when a process is killed
-		return true, forgotten(first, last, faults) || s.pushedTwice(first, faults)
+		return forgotten(first, last, faults) || s.pushedTwice(first, faults)
 	}
-	return true, during(faults, s.requests[0].At, last.At) != ""
+	return during(faults, s.requests[0].At, last.At) != ""
 }
 
 // pushedTwice reports whether a push may have been made twice: its answer was lost at a fault, so it was repeated or
 // spooled, after the first push's job had been delivered.
-func (s *story) pushedTwice(first event, faults []event) bool {
-	return slices.ContainsFunc(s.requests, func(r event) bool {
-		return r.Kind == evPush && (r.isSpooled() || first.At <= r.End) && during(faults, r.At, r.End) != ""
+func (s *story) pushedTwice(first Event, faults []Event) bool {
+	return slices.ContainsFunc(s.requests, func(r Event) bool {
+		return r.Kind == Push && (r.isSpooled() || first.At <= r.End) && during(faults, r.At, r.End) != ""
 	})
 }
 
 // during returns the names of the faults between two times.
-func during(faults []event, from, to float64) (text string) {
+func during(faults []Event, from, to float64) (text string) {
 	for _, f := range faults {
 		if f.At <= to && f.Calm >= from {
 			text += ", during: " + f.Fault
