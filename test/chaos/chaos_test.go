@@ -89,18 +89,14 @@ func (s *site) breakFor(r *rand.Rand) error {
 		return fmt.Errorf("no fault has %q in its name", only)
 	}
 	ctx := context.Background()
-	if err := s.strike(ctx, nil); err != nil { // before the first fault
-		return err
-	}
-	for end := time.Now().Add(length); time.Now().Before(end); {
-		faults := p.next(s)
-		time.Sleep(between(r, 200*time.Millisecond, 1700*time.Millisecond))
-		if err := s.strike(ctx, faults); err != nil {
+	var faults []*fault // none at first
+	for end := time.Now().Add(length); ; {
+		if err := errors.Join(s.strike(ctx, faults), s.trim(), s.backUp()); err != nil || time.Now().After(end) {
 			return err
 		}
-		s.trim()
+		faults = p.next(s)
+		time.Sleep(between(r, 200*time.Millisecond, 1700*time.Millisecond))
 	}
-	return nil
 }
 
 // settle waits until everything has drained, checks that new jobs are delivered, and records which jobs are dead.

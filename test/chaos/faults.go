@@ -104,7 +104,7 @@ func catalogue(s *site) []kind {
 		kinds = append(kinds, at(fmt.Sprintf("host %d journal", n+1), "journal's disk full", second, 6*second,
 			func() (endFunc, error) { return disk.Free, disk.Fill() }))
 	}
-	for _, age := range []time.Duration{time.Second, time.Minute, oldestBackup} {
+	for _, age := range []time.Duration{time.Minute, oldestBackup} {
 		if length > age {
 			kinds = append(kinds, s.restored(age))
 		}
@@ -244,13 +244,18 @@ func makeRedisForget(sh *shard) (endFunc, error) {
 // oldestBackup is the maximum age of a backup from which a server is restored.
 const oldestBackup = 10 * time.Minute
 
-// restored restores a server from an earlier backup.
+// restored restores a server from its latest backup of that age, or the oldest one.
 func (s *site) restored(age time.Duration) kind {
 	name := fmt.Sprintf("redis restored from %.0f s ago", age.Seconds())
 	return redis(name, 0, 3*second, func(sh *shard) (endFunc, error) {
-		was, err := sh.backups.Restore(age)
-		s.t.Logf("the backup is %s old", was.Round(time.Millisecond))
-		return restart(sh), err
+		from := sh.backups[0]
+		for _, b := range sh.backups {
+			if time.Since(b.at) >= age {
+				from = b
+			}
+		}
+		s.t.Logf("the backup is %s old", time.Since(from.at).Round(time.Millisecond))
+		return restart(sh), sh.server.Restore(from.dir)
 	})
 }
 
@@ -272,7 +277,7 @@ func (s *site) promote(lag time.Duration) func(*shard) (endFunc, error) {
 		replica.server.Resume()
 		sh.proxy.SetTarget(replica.server.Addr())
 		return func() error {
-			sh.server, sh.backups = replica.server, replica.backups
+			sh.server, sh.backups = replica.server, nil
 			return sh.server.Try("REPLICAOF", "NO", "ONE")
 		}, nil
 	}

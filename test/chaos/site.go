@@ -19,6 +19,7 @@ import (
 	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/harness/ledger"
+	"github.com/wakecall/wakecall/test/harness/process"
 )
 
 // longRun is long enough for jobs with longer delays, and for a host with a wrong clock.
@@ -30,8 +31,14 @@ const diskSize = "1g"
 // shard is a redis-server behind a proxy. The server changes when a replica takes over.
 type shard struct {
 	server  *harness.Redis
-	backups *harness.Backups
+	backups []backup // the oldest first
 	proxy   *harness.Proxy
+}
+
+// backup is a copy of a server's append-only file.
+type backup struct {
+	at  time.Time
+	dir string
 }
 
 // site is the installation to which faults are applied.
@@ -113,10 +120,9 @@ func (s *site) newHosts(r *rand.Rand, env map[string]string) {
 
 // newShard starts a server, without a proxy yet.
 func (s *site) newShard() *shard {
-	server := harness.StartRedis(s.t, harness.RedisOptions{
+	return &shard{server: harness.StartRedis(s.t, harness.RedisOptions{
 		Args: []string{"--auto-aof-rewrite-percentage", "0", "--repl-diskless-sync-delay", "0"},
-	})
-	return &shard{server: server, backups: server.KeepBackups(oldestBackup + time.Minute)}
+	})}
 }
 
 // mountDisks gives each host's journal a disk of its own that can be filled, where that is permitted.
@@ -216,18 +222,37 @@ func (s *site) recordDead(ctx context.Context) (err error) {
 	return err
 }
 
-// trim rewrites the append-only files, so that servers restart quickly.
-func (s *site) trim() {
+// trim rewrites long append-only files, so that servers restart quickly, and waits until no file is being rewritten.
+func (s *site) trim() (err error) {
 	for _, sh := range s.shards {
-		size, err := sh.server.Info("persistence", "aof_current_size")
-		if err != nil || len(size) < len("100000000") {
-			continue
+		size, infoErr := sh.server.Info("persistence", "aof_current_size")
+		if infoErr == nil && len(size) >= len("100000000") {
+			s.t.Logf("rewriting an append-only file of %s bytes", size)
+			err = errors.Join(err, sh.server.Try("BGREWRITEAOF"))
 		}
-		s.t.Logf("rewriting an append-only file of %s bytes", size)
-		err = sh.server.Try("BGREWRITEAOF")
 		harness.Eventually(s.t, time.Minute, "the rewrite to end", func() error {
 			busy, infoErr := sh.server.Info("persistence", "aof_rewrite_in_progress")
-			return errors.Join(err, infoErr, harness.Equal("aof_rewrite_in_progress", busy, "0"))
+			return errors.Join(infoErr, harness.Equal("aof_rewrite_in_progress", busy, "0"))
 		})
 	}
+	return err
+}
+
+// backUp makes a backup of each server every minute.
+func (s *site) backUp() error {
+	for _, sh := range s.shards {
+		if n := len(sh.backups); n > 0 && time.Since(sh.backups[n-1].at) < time.Minute {
+			continue
+		}
+		b := backup{time.Now(), process.Dir(s.t, "redis-backup")}
+		if err := sh.server.Backup(b.dir); err != nil {
+			return err
+		}
+		sh.backups = append(sh.backups, b)
+		for len(sh.backups) > 1 && time.Since(sh.backups[1].at) > oldestBackup {
+			_ = os.RemoveAll(sh.backups[0].dir) // removed at the latest with the test
+			sh.backups = sh.backups[1:]
+		}
+	}
+	return nil
 }

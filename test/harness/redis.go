@@ -163,18 +163,33 @@ func (r *Redis) Shutdown() {
 // all later writes are lost. Restart starts the server again.
 func (r *Redis) Remember() (forget func()) {
 	r.t.Helper()
-	kept := process.Dir(r.t, "redis-kept")
-	aof := r.aof()
-	if err := os.CopyFS(filepath.Join(kept, "aof"), os.DirFS(aof)); err != nil {
-		r.t.Fatalf("copy the append-only file: %v", err)
+	dir := process.Dir(r.t, "redis-kept")
+	if err := r.Backup(dir); err != nil {
+		r.t.Fatal(err)
 	}
 	return func() {
 		r.t.Helper()
-		r.Lose()
-		if err := os.CopyFS(aof, os.DirFS(filepath.Join(kept, "aof"))); err != nil {
-			r.t.Fatalf("restore the append-only file: %v", err)
+		if err := r.Restore(dir); err != nil {
+			r.t.Fatal(err)
 		}
 	}
+}
+
+// Backup copies the append-only file to an empty directory, while the server neither begins nor ends a rewrite of it.
+func (r *Redis) Backup(dir string) error {
+	if err := os.CopyFS(dir, os.DirFS(r.aof())); err != nil {
+		return fmt.Errorf("copy the append-only file: %w", err)
+	}
+	return nil
+}
+
+// Restore kills the server and restores a backup. Restart starts the server again.
+func (r *Redis) Restore(dir string) error {
+	r.Lose()
+	if err := os.CopyFS(r.aof(), os.DirFS(dir)); err != nil {
+		return fmt.Errorf("restore the append-only file: %w", err)
+	}
+	return nil
 }
 
 // Lose kills the server and removes all of its data.
