@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/test/harness"
@@ -74,18 +76,19 @@ func (in *installation) cpu() (total time.Duration) {
 // redisCPU returns the processor time that Redis's one thread for commands has used.
 func (in *installation) redisCPU() time.Duration {
 	in.b.Helper()
-	used, err := process.MainCPU(in.WaitRole("redis", 1)[0])
-	if err != nil {
+	server, err := procfs.NewProc(in.WaitRole("redis", 1)[0])
+	used, usedErr := server.Schedstat() // of its first thread
+	if err := errors.Join(err, usedErr); err != nil {
 		in.b.Fatal(err)
 	}
-	return used
+	return time.Duration(used.RunningNanoseconds)
 }
 
 // largest returns the memory of the largest of Wakecall's own processes, in MiB.
 func (in *installation) largest() (mib float64) {
 	for _, p := range process.Below(in.Dir) {
-		if bytes, err := process.Resident(p.PID); err == nil && !strings.Contains(p.Title, "redis-server") {
-			mib = max(mib, float64(bytes)/(1<<20))
+		if stat, err := p.Stat(); err == nil && !strings.Contains(p.Title, "redis-server") {
+			mib = max(mib, float64(stat.ResidentMemory())/(1<<20))
 		}
 	}
 	return mib

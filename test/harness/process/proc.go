@@ -1,42 +1,35 @@
 package process
 
 import (
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/wakecall/wakecall/test/wait"
 )
 
 // Info is a running process as /proc shows it.
 type Info struct {
-	PID, Parent int
-	Title       string // its command line, joined with spaces
-	Stopped     bool
+	procfs.Proc
+	Title   string // its command line, joined with spaces
+	Stopped bool
 }
 
 // Below returns the processes, except zombies, whose working directory is dir or below it.
 func Below(dir string) (found []Info) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		cwd, err := os.Readlink("/proc/" + e.Name() + "/cwd")
+	all, _ := procfs.AllProcs() // none on a system without /proc
+	for _, p := range all {
+		cwd, err := p.Cwd()
 		if err != nil || (cwd != dir && !strings.HasPrefix(cwd, dir+"/")) {
 			continue
 		}
-		if p, ok := Read(pid); ok {
-			found = append(found, p)
+		if info, ok := Read(p.PID); ok {
+			found = append(found, info)
 		}
 	}
 	return found
@@ -44,22 +37,14 @@ func Below(dir string) (found []Info) {
 
 // Read returns a running process, not a zombie.
 func Read(pid int) (Info, bool) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return Info{}, false
 	}
-	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil {
-		return Info{}, false
-	}
-	// pid (name, which may contain anything) state ppid …
-	rest := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(rest) < 2 || rest[0] == "Z" || rest[0] == "X" {
-		return Info{}, false
-	}
-	parent, err := strconv.Atoi(rest[1])
-	title := strings.TrimSpace(strings.ReplaceAll(string(cmdline), "\x00", " "))
-	return Info{PID: pid, Parent: parent, Title: title, Stopped: rest[0] == "T"}, err == nil
+	stat, statErr := p.Stat()
+	args, argsErr := p.CmdLine()
+	runs := errors.Join(statErr, argsErr) == nil && stat.State != "Z" && stat.State != "X"
+	return Info{p, strings.Join(args, " "), stat.State == "T"}, runs
 }
 
 // Kill9 kills a process and returns when it has ended.
@@ -91,42 +76,11 @@ func Pause(t testing.TB, pids ...int) (resume func()) {
 // CPU returns the processor time that a process has used, to the nanosecond: what an idle process uses in half a minute
 // is a few of the ticks in which its stat counts.
 func CPU(pid int) (total time.Duration, err error) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	for _, name := range threads {
-		used, readErr := usedBy(name)
-		if readErr == nil { // otherwise the thread has ended
-			total += used
+	threads, err := procfs.AllThreads(pid)
+	for _, thread := range threads {
+		if used, err := thread.Schedstat(); err == nil { // otherwise the thread has ended
+			total += time.Duration(used.RunningNanoseconds)
 		}
 	}
 	return total, err
-}
-
-// MainCPU returns the processor time that the first thread of a process has used: in redis-server, the one that runs
-// commands.
-func MainCPU(pid int) (time.Duration, error) {
-	return usedBy(fmt.Sprintf("/proc/%d/task/%[1]d/schedstat", pid))
-}
-
-func usedBy(schedstat string) (time.Duration, error) {
-	b, err := os.ReadFile(schedstat)
-	if err != nil {
-		return 0, err
-	}
-	used, _, _ := strings.Cut(string(b), " ")
-	ns, err := strconv.ParseInt(used, 10, 64)
-	return time.Duration(ns), err
-}
-
-// Resident returns the bytes that a process keeps in memory.
-func Resident(pid int) (int64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(b))
-	if len(fields) < 2 {
-		return 0, fmt.Errorf("/proc/%d/statm contains %q", pid, b)
-	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize()), err
 }
