@@ -47,7 +47,7 @@ func startClusterOf(t *testing.T, nodes int) string {
 	args := []string{"--cluster", "create", "--cluster-yes", "--cluster-replicas", strconv.Itoa(nodes/3 - 1)}
 	first := len(args)
 	for range nodes {
-		port := freeport.Node(t)
+		port := freeport.TCP(t)
 		startOn(t, port, "cluster-enabled yes")
 		args = append(args, fmt.Sprint("127.0.0.1:", port))
 	}
@@ -58,7 +58,7 @@ func startClusterOf(t *testing.T, nodes int) string {
 }
 
 func startSentinel(t *testing.T) string {
-	port, sentinel := freeport.Node(t), freeport.Node(t)
+	port, sentinel := freeport.TCP(t), freeport.TCP(t)
 	startOn(t, port, "")
 	startOn(t, sentinel, fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 1", port))
 	return fmt.Sprintf("redis+sentinel://127.0.0.1:%d/mymaster", sentinel)

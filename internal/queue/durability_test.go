@@ -69,7 +69,7 @@ func durableQueue(t *testing.T, url string, o Options) *fixture {
 // startReplicated starts a master and its replica. Pushes wait for the replica for half of timeout.
 func startReplicated(t *testing.T, timeout time.Duration) *replicated {
 	t.Helper()
-	port, second := freeport.Node(t), freeport.Node(t)
+	port, second := freeport.TCP(t), freeport.TCP(t)
 	r := &replicated{replicaURL: fmt.Sprint("redis://127.0.0.1:", second)}
 	r.accepted.jobs = map[string]bool{}
 	r.master = startOn(t, port, "repl-diskless-sync-delay 0")

@@ -13,7 +13,7 @@ import (
 // some client could take the port after the test was given it and before a server listens on it.
 const (
 	lowestPort  = 10_000
-	highestPort = 32_000
+	highestPort = 20_000 // those of buses are above
 	// busOffset is how far above its port a node of a Redis Cluster listens for the other nodes.
 	busOffset = 10_000
 )
@@ -23,36 +23,18 @@ var handedOut = struct {
 	ports map[int]bool
 }{ports: map[int]bool{}}
 
-// TCP returns a TCP port on 127.0.0.1 on which nothing listens and which this test process was not given before.
+// TCP returns a TCP port on 127.0.0.1 on which nothing listens and which this test process was not given before. A node
+// of a Redis Cluster can have it, because the port of its bus is free as well.
 func TCP(t testing.TB) int {
-	t.Helper()
-	return find(t, highestPort, 0)
-}
-
-// Node returns such a port for a node of a Redis Cluster; the port of its bus is free as well.
-func Node(t testing.TB) int {
-	t.Helper()
-	return find(t, highestPort-busOffset, 0, busOffset)
-}
-
-// find returns a port for which the ports at all offsets from it are free, and hands out all of them.
-func find(t testing.TB, highest int, offsets ...int) int {
 	t.Helper()
 	handedOut.Lock()
 	defer handedOut.Unlock()
 	for range 1000 {
-		port := lowestPort + rand.IntN(highest-lowestPort)
-		free := true
-		for _, offset := range offsets {
-			free = free && !handedOut.ports[port+offset] && canListen(port+offset)
+		port := lowestPort + rand.IntN(highestPort-lowestPort)
+		if !handedOut.ports[port] && canListen(port) && canListen(port+busOffset) {
+			handedOut.ports[port] = true
+			return port
 		}
-		if !free {
-			continue
-		}
-		for _, offset := range offsets {
-			handedOut.ports[port+offset] = true
-		}
-		return port
 	}
 	t.Fatal("found no free port")
 	return 0

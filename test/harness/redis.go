@@ -40,7 +40,7 @@ type Redis struct {
 // StartRedis starts a redis-server in a directory of its own and waits until it answers.
 func StartRedis(t testing.TB, opts RedisOptions) *Redis {
 	t.Helper()
-	r := &Redis{t: t, dir: process.Dir(t, "redis"), port: freeport.Node(t), opts: opts}
+	r := &Redis{t: t, dir: process.Dir(t, "redis"), port: freeport.TCP(t), opts: opts}
 	if opts.Sentinel != "" { // it rewrites its configuration
 		if err := os.WriteFile(r.sentinelFile(), []byte(opts.Sentinel), 0o600); err != nil {
 			t.Fatal(err)
