@@ -65,8 +65,7 @@ func TestSocketActivation(t *testing.T) {
 	}
 
 	topic := i.topic(t, nil, nil)
-	storm := harness.StartStorm(
-		t, i.API, harness.StormOptions{Topic: topic, Rate: 500, Kept: 16, Short: 64, Delay: "1h"})
+	storm := harness.StartStorm(t, i.API, harness.StormOptions{Topic: topic, Rate: 500, Kept: 16, Short: 64})
 	storm.WaitRequests(t, 250)
 	for range 3 {
 		i.Signal(syscall.SIGTERM)
@@ -79,7 +78,7 @@ func TestSocketActivation(t *testing.T) {
 	i.Signal(syscall.SIGHUP)
 	storm.WaitRequests(t, 250)
 	seen := storm.Stop()
-	pushed, _ := storm.Pushed()
+	pushed := int(storm.Pushed.Load())
 	t.Logf("%d requests; the slowest took %s", seen.Requests, seen.Slowest.Round(time.Millisecond))
 	if n := len(seen.Failed); n > 0 {
 		t.Errorf("%d requests failed: %s", n, strings.Join(seen.Failed[:min(n, 10)], "; "))

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/harness/process"
 )
 
 // TestCommands: the command line offers what the API does, for scripts and for people.
@@ -138,7 +139,7 @@ func TestRolesRunAlone(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
 	w := harness.New(t, onRedis(harness.StartRedis(t, harness.RedisOptions{})))
-	var roles []*harness.Role
+	var roles []*process.Process
 	for _, role := range []string{"server", "timer", "dispatcher", "redis-checker"} {
 		roles = append(roles, w.StartRole(role))
 	}

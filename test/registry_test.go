@@ -108,8 +108,7 @@ func TestTwoHostsShareAnInstallation(t *testing.T) {
 		}
 		return two.Readyz()
 	})
-	one.Token = one.SharedToken(two)
-	two.Token = one.Token
+	harness.ShareToken(t, one, two)
 
 	topic := i.topic(t, nil, nil)
 	harness.Eventually(t, soon, "the other host to know the topic", func() error {

@@ -108,10 +108,7 @@ func (s *site) newHosts(r *rand.Rand, env map[string]string) {
 		h.Up()
 	}
 	harness.Eventually(s.t, 90*time.Second, "both hosts to be ready", s.ready)
-	token := s.hosts[0].SharedToken(s.hosts[1])
-	for _, h := range s.hosts {
-		h.Token = token
-	}
+	harness.ShareToken(s.t, s.hosts...)
 	date, err := http.ParseTime(s.hosts[1].Do(context.Background(), http.MethodGet, "/livez", nil).Header.Get("Date"))
 	if d := time.Until(date) - off; err != nil || d.Abs() > time.Minute {
 		s.t.Fatalf("the clock of host 2 shows %s, %v", date, err)

@@ -17,9 +17,6 @@ type Conn struct {
 	Addr  string
 	Short bool // make a new connection for each request
 
-	Answers map[int]int // answers so far, by status
-	Closed  int         // connections that the server closed after announcing that in an answer
-
 	conn net.Conn
 	r    *bufio.Reader
 	body bytes.Buffer
@@ -43,13 +40,6 @@ func (c *Conn) Do(ctx context.Context, request []byte, want int) ([]byte, error)
 	}
 	if err != nil {
 		return nil, err
-	}
-	if c.Answers == nil {
-		c.Answers = map[int]int{}
-	}
-	c.Answers[status]++
-	if closes {
-		c.Closed++
 	}
 	if status != want && (want != 0 || status/100 != 2) {
 		return nil, fmt.Errorf("status %d: %.300s", status, c.body.Bytes())

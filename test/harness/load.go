@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // Client makes one request. An error ends it; ErrDone says that it has no more to do.
@@ -34,19 +35,10 @@ type Seen struct {
 	Failed   []string // at most one a client
 	Slowest  time.Duration
 	Took     time.Duration
-	Tenths   []int // requests per tenth of a second, by the time of their answer
 }
 
 // Rate returns how many requests per second were answered.
 func (s Seen) Rate() float64 { return float64(s.Requests) / s.Took.Seconds() }
-
-// Lull returns the lowest rate, in requests per second, of any tenth of a second except the first and the last.
-func (s Seen) Lull() int {
-	if len(s.Tenths) < 3 {
-		return 0
-	}
-	return 10 * slices.Min(s.Tenths[1:len(s.Tenths)-1])
-}
 
 // StartClients starts n clients, which together make rate requests a second; 0: each makes the next request as soon as
 // the last one was answered. Stop is called at the latest at the end of the test.
@@ -92,20 +84,14 @@ func (l *Load) run(ctx context.Context, pace time.Duration, request Client) {
 func (l *Load) count(took time.Duration, err error, ended bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	since := time.Since(l.began)
 	if err != nil {
 		if !ended {
-			l.seen.Failed = append(l.seen.Failed, fmt.Sprintf("%s after %s: %v", since, took, err))
+			l.seen.Failed = append(l.seen.Failed, fmt.Sprintf("%s after %s: %v", time.Since(l.began), took, err))
 		}
 		return false
 	}
 	l.seen.Requests++
 	l.seen.Slowest = max(l.seen.Slowest, took)
-	tenth := int(since / (100 * time.Millisecond))
-	for len(l.seen.Tenths) <= tenth {
-		l.seen.Tenths = append(l.seen.Tenths, 0)
-	}
-	l.seen.Tenths[tenth]++
 	return true
 }
 
@@ -185,54 +171,39 @@ func StartLoad(t testing.TB, api *API, l *Ledger, opts LoadOptions) *Load {
 // StormOptions configure a storm.
 type StormOptions struct {
 	Topic string
-	Rate  int    // requests per second of all connections together
-	Kept  int    // connections that are kept until the server says that it closes them
-	Short int    // clients that make one connection per request, one after the other
-	Delay string // of the jobs
+	Rate  int // requests per second of all connections together
+	Kept  int // connections that are kept until the server says that it closes them
+	Short int // clients that make one connection per request, one after the other
 }
 
 // Storm is a load that pushes jobs and reads each of them, at a high rate over many connections.
 type Storm struct {
 	*Load
-	conns []*Conn
+	Pushed atomic.Int64 // jobs that were accepted
 }
 
 // StartStorm starts a storm. No request is repeated, and every answer but success is a failure.
 func StartStorm(t testing.TB, api *API, opts StormOptions) *Storm {
 	s := &Storm{}
-	for n := range opts.Kept + opts.Short {
-		s.conns = append(s.conns, &Conn{Addr: strings.TrimPrefix(api.Base, "http://"), Short: n >= opts.Kept})
-	}
-	s.Load = StartClients(t, len(s.conns), opts.Rate, func(client int) Client {
-		conn, n := s.conns[client], 0
+	s.Load = StartClients(t, opts.Kept+opts.Short, opts.Rate, func(client int) Client {
+		conn := &Conn{Addr: strings.TrimPrefix(api.Base, "http://"), Short: client >= opts.Kept}
+		t.Cleanup(conn.Close)
+		pushed := ""
 		return func(ctx context.Context) error {
-			id := fmt.Sprintf("storm-%d-%d", client, n/2)
-			request, want := Request("GET", JobPath(opts.Topic, id), api.Token, ""), 200
-			if n%2 == 0 {
-				body := `{"id":` + strconv.Quote(id) + `,"delay":"` + opts.Delay + `","body":{"storm":1}}`
-				request, want = Request("POST", "/v1/topics/"+opts.Topic+"/jobs", api.Token, body), 201
+			ctx = context.WithoutCancel(ctx)
+			if pushed != "" {
+				_, err := conn.Do(ctx, Request("GET", JobPath(opts.Topic, pushed), api.Token, ""), 200)
+				pushed = ""
+				return err
 			}
-			n++
-			_, err := conn.Do(context.WithoutCancel(ctx), request, want)
+			pushed = ulid.Make().String()
+			body := fmt.Sprintf(`{"id":%q,"delay":"1h","body":{"storm":1}}`, pushed)
+			_, err := conn.Do(ctx, Request("POST", "/v1/topics/"+opts.Topic+"/jobs", api.Token, body), 201)
+			if err == nil {
+				s.Pushed.Add(1)
+			}
 			return err
 		}
 	})
-	t.Cleanup(func() {
-		for _, c := range s.conns {
-			c.Close()
-		}
-	})
 	return s
-}
-
-// Pushed returns how many jobs were accepted, once the storm has ended; Closed how many kept connections the server
-// closed after announcing that in an answer.
-func (s *Storm) Pushed() (pushed, closed int) {
-	for _, c := range s.conns {
-		pushed += c.Answers[201]
-		if !c.Short {
-			closed += c.Closed
-		}
-	}
-	return pushed, closed
 }

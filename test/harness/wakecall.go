@@ -1,13 +1,16 @@
 package harness
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -75,28 +78,24 @@ func (w *Wakecall) Up() {
 	w.t.Helper()
 	cmd := w.command(append([]string{"up"}, w.opts.Args...)...)
 	if len(w.opts.Sockets) > 0 {
-		cmd = passing(cmd, w.opts.Sockets)
+		cmd = shell(fmt.Sprintf("export LISTEN_PID=$$ LISTEN_FDS=%d", len(w.opts.Sockets)), cmd)
+		cmd.ExtraFiles = w.opts.Sockets // the descriptors from 3 on, as a service manager passes them
 	}
 	w.Process = process.Start(w.t, w.Dir, filepath.Base(w.Dir), cmd)
 }
 
-// passing starts cmd as a service manager does: sockets are its descriptors from 3 on, and its environment says so. The
-// shell becomes the program and keeps its process id.
-func passing(cmd *exec.Cmd, sockets []*os.File) *exec.Cmd {
-	by := exec.Command("/bin/sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`}, cmd.Args...)...)
-	by.Dir, by.Env = cmd.Dir, append(cmd.Env, fmt.Sprintf("LISTEN_FDS=%d", len(sockets)))
-	by.ExtraFiles = sockets
+// shell runs cmd after a command of the shell, which becomes the program and keeps its process id.
+func shell(first string, cmd *exec.Cmd) *exec.Cmd {
+	by := exec.Command("/bin/sh", append([]string{"-c", first + `; exec "$0" "$@"`}, cmd.Args...)...)
+	by.Dir, by.Env = cmd.Dir, cmd.Env
 	return by
 }
 
 // StartRole starts a single role in the foreground, as in a container.
-func (w *Wakecall) StartRole(role string) *Role {
+func (w *Wakecall) StartRole(role string) *process.Process {
 	w.t.Helper()
-	return &Role{process.Start(w.t, w.Dir, role, w.command(role))}
+	return process.Start(w.t, w.Dir, role, w.command(role))
 }
-
-// Role is a process that runs one role without a master.
-type Role struct{ *process.Process }
 
 // command is the wakecall binary with this installation's configuration and without the test's environment.
 func (w *Wakecall) command(args ...string) *exec.Cmd {
@@ -110,10 +109,6 @@ func (w *Wakecall) command(args ...string) *exec.Cmd {
 		binary = Binary(w.t)
 	}
 	cmd := exec.Command(binary, args...)
-	if w.opts.Umask != "" {
-		script := "umask " + w.opts.Umask + `; exec "$0" "$@"`
-		cmd = exec.Command("/bin/sh", append([]string{"-c", script}, cmd.Args...)...)
-	}
 	cmd.Dir = w.Dir
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH") + ":/usr/sbin",
@@ -125,6 +120,9 @@ func (w *Wakecall) command(args ...string) *exec.Cmd {
 	}
 	for _, key := range slices.Sorted(maps.Keys(w.env)) {
 		cmd.Env = append(cmd.Env, key+"="+w.env[key])
+	}
+	if w.opts.Umask != "" {
+		return shell("umask "+w.opts.Umask, cmd)
 	}
 	return cmd
 }
@@ -172,16 +170,19 @@ func (w *Wakecall) readToken() string {
 	return strings.TrimSpace(string(token))
 }
 
-// SharedToken returns the token of two installations on one registry: that of the one that created it.
-func (w *Wakecall) SharedToken(other *Wakecall) string {
-	w.t.Helper()
-	for _, token := range []string{w.readToken(), other.readToken()} {
-		if token != "" {
-			return token
-		}
+// ShareToken gives installations on one registry the token of the one that created it.
+func ShareToken(t testing.TB, installations ...*Wakecall) {
+	t.Helper()
+	token := ""
+	for _, w := range installations {
+		token = cmp.Or(token, w.readToken())
 	}
-	w.t.Fatal("neither of the two created a token")
-	return ""
+	if token == "" {
+		t.Fatal("no installation created a token")
+	}
+	for _, w := range installations {
+		w.Token = token
+	}
 }
 
 // Readyz returns nil when the installation can take a push.
@@ -260,27 +261,19 @@ func (w *Wakecall) Children() []int {
 	return pids
 }
 
+var crash = regexp.MustCompile("WARNING: DATA RACE|panic: |fatal error: ")
+
 // checkRaces fails the test if the race detector reported a race in one of the processes, or one of them panicked.
 func (w *Wakecall) checkRaces() {
 	logs, err := filepath.Glob(filepath.Join(w.Dir, "*.log"))
-	if err != nil {
-		w.t.Error(err)
-	}
 	for _, file := range logs {
-		w.checkRacesIn(file)
+		log, readErr := os.ReadFile(file)
+		err = errors.Join(err, readErr)
+		if at := crash.FindIndex(log); at != nil {
+			w.t.Errorf("%s has\n%s", filepath.Base(file), log[at[0]:min(len(log), at[0]+6000)])
+		}
 	}
-}
-
-func (w *Wakecall) checkRacesIn(file string) {
-	b, err := os.ReadFile(file)
 	if err != nil {
 		w.t.Error(err)
-	}
-	log := string(b)
-	for _, mark := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
-		if i := strings.Index(log, mark); i >= 0 {
-			w.t.Errorf("%q in %s:\n%s", mark, filepath.Base(file), log[i:min(len(log), i+6000)])
-			return
-		}
 	}
 }
