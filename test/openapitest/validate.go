@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -16,6 +17,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"github.com/wakecall/wakecall/server"
 )
@@ -32,13 +34,8 @@ var Document = sync.OnceValues(func() (*openapi3.T, error) {
 	return doc, nil
 })
 
-// Transport returns a round tripper that validates every exchange. base nil is http.DefaultTransport.
-func Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	return &transport{t, base}
-}
+// Transport returns a round tripper that validates every exchange of base.
+func Transport(t testing.TB, base http.RoundTripper) http.RoundTripper { return &transport{t, base} }
 
 type transport struct {
 	t    testing.TB
@@ -66,10 +63,7 @@ func drain(body *io.ReadCloser) ([]byte, error) {
 		return nil, nil
 	}
 	data, err := io.ReadAll(*body)
-	if err != nil {
-		return nil, err
-	}
-	if err := (*body).Close(); err != nil {
+	if err := errors.Join(err, (*body).Close()); err != nil {
 		return nil, err
 	}
 	*body = io.NopCloser(bytes.NewReader(data))
@@ -79,10 +73,6 @@ func drain(body *io.ReadCloser) ([]byte, error) {
 // Check compares an exchange with the description. A request must match when its answer is a success; an answer must
 // always match. When no route matches (404, 405 and OPTIONS), the answer must only have the form of other refusals.
 func Check(req *http.Request, sent []byte, resp *http.Response) error {
-	doc, err := Document()
-	if err != nil {
-		return err
-	}
 	got, err := drain(&resp.Body)
 	if err != nil {
 		return err
@@ -90,9 +80,12 @@ func Check(req *http.Request, sent []byte, resp *http.Response) error {
 	if resp.Header.Get("X-Request-Id") == "" && resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		return fmt.Errorf("the answer %d has no X-Request-Id", resp.StatusCode)
 	}
-	route, params := find(doc, req)
+	route, params, err := find(req)
+	if err != nil {
+		return err
+	}
 	if route == nil {
-		return checkUnrouted(doc, resp, got)
+		return checkUnrouted(resp, got)
 	}
 	input := &openapi3filter.RequestValidationInput{
 		Request: clone(req, sent), PathParams: params, Route: route,
@@ -122,39 +115,34 @@ func checkQuery(route *routers.Route, query url.Values) error {
 	return nil
 }
 
-// find returns the route of a request. Paths are compared as sent, because an id may contain an encoded slash.
-func find(doc *openapi3.T, req *http.Request) (*routers.Route, map[string]string) {
-	method := req.Method
-	if method == http.MethodHead {
-		method = http.MethodGet
+var router = sync.OnceValues(func() (routers.Router, error) {
+	doc, err := Document()
+	if err != nil {
+		return nil, err
 	}
-	for path, item := range doc.Paths.Map() {
-		params, ok := match(path, req.URL.EscapedPath())
-		if op := item.GetOperation(method); ok && op != nil {
-			return &routers.Route{Spec: doc, Path: path, PathItem: item, Method: method, Operation: op}, params
-		}
-	}
-	return nil, nil
-}
+	return gorillamux.NewRouter(doc)
+})
 
-func match(template, path string) (map[string]string, bool) {
-	want, got := strings.Split(template, "/"), strings.Split(path, "/")
-	if len(want) != len(got) {
-		return nil, false
+// find returns the route of a request and its parameters; nil if there is none. HEAD works wherever GET does.
+func find(req *http.Request) (*routers.Route, map[string]string, error) {
+	all, err := router()
+	if err != nil {
+		return nil, nil, err
 	}
-	params := map[string]string{}
-	for i, part := range want {
-		plain, err := url.PathUnescape(got[i])
-		switch {
-		case err != nil || got[i] == "" && i > 0:
-			return nil, false
-		case strings.HasPrefix(part, "{"):
-			params[strings.Trim(part, "{}")] = plain
-		case part != plain:
-			return nil, false
+	asked := *req
+	if req.Method == http.MethodHead {
+		asked.Method = http.MethodGet
+	}
+	route, params, notFound := all.FindRoute(&asked)
+	if notFound != nil {
+		return nil, nil, nil
+	}
+	for name, value := range params { // as sent, because an id may contain an encoded slash
+		if params[name], err = url.PathUnescape(value); err != nil {
+			return nil, nil, err
 		}
 	}
-	return params, true
+	return route, params, nil
 }
 
 // clone returns a request with a body that can be read again. curl and others send JSON with any content type.
@@ -205,7 +193,7 @@ func checkAnswer(input *openapi3filter.RequestValidationInput, resp *http.Respon
 	return nil
 }
 
-func checkUnrouted(doc *openapi3.T, resp *http.Response, got []byte) error {
+func checkUnrouted(resp *http.Response, got []byte) error {
 	if resp.StatusCode < 400 {
 		if resp.StatusCode == http.StatusNoContent && resp.Header.Get("Allow") != "" {
 			return nil // OPTIONS
@@ -218,15 +206,10 @@ func checkUnrouted(doc *openapi3.T, resp *http.Response, got []byte) error {
 		}
 		return fmt.Errorf("a refusal of type %q", kind)
 	}
-	value, err := decodeJSON(got)
-	if err != nil {
+	doc, err := Document()
+	var value any
+	if err := errors.Join(err, json.Unmarshal(got, &value)); err != nil {
 		return err
 	}
 	return doc.Components.Schemas["Problem"].Value.VisitJSON(value, openapi3.EnableJSONSchema2020())
-}
-
-func decodeJSON(data []byte) (any, error) {
-	var value any
-	err := json.Unmarshal(data, &value)
-	return value, err
 }

@@ -58,16 +58,12 @@ func TestCheck(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	doc, err := Document()
-	if err != nil {
-		t.Fatal(err)
-	}
 	req, err := http.NewRequest(http.MethodGet, "http://localhost"+jobs+"/a%2Fb%25", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	route, params := find(doc, req)
-	if route == nil || route.Path != "/v1/topics/{topic}/jobs/{id}" || params["id"] != "a/b%" {
+	route, params, err := find(req)
+	if err != nil || route == nil || route.Path != "/v1/topics/{topic}/jobs/{id}" || params["id"] != "a/b%" {
 		t.Errorf("%v %v", route, params)
 	}
 }
