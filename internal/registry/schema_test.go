@@ -112,7 +112,12 @@ func TestHalfAMigrationIsCompleted(t *testing.T) {
 		"DROP TABLE schema_migrations; DROP TABLE users",
 	} {
 		dsn := dbtest.MariaDB(t)
-		dbtest.Exec(t, dsn, strings.Split(damage, "; ")...)
+		db := dbtest.Connect(t, dsn)
+		for statement := range strings.SplitSeq(damage, "; ") {
+			if _, err := db.Exec(statement); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if _, err := Open(Options{DSN: dsn}); !errors.Is(err, ErrSchemaOlder) {
 			t.Errorf("%s: without Migrate: %v", damage, err)
 		}

@@ -68,17 +68,15 @@ func (lasting) Failed() bool     { return false }
 func (lasting) Errorf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // OnBoth runs a test against an empty database with the current schema on SQLite and on MariaDB.
-func OnBoth(t *testing.T, test func(t *testing.T, dsn string)) {
-	t.Parallel()
-	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, SQLite(t)) })
-	t.Run("mariadb", func(t *testing.T) { t.Parallel(); test(t, MariaDB(t)) })
-}
+func OnBoth(t *testing.T, test func(t *testing.T, dsn string)) { onBoth(t, MariaDB, test) }
 
 // OnBothEmpty is OnBoth for tests that create the schema themselves.
-func OnBothEmpty(t *testing.T, test func(t *testing.T, dsn string)) {
+func OnBothEmpty(t *testing.T, test func(t *testing.T, dsn string)) { onBoth(t, EmptyMariaDB, test) }
+
+func onBoth(t *testing.T, mariaDB func(testing.TB) string, test func(t *testing.T, dsn string)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, SQLite(t)) })
-	t.Run("mariadb", func(t *testing.T) { t.Parallel(); test(t, EmptyMariaDB(t)) })
+	t.Run("mariadb", func(t *testing.T) { t.Parallel(); test(t, mariaDB(t)) })
 }
 
 // SQLite returns the DSN of a file that does not exist yet. Creating its schema takes milliseconds.
@@ -126,12 +124,6 @@ func Run(db *database.DB, statement string) error {
 	return db.Do(context.Background(), func(tx *gorm.DB) error { return tx.Exec(statement).Error })
 }
 
-// Exec runs statements in the database of a DSN that MariaDB or EmptyMariaDB returned.
-func Exec(t testing.TB, dsn string, statements ...string) {
-	t.Helper()
-	shared.Exec(t, dsn[strings.LastIndex(dsn, "/")+1:], statements...)
-}
-
 // Connect opens the database of a DSN that MariaDB or EmptyMariaDB returned.
 func Connect(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
@@ -140,7 +132,6 @@ func Connect(t testing.TB, dsn string) *sql.DB {
 
 func createDatabase(t testing.TB) string {
 	t.Helper()
-	needMariaDB(t)
 	shared.once.Do(func() { startShared(t) })
 	if shared.tables == nil {
 		t.Fatal("the shared MariaDB did not start")
@@ -173,12 +164,5 @@ func startShared(t testing.TB) {
 	}
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func needMariaDB(t testing.TB) {
-	t.Helper()
-	if os.Getenv("WAKECALL_TEST_SHORT") != "" {
-		t.Skip("WAKECALL_TEST_SHORT is set: no MariaDB")
 	}
 }

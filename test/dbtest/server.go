@@ -33,7 +33,6 @@ type Server struct {
 // start it.
 func StartServer(t testing.TB) *Server {
 	t.Helper()
-	needMariaDB(t)
 	s := install(t)
 	s.Exec(t, "", "CREATE DATABASE wakecall")
 	return s
