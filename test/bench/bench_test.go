@@ -89,40 +89,21 @@ func TestBench(t *testing.T) {
 	if *runs > 0 {
 		times = *runs
 	}
-	for _, name := range chosen(t) {
+	names := strings.Split(*only, ",")
+	for _, e := range experiments {
+		if *only != "" && !slices.Contains(names, e.name) {
+			continue
+		}
 		for range times {
-			if !t.Run(name, func(t *testing.T) { find(name)(&bench{t, size, results}) }) {
+			if !t.Run(e.name, func(t *testing.T) { e.measure(&bench{t, size, results}) }) {
 				return
 			}
 		}
 	}
+	if len(results.rows) == 0 {
+		t.Fatalf("no experiment has the name %s", *only)
+	}
 	fmt.Printf("\n%s; median of %d, quick: %t\n\n%s\n", machine(t), times, *quick, results)
-}
-
-func find(name string) func(*bench) {
-	for _, e := range experiments {
-		if e.name == name {
-			return e.measure
-		}
-	}
-	return nil
-}
-
-// chosen returns the names of the experiments to run.
-func chosen(t *testing.T) (names []string) {
-	for _, e := range experiments {
-		names = append(names, e.name)
-	}
-	if *only == "" {
-		return names
-	}
-	picked := strings.Split(*only, ",")
-	for _, name := range picked {
-		if !slices.Contains(names, name) {
-			t.Fatalf("there is no experiment %q; there are %s", name, strings.Join(names, ", "))
-		}
-	}
-	return picked
 }
 
 // machine describes what was measured, and where.

@@ -109,14 +109,9 @@ func (q *queue) fill(jobs int) {
 	for i := range bodies {
 		bodies[i] = body(i)
 	}
-	left := make(chan []byte, jobs/bulk)
 	request := harness.Request(http.MethodPut, q.path("/bulk", "delay=0&ttl=86400&tries=3"), "",
 		"["+strings.Join(bodies, ",")+"]")
-	for range cap(left) {
-		left <- request
-	}
-	close(left)
-	next := func(int) func([]byte) []byte { return func([]byte) []byte { return <-left } }
+	next := atMost(jobs/bulk, func([]byte) []byte { return request })
 	q.b.ok(harness.StartClients(q.b, 16, 0, q.b.sending(q.addr, next)).Wait())
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
@@ -178,17 +179,25 @@ type jobs struct {
 	id    func(n int, delay time.Duration) string // nil: ids of 24 bytes, as callers make from keys of their own
 }
 
-// batches returns clients that push n jobs, or without end (0), size at once.
-func (in *installation) batches(j jobs, size, n int) func(int) harness.Client {
-	var pushed atomic.Int64
-	return in.b.sending(in.addr(), func(int) func([]byte) []byte {
-		return func([]byte) []byte {
-			if n > 0 && pushed.Add(int64(size)) > int64(n) {
+// atMost returns the requests of next for all clients together, n of them.
+func atMost(n int, next func(answer []byte) []byte) func(int) func([]byte) []byte {
+	var made atomic.Int64
+	return func(int) func([]byte) []byte {
+		return func(answer []byte) []byte {
+			if made.Add(1) > int64(n) {
 				return nil
 			}
-			return in.batch(j, size)
+			return next(answer)
 		}
-	})
+	}
+}
+
+// endless is a number of requests that no client makes.
+const endless = math.MaxInt
+
+// batches returns clients that push n batches of jobs.
+func (in *installation) batches(j jobs, size, n int) func(int) harness.Client {
+	return in.b.sending(in.addr(), atMost(n, func([]byte) []byte { return in.batch(j, size) }))
 }
 
 func (in *installation) batch(j jobs, size int) []byte {
@@ -220,7 +229,8 @@ func (in *installation) batch(j jobs, size int) []byte {
 // fill pushes n jobs.
 func (in *installation) fill(j jobs, n int) {
 	in.b.Helper()
-	in.b.ok(harness.StartClients(in.b, 16, 0, in.batches(j, min(n, 1000), n)).Wait())
+	size := min(n, 1000)
+	in.b.ok(harness.StartClients(in.b, 16, 0, in.batches(j, size, n/size)).Wait())
 }
 
 // body returns a JSON object of 64 bytes.
