@@ -26,7 +26,9 @@ type Queue struct {
 	*queue.Queue
 	Hub      *pull.Hub
 	Registry *registry.Registry
-	Redis    *harness.Redis // its only shard
+	Redis    *harness.Redis // its first shard
+
+	shards []queue.ShardConfig
 }
 
 // Start starts a queue that ends with the test. The jobs of a namespace have no limit of attempts.
@@ -43,16 +45,14 @@ func Start(t *testing.T, namespaces ...string) *Queue {
 	})
 	must(err)
 	t.Cleanup(func() { _ = r.Close() })
-	q := &Queue{queue.Open(queue.Options{}), nil, r, harness.StartRedis(t, harness.RedisOptions{})}
+	q := &Queue{Queue: queue.Open(queue.Options{}), Registry: r}
 	t.Cleanup(func() { _ = q.Close() })
-	must(q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: q.Redis.URL(), State: "active"}}))
-	must(queuetest.Adopt(t.Context(), q.Shards()[0]))
+	q.Redis = q.AddShard(t)
 	var confs []queue.TopicConf
 	for _, name := range namespaces {
 		topic := registry.NewTopic(name)
 		topic.Delivery, topic.MaxAttempts = registry.DeliveryPull, 0
-		_, err := r.PutTopic(t.Context(), "test", topic)
-		must(err)
+		q.put(t, topic)
 		confs = append(confs, queue.TopicConf{Name: name, TTR: topic.TTR.Std(), Pull: true})
 	}
 	must(q.SetTopics(t.Context(), slices.Values(confs)))
@@ -73,25 +73,30 @@ func (q *Queue) TakeOffline(t *testing.T, name string) {
 	t.Helper()
 	topic := registry.NewTopic(name)
 	topic.Delivery, topic.State = registry.DeliveryPull, registry.TopicOffline
+	q.put(t, topic)
+}
+
+func (q *Queue) put(t *testing.T, topic registry.Topic) {
+	t.Helper()
 	if _, err := q.Registry.PutTopic(t.Context(), "test", topic); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// AddShard adds a second shard, and returns its Redis.
+// AddShard adds a shard, and returns its Redis.
 func (q *Queue) AddShard(t *testing.T) *harness.Redis {
 	t.Helper()
-	second := harness.StartRedis(t, harness.RedisOptions{})
-	err := q.SetShards(t.Context(), []queue.ShardConfig{
-		{Name: "a", URL: q.Redis.URL(), State: "active"}, {Name: "b", URL: second.URL(), State: "active"},
-	})
+	r := harness.StartRedis(t, harness.RedisOptions{})
+	name := string(rune('a' + len(q.shards)))
+	q.shards = append(q.shards, queue.ShardConfig{Name: name, URL: r.URL(), State: "active"})
+	err := q.SetShards(t.Context(), q.shards)
 	for _, s := range q.Shards() {
 		err = errors.Join(err, queuetest.Adopt(t.Context(), s))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return second
+	return r
 }
 
 // background runs a component until the test ends.
