@@ -245,7 +245,7 @@ func (i *installation) batch(t *testing.T) {
 		{"topic": topic, "id": "d", "body": 1, "colour": "red"},
 		{"topic": topic, "id": "good-2", "body": M{"x": 1}, "priority": "high"},
 	}})
-	var got struct{ Results []harness.Job }
+	var got struct{ Results []harness.Result }
 	if err := answer.JSON(&got); err != nil {
 		t.Fatal(err)
 	}

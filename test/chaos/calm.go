@@ -106,18 +106,18 @@ func (s *site) onTime(ctx context.Context) error {
 func (s *site) probe(context.Context) error {
 	var sent []ledger.Event
 	for n := range s.hosts {
-		var events []ledger.Event
-		var jobs []M
+		var pushes []push
 		for i := range 12 {
 			s.probes++
-			e := ledger.Event{
-				Kind: ledger.Push, Topic: prompt[i%len(prompt)], ID: fmt.Sprint(probePrefix, s.probes), SetsDue: true,
-				Body: encode("probe"),
-			}
-			events = append(events, e)
-			jobs = append(jobs, M{"topic": e.Topic, "id": e.ID, "body": "probe", "priority": "high"})
+			id := fmt.Sprint(probePrefix, s.probes)
+			pushes = append(pushes, push{
+				ledger.Event{
+					Kind: ledger.Push, Topic: prompt[i%len(prompt)], ID: id, SetsDue: true, Body: encode("probe"),
+				},
+				M{"id": id, "body": "probe", "priority": "high"},
+			})
 		}
-		sent = append(sent, s.prober.batch(n+1, events, jobs)...)
+		sent = append(sent, s.prober.batch(n+1, pushes)...)
 	}
 	for _, e := range sent {
 		if e.Result != ledger.Acknowledged {

@@ -147,13 +147,24 @@ func (c *client) record(e ledger.Event, method, path string, body any) ledger.Ev
 	return e
 }
 
-// batch pushes several jobs at once and records the result of each.
-func (c *client) batch(host int, events []ledger.Event, jobs []M) []ledger.Event {
+// push is a push of the load, and its event.
+type push struct {
+	ledger.Event
+	fields M
+}
+
+// batch makes several pushes at once and records the result of each.
+func (c *client) batch(host int, pushes []push) (events []ledger.Event) {
+	var jobs []M
+	for _, p := range pushes {
+		p.fields["topic"] = p.Topic
+		jobs = append(jobs, p.fields)
+	}
 	all := ledger.Event{Host: host}
 	answer := c.do(&all, http.MethodPost, "/v1/jobs", M{"jobs": jobs})
 	results := resultsOf(answer, len(jobs))
-	for n := range events {
-		e := &events[n]
+	for n, p := range pushes {
+		e := p.Event
 		e.At, e.End, e.Host, e.Status, e.Error, e.Result = all.At, all.End, all.Host, all.Status, all.Error, all.Result
 		if results != nil && results[n].Error != nil {
 			e.Status = results[n].Error.Status
@@ -162,21 +173,16 @@ func (c *client) batch(host int, events []ledger.Event, jobs []M) []ledger.Event
 		if results != nil && results[n].State == "spooled" {
 			e.Status = http.StatusAccepted
 		}
-		c.site.rec.Add(*e)
+		c.site.rec.Add(e)
+		events = append(events, e)
 	}
 	return events
 }
 
-// result is one in the answer to a request about several jobs.
-type result struct {
-	Error *harness.Problem `json:"error"`
-	State string           `json:"state"`
-}
-
 // resultsOf returns the results in an answer; nil if it does not have n of them.
-func resultsOf(answer harness.Answer, n int) []result {
+func resultsOf(answer harness.Answer, n int) []harness.Result {
 	var body struct {
-		Results []result `json:"results"`
+		Results []harness.Result `json:"results"`
 	}
 	if answer.Status != http.StatusOK || answer.JSON(&body) != nil || len(body.Results) != n {
 		return nil
@@ -222,22 +228,23 @@ func (p *pusher) request(context.Context) error {
 			p.record(e, http.MethodPost, j.path()+"/run", nil)
 		})
 	default:
-		e, fields := p.newJob()
-		p.push(e, fields)
+		p.push(p.newJob())
 	}
 	return nil
 }
 
-func (p *pusher) newJob() (ledger.Event, M) {
+func (p *pusher) newJob() push {
 	p.count++
-	topic, delay, id := p.topic(), p.delay(), fmt.Sprintf("%d-%d", p.n, p.count)
+	delay, id := p.delay(), fmt.Sprintf("%d-%d", p.n, p.count)
 	body := p.body(id)
 	priority := []string{"high", "normal", "low"}[p.r.IntN(3)]
-	e := ledger.Event{
-		Kind: ledger.Push, Topic: topic, ID: id, DelayMS: float64(delay.Milliseconds()), SetsDue: true,
-		Body: encode(body),
+	return push{
+		ledger.Event{
+			Kind: ledger.Push, Topic: p.topic(), ID: id, DelayMS: float64(delay.Milliseconds()), SetsDue: true,
+			Body: encode(body),
+		},
+		M{"id": id, "body": body, "delay": delay.String(), "priority": priority},
 	}
-	return e, M{"id": id, "body": body, "delay": delay.String(), "priority": priority}
 }
 
 func (p *pusher) topic() string {
@@ -272,21 +279,16 @@ func (p *pusher) body(id string) string {
 	return fmt.Sprintf("%s of %s %d", strings.Repeat("x", size), id, p.r.Uint32())
 }
 
-func (p *pusher) push(e ledger.Event, fields M) ledger.Event {
-	e = p.record(e, http.MethodPost, "/v1/topics/"+e.Topic+"/jobs", fields)
-	p.keep(e)
-	return e
+func (p *pusher) push(job push) {
+	p.keep(p.record(job.Event, http.MethodPost, "/v1/topics/"+job.Topic+"/jobs", job.fields))
 }
 
 func (p *pusher) pushSome() {
-	var events []ledger.Event
-	var jobs []M
+	var pushes []push
 	for range 2 + p.r.IntN(6) {
-		e, fields := p.newJob()
-		fields["topic"] = e.Topic
-		events, jobs = append(events, e), append(jobs, fields)
+		pushes = append(pushes, p.newJob())
 	}
-	for _, e := range p.batch(0, events, jobs) {
+	for _, e := range p.batch(0, pushes) {
 		p.keep(e)
 	}
 }

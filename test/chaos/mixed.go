@@ -33,9 +33,9 @@ func (p *pusher) mix() bool {
 
 // replace pushes a job again, with a new body and due time.
 func (p *pusher) replace(j job) {
-	e, fields := p.newJob()
-	e.Topic, e.ID, fields["id"], fields["on_duplicate"] = j.topic, j.id, j.id, "replace"
-	p.push(e, fields)
+	again := p.newJob()
+	again.Topic, again.ID, again.fields["id"], again.fields["on_duplicate"] = j.topic, j.id, j.id, "replace"
+	p.push(again)
 }
 
 // onDead makes one request for up to five jobs that should be dead. The result for each is known only if all were.
@@ -105,9 +105,10 @@ func (p *pusher) register() bool {
 }
 
 func (p *pusher) pushPassing() {
-	e, fields := p.newJob()
-	e.Topic = passing
-	if e = p.record(e, http.MethodPost, "/v1/topics/"+passing+"/jobs", fields); e.Result == ledger.Acknowledged {
+	job := p.newJob()
+	job.Topic = passing
+	e := p.record(job.Event, http.MethodPost, "/v1/topics/"+passing+"/jobs", job.fields)
+	if e.Result == ledger.Acknowledged {
 		p.passed = append(p.passed, e.ID) // other pushes may reach a suspended server after the topic was dropped
 	}
 }

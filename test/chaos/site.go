@@ -191,7 +191,7 @@ func (s *site) pushFar(ctx context.Context) error {
 		}
 		answer := s.hosts[n/1000%len(s.hosts)].Quick().Do(ctx, http.MethodPost, "/v1/jobs", M{"jobs": jobs})
 		results := resultsOf(answer, len(jobs))
-		if results == nil || slices.ContainsFunc(results, func(r result) bool { return r.Error != nil }) {
+		if results == nil || slices.ContainsFunc(results, func(r harness.Result) bool { return r.Error != nil }) {
 			return fmt.Errorf("push jobs that wait: %s", answer)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-	"time"
 
+	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/test/openapitest"
 )
 
@@ -121,29 +121,12 @@ func encode(body any) (payload io.Reader, isJSON bool, err error) {
 type M = map[string]any
 
 // Job is a job as the API shows it.
-type Job struct {
-	Topic      string          `json:"topic"`
-	ID         string          `json:"id"`
-	State      string          `json:"state"`
-	DueAt      time.Time       `json:"due_at"`
-	Priority   string          `json:"priority"`
-	Attempts   int             `json:"attempts"`
-	CreatedAt  time.Time       `json:"created_at"`
-	Duplicate  bool            `json:"duplicate"`
-	Body       json.RawMessage `json:"body"`
-	History    []Attempt       `json:"history"`
-	DeadReason string          `json:"dead_reason"`
-	Error      *Problem        `json:"error"`
-}
+type Job = client.Job
 
-// Attempt is one callback in a job's history.
-type Attempt struct {
-	N         int       `json:"n"`
-	StartedAt time.Time `json:"started_at"`
-	TookMS    float64   `json:"took_ms"`
-	Status    int       `json:"status"`
-	Error     string    `json:"error"`
-	Answer    string    `json:"answer"`
+// Result is one in the answer to a request about several jobs.
+type Result struct {
+	Job
+	Error *Problem `json:"error"`
 }
 
 // Problem is an error as the API returns it.
