@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/harness/process"
@@ -194,27 +191,23 @@ func killHost(h *harness.Wakecall) (endFunc, error) {
 
 // useUpDescriptors limits processes to the descriptors that they have: they can open no connection and no file.
 func useUpDescriptors(pids ...int) (endFunc, error) {
-	before := map[int]unix.Rlimit{}
+	var ends []endFunc
 	for _, pid := range pids {
-		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		open, err := process.Files(pid)
 		if err != nil {
 			continue // it has ended meanwhile
 		}
-		var old unix.Rlimit
-		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old)
-		few := unix.Rlimit{Cur: uint64(len(open)), Max: old.Max}
-		if err = errors.Join(err, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil)); err != nil {
-			return nil, fmt.Errorf("limit process %d: %w", pid, err)
+		end, err := process.LimitFiles(pid, open)
+		if err != nil {
+			return nil, err
 		}
-		before[pid] = old
+		ends = append(ends, end)
 	}
-	return func() error {
-		for pid, old := range before {
-			if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &old, nil); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return fmt.Errorf("restore the limit of process %d: %w", pid, err)
-			}
+	return func() (err error) {
+		for _, end := range ends {
+			err = errors.Join(err, end())
 		}
-		return nil
+		return err
 	}, nil
 }
 

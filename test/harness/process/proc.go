@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -71,6 +72,31 @@ func Pause(t testing.TB, pids ...int) (resume func()) {
 		})
 	}
 	return resume
+}
+
+// Files returns how many files a process has open.
+func Files(pid int) (int, error) {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0, err
+	}
+	return p.FileDescriptorsLen()
+}
+
+// LimitFiles limits how many files a process may have open, until restore is called.
+func LimitFiles(pid, most int) (restore func() error, err error) {
+	var old unix.Rlimit
+	err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old)
+	few := unix.Rlimit{Cur: uint64(most), Max: old.Max}
+	if err = errors.Join(err, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil)); err != nil {
+		return nil, fmt.Errorf("limit the files of process %d: %w", pid, err)
+	}
+	return func() error {
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &old, nil); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("restore the limit of process %d: %w", pid, err)
+		}
+		return nil
+	}, nil
 }
 
 // CPU returns the processor time that a process has used, to the nanosecond: what an idle process uses in half a minute
