@@ -215,10 +215,10 @@ func TestAShardIsAddedDrainedAndDeletedUnderLoad(t *testing.T) {
 	}
 	ledger, refused := harness.NewLedger(), &answers{}
 	far := harness.StartLoad(t, i.Quick(), ledger,
-		harness.LoadOptions{Topic: topic, Prefix: "far", Rate: 100, Pushers: 8, Fields: M{"delay": "15s"},
+		harness.LoadOptions{Topic: topic, Rate: 100, Pushers: 8, Fields: M{"delay": "15s"},
 			PushFailed: refused.add})
 	near := harness.StartLoad(t, i.Quick(), ledger,
-		harness.LoadOptions{Topic: topic, Prefix: "near", Rate: 100, Pushers: 8, Fields: M{"delay": "300ms"},
+		harness.LoadOptions{Topic: topic, Rate: 100, Pushers: 8, Fields: M{"delay": "300ms"},
 			PushFailed: refused.add})
 	ledger.WaitAcknowledged(t, 500)
 	run := func(says string, args ...string) {

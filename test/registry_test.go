@@ -120,7 +120,7 @@ func TestTwoHostsShareAnInstallation(t *testing.T) {
 	ledger.WaitAcknowledged(t, 100)
 	first.Stop()
 	second := harness.StartLoad(t, two.Quick(), ledger,
-		harness.LoadOptions{Topic: topic, Prefix: "two", Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
+		harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
 	ledger.WaitAcknowledged(t, 50)
 	tellsNoLoss(t, one)
 	tellsNoLoss(t, two)

@@ -81,14 +81,12 @@ func Drip() Behaviour {
 	return func(w http.ResponseWriter, r *http.Request, _ Call) {
 		w.WriteHeader(http.StatusOK)
 		flush := http.NewResponseController(w)
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
 		for {
 			if _, err := w.Write([]byte{'.'}); err != nil || flush.Flush() != nil {
 				return
 			}
 			select {
-			case <-tick.C:
+			case <-time.After(time.Second):
 			case <-r.Context().Done():
 				return
 			}

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/wakecall/wakecall/test/harness/ledger"
 )
 
@@ -136,7 +134,7 @@ func (l *Ledger) Verdict(t testing.TB, api *API, e *Endpoint, duplicates int) {
 	}
 	verdict.Report(t)
 	for _, topic := range topics {
-		probe := "probe-" + ulid.Make().String()
+		probe := newID()
 		api.MustPush(t, topic, M{"id": probe, "body": "probe"})
 		Eventually(t, Patience, "a new job of "+topic+" to be called", func() error {
 			return Equal("called", len(e.CallsOf(topic, probe)) > 0, true)

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/oklog/ulid/v2"
 )
 
 // Client makes one request. An error ends it; ErrDone says that it has no more to do.
@@ -134,10 +132,9 @@ func (l *Load) Stop() Seen {
 // LoadOptions configure the rate and the jobs of a load.
 type LoadOptions struct {
 	Topic   string
-	Rate    int    // pushes per second of all pushers together; 0: 100
-	Pushers int    // 0: 4
-	Prefix  string // prefix of the ids; "": load
-	Fields  M      // fields of every push, such as a delay
+	Rate    int // pushes per second of all pushers together; 0: 100
+	Pushers int // 0: 4
+	Fields  M   // fields of every push, such as a delay
 	// PushFailed is called with every answer that does not accept the push.
 	PushFailed func(Answer)
 }
@@ -151,15 +148,9 @@ func StartLoad(t testing.TB, api *API, l *Ledger, opts LoadOptions) *Load {
 	if opts.Pushers == 0 {
 		opts.Pushers = 4
 	}
-	if opts.Prefix == "" {
-		opts.Prefix = "load"
-	}
-	return StartClients(t, opts.Pushers, opts.Rate, func(client int) Client {
-		n := 0
+	return StartClients(t, opts.Pushers, opts.Rate, func(int) Client {
 		return func(context.Context) error { // not with its context: the end of the load must not abort a push
-			id := fmt.Sprintf("%s%d-%d", opts.Prefix, client, n)
-			n++
-			answer := l.Push(context.Background(), api, opts.Topic, id, opts.Fields)
+			answer := l.Push(context.Background(), api, opts.Topic, newID(), opts.Fields)
 			if opts.PushFailed != nil && (answer.Err != nil || answer.Status >= 300) {
 				opts.PushFailed(answer)
 			}
@@ -167,6 +158,11 @@ func StartLoad(t testing.TB, api *API, l *Ledger, opts LoadOptions) *Load {
 		}
 	})
 }
+
+var loaded atomic.Int64
+
+// newID returns an id that no load has used.
+func newID() string { return fmt.Sprint("load-", loaded.Add(1)) }
 
 // StormOptions configure a storm.
 type StormOptions struct {
@@ -196,7 +192,7 @@ func StartStorm(t testing.TB, api *API, opts StormOptions) *Storm {
 				pushed = ""
 				return err
 			}
-			pushed = ulid.Make().String()
+			pushed = newID()
 			body := fmt.Sprintf(`{"id":%q,"delay":"1h","body":{"storm":1}}`, pushed)
 			_, err := conn.Do(ctx, Request("POST", "/v1/topics/"+opts.Topic+"/jobs", api.Token, body), 201)
 			if err == nil {

@@ -199,10 +199,8 @@ func (p *Proxy) meets(l *link, answers bool) (Trouble, <-chan struct{}) {
 }
 
 func (l *link) wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-l.done:
 		return false

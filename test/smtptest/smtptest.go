@@ -97,9 +97,9 @@ func (s *Server) Mails() []Mail {
 func (s *Server) NewSession(*smtp.Conn) (smtp.Session, error) { return &session{s: s}, nil }
 
 type session struct {
-	s        *Server
-	from, to string
-	known    bool
+	s     *Server
+	mail  Mail
+	known bool
 }
 
 // AuthMechanisms implements smtp.AuthSession.
@@ -110,10 +110,10 @@ func (c *session) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, password string) error {
 		c.s.mu.Lock()
 		defer c.s.mu.Unlock()
-		if c.s.user != "" && (user != c.s.user || password != c.s.pw) {
+		c.known = c.s.user == "" || user == c.s.user && password == c.s.pw
+		if !c.known {
 			return errors.New("authentication credentials invalid")
 		}
-		c.known = true
 		return nil
 	}), nil
 }
@@ -125,7 +125,7 @@ func (c *session) Mail(from string, _ *smtp.MailOptions) error {
 	if c.s.user != "" && !c.known {
 		return smtp.ErrAuthRequired
 	}
-	c.from = from
+	c.mail = Mail{From: from}
 	return nil
 }
 
@@ -133,7 +133,7 @@ func (c *session) Mail(from string, _ *smtp.MailOptions) error {
 func (c *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	c.to = to
+	c.mail.To = to
 	return c.s.refuse
 }
 
@@ -147,13 +147,13 @@ func (c *session) Data(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
-	if err != nil {
+	c.mail.Header, c.mail.Raw = m.Header, string(raw)
+	if c.mail.Subject, err = new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject")); err != nil {
 		return err
 	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	c.s.mails = append(c.s.mails, Mail{From: c.from, To: c.to, Subject: subject, Header: m.Header, Raw: string(raw)})
+	c.s.mails = append(c.s.mails, c.mail)
 	return nil
 }
 
