@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/test/harness/ledger"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -71,10 +72,7 @@ func (s *site) complete(context.Context) error {
 func (s *site) reach(ctx context.Context) error {
 	for n, h := range s.hosts {
 		var body struct {
-			Shards []struct {
-				Name string `json:"name"`
-				Up   bool   `json:"up"`
-			} `json:"shards"`
+			Shards []client.Shard `json:"shards"`
 		}
 		if err := h.Quick().Do(ctx, http.MethodGet, "/v1/shards", nil).JSON(&body); err != nil {
 			return fmt.Errorf("host %d: %w", n+1, err)

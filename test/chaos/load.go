@@ -108,15 +108,15 @@ func encode(body string) string {
 	return ledger.Digest(encoded)
 }
 
-// client makes requests through both hosts and records their results.
-type client struct {
+// recorder makes requests through both hosts and records their results.
+type recorder struct {
 	site *site
 	r    *rand.Rand
 	apis []*harness.API // one for each host
 }
 
-func (s *site) client(seed uint64, n int) client {
-	c := client{site: s, r: rand.New(rand.NewPCG(seed, uint64(n)))}
+func (s *site) recorder(seed uint64, n int) recorder {
+	c := recorder{site: s, r: rand.New(rand.NewPCG(seed, uint64(n)))}
 	for _, h := range s.hosts {
 		c.apis = append(c.apis, h.Quick())
 	}
@@ -124,7 +124,7 @@ func (s *site) client(seed uint64, n int) client {
 }
 
 // do makes a request through the host in e, or any, and stores the result in e.
-func (c *client) do(e *ledger.Event, method, path string, body any) harness.Answer {
+func (c *recorder) do(e *ledger.Event, method, path string, body any) harness.Answer {
 	if e.Host == 0 {
 		e.Host = 1 + c.r.IntN(len(c.apis))
 	}
@@ -141,7 +141,7 @@ func (c *client) do(e *ledger.Event, method, path string, body any) harness.Answ
 }
 
 // record makes a request and records it.
-func (c *client) record(e ledger.Event, method, path string, body any) ledger.Event {
+func (c *recorder) record(e ledger.Event, method, path string, body any) ledger.Event {
 	c.do(&e, method, path, body)
 	c.site.rec.Add(e)
 	return e
@@ -154,7 +154,7 @@ type push struct {
 }
 
 // batch makes several pushes at once and records the result of each.
-func (c *client) batch(host int, pushes []push) (events []ledger.Event) {
+func (c *recorder) batch(host int, pushes []push) (events []ledger.Event) {
 	var jobs []M
 	for _, p := range pushes {
 		p.fields["topic"] = p.Topic
@@ -192,7 +192,7 @@ func resultsOf(answer harness.Answer, n int) []harness.Result {
 
 // pusher makes one request at a time, and only for its own jobs, so that the order of the events of a job is known.
 type pusher struct {
-	client
+	recorder
 	n     int
 	count int
 	jobs  []job // that may still be waiting
@@ -206,7 +206,9 @@ type job struct{ topic, id string }
 
 func (j job) path() string { return harness.JobPath(j.topic, j.id) }
 
-func (s *site) pusher(seed uint64, n int) *pusher { return &pusher{client: s.client(seed, n+1), n: n} }
+func (s *site) pusher(seed uint64, n int) *pusher {
+	return &pusher{recorder: s.recorder(seed, n+1), n: n}
+}
 
 // request makes one of the requests of the load.
 func (p *pusher) request(context.Context) error {

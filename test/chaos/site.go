@@ -52,7 +52,7 @@ type site struct {
 	dbProxy  *harness.Proxy
 	disks    []*harness.Disk // the small disk of each host's journal; empty if none could be mounted
 	longest  time.Duration   // of the delays
-	prober   client
+	prober   recorder
 	probes   int
 	answered sync.Map // ids of probes that were called and answered
 }
@@ -86,7 +86,7 @@ func newSite(t testing.TB, r *rand.Rand) *site {
 		"WAKECALL_JOURNAL_SYNC": []string{"none", "always"}[r.IntN(2)],
 	})
 	s.putTopics()
-	s.prober = s.client(seed, 0)
+	s.prober = s.recorder(seed, 0)
 	return s
 }
 

@@ -3,12 +3,12 @@ package chaos
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/harness/ledger"
 )
@@ -26,27 +26,20 @@ type workers struct {
 func (s *site) startWorkers(seed uint64) *workers {
 	all := &workers{}
 	all.Load = harness.StartClients(s.t, workerCount, 0, func(n int) harness.Client {
-		w := &worker{client: s.client(seed, n+1000), all: all}
+		w := &worker{recorder: s.recorder(seed, n+1000), all: all}
 		return func(ctx context.Context) error { w.work(ctx); return nil }
 	})
 	return all
 }
 
 type worker struct {
-	client
+	recorder
 	all *workers
 }
 
 // held is a job that a worker has leased.
 type held struct {
-	Lease       string          `json:"lease"`
-	LeasedUntil time.Time       `json:"leased_until"`
-	Topic       string          `json:"topic"`
-	ID          string          `json:"id"`
-	Attempt     int             `json:"attempt"`
-	DueAt       time.Time       `json:"due_at"`
-	Body        json.RawMessage `json:"body"`
-
+	client.LeasedJob
 	call int
 }
 

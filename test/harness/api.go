@@ -189,10 +189,7 @@ func (a *API) List(ctx context.Context, topic, state string) ([]Job, error) {
 		if answer.Err == nil && answer.Status != http.StatusOK {
 			return nil, fmt.Errorf("listing %s jobs of %s: %s", state, topic, answer)
 		}
-		var page struct {
-			Jobs []Job  `json:"jobs"`
-			Next string `json:"next"`
-		}
+		var page client.Page
 		if err := answer.JSON(&page); err != nil {
 			return nil, err
 		}

@@ -167,11 +167,5 @@ func (l *Ledger) judge(api *API, e *Endpoint, duplicates int) (ledger.Verdict, e
 // WaitAcknowledged waits until at least n more pushes than now have been acknowledged.
 func (l *Ledger) WaitAcknowledged(t testing.TB, n int) {
 	t.Helper()
-	want := l.Acknowledged() + n
-	Eventually(t, Patience, fmt.Sprintf("%d more pushes to be acknowledged", n), func() error {
-		if got := l.Acknowledged(); got < want {
-			return fmt.Errorf("%d were acknowledged, of %d", got, want)
-		}
-		return nil
-	})
+	waitMore(t, n, "pushes to be acknowledged", l.Acknowledged)
 }

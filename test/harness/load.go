@@ -103,10 +103,16 @@ func (l *Load) Requests() int {
 // WaitRequests waits until n more requests than now have been answered.
 func (l *Load) WaitRequests(t testing.TB, n int) {
 	t.Helper()
-	want := l.Requests() + n
-	Eventually(t, Patience, fmt.Sprintf("%d more requests to be answered", n), func() error {
-		if got := l.Requests(); got < want {
-			return fmt.Errorf("%d were answered, of %d", got, want)
+	waitMore(t, n, "requests to be answered", l.Requests)
+}
+
+// waitMore waits until a count is n higher than now.
+func waitMore(t testing.TB, n int, what string, count func() int) {
+	t.Helper()
+	want := count() + n
+	Eventually(t, Patience, fmt.Sprintf("%d more %s", n, what), func() error {
+		if got := count(); got < want {
+			return fmt.Errorf("there were %d, of %d", got, want)
 		}
 		return nil
 	})
