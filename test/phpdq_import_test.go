@@ -193,9 +193,10 @@ func TestAKilledImportLosesAndDoublesNothing(t *testing.T) {
 
 func movingPHPDelayqueue(t *testing.T, done *consumed) (*installation, *moving) {
 	i, addr := startPHPDQ(t)
-	i.endpoint.Set("/h.php", func(w http.ResponseWriter, _ *http.Request, c harness.Call) {
+	i.endpoint.Set("/h.php", func(w http.ResponseWriter, _ *http.Request, c harness.Call) int {
 		done.add(c.ID)
 		_, _ = io.WriteString(w, "OK")
+		return http.StatusOK
 	})
 	old := startPHPDelayqueue(t, i.endpoint.URL("/h.php"))
 	return i, &moving{

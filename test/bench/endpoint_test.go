@@ -67,10 +67,11 @@ func (l *callLog) observe(c harness.Call) {
 	l.samples = append(l.samples, sample{c.At.UnixMicro(), c.DueAt.UnixMilli(), wanted, c.Path == latePath})
 }
 
-func (l *callLog) reset(http.ResponseWriter, *http.Request, harness.Call) {
+func (l *callLog) reset(http.ResponseWriter, *http.Request, harness.Call) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.samples = nil
+	return http.StatusOK
 }
 
 // seen is what the endpoint says about the calls since the last reset.
@@ -81,7 +82,7 @@ type seen struct {
 	P50, P99, Max float64 // lateness in ms of those that were due in the time asked for
 }
 
-func (l *callLog) answer(w http.ResponseWriter, r *http.Request, _ harness.Call) {
+func (l *callLog) answer(w http.ResponseWriter, r *http.Request, _ harness.Call) int {
 	from, _ := strconv.ParseInt(r.URL.Query().Get("from"), 10, 64)
 	to, _ := strconv.ParseInt(r.URL.Query().Get("to"), 10, 64)
 	l.mu.Lock()
@@ -91,6 +92,7 @@ func (l *callLog) answer(w http.ResponseWriter, r *http.Request, _ harness.Call)
 	}
 	l.mu.Unlock()
 	_ = json.NewEncoder(w).Encode(s) // an error means that the client has disconnected
+	return http.StatusOK
 }
 
 func evaluate(samples []sample, from, to int64) seen {

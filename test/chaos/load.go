@@ -81,15 +81,14 @@ func healthy() map[string]harness.Behaviour {
 // byID chooses a failure by the id for the first calls; four fifths of the ids are answered at once.
 func byID(ill []harness.Behaviour, calls int) harness.Behaviour {
 	ok := harness.Status(http.StatusOK)
-	atFirst := harness.FirstCalls(calls, func(w http.ResponseWriter, r *http.Request, c harness.Call) {
-		ill[hash(c.ID)/5%len(ill)](w, r, c)
+	atFirst := harness.FirstCalls(calls, func(w http.ResponseWriter, r *http.Request, c harness.Call) int {
+		return ill[hash(c.ID)/5%len(ill)](w, r, c)
 	}, ok)
-	return func(w http.ResponseWriter, r *http.Request, c harness.Call) {
+	return func(w http.ResponseWriter, r *http.Request, c harness.Call) int {
 		if strings.HasPrefix(c.ID, probePrefix) || !isIll(c.ID) {
-			ok(w, r, c)
-			return
+			return ok(w, r, c)
 		}
-		atFirst(w, r, c)
+		return atFirst(w, r, c)
 	}
 }
 

@@ -15,12 +15,13 @@ func Status(code int, headers ...string) Behaviour {
 
 // Text answers with a status and a body.
 func Text(code int, body string, headers ...string) Behaviour {
-	return func(w http.ResponseWriter, _ *http.Request, _ Call) {
+	return func(w http.ResponseWriter, _ *http.Request, _ Call) int {
 		for i := 0; i+1 < len(headers); i += 2 {
 			w.Header().Set(headers[i], headers[i+1])
 		}
 		w.WriteHeader(code)
 		_, _ = io.WriteString(w, body) // the caller may have disconnected
+		return code
 	}
 }
 
@@ -28,32 +29,33 @@ func Text(code int, body string, headers ...string) Behaviour {
 func FirstCalls(n int, first, then Behaviour) Behaviour {
 	var mu sync.Mutex
 	seen := map[Key]int{}
-	return func(w http.ResponseWriter, r *http.Request, c Call) {
+	return func(w http.ResponseWriter, r *http.Request, c Call) int {
 		mu.Lock()
 		seen[c.Key]++
 		early := seen[c.Key] <= n
 		mu.Unlock()
 		if early {
-			first(w, r, c)
-			return
+			return first(w, r, c)
 		}
-		then(w, r, c)
+		return then(w, r, c)
 	}
 }
 
 // Slow answers 200 after a time.
 func Slow(d time.Duration) Behaviour {
-	return func(_ http.ResponseWriter, r *http.Request, _ Call) {
+	return func(_ http.ResponseWriter, r *http.Request, _ Call) int {
 		select {
 		case <-time.After(d):
+			return http.StatusOK
 		case <-r.Context().Done():
+			return 0
 		}
 	}
 }
 
 // Hang never answers: it holds the call until the caller hangs up.
 func Hang() Behaviour {
-	return func(_ http.ResponseWriter, r *http.Request, _ Call) { <-r.Context().Done() }
+	return func(_ http.ResponseWriter, r *http.Request, _ Call) int { <-r.Context().Done(); return 0 }
 }
 
 // Gate holds calls until it is opened, then answers them with 200.
@@ -69,26 +71,28 @@ func NewGate() *Gate { return &Gate{open: make(chan struct{})} }
 func (g *Gate) Open() { g.once.Do(func() { close(g.open) }) }
 
 // Hold is the gate's behaviour.
-func (g *Gate) Hold(_ http.ResponseWriter, r *http.Request, _ Call) {
+func (g *Gate) Hold(_ http.ResponseWriter, r *http.Request, _ Call) int {
 	select {
 	case <-g.open:
+		return http.StatusOK
 	case <-r.Context().Done():
+		return 0
 	}
 }
 
 // Drip sends headers at once and then a byte a second, forever.
 func Drip() Behaviour {
-	return func(w http.ResponseWriter, r *http.Request, _ Call) {
+	return func(w http.ResponseWriter, r *http.Request, _ Call) int {
 		w.WriteHeader(http.StatusOK)
 		flush := http.NewResponseController(w)
 		for {
 			if _, err := w.Write([]byte{'.'}); err != nil || flush.Flush() != nil {
-				return
+				return http.StatusOK
 			}
 			select {
 			case <-time.After(time.Second):
 			case <-r.Context().Done():
-				return
+				return http.StatusOK
 			}
 		}
 	}
@@ -96,7 +100,7 @@ func Drip() Behaviour {
 
 // Huge answers 200 with size bytes, as fast as they are read, and reports how many were.
 func Huge(size int64, taken func(int64)) Behaviour {
-	return func(w http.ResponseWriter, _ *http.Request, _ Call) {
+	return func(w http.ResponseWriter, _ *http.Request, _ Call) int {
 		chunk := make([]byte, 1<<16)
 		var sent int64
 		for sent < size {
@@ -107,6 +111,7 @@ func Huge(size int64, taken func(int64)) Behaviour {
 			}
 		}
 		taken(sent)
+		return http.StatusOK
 	}
 }
 
@@ -135,12 +140,13 @@ func HalfAnswer() Behaviour {
 func Redirect(to string) Behaviour { return Status(http.StatusFound, "Location", to) }
 
 func raw(do func(*net.TCPConn)) Behaviour {
-	return func(w http.ResponseWriter, _ *http.Request, _ Call) {
+	return func(w http.ResponseWriter, _ *http.Request, _ Call) int {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			panic(err) // only HTTP/1.1 is used here
 		}
 		defer conn.Close()
 		do(conn.(*net.TCPConn))
+		return notHTTP
 	}
 }

@@ -1,8 +1,6 @@
 package harness
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -68,8 +66,10 @@ func (c Call) Answer() ledger.Event {
 	return e
 }
 
-// Behaviour answers a call, or misbehaves.
-type Behaviour func(w http.ResponseWriter, r *http.Request, c Call)
+// Behaviour answers a call, or misbehaves, and returns the status that it sent; 0: none, notHTTP: it broke HTTP.
+type Behaviour func(w http.ResponseWriter, r *http.Request, c Call) int
+
+const notHTTP = 599
 
 // Endpoint is an HTTP server that records every call. Its behaviour is set for each path; by default it answers 200.
 type Endpoint struct {
@@ -129,11 +129,14 @@ func (e *Endpoint) Set(path string, b Behaviour) {
 func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	c := newCall(r)
 	behave := e.arrived(&c)
-	answer := &recorder{ResponseWriter: w}
+	c.Sent = http.StatusOK
 	if behave != nil && !c.Aborted {
-		behave(answer, r, c)
+		c.Sent = behave(w, r, c)
 	}
-	c.Status, c.Sent = answer.result(r.Context()), answer.status
+	c.Status = c.Sent
+	if r.Context().Err() != nil && c.Sent != notHTTP {
+		c.Status = 499
+	}
 	e.answered(c)
 }
 
@@ -172,46 +175,6 @@ func (e *Endpoint) answered(c Call) {
 		return
 	}
 	e.calls[c.N-1] = c
-}
-
-// recorder records the status of an answer.
-type recorder struct {
-	http.ResponseWriter
-	status   int
-	hijacked bool
-}
-
-func (r *recorder) WriteHeader(status int) {
-	r.status = status
-	r.ResponseWriter.WriteHeader(status)
-}
-
-func (r *recorder) Write(b []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	return r.ResponseWriter.Write(b)
-}
-
-// Hijack is called by the behaviours that break HTTP.
-func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	r.hijacked = true
-	return http.NewResponseController(r.ResponseWriter).Hijack()
-}
-
-// Unwrap is for http.ResponseController.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
-func (r *recorder) result(ctx context.Context) int {
-	switch {
-	case r.hijacked:
-		return 599
-	case ctx.Err() != nil:
-		return 499
-	case r.status == 0:
-		return http.StatusOK
-	}
-	return r.status
 }
 
 // Calls returns the calls for a topic so far, in the order of their arrival; for "" those of all topics.
