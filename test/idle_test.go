@@ -50,7 +50,7 @@ func TestIdle(t *testing.T) {
 func commandsAtMost(t *testing.T, r *harness.Redis, most float64) {
 	t.Helper()
 	commands := func() float64 {
-		text, err := r.Info("stats", "total_commands_processed")
+		text, err := r.Info("Stats", "total_commands_processed")
 		must(t, err)
 		n, err := strconv.ParseFloat(text, 64)
 		must(t, err)

@@ -29,10 +29,10 @@ func (in *installation) watchIdle(what, commands, cpu, memory string) {
 	in.b.Helper()
 	time.Sleep(in.b.settle)
 	const processed = "total_commands_processed"
-	before, used, began := in.info("stats", processed), in.cpu(), time.Now()
+	before, used, began := in.info("Stats", processed), in.cpu(), time.Now()
 	time.Sleep(in.b.idle)
 	seconds := time.Since(began).Seconds()
-	made := in.info("stats", processed) - before - 1 // without the INFO
+	made := in.info("Stats", processed) - before - 1 // without the INFO
 	in.b.figure(what+": Redis commands, those in scripts included", "/s", commands, made/seconds)
 	in.b.figure(what+": processor time of all processes", "% of a core", cpu, 100*(in.cpu()-used).Seconds()/seconds)
 	in.b.figure(what+": memory of the largest process", "MiB", memory, in.largest())

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -104,38 +103,27 @@ func (r *Redis) Do(args ...any) any {
 // Try runs one command on a server that may be broken, and returns its error.
 func (r *Redis) Try(args ...any) error { return r.run(args...).Err() }
 
+// requestTime limits a request to a server that may be broken.
+const requestTime = 5 * time.Second
+
 func (r *Redis) run(args ...any) *redis.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), requestTime)
 	defer cancel()
 	return r.client.Do(ctx, args...)
 }
 
-// Info returns a field of the server's INFO.
+// Info returns a field of a section of the server's INFO, such as Memory; "" if it has none.
 func (r *Redis) Info(section, field string) (string, error) {
-	answer, err := r.run("INFO", section).Text()
-	if err != nil {
-		return "", err
-	}
-	return InfoField(answer, field)
+	ctx, cancel := context.WithTimeout(context.Background(), requestTime)
+	defer cancel()
+	info := r.client.InfoMap(ctx, section)
+	return info.Item(section, field), info.Err()
 }
 
-// InfoField returns a field of an INFO.
-func InfoField(info, field string) (string, error) {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
-			return value, nil
-		}
-	}
-	return "", fmt.Errorf("INFO has no %s", field)
-}
-
-// Role returns master or slave, or an error as text.
+// Role returns master or slave; "" if the server does not answer.
 func (r *Redis) Role() string {
-	answer, err := r.run("ROLE").Slice()
-	if err != nil || len(answer) == 0 {
-		return fmt.Sprint(err)
-	}
-	return fmt.Sprint(answer[0])
+	role, _ := r.Info("Replication", "role")
+	return role
 }
 
 // Follow makes the server a replica of another and waits until it has all of its data.
@@ -144,7 +132,7 @@ func (r *Redis) Follow(ctx context.Context, other *Redis) error {
 		return err
 	}
 	return wait.Until(ctx, pollEvery, func() error {
-		status, err := r.Info("replication", "master_link_status")
+		status, err := r.Info("Replication", "master_link_status")
 		if err == nil {
 			err = Equal("the link to its master", status, "up")
 		}

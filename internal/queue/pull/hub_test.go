@@ -327,7 +327,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 	}
 	wait.For(t, "all wait", func() bool { return f.hub.Waiting()["t199"] == 5 })
 	calls := func() (n int64) {
-		text, err := f.redis.Info("stats", "total_commands_processed")
+		text, err := f.redis.Info("Stats", "total_commands_processed")
 		if _, scanErr := fmt.Sscan(text, &n); err != nil || scanErr != nil {
 			t.Fatal(text, err, scanErr)
 		}

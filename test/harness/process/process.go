@@ -118,9 +118,8 @@ func (p *Process) Resume() { p.t.Helper(); p.Signal(syscall.SIGCONT) }
 // Need finds a command, or ends the test and says how to install it.
 func Need(t testing.TB, command, pkg string) string {
 	t.Helper()
-	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
-		path := filepath.Join(dir, command)
-		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+	for _, name := range []string{command, "/usr/sbin/" + command, "/sbin/" + command} {
+		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
 	}
