@@ -43,29 +43,22 @@ func (s *site) waitCalm(ctx context.Context) error {
 	})
 }
 
-// ready returns nil when every host can accept a push.
-func (s *site) ready() error {
+// complete returns nil when no process is missing, and every host can accept a push.
+func (s *site) complete(context.Context) error {
 	for n, h := range s.hosts {
 		if h.Exited() {
 			return fmt.Errorf("host %d has ended:\n%s", n+1, h.Log(4000))
+		}
+		for _, role := range roles {
+			if len(h.Role(role)) == 0 {
+				return fmt.Errorf("host %d has no %s", n+1, role)
+			}
 		}
 		if err := h.Readyz(); err != nil {
 			return fmt.Errorf("host %d: %w", n+1, err)
 		}
 	}
 	return nil
-}
-
-// complete returns nil when no process is missing, and all hosts are ready.
-func (s *site) complete(context.Context) error {
-	for n, h := range s.hosts {
-		for _, role := range roles {
-			if len(h.Role(role)) == 0 {
-				return fmt.Errorf("host %d has no %s", n+1, role)
-			}
-		}
-	}
-	return s.ready()
 }
 
 // reach returns nil when every host reaches both shards.
@@ -110,7 +103,7 @@ func (s *site) probe(context.Context) error {
 			id := fmt.Sprint(probePrefix, s.probes)
 			pushes = append(pushes, push{
 				ledger.Event{
-					Kind: ledger.Push, Topic: prompt[i%len(prompt)], ID: id, SetsDue: true, Body: encode("probe"),
+					Kind: ledger.Push, Topic: prompt[i%len(prompt)], ID: id, SetsDue: true, Body: ledger.DigestJSON("probe"),
 				},
 				M{"id": id, "body": "probe", "priority": "high"},
 			})
@@ -148,7 +141,7 @@ func (s *site) waitDrained(ctx context.Context) error {
 // server has lost are missing.
 func (s *site) compared(ctx context.Context) error {
 	for n, sh := range s.shards {
-		id, err := sh.server.Info("server", "run_id")
+		id, err := sh.server.Info("Server", "run_id")
 		if err != nil {
 			return fmt.Errorf("redis %d: %w", n+1, err)
 		}

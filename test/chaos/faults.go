@@ -213,7 +213,7 @@ func useUpDescriptors(pids ...int) (endFunc, error) {
 
 // fillRedis leaves no memory for anything new.
 func fillRedis(sh *shard) (endFunc, error) {
-	used, err := sh.server.Info("memory", "used_memory")
+	used, err := sh.server.Info("Memory", "used_memory")
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,20 +26,17 @@ func buildOff(t testing.TB, off time.Duration) (path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const now = "\tsec, nsec, mono := runtimeNow()\n"
-	head, rest, found := strings.Cut(string(source), "func Now() Time {\n"+now)
-	if !found {
+	const now = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
+	changed := strings.Replace(string(source), now, fmt.Sprintf("%s\tsec += %d\n", now, int64(off/time.Second)), 1)
+	if changed == string(source) {
 		t.Fatalf("time.Now in %s has changed; update this test", original)
 	}
 	dir := process.Dir(t, "clock")
-	changed, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
-	text := fmt.Sprintf("%sfunc Now() Time {\n%s\tsec += %d\n%s", head, now, int64(off/time.Second), rest)
-	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string][]byte{changed: []byte(text), overlay: replaced} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
+	file, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
+	for name, content := range map[string]string{
+		file: changed, overlay: fmt.Sprintf(`{"Replace": {%q: %q}}`, original, file),
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -99,12 +98,6 @@ func hash(id string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id)) // never fails
 	return int(h.Sum32())
-}
-
-// encode returns the digest of the body of a push.
-func encode(body string) string {
-	encoded, _ := json.Marshal(body) // a JSON string
-	return ledger.Digest(encoded)
 }
 
 // recorder makes requests through both hosts and records their results.
@@ -242,7 +235,7 @@ func (p *pusher) newJob() push {
 	return push{
 		ledger.Event{
 			Kind: ledger.Push, Topic: p.topic(), ID: id, DelayMS: float64(delay.Milliseconds()), SetsDue: true,
-			Body: encode(body),
+			Body: ledger.DigestJSON(body),
 		},
 		M{"id": id, "body": body, "delay": delay.String(), "priority": priority},
 	}
@@ -330,7 +323,7 @@ func (p *pusher) change(j job) {
 	}
 	if !e.SetsDue || p.r.IntN(2) == 0 {
 		body := p.body(j.id)
-		e.Body = encode(body)
+		e.Body = ledger.DigestJSON(body)
 		fields["body"] = body
 	}
 	if e = p.record(e, http.MethodPatch, j.path(), fields); e.Result == ledger.Acknowledged {

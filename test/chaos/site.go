@@ -107,7 +107,7 @@ func (s *site) newHosts(r *rand.Rand, env map[string]string) {
 	for _, h := range s.hosts {
 		h.Up()
 	}
-	harness.Eventually(s.t, 90*time.Second, "both hosts to be ready", s.ready)
+	harness.Eventually(s.t, 90*time.Second, "both hosts to be ready", func() error { return s.complete(s.t.Context()) })
 	harness.ShareToken(s.t, s.hosts...)
 	date, err := http.ParseTime(s.hosts[1].Do(context.Background(), http.MethodGet, "/livez", nil).Header.Get("Date"))
 	if d := time.Until(date) - off; err != nil || d.Abs() > time.Minute {
@@ -222,13 +222,13 @@ func (s *site) recordDead(ctx context.Context) (err error) {
 // trim rewrites long append-only files, so that servers restart quickly, and waits until no file is being rewritten.
 func (s *site) trim() (err error) {
 	for _, sh := range s.shards {
-		size, infoErr := sh.server.Info("persistence", "aof_current_size")
+		size, infoErr := sh.server.Info("Persistence", "aof_current_size")
 		if infoErr == nil && len(size) >= len("100000000") {
 			s.t.Logf("rewriting an append-only file of %s bytes", size)
 			err = errors.Join(err, sh.server.Try("BGREWRITEAOF"))
 		}
 		harness.Eventually(s.t, time.Minute, "the rewrite to end", func() error {
-			busy, infoErr := sh.server.Info("persistence", "aof_rewrite_in_progress")
+			busy, infoErr := sh.server.Info("Persistence", "aof_rewrite_in_progress")
 			return errors.Join(infoErr, harness.Equal("aof_rewrite_in_progress", busy, "0"))
 		})
 	}

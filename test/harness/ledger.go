@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,8 +22,7 @@ func NewLedger() *Ledger { return &Ledger{} }
 func (l *Ledger) Push(ctx context.Context, api *API, topic, id string, fields M) Answer {
 	body := M{"id": id, "body": M{"job": Key{topic, id}.String()}}
 	maps.Copy(body, fields)
-	content, _ := json.Marshal(body["body"]) // the push fails if this does
-	e := ledger.Event{Kind: ledger.Push, At: ledger.Now(), Topic: topic, ID: id, Body: ledger.Digest(content)}
+	e := ledger.Event{Kind: ledger.Push, At: ledger.Now(), Topic: topic, ID: id, Body: ledger.DigestJSON(body["body"])}
 	answer := api.Push(ctx, topic, body)
 	var j Job
 	err := answer.JSON(&j)

@@ -122,6 +122,12 @@ func Digest(body []byte) string {
 	return hex.EncodeToString(sum[:6])
 }
 
+// DigestJSON returns the digest of a value's JSON.
+func DigestJSON(v any) string {
+	body, _ := json.Marshal(v) // a request with what cannot be marshalled fails
+	return Digest(body)
+}
+
 var epoch = time.Now()
 
 // Now returns the time in milliseconds; monotonic, so that a step of this machine's clock does not distort the record.
