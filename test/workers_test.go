@@ -1,6 +1,7 @@
 package test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ import (
 func (i *installation) work(t *testing.T, topics ...string) {
 	t.Helper()
 	call := func(ctx context.Context, j *client.LeasedJob) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, i.endpoint.URL("/"+j.Topic), nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, i.endpoint.URL("/"+j.Topic), bytes.NewReader(j.Body))
 		if err != nil {
 			return err
 		}
