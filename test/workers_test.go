@@ -26,7 +26,8 @@ import (
 func (i *installation) work(t *testing.T, topics ...string) {
 	t.Helper()
 	call := func(ctx context.Context, j *client.LeasedJob) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, i.endpoint.URL("/"+j.Topic), bytes.NewReader(j.Body))
+		to := i.endpoint.URL("/" + j.Topic)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(j.Body))
 		if err != nil {
 			return err
 		}

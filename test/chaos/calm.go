@@ -103,7 +103,8 @@ func (s *site) probe(context.Context) error {
 			id := fmt.Sprint(probePrefix, s.probes)
 			pushes = append(pushes, push{
 				ledger.Event{
-					Kind: ledger.Push, Topic: prompt[i%len(prompt)], ID: id, SetsDue: true, Body: ledger.DigestJSON("probe"),
+					Kind: ledger.Push, Topic: prompt[i%len(prompt)], ID: id, SetsDue: true,
+					Body: ledger.DigestJSON("probe"),
 				},
 				M{"id": id, "body": "probe", "priority": "high"},
 			})
