@@ -101,13 +101,7 @@ func (s *site) probe(context.Context) error {
 		for i := range 12 {
 			s.probes++
 			id := fmt.Sprint(probePrefix, s.probes)
-			pushes = append(pushes, push{
-				ledger.Event{
-					Kind: ledger.Push, Topic: prompt[i%len(prompt)], ID: id, SetsDue: true,
-					Body: ledger.DigestJSON("probe"),
-				},
-				M{"id": id, "body": "probe", "priority": "high"},
-			})
+			pushes = append(pushes, newPush(prompt[i%len(prompt)], id, "probe", "high", 0))
 		}
 		sent = append(sent, s.prober.batch(n+1, pushes)...)
 	}

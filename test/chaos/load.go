@@ -145,6 +145,12 @@ type push struct {
 	fields M
 }
 
+func newPush(topic, id, body, priority string, delay time.Duration) push {
+	e := ledger.Event{Kind: ledger.Push, Topic: topic, ID: id, Body: ledger.DigestJSON(body)}
+	e.SetsDue, e.DelayMS = true, float64(delay.Milliseconds())
+	return push{e, M{"id": id, "body": body, "delay": delay.String(), "priority": priority}}
+}
+
 // batch makes several pushes at once and records the result of each.
 func (c *recorder) batch(host int, pushes []push) (events []ledger.Event) {
 	var jobs []M
@@ -229,16 +235,8 @@ func (p *pusher) request(context.Context) error {
 
 func (p *pusher) newJob() push {
 	p.count++
-	delay, id := p.delay(), fmt.Sprintf("%d-%d", p.n, p.count)
-	body := p.body(id)
-	priority := []string{"high", "normal", "low"}[p.r.IntN(3)]
-	return push{
-		ledger.Event{
-			Kind: ledger.Push, Topic: p.topic(), ID: id, DelayMS: float64(delay.Milliseconds()), SetsDue: true,
-			Body: ledger.DigestJSON(body),
-		},
-		M{"id": id, "body": body, "delay": delay.String(), "priority": priority},
-	}
+	id := fmt.Sprintf("%d-%d", p.n, p.count)
+	return newPush(p.topic(), id, p.body(id), []string{"high", "normal", "low"}[p.r.IntN(3)], p.delay())
 }
 
 func (p *pusher) topic() string {
