@@ -104,38 +104,33 @@ func (w *worker) handle(ctx context.Context, j *held) {
 	default:
 		pause(ctx, time.Duration(w.r.IntN(60))*time.Millisecond)
 	}
-	until := ledger.MS(j.LeasedUntil)
 	switch {
 	case dice < 0.05: // the lease is lost
-		w.ended(j, ledger.Bad, until)
+		w.ended(j, ledger.Bad, ledger.MS(j.LeasedUntil))
 	case dice < 0.07: // mostly too late
 		pause(ctx, time.Until(j.LeasedUntil)+100*time.Millisecond)
-		w.end(j, "ack", nil, until, 0)
+		w.end(j, "ack", nil, 0)
 	case dice < 0.10:
-		w.extend(ctx, j, until)
+		w.extend(ctx, j)
 	case dice < 0.15:
-		w.end(j, "fail", M{"reason": "chaos"}, until, failWait)
+		w.end(j, "fail", M{"reason": "chaos"}, failWait)
 	case dice < 0.18:
-		w.end(j, "bury", M{"reason": "chaos"}, until, 0)
+		w.end(j, "bury", M{"reason": "chaos"}, 0)
 	case dice < 0.28:
 		delay := time.Duration(w.r.IntN(1000)) * time.Millisecond
-		w.end(j, "release", M{"delay": delay.String()}, until, delay)
+		w.end(j, "release", M{"delay": delay.String()}, delay)
 	default:
-		w.end(j, "ack", nil, until, 0)
+		w.end(j, "ack", nil, 0)
 	}
 }
 
 // extend holds a job for longer than its first lease, and acks it.
-func (w *worker) extend(ctx context.Context, j *held, until float64) {
-	_, answer := w.post("/v1/leases/"+j.Lease+"/extend", M{"ttr": "1500ms"})
-	var got struct {
-		LeasedUntil time.Time `json:"leased_until"`
+func (w *worker) extend(ctx context.Context, j *held) {
+	if e, answer := w.post("/v1/leases/"+j.Lease+"/extend", M{"ttr": "1500ms"}); e.Status == http.StatusOK {
+		_ = answer.JSON(j) // has its leased_until
 	}
-	if answer.Status == http.StatusOK && answer.JSON(&got) == nil {
-		until = ledger.MS(got.LeasedUntil)
-	}
-	pause(ctx, time.Duration(until-ledger.Now()-200)*time.Millisecond)
-	w.end(j, "ack", nil, until, 0)
+	pause(ctx, time.Until(j.LeasedUntil)-200*time.Millisecond)
+	w.end(j, "ack", nil, 0)
 }
 
 // post makes a request through any host.
@@ -147,9 +142,9 @@ func (w *worker) post(path string, body any) (ledger.Event, harness.Answer) {
 
 // end ends a lease with a verb. Until then, and for the delay that an acknowledged verb requests, no other worker may
 // lease the job.
-func (w *worker) end(j *held, verb string, body any, until float64, wait time.Duration) {
+func (w *worker) end(j *held, verb string, body any, wait time.Duration) {
 	e, _ := w.post("/v1/leases/"+j.Lease+"/"+verb, body)
-	until = min(until, e.At)
+	until := min(ledger.MS(j.LeasedUntil), e.At)
 	if e.Status == http.StatusNoContent {
 		until += float64(wait.Milliseconds())
 	}
