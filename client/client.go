@@ -18,7 +18,7 @@ import (
 // DefaultTimeout bounds each request when Options.HTTPClient is not set.
 const DefaultTimeout = 30 * time.Second
 
-// answerLimit is the most bytes read of an answer. A full page of the largest jobs fits.
+// answerLimit is the maximum number of bytes read of an answer. A full page of the largest jobs fits.
 const answerLimit = 1 << 30
 
 // Options of a Client.
@@ -39,7 +39,7 @@ type Client struct {
 	http      *http.Client
 }
 
-// New makes a client. It does not connect yet; the only error is an invalid URL.
+// New returns a client. It does not connect yet; the only error is an invalid URL.
 func New(opts Options) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(opts.URL, "/"))
 	if err != nil {
@@ -57,8 +57,8 @@ func New(opts Options) (*Client, error) {
 	return c, nil
 }
 
-// keepingMethods makes a client not follow redirects that would turn a write into a GET (301, 302 and 303): the GET's
-// success would look like the write's.
+// keepingMethods returns a client that does not follow redirects that would turn a write into a GET (301, 302 and 303):
+// the success of the GET would look like that of the write.
 func keepingMethods(h http.Client) *http.Client {
 	next := h.CheckRedirect
 	h.CheckRedirect = func(r *http.Request, via []*http.Request) error {

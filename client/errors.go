@@ -26,7 +26,7 @@ var (
 	ErrChanged     = errors.New("changed by another client") // 412
 	ErrTooLarge    = errors.New("too large")                 // 413
 	ErrUnavailable = errors.New("unavailable")               // 503: no shard, or the registry's database is unavailable
-	ErrUnreachable = errors.New("no answer from the server") // no connection, or it broke before the answer
+	ErrUnreachable = errors.New("no answer from the server") // no connection, or it was lost before the answer
 )
 
 var statusErrors = map[int]error{

@@ -40,14 +40,14 @@ type Push struct {
 	Topic       string          // in a batch; Client.Push takes it as an argument
 	ID          string          // 1 to 128 bytes; empty: the server generates one
 	Body        json.RawMessage // any JSON value; it reaches the endpoint unchanged, byte for byte
-	Delay       *time.Duration  // from its arrival; nil: the topic's
-	DueAt       time.Time       // replaces Delay; rounded up to milliseconds; the past means now
+	Delay       *time.Duration  // from the push; nil: the topic's
+	DueAt       time.Time       // instead of Delay; rounded up to milliseconds; a past time means now
 	Priority    string          // High, Normal or Low
 	TTR         time.Duration   // how long one attempt may take
 	MaxAttempts int
 	OnDuplicate string            // Keep, Replace or Refuse
 	TTL         time.Duration     // the job expires this long after the push; 0: never
-	ExpiresAt   time.Time         // replaces TTL
+	ExpiresAt   time.Time         // instead of TTL
 	Headers     map[string]string // the job's own
 	Retry       []time.Duration   // waits between attempts
 }
@@ -130,7 +130,7 @@ type RawPush struct {
 // PushRaw stores a job with any bytes as its body. Errors are those of Push.
 func (c *Client) PushRaw(ctx context.Context, topic string, p RawPush) (*Job, error) {
 	if p.ID == "" {
-		return nil, errors.New("a raw push needs an id")
+		return nil, errors.New("a raw push requires an id")
 	}
 	body := p.Body
 	if body == nil {
@@ -165,7 +165,7 @@ func (c *Client) PushBatch(ctx context.Context, pushes []Push) ([]Result, error)
 		return nil, err
 	}
 	if len(answer.Results) != len(pushes) {
-		return nil, fmt.Errorf("%d results for %d jobs", len(answer.Results), len(pushes))
+		return nil, fmt.Errorf("push batch: got %d results for %d jobs", len(answer.Results), len(pushes))
 	}
 	results := make([]Result, len(pushes))
 	for i, r := range answer.Results {
@@ -252,7 +252,7 @@ func (p Push) wire() wirePush {
 // encode appends the body itself, because encoding/json would compact and escape it.
 func (p Push) encode() ([]byte, error) {
 	if !json.Valid(p.Body) {
-		return nil, errors.New("the body is not JSON; use PushRaw for other bodies")
+		return nil, errors.New("the body must be JSON; use PushRaw for other bodies")
 	}
 	head, err := encode(p.wire())
 	if err != nil {
@@ -287,7 +287,7 @@ type Change struct {
 	ETag     string          // the change is made only if the job still has it; empty: any
 }
 
-// Change edits a delayed or ready job. ErrConflict: it is running or dead. ErrChanged: it has another ETag.
+// Change edits a delayed or ready job. ErrConflict: the job is running or dead. ErrChanged: it has another ETag.
 func (c *Client) Change(ctx context.Context, topic, id string, ch Change) (*Job, error) {
 	body, err := ch.encode()
 	if err != nil {
@@ -332,7 +332,7 @@ func (c *Client) Run(ctx context.Context, topic, id string) (*Job, error) {
 	return c.job(ctx, request{method: http.MethodPost, path: jobPath(topic, id) + "/run"})
 }
 
-// Resend sends a finished job again, due now. ErrConflict: it has not ended, or its body is not remembered.
+// Resend sends a finished job again, due now. ErrConflict: the job has not ended, or its body is not remembered.
 func (c *Client) Resend(ctx context.Context, topic, id string) (*Job, error) {
 	return c.job(ctx, request{method: http.MethodPost, path: jobPath(topic, id) + "/resend"})
 }

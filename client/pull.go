@@ -61,8 +61,8 @@ func isJSONType(contentType string) bool {
 	return kind == "" || kind == "application/json" || strings.HasSuffix(kind, "+json")
 }
 
-// Reserve takes jobs; it returns none if no job came in time. If ctx ends meanwhile, the worker holds none. Errors:
-// ErrNotFound (no such topic), ErrForbidden, ErrConflict (a push topic), ErrUnavailable.
+// Reserve reserves jobs; it returns none if none became ready in time. If ctx ends meanwhile, the worker holds none.
+// Errors: ErrNotFound (no such topic), ErrForbidden, ErrConflict (a push topic), ErrUnavailable.
 func (c *Client) Reserve(ctx context.Context, r Reserve) ([]LeasedJob, error) {
 	ask := map[string]any{"topics": r.Topics}
 	if r.Max > 0 {

@@ -65,7 +65,7 @@ type Topic struct {
 	OnExpiry     string     `json:"on_expiry,omitempty"` // dead or drop
 	// memory or replica: where a job must be before its push is answered
 	Durability string `json:"durability,omitempty"`
-	// how long finished jobs can be found: last, 0, or a duration like 24h
+	// how long finished jobs can be found: last, 0, or a duration such as 24h
 	Remember string   `json:"remember,omitempty"`
 	Shard    string   `json:"shard,omitempty"` // stores all of the topic's jobs; empty: they are spread
 	Emails   []string `json:"emails,omitempty"`
@@ -79,7 +79,7 @@ type Topic struct {
 	ETag string `json:"-"`
 }
 
-// Attempts is the most attempts of a topic's jobs.
+// Attempts is the maximum number of attempts of a topic's jobs.
 type Attempts int
 
 // NoLimit means unlimited attempts, which the API writes as 0. Here 0 is the server's default.
@@ -150,7 +150,7 @@ type TopicDone struct {
 	Done string `json:"done"`
 }
 
-// PutTopics creates and replaces topics, all of them or none. They are given as the API's JSON with their names.
+// PutTopics creates and replaces topics, all of them or none. Each topic is the API's JSON, with its name.
 func (c *Client) PutTopics(ctx context.Context, topics []json.RawMessage) ([]TopicDone, error) {
 	body, err := encode(map[string]any{"topics": topics})
 	if err != nil {

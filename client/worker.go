@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Worker takes jobs of pull topics and calls Handle for each, several at once.
+// Worker reserves jobs of pull topics and calls Handle for each, several at once.
 type Worker struct {
 	Client *Client
 	Topics []string
-	// Handle does a job. If it returns nil the job is done; an error means a failed attempt, unless it is Released or
+	// Handle processes a job. If it returns nil, the job is done; an error fails the attempt, unless it is Released or
 	// Buried. Its context ends with the lease, or StopTimeout after the worker was stopped.
 	Handle      func(ctx context.Context, job *LeasedJob) error
 	Concurrency int           // jobs at once; 0: one
@@ -27,7 +27,7 @@ type Worker struct {
 	Failed func(error)
 }
 
-// released and buried are errors of a handler with another outcome than a failed attempt.
+// released and buried are errors of a handler that mean another outcome than a failed attempt.
 type released struct{ after time.Duration }
 
 func (r released) Error() string { return "released" }
@@ -50,8 +50,8 @@ const (
 	arriving = time.Second
 )
 
-// Run works until ctx ends; then it takes no more jobs and waits for the running ones. It fails when the server refuses
-// its requests: the topic does not exist, or the token lacks the right.
+// Run works until ctx ends; then it reserves no more jobs and waits for the running ones. It returns an error when the
+// server refuses its requests: the topic does not exist, or the token lacks the right.
 func (w *Worker) Run(ctx context.Context) error {
 	stopTimeout := w.StopTimeout
 	if stopTimeout <= 0 {
@@ -104,7 +104,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// reserve takes up to n jobs. When ctx ends it still receives jobs that may be on their way: otherwise their leases
+// reserve reserves up to n jobs. When ctx ends, it still receives jobs that may be on their way: otherwise their leases
 // would expire.
 func (w *Worker) reserve(ctx context.Context, n int) ([]LeasedJob, error) {
 	arrived := time.Now().Add(arriving)
@@ -148,7 +148,8 @@ func (w *Worker) free(ctx context.Context, slots chan struct{}) (n int) {
 	return n
 }
 
-// errOver ends the handling of a job whose lease could not be extended: another worker may have it.
+// errOver is the cause that cancels the handling of a job whose lease could not be extended: another worker may have
+// the job.
 var errOver = fmt.Errorf("the lease could not be extended in time: %w", ErrConflict)
 
 // do calls Handle for one job, and ends its lease.
@@ -181,9 +182,9 @@ func (w *Worker) handle(ctx context.Context, job *LeasedJob) (err error) {
 	return w.Handle(ctx, job)
 }
 
-// extend extends the lease whenever a third of it is over, and tries again soon if that fails. It measures from the
+// extend extends the lease whenever a third of it has passed, and tries again soon if that fails. It measures from the
 // job's arrival, and from before each call, since the clocks of the server and of this host may differ. When the lease
-// is over, extend cancels Handle.
+// has expired, extend cancels Handle.
 func (w *Worker) extend(ctx context.Context, cancel context.CancelCauseFunc, job *LeasedJob) (until time.Time) {
 	length := job.TTR.Std()
 	until = time.Now().Add(length)

@@ -227,7 +227,7 @@ func TestAPanicIsAFailedAttemptAndIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var reason []byte
-		var told error
+		var failed error
 		w := workerOf(t, func(r *http.Request) (*http.Response, error) {
 			if strings.HasSuffix(r.URL.Path, "/reserve") {
 				return answer(http.StatusOK, strings.NewReader(oneJob))
@@ -236,13 +236,13 @@ func TestAPanicIsAFailedAttemptAndIsReported(t *testing.T) {
 			reason, _ = io.ReadAll(r.Body)
 			return answer(http.StatusNoContent, http.NoBody)
 		}, func(context.Context, *LeasedJob) error { panic("oops") })
-		w.Failed = func(err error) { told = err }
+		w.Failed = func(err error) { failed = err }
 		if err := w.Run(ctx); err != nil || string(reason) != `{"reason":"panic: oops"}` {
 			t.Errorf("%v; the reason is %s", err, reason)
 		}
-		if told == nil || !strings.Contains(told.Error(), "t/x: panic: oops") ||
-			!strings.Contains(told.Error(), "worker_test.go") {
-			t.Errorf("told %v", told)
+		if failed == nil || !strings.Contains(failed.Error(), "t/x: panic: oops") ||
+			!strings.Contains(failed.Error(), "worker_test.go") {
+			t.Errorf("failed %v", failed)
 		}
 	})
 }

@@ -22,8 +22,8 @@ const aboutApply = `Creates and changes topics to match the files. A file has to
 several documents, or a list. Each topic has a name and the fields of the API. A missing field
 takes its default, except secrets, which are kept unless the file sets them.
 
-All topics are checked before the first is changed, and up to 1,000 are changed at once: all of them or none. Topics
-that are in no file are kept, unless --prune is given.`
+All topics are checked before the first is changed. They are changed in batches of up to 1,000, each of them as a whole
+or not at all. Topics that are in no file are kept, unless --prune is set.`
 
 func (p *program) topicApplyCommand() *cobra.Command {
 	var ap apply

@@ -60,7 +60,7 @@ func summary(warnings, failures int) string {
 	case failures > 0:
 		return fmt.Sprintf("%s and %s", printable.Count(failures, "failure"), printable.Count(warnings, "warning"))
 	case warnings > 0:
-		return fmt.Sprintf("it works, with %s", printable.Count(warnings, "warning"))
+		return fmt.Sprintf("no failures, %s", printable.Count(warnings, "warning"))
 	}
 	return "all good"
 }

@@ -43,7 +43,7 @@ func addSettings(cmd *cobra.Command) {
 
 func addSetting(flags *pflag.FlagSet, k conf.Key) { flags.String(k.Flag(), k.Default, k.Summary()) }
 
-// helpWithoutSettings shows only a command's own flags, which would be hard to find among those for all keys.
+// helpWithoutSettings shows only a command's own flags: they would be hard to find among the flags for all keys.
 func helpWithoutSettings(cmd *cobra.Command, args []string) {
 	for _, k := range conf.Keys(app.GatewayKeys()) {
 		if k.Path != dataDir {

@@ -1,5 +1,5 @@
-// Command wakecall is all of Wakecall in one binary: the master, the roles it starts, and the tools of its users.
+// Command wakecall is all of Wakecall in one binary: the master, the roles it starts, and the command-line tools.
 //
 // The files here parse and print; the packages that they call do the work. Signals become a context here and nowhere
-// else. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
+// else. Exit codes: 0 success, 1 failure, 2 invalid command line or configuration.
 package main

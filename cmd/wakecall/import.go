@@ -18,9 +18,9 @@ import (
 	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
-const aboutImport = `Imports topics and waiting jobs of another system while its producers and consumers
-still run: each job is in one of the two systems. An import that was interrupted is started again
-in the same way, on the same host. Run it on a host of Wakecall, with its configuration.`
+const aboutImport = `Imports topics and waiting jobs from another system while its producers and consumers
+keep running. Each job is in only one of the two systems. Run the import on a Wakecall host, with its
+configuration. To continue an interrupted import, run the same command again on the same host.`
 
 func (p *program) importCommand() *cobra.Command {
 	var systems []*cobra.Command
@@ -28,7 +28,8 @@ func (p *program) importCommand() *cobra.Command {
 		systems = append(systems, p.importFrom(protocol.Name, protocol.Import))
 	}
 	return group(&cobra.Command{
-		Use: "import", GroupID: groupCare, Short: "import topics and waiting jobs of another system", Long: aboutImport,
+		Use: "import", GroupID: groupCare, Short: "import topics and waiting jobs from another system",
+		Long: aboutImport,
 	}, systems...)
 }
 
@@ -62,7 +63,7 @@ func (p *program) importFrom(name string, c importer.Command) *cobra.Command {
 		case err != nil && *dry:
 			return err
 		case err != nil:
-			return fmt.Errorf("%w; %d jobs were imported; start it again to continue", err, report.Imported)
+			return fmt.Errorf("%w; %d jobs were imported; run the same command again to continue", err, report.Imported)
 		}
 		return p.show(report, func(w io.Writer) error { return importTable(w, &report, *dry) })
 	}))
@@ -124,9 +125,9 @@ func importTable(w io.Writer, r *importer.Report, dry bool) error {
 	}
 	pairs = append(pairs, "jobs waiting", strconv.Itoa(r.Waiting))
 	if !dry {
-		pairs = append(pairs, "imported", strconv.Itoa(r.Imported), "  of an interrupted import",
+		pairs = append(pairs, "imported", strconv.Itoa(r.Imported), "  from an interrupted import",
 			strconv.Itoa(r.Resumed),
-			"exist, pushed later", strconv.Itoa(r.Kept), "refused", strconv.Itoa(r.Refused),
+			"skipped (newer job exists)", strconv.Itoa(r.Kept), "refused", strconv.Itoa(r.Refused),
 			"left in the old system", strconv.Itoa(r.Left))
 	}
 	return fields(w, pairs...)

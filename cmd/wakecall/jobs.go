@@ -14,12 +14,12 @@ import (
 )
 
 func (p *program) getCommand() *cobra.Command {
-	const short = "show a job with its attempts, also a finished one that is remembered"
+	const short = "show a job with its attempts; finished jobs while they are remembered"
 	return p.jobCommand("get", short, p.showing((*client.Client).Get))
 }
 
 func (p *program) runCommand() *cobra.Command {
-	return p.jobCommand("run", "make a job due now, even a dead one", p.showing((*client.Client).Run))
+	return p.jobCommand("run", "make a job due now; a dead job starts again", p.showing((*client.Client).Run))
 }
 
 func (p *program) resendCommand() *cobra.Command {
@@ -65,7 +65,7 @@ func (p *program) jobCommand(name, short string, do jobCall) *cobra.Command {
 func (p *program) listCommand() *cobra.Command {
 	var o client.ListOptions
 	cmd := &cobra.Command{
-		Use: "list TOPIC", GroupID: groupUse, Short: "list a topic's jobs in a state",
+		Use: "list TOPIC", GroupID: groupUse, Short: "list a topic's jobs by state",
 		Args: exactArgs("TOPIC"), ValidArgsFunction: p.completeTopics,
 	}
 	flags := cmd.Flags()
@@ -101,7 +101,7 @@ func jobTable(w io.Writer, page *client.Page, now time.Time) error {
 	if err != nil || page.Next == "" {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "there are more: add --cursor %s\n", printable.Line(page.Next))
+	_, err = fmt.Fprintf(w, "more jobs: add --cursor %s\n", printable.Line(page.Next))
 	return err
 }
 

@@ -24,7 +24,7 @@ func (p *program) migrateCommand() *cobra.Command {
 		Long: "`wakecall up` also migrates the schema. Use this to migrate beforehand.",
 	},
 		p.migration("up", "bring the schema up to date", true),
-		p.migration("status", "show the schema's steps; the exit code is 1 if one is missing", false),
+		p.migration("status", "show the schema's migrations; exit with 1 if one is missing", false),
 		p.forgetSecretsCommand())
 }
 
@@ -32,12 +32,11 @@ func (p *program) forgetSecretsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget-secrets",
 		Short: "replace the secret key after its loss, and remove what it encrypted",
-		Long: "Use this when the key (registry.seal_key or data_dir/secret-key) is lost on every host. What the key " +
-			"of this\n" +
-			"host opens stays.\n" +
-			"Topics lose their signing secrets, the query of their URL and headers like Authorization, and are " +
-			"paused.\n" +
-			"Shards whose URL had a password are offline: `wakecall shard put NAME --url URL --state active`.\n" +
+		Long: "Use this when the key (registry.seal_key or data_dir/secret-key) is lost on every host.\n" +
+			"Secrets that the key of this host opens are kept.\n" +
+			"Topics lose the signing secrets, URL queries and headers such as Authorization that it cannot open,\n" +
+			"and are paused.\n" +
+			"Shards whose URL had a password go offline: `wakecall shard put NAME --url URL --state active`.\n" +
 			"Enter the SMTP password, webhooks and second factors again in the admin.",
 	}
 	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
@@ -51,9 +50,8 @@ func (p *program) forgetSecretsCommand() *cobra.Command {
 		if lost == (registry.Forgotten{}) {
 			return p.say(lost, "nothing was removed: the key of this host opens the secrets of all topics and shards")
 		}
-		return p.say(lost, "the registry now uses the key of this host; secrets were removed of %s, now paused, and "+
-			"the "+
-			"URLs of %s, now offline: enter them again", printable.Count(lost.Topics, "topic"),
+		return p.say(lost, "the registry now uses the key of this host; removed the secrets of %s (now paused) "+
+			"and the URLs of %s (now offline): enter them again", printable.Count(lost.Topics, "topic"),
 			printable.Count(lost.Shards, "shard"))
 	}))
 }

@@ -38,7 +38,7 @@ func (p *program) psCommand() *cobra.Command {
 
 func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 	uptime := printable.Duration(now.Sub(t.StartedAt))
-	rows := [][]string{{"PROCESS", "PID", "STATE", "UPTIME", "RESTARTS", "MEMORY", "DOES"},
+	rows := [][]string{{"PROCESS", "PID", "STATE", "UPTIME", "RESTARTS", "MEMORY", "DETAILS"},
 		{"master", strconv.Itoa(t.Pid), "running", uptime, "", printable.Bytes(t.RSS), ""}}
 	var failing, findings []string
 	for _, p := range t.Processes {

@@ -32,7 +32,7 @@ func (p *program) pushCommand() *cobra.Command {
 	var f pushFlags
 	cmd := &cobra.Command{
 		Use: "push TOPIC [-]", GroupID: groupUse, Short: "push one job",
-		Long: "Pushes one job. Its body is --body, or standard input with -; without either it is null.",
+		Long: "Pushes one job. Its body comes from --body, or with - from standard input; otherwise it is null.",
 		Example: `  wakecall push order.close --id order-42 --delay 30m --body '{"order":42}'
   wakecall push report --due 2026-12-24T18:00:00Z - < report.json
   wakecall push mail --content-type text/plain --body 'Hello'`,

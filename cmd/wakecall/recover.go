@@ -18,8 +18,8 @@ import (
 const aboutRecover = `Recovers lost writes: compares the jobs that the journal accepted with those in the shards.
 Missing jobs that were not delivered, dead or deleted are pushed again with their ids and due times,
 deleted or delivered jobs that exist again are deleted, and changes are repeated. The redis-checker does
-the same when a shard restarts. With several hosts, name the journals of all of them: jobs that another
-host delivered are called again otherwise.`
+the same when a shard restarts. With several hosts, name the journals of all of them: otherwise jobs that
+another host delivered are called again.`
 
 func (p *program) recoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -29,11 +29,11 @@ func (p *program) recoverCommand() *cobra.Command {
 	since := cmd.Flags().Duration("since", 10*time.Minute, "how far back to read; 0 is the whole journal")
 	dry := cmd.Flags().Bool("dry-run", false, "show what would be done, and do nothing")
 	dirs := cmd.Flags().StringArray("journal", nil,
-		"`DIR` of a journal; repeat it for each host (default: this installation's)")
+		"`DIR` of a journal; may be repeated (default: this host's)")
 	shard := cmd.Flags().String("shard", "", "only jobs of the shard with this `NAME`")
 	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
 		if *since < 0 {
-			return usagef("--since %s must not be negative: it is how far back to read",
+			return usagef("--since %s must not be negative",
 				printable.ShortDuration(*since))
 		}
 		o := recovery.Options{Dirs: *dirs, Shard: *shard, DryRun: *dry}
@@ -60,7 +60,7 @@ func recoveryTable(w io.Writer, r *recovery.Report, dry bool) error {
 	if !dry {
 		add("pushed again", r.Pushed)
 		add("changed again", r.Changed)
-		add("dead ones restored", r.Restored)
+		add("dead jobs restored", r.Restored)
 	}
 	add("deleted again", r.Ended)
 	if r.Unknown > 0 {

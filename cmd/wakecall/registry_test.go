@@ -95,7 +95,7 @@ func TestShardsAreRenamedAndDrained(t *testing.T) {
 		step{"shard rename a", 2, "NEW is required"},
 		step{"shard rename none b", 1, "none"},
 		step{"shard rename a Not,A,Name", 1, "Not,A,Name"},
-		step{"shard rename a main", 0, "shard main (redis://:***@127.0.0.1:1/0, active) is the new name of a"},
+		step{"shard rename a main", 0, "shard main (redis://:***@127.0.0.1:1/0, active) was renamed from a"},
 		step{"shard drain a", 1, "no such shard"},
 		step{"shard drain main", 1, "only active one"},
 		step{"shard add b --url redis://127.0.0.1:2", 0, "saved"},

@@ -83,7 +83,7 @@ and retries until the endpoint accepts it.
   wakecall up --demo       start everything, with a demo topic to watch
   wakecall push demo --body '{"order":42}' --delay 5s
 
-Commands that call the API use --url or WAKECALL_URL, else server.addr of the configuration, and the token of
+Commands that call the API use --url or WAKECALL_URL, else server.addr of the configuration, and the token from
 --token or WAKECALL_TOKEN, else the one that the first start wrote to data_dir/api-token.`
 
 func (p *program) root() *cobra.Command {
@@ -167,8 +167,7 @@ func unexpected(cmd *cobra.Command, arg string) error {
 	return usagef("%s: unexpected argument %q", cmd.CommandPath(), arg)
 }
 
-// flagError reports an unknown command in preference to its flag, because the flags of an unknown command are unknown,
-// too.
+// flagError reports an unknown command rather than its flag: the flags of an unknown command are unknown, too.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 		return unexpected(cmd, args[0])
@@ -251,7 +250,7 @@ func (p *program) withClient(
 	f func(ctx context.Context, c *client.Client, args []string) error,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		// an empty value would select another server or token
+		// an empty value would fall back to another server or token
 		if err := refuseZero(cmd.Flags(), "url", "token"); err != nil {
 			return err
 		}

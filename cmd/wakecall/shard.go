@@ -26,8 +26,7 @@ func (p *program) shardCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "shard", GroupID: groupCare,
 		Short: "list, add, rename, drain and delete the Redis deployments that hold the jobs",
-		Long: "The registry has the list of shards; redis.nodes seeds it at the first start and is not read " +
-			"afterwards.\n" +
+		Long: "The registry stores the shards. redis.nodes seeds it at the first start, and is not read afterwards.\n" +
 			"list calls the API; the other commands change the registry's database directly.",
 	}, p.shardListCommand(), p.shardAddCommand(), p.shardPutCommand(), p.shardRenameCommand(), p.shardDrainCommand(),
 		p.shardDeleteCommand())
@@ -69,11 +68,11 @@ func shardTable(w io.Writer, shards []client.Shard) error {
 func (p *program) shardAddCommand() *cobra.Command {
 	url := ""
 	cmd := &cobra.Command{
-		Use: "add NAME", Short: "add a shard, which takes its share of new jobs", Args: exactArgs("NAME"),
+		Use: "add NAME", Short: "add a shard; it gets its share of new jobs", Args: exactArgs("NAME"),
 		Example: "  wakecall shard add redis-2 --url redis://:pw@10.0.0.7:6379/0",
 		RunE: p.onRegistry(func(ctx context.Context, cfg *conf.Config, r *registry.Registry, args []string) error {
 			if _, err := registered(r.Snapshot(), args[0]); err == nil {
-				return fmt.Errorf("the shard %[1]s already exists: wakecall shard put %[1]s changes it", args[0])
+				return fmt.Errorf("shard %[1]s already exists: wakecall shard put %[1]s changes it", args[0])
 			}
 			return p.putShard(ctx, cfg, r, args[0], url, string(registry.ShardActive))
 		}),
@@ -148,8 +147,9 @@ func (p *program) shardPutCommand() *cobra.Command {
 
 func (p *program) shardRenameCommand() *cobra.Command {
 	return p.addOutputFlag(&cobra.Command{
-		Use: "rename OLD NEW", Short: "give a shard another name", Args: exactArgs("OLD", "NEW"),
-		Long: "Its jobs, leases and address stay. Processes follow within a second; its charts start over.",
+		Use: "rename OLD NEW", Short: "rename a shard", Args: exactArgs("OLD", "NEW"),
+		Long: "Renames a shard. Its jobs, leases and address stay. Processes use the new name within a second;\n" +
+			"its charts start over.",
 		RunE: p.onRegistry(func(ctx context.Context, _ *conf.Config, r *registry.Registry, args []string) error {
 			if err := r.RenameShard(ctx, actor(), args[0], args[1]); err != nil {
 				return err
@@ -158,7 +158,7 @@ func (p *program) shardRenameCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.showShard(s, "is the new name of "+args[0])
+			return p.showShard(s, "was renamed from "+args[0])
 		}),
 	})
 }

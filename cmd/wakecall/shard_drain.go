@@ -14,14 +14,14 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-const drainLong = "The shard takes no new jobs. Jobs that are due within seconds are delivered; the others move to\n" +
-	"the active shards with their attempts and times. No job is lost, called twice or delayed. Draining continues\n" +
-	"if this command is interrupted. Afterwards the shard can be deleted."
+const drainLong = "Empties a shard. It takes no new jobs; jobs that are due within seconds are delivered, and\n" +
+	"the others move to the active shards with their attempts and times. No job is lost, called twice or\n" +
+	"delayed. Draining continues if this command is interrupted. Delete the shard when it is empty."
 
 func (p *program) shardDrainCommand() *cobra.Command {
 	detach := false
 	cmd := &cobra.Command{
-		Use: "drain NAME", Short: "empty a shard: its jobs move to the active ones", Args: exactArgs("NAME"),
+		Use: "drain NAME", Short: "empty a shard: move its jobs to the active shards", Args: exactArgs("NAME"),
 		Long: drainLong,
 		RunE: p.onRegistry(func(ctx context.Context, cfg *conf.Config, r *registry.Registry, args []string) error {
 			s, err := registered(r.Snapshot(), args[0])
@@ -29,7 +29,7 @@ func (p *program) shardDrainCommand() *cobra.Command {
 				return err
 			}
 			if !registry.OtherActive(r.Snapshot().Shards, s.Name) {
-				return fmt.Errorf("shard %s is the only active one: no shard could take its jobs. "+
+				return fmt.Errorf("shard %s is the only active one: no other can take its jobs. "+
 					"Add another first (wakecall shard add NAME --url URL)", s.Name)
 			}
 			if s.State != registry.ShardDraining {

@@ -24,14 +24,14 @@ func TestTablesOfReports(t *testing.T) {
 		want  string
 	}{
 		"import": {func(w io.Writer) error { return importTable(w, moved, false) }, `
-topics                    3
-  not registered yet      2
-jobs waiting              10
-imported                  7
-  of an interrupted import  1
-exist, pushed later       1
-refused                   1
-left in the old system    1
+topics                        3
+  not registered yet          2
+jobs waiting                  10
+imported                      7
+  from an interrupted import  1
+skipped (newer job exists)    1
+refused                       1
+left in the old system        1
 `},
 		"a dry run of it": {func(w io.Writer) error { return importTable(w, moved, true) }, `
 topics                3
@@ -49,7 +49,7 @@ accepted            5
   missing           1
 pushed again        1
 changed again       0
-dead ones restored  0
+dead jobs restored  0
 deleted again       0
 `},
 		"a dry run of it, with trouble": {func(w io.Writer) error {
@@ -95,7 +95,7 @@ redis b   FAILED   down. Start it
 		}
 	}
 	for want, counts := range map[string][2]int{
-		"all good": {0, 0}, "it works, with 2 warnings": {2, 0}, "2 failures and 0 warnings": {0, 2},
+		"all good": {0, 0}, "no failures, 2 warnings": {2, 0}, "2 failures and 0 warnings": {0, 2},
 	} {
 		if got := summary(counts[0], counts[1]); got != want {
 			t.Errorf("%v is %q, want %q", counts, got, want)

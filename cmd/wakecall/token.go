@@ -118,8 +118,9 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&rights, "rights", nil, "what it may do: `RIGHTS` of push, read, manage, consume, tokens")
-	flags.StringSliceVar(&topics, "topics", nil, "`PATTERNS` of topics: *, shop.*, shop.orders")
+	flags.StringSliceVar(&rights, "rights", nil, "`RIGHTS`, joined with commas: push, read, manage, consume, tokens")
+	flags.StringSliceVar(&topics, "topics", nil,
+		"topic `PATTERNS`, joined with commas, such as shop.*,order.close; * matches every topic")
 	flags.StringVar(&expires, "expires", "",
 		"when it expires: a duration (90d, 12h) or an RFC 3339 time (default: never)")
 	complete(cmd, "rights", rightNames(registry.Rights)...)

@@ -41,7 +41,7 @@ func jobEnv(j *client.LeasedJob) []string {
 }
 
 // foreignVariables returns the WAKECALL_ variables in the environment that are not keys of the configuration.
-// jobVariables count only together with a job's id; elsewhere WAKECALL_PRIORITY is a mistyped key.
+// jobVariables are accepted only together with a job's id; elsewhere WAKECALL_PRIORITY is a mistyped key.
 func (p *program) foreignVariables() []string {
 	if conf.Getenv(p.env, "WAKECALL_ID") == "" {
 		return nil
@@ -59,9 +59,9 @@ func (p *program) workCommand() *cobra.Command {
 		Long: "Reserves jobs of pull topics and runs a shell command for each, with the job's body on standard input " +
 			"and\n" +
 			"in its environment " + strings.Join(jobVariables, ", ") + `.
-Exit status 0 acknowledges the job, 75 releases it without counting the attempt; any other is a failed attempt, whose
-reason is the end of standard error. Leases are extended while commands run. The first SIGTERM or SIGINT waits for the
-running commands; a second one ends them and releases their jobs.`,
+Exit status 0 acknowledges the job, and 75 releases it without counting the attempt. Any other status fails the attempt,
+with the end of standard error as the reason. Leases are extended while commands run. The first SIGTERM or SIGINT waits
+for running commands; a second one ends them and releases their jobs.`,
 		Example:           `  wakecall work order.mail --exec './send-mail' --concurrency 4`,
 		ValidArgsFunction: p.completeTopics,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -69,7 +69,7 @@ running commands; a second one ends them and releases their jobs.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.exec, "exec", "", "the `COMMAND`, run by sh -c")
+	flags.StringVar(&f.exec, "exec", "", "`CMD` to run for each job, with sh -c")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "maximum number of commands that run at once")
 	flags.StringVar(&f.order, "order", "fair",
 		"how several topics share: fair, or listed (the first topic with a ready job wins)")
