@@ -213,9 +213,8 @@ const sourceDefault = "default"
 // Effective returns the effective value of every key, in the order of the reference and without passwords.
 func (c *Config) Effective() (list []Setting) {
 	for _, k := range c.loaded.keys {
-		s := c.loaded.settings[k.Path].Setting
-		s.Value = k.show(s.Value)
-		list = append(list, s)
+		s := c.loaded.settings[k.Path]
+		list = append(list, Setting{s.Key, s.shown(), s.Source})
 	}
 	return list
 }
