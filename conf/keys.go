@@ -54,7 +54,7 @@ func (k Key) read(text string, isList bool) (value any, stored string, err error
 	}
 	switch {
 	case isList && !k.List():
-		return nil, text, errors.New("is a list; it must be a single value")
+		return nil, text, errors.New("must be a single value, not a list")
 	case text == "" && k.Default != "":
 		return nil, text, errors.New("must not be empty; remove it for the default")
 	case text == "":

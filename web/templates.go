@@ -21,8 +21,8 @@ type Templates struct {
 }
 
 // LoadTemplates parses templates/layout.html and templates/partials/*.html with funcs. Call it once for each language,
-// because the function t depends on it. Each of templates/pages/*.html is parsed at its first use, with the parts in its
-// directory templates/pages/PAGE, if any: with its copy of all partials it takes a quarter of a megabyte.
+// because the function t depends on it. Each of templates/pages/*.html is parsed at its first use, with its parts in
+// templates/pages/PAGE, if any: with its copy of all partials it takes a quarter of a megabyte.
 func LoadTemplates(funcs template.FuncMap) (*Templates, error) {
 	base, err := template.New("").Funcs(funcs).ParseFS(templates, "templates/layout.html")
 	if err != nil {

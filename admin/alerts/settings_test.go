@@ -153,8 +153,7 @@ func TestSavingACardLeavesTheOthers(t *testing.T) {
 }
 
 // TestSettingsThatWereChangedMeanwhileAreNotOverwritten: two people edit the same card of the alert settings. The
-// second
-// one sees a message, keeps the input, and may then save it. Other cards are saved side by side.
+// second one sees a message, keeps the input, and may then save it. Other cards are saved side by side.
 func TestSettingsThatWereChangedMeanwhileAreNotOverwritten(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, nil).As("root")
