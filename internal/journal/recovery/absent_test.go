@@ -11,9 +11,9 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// TestNothingIsAnsweredBeforeItIsCompared: from the moment a server has lost everything until all hosts have replayed
-// their journals, no request is answered from its data.
-func TestNothingIsAnsweredBeforeItIsCompared(t *testing.T) {
+// TestRecoveryComparesBeforeAnythingIsAnswered: from the moment a server has lost everything until all hosts have
+// replayed their journals, no request is answered from its data.
+func TestRecoveryComparesBeforeAnythingIsAnswered(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
 	ka, _ := a.keep(t, wait.Limit)
@@ -43,9 +43,9 @@ func TestNothingIsAnsweredBeforeItIsCompared(t *testing.T) {
 	})
 }
 
-// TestAHostThatRestartsIsWaitedFor: a job that was deleted through it does not return when its shard loses everything
-// meanwhile.
-func TestAHostThatRestartsIsWaitedFor(t *testing.T) {
+// TestRecoveryWaitsForAHostThatRestarts: a job that was deleted through it does not return when its shard loses
+// everything meanwhile.
+func TestRecoveryWaitsForAHostThatRestarts(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
 	ka, _ := a.keep(t, time.Minute)
@@ -79,8 +79,8 @@ func TestAHostThatRestartsIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAHostThatStaysAwayIsNotWaitedFor: the lines that only it has are replayed when it is back.
-func TestAHostThatStaysAwayIsNotWaitedFor(t *testing.T) {
+// TestRecoveryDoesNotWaitForAHostThatStaysAway: the lines that only it has are replayed when it is back.
+func TestRecoveryDoesNotWaitForAHostThatStaysAway(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
 	a.away = 500 * time.Millisecond
@@ -111,9 +111,9 @@ func TestAHostThatStaysAwayIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestALossBeforeAnAbsentHostIsBack: the lines of the first loss that only that host has are replayed with those of the
-// second.
-func TestALossBeforeAnAbsentHostIsBack(t *testing.T) {
+// TestRecoveryOfALossBeforeAnAbsentHostIsBack: the lines of the first loss that only that host has are replayed with
+// those of the second.
+func TestRecoveryOfALossBeforeAnAbsentHostIsBack(t *testing.T) {
 	url, client := startRedis(t)
 	a, b, inA, inB := twoHosts(t, url)
 	b.push(t, "first", "1", time.Hour)
@@ -134,9 +134,9 @@ func TestALossBeforeAnAbsentHostIsBack(t *testing.T) {
 	}
 }
 
-// TestAHostThatIsBackBringsNoDeletedJob: it had left when the server lost everything, and another host had deleted a
-// job of its own.
-func TestAHostThatIsBackBringsNoDeletedJob(t *testing.T) {
+// TestRecoveryRestoresNoDeletedJobOfAHostThatIsBack: it had left when the server lost everything, and another host had
+// deleted a job of its own.
+func TestRecoveryRestoresNoDeletedJobOfAHostThatIsBack(t *testing.T) {
 	url, client := startRedis(t)
 	a, b, inA, inB := twoHosts(t, url)
 	a.push(t, "deleted", "1", time.Hour)
@@ -159,8 +159,8 @@ func TestAHostThatIsBackBringsNoDeletedJob(t *testing.T) {
 	}
 }
 
-// TestAHostThatIsKilledIsWaitedForNotForEver: after Patience the shard opens.
-func TestAHostThatIsKilledIsWaitedForNotForEver(t *testing.T) {
+// TestRecoveryDoesNotWaitForeverForAKilledHost: after Patience the shard opens.
+func TestRecoveryDoesNotWaitForeverForAKilledHost(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
 	attendAll(t, b.attendant(t)) // it never returns

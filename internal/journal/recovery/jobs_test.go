@@ -12,9 +12,9 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// TestMovedJobsAreRecovered: of two shards, the one that gave its jobs away returns to its earlier state, and the one
+// TestRecoveryOfMovedJobs: of two shards, the one that gave its jobs away returns to its earlier state, and the one
 // that received them loses everything. Each job is in one of them, with its last change.
-func TestMovedJobsAreRecovered(t *testing.T) {
+func TestRecoveryOfMovedJobs(t *testing.T) {
 	urlA, a := startRedis(t)
 	urlB, b := startRedis(t)
 	h := newHost(t, urlA)
@@ -55,9 +55,9 @@ func TestMovedJobsAreRecovered(t *testing.T) {
 	})
 }
 
-// TestARedrivenJobThatDiesAgainHasNoExpiry, when both deaths and the re-drive are lost, and are in the journals of two
-// hosts. A job that was re-driven by its id is not dead, although another host has its death.
-func TestARedrivenJobThatDiesAgainHasNoExpiry(t *testing.T) {
+// TestRecoveryOfARedrivenJobThatDiedAgainHasNoExpiry, when both deaths and the re-drive are lost, and are in the
+// journals of two hosts. A job that was re-driven by its id is not dead, although another host has its death.
+func TestRecoveryOfARedrivenJobThatDiedAgainHasNoExpiry(t *testing.T) {
 	url, client := startRedis(t)
 	a, b, inA, inB := twoHosts(t, url)
 	push := queue.Push{Topic: "t", ID: "again", TTL: time.Hour, Body: []byte("1")}
@@ -92,9 +92,9 @@ func TestARedrivenJobThatDiesAgainHasNoExpiry(t *testing.T) {
 	}
 }
 
-// TestAJobsOwnSettingsAreRecovered: its expiry, headers and retry waits, whether they are in the line of its push or of
+// TestRecoveryOfAJobsOwnSettings: its expiry, headers and retry waits, whether they are in the line of its push or of
 // a change.
-func TestAJobsOwnSettingsAreRecovered(t *testing.T) {
+func TestRecoveryOfAJobsOwnSettings(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
 	h.keep(t, time.Second)
@@ -140,9 +140,9 @@ func TestAJobsOwnSettingsAreRecovered(t *testing.T) {
 	}
 }
 
-// TestJobsOfAPullTopicComeBack in any state. Leased jobs are ready again, and so are at once those that waited for
+// TestRecoveryOfAPullTopicsJobs in any state. Leased jobs are ready again, and so are at once those that waited for
 // their next attempt; the leases have ended.
-func TestJobsOfAPullTopicComeBack(t *testing.T) {
+func TestRecoveryOfAPullTopicsJobs(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
 	h.keep(t, time.Second)
@@ -215,9 +215,9 @@ func TestJobsOfAPullTopicComeBack(t *testing.T) {
 	}
 }
 
-// TestAPushThatWasRepeatedAfterAJournalErrorIsRecovered: the journal failed at first, so the job existed when it was
+// TestRecoveryOfAPushRepeatedAfterAJournalError: the journal failed at first, so the job existed when it was
 // pushed again.
-func TestAPushThatWasRepeatedAfterAJournalErrorIsRecovered(t *testing.T) {
+func TestRecoveryOfAPushRepeatedAfterAJournalError(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
 	h.adopt(t)
@@ -244,9 +244,9 @@ func TestAPushThatWasRepeatedAfterAJournalErrorIsRecovered(t *testing.T) {
 	}
 }
 
-// TestADeadJobsReasonIsRecovered: the line of a callback has the reason of its failure, and that of a worker the reason
+// TestRecoveryOfADeadJobsReason: the line of a callback has the reason of its failure, and that of a worker the reason
 // of the job's death.
-func TestADeadJobsReasonIsRecovered(t *testing.T) {
+func TestRecoveryOfADeadJobsReason(t *testing.T) {
 	for want, a := range map[string]journal.AttemptLine{
 		"attempts": {Outcome: journal.Dead, Reason: "status", Status: 422, Error: "the endpoint answered 422"},
 		"gone":     {Outcome: journal.Dead, Reason: "status", Status: 410, Error: "the endpoint answered 410"},

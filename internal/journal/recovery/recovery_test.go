@@ -16,8 +16,8 @@ import (
 	"github.com/wakecall/wakecall/test/race"
 )
 
-// TestADryRunChangesNothingAndCounts; it does not count jobs of unregistered topics.
-func TestADryRunChangesNothingAndCounts(t *testing.T) {
+// TestRecoveryDryRunChangesNothingAndCounts; it does not count jobs of unregistered topics.
+func TestRecoveryDryRunChangesNothingAndCounts(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
 	h.adopt(t)
@@ -61,8 +61,8 @@ func TestADryRunChangesNothingAndCounts(t *testing.T) {
 	}
 }
 
-// TestNothingIsReportedWhenNothingWasLost: when another host joins, or a server is back with all of its data.
-func TestNothingIsReportedWhenNothingWasLost(t *testing.T) {
+// TestRecoveryReportsNothingWhenNothingWasLost: when another host joins, or a server is back with all of its data.
+func TestRecoveryReportsNothingWhenNothingWasLost(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
 	inA, inB := a.attendant(t), b.attendant(t)
@@ -98,9 +98,9 @@ func TestNothingIsReportedWhenNothingWasLost(t *testing.T) {
 	}
 }
 
-// TestALossInTheMidstOfAComparison loses no lines: the next one begins at the same position. One host had replayed its
-// journal by then, the other had not.
-func TestALossInTheMidstOfAComparison(t *testing.T) {
+// TestRecoveryOfALossDuringAComparison loses no lines: the next one begins at the same position. One host had replayed
+// its journal by then, the other had not.
+func TestRecoveryOfALossDuringAComparison(t *testing.T) {
 	url, client := startRedis(t)
 	a, b, inA, inB := twoHosts(t, url)
 	b.push(t, "kept", `"b"`, time.Hour)
@@ -132,9 +132,9 @@ func TestALossInTheMidstOfAComparison(t *testing.T) {
 	}
 }
 
-// TestTheClockOfAHostMayGoBack just before a shard loses data, even to the day before: everything accepted since is in
-// the journal after the position that the shard has stored.
-func TestTheClockOfAHostMayGoBack(t *testing.T) {
+// TestRecoveryToleratesAHostsClockThatGoesBack just before a shard loses data, even to the day before: everything
+// accepted since is in the journal after the position that the shard has stored.
+func TestRecoveryToleratesAHostsClockThatGoesBack(t *testing.T) {
 	for name, back := range map[string]time.Duration{"ten minutes": 10 * time.Minute, "over midnight": 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			url, client := startRedis(t)
@@ -176,9 +176,9 @@ func TestTheClockOfAHostMayGoBack(t *testing.T) {
 	}
 }
 
-// TestAJobThatRanAgainIsAliveThoughAClockWentBack: the line of a later push, which found the job, is in the file of the
-// day before the one with its run.
-func TestAJobThatRanAgainIsAliveThoughAClockWentBack(t *testing.T) {
+// TestRecoveryKeepsAJobThatRanAgainThoughAClockWentBack: the line of a later push, which found the job, is in the file
+// of the day before the one with its run.
+func TestRecoveryKeepsAJobThatRanAgainThoughAClockWentBack(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
 	a := h.attendant(t)
@@ -203,9 +203,9 @@ func TestAJobThatRanAgainIsAliveThoughAClockWentBack(t *testing.T) {
 	}
 }
 
-// TestLateLinesAreReplayed: the lost server had answered these requests, and their lines were written after the
+// TestRecoveryReplaysLateLines: the lost server had answered these requests, and their lines were written after the
 // comparison.
-func TestLateLinesAreReplayed(t *testing.T) {
+func TestRecoveryReplaysLateLines(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
 	h.adopt(t)
@@ -239,8 +239,8 @@ func TestLateLinesAreReplayed(t *testing.T) {
 	}
 }
 
-// TestTenThousandJobsAreBackInFiveSeconds after a shard has lost everything.
-func TestTenThousandJobsAreBackInFiveSeconds(t *testing.T) {
+// TestRecoveryOfTenThousandJobsTakesFiveSeconds after a shard has lost everything.
+func TestRecoveryOfTenThousandJobsTakesFiveSeconds(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
 	h.keep(t, time.Second)
@@ -265,8 +265,8 @@ func TestTenThousandJobsAreBackInFiveSeconds(t *testing.T) {
 	}
 }
 
-// TestLinesThatCannotBeReadAreSkipped: an unknown kind of line, unknown members and a torn line.
-func TestLinesThatCannotBeReadAreSkipped(t *testing.T) {
+// TestRecoverySkipsLinesThatCannotBeRead: an unknown kind of line, unknown members and a torn line.
+func TestRecoverySkipsLinesThatCannotBeRead(t *testing.T) {
 	url, _ := startRedis(t)
 	h := newHost(t, url)
 	h.adopt(t)
