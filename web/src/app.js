@@ -329,6 +329,9 @@
       name.textContent = zone || Intl.DateTimeFormat().resolvedOptions().timeZone;
     }
     enhance(document);
+    const tab = $(".nav-tabs .active"); // beyond the edge of a narrow screen, if the tabs are not scrolled
+    const tabs = $(".nav-tabs");
+    if (tab) tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft;
     open();
   });
 })();
