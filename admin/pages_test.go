@@ -24,7 +24,7 @@ func TestChineseIsChineseThroughout(t *testing.T) {
 		"应以 http:// 或 https:// 开头") || !strings.Contains(body, "必须在 100 毫秒 到 1 小时 之间，而不是 2 小时") {
 		t.Errorf("a wrong form says\n%s", body)
 	}
-	if _, body := s.Get("/topics/nowhere"); !strings.Contains(body, "没有这个主题") {
+	if _, body := s.Get("/topics/nowhere"); !strings.Contains(body, "主题不存在") {
 		t.Errorf("a topic that does not exist:\n%s", body)
 	}
 }

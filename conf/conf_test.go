@@ -124,7 +124,7 @@ concurrency: 9
 
 func TestBadFiles(t *testing.T) {
 	for text, want := range map[string]string{
-		"timers: [1, 2]":                              `:1: timers: "1,2" is a list; it must be a single value`,
+		"timers: [1, 2]":                              `:1: timers: "1,2" must be a single value, not a list`,
 		"timers:":                                     `:1: timers: "" must not be empty`,
 		"server: 6789":                                `:1: server: is a section: write its keys below it`,
 		"timers:\n  a: 1":                             `:2: timers.a: unknown key`,

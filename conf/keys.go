@@ -54,7 +54,7 @@ func (k Key) read(text string, isList bool) (value any, stored string, err error
 	}
 	switch {
 	case isList && !k.List():
-		return nil, text, errors.New("is a list; it must be a single value")
+		return nil, text, errors.New("must be a single value, not a list")
 	case text == "" && k.Default != "":
 		return nil, text, errors.New("must not be empty; remove it for the default")
 	case text == "":
@@ -213,9 +213,8 @@ const sourceDefault = "default"
 // Effective returns the effective value of every key, in the order of the reference and without passwords.
 func (c *Config) Effective() (list []Setting) {
 	for _, k := range c.loaded.keys {
-		s := c.loaded.settings[k.Path].Setting
-		s.Value = k.show(s.Value)
-		list = append(list, s)
+		s := c.loaded.settings[k.Path]
+		list = append(list, Setting{s.Key, s.shown(), s.Source})
 	}
 	return list
 }

@@ -45,26 +45,21 @@ type loader struct {
 // loaded is a value of a key as text, which may have passwords, and what it was parsed to; nil: it is empty.
 type loaded struct {
 	Setting
+	key   Key
 	value any
 }
+
+// shown returns the value without its passwords.
+func (s *loaded) shown() string { return s.key.show(s.Value) }
 
 // newLoader returns a loader whose first layer is the defaults.
 func newLoader(gateways []Key) *loader {
 	l := &loader{keys: Keys(gateways), settings: map[string]*loaded{}, reported: map[string]bool{}}
 	for _, k := range l.keys {
+		l.settings[k.Path] = &loaded{key: k}
 		l.set(k.Path, k.Default, sourceDefault, false)
 	}
 	return l
-}
-
-// key returns the key at a path; there may be none.
-func (l *loader) key(path string) *Key {
-	for i := range l.keys {
-		if l.keys[i].Path == path {
-			return &l.keys[i]
-		}
-	}
-	return nil
 }
 
 // names returns a name of every key.
@@ -86,18 +81,18 @@ func (l *loader) report(where, key, detail string) {
 
 // set checks a value, which overrides that of an earlier layer. isList is true for a YAML list, joined with commas.
 func (l *loader) set(path, text, source string, isList bool) {
-	k := l.key(path)
-	if k == nil {
+	s := l.settings[path]
+	if s == nil {
 		paths := l.names(func(k Key) string { return k.Path })
 		l.report(source, path, "unknown key"+suggest(path, paths))
 		return
 	}
-	value, text, err := k.read(text, isList)
+	value, text, err := s.key.read(text, isList)
 	if err != nil {
-		l.report(source, path, fmt.Sprintf("%q %v", k.show(text), err))
+		l.report(source, path, fmt.Sprintf("%q %v", s.key.show(text), err))
 		return
 	}
-	l.settings[path] = &loaded{Setting{Key: path, Value: text, Source: source}, value}
+	s.Setting, s.value = Setting{Key: path, Value: text, Source: source}, value
 }
 
 // config returns the result of the layers.
@@ -194,7 +189,7 @@ func everyHost(host string) bool {
 
 // checkPair reports the values of two keys unless they agree.
 func (l *loader) checkPair(pathA, pathB string, agree bool, remedy string) {
-	a, b := *l.settings[pathA], *l.settings[pathB]
+	a, b := l.settings[pathA], l.settings[pathB]
 	if agree || l.reported[pathA] || l.reported[pathB] {
 		return
 	}
@@ -202,9 +197,8 @@ func (l *loader) checkPair(pathA, pathB string, agree bool, remedy string) {
 	if where == sourceDefault {
 		where = b.Source
 	}
-	a.Value, b.Value = l.key(pathA).show(a.Value), l.key(pathB).show(b.Value)
 	l.report(where, pathA, fmt.Sprintf("is %q (%s), and %s is %q (%s): %s",
-		a.Value, a.Source, pathB, b.Value, b.Source, remedy))
+		a.shown(), a.Source, pathB, b.shown(), b.Source, remedy))
 }
 
 // maxSocketPath is the shortest limit among common systems.

@@ -3,7 +3,6 @@ package conf
 import (
 	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/wakecall/wakecall/internal/queue/address"
 )
@@ -24,8 +23,5 @@ func (s Secret) String() string {
 // Format covers the verbs that do not call String, such as %x and %#v.
 func (s Secret) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, s.String()) }
 
-// LogValue implements slog.LogValuer.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// MarshalText covers JSON and YAML.
+// MarshalText covers JSON, YAML and slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

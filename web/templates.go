@@ -21,8 +21,8 @@ type Templates struct {
 }
 
 // LoadTemplates parses templates/layout.html and templates/partials/*.html with funcs. Call it once for each language,
-// because the function t depends on it. Each of templates/pages/*.html is parsed at its first use: with its copy of all
-// partials it takes a quarter of a megabyte.
+// because the function t depends on it. Each of templates/pages/*.html is parsed at its first use, with its parts in
+// templates/pages/PAGE, if any: with its copy of all partials it takes a quarter of a megabyte.
 func LoadTemplates(funcs template.FuncMap) (*Templates, error) {
 	base, err := template.New("").Funcs(funcs).ParseFS(templates, "templates/layout.html")
 	if err != nil {
@@ -38,22 +38,23 @@ func LoadTemplates(funcs template.FuncMap) (*Templates, error) {
 	}
 	for _, file := range pages {
 		name := strings.TrimSuffix(path.Base(file), ".html")
-		t.pages[name] = sync.OnceValues(func() (*template.Template, error) { return parsePage(base, file) })
+		t.pages[name] = sync.OnceValues(func() (*template.Template, error) { return parsePage(base, name) })
 	}
 	return t, nil
 }
 
 // parsePage parses a page together with a copy of the partials: html/template cannot add templates to a set after one
 // of them was executed, so the base is never executed.
-func parsePage(base *template.Template, file string) (*template.Template, error) {
+func parsePage(base *template.Template, name string) (*template.Template, error) {
 	page, err := base.Clone()
-	if err == nil {
-		page, err = page.ParseFS(templates, file)
-	}
 	if err != nil {
+		return nil, fmt.Errorf("copy the partials: %w", err)
+	}
+	file := "templates/pages/" + name + ".html"
+	if page, err = page.ParseFS(templates, file); err != nil {
 		return nil, fmt.Errorf("parse %s: %w", file, err)
 	}
-	return page, nil
+	return page, parseNamed(page, "pages/"+name)
 }
 
 // parseNamed parses the files of a directory as templates called DIR/NAME.

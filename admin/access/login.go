@@ -36,7 +36,7 @@ func (h *Handler) loginPage(c echo.Context) error {
 
 const longestName = 64 // of a user's name: a longer one is cut before it is counted, logged and shown
 
-// waits counts a try to sign in and returns how long the user must wait.
+// waits counts an attempt to sign in and returns how long the user must wait.
 func (h *Handler) waits(c echo.Context, name string) time.Duration {
 	last := ""
 	if u, err := h.users.get(c.Request().Context(), name); err == nil && u != nil {
@@ -85,7 +85,7 @@ func (h *Handler) startSession(c echo.Context, u *account.User, form loginForm) 
 	h.Sessions.Put(ctx, keySince, h.Now().Unix())
 	h.users.forget()
 	if err := h.Accounts.NoteSignIn(ctx, u.Name, c.RealIP()); err != nil {
-		h.Log.Warn("note the sign-in", "user", u.Name, "error", err)
+		h.Log.Warn("record the sign-in", "user", u.Name, "error", err)
 	}
 	if form.Action != "" {
 		page.SetViewer(c, u)

@@ -65,7 +65,7 @@ func NewSessions(store SessionStore, basePath string, log *slog.Logger, now func
 	m.Cookie.SameSite = http.SameSiteLaxMode // Strict would ask for the password again after each link in a mail
 	m.ErrorFunc = func(w http.ResponseWriter, r *http.Request, err error) {
 		log.Error("read or store the session", "path", r.URL.Path, "error", err)
-		http.Error(w, "the registry's database does not answer: "+http.StatusText(http.StatusServiceUnavailable),
+		http.Error(w, "the registry's database is unavailable: "+http.StatusText(http.StatusServiceUnavailable),
 			http.StatusServiceUnavailable)
 	}
 	return &Sessions{m, steady}

@@ -25,8 +25,8 @@ type SessionStore interface {
 // sessions for a while, because that is when operators need the pages. Otherwise each request reads the database, so
 // that a session that was ended elsewhere ends here, too.
 //
-// A request that found its session in the store may only update it: an insert would revive a session that ended
-// meanwhile.
+// A request that found its session in the store may only update it: an insert would revive a session that has
+// ended since.
 type steadyStore struct {
 	scs.Store // nil: the manager calls the methods that take a context
 	sessions  SessionStore

@@ -69,7 +69,7 @@ func (h *Handler) loginCode(c echo.Context) error {
 	h.attempts.Passed(name, c.RealIP())
 	if waiting, err := h.Sessions.store.end(ctx, opened(ctx)); err != nil {
 		return err
-	} else if !waiting { // meanwhile the password was changed or the user disabled
+	} else if !waiting { // the password was changed or the user disabled in the meantime
 		return h.Pages.Redirect(c, "/login")
 	}
 	return h.startSession(c, u, form)

@@ -32,5 +32,5 @@ func (NoActivity) Errors(context.Context, string) ([]queue.ErrorNote, error)    
 func (NoActivity) ClearErrors(context.Context, string) error                         { return nil }
 
 func (noCalls) Describe(*callback.Endpoint, *callback.Request) (*callback.Sent, error) {
-	return nil, errors.New("no calls here")
+	return nil, errors.New("the fake makes no calls")
 }

@@ -18,7 +18,7 @@ import (
 // Main runs the tests of a package that serves an admin, and checks for leaked goroutines.
 func Main(m *testing.M) {
 	account.PasswordCost = bcrypt.MinCost
-	registry.CheckRetryIf = callback.CheckRetryIf // this and the dialects as app sets them
+	registry.CheckRetryIf = callback.CheckRetryIf // app sets this and the dialects
 	registry.Dialects = append(registry.Dialects, "phpdq")
 	callback.SetDialects(map[string]callback.Dialect{"phpdq": phpdq.NewDialect(time.UTC)})
 	// scs.New starts the clean-up of an in-memory store, which the admin replaces; nothing stops it.

@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// Queue is a queue without jobs, but with any numbers of them.
+// Queue is a queue that reports any numbers of jobs, but has none.
 type Queue struct {
 	mu      sync.Mutex
 	ByTopic map[string]queue.Stats

@@ -174,8 +174,8 @@ func (h *Handler) alertSettings(c echo.Context) error {
 	return h.Pages.Render(c, http.StatusOK, "alert_settings", d)
 }
 
-// changeSettings applies change to the settings and stores them, or shows the form again with its errors, or says that
-// somebody else has changed the card since its form was opened.
+// changeSettings applies change to the settings and stores them, or shows the form again with its errors or with the
+// notice that somebody else has changed the card since its form was opened.
 func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) error) error {
 	ctx, card, seen := c.Request().Context(), h.sentCard(c), c.FormValue("seen")
 	s, stored := alert.Defaults(), ""

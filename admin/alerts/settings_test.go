@@ -17,7 +17,7 @@ import (
 	"github.com/wakecall/wakecall/internal/alert"
 )
 
-func TestMailSettings(t *testing.T) {
+func TestAlertMailSettings(t *testing.T) {
 	t.Parallel()
 	var sent alert.Mail
 	s := admintest.Open(t, func(o *admin.Options) {
@@ -61,7 +61,7 @@ func TestMailSettings(t *testing.T) {
 	}
 }
 
-func TestRecipientsRulesAndWebhooks(t *testing.T) {
+func TestAlertRecipientsRulesAndWebhooks(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, nil).As("root")
 	if status, body := s.Post("/alerts/recipients", "recipients",
@@ -127,8 +127,9 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 	}
 }
 
-// TestSavingACardLeavesTheOthers: the answer replaces only its card, and shows errors of other cards above the page.
-func TestSavingACardLeavesTheOthers(t *testing.T) {
+// TestAlertSettingsAreSavedCardByCard: the answer replaces only its card, and shows errors of other cards above the
+// page.
+func TestAlertSettingsAreSavedCardByCard(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, nil).As("root")
 	for _, card := range []string{"wk-mail", "wk-recipients", "wk-webhooks", "wk-rules"} {
@@ -152,10 +153,9 @@ func TestSavingACardLeavesTheOthers(t *testing.T) {
 	}
 }
 
-// TestSettingsThatWereChangedMeanwhileAreNotOverwritten: two people edit the same card of the alert settings. The
-// second
-// one sees a message, keeps the input, and may then save it. Other cards are saved side by side.
-func TestSettingsThatWereChangedMeanwhileAreNotOverwritten(t *testing.T) {
+// TestAlertSettingsChangedMeanwhileAreNotOverwritten: two people edit the same card of the alert settings. The
+// second one sees a message, keeps the input, and may then save it. Other cards are saved side by side.
+func TestAlertSettingsChangedMeanwhileAreNotOverwritten(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, nil).As("root")
 	seen := func(card, body string) string {
@@ -202,8 +202,8 @@ func TestSettingsThatWereChangedMeanwhileAreNotOverwritten(t *testing.T) {
 	}
 }
 
-// TestAWrongWebhookStays: its fields keep the input, and it is not shown as added.
-func TestAWrongWebhookStays(t *testing.T) {
+// TestAlertWebhookThatIsWrongStays: its fields keep the input, and it is not shown as added.
+func TestAlertWebhookThatIsWrongStays(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, nil).As("root")
 	status, body := s.Post("/alerts/webhooks", "webhooks.name", "on-call", "preset", "feishu", "webhooks.url",
@@ -221,8 +221,8 @@ func TestAWrongWebhookStays(t *testing.T) {
 	}
 }
 
-// TestAWebhookIsTried with a test message, and its error is shown without its address.
-func TestAWebhookIsTried(t *testing.T) {
+// TestAlertWebhookIsTested with a test message, and its error is shown without its address.
+func TestAlertWebhookIsTested(t *testing.T) {
 	t.Parallel()
 	var status atomic.Int32
 	bodies := make(chan string, 2)
@@ -250,8 +250,8 @@ func TestAWebhookIsTried(t *testing.T) {
 	}
 }
 
-// TestInvalidSettingsChangeNothing: all errors are shown at once, and the mail server in use stays.
-func TestInvalidSettingsChangeNothing(t *testing.T) {
+// TestAlertSettingsThatAreInvalidChangeNothing: all errors are shown at once, and the mail server in use stays.
+func TestAlertSettingsThatAreInvalidChangeNothing(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, nil).As("root")
 	s.Post("/alerts/mail", "mail.host", "h", "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com")

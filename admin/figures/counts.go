@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// Answered says which numbers from Redis are known, and how old they are.
+// Answered reports which numbers from Redis are known, and how old they are.
 type Answered struct {
 	At      time.Time // when a shard last answered; zero: never
 	Now     time.Time

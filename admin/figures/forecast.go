@@ -94,7 +94,7 @@ func (h *Handler) TopicCapacity(ctx context.Context, t *registry.Topic) Capacity
 	return c
 }
 
-// Prediction says how late the jobs that fall due will be called.
+// Prediction is how late the jobs that fall due will be called.
 type Prediction struct {
 	Late time.Duration // the greatest lateness, if jobs fall due evenly and the whole rate is used
 	Most time.Duration // the same, if each minute's jobs fall due at its start and steadyShare of the rate is used

@@ -44,18 +44,18 @@ func markOf(j *queue.Job) string {
 	return fmt.Sprintf("%s-%d-%d-%d", j.State, j.Attempts, len(j.History), j.DueAt.UnixMilli())
 }
 
-// jobPage shows a job. The page asks every second, with the mark of what it shows, and replaces itself when something
+// jobPage shows a job. The page polls every second, with the mark of what it shows, and replaces itself when something
 // has changed. Its message about the last action stays.
 func (h *Handler) jobPage(c echo.Context) error {
 	topic, id := page.Param(c, "topic"), page.Param(c, "id")
 	job, err := h.Queue.Recall(c.Request().Context(), topic, id)
-	asks := page.IsFragment(c) && c.QueryParam("was") != ""
+	polls := page.IsFragment(c) && c.QueryParam("was") != ""
 	switch {
-	case asks && errors.Is(err, queue.ErrNotFound):
+	case polls && errors.Is(err, queue.ErrNotFound):
 		return h.Pages.Fragment(c, "job#over", nil)
 	case err != nil:
 		return err
-	case asks && c.QueryParam("was") == markOf(job):
+	case polls && c.QueryParam("was") == markOf(job):
 		return c.NoContent(http.StatusNoContent)
 	}
 	d := &jobData{Job: job, Size: len(job.Body), Max: job.MaxAttempts, Mark: markOf(job)}
@@ -68,7 +68,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 		page.May(c, account.RoleOperator) { // the command is signed, so whoever sees it can call the endpoint
 		d.Curl = h.signedCurl(c, job)
 	}
-	if asks {
+	if polls {
 		c.Response().Header().Set("HX-Reswap", "none") // swap only the parts that the answer names
 		return h.Pages.Parts(c, "job", d)
 	}

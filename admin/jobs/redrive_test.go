@@ -61,7 +61,7 @@ func TestRedriveStopsByItself(t *testing.T) {
 	if v.State != bulk.Stopped || q.Redriven != 10 || v.Why() == nil {
 		t.Errorf("%d were re-driven, and the task is %+v", q.Redriven, v)
 	}
-	s.Shows("/tasks/1", "5 of 10 jobs failed again, more than 20.0 %", `bg-orange" data-width="4"`)
+	s.Shows("/tasks/1", "5 of 10 jobs failed again, more than 20.0%", `bg-orange" data-width="4"`)
 	s.Shows("/tasks", "Re-drive dead jobs #1", "10 of 250", `bg-orange" data-width="4"`)
 	s.Post("/language", "choice", "zh-Hans")
 	s.Shows("/tasks/1", "10 个中有 5 个再次失败")

@@ -70,13 +70,13 @@ func (h *Handler) taskCancel(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	said := "tasks.has_ended"
+	text := "tasks.has_ended"
 	if t.Open() {
-		said = "tasks.cancelling"
+		text = "tasks.cancelling"
 		if err := h.Tasks.Store.CancelTask(c.Request().Context(), page.Actor(c), id); err != nil {
 			return err
 		}
 	}
-	h.Flashes.Add(c, "info", said)
+	h.Flashes.Add(c, "info", text)
 	return h.Pages.Redirect(c, h.Pages.Below("/tasks", strconv.FormatUint(id, 10)))
 }

@@ -36,7 +36,7 @@ type overviewData struct {
 	Start *gettingStarted // nil: something was already pushed
 }
 
-// gettingStarted guides to the first topic and the first push.
+// gettingStarted guides the user to the first topic and the first push.
 type gettingStarted struct {
 	Topic string // the first topic; empty: none yet
 	Curl  string

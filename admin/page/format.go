@@ -95,17 +95,17 @@ func dec(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// percent formats a share of 1. A share just below 1 is not rounded to 100 %.
+// percent formats a share of 1. A share just below 1 is not rounded to 100%.
 func percent(share float64) string {
 	switch {
 	case math.IsNaN(share):
 		return "–"
 	case share >= 1 || share <= 0:
-		return strconv.FormatFloat(share*100, 'f', 0, 64) + " %"
+		return strconv.FormatFloat(share*100, 'f', 0, 64) + "%"
 	case share > 0.9995:
-		return "99.9 %"
+		return "99.9%"
 	}
-	return strconv.FormatFloat(share*100, 'f', 1, 64) + " %"
+	return strconv.FormatFloat(share*100, 'f', 1, 64) + "%"
 }
 
 func ByteSize(v any) string {

@@ -9,7 +9,7 @@ import (
 )
 
 // Kept is a form that could not be processed: its session had expired, or a server that the change needs did not
-// answer. The error page contains the form, so that nothing is stored, nothing typed is lost, and the user can send it
+// answer. The error page contains the form, so that no input is stored or lost, and the user can send it
 // again. Passwords are left out.
 type Kept struct {
 	Action string     // a path below the base path; empty: no form

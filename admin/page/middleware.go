@@ -19,7 +19,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
-// Proxies are the proxies whose X-Forwarded-For and X-Forwarded-Proto count.
+// Proxies are the proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted.
 type Proxies []*net.IPNet
 
 // Address extracts a client's address.
@@ -161,7 +161,7 @@ func (p *Pages) Fail(err error, c echo.Context) {
 		is.Detail = p.Texts.Explain(c, err)
 	}
 	if renderErr := p.answerProblem(c, is); renderErr != nil {
-		p.Log.Error("render the page of an error", "error", renderErr)
+		p.Log.Error("render an error page", "error", renderErr)
 		_ = c.String(is.Status, http.StatusText(is.Status)+"\n")
 	}
 }

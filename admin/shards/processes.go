@@ -29,7 +29,7 @@ type processesData struct {
 	Settings []conf.Setting
 }
 
-// processTree lists the running processes, or says why they are unknown.
+// processTree lists the running processes, or why they are unknown.
 type processTree struct {
 	*master.Tree
 	Lines   []processLine

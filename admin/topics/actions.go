@@ -32,7 +32,7 @@ func (h *Handler) putState(c echo.Context, t *registry.Topic, state registry.Top
 	return put()
 }
 
-// asShown wraps a change of the secrets that the page showed. It fails if the topic was changed meanwhile, because its
+// asShown wraps a change of the secrets that the page showed. It fails if the topic has changed since, because its
 // secrets may be different ones.
 func (h *Handler) asShown(change func(echo.Context, *registry.Topic) error) func(echo.Context, *registry.Topic) error {
 	return func(c echo.Context, t *registry.Topic) error {
@@ -44,7 +44,7 @@ func (h *Handler) asShown(change func(echo.Context, *registry.Topic) error) func
 	}
 }
 
-// inState wraps a change of the state that the page showed. It fails if the state has changed meanwhile: whoever pauses
+// inState wraps a change of the state that the page showed. It fails if the state has changed since: whoever pauses
 // an active topic does not intend to revert somebody else's change to offline.
 func (h *Handler) inState(change func(echo.Context, *registry.Topic) error) func(echo.Context, *registry.Topic) error {
 	return func(c echo.Context, t *registry.Topic) error {

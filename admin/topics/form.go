@@ -36,7 +36,7 @@ type topicFormData struct {
 	Conflicts []conflict // somebody else has changed the topic since the form was opened
 }
 
-// conflict is a field in which what is typed differs from what somebody else has saved meanwhile.
+// conflict is a field whose typed value differs from the one that somebody else has saved since.
 type conflict struct{ Field, Theirs, Yours string }
 
 func conflicts(theirs, yours *registry.Topic) (list []conflict) {

@@ -147,7 +147,7 @@ func (w *work) judge(ctx context.Context, s *Stage) error {
 	known := s.Delivered + s.Failed
 	enough := w.params.Staged && w.params.StopAbove > 0 && known >= min(judgedFrom, s.Jobs)
 	if enough && s.Rate() > w.params.StopAbove {
-		return stop("task.failing", s.Failed, known, fmt.Sprintf("%.1f %%", 100*w.params.StopAbove))
+		return stop("task.failing", s.Failed, known, fmt.Sprintf("%.1f%%", 100*w.params.StopAbove))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,8 +8,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -344,39 +341,6 @@ func TestAFullRedisRefusesPushesAndDrains(t *testing.T) {
 	f.stats("t", 5, 40, 0, 0)
 }
 
-func TestWakeUpsTellTimersAndDispatchers(t *testing.T) {
-	f := newFixture(t)
-	ctx, cancel := context.WithCancel(f.ctx)
-	defer cancel()
-	wake := f.s.Wakeups(ctx)
-	if w := <-wake; w.Kind != WakeReconnect {
-		t.Fatalf("first %+v", w)
-	}
-	f.push("t", "a", time.Minute)
-	if w := <-wake; w.Kind != WakeTimer {
-		t.Fatalf("after a delayed push %+v", w)
-	}
-	f.push("t", "later", time.Hour) // publishes no wake-up
-	f.reserve(1)                    // finds nothing: a dispatcher waits
-	f.push("t", "b", 0)
-	if w := <-wake; w.Kind != WakeDispatcher {
-		t.Fatalf("after a push that is ready %+v", w)
-	}
-}
-
-func TestAnnouncementsReachEveryQueue(t *testing.T) {
-	f := newFixture(t)
-	told := make(chan struct{}, 10)
-	other := open(Options{Announced: func() { told <- struct{}{} }})
-	t.Cleanup(func() { _ = other.Close() })
-	if err := other.SetShards(f.ctx, []ShardConfig{{Name: f.s.name, URL: f.s.url, State: "active"}}); err != nil {
-		t.Fatal(err)
-	}
-	<-told // it has connected
-	f.q.Announce(f.ctx, 7)
-	<-told
-}
-
 // The limits of all topics are set again after a server that lost them is back.
 func TestLimitsOfTopicsFollow(t *testing.T) {
 	f := newFixture(t)
@@ -402,48 +366,6 @@ func TestLimitsOfTopicsFollow(t *testing.T) {
 	}
 	f.s.client.Do(f.ctx, "CLIENT", "KILL", "TYPE", "pubsub")
 	eventually(t, "all are set again", func() bool { return conf("b") == "1000 2 0 0 0" })
-}
-
-func TestPollsSeeWorkAndSetNoIdleKey(t *testing.T) {
-	f := newFixture(t)
-	look := func(when string, nothing, nothingReady bool) {
-		t.Helper()
-		if got, err := f.s.NothingToAdvance(f.ctx, 0); err != nil || got != nothing {
-			t.Errorf("%s: nothing at all: %v, %v", when, got, err)
-		}
-		if got, err := f.s.NothingReady(f.ctx, 0); err != nil || got != nothingReady {
-			t.Errorf("%s: nothing is ready: %v, %v", when, got, err)
-		}
-	}
-	look("at first", true, false)
-	f.reserve(1)
-	look("after a reserve", true, true)
-	f.push("t", "later", time.Hour)
-	look("with a delayed job", false, true)
-	f.flush()
-	for _, p := range []Priority{High, Normal, Low} {
-		if r := f.q.Push(f.ctx, Push{Topic: "t", ID: "now", Body: []byte("1"), Priority: p}); r.Err != nil {
-			t.Fatal(r.Err)
-		}
-		look("with a job that is ready", true, false)
-		l := f.reserve(1)[0]
-		look("after a reserve that found all it asked for", false, false)
-		f.reserve(1)
-		look("with a job under a lease", false, true)
-		f.settle(Done, nil, l)
-		look("when it is done", true, true)
-		f.s.client.Del(f.ctx, prefix(0)+"idle")
-		look("without the idle key", true, false)
-		if n := f.s.client.Exists(f.ctx, prefix(0)+"idle").Val(); n != 0 {
-			t.Error("a poll set the key")
-		}
-	}
-	f.reserve(1)
-	f.s.client.ZAdd(f.ctx, prefix(0)+"park", redis.Z{Score: 1, Member: "0:t"})
-	look("with a topic that is parked", false, true)
-	f.flush()
-	f.push("t", "expires", 0, func(p *Push) { p.TTL = time.Hour })
-	look("with a ready job that expires", false, false)
 }
 
 // TestDroppingATopicLeavesNothing behind, not even the entries of deleted jobs, which only a later step may find.

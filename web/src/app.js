@@ -229,20 +229,20 @@
     if (n < 120e3) return rounded(n, 1e3, units[1]);
     return n < 72e5 ? rounded(n, 6e4, units[2]) : rounded(n, 36e5, units[3]);
   };
-  const said = (n, unit) => (n == null ? "" : unit === "ms" ? milliseconds(n) : short(n) + (unit || ""));
+  const formatted = (n, unit) => (n == null ? "–" : unit === "ms" ? milliseconds(n) : short(n) + (unit || ""));
   const short = (n) => {
-    if (n == null) return "–";
     if (Math.abs(n) >= 1e6) return +(n / 1e6).toFixed(1) + "M";
-    return Math.abs(n) >= 1e4 ? +(n / 1e3).toFixed(1) + "k" : String(+n.toPrecision(4));
+    return Math.abs(n) >= 1e4 ? +(n / 1e3).toFixed(1) + "k" : String(+n.toPrecision(n < 1e3 ? 3 : 4));
   };
   // Points without neighbors, which no line shows.
   const isolated = (plot, i) => plot.data[i].flatMap((v, at, all) =>
     (v != null && all[at - 1] == null && all[at + 1] == null ? [at] : []));
-  function draw(box, data, anew) {
+  function draw(box, data, redraw) {
     if (!window.uPlot || !box.isConnected) return;
     const old = charts.get(box);
     const values = [data.at, ...data.series.map((s) => s.values)];
-    if (old && !anew && old.plot.series.length === values.length) { // keeps the values under the pointer
+    box.classList.toggle("wk-no-data", values.slice(1).flat().every((v) => v == null));
+    if (old && !redraw && old.plot.series.length === values.length) { // keeps the values under the pointer
       old.data = data;
       old.plot.setData(values);
       if (!box.matches(":hover")) old.newest();
@@ -255,8 +255,8 @@
     const plot = new uPlot({
       width: Math.max(box.clientWidth, 200), height: Number(box.dataset.chartHeight) || 220, cursor: { y: false },
       axes: [
-        { ...axis, values: ticks, space: 70 },
-        { ...axis, size: 62, values: (_, list) => list.map((n) => said(n, data.unit)) },
+        { ...axis, size: 30, values: ticks, space: 70 },
+        { ...axis, size: 62, values: (_, list) => list.map((n) => formatted(n, data.unit)) },
       ],
       scales: { y: { range: (_, min, max) => [Math.min(0, min || 0), max > 0 ? max * 1.1 : 1] } },
       series: [
@@ -265,7 +265,7 @@
           const color = css(s.color ? "--tblr-" + s.color : palette[i % palette.length]);
           return {
             label: s.label, stroke: color, width: 2, dash: s.dash ? [6, 4] : undefined,
-            points: { show: true, size: 5, fill: color, filter: isolated }, value: (_, n) => said(n, data.unit),
+            points: { show: true, size: 5, fill: color, filter: isolated }, value: (_, n) => formatted(n, data.unit),
           };
         }),
       ],
@@ -329,6 +329,9 @@
       name.textContent = zone || Intl.DateTimeFormat().resolvedOptions().timeZone;
     }
     enhance(document);
+    const tab = $(".nav-tabs .active"); // beyond the edge of a narrow screen, if the tabs are not scrolled
+    const tabs = $(".nav-tabs");
+    if (tab) tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft;
     open();
   });
 })();

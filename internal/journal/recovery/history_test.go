@@ -305,10 +305,10 @@ func (w *world) check(t *rapid.T) {
 	}
 }
 
-// TestTwoHostsRecoverALoss: pushes, replacements, changes, deletions, callbacks, deaths, re-drives and deletions of
+// TestRecoveryByTwoHosts: pushes, replacements, changes, deletions, callbacks, deaths, re-drives and deletions of
 // dead jobs, in any order and through both hosts; the shard returns to any earlier state, or loses everything.
 // Afterwards every job is as it was last answered, whichever host has the line.
-func TestTwoHostsRecoverALoss(t *testing.T) {
+func TestRecoveryByTwoHosts(t *testing.T) {
 	url, client := startRedis(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		ctx := context.Background()

@@ -8,8 +8,8 @@ import (
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
 )
 
-// TestARenamedShardGetsItsLinesOfBothNames, from the keeper and from a manual recovery.
-func TestARenamedShardGetsItsLinesOfBothNames(t *testing.T) {
+// TestRecoveryOfARenamedShardReadsLinesOfBothNames, from the keeper and from a manual recovery.
+func TestRecoveryOfARenamedShardReadsLinesOfBothNames(t *testing.T) {
 	for _, byHand := range []bool{false, true} {
 		url, client := startRedis(t)
 		h := newHost(t, url)
@@ -45,8 +45,8 @@ func TestARenamedShardGetsItsLinesOfBothNames(t *testing.T) {
 	}
 }
 
-// TestASecondNameDoesNotOpenAShard without the journal's lines for the first name.
-func TestASecondNameDoesNotOpenAShard(t *testing.T) {
+// TestRecoveryOpensNoShardByASecondName without the journal's lines for the first name.
+func TestRecoveryOpensNoShardByASecondName(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
 	list := []queue.ShardConfig{

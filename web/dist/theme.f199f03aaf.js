@@ -1,5 +1,5 @@
 // Runs before the page is painted: unless the user has chosen a theme, it follows the system's, also when that changes.
-// It also tells the server the browser's time zone, for the times of forms.
+// It also sends the browser's time zone to the server, for the times of forms.
 (() => {
   const root = document.documentElement;
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";

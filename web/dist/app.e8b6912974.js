@@ -3,7 +3,7 @@
   "use strict";
   const $ = (selector, root = document) => root.querySelector(selector);
 
-  // --- live parts: one stream for a page -----------------------------------------------------------------------------
+  // --- live parts: one stream per page -------------------------------------------------------------------------------
   // <body data-events="/events?on=strip,overview">; <div data-live="overview"> gets the event's HTML. Every event is also
   // dispatched as the DOM event "live" with {name, data}. A hidden page closes its stream after a minute.
   let stream = null;
@@ -34,7 +34,7 @@
   function show(name, data) {
     for (const e of document.querySelectorAll(`[data-live="${CSS.escape(name)}"]`)) {
       if (e.contains(document.activeElement) && document.activeElement !== document.body) continue;
-      if (e.contains(asked)) continue; // a form that is taken out of the page sends nothing
+      if (e.contains(asked)) continue; // a form that is removed from the page sends nothing
       e.innerHTML = data; // rendered by html/template of this server
       window.htmx && htmx.process(e);
       enhance(e);
@@ -52,7 +52,7 @@
   // --- confirmation --------------------------------------------------------------------------------------------------
   // <form data-confirm="Delete it?" data-confirm-word="shop.close" data-confirm-label="Delete">
   const dialog = () => $("#wk-confirm");
-  let asked = null; // the form that the open dialog is about
+  let asked = null; // the form that the open dialog confirms
   document.addEventListener("submit", (event) => {
     const form = event.target;
     const by = event.submitter;
@@ -72,7 +72,7 @@
       form.requestSubmit(by || undefined);
     });
   }, true);
-  // A form that is under way is not sent again: a double click would push a job twice.
+  // A form is not sent again while its request is in progress: a double click would push a job twice.
   let underWay = new WeakMap(); // when forms were sent
   function begin(form) {
     if (Date.now() - (underWay.get(form) || 0) < 10000) return false;
@@ -99,13 +99,13 @@
     if (word) input.focus();
   }
 
-  // A page that takes itself anew leaves alone what is asked about or typed into, and asks again in a second.
+  // A page that refreshes itself skips forms with an open dialog or input in progress, and retries in a second.
   document.addEventListener("htmx:oobBeforeSwap", (event) => {
     const typing = document.activeElement.matches("#wk-body :is(input, textarea)");
     if (event.target.id !== "wk-flash" && (asked || typing)) event.preventDefault();
   });
 
-  // --- small behaviours by attribute ---------------------------------------------------------------------------------
+  // --- small behaviors by attribute ----------------------------------------------------------------------------------
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
@@ -135,12 +135,12 @@
       if (box.type === "checkbox") box.checked = e.checked;
     }
   });
-  // <form data-stale="#part">: the buttons of a part that counts what the form chooses wait for the new number.
+  // <form data-stale="#part">: when the form changes, the buttons in the part are disabled until its count is updated.
   document.addEventListener("input", (event) => {
     const part = event.target.form && event.target.form.dataset.stale;
     if (part) for (const button of $(part).querySelectorAll("button")) button.disabled = true;
   });
-  // "/" and ctrl-K go to the search box; the arrows walk through what it finds.
+  // "/" and ctrl-K focus the search box; the arrow keys move through its results.
   document.addEventListener("keydown", (event) => {
     const search = $("#wk-search");
     if (!search) return;
@@ -169,7 +169,7 @@
   document.addEventListener("focusin", (event) => { if (!event.target.closest(".wk-search")) showFound(false); });
   document.addEventListener("click", (event) => { if (!event.target.closest(".wk-search")) showFound(false); });
 
-  // --- what is wrong is counted in the menu, and in the title of the tab ---------------------------------------------
+  // --- the menu and the tab title show the number of open problems ---------------------------------------------------
   const title = document.title;
   function count(wrong) {
     for (const badge of document.querySelectorAll("[data-count-of]")) {
@@ -180,9 +180,9 @@
     document.title = (wrong.overview ? `(${wrong.overview}) ` : "") + title;
   }
 
-  // --- times: all of them in one zone, the one that the user chose ---------------------------------------------------
+  // --- times: all in the zone that the user chose --------------------------------------------------------------------
   const zone = known(document.documentElement.dataset.zone);
-  function known(choice) { // undefined is the browser's; it may not know all that the server does
+  function known(choice) { // undefined: the browser's; it may not know every zone that the server knows
     try { return new Intl.DateTimeFormat("en", { timeZone: choice }) && choice; } catch { return undefined; }
   }
   // 2026-11-22 17:03:12
@@ -202,7 +202,7 @@
   // data-chart-json holds the same without a request.
   const charts = new Map();
   const palette = ["--tblr-blue", "--tblr-green", "--tblr-red", "--tblr-orange", "--tblr-purple", "--tblr-cyan"];
-  // A canvas knows no variables and no color-mix(): what a colour comes out as is asked of an element.
+  // A canvas supports neither variables nor color-mix(), so an element computes the color.
   const css = (name) => {
     const probe = document.createElement("i");
     probe.style.color = `var(${name})`;
@@ -211,7 +211,7 @@
     probe.remove();
     return color;
   };
-  // The axis of time in the reader's language, with seconds nowhere and the day where a new one begins.
+  // The time axis in the reader's language, without seconds, and with the date where a new day begins.
   const minute = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone };
   const date = { month: "short", day: "numeric", timeZone: zone };
   const clock = new Intl.DateTimeFormat(document.documentElement.lang, minute);
@@ -229,20 +229,20 @@
     if (n < 120e3) return rounded(n, 1e3, units[1]);
     return n < 72e5 ? rounded(n, 6e4, units[2]) : rounded(n, 36e5, units[3]);
   };
-  const said = (n, unit) => (n == null ? "" : unit === "ms" ? milliseconds(n) : short(n) + (unit || ""));
+  const formatted = (n, unit) => (n == null ? "–" : unit === "ms" ? milliseconds(n) : short(n) + (unit || ""));
   const short = (n) => {
-    if (n == null) return "–";
     if (Math.abs(n) >= 1e6) return +(n / 1e6).toFixed(1) + "M";
-    return Math.abs(n) >= 1e4 ? +(n / 1e3).toFixed(1) + "k" : String(+n.toPrecision(4));
+    return Math.abs(n) >= 1e4 ? +(n / 1e3).toFixed(1) + "k" : String(+n.toPrecision(n < 1e3 ? 3 : 4));
   };
-  // Points with nothing on either side, which no line shows.
+  // Points without neighbors, which no line shows.
   const isolated = (plot, i) => plot.data[i].flatMap((v, at, all) =>
     (v != null && all[at - 1] == null && all[at + 1] == null ? [at] : []));
-  function draw(box, data, anew) {
+  function draw(box, data, redraw) {
     if (!window.uPlot || !box.isConnected) return;
     const old = charts.get(box);
     const values = [data.at, ...data.series.map((s) => s.values)];
-    if (old && !anew && old.plot.series.length === values.length) { // what the pointer shows stays
+    box.classList.toggle("wk-no-data", values.slice(1).flat().every((v) => v == null));
+    if (old && !redraw && old.plot.series.length === values.length) { // keeps the values under the pointer
       old.data = data;
       old.plot.setData(values);
       if (!box.matches(":hover")) old.newest();
@@ -255,8 +255,8 @@
     const plot = new uPlot({
       width: Math.max(box.clientWidth, 200), height: Number(box.dataset.chartHeight) || 220, cursor: { y: false },
       axes: [
-        { ...axis, values: ticks, space: 70 },
-        { ...axis, size: 62, values: (_, list) => list.map((n) => said(n, data.unit)) },
+        { ...axis, size: 30, values: ticks, space: 70 },
+        { ...axis, size: 62, values: (_, list) => list.map((n) => formatted(n, data.unit)) },
       ],
       scales: { y: { range: (_, min, max) => [Math.min(0, min || 0), max > 0 ? max * 1.1 : 1] } },
       series: [
@@ -265,17 +265,17 @@
           const color = css(s.color ? "--tblr-" + s.color : palette[i % palette.length]);
           return {
             label: s.label, stroke: color, width: 2, dash: s.dash ? [6, 4] : undefined,
-            points: { show: true, size: 5, fill: color, filter: isolated }, value: (_, n) => said(n, data.unit),
+            points: { show: true, size: 5, fill: color, filter: isolated }, value: (_, n) => formatted(n, data.unit),
           };
         }),
       ],
     }, values, box);
-    // The legend tells the newest values while the pointer is elsewhere.
+    // The legend shows the newest values while the pointer is elsewhere.
     const newest = () => {
       if (plot.data[0].length > 0 && box.isConnected) plot.setLegend({ idx: plot.data[0].length - 1 });
     };
     plot.over.addEventListener("mouseleave", () => setTimeout(newest, 50));
-    setTimeout(newest, 50); // behind uPlot's own first look at the pointer
+    setTimeout(newest, 50); // after uPlot's own first reading of the pointer
     charts.set(box, { plot, data, newest });
   }
   async function load(box) {
@@ -329,6 +329,9 @@
       name.textContent = zone || Intl.DateTimeFormat().resolvedOptions().timeZone;
     }
     enhance(document);
+    const tab = $(".nav-tabs .active"); // beyond the edge of a narrow screen, if the tabs are not scrolled
+    const tabs = $(".nav-tabs");
+    if (tab) tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft;
     open();
   });
 })();

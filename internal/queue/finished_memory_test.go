@@ -1,0 +1,98 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A topic keeps its last jobs; when all topics together have too many, those of the longest inactive topics are
+// removed.
+func TestTheLastFinishedJobsAreBounded(t *testing.T) {
+	f := newFixture(t)
+	for _, topic := range []string{"a", "b", "c"} {
+		f.conf(topic, "10000 10 0 0 0 0 -5:8")
+		for i := range 7 {
+			f.push(topic, fmt.Sprint(i), 0)
+		}
+		f.deliver()
+		f.nextMillisecond()
+	}
+	for topic, want := range map[string]int{"a": 0, "b": 3, "c": 5} {
+		got := f.listFinished(topic, "", 10)
+		if len(got) != want || want > 0 && got[0] != "6" {
+			t.Errorf("%s remembers %v; want its last %d", topic, got, want)
+		}
+	}
+	if n := f.s.client.Get(f.ctx, prefix(0)+"oc").Val(); n != "8" {
+		t.Errorf("the counter is %s; want 8", n)
+	}
+}
+
+func TestAFullRedisRemembersNothing(t *testing.T) {
+	f := newFixture(t)
+	f.remember("last", RememberLast)
+	f.remember("hour", time.Hour)
+	f.push("last", "a", 0)
+	f.push("hour", "a", 0)
+	f.deliver()
+	for i := range 500 {
+		f.push("hour", fmt.Sprint("b", i), 0)
+	}
+	f.s.client.ConfigSet(f.ctx, "maxmemory", "1kb") // far below what Redis uses
+	eventually(t, "finished jobs give way", func() bool {
+		ls := f.reserve(1)
+		if len(ls) == 0 {
+			t.Fatal("every job was settled, and no finished job was removed")
+		}
+		f.settle(Done, func(s *Settlement) { s.Remember = true }, ls...)
+		_, err := f.q.Recall(f.ctx, "last", "a")
+		return errors.Is(err, ErrNotFound) && len(f.listFinished("hour", "a", 10)) == 0
+	})
+	f.s.client.ConfigSet(f.ctx, "maxmemory", "0")
+	f.deliver()
+	f.balancedTopics("last", "hour")
+}
+
+func TestARememberedJobTakesAtMost150Bytes(t *testing.T) {
+	f := newFixture(t)
+	var before int64
+	const topics, each = 20, LastFinished
+	for i := range topics + 1 {
+		if i == 1 { // Redis has loaded its scripts and allocated its buffers
+			before = f.memory()
+		}
+		topic := fmt.Sprint("topic", i)
+		f.remember(topic, RememberLast)
+		pushes := make([]Push, each)
+		for k := range pushes {
+			pushes[k] = Push{Topic: topic, ID: fmt.Sprintf("order-%018d", k), Body: []byte(strings.Repeat("x", 64))}
+		}
+		for _, r := range f.q.PushBatch(f.ctx, pushes) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		f.finish()
+	}
+	per := (f.memory() - before) / (topics * each)
+	if t.Logf("%d bytes per finished job", per); per > 150 || per < 100 {
+		t.Errorf("%d bytes per finished job", per)
+	}
+}
+
+// finish settles as deliver does, without an answer of the endpoint.
+func (f *fixture) finish() {
+	f.Helper()
+	for ls := f.reserve(128); len(ls) > 0; ls = f.reserve(128) {
+		f.settle(Done, func(s *Settlement) { s.Remember, s.Attempt.Answer = true, "" }, ls...)
+	}
+}
+
+func (f *fixture) memory() int64 {
+	f.Helper()
+	return number(parseInfo(f.s.client.Info(context.Background(), "memory").Val())["used_memory"])
+}
