@@ -17,9 +17,9 @@ import (
 )
 
 func importFlags(f *pflag.FlagSet) importer.Open {
-	mysql := f.String("mysql", "", "`DSN` of its database: mysql://user:pw@tcp(host:3306)/dq")
+	mysql := f.String("mysql", "", "`DSN` of php-delayqueue's database: mysql://user:pw@tcp(host:3306)/dq")
 	shards := f.StringArray("redis", nil,
-		"`HOST:PORT[:PASSWORD]` of its Redis; repeat it for each (default: those of the table dq_redis)")
+		"`HOST:PORT[:PASSWORD]` of a Redis; may be repeated (default: those in the table dq_redis)")
 	return func(ctx context.Context, setting func(string) string) (importer.Source, func(), error) {
 		switch {
 		case *mysql == "":
@@ -32,8 +32,8 @@ func importFlags(f *pflag.FlagSet) importer.Open {
 	}
 }
 
-// openSource reads the registry of a php-delayqueue from its MySQL and opens its shards, or the given ones. The
-// returned function closes them.
+// openSource reads the registry of a php-delayqueue from MySQL, and opens its shards or the given ones. The returned
+// function closes them.
 func openSource(
 	ctx context.Context, dsn string, shards []string, zone *time.Location,
 ) (importer.Source, func(), error) {
