@@ -290,7 +290,7 @@ func TestAReloadRefusesAnotherDataDir(t *testing.T) {
 	o.Reload = func() (Options, error) { return next, nil }
 	_, _ = inProcess(t, o)
 	pid := psUntil(t, dir, "the worker runs", runs(1))[0].Pid
-	if err := At(dir).Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "data_dir is "+next.DataDir) {
+	if err := At(dir).Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "data_dir is now "+next.DataDir) {
 		t.Errorf("the reload returned %v", err)
 	}
 	if now := psUntil(t, dir, "the worker runs", runs(1))[0].Pid; now != pid {

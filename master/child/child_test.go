@@ -270,7 +270,7 @@ func TestSignalsToAllProcessesStopGracefully(t *testing.T) {
 	m.signal(syscall.SIGTERM)
 	m.waitReady() // it has received the stop
 	m.signal(syscall.SIGTERM)
-	m.ended(1, "wakecall: stuck 2: did not end within 100ms")
+	m.ended(1, "wakecall: stuck 2: did not stop within 100ms")
 }
 
 func TestASecondSignalToAnOrphanStopsAtOnce(t *testing.T) {
@@ -299,7 +299,7 @@ func TestARoleThatDoesNotEndIsGivenUp(t *testing.T) {
 	m := start(t, boot("stuck", 100*time.Millisecond))
 	m.waitReady()
 	m.signal(syscall.SIGTERM)
-	m.ended(1, "wakecall: stuck 2: did not end within 100ms")
+	m.ended(1, "wakecall: stuck 2: did not stop within 100ms")
 }
 
 func TestFailuresOfTheStartAreNamed(t *testing.T) {
@@ -309,20 +309,20 @@ func TestFailuresOfTheStartAreNamed(t *testing.T) {
 	}{
 		{boot("failing", time.Second), "wakecall: failing 2: no such table"},
 		{boot("of tomorrow", time.Second), `this binary has no role "of tomorrow"`},
-		{Message{Ask: AskStatus}, "the master's first message has no boot"},
+		{Message{Ask: AskStatus}, "the master's first message is not a boot message"},
 		{"nonsense", "read the master's boot message"},
 	} {
 		start(t, c.first).ended(1, c.want)
 	}
 	message := boot("server", time.Second)
 	message.Boot.Listeners = []string{"http"}
-	start(t, message).ended(1, "inherit the socket http")
+	start(t, message).ended(1, "inherit socket http")
 }
 
 func TestAChildWithoutAMaster(t *testing.T) {
 	m := &master{t: t}
 	m.run(nil, nil)
-	m.ended(1, "wakecall: child: started without a master")
+	m.ended(1, "wakecall: child: not started by a master")
 }
 
 // localRedis is a redis-server on a socket in a data directory.
