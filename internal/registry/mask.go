@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// HiddenPassword is shown in place of a stored password.
+// HiddenPassword is shown instead of a stored password.
 const HiddenPassword = "***"
 
 var sentinelPassword = regexp.MustCompile(`([?&;]sentinel_password=)[^&;]*`)
@@ -30,10 +30,10 @@ func MaskURL(url string) string {
 	return sentinelPassword.ReplaceAllString(masked, "${1}"+HiddenPassword)
 }
 
-var errHiddenPassword = errors.New("has *** for its password: type the password again when the address changes")
+var errHiddenPassword = errors.New("has *** for its password: enter the password again when you change the address")
 
-// UnmaskURL returns the URL that a user meant who edited the masked form of the stored one. A hidden password stays
-// with the address it was given for, so that nobody can have it sent elsewhere.
+// UnmaskURL returns the URL meant by a user who edited the masked form of the stored one. A hidden password is kept
+// only if the address has not changed, so that nobody can have it sent elsewhere.
 func UnmaskURL(typed, stored string) (string, error) {
 	if stored != "" && typed == MaskURL(stored) {
 		return stored, nil

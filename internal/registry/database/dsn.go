@@ -38,7 +38,7 @@ func sqlitePath(rest string) (string, error) {
 	case path == "" || strings.ContainsRune(path, 0):
 		return "", errors.New("no path: write sqlite:PATH, like sqlite:/var/lib/wakecall/registry.db")
 	case path == ":memory:":
-		return "", errors.New("a database in memory would be another one for every process; write sqlite:PATH")
+		return "", errors.New("every process would have a different in-memory database; write sqlite:PATH")
 	case slashes && !strings.HasPrefix(path, "/"):
 		return "", fmt.Errorf(
 			"the path after // is not absolute; write sqlite:%s for one in the working directory", path)
@@ -46,8 +46,8 @@ func sqlitePath(rest string) (string, error) {
 	return path, nil
 }
 
-// mysqlConfig returns the driver's configuration. The driver's own errors may contain the password, so it replaces
-// them.
+// mysqlConfig returns the driver's configuration. It replaces the driver's errors, because they may contain the
+// password.
 func mysqlConfig(dsn string) (*mysqldriver.Config, error) {
 	c, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
