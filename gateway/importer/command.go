@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
-	"github.com/wakecall/wakecall/internal/registry/database"
+	"github.com/wakecall/wakecall/internal/queue/address"
 )
 
 // Command describes the command that imports from one system.
@@ -43,7 +43,7 @@ func ParseRedis(flag, url string) (*redis.Options, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, FlagErrorf("%s %q must be a Redis URL such as redis://:password@host:6379/0",
-			flag, database.MaskDSN(url))
+			flag, address.Mask(url))
 	}
 	return o, nil
 }

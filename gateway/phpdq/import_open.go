@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/wakecall/wakecall/gateway/importer"
+	"github.com/wakecall/wakecall/internal/queue/address"
 	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 )
@@ -26,7 +27,7 @@ func importFlags(f *pflag.FlagSet) importer.Open {
 			return nil, nil, importer.FlagErrorf("--mysql is required")
 		case !strings.HasPrefix(*mysql, "mysql://"):
 			return nil, nil, importer.FlagErrorf("--mysql %q must be mysql://user:password@tcp(host:3306)/dq",
-				database.MaskDSN(*mysql))
+				address.Mask(*mysql))
 		}
 		return openSource(ctx, *mysql, *shards, zone(setting))
 	}

@@ -2,32 +2,18 @@ package registry
 
 import (
 	"errors"
-	"regexp"
 	"strings"
+
+	"github.com/wakecall/wakecall/internal/queue/address"
 )
 
 // HiddenPassword is shown instead of a stored password.
 const HiddenPassword = "***"
 
-var sentinelPassword = regexp.MustCompile(`([?&;]sentinel_password=)[^&;]*`)
-
-// MaskURL hides the secrets in a shard's URL: its password, and the sentinels' password.
+// MaskURL hides the secrets in a shard's URL: its password, and the sentinels' password. Users may edit a masked URL and
+// send it back, so its mark needs no quotes in a shell.
 func MaskURL(url string) string {
-	head, query, asked := strings.Cut(url, "?")
-	scheme, rest, ok := strings.Cut(head, "://")
-	if !ok {
-		return url
-	}
-	if at := strings.LastIndex(rest, "@"); at >= 0 {
-		if user, _, has := strings.Cut(rest[:at], ":"); has {
-			rest = user + ":" + HiddenPassword + rest[at:]
-		}
-	}
-	masked := scheme + "://" + rest
-	if asked {
-		masked += "?" + query
-	}
-	return sentinelPassword.ReplaceAllString(masked, "${1}"+HiddenPassword)
+	return strings.ReplaceAll(address.Mask(url), address.Hidden, HiddenPassword)
 }
 
 var errHiddenPassword = errors.New("has *** for its password: enter the password again when you change the address")

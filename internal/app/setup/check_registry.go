@@ -9,8 +9,8 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/queue/address"
 	"github.com/wakecall/wakecall/internal/registry"
-	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
 // checkRegistry checks the registry's database and its schema. It returns the shards that a start would use, if it can
@@ -18,7 +18,7 @@ import (
 func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, []registry.Shard) {
 	const what = "registry"
 	dsn := cfg.RegistryDSN().Reveal()
-	shown := database.MaskDSN(dsn)
+	shown := address.Mask(dsn)
 	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 			return []Finding{fine(what, "%s will be created by the first start", path)}, seedShards(cfg)

@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"github.com/wakecall/wakecall/internal/queue/address"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/migrations"
 )
@@ -24,7 +25,7 @@ type DB struct {
 	Key seal.Key // encrypts and decrypts stored secrets
 
 	dsn     string // without a password
-	address *address
+	address *parsedDSN
 	sql     *sql.DB
 	gorm    *gorm.DB
 	up      atomic.Bool
@@ -33,7 +34,7 @@ type DB struct {
 
 // Open prepares a connection pool. A MySQL server need not be up yet.
 func Open(dsn string, key seal.Key) (*DB, error) {
-	db := &DB{Key: key, dsn: MaskDSN(dsn)}
+	db := &DB{Key: key, dsn: address.Mask(dsn)}
 	if err := db.open(dsn); err != nil {
 		return nil, fmt.Errorf("registry %s: %w", db.dsn, err)
 	}

@@ -32,7 +32,7 @@ const (
 func ioTimeout() time.Duration { return Timeout * 3 / 4 }
 
 // open returns a pool that has no connections yet.
-func (a *address) open() (*sql.DB, error) {
+func (a *parsedDSN) open() (*sql.DB, error) {
 	if a.dialect == migrations.SQLite {
 		return openSQLite(a.path)
 	}
@@ -44,11 +44,11 @@ func (a *address) open() (*sql.DB, error) {
 }
 
 // openForMigration is like open, but with a read timeout that is long enough for a step of a migration.
-func (a *address) openForMigration() (*sql.DB, error) {
+func (a *parsedDSN) openForMigration() (*sql.DB, error) {
 	if a.dialect == migrations.SQLite {
 		return openSQLite(a.path)
 	}
-	patient := &address{dialect: a.dialect, mysql: a.mysql.Clone()}
+	patient := &parsedDSN{dialect: a.dialect, mysql: a.mysql.Clone()}
 	patient.mysql.ReadTimeout = stepTimeout
 	return patient.open()
 }
@@ -113,7 +113,7 @@ func makePrivate(path string) error {
 	return f.Close()
 }
 
-func (a *address) gorm(db *sql.DB) (*gorm.DB, error) {
+func (a *parsedDSN) gorm(db *sql.DB) (*gorm.DB, error) {
 	var dialector gorm.Dialector = &sqlite.Dialector{Conn: db}
 	if a.dialect == migrations.MySQL {
 		dialector = mysql.New(mysql.Config{Conn: db, SkipInitializeWithVersion: true})
