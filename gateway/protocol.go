@@ -46,7 +46,7 @@ type Jobs interface {
 	DeleteIf(ctx context.Context, topic, id string, m queue.Match) error
 }
 
-// Registry is the part of the registry that protocols with settings of their own need.
+// Registry is the part of the registry that protocols with their own settings need.
 type Registry interface {
 	Snapshot() *registry.Snapshot
 	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error

@@ -24,7 +24,7 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// workerRole appends its name to a file when it is told to stop, and ends when the file named busy is removed.
+// workerRole appends its name to a file when it is asked to stop, and ends when the file named busy is removed.
 func workerRole(ctx context.Context, c *child.Child) error {
 	var conf struct{ Name, Dir string }
 	if err := json.Unmarshal(c.Config, &conf); err != nil {
@@ -126,7 +126,7 @@ func TestAGracefulStopWaitsForWork(t *testing.T) {
 	})
 	pid := psUntil(t, dir, "the worker runs", runs(1))[0].Pid
 	stop()
-	eventually(t, "the worker is told to stop", func() bool { return told(dir) == "a" })
+	eventually(t, "the worker is asked to stop", func() bool { return told(dir) == "a" })
 	select {
 	case err := <-result:
 		t.Fatalf("the master did not wait for the work: %v", err)
@@ -156,7 +156,7 @@ func TestASecondStopEndsAtOnce(t *testing.T) {
 	go func() { _ = At(dir).Restart(context.Background(), "worker", 0) }() // its predecessor is busy, too
 	psUntil(t, dir, "a successor runs", func(list []Process) bool { return list[0].Pid != pid && runs(1)(list) })
 	stop()
-	eventually(t, "both are told to stop", func() bool { return told(dir) == "a a" })
+	eventually(t, "both are asked to stop", func() bool { return told(dir) == "a a" })
 	close(kill)
 	if err := <-result; !errors.Is(err, errKilled) {
 		t.Fatalf("after a second stop: %v", err)

@@ -126,7 +126,7 @@ func importTable(w io.Writer, r *importer.Report, dry bool) error {
 	if !dry {
 		pairs = append(pairs, "imported", strconv.Itoa(r.Imported), "  of an interrupted import",
 			strconv.Itoa(r.Resumed),
-			"exist, pushed later", strconv.Itoa(r.Kept), "refused", strconv.Itoa(r.Refused),
+			"skipped (newer job exists)", strconv.Itoa(r.Kept), "refused", strconv.Itoa(r.Refused),
 			"left in the old system", strconv.Itoa(r.Left))
 	}
 	return fields(w, pairs...)

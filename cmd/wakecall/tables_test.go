@@ -24,14 +24,14 @@ func TestTablesOfReports(t *testing.T) {
 		want  string
 	}{
 		"import": {func(w io.Writer) error { return importTable(w, moved, false) }, `
-topics                    3
-  not registered yet      2
-jobs waiting              10
-imported                  7
+topics                      3
+  not registered yet        2
+jobs waiting                10
+imported                    7
   of an interrupted import  1
-exist, pushed later       1
-refused                   1
-left in the old system    1
+skipped (newer job exists)  1
+refused                     1
+left in the old system      1
 `},
 		"a dry run of it": {func(w io.Writer) error { return importTable(w, moved, true) }, `
 topics                3
