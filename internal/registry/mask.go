@@ -10,8 +10,8 @@ import (
 // HiddenPassword is shown instead of a stored password.
 const HiddenPassword = "***"
 
-// MaskURL hides the secrets in a shard's URL: its password, and the sentinels' password. Users may edit a masked URL and
-// send it back, so its mark needs no quotes in a shell.
+// MaskURL hides the secrets in a shard's URL: its password, and the sentinels' password. Users may edit a masked URL
+// and send it back, so its mark needs no quotes in a shell.
 func MaskURL(url string) string {
 	return strings.ReplaceAll(address.Mask(url), address.Hidden, HiddenPassword)
 }
