@@ -63,7 +63,7 @@ func checkDir(what, dir string) Finding {
 		return failedErr(what, err, "")
 	}
 	if free < neededSpace {
-		return failed(what, fmt.Sprintf("%s is not writable: only %s free", dir, printable.Bytes(free)),
+		return failed(what, fmt.Sprintf("%s cannot be written: only %s free", dir, printable.Bytes(free)),
 			"Free up space: pushes are refused until then")
 	}
 	if free < wantedSpace {

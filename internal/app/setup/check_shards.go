@@ -62,7 +62,7 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []r
 	findings := []Finding{describeShard(what, h)}
 	identity, _ := shard.Identity(ctx) // h contains any error
 	if other := sameAs(identity, s, all); other != "" {
-		findings = append(findings, failed(what, "same Redis as shard "+other, sameAdvice))
+		findings = append(findings, failed(what, "is the same Redis as shard "+other, sameAdvice))
 	}
 	for _, p := range problems {
 		switch p.Severity {
