@@ -34,13 +34,13 @@ type Jobs interface {
 // Options of a Checker.
 type Options struct {
 	Shards  func() []Shard
-	Changed <-chan struct{} // receives when Shards may have changed; nil: they never do
+	Changed <-chan struct{} // receives when Shards may have changed; nil: never
 	Every   time.Duration   // between pings of a shard; 0: a second
 	Jobs    Jobs            // for counting jobs at a scrape; nil: not counted
-	// Known reports whether a topic is registered: only such topics have metrics.
+	// Known reports whether a topic is registered. Only registered topics have metrics.
 	Known        func(topic string) bool
-	MetricTopics int           // most topics with metrics of their own
-	Notify       func(Finding) // called at the beginning and the end of each finding; may be nil
+	MetricTopics int           // limit of topics with their own metrics
+	Notify       func(Finding) // called when a finding begins or ends; may be nil
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer // nil: no metrics
 }
@@ -64,7 +64,7 @@ type View struct {
 	Health queue.ShardHealth // the last answered one
 }
 
-// New makes a checker; Run starts it.
+// New returns a Checker; Run starts it.
 func New(o Options) *Checker {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
@@ -75,7 +75,7 @@ func New(o Options) *Checker {
 	return c
 }
 
-// Run watches until ctx is done and everything it started has ended.
+// Run watches the shards until ctx is done and everything it started has ended.
 func (c *Checker) Run(ctx context.Context) error {
 	queue.RunPerShard(ctx, c.opts.Shards, c.opts.Changed, c.watch)
 	return nil
@@ -87,7 +87,7 @@ const infoEvery = 10
 func (c *Checker) watch(ctx context.Context, s Shard) {
 	w := watched{limit: c.opts.Every}
 	defer func() {
-		// Findings outlive this process: the next one continues them.
+		// Findings outlive this process; the next one continues them.
 		if errors.Is(context.Cause(ctx), queue.ErrShardRemoved) {
 			c.forget(s.Name())
 		}

@@ -24,8 +24,8 @@ type key struct {
 	kind  health.Kind
 }
 
-// verdicts maps the judged kinds of problems to details; no detail means that the shard does not have the
-// problem.
+// verdicts maps the kinds of problems that were judged to their details. An empty detail means that the shard does not
+// have the problem.
 type verdicts map[health.Kind]message.Message
 
 // apply begins and ends findings. It does not end a recent event.
@@ -38,8 +38,8 @@ func (c *Checker) apply(shard string, judged verdicts) {
 	}
 }
 
-// eventFor is how long an event is shown: a restart or a step of the clock has no end in the shard's reports, and
-// alerts look for findings every few seconds.
+// eventFor is how long an event is shown. A restart or a step of the clock has no end that a shard reports, and package
+// alert reads findings every few seconds.
 const eventFor = time.Minute
 
 func (c *Checker) isRecentEvent(k key) bool {
@@ -52,14 +52,14 @@ func (c *Checker) isRecentEvent(k key) bool {
 	return held && time.Since(f.Since) < eventFor
 }
 
-// change begins or ends one finding; no detail ends it.
+// change begins or ends one finding. An empty detail ends it.
 func (c *Checker) change(k key, detail message.Message) {
 	if f, changed := c.record(k, detail); changed {
 		c.report(f)
 	}
 }
 
-// record begins or ends one finding, and reports whether it did. The detail of a finding that lasts is kept up to date.
+// record begins or ends one finding, and reports whether it did. It updates the detail of a finding that continues.
 func (c *Checker) record(k key, detail message.Message) (f Finding, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +82,7 @@ func (c *Checker) record(k key, detail message.Message) (f Finding, changed bool
 	return f, true
 }
 
-// Restarted begins a finding about a server that restarted; detail says what happened to its jobs.
+// Restarted begins a finding about a server that restarted. detail says what happened to its jobs.
 func (c *Checker) Restarted(shard string, detail message.Message) {
 	k := key{shard, health.Restarted}
 	c.change(k, none)
@@ -101,7 +101,7 @@ func (c *Checker) report(f Finding) {
 	}
 }
 
-// forget drops the view of a shard that was removed, and ends its findings.
+// forget drops the view of a removed shard and ends its findings.
 func (c *Checker) forget(shard string) {
 	c.mu.Lock()
 	delete(c.shards, shard)
@@ -113,7 +113,7 @@ func (c *Checker) forget(shard string) {
 	}
 }
 
-// Findings returns the present findings, by shard and kind.
+// Findings returns the current findings, sorted by shard and kind.
 func (c *Checker) Findings() []Finding {
 	c.mu.Lock()
 	defer c.mu.Unlock()

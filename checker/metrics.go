@@ -67,9 +67,9 @@ func (m *collector) Collect(ch chan<- prometheus.Metric) {
 	m.jobs(gauge)
 }
 
-// jobs counts the jobs of topics that have jobs or had a call in the last hour, on the shards that answer in time. With
-// too many topics, those with the most jobs have series of their own, and the others share one, without the age of
-// their jobs.
+// jobs counts the jobs of topics that have jobs or had a call in the last hour, on the shards that answer in time. If
+// there are too many topics, those with the most jobs have their own series, and the others share one, without the age
+// of their jobs.
 func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...string)) {
 	if m.c.opts.Jobs == nil {
 		return
@@ -78,8 +78,8 @@ func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...str
 	defer cancel()
 	own, rest, err := m.chosen(ctx)
 	stats, statsErr := m.c.opts.Jobs.Stats(ctx, own)
-	if err = cmp.Or(err, statsErr); err != nil { // the numbers are from the shards that answered
-		m.c.opts.Logger.Warn("not all jobs can be counted for a scrape", "error", err)
+	if err = cmp.Or(err, statsErr); err != nil { // the numbers come from the shards that answered
+		m.c.opts.Logger.Warn("cannot count all jobs for a scrape", "error", err)
 	}
 	states := func(topic string, s queue.Stats) {
 		gauge(jobsDesc, float64(s.Delayed), topic, "delayed")
@@ -96,7 +96,7 @@ func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...str
 	}
 }
 
-// chosen returns the topics that have series of their own. rest sums up the others; nil: there are none.
+// chosen returns the topics with their own series. rest is the sum of the others, or nil if there are none.
 func (m *collector) chosen(ctx context.Context) (own []string, rest *queue.Stats, err error) {
 	counts, err := m.c.opts.Jobs.Counts(ctx)
 	active, activeErr := m.c.opts.Jobs.Active(ctx, time.Now().Add(-metrics.Kept))

@@ -10,10 +10,10 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// pingsKept is the number of pings for the percentiles: a minute's.
+// pingsKept is the number of pings for the percentiles: those of a minute.
 const pingsKept = 60
 
-// watched holds what the checker remembers about one shard.
+// watched is the checker's memory about one shard.
 type watched struct {
 	limit    time.Duration   // timeout of one ping
 	failures int             // consecutive failed pings
@@ -56,7 +56,7 @@ func (w *watched) ping(ctx context.Context, s Shard) verdicts {
 	return judged
 }
 
-// none is the detail of no problem.
+// none means that there is no problem.
 var none message.Message
 
 func (w *watched) slow() message.Message {
@@ -115,7 +115,7 @@ func (w *watched) restarted(h queue.ShardHealth) (detail message.Message) {
 	return detail
 }
 
-// quantile returns a percentile of the last minute's pings; 0 without any.
+// quantile returns a percentile of the last minute's pings, or 0 if there are none.
 func (w *watched) quantile(percent int) time.Duration {
 	if len(w.pings) == 0 {
 		return 0

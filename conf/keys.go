@@ -46,8 +46,8 @@ func (k Key) Details() string {
 // List reports whether the values are lists.
 func (k Key) List() bool { return k.Type.split != nil }
 
-// read parses a value; isList is true for a YAML list, joined with commas. The text that it returns is in the form in
-// which the value is stored. An empty value is nil.
+// read parses a value; isList is true for a YAML list, which is passed as comma-separated text. stored is the text in
+// the form in which the value is stored. An empty value is nil.
 func (k Key) read(text string, isList bool) (value any, stored string, err error) {
 	if k.List() {
 		text = strings.Join(k.Type.split(text), ",")
@@ -95,19 +95,19 @@ const (
 // keys is the table of the core's keys. A field of Config has the path in its tags.
 var keys = []Key{
 	{"data_dir", "./data", Path(),
-		"Directory of everything that Wakecall writes. A relative path starts at the working directory. Keep it " +
-			"short: Unix sockets live in it, and their paths may have 104 bytes at most."},
+		"Directory for everything that Wakecall writes. A relative path is resolved from the working directory. " +
+			"Keep it short: it contains Unix sockets, whose paths are limited to 104 bytes."},
 
 	{"log.level", "info", oneOf(choice{"debug", slog.LevelDebug}, choice{"info", slog.LevelInfo},
-		choice{"warn", slog.LevelWarn}, choice{"error", slog.LevelError}), "The least severe messages to log."},
+		choice{"warn", slog.LevelWarn}, choice{"error", slog.LevelError}), "Lowest severity to log."},
 	{"log.format", "text", oneOf(choice{"text", "text"}, choice{"json", "json"}),
-		"How to log to stderr. text is key=value."},
+		"Format of the log on stderr. text is key=value."},
 
 	{"server.addr", "127.0.0.1:6789", listen(),
-		"Address of the HTTP API, HOST:PORT. Without a host it listens on every address; port 0 takes a free one."},
+		"Address of the HTTP API, HOST:PORT. Without a host it listens on all addresses; port 0 picks a free port."},
 	{"server.max_body", "256KiB", size("1", "16MiB"), "Largest body of a job. A larger push is answered 413."},
 	{"server.max_connections", "8192", number(1, 1_000_000),
-		"Client connections open at once. Further ones wait until one of them closes."},
+		"Limit of open client connections. Further ones wait until one of them closes."},
 	{"server.read_header_timeout", "5s", duration(), "How long a client may take to send the headers of a request."},
 	{"server.read_timeout", "30s", duration(), "How long a client may take to send a whole request."},
 	{"server.idle_timeout", "2m", duration(), "How long a connection is kept open between two requests."},
@@ -115,10 +115,10 @@ var keys = []Key{
 	{"server.tls_key", "", Path(), keyHelp},
 
 	{"admin.addr", "127.0.0.1:8088", listen(),
-		"Address of the web admin, HOST:PORT. If it is not an address of this machine alone, set tls_cert or put a " +
-			"proxy with HTTPS in front."},
+		"Address of the web admin, HOST:PORT. If it is not a loopback address, set tls_cert or put an HTTPS proxy in " +
+			"front."},
 	{"admin.base_path", "/", basePath(),
-		"Path under which the web admin is served, such as /wakecall. Set it if a proxy forwards only that path."},
+		"Path under which the web admin is served, such as /wakecall. Set it if a proxy forwards only this path."},
 	{"admin.public_url", "", publicURL(),
 		"Address at which people open the web admin, with its path, such as https://wakecall.example.com/. Alert " +
 			"messages link to it. Empty: the address from this machine."},
@@ -129,18 +129,18 @@ var keys = []Key{
 	{"admin.tls_key", "", Path(), keyHelp},
 
 	{"metrics.addr", "127.0.0.1:9789", listen(),
-		"Address of the master's /metrics (Prometheus), HOST:PORT. It gathers those of all processes."},
+		"Address of the master's /metrics (Prometheus), HOST:PORT. It includes the metrics of all processes."},
 	{"metrics.topics", "1000", number(1, 100_000),
-		"Topics that have series of their own in /metrics. Only topics with jobs or calls in the last hour have any; " +
-			"those above the limit share the topic \"(other)\"."},
+		"Limit of topics with their own series in /metrics. Only topics with jobs or calls in the last hour have " +
+			"any; those above the limit share the topic \"(other)\"."},
 
 	{"registry.dsn", "", dsn(),
 		"Database of the registry, mysql://user:pw@tcp(host:3306)/wakecall or sqlite:PATH. Empty: a SQLite file in " +
 			"data_dir."},
 	{"registry.seal_key", "", sealKey(),
 		"Key that encrypts the secrets in the registry, 64 hexadecimal digits. All hosts need the same one; `openssl " +
-			"rand -hex 32` prints a new one. Better kept out of this file, in WAKECALL_REGISTRY_SEAL_KEY. Empty: " +
-			"that of seal_key_file."},
+			"rand -hex 32` prints a new one. Keep it out of this file: set WAKECALL_REGISTRY_SEAL_KEY instead. " +
+			"Empty: the key in seal_key_file."},
 	{"registry.seal_key_file", "", Path(),
 		"File with the key that encrypts the secrets in the registry. Empty: data_dir/secret-key, which the first " +
 			"start creates; copy it to the other hosts. A file named here must exist."},
@@ -157,29 +157,29 @@ var keys = []Key{
 	{"redis.timeout", "2s", duration(), "Time limit of one Redis command."},
 	{"redis.pool_size", "32", number(1, 10_000), "Connections of each process to each Redis."},
 	{"redis.buckets", "16", number(1, 256),
-		"Parts into which a Redis Cluster's jobs are spread, so that all its nodes have work. Stop Wakecall and " +
-			"drain the Cluster before you change it."},
-	{"redis.binary", "redis-server", Text(), "Program of the master's own redis-server, a name on the PATH or a path."},
+		"Parts into which the jobs of a Redis Cluster are split, so that all its nodes share the load. Stop " +
+			"Wakecall and drain the Cluster before you change it."},
+	{"redis.binary", "redis-server", Text(), "Name or path of the redis-server program that the master runs."},
 	{"redis.maxmemory", "0", size("0", "1PiB"),
 		"Memory limit of the master's own redis-server. At the limit pushes are refused with 503 and callbacks " +
 			"continue. 0 means no limit."},
 
 	{"timers", "1", number(0, 64),
-		"Timer processes of the master. One is usually enough; a host may have none if other hosts have some."},
+		"Timer processes to start. One is usually enough; a host may have none if other hosts have some."},
 	{"dispatchers", "2", number(0, 64),
-		"Dispatcher processes of the master. A host may have none if other hosts have some."},
+		"Dispatcher processes to start. A host may have none if other hosts have some."},
 	{"dispatcher.concurrency", "256", number(1, 100_000),
-		"Callbacks at once of each dispatcher process. Calls that take longer than a second do not count, up to " +
-			"twice as many."},
+		"Concurrent callbacks per dispatcher process. Calls that take longer than a second do not count, up to " +
+			"twice this number."},
 	{"priorities", "5:3:2", priorities(),
 		"How many jobs of high, normal and low priority are taken in turn when all three have work."},
 	{"shutdown_timeout", "30s", duration(),
 		"How long a graceful stop may take. Callbacks still in flight after it are repeated when their leases expire."},
 
 	{"callback.networks", "any", networks(),
-		"Networks that callbacks may go to. any includes loopback and private networks; public excludes them; a list " +
-			"of CIDRs such as 10.0.0.0/8 allows these beside the public ones. Link-local and cloud metadata " +
-			"addresses are always refused."},
+		"Networks that callbacks may reach. any includes loopback and private networks; public excludes them; a list " +
+			"of CIDRs such as 10.0.0.0/8 allows these in addition to public ones. Link-local and cloud metadata " +
+			"addresses are always blocked."},
 
 	{"journal.keep", "168h", duration(),
 		"How long the files of accepted pushes and of attempts are kept. 168h is 7 days."},
@@ -187,18 +187,18 @@ var keys = []Key{
 	{"journal.sync", "none", oneOf(choice{"none", false}, choice{"always", true}),
 		"Whether an accepted request is on disk before it is answered. none: the kernel writes it later, so that a " +
 			"power cut loses the last seconds; killed processes lose nothing. always: it is; requests that arrive " +
-			"together share one fsync. With always no job pushed within journal.keep is lost even if a Redis loses " +
+			"together share one fsync. With always, no job pushed within journal.keep is lost even if a Redis loses " +
 			"all its data."},
 
 	{"alert.alertmanager_url", "", publicURL(),
-		"Address of an Alertmanager that gets the alerts, too, such as http://alertmanager.example.com:9093/."},
+		"URL of an Alertmanager that also receives the alerts, such as http://alertmanager.example.com:9093/."},
 	{"spool", "off", oneOf(choice{"off", false}, choice{"on", true}),
 		"Whether pushes are accepted while every shard is down. off: they are refused with 503. on: they are kept in " +
 			"the journal, answered 202 with the state \"spooled\" and pushed to the first shard that returns; only " +
 			"then are duplicates detected. Pushes with on_duplicate replace or error are refused anyway."},
 
 	{"gateways.max_connections", "10000", number(1, 1_000_000),
-		"Client connections open at once at each gateway. Further ones wait until one of them closes."},
+		"Limit of open client connections per gateway. Further ones wait until one of them closes."},
 }
 
 // Setting is a key's effective value.

@@ -79,7 +79,8 @@ func (l *loader) report(where, key, detail string) {
 	l.problems = append(l.problems, where+": "+detail)
 }
 
-// set checks a value, which overrides that of an earlier layer. isList is true for a YAML list, joined with commas.
+// set checks a value, which overrides that of an earlier layer. isList is true for a YAML list, passed as
+// comma-separated text.
 func (l *loader) set(path, text, source string, isList bool) {
 	s := l.settings[path]
 	if s == nil {

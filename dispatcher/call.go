@@ -18,31 +18,31 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// reservation is a leased job on its way to its outcome.
+// reservation is a leased job whose outcome is not settled yet.
 type reservation struct {
 	*queue.Lease
 	place *place
-	sent  time.Time // when the reserve request went out (monotonic)
+	sent  time.Time // when the reserve request was sent (monotonic)
 	now   time.Time // Redis's clock, not before sent
 
-	asked time.Time // when the lease was last requested: the callback may start within queue.StartWindow of it
+	asked time.Time // when the lease was last requested; the callback may start within queue.StartWindow of that
 	start atomic.Int32
 }
 
-// States of a call whose lease has to be confirmed once it has a connection. The goroutine that confirms and the one
-// that waits for the call agree by compare-and-swap on whether the call begins.
+// States of a call whose lease must be confirmed once it has a connection. The goroutine that confirms the lease and
+// the one that waits for the call agree by compare-and-swap on whether the call begins.
 const (
 	unasked int32 = iota // not confirmed yet, or not needed
 	asking
 	begun
 	lost      // the lease expired
-	abandoned // it was not known in time whether the lease was held
+	abandoned // not confirmed in time
 )
 
-// clock estimates Redis's present clock; it may be ahead by a round trip.
+// clock estimates Redis's current time. It may be ahead by a round trip.
 func (r *reservation) clock() time.Time { return r.now.Add(time.Since(r.sent)) }
 
-// handle calls one job and passes its outcome on. A panic fails the attempt, not the process.
+// handle calls one job and passes on its outcome. A panic fails the attempt, not the process.
 func (s *source) handle(r *reservation) {
 	defer s.calls.Done()
 	o := s.judge(r)
@@ -61,12 +61,12 @@ type outcome struct {
 	place   *place
 	started time.Time
 	took    time.Duration
-	late    float64 // seconds from the job's due time to the call
-	answer  string  // its beginning; the job stores less
+	late    float64 // seconds from the due time to the call
+	answer  string  // the beginning of the answer; the job stores less
 	reason  string
 }
 
-// judge calls a job, or decides not to call it. It returns nil when the lease expired.
+// judge calls a job, or decides not to call it. It returns nil if the lease has expired.
 func (s *source) judge(r *reservation) *outcome {
 	topic := s.d.topic(r.Topic)
 	if o := s.refuse(r, topic); o != nil {
@@ -93,7 +93,7 @@ func (s *source) judge(r *reservation) *outcome {
 	return s.attempt(r, topic, ttr)
 }
 
-// refuse returns the outcome of a job that must not be called; nil for all others.
+// refuse returns the outcome of a job that must not be called, or nil.
 func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 	switch {
 	case topic == nil:
@@ -113,8 +113,8 @@ func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 	return nil
 }
 
-// refuseUnknown returns the outcome of a job whose topic the registry does not have. The job dies only if the topic was
-// deleted; after an old backup of the registry was restored, or with another registry, the job waits.
+// refuseUnknown returns the outcome of a job whose topic is not in the registry. The job dies only if the topic was
+// deleted. If an old backup of the registry was restored, or another registry is used, the job waits.
 func (s *source) refuseUnknown(r *reservation) *outcome {
 	deleted, err := s.d.deleted(r.Topic)
 	switch {
@@ -128,7 +128,7 @@ func (s *source) refuseUnknown(r *reservation) *outcome {
 	o.started, o.Delay, o.Endpoint = time.Now(), uncallableFor, queue.EndpointDown
 	o.Attempt = &queue.Attempt{
 		StartedAt: r.clock().UnixMilli(),
-		Error: "the registry does not have this topic, and nobody deleted it: the job waits until it is " +
+		Error: "this topic is missing from the registry, but nobody deleted it; the job waits until the topic is " +
 			"registered again",
 	}
 	return o
@@ -139,9 +139,9 @@ func end(r *reservation, v queue.Verdict, reason string) *outcome {
 	return &outcome{Settlement: st, place: r.place, reason: reason}
 }
 
-// confirm extends the lease when the call's start window has ended, and reports whether it is held. It repeats until
-// Redis answers: the lease may be held, and abandoning it would count an attempt that was not made. It fails when ctx
-// or the source ends.
+// confirm extends the lease after the call's start window, and reports whether it is held. It retries until Redis
+// answers, because abandoning a lease that is held would count an attempt that was not made. It fails when ctx or the
+// source ends.
 func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration) (held bool, err error) {
 	for backoff := minBackoff; ctx.Err() == nil && s.ctx.Err() == nil; {
 		sent := time.Now()
@@ -157,12 +157,12 @@ func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration)
 			return true, nil
 		}
 	}
-	return false, fmt.Errorf("confirm a lease: %w", errors.Join(context.Cause(ctx), context.Cause(s.ctx)))
+	return false, fmt.Errorf("confirm lease: %w", errors.Join(context.Cause(ctx), context.Cause(s.ctx)))
 }
 
 var errNotHeld = errors.New("lease expired")
 
-// begins is called when the call has a connection, just before the request is written. It confirms the lease if
+// begins is called once the call has a connection, just before the request is written. It confirms the lease if
 // connecting took longer than the start window.
 func (s *source) begins(ctx context.Context, r *reservation, ttr time.Duration) error {
 	if time.Since(r.asked) <= queue.StartWindow {
@@ -192,7 +192,7 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 		most = topic.MaxAttempts
 	}
 	now := r.clock()
-	late := max(0, min(now.Sub(r.DueAt), now.Sub(r.CreatedAt)).Seconds()) // a due time may be long past at the push
+	late := max(0, min(now.Sub(r.DueAt), now.Sub(r.CreatedAt)).Seconds()) // a job may be pushed long after its due time
 	started := time.Now()
 	out := s.call(r, topic, ttr, n, most)
 	r.start.CompareAndSwap(asking, abandoned)
@@ -211,7 +211,7 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 		answer: cut(string(out.Answer), maxShown), reason: out.Reason,
 	}
 	if out.Class != callback.Success && s.d.calls.Err() != nil {
-		o.Verdict, o.reason = queue.Release, "shutdown" // canceled by the shutdown: no attempt is counted
+		o.Verdict, o.reason = queue.Release, "shutdown" // canceled by the shutdown; no attempt is counted
 		return o
 	}
 	if out.Class == callback.Short {
@@ -231,13 +231,13 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 	return o
 }
 
-// shortage logs that this host lacks the descriptors or memory to make calls.
+// shortage logs that this host lacks descriptors or memory for calls.
 type shortage struct {
 	mu     sync.Mutex
 	logged time.Time
 }
 
-// shortageEvery is how often the log says so.
+// shortageEvery is how often this is logged.
 const shortageEvery = time.Minute
 
 func (s *shortage) log(log *slog.Logger, reason string) {
@@ -247,24 +247,24 @@ func (s *shortage) log(log *slog.Logger, reason string) {
 		return
 	}
 	s.logged = time.Now()
-	log.Error("callbacks cannot be made; their jobs wait, and no attempts are counted", "error", reason)
+	log.Error("cannot make callbacks; their jobs wait, and no attempts are counted", "error", reason)
 }
 
-// The most that a job stores of an attempt, in bytes.
+// Limits of what a job stores of an attempt, in bytes.
 const (
 	maxAnswer = 1024
 	maxError  = 512
 )
 
-// maxShown is how much of an answer the pages with a topic's last attempts show, in bytes.
+// maxShown is how many bytes of a response are shown with a topic's last attempts.
 const maxShown = 2048
 
-// maxSnoozes is the most consecutive snoozes; the next one is a failure.
+// maxSnoozes is the maximum of consecutive snoozes. The next one is a failure.
 const maxSnoozes = 100
 
-// A job whose topic cannot be called, for example because its retry_if is no longer allowed, waits until the topic
-// is corrected. No attempt is counted, but the topic's breaker opens, so that its backlog costs little and an
-// alert is raised.
+// A job whose topic cannot be called, for example because its retry_if is no longer valid, waits until the topic is
+// corrected. No attempt is counted, but the topic's breaker opens, so that its backlog causes little load and an alert
+// is raised.
 const (
 	uncallable    = "topic"
 	uncallableFor = time.Minute
@@ -292,7 +292,7 @@ func (s *source) decide(o *outcome, out *callback.Outcome, topic *registry.Topic
 	}
 }
 
-// retryDelay returns how long after attempt n the next one is due, by the job's own waits if it has any.
+// retryDelay returns how long after attempt n the next one is due. If the job has its own retry waits, they apply.
 func retryDelay(l *queue.Lease, topic *registry.Topic, n int) time.Duration {
 	if len(l.Retry) > 0 {
 		return l.Retry[min(n, len(l.Retry))-1]
@@ -322,7 +322,7 @@ func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, 
 	})
 }
 
-// cut shortens s to n bytes of valid UTF-8.
+// cut shortens s to at most n bytes of valid UTF-8.
 func cut(s string, n int) string {
 	if len(s) > n {
 		s = s[:n]

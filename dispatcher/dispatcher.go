@@ -43,22 +43,22 @@ type Journal interface {
 // Options of a Dispatcher.
 type Options struct {
 	Shards  func() []Shard
-	Changed <-chan struct{} // receives when Shards may have changed; nil: they never do
+	Changed <-chan struct{} // receives when Shards may have changed; nil: never
 	Nudge   func()          // called for an unknown topic; may be nil
 	Topics  func() *registry.Snapshot
-	// Deleted reports whether a topic that Topics does not have was deleted; an error means that this cannot be known
-	// now. nil: always true.
+	// Deleted reports whether a topic missing from Topics was deleted. An error means that this is currently unknown.
+	// nil: always true.
 	Deleted         func(ctx context.Context, topic string) (bool, error)
 	Caller          Caller
 	Journal         Journal
 	Activity        *activity.Recorder // nil: not recorded
-	Concurrency     int                // callbacks at once
+	Concurrency     int                // concurrent callbacks
 	Pattern         string             // of priorities, see queue.Reserve
 	Poll            time.Duration
 	ShutdownTimeout time.Duration
 	Logger          *slog.Logger
 	Registerer      prometheus.Registerer // nil: no metrics
-	MetricTopics    int                   // topics that have metrics of their own; 0: 1,000
+	MetricTopics    int                   // limit of topics with their own metrics; 0: 1,000
 }
 
 // Dispatcher is the dispatcher role.
@@ -73,13 +73,13 @@ type Dispatcher struct {
 	metrics   *counters
 	tokens    atomic.Uint64
 
-	calls      context.Context // of callbacks: ends later than the context of Run
-	settles    context.Context // of settling: ends later than calls
+	calls      context.Context // for callbacks: ends later than the context of Run
+	settles    context.Context // for settling: ends later than calls
 	stopCalls  context.CancelFunc
 	stopSettle context.CancelFunc
 }
 
-// New makes a dispatcher; Run starts it.
+// New returns a Dispatcher; Run starts it.
 func New(o Options) *Dispatcher {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -102,7 +102,7 @@ func New(o Options) *Dispatcher {
 	return d
 }
 
-// Status returns what the tree of processes shows.
+// Status returns the status that `wakecall ps` shows.
 func (d *Dispatcher) Status() map[string]any {
 	return map[string]any{"in_flight": d.places.inFlight(), "concurrency": d.opts.Concurrency}
 }
@@ -110,10 +110,10 @@ func (d *Dispatcher) Status() map[string]any {
 var errUnsettled = errors.New("outcomes were not settled before the shutdown timeout; " +
 	"their jobs are called again when their leases expire")
 
-// settleTime is the part of the shutdown timeout that is left for settling after calls were canceled.
+// settleTime is the part of the shutdown timeout that remains for settling after calls were canceled.
 const settleTime = 2 * time.Second
 
-// Run works until ctx is done, then finishes the jobs that it holds within ShutdownTimeout.
+// Run dispatches jobs until ctx is done, and then finishes those that it holds within ShutdownTimeout.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	defer d.stopSettle()
 	defer d.stopCalls()
@@ -148,7 +148,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return errUnsettled
 }
 
-// recordActivity runs the activity recorder until the function that it returns is called.
+// recordActivity runs the activity recorder until the returned function is called.
 func (d *Dispatcher) recordActivity() (stop func()) {
 	if d.opts.Activity == nil {
 		return func() {}
@@ -162,7 +162,7 @@ func (d *Dispatcher) recordActivity() (stop func()) {
 	}
 }
 
-// shards returns the shards in use, and divides the places among their buckets.
+// shards returns the shards in use. It sets the number of sources that share the places.
 func (d *Dispatcher) shards() []Shard {
 	list := d.opts.Shards()
 	sources := 0

@@ -2,179 +2,26 @@ package dispatcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/wait"
-	"github.com/wakecall/wakecall/timer"
 )
-
-func TestMain(m *testing.M) {
-	// After failures, the client's pool dials until it notices, within a second, that it was closed.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
-}
-
-var eventually = wait.For
-
-// installation is a queue on a private Redis, a timer, a dispatcher and an endpoint.
-type installation struct {
-	t     *testing.T
-	q     *queue.Queue
-	redis *exec.Cmd
-	snap  *registry.Snapshot
-
-	mu    sync.Mutex
-	calls map[string]int // by id
-	lines []journal.AttemptLine
-	hooks map[string]http.HandlerFunc // by id
-	url   string
-	d     *Dispatcher
-}
-
-func (i *installation) Attempts(lines []journal.AttemptLine) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.lines = append(i.lines, lines...)
-	return nil
-}
-
-func (i *installation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
-	id := r.Header.Get("Wakecall-Id")
-	i.mu.Lock()
-	i.calls[id]++
-	hook := i.hooks[id]
-	i.mu.Unlock()
-	if hook != nil {
-		hook(w, r)
-	}
-}
-
-func (i *installation) hook(id string, h http.HandlerFunc) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.hooks[id] = h
-}
-
-func (i *installation) called(id string) int {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.calls[id]
-}
-
-func start(t *testing.T, more ...func(*Options)) *installation {
-	return startWith(t, wait.Limit, more...)
-}
-
-// startWith starts an installation with a timeout for Redis commands.
-func startWith(t *testing.T, timeout time.Duration, more ...func(*Options)) *installation {
-	i := &installation{t: t, calls: map[string]int{}, hooks: map[string]http.HandlerFunc{}, snap: &registry.Snapshot{}}
-	dir, err := os.MkdirTemp("", "wkd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	sock := filepath.Join(dir, "s")
-	i.redis = exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "")
-	if err := i.redis.Start(); err != nil {
-		t.Fatalf("start redis-server: %v", err)
-	}
-	t.Cleanup(func() { _ = i.redis.Process.Kill(); _ = i.redis.Wait() })
-	srv := httptest.NewServer(i)
-	t.Cleanup(srv.Close)
-	i.url = srv.URL
-	i.q = queue.Open(queue.Options{Timeout: timeout})
-	t.Cleanup(func() { _ = i.q.Close() })
-	if err := i.q.SetShards(t.Context(),
-		[]queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the shard is adopted", func() bool { return queuetest.Adopt(t.Context(), i.q.Shards()[0]) == nil })
-	for _, name := range []string{"t", "slow"} {
-		i.topic(name, nil)
-	}
-	eventually(t, "Redis answers", func() bool { return i.q.SetTopics(t.Context(), slices.Values(i.confs())) == nil })
-	i.run(more...)
-	return i
-}
-
-func (i *installation) topic(name string, change func(*registry.Topic)) {
-	x := registry.NewTopic(name)
-	x.CallbackURL = i.url
-	x.Retry = []registry.Duration{registry.Duration(20 * time.Millisecond)}
-	if change != nil {
-		change(&x)
-	}
-	i.snap.Topics = i.snap.Topics.With(name, &x)
-}
-
-func (i *installation) confs() (list []queue.TopicConf) {
-	for _, x := range i.snap.Topics.All() {
-		list = append(list, queue.TopicConf{Name: x.Name, TTR: x.TTR.Std(), MaxAttempts: x.MaxAttempts})
-	}
-	return list
-}
-
-func (i *installation) run(more ...func(*Options)) {
-	c, err := callback.New(callback.Options{Version: "test"})
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	i.t.Cleanup(c.Close)
-	o := Options{
-		Shards: func() []Shard { return []Shard{i.q.Shards()[0]} }, Topics: func() *registry.Snapshot { return i.snap },
-		Caller: c, Journal: i, Concurrency: 32, Pattern: "0120010210", ShutdownTimeout: wait.Limit,
-	}
-	for _, m := range more {
-		m(&o)
-	}
-	i.d = New(o)
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := i.d.Run(ctx); err != nil {
-			i.t.Error(err)
-		}
-	})
-	wg.Go(func() {
-		_ = timer.New(timer.Options{Shards: func() []timer.Shard { return []timer.Shard{i.q.Shards()[0]} }}).Run(ctx)
-	})
-	i.t.Cleanup(func() { cancel(); wg.Wait() })
-}
-
-func (i *installation) push(topic, id string, delay time.Duration) {
-	i.t.Helper()
-	if r := i.q.Push(i.t.Context(), queue.Push{Topic: topic, ID: id, Body: []byte(`{}`), Delay: delay}); r.Err != nil {
-		i.t.Fatal(r.Err)
-	}
-}
-
-func (i *installation) gone(topic, id string) bool {
-	_, err := i.q.Get(i.t.Context(), topic, id)
-	return errors.Is(err, queue.ErrNotFound)
-}
 
 func TestAJobIsCalledWhenDueAndThenGone(t *testing.T) {
 	i := start(t)
@@ -186,20 +33,6 @@ func TestAJobIsCalledWhenDueAndThenGone(t *testing.T) {
 	if len(i.lines) != jobs || i.lines[0].Outcome != journal.Done || i.lines[0].Status != 200 {
 		t.Fatalf("journal of %d jobs = %+v", jobs, i.lines)
 	}
-}
-
-// lateness pushes a job, waits for its delivery, and returns how long after its due time it was called.
-func (i *installation) lateness(id string) time.Duration {
-	i.t.Helper()
-	var late atomic.Int64
-	due := time.Now().Add(200 * time.Millisecond)
-	i.hook(id, func(http.ResponseWriter, *http.Request) { late.Store(int64(time.Since(due))) })
-	i.push("t", id, 200*time.Millisecond)
-	eventually(i.t, "the job is delivered", func() bool { return i.gone("t", id) })
-	if late.Load() < 0 {
-		i.t.Fatalf("called %v before its due time", -time.Duration(late.Load()))
-	}
-	return time.Duration(late.Load())
 }
 
 // A job that is pushed with a due time long past counts as late from its push.
@@ -401,119 +234,6 @@ func TestAJobThatPanicsDiesAlone(t *testing.T) {
 		j, err := i.q.Get(t.Context(), "t", "poison")
 		return err == nil && j.State == queue.Dead && j.Attempts == 10
 	})
-}
-
-// TestJobsWaitForATopicThatCannotBeCalled: a stored retry_if that is no longer allowed costs no attempt.
-func TestJobsWaitForATopicThatCannotBeCalled(t *testing.T) {
-	i := start(t, func(o *Options) {
-		snap := *o.Topics()
-		broken := *snap.Topics.Get("t")
-		broken.Name, broken.RetryIf = "broken", `repeat(body, 9) == ""`
-		snap.Topics = registry.NewTopics(&broken, snap.Topics.Get("t"))
-		o.Topics = func() *registry.Snapshot { return &snap }
-	})
-	i.push("broken", "b", 0)
-	i.push("t", "other", 0)
-	eventually(t, "the other topic's job is delivered", func() bool { return i.gone("t", "other") })
-	eventually(t, "the job waits with a reason", func() bool {
-		j, err := i.q.Get(t.Context(), "broken", "b")
-		return err == nil && j.State == queue.Delayed && j.Attempts == 0 && len(j.History) == 1 &&
-			strings.Contains(j.History[0].Error, "retry_if")
-	})
-	if n := i.called("b"); n != 0 {
-		t.Fatalf("it was called %d times", n)
-	}
-}
-
-func TestTopicsThatArePausedDeletedOrTooLate(t *testing.T) {
-	i := start(t, func(o *Options) {
-		snap := *o.Topics()
-		paused := *snap.Topics.Get("slow")
-		paused.State = registry.TopicPaused
-		old := *snap.Topics.Get("t")
-		old.Name, old.ExpiresAfter = "old", registry.Duration(time.Second)
-		snap.Topics = registry.NewTopics(&paused, &old)
-		o.Topics = func() *registry.Snapshot { return &snap }
-	})
-	i.push("slow", "p", 0)
-	i.push("deleted", "d", 0)
-	if r := i.q.Push(t.Context(), queue.Push{Topic: "old", ID: "o", DueAt: time.Now().Add(-time.Hour)}); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	for id, want := range map[string]string{"deleted": "topic deleted", "old": "expired"} {
-		eventually(t, want, func() bool {
-			j, err := i.q.Get(t.Context(), id, id[:1])
-			return err == nil && j.State == queue.Dead && j.DeadReason == want && j.Attempts == 0
-		})
-	}
-	j, err := i.q.Get(t.Context(), "slow", "p")
-	if err != nil || j.Attempts != 0 || j.State == queue.Dead || i.called("p")+i.called("d")+i.called("o") != 0 {
-		t.Fatalf("paused: %+v, %v", j, err)
-	}
-}
-
-// TestJobsWaitForATopicThatTheRegistryLost: another registry, or an old backup of it, must not make jobs dead.
-func TestJobsWaitForATopicThatTheRegistryLost(t *testing.T) {
-	asked := errors.New("the database is away")
-	var away atomic.Bool
-	var questions atomic.Int32 // about the deleted topic
-	away.Store(true)
-	i := start(t, func(o *Options) {
-		o.Deleted = func(_ context.Context, topic string) (bool, error) {
-			if topic == "deleted" {
-				questions.Add(1)
-				return true, nil
-			}
-			if away.Load() {
-				return false, asked
-			}
-			return false, nil
-		}
-	})
-	i.push("lost", "l", 0)
-	const jobs = 20
-	for n := range jobs {
-		i.push("deleted", fmt.Sprint(n), 0)
-	}
-	for n := range jobs {
-		eventually(t, "a deleted topic's job is dead", func() bool {
-			j, err := i.q.Get(t.Context(), "deleted", fmt.Sprint(n))
-			return err == nil && j.State == queue.Dead && j.DeadReason == "topic deleted"
-		})
-	}
-	if n := questions.Load(); n != 1 {
-		t.Errorf("the audit trail was queried %d times for %d jobs, want once", n, jobs)
-	}
-	j, err := i.q.Get(t.Context(), "lost", "l")
-	if err != nil || j.State == queue.Dead || len(j.History) != 0 {
-		t.Fatalf("while the database is away: %+v, %v", j, err)
-	}
-	away.Store(false)
-	eventually(t, "the job waits with a reason", func() bool {
-		j, err := i.q.Get(t.Context(), "lost", "l")
-		return err == nil && j.State == queue.Delayed && j.Attempts == 0 && len(j.History) == 1 &&
-			strings.Contains(j.History[0].Error, "registry")
-	})
-}
-
-func TestATopicThatIsNewHereIsWaitedFor(t *testing.T) {
-	var news atomic.Pointer[registry.Snapshot]
-	i := start(t, func(o *Options) {
-		news.Store(o.Topics())
-		o.Topics = news.Load
-	})
-	i.push("new", "n", 0)
-	old := news.Load()
-	next := &registry.Snapshot{Revision: old.Revision + 1}
-	topic := *old.Topics.Get("t")
-	topic.Name = "new"
-	next.Topics = registry.NewTopics(&topic)
-	eventually(t, "the job is reserved", func() bool {
-		j, err := i.q.Get(t.Context(), "new", "n")
-		return err == nil && j.State == queue.Running
-	})
-	news.Store(next)
-	eventually(t, "the job is delivered", func() bool { return i.gone("new", "n") })
 }
 
 func TestAShutdownLetsCallsFinish(t *testing.T) {

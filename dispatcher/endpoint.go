@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// endpoints caches compiled endpoints. A changed topic is a new value in the registry's snapshot.
+// endpoints caches compiled endpoints by topic. A changed topic is a new pointer in the registry's snapshot.
 type endpoints struct {
 	mu     sync.RWMutex
 	byName map[string]compiled
@@ -35,7 +35,7 @@ func (e *endpoints) of(t *registry.Topic, log *slog.Logger) (*callback.Endpoint,
 	})
 	if err != nil {
 		err = fmt.Errorf("topic %s cannot be called: %w", t.Name, err)
-		log.Error("topic cannot be called; its jobs wait until it is corrected", "topic", t.Name, "error", err)
+		log.Error("cannot call topic; its jobs wait until it is corrected", "topic", t.Name, "error", err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -46,14 +46,14 @@ func (e *endpoints) of(t *registry.Topic, log *slog.Logger) (*callback.Endpoint,
 	return ep, err
 }
 
-// A topic that was just registered may have jobs before this process has read it. Before the dispatcher treats a topic
-// as deleted, it checks for it every topicPoll during topicWait.
+// A topic that was just registered may have jobs before this process has read it. So before the dispatcher treats a
+// topic as unknown, it checks for it every topicPoll during topicWait.
 const (
 	topicWait = 2 * time.Second
 	topicPoll = 5 * time.Millisecond
 )
 
-// topic returns nil for a topic that does not exist. It waits for an unknown one once per revision of the registry.
+// topic returns nil for a topic that does not exist. It waits for an unknown topic once per revision of the registry.
 func (d *Dispatcher) topic(name string) *registry.Topic {
 	snap := d.opts.Topics()
 	if t := snap.Topic(name); t != nil || d.unknown.at(name, snap.Revision) != nil {
@@ -72,8 +72,8 @@ func (d *Dispatcher) topic(name string) *registry.Topic {
 	return nil
 }
 
-// deleted reports whether an unknown topic was deleted. It asks once per revision of the registry, however many of the
-// topic's jobs are handled at once.
+// deleted reports whether an unknown topic was deleted. It queries the audit trail once per revision of the registry,
+// however many of the topic's jobs are handled concurrently.
 func (d *Dispatcher) deleted(name string) (bool, error) {
 	d.unknown.asking.Lock()
 	defer d.unknown.asking.Unlock()
@@ -86,8 +86,8 @@ func (d *Dispatcher) deleted(name string) (bool, error) {
 		return false, err
 	}
 	if !deleted {
-		d.opts.Logger.Error("a topic has jobs but is not in the registry, and its deletion is not in the audit trail; "+
-			"the jobs wait until it is registered again", "topic", name)
+		d.opts.Logger.Error("topic has jobs but is not in the registry, and its deletion is not in the audit trail; "+
+			"its jobs wait until it is registered again", "topic", name)
 	}
 	d.unknown.store(name, unknown{revision, true, deleted})
 	return deleted, nil
@@ -95,7 +95,7 @@ func (d *Dispatcher) deleted(name string) (bool, error) {
 
 // unknowns holds topics that were not found.
 type unknowns struct {
-	asking sync.Mutex // held during a query of the audit trail, which serves all that wait for it
+	asking sync.Mutex // held during a query of the audit trail, whose result serves all that wait
 	mu     sync.Mutex // guards byName
 	byName map[string]unknown
 }
@@ -105,7 +105,7 @@ type unknown struct {
 	asked, deleted bool
 }
 
-// at returns what is known about an unknown topic at a revision; nil for nothing.
+// at returns what is known about an unknown topic at a revision, or nil.
 func (u *unknowns) at(name string, revision int64) *unknown {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -115,7 +115,7 @@ func (u *unknowns) at(name string, revision int64) *unknown {
 	return nil
 }
 
-// store stores k, unless the answer of the audit trail is already stored for the same revision.
+// store stores k, unless the result of the audit trail is already stored for the same revision.
 func (u *unknowns) store(name string, k unknown) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -128,5 +128,5 @@ func (u *unknowns) store(name string, k unknown) {
 	u.byName[name] = k
 }
 
-// maxEndpoints bounds the cache, which deleted topics stay in; above it the cache is emptied.
+// maxEndpoints bounds the cache, which keeps deleted topics. Above it, the cache is emptied.
 const maxEndpoints = 20000

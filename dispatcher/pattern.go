@@ -1,8 +1,7 @@
 package dispatcher
 
 // Pattern returns the order in which priorities with the given weights are reserved: one digit (0 high, 1 normal, 2
-// low)
-// per turn. It repeats, and any sequence of as many turns as the sum of the weights contains each priority exactly as
+// low) per turn. It repeats. Any sequence of as many turns as the sum of the weights contains each priority exactly as
 // often as its weight.
 //
 // It is smooth weighted round robin: in each turn every priority gains its weight in credit, and the one with the most

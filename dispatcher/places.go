@@ -13,13 +13,13 @@ import (
 // places counts how many more jobs a dispatcher may take. doc.go has the rules.
 type places struct {
 	total   int
-	spare   int // beyond total, for topics that hold no places
+	spare   int // beyond total, for topics that hold none
 	weights [3]int
 
 	mu      sync.Mutex
 	free    int // less than 0: spare places in use
 	sources int
-	held    map[string]int    // by topic: jobs in places and aside
+	held    map[string]int    // by topic: jobs in places or aside
 	aside   [3]map[string]int // by priority and topic: calls that hang
 	moved   [3]int            // calls aside by priority
 	freedAt time.Time
@@ -28,12 +28,12 @@ type places struct {
 }
 
 const (
-	hangAfter  = time.Second           // a call that takes longer counts as hanging
-	judgeAfter = 5 * time.Millisecond  // and so does one whose retry_if takes longer
-	asideRatio = 2                     // most calls aside for each place
-	spareShare = 32                    // places for each spare one
-	starveFor  = 50 * time.Millisecond // how long no place becomes free before spare ones are used
-	batchWait  = time.Millisecond      // how long freed places accumulate, so that jobs are not reserved one by one
+	hangAfter  = time.Second           // a call that takes longer hangs
+	judgeAfter = 5 * time.Millisecond  // so does one whose retry_if takes longer
+	asideRatio = 2                     // calls aside per place, at most
+	spareShare = 32                    // places per spare place
+	starveFor  = 50 * time.Millisecond // spare places are used after no place has become free for so long
+	batchWait  = time.Millisecond      // how long freed places accumulate, so that jobs are reserved in batches
 
 	// alpha is the factor of the dynamic threshold rule: a topic has at most alpha times as many calls aside as its
 	// priority may still add.
@@ -57,7 +57,7 @@ type place struct {
 	topic    string
 	priority queue.Priority
 	aside    bool
-	called   atomic.Bool // its call has ended, or was not made
+	called   atomic.Bool // its call has ended or was not made
 }
 
 func (p *places) available() int {
@@ -73,7 +73,8 @@ func (p *places) inFlight() int {
 	return p.total - p.free + p.moved[0] + p.moved[1] + p.moved[2]
 }
 
-// pollEvery returns how often a source polls without wake-ups. All sources together stay below five commands a second.
+// pollEvery returns how often a source polls without wake-ups. It keeps all sources together below five commands a
+// second.
 func (p *places) pollEvery() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,20 +84,20 @@ func (p *places) pollEvery() time.Duration {
 // maxPoll bounds the delay of a job whose wake-up was lost.
 const maxPoll = 10 * time.Second
 
-// divide sets among how many sources the free places are shared.
+// divide sets the number of sources that share the free places.
 func (p *places) divide(sources int) {
 	p.mu.Lock()
 	p.sources = max(1, sources)
 	p.mu.Unlock()
 }
 
-// take waits for places and takes a fair part of the free ones, at most limit; if none becomes free in time, it takes
-// spare ones. It returns 0 when ctx is done.
+// take waits for free places and takes a fair part of them, at most limit. If none becomes free in time, it takes spare
+// ones. It returns 0 when ctx is done.
 func (p *places) take(ctx context.Context, limit int) (n int, spare bool) {
 	var gather, starve <-chan time.Time
 	for {
 		p.mu.Lock()
-		// Enough to be worth a round trip, or all that became free in the waiting time.
+		// Enough to be worth a round trip, or all that became free in the meantime.
 		if p.free >= max(1, p.total/8) || (p.free > 0 && gather == nil && p.free == p.total) {
 			n = p.grab(limit, p.free)
 			p.mu.Unlock()
@@ -146,8 +147,8 @@ func (p *places) grab(limit, free int) int {
 	return n
 }
 
-// book takes places for n jobs that the dispatcher already has and returns how many of those places were free. The
-// others have to be released before any source gets a place.
+// book takes places for n jobs that the dispatcher already has, and returns how many of these places were free. No
+// source gets a place before the others are released.
 func (p *places) book(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,7 +207,7 @@ func lower(count map[string]int, topic string) {
 	}
 }
 
-// give returns taken places that were not used.
+// give returns places that were taken but not used.
 func (p *places) give(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,8 +10,9 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// A settler sends outcomes to Redis in batches: an outcome at once when no batch is in progress, otherwise those that
-// accumulated meanwhile. A batch is repeated until Redis answers; the script ignores jobs that were settled before.
+// A settler sends outcomes to Redis in batches. While no batch is in progress, it sends an outcome at once; otherwise
+// outcomes accumulate for the next batch. A batch is retried until Redis answers; the script ignores jobs that are
+// already settled.
 type settler struct {
 	src *source
 
@@ -23,7 +24,7 @@ type settler struct {
 
 const (
 	maxFlying   = 2
-	secondAt    = 32 // waiting outcomes for which a second concurrent batch pays off
+	secondAt    = 32 // number of waiting outcomes that justifies a second concurrent batch
 	settleLimit = queue.ReserveLimit
 )
 
@@ -38,7 +39,7 @@ func (s *settler) add(o *outcome) {
 	}
 }
 
-// wait returns when all outcomes are settled. None may be added meanwhile.
+// wait returns when all outcomes are settled. No outcomes may be added meanwhile.
 func (s *settler) wait() { s.flights.Wait() }
 
 func (s *settler) take() []*outcome {
@@ -85,7 +86,7 @@ func (s *settler) settle(batch []*outcome) {
 // dies reports whether an outcome makes its job dead.
 func (o *outcome) dies() bool { return o.Verdict == queue.Bury || o.Verdict == queue.Expire }
 
-// tell counts outcomes in the metrics, and passes the attempts to the activity recorder.
+// tell counts outcomes in the metrics and passes the attempts to the activity recorder.
 func (s *settler) tell(batch []*outcome) {
 	d := s.src.d
 	for _, o := range batch {
@@ -96,9 +97,9 @@ func (s *settler) tell(batch []*outcome) {
 	}
 }
 
-// send repeats a batch until Redis answers. It gives up and returns nil when the dispatcher ends, or when the shard was
-// removed and others need its places. A lease that a repeated call reports as lost may have been settled by the first
-// call.
+// send retries a batch until Redis answers. It gives up and returns nil when the dispatcher ends, or soon after the
+// shard was removed, because others need the places. A lease that a retry reports as lost may have been settled by an
+// earlier call.
 func (s *settler) send(st []queue.Settlement) []bool {
 	d := s.src.d
 	warned := false
@@ -108,7 +109,7 @@ func (s *settler) send(st []queue.Settlement) []bool {
 			return held
 		}
 		if !warned {
-			d.opts.Logger.Warn("outcomes cannot be settled; holding them",
+			d.opts.Logger.Warn("cannot settle outcomes; retrying",
 				"shard", s.src.shard.Name(), "jobs", len(st), "error", err)
 			warned = true
 		}
@@ -118,16 +119,16 @@ func (s *settler) send(st []queue.Settlement) []bool {
 			left--
 		}
 		if pause(d.settles, jittered(backoff)); d.settles.Err() != nil || left == 0 {
-			d.opts.Logger.Error("outcomes were not settled; their jobs are called again when their leases expire",
+			d.opts.Logger.Error("outcomes not settled; their jobs are called again when their leases expire",
 				"shard", s.src.shard.Name(), "jobs", len(st), "error", err)
 			return nil
 		}
 	}
 }
 
-// record writes attempts to the journal: before their settlement and with the revision of the reservation, so that a
-// delivery is on record whatever happens; but deaths afterwards, since settling gives a death the revision that orders
-// it. A journal that cannot be written stops no job.
+// record writes attempts to the journal. It does so before their settlement and with the revision of the reservation,
+// so that a delivery is recorded whatever happens. Deaths are recorded afterwards, because settling assigns a death the
+// revision that orders it. A journal that cannot be written does not stop jobs.
 func (s *settler) record(batch []*outcome, deaths bool) {
 	d := s.src.d
 	var lines []journal.AttemptLine
@@ -188,9 +189,9 @@ type extender struct {
 
 	mu   sync.Mutex
 	held map[*queue.Lease]*hold
-	some chan struct{} // receives when the first one is added
+	some chan struct{} // receives when the first lease is added
 
-	failed bool // the last call failed; used by run alone
+	failed bool // the last call failed; used only by run
 }
 
 type hold struct {
@@ -201,7 +202,7 @@ type hold struct {
 // hold extends the lease of a reservation until the returned function is called.
 func (x *extender) hold(r *reservation, ttr time.Duration) (stop func()) {
 	if ttr <= leaseCap {
-		return func() {} // the first lease lasts longer than the call
+		return func() {} // the first lease outlasts the call
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -258,8 +259,8 @@ func (x *extender) due() []*queue.Lease {
 	return list
 }
 
-// extend extends leases and reports whether Redis answered; if not, the next round tries again. The settlement of a job
-// shows that its lease was lost.
+// extend extends leases and reports whether Redis answered. If not, the next round retries. A lost lease is detected
+// when its job is settled.
 func (x *extender) extend(ctx context.Context, leases []*queue.Lease) bool {
 	_, err := x.src.shard.Extend(ctx, x.src.bucket, leases, leaseCap)
 	if err == nil {
@@ -267,7 +268,7 @@ func (x *extender) extend(ctx context.Context, leases []*queue.Lease) bool {
 		return true
 	}
 	if !x.failed {
-		x.src.d.opts.Logger.Warn("leases cannot be extended; trying again",
+		x.src.d.opts.Logger.Warn("cannot extend leases; retrying",
 			"shard", x.src.shard.Name(), "leases", len(leases), "error", err)
 	}
 	x.failed = true

@@ -14,7 +14,7 @@ import (
 // A source reserves from one bucket of one shard.
 type source struct {
 	d       *Dispatcher
-	ctx     context.Context // of reserving; its cause is queue.ErrShardRemoved when the shard was removed
+	ctx     context.Context // for reserving; its cause is queue.ErrShardRemoved if the shard was removed
 	shard   Shard
 	bucket  int
 	wake    chan struct{}
@@ -23,7 +23,7 @@ type source struct {
 	calls   sync.WaitGroup
 
 	mu      sync.Mutex
-	avoided map[string]time.Time // topics whose jobs were released, and until when to leave them alone
+	avoided map[string]time.Time // until when to skip topics whose jobs were released
 }
 
 func newSource(ctx context.Context, d *Dispatcher, s Shard, bucket int) *source {
@@ -42,17 +42,17 @@ func (s *source) wakeUp() {
 	}
 }
 
-// removed reports whether the shard was removed: it may never answer.
+// removed reports whether the shard was removed. It may never answer again.
 func (s *source) removed() bool { return errors.Is(context.Cause(s.ctx), queue.ErrShardRemoved) }
 
 const (
 	leaseCap   = 15 * time.Second
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
-	lastTries  = 40 // minBackoff apart, after the stop
+	lastTries  = 40 // minBackoff apart, after a stop
 )
 
-// run reserves until its context is done, then waits until the running calls have ended and are settled.
+// run reserves until its context is done, and then waits until the running calls have ended and are settled.
 func (s *source) run() {
 	var wg sync.WaitGroup
 	kctx, stop := context.WithCancel(context.Background())
@@ -69,9 +69,9 @@ func (s *source) run() {
 	wg.Wait()
 }
 
-// rest waits until a reserve may find a job. It polls, because a wake-up may be lost. While no job is ready a poll
-// needs no reserve: the key idle, set by an earlier one, makes the next ready job wake this dispatcher. A job that has
-// removed the key has sent a wake-up; if the connection breaks, WakeReconnect follows.
+// rest waits until a reserve may find a job. It also polls, because a wake-up may be lost. While no job is ready, a
+// poll needs no reserve: the key idle, set by an earlier one, makes the next ready job wake this dispatcher. A job that
+// has removed the key has sent a wake-up; if the connection breaks, WakeReconnect follows.
 func (s *source) rest() {
 	for s.wait(nil) == polled {
 		if nothing, err := s.shard.NothingReady(s.ctx, s.bucket); err != nil || !nothing {
@@ -80,7 +80,7 @@ func (s *source) rest() {
 	}
 }
 
-type waited uint8 // the reason for the end of a wait
+type waited uint8 // why a wait ended
 
 const (
 	stopped waited = iota
@@ -117,11 +117,11 @@ func (s *source) reserve() (more bool) {
 		return false
 	}
 	r := s.request(n, spare)
-	ends := s.d.places.jobEnds() // taken before the reserve, whose answer does not show which jobs end meanwhile
+	ends := s.d.places.jobEnds() // obtained before the reserve, whose reply does not show which jobs end meanwhile
 	sent := time.Now()
 	got, err := s.shard.Reserve(s.d.settles, s.bucket, r)
 	if err != nil {
-		s.d.places.give(n) // a shard that does not answer holds no places
+		s.d.places.give(n) // an unanswered reserve holds no places
 		return s.recover(r, err)
 	}
 	s.begin(got, sent, len(got.Jobs))
@@ -142,8 +142,8 @@ func (s *source) request(n int, spare bool) queue.Reserve {
 	return r
 }
 
-// begin starts the calls of the first n reserved jobs. It releases the others, which have no place, and after a stop
-// all.
+// begin starts the calls of the first n reserved jobs. It releases the others, which have no place. After a stop it
+// releases all.
 func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
 	started := make([]*place, 0, len(got.Jobs))
@@ -160,16 +160,16 @@ func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 			s.d.workers.do(s, r)
 		}
 	}
-	if len(started) > 0 { // one timer for all: one for each took 3 % of a callback
+	if len(started) > 0 { // one timer for all: one per job took 3 % of a callback
 		time.AfterFunc(hangAfter, func() { s.d.places.stepAside(started...) })
 	}
 }
 
-// recover repeats a reserve whose reply was lost, with the same token, until a reply arrives: otherwise its jobs would
-// count an attempt when their leases expire. It holds no places meanwhile; jobs for which no place is free then are
+// recover retries a reserve whose reply was lost, with the same token, until a reply arrives. Otherwise its jobs would
+// count an attempt when their leases expire. It holds no places meanwhile; jobs for which no place is then free are
 // released.
 func (s *source) recover(r queue.Reserve, err error) (more bool) {
-	s.d.opts.Logger.Log(s.ctx, queue.LevelOf(err), "jobs cannot be reserved; trying again",
+	s.d.opts.Logger.Log(s.ctx, queue.LevelOf(err), "cannot reserve jobs; retrying",
 		"shard", s.shard.Name(), "bucket", s.bucket, "error", err)
 	r.Again = true
 	backoff, left := minBackoff, lastTries
@@ -191,7 +191,7 @@ func (s *source) recover(r queue.Reserve, err error) (more bool) {
 	return false
 }
 
-// limited reports whether the limits of this request held jobs back; if so, a reserve may find more when a job ends.
+// limited reports whether the limits of this request held back jobs. If so, a reserve may find more when a job ends.
 func limited(r queue.Reserve, jobs []*queue.Lease) bool {
 	count := map[string]int{}
 	for _, l := range jobs {
@@ -210,7 +210,7 @@ func limited(r queue.Reserve, jobs []*queue.Lease) bool {
 	return false
 }
 
-// jittered returns between half of d and d, to spread retries of calls that failed together.
+// jittered returns a duration between d/2 and d, to spread the retries of calls that failed together.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -222,7 +222,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// avoidFor is how long a topic is left alone after one of its jobs was released; by then Redis knows the topic's state.
+// avoidFor is how long a topic is skipped after one of its jobs was released. By then, Redis knows the topic's state.
 const avoidFor = time.Second
 
 func (s *source) noteReleased(topic string) {

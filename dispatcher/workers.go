@@ -2,10 +2,10 @@ package dispatcher
 
 import "sync"
 
-// workers are goroutines that handle reservations one after another. A new goroutine for each would grow its stack
-// again, which costs a twentieth of a callback.
+// workers are goroutines that handle reservations one after another. A new goroutine for each would have to grow its
+// stack, which costs a twentieth of a callback.
 type workers struct {
-	free chan work // unbuffered: a send succeeds only with a free worker
+	free chan work // unbuffered: a send succeeds only if a worker is free
 	end  chan struct{}
 	all  sync.WaitGroup
 }

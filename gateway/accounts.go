@@ -19,7 +19,7 @@ import (
 type Accounts struct {
 	passwords map[string]string
 
-	mu      sync.Mutex // held while a password is checked: none counts as a guess for another one at the same time
+	mu      sync.Mutex // held while a password is checked, so that a correct one never counts as a guess
 	guesses *listen.LoginLimit
 }
 
@@ -34,7 +34,7 @@ func (a *Accounts) Password(user string) (password string, known bool) {
 	return password, known
 }
 
-// Admit reports whether a request has a user's password or, after too many wrong ones, how long its client has to wait.
+// Admit reports whether a request has a user's password or, after too many wrong ones, how long the client must wait.
 func (a *Accounts) Admit(r *http.Request, user, password string) (ok bool, wait time.Duration) {
 	address, _, _ := net.SplitHostPort(r.RemoteAddr)
 	a.mu.Lock()
@@ -50,8 +50,8 @@ func (a *Accounts) Admit(r *http.Request, user, password string) (ok bool, wait 
 	return true, 0
 }
 
-// WithAccounts serves with the accounts in a file of lines USER:PASSWORD. If the file cannot be read, nobody is served:
-// the listener is closed. key is the file's configuration key.
+// WithAccounts serves with the accounts in a file that has one USER:PASSWORD per line. If the file cannot be read, it
+// closes the listener. key is the file's configuration key.
 func WithAccounts(key, file string, serve func(*Accounts) Serve) Serve {
 	return func(ctx context.Context, l net.Listener) error {
 		passwords, err := readAccounts(key, file)
@@ -74,7 +74,7 @@ func readAccounts(key, file string) (map[string]string, error) {
 		}
 		user, password, ok := strings.Cut(line, ":")
 		if !ok || user == "" || password == "" {
-			return nil, fmt.Errorf("%s: every line of %s must be USER:PASSWORD", key, file)
+			return nil, fmt.Errorf("%s: each line of %s must be USER:PASSWORD", key, file)
 		}
 		accounts[user] = password
 	}

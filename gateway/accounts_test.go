@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestAccountsAreRead as lines USER:PASSWORD. A file with an error admits nobody instead of everybody.
+// TestAccountsAreRead from lines of the form USER:PASSWORD. A file with an error admits nobody rather than everybody.
 func TestAccountsAreRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "accounts")
 	for text, want := range map[string]string{

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Problem is an error with the answer that the client gets.
+// A Problem is an error together with the response to send.
 type Problem struct {
 	Status int
 	Body   any // encoded as JSON
@@ -16,7 +16,7 @@ type Problem struct {
 
 func (p *Problem) Error() string { return fmt.Sprint(p.Status, ": ", p.Body) }
 
-// WriteJSON writes and flushes an answer, and returns an error if it was not sent.
+// WriteJSON writes and flushes a response. It returns an error if the response was not sent.
 func WriteJSON(w http.ResponseWriter, contentType string, status int, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -31,7 +31,7 @@ func WriteJSON(w http.ResponseWriter, contentType string, status int, value any)
 	return http.NewResponseController(w).Flush()
 }
 
-// RetryAfter sets the header that tells a client how long to wait, and returns its value: whole seconds, rounded up.
+// RetryAfter sets the Retry-After header and returns its value: whole seconds, rounded up.
 func RetryAfter(w http.ResponseWriter, wait time.Duration) (seconds string) {
 	seconds = strconv.Itoa(int((wait + time.Second - 1) / time.Second))
 	w.Header().Set("Retry-After", seconds)

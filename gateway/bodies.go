@@ -6,14 +6,14 @@ import (
 	"net/http"
 )
 
-// Limits of request bodies. A body may always take smallBody; beyond that, all requests of a protocol share maxBodies,
-// because thousands of connections might each send all but the end of a megabyte.
+// Limits of request bodies. Each body may take smallBody. Beyond that, all requests of a protocol share maxBodies,
+// because thousands of connections might each send a megabyte without its end.
 const (
 	maxBodies = 128 << 20
 	smallBody = 4 << 10
 )
 
-// ErrBodies is returned when there is no memory for a request body.
+// ErrBodies is returned when request bodies take too much memory.
 var ErrBodies = errors.New("too many large requests in progress")
 
 // bounded limits the memory of request bodies.

@@ -22,7 +22,7 @@ type Endpoint struct {
 	Metrics *Metrics
 
 	conns  atomic.Int64
-	bodies atomic.Int64 // bytes of current requests
+	bodies atomic.Int64 // bytes of requests in progress
 }
 
 // Limits of HTTP requests. There is no write timeout, because an answer may wait for a job (but see stallTimeout).
@@ -63,8 +63,8 @@ type Workers interface {
 	Take(ctx context.Context, r pull.Request) ([]queue.Leased, error)
 }
 
-// Take takes jobs for an HTTP request. It waits until the request ends or the listener begins to stop, and then returns
-// no jobs.
+// Take takes jobs for an HTTP request. It returns none if the request ends or the listener begins to stop while it
+// waits.
 func Take(ctx context.Context, w Workers, r pull.Request) ([]queue.Leased, error) {
 	r.Alive = func() bool { return ctx.Err() == nil }
 	if stops, ok := ctx.Value(waitsKey{}).(context.Context); ok {
@@ -73,12 +73,12 @@ func Take(ctx context.Context, w Workers, r pull.Request) ([]queue.Leased, error
 	return w.Take(ctx, r)
 }
 
-// Patient lets a request wait longer than readTimeout, at which net/http would end its context. It reads the rest of
-// the request's body, because only then does net/http notice that a client has disconnected. Some clients send a body
-// without need: PHP's client of lmstfy sends the body of its last publish with every GET.
+// Patient lets a request wait longer than readTimeout, after which net/http would end its context. It reads the rest of
+// the request's body, because net/http notices only then that a client has disconnected. Some clients send a body
+// needlessly: lmstfy's PHP client sends the body of its last publish with every GET.
 func Patient(w http.ResponseWriter, r *http.Request) {
 	rest := r.Body
-	if counted, ok := rest.(*body); ok { // discarded bytes take no memory
+	if counted, ok := rest.(*body); ok { // discarded bytes take up no memory
 		rest = counted.ReadCloser
 	}
 	_, _ = io.Copy(io.Discard, rest)
@@ -93,11 +93,11 @@ func (e *Endpoint) count(n int64) {
 // Conn is a connection of a protocol other than HTTP.
 type Conn struct{ net.Conn }
 
-// Begin marks the beginning of a request: until End, neither a stop nor a new connection over the limit closes this
+// Begin marks the beginning of a request. Until End, the connection is closed neither by a stop nor in favor of a new
 // one.
 func (c Conn) Begin() { listen.BeginRequest(c.Conn) }
 
-// End marks that the request was answered. It reports whether the connection may send another one.
+// End marks the end of a request. It reports whether the connection may send another one.
 func (c Conn) End() bool { return listen.EndRequest(c.Conn) }
 
 // TCP serves connections until ctx is done and then stops gracefully, as listen.TCP explains.
@@ -110,8 +110,8 @@ func (e *Endpoint) TCP(ctx context.Context, l net.Listener, serve func(ctx conte
 	})
 }
 
-// Observe counts a request and the duration of its answer. Both labels must come from short lists, because a client
-// must not be able to create metrics.
+// Observe records a request and its duration. Both labels must come from short lists, so that clients cannot create
+// series.
 func (e *Endpoint) Observe(command, result string, began time.Time) {
 	e.Metrics.requests.WithLabelValues(e.Name, command, result).Inc()
 	e.Metrics.duration.WithLabelValues(e.Name, command).Observe(time.Since(began).Seconds())

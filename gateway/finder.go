@@ -17,13 +17,13 @@ type FinderQueue interface {
 	Members(ctx context.Context, namespace string) ([]string, error)
 }
 
-// A Finder finds the topic of an id in a namespace, for protocols whose ids are unique over all topics and whose
-// clients name only the id. In Wakecall ids are unique per topic. Its methods may be called from any goroutine.
+// A Finder finds the topic of an id in a namespace. It serves protocols whose ids are unique across all topics, and
+// whose clients send only the id. In Wakecall ids are unique per topic. Its methods may be called from any goroutine.
 type Finder struct {
 	queue     FinderQueue
 	namespace string
-	// hints holds the topics where ids were last seen. They may be wrong: another host can push the id to another
-	// topic.
+	// hints holds the topics where ids were last seen. They may be outdated: another host may have pushed the id to
+	// another topic.
 	hints *lru.Cache[string, string]
 }
 
@@ -33,7 +33,7 @@ const maxHints = 50_000
 // NewFinder returns a Finder.
 func NewFinder(q FinderQueue, namespace string) *Finder {
 	hints, err := lru.New[string, string](maxHints)
-	if err != nil { // only for a size that is not positive
+	if err != nil { // fails only if the size is not positive
 		panic(err)
 	}
 	return &Finder{queue: q, namespace: namespace, hints: hints}
@@ -42,7 +42,7 @@ func NewFinder(q FinderQueue, namespace string) *Finder {
 // Met records the topic of an id.
 func (f *Finder) Met(id, topic string) { f.hints.Add(id, topic) }
 
-// Search returns the topics that have a job with an id. With a *queue.PartialError they are from the shards that
+// Search returns the topics that have a job with an id. With a *queue.PartialError, they come from the shards that
 // answered.
 func (f *Finder) Search(ctx context.Context, id string) (topics []string, err error) {
 	members, missed := f.queue.Members(ctx, f.namespace)
@@ -56,8 +56,8 @@ func (f *Finder) Search(ctx context.Context, id string) (topics []string, err er
 	return topics, cmp.Or(err, missed)
 }
 
-// Try calls do with the topics that may have a job with an id until do finds the job: first the topic where the id was
-// last seen, then the results of a search.
+// Try calls do with topics that may have a job with an id, until do finds the job: first with the topic where the id
+// was last seen, then with the results of a search.
 func (f *Finder) Try(ctx context.Context, id string, do func(topic string) (found bool, err error)) (bool, error) {
 	if topic, ok := f.hints.Get(id); ok {
 		if found, err := do(topic); found || err != nil {
@@ -74,7 +74,7 @@ func (f *Finder) Try(ctx context.Context, id string, do func(topic string) (foun
 	return false, missed
 }
 
-// Get returns the job with an id; nil: there is none.
+// Get returns the job with an id, or nil.
 func (f *Finder) Get(ctx context.Context, id string) (job *queue.Job, err error) {
 	_, err = f.Try(ctx, id, func(topic string) (bool, error) {
 		found, err := f.queue.Get(ctx, topic, id)

@@ -15,7 +15,7 @@ type Listener struct {
 	Serve Serve
 }
 
-// Run serves all listeners until ctx is done and all of them have stopped. When one fails, the others stop too, and the
+// Run serves all listeners until ctx is done and all of them have stopped. If one fails, the others stop, too, and the
 // master restarts the process.
 func Run(ctx context.Context, listeners []Listener) error {
 	ctx, stop := context.WithCancel(ctx)
@@ -34,7 +34,8 @@ func Run(ctx context.Context, listeners []Listener) error {
 	return errors.Join(errs...)
 }
 
-// Status returns what `wakecall ps` and the admin show about a gateway: the open connections of each protocol.
+// Status returns what `wakecall ps` and the admin show about a gateway: the number of open connections of each
+// protocol.
 func Status(listeners []Listener) map[string]any {
 	conns := map[string]int64{}
 	for _, l := range listeners {

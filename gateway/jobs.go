@@ -12,7 +12,7 @@ type Ender interface {
 	End(ctx context.Context, list []queue.Ending) []queue.Ended
 }
 
-// GiveBack releases jobs that did not reach their client. These leases do not count as attempts.
+// GiveBack releases jobs that did not reach their client, without counting attempts.
 func (e *Endpoint) GiveBack(ctx context.Context, q Ender, jobs []queue.Leased) {
 	for _, done := range q.End(context.WithoutCancel(ctx), queue.Untaken(jobs)) {
 		if done.Err != nil {
@@ -21,7 +21,7 @@ func (e *Endpoint) GiveBack(ctx context.Context, q Ender, jobs []queue.Leased) {
 	}
 }
 
-// End ends one job. It reports whether the job was there, in one of the states, with the lease.
+// End ends one job. It reports whether the job existed, in one of the states and with the lease.
 func End(ctx context.Context, q Ender, e queue.Ending) (done queue.Ended, found bool, err error) {
 	done = q.End(ctx, []queue.Ending{e})[0]
 	if IsMissing(done.Err) {
@@ -30,7 +30,7 @@ func End(ctx context.Context, q Ender, e queue.Ending) (done queue.Ended, found 
 	return done, done.Err == nil, done.Err
 }
 
-// Ack ends one job in any state.
+// Ack ends one job, whatever its state.
 func Ack(ctx context.Context, q Ender, topic, id string) (done queue.Ended, found bool, err error) {
 	return End(ctx, q, queue.Ending{
 		Ref: queue.Ref{Topic: topic, ID: id}, In: []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead},
@@ -38,7 +38,7 @@ func Ack(ctx context.Context, q Ender, topic, id string) (done queue.Ended, foun
 	})
 }
 
-// IsMissing reports whether an error means that there is no such job, or no such lease, or that the job is in another
+// IsMissing reports whether an error means that the job or the lease does not exist, or that the job is in another
 // state.
 func IsMissing(err error) bool {
 	return errors.Is(err, queue.ErrLease) || errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrState)

@@ -12,7 +12,7 @@ import (
 const (
 	Done        = "done"
 	Refused     = "refused"     // the request is invalid, or its topic or job does not exist
-	Unavailable = "unavailable" // no shard, or not the journal, accepted it
+	Unavailable = "unavailable" // not accepted by a shard, or by the journal
 )
 
 // ResultOf returns the result of a request from its error, which may be nil.
@@ -38,10 +38,10 @@ type Metrics struct {
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "wakecall_gateway_requests_total", Help: "Requests in the protocols of other systems, by result.",
+			Name: "wakecall_gateway_requests_total", Help: "Requests to gateways by result.",
 		}, []string{"protocol", "command", "result"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "wakecall_gateway_request_duration_seconds", Help: "Time to answer a request of a gateway.",
+			Name: "wakecall_gateway_request_duration_seconds", Help: "Time to answer a request to a gateway.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"protocol", "command"}),
 		conns: prometheus.NewGaugeVec(prometheus.GaugeOpts{

@@ -11,10 +11,10 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
-// actor is the actor in the audit trail who creates namespaces.
+// actor is the actor in the audit trail when namespaces are created.
 const actor = "gateway"
 
-// Namespace returns the topic with the settings of a protocol's queues. Their jobs have no limit of attempts.
+// Namespace returns the topic with the settings of a protocol's queues. Their jobs have no attempt limit.
 func Namespace(name, title string) registry.Topic {
 	t := registry.NewTopic(name)
 	t.Title, t.Delivery, t.MaxAttempts = title, registry.DeliveryPull, 0
@@ -29,7 +29,7 @@ type Namespaces interface {
 	) (created bool, err error)
 }
 
-// Ensured serves once the registry has the namespaces. The first process creates them.
+// Ensured serves once the registry has the namespaces. The first process to start creates them.
 func (e *Endpoint) Ensured(r Namespaces, serve Serve, namespaces ...registry.Topic) Serve {
 	return func(ctx context.Context, l net.Listener) error {
 		for _, t := range namespaces {

@@ -14,22 +14,20 @@ import (
 
 // A Protocol is one old system. Package app lists all of them.
 type Protocol struct {
-	Name string     // in the configuration, the journal, the metrics, the log and on the command line
-	Keys []conf.Key // of the configuration, below gateways.NAME
-	// Servers returns the function that serves each of its listeners, by the listener's configuration key. All of them
-	// use
-	// the Endpoint.
+	Name string     // in the configuration, the journal, the metrics, the log and the command line
+	Keys []conf.Key // configuration keys, below gateways.NAME
+	// Servers returns the functions that serve its listeners, by configuration key. They share the Endpoint.
 	Servers func(e *Endpoint, p *Process) map[string]Serve
 	Import  importer.Command
 	// Dialect returns the form of the callbacks of topics whose dialect is Name. setting returns the value of a
-	// configuration key. nil: its clients only pull.
+	// configuration key. It is nil if the system's clients only pull.
 	Dialect func(setting func(key string) string) callback.Dialect
 }
 
 // Serve serves a listener until ctx is done.
 type Serve func(ctx context.Context, l net.Listener) error
 
-// Process is what protocols need of the process that serves them.
+// Process is what a protocol needs from the process that serves it.
 type Process struct {
 	Queue    *queue.Queue
 	Jobs     Jobs // the queue, backed by the spool if there is one
@@ -37,7 +35,7 @@ type Process struct {
 	Registry *registry.Registry
 	Healthy  func() error            // returns the journal's error
 	Setting  func(key string) string // returns the value of a configuration key
-	MaxBody  int64                   // largest body of a job, in bytes
+	MaxBody  int64                   // limit of a job's body in bytes
 	Version  string
 }
 
@@ -48,7 +46,7 @@ type Jobs interface {
 	DeleteIf(ctx context.Context, topic, id string, m queue.Match) error
 }
 
-// Registry is the part of the registry that protocols with settings of their own need.
+// Registry is the part of the registry that protocols with their own settings need.
 type Registry interface {
 	Snapshot() *registry.Snapshot
 	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error

@@ -7,7 +7,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// TTROf returns the TTR that applies to a job: its own, or its topic's, as for a job that was pushed through the API.
+// TTROf returns the TTR that applies to a job: its own or, if it has none, its topic's.
 func TTROf(job *queue.Job, topics *registry.Snapshot) time.Duration {
 	if t := topics.TopicOrNamespace(job.Topic); job.TTR == 0 && t != nil {
 		return t.TTR.Std()
@@ -15,7 +15,7 @@ func TTROf(job *queue.Job, topics *registry.Snapshot) time.Duration {
 	return job.TTR
 }
 
-// IsOffline reports whether a topic takes no pushes.
+// IsOffline reports whether a topic is offline and refuses pushes.
 func IsOffline(topic string, topics *registry.Snapshot) bool {
 	t := topics.TopicOrNamespace(topic)
 	return t != nil && t.State == registry.TopicOffline

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// stallTimeout is how long a client may leave sent data unread. Meanwhile its connection has a request in progress, so
-// it is not closed in favor of a new one, and its answer takes memory.
+// stallTimeout is how long a client may leave sent data unread. Until then its request is in progress, so its
+// connection is not closed in favor of a new one, and the answer takes up memory.
 const stallTimeout = 15 * time.Second
 
 // stallListener accepts connections whose writes fail when the client reads nothing for a while. http.Server's
-// WriteTimeout would also end answers that waited for a job, and long answers to slow readers.
+// WriteTimeout would also cut off answers that waited for a job, and long answers to slow readers.
 type stallListener struct {
 	net.Listener
 	timeout time.Duration
@@ -30,7 +30,7 @@ type stallConn struct {
 	timeout time.Duration
 }
 
-// writeStep is how much a client has to read within the timeout, in addition to what the connection buffers.
+// writeStep is how much a client must read within the timeout, in addition to what the connection buffers.
 const writeStep = 64 << 10
 
 // Write implements io.Writer.

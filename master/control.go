@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ControlSocket is the socket on which the master of a data directory answers.
+// ControlSocket is the name of the master's socket in its data directory.
 const ControlSocket = "master.sock"
 
 const askLimit = time.Second
@@ -59,7 +59,7 @@ func (m *Master) serve(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// acceptPause is the pause after a failure to accept a connection, because no descriptor was free.
+// acceptPause is the pause after a connection could not be accepted because no descriptor was free.
 const acceptPause = 100 * time.Millisecond
 
 // acceptAll passes every connection to answer until the listener is closed.
@@ -104,9 +104,9 @@ func (m *Master) answer(ctx context.Context, conn net.Conn) {
 }
 
 // ErrNoMaster is returned for a data directory on which no master runs.
-var ErrNoMaster = errors.New("no master answers; is `wakecall up` running, with this data_dir?")
+var ErrNoMaster = errors.New("no master answers; is `wakecall up` running with this data_dir?")
 
-// At is a data directory, as the address of its master.
+// At is the data directory of the master to address.
 type At string
 
 func (dir At) ask(ctx context.Context, q request) (*Tree, error) {
@@ -115,7 +115,7 @@ func (dir At) ask(ctx context.Context, q request) (*Tree, error) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrNoMaster)
 	}
 	defer func() { _ = conn.Close() }()
-	// The end of ctx ends only the wait; the master still carries out the request.
+	// When ctx ends, only the wait ends; the master still performs the request.
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	var r response
 	err = json.NewEncoder(conn).Encode(q)
@@ -131,16 +131,16 @@ func (dir At) ask(ctx context.Context, q request) (*Tree, error) {
 	return r.Tree, nil
 }
 
-// Ps returns the processes.
+// Ps returns the master and its processes.
 func (dir At) Ps(ctx context.Context) (*Tree, error) { return dir.ask(ctx, request{Ask: "ps"}) }
 
-// Reload makes the master reload, and waits until it has.
+// Reload makes the master reload, and waits until it has finished.
 func (dir At) Reload(ctx context.Context) error {
 	_, err := dir.ask(ctx, request{Ask: "reload"})
 	return err
 }
 
-// Restart replaces one process. Number 0 stands for the only process of its role.
+// Restart replaces one process. Number 0 means the only process of the role.
 func (dir At) Restart(ctx context.Context, role string, number int) error {
 	_, err := dir.ask(ctx, request{Ask: "restart", Role: role, Number: number})
 	return err

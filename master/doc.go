@@ -6,7 +6,7 @@
 //	   /metrics            ├─ wakecall: dispatcher 1, 2
 //	                       └─ wakecall: redis-checker
 //
-// The master does no business work. It restarts a process that dies after 100 ms, 200 ms … up to 30 s while it keeps
-// dying, and kills one that hangs. A reload starts each successor before it tells the predecessor to stop. Because the
-// master holds the sockets, no connection is refused meanwhile.
+// The master does no business work. It restarts a process that dies, after 100 ms, then 200 ms … up to 30 s if it keeps
+// dying, and kills one that hangs. A reload starts each successor before it stops the predecessor. Because the master
+// holds the sockets, no connection is refused meanwhile.
 package master

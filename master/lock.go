@@ -15,8 +15,8 @@ import (
 	"github.com/wakecall/wakecall/master/child"
 )
 
-// lock ensures that no other master uses the directory. unclean reports whether the last master was killed before it
-// could release the lock.
+// lock ensures that no other master uses the directory. unclean reports whether the last master was killed while it
+// held the lock.
 func lock(ctx context.Context, dir string) (unlock func(), unclean bool, err error) {
 	path := filepath.Join(dir, child.LockFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -42,7 +42,7 @@ func lock(ctx context.Context, dir string) (unlock func(), unclean bool, err err
 	}
 	return func() {
 		_ = f.Truncate(0)
-		_ = f.Close() // the file stays: removing it would race with another master's lock
+		_ = f.Close() // the file is kept: removing it would race with another master's lock
 	}, len(pid) > 0, nil
 }
 
@@ -55,11 +55,11 @@ func writeLock(f *os.File, pid int) error {
 }
 
 const (
-	lockCheck    = 500 * time.Millisecond // longest hold by a process that checks for a master
-	lockShutdown = 10 * time.Second       // longest hold by a child that shuts down a dead master's redis-server
+	lockCheck    = 500 * time.Millisecond // how long a process that checks for a master holds the lock
+	lockShutdown = 10 * time.Second       // how long a child that shuts down a dead master's redis-server holds it
 )
 
-// flock waits for processes that hold the lock without being a master.
+// flock waits for processes that hold the lock but are not a master.
 func flock(ctx context.Context, f *os.File) error {
 	for began := time.Now(); ; {
 		err := disk.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
@@ -73,7 +73,7 @@ func flock(ctx context.Context, f *os.File) error {
 	}
 }
 
-// ownerLives reports whether the process named in the lock file runs. The file of a master that is starting is empty.
+// ownerLives reports whether the process in the lock file runs. While a master starts, the file is empty.
 func ownerLives(f *os.File) bool {
 	b := make([]byte, 20)
 	n, _ := f.ReadAt(b, 0) // the error is io.EOF

@@ -22,7 +22,7 @@ type Master struct {
 	held    sockets
 	slots   map[string][]*slot // by role
 	order   []string           // order of the roles
-	leaving []*slot            // removed by a reload; they end by themselves
+	leaving []*slot            // removed by a reload, but still ending
 	reloads sync.Mutex         // one at a time
 }
 
@@ -38,8 +38,8 @@ func (m *Master) sockets() sockets {
 	return m.held
 }
 
-// Run runs a master until ctx is done and every process has ended. It reloads on a value from hup, which should hold
-// one value at most.
+// Run runs a master until ctx is done and every process has ended. It reloads when it receives from hup, which should
+// have a capacity of one.
 func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	if err := o.setDefaults(); err != nil {
 		return err
@@ -58,7 +58,7 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	}
 	defer func() { m.sockets().closeUnused(nil) }()
 	for key, s := range m.held {
-		s.tellFreePort(o.Logger, key)
+		s.logFreePort(o.Logger, key)
 	}
 	if o.Redis.Managed {
 		m.redis = newRedis(o.Redis, o.Logger)
@@ -77,7 +77,7 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	m.supervise(ctx, hup)
 	limit := m.opts().ShutdownTimeout
 	m.systemd.stopping(limit)
-	m.opts().Logger.Info("stopping when the callbacks in flight have ended; a second signal stops at once",
+	m.opts().Logger.Info("stopping gracefully; a second signal stops immediately",
 		"within", limit)
 	return errors.Join(m.stopAll(), m.stopRedis())
 }
@@ -124,7 +124,7 @@ func (m *Master) supervise(ctx context.Context, hup <-chan os.Signal) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-hup: // signals during a reload cause one more, since hup holds only one
+		case <-hup: // signals during a reload cause only one more, since hup holds one value
 			m.hangup(ctx)
 		}
 	}
@@ -162,27 +162,28 @@ func (m *Master) hangup(ctx context.Context) {
 	m.systemd.ready(m.status())
 }
 
-// status returns a status text: that the master is up, and whether its processes run a newer binary.
+// status returns a text for the service manager: that the master is up, and whether its processes run a newer binary.
 func (m *Master) status() string {
 	t := m.tree()
 	newer := t.Newer()
 	if newer == "" {
 		return "up"
 	}
-	m.opts().Logger.Warn("the processes run another version than the master; restart the master to upgrade it, too",
+	m.opts().Logger.Warn("the processes run a different version than the master; restart the master to upgrade it, too",
 		"master", t.Version, "processes", newer)
 	return "up; the processes run version " + newer + ", the master " + t.Version + " until it is restarted"
 }
 
-var errKilled = errors.New("stopped at once by a second signal; jobs in flight are delivered when their leases expire")
+var errKilled = errors.New("stopped immediately by a second signal; " +
+	"jobs in flight are delivered when their leases expire")
 
-// headStart is how long a role may take to end before the next one is asked to stop. So the roles usually end one after
-// another, the server first, but a role that needs its whole shutdown timeout does not delay the others.
+// headStart is how long a role may take to stop before the next one is stopped, too. So the roles usually stop one
+// after another, the server first, but one that needs its whole shutdown timeout does not delay the others.
 const headStart = 500 * time.Millisecond
 
-// stopAll stops the roles in their order.
+// stopAll stops the roles in order.
 func (m *Master) stopAll() error {
-	m.reloads.Lock() // the end of its context ends a running reload; no later one begins
+	m.reloads.Lock() // this ends a running reload, and no other one begins
 	defer m.reloads.Unlock()
 	kill := m.opts().Kill
 	var all sync.WaitGroup
@@ -214,7 +215,7 @@ func (m *Master) stopRedis() error {
 	return m.redis.stop(m.opts().Kill)
 }
 
-// byRole groups the slots in the order in which they are stopped; slots that a reload removed come last.
+// byRole groups the slots in the order in which they are stopped. Slots removed by a reload come last.
 func (m *Master) byRole() [][]*slot {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 	"github.com/wakecall/wakecall/master/child"
 )
 
-// maxScrapers bounds the connections to metrics.addr: half-open ones must not use up the descriptors that the master
-// needs to start processes.
+// maxScrapers bounds the connections to metrics.addr, because half-open ones must not use up the descriptors that the
+// master needs to start processes.
 const maxScrapers = 64
 
 func (m *Master) serveMetrics() (*http.Server, error) {
@@ -34,17 +34,17 @@ func (m *Master) serveMetrics() (*http.Server, error) {
 		return nil, err
 	}
 	defer s.close()
-	s.tellFreePort(m.options.Logger, "metrics.addr")
+	s.logFreePort(m.options.Logger, "metrics.addr")
 	l, err := net.FileListener(s.file)
 	if err != nil {
 		return nil, fmt.Errorf("metrics.addr: %w", err)
 	}
 	srv := MetricsServer(m.metricsHandler())
-	go func() { _ = srv.Serve(netutil.LimitListener(l, maxScrapers)) }() // ends with Shutdown
+	go func() { _ = srv.Serve(netutil.LimitListener(l, maxScrapers)) }() // done after Shutdown
 	return srv, nil
 }
 
-// MetricsServer serves /metrics, and /healthz while the process runs.
+// MetricsServer serves /metrics, and /healthz, which returns 200 while the process runs.
 func MetricsServer(metrics http.Handler) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", metrics)
@@ -85,7 +85,7 @@ func label(f *dto.MetricFamily, process string) {
 
 func (s *slot) label() string { return strings.ReplaceAll(s.title(), " ", "-") }
 
-// gatherTree gathers metrics about the processes themselves.
+// gatherTree gathers metrics about the processes.
 func (m *Master) gatherTree() ([]*dto.MetricFamily, error) {
 	r := prometheus.NewRegistry()
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
@@ -98,7 +98,7 @@ func (m *Master) gatherTree() ([]*dto.MetricFamily, error) {
 	memory := gauge("wakecall_process_rss_bytes", "Resident memory.")
 	build := gauge("wakecall_build_info", "1, with the version of the process.", "version")
 	restarts := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "wakecall_process_restarts_total", Help: "How often the process was started again.",
+		Name: "wakecall_process_restarts_total", Help: "Number of restarts of the process.",
 	}, []string{"process"})
 	r.MustRegister(restarts)
 	set := func(name string, pid, n int) {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemd tells the service manager the state of the master, by sd_notify(3). Without $NOTIFY_SOCKET it does nothing.
+// systemd notifies the service manager of the master's state, by sd_notify(3). Without $NOTIFY_SOCKET it does nothing.
 type systemd struct {
 	every time.Duration // between watchdog notifications; 0: none
 }
@@ -25,10 +25,10 @@ func newSystemd() systemd {
 
 const notifyTimeout = time.Second
 
-// tell sends lines to systemd on a best-effort basis: a service manager that does not read must not block the master.
+// tell sends lines to systemd, best effort: a service manager that does not read must not block the master.
 func (s systemd) tell(lines ...string) {
 	sent := make(chan struct{})
-	go func() { // outlives tell only while systemd itself hangs
+	go func() { // outlives tell only if systemd itself hangs
 		defer close(sent)
 		_, _ = daemon.SdNotify(false, strings.Join(lines, "\n"))
 	}()
@@ -40,7 +40,7 @@ func (s systemd) tell(lines ...string) {
 
 func (s systemd) ready(status string) { s.tell(daemon.SdNotifyReady, "STATUS="+status) }
 
-// reloading has to carry the time, so that systemd can tell this reload from an earlier one.
+// reloading must include the time, so that systemd can tell this reload from an earlier one.
 func (s systemd) reloading() {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -50,19 +50,20 @@ func (s systemd) reloading() {
 		"STATUS=replacing the processes one by one")
 }
 
-// starting asks for more time while data is loaded: otherwise TimeoutStartSec would end every start.
+// starting asks for more time while data is loaded. Otherwise TimeoutStartSec would end every start.
 func (s systemd) starting(limit time.Duration) {
 	s.tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", limit.Microseconds()),
-		"STATUS=waiting for the managed redis-server, which loads its data")
+		"STATUS=waiting for the managed redis-server, which is loading its data")
 }
 
 // stopping asks for as much time as a graceful stop may take.
 func (s systemd) stopping(limit time.Duration) {
 	s.tell(daemon.SdNotifyStopping, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (limit+5*time.Second).Microseconds()),
-		"STATUS=stopping; callbacks in flight are finished")
+		"STATUS=stopping; waiting for callbacks in flight")
 }
 
-// watchdog notifies systemd while the tree can be read, so a master that hangs on one of its locks stops notifying.
+// watchdog notifies systemd as long as the tree can be read, so a master that hangs on one of its locks stops
+// notifying.
 func (m *Master) watchdog(ctx context.Context) {
 	if m.systemd.every <= 0 {
 		return

@@ -13,15 +13,15 @@ import (
 type Options struct {
 	DataDir         string
 	Version         string // version of this binary
-	Executable      string // path of the children's binary; later children run a new binary installed there
+	Executable      string // path of the children's binary; if it is replaced, later children run the new one
 	ShutdownTimeout time.Duration
 	AnswerWithin    time.Duration // see process.killSilent; default 10s
-	Roles           []RoleSpec    // in the order in which they are started and stopped
+	Roles           []RoleSpec    // in the order of starting and stopping
 	Redis           RedisOptions
 	MetricsAddr     string
-	Passed          []net.Listener          // sockets from the service manager, for listeners with their addresses
-	Reload          func() (Options, error) // reads the configuration again; an error keeps everything as it is
-	Kill            <-chan struct{}         // closed: stop at once
+	Passed          []net.Listener          // sockets from the service manager, used by listeners with the same address
+	Reload          func() (Options, error) // reads the configuration again; an error changes nothing
+	Kill            <-chan struct{}         // closed to stop immediately
 	Ready           func()                  // called once, when all children serve; may be nil
 	Logger          *slog.Logger
 }

@@ -16,8 +16,8 @@ import (
 // firstPassed is the descriptor of the first socket passed by a service manager.
 const firstPassed = 3
 
-// Passed takes over the listening sockets passed by a service manager, as sd_listen_fds(3) describes. Other processes
-// inherit neither the sockets nor their variables. It must be called once, before any process is started.
+// Passed takes over the listening sockets passed by a service manager, as sd_listen_fds(3) describes. Child processes
+// inherit neither the sockets nor the variables. It must be called once, before any process is started.
 func Passed() ([]net.Listener, error) {
 	if err := checkPassed(os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")); err != nil {
 		return nil, err
@@ -34,14 +34,14 @@ func checkPassed(pid, fds, names string) error {
 		return fmt.Errorf("LISTEN_PID=%q is not a process id; unset it if no sockets are passed in", pid)
 	}
 	if pid != strconv.Itoa(os.Getpid()) {
-		return nil // meant for an earlier process that did not unset it
+		return nil // meant for a parent process that did not unset it
 	}
 	n, err := strconv.Atoi(fds)
 	if err != nil || n < 1 {
 		return fmt.Errorf("LISTEN_FDS=%q is not a number of sockets; unset it if none are passed in", fds)
 	}
 	if given := strings.Count(names, ":") + 1; names != "" && given != n {
-		return fmt.Errorf("LISTEN_FDS=%d, but LISTEN_FDNAMES=%q has %d names: give one for each socket, or none",
+		return fmt.Errorf("LISTEN_FDS=%d, but LISTEN_FDNAMES=%q has %d names: set one for each socket, or none",
 			n, names, given)
 	}
 	for fd := firstPassed; fd < firstPassed+n; fd++ {
@@ -71,8 +71,8 @@ func fitting(passed []net.Listener, addr string) *net.TCPListener {
 	return nil
 }
 
-// covers reports whether a socket on have accepts everything that one on want would. A socket on all IPv6 addresses
-// also accepts IPv4.
+// covers reports whether a socket on have accepts everything that a socket on want would. A socket on all IPv6
+// addresses also accepts IPv4.
 func covers(have, want *net.TCPAddr) bool {
 	if have.Port != want.Port {
 		return false
@@ -83,7 +83,7 @@ func covers(have, want *net.TCPAddr) bool {
 	return have.IP.Equal(want.IP) && have.Zone == want.Zone
 }
 
-// warnUnused logs passed sockets that no listener uses: connections to them would wait forever.
+// warnUnused logs passed sockets that no listener uses, because connections to them would wait forever.
 func (o *Options) warnUnused() {
 	used := []net.Listener{}
 	add := func(addr string) {
@@ -99,7 +99,7 @@ func (o *Options) warnUnused() {
 	}
 	for _, l := range o.Passed {
 		if !slices.Contains(used, l) {
-			o.Logger.Warn("a socket passed in has none of the configured addresses and is not served",
+			o.Logger.Warn("passed socket not served: it has none of the configured addresses",
 				"address", l.Addr().String())
 		}
 	}

@@ -22,22 +22,22 @@ type process struct {
 	cmd     *exec.Cmd
 	conn    net.Conn
 	started time.Time
-	ready   chan struct{} // closed when it serves; version is set by then
+	ready   chan struct{} // closed when it serves; version is set before
 	version string        // of its binary
-	done    chan struct{} // closed when it has ended; exit is set by then
+	done    chan struct{} // closed when it has ended; exit is set before
 	exit    string
-	silent  atomic.Bool // it was killed because it did not answer
+	silent  atomic.Bool // killed because it did not answer
 
 	mu      sync.Mutex
 	next    int64
 	waiting map[int64]chan child.Reply
 }
 
-// ownEnv is the prefix of Wakecall's own variables: configuration, whose addresses contain passwords, and tokens.
+// ownEnv is the prefix of Wakecall's own variables, which may contain passwords and tokens.
 const ownEnv = "WAKECALL_"
 
 // othersEnv returns the environment for child processes, without Wakecall's own variables. A child receives its
-// configuration in the boot message, which, unlike an environment, cannot be read later.
+// configuration in the boot message which, unlike an environment, cannot be read later.
 func othersEnv() []string {
 	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, ownEnv) })
 }
@@ -48,7 +48,7 @@ func childEnv() []string { return append(othersEnv(), child.Env+"=1") }
 func socketPair() (ours net.Conn, theirs *os.File, err error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a control socket: %w", err)
+		return nil, nil, fmt.Errorf("create control socket: %w", err)
 	}
 	f := os.NewFile(uintptr(fds[0]), "control")
 	ours, err = net.FileConn(f)
@@ -56,7 +56,7 @@ func socketPair() (ours net.Conn, theirs *os.File, err error) {
 	theirs = os.NewFile(uintptr(fds[1]), "control")
 	if err != nil {
 		_ = theirs.Close()
-		return nil, nil, fmt.Errorf("make a control socket: %w", err)
+		return nil, nil, fmt.Errorf("create control socket: %w", err)
 	}
 	return ours, theirs, nil
 }
@@ -69,11 +69,11 @@ func start(o Options, title string, boot child.Boot, sockets []*os.File) (*proce
 	}
 	defer func() { _ = theirs.Close() }()
 	cmd := exec.Command(o.Executable)
-	cmd.Args = []string{"wakecall: " + title} // what ps shows
+	cmd.Args = []string{"wakecall: " + title} // shown by ps
 	cmd.Env = childEnv()
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.ExtraFiles = append([]*os.File{theirs}, sockets...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // ctrl-C in the terminal is meant for the master
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C in the terminal is meant for the master
 	if err := cmd.Start(); err != nil {
 		_ = ours.Close()
 		return nil, fmt.Errorf("start %s: %w", title, err)
@@ -96,7 +96,7 @@ func (p *process) wait() {
 		p.exit = err.Error()
 	}
 	if p.silent.Load() {
-		p.exit = fmt.Sprintf("killed, because it left %d requests in a row unanswered", maxUnanswered)
+		p.exit = fmt.Sprintf("killed after %d unanswered requests in a row", maxUnanswered)
 	}
 	_ = p.conn.Close()
 	close(p.done)
@@ -133,7 +133,7 @@ func (p *process) send(m child.Message) {
 	_, _ = p.conn.Write(append(b, '\n')) // a child that does not read will not answer either
 }
 
-var errSilent = errors.New("the process does not answer")
+var errSilent = errors.New("process does not answer")
 
 // ask sends a request to the child and waits up to limit for its reply.
 func (p *process) ask(what string, limit time.Duration) (child.Reply, error) {
@@ -158,11 +158,12 @@ func (p *process) ask(what string, limit time.Duration) (child.Reply, error) {
 	return child.Reply{}, errSilent
 }
 
-// maxUnanswered requests in a row show that a process hangs. With the default of AnswerWithin they take two minutes.
+// A process that leaves maxUnanswered requests in a row unanswered hangs. With the default AnswerWithin this takes two
+// minutes.
 const maxUnanswered = 12
 
-// killSilent polls the process, and kills it when it hangs or was suspended. It counts requests, not
-// time: after the machine slept, or this master was suspended, at most one request is unanswered.
+// killSilent polls the process, and kills it if it hangs or is suspended. It counts requests instead of time, because
+// after the machine slept, or this master was suspended, at most one request is unanswered.
 func (p *process) killSilent(within time.Duration) {
 	next := time.NewTicker(within)
 	defer next.Stop()
@@ -190,7 +191,7 @@ func (p *process) isReady() bool {
 	}
 }
 
-// stop tells the child to end, and kills it after limit or when now is closed.
+// stop asks the child to stop, and kills it after limit or when now is closed.
 func (p *process) stop(limit time.Duration, now <-chan struct{}) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // on an error it has already ended
 	p.await(limit, now)

@@ -13,7 +13,7 @@ import (
 )
 
 // redisServer is the managed redis-server: started here, or adopted from a killed master. It inherits a locked file, so
-// the lock lasts exactly as long as the server, whoever started it, and two servers never use one directory.
+// the lock lasts exactly as long as the server, whoever started it, and two servers never use the same directory.
 type redisServer struct {
 	opts RedisOptions
 	log  *slog.Logger
@@ -38,7 +38,7 @@ func newRedis(o RedisOptions, log *slog.Logger) *redisServer {
 // start starts or adopts a server and waits until it answers.
 func (r *redisServer) start(ctx context.Context) error {
 	if err := os.MkdirAll(r.opts.Dir, 0o700); err != nil {
-		return fmt.Errorf("make the directory of the managed redis-server: %w", err)
+		return fmt.Errorf("create directory of the managed redis-server: %w", err)
 	}
 	wait, err := r.launch(ctx)
 	if err != nil {
@@ -58,11 +58,11 @@ func (r *redisServer) keep(ctx context.Context, wait func()) {
 	for {
 		began := time.Now()
 		wait()
-		r.set(0, false) // another process may have its pid now, and stop must not end that
+		r.set(0, false) // another process may have its pid now, which stop must not signal
 		if ctx.Err() != nil {
 			return
 		}
-		r.log.Error("the managed redis-server does not run; starting it again")
+		r.log.Error("managed redis-server ended; restarting")
 		if !sleep(ctx, pause.next(time.Since(began))) {
 			return
 		}
@@ -86,10 +86,11 @@ func (r *redisServer) spawn(lock *os.File) (wait func(), err error) {
 		"--port", "0", "--unixsocket", r.opts.Socket, "--unixsocketperm", "700", "--dir", r.opts.Dir,
 		"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction",
 		"--daemonize", "no", "--logfile", r.logFile(),
-		// A rewrite of the append-only file blocks the server for up to 60 ms. With this size, it happens every half
-		// minute under full load instead of every eight seconds; a file of this size takes 4 s to load.
+		// A rewrite of the append-only file blocks the server for up to 60 ms. With this size it happens every half
+		// minute under full load, instead of every eight seconds. A file of this size takes 4 s to load.
 		"--auto-aof-rewrite-min-size", "256mb",
-		// Ten rounds of background tasks per second use a quarter of the CPU time of an idle installation.
+		// The default of ten rounds of background tasks per second uses a quarter of the CPU time of an idle
+		// installation.
 		"--hz", "2",
 	}
 	if r.opts.MaxMemory > 0 {
@@ -124,11 +125,11 @@ func (r *redisServer) set(pid int, adopted bool) {
 	r.pid, r.adopted, r.started = pid, adopted, time.Now().UTC()
 }
 
-// leaveAfter is how long a server may take to end after a second signal to stop.
+// leaveAfter is how long a server may take to end after a second stop signal.
 const leaveAfter = 3 * time.Second
 
-// stop shuts the server down and waits until it has written its data, or for leaveAfter when now is closed. A server
-// that is left ends when it resumes; until then its lock keeps others from its data.
+// stop shuts down the server and waits until it has written its data or, after now is closed, for at most leaveAfter. A
+// suspended server ends when it resumes; until then its lock protects its data.
 func (r *redisServer) stop(now <-chan struct{}) error {
 	r.cancel()
 	t := time.NewTicker(10 * redisPoll)
@@ -142,7 +143,7 @@ func (r *redisServer) stop(now <-chan struct{}) error {
 		case <-now:
 			now, leave = nil, time.After(leaveAfter)
 		case <-leave:
-			return fmt.Errorf("the managed redis-server (pid %d) does not end; it was left, and ends when it resumes",
+			return fmt.Errorf("managed redis-server (pid %d) is suspended and was not stopped; it ends when it resumes",
 				r.describe().Pid)
 		case <-t.C:
 		}

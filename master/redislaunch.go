@@ -24,18 +24,18 @@ func (r *redisServer) launch(ctx context.Context) (wait func(), err error) {
 	for {
 		lock, err := os.OpenFile(filepath.Join(r.opts.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
-			return nil, fmt.Errorf("lock the managed redis-server's directory: %w", err)
+			return nil, fmt.Errorf("lock directory of the managed redis-server: %w", err)
 		}
 		if err := disk.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
 			wait, err := r.spawn(lock)
-			_ = lock.Close() // the server has inherited the lock
+			_ = lock.Close() // inherited by the server
 			if err != nil {
 				return nil, err
 			}
 			return wait, r.untilUp(ctx)
 		}
 		_ = lock.Close()
-		// An earlier master's server is running: adopt it if it answers. It may also be ending.
+		// An earlier master's server is running. Adopt it if it answers; it may also be ending.
 		pid, err := redisPID(r.opts.Socket)
 		if pid > 0 {
 			r.set(pid, true)
@@ -58,29 +58,29 @@ func (r *redisServer) untilUp(ctx context.Context) error {
 	for {
 		pid, err := redisPID(r.opts.Socket)
 		if err == nil {
-			r.log.Info("the managed redis-server answers", "pid", pid)
+			r.log.Info("managed redis-server is ready", "pid", pid)
 			return nil
 		}
 		r.mu.Lock()
 		ended := syscall.Kill(r.pid, 0) != nil
 		r.mu.Unlock()
 		if ended {
-			return fmt.Errorf("the managed redis-server ended at once; its log is %s", r.logFile())
+			return fmt.Errorf("the managed redis-server ended immediately; see its log %s", r.logFile())
 		}
 		if err := patience.wait(ctx, err); err != nil {
-			return fmt.Errorf("the managed redis-server does not answer (%w); its log is %s", err, r.logFile())
+			return fmt.Errorf("the managed redis-server does not answer (%w); see its log %s", err, r.logFile())
 		}
 	}
 }
 
 const redisUpWithin = 60 * time.Second
 
-// patience limits the wait for a server. A server that loads its data is alive, however long that takes.
+// patience limits the wait for a server. A server that loads its data may take any time.
 type patience struct{ until time.Time }
 
 func newPatience() *patience { return &patience{time.Now().Add(redisUpWithin)} }
 
-// wait pauses before the next try. err is the result of the last one, and wait returns it on a timeout.
+// wait pauses before the next try. err is the result of the last one; wait returns it on a timeout.
 func (p *patience) wait(ctx context.Context, err error) error {
 	if errors.Is(err, errLoading) && time.Until(p.until) < redisUpWithin*3/4 {
 		p.until = time.Now().Add(redisUpWithin)
@@ -95,9 +95,9 @@ func (p *patience) wait(ctx context.Context, err error) error {
 	return nil
 }
 
-var errLoading = errors.New("it is loading its data")
+var errLoading = errors.New("loading its data")
 
-// redisPID asks the server at a socket for its pid. It returns the pid together with errLoading, too.
+// redisPID returns the pid of the server at a socket, also together with errLoading.
 func redisPID(socket string) (pid int, err error) {
 	err = child.WithRedis(socket, func(ctx context.Context, c *redis.Client) error {
 		info, err := c.InfoMap(ctx, "server", "persistence").Result()

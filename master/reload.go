@@ -9,7 +9,7 @@ import (
 
 var errStopping = errors.New("the master is stopping")
 
-// reload reads the configuration again and replaces the processes one by one.
+// reload rereads the configuration and replaces the processes one by one.
 func (m *Master) reload(ctx context.Context) error {
 	m.reloads.Lock()
 	defer m.reloads.Unlock()
@@ -39,7 +39,7 @@ func (m *Master) reload(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reload returns the new configuration together with the values that belong to this master.
+// reload returns the new configuration, with the values that belong to this master.
 func (o *Options) reload() (Options, error) {
 	if o.Reload == nil {
 		return Options{}, errors.New("this master cannot reload")
@@ -49,7 +49,7 @@ func (o *Options) reload() (Options, error) {
 		return Options{}, err
 	}
 	if next.DataDir != o.DataDir { // this master holds the lock and the sockets of the old one
-		return Options{}, fmt.Errorf("data_dir is %s now, and a reload cannot change it from %s: restart the master",
+		return Options{}, fmt.Errorf("data_dir is now %s; a reload cannot change it from %s: restart the master",
 			next.DataDir, o.DataDir)
 	}
 	next.Executable, next.Reload, next.Kill, next.Ready, next.Logger = o.Executable, o.Reload, o.Kill, o.Ready, o.Logger
@@ -57,7 +57,7 @@ func (o *Options) reload() (Options, error) {
 	return next, next.setDefaults()
 }
 
-// removed returns the roles that a new configuration no longer has, with a count of zero.
+// removed returns the roles missing from a new configuration, with a count of zero.
 func (m *Master) removed(next []RoleSpec) (list []RoleSpec) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,7 +69,7 @@ func (m *Master) removed(next []RoleSpec) (list []RoleSpec) {
 	return list
 }
 
-// resize applies a new configuration and number of processes to a role.
+// resize applies a new configuration and a new number of processes to a role.
 func (m *Master) resize(ctx context.Context, r RoleSpec) (errs []error) {
 	m.mu.Lock()
 	slots := slices.Clone(m.slots[r.Name])
@@ -102,8 +102,8 @@ func (m *Master) fill(r RoleSpec) {
 	}
 }
 
-// restart replaces one process. Number 0 stands for the only process of its role. It waits for a running reload, which
-// may give the process another configuration.
+// restart replaces one process. Number 0 means the only process of the role. It waits for a running reload, which may
+// change the configuration of the process.
 func (m *Master) restart(ctx context.Context, role string, number int) error {
 	m.reloads.Lock()
 	defer m.reloads.Unlock()
@@ -114,7 +114,7 @@ func (m *Master) restart(ctx context.Context, role string, number int) error {
 		number = 1
 	}
 	if number < 1 || number > len(slots) {
-		return fmt.Errorf("there is no %s %d", role, number)
+		return fmt.Errorf("no %s %d", role, number)
 	}
 	s := slots[number-1]
 	return s.replace(ctx, s.specification())

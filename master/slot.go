@@ -35,7 +35,7 @@ type replacement struct {
 
 const (
 	readyWithin = 20 * time.Second
-	stopGrace   = 2 * time.Second // time after the shutdown timeout for a child to end by itself
+	stopGrace   = 2 * time.Second // how long a child may exceed the shutdown timeout before it is killed
 )
 
 func (m *Master) newSlot(spec RoleSpec, number int) *slot {
@@ -80,7 +80,7 @@ func (s *slot) run(ctx context.Context) {
 			s.set(p)
 			began = s.watch(ctx, p, &old)
 		} else {
-			s.m.opts().Logger.Error("cannot start a process", "process", s.title(), "error", err)
+			s.m.opts().Logger.Error("cannot start process", "process", s.title(), "error", err)
 			s.failed(err.Error())
 		}
 		if ctx.Err() != nil || !s.rest(ctx, pause.next(time.Since(began))) {
@@ -89,8 +89,8 @@ func (s *slot) run(ctx context.Context) {
 	}
 }
 
-// watch waits for a process and its successors until one dies or the slot ends. It returns the start time of the last
-// one.
+// watch waits for a process, or its successors, to die, or for the slot to end. It returns the start time of the last
+// process.
 func (s *slot) watch(ctx context.Context, p *process, old *sync.WaitGroup) time.Time {
 	for {
 		select {
@@ -99,7 +99,7 @@ func (s *slot) watch(ctx context.Context, p *process, old *sync.WaitGroup) time.
 			p.stop(o.ShutdownTimeout+stopGrace, o.Kill)
 			return p.started
 		case <-p.done:
-			s.m.opts().Logger.Warn("a process ended; starting it again",
+			s.m.opts().Logger.Warn("process ended; restarting",
 				"process", s.title(), "pid", p.cmd.Process.Pid, "exit", p.exit)
 			s.failed(p.exit)
 			s.mu.Lock()
@@ -118,7 +118,7 @@ func (s *slot) watch(ctx context.Context, p *process, old *sync.WaitGroup) time.
 	}
 }
 
-// rest waits before the next start; a replacement request ends the wait. It returns false if the slot is to end.
+// rest waits before the next start. A replacement request ends the wait. It returns false if the slot ends.
 func (s *slot) rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -166,7 +166,7 @@ func (s *slot) spawn(spec RoleSpec) (*process, error) {
 	return start(o, s.title(), boot, files)
 }
 
-// successor starts another process and waits until it serves. On an error the old process stays.
+// successor starts another process and waits until it serves. On error the old process is kept.
 func (s *slot) successor(ctx context.Context, spec RoleSpec) (*process, error) {
 	q, err := s.spawn(spec)
 	if err != nil {
@@ -181,14 +181,14 @@ func (s *slot) successor(ctx context.Context, spec RoleSpec) (*process, error) {
 		s.mu.Unlock()
 		return q, nil
 	case <-q.done:
-		err = fmt.Errorf("its successor ended at once: %s", q.exit)
+		err = fmt.Errorf("its successor ended immediately: %s", q.exit)
 	case <-t.C:
 		err = fmt.Errorf("its successor was not ready within %s", readyWithin)
 	case <-ctx.Done():
 		err = errStopping
 	}
 	q.kill()
-	return nil, fmt.Errorf("%s: %w; the old process stays", s.title(), err)
+	return nil, fmt.Errorf("%s: %w; keeping the old process", s.title(), err)
 }
 
 // replace replaces the slot's process.

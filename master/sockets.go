@@ -21,10 +21,10 @@ type socket struct {
 	file  *os.File // inherited by children
 }
 
-// tellFreePort logs the port chosen for port 0, because nobody could find it otherwise.
-func (s *socket) tellFreePort(log *slog.Logger, key string) {
+// logFreePort logs the port chosen for port 0, which nobody could find otherwise.
+func (s *socket) logFreePort(log *slog.Logger, key string) {
 	if _, port, err := net.SplitHostPort(s.addr); err == nil && port == "0" {
-		log.Info("a free port was taken", "key", key, "address", s.bound.String())
+		log.Info("listening on a free port", "key", key, "address", s.bound.String())
 	}
 }
 
@@ -58,13 +58,12 @@ func Listen(key, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// inUse is the error for an address on which another program listens.
+// inUse returns the error for an address in use by another program.
 type inUse struct{ key, addr string }
 
 func (e *inUse) Error() string {
-	return fmt.Sprintf("%[1]s: the address %[2]s is in use by another program: stop that one (ss -ltnp shows which), "+
-		"or "+
-		"set %[1]s to another address", e.key, e.addr)
+	return fmt.Sprintf("%[1]s: the address %[2]s is in use by another program: stop that program "+
+		"(ss -ltnp shows which), or set %[1]s to another address", e.key, e.addr)
 }
 
 func (e *inUse) Unwrap() error { return syscall.EADDRINUSE }
@@ -79,14 +78,14 @@ func inheritable(l *net.TCPListener) (*os.File, error) {
 	fd := -1
 	cerr := raw.Control(func(s uintptr) { fd, err = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 0) })
 	if err := errors.Join(cerr, err); err != nil {
-		return nil, fmt.Errorf("duplicate a socket: %w", err)
+		return nil, fmt.Errorf("duplicate socket: %w", err)
 	}
 	return os.NewFile(uintptr(fd), l.Addr().String()), nil
 }
 
 func (s *socket) close() { _ = s.file.Close() }
 
-// open opens the sockets of the roles and reuses those of old with the same address. On an error old is unchanged.
+// open opens the sockets of the roles. It reuses those of old with the same address. On error, old is unchanged.
 func (old sockets) open(roles []RoleSpec, passed []net.Listener) (sockets, error) {
 	next := sockets{}
 	var made []*socket

@@ -15,14 +15,14 @@ func TestThePortTakenForPortZeroIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer free.close()
-	free.tellFreePort(log, "server.addr")
+	free.logFreePort(log, "server.addr")
 	if text := out.String(); !strings.Contains(text, "server.addr") || !strings.Contains(text, free.bound.String()) ||
 		strings.HasSuffix(free.bound.String(), ":0") {
 		t.Errorf("%s of %s", text, free.bound)
 	}
 	out.Reset()
 	free.addr = "127.0.0.1:6789"
-	if free.tellFreePort(log, "server.addr"); out.Len() > 0 {
+	if free.logFreePort(log, "server.addr"); out.Len() > 0 {
 		t.Errorf("a configured port: %s", &out)
 	}
 }

@@ -21,7 +21,7 @@ type Tree struct {
 	Processes []Process `json:"processes"`
 }
 
-// Newer returns the version of the processes if it differs from the master's, otherwise "": a reload starts the
+// Newer returns the version of the processes if it differs from the master's, otherwise "". A reload starts the
 // processes from a new binary, but only a restart starts the master from it.
 func (t *Tree) Newer() string {
 	for _, p := range t.Processes {
@@ -37,7 +37,7 @@ type Process struct {
 	Role      string          `json:"role"`
 	Number    int             `json:"number,omitempty"`
 	Pid       int             `json:"pid"`
-	Version   string          `json:"version,omitempty"` // Wakecall's version, when it is ready
+	Version   string          `json:"version,omitempty"` // Wakecall's version; set when it is ready
 	State     string          `json:"state"`             // running, starting, waiting (for a restart), silent, adopted
 	StartedAt time.Time       `json:"started_at,omitzero"`
 	Restarts  int             `json:"restarts"`
@@ -47,7 +47,7 @@ type Process struct {
 	Status    json.RawMessage `json:"status,omitempty"`
 }
 
-// tree asks all processes at once for their status.
+// tree queries the status of all processes concurrently.
 func (m *Master) tree() *Tree {
 	slots := m.all()
 	t := &Tree{

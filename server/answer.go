@@ -25,7 +25,7 @@ var (
 	noSniff     = []string{"nosniff"}
 )
 
-// answering replaces invalid UTF-8 in an endpoint's answer with U+FFFD.
+// answering replaces invalid UTF-8 in an endpoint's response with U+FFFD.
 var answering = jsontext.AllowInvalidUTF8(true)
 
 // answer writes v as JSON.
@@ -55,7 +55,8 @@ func write(c echo.Context, status int, contentType []string, body []byte) error 
 // instant is a time in the API's format.
 type instant time.Time
 
-// AppendText writes RFC 3339 in UTC with milliseconds. AppendFormat is three times as fast without them.
+// AppendText writes RFC 3339 in UTC with milliseconds. It appends them itself, because AppendFormat is three times as
+// fast without them.
 func (i *instant) AppendText(b []byte) ([]byte, error) {
 	t := time.Time(*i)
 	b = t.UTC().AppendFormat(b, time.RFC3339)
@@ -66,7 +67,7 @@ func (i *instant) AppendText(b []byte) ([]byte, error) {
 // IsZero implements omitzero.
 func (i *instant) IsZero() bool { return time.Time(*i).IsZero() }
 
-// problemView is the JSON of a Problem (RFC 9457). Inside a batch's answer it has no type and request id.
+// problemView is the JSON of a Problem (RFC 9457). Within a batch it has no type and no request id.
 type problemView struct {
 	Type      string `json:"type,omitzero"`
 	Title     string `json:"title"`
@@ -98,14 +99,14 @@ type jobView struct {
 	Attempts  int         `json:"attempts"`
 	CreatedAt instant     `json:"created_at"`
 
-	// What the job has in place of its topic's settings.
+	// Overrides of the topic's settings.
 	TTR         registry.Duration   `json:"ttr,omitzero"`
 	MaxAttempts int                 `json:"max_attempts,omitzero"`
 	ExpiresAt   instant             `json:"expires_at,omitzero"`
 	Headers     map[string]string   `json:"headers,omitzero"`
 	Retry       []registry.Duration `json:"retry,omitzero"`
 
-	// What depends on its state.
+	// Fields that depend on its state.
 	NextAttemptAt instant `json:"next_attempt_at,omitzero"`
 	LeaseUntil    instant `json:"lease_until,omitzero"`
 	DeadReason    string  `json:"dead_reason,omitzero"`
@@ -186,8 +187,8 @@ func (s *Server) answerWhole(c echo.Context, j *queue.Job) error {
 	return write(c, http.StatusOK, jsonType, out.b)
 }
 
-// appendBody adds the body to the object at the end of the buffer. An encoder would remove white space from a JSON
-// body, which stays as it was pushed. Other text is a string, and any other body is in base64.
+// appendBody adds the body to the object at the end of the buffer. A JSON body is kept as it was pushed; an encoder
+// would remove its white space. Other text becomes a string, and anything else is encoded in base64.
 func (b *buffer) appendBody(j *queue.Job) {
 	out := b.b[:len(b.b)-len("}")]
 	switch {

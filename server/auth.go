@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// authenticate finds a request's token by its hash in the registry's snapshot.
+// authenticate finds a request's token, by its hash, in the registry's snapshot.
 func (s *Server) authenticate(r *http.Request) (*registry.Token, error) {
 	header := r.Header.Get(echo.HeaderAuthorization)
 	if header == "" {
@@ -28,13 +28,13 @@ func (s *Server) authenticate(r *http.Request) (*registry.Token, error) {
 	token, ok := s.registry.Snapshot().Token(secret)
 	if !ok {
 		return nil, &Problem{
-			Status: http.StatusUnauthorized, Detail: "the token is unknown or was revoked",
+			Status: http.StatusUnauthorized, Detail: "token unknown or revoked",
 			challenge: ` error="invalid_token"`,
 		}
 	}
 	if token.Expired(s.opts.Now()) {
 		return nil, &Problem{
-			Status: http.StatusUnauthorized, Detail: "the token expired at " + token.ExpiresAt.Format(time.RFC3339),
+			Status: http.StatusUnauthorized, Detail: "token expired at " + token.ExpiresAt.Format(time.RFC3339),
 			challenge: ` error="invalid_token"`,
 		}
 	}
@@ -42,7 +42,7 @@ func (s *Server) authenticate(r *http.Request) (*registry.Token, error) {
 	return token, nil
 }
 
-// allow checks a right on a topic. Rights are checked first, so that a token without them does not learn whether a
+// allow checks a right on a topic. Rights are checked first, so that a token without them does not reveal whether a
 // topic exists.
 func allow(token *registry.Token, right registry.Right, topic string) error {
 	if token.Allows(right, topic) {

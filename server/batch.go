@@ -39,7 +39,7 @@ func (s *Server) pushBatch(c *call) error {
 	})
 }
 
-// split finds the members without decoding them: it refuses only errors that make the whole request unreadable.
+// split finds the members without decoding them. It fails only if the whole request is unreadable.
 func (b *batch) split(data []byte, most int) error {
 	r := struct {
 		Jobs list[part] `json:"jobs"`
@@ -100,8 +100,8 @@ func (s *Server) decodeMember(c *call, r *memberRequest, member []byte) (p queue
 	return p, err
 }
 
-// allUnavailable returns the error of a batch of which no job was stored: the whole request is answered 503, so that
-// clients wait as they do after a single push. A job that is stored, but not durably, has an answer of its own.
+// allUnavailable returns an error if no job of the batch was stored. The whole request is then answered with 503, so
+// that clients wait as after a single push. A job that is stored, but not durably, gets its own answer.
 func allUnavailable(results []queue.Result) error {
 	var away *queue.UnavailableError
 	for i := range results {
@@ -135,7 +135,7 @@ func (s *Server) countBatch(b *batch, results []queue.Result) {
 	}
 }
 
-// answerBatch answers each member with its job or its error.
+// answerBatch answers with the job or the error of each member.
 func (s *Server) answerBatch(c *call, b *batch, results []queue.Result) error {
 	views := make([]any, len(b.refused))
 	next := 0

@@ -15,7 +15,7 @@ import (
 // buffer is a reusable byte slice.
 type buffer struct {
 	b     []byte
-	taken int64 // bytes of the budget, by owner
+	taken int64 // bytes of the budget in use, by owner
 	owner string
 	lent  bool // the queue may still use it
 }
@@ -33,7 +33,7 @@ const (
 )
 
 // buffers lends buffers to requests. The total memory of buffers larger than firstBuffer is bounded, so that many large
-// pushes that wait for a slow Redis cannot fill the process's memory.
+// pushes waiting for a slow Redis cannot exhaust memory.
 type buffers struct {
 	pool  sync.Pool
 	share int64 // bytes that the requests of one token may use
@@ -51,7 +51,7 @@ func newBuffers(budget int64) *buffers {
 
 func (p *buffers) get() *buffer { return p.pool.Get().(*buffer) }
 
-// put takes a buffer back; it leaves one that is still lent to the garbage collector.
+// put takes back a buffer. If the queue still uses it, it is left to the garbage collector.
 func (p *buffers) put(buf *buffer) {
 	if buf.taken > 0 {
 		p.giveBack(buf)
@@ -126,7 +126,7 @@ func (s *Server) read(c *call, buf *buffer, limit int64) error {
 		return err
 	}
 	if r.ContentLength > limit {
-		return tooLarge("", "the request body has %d bytes; the limit is %d", r.ContentLength, limit)
+		return tooLarge("", "request body has %d bytes; the limit is %d", r.ContentLength, limit)
 	}
 	err := s.readAll(c, buf, limit)
 	var problem *Problem
@@ -137,19 +137,19 @@ func (s *Server) read(c *call, buf *buffer, limit int64) error {
 		return unavailable(err, time.Second, "%v; try again later", err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Problem{Status: http.StatusRequestTimeout, cause: err,
-			Detail: "the request body arrives too slowly; the minimum is 1 KiB/s"}
+			Detail: "request body arrives too slowly; the minimum is 1 KiB/s"}
 	}
-	return &Problem{Status: http.StatusBadRequest, Detail: "the request body is incomplete", cause: err}
+	return &Problem{Status: http.StatusBadRequest, Detail: "request body is incomplete", cause: err}
 }
 
-// readAll allocates memory for the bytes that have arrived, not for the announced Content-Length.
+// readAll allocates memory for the bytes that have arrived, rather than for the declared Content-Length.
 func (s *Server) readAll(c *call, buf *buffer, limit int64) error {
 	r := c.Request()
 	most, known := int(limit)+1, r.ContentLength >= 0
 	if known {
 		most = int(r.ContentLength)
 	}
-	if known && most <= firstBuffer { // too small to need a pace: ReadTimeout is enough
+	if known && most <= firstBuffer { // too small to need a minimum rate: ReadTimeout is enough
 		buf.b = buf.b[:most]
 		_, err := io.ReadFull(r.Body, buf.b)
 		return err
@@ -175,17 +175,17 @@ func (s *Server) readAll(c *call, buf *buffer, limit int64) error {
 		}
 	}
 	if int64(len(buf.b)) > limit {
-		return tooLarge("", "the request body has more than %d bytes", limit)
+		return tooLarge("", "request body has more than %d bytes", limit)
 	}
 	return nil
 }
 
-// minRate is the least average rate of a body, in bytes per second, once Limits.BodyGrace is over.
+// minRate is the minimum average rate of a body after Limits.BodyGrace, in bytes per second.
 const minRate = 1 << 10
 
-// pace sets the deadlines for reading a body. When the body has arrived, net/http removes the deadline, since it goes
-// on reading to notice a client that leaves. After a body was refused, the deadline bounds net/http's attempt to read
-// the rest.
+// pace sets the deadlines for reading a body. When the body has arrived, net/http removes the deadline, because it
+// keeps reading to notice when the client disconnects. After a body was refused, the deadline bounds net/http's attempt
+// to read the rest.
 type pace struct {
 	conn         *http.ResponseController
 	began, until time.Time
@@ -207,7 +207,7 @@ func (p *pace) expect(received int) {
 	_ = p.conn.SetReadDeadline(at)
 }
 
-// checkEncoding refuses compressed bodies, which would be stored as they are.
+// checkEncoding refuses compressed bodies, because they would be stored compressed.
 func checkEncoding(r *http.Request) error {
 	enc := r.Header.Get(echo.HeaderContentEncoding)
 	if enc == "" || strings.EqualFold(enc, "identity") {

@@ -33,7 +33,7 @@ func (s *Server) dead(c *call, do func(ctx context.Context, topic string, ids []
 	})
 }
 
-// decodeSelection reads which dead jobs to select: by ids, or the oldest up to limit.
+// decodeSelection reads which dead jobs to select: those with the given ids, or the oldest up to limit.
 func decodeSelection(data []byte) (ids []string, limit int, err error) {
 	var r struct {
 		IDs   field[[]string] `json:"ids"`

@@ -15,13 +15,13 @@ import (
 //go:embed docs.html
 var docsTemplate string
 
-// docsPolicy allows the page of /docs to load its own viewer and openapi.yaml. Swagger UI has its icons in data URLs.
+// docsPolicy allows the /docs page to load its own viewer and openapi.yaml. The icons of Swagger UI are data URLs.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 var htmlType = []string{"text/html; charset=utf-8"}
 
-// docs holds the page of /docs, and the files that it loads.
+// docs holds the /docs page and the files that it loads.
 type docs struct {
 	page   []byte
 	assets *web.Assets

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// changeRequest has the fields that a PATCH may change.
+// changeRequest contains the fields that a PATCH may change.
 type changeRequest struct {
 	Body     anything        `json:"body"`
 	Delay    field[delay]    `json:"delay"`
@@ -38,7 +38,8 @@ type memberRequest struct {
 	pushRequest
 }
 
-// options reads the query of a raw push. A value that looks like a JSON number is a number; any other is a string.
+// options reads the query of a raw push. A value that looks like a JSON number is read as a number, any other as a
+// string.
 func (r *pushRequest) options(query url.Values) error {
 	if len(query) == 0 {
 		return nil
@@ -62,7 +63,7 @@ func optionValue(name, text string) (jsontext.Value, error) {
 	if v := jsontext.Value(text); v.Kind() == jsontext.KindNumber && v.IsValid() {
 		return v, nil
 	}
-	// An unencoded plus sign arrives as a space. It can only be the sign of the zone.
+	// An unencoded plus sign arrives as a space. It can only be the sign of the time zone.
 	if at := len(text) - len("+00:00"); name == "due_at" && at > 0 && text[at] == ' ' {
 		text = text[:at] + "+" + text[at+1:]
 	}
@@ -128,7 +129,7 @@ func (r *pushRequest) check(topic *registry.Topic, body []byte, maxBody int) err
 		}
 	}
 	if len(r.Retry.value) > queue.MaxWaits {
-		return outOfRange("retry", "%d entries; the limit is %d, and the last one repeats",
+		return outOfRange("retry", "%d entries; the limit is %d (the last one repeats)",
 			len(r.Retry.value), queue.MaxWaits)
 	}
 	if r.Headers.given {
@@ -151,7 +152,7 @@ func (r *changeRequest) checkTime() error {
 	return nil
 }
 
-// topicPriority returns the priority of a push that has none. The priority of a stored topic is valid.
+// topicPriority returns the priority of a push that sets none. The priority of a stored topic is valid.
 func topicPriority(topic *registry.Topic) queue.Priority {
 	p, err := queue.ParsePriority(topic.Priority)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // writable refuses an edit while the journal cannot be written.
 func (s *Server) writable() error {
 	if err := s.healthy(); err != nil {
-		return unavailable(err, 5*time.Second, "the journal cannot be written, so nothing is accepted: %v", err)
+		return unavailable(err, 5*time.Second, "journal not writable, so nothing is accepted: %v", err)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func setETag(c *call, etag string) {
 	}
 }
 
-// jobMatch returns the If-Match of a request for a job. The job must exist anyway, so * is no condition.
+// jobMatch returns the If-Match of a request for a job. The job must exist anyway, so * adds no condition.
 func (c *call) jobMatch() queue.Match {
 	etags, any := c.ifMatch()
 	if any {
@@ -104,7 +104,7 @@ func (c *call) jobMatch() queue.Match {
 	return etags
 }
 
-// jobProblem explains the queue's errors about one job.
+// jobProblem explains an error of the queue about one job.
 func (c *call) jobProblem(err error) error {
 	topic, id := c.topic.Name, c.id
 	switch {

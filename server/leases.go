@@ -68,7 +68,7 @@ type extendedView struct {
 	LeasedUntil instant `json:"leased_until"`
 }
 
-// mayEnd checks the right on the topic of a lease. A malformed lease counts as an expired one.
+// mayEnd checks the right on the topic of a lease. A malformed lease is treated as expired.
 func (s *Server) mayEnd(c *call, lease string) error {
 	ref, err := queue.LeaseOf(lease)
 	if err != nil {
@@ -85,7 +85,7 @@ func leaseProblem(err error) error {
 	return err
 }
 
-// endRequest is the body of a request for one lease. Which field it may have depends on the verb.
+// endRequest is the body of a request for one lease. The verb determines which field it may have.
 type endRequest struct {
 	Lease  field[string] `json:"lease"` // in a batch
 	Result anything      `json:"result"`
@@ -130,13 +130,13 @@ func (r *endRequest) ending(request []byte, as ending) (e queue.Ending, err erro
 // endedView is the result of one member of a batch.
 type endedView struct {
 	Lease       string       `json:"lease"`
-	State       queue.State  `json:"state,omitzero"` // done when the job is removed
+	State       queue.State  `json:"state,omitzero"` // done if the job is removed
 	LeasedUntil instant      `json:"leased_until,omitzero"`
 	NextAt      instant      `json:"next_at,omitzero"` // when a delayed job becomes ready
 	Error       *problemView `json:"error,omitzero"`
 }
 
-// endLeases ends many leases, each with its own result, in the order of the request.
+// endLeases ends many leases. Each has its own result, in the order of the request.
 func (s *Server) endLeases(c *call) error {
 	return s.withBody(c, maxEndsBytes, func(body *buffer) error {
 		list, err := decodeEndings(body.b)
@@ -184,7 +184,7 @@ func (v *endedView) set(d *queue.Ended) {
 	}
 }
 
-// leaseItem is a lease of a batch: its text, or an object that may also have a field.
+// leaseItem is a lease of a batch: a string, or an object that may have another field.
 type leaseItem struct {
 	endRequest
 	at int64 // the position in the request

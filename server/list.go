@@ -62,7 +62,7 @@ func (s *Server) listJobs(c *call) error {
 	return s.answer(c, http.StatusOK, &view)
 }
 
-// statsView counts a topic's jobs.
+// statsView is the number of a topic's jobs by state.
 type statsView struct {
 	Delayed       int64 `json:"delayed"`
 	Ready         int64 `json:"ready"`

@@ -37,7 +37,7 @@ func (s *Server) commonHeaders(c echo.Context) {
 	h[echo.HeaderCacheControl] = noStore
 }
 
-// handle calls the handler. A request without a route needs a token like any other.
+// handle calls the handler. A request without a route also needs a token.
 func (s *Server) handle(next echo.HandlerFunc, c echo.Context) error {
 	if c.Request().Method == http.MethodOptions {
 		return s.options(c)
@@ -56,7 +56,7 @@ func (s *Server) handle(next echo.HandlerFunc, c echo.Context) error {
 	return err
 }
 
-// options answers with the methods of a route.
+// options answers OPTIONS with the methods of a route.
 func (s *Server) options(c echo.Context) error {
 	if !open(c.Request().URL.Path) {
 		if _, err := s.authenticate(c.Request()); err != nil {
@@ -80,12 +80,12 @@ func open(path string) bool {
 	return strings.HasPrefix(path, "/docs/")
 }
 
-// withHead adds HEAD to a list of methods with GET.
+// withHead adds HEAD to a list of methods that has GET.
 func withHead(allow string) string {
 	return strings.Replace(allow, http.MethodGet, http.MethodGet+", "+http.MethodHead, 1)
 }
 
-// finish ends every request, even one whose handler panicked.
+// finish ends every request, even if its handler panicked.
 func (s *Server) finish(c echo.Context, start time.Time) {
 	s.metrics.inFlight.Dec()
 	if p := recover(); p != nil {
@@ -103,7 +103,7 @@ func (s *Server) finish(c echo.Context, start time.Time) {
 	}
 }
 
-// safeID matches a client's request id that is safe to log and to send back.
+// safeID matches request ids of clients that are safe to log and to send back.
 var safeID = regexp.MustCompile(`^[A-Za-z0-9_.:+/=-]{1,128}$`)
 
 // requestIDOf returns the client's id if it is safe, or else a new one.

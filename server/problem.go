@@ -52,7 +52,7 @@ func rangeError(format string, args ...any) *Problem {
 	return &Problem{Status: http.StatusUnprocessableEntity, Detail: fmt.Sprintf(format, args...)}
 }
 
-// in names the field of a problem.
+// in sets the field of a problem.
 func (p *Problem) in(field string) *Problem {
 	p.Field, p.Detail = field, field+": "+p.Detail
 	return p
@@ -125,17 +125,17 @@ func storeProblem(err error) *Problem {
 		p.Status, p.Field = http.StatusUnprocessableEntity, "due_at"
 	case errors.Is(err, queue.ErrCursor):
 		p.Status, p.Field = http.StatusBadRequest, "cursor"
-		p.Detail = "cursor: not a cursor of this list; omit it to start again"
+		p.Detail = "cursor: not a cursor of this list; omit it to start over"
 	case errors.Is(err, registry.ErrUnavailable):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, registryRetry
-		p.Detail = "the registry's database is unreachable, so topics and tokens cannot be changed; pushes and " +
+		p.Detail = "registry's database unreachable: topics and tokens cannot be changed; pushes and " +
 			"callbacks continue"
 	case errors.Is(err, seal.ErrKey):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, keyRetry
 		p.Detail = "this host's secret key differs from the registry's, so it can neither read nor store secrets"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, time.Second
-		p.Detail = "the request was canceled before it was done"
+		p.Detail = "request canceled before it was done"
 	default:
 		p.Status = http.StatusInternalServerError
 		p.Detail = "internal error; see the server's log for this request id"
@@ -143,10 +143,10 @@ func storeProblem(err error) *Problem {
 	return p
 }
 
-// keyRetry is how long a client should wait before it asks again for what only a host with another key can read.
+// keyRetry is how long a client should wait before it retries what only a host with another key can read.
 const keyRetry = time.Minute
 
-// registryRetry is how long a client should wait before it repeats an edit: the registry polls its database about that
+// registryRetry is how long a client should wait before it retries an edit. The registry polls its database about that
 // often.
 const registryRetry = 5 * time.Second
 
@@ -155,11 +155,11 @@ func unavailableDetail(e *queue.UnavailableError) string {
 	case queue.Replica.String():
 		return e.Err.Error() // written for clients
 	case "full":
-		return "Redis is out of memory and accepts no jobs until some are delivered"
+		return "Redis is out of memory; it accepts jobs again once some are delivered"
 	case "readonly":
 		return "Redis refuses writes"
 	case "journal":
-		return "the journal cannot be written, so the push is not confirmed; it is safe to repeat with the same id"
+		return "journal not writable, so the push is not confirmed; it is safe to retry with the same id"
 	}
 	return "no shard accepts the request (" + e.Reason + "); try again later"
 }
@@ -185,7 +185,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	s.finishProblem(c, p)
 	h := c.Response().Header()
 	setProblemHeaders(h, p)
-	_ = s.answerAs(c, p.Status, problemType, p.document(requestID(c))) // the client may have left
+	_ = s.answerAs(c, p.Status, problemType, p.document(requestID(c))) // the client may have disconnected
 }
 
 // finishProblem adds details of the request.
@@ -220,5 +220,5 @@ func setProblemHeaders(h http.Header, p *Problem) {
 	}
 }
 
-// clip shortens a client's text for a message.
+// clip shortens a client's input for a message.
 func clip(s string) string { return printable.Clip(s, 80) }

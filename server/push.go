@@ -24,7 +24,7 @@ func acceptsPushes(topic *registry.Topic) error {
 	return nil
 }
 
-// push returns the route of a single push. It counts refusals.
+// push returns the route of a single push. It also counts refused pushes.
 func (s *Server) push(h handler, params ...string) echo.HandlerFunc {
 	return s.authed(func(c *call) error {
 		if err := s.readTopicName(c, mayPush); err != nil {
@@ -111,7 +111,7 @@ func (s *Server) store(c *call, p *queue.Push, body *buffer) error {
 	return s.answer(c, status, viewOfPushed(&result))
 }
 
-// jobPath returns the path of a job. It encodes an id of one or two dots, which would be resolved as a relative path.
+// jobPath returns the path of a job. It encodes the ids . and .., which would be resolved as relative paths.
 func jobPath(topic, id string) string {
 	escaped := url.PathEscape(id)
 	if id == "." || id == ".." {
@@ -164,5 +164,5 @@ func pushProblem(r *queue.Result, p *queue.Push) error {
 	return err
 }
 
-// countPush counts a push of a topic, which must be registered: clients could invent any number of names.
+// countPush counts a push of a topic. The topic must be registered, because clients could invent any number of names.
 func (s *Server) countPush(topic, result string) { s.metrics.pushes.Inc(s.label(topic), result) }

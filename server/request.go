@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// asSent lets job bodies through as they are: they may have duplicate names and unpaired surrogates. The API's own
-// fields may not; field and list check them.
+// asSent accepts job bodies as they are: they may have duplicate names and unpaired surrogates. The API's own fields
+// may not; field and list check them.
 var asSent = json.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.RejectUnknownMembers(true),
 )
@@ -26,12 +26,12 @@ func decode(data []byte, v any) error {
 	return decodeObject(data, v)
 }
 
-// decodeObject is decode for a request that may have parts in another encoding.
+// decodeObject is like decode, but does not require UTF-8.
 func decodeObject(data []byte, v any) error {
 	kind := jsontext.Value(data).Kind()
 	switch {
 	case len(bytes.TrimLeft(data, " \t\r\n")) == 0:
-		return malformedAt(int64(len(data)), "the request has no body; expected an object")
+		return malformedAt(int64(len(data)), "request has no body; expected an object")
 	case kind != jsontext.KindBeginObject && kind != jsontext.KindInvalid:
 		return malformedAt(0, "expected an object, got %s", kindName(kind))
 	}
@@ -78,7 +78,7 @@ func decodeProblem(err error) error {
 	return problem.in(fieldAt(semantic.JSONPointer))
 }
 
-// fieldAt returns the innermost field on the way to a value.
+// fieldAt returns the innermost field in the path of a value.
 func fieldAt(at jsontext.Pointer) (field string) {
 	for token := range at.Tokens() {
 		if strings.Trim(token, "0123456789") != "" { // not an index
@@ -134,13 +134,13 @@ func kindName(k jsontext.Kind) string {
 	return k.String()
 }
 
-// field is a field of a request that may be given once, and not as null.
+// field is a field of a request that may be given only once, and not as null.
 type field[T any] struct {
 	value T
 	given bool
 }
 
-// UnmarshalJSONFrom reads the value without the lenience that job bodies need.
+// UnmarshalJSONFrom reads the value strictly, unlike job bodies.
 func (f *field[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if f.given {
 		return errDuplicateField()
@@ -178,9 +178,8 @@ func valueProblem(err error) error {
 	return badValue("unpaired surrogate in string")
 }
 
-// list is a field of a request that is an array with an upper limit of items, so that a large array of nothing cannot
-// fill the
-// memory.
+// list is a field of a request that is an array with a limited number of items, so that a long array of empty items
+// cannot exhaust memory.
 type list[T any] struct {
 	items []T
 	most  int
@@ -256,7 +255,7 @@ func (a *anything) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // maxDepth is the deepest nesting of a job's body.
 const maxDepth = 128
 
-// tooDeep counts the levels only of values with enough brackets.
+// tooDeep counts levels only if a value has enough brackets.
 func tooDeep(v []byte) bool {
 	if bytes.Count(v, []byte("["))+bytes.Count(v, []byte("{")) <= maxDepth {
 		return false

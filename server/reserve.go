@@ -14,7 +14,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// Workers gives the jobs of pull topics to workers.
+// Workers hands jobs of pull topics to workers.
 type Workers interface {
 	Take(ctx context.Context, r pull.Request) ([]queue.Leased, error)
 	End(ctx context.Context, list []queue.Ending) []queue.Ended
@@ -27,7 +27,7 @@ const (
 	maxReserveBytes  = 64 << 10
 )
 
-// reserveAny reserves jobs of the topics that the request names.
+// reserveAny reserves jobs of the topics in the request.
 func (s *Server) reserveAny(c *call) error {
 	ask, err := s.readReserve(c, decodeReserveAny)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Server) reserveOf(c *call) error {
 	return s.reserve(c, ask, []*registry.Topic{c.topic})
 }
 
-// readReserve reads the request. It returns the body's buffer before the worker waits.
+// readReserve reads the request. The body's buffer is returned before the worker waits.
 func (s *Server) readReserve(c *call, decode func([]byte) (pull.Request, error)) (ask pull.Request, err error) {
 	err = s.withBody(c, maxReserveBytes, func(body *buffer) (err error) {
 		ask, err = decode(body.b)
@@ -117,7 +117,7 @@ func (r *reserveRequest) request() (ask pull.Request, err error) {
 	return ask, err
 }
 
-// reserve takes jobs and answers with them. A client that leaves before it has the answer gets none.
+// reserve takes jobs and answers with them. A client that disconnects before it has the answer gets none.
 func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) error {
 	for _, t := range topics {
 		if t.Delivery != registry.DeliveryPull || registry.IsNamespace(t.Name) {
@@ -130,13 +130,13 @@ func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) er
 	}
 	ctx := c.ctx()
 	ask.Alive = func() bool { return ctx.Err() == nil }
-	ask.Stopping = s.stopping.Done() // a stopping server lets no worker wait
+	ask.Stopping = s.stopping.Done() // workers do not wait while the server stops
 	jobs, err := s.opts.Workers.Take(ctx, ask)
 	if err != nil {
 		return err
 	}
 	s.metrics.taken(jobs, s.label)
-	// Checked before the answer is sent: a client that closes its connection afterwards has the jobs.
+	// Checked before the answer is sent: a client that disconnects later has received the jobs.
 	if err = ctx.Err(); err == nil {
 		err = s.answerReserved(c, jobs, topics)
 	}
@@ -149,8 +149,8 @@ func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) er
 	return nil
 }
 
-// label returns the name under which a topic has metrics: its namespace's if it has one, since clients can create any
-// number of topics there.
+// label returns the topic label for metrics: the namespace's name if there is one, since clients can create any number
+// of topics there.
 func (s *Server) label(topic string) string {
 	if ns := s.registry.Snapshot().Namespace(topic); ns != nil {
 		return ns.Name
@@ -168,7 +168,7 @@ func (s *Server) untake(c *call, jobs []queue.Leased) {
 	}
 }
 
-// answerReserved answers with jobs and their leases.
+// answerReserved answers with the jobs and their leases.
 func (s *Server) answerReserved(c *call, jobs []queue.Leased, topics []*registry.Topic) error {
 	out := s.buffers.get()
 	defer s.buffers.put(out)

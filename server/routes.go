@@ -86,15 +86,15 @@ type call struct {
 	id    string // the job's
 	query url.Values
 
-	refreshed bool // the registry was refreshed for this request: once is enough for all topics of a batch
+	refreshed bool // the registry was refreshed for this request; once is enough for all topics of a batch
 }
 
 type handler func(c *call) error
 
 func (c *call) ctx() context.Context { return c.Request().Context() }
 
-// editing returns the context of an edit. It survives the client's leaving, since the journal must record what Redis
-// did.
+// editing returns the context of an edit. It is not canceled when the client disconnects, because the journal must
+// record what Redis did.
 func (c *call) editing() context.Context { return context.WithoutCancel(c.ctx()) }
 
 func (c *call) actor() string { return "token:" + c.token.Name }
@@ -146,7 +146,7 @@ func (s *Server) onJob(right registry.Right, h handler) echo.HandlerFunc {
 	})
 }
 
-// pathText returns a parameter of the path. Echo decodes it only if the path has no unusual encoding.
+// pathText returns a parameter of the path, which Echo decodes only if the path has no unusual encoding.
 func pathText(c echo.Context, name string) (string, error) {
 	text := c.Param(name)
 	if c.Request().URL.RawPath == "" {
@@ -181,7 +181,7 @@ func (s *Server) topic(c *call, name string, right registry.Right) (*registry.To
 		return nil, err
 	}
 	topic := s.registry.Snapshot().Topic(name)
-	if topic == nil && !c.refreshed { // another server may have just registered it
+	if topic == nil && !c.refreshed { // another server may just have registered it
 		c.refreshed = true
 		s.registry.Refresh(c.ctx())
 		topic = s.registry.Snapshot().Topic(name)

@@ -13,8 +13,8 @@ import (
 	"github.com/wakecall/wakecall/internal/listen"
 )
 
-// Run serves on l until ctx is done and then stops gracefully, as package listen explains. It returns when every
-// request has ended, or ShutdownTimeout later; l is closed then.
+// Run serves on l until ctx is done and then stops gracefully, as package listen explains. It closes l, and returns
+// when every request has ended, or after ShutdownTimeout.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer s.stop()
 	uses, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last request has ended
@@ -29,7 +29,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	})
 }
 
-// refusal makes the problem for a connection that is refused.
+// refusal returns the problem for a refused connection.
 func refusal(status int, detail string) (http.Header, []byte) {
 	p, id := &Problem{Status: status, Detail: detail}, rand.Text()
 	body, err := json.Marshal(p.document(id))
@@ -39,13 +39,13 @@ func refusal(status int, detail string) (http.Header, []byte) {
 	return http.Header{"Content-Type": problemType, headerRequestID: {id}}, body
 }
 
-// maxStreams is the most concurrent requests on an HTTP/2 connection.
+// maxStreams limits the concurrent requests on an HTTP/2 connection.
 const maxStreams = 100
 
 func (s *Server) httpServer() *http.Server {
 	return &http.Server{
 		Handler:                      s,
-		DisableGeneralOptionsHandler: true, // so that OPTIONS * is answered like any other request
+		DisableGeneralOptionsHandler: true, // OPTIONS * is answered like any other request
 		ReadHeaderTimeout:            s.limits.HeaderTimeout,
 		ReadTimeout:                  s.limits.ReadTimeout,
 		WriteTimeout:                 s.limits.WriteTimeout,

@@ -18,7 +18,8 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// Jobs is the part of the queue that the API needs. It may keep using a push's body only after an error.
+// Jobs is the part of the queue that the API needs. After a push, it may keep using the body only if it returned an
+// error.
 type Jobs interface {
 	Push(ctx context.Context, p queue.Push) queue.Result
 	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
@@ -50,7 +51,7 @@ type Tokens interface {
 // Registry is the part of the registry that the API needs.
 type Registry interface {
 	Snapshot() *registry.Snapshot
-	Refresh(ctx context.Context) // reads changes made elsewhere
+	Refresh(ctx context.Context) // reads changes made by other processes
 	PutTopics(
 		ctx context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
 	) ([]registry.Done, error)
@@ -95,7 +96,7 @@ type Options struct {
 	Jobs     Jobs
 	Registry Registry
 	Workers  Workers
-	// Healthy returns the journal's error. While it is not nil, pushes and edits are refused.
+	// Healthy returns the journal's error. While there is one, pushes and edits are refused.
 	Healthy func() error
 	Limits  Limits
 	// The following fields are those of listen.Options.
@@ -107,7 +108,7 @@ type Options struct {
 	Version    string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: metrics are not exported
-	// MetricTopics is the most topics with metrics of their own; 0: 1,000.
+	// MetricTopics limits the topics with their own metrics; 0: 1,000.
 	MetricTopics int
 	Now          func() time.Time // for tests
 }
@@ -126,11 +127,11 @@ type Server struct {
 	docs     *docs
 	uses     tokenUses
 	draining atomic.Bool
-	stopping context.Context // ends when the server begins to stop
+	stopping context.Context // done when the server begins to stop
 	stop     context.CancelFunc
 }
 
-// New makes a server. It fails when the metrics are already registered or an embedded file is broken.
+// New returns a server. It fails if the metrics are already registered, or an embedded file is invalid.
 func New(opts Options) (*Server, error) {
 	s := &Server{
 		jobs: opts.Jobs, registry: opts.Registry, healthy: opts.Healthy,
@@ -164,7 +165,7 @@ func New(opts Options) (*Server, error) {
 // ServeHTTP answers one request. HEAD is served as GET; net/http omits the body.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
-		get := *r // a copy, since net/http must still see HEAD
+		get := *r // a copy, because net/http must still see HEAD
 		get.Method = http.MethodGet
 		r = &get
 	}

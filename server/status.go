@@ -29,14 +29,14 @@ func (s *Server) alive(c echo.Context) error {
 // ready reports whether the server can accept a push.
 func (s *Server) ready(c echo.Context) error {
 	if s.draining.Load() {
-		return unavailable(nil, time.Second, "the server is stopping")
+		return unavailable(nil, time.Second, "server is stopping")
 	}
-	if err := s.healthy(); err != nil { // its text names files, so clients do not see it
+	if err := s.healthy(); err != nil { // not shown to clients, because it names files
 		why := ""
 		if errno := syscall.Errno(0); errors.As(err, &errno) {
 			why = ": " + errno.Error()
 		}
-		return unavailable(err, 5*time.Second, "the journal cannot be written, so nothing is accepted%s", why)
+		return unavailable(err, 5*time.Second, "journal not writable, so nothing is accepted%s", why)
 	}
 	if err := s.jobs.Ready(); err != nil {
 		why := ""
@@ -53,7 +53,7 @@ func (s *Server) openAPI(c echo.Context) error {
 	return write(c, http.StatusOK, yamlType, openAPI)
 }
 
-// shardView is a shard without its URL, which may have a password.
+// shardView is a shard without its URL, which may contain a password.
 type shardView struct {
 	Name      string  `json:"name"`
 	State     string  `json:"state"`
@@ -71,7 +71,7 @@ func (s *Server) shards(c *call) error {
 	for _, h := range s.jobs.Health(c.ctx()) {
 		views = append(views, viewOfShard(&h))
 	}
-	// The queue does not know offline shards.
+	// The queue has no offline shards.
 	for _, shard := range s.registry.Snapshot().Shards {
 		if shard.State == registry.ShardOffline {
 			views = append(views, shardView{Name: shard.Name, State: string(shard.State), Error: "offline"})

@@ -19,7 +19,7 @@ func TestTokens(t *testing.T) {
 		{"", "token required"}, {"Bearer", "Bearer TOKEN"}, {"Bearer ", "Bearer TOKEN"},
 		{"Basic " + a.token, "Bearer TOKEN"},
 		{a.token, "Bearer TOKEN"},
-		{"Bearer wrong", "unknown or was revoked"}, {"Bearer " + a.token + "x", "unknown"}, {"Bearer  x y", "unknown"},
+		{"Bearer wrong", "unknown or revoked"}, {"Bearer " + a.token + "x", "unknown"}, {"Bearer  x y", "unknown"},
 	} {
 		for _, path := range []string{orders, "/v1/jobs", "/nowhere"} {
 			r := a.do("POST", path, `{"body":1}`, "Authorization", tt.header).problem(401, "", tt.words)

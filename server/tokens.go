@@ -36,7 +36,7 @@ func viewOfToken(t *registry.Token, used time.Time) tokenView {
 	return v
 }
 
-// covered lists the tokens that a token may see and revoke: those without rights that it does not have itself.
+// covered lists the tokens that a token may see and revoke: those with no rights beyond its own.
 func (s *Server) covered(by *registry.Token) []*registry.Token {
 	return slices.DeleteFunc(s.registry.ListTokens(), func(t *registry.Token) bool { return !by.Covers(t) })
 }
@@ -53,7 +53,7 @@ func (s *Server) listTokens(c *call) error {
 	return s.answer(c, http.StatusOK, map[string]any{"tokens": views})
 }
 
-// createToken makes a token within the rights of the one that asks for it, so a stolen token cannot gain rights. Tokens
+// createToken creates a token within the rights of the requesting one, so a stolen token cannot gain rights. Tokens
 // that may create tokens come only from the admin and the command line.
 func (s *Server) createToken(c *call) error {
 	return s.withBody(c, maxTokenBytes, func(body *buffer) error {
@@ -96,13 +96,13 @@ func mayCreate(token, want *registry.Token) error {
 	return nil
 }
 
-// revokeToken answers the same for a token that is not covered as for one that does not exist.
+// revokeToken gives the same answer for a token that is not covered as for one that does not exist.
 func (s *Server) revokeToken(c *call) error {
 	id, err := strconv.ParseUint(c.Param("token"), 10, 63)
 	if err != nil {
 		return badField("token", "must be the id of a token, got %q", clip(c.Param("token")))
 	}
-	s.registry.Refresh(c.ctx()) // another server may have just made it
+	s.registry.Refresh(c.ctx()) // another server may just have created it
 	if !slices.ContainsFunc(s.covered(c.token), func(t *registry.Token) bool { return t.ID == id }) {
 		return notFound("no token %d within the rights of this token; GET /v1/tokens lists them", id)
 	}
@@ -112,7 +112,7 @@ func (s *Server) revokeToken(c *call) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// decodeNewToken reads the fields; Validate checks their values.
+// decodeNewToken reads the fields. Validate checks their values.
 func decodeNewToken(data []byte, now time.Time) (*registry.Token, error) {
 	var r struct {
 		Name    field[string]   `json:"name"`

@@ -35,7 +35,7 @@ const (
 	maxTopicsBytes = 16 << 20
 )
 
-// listTopics lists a page. The cursor is the first name of the next page.
+// listTopics lists a page. The cursor is the name of the first topic on the next page.
 func (s *Server) listTopics(c *call) error {
 	limit, err := c.limitOf(topicsPage, topicsPage)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Server) putTopic(c *call) error {
 		return err
 	}
 	return s.withBody(c, maxTopicBytes, func(body *buffer) error {
-		// Secrets are write-only, so a client that edits an answer cannot send them back: the registry keeps them
+		// Secrets are write-only, so a client that edits an answer cannot send them back. The registry keeps them
 		// unless the request has the field.
 		topic, err := registry.DecodeTopic(name, slices.Clone(body.b)) // the registry may keep parts of it
 		if err != nil {
@@ -121,7 +121,7 @@ func (c *call) ifMatch() (etags []string, any bool) {
 	if len(given) == 0 || match == "*" {
 		return nil, match == "*"
 	}
-	etags = []string{} // stays empty, and so matches nothing, when the header is empty
+	etags = []string{} // empty if the header is empty, and so matches nothing
 	for etag := range strings.SplitSeq(match, ",") {
 		if etag, ok := strings.CutPrefix(strings.TrimSpace(etag), `"`); ok { // weak ones never match
 			etags = append(etags, strings.TrimSuffix(etag, `"`))
@@ -136,7 +136,7 @@ type donePut struct {
 	Done registry.Done `json:"done"`
 }
 
-// putTopics stores all topics of a request, or none.
+// putTopics stores either all topics of a request or none.
 func (s *Server) putTopics(c *call) error {
 	return s.withBody(c, maxTopicsBytes, func(body *buffer) error {
 		topics, err := c.decodeTopics(slices.Clone(body.b))
@@ -203,7 +203,7 @@ func (c *call) decodeNamed(v jsontext.Value, number int) (*registry.Topic, error
 	return t, nil
 }
 
-// newTopicName returns the topic's name in the path; the topic need not exist.
+// newTopicName returns the topic's name from the path. The topic need not exist.
 func (c *call) newTopicName() (string, error) {
 	name, err := pathText(c, "topic")
 	if err != nil {
@@ -222,7 +222,7 @@ func (c *call) newTopicName() (string, error) {
 }
 
 // deleteTopic refuses while the topic has jobs, unless the query asks to delete them, too. Jobs are deleted before the
-// topic, so that the rest can be reached after a failure, and again after the topic, because of pushes in between.
+// topic, so that the rest remain accessible after a failure, and again after the topic, because of pushes in between.
 func (s *Server) deleteTopic(c *call) error {
 	drop, err := wantsDrop(c.query.Get("drop"))
 	if err != nil {
@@ -247,7 +247,7 @@ func (s *Server) deleteTopic(c *call) error {
 	}
 	if drop {
 		if err := s.drop(c); err != nil {
-			s.log.Warn("delete jobs that were pushed while their topic was deleted: failed",
+			s.log.Warn("delete jobs pushed while their topic was deleted",
 				"topic", c.topic.Name, "error", err)
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// tokenUses holds the tokens that were used since the last take. Requests only write here, mostly without a lock;
-// storeUses writes to the registry's database.
+// tokenUses holds the tokens used since the last take. Requests only write here, mostly without a lock; storeUses
+// writes to the registry's database.
 type tokenUses struct{ used sync.Map }
 
-// note records a use. If the token is just being taken, it is stored with this use.
+// note records a use. If the token is already noted, the next take covers this use, too.
 func (u *tokenUses) note(id uint64) {
 	if _, noted := u.used.Load(id); !noted {
 		u.used.Store(id, nil)
@@ -33,8 +33,8 @@ const (
 	lastUsesLimit  = time.Second // when the server stops
 )
 
-// storeUses stores once a minute, and at the end, which tokens were used. Uses that cannot be stored are lost: the
-// server does not wait for a database that is unavailable.
+// storeUses stores once a minute, and at the end, which tokens were used. Uses that cannot be stored are lost, because
+// the server does not wait for an unavailable database.
 func (s *Server) storeUses(ctx context.Context) {
 	tick := time.NewTicker(storeUsesEvery)
 	defer tick.Stop()

@@ -40,16 +40,16 @@ func checkID(field, id string) error {
 	return nil
 }
 
-// Durations are Go durations in text or numbers of seconds. Each kind has its own limits.
+// Durations are Go durations in text, or numbers of seconds. Each kind has its own limits.
 type (
 	delay     time.Duration
-	ttr       time.Duration // a push is checked against its topic's limit, too
+	ttr       time.Duration // a push is also checked against its topic's limit
 	ttl       time.Duration
 	retryWait time.Duration
 	pullWait  time.Duration
 )
 
-// UnmarshalJSON rounds up, since a job must never be early.
+// UnmarshalJSON rounds up, because a job must never be early.
 func (d *delay) UnmarshalJSON(v []byte) error {
 	read, err := durationBetween(v, 0, queue.MaxDelay)
 	if rest := read % time.Millisecond; rest != 0 {
@@ -108,17 +108,17 @@ func limitText(d time.Duration) string {
 // moment is an instant: RFC 3339 in text, or Unix milliseconds.
 type moment time.Time
 
-// UnmarshalJSON rounds up, since a job must never be early.
+// UnmarshalJSON rounds up, because a job must never be early.
 func (m *moment) UnmarshalJSON(v []byte) error {
 	t, err := parseInstant(v)
 	if err != nil {
 		return err
 	}
-	if time.Until(t) > queue.MaxDelay { // the queue checks again by Redis's clock
+	if time.Until(t) > queue.MaxDelay { // the queue checks it again by Redis's clock
 		return rangeError("must be at most 10 years ahead")
 	}
 	if t.Year() < 1 {
-		t = time.Unix(0, 0) // any time in the past will do
+		t = time.Unix(0, 0) // the exact time in the past does not matter
 	}
 	if down := t.Truncate(time.Millisecond); !down.Equal(t) {
 		t = down.Add(time.Millisecond)
@@ -143,7 +143,7 @@ func parseInstant(v jsontext.Value) (time.Time, error) {
 	return time.Time{}, badValue("must be an RFC 3339 string or Unix milliseconds, got %s", kindName(v.Kind()))
 }
 
-// integer also reads 3.0 and 3e2: JSON has one kind of number.
+// integer also accepts 3.0 and 3e2, since JSON has only one kind of number.
 type integer int64
 
 func (i *integer) UnmarshalJSON(v []byte) error {
@@ -189,7 +189,7 @@ func (c *call) limitOf(standard, most int) (int, error) {
 	return integer(n).between("limit", 1, most)
 }
 
-// Fields with one of several words.
+// Fields with one of several values.
 type (
 	priority    queue.Priority
 	onDuplicate queue.OnDuplicate

@@ -112,7 +112,7 @@ func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
 	harness.Eventually(t, soon, "the outage to be over", func() error {
 		log := i.Log(1 << 20)
 		if strings.Contains(log, `subject="shard redis-1 restarted"`) ||
-			strings.Contains(log, `msg="an alert ended"`) {
+			strings.Contains(log, `msg="alert resolved"`) {
 			return nil
 		}
 		return errors.New("it is not over")

@@ -30,7 +30,7 @@ func TestADispatcherWithoutDescriptors(t *testing.T) {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), nil)
 	}
 	harness.Eventually(t, soon, "the shortage in the log", func() error {
-		if !strings.Contains(i.Log(1<<20), "callbacks cannot be made") {
+		if !strings.Contains(i.Log(1<<20), "cannot make callbacks") {
 			return errors.New("it is not there")
 		}
 		return nil

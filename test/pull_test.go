@@ -28,7 +28,7 @@ func TestPull(t *testing.T) {
 	t.Run("a worker waits", i.pullWaits)
 	t.Run("Worker does what its handler says", i.pullWorker)
 	t.Run("wakecall work runs a command", i.pullCommand)
-	t.Run("topics made by use", i.pullMadeByUse)
+	t.Run("implicit topics", i.pullMadeByUse)
 	t.Run("the admin shows workers and takes jobs away", i.pullPages)
 	t.Run("what the API answers", i.pullAnswers)
 	t.Run("jobs of a killed worker", i.pullKilled)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An alarm rings once after the duration that it was last set to. It may ring a second time for an earlier setting.
+// An alarm rings once after the duration it was last set to. It may also ring for an earlier setting.
 type alarm struct {
 	rings <-chan time.Time
 	set   func(time.Duration)
@@ -20,8 +20,8 @@ func runtimeAlarm() alarm {
 	return alarm{rings: t.C, set: func(d time.Duration) { t.Reset(d) }, stop: func() { t.Stop() }}
 }
 
-// kernelAlarm uses a timerfd. An idle Go process waits for its timers in epoll_wait, whose resolution of milliseconds
-// makes it half a millisecond late on average.
+// kernelAlarm uses a timerfd. An idle Go process waits for its timers in epoll_wait, whose millisecond resolution makes
+// them half a millisecond late on average.
 func kernelAlarm() (alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
@@ -43,7 +43,7 @@ func kernelAlarm() (alarm, error) {
 		}
 	})
 	set := func(d time.Duration) {
-		// This fails only for a wrong descriptor or value. Zero would stop the timer.
+		// This fails only for an invalid descriptor or value. Zero would stop the timer.
 		_ = unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, d.Nanoseconds()))}, nil)
 	}
 	set(0)

@@ -16,7 +16,7 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		moved:    counter("moved_total", "Delayed jobs that became ready."),
-		expired:  counter("expired_leases_total", "Leases that expired and were returned."),
+		expired:  counter("expired_leases_total", "Expired leases whose jobs were returned."),
 		failures: counter("failures_total", "Advance steps that failed."),
 		took:     histogram("advance_seconds", "Duration of one advance step.", 14),
 		lag:      histogram("lag_seconds", "Delay, by Redis's clock, of a step that moved what it waited for.", 18),
@@ -37,7 +37,7 @@ func histogram(name, help string, buckets int) prometheus.Histogram {
 	})
 }
 
-// observe counts a step; next is the time of the next event that the previous step returned, if any.
+// observe counts a step. next is the time of the next event, as returned by the previous step, if any.
 func (m *metrics) observe(a queue.Advance, next time.Time, took time.Duration) {
 	if a.Moved+a.Expired > 0 && !next.IsZero() && !a.Now.Before(next) {
 		m.lag.Observe(a.Now.Sub(next).Seconds())

@@ -24,8 +24,8 @@ type Shard interface {
 // Options of a Timer.
 type Options struct {
 	Shards     func() []Shard  // returns the shards in use; the same shard must be the same value each time
-	Changed    <-chan struct{} // receives when Shards may have changed; nil: they never do
-	Exact      bool            // count down with a kernel timer; the runtime's are a millisecond late
+	Changed    <-chan struct{} // receives when Shards may have changed; nil: never
+	Exact      bool            // use a kernel timer; the runtime's are a millisecond late
 	Poll       time.Duration   // how long a lost wake-up may go unnoticed; 0: a second, more with many buckets
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
@@ -38,7 +38,7 @@ type Timer struct {
 	buckets atomic.Int32 // of all shards
 }
 
-// New makes a timer; Run starts it.
+// New returns a Timer; Run starts it.
 func New(o Options) *Timer {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -46,7 +46,7 @@ func New(o Options) *Timer {
 	return &Timer{opts: o, metrics: newMetrics(o.Registerer)}
 }
 
-// Run works until ctx is done and everything it started has ended.
+// Run runs the timer until ctx is done and everything it started has ended.
 func (t *Timer) Run(ctx context.Context) error {
 	queue.RunPerShard(ctx, t.shards, t.opts.Changed, t.watch)
 	return nil
@@ -70,7 +70,8 @@ const (
 	maxPoll    = 10 * time.Second
 
 	// inARow is how many steps follow each other without a rest. Then the timer rests for as long as the last step
-	// took, at most maxRest, so that Redis serves others: even so, jobs become ready faster than they can be called.
+	// took, but at most maxRest, so that Redis can serve others. Even so, jobs become ready faster than they can be
+	// called.
 	inARow  = 4
 	maxRest = 2 * time.Millisecond
 )
@@ -81,7 +82,7 @@ type bucket struct {
 	next    time.Time // the due time that the last step returned, by Redis's clock
 	empty   bool      // the last step found no delayed job and no lease
 	backoff time.Duration
-	row     int // successive steps that left work
+	row     int // successive steps that left work to do
 }
 
 // watch steps one shard's buckets until ctx is done.
@@ -125,7 +126,7 @@ func (t *Timer) woken(buckets []bucket, w queue.Wakeup) {
 	}
 }
 
-// stepAll makes the steps that are due, and returns the time of the next one.
+// stepAll runs the steps that are due, and returns the time of the next one.
 func (t *Timer) stepAll(ctx context.Context, s Shard, buckets []bucket) time.Time {
 	var soonest time.Time
 	for b := range buckets {
@@ -139,7 +140,7 @@ func (t *Timer) stepAll(ctx context.Context, s Shard, buckets []bucket) time.Tim
 	return soonest
 }
 
-// step advances one bucket once. If the step left work, the next one is due at once, after those of the other buckets.
+// step advances one bucket once. If it leaves work, the next one is due at once, after those of the other buckets.
 func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 	start := time.Now()
 	poll := start.Add(t.poll())
@@ -182,7 +183,7 @@ func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 // failed delays the next step of a bucket.
 func (t *Timer) failed(s Shard, n int, b *bucket, err error) {
 	if b.backoff == 0 {
-		t.opts.Logger.Log(context.Background(), queue.LevelOf(err), "due jobs cannot be moved; trying again",
+		t.opts.Logger.Log(context.Background(), queue.LevelOf(err), "cannot move due jobs; retrying",
 			"shard", s.Name(), "bucket", n, "error", err)
 	}
 	t.metrics.failures.Inc()

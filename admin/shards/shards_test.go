@@ -33,7 +33,7 @@ func TestShardsAreRegistered(t *testing.T) {
 	}
 	if status, body := s.Post("/shards/s1/edit", "url",
 		"redis://:***@elsewhere:6379/0"); status != http.StatusUnprocessableEntity ||
-		!strings.Contains(body, "type the password again") {
+		!strings.Contains(body, "enter the password again") {
 		t.Errorf("the stored password for another host got %d", status)
 	}
 	list := s.Registry.ListShards()

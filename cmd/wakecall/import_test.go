@@ -13,14 +13,14 @@ func TestAWrongSourceOfAnImportIsNamed(t *testing.T) {
 	for args, want := range map[string]string{
 		"lmstfy --redis foo": `--redis "foo"` + form,
 		"lmstfy --redis redis://127.0.0.1:1 --admin-redis http://h": `--admin-redis "http://h"` + form,
-		"grape --redis redis://:hunt%er2@h --dry-run":               `--redis "redis:***@h"` + form,
-		"delayqueue --redis redis://:hunter2@h/x":                   `--redis "redis:***@h/x"` + form,
-		"delayqueue --redis :hunter2@h:1":                           `--redis ":***@h:1"` + form,
+		"grape --redis redis://:hunt%er2@h --dry-run":               `--redis "redis://:<secret>@h"` + form,
+		"delayqueue --redis redis://:hunter2@h/x":                   `--redis "redis://:<secret>@h/x"` + form,
+		"delayqueue --redis :hunter2@h:1":                           `--redis ":<secret>@h:1"` + form,
 		"beanstalk --addr foo":                                      `--addr "foo": connect to beanstalkd: `,
 		"phpdq --mysql mysql://u:hunter2@tcp(127.0.0.1:1)/dq":       `database of php-delayqueue: dial tcp 127.0.0.1:1: `,
-		"phpdq --mysql mysql://u:hunter2@h/dq":                      `of php-delayqueue: mysql://u:***@h/dq: expected`,
+		"phpdq --mysql mysql://u:hunter2@h/dq":                      `of php-delayqueue: mysql://u:<secret>@h/dq: expected`,
 		"phpdq --mysql foo":                                         `--mysql "foo" must be mysql://user:password@`,
-		"phpdq --mysql root:hunter2@tcp(h)/dq":                      `--mysql "root:***@tcp(h)/dq" must be mysql://`,
+		"phpdq --mysql root:hunter2@tcp(h)/dq":                      `--mysql "root:<secret>@tcp(h)/dq" must be mysql://`,
 	} {
 		r := here(nil, "", append([]string{"import"}, strings.Fields(args)...)...)
 		if r.code == 0 || !strings.Contains(r.err, want) || strings.Contains(r.err, "hunt") {

@@ -13,6 +13,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/queue/address"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/migrations"
@@ -103,6 +104,6 @@ func stepsTable(w io.Writer, cfg *conf.Config, steps []migrations.Step) error {
 	if err != nil || slices.ContainsFunc(steps, isMissing) {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "the schema of %s is up to date\n", database.MaskDSN(cfg.RegistryDSN().Reveal()))
+	_, err = fmt.Fprintf(w, "the schema of %s is up to date\n", address.Mask(cfg.RegistryDSN().Reveal()))
 	return err
 }

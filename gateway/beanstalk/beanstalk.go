@@ -37,7 +37,7 @@ type Gateway struct {
 	version string
 	started time.Time
 	counts  counts
-	reading chan struct{} // has a slot for the connection that reads all tubes
+	reading chan struct{} // one slot, for the connection that reads all tubes
 }
 
 // counts are the counters for the statistics.
@@ -56,7 +56,7 @@ func New(e *gateway.Endpoint, q Queue, w gateway.Workers, r gateway.Registry, ma
 	}
 }
 
-// refreshEvery is how long a reserve may miss the first job of a priority pushed through another host.
+// refreshEvery is how long a reserve may overlook a priority that another host has just begun to use.
 const refreshEvery = time.Second
 
 // Serve serves a listener until ctx is done.
@@ -69,7 +69,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	return g.TCP(ctx, l, g.connection)
 }
 
-// refresh learns the tubes that other hosts store, while a client waits.
+// refresh reads the list of tubes while a client waits, because other hosts create tubes, too.
 func (g *Gateway) refresh(ctx context.Context) {
 	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()

@@ -22,7 +22,7 @@ var commandNames = [...]string{
 // counted is how many of commandNames the statistics show.
 const counted = 22
 
-// A spec is the number of arguments of a command, and the function that runs it.
+// A spec holds a command's number of arguments and the function that runs it.
 type spec struct {
 	args int
 	run  func(k *conn, args []string, body []byte) error
@@ -72,7 +72,7 @@ func (c *command) known() string {
 	return "unknown"
 }
 
-// execute runs a command and writes its answer. result is for the metrics. An error ends the connection.
+// execute runs a command and writes its reply. result is for the metrics. An error ends the connection.
 func (k *conn) execute(c command) (result string, err error) {
 	s, ok := specs[c.name]
 	switch {
@@ -98,7 +98,7 @@ func (k *conn) execute(c command) (result string, err error) {
 	return gateway.ResultOf(err), k.reply("INTERNAL_ERROR")
 }
 
-// errBadFormat is the error of a command with malformed arguments.
+// errBadFormat is returned for malformed arguments.
 var errBadFormat = errors.New("malformed arguments")
 
 func isFull(err error) bool {
@@ -106,7 +106,7 @@ func isFull(err error) bool {
 	return errors.As(err, &away) && away.Reason == "full"
 }
 
-// named wraps a command whose argument is the name of a tube.
+// named wraps a command that takes the name of a tube.
 func named(run func(*conn, string) error) func(*conn, []string, []byte) error {
 	return func(k *conn, args []string, _ []byte) error {
 		if !validTube(args[0]) {
@@ -116,7 +116,7 @@ func named(run func(*conn, string) error) func(*conn, []string, []byte) error {
 	}
 }
 
-// identified wraps a command whose argument is an id.
+// identified wraps a command that takes an id.
 func identified(run func(*conn, uint64) error) func(*conn, []string, []byte) error {
 	return func(k *conn, args []string, _ []byte) error {
 		id, ok := number(args[0], 64)
@@ -168,7 +168,7 @@ func (k *conn) listTubeUsed([]string, []byte) error { return k.reply("USING", k.
 
 func (k *conn) listTubesWatched([]string, []byte) error { return k.replyList(k.watched) }
 
-// replyList answers with a YAML list.
+// replyList replies with a YAML list.
 func (k *conn) replyList(names []string) error {
 	var b strings.Builder
 	b.WriteString("---\n")

@@ -13,19 +13,19 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// conn is a connection. Only its own goroutine uses it, except for the reader.
+// conn is a connection. Only its own goroutine and the reader use it.
 type conn struct {
 	*Gateway
 	c        gateway.Conn
 	w        *bufio.Writer
-	ctx      context.Context // ends with the connection, after all received commands were executed
+	ctx      context.Context // ends with the connection, after all received commands have run
 	waits    context.Context // ends when the client has closed its side
 	used     string
 	watched  []string
 	held     map[uint64]*held
 	produces bool
 	works    bool
-	body     chan struct{} // has a slot for the body that was read ahead
+	body     chan struct{} // one slot, for the body read ahead
 }
 
 // held is a job that the connection holds a lease on.
@@ -63,8 +63,8 @@ func (g *Gateway) connection(ctx context.Context, c gateway.Conn) {
 	k.leave()
 }
 
-// readAhead is how many commands are read while one is executed: behind them, the end of the connection is noticed
-// while a reserve waits. Only one of them may have a body, because of the memory.
+// readAhead is how many commands are read while one runs, so that the end of the connection is noticed while a reserve
+// waits. To bound memory, only one of them may have a body.
 const readAhead = 32
 
 // read reads commands until the connection ends.
@@ -112,7 +112,7 @@ func (k *conn) run(commands <-chan command) {
 	}
 }
 
-// leave releases everything that the connection held.
+// leave releases everything that the connection holds.
 func (k *conn) leave() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), releaseTimeout)
 	defer cancel()
@@ -148,7 +148,7 @@ func (k *conn) expire(now time.Time) {
 	}
 }
 
-// deadline returns when the first of the held jobs enters its last second; zero: none is held.
+// deadline returns the time at which the first held job enters its last second, or zero if none is held.
 func (k *conn) deadline() (at time.Time) {
 	for _, h := range k.held {
 		if soon := h.ends.Add(-time.Second); at.IsZero() || soon.Before(at) {

@@ -14,14 +14,14 @@ type Settings interface {
 	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
 }
 
-// ids allocates job ids, in blocks that the registry gives to one gateway alone. One block is in reserve, so that puts
-// continue while the registry's database is unavailable.
+// ids allocates job ids from blocks that the registry assigns to one gateway each. It keeps one block in reserve, so
+// that puts continue while the registry's database is unavailable.
 type ids struct {
 	registry Settings
 
 	mu         sync.Mutex
 	next, last uint64 // last is the first id after the block
-	reserve    uint64 // the first of the next block; 0: there is none
+	reserve    uint64 // the first id of the next block; 0: there is none
 
 	filling sync.Mutex // held while a block is taken
 	err     error      // the last failure
@@ -31,14 +31,14 @@ type ids struct {
 // counter is the setting that stores the next block.
 type counter struct {
 	Next    uint64            `json:"next"`
-	Offsets map[string]uint64 `json:"offsets,omitempty"` // offsets for the ids of imported processes
+	Offsets map[string]uint64 `json:"offsets,omitempty"` // added to the ids of imported processes
 }
 
-// room is how many further ids an imported server may give while its producers move.
+// room is how many more ids an imported server may assign while its producers switch over.
 const room = 1_000_000_000
 
 // offsetOf returns the number to add to the ids of an imported beanstalkd process, given its last id. It is 0 for the
-// first import, unless a gateway has already given ids. All ids that the gateways give from now on are larger.
+// first import, unless a gateway has already assigned ids. All ids that gateways assign from now on are larger.
 func offsetOf(ctx context.Context, r Settings, process string, last uint64) (offset uint64, err error) {
 	c := counter{Next: 1}
 	err = r.EditSetting(ctx, actor, setting, &c, func() error {
@@ -89,8 +89,8 @@ func (i *ids) known() (id uint64, ok bool) {
 	return i.next - 1, true
 }
 
-// refillEvery is the pause between attempts to refill the reserve, both after a block was started and after a failure,
-// since many puts may wait for the attempt, one after the other.
+// refillEvery is the interval between attempts to refill the reserve. After a failure it also spares the database: puts
+// that wait meanwhile get the last error.
 const refillEvery = time.Second
 
 // keepReserve keeps a block in reserve until ctx is done. A put that finds no block reports the last error.

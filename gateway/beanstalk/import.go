@@ -18,7 +18,7 @@ import (
 )
 
 func importFlags(f *pflag.FlagSet) importer.Open {
-	addr := f.String("addr", "", "`HOST:PORT` of it")
+	addr := f.String("addr", "", "`HOST:PORT` of the beanstalkd")
 	return func(ctx context.Context, _ func(string) string) (importer.Source, func(), error) {
 		if *addr == "" {
 			return nil, nil, importer.FlagErrorf("--addr is required")
@@ -31,12 +31,12 @@ func importFlags(f *pflag.FlagSet) importer.Open {
 	}
 }
 
-// source is a beanstalkd server, accessed through its protocol. A claim is a job that is delayed for 126 years, so
-// that no consumer sees it, and is recorded on a list, which is a job in a tube of its own. The list is written first.
+// source is a beanstalkd server, accessed through its protocol. A claim is a job that is delayed for 126 years, so that
+// no consumer sees it, and recorded on a list. A list is itself a job, in a separate tube, and is written first.
 //
 //	reserve ──▶ list ──▶ release with the long delay ──▶ push ──▶ delete ──▶ delete the list
 //
-// If an import is killed, the jobs that it had reserved become ready again. A delayed job is reserved by its id, which
+// If an import is killed, the jobs it has reserved become ready again. A delayed job is reserved by its id, which
 // requires beanstalkd 1.12; earlier versions keep delayed jobs until they are due.
 type source struct {
 	addr    string
@@ -44,14 +44,14 @@ type source struct {
 	c       *oldConn
 	watched map[string]bool
 	lists   map[uint64]int // number of claims on each list
-	window  int            // how many ids to search for delayed jobs
+	window  int            // how many ids to check for delayed jobs
 	old     bool           // the server has no reserve-job
 }
 
 const (
 	listTube  = "wakecall-import"
 	hideFor   = 4_000_000_000 // s
-	claimStep = 200           // jobs on a list, which must fit into a job
+	claimStep = 200           // jobs per list; a list must fit into a job
 )
 
 // claim is a job on a list.
@@ -64,7 +64,7 @@ type claim struct {
 	Offset   uint64 `json:"offset,omitempty"`
 }
 
-// claimKey identifies a claim: its list and its id on it.
+// claimKey identifies a claim by its list and job id.
 type claimKey struct{ list, id uint64 }
 
 // open connects.
@@ -82,8 +82,9 @@ func (s *source) open(ctx context.Context) (err error) {
 // close disconnects. Reserved jobs become ready again.
 func (s *source) close() { _ = s.c.c.Close() }
 
-// Lock implements importer.Source. Every import uses the tube of lists, and beanstalkd counts the users of a tube. A
-// connection that failed may still have reserved jobs.
+// Lock implements importer.Source. Every import uses the tube of lists, so the number of its users, which beanstalkd
+// reports, shows whether another import runs. It connects anew, because a failed connection may still hold reserved
+// jobs.
 func (s *source) Lock(ctx context.Context) error {
 	if s.c.failed {
 		s.close()
@@ -140,7 +141,7 @@ func (s *source) Waiting(context.Context) (int, error) {
 	return int(stats.number("current-jobs-ready") + stats.number("current-jobs-delayed")), err
 }
 
-// tubes returns and watches all tubes except the import's own.
+// tubes watches all tubes except the import's own, and returns them.
 func (s *source) tubes() (tubes []string, err error) {
 	all, err := s.c.one("list-tubes", "OK")
 	if err != nil {
@@ -176,7 +177,7 @@ func (s *source) Claim(_ context.Context, n int) ([]importer.Job, error) {
 	return jobs, err
 }
 
-// learn completes a claim from a job's statistics.
+// learn fills in a claim from a job's statistics.
 func (c *claim) learn(stats *reply) {
 	c.Tube, c.Priority, c.TTR = stats.text("tube"), uint32(stats.number("pri")), stats.number("ttr")
 }
@@ -212,9 +213,9 @@ func (s *source) claimReady(n int) ([]importer.Job, error) {
 	return s.claimed(number, list, bodies, replies)
 }
 
-// claimDelayed claims delayed jobs of any tube, whose ids follow the id of the next delayed job of a tube. A job must
-// not become ready if the import is killed, so it is reserved and released at once. more: the tube may have further
-// jobs.
+// claimDelayed claims delayed jobs. It checks the ids from that of the tube's next delayed job on, whatever tubes they
+// are in. Each job is reserved and released in one write, so that it does not become ready if the import is killed.
+// more means that the tube may have further jobs.
 func (s *source) claimDelayed(tube string, n int) (jobs []importer.Job, more bool, err error) {
 	next, err := s.c.ask("use "+tube, "peek-delayed", "use "+listTube)
 	if err != nil || !next[1].is("FOUND") {
@@ -262,7 +263,7 @@ func (c *claim) hide() string {
 	return fmt.Sprintf("release %d %d %d", c.ID, c.Priority, uint32(hideFor))
 }
 
-// listed stores a list and then runs the commands that create the claims on it.
+// listed stores a list and then runs the commands that create its claims.
 func (s *source) listed(list []claim, hide []string) (number uint64, replies []reply, err error) {
 	if len(list) == 0 {
 		return 0, nil, nil
@@ -279,8 +280,7 @@ func (s *source) listed(list []claim, hide []string) (number uint64, replies []r
 	return put.id(), replies, err
 }
 
-// claimed returns the jobs of a list that became claims. The ttr of the others had expired, or they were no longer
-// delayed.
+// claimed returns the jobs of a list that became claims. The others were no longer delayed, or their ttr had expired.
 func (s *source) claimed(
 	number uint64, list []claim, bodies [][]byte, replies []reply,
 ) (jobs []importer.Job, err error) {

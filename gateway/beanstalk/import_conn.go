@@ -12,15 +12,14 @@ import (
 	"time"
 )
 
-// oldConn is a connection of an import to a beanstalkd. It writes several requests together and then reads their
-// answers.
+// oldConn is an import's connection to a beanstalkd. It writes several requests together and then reads their replies.
 type oldConn struct {
 	c      net.Conn
 	r      *bufio.Reader
-	failed bool // an answer is missing, or was not the expected one
+	failed bool // a reply is missing or was not the expected one
 }
 
-// Timeouts for a connection, and for the answers to requests sent together.
+// Timeouts for connecting, and for the replies to requests sent together.
 const (
 	connectTimeout = 5 * time.Second
 	answerTimeout  = 30 * time.Second
@@ -35,7 +34,7 @@ func connect(ctx context.Context, addr string) (*oldConn, error) {
 	return &oldConn{c: c, r: bufio.NewReader(c)}, nil
 }
 
-// reply is an answer: its words, and its body.
+// reply is a reply: its words and its body.
 type reply struct {
 	words []string
 	body  []byte
@@ -77,14 +76,14 @@ func (r *reply) list() (items []string) {
 	return items
 }
 
-// ask sends requests and reads the answer to each.
+// ask sends requests and reads their replies.
 func (b *oldConn) ask(requests ...string) ([]reply, error) {
 	if len(requests) == 0 {
 		return nil, nil
 	}
 	_ = b.c.SetDeadline(time.Now().Add(answerTimeout))
 	sent := make(chan error, 1)
-	go func() { // beanstalkd stops reading while its answers are not read
+	go func() { // beanstalkd stops reading while its replies are not read
 		_, err := io.WriteString(b.c, strings.Join(requests, "\r\n")+"\r\n")
 		sent <- err
 	}()
@@ -105,7 +104,7 @@ func (b *oldConn) ask(requests ...string) ([]reply, error) {
 	return replies, nil
 }
 
-// one sends one request, whose answer must begin with want.
+// one sends one request. The reply must begin with want.
 func (b *oldConn) one(request, want string) (reply, error) {
 	replies, err := b.ask(request)
 	if err != nil {

@@ -62,8 +62,8 @@ func scripted(t *testing.T, answers map[string]string) *source {
 
 func okYAML(body string) string { return fmt.Sprintf("OK %d\r\n%s", len(body), body) }
 
-// TestWhatIsNoBeanstalkdIsNamed: for another kind of server, or one that breaks the protocol, the error has the command
-// and the answer, and the answer is not taken for a job.
+// TestWhatIsNoBeanstalkdIsNamed: for another kind of server, or one that violates the protocol, the error contains the
+// command and the reply, and the reply is not taken for a job.
 func TestWhatIsNoBeanstalkdIsNamed(t *testing.T) {
 	t.Parallel()
 	const use = "use wakecall-import"

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// Limits of jobs. Longer times are reduced to these.
+// Limits of jobs. Longer times are cut to these.
 const (
 	maxTTR   = 24 * time.Hour
 	maxDelay = queue.MaxDelay
@@ -36,7 +36,7 @@ func levelOf(priority uint32) queue.Priority {
 }
 
 func (k *conn) put(args []string, body []byte) error {
-	var n [4]uint64 // priority, delay, ttr, bytes: the reader has checked them
+	var n [4]uint64 // priority, delay, ttr, bytes: checked by the reader
 	for i, arg := range args {
 		n[i], _ = number(arg, 32)
 	}
@@ -72,8 +72,8 @@ func (k *conn) stored(tube string, priority uint32, id uint64) {
 	k.finder.Met(format(id), topicOf(tube, priority))
 }
 
-// endHeld ends or extends the lease of a job that the connection holds. It answers with word, or that the job is not
-// held.
+// endHeld ends or extends the lease of a job that the connection holds. It replies with word, or NOT_FOUND if the
+// connection does not hold the job.
 func (k *conn) endHeld(id uint64, e queue.Ending, word string) error {
 	ok, err := k.settle(id, e)
 	if err != nil {
@@ -85,7 +85,7 @@ func (k *conn) endHeld(id uint64, e queue.Ending, word string) error {
 	return k.reply(word)
 }
 
-// settle carries out an ending for a job, and reports whether the connection held it.
+// settle ends a job's lease, and reports whether the connection held it.
 func (k *conn) settle(id uint64, e queue.Ending) (ok bool, err error) {
 	h := k.held[id]
 	if h == nil {
@@ -135,7 +135,8 @@ func (k *conn) deleted(topic string) {
 	}
 }
 
-// end ends a job in any tube that is in one of the given states, and returns its topic; "": there is none.
+// end ends a job in any tube if it is in one of the given states. It returns the job's topic, or "" if there is no such
+// job.
 func (k *conn) end(id uint64, verb queue.Verb, in ...queue.State) (topic string, err error) {
 	_, err = k.finder.Try(k.ctx, format(id), func(at string) (bool, error) {
 		e := queue.Ending{Ref: queue.Ref{Topic: at, ID: format(id)}, In: in, Verb: verb}
@@ -180,7 +181,7 @@ const (
 )
 
 // move releases a job with another priority of its tube. Between the push and the end of its lease, the job has both
-// priorities. The lease is extended first: a job that is not held any more would stay in both.
+// priorities. The lease is extended first, because a job whose lease has expired would stay in both.
 func (k *conn) move(id uint64, h *held, name string, priority uint32, delay time.Duration) error {
 	ok, err := k.settle(id, queue.Ending{Verb: queue.ExtendLeased})
 	if err != nil {
@@ -215,7 +216,7 @@ func (k *conn) bury(args []string, _ []byte) error {
 	return k.endHeld(id, queue.Ending{Verb: queue.BuryLeased, Error: buriedError}, "BURIED")
 }
 
-// kick makes up to n buried jobs of the used tube ready or, if there are none, delayed ones.
+// kick makes up to n buried jobs of the used tube ready. If there are none, it does so with delayed ones.
 func (k *conn) kick(args []string, _ []byte) error {
 	n, ok := number(args[0], 32)
 	if !ok {
@@ -256,7 +257,7 @@ func (k *conn) kickSome(state queue.State, n int) (kicked int, err error) {
 	return kicked, nil
 }
 
-// listStep is how many jobs of a topic are compared to establish a tube's order.
+// listStep is how many jobs of each topic are compared to find the first jobs of a tube.
 const listStep = 100
 
 // first returns the first jobs of the used tube in a state, without long bodies: ready ones by priority, delayed ones
@@ -314,7 +315,7 @@ func (k *conn) kickJob(id uint64) error {
 	return k.reply("KICKED")
 }
 
-// find returns the job with an id in any tube; nil: there is none.
+// find returns the job with an id in any tube, or nil.
 func (k *conn) find(id uint64) (*queue.Job, error) { return k.finder.Get(k.ctx, format(id)) }
 
 func (k *conn) peek(id uint64) error {
@@ -332,7 +333,7 @@ func (k *conn) found(job *queue.Job) error {
 	return k.replyJob("FOUND", job.ID, job.Body)
 }
 
-// peeking returns a command that shows the first job of the used tube in a state.
+// peeking returns a command that shows the used tube's first job in a state.
 func peeking(state queue.State) func(*conn, []string, []byte) error {
 	return func(k *conn, _ []string, _ []byte) error {
 		jobs, err := k.first(state)

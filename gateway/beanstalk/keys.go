@@ -2,8 +2,8 @@ package beanstalk
 
 import "github.com/wakecall/wakecall/conf"
 
-// keys are the gateway's keys of the configuration.
+// keys are the gateway's configuration keys.
 var keys = []conf.Key{
 	{Path: "gateways.beanstalk.addr", Type: conf.Gateway(),
-		Help: "Address for clients of beanstalkd, [HOST:]PORT. Its own port is 11300."},
+		Help: "Address for beanstalkd clients, [HOST:]PORT. beanstalkd's default port is 11300."},
 }

@@ -11,7 +11,7 @@ var Protocol = gateway.Protocol{
 	Import: importer.Command{Short: "import waiting jobs from beanstalkd", Flags: importFlags},
 }
 
-// maxBody is beanstalkd's default for the largest body.
+// maxBody is beanstalkd's default limit for bodies.
 const maxBody = 65535
 
 func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {

@@ -15,7 +15,7 @@ const (
 	maxName = 200
 )
 
-// Answers to malformed commands.
+// Replies to malformed commands.
 const (
 	badFormat      = "BAD_FORMAT"
 	unknownCommand = "UNKNOWN_COMMAND"
@@ -28,7 +28,7 @@ type command struct {
 	name string
 	args []string
 	body []byte
-	// refusal is the answer sent instead of running the command; "": no error so far.
+	// refusal is the reply sent instead of running the command; "" if there is no error so far.
 	refusal string
 }
 
@@ -59,8 +59,8 @@ func (r *reader) next() (command, error) {
 	return c, nil
 }
 
-// line reads a line without its CRLF; nil if it is too long or contains a NUL. It skips the rest of a long line. A
-// single LF ends none: what follows it in a name must not be run as a command.
+// line reads a line without its CRLF. It returns nil if the line is too long, of which it skips the rest, or contains a
+// NUL. An LF alone does not end a line, so that text after an LF in a name is not run as a command.
 func (r *reader) line() ([]byte, error) {
 	var line []byte
 	for !bytes.HasSuffix(line, []byte("\r\n")) {
@@ -69,7 +69,7 @@ func (r *reader) line() ([]byte, error) {
 			return nil, err
 		}
 		line = append(line, part...)
-		line = line[max(0, len(line)-maxLine-1):] // of a line that is too long only the end matters
+		line = line[max(0, len(line)-maxLine-1):] // only the end of a long line matters
 	}
 	if len(line) > maxLine || bytes.IndexByte(line, 0) >= 0 {
 		return nil, nil

@@ -23,7 +23,8 @@ func (k *conn) reserveWithTimeout(args []string, _ []byte) error {
 	return k.reserve(time.Now().Add(time.Duration(seconds) * time.Second))
 }
 
-// reserve takes the most urgent ready job of the watched tubes, and waits for one until the given time; zero: forever.
+// reserve takes the most urgent ready job of the watched tubes. It waits until the given time, or forever if it is
+// zero.
 func (k *conn) reserve(until time.Time) error {
 	k.work()
 	soon := k.deadline()
@@ -70,10 +71,10 @@ func (k *conn) work() {
 	}
 }
 
-// forEver is how long a reserve without a timeout waits in one step.
+// forEver is how long one step of a reserve without a timeout waits.
 const forEver = 10 * time.Minute
 
-// takeOne takes a job from the watched tubes that are not paused. It returns none after wait, when the plan may have
+// takeOne takes a job from the watched tubes that are not paused. It returns nil after wait, when the plan may have
 // changed, or when the client has closed its side.
 func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
 	p := k.tubes.plan(k.watched)
@@ -125,7 +126,7 @@ func (k *conn) waiting() func() {
 	}
 }
 
-// foreign reports whether beanstalk clients cannot name an id: the job was pushed through another interface.
+// foreign reports whether an id is not one of beanstalkd's, because the job was pushed through another interface.
 func foreign(id string) bool {
 	n, ok := number(id, 64)
 	return !ok || format(n) != id
@@ -133,7 +134,7 @@ func foreign(id string) bool {
 
 const foreignError = "its id is not a number, so beanstalk clients cannot name it"
 
-// buryForeign buries a job with a foreign id, so that it blocks nobody.
+// buryForeign buries a job with a foreign id, so that it does not block others.
 func (k *conn) buryForeign(job *queue.Leased) error {
 	k.Log.Warn("bury a job: "+foreignError, "topic", job.Topic, "id", job.ID)
 	e := queue.Ending{Lease: job.Lease, Verb: queue.BuryLeased, Error: foreignError}
@@ -141,10 +142,10 @@ func (k *conn) buryForeign(job *queue.Leased) error {
 	return err
 }
 
-// reserved answers a reserve, and stores the lease.
+// reserved replies to a reserve and stores the lease.
 func (k *conn) reserved(job *queue.Leased) error {
 	id, _ := number(job.ID, 64)
-	// For is the actual TTR: the job may use its topic's.
+	// For is the effective TTR: the job may use its topic's.
 	k.held[id] = &held{job.Lease, job.Topic, job.For, time.Now().Add(job.For)}
 	k.finder.Met(job.ID, job.Topic)
 	return k.replyJob("RESERVED", job.ID, job.Body)
@@ -160,7 +161,7 @@ func (k *conn) reserveJob(id uint64) error {
 		return k.reply("NOT_FOUND")
 	}
 	leased, err := k.queue.TakeByID(k.ctx, job.Topic, job.ID)
-	if errors.Is(err, queue.ErrNotFound) { // another connection has it
+	if errors.Is(err, queue.ErrNotFound) { // reserved by another connection
 		return k.reply("NOT_FOUND")
 	}
 	if err != nil {

@@ -59,8 +59,8 @@ func (c *jobCounts) addTo(y *yaml) {
 	y.add("current-jobs-buried", c.buried)
 }
 
-// alone runs a function that reads all tubes, for one connection at a time. Otherwise thousands of clients that ask for
-// the statistics of thousands of tubes could fill the memory and overload the shards.
+// alone runs a function that reads all tubes, for one connection at a time. Otherwise thousands of clients that request
+// the statistics of thousands of tubes could exhaust memory and overload the shards.
 func (k *conn) alone(read func() error) error {
 	select {
 	case k.reading <- struct{}{}:
@@ -111,7 +111,7 @@ func (k *conn) stats([]string, []byte) error {
 // process adds the statistics of the process. There is no binlog.
 func (k *conn) process(y *yaml) {
 	var used syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // zeros if it fails
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // zero on error
 	y.add("pid", os.Getpid())
 	y.add("version", "wakecall "+k.version)
 	y.bare("rusage-utime", seconds(used.Utime))
@@ -210,14 +210,15 @@ func timeLeft(job *queue.Job, now time.Time) int64 {
 // tally counts what happened to a job.
 type tally struct{ reserves, timeouts, releases, buries int }
 
-// tallyHeader holds a job's tally from before its last release with another priority, which made it another job.
+// tallyHeader holds the tally of a job from before its last release with another priority, which replaced it by a new
+// job.
 const tallyHeader = "Beanstalk-Tally"
 
 func (c tally) String() string { return fmt.Sprint(c.reserves, c.timeouts, c.releases, c.buries) }
 
 // tallyOf adds up the tally in a job's history and the one in its header.
 func tallyOf(job *queue.Job) (c tally) {
-	_, _ = fmt.Sscan(job.Headers[tallyHeader], &c.reserves, &c.timeouts, &c.releases, &c.buries) // zeros without it
+	_, _ = fmt.Sscan(job.Headers[tallyHeader], &c.reserves, &c.timeouts, &c.releases, &c.buries) // zero if missing
 	c.reserves += job.Attempts
 	if job.State == queue.Running {
 		c.reserves++

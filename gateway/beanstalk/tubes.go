@@ -40,13 +40,13 @@ func parseTopic(topic string) (tube string, priority uint32, ok bool) {
 // tube is what a gateway knows about a tube. A tube that nobody uses or watches exists as long as it has jobs.
 type tube struct {
 	name       string
-	order      uint64               // position among all tubes
-	priorities map[uint32]time.Time // of its current and possibly earlier jobs, and when each was last seen
+	order      uint64               // position in the list of tubes
+	priorities map[uint32]time.Time // when each priority of its current and possibly earlier jobs was last seen
 
 	permanent                      bool
 	using, watching, waiting       int
 	totalJobs, cmdDelete, cmdPause uint64
-	pause                          time.Duration // the pause as set
+	pause                          time.Duration // as requested
 	pausedUntil                    time.Time
 }
 
@@ -62,7 +62,7 @@ type tubes struct {
 	known     map[string]*tube
 	made      uint64 // tubes created so far
 	refreshed time.Time
-	changed   context.Context // ends when the topics of a reserve may have changed
+	changed   context.Context // done when the topics of a reserve may have changed
 	change    context.CancelFunc
 }
 
@@ -84,7 +84,7 @@ func (t *tubes) at(name string) *tube {
 	return made
 }
 
-// edit changes a tube, which it creates if necessary, and removes it if it is idle afterwards.
+// edit changes a tube. It creates the tube if necessary, and removes it if it is idle afterwards.
 func (t *tubes) edit(name string, change func(*tube)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,7 +117,7 @@ func (t *tubes) names() (names []string) {
 	return names
 }
 
-// met records that a job with a priority was just stored in a tube.
+// met records that a job with a priority was stored in a tube just now.
 func (t *tubes) met(name string, priority uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,7 +165,7 @@ func (t *tubes) topics(name string) (topics []string) {
 type plan struct {
 	topics  []string        // topics of the tubes that are not paused, most urgent first
 	resumes time.Time       // when the first paused tube resumes; zero: none is paused
-	changed context.Context // ends when the plan may have changed
+	changed context.Context // done when the plan may have changed
 }
 
 func (t *tubes) plan(names []string) plan {
@@ -199,8 +199,7 @@ func (t *tubes) plan(names []string) plan {
 	return p
 }
 
-// recent calls refresh if the last one is too long ago. Shards that do not answer are not an error: only their jobs
-// wait.
+// recent calls refresh unless it was called recently. Shards that do not answer are not an error: only their jobs wait.
 func (t *tubes) recent(ctx context.Context, q Queue) error {
 	t.mu.Lock()
 	old := t.now().Sub(t.refreshed) > refreshEvery
@@ -214,8 +213,8 @@ func (t *tubes) recent(ctx context.Context, q Queue) error {
 	return nil
 }
 
-// refresh reads which tubes have jobs, because other hosts store jobs, too. Tubes of a shard that does not answer stay
-// known.
+// refresh reads which tubes have jobs, because other hosts store jobs, too. Tubes of shards that do not answer are
+// kept.
 func (t *tubes) refresh(ctx context.Context, q Queue) error {
 	began := t.now()
 	topics, err := q.Members(ctx, Namespace)

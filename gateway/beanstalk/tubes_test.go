@@ -29,7 +29,7 @@ func (q *topicList) Members(context.Context, string) ([]string, error) {
 	return q.topics, q.err
 }
 
-// newClockedTubes creates tubes with a clock of their own.
+// newClockedTubes creates tubes with a clock that the test sets.
 func newClockedTubes() (t *tubes, now *time.Time) {
 	clock := time.Unix(1000, 0)
 	t = newTubes()
@@ -173,7 +173,7 @@ func TestTubesAreListedOnceASecond(t *testing.T) {
 	}
 }
 
-// TestATallyCountsTheHistory, plus the counts that a job brought from another priority.
+// TestATallyCountsTheHistory, plus the counts from before a change of the job's priority.
 func TestATallyCountsTheHistory(t *testing.T) {
 	t.Parallel()
 	job := &queue.Job{

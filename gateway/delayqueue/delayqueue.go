@@ -15,10 +15,10 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// popWait is how long a pop waits for a job. Clients give up after 180 s.
+// popWait is how long a pop waits for a job. Clients time out after 180 s.
 const popWait = 178 * time.Second
 
-// Messages of answers, as clients know them.
+// Messages of answers, as in delay-queue.
 const (
 	done       = "操作成功"
 	added      = "添加成功"
@@ -45,11 +45,12 @@ type Gateway struct {
 	*gateway.Endpoint
 	store   *store
 	topics  func() *registry.Snapshot
-	maxBody int64 // largest body of a job, in bytes
+	maxBody int64 // limit of a job's body in bytes
 	popWait time.Duration
 }
 
-// New returns a gateway that accepts jobs of maxBody bytes even if all are escaped, and so longer ones without escapes.
+// New returns a gateway that accepts jobs of maxBody bytes even if each byte is escaped in JSON. So it accepts longer
+// jobs if they need no escapes.
 func New(e *gateway.Endpoint, q Queue, w gateway.Workers, topics func() *registry.Snapshot, maxBody int64) *Gateway {
 	return &Gateway{Endpoint: e, store: newStore(q, w), topics: topics, maxBody: maxBody, popWait: popWait}
 }
@@ -81,8 +82,8 @@ type failure string
 
 func (f failure) Error() string { return string(f) }
 
-// answered returns a handler for a function that turns a request's body into the answer's message and data. An error
-// other than a failure is logged, and the client gets the failure joined to it.
+// answered returns a handler from a function that turns a request's body into the answer's message and data. The client
+// gets the failure in the function's error; any other error is also logged.
 func answered[In any](g *Gateway, f func(context.Context, In) (string, any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -127,7 +128,7 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
-// write answers a request. A job that does not reach its client is released, and its attempt does not count.
+// write answers a request. A job that does not reach its client is released without counting an attempt.
 func (g *Gateway) write(w http.ResponseWriter, r *http.Request, out any, lease string) {
 	if gateway.WriteJSON(w, contentType, http.StatusOK, out) != nil && lease != "" {
 		g.GiveBack(r.Context(), g.store.queue, []queue.Leased{{Lease: lease}})

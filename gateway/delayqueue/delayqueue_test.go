@@ -79,7 +79,7 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		t.Errorf("an oversized id: %s", got)
 	}
 	if got := c.ask("POST", "/pop", `{"topic":"`+strings.Repeat("t,", 1001)+`"}`); got !=
-		refusal("topic: 1001 names; the limit is 1000") {
+		refusal("topic has 1001 names; the limit is 1000") {
 		t.Errorf("too many topics: %s", got)
 	}
 	if got := c.ask("POST", "/push", `{"id":"`+strings.Repeat("x", 5000)+`"}`); got != refusal("读取request body失败") {

@@ -1,8 +1,8 @@
-// Package delayqueue serves the clients of ouqiang/delay-queue, and those of the JSON commands of Youzan's delay queue,
-// which it follows.
+// Package delayqueue serves clients of ouqiang/delay-queue, and of the JSON commands of Youzan's delay queue, whose
+// design delay-queue follows.
 //
 //	POST /push     {"topic", "id", "delay": s, "ttr": s, "body"}                         data: null
-//	POST /pop      {"topic": "a,b,c"}: the first topic named that has a ready job        data: {"id", "body"} or null
+//	POST /pop      {"topic": "a,b,c"}: the first of these topics with a ready job        data: {"id", "body"} or null
 //	POST /finish   {"id"}                                                                data: null
 //	POST /delete   {"id"}                                                                data: null
 //	POST /get      {"id"}                                                                data: the job or null
@@ -16,10 +16,10 @@
 //
 // # Ids
 //
-// An id is unique over all topics, and finish, delete and get name no topic. In Wakecall ids are unique per topic, so
-// the gateway searches all topics that have jobs for an id. It first tries the topic where it last saw the id, because
-// most workers finish a job through the gateway from which they popped it. Two simultaneous pushes of one id to
-// different topics may both be stored.
+// An id is unique across all topics: finish, delete and get name no topic. In Wakecall ids are unique per topic, so the
+// gateway searches all topics that have jobs. It first tries the topic where it last saw the id, because most workers
+// finish a job through the gateway from which they popped it. Two simultaneous pushes of one id to different topics may
+// both be stored.
 //
 // Unlike in delay-queue, a job is never due early, a body reaches the worker as it was pushed (including spaces at its
 // ends), and a pop that encounters a deleted job waits for the next one.

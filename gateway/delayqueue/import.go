@@ -44,7 +44,7 @@ func importFlags(f *pflag.FlagSet) importer.Open {
 type source struct {
 	*importer.Claims
 	keys  []string  // buckets and ready queues
-	stuck time.Time // set if no delay-queue runs: jobs due by then at the heads of buckets are claimed
+	stuck time.Time // set if no delay-queue runs: jobs at the heads of buckets that were due by then are claimed
 }
 
 func newSource(db *redis.Client) *source {
@@ -90,8 +90,8 @@ func (s *source) Waiting(ctx context.Context) (int, error) {
 	return importer.Length(ctx, s.Redis, ready, buckets, []string{keyClaims})
 }
 
-// stuckAfter is how long the head of a bucket must stay to conclude that no delay-queue runs: its timers poll every
-// second.
+// stuckAfter is how long due entries must stay at the heads of buckets before the import concludes that no delay-queue
+// runs. Its timers poll every second.
 const stuckAfter = 3 * time.Second
 
 // Claim implements importer.Source.
@@ -120,7 +120,7 @@ func (s *source) Claim(ctx context.Context, n int) ([]importer.Job, error) {
 	return s.claimAny(ctx, n)
 }
 
-// begin begins again with the first entries of all queues.
+// begin starts over with the first entries of all queues.
 func (s *source) begin(stuck time.Time) {
 	s.stuck = stuck
 	clear(s.Skip)
@@ -135,7 +135,7 @@ func (s *source) heads(ctx context.Context) (heads []string, now time.Time, err 
 		if !isBucket(key) {
 			continue
 		}
-		// Old servers do not have the command that replaces this one.
+		// Old servers lack the command that replaces this one.
 		first, err := s.Redis.Do(ctx, "ZRANGEBYSCORE", key, "-inf", now.Unix(), "LIMIT", 0, 1).StringSlice()
 		if err != nil {
 			return nil, now, err
@@ -147,8 +147,8 @@ func (s *source) heads(ctx context.Context) (heads []string, now time.Time, err 
 	return heads, now, nil
 }
 
-// claimAny claims jobs from the first queue that has some. It leaves jobs at the head of a bucket that became due after
-// s.stuck to the timers of delay-queue.
+// claimAny claims jobs from the first queue that has some. Jobs at the head of a bucket that became due after s.stuck
+// are left to delay-queue's timers.
 func (s *source) claimAny(ctx context.Context, n int) ([]importer.Job, error) {
 	for _, key := range s.keys {
 		if jobs, err := s.claim(ctx, key, n); len(jobs) > 0 || err != nil {
@@ -170,7 +170,8 @@ func (s *source) claim(ctx context.Context, key string, n int) ([]importer.Job, 
 	return jobs, err
 }
 
-// job converts a claim to a push. After its times the claim has the length of the topic, the topic, and the body.
+// job converts a claim to a push. In a claim, the times are followed by the length of the topic, the topic, and the
+// body.
 func (s *source) job(id, claim string) (importer.Job, error) {
 	c, err := importer.ParseTimed(claim)
 	if err != nil {

@@ -17,7 +17,7 @@ type pushRequest struct {
 	Body  string `json:"body"`
 }
 
-// check checks the members in the order in which delay-queue does.
+// check validates the members in the same order as delay-queue.
 func (in *pushRequest) check() error {
 	in.Topic, in.ID = strings.TrimSpace(in.Topic), strings.TrimSpace(in.ID)
 	switch {
@@ -60,7 +60,7 @@ type poppedJob struct {
 	lease string
 }
 
-// maxPopTopics limits the work that a pop causes in the shards.
+// maxPopTopics bounds the load of a pop on the shards.
 const maxPopTopics = 1000
 
 func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
@@ -69,7 +69,7 @@ func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
 	case len(topics) == 0:
 		return "", nil, failure(noPopTopic)
 	case len(topics) > maxPopTopics:
-		return "", nil, failure(fmt.Sprintf("topic: %d names; the limit is %d", len(topics), maxPopTopics))
+		return "", nil, failure(fmt.Sprintf("topic has %d names; the limit is %d", len(topics), maxPopTopics))
 	}
 	job, err := g.store.pop(ctx, topics, g.popWait)
 	if err != nil {

@@ -35,7 +35,7 @@ func nameOf(topic string) string {
 	return name
 }
 
-// store gives access to the queue for clients that name jobs by id only.
+// store accesses the queue for clients that name jobs by id alone.
 type store struct {
 	queue   Queue
 	workers gateway.Workers
@@ -46,7 +46,7 @@ func newStore(q Queue, w gateway.Workers) *store {
 	return &store{q, w, gateway.NewFinder(q, Namespace)}
 }
 
-// push stores a job and replaces an existing one with the same id, whatever its topic.
+// push stores a job. It replaces an existing job with the same id, whatever its topic.
 func (s *store) push(ctx context.Context, in pushRequest) error {
 	topic := topicOf(in.Topic)
 	others, err := s.finder.Search(ctx, in.ID)
@@ -72,7 +72,7 @@ func (s *store) push(ctx context.Context, in pushRequest) error {
 	return nil
 }
 
-// pop takes a job from the first of some topics with a ready one. It returns nil if there was none within wait.
+// pop takes a job from the first of these topics that has a ready one. It returns nil if there is none within wait.
 func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*queue.Leased, error) {
 	r := pull.Request{Wait: wait, TakeRequest: queue.TakeRequest{Order: queue.Listed, Max: 1}}
 	for _, name := range names {
@@ -86,7 +86,7 @@ func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*q
 	return &jobs[0], nil
 }
 
-// remove ends the job with an id in any state. A missing job is not an error.
+// remove ends the job with an id, whatever its state. A missing job is not an error.
 func (s *store) remove(ctx context.Context, id string) error {
 	_, err := s.finder.Try(ctx, id, func(topic string) (bool, error) {
 		_, found, err := gateway.Ack(ctx, s.queue, topic, id)

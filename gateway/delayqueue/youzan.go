@@ -10,14 +10,14 @@ import (
 	"github.com/wakecall/wakecall/gateway"
 )
 
-// A command as described in Youzan's published design:
+// A command, as described in Youzan's published design:
 //
 //	{"command": "add", "topic", "id", "delay": s, "TTR": s, "body"}
 //	{"command": "pop", "topic"}       does not wait
 //	{"command": "finish", "id"}
 //	{"command": "delete", "id"}
 //
-// Its answer is {"success", "error": the reason, "id", "value": the body}; only pop has the last two.
+// The answer is {"success", "error": the reason, "id", "value": the body}; only a pop's has the last two.
 type command struct {
 	Command string `json:"command"`
 	pushRequest
@@ -62,7 +62,7 @@ func (g *Gateway) run(ctx context.Context, in command) (result, error) {
 		_, _, err := g.remove(ctx, idRequest{ID: in.ID})
 		return result{Success: err == nil}, err
 	}
-	text, _ := json.Marshal(in.Command) // cannot fail for a string
+	text, _ := json.Marshal(in.Command) // never fails for a string
 	return result{}, failure("unknown command " + string(text) + ": expected add, pop, finish or delete")
 }
 

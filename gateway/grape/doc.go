@@ -1,5 +1,4 @@
-// Package grape serves the clients of Grape: its HTTP interface, where every method takes its parameters from the
-// query.
+// Package grape serves clients of Grape. All methods of its HTTP interface take their parameters from the query.
 //
 //	POST   /api/job/produce   tube, jid, dtr, ttr; the body is the job    true; false if the id is delayed or ready
 //	DELETE /api/job/delete    tube, jid        true if it was delayed or ready
@@ -14,7 +13,7 @@
 //	GET    /api/tube/list, /api/tube/stats, /api/tube/stats/NAME
 //
 // Requests need no password, so the listener belongs on the loopback interface. A second listener (Web), for Grape's
-// own pages, requires one:
+// web page, does require one:
 //
 //	POST /api/authen/login    {"username", "password"}    the session's id, also in the cookie grape.session;
 //	                                                      429 after too many wrong ones
@@ -22,8 +21,9 @@
 //	/api/tube/…               as above; 401 without a session
 //
 // Tube T is the pull topic grape.T, escaped by registry.EscapeName, with the settings of the namespace grape.*. A
-// setting of the registry lists the created tubes. Grape's retained means running, failed means dead, and an execution
-// is an attempt, even if it was released. A job whose ttr is over becomes ready again, without a limit.
+// setting of the registry lists the created tubes. In Grape's terms, a running job is retained, and a dead one has
+// failed. Every attempt counts as an execution, even if it was released. A job whose ttr expires becomes ready again,
+// without a limit.
 //
 // Unlike in Grape, bodies may be any bytes, two concurrent consumers both get jobs, and a delete or finish that answers
 // false does not change the job.

@@ -26,8 +26,8 @@ type Queue interface {
 type Gateway struct {
 	*gateway.Endpoint
 	queue    Queue
-	registry gateway.Registry // has the list of tubes in a setting
-	maxBody  int64            // largest body of a job, in bytes
+	registry gateway.Registry // stores the list of tubes in a setting
+	maxBody  int64            // limit of a job's body in bytes
 }
 
 // New returns a gateway that accepts jobs of up to maxBody bytes.
@@ -53,7 +53,7 @@ func (g *Gateway) unknownPath(w http.ResponseWriter, r *http.Request) {
 	g.fail(w, r, problem(http.StatusNotFound, http.StatusNotFound, "invalid path:"+r.URL.Path))
 }
 
-// route describes a request: its method, and the function that answers it.
+// route is a route's method and handler.
 type route struct {
 	method string
 	handle func(*request) (any, error)
@@ -110,7 +110,7 @@ func problem(status, code int, desc string) *gateway.Problem {
 
 func bad(code int, desc string) error { return problem(http.StatusBadRequest, code, desc) }
 
-// faultCode is the code of every error that the client did not cause.
+// faultCode is the code for all errors that the client did not cause.
 const faultCode = 9999
 
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {

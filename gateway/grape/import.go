@@ -22,7 +22,7 @@ var claimSource string
 
 func importFlags(f *pflag.FlagSet) importer.Open {
 	url := importer.RedisFlag(f, "redis://:pw@host:6379/0")
-	group := f.String("namespace", "", "`NAME` that prefixes its keys")
+	group := f.String("namespace", "", "`NAME` that prefixes Grape's keys")
 	base64 := f.Bool("base64", false, "bodies are stored in base64, as by earlier versions of Grape")
 	return func(context.Context, func(string) string) (importer.Source, func(), error) {
 		o, err := url()
@@ -39,7 +39,7 @@ type source struct {
 	*importer.Claims
 	group    string           // Grape's namespace
 	base64   bool             // bodies are base64, as in earlier versions of Grape
-	registry gateway.Registry // has the tubes of the gateway, which answers no command for others
+	registry gateway.Registry // stores the gateway's tubes; the gateway rejects commands for others
 	created  map[string]bool
 }
 
@@ -52,7 +52,7 @@ func newSource(db *redis.Client, group string, base64 bool) *source {
 	return s
 }
 
-// key returns the name of one of Grape's keys, or of the import's own keys.
+// key returns the full name of one of Grape's keys, or of the import's own.
 func (s *source) key(name string) string {
 	if s.group == "" {
 		return name
@@ -83,7 +83,7 @@ func (s *source) tubes(ctx context.Context) ([]string, error) {
 	return tubes, nil
 }
 
-// current returns all tubes, and creates those that are new: a producer may create one at any time.
+// current returns all tubes. It creates new ones in Wakecall, since producers may create tubes at any time.
 func (s *source) current(ctx context.Context) ([]string, error) {
 	tubes, err := s.tubes(ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *source) Waiting(ctx context.Context) (int, error) {
 	return importer.Length(ctx, s.Redis, nil, sets, []string{s.Key})
 }
 
-// Limits for claiming while a consumer locks its tube, which it does for some milliseconds.
+// Limits for retries while a consumer locks its tube, which takes some milliseconds.
 const (
 	claimTries = 50
 	claimPause = 20 * time.Millisecond
@@ -156,7 +156,7 @@ func (s *source) job(name, claim string) (importer.Job, error) {
 	body := []byte(c.Rest)
 	if s.base64 {
 		if body, err = base64.StdEncoding.DecodeString(c.Rest); err != nil {
-			return importer.Job{}, fmt.Errorf("body is not base64; import it without --base64: %w", err)
+			return importer.Job{}, fmt.Errorf("body is not base64; import without --base64: %w", err)
 		}
 	}
 	return c.Job(topicOf(tube), id, body), nil

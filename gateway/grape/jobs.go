@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	minTTR  = time.Second // the minimum; shorter TTRs are raised to it
+	minTTR  = time.Second // minimum; shorter TTRs are raised to it
 	maxTTR  = registry.MaxPullTTR
 	maxTake = queue.TakeLimit
-	// maxAnswer is how many bytes of data an answer has, but for those of the last step: a client may ask for any
-	// number of jobs.
+	// maxAnswer bounds the data of an answer, apart from its last step, because a client may request any number of
+	// jobs.
 	maxAnswer = 16 << 20
 )
 
-// produce stores a job. A delayed or ready job with the id stays as it is; a retained or failed one is replaced.
+// produce stores a job. It keeps an existing job with the id if that is delayed or ready, and replaces it otherwise.
 func (g *Gateway) produce(r *request) (any, error) {
 	dtr, err := r.duration("dtr", codeDTR)
 	if err != nil {
@@ -56,7 +56,7 @@ func (g *Gateway) produce(r *request) (any, error) {
 	return true, g.queue.Push(r.Context(), push).Err
 }
 
-// named reads the job's id and the topic of its tube.
+// named returns the job's id and the topic of its tube.
 func (g *Gateway) named(r *request) (id, topic string, err error) {
 	if id, err = r.id(); err != nil {
 		return "", "", err
@@ -65,12 +65,12 @@ func (g *Gateway) named(r *request) (id, topic string, err error) {
 	return id, topic, err
 }
 
-// ending returns a handler that ends a job in one of the given states. It answers whether the job was in one.
+// ending returns a handler that ends a job if it is in one of the given states, and answers whether it was.
 func (g *Gateway) ending(verb queue.Verb, in ...queue.State) func(*request) (any, error) {
 	return func(r *request) (any, error) { return g.end(r, queue.Ending{Verb: verb, In: in}) }
 }
 
-// delaying does what ending does, with a delay.
+// delaying is like ending, but with a delay.
 func (g *Gateway) delaying(verb queue.Verb, in ...queue.State) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		dtr, err := r.duration("dtr", codeDTR)

@@ -78,7 +78,7 @@ func (r *request) duration(name string, code int) (time.Duration, error) {
 	return time.Duration(n) * time.Millisecond, nil
 }
 
-// most returns how many jobs the client wants, 1 if it does not send a valid number.
+// most returns how many jobs the client wants: 1 if it sends no valid number.
 func (r *request) most() int {
 	n, err := strconv.Atoi(r.query.Get("max"))
 	if err != nil || n < 1 {

@@ -75,7 +75,7 @@ func createTubes(ctx context.Context, r gateway.Registry, names ...string) error
 	})
 }
 
-// deleteTube deletes a tube with its jobs. It removes the tube first, so that no new jobs are stored meanwhile.
+// deleteTube deletes a tube and its jobs. It removes the tube first, so that no new jobs are stored meanwhile.
 func (g *Gateway) deleteTube(r *request) (any, error) {
 	name := r.query.Get("tube")
 	topic, err := g.tube(r)

@@ -29,7 +29,7 @@ const (
 	maxLogin      = 4 << 10 // bytes
 )
 
-// A Web serves what Grape's own pages call: the login, and the tubes behind it.
+// A Web serves the API of Grape's web page: the login, and tubes for users who are logged in.
 type Web struct {
 	gateway  *Gateway
 	accounts *gateway.Accounts
@@ -67,10 +67,10 @@ func (s *Web) handler() http.Handler {
 	return mux
 }
 
-// login answers with a session's id, which it also sets as a cookie.
+// login answers with a new session's id, which it also sets as a cookie.
 func (s *Web) login(r *request) (any, error) {
 	var in struct{ Username, Password string }
-	_ = json.NewDecoder(http.MaxBytesReader(r.w, r.Body, maxLogin)).Decode(&in) // on an error the user stays empty
+	_ = json.NewDecoder(http.MaxBytesReader(r.w, r.Body, maxLogin)).Decode(&in) // on error the user is empty
 	switch {
 	case in.Username == "":
 		return nil, bad(codeNoUser, "username is empty")
@@ -101,8 +101,8 @@ func cookie(id string, seconds int) *http.Cookie {
 	}
 }
 
-// session returns a session's id: its end and its user, signed with the user's password. So all hosts and processes
-// accept it, until the password is changed.
+// session returns a session's id: its expiry and its user, signed with the user's password. So all hosts and processes
+// accept it until the password is changed.
 func (s *Web) session(user string, ends time.Time) string {
 	text := strconv.FormatInt(ends.Unix(), 10) + " " + user
 	password, _ := s.accounts.Password(user)

@@ -16,21 +16,21 @@ import (
 
 // Source is a system to import from.
 type Source interface {
-	// Lock returns ErrLocked while another import from this system runs. It connects again if the connection was lost.
+	// Lock returns ErrLocked while another import from this system runs. It reconnects if the connection was lost.
 	Lock(ctx context.Context) error
 	// Topics returns the topics to register.
 	Topics(ctx context.Context) ([]registry.Topic, error)
 	// Waiting returns the number of waiting jobs.
 	Waiting(ctx context.Context) (int, error)
-	// Claim claims at most n jobs of the registered topics; it returns none when no such job waits.
+	// Claim claims at most n jobs of the registered topics. It returns none if no such job is waiting.
 	Claim(ctx context.Context, n int) ([]Job, error)
-	// Left returns the claims that earlier imports, or this one before an error, left behind.
+	// Left returns the claims left behind by earlier imports, or by this one before an error.
 	Left(ctx context.Context) ([]Job, error)
-	// Drop removes the claims of jobs that were claimed together.
+	// Drop removes the claims of jobs, all claimed together.
 	Drop(ctx context.Context, jobs []Job) error
 }
 
-// Preparer is implemented by a Source that has more than topics and jobs.
+// Preparer is implemented by a Source that imports more than topics and jobs.
 type Preparer interface {
 	// Prepare imports tokens and the like, or only counts them if o.DryRun is set.
 	Prepare(ctx context.Context, o *Options, r *Report) error
@@ -73,13 +73,13 @@ type Options struct {
 	Logger   *slog.Logger
 }
 
-// Report counts what an import did.
+// Report counts what an import has done.
 type Report struct {
 	Topics   int `json:"topics"`            // topics of the old system
-	Made     int `json:"topics_registered"` // registered topics; existing ones stay as they are
-	Tokens   int `json:"tokens,omitempty"`  // tokens of a lmstfy
-	Tubes    int `json:"tubes,omitempty"`   // tubes of a Grape
-	Waiting  int `json:"waiting"`           // jobs at the beginning
+	Made     int `json:"topics_registered"` // registered topics; existing ones are kept
+	Tokens   int `json:"tokens,omitempty"`  // of lmstfy
+	Tubes    int `json:"tubes,omitempty"`   // of Grape
+	Waiting  int `json:"waiting"`           // jobs at the start
 	Imported int `json:"imported"`
 	Resumed  int `json:"resumed"` // claimed jobs that were found after an interruption
 	Kept     int `json:"kept"`    // jobs skipped because Wakecall has a newer job with the id
@@ -90,12 +90,12 @@ type Report struct {
 const (
 	step       = 500 // jobs per claim
 	followEach = time.Second
-	retryFirst = time.Second // wait after an error, doubled for each further one
+	retryFirst = time.Second // wait after an error; doubled after each further one
 	retryMost  = 30 * time.Second
 	actor      = "import"
 )
 
-// Run imports until no job waits in the old system or, with Follow, until ctx is done.
+// Run imports until no job is waiting in the old system or, with Follow, until ctx is done.
 func Run(ctx context.Context, o Options) (Report, error) {
 	i := &run{Options: o}
 	if err := i.begin(ctx); err != nil || o.DryRun {
@@ -112,7 +112,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return i.end(ctx)
 }
 
-// begin counts, and locks the old system unless it only counts.
+// begin counts topics and jobs. Unless it is a dry run, it locks the old system and registers the topics.
 func (i *run) begin(ctx context.Context) (err error) {
 	if !i.DryRun {
 		if err := i.Source.Lock(ctx); err != nil {
@@ -144,7 +144,7 @@ func (i *run) move(ctx context.Context) error {
 	for ctx.Err() == nil {
 		jobs, err := i.Source.Claim(ctx, step)
 		switch {
-		case err != nil && ctx.Err() != nil: // the next import finds what was claimed meanwhile
+		case err != nil && ctx.Err() != nil: // the next import finds what this one has claimed
 		case err != nil:
 			return err
 		case len(jobs) > 0:
@@ -161,7 +161,8 @@ func (i *run) move(ctx context.Context) error {
 	return nil
 }
 
-// retry continues after an error of either system until ctx is done. It returns the error that it could not get over.
+// retry continues after errors of either system until ctx is done. It returns the last error if the import did not
+// recover from it.
 func (i *run) retry(ctx context.Context, err error) error {
 	for wait := retryFirst; err != nil; {
 		i.Logger.Warn("import interrupted; retrying", "error", err, "retry_in", wait)
@@ -177,7 +178,7 @@ func (i *run) retry(ctx context.Context, err error) error {
 	return nil
 }
 
-// again does what Run does, with the topics that are known.
+// again is like Run, but with the topics already registered.
 func (i *run) again(ctx context.Context) error {
 	if err := i.Source.Lock(ctx); err != nil {
 		return err
@@ -231,7 +232,7 @@ func (i *run) topics(ctx context.Context) error {
 	return nil
 }
 
-// valid returns an error that names all topics which cannot be registered.
+// valid returns an error that lists all topics that cannot be registered.
 func valid(topics []registry.Topic) error {
 	var errs []error
 	for _, t := range topics {
@@ -248,7 +249,7 @@ func (i *run) resume(ctx context.Context) error {
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	i.Resumed, i.Refused = i.Resumed+len(left), 0 // these include all claims of refused jobs
+	i.Resumed, i.Refused = i.Resumed+len(left), 0 // left includes the claims of refused jobs
 	done, todo, err := i.unpushed(ctx, left)
 	if err != nil {
 		return err
@@ -274,12 +275,12 @@ func byClaim(jobs []Job) map[string][]Job {
 	return claims
 }
 
-// noted is how long a dispatcher may take to note a call of a job that has ended.
+// noted is how long a dispatcher may take to journal the last attempt of a job that has ended.
 const noted = 3 * time.Second
 
-// unpushed separates the claims that an interrupted import has already pushed from the others. A job was pushed if its
-// line is in the journal, or if it was stored just before the import was killed: then it exists, or has been called
-// since.
+// unpushed separates the claims that an interrupted import has already pushed from the others. A job was pushed if the
+// journal says so. It was also pushed if the import was killed between storing and journaling it: then it exists, or
+// has been called since.
 func (i *run) unpushed(ctx context.Context, left []Job) (done, todo []Job, err error) {
 	pushed := i.linesOf(left)
 	var unsure []Job
@@ -321,7 +322,7 @@ type line struct {
 
 func (j *Job) ref() queue.Ref { return queue.Ref{Topic: j.Push.Topic, ID: j.Push.ID} }
 
-// linesOf returns the journal's lines about claims.
+// linesOf reports which claims have a record in the journal.
 func (i *run) linesOf(left []Job) map[line]bool {
 	lines := map[line]bool{}
 	for _, job := range left {
@@ -338,7 +339,7 @@ func (i *run) linesOf(left []Job) map[line]bool {
 	return lines
 }
 
-// calls returns the jobs that were called according to the journal, each with the creation time of the last job with
+// calls returns the jobs that were called according to the journal, each with the creation time of the latest job with
 // its id.
 func (i *run) calls(refs []queue.Ref) map[queue.Ref]time.Time {
 	ours, called := map[queue.Ref]bool{}, map[queue.Ref]time.Time{}
@@ -381,7 +382,7 @@ func (i *run) push(ctx context.Context, jobs []Job) error {
 	return err
 }
 
-// store pushes jobs. A job whose id exists replaces the existing job if it is later.
+// store pushes jobs. If the id exists, the later job is kept.
 func (i *run) store(ctx context.Context, jobs []Job) (imported, kept []Job, err error) {
 	ctx = queue.Via(ctx, jobs[0].Push.Via)
 	var again []Job
@@ -405,9 +406,9 @@ func (i *run) store(ctx context.Context, jobs []Job) (imported, kept []Job, err 
 	return append(imported, more...), kept, err
 }
 
-// replaces reports whether a job is later than the existing one with its id. Of a system that does not say when it
-// accepted a job, it is if the other had been stored before the claim and was taken since: it has been called already,
-// or died, and nobody would call this one.
+// replaces reports whether a job is later than the existing one with its id. If the old system does not record when it
+// accepted a job, the job is later if the existing one was stored before the claim and has been called: otherwise
+// nobody would call this one.
 func (j *Job) replaces(existing *queue.Job) bool {
 	if !j.Added.IsZero() {
 		return j.Added.After(existing.CreatedAt)
@@ -420,14 +421,14 @@ func pushes(jobs []Job) []queue.Push {
 	list := make([]queue.Push, len(jobs))
 	for k, job := range jobs {
 		list[k] = job.Push
-		if max(job.Push.Delay, time.Until(job.Push.DueAt)) > queue.MaxDelay { // cut, as by the gateways
+		if max(job.Push.Delay, time.Until(job.Push.DueAt)) > queue.MaxDelay { // limited, as in the gateways
 			list[k].DueAt, list[k].Delay = time.Time{}, queue.MaxDelay
 		}
 	}
 	return list
 }
 
-// refused returns the error that ends the import, and logs errors that only concern one job.
+// refused returns an error if it must end the import. It logs errors that concern only one job.
 func (i *run) refused(job Job, err, before error) error {
 	if errors.As(err, new(*queue.UnavailableError)) {
 		return fmt.Errorf("push %s/%s: %w", job.Push.Topic, job.Push.ID, err)

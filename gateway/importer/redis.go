@@ -20,12 +20,12 @@ var dropSource string
 
 var dropScript = redis.NewScript(dropSource)
 
-// lockName is the prefix of the names of an import's connections to the old Redis. They are its lock, which ends with
-// its process.
+// lockName is the prefix of the names of an import's connections to the old Redis. They serve as its lock, which ends
+// with the process.
 const lockName = "wakecall-import-"
 
-// Connect connects to an old Redis. It does not retry commands: a claim whose answer is lost is found among the
-// remaining claims.
+// Connect connects to an old Redis. It does not retry commands: if the reply to a claim is lost, its jobs are found
+// among the remaining claims.
 func Connect(to *redis.Options) *redis.Client {
 	o := *to
 	o.MaxRetries, o.ContextTimeoutEnabled, o.ClientName = -1, true, lockName+rand.Text()
@@ -62,17 +62,18 @@ func (c *Claims) Lock(ctx context.Context) error {
 	return nil
 }
 
-// Claims are the claimed jobs in an old Redis: a hash from their names to NUMBER REST. A Source whose jobs are in one
-// Redis embeds them.
+// Claims are the claimed jobs in an old Redis: a hash from a job's name to NUMBER REST. A Source whose jobs are in one
+// Redis embeds Claims.
 type Claims struct {
 	Redis  *redis.Client
 	Key    string // key of the hash
-	Number string // key of the number of the last claim
+	Number string // key of the last claim's number
 	System string // name of the old system
 	Script *redis.Script
 	Parse  func(name, rest string) (Job, error)
-	// Skip has the number of entries to skip in each queue: those that the import may not take. There may be many, such
-	// as delay-queue's entries of finished jobs, and each claim would read them all. nil: none are skipped.
+	// Skip is the number of entries to skip in each queue, because the import may not take them. There may be many,
+	// such as delay-queue's entries of finished jobs, and each claim would read them all again. If Skip is nil, none
+	// are skipped.
 	Skip map[string]int64
 }
 
@@ -84,8 +85,8 @@ type claimKey struct {
 
 // Take claims at most n jobs from a queue of the old system. It skips entries that the import may not take, until
 // c.Skip is cleared. The keys of the scripts are claims, number, queue and more; their arguments are n, how many
-// entries to skip, and args. They return the number of the claim, how many entries to skip next time, and how many
-// entries they found; then name and claim of each job.
+// entries to skip, and args. They return the number of the claim, how many entries to skip next time, how many entries
+// they found, and then the name and claim of each job.
 func (c *Claims) Take(
 	ctx context.Context, n int, from string, more []string, args ...any,
 ) (jobs []Job, skipped int64, err error) {
@@ -146,7 +147,7 @@ func (c *Claims) Left(ctx context.Context) (jobs []Job, err error) {
 // Drop implements Source.
 func (c *Claims) Drop(ctx context.Context, jobs []Job) error { return Drop(ctx, jobs) }
 
-// Drop drops the claims of jobs that were claimed together, in any Redis.
+// Drop drops the claims of jobs, all claimed together, in any Redis.
 func Drop(ctx context.Context, jobs []Job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -159,7 +160,7 @@ func Drop(ctx context.Context, jobs []Job) error {
 	return dropScript.Run(ctx, first.Redis, []string{first.Key}, args...).Err()
 }
 
-// A Timed claim is CLAIMED DUE TTR REST, with times in ms.
+// A Timed claim is CLAIMED DUE TTR REST, with times in milliseconds.
 type Timed struct {
 	At, Due time.Time
 	TTR     time.Duration
@@ -181,7 +182,7 @@ func ParseTimed(text string) (c Timed, err error) {
 	return Timed{time.UnixMilli(ms[0]), time.UnixMilli(ms[1]), time.Duration(ms[2]) * time.Millisecond, parts[3]}, nil
 }
 
-// Job returns the claimed job of a topic.
+// Job returns the claimed job.
 func (c *Timed) Job(topic, id string, body []byte) Job {
 	return Job{Claimed: c.At, Push: queue.Push{
 		Topic: topic, ID: id, Body: body, ContentType: queue.TypeOf(body), Priority: queue.Normal, DueAt: c.Due,
@@ -189,8 +190,8 @@ func (c *Timed) Job(topic, id string, body []byte) Job {
 	}}
 }
 
-// ErrClaim is the error of a claim that no import wrote.
-var ErrClaim = errors.New("too few parts")
+// ErrClaim is returned for a claim that no import has written.
+var ErrClaim = errors.New("too few fields")
 
 // Scan returns the keys that match a pattern.
 func Scan(ctx context.Context, db *redis.Client, pattern string) (keys []string, err error) {

@@ -35,7 +35,7 @@ func (g *Gateway) adminHandler() http.Handler {
 	} {
 		mux.Handle(pattern, g.administer(handle))
 	}
-	// While shards are down only the sizes are missing.
+	// While shards are down, only the sizes are missing.
 	mux.Handle("GET /metrics", promhttp.HandlerFor(g.metrics.registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError,
 	}))
@@ -63,8 +63,8 @@ func (g *Gateway) authorized(next http.Handler) http.Handler {
 	})
 }
 
-// admits reports whether a request has the name and password of an account or, after too many wrong ones, how long its
-// client has to wait. A request without a name is no guess: some clients send one first.
+// admits reports whether a request has the name and password of an account or, after too many wrong ones, how long the
+// client must wait. A request without a name does not count as a guess: some clients send one first.
 func (g *Gateway) admits(r *http.Request) (ok bool, wait time.Duration) {
 	if g.Accounts == nil {
 		return true, 0
@@ -126,7 +126,7 @@ func (g *Gateway) version(*http.Request) (reply, error) {
 	return indented(object{"version": g.Version, "build_commit": "", "build_date": ""})
 }
 
-// info returns the queues that have jobs, by namespace.
+// info returns the sizes of the queues that have jobs, by namespace.
 func (g *Gateway) info(r *http.Request) (reply, error) {
 	pool := cmp.Or(r.URL.Query().Get("pool"), g.Pools[0])
 	if !g.hasPool(pool) {

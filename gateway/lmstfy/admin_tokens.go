@@ -37,7 +37,7 @@ func (g *Gateway) listTokens(r *http.Request) (reply, error) {
 	return indented(object{"tokens": tokens})
 }
 
-// shortestToken is the minimum length of a token that a user chooses.
+// shortestToken is the minimum length of a token chosen by a user.
 const shortestToken = 20
 
 func (g *Gateway) newToken(r *http.Request) (reply, error) {
@@ -111,7 +111,7 @@ func (g *Gateway) putLimit(r *http.Request, status int, replace bool) (reply, er
 	pool, token := g.splitToken(r.PathValue("token"))
 	err = g.Tokens.SetLimit(r.Context(), pool, r.PathValue("ns"), token, &l, replace)
 	if errors.Is(err, ErrLimitExists) {
-		return reply{}, told(http.StatusInternalServerError,
+		return reply{}, refuse(http.StatusInternalServerError,
 			fmt.Sprintf("throttler token(%s) has already exists", token))
 	}
 	return reply{status: status, value: object{"limiter": l}}, err

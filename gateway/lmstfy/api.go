@@ -23,7 +23,7 @@ type Options struct {
 	Queue  Queue
 	Tokens *Tokens
 	Pools  poolList
-	// Accounts may change tokens, limits and the access log; nil: everybody may.
+	// Accounts may change tokens, limits and the access log. If nil, everybody may.
 	Accounts *gateway.Accounts
 	Workers  gateway.Workers
 	Version  string
@@ -55,28 +55,28 @@ func (g *Gateway) ServeAdmin(ctx context.Context, l net.Listener) error {
 	return g.HTTP(ctx, l, g.adminHandler())
 }
 
-// A request is a request that passed the checks of its route.
+// A request has passed the checks of its route.
 type request struct {
 	*http.Request
 	w                      http.ResponseWriter
 	query                  url.Values
 	pool, namespace, token string
-	queues                 []string // only a consume has several
-	known                  *Token   // the request's token; nil: none was required
+	queues                 []string // only a consume may have several
+	known                  *Token   // nil if none is required
 	g                      *Gateway
 }
 
 // topic returns the topic with the jobs of the request's first queue.
 func (r *request) topic() string { return r.g.Pools.topicOf(r.pool, r.namespace, r.queues[0]) }
 
-// told returns an error with a message for the client.
-func told(status int, text string) error {
+// refuse returns an error with a message for the client.
+func refuse(status int, text string) error {
 	return &gateway.Problem{Status: status, Body: object{"error": text}}
 }
 
-func bad(text string) error { return told(http.StatusBadRequest, text) }
+func bad(text string) error { return refuse(http.StatusBadRequest, text) }
 
-// kind is the counter of a token's limit to which a request belongs.
+// kind selects the limit of a token against which a request counts.
 type kind string
 
 const (
@@ -85,7 +85,7 @@ const (
 	produce kind = "produce"
 )
 
-// route is a route of the API. It checks names, pool, token and rate, in this order.
+// route is a route of the API. Names, pool, token and rate are checked in this order.
 type route struct {
 	name    string // for metrics
 	pattern string
@@ -119,7 +119,7 @@ func (g *Gateway) handler() http.Handler {
 	return identified(exactPaths(mux))
 }
 
-// exactPaths answers paths that http.ServeMux would redirect, and HEAD, which http.ServeMux treats as GET.
+// exactPaths rejects paths that http.ServeMux would redirect, and HEAD, which http.ServeMux treats as GET.
 func exactPaths(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead || strings.Contains(r.URL.Path, "//") || strings.Contains(r.URL.Path, "/.") {
@@ -153,7 +153,7 @@ func (g *Gateway) serve(rt route) http.Handler {
 	})
 }
 
-// checked handles a request after its checks. If the request fails, it no longer counts towards its token's limit.
+// checked runs the checks of a request and then its handler. A failed request does not count against its token's limit.
 func (g *Gateway) checked(r *request, rt route) error {
 	if err := r.checkNames(rt.counts == consume); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (r *request) checkNames(several bool) error {
 		return bad("queue name contains forbidden characters")
 	}
 	for name := range strings.SplitSeq(names, ",") {
-		if len(name) > longestName { // lmstfy does not check this; no such queue can have a job
+		if len(name) > longestName { // lmstfy does not check this, but such a queue cannot have jobs
 			return bad("namespace or queue name too long")
 		}
 		if name != "" {
@@ -223,20 +223,20 @@ func (r *request) checkToken(public bool) error {
 	text := cmp.Or(r.Header.Get("X-Token"), r.query.Get("token"))
 	r.pool, r.token = r.g.splitToken(text)
 	if !r.g.hasPool(r.pool) {
-		return told(http.StatusNotFound, "pool not found")
+		return refuse(http.StatusNotFound, "pool not found")
 	}
 	if public {
 		return nil
 	}
 	if r.token == "" {
-		return told(http.StatusUnauthorized, "token not found")
+		return refuse(http.StatusUnauthorized, "token not found")
 	}
 	known, err := r.g.Tokens.Find(r.pool, r.namespace, r.token)
 	if err != nil {
 		return err
 	}
 	if known == nil || known.LimitOnly {
-		return told(http.StatusUnauthorized, "invalid token")
+		return refuse(http.StatusUnauthorized, "invalid token")
 	}
 	r.known = known
 	return nil
@@ -263,7 +263,7 @@ func (r *request) number(name string, missing uint64, bits int) (uint64, error) 
 
 const jsonType = "application/json; charset=utf-8"
 
-// object is a JSON object, written with its members in alphabetical order.
+// object is a JSON object. Its members are encoded in alphabetical order.
 type object map[string]any
 
 func (r *request) answer(status int, v any) error {
@@ -275,10 +275,10 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_ = gateway.WriteJSON(w, jsonType, status, v) // the client may have disconnected
 }
 
-// statusClosed is for logs and metrics: the client has disconnected.
+// statusClosed is the status in logs and metrics when the client has disconnected.
 const statusClosed = 499
 
-// retryAfter is the default of Retry-After when no shard could serve the client.
+// retryAfter is the default Retry-After when no shard can serve the client.
 const retryAfter = time.Second
 
 func (r *request) fail(err error) {

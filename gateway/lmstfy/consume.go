@@ -48,13 +48,13 @@ func (g *Gateway) consume(r *request) error {
 	}
 	if err := r.answerJobs(jobs, count > 1); err != nil {
 		g.GiveBack(r.Context(), g.Queue, jobs)
-		return nil // nobody would read an answer
+		return nil // nobody would read the answer
 	}
 	g.metrics.consumed(r, jobs)
 	return nil
 }
 
-// answerJobs answers with one job as an object, or with several as an array.
+// answerJobs answers with an object for one job, or an array for several.
 func (r *request) answerJobs(jobs []queue.Leased, array bool) error {
 	list := make([]described, len(jobs))
 	for i := range jobs {
@@ -90,12 +90,12 @@ func (r *request) describe(job *queue.Job, remaining int) described {
 	}
 }
 
-// expired reports whether a job's ttl is over. The queue removes such jobs later, and gives them to nobody.
+// expired reports whether a job's ttl has passed. The queue hands such a job to nobody, and removes it later.
 func expired(job *queue.Job) bool {
 	return !job.ExpiresAt.IsZero() && job.State != queue.Dead && !time.Now().Before(job.ExpiresAt)
 }
 
-// secondsLeft returns how long a job may still be consumed, rounded; 0: forever.
+// secondsLeft returns how long a job may still be consumed, rounded; 0 means forever.
 func secondsLeft(job *queue.Job, now time.Time) int64 {
 	if job.ExpiresAt.IsZero() || job.State == queue.Dead {
 		return 0

@@ -29,7 +29,7 @@ func (r *request) answerSize(n int64) error {
 	return r.answer(http.StatusOK, object{"namespace": r.namespace, "queue": r.queues[0], "size": n})
 }
 
-// destroy deletes the ready jobs. As in lmstfy, jobs in other states stay.
+// destroy deletes the ready jobs. As in lmstfy, jobs in other states are kept.
 func (g *Gateway) destroy(r *request) error {
 	if err := g.deleteReady(r.Context(), r.topic()); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Package lmstfy serves the clients of lmstfy: its API and its admin API. Queue Q of namespace N in the default pool is
-// the pull topic lmstfy.N.Q, in another pool P lmstfy-P.N.Q, with the names escaped by registry.EscapeName. Queues are
-// created by their first job and vanish after their last; the namespaces lmstfy.* and lmstfy-P.* have their settings.
+// Package lmstfy serves lmstfy's clients, through its API and its admin API. Queue Q of namespace N is the pull topic
+// lmstfy.N.Q in the default pool, and lmstfy-P.N.Q in another pool P. The names are escaped by registry.EscapeName. A
+// queue exists while it has jobs. The namespaces lmstfy.* and lmstfy-P.* hold the settings of the queues.
 //
 //	lmstfy          Wakecall
 //	publish         a push with an id that is made here
@@ -11,17 +11,18 @@
 //	dead letter     the dead jobs, the oldest first
 //	pool            a prefix of topics; all pools share the shards
 //
-// Faults of lmstfy that no client depends on are not reproduced: a job is never due early, a bulk is validated as a
-// whole before any of it is stored, the size excludes acknowledged and expired jobs, an expired job does not end a
-// consume, and a client that disconnects while it waits takes no job with it.
+// Bugs of lmstfy that no client depends on are not reproduced: a job is never due early, a bulk is validated as a whole
+// before any of it is stored, the size excludes acknowledged and expired jobs, an expired job does not end a consume,
+// and no job is lost when a waiting client disconnects.
 //
 // # Order
 //
-// On one shard, jobs of a queue are consumed in the order in which they became ready. With several shards, the jobs of
-// a queue are spread over them, and each shard keeps its own order, unless the namespace is pinned to one shard.
+// On one shard, the jobs of a queue are consumed in the order in which they became ready. With several shards, a
+// queue's jobs are spread over them, and only the jobs of the same shard are in order, unless the namespace is pinned
+// to one shard.
 //
 // # Tokens and limits
 //
-// Tokens, each for one namespace of one pool, are stored in the registry's database. Limits count requests in windows
-// that begin with the first request. Each process counts separately.
+// Each token is for one namespace of one pool. Tokens are stored in the registry's database. Limits count requests in
+// windows that begin with a first request. Each process counts separately.
 package lmstfy

@@ -8,8 +8,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// newID returns an id as lmstfy does: a ULID of 48 bits of Unix milliseconds, 48 random bits, and the delay in seconds,
-// little-endian.
+// newID returns an id in lmstfy's form: a ULID of 48 bits of Unix milliseconds, 48 random bits, and the delay in
+// seconds, little-endian.
 func newID(now time.Time, delay time.Duration) string {
 	var id ulid.ULID
 	_ = id.SetTime(ulid.Timestamp(now)) // fails after the year 10889

@@ -67,7 +67,7 @@ type source struct {
 	admin *redis.Client // lmstfy's AdminRedis, with the tokens and limits of all pools
 	pools poolList
 	pool  string
-	found []string // keys of non-empty ready queues; nil: not searched yet
+	found []string // keys of non-empty ready queues; nil: not read yet
 }
 
 func newSource(db, admin *redis.Client, pools poolList, pool string) *source {
@@ -84,8 +84,7 @@ func (s *source) Topics(context.Context) ([]registry.Topic, error) {
 	return []registry.Topic{s.pools.namespace(s.pool)}, nil
 }
 
-// Prepare implements importer.Preparer: it imports the tokens of the pool and their limits. Existing ones stay as they
-// are.
+// Prepare implements importer.Preparer: it imports the tokens of the pool and their limits. Existing ones are kept.
 func (s *source) Prepare(ctx context.Context, o *importer.Options, r *importer.Report) error {
 	list, err := s.tokens(ctx)
 	if err != nil {
@@ -131,8 +130,8 @@ func (s *source) Waiting(ctx context.Context) (int, error) {
 	return importer.Length(ctx, s.Redis, queues, []string{keyTimer}, []string{keyClaims})
 }
 
-// Claim implements importer.Source. It searches for ready queues only after it has emptied the known ones and the
-// timer: each job has a key of its own, so a scan of a million jobs takes as long as many claims.
+// Claim implements importer.Source. It scans for ready queues only after it has emptied the known ones and the timer:
+// every job is a key, so the scan of a million jobs takes as long as many claims.
 func (s *source) Claim(ctx context.Context, n int) (jobs []importer.Job, err error) {
 	if s.found != nil {
 		if jobs, err = s.claimAny(ctx, n); len(jobs) > 0 || err != nil {
@@ -148,8 +147,8 @@ func (s *source) Claim(ctx context.Context, n int) (jobs []importer.Job, err err
 	return s.claimAny(ctx, n)
 }
 
-// claimAny claims jobs from the first queue that has some, and drops the queues before it: there may be a queue for
-// each job.
+// claimAny claims jobs from the first queue that has some. It forgets the queues before it, since there may be as many
+// queues as jobs.
 func (s *source) claimAny(ctx context.Context, n int) ([]importer.Job, error) {
 	for ; len(s.found) > 0; s.found = s.found[1:] {
 		name := strings.TrimPrefix(s.found[0], keyReady)
@@ -196,7 +195,7 @@ func (s *source) job(name, claim string) (importer.Job, error) {
 // oldToken is a token of a namespace, with its limit.
 type oldToken struct {
 	namespace, text, description string
-	limit                        Limit // zero: none
+	limit                        Limit // zero: no limit
 }
 
 // tokens returns the tokens of the pool.

@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// ack ends a job in any state. A job that does not exist is acknowledged, too.
+// ack ends a job, whatever its state. It also succeeds if the job does not exist.
 func (g *Gateway) ack(r *request) error {
 	if err := g.endNamed(r); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (g *Gateway) peek(r *request) error {
 		return err
 	}
 	if job == nil {
-		return told(http.StatusNotFound, "the queue is empty")
+		return refuse(http.StatusNotFound, "the queue is empty")
 	}
 	if expired(job) { // as in lmstfy, only its id is left
 		return r.answer(http.StatusOK, r.describe(&queue.Job{Topic: job.Topic, ID: job.ID}, 0))
@@ -43,7 +43,7 @@ func (g *Gateway) peek(r *request) error {
 func (g *Gateway) peekJob(r *request) error {
 	job, err := g.Queue.Get(r.Context(), r.topic(), r.PathValue("id"))
 	if errors.Is(err, queue.ErrNotFound) || err == nil && expired(job) {
-		return told(http.StatusNotFound, "job not found")
+		return refuse(http.StatusNotFound, "job not found")
 	}
 	if err != nil {
 		return err

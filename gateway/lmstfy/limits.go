@@ -32,7 +32,7 @@ func newWindows(now func() time.Time) *windows {
 	return &windows{now: now, known: map[windowKey]*window{}}
 }
 
-// take counts a request unless the window already has most of them; giveBack removes it again.
+// take counts a request, unless the window already has most; giveBack undoes it.
 func (w *windows) take(key windowKey, most int64, interval time.Duration) (giveBack func(), ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,7 +54,7 @@ func (w *windows) take(key windowKey, most int64, interval time.Duration) (giveB
 	}, true
 }
 
-// sweepAt is the number of windows at which ended ones are removed.
+// sweepAt is the number of windows at which expired ones are removed.
 const sweepAt = 1024
 
 func (w *windows) sweep(now time.Time) {

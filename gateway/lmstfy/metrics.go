@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// metrics are the metrics of the admin API's /metrics, with lmstfy's names.
+// metrics are those of the admin API's /metrics, with lmstfy's names.
 type metrics struct {
 	registry *prometheus.Registry
 
@@ -24,10 +24,10 @@ type metrics struct {
 	elapsed, ackElapsed                 *prometheus.HistogramVec
 
 	mu     sync.Mutex
-	queues map[[3]string]bool // queues with series of their own
+	queues map[[3]string]bool // queues with their own series
 }
 
-// maxQueues is how many queues have series of their own, because clients may create a queue for each job.
+// maxQueues bounds the queues with their own series, because clients may create a queue for each job.
 const maxQueues = 1000
 
 // queue returns the labels of a queue.
@@ -83,7 +83,7 @@ func newMetrics() *metrics {
 
 func (m *metrics) request(r *request, name string, status int, began time.Time) {
 	labels := []string{"", "", name, r.Method}
-	if r.known != nil { // without a token, clients could create series
+	if r.known != nil { // requests without a valid token must not create series
 		labels[0], labels[1] = r.pool, r.namespace
 	}
 	if status < http.StatusMultipleChoices {

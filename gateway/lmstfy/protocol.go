@@ -67,7 +67,7 @@ func (p poolList) topicOf(pool, namespace, queue string) string {
 // namespaceOf returns the name of the namespace with the settings of a pool's queues.
 func (p poolList) namespaceOf(pool string) string { return p.root(pool) + ".*" }
 
-// namespaceTTR is the TTR of reserves through other interfaces that name none. A consume always has one.
+// namespaceTTR is the default TTR of reserves through other interfaces. A consume always sets one.
 const namespaceTTR = defaultTTR * time.Second
 
 func (p poolList) namespace(pool string) registry.Topic {

@@ -19,7 +19,7 @@ const (
 	defaultTTL = 86400 // seconds
 )
 
-// terms are the parameters of a publish besides the body.
+// terms are the parameters of a publish, except the body.
 type terms struct {
 	delay, ttl time.Duration // ttl 0: forever
 	tries      int
@@ -105,10 +105,10 @@ func (g *Gateway) publish(r *request) error {
 	return g.published(r, id)
 }
 
-// refuseOffline returns an error when somebody has taken the queue, or its namespace, offline.
+// refuseOffline returns an error if the queue or its namespace is offline.
 func (g *Gateway) refuseOffline(r *request) error {
 	if gateway.IsOffline(r.topic(), g.Tokens.registry.Snapshot()) {
-		return told(http.StatusConflict, "queue is offline")
+		return refuse(http.StatusConflict, "queue is offline")
 	}
 	return nil
 }
@@ -132,7 +132,8 @@ func (g *Gateway) published(r *request, id string) error {
 }
 
 // republish publishes a job again under a new id. As in lmstfy, no limit applies, and the old job is deleted even if
-// the parameters are wrong. Otherwise it is deleted once the new one is stored: a failure loses no job.
+// the parameters are invalid. If they are valid, it is deleted after the new one is stored, so that a failure loses no
+// job.
 func (g *Gateway) republish(r *request) error {
 	t, err := r.terms()
 	if err != nil {
@@ -182,7 +183,7 @@ func (g *Gateway) publishBulk(r *request) error {
 	return r.answer(http.StatusCreated, object{"job_ids": ids, "msg": "published"})
 }
 
-// bulkOf parses the jobs of a bulk. The JSON text of each element is a body.
+// bulkOf parses a bulk. The JSON text of each element is the body of a job.
 func bulkOf(text []byte) ([]json.RawMessage, error) {
 	var bodies []json.RawMessage
 	if json.Unmarshal(text, &bodies) != nil {
@@ -196,26 +197,26 @@ func bulkOf(text []byte) ([]json.RawMessage, error) {
 	}
 	for _, body := range bodies {
 		if len(body) > maxBody {
-			return nil, told(http.StatusRequestEntityTooLarge, "job too large")
+			return nil, refuse(http.StatusRequestEntityTooLarge, "job too large")
 		}
 	}
 	return bodies, nil
 }
 
-// body reads the request's body, whatever its Content-Type is.
+// body reads the request's body, whatever its Content-Type.
 func (r *request) body(most int64, tooLarge string) ([]byte, error) {
 	if r.ContentLength > most {
-		return nil, told(http.StatusRequestEntityTooLarge, tooLarge)
+		return nil, refuse(http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	switch {
 	case errors.Is(err, gateway.ErrBodies):
-		return nil, told(http.StatusServiceUnavailable, err.Error())
+		return nil, refuse(http.StatusServiceUnavailable, err.Error())
 	case err != nil:
 		return nil, bad("failed to read body")
 	}
 	if int64(len(body)) > most {
-		return nil, told(http.StatusRequestEntityTooLarge, tooLarge)
+		return nil, refuse(http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	return body, nil
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// sizes are the gauges of queues, which are computed at each scrape.
+// sizes are the gauges of queues, computed at each scrape.
 type sizes struct{ g *Gateway }
 
 var (
 	readyDesc   = sizeDesc("queue_sizes", "Jobs that are ready.", byQueue)
-	deadDesc    = sizeDesc("deadletter_sizes", "Jobs in the dead letter.", byQueue)
+	deadDesc    = sizeDesc("deadletter_sizes", "Jobs that are dead.", byQueue)
 	delayedDesc = sizeDesc("timer_sizes", "Jobs that are delayed.", byPool)
 )
 
@@ -32,7 +32,7 @@ func (sizes) Describe(to chan<- *prometheus.Desc) {
 const (
 	sizesTimeout = 5 * time.Second
 	sizesStep    = 500
-	maxSizes     = 1000 // queues per pool with gauges of their own
+	maxSizes     = 1000 // queues per pool with their own gauges
 )
 
 // Collect implements prometheus.Collector.

@@ -44,7 +44,7 @@ func queueOf(topic string) string {
 // step is the batch size when many jobs are read.
 const step = 100
 
-// deleteReady deletes as many jobs of a topic as are ready now.
+// deleteReady deletes as many ready jobs of a topic as there are now.
 func (g *Gateway) deleteReady(ctx context.Context, topic string) error {
 	counts, err := g.counts(ctx, topic)
 	for left := int(counts.Ready); left > 0 && err == nil; left -= step {
@@ -57,7 +57,8 @@ func (g *Gateway) deleteReady(ctx context.Context, topic string) error {
 	return err
 }
 
-// endAll ends those of some jobs that are still ready: all at once, so that the queue sends them to Redis together.
+// endAll ends the given jobs, unless they are no longer ready. It ends them concurrently, so that the queue sends them
+// to Redis together.
 func (g *Gateway) endAll(ctx context.Context, jobs []queue.Job) error {
 	errs := make([]error, len(jobs))
 	var ending sync.WaitGroup
@@ -75,14 +76,14 @@ func (g *Gateway) counts(ctx context.Context, topic string) (queue.Stats, error)
 	return stats[topic], err
 }
 
-// oldest returns the first of a topic's jobs in a state; nil: there is none.
+// oldest returns the first of a topic's jobs in a state, or nil.
 func (g *Gateway) oldest(ctx context.Context, topic string, state queue.State) (*queue.Job, error) {
 	for {
 		jobs, _, err := g.Queue.List(ctx, topic, state, "", 1)
 		if err != nil || len(jobs) == 0 {
 			return nil, err
 		}
-		job, err := g.Queue.Get(ctx, topic, jobs[0].ID) // with its body, which a list may omit
+		job, err := g.Queue.Get(ctx, topic, jobs[0].ID) // with its body, which lists may omit
 		if !errors.Is(err, queue.ErrNotFound) {
 			return job, err
 		}

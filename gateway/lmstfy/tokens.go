@@ -14,7 +14,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
-// A Limit limits the requests of a token. A value of 0 or less is no limit.
+// A Limit limits the requests of a token. A value of 0 or less means no limit.
 type Limit struct {
 	Read     int64 `json:"read"`     // consumes per interval
 	Write    int64 `json:"write"`    // publishes per interval
@@ -26,7 +26,7 @@ type Token struct {
 	Text        seal.Text `json:"token"`
 	Description string    `json:"description"`
 	Limit       *Limit    `json:"limit,omitempty"`
-	LimitOnly   bool      `json:"limit_only,omitempty"` // a limit that was set for a token that does not exist
+	LimitOnly   bool      `json:"limit_only,omitempty"` // limit of a token that does not exist
 }
 
 // tokensOf holds the tokens of a namespace, as they are stored.
@@ -38,7 +38,7 @@ type tokensOf struct {
 
 const settingPrefix = "lmstfy/"
 
-// settingName returns the name of a namespace's setting, which fits the column whatever the names are.
+// settingName returns the name of a namespace's setting. It fits the column, however long the names are.
 func settingName(pool, namespace string) string {
 	sum := sha256.Sum256([]byte(pool + "/" + namespace))
 	return settingPrefix + hex.EncodeToString(sum[:16])
@@ -47,7 +47,7 @@ func settingName(pool, namespace string) string {
 // Tokens are the tokens of all namespaces. They come from the registry's snapshot, so they are known while the database
 // is unavailable. Its methods may be called from any goroutine.
 type Tokens struct {
-	registry gateway.Registry // has a setting for each namespace of a pool
+	registry gateway.Registry // one setting for each namespace of a pool
 
 	mu       sync.Mutex
 	revision int64
@@ -101,7 +101,7 @@ func find(list []Token, token string) *Token {
 	return &list[i]
 }
 
-// Find returns a token, or a limit set for it; nil: there is neither.
+// Find returns a token, or the limit set for it, or nil if there is neither.
 func (t *Tokens) Find(pool, namespace, token string) (*Token, error) {
 	list, err := t.of(pool, namespace)
 	return find(list, token), err
@@ -119,7 +119,7 @@ var (
 	ErrLimitExists = database.NewRefusal("the token has a limit already")
 )
 
-// actor is the actor in the audit trail who changes tokens.
+// actor is the actor of token changes in the audit trail.
 const actor = "gateway lmstfy"
 
 func (t *Tokens) edit(ctx context.Context, pool, namespace string, edit func(of *tokensOf) error) error {
@@ -175,7 +175,7 @@ type LimitOf struct {
 	Limiter   Limit  `json:"limiter"`
 }
 
-// Limits returns the limits of all tokens. Tokens of other pools than the default one are prefixed with their pool.
+// Limits returns the limits of all tokens. Outside the default pool, tokens are prefixed with their pool.
 func (t *Tokens) Limits(defaultPool string) ([]LimitOf, error) {
 	all, err := t.all()
 	list := []LimitOf{}

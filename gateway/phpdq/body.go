@@ -13,8 +13,8 @@ import (
 // The members that php-delayqueue adds to a body.
 const (
 	notifyTime = "notify_time"     // when the call is due
-	setTime    = "dq_set_time"     // when the job was added, unless the body has it
-	failures   = "exp_notify_nums" // how many calls have failed
+	setTime    = "dq_set_time"     // when the job was added, unless the body says so
+	failures   = "exp_notify_nums" // number of failed calls
 )
 
 // body is a job's body as PHP sees it: an ordered array.
@@ -25,10 +25,10 @@ type member struct {
 	value jsontext.Value
 }
 
-// lenient parses as PHP does: of two members with the same name the last one counts.
+// lenient parses like PHP: of several members with the same name, the last one counts.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// parseBody parses a body. The elements of a list have their indexes as names. Any other value becomes one member,
+// parseBody parses a body. The elements of a list are named by their indexes. Any other value becomes a single member,
 // body.
 func parseBody(text []byte) (b body) {
 	if !jsontext.Value(text).IsValid(lenient...) {
@@ -66,7 +66,7 @@ func (b body) index(name string) int {
 	return slices.IndexFunc(b, func(m member) bool { return m.name == name })
 }
 
-// with sets a member; a new one comes last.
+// with sets a member. A new one is added at the end.
 func (b body) with(name string, value jsontext.Value) body {
 	if i := b.index(name); i >= 0 {
 		b[i].value = value
@@ -75,7 +75,7 @@ func (b body) with(name string, value jsontext.Value) body {
 	return append(b, member{name, value})
 }
 
-// stamp adds when the job is due and when it was added, both in the time zone of the server.
+// stamp adds the times when the job is due and when it was added, in the server's time zone.
 func (b body) stamp(due, added time.Time, zone *time.Location) body {
 	b = b.with(notifyTime, quoted(due.In(zone).Format(time.DateTime)))
 	if b.index(setTime) < 0 {
@@ -84,7 +84,7 @@ func (b body) stamp(due, added time.Time, zone *time.Location) body {
 	return b
 }
 
-// failed adds n to the number of failed calls that an imported job may already have.
+// failed adds n to the number of failed calls, which an imported job may already have.
 func (b body) failed(n int) body {
 	if i := b.index(failures); i >= 0 {
 		before, _ := strconv.Atoi(string(b[i].value))

@@ -71,7 +71,7 @@ func (s *Server) get(ctx context.Context, r *request) (answer, string) {
 	return answer{1, "succ", body.json()}, gateway.Done
 }
 
-// dueOf returns when the job's next call is due.
+// dueOf returns the time of the job's next call.
 func dueOf(j *queue.Job) time.Time {
 	if j.NextAt.After(j.DueAt) {
 		return j.NextAt
@@ -90,7 +90,7 @@ func (s *Server) del(ctx context.Context, r *request) (answer, string) {
 	return succeeded, gateway.Done
 }
 
-// find returns the job that a request names, unless it is dead: a dead job has had its calls.
+// find returns the job of a request. It ignores a dead job, whose calls are over.
 func (s *Server) find(ctx context.Context, command string, r *request) (*queue.Job, string) {
 	topic, id := s.topic(r), idOf(r.ID)
 	if topic == nil || id == "" {
@@ -106,7 +106,7 @@ func (s *Server) find(ctx context.Context, command string, r *request) (*queue.J
 	return job, gateway.Done
 }
 
-// why returns the result of a command that the queue rejected.
+// why returns the result, for the metrics, of a command that the queue rejected.
 func (s *Server) why(command string, err error) string {
 	if errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrTooFar) || errors.Is(err, queue.ErrCollision) {
 		return gateway.Refused
@@ -115,7 +115,7 @@ func (s *Server) why(command string, err error) string {
 	return gateway.Unavailable
 }
 
-// topic returns the push topic that a request names.
+// topic returns the push topic of a request.
 func (s *Server) topic(r *request) *registry.Topic {
 	topic := s.Topics().Topics.Get(strings.ToLower(phpText(r.Topic)))
 	if topic == nil || topic.Delivery == registry.DeliveryPull {
@@ -132,7 +132,7 @@ func idOf(v jsontext.Value) string {
 	return ""
 }
 
-// phpText returns a text or a number as PHP would use it for a name.
+// phpText returns a string or a number in the form that PHP uses for a key.
 func phpText(v jsontext.Value) (s string) {
 	switch v.Kind() {
 	case '"':
@@ -143,7 +143,7 @@ func phpText(v jsontext.Value) (s string) {
 	return s
 }
 
-// bodyOf returns the job's body as it is stored. The Java client sends an object as a text.
+// bodyOf returns the body to store. The Java client sends an object as a string.
 func bodyOf(v jsontext.Value) []byte {
 	switch v.Kind() {
 	case '"':

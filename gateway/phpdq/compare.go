@@ -74,7 +74,7 @@ func asInt(b bool) int {
 
 var number = regexp.MustCompile(`^[ \t\n\r\v\f]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)`)
 
-// asNumber returns the number that a value begins with, and whether that is the whole value.
+// asNumber returns the number at the beginning of a value, and whether that is the whole value.
 func asNumber(v any) (f float64, whole bool) {
 	if f, ok := v.(float64); ok {
 		return f, true
@@ -84,7 +84,7 @@ func asNumber(v any) (f float64, whole bool) {
 	if found == nil {
 		return 0, false
 	}
-	f, _ = strconv.ParseFloat(found[1], 64) // too large a number becomes infinite
+	f, _ = strconv.ParseFloat(found[1], 64) // numbers that are too large become infinite
 	return f, found[0] == s
 }
 
@@ -96,7 +96,7 @@ func isArray(v any) bool {
 	return false
 }
 
-// orderArrays orders an array after any other value, and after an array with fewer members.
+// orderArrays sorts an array after any other value, and after an array with fewer members.
 func orderArrays(a, b any) int {
 	if !isArray(a) {
 		return -1

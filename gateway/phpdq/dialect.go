@@ -11,10 +11,10 @@ import (
 // dialectName is the name of the protocol and of its dialect.
 const dialectName = "phpdq"
 
-// Dialect makes calls, and judges their answers, as the endpoints of a php-delayqueue expect it.
+// Dialect makes calls and judges responses as endpoints of php-delayqueue expect.
 type Dialect struct{ zone *time.Location }
 
-// NewDialect returns a Dialect whose calls have times in a time zone.
+// NewDialect returns a Dialect whose calls contain times in the given zone.
 func NewDialect(zone *time.Location) Dialect { return Dialect{zone} }
 
 // Compile implements callback.Dialect. The retry_if expression is a retry mark.
@@ -38,7 +38,7 @@ const userAgent = "Swift framework HttpRequest class"
 func (f *callForm) Message(method string, u *url.URL, r *callback.Request, now time.Time) callback.Message {
 	due := r.DueAt
 	if r.Attempt > 1 {
-		due = now // for a retry: the time of this call
+		due = now // of a retry: the time of this call
 	}
 	b := parseBody(r.Body).failed(r.Attempt-1).stamp(due, r.CreatedAt, f.zone)
 	if method == http.MethodGet {
@@ -51,8 +51,8 @@ func (f *callForm) Message(method string, u *url.URL, r *callback.Request, now t
 	}
 }
 
-// Judge implements callback.Form. Any answer but an empty one is a success, whatever its status, unless the retry mark
-// is true for it.
+// Judge implements callback.Form. Any response that is not empty is a success, whatever its status, unless the retry
+// mark is true for it.
 func (f *callForm) Judge(o *callback.Outcome) {
 	o.Class, o.Reason = callback.Success, "ok"
 	switch {
@@ -64,7 +64,7 @@ func (f *callForm) Judge(o *callback.Outcome) {
 	}
 }
 
-// An endpoint whose answers are empty is called emptyCalls times within the TTR, which count as one attempt.
+// An endpoint that returns empty responses is called emptyCalls times within the TTR. These calls count as one attempt.
 const (
 	emptyCalls = 3
 	emptyPause = 10 * time.Millisecond
@@ -75,5 +75,5 @@ func (f *callForm) Repeat(calls int, o *callback.Outcome) (pause time.Duration, 
 	return emptyPause, calls < emptyCalls && o.Class == callback.Failure && isEmpty(o.Answer)
 }
 
-// isEmpty is PHP's empty.
+// isEmpty is PHP's empty().
 func isEmpty(answer []byte) bool { return len(answer) == 0 || string(answer) == "0" }

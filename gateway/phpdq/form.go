@@ -9,11 +9,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// form encodes the body for a form or a query as an endpoint gets it. Nested values become the word Array.
+// form encodes the body as a form or a query. As in PHP, nested values become the word Array.
 func (b body) form() string { return b.pairs().encode() }
 
-// query returns the query of a GET: the parameters of the address, replaced by members of the same name, then the other
-// members.
+// query returns the query of a GET: first the parameters of the URL, with the values of members of the same name, then
+// the other members.
 func (b body) query(address string) string {
 	pairs := parseQuery(address)
 	for _, p := range b.pairs() {
@@ -54,7 +54,7 @@ func (ps pairs) encode() string {
 	return out.String()
 }
 
-// parseQuery parses a query like PHP's parse_str: blanks and dots in names become underscores, a[] is the array a.
+// parseQuery parses a query like PHP's parse_str: spaces and dots in names become underscores, and a[] is the array a.
 func parseQuery(query string) (list pairs) {
 	for part := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(part, "=")
@@ -78,7 +78,7 @@ func unescape(s string) string {
 
 const nested = "Array"
 
-// plain converts a value to text as PHP does.
+// plain converts a value to text like PHP.
 func plain(v jsontext.Value) string {
 	switch v.Kind() {
 	case '"':
@@ -93,7 +93,7 @@ func plain(v jsontext.Value) string {
 	return ""
 }
 
-// phpNumber formats a number as PHP does: whole ones unchanged, others with 14 digits.
+// phpNumber formats a number like PHP: integers unchanged, others with 14 digits.
 func phpNumber(s string) string {
 	if _, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return s

@@ -24,14 +24,14 @@ const (
 	keyClaims = "dq_wakecall_claims"
 	keyNumber = "dq_wakecall_number"
 
-	maxBuckets = 64 // php-delayqueue has two unless it was changed
+	maxBuckets = 64 // php-delayqueue has two by default
 	maxCalls   = 12 // calls of a job that always fails
 )
 
 //go:embed claim.lua
 var claimSource string
 
-// source is a php-delayqueue.
+// source is a php-delayqueue installation.
 type source struct {
 	rows   []topicRow
 	shards []*importer.Claims
@@ -39,7 +39,7 @@ type source struct {
 	topics map[string]registry.Topic // by their names in php-delayqueue
 }
 
-// newSource returns a source with these shards; zone is the time zone of the old server.
+// newSource returns a source with these shards. zone is the time zone of the old server.
 func newSource(rows []topicRow, shards []*redis.Client, zone *time.Location) *source {
 	s := &source{rows: rows, zone: zone}
 	for _, db := range shards {
@@ -146,7 +146,7 @@ func nonEmpty(ctx context.Context, shard *redis.Client, buckets, ready []string)
 	return full, err
 }
 
-// claim claims jobs from one queue.
+// claim claims jobs of one queue.
 func (s *source) claim(ctx context.Context, shard *importer.Claims, key string, n int) ([]importer.Job, error) {
 	kind := "ready"
 	if strings.HasPrefix(key, keyBucket) {
@@ -177,8 +177,8 @@ func (s *source) Drop(ctx context.Context, jobs []importer.Job) error {
 	return importer.Drop(ctx, jobs)
 }
 
-// job converts the claim of TOPIC:ID to a push: CLAIMED SCORE BODY. Its due time is the score, or else the notify_time
-// in its body.
+// job converts the claim of TOPIC:ID to a push: CLAIMED SCORE BODY. Its due time is the score or, failing that, the
+// notify_time in its body.
 func (s *source) job(key, claim string) (importer.Job, error) {
 	parts := strings.SplitN(claim, " ", 3)
 	if len(parts) != 3 {
@@ -195,7 +195,7 @@ func (s *source) job(key, claim string) (importer.Job, error) {
 		Notify   string `json:"notify_time"`
 		Failures int    `json:"exp_notify_nums"`
 	}
-	_ = json.Unmarshal(body, &times) // missing values stay zero
+	_ = json.Unmarshal(body, &times) // missing values are zero
 	added, _ := time.ParseInLocation(time.DateTime, times.Set, s.zone)
 	due, err := time.ParseInLocation(time.DateTime, times.Notify, s.zone)
 	if seconds, scoreErr := strconv.ParseFloat(parts[1], 64); scoreErr == nil {
@@ -211,7 +211,7 @@ func (s *source) job(key, claim string) (importer.Job, error) {
 	}}, nil
 }
 
-// retryOf returns the retry waits of a job that has already failed some times: 2n - 1 minutes after failure n.
+// retryOf returns the remaining retry waits of a job that has already failed: 2n - 1 minutes after failure n.
 func retryOf(failures int) (waits []time.Duration) {
 	for n := failures + 1; failures > 0 && n < maxCalls; n++ {
 		waits = append(waits, time.Duration(2*n-1)*time.Minute)

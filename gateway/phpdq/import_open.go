@@ -12,28 +12,29 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/wakecall/wakecall/gateway/importer"
+	"github.com/wakecall/wakecall/internal/queue/address"
 	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
 func importFlags(f *pflag.FlagSet) importer.Open {
-	mysql := f.String("mysql", "", "`DSN` of its database: mysql://user:pw@tcp(host:3306)/dq")
+	mysql := f.String("mysql", "", "`DSN` of php-delayqueue's database: mysql://user:pw@tcp(host:3306)/dq")
 	shards := f.StringArray("redis", nil,
-		"`HOST:PORT[:PASSWORD]` of its Redis; repeat it for each (default: those of the table dq_redis)")
+		"`HOST:PORT[:PASSWORD]` of a Redis; may be repeated (default: those in the table dq_redis)")
 	return func(ctx context.Context, setting func(string) string) (importer.Source, func(), error) {
 		switch {
 		case *mysql == "":
 			return nil, nil, importer.FlagErrorf("--mysql is required")
 		case !strings.HasPrefix(*mysql, "mysql://"):
 			return nil, nil, importer.FlagErrorf("--mysql %q must be mysql://user:password@tcp(host:3306)/dq",
-				database.MaskDSN(*mysql))
+				address.Mask(*mysql))
 		}
 		return openSource(ctx, *mysql, *shards, zone(setting))
 	}
 }
 
-// openSource reads the registry of a php-delayqueue from its MySQL and opens its shards, or the given ones. The
-// returned function closes them.
+// openSource reads the registry of a php-delayqueue from MySQL, and opens its shards or the given ones. The returned
+// function closes them.
 func openSource(
 	ctx context.Context, dsn string, shards []string, zone *time.Location,
 ) (importer.Source, func(), error) {

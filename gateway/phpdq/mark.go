@@ -12,13 +12,13 @@ import (
 	"github.com/wakecall/wakecall/internal/message"
 )
 
-// mark is a retry mark: an expression that is true for an answer after which the endpoint wants to be called again.
+// mark is a retry mark: an expression that is true for a response if the call must be repeated.
 type mark struct{ root node }
 
-// maxNodes bounds an expression, and with it the depth of its evaluation.
+// maxNodes bounds the size of an expression, and so the depth of its evaluation.
 const maxNodes = 500
 
-// compileMark compiles an expression of {res.a.b}, quoted texts, numbers, true, false, null, parentheses and the
+// compileMark compiles an expression of {res.a.b}, quoted strings, numbers, true, false, null, parentheses and the
 // operators == != === !== <> < <= > >= && || and !. Errors name the position.
 func compileMark(source string) (*mark, error) {
 	p := &parser{source: source}
@@ -38,7 +38,7 @@ func compileMark(source string) (*mark, error) {
 	return &mark{root}, nil
 }
 
-// again reports whether an answer asks for another call. An answer that is neither an object nor a list does not.
+// again reports whether a response requests another call. One that is neither an object nor a list does not.
 func (m *mark) again(answer []byte) bool {
 	if b := bytes.TrimLeft(answer, " \t\r\n"); len(b) == 0 || b[0] != '{' && b[0] != '[' {
 		return false
@@ -50,7 +50,7 @@ func (m *mark) again(answer []byte) bool {
 	return truth(m.root(res))
 }
 
-// node evaluates a part of an expression for an answer.
+// node evaluates a part of an expression for a response.
 type node func(res any) any
 
 type tokenKind uint8
@@ -145,7 +145,7 @@ func child(v any, name string) any {
 	return nil
 }
 
-// literal parses a quoted text, in which \\ is a backslash, and \ before the quote is the quote.
+// literal parses a quoted string, in which \\ is a backslash, and \ before a quote is that quote.
 func literal(s string) (node, int, error) {
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {

@@ -22,10 +22,10 @@ func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {
 	return map[string]gateway.Serve{"gateways.phpdq.addr": s.Serve}
 }
 
-// zone returns the time zone of the times that clients and endpoints see.
+// zone returns the time zone of the times in requests and callbacks.
 func zone(setting func(key string) string) *time.Location {
 	z, err := time.LoadLocation(setting("gateways.phpdq.time_zone"))
-	if err != nil { // it existed when the configuration was loaded
+	if err != nil { // validated when the configuration was loaded
 		return time.Local
 	}
 	return z

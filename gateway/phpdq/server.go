@@ -31,8 +31,8 @@ type Options struct {
 	Endpoint *gateway.Endpoint
 	Jobs     Jobs
 	Topics   func() *registry.Snapshot
-	Healthy  func() error   // returns the journal's error; while there is one, nothing is added
-	Zone     *time.Location // time zone of the times that clients send and see
+	Healthy  func() error   // returns the journal's error, which makes every add fail
+	Zone     *time.Location // time zone of the times in requests and answers
 }
 
 // Server answers clients of php-delayqueue.
@@ -57,7 +57,7 @@ const (
 	maxFrame     = 9999
 )
 
-// serve answers the requests of a connection, one after the other.
+// serve answers the requests of a connection in order.
 func (s *Server) serve(ctx context.Context, c gateway.Conn) {
 	for ctx.Err() == nil {
 		frame, err := readFrame(c)
@@ -110,7 +110,7 @@ func (s *Server) serveOne(ctx context.Context, c gateway.Conn, frame []byte) boo
 	}
 	var r request
 	if err := json.Unmarshal(frame, &r, duplicates); err != nil {
-		return true // a list, or a command that is not a text
+		return true // a list, or a command that is not a string
 	}
 	handle := map[string]func(context.Context, *request) (answer, string){
 		"add": s.add, "get": s.get, "del": s.del,
@@ -127,10 +127,10 @@ func (s *Server) serveOne(ctx context.Context, c gateway.Conn, frame []byte) boo
 	return err == nil
 }
 
-// duplicates are allowed as in PHP, which takes the last one.
+// duplicates are allowed, as in PHP, which takes the last one.
 var duplicates = jsontext.AllowDuplicateNames(true)
 
-// request is what a client sends. Members are decoded leniently, because PHP has no static types.
+// request is a client's request. Members are decoded leniently, because PHP has no static types.
 type request struct {
 	Cmd     string         `json:"cmd"`
 	Topic   jsontext.Value `json:"topic"`
@@ -139,7 +139,7 @@ type request struct {
 	FixTime jsontext.Value `json:"fix_time"`
 }
 
-// answer is what a client gets. Without a job its data is an empty list.
+// answer is the answer to a request. Without a job, its data is an empty list.
 type answer struct {
 	Code int            `json:"code"`
 	Msg  string         `json:"msg"`
@@ -152,8 +152,7 @@ var (
 	failed    = answer{0, "fail", noData}
 )
 
-// frame returns the bytes of an answer. They must be sent in one write: clients read the head and then the rest in one
-// read.
+// frame encodes an answer. It must be sent in one write: clients read the head, and then the rest in one read.
 func (a answer) frame() []byte {
 	b, err := json.Marshal(a, duplicates, jsontext.PreserveRawStrings(true))
 	if err != nil || len(b) > maxFrame { // a body pushed through the API may be longer

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// layouts are the absolute formats of a time.
+// layouts are the accepted formats of absolute times.
 var layouts = []string{
 	"2006-01-02 15:04:05", "2006-1-2 15:4:5", "2006-01-02 15:04", "2006-01-02", "2006/01/02 15:04:05",
 	"2006/01/02 15:04", "2006/01/02", "20060102150405", "20060102", "2006-01-02T15:04:05",
@@ -15,8 +15,8 @@ var layouts = []string{
 }
 
 // parseTime parses the forms of PHP's strtotime that make sense for a due time, in the time zone of now: dates and
-// times, @1767323045, now, tomorrow, and +1 day, +30 minutes and the like. It rejects everything else, because
-// strtotime's false would make the job due at once.
+// times, @1767323045, now, tomorrow, and +1 day, +30 minutes and the like. It rejects everything else, for which
+// strtotime returns false: the job would be due at once.
 func parseTime(s string, now time.Time) (time.Time, bool) {
 	s = strings.TrimSpace(s)
 	for _, layout := range layouts {
@@ -37,7 +37,7 @@ func parseTime(s string, now time.Time) (time.Time, bool) {
 	return relativeTime(s, now)
 }
 
-// maxUnix is the year 33658. Seconds that time.Time cannot count would be in the past.
+// maxUnix is in the year 33658. Larger values would overflow time.Time and be in the past.
 const maxUnix = 1_000_000_000_000
 
 func relativeTime(s string, now time.Time) (time.Time, bool) {

@@ -31,7 +31,7 @@ type factorRow struct {
 
 func (factorRow) TableName() string { return "second_factors" }
 
-// SetDisabled disables or enables a user's access to the web admin. Errors: ErrNoUser, ErrLastAdmin, ErrUnavailable.
+// SetDisabled disables or enables a user. Errors: ErrNoUser, ErrLastAdmin, ErrUnavailable.
 func (s *Store) SetDisabled(ctx context.Context, actor, name string, disabled bool) error {
 	action := "enable"
 	if disabled {
@@ -58,14 +58,14 @@ func (s *Store) SetDisabled(ctx context.Context, actor, name string, disabled bo
 	})
 }
 
-// NoteSignIn stores when and from where a user last signed in. It is not audited.
+// NoteSignIn stores the time and address of a user's last sign-in. It is not audited.
 func (s *Store) NoteSignIn(ctx context.Context, name, address string) error {
 	at := database.Now()
 	err := s.db.Do(ctx, func(tx *gorm.DB) error {
 		return upsertAccess(tx, &accessRow{User: name, SignedInAt: &at, Address: address}, "signed_in_at", "address")
 	})
 	if err != nil {
-		return fmt.Errorf("note the sign-in of %s: %w", name, err)
+		return fmt.Errorf("store sign-in of %s: %w", name, err)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func withAccess(tx *gorm.DB) *gorm.DB {
 func (s *Store) SetTOTP(ctx context.Context, actor, user, secret string) error {
 	sealed, err := s.db.Key.Seal("totp/"+user, secret)
 	if err != nil {
-		return fmt.Errorf("store the second factor of %s: %w", user, err)
+		return fmt.Errorf("store second factor of %s: %w", user, err)
 	}
 	return s.change(ctx, actor, "set second factor", user, func(tx *gorm.DB, u *userRow, c *registry.Changed) error {
 		c.After = u.User
@@ -101,7 +101,7 @@ func (s *Store) ClearTOTP(ctx context.Context, actor, user string) error {
 	})
 }
 
-// TOTPSecret returns the secret of a user's second factor, empty if there is none. Errors: seal.ErrKey, ErrUnavailable.
+// TOTPSecret returns the secret of a user's second factor, or "" if there is none. Errors: seal.ErrKey, ErrUnavailable.
 func (s *Store) TOTPSecret(ctx context.Context, user string) (string, error) {
 	var row factorRow
 	found, err := s.db.Find(ctx, &row, "user", user)

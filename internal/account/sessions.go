@@ -43,7 +43,7 @@ func (s *Sessions) Create(ctx context.Context, token string, data []byte, expiry
 	})
 }
 
-// Update changes a stored session. A session that ended meanwhile stays ended.
+// Update changes a stored session. It does not revive a session that has ended meanwhile.
 func (s *Sessions) Update(ctx context.Context, token string, data []byte, expiry time.Time) error {
 	return s.db.Do(ctx, func(tx *gorm.DB) error {
 		return tx.Model(&sessionRow{}).Where("token = ?", token).

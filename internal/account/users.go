@@ -17,7 +17,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
-// Role says what a user of the web admin may do.
+// Role defines what a user of the web admin may do.
 type Role string
 
 // Roles of users.
@@ -27,7 +27,7 @@ const (
 	RoleViewer   Role = "viewer"
 )
 
-// Roles contains all roles. Each includes the rights of those before it.
+// Roles lists all roles. Each includes the rights of those before it.
 var Roles = []Role{RoleViewer, RoleOperator, RoleAdmin}
 
 // User is a person who may sign in to the web admin.
@@ -36,7 +36,7 @@ type User struct {
 	Role      Role      `json:"role"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// These fields come from accessRow, and are read only together with it.
+	// These fields come from accessRow, and are set only if that is read, too.
 	Disabled   bool      `json:"disabled,omitempty" gorm:"->"` // may not sign in
 	SignedInAt time.Time `json:"-" gorm:"->"`                  // the last sign-in; zero: never
 	Address    string    `json:"-" gorm:"->"`                  // address of the last sign-in
@@ -45,7 +45,7 @@ type User struct {
 // Errors concerning users.
 var (
 	ErrNoUser    = database.NewRefusal("no such user")
-	ErrLastAdmin = database.NewRefusal("it is the last user with the role admin: give the role to another first")
+	ErrLastAdmin = database.NewRefusal("the last user with the role admin: give the role to another user first")
 )
 
 // Store stores users. Its methods may be called from any goroutine.
@@ -98,8 +98,8 @@ func (s *Store) CreateUser(ctx context.Context, actor, name, password string, ro
 	})
 }
 
-// CreateFirst adds the user admin in the transaction of the first start and returns a random password. It leaves an
-// existing user admin as it is, and then returns an empty password.
+// CreateFirst adds the user admin in the transaction of the first start and returns a random password. If the user
+// admin exists, it does nothing and returns an empty password.
 func CreateFirst(tx *gorm.DB) (password string, err error) {
 	if found, err := database.Find(tx, &userRow{}, "name", "admin"); found || err != nil {
 		return "", err
@@ -210,21 +210,22 @@ func hashPassword(password string) (string, error) {
 	}
 	h, err := bcrypt.GenerateFromPassword([]byte(password), PasswordCost)
 	if err != nil {
-		return "", fmt.Errorf("hash the password: %w", err)
+		return "", fmt.Errorf("hash password: %w", err)
 	}
 	return string(h), nil
 }
 
-// unknownUserHash has the default cost. It is compared for unknown users, so that the answer takes as long as for known
-// ones. Nobody has its password.
+// unknownUserHash is compared for unknown users, so that checking them takes as long as for known ones. It has the
+// default cost, and nobody has its password.
 const unknownUserHash = "$2a$10$HhFVSyaSR4J.S/HlLkR5POcQNFLohlheGBn4Ut4QZRWWqRfMqGpM."
 
-// CheckPassword returns the user, or ErrNoUser if the password is wrong, or the user is unknown or disabled.
+// CheckPassword returns the user. It returns ErrNoUser if the password is wrong, or the user is unknown or disabled.
 func (s *Store) CheckPassword(ctx context.Context, name, password string) (*User, error) {
 	row := userRow{PasswordHash: unknownUserHash}
 	found := false
-	if validUserName(name) == nil { // MySQL treats "root " as "root": spaces would circumvent the limits for a name
-		err := s.db.Do(ctx, func(tx *gorm.DB) (err error) { // ends before the hash is compared, which takes long
+	// MySQL treats "root " as "root", so spaces would circumvent the login limits of a name.
+	if validUserName(name) == nil {
+		err := s.db.Do(ctx, func(tx *gorm.DB) (err error) { // cancelled before the hash is compared, which takes long
 			found, err = database.Find(withAccess(tx), &row, "name", name)
 			return err
 		})

@@ -58,7 +58,7 @@ type Alerts struct {
 	lastDead  time.Time
 
 	mu       sync.Mutex
-	settings Settings // the last ones that could be read
+	settings Settings // the last ones read
 
 	sent *prometheus.CounterVec
 }
@@ -68,8 +68,9 @@ const (
 	findLimit    = 10 * time.Second // 100,000 topics take several seconds
 	storeLimit   = 3 * time.Second  // limits one call to the store: people must be notified about Redis in time
 	leaseTTL     = 20 * time.Second // longer than the slowest round
-	// reportLife is how long a host's findings count after its last report. It is at most as long as an alert lasts
-	// without findings: otherwise reports from before an outage of the store would reopen an alert that ended in it.
+	// reportLife is how long a host's findings count after its last report. It must not exceed the time for which an
+	// alert lasts without findings. Otherwise reports from before an outage of the store would reopen an alert that
+	// ended during the outage.
 	reportLife = leaseTTL
 
 	mailChannel = "mail"
@@ -99,8 +100,8 @@ func New(o Options) *Alerts {
 	return a
 }
 
-// Run makes rounds and sends messages until ctx is done. It leaves messages that still wait then to the next process
-// that leads.
+// Run makes rounds and sends messages until ctx is done. Messages that are still waiting then are left to the next
+// process that leads.
 func (a *Alerts) Run(ctx context.Context) error {
 	defer a.leave(ctx)
 	for {
@@ -124,7 +125,7 @@ func (a *Alerts) leave(ctx context.Context) {
 	a.save(ctx, true)
 	err := a.callStore(ctx, func(ctx context.Context) error { return a.opts.Store.Resign(ctx, a.process) })
 	if err != nil {
-		a.opts.Logger.Warn("end the lease of alerts", "error", err)
+		a.opts.Logger.Warn("end lease of alerts", "error", err)
 	}
 }
 
@@ -133,7 +134,7 @@ func (a *Alerts) round(ctx context.Context) {
 	s := a.current()
 	mine, over := a.find(ctx, s.Rules)
 	if ctx.Err() != nil {
-		return // this process ends, and may have missed findings
+		return // this process is stopping, and may have missed findings
 	}
 	a.mine = mine
 	now := time.Now().UTC().Truncate(time.Microsecond) // as the store has it
@@ -151,7 +152,7 @@ func (a *Alerts) round(ctx context.Context) {
 	if synced {
 		a.save(ctx, a.leads)
 	}
-	a.outbox.deliver(ctx, now) // after saving: a message of which the store knows nothing is sent again after a crash
+	a.outbox.deliver(ctx, now) // after saving: a message missing from the store would be sent again after a crash
 }
 
 // evaluates reports whether this host evaluates alerts: it holds the lease, or the store is unavailable and the lease
@@ -168,7 +169,7 @@ func (a *Alerts) find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	return list, over
 }
 
-// callStore limits the time of a call to the store. When the process ends, callStore waits for the answer.
+// callStore limits the time of a call to the store. It waits for the reply even if the process stops.
 func (a *Alerts) callStore(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.storeLimit)
 	defer cancel()
@@ -182,12 +183,12 @@ func (a *Alerts) current() Settings {
 	if err == nil {
 		a.settings = s
 	} else {
-		a.opts.Logger.Warn("the settings of alerts cannot be read; the last ones stay in use", "error", err)
+		a.opts.Logger.Warn("cannot read alert settings; keeping the last ones", "error", err)
 	}
 	return a.settings
 }
 
-// send sends with the current settings, so a password corrected in the meantime takes effect.
+// send uses the current settings, so that a password corrected in the meantime takes effect.
 func (a *Alerts) send(ctx context.Context, d *outgoing) error {
 	s := a.current()
 	if d.Channel == mailChannel {
@@ -205,7 +206,7 @@ func (a *Alerts) send(ctx context.Context, d *outgoing) error {
 func (a *Alerts) report(d Delivery) {
 	a.sent.WithLabelValues(d.Channel, d.State).Inc()
 	if d.State != Sent {
-		a.opts.Logger.Warn("a message about an alert was not sent", "channel", d.Channel, "recipient", d.Recipient,
+		a.opts.Logger.Warn("alert message not sent", "channel", d.Channel, "recipient", d.Recipient,
 			"subject", d.Subject, "tries", d.Tries, "error", d.Error)
 	}
 }

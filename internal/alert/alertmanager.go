@@ -19,7 +19,8 @@ import (
 const (
 	resendEvery = time.Minute
 	resendAfter = 10 * time.Second // after an error
-	// resolveAfter is when an Alertmanager resolves an alert that is not sent again, because all processes stopped.
+	// resolveAfter is when an Alertmanager resolves an alert that is not sent again, for example because all processes
+	// have stopped.
 	resolveAfter = 5 * time.Minute
 )
 
@@ -33,8 +34,8 @@ type postable struct {
 }
 
 // alertmanager sends every cause of every open alert to an Alertmanager, which groups, silences and repeats them. It
-// sends them at once when they begin or end, and again every minute. What it has sent is known to this process only:
-// the next one to lead sends the same labels.
+// sends them immediately when they begin or end, and again every minute. Its state is not shared: the next process that
+// leads sends the same labels.
 type alertmanager struct {
 	url, adminURL string
 	report        func(error)
@@ -42,7 +43,7 @@ type alertmanager struct {
 	senders       sync.WaitGroup
 
 	mu     sync.Mutex
-	alerts map[string]postable // by cause; ended ones until the Alertmanager has them
+	alerts map[string]postable // by cause; ended ones are kept until the Alertmanager has them
 	due    time.Time           // of the next request
 	busy   bool                // a request is in progress
 }
@@ -55,7 +56,7 @@ func newAlertmanager(url, adminURL string, report func(error)) *alertmanager {
 	}
 }
 
-// update sets the open alerts, and starts to send them if it is time.
+// update sets the open alerts, and starts sending them if it is time.
 func (m *alertmanager) update(ctx context.Context, open map[string]*openAlert, say Say, now time.Time) {
 	if m.url == "" {
 		return
@@ -89,7 +90,7 @@ func (m *alertmanager) update(ctx context.Context, open map[string]*openAlert, s
 // wait waits until nothing is being sent.
 func (m *alertmanager) wait() { m.senders.Wait() }
 
-// forget stops sending, because another host does.
+// forget stops sending, because another host sends.
 func (m *alertmanager) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,7 +130,7 @@ func alertName(kind string) string {
 	return name.String()
 }
 
-// send posts alerts, and forgets the ended ones.
+// send posts alerts and forgets the ended ones.
 func (m *alertmanager) send(ctx context.Context, sent map[string]postable, now time.Time) {
 	list := slices.Collect(maps.Values(sent))
 	for i := range list {
@@ -173,7 +174,7 @@ func (m *alertmanager) post(ctx context.Context, list []postable) error {
 	defer func() { _ = resp.Body.Close() }()
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("it answered %s: %s", resp.Status, bytes.TrimSpace(answer))
+		return fmt.Errorf("answered %s: %s", resp.Status, bytes.TrimSpace(answer))
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ const (
 // rank orders severities; the most severe has the highest rank.
 func rank(severity string) int { return slices.Index([]string{Info, Warning, Critical}, severity) }
 
-// Cause is one problem of a topic, a shard or the installation. It consists of a kind and numbers, so that every reader
-// can get it in their language.
+// Cause is one problem of a topic, a shard or the installation. It consists of a kind and numbers, so that it can be
+// shown in every language.
 type Cause struct {
 	Kind     string        `json:"kind"` // down, failing, …; its text is alerts.cause_KIND
 	Severity string        `json:"severity"`
@@ -54,7 +54,7 @@ func (c Cause) Say(say Say, duration func(time.Duration) string) string {
 	)
 }
 
-// said returns the kind of the text that says the cause: it differs with what is known.
+// said returns the kind of the text of the cause, which depends on what is known.
 func (c Cause) said() string {
 	switch {
 	case c.Kind == "topic_failing" && !c.answered(): // the attempts are those of workers, so there is no endpoint
@@ -86,7 +86,7 @@ func (c Cause) answer(say Say) string {
 	return say("alerts.answer_status", c.Answer)
 }
 
-// Finding is a cause that was found now.
+// Finding is a cause found in this round.
 type Finding struct {
 	Topic string `json:"topic,omitempty"`
 	Shard string `json:"shard,omitempty"`
@@ -112,7 +112,7 @@ func worstFirst(a, b Cause) int {
 	return cmp.Or(rank(b.Severity)-rank(a.Severity), a.BeganAt.Compare(b.BeganAt), cmp.Compare(a.Kind, b.Kind))
 }
 
-// WorstFirst orders alerts: urgent ones first, then by severity, then the oldest first.
+// WorstFirst orders alerts: urgent ones first, then by severity, then oldest first.
 func WorstFirst(a, b Alert) int {
 	switch {
 	case a.urgent() && !b.urgent():
@@ -148,7 +148,7 @@ func (a *Alert) Has(kind string) bool {
 	return a.Kind == kind || slices.ContainsFunc(a.Causes, func(c Cause) bool { return c.Kind == kind })
 }
 
-// worseAt returns when the alert became as severe as it is: a cause that joins an alert is news from then on for
+// worseAt returns when the alert reached its current severity. From then on, a cause that joined it is news for
 // receivers that were not notified of it before. Causes are in the order of worstFirst.
 func (a *Alert) worseAt() time.Time {
 	if len(a.Causes) == 0 {

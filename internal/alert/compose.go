@@ -143,7 +143,7 @@ func link(adminURL string, alert *Alert) string {
 	return strings.TrimRight(adminURL, "/") + page
 }
 
-// TestMessage returns a message that tries out a channel.
+// TestMessage returns a message for testing a channel.
 func TestMessage(host, adminURL string, say Say) *Message {
 	now := time.Now().UTC()
 	m := &Message{Phase: Test, At: now, Title: say("alerts.test_subject"), Alert: Alert{

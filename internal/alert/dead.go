@@ -13,7 +13,7 @@ type DeadTopic struct {
 	Topic      string    `json:"topic"`
 	Recipients []string  `json:"-"` // the topic's addresses
 	Count      int64     `json:"count"`
-	Last       []DeadJob `json:"last"` // some of the dead jobs, the latest first
+	Last       []DeadJob `json:"last"` // some of the dead jobs, latest first
 }
 
 // DeadJob is a dead job of a DeadTopic.
@@ -28,7 +28,7 @@ const deadShown = 10
 // deadAttempts is how many of a topic's last attempts are searched for dead jobs.
 const deadAttempts = 100
 
-// Dead returns the topics that have addresses and dead jobs which were not reported yet.
+// Dead returns the topics that have addresses and unreported dead jobs.
 func (w *Watch) Dead(ctx context.Context) []DeadTopic {
 	if w.completeSince.IsZero() { // the counts are unknown
 		if w.died == nil && w.src.Snapshot().Topics.Len() == 0 {
@@ -51,7 +51,7 @@ func (w *Watch) Dead(ctx context.Context) []DeadTopic {
 	return list
 }
 
-// claim claims the deaths that were not reported yet.
+// claim claims the unreported deaths.
 func (w *Watch) claim(ctx context.Context, counts map[string]Deaths) map[string]int64 {
 	if w.died != nil && len(counts) == 0 {
 		return nil
@@ -85,7 +85,7 @@ func (w *Watch) lastDead(ctx context.Context, topic string, n int64) []DeadJob {
 	return jobs
 }
 
-// collectDead collects, for each of the topics' addresses, which jobs died.
+// collectDead collects the dead jobs for each of the topics' addresses.
 func (a *Alerts) collectDead(ctx context.Context, s *Settings, now time.Time) {
 	if a.opts.Dead == nil || now.Sub(a.lastDead) < s.GroupWait.Std() {
 		return

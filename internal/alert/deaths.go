@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
-// Deaths counts the jobs of a topic that have ever died.
+// Deaths is the number of a topic's jobs that have ever died.
 type Deaths struct {
 	Count int64
 	Fell  bool // the topic was recreated, or a shard lost its count. Otherwise a lower count is stale

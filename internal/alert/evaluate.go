@@ -19,7 +19,7 @@ type openAlert struct {
 // touchEvery is how often an unchanged open alert is stored.
 const touchEvery = 30 * time.Second
 
-// evaluate opens, updates and ends alerts. mine is what this host finds now. Findings of other hosts count while their
+// evaluate opens, updates and ends alerts. mine are this host's findings. Findings of other hosts count while their
 // reports are recent. While the store is unavailable, this host's judgement replaces theirs.
 func (a *Alerts) evaluate(ctx context.Context, s *Settings, mine []Finding, over Judge, now time.Time) {
 	found := map[string]bool{}
@@ -53,7 +53,7 @@ func (a *Alerts) raise(f *Finding, now time.Time) {
 // add adds or updates a cause.
 func (o *openAlert) add(c Cause, now time.Time) {
 	o.found[c.Kind], c.BeganAt = now, now
-	o.Causes = slices.Clone(o.Causes) // messages that wait share the old slice
+	o.Causes = slices.Clone(o.Causes) // waiting messages share the old slice
 	i := slices.IndexFunc(o.Causes, func(x Cause) bool { return x.Kind == c.Kind })
 	if i < 0 {
 		o.Causes, o.LastSeenAt = append(o.Causes, c), time.Time{}
@@ -65,7 +65,7 @@ func (o *openAlert) add(c Cause, now time.Time) {
 
 var levels = map[string]slog.Level{Critical: slog.LevelError, Warning: slog.LevelWarn, Info: slog.LevelInfo}
 
-// settle removes the causes that ended from an alert, and resolves it when none remains.
+// settle removes ended causes from an alert, and resolves it when none remains.
 func (a *Alerts) settle(ctx context.Context, s *Settings, o *openAlert, over Judge, now time.Time) {
 	left := o.Causes[:0:0]
 	foundNow := false
@@ -98,7 +98,7 @@ func (a *Alerts) settle(ctx context.Context, s *Settings, o *openAlert, over Jud
 }
 
 func (a *Alerts) end(s *Settings, o *openAlert, now time.Time) {
-	a.opts.Logger.Info("an alert ended", "subject", o.Title(a.opts.Say(s.Language)),
+	a.opts.Logger.Info("alert resolved", "subject", o.Title(a.opts.Say(s.Language)),
 		"lasted", now.Sub(o.BeganAt).Round(time.Second).String())
 	o.EndedAt = &now
 	a.ended = append(a.ended, &o.Alert)

@@ -12,8 +12,8 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
-// Handling says who takes care of an alert. An acknowledged alert is not reported again until it gets worse or ends.
-// A muted one is not reported at all until the given time, even if it resolves and reopens.
+// Handling is an acknowledgement or mute of an alert. An acknowledged alert is not reported again until it gets worse
+// or ends. A muted one is not reported at all until the given time, even if it resolves and reopens.
 type Handling struct {
 	Alert uint64     `json:"-"` // the alert that this applies to
 	By    string     `json:"by"`
@@ -22,7 +22,7 @@ type Handling struct {
 	Until *time.Time `json:"until,omitempty"` // the end of a mute; nil: acknowledged
 }
 
-// Acknowledged reports whether somebody takes care of the alert.
+// Acknowledged reports whether the alert is acknowledged.
 func (h Handling) Acknowledged() bool { return h.By != "" && h.Until == nil }
 
 // Muted reports whether the alert is muted now.
@@ -35,13 +35,13 @@ type handledRow struct {
 
 func (handledRow) TableName() string { return "alert_handled" }
 
-// ErrNoAlert is returned when the alert has ended.
+// ErrNoAlert is returned if the alert has ended.
 var ErrNoAlert = errors.New("the alert has ended")
 
 const maxWhy = 500
 
-// Handle stores who takes care of an open alert: a zero until acknowledges it, any other mutes it. An empty reason
-// removes the acknowledgement or mute. Errors: ErrNoAlert.
+// Handle acknowledges an open alert if until is zero, and mutes it otherwise. An empty reason removes the
+// acknowledgement or mute. Errors: ErrNoAlert.
 func Handle(ctx context.Context, r *registry.Registry, actor, key, why string, until time.Time) error {
 	action := "acknowledge"
 	switch {

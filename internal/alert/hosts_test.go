@@ -95,7 +95,7 @@ func TestEachHostNotifiesWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
-// TestAHostWhoseLeaderDiesWithTheStoreNotifies by itself.
+// TestAHostWhoseLeaderDiesWithTheStoreNotifies without it.
 func TestAHostWhoseLeaderDiesWithTheStoreNotifies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

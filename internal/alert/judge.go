@@ -61,7 +61,7 @@ func (w *Watch) host(r Rules, now time.Time) []Finding {
 // unknownEvery is how often the topics in the shards are compared with those of the registry.
 const unknownEvery = 15 * time.Second
 
-// unknownTopics finds topics whose jobs wait because the registry lost the topic.
+// unknownTopics finds topics whose jobs wait because the topic is missing from the registry.
 func (w *Watch) unknownTopics(ctx context.Context, r Rules, now time.Time) ([]Finding, error) {
 	if !r.Registry || w.src.Unknown == nil || now.Sub(w.unknownAsked) < unknownEvery {
 		return w.unknown, nil
@@ -112,8 +112,8 @@ func (w *Watch) judgeTopic(t *registry.Topic, r Rules, now time.Time) []Finding 
 	return list
 }
 
-// nobodyTakes reports whether nobody reserves the ready jobs of a topic: no dispatcher or, for a pull topic, no
-// worker. A pull topic may have fewer than NoWorkerJobs ready jobs without a worker.
+// nobodyTakes reports whether nobody reserves the ready jobs of a topic: no dispatcher or, for a pull topic, no worker.
+// A pull topic needs no worker for fewer than NoWorkerJobs ready jobs.
 func (w *Watch) nobodyTakes(t *registry.Topic, r Rules, now time.Time) (kind string, found bool) {
 	kind, limit, least := "no_consumer", r.NoConsumer.Std(), float64(1)
 	if t.Delivery == registry.DeliveryPull {
@@ -126,7 +126,7 @@ func (w *Watch) nobodyTakes(t *registry.Topic, r Rules, now time.Time) (kind str
 	return kind, found
 }
 
-// limit returns a limit, or only a share of it for a recent finding, so that a value that fluctuates around a limit is
+// limit returns a limit, or a share of it after a recent finding, so that a value that fluctuates around the limit is
 // one alert.
 func (w *Watch) limit(v float64, id string, now time.Time) float64 {
 	if now.Sub(w.found[id]) <= defaultSpan {
@@ -140,7 +140,7 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 	if !r.Breaker {
 		return nil, nil
 	}
-	limits, err := w.src.Queue.TopicLimits(ctx, topics) // on an error: the limits of the shards that answer
+	limits, err := w.src.Queue.TopicLimits(ctx, topics) // on error: the limits of the shards that answer
 	for name, l := range limits {
 		if l.BreakerOpen.IsZero() || !l.BreakerOpen.After(now.Add(-time.Minute)) {
 			continue
@@ -157,7 +157,7 @@ func (w *Watch) late(
 	ctx context.Context, r Rules, topics []string, ready map[string]queue.Stats, now time.Time,
 ) (list []Finding, err error) {
 	for some := range slices.Chunk(topics, topicsAtOnce) {
-		// On an error: the calls of the shards that answer.
+		// On error: the calls of the shards that answer.
 		calls, callsErr := w.src.Activity.Lateness(ctx, some, now.Add(-lateSpan))
 		list, err = append(list, w.lateOf(r, some, ready, calls, now)...), cmp.Or(err, callsErr)
 	}
@@ -185,12 +185,12 @@ func (w *Watch) lateOf(
 	return list
 }
 
-// mostTopics is the number of topics with alerts of their own for one kind of problem.
+// mostTopics is the number of topics with their own alerts for one kind of problem.
 const mostTopics = 100
 
-// bound keeps the most severe findings of each kind, and adds one that counts the other topics: when the machine cannot
-// make all calls that are due, tens of thousands of topics may be late. Recent findings stay: otherwise topics that
-// take turns at being the worst would begin an alert each time.
+// bound keeps the most severe findings of each kind, and adds one that counts the other topics. If the machine cannot
+// make all calls that are due, tens of thousands of topics may be late. Recent findings are kept. Otherwise topics that
+// take turns at being the worst would each begin an alert every time.
 func (w *Watch) bound(list []Finding, now time.Time) []Finding {
 	slices.SortFunc(list, func(a, b Finding) int {
 		return cmp.Or(w.lately(&b, now)-w.lately(&a, now), cmp.Compare(max(b.For, b.P99), max(a.For, a.P99)))
@@ -216,7 +216,7 @@ func (w *Watch) bound(list []Finding, now time.Time) []Finding {
 	return kept
 }
 
-// lately returns 1 for a recent finding, otherwise 0.
+// lately returns 1 for a recent finding, and otherwise 0.
 func (w *Watch) lately(f *Finding, now time.Time) int {
 	if now.Sub(w.found[f.id()]) <= defaultSpan {
 		return 1
@@ -254,9 +254,9 @@ func (w *Watch) addAnswers(ctx context.Context, list []Finding, now time.Time) {
 	}
 }
 
-// lastAnswer returns the status of the last unsuccessful answer, or the reason why there was no answer.
+// lastAnswer returns the status of the last unsuccessful response, or the reason why there was none.
 func (w *Watch) lastAnswer(ctx context.Context, topic string) string {
-	attempts, _ := w.src.Activity.Attempts(ctx, topic, answerOf) // on an error: those that could be read
+	attempts, _ := w.src.Activity.Attempts(ctx, topic, answerOf) // on error: those that could be read
 	for _, a := range attempts {
 		switch {
 		case a.Outcome == "done" || a.Outcome == "snooze" || a.Outcome == "expired":

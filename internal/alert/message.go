@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
-// Phase says what a message reports about its alerts.
+// Phase is what a message reports about its alerts.
 type Phase string
 
 // Phases of a message.
@@ -66,7 +66,7 @@ func (m *Message) Text() string {
 	return strings.Join(lines, "\n")
 }
 
-// parts returns the parts with sanitized lines: foreign texts, such as the error of a server or an endpoint, must not
+// parts returns the parts with sanitized lines. Foreign text, such as an error of a server or an endpoint, must not
 // look like lines of the message, or contain control sequences for a terminal.
 func (m *Message) parts() []Part {
 	list := make([]Part, 0, len(m.Parts))
@@ -90,7 +90,7 @@ var page = template.Must(template.New("mail").Parse(`<!doctype html><html>
 {{if .Link}}<p><a href="{{.Link}}">{{.Link}}</a></p>{{end}}
 </body></html>`))
 
-// HTML returns the message as an HTML page, with users' texts escaped.
+// HTML returns the message as an HTML page, with users' text escaped.
 func (m *Message) HTML() string {
 	colour := "#d63939"
 	switch {

@@ -29,7 +29,7 @@ type NotifiedAlert struct {
 	BeganAt  time.Time `json:"began_at"`
 }
 
-// is reports whether a is the same incident, not a later one about the same subject.
+// is reports whether a is the same incident, rather than a later one about the same subject.
 func (t *NotifiedAlert) is(a *Alert) bool {
 	return t.BeganAt.Equal(a.BeganAt)
 }
@@ -82,8 +82,7 @@ func (t *Notified) news(open []Alert, wants func(*Alert) bool, now time.Time) (n
 	return n
 }
 
-// better marks the urgent alerts that are no longer critical. Their end is news, and so is their becoming critical
-// again.
+// better marks the urgent alerts that are no longer critical. It is news if they end or become critical again.
 func (t *Notified) better(open []Alert) {
 	for _, a := range open {
 		was, notified := t.Alerts[a.Key]

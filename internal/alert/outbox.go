@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
-// outgoing is a message that waits to be sent, or was sent but is not stored as such yet.
+// outgoing is a message that is waiting to be sent, or was sent but is not yet stored as such.
 type outgoing struct {
 	Delivery
 	message *Message
@@ -29,7 +29,7 @@ func newOutgoing(channel, recipient string, m *Message) *outgoing {
 }
 
 const (
-	queueLength = 500             // messages of a channel that wait
+	queueLength = 500             // waiting messages of a channel
 	maxUnsaved  = 4 * queueLength // messages that were sent or failed while the store was unavailable
 )
 
@@ -40,7 +40,7 @@ var retryWaits = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Min
 // messages and results. Stored messages that wait belong to the process that leads.
 type outbox struct {
 	send   func(context.Context, *outgoing) error
-	report func(Delivery) // called with each first and each final result
+	report func(Delivery) // called with the first and the final result of each message
 	waits  []time.Duration
 
 	senders sync.WaitGroup
@@ -69,11 +69,11 @@ func (o *outbox) add(d *outgoing) {
 	}
 	o.pending[d.ID] = d
 	if waiting >= queueLength {
-		o.result(d, errors.New("too many messages wait to be sent"), true)
+		o.result(d, errors.New("too many messages are waiting to be sent"), true)
 	}
 }
 
-// take adds messages that the store has and this process does not.
+// take adds messages that are in the store but not in this process.
 func (o *outbox) take(list []Delivery) {
 	for _, d := range list {
 		o.mu.Lock()
@@ -87,7 +87,7 @@ func (o *outbox) take(list []Delivery) {
 	}
 }
 
-// handOver removes the stored messages that wait: the process that leads sends them.
+// handOver removes the stored messages that are waiting. The process that leads sends them.
 func (o *outbox) handOver() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -98,7 +98,7 @@ func (o *outbox) handOver() {
 	}
 }
 
-// deliver starts to send the messages that are due, on each idle channel. Sending is cut short when ctx is done.
+// deliver starts sending the messages that are due, on each idle channel. Sending is canceled when ctx is done.
 func (o *outbox) deliver(ctx context.Context, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -165,8 +165,7 @@ func (o *outbox) result(d *outgoing, err error, final bool) {
 	}
 }
 
-// unsaved returns the messages whose state the store does not have, optionally with those that were never stored and
-// wait.
+// unsaved returns the messages whose state is not stored, optionally including waiting ones that were never stored.
 func (o *outbox) unsaved(waiting bool) (list []Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

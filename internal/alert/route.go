@@ -8,8 +8,8 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// Route selects the alerts that a recipient is sent: those of a severity or above, optionally restricted to topics with
-// certain names or owners. Its text form separates the parts by spaces: critical shop.* owner=payments.
+// Route selects the alerts that a recipient receives: those of a severity or above, optionally restricted to topics
+// with certain names or owners. Its text form separates the parts by spaces: critical shop.* owner=payments.
 type Route struct {
 	Severity string   // empty: warning
 	Topics   []string // patterns
@@ -74,7 +74,7 @@ func (r Route) validate(field string) error {
 	return nil
 }
 
-// Recipient is a mail address and the alerts that it is sent. Its text form is the address followed by the route:
+// Recipient is a mail address and the alerts that it receives. Its text form is the address followed by the route:
 // "ops@example.com critical shop.*".
 type Recipient struct {
 	Address string

@@ -25,10 +25,10 @@ import (
 // sendTimeout limits each step of sending. A whole conversation may take at most three times as long. Tests shorten it.
 var sendTimeout = 10 * time.Second
 
-// SendMail sends a message to one recipient. Its error contains the server's answer.
+// SendMail sends a message to one recipient. Its error contains the server's reply.
 func SendMail(ctx context.Context, s Mail, to string, m *Message) error {
 	if s.Host == "" {
-		return errors.New("no SMTP server is set")
+		return errors.New("no SMTP server set")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*sendTimeout)
 	defer cancel()
@@ -38,7 +38,7 @@ func SendMail(ctx context.Context, s Mail, to string, m *Message) error {
 	return nil
 }
 
-// converse does what go-mail's Dialer does, but with a context, and closes the connection after an error.
+// converse is like go-mail's Dialer, but with a context, and closes the connection after an error.
 func (m *Mail) converse(ctx context.Context, to string, l *gomail.Message) error {
 	d := net.Dialer{Timeout: sendTimeout}
 	plain, err := d.DialContext(ctx, "tcp", net.JoinHostPort(m.Host, strconv.Itoa(m.Port)))
@@ -108,11 +108,11 @@ func (m *Mail) login(c *smtp.Client) error {
 	return c.Auth(smtp.PlainAuth("", m.Username, string(m.Password), m.Host))
 }
 
-// loginAuth is the mechanism LOGIN, the only one that some servers offer.
+// loginAuth is the LOGIN mechanism, the only one that some servers offer.
 type loginAuth struct{ m *Mail }
 
-// Start rejects an unencrypted connection, as smtp.PlainAuth does: an attacker in between could remove STARTTLS from
-// the server's answer to get the password.
+// Start rejects an unencrypted connection, like smtp.PlainAuth: a man in the middle could remove STARTTLS from the
+// server's reply to get the password.
 func (a loginAuth) Start(server *smtp.ServerInfo) (string, []byte, error) {
 	ip := net.ParseIP(server.Name)
 	here := server.Name == "localhost" || ip != nil && ip.IsLoopback()
@@ -180,8 +180,8 @@ func letter(s Mail, to string, m *Message) *gomail.Message {
 	return l
 }
 
-// SendWebhook posts to a webhook. web restricts the addresses it may reach. An answer other than 2xx is an error that
-// contains the beginning of the answer.
+// SendWebhook posts to a webhook. web restricts the addresses it may reach. A response other than 2xx is an error that
+// contains the beginning of the response.
 func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) error {
 	if web == nil {
 		return fmt.Errorf("webhook %s: no HTTP client", w.Name)
@@ -220,7 +220,7 @@ func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) e
 	return nil
 }
 
-// lastAnswer returns the answer of the last try instead of an error that has neither its status nor its text.
+// lastAnswer returns the response to the last try, instead of an error without its status and text.
 func lastAnswer(resp *http.Response, err error, _ int) (*http.Response, error) {
 	if resp != nil {
 		return resp, nil

@@ -67,7 +67,7 @@ type Rules struct {
 	Ledger       bool              `json:"ledger"`         // a topic's counters do not add up
 	Breaker      bool              `json:"breaker"`        // an endpoint is not called because its breaker is open
 	NoConsumer   registry.Duration `json:"no_consumer"`    // no callbacks for this long although jobs are ready
-	NoWorker     registry.Duration `json:"no_worker"`      // no worker reserves jobs of a pull topic for this long
+	NoWorker     registry.Duration `json:"no_worker"`      // no worker reserved jobs of a pull topic for this long
 	NoWorkerJobs int64             `json:"no_worker_jobs"` // although this many jobs are ready
 	FailingShare float64           `json:"failing_share"`  // of the attempts of five minutes, 0 to 1
 	FailingLeast int64             `json:"failing_least"`  // with at least this many attempts
@@ -80,7 +80,7 @@ type Rules struct {
 }
 
 // Objective returns how late a topic may be: its own objective, or that of the longest matching pattern, or the common
-// one, which does not apply to pull topics, because their workers choose when to reserve.
+// one. The common one does not apply to pull topics, because their workers decide when to reserve.
 func (r *Rules) Objective(t *registry.Topic) time.Duration {
 	if d, named := r.Objectives[t.Name]; named {
 		return d.Std()
@@ -97,10 +97,11 @@ func (r *Rules) Objective(t *registry.Topic) time.Duration {
 	return limit
 }
 
-// calmMost is the longest time that alerts not about a topic stay open after the last finding.
+// calmMost is the maximum time for which alerts that are not about a topic remain open after the last finding.
 const calmMost = 30 * time.Second
 
-// calmFor returns how long a finding must be absent before it ends, so that an intermittent problem is one alert.
+// calmFor returns how long a finding must be absent before its cause ends, so that an intermittent problem is one
+// alert.
 func (s *Settings) calmFor(f *Finding) time.Duration {
 	if f.Topic == "" {
 		return min(s.Rules.OverAfter.Std(), calmMost)
@@ -226,7 +227,8 @@ func (w *Webhook) Validate() error {
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		errs = append(errs, registry.Malformed("webhooks.url", "field.webhook_url", w.Name))
 	}
-	// A quote in a server's answer must not end a string of the template: the answer could add members to the JSON.
+	// A quote in a server's reply must not end a string of the template, because the reply could add members to the
+	// JSON.
 	quote := &Message{Title: `"`, Alert: Alert{Subject: `"`, Detail: `"`}}
 	if _, err := w.body(quote); err != nil {
 		errs = append(errs, registry.Malformed("webhooks.template", "field.template", w.Name, err))
@@ -248,7 +250,7 @@ var Presets = map[string]string{
 		`"text": {{json .Text}}}`,
 }
 
-// body renders the body of a request, which is always JSON.
+// body renders the body of a request. It is always JSON.
 func (w *Webhook) body(m *Message) ([]byte, error) {
 	text := w.Template
 	if strings.TrimSpace(text) == "" {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Report is what a process finds.
+// Report contains the findings of a process.
 type Report struct {
 	Host     string
-	Process  string // the candidate for the lease
+	Process  string // candidate for the lease
 	Findings []Finding
 }
 
@@ -29,9 +29,9 @@ type Changes struct {
 	Deliveries []Delivery
 }
 
-// sync reports what this host finds and reads the shared state; false: the store is unavailable, and the state stays as
-// it was. A process that leads keeps changes of its own that it could not save, such as those of an outage of the
-// store. Those of another process are void: they are about the same problems.
+// sync reports this host's findings and reads the shared state. If the store is unavailable, it returns false and the
+// state does not change. A process that leads keeps its changes that it could not save, such as those during an outage
+// of the store. Other processes discard theirs, because they are about the same problems.
 func (a *Alerts) sync(ctx context.Context, mine []Finding, now time.Time) bool {
 	var sh Shared
 	err := a.callStore(ctx, func(ctx context.Context) (err error) {
@@ -76,7 +76,7 @@ func (a *Alerts) hasEnded(x *Alert) bool {
 	return i >= 0
 }
 
-// refresh returns an open alert with what the store and this process know about it.
+// refresh returns an open alert with the state of both the store and this process.
 func (a *Alerts) refresh(x Alert) *openAlert {
 	o := a.open[x.Key]
 	switch {
@@ -90,8 +90,8 @@ func (a *Alerts) refresh(x Alert) *openAlert {
 	return o
 }
 
-// save saves what changed. A process that does not lead saves the results of its messages only, and those that wait
-// when it ends.
+// save saves the changes. A process that does not lead saves only the results of its messages, and the waiting ones
+// when it stops.
 func (a *Alerts) save(ctx context.Context, waiting bool) {
 	c := Changes{Deliveries: a.outbox.unsaved(waiting), Receivers: map[string]*Notified{}}
 	if a.leads {
@@ -111,7 +111,7 @@ func (a *Alerts) save(ctx context.Context, waiting bool) {
 		return
 	}
 	if a.callStore(ctx, func(ctx context.Context) error { return a.opts.Store.Save(ctx, &c) }) != nil {
-		return // the next round tries again
+		return // the next round retries
 	}
 	a.outbox.saved(c.Deliveries)
 	if !a.leads {

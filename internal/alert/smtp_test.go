@@ -144,7 +144,7 @@ func TestARefusalOfTheServerIsReported(t *testing.T) {
 		t.Errorf("no STARTTLS: %v", err)
 	}
 	if err := SendMail(t.Context(), Mail{}, "ops@test.example", testMessage(t)); err == nil ||
-		!strings.Contains(err.Error(), "no SMTP server is set") {
+		!strings.Contains(err.Error(), "no SMTP server set") {
 		t.Errorf("no server: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // Alert is an incident: a topic, a shard or the installation has, or had, one or more problems.
 type Alert struct {
 	ID         uint64     `json:"id"`
-	Key        string     `json:"key" gorm:"column:alert_key"` // its subject: at most one alert with a key is open
+	Key        string     `json:"key" gorm:"column:alert_key"` // its subject; at most one alert with a key is open
 	Kind       string     `json:"kind"`                        // of its most severe cause
 	Severity   string     `json:"severity"`
 	Topic      string     `json:"topic,omitempty"`
@@ -84,7 +84,7 @@ const (
 	maxKey         = 191
 )
 
-// Sync stores what a host finds, tries to take or extend the lease, and returns the shared state.
+// Sync stores a host's findings, tries to take or extend the lease, and returns the shared state.
 func (s *Store) Sync(ctx context.Context, r Report) (sh Shared, err error) {
 	if sh.Leads, err = s.db.Lead(ctx, leaseRole, r.Process, leaseTTL); err != nil {
 		return sh, err
@@ -147,8 +147,8 @@ func (s *Store) Resign(ctx context.Context, process string) error {
 	return err
 }
 
-// Save stores changes: all of them or none, so that a message is stored exactly if its receiver counts as notified. A
-// new alert gets its ID in the store only.
+// Save stores all changes or none, so that a message is stored if and only if its receiver counts as notified. A new
+// alert gets its ID only in the store.
 func (s *Store) Save(ctx context.Context, c *Changes) error {
 	return s.db.Change(ctx, func(tx *gorm.DB) error {
 		for _, a := range c.Alerts {
@@ -200,7 +200,7 @@ type Filter struct {
 	Limit  int    // 0: 100
 }
 
-// listedRow is an alert joined with who takes care of it.
+// listedRow is an alert joined with its acknowledgement or mute.
 type listedRow struct {
 	Row     alertRow `gorm:"embedded"`
 	Handled Handling `gorm:"embedded;embeddedPrefix:handled_"`

@@ -20,7 +20,7 @@ type trend struct {
 	readAt       time.Time
 }
 
-// markEvery is how often counters are kept: for 100,000 topics, keeping those of each round would take half a gigabyte.
+// markEvery is how often counters are kept. For 100,000 topics, keeping those of each round would take half a gigabyte.
 const markEvery = 30 * time.Second
 
 // mark holds the counters of a topic at a time, or their increase since then.
@@ -72,13 +72,13 @@ func (t *trend) since(span time.Duration, now time.Time) (rise mark) {
 	return rise
 }
 
-// over reports whether nothing waits and nothing has been read for so long that the trend is useless.
+// over reports whether no jobs wait, and nothing has been read for so long that the trend is useless.
 func (t *trend) over(now time.Time) bool {
 	return t.last.Ready == 0 && now.Sub(t.readAt) > trendSpan
 }
 
-// choose returns the topics to read: at first all topics with jobs, then those with events and those with unusual
-// numbers. On an error the topics of the shards that did not answer are missing.
+// choose returns the topics to read: at first all topics with jobs, then those with events or unusual numbers. On
+// error, the topics of shards that did not answer are missing.
 func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 	known := w.src.Snapshot().Topics
 	active, err := w.src.Queue.Active(ctx, now.Add(-failingSpan))
@@ -91,7 +91,7 @@ func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 			chosen[name] = true
 		}
 	}
-	if now.Sub(w.swept) >= sweepEvery { // a job that becomes due without being taken causes no event
+	if now.Sub(w.swept) >= sweepEvery { // a job that becomes due but is not taken causes no event
 		all := w.swept.IsZero()
 		w.swept = now
 		w.forgetTrends(now)
@@ -110,8 +110,8 @@ func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 // topicsAtOnce bounds the memory for totals of many topics.
 const topicsAtOnce = 2000
 
-// read reads the chosen topics; ready contains those with ready jobs. complete reports whether all shards answered:
-// only then are the numbers comparable with earlier ones, and added to the trends.
+// read reads the chosen topics. ready contains those with ready jobs. complete reports whether all shards answered.
+// Only then are the numbers comparable with earlier ones, and added to the trends.
 func (w *Watch) read(
 	ctx context.Context, now time.Time,
 ) (names []string, ready map[string]queue.Stats, complete bool) {

@@ -33,7 +33,8 @@ type Sources struct {
 	Activity   Activity
 	Snapshot   func() *registry.Snapshot
 	RegistryUp func() bool
-	// Unknown returns the topics whose jobs wait because the registry lost the topic, with the number of jobs.
+	// Unknown returns the topics whose jobs wait because the topic is missing from the registry, with the number of
+	// jobs.
 	Unknown func(context.Context) (map[string]int64, error)
 	Journal func() error // an error if part of it cannot be written
 	Shards  func() []ShardFinding
@@ -41,7 +42,7 @@ type Sources struct {
 	ClaimDeaths func(context.Context, map[string]Deaths) (map[string]int64, error) // a Store's
 }
 
-// ShardFinding is a problem of a shard that the redis-checker found; Kind is one of its kinds.
+// ShardFinding is a problem of a shard found by the redis-checker. Kind is one of its kinds.
 type ShardFinding struct {
 	Shard, Kind string
 	Detail      message.Message
@@ -50,7 +51,7 @@ type ShardFinding struct {
 // Judge reports whether a cause that a round did not find has ended. It returns false if the round could not tell.
 type Judge func(f Finding) bool
 
-// Watch detects what is wrong now. Its methods must be called from one goroutine.
+// Watch detects current problems. Its methods must be called from one goroutine.
 type Watch struct {
 	src    Sources
 	trends map[string]*trend    // by topic
@@ -62,14 +63,14 @@ type Watch struct {
 	outage  time.Time           // when a shard was last found down
 
 	began         time.Time // the first round
-	swept         time.Time // when all topics were last checked for ready jobs; zero: the next round checks all
+	swept         time.Time // when all topics were last checked for ready jobs; zero: checked by the next round
 	completeSince time.Time // since when each round has read all shards; zero: the last round did not
 	registryAway  time.Time // since when the registry's database has been unavailable
 	unknown       []Finding // topics, as last found
 	unknownAsked  time.Time
 }
 
-// manyTopics is the kind of the finding that counts the topics without an alert of their own.
+// manyTopics is the kind of the finding that counts the topics without their own alert.
 const manyTopics = "many_topics"
 
 const (
@@ -79,13 +80,14 @@ const (
 	slowSpan     = time.Minute // for pings
 	// defaultSpan is the span of the other rules: shards are read every ten seconds, a ledger three times.
 	defaultSpan = 20 * time.Second
-	// unevenRounds consecutive rounds raise an alert, because one may read a cluster's buckets at different instants.
+	// unevenRounds consecutive rounds raise an alert, because a single one may read a Cluster's buckets at different
+	// instants.
 	unevenRounds = 3
 	sweepEvery   = time.Minute
 	lateSpan     = time.Minute
 	// outageSpan is how long after a shard's outage the lateness of topics is attributed to the outage.
 	outageSpan = 2 * time.Minute
-	// calmShare is the share of a limit below which a cause ends, so that a value that fluctuates around its limit is
+	// calmShare is the share of a limit below which a cause ends, so that a value that fluctuates around the limit is
 	// one alert.
 	calmShare = 0.5
 )
@@ -143,7 +145,7 @@ func (w *Watch) byOutage(f *Finding, now time.Time) bool {
 	return w.waitsAnyway(f, now) && w.found[f.id()].IsZero()
 }
 
-// judgement is what a round found out about topics.
+// judgement is the result of a round about topics.
 type judgement struct {
 	found   []Finding
 	unknown map[string]bool // kinds of causes that could not be judged
@@ -152,7 +154,7 @@ type judgement struct {
 }
 
 // With 100,000 topics whose jobs are called, reading the topics takes seconds. After such a round, they are not read
-// for pauseShare times as long as it took, even if the round timed out before all were read.
+// again for pauseShare times its duration, even if it timed out before all were read.
 const (
 	quickRead  = 500 * time.Millisecond
 	pauseShare = 9

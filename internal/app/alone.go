@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/master"
 )
 
-// RunAlone runs a role without a master: it opens its own listeners and serves its own metrics.
+// RunAlone runs a role without a master. The role opens its own listeners and serves its own metrics.
 func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *slog.Logger) (err error) {
 	if err := setup.MakeDataDir(cfg); err != nil {
 		return err
@@ -25,7 +25,7 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 		return setup.ExplainRegistry(cfg, err)
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	// Before the registry is seeded: a wrong password must not be stored in it.
+	// Before seeding the registry, so that a wrong password is not stored in it.
 	if _, err := setup.TryShards(ctx, cfg, setup.PlannedShards(ctx, cfg, p.registry)); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 		return err
 	}
 	var services []service
-	if name != RoleChecker { // there may be no redis-checker to compare this journal with the shards
+	if name != RoleChecker { // this host may have no redis-checker to compare its journal with the shards
 		k, err := p.newKeeper(nil)
 		if err != nil {
 			return err
@@ -57,11 +57,11 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 }
 
 // serveMetrics serves /metrics of this process until stop is called. Several roles on one host need different
-// addresses; a role whose address is taken runs without metrics.
+// addresses; if its address is in use, a role runs without metrics.
 func serveMetrics(cfg *conf.Config, m prometheus.Gatherer, log *slog.Logger) (stop func()) {
 	l, err := master.Listen("metrics.addr", cfg.Metrics.Addr)
 	if err != nil {
-		log.Warn("this process serves no metrics", "error", err)
+		log.Warn("metrics of this process are not available", "error", err)
 		return func() {}
 	}
 	srv := master.MetricsServer(promhttp.HandlerFor(m, promhttp.HandlerOpts{}))

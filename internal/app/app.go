@@ -40,11 +40,11 @@ type parts struct {
 
 	tunesGC      bool
 	limitsMemory bool
-	setsLimits   bool // sets the limits of all topics in a shard that may lack them; others set only changed ones
+	setsLimits   bool // sets the limits of all topics after a change of shards; others set only changed limits
 	topics       int  // number of topics when the garbage collector was last tuned
 }
 
-// openParts opens everything that a process needs. The process's name appears in its log and in the journal. The
+// openParts opens everything that a process needs. name is the process's name in its log and in the journal. The
 // registry's database may be unavailable if there is a snapshot on disk.
 func openParts(ctx context.Context, cfg *conf.Config, process, version string, log *slog.Logger) (*parts, error) {
 	setDialects(cfg)
@@ -58,7 +58,7 @@ func openParts(ctx context.Context, cfg *conf.Config, process, version string, l
 	return p, nil
 }
 
-// Live memory that tuneGC assumes, and the heap that it allows on top of it.
+// Live memory that tuneGC assumes, and the heap that it allows beyond that.
 const (
 	liveBase     = 12 << 20
 	livePerTopic = 700
@@ -66,13 +66,13 @@ const (
 )
 
 // memoryLimit returns the memory limit of a redis-checker, which uses much memory while it compares a journal with a
-// shard. It also stores data about each topic with recent calls: under a lower limit it spent all its time on garbage
-// collection.
+// shard. It also keeps data about each topic with recent calls, so a lower limit would leave it time for nothing but
+// garbage collection.
 func memoryLimit(topics int) int64 { return 208<<20 + 2048*int64(topics) }
 
-// tuneGC makes Go collect garbage less often: a process with few topics has a few live megabytes and allocates much,
-// and collections took a tenth of its CPU time. With 100,000 topics this setting would take 400 MiB, so it depends on
-// their number. GOGC takes precedence.
+// tuneGC makes Go collect garbage less often. A process with few topics has a few live megabytes but allocates much, so
+// that collections took a tenth of its CPU time. With 100,000 topics the same setting would take 400 MiB, so it depends
+// on their number. GOGC takes precedence.
 func (p *parts) tuneGC(topics int) {
 	if p.limitsMemory {
 		debug.SetMemoryLimit(memoryLimit(topics))
@@ -96,7 +96,7 @@ func (p *parts) open(process string) (err error) {
 		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Ended: recorder.Ended, Durability: p.durability,
 		Remembers: p.remembers, Pinned: p.pinned,
-		Announced: func() { p.registry.Nudge() }, // the registry is open before the queue has shards
+		Announced: func() { p.registry.Nudge() }, // the registry is opened before the queue has shards
 		Host:      setup.HostName(p.cfg), Settings: setup.CommonSettings(p.cfg),
 	})
 	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce); err == nil {
@@ -114,8 +114,8 @@ func newMetrics() *prometheus.Registry {
 	return m
 }
 
-// run runs a role until it ends. The services that it depends on, and more, run until then, so that they are available
-// during a graceful stop.
+// run runs a role until it ends. The services that it depends on, and those in more, stop after the role, so that they
+// are available during its graceful stop.
 func (p *parts) run(ctx context.Context, role func(context.Context) error, more ...service) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	list := append(more,
@@ -125,7 +125,7 @@ func (p *parts) run(ctx context.Context, role func(context.Context) error, more 
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := newServices(p.log).run(background, list...); err != nil {
-			p.log.Error("a background service failed to stop", "error", err)
+			p.log.Error("background service failed", "error", err)
 		}
 	})
 	err := role(ctx)
@@ -176,7 +176,7 @@ func (p *parts) apply(ctx context.Context) {
 	set := func(ctx context.Context) error { return p.queue.UpdateTopics(ctx, topicConfs(snapshot, names)) }
 	if shards := setup.ShardConfigs(p.cfg, snapshot.Shards); !slices.Equal(shards, p.shards) {
 		if err := p.queue.SetShards(ctx, shards); err != nil {
-			p.log.Error("a shard of the registry cannot be used", "error", err)
+			p.log.Error("cannot use a shard of the registry", "error", err)
 		}
 		p.shards = shards
 		for _, tick := range p.ticks {
@@ -196,7 +196,7 @@ func (p *parts) apply(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, applyLimit)
 	defer cancel()
 	if err := set(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		p.log.Warn("store the limits of topics in every shard; the rest follows when it answers", "error", err)
+		p.log.Warn("limits of topics not stored in every shard; retrying when the shard answers", "error", err)
 	}
 }
 
@@ -208,7 +208,7 @@ func topicConfs(s *registry.Snapshot, names []string) []queue.TopicConf {
 			list = append(list, queue.TopicConf{Name: name, Gone: true})
 			continue
 		}
-		if t.Locked { // hosts that can open it set its limits
+		if t.Locked { // its limits are set by hosts that can decrypt it
 			continue
 		}
 		list = append(list, topicConf(t))
@@ -219,7 +219,7 @@ func topicConfs(s *registry.Snapshot, names []string) []queue.TopicConf {
 // allTopicConfs yields those of the current snapshot.
 func (p *parts) allTopicConfs(yield func(queue.TopicConf) bool) {
 	for _, t := range p.registry.Snapshot().Topics.All() {
-		if !t.Locked && !yield(topicConf(t)) { // hosts that can open a locked topic set its limits
+		if !t.Locked && !yield(topicConf(t)) { // limits of locked topics are set by hosts that can decrypt them
 			return
 		}
 	}

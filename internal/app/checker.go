@@ -18,7 +18,8 @@ import (
 	"github.com/wakecall/wakecall/web"
 )
 
-// newChecker returns the redis-checker: it checks shards, and does the other work that only one process of a host does.
+// newChecker returns the redis-checker, which checks shards and does the other work that only one process per host
+// does.
 func (p *parts) newChecker() (role, error) {
 	caller, err := p.newCaller()
 	if err != nil {
@@ -51,7 +52,7 @@ func (p *parts) newChecker() (role, error) {
 	}, nil
 }
 
-// newKeeper returns a Keeper, which replays the journal in shards that lost writes. It reports the result to notify.
+// newKeeper returns a Keeper, which replays the journal into shards that lost writes, and reports the result to notify.
 func (p *parts) newKeeper(notify func(shard string, r recovery.Report, err error)) (*recovery.Keeper, error) {
 	return recovery.NewKeeper(recovery.KeeperOptions{
 		Dir: p.cfg.JournalDir(), Shards: p.queue.Shards,
@@ -66,7 +67,7 @@ func restartText(r *recovery.Report, err error) message.Message {
 	return message.New("finding.recovered", r.Pushed, r.Ended, r.Changed, r.Restored)
 }
 
-// newAlerts returns Alerts, which uses the checker's findings and the queue's numbers.
+// newAlerts returns the Alerts of the checker's findings and the queue's numbers.
 func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(string) alert.Say) *alert.Alerts {
 	store := alert.NewStore(p.registry.DB())
 	watch := alert.NewWatch(alert.Sources{
@@ -87,10 +88,10 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 	})
 }
 
-// unknownMost is the most topics looked up in the audit trail at a time.
+// unknownMost limits the topics looked up in the audit trail at a time.
 const unknownMost = 100
 
-// unknownTopics returns the topics that have jobs but are not in the registry, though nobody deleted them.
+// unknownTopics returns the topics that have jobs but are missing from the registry, although nobody deleted them.
 func (p *parts) unknownTopics(ctx context.Context) (map[string]int64, error) {
 	topics, err := p.queue.Counts(ctx)
 	if err != nil {
@@ -115,7 +116,7 @@ func (p *parts) unknownTopics(ctx context.Context) (map[string]int64, error) {
 	return unknown, nil
 }
 
-// sayings returns the texts of messages by language.
+// sayings returns the message texts by language.
 func sayings() (func(language string) alert.Say, error) {
 	texts, err := web.LoadTexts()
 	if err != nil {
@@ -148,7 +149,7 @@ func hostName() string {
 	return name
 }
 
-// newSampler returns a Sampler, which takes the samples for charts.
+// newSampler returns the Sampler of the charts.
 func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
 	return history.New(history.Options{
 		Source: p.queue, Store: history.NewStore(p.registry.DB()), Host: hostName(), Logger: p.log,
@@ -157,8 +158,8 @@ func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
 	})
 }
 
-// lateness returns the lateness of the topics' callbacks since a time, or of all topics together under "". It omits the
-// data of shards that do not answer.
+// lateness returns the lateness of callbacks since a time, by topic, and of all topics together under "". It omits
+// shards that do not answer.
 func (p *parts) lateness(ctx context.Context, topics []string, since time.Time) (map[string]history.Lateness, error) {
 	reader, list := activity.NewReader(p.queue), map[string]history.Lateness{}
 	if topics == nil {
@@ -188,7 +189,7 @@ func shardReadings(c *checker.Checker) []history.ShardReading {
 	return list
 }
 
-// rotationsEvery bounds how late an old secret is dropped.
+// rotationsEvery is how late an old secret may be dropped.
 const rotationsEvery = 30 * time.Second
 
 // endRotations drops old signing secrets when their overlap ends.
@@ -203,7 +204,7 @@ func (p *parts) endRotations(ctx context.Context) error {
 			continue
 		}
 		if err := p.registry.EndRotations(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			p.log.Warn("drop old signing secrets; trying again", "error", err)
+			p.log.Warn("cannot drop old signing secrets; retrying", "error", err)
 		}
 	}
 }

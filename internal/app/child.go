@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/master/child"
 )
 
-// ChildRoles returns the roles that run in processes started by a master.
+// ChildRoles returns the roles that a master runs as child processes.
 func ChildRoles(version string) map[string]child.Role {
 	roles := map[string]child.Role{}
 	for _, name := range Roles() {
@@ -21,7 +21,7 @@ func ChildRoles(version string) map[string]child.Role {
 	return roles
 }
 
-// runChild runs a role under a master, which passes it its configuration and sockets, and serves its metrics.
+// runChild runs a role under a master, which passes it the configuration and sockets, and serves its metrics.
 func runChild(ctx context.Context, c *child.Child, version string) error {
 	cfg, err := conf.UnmarshalPrivate(c.Config, GatewayKeys())
 	if err != nil {
@@ -40,8 +40,8 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 	managed := setup.IsManaged(p.registry.Snapshot().Shards)
 	err = errors.Join(err, p.close())
 	if c.Orphaned() && managed {
-		log.Warn("the master is gone; this process ended in an orderly way")
-		// All results are in Redis now. The managed redis-server ends too, unless a new master has adopted it.
+		log.Warn("the master is gone; this process stopped gracefully")
+		// All results are in Redis now. Stop the managed redis-server, too, unless a new master has adopted it.
 		stopErr := child.StopOrphanedRedis(
 			context.WithoutCancel(ctx), cfg.DataDir, cfg.RedisSocket(), c.ShutdownTimeout)
 		err = errors.Join(err, stopErr)
@@ -49,7 +49,7 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 	return err
 }
 
-// status returns the role's status, and which files the process cannot write.
+// status returns the role's status, and the files that the process cannot write.
 func (p *parts) status(r role) map[string]any {
 	s := map[string]any{}
 	if r.status != nil {
@@ -61,7 +61,7 @@ func (p *parts) status(r role) map[string]any {
 	return s
 }
 
-// shareCores divides the CPU cores among the dispatchers: with more threads than cores, a callback cost 5 % more (two
+// shareCores divides the CPU cores among the dispatchers. With more threads than cores, a callback cost 5 % more (two
 // dispatchers on two cores). GOMAXPROCS takes precedence.
 func shareCores(processes int) {
 	if os.Getenv("GOMAXPROCS") == "" && processes > 1 {

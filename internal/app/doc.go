@@ -1,3 +1,3 @@
-// Package app wires the roles by hand: it opens what each role needs, and builds the role from it. A role runs as a
-// child of the master (ChildRoles) or alone in the foreground (RunAlone).
+// Package app wires the roles by hand: it opens what each role needs and builds the role. A role runs as a child of the
+// master (ChildRoles) or alone in the foreground (RunAlone).
 package app

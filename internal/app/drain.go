@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	drainEvery    = time.Second     // between visits of a draining shard
-	drainAgain    = 5 * time.Second // until the next visit of one with nothing to move, or that failed
+	drainEvery    = time.Second     // pause between visits to a draining shard
+	drainAgain    = 5 * time.Second // pause after a visit that failed or found nothing to move
 	drainLogEvery = 30 * time.Second
 )
 
 // drainer moves the jobs of draining shards to active ones.
 type drainer struct {
 	queue   *queue.Queue
-	changed <-chan struct{} // receives when the queue's shards changed
+	changed <-chan struct{} // receives when the queue's shards have changed
 	log     *slog.Logger
 	holder  string // unique: containers may have the same host name and pids
 	total   *prometheus.CounterVec
@@ -41,7 +41,7 @@ func (p *parts) newDrainer() *drainer {
 	}
 }
 
-// run works until ctx is done.
+// run drains shards until ctx is done.
 func (d *drainer) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var tick <-chan time.Time // nil while no shard is draining
@@ -77,13 +77,13 @@ func (d *drainer) drain(ctx context.Context, s *queue.Shard) {
 	d.total.WithLabelValues(name).Add(float64(moved))
 	d.since[name] += moved
 	if d.since[name] > 0 && (moved == 0 || time.Since(d.logged) > drainLogEvery) {
-		d.log.Info("jobs were moved out of a shard that is draining", "shard", name, "jobs", d.since[name])
+		d.log.Info("moved jobs out of a draining shard", "shard", name, "jobs", d.since[name])
 		d.since[name], d.logged = 0, time.Now()
 	}
 	if moved == 0 || err != nil {
 		d.next[name] = time.Now().Add(drainAgain)
 	}
 	if err != nil && ctx.Err() == nil {
-		d.log.Warn("the jobs of a draining shard cannot be moved; trying again", "shard", name, "error", err)
+		d.log.Warn("cannot move jobs out of a draining shard; retrying", "shard", name, "error", err)
 	}
 }

@@ -33,7 +33,7 @@ func (p *parts) remembers(topic string) bool {
 	return t != nil && t.Remember > 0
 }
 
-// pinned returns the shard that a topic is pinned to; empty: none.
+// pinned returns the shard that a topic is pinned to, or "".
 func (p *parts) pinned(topic string) string {
 	snapshot := p.registry.Snapshot()
 	t := snapshot.TopicOrNamespace(topic)
@@ -43,8 +43,8 @@ func (p *parts) pinned(topic string) string {
 	return snapshot.PresentName(t.Shard)
 }
 
-// editedRegistry is the registry for the API and the admin. It rejects a durability that a shard cannot provide, and a
-// Redis with the data of another shard.
+// editedRegistry is the registry as edited by the API and the admin. It rejects a durability that a shard cannot
+// provide, and a Redis with the data of another shard.
 type editedRegistry struct {
 	*registry.Registry
 	cfg     *conf.Config
@@ -70,7 +70,8 @@ func (r *editedRegistry) PutTopic(
 	return err == nil && done[0] == registry.TopicCreated, err
 }
 
-// PutTopics only checks a changed durability and shard: while a replica is down, the rest of a topic can be edited.
+// PutTopics checks the durability and the shard only if they have changed, so that the rest of a topic can be edited
+// while a replica is down.
 func (r *editedRegistry) PutTopics(
 	ctx context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
 ) ([]registry.Done, error) {
@@ -91,13 +92,14 @@ func (r *editedRegistry) PutTopics(
 	return r.Registry.PutTopics(ctx, actor, topics, conditions...)
 }
 
-// checkPinned rejects a shard that does not exist: all other shards would accept the topic's jobs, out of order.
+// checkPinned rejects a shard that does not exist, because then all other shards would accept the topic's jobs, out of
+// order.
 func (r *editedRegistry) checkPinned(ctx context.Context, t *registry.Topic) error {
 	if was := r.Snapshot().Topics.Get(t.Name); t.Shard == "" || was != nil && was.Shard == t.Shard {
 		return nil
 	}
 	if r.Snapshot().PresentName(t.Shard) == "" {
-		r.Refresh(ctx) // another host may have just added it
+		r.Refresh(ctx) // another host may just have added it
 	}
 	if r.Snapshot().PresentName(t.Shard) != "" {
 		return nil

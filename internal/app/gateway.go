@@ -23,13 +23,13 @@ func gatewayListeners(cfg *conf.Config) (list []master.ListenSpec) {
 	return list
 }
 
-var errNoGateway = errors.New("no gateway has an address: set one, such as gateways.phpdq.addr")
+var errNoGateway = errors.New("no gateway has an address; set one, such as gateways.phpdq.addr")
 
-// newGateway returns a role that serves the listeners, which are named by their configuration keys.
+// newGateway returns a role that serves the listeners, by their configuration keys.
 func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bool) (role, error) {
 	metrics, err := gateway.NewMetrics(p.metrics)
 	if err = errors.Join(err, p.countWorkers()); err != nil {
-		return role{}, fmt.Errorf("register the metrics of gateways: %w", err)
+		return role{}, fmt.Errorf("register metrics of gateways: %w", err)
 	}
 	var list []gateway.Listener
 	for _, g := range Protocols() {
@@ -53,7 +53,7 @@ func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bo
 	}, nil
 }
 
-// gatewayProcess returns what the protocols need of this process.
+// gatewayProcess returns what the protocols need from this process.
 func (p *parts) gatewayProcess() *gateway.Process {
 	return &gateway.Process{
 		Queue: p.queue, Jobs: p.jobs(), Workers: p.pull, Registry: p.registry, Healthy: p.journal.Accepting,

@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/internal/app/setup"
 )
 
-// Import imports topics and jobs of another system. o must contain Source, and the options of the command line.
+// Import imports topics and jobs from another system. o must contain the Source and the options of the command line.
 func Import(
 	ctx context.Context, cfg *conf.Config, version string, log *slog.Logger, o importer.Options,
 ) (report importer.Report, err error) {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// restAfter exceeds the pause between garbage collections in a process that serves a few hundred jobs a second.
+// restAfter is longer than the pause between garbage collections in a process that serves a few hundred jobs a second.
 const restAfter = 15 * time.Second
 
-// giveBack returns memory to the system when no garbage has been collected for a while. tuneGC lets the heap grow to
+// giveBack returns memory to the system when no garbage has been collected for a while: tuneGC lets the heap grow to
 // several times the live memory, and Go keeps that memory even when the process is idle.
 func giveBack(after time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {

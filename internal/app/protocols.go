@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// Protocols lists the old systems. To take one out, delete its package and its line here.
+// Protocols lists the old systems. To remove one, delete its package and its line here.
 func Protocols() []gateway.Protocol {
 	return []gateway.Protocol{
 		lmstfy.Protocol,
@@ -41,7 +41,7 @@ func init() {
 	}
 }
 
-// setDialects makes the protocols' forms of callbacks known.
+// setDialects registers the protocols' forms of callbacks.
 func setDialects(cfg *conf.Config) {
 	list := map[string]callback.Dialect{}
 	for _, p := range Protocols() {

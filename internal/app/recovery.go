@@ -24,7 +24,7 @@ func Recover(
 	}
 	for _, dir := range o.Dirs {
 		if _, err := os.Stat(dir); err != nil {
-			return report, fmt.Errorf("there is no journal: %w (--journal and --data-dir name another)", err)
+			return report, fmt.Errorf("no journal: %w (set --journal or --data-dir)", err)
 		}
 	}
 	p, err := openParts(ctx, cfg, "recover", version, log)
@@ -39,18 +39,18 @@ func Recover(
 	return recovery.Recover(ctx, o)
 }
 
-// answers returns an error if a shard to be compared is down: the one named only, or any if only is empty.
+// answers returns an error if a shard to be compared is down: the shard only or, if that is empty, any shard.
 func answers(shards []queue.ShardHealth, only string) error {
 	var names []string
 	for _, h := range shards {
 		names = append(names, h.Name)
 		if !h.Up && (only == "" || only == h.Name) {
-			return fmt.Errorf("shard %s does not answer: %s; its jobs would count as lost "+
-				"(set it offline, or name another with --shard)", h.Name, h.Err)
+			return fmt.Errorf("shard %s does not answer: %s; all its jobs would count as lost "+
+				"(take it offline, or select others with --shard)", h.Name, h.Err)
 		}
 	}
 	if only != "" && !slices.Contains(names, only) {
-		return fmt.Errorf("there is no shard %q in use; there are: %s", only, strings.Join(names, ", "))
+		return fmt.Errorf("no shard %q in use; shards in use: %s", only, strings.Join(names, ", "))
 	}
 	return nil
 }

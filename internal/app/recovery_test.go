@@ -12,7 +12,7 @@ func TestRecoveringOneShardNeedsOnlyThatOne(t *testing.T) {
 	shards := []queue.ShardHealth{{Name: "a", Up: true}, {Name: "b", Err: "connection refused"}}
 	for only, want := range map[string]string{
 		"": "shard b does not answer", "a": "", "b": "shard b does not answer",
-		"c": `no shard "c" in use; there are: a, b`,
+		"c": `no shard "c" in use; shards in use: a, b`,
 	} {
 		err := answers(shards, only)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

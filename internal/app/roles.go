@@ -23,7 +23,7 @@ import (
 	"github.com/wakecall/wakecall/timer"
 )
 
-// Roles, as named on the command line and in process titles.
+// Names of roles on the command line and in process titles.
 const (
 	RoleServer     = "server"
 	RoleTimer      = "timer"
@@ -70,7 +70,7 @@ func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (m
 		sockets := listeners(cfg, name)
 		switch {
 		case name == RoleGateway:
-			n = min(1, len(sockets)) // without an address there is nothing to serve
+			n = min(1, len(sockets)) // nothing to serve without an address
 		case !numbered:
 			n = 1
 		}
@@ -81,14 +81,14 @@ func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (m
 	return o, nil
 }
 
-// role is a piece of work that runs until its context is done.
+// role is work that runs until its context is done.
 type role struct {
 	run    func(context.Context) error
 	status func() map[string]any // shown by `wakecall ps`; may be nil
 }
 
-// newRole builds a role with its listeners by name. replaced reports whether a successor already serves them (nil:
-// there is none).
+// newRole builds a role with its listeners by name. replaced reports whether a successor already serves them; nil:
+// there is no successor.
 func (p *parts) newRole(name string, l map[string]net.Listener, replaced func() bool) (role, error) {
 	switch name {
 	case RoleServer:
@@ -104,7 +104,7 @@ func (p *parts) newRole(name string, l map[string]net.Listener, replaced func() 
 	case RoleChecker:
 		return p.newChecker()
 	}
-	return role{}, fmt.Errorf("there is no role %q", name)
+	return role{}, fmt.Errorf("unknown role %q", name)
 }
 
 func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
@@ -134,15 +134,15 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 // countWorkers shows the number of waiting workers of this process in /metrics.
 func (p *parts) countWorkers() error {
 	return p.metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "wakecall_waiting_workers", Help: "Workers that wait for jobs of pull topics.",
+		Name: "wakecall_waiting_workers", Help: "Workers waiting for jobs of pull topics.",
 	}, func() float64 { return float64(p.pull.Workers()) }))
 }
 
-// shardsLimit is how long a starting server delays its clients for a Redis that has just started.
+// shardsLimit is how long a starting server waits for a Redis that is starting, too.
 const shardsLimit = 3 * time.Second
 
-// awaitShards waits until a shard accepts pushes. A Redis that has just started loads its data and is compared with the
-// journals: a server that accepted connections earlier would reject its first pushes.
+// awaitShards waits until a shard accepts pushes. After its start, a Redis first loads its data and is compared with
+// the journals. A server that accepted connections meanwhile would reject pushes.
 func (p *parts) awaitShards(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, shardsLimit)
 	defer cancel()
@@ -195,7 +195,7 @@ func (p *parts) newDispatcher() (role, error) {
 	}, status: d.Status}, nil
 }
 
-// newCaller returns the client for addresses that users configure: endpoints, and webhooks of alerts.
+// newCaller returns the client for URLs configured by users: endpoints, and webhooks of alerts.
 func (p *parts) newCaller() (*callback.Caller, error) {
 	return callback.New(callback.Options{Networks: p.cfg.Callback.Networks, Version: p.version})
 }

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// service is a named part of a role that runs until its context is done.
+// service is a part of a role that runs until its context is done.
 type service struct {
 	name string
 	run  func(context.Context) error
 }
 
-// Service states, as `wakecall ps` and the admin show them.
+// States of a service, as shown by `wakecall ps` and the admin.
 const (
 	serviceRunning = "running"
 	serviceWaiting = "waiting" // failed; restarted after a pause
@@ -26,16 +26,17 @@ type ServiceState struct {
 	Name     string    `json:"name"`
 	State    string    `json:"state"`
 	Restarts int       `json:"restarts"`
-	Since    time.Time `json:"since"`           // since when it has been in the state
+	Since    time.Time `json:"since"`           // when it entered the state
 	Error    string    `json:"error,omitempty"` // the last failure
 }
 
 const (
 	firstPause = time.Second
-	longPause  = time.Minute // longest pause between restarts; after such a run the first pause applies again
+	longPause  = time.Minute // longest pause between restarts; a run this long resets the pause
 )
 
-// services runs services side by side. A failed service is restarted after a pause that doubles, and affects no other.
+// services runs services concurrently. A failed service is restarted after a pause that doubles each time, and does not
+// affect the others.
 type services struct {
 	log        *slog.Logger
 	firstPause time.Duration
@@ -46,7 +47,7 @@ type services struct {
 
 func newServices(log *slog.Logger) *services { return &services{log: log, firstPause: firstPause} }
 
-// run runs a list of services until ctx is done and all of them have ended.
+// run runs services until ctx is done and all of them have ended.
 func (s *services) run(ctx context.Context, list ...service) error {
 	now := time.Now().UTC()
 	s.mu.Lock()
@@ -64,9 +65,10 @@ func (s *services) run(ctx context.Context, list ...service) error {
 	return errors.Join(errs...)
 }
 
-var errEnded = errors.New("it ended by itself")
+var errEnded = errors.New("ended unexpectedly")
 
-// keepRunning restarts one service until ctx is done, and returns the error with which the service then stopped.
+// keepRunning runs one service, restarting it if it ends, until ctx is done. It returns the error with which the
+// service then stopped.
 func (s *services) keepRunning(ctx context.Context, i int, one service) error {
 	pause := s.firstPause
 	for {
@@ -79,7 +81,7 @@ func (s *services) keepRunning(ctx context.Context, i int, one service) error {
 			pause = s.firstPause
 		}
 		err = cmp.Or(err, errEnded)
-		s.log.Error("a service failed; restarting it", "service", one.name, "pause", pause.String(), "error", err)
+		s.log.Error("service failed; restarting", "service", one.name, "pause", pause.String(), "error", err)
 		s.set(i, func(st *ServiceState) { st.State, st.Error = serviceWaiting, err.Error() })
 		select {
 		case <-ctx.Done():

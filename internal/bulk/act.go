@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// Queue is the part of the queue that work on jobs needs.
+// Queue is the part of the queue that actions on jobs need.
 type Queue interface {
 	List(ctx context.Context, topic string, s queue.State, cursor string, limit int) ([]queue.Job, string, error)
 	Lookup(ctx context.Context, refs []queue.Ref, shard string) ([]*queue.Job, error)
@@ -32,9 +32,9 @@ type act struct {
 	result *Result
 }
 
-// Apply acts at once on jobs of a topic that were shown in a state (empty: any), each as its state allows. It leaves
-// alone running jobs, jobs that were dead and are alive again, and jobs that have died since. The result counts
-// failures.
+// Apply immediately acts on jobs of a topic that were shown in a state (empty: any), as far as the current state of
+// each allows. It skips running jobs, dead jobs that are alive again, and jobs that have died since. Failures are only
+// counted in the result.
 func Apply(
 	ctx context.Context, q Queue, topic string, ids []string, do Action, shown queue.State,
 ) (result Result, err error) {
@@ -70,7 +70,7 @@ func Apply(
 	return result, nil
 }
 
-// actOn acts on jobs of one topic, either all dead or all alive.
+// actOn acts on jobs of one topic that are either all dead or all alive.
 func (a *act) actOn(ctx context.Context, jobs []*queue.Job) {
 	if len(jobs) == 0 || ctx.Err() != nil {
 		return
@@ -110,7 +110,7 @@ func (a *act) actOnOne(ctx context.Context, j *queue.Job) (err error) {
 	return err
 }
 
-// count counts the outcome of one call. A call that was interrupted counts nothing: the task resumes with its job.
+// count counts the outcome of one call, unless the call was interrupted: the task then resumes with its job.
 func (a *act) count(ctx context.Context, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

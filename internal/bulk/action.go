@@ -46,7 +46,7 @@ func (p *Params) validate() error {
 	return nil
 }
 
-// dueFrom returns the new due time of a job that was to be called at a time.
+// dueFrom returns the new due time of a job whose call was planned for a time.
 func (a Action) dueFrom(at time.Time) time.Time {
 	if !a.At.IsZero() {
 		return a.At
@@ -54,8 +54,8 @@ func (a Action) dueFrom(at time.Time) time.Time {
 	return at.Add(a.Shift)
 }
 
-// fits reports whether the action suits a job's state, and whether the job is still dead, or alive, as it was shown;
-// an empty state means that it does not matter.
+// fits reports whether the action suits a job's state, and whether the job is still dead, or alive, as it was shown. If
+// shown is empty, any state will do.
 func (a Action) fits(j *queue.Job, shown queue.State) bool {
 	dead := j.State == queue.Dead
 	if dead && a.Do == Due || !dead && a.Do == Retry {

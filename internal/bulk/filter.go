@@ -9,19 +9,19 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// Filter selects jobs. Texts are compared case-insensitively.
+// Filter selects jobs. Text is compared case-insensitively.
 type Filter struct {
 	Topic  string      `json:"topic,omitempty"` // empty: all topics
 	State  queue.State `json:"state,omitempty"`
-	ID     string      `json:"id,omitempty"`     // the id contains it, or begins with it if a ^ precedes it
+	ID     string      `json:"id,omitempty"`     // the id contains it or, after a ^, begins with it
 	Error  string      `json:"error,omitempty"`  // the last error contains it
 	Text   string      `json:"text,omitempty"`   // the last error or the id contains it
 	Reason string      `json:"reason,omitempty"` // why the job is dead
-	Since  time.Time   `json:"since,omitzero"`   // the job's time is this or later
+	Since  time.Time   `json:"since,omitzero"`   // the job's time is at or after this
 	Until  time.Time   `json:"until,omitzero"`   // the job's time is before this
 }
 
-// Prefix returns the required prefix of ids; empty: the text may be anywhere in the id.
+// Prefix returns the required prefix of ids. If it is empty, the text may be anywhere in the id.
 func (f Filter) Prefix() string {
 	if prefix, ok := strings.CutPrefix(f.ID, "^"); ok {
 		return prefix
@@ -38,10 +38,11 @@ func (f Filter) overlaps(o Filter) bool {
 		(f.Reason == "" || o.Reason == "" || f.Reason == o.Reason)
 }
 
-// covers reports whether a filter's topic (empty: all topics; or a namespace) includes that of another filter.
+// covers reports whether a filter's topic includes that of another filter. It may be a namespace; empty means all
+// topics.
 func covers(topic, other string) bool { return topic == "" || registry.MatchesPattern(topic, other) }
 
-// Match reports whether the filter selects a job of its topic.
+// Match reports whether the filter selects a job. It does not compare topics.
 func (f Filter) Match(j *queue.Job) bool {
 	at := timeOf(j)
 	switch {
@@ -79,7 +80,7 @@ func LastError(j *queue.Job) string {
 	return j.DeadReason
 }
 
-// timeOf returns when a job is called next, or when a dead one died.
+// timeOf returns when a job is called next or, if it is dead, when it died.
 func timeOf(j *queue.Job) time.Time {
 	if j.State == queue.Dead {
 		return j.DeadAt
@@ -87,7 +88,7 @@ func timeOf(j *queue.Job) time.Time {
 	return callTime(j)
 }
 
-// callTime returns when a job is called next: a retry does not move its due time.
+// callTime returns when a job is called next. This may be later than its due time, which a retry does not change.
 func callTime(j *queue.Job) time.Time {
 	if !j.NextAt.IsZero() {
 		return j.NextAt

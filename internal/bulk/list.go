@@ -16,30 +16,30 @@ import (
 
 const (
 	listPage  = 500              // jobs in one call to the queue
-	listLimit = 2_000_000        // jobs in one task: listing takes 8 bytes of memory for each
-	sweeps    = 5                // over the jobs, at most
+	listLimit = 2_000_000        // jobs in one task; listing takes 8 bytes of memory for each
+	sweeps    = 5                // sweeps over the jobs
 	clockSkew = 10 * time.Second // between Redis and this host
 )
 
-// target is a job that matched at the start. Its creation time distinguishes it from a later job with its id.
+// target is a job that matched at the start. Its creation time distinguishes it from later jobs with the same id.
 type target struct {
 	Topic   string `json:"t,omitempty"` // empty: the filter's
 	Shard   string `json:"s"`
 	ID      string `json:"i"`
 	Created int64  `json:"c"` // Unix ms
-	At      int64  `json:"a"` // when it was to be called, or died, Unix ms
+	At      int64  `json:"a"` // planned time of its call, or time of its death, Unix ms
 	Calls   int    `json:"n"` // attempts so far
 }
 
-// list writes the matching jobs to the task's file. Jobs move between the queue's lists meanwhile, so it sweeps over
-// them until it finds no new ones.
+// list writes the matching jobs to the task's file. Since jobs move between the queue's lists meanwhile, it sweeps over
+// the lists until it finds no new jobs.
 func (w *work) list(ctx context.Context) error {
 	if err := os.MkdirAll(w.runner.Dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder for lists of jobs: %w", err)
+		return fmt.Errorf("create the directory for job lists: %w", err)
 	}
 	f, err := os.OpenFile(w.runner.listFile(w.task.ID), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("write the list of jobs: %w", err)
+		return fmt.Errorf("write the job list: %w", err)
 	}
 	buffered := bufio.NewWriter(f)
 	l := &jobList{out: json.NewEncoder(buffered), seed: maphash.MakeSeed(), known: map[uint64]struct{}{}}
@@ -64,7 +64,7 @@ func (w *work) sweep(ctx context.Context, l *jobList) error {
 	}
 	for _, topic := range topics {
 		if err := w.sweepTopic(ctx, l, topic); err != nil {
-			return fmt.Errorf("list the jobs of %s: %w", topic, err)
+			return fmt.Errorf("list jobs of %s: %w", topic, err)
 		}
 		if w.params.Full {
 			return nil
@@ -103,7 +103,8 @@ func (w *work) sweepTopic(ctx context.Context, l *jobList, topic string) error {
 	}
 }
 
-// includes reports whether the task includes a job: it matches, and existed, or was dead, when the task was started.
+// includes reports whether the task includes a job: it matches, and already existed, or was already dead, when the task
+// was started.
 func (w *work) includes(j *queue.Job) bool {
 	until := w.task.CreatedAt.Add(clockSkew)
 	return w.params.Filter.Match(j) && !j.CreatedAt.After(until) && !j.DeadAt.After(until)
@@ -130,7 +131,7 @@ func (l *jobList) add(topic string, j *queue.Job) error {
 	return l.out.Encode(t)
 }
 
-// readTargets reads up to most jobs of a list and returns their length in bytes.
+// readTargets reads up to most jobs of a list, and returns them with their length in bytes.
 func (w *work) readTargets(lines *bufio.Reader, most int64) (targets []target, size int64, err error) {
 	for int64(len(targets)) < most {
 		line, err := lines.ReadBytes('\n')
@@ -142,7 +143,7 @@ func (w *work) readTargets(lines *bufio.Reader, most int64) (targets []target, s
 			err = json.Unmarshal(line, &t)
 		}
 		if err != nil {
-			return nil, 0, fmt.Errorf("read the list of jobs: %w", err)
+			return nil, 0, fmt.Errorf("read the job list: %w", err)
 		}
 		size += int64(len(line))
 		targets = append(targets, t)

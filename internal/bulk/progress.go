@@ -13,17 +13,17 @@ const (
 
 var errCancelled = errors.New("cancelled")
 
-// store stores the task's progress, and reports whether it succeeded: a deleted task need not be stored.
+// store stores the task's progress, and reports whether it succeeded. It also reports success for a deleted task.
 func (w *work) store(ctx context.Context) (stored bool) {
 	w.task.UpdatedAt = w.runner.Now().UTC()
 	err := w.runner.Store.UpdateTask(ctx, w.task)
 	if err != nil && ctx.Err() == nil {
-		w.runner.Log.Warn("store the progress of a task", "task", w.task.ID, "error", err)
+		w.runner.Log.Warn("store progress of task", "task", w.task.ID, "error", err)
 	}
 	return err == nil || errors.Is(err, ErrNoTask)
 }
 
-// checkIn stores the progress and returns errCancelled if the task is to end. It does so about once a second, however
+// checkIn stores the progress, and returns errCancelled if the task must end. It does so about once a second, however
 // often it is called. While the store is unavailable, the work continues.
 func (w *work) checkIn(ctx context.Context) error {
 	if time.Since(w.checkedIn) < min(checkInEvery, w.runner.PollEvery) {
@@ -38,7 +38,7 @@ func (w *work) checkIn(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// pause waits for d, and checks in meanwhile.
+// pause waits for d and calls checkIn meanwhile.
 func (w *work) pause(ctx context.Context, d time.Duration) error {
 	for until := time.Now().Add(d); ; {
 		if err := w.checkIn(ctx); err != nil {
@@ -56,8 +56,8 @@ func (w *work) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// end stores how the task ended, and repeats that while the store is unavailable and this process runs. It reports
-// whether it succeeded: if not, the next process resumes the task.
+// end stores how the task ended. It retries while the store is unavailable, until this process stops, and reports
+// whether it succeeded. If not, the next process resumes the task.
 func (w *work) end(ctx context.Context, err error) (stored bool) {
 	var stopped *stoppedError
 	switch {

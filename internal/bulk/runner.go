@@ -24,10 +24,10 @@ type Options struct {
 	Store    Storage
 	Queue    Queue
 	Registry Registry
-	Dir      string // for the lists of jobs
-	Host     string // whose tasks the runner carries out
-	// Lead takes or extends a lease, and reports whether this process holds it: a replaced process and its successor
-	// must not both carry out their host's tasks. nil: there is only one process.
+	Dir      string // for job lists
+	Host     string // whose tasks the runner runs
+	// Lead takes or extends a lease, and reports whether this process holds it. It keeps a process that is being
+	// replaced and its successor from both running their host's tasks. nil: there is only one process.
 	Lead func(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
 	Log  *slog.Logger
 	Now  func() time.Time
@@ -35,14 +35,14 @@ type Options struct {
 	PollEvery time.Duration // between polls of the store; 0: 2 s
 }
 
-// Registry has the topics.
+// Registry provides the topics.
 type Registry interface{ Snapshot() *registry.Snapshot }
 
-// Runner carries out the tasks of a host, a few at a time.
+// Runner runs the tasks of a host, a few at a time.
 type Runner struct {
 	Options
 	wake chan struct{}
-	wait time.Duration // before a failed step is repeated
+	wait time.Duration // before a failed step is retried
 
 	starting sync.Mutex
 
@@ -54,11 +54,11 @@ const (
 	tasksAtOnce = 4
 	tasksPolled = 200
 	pollEvery   = 2 * time.Second
-	lease       = 6 * time.Second // how long a process leads its host's tasks after each poll
-	leaseName   = 56              // characters of the host's name in the name of a lease
+	lease       = 6 * time.Second // how long a poll extends the lease on the host's tasks
+	leaseName   = 56              // characters of the host's name in a lease's name
 )
 
-// NewRunner makes a Runner; Run starts it.
+// NewRunner returns a Runner; Run starts it.
 func NewRunner(o Options) *Runner {
 	o.PollEvery = cmp.Or(o.PollEvery, pollEvery)
 	return &Runner{Options: o, wake: make(chan struct{}, 1), wait: retryWait, running: map[uint64]bool{}}
@@ -79,7 +79,7 @@ func (r *Runner) Start(ctx context.Context, actor string, p Params) (id uint64, 
 		Kind: p.Do, Params: p, State: Queued, Actor: actor, Host: r.Host, CreatedAt: now, UpdatedAt: now,
 	})
 	if err != nil {
-		return 0, fmt.Errorf("start a task: %w", err)
+		return 0, fmt.Errorf("start task: %w", err)
 	}
 	select {
 	case r.wake <- struct{}{}:
@@ -88,7 +88,7 @@ func (r *Runner) Start(ctx context.Context, actor string, p Params) (id uint64, 
 	return id, nil
 }
 
-// alone refuses a task on dead jobs while another may work on the same jobs.
+// alone returns an error if another task may act on the same dead jobs.
 func (r *Runner) alone(ctx context.Context, p Params) error {
 	if p.Filter.State != queue.Dead {
 		return nil
@@ -111,7 +111,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for ctx.Err() == nil {
-		next := time.After(r.PollEvery) // counted from before the poll: a long one must not let the lease lapse
+		next := time.After(r.PollEvery) // from before the poll: the lease must not expire during a long one
 		for _, t := range r.take(ctx) {
 			wg.Go(func() { r.carryOut(ctx, t) })
 		}
@@ -124,16 +124,16 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// take returns open tasks of this host that this process does not carry out yet, and marks them as running. It takes
-// the lease only when there is work, since that is a write.
+// take returns open tasks of this host that this process does not run yet, and marks them as running. It takes the
+// lease only when there is work, because taking it is a write.
 func (r *Runner) take(ctx context.Context) (tasks []Task) {
-	taken := r.taken() // before the store is read, which may show a task as open that ends meanwhile
+	taken := r.taken() // before the store is read: a task that it returns as open may end meanwhile
 	list := r.open(ctx)
 	if len(list) > 0 && r.Lead != nil {
 		if leads, err := r.lead(ctx); err != nil || !leads {
 			return nil
 		}
-		list = r.open(ctx) // another process may have ended some before its lease ended
+		list = r.open(ctx) // another process may have ended some before its lease expired
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,14 +152,14 @@ func (r *Runner) lead(ctx context.Context) (bool, error) {
 	return r.Lead(ctx, "tasks/"+host, fmt.Sprintf("%s/%d", host, os.Getpid()), lease)
 }
 
-// taken returns the tasks that this process carries out.
+// taken returns the tasks that this process runs.
 func (r *Runner) taken() map[uint64]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.running)
 }
 
-// open lists the tasks of this host that have not ended, the newest first. A task also belongs to this host if its list
+// open lists the tasks of this host that have not ended, newest first. A task also belongs to this host if its job list
 // is here: a recreated container has another host name.
 func (r *Runner) open(ctx context.Context) []Task {
 	list, err := r.Store.ListTasks(ctx, tasksPolled)
@@ -187,14 +187,14 @@ func (r *Runner) carryOut(ctx context.Context, t Task) {
 	w.store(ctx)
 	err := w.do(ctx)
 	if err != nil && ctx.Err() != nil {
-		return // this process ends, not the task
+		return // this process ends, but not the task
 	}
 	if w.end(ctx, err) {
 		_ = os.Remove(r.listFile(t.ID))
 	}
 }
 
-// listFile returns the name of the file that lists a task's jobs.
+// listFile returns the path of a task's job list.
 func (r *Runner) listFile(id uint64) string {
 	return filepath.Join(r.Dir, "task-"+strconv.FormatUint(id, 10)+".jsonl")
 }

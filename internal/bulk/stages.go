@@ -11,14 +11,14 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// Stage reports on one part of a re-drive.
+// Stage is the progress of one stage of a re-drive.
 type Stage struct {
-	From      int64     `json:"from"` // in the list of jobs
+	From      int64     `json:"from"` // in the job list
 	Jobs      int64     `json:"jobs"`
 	Redriven  int64     `json:"redriven"` // fewer if some were no longer dead
 	Delivered int64     `json:"delivered"`
 	Failed    int64     `json:"failed"`
-	Waiting   int64     `json:"waiting"` // whose outcome is not known yet
+	Waiting   int64     `json:"waiting"` // jobs whose outcome is not yet known
 	BeganAt   time.Time `json:"began_at"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
 }
@@ -33,15 +33,15 @@ func (s Stage) Rate() float64 {
 }
 
 const (
-	tracked         = 200 // jobs of a stage that are tracked to their outcome; of a larger stage they are a sample
+	tracked         = 200 // jobs of a stage that are tracked to their outcome: a sample, if the stage is larger
 	firstStage      = 10
 	secondPercent   = 10
-	judgedFrom      = 10 // known outcomes that a judgement needs
+	judgedFrom      = 10 // known outcomes required to judge a stage
 	observeEvery    = 500 * time.Millisecond
 	outcomePatience = 2 * time.Minute // how long a stage waits for its outcomes, in addition to the TTR of its jobs
 )
 
-// stageEnd returns where the stage that includes a position in the list ends: after 10 jobs, 10 %, or all.
+// stageEnd returns the end of the stage that includes a position in the list: after 10 jobs, 10 %, or all.
 func (w *work) stageEnd(at int64) int64 {
 	if !w.params.Staged {
 		return w.task.Total
@@ -54,7 +54,7 @@ func (w *work) stageEnd(at int64) int64 {
 	return w.task.Total
 }
 
-// stage returns the current stage; nil between stages, and for tasks that are no re-drives.
+// stage returns the current stage, or nil between stages and for tasks without stages.
 func (w *work) stage() *Stage {
 	n := len(w.params.Stages)
 	if n == 0 || !w.params.Stages[n-1].EndedAt.IsZero() {
@@ -73,7 +73,7 @@ func (w *work) beginStage() {
 	w.patience = 0
 }
 
-// resumeStage continues the stage that a restart interrupted: it tracks its jobs anew, and counts all their outcomes.
+// resumeStage continues a stage after a restart. It tracks the stage's jobs again, and counts all their outcomes.
 func (w *work) resumeStage(ctx context.Context, f *os.File) error {
 	s := w.stage()
 	if s == nil {
@@ -88,7 +88,8 @@ func (w *work) resumeStage(ctx context.Context, f *os.File) error {
 	return w.afterChunk(ctx, done[min(int(s.From), len(done)):])
 }
 
-// afterChunk tracks re-driven jobs and judges the stage by the outcomes so far; at its end, it waits for them.
+// afterChunk tracks re-driven jobs and judges the stage by the outcomes so far. At the end of the stage it waits for
+// them.
 func (w *work) afterChunk(ctx context.Context, targets []target) error {
 	s := w.stage()
 	if s == nil {
@@ -122,7 +123,7 @@ func (w *work) track(targets []target) {
 	}
 }
 
-// await waits for the outcomes of a stage. Without any, the stage cannot be judged.
+// await waits for the outcomes of a stage. A stage without outcomes cannot be judged.
 func (w *work) await(ctx context.Context, s *Stage) error {
 	until := w.runner.Now().Add(w.patience)
 	for s.Waiting > 0 && !w.runner.Now().After(until) {
@@ -139,7 +140,7 @@ func (w *work) await(ctx context.Context, s *Stage) error {
 	return nil
 }
 
-// judge counts the outcomes that are known by now, and ends a staged task when too many of them are failures.
+// judge counts the outcomes known so far, and ends a staged task if too many of them are failures.
 func (w *work) judge(ctx context.Context, s *Stage) error {
 	if err := w.observe(ctx, s); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (w *work) observe(ctx context.Context, s *Stage) error {
 	for ref := range w.pending {
 		job, err := w.queue.Get(ctx, ref.Topic, ref.ID)
 		if err != nil && !errors.Is(err, queue.ErrNotFound) {
-			return fmt.Errorf("read the outcome of %s/%s: %w", ref.Topic, ref.ID, err)
+			return fmt.Errorf("read outcome of %s/%s: %w", ref.Topic, ref.ID, err)
 		}
 		switch outcomeOf(job) {
 		case delivered:
@@ -182,7 +183,7 @@ const (
 	failed
 )
 
-// outcomeOf returns the outcome of a job that was made ready with 0 attempts; a delivered one is gone.
+// outcomeOf returns the outcome of a job that was made ready with 0 attempts. If the job is gone, it was delivered.
 func outcomeOf(j *queue.Job) outcome {
 	switch {
 	case j == nil:
@@ -190,7 +191,7 @@ func outcomeOf(j *queue.Job) outcome {
 	case j.State == queue.Dead, j.State == queue.Delayed && j.Attempts > 0:
 		return failed
 	case j.State == queue.Delayed && j.Snoozes > 0:
-		return delivered // the endpoint answered, and asked for more time
+		return delivered // the endpoint responded, but asked for more time
 	}
 	return unknown
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
-// ErrNoTask is the error for a task that does not exist.
+// ErrNoTask is returned for a task that does not exist.
 var ErrNoTask = database.NewRefusal("no such task")
 
 // Store stores tasks in the registry's database.
@@ -72,14 +72,14 @@ func findTask(tx *gorm.DB, t *Task, id uint64) error {
 	return database.MustFind(tx, t, "id", id, fmt.Errorf("%d: %w", id, ErrNoTask))
 }
 
-// ListTasks lists tasks, the newest first.
+// ListTasks lists tasks, newest first.
 func (s *Store) ListTasks(ctx context.Context, limit int) ([]Task, error) {
 	return database.List[Task](ctx, s.db, func(tx *gorm.DB) *gorm.DB {
 		return tx.Order("id DESC").Limit(database.Limit(limit))
 	})
 }
 
-// CancelTask requests that the host that works on a task ends it. It is audited. Errors: ErrNoTask, ErrUnavailable.
+// CancelTask asks the host that runs a task to end it. It is audited. Errors: ErrNoTask, ErrUnavailable.
 func (s *Store) CancelTask(ctx context.Context, actor string, id uint64) error {
 	cancel := func(tx *gorm.DB, _ *registry.Changed) error {
 		var t Task

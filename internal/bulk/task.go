@@ -10,7 +10,8 @@ import (
 	"github.com/wakecall/wakecall/internal/message"
 )
 
-// The states of a task. A stopped one ended itself because too many jobs failed, or because it could not include all.
+// States of a task. A task is stopped if it ended early because too many jobs failed, or because its list could not
+// hold all matching jobs.
 const (
 	Queued    = "queued"
 	Running   = "running"
@@ -31,13 +32,13 @@ type Task struct {
 	Errors          int64  `gorm:"column:failed"` // re-driven jobs that failed again
 	Error           string // why the task failed or stopped: text, or a message as JSON
 	Actor           string
-	Host            string // whose process carries it out
+	Host            string // whose process runs it
 	CancelRequested bool
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 }
 
-// Params are what a task does, and how far it is.
+// Params say what a task does, and how far it has come.
 type Params struct {
 	Filter Filter `json:"filter"`
 	Action
@@ -48,7 +49,7 @@ type Params struct {
 
 	Listed bool    `json:"listed,omitempty"`
 	Full   bool    `json:"full,omitempty"`   // the list could not hold all matching jobs
-	Offset int64   `json:"offset,omitempty"` // in the list; the jobs before it are done
+	Offset int64   `json:"offset,omitempty"` // position in the list; the jobs before it are done
 	Result Result  `json:"result"`
 	Stages []Stage `json:"stages,omitempty"`
 }
@@ -56,14 +57,14 @@ type Params struct {
 // Result counts the outcomes of the jobs that matched at the start.
 type Result struct {
 	Done    int64  `json:"done"`
-	Running int64  `json:"running"` // left alone
+	Running int64  `json:"running"` // not acted on
 	Gone    int64  `json:"gone"`    // delivered or deleted meanwhile
 	Moved   int64  `json:"moved"`   // no longer matching
 	Failed  int64  `json:"failed"`
 	Error   string `json:"error,omitempty"` // the first one
 }
 
-// Skipped returns the number of jobs that needed no action.
+// Skipped returns the number of jobs that were skipped.
 func (r Result) Skipped() int64 { return r.Running + r.Gone + r.Moved }
 
 // Add adds the outcomes of other jobs.
@@ -72,25 +73,25 @@ func (r *Result) Add(o Result) {
 	r.Moved, r.Failed, r.Error = r.Moved+o.Moved, r.Failed+o.Failed, cmp.Or(r.Error, o.Error)
 }
 
-// Storage stores tasks; a Store is one. UpdateTask does not change CancelRequested.
+// Storage stores tasks; Store implements it. UpdateTask does not change CancelRequested.
 type Storage interface {
 	CreateTask(ctx context.Context, t Task) (uint64, error)
 	UpdateTask(ctx context.Context, t Task) error
 	GetTask(ctx context.Context, id uint64) (*Task, error)
-	ListTasks(ctx context.Context, limit int) ([]Task, error) // the newest first
+	ListTasks(ctx context.Context, limit int) ([]Task, error) // newest first
 	CancelTask(ctx context.Context, actor string, id uint64) error
 }
 
 // Open reports whether the task has not ended.
 func (t *Task) Open() bool { return t.State == Queued || t.State == Running }
 
-// silence is how long an open task may have no update before its process is presumed to have stopped.
+// silence is how long an open task may go without an update before its process is presumed to have stopped.
 const silence = time.Minute
 
 // Silent reports whether the task's process seems to have stopped.
 func (t *Task) Silent() bool { return t.Open() && time.Since(t.UpdatedAt) > silence }
 
-// Share returns the percentage that is done.
+// Share returns the percentage done.
 func (t *Task) Share() int {
 	if t.Total <= 0 {
 		return 0

@@ -15,11 +15,11 @@ import (
 
 const (
 	chunkSize  = 200 // jobs; an interrupted chunk is repeated
-	retryTimes = 30  // repetitions of a step that the queue refuses
+	retryTimes = 30  // attempts of a step that the queue rejects
 	retryWait  = 2 * time.Second
 )
 
-// work carries out one task.
+// work runs one task.
 type work struct {
 	act
 	runner    *Runner
@@ -27,8 +27,8 @@ type work struct {
 	params    *Params // of the task
 	checkedIn time.Time
 
-	pending  map[queue.Ref]bool // jobs of the stage whose outcome is not known yet
-	patience time.Duration      // the longest time that one of them may take
+	pending  map[queue.Ref]bool // jobs of the stage whose outcome is not yet known
+	patience time.Duration      // how long one of them may take at most
 }
 
 func newWork(r *Runner, t Task) *work {
@@ -46,17 +46,17 @@ func (w *work) do(ctx context.Context) error {
 	}
 	f, err := os.Open(w.runner.listFile(w.task.ID))
 	if errors.Is(err, os.ErrNotExist) {
-		return message.New("task.list_lost") // beginning again would act twice
+		return message.New("task.list_lost") // starting over would act twice
 	}
 	if err != nil {
-		return fmt.Errorf("read the list of jobs: %w", err)
+		return fmt.Errorf("read the job list: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	if err := w.resumeStage(ctx, f); err != nil {
 		return err
 	}
 	if _, err := f.Seek(w.params.Offset, io.SeekStart); err != nil {
-		return fmt.Errorf("read the list of jobs: %w", err)
+		return fmt.Errorf("read the job list: %w", err)
 	}
 	return w.goThrough(ctx, bufio.NewReader(f))
 }
@@ -95,7 +95,7 @@ func (w *work) restAfter(n int) time.Duration {
 	return time.Duration(float64(n) / w.params.Rate * float64(time.Second))
 }
 
-// nextChunk returns the most jobs for the next chunk, which ends with its stage.
+// nextChunk returns the maximum size of the next chunk, which does not extend past its stage.
 func (w *work) nextChunk() int64 {
 	size := int64(chunkSize)
 	if w.params.Rate > 0 {
@@ -107,7 +107,7 @@ func (w *work) nextChunk() int64 {
 	return size
 }
 
-// patiently repeats a step while a shard does not answer.
+// patiently retries a step while a shard does not answer.
 func (w *work) patiently(ctx context.Context, step func() error) error {
 	for try := 1; ; try++ {
 		err := step()
@@ -121,7 +121,7 @@ func (w *work) patiently(ctx context.Context, step func() error) error {
 }
 
 // chunk acts on listed jobs, which take size bytes of the list, and stores the progress. If the process ends meanwhile,
-// nothing of the chunk is counted: the next process repeats it.
+// the chunk is not counted, and the next process repeats it.
 func (w *work) chunk(ctx context.Context, targets []target, size int64) error {
 	var result Result
 	w.result = &result
@@ -157,7 +157,7 @@ func (w *work) parts(ctx context.Context, targets []target) error {
 	return nil
 }
 
-// part acts on jobs of one topic that were in one shard when they were listed. Its error ends the task.
+// part acts on jobs of one topic that were in the same shard when they were listed. An error ends the task.
 func (w *work) part(ctx context.Context, targets []target) error {
 	refs := make([]queue.Ref, len(targets))
 	for i, t := range targets {
@@ -187,7 +187,7 @@ func (w *work) part(ctx context.Context, targets []target) error {
 	return nil
 }
 
-// skip returns the counter for a job that needs no action; nil for a job to act on.
+// skip returns the counter of a job to skip, or nil for a job to act on.
 func (w *work) skip(t target, j *queue.Job) *int64 {
 	switch {
 	case j == nil || j.CreatedAt.UnixMilli() != t.Created:
@@ -195,9 +195,9 @@ func (w *work) skip(t target, j *queue.Job) *int64 {
 	case j.State == queue.Running:
 		return &w.result.Running
 	case w.action.Do == Due && w.action.dueFrom(time.UnixMilli(t.At)).UnixMilli() == callTime(j).UnixMilli():
-		return &w.result.Done // done by the step that a restart interrupted
+		return &w.result.Done // done by the step interrupted by a restart
 	case !w.params.Filter.Match(j),
-		w.action.Do == Run && j.Attempts != t.Calls, // it was called since
+		w.action.Do == Run && j.Attempts != t.Calls, // called since
 		w.action.Do == Retry && j.DeadAt.UnixMilli() != t.At:
 		return &w.result.Moved
 	}

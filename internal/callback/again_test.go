@@ -69,7 +69,7 @@ func TestARequestIsRepeatedOnceAtMost(t *testing.T) {
 	}
 }
 
-// relay forwards connections to an address until it is told to do something else.
+// relay forwards connections to an address until the test changes its behaviour.
 type relay struct {
 	url   string
 	mu    sync.Mutex

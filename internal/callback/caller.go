@@ -28,7 +28,7 @@ type Options struct {
 // Caller calls endpoints. Its methods may be called from any goroutine.
 type Caller struct {
 	pools     *wire.Pools
-	other     *http.Transport // for requests that are no callbacks
+	other     *http.Transport // for requests other than callbacks
 	userAgent string
 }
 
@@ -39,7 +39,7 @@ const (
 	retryWait   = 5 * time.Millisecond
 )
 
-// New makes a caller.
+// New returns a Caller.
 func New(o Options) (*Caller, error) {
 	p, err := parseNetworks(o.Networks)
 	if err != nil {
@@ -48,8 +48,9 @@ func New(o Options) (*Caller, error) {
 	dialer := &net.Dialer{
 		Timeout: dialTimeout, KeepAlive: 30 * time.Second, Resolver: o.Resolver, ControlContext: p.control,
 	}
-	// Go loads the system's roots once. If no descriptor is free at the first call over TLS, no later one can succeed.
-	_, _ = x509.SystemCertPool() // without roots, calls over TLS fail and say why
+	// Go loads the system's roots only once. If no descriptor were free at the first call over TLS, no later one could
+	// succeed.
+	_, _ = x509.SystemCertPool() // without roots, calls over TLS fail with the reason
 	pools := wire.New(dialer, o.RootCAs)
 	return &Caller{
 		pools: pools, other: pools.Transport(idleTimeout), userAgent: "Wakecall/" + o.Version,
@@ -58,7 +59,7 @@ func New(o Options) (*Caller, error) {
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Client returns a client for requests that are no callbacks, under the same policy: no redirects, no proxy, no
+// Client returns a client for requests other than callbacks, under the same policy: no redirects, no proxy, no
 // forbidden address.
 func (c *Caller) Client() *http.Client {
 	return &http.Client{Transport: c.other, CheckRedirect: noRedirect}
@@ -96,7 +97,7 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	}
 }
 
-// try makes the request and judges its answer.
+// try makes the request and judges the response.
 func (c *Caller) try(
 	ctx context.Context, cancel context.CancelFunc, e *Endpoint, r *Request, m *content, started time.Time,
 ) Outcome {
@@ -132,7 +133,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// send makes the request, and repeats it once if it did not reach the endpoint.
+// send makes the request. It repeats it once if the request did not reach the endpoint.
 func (c *Caller) send(ctx context.Context, x *wire.Exchange, e *Endpoint, m *content) (*http.Response, error) {
 	r := (&http.Request{
 		Method: e.method, URL: m.url, Host: m.url.Host, Header: m.header(e),
@@ -157,7 +158,7 @@ func (c *Caller) send(ctx context.Context, x *wire.Exchange, e *Endpoint, m *con
 	return client.Do(rr)
 }
 
-// readAnswer reads the part of an answer that is kept. The rest is not drained: closing the body then closes the
+// readAnswer reads the part of a response that is kept. The rest is not drained; closing the body then closes the
 // connection.
 func readAnswer(resp *http.Response) ([]byte, error) {
 	defer func() { _ = resp.Body.Close() }()
@@ -172,7 +173,7 @@ func readAnswer(resp *http.Response) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 }
 
-// bare returns err without the URL that net/http quotes in it: its query may hold secrets.
+// bare returns err without the URL that net/http adds to it, because its query may contain secrets.
 func bare(err error) error {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		return ue.Err

@@ -14,12 +14,13 @@ type Dialect interface {
 	Compile(retryIf string) (Form, error)
 }
 
-// A Form makes the calls of an endpoint, and judges their answers. It may be used by many calls at once.
+// A Form makes the calls of an endpoint and judges the responses. It may be used by many calls at once.
 type Form interface {
 	Message(method string, u *url.URL, r *Request, now time.Time) Message
-	// Judge sets what a complete answer means: Class, Reason, Err and EndpointDown.
+	// Judge sets the meaning of a complete response: Class, Reason, Err and EndpointDown.
 	Judge(o *Outcome)
-	// Repeat reports, after some calls with the same message, whether the same attempt makes another one, and when.
+	// Repeat reports, after a number of calls with the same message, whether the attempt makes another one, and after
+	// which pause.
 	Repeat(calls int, o *Outcome) (pause time.Duration, again bool)
 }
 
@@ -28,7 +29,7 @@ const DialectOwn = "wakecall"
 
 var dialects atomic.Pointer[map[string]Dialect]
 
-// SetDialects sets the dialects besides Wakecall's own, by name. A process does it before it compiles endpoints.
+// SetDialects sets the dialects other than Wakecall's own, by name. It must be called before any endpoint is compiled.
 func SetDialects(list map[string]Dialect) { dialects.Store(&list) }
 
 // compileDialect compiles a retry_if expression in a dialect; nil: the dialect is Wakecall's own.
@@ -53,7 +54,7 @@ func CheckRetryIf(dialect, source string) error {
 	return err
 }
 
-// TryRetryIf evaluates a retry_if expression on an example answer.
+// TryRetryIf evaluates a retry_if expression on a sample response.
 func TryRetryIf(dialect, source string, status int, h http.Header, answer []byte) (retry bool, err error) {
 	form, err := compileDialect(dialect, source)
 	if err != nil {

@@ -21,14 +21,14 @@ type EndpointSpec struct {
 	RetryIf     string   // in the topic's dialect
 	Dialect     string   // empty: Wakecall's own
 	Secrets     []string // whsec_…
-	Owner       string   // topics of the same owner share connections to a host; empty: the topic shares none
+	Owner       string   // topics of the same owner share connections to a host; empty: no sharing
 }
 
 // Endpoint is a compiled EndpointSpec. It is immutable and may be used by many calls at once.
 type Endpoint struct {
 	url     *url.URL
-	pool    string     // key of the pool of connections; empty: the topic's own
-	own     url.Values // for GET: the URL's parameters, which no job replaces
+	pool    string     // key of the connection pool; empty: the topic's own
+	own     url.Values // for GET: the URL's parameters, which jobs cannot replace
 	method  string
 	asForm  bool
 	typ     string // content type of jobs without one
@@ -62,7 +62,7 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	}
 	for k, v := range s.Headers {
 		if !httpguts.ValidHeaderFieldName(k) || !httpguts.ValidHeaderFieldValue(v) {
-			return nil, fmt.Errorf("header %q cannot be sent", k) // net/http would refuse every call
+			return nil, fmt.Errorf("header %q cannot be sent", k) // net/http would reject every call
 		}
 		e.headers.Set(k, v)
 	}

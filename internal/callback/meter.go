@@ -13,9 +13,9 @@ import (
 	"github.com/wakecall/wakecall/internal/message"
 )
 
-// The virtual machine of retry_if expressions has neither a deadline nor a limit in bytes, and endpoints choose its
-// input. So every operation whose cost grows with a text or list is compiled to a call of do, which first takes the
-// cost from a budget. A unit is about 20 ns or 8 bytes.
+// The virtual machine of retry_if expressions has neither a deadline nor a memory limit, and its input comes from
+// endpoints. So every operation whose cost grows with the length of a text or list is compiled to a call of do, which
+// first takes the cost from a budget. A unit is about 20 ns or 8 bytes.
 const (
 	budget       = 1 << 19
 	perCall      = 8
@@ -29,7 +29,7 @@ const (
 
 var errBudget = errors.New("too expensive for this response")
 
-// meter holds the rest of an evaluation's budget.
+// meter holds the remaining budget of an evaluation.
 type meter struct{ left int }
 
 func (m *meter) take(units int) error {
@@ -73,7 +73,8 @@ func (m *meter) read(v any) error {
 // operation is a metered operator or function.
 type operation func(m *meter, args []any) (any, error)
 
-// operators are those whose cost depends on their operands. "." is a step of a path, "round" one of a loop.
+// operators are those whose cost depends on their operands. "." is a step of a path, and "round" an iteration of a
+// loop.
 var operators = map[string]operation{
 	"==":         comparing(func(a, b any) any { return runtime.Equal(a, b) }),
 	"!=":         comparing(func(a, b any) any { return !runtime.Equal(a, b) }),
@@ -109,12 +110,12 @@ var functions = map[string]function{
 	"string": {new(func(any) string), scalar},
 }
 
-// loops are the functions of the language that take a predicate.
+// loops are the built-in functions that take a predicate.
 var loops = map[string]bool{
 	"all": true, "any": true, "none": true, "one": true, "count": true, "find": true, "filter": true, "map": true,
 }
 
-// unmetered operators cost the same for all operands.
+// The cost of unmetered operators does not depend on their operands.
 var unmetered = []string{"and", "&&", "or", "||", "??", "-", "*", "/", "%", "**", "^"}
 
 // do executes all metered operators and functions, which are compiled to calls of it.
@@ -155,7 +156,7 @@ func searching(op func(s, part string) bool) operation {
 	}
 }
 
-// pattern is the right operand of matches; steps is the cost of matching a byte.
+// pattern is the right operand of matches. steps is the cost of matching one byte.
 type pattern struct {
 	*regexp.Regexp
 	steps int

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Class says what an outcome means for the job.
+// Class is the meaning of an outcome for the job.
 type Class uint8
 
 // The classes.
@@ -44,7 +44,7 @@ type Outcome struct {
 // ReasonRetryIf is the Reason when retry_if is true for the response.
 const ReasonRetryIf = "retry_if"
 
-// judge decides what a complete answer means.
+// judge decides what a complete response means.
 func (o *Outcome) judge(e *Endpoint, resp *http.Response) {
 	if e.form != nil {
 		e.form.Judge(o)
@@ -98,8 +98,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// fail sets the reason why there is no complete answer: blocked, canceled, shortage, timeout, dns, refused, tls, reset
-// or protocol.
+// fail sets the reason why there is no complete response: blocked, canceled, shortage, timeout, dns, refused, tls,
+// reset or protocol.
 func (o *Outcome) fail(err error, ttr time.Duration) {
 	err = bare(err)
 	o.Class, o.EndpointDown = Failure, true
@@ -114,7 +114,7 @@ func (o *Outcome) fail(err error, ttr time.Duration) {
 		o.Reason, o.Err, o.EndpointDown = "canceled", "canceled by a shutdown", false
 	case isShortage(err):
 		o.Class, o.Reason, o.EndpointDown = Short, "shortage", false
-		o.Err = "this host has no file descriptors or memory for a connection: " + err.Error()
+		o.Err = "this host lacks file descriptors or memory for a connection: " + err.Error()
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
 		o.Reason, o.Err = "timeout", fmt.Sprintf("timed out: no complete response within %s", ttr)
 		if time.Since(o.StartedAt) < ttr {
@@ -130,15 +130,14 @@ func (o *Outcome) fail(err error, ttr time.Duration) {
 		o.Reason, o.Err = "tls", err.Error()
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		o.Reason, o.Err = "reset", "the connection was closed before the response was complete"
+		o.Reason, o.Err = "reset", "connection closed before the response was complete"
 	default:
 		o.Reason, o.Err = "protocol", err.Error()
 	}
 }
 
-// isShortage reports whether a connection failed because this host ran out of a resource. The resolver keeps only the
-// text
-// of such an error.
+// isShortage reports whether a connection failed because this host ran out of a resource. It also compares texts,
+// because the resolver keeps only the text of such an error.
 func isShortage(err error) bool {
 	var dns *net.DNSError
 	resolving := errors.As(err, &dns)

@@ -10,13 +10,14 @@ import (
 )
 
 // policy decides which addresses may be dialled. It checks the address of the connection, after DNS, so DNS rebinding
-// does not bypass it.
+// cannot bypass it.
 type policy struct {
 	private bool           // loopback and private networks are allowed
-	allowed []netip.Prefix // besides the public ones
+	allowed []netip.Prefix // in addition to the public ones
 }
 
-// parseNetworks parses callback.networks: any, public, or a list of networks that are allowed besides the public ones.
+// parseNetworks parses callback.networks: any, public, or a list of networks that are allowed in addition to the public
+// ones.
 func parseNetworks(s string) (policy, error) {
 	switch s {
 	case "", "any":
@@ -77,7 +78,7 @@ func in(a netip.Addr, ps []netip.Prefix) bool {
 	return slices.ContainsFunc(ps, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// embedded returns the IPv4 addresses to which an IPv6 one may lead through a translator or tunnel; most have none.
+// embedded returns the IPv4 addresses that an IPv6 address may reach through a translator or tunnel. Most have none.
 func embedded(a netip.Addr) []netip.Addr {
 	if a.Is4() {
 		return nil
@@ -102,7 +103,7 @@ func embedded(a netip.Addr) []netip.Addr {
 // isatap reports whether the interface identifier is that of an ISATAP tunnel (RFC 5214, 6.1).
 func isatap(b [16]byte) bool { return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe }
 
-// blockedError is the error of an address that must not be called.
+// blockedError is returned for an address that must not be called.
 type blockedError struct{ addr netip.Addr }
 
 func (e *blockedError) Error() string {
@@ -120,7 +121,7 @@ func (p *policy) check(a netip.Addr) error {
 	return nil
 }
 
-// permits checks one address: allowing a tunnel's network does not allow the addresses behind it.
+// permits checks a single address. Allowing a tunnel's network does not allow the addresses behind it.
 func (p *policy) permits(a netip.Addr) bool { return !in(a, private) || in(a, p.allowed) }
 
 // control is called by the dialer before it connects.

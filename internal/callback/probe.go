@@ -37,12 +37,12 @@ func (c *Caller) Describe(e *Endpoint, r *Request) (*Sent, error) {
 	return &Sent{Method: e.method, URL: m.url.String(), Header: m.header(e), Body: m.body}, nil
 }
 
-// Curl returns a command line for bash that sends the same request. It quotes texts of pushers so that neither the
-// terminal nor the shell nor curl interprets them; for curl, a body that begins with @ names a file, and brackets in a
-// URL stand for several URLs.
+// Curl returns a command line for bash that sends the same request. It quotes text from clients so that neither the
+// terminal nor the shell nor curl interprets it. To curl, a body that begins with @ names a file, and brackets in a URL
+// mean several URLs.
 func (s *Sent) Curl() string {
 	var b strings.Builder
-	binary := !utf8.Valid(s.Body) || bytes.ContainsRune(s.Body, 0) // not possible as an argument
+	binary := !utf8.Valid(s.Body) || bytes.ContainsRune(s.Body, 0) // an argument cannot contain it
 	if binary {
 		fmt.Fprintf(&b, "base64 -d <<< %s | ", base64.StdEncoding.EncodeToString(s.Body))
 	}
@@ -84,7 +84,7 @@ func shellWord(text string) string {
 	return b.String()
 }
 
-// Mark is the result of a check.
+// Mark is the result of a Check.
 type Mark string
 
 // The marks.
@@ -120,7 +120,7 @@ const (
 	bigAnswer   = 16 << 10
 )
 
-// met holds what was learned while connecting to the endpoint.
+// met records what happened while connecting to the endpoint.
 type met struct {
 	mu      sync.Mutex
 	began   time.Time
@@ -148,16 +148,16 @@ func (m *met) trace() *httptrace.ClientTrace {
 	}
 }
 
-// Probe calls an endpoint up to three times with a test job. It checks the connection, the certificate and the answer,
-// and that the endpoint refuses a wrong signature and accepts the same id twice. The calls are real: the endpoint sees
-// the topic and an id that begins with "wakecall-probe-".
+// Probe calls an endpoint up to three times with a test job. It checks the connection, the certificate and the
+// response, and that the endpoint rejects a wrong signature and accepts the same id twice. The calls are real: the
+// endpoint sees the topic, and an id that begins with "wakecall-probe-".
 func (c *Caller) Probe(ctx context.Context, e *Endpoint, r *Request) *Report {
 	report := &Report{}
 	if sent, err := c.Describe(e, r); err == nil {
 		report.Sent = *sent
 	}
 	m := &met{began: time.Now()}
-	c.Close() // so that the first call connects
+	c.Close() // so that the first call opens a connection
 	report.First = c.Do(httptrace.WithClientTrace(ctx, m.trace()), e, r)
 	report.reached(m)
 	if report.First.Status == 0 {

@@ -26,15 +26,15 @@ type Request struct {
 	ID          string
 	Body        []byte
 	ContentType string            // empty: application/json
-	Headers     map[string]string // the job's; they replace those of the endpoint
+	Headers     map[string]string // the job's; they override those of the endpoint
 	Priority    string
 	Attempt     int // from 1
 	MaxAttempts int
 	DueAt       time.Time
 	CreatedAt   time.Time
 	Timeout     time.Duration // the TTR
-	// Begin is called when the call has a connection, just before the request is written, perhaps by another goroutine.
-	// An error stops the call. Begin is called again when the request is sent a second time. It may be nil.
+	// Begin is called once the call has a connection, just before the request is written, possibly from another
+	// goroutine. An error stops the call. Begin is called again if the request is sent a second time. It may be nil.
 	Begin func() error
 	// Judging is called before the endpoint's retry_if is evaluated, which may take 50 ms. It may be nil.
 	Judging func()
@@ -43,11 +43,11 @@ type Request struct {
 const instant = "2006-01-02T15:04:05.000Z"
 
 var (
-	errBody   = errors.New("the body must be a JSON object to be sent as a query or form")
+	errBody   = errors.New("body must be a JSON object to be sent as a query or form")
 	errHeader = errors.New("the job's content type or one of its headers is not a valid header value")
 )
 
-// Message is what a Form decides about a request.
+// Message is the part of a request that a Form decides.
 type Message struct {
 	URL         *url.URL
 	Body        []byte
@@ -55,8 +55,8 @@ type Message struct {
 	UserAgent   string
 }
 
-// content is the content of a request: the endpoint's headers, the job's, which replace them, own, which replace both,
-// and the body.
+// content is the content of a request: the endpoint's headers, overridden by the job's, overridden by own, and the
+// body.
 type content struct {
 	url  *url.URL
 	job  map[string]string
@@ -137,15 +137,15 @@ func (m *content) header(e *Endpoint) http.Header {
 	return h
 }
 
-// messageID returns the same id for every attempt of a job, and a different one when the job's id is pushed again. The
-// signed text is joined with dots, so it is a hash and not the caller's id.
+// messageID returns the same id for every attempt of a job, and a different one if the job's id is pushed again. It is
+// a hash rather than the job's id, because the parts of the signed text are joined with dots.
 func messageID(r *Request) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00%d", r.Topic, r.ID, r.CreatedAt.UnixMilli())
 	return "msg_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18])
 }
 
-// sign makes the headers of Standard Webhooks 1.0.0: HMAC-SHA256 of "id.timestamp.body" with each secret.
+// sign returns the headers of Standard Webhooks 1.0.0: the HMAC-SHA256 of "id.timestamp.body" with each secret.
 func sign(keys [][]byte, id string, now time.Time, body []byte) []field {
 	ts := strconv.FormatInt(now.Unix(), 10)
 	var sigs strings.Builder
@@ -161,7 +161,7 @@ func sign(keys [][]byte, id string, now time.Time, body []byte) []field {
 	return []field{{"Webhook-Id", id}, {"Webhook-Timestamp", ts}, {"Webhook-Signature", sigs.String()}}
 }
 
-// escapeID percent-encodes characters that a header cannot hold, and the percent sign.
+// escapeID percent-encodes characters that a header cannot contain, and the percent sign.
 func escapeID(id string) string {
 	escaped := func(c rune) bool { return c < 0x20 || c >= 0x7f || c == '%' }
 	if !strings.ContainsFunc(id, escaped) {
@@ -178,8 +178,8 @@ func escapeID(id string) string {
 	return b.String()
 }
 
-// members makes a query from the top-level members of an object, in their order: strings unchanged, other values as
-// JSON, null as an empty text. It leaves out members whose names are in own.
+// members encodes the top-level members of an object as a query, in their order: strings unchanged, null as an empty
+// string, other values as JSON. It omits members whose names are in own.
 func members(body []byte, own url.Values) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -231,8 +231,8 @@ func plainValue(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// withQuery puts the job's parameters before those of the address. So the latter win in an endpoint that treats two
-// names as one, as PHP does with k[] and k.
+// withQuery puts the job's parameters before those of the URL. So the URL's win in an endpoint that treats two names as
+// one, as PHP does with k[] and k.
 func withQuery(u *url.URL, query string) *url.URL {
 	if query == "" {
 		return u

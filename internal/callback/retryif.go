@@ -34,10 +34,10 @@ type environment struct {
 	Meter   *meter            `expr:"_meter"`
 }
 
-// oldPath is the older spelling of a path, {res.code}.
+// oldPath matches the older spelling of a path, {res.code}.
 var oldPath = regexp.MustCompile(`\{\s*((?:res|status|body|headers)(?:\.\w+|\[\w+\])*)\s*\}`)
 
-// modern rewrites the older spelling outside string literals. Braces become blanks, so that positions stay the same.
+// modern rewrites the older spelling outside string literals. Braces become spaces, so that positions do not change.
 func modern(src string) string {
 	var b strings.Builder
 	for len(src) > 0 {
@@ -69,18 +69,18 @@ func textEnd(s string) int {
 	return len(s)
 }
 
-// maxNodes bounds an expression, memoryBudget the elements that the virtual machine itself creates.
+// maxNodes bounds the size of an expression, memoryBudget the elements that the virtual machine itself creates.
 const (
 	maxNodes     = 500
 	memoryBudget = 100_000
 )
 
-// CompileRetryIf compiles an expression that decides from an answer whether the attempt failed. It accepts only the
-// part of the language that docs/api.md lists. Errors name the position.
+// CompileRetryIf compiles an expression that decides from a response whether the attempt failed. It accepts only the
+// part of the language listed in docs/api.md. Errors name the position.
 func CompileRetryIf(src string) (p *Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			p, err = nil, fmt.Errorf("compile the expression: %v", r)
+			p, err = nil, fmt.Errorf("compile expression: %v", r)
 		}
 	}()
 	src = modern(src)
@@ -124,7 +124,7 @@ func positioned(err error) error {
 	return message.New("expression.position", fe.Line, fe.Column+1, what, fe.Snippet)
 }
 
-// run evaluates the expression for an answer. It returns a panic as an error.
+// run evaluates the expression for a response. It returns a panic as an error.
 func (p *Program) run(status int, header http.Header, body []byte) (retry bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -151,13 +151,13 @@ func (p *Program) run(status int, header http.Header, body []byte) (retry bool, 
 	}
 	retry, ok := v.(bool)
 	if !ok {
-		return false, fmt.Errorf("the result is %T, not true or false", v)
+		return false, fmt.Errorf("result is %T, not true or false", v)
 	}
 	return retry, nil
 }
 
-// parse decodes the answer as JSON; it returns nil for other answers. Whole numbers become integers, so that large ids
-// compare exactly.
+// parse decodes the response as JSON, and returns nil for other responses. Whole numbers become integers, so that large
+// ids compare exactly.
 func parse(body []byte) any {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()

@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/internal/message"
 )
 
-// allowed refuses what an expression must not use. The first of two compilations uses it and checks types.
+// allowed rejects what an expression must not use. The first of two compilations uses it and checks types.
 type allowed struct {
 	usesRes bool
 	err     *file.Error

@@ -11,7 +11,7 @@ import (
 )
 
 // TestTheSystemsRootsAreLoadedAtTheStart: if the first call over TLS loaded them while no descriptor is free, no later
-// call would trust any endpoint. The test runs in a process of its own, which has not loaded them yet.
+// call would trust any endpoint. The test runs in a separate process, which has not loaded them yet.
 func TestTheSystemsRootsAreLoadedAtTheStart(t *testing.T) {
 	if url := os.Getenv("TEST_ROOTS_URL"); url != "" {
 		c := caller(t, Options{})

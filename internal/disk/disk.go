@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Unfinished is the pattern of the temporary names that files have while they are written.
+// Unfinished is the pattern of the temporary names of files that are being written.
 const Unfinished = ".tmp-*"
 
-// Flock calls flock(2), and again if a signal interrupts it. The kernel releases the lock when the file is closed, or
+// Flock calls flock(2), and retries if a signal interrupts it. The kernel releases the lock when the file is closed or
 // the process is killed.
 func Flock(f *os.File, how int) error {
 	for {
@@ -30,7 +30,7 @@ func Replace(path string, write func(*os.File) error) error {
 	return place(path, write, os.Rename)
 }
 
-// Create writes a file that only its owner may read, unless path exists. When several processes create it at once, one
+// Create writes a file that only its owner may read, unless path exists. If several processes create it at once, one
 // wins, and none of them reads a partial file.
 func Create(path, content string) error {
 	write := func(f *os.File) error {
@@ -44,7 +44,8 @@ func Create(path, content string) error {
 	return err
 }
 
-// place writes a file under a temporary name, and calls name to give it its own once the content is on disk.
+// place writes a file under a temporary name. Once the content is on disk, it calls name to give the file its final
+// name.
 func place(path string, write func(*os.File) error, name func(from, to string) error) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, Unfinished) // mode 0600
@@ -76,7 +77,7 @@ func SyncDir(dir string) error {
 // RemoveUnfinished removes temporary files that killed processes left in a directory. It keeps those modified in the
 // last minute, since other processes may be writing them.
 func RemoveUnfinished(dir string, now time.Time) error {
-	names, err := fs.Glob(os.DirFS(dir), Unfinished) // filepath.Glob takes a bracket in dir for a pattern
+	names, err := fs.Glob(os.DirFS(dir), Unfinished) // filepath.Glob would interpret a bracket in dir as a pattern
 	failed := err
 	for _, name := range names {
 		path := filepath.Join(dir, name)

@@ -1,3 +1,3 @@
-// Package disk has what processes that share a directory need: locks, and files that appear whole or not at all, also
+// Package disk helps processes share a directory. It provides locks, and files that appear whole or not at all, even
 // after a power failure.
 package disk

@@ -25,12 +25,12 @@ func maxConns(limit int) int {
 // quietAge is how long a connection must have been without a request before it can be closed in favor of a new one.
 const quietAge = time.Second
 
-// limited limits the connections of another listener. When it is full it closes the connections that have been without
+// limited limits the connections of another listener. When it is full, it closes the connections that have been without
 // a request for longest, or are still sending one. While every connection is busy, it accepts none.
 type limited struct {
 	net.Listener
 	limit   int
-	started time.Time // ages are counted from here, by the monotonic clock
+	started time.Time // ages are relative to this, by the monotonic clock
 
 	mu    sync.Mutex
 	conns map[*limitedConn]struct{}
@@ -38,7 +38,7 @@ type limited struct {
 	changed   chan struct{} // receives when a connection has ended or sent its first request
 	closed    chan struct{}
 	closeOnce sync.Once
-	ended     chan struct{} // closed after the last Accept: conns does not grow any more
+	ended     chan struct{} // closed after the last Accept: conns no longer grows
 	closing   atomic.Bool   // see CloseIdle
 	endOnce   sync.Once
 }
@@ -57,7 +57,7 @@ type limitedConn struct {
 	listener  *limited
 	busy      atomic.Int32 // current requests
 	quiet     atomic.Int64 // when its last request ended, or it was accepted, see limited.now
-	asked     atomic.Bool  // it has sent a request
+	asked     atomic.Bool  // has sent a request
 	closeOnce sync.Once
 }
 
@@ -81,7 +81,7 @@ func (l *limited) waitForPlace() {
 	for l.full() && !l.evict() {
 		select {
 		case <-l.changed:
-		case <-time.After(quietAge / 4): // some may have been quiet for long enough by then
+		case <-time.After(quietAge / 4): // by then, some may have been quiet for long enough
 		case <-l.closed:
 			return
 		}
@@ -93,7 +93,7 @@ func (l *limited) now() int64 { return int64(time.Since(l.started)) }
 
 func (l *limited) full() bool { return l.Conns() >= l.limit }
 
-// evict closes the quietest connections and reports whether there were any. It closes a sixteenth at once, because
+// evict closes the quietest connections, and reports whether there were any. It closes a sixteenth at a time, because
 // finding them takes a pass over all connections.
 func (l *limited) evict() bool {
 	quiet := l.quietest(l.now() - int64(quietAge))
@@ -126,7 +126,7 @@ func (l *limited) quietest(before int64) []*limitedConn {
 	return quiet
 }
 
-// Close closes the listener; connections stay. It may be called again.
+// Close closes the listener, but not the connections. It may be called more than once.
 func (l *limited) Close() (err error) {
 	l.closeOnce.Do(func() {
 		close(l.closed)
@@ -135,7 +135,7 @@ func (l *limited) Close() (err error) {
 	return err
 }
 
-// noteEnd is called when Accept failed. After Close, that was the last Accept.
+// noteEnd is called after Accept failed. After Close, that was the last Accept.
 func (l *limited) noteEnd() {
 	select {
 	case <-l.closed:
@@ -144,8 +144,8 @@ func (l *limited) noteEnd() {
 	}
 }
 
-// CloseIdle closes the connections without a current request. After Close, the remaining connections may not send
-// another request, which EndRequest reports.
+// CloseIdle closes the connections without a current request. The remaining ones may not send another request, as
+// EndRequest reports.
 func (l *limited) CloseIdle() {
 	l.closing.Store(true)
 	l.closeConns(func(c *limitedConn) bool { return c.busy.Load() == 0 })
@@ -214,7 +214,7 @@ func (l *limited) tick() {
 	}
 }
 
-// Close closes the connection and makes room for another one.
+// Close closes the connection, which makes room for another one.
 func (c *limitedConn) Close() error {
 	c.closeOnce.Do(func() {
 		c.listener.mu.Lock()
@@ -225,7 +225,7 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets net/http end an answer before the client has sent its whole request, without a reset that would
+// CloseWrite lets net/http end an answer before the client has sent its whole request, without a reset, which could
 // discard the answer at the client.
 func (c *limitedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {

@@ -6,13 +6,13 @@
 //
 //	serving ──ctx done──▶ draining ──LameDuck──▶ shutting down ──requests ended or ShutdownTimeout──▶ stopped
 //
-// While draining, HTTP still accepts connections, and every answer carries "Connection: close", so that clients with
-// kept-alive connections move on by themselves. Only then is the listener closed: closing a connection while a client
-// writes its next request on it would fail that request. Connections that were accepted but have sent no request yet
-// are given five seconds. A process that was replaced (a successor serves the same socket) goes further: it waits up to
-// ten seconds until each kept-alive connection has sent one more request.
+// While draining, HTTP still accepts connections, and every answer has "Connection: close", so that clients close their
+// kept-alive connections. Then the listener is closed. Closing a connection while a client writes its next request
+// would fail that request. Connections that were accepted but have sent no request yet get five seconds. A process that
+// was replaced (a successor serves the same socket) goes further: it waits up to ten seconds until each kept-alive
+// connection has sent one more request.
 //
 // Other protocols cannot announce the end of a connection. A replaced process keeps its connections for up to ten
 // seconds while the successor accepts new ones. Then it closes connections without a current request, and each of the
-// others once its request has been answered.
+// others after its request has been answered.
 package listen

@@ -68,7 +68,7 @@ func (s *httpListener) serve() error {
 // as long, but would not answer them.
 const firstRequest = 5 * time.Second
 
-// stop drains the server; the package's documentation explains the order.
+// stop drains the server. The package's documentation explains the order.
 func (s *httpListener) stop() error {
 	s.draining.Store(true)
 	if s.Draining != nil {
@@ -81,7 +81,7 @@ func (s *httpListener) stop() error {
 		_ = s.conns.Close() // the successor accepts new connections
 		s.conns.WaitForEnd(s.linger())
 	}
-	// net/http does not answer first requests that it reads after Shutdown, so they have to arrive before it.
+	// net/http does not answer first requests that it reads after Shutdown, so they must arrive before.
 	_ = s.conns.Close()
 	s.conns.WaitForFirstRequests(min(firstRequest, s.ShutdownTimeout/3))
 	ctx, cancel := context.WithTimeout(context.Background(), s.ShutdownTimeout)

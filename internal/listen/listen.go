@@ -10,7 +10,7 @@ import (
 type Options struct {
 	MaxConns        int           // default 8,192, and at most what the descriptors allow
 	ShutdownTimeout time.Duration // default 30s
-	// Replaced reports, when the process stops, whether another one already serves the same socket. nil: none does.
+	// Replaced reports, when the process stops, whether another process already serves the same socket. nil: none does.
 	Replaced func() bool
 
 	// For HTTP only.
@@ -31,6 +31,6 @@ func (o Options) withDefaults() Options {
 
 func (o *Options) isReplaced() bool { return o.Replaced != nil && o.Replaced() }
 
-// linger is how long a replaced process waits for one more request on each kept-alive connection. A request that
-// arrives just when a connection ends is very unlikely if the connection was idle for so long.
+// linger is how long a replaced process waits for one more request on each kept-alive connection. If a connection was
+// idle for so long, a request is very unlikely to arrive just when it is closed.
 func (o *Options) linger() time.Duration { return min(10*time.Second, o.ShutdownTimeout/3) }

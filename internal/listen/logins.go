@@ -8,9 +8,9 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// A LoginLimit slows down the guessing of passwords: it makes further tries from an address wait after some failures
-// from there. The limit on all tries of an account is much higher, and does not apply to the address from which its
-// user last signed in, so that guessers lock nobody out. Its methods may be called from any goroutine.
+// A LoginLimit slows down the guessing of passwords. After some failures from an address, further tries from there must
+// wait. The limit for all tries of an account is much higher, and does not apply to the address from which its user
+// last signed in, so that guessers cannot lock out users. Its methods may be called from any goroutine.
 type LoginLimit struct {
 	now func() time.Time
 
@@ -37,9 +37,8 @@ func NewLoginLimit(now func() time.Time) *LoginLimit {
 	return &LoginLimit{now: now, tries: tries}
 }
 
-// Try counts a try and returns how long to wait first; 0: no wait. It counts a try before the password is compared, so
-// that concurrent tries are all counted. last is the address from which the account's user last signed in; "" if it is
-// not known.
+// Try counts a try, or returns how long to wait first. A try is counted before the password is compared, so that
+// concurrent tries are all counted. last is the address from which the account's user last signed in, or "" if unknown.
 func (l *LoginLimit) Try(account, address, last string) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +67,7 @@ func (l *LoginLimit) Try(account, address, last string) (wait time.Duration) {
 	return 0
 }
 
-// Passed removes an account's failures from an address, and uncounts the try elsewhere.
+// Passed forgets an account's failures from an address, and uncounts the last try in the other limits.
 func (l *LoginLimit) Passed(account, address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,13 +80,12 @@ func (l *LoginLimit) Passed(account, address string) {
 	}
 }
 
-// longestName is how many bytes of an account's name are kept, since anybody may send any name.
+// longestName is how many bytes of an account's name are stored, since clients may send any name.
 const longestName = 64
 
 func accountKey(name string) string { return "account/" + name[:min(len(name), longestName)] + "/" }
 
-// addressKey returns the same key for all addresses that one customer of a provider has: for IPv6, a network of 64
-// bits.
+// addressKey returns the same key for all addresses that a customer of a provider usually has: for IPv6, a /64 network.
 func addressKey(address string) string {
 	if ip, err := netip.ParseAddr(address); err == nil {
 		if ip = ip.Unmap().WithZone(""); ip.Is6() {

@@ -9,14 +9,13 @@ import (
 	"strconv"
 )
 
-// Refusal builds the answer to a request that net/http rejects before a handler sees it, such as one with a malformed
-// header. detail describes the error.
+// Refusal returns the answer to a request that net/http rejects before it reaches a handler, such as one with a
+// malformed header. detail describes the error.
 type Refusal func(status int, detail string) (h http.Header, body []byte)
 
 // net/http has no hook for these answers. It writes a fixed text to the connection in one write, and no handler's
-// answer begins with that text. So connections with HTTP/1.1 inspect what is written to them. (HTTP/2 has answers of
-// its own: a malformed request is an error of its stream, and net/http answers a header that is too large with its own
-// page.)
+// answer begins with that text. So connections with HTTP/1.1 inspect what is written to them. (In HTTP/2, a malformed
+// request is a stream error, and net/http answers a header that is too large with its own page.)
 type refusals struct {
 	net.Listener
 	refuse Refusal
@@ -80,7 +79,8 @@ func (refuse Refusal) write(c net.Conn, b []byte) (int, error) {
 	return len(b), nil
 }
 
-// refused returns the status of an answer written by net/http itself, and the error; 0: a handler wrote the answer.
+// refused returns the status of an answer written by net/http itself, and the error. It returns 0 if a handler wrote
+// the answer.
 func refused(b []byte) (status int, detail string) {
 	line, text, fixed := bytes.Cut(b, textRefusal)
 	switch {

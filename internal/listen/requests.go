@@ -17,8 +17,8 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// track tells the listener which connections have a current request. The listener does not close these, except while it
-// waits for the rest of a client's request.
+// track informs the listener which connections have a current request. The listener does not close these, except while
+// they wait for the rest of a client's request.
 func track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := r.Context().Value(connKey{}).(*limitedConn)
@@ -29,8 +29,8 @@ func track(next http.Handler) http.Handler {
 		c.begin()
 		defer c.end()
 		if r.Body != http.NoBody {
-			// A copy: before net/http sends an answer, it waits for the rest of any body but its own, and so for one
-			// that its client sends only after 100 Continue.
+			// A copy: before net/http sends an answer, it waits for the rest of any body but its own, even of one that
+			// the client sends only after 100 Continue.
 			r = r.WithContext(r.Context())
 			r.Body = trackedBody{r.Body, c}
 		}
@@ -39,7 +39,7 @@ func track(next http.Handler) http.Handler {
 }
 
 // trackedBody is the body of a request. While it waits for its client, the connection may be closed like one without a
-// request: otherwise clients that never send the rest would keep all others out.
+// request. Otherwise clients that never send the rest would keep all others out.
 type trackedBody struct {
 	io.ReadCloser
 	c *limitedConn
@@ -52,11 +52,11 @@ func (b trackedBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// BeginRequest tells the listener that a connection of TCP has a current request.
+// BeginRequest marks the beginning of a request on a connection of TCP.
 func BeginRequest(accepted net.Conn) { accepted.(*limitedConn).begin() }
 
-// EndRequest tells the listener that the request was answered. It reports whether the connection may send another one;
-// after CloseIdle none may.
+// EndRequest marks the end of the request. It reports whether the connection may send another one; after CloseIdle it
+// may not.
 func EndRequest(accepted net.Conn) bool {
 	c := accepted.(*limitedConn)
 	c.end()

@@ -10,11 +10,11 @@ import (
 )
 
 // TCP runs serve for each connection of l until ctx is done, and then stops gracefully. It closes l, and returns when
-// every serve has returned, at most ShutdownTimeout after it began to close connections.
+// every serve has returned, or ShutdownTimeout after it began to close connections.
 //
-// serve marks the beginning and end of each request by BeginRequest and EndRequest. Its ctx ends when connections
-// are closed; a request in progress should not depend on it (context.WithoutCancel). TCP closes the connection after
-// serve.
+// serve marks the beginning and end of each request with BeginRequest and EndRequest. Its ctx ends when connections are
+// closed; a request in progress should not depend on it (context.WithoutCancel). TCP closes the connection after serve
+// returns.
 func TCP(ctx context.Context, l net.Listener, o Options, serve func(ctx context.Context, c net.Conn)) error {
 	o = o.withDefaults()
 	conns := limitConns(l, maxConns(o.MaxConns))
@@ -53,7 +53,7 @@ func TCP(ctx context.Context, l net.Listener, o Options, serve func(ctx context.
 	return err
 }
 
-// Pauses after a failure to accept a connection, for example because no descriptor was free.
+// Pauses after a connection could not be accepted, for example because no descriptor was free.
 const (
 	minPause = 5 * time.Millisecond
 	maxPause = time.Second

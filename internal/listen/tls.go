@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// handshakes is a listener of TLS connections after their handshake. net/http could do the handshake itself, but only
-// with a *tls.Conn, whose writes cannot be inspected. It gets *tls.Conn for HTTP/2, and refusingTLS for HTTP/1.1.
+// handshakes is a listener of TLS connections after their handshake. net/http could perform the handshake itself, but
+// only with a *tls.Conn, whose writes cannot be inspected. It gets a *tls.Conn for HTTP/2, and a refusingTLS for
+// HTTP/1.1.
 type handshakes struct {
 	net.Listener
 	config  *tls.Config
@@ -39,7 +40,7 @@ func withProtocols(config *tls.Config) *tls.Config {
 	return config
 }
 
-// newHandshakes does handshakes on connections from l until l or the listener is closed.
+// newHandshakes performs handshakes on connections from l until l or the listener is closed.
 func newHandshakes(l net.Listener, config *tls.Config, timeout time.Duration, refuse Refusal) *handshakes {
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &handshakes{l, config, timeout, refuse, make(chan accepted), ctx, cancel, make(chan struct{})}
@@ -65,7 +66,7 @@ func (h *handshakes) run() {
 	}
 }
 
-// shake leaves a connection whose handshake failed to net/http, which notices, reports the error and closes it.
+// shake also passes on a connection whose handshake failed; net/http reports the error and closes it.
 func (h *handshakes) shake(c net.Conn) net.Conn {
 	ctx, cancel := context.WithTimeout(h.ctx, h.timeout)
 	defer cancel()

@@ -26,7 +26,7 @@ func (h *errorLog) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// line separates the record's error from the rest.
+// line returns the record's error apart from the rest.
 func (h *errorLog) line(r slog.Record) journal.ErrorLine {
 	line := journal.ErrorLine{TS: r.Time, Where: r.Message}
 	var rest []string

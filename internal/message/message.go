@@ -1,7 +1,7 @@
-// Package message defines the texts that packages below the pages produce for people: errors in fields, findings about
-// shards and endpoints, the ends of tasks. A Message is a code with arguments; its text is in en.json and zh-Hans.json.
+// Package message defines texts for people that do not belong to a page: field errors, findings about shards and
+// endpoints, outcomes of tasks. A Message is a code with arguments. Its text is in en.json and zh-Hans.json.
 //
-// The API, logs and the command line use English. The web admin and alert messages use their reader's language, so what
+// The API, logs and the command line use English. The web admin and alert messages use the reader's language, so what
 // they show later is stored as a Message. Texts that only pages use are in web/locales, in the same form.
 package message
 
@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-// Message is a text in every language. The arguments of a stored one are texts, numbers and messages.
+// Message is a text that is available in every language. The arguments of a stored one are strings, numbers and
+// messages.
 type Message struct {
 	Code string `json:"code,omitempty"` // empty: the argument is the text, such as an error of Redis
 	Args []any  `json:"args,omitempty"`
@@ -64,7 +65,7 @@ func decodeArg(raw []byte) (arg any, err error) {
 	return arg, err
 }
 
-// Texts are the texts of one language by code. {0} is replaced by the first argument, and {0:q} by the same in quotes,
+// Texts are the texts of one language by code. {0} stands for the first argument, and {0:q} for the same in quotes,
 // escaped and clipped, for untrusted input.
 type Texts map[string]string
 
@@ -75,11 +76,11 @@ var catalogues embed.FS
 func Catalogue(language string) (Texts, error) {
 	data, err := catalogues.ReadFile(language + ".json")
 	if err != nil {
-		return nil, fmt.Errorf("read the messages: %w", err)
+		return nil, fmt.Errorf("read messages: %w", err)
 	}
 	var texts Texts
 	if err := json.Unmarshal(data, &texts); err != nil {
-		return nil, fmt.Errorf("read the messages in %s: %w", language, err)
+		return nil, fmt.Errorf("read messages in %s: %w", language, err)
 	}
 	return texts, nil
 }
@@ -98,8 +99,8 @@ func mustEnglish() Texts {
 // T returns the text of a code with its arguments.
 func (t Texts) T(code string, args ...any) string { return t.Say(Message{code, args}, sprint) }
 
-// Say returns a message in the language. word formats the arguments that are not in quotes. If the first argument is
-// the number 1 and there is a text CODE.one, Say uses that one. Without a text it returns the code; tests ensure that
+// Say returns a message in the language. word formats the arguments that are not quoted. If the first argument is the
+// number 1, Say uses the text CODE.one if there is one. If a code has no text, it returns the code; tests ensure that
 // this does not happen.
 func (t Texts) Say(m Message, word func(any) string) string {
 	text, ok := t[m.Code]

@@ -1,6 +1,6 @@
-// Package metrics counts by topic for /metrics, with bounded series: a limited number of topics have series of
-// their own, and only while they were counted in the last hour. All others share one, Other, which is no valid name of
-// a topic. When a topic's series return they begin at zero, as Prometheus expects of a counter.
+// Package metrics counts by topic for /metrics, with bounded series. A limited number of topics have their own series,
+// and only if they were counted in the last hour. All others share the topic Other, which is not a valid name. A series
+// that returns starts at zero, as Prometheus expects of a counter.
 package metrics
 
 import (
@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// Other is the topic label of the series that topics share.
+	// Other is the topic label of shared series.
 	Other = "(other)"
-	// Kept is how long a topic has series of its own after it was last counted.
+	// Kept is how long a topic keeps its own series after it was last counted.
 	Kept = time.Hour
-	// DefaultMost is the default for the most topics with series of their own.
+	// DefaultMost is the default limit of topics with their own series.
 	DefaultMost = 1000
 )
 
@@ -27,11 +27,11 @@ type Counter struct {
 	now  func() time.Time
 
 	mu    sync.RWMutex
-	used  map[string]*atomic.Int64 // by topic: when it was last counted, in seconds
+	used  map[string]*atomic.Int64 // by topic: time of the last count, in seconds
 	swept time.Time
 }
 
-// New makes a counter whose first label is the topic. most limits the topics with series of their own; 0: DefaultMost.
+// New returns a counter whose first label is the topic. most limits the topics with their own series; 0: DefaultMost.
 func New(name, help string, most int, labels ...string) *Counter {
 	if most == 0 {
 		most = DefaultMost
@@ -52,14 +52,14 @@ func (c *Counter) Inc(topic string, values ...string) {
 		used, topic = c.admit(topic)
 		c.mu.RLock()
 	}
-	defer c.mu.RUnlock() // no sweep deletes the series in between
+	defer c.mu.RUnlock() // so that no sweep deletes the series in between
 	if used != nil {
 		used.Store(c.now().Unix())
 	}
 	c.vec.WithLabelValues(append([]string{topic}, values...)...).Inc()
 }
 
-// admit gives a topic series of its own if the limit allows it.
+// admit gives a topic its own series if the limit allows it.
 func (c *Counter) admit(topic string) (*atomic.Int64, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,8 +76,8 @@ func (c *Counter) admit(topic string) (*atomic.Int64, string) {
 	return c.used[topic], topic
 }
 
-// sweep removes the series of topics that were not counted for Kept. It runs at most once a minute, since many topics
-// may be refused.
+// sweep removes the series of topics that were not counted for Kept. It runs at most once a minute, because admit may
+// call it for many topics above the limit.
 func (c *Counter) sweep() {
 	now := c.now()
 	if now.Sub(c.swept) < time.Minute {

@@ -70,7 +70,7 @@ func (f AuditFilter) query(tx *gorm.DB) *gorm.DB {
 	return q
 }
 
-// visible returns a value as the audit trail shows it, without secrets.
+// visible returns a value as shown in the audit trail, without secrets.
 func visible(v any) json.RawMessage {
 	switch x := v.(type) {
 	case *Topic:
@@ -91,7 +91,7 @@ func visible(v any) json.RawMessage {
 	return b
 }
 
-// visibleTopic replaces secrets by fingerprints, so that the audit trail shows a rotation.
+// visibleTopic replaces secrets with fingerprints, so that the audit trail shows a rotation.
 func visibleTopic(t *Topic) any {
 	masked := t.Masked()
 	return storedTopic{Topic: masked, Secrets: append([]string{}, masked.Secrets...)}
@@ -105,8 +105,8 @@ func fingerprints(secrets []string) []string {
 	return list
 }
 
-// isCredential reports whether a header's value is likely to be a secret. Words may be added, but never removed: values
-// already stored sealed must still be opened.
+// isCredential reports whether a header's value is likely to be a secret. Words may be added, but never removed,
+// because values that are already stored sealed must still be opened.
 func isCredential(header string) bool {
 	name := strings.ToLower(header)
 	for _, part := range []string{"auth", "cookie", "token", "secret", "password", "key", "signature"} {

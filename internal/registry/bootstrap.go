@@ -25,12 +25,12 @@ type firstAccess struct {
 	files           []string // the files written so far
 }
 
-// Bootstrap creates an API token with all rights and the first user, once for an installation, and writes both secrets
-// to files in dir that only their owner may read. It returns the files it wrote. When several hosts start at once, only
-// one of them does this. createUser creates the user in the same transaction and returns the password, empty if there
-// is a user already.
+// Bootstrap creates an API token with all rights and the first user, once per installation, and writes both secrets to
+// files in dir that only their owner may read. It returns the files it wrote. If several hosts start at once, only one
+// of them does this. createUser creates the user in the same transaction and returns the password, or "" if the user
+// exists.
 //
-// The files are written before the database commits. A crash in between leaves useless files, which the next start
+// The files are written before the database commits. A crash in between may leave useless files, which the next start
 // replaces, but never a token or user whose secret is lost.
 func (r *Registry) Bootstrap(
 	ctx context.Context, dir string, createUser func(tx *gorm.DB) (password string, err error),
@@ -85,9 +85,9 @@ func (f *firstAccess) remove() {
 	}
 }
 
-// mayBeStored reports whether the database may have committed the token even though it returned an error: the
-// connection may have broken after the commit. In that case the files stay. If they are useless, the next start
-// replaces them.
+// mayBeStored reports whether the database may have committed the token although it returned an error, because the
+// connection broke after the commit. In that case the files are kept. If they are useless, the next start replaces
+// them.
 func (r *Registry) mayBeStored(token string) bool {
 	if token == "" {
 		return false

@@ -15,9 +15,9 @@ type Changed struct {
 	Before, After any
 }
 
-// Change stores a change, its audit entry and the next revision in one transaction. The local snapshot shows the change
-// when Change returns. If do returns ErrUnchanged, nothing is stored. Packages whose rows are not in the snapshot use
-// Change for the audit trail.
+// Change stores a change, its audit entry and the next revision in one transaction. When Change returns, the local
+// snapshot includes the change. If do returns ErrUnchanged, nothing is stored. Packages whose rows are not in the
+// snapshot use Change for the audit trail.
 func (r *Registry) Change(
 	ctx context.Context, actor, action, object string, do func(tx *gorm.DB, c *Changed) error,
 ) error {
@@ -28,7 +28,7 @@ func (r *Registry) Change(
 	})
 }
 
-// changes does what Change does for several changes at once, each with its own audit entry and revision.
+// changes is like Change for several changes at once, each with its own audit entry and revision.
 func (r *Registry) changes(
 	ctx context.Context, actor, action string, do func(tx *gorm.DB) ([]Changed, error),
 ) error {
@@ -38,7 +38,7 @@ func (r *Registry) changes(
 		return err
 	}
 	err := r.db.Change(ctx, func(tx *gorm.DB) error {
-		// The revision's row comes first: all changes wait for each other here, so they cannot deadlock.
+		// The revision's row is locked first. All changes wait for each other here, so they cannot deadlock.
 		if err := addToRevision(tx, 1); err != nil {
 			return err
 		}

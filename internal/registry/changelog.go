@@ -23,11 +23,11 @@ func (changeRow) TableName() string { return "change_log" }
 
 const (
 	keptChanges = 10_000 // rows of the change log; a process that missed more reads everything
-	someTopics  = 1000   // the most that one query reads
+	someTopics  = 1000   // rows per query
 )
 
-// logChanges records what this transaction changes, one row per revision. It overwrites rows with the same revision,
-// left behind when a backup was restored.
+// logChanges records what this transaction changes, in one row per revision. It overwrites rows with the same revision,
+// which a restored backup may have left behind.
 func logChanges(tx *gorm.DB, list []Changed) error {
 	if err := addToRevision(tx, len(list)-1); err != nil {
 		return err
@@ -47,7 +47,7 @@ func logChanges(tx *gorm.DB, list []Changed) error {
 }
 
 // changesSince returns the objects that changed after base, up to the revision. complete is false if the log has a gap
-// between the two: too much has changed, or base belongs to another history than the database.
+// between the two: too much has changed, or base belongs to a different history than the database.
 func changesSince(
 	tx *gorm.DB, base *Snapshot, revision int64,
 ) (objects []string, mark string, complete bool, err error) {
@@ -69,15 +69,15 @@ func changesSince(
 	return objects, rows[n].Mark, true, nil
 }
 
-// markOf returns the mark of a revision, empty if the change log does not have it.
+// markOf returns the mark of a revision, or "" if it is not in the change log.
 func markOf(tx *gorm.DB, revision int64) (string, error) {
 	var row changeRow
 	_, err := database.Find(tx, &row, "revision", revision)
 	return row.Mark, err
 }
 
-// update brings a copy of base up to the revision by reading what changed, and returns the names of the changed topics.
-// The copy is nil if the change log cannot tell what changed.
+// update returns a copy of base, updated to the revision by reading what changed, and the names of the changed topics.
+// The copy is nil if the change log is not complete.
 func (r *Registry) update(tx *gorm.DB, base *Snapshot, revision int64) (*Snapshot, []string, error) {
 	objects, mark, complete, err := changesSince(tx, base, revision)
 	if err != nil || !complete {

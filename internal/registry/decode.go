@@ -16,8 +16,8 @@ import (
 	"github.com/wakecall/wakecall/internal/message"
 )
 
-// DecodeTopic decodes a topic from JSON on top of the defaults and validates it. A null field counts as missing.
-// Secrets is nil if the JSON has none, which keeps the stored ones, and empty for [], which removes them. It returns
+// DecodeTopic decodes a topic from JSON on top of the defaults, and validates it. A null field counts as missing.
+// Secrets is nil if the JSON has none, which keeps the stored ones, and empty for [], which removes them. Errors are
 // joined *FieldErrors.
 func DecodeTopic(name string, data []byte) (*Topic, error) {
 	members, err := objectMembers(data)
@@ -52,7 +52,7 @@ var fieldNames = strings.Join([]string{
 	"shard", "emails", "owner", "secrets", "state",
 }, ", ")
 
-// Kinds of values: the codes of messages that say what was expected.
+// Kinds of values, as codes of messages.
 const (
 	aText      = "kind.string"
 	aWhole     = "kind.integer"
@@ -96,7 +96,7 @@ func (t *Topic) fields() map[string]field {
 		"owner":         {into: value(&t.Owner), kind: aText},
 		"secrets":       {into: list(&t.Secrets), kind: aTextList, secret: true},
 		"state":         {into: value(&t.State), kind: aText},
-		// The API returns these, so it accepts them; they change nothing.
+		// The API returns these fields, so it also accepts them. They change nothing.
 		"name":       {into: t.isName, kind: aText},
 		"created_at": {into: value(new(time.Time)), kind: "kind.instant"},
 		"updated_at": {into: value(new(time.Time)), kind: "kind.instant"},
@@ -107,7 +107,7 @@ func value[T any](to *T) func([]byte) error {
 	return func(b []byte) error { return json.Unmarshal(b, to) }
 }
 
-// whole decodes a whole number in any notation of JSON: 1000, 1e3 or 1000.0.
+// whole decodes a whole number in any JSON notation: 1000, 1e3 or 1000.0.
 func whole(to *int) func([]byte) error {
 	return func(b []byte) error {
 		var f float64
@@ -130,7 +130,7 @@ func number(to *float64) func([]byte) error {
 		if jsontext.Value(b).Kind() != '0' {
 			return errors.New("not a number")
 		}
-		if *to, err = strconv.ParseFloat(string(b), 64); err != nil { // it is a number of JSON
+		if *to, err = strconv.ParseFloat(string(b), 64); err != nil { // it is a JSON number
 			return ErrTooLarge
 		}
 		return nil
@@ -190,7 +190,7 @@ func (m member) decode(f field) error {
 	if string(m.value) == "null" {
 		return nil
 	}
-	if !m.value.IsValid() { // it is JSON, so it can only be the text: encoding/json would replace parts of it
+	if !m.value.IsValid() { // valid syntax, so a string has an unpaired surrogate, which encoding/json would replace
 		return Malformed(m.name, "field.surrogate")
 	}
 	err := f.into(m.value)
@@ -223,7 +223,7 @@ func objectMembers(data []byte) (members []member, err error) {
 	return members, nil
 }
 
-// jsonError turns an error of jsontext into one for users.
+// jsonError converts an error of jsontext to one for users.
 func jsonError(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {

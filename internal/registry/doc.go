@@ -6,14 +6,14 @@
 // # Changes
 //
 // Every change is one transaction: it increments the revision, makes the change, and writes one entry to the audit
-// trail and one to the change log. The audit trail says who made the change, and shows the object before and after:
+// trail and one to the change log. The audit trail says who made the change, and shows the object before and after,
 // without passwords and hashes, and with fingerprints in place of topics' secrets and of headers like Authorization.
 // Every writer locks the revision's row first, so writers cannot deadlock. When the call returns, the local snapshot
-// shows the change. A change that alters nothing creates no revision and no entry. Packages whose rows are not in the
-// snapshot, such as admin/account and bulk, use Change for the audit trail.
+// includes the change. A change that alters nothing creates no revision and no entry. Packages whose rows are not in
+// the snapshot, such as account and bulk, use Change for the audit trail.
 //
-// If the database is unavailable, a change fails with ErrUnavailable within five seconds, and may be repeated. Only one
-// thing cannot be known: when a connection breaks during the commit, whether the change was lost or only the answer.
+// If the database is unavailable, a change fails with ErrUnavailable within five seconds, and may be retried. If a
+// connection breaks during the commit, it is unknown whether the change or only the reply was lost.
 //
 // # The snapshot
 //
@@ -26,32 +26,31 @@
 //	        └ none, or damaged: ErrUnavailable
 //
 // A Snapshot is immutable and read through an atomic pointer, so readers never wait. Run polls the revision once a
-// second, less often while the database is unavailable, and at once after Nudge, which every process calls when another
-// one announces a change through Redis. In one read-only transaction it loads what changed since the last revision
-// according to the change log, at a cost that does not depend on the number of topics. If the log has a gap between the
-// two revisions, it loads everything; so anyone who edits rows by hand publishes the edit by increasing revision.value.
-// Loads run one after the other, so the last one wins. The database is always right: a restored backup has a lower
-// revision, and the snapshot follows that, too. A topic that did not change keeps its *Topic, so callers can cache by
-// pointer what they compiled for it; a Subscription tells which topics may have changed.
+// second, less often while the database is unavailable, and immediately after Nudge, which every process calls when
+// another one announces a change through Redis. In one read-only transaction it loads what changed since the last
+// revision according to the change log, at a cost that does not depend on the number of topics. If the log has a gap
+// between the two revisions, it loads everything; so anyone who edits rows by hand publishes the edit by increasing
+// revision.value. Loads run one after the other, so the last one wins. The database is always authoritative: a restored
+// backup has a lower revision, and the snapshot follows that, too. A topic that did not change keeps its *Topic, so
+// callers can cache by pointer what they compiled for it. A Subscription reports which topics may have changed.
 //
-// A start reads the file first, and from the database only what changed since. While Run follows changes, the file is
-// replaced as a whole, at most every second, and less often when writing takes long (keepShare). Of the processes of a
-// host, only one writes each revision. The file contains secrets in the clear, because signing must go on after a
-// restart without the database. It contains tokens, like the database, only as SHA-256 hashes: a token is 32 random
-// bytes, which nobody can guess from its hash.
+// At start, a process reads the file first, and from the database only what has changed since. While Run follows
+// changes, the file is replaced as a whole, at most every second, and less often if writing takes long (keepShare).
+// Only one process of a host writes each revision. The file contains secrets in the clear, because signing must
+// continue after a restart without the database. Like the database, it contains tokens only as SHA-256 hashes: a token
+// is 32 random bytes, which cannot be guessed from the hash.
 //
 // # Secrets
 //
 // The database stores secrets only encrypted with the installation's key (package seal): topics' signing secrets,
 // headers with credentials and queries of callback URLs, shards' URLs with a password, and the seal.Texts of settings.
 // The first host registers its key as the registry's. A host with another key does not start if there is a topic or
-// shard that it cannot open. A host with another key that started
-// before there were secrets stores none, and keeps topics that it cannot open as Locked: it accepts their pushes, and
-// leaves their callbacks to other hosts.
+// shard that it cannot decrypt. If it started before there were secrets, it stores none, and keeps topics that it
+// cannot decrypt as Locked: it accepts their pushes, and leaves their callbacks to other hosts.
 //
 // # The schema
 //
-// Open refuses a schema that is newer than the binary (ErrSchemaNewer), and an older one (ErrSchemaOlder) unless
-// Options.Migrate lets it migrate; see package migrations for several hosts that migrate at once. A process that
-// started without the database completes its start in Run. Nothing else migrates.
+// Open rejects a schema that is newer than the binary (ErrSchemaNewer), and an older one (ErrSchemaOlder) unless
+// Options.Migrate is set; package migrations explains how several hosts migrate at once. A process that started without
+// the database completes its start in Run. Nothing else migrates.
 package registry

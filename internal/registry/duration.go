@@ -58,7 +58,7 @@ func (d *Duration) parse(text string) error {
 func (d *Duration) parseSeconds(text string) error {
 	seconds, err := strconv.ParseFloat(text, 64)
 	switch {
-	case math.Abs(seconds) > maxNumber: // ±Inf where it does not fit
+	case math.Abs(seconds) > maxNumber: // ±Inf if it does not fit
 		return ErrTooLarge
 	case err != nil || math.IsNaN(seconds):
 		return errDuration(text)
@@ -67,16 +67,16 @@ func (d *Duration) parseSeconds(text string) error {
 	return nil
 }
 
-// ErrTooLarge is the error for a number or duration that is well-formed, but exceeds the range of its type.
+// ErrTooLarge is returned for a number or duration that is well-formed, but exceeds the range of its type.
 var ErrTooLarge = errors.New("out of range")
 
-// maxNumber is far above every limit, and still small enough not to overflow a whole number or a duration.
+// maxNumber is far above every limit, but small enough not to overflow an integer or a duration.
 const maxNumber = 1e9
 
-// longDuration matches what time.ParseDuration accepts. A text that matches and is still refused is too large.
+// longDuration matches what time.ParseDuration accepts. A text that matches but is rejected is too large.
 var longDuration = regexp.MustCompile(`^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
-// errDuration is the error for a text that is not a duration.
+// errDuration is returned for a text that is not a duration.
 type errDuration string
 
 func (e errDuration) Error() string {

@@ -2,7 +2,7 @@ package registry
 
 import "github.com/wakecall/wakecall/internal/registry/database"
 
-// Errors of the registry. Any other error is a *FieldError, seal.ErrKey, or a fault of the registry itself.
+// Errors of the registry. Any other error is a *FieldError, seal.ErrKey, or an error of the registry itself.
 var (
 	ErrUnavailable = database.ErrUnavailable
 	ErrSchemaOlder = database.ErrSchemaOlder
@@ -12,7 +12,7 @@ var (
 	ErrNoTopic = database.NewRefusal("no such topic")
 	ErrNoShard = database.NewRefusal("no such shard")
 	ErrNoToken = database.NewRefusal("no such token")
-	ErrChanged = database.NewRefusal("it is not in the state that the request expects; read it again")
+	ErrChanged = database.NewRefusal("not in the expected state; read it again")
 )
 
 // ErrUnchanged makes Change store nothing, because there was nothing to change.

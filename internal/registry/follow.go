@@ -15,8 +15,8 @@ import (
 // maxWait is the longest pause between two polls while the database is unavailable.
 const maxWait = 4 * time.Second
 
-// Run follows changes made elsewhere and keeps the snapshot on disk, until ctx is done. It reads the revision's row
-// once per Options.Poll, and at once after Nudge. While the database is unavailable it waits up to maxWait.
+// Run follows changes made elsewhere and stores the snapshot on disk, until ctx is done. It reads the revision's row
+// once per Options.Poll, and immediately after Nudge. While the database is unavailable, it waits up to maxWait.
 func (r *Registry) Run(ctx context.Context) error {
 	var keeping sync.WaitGroup
 	defer keeping.Wait()
@@ -35,7 +35,7 @@ func (r *Registry) Run(ctx context.Context) error {
 			continue
 		}
 		if ctx.Err() == nil && wait == r.opts.Poll {
-			r.opts.Logger.Warn("the registry cannot be read; working with its last snapshot", "dsn", r.db.String(),
+			r.opts.Logger.Warn("cannot read the registry; continuing with the last snapshot", "dsn", r.db.String(),
 				"error", err)
 		}
 		wait = min(2*wait, max(maxWait, r.opts.Poll))
@@ -45,8 +45,8 @@ func (r *Registry) Run(ctx context.Context) error {
 // spread shortens a pause by up to a fifth, so that processes do not all poll at the same moment.
 func spread(pause time.Duration) time.Duration { return pause - rand.N(pause/5+1) }
 
-// finishStart completes the start of a process that began without the database and now finds an older schema: it
-// migrates the schema. Nothing else migrates after Open.
+// finishStart completes the start of a process that began without the database. If the schema is older, it migrates it.
+// Nothing else migrates after Open.
 func (r *Registry) finishStart(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrSchemaOlder) {
 		return err
@@ -70,7 +70,7 @@ func (r *Registry) follow(ctx context.Context) error {
 		return err
 	}
 	if !was {
-		r.opts.Logger.Info("the registry's database is available again", "dsn", r.db.String())
+		r.opts.Logger.Info("registry's database available again", "dsn", r.db.String())
 	}
 	if was && row.Value == r.Snapshot().Revision {
 		return nil
@@ -83,9 +83,9 @@ const (
 	refreshEvery = 20 * time.Millisecond
 )
 
-// Refresh polls at once. Callers use it for a name that is unknown here but may just have been registered elsewhere.
-// Concurrent callers share one poll per refreshEvery; a caller always gets a poll that began after its call. Refresh
-// does nothing while the database is unavailable.
+// Refresh polls immediately. Callers use it for a name that is unknown here but may just have been registered
+// elsewhere. Concurrent callers share one poll per refreshEvery, but each gets a poll that began after its call. While
+// the database is unavailable, Refresh does nothing.
 func (r *Registry) Refresh(ctx context.Context) {
 	came := time.Now()
 	r.refreshing.Lock()
@@ -102,11 +102,11 @@ func (r *Registry) Refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, refreshLimit)
 	defer cancel()
 	if err := r.follow(ctx); err != nil && ctx.Err() == nil {
-		r.opts.Logger.Debug("the registry cannot be read", "error", err)
+		r.opts.Logger.Debug("cannot read the registry", "error", err)
 	}
 }
 
-// Nudge makes Run poll at once.
+// Nudge makes Run poll immediately.
 func (r *Registry) Nudge() {
 	select {
 	case r.nudge <- struct{}{}:
@@ -114,7 +114,7 @@ func (r *Registry) Nudge() {
 	}
 }
 
-// Snapshot returns the last state that was read. It never blocks.
+// Snapshot returns the last state read. It never blocks.
 func (r *Registry) Snapshot() *Snapshot {
 	if s := r.snap.Load(); s != nil {
 		return s

@@ -13,9 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/wakecall/wakecall/internal/disk"
 	"github.com/wakecall/wakecall/test/dbtest"
-	"gorm.io/gorm"
 )
 
 // TestChangesAreFollowedWhileTheSnapshotIsKept: writing a large snapshot takes long. Here the file is a pipe that
@@ -194,5 +195,100 @@ func TestAFloodOfUnknownNamesCostsFewQueries(t *testing.T) {
 	eventually(t, "a topic that was registered before the call is found", func() bool {
 		here.Refresh(t.Context())
 		return here.Snapshot().Topics.Get("shop.close") != nil
+	})
+}
+
+func TestOtherProcessesFollowWithinASecond(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
+		changes := b.Subscribe()
+		defer changes.End()
+		n := 0
+		eventually(t, "a topic is seen within a second", func() bool { // a busy machine is sometimes later
+			n++
+			name := fmt.Sprint("t", n)
+			put(t, a, topic(name))
+			start := time.Now()
+			for b.Snapshot().Topics.Get(name) == nil {
+				select {
+				case <-changes.Changed:
+				case <-time.After(patience):
+					t.Fatalf("%s was not seen", name)
+				}
+			}
+			return time.Since(start) <= time.Second
+		})
+	})
+}
+
+func TestNudgePollsAtOnce(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.SQLite(t)
+	a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn, Poll: time.Hour})
+	put(t, a, topic("t"))
+	b.Nudge()
+	eventually(t, "the topic is seen", func() bool { return b.Snapshot().Topics.Get("t") != nil })
+}
+
+func TestTopicsThatDidNotChangeKeepTheirValue(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		put(t, r, topic("a"))
+		put(t, r, topic("b"))
+		before := r.Snapshot()
+		b := topic("b")
+		b.Title = "other"
+		put(t, r, b)
+		if after := r.Snapshot(); after.Topics.Get("a") != before.Topics.Get("a") ||
+			after.Topics.Get("b") == before.Topics.Get("b") ||
+			before.Topics.Get("b").Title != "" {
+			t.Errorf(
+				"before %p %p, after %p %p",
+				before.Topics.Get("a"),
+				before.Topics.Get("b"),
+				after.Topics.Get("a"),
+				after.Topics.Get("b"),
+			)
+		}
+	})
+}
+
+// A restored backup has an older revision than every process has in memory.
+func TestARestoredBackupIsFollowed(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn, Poll: 20 * time.Millisecond})
+		put(t, r, topic("a"))
+		put(t, r, topic("b"))
+		for _, statement := range []string{"DELETE FROM topics WHERE name = 'b'", "UPDATE revision SET value = 2"} {
+			if err := dbtest.Run(r.db, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(
+			t,
+			"the backup's state is seen",
+			func() bool {
+				s := r.Snapshot()
+				return s.Revision == 2 && s.Topics.Get("b") == nil && s.Topics.Get("a") != nil
+			},
+		)
+	})
+}
+
+func TestADamagedTopicStaysAsItWas(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		put(t, r, topic("a"))
+		if err := dbtest.Run(r.db, "UPDATE topics SET spec = '{' WHERE name = 'a'"); err != nil {
+			t.Fatal(err)
+		}
+		put(t, r, topic("b"))
+		if s := r.Snapshot(); s.Topics.Get("a") == nil || s.Topics.Get("b") == nil || !r.Up() {
+			t.Errorf("topics %v, up %v", s.Topics, r.Up())
+		}
+		put(t, r, topic("a")) // repairs it
+		if err := r.DeleteTopic(t.Context(), "me", "a"); err != nil {
+			t.Error(err)
+		}
 	})
 }

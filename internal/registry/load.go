@@ -40,8 +40,8 @@ func (r *Registry) load(ctx context.Context) error {
 	return nil
 }
 
-// read builds a snapshot from the last one and the change log, or from all tables. It returns the names of the topics
-// that may have changed since the last one.
+// read builds a snapshot from the last one and the change log, or from all tables. It also returns the names of the
+// topics that may have changed.
 func (r *Registry) read(tx *gorm.DB) (*Snapshot, []string, error) {
 	var rev revisionRow
 	if err := tx.Take(&rev, 1).Error; err != nil {
@@ -74,7 +74,8 @@ func (r *Registry) readAll(tx *gorm.DB, revision int64) (*Snapshot, error) {
 	return s, r.readTopics(tx, tx, s)
 }
 
-// readTopics reads the topics and notes that the two queries select into s, row by row, because there may be many.
+// readTopics reads the topics and notes selected by the two queries into s. It does so row by row, because there may be
+// many.
 func (r *Registry) readTopics(topics, notes *gorm.DB, s *Snapshot) error {
 	err := eachRow(topics.Model(&topicRow{}).Select("name", "spec", "created_at", "updated_at"),
 		func(scan scanner) error {
@@ -115,15 +116,15 @@ func eachRow(query *gorm.DB, read func(scanner) error) error {
 	return rows.Err()
 }
 
-// readTopic keeps the pointer of a topic that did not change, so that what callers compiled for it stays valid. A
-// damaged topic stays as it was last read, so that it does not keep the snapshot from following all others.
+// readTopic keeps the pointer of a topic that did not change, so that what callers compiled for it remains valid. A
+// damaged topic keeps its last valid state, so that the snapshot can follow all others.
 func (r *Registry) readTopic(row *topicRow, s *Snapshot) {
 	was := r.Snapshot().Topics.Get(row.Name)
 	t, err := row.topic(r.db.Key)
 	switch {
 	case errors.Is(err, seal.ErrKey):
 		if t, _ = row.withoutSecrets(); was == nil || !was.Locked {
-			r.opts.Logger.Error("topic secrets are encrypted with another key; this host makes none of its callbacks",
+			r.opts.Logger.Error("topic secrets are encrypted with another key; this host does not make its callbacks",
 				"topic", row.Name)
 		}
 	case err != nil:
@@ -196,7 +197,7 @@ func readSettings(tx *gorm.DB, s *Snapshot) error {
 	return nil
 }
 
-// publish makes s the current snapshot, and tells the subscribers which topics may have changed.
+// publish makes s the current snapshot, and notifies the subscribers of the topics that may have changed.
 func (r *Registry) publish(s *Snapshot, topics []string) {
 	s.key = r.db.Key
 	r.mu.Lock()
@@ -212,7 +213,7 @@ type Subscription struct {
 	Changed  <-chan struct{} // receives after a new snapshot
 	tick     chan struct{}
 	registry *Registry
-	topics   map[string]struct{} // that may have changed since the last call of Topics; guarded by Registry.mu
+	topics   map[string]struct{} // may have changed since the last call of Topics; guarded by Registry.mu
 }
 
 // Subscribe starts a subscription with the next snapshot.

@@ -2,38 +2,24 @@ package registry
 
 import (
 	"errors"
-	"regexp"
 	"strings"
+
+	"github.com/wakecall/wakecall/internal/queue/address"
 )
 
-// HiddenPassword is shown in place of a stored password.
+// HiddenPassword is shown instead of a stored password.
 const HiddenPassword = "***"
 
-var sentinelPassword = regexp.MustCompile(`([?&;]sentinel_password=)[^&;]*`)
-
-// MaskURL hides the secrets in a shard's URL: its password, and the sentinels' password.
+// MaskURL hides the secrets in a shard's URL: its password, and the sentinels' password. Users may edit a masked URL
+// and send it back, so its mark needs no quotes in a shell.
 func MaskURL(url string) string {
-	head, query, asked := strings.Cut(url, "?")
-	scheme, rest, ok := strings.Cut(head, "://")
-	if !ok {
-		return url
-	}
-	if at := strings.LastIndex(rest, "@"); at >= 0 {
-		if user, _, has := strings.Cut(rest[:at], ":"); has {
-			rest = user + ":" + HiddenPassword + rest[at:]
-		}
-	}
-	masked := scheme + "://" + rest
-	if asked {
-		masked += "?" + query
-	}
-	return sentinelPassword.ReplaceAllString(masked, "${1}"+HiddenPassword)
+	return strings.ReplaceAll(address.Mask(url), address.Hidden, HiddenPassword)
 }
 
-var errHiddenPassword = errors.New("has *** for its password: type the password again when the address changes")
+var errHiddenPassword = errors.New("has *** for its password: enter the password again when you change the address")
 
-// UnmaskURL returns the URL that a user meant who edited the masked form of the stored one. A hidden password stays
-// with the address it was given for, so that nobody can have it sent elsewhere.
+// UnmaskURL returns the URL meant by a user who edited the masked form of the stored one. A hidden password is kept
+// only if the address has not changed, so that nobody can have it sent elsewhere.
 func UnmaskURL(typed, stored string) (string, error) {
 	if stored != "" && typed == MaskURL(stored) {
 		return stored, nil

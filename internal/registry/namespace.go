@@ -8,8 +8,8 @@ import (
 )
 
 // A namespace is a topic whose name ends in ".*". Every name below it is a pull topic with the namespace's settings,
-// created by its first use: it has no row here, and when its last job is gone, nothing of it is left in Redis. Where
-// namespaces overlap, the longest name applies; a topic with its own row takes precedence over all of them.
+// created by its first use. It has no row here, and after its last job nothing of it is left in Redis. If namespaces
+// overlap, the longest name applies. A topic with its own row takes precedence over all of them.
 const namespaceEnd = ".*"
 
 var (
@@ -33,7 +33,7 @@ func validNamespace(name string) error {
 	return nil
 }
 
-// Namespace returns the namespace that a topic belongs to; nil for a topic with its own row, or without a namespace.
+// Namespace returns the namespace of a topic. It returns nil for a topic with its own row, or without a namespace.
 func (s *Snapshot) Namespace(topic string) *Topic {
 	if s.Topics.Get(topic) != nil || IsNamespace(topic) {
 		return nil
@@ -62,7 +62,7 @@ func (s *Snapshot) Topic(name string) *Topic {
 }
 
 // TopicOrNamespace returns the settings that apply to a name: the topic itself, or its namespace, with the namespace's
-// name. It is for callers that ask on every push: Topic also checks the name and copies the namespace.
+// name. Unlike Topic it neither checks the name nor copies the namespace, so it is cheap enough for every push.
 func (s *Snapshot) TopicOrNamespace(name string) *Topic {
 	if t := s.Topics.Get(name); t != nil {
 		return t
@@ -91,7 +91,7 @@ func EscapeName(text string) string {
 	return b.String()
 }
 
-// UnescapeName returns the text from which EscapeName made a name; ok is false for a name that it did not make.
+// UnescapeName is the inverse of EscapeName. ok is false for a name that EscapeName does not return.
 func UnescapeName(name string) (text string, ok bool) {
 	var b strings.Builder
 	for rest := name; rest != ""; {

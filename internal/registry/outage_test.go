@@ -76,7 +76,7 @@ func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
 	}
 }
 
-// readOn reads a registry's snapshot continuously until it is told to stop. Topic t must always exist.
+// readOn reads a registry's snapshot continuously until it is stopped. Topic t must always exist.
 func readOn(t *testing.T, r *Registry) (stop func() int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)

@@ -38,14 +38,14 @@ type Registry struct {
 	refreshing sync.Mutex // guards refreshed: concurrent calls of Refresh share one poll
 	refreshed  time.Time  // when the last poll began
 
-	// loading has a capacity of one: loads run one after the other, so that none publishes an older state than the last
-	// one.
+	// loading has a capacity of one, so that loads run one after the other, and none publishes an older state than the
+	// last.
 	loading chan struct{}
 
 	mu          sync.Mutex
 	subscribers map[*Subscription]struct{}
 
-	unkept     chan struct{} // holds a value when the snapshot is newer than its file
+	unkept     chan struct{} // holds a value if the snapshot is newer than its file
 	keepFailed bool          // the last write of the file failed
 }
 
@@ -54,8 +54,8 @@ const (
 	migrateTimeout = 2 * time.Minute
 )
 
-// Open connects and loads a snapshot. If the database does not answer, the snapshot file serves until it does. Errors:
-// ErrUnavailable when there is no snapshot file either, ErrSchemaOlder, ErrSchemaNewer, ErrOtherKey.
+// Open connects and loads a snapshot. If the database does not answer, the snapshot file is used until it does. Errors:
+// ErrUnavailable if there is no snapshot file either, ErrSchemaOlder, ErrSchemaNewer, ErrOtherKey.
 func Open(o Options) (*Registry, error) {
 	r, err := connect(o)
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *Registry) migrate(ctx context.Context) error {
 	return r.db.CheckSchema(ctx)
 }
 
-// readFile loads the snapshot that an earlier run wrote, so that only later changes have to be read from the database.
+// readFile loads the snapshot written by an earlier run, so that only later changes must be read from the database.
 func (r *Registry) readFile() error {
 	if r.opts.SnapshotFile == "" {
 		return nil
@@ -129,7 +129,7 @@ func (r *Registry) readFile() error {
 	return err
 }
 
-// startWithout continues with the snapshot that an earlier run wrote, unless it could not be read.
+// startWithout continues with the snapshot written by an earlier run, unless it could not be read.
 func (r *Registry) startWithout(cause, unread error) error {
 	s, file := r.snap.Load(), r.opts.SnapshotFile
 	switch {
@@ -138,7 +138,7 @@ func (r *Registry) startWithout(cause, unread error) error {
 	case s == nil:
 		return cause
 	}
-	r.opts.Logger.Warn("the registry's database cannot be reached; working with its last snapshot, changes are "+
+	r.opts.Logger.Warn("registry's database unreachable; continuing with the last snapshot, changes are "+
 		"refused "+
 		"until it is back", "dsn", r.db.String(), "snapshot", file, "revision", s.Revision, "error", cause)
 	return nil
@@ -154,7 +154,7 @@ func (r *Registry) Close() error {
 	return r.db.Close()
 }
 
-// DB returns the database handle, for packages that have tables of their own beside the registry's.
+// DB returns the database handle, for packages with their own tables.
 func (r *Registry) DB() *database.DB { return r.db }
 
 // Ping checks that the database answers.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Remember is how long a topic's finished jobs can be found; 0: not at all.
+// Remember is how long a topic's finished jobs are kept; 0: not at all.
 type Remember Duration
 
 // RememberLast keeps a topic's last finished jobs. It is the default.

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
-// rotationRow stores until when a topic's older secret signs beside its newer one.
+// rotationRow stores until when a topic's older secret signs in addition to its newer one.
 type rotationRow struct {
 	Topic string `gorm:"primaryKey"`
 	Until time.Time
@@ -19,10 +19,10 @@ type rotationRow struct {
 
 func (rotationRow) TableName() string { return "rotations" }
 
-// MaxOverlap is the longest time for which two secrets may sign side by side.
+// MaxOverlap is the maximum time for which both secrets may sign.
 const MaxOverlap = 90 * 24 * time.Hour
 
-// rotated is what the audit trail shows about a rotation.
+// rotated is a rotation in the audit trail.
 type rotated struct {
 	Secrets []string   `json:"secrets"`
 	Until   *time.Time `json:"old_secret_until,omitempty"`
@@ -36,7 +36,7 @@ func newRotated(t *Topic, until time.Time) rotated {
 	return v
 }
 
-// RotateSecret puts a new secret before the current one. Both sign until the given time; then EndRotations drops the
+// RotateSecret adds a new secret before the current one. Both sign until the given time, when EndRotations drops the
 // older one. A topic without a secret only gets the new one. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
 func (r *Registry) RotateSecret(ctx context.Context, actor, topic, secret string, until time.Time) error {
 	if err := validOverlap(until); err != nil {
@@ -128,9 +128,8 @@ func (r *Registry) Rotation(ctx context.Context, topic string) (time.Time, error
 	return row.Until, err
 }
 
-// EndRotations drops the older secrets whose time has passed, as the actor "rotation". When several hosts call it at
-// once,
-// only one drops them.
+// EndRotations drops the older secrets whose time has passed, as the actor "rotation". If several hosts call it at
+// once, only one drops them.
 func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 	over, err := database.List[rotationRow](ctx, r.db, func(tx *gorm.DB) *gorm.DB { return tx.Where("until <= ?", at) })
 	if err != nil {
@@ -152,7 +151,7 @@ func (r *Registry) endRotation(ctx context.Context, topic string, at time.Time) 
 		if found, err := database.Find(tx, &row, "topic", topic); err != nil {
 			return err
 		} else if !found || row.Until.After(at) {
-			return ErrUnchanged // another host dropped it, or the rotation was extended
+			return ErrUnchanged // dropped by another host, or the rotation was extended
 		}
 		t.Secrets = t.Secrets[:min(1, len(t.Secrets))]
 		c.After = newRotated(t, time.Time{})

@@ -62,7 +62,7 @@ func (t *Topic) open(key seal.Key) (*Topic, error) {
 	return t.mapSecrets(func(text string) (string, error) { return openText(key, "topic/"+t.Name, text) })
 }
 
-// openText returns a text that is not sealed unchanged: addresses without secrets are stored in the clear.
+// openText returns a text unchanged if it is not sealed: addresses without secrets are stored in the clear.
 func openText(key seal.Key, place, text string) (string, error) {
 	if !seal.Sealed(text) {
 		return text, nil
@@ -70,7 +70,7 @@ func openText(key seal.Key, place, text string) (string, error) {
 	return key.Open(place, text)
 }
 
-// Masked returns the topic with fingerprints instead of its secrets, for people who may not change it.
+// Masked returns the topic with fingerprints instead of secrets, for people who may not change it.
 func (t *Topic) Masked() *Topic {
 	masked, _ := t.mapSecrets(func(text string) (string, error) { // fingerprint never fails
 		if text == "" {
@@ -81,7 +81,7 @@ func (t *Topic) Masked() *Topic {
 	return masked
 }
 
-// unmask puts the stored secrets back where a client sends the fingerprints that it was shown.
+// unmask restores the stored secrets where a client sends their fingerprints.
 func (t *Topic) unmask(was *Topic) error {
 	if was == nil {
 		was = &Topic{}
@@ -121,7 +121,7 @@ func (r *shardRow) shard(key seal.Key) (Shard, error) {
 	return Shard{r.Name, url, ShardState(r.State), r.Identity, r.Former}, err
 }
 
-// keyCheck is the setting from which every host learns whether it has the registry's key: sealed holds the value.
+// keyCheck is the setting that tells every host whether it has the registry's key.
 const (
 	keyCheck           = "secret-key"
 	sealed   seal.Text = "sealed"
@@ -153,7 +153,7 @@ func (r *Registry) checkKey(ctx context.Context) error {
 	return err
 }
 
-// CheckKey returns ErrOtherKey when the registry's secrets are encrypted under another key.
+// CheckKey returns ErrOtherKey if the registry's secrets are encrypted with another key.
 func (s *Snapshot) CheckKey(key seal.Key) error {
 	check, found := s.Settings[keyCheck]
 	if !found {
@@ -179,8 +179,8 @@ func (r *Registry) withOtherKey(ctx context.Context) error {
 	if topics > 0 || slices.ContainsFunc(shards, func(s shardRow) bool { return seal.Sealed(s.URL) }) {
 		return ErrOtherKey
 	}
-	r.opts.Logger.Error("this host has another secret key than the registry and can neither store nor read secrets: " +
-		"give it the key of another host (registry.seal_key or data_dir/secret-key) and restart")
+	r.opts.Logger.Error("this host's secret key differs from the registry's, so it can neither store nor read " +
+		"secrets; give it the key of another host (registry.seal_key or data_dir/secret-key), and restart")
 	r.db.Key = nil
 	return nil
 }
@@ -188,8 +188,8 @@ func (r *Registry) withOtherKey(ctx context.Context) error {
 // keyNote describes a change of the keyCheck setting.
 type keyNote struct {
 	actor, object string
-	replace       bool // also if another key wrote it
-	after         any  // what the audit trail shows
+	replace       bool // even if written with another key
+	after         any  // shown in the audit trail
 }
 
 func (r *Registry) noteKey(ctx context.Context, n keyNote) error {
@@ -212,9 +212,8 @@ func (r *Registry) noteKey(ctx context.Context, n keyNote) error {
 	})
 }
 
-// reseal stores topics and shards again, sealed under this key, and returns how many had secrets. What it cannot open
-// is removed and counted in lost. The topics themselves do not change,
-// so processes need not read them again.
+// reseal stores topics and shards again, sealed with this key, and returns how many had secrets. Secrets that it cannot
+// open are removed and counted in lost. The topics themselves do not change, so processes need not read them again.
 func (r *Registry) reseal(ctx context.Context, lost *Forgotten) (n int, err error) {
 	var names []string
 	var shards []shardRow
@@ -243,8 +242,8 @@ func (r *Registry) reseal(ctx context.Context, lost *Forgotten) (n int, err erro
 	return n + len(shards), nil
 }
 
-// resealTopics locks its rows against concurrent changes, and stores them with one statement: with one per row, MariaDB
-// took 15 s for 100,000 topics instead of 5 s.
+// resealTopics locks its rows against concurrent changes, and stores them with one statement. With one statement per
+// row, MariaDB took 15 s instead of 5 s for 100,000 topics.
 func (r *Registry) resealTopics(tx *gorm.DB, names []string, lost *Forgotten) (n int, err error) {
 	var rows []topicRow
 	if err := tx.Clauses(clause.Locking{Strength: "UPDATE"}).Where("name IN ?", names).Find(&rows).Error; err != nil {
@@ -267,13 +266,13 @@ func (r *Registry) resealTopics(tx *gorm.DB, names []string, lost *Forgotten) (n
 	return len(changed), tx.Clauses(onlySpec).Create(&changed).Error
 }
 
-// resealTopic returns the row to store for a topic; nil if it stays as it is.
+// resealTopic returns the row to store for a topic, or nil if it does not change.
 func (r *Registry) resealTopic(tx *gorm.DB, row *topicRow, lost *Forgotten) (*topicRow, error) {
 	t, err := row.topic(r.db.Key)
 	forget := errors.Is(err, seal.ErrKey)
 	switch {
 	case errors.Is(err, errSpec):
-		return nil, nil // a person has to repair it
+		return nil, nil // a person must repair it
 	case forget:
 		lost.Topics++
 		if t, err = row.withoutSecrets(); err == nil {
@@ -326,22 +325,22 @@ func (r *topicRow) withoutSecrets() (*Topic, error) {
 	return t, nil
 }
 
-// Forgotten counts what was encrypted under a lost key: topics without their secrets, and shards without their URL.
+// Forgotten counts what was encrypted with a lost key: topics without their secrets, and shards without their URL.
 type Forgotten struct {
 	Topics int `json:"topics"`
 	Shards int `json:"shards"`
 }
 
-// ForgetSecrets replaces the registry's key after it was lost. It removes what was encrypted under the lost key: topics
-// are paused without their secrets, shards are offline without a URL. Settings stay, and their secrets have to be
+// ForgetSecrets replaces the registry's key after it was lost. It removes what was encrypted with the lost key: topics
+// are paused without their secrets, shards are offline without a URL. Settings are kept, but their secrets must be
 // entered again in the admin.
 func ForgetSecrets(ctx context.Context, o Options) (lost Forgotten, err error) {
 	r, err := connect(o)
 	if err != nil {
 		return lost, err
 	}
-	// The key is replaced last: after an interruption, hosts still refuse to start and this can be repeated. The change
-	// affects all secrets ("secrets" is no single object), so every process reads everything again.
+	// The key is replaced last, so that after an interruption hosts still refuse to start, and this can be repeated.
+	// The change affects all secrets ("secrets" is not a single object), so every process reads everything again.
 	n, err := r.reseal(ctx, &lost)
 	if err == nil {
 		after := map[string]int{"sealed or forgotten": n}

@@ -37,8 +37,8 @@ func (r *Registry) PutSetting(ctx context.Context, actor, name string, value any
 	return r.editSetting(ctx, actor, name, func([]byte, error) (any, error) { return value, nil })
 }
 
-// EditSetting reads a setting into value, which stays as it is if there is none, calls edit, and stores the value, all
-// in one transaction. Errors: an error of edit, seal.ErrKey, ErrUnavailable.
+// EditSetting reads a setting into value (unchanged if there is none), calls edit, and stores the value, all in one
+// transaction. Errors: an error of edit, seal.ErrKey, ErrUnavailable.
 func (r *Registry) EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error {
 	return r.editSetting(ctx, actor, name, func(was []byte, err error) (any, error) {
 		if was != nil && err == nil {
@@ -51,8 +51,8 @@ func (r *Registry) EditSetting(ctx context.Context, actor, name string, value an
 	})
 }
 
-// editSetting calls edit with the decrypted JSON of a setting, nil if there is none, or with the error that prevented
-// opening it, and stores what edit returns.
+// editSetting calls edit with the decrypted JSON of a setting (nil if there is none), or with the error of opening it,
+// and stores what edit returns.
 func (r *Registry) editSetting(
 	ctx context.Context, actor, name string, edit func(was []byte, err error) (any, error),
 ) error {
@@ -106,7 +106,7 @@ func (s *Snapshot) Setting(name string, into any) (found bool, err error) {
 	return true, nil
 }
 
-// TopicNote is what the registry stores about a topic beside its settings.
+// TopicNote is what the registry stores about a topic in addition to its settings.
 type TopicNote struct {
 	PauseReason      string    `json:"pause_reason,omitempty"`
 	PausedBy         string    `json:"paused_by,omitempty"`
@@ -155,10 +155,10 @@ func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason stri
 	})
 }
 
-// notPaused holds the columns that remove the reason of a pause.
+// notPaused holds the columns that remove the reason for a pause.
 var notPaused = map[string]any{"pause_reason": "", "paused_by": "", "paused_at": nil}
 
-// noteSecrets stores when the topics' secrets changed, and removes the ends of their rotations.
+// noteSecrets stores the time at which the topics' secrets changed, and removes the ends of their rotations.
 func noteSecrets(tx *gorm.DB, topics ...string) error {
 	if err := forgetRotation(tx, topics...); err != nil {
 		return err

@@ -33,7 +33,7 @@ func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
 		if err := tx.Model(&shardRow{}).Count(&there).Error; err != nil {
 			return err
 		}
-		if there > 0 { // somebody registered one by hand before the first start
+		if there > 0 { // registered by hand before the first start
 			return nil
 		}
 		names := make([]string, len(shards))
@@ -56,7 +56,7 @@ func (r *Registry) Seeded(ctx context.Context) bool {
 	return err == nil && found && row.Seeded > 0
 }
 
-// createShard stores a new shard. Unless the shard brings an identity, it gets a new unique one.
+// createShard stores a new shard. A shard without an identity gets a new, unique one.
 func (r *Registry) createShard(tx *gorm.DB, s *Shard) error {
 	if err := checkFormer(tx, s); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (r *Registry) createShard(tx *gorm.DB, s *Shard) error {
 	return tx.Create(row).Error
 }
 
-// checkFormer rejects a name that another shard had: the journals have that shard's jobs under the name.
+// checkFormer rejects a former name of another shard, because the journals have that shard's jobs under this name.
 func checkFormer(tx *gorm.DB, s *Shard) error {
 	var rows []shardRow
 	if err := tx.Find(&rows).Error; err != nil {
@@ -83,7 +83,7 @@ func checkFormer(tx *gorm.DB, s *Shard) error {
 	return nil
 }
 
-// readShard reads a shard, without its URL when that is encrypted under another key.
+// readShard reads a shard, without its URL if that is encrypted with another key.
 func (r *Registry) readShard(tx *gorm.DB, name string) (s Shard, found bool, err error) {
 	var row shardRow
 	if found, err = database.Find(tx, &row, "name", name); found {
@@ -92,7 +92,7 @@ func (r *Registry) readShard(tx *gorm.DB, name string) (s Shard, found bool, err
 	return s, found, err
 }
 
-// mustReadShard is readShard with an error for a shard that does not exist.
+// mustReadShard is like readShard, but returns an error if the shard does not exist.
 func (r *Registry) mustReadShard(tx *gorm.DB, name string) (Shard, error) {
 	s, found, err := r.readShard(tx, name)
 	if err == nil && !found {
@@ -140,8 +140,8 @@ func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
 	})
 }
 
-// RenameShard gives a shard another name. Its data stays the same: jobs, leases and what hosts have noted there.
-// Errors: ErrNoShard, *FieldError, ErrUnavailable.
+// RenameShard renames a shard. Its data does not change: jobs, leases and the notes of hosts. Errors: ErrNoShard,
+// *FieldError, ErrUnavailable.
 func (r *Registry) RenameShard(ctx context.Context, actor, name, to string) error {
 	if err := validName(to); err != nil {
 		return err
@@ -174,12 +174,12 @@ func (r *Registry) RenameShard(ctx context.Context, actor, name, to string) erro
 	})
 }
 
-// OtherActive reports whether another shard than this one is active. Without one, this one cannot be drained.
+// OtherActive reports whether a shard other than this one is active. Otherwise this one cannot be drained.
 func OtherActive(shards []Shard, name string) bool {
 	return slices.ContainsFunc(shards, func(s Shard) bool { return s.Name != name && s.State == ShardActive })
 }
 
-// DeleteShard removes a shard from the registry; its jobs stay in it. Errors: ErrNoShard, ErrUnavailable.
+// DeleteShard removes a shard from the registry. Its Redis keeps the jobs. Errors: ErrNoShard, ErrUnavailable.
 func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
 	return r.Change(ctx, actor, "delete", "shard/"+name, func(tx *gorm.DB, c *Changed) error {
 		was, err := r.mustReadShard(tx, name)
@@ -191,8 +191,8 @@ func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
 	})
 }
 
-// PresentName returns the current name of a shard, given a current or former name: topics keep the name that they were
-// given. It returns an empty name if there is no such shard.
+// PresentName returns the current name of a shard, given its current or a former name, or "" if there is no such shard.
+// Topics that are pinned to a shard keep the former name.
 func (s *Snapshot) PresentName(shard string) string {
 	for i := range s.Shards {
 		if x := &s.Shards[i]; x.Name == shard || slices.Contains(strings.Fields(x.Former), shard) {

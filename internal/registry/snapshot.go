@@ -29,7 +29,7 @@ func (r *Registry) mustKeep() {
 	}
 }
 
-// keepOn writes every snapshot until ctx is done. It runs beside follow, because writing a large snapshot takes a
+// keepOn writes snapshots until ctx is done. It runs concurrently with follow, because writing a large snapshot takes a
 // second.
 func (r *Registry) keepOn(ctx context.Context) {
 	for {
@@ -46,12 +46,13 @@ func (r *Registry) keepOn(ctx context.Context) {
 	}
 }
 
-// keepAlone keeps the snapshot unless another process of this host is writing one, and tries again later then. All
-// processes learn of a change at once: if each of them encoded 100,000 topics, the next change would be 0.1 s late.
+// keepAlone writes the snapshot, unless another process of this host is writing one; then it retries later. All
+// processes learn of a change at the same time. If each of them encoded 100,000 topics, the next change would be 0.1 s
+// late.
 func (r *Registry) keepAlone() (pause time.Duration) {
 	lock, err := os.OpenFile(r.opts.SnapshotFile+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return r.keep() // which reports what is wrong with the directory
+		return r.keep() // it reports the error of the directory
 	}
 	defer lock.Close()
 	if errors.Is(disk.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
@@ -61,7 +62,7 @@ func (r *Registry) keepAlone() (pause time.Duration) {
 	return r.keep()
 }
 
-// keep writes the last snapshot to its file unless it is already there, and returns how long to wait before the next
+// keep writes the last snapshot to its file, unless it is already there, and returns how long to wait before the next
 // write.
 func (r *Registry) keep() (pause time.Duration) {
 	s := r.Snapshot()
@@ -71,7 +72,7 @@ func (r *Registry) keep() (pause time.Duration) {
 	began := time.Now()
 	err := writeSnapshot(r.opts.SnapshotFile, s)
 	if err != nil && !r.keepFailed {
-		r.opts.Logger.Warn("the registry's snapshot cannot be kept; until it can, a restart without the database "+
+		r.opts.Logger.Warn("cannot write the registry's snapshot; until then, a restart without the database "+
 			"begins "+
 			"with an older one", "file", r.opts.SnapshotFile, "error", err)
 	}
@@ -86,7 +87,7 @@ func (r *Registry) isKept(s *Snapshot) bool {
 	return laterSnapshot(r.opts.SnapshotFile, s.readAt) || s.mark != "" && markInFile(r.opts.SnapshotFile) == s.mark
 }
 
-// writeSnapshot replaces the file in one step, readable by its owner only. After a power failure the file holds either
+// writeSnapshot atomically replaces the file, readable by its owner only. After a power failure, the file holds either
 // the old or the new snapshot.
 func writeSnapshot(file string, s *Snapshot) error {
 	write := func(f *os.File) error {
@@ -105,8 +106,8 @@ func writeSnapshot(file string, s *Snapshot) error {
 }
 
 // laterSnapshot reports whether the file holds a state that was read from the database after the given time. The
-// processes of a host share the file, and each writes it when it ends: a process that has not seen the last change must
-// not undo it. The time is the file's modification time, so that nobody has to read the file.
+// processes of a host share the file, and each writes it when it ends, but a process that has not seen the last change
+// must not undo it. The time is the file's modification time, so that the file need not be read.
 func laterSnapshot(file string, at time.Time) bool {
 	info, err := os.Stat(file)
 	return err == nil && info.ModTime().After(at)

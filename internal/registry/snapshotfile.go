@@ -15,8 +15,8 @@ import (
 )
 
 // The file begins with the revision and mark of its snapshot, so that these can be read alone. A topic is stored as the
-// members in which it differs from the defaults, which are in the file, too: this way reading 100,000 topics takes a
-// tenth of a second.
+// members in which it differs from the defaults, which are also in the file. So reading 100,000 topics takes a tenth of
+// a second.
 const fileHead = `{"revision":%d,"mark":%q`
 
 // diskSnapshot holds the other members of the file, apart from the topics, which follow them.
@@ -29,7 +29,7 @@ type diskSnapshot struct {
 }
 
 // encodeSnapshot writes topic by topic, because there may be many. The file contains their secrets, so that signing
-// goes on after a restart without the database.
+// continues after a restart without the database.
 func encodeSnapshot(w io.Writer, s *Snapshot) error {
 	plain := NewTopic("")
 	defaults, members, err := storedMembers(&plain)
@@ -95,7 +95,7 @@ func differingMembers(t *Topic, defaults []member) ([]byte, error) {
 	return append(out, '}'), err
 }
 
-// markInFile returns the mark of the revision in a file, empty if it has none.
+// markInFile returns the mark of the revision in a file, or "".
 func markInFile(file string) (mark string) {
 	f, err := os.Open(file)
 	if err != nil {

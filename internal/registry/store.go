@@ -52,8 +52,8 @@ func (shardRow) TableName() string    { return "shards" }
 func (tokenRow) TableName() string    { return "tokens" }
 func (revisionRow) TableName() string { return "revision" }
 
-// errSpec is returned for a stored topic that Wakecall did not write.
-var errSpec = database.NewRefusal("what is stored is not a topic")
+// errSpec is returned for a stored topic that was not written by Wakecall.
+var errSpec = database.NewRefusal("the stored value is not a topic")
 
 // storedTopic is a topic with its secrets, which its public JSON omits.
 type storedTopic struct {
@@ -88,7 +88,7 @@ func (r *topicRow) stored() (*Topic, error) {
 
 var noHeaders = map[string]string{}
 
-// tidy saves memory: topics share what most of them have.
+// tidy saves memory by letting topics share common values.
 func (t *Topic) tidy() {
 	if len(t.Headers) == 0 {
 		t.Headers = noHeaders
@@ -108,7 +108,7 @@ func (t *Topic) spec() ([]byte, error) {
 	return json.Marshal(storedTopic{Topic: t, Secrets: t.Secrets})
 }
 
-// newTopicRow does not store whether a topic is locked: it only gets topics that could be opened.
+// newTopicRow does not store whether a topic is locked, because it only gets topics that could be opened.
 func newTopicRow(key seal.Key, t *Topic) (*topicRow, error) {
 	sealed, err := t.seal(key)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Table is an immutable list of values, ordered by name. A changed copy shares what did not change, so its cost does
-// not depend on the length of the table. The zero value is empty.
+// Table is an immutable list of values, ordered by name. A changed copy shares what did not change, so its cost is
+// independent of the length of the table. The zero value is empty.
 type Table[V any] struct{ tree *btree.Map[string, V] }
 
-// NewTopics returns a table of topics, for tests and other lists that do not come from the database.
+// NewTopics returns a table of topics, for lists that do not come from the database.
 func NewTopics(topics ...*Topic) Table[*Topic] {
 	table := Table[*Topic]{}.edit()
 	for _, t := range topics {
@@ -55,7 +55,7 @@ func (t Table[V]) Len() int {
 // All returns all names and values.
 func (t Table[V]) All() iter.Seq2[string, V] { return t.From("") }
 
-// From returns the names from the given one on, with their values.
+// From returns the names from the given one onwards, with their values.
 func (t Table[V]) From(name string) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		if t.tree != nil {

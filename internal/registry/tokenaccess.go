@@ -15,7 +15,7 @@ import (
 // Expired reports whether a token has expired, by the clock of this host.
 func (t *Token) Expired(now time.Time) bool { return t.ExpiresAt != nil && !now.Before(*t.ExpiresAt) }
 
-// longestExpiry is the longest time for which a token may be valid.
+// longestExpiry is the maximum validity of a token.
 const longestExpiry = 100 * 365 * 24 * time.Hour
 
 // ParseExpiry parses when a token expires: a duration from now (90d, 12h) or an RFC 3339 instant. It returns nil, which
@@ -36,8 +36,8 @@ func ParseExpiry(text string, now time.Time) (*time.Time, error) {
 	return &at, validExpiry(&at, now)
 }
 
-// parseDays parses a duration or a number of days. It limits the days to just above longestExpiry, to avoid an
-// overflow.
+// parseDays parses a duration or a number of days. To avoid an overflow, it limits the days to just above
+// longestExpiry.
 func parseDays(text string) (time.Duration, bool) {
 	number, ok := strings.CutSuffix(text, "d")
 	if !ok {
@@ -62,7 +62,7 @@ func validExpiry(at *time.Time, now time.Time) error {
 }
 
 // NoteTokenUses stores when tokens were used, to the minute and at most once a minute, however many hosts call it. It
-// creates neither a revision nor an audit entry, so no process has to read anything again.
+// creates neither a revision nor an audit entry, so processes need not read anything again.
 func (r *Registry) NoteTokenUses(ctx context.Context, ids []uint64, at time.Time) error {
 	at = at.UTC().Truncate(time.Minute)
 	return r.db.Change(ctx, func(tx *gorm.DB) error {

@@ -27,8 +27,8 @@ func newSecret(prefix string) string {
 	return prefix + base64.RawURLEncoding.EncodeToString(b)
 }
 
-// CreateToken creates an API token and returns it; it cannot be read again. It never expires if expires is nil. Errors:
-// *FieldError, ErrUnavailable.
+// CreateToken creates an API token and returns it. It cannot be read again. If expires is nil, it never expires.
+// Errors: *FieldError, ErrUnavailable.
 func (r *Registry) CreateToken(
 	ctx context.Context, actor, name string, rights []Right, topics []string, expires *time.Time,
 ) (secret string, t *Token, err error) {
@@ -128,8 +128,8 @@ func HashToken(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Token returns the token that a client sent. Its running time reveals nothing about stored tokens: they are looked up
-// by hash, and hashes are compared in constant time.
+// Token returns the token that a client sent. Its running time reveals nothing about stored tokens, because they are
+// looked up by hash, and hashes are compared in constant time.
 func (s *Snapshot) Token(secret string) (*Token, bool) {
 	sum := sha256.Sum256([]byte(secret))
 	var h [2 * sha256.Size]byte // as HashToken returns it

@@ -18,7 +18,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
-// ETag returns a value that differs for every state of a topic, including its secrets.
+// ETag returns a value that is different for every state of a topic, including its secrets.
 func (t *Topic) ETag() string {
 	spec, err := t.spec()
 	if err != nil {
@@ -53,7 +53,7 @@ func DifferingFields(a, b *Topic) (names []string) {
 // the edit fails with ErrChanged.
 type Condition func(was *Topic) bool
 
-// IfMatch returns the condition that the topic is in one of these states.
+// IfMatch returns the condition that the topic has one of these ETags.
 func IfMatch(etags ...string) Condition {
 	return func(was *Topic) bool { return was != nil && slices.Contains(etags, was.ETag()) }
 }
@@ -93,7 +93,7 @@ const (
 	TopicUnchanged Done = "unchanged"
 )
 
-// PutTopics does what PutTopic does for several topics with different names: it stores all of them, or none.
+// PutTopics is like PutTopic for several topics with different names. It stores all of them, or none.
 func (r *Registry) PutTopics(
 	ctx context.Context, actor string, topics []Topic, conditions ...Condition,
 ) (done []Done, err error) {
@@ -149,12 +149,12 @@ func storedTopics(tx *gorm.DB, topics []Topic) (map[string]*topicRow, error) {
 	return stored, nil
 }
 
-// edit collects what a transaction changes, so that it needs only a few statements for any number of topics.
+// edit collects the changes of a transaction, so that any number of topics takes only a few statements.
 type edit struct {
 	key                    seal.Key
 	changed                []Changed
 	rows                   []*topicRow
-	active                 []string // whose reason of a pause is removed
+	active                 []string // whose reason for a pause is removed
 	newSecrets, oldSecrets []string // whose secrets changed, and whose rotation ends because they have no secrets left
 }
 
@@ -204,7 +204,7 @@ func (e *edit) put(t Topic, row *topicRow, found bool, conditions []Condition) (
 	return TopicCreated, nil
 }
 
-// rowsAtOnce keeps a statement with large topics below the largest packet of a MySQL server.
+// rowsAtOnce keeps a statement with large topics below the packet limit of MySQL servers.
 const rowsAtOnce = 200
 
 func (e *edit) store(tx *gorm.DB) error {
@@ -260,9 +260,8 @@ func (r *Registry) DeleteTopic(ctx context.Context, actor, name string, conditio
 	})
 }
 
-// TopicDeleted reports whether a topic that is not in the snapshot was deleted, that is, whether the last entry about
-// it in the audit trail is its deletion. A topic that is missing for another reason means that this is another
-// registry, or an old backup. Errors: ErrUnavailable.
+// TopicDeleted reports whether a topic that is not in the snapshot was deleted, that is, whether its last entry in the
+// audit trail is its deletion. If not, this is another registry, or an old backup. Errors: ErrUnavailable.
 func (r *Registry) TopicDeleted(ctx context.Context, name string) (bool, error) {
 	if !r.Up() {
 		return false, ErrUnavailable

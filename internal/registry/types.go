@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
-// Topic is a kind of job: where and how it is called back. Its JSON form is the one of the API, with durations as Go
+// Topic is a kind of job: where and how it is called back. Its JSON form is that of the API, with durations as Go
 // durations in text. Missing fields take the defaults of NewTopic.
 type Topic struct {
 	Name         string            `json:"name"`
@@ -24,24 +24,24 @@ type Topic struct {
 	MaxAttempts  int               `json:"max_attempts"` // 0: no limit, for pull topics only
 	Retry        []Duration        `json:"retry"`        // empty: 1, 3, 5 … minutes
 	RetryIf      string            `json:"retry_if"`
-	Dialect      string            `json:"dialect"`         // form of the callback, its answer and retry_if
+	Dialect      string            `json:"dialect"`         // form of callbacks, responses and retry_if
 	MaxInFlight  int               `json:"max_in_flight"`   // 0: no limit
 	RateLimit    float64           `json:"rate_limit"`      // callbacks a second; 0: no limit
 	ExpiresAfter Duration          `json:"expires_after"`   // 0: never
 	OnExpiry     OnExpiry          `json:"on_expiry"`       // what happens to a job that is not delivered in time
 	Durability   Durability        `json:"durability"`      // where a job must be stored before its push is answered
-	Remember     Remember          `json:"remember"`        // how long finished jobs can be found
-	Shard        string            `json:"shard,omitempty"` // the shard for all of its jobs; empty: any shard
+	Remember     Remember          `json:"remember"`        // how long finished jobs are kept
+	Shard        string            `json:"shard,omitempty"` // shard for all its jobs; empty: any shard
 	Emails       []string          `json:"emails"`
 	Owner        string            `json:"owner"`
 	Secrets      []string          `json:"secrets,omitempty"` // whsec_…; accepted, never shown (see Public)
 	State        TopicState        `json:"state"`
-	Locked       bool              `json:"-"` // this host cannot open its secrets and makes no callbacks
+	Locked       bool              `json:"-"` // this host cannot decrypt its secrets and makes no callbacks
 	CreatedAt    time.Time         `json:"created_at"`
 	UpdatedAt    time.Time         `json:"updated_at"`
 }
 
-// Delivery says how the jobs of a topic reach their workers.
+// Delivery is how the jobs of a topic reach their workers.
 type Delivery string
 
 // Kinds of delivery.
@@ -50,7 +50,7 @@ const (
 	DeliveryPull Delivery = "pull" // workers reserve them
 )
 
-// OnExpiry says what happens to a job that was not delivered before it expired.
+// OnExpiry is what happens to a job that was not delivered before it expired.
 type OnExpiry string
 
 // Actions for an expired job.
@@ -59,13 +59,13 @@ const (
 	ExpiryDrop OnExpiry = "drop" // the job is removed
 )
 
-// DialectOwn is Wakecall's own dialect: the form of a callback, of its answer and of retry_if.
+// DialectOwn is Wakecall's own dialect: the form of callbacks, responses and retry_if.
 const DialectOwn = "wakecall"
 
 // Dialects are the dialects that topics may have. Package app adds those of the gateways.
 var Dialects = []string{DialectOwn}
 
-// Durability says where a topic's jobs must be stored before their pushes, changes and deletions are answered.
+// Durability is where a topic's jobs must be stored before their pushes, changes and deletions are answered.
 type Durability string
 
 // Levels of durability.
@@ -77,7 +77,7 @@ const (
 // TopicState says whether a topic accepts and delivers jobs.
 type TopicState string
 
-// The states of a topic.
+// States of a topic.
 const (
 	TopicActive  TopicState = "active"
 	TopicPaused  TopicState = "paused"  // accepts pushes, makes no callbacks
@@ -89,18 +89,18 @@ type Shard struct {
 	Name  string     `json:"name"`
 	URL   string     `json:"url"` // as in redis.nodes, or ManagedShard; may contain a password: mask it in logs
 	State ShardState `json:"state"`
-	// Identity identifies its data, see queue.ShardConfig. It stays the same when the shard gets another name or URL.
+	// Identity identifies its data, see queue.ShardConfig. It does not change with the shard's name or URL.
 	Identity string `json:"identity,omitempty"`
-	Former   string `json:"former,omitempty"` // its earlier names, separated by spaces
+	Former   string `json:"former,omitempty"` // former names, separated by spaces
 }
 
-// ManagedShard is the URL of the redis-server that the master runs. Each installation resolves it in its own data_dir.
+// ManagedShard is the URL of the redis-server run by the master. Each installation resolves it to its own data_dir.
 const ManagedShard = "managed:"
 
-// ShardState says what a shard is used for.
+// ShardState is what a shard is used for.
 type ShardState string
 
-// The states of a shard.
+// States of a shard.
 const (
 	ShardActive   ShardState = "active"
 	ShardDraining ShardState = "draining" // delivers, accepts no new jobs
@@ -110,7 +110,7 @@ const (
 // Right is what a token allows.
 type Right string
 
-// The rights of a token.
+// Rights of a token.
 const (
 	RightPush   Right = "push"
 	RightRead   Right = "read"
@@ -149,7 +149,7 @@ func (t *Token) Allows(r Right, topic string) bool {
 	return slices.Contains(t.Rights, r) && matchAny(t.Topics, topic)
 }
 
-// Covers reports whether the other token allows nothing that this one does not.
+// Covers reports whether this token allows everything that the other one does.
 func (t *Token) Covers(other *Token) bool {
 	lacks := func(r Right) bool { return !slices.Contains(t.Rights, r) }
 	excludes := func(pattern string) bool { // a narrower pattern has a longer prefix
@@ -168,6 +168,6 @@ type Snapshot struct {
 	Notes    Table[TopicNote]           // by topic
 
 	key    seal.Key  // opens what is sealed in Settings
-	readAt time.Time // when it was read from the database; zero: it was not
+	readAt time.Time // when it was read from the database; zero: read from the file
 	mark   string    // the revision's mark in the change log; empty: none
 }

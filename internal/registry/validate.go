@@ -23,14 +23,14 @@ import (
 	"github.com/wakecall/wakecall/internal/message"
 )
 
-// FieldError describes what is wrong with one field of a request.
+// FieldError describes the error in one field of a request.
 type FieldError struct {
-	message.Message        // names the value and a remedy
+	message.Message        // names the value and the remedy
 	Field           string // empty: the JSON as a whole
 	OutOfRange      bool   // well-formed, but not allowed: 422 rather than 400
 }
 
-// Malformed returns a FieldError with the message of a code.
+// Malformed returns a FieldError about a malformed value, with the message of a code.
 func Malformed(field, code string, args ...any) error {
 	return &FieldError{Message: message.New(code, args...), Field: field}
 }
@@ -107,7 +107,8 @@ const (
 	maxEmail     = 254
 )
 
-// CheckRetryIf compiles a retry_if expression. Package app sets it, because package callback evaluates expressions.
+// CheckRetryIf compiles a retry_if expression. It is set by package app, because package callback evaluates
+// expressions.
 var CheckRetryIf func(dialect, source string) error
 
 // Validate checks every field and returns all errors, as joined *FieldErrors.
@@ -133,7 +134,7 @@ func (t *Topic) validShard() error {
 	return nil
 }
 
-// MaxTTR returns the longest TTR of the topic's jobs.
+// MaxTTR returns the maximum TTR of the topic's jobs.
 func (t *Topic) MaxTTR() time.Duration {
 	if t.Delivery == DeliveryPull {
 		return MaxPullTTR
@@ -141,7 +142,7 @@ func (t *Topic) MaxTTR() time.Duration {
 	return MaxTTR
 }
 
-// AttemptBounds returns the fewest and the most attempts that the topic may allow.
+// AttemptBounds returns the bounds of the topic's max_attempts.
 func (t *Topic) AttemptBounds() (fewest, most int) {
 	if t.Delivery == DeliveryPull {
 		return 0, MaxPullAttempts
@@ -179,7 +180,7 @@ func between(field string, d Duration, low, high time.Duration) error {
 	return nil
 }
 
-// days appends a long bound in days.
+// days formats a long bound, followed by its number of days.
 func days(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d > day && d%day == 0 {
@@ -289,7 +290,7 @@ func ValidHeaders(headers map[string]string) error {
 	return nil
 }
 
-// validHeader leaves the value out of its errors, because it may be a secret.
+// validHeader omits the value from its errors, because it may be a secret.
 func validHeader(k, v string) error {
 	const field = "headers"
 	name := strings.ToLower(k)
@@ -333,7 +334,7 @@ func (t *Topic) validRetryIf() error {
 	return nil
 }
 
-// validDialect rejects a method that old systems do not have: they call with POST, or otherwise with GET.
+// validDialect rejects methods that old systems do not use: they call with POST or GET.
 func (t *Topic) validDialect() error {
 	if t.Dialect != DialectOwn && t.Method == http.MethodPut {
 		return OutOfRange("method", "field.put_dialect", t.Dialect)
@@ -385,8 +386,8 @@ func validSecret(s string) bool {
 	return err == nil && len(b) >= 24 && len(b) <= 64
 }
 
-// RetryDelay returns the time from the end of attempt n until the next one is due: an entry of the topic's list, whose
-// last entry repeats, or 2n-1 minutes.
+// RetryDelay returns the time from the end of attempt n until the next one is due: the n-th entry of the topic's list,
+// or its last one, or without a list 2n-1 minutes.
 func (t *Topic) RetryDelay(n int) time.Duration {
 	if n < 1 {
 		n = 1

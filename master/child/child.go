@@ -39,7 +39,7 @@ type Child struct {
 // Is reports whether a master started this process.
 func Is() bool { return os.Getenv(Env) != "" }
 
-// A Role does a child's work until ctx is done, and then finishes within Child.ShutdownTimeout.
+// A Role does a child's work until ctx is done, and then stops within Child.ShutdownTimeout.
 type Role func(ctx context.Context, c *Child) error
 
 const (
@@ -61,7 +61,7 @@ func Main(roles map[string]Role) int {
 	return 0
 }
 
-// Title returns the role with its number.
+// Title returns the role and its number.
 func (c *Child) Title() string {
 	if c == nil || c.Role == "" {
 		return "child"
@@ -81,16 +81,16 @@ func attach() (*Child, error) {
 	f := os.NewFile(controlFD, "control")
 	conn, err := net.FileConn(f)
 	if err != nil {
-		return nil, errors.New("started without a master: run `wakecall up`, or a role by its name")
+		return nil, errors.New("not started by a master; run `wakecall up`, or a role by its name")
 	}
-	_ = f.Close() // net has a duplicate
+	_ = f.Close() // package net has a duplicate
 	c := &Child{conn: conn, in: json.NewDecoder(conn), Listeners: map[string]net.Listener{}}
 	var m Message
 	if err := c.in.Decode(&m); err != nil {
 		return nil, fmt.Errorf("read the master's boot message: %w", err)
 	}
 	if m.Boot == nil {
-		return nil, errors.New("the master's first message has no boot")
+		return nil, errors.New("the master's first message is not a boot message")
 	}
 	c.Role, c.Number, c.Config = m.Boot.Role, m.Boot.Number, m.Boot.Config
 	c.ShutdownTimeout = time.Duration(m.Boot.ShutdownTimeoutMS) * time.Millisecond
@@ -98,7 +98,7 @@ func attach() (*Child, error) {
 		lf := os.NewFile(uintptr(listenerFD+i), name)
 		l, err := net.FileListener(lf)
 		if err != nil {
-			return c, fmt.Errorf("inherit the socket %s: %w", name, err)
+			return c, fmt.Errorf("inherit socket %s: %w", name, err)
 		}
 		_ = lf.Close()
 		c.Listeners[name] = l
@@ -118,7 +118,7 @@ func (c *Child) run(roles map[string]Role) error {
 	go c.listen(cancel)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR2)
-	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) // work continues when nobody reads the log anymore
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) // continue when nobody reads the log anymore
 	done := make(chan error, 1)
 	go func() { done <- role(ctx, c) }()
 	stopping, deadline := ctx.Done(), (<-chan time.Time)(nil)
@@ -129,10 +129,10 @@ func (c *Child) run(roles map[string]Role) error {
 		case <-stopping:
 			stopping, deadline = nil, time.After(c.ShutdownTimeout+grace)
 		case <-deadline:
-			return fmt.Errorf("did not end within %s", c.ShutdownTimeout)
+			return fmt.Errorf("did not stop within %s", c.ShutdownTimeout)
 		case s := <-signals:
-			// A living master kills it itself. Its SIGTERM may be the second one: a service manager, or killall,
-			// signals all processes at once.
+			// A running master kills this process itself, and its SIGTERM may be the second one, because a service
+			// manager or killall signals all processes at once.
 			if c.Orphaned() && ctx.Err() != nil && s != syscall.SIGUSR2 {
 				return errKilled
 			}
@@ -141,7 +141,7 @@ func (c *Child) run(roles map[string]Role) error {
 	}
 }
 
-// listen answers the master, and calls stop when the child has to end.
+// listen answers the master, and calls stop when the child must stop.
 func (c *Child) listen(stop func()) {
 	defer stop()
 	for {
@@ -152,7 +152,7 @@ func (c *Child) listen(stop func()) {
 		}
 		if m.Replaced {
 			c.replaced.Store(true)
-			stop() // called here instead of by a signal, which could overtake the message
+			stop() // not by a signal, which could overtake the message
 			continue
 		}
 		switch m.Ask {
@@ -164,8 +164,8 @@ func (c *Child) listen(stop func()) {
 	}
 }
 
-// reply waits for a master that does not read: it may only be suspended, and part of a line would make the rest
-// unreadable. Nothing else waits for it, and the end of the master ends it.
+// reply has no time limit: a master that does not read may only be suspended, and a partial line would make the rest
+// unreadable. Nothing else waits for it, and it returns when the master ends.
 func (c *Child) reply(r Reply) {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -207,10 +207,10 @@ func (c *Child) statusJSON() json.RawMessage {
 	return b
 }
 
-// Ready tells the master that this process serves.
+// Ready notifies the master that this process serves.
 func (c *Child) Ready() { c.reply(Reply{Ready: true, Version: c.Version}) }
 
-// SetGatherer sets the metrics of this process, which the master's /metrics include.
+// SetGatherer sets the metrics of this process, which are included in the master's /metrics.
 func (c *Child) SetGatherer(g prometheus.Gatherer) { c.gatherer.Store(&g) }
 
 // SetStatus sets the status that `wakecall ps` shows for this process.

@@ -1,7 +1,6 @@
 package child
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -11,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -270,7 +268,7 @@ func TestSignalsToAllProcessesStopGracefully(t *testing.T) {
 	m.signal(syscall.SIGTERM)
 	m.waitReady() // it has received the stop
 	m.signal(syscall.SIGTERM)
-	m.ended(1, "wakecall: stuck 2: did not end within 100ms")
+	m.ended(1, "wakecall: stuck 2: did not stop within 100ms")
 }
 
 func TestASecondSignalToAnOrphanStopsAtOnce(t *testing.T) {
@@ -299,7 +297,7 @@ func TestARoleThatDoesNotEndIsGivenUp(t *testing.T) {
 	m := start(t, boot("stuck", 100*time.Millisecond))
 	m.waitReady()
 	m.signal(syscall.SIGTERM)
-	m.ended(1, "wakecall: stuck 2: did not end within 100ms")
+	m.ended(1, "wakecall: stuck 2: did not stop within 100ms")
 }
 
 func TestFailuresOfTheStartAreNamed(t *testing.T) {
@@ -309,121 +307,20 @@ func TestFailuresOfTheStartAreNamed(t *testing.T) {
 	}{
 		{boot("failing", time.Second), "wakecall: failing 2: no such table"},
 		{boot("of tomorrow", time.Second), `this binary has no role "of tomorrow"`},
-		{Message{Ask: AskStatus}, "the master's first message has no boot"},
+		{Message{Ask: AskStatus}, "the master's first message is not a boot message"},
 		{"nonsense", "read the master's boot message"},
 	} {
 		start(t, c.first).ended(1, c.want)
 	}
 	message := boot("server", time.Second)
 	message.Boot.Listeners = []string{"http"}
-	start(t, message).ended(1, "inherit the socket http")
+	start(t, message).ended(1, "inherit socket http")
 }
 
 func TestAChildWithoutAMaster(t *testing.T) {
 	m := &master{t: t}
 	m.run(nil, nil)
-	m.ended(1, "wakecall: child: started without a master")
-}
-
-// localRedis is a redis-server on a socket in a data directory.
-type localRedis struct {
-	dir, socket string
-	ended       chan struct{}
-}
-
-func startRedis(t *testing.T) *localRedis {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "wkc") // t.TempDir may be too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &localRedis{dir, dir + "/redis.sock", make(chan struct{})}
-	if err := os.WriteFile(dir+"/"+LockFile, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", r.socket, "--dir", dir, "--save", "")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = cmd.Wait()
-		close(r.ended)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-r.ended
-		_ = os.RemoveAll(dir)
-	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := clients(r.socket); err == nil {
-			return r
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
-}
-
-func (r *localRedis) lives() bool {
-	_, err := clients(r.socket)
-	return err == nil
-}
-
-func TestTheRedisOfADeadMasterIsShutDown(t *testing.T) {
-	r := startRedis(t)
-	if err := StopOrphanedRedis(t.Context(), r.dir, r.socket, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	<-r.ended
-	if err := StopOrphanedRedis(t.Context(), r.dir, r.socket, time.Minute); err != nil {
-		t.Errorf("when it has ended: %v", err)
-	}
-}
-
-func TestTheRedisOfANewMasterStays(t *testing.T) {
-	r := startRedis(t)
-	unlock, err := lockMaster(r.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unlock()
-	if err := StopOrphanedRedis(t.Context(), r.dir, r.socket, time.Minute); err != nil || !r.lives() {
-		t.Errorf("%v, and it is running: %t", err, r.lives())
-	}
-}
-
-// Other children settle their jobs before the server is shut down, unless they take too long.
-func TestTheRedisOfADeadMasterWaitsForItsClients(t *testing.T) {
-	for _, leaves := range []bool{true, false} {
-		r := startRedis(t)
-		conn, err := net.Dial("unix", r.socket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || line != "+PONG\r\n" {
-			t.Fatal(line, err)
-		}
-		limit := time.Minute
-		if !leaves {
-			limit = 3 * orphanPoll
-		}
-		done := make(chan error, 1)
-		go func() { done <- StopOrphanedRedis(t.Context(), r.dir, r.socket, limit) }()
-		if leaves {
-			time.Sleep(3 * orphanPoll) // several polls, during which it must stay
-			if !r.lives() {
-				t.Error("it ended while a client was connected")
-			}
-			_ = conn.Close()
-		}
-		if err := <-done; err != nil {
-			t.Errorf("leaves %t: %v", leaves, err)
-		}
-		<-r.ended
-		_ = conn.Close()
-	}
+	m.ended(1, "wakecall: child: not started by a master")
 }
 
 // The master may have another version than its children.
@@ -452,34 +349,5 @@ func TestMessagesOfAnotherVersionAreRead(t *testing.T) {
 	}
 	if m.Boot == nil || m.Boot.Role != "timer" || !slices.Equal(m.Boot.Listeners, nil) {
 		t.Errorf("got %+v", m.Boot)
-	}
-}
-
-// TestAServerThatStartsSlowlyIsWaitedFor: it has locked its directory, but has no socket yet.
-func TestAServerThatStartsSlowlyIsWaitedFor(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, LockFile), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	server, err := os.Create(filepath.Join(dir, "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	if err := syscall.Flock(int(server.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- StopOrphanedRedis(t.Context(), dir, filepath.Join(dir, "redis.sock"), time.Minute) }()
-	select {
-	case err := <-done:
-		t.Fatalf("the wait ended while it was starting: %v", err)
-	case <-time.After(2 * certain * orphanPoll):
-	}
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
 	}
 }

@@ -21,13 +21,13 @@ const LockFile = "master.lock"
 
 const (
 	orphanPoll = 200 * time.Millisecond
-	// certain is how often a state must be observed before it counts: a dying master's control sockets may close before
-	// its lock is released.
+	// certain is how often a state must be observed before it counts, because a dying master's control sockets may
+	// close before its lock is released.
 	certain = 4
 )
 
 // StopOrphanedRedis shuts down the managed redis-server of a killed master, unless a new master has taken over. It
-// first waits, up to the given time, for the other children to disconnect, because they still settle jobs.
+// first waits up to the given time for the other children to disconnect, because they still settle jobs.
 func StopOrphanedRedis(ctx context.Context, dataDir, socket string, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -46,7 +46,7 @@ func StopOrphanedRedis(ctx context.Context, dataDir, socket string, wait time.Du
 		case err == nil && n == 0 || ctx.Err() != nil:
 			defer unlock()
 			return shutdown(socket)
-		default: // others are connected, or it does not answer, for example because it loads its data
+		default: // others are connected, or it does not answer, for example while it loads its data
 			absent = 0
 		}
 		unlock()
@@ -58,8 +58,8 @@ func isAbsent(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// isStarting reports whether a redis-server runs that has no socket yet: it still holds the lock inherited from its
-// master. No master can hold that lock meanwhile, because the caller holds the masters' lock.
+// isStarting reports whether a redis-server runs that has no socket yet. It holds the lock inherited from its master;
+// no master can hold that lock meanwhile, because the caller holds the masters' lock.
 func isStarting(socket string) bool {
 	f, err := os.Open(filepath.Join(filepath.Dir(socket), "lock"))
 	if err != nil {
@@ -94,7 +94,7 @@ func clients(socket string) (n int, err error) {
 func shutdown(socket string) error {
 	err := WithRedis(socket, func(ctx context.Context, c *redis.Client) error { return c.Shutdown(ctx).Err() })
 	if err != nil {
-		return fmt.Errorf("shut down the orphaned redis-server: %w", err)
+		return fmt.Errorf("shut down orphaned redis-server: %w", err)
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import "encoding/json"
 // Env marks a process started by a master.
 const Env = "WAKECALL_CHILD"
 
-// Boot is the first message and contains the child's role. Only the role knows the form of Config.
+// Boot is the first message. It contains the child's role; only the role interprets Config.
 type Boot struct {
 	Role              string          `json:"role"`
 	Number            int             `json:"number"`
@@ -19,14 +19,14 @@ type Message struct {
 	Boot *Boot  `json:"boot,omitempty"`
 	ID   int64  `json:"id,omitempty"`
 	Ask  string `json:"ask,omitempty"`
-	// Replaced means that a successor already serves, so that the child need not close its clients' connections early.
+	// Replaced means that a successor already serves, so the child need not close its clients' connections early.
 	Replaced bool `json:"replaced,omitempty"`
 }
 
 // Reply is a line from the child.
 type Reply struct {
 	Ready   bool            `json:"ready,omitempty"`
-	Version string          `json:"version,omitempty"` // version of the child's binary, when it is ready
+	Version string          `json:"version,omitempty"` // version of the child's binary, with Ready
 	ID      int64           `json:"id,omitempty"`
 	Text    string          `json:"text,omitempty"`
 	Status  json.RawMessage `json:"status,omitempty"`

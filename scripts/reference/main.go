@@ -46,7 +46,7 @@ const layers = "Flags override the environment, the environment overrides the fi
 	"WAKECALL_SERVER_MAX_BODY); its flag is the path with dashes (--server-max-body). An empty value is a value: " +
 	"unset a variable to get the default. Durations are written 500ms, 90s, 30m or 168h; sizes 4096, 256KiB, 64MiB " +
 	"or 1GiB. " +
-	"Elements of a list may also be joined with commas. Unknown keys are errors.\n"
+	"List elements may also be given in one value, separated by commas. Unknown keys are errors.\n"
 
 // yamlOf returns the reference file: every key with its default and its help as a comment.
 func yamlOf(keys []conf.Key) string {

@@ -1,4 +1,4 @@
-// Package importtest helps to test imports from a Redis.
+// Package importtest helps test imports from Redis.
 package importtest
 
 import (
@@ -23,7 +23,7 @@ func Redis(t *testing.T) *redis.Client {
 	return db
 }
 
-// IDs returns the ids of jobs, separated by blanks.
+// IDs returns the ids of jobs, separated by spaces.
 func IDs(jobs []importer.Job) string {
 	var ids []string
 	for _, job := range jobs {

@@ -17,8 +17,8 @@ var (
 
 const maxFingerprint = 160
 
-// Fingerprint returns an error's text without the parts that differ between jobs. The status of an answer stays: 500
-// and 503 are two kinds.
+// Fingerprint returns an error's text without the parts that differ between jobs. It keeps the status of a response:
+// 500 and 503 are two kinds.
 func Fingerprint(text string) string {
 	status := ""
 	if _, after, found := strings.Cut(text, "answered "); found && len(after) >= 3 {
@@ -33,7 +33,7 @@ func Fingerprint(text string) string {
 	return clip(text, maxFingerprint)
 }
 
-// clip cuts a text to at most n bytes of valid UTF-8.
+// clip shortens a text to at most n bytes of valid UTF-8.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s

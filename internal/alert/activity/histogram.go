@@ -37,7 +37,7 @@ func (h Histogram) Count() (n int64) {
 	return n
 }
 
-// Quantile returns the lateness that a share q of the calls did not exceed, within 5 %; 0 without calls.
+// Quantile returns the lateness that a share q of the calls did not exceed, within 5 %. Without calls it is 0.
 func (h Histogram) Quantile(q float64) time.Duration {
 	if len(h) == 0 {
 		return 0

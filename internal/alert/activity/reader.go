@@ -12,12 +12,12 @@ import (
 // Source is the part of a queue.Queue that a Reader needs.
 type Source interface {
 	Attempts(ctx context.Context, topic string, limit int) ([][]byte, error)
-	// Errors returns the kinds of errors of a topic in the last week, the latest first.
+	// Errors returns the kinds of errors of a topic in the last week, latest first.
 	Errors(ctx context.Context, topic string) ([]queue.ErrorNote, error)
 	ClearErrors(ctx context.Context, topic string) error
 	LatenessCounts(ctx context.Context, topics []string, since time.Time) (map[string]map[int]int64, error)
 	LatenessOfAll(ctx context.Context, since time.Time) (map[int]int64, error)
-	// ReserveCounts counts the reserved jobs by priority (high, normal, low) since a time, an hour ago at most.
+	// ReserveCounts counts the reserved jobs by priority (high, normal, low) since a time at most an hour ago.
 	ReserveCounts(ctx context.Context, since time.Time) ([3]int64, error)
 }
 
@@ -26,10 +26,10 @@ type Source interface {
 // answered.
 type Reader struct{ Source }
 
-// NewReader makes a reader.
+// NewReader returns a Reader.
 func NewReader(s Source) *Reader { return &Reader{s} }
 
-// Attempts returns the last attempts of a topic, newest first. A shard keeps 100.
+// Attempts returns the last attempts of a topic, newest first. Each shard keeps 100.
 func (r *Reader) Attempts(ctx context.Context, topic string, limit int) ([]Attempt, error) {
 	raw, err := r.Source.Attempts(ctx, topic, limit)
 	list := make([]Attempt, 0, len(raw))
@@ -44,7 +44,7 @@ func (r *Reader) Attempts(ctx context.Context, topic string, limit int) ([]Attem
 	return list[:min(limit, len(list))], err
 }
 
-// Lateness returns how late the first calls of topics' jobs began since a time, an hour ago at most.
+// Lateness returns how late the first calls of topics' jobs began since a time at most an hour ago.
 func (r *Reader) Lateness(ctx context.Context, topics []string, since time.Time) (map[string]Histogram, error) {
 	counts, err := r.LatenessCounts(ctx, topics, since)
 	list := make(map[string]Histogram, len(counts))

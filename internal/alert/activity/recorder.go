@@ -63,7 +63,7 @@ type topicCollected struct {
 	lateness  map[int]int64
 }
 
-// The limits of one second's notes, so that many calls cost no more than a few.
+// Limits of the notes of a second, so that many calls cost no more than a few.
 const (
 	maxTopics = 2000
 	maxGood   = 20
@@ -72,7 +72,7 @@ const (
 	maxAnswer = 2048
 )
 
-// New makes a recorder; Run writes its notes to Redis.
+// New returns a Recorder; Run writes its notes to Redis.
 func New(log *slog.Logger) *Recorder {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &Recorder{log: log, pending: map[place]*collected{}, some: make(chan struct{}, 1)}
@@ -147,7 +147,7 @@ func (t *topicCollected) addError(a *Attempt) {
 
 const flushEvery = time.Second
 
-// Run writes the collected notes to Redis, at most once a second, until ctx is done, and then a last time.
+// Run writes the collected notes to Redis, at most once a second until ctx is done, and then one last time.
 func (r *Recorder) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -165,8 +165,8 @@ func (r *Recorder) Run(ctx context.Context) {
 	r.flush(last)
 }
 
-// flush writes the collected notes. Notes that a shard does not accept are lost: no job depends on them, and memory is
-// bounded.
+// flush writes the collected notes. Notes that a shard does not accept are lost, because memory is bounded and no job
+// depends on them.
 func (r *Recorder) flush(ctx context.Context) {
 	r.mu.Lock()
 	all := r.pending
@@ -174,7 +174,7 @@ func (r *Recorder) flush(ctx context.Context) {
 	r.mu.Unlock()
 	for p, g := range all {
 		if err := p.sink.Note(ctx, p.bucket, g.notes()); err != nil {
-			r.log.Debug("write the activity of callbacks", "error", err)
+			r.log.Debug("write activity of callbacks", "error", err)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// Kind names a kind of problem of a shard.
+// Kind is a kind of problem of a shard.
 type Kind string
 
 // The kinds of problems.
@@ -28,7 +28,7 @@ const (
 	Stepped    Kind = "stepped"     // the clock jumped by more than ClockStep
 	Restarted  Kind = "restarted"   // another server process answers, or the data is older than before
 
-	Forbidden Kind = "forbidden" // its user lacks rights
+	Forbidden Kind = "forbidden" // its user lacks permissions
 	Settings  Kind = "settings"  // hosts differ in settings that should be the same
 
 	Version   Kind = "version"   // older than OldestRedis
@@ -37,7 +37,7 @@ const (
 	HasJobs   Kind = "jobs"      // it holds jobs already
 )
 
-// Severity says how bad a problem is.
+// Severity is how bad a problem is.
 type Severity int
 
 // The severities.
@@ -106,17 +106,17 @@ var rules = []rule{
 
 func evicts(h queue.ShardHealth) bool { return h.Policy != "" && h.Policy != "noeviction" }
 
-// TooOld reports whether a version of Redis is older than OldestRedis; one that cannot be parsed is not.
+// TooOld reports whether a version of Redis is older than OldestRedis. A version that cannot be parsed is not.
 func TooOld(version string) bool {
 	major, _, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(major)
 	return err == nil && n < OldestRedis
 }
 
-// Judge returns the problems in the report of a shard that is up, the worst first.
+// Judge returns the problems in the report of a shard that is up, worst first.
 func Judge(h queue.ShardHealth) []Problem { return judge(h, rules) }
 
-// JudgeWatched returns only problems that can begin while a shard is in use: those of the kinds in Watched.
+// JudgeWatched returns only problems of the kinds in Watched, which can begin while a shard is in use.
 func JudgeWatched(h queue.ShardHealth) []Problem {
 	return judge(h, slices.DeleteFunc(slices.Clone(rules), func(r rule) bool { return !r.watched }))
 }
@@ -142,8 +142,8 @@ func judge(h queue.ShardHealth, rules []rule) []Problem {
 	return list
 }
 
-// JudgeClock judges how far Redis's clock is off; took is the duration of the ping that read it. nil: the clock is
-// right.
+// JudgeClock judges how far off Redis's clock is. took is the duration of the ping that read it. It returns nil if the
+// clock is right.
 func JudgeClock(off, took time.Duration) *Problem {
 	if off.Abs() <= ClockOff+took {
 		return nil
@@ -163,8 +163,7 @@ type Shard interface {
 	Health(ctx context.Context) queue.ShardHealth
 }
 
-// Try judges a shard once. It returns problems only for a shard that is up; for others the health says why they are
-// not.
+// Try judges a shard once. It returns problems only if the shard is up; otherwise its health has the reason.
 func Try(ctx context.Context, s Shard) (queue.ShardHealth, []Problem) {
 	h := s.Health(ctx)
 	if !h.Up {

@@ -2,22 +2,22 @@ package health
 
 import "time"
 
-// The limits of the judge.
+// Limits of the judge.
 const (
-	// DownAfter is how many consecutive pings must fail before a shard counts as down. One or two may mean a broken
-	// connection.
+	// DownAfter is how many consecutive pings must fail before a shard counts as down. One or two may just mean a
+	// broken connection.
 	DownAfter = 3
 	// PartialAfter is how many consecutive INFOs must fail before a shard counts as partial.
 	PartialAfter = 2
-	// SlowPing is the 99th percentile of a minute's pings above which a shard is slow: a callback takes several round
+	// SlowPing is the 99th percentile of a minute's pings above which a shard is slow. A callback takes several round
 	// trips, and should start within 10 ms of its due time.
 	SlowPing = 100 * time.Millisecond
-	// FewestPings is how many pings a percentile needs: with fewer, the slowest one would decide.
+	// FewestPings is how many pings a percentile requires. With fewer, the slowest one would decide.
 	FewestPings = 20
-	// MemoryShare is the share of maxmemory above which a shard is nearly full. The rest has to last until somebody
-	// raises the limit; at the limit pushes are refused.
+	// MemoryShare is the share of maxmemory above which a shard is nearly full. The rest must last until somebody
+	// raises the limit; at the limit, pushes are refused.
 	MemoryShare = 0.85
-	// ClockOff is how far Redis's clock may differ from this host's, beyond a ping's duration: NTP keeps hosts within
+	// ClockOff is how far Redis's clock may differ from this host's, beyond a ping's duration. NTP keeps hosts within
 	// milliseconds, and due times count by Redis's clock.
 	ClockOff = 2 * time.Second
 	// ClockStep is how far Redis's clock may jump relative to this host's monotonic one between two pings.

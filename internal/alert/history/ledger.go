@@ -8,13 +8,13 @@ type Reading struct {
 	Living
 }
 
-// Missing returns how many accepted jobs are in none of the counts; negative if the counts exceed the accepted jobs. In
-// a ledger that adds up it is 0.
+// Missing returns how many accepted jobs are in none of the counts. It is 0 if the ledger adds up, and negative if the
+// counts exceed the accepted jobs.
 func (r Reading) Missing() int64 {
 	return r.Pushed - r.Delivered - r.Deleted - r.Dropped - r.Replaced - r.Jobs()
 }
 
-// Ledger describes what happened to the accepted jobs.
+// Ledger is what happened to the accepted jobs.
 func (r Reading) Ledger() message.Message {
 	return message.New("finding.ledger",
 		r.Pushed, r.Delivered, r.Deleted, r.Dropped, r.Replaced, r.Jobs(), r.Pushed-r.Missing())

@@ -19,7 +19,7 @@ type Points struct {
 	Sums   map[string]int64      `json:"sums"`   // of the counters over the span
 }
 
-// SampleReader lists the samples of a series from one time to another (exclusive).
+// SampleReader lists the samples of a series from one time up to another (exclusive).
 type SampleReader interface {
 	Samples(ctx context.Context, series, tier string, from, to time.Time) ([]Sample, error)
 }
@@ -114,11 +114,11 @@ func (r *Reader) Series(ctx context.Context, series, spanName string) (Points, e
 	return p, nil
 }
 
-// load reads a little more than the span, so that the first slots have an earlier sample to rise from.
+// load reads a little more than the span, so that there is a sample before the first slot.
 func (r *Reader) load(ctx context.Context, series string, t Tier, begin, end time.Time) ([]storedRecord, error) {
 	samples, err := r.Store.Samples(ctx, series, t.Name, begin.Add(-max(t.Again, 6*t.Step)), end.Add(time.Second))
 	if err != nil {
-		return nil, fmt.Errorf("read the samples of %s: %w", series, err)
+		return nil, fmt.Errorf("read samples of %s: %w", series, err)
 	}
 	var list []storedRecord
 	for _, s := range samples {
@@ -163,7 +163,7 @@ func (p *Points) rates(c column, slots []time.Time, t Tier, list []storedRecord,
 	p.Sums[c.name] = int64(math.Round(sum))
 }
 
-// withoutFalls returns a counter's values without its falls: after one, it continues from the value before.
+// withoutFalls returns a counter's values without its falls. After a fall, it continues from the value before.
 func withoutFalls(c column, list []storedRecord) []float64 {
 	curve := make([]float64, len(list))
 	for i := 1; i < len(list); i++ {
@@ -190,7 +190,7 @@ func valueAt(list []storedRecord, curve []float64, at time.Time, idle bool) (val
 	return curve[i-1] + share*(curve[i]-curve[i-1]), true
 }
 
-// levels takes the last sample of each slot. If stays is true, a value holds until the next sample; otherwise a slot
+// levels takes the last sample of each slot. If stays is true, a value holds until the next sample. Otherwise a slot
 // without a sample is a gap.
 func (p *Points) levels(columns []column, slots []time.Time, t Tier, list []storedRecord, stays bool) {
 	for _, c := range columns {

@@ -82,7 +82,7 @@ func newRecord(r Reading, l Lateness) record {
 
 func (r record) sample(series string, t Tier, at time.Time) Sample {
 	b, err := json.Marshal(r)
-	if err != nil { // only a NaN can fail, which would be a bug, and must not end sampling
+	if err != nil { // fails only for NaN, which would be a bug but must not end sampling
 		b = []byte("{}")
 	}
 	return Sample{Series: series, Tier: t.Name, At: at.UTC(), Data: b}
@@ -91,13 +91,13 @@ func (r record) sample(series string, t Tier, at time.Time) Sample {
 func decode(s Sample) (record, error) {
 	var r record
 	if err := json.Unmarshal(s.Data, &r); err != nil {
-		return r, fmt.Errorf("decode the sample of %s at %s: %w", s.Series, s.At.Format(time.RFC3339), err)
+		return r, fmt.Errorf("decode sample of %s at %s: %w", s.Series, s.At.Format(time.RFC3339), err)
 	}
 	return r, nil
 }
 
 // rise returns how far totals rose from earlier ones. If any fell, the topic was dropped and recreated, or a shard was
-// emptied: then the whole totals are new.
+// emptied, so all of the totals are new.
 func rise(t, earlier Totals) Totals {
 	d := t
 	to, from := d.Counters(), earlier.Counters()

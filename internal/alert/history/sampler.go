@@ -17,16 +17,16 @@ import (
 type Source interface {
 	// Active lists the topics with events since a time.
 	Active(ctx context.Context, since time.Time) ([]string, error)
-	// Totals reads topics. With a *queue.PartialError the numbers are from the shards that answered.
+	// Totals reads topics. With a *queue.PartialError, the numbers come from the shards that answered.
 	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
 }
 
-// Storage stores samples and the lease by which hosts agree on which one samples; a Store is one.
+// Storage stores samples, and the lease of the host that samples. Store implements it.
 type Storage interface {
 	SampleReader
 	PutSamples(ctx context.Context, samples []Sample) error
 	PruneSamples(ctx context.Context, now time.Time) error
-	// Lead reports whether a host holds the lease of a role, after trying to take or extend it.
+	// Lead tries to take or extend the lease of a role, and reports whether the host holds it.
 	Lead(ctx context.Context, role, host string, ttl time.Duration) (bool, error)
 }
 
@@ -34,8 +34,8 @@ type Storage interface {
 type Options struct {
 	Source Source
 	Store  Storage
-	// Lateness returns the lateness of the calls of topics since a time, or with nil topics that of all together, under
-	// "". nil: it is not known.
+	// Lateness returns the lateness of calls since a time, by topic, or with nil topics of all together, under "". nil:
+	// lateness is unknown.
 	Lateness func(ctx context.Context, topics []string, since time.Time) (map[string]Lateness, error)
 	Topics   func() []string       // returns all registered topics
 	Shards   func() []ShardReading // returns the checker's readings; nil: none
@@ -61,7 +61,7 @@ type Sampler struct {
 	failing    bool
 }
 
-// New makes a sampler; Run starts it.
+// New returns a Sampler; Run starts it.
 func New(o Options) *Sampler {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -98,9 +98,9 @@ func untilNext(now time.Time) time.Duration { return now.Truncate(Round).Add(Rou
 func (s *Sampler) log(err error) {
 	switch {
 	case err != nil && !s.failing:
-		s.opts.Logger.Warn("sampling fails", "error", err)
+		s.opts.Logger.Warn("sampling failed; retrying", "error", err)
 	case err == nil && s.failing:
-		s.opts.Logger.Info("sampling works again")
+		s.opts.Logger.Info("sampling again")
 	}
 	s.failing = err != nil
 }
@@ -144,14 +144,14 @@ func (s *Sampler) round(ctx context.Context, at time.Time) error {
 
 const (
 	fullEvery = 10 * time.Minute // how often topics without events are read
-	// activeSlack bounds the delay between an event and the topic's entry as active.
+	// activeSlack bounds the delay until a topic is listed as active after an event.
 	activeSlack = 10 * time.Second
-	// pauseShare is how many times as long as a reading took to wait before the next one: with 100,000 topics whose
-	// jobs are called a reading takes seconds. Rounds meanwhile store the known numbers.
+	// pauseShare is how many times the duration of a reading to wait before the next one. With 100,000 topics whose
+	// jobs are called, a reading takes seconds. Rounds meanwhile store the known numbers.
 	pauseShare = 19
 )
 
-// readTopics brings the states of the topics up to date.
+// readTopics updates the states of the topics.
 func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
 	if at.Before(s.readAgain) {
 		s.lastEvents = at
@@ -184,7 +184,7 @@ func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
 // topicsAtOnce bounds the memory for totals of many topics.
 const topicsAtOnce = 2000
 
-// read reads topics, and leaves out those that never had a job. missing are the shards that did not answer.
+// read reads topics, except those that never had a job. missing are the shards that did not answer.
 func (s *Sampler) read(ctx context.Context, topics []string) (readings map[string]Reading, missing string, err error) {
 	readings = map[string]Reading{}
 	silent := map[string]bool{}
@@ -206,7 +206,7 @@ func (s *Sampler) read(ctx context.Context, topics []string) (readings map[strin
 	return readings, strings.Join(slices.Sorted(maps.Keys(silent)), " "), nil
 }
 
-// choose lists the topics to read: those with events, and every fullEvery all.
+// choose lists the topics to read: those with events, and once every fullEvery all of them.
 func (s *Sampler) choose(ctx context.Context, at time.Time) (topics []string, all bool, err error) {
 	if at.Sub(s.lastFull) >= fullEvery {
 		return s.opts.Topics(), true, nil
@@ -236,7 +236,7 @@ func (s *Sampler) lastTotals(ctx context.Context, at time.Time, missing string) 
 	return Totals(r.storedTotals)
 }
 
-// endSlot makes the samples at the end of a tier's slot.
+// endSlot creates the samples at the end of a tier's slot.
 func (s *Sampler) endSlot(ctx context.Context, t Tier, at time.Time) {
 	late := Lateness{}
 	if !s.lastEvents.Before(at.Add(-t.Step)) { // otherwise no job was called
@@ -266,7 +266,8 @@ func (s *Sampler) endSlot(ctx context.Context, t Tier, at time.Time) {
 	}
 }
 
-// lateness returns an empty map if the lateness cannot be read: a line of a chart may have a gap, counters may not.
+// lateness returns an empty map if the lateness cannot be read, because a line of a chart may have a gap, but counters
+// may not.
 func (s *Sampler) lateness(ctx context.Context, topics []string, t Tier, at time.Time) map[string]Lateness {
 	if ctx.Err() != nil || s.opts.Lateness == nil {
 		return nil

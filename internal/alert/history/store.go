@@ -46,7 +46,7 @@ func (s *Store) PutSamples(ctx context.Context, samples []Sample) error {
 	})
 }
 
-// Samples lists the samples of a series from one time to another (exclusive), oldest first.
+// Samples lists the samples of a series from one time up to another (exclusive), oldest first.
 func (s *Store) Samples(ctx context.Context, series, tier string, from, to time.Time) ([]Sample, error) {
 	within := func(tx *gorm.DB) *gorm.DB {
 		return tx.Where("series = ? AND tier = ? AND at >= ? AND at < ?", series, tier, from.Unix(), to.Unix()).Order(
@@ -73,7 +73,7 @@ func (s *Store) PruneSamples(ctx context.Context, now time.Time) error {
 	})
 }
 
-// Lead reports whether a host holds the lease of a role, after trying to take or extend it.
+// Lead tries to take or extend the lease of a role, and reports whether the host holds it.
 func (s *Store) Lead(ctx context.Context, role, host string, ttl time.Duration) (bool, error) {
 	return s.db.Lead(ctx, role, host, ttl)
 }

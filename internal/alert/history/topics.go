@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// topicStates holds what the sampler knows about the topics.
+// topicStates holds the sampler's state of the topics.
 type topicStates struct {
 	topics map[string]*topicState
 	all    Reading // of all topics; its totals do not fall when a topic is dropped
@@ -64,7 +64,7 @@ func (t *topicState) update(r Reading, missing string) Totals {
 	case t.missing:
 		totals.Add(rise(r.Totals, t.raw))
 	}
-	if missing == "" && !t.known { // events that partial readings missed did not happen now
+	if missing == "" && !t.known { // events missed by partial readings did not happen now
 		t.known = true
 		for tier, stored := range t.stored {
 			stored.Totals = totals

@@ -24,11 +24,11 @@ import (
 const topic = "demo"
 
 // Run serves the endpoint on a free port until run returns. When the API is up, Run registers the topic and prints how
-// to push a first job. The endpoint outlives run's context, for the last callbacks.
+// to push a first job. The endpoint outlives run's context, so that it gets the last callbacks.
 func Run(ctx context.Context, cfg *conf.Config, out io.Writer, run func(context.Context) error) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("start the demo endpoint: %w", err)
+		return fmt.Errorf("start demo endpoint: %w", err)
 	}
 	srv := &http.Server{Handler: handler(out, time.Now), ReadHeaderTimeout: 10 * time.Second}
 	introducing, cancel := context.WithCancel(ctx)
@@ -63,7 +63,7 @@ func introduce(ctx context.Context, cfg *conf.Config, out io.Writer, endpoint st
 		Retry: []client.Duration{client.Duration(5 * time.Second)},
 	})
 	if err != nil {
-		return fmt.Errorf("register the topic %s: %w", topic, err)
+		return fmt.Errorf("register topic %s: %w", topic, err)
 	}
 	_, err = io.WriteString(out, greeting(cfg))
 	return err
@@ -96,12 +96,12 @@ Wakecall is up at %[1]s (API documentation: %[1]s/docs). Push a first job, due i
 
   curl %[1]s/v1/topics/%[2]s/jobs -H "Authorization: Bearer $(cat %[3]s)" -d '{"body":{"hello":"world"},"delay":"5s"}'
 
-Its callback is printed here, on a line that begins with "demo:". Ctrl-C stops everything; the jobs stay in %[4]s.
+Its callback is printed here, on a line that begins with "demo:". Ctrl-C stops everything; the jobs are kept in %[4]s.
 
 `, setup.APIURL(cfg), topic, shellQuote(nearPath(setup.TokenFile(cfg))), nearPath(cfg.DataDir))
 }
 
-// nearPath returns a path relative to the working directory, if it is below that.
+// nearPath returns a path relative to the working directory if it is below that directory.
 func nearPath(path string) string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -121,8 +121,8 @@ func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// handler answers callbacks with 200, and prints each as
-// "demo: 12:00:05.002  order-1  attempt 1 of 10  2ms after it was due  {…}".
+// handler responds to callbacks with 200, and prints each as "demo: 12:00:05.002 order-1 attempt 1 of 10 2ms after it
+// was due {…}".
 func handler(out io.Writer, now func() time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := now()

@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 )
 
-// Reachable converts an address to listen on to one to connect to.
+// Reachable converts a listen address to an address to connect to.
 func Reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -24,10 +24,10 @@ func Reachable(addr string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// TokenFile returns the file to which the first start writes the API token.
+// TokenFile returns the path of the API token that the first start creates.
 func TokenFile(cfg *conf.Config) string { return filepath.Join(cfg.DataDir, "api-token") }
 
-// APIURL returns the URL at which this machine reaches the configuration's API.
+// APIURL returns the URL of the API as seen from this machine.
 func APIURL(cfg *conf.Config) string {
 	scheme := "http"
 	if cfg.Server.TLSCert != "" {
@@ -36,7 +36,7 @@ func APIURL(cfg *conf.Config) string {
 	return scheme + "://" + Reachable(cfg.Server.Addr)
 }
 
-// AdminURL returns the URL at which this machine reaches the configuration's web admin.
+// AdminURL returns the URL of the web admin as seen from this machine.
 func AdminURL(cfg *conf.Config) string {
 	scheme := "http"
 	if cfg.Admin.TLSCert != "" {
@@ -45,7 +45,7 @@ func AdminURL(cfg *conf.Config) string {
 	return scheme + "://" + Reachable(cfg.Admin.Addr) + strings.TrimRight(cfg.Admin.BasePath, "/") + "/"
 }
 
-// PublicAdminURL returns the URL at which other machines reach the web admin, if it is configured, or else AdminURL.
+// PublicAdminURL returns admin.public_url, or AdminURL if that is not set.
 func PublicAdminURL(cfg *conf.Config) string { return cmp.Or(cfg.Admin.PublicURL, AdminURL(cfg)) }
 
 // ReadToken reads the API token that the first start created.
@@ -54,11 +54,11 @@ func ReadToken(cfg *conf.Config) (string, error) {
 	token, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf(
-			"there is no API token: neither --token nor WAKECALL_TOKEN is given, and %s does not exist "+
-				"(the first `wakecall up` makes it; --data-dir names another place)", file)
+			"no API token: --token and WAKECALL_TOKEN are not set, and %s does not exist "+
+				"(created by the first `wakecall up`; set --data-dir if it is elsewhere)", file)
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading the API token: %w; --token and WAKECALL_TOKEN give another", err)
+		return "", fmt.Errorf("read the API token: %w (or set --token or WAKECALL_TOKEN)", err)
 	}
 	return strings.TrimSpace(string(token)), nil
 }

@@ -59,7 +59,7 @@ func TestAMissingTokenIsExplained(t *testing.T) {
 	if err := os.MkdirAll(TokenFile(cfg), 0o700); err != nil { // a directory
 		t.Fatal(err)
 	}
-	if _, err := ReadToken(cfg); err == nil || !strings.Contains(err.Error(), "reading the API token") {
+	if _, err := ReadToken(cfg); err == nil || !strings.Contains(err.Error(), "read the API token") {
 		t.Errorf("a file that cannot be read: %v", err)
 	}
 }
@@ -75,7 +75,7 @@ func TestDirectoriesAreChecked(t *testing.T) {
 		detail  string
 	}{
 		dir:                            {Good, " free"},
-		filepath.Join(dir, "a", "b"):   {Good, "is created at the first start"},
+		filepath.Join(dir, "a", "b"):   {Good, "will be created by the first start"},
 		file:                           {Failed, "is not a directory"},
 		filepath.Join(file, "a"):       {Failed, "not a directory"},
 		"/proc/self/wakecall":          {Failed, "/proc/self"}, // no user can write there
@@ -100,7 +100,7 @@ func TestDirectoriesAreChecked(t *testing.T) {
 		t.Error(err)
 	}
 	cfg.DataDir = file
-	if err := MakeDataDir(cfg); err == nil || !strings.Contains(err.Error(), "set data_dir") {
+	if err := MakeDataDir(cfg); err == nil || !strings.Contains(err.Error(), "set it to a directory") {
 		t.Errorf("a data_dir that is a file: %v", err)
 	}
 }
@@ -115,7 +115,7 @@ func TestARedisServerIsCheckedBeforeItIsStarted(t *testing.T) {
 		"good":   {"echo Redis server v=7.2.4 sha=00000000:0 malloc=jemalloc", Good, "Redis 7.2.4"},
 		"old":    {"echo Redis server v=6.0.16 sha=00000000:0", Failed, "too old"},
 		"broken": {"echo no library >&2; exit 127", Failed, "exit status 127"},
-		"other":  {"echo something else", Failed, "no version"},
+		"other":  {"echo something else", Failed, "not print a version"},
 	} {
 		binary := filepath.Join(dir, name)
 		if err := os.WriteFile(binary, []byte("#!/bin/sh\n"+x.script+"\n"), 0o755); err != nil {
@@ -140,7 +140,7 @@ func TestUnreachableShardsGetTheAdviceOfTheirKind(t *testing.T) {
 		"no password":    {"redis://h:1", "NOAUTH Authentication required.", "percent-encoded"},
 		"wrong password": {"redis://h:1", "WRONGPASS invalid username-password pair", "percent-encoded"},
 		"managed":        {registry.ManagedShard, "connection refused", "its log says why"},
-		"no TLS":         {"rediss://h:1", "i/o timeout", "speak TLS"},
+		"no TLS":         {"rediss://h:1", "i/o timeout", "TLS on that port"},
 		"a firewall":     {"redis://h:1", "context deadline exceeded", "firewall"},
 	} {
 		f := unreachableShard("redis a", registry.Shard{URL: x.url}, queue.ShardHealth{Err: x.err})
@@ -155,7 +155,7 @@ func TestErrorsOfTheDatabaseAreExplained(t *testing.T) {
 	for text, advice := range map[string]string{
 		"Error 1045: Access denied for user 'w'@'h'": "GRANT ALL",
 		"Error 1049: Unknown database 'w'":           "CREATE DATABASE",
-		"connection refused":                         "registry.dsn right?",
+		"connection refused":                         "registry.dsn correct?",
 	} {
 		err := ExplainRegistry(cfg, fmt.Errorf("%w: %s", registry.ErrUnavailable, text))
 		if !errors.Is(err, registry.ErrUnavailable) || !strings.Contains(err.Error(), advice) ||

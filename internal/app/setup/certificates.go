@@ -20,7 +20,7 @@ func Certificates(section, cert, key string) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// certificatesError returns an error for each section whose certificate cannot be loaded: its process would crash in a
+// certificatesError returns an error for each section whose certificate cannot be loaded. Its process would crash in a
 // loop.
 func certificatesError(cfg *conf.Config) error {
 	_, server := Certificates("server", cfg.Server.TLSCert, cfg.Server.TLSKey)
@@ -31,10 +31,10 @@ func certificatesError(cfg *conf.Config) error {
 func checkCertificates(cfg *conf.Config) []Finding {
 	const what = "certificates"
 	if err := certificatesError(cfg); err != nil {
-		return []Finding{failedErr(what, err, "Set both to PEM files of one key pair that this user can read")}
+		return []Finding{failedErr(what, err, "Set both to PEM files of the same key pair, readable by this user")}
 	}
 	if cfg.Server.TLSCert == "" && cfg.Admin.TLSCert == "" {
 		return nil
 	}
-	return []Finding{fine(what, "can be loaded")}
+	return []Finding{fine(what, "loaded")}
 }

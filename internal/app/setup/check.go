@@ -22,7 +22,7 @@ type Finding struct {
 	What    string  `json:"what"`
 	Verdict Verdict `json:"verdict"`
 	Detail  string  `json:"detail"`
-	Advice  string  `json:"advice,omitempty"` // how to correct it
+	Advice  string  `json:"advice,omitempty"` // how to fix it
 }
 
 func fine(what, form string, args ...any) Finding {
@@ -42,7 +42,7 @@ func failedErr(what string, err error, advice string) Finding {
 	return failed(what, printable.Error(err), advice)
 }
 
-// Check runs all checks, in the order in which a start would fail.
+// Check runs all checks, in the order in which they would fail at start-up.
 func Check(ctx context.Context, cfg *conf.Config) []Finding {
 	source := cfg.File()
 	if source == "" {

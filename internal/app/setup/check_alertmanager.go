@@ -29,12 +29,12 @@ func checkAlertmanager(ctx context.Context, cfg *conf.Config) []Finding {
 		err = u.Err
 	}
 	if err != nil {
-		return []Finding{failedErr(what, err, "check the address; alerts are also sent by mail and webhooks")}
+		return []Finding{failedErr(what, err, "Check the URL; alerts are still sent by mail and webhooks")}
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return []Finding{failed(
-			what, "GET /-/ready answers "+resp.Status, "check that it is the address of an Alertmanager")}
+			what, "GET /-/ready returned "+resp.Status, "Check that it is the URL of an Alertmanager")}
 	}
 	return []Finding{fine(what, "the Alertmanager at %s is ready", address)}
 }

@@ -16,9 +16,9 @@ func checkCallbacks(cfg *conf.Config) Finding {
 	switch cfg.Callback.Networks {
 	case "any":
 		return fine(what, "any: public, private and loopback addresses; never link-local, cloud metadata and "+
-			"multicast ones")
+			"multicast addresses")
 	case "public":
-		return fine(what, "public addresses only; endpoints on a private network or on this machine are not called")
+		return fine(what, "public addresses only; endpoints on private networks or on this machine are not called")
 	}
 	return fine(what, "public addresses and %s", cfg.Callback.Networks)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/wakecall/wakecall/master"
 )
 
-// wantedSpace is how much free space a disk should have.
+// wantedSpace is the free space below which Check warns.
 const wantedSpace = 256 << 20
 
 // neededSpace is the free space that the journal requires to count as writable.
@@ -37,7 +37,7 @@ func checkDirs(cfg *conf.Config) []Finding {
 	return findings
 }
 
-// checkDir checks that a directory can be written to, or created.
+// checkDir checks that a directory is writable, or can be created.
 func checkDir(what, dir string) Finding {
 	missing := false
 	at := dir
@@ -63,15 +63,15 @@ func checkDir(what, dir string) Finding {
 		return failedErr(what, err, "")
 	}
 	if free < neededSpace {
-		return failed(what, fmt.Sprintf("%s cannot be written: it has only %s free", dir, printable.Bytes(free)),
-			"Free some space: pushes are refused")
+		return failed(what, fmt.Sprintf("%s cannot be written: only %s free", dir, printable.Bytes(free)),
+			"Free up space: pushes are refused until then")
 	}
 	if free < wantedSpace {
 		return warn(what, fmt.Sprintf("%s has only %s free", dir, printable.Bytes(free)),
-			"Free some space: pushes are refused when the disk is full")
+			"Free up space: pushes are refused when the disk is full")
 	}
 	if missing {
-		return fine(what, "%s is created at the first start; %s free", dir, printable.Bytes(free))
+		return fine(what, "%s will be created by the first start; %s free", dir, printable.Bytes(free))
 	}
 	return fine(what, "%s, %s free", dir, printable.Bytes(free))
 }
@@ -87,7 +87,7 @@ func tryWrite(dir string) error {
 func freeSpace(dir string) (int64, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
-		return 0, fmt.Errorf("free space of %s: %w", dir, err)
+		return 0, fmt.Errorf("read free space of %s: %w", dir, err)
 	}
 	return int64(fs.Bavail) * int64(fs.Bsize), nil //nolint:unconvert // the types differ between systems
 }
@@ -104,7 +104,7 @@ func checkPorts(ctx context.Context, cfg *conf.Config) []Finding {
 	return findings
 }
 
-// whoAnswers reports what answers at an address: Wakecall, or something else. For gateways it cannot tell, because an
+// whoAnswers reports whether Wakecall or another program answers at an address. For gateways it cannot tell, because an
 // HTTP request would be an error in their protocols.
 func whoAnswers(key, addr string) (wakecall, other bool) {
 	if strings.HasPrefix(key, "gateways.") {
@@ -143,19 +143,19 @@ func checkPort(key, addr string, master int) Finding {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return failed(key, addr+" is not an address of this machine", "Set "+key+" to one, or to 0.0.0.0:PORT for all")
 	case errors.Is(err, syscall.EACCES):
-		return failed(key, "this user may not listen on "+addr, "Set "+key+" to a port from 1024")
+		return failed(key, "this user is not allowed to listen on "+addr, "Set "+key+" to port 1024 or higher")
 	}
-	return failedErr(key, err, "Set "+key+" to HOST:PORT of this machine")
+	return failedErr(key, err, "Set "+key+" to a HOST:PORT of this machine")
 }
 
 func checkUsedPort(key, addr string, master int) Finding {
 	wakecall, other := whoAnswers(key, addr)
 	switch {
-	case master > 0 && !other: // a listener that does not answer may be busy
+	case master > 0 && !other: // a listener that does not answer may just be busy
 		return fine(key, "%s is used by the master (pid %d) of this data_dir", addr, master)
 	case wakecall:
-		return warn(key, addr+" is used by a role that runs alone, or by a Wakecall with another data_dir",
-			"wakecall up cannot start beside it: set "+key+" to another address, if that is what you want")
+		return warn(key, addr+" is used by a role that runs alone, or by a Wakecall with a different data_dir",
+			"to run `wakecall up` beside it, set "+key+" to another address")
 	}
 	return failed(key, addr+" is in use by another program",
 		"Stop that program (ss -ltnp shows which), or set "+key+" to another address")
@@ -164,7 +164,7 @@ func checkUsedPort(key, addr string, master int) Finding {
 // PsLimit is how long the master may take to query all its processes.
 const PsLimit = 5 * time.Second
 
-// masterPID returns the pid of the master of this data_dir, 0 if none answers.
+// masterPID returns the pid of the master of this data_dir, or 0 if none answers.
 func masterPID(ctx context.Context, cfg *conf.Config) int {
 	ctx, cancel := context.WithTimeout(ctx, PsLimit)
 	defer cancel()

@@ -9,25 +9,25 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/queue/address"
 	"github.com/wakecall/wakecall/internal/registry"
-	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
-// checkRegistry checks the registry's database and its schema. It returns the shards that a start would use, as far as
-// they can be read.
+// checkRegistry checks the registry's database and its schema. It returns the shards that a start would use, if it can
+// read them.
 func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, []registry.Shard) {
 	const what = "registry"
 	dsn := cfg.RegistryDSN().Reveal()
-	shown := database.MaskDSN(dsn)
+	shown := address.Mask(dsn)
 	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			return []Finding{fine(what, "%s is created at the first start", path)}, seedShards(cfg)
+			return []Finding{fine(what, "%s will be created by the first start", path)}, seedShards(cfg)
 		}
 	}
 	r, err := registry.Open(registry.Options{DSN: dsn, Logger: slog.New(slog.DiscardHandler)})
 	switch {
 	case errors.Is(err, registry.ErrSchemaOlder):
-		return []Finding{warn(what, printable.Error(err), "`wakecall up` does that by itself")}, seedShards(cfg)
+		return []Finding{warn(what, printable.Error(err), "`wakecall up` does so automatically")}, seedShards(cfg)
 	case errors.Is(err, registry.ErrSchemaNewer), errors.Is(err, registry.ErrUnreleased):
 		return []Finding{failedErr(what, err, "")}, seedShards(cfg)
 	case err != nil:
@@ -44,7 +44,7 @@ func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, []registry
 	return append(findings, checkKey(cfg, s)...), PlannedShards(ctx, cfg, r)
 }
 
-// checkKey compares the secret key of this host with the registry's. It does not create a key.
+// checkKey checks that this host has the secret key of the registry. It does not create one.
 func checkKey(cfg *conf.Config, s *registry.Snapshot) []Finding {
 	const what = "secret-key"
 	key, from, err := sealKey(cfg, false)
@@ -55,7 +55,7 @@ func checkKey(cfg *conf.Config, s *registry.Snapshot) []Finding {
 		err = s.CheckKey(key)
 	}
 	if err != nil {
-		return []Finding{failedErr(what, err, "Give this host the key of the others, and restart")}
+		return []Finding{failedErr(what, err, "Copy the key from another host, and restart")}
 	}
 	return []Finding{fine(what, "%s is the key of the registry", from)}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// checkShards checks the Redis of every shard in the registry, or, before the first start, in redis.nodes.
+// checkShards checks the Redis of every shard in the registry or, before the first start, in redis.nodes.
 func checkShards(ctx context.Context, cfg *conf.Config, shards []registry.Shard) []Finding {
 	if len(shards) == 0 {
 		return []Finding{failed("redis", noShard, addingShard)}
@@ -62,7 +62,7 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []r
 	findings := []Finding{describeShard(what, h)}
 	identity, _ := shard.Identity(ctx) // h contains any error
 	if other := sameAs(identity, s, all); other != "" {
-		findings = append(findings, failed(what, "it is the same Redis as shard "+other, sameAdvice))
+		findings = append(findings, failed(what, "is the same Redis as shard "+other, sameAdvice))
 	}
 	for _, p := range problems {
 		switch p.Severity {
@@ -75,24 +75,25 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []r
 	return findings
 }
 
-const sameAdvice = "It is not used, so that draining one of the two does not destroy the jobs of both: delete it " +
-	"(wakecall shard delete --force NAME removes the name only), or give the other one its name (wakecall shard rename)"
+const sameAdvice = "Not used, because draining one of the two would destroy the jobs of both. Delete this one " +
+	"(wakecall shard delete --force NAME, which does not touch its jobs), or give the other its name " +
+	"(wakecall shard rename)"
 
 func unreachableShard(what string, s registry.Shard, h queue.ShardHealth) Finding {
-	text, advice := h.Err, "Is Redis running there, and is its address right?"
+	text, advice := h.Err, "Is Redis running there, and is the address correct?"
 	switch {
 	case isPasswordError(text):
 		advice = passwordAdvice
 	case s.URL == registry.ManagedShard:
 		advice = "The master runs it: if `wakecall up` is running, its log says why it does not answer"
 	case strings.HasPrefix(s.URL, "rediss:"):
-		advice = "Is Redis running there, and does that port speak TLS? One that does not answers nothing"
+		advice = "Is Redis running there, with TLS on that port? Without TLS, it sends no reply"
 	case strings.Contains(text, "timeout"), strings.Contains(text, "deadline exceeded"):
-		advice = "Is a firewall in between?"
+		advice = "Is there a firewall in between?"
 	case h.Forbidden:
 		advice = health.Judge(h)[0].Advice.Error()
 	}
-	return failed(what, strings.TrimRight(text, ". "), advice) // Redis ends some of its errors with a full stop
+	return failed(what, strings.TrimRight(text, ". "), advice) // some errors of Redis end with a full stop
 }
 
 func describeShard(what string, h queue.ShardHealth) Finding {
@@ -100,7 +101,7 @@ func describeShard(what string, h queue.ShardHealth) Finding {
 	if h.MaxMemory > 0 {
 		memory += " of " + printable.Bytes(h.MaxMemory)
 	}
-	return fine(what, "Redis %s answers in %s; %s, %s", h.Version, printable.Duration(h.Latency), memory,
+	return fine(what, "Redis %s responds in %s; %s, %s", h.Version, printable.Duration(h.Latency), memory,
 		printable.Count(int(h.Jobs), "job"))
 }
 
@@ -109,25 +110,26 @@ func checkRedisBinary(ctx context.Context, what, binary string) Finding {
 	out, err := exec.CommandContext(ctx, binary, "--version").Output()
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 		return failed(what, "there is no "+binary+" here",
-			"Install it: apt-get install redis-server. Or set redis.nodes to a Redis that runs elsewhere")
+			"Install it (apt-get install redis-server), or set redis.nodes to a Redis elsewhere")
 	}
 	if err != nil {
 		return failedErr(what, fmt.Errorf("%s --version: %w", binary, err),
-			"Set redis.binary to a redis-server that works")
+			"Set redis.binary to a working redis-server")
 	}
 	_, rest, _ := strings.Cut(string(out), "v=")
 	version, _, _ := strings.Cut(rest, " ")
 	if version == "" {
-		return failed(what, binary+" --version names no version of Redis", "Set redis.binary to a redis-server")
+		return failed(what, binary+" --version does not print a version of Redis", "Set redis.binary to a redis-server")
 	}
 	if health.TooOld(version) {
 		return failed(what, fmt.Sprintf("%s is Redis %s, which is too old", binary, version),
 			"Install Redis 7.0 or newer")
 	}
-	return fine(what, "is not running; the master starts %s (Redis %s)", binary, version)
+	return fine(what, "not running; the master will start %s (Redis %s)", binary, version)
 }
 
-// unregistered warns about nodes in redis.nodes that are not shards: after the first start the registry's list is used.
+// unregistered warns about nodes in redis.nodes that are not shards, because after the first start only the registry's
+// list counts.
 func unregistered(cfg *conf.Config, shards []registry.Shard) []Finding {
 	missing := 0
 	for _, node := range cfg.Redis.Nodes {
@@ -138,6 +140,6 @@ func unregistered(cfg *conf.Config, shards []registry.Shard) []Finding {
 	if missing == 0 {
 		return nil
 	}
-	return []Finding{warn("redis.nodes", printable.Count(missing, "node")+" not registered as a shard, and not used",
-		"redis.nodes seeds the registry at the first start only; `wakecall shard add` adds one")}
+	return []Finding{warn("redis.nodes", printable.Count(missing, "node")+" not registered as a shard, so not used",
+		"redis.nodes is read by the first start only; add shards with `wakecall shard add`")}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// CheckRedis rejects a Redis that is already a shard: draining one of the two names would destroy the jobs of both. It
-// also rejects a new address for a shard if the data there is neither the shard's own nor empty. The shard's jobs would
-// be left behind, and the revisions in that data say nothing about this shard's lines in the journals, so these lines
-// would not be replayed there. CheckRedis accepts a Redis that does not answer; if it turns out to be another shard,
-// the processes do not use it. Errors: *registry.FieldError.
+// CheckRedis rejects a Redis that is already a shard, because draining one of the two names would destroy the jobs of
+// both. It also rejects a new address for a shard if the Redis there has data that is not the shard's: the shard's jobs
+// would be left behind, and would not be replayed from the journals, since the revisions in that data are unrelated to
+// them. CheckRedis accepts a Redis that does not answer. If that turns out to be another shard, it is not used. Errors:
+// *registry.FieldError.
 func CheckRedis(ctx context.Context, cfg *conf.Config, registered []registry.Shard, s registry.Shard) error {
 	for _, other := range registered {
 		if other.Name == s.Name && other.URL == s.URL {
@@ -55,7 +55,7 @@ func CheckRedis(ctx context.Context, cfg *conf.Config, registered []registry.Sha
 	return nil
 }
 
-// sameAs returns the name of the other shard with the identity, or "".
+// sameAs returns the name of another shard with this identity, or "".
 func sameAs(identity string, s registry.Shard, registered []registry.Shard) string {
 	for _, other := range registered {
 		if other.Name != s.Name && other.Identity == identity {
@@ -87,7 +87,8 @@ func identifyAll(ctx context.Context, cfg *conf.Config, shards []registry.Shard)
 	return duplicates
 }
 
-// checkSeed rejects redis.nodes that name one Redis twice, and returns the shards with identities.
+// checkSeed returns the shards in redis.nodes with new identities. It returns an error if two of them are the same
+// Redis.
 func checkSeed(ctx context.Context, cfg *conf.Config) ([]registry.Shard, error) {
 	shards := seedShards(cfg)
 	for i := range shards {
@@ -99,7 +100,7 @@ func checkSeed(ctx context.Context, cfg *conf.Config) ([]registry.Shard, error) 
 	ctx, cancel := context.WithTimeout(ctx, 2*cfg.Redis.Timeout)
 	defer cancel()
 	for name, other := range identifyAll(ctx, cfg, shards) {
-		return nil, fmt.Errorf("redis.nodes: node %s is the same Redis as node %s: name it once",
+		return nil, fmt.Errorf("redis.nodes: node %s is the same Redis as node %s: list it once",
 			name[len("redis-"):], other[len("redis-"):])
 	}
 	return shards, nil

@@ -17,7 +17,7 @@ import (
 )
 
 // Prepare creates data_dir, the registry's schema and what a first start needs, and returns the registered shards. It
-// first checks everything that would make the start fail, so that a mistake in redis.nodes is not stored in the
+// first checks everything that could make the start fail, so that a mistake in redis.nodes is not stored in the
 // registry.
 func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registry.Shard, error) {
 	if err := certificatesError(cfg); err != nil {
@@ -56,8 +56,8 @@ func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registr
 	return shards, nil
 }
 
-// othersRedis refuses to start a managed redis-server if another host has registered its own: the two hosts would share
-// a registry, but neither could reach the other's jobs.
+// othersRedis returns an error if another host has registered its managed redis-server: the two hosts would share a
+// registry, but neither could reach the other's jobs.
 func othersRedis(cfg *conf.Config, registered []registry.Shard) error {
 	if strings.HasPrefix(cfg.RegistryDSN().Reveal(), "sqlite:") || !IsManaged(registered) {
 		return nil
@@ -67,24 +67,21 @@ func othersRedis(cfg *conf.Config, registered []registry.Shard) error {
 		return err
 	}
 	return fmt.Errorf(
-		"the registry has the shard %q, a redis-server that another host's master runs, and this host has no %s. "+
-			"Several hosts need a Redis that all of them reach: register it with `wakecall shard add redis-1 --url "+
-			"redis://…`, "+
-			"drain %[1]q and delete it. If this host replaces the other one, copy its %[2]s here; to start with an "+
-			"empty one, "+
-			"create the directory",
-		"managed",
-		cfg.RedisDir(),
+		"shard %q in the registry is a redis-server run by the master of another host, and this host has no %s. "+
+			"Several hosts need a Redis that all of them can reach: register it with `wakecall shard add redis-1 "+
+			"--url redis://…`, drain %[1]q and delete it. If this host replaces the other one, copy its %[2]s here; "+
+			"to start with an empty one, create the directory",
+		"managed", cfg.RedisDir(),
 	)
 }
 
 // MakeDataDir creates data_dir, readable by its owner only.
 func MakeDataDir(cfg *conf.Config) error {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return fmt.Errorf("data_dir %s: %w; set data_dir to a directory that this user can write to", cfg.DataDir, err)
+		return fmt.Errorf("data_dir %s: %w; set it to a directory that this user can write to", cfg.DataDir, err)
 	}
 	if err := tryWrite(cfg.DataDir); err != nil {
-		return fmt.Errorf("data_dir %s: %w; give it to this user, or set data_dir to another directory", cfg.DataDir,
+		return fmt.Errorf("data_dir %s: %w; give it to this user, or set another directory", cfg.DataDir,
 			err)
 	}
 	return nil
@@ -99,17 +96,17 @@ func Seed(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog
 			return err
 		}
 		if last := r.Snapshot(); last.Topics.Len()+len(last.Tokens) > 0 {
-			log.Warn("the registry's database does not answer; starting with its last snapshot", "error", err)
+			log.Warn("registry's database unavailable; starting with the last snapshot", "error", err)
 			return nil
 		}
 		if try == seedTries {
 			return fmt.Errorf("first start: %w", err)
 		}
-		log.Warn("the registry's database does not answer; trying again", "error", err)
+		log.Warn("registry's database unavailable; retrying", "error", err)
 	}
 }
 
-// seedTries is how often a first start tries a database that does not answer in time, as on a very busy machine.
+// seedTries is how often a first start tries a database that does not answer in time, as on a busy machine.
 const seedTries = 3
 
 func seedOnce(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog.Logger) error {
@@ -133,11 +130,11 @@ func firstStartFile(path string) string {
 	if strings.HasSuffix(path, registry.TokenFile) {
 		return "an API token with all rights"
 	}
-	return "the password of the web admin's user admin"
+	return "the password of the user admin of the web admin"
 }
 
-// TryShards returns an error for each Redis that rejects its password or has data of another format, because retrying
-// would not help. A Redis that does not answer may come back, so its error is returned as silent.
+// TryShards returns as rejected the errors of each Redis that rejects its password or has data in another format,
+// because retrying would not help. A Redis that does not answer may come back, so its error is returned as silent.
 func TryShards(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (silent, err error) {
 	var foreign []registry.Shard
 	for _, s := range shards {

@@ -37,9 +37,9 @@ func ForgetSecrets(ctx context.Context, cfg *conf.Config) (registry.Forgotten, e
 	return registry.ForgetSecrets(ctx, registry.Options{DSN: cfg.RegistryDSN().Reveal(), SecretKey: key})
 }
 
-// sealKey returns the key that encrypts secrets in the registry, and where it comes from. It creates the default file
-// if
-// create is set. There is no key without that file, nor without a data_dir, where commands need none.
+// sealKey returns the key that encrypts secrets in the registry, and its source. If create is set, it creates the
+// default file if necessary. Without that file there is no key, nor without a data_dir: commands that need no data_dir
+// need no key.
 func sealKey(cfg *conf.Config, create bool) (key seal.Key, from string, err error) {
 	if cfg.Registry.SealKey != "" {
 		key, err = seal.ParseKey(cfg.Registry.SealKey.Reveal())
@@ -65,8 +65,8 @@ func sealKey(cfg *conf.Config, create bool) (key seal.Key, from string, err erro
 	return key, file, err
 }
 
-// CommonSettings returns the settings that all hosts should share, for queue.Options. It includes a fingerprint of the
-// secret key, and is empty while there is no key.
+// CommonSettings returns the settings that all hosts should share, for queue.Options. They include a fingerprint of the
+// secret key, and are empty while there is no key.
 func CommonSettings(cfg *conf.Config) string {
 	key, _, err := sealKey(cfg, false)
 	if err != nil || key == nil {
@@ -75,7 +75,7 @@ func CommonSettings(cfg *conf.Config) string {
 	return fmt.Sprintf("priorities %s and the secret-key %s", cfg.Priorities, seal.Fingerprint(string(key)))
 }
 
-// HostName returns the name of this host and its installation for other hosts.
+// HostName returns the name under which other hosts know this installation.
 func HostName(cfg *conf.Config) string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -92,10 +92,10 @@ func ExplainRegistry(cfg *conf.Config, err error) error {
 	return err
 }
 
-// adviceOnDatabase returns advice, and what works without the database.
+// adviceOnDatabase returns advice on an error, and says what works without the database.
 func adviceOnDatabase(cfg *conf.Config, err error) string {
 	text := err.Error()
-	advice := "Is the database running there, and is registry.dsn right?"
+	advice := "Is the database running, and is registry.dsn correct?"
 	switch {
 	case strings.Contains(text, "Access denied"):
 		advice = "Correct the user and password in registry.dsn, or grant them: GRANT ALL ON DATABASE.* TO 'USER'@'%'"
@@ -103,7 +103,7 @@ func adviceOnDatabase(cfg *conf.Config, err error) string {
 		advice = "Create it: CREATE DATABASE NAME CHARACTER SET utf8mb4"
 	}
 	if _, err := os.Stat(cfg.SnapshotFile()); err == nil {
-		advice += " Meanwhile pushes and callbacks continue with the snapshot in " + cfg.SnapshotFile()
+		advice += " Meanwhile, pushes and callbacks continue with the snapshot in " + cfg.SnapshotFile()
 	}
 	return advice
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// openWithKey opens a registry on a host with a data_dir of its own, and closes it again.
+// openWithKey opens a registry on a host with its own data_dir, and closes it.
 func openWithKey(t *testing.T, dsn string, env ...string) (*conf.Config, *registry.Registry, error) {
 	t.Helper()
 	cfg, err := conf.Load(conf.LoadOptions{
@@ -28,8 +28,8 @@ func openWithKey(t *testing.T, dsn string, env ...string) (*conf.Config, *regist
 	return cfg, r, err
 }
 
-// TestHostsShareASealKey from the environment or a file, though each has a data_dir of its own, in which none is made.
-// A host with another key does not start.
+// TestHostsShareASealKey from the environment or a file, although each has its own data_dir, in which no key is
+// created. A host with another key does not start.
 func TestHostsShareASealKey(t *testing.T) {
 	dsn, key := "sqlite:"+filepath.Join(t.TempDir(), "registry.db"), strings.Repeat("a5", 32)
 	file := filepath.Join(t.TempDir(), "key")

@@ -11,11 +11,12 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// ShardConfigs converts the registry's shards for the queue. The managed shard is in this installation's data_dir.
+// ShardConfigs converts the registry's shards for the queue. The managed redis-server is in this installation's
+// data_dir.
 func ShardConfigs(cfg *conf.Config, shards []registry.Shard) []queue.ShardConfig {
 	var list []queue.ShardConfig
 	for _, s := range shards {
-		if s.URL == "" { // lost, or encrypted under another key
+		if s.URL == "" { // lost, or encrypted with another key
 			continue
 		}
 		url := s.URL
@@ -50,9 +51,9 @@ func PlannedShards(ctx context.Context, cfg *conf.Config, r *registry.Registry) 
 	return seedShards(cfg)
 }
 
-// The error without any shard, and its remedy.
+// Error if there is no shard, and the advice.
 const (
-	noShard     = "no shard is registered, so no push is accepted"
+	noShard     = "no shard registered; pushes are refused"
 	addingShard = "Add one: `wakecall shard add redis-1 --url redis://…`, or, for the redis-server that `wakecall " +
 		"up` " +
 		"runs itself, `wakecall shard add managed --url managed:` and a restart"
@@ -62,7 +63,7 @@ const (
 // identity.
 func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {
 	if s.URL == "" {
-		return nil, nil, errors.New("it has no URL")
+		return nil, nil, errors.New("no URL")
 	}
 	s.Identity = ""
 	q, err := openQueue(ctx, cfg, []registry.Shard{s})
@@ -73,7 +74,7 @@ func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.
 	return q.Shards()[0], func() { _ = q.Close() }, nil
 }
 
-// openQueue opens shards for a few calls. With an error the queue has those whose URL is right.
+// openQueue opens shards for a few calls. If it returns an error, the queue has only the shards with a valid URL.
 func openQueue(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (*queue.Queue, error) {
 	q := queue.Open(queue.Options{
 		Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets, Settings: CommonSettings(cfg),

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// conn is a connection that counts its reads, and whose next write may first have to call begin.
+// conn is a connection that counts its reads, and that may have to call begin before the next write.
 type conn struct {
 	net.Conn
 	open   *atomic.Int64
@@ -68,7 +68,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readSinceWrite reports whether data came after the last request was written. If not, the answer had come before it.
+// readSinceWrite reports whether data arrived after the last request was written. If not, the response arrived before
+// it.
 func (c *conn) readSinceWrite() bool { return c.reads.Load() != c.before.Load() }
 
 // Close implements net.Conn.

@@ -16,8 +16,8 @@ import (
 	"unicode/utf8"
 )
 
-// directLimit is the longest request that is sent directly. A direct request is written before anything is read, so
-// only net/http notices an endpoint that answers before it has read a long one.
+// directLimit is the maximum size of a request that is sent directly. A direct request is written before anything is
+// read, so only net/http notices an endpoint that responds before it has read a long request.
 const directLimit = 16 << 10
 
 // mayGoDirectly reports whether a request is short, without TLS, and its host needs no conversion before it is dialled.
@@ -27,7 +27,7 @@ func mayGoDirectly(r *http.Request) bool {
 		!strings.ContainsFunc(r.URL.Host, special)
 }
 
-// direct is a connection that the calling goroutine writes and reads; it belongs to one call or is idle.
+// direct is a connection that the calling goroutine reads and writes. It belongs to one call or is idle.
 type direct struct {
 	*conn
 	address  string
@@ -61,8 +61,7 @@ func (x *Exchange) overDirect(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// connect returns a connection on which the request may be written now: an idle one on which nothing waits to be
-// read, or a new one.
+// connect returns a connection on which the request may be written now: an idle one without unread data, or a new one.
 func (x *Exchange) connect(ctx context.Context, u *url.URL) (*direct, error) {
 	address := u.Host
 	if u.Port() == "" {
@@ -99,7 +98,7 @@ func (x *Exchange) connect(ctx context.Context, u *url.URL) (*direct, error) {
 	}
 }
 
-// send writes a request and reads the answer's headers.
+// send writes a request and reads the response headers.
 func (d *direct) send(x *Exchange, r *http.Request) (*http.Response, error) {
 	d.writer, d.left = x, maxHeader
 	if err := r.Write(d.out); err != nil {
@@ -145,7 +144,7 @@ func (d *direct) cutOff() { _ = d.SetDeadline(time.Unix(1, 0)) }
 
 func (d *direct) close() { _ = d.conn.Close() }
 
-// take returns the connection to an address that was used last; nil when there is none.
+// take returns the most recently used connection to an address, or nil.
 func (c *connections) take(address string) *direct {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,8 +176,8 @@ func (c *connections) give(d *direct) {
 	}
 }
 
-// expire closes the connections that were idle for too long, the first in the list. All share one timer, since a timer
-// for each took 1 % of a callback.
+// expire closes the connections that were idle for too long, which are first in the list. All share one timer, because
+// a timer for each took 1 % of a callback.
 func (c *connections) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,10 +191,10 @@ func (c *connections) expire() {
 	}
 }
 
-// answer is the body of an answer; its connection is kept if the body was read to its end.
+// answer is the body of a response. Its connection is kept if the body was read to the end.
 type answer struct {
 	exchange *Exchange
-	conn     *direct // nil after the end
+	conn     *direct // nil at the end
 	ctx      context.Context
 	stop     func() bool
 	body     io.Reader

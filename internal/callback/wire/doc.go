@@ -1,12 +1,12 @@
-// Package wire sends one HTTP request at a time to an endpoint and receives its answer.
+// Package wire sends one HTTP request at a time to an endpoint and receives the response.
 //
-// Connections belong to pools, one for each key that the caller chooses: unrequested data from an endpoint is never
-// read as the answer to a request of another pool. With many thousand topics, a pool for each topic would open a
-// connection for nearly each call.
+// Connections belong to pools, one for each key chosen by the caller, so that unrequested data from an endpoint is
+// never read as the response to a request of another pool. With many thousand topics, a pool for each topic would open
+// a connection for nearly every call.
 //
-// Requests without TLS, up to directLimit bytes, are written and read by the calling goroutine (direct.go);
-// net/http makes their bytes (Request.Write) and reads the answers (ReadResponse). All others go through
-// net/http's Transport, which also speaks HTTP/2 and reads an answer while it writes. The Transport hands each
-// request to two goroutines of its connection and the answer back, and costs a third of all callbacks a second.
-// Tests compare the two byte by byte and answer by answer.
+// The calling goroutine itself writes requests without TLS of up to directLimit bytes, and reads the responses
+// (direct.go), with net/http's Request.Write and ReadResponse. All others go through net/http's Transport, which also
+// speaks HTTP/2 and reads a response while it writes. The Transport passes each request and response between three
+// goroutines, which costs a third of the callbacks per second. Tests compare the two byte by byte and response by
+// response.
 package wire

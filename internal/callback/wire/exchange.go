@@ -18,7 +18,7 @@ import (
 )
 
 // Exchange is the http.RoundTripper of one call. It knows which connection carries the request and how far the request
-// got, and therefore whether it may be sent a second time. net/http sets its flags from goroutines of its own.
+// got, and therefore whether it may be sent a second time. net/http sets its flags from other goroutines.
 type Exchange struct {
 	pool   *Pool
 	begin  func() error // may be nil
@@ -26,27 +26,26 @@ type Exchange struct {
 
 	began     time.Time
 	used      *connections // in the last try
-	keepAlive string       // header of the answer
+	keepAlive string       // header of the response
 	conn      *conn        // in the last try over HTTP/1
 	reused    atomic.Bool
 	http2     atomic.Bool
-	wrote     atomic.Bool // a byte of the request may have left
-	answered  atomic.Bool // a byte of the answer came
-	unasked   atomic.Bool // the answer came before the request
+	wrote     atomic.Bool // a byte of the request may have been sent
+	answered  atomic.Bool // a byte of the response arrived
+	unasked   atomic.Bool // the response arrived before the request
 	held      atomic.Bool // begin returned an error
 
-	indirect bool // for tests: never over a direct connection
+	indirect bool // for tests: use no direct connection
 }
 
 var (
-	// ErrHeld is the error of an exchange whose begin returned an error.
+	// ErrHeld is returned by an exchange whose begin returned an error.
 	ErrHeld    = errors.New("the lease expired before the request was sent")
 	errUnasked = errors.New("the endpoint sent a response before the request")
 )
 
-// Exchange prepares a call. begin is called when there is a connection, just before the first byte leaves; an error
-// stops the call. It may be called again when the request is sent a second time. cancel ends the context of the
-// request.
+// Exchange prepares a call. begin is called once there is a connection, just before the first byte is sent. An error
+// stops the call. begin is called again if the request is sent a second time. cancel ends the context of the request.
 func (p *Pool) Exchange(begin func() error, cancel context.CancelFunc) *Exchange {
 	return &Exchange{pool: p, began: time.Now(), begin: begin, cancel: cancel}
 }
@@ -78,15 +77,15 @@ func (x *Exchange) overTransport(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// unreplayable prevents net/http from repeating a GET, or a request with an idempotency key, over every idle connection
-// that it has: Again alone decides, once.
+// unreplayable prevents net/http from retrying a GET, or a request with an idempotency key, over each of its idle
+// connections. Only Again decides about a retry, and only once.
 func unreplayable(r *http.Request) *http.Request {
 	if r.Method != http.MethodGet && len(r.Header["Idempotency-Key"]) == 0 && len(r.Header["X-Idempotency-Key"]) == 0 {
 		return r
 	}
 	r.GetBody = nil
 	if r.Body == nil || r.Body == http.NoBody {
-		// of unknown length for net/http, so not replayable; nothing is sent
+		// of unknown length to net/http, so not replayable; nothing is sent
 		r.Body = io.NopCloser(strings.NewReader(""))
 	}
 	return r
@@ -102,8 +101,8 @@ func (x *Exchange) use(c *conn, reused bool) {
 	x.unasked.Store(false)
 }
 
-// gotConn makes the connection call begin before the first byte of the request leaves. Over HTTP/2, where the
-// connection carries other requests too, it calls begin at once; a request whose context has ended is not written.
+// gotConn makes the connection call begin before the first byte of the request is sent. Over HTTP/2, where the
+// connection carries other requests, too, it calls begin immediately; a request whose context has ended is not written.
 func (x *Exchange) gotConn(i httptrace.GotConnInfo) {
 	c := i.Conn
 	if t, ok := c.(*tls.Conn); ok {
@@ -121,7 +120,7 @@ func (x *Exchange) gotConn(i httptrace.GotConnInfo) {
 	own.next.Store(x)
 }
 
-// gotAnswer is called by the goroutine that reads the connection, before it reads on.
+// gotAnswer is called by the goroutine that reads the connection, before it continues reading.
 func (x *Exchange) gotAnswer() {
 	x.answered.Store(true)
 	if !x.http2.Load() {
@@ -145,10 +144,10 @@ func (x *Exchange) mayBegin() error {
 // Held reports whether begin stopped the call.
 func (x *Exchange) Held() bool { return x.held.Load() }
 
-// Again reports whether a request that ended with err should be sent a second time, over a new connection: its
-// connection was refused, or closed before anything was written, or is a reused one that was closed before any byte of
-// the answer. An endpoint that closes idle connections causes the last case; if it has read the request anyway, it
-// recognises the job by its id.
+// Again reports whether a request that ended with err should be sent a second time, over a new connection. It should if
+// its connection was refused, or closed before anything was written, or was reused and closed before any byte of the
+// response. The last case occurs if an endpoint closes idle connections; if it has read the request anyway, it
+// recognizes the job by its id.
 func (x *Exchange) Again(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil || x.held.Load() || !x.unanswered(err) {
 		return false
@@ -163,9 +162,9 @@ func (x *Exchange) unanswered(err error) bool {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, errUnasked):
 		return true
-	case x.http2.Load(): // the protocol tells net/http which requests were not processed
+	case x.http2.Load(): // with HTTP/2, net/http knows which requests were not processed
 		return false
-	case x.reused.Load(): // net/http has several errors for a closed connection, none of them exported
+	case x.reused.Load(): // net/http has several errors for a closed connection, all unexported
 		return !x.answered.Load() && !timedOut(err)
 	}
 	closed := []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, net.ErrClosed}
@@ -180,8 +179,8 @@ func timedOut(err error) bool {
 	return errors.As(err, &ne) && ne.Timeout()
 }
 
-// End updates the pool for later calls. After a timeout on a connection that had worked, they use no connection over
-// which no answer has come since: the network may have dropped these silently.
+// End updates the pool for later calls. After a timeout on a connection that had worked, they do not use connections
+// without a response since then, because the network may have dropped these silently.
 func (x *Exchange) End(timeout bool) {
 	switch {
 	case x.used == nil:

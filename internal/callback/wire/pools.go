@@ -23,7 +23,7 @@ const (
 	maxOpen     = 4096 // see Pools.most
 	maxPools    = 1024
 	idleTimeout = 90 * time.Second
-	idleMargin  = time.Second // before the time at which an endpoint announces to close idle connections
+	idleMargin  = time.Second // before an endpoint closes idle connections, as announced
 	minIdle     = 100 * time.Millisecond
 	pingAfter   = 10 * time.Second
 	pingTimeout = 5 * time.Second
@@ -35,22 +35,22 @@ type Pools struct {
 	dialer *net.Dialer
 	roots  *x509.CertPool
 	open   atomic.Int64 // connections
-	most   int64        // connections above which the pools used least recently are closed
+	most   int64        // above this, the least recently used pools are closed
 
 	mu   sync.Mutex
 	list *simplelru.LRU[string, *Pool]
 }
 
-// New makes pools that dial with d and trust roots (nil: the system's).
+// New returns Pools that dial with d and trust roots (nil: the system's).
 func New(d *net.Dialer, roots *x509.CertPool) *Pools {
 	list, err := simplelru.NewLRU(maxPools, func(_ string, old *Pool) { old.retire(old.current()) })
-	if err != nil { // of a size that is not positive
+	if err != nil { // fails only if the size is not positive
 		panic(err)
 	}
 	return &Pools{dialer: d, roots: roots, most: mostOpen(), list: list}
 }
 
-// mostOpen returns maxOpen, or half of the descriptors that this process may have if that is less: idle connections
+// mostOpen returns maxOpen or, if that is less, half of the descriptors that this process may have. Idle connections
 // leave the rest for calls to other endpoints.
 func mostOpen() int64 {
 	var files syscall.Rlimit
@@ -64,12 +64,12 @@ func mostOpen() int64 {
 func (p *Pools) Transport(idle time.Duration) *http.Transport {
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return p.dial(ctx, address) }
 	return &http.Transport{
-		Proxy:                  nil, // a proxy would dial where the policy cannot see
+		Proxy:                  nil, // a proxy would dial addresses that the policy cannot check
 		DialContext:            dial,
 		TLSClientConfig:        &tls.Config{RootCAs: p.roots, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-		DisableCompression:     true, // answers are kept as they came, not decompressed
+		DisableCompression:     true, // responses are kept as received, not decompressed
 		MaxIdleConnsPerHost:    maxIdle,
 		IdleConnTimeout:        idle,
 		MaxResponseHeaderBytes: maxHeader,
@@ -88,8 +88,7 @@ func (p *Pools) dial(ctx context.Context, address string) (*conn, error) {
 	return &conn{Conn: c, open: &p.open}, nil
 }
 
-// Of returns the pool of a key. The pools used least recently are closed when there are too many pools or
-// connections.
+// Of returns the pool of a key. If there are too many pools or connections, it closes the least recently used pools.
 func (p *Pools) Of(key string) *Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +103,7 @@ func (p *Pools) Of(key string) *Pool {
 	return own
 }
 
-// Close closes the connections that are idle, and those in use when they become idle.
+// Close closes the idle connections, and the others when they become idle.
 func (p *Pools) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +129,7 @@ func (p *Pool) current() *connections {
 	return p.now
 }
 
-// retire closes connections as soon as they are idle; later calls use new ones.
+// retire closes connections as soon as they are idle. Later calls use new ones.
 func (p *Pool) retire(c *connections) {
 	p.mu.Lock()
 	if p.now == c {
@@ -140,8 +139,8 @@ func (p *Pool) retire(c *connections) {
 	c.close()
 }
 
-// limit shortens the time for which idle connections are kept to less than the endpoint announces (Keep-Alive:
-// timeout=5), so that no call uses one that the endpoint is just closing.
+// limit keeps idle connections for less than the endpoint announces (Keep-Alive: timeout=5), so that no call uses one
+// that the endpoint is closing.
 func (p *Pool) limit(c *connections, header string) {
 	announced := announcedIdle(header)
 	if announced <= 0 {
@@ -159,7 +158,7 @@ func (p *Pool) limit(c *connections, header string) {
 	}
 }
 
-// announcedIdle returns the timeout in a Keep-Alive header; 0 when there is none.
+// announcedIdle returns the timeout in a Keep-Alive header, or 0.
 func announcedIdle(header string) time.Duration {
 	for part := range strings.SplitSeq(header, ",") {
 		name, value, _ := strings.Cut(part, "=")
@@ -182,9 +181,9 @@ type connections struct {
 
 	mu        sync.Mutex
 	transport *http.Transport // nil until it is needed
-	idle      []*direct       // the one used last at the end
-	expiry    *time.Timer     // nil when none was idle when it last fired
-	closed    bool            // connections are closed when they become idle
+	idle      []*direct       // the most recently used one is last
+	expiry    *time.Timer     // nil if none was idle when it last fired
+	closed    bool            // close connections when they become idle
 }
 
 func (c *connections) net() *http.Transport {
@@ -196,7 +195,7 @@ func (c *connections) net() *http.Transport {
 	return c.transport
 }
 
-// closeUnused closes the idle connections over which no answer came since a time.
+// closeUnused closes the idle connections without a response since a time.
 func (c *connections) closeUnused(since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

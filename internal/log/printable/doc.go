@@ -1,6 +1,6 @@
-// Package printable makes untrusted texts safe to print.
+// Package printable makes untrusted text safe to print.
 //
-// Ids, bodies, titles and answers of endpoints are printed in terminals and read in logs. Control characters could move
-// a terminal's cursor, clear the screen or answer for its user; line separators could begin a forged line; and
-// direction marks could show the letters in another order.
+// Ids, bodies, titles and responses of endpoints are printed in terminals and logs. Control characters could move a
+// terminal's cursor, clear the screen or type on behalf of the user. Line separators could begin a forged line.
+// Direction marks could display the letters in another order.
 package printable

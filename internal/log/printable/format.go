@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Duration formats a duration with as many digits as people need.
+// Duration formats a duration for people, with few digits.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 10*time.Millisecond:
@@ -21,7 +21,7 @@ func Duration(d time.Duration) string {
 	return ShortDuration(d)
 }
 
-// ShortDuration formats a duration without the zeros of 1h0m0s.
+// ShortDuration formats a duration without trailing zeros: 1h instead of 1h0m0s.
 func ShortDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -60,7 +60,7 @@ func Count(n int, what string) string {
 // Error returns an error's text on one line.
 func Error(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// Clip cuts a text that is longer than most bytes, between two characters.
+// Clip shortens a text to most bytes without splitting a character.
 func Clip(s string, most int) string {
 	if len(s) > most {
 		return strings.ToValidUTF8(s[:most], "") + "…"

@@ -13,7 +13,7 @@ func Steers(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || turns(r)
 }
 
-// turns reports whether the character changes the direction of the text after it.
+// turns reports whether the character changes the direction of the following text.
 func turns(r rune) bool { return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' }
 
 // Line returns a text for one line or cell.
@@ -42,8 +42,8 @@ func Lines(s string) string {
 	}, s)
 }
 
-// JSON writes JSON to W with its steering characters escaped, which keeps its meaning. Each write must be a whole
-// document, as from the encoders of encoding/json and log/slog.
+// JSON writes JSON to W with steering characters escaped, which does not change its meaning. Each write must be a whole
+// document, such as the encoders of encoding/json and log/slog produce.
 type JSON struct{ W io.Writer }
 
 // Write implements io.Writer.
@@ -54,8 +54,8 @@ func (j JSON) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// escapeSteering does not escape characters below a space: encoding/json has escaped those in strings, and the others
-// are layout.
+// escapeSteering does not escape characters below a space: encoding/json has escaped them in strings, and elsewhere
+// they are layout.
 func escapeSteering(b []byte) []byte {
 	var out []byte
 	done := 0

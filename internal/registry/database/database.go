@@ -12,11 +12,12 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"github.com/wakecall/wakecall/internal/queue/address"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/migrations"
 )
 
-// Timeout limits every operation for which a caller waits. Only tests change it, because their machine may be busy.
+// Timeout limits every operation that a caller waits for. Only tests change it, because their machine may be busy.
 var Timeout = 4 * time.Second
 
 // DB is a database handle. Its methods may be called from any goroutine.
@@ -24,16 +25,16 @@ type DB struct {
 	Key seal.Key // encrypts and decrypts stored secrets
 
 	dsn     string // without a password
-	address *address
+	address *parsedDSN
 	sql     *sql.DB
 	gorm    *gorm.DB
 	up      atomic.Bool
-	current atomic.Bool // the schema was found to be current
+	current atomic.Bool // the schema is known to be current
 }
 
-// Open prepares the connections. A MySQL server need not be up yet.
+// Open prepares a connection pool. A MySQL server need not be up yet.
 func Open(dsn string, key seal.Key) (*DB, error) {
-	db := &DB{Key: key, dsn: MaskDSN(dsn)}
+	db := &DB{Key: key, dsn: address.Mask(dsn)}
 	if err := db.open(dsn); err != nil {
 		return nil, fmt.Errorf("registry %s: %w", db.dsn, err)
 	}
@@ -76,13 +77,12 @@ func (db *DB) Do(ctx context.Context, operation func(tx *gorm.DB) error) error {
 	return db.classify(operation(db.gorm.WithContext(ctx)))
 }
 
-// Change does what Do does, in a transaction.
+// Change is like Do, but in a transaction.
 func (db *DB) Change(ctx context.Context, operation func(tx *gorm.DB) error) error {
 	return db.Do(ctx, func(tx *gorm.DB) error { return tx.Transaction(operation) })
 }
 
-// Read runs an operation on a consistent state of the database without blocking writers. It has no time limit of its
-// own.
+// Read runs an operation on a consistent state of the database without blocking writers. It sets no time limit.
 func (db *DB) Read(ctx context.Context, operation func(tx *gorm.DB) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
 	if db.address.dialect == migrations.MySQL {
@@ -91,7 +91,8 @@ func (db *DB) Read(ctx context.Context, operation func(tx *gorm.DB) error) error
 	return db.classify(db.gorm.WithContext(ctx).Transaction(operation, options))
 }
 
-// Clock returns an SQL expression for the database's time in Unix milliseconds: hosts with wrong clocks agree on it.
+// Clock returns an SQL expression for the database's time in Unix milliseconds, on which even hosts with wrong clocks
+// agree.
 func (db *DB) Clock() string {
 	if db.address.dialect == migrations.SQLite {
 		return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
@@ -99,7 +100,7 @@ func (db *DB) Clock() string {
 	return "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
 }
 
-// Migrate migrates the schema and returns the number of applied steps. Several hosts may call it at once.
+// Migrate migrates the schema and returns the number of applied steps. Several hosts may call it concurrently.
 func (db *DB) Migrate(ctx context.Context) (int, error) {
 	patient, err := db.address.openForMigration()
 	if err != nil {
@@ -115,8 +116,8 @@ func (db *DB) Migrations(ctx context.Context) ([]migrations.Step, error) {
 	return steps, db.classify(err)
 }
 
-// CheckSchema returns ErrSchemaOlder or ErrSchemaNewer unless the schema matches this binary. Once it does, CheckSchema
-// does not read it again.
+// CheckSchema returns ErrSchemaOlder or ErrSchemaNewer unless the schema matches this binary. After a match, it does
+// not read the schema again.
 func (db *DB) CheckSchema(ctx context.Context) error {
 	if db.current.Load() {
 		return nil
@@ -149,7 +150,7 @@ func List[Row any](ctx context.Context, db *DB, query func(tx *gorm.DB) *gorm.DB
 	return rows, err
 }
 
-// Find calls the function Find as an operation of its own.
+// Find calls the function Find as a separate operation.
 func (db *DB) Find(ctx context.Context, row any, column string, value any) (found bool, err error) {
 	err = db.Do(ctx, func(tx *gorm.DB) (err error) {
 		found, err = Find(tx, row, column, value)
@@ -158,7 +159,7 @@ func (db *DB) Find(ctx context.Context, row any, column string, value any) (foun
 	return found, err
 }
 
-// MustFind does what Find does, and returns missing if the row does not exist.
+// MustFind is like Find, but returns missing if the row does not exist.
 func MustFind(tx *gorm.DB, row any, column string, value any, missing error) error {
 	found, err := Find(tx, row, column, value)
 	if err == nil && !found {
@@ -194,7 +195,7 @@ const (
 	defaultLimit = 100
 )
 
-// Limit returns how many rows a list returns: the number asked for, within bounds.
+// Limit returns how many rows a list returns: the requested number, within bounds.
 func Limit(asked int) int {
 	if asked <= 0 {
 		return defaultLimit

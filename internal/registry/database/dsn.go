@@ -3,7 +3,6 @@ package database
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -12,22 +11,22 @@ import (
 	"github.com/wakecall/wakecall/migrations"
 )
 
-// address is a parsed DSN.
-type address struct {
+// parsedDSN is a DSN in the form that its driver needs.
+type parsedDSN struct {
 	dialect migrations.Dialect
 	path    string              // for SQLite
 	mysql   *mysqldriver.Config // for MySQL
 }
 
-func parseDSN(dsn string) (*address, error) {
+func parseDSN(dsn string) (*parsedDSN, error) {
 	kind, rest, _ := strings.Cut(dsn, ":")
 	switch kind {
 	case "sqlite":
 		path, err := sqlitePath(rest)
-		return &address{dialect: migrations.SQLite, path: path}, err
+		return &parsedDSN{dialect: migrations.SQLite, path: path}, err
 	case "mysql":
 		c, err := mysqlConfig(strings.TrimPrefix(rest, "//"))
-		return &address{dialect: migrations.MySQL, mysql: c}, err
+		return &parsedDSN{dialect: migrations.MySQL, mysql: c}, err
 	}
 	return nil, errors.New("expected sqlite:PATH or mysql://user:password@tcp(host:3306)/database")
 }
@@ -38,7 +37,7 @@ func sqlitePath(rest string) (string, error) {
 	case path == "" || strings.ContainsRune(path, 0):
 		return "", errors.New("no path: write sqlite:PATH, like sqlite:/var/lib/wakecall/registry.db")
 	case path == ":memory:":
-		return "", errors.New("a database in memory would be another one for every process; write sqlite:PATH")
+		return "", errors.New("every process would have a different in-memory database; write sqlite:PATH")
 	case slashes && !strings.HasPrefix(path, "/"):
 		return "", fmt.Errorf(
 			"the path after // is not absolute; write sqlite:%s for one in the working directory", path)
@@ -46,8 +45,8 @@ func sqlitePath(rest string) (string, error) {
 	return path, nil
 }
 
-// mysqlConfig returns the driver's configuration. The driver's own errors may contain the password, so it replaces
-// them.
+// mysqlConfig returns the driver's configuration. It replaces the driver's errors, because they may contain the
+// password.
 func mysqlConfig(dsn string) (*mysqldriver.Config, error) {
 	c, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
@@ -67,24 +66,3 @@ func mysqlConfig(dsn string) (*mysqldriver.Config, error) {
 	}
 	return c, nil
 }
-
-var (
-	// credentials matches the user and password of an address. They end at the last @: a password may contain others.
-	credentials = regexp.MustCompile(`(?s)^([A-Za-z][A-Za-z0-9+.-]*:(?://)?)([^:@/]*):.*@`)
-	// possiblePassword matches a possible password in an address of an unknown form.
-	possiblePassword = regexp.MustCompile(`(?s):.*@`)
-)
-
-// MaskDSN hides the password of a DSN.
-func MaskDSN(dsn string) string {
-	switch kind, _, _ := strings.Cut(dsn, ":"); kind {
-	case "sqlite":
-		return dsn
-	case "mysql":
-		return MaskURL(dsn)
-	}
-	return possiblePassword.ReplaceAllString(dsn, ":***@")
-}
-
-// MaskURL hides the password of a URL.
-func MaskURL(u string) string { return credentials.ReplaceAllString(u, "$1$2:***@") }

@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/migrations"
 )
 
-// ErrUnavailable means that the database does not answer, or cannot work at present.
+// ErrUnavailable means that the database does not answer, or cannot currently serve requests.
 var ErrUnavailable = errors.New("the registry's database cannot be reached")
 
 // Errors of the schema's version.
@@ -39,7 +39,7 @@ type refusal struct{ text string }
 func (r *refusal) Error() string { return r.text }
 func (r *refusal) Refusal()      {}
 
-// classify turns every error into ErrUnavailable that is neither a refusal nor an error about a statement.
+// classify turns an error into ErrUnavailable if it is neither a refusal nor an error about a statement.
 func (db *DB) classify(err error) error {
 	var refused Refusal
 	switch {
@@ -57,9 +57,9 @@ func (db *DB) classify(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// answers are MySQL's errors about a statement or its values: the database is available, and trying again would not
-// help. All other errors (rejected users, too many connections, read-only, disk full, lock waits, a shutdown) end when
-// somebody repairs the database.
+// answers are MySQL's errors about a statement or its values: the database is available, and retrying would not help.
+// All other errors (rejected users, too many connections, read-only, disk full, lock waits, a shutdown) are temporary:
+// they end when the database is repaired.
 var answers = []uint16{
 	1048, // column cannot be null
 	1050, // table exists

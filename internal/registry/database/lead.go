@@ -16,8 +16,8 @@ type leadRow struct {
 
 func (leadRow) TableName() string { return "leads" }
 
-// Lead takes or extends the lease on a role, which only one holder can have, for ttl by the database's clock. It
-// reports whether this holder has the lease.
+// Lead takes or extends the lease of a role for ttl, by the database's clock. Only one host can hold it. Lead reports
+// whether this host does.
 func (db *DB) Lead(ctx context.Context, role, holder string, ttl time.Duration) (leads bool, err error) {
 	err = db.Do(ctx, func(tx *gorm.DB) error {
 		if err := InsertNew(tx).Create(&leadRow{Role: role}).Error; err != nil {

@@ -28,11 +28,11 @@ const (
 	walPause     = 5 * time.Millisecond
 )
 
-// ioTimeout returns a timeout shorter than an operation's, so that an operation notices a lost server.
+// ioTimeout is shorter than an operation's timeout, so that an operation notices a lost server.
 func ioTimeout() time.Duration { return Timeout * 3 / 4 }
 
 // open returns a pool that has no connections yet.
-func (a *address) open() (*sql.DB, error) {
+func (a *parsedDSN) open() (*sql.DB, error) {
 	if a.dialect == migrations.SQLite {
 		return openSQLite(a.path)
 	}
@@ -43,12 +43,12 @@ func (a *address) open() (*sql.DB, error) {
 	return bounded(sql.OpenDB(connector)), nil
 }
 
-// openForMigration does what open does, with a read timeout that is long enough for a step of a migration.
-func (a *address) openForMigration() (*sql.DB, error) {
+// openForMigration is like open, but with a read timeout that is long enough for a step of a migration.
+func (a *parsedDSN) openForMigration() (*sql.DB, error) {
 	if a.dialect == migrations.SQLite {
 		return openSQLite(a.path)
 	}
-	patient := &address{dialect: a.dialect, mysql: a.mysql.Clone()}
+	patient := &parsedDSN{dialect: a.dialect, mysql: a.mysql.Clone()}
 	patient.mysql.ReadTimeout = stepTimeout
 	return patient.open()
 }
@@ -61,9 +61,9 @@ func bounded(db *sql.DB) *sql.DB {
 	return db
 }
 
-// sqliteOptions: writers wait for each other from the start of a transaction, because a reader could not become a
-// writer; an acknowledged change survives a power failure; the page cache is small, because the system's cache serves
-// all processes; times are in UTC, as with MySQL.
+// sqliteOptions have these effects. Writers wait for each other from the start of a transaction, because a reader could
+// not become a writer. An acknowledged change survives a power failure. The page cache is small, because the system's
+// cache serves all processes. Times are in UTC, as with MySQL.
 const sqliteOptions = "?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 	"&_pragma=cache_size(-512)&_txlock=immediate&_timezone=UTC"
 
@@ -81,9 +81,9 @@ func openSQLite(path string) (*sql.DB, error) {
 	return bounded(db), nil
 }
 
-// enableWAL opens one connection, which turns on the write-ahead log of a new file. When several processes do so at
-// once, SQLite reports to all but one that the file is locked, without waiting for busy_timeout. Any other error is
-// left to the first statement.
+// enableWAL opens one connection, which turns on the write-ahead log of a new file. If several processes do so at once,
+// SQLite reports to all but one that the file is locked, without waiting for busy_timeout. Any other error is left to
+// the first statement.
 func enableWAL(db *sql.DB) {
 	for deadline := time.Now().Add(ioTimeout()); isBusy(db.Ping()) && time.Now().Before(deadline); {
 		time.Sleep(walPause)
@@ -105,7 +105,7 @@ func makePrivate(path string) error {
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil // another process has created it
+		return nil // created by another process
 	}
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func makePrivate(path string) error {
 	return f.Close()
 }
 
-func (a *address) gorm(db *sql.DB) (*gorm.DB, error) {
+func (a *parsedDSN) gorm(db *sql.DB) (*gorm.DB, error) {
 	var dialector gorm.Dialector = &sqlite.Dialector{Conn: db}
 	if a.dialect == migrations.MySQL {
 		dialector = mysql.New(mysql.Config{Conn: db, SkipInitializeWithVersion: true})

@@ -22,7 +22,7 @@ func (textSerializer) Scan(ctx context.Context, field *schema.Field, row reflect
 	case []byte:
 		field.ReflectValueOf(ctx, row).SetBytes(bytes.Clone(text))
 	default:
-		return fmt.Errorf("column %s has %T instead of a text", field.DBName, stored)
+		return fmt.Errorf("column %s has %T instead of text", field.DBName, stored)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ type Key []byte
 // KeySize is the number of bytes of a Key.
 const KeySize = 32
 
-// keyError is the type of ErrKey: an error of the request, not of the database.
+// keyError is the type of ErrKey, which is an error of the request, not of the database.
 type keyError struct{}
 
 func (keyError) Refusal() {}
@@ -31,7 +31,7 @@ func (keyError) Error() string {
 		"secret again"
 }
 
-// ErrKey is the error of data that was encrypted under another key than this process has.
+// ErrKey is returned for data encrypted with another key than this process has.
 var ErrKey error = keyError{}
 
 // ParseKey parses a key, KeySize bytes in hexadecimal digits. Its error completes a sentence.
@@ -58,8 +58,8 @@ func ReadKey(file string) (Key, error) {
 	return key, nil
 }
 
-// LoadKey does what ReadKey does, and creates the file at the first start, readable only by its owner. When several
-// processes create it at once, one wins.
+// LoadKey is like ReadKey, but creates the file at the first start, readable only by its owner. If several processes
+// create it at once, one wins.
 func LoadKey(file string) (Key, error) {
 	key, err := ReadKey(file)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +73,7 @@ func LoadKey(file string) (Key, error) {
 	return ReadKey(file)
 }
 
-// Seal encrypts a text for one place. It cannot be opened for another.
+// Seal encrypts a text for one place. It cannot be opened for another place.
 func (k Key) Seal(place, text string) (string, error) {
 	aead, err := k.aead()
 	if err != nil {
@@ -84,7 +84,7 @@ func (k Key) Seal(place, text string) (string, error) {
 	return sealedMark + base64.StdEncoding.EncodeToString(aead.Seal(nonce, nonce, []byte(text), []byte(place))), nil
 }
 
-// Open decrypts a text that Seal encrypted for the same place. Errors: ErrKey.
+// Open decrypts a text sealed for the same place. Errors: ErrKey.
 func (k Key) Open(place, sealed string) (string, error) {
 	aead, err := k.aead()
 	if err != nil {

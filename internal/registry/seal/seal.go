@@ -1,4 +1,4 @@
-// Package seal encrypts the secrets that an installation stores in its database, and hides them from logs and pages.
+// Package seal encrypts the secrets in an installation's database, and hides them from logs and pages.
 package seal
 
 import (
@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Text is a text in a setting that is stored encrypted and hidden in the audit trail. Its JSON contains the plain text
-// and is only for Key.SealJSON and Key.OpenJSON.
+// Text is a text in a setting that is stored encrypted, and hidden in the audit trail. Its JSON contains the plain
+// text, and is only for Key.SealJSON and Key.OpenJSON.
 type Text string
 
-// Mask stands for a secret.
+// Mask replaces a secret.
 const Mask = "***"
 
-// String hides the text, so that no log shows it.
+// String hides the text from logs.
 func (t Text) String() string {
 	if t == "" {
 		return ""
@@ -32,7 +32,7 @@ func (t Text) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, t.String())
 // LogValue hides the text from logs in JSON. Do not log a struct that contains one.
 func (t Text) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-// Marks at the beginning of a text in JSON. Nothing that a person can type begins with one.
+// Marks at the beginning of a text in JSON, which nobody can type.
 const (
 	openMark   = "\x00open:"
 	sealedMark = "\x00sealed:"
@@ -65,7 +65,7 @@ func (k Key) SealJSON(place string, raw []byte) ([]byte, error) {
 	})
 }
 
-// OpenJSON decrypts a value that SealJSON encrypted for the same place. Errors: ErrKey.
+// OpenJSON decrypts a value sealed by SealJSON for the same place. Errors: ErrKey.
 func (k Key) OpenJSON(place string, raw []byte) ([]byte, error) {
 	return mapTexts(raw, func(s string) (string, error) {
 		if !strings.HasPrefix(s, sealedMark) {
@@ -90,7 +90,7 @@ func MaskJSON(raw []byte) json.RawMessage {
 	return masked
 }
 
-// SameJSON reports whether two JSON values differ at most in layout.
+// SameJSON reports whether two JSON values are equal, apart from layout.
 func SameJSON(a, b []byte) bool {
 	same := func(s string) (string, error) { return s, nil }
 	x, errX := mapTexts(a, same)
@@ -111,7 +111,7 @@ func IsFingerprint(text string) bool {
 	return ok && err == nil && len(sum) == 4
 }
 
-// Sealed reports whether a text was made by Key.Seal.
+// Sealed reports whether a text is a result of Key.Seal.
 func Sealed(text string) bool { return strings.HasPrefix(text, sealedMark) }
 
 // mapTexts applies f to every string of a JSON value. Numbers keep their notation.

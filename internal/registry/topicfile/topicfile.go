@@ -1,4 +1,4 @@
-// Package topicfile reads the topics in a YAML or JSON file, for `wakecall topic apply` and for the admin's import.
+// Package topicfile reads topics from a YAML or JSON file, for `wakecall topic apply` and the admin's import.
 package topicfile
 
 import (
@@ -24,7 +24,7 @@ type Topic struct {
 	HasSecrets      bool            // the file contains secrets
 }
 
-// Parse reads a file of documents, each a topic or a list of topics. Its error names every wrong topic.
+// Parse reads a file of documents, each a topic or a list of topics. Its error lists every invalid topic.
 func Parse(data []byte) ([]Topic, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var topics []Topic
@@ -63,10 +63,10 @@ func Parse(data []byte) ([]Topic, error) {
 	return topics, errors.Join(errs...)
 }
 
-// maxSize is the most bytes of a document's values with every alias expanded.
+// maxSize limits the bytes of a document's values with all aliases expanded.
 const maxSize = 64 << 20
 
-// fits subtracts the size of a value from left, and reports whether left was enough. A value that several aliases name
+// fits subtracts the size of a value from left, and reports whether left was enough. A value named by several aliases
 // is decoded once, so nested aliases cost nothing until the value is written.
 func fits(value any, left *int) bool {
 	*left--
@@ -99,7 +99,7 @@ func Format(topic []byte) ([]byte, error) {
 		fields, func(f yaml.MapItem) bool { return f.Key == "created_at" || f.Key == "updated_at" })
 	return yaml.MarshalWithOptions(fields, yaml.CustomMarshaler(func(s string) ([]byte, error) {
 		if plain.MatchString(s) {
-			return yaml.Marshal(s) // it quotes words such as true
+			return yaml.Marshal(s) // Marshal quotes words such as true
 		}
 		return []byte(strconv.Quote(s)), nil // Go's escapes are valid in YAML
 	}))
@@ -129,7 +129,7 @@ func topicsOf(document any) ([]map[string]any, error) {
 	return nil, message.New("file.neither", document)
 }
 
-// nameOf returns how an error calls a topic.
+// nameOf returns the name of a topic in errors.
 func nameOf(name string, n int) message.Message {
 	if name == "" {
 		return message.New("file.number", n)

@@ -9,8 +9,8 @@ import (
 	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
-// Hostile would forge lines, clear the screen, type for its reader and reverse the following text, if a terminal or a
-// reader of lines interpreted it.
+// Hostile forges lines, clears the screen, types on behalf of the user and reverses the following text if a terminal or
+// a reader of lines interprets it.
 const Hostile = "x\nFORGED level=ERROR\r\nFORGED\x1b[2J\x1b]0;t\x07\u009b31m\u0085FORGED\u2028FORGED\u2029" +
 	"\u202eFORGED\u2066\x7f\x00\tend"
 

@@ -1,0 +1,186 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/test/wait"
+	"github.com/wakecall/wakecall/timer"
+)
+
+func TestMain(m *testing.M) {
+	// After failures, the client's pool dials until it notices, within a second, that it was closed.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+var eventually = wait.For
+
+// installation is a queue on a private Redis, a timer, a dispatcher and an endpoint.
+type installation struct {
+	t     *testing.T
+	q     *queue.Queue
+	redis *exec.Cmd
+	snap  *registry.Snapshot
+
+	mu    sync.Mutex
+	calls map[string]int // by id
+	lines []journal.AttemptLine
+	hooks map[string]http.HandlerFunc // by id
+	url   string
+	d     *Dispatcher
+}
+
+func (i *installation) Attempts(lines []journal.AttemptLine) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.lines = append(i.lines, lines...)
+	return nil
+}
+
+func (i *installation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	id := r.Header.Get("Wakecall-Id")
+	i.mu.Lock()
+	i.calls[id]++
+	hook := i.hooks[id]
+	i.mu.Unlock()
+	if hook != nil {
+		hook(w, r)
+	}
+}
+
+func (i *installation) hook(id string, h http.HandlerFunc) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.hooks[id] = h
+}
+
+func (i *installation) called(id string) int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.calls[id]
+}
+
+func start(t *testing.T, more ...func(*Options)) *installation {
+	return startWith(t, wait.Limit, more...)
+}
+
+// startWith starts an installation with a timeout for Redis commands.
+func startWith(t *testing.T, timeout time.Duration, more ...func(*Options)) *installation {
+	i := &installation{t: t, calls: map[string]int{}, hooks: map[string]http.HandlerFunc{}, snap: &registry.Snapshot{}}
+	dir, err := os.MkdirTemp("", "wkd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	sock := filepath.Join(dir, "s")
+	i.redis = exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "")
+	if err := i.redis.Start(); err != nil {
+		t.Fatalf("start redis-server: %v", err)
+	}
+	t.Cleanup(func() { _ = i.redis.Process.Kill(); _ = i.redis.Wait() })
+	srv := httptest.NewServer(i)
+	t.Cleanup(srv.Close)
+	i.url = srv.URL
+	i.q = queue.Open(queue.Options{Timeout: timeout})
+	t.Cleanup(func() { _ = i.q.Close() })
+	if err := i.q.SetShards(t.Context(),
+		[]queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the shard is adopted", func() bool { return queuetest.Adopt(t.Context(), i.q.Shards()[0]) == nil })
+	for _, name := range []string{"t", "slow"} {
+		i.topic(name, nil)
+	}
+	eventually(t, "Redis answers", func() bool { return i.q.SetTopics(t.Context(), slices.Values(i.confs())) == nil })
+	i.run(more...)
+	return i
+}
+
+func (i *installation) topic(name string, change func(*registry.Topic)) {
+	x := registry.NewTopic(name)
+	x.CallbackURL = i.url
+	x.Retry = []registry.Duration{registry.Duration(20 * time.Millisecond)}
+	if change != nil {
+		change(&x)
+	}
+	i.snap.Topics = i.snap.Topics.With(name, &x)
+}
+
+func (i *installation) confs() (list []queue.TopicConf) {
+	for _, x := range i.snap.Topics.All() {
+		list = append(list, queue.TopicConf{Name: x.Name, TTR: x.TTR.Std(), MaxAttempts: x.MaxAttempts})
+	}
+	return list
+}
+
+func (i *installation) run(more ...func(*Options)) {
+	c, err := callback.New(callback.Options{Version: "test"})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.t.Cleanup(c.Close)
+	o := Options{
+		Shards: func() []Shard { return []Shard{i.q.Shards()[0]} }, Topics: func() *registry.Snapshot { return i.snap },
+		Caller: c, Journal: i, Concurrency: 32, Pattern: "0120010210", ShutdownTimeout: wait.Limit,
+	}
+	for _, m := range more {
+		m(&o)
+	}
+	i.d = New(o)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := i.d.Run(ctx); err != nil {
+			i.t.Error(err)
+		}
+	})
+	wg.Go(func() {
+		_ = timer.New(timer.Options{Shards: func() []timer.Shard { return []timer.Shard{i.q.Shards()[0]} }}).Run(ctx)
+	})
+	i.t.Cleanup(func() { cancel(); wg.Wait() })
+}
+
+func (i *installation) push(topic, id string, delay time.Duration) {
+	i.t.Helper()
+	if r := i.q.Push(i.t.Context(), queue.Push{Topic: topic, ID: id, Body: []byte(`{}`), Delay: delay}); r.Err != nil {
+		i.t.Fatal(r.Err)
+	}
+}
+
+func (i *installation) gone(topic, id string) bool {
+	_, err := i.q.Get(i.t.Context(), topic, id)
+	return errors.Is(err, queue.ErrNotFound)
+}
+
+// lateness pushes a job, waits for its delivery, and returns how long after its due time it was called.
+func (i *installation) lateness(id string) time.Duration {
+	i.t.Helper()
+	var late atomic.Int64
+	due := time.Now().Add(200 * time.Millisecond)
+	i.hook(id, func(http.ResponseWriter, *http.Request) { late.Store(int64(time.Since(due))) })
+	i.push("t", id, 200*time.Millisecond)
+	eventually(i.t, "the job is delivered", func() bool { return i.gone("t", id) })
+	if late.Load() < 0 {
+		i.t.Fatalf("called %v before its due time", -time.Duration(late.Load()))
+	}
+	return time.Duration(late.Load())
+}

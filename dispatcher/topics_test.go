@@ -1,0 +1,127 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// TestJobsWaitForATopicThatCannotBeCalled: a stored retry_if that is no longer allowed costs no attempt.
+func TestJobsWaitForATopicThatCannotBeCalled(t *testing.T) {
+	i := start(t, func(o *Options) {
+		snap := *o.Topics()
+		broken := *snap.Topics.Get("t")
+		broken.Name, broken.RetryIf = "broken", `repeat(body, 9) == ""`
+		snap.Topics = registry.NewTopics(&broken, snap.Topics.Get("t"))
+		o.Topics = func() *registry.Snapshot { return &snap }
+	})
+	i.push("broken", "b", 0)
+	i.push("t", "other", 0)
+	eventually(t, "the other topic's job is delivered", func() bool { return i.gone("t", "other") })
+	eventually(t, "the job waits with a reason", func() bool {
+		j, err := i.q.Get(t.Context(), "broken", "b")
+		return err == nil && j.State == queue.Delayed && j.Attempts == 0 && len(j.History) == 1 &&
+			strings.Contains(j.History[0].Error, "retry_if")
+	})
+	if n := i.called("b"); n != 0 {
+		t.Fatalf("it was called %d times", n)
+	}
+}
+
+func TestTopicsThatArePausedDeletedOrTooLate(t *testing.T) {
+	i := start(t, func(o *Options) {
+		snap := *o.Topics()
+		paused := *snap.Topics.Get("slow")
+		paused.State = registry.TopicPaused
+		old := *snap.Topics.Get("t")
+		old.Name, old.ExpiresAfter = "old", registry.Duration(time.Second)
+		snap.Topics = registry.NewTopics(&paused, &old)
+		o.Topics = func() *registry.Snapshot { return &snap }
+	})
+	i.push("slow", "p", 0)
+	i.push("deleted", "d", 0)
+	if r := i.q.Push(t.Context(), queue.Push{Topic: "old", ID: "o", DueAt: time.Now().Add(-time.Hour)}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	for id, want := range map[string]string{"deleted": "topic deleted", "old": "expired"} {
+		eventually(t, want, func() bool {
+			j, err := i.q.Get(t.Context(), id, id[:1])
+			return err == nil && j.State == queue.Dead && j.DeadReason == want && j.Attempts == 0
+		})
+	}
+	j, err := i.q.Get(t.Context(), "slow", "p")
+	if err != nil || j.Attempts != 0 || j.State == queue.Dead || i.called("p")+i.called("d")+i.called("o") != 0 {
+		t.Fatalf("paused: %+v, %v", j, err)
+	}
+}
+
+// TestJobsWaitForATopicThatTheRegistryLost: another registry, or an old backup of it, must not make jobs dead.
+func TestJobsWaitForATopicThatTheRegistryLost(t *testing.T) {
+	asked := errors.New("the database is away")
+	var away atomic.Bool
+	var questions atomic.Int32 // about the deleted topic
+	away.Store(true)
+	i := start(t, func(o *Options) {
+		o.Deleted = func(_ context.Context, topic string) (bool, error) {
+			if topic == "deleted" {
+				questions.Add(1)
+				return true, nil
+			}
+			if away.Load() {
+				return false, asked
+			}
+			return false, nil
+		}
+	})
+	i.push("lost", "l", 0)
+	const jobs = 20
+	for n := range jobs {
+		i.push("deleted", fmt.Sprint(n), 0)
+	}
+	for n := range jobs {
+		eventually(t, "a deleted topic's job is dead", func() bool {
+			j, err := i.q.Get(t.Context(), "deleted", fmt.Sprint(n))
+			return err == nil && j.State == queue.Dead && j.DeadReason == "topic deleted"
+		})
+	}
+	if n := questions.Load(); n != 1 {
+		t.Errorf("the audit trail was queried %d times for %d jobs, want once", n, jobs)
+	}
+	j, err := i.q.Get(t.Context(), "lost", "l")
+	if err != nil || j.State == queue.Dead || len(j.History) != 0 {
+		t.Fatalf("while the database is away: %+v, %v", j, err)
+	}
+	away.Store(false)
+	eventually(t, "the job waits with a reason", func() bool {
+		j, err := i.q.Get(t.Context(), "lost", "l")
+		return err == nil && j.State == queue.Delayed && j.Attempts == 0 && len(j.History) == 1 &&
+			strings.Contains(j.History[0].Error, "registry")
+	})
+}
+
+func TestATopicThatIsNewHereIsWaitedFor(t *testing.T) {
+	var news atomic.Pointer[registry.Snapshot]
+	i := start(t, func(o *Options) {
+		news.Store(o.Topics())
+		o.Topics = news.Load
+	})
+	i.push("new", "n", 0)
+	old := news.Load()
+	next := &registry.Snapshot{Revision: old.Revision + 1}
+	topic := *old.Topics.Get("t")
+	topic.Name = "new"
+	next.Topics = registry.NewTopics(&topic)
+	eventually(t, "the job is reserved", func() bool {
+		j, err := i.q.Get(t.Context(), "new", "n")
+		return err == nil && j.State == queue.Running
+	})
+	news.Store(next)
+	eventually(t, "the job is delivered", func() bool { return i.gone("new", "n") })
+}
