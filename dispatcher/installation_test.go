@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/wakecall/wakecall/test/leaks"
 
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/journal"
@@ -26,10 +26,7 @@ import (
 	"github.com/wakecall/wakecall/timer"
 )
 
-func TestMain(m *testing.M) {
-	// After failures, the client's pool dials until it notices, within a second, that it was closed.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
-}
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 var eventually = wait.For
 

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
+
+	"github.com/wakecall/wakecall/test/leaks"
 
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // fake is a shard with one due time, in a bubble of fake time.
 type fake struct {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -70,5 +71,15 @@ func TestHelpShowsACommandsOwnFlags(t *testing.T) {
 	}
 	if got := wakecall(t, nil, "", "config", "--help"); !strings.Contains(got.out, "--redis-pool-size") {
 		t.Errorf("config: %s", got.out)
+	}
+}
+
+func TestHelpOfEveryCommand(t *testing.T) {
+	a := &program{out: io.Discard, err: io.Discard}
+	for _, c := range a.root().Commands() {
+		if got := wakecall(t, nil, "", c.Name(), "--help"); got.code != 0 || got.err != "" ||
+			!strings.Contains(got.out, "Usage:") {
+			t.Errorf("%s --help: code %d %s", c.Name(), got.code, got.err)
+		}
 	}
 }

@@ -18,13 +18,10 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/client"
-	"go.uber.org/goleak"
+	"github.com/wakecall/wakecall/test/leaks"
 )
 
-func TestMain(m *testing.M) {
-	// After failures, the client's pool dials until it notices, within a second, that it was closed.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
-}
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // fakeAPI implements as much of the API as the commands need: it stores topics, and has canned jobs.
 type fakeAPI struct {
@@ -447,15 +444,5 @@ func TestCompletionKnowsTopics(t *testing.T) {
 func TestVersion(t *testing.T) {
 	if got := wakecall(t, nil, "", "version"); got.code != 0 || !strings.HasPrefix(got.out, "wakecall dev (go1.") {
 		t.Errorf("code %d: %s%s", got.code, got.out, got.err)
-	}
-}
-
-func TestHelpOfEveryCommand(t *testing.T) {
-	a := &program{out: io.Discard, err: io.Discard}
-	for _, c := range a.root().Commands() {
-		if got := wakecall(t, nil, "", c.Name(), "--help"); got.code != 0 || got.err != "" ||
-			!strings.Contains(got.out, "Usage:") {
-			t.Errorf("%s --help: code %d %s", c.Name(), got.code, got.err)
-		}
 	}
 }

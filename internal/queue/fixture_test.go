@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
+	"github.com/wakecall/wakecall/test/leaks"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -23,8 +23,7 @@ func TestMain(m *testing.M) {
 	// Four models of the queue would take half of the package's time; the seeds differ from run to run. A -rapid.checks
 	// on the command line takes precedence: flags are parsed later.
 	_ = flag.Set("rapid.checks", "40") // a -rapid.checks on the command line counts: flags are parsed later
-	// After failures, the client's pool dials until it notices, within a second, that it was closed.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	leaks.Main(m)
 }
 
 // startRedis runs a private redis-server and returns its URL. Tests that use one run in parallel.

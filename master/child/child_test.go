@@ -19,7 +19,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
+
+	"github.com/wakecall/wakecall/test/leaks"
 
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -29,8 +30,7 @@ func TestMain(m *testing.M) {
 	if Is() {
 		os.Exit(Main(map[string]Role{"server": serve, "failing": fail, "stuck": stuck}))
 	}
-	// After failures, the client's pool dials until it notices, within a second, that it was closed.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	leaks.Main(m)
 }
 
 // serve answers each connection with its role, number and configuration. Its last line on stdout says why it ended.
