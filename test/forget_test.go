@@ -31,7 +31,7 @@ func TestALostSecretKeyIsForgotten(t *testing.T) {
 	if code, out := i.Run("up"); code == 0 || !strings.Contains(out, "wakecall migrate forget-secrets") {
 		t.Fatalf("up without the key: code %d\n%s", code, out)
 	}
-	for _, says := range []string{"of 1 topic, now paused, and the URLs of 1 shard", "nothing was removed"} {
+	for _, says := range []string{"of 1 topic (now paused) and the URLs of 1 shard", "nothing was removed"} {
 		if out := i.succeeds(t, "migrate", "forget-secrets"); !strings.Contains(out, says) {
 			t.Errorf("forget-secrets tells\n%s", out)
 		}
