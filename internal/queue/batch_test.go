@@ -38,7 +38,7 @@ func (f *fixture) pushed(list []Push) []string {
 	return ids
 }
 
-func TestLargeBatches(t *testing.T) {
+func TestABatchThatFillsAPageGoesOnAtTheNext(t *testing.T) {
 	for _, delay := range []time.Duration{0, 30 * time.Second, time.Hour} {
 		f := newFixture(t)
 		bodies := map[string]string{}
@@ -51,6 +51,9 @@ func TestLargeBatches(t *testing.T) {
 		if len(bodies) != 3500 {
 			t.Fatalf("%d ids for 3500 jobs due in %s", len(bodies), delay)
 		}
+		if longest := f.longestPage(); longest > 1<<indexBits {
+			t.Errorf("a page has %d entries", longest)
+		}
 		for id, body := range bodies {
 			if j := f.get("t", id); string(j.Body) != body {
 				t.Fatalf("the job %s due in %s has the body %.40s; want %.40s", id, delay, j.Body, body)
@@ -61,8 +64,8 @@ func TestLargeBatches(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f.forgetAll()
-		eventually(t, "nothing is ready", func() bool {
+		f.advance()
+		eventually(t, "ids that encode places are no longer decoded", func() bool {
 			f.reserve(100)
 			nothing, err := f.s.NothingReady(f.ctx, 0)
 			return nothing && err == nil

@@ -24,28 +24,25 @@ func (q *Queue) TakeByID(ctx context.Context, topic, id string) (job *Leased, er
 	return job, nil
 }
 
-const takenByIDHead = 2 // length of the head of takebyid.lua's answer
-
 // takeByID returns nil when the shard has no such job that can be taken.
 func (s *Shard) takeByID(ctx context.Context, topic, id, token string) (*Leased, error) {
-	v, err := s.list(ctx, s.bucketOf(topic), -1, "takebyid", topic, id, token)
-	if err != nil || len(v) == takenByIDHead {
+	v, err := s.list(ctx, s.bucketOf(topic), -1, "takebyid", topic, s.address(topic, id), id, token)
+	if err != nil || len(v) == 1 {
 		return nil, err
 	}
-	if len(v) != takenByIDHead+reservedJob {
+	if len(v) != 2+reservedJob {
 		return nil, fmt.Errorf("take %s/%s: %w", topic, id, errReply)
 	}
-	l := s.leased(v[takenByIDHead:], token, micros(v[0]))
-	if l == nil {
-		return nil, fmt.Errorf("take %s/%s: %w", topic, id, errRecord)
+	l, err := s.leased(v[2:], token)
+	if err != nil {
+		return nil, err
 	}
-	return s.handed(l, micros(v[0])), nil
+	l.Revision, _ = v[1].(int64)
+	return s.handed(l, millis(v[0])), nil
 }
 
 // handed returns a job that was taken at now in the form that its worker gets.
 func (s *Shard) handed(l *Lease, now time.Time) *Leased {
-	t := ticket{s.name, l.Topic, l.ID, l.Token, now, l.Attempts + 1}
-	return &Leased{
-		Job: l.Job, Lease: t.String(), For: l.LeaseUntil.Sub(now.Truncate(time.Millisecond)), Attempt: t.attempt,
-	}
+	t := ticket{s.name, l.Topic, l.ID, l.ref, l.Token, now, l.Attempts + 1}
+	return &Leased{Job: l.Job, Lease: t.String(), For: l.LeaseUntil.Sub(now), Attempt: t.attempt}
 }

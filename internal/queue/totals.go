@@ -2,8 +2,7 @@ package queue
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -24,7 +23,7 @@ type Totals struct {
 	Replaced  int64
 }
 
-// Counters returns the counters in the order of totalNames.
+// Counters returns the counters in the order of TOTALS in lua/shared/base.lua.
 func (t *Totals) Counters() []*int64 {
 	return []*int64{
 		&t.Pushed, &t.Delivered, &t.Failed, &t.Retried, &t.Snoozed, &t.Deleted, &t.Died, &t.Expired, &t.Redriven,
@@ -32,15 +31,11 @@ func (t *Totals) Counters() []*int64 {
 	}
 }
 
-// totalNames are the names of the counters in t:TOPIC, in that order, as in lua/shared/totals.lua.
-var totalNames = []string{
-	"pushed", "delivered", "failed", "retried", "snoozed", "deleted", "died", "expired", "redriven", "dropped",
-	"replaced",
-}
+const totalNames = "pdfrzxkevoy"
 
-// set sets the counter of a name.
+// set sets the counter of a letter of totalNames.
 func (t *Totals) set(name string, n int64) {
-	if i := slices.Index(totalNames, name); i >= 0 {
+	if i := strings.Index(totalNames, name); i >= 0 && len(name) == 1 {
 		*t.Counters()[i] = n
 	}
 }
@@ -69,55 +64,59 @@ func (q *Queue) Totals(ctx context.Context, topics []string) (map[string]TopicTo
 		sum[t] = TopicTotals{}
 	}
 	err := q.eachTopic(topics, topicStep, func(s *Shard, bucket int, some []string) error {
-		return s.stats(ctx, bucket, some, true, func(topic string, st Stats, totals any, now time.Time) error {
-			t := sum[topic]
-			t.Stats.Add(st)
-			err := t.read(now, totals)
-			sum[topic] = t
+		reply, err := s.list(ctx, bucket, 1+2*len(some), "totals", anys(some)...)
+		if err != nil {
 			return err
-		})
+		}
+		today, _ := reply[0].(int64)
+		for i, topic := range some {
+			t := sum[topic]
+			if err := t.read(today, reply[1+2*i], reply[2+2*i]); err != nil {
+				return fmt.Errorf("read the totals of %s on shard %s: %w", topic, s.name, err)
+			}
+			sum[topic] = t
+		}
+		return nil
 	})
 	return sum, err
 }
 
-// read adds the totals of one shard: names and values of t:TOPIC. Those named day:N are the totals before the first
-// event of a day, so a day's are the difference to the next such day.
-func (t *TopicTotals) read(now time.Time, hash any) error {
+// read adds the counts of one shard.
+func (t *TopicTotals) read(today int64, counts, hash any) error {
+	if err := t.addCounts(counts); err != nil {
+		return err
+	}
 	pairs, ok := hash.([]any)
 	if !ok {
 		return errReply
 	}
-	var total Totals
-	before := map[int64]Totals{}
+	var total, began Totals
+	last := int64(0) // the day of the last event; 0 if there was none
 	for i := 0; i+1 < len(pairs); i += 2 {
 		name, _ := pairs[i].(string)
 		value, _ := pairs[i+1].(string)
-		if day, is := strings.CutPrefix(name, "day:"); is {
-			before[number(day)] = unpacked(value)
+		if day, is := strings.CutPrefix(name, "D:"); is {
+			t.addDay(number(day), unpacked(value))
+		} else if name == "day" {
+			last = number(value)
+		} else if what, is := strings.CutPrefix(name, "s"); is {
+			began.set(what, number(value))
 		} else {
 			total.set(name, number(value))
 		}
 	}
 	t.Total.Add(total)
-	days := slices.Sorted(maps.Keys(before))
-	for i, day := range days {
-		after := total
-		if i+1 < len(days) {
-			after = before[days[i+1]]
-		}
-		if day == now.Unix()/secondsOfDay {
-			t.Today.Add(minus(after, before[day]))
-		} else {
-			t.addDay(day, minus(after, before[day]))
-		}
+	day := minus(total, began)
+	if last == today {
+		t.Today.Add(day)
+	} else if last > 0 {
+		t.addDay(last, day)
 	}
 	return nil
 }
 
-const secondsOfDay = 86400
-
 func (t *TopicTotals) addDay(number int64, day Totals) {
-	name := time.Unix(number*secondsOfDay, 0).UTC().Format("20060102")
+	name := time.Unix(number*86400, 0).UTC().Format("20060102")
 	if t.Days == nil {
 		t.Days = map[string]Totals{}
 	}
