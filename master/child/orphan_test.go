@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // localRedis is a redis-server on a socket in a data directory.
@@ -41,13 +43,8 @@ func startRedis(t *testing.T) *localRedis {
 		<-r.ended
 		_ = os.RemoveAll(dir)
 	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := clients(r.socket); err == nil {
-			return r
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	wait.For(t, "the redis-server answers", r.lives)
+	return r
 }
 
 func (r *localRedis) lives() bool {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -115,4 +117,21 @@ func Endpoint(t *testing.T, name string) *gateway.Endpoint {
 		t.Fatal(err)
 	}
 	return &gateway.Endpoint{Name: name, Log: slog.New(slog.DiscardHandler), Metrics: metrics}
+}
+
+// NeedsAccounts checks that a protocol's server refuses to start when the file of its accounts, which the key accounts
+// names, does not exist: otherwise nobody would be served.
+func NeedsAccounts(t *testing.T, p gateway.Protocol, server, accounts string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := Start(t)
+	all := p.Servers(Endpoint(t, p.Name), &gateway.Process{
+		Queue: q.Queue, Workers: q.Hub, Registry: q.Registry, Setting: func(string) string { return "/none" },
+	})
+	if err := all[server](t.Context(), l); err == nil || !strings.Contains(err.Error(), accounts) {
+		t.Error(err)
+	}
 }
