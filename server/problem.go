@@ -119,8 +119,6 @@ func storeProblem(err error) *Problem {
 		p.Status = http.StatusConflict
 	case errors.Is(err, registry.ErrChanged):
 		p.Status = http.StatusPreconditionFailed
-	case errors.Is(err, queue.ErrCollision):
-		p.Status, p.Field = http.StatusConflict, "id"
 	case errors.Is(err, queue.ErrTooFar):
 		p.Status, p.Field = http.StatusUnprocessableEntity, "due_at"
 	case errors.Is(err, queue.ErrCursor):

@@ -149,9 +149,6 @@ func pushProblem(r *queue.Result, p *queue.Push) error {
 	case errors.Is(err, queue.ErrDuplicate):
 		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
 			Detail: "id: " + p.ID + " already exists in topic " + p.Topic + "; set on_duplicate to keep or replace"}
-	case errors.Is(err, queue.ErrCollision):
-		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
-			Detail: "id: " + p.ID + " has the same hash as another id in topic " + p.Topic + "; use another id"}
 	case queue.Stored(err):
 		problem := problemOf(err)
 		problem.ID = cmp.Or(r.Job.ID, p.ID) // the server may have generated the id

@@ -77,7 +77,7 @@ func TestPushQueueErrors(t *testing.T) {
 		err    error
 		status int
 		field  string
-	}{{queue.ErrTooFar, 422, "delay"}, {queue.ErrCollision, 409, "id"}, {fmt.Errorf("secret detail"), 500, ""}} {
+	}{{queue.ErrTooFar, 422, "delay"}, {fmt.Errorf("secret detail"), 500, ""}} {
 		a.jobs.fail = fmt.Errorf("push: %w", tt.err)
 		r := a.do("POST", orders, `{"body":1}`).problem(tt.status, tt.field)
 		if strings.Contains(r.body, "secret") {

@@ -50,7 +50,7 @@ func TestDurability(t *testing.T) {
 
 	master.Kill9()
 	replica.Do("REPLICAOF", "NO", "ONE")
-	if n := replica.Do("HGET", "wk:{0}:nd", name); n != "2" {
+	if n := replica.Do("HLEN", "wk:{0}:j:"+name); n != int64(2) {
 		t.Errorf("the replica has %v of 2 jobs", n)
 	}
 }

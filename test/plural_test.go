@@ -229,7 +229,7 @@ func TestAShardIsAddedDrainedAndDeletedUnderLoad(t *testing.T) {
 	}
 	run("saved", "add", "fresh", "--url", fresh.URL())
 	harness.Eventually(t, soon, "the new shard to take jobs", func() error { // it opens when the hosts have compared it
-		if n := fmt.Sprint(fresh.Do("HLEN", "wk:{0}:nd")); n == "0" {
+		if n := fmt.Sprint(fresh.Do("SCARD", "wk:{0}:topics")); n == "0" {
 			return errors.New("it has none")
 		}
 		return nil

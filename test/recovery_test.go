@@ -122,7 +122,7 @@ func TestRecoverByHand(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "missing") || !strings.Contains(out, "6") {
 		t.Errorf("dry run: %d: %s", code, out)
 	}
-	if n := r.Do("EXISTS", "wk:{0}:seq"); n != int64(0) {
+	if n := r.Do("EXISTS", "wk:{0}:topics"); n != int64(0) {
 		t.Error("the dry run stored jobs")
 	}
 	if code, out = i.Run("recover", "--since", "1h"); code != 0 || !strings.Contains(out, "pushed again") {
@@ -220,13 +220,13 @@ func TestAPushWhoseAnswerWasLostIsInTwoShards(t *testing.T) {
 			n++
 			i.MustPush(t, topic, M{"id": fmt.Sprint("warm-", n), "body": 1, "delay": "1h"})
 		}
-		return errors.Join(harness.Equal("jobs in a", fmt.Sprint(a.Do("HEXISTS", "wk:{0}:nd", topic)), "1"),
-			harness.Equal("jobs in b", fmt.Sprint(b.Do("HEXISTS", "wk:{0}:nd", topic)), "1"))
+		return errors.Join(harness.Equal("jobs in a", fmt.Sprint(a.Do("EXISTS", "wk:{0}:j:"+topic)), "1"),
+			harness.Equal("jobs in b", fmt.Sprint(b.Do("EXISTS", "wk:{0}:j:"+topic)), "1"))
 	})
-	before := a.Do("HGET", "wk:{0}:nd", topic)
+	before := a.Do("HLEN", "wk:{0}:j:"+topic)
 	p.Set(harness.Trouble{Lose: 1})
 	answer := i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": batch})
-	if n := a.Do("HGET", "wk:{0}:nd", topic); n == before {
+	if n := a.Do("HLEN", "wk:{0}:j:"+topic); n == before {
 		t.Fatalf("the first shard still has %v jobs: no job is in both shards", n)
 	}
 	if strings.Contains(answer.String(), `"error"`) {

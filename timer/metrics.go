@@ -9,20 +9,20 @@ import (
 )
 
 type metrics struct {
-	moved, expired, failures prometheus.Counter
+	woken, expired, failures prometheus.Counter
 	took, lag                prometheus.Histogram
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
-		moved:    counter("moved_total", "Delayed jobs that became ready."),
+		woken:    counter("woken_topics_total", "Topics whose jobs fell due and that got a turn, by priority."),
 		expired:  counter("expired_leases_total", "Expired leases whose jobs were returned."),
 		failures: counter("failures_total", "Advance steps that failed."),
 		took:     histogram("advance_seconds", "Duration of one advance step.", 14),
-		lag:      histogram("lag_seconds", "Delay, by Redis's clock, of a step that moved what it waited for.", 18),
+		lag:      histogram("lag_seconds", "Delay, by Redis's clock, of a step that did what it waited for.", 18),
 	}
 	if r != nil {
-		r.MustRegister(m.moved, m.expired, m.failures, m.took, m.lag)
+		r.MustRegister(m.woken, m.expired, m.failures, m.took, m.lag)
 	}
 	return m
 }
@@ -39,10 +39,10 @@ func histogram(name, help string, buckets int) prometheus.Histogram {
 
 // observe counts a step. next is the time of the next event, as returned by the previous step, if any.
 func (m *metrics) observe(a queue.Advance, next time.Time, took time.Duration) {
-	if a.Moved+a.Expired > 0 && !next.IsZero() && !a.Now.Before(next) {
+	if a.Woken+a.Expired > 0 && !next.IsZero() && !a.Now.Before(next) {
 		m.lag.Observe(a.Now.Sub(next).Seconds())
 	}
-	m.moved.Add(float64(a.Moved))
+	m.woken.Add(float64(a.Woken))
 	m.expired.Add(float64(a.Expired))
 	m.took.Observe(took.Seconds())
 }

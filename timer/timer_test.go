@@ -70,7 +70,7 @@ func (f *fake) Advance(ctx context.Context, _ int) (queue.Advance, error) {
 	if !f.due.IsZero() && !f.due.After(a.Now) {
 		f.moved = append(f.moved, a.Now)
 		f.due = time.Time{}
-		a.Moved = 1
+		a.Woken = 1
 	}
 	a.Next = f.due
 	return a, nil
@@ -350,7 +350,7 @@ func TestMetricsHaveTheLatenessOfMoves(t *testing.T) {
 			m := x.GetMetric()[0]
 			got[x.GetName()] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
 		}
-		moved, lag := got["wakecall_timer_moved_total"], got["wakecall_timer_lag_seconds"]
+		moved, lag := got["wakecall_timer_woken_topics_total"], got["wakecall_timer_lag_seconds"]
 		failures := got["wakecall_timer_failures_total"]
 		if moved != 1 || lag != 1 || failures < 1 {
 			t.Errorf("metrics = %v", got)

@@ -42,7 +42,6 @@ var known = []struct {
 	{queue.ErrAlive, "errors.alive"},
 	{queue.ErrBodyGone, "errors.body_gone"},
 	{queue.ErrCursor, "errors.cursor"},
-	{queue.ErrCollision, "errors.collision"},
 	{queue.ErrTooFar, "errors.too_far"},
 	{registry.ErrNoTopic, "errors.no_topic"},
 	{registry.ErrNoShard, "errors.no_shard"},

@@ -92,7 +92,10 @@ func (r *request) describe(job *queue.Job, remaining int) described {
 
 // expired reports whether a job's ttl has passed. The queue hands such a job to nobody, and removes it later.
 func expired(job *queue.Job) bool {
-	return !job.ExpiresAt.IsZero() && job.State != queue.Dead && !time.Now().Before(job.ExpiresAt)
+	if job.State == queue.Dead {
+		return job.DeadReason == "expired"
+	}
+	return !job.ExpiresAt.IsZero() && !time.Now().Before(job.ExpiresAt)
 }
 
 // secondsLeft returns how long a job may still be consumed, rounded; 0 means forever.

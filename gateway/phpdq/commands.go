@@ -108,7 +108,7 @@ func (s *Server) find(ctx context.Context, command string, r *request) (*queue.J
 
 // why returns the result, for the metrics, of a command that the queue rejected.
 func (s *Server) why(command string, err error) string {
-	if errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrTooFar) || errors.Is(err, queue.ErrCollision) {
+	if errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrTooFar) {
 		return gateway.Refused
 	}
 	s.Endpoint.Log.Warn("command failed", "command", command, "error", err)

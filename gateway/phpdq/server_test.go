@@ -306,7 +306,7 @@ func TestResultsAreCounted(t *testing.T) {
 	c := r.dial(t)
 	const add = `{"cmd":"add","topic":"order_close","id":"1","body":{}}`
 	c.ask(add, succ)
-	for _, err := range []error{queue.ErrTooFar, queue.ErrCollision, errors.New("no shard")} {
+	for _, err := range []error{queue.ErrTooFar, errors.New("no shard")} {
 		r.down = err
 		c.ask(add, fail)
 	}
@@ -328,7 +328,7 @@ func TestResultsAreCounted(t *testing.T) {
 			}
 		}
 	}
-	const want = "map[add done:1 add refused:2 add unavailable:1 get done:1 get refused:1 get unavailable:1]"
+	const want = "map[add done:1 add refused:1 add unavailable:1 get done:1 get refused:1 get unavailable:1]"
 	if got := fmt.Sprint(counted); got != want {
 		t.Errorf("counted %s, want %s", got, want)
 	}

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -10,42 +11,80 @@ import (
 type Advance struct {
 	Now     time.Time // Redis's clock in the script
 	Next    time.Time // when the next job, lease or topic needs Advance; zero for none
-	Moved   int       // jobs that became ready
+	Woken   int       // topics with due jobs that got a turn, by priority
 	Expired int       // expired leases; their jobs are ready again, or dead
 	More    bool      // the step was bounded and left work: call again at once
 }
 
-// advanceStep is the most jobs that one Advance moves.
-const advanceStep = 500
+// The most topics that one Advance looks at, and the most ids that it moves.
+const (
+	advanceTopics = 100
+	advanceStep   = 500
+)
 
-// Advance makes due jobs of a bucket ready and ends expired leases, one bounded step at a time.
+// The lengths of the head of wake.lua's answer, and of each expired lease or job in it.
+const (
+	wakeHead   = 3
+	wakeFields = 4
+)
+
+// Advance gives topics with due jobs of a bucket their turns, and ends leases and jobs that have expired, one bounded
+// step at a time.
 func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
-	reply, err := s.list(ctx, bucket, 6, "advance", advanceStep)
+	reply, err := s.list(ctx, bucket, -1, "wake", advanceTopics, advanceStep)
 	if err != nil {
 		return Advance{}, err
 	}
-	n := ints(reply)
-	now := millis(n[0]).Add(time.Duration(n[5]) * time.Microsecond)
-	a := Advance{Now: now, Moved: int(n[2]), Expired: int(n[3]), More: n[4] != 0}
+	if len(reply) < wakeHead || (len(reply)-wakeHead)%wakeFields != 0 {
+		return Advance{}, fmt.Errorf("advance %s: %w", s.name, errReply)
+	}
+	n := ints(reply[:wakeHead])
+	a := Advance{Now: micros(reply[0]), Woken: int(n[2])}
 	if n[1] >= 0 {
 		a.Next = millis(n[1])
+		a.More = !a.Next.After(a.Now)
 	}
-	return a, nil
+	a.Expired, err = s.lapse(ctx, bucket, a.Now, reply[wakeHead:])
+	return a, err
 }
 
-// NothingToAdvance reports whether Advance has nothing to do in a bucket, now or later: there is no delayed job, lease,
-// parked topic or job that expires, and no finished job is remembered for a duration. It takes one plain command, where
-// Advance takes five.
+// lapse settles what has expired: a lease as a failed attempt, a waiting job as expired.
+func (s *Shard) lapse(ctx context.Context, bucket int, now time.Time, expired []any) (leases int, err error) {
+	var list []settling
+	for v := range slices.Chunk(expired, wakeFields) {
+		var x settling
+		x.Topic, _ = v[0].(string)
+		x.ID, _ = v[1].(string)
+		x.token, _ = v[2].(string)
+		attempts, _ := v[3].(int64)
+		x.verdict, x.states = verdictExpire, "delayed ready"
+		if x.token != "" {
+			x.verdict, x.reason = verdictLapse, "lease"
+			x.attempt = encodeAttempt(&Attempt{N: int(attempts) + 1, StartedAt: now.UnixMilli(), Error: expiredError})
+			leases++
+		}
+		list = append(list, x)
+	}
+	for some := range slices.Chunk(list, EndLimit) {
+		if _, _, _, err := s.settle(ctx, bucket, "settle", some); err != nil {
+			return leases, err
+		}
+	}
+	return leases, nil
+}
+
+// NothingToAdvance reports whether Advance has nothing to do in a bucket, now or later: no topic has an
+// event to come. It takes one plain command.
 func (s *Shard) NothingToAdvance(ctx context.Context, bucket int) (bool, error) {
-	n, err := s.existing(ctx, bucket, "due", "lease", "park", "exp", "old")
+	n, err := s.existing(ctx, bucket, "next")
 	return n == 0, err
 }
 
 // NothingReady reports whether Reserve would find no job in a bucket now and the next ready job wakes the dispatchers.
 // Only Reserve requests that wake-up (the key idle). It takes one plain command: EXISTS counts a key each time it is
-// named, so the count is four only if idle exists and no ring does.
+// named, so the count is four only if idle exists and no q does.
 func (s *Shard) NothingReady(ctx context.Context, bucket int) (bool, error) {
-	n, err := s.existing(ctx, bucket, "q:0", "q:1", "q:2", "idle", "idle", "idle", "idle")
+	n, err := s.existing(ctx, bucket, "q:high", "q:normal", "q:low", "idle", "idle", "idle", "idle")
 	return n == 4, err
 }
 

@@ -28,7 +28,7 @@ func (c *pushCall) jobs() int  { return len(c.pushes) }
 func (c *pushCall) bytes() int { return c.size }
 
 const (
-	maxJobs          = 512 // in one call: about 3 ms of Redis, and they fit in a page
+	maxJobs          = 512 // in one call: about 3 ms of Redis
 	maxReplicaFlying = 16  // concurrent calls of pushes that wait for a replica, which takes long
 	maxReplicaJobs   = 128 // in one of these: the fewer, the sooner pushes are refused when a replica has stopped
 )

@@ -183,21 +183,6 @@ func takeAll(b *testing.B, q *Queue, topic string, size int) {
 	}
 }
 
-func BenchmarkAdvance(b *testing.B) {
-	q, s := benchQueue(b)
-	pushAll(b, q, b.N, func(int) time.Duration { return 2 * time.Second })
-	s.client.Do(b.Context(), "DEBUG", "SLEEP", "2.1")
-	measured(b, s, b.N, func() {
-		for moved := 0; moved < b.N; {
-			a, err := s.Advance(b.Context(), 0)
-			if err != nil {
-				b.Fatal(err)
-			}
-			moved += a.Moved
-		}
-	})
-}
-
 // BenchmarkMemory reports the bytes of Redis per delayed job, with a body of 64 bytes and an id of 24, over an hour.
 func BenchmarkMemory(b *testing.B) {
 	q, s := benchQueue(b)
@@ -281,7 +266,7 @@ func BenchmarkDeliverOverTopics(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				moved += a.Moved
+				moved += a.Woken
 			}
 		})
 		for left := moved; left > 0; {

@@ -23,18 +23,15 @@ func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, e
 		}
 		when = "+" + strconv.FormatInt(max(0, ceilDelay(*c.Delay)), 10)
 	}
-	priority, given, ownKey := "", "", ""
+	priority, given := "", ""
 	if c.Priority != nil {
-		priority = strconv.Itoa(int(*c.Priority))
+		priority = c.Priority.String()
 	}
 	var body []byte
 	if c.Body != nil {
 		given, body = "1", *c.Body
-		if len(body) > longBody {
-			ownKey = "1"
-		}
 	}
-	return q.change(ctx, Changed, topic, id, c.Match, "change", when, priority, given, body, ownKey)
+	return q.change(ctx, Changed, topic, id, c.Match, "change", when, priority, given, body)
 }
 
 // RunNow makes a job due now; the attempts of a dead one start again. It does not touch a ready or running job. Errors:
@@ -96,7 +93,7 @@ var changeErrors = map[string]error{
 func (q *Queue) changeIn(
 	ctx context.Context, s *Shard, kind ChangeKind, topic, id string, m Match, what ...any,
 ) (job *Job, unsafe, err error) {
-	args := append([]any{topic, s.address(topic, id), id, m.String()}, what...)
+	args := append([]any{topic, id, m.String()}, what...)
 	o, err := s.do(ctx, s.bucketOf(topic), q.durability(topic), "change", args...)
 	if err != nil {
 		return nil, nil, err
@@ -118,10 +115,10 @@ func (q *Queue) changeIn(
 	if o.unsafe != nil {
 		unsafe = s.notReplicated("change", topic, id, o.unsafe)
 	}
-	if job, err = s.described(topic, reply[2]); err != nil {
+	if job, err = s.job(topic, reply[2], micros(reply[0])); err != nil {
 		return nil, nil, err
 	}
-	job.ChangedAt = millis(reply[0])
+	job.ChangedAt = micros(reply[0]).Truncate(time.Millisecond)
 	job.Revision, _ = reply[1].(int64)
 	if err := q.record(ctx, kind, *job); err != nil {
 		return nil, nil, err

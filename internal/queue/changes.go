@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Every accepted change of a job takes the next revision of its bucket, a counter in the data (revise in
-// lua/shared/base.lua), which the journal's line of the change records. Of two changes of a job, through any hosts, the
-// later one has the higher revision.
+// Every accepted change of a job takes the next revision of its bucket, a counter in the data (the key rev),
+// which the journal's line of the change records. Of two changes of a job, through any hosts, the later one has the
+// higher revision.
 
 // ChangeKind is the kind of an accepted change, for Options.Changed.
 type ChangeKind string

@@ -43,7 +43,7 @@ func FuzzCursor(f *testing.F) {
 // TestACursorBelongsToOneState: the script would return a page of other jobs without an error.
 func TestACursorBelongsToOneState(t *testing.T) {
 	inner := map[string]State{
-		"d:5:7": Delayed, "f:1:2:3": Delayed, "r:2:99": Ready, "u:5:7": Running, "x:5:7": Dead, "o:1:2": Finished,
+		"d1:5:a": Delayed, "f1:2": Delayed, "r2:99:é": Ready, "u1:5:7": Running, "x1:5:7": Dead, "o12:a": Finished,
 	}
 	for text, of := range inner {
 		for state := range cursorsOf {

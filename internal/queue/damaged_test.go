@@ -2,7 +2,6 @@ package queue
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -13,7 +12,7 @@ func TestADamagedRecordMakesItsJobDead(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		f.push("t", id, 0)
 	}
-	f.s.client.LSet(f.ctx, prefix(0)+"p:1", 2, strings.Repeat("\xfe", 12)+"\xfe\x01?and so on")
+	f.s.client.HSet(f.ctx, prefix(0)+"j:t", "b", "\xfe\x01?and so on")
 	if ls := f.reserve(10); len(ls) != 2 {
 		t.Fatalf("reserved %d; want the two readable jobs", len(ls))
 	}
@@ -27,11 +26,11 @@ func TestDamagedAttemptsStopNobody(t *testing.T) {
 		f.push("t", id, 0)
 	}
 	f.reserve(2, func(r *Reserve) { r.LeaseCap = time.Millisecond })
-	key, index := prefix(0)+"a:1", "1"
-	f.s.client.HSet(f.ctx, key, index, "\x01damaged")
+	key := prefix(0) + "a:t/damaged"
+	f.s.client.RPush(f.ctx, key, "\x01damaged")
 	expired := 0
 	eventually(t, "both leases end", func() bool { expired += f.advance().Expired; return expired == 2 })
-	if got := f.s.client.HGet(f.ctx, key, index).Val(); got != "\x01damaged" {
+	if got := f.s.client.LIndex(f.ctx, key, 0).Val(); got != "\x01damaged" {
 		t.Errorf("the attempts are %q now", got)
 	}
 	if ls := f.reserve(100); len(ls) != 1 || ls[0].ID != "whole" {
@@ -45,7 +44,7 @@ func TestADamagedJobStaysInADrainingShard(t *testing.T) {
 	f.push("t", "damaged", 0)
 	f.push("t", "dead", 0)
 	f.settle(Bury, nil, f.reserve(2)...)
-	f.s.client.LSet(f.ctx, prefix(0)+"p:1", 1, strings.Repeat("\xfe", 12)+"\xfe\x01?and so on")
+	f.s.client.HSet(f.ctx, prefix(0)+"j:t", "damaged", "\xfe\x01?and so on")
 	url, _ := startRedis(t)
 	err := f.q.SetShards(f.ctx, []ShardConfig{{Name: "a", URL: f.s.url, State: "draining"},
 		{Name: "b", URL: url, State: "active"}})
@@ -73,7 +72,7 @@ func TestADeadJobIsRecordedOnce(t *testing.T) {
 	}})
 	const id = "twice"
 	f.push("t", id, time.Hour)
-	if err := openPages(f.ctx, f.s, "t"); err != nil {
+	if err := bringNear(f.ctx, f.s, "t"); err != nil {
 		t.Fatal(err)
 	}
 	bury := func() { f.settle(Bury, func(s *Settlement) { s.Reason = "attempts" }, f.reserve(1)...) }

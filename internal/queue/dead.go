@@ -37,6 +37,8 @@ type deadCall struct {
 	as    *Renewal
 }
 
+const deadHead = 2 // length of the head of dead.lua's answer
+
 // deadStep bounds the dead jobs of one script call.
 const deadStep = 200
 
@@ -90,41 +92,39 @@ func (q *Queue) deadIDs(ctx context.Context, s *Shard, c deadCall, ids []string)
 // someDead re-drives or deletes dead jobs in one call of the script and records that.
 func (q *Queue) someDead(ctx context.Context, s *Shard, c deadCall, limit int, ids []string) (int, error) {
 	kind, topic := c.kind, c.topic
-	what := "retry"
+	what, attempts, ttl := "retry", "", ""
 	if kind == DeadDeleted {
 		what = "delete"
 	}
-	attempts, ttl := "", ""
 	if c.as != nil {
-		ttl = strconv.FormatInt(c.as.TTL.Milliseconds(), 10)
+		if c.as.TTL > 0 {
+			ttl = msText(c.as.TTL)
+		}
 		if c.as.MaxAttempts > 0 {
 			attempts = strconv.Itoa(c.as.MaxAttempts)
 		}
 	}
-	args := []any{topic, what, limit, attempts, ttl}
-	for _, id := range ids {
-		args = append(args, s.address(topic, id), id)
-	}
+	args := append([]any{topic, what, limit, attempts, ttl}, anys(ids)...)
 	// Not repeated: after a lost answer the same call would take the next jobs, and nobody would record the first ones.
 	v, err := s.run(ctx, s.bucketOf(topic), "dead", args...)
 	if err != nil {
 		return 0, err
 	}
 	reply, _ := v.([]any)
-	if len(reply)%3 != 1 {
+	if len(reply) < deadHead {
 		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
 	}
-	revision, _ := reply[0].(int64)
+	revision, _ := reply[1].(int64)
 	var jobs []Job
-	for v := range slices.Chunk(reply[1:], 3) {
-		id, _ := v[0].(string)
-		job := Job{Topic: topic, ID: id, Shard: s.name, CreatedAt: millis(v[1]), Revision: revision}
-		revision++
-		if whole, err := s.described(topic, v[2]); err == nil {
-			whole.Revision = job.Revision
-			job = *whole
+	for i, v := range reply[deadHead:] {
+		job, err := s.job(topic, v, micros(reply[0]))
+		if err != nil {
+			return 0, err
 		}
-		jobs = append(jobs, job)
+		if job.Revision = revision + int64(i); kind == DeadDeleted {
+			job = &Job{Topic: topic, ID: job.ID, Shard: s.name, CreatedAt: job.CreatedAt, Revision: job.Revision}
+		}
+		jobs = append(jobs, *job)
 	}
 	return len(jobs), q.record(ctx, kind, jobs...)
 }

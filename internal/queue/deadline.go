@@ -19,7 +19,7 @@ import (
 // Scripts that end a lease need no deadline: they name the token of the lease.
 
 // timely lists the scripts that do nothing when they begin late (lua/shared/deadline.lua).
-var timely = []string{"push", "change", "delete", "dead", "drop", "restore", "reserve", "take", "takebyid", endByID}
+var timely = []string{"push", "change", "delete", "dead", "drop", "restore", "reserve", "take", "takebyid", settleByID}
 
 // errTooLate means that a script began, or would have begun, after its caller had given up.
 var errTooLate = errors.New("the shard answered too late")
@@ -31,13 +31,12 @@ const (
 
 // clockReading is a reading of the clock of a bucket's server, and the times of this process before and after it.
 type clockReading struct {
-	server    int64 // ms
-	asked, at time.Time
+	server int64 // ms
+	at     time.Time
 }
 
-// earliest and latest bound the server's clock at a time of this process, in ms.
+// earliest returns a bound of the server's clock at a time of this process, in ms.
 func (c *clockReading) earliest(t time.Time) int64 { return c.server + t.Sub(c.at).Milliseconds() }
-func (c *clockReading) latest(t time.Time) int64   { return c.server + t.Sub(c.asked).Milliseconds() + 1 }
 
 // until returns the deadline for a script to begin, in ms by the server's clock; 0 while that is not known.
 func (b *bucketState) until(ctx context.Context, patience time.Duration) int64 {
@@ -59,13 +58,12 @@ func (s *Shard) inTime(ctx context.Context, bucket int, script string, args []an
 	}
 	n := s.nodes[bucket]
 	for try := 1; ; try++ {
-		asked := time.Now()
 		err := call(append(args, n.until(ctx, s.timeout)))
 		if !redis.HasErrorPrefix(err, tooLate) {
 			return err
 		}
 		server, _ := strconv.ParseInt(strings.TrimPrefix(err.Error(), tooLate), 10, 64)
-		n.clock.Store(&clockReading{server, asked, time.Now()})
+		n.clock.Store(&clockReading{server, time.Now()})
 		if try == 3 {
 			return errTooLate
 		}

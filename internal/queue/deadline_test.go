@@ -105,7 +105,7 @@ func TestAJumpOfAServersClockRefusesNoPush(t *testing.T) {
 			if clock == nil {
 				clock = &clockReading{}
 			}
-			f.s.nodes[0].clock.Store(&clockReading{clock.server - jump.Milliseconds(), clock.asked, time.Now()})
+			f.s.nodes[0].clock.Store(&clockReading{clock.server - jump.Milliseconds(), time.Now()})
 			id++
 			push := []Push{{Topic: "t", ID: string(rune('a' + id)), Delay: time.Hour, Priority: Normal}}
 			if r, _ := f.s.storeAll(0, d, push, time.Minute); r[0].Err != nil {

@@ -15,7 +15,7 @@ type removal struct {
 }
 
 func (s *Shard) remove(ctx context.Context, topic, id string, m Match, d Durability) (r removal, err error) {
-	o, err := s.do(ctx, s.bucketOf(topic), d, "delete", topic, s.address(topic, id), id, m.String())
+	o, err := s.do(ctx, s.bucketOf(topic), d, "delete", topic, id, m.String())
 	if err != nil {
 		return r, err
 	}
@@ -26,16 +26,16 @@ func (s *Shard) remove(ctx context.Context, topic, id string, m Match, d Durabil
 	if !ok || len(reply) != 3 {
 		return r, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
 	}
-	letter, _ := reply[0].(string)
+	was, _ := reply[0].(string)
 	revision, _ := reply[2].(int64)
 	switch {
-	case o.repeated && (letter == "" || letter == changedOther):
+	case o.repeated && (was == "" || was == changedOther):
 		return r, s.unavailable("connection", errDoubtful)
-	case letter == changedOther:
+	case was == changedOther:
 		return r, fmt.Errorf("delete %s/%s: %w", topic, id, ErrChanged)
-	case letter != "":
+	case was != "":
 		r.job = &Job{
-			Topic: topic, ID: id, Shard: s.name, State: stateNames[letter],
+			Topic: topic, ID: id, Shard: s.name, State: State(was),
 			CreatedAt: millis(reply[1]), Revision: revision,
 		}
 	}

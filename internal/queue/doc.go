@@ -5,20 +5,22 @@
 // lua/shared. To follow a job, read in this order:
 //
 //	types.go             what a job is
-//	keys.go, record.go   how Redis stores it; attempts.go its attempts
+//	keys.go, record.go   how Redis stores it; attempts.go its attempts; id.go the ids made here
 //	push.go              a push as push.lua takes it; batcher.go hands pushes to gather.go, which batches calls
-//	advance.go           what timers do: make due jobs ready, end expired leases
-//	reserve.go           a dispatcher takes ready jobs under leases
-//	settle.go            a dispatcher ends the leases
-//	take.go, lease.go, end.go   the same for workers of pull topics; gather.go gathers their calls, takebyid.go takes
-//	                     the one job that a worker names
+//	advance.go           what timers do: wake.lua gives topics with due jobs their turns, and lists what has expired
+//	reserve.go           a dispatcher takes due jobs under leases
+//	settle.go            settle.lua ends or extends leases: of dispatchers here, of workers in end.go
+//	take.go, lease.go    workers take jobs of pull topics; takebyid.go the one job that a worker names
 //	job.go, change.go, delete.go, list.go, dead.go   what people and clients do with jobs
+//	changes.go           what journals get
 //	finished.go          how a shard remembers finished jobs
-//	topics.go, totals.go, notes.go, find.go, forecast.go   queries about topics
+//	topics.go, totals.go, notes.go, find.go, forecast.go, workers.go   settings of topics, and queries about them
 //
 // A Shard is one Redis deployment: shard.go, connect.go, script.go (calls scripts), deadline.go (limits when a script
 // may begin), wakeups.go, durability.go, identity.go, slotguard.go. A Queue is all shards together: queue.go and the
 // files whose names begin with shards, for the order of shards for a job, pushes over several shards, moves, restores,
-// health, and the comparison with the journals of hosts; pershard.go runs a function for each. doubt.go removes copies
-// that pushes may have left in a shard that did not answer.
+// health, and the comparison with the journals of hosts; pershard.go runs a function for each. via.go carries the
+// protocol of a request to the journal.
+//
+// docs/architecture.md describes the keys, the invariants and the scripts, and how to find a job with redis-cli.
 package queue

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,7 +29,11 @@ var verbNames = [...]string{
 
 func (v Verb) String() string { return verbNames[v] }
 
-var verbs = [...]string{Ack: "A", GiveBack: "L", Untake: "H", Fail: "F", BuryLeased: "B", ExtendLeased: "E"}
+// verdictsOf are the verdicts of settle.lua.
+var verdictsOf = [...]string{
+	Ack: verdictDone, GiveBack: verdictRelease, Untake: verdictRelease, Fail: verdictFail, BuryLeased: verdictBury,
+	ExtendLeased: verdictExtend,
+}
 
 // Ending says what happens to one job, named by its lease, or by its topic and id: older protocols know no leases.
 type Ending struct {
@@ -139,29 +142,24 @@ func (s *Shard) end(ctx context.Context, bucket int, list []Ending) []Ended {
 	return done
 }
 
-const endedJob = 8 // values of each job in the answer of end.lua
-
 func (s *Shard) endAll(bucket int, list []Ending) []Ended {
-	args, script := append(make([]any, 0, 2+9*len(list)), expiredError), "end"
+	script := "settle"
 	tickets := make([]ticket, len(list))
+	calls := make([]settling, len(list))
 	for i := range list {
 		if list[i].Lease == "" {
-			script = endByID
+			script = settleByID
 		}
 		tickets[i] = list[i].ticket()
-		args = s.appendEnding(args, &list[i], &tickets[i])
+		calls[i] = list[i].settling(&tickets[i])
 	}
-	o, err := s.do(s.ctx, bucket, Memory, script, args...)
+	answers, now, repeated, err := s.settle(s.ctx, bucket, script, calls)
 	if err != nil {
 		return failEndings(list, err)
 	}
-	reply, ok := o.value.([]any)
-	if !ok || len(reply) != endedJob*len(list) {
-		return failEndings(list, fmt.Errorf("end leases on shard %s: %w", s.name, errReply))
-	}
 	done := make([]Ended, len(list))
 	for i := range list {
-		done[i] = s.ended(&list[i], &tickets[i], reply[endedJob*i:], o.repeated)
+		done[i] = s.ended(&list[i], &tickets[i], &answers[i], now, repeated)
 	}
 	return done
 }
@@ -175,89 +173,88 @@ func (e *Ending) ticket() ticket {
 	return t
 }
 
-// appendEnding appends an ending as end.lua reads it.
-func (s *Shard) appendEnding(args []any, e *Ending, t *ticket) []any {
-	ref, token, states := "", "", e.states()
-	if e.Lease != "" {
-		ref, token, states = strconv.FormatInt(t.ref, 10), t.token, "u"
-	}
-	number, text := "", ""
+func (e *Ending) settling(t *ticket) settling {
+	x := settling{Ref: Ref{t.topic, t.id}, token: t.token, states: e.states(), verdict: verdictsOf[e.Verb]}
 	switch e.Verb {
 	case Ack:
-		if !t.taken.IsZero() {
-			number = strconv.FormatInt(t.taken.UnixMilli(), 10)
+		if e.Lease != "" {
+			x.attempt = e.attemptText(t, Attempt{Answer: rememberedAnswer(e.Result)})
 		}
-		text = rememberedAnswer(e.Result)
 	case GiveBack:
-		number = strconv.FormatInt(max(0, ceilDelay(e.Delay)), 10)
+		x.ms = msText(e.Delay)
 	case ExtendLeased:
 		if e.TTR > 0 {
-			number = strconv.FormatInt(max(1, e.TTR.Milliseconds()), 10)
+			x.ms = strconv.FormatInt(max(1, e.TTR.Milliseconds()), 10)
 		}
 	case Fail:
-		text = waits(e.Retry) + ";" + attemptText(e, t)
+		x.ms, x.reason = msText(waitAfter(t.attempt, e.Retry)), "attempts"
+		x.attempt = e.attemptText(t, Attempt{Error: shorten(e.Error, maxReason)})
 	case BuryLeased:
-		text = attemptText(e, t)
+		x.reason = "buried"
+		x.attempt = e.attemptText(t, Attempt{Error: shorten(e.Error, maxReason)})
 	}
-	return append(args, t.topic, s.address(t.topic, t.id), t.id, ref, token, states, verbs[e.Verb], number, text)
+	return x
+}
+
+// waitAfter returns the wait after a failed attempt: the topic's, or 1, 3, 5 … minutes.
+func waitAfter(attempt int, waits []time.Duration) time.Duration {
+	if len(waits) > 0 {
+		return waits[min(max(attempt, 1), len(waits))-1]
+	}
+	return time.Duration(2*max(attempt, 1)-1) * time.Minute
 }
 
 func (e *Ending) states() string {
 	if len(e.In) == 0 {
-		return "u"
+		return string(Running)
 	}
-	var b strings.Builder
-	for letter, state := range stateNames {
-		for _, s := range e.In {
-			if s == state {
-				b.WriteString(letter)
-			}
-		}
+	states := make([]string, len(e.In))
+	for i, state := range e.In {
+		states[i] = string(state)
 	}
-	return b.String()
-}
-
-// waits returns durations in ms, separated by spaces.
-func waits(list []time.Duration) string {
-	var b []byte
-	for _, d := range list {
-		b = append(strconv.AppendInt(b, max(0, ceilDelay(d)), 10), ' ')
-	}
-	return string(b)
+	return strings.Join(states, " ")
 }
 
 const maxReason = 512 // bytes of an attempt's error
 
-// attemptText returns the failed attempt as an entry of the history. The script sets its number.
-func attemptText(e *Ending, t *ticket) string {
-	a := Attempt{Error: strings.ToValidUTF8(e.Error[:min(len(e.Error), maxReason)], "")}
+// attemptText returns the attempt that ended as an entry of the history; that of a job without a lease gets its number
+// when it is read.
+func (e *Ending) attemptText(t *ticket, a Attempt) string {
+	a.N, a.StartedAt = t.attempt, time.Now().UnixMilli()
 	if !t.taken.IsZero() {
 		a.StartedAt = t.taken.UnixMilli()
 		a.TookMS = float64(max(0, time.Since(t.taken).Milliseconds()))
 	}
-	text, _ := json.Marshal(a) // cannot fail
-	return string(text)
+	return encodeAttempt(&a)
 }
 
-// ended decodes what end.lua answered about one job.
-func (s *Shard) ended(e *Ending, t *ticket, v []any, repeated bool) Ended {
-	became, _ := v[0].(string)
-	was, _ := v[1].(string)
-	made, _ := v[4].(int64)
-	revision, _ := v[5].(int64)
+// ended makes the outcome of one ending from what settle.lua answered.
+func (s *Shard) ended(e *Ending, t *ticket, a *settled, now time.Time, repeated bool) Ended {
 	d := Ended{
-		Ref: Ref{t.topic, t.id}, Shard: s.name, Verb: e.Verb, Was: stateNames[was], State: stateNames[became],
-		At: millis(v[2]), CreatedAt: millis(v[3]), Revision: revision, Attempt: max(int(made), t.attempt),
-		StartedAt: t.taken, Error: e.Error, Via: e.via, Result: e.Result,
+		Ref: Ref{t.topic, t.id}, Shard: s.name, Verb: e.Verb, Was: State(a.was), State: State(a.became), At: a.at,
+		CreatedAt: a.created, Revision: a.revision, Attempt: max(a.attempts, t.attempt), StartedAt: t.taken,
+		Error: e.Error, Via: e.via, Result: e.Result,
+	}
+	switch d.State {
+	case waiting:
+		d.State = Delayed
+		if !a.at.After(now) {
+			d.State = Ready
+		}
+	case gone:
+		d.State = ""
 	}
 	if !t.taken.IsZero() {
 		d.Took = max(0, time.Since(t.taken))
 	}
 	switch {
-	case became != "":
+	case a.became != "":
 		d.Reason = deathOf(e.Verb, d.State)
-		if job, err := s.described(t.topic, v[7]); err == nil {
-			job.Revision, job.Via = revision, e.via
+		if a.description == "" {
+			return d
+		}
+		if job, err := s.job(t.topic, a.description, now); err == nil {
+			job.Revision, job.Via = a.revision, e.via
 			d.Job = job
 		}
 		return d
@@ -265,13 +262,16 @@ func (s *Shard) ended(e *Ending, t *ticket, v []any, repeated bool) Ended {
 		d.Err = s.unavailable("connection", errDoubtful)
 	case e.Lease != "":
 		d.Err = fmt.Errorf("%s/%s: %w", t.topic, t.id, ErrLease)
-	case was == "":
+	case a.was == "":
 		d.Err = fmt.Errorf("%s/%s: %w", t.topic, t.id, ErrNotFound)
 	default:
 		d.Err = fmt.Errorf("%s/%s is %s: %w", t.topic, t.id, d.Was, ErrState)
 	}
 	return d
 }
+
+// gone is what settle.lua answers for a job that no longer exists.
+const gone State = "gone"
 
 func deathOf(v Verb, s State) string {
 	switch {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // TestExpiredJobsAreSwept even when no worker takes jobs: they become dead or are removed, and no key for their topic
@@ -22,13 +20,7 @@ func TestExpiredJobsAreSwept(t *testing.T) {
 		f.push(topic, "soon", 0, func(p *Push) { p.TTL = time.Millisecond })
 		f.push(topic, "delayed", 50*time.Millisecond, func(p *Push) { p.TTL = time.Millisecond })
 	}
-	minuteOver := func() {
-		for _, topic := range names {
-			f.s.client.ZAddXX(f.ctx, prefix(0)+"exp", redis.Z{Member: topic})
-		}
-	}
 	eventually(t, "they are swept", func() bool {
-		minuteOver()
 		f.advance()
 		st, err := f.q.Stats(f.ctx, names)
 		return err == nil && st["dead"].Dead == 2 && st["push"].Dead == 2 && st["drop"].Ready == 1
@@ -47,25 +39,20 @@ func TestExpiredJobsAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "no key remembers a topic", func() bool {
-		minuteOver()
-		f.advance()
-		return f.s.client.Exists(f.ctx, prefix(0)+"exp").Val() == 0
-	})
+	f.advance()
 	f.reserve(1) // finds no job, and removes the whole list
 	f.clean()
-	for i := range 3 { // a list emptied by a sweep leaves its topic in no ring
+	for i := range 3 { // a topic whose jobs have expired has no turn
 		f.push("push", fmt.Sprint(i), 0, func(p *Push) { p.TTL = time.Millisecond })
 		eventually(t, "it is swept", func() bool {
-			minuteOver()
 			f.advance()
 			m, err := f.q.Stats(f.ctx, []string{"push"})
 			return err == nil && m["push"].Ready == 0
 		})
 	}
 	f.push("push", "last", 0)
-	if ring := f.s.client.LRange(f.ctx, prefix(0)+"q:1", 0, -1).Val(); len(ring) > 1 {
-		t.Errorf("its topic has %d turns in the ring", len(ring))
+	if n := f.s.client.ZCard(f.ctx, prefix(0)+"q:normal").Val(); n > 1 {
+		t.Errorf("its topic has %d turns", n)
 	}
 }
 
@@ -78,17 +65,13 @@ func TestARedrivenJobIsSwept(t *testing.T) {
 	if n, err := f.q.RedriveAs(f.ctx, "t", 1, Renewal{MaxAttempts: 1, TTL: time.Millisecond}); n != 1 || err != nil {
 		t.Fatalf("re-drove %d, %v", n, err)
 	}
-	f.s.client.ZAddXX(f.ctx, prefix(0)+"exp", redis.Z{Member: "t"}) // its minute is over
-	if f.s.client.Exists(f.ctx, prefix(0)+"exp").Val() == 0 {
-		t.Fatal("its topic is not swept")
-	}
 	eventually(t, "it is swept", func() bool {
 		f.advance()
 		return f.get("t", "a").DeadReason == "expired"
 	})
 }
 
-// TestAJobBehindDeletedOnesIsSwept: deleted jobs leave their places in the ready list, more than a sweep reads.
+// TestAJobBehindDeletedOnesIsSwept: an expired job ends however many jobs before it were deleted.
 func TestAJobBehindDeletedOnesIsSwept(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "pull", Pull: true}, TopicConf{Name: "push"})
@@ -104,16 +87,12 @@ func TestAJobBehindDeletedOnesIsSwept(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f.s.client.ZAddXX(f.ctx, prefix(0)+"exp", redis.Z{Member: topic}) // its minute is over
 	}
 	eventually(t, "they are swept", func() bool {
 		f.advance()
 		st, err := f.q.Stats(f.ctx, names)
 		return err == nil && st["pull"].Dead == 1 && st["push"].Dead == 1
 	})
-	if n := f.s.client.Exists(f.ctx, prefix(0)+"r:1:pull", prefix(0)+"r:1:push", prefix(0)+"q:1").Val(); n > 0 {
-		t.Errorf("%d lists are left", n)
-	}
 }
 
 func TestJobsExpireByTheirOwnTime(t *testing.T) {
@@ -163,8 +142,8 @@ func TestAListOfReplacedJobsStaysShort(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := f.s.client.LLen(f.ctx, prefix(0)+"r:1:"+topic).Val(); n > 200 {
-			t.Errorf("the list of 5 jobs of %s has %d places", topic, n)
+		if n := f.s.client.ZCard(f.ctx, prefix(0)+"w:normal:"+topic).Val(); n != 5 {
+			t.Errorf("%d of 5 jobs of %s wait", n, topic)
 		}
 		f.stats(topic, 0, 5, 0, 0)
 	}

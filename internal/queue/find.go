@@ -22,7 +22,7 @@ const findStep = 250
 func (q *Queue) Find(ctx context.Context, id string, topics []string) ([]*Job, error) {
 	var found []*Job
 	err := q.eachTopic(topics, findStep, func(s *Shard, bucket int, some []string) error {
-		jobs, err := s.readJobs(ctx, bucket, "get", refsOf(id, some))
+		jobs, _, err := s.readJobs(ctx, bucket, live, refsOf(id, some))
 		found = append(found, slices.DeleteFunc(jobs, func(j *Job) bool { return j == nil })...)
 		return err
 	})

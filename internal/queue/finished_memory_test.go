@@ -14,7 +14,7 @@ import (
 func TestTheLastFinishedJobsAreBounded(t *testing.T) {
 	f := newFixture(t)
 	for _, topic := range []string{"a", "b", "c"} {
-		f.conf(topic, "10000 10 0 0 0 0 -5:8")
+		f.conf(topic, TopicConf{TTR: 10 * time.Second, MaxAttempts: 10, Remember: RememberLast, last: 5, all: 8})
 		for i := range 7 {
 			f.push(topic, fmt.Sprint(i), 0)
 		}
@@ -27,7 +27,7 @@ func TestTheLastFinishedJobsAreBounded(t *testing.T) {
 			t.Errorf("%s remembers %v; want its last %d", topic, got, want)
 		}
 	}
-	if n := f.s.client.Get(f.ctx, prefix(0)+"oc").Val(); n != "8" {
+	if n := f.s.client.Get(f.ctx, prefix(0)+"fin").Val(); n != "8" {
 		t.Errorf("the counter is %s; want 8", n)
 	}
 }
@@ -57,7 +57,7 @@ func TestAFullRedisRemembersNothing(t *testing.T) {
 	f.balancedTopics("last", "hour")
 }
 
-func TestARememberedJobTakesAtMost150Bytes(t *testing.T) {
+func TestARememberedJobTakesAtMost400Bytes(t *testing.T) {
 	f := newFixture(t)
 	var before int64
 	const topics, each = 20, LastFinished
@@ -79,7 +79,7 @@ func TestARememberedJobTakesAtMost150Bytes(t *testing.T) {
 		f.finish()
 	}
 	per := (f.memory() - before) / (topics * each)
-	if t.Logf("%d bytes per finished job", per); per > 150 || per < 100 {
+	if t.Logf("%d bytes per finished job", per); per > 400 || per < 100 {
 		t.Errorf("%d bytes per finished job", per)
 	}
 }
@@ -95,4 +95,41 @@ func (f *fixture) finish() {
 func (f *fixture) memory() int64 {
 	f.Helper()
 	return number(parseInfo(f.s.client.Info(context.Background(), "memory").Val())["used_memory"])
+}
+
+// TestAFullRedisMakesRoomInSmallSteps: no settlement of many jobs forgets so many that it blocks Redis.
+func TestAFullRedisMakesRoomInSmallSteps(t *testing.T) {
+	f := newFixture(t)
+	const topics, each = 20, 200
+	for i := range topics {
+		topic := fmt.Sprint("t", i)
+		f.remember(topic, time.Hour)
+		for k := range each {
+			f.push(topic, fmt.Sprint(k), 0)
+		}
+	}
+	f.finish()
+	f.remember("busy", time.Hour)
+	f.s.client.ConfigSet(f.ctx, "maxmemory", "1gb")
+	remembered := func() (n int64) {
+		for i := range topics {
+			n += f.s.client.ZCard(f.ctx, prefix(0)+"fin:t"+fmt.Sprint(i)).Val()
+		}
+		return n
+	}
+	before := remembered()
+	eventually(t, "a settlement forgets some", func() bool {
+		for k := range 20 {
+			f.n++
+			f.push("busy", fmt.Sprint(f.n, "/", k), 0)
+		}
+		ls := f.reserve(20)
+		f.s.client.ConfigSet(f.ctx, "maxmemory", "1kb")
+		f.settle(Done, func(s *Settlement) { s.Remember = true }, ls...)
+		f.s.client.ConfigSet(f.ctx, "maxmemory", "0")
+		return remembered() < before
+	})
+	if n := before - remembered(); n > 500 {
+		t.Errorf("one settlement forgot %d jobs", n)
+	}
 }

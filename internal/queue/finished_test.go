@@ -18,12 +18,13 @@ func (f *fixture) remember(topic string, d time.Duration) {
 // lasting is the configuration of a topic with the given duration for finished jobs and for leases.
 func (f *fixture) lasting(topic string, remember, ttr time.Duration) {
 	f.Helper()
-	f.conf(topic, (&TopicConf{TTR: ttr, MaxAttempts: 10, Remember: remember, last: LastFinished, all: MaxLast}).encode())
+	f.conf(topic, TopicConf{TTR: ttr, MaxAttempts: 10, Remember: remember, last: LastFinished, all: MaxLast})
 }
 
-func (f *fixture) conf(topic, conf string) {
+func (f *fixture) conf(topic string, c TopicConf) {
 	f.Helper()
-	if _, err := f.s.again(f.ctx, 0, "configure", topic, conf); err != nil {
+	c.Name = topic
+	if _, err := f.s.again(f.ctx, 0, "configure", c.appendTo(nil)...); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -47,11 +48,10 @@ func (f *fixture) forgotten(topic, id string) {
 // forgetAll calls the timer's step until it has removed all pages that are too old.
 func (f *fixture) forgetAll() {
 	f.Helper()
-	for i := 0; f.s.client.ZCount(f.ctx, prefix(0)+"old", "-inf", "1").Val() > 0; i++ {
-		if f.advance(); i > 1000 {
-			f.Fatal("the timer does not forget")
-		}
-	}
+	eventually(f.T, "the timer has nothing more to do", func() bool {
+		a := f.advance()
+		return a.Next.IsZero() || a.Next.After(a.Now.Add(time.Second))
+	})
 }
 
 // deliver settles all jobs that are ready as delivered now.
@@ -77,7 +77,7 @@ func TestAFinishedJobCanBeFound(t *testing.T) {
 		p.TTR, p.Headers, p.Priority = 3*time.Second, map[string]string{"X-A": "1"}, High
 	})
 	f.settle(Retry, func(s *Settlement) { s.Attempt.Error = "first" }, f.reserve(1)...)
-	eventually(t, "the retry is due", func() bool { return f.advance().Moved == 1 })
+	f.advanceUntilReady("shop.close")
 	f.deliver()
 	j := f.recall("shop.close", "order-42")
 	if j.State != Finished || j.Attempts != 2 || j.Late() != 4*time.Millisecond ||
@@ -86,7 +86,7 @@ func TestAFinishedJobCanBeFound(t *testing.T) {
 		!j.FinishedAt.Equal(j.DueAt.Add(16500*time.Microsecond)) {
 		t.Fatalf("finished: %+v", j)
 	}
-	if h := j.History; len(h) != 2 || h[0].Error != "first" || h[0].Answer != "" || h[1].N != 2 || h[1].Status != 200 ||
+	if h := j.History; len(h) != 2 || h[0].Error != "first" || h[1].N != 2 || h[1].Status != 200 ||
 		h[1].Answer != "ok" || h[1].TookMS != 12.5 {
 		t.Fatalf("history: %+v", h)
 	}
@@ -169,7 +169,7 @@ func (f *fixture) nextMillisecond() {
 func TestFinishedJobsOfSeveralQuietTopicsAreForgottenAtOnce(t *testing.T) {
 	f := newFixture(t)
 	for _, topic := range []string{"a", "b", "c", "many"} {
-		f.conf(topic, "10000 10 0 0 0 0 -5:8")
+		f.conf(topic, TopicConf{TTR: 10 * time.Second, MaxAttempts: 10, Remember: RememberLast, last: 5, all: 8})
 	}
 	for _, topic := range []string{"a", "b", "c"} {
 		f.push(topic, "1", 0)
@@ -187,8 +187,8 @@ func TestFinishedJobsOfSeveralQuietTopicsAreForgottenAtOnce(t *testing.T) {
 			t.Errorf("%s remembers %v; want its last %d", topic, got, want)
 		}
 	}
-	quiet := f.s.client.ZRange(f.ctx, prefix(0)+"om", 0, -1).Val()
-	if n := f.s.client.Get(f.ctx, prefix(0)+"oc").Val(); n != "8" || !slices.Equal(quiet, []string{"b", "c", "many"}) {
+	quiet := f.s.client.ZRange(f.ctx, prefix(0)+"fins", 0, -1).Val()
+	if n := f.s.client.Get(f.ctx, prefix(0)+"fin").Val(); n != "8" || !slices.Equal(quiet, []string{"b", "c", "many"}) {
 		t.Errorf("the counter is %s, the list has %v", n, quiet)
 	}
 }
@@ -232,7 +232,7 @@ func TestLongAttemptsDamageNoFinishedJob(t *testing.T) {
 	f.setTopics(TopicConf{Name: "t", TTR: time.Hour, MaxAttempts: 100, Pull: true, Remember: time.Hour})
 	f.ended(Ending{Lease: f.take(1, "t")[0].Lease, Result: `1`})
 	j := f.recall("t", "a")
-	if n := len(j.History); j.Attempts != HistoryLimit+1 || n != 1 || j.History[0].Answer != "1" {
+	if n := len(j.History); j.Attempts != HistoryLimit+1 || n != HistoryLimit || j.History[n-1].Answer != "1" {
 		t.Errorf("%d attempts, %d of them in the history: %+v", j.Attempts, n, j)
 	}
 }
@@ -249,16 +249,17 @@ func TestWhatIsTooOldGoesFromRedis(t *testing.T) {
 		t.Fatalf("the timer has nothing to do: %v, %v", nothing, err)
 	}
 	again := func(p *Push) { p.OnDuplicate = Replace }
-	f.push("t", "7", 0, again) // its locator no longer belongs to a finished job
+	f.push("t", "7", 0, again) // its record is no longer that of a finished job
 	eventually(t, "the timer forgets", func() bool {
 		f.advance()
-		return f.s.client.Exists(f.ctx, prefix(0)+"old").Val() == 0
+		return f.s.client.Exists(f.ctx, prefix(0)+"fin:t").Val() == 0
 	})
 	if j := f.recall("t", "7"); j.State != Ready && j.State != Finished {
 		t.Fatalf("the job that was pushed meanwhile: %+v", j)
 	}
 	f.remember("t", 0)
 	f.deliver()
+	f.forgetAll()
 	f.clean()
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,11 +122,43 @@ func fixtureOn(t *testing.T, url string, o Options) *fixture {
 	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
 }
 
-// thinUpTo sets the highest number of delayed jobs of a thin topic.
-func (f *fixture) thinUpTo(jobs int) {
+// listEarly makes every job far ahead go into the list of its minute.
+func (f *fixture) listEarly() {
 	for _, s := range f.q.Shards() {
-		s.scripts = loadScripts(s.locators, longHash, jobs, false)
+		for name, c := range s.scripts {
+			s.scripts[name] = newScript(func() string {
+				return strings.Replace(c.text(), "FEW, DENSE = 100, 16", "FEW, DENSE = 0, 0", 1)
+			})
+		}
 	}
+}
+
+// bringNear makes every job of a topic due that waits for a due time more than half an hour ahead, and opens all lists.
+func bringNear(ctx context.Context, s *Shard, topic string) error {
+	key, now := prefix(0)+"j:"+topic, time.Now()
+	for id, text := range s.client.HGetAll(ctx, key).Val() {
+		r, err := parseRecord(text)
+		if err != nil || r.state != string(waiting) || r.pairs["next"] != "" || r.due.Before(now.Add(30*time.Minute)) {
+			continue
+		}
+		due := now.UnixMilli() - 1
+		text = strings.Replace(text, fmt.Sprint(" ", r.due.UnixMilli(), " "), fmt.Sprint(" ", due, " "), 1)
+		s.client.HSet(ctx, key, id, text)
+		w := prefix(0) + "w:" + r.priority.String() + ":" + topic
+		s.client.ZAdd(ctx, w, redis.Z{Score: float64(due * 1000), Member: id})
+	}
+	for _, minute := range s.client.ZRange(ctx, prefix(0)+"m:"+topic, 0, -1).Val() {
+		s.client.ZAdd(ctx, prefix(0)+"m:"+topic, redis.Z{Member: minute})
+	}
+	s.client.ZAdd(ctx, prefix(0)+"next", redis.Z{Score: 1, Member: topic})
+	for more := true; more; {
+		a, err := s.Advance(ctx, 0)
+		if err != nil {
+			return err
+		}
+		more = a.More
+	}
+	return nil
 }
 
 func (f *fixture) push(topic, id string, delay time.Duration, more ...func(*Push)) Result {
@@ -222,14 +253,10 @@ func (f *fixture) clean() {
 	}
 	for _, k := range keys {
 		switch k := strings.TrimPrefix(k, prefix(0)); {
-		case k == "tok" && f.s.client.HLen(f.ctx, prefix(0)+k).Val() == 1: // what makes it a table
-		case k == "cur" && len(slices.DeleteFunc(f.s.client.HKeys(f.ctx, prefix(0)+k).Val(),
-			func(k string) bool { return k == "" || k == "/" })) == 0:
-		case k == "seq", k == "rev", k == "run", k == "format", k == "pos", k == "idle", k == "split", k == "conf",
-			k == "probe",
-			k[0] == 'n',
-			strings.HasPrefix(k, "v:"), strings.HasPrefix(k, "w:"), strings.HasPrefix(k, "f:"), k == "due",
-			k == "act", strings.HasPrefix(k, "t:"), k == "oseq", k == "oc":
+		case k == "rev", k == "run", k == "format", k == "pos", k == "turns", k == "idle", k == "probe", k == "turn",
+			k == "next", k == "act", k == "fin",
+			strings.HasPrefix(k, "v:"), strings.HasPrefix(k, "c:"), strings.HasPrefix(k, "t:"),
+			strings.HasPrefix(k, "q:"):
 		default:
 			f.Errorf("%s is left in Redis", k)
 		}

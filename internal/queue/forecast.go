@@ -12,10 +12,10 @@ type Forecast struct {
 	Hours   [24]int64
 }
 
-// forecastStep is how many pages (a minute of a topic each, at most 1,023 jobs) one call of the script counts.
+// forecastStep is how many lists of minutes one call of the script counts.
 const forecastStep = 1000
 
-// maxForecastPages is the most pages that a forecast counts on one shard; they hold 20 million jobs.
+// maxForecastPages is the most lists that a forecast counts on one shard: more than 24 hours have.
 const maxForecastPages = 20 * forecastStep
 
 // Forecast counts the jobs of a topic that fall due in each of the next 60 minutes and 24 hours; for jobs more than two
@@ -36,7 +36,7 @@ func (q *Queue) Forecast(ctx context.Context, topic string) (f Forecast, err err
 	return f, err
 }
 
-// add adds the answer of one call of the script, and returns how many pages it counted.
+// add adds the answer of one call of the script, and returns how many lists it counted.
 func (f *Forecast) add(n []int64) (pages int64) {
 	f.Now = millis(n[0])
 	counts := n[2:]

@@ -1,8 +1,12 @@
 package queue
 
 import (
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -28,4 +32,15 @@ func CheckID(id string) error {
 		}
 	}
 	return nil
+}
+
+var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// NewID makes an id of 26 characters. The first ten order ids by the time they were made.
+func NewID() string {
+	var b [16]byte
+	ms := uint64(time.Now().UnixMilli())
+	binary.BigEndian.PutUint64(b[:], ms<<16)
+	_, _ = rand.Read(b[6:]) // never fails (crypto/rand)
+	return idEncoding.EncodeToString(b[:])
 }

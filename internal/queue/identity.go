@@ -19,7 +19,7 @@ import (
 // Each process checks both when it first calls a shard.
 
 // format is the number of the present format.
-const format = "1"
+const format = "2"
 
 // ErrFormat is the error of a shard whose data has another format.
 var ErrFormat = errors.New("the data was written by another version of Wakecall: start with an empty Redis and an " +

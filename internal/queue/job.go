@@ -7,98 +7,129 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
-// stateNames maps the scripts' letters to states; f is delayed in a page that is not open yet.
-var stateNames = map[string]State{"d": Delayed, "f": Delayed, "r": Ready, "u": Running, "x": Dead}
-
-// described decodes a job's description, made by describe in lua/shared.
-func (s *Shard) described(topic string, v any) (*Job, error) {
-	d, ok := v.([]any)
-	if !ok || len(d) != 6 {
-		return nil, fmt.Errorf("describe a job of %s: %w", topic, errReply)
-	}
-	ref, _ := d[0].(int64)
-	letter, _ := d[1].(string)
-	record, _ := d[3].(string)
-	if letter == finishedLetter {
-		return s.finished(topic, record)
-	}
-	body, _ := d[4].(string)
-	attempts, _ := d[5].(string)
-	j := &Job{Topic: topic, Shard: s.name, State: stateNames[letter]}
-	if err := decodeRecord(j, record, body); err != nil {
-		return nil, fmt.Errorf("describe a job of %s: %w", topic, err)
-	}
-	if err := decodeAttempts(j, attempts); err != nil {
-		return nil, fmt.Errorf("describe %s/%s: %w", topic, j.ID, err)
-	}
-	j.ETag = etagOf(ref, j.State, d[2], record, attempts)
-	switch j.State {
-	case Delayed:
-		j.NextAt = millis(d[2])
-	case Running:
-		j.LeaseUntil = millis(d[2])
-	case Dead:
-		j.DeadAt = millis(d[2])
-	}
-	return j, nil
+// description is the decoded answer of describe in lua/shared.
+type description struct {
+	id, record, body string
+	at               any // the time that belongs to its state
+	attempts         any
 }
 
-// etagOf returns a hash of a job's record, state and attempts. matches in lua/shared computes the same.
-func etagOf(ref int64, state State, at any, record, attempts string) string {
-	letter, time := "r", int64(0)
-	switch state {
-	case Delayed:
-		letter = "d"
-		time, _ = at.(int64)
-	case Running:
-		letter = "u"
-	case Dead:
-		letter = "x"
-	case Finished:
-		letter = finishedLetter
+const describedFields = 5
+
+func described(v any) (d description, err error) {
+	list, ok := v.([]any)
+	if !ok || len(list) != describedFields {
+		return d, errReply
 	}
-	// Over what Redis stores; it protects no secret.
-	sum := sha1.Sum(fmt.Appendf(nil, "%d %s %d %s%s", ref, letter, time, attempts, record))
+	d.id, _ = list[0].(string)
+	d.record, _ = list[1].(string)
+	d.at = list[2]
+	d.body, _ = list[3].(string)
+	d.attempts = list[4]
+	return d, nil
+}
+
+// job decodes a job's description as it was at now.
+func (s *Shard) job(topic string, v any, now time.Time) (*Job, error) {
+	d, err := described(v)
+	if err != nil {
+		return nil, fmt.Errorf("describe a job of %s: %w", topic, err)
+	}
+	return s.jobOf(topic, &d, now)
+}
+
+func (s *Shard) jobOf(topic string, d *description, now time.Time) (*Job, error) {
+	r, err := parseRecord(d.record)
+	if err != nil {
+		return nil, fmt.Errorf("describe %s/%s: %w", topic, d.id, err)
+	}
+	j := &Job{Topic: topic, ID: d.id, Shard: s.name, ETag: etagOf(d.record)}
+	if err := r.into(j); err != nil {
+		return nil, fmt.Errorf("describe %s/%s: %w", topic, d.id, err)
+	}
+	if r.pairs["long"] != "" {
+		j.Body = []byte(d.body)
+	}
+	if j.History, err = decodeAttempts(d.attempts); err != nil {
+		return nil, fmt.Errorf("describe %s/%s: %w", topic, d.id, err)
+	}
+	return j, j.setState(&r, d.at, now)
+}
+
+// setState sets the state and the fields that belong to it.
+func (j *Job) setState(r *record, at any, now time.Time) error {
+	switch j.State = State(r.state); j.State {
+	case waiting:
+		j.State, j.NextAt = Delayed, j.DueAt
+		if next := r.pairs["next"]; next != "" {
+			j.NextAt = millisOf(next)
+		}
+		if !j.NextAt.After(now) {
+			j.State, j.NextAt = Ready, time.Time{}
+		}
+	case Running:
+		j.LeaseUntil = millis(at)
+	case Dead:
+		j.DeadAt = millis(at)
+	case Finished:
+		return j.finished(r, millis(at))
+	default:
+		return fmt.Errorf("%s/%s: state %.20q: %w", j.Topic, j.ID, r.state, errRecord)
+	}
+	return nil
+}
+
+// waiting is the stored state of delayed and ready jobs.
+const waiting State = "waiting"
+
+// etagOf returns a hash of a job's record; matches in lua/shared computes the same.
+func etagOf(record string) string {
+	sum := sha1.Sum([]byte(record)) //nolint:gosec // not a signature; the scripts have it as redis.sha1hex
 	return hex.EncodeToString(sum[:8])
 }
 
 // Ref names a job.
 type Ref struct{ Topic, ID string }
 
-// getStep is how many jobs one call of the scripts get and recall reads.
+// getStep is how many jobs one call of the script get reads.
 const getStep = 100
 
-// read calls the script get or recall for jobs of one bucket. It returns the shard's clock, and for each job its
-// description or "".
-func (s *Shard) read(ctx context.Context, bucket int, script string, refs []Ref) ([]any, error) {
-	args := make([]any, 0, 3*len(refs))
-	for _, r := range refs {
-		args = append(args, r.Topic, s.address(r.Topic, r.ID), r.ID)
-	}
-	return s.list(ctx, bucket, 1+len(refs), script, args...)
-}
+// Kinds of jobs that the script get reads.
+const (
+	live     = "live"
+	finished = "finished"
+)
 
-// readJobs reads and decodes jobs: nil where there is none; with an error it returns those that it could decode.
-func (s *Shard) readJobs(ctx context.Context, bucket int, script string, refs []Ref) ([]*Job, error) {
-	jobs := make([]*Job, len(refs))
-	reply, err := s.read(ctx, bucket, script, refs)
-	if err != nil {
-		return jobs, err
+// readJobs reads and decodes jobs of one kind: nil where there is none; with an error it returns those that it could
+// decode. now is the shard's clock.
+func (s *Shard) readJobs(
+	ctx context.Context, bucket int, kind string, refs []Ref,
+) (jobs []*Job, now time.Time, err error) {
+	jobs = make([]*Job, len(refs))
+	args := append(make([]any, 0, 1+2*len(refs)), kind)
+	for _, r := range refs {
+		args = append(args, r.Topic, r.ID)
 	}
+	reply, err := s.list(ctx, bucket, 1+len(refs), "get", args...)
+	if err != nil {
+		return jobs, now, err
+	}
+	now = micros(reply[0])
 	for i, description := range reply[1:] {
 		if description == "" {
 			continue
 		}
-		job, failed := s.described(refs[i].Topic, description)
+		job, failed := s.job(refs[i].Topic, description, now)
 		if failed != nil {
 			err = failed
 			continue
 		}
 		jobs[i] = job
 	}
-	return jobs, err
+	return jobs, now, err
 }
 
 // get returns nil without an error when there is no such job.
@@ -130,7 +161,7 @@ func (s *Shard) getChunk(ctx context.Context, bucket int, refs []Ref, which []in
 	for k, i := range which {
 		some[k] = refs[i]
 	}
-	found, err := s.readJobs(ctx, bucket, "get", some)
+	found, _, err := s.readJobs(ctx, bucket, live, some)
 	for k, i := range which {
 		jobs[i] = found[k]
 	}

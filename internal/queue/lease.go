@@ -12,39 +12,29 @@ import (
 // ErrLease is the error of a lease that is over, or that never existed.
 var ErrLease = errors.New("the lease is over")
 
-// ticket is the content of a worker's lease, so that any server finds the job: the shard, the job's topic, id and
-// reference, and the token that proves the lease. The other fields are for the journal when the lease ends.
+// ticket is the content of a worker's lease, so that any server finds the job: the shard, the job's topic and id, and
+// the token that proves the lease. The other fields are for the journal when the lease ends.
 type ticket struct {
 	shard, topic, id string
-	ref              int64
 	token            string
 	taken            time.Time // by the shard's clock
 	attempt          int
 }
 
-const (
-	ticketVersion = 1
-	tokenLen      = 12
-)
+const ticketVersion = 1
 
-// newToken makes a token that nobody can guess. Its first four bytes are the time when the lease began, in seconds;
-// workers.lua reads it.
-func newToken() string {
-	b := binary.BigEndian.AppendUint32(make([]byte, 0, tokenLen), uint32(time.Now().Unix()))
-	_, _ = rand.Read(b[4:tokenLen]) // never fails (crypto/rand)
-	return string(b[:tokenLen])
-}
+// newToken makes a token that nobody can guess. It begins with the time when the lease began, in seconds; workers.lua
+// reads it.
+func newToken() string { return fmt.Sprintf("w%x-%s", time.Now().Unix(), rand.Text()) }
 
 func (t *ticket) String() string {
-	b := make([]byte, 1, 32+len(t.shard)+len(t.topic)+len(t.id))
+	b := make([]byte, 1, 64+len(t.shard)+len(t.topic)+len(t.id))
 	b[0] = ticketVersion
-	for _, text := range []string{t.shard, t.topic, t.id} {
+	for _, text := range []string{t.shard, t.topic, t.id, t.token} {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	}
-	for _, n := range []int64{t.ref, t.taken.UnixMilli(), int64(t.attempt)} {
-		b = binary.AppendUvarint(b, uint64(n))
-	}
-	return base64.RawURLEncoding.EncodeToString(append(b, t.token...))
+	b = binary.AppendUvarint(b, uint64(t.taken.UnixMilli()))
+	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint(b, uint64(t.attempt)))
 }
 
 // maxLease is the longest text of a lease.
@@ -75,10 +65,9 @@ func parseTicket(lease string) (t ticket, err error) {
 		b = b[n:]
 		return s
 	}
-	t.shard, t.topic, t.id = text(), text(), text()
-	t.ref = int64(number())
+	t.shard, t.topic, t.id, t.token = text(), text(), text(), text()
 	t.taken, t.attempt = time.UnixMilli(int64(number())).UTC(), int(number())
-	if t.token = string(b); len(t.token) != tokenLen || t.ref <= 0 || t.topic == "" || t.id == "" {
+	if t.token == "" || t.topic == "" || t.id == "" || t.attempt <= 0 {
 		return t, fmt.Errorf("%.60q: %w", lease, ErrLease)
 	}
 	return t, nil

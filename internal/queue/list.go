@@ -13,7 +13,7 @@ import (
 const listStep = 100
 
 var innerCursor = regexp.MustCompile(
-	`^(|[dux]:[-+.0-9einf]+:\d+|f:[-+.0-9einf]+:\d+:\d+|r:[0-2]:\d{1,9}|o:\d{1,15}:\d{1,9})$`,
+	`^(|[drux][1-3]:[.0-9e+]{1,24}:[^\n]+|f\d{1,15}:\d{1,9}|o[.0-9e+]{1,24}:[^\n]+)$`,
 )
 
 // cursorsOf maps a state to the first letters of the list script's inner cursors. A cursor of another state would be
@@ -157,7 +157,7 @@ func (s *Shard) listed(topic string, state State, reply []any) (jobs []Job, next
 	}
 	next, _ = reply[1].(string)
 	for _, d := range reply[2:] {
-		job, err := s.described(topic, d)
+		job, err := s.job(topic, d, micros(reply[0]))
 		if err != nil {
 			s.log.Warn("a job cannot be listed", "topic", topic, "error", err)
 			continue

@@ -5,69 +5,56 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
-// Bits of a job's mode in a call of the push script. The two lowest bits are its OnDuplicate.
-const (
-	modeInstant = 1 << 2 // the time is an instant, not a delay
-	modeTTL     = 1 << 3 // the record has a time to live in place of the instant at which the job expires
-	modeAgain   = 1 << 4 // a finished job of the id does not count
-)
-
 // appendPushes appends the arguments of push.lua for pushes of a bucket.
-func appendPushes(args []any, pushes []Push, small smallHashes) []any {
-	args = append(slices.Grow(args, len(pushes)+8), small.splits, 0)
-	runs := len(args) - 1
+func appendPushes(args []any, pushes []Push) []any {
+	args = slices.Grow(args, 8*len(pushes)+8)
 	for from, i := 0, 1; i <= len(pushes); i++ {
 		if i == len(pushes) || pushes[i].Topic != pushes[from].Topic {
 			args = append(args, pushes[from].Topic, i-from)
+			for k := from; k < i; k++ {
+				args = appendPush(args, &pushes[k])
+			}
 			from = i
 		}
-	}
-	args[runs] = (len(args) - runs) / 2
-	b := make([]byte, 0, roomFor(pushes)) // all jobs, one after the other
-	for i := range pushes {
-		args, b = appendPush(args, b, small, &pushes[i])
 	}
 	return args
 }
 
-// roomFor estimates how many bytes the pushes take as arguments.
-func roomFor(pushes []Push) (n int) {
-	for i := range pushes {
-		n += 96 + len(pushes[i].ID) + min(len(pushes[i].Body), longBody)
+// What push.lua does when the id exists.
+var pushModes = [...]string{Keep: "keep", Replace: "replace", Refuse: "refuse"}
+
+const modeResend = "resend"
+
+func appendPush(args []any, p *Push) []any {
+	mode := pushModes[p.OnDuplicate]
+	if p.Again {
+		mode = modeResend
 	}
-	return n
+	at, instant := askedTime(p)
+	return append(args, p.ID, mode, timeText(at, instant), p.Priority.String(), appendPairs(nil, p), expiryText(p),
+		p.Body)
 }
 
-// appendPush appends a job to b, and the appended part of b to args.
-func appendPush(args []any, b []byte, small smallHashes, p *Push) ([]any, []byte) {
-	start := len(b)
-	mode := byte(p.OnDuplicate)
-	at, instant := askedTime(p)
+// timeText returns a time as scripts read it: an instant, or a delay from now, in ms.
+func timeText(ms int64, instant bool) string {
 	if instant {
-		mode |= modeInstant
+		return strconv.FormatInt(ms, 10)
 	}
-	b = append(appendUint48(append(b, 0), at), 0)
-	if p.TTL > 0 {
-		mode |= modeTTL
+	return "+" + strconv.FormatInt(ms, 10)
+}
+
+func expiryText(p *Push) string {
+	switch {
+	case p.TTL > 0:
+		return timeText(p.TTL.Milliseconds(), false)
+	case !p.ExpiresAt.IsZero():
+		return timeText(max(1, p.ExpiresAt.UnixMilli()), true)
 	}
-	if p.Again {
-		mode |= modeAgain
-	}
-	l := locate(p.Topic, p.ID, small.locators)
-	key := len(b)
-	b = small.appendKey(b, l)
-	b[key-1] = byte(len(b) - key)
-	b = append(b, l[:]...)
-	b[start] = mode
-	b, long := appendTail(b, p)
-	args = append(args, b[start:len(b):len(b)])
-	if long != nil {
-		args = append(args, long)
-	}
-	return args, b
+	return ""
 }
 
 // askedTime returns the due time that a push asks for, in ms: an instant or a delay.
@@ -78,13 +65,14 @@ func askedTime(p *Push) (ms int64, instant bool) {
 	return max(ceilDelay(p.Delay), 0), false
 }
 
-// dueAt returns the due time of a push that was stored at now, as the script computes it.
-func dueAt(p *Push, now time.Time) time.Time {
+// dueAt returns the due time of the i-th push of a call that was stored at now, as the script computes it.
+func dueAt(p *Push, now time.Time, i int) time.Time {
 	ms, instant := askedTime(p)
 	if instant {
 		return time.UnixMilli(ms).UTC()
 	}
-	return now.Add(time.Duration(ms) * time.Millisecond)
+	due := now.Add(time.Duration(ms)*time.Millisecond + time.Duration(i%1000)*time.Microsecond)
+	return due.Truncate(time.Millisecond)
 }
 
 // storeAll calls the push script. In a repeated call, a push that finds its own job by the id is no duplicate. unsafe
@@ -92,7 +80,7 @@ func dueAt(p *Push, now time.Time) time.Time {
 func (s *Shard) storeAll(
 	bucket int, d Durability, pushes []Push, timeout time.Duration,
 ) (results []Result, unsafe error) {
-	args := appendPushes(nil, pushes, s.smallHashes(bucket))
+	args := appendPushes(nil, pushes)
 	ctx, cancel := s.ctx, func() {}
 	if d == Memory {
 		ctx, cancel = context.WithTimeout(s.ctx, timeout)
@@ -102,70 +90,54 @@ func (s *Shard) storeAll(
 	if err != nil {
 		return failAll(len(pushes), err), nil
 	}
-	results, err = s.pushed(bucket, pushes, o)
+	results, err = s.pushed(pushes, o)
 	if err != nil {
 		return failAll(len(pushes), fmt.Errorf("push to shard %s: %w", s.name, err)), nil
 	}
 	return results, o.unsafe
 }
 
-// pushedHead is the length of the head of push.lua's answer: time, splits, revision.
-const pushedHead = 3
+// The lengths of push.lua's answer: its head, and what it says about each push whose id existed.
+const (
+	pushedHead      = 2
+	duplicateFields = 3
+)
 
 // pushed decodes the answer of the push script.
-func (s *Shard) pushed(bucket int, pushes []Push, o outcome) ([]Result, error) {
+func (s *Shard) pushed(pushes []Push, o outcome) ([]Result, error) {
 	reply, ok := o.value.([]any)
-	if !ok || len(reply) < pushedHead || len(reply)%2 != pushedHead%2 {
+	if !ok || len(reply) < pushedHead || (len(reply)-pushedHead)%duplicateFields != 0 {
 		return nil, errReply
 	}
-	at, timed := reply[0].(int64)
-	revision, revised := reply[2].(int64)
-	if !timed || !revised || !s.nodes[bucket].learn(reply[1]) {
+	_, timed := reply[0].(int64)
+	revision, revised := reply[1].(int64)
+	if !timed || !revised {
 		return nil, errReply
 	}
-	now := time.UnixMilli(at).UTC()
+	now := micros(reply[0])
 	results := make([]Result, len(pushes))
 	for i := range pushes {
-		results[i].Job = s.fresh(&pushes[i], dueAt(&pushes[i], now), now)
+		results[i].Job = s.fresh(&pushes[i], dueAt(&pushes[i], now, i), now)
 		results[i].Job.Revision = revision + int64(i)
 	}
-	for k := pushedHead; k < len(reply); k += 2 {
-		n, ok := reply[k].(int64)
+	for d := range slices.Chunk(reply[pushedHead:], duplicateFields) {
+		n, ok := d[0].(int64)
 		if !ok || n < 1 || int(n) > len(pushes) {
 			return nil, errReply
 		}
-		results[n-1] = s.duplicate(&pushes[n-1], results[n-1].Job, reply[k+1], o.repeated)
+		results[n-1] = s.duplicate(&pushes[n-1], results[n-1].Job, d[1] == "replaced", d[2], now, o.repeated)
 	}
 	return results, nil
 }
 
-// Answers of push.lua for a push whose id exists.
-const (
-	answerReplaced  = "replaced"
-	answerCollision = "collision" // another id has the same locator
-	answerKept      = "kept"
-	answerRefused   = "refused"
-)
-
 // duplicate returns the result of a push whose id existed. stored is the job of the push if that was stored.
-func (s *Shard) duplicate(p *Push, stored Job, answer any, again bool) Result {
-	switch answer {
-	case answerCollision:
-		return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrCollision)}
-	case answerReplaced:
+func (s *Shard) duplicate(p *Push, stored Job, replaced bool, existing any, now time.Time, again bool) Result {
+	if replaced {
 		return Result{Job: stored, Duplicate: !again}
 	}
-	v, ok := answer.([]any)
-	if !ok || len(v) != 3 || v[0] != answerKept && v[0] != answerRefused {
-		return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, errReply)}
-	}
-	job, err := s.described(p.Topic, v[1])
+	job, err := s.job(p.Topic, existing, now)
 	if err != nil {
 		return Result{Err: err}
-	}
-	job.Revision = stored.Revision
-	if called, _ := v[2].(int64); called > 0 { // or a line of this push would outlive the job's delivery
-		job.Revision = called
 	}
 	if again && isOwn(p, job) {
 		return Result{Job: *job}
@@ -175,19 +147,21 @@ func (s *Shard) duplicate(p *Push, stored Job, answer any, again bool) Result {
 
 // isOwn reports whether the job that a repeated push found is the one that its first, unanswered call stored.
 func isOwn(p *Push, j *Job) bool {
-	return j.DueAt.Equal(dueAt(p, j.CreatedAt)) && j.Attempts == 0 && j.Priority == p.Priority &&
-		bytes.Equal(j.Body, p.Body)
+	due := dueAt(p, j.CreatedAt, 0)
+	return !j.DueAt.Before(due) && j.DueAt.Before(due.Add(2*time.Millisecond)) && j.Attempts == 0 &&
+		j.Priority == p.Priority && bytes.Equal(j.Body, p.Body)
 }
 
 // fresh returns a job as its push stored it.
 func (s *Shard) fresh(p *Push, due, now time.Time) Job {
+	created := now.Truncate(time.Millisecond)
 	j := Job{
 		Topic: p.Topic, ID: p.ID, Shard: s.name, State: Ready, Priority: p.Priority, TTR: p.TTR,
-		MaxAttempts: p.MaxAttempts, CreatedAt: now, DueAt: due, ExpiresAt: p.ExpiresAt, Headers: p.Headers,
+		MaxAttempts: p.MaxAttempts, CreatedAt: created, DueAt: due, ExpiresAt: p.ExpiresAt, Headers: p.Headers,
 		Retry: p.Retry,
 	}
 	if p.TTL > 0 {
-		j.ExpiresAt = now.Add(p.TTL.Truncate(time.Millisecond))
+		j.ExpiresAt = now.Add(p.TTL.Truncate(time.Millisecond)).Truncate(time.Millisecond)
 	}
 	if due.After(now) {
 		j.State, j.NextAt = Delayed, due

@@ -1,94 +1,179 @@
 package queue
 
 import (
-	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // a hash of ids, not a signature; the scripts have it as redis.sha1hex
-	"encoding/base32"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"math"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// longBody is the length above which a body has a key of its own, so that pages stay small.
-const longBody = 1024
-
-// indexBits is how many bits of a reference name the place in its page; see PAGE in lua/shared/base.lua.
-const indexBits = 10
-
-// Flags of a record, besides the priority in the two lowest bits.
-const (
-	flagBodyKey = 1 << 2 // the body is in b:REF
-	flagLimits  = 1 << 3 // its own TTR (4 bytes, ms) and attempts (2 bytes)
-	flagType    = 1 << 4 // its own content type, after one byte of length
-	flagExtras  = 1 << 5 // its own expiry, waits and headers, see appendExtras
-	flagsEnd    = 1 << 6 // all flags are below it
-)
-
-// locator maps (topic, id) to where the job's reference is: three bytes are the number of the small hash, eight the
-// field in it.
-type locator [11]byte
-
-// locate computes a locator, as locator in lua/shared does.
-func locate(topic, id string, locators uint32) (l locator) {
-	text := make([]byte, 0, 128) // longer texts are copied to the heap
-	text = append(append(append(text, topic...), 0), id...)
-	sum := sha1.Sum(text) //nolint:gosec // see the import
-	n := uint32(sum[0])<<16 | uint32(sum[1])<<8 | uint32(sum[2])
-	n %= locators
-	l[0], l[1], l[2] = byte(n>>16), byte(n>>8), byte(n)
-	copy(l[3:], sum[3:11])
-	return l
+// A job's record is text that redis-cli shows:
+//
+//	waiting normal 1764086400123 1764084600123 0 17 ttr=30000 type=text/plain
+//	the body
+//
+// First the state, the priority, the due time and the creation in Unix milliseconds, the number of attempts, and the
+// revision of the last change. Then come the pairs of what only some jobs have, with values without spaces:
+//
+//	ttr, max, retry   its own TTR in ms, attempts, and waits between attempts in ms
+//	expires           when it expires, in ms
+//	type, headers     its own content type, and headers as JSON
+//	next              when it is retried, if that is not its due time
+//	snoozes           in a row, since the last attempt that counted
+//	tried             it has attempts, although their number was set to 0 since
+//	long              its body is in b:TOPIC/ID
+//	token             of its lease
+//	reason            why it is dead
+//	last, bodygone    of a finished job: its last attempt as JSON; its body was too long to be remembered
+//
+// The rest, after the line break, is the body.
+type record struct {
+	state    string
+	priority Priority
+	due      time.Time
+	created  time.Time
+	attempts int
+	revision int64
+	pairs    map[string]string
+	body     string
 }
 
-// address returns what the scripts find a job by.
-func (s *Shard) address(topic, id string) []byte {
-	l := locate(topic, id, s.locators)
-	return l[:]
-}
+var errRecord = errors.New("the stored record cannot be decoded")
 
-func ceilMilli(t time.Time) int64 {
-	ms := t.UnixMilli()
-	if t.Nanosecond()%int(time.Millisecond) != 0 {
-		ms++
+const recordFields = 6
+
+func parseRecord(text string) (r record, err error) {
+	head, body, ok := strings.Cut(text, "\n")
+	fields := strings.FieldsFunc(head, func(r rune) bool { return r == ' ' }) // values may have other spaces
+	if !ok || len(fields) < recordFields {
+		return r, fmt.Errorf("%.60q: %w", text, errRecord)
 	}
-	return ms
+	r.state, r.body = fields[0], body
+	r.due, r.created = millisOf(fields[2]), millisOf(fields[3])
+	if r.priority, err = ParsePriority(fields[1]); err != nil {
+		return r, fmt.Errorf("%.60q: %w", text, errRecord)
+	}
+	r.attempts, r.revision = int(number(fields[4])), number(fields[5])
+	if len(fields) > recordFields {
+		r.pairs = make(map[string]string, len(fields)-recordFields)
+	}
+	for _, pair := range fields[recordFields:] {
+		name, value, _ := strings.Cut(pair, "=")
+		r.pairs[name] = value
+	}
+	return r, nil
 }
 
-func appendUint48(b []byte, v int64) []byte {
-	return append(b, byte(v>>40), byte(v>>32), byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+func millisOf(text string) time.Time { return time.UnixMilli(number(text)).UTC() }
+
+// into sets the fields of a job that its record has.
+func (r *record) into(j *Job) error {
+	j.Priority, j.DueAt, j.CreatedAt, j.Attempts, j.Revision = r.priority, r.due, r.created, r.attempts, r.revision
+	j.Body = []byte(r.body)
+	for name, value := range r.pairs {
+		switch name {
+		case "ttr":
+			j.TTR = time.Duration(number(value)) * time.Millisecond
+		case "max":
+			j.MaxAttempts = int(number(value))
+		case "retry":
+			for ms := range strings.SplitSeq(value, ",") {
+				j.Retry = append(j.Retry, time.Duration(number(ms))*time.Millisecond)
+			}
+		case "expires":
+			j.ExpiresAt = millisOf(value)
+		case "type":
+			j.ContentType = unescape(value)
+		case "headers":
+			if err := json.Unmarshal([]byte(value), &j.Headers); err != nil {
+				return fmt.Errorf("headers %.60q: %w", value, errRecord)
+			}
+		case "snoozes":
+			j.Snoozes = int(number(value))
+		case "reason":
+			j.DeadReason = unescape(value)
+		case "bodygone":
+			j.BodyGone = true
+		}
+	}
+	return nil
 }
 
-func uint48(s string) int64 {
-	_ = s[5]
-	return int64(s[0])<<40 | int64(s[1])<<32 | int64(s[2])<<24 | int64(s[3])<<16 | int64(s[4])<<8 | int64(s[5])
-}
+// MaxWaits is the most waits between attempts in Push.Retry.
+const MaxWaits = 50
 
-// appendTail appends the part of a record that follows its two times. It returns a long body instead of appending it.
-func appendTail(b []byte, p *Push) (record, long []byte) {
-	at := len(b)
-	b = append(b, byte(p.Priority), byte(len(p.ID)))
-	b = append(b, p.ID...)
-	if p.TTR > 0 || p.MaxAttempts > 0 {
-		b[at] |= flagLimits
-		b = binary.BigEndian.AppendUint32(b, uint32(min(p.TTR.Milliseconds(), math.MaxUint32)))
-		b = binary.BigEndian.AppendUint16(b, uint16(min(p.MaxAttempts, math.MaxUint16)))
+// appendPairs appends the pairs of a record for what a push sets, each after a space.
+func appendPairs(b []byte, p *Push) []byte {
+	if p.TTR > 0 {
+		b = strconv.AppendInt(append(b, " ttr="...), p.TTR.Milliseconds(), 10)
+	}
+	if p.MaxAttempts > 0 {
+		b = strconv.AppendInt(append(b, " max="...), int64(p.MaxAttempts), 10)
+	}
+	for i, wait := range p.Retry[:min(len(p.Retry), MaxWaits)] {
+		if i == 0 {
+			b = append(b, " retry="...)
+		} else {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, max(ceilDelay(wait), 0), 10)
 	}
 	if p.ContentType != "" {
-		b[at] |= flagType
-		b = append(append(b, byte(len(p.ContentType))), p.ContentType...)
+		b = append(append(b, " type="...), escape(p.ContentType)...)
 	}
-	if p.TTL > 0 || !p.ExpiresAt.IsZero() || len(p.Headers) > 0 || len(p.Retry) > 0 {
-		b[at] |= flagExtras
-		b = appendExtras(b, p)
+	if len(p.Headers) > 0 {
+		headers, _ := json.Marshal(p.Headers) // a map of texts: cannot fail
+		b = append(append(b, " headers="...), withoutSpaces(headers)...)
 	}
-	if len(p.Body) > longBody {
-		b[at] |= flagBodyKey
-		return b, p.Body
-	}
-	return append(b, p.Body...), nil
+	return b
 }
+
+// escape returns a text without spaces and control characters.
+func escape(s string) string { return strings.ReplaceAll(url.PathEscape(s), "%2F", "/") }
+
+func unescape(s string) string {
+	text, err := url.PathUnescape(s)
+	if err != nil {
+		return s
+	}
+	return text
+}
+
+// withoutSpaces returns JSON without spaces, which compact JSON has only inside of texts.
+func withoutSpaces(json []byte) string { return strings.ReplaceAll(string(json), " ", `\u0020`) }
+
+// recordOf returns the record of a job for another server, which sets the revision, and the body when it is long.
+func recordOf(j *Job) (text, long []byte) {
+	b := fmt.Appendf(nil, "waiting %s %d %d %d 0", j.Priority, max(0, j.DueAt.UnixMilli()),
+		max(0, j.CreatedAt.UnixMilli()), j.Attempts)
+	if j.State == Dead {
+		b = append([]byte("dead"), b[len("waiting"):]...)
+		if j.DeadReason != "" {
+			b = append(append(b, " reason="...), escape(j.DeadReason)...)
+		}
+	}
+	pairs := len(b)
+	b = appendPairs(b, j.push())
+	if !j.ExpiresAt.IsZero() {
+		b = strconv.AppendInt(append(b, " expires="...), max(1, j.ExpiresAt.UnixMilli()), 10)
+	}
+	if j.Snoozes > 0 {
+		b = strconv.AppendInt(append(b, " snoozes="...), int64(j.Snoozes), 10)
+	}
+	if !j.NextAt.IsZero() && !j.NextAt.Equal(j.DueAt) {
+		b = strconv.AppendInt(append(b, " next="...), j.NextAt.UnixMilli(), 10)
+	}
+	if len(b)-pairs+len(j.Body) > longBody {
+		return append(b, " long=1\n"...), j.Body
+	}
+	return append(append(b, '\n'), j.Body...), nil
+}
+
+// longBody is the length of pairs and body above which the body has a key of its own; see LONG in push.lua.
+const longBody = 448
 
 // push returns a push that stores the job as it is, apart from its times.
 func (j *Job) push() *Push {
@@ -98,106 +183,10 @@ func (j *Job) push() *Push {
 	}
 }
 
-// MaxWaits is the most waits between attempts in Push.Retry.
-const MaxWaits = 50
-
-// appendExtras appends the extras of a record, in the form that extrasAt in lua/shared reads.
-func appendExtras(b []byte, p *Push) []byte {
-	at := len(b)
-	expiry := p.TTL.Milliseconds()
-	if p.TTL <= 0 && !p.ExpiresAt.IsZero() {
-		expiry = max(1, p.ExpiresAt.UnixMilli())
+func ceilMilli(t time.Time) int64 {
+	ms := t.UnixMilli()
+	if t.Nanosecond()%int(time.Millisecond) != 0 {
+		ms++
 	}
-	b = appendUint48(append(b, 0, 0), expiry)
-	waits := p.Retry[:min(len(p.Retry), MaxWaits)]
-	b = append(b, byte(len(waits)))
-	for _, d := range waits {
-		b = binary.BigEndian.AppendUint32(b, uint32(min(max(ceilDelay(d), 0), math.MaxUint32)))
-	}
-	if len(p.Headers) > 0 {
-		headers, _ := json.Marshal(p.Headers) // a map of texts: cannot fail
-		b = append(b, headers...)
-	}
-	binary.BigEndian.PutUint16(b[at:], uint16(len(b)-at-2))
-	return b
-}
-
-// decodeExtras decodes what appendExtras wrote, and returns the rest.
-func decodeExtras(j *Job, rest string) (string, error) {
-	if len(rest) < 9 {
-		return "", errRecord
-	}
-	end := 2 + int(binary.BigEndian.Uint16([]byte(rest[:2])))
-	waits := int(rest[8])
-	if len(rest) < end || end < 9+4*waits {
-		return "", errRecord
-	}
-	if expiry := uint48(rest[2:]); expiry > 0 {
-		j.ExpiresAt = time.UnixMilli(expiry).UTC()
-	}
-	for at := 9; at < 9+4*waits; at += 4 {
-		ms := binary.BigEndian.Uint32([]byte(rest[at : at+4]))
-		j.Retry = append(j.Retry, time.Duration(ms)*time.Millisecond)
-	}
-	if headers := rest[9+4*waits : end]; headers != "" {
-		if err := json.Unmarshal([]byte(headers), &j.Headers); err != nil {
-			return "", errRecord
-		}
-	}
-	return rest[end:], nil
-}
-
-var errRecord = errors.New("the stored record cannot be decoded")
-
-// decodeRecord decodes a record into j. body is the value of its body key.
-func decodeRecord(j *Job, rec, body string) error {
-	if len(rec) < 14 {
-		return errRecord
-	}
-	flags, n := rec[12], int(rec[13])
-	if len(rec) < 14+n || flags >= flagsEnd {
-		return errRecord
-	}
-	j.DueAt = time.UnixMilli(uint48(rec)).UTC()
-	j.CreatedAt = time.UnixMilli(uint48(rec[6:])).UTC()
-	j.Priority = Priority(flags & 3)
-	j.ID = rec[14 : 14+n]
-	rest := rec[14+n:]
-	if flags&flagLimits != 0 {
-		if len(rest) < 6 {
-			return errRecord
-		}
-		j.TTR = time.Duration(binary.BigEndian.Uint32([]byte(rest[:4]))) * time.Millisecond
-		j.MaxAttempts = int(binary.BigEndian.Uint16([]byte(rest[4:6])))
-		rest = rest[6:]
-	}
-	if flags&flagType != 0 {
-		if len(rest) < 1 || len(rest) < 1+int(rest[0]) {
-			return errRecord
-		}
-		j.ContentType = rest[1 : 1+int(rest[0])]
-		rest = rest[1+int(rest[0]):]
-	}
-	if flags&flagExtras != 0 {
-		var err error
-		if rest, err = decodeExtras(j, rest); err != nil {
-			return err
-		}
-	}
-	if flags&flagBodyKey != 0 {
-		rest = body
-	}
-	j.Body = []byte(rest)
-	return nil
-}
-
-var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
-
-// NewID makes an id of 26 characters. The first ten order ids by the time they were made.
-func NewID() string {
-	var b [16]byte
-	ms := time.Now().UnixMilli()
-	appendUint48(b[:0], ms)
-	_, _ = rand.Read(b[6:]) // never fails (crypto/rand)
-	return idEncoding.EncodeToString(b[:])
+	return ms
 }

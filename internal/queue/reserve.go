@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 )
 
 // Reserve asks for ready jobs.
 type Reserve struct {
 	Worker string // names the dispatcher, which sends one Reserve at a time to a bucket
-	Token  string // unique to this call
+	Token  string // unique to this call, without spaces
 	Again  bool   // the call repeats one whose answer was lost: it returns the same jobs
 	Max    int    // at most ReserveLimit
 	// Pattern is the order in which priorities are served, one digit for each job ("0102010201" is 5:3:2). The position
@@ -39,7 +38,7 @@ const StartWindow = 250 * time.Millisecond
 type Reserved struct {
 	Now  time.Time // Redis's clock in the script
 	Jobs []*Lease
-	More bool // there may be more jobs, after empty places of removed ones
+	More bool // it stopped at topics whose jobs are gone, and there may be more
 }
 
 // Lease is a reserved job. Job.Attempts is the number of attempts before this one. Job.Revision is set once the job was
@@ -48,8 +47,6 @@ type Lease struct {
 	Job
 	Token       string
 	Reservation int64 // revision of the Reserve: a change with a lower one is part of this call, or older
-	ref         int64
-	hasKeys     bool // it has attempts or a body key to remove
 }
 
 // Reserve takes ready jobs of a bucket under leases. After an error jobs may have been reserved: the same request with
@@ -74,17 +71,11 @@ func (s *Shard) reserved(v any, token string) (Reserved, error) {
 	if !ok || len(reply) < reservedHead || (len(reply)-reservedHead)%reservedJob != 0 {
 		return Reserved{}, fmt.Errorf("reserve from %s: %w", s.name, errReply)
 	}
-	out := Reserved{Now: millis(reply[0]), More: reply[1] == int64(1)}
-	revision, _ := reply[2].(int64)
-	token += ":" + strconv.FormatInt(revision, 10)
+	out := Reserved{Now: micros(reply[0]), More: reply[2] == int64(1)}
 	for job := range slices.Chunk(reply[reservedHead:], reservedJob) {
-		l, err := s.leased(job, token)
-		if err != nil {
-			s.log.Error("a reserved job cannot be read; it dies when enough leases have expired", "error", err)
-			continue
+		if l := s.leased(job, token, out.Now); l != nil {
+			out.Jobs = append(out.Jobs, l)
 		}
-		l.Reservation = revision
-		out.Jobs = append(out.Jobs, l)
 	}
 	return out, nil
 }
@@ -109,23 +100,20 @@ func (r *Reserve) args() []any {
 	return args
 }
 
-// leased decodes one job in the answer of reserve.lua.
-func (s *Shard) leased(v []any, token string) (*Lease, error) {
+// leased decodes one job in the answer of reserve.lua; nil if it cannot be read: it becomes dead after max_attempts
+// lease expirations.
+func (s *Shard) leased(v []any, token string, now time.Time) *Lease {
 	topic, _ := v[0].(string)
-	ref, _ := v[2].(string)
-	record, _ := v[3].(string)
-	body, _ := v[4].(string)
-	attempts, _ := v[5].(string)
-	l := &Lease{Job: Job{Topic: topic, Shard: s.name, State: Running, LeaseUntil: millis(v[1])}, Token: token}
-	l.ref, _ = strconv.ParseInt(ref, 10, 64) // 0 is no job's
-	if err := decodeRecord(&l.Job, record, body); err != nil {
-		return nil, fmt.Errorf("reserve a job of %s: %w", topic, err)
+	d := description{at: v[3], attempts: v[5]}
+	d.id, _ = v[1].(string)
+	d.record, _ = v[2].(string)
+	d.body, _ = v[4].(string)
+	job, err := s.jobOf(topic, &d, now)
+	if err != nil {
+		s.log.Error("a reserved job cannot be read", "error", err)
+		return nil
 	}
-	if err := decodeAttempts(&l.Job, attempts); err != nil {
-		return nil, fmt.Errorf("reserve %s/%s: %w", topic, l.ID, err)
-	}
-	l.hasKeys = attempts != "" || len(l.Body) > longBody
-	return l, nil
+	return &Lease{Job: *job, Token: token, Reservation: job.Revision}
 }
 
 // Extend makes leases end d plus LeaseGrace from now. held reports for each whether it was still held.
@@ -133,18 +121,17 @@ func (s *Shard) Extend(ctx context.Context, bucket int, leases []*Lease, d time.
 	if len(leases) == 0 {
 		return nil, nil
 	}
-	args := make([]any, 0, 1+2*len(leases))
-	args = append(args, (d + LeaseGrace).Milliseconds())
-	for _, l := range leases {
-		args = append(args, l.ref, l.Token)
+	list := make([]settling, len(leases))
+	for i, l := range leases {
+		list[i] = settling{Ref: Ref{l.Topic, l.ID}, token: l.Token, verdict: verdictExtend, ms: msText(d + LeaseGrace)}
 	}
-	reply, err := s.list(ctx, bucket, len(leases), "extend", args...)
+	answers, _, _, err := s.settle(ctx, bucket, "settle", list)
 	if err != nil {
 		return nil, err
 	}
 	held = make([]bool, len(leases))
-	for i := range reply {
-		held[i] = reply[i] == int64(1)
+	for i, a := range answers {
+		held[i] = a.became != ""
 	}
 	return held, nil
 }

@@ -17,21 +17,6 @@ import (
 //go:embed lua
 var luaFiles embed.FS
 
-// The files in lua/shared that precede every script, in this order. Lua creates the functions of the second list faster
-// when the declarations of the first belong to an enclosing function.
-var (
-	sharedOuter = []string{"base", "locators"}
-	sharedInner = []string{"records", "topics", "places", "find", "attempts"}
-)
-
-// sharedBy lists the files in lua/shared that only some scripts need, after those of all: calls of the other scripts
-// need not create their functions.
-var sharedBy = map[string][]string{
-	"reserve": {"leases"}, "take": {"leases"}, "push": {"recall"}, "recall": {"recall"}, "list": {"recall"},
-	"settle": {"recall", "finished"}, "end": {"recall", "finished"}, "advance": {"recall", "finished"},
-	"drop": {"recall", "finished"}, "configure": {"recall", "finished"}, "stats": {"stats"}, "totals": {"stats"},
-}
-
 // script composes its text only when a server needs it: the texts of all scripts would take 1.4 MiB in each process.
 type script struct {
 	text func() string
@@ -52,12 +37,7 @@ func (c *script) eval(ctx context.Context, r redis.Scripter, keys []string, args
 }
 
 // loadScripts returns the scripts of a shard by the names of their files.
-func loadScripts(locators uint32, long, thin int, cluster bool) map[string]*script {
-	shared := readShared(sharedOuter) + "return (function()\n" + readShared(sharedInner)
-	shared = strings.NewReplacer(
-		"@LOCATORS@", strconv.FormatUint(uint64(locators), 10), "@PARTS@", strconv.Itoa(hashParts),
-		"@LONG@", strconv.Itoa(long), "@THIN@", strconv.Itoa(thin),
-	).Replace(shared)
+func loadScripts(cluster bool) map[string]*script {
 	files, err := luaFiles.ReadDir("lua")
 	if err != nil {
 		panic(err) // embedded: cannot be missing
@@ -69,35 +49,42 @@ func loadScripts(locators uint32, long, thin int, cluster bool) map[string]*scri
 		}
 		of := strings.TrimSuffix(file.Name(), ".lua")
 		for _, name := range append(variants[of], of) {
-			scripts[name] = newScript(func() string { return compose(of, name, shared, cluster) })
+			scripts[name] = newScript(func() string { return compose(of, name, cluster) })
 		}
 	}
 	return scripts
 }
 
-// compose returns the text of a script, or of a variant of one.
-func compose(of, name, shared string, cluster bool) string {
-	first, rest, _ := strings.Cut(mustRead(of+".lua"), "\n") // #!lua and its flags must stay the first line
-	deadline := ""
-	if slices.Contains(timely, name) {
-		deadline = readShared([]string{"deadline"})
+// compose returns the text of a script, or of a variant of one: its first line, which must stay the first, the guards,
+// and the files of lua/shared that its second line names.
+func compose(of, name string, cluster bool) string {
+	first, rest, _ := strings.Cut(mustRead(of+".lua"), "\n")
+	parts := append(guardsOf(name, cluster), "base")
+	if line, _, _ := strings.Cut(rest, "\n"); strings.HasPrefix(line, with) {
+		parts = append(parts, strings.Split(strings.TrimSuffix(line[len(with):], "."), ", ")...)
 	}
-	return first + "\n" + guardsOf(name, cluster) + shared + deadline + readShared(sharedBy[of]) + rest + "end)()\n"
+	if !slices.Contains(timely, name) {
+		parts = slices.DeleteFunc(parts, func(part string) bool { return part == "deadline" })
+	}
+	return first + "\n" + readShared(parts) + rest
 }
 
+const with = "-- With: "
+
 const (
-	survey  = "survey"    // list before the server has been compared, see Survey
-	endByID = "end by id" // end for jobs named by their ids: it does nothing when it begins late
+	settleByID = "settle by id" // settle for jobs named by their ids: it does nothing when it begins late
+	clearTopic = "clear"        // drop before the server has been compared, see Replay
+	countEarly = "count early"  // counts before the server has been compared
 )
 
 // variants maps scripts to their other names, which have other guards.
-var variants = map[string][]string{"list": {survey}, "end": {endByID}}
+var variants = map[string][]string{"settle": {settleByID}, "drop": {clearTopic}, "counts": {countEarly}}
 
 // unguarded lists the scripts that work before the server has been compared.
-var unguarded = []string{"attend", "compared", "replay", "configure", "identify", survey}
+var unguarded = []string{"attend", "compared", "replay", "configure", "identify", clearTopic, countEarly}
 
 // guardsOf returns the text of the checks that a script begins with.
-func guardsOf(name string, cluster bool) string {
+func guardsOf(name string, cluster bool) []string {
 	var guards []string
 	if cluster {
 		guards = append(guards, "slotguard")
@@ -105,7 +92,7 @@ func guardsOf(name string, cluster bool) string {
 	if !slices.Contains(unguarded, name) {
 		guards = append(guards, "serverguard")
 	}
-	return readShared(guards)
+	return guards
 }
 
 func readShared(names []string) string {
@@ -129,6 +116,11 @@ var errReply = errors.New("the script's answer has an unexpected form")
 func millis(v any) time.Time {
 	n, _ := v.(int64)
 	return time.UnixMilli(n).UTC()
+}
+
+func micros(v any) time.Time {
+	n, _ := v.(int64)
+	return time.UnixMicro(n).UTC()
 }
 
 // ints converts a list of numbers.

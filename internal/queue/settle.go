@@ -1,9 +1,11 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -16,15 +18,27 @@ const (
 	Retry                  // a counted attempt failed: ready again after Delay
 	Snooze                 // "ask again later": ready again after Delay, no attempt counted
 	Bury                   // a counted attempt failed for good: dead with Reason
-	Release                // not called (shutdown, paused meanwhile): back to the head of its queue, nothing counted
+	Release                // not called (shutdown, paused meanwhile): back to its old place, nothing counted
 	Expire                 // not called: dead with Reason, nothing counted
 )
 
-// verdictLetters are the verdicts in settle.lua. doneWithKeys is Done for a job that has attempts or a body key to
-// remove.
-var verdictLetters = [...]string{Done: "D", Retry: "R", Snooze: "S", Bury: "B", Release: "L", Expire: "E"}
+// The verdicts of settle.lua.
+const (
+	verdictDone    = "done"
+	verdictRetry   = "retry"
+	verdictFail    = "fail"
+	verdictLapse   = "lapse"
+	verdictSnooze  = "snooze"
+	verdictRelease = "release"
+	verdictBury    = "bury"
+	verdictExpire  = "expire"
+	verdictExtend  = "extend"
+)
 
-const doneWithKeys = "K"
+var verdictNames = [...]string{
+	Done: verdictDone, Retry: verdictRetry, Snooze: verdictSnooze, Bury: verdictBury, Release: verdictRelease,
+	Expire: verdictExpire,
+}
 
 // Endpoint is what an attempt revealed about the topic's endpoint. It controls the topic's window of calls in flight
 // and its breaker.
@@ -50,90 +64,123 @@ type Settlement struct {
 	Remember bool // of Done: remember the finished job as its topic says
 }
 
+// settling is one job of a call of settle.lua, which describes the fields.
+type settling struct {
+	Ref
+	token, states, verdict, ms, reason, attempt, endpoint string
+}
+
+// settled is what settle.lua answers about one job.
+type settled struct {
+	became, was string // "" nothing was done, there was no such job
+	at, created time.Time
+	attempts    int
+	revision    int64
+	id          string
+	description any
+}
+
+const (
+	settledHead   = 2
+	settledFields = 7
+)
+
+// settle calls a variant of settle.lua for jobs of one bucket. It returns the answers in the order of the list.
+func (s *Shard) settle(ctx context.Context, bucket int, script string, list []settling) (
+	answers []settled, now time.Time, repeated bool, err error,
+) {
+	order := make([]int, len(list)) // by topic
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(list[a].Topic, list[b].Topic) })
+	args := make([]any, 0, 8*len(list)+8)
+	for from, i := 0, 1; i <= len(order); i++ {
+		if i < len(order) && list[order[i]].Topic == list[order[from]].Topic {
+			continue
+		}
+		args = append(args, list[order[from]].Topic, i-from)
+		for _, k := range order[from:i] {
+			x := &list[k]
+			args = append(args, x.ID, x.token, x.states, x.verdict, x.ms, x.reason, x.attempt, x.endpoint)
+		}
+		from = i
+	}
+	o, err := s.do(ctx, bucket, Memory, script, args...)
+	if err != nil {
+		return nil, now, o.repeated, err
+	}
+	reply, ok := o.value.([]any)
+	if !ok || len(reply) != settledHead+settledFields*len(list) {
+		return nil, now, o.repeated, fmt.Errorf("settle on %s: %w", s.name, errReply)
+	}
+	first, _ := reply[1].(int64)
+	answers = make([]settled, len(list))
+	for k, i := range order {
+		answers[i] = settledOf(reply[settledHead+k*settledFields:])
+		if answers[i].became != "" {
+			answers[i].revision = first + int64(k)
+		}
+	}
+	return answers, micros(reply[0]), o.repeated, nil
+}
+
+func settledOf(v []any) (a settled) {
+	a.became, _ = v[0].(string)
+	a.was, _ = v[1].(string)
+	a.at, a.created = millis(v[2]), millis(v[3])
+	attempts, _ := v[4].(int64)
+	a.attempts = int(attempts)
+	a.id, _ = v[5].(string)
+	a.description = v[6]
+	return a
+}
+
 // Settle ends leases, up to ReserveLimit at once. It reports for each whether it was still held; if not, nothing was
 // done. The same call may be repeated after an error: leases that the first call ended are then reported as not held.
 func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool, error) {
 	if len(st) == 0 {
 		return nil, nil
 	}
-	args, err := settleArgs(st, s.smallHashes(bucket))
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.run(ctx, bucket, "settle", args...)
-	if err != nil {
-		return nil, err
-	}
-	reply, _ := v.([]any)
-	if len(reply) != 3 || !s.nodes[bucket].learn(reply[1]) {
-		return nil, fmt.Errorf("settle on %s: %w", s.name, errReply)
-	}
-	held := slices.Repeat([]bool{true}, len(st))
-	lost, _ := reply[0].([]any)
-	for _, v := range lost {
-		n, _ := v.(int64)
-		if n < 1 || int(n) > len(st) {
-			return nil, fmt.Errorf("settle on %s: %w", s.name, errReply)
-		}
-		held[n-1] = false
-	}
-	revision, _ := reply[2].(int64)
+	list := make([]settling, len(st))
 	for i := range st {
-		if held[i] && (st[i].Verdict == Bury || st[i].Verdict == Expire) {
-			st[i].Lease.Revision = revision
-			revision++
+		list[i] = st[i].settling()
+	}
+	answers, _, _, err := s.settle(ctx, bucket, "settle", list)
+	if err != nil {
+		return nil, err
+	}
+	held := make([]bool, len(st))
+	for i, a := range answers {
+		held[i] = a.became != ""
+		if a.became == string(Dead) {
+			st[i].Lease.Revision = a.revision
 		}
 	}
 	return held, nil
 }
 
-// kind holds what many settlements of a call have in common.
-type kind struct{ token, topic, verdict, endpoint string }
-
-func (x *Settlement) kind() kind {
-	letter := verdictLetters[x.Verdict]
-	if x.Verdict == Done && x.Lease.hasKeys {
-		letter = doneWithKeys
+func (x *Settlement) settling() settling {
+	j := &x.Lease.Job
+	out := settling{
+		Ref: Ref{j.Topic, j.ID}, token: x.Lease.Token, verdict: verdictNames[x.Verdict], reason: escape(x.Reason),
+		endpoint: endpointNames[x.Endpoint],
 	}
-	return kind{x.Lease.Token, x.Lease.Topic, letter, endpointNames[x.Endpoint]}
-}
-
-// settleArgs makes the arguments of settle.lua.
-func settleArgs(st []Settlement, small smallHashes) (args []any, err error) {
-	args = append(make([]any, 0, 16+7*len(st)), small.splits, len(st), 0)
-	at := map[kind]int{} // index of each in ARGV, which counts from 1
-	for i := range st {
-		k := st[i].kind()
-		if at[k] == 0 {
-			at[k] = len(args) + 1
-			args = append(args, k.token, k.topic, k.verdict, k.endpoint)
+	if x.Verdict == Retry || x.Verdict == Snooze {
+		out.ms = msText(x.Delay)
+	}
+	if x.Attempt != nil && (x.Verdict != Done || x.Remember) {
+		a := *x.Attempt
+		a.N = j.Attempts + 1
+		if x.Verdict == Done {
+			a.Answer = rememberedAnswer(a.Answer)
 		}
+		out.attempt = encodeAttempt(&a)
 	}
-	args[2] = len(at)
-	for i := range st {
-		ref := st[i].Lease.ref
-		args = append(args, at[st[i].kind()], ref, ref>>(indexBits+2), ref>>2&(1<<indexBits-1))
-		if args, err = st[i].appendOutcome(args, small); err != nil {
-			return nil, err
-		}
-	}
-	return args, nil
+	return out
 }
 
-func (x *Settlement) appendOutcome(args []any, small smallHashes) ([]any, error) {
-	switch x.Verdict {
-	case Done:
-		where := locate(x.Lease.Topic, x.Lease.ID, small.locators)
-		return append(args, small.appendKey(nil, where), where[3:], x.finished()), nil
-	case Release:
-		return append(args, "", "", ""), nil
-	}
-	attempts, err := settledAttempts(x)
-	if err != nil {
-		return nil, err
-	}
-	return append(args, max(0, ceilDelay(x.Delay)), attempts, ""), nil
-}
+func msText(d time.Duration) string { return strconv.FormatInt(max(0, ceilDelay(d)), 10) }
 
 // ceilDelay returns a delay in ms, rounded up so that no job is early.
 func ceilDelay(d time.Duration) int64 {

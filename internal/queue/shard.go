@@ -20,18 +20,17 @@ import (
 
 // Shard is one Redis deployment. Its methods may be called from any goroutine.
 type Shard struct {
-	name     string
-	url      string
-	seed     uint64 // for its weight in rendezvous hashing
-	state    atomic.Value
-	client   redis.UniversalClient
-	waits    redis.UniversalClient // for commands that wait for replicas
-	timeout  time.Duration         // of one command
-	scripts  map[string]*script
-	locators uint32
-	nodes    []*bucketState
-	log      *slog.Logger
-	resync   func(context.Context, *Shard) error // sets the topics' limits again
+	name    string
+	url     string
+	seed    uint64 // for its weight in rendezvous hashing
+	state   atomic.Value
+	client  redis.UniversalClient
+	waits   redis.UniversalClient // for commands that wait for replicas
+	timeout time.Duration         // of one command
+	scripts map[string]*script
+	nodes   []*bucketState
+	log     *slog.Logger
+	resync  func(context.Context, *Shard) error // sets the topics' limits again
 
 	identity string
 	former   string
@@ -46,10 +45,6 @@ type Shard struct {
 	closing sync.Mutex // orders start and close
 	wg      sync.WaitGroup
 
-	doubtMu  sync.Mutex
-	doubtful []doubt
-	clearing bool // a goroutine removes the copies in doubtful
-
 	confMu      sync.Mutex
 	confVersion uint64 // of the topics' limits that conf in Redis is known to hold; 0: unknown
 }
@@ -63,7 +58,6 @@ type bucketState struct {
 	pushes [durabilities]*batcher
 	takes  *gatherer[*takeCall]
 	ends   *gatherer[*endCall]
-	splits atomic.Uint32 // of its small hashes, as a script last answered
 }
 
 // comparing is the reason for a bucket that waits to be compared with the hosts' journals.
@@ -75,19 +69,6 @@ func (b *bucketState) reason() string {
 		return comparing
 	}
 	return "down"
-}
-
-// learn stores the number of splits that a script answered.
-func (b *bucketState) learn(splits any) bool {
-	n, ok := splits.(int64)
-	if ok {
-		b.splits.Store(uint32(n))
-	}
-	return ok
-}
-
-func (s *Shard) smallHashes(bucket int) smallHashes {
-	return smallHashes{smallHash(bucket), s.locators, s.nodes[bucket].splits.Load()}
 }
 
 func openShard(c ShardConfig, o Options, q *Queue) (*Shard, error) {
@@ -105,9 +86,9 @@ func openShard(c ShardConfig, o Options, q *Queue) (*Shard, error) {
 	if s.waits, _, err = connect(c.URL, patient, o.Timeout); err != nil {
 		return nil, errors.Join(fmt.Errorf("shard %s: %w", c.Name, err), client.Close())
 	}
-	s.client, s.timeout, s.locators = client, o.Timeout, uint32(locators/buckets)
+	s.client, s.timeout = client, o.Timeout
 	s.state.Store(c.State)
-	s.scripts = loadScripts(s.locators, longHash, thinTopic, buckets > 1)
+	s.scripts = loadScripts(buckets > 1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for b := range buckets {
 		n := &bucketState{}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -46,7 +47,8 @@ type EntryKind string
 
 // The kinds of entries.
 const (
-	EntryStored    EntryKind = "stored" // Job has all known fields
+	EntryStored    EntryKind = "stored"  // Job has all known fields
+	EntryAdopted   EntryKind = "adopted" // as EntryStored, from a shard that is no longer in use
 	EntryDeleted   EntryKind = "deleted"
 	EntryDelivered EntryKind = "delivered"
 	EntryDied      EntryKind = "died"    // Job has DeadAt, DeadReason, Attempts and History
@@ -57,8 +59,7 @@ const (
 type Entry struct {
 	Kind     EntryKind
 	Revision int64
-	Since    int64 // of EntryStored: the last revision at which the job is known to have been alive; 0: not known
-	Job      Job   // Topic, ID and CreatedAt; more by Kind
+	Job      Job // Topic, ID and CreatedAt; more by Kind
 }
 
 // Effect says what replaying an entry did.
@@ -173,16 +174,13 @@ func (s *Shard) Replay(
 func (s *Shard) replay(
 	ctx context.Context, bucket int, m ReplayMode, name string, dry bool, entries []Entry,
 ) ([]Effect, error) {
-	args := make([]any, 3, 3+11*len(entries))
+	args := make([]any, 3, 3+8*len(entries))
 	args[0], args[1], args[2] = string(m), name, ""
 	if dry {
 		args[2] = "1"
 	}
 	for i := range entries {
-		var err error
-		if args, err = s.appendEntry(args, &entries[i]); err != nil {
-			return nil, err
-		}
+		args = appendEntry(args, &entries[i])
 	}
 	v, err := s.eval(ctx, bucket, "replay", args...)
 	if errors.Is(err, errConnection) || reasonOf(err) == "connection" {
@@ -199,30 +197,28 @@ func (s *Shard) replay(
 	for i, e := range reply {
 		text, _ := e.(string)
 		effects[i] = Effect(text)
+		if c := &entries[i]; c.Kind == EntryCleared && !dry {
+			upto := strconv.FormatInt(c.Revision, 10)
+			if _, _, _, err := s.drop(ctx, clearTopic, c.Job.Topic, "", upto); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return effects, nil
 }
 
-func (s *Shard) appendEntry(args []any, e *Entry) ([]any, error) {
+func appendEntry(args []any, e *Entry) []any {
 	j := &e.Job
 	var record, long []byte
-	died, attempts := "", ""
-	if e.Kind == EntryStored {
+	var attempts []Attempt
+	died, reason := "", ""
+	if e.Kind == EntryStored || e.Kind == EntryAdopted {
 		record, long = recordOf(j)
 	}
 	if e.Kind == EntryDied || j.State == Dead {
-		b, err := encodeAttempts(j.Attempts, 0, j.DeadReason, j.History)
-		if err != nil {
-			return nil, fmt.Errorf("%s/%s: %w", j.Topic, j.ID, err)
-		}
-		died, attempts = strconv.FormatInt(j.DeadAt.UnixMilli(), 10), string(b)
+		died, reason, attempts = strconv.FormatInt(j.DeadAt.UnixMilli(), 10), escape(j.DeadReason), j.History
 	}
-	created := int64(0)
-	if !j.CreatedAt.IsZero() {
-		created = j.CreatedAt.UnixMilli()
-	}
-	return append(args, string(e.Kind), e.Revision, e.Since, j.Topic, s.address(j.Topic, j.ID), j.ID, created, record,
-		long, died, attempts), nil
+	return appendAttempts(append(args, string(e.Kind), e.Revision, j.Topic, j.ID, record, long, died, reason), attempts)
 }
 
 // ComparedBy is the report of a host to a bucket that it has replayed its journal.
@@ -270,16 +266,19 @@ func (s *Shard) Compared(ctx context.Context, bucket int, d ComparedBy) (Opened,
 	return o, nil
 }
 
-// Survey lists jobs of a topic in a state, even before the bucket is open. next is "" at the end.
-func (s *Shard) Survey(
-	ctx context.Context, topic string, state State, cursor string,
-) (jobs []Job, next string, err error) {
-	v, err := s.eval(ctx, s.bucketOf(topic), survey, topic, string(state), cursor, listStep)
+// Gaps returns which revisions a bucket may have lost in earlier comparisons.
+func (s *Shard) Gaps(ctx context.Context, bucket int) ([]Gap, error) {
+	past, err := s.client.LRange(ctx, prefix(bucket)+"past", 0, -1).Result()
 	if err != nil {
-		return nil, "", fmt.Errorf("survey %s in shard %s: %w", topic, s.name, err)
+		return nil, s.failed(ctx, bucket, err)
 	}
-	reply, _ := v.([]any)
-	return s.listed(topic, state, reply)
+	gaps := make([]Gap, 0, len(past))
+	for _, one := range past {
+		if f := strings.Fields(one); len(f) == 3 {
+			gaps = append(gaps, Gap{number(f[1]), number(f[2])})
+		}
+	}
+	return gaps, nil
 }
 
 // BucketOf returns the bucket that has a topic's jobs.

@@ -134,9 +134,9 @@ func TestADeadJobThatRanAgainInTheMillisecondOfItsDueTimeIsAlive(t *testing.T) {
 	c := f.attend("a")
 	job := r.Job
 	job.Topic, job.Body = "t", []byte(`{"id":"1"}`)
-	ran := Entry{Kind: EntryStored, Revision: c.After + 1, Since: c.After + 1, Job: job}
-	found := ran // as after a push of its id: it may be dead
-	found.Since = 0
+	ran := Entry{Kind: EntryStored, Revision: c.After + 1, Job: job}
+	found := ran // as after a push of its id
+	found.Revision = c.After
 	for want, e := range map[Effect]Entry{EffectNone: found, EffectReplaced: ran} {
 		effects, err := f.s.Replay(f.ctx, 0, ReplayCompare, c.Name, true, []Entry{e})
 		if err != nil || len(effects) != 1 || effects[0] != want {
@@ -167,7 +167,7 @@ func TestAJobThatRanAfterItDiedIsAliveInAnyOrderOfReplays(t *testing.T) {
 	died.Topic, changed.Topic, changed.Body = "t", "t", []byte(`"changed"`)
 	died.DeadAt, died.DeadReason, died.Attempts = died.CreatedAt, "gone", 1
 	found := Entry{Kind: EntryStored, Revision: c.After + 2, Job: changed} // it may be dead
-	ran := Entry{Kind: EntryStored, Revision: c.After + 1, Since: c.After + 1, Job: changed}
+	ran := Entry{Kind: EntryStored, Revision: c.After + 1, Job: changed}
 	for _, e := range []Entry{found, {Kind: EntryDied, Revision: c.After, Job: died}, ran, ran} {
 		if _, err := f.s.Replay(f.ctx, 0, ReplayCompare, c.Name, false, []Entry{e}); err != nil {
 			f.Fatal(err)
@@ -201,7 +201,7 @@ func TestTheLimitsOfTopicsAreSetBeforeTheShardIsOpen(t *testing.T) {
 	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{{Name: "t", Paused: true}})); err != nil {
 		t.Fatal(err)
 	}
-	conf := func() bool { return f.s.client.HExists(f.ctx, prefix(0)+"conf", "t").Val() }
+	conf := func() bool { return f.s.client.Exists(f.ctx, prefix(0)+"c:t").Val() == 1 }
 	eventually(t, "the topic's limits are set", conf)
 	eventually(t, "the shard has a listener", func() bool {
 		return f.s.client.PubSubNumSub(f.ctx, registryChannel).Val()[registryChannel] > 0

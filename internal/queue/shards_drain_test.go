@@ -101,7 +101,7 @@ func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 	}
 	for _, id := range ids {
 		got, want := f.get("t", id), *before[id]
-		want.Shard, want.ETag = "b", got.ETag // the record has another place
+		want.Shard, want.ETag, want.Revision = "b", got.ETag, got.Revision
 		if !reflect.DeepEqual(got, &want) || recorded[id] != "b" {
 			t.Errorf("%s, recorded in %q, is\n%+v, want\n%+v", id, recorded[id], got, &want)
 		}
@@ -197,10 +197,6 @@ func TestAJobThatADrainFindsIsRecorded(t *testing.T) {
 		t.Fatal(r[0].Err)
 	}
 	states("draining", "active")
-	if n := f.drain(); n != 0 {
-		t.Fatalf("%d jobs left for a copy that may be removed", n)
-	}
-	b.nodes[0].clock.Load().server += 2 * doubtFor.Milliseconds()
 	f.drain()
 	j := f.get("t", "1")
 	if j.Shard != "b" || len(recorded) != 1 || recorded[0].Shard != "b" || string(recorded[0].Body) != `"b"` ||
@@ -228,7 +224,7 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 			for i := 0; working.Err() == nil; i++ {
 				_, err := s.Advance(working, 0)
 				got, failed := s.Reserve(working, 0,
-					Reserve{Worker: fmt.Sprint(n), Token: fmt.Sprint(n, i), Max: 20, Pattern: "0102010201"})
+					Reserve{Worker: fmt.Sprint(n), Token: fmt.Sprint(n, "-", i), Max: 20, Pattern: "0102010201"})
 				if err != nil || failed != nil {
 					if working.Err() == nil {
 						t.Error(err, failed)

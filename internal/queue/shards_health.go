@@ -189,9 +189,6 @@ func (h *ShardHealth) add(m map[string]string) {
 	h.ReplOffset += number("master_repl_offset")
 }
 
-// jobsStep is the number of topics read at once, which takes Redis about two milliseconds.
-const jobsStep = 10_000
-
 // jobCount is a count of a shard's jobs, and how long it took.
 type jobCount struct {
 	jobs int64
@@ -219,36 +216,17 @@ func (s *Shard) countJobs(ctx context.Context) (int64, error) {
 	return jobs, err
 }
 
-// jobs counts the jobs of all topics. While Redis resizes a hash, some may count twice.
+// jobs counts the jobs of all topics.
 func (s *Shard) jobs(ctx context.Context) (sum int64, err error) {
-	type rest struct {
-		key    string
-		cursor uint64
-	}
-	var left []rest
+	topics := map[string]Stats{}
 	for b := range s.nodes {
-		for _, k := range allCounts {
-			left = append(left, rest{key: prefix(b) + k})
-		}
-	}
-	for len(left) > 0 {
-		pipe, now := s.client.Pipeline(), left
-		cmds := make([]*redis.ScanCmd, len(now))
-		for i, r := range now {
-			cmds[i] = pipe.HScan(ctx, r.key, r.cursor, "", jobsStep)
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
+		if err := s.countAs(ctx, countEarly, b, "", "", topics); err != nil {
 			return 0, fmt.Errorf("count the jobs of shard %s: %w", s.name, err)
 		}
-		left = nil
-		for i, c := range cmds {
-			page, cursor := c.Val()
-			for f := 0; f+1 < len(page); f += 2 {
-				sum += number(page[f+1])
-			}
-			if cursor != 0 {
-				left = append(left, rest{now[i].key, cursor})
-			}
+	}
+	for topic, st := range topics {
+		if !isNamespace(topic) {
+			sum += st.Jobs()
 		}
 	}
 	return sum, nil

@@ -11,10 +11,10 @@ import (
 // A draining shard delivers jobs that are due, and its other jobs are moved to active shards. A job is first stored in
 // the other shard, with its attempts and for the same time, and then removed here if nothing has happened to it
 // meanwhile; otherwise the copy is removed. So the job always exists. It is not called twice, because only jobs are
-// moved that neither shard would call before both steps are done; jobs that are stuck in a ready list are postponed
-// first. One process at a time moves jobs. A process that was suspended in the middle stores nothing afterwards, since
-// a shard refuses copies that come late: their jobs may have been delivered. A job is called twice when the process
-// ends between the two steps and no other takes over within movePace.ahead.
+// moved that neither shard would call before both steps are done; jobs that stay ready for long are postponed first.
+// One process at a time moves jobs. A process that was suspended in the middle stores nothing afterwards, since a shard
+// refuses copies that come late: their jobs may have been delivered. A job is called twice when the process ends
+// between the two steps and no other takes over within movePace.ahead.
 const (
 	moveStep = 100              // jobs read in one call
 	moverFor = 15 * time.Second // how long a process may move jobs without renewal; longer than movePace.within
@@ -39,9 +39,9 @@ func (q *Queue) Drain(ctx context.Context, s *Shard, holder string) (moved int, 
 	m := &mover{queue: q, from: s, holder: holder}
 	for bucket := range s.nodes {
 		topics := map[string]Stats{}
-		err := s.countAll(ctx, bucket, topics)
+		err := s.countAll(ctx, bucket, "", "", topics)
 		for topic, n := range topics {
-			if err == nil {
+			if err == nil && !isNamespace(topic) {
 				err = m.topic(ctx, bucket, topic, n)
 			}
 		}
@@ -148,13 +148,9 @@ func (m *mover) some(ctx context.Context, began time.Time, topic string, listed 
 // moving is a job that is being moved to another shard: as it was read, and its copy there.
 type moving struct {
 	job      Job
-	ref      int64
-	state    string // d or x
-	at       int64  // when it becomes ready, or died, in ms
-	attempts string
-	copied   int64 // its reference there; negative when it already existed; 0 when another job has its id there
+	read     int64 // its revision as it was read
+	copied   int64 // its revision there; negative when it already existed; 0 when another job has its id there
 	revision int64 // of its copy there, and later of its removal here
-	stays    bool  // another job of its id there may still be removed
 }
 
 // cases reads whole jobs. It leaves out jobs that are due too soon or no longer exist.
@@ -166,35 +162,16 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 	for i := range listed {
 		refs[i] = Ref{topic, listed[i].ID}
 	}
-	reply, err := s.read(ctx, s.bucketOf(topic), "get", refs)
-	if err != nil {
+	jobs, now, err := s.readJobs(ctx, s.bucketOf(topic), live, refs)
+	if err != nil && !errors.Is(err, errRecord) { // a damaged job stays: it cannot be stored elsewhere
 		return nil, err
 	}
-	soon := millis(reply[0]).Add(ahead)
+	soon := now.Add(ahead)
 	var list []*moving
-	for _, d := range reply[1:] {
-		if d == "" {
-			continue
+	for _, job := range jobs {
+		if job != nil && (job.State == Dead || job.State == Delayed && !job.NextAt.Before(soon)) {
+			list = append(list, &moving{job: *job, read: job.Revision})
 		}
-		job, err := s.described(topic, d)
-		if errors.Is(err, errRecord) { // it stays: a damaged job cannot be stored elsewhere
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		c := &moving{job: *job, state: "d"}
-		fields := d.([]any) // described has checked it
-		c.ref, _ = fields[0].(int64)
-		c.at, _ = fields[2].(int64)
-		c.attempts, _ = fields[5].(string)
-		switch {
-		case job.State == Dead:
-			c.state = "x"
-		case job.State != Delayed || job.NextAt.Before(soon):
-			continue
-		}
-		list = append(list, c)
 	}
 	return list, nil
 }
@@ -216,8 +193,7 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 	if err != nil {
 		return errors.Join(err, m.undo(ctx, to, copied))
 	}
-	leaving := slices.DeleteFunc(slices.Clone(list), func(c *moving) bool { return c.stays })
-	left, err := m.from.leave(ctx, leaving, func(c *moving) int64 { return c.ref })
+	left, err := m.from.leave(ctx, list, func(c *moving) int64 { return c.read })
 	if err != nil {
 		return err
 	}
@@ -230,8 +206,7 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 }
 
 // others returns jobs with another creation time that have the ids of copies. A push whose answer was lost leaves such
-// a job, and no journal has it. At first the process that pushed it may remove it, see doubt.go; until then the job
-// stays where it is.
+// a job, and no journal has it.
 func (s *Shard) others(ctx context.Context, list []*moving) (others []*moving, err error) {
 	in := slices.DeleteFunc(slices.Clone(list), func(c *moving) bool { return c.copied != 0 })
 	refs := make([]Ref, len(in))
@@ -239,16 +214,10 @@ func (s *Shard) others(ctx context.Context, list []*moving) (others []*moving, e
 		refs[i] = Ref{c.job.Topic, c.job.ID}
 	}
 	jobs, err := s.getAll(ctx, refs)
-	for i, j := range jobs {
-		if j == nil || j.State == Finished {
-			continue
+	for _, j := range jobs {
+		if j != nil {
+			others = append(others, &moving{job: *j, revision: j.Revision})
 		}
-		clock := s.nodes[s.bucketOf(j.Topic)].clock.Load()
-		if j.CreatedAt.UnixMilli() > clock.earliest(time.Now().Add(-2*doubtFor)) {
-			in[i].stays = true
-			continue
-		}
-		others = append(others, &moving{job: *j, revision: in[i].revision})
 	}
 	return others, err
 }
@@ -283,15 +252,15 @@ func (s *Shard) copyOf(ctx context.Context, until time.Time, list []*moving) err
 	return s.restore(ctx, s.bucketOf(list[0].job.Topic), list)
 }
 
-// leave removes those of the jobs, all of one topic, that are still as they were read, and returns them. ref returns a
-// job's reference in this shard.
-func (s *Shard) leave(ctx context.Context, list []*moving, ref func(*moving) int64) (gone []*moving, err error) {
+// leave removes those of the jobs, all of one topic, that are still as they were read, and returns them. revision
+// returns a job's revision in this shard.
+func (s *Shard) leave(ctx context.Context, list []*moving, revision func(*moving) int64) (gone []*moving, err error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	args := make([]any, 0, 6*len(list))
+	args := make([]any, 0, 3*len(list))
 	for _, c := range list {
-		args = append(args, c.job.Topic, s.address(c.job.Topic, c.job.ID), c.job.ID, ref(c), c.at, c.attempts)
+		args = append(args, c.job.Topic, c.job.ID, revision(c))
 	}
 	v, err := s.run(ctx, s.bucketOf(list[0].job.Topic), "leave", args...)
 	if err != nil {
@@ -301,10 +270,10 @@ func (s *Shard) leave(ctx context.Context, list []*moving, ref func(*moving) int
 	if !ok || len(reply) != 1+len(list) {
 		return nil, fmt.Errorf("remove %d jobs that were moved: %w", len(list), errReply)
 	}
-	revision, _ := reply[0].(int64)
+	first, _ := reply[0].(int64)
 	for i, c := range list {
 		if reply[1+i] == int64(1) {
-			c.revision = revision + int64(i)
+			c.revision = first + int64(i)
 			gone = append(gone, c)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +14,7 @@ func (q *Queue) Push(ctx context.Context, p Push) Result {
 	p.Via = viaOf(ctx)
 	push := []Push{p}
 	shards := *q.shards.Load()
-	if len(shards) != 1 || shards[0].State() != "active" || unfit(&p) != nil {
+	if len(shards) != 1 || shards[0].State() != "active" || validatePush(&p) != nil {
 		return q.PushBatch(ctx, push)[0]
 	}
 	return q.batcherOf(shards[0], p.Topic).push(ctx, push)[0]
@@ -28,7 +27,7 @@ func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 	b := &batch{q: q, pushes: pushes, results: make([]Result, len(pushes)), replaced: map[int][]*Shard{}}
 	todo := make([]int, 0, len(pushes))
 	for i := range pushes {
-		if b.results[i].Err = unfit(&pushes[i]); b.results[i].Err == nil {
+		if b.results[i].Err = validatePush(&pushes[i]); b.results[i].Err == nil {
 			todo = append(todo, i)
 		}
 	}
@@ -43,7 +42,6 @@ func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 		todo = b.store(ctx, todo, try)
 	}
 	b.removeReplaced(ctx)
-	b.settleDoubts()
 	return b.results
 }
 
@@ -54,14 +52,8 @@ func (q *Queue) noShard() error {
 	return errors.New("no active shard took it")
 }
 
-// longestID is the most bytes of an id that a record can have. Callers allow fewer, see CheckID.
-const longestID = math.MaxUint8
-
-// unfit returns why a push cannot be stored as it is.
-func unfit(p *Push) error {
-	if len(p.ID) > longestID {
-		return fmt.Errorf("push %s/%.40q: %w", p.Topic, p.ID, ErrID)
-	}
+// validatePush returns an error if a push cannot be stored.
+func validatePush(p *Push) error {
 	if p.Delay > MaxDelay || (!p.DueAt.IsZero() && time.Until(p.DueAt) > MaxDelay) {
 		return fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrTooFar)
 	}
@@ -78,21 +70,13 @@ type batch struct {
 	pushes   []Push
 	results  []Result
 	replaced map[int][]*Shard // shards that have a job which the push replaces
-	doubts   []doubtIn
-}
-
-// doubtIn is a push that a shard has not answered.
-type doubtIn struct {
-	doubt
-	shard *Shard
-	push  int
 }
 
 // store pushes each job to the next shard of its order, to all shards and buckets concurrently. It returns the jobs
 // whose shard is unavailable, and none when no shard is left to try. A push that replaces a job goes no further than
 // that job's shard: otherwise both would be called.
 func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
-	to, began := map[*batcher][]int{}, time.Now()
+	to := map[*batcher][]int{}
 	for _, i := range todo {
 		p := &b.pushes[i]
 		if order := b.q.activeFor(p.Topic, p.ID); try < len(order) {
@@ -114,32 +98,11 @@ func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
 			var un *UnavailableError
 			if errors.As(b.results[i].Err, &un) && un.Reason != "journal" && !un.Stored && !b.heldBy(i, pushes.shard) {
 				failed = append(failed, i)
-				b.noteDoubt(i, pushes.shard, began, un)
 			}
 		}
 	}
 	slices.Sort(failed)
 	return failed
-}
-
-// noteDoubt records that a shard may have stored a push that now goes to the next one.
-func (b *batch) noteDoubt(i int, s *Shard, began time.Time, un *UnavailableError) {
-	if !un.unanswered {
-		return
-	}
-	if d, ok := s.doubtOf(b.pushes[i], began); ok {
-		b.doubts = append(b.doubts, doubtIn{d, s, i})
-	}
-}
-
-// settleDoubts arranges the removal of the copies that pushes may have left, if another shard has stored the job. If
-// none has, the copy is the job.
-func (b *batch) settleDoubts() {
-	for _, d := range b.doubts {
-		if r := b.results[d.push]; (r.Err == nil || Stored(r.Err)) && r.Job.Shard != d.shard.name {
-			d.shard.addDoubt(d.doubt)
-		}
-	}
 }
 
 // heldBy reports whether a shard has the job that a push replaces.
@@ -211,7 +174,7 @@ func (b *batch) recallElsewhere(ctx context.Context, s *Shard, which []int, foun
 			!b.q.opts.Remembers(p.Topic) {
 			continue
 		}
-		jobs, err := s.recall(ctx, s.bucketOf(p.Topic), Ref{p.Topic, p.ID})
+		jobs, _, err := s.readJobs(ctx, s.bucketOf(p.Topic), finished, []Ref{{p.Topic, p.ID}})
 		if err != nil {
 			return err
 		}

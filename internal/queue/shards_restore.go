@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"strconv"
 )
 
 // restoreStep is the most jobs in one call of the restore script.
@@ -19,26 +20,23 @@ func (q *Queue) moved(ctx context.Context, s *Shard, list []*moving) error {
 
 // restore stores jobs of one bucket and sets their fields copied and revision.
 func (s *Shard) restore(ctx context.Context, bucket int, jobs []*moving) error {
-	args := make([]any, 0, 1+7*len(jobs))
+	args := make([]any, 0, 6*len(jobs))
 	for _, c := range jobs {
 		j := &c.job
 		record, long := recordOf(j)
-		args = append(args, j.Topic, s.address(j.Topic, j.ID), record, long, c.state, c.at, c.attempts)
+		died := ""
+		if j.State == Dead {
+			died = strconv.FormatInt(j.DeadAt.UnixMilli(), 10)
+		}
+		args = appendAttempts(append(args, j.Topic, j.ID, record, long, died), j.History)
 	}
-	reply, err := s.list(ctx, bucket, 1+len(jobs), "restore", args...)
+	reply, err := s.list(ctx, bucket, len(jobs), "restore", args...)
 	if err != nil {
 		return err
 	}
-	revision, _ := reply[0].(int64)
 	for i, c := range jobs {
-		c.copied, _ = reply[1+i].(int64)
-		c.revision = revision + int64(i)
+		c.copied, _ = reply[i].(int64)
+		c.revision = max(c.copied, -c.copied)
 	}
 	return nil
-}
-
-// recordOf returns the record of a job, and its body if that gets a key of its own.
-func recordOf(j *Job) (record, long []byte) {
-	record = appendUint48(appendUint48(nil, max(0, j.DueAt.UnixMilli())), max(0, j.CreatedAt.UnixMilli()))
-	return appendTail(record, j.push())
 }

@@ -130,43 +130,6 @@ func TestNothingIsAnsweredAsDoneWhileTheHomeOfAJobIsDown(t *testing.T) {
 	f.stats("t", 1, 0, 0, 0)
 }
 
-// TestALateHostDeletesNoAcknowledgedJob: a host that was cut off from a shard pushed a job to another one, where it was
-// delivered. When its link works again, it must not remove a job that the first shard accepted since.
-func TestALateHostDeletesNoAcknowledgedJob(t *testing.T) {
-	urlA, _ := startRedis(t)
-	urlB, _ := startRedis(t)
-	var cut atomic.Bool
-	pass := func([]byte) bool { return !cut.Load() }
-	link := proxied(t, urlA, func() (request, answer func([]byte) bool) { return pass, pass })
-	host := func(a string) *fixture {
-		q := open(Options{Timeout: 5 * time.Second})
-		t.Cleanup(func() { _ = q.Close() })
-		if err := q.SetShards(t.Context(),
-			[]ShardConfig{{Name: "a", URL: a, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
-			t.Fatal(err)
-		}
-		return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[1]}
-	}
-	first, second := host(link), host(urlA)
-	id := first.homeIs("a", "t")
-	other := first.homeIs("a", "u")
-	first.push("u", other, time.Hour)
-	cut.Store(true)
-	if r := first.push("t", id, 0); r.Job.Shard != "b" {
-		t.Fatalf("pushed while a is cut off: %+v", r)
-	}
-	second.settle(Done, nil, second.reserve(1)...)
-	first.passDoubts(first.q.Shards()[0], second.q.Shards()[0])
-	if r := second.push("t", id, 0); r.Duplicate || r.Job.Shard != "a" {
-		t.Fatalf("pushed again: %+v", r)
-	}
-	cut.Store(false)
-	eventually(t, "the link works again", func() bool { return first.q.Shards()[0].Up() })
-	first.get("u", other)
-	time.Sleep(5 * probeEvery) // time for the removal that must not happen
-	second.get("t", id)
-}
-
 func TestAPushAlwaysFindsAnActiveShard(t *testing.T) {
 	q := open(Options{})
 	defer func() { _ = q.Close() }()

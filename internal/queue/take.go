@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -185,7 +184,7 @@ func (f *flight) join(r *TakeRequest) *takeGroup {
 	return g
 }
 
-const takenHead = 4 // length of the head of take.lua's answer
+const takenHead = 5 // length of the head of take.lua's answer
 
 // call calls the script, and decodes the jobs of the groups.
 func (f *flight) call() error {
@@ -197,15 +196,14 @@ func (f *flight) call() error {
 	if !ok || len(v) < takenHead || (len(v)-takenHead)%reservedJob != 0 {
 		return fmt.Errorf("take from shard %s: %w", f.s.name, errReply)
 	}
-	counts, _ := v[3].(string)
-	got := strings.Fields(counts)
+	got, _ := v[4].([]any)
 	if len(got) != len(f.groups) {
 		return fmt.Errorf("take from shard %s: %w", f.s.name, errReply)
 	}
 	f.head, v = v[:takenHead], v[takenHead:]
 	for i, g := range f.groups {
-		n, _ := strconv.Atoi(got[i])
-		n = min(n, len(v)/reservedJob)
+		count, _ := got[i].(int64)
+		n := min(int(count), len(v)/reservedJob)
 		g.jobs = f.read(v[:n*reservedJob], g.token)
 		v = v[n*reservedJob:]
 	}
@@ -214,14 +212,11 @@ func (f *flight) call() error {
 
 // read decodes the jobs of one group.
 func (f *flight) read(v []any, token string) []Leased {
-	now, jobs := millis(f.head[0]), make([]Leased, 0, len(v)/reservedJob)
+	now, jobs := micros(f.head[0]), make([]Leased, 0, len(v)/reservedJob)
 	for ; len(v) > 0; v = v[reservedJob:] {
-		l, err := f.s.leased(v[:reservedJob], token)
-		if err != nil {
-			f.s.log.Error("a reserved job cannot be read; it dies when enough leases have expired", "error", err)
-			continue
+		if l := f.s.leased(v[:reservedJob], token, now); l != nil {
+			jobs = append(jobs, *f.s.handed(l, now))
 		}
-		jobs = append(jobs, *f.s.handed(l, now))
 	}
 	return jobs
 }
@@ -235,11 +230,10 @@ func (f *flight) fail(err error) {
 // deliver gives every caller its jobs, and releases those of callers that have left.
 func (f *flight) deliver() {
 	var retry time.Duration
-	if at, _ := f.head[1].(int64); at > 0 {
-		retry = millis(at).Sub(millis(f.head[0]))
+	if at, _ := f.head[2].(int64); at > 0 {
+		retry = millis(at).Sub(micros(f.head[0]))
 	}
-	names, _ := f.head[2].(string)
-	more := strings.Fields(names)
+	names, _ := f.head[3].([]any)
 	var left []Leased
 	for _, c := range f.calls {
 		t := Taken{Jobs: make([][]Leased, len(c.requests)), Retry: retry}
@@ -250,7 +244,7 @@ func (f *flight) deliver() {
 			}
 		}
 		for _, topic := range c.await {
-			if slices.Contains(more, topic) {
+			if slices.Contains(names, any(topic)) {
 				t.More = append(t.More, topic)
 			}
 		}

@@ -45,7 +45,7 @@ func TestALeaseThatIsForgedEndsNothing(t *testing.T) {
 	f.take(2, "t", "u")
 	for name, forge := range map[string]func(*ticket){
 		"topic": func(x *ticket) { x.topic = "u" }, "id": func(x *ticket) { x.id = "b" },
-		"token": func(x *ticket) { x.token = "12345678" }, "reference": func(x *ticket) { x.ref += 4 },
+		"token": func(x *ticket) { x.token = "12345678" },
 		"shard": func(x *ticket) { x.shard = "other" },
 	} {
 		bad := good

@@ -145,24 +145,6 @@ func TestExtrasSurviveAChange(t *testing.T) {
 	}
 }
 
-// TestAFarJobStaysInItsPage: it would be in two places if it were retried, buried or released by its id.
-func TestAFarJobStaysInItsPage(t *testing.T) {
-	f := newFixture(t)
-	f.thinUpTo(0)
-	f.pullTopics("t")
-	f.push("t", "a", time.Hour)
-	for _, verb := range []Verb{GiveBack, Untake, Fail, BuryLeased, ExtendLeased} {
-		d := f.end(Ending{Ref: Ref{"t", "a"}, In: []State{Delayed}, Verb: verb})
-		if !errors.Is(d.Err, ErrState) || d.Was != Delayed {
-			t.Errorf("%s: %+v", verb, d)
-		}
-		f.stats("t", 1, 0, 0, 0)
-	}
-	f.ended(Ending{Ref: Ref{"t", "a"}, In: []State{Delayed}})
-	f.balancedTopics("t")
-	f.clean()
-}
-
 // TestAJobThatTwoMakeReadyAtOnceIsTakenOnce: requests for one job can share a call of the script.
 func TestAJobThatTwoMakeReadyAtOnceIsTakenOnce(t *testing.T) {
 	f := newFixture(t)

@@ -24,25 +24,28 @@ func (q *Queue) TakeByID(ctx context.Context, topic, id string) (job *Leased, er
 	return job, nil
 }
 
+const takenByIDHead = 2 // length of the head of takebyid.lua's answer
+
 // takeByID returns nil when the shard has no such job that can be taken.
 func (s *Shard) takeByID(ctx context.Context, topic, id, token string) (*Leased, error) {
-	v, err := s.list(ctx, s.bucketOf(topic), -1, "takebyid", topic, s.address(topic, id), id, token)
-	if err != nil || len(v) == 1 {
+	v, err := s.list(ctx, s.bucketOf(topic), -1, "takebyid", topic, id, token)
+	if err != nil || len(v) == takenByIDHead {
 		return nil, err
 	}
-	if len(v) != 2+reservedJob {
+	if len(v) != takenByIDHead+reservedJob {
 		return nil, fmt.Errorf("take %s/%s: %w", topic, id, errReply)
 	}
-	l, err := s.leased(v[2:], token)
-	if err != nil {
-		return nil, err
+	l := s.leased(v[takenByIDHead:], token, micros(v[0]))
+	if l == nil {
+		return nil, fmt.Errorf("take %s/%s: %w", topic, id, errRecord)
 	}
-	l.Revision, _ = v[1].(int64)
-	return s.handed(l, millis(v[0])), nil
+	return s.handed(l, micros(v[0])), nil
 }
 
 // handed returns a job that was taken at now in the form that its worker gets.
 func (s *Shard) handed(l *Lease, now time.Time) *Leased {
-	t := ticket{s.name, l.Topic, l.ID, l.ref, l.Token, now, l.Attempts + 1}
-	return &Leased{Job: l.Job, Lease: t.String(), For: l.LeaseUntil.Sub(now), Attempt: t.attempt}
+	t := ticket{s.name, l.Topic, l.ID, l.Token, now, l.Attempts + 1}
+	return &Leased{
+		Job: l.Job, Lease: t.String(), For: l.LeaseUntil.Sub(now.Truncate(time.Millisecond)), Attempt: t.attempt,
+	}
 }

@@ -12,7 +12,6 @@ func TestATakenJobIsReadyForNobodyElse(t *testing.T) {
 	for name, delay := range map[string]time.Duration{"ready": 0, "delayed": 50 * time.Second, "far": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			f.thinUpTo(0)
 			f.pullTopics("t")
 			f.push("t", "a", delay)
 			if _, err := f.s.Take(f.ctx, 0, nil, []string{"t"}); err != nil { // a worker is waiting
@@ -92,7 +91,6 @@ func TestATakeThatTheJournalCannotHoldIsTakenBack(t *testing.T) {
 // opened. It moves out of its page to a place for another time, which once was that of its own minute.
 func TestATakenJobIsInNoUnopenedPage(t *testing.T) {
 	f := newFixture(t)
-	f.thinUpTo(0)
 	f.pullTopics("t")
 	for i := range 300 {
 		id := fmt.Sprint(i)
@@ -105,14 +103,14 @@ func TestATakenJobIsInNoUnopenedPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pages := f.s.client.ZCard(f.ctx, prefix(0)+"pg:t").Val(); pages > 0 {
+		if pages := f.s.client.ZCard(f.ctx, prefix(0)+"m:t").Val(); pages > 0 {
 			t.Fatalf("round %d: the running job is in a page that is to be opened", i)
 		}
 		f.ended(Ending{Lease: job.Lease})
 	}
 }
 
-// TestATakenJobLeavesNoTurn of a push topic in the ring, in which each list with jobs has one.
+// TestATakenJobLeavesNoTurn: a topic whose due jobs were taken by their ids has no more turns than another.
 func TestATakenJobLeavesNoTurn(t *testing.T) {
 	f := newFixture(t)
 	for i := range 3 {
@@ -124,7 +122,7 @@ func TestATakenJobLeavesNoTurn(t *testing.T) {
 		f.ended(Ending{Lease: job.Lease})
 	}
 	f.push("t", "last", 0)
-	if ring := f.s.client.LRange(f.ctx, prefix(0)+"q:1", 0, -1).Val(); len(ring) != 1 {
-		t.Errorf("its topic has %d turns in the ring", len(ring))
+	if n := f.s.client.ZCard(f.ctx, prefix(0)+"q:normal").Val(); n != 1 {
+		t.Errorf("its topic has %d turns", n)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,34 +27,37 @@ type TopicConf struct {
 	Gone      bool // it no longer has settings
 }
 
-// The mode of a topic in its conf.
-const (
-	modePull = 1 << iota
-	modeDrop
-)
-
-func (c *TopicConf) encode() string {
-	paused := 0
-	if c.Paused {
-		paused = 1
-	}
+// appendTo appends the settings as configure.lua reads them.
+func (c *TopicConf) appendTo(args []any) []any {
 	if c.Gone {
+		return append(args, c.Name, "", "", "", "", "", "", "", "", "", "")
+	}
+	flag := func(on bool) string {
+		if on {
+			return "1"
+		}
 		return ""
 	}
-	conf := fmt.Sprintf("%d %d %d %d %s", c.TTR.Milliseconds(), c.MaxAttempts, paused, c.MaxInFlight,
-		strconv.FormatFloat(c.RateLimit, 'g', -1, 64))
-	mode := 0
-	if c.Pull {
-		mode |= modePull
+	remember, keep, all := "", "", ""
+	switch {
+	case c.Remember > 0:
+		remember = strconv.FormatInt(max(1, c.Remember.Milliseconds()), 10)
+	case c.Remember == RememberLast:
+		remember, keep, all = "last", strconv.Itoa(max(1, min(c.last, c.all))), strconv.Itoa(c.all)
 	}
-	if c.Drop {
-		mode |= modeDrop
-	}
-	if mode != 0 || c.Remember != 0 { // hosts of earlier versions write none
-		conf += " " + strconv.Itoa(mode)
-	}
-	return conf + c.encodeRemember()
+	return append(args, c.Name, strconv.FormatInt(c.TTR.Milliseconds(), 10), strconv.Itoa(c.MaxAttempts),
+		positive(float64(c.MaxInFlight)), positive(c.RateLimit), flag(c.Paused), flag(c.Pull), flag(c.Drop),
+		remember, keep, all)
 }
+
+func positive(x float64) string {
+	if x <= 0 {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}
+
+const confFields = 11
 
 // SetTopics sets the limits of all topics on every shard. all yields the current topics; the queue calls it again
 // whenever a shard may have other limits, so a shard that is down gets them when it answers. Each active shard gets its
@@ -127,8 +129,8 @@ func (s *Shard) configure(
 		c = c.share(shards)
 		c.all = max(1, c.all/s.Buckets())
 		for _, b := range s.bucketsOf(c.Name) {
-			byBucket[b] = append(byBucket[b], c.Name, c.encode())
-			if len(byBucket[b]) < 2*topicStep {
+			byBucket[b] = c.appendTo(byBucket[b])
+			if len(byBucket[b]) < confFields*topicStep {
 				continue
 			}
 			if _, err := s.again(ctx, b, "configure", byBucket[b]...); err != nil {
@@ -164,61 +166,86 @@ func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]Stats, e
 		sum[t] = Stats{}
 	}
 	err := q.eachTopic(topics, topicStep, func(s *Shard, bucket int, some []string) error {
-		reply, err := s.list(ctx, bucket, len(some), "stats", anys(some)...)
-		if err != nil {
-			return err
-		}
-		for i, topic := range some {
-			st := sum[topic]
-			if err := st.addCounts(reply[i]); err != nil {
-				return fmt.Errorf("count the jobs of %s on shard %s: %w", topic, s.name, err)
-			}
+		return s.stats(ctx, bucket, some, false, func(topic string, st Stats, _ any, _ time.Time) error {
+			st.Add(sum[topic])
 			sum[topic] = st
-		}
-		return nil
+			return nil
+		})
 	})
 	return sum, err
 }
 
-// countKeys maps a state to the key that counts the jobs of topics in it.
-var countKeys = map[State]string{Delayed: "nd", Ready: "nr", Running: "nu", Dead: "nx"}
-
-// allCounts lists the keys in the order of a job's states: a job that changes its state while they are read one after
-// the other may be counted twice, but is not missed.
-var allCounts = []string{countKeys[Delayed], countKeys[Ready], countKeys[Running], countKeys[Dead]}
-
-// countsStep is roughly the number of topics that one call of the script counts.
-const countsStep = 1000
-
-// Counts counts the jobs of all topics that have jobs, over all shards, without OldestReady. It takes time for topics
-// that have had jobs, and none for others. With a *PartialError the numbers are from the shards that answered.
-func (q *Queue) Counts(ctx context.Context) (map[string]Stats, error) {
-	sum := map[string]Stats{}
-	err := q.eachBucket(func(s *Shard, bucket int) error { return s.countAll(ctx, bucket, sum) })
-	return sum, err
-}
-
-func (s *Shard) countAll(ctx context.Context, bucket int, sum map[string]Stats) error {
-	for _, key := range allCounts {
-		if err := s.counts(ctx, bucket, key, sum); err != nil {
-			return err
+// stats reads the counts of topics of a bucket, and their totals if asked. The counts of a namespace are those of its
+// topics.
+func (s *Shard) stats(
+	ctx context.Context, bucket int, topics []string, totals bool,
+	take func(topic string, st Stats, totals any, now time.Time) error,
+) error {
+	with := ""
+	if totals {
+		with = "1"
+	}
+	reply, err := s.list(ctx, bucket, 1+2*len(topics), "stats", append([]any{with}, anys(topics)...)...)
+	if err != nil {
+		return err
+	}
+	for i, topic := range topics {
+		st := Stats{}
+		if err := st.addCounts(reply[1+2*i]); err != nil {
+			return fmt.Errorf("count the jobs of %s on shard %s: %w", topic, s.name, err)
+		}
+		if isNamespace(topic) {
+			all := map[string]Stats{}
+			if err := s.countAll(ctx, bucket, strings.TrimSuffix(topic, "*"), "", all); err != nil {
+				return err
+			}
+			st = all[topic]
+		}
+		if err := take(topic, st, reply[2+2*i], micros(reply[0])); err != nil {
+			return fmt.Errorf("read the totals of %s on shard %s: %w", topic, s.name, err)
 		}
 	}
 	return nil
 }
 
-func (s *Shard) counts(ctx context.Context, bucket int, state string, sum map[string]Stats) error {
+// countsStep is roughly the number of topics that one call of the script counts.
+const countsStep = 250
+
+// Counts counts the jobs of all topics that have jobs, over all shards, and those of namespaces with settings. With a
+// *PartialError the numbers are from the shards that answered.
+func (q *Queue) Counts(ctx context.Context) (map[string]Stats, error) {
+	sum := map[string]Stats{}
+	err := q.eachBucket(func(s *Shard, bucket int) error { return s.countAll(ctx, bucket, "", "", sum) })
+	return sum, err
+}
+
+// countAll adds the counts of a bucket's topics whose names begin with a prefix, and of their namespaces; with Dead
+// only of topics with dead jobs.
+func (s *Shard) countAll(ctx context.Context, bucket int, prefix string, state State, sum map[string]Stats) error {
+	return s.countAs(ctx, "counts", bucket, prefix, state, sum)
+}
+
+func (s *Shard) countAs(
+	ctx context.Context, script string, bucket int, prefix string, state State, sum map[string]Stats,
+) error {
 	for cursor := "0"; ; {
-		reply, err := s.list(ctx, bucket, -1, "counts", state, cursor, countsStep)
+		reply, err := s.list(ctx, bucket, -1, script, cursor, countsStep, prefix, string(state))
 		if err != nil {
 			return err
 		}
-		for i := 1; i+1 < len(reply); i += 2 {
-			topic, _ := reply[i].(string)
-			text, _ := reply[i+1].(string)
-			if n := number(text); n > 0 {
+		for v := range slices.Chunk(reply[1:], 3) {
+			if len(v) < 3 {
+				return errReply
+			}
+			for _, name := range v[:2] {
+				topic, _ := name.(string)
+				if topic == "" {
+					continue
+				}
 				st := sum[topic]
-				*map[string]*int64{"nd": &st.Delayed, "nr": &st.Ready, "nu": &st.Running, "nx": &st.Dead}[state] += n
+				if err := st.addCounts(v[2]); err != nil {
+					return err
+				}
 				sum[topic] = st
 			}
 		}
@@ -244,28 +271,22 @@ func (st *Stats) addCounts(counts any) error {
 // Members lists the topics of a namespace that have jobs, by name. With a *PartialError they are from the shards that
 // answered.
 func (q *Queue) Members(ctx context.Context, namespace string) ([]string, error) {
-	return q.members(ctx, namespace, allCounts)
+	return q.members(ctx, namespace, "")
 }
 
-func (q *Queue) members(ctx context.Context, namespace string, keys []string) ([]string, error) {
-	found := map[string]bool{}
-	pattern := strings.TrimSuffix(namespace, "*") + "*"
+func (q *Queue) members(ctx context.Context, namespace string, state State) ([]string, error) {
+	all := map[string]Stats{}
 	err := q.eachBucket(func(s *Shard, bucket int) error {
-		for _, key := range keys {
-			each := s.client.HScan(ctx, prefix(bucket)+key, 0, pattern, 1000).Iterator()
-			for each.Next(ctx) {
-				if topic := each.Val(); topic != namespace {
-					found[topic] = true
-				}
-				each.Next(ctx) // the count
-			}
-			if err := each.Err(); err != nil {
-				return s.failed(ctx, bucket, err)
-			}
-		}
-		return nil
+		return s.countAll(ctx, bucket, strings.TrimSuffix(namespace, "*"), state, all)
 	})
-	return slices.Sorted(maps.Keys(found)), err
+	var list []string
+	for topic, st := range all {
+		if !isNamespace(topic) && (state == "" || state == Finished || st.Of(state) > 0) {
+			list = append(list, topic)
+		}
+	}
+	slices.Sort(list)
+	return list, err
 }
 
 // isNamespace reports whether a name stands for the topics of a namespace.
@@ -277,10 +298,7 @@ func (q *Queue) membersOf(ctx context.Context, topic string, state State) ([]str
 	if !isNamespace(topic) {
 		return []string{topic}, nil
 	}
-	if key, ok := countKeys[state]; ok {
-		return q.members(ctx, topic, []string{key})
-	}
-	return q.Members(ctx, topic) // finished jobs are not counted
+	return q.members(ctx, topic, state)
 }
 
 // DropTopic deletes all jobs of a topic, or of all topics of a namespace, in steps, and returns their number. After it
@@ -307,27 +325,43 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 // dropTopic deletes the jobs of one topic. running reports that some of them were running, or may have been.
 func (q *Queue) dropTopic(ctx context.Context, topic string) (total int, running bool, err error) {
 	for _, s := range *q.shards.Load() {
-		for {
-			o, err := s.do(ctx, s.bucketOf(topic), Memory, "drop", topic, deadStep)
-			reply, ok := o.value.([]any)
-			if err == nil && (!ok || len(reply) != 4) {
-				err = errReply
-			}
-			if err != nil {
-				return total, running, fmt.Errorf("delete the jobs of %s: %w", topic, err)
-			}
-			n, _ := reply[0].(int64)
-			total, running = total+int(n), running || o.repeated || reply[3] == int64(1)
-			if reply[1] == int64(0) {
-				revision, _ := reply[2].(int64)
-				if err := q.record(ctx, Cleared, Job{Topic: topic, Shard: s.name, Revision: revision}); err != nil {
-					return total, running, err
-				}
-				break
-			}
+		n, ran, revision, err := s.drop(ctx, "drop", topic, "1", "")
+		total, running = total+n, running || ran
+		if err == nil {
+			err = q.record(ctx, Cleared, Job{Topic: topic, Shard: s.name, Revision: revision})
+		}
+		if err != nil {
+			return total, running, fmt.Errorf("delete the jobs of %s: %w", topic, err)
 		}
 	}
 	return total, running, nil
+}
+
+const dropStep = 200 // jobs in one call of the script
+
+// drop deletes the jobs of a topic in one shard, those up to a revision, or all ("").
+func (s *Shard) drop(ctx context.Context, script, topic, revise, upto string) (
+	total int, running bool, revision int64, err error,
+) {
+	for cursor := "0"; ; {
+		o, err := s.do(ctx, s.bucketOf(topic), Memory, script, topic, cursor, dropStep, revise, upto)
+		reply, ok := o.value.([]any)
+		if err == nil && (!ok || len(reply) != 4) {
+			err = errReply
+		}
+		if err != nil {
+			return total, running, revision, err
+		}
+		n, _ := reply[1].(int64)
+		total, running = total+int(n), running || o.repeated || reply[2] == int64(1)
+		if revise != "" { // a job pushed after the first step may stay, so the journal must not have it cleared
+			revision, _ = reply[3].(int64)
+			revise = ""
+		}
+		if cursor, _ = reply[0].(string); cursor == "0" {
+			return total, running, revision, nil
+		}
+	}
 }
 
 // TopicLimits holds the window and breaker of a topic, from the shard with the worst ones.
@@ -342,13 +376,13 @@ type TopicLimits struct {
 func (q *Queue) TopicLimits(ctx context.Context, topics []string) (map[string]TopicLimits, error) {
 	all := make(map[string]TopicLimits, len(topics))
 	err := q.eachTopic(topics, topicStep, func(s *Shard, bucket int, some []string) error {
-		reply, err := s.list(ctx, bucket, 1+3*len(some), "limits", anys(some)...)
+		reply, err := s.list(ctx, bucket, 3*len(some), "limits", anys(some)...)
 		if err != nil {
 			return err
 		}
 		counts := ints(reply)
 		for i, topic := range some {
-			n := counts[1+3*i:]
+			n := counts[3*i:]
 			l := TopicLimits{Window: n[0], Failures: n[1]}
 			if n[2] > 0 {
 				l.BreakerOpen = millis(n[2])

@@ -2,7 +2,8 @@ package queue
 
 import (
 	"context"
-	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,7 +24,7 @@ type Totals struct {
 	Replaced  int64
 }
 
-// Counters returns the counters in the order of TOTALS in lua/shared/base.lua.
+// Counters returns the counters in the order of totalNames.
 func (t *Totals) Counters() []*int64 {
 	return []*int64{
 		&t.Pushed, &t.Delivered, &t.Failed, &t.Retried, &t.Snoozed, &t.Deleted, &t.Died, &t.Expired, &t.Redriven,
@@ -31,11 +32,15 @@ func (t *Totals) Counters() []*int64 {
 	}
 }
 
-const totalNames = "pdfrzxkevoy"
+// totalNames are the names of the counters in t:TOPIC, in that order, as in lua/shared/totals.lua.
+var totalNames = []string{
+	"pushed", "delivered", "failed", "retried", "snoozed", "deleted", "died", "expired", "redriven", "dropped",
+	"replaced",
+}
 
-// set sets the counter of a letter of totalNames.
+// set sets the counter of a name.
 func (t *Totals) set(name string, n int64) {
-	if i := strings.Index(totalNames, name); i >= 0 && len(name) == 1 {
+	if i := slices.Index(totalNames, name); i >= 0 {
 		*t.Counters()[i] = n
 	}
 }
@@ -64,59 +69,55 @@ func (q *Queue) Totals(ctx context.Context, topics []string) (map[string]TopicTo
 		sum[t] = TopicTotals{}
 	}
 	err := q.eachTopic(topics, topicStep, func(s *Shard, bucket int, some []string) error {
-		reply, err := s.list(ctx, bucket, 1+2*len(some), "totals", anys(some)...)
-		if err != nil {
-			return err
-		}
-		today, _ := reply[0].(int64)
-		for i, topic := range some {
+		return s.stats(ctx, bucket, some, true, func(topic string, st Stats, totals any, now time.Time) error {
 			t := sum[topic]
-			if err := t.read(today, reply[1+2*i], reply[2+2*i]); err != nil {
-				return fmt.Errorf("read the totals of %s on shard %s: %w", topic, s.name, err)
-			}
+			t.Stats.Add(st)
+			err := t.read(now, totals)
 			sum[topic] = t
-		}
-		return nil
+			return err
+		})
 	})
 	return sum, err
 }
 
-// read adds the counts of one shard.
-func (t *TopicTotals) read(today int64, counts, hash any) error {
-	if err := t.addCounts(counts); err != nil {
-		return err
-	}
+// read adds the totals of one shard: names and values of t:TOPIC. Those named day:N are the totals before the first
+// event of a day, so a day's are the difference to the next such day.
+func (t *TopicTotals) read(now time.Time, hash any) error {
 	pairs, ok := hash.([]any)
 	if !ok {
 		return errReply
 	}
-	var total, began Totals
-	last := int64(0) // the day of the last event; 0 if there was none
+	var total Totals
+	before := map[int64]Totals{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		name, _ := pairs[i].(string)
 		value, _ := pairs[i+1].(string)
-		if day, is := strings.CutPrefix(name, "D:"); is {
-			t.addDay(number(day), unpacked(value))
-		} else if name == "day" {
-			last = number(value)
-		} else if what, is := strings.CutPrefix(name, "s"); is {
-			began.set(what, number(value))
+		if day, is := strings.CutPrefix(name, "day:"); is {
+			before[number(day)] = unpacked(value)
 		} else {
 			total.set(name, number(value))
 		}
 	}
 	t.Total.Add(total)
-	day := minus(total, began)
-	if last == today {
-		t.Today.Add(day)
-	} else if last > 0 {
-		t.addDay(last, day)
+	days := slices.Sorted(maps.Keys(before))
+	for i, day := range days {
+		after := total
+		if i+1 < len(days) {
+			after = before[days[i+1]]
+		}
+		if day == now.Unix()/secondsOfDay {
+			t.Today.Add(minus(after, before[day]))
+		} else {
+			t.addDay(day, minus(after, before[day]))
+		}
 	}
 	return nil
 }
 
+const secondsOfDay = 86400
+
 func (t *TopicTotals) addDay(number int64, day Totals) {
-	name := time.Unix(number*86400, 0).UTC().Format("20060102")
+	name := time.Unix(number*secondsOfDay, 0).UTC().Format("20060102")
 	if t.Days == nil {
 		t.Days = map[string]Totals{}
 	}

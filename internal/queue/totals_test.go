@@ -82,8 +82,11 @@ func TestADayEnds(t *testing.T) {
 	rewind := func(days int) {
 		t.Helper()
 		at := float64(today.AddDate(0, 0, -days).UnixMilli())
+		key, now := prefix(0)+"t:t", today.Unix()/secondsOfDay
+		before := f.s.client.HGet(f.ctx, key, fmt.Sprint("day:", now)).Val()
 		if err := errors.Join(
-			f.s.client.HSet(f.ctx, prefix(0)+"t:t", "day", today.Unix()/86400-int64(days)).Err(),
+			f.s.client.HSet(f.ctx, key, fmt.Sprint("day:", now-int64(days)), before).Err(),
+			f.s.client.HDel(f.ctx, key, fmt.Sprint("day:", now)).Err(),
 			f.s.client.ZAdd(f.ctx, prefix(0)+"act", redis.Z{Score: at, Member: "t"}).Err(),
 		); err != nil {
 			t.Fatal(err)
@@ -208,8 +211,10 @@ func TestCountsAreThoseOfTheTopicsThatHaveJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := f.q.Counts(f.ctx)
+	t1 := got["t1"]
+	t1.OldestReady = 0
 	if err != nil || len(got) != many-1 || got["t0"] != (Stats{Delayed: 1}) ||
-		got["t1"] != (Stats{Delayed: 1, Ready: 1}) {
+		t1 != (Stats{Delayed: 1, Ready: 1}) {
 		t.Errorf("%d topics, %v: t0 %+v, t1 %+v, t7 %+v", len(got), err, got["t0"], got["t1"], got["t7"])
 	}
 }

@@ -193,10 +193,6 @@ var (
 	ErrDead      = errors.New("the job is dead")
 	ErrChanged   = errors.New("the job was changed meanwhile") // it has none of the ETags of a Match
 	ErrCursor    = errors.New("the cursor is not one that a list gave")
-	// ErrCollision is the error of an id that has the same hash as another existing id of its topic.
-	ErrCollision = errors.New("the id collides with another existing id")
-	// ErrID is the error of an id that does not fit in a record.
-	ErrID = errors.New("the id is longer than 255 bytes")
 	// ErrTooFar is the error of a due time beyond MaxDelay.
 	ErrTooFar = errors.New("the due time is too far ahead")
 )

@@ -281,7 +281,11 @@ func (b bounds) has(l *line) bool {
 	if l.kind == queue.EntryDelivered && !b.late { // the data may have the reservation, but not its end
 		return true
 	}
-	return slices.ContainsFunc(b.gaps, func(g queue.Gap) bool { return g.After < l.revision && l.revision <= g.Upto })
+	return b.holds(l.revision)
+}
+
+func (b bounds) holds(revision int64) bool {
+	return slices.ContainsFunc(b.gaps, func(g queue.Gap) bool { return g.After < revision && revision <= g.Upto })
 }
 
 // openEvery is how often a host asks whether the others have replayed their journals.

@@ -18,10 +18,8 @@ const (
 
 // latest is what the lines read so far say about a job. There may be a million of them, so it is small.
 type latest struct {
-	content int64 // revision of the line with the job's content; 0: none
-	since   int64 // revision of the last line that shows this job alive, by its creation; 0: not known
-	state   int64 // revision of the line that says how it ended, or that it has not
-	created int64 // of the content, ms
+	content int64 // revision of the last line with the job's content; 0: none
+	end     int64 // revision of the last line that says how it ended
 	ending  ending
 }
 
@@ -62,11 +60,11 @@ func (f *fold) add(l *line) error {
 	j := f.jobs[l.key]
 	switch {
 	case l.kind == queue.EntryStored:
-		j.store(l)
-	case j.state != 0 && (l.revision < j.state || l.revision == j.state && l.kind != queue.EntryDelivered):
+		j.content = max(j.content, l.revision)
+	case j.end != 0 && (l.revision < j.end || l.revision == j.end && l.kind != queue.EntryDelivered):
 		return nil
 	default:
-		j.state, j.ending = l.revision, endings[l.kind]
+		j.end, j.ending = l.revision, endings[l.kind]
 	}
 	if l.kind == queue.EntryDied {
 		f.deaths[l.key] = l.attempt
@@ -78,34 +76,17 @@ func (f *fold) add(l *line) error {
 	return nil
 }
 
-func (j *latest) store(l *line) {
-	switch {
-	// its host's clock may have been set back, so a later one came first
-	case j.content != 0 && l.revision <= j.content:
-		if l.found || l.created != j.created {
-			return
-		}
-		j.since = max(j.since, l.revision)
-	case l.found: // it shows that the job exists, not whether it is dead
-		if l.created != j.created {
-			j.since = 0
-		}
-		j.content, j.created = l.revision, l.created
-		return
-	default:
-		j.content, j.created, j.since = l.revision, l.created, l.revision
+// state returns how the job ended by its last line. The line of a delivery has the revision of the reservation, and a
+// push that finds a job has the revision of what it found.
+func (j *latest) state() ending {
+	if j.end < j.content {
+		return living
 	}
-	if j.state == 0 || l.revision > j.state {
-		j.state, j.ending = l.revision, living
-	}
+	return j.ending
 }
 
-// ended reports whether the job has ended by its last line. A push that found the job while it was called has the
-// revision of that call.
-func (j *latest) ended() bool {
-	return j.ending == deleted && (j.content == 0 || j.state > j.content) ||
-		j.ending == delivered && (j.content == 0 || j.state >= j.content)
-}
+// ended reports whether the job is gone.
+func (j *latest) ended() bool { return j.state() == deleted || j.state() == delivered }
 
 // decides reports whether a line decides about its job, so that it is to be replayed.
 func (f *fold) decides(l *line) bool {
@@ -114,21 +95,19 @@ func (f *fold) decides(l *line) bool {
 	case queue.EntryCleared:
 		return false // is replayed before all others
 	case queue.EntryStored:
-		at, wasCleared := f.cleared[l.topic()]
-		return j.content == l.revision && !j.ended() && !(wasCleared && l.revision < at)
+		return j.content == l.revision && !j.ended() && l.revision > f.cleared[l.topic()]
 	case queue.EntryDied:
 		// The content's entry has it, too, but another host may have a newer content.
-		return j.state == l.revision && j.ending == dead
+		return j.end == l.revision && j.state() == dead
 	}
-	return j.state == l.revision && j.ended()
+	return j.end == l.revision && j.ended()
 }
 
 // entry returns the entry of a line that decides, with what other lines say about its job.
 func (f *fold) entry(l *line) queue.Entry {
 	e := entryOf(l)
 	j := f.jobs[l.key]
-	e.Since = j.since
-	if d := f.deaths[l.key]; l.kind == queue.EntryStored && j.ending == dead && d != nil {
+	if d := f.deaths[l.key]; l.kind == queue.EntryStored && j.state() == dead && d != nil {
 		died(&e.Job, d)
 	}
 	return e

@@ -26,7 +26,6 @@ type line struct {
 	key      key
 	revision int64
 	created  int64 // ms
-	found    bool  // the job already existed: the line of its push may be missing
 	request  *journal.RequestLine
 	attempt  *journal.AttemptLine
 }
@@ -54,7 +53,7 @@ var requestKinds = map[journal.Op]queue.EntryKind{
 
 // lineOfRequest converts a request; ok is false for lines that do not concern jobs in shards.
 func lineOfRequest(r *journal.RequestLine) (l line, ok bool) {
-	l = line{kind: requestKinds[r.Op], revision: r.Revision, found: r.Op == journal.OpDuplicate, request: r}
+	l = line{kind: requestKinds[r.Op], revision: r.Revision, request: r}
 	if l.kind == "" || r.Revision == 0 || r.ID == "" && l.kind != queue.EntryCleared {
 		return l, false
 	}

@@ -44,15 +44,21 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 		if o.Shard != "" && s.Name() != o.Shard {
 			continue
 		}
+		lost, err := lostBy(ctx, s)
+		if err != nil {
+			return report, err
+		}
 		src := &source{dirs: o.Dirs, from: journal.Range{Since: o.Since}, wants: func(l *line) bool {
 			return isOf(l, s) || s == home && !inUse[l.shard()]
 		}}
-		t := &target{shard: s, mode: queue.ReplayByHand, names: map[int]string{}, dry: o.DryRun, topic: o.Topic}
+		t := &target{
+			shard: s, mode: queue.ReplayByHand, names: map[int]string{}, dry: o.DryRun, topic: o.Topic, lost: lost,
+		}
 		for b := range s.Buckets() {
 			t.names[b] = ""
 		}
 		var r Report
-		err := replay(ctx, src, t, &r)
+		err = replay(ctx, src, t, &r)
 		report.add(&r)
 		if err != nil {
 			return report, fmt.Errorf("recover shard %s: %w", s.Name(), err)
@@ -62,6 +68,19 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 		}
 	}
 	return report, nil
+}
+
+// lostBy returns by bucket which changes a shard may have lost: it has all others, so their lines have no effect.
+func lostBy(ctx context.Context, s *queue.Shard) (map[int]bounds, error) {
+	lost := map[int]bounds{}
+	for b := range s.Buckets() {
+		gaps, err := s.Gaps(ctx, b)
+		if err != nil {
+			return nil, fmt.Errorf("recover shard %s: %w", s.Name(), err)
+		}
+		lost[b] = bounds{gaps: gaps, late: true}
+	}
+	return lost, nil
 }
 
 // home returns the shard that gets the jobs of shards that are no longer in use.

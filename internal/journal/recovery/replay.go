@@ -71,11 +71,11 @@ func (r *Report) countJobs(f *fold) {
 		}
 		r.Jobs++
 		switch {
-		case j.ended() && j.ending == delivered:
+		case j.state() == delivered:
 			r.Delivered++
-		case j.ended():
+		case j.state() == deleted:
 			r.Deleted++
-		case j.ending == dead:
+		case j.state() == dead:
 			r.Dead++
 		}
 	}
@@ -89,6 +89,7 @@ type target struct {
 	dry   bool
 	skip  bool              // skip lines of ended jobs: the shard has nothing to remove
 	topic func(string) bool // reports whether a topic is registered; nil: all are
+	lost  map[int]bounds    // by bucket: other lines have no effect; nil: all may have one
 }
 
 // replayStep is the number of entries that are replayed at once.
@@ -129,7 +130,11 @@ type pass struct {
 
 func (p *pass) run(s *source) error {
 	for topic, revision := range p.fold.cleared {
-		if err := p.clear(topic, revision); err != nil {
+		if p.lost != nil && !p.lost[p.shard.BucketOf(topic)].holds(revision) {
+			continue
+		}
+		cleared := queue.Entry{Kind: queue.EntryCleared, Revision: revision, Job: queue.Job{Topic: topic}}
+		if err := p.add(cleared); err != nil {
 			return err
 		}
 	}
@@ -143,6 +148,17 @@ func (p *pass) run(s *source) error {
 		e := p.fold.entry(l)
 		if e.Kind == queue.EntryStored && p.topic != nil && !p.topic(e.Job.Topic) {
 			p.report.Unknown++
+			return nil
+		}
+		if p.lost != nil && !isOf(l, p.shard) {
+			if e.Kind != queue.EntryStored {
+				return nil
+			}
+			e.Kind = queue.EntryAdopted
+			return p.add(e)
+		}
+		if p.lost != nil && !p.lost[p.shard.BucketOf(l.topic())].has(l) {
+			p.report.count(&e, queue.EffectNone, p.dry)
 			return nil
 		}
 		return p.add(e)
@@ -181,37 +197,4 @@ func (p *pass) flush(bucket int) error {
 		p.report.count(&batch[i], effect, p.dry)
 	}
 	return err
-}
-
-// clear deletes the jobs of a topic that are older than a revision, one by one, since newer ones may be among them.
-func (p *pass) clear(topic string, revision int64) error {
-	cleared := queue.Entry{Kind: queue.EntryCleared, Revision: revision, Job: queue.Job{Topic: topic}}
-	if err := p.add(cleared); err != nil {
-		return err
-	}
-	bucket := p.shard.BucketOf(topic)
-	if _, wanted := p.names[bucket]; !wanted || p.skip || p.mode != queue.ReplayCompare {
-		return nil
-	}
-	if err := p.flush(bucket); err != nil {
-		return err
-	}
-	for _, state := range []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead} {
-		for cursor := ""; ; {
-			jobs, next, err := p.shard.Survey(p.ctx, topic, state, cursor)
-			if err != nil {
-				return err
-			}
-			for _, j := range jobs {
-				j := queue.Job{Topic: topic, ID: j.ID, CreatedAt: j.CreatedAt}
-				if err := p.add(queue.Entry{Kind: queue.EntryDeleted, Revision: revision, Job: j}); err != nil {
-					return err
-				}
-			}
-			if cursor = next; next == "" {
-				break
-			}
-		}
-	}
-	return p.flush(bucket)
 }

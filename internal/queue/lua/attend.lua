@@ -1,4 +1,5 @@
 #!lua flags=allow-oom
+-- With: server.
 -- Stores that a host is running and how far its journal reaches. When the server is not the one that hosts have
 -- compared their journals with, or the data is gone, it begins a comparison: see shards_compare.go.
 -- KEYS[1] the bucket's prefix.
@@ -18,7 +19,7 @@ local host, position, leaves, name = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
 local open = call('GET', P .. 'run') == id
 local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after', 'upto')
 local revision = call('GET', P .. 'rev')
-local empty = not revision and call('EXISTS', P .. 'nd', P .. 'nr', P .. 'nu', P .. 'nx') == 0
+local empty = not revision and call('EXISTS', P .. 'topics') == 0
 if empty then
   call('SET', P .. 'format', ARGV[5])
 elseif call('GET', P .. 'format') ~= ARGV[5] then

@@ -1,4 +1,5 @@
 #!lua flags=allow-oom
+-- With: server.
 -- Stores that a host has replayed its journal, and opens the bucket when all hosts to wait for have.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    host, name of the comparison, highest revision in its journal, for how long in ms to wait for a silent

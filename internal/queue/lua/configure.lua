@@ -1,77 +1,64 @@
 #!lua flags=allow-oom
--- Sets topics' settings. A topic whose limits changed is unparked; one that became a pull topic leaves the rings, and
--- one that became a push topic enters them. One that no longer remembers finished jobs forgets those it has.
+-- With: topic, totals, wait.
+-- Sets the settings of topics and namespaces.
 -- KEYS[1] the bucket's prefix.
--- ARGV    pairs (topic or namespace, settings as confOf reads them, or '' when it no longer has any).
+-- ARGV    for each: name, then its settings in the order of FIELDS in shared/topic.lua, '' for one that it has not. One
+--         without a TTR no longer has settings of its own.
 -- Returns how many changed.
--- Keeps   invariants 2, 4 and 5.
-local STATES = {'nd', 'nr', 'nu', 'nx'}
+-- Keeps   a topic whose settings changed has an event now: it gets its turn, or its workers are told, if it may.
 local changed = 0
 
-local function enterRings(topic)
-  for p = 0, 2 do
-    if call('EXISTS', P .. 'r:' .. p .. ':' .. topic) == 1 then
-      call('RPUSH', P .. 'q:' .. p, topic)
-      wakeDispatchers = true
+-- The topics that have settings by a name: the topic, or those of the namespace that have jobs or waiting workers.
+local function namedBy(name)
+  if string.sub(name, -2) ~= '.*' then return {[name] = true} end
+  local prefix, found = string.sub(name, 1, -2), {}
+  for _, list in ipairs({call('SMEMBERS', P .. 'topics'), call('ZRANGE', P .. 'awaited', 0, -1)}) do
+    for _, topic in ipairs(list) do
+      if string.sub(topic, 1, #prefix) == prefix and topic ~= name then found[topic] = true end
     end
   end
-end
-
--- Counts the live jobs of a topic, and their pushes, for another namespace from now on.
-local function recount(topic, from, to)
-  local live = 0
-  for _, state in ipairs(STATES) do
-    local n = tonumber(call('HGET', P .. state, topic) or 0)
-    live = live + n
-    if n ~= 0 and from then call('HINCRBY', P .. state, from, -n) end
-    if n ~= 0 and to then call('HINCRBY', P .. state, to, n) end
-  end
-  if live == 0 then return end
-  for where, n in pairs({[from or topic] = -live, [to or topic] = live}) do
-    addTotal('p', where, n)
-  end
-end
-
-local function switch(topic, was)
-  confs[topic], settings[topic] = nil, nil
-  local is = confOf(topic)
-  if is.namespace ~= was.namespace then recount(topic, was.namespace, is.namespace) end
-  if is.pull and not was.pull then
-    for p = 0, 2 do leaveRing(topic, p) end
-  end
-  if was.pull and not is.pull then enterRings(topic) end
-  if is.pull then told[topic] = true end
-  if is.keep == 0 and was.keep ~= 0 then forgetTopic(topic) end
-end
-
-local function set(name, conf)
-  if conf == '' then call('HDEL', P .. 'conf', name) else call('HSET', P .. 'conf', name, conf) end
-end
-
--- The topics of a namespace that have jobs, and those that workers wait for.
-local function members(namespace)
-  local begin, found = string.sub(namespace, 1, -2), {}
-  local function add(topic)
-    if string.sub(topic, 1, #begin) == begin and topic ~= namespace then found[topic] = true end
-  end
-  for _, state in ipairs(STATES) do
-    for _, topic in ipairs(call('HKEYS', P .. state)) do add(topic) end
-  end
-  for _, topic in ipairs(call('ZRANGE', P .. 'awaited', 0, -1)) do add(topic) end
   return found
 end
 
-for i = 1, #ARGV, 2 do
-  local name, conf = ARGV[i], ARGV[i + 1]
-  if (call('HGET', P .. 'conf', name) or '') ~= conf then
-    local topics = string.sub(name, -2) == '.*' and members(name) or {[name] = true}
-    local was = {}
-    for topic in pairs(topics) do was[topic] = confOf(topic) end
-    set(name, conf)
-    for topic, before in pairs(was) do switch(topic, before) end
-    unpark(name)
+-- Counts the jobs of a topic for another namespace from now on.
+local function recount(topic, was)
+  local is = settings(topic).namespace or topic
+  local live = call('HLEN', P .. 'j:' .. topic) - call('ZCARD', P .. 'fin:' .. topic)
+  if is == was or live == 0 then return end
+  call('HINCRBY', P .. 't:' .. was, 'pushed', -live)
+  count(topic, 'pushed', live)
+end
+
+-- The finished jobs of topics in fins are counted in fin, those of topics in finh are not.
+local function remembers(topic, was, is)
+  if (was == 'last') == (is == 'last') or call('EXISTS', P .. 'fin:' .. topic) == 0 then return end
+  call('ZREM', P .. (is == 'last' and 'finh' or 'fins'), topic)
+  call('ZADD', P .. (is == 'last' and 'fins' or 'finh'), now, topic)
+  call('INCRBY', P .. 'fin', (is == 'last' and 1 or -1) * call('ZCARD', P .. 'fin:' .. topic))
+end
+
+for i = 1, #ARGV, SETTINGS + 1 do
+  local name, key = ARGV[i], P .. 'c:' .. ARGV[i]
+  local was, set, remove, same = call('HMGET', key, unpack(FIELDS, 1, SETTINGS)), {}, {}, true
+  for k = 1, SETTINGS do
+    local value = ARGV[i + k]
+    same = same and (was[k] or '') == value
+    if value == '' then remove[#remove + 1] = FIELDS[k] else set[#set + 1], set[#set + 2] = FIELDS[k], value end
+  end
+  if not same then
+    local named, owners = namedBy(name), {}
+    for topic in pairs(named) do owners[topic] = settings(topic).namespace or topic end
+    remembers(name, was[8], ARGV[i + 8])
+    if #remove > 0 then call('HDEL', key, unpack(remove)) end
+    if #set > 0 then call('HSET', key, unpack(set)) end
+    topics = {}
+    for topic in pairs(named) do
+      call('HDEL', P .. 'c:' .. topic, 'until')
+      recount(topic, owners[topic])
+      offerDue(topic)
+      event(topic, now)
+    end
     changed = changed + 1
   end
 end
-finish()
 return changed

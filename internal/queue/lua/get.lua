@@ -1,12 +1,14 @@
 #!lua flags=no-writes
--- Reads jobs.
+-- With: record, describe.
+-- Reads jobs, or finished jobs that are remembered.
 -- KEYS[1] the bucket's prefix.
--- ARGV    three a job: topic, address (see find), id.
--- Returns {now, a description or '' for each}.
--- Keeps   all invariants: it reads.
-local out = {now}
-for i = 1, #ARGV, 3 do
-  local ref, page, index, rec = find(ARGV[i], ARGV[i + 1], ARGV[i + 2])
-  out[#out + 1] = ref and describe(ARGV[i], ref, page, index, rec, true) or ''
+-- ARGV    'live' or 'finished', then pairs of topic and id.
+-- Returns {now in µs, then for each its description, or ''}.
+-- Keeps   it writes nothing.
+local out = {micros}
+for i = 2, #ARGV, 2 do
+  local job = find(ARGV[i], ARGV[i + 1])
+  local found = job and (job.state == 'done') == (ARGV[1] == 'finished')
+  out[#out + 1] = found and describe(ARGV[i], ARGV[i + 1], job, true) or ''
 end
 return out

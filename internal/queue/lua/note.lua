@@ -9,7 +9,7 @@
 --         lat:SLOT a HASH of topics ('' all together) with their buckets and counts, and pri:SLOT a HASH, both of one
 --         10 s slot and gone after an hour.
 local KEPT, WEEK, HOUR, SLOTS = 100, 604800, 3600, 360
-local slot = string.format('%d', floor(now / 10000))
+local slot = text(math.floor(now / 10000))
 local stamp = string.format('%d', now)
 
 local function forgetOldest(key)
@@ -31,14 +31,15 @@ end
 -- Adds to the counts of topics in this slot. A slot of many topics is removed by UNLINK in the background, since expiry
 -- would block.
 local function noteLateness(byTopic)
-  local key, names, args = P .. 'lat:' .. slot, keysOf(byTopic), {}
-  for i, packed in ipairs(#names > 0 and ask('HMGET', key, names) or {}) do
+  local key, names, args = P .. 'lat:' .. slot, {}, {}
+  for topic in pairs(byTopic) do names[#names + 1] = topic end
+  for i, packed in ipairs(#names > 0 and call('HMGET', key, unpack(names)) or {}) do
     local counts, words = byTopic[names[i]], {}
     for bucket, n in string.gmatch(packed or '', '(%S+) (%S+)') do counts[bucket] = (counts[bucket] or 0) + n end
     for bucket, n in pairs(counts) do words[#words + 1] = bucket .. ' ' .. string.format('%d', n) end
     args[2 * i - 1], args[2 * i] = names[i], table.concat(words, ' ')
   end
-  many('HSET', key, args)
+  if #args > 0 then call('HSET', key, unpack(args)) end
   call('EXPIRE', key, HOUR + 600)
   call('UNLINK', P .. 'lat:' .. string.format('%d', slot - SLOTS - 1))
 end

@@ -10,14 +10,14 @@ local what = ARGV[1]
 if what == 'log' then return call('LRANGE', P .. 'log:' .. ARGV[2], 0, ARGV[3] - 1) end
 if what == 'err' then return call('HGETALL', P .. 'err:' .. ARGV[2]) end
 if what == 'clear' then return call('DEL', P .. 'err:' .. ARGV[2]) end
-local last = floor(now / 10000)
+local last = math.floor(now / 10000)
 local function slot(s) return string.format('%d', s) end
 
 if what == 'lat' then
   local topics, lists = {unpack(ARGV, 3)}, {}
   for i = 1, #topics do lists[i] = {} end
   for s = last - ARGV[2], last do
-    for i, packed in ipairs(ask('HMGET', P .. 'lat:' .. slot(s), topics)) do
+    for i, packed in ipairs(call('HMGET', P .. 'lat:' .. slot(s), unpack(topics))) do
       local list = lists[i]
       for number in string.gmatch(packed or '', '%S+') do list[#list + 1] = tonumber(number) end
     end

@@ -1,38 +1,35 @@
 #!lua
--- Stores jobs from another shard as they were there, with their creation times and attempts.
+-- With: deadline, record, topic, totals, wait, remove.
+-- Stores jobs from another shard as they were there.
 -- KEYS[1] the bucket's prefix.
--- ARGV    seven for each job: topic; address (see find); record; the body if that gets a key of its own, else ''; 'd',
---         or 'x' for a dead one; when it becomes ready, or died, in ms; attempts as in a:PAGE, or ''.
--- Returns the revision of the first, then for each its reference; negative when the job already exists (same
---         creation time); 0 when another job has its id.
--- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script.
-local out = {revise(#ARGV / 7)}
-for i = 1, #ARGV, 7 do
-  local topic, rec, long, state = ARGV[i], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  local at, attempts = tonumber(ARGV[i + 5]), ARGV[i + 6]
-  local n, field = struct.unpack('>I3c8', ARGV[i + 1])
-  local key = smallHash(n, field)
-  local due, created, flags, id = decode(rec)
-  local ref = 0
-  local have, _, _, its = find(topic, ARGV[i + 1], id)
-  if have or tonumber(call('HGET', key, field) or -1) >= 0 then -- negative: a finished job's
-    if have and select(2, decode(its)) == created then ref = -have end
+-- ARGV    six for each job: topic; id; record; body if that has a key of its own, else ''; when it died, in ms, or '';
+--         how many attempts, and these.
+-- Returns for each its revision here, negative when the same job (same creation time) was there; 0 when the id is another
+--         job's.
+-- Keeps   a waiting job is in w, f or m, a dead one in dead. No flag: a full Redis refuses the whole script.
+local out, i = {}, 1
+while i <= #ARGV do
+  local topic, id, record, long, died, n = unpack(ARGV, i, i + 5)
+  local job, have, is = parse(record), find(topic, id), 0
+  if have and have.state ~= 'done' then
+    if have.created == job.created then is = -have.revision end
   else
-    -- A dead job is stored as a near one and taken out at once.
-    ref = store(topic, flags % 4, state == 'x' and now + 60000 or at, rec, due)
-    local page, index = placeOf(ref)
-    call('HSET', key, field, string.format('%d', ref))
-    if long ~= '' then call('SET', P .. 'b:' .. string.format('%d', ref), long) end
-    if attempts ~= '' then call('HSET', P .. 'a:' .. page, index, attempts) end
-    total('p', topic, 1)
-    if state == 'x' then
-      detach(topic, ref, 'd')
-      call('ZADD', P .. 'x:' .. topic, at, ref)
-      count('nx', topic, 1)
-      total('k', topic, 1)
+    if have then remove(topic, id, have) end
+    job.revision = text(call('INCR', P .. 'rev'))
+    write(topic, id, job)
+    if long ~= '' then call('SET', P .. 'b:' .. topic .. '/' .. id, long) end
+    if n ~= '0' then call('RPUSH', P .. 'a:' .. topic .. '/' .. id, unpack(ARGV, i + 6, i + 5 + n)) end
+    count(topic, 'pushed', 1)
+    call('SADD', P .. 'topics', topic)
+    if died == '' then
+      file(topic, id, job, nextOf(job) * 1000)
+    else
+      call('ZADD', P .. 'dead:' .. topic, died * 1000, id)
+      count(topic, 'died', 1)
     end
+    is = tonumber(job.revision)
   end
-  out[#out + 1] = ref
+  out[#out + 1] = is
+  i = i + 6 + n
 end
-finish()
 return out

@@ -1,141 +1,61 @@
 #!lua flags=allow-oom
--- Ends leases.
+-- With: deadline, record, topic, totals, wait, remove, describe, finished, flow, verdicts.
+-- Ends or extends leases, and does the same with jobs that are named by their ids.
 -- KEYS[1] the bucket's prefix.
--- ARGV    the number of splits for which the keys of small hashes were made; how many jobs; how many kinds, and for
---         each its token, topic, verdict and endpoint ('up', 'down' or ''); then seven for each job: the index of its
---         kind in ARGV, reference, page, index, and three more: for the verdicts D and K the key of the small hash, the
---         field in it, and the finished job to remember ('': none); for L ''; for the others the delay in ms and the
---         attempts to store. The verdicts are the keys of outcomes below.
--- Returns {the numbers, from 1, of jobs whose lease had ended, also of a job's second time in the call; splits;
---         revision of the first of those that died, in the order of the call}. An ended lease changes nothing, so a
---         repeated call is harmless.
--- Keeps   invariants 1 to 5; all tokens are compared before anything is written.
-local ARGV, KIND, JOB = ARGV, 4, 7
-local jobs, kinds = tonumber(ARGV[2]), 4
-local first = kinds + KIND * ARGV[3]
-local refs = {}
-for k = 1, jobs do refs[k] = ARGV[first + (k - 1) * JOB + 1] end
-local tokens = call('HMGET', P .. 'tok', unpack(refs))
-knowSplits(call('HGET', P .. 'cur', '/'))
-local other = splits ~= tonumber(ARGV[1]) -- than the keys go by
+-- ARGV    runs of jobs of one topic: the topic, how many, then eight for each job: id; token of its lease ('' none);
+--         states that it may have, when it has no lease (delayed, ready, running, dead); verdict, see below; ms; reason
+--         of a death; attempt as JSON, or ''; what it says of the endpoint ('up', 'down' or '').
+--         Verdicts: done; retry after ms; fail: retry after ms, or the job's own wait, or dead after its last attempt;
+--         lapse: fail at once, if the lease has expired; snooze for ms, no attempt counted; release for ms
+--         ('' at the head of its priority); bury; expire; extend for ms ('' its TTR).
+-- Returns {now in µs, revision of the first, then seven for each job: what it is now ('' unchanged: its lease was over, or
+--         it is in no such state), what it was ('' no such job), when it is due or its lease ends, creation, attempts, id,
+--         description if it was released by its id, else ''}.
+-- Keeps   a token is compared before anything is written, so a repeated call changes nothing.
+local FIELDS, ANSWERS = 8, 7
+local out, number = {micros, 0}, 0
+local function stateOf(job) return job.state ~= 'waiting' and job.state or nextOf(job) > now and 'delayed' or 'ready' end
 
-local held, drop, lost, seen = {}, {}, {}, {} -- held: where the arguments of jobs with held leases begin
-for k = 1, jobs do
-  local at, ref = first + (k - 1) * JOB, refs[k]
-  if tokens[k] == ARGV[tonumber(ARGV[at])] and not seen[ref] then
-    seen[ref], held[#held + 1], drop[#drop + 1] = true, at, ref
-  else
-    lost[#lost + 1] = k
+local done = {} -- ids of the topic of this run whose lease has ended
+
+-- Settles the job whose arguments begin at k. Returns what it says of the endpoint, if its lease ended.
+local function settle(topic, k, record)
+  local id, token, verdict = ARGV[k], ARGV[k + 1], ARGV[k + 3]
+  local n, job = #out, parse(done[id] and call('HGET', P .. 'j:' .. topic, id) or record)
+  for i = 1, ANSWERS do out[n + i] = '' end
+  number = number + 1
+  if not job or job.state == 'done' or done[id] == 'gone' then return end
+  local was = stateOf(job)
+  out[n + 2], out[n + 4], out[n + 6] = was, tonumber(job.created), id
+  if token ~= '' and get(job, 'token') ~= token then return end
+  if token == '' and not string.find(ARGV[k + 2], was, 1, true) then return end
+  job.revision = verdict ~= 'extend' and text(out[2] + number - 1) or job.revision
+  out[n + 1], out[n + 3] = verdicts[verdict](topic, id, job, tonumber(ARGV[k + 4]), ARGV[k + 5], ARGV[k + 6])
+  out[n + 3], out[n + 5] = out[n + 3] or 0, job.attempts
+  done[id] = out[n + 1]
+  if token == '' and verdict == 'release' then out[n + 7] = describe(topic, id, job, true) end
+  return was == 'running' and out[n + 1] ~= '' and verdict ~= 'extend' and ARGV[k + 7]
+end
+
+local i, total = 1, 0
+while i < #ARGV do
+  total = total + ARGV[i + 1]
+  i = i + 2 + FIELDS * ARGV[i + 1]
+end
+out[2] = call('INCRBY', P .. 'rev', total) - total + 1
+i = 1
+while i < #ARGV do
+  local topic, n, says = ARGV[i], tonumber(ARGV[i + 1]), {up = 0, down = 0, [''] = 0}
+  local ids = {}
+  for k = i + 2, i + 1 + FIELDS * n, FIELDS do ids[#ids + 1] = ARGV[k] end
+  for j, record in ipairs(call('HMGET', P .. 'j:' .. topic, unpack(ids))) do
+    local endpoint = settle(topic, i + 2 + FIELDS * (j - 1), record)
+    if endpoint then says[endpoint] = says[endpoint] + 1 end
   end
+  deliver(topic)
+  done = {}
+  judge(topic, says.up, says.down, says.up + says.down + says[''])
+  tidy(topic)
+  i = i + 2 + FIELDS * n
 end
-if #held == 0 then return {lost, splits, 0} end
-call('ZREM', P .. 'lease', unpack(drop))
-call('HDEL', P .. 'tok', unpack(drop))
-
-local names, running = {}, {}
-for kind = kinds, first - 1, KIND do
-  local topic = ARGV[kind + 1]
-  if not running[topic] then names[#names + 1], running[topic] = topic, 0 end
-end
-know(names, 'nu', running)
-
-local function done(at, topic)
-  local page, index, key, field = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
-  if other then key = smallHash(tonumber(string.match(key, 'i:(%d+)', #P)), field) end
-  redis.pcall('LSET', pageKey(page), index, '')
-  local record = ARGV[at + 6]
-  if record == '' or not remember(topic, record, key, field) then call('HDEL', key, field) end
-  gone(topic, page, 1)
-end
-
-local function keepAttempts(at) call('HSET', P .. 'a:' .. ARGV[at + 2], ARGV[at + 3], ARGV[at + 5]) end
-
-local function delay(at, topic)
-  local time = now + ARGV[at + 4]
-  keepAttempts(at)
-  call('ZADD', P .. 'd:' .. topic, time, ARGV[at + 1])
-  event(topic, time)
-end
-
-local deaths = 0
-local function die(at, topic)
-  keepAttempts(at)
-  deaths = deaths + 1
-  call('ZADD', P .. 'x:' .. topic, now, ARGV[at + 1])
-end
-
-local outcomes = {
-  D = done, -- delivered
-  K = function(at, topic) -- delivered, with attempts or a body key to remove
-    call('UNLINK', P .. 'b:' .. ARGV[at + 1])
-    call('HDEL', P .. 'a:' .. ARGV[at + 2], ARGV[at + 3])
-    done(at, topic)
-  end,
-  L = function(at, topic) putBack(topic, ARGV[at + 1]) end, -- not called
-  R = delay, -- failed, to be retried
-  S = delay, -- snoozed
-  B = die, -- failed for good
-  E = die, -- expired
-}
--- The letters in t:TOPIC that an outcome counts, and the state that it leaves a job in, unless the outcome itself
--- counts that.
-local TOTALED = {D = 'd', K = 'd', L = '', R = 'fr', S = 'z', B = 'fk', E = 'ek'}
-local LEFT = {R = 'nd', S = 'nd', B = 'nx', E = 'nx'}
-
-local tally = {} -- by kind: number of jobs
-for _, at in ipairs(held) do
-  local kind = tonumber(ARGV[at])
-  outcomes[ARGV[kind + 2]](at, ARGV[kind + 1])
-  tally[kind] = (tally[kind] or 0) + 1
-end
-local reached = {} -- by topic: attempts that reached its endpoint, and those that did not
-for kind, n in pairs(tally) do
-  local topic, verdict, endpoint = ARGV[kind + 1], ARGV[kind + 2], ARGV[kind + 3]
-  for what in string.gmatch(TOTALED[verdict], '.') do total(what, topic, n) end
-  if LEFT[verdict] then count(LEFT[verdict], topic, n) end
-  count('nu', topic, -n)
-  local t = reached[topic]
-  if not t then t = {up = 0, down = 0, [''] = 0}; reached[topic] = t end
-  t[endpoint] = t[endpoint] + n
-end
-writeFinished()
-
--- Adjusts windows and breakers. If the endpoint answered, the window grows while it is used, and the breaker closes. If
--- not, the window halves, and after ten failures in a row the breaker opens, for 1 s, 2 s, 4 s … up to a minute between
--- probes.
-local noted = having('f:', names)
-local function judge(topic, up, down)
-  local key = P .. 'f:' .. topic
-  local f = noted[topic] and call('HMGET', key, 'w', 'k', 'o', 'b', 'g') or {}
-  local window, fails = tonumber(f[1] or WINDOW), tonumber(f[2] or 0)
-  local open, pause = tonumber(f[3] or 0), tonumber(f[4] or 0)
-  local running = tonumber(running[topic])
-  if up > 0 then
-    if open > 0 then
-      window = WINDOW
-    elseif running >= window / 2 then
-      window = math.min(window + up, 1000000)
-    end
-    if fails > 0 or open > 0 then call('HSET', key, 'k', 0, 'o', 0, 'b', 0) end
-    if window ~= tonumber(f[1] or WINDOW) then call('HSET', key, 'w', window, 'l', now) end
-  elseif down > 0 then
-    fails = fails + down
-    window = math.max(4, floor(window / 2))
-    if open == 0 and fails >= 10 then
-      pause = 1000
-      open = now + pause
-    elseif open > 0 and running - down <= 0 and now >= open then
-      pause = math.min(pause * 2, 60000)
-      open = now + pause
-    end
-    call('HSET', key, 'w', window, 'l', now, 'k', fails, 'o', open, 'b', pause)
-  end
-  if f[5] then
-    call('HDEL', key, 'g')
-    unpark(topic)
-  end
-end
-
-for topic, t in pairs(reached) do judge(topic, t.up, t.down) end
-finish()
-return {lost, splits, deaths > 0 and revise(deaths) or 0}
+return out

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
+-- With: record.
 -- Stores how many workers of a process wait for topics, or describes the workers of a topic: for people to read, no job
 -- depends on it.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    'note', process, for how many ms, topics and counts separated by spaces | 'read', topic.
 -- Returns nothing | {number of waiting workers, when the oldest lease began, in s; 0: none is held}.
 -- Keeps   all invariants: it touches no job.
-local LEASES = 1000 -- read at most, those that end first
+local LEASES = 100 -- read at most, those that end first
 
 if ARGV[1] == 'note' then
   call('SADD', P .. 'ww', ARGV[2])
@@ -21,11 +22,9 @@ for _, process in ipairs(call('SMEMBERS', P .. 'ww')) do
   local _, at = string.find(noted or '', ' ' .. topic .. ' ', 1, true)
   if at then waiting = waiting + string.match(noted, '^%d+', at + 1) end
 end
-for _, ref in ipairs(call('ZRANGE', P .. 'lease', 0, LEASES - 1)) do
-  local token = topicOf(placeOf(ref)) == topic and call('HGET', P .. 'tok', ref)
-  if token and #token == 12 then -- a worker's, see lease.go
-    local began = struct.unpack('>I4', token)
-    if oldest == 0 or began < oldest then oldest = began end
-  end
+for _, id in ipairs(call('ZRANGE', P .. 'l:' .. topic, 0, LEASES - 1)) do
+  local job = find(topic, id)
+  local began = job and tonumber(string.match(get(job, 'token') or '', '^w(%x+)-'), 16) -- see lease.go
+  if began and (oldest == 0 or began < oldest) then oldest = began end
 end
 return {waiting, oldest}

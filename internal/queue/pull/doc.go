@@ -3,8 +3,8 @@
 //
 //	worker ── Take ──▶ Hub ── queue.Shard.Take (take.lua) ──▶ jobs, at once
 //	                    │  nothing: the bucket notes the topics in awaited
-//	                    └─ waits ◀── "pull" channel ── a job became ready (finish() in lua/shared/topics.lua)
-//	worker ── End ───▶ Hub ── queue.End (end.lua)
+//	                    └─ waits ◀── "pull" channel ── a job became ready (offer in lua/shared/wait.lua)
+//	worker ── End ───▶ Hub ── queue.End (settle.lua)
 //
 // # Waiting
 //

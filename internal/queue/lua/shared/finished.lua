@@ -1,143 +1,79 @@
--- Remembers and forgets finished jobs, see finished.go.
-local STEP = 128       -- jobs that are forgotten at once
-local PRESSED = 0.85   -- part of maxmemory above which finished jobs are forgotten
-local SAMPLE = 64      -- one of so many calls reads how much memory is used
+-- Finished jobs stay in j:TOPIC while they are remembered. fin:TOPIC orders them by when they finished, in µs. fins has the topics
+-- that remember their last jobs, finh those that remember for a duration, by when a job last finished; fin is the number
+-- of all finished jobs of topics in fins.
+local PRESSED = 0.85 -- part of maxmemory above which no job is remembered
 
-local finished = {} -- topic → what to write: records, keys of small hashes, fields
-
--- Forgets up to n jobs in the lists of topics, all of one topic before those of the next. Returns how many all lists
--- have then.
-local function shorten(names, n)
-  local removed, keys, over = 0, {}, {}
-  for _, topic in ipairs(names) do
-    local jobs, fields, most = P .. 'o:' .. topic, P .. 'on:' .. topic, n - removed
-    local length = call('LLEN', jobs)
-    if length > most then
-      call('LTRIM', jobs, most, -1)
-      call('LTRIM', fields, most, -1)
-      removed = n
-      break
+-- Forgets up to n of a topic's finished jobs, the oldest first.
+local function forget(topic, n)
+  local old, ids = call('ZPOPMIN', P .. 'fin:' .. topic, n), {}
+  for i = 1, #old, 2 do ids[#ids + 1] = old[i] end
+  local gone = {}
+  for i, record in ipairs(#ids > 0 and call('HMGET', P .. 'j:' .. topic, unpack(ids)) or {}) do
+    local job = parse(record)
+    if not job then
+      discard(topic, ids[i])
+    elseif job.state == 'done' then
+      clear(topic, ids[i], job)
+      gone[#gone + 1] = ids[i]
     end
-    removed, over[#over + 1] = removed + length, topic
-    keys[#keys + 1], keys[#keys + 2] = jobs, fields
   end
-  if #over > 0 then
-    call('UNLINK', unpack(keys))
-    call('ZREM', P .. 'om', unpack(over))
-  end
-  return call('INCRBY', P .. 'oc', string.format('%d', -removed))
+  if call('ZSCORE', P .. 'fins', topic) then call('DECRBY', P .. 'fin', #ids) end
+  if call('EXISTS', P .. 'fin:' .. topic) == 0 then leaveFinished(topic) end
+  if #gone == 0 then return end
+  call('HDEL', P .. 'j:' .. topic, unpack(gone))
+  tidy(topic)
 end
 
--- Forgets some jobs of the oldest page, if all its jobs finished before a time ('+inf': any).
-local function forgetPage(before)
-  local page = call('ZRANGE', P .. 'old', '-inf', before, 'BYSCORE', 'LIMIT', 0, 1)[1]
-  if not page then return end
-  local key = P .. 'op:' .. page
-  local topic, length = call('LINDEX', key, 0), call('LLEN', key)
-  for k, f in ipairs(length > 1 and call('RPOP', key, STEP) or {}) do
-    if k == length then break end -- the topic's name
-    local n, field = locator(topic, idOf(f))
-    local small = smallHash(n, field)
-    local mine = string.format('%d', k - length - page * PAGE)
-    if call('HGET', small, field) == mine then call('HDEL', small, field) end
-  end
-  if length - STEP > 1 then return end
-  call('UNLINK', key)
-  call('ZREM', P .. 'old', page)
-  if topic then call('LREM', P .. 'og:' .. topic, 1, page) end
-end
-
-local function forgetTopic(topic)
-  shorten({topic}, math.huge)
-  for _, page in ipairs(call('LPOP', P .. 'og:' .. topic, 1000) or {}) do call('ZADD', P .. 'old', 0, page) end
-end
-
--- Whether Redis is nearly full. If so, forgets some of the oldest finished jobs.
-local pressed
-local function nearlyFull()
-  if pressed ~= nil then return pressed end
+local pressed -- whether this call found Redis nearly full
+-- Whether Redis is nearly full; if so, forgets some jobs of quiet topics. One in 64 calls checks, once.
+local function full()
+  if clock[2] % 64 ~= 0 or pressed ~= nil then return pressed end
   pressed = false
-  if T[2] % SAMPLE ~= 0 then return false end
   local info = call('INFO', 'memory')
   local most = tonumber(string.match(info, '\nmaxmemory:(%d+)'))
-  pressed = most > 0 and tonumber(string.match(info, 'used_memory:(%d+)')) > PRESSED * most
-  if not pressed then return false end
-  for _ = 1, 10 do forgetPage('+inf') end
-  local quiet = call('ZRANGE', P .. 'om', 0, 9)
-  for _, topic in ipairs(quiet) do forgetTopic(topic) end
+  if most == 0 or tonumber(string.match(info, 'used_memory:(%d+)')) < PRESSED * most then return false end
+  pressed = true
+  for _, topics in ipairs({'fins', 'finh'}) do
+    for _, topic in ipairs(call('ZRANGE', P .. topics, 0, 4)) do forget(topic, 50) end
+  end
   return true
 end
 
--- Collects a finished job for writeFinished. Returns whether its locator stays.
-local function remember(topic, record, key, field)
-  local keep = confOf(topic).keep
-  if keep == 0 or nearlyFull() then return false end
-  local f = finished[topic]
-  if not f then f = {n = 0, records = {}, keys = {}, fields = {}}; finished[topic] = f end
-  local n = f.n + 1
-  f.n, f.records[n], f.keys[n], f.fields[n] = n, record, key, field
-  return keep > 0
+-- Whether a topic remembers its finished jobs.
+local function remembers(topic)
+  local s = settings(topic)
+  return s.remember and not s.namespace and not full()
 end
 
-local function writeLast(topic, f, most)
-  for k, field in ipairs(f.fields) do f.fields[k] = string.sub(field, 5) end
-  local length = call('RPUSH', P .. 'o:' .. topic, unpack(f.records))
-  call('RPUSH', P .. 'on:' .. topic, unpack(f.fields))
-  if length > most then shorten({topic}, length - most) end
-end
-
--- Counts n more jobs in the lists of topics, and forgets those of the quietest topics until all are left.
-local function countLast(last, n, all)
-  many('ZADD', P .. 'om', last)
-  local total = n > 0 and call('INCRBY', P .. 'oc', n) or 0
-  while total > all do
-    local quiet = call('ZRANGE', P .. 'om', 0, math.min(total - all, STEP) - 1) -- each has at least one job
-    if #quiet == 0 then break end
-    total = shorten(quiet, total - all)
+-- Makes a delivered job that is in no set a finished one; keepFinished stores it.
+local function finish(topic, id, job, last)
+  job.state, job.attempts = 'done', job.attempts + 1
+  set(job, 'last', last)
+  if get(job, 'long') then
+    call('UNLINK', P .. 'b:' .. topic .. '/' .. id)
+    set(job, 'long', nil)
+    set(job, 'bodygone', 1)
   end
+  return render(job)
 end
 
--- The page to which a topic's finished jobs are appended, and its length. A page is used for an eighth of the duration,
--- so that few jobs stay much longer than it.
-local function finishedPage(topic, keep)
-  local page = call('LINDEX', P .. 'og:' .. topic, -1)
-  if page and (call('ZSCORE', P .. 'old', page) or 0) - now > keep then
-    local length = call('LLEN', P .. 'op:' .. page)
-    if length > 0 and length < PAGE then return page, length end
+-- Stores finished jobs, ids and records in turn, and forgets others to make room.
+local function keepFinished(topic, list)
+  local s, key, entries = settings(topic), P .. 'fin:' .. topic, {}
+  for i = 1, #list, 2 do entries[i], entries[i + 1] = micros + (i + 1) / 2, list[i] end
+  call('HSET', P .. 'j:' .. topic, unpack(list))
+  call('ZADD', key, unpack(entries))
+  if s.remember ~= 'last' then
+    call('ZADD', P .. 'finh', now, topic)
+    return event(topic, now + s.remember)
   end
-  page = string.format('%d', call('INCR', P .. 'oseq'))
-  call('RPUSH', P .. 'op:' .. page, topic)
-  call('RPUSH', P .. 'og:' .. topic, page)
-  call('ZADD', P .. 'old', string.format('%d', now + keep + math.max(1000, floor(keep / 8))), page)
-  return page, 1
-end
-
-local function writePages(topic, f, keep)
-  local at = 0
-  while at < #f.records do
-    local page, length = finishedPage(topic, keep)
-    local n = math.min(PAGE - length, #f.records - at)
-    call('RPUSH', P .. 'op:' .. page, unpack(f.records, at + 1, at + n))
-    for k = 1, n do
-      local place = string.format('%d', -(page * PAGE + length + k - 1))
-      call('HSET', f.keys[at + k], f.fields[at + k], place)
-    end
-    at = at + n
+  call('ZADD', P .. 'fins', now, topic)
+  call('INCRBY', P .. 'fin', #list / 2)
+  local over = call('ZCARD', key) - s.keep
+  if over > 0 then forget(topic, math.min(over, 500)) end
+  for _ = 1, 10 do -- quiet topics, until there is room
+    over = call('GET', P .. 'fin') - s.all
+    if over <= 0 then break end
+    forget(call('ZRANGE', P .. 'fins', 0, 0)[1], math.min(over, 100))
   end
-  forgetPage(now)
-end
-
-local function writeFinished()
-  local last, n, all = {}, 0, math.huge
-  for topic, f in pairs(finished) do
-    local c = confOf(topic)
-    if c.keep > 0 then
-      writePages(topic, f, c.keep)
-    else
-      writeLast(topic, f, -c.keep)
-      last[#last + 1], last[#last + 2] = string.format('%d', now), topic
-      n, all = n + #f.records, math.min(all, c.all)
-    end
-  end
-  countLast(last, n, all)
 end

@@ -1,33 +1,19 @@
--- Counts the jobs of topics.
-
--- How long the oldest ready job of a topic has been due, in ms; at most since its push, since the due time may be long
--- past.
-local function oldestReady(topic)
-  local oldest = 0
-  for p = 0, 2 do
-    local refs = call('LRANGE', P .. 'r:' .. p .. ':' .. topic, 0, 9)
-    for _, ref in ipairs(refs) do
-      local page, index = placeOf(ref)
-      local rec = read(page, index)
-      local due, created = decode(rec or '')
-      if due then
-        oldest = math.max(oldest, now - math.max(due, created))
-        break
-      end
+-- Counts the jobs of a topic: delayed, ready, running, dead, ms since the oldest ready job fell due; nil without any.
+local function statsOf(topic)
+  local all = call('HLEN', P .. 'j:' .. topic)
+  if all == 0 then return nil end
+  local ready, oldest = 0, 0
+  local running, dead = call('ZCARD', P .. 'l:' .. topic), call('ZCARD', P .. 'dead:' .. topic)
+  local finished = call('ZCARD', P .. 'fin:' .. topic)
+  for _, priority in ipairs({'high', 'normal', 'low'}) do
+    local key = P .. 'w:' .. priority .. ':' .. topic
+    local n = all > running + dead + finished and call('ZCOUNT', key, '-inf', micros) or 0
+    if n > 0 then
+      local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+      local job = find(topic, first[1])
+      oldest = math.max(oldest, now - math.max(first[2] / 1000, job and job.created or 0)) -- due times may be long past
     end
+    ready = ready + n
   end
-  return oldest
-end
-
--- For each topic: delayed, ready, running, dead, ms since the oldest ready job fell due.
-local function statsOf(topics)
-  local byState, stats = {}, {}
-  for i, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do byState[i] = call('HMGET', P .. key, unpack(topics)) end
-  for k, topic in ipairs(topics) do
-    local counts = {}
-    for i = 1, 4 do counts[i] = math.max(0, tonumber(byState[i][k] or 0)) end
-    counts[5] = counts[2] > 0 and oldestReady(topic) or 0
-    stats[k] = counts
-  end
-  return stats
+  return {all - ready - running - dead - finished, ready, running, dead, math.floor(oldest)}
 end

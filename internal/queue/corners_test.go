@@ -1,0 +1,220 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// TestANamespacesTopicLeavesNothing when its last jobs end together, though its window grew.
+func TestANamespacesTopicLeavesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "n.*", TTR: time.Minute})
+	for i := range 30 {
+		f.push("n.a", fmt.Sprint(i), 0)
+	}
+	f.settle(Done, nil, f.reserve(30)...)
+	if f.s.client.Exists(f.ctx, prefix(0)+"c:n.a").Val() != 0 {
+		t.Error("the window of a topic without jobs is left in Redis")
+	}
+}
+
+// TestAPushReplacesADamagedRecord instead of being answered without being stored.
+func TestAPushReplacesADamagedRecord(t *testing.T) {
+	f := newFixture(t)
+	f.push("t", "a", time.Hour)
+	f.s.client.HSet(f.ctx, prefix(0)+"j:t", "a", "\xfe\x01?and so on")
+	f.push("t", "a", 0)
+	if ls := f.reserve(10); len(ls) != 1 {
+		t.Fatalf("reserved %d jobs; want the one that was pushed", len(ls))
+	}
+}
+
+// TestADamagedRecordInAListOfAMinuteBecomesDead too.
+func TestADamagedRecordInAListOfAMinuteBecomesDead(t *testing.T) {
+	f := newFixture(t)
+	f.listEarly()
+	f.push("t", "a", time.Hour)
+	f.s.client.HSet(f.ctx, prefix(0)+"j:t", "a", "\xfe\x01?and so on")
+	if err := bringNear(f.ctx, f.s, "t"); err != nil {
+		t.Fatal(err)
+	}
+	f.reserve(10)
+	f.stats("t", 0, 0, 0, 1)
+}
+
+// TestADamagedRecordOfARunningJobBecomesDead when its lease ends.
+func TestADamagedRecordOfARunningJobBecomesDead(t *testing.T) {
+	f := newFixture(t)
+	f.push("t", "a", 0)
+	f.reserve(1, func(r *Reserve) { r.LeaseCap = time.Millisecond })
+	f.s.client.HSet(f.ctx, prefix(0)+"j:t", "a", "\xfe\x01?and so on")
+	eventually(t, "the job is dead", func() bool {
+		f.advance()
+		f.reserve(1)
+		st, err := f.q.Stats(f.ctx, []string{"t"})
+		return err == nil && st["t"].Dead == 1
+	})
+}
+
+// TestManyLeasesEndTogether: all jobs of a dispatcher that was killed are ready again at once.
+func TestManyLeasesEndTogether(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 5})
+	f.s.client.HSet(f.ctx, prefix(0)+"c:t", "window", 1000, "used", time.Now().UnixMilli())
+	const n = 256
+	for i := range n {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	short := func(r *Reserve) { r.LeaseCap = time.Millisecond }
+	if got := len(f.reserve(128, short)) + len(f.reserve(128, short)); got != n {
+		t.Fatalf("reserved %d", got)
+	}
+	time.Sleep(LeaseGrace + 10*time.Millisecond)
+	ended := 0
+	for more := true; more; {
+		a := f.advance()
+		ended, more = ended+a.Expired, a.More
+	}
+	if ended != n {
+		t.Errorf("%d of %d expired leases ended", ended, n)
+	}
+}
+
+// TestOneAdvanceForEachDueJob: the time that Advance names is not before the job is due.
+func TestOneAdvanceForEachDueJob(t *testing.T) {
+	f := newFixture(t)
+	for i := range 10 {
+		f.push("t", fmt.Sprint(i), 20*time.Millisecond)
+		next := f.advance().Next
+		for time.Now().Before(next) { // the fixture's Redis has this clock
+			time.Sleep(10 * time.Microsecond)
+		}
+		if a := f.advance(); a.Woken != 1 || a.More {
+			t.Fatalf("at the time that it named Advance found %+v", a)
+		}
+		f.settle(Done, nil, f.reserve(1)...)
+	}
+}
+
+// TestAnswersMayHaveAnySpace.
+func TestAnswersMayHaveAnySpace(t *testing.T) {
+	f := newFixture(t)
+	f.remember("t", RememberLast)
+	answer := "a\u00a0b\u3000c\u0085d\te f"
+	f.push("t", "a", 0, func(p *Push) { p.Headers = map[string]string{"X": answer} })
+	f.settle(Done, func(x *Settlement) { x.Remember, x.Attempt.Answer = true, answer }, f.reserve(1)...)
+	j := f.recall("t", "a")
+	if j.History[0].Answer != answer || j.Headers["X"] != answer {
+		t.Errorf("recalled %+v", j)
+	}
+}
+
+// TestNewSettingsOfANamespaceBringParkedTopicsBack at once.
+func TestNewSettingsOfANamespaceBringParkedTopicsBack(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "n.*", TTR: time.Minute, RateLimit: 0.001})
+	for _, id := range []string{"a", "b", "c"} {
+		f.push("n.t", id, 0)
+	}
+	f.reserve(1)
+	if ls := f.reserve(1); len(ls) != 0 {
+		t.Fatalf("reserved %d jobs against the rate", len(ls))
+	}
+	f.setTopics(TopicConf{Name: "n.*", TTR: time.Minute})
+	f.advance()
+	if ls := f.reserve(2); len(ls) != 2 {
+		t.Errorf("reserved %d jobs after the limit was removed; want 2", len(ls))
+	}
+}
+
+// TestADispatcherThatMayTakeNoMoreOfATopicIsNotToldToAskAgain.
+func TestADispatcherThatMayTakeNoMoreOfATopicIsNotToldToAskAgain(t *testing.T) {
+	f := newFixture(t)
+	f.push("t", "a", 0)
+	r := Reserve{Worker: "w", Token: "x", Max: 4, Pattern: "0102010201", Busy: map[string]int{"t": 0}}
+	if got, err := f.s.Reserve(f.ctx, 0, r); err != nil || got.More || len(got.Jobs) != 0 {
+		t.Errorf("reserved %+v, %v", got, err)
+	}
+	if ls := f.reserve(1); len(ls) != 1 {
+		t.Error("another dispatcher does not get the job")
+	}
+}
+
+// TestARestoredJobTakesTheIdOfAFinishedOne, whose attempts and count go.
+func TestARestoredJobTakesTheIdOfAFinishedOne(t *testing.T) {
+	f := newFixture(t)
+	f.remember("t", RememberLast)
+	f.push("t", "a", 0)
+	f.settle(Retry, nil, f.reserve(1)...)
+	f.settle(Done, func(x *Settlement) { x.Remember = true }, f.reserve(1)...)
+	job := Job{Topic: "t", ID: "a", State: Delayed, CreatedAt: time.UnixMilli(5), DueAt: time.Now().Add(time.Hour)}
+	if err := f.s.restore(f.ctx, 0, []*moving{{job: job}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.s.client.Get(f.ctx, prefix(0)+"fin").Val(); n != "0" {
+		t.Errorf("%s finished jobs are counted; want none", n)
+	}
+	if j := f.get("t", "a"); len(j.History) != 0 {
+		t.Errorf("the restored job has attempts of the finished one: %+v", j.History)
+	}
+	f.stats("t", 1, 0, 0, 0)
+}
+
+// TestClearingATopicHasTheRevisionOfItsBeginning: jobs pushed meanwhile may stay, and a replay must not clear them.
+func TestClearingATopicHasTheRevisionOfItsBeginning(t *testing.T) {
+	f := newFixture(t)
+	for i := range 5 * dropStep {
+		f.push("t", fmt.Sprint(i), time.Hour)
+	}
+	before, _ := f.s.client.Get(f.ctx, prefix(0)+"rev").Int64()
+	n, _, revision, err := f.s.drop(f.ctx, "drop", "t", "1", "")
+	if err != nil || n != 5*dropStep || revision != before+1 {
+		t.Errorf("cleared %d jobs at revision %d, %v; want %d", n, revision, err, before+1)
+	}
+}
+
+// TestAWorkerThatWaitsIsToldOfALaterJob when the one before was deleted while all places of the topic were taken.
+func TestAWorkerThatWaitsIsToldOfALaterJob(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "t", TTR: time.Hour, MaxAttempts: 3, Pull: true, MaxInFlight: 1})
+	f.push("t", "held", 0)
+	held := f.take(1, "t")
+	f.push("t", "deleted", 0)
+	f.push("t", "later", 30*time.Second)
+	f.advance()
+	if _, err := f.s.Take(f.ctx, 0, []TakeRequest{{Topics: []string{"t"}, Max: 1}}, []string{"t"}); err != nil {
+		t.Fatal(err)
+	}
+	f.s.client.ZAdd(f.ctx, prefix(0)+"next", redis.Z{Score: 1, Member: "t"})
+	f.advance()
+	if err := f.q.Delete(f.ctx, "t", "deleted"); err != nil {
+		t.Fatal(err)
+	}
+	f.ended(Ending{Lease: held[0].Lease, Verb: Ack})
+	next := f.s.client.ZScore(f.ctx, prefix(0)+"next", "t").Val()
+	if next == 0 || next > float64(time.Now().Add(40*time.Second).UnixMilli()) {
+		t.Errorf("the next event of the topic is at %.0f", next)
+	}
+}
+
+// TestDeletingALeasedJobFreesItsPlace for workers that wait.
+func TestDeletingALeasedJobFreesItsPlace(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "t", TTR: time.Hour, MaxAttempts: 3, Pull: true, MaxInFlight: 1})
+	f.push("t", "held", 0)
+	f.take(1, "t")
+	f.push("t", "next", 0)
+	f.advance()
+	if _, err := f.s.Take(f.ctx, 0, []TakeRequest{{Topics: []string{"t"}, Max: 1}}, []string{"t"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.q.Delete(f.ctx, "t", "held"); err != nil {
+		t.Fatal(err)
+	}
+	if a := f.advance(); a.Woken != 1 {
+		t.Errorf("the waiting worker is not told: %+v", a)
+	}
+}

@@ -1,0 +1,17 @@
+-- A job as described in job.go decodes it: id, record, the time that belongs to its state, body if it has a key of its
+-- own, attempts.
+local INDEX = {running = 'l:', dead = 'dead:', done = 'fin:'}
+
+local function describe(topic, id, job, whole)
+  local index, key = INDEX[job.state], topic .. '/' .. id
+  local at = index and call('ZSCORE', P .. index .. topic, id) or '0'
+  local body = whole and get(job, 'long') and call('GET', P .. 'b:' .. key)
+  local attempts = tried(job) and call('LRANGE', P .. 'a:' .. key, 0, -1)
+  if job.state == 'done' or job.state == 'dead' then at = at / 1000 end
+  return {id, job.record, math.floor(at), body or '', attempts or {}}
+end
+
+-- Whether a job has one of the etags, separated by spaces ('' any); etagOf in job.go makes them.
+local function matches(etags, job)
+  return etags == '' or string.find(etags, string.sub(redis.sha1hex(job.record), 1, 16), 1, true) ~= nil
+end

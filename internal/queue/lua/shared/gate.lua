@@ -1,0 +1,53 @@
+-- What a topic's limits allow.
+local IDLE, WINDOW = 5000, 32 -- ms after which a topic starts again with so many calls in flight
+local gates = {}
+
+-- Limits a gate by its topic's rate, with GCRA: room is how many jobs may be taken now.
+local function pace(g, rate, tat)
+  local every = 1000 / rate
+  local burst = every >= 50 and 0 or 50
+  if tat > now + burst + every + 1000 then tat = now end -- the rate was lower, or the clock ahead, when it was stored
+  g.every, g.burst, g.tat = every, burst, math.max(tat, now)
+  local left = math.floor((now + burst - g.tat) / every + 1 + 1e-9)
+  if left <= g.room then g.room, g.paced = left, true end
+end
+
+-- How many more jobs of a topic may be taken, by a worker or by a dispatcher; at is when to check again, if known.
+local function gate(topic, worker)
+  local g = gates[topic]
+  if g then return g end
+  local s = settings(topic)
+  local running = call('ZCARD', P .. 'l:' .. topic)
+  if running == 0 and now - s.used > IDLE then s.window = WINDOW end
+  g = {room = worker and math.huge or s.window - running, taken = 0, at = now + IDLE}
+  gates[topic] = g
+  if s.paused or (s.pull ~= nil) ~= (worker == true) then g.room, g.at = 0, nil end
+  if s.open > 0 and not worker then
+    g.room = math.min(g.room, running > 0 and 0 or 1) -- one probe at a time
+    if now < s.open then g.room, g.at = 0, s.open end
+  end
+  if s.flight > 0 then g.room = math.min(g.room, s.flight - running) end
+  if s.rate > 0 and g.room > 0 then pace(g, s.rate, s.turn) end
+  return g
+end
+
+-- When the rate of a gate allows the next job.
+local function pacedUntil(g) return math.max(now + 1, math.ceil(g.tat + g.taken * g.every - g.burst)) end
+
+-- Takes a topic out of q until its limits may allow a job: at a known time, or when one of its calls ends.
+local function park(topic, priority, g)
+  call('ZREM', P .. 'q:' .. priority, topic)
+  local at = g.paced and pacedUntil(g) or g.at
+  if not at then return end
+  call('HSET', P .. 'c:' .. topic, 'until', at)
+  event(topic, at)
+end
+
+-- Stores what the jobs that were taken leave of their topics' limits.
+local function closeGates()
+  for topic, g in pairs(gates) do
+    local s, key = topics[topic], P .. 'c:' .. topic
+    if g.taken > 0 and g.tat then call('HSET', key, 'turn', string.format('%.3f', g.tat + g.taken * g.every)) end
+    if g.taken > 0 and s.window ~= WINDOW then call('HSET', key, 'used', now, 'window', s.window) end
+  end
+end

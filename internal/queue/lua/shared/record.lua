@@ -1,0 +1,39 @@
+-- A record: state (waiting, running, dead or done), priority, due time, creation, attempts and revision, then name=value
+-- pairs of what only some jobs have, all separated by spaces; after the line break the body. record.go has the pairs.
+local HEAD = '^(%l+) (%l+) (%d+) (%d+) (%d+) (%d+)([^\n]*)()\n'
+
+-- Returns nil when there is no record, or a damaged one.
+local function parse(record)
+  local state, priority, due, created, attempts, revision, more, body = string.match(record or '', HEAD)
+  if not state then return nil end
+  return {
+    state = state, priority = priority, due = tonumber(due), created = created, attempts = tonumber(attempts),
+    revision = revision, more = more, body = body, record = record,
+  }
+end
+
+local function get(job, name) return job.more ~= '' and string.match(job.more, ' ' .. name .. '=(%S+)') or nil end
+
+-- Sets a pair, or removes it (nil).
+local function set(job, name, value)
+  job.more = string.gsub(job.more, ' ' .. name .. '=%S+', '')
+  if value then job.more = job.more .. ' ' .. name .. '=' .. value end
+end
+
+-- Whether a job has a list of attempts.
+local function tried(job) return job.attempts > 0 or get(job, 'snoozes') or get(job, 'tried') end
+
+-- When a waiting job may be called: at its due time, or that of its retry.
+local function nextOf(job) return tonumber(get(job, 'next')) or job.due end
+
+-- Makes a job's record of its fields.
+local function render(job)
+  job.record = job.state .. ' ' .. job.priority .. ' ' .. text(job.due) .. ' ' .. job.created .. ' ' .. job.attempts .. ' '
+    .. job.revision .. job.more .. string.sub(job.record, job.body)
+  job.body = string.find(job.record, '\n', 1, true)
+  return job.record
+end
+
+local function write(topic, id, job) call('HSET', P .. 'j:' .. topic, id, render(job)) end
+
+local function find(topic, id) return parse(call('HGET', P .. 'j:' .. topic, id)) end

@@ -1,0 +1,111 @@
+-- Takes jobs out of where their state has put them, and removes them.
+
+-- An id stays in the list of its minute when its job is changed or removed. A list with mostly such ids is opened early.
+local function stale(topic, at)
+  local minute, key = math.floor(at / MINUTE), P .. 'z:' .. topic
+  local n = call('HINCRBY', key, minute, 1)
+  if n > 1000 and 2 * n > call('LLEN', P .. 'f:' .. topic .. ':' .. minute) then
+    call('ZADD', P .. 'm:' .. topic, 'XX', 0, minute)
+    event(topic, now)
+  end
+end
+
+local function leaveFinished(topic)
+  call('ZREM', P .. 'fins', topic)
+  call('ZREM', P .. 'finh', topic)
+end
+
+local function takeOut(topic, id, job)
+  if job.state == 'running' then
+    call('ZREM', P .. 'l:' .. topic, id)
+    set(job, 'token', nil)
+  elseif job.state == 'dead' then
+    call('ZREM', P .. 'dead:' .. topic, id)
+  elseif job.state == 'done' then
+    call('ZREM', P .. 'fin:' .. topic, id)
+    if call('ZSCORE', P .. 'fins', topic) then call('DECR', P .. 'fin') end
+    if call('EXISTS', P .. 'fin:' .. topic) == 0 then leaveFinished(topic) end
+  else
+    if get(job, 'expires') then call('ZREM', P .. 'e:' .. topic, id) end
+    if call('ZREM', P .. 'w:' .. job.priority .. ':' .. topic, id) == 0 then stale(topic, nextOf(job)) end
+  end
+end
+
+-- A topic without jobs leaves nothing but its settings and totals.
+local function tidy(topic)
+  if call('EXISTS', P .. 'j:' .. topic) == 1 then return end
+  call('SREM', P .. 'topics', topic)
+  local minutes = call('ZRANGE', P .. 'm:' .. topic, 0, 100)
+  if #minutes <= 100 then
+    for _, minute in ipairs(minutes) do call('UNLINK', P .. 'f:' .. topic .. ':' .. minute) end
+    call('UNLINK', P .. 'm:' .. topic, P .. 'z:' .. topic)
+    call('ZREM', P .. 'next', topic)
+  else
+    event(topic, now) -- wake.lua removes them step by step
+  end
+  if call('HEXISTS', P .. 'c:' .. topic, 'ttr') == 0 then call('UNLINK', P .. 'c:' .. topic) end
+end
+
+-- Removes the record of a job that is in no set.
+local function erase(topic, id)
+  call('HDEL', P .. 'j:' .. topic, id)
+  tidy(topic)
+end
+
+-- Removes a damaged record, from which nobody can tell where its job is.
+local function discard(topic, id)
+  for _, set in ipairs({'w:high:', 'w:normal:', 'w:low:', 'e:', 'l:', 'dead:', 'fin:'}) do
+    call('ZREM', P .. set .. topic, id)
+  end
+  call('UNLINK', P .. 'b:' .. topic .. '/' .. id, P .. 'a:' .. topic .. '/' .. id)
+  erase(topic, id)
+end
+
+-- Removes the keys of a job besides its record.
+local function clear(topic, id, job)
+  if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
+  if tried(job) then call('UNLINK', P .. 'a:' .. topic .. '/' .. id) end
+end
+
+local function remove(topic, id, job)
+  local freed = job.state == 'running'
+  takeOut(topic, id, job)
+  if freed then -- the topic, or workers, may have waited for its place
+    call('HDEL', P .. 'c:' .. topic, 'until')
+    event(topic, now)
+  end
+  clear(topic, id, job)
+  erase(topic, id)
+end
+
+local deaths = 0 -- in this call
+-- Makes a job dead that is in no set.
+local function die(topic, id, job, reason)
+  job.state = 'dead'
+  set(job, 'reason', reason)
+  write(topic, id, job)
+  deaths = deaths + 1
+  call('ZADD', P .. 'dead:' .. topic, micros + deaths, id)
+  count(topic, 'died', 1)
+end
+
+-- Makes a dead job that is in no set due now, with attempts 0.
+local function redrive(topic, id, job)
+  if tried(job) then set(job, 'tried', 1) end
+  job.state, job.attempts, job.due = 'waiting', 0, now
+  for _, name in ipairs({'reason', 'expires', 'next', 'snoozes'}) do set(job, name, nil) end
+  count(topic, 'redriven', 1)
+end
+
+-- Ends a waiting job that is in no set and has expired. Returns what it is now.
+local function expire(topic, id, job, reason)
+  if settings(topic).drop then
+    clear(topic, id, job)
+    erase(topic, id)
+    count(topic, 'deleted', 1)
+    return 'gone'
+  end
+  die(topic, id, job, reason or 'expired')
+  count(topic, 'expired', 1)
+  return 'dead'
+end

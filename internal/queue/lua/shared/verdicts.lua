@@ -1,0 +1,116 @@
+-- What may happen to a job when its lease ends, or by its id; settle.lua says which verdict does what. Each returns what
+-- the job is now, '' when nothing was done, and when it is due or its lease ends.
+local ATTEMPTS = 20 -- that a job's list keeps
+local verdicts = {}
+
+-- Appends an attempt to a job's list.
+local function attempt(topic, id, line)
+  if line == '' then return end
+  local key = P .. 'a:' .. topic .. '/' .. id
+  if call('RPUSH', key, line) > ATTEMPTS then call('LTRIM', key, -ATTEMPTS, -1) end
+end
+
+-- Lets a job wait for ms, or at the head of its priority's jobs.
+local function delay(topic, id, job, ms)
+  job.state = 'waiting'
+  if ms then set(job, 'next', text(now + ms)) end
+  write(topic, id, job)
+  local at = nextOf(job)
+  local first = not ms and head(P .. 'w:' .. job.priority .. ':' .. topic)
+  file(topic, id, job, ms and micros + 1000 * ms or math.min(1000 * at, (first or math.huge) - 1))
+  return 'waiting', at
+end
+
+-- Delivered jobs of the topic of this run: all, ids and records of those that are remembered, ids of the others.
+local delivered, kept, gone = {}, {}, {}
+
+function verdicts.done(topic, id, job, _, _, line)
+  if job.state ~= 'running' then
+    remove(topic, id, job)
+    count(topic, job.state == 'dead' and 'dropped' or 'deleted', 1)
+    return 'gone', now
+  end
+  delivered[#delivered + 1] = id
+  set(job, 'token', nil)
+  if line ~= '' and remembers(topic) then
+    kept[#kept + 1], kept[#kept + 2] = id, finish(topic, id, job, line)
+  else
+    clear(topic, id, job)
+    gone[#gone + 1] = id
+  end
+  return 'gone', now
+end
+
+-- Writes what verdicts.done has collected, at once for all jobs of a topic.
+local function deliver(topic)
+  if #delivered == 0 then return end
+  call('ZREM', P .. 'l:' .. topic, unpack(delivered))
+  if #gone > 0 then call('HDEL', P .. 'j:' .. topic, unpack(gone)) end
+  if #kept > 0 then keepFinished(topic, kept) end
+  count(topic, 'delivered', #delivered)
+  delivered, kept, gone = {}, {}, {}
+end
+
+function verdicts.bury(topic, id, job, _, reason, line)
+  takeOut(topic, id, job)
+  job.attempts = job.attempts + 1
+  set(job, 'snoozes', nil)
+  attempt(topic, id, line)
+  count(topic, 'failed', 1)
+  die(topic, id, job, reason)
+  return 'dead', now
+end
+
+function verdicts.retry(topic, id, job, ms, _, line)
+  takeOut(topic, id, job)
+  job.attempts = job.attempts + 1
+  set(job, 'snoozes', nil)
+  attempt(topic, id, line)
+  count(topic, 'failed', 1)
+  count(topic, 'retried', 1)
+  return delay(topic, id, job, ms)
+end
+
+function verdicts.fail(topic, id, job, ms, reason, line)
+  local max = tonumber(get(job, 'max')) or settings(topic).max
+  if max > 0 and job.attempts + 1 >= max then return verdicts.bury(topic, id, job, ms, reason, line) end
+  local waits = {}
+  for wait in string.gmatch(get(job, 'retry') or '', '%d+') do waits[#waits + 1] = tonumber(wait) end
+  return verdicts.retry(topic, id, job, waits[math.min(#waits, job.attempts + 1)] or ms, reason, line)
+end
+
+function verdicts.lapse(topic, id, job, ms, reason, line)
+  if tonumber(call('ZSCORE', P .. 'l:' .. topic, id) or 0) > now then return '' end
+  local max = tonumber(get(job, 'max')) or settings(topic).max
+  local die = max > 0 and job.attempts + 1 >= max
+  return verdicts[die and 'bury' or 'retry'](topic, id, job, 0, reason, line)
+end
+
+function verdicts.snooze(topic, id, job, ms, _, line)
+  takeOut(topic, id, job)
+  set(job, 'snoozes', (get(job, 'snoozes') or 0) + 1)
+  attempt(topic, id, line)
+  count(topic, 'snoozed', 1)
+  return delay(topic, id, job, ms)
+end
+
+function verdicts.release(topic, id, job, ms)
+  local was = job.state
+  takeOut(topic, id, job)
+  if was == 'dead' then redrive(topic, id, job) end
+  if not ms and nextOf(job) > now then ms = 0 end -- it was taken early, by its id
+  return delay(topic, id, job, ms)
+end
+
+function verdicts.expire(topic, id, job, _, reason)
+  if job.state == 'waiting' and (tonumber(get(job, 'expires')) or math.huge) > now then return '' end
+  takeOut(topic, id, job)
+  return expire(topic, id, job, reason ~= '' and reason or nil), now
+end
+
+function verdicts.extend(topic, id, job, ms)
+  local ends = now + (ms or tonumber(get(job, 'ttr')) or settings(topic).ttr)
+  call('ZADD', P .. 'l:' .. topic, ends, id)
+  event(topic, ends)
+  return 'running', ends
+end

@@ -1,0 +1,77 @@
+-- Jobs that wait, and the topics that have due ones.
+local MINUTE, LEAD = 60000, 60000
+local FEW, DENSE = 100, 16 -- a new list of a minute only for a topic with more jobs, and this many a list on average
+
+-- Notes that a topic has an event at a time: next is never later than a topic's next event.
+local function event(topic, at)
+  if call('ZADD', P .. 'next', 'LT', 'CH', at, topic) == 1 and call('ZRANK', P .. 'next', topic) == 0 then
+    call('PUBLISH', P .. 'wake', 'T')
+  end
+end
+
+local offered = 0 -- turns that this call gave
+-- Gives a topic with due jobs of a priority its turn, behind all others, and wakes a dispatcher that waits, or workers.
+local function offer(topic, priority)
+  local s = settings(topic)
+  if s.pull then
+    if call('ZREM', P .. 'awaited', topic) == 0 then return end
+    offered = offered + 1
+    call('PUBLISH', P .. 'pull', topic)
+    return
+  end
+  if s['until'] > now or s.paused then return end
+  if call('ZADD', P .. 'q:' .. priority, 'NX', call('INCR', P .. 'turn'), topic) == 0 then return end
+  offered = offered + 1
+  if call('DEL', P .. 'idle') == 1 then call('PUBLISH', P .. 'wake', 'D') end
+end
+
+-- The first score of a sorted set, and its member.
+local function head(key)
+  local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  return tonumber(first[2]), first[1]
+end
+
+-- Offers each priority of a topic that has due jobs. Returns when the next job of the others is due.
+local function offerDue(topic)
+  local at = math.huge
+  for _, priority in ipairs({'high', 'normal', 'low'}) do
+    local due = head(P .. 'w:' .. priority .. ':' .. topic)
+    if due and due <= micros then
+      offer(topic, priority)
+    elseif due then
+      at = math.min(at, math.ceil(due / 1000))
+    end
+  end
+  return at
+end
+
+-- Puts the id of a job due at a time into the list of its minute, which takes a quarter of the memory of an entry in w.
+-- Returns whether it did: not for the coming two minutes, or where lists would have few ids.
+local function list(topic, id, due)
+  local minute, minutes = math.floor(due / MINUTE), P .. 'm:' .. topic
+  if minute * MINUTE - LEAD <= now then return false end
+  local listed = call('ZSCORE', minutes, minute)
+  if not listed and call('HLEN', P .. 'j:' .. topic) < FEW + DENSE * call('ZCARD', minutes) then return false end
+  call('RPUSH', P .. 'f:' .. topic .. ':' .. minute, id)
+  if not listed then
+    call('ZADD', minutes, minute, minute)
+    event(topic, minute * MINUTE - LEAD)
+  end
+  return true
+end
+
+-- Files a waiting job by the microsecond from which it may be called.
+local function file(topic, id, job, at)
+  local due, expires = math.floor(at / 1000), get(job, 'expires')
+  if expires then
+    call('ZADD', P .. 'e:' .. topic, expires, id)
+    event(topic, tonumber(expires))
+  end
+  if due > now and list(topic, id, due) then return end
+  call('ZADD', P .. 'w:' .. job.priority .. ':' .. topic, at, id)
+  if at > micros + 1000 then -- the jobs of one push are a microsecond apart, and may be due in the next millisecond
+    event(topic, math.ceil(at / 1000))
+  else
+    offer(topic, job.priority)
+  end
+end

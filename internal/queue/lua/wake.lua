@@ -1,0 +1,93 @@
+#!lua flags=allow-oom
+-- With: record, topic, totals, wait, remove, finished.
+-- Gives topics with due jobs their turns, opens the lists of minutes that are near, forgets finished jobs, and lists
+-- leases and waiting jobs that have expired, for settle.lua.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    how many topics, and how many ids, at most.
+-- Returns {now in µs, when a topic has its next event (ms; -1 none), how many topics got a turn, then for each expired one:
+--         topic, id, token of its lease ('' a waiting job), attempts}.
+-- Keeps   next is never later than a topic's next event.
+local left, out = tonumber(ARGV[2]), {micros, -1, 0}
+local AGAIN = 1000 -- ms until what has expired is listed again, if nobody settles it
+
+-- Puts a damaged record where the next reservation sets it aside, see lease.lua.
+local function showDamaged(topic, id) call('ZADD', P .. 'w:normal:' .. topic, micros, id) end
+
+-- Moves ids of a minute to w. Ids whose job is gone, or is due at another time, are left out.
+local function open(topic, minute)
+  local key = P .. 'f:' .. topic .. ':' .. minute
+  local ids = call('LRANGE', key, 0, left - 1)
+  left = left - #ids
+  for i, record in ipairs(#ids > 0 and call('HMGET', P .. 'j:' .. topic, unpack(ids)) or {}) do
+    local job = parse(record)
+    local at = job and job.state == 'waiting' and nextOf(job) or 0
+    if record and not job then showDamaged(topic, ids[i]) end
+    if math.floor(at / MINUTE) == tonumber(minute) then
+      call('ZADD', P .. 'w:' .. job.priority .. ':' .. topic, at * 1000 + i % 1000, ids[i])
+    end
+  end
+  call('LTRIM', key, #ids, -1)
+  if call('EXISTS', key) == 1 then return end
+  call('ZREM', P .. 'm:' .. topic, minute)
+  call('HDEL', P .. 'z:' .. topic, minute)
+end
+
+local function minutes(topic)
+  local at, minute = head(P .. 'm:' .. topic)
+  if not at then return math.huge end
+  local empty = call('EXISTS', P .. 'j:' .. topic) == 0
+  if (empty or at * MINUTE - LEAD <= now) and left > 0 then
+    open(topic, minute)
+    at = head(P .. 'm:' .. topic)
+    if not at then return math.huge end
+  end
+  return empty and now or math.max(at * MINUTE - LEAD, now)
+end
+
+-- Lists the members of a sorted set of jobs in a state that have expired. Returns when the next one does.
+local function expired(topic, key, state)
+  local at = head(key)
+  if not at or at > now then return at or math.huge end
+  if left == 0 then return now end
+  local ids = call('ZRANGE', key, '-inf', now, 'BYSCORE', 'LIMIT', 0, left)
+  left = left - #ids
+  for _, id in ipairs(ids) do
+    local job, n = find(topic, id), #out
+    if job and job.state == state then
+      out[n + 1], out[n + 2], out[n + 3], out[n + 4] = topic, id, get(job, 'token') or '', job.attempts
+    else
+      call('ZREM', key, id)
+      if not job and call('HEXISTS', P .. 'j:' .. topic, id) == 1 then showDamaged(topic, id) end
+    end
+  end
+  return left > 0 and now + AGAIN or now
+end
+
+-- Forgets finished jobs whose time is over, or all when the topic no longer remembers any.
+local function finished(topic, s)
+  local key = P .. 'fin:' .. topic
+  local at = (s.remember ~= 'last' or s.namespace) and head(key)
+  if not at then return math.huge end
+  local ms = not s.namespace and tonumber(s.remember) or 0
+  if at / 1000 + ms <= now then
+    local n = math.min(left, call('ZCOUNT', key, '-inf', micros - ms * 1000))
+    left = left - n
+    if n > 0 then forget(topic, n) end
+    at = head(key)
+  end
+  return at and math.max(math.ceil(at / 1000) + ms, now) or math.huge
+end
+
+local function wake(topic)
+  local s = settings(topic)
+  if s['until'] > 0 and s['until'] <= now then call('HDEL', P .. 'c:' .. topic, 'until') end
+  local at = math.min(minutes(topic), offerDue(topic), s['until'] > now and s['until'] or math.huge,
+    expired(topic, P .. 'l:' .. topic, 'running'), expired(topic, P .. 'e:' .. topic, 'waiting'), finished(topic, s))
+  if at < math.huge then call('ZADD', P .. 'next', at, topic) else call('ZREM', P .. 'next', topic) end
+end
+
+local due = call('ZRANGE', P .. 'next', '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[1])
+for _, topic in ipairs(due) do wake(topic) end
+out[2] = head(P .. 'next') or -1
+out[3] = offered
+return out
