@@ -21,47 +21,12 @@ local function delay(topic, id, job, ms)
   return 'waiting', at
 end
 
--- Delivered jobs of the topic of this run: all, ids and records of those that are remembered, ids of the others.
-local delivered, kept, gone = {}, {}, {}
--- A running job's record: priority, due time and creation, the last also alone; attempts; pairs; token; the rest.
-local RUNNING = '^running (%l+ %d+ (%d+)) (%d+) %d+([^\n]*) token=(%S+)(\n.*)$'
-
--- Ends the lease of a delivered job. This is how most leases end, so its record is not parsed as a whole. Returns its
--- creation and attempts; nil if the token ('' any) is not that of its lease.
-local function accept(topic, id, record, token, revision, line)
-  local front, created, attempts, more, held, rest = string.match(record or '', RUNNING)
-  if not front or token ~= '' and token ~= held then return nil end
-  delivered[#delivered + 1] = id
-  if line == '' or not remembers(topic) then
-    if more ~= '' or attempts ~= '0' then clear(topic, id, parse(record)) end
-    gone[#gone + 1] = id
-    return created, attempts
-  end
-  if pair(more, 'long') then
-    call('UNLINK', P .. 'b:' .. topic .. '/' .. id)
-    more = string.gsub(more, ' long=1', '') .. ' bodygone=1'
-  end
-  kept[#kept + 1] = id
-  kept[#kept + 1] = 'done ' .. front .. ' ' .. attempts + 1 .. ' ' .. revision .. more .. ' last=' .. line .. rest
-  return created, attempts
-end
-
 function verdicts.done(topic, id, job, _, _, line)
   if not accept(topic, id, job.record, '', job.revision, line) then
     remove(topic, id, job)
     count(topic, job.state == 'dead' and 'dropped' or 'deleted', 1)
   end
   return 'gone', now
-end
-
--- Writes what verdicts.done has collected, at once for all jobs of a topic.
-local function deliver(topic)
-  if #delivered == 0 then return end
-  call('ZREM', P .. 'l:' .. topic, unpack(delivered))
-  if #gone > 0 then call('HDEL', P .. 'j:' .. topic, unpack(gone)) end
-  if #kept > 0 then keepFinished(topic, kept) end
-  count(topic, 'delivered', #delivered)
-  delivered, kept, gone = {}, {}, {}
 end
 
 function verdicts.bury(topic, id, job, _, reason, line)
