@@ -43,7 +43,7 @@ local function tidy(topic)
   else
     event(topic, now) -- wake.lua removes them step by step
   end
-  if call('HEXISTS', P .. 'c:' .. topic, 'ttr') == 0 then call('UNLINK', P .. 'c:' .. topic) end
+  if not settings(topic).own then call('UNLINK', P .. 'c:' .. topic) end
 end
 
 -- Removes the record of a job that is in no set.
