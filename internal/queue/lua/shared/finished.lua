@@ -17,8 +17,7 @@ local function forget(topic, n)
       gone[#gone + 1] = ids[i]
     end
   end
-  if call('ZSCORE', P .. 'fins', topic) then call('DECRBY', P .. 'fin', #ids) end
-  if call('EXISTS', P .. 'fin:' .. topic) == 0 then leaveFinished(topic) end
+  leaveFinished(topic, #ids)
   if #gone == 0 then return end
   call('HDEL', P .. 'j:' .. topic, unpack(gone))
   tidy(topic)
