@@ -119,6 +119,32 @@ func TestACopyThatIsRemovedAgainIsRecorded(t *testing.T) {
 	}
 }
 
+// TestAMovedJobKeepsItsAttempts, also when their number was set to 0, and leaves none of them when it is deleted.
+func TestAMovedJobKeepsItsAttempts(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	f.push("t", "1", 0)
+	f.settle(Bury, nil, f.reserve(1)...)
+	if n, err := f.q.RedriveDead(f.ctx, "t", []string{"1"}, 0); n != 1 || err != nil {
+		t.Fatalf("redrive: %d, %v", n, err)
+	}
+	later := time.Hour
+	if _, err := f.q.Change(f.ctx, "t", "1", Change{Delay: &later}); err != nil {
+		t.Fatal(err)
+	}
+	states("draining", "active")
+	if n := f.drain(); n != 1 {
+		t.Fatalf("%d jobs were moved", n)
+	}
+	if j := f.get("t", "1"); j.Shard != "b" || j.Attempts != 0 || len(j.History) != 1 {
+		t.Errorf("it is in %s, with %d attempts, of which %d are listed", j.Shard, j.Attempts, len(j.History))
+	}
+	if err := f.q.Delete(f.ctx, "t", "1"); err != nil {
+		t.Fatal(err)
+	}
+	f.s = f.q.Shards()[1]
+	f.clean()
+}
+
 // TestOneProcessMovesJobs, and another one continues where it stopped.
 func TestOneProcessMovesJobs(t *testing.T) {
 	f, states := twoShards(t, Options{})
