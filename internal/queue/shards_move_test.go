@@ -209,8 +209,9 @@ func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 		t.Fatalf("removed %v, and when the answer was lost, %v", first, again)
 	}
 	f.drain()
-	if n, err := f.s.jobs(f.ctx); n != 0 || err != nil {
-		t.Errorf("%d jobs are left, %v", n, err)
+	var left jobCount
+	if err := f.s.jobs(f.ctx, &left); left.jobs != 0 || err != nil {
+		t.Errorf("%d jobs are left, %v", left.jobs, err)
 	}
 	if j := f.get("t", "changed"); j.Shard != "b" || j.DueAt.Before(later) {
 		t.Errorf("the change is lost: %+v", j)
@@ -271,7 +272,9 @@ func TestACountOfManyTopicsIsKept(t *testing.T) {
 			t.Errorf("the shard has %d jobs; want %d", h.Jobs, want)
 		}
 	}
-	counted := func(ago, took time.Duration) { f.s.counted.Store(&jobCount{7, time.Now().Add(-ago), took}) }
+	counted := func(ago, took time.Duration) {
+		f.s.counted.Store(&jobCount{jobs: 7, at: time.Now().Add(-ago), took: took})
+	}
 	counted(0, time.Millisecond)
 	jobs(1)
 	counted(time.Second, time.Minute)
