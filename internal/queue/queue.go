@@ -150,6 +150,7 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 			}
 			if q.opts.Announced != nil {
 				s.start(func() { s.announcements(q.opts.Announced) })
+				s.start(s.keepTopics)
 			}
 		} else {
 			delete(old, c.Name)

@@ -219,7 +219,7 @@ func reasonOf(err error) string {
 		return "timeout"
 	case redis.HasErrorPrefix(err, "MISCONF"):
 		return "disk"
-	case redis.HasErrorPrefix(err, "READONLY"):
+	case redis.HasErrorPrefix(err, "READONLY"), redis.HasErrorPrefix(err, "NOREPLICAS"):
 		return "readonly"
 	case redis.HasErrorPrefix(err, "LOADING"):
 		return "loading"
@@ -264,7 +264,7 @@ const probeEvery = 100 * time.Millisecond
 
 // probe writes to the buckets that are down until all of them accept it.
 func (s *Shard) probe() {
-	s.retry(func() (done bool) {
+	s.retry(probeEvery, func() (done bool) {
 		if s.reviveAll(); !s.Up() {
 			return false
 		}
@@ -273,9 +273,9 @@ func (s *Shard) probe() {
 	})
 }
 
-// retry calls try every probeEvery until it returns true or the shard is closed.
-func (s *Shard) retry(try func() (done bool)) {
-	t := time.NewTicker(probeEvery)
+// retry calls try at an interval until it returns true or the shard is closed.
+func (s *Shard) retry(every time.Duration, try func() (done bool)) {
+	t := time.NewTicker(every)
 	defer t.Stop()
 	for {
 		select {

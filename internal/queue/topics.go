@@ -60,7 +60,7 @@ func positive(x float64) string {
 const confFields = 11
 
 // SetTopics sets the limits of all topics on every shard. all yields the current topics; the queue calls it again
-// whenever a shard may have other limits, so a shard that is down gets them when it answers. Each active shard gets its
+// whenever a shard may have other limits, so a shard that is down or refuses writes gets them later. Each active shard gets its
 // share of MaxInFlight, at least one, and of RateLimit, and enforces it exactly.
 func (q *Queue) SetTopics(ctx context.Context, all iter.Seq[TopicConf]) error {
 	return q.changeTopics(ctx, all, nil)
@@ -149,6 +149,19 @@ func (s *Shard) configure(
 	}
 	s.confVersion = version
 	return nil
+}
+
+// topicsEvery is how often limits are set again that a shard did not take: it was down, read-only or without replicas.
+const topicsEvery = time.Second
+
+// keepTopics sets the limits of topics that a failed call may not have stored.
+func (s *Shard) keepTopics() {
+	s.retry(topicsEvery, func() (done bool) {
+		if err := s.resync(s.ctx, s); err != nil {
+			s.log.Debug("limits of topics not stored", "error", err)
+		}
+		return false
+	})
 }
 
 // forgetTopics makes the next configure send all limits: the server may be another one.
