@@ -315,7 +315,7 @@ func (s *Shard) proven(ctx context.Context) error {
 }
 
 func (s *Shard) revive(bucket int, n *bucketState) {
-	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+	ctx, cancel := context.WithTimeout(s.ctx, 2*s.timeout)
 	defer cancel()
 	err := s.Check(ctx)
 	if err == nil {
