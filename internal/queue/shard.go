@@ -161,10 +161,14 @@ func (s *Shard) bucketsOf(topic string) []int {
 	return all
 }
 
-// failed classifies an error of a command: the caller's context, the state of the shard, or the connection to it.
-func (s *Shard) failed(ctx context.Context, bucket int, err error) error {
+// failed classifies an error of a command that began at a time: the caller's context, the state of the shard, or the
+// connection to it. A deadline of the caller says nothing about the shard, unless it left most of a command's time.
+func (s *Shard) failed(ctx context.Context, bucket int, began time.Time, err error) error {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("shard %s: %w", s.name, ctx.Err())
+	}
+	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) && time.Since(began) < s.timeout*3/4 {
+		return s.unanswered("timeout", err)
 	}
 	if errors.Is(err, errTooLate) { // it does answer
 		return s.unavailable("timeout", err)
