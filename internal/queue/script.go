@@ -197,9 +197,10 @@ func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any)
 	if n.down.Load() && (n.reason() != comparing || !slices.Contains(unguarded, script)) {
 		return nil, s.unavailable(n.reason(), n.why.Load().(error))
 	}
+	began := time.Now()
 	err := s.Check(ctx)
 	if err != nil {
-		return nil, s.failed(ctx, bucket, err)
+		return nil, s.failed(ctx, bucket, began, err)
 	}
 	var v any
 	err = s.inTime(ctx, bucket, script, args, func(args []any) (err error) {
@@ -212,7 +213,7 @@ func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any)
 		}
 		return v, nil
 	}
-	return nil, s.failed(ctx, bucket, err)
+	return nil, s.failed(ctx, bucket, began, err)
 }
 
 func (s *Shard) eval(ctx context.Context, bucket int, script string, args ...any) (any, error) {
