@@ -19,7 +19,9 @@ import (
 // Scripts that end a lease need no deadline: they name the token of the lease.
 
 // timely lists the scripts that do nothing when they begin late (lua/shared/deadline.lua).
-var timely = []string{"push", "change", "delete", "dead", "drop", "restore", "reserve", "take", "takebyid", settleByID}
+var timely = []string{
+	"push", pushEarly, "change", "delete", "dead", "drop", "restore", "reserve", "take", "takebyid", settleByID,
+}
 
 // errTooLate means that a script began, or would have begun, after its caller had given up.
 var errTooLate = errors.New("the shard answered too late")

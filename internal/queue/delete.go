@@ -78,7 +78,7 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string, m Match) (runni
 	case unsafeGone != nil:
 		return false, unsafeGone
 	}
-	return false, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
+	return false, q.orAbsent(ctx, topic, id, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound))
 }
 
 // Delete removes a job in any state. After it returns nil, no callback of the job starts; one that has started goes on.

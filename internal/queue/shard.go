@@ -171,7 +171,7 @@ func (s *Shard) failed(ctx context.Context, bucket int, err error) error {
 	}
 	reason := reasonOf(err)
 	switch reason {
-	case "full":
+	case "full", absent:
 		return s.unavailable(reason, err)
 	case "script":
 		return fmt.Errorf("shard %s: %w", s.name, err)
@@ -232,6 +232,8 @@ func reasonOf(err error) string {
 		return "cluster"
 	case redis.HasErrorPrefix(err, "NOTCOMPARED"):
 		return comparing
+	case redis.HasErrorPrefix(err, "ABSENT"):
+		return absent
 	}
 	var re redis.Error
 	if errors.As(err, &re) && !strings.Contains(err.Error(), "redis: ") {
