@@ -107,7 +107,17 @@ func BenchmarkPushBatchMade1000(b *testing.B) {
 
 // BenchmarkReserveSettle runs while two dispatchers' worth of other jobs are leased.
 func BenchmarkReserveSettle(b *testing.B) {
+	b.Run("forgotten", func(b *testing.B) { benchReserveSettle(b, 0) })
+	b.Run("remembered", func(b *testing.B) { benchReserveSettle(b, RememberLast) })
+}
+
+func benchReserveSettle(b *testing.B, remember time.Duration) {
 	q, s := benchQueue(b)
+	topic := TopicConf{Name: "shop.order.close", TTR: time.Minute, MaxAttempts: 10, Remember: remember}
+	if err := q.SetTopics(b.Context(), slices.Values([]TopicConf{topic})); err != nil {
+		b.Fatal(err)
+	}
+	attempt := Attempt{StartedAt: time.Now().UnixMilli(), TookMS: 1.5, Status: 200, Answer: "ok"}
 	reserve := func(n int) Reserved {
 		got, err := s.Reserve(b.Context(), 0, Reserve{Worker: "w", Token: fmt.Sprint(n), Max: ReserveLimit,
 			Pattern: "0102010201"})
@@ -129,7 +139,7 @@ func BenchmarkReserveSettle(b *testing.B) {
 			got := reserve(done)
 			st := make([]Settlement, len(got.Jobs))
 			for i, l := range got.Jobs {
-				st[i] = Settlement{Lease: l, Endpoint: EndpointUp}
+				st[i] = Settlement{Lease: l, Endpoint: EndpointUp, Attempt: &attempt, Remember: true}
 			}
 			if _, err := s.Settle(b.Context(), 0, st); err != nil {
 				b.Fatal(err)

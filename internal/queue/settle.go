@@ -76,13 +76,12 @@ type settled struct {
 	at, created time.Time
 	attempts    int
 	revision    int64
-	id          string
 	description any
 }
 
 const (
 	settledHead   = 2
-	settledFields = 7
+	settledFields = 6
 )
 
 // settle calls a variant of settle.lua for jobs of one bucket. It returns the answers in the order of the list.
@@ -128,11 +127,12 @@ func (s *Shard) settle(ctx context.Context, bucket int, script string, list []se
 func settledOf(v []any) (a settled) {
 	a.became, _ = v[0].(string)
 	a.was, _ = v[1].(string)
-	a.at, a.created = millis(v[2]), millis(v[3])
-	attempts, _ := v[4].(int64)
-	a.attempts = int(attempts)
-	a.id, _ = v[5].(string)
-	a.description = v[6]
+	a.at = millis(v[2])
+	created, _ := v[3].(string)
+	a.created = millisOf(created)
+	attempts, _ := v[4].(string)
+	a.attempts = int(number(attempts))
+	a.description = v[5]
 	return a
 }
 

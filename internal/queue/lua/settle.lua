@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: deadline, record, topic, totals, wait, remove, describe, finished, flow, verdicts.
+-- With: deadline, record, topic, totals, wait, remove, describe, finished, accept, flow, verdicts.
 -- Ends or extends leases, and does the same with jobs that are named by their ids.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    runs of jobs of one topic: the topic, how many, then eight for each job: id; token of its lease ('' none);
@@ -8,11 +8,11 @@
 --         Verdicts: done; retry after ms; fail: retry after ms, or the job's own wait, or dead after its last attempt;
 --         lapse: fail at once, if the lease has expired; snooze for ms, no attempt counted; release for ms
 --         ('' at the head of its priority); bury; expire; extend for ms ('' its TTR).
--- Returns {now in µs, revision of the first, then seven for each job: what it is now ('' unchanged: its lease was over, or
---         it is in no such state), what it was ('' no such job), when it is due or its lease ends, creation, attempts, id,
+-- Returns {now in µs, revision of the first, then six for each job: what it is now ('' unchanged: its lease was over, or
+--         it is in no such state), what it was ('' no such job), when it is due or its lease ends, creation, attempts,
 --         description if it was released by its id, else ''}.
 -- Keeps   a token is compared before anything is written, so a repeated call changes nothing.
-local FIELDS, ANSWERS = 8, 7
+local FIELDS = 8
 local out, number = {micros, 0}, 0
 local function stateOf(job) return job.state ~= 'waiting' and job.state or nextOf(job) > now and 'delayed' or 'ready' end
 
@@ -21,19 +21,29 @@ local done = {} -- ids of the topic of this run whose lease has ended
 -- Settles the job whose arguments begin at k. Returns what it says of the endpoint, if its lease ended.
 local function settle(topic, k, record)
   local id, token, verdict = ARGV[k], ARGV[k + 1], ARGV[k + 3]
-  local n, job = #out, parse(done[id] and call('HGET', P .. 'j:' .. topic, id) or record)
-  for i = 1, ANSWERS do out[n + i] = '' end
+  local n, revision = #out, text(out[2] + number)
+  out[n + 1], out[n + 2], out[n + 3], out[n + 4], out[n + 5], out[n + 6] = '', '', 0, '', '', ''
   number = number + 1
-  if not job or job.state == 'done' or done[id] == 'gone' then return end
+  if done[id] == 'gone' then return end
+  if done[id] then record = call('HGET', P .. 'j:' .. topic, id) end
+  if verdict == 'done' and token ~= '' then
+    local created, attempts = accept(topic, id, record, token, revision, ARGV[k + 6])
+    if not created then return end
+    done[id] = 'gone'
+    out[n + 1], out[n + 2], out[n + 3], out[n + 4], out[n + 5] = 'gone', 'running', now, created, attempts
+    return ARGV[k + 7]
+  end
+  local job = parse(record)
+  if not job or job.state == 'done' then return end
   local was = stateOf(job)
-  out[n + 2], out[n + 4], out[n + 6] = was, tonumber(job.created), id
+  out[n + 2], out[n + 4] = was, job.created
   if token ~= '' and get(job, 'token') ~= token then return end
   if token == '' and not string.find(ARGV[k + 2], was, 1, true) then return end
-  job.revision = verdict ~= 'extend' and text(out[2] + number - 1) or job.revision
+  job.revision = verdict ~= 'extend' and revision or job.revision
   out[n + 1], out[n + 3] = verdicts[verdict](topic, id, job, tonumber(ARGV[k + 4]), ARGV[k + 5], ARGV[k + 6])
-  out[n + 3], out[n + 5] = out[n + 3] or 0, job.attempts
+  out[n + 3], out[n + 5] = out[n + 3] or 0, text(job.attempts)
   done[id] = out[n + 1]
-  if token == '' and verdict == 'release' then out[n + 7] = describe(topic, id, job, true) end
+  if token == '' and verdict == 'release' then out[n + 6] = describe(topic, id, job, true) end
   return was == 'running' and out[n + 1] ~= '' and verdict ~= 'extend' and ARGV[k + 7]
 end
 

@@ -11,7 +11,7 @@ if not job or job.state == 'done' then return out end
 if job.state == 'running' then
   if get(job, 'token') ~= token then return out end
   out[2] = tonumber(job.revision)
-  answer(topic, id, tonumber(call('ZSCORE', P .. 'l:' .. topic, id)), job)
+  answer(topic, id, job.record, tonumber(call('ZSCORE', P .. 'l:' .. topic, id)), job.attempts, job.more)
   return out
 end
 local expires = tonumber(get(job, 'expires'))
@@ -19,10 +19,11 @@ if job.state == 'waiting' and expires and expires <= now then return out end
 local was = job.state
 takeOut(topic, id, job)
 if was == 'dead' then redrive(topic, id, job) end
-out[2] = call('INCR', P .. 'rev')
+begin(token)
 leases = {number = 1, token = token, ends = function(ttr) return now + ttr end}
-local ends = lease(topic, id, job)
-call('HSET', P .. 'j:' .. topic, id, job.record)
+job.state = 'waiting'
+local record, ends = lease(topic, id, string.match(render(job), WAITING))
+call('HSET', P .. 'j:' .. topic, id, record)
 call('ZADD', P .. 'l:' .. topic, ends, id)
 event(topic, ends)
 return out

@@ -3,22 +3,29 @@
 -- of all finished jobs of topics in fins.
 local PRESSED = 0.85 -- part of maxmemory above which no job is remembered
 
+-- Removes what a finished job has besides its record, whose id it adds to gone.
+local function forgetOne(topic, id, job, gone)
+  if not job then return discard(topic, id) end
+  if job.state ~= 'done' then return end
+  clear(topic, id, job)
+  gone[#gone + 1] = id
+end
+
+local PLAIN = '^done %l+ %d+ %d+ 1 %d+ last=%S+\n' -- a finished job without further keys
 -- Forgets up to n of a topic's finished jobs, the oldest first.
 local function forget(topic, n)
-  local old, ids = call('ZPOPMIN', P .. 'fin:' .. topic, n), {}
-  for i = 1, #old, 2 do ids[#ids + 1] = old[i] end
-  local gone = {}
+  local key, gone = P .. 'fin:' .. topic, {}
+  local ids = call('ZRANGE', key, 0, n - 1)
+  call('ZREMRANGEBYRANK', key, 0, n - 1)
   for i, record in ipairs(#ids > 0 and call('HMGET', P .. 'j:' .. topic, unpack(ids)) or {}) do
-    local job = parse(record)
-    if not job then
-      discard(topic, ids[i])
-    elseif job.state == 'done' then
-      clear(topic, ids[i], job)
+    if string.find(record or '', PLAIN) then
       gone[#gone + 1] = ids[i]
+    else
+      forgetOne(topic, ids[i], parse(record), gone)
     end
   end
   if call('ZSCORE', P .. 'fins', topic) then call('DECRBY', P .. 'fin', #ids) end
-  if call('EXISTS', P .. 'fin:' .. topic) == 0 then leaveFinished(topic) end
+  if call('EXISTS', key) == 0 then leaveFinished(topic) end
   if #gone == 0 then return end
   call('HDEL', P .. 'j:' .. topic, unpack(gone))
   tidy(topic)
@@ -42,25 +49,14 @@ end
 -- Whether a topic remembers its finished jobs.
 local function remembers(topic)
   local s = settings(topic)
-  return s.remember and not s.namespace and not full()
-end
-
--- Makes a delivered job that is in no set a finished one; keepFinished stores it.
-local function finish(topic, id, job, last)
-  job.state, job.attempts = 'done', job.attempts + 1
-  set(job, 'last', last)
-  if get(job, 'long') then
-    call('UNLINK', P .. 'b:' .. topic .. '/' .. id)
-    set(job, 'long', nil)
-    set(job, 'bodygone', 1)
-  end
-  return render(job)
+  if s.remembers == nil then s.remembers = s.remember ~= nil and not s.namespace and not full() end
+  return s.remembers
 end
 
 -- Stores finished jobs, ids and records in turn, and forgets others to make room.
 local function keepFinished(topic, list)
   local s, key, entries = settings(topic), P .. 'fin:' .. topic, {}
-  for i = 1, #list, 2 do entries[i], entries[i + 1] = micros + (i + 1) / 2, list[i] end
+  for i = 1, #list, 2 do entries[i], entries[i + 1] = text(micros + (i + 1) / 2), list[i] end
   call('HSET', P .. 'j:' .. topic, unpack(list))
   call('ZADD', key, unpack(entries))
   if s.remember ~= 'last' then

@@ -1,46 +1,34 @@
 -- Leases waiting jobs.
 local out = {micros, 0}
+-- A waiting job's record: priority, due time and creation; attempts; pairs; the rest.
+local WAITING = '^waiting (%l+ %d+ %d+) (%d+) %d+([^\n]*)(\n.*)$'
 local taken = {} -- the token of the call, then for each leased job: number of its request, topic, id
-local leases     -- of the request that is served: number, token, and the function that gives the end by TTR
+local revision -- of the leases
+local leases -- of the request that is served: number, token, and the function that gives the end by TTR
 
 -- Answers a leased job: topic, id, record, end of the lease, body if it has a key of its own, attempts or ''.
-local function answer(topic, id, ends, job)
+local function answer(topic, id, record, ends, attempts, more)
   local n, key = #out, topic .. '/' .. id
-  out[n + 1], out[n + 2], out[n + 3], out[n + 4], out[n + 5], out[n + 6] = topic, id, job.record, ends, '', ''
-  if get(job, 'long') then out[n + 5] = call('GET', P .. 'b:' .. key) end
-  if tried(job) then out[n + 6] = call('LRANGE', P .. 'a:' .. key, 0, -1) end
-end
-
--- Answers the jobs again that an earlier call leased under its token, with what each request's leases have as token.
--- Returns whether it found that call.
-local function again(name, token, tokens, got)
-  local stored = call('GET', P .. 'v:' .. name)
-  if not stored or string.sub(stored, 1, #token + 1) ~= token .. '\n' then return false end
-  for number, topic, id in string.gmatch(stored .. '\n', '\n(%d+)\n([^\n]+)\n([^\n]+)%f[\n]', #token) do
-    local job, n = find(topic, id), tonumber(number)
-    if job and job.state == 'running' and get(job, 'token') == tokens[n] then
-      out[2] = tonumber(job.revision)
-      answer(topic, id, tonumber(call('ZSCORE', P .. 'l:' .. topic, id)), job)
-      if got then got[n] = got[n] + 1 end
-    end
-  end
-  return true
+  out[n + 1], out[n + 2], out[n + 3], out[n + 4], out[n + 5], out[n + 6] = topic, id, record, ends, '', ''
+  if more == '' and attempts == '0' then return end
+  if pair(more, 'long') then out[n + 5] = call('GET', P .. 'b:' .. key) end
+  if hasList(attempts, more) then out[n + 6] = call('LRANGE', P .. 'a:' .. key, 0, -1) end
 end
 
 local function begin(token)
   taken[1] = token
   out[2] = call('INCR', P .. 'rev')
+  revision = text(out[2])
 end
 
--- Leases a job that is in no set; the caller writes its record, and its entry in l. Returns the end.
-local function lease(topic, id, job)
-  local ends = leases.ends(tonumber(get(job, 'ttr')) or settings(topic).ttr)
-  job.state, job.revision = 'running', text(out[2])
-  job.more = job.more .. ' token=' .. leases.token
-  render(job)
+-- Leases a job that is in no set, from what its record has besides its state and revision: priority, due time and
+-- creation; attempts; pairs; the rest. The caller writes its record, and its entry in l. Returns the record and the end.
+local function lease(topic, id, front, attempts, more, rest)
+  local ends = leases.ends(tonumber(pair(more, 'ttr')) or settings(topic).ttr)
+  local record = 'running ' .. front .. ' ' .. attempts .. ' ' .. revision .. more .. ' token=' .. leases.token .. rest
   taken[#taken + 1], taken[#taken + 2], taken[#taken + 3] = leases.number, topic, id
-  answer(topic, id, ends, job)
-  return ends
+  answer(topic, id, record, ends, attempts, more)
+  return record, ends
 end
 
 -- A damaged record becomes the body of a dead job, so that people see it.
@@ -50,38 +38,33 @@ local function setAside(topic, id, record)
   count(topic, 'died', 1)
 end
 
--- Leases one of the jobs that w had; returns the end and the job, or nil.
+-- Leases one of the jobs that w had; returns its record and the end, or nil.
 local function try(topic, priority, id, record)
-  local job = parse(record)
-  if not job then return record and setAside(topic, id, record) end
-  if job.state ~= 'waiting' or job.priority ~= priority then return nil end
-  local expires = tonumber(get(job, 'expires'))
+  local front, attempts, more, rest = string.match(record or '', WAITING)
+  if not front then return record and not parse(record) and setAside(topic, id, record) end
+  if string.find(front, priority, 1, true) ~= 1 then return nil end
+  local expires = tonumber(pair(more, 'expires'))
   if expires then call('ZREM', P .. 'e:' .. topic, id) end
   if expires and expires <= now then
-    expire(topic, id, job)
+    expire(topic, id, parse(record))
     return nil
   end
-  return lease(topic, id, job), job
+  return lease(topic, id, front, attempts, more, rest)
 end
 
 -- Takes up to n due jobs of a topic and priority. Returns how many, and when the next one there is due, in µs.
 local function take(topic, priority, n)
-  local w, ids, due, got, first = P .. 'w:' .. priority .. ':' .. topic, {}, nil, 0, math.huge
-  local waiting = call('ZRANGE', w, 0, n, 'WITHSCORES')
-  for i = 1, #waiting, 2 do
-    due = tonumber(waiting[i + 1])
-    if due > micros or #ids == n then break end
-    ids[#ids + 1], due = waiting[i], nil
-  end
+  local w, got, first = P .. 'w:' .. priority .. ':' .. topic, 0, math.huge
+  local ids = call('ZRANGE', w, '-inf', text(micros), 'BYSCORE', 'LIMIT', 0, n)
   if #ids > 0 then
     call('ZREM', w, unpack(ids))
     local records, entries = {}, {}
     for i, record in ipairs(call('HMGET', P .. 'j:' .. topic, unpack(ids))) do
-      local ends, job = try(topic, priority, ids[i], record)
-      if ends then
+      local running, ends = try(topic, priority, ids[i], record)
+      if running then
         got, first = got + 1, math.min(first, ends)
-        records[2 * got - 1], records[2 * got] = ids[i], job.record
-        entries[2 * got - 1], entries[2 * got] = ends, ids[i]
+        records[2 * got - 1], records[2 * got] = ids[i], running
+        entries[2 * got - 1], entries[2 * got] = text(ends), ids[i]
       end
     end
     if got > 0 then
@@ -89,6 +72,7 @@ local function take(topic, priority, n)
       call('ZADD', P .. 'l:' .. topic, unpack(entries))
     end
   end
+  local due = head(w)
   if due and due > micros then first = math.min(first, math.ceil(due / 1000)) end
   if first < math.huge then event(topic, first) end
   return got, due

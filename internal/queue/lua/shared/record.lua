@@ -12,7 +12,8 @@ local function parse(record)
   }
 end
 
-local function get(job, name) return job.more ~= '' and string.match(job.more, ' ' .. name .. '=(%S+)') or nil end
+local function pair(more, name) return more ~= '' and string.match(more, ' ' .. name .. '=(%S+)') or nil end
+local function get(job, name) return pair(job.more, name) end
 
 -- Sets a pair, or removes it (nil).
 local function set(job, name, value)
@@ -21,7 +22,8 @@ local function set(job, name, value)
 end
 
 -- Whether a job has a list of attempts.
-local function tried(job) return job.attempts > 0 or get(job, 'snoozes') or get(job, 'tried') end
+local function hasList(attempts, more) return tonumber(attempts) > 0 or pair(more, 'snoozes') or pair(more, 'tried') end
+local function tried(job) return hasList(job.attempts, job.more) end
 
 -- When a waiting job may be called: at its due time, or that of its retry.
 local function nextOf(job) return tonumber(get(job, 'next')) or job.due end

@@ -21,34 +21,12 @@ local function delay(topic, id, job, ms)
   return 'waiting', at
 end
 
--- Delivered jobs of the topic of this run: all, ids and records of those that are remembered, ids of the others.
-local delivered, kept, gone = {}, {}, {}
-
 function verdicts.done(topic, id, job, _, _, line)
-  if job.state ~= 'running' then
+  if not accept(topic, id, job.record, '', job.revision, line) then
     remove(topic, id, job)
     count(topic, job.state == 'dead' and 'dropped' or 'deleted', 1)
-    return 'gone', now
-  end
-  delivered[#delivered + 1] = id
-  set(job, 'token', nil)
-  if line ~= '' and remembers(topic) then
-    kept[#kept + 1], kept[#kept + 2] = id, finish(topic, id, job, line)
-  else
-    clear(topic, id, job)
-    gone[#gone + 1] = id
   end
   return 'gone', now
-end
-
--- Writes what verdicts.done has collected, at once for all jobs of a topic.
-local function deliver(topic)
-  if #delivered == 0 then return end
-  call('ZREM', P .. 'l:' .. topic, unpack(delivered))
-  if #gone > 0 then call('HDEL', P .. 'j:' .. topic, unpack(gone)) end
-  if #kept > 0 then keepFinished(topic, kept) end
-  count(topic, 'delivered', #delivered)
-  delivered, kept, gone = {}, {}, {}
 end
 
 function verdicts.bury(topic, id, job, _, reason, line)
@@ -110,7 +88,7 @@ end
 
 function verdicts.extend(topic, id, job, ms)
   local ends = now + (ms or tonumber(get(job, 'ttr')) or settings(topic).ttr)
-  call('ZADD', P .. 'l:' .. topic, ends, id)
+  call('ZADD', P .. 'l:' .. topic, text(ends), id)
   event(topic, ends)
   return 'running', ends
 end

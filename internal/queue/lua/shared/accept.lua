@@ -1,0 +1,35 @@
+-- Leases of delivered jobs: they end together, a topic at a time.
+-- Delivered jobs of the topic of this run: all, ids and records of those that are remembered, ids of the others.
+local delivered, kept, gone = {}, {}, {}
+-- A running job's record: priority, due time and creation, the last also alone; attempts; pairs; token; the rest.
+local RUNNING = '^running (%l+ %d+ (%d+)) (%d+) %d+([^\n]*) token=(%S+)(\n.*)$'
+
+-- Ends the lease of a delivered job. This is how most leases end, so its record is not parsed as a whole. Returns its
+-- creation and attempts; nil if the token ('' any) is not that of its lease.
+local function accept(topic, id, record, token, revision, line)
+  local front, created, attempts, more, held, rest = string.match(record or '', RUNNING)
+  if not front or token ~= '' and token ~= held then return nil end
+  delivered[#delivered + 1] = id
+  if line == '' or not remembers(topic) then
+    if more ~= '' or attempts ~= '0' then clear(topic, id, parse(record)) end
+    gone[#gone + 1] = id
+    return created, attempts
+  end
+  if pair(more, 'long') then
+    call('UNLINK', P .. 'b:' .. topic .. '/' .. id)
+    more = string.gsub(more, ' long=1', '') .. ' bodygone=1'
+  end
+  kept[#kept + 1] = id
+  kept[#kept + 1] = 'done ' .. front .. ' ' .. attempts + 1 .. ' ' .. revision .. more .. ' last=' .. line .. rest
+  return created, attempts
+end
+
+-- Writes what accept has collected, at once for all jobs of a topic.
+local function deliver(topic)
+  if #delivered == 0 then return end
+  call('ZREM', P .. 'l:' .. topic, unpack(delivered))
+  if #gone > 0 then call('HDEL', P .. 'j:' .. topic, unpack(gone)) end
+  if #kept > 0 then keepFinished(topic, kept) end
+  count(topic, 'delivered', #delivered)
+  delivered, kept, gone = {}, {}, {}
+end
