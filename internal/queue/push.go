@@ -87,7 +87,7 @@ func (s *Shard) storeAll(
 	}
 	defer cancel()
 	results, unsafe, err := s.storeBy(ctx, "push", bucket, d, pushes)
-	if un, ok := errors.AsType[*UnavailableError](err); ok && (un.Reason == comparing || un.Reason == absent) {
+	if un, ok := errors.AsType[*UnavailableError](err); ok && (un.Reason == comparing || un.Reason == Absent) {
 		return s.storeEarly(ctx, bucket, d, pushes, un)
 	}
 	if err != nil {

@@ -171,7 +171,7 @@ func (s *Shard) failed(ctx context.Context, bucket int, err error) error {
 	}
 	reason := reasonOf(err)
 	switch reason {
-	case "full", absent:
+	case "full", Absent:
 		return s.unavailable(reason, err)
 	case "script":
 		return fmt.Errorf("shard %s: %w", s.name, err)
@@ -233,7 +233,7 @@ func reasonOf(err error) string {
 	case redis.HasErrorPrefix(err, "NOTCOMPARED"):
 		return comparing
 	case redis.HasErrorPrefix(err, "ABSENT"):
-		return absent
+		return Absent
 	}
 	var re redis.Error
 	if errors.As(err, &re) && !strings.Contains(err.Error(), "redis: ") {

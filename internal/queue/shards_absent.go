@@ -15,15 +15,15 @@ import (
 // host has replayed its journal, or an operator says that it will not be back. The same holds for a push that keeps an
 // existing job. Pushes that replace one, and those whose id was just made, are newer than all that the journal has.
 
-// absent is the reason of an UnavailableError about such an id.
-const absent = "absent"
+// Absent is the reason of an UnavailableError about such an id.
+const Absent = "absent"
 
 // absentRetry is how long a client should wait before it repeats a request that only an absent host can answer.
 const absentRetry = 10 * time.Second
 
 func isAbsent(err error) bool {
 	un, ok := errors.AsType[*UnavailableError](err)
-	return ok && un.Reason == absent
+	return ok && un.Reason == Absent
 }
 
 // awaits returns an error that names the absent hosts of a bucket, nil without any.
@@ -37,7 +37,7 @@ func (s *Shard) awaits(ctx context.Context, bucket int) error {
 	}
 	slices.Sort(hosts)
 	names := strings.Join(hosts, " ")
-	return &UnavailableError{Reason: absent, RetryAfter: absentRetry, Err: fmt.Errorf(
+	return &UnavailableError{Reason: Absent, RetryAfter: absentRetry, Err: fmt.Errorf(
 		"shard %s has lost data, and only the journal of %s may have this job: start that host, or, if it will not be "+
 			"back, run wakecall host forget %s", s.name, strings.Join(hosts, " or "), names)}
 }
@@ -57,7 +57,7 @@ func (s *Shard) storeEarly(
 			others = append(others, i)
 		}
 	}
-	if why.Reason == absent && len(others) > 0 {
+	if why.Reason == Absent && len(others) > 0 {
 		s.findEarly(ctx, bucket, pushes, others, results)
 	}
 	if len(early) == 0 {
@@ -93,13 +93,16 @@ func (s *Shard) findEarly(ctx context.Context, bucket int, pushes []Push, which 
 	}
 }
 
-// Host is what a shard knows about a host.
+// Host is what the shards know about a host.
 type Host struct {
 	Name   string    `json:"host"`
-	Seen   time.Time `json:"seen,omitzero"` // when it attended last
-	State  string    `json:"state"`         // running, stopped, silent, absent, forgotten
-	Shards []string  `json:"absent_from,omitempty"`
+	Seen   time.Time `json:"seen,omitzero"`         // when it attended last
+	State  string    `json:"state"`                 // running, stopped, silent or forgotten
+	Absent []string  `json:"absent_from,omitempty"` // shards that wait for its journal
 }
+
+// States of a host.
+const hostRunning, hostSilent = "running", "silent"
 
 // silentAfter is how long a running host may be silent: it attends at least every ten seconds.
 const silentAfter = 30 * time.Second
@@ -124,9 +127,8 @@ func (q *Queue) Hosts(ctx context.Context) ([]Host, error) {
 			return s.failed(ctx, bucket, err)
 		}
 		for _, name := range away {
-			h := hostOf(hosts, name)
-			if h.State = absent; !slices.Contains(h.Shards, s.name) {
-				h.Shards = append(h.Shards, s.name)
+			if h := hostOf(hosts, name); !slices.Contains(h.Absent, s.name) {
+				h.Absent = append(h.Absent, s.name)
 			}
 		}
 		return nil
@@ -140,7 +142,7 @@ func (q *Queue) Hosts(ctx context.Context) ([]Host, error) {
 
 func hostOf(hosts map[string]*Host, name string) *Host {
 	if hosts[name] == nil {
-		hosts[name] = &Host{Name: name}
+		hosts[name] = &Host{Name: name, State: hostSilent}
 	}
 	return hosts[name]
 }
@@ -153,24 +155,33 @@ func (h *Host) add(entry string, now time.Time) {
 	if !seen.After(h.Seen) {
 		return
 	}
-	state := "running"
+	h.Seen = seen
 	switch {
 	case len(f) == 3 && f[2] == "forgotten":
-		state = f[2]
+		h.State = f[2]
 	case at < 0:
-		state = "stopped"
+		h.State = "stopped"
 	case now.Sub(seen) > silentAfter:
-		state = "silent"
-	}
-	h.Seen = seen
-	if h.State != absent {
-		h.State = state
+		h.State = hostSilent
+	default:
+		h.State = hostRunning
 	}
 }
 
 // ForgetHost tells all shards that a host will not be back. What only its journal has is lost, and should it return, it
-// does not replay its journal. A bucket that is being compared cannot forget it.
+// does not replay its journal. It must not be running. A bucket that is being compared cannot forget it.
 func (q *Queue) ForgetHost(ctx context.Context, host string) error {
+	hosts, err := q.Hosts(ctx)
+	if err != nil {
+		return fmt.Errorf("forget host %s: %w", host, err)
+	}
+	at := slices.IndexFunc(hosts, func(h Host) bool { return h.Name == host })
+	switch {
+	case at < 0:
+		return fmt.Errorf("no shard knows a host %s", host)
+	case hosts[at].State == hostRunning:
+		return fmt.Errorf("host %s is running: stop it first", host)
+	}
 	return q.eachBucket(func(s *Shard, bucket int) error {
 		o, err := s.Compared(ctx, bucket, ComparedBy{Host: host, Mode: ComparedForget})
 		if err == nil && !o.Open {
