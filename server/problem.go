@@ -150,7 +150,7 @@ const registryRetry = 5 * time.Second
 
 func unavailableDetail(e *queue.UnavailableError) string {
 	switch e.Reason {
-	case queue.Replica.String():
+	case queue.Replica.String(), queue.Absent:
 		return e.Err.Error() // written for clients
 	case "full":
 		return "Redis is out of memory; it accepts jobs again once some are delivered"

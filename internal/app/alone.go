@@ -42,18 +42,10 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	if err != nil {
 		return err
 	}
-	var services []service
-	if name != RoleChecker { // this host may have no redis-checker to compare its journal with the shards
-		k, err := p.newKeeper(nil)
-		if err != nil {
-			return err
-		}
-		services = append(services, service{"journal comparison", k.Run})
-	}
 	stop := serveMetrics(cfg, p.metrics, log)
 	defer stop()
 	log.Info("started", "version", version)
-	return p.run(ctx, r.run, services...)
+	return p.run(ctx, r.run)
 }
 
 // serveMetrics serves /metrics of this process until stop is called. Several roles on one host need different

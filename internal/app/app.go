@@ -38,6 +38,10 @@ type parts struct {
 	ticks    []chan struct{}     // see shardsChanged
 	changes  *registry.Subscription
 
+	// recovered reports what the journal's lines did in a shard that had lost writes; nil except in the redis-checker,
+	// which raises an alert.
+	recovered func(shard string, r recovery.Report, err error)
+
 	tunesGC      bool
 	limitsMemory bool
 	setsLimits   bool // sets the limits of all topics after a change of shards; others set only changed limits
@@ -123,24 +127,41 @@ func newMetrics() *prometheus.Registry {
 	return m
 }
 
-// run runs a role until it ends. The services that it depends on, and those in more, stop after the role, so that they
-// are available during its graceful stop.
-func (p *parts) run(ctx context.Context, role func(context.Context) error, more ...service) error {
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	list := append(more,
+// run runs a role until it ends. The services that it depends on stop after the role, so that they are available during
+// its graceful stop, and the keeper after them: the last process of a host then says that the host has stopped.
+func (p *parts) run(ctx context.Context, role func(context.Context) error) error {
+	k, err := p.newKeeper()
+	if err != nil {
+		return err
+	}
+	stopKeeper := p.start(ctx, service{"journal comparison", k.Run})
+	defer stopKeeper()
+	stop := p.start(ctx,
 		service{"registry", p.registry.Run}, service{"journal housekeeping", p.journal.RunHousekeeping},
 		service{"shards and topics", p.follow}, service{"waiting workers", p.pull.Run},
 		service{"memory", giveBack(restAfter)})
+	defer stop()
+	return role(ctx)
+}
+
+// start runs services until stop is called, which waits for them.
+func (p *parts) start(ctx context.Context, list ...service) (stop func()) {
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := newServices(p.log).run(background, list...); err != nil {
 			p.log.Error("background service failed", "error", err)
 		}
 	})
-	err := role(ctx)
-	stop()
-	wg.Wait()
-	return err
+	return func() { cancel(); wg.Wait() }
+}
+
+// newKeeper returns a Keeper, which replays the journal into shards that lost writes.
+func (p *parts) newKeeper() (*recovery.Keeper, error) {
+	return recovery.NewKeeper(recovery.KeeperOptions{
+		Dir: p.cfg.JournalDir(), Shards: p.queue.Shards, Changed: p.shardsChanged(), Queue: p.queue, Told: p.recovered,
+		Prefer: p.recovered != nil, Logger: p.log, Registerer: p.metrics,
+	})
 }
 
 // close closes what was opened, in reverse order.

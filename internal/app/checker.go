@@ -33,13 +33,9 @@ func (p *parts) newChecker() (role, error) {
 		Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
 		Jobs: p.queue, Known: p.hasSeries, MetricTopics: p.cfg.Metrics.Topics, Logger: p.log, Registerer: p.metrics,
 	})
-	k, err := p.newKeeper(func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) })
-	if err != nil {
-		return role{}, err
-	}
+	p.recovered = func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) }
 	list := []service{
 		{"shard checks", c.Run},
-		{"journal comparison", k.Run},
 		{"samples", p.newSampler(c).Run},
 		{"secret rotation", p.endRotations},
 		{"draining", p.newDrainer().run},
@@ -50,14 +46,6 @@ func (p *parts) newChecker() (role, error) {
 		run:    func(ctx context.Context) error { return s.run(ctx, list...) },
 		status: func() map[string]any { return map[string]any{"findings": c.Findings(), "services": s.list()} },
 	}, nil
-}
-
-// newKeeper returns a Keeper, which replays the journal into shards that lost writes, and reports the result to notify.
-func (p *parts) newKeeper(notify func(shard string, r recovery.Report, err error)) (*recovery.Keeper, error) {
-	return recovery.NewKeeper(recovery.KeeperOptions{
-		Dir: p.cfg.JournalDir(), Shards: p.queue.Shards,
-		Changed: p.shardsChanged(), Queue: p.queue, Told: notify, Logger: p.log, Registerer: p.metrics,
-	})
 }
 
 func restartText(r *recovery.Report, err error) message.Message {

@@ -52,9 +52,8 @@ func startMachine(t *testing.T, dir string, r *harness.Redis) *machine {
 		t.Fatal(err)
 	}
 	k, err := recovery.NewKeeper(recovery.KeeperOptions{
-		Dir: dir, Queue: m.queue, Every: 5 * time.Millisecond, Settle: time.Millisecond,
-		Logger: slog.New(slog.DiscardHandler),
-		Shards: m.queue.Shards,
+		Dir: dir, Queue: m.queue, Every: 5 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler), Shards: m.queue.Shards,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func (q *Queue) change(
 	if job != nil {
 		return job, unsafe
 	}
-	return nil, err
+	return nil, q.orAbsent(ctx, topic, id, err)
 }
 
 // hasOther reports whether the shard has another job of this job's id. A job with the same creation time is the same

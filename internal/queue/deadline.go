@@ -20,7 +20,8 @@ import (
 
 // timely lists the scripts that do nothing when they begin late (lua/shared/deadline.lua).
 var timely = []string{
-	"push", "change", "delete", "dead", "drop", "restore", "reserve", "take", "takebyid", "configure", settleByID,
+	"push", pushEarly, "change", "delete", "dead", "drop", "restore", "reserve", "take", "takebyid", "configure",
+	settleByID,
 }
 
 // errTooLate means that a script began, or would have begun, after its caller had given up.

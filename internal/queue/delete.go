@@ -81,7 +81,7 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string, m Match) (windo
 	case unsafeGone != nil:
 		return 0, unsafeGone
 	}
-	return 0, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
+	return 0, q.orAbsent(ctx, topic, id, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound))
 }
 
 // Delete removes a job in any state. After it returns nil, no callback of the job starts; one that has started goes on.

@@ -49,9 +49,8 @@ const waitPool = 64
 func (s *Shard) runReplicated(
 	ctx context.Context, bucket int, script string, args ...any,
 ) (v any, unsafe, err error) {
-	n := s.nodes[bucket]
-	if n.down.Load() {
-		return nil, nil, s.unavailable("down", n.why.Load().(error))
+	if err = s.refuses(s.nodes[bucket], script); err != nil {
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout+s.replicaWait()) // for a connection, the script and the replica
 	defer cancel()

@@ -347,7 +347,7 @@ func (q *Queue) endByID(ctx context.Context, e Ending) (d Ended) {
 		d = s.end(ctx, s.bucketOf(e.Topic), []Ending{e})[0]
 		return !errors.Is(d.Err, ErrNotFound), unavailableOnly(d.Err)
 	})
-	if err != nil {
+	if err = q.orAbsent(ctx, e.Topic, e.ID, err); err != nil {
 		d = Ended{Err: err, Ref: e.Ref, Verb: e.Verb}
 	}
 	return d

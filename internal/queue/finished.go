@@ -58,7 +58,7 @@ func (j *Job) Late() time.Duration {
 // Recall returns a job as Get does, or else the finished one that is remembered.
 func (q *Queue) Recall(ctx context.Context, topic, id string) (*Job, error) {
 	j, err := q.Get(ctx, topic, id)
-	if !errors.Is(err, ErrNotFound) {
+	if !errors.Is(err, ErrNotFound) && !isAbsent(err) {
 		return j, err
 	}
 	last, missed := q.lastFinished(ctx, id, []string{topic})

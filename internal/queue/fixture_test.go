@@ -61,11 +61,14 @@ func adopt(t testing.TB, c redis.Cmdable) {
 // adoptAll is adopt for any deployment.
 func (s *Shard) adoptAll(ctx context.Context) error {
 	for b, n := range s.nodes {
-		c, err := s.Attend(ctx, b, "adopted", "", true)
+		c, err := s.Attend(ctx, b, Attendance{Host: "adopted"})
 		if err != nil {
 			return err
 		}
 		if _, err := s.Compared(ctx, b, ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
+			return err
+		}
+		if _, err := s.Compared(ctx, b, ComparedBy{Host: "adopted", Mode: ComparedForget}); err != nil {
 			return err
 		}
 		n.down.Store(false)

@@ -93,7 +93,7 @@ func TestDataOfAnotherFormatIsRefused(t *testing.T) {
 			f := newFixture(t)
 			f.push("t", "x", time.Hour)
 			change(f)
-			if _, err := f.s.Attend(f.ctx, 0, "host", "", false); err == nil {
+			if _, err := f.s.Attend(f.ctx, 0, Attendance{Host: "host"}); err == nil {
 				t.Error("a running process opens it")
 			}
 			before := f.s.client.Keys(f.ctx, "*").Val()
@@ -114,7 +114,7 @@ func TestDataOfAnotherFormatIsRefused(t *testing.T) {
 			if r := q.Push(f.ctx, Push{Topic: "t", ID: "y"}); !errors.Is(r.Err, ErrFormat) {
 				t.Errorf("push: %+v", r)
 			}
-			if _, err := s.Attend(f.ctx, 0, "host", "", false); !errors.Is(err, ErrFormat) {
+			if _, err := s.Attend(f.ctx, 0, Attendance{Host: "host"}); !errors.Is(err, ErrFormat) {
 				t.Errorf("attend: %v", err)
 			}
 			if h := s.Health(f.ctx); h.Up {

@@ -204,5 +204,5 @@ func (q *Queue) Get(ctx context.Context, topic, id string) (job *Job, err error)
 		job, err = s.get(ctx, topic, id)
 		return job != nil, err
 	})
-	return job, err
+	return job, q.orAbsent(ctx, topic, id, err)
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -80,21 +81,34 @@ func dueAt(p *Push, now time.Time, i int) time.Time {
 func (s *Shard) storeAll(
 	bucket int, d Durability, pushes []Push, timeout time.Duration,
 ) (results []Result, unsafe error) {
-	args := appendPushes(nil, pushes)
 	ctx, cancel := s.ctx, func() {}
 	if d == Memory {
 		ctx, cancel = context.WithTimeout(s.ctx, timeout)
 	}
 	defer cancel()
-	o, err := s.do(ctx, bucket, d, "push", args...)
+	results, unsafe, err := s.storeBy(ctx, "push", bucket, d, pushes)
+	if un, ok := errors.AsType[*UnavailableError](err); ok && (un.Reason == comparing || un.Reason == Absent) {
+		return s.storeEarly(ctx, bucket, d, pushes, un)
+	}
 	if err != nil {
 		return failAll(len(pushes), err), nil
 	}
+	return results, unsafe
+}
+
+// storeBy calls the push script or its variant.
+func (s *Shard) storeBy(
+	ctx context.Context, script string, bucket int, d Durability, pushes []Push,
+) (results []Result, unsafe, err error) {
+	o, err := s.do(ctx, bucket, d, script, appendPushes(nil, pushes)...)
+	if err != nil {
+		return nil, nil, err
+	}
 	results, err = s.pushed(pushes, o)
 	if err != nil {
-		return failAll(len(pushes), fmt.Errorf("push to shard %s: %w", s.name, err)), nil
+		return nil, nil, fmt.Errorf("push to shard %s: %w", s.name, err)
 	}
-	return results, o.unsafe
+	return results, o.unsafe, nil
 }
 
 // The lengths of push.lua's answer: its head, and what it says about each push whose id existed.

@@ -75,13 +75,16 @@ const (
 	settleByID = "settle by id" // settle for jobs named by their ids: it does nothing when it begins late
 	clearTopic = "clear"        // drop before the server has been compared, see Replay
 	countEarly = "count early"  // counts before the server has been compared
+	pushEarly  = "push early"   // push before that, or while hosts are absent, see storeEarly
 )
 
 // variants maps scripts to their other names, which have other guards.
-var variants = map[string][]string{"settle": {settleByID}, "drop": {clearTopic}, "counts": {countEarly}}
+var variants = map[string][]string{
+	"settle": {settleByID}, "drop": {clearTopic}, "counts": {countEarly}, "push": {pushEarly},
+}
 
 // unguarded lists the scripts that work before the server has been compared.
-var unguarded = []string{"attend", "compared", "replay", "configure", "identify", clearTopic, countEarly}
+var unguarded = []string{"attend", "compared", "replay", "configure", "identify", clearTopic, countEarly, pushEarly}
 
 // guardsOf returns the text of the checks that a script begins with.
 func guardsOf(name string, cluster bool) []string {
@@ -89,10 +92,15 @@ func guardsOf(name string, cluster bool) []string {
 	if cluster {
 		guards = append(guards, "slotguard")
 	}
-	if !slices.Contains(unguarded, name) {
-		guards = append(guards, "serverguard")
+	switch {
+	case name == pushEarly:
+		return append(guards, "earlyguard")
+	case slices.Contains(unguarded, name):
+		return append(guards, "noguard")
+	case name == "push":
+		return append(guards, "serverguard", "allguard")
 	}
-	return guards
+	return append(guards, "serverguard")
 }
 
 func readShared(names []string) string {
@@ -194,8 +202,8 @@ func (s *Shard) list(ctx context.Context, bucket, n int, script string, args ...
 // run calls a script once. An error that is not the context's or the script's own is an *UnavailableError.
 func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any) (any, error) {
 	n := s.nodes[bucket]
-	if n.down.Load() && (n.reason() != comparing || !slices.Contains(unguarded, script)) {
-		return nil, s.unavailable(n.reason(), n.why.Load().(error))
+	if err := s.refuses(n, script); err != nil {
+		return nil, err
 	}
 	began := time.Now()
 	err := s.Check(ctx)
@@ -214,6 +222,14 @@ func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any)
 		return v, nil
 	}
 	return nil, s.failed(ctx, bucket, began, err)
+}
+
+// refuses returns why a bucket that is down cannot run a script.
+func (s *Shard) refuses(n *bucketState, script string) error {
+	if n.down.Load() && (n.reason() != comparing || !slices.Contains(unguarded, script)) {
+		return s.unavailable(n.reason(), n.why.Load().(error))
+	}
+	return nil
 }
 
 func (s *Shard) eval(ctx context.Context, bucket int, script string, args ...any) (any, error) {

@@ -175,7 +175,7 @@ func (s *Shard) failed(ctx context.Context, bucket int, began time.Time, err err
 	}
 	reason := reasonOf(err)
 	switch reason {
-	case "full":
+	case "full", Absent:
 		return s.unavailable(reason, err)
 	case "script":
 		return fmt.Errorf("shard %s: %w", s.name, err)
@@ -236,6 +236,8 @@ func reasonOf(err error) string {
 		return "cluster"
 	case redis.HasErrorPrefix(err, "NOTCOMPARED"):
 		return comparing
+	case redis.HasErrorPrefix(err, "ABSENT"):
+		return Absent
 	}
 	var re redis.Error
 	if errors.As(err, &re) && !strings.Contains(err.Error(), "redis: ") {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -101,6 +102,20 @@ func (q *Queue) search(topic, id string, ask func(*Shard) (found bool, err error
 		return missed
 	}
 	return fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
+}
+
+// orAbsent returns err, or instead of ErrNotFound an *UnavailableError when the journal of an absent host may have the
+// job.
+func (q *Queue) orAbsent(ctx context.Context, topic, id string, err error) error {
+	if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	for _, s := range q.order(topic, id) {
+		if away := s.awaits(ctx, s.bucketOf(topic)); away != nil {
+			return fmt.Errorf("%s/%s: %w", topic, id, away)
+		}
+	}
+	return err
 }
 
 // PartialError accompanies an answer in which some shards are missing.

@@ -19,18 +19,18 @@ import (
 // rest, each with its revision.
 //
 // The scripts work only while the key run names the server that answers (lua/shared/serverguard.lua). A server that is
-// new, or has lost everything, therefore refuses all requests until it has been compared:
+// new, or has lost everything, therefore refuses requests until it has been compared:
 //
-//	attend      one process for each journal, every second: this host is at work, and its journal reaches this far.
-//	            The first one that meets a new server begins a comparison: its name, and the revision after which
-//	            lines are missing
+//	attend      one process for each journal, every few seconds: this host is running, and its journal reaches this
+//	            far. The first one that meets a new server begins a comparison: its name, and the revision after which
+//	            lines are missing. New revisions follow one that is above all that any journal has
 //	replay      each host: the lines of its journal behind that revision, from the position that it noted last in
 //	            the data
-//	compared    each host: it has done that. When all hosts at work have, revisions continue behind all that any
-//	            journal knows, and run is set: the scripts work again
+//	compared    each host: it has done that. When all hosts that may have lost lines have, or are silent for some
+//	            seconds, run is set: the scripts work again
 //
 // For each job the line with the highest revision decides, in whatever order the hosts replay their lines. A host that
-// was absent replays late, see replay.lua.
+// was silent is absent (shards_absent.go): it replays late, see replay.lua.
 
 // ReplayMode says which jobs lines of a journal may change.
 type ReplayMode string
@@ -76,37 +76,41 @@ const (
 
 // Comparison is the answer of a bucket to a host that attends it.
 type Comparison struct {
-	Now      time.Time // by Redis's clock
-	Open     bool      // the scripts work
-	Name     string    // of the comparison, unique
-	After    int64     // revision of the data: later ones are lost
-	Position string    // in its journal that this host noted last, "" for none
-	Empty    bool      // there is nothing in the bucket
-	Missed   []Gap     // comparisons of an open bucket that this host has missed
+	Open     bool   // the scripts work
+	Name     string // of the comparison, unique
+	After    int64  // revision of the data: while it is not open, later ones are lost
+	Position string // in its journal that this host noted last, "" for none
+	Empty    bool   // there was nothing in the bucket
+	Missed   []Gap  // comparisons of an open bucket that this host has missed
 	Hosts    []HostSeen
 }
 
 // Gap is a finished comparison: some of the revisions between After and Upto were lost.
 type Gap struct{ After, Upto int64 }
 
-// HostSeen holds what a bucket knows about a host.
+// HostSeen says when another host attended a bucket last, by Redis's clock; the zero time when it was forgotten.
 type HostSeen struct {
 	Host string
-	At   time.Time // by Redis's clock, when it attended last
-	Left bool      // it said then that it leaves
+	At   time.Time
 }
 
-// Attend tells a bucket that a host is running and that its journal ends at a position. The host must call it every few
-// seconds, and finally with leaves.
-func (s *Shard) Attend(ctx context.Context, bucket int, host, position string, leaves bool) (Comparison, error) {
+// Attendance is what a host tells a bucket: it is running, and its journal ends at a position.
+type Attendance struct {
+	Host, Position string
+	Revision       int64 // After of its last call while the bucket was open; 0: unknown
+	Leaves         bool  // it stops
+}
+
+// Attend tells a bucket that a host is running. The host must call it every few seconds, and finally with Leaves.
+func (s *Shard) Attend(ctx context.Context, bucket int, a Attendance) (Comparison, error) {
 	flag := ""
-	if leaves {
+	if a.Leaves {
 		flag = "1"
 	}
 	if err := s.Check(ctx); err != nil { // or a second name would open a shard without the lines of the first
 		return Comparison{}, fmt.Errorf("attend shard %s: %w", s.name, err)
 	}
-	v, err := s.eval(ctx, bucket, "attend", host, position, flag, rand.Text(), format)
+	v, err := s.eval(ctx, bucket, "attend", a.Host, a.Position, flag, rand.Text(), format, a.Revision)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("attend shard %s: %w", s.name, err)
 	}
@@ -117,7 +121,7 @@ func (s *Shard) Attend(ctx context.Context, bucket int, host, position string, l
 	return c, nil
 }
 
-const comparisonHead = 6
+const comparisonHead = 5
 
 func parseComparison(v any) (c Comparison, err error) {
 	reply, _ := v.([]any)
@@ -126,10 +130,9 @@ func parseComparison(v any) (c Comparison, err error) {
 		return c, errReply
 	}
 	number := func(i int) int64 { n, _ := reply[i].(int64); return n }
-	c.Now, c.Open, c.After = millis(reply[0]), number(1) == 1, number(3)
-	c.Name, _ = reply[2].(string)
-	c.Position, _ = reply[4].(string)
-	c.Empty = number(5) == 1
+	c.Open, c.After, c.Empty = number(0) == 1, number(2), number(4) == 1
+	c.Name, _ = reply[1].(string)
+	c.Position, _ = reply[3].(string)
 	missed, hosts := reply[comparisonHead:comparisonHead+end], reply[comparisonHead+end+1:]
 	for gap := range slices.Chunk(missed, 3) {
 		c.Missed = append(c.Missed, Gap{parseNumber(gap[1]), parseNumber(gap[2])})
@@ -138,9 +141,11 @@ func parseComparison(v any) (c Comparison, err error) {
 		if len(pair) < 2 {
 			return c, errReply
 		}
-		host, _ := pair[0].(string)
-		at := parseNumber(pair[1])
-		c.Hosts = append(c.Hosts, HostSeen{Host: host, At: time.UnixMilli(max(at, -at)).UTC(), Left: at < 0})
+		seen := HostSeen{Host: fmt.Sprint(pair[0])}
+		if at := parseNumber(pair[1]); at > 0 {
+			seen.At = time.UnixMilli(at).UTC()
+		}
+		c.Hosts = append(c.Hosts, seen)
 	}
 	return c, nil
 }
@@ -186,6 +191,9 @@ func (s *Shard) replay(
 	if errors.Is(err, errConnection) || reasonOf(err) == "connection" {
 		v, err = s.eval(ctx, bucket, "replay", args...)
 	}
+	if redis.HasErrorPrefix(err, "OTHERSERVER") {
+		return nil, fmt.Errorf("%w: %w", ErrOtherComparison, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -221,14 +229,27 @@ func appendEntry(args []any, e *Entry) []any {
 	return appendAttempts(append(args, string(e.Kind), e.Revision, j.Topic, j.ID, record, long, died, reason), attempts)
 }
 
+// ErrOtherComparison means that a comparison has ended, or that another one has begun: the host must attend again.
+var ErrOtherComparison = errors.New("the comparison has ended")
+
+// ComparedMode says what a report of a host is about.
+type ComparedMode string
+
+// The modes of Compared.
+const (
+	ComparedNow    ComparedMode = ""       // the host has replayed what the server lost
+	ComparedLate   ComparedMode = "late"   // the bucket was open: it has replayed all that it had missed
+	ComparedForget ComparedMode = "forget" // it will not be back
+)
+
 // ComparedBy is the report of a host to a bucket that it has replayed its journal.
 type ComparedBy struct {
 	Host    string
-	Name    string   // of the comparison
-	Highest int64    // revision of this bucket in the journal
-	Late    bool     // the bucket was open: the host has replayed all that it had missed
-	WaitFor []string // running hosts
-	// Patience is how long to wait for a host that does not attend the bucket. The wait for one that does is 20 times
+	Name    string // of the comparison
+	Highest int64  // revision of this bucket in the journal
+	Mode    ComparedMode
+	Known   []string // hosts that this one knows, besides those that the bucket knows
+	// Patience is how long to wait for a host that does not attend the bucket. The wait for one that does is 200 times
 	// as long.
 	Patience time.Duration
 }
@@ -237,18 +258,15 @@ type ComparedBy struct {
 type Opened struct {
 	Open    bool
 	Another bool     // another server answers, or it has lost everything: nothing was stored
-	Upto    int64    // revisions continue after this one
+	Upto    int64    // no later revision was lost
 	Absent  []string // hosts that did not answer in time, when this call has opened the bucket
 }
 
 // Compared stores that a host has replayed its journal, and opens the bucket when all the hosts to wait for have done
 // so.
 func (s *Shard) Compared(ctx context.Context, bucket int, d ComparedBy) (Opened, error) {
-	args := []any{d.Host, d.Name, d.Highest, d.Patience.Milliseconds(), ""}
-	if d.Late {
-		args[4] = "1"
-	}
-	for _, h := range d.WaitFor {
+	args := []any{d.Host, d.Name, d.Highest, d.Patience.Milliseconds(), string(d.Mode)}
+	for _, h := range d.Known {
 		args = append(args, h)
 	}
 	v, err := s.eval(ctx, bucket, "compared", args...)

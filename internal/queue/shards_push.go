@@ -96,7 +96,8 @@ func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
 	for pushes, which := range to {
 		for _, i := range which {
 			var un *UnavailableError
-			if errors.As(b.results[i].Err, &un) && un.Reason != "journal" && !un.Stored && !b.heldBy(i, pushes.shard) {
+			if errors.As(b.results[i].Err, &un) && un.Reason != "journal" && un.Reason != Absent && !un.Stored &&
+				!b.heldBy(i, pushes.shard) {
 				failed = append(failed, i)
 			}
 		}

@@ -15,7 +15,7 @@ func (q *Queue) TakeByID(ctx context.Context, topic, id string) (job *Leased, er
 		return job != nil, err
 	})
 	if err != nil {
-		return nil, err
+		return nil, q.orAbsent(ctx, topic, id, err)
 	}
 	if err := q.record(ctx, Redriven, job.Job); err != nil {
 		q.End(ctx, Untaken([]Leased{*job})) // otherwise its lease would expire, which counts an attempt

@@ -76,7 +76,7 @@ func duplicateOf(s registry.Shard, other string) error {
 // identifyAll ensures that the data of each shard that answers has its identity, and returns the shards whose data
 // belongs to another shard.
 func identifyAll(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (duplicates map[string]string) {
-	q, _ := openQueue(ctx, cfg, shards) // omits shards with an invalid URL, which are rejected elsewhere
+	q, _ := OpenQueue(ctx, cfg, shards) // omits shards with an invalid URL, which are rejected elsewhere
 	defer q.Close()
 	duplicates = map[string]string{}
 	for _, s := range q.Shards() {

@@ -142,7 +142,7 @@ func TryShards(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (
 			foreign = append(foreign, s)
 		}
 	}
-	q, err := openQueue(ctx, cfg, foreign)
+	q, err := OpenQueue(ctx, cfg, foreign)
 	if err != nil {
 		_ = q.Close()
 		return nil, err

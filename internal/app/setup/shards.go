@@ -66,7 +66,7 @@ func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.
 		return nil, nil, errors.New("no URL")
 	}
 	s.Identity = ""
-	q, err := openQueue(ctx, cfg, []registry.Shard{s})
+	q, err := OpenQueue(ctx, cfg, []registry.Shard{s})
 	if err != nil {
 		_ = q.Close()
 		return nil, nil, err
@@ -74,8 +74,8 @@ func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.
 	return q.Shards()[0], func() { _ = q.Close() }, nil
 }
 
-// openQueue opens shards for a few calls. If it returns an error, the queue has only the shards with a valid URL.
-func openQueue(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (*queue.Queue, error) {
+// OpenQueue opens shards for a few calls. If it returns an error, the queue has only the shards with a valid URL.
+func OpenQueue(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (*queue.Queue, error) {
 	q := queue.Open(queue.Options{
 		Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets, Settings: CommonSettings(cfg),
 	})

@@ -2,8 +2,6 @@ package recovery
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -19,7 +17,7 @@ func TestRecoveryComparesBeforeAnythingIsAnswered(t *testing.T) {
 	ka, _ := a.keep(t, wait.Limit)
 	kb, _ := b.keep(t, wait.Limit)
 	eventually(t, "the hosts to have heard of each other",
-		func() bool { return len(ka.hosts.others()) == 1 && len(kb.hosts.others()) == 1 })
+		func() bool { return len(ka.hosts.known()) == 1 && len(kb.hosts.known()) == 1 })
 	ready(t, a, b)
 	a.push(t, "of-a", `"a"`, time.Hour)
 	b.push(t, "of-b", `"b"`, time.Hour)
@@ -51,18 +49,13 @@ func TestRecoveryWaitsForAHostThatRestarts(t *testing.T) {
 	ka, _ := a.keep(t, time.Minute)
 	_, stop := b.keep(t, time.Minute)
 	ready(t, a, b)
-	eventually(t, "the hosts to have heard of each other", func() bool { return len(ka.hosts.others()) == 1 })
+	eventually(t, "the hosts to have heard of each other", func() bool { return len(ka.hosts.known()) == 1 })
 	a.push(t, "deleted", `"a"`, time.Hour)
 	a.push(t, "kept", `"a"`, time.Hour)
 	if err := b.queue.Delete(t.Context(), "t", "deleted"); err != nil {
 		t.Fatal(err)
 	}
 	stop()
-	eventually(t, "the host to know that the other has left", func() bool {
-		ka.hosts.mu.Lock()
-		defer ka.hosts.mu.Unlock()
-		return slices.ContainsFunc(slices.Collect(maps.Values(ka.hosts.heard)), func(h heard) bool { return h.Left })
-	})
 	client.FlushAll(t.Context())
 	eventually(t, "the first host to have replayed its journal", func() bool {
 		return client.HExists(t.Context(), "wk:{0}:cmp", "by "+ka.host).Val()
@@ -79,38 +72,6 @@ func TestRecoveryWaitsForAHostThatRestarts(t *testing.T) {
 	}
 }
 
-// TestRecoveryDoesNotWaitForAHostThatStaysAway: the lines that only it has are replayed when it is back.
-func TestRecoveryDoesNotWaitForAHostThatStaysAway(t *testing.T) {
-	url, client := startRedis(t)
-	a, b := newHost(t, url), newHost(t, url)
-	a.away = 500 * time.Millisecond
-	ka, _ := a.keep(t, time.Minute)
-	_, stop := b.keep(t, time.Minute)
-	ready(t, a, b)
-	eventually(t, "the hosts to have heard of each other", func() bool { return len(ka.hosts.others()) == 1 })
-	b.push(t, "of-b", `"b"`, time.Hour)
-	a.push(t, "of-a", `"a"`, time.Hour)
-	b.push(t, "changed", `"old"`, time.Hour)
-	stop()
-	eventually(t, "the host to know that the other has left", func() bool { return len(ka.hosts.others()) == 0 })
-	body := []byte(`"new"`)
-	if err := a.change(t.Context(), "t", "changed", queue.Change{Body: &body}); err != nil {
-		t.Fatal(err)
-	}
-	client.FlushAll(t.Context())
-	eventually(t, "the shard to answer",
-		func() bool { _, err := a.queue.Get(t.Context(), "t", "of-a"); return err == nil })
-	if _, err := a.queue.Get(t.Context(), "t", "of-b"); !errors.Is(err, queue.ErrNotFound) {
-		t.Errorf("of-b: %v", err)
-	}
-	b.keep(t, time.Minute)
-	eventually(t, "the other host's job to be back",
-		func() bool { _, err := a.queue.Get(t.Context(), "t", "of-b"); return err == nil })
-	if job, err := a.queue.Get(t.Context(), "t", "changed"); err != nil || string(job.Body) != `"new"` {
-		t.Errorf("the changed job is %+v, %v", job, err)
-	}
-}
-
 // TestRecoveryOfALossBeforeAnAbsentHostIsBack: the lines of the first loss that only that host has are replayed with
 // those of the second.
 func TestRecoveryOfALossBeforeAnAbsentHostIsBack(t *testing.T) {
@@ -121,7 +82,10 @@ func TestRecoveryOfALossBeforeAnAbsentHostIsBack(t *testing.T) {
 	inA.opts.Patience = time.Millisecond
 	attendAll(t, inA) // alone
 	ready(t, a, b)
-	b.push(t, "second", "1", time.Hour)
+	second := queue.Push{Topic: "t", ID: "second", Body: []byte("1"), Delay: time.Hour, OnDuplicate: queue.Replace}
+	if r := b.queue.Push(t.Context(), second); r.Err != nil {
+		t.Fatal(r.Err)
+	}
 	client.Del(t.Context(), "wk:{0}:run") // another server
 	inA.opts.Patience = wait.Limit
 	attendAll(t, inA, inB)
@@ -144,8 +108,7 @@ func TestRecoveryRestoresNoDeletedJobOfAHostThatIsBack(t *testing.T) {
 	if err := b.queue.Delete(t.Context(), "t", "deleted"); err != nil {
 		t.Fatal(err)
 	}
-	inA.leave()
-	inB.hosts.away = 0
+	inB.opts.Patience = time.Millisecond
 	attendAll(t, inB)
 	client.FlushAll(t.Context())
 	attendAll(t, inB)
@@ -165,7 +128,7 @@ func TestRecoveryDoesNotWaitForeverForAKilledHost(t *testing.T) {
 	a, b := newHost(t, url), newHost(t, url)
 	attendAll(t, b.attendant(t)) // it never returns
 	ka, _ := a.keep(t, 300*time.Millisecond)
-	eventually(t, "the host to have heard of the other", func() bool { return len(ka.hosts.others()) == 1 })
+	eventually(t, "the host to have heard of the other", func() bool { return len(ka.hosts.known()) == 1 })
 	ready(t, a)
 	a.push(t, "of-a", `"a"`, time.Hour)
 	began := time.Now()

@@ -19,7 +19,8 @@ type attendant struct {
 	shard    *queue.Shard
 	end      journal.Position // as last sent to the shard
 	attended time.Time
-	failed   bool // the last attempt failed
+	revision []int64 // by bucket: of the data when it was last attended
+	failed   bool    // the last attempt failed
 	late     []lateLines
 }
 
@@ -31,7 +32,9 @@ type lateLines struct {
 	gap    queue.Gap
 }
 
-func newAttendant(k *Keeper, s *queue.Shard) *attendant { return &attendant{Keeper: k, shard: s} }
+func newAttendant(k *Keeper, s *queue.Shard) *attendant {
+	return &attendant{Keeper: k, shard: s, revision: make([]int64, s.Buckets())}
+}
 
 func (a *attendant) run(ctx context.Context) {
 	wakeups := a.shard.Wakeups(ctx)
@@ -39,7 +42,6 @@ func (a *attendant) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			a.leave()
 			return
 		case w := <-wakeups:
 			if w.Kind == queue.WakeReconnect || w.Kind == queue.WakeComparing {
@@ -68,23 +70,9 @@ func (a *attendant) due(ctx context.Context) bool {
 // isLate reports whether it is time to search for late lines.
 func (a *attendant) isLate() bool { return len(a.late) > 0 && time.Now().After(a.late[0].at) }
 
-// leaveLimit bounds the last call of a host that stops.
-const leaveLimit = time.Second
-
-// leave tells the shard that this host stops, so that comparisons do not wait for it.
-func (a *attendant) leave() {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
-	defer cancel()
-	for bucket := range a.shard.Buckets() {
-		if _, err := a.shard.Attend(ctx, bucket, a.host, a.end.String(), true); err != nil {
-			return
-		}
-	}
-}
-
 func (a *attendant) attend(ctx context.Context) {
 	err := a.once(ctx)
-	for errors.Is(err, errAnother) && ctx.Err() == nil {
+	for errors.Is(err, queue.ErrOtherComparison) && ctx.Err() == nil {
 		err = a.once(ctx)
 	}
 	if ctx.Err() != nil {
@@ -104,14 +92,6 @@ func (a *attendant) once(ctx context.Context) error {
 		return err
 	}
 	behind, err := a.behind(ctx, end)
-	if err == nil && anyEmpty(behind) { // it does not know the running hosts, but has woken them to attend it
-		select {
-		case <-time.After(a.opts.Settle):
-			behind, err = a.behind(ctx, end)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 	if err != nil {
 		return err
 	}
@@ -133,15 +113,22 @@ func (a *attendant) once(ctx context.Context) error {
 	return nil
 }
 
+func (a *attendant) tellEnd(ctx context.Context, bucket int, end journal.Position) (queue.Comparison, error) {
+	return a.shard.Attend(ctx, bucket,
+		queue.Attendance{Host: a.host, Position: end.String(), Revision: a.revision[bucket]})
+}
+
 // behind attends all buckets and returns those that miss changes.
 func (a *attendant) behind(ctx context.Context, end journal.Position) (map[int]queue.Comparison, error) {
 	behind := map[int]queue.Comparison{}
 	for bucket := range a.shard.Buckets() {
-		c, err := a.shard.Attend(ctx, bucket, a.host, end.String(), false)
+		c, err := a.tellEnd(ctx, bucket, end)
 		if err != nil {
 			return nil, err
 		}
-		a.hosts.hear(c.Now, c.Hosts)
+		if a.hosts.hear(c.Hosts); c.Open {
+			a.revision[bucket] = c.After
+		}
 		if !c.Open || len(c.Missed) > 0 {
 			behind[bucket] = c
 		}
@@ -149,19 +136,8 @@ func (a *attendant) behind(ctx context.Context, end journal.Position) (map[int]q
 	return behind, nil
 }
 
-func anyEmpty(buckets map[int]queue.Comparison) bool {
-	for _, c := range buckets {
-		if c.Empty && !c.Open {
-			return true
-		}
-	}
-	return false
-}
-
 // compareLimit bounds one comparison, which may have to read days of the journal.
 const compareLimit = time.Hour
-
-var errAnother = errors.New("another server answers again")
 
 // compare replays the journal in the buckets that are behind, and waits until they are open.
 func (a *attendant) compare(ctx context.Context, end journal.Position, behind map[int]queue.Comparison) error {
@@ -173,7 +149,7 @@ func (a *attendant) compare(ctx context.Context, end journal.Position, behind ma
 	for mode, some := range byMode(behind) {
 		err := a.replay(ctx, mode, some, highest, &report)
 		if err != nil {
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && !errors.Is(err, queue.ErrOtherComparison) {
 				a.tell(a.shard.Name(), &report, err)
 			}
 			return err
@@ -203,9 +179,9 @@ func (a *attendant) stayAtWork(
 		for ctx.Err() == nil {
 			select {
 			case <-ctx.Done():
-			case <-time.After(a.opts.Every):
+			case <-time.After(a.opts.Patience / 3):
 				for bucket := range buckets {
-					_, _ = a.shard.Attend(ctx, bucket, a.host, end.String(), false) // the replay meets the same error
+					_, _ = a.tellEnd(ctx, bucket, end) // the replay meets the same error
 				}
 			}
 		}
@@ -233,7 +209,7 @@ func byMode(behind map[int]queue.Comparison) map[queue.ReplayMode]map[int]queue.
 func (a *attendant) replay(
 	ctx context.Context, mode queue.ReplayMode, buckets map[int]queue.Comparison, highest map[int]int64, r *Report,
 ) error {
-	t := &target{shard: a.shard, mode: mode, names: map[int]string{}, skip: a.hosts.alone()}
+	t := &target{shard: a.shard, mode: mode, names: map[int]string{}, skip: len(a.hosts.known()) == 0}
 	missing := map[int]bounds{}
 	var from journal.Position
 	first := true
@@ -298,21 +274,22 @@ func (a *attendant) open(
 ) (queue.Opened, error) {
 	t := time.NewTicker(openEvery)
 	defer t.Stop()
+	by := queue.ComparedBy{Host: a.host, Name: c.Name, Highest: highest, Patience: a.opts.Patience}
+	if c.Open {
+		by.Mode = queue.ComparedLate
+	}
 	for {
-		opened, err := a.shard.Compared(ctx, bucket, queue.ComparedBy{
-			Host: a.host, Name: c.Name, Highest: highest, Late: c.Open, WaitFor: a.hosts.others(),
-			Patience: a.opts.Patience,
-		})
+		by.Known = a.hosts.known()
+		opened, err := a.shard.Compared(ctx, bucket, by)
 		switch {
 		case err != nil:
 			return opened, err
 		case opened.Another:
-			return opened, errAnother
+			return opened, queue.ErrOtherComparison
 		case opened.Open:
 			if len(opened.Absent) > 0 {
-				a.opts.Logger.Warn("other hosts did not replay their journals in time; they replay them when they "+
-					"are back",
-					"shard", a.shard.Name(), "hosts", opened.Absent)
+				a.opts.Logger.Warn("hosts are absent; jobs that only their journals have are missing until they are "+
+					"back", "shard", a.shard.Name(), "hosts", opened.Absent)
 			}
 			return opened, nil
 		}

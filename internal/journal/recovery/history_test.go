@@ -21,7 +21,7 @@ import (
 func (h *host) attendant(t fataler) *attendant {
 	k, err := NewKeeper(KeeperOptions{
 		Dir: h.dir, Shards: func() []*queue.Shard { return nil }, Queue: h.queue, Patience: wait.Limit,
-		Settle: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatalf("keeper: %v", err)

@@ -44,10 +44,9 @@ var eventually = wait.For
 // host is a journal and the queue that writes to it.
 type host struct {
 	dir     string
-	away    time.Duration // KeeperOptions.Away
-	full    atomic.Bool   // its disk
-	mute    atomic.Bool   // its lines are delayed
-	off     atomic.Int64  // offset of its clock
+	full    atomic.Bool  // its disk
+	mute    atomic.Bool  // its lines are delayed
+	off     atomic.Int64 // offset of its clock
 	journal *journal.Journal
 	queue   *queue.Queue
 }
@@ -197,7 +196,7 @@ func (h *host) keep(t *testing.T, patience time.Duration) (k *Keeper, stop func(
 	k, err := NewKeeper(KeeperOptions{
 		Dir: h.dir, Queue: h.queue, Every: 10 * time.Millisecond, Quiet: 50 * time.Millisecond,
 		Again:    200 * time.Millisecond,
-		Patience: patience, Away: h.away, Settle: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		Patience: patience, Logger: slog.New(slog.DiscardHandler),
 		Shards: h.queue.Shards,
 	})
 	if err != nil {

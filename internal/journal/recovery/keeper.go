@@ -2,7 +2,6 @@ package recovery
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -27,20 +26,18 @@ type KeeperOptions struct {
 	Queue   Pusher          // for the spool, which is drained when a shard accepts pushes
 	// Told is called when a shard had lost changes, or could not be compared; it may be nil.
 	Told     func(shard string, r Report, err error)
+	Prefer   bool          // work rather than keepers of other processes
 	Every    time.Duration // how often a shard is polled; 0: 2 s
 	Quiet    time.Duration // how often an idle shard is attended; 0: 10 s
 	Again    time.Duration // delay of the search for late lines; 0: 15 s
-	Patience time.Duration // how long to wait for hosts that do not attend a shard; 0: 30 s
-	Away     time.Duration // how long after its last sign of life to wait for a host at all; 0: 1 min
-	// Settle is how long unknown hosts have to attend an empty shard; 0: 300 ms.
-	Settle time.Duration
-	Logger *slog.Logger
+	Patience time.Duration // how long to wait for hosts that do not attend a shard; 0: 3 s
+	Logger   *slog.Logger
 
 	Registerer prometheus.Registerer // nil: no metrics
 }
 
 // Keeper replays this host's journal in every shard whose server is new or has lost data, and tells the shards that
-// this host is running. Of several keepers with one journal one works at a time.
+// this host is running. Every process has one; of several with one journal one works at a time, unless it hangs.
 type Keeper struct {
 	opts      KeeperOptions
 	host      string
@@ -56,14 +53,13 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 	}
 	for d, to := range map[*time.Duration]time.Duration{
 		&o.Every: 2 * time.Second, &o.Quiet: 10 * time.Second, &o.Again: 15 * time.Second,
-		&o.Patience: 30 * time.Second,
-		&o.Away:     time.Minute, &o.Settle: 300 * time.Millisecond,
+		&o.Patience: 3 * time.Second,
 	} {
 		if *d == 0 {
 			*d = to
 		}
 	}
-	k := &Keeper{opts: o, host: host, hosts: loadHosts(o.Dir, host, o.Away)}
+	k := &Keeper{opts: o, host: host, hosts: newHosts(o.Dir)}
 	k.recovered = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_recovered_jobs_total",
 		Help: "Jobs that a shard had lost, by what was done: pushed, ended, changed, failed.",
@@ -74,23 +70,49 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 	return k, nil
 }
 
-// Run works until ctx is done and everything it started has ended.
+// Run works until ctx is done and everything it started has ended. It must end after all other work of the process: the
+// last process of a host then tells the shards that the host has stopped.
 func (k *Keeper) Run(ctx context.Context) error {
-	unlock, err := journal.Lock(ctx, k.opts.Dir, "recovery")
-	if err != nil && ctx.Err() != nil {
-		return nil // another keeper has worked all the time
-	}
+	leave, err := journal.Join(k.opts.Dir)
 	if err != nil {
-		return fmt.Errorf("lock the journal in %s for recovery: %w", k.opts.Dir, err)
+		return err
 	}
-	defer unlock()
+	err = journal.WithLock(ctx, k.opts.Dir, "recovery", k.opts.Prefer, k.work)
+	if last := leave(); last && err == nil {
+		k.leave()
+	}
+	return err
+}
+
+func (k *Keeper) work(ctx context.Context) {
+	k.hosts.load()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { k.drainSpool(ctx) })
 	queue.RunPerShard(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s *queue.Shard) {
 		newAttendant(k, s).run(ctx)
 	})
-	return nil
+}
+
+// leaveLimit bounds the last calls of a host that stops.
+const leaveLimit = time.Second
+
+// leave tells the shards that this host stops. Those that have all of its changes do not wait for it when they restart.
+func (k *Keeper) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+	defer cancel()
+	end, err := journal.End(k.opts.Dir)
+	if err != nil {
+		return
+	}
+	left := queue.Attendance{Host: k.host, Position: end.String(), Leaves: true}
+	for _, s := range k.opts.Shards() {
+		for bucket := range s.Buckets() {
+			if _, err := s.Attend(ctx, bucket, left); err != nil {
+				break
+			}
+		}
+	}
 }
 
 func (k *Keeper) tell(shard string, r *Report, err error) {

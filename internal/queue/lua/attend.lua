@@ -4,46 +4,55 @@
 -- compared their journals with, or the data is gone, it begins a comparison: see shards_compare.go.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    host, position of the end of its journal, '1' when the host leaves, a unique name in case a comparison
---         begins, the format of the data that this version stores.
--- Returns {now, open (1 when the other scripts work), name of the comparison, revision up to which the data reaches,
---         the position that the host noted last, or '', 1 when the bucket is empty; the comparisons that the host
---         has missed, each as name, after and upto; '', then host and when it last attended (negative: it left
---         then), for all others}.
--- Keeps   all invariants. While it is not open no script changes a job, so cmp.after is the revision of the data when
---         the server appeared. hosts has "at comparison position" for each host: when it last attended (negative: it
---         left), the comparison up to which it has done all ('-': none) and how far its journal was written. A host
---         that was silent for so long is forgotten: when it returns it reads all of its journal.
-local KEPT = 7 * 86400000
+--         begins, the format of the data that this version stores, the revision that it got from its last call.
+-- Returns {1 when the other scripts work, name of the comparison, revision of the data when the server appeared, or
+--         now if the other scripts work, the position that the host noted last, or '', 1 when the bucket was empty; the
+--         comparisons that the host has missed, each as name, after and upto; '', then host and when it last attended
+--         ('0' when it was forgotten), for all others}.
+-- Keeps   all invariants. While it is not open, hosts stays as it was when the server appeared, and cmp.after is the
+--         revision of the data then; new revisions follow cmp.base, which is above all that any journal has. hosts has
+--         "at comparison position" for each host: when it last attended (negative: it left then, and the data had all
+--         of its changes), the comparison up to which it has done all ('-': none) and how far its journal was written.
+local KEPT = 7 * 86400000 -- a host that was silent for so long reads all of its journal when it returns
+local RATE = 100          -- more than the changes in a millisecond
+local GAP = 1000000       -- more than the changes between two calls of a host
 local id = serverID()
 local host, position, leaves, name = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
-local open = call('GET', P .. 'run') == id
-local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after', 'upto')
-local revision = call('GET', P .. 'rev')
+local open, revision = isOpen(id), call('GET', P .. 'rev')
 local empty = not revision and call('EXISTS', P .. 'topics') == 0
 if empty then
   call('SET', P .. 'format', ARGV[5])
 elseif call('GET', P .. 'format') ~= ARGV[5] then
   return redis.error_reply('OTHERFORMAT the data was written by another version of Wakecall')
 end
-if not open and (cmp[2] ~= id or cmp[4]) then
-  cmp[1] = name
-  call('DEL', P .. 'cmp', P .. 'rv')
-  call('HSET', P .. 'cmp', 'name', name, 'run', id, 'after', revision or 0, 'at', string.format('%d', now))
-  call('PUBLISH', P .. 'wake', 'C')
-  call('PUBLISH', 'wk:registry', 'C')
+local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after', 'upto', 'empty')
+if not open then
+  if cmp[2] ~= id or cmp[4] then
+    -- When the last one has not ended, the same changes are missing.
+    if not cmp[1] or cmp[4] then cmp[3], cmp[5] = revision or '0', empty and '1' or '0' end
+    cmp[1] = name
+    local base = text(math.max(tonumber(revision or 0), now * RATE, ARGV[6] + GAP))
+    call('DEL', P .. 'cmp')
+    call('HSET', P .. 'cmp', 'name', name, 'run', id, 'after', cmp[3], 'empty', cmp[5], 'base', base, 'at', text(now))
+    call('SET', P .. 'rev', base)
+    call('PERSIST', P .. 'rv')
+    call('PUBLISH', P .. 'wake', 'C')
+    call('PUBLISH', 'wk:registry', 'C')
+  end
+  call('HSET', P .. 'cmp', 'at ' .. host, text(now))
 end
+
 local noted = call('HGETALL', P .. 'hosts')
 local done, known
 local others = {}
 for i = 1, #noted, 2 do
-  local at, last, reached = string.match(noted[i + 1], '^(%-?%d+) (%S+) (.*)$')
-  at = tonumber(at)
+  local at, last, reached = string.match(noted[i + 1], '^%-?(%d+) (%S+) (.*)$')
   if noted[i] == host then
     done, known = last, reached
-  elseif now - math.abs(at) > KEPT then
+  elseif open and now - at > KEPT then
     call('HDEL', P .. 'hosts', noted[i])
   else
-    others[#others + 1], others[#others + 2] = noted[i], string.format('%d', at)
+    others[#others + 1], others[#others + 2] = noted[i], reached == 'forgotten' and '0' or at
   end
 end
 local missed = {}
@@ -54,9 +63,12 @@ if open and done ~= cmp[1] then
     if no == done then missed = {} end
   end
 end
-if open and #missed == 0 then done, known = cmp[1] or '-', position end
-call('HSET', P .. 'hosts', host, string.format('%d ', leaves and -now or now) .. (done or '-') .. ' ' .. (known or ''))
-local out = {now, open and 1 or 0, cmp[1] or '', tonumber(revision or 0), known or '', empty and 1 or 0}
+if open then
+  if #missed == 0 then done, known = cmp[1] or '-', position end
+  local at = leaves and #missed == 0 and -now or now
+  call('HSET', P .. 'hosts', host, text(at) .. ' ' .. (done or '-') .. ' ' .. (known or ''))
+end
+local out = {open and 1 or 0, cmp[1] or '', tonumber(open and revision or cmp[3]) or 0, known or '', cmp[5] == '1' and 1 or 0}
 for _, v in ipairs(missed) do out[#out + 1] = v end
 out[#out + 1] = ''
 for _, v in ipairs(others) do out[#out + 1] = v end

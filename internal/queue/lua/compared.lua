@@ -1,56 +1,99 @@
 #!lua flags=allow-oom
 -- With: server.
--- Stores that a host has replayed its journal, and opens the bucket when all hosts to wait for have.
+-- Stores that a host has replayed its journal, and opens the bucket when all hosts that may know of lost changes have,
+-- or are absent.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    host, name of the comparison, highest revision in its journal, for how long in ms to wait for a silent
---         host, '1' when it has replayed all comparisons that it had missed, then the hosts to wait for.
--- Returns {1 when the bucket is open, 0 while it waits for hosts, -1 when another comparison has begun; the revision
---         that new ones follow, as text; then, when this call has opened the bucket, the hosts that did not
---         answer in time}.
+--         host; 'late' when it has replayed all comparisons that it had missed, or 'forget' when it will not be back;
+--         then the other hosts that it knows.
+-- Returns {1 when the bucket is open, 0 while it waits for hosts, -1 when another comparison has begun; the highest
+--         revision that was lost, as text; then, when this call has opened the bucket, the hosts that are absent now}.
 -- Keeps   all invariants. Revisions continue after every one in any journal: of two changes the later one has the
---         higher revision, whatever the server lost in between. rv expires after an hour. The host's position in its
---         journal stays: if this server fails before the bucket is open, the next comparison needs the same lines. A
---         host that missed an earlier comparison has not done all up to this one: it replays both when the bucket
---         is open.
+--         higher revision, whatever the server lost in between. A host that missed an earlier comparison has not done
+--         all up to this one: it replays both when the bucket is open. While absent has hosts, run also has the revision
+--         up to which their journals may have changes, and rv stays, in which they are overridden.
 local GAP = 1000000 -- after the highest known revision
-local RATE = 100    -- more than the changes in a millisecond: skips those, too, that only an absent host knows
 local KEPT = 64     -- comparisons that a host may have missed
-local LONG = 20     -- times as long the bucket waits for a host that attends
+local LONG = 200    -- times as long the bucket waits for a host that attends
+local AWAY = 30000  -- ms before the last sign of life of any host: a host that was silent then had made no change since
 local id = serverID()
-local host, name, highest, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after', 'upto', 'max', 'at')
-if cmp[1] ~= name or cmp[2] ~= id then return {-1, ''} end
-local began = tonumber(cmp[6] or 0)
-local open = call('GET', P .. 'run') == id
+local host, name, highest, patience, mode = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local cmp, flat = {}, call('HGETALL', P .. 'cmp')
+for i = 1, #flat, 2 do cmp[flat[i]] = flat[i + 1] end
+if mode == 'forget' then name = cmp.name end
+if cmp.name ~= name or cmp.run ~= id then return {-1, ''} end
 
-local function heard(of)
+local function entry(of)
   local at, done, reached = string.match(call('HGET', P .. 'hosts', of) or '', '^(%-?%d+) (%S+) (.*)$')
-  return tonumber(at or 0), done or '-', reached or ''
+  return tonumber(at), done or '-', reached or ''
 end
 
-local _, done, reached = heard(host)
-local last = string.match(call('LINDEX', P .. 'past', -1) or '', '^%S+')
-if ARGV[5] == '1' or not open and (not last or last == done) then done = name end
-call('HSET', P .. 'hosts', host, string.format('%d ', now) .. done .. ' ' .. reached)
-if open then return {1, cmp[4]} end
-highest = math.max(highest, tonumber(cmp[5] or 0), tonumber(call('GET', P .. 'rev') or 0))
-call('HSET', P .. 'cmp', 'max', string.format('%d', highest), 'by ' .. host, '1')
-local absent = {}
-for i = 6, #ARGV do
-  local at = math.abs(heard(ARGV[i]))
-  if call('HEXISTS', P .. 'cmp', 'by ' .. ARGV[i]) == 0 then
-    if now - math.max(at, began) <= patience and now - began <= LONG * patience then return {0, ''} end
-    absent[#absent + 1] = ARGV[i]
+local function store(of, at, done, reached)
+  call('HSET', P .. 'hosts', of, text(at) .. ' ' .. done .. ' ' .. reached)
+end
+
+local function open(upto)
+  local none = call('EXISTS', P .. 'absent') == 0
+  call('SET', P .. 'run', none and id or id .. ' ' .. upto)
+  if none then call('PEXPIRE', P .. 'rv', 3600000) end
+end
+
+if cmp.upto then
+  local _, _, reached = entry(host)
+  if mode == 'forget' then store(host, -now, name, 'forgotten') end
+  if mode == 'late' then store(host, now, name, reached) end
+  if mode ~= '' and call('HDEL', P .. 'absent', host) == 1 then open(cmp.upto) end
+  return {1, cmp.base}
+end
+if mode == 'forget' then return {0, ''} end
+cmp.max, cmp['by ' .. host] = math.max(highest, cmp.max or 0), '1'
+call('HSET', P .. 'cmp', 'max', text(cmp.max), 'by ' .. host, '1')
+
+local newest, names = 0, {}
+for field in pairs(cmp) do names[string.match(field, '^at (.+)$') or ''] = true end
+for i = 6, #ARGV do names[ARGV[i]] = true end
+for _, of in ipairs(call('HKEYS', P .. 'hosts')) do
+  names[of] = true
+  newest = math.max(newest, math.abs(entry(of)))
+end
+names[''] = nil
+
+-- Whether a host's journal may have changes that the data lost.
+local function knows(of)
+  if cmp['at ' .. of] then return true end
+  local at = entry(of)
+  if not at then return cmp.empty == '1' and cmp.max > 0 end
+  return at > newest - AWAY
+end
+
+local absent, began = {}, tonumber(cmp.at)
+for of in pairs(names) do
+  if not cmp['by ' .. of] and call('HEXISTS', P .. 'absent', of) == 0 and knows(of) then
+    local at = tonumber(cmp['at ' .. of] or began)
+    if now - at <= patience and now - began <= LONG * patience then return {0, ''} end
+    absent[#absent + 1] = of
   end
 end
-local upto = string.format('%d', math.max(highest + GAP, now * RATE))
+local upto = call('GET', P .. 'rev')
+if cmp.max > tonumber(upto) then -- the server's clock is behind, and the host that met it did not know its revision
+  upto = text(cmp.max + GAP)
+  cmp.base = upto
+end
+local last = string.match(call('LINDEX', P .. 'past', -1) or '', '^%S+')
+for field in pairs(cmp) do
+  local by = string.match(field, '^by (.+)$')
+  if by then
+    local _, done, reached = entry(by)
+    store(by, now, (not last or last == done) and name or done, reached)
+  end
+end
+for _, of in ipairs(absent) do call('HSET', P .. 'absent', of, text(now)) end
 call('SET', P .. 'rev', upto)
-call('HSET', P .. 'cmp', 'upto', upto)
-call('RPUSH', P .. 'past', name .. ' ' .. cmp[3] .. ' ' .. upto)
+call('HSET', P .. 'cmp', 'upto', upto, 'base', cmp.base)
+call('RPUSH', P .. 'past', name .. ' ' .. cmp.after .. ' ' .. cmp.base)
 call('LTRIM', P .. 'past', -KEPT, -1)
-call('PEXPIRE', P .. 'rv', 3600000)
-call('SET', P .. 'run', id)
+open(upto)
 call('PUBLISH', P .. 'wake', 'O')
 call('PUBLISH', P .. 'pull', 'O')
 call('PUBLISH', 'wk:registry', 'O')
-return {1, upto, unpack(absent)}
+return {1, cmp.base, unpack(absent)}

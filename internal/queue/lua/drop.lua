@@ -21,4 +21,5 @@ for i = 1, #page[2], 2 do
     remove(topic, id, job)
   end
 end
+if before ~= '' and ARGV[4] == '1' then call('HSET', P .. 'rv', topic, before) end -- see override
 return {page[1], deleted, running, ARGV[4] == '1' and call('INCR', P .. 'rev') or 0}

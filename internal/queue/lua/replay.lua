@@ -14,11 +14,14 @@
 -- rv has the last end of each job in a replayed line ("revision kind time reason", then its attempts, by line), and for each
 -- topic the revision at which it was cleared.
 local mode, dry, after, id = ARGV[1], ARGV[3] == '1', 0, serverID()
+local open, awaited = isOpen(id)
 if mode == 'compare' then
   local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after')
   after = tonumber(cmp[3] or 0)
-  if cmp[1] ~= ARGV[2] or cmp[2] ~= id then return redis.error_reply('OTHERSERVER another comparison has begun') end
-elseif mode == 'late' and call('GET', P .. 'run') ~= id then
+  if cmp[1] ~= ARGV[2] or cmp[2] ~= id or open then -- jobs may have ended since
+    return redis.error_reply('OTHERSERVER the comparison has ended')
+  end
+elseif mode == 'late' and not open then
   return redis.error_reply(NOTCOMPARED)
 end
 local RV = P .. 'rv'
@@ -137,4 +140,5 @@ while i <= #ARGV do
   })
   i = i + 9 + n
 end
+if mode == 'late' and not awaited then call('PEXPIRE', RV, 3600000) end
 return out

@@ -11,12 +11,16 @@ import (
 // Adopt opens a shard without comparing it with any journal, and waits until the queue uses it.
 func Adopt(ctx context.Context, s *queue.Shard) error {
 	for bucket := range s.Buckets() {
-		c, err := s.Attend(ctx, bucket, "adopted", "", true)
+		c, err := s.Attend(ctx, bucket, queue.Attendance{Host: "adopted"})
 		if err != nil {
 			return err
 		}
 		if _, err := s.Compared(
 			ctx, bucket, queue.ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
+			return err
+		}
+		if _, err := s.Compared(
+			ctx, bucket, queue.ComparedBy{Host: "adopted", Mode: queue.ComparedForget}); err != nil {
 			return err
 		}
 	}

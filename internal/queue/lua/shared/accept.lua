@@ -11,7 +11,7 @@ local function accept(topic, id, record, token, revision, line)
   if not front or token ~= '' and token ~= held then return nil end
   delivered[#delivered + 1] = id
   if line == '' or not remembers(topic) then
-    if more ~= '' or attempts ~= '0' then clear(topic, id, parse(record)) end
+    if more ~= '' or attempts ~= '0' or before ~= '' then clear(topic, id, parse(record)) end
     gone[#gone + 1] = id
     return created, attempts
   end

@@ -18,7 +18,7 @@ local function forget(topic, n)
   local ids = call('ZRANGE', key, 0, n - 1)
   call('ZREMRANGEBYRANK', key, 0, n - 1)
   for i, record in ipairs(#ids > 0 and call('HMGET', P .. 'j:' .. topic, unpack(ids)) or {}) do
-    if string.find(record or '', PLAIN) then
+    if before == '' and string.find(record or '', PLAIN) then
       gone[#gone + 1] = ids[i]
     else
       forgetOne(topic, ids[i], parse(record), gone)

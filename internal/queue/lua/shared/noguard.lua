@@ -1,0 +1,1 @@
+local before = '' -- see serverguard.lua; this script works on every server

@@ -1,0 +1,125 @@
+package queue
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// compares begins a comparison by host a, which has replayed its journal, and returns the outcome.
+func (f *fixture) compares(known ...string) Opened {
+	f.Helper()
+	c := f.attend("a")
+	opened, err := f.s.Compared(f.ctx, 0, ComparedBy{
+		Host: "a", Name: c.Name, Highest: c.After + 1, Known: known, Patience: time.Millisecond,
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return opened
+}
+
+// empty makes the server lose everything.
+func (f *fixture) empty() {
+	f.Helper()
+	if err := f.s.client.FlushAll(f.ctx).Err(); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// opens waits until the bucket is open without the hosts that do not report.
+func (f *fixture) opens(known ...string) (absent []string) {
+	f.Helper()
+	eventually(f, "the bucket to be open", func() bool {
+		o := f.compares(known...)
+		absent = o.Absent
+		return o.Open
+	})
+	return absent
+}
+
+// ages makes a host's last attendance older by d.
+func (f *fixture) ages(host string, d time.Duration) {
+	f.Helper()
+	key := prefix(0) + "hosts"
+	fields := strings.SplitN(f.s.client.HGet(f.ctx, key, host).Val(), " ", 2)
+	entry := timeText(number(fields[0])-d.Milliseconds(), true) + " " + fields[1]
+	if err := f.s.client.HSet(f.ctx, key, host, entry).Err(); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// TestAHostThatStoppedCleanlyIsNotAbsent as long as the data has its last words: it has all of its changes, too. Nor is
+// one that had been silent for long when the data was lost. Any other one is.
+func TestAHostThatStoppedCleanlyIsNotAbsent(t *testing.T) {
+	f := newFixture(t)
+	for _, host := range []string{"a", "stopped", "silent", "killed"} {
+		f.attend(host)
+	}
+	if _, err := f.s.Attend(f.ctx, 0, Attendance{Host: "stopped", Leaves: true}); err != nil {
+		t.Fatal(err)
+	}
+	f.ages("silent", time.Minute)
+	f.lose()
+	known := []string{"stopped", "silent", "killed"}
+	if absent := f.opens(known...); !slices.Equal(absent, []string{"killed"}) {
+		t.Errorf("absent: %q", absent)
+	}
+	f.lose()
+	if o := f.compares(known...); !o.Open || len(o.Absent) > 0 {
+		t.Errorf("it waits again for hosts that are absent anyway: %+v", o)
+	}
+	f.empty()
+	if absent := f.opens(known...); len(absent) != 3 {
+		t.Errorf("absent from an emptied bucket: %q", absent)
+	}
+}
+
+// TestANewBucketHasNoAbsentHosts: no journal has a change of it.
+func TestANewBucketHasNoAbsentHosts(t *testing.T) {
+	f := newFixture(t)
+	f.empty()
+	c := f.attend("a")
+	if o := f.compared("a", c, "b"); !o.Open || len(o.Absent) > 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestAHostIsForgotten: nothing waits for its journal any longer, the other hosts forget it, and it replays nothing when
+// it is back.
+func TestAHostIsForgotten(t *testing.T) {
+	f := newFixture(t)
+	f.empty()
+	f.opens("b", "c")
+	hosts, err := f.q.Hosts(f.ctx)
+	if err != nil || len(hosts) != 3 || hosts[0].State != "running" || hosts[1].Name != "b" ||
+		!slices.Equal(hosts[1].Absent, []string{f.s.name}) {
+		t.Errorf("hosts: %+v, %v", hosts, err)
+	}
+	for _, host := range []string{"a", "unknown"} {
+		if err := f.q.ForgetHost(f.ctx, host); err == nil {
+			t.Errorf("%s was forgotten", host)
+		}
+	}
+	for _, host := range []string{"b", "c"} {
+		if err := f.s.awaits(f.ctx, 0); !isAbsent(err) || !strings.Contains(err.Error(), host) {
+			t.Errorf("before %s is forgotten: %v", host, err)
+		}
+		if err := f.q.ForgetHost(f.ctx, host); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.s.awaits(f.ctx, 0); err != nil {
+		t.Error(err)
+	}
+	if seen := f.attend("a").Hosts; len(seen) != 2 || !seen[0].At.IsZero() || !seen[1].At.IsZero() {
+		t.Errorf("a is told of %+v", seen)
+	}
+	if c := f.attend("b"); !c.Open || len(c.Missed) > 0 {
+		t.Errorf("when it is back: %+v", c)
+	}
+	if run := f.s.client.Get(f.ctx, prefix(0)+"run").Val(); len(run) != 40 {
+		t.Errorf("run is %q", run)
+	}
+}
