@@ -249,3 +249,24 @@ func TestAnAnswerThatIsCutOffTakesNothing(t *testing.T) {
 		t.Errorf("it counts %d attempts", j.Attempts)
 	}
 }
+
+// TestALostAnswerOfAScriptThatFailsIsGivenUp: repeated for ever, it would hold up every later call.
+func TestALostAnswerOfAScriptThatFailsIsGivenUp(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	f.push("t", "a", 0)
+	take := flight{s: f.s, name: "w", calls: []*takeCall{{requests: []TakeRequest{{Topics: []string{"t"}, Max: 1}}}}}
+	take.encode("w1")
+	if err := take.call(); err != nil {
+		t.Fatal(err)
+	}
+	f.must("RENAME", "wk:{0}:j:t", "wk:{0}:j:damaged")
+	f.must("SET", "wk:{0}:j:t", "damaged")
+	ended := make(chan struct{})
+	f.s.start(func() { take.recover(); close(ended) })
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the call is repeated again and again")
+	}
+}
