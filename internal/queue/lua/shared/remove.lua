@@ -1,6 +1,7 @@
 -- Takes jobs out of where their state has put them, and removes them.
 
--- An id stays in the list of its minute when its job is changed or removed. A list with mostly such ids is opened early.
+-- An id stays in the list of its minute when its job is changed or removed. A list with mostly such ids is opened
+-- early.
 local function stale(topic, at)
   local minute, key = math.floor(at / MINUTE), P .. 'z:' .. topic
   local n = call('HINCRBY', key, minute, 1)
@@ -55,7 +56,9 @@ end
 
 -- Removes a damaged record, from which nobody can tell where its job is.
 local function discard(topic, id)
-  for _, set in ipairs({'w:high:', 'w:normal:', 'w:low:', 'e:', 'l:', 'dead:'}) do call('ZREM', P .. set .. topic, id) end
+  for _, set in ipairs({'w:high:', 'w:normal:', 'w:low:', 'e:', 'l:', 'dead:'}) do
+    call('ZREM', P .. set .. topic, id)
+  end
   leaveFinished(topic, call('ZREM', P .. 'fin:' .. topic, id))
   call('UNLINK', P .. 'b:' .. topic .. '/' .. id, P .. 'a:' .. topic .. '/' .. id)
   erase(topic, id)
@@ -64,8 +67,8 @@ end
 -- While hosts are absent, no line of their journals may bring a job back that ended or was replaced (see replay.lua).
 local function override(topic, id) call('HSET', P .. 'rv', topic .. '/' .. id, before .. ' deleted  ') end
 
--- Removes the keys of a job besides its record. Absent hosts may know it if it was created before the bucket was opened,
--- at about before / 100 (see attend.lua); push.lua overrides what newer jobs replace.
+-- Removes the keys of a job besides its record. Absent hosts may know it if it was created before the bucket was
+-- opened, at about before / 100 (see attend.lua); push.lua overrides what newer jobs replace.
 local function clear(topic, id, job)
   if before ~= '' and job.created - 60000 <= before / 100 then override(topic, id) end
   if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
