@@ -128,7 +128,7 @@ func TestClocksAndMemoryAndRestartsAreJudged(t *testing.T) {
 			f.off = 0
 			f.health = queue.ShardHealth{
 				RunID: "1", ReplOffset: -1, Memory: 90, MaxMemory: 100, Policy: "allkeys-lru", WriteError: "disk full",
-				LinkDown: true, Differ: "one has 8:1:1",
+				LinkDown: true, Differ: "one has 8:1:1", LargestJobs: health.LargeTopic + 1,
 			}
 		})
 		pass(11 * time.Second)

@@ -154,7 +154,8 @@ var keys = []Key{
 			"  redis+cluster://h1:7001;h2:7002                (rediss+cluster:// for TLS)\n" +
 			"Hosts are separated by , or ; (in the environment, where the URLs are separated by commas, use ;). " +
 			"Special characters of a password are percent-encoded (@ is %40)."},
-	{"redis.timeout", "2s", duration(), "Time limit of one Redis command."},
+	{"redis.timeout", "2s", duration(), "Time limit of one Redis command. In timers and " +
+		"dispatchers it is at least 5s, so that callbacks continue while Redis is slow."},
 	{"redis.pool_size", "32", number(1, 10_000), "Connections of each process to each Redis."},
 	{"redis.buckets", "16", number(1, 256),
 		"Parts into which the jobs of a Redis Cluster are split, so that all its nodes share the load. Stop " +

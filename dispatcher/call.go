@@ -25,7 +25,8 @@ type reservation struct {
 	sent  time.Time // when the reserve request was sent (monotonic)
 	now   time.Time // Redis's clock, not before sent
 
-	asked time.Time // when the lease was last requested; the callback may start within queue.StartWindow of that
+	asked request   // for the lease: the last one
+	ends  time.Time // when the lease ends, or earlier (monotonic)
 	start atomic.Int32
 }
 
@@ -76,7 +77,7 @@ func (s *source) judge(r *reservation) *outcome {
 	if ttr <= 0 {
 		ttr = topic.TTR.Std()
 	}
-	if time.Since(r.asked) > queue.StartWindow {
+	if !r.mayStart(ttr) {
 		held, err := s.confirm(s.ctx, r, ttr)
 		switch {
 		case err != nil:
@@ -139,22 +140,33 @@ func end(r *reservation, v queue.Verdict, reason string) *outcome {
 	return &outcome{Settlement: st, place: r.place, reason: reason}
 }
 
-// confirm extends the lease after the call's start window, and reports whether it is held. It retries until Redis
-// answers, because abandoning a lease that is held would count an attempt that was not made. It fails when ctx or the
-// source ends.
+// mayStart reports whether a call may start now: a deletion waits for it, and the lease lasts as long as the call may,
+// or until it is extended. A lease can be shorter than the TTR that the registry has, which Redis may not know yet.
+func (r *reservation) mayStart(ttr time.Duration) bool {
+	now := time.Now()
+	return now.Sub(r.asked.sent) <= r.asked.window && !now.Add(min(ttr, leaseCap)).After(r.ends)
+}
+
+// confirm extends the lease of a call that may not start, and reports whether it is held. It retries until Redis
+// answers in time, because abandoning a lease that is held would count an attempt that was not made. It fails when ctx
+// or the source ends.
 func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration) (held bool, err error) {
 	for backoff := minBackoff; ctx.Err() == nil && s.ctx.Err() == nil; {
-		sent := time.Now()
-		answer, err := s.shard.Extend(s.d.settles, s.bucket, []*queue.Lease{r.Lease}, min(ttr, leaseCap))
+		asked := s.start.ask()
+		lease := min(ttr, leaseCap) + asked.window - queue.StartWindow
+		answer, err := s.shard.Extend(s.d.settles, s.bucket, []*queue.Lease{r.Lease}, lease)
+		took := time.Since(asked.sent)
 		switch {
 		case err != nil:
 			pause(ctx, jittered(backoff))
 			backoff = min(2*backoff, maxBackoff)
 		case !answer[0]:
 			return false, nil
-		case time.Since(sent) <= queue.StartWindow:
-			r.asked = sent
+		case took <= asked.window:
+			r.asked, r.ends = asked, asked.sent.Add(lease+queue.LeaseGrace)
 			return true, nil
+		default:
+			s.follow(took)
 		}
 	}
 	return false, fmt.Errorf("confirm lease: %w", errors.Join(context.Cause(ctx), context.Cause(s.ctx)))
@@ -165,7 +177,7 @@ var errNotHeld = errors.New("lease expired")
 // begins is called once the call has a connection, just before the request is written. It confirms the lease if
 // connecting took longer than the start window.
 func (s *source) begins(ctx context.Context, r *reservation, ttr time.Duration) error {
-	if time.Since(r.asked) <= queue.StartWindow {
+	if r.mayStart(ttr) {
 		return nil
 	}
 	if !r.start.CompareAndSwap(unasked, asking) && !r.start.CompareAndSwap(begun, asking) {

@@ -26,6 +26,7 @@ type Shard interface {
 	NothingReady(ctx context.Context, bucket int) (bool, error)
 	Settle(ctx context.Context, bucket int, st []queue.Settlement) (held []bool, err error)
 	Extend(ctx context.Context, bucket int, ls []*queue.Lease, d time.Duration) (held []bool, err error)
+	WidenStart(ctx context.Context, bucket int, took time.Duration) (window time.Duration, err error)
 	Wakeups(ctx context.Context) <-chan queue.Wakeup
 	activity.Sink
 }

@@ -36,17 +36,38 @@ type fake struct {
 	noted    bool // the last reserve found too few jobs, and no job was pushed since
 	settled  []queue.Settlement
 	extended map[*queue.Lease]int
+	leases   map[string]fakeLease // by job
+	window   time.Duration        // the start window that deletions wait for
 
 	reserveErr error // the request is executed only if swallow is set
 	swallow    bool
 	took       time.Duration // of a reserve
+	slow       time.Duration // of every other request
+	ttr        time.Duration // of the topics, as Redis knows it
+	requeue    bool          // released jobs are ready again
 	settleErr  error
 	extendErr  error
 	gone       bool // all leases have ended
 }
 
+// fakeLease is what the last request for a lease promised.
+type fakeLease struct{ start, ends time.Time } // until when the call may start, and when the lease ends
+
 func newFake(name string) *fake {
-	return &fake{name: name, wake: make(chan queue.Wakeup), extended: map[*queue.Lease]int{}}
+	return &fake{
+		name: name, wake: make(chan queue.Wakeup), extended: map[*queue.Lease]int{}, leases: map[string]fakeLease{},
+		window: queue.StartWindow, ttr: 10 * time.Second,
+	}
+}
+
+// WidenStart stores the window like the real one.
+func (f *fake) WidenStart(_ context.Context, _ int, took time.Duration) (time.Duration, error) {
+	f.mu.Lock()
+	f.window = max(f.window, 2*took)
+	window, slow := f.window, f.slow
+	f.mu.Unlock()
+	time.Sleep(slow)
+	return window, nil
 }
 
 func (f *fake) Name() string                                { return f.name }
@@ -89,7 +110,23 @@ func (f *fake) reserve(r queue.Reserve) (queue.Reserved, time.Duration, error) {
 		f.lost = append(f.lost, got.Jobs...)
 		return queue.Reserved{}, f.took, f.reserveErr
 	}
+	for _, l := range got.Jobs {
+		f.lend(l, min(f.ttr, r.LeaseCap)+r.Slack+queue.LeaseGrace)
+	}
 	return got, f.took, nil
+}
+
+// lend leases a job from now on.
+func (f *fake) lend(l *queue.Lease, d time.Duration) {
+	now := time.Now()
+	l.LeaseUntil = now.Add(d)
+	f.leases[l.ID] = fakeLease{now.Add(f.window), l.LeaseUntil}
+}
+
+func (f *fake) lent(id string) fakeLease {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.leases[id]
 }
 
 // take respects the limit of each topic, as the script does.
@@ -114,24 +151,40 @@ func (f *fake) take(r queue.Reserve) (jobs []*queue.Lease) {
 
 func (f *fake) Settle(_ context.Context, _ int, st []queue.Settlement) ([]bool, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.answer()
 	if f.settleErr != nil {
 		return nil, f.settleErr
 	}
 	f.settled = append(f.settled, st...)
+	for i := range st {
+		if st[i].Verdict == queue.Release && f.requeue {
+			f.ready = append(f.ready, st[i].Lease)
+		}
+	}
 	return answers(len(st), !f.gone), nil
 }
 
-func (f *fake) Extend(_ context.Context, _ int, ls []*queue.Lease, _ time.Duration) ([]bool, error) {
+func (f *fake) Extend(_ context.Context, _ int, ls []*queue.Lease, d time.Duration) (held []bool, err error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.answer()
 	if f.extendErr != nil {
 		return nil, f.extendErr
 	}
-	for _, l := range ls {
+	held = answers(len(ls), !f.gone)
+	for i, l := range ls {
 		f.extended[l]++
+		if held[i] = held[i] && !time.Now().After(f.leases[l.ID].ends); held[i] {
+			f.lend(l, d+queue.LeaseGrace)
+		}
 	}
-	return answers(len(ls), !f.gone), nil
+	return held, nil
+}
+
+// answer ends a request that has locked mu.
+func (f *fake) answer() {
+	slow := f.slow
+	f.mu.Unlock()
+	time.Sleep(slow)
 }
 
 func answers(n int, held bool) []bool {
@@ -174,7 +227,8 @@ func (f *fake) verdicts() map[queue.Verdict]int {
 type stage struct {
 	t       *testing.T
 	d       *Dispatcher
-	shards  []Shard
+	shards  []Shard // in use
+	all     []Shard
 	changed chan struct{}
 	answer  chan struct{} // closed: every call ends; nil: calls end at once
 	judge   bool          // calls that do not end evaluate a retry_if
@@ -186,9 +240,24 @@ type stage struct {
 	called map[string]int
 	flying int
 	short  bool // calls get no descriptor
+	dial   time.Duration
 }
 
+// Do checks that each call starts while a deletion waits for it, and ends before its lease.
 func (s *stage) Do(ctx context.Context, _ *callback.Endpoint, r *callback.Request) callback.Outcome {
+	time.Sleep(s.dial)
+	if err := r.Begin(); err != nil {
+		return callback.Outcome{Class: callback.Failure, Reason: "canceled", Err: err.Error()}
+	}
+	lent := s.shard(r.ID).lent
+	if l := lent(r.ID); time.Now().After(l.start) {
+		s.t.Errorf("job %s was called %s after its start window", r.ID, time.Since(l.start))
+	}
+	defer func() {
+		if l := lent(r.ID); time.Now().After(l.ends) {
+			s.t.Errorf("job %s was called until %s after the end of its lease", r.ID, time.Since(l.ends))
+		}
+	}()
 	s.mu.Lock()
 	s.called[r.ID]++
 	s.flying++
@@ -210,6 +279,18 @@ func (s *stage) Do(ctx context.Context, _ *callback.Endpoint, r *callback.Reques
 	case <-ctx.Done():
 		return callback.Outcome{Class: callback.Failure, Reason: "canceled", Err: "cut off"}
 	}
+}
+
+// shard returns the shard that has lent a job.
+func (s *stage) shard(id string) *fake {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, shard := range s.all {
+		if f := shard.(*fake); !f.lent(id).ends.IsZero() {
+			return f
+		}
+	}
+	return nil
 }
 
 func (s *stage) calls() (ids, most, flying int) {
@@ -239,7 +320,11 @@ func play(t *testing.T, set setting, test func(t *testing.T, s *stage)) {
 		for _, f := range set.shards {
 			f.wake = make(chan queue.Wakeup) // of this bubble
 			s.shards = append(s.shards, f)
+			if set.ttr > 0 {
+				f.ttr = set.ttr
+			}
 		}
+		s.all = s.shards
 		if set.hang {
 			s.answer = make(chan struct{})
 		}

@@ -82,25 +82,32 @@ func start(t *testing.T, more ...func(*Options)) *installation {
 
 // startWith starts an installation with a timeout for Redis commands.
 func startWith(t *testing.T, timeout time.Duration, more ...func(*Options)) *installation {
-	i := &installation{t: t, calls: map[string]int{}, hooks: map[string]http.HandlerFunc{}, snap: &registry.Snapshot{}}
 	dir, err := os.MkdirTemp("", "wkd")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	sock := filepath.Join(dir, "s")
-	i.redis = exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "")
-	if err := i.redis.Start(); err != nil {
+	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "")
+	if err := cmd.Start(); err != nil {
 		t.Fatalf("start redis-server: %v", err)
 	}
-	t.Cleanup(func() { _ = i.redis.Process.Kill(); _ = i.redis.Wait() })
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	i := startOn(t, "unix://"+sock, timeout, more...)
+	i.redis = cmd
+	return i
+}
+
+// startOn starts an installation on a Redis that is running.
+func startOn(t *testing.T, url string, timeout time.Duration, more ...func(*Options)) *installation {
+	i := &installation{t: t, calls: map[string]int{}, hooks: map[string]http.HandlerFunc{}, snap: &registry.Snapshot{}}
 	srv := httptest.NewServer(i)
 	t.Cleanup(srv.Close)
 	i.url = srv.URL
 	i.q = queue.Open(queue.Options{Timeout: timeout})
 	t.Cleanup(func() { _ = i.q.Close() })
 	if err := i.q.SetShards(t.Context(),
-		[]queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
+		[]queue.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the shard is adopted", func() bool { return queuetest.Adopt(t.Context(), i.q.Shards()[0]) == nil })

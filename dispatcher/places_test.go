@@ -74,7 +74,7 @@ func (s *rings) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserv
 				s.ready[topic]--
 				s.pushed++
 				job := queue.Job{Topic: topic, ID: strconv.Itoa(s.pushed), Priority: queue.Priority(p),
-					DueAt: time.Now()}
+					DueAt: time.Now(), LeaseUntil: time.Now().Add(r.LeaseCap + queue.LeaseGrace)}
 				got.Jobs = append(got.Jobs, &queue.Lease{Job: job})
 			}
 			if s.ready[topic] > 0 {

@@ -270,15 +270,14 @@ func TestACallExtendsItsLeaseWhenItsStartWindowIsOver(t *testing.T) {
 	for held, want := range map[bool]int{true: 1, false: 0} {
 		t.Run(fmt.Sprintf("held=%v", held), func(t *testing.T) {
 			f := newFake("a")
-			f.took, f.gone = queue.StartWindow+time.Millisecond, !held
-			f.push("a", 1)
+			f.gone = !held
 			play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+				s.dial = queue.StartWindow + time.Millisecond
+				f.push("a", 1)
 				pass(5 * time.Second)
 				if n, _, _ := s.calls(); n != want {
 					t.Errorf("%d calls for a lease with held=%v", n, held)
 				}
-				f.set(func() { f.took = 0 })
-				pass(time.Second)
 				if free := s.d.places.available(); free != 4 {
 					t.Errorf("%d of 4 places are free", free)
 				}
@@ -289,14 +288,15 @@ func TestACallExtendsItsLeaseWhenItsStartWindowIsOver(t *testing.T) {
 
 func TestALateCallWaitsUntilItsLeaseCanBeExtended(t *testing.T) {
 	f := newFake("a")
-	f.took, f.extendErr = queue.StartWindow+time.Millisecond, errAway
-	f.push("a", 1)
+	f.extendErr = errAway
 	play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		s.dial = queue.StartWindow + time.Millisecond
+		f.push("a", 1)
 		pass(2 * time.Second)
 		if n, _, _ := s.calls(); n != 0 {
 			t.Fatal("called without extending the lease")
 		}
-		f.set(func() { f.extendErr, f.took = nil, 0 })
+		f.set(func() { f.extendErr = nil })
 		pass(4 * time.Second)
 		if n, most, _ := s.calls(); n != 1 || most != 1 {
 			t.Errorf("%d jobs were called, up to %d times; the job was lost", n, most)

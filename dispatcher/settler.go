@@ -202,8 +202,9 @@ type hold struct {
 // hold extends the lease of a reservation until the returned function is called.
 func (x *extender) hold(r *reservation, ttr time.Duration) (stop func()) {
 	if ttr <= leaseCap {
-		return func() {} // the first lease outlasts the call
+		return func() {} // the lease outlasts the call, see mayStart
 	}
+	now := time.Now()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.held) == 0 {
@@ -212,7 +213,7 @@ func (x *extender) hold(r *reservation, ttr time.Duration) (stop func()) {
 		default:
 		}
 	}
-	x.held[r.Lease] = &hold{renew: r.sent.Add(leaseCap / 3), end: time.Now().Add(ttr)}
+	x.held[r.Lease] = &hold{renew: now.Add(leaseCap / 3), end: now.Add(ttr)}
 	return func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()

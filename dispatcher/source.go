@@ -22,6 +22,8 @@ type source struct {
 	leases  *extender
 	calls   sync.WaitGroup
 
+	start startWindow
+
 	mu      sync.Mutex
 	avoided map[string]time.Time // until when to skip topics whose jobs were released
 }
@@ -118,14 +120,16 @@ func (s *source) reserve() (more bool) {
 	}
 	r := s.request(n, spare)
 	ends := s.d.places.jobEnds() // obtained before the reserve, whose reply does not show which jobs end meanwhile
-	sent := time.Now()
+	asked := s.start.ask()
+	r.Slack = asked.window - queue.StartWindow
 	got, err := s.shard.Reserve(s.d.settles, s.bucket, r)
 	if err != nil {
 		s.d.places.give(n) // an unanswered reserve holds no places
 		return s.recover(r, err)
 	}
-	s.begin(got, sent, len(got.Jobs))
+	s.begin(got, asked, len(got.Jobs))
 	s.d.places.give(n - len(got.Jobs))
+	s.follow(time.Since(asked.sent))
 	if len(got.Jobs) == n || got.More || spare && len(got.Jobs) > 0 {
 		return true
 	}
@@ -143,15 +147,21 @@ func (s *source) request(n int, spare bool) queue.Reserve {
 }
 
 // begin starts the calls of the first n reserved jobs. It releases the others, which have no place. After a stop it
-// releases all.
-func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
+// releases all, and also when the answer came so late that each call would have to wait for its lease to be extended.
+func (s *source) begin(got queue.Reserved, asked request, n int) {
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
 	started := make([]*place, 0, len(got.Jobs))
+	late := time.Since(asked.sent) > asked.window
 	for i, l := range got.Jobs {
-		r := &reservation{Lease: l, place: s.d.places.use(l), sent: sent, asked: sent, now: got.Now}
+		r := &reservation{
+			Lease: l, place: s.d.places.use(l), sent: asked.sent, now: got.Now, asked: asked,
+			ends: asked.sent.Add(l.LeaseUntil.Sub(got.Now)),
+		}
 		switch {
 		case s.ctx.Err() != nil:
 			s.settler.add(end(r, queue.Release, "shutdown"))
+		case late:
+			s.settler.add(end(r, queue.Release, "late answer"))
 		case i >= n:
 			s.settler.add(end(r, queue.Release, "no place"))
 		default:
@@ -180,12 +190,12 @@ func (s *source) recover(r queue.Reserve, err error) (more bool) {
 			left--
 			pause(s.d.calls, minBackoff)
 		}
-		sent := time.Now()
+		asked := s.start.ask()
 		got, err := s.shard.Reserve(s.d.settles, s.bucket, r)
 		if err != nil {
 			continue
 		}
-		s.begin(got, sent, s.d.places.book(len(got.Jobs)))
+		s.begin(got, asked, s.d.places.book(len(got.Jobs)))
 		return true
 	}
 	return false

@@ -153,8 +153,8 @@ func (c *cluster) masterWith(shard redis.ClusterShard, slot int64) *harness.Redi
 	return nil
 }
 
-// Move moves the slot of a key to another node, two keys at a time, as redis-cli's reshard does; between is called when
-// half of it is moved.
+// Move moves the slot of a key to another node, two keys at a time, as redis-cli's reshard does; between is called after
+// each step. The key is the first to move: newer servers list a slot's keys in any order.
 func (c *cluster) Move(key string, to *harness.Redis, between func()) {
 	c.t.Helper()
 	ctx, from := c.t.Context(), c.Owner(key)
@@ -169,20 +169,17 @@ func (c *cluster) Move(key string, to *harness.Redis, between func()) {
 	}
 	do(dst, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
 	do(src, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
-	for {
-		between()
-		keys, err := src.ClusterGetKeysInSlot(ctx, int(slot), 2).Result()
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if len(keys) == 0 {
-			break
-		}
+	for keys := []string{key}; len(keys) > 0; {
 		args := []any{"MIGRATE", "127.0.0.1", portOf(to), "", 0, 5000, "KEYS"}
 		for _, k := range keys {
 			args = append(args, k)
 		}
 		do(src, args...)
+		between()
+		var err error
+		if keys, err = src.ClusterGetKeysInSlot(ctx, int(slot), 2).Result(); err != nil {
+			c.t.Fatal(err)
+		}
 	}
 	do(dst, "CLUSTER", "SETSLOT", slot, "NODE", toID)
 	do(src, "CLUSTER", "SETSLOT", slot, "NODE", toID)

@@ -93,8 +93,9 @@ func TestWrongRedisPassword(t *testing.T) {
 func TestCheckTriesEveryConnection(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
-	if code, output := i.Run("check"); code != 0 {
-		t.Errorf("code %d beside a healthy installation:\n%s", code, output)
+	if code, output := i.Run("check"); code != 0 || strings.Count(output, " hint ") != 1 ||
+		!strings.Contains(output, "maxmemory is not set") {
+		t.Errorf("code %d beside a healthy installation without a limit of memory:\n%s", code, output)
 	}
 	away := fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t))
 	w := harness.New(t, harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": "mysql://u:hidden@tcp(" + away +

@@ -87,6 +87,11 @@ func (p *parts) tuneGC(topics int) {
 	}
 }
 
+// patience is the least time limit of a Redis command in timers and dispatchers, in which no client waits for it: calls
+// go on while answers take up to 2 s. A script begins within three quarters of the limit, and that by a reading of
+// Redis's clock that is as old as an answer takes.
+const patience = 5 * time.Second
+
 func (p *parts) open(process string) (err error) {
 	p.journal, err = journal.Open(journal.Options{
 		Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Sync: p.cfg.Journal.Sync, Logger: p.log,
@@ -96,8 +101,12 @@ func (p *parts) open(process string) (err error) {
 	}
 	p.log = log.Journaled(p.log, p.journal)
 	recorder := recovery.Recorder{Journal: p.journal}
+	timeout := p.cfg.Redis.Timeout
+	if strings.HasPrefix(process, RoleTimer) || strings.HasPrefix(process, RoleDispatcher) {
+		timeout = max(timeout, patience)
+	}
 	p.queue = queue.Open(queue.Options{
-		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
+		Timeout: timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Ended: recorder.Ended, Durability: p.durability,
 		Remembers: p.remembers, Pinned: p.pinned,
 		Announced: func() { p.registry.Nudge() }, // the registry is opened before the queue has shards

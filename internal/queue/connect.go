@@ -36,7 +36,7 @@ func connect(url string, o Options, wait time.Duration) (client redis.UniversalC
 		SentinelUsername:      node.SentinelUser,
 		SentinelPassword:      node.SentinelPassword,
 		MaxRetries:            -1,
-		DialTimeout:           min(o.Timeout, time.Second),
+		DialTimeout:           o.Timeout / 2,
 		ReadTimeout:           o.Timeout + wait,
 		WriteTimeout:          o.Timeout,
 		PoolTimeout:           o.Timeout,

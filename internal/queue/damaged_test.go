@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -9,14 +11,37 @@ import (
 // TestADamagedRecordMakesItsJobDead, so that somebody sees it, and stops no other job.
 func TestADamagedRecordMakesItsJobDead(t *testing.T) {
 	f := newFixture(t)
-	for _, id := range []string{"a", "b", "c"} {
-		f.push("t", id, 0)
+	damages := []string{
+		"", "\xfe\x01?and so on", "waiting normal 1 1 0 1", "waitong normal 1 1 0 1\n", "waiting nornal 1 1 0 1\n",
 	}
-	f.s.client.HSet(f.ctx, prefix(0)+"j:t", "b", "\xfe\x01?and so on")
-	if ls := f.reserve(10); len(ls) != 2 {
-		t.Fatalf("reserved %d; want the two readable jobs", len(ls))
+	for n, record := range damages {
+		f.push("t", fmt.Sprint(n), 0)
+		f.push("t", fmt.Sprint("whole", n), 0)
+		f.s.client.HSet(f.ctx, prefix(0)+"j:t", n, record)
 	}
-	f.stats("t", 0, 0, 2, 1)
+	n := len(damages)
+	if ls := f.reserve(20); len(ls) != n {
+		t.Fatalf("reserved %d; want the %d readable jobs", len(ls), n)
+	}
+	f.stats("t", 0, 0, int64(n), int64(n))
+}
+
+// TestAJobWithADamagedRecordKeepsALongBody, and leaves nothing once it is deleted.
+func TestAJobWithADamagedRecordKeepsALongBody(t *testing.T) {
+	f := newFixture(t)
+	body := bytes.Repeat([]byte("x"), 2*longBody)
+	f.push("t", "a", 0, func(p *Push) { p.Body = body })
+	f.settle(Retry, nil, f.reserve(1)...)
+	f.advanceUntilReady("t")
+	f.s.client.HSet(f.ctx, prefix(0)+"j:t", "a", "\xfe\x01?and so on")
+	f.reserve(1)
+	if j := f.get("t", "a"); j.State != Dead || !bytes.Equal(j.Body, body) || len(j.History) != 1 {
+		t.Errorf("it is %s, with %d bytes and %d attempts", j.State, len(j.Body), len(j.History))
+	}
+	if n, err := f.q.DeleteDead(f.ctx, "t", nil, 1); n != 1 || err != nil {
+		t.Fatalf("%d were deleted, %v", n, err)
+	}
+	f.clean()
 }
 
 // TestDamagedAttemptsStopNobody: a lease ends as usual when its job's attempts cannot be read.
@@ -89,4 +114,25 @@ func TestADeadJobIsRecordedOnce(t *testing.T) {
 	if want := []string{"redrive " + id, "drop " + id}; !slices.Equal(recorded, want) {
 		t.Errorf("recorded %q, want %q", recorded, want)
 	}
+}
+
+// TestDamagedFinishedJobsAreNotCounted once they are replaced or dropped: else fewer finished jobs would be remembered.
+func TestDamagedFinishedJobsAreNotCounted(t *testing.T) {
+	f := newFixture(t)
+	f.lasting("t", RememberLast, time.Hour)
+	for _, id := range []string{"pushed again", "dropped"} {
+		f.push("t", id, 0)
+	}
+	f.deliver()
+	for _, id := range []string{"pushed again", "dropped"} {
+		f.s.client.HSet(f.ctx, prefix(0)+"j:t", id, "\xfe\x01?and so on")
+	}
+	f.push("t", "pushed again", 0)
+	if _, err := f.q.DropTopic(f.ctx, "t"); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.s.client.Get(f.ctx, prefix(0)+"fin").Val(); n != "0" {
+		t.Errorf("%s finished jobs are counted", n)
+	}
+	f.clean()
 }

@@ -14,13 +14,14 @@ import (
 // When a server was suspended, or the network held packets back, a script may begin long after its caller gave up. By
 // then the job may have been pushed to another shard, or a request that was refused with 503 may have been repeated and
 // followed by others: a late push would leave a second copy that no journal knows, a late deletion would remove a job
-// that was pushed since, a late reservation would lease jobs that nobody calls. So these scripts get a deadline, by the
-// clock of the server that runs them, after which they do nothing. The rest of the caller's patience is for the answer.
-// Scripts that end a lease need no deadline: they name the token of the lease.
+// that was pushed since, a late reservation would lease jobs that nobody calls, late settings would replace newer ones.
+// So these scripts get a deadline, by the clock of the server that runs them, after which they do nothing. The rest of
+// the timeout is left for the reply. Scripts that end a lease need no deadline: they name the token of the lease.
 
 // timely lists the scripts that do nothing when they begin late (lua/shared/deadline.lua).
 var timely = []string{
-	"push", pushEarly, "change", "delete", "dead", "drop", "restore", "reserve", "take", "takebyid", settleByID,
+	"push", pushEarly, "change", "delete", "dead", "drop", "restore", "reserve", "take", "takebyid", "configure",
+	settleByID,
 }
 
 // errTooLate means that a script began, or would have begun, after its caller had given up.

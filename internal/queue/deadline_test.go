@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"syscall"
 	"testing"
@@ -92,6 +93,25 @@ func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 	}
 	if j, err := f.s.get(f.ctx, "push", id); err != nil || j != nil {
 		t.Errorf("the push left a second job: %+v, %v", j, err)
+	}
+}
+
+// TestACallersDeadlineIsNoOutage: other callers may be ready to wait.
+func TestACallersDeadlineIsNoOutage(t *testing.T) {
+	url, cmd := startRedis(t)
+	f := fixtureOn(t, url, Options{})
+	f.push("t", "a", time.Hour)
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Signal(syscall.SIGCONT) }()
+	ctx, cancel := context.WithTimeout(f.ctx, 50*time.Millisecond)
+	defer cancel()
+	if j, err := f.q.Get(ctx, "t", "a"); err == nil {
+		t.Fatalf("got %+v", j)
+	}
+	if !f.s.Up() {
+		t.Error("the shard counts as down")
 	}
 }
 

@@ -44,8 +44,8 @@ func (s *Shard) remove(ctx context.Context, topic, id string, m Match, d Durabil
 
 // removeAll removes every copy of a job: a push whose shard failed before it answered may have left one there, besides
 // the one in the next shard. So it does not report success when a shard before the first that has the job does not
-// answer.
-func (q *Queue) removeAll(ctx context.Context, topic, id string, m Match) (running bool, err error) {
+// answer. window is for how long a callback of a copy that was running may start.
+func (q *Queue) removeAll(ctx context.Context, topic, id string, m Match) (window time.Duration, err error) {
 	found := false
 	var missed, unsafe, unsafeGone error // unsafeGone: an earlier deletion may not have reached a replica
 	for _, s := range q.searchOrder(topic, id) {
@@ -58,27 +58,30 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string, m Match) (runni
 			}
 			continue
 		case err != nil:
-			return running, err
+			return window, err
 		case r.job == nil:
 			unsafeGone = cmp.Or(unsafeGone, r.unsafe)
 			continue
 		}
 		unsafe = cmp.Or(unsafe, r.unsafe)
 		m = nil // a copy has another ETag
-		found, running = true, running || r.job.State == Running
+		found = true
+		if r.job.State == Running {
+			window = max(window, s.startWindow(ctx, s.bucketOf(topic)))
+		}
 		if err := q.record(ctx, Deleted, *r.job); err != nil {
-			return running, err
+			return window, err
 		}
 	}
 	switch {
 	case missed != nil:
-		return running, missed
+		return window, missed
 	case found:
-		return running, unsafe
+		return window, unsafe
 	case unsafeGone != nil:
-		return false, unsafeGone
+		return 0, unsafeGone
 	}
-	return false, q.orAbsent(ctx, topic, id, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound))
+	return 0, q.orAbsent(ctx, topic, id, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound))
 }
 
 // Delete removes a job in any state. After it returns nil, no callback of the job starts; one that has started goes on.
@@ -89,21 +92,9 @@ func (q *Queue) Delete(ctx context.Context, topic, id string) error {
 
 // DeleteIf is Delete under a condition. Errors: as Delete, and ErrChanged.
 func (q *Queue) DeleteIf(ctx context.Context, topic, id string, m Match) error {
-	running, err := q.removeAll(ctx, topic, id, m)
-	if running && (err == nil || Stored(err)) {
-		err = cmp.Or(outwaitStart(ctx), err)
+	window, err := q.removeAll(ctx, topic, id, m)
+	if err == nil || Stored(err) {
+		err = cmp.Or(outwait(ctx, window), err)
 	}
 	return err
-}
-
-// outwaitStart waits until no dispatcher starts a callback under a lease that has ended (StartWindow).
-func outwaitStart(ctx context.Context) error {
-	t := time.NewTimer(StartWindow + 50*time.Millisecond)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

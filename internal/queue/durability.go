@@ -54,6 +54,7 @@ func (s *Shard) runReplicated(
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout+s.replicaWait()) // for a connection, the script and the replica
 	defer cancel()
+	began := time.Now()
 	if err = s.identify(ctx); err == nil {
 		err = s.inTime(ctx, bucket, script, args, func(args []any) (err error) {
 			v, unsafe, err = s.evalReplicated(ctx, bucket, script, args...)
@@ -66,7 +67,7 @@ func (s *Shard) runReplicated(
 	case errors.Is(err, redis.ErrPoolTimeout): // all connections wait for replicas; the shard itself may be healthy
 		return nil, nil, s.unavailable("overloaded", err)
 	}
-	return nil, nil, s.failed(ctx, bucket, err)
+	return nil, nil, s.failed(ctx, bucket, began, err)
 }
 
 // evalReplicated is eval, followed by a wait for a replica. It talks to the bucket's node directly, so it has to find

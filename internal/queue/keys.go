@@ -29,6 +29,7 @@ import "fmt"
 //	v:NAME           the token of a caller's last reservation, and its jobs
 //	rev              the revision of the last change, see changes.go
 //	idle             set while a dispatcher waits for work
+//	start:MS         set while a dispatcher's start window is that wide, see startwindow.go
 //	awaited          ZSET: pull topics that workers wait for, by when the entry expires
 //	ww, ww:PROCESS   SET of processes in which workers wait; how many wait for each topic, see workers.lua
 //	log:TOPIC, err:TOPIC, lat:SLOT, pri:SLOT   notes on callbacks, see note.lua

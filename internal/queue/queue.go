@@ -36,7 +36,8 @@ type Options struct {
 	// answered: an error becomes the caller's. It may be called from several goroutines.
 	Changed func(ChangeKind, []Job) error
 	// Ended is called with every batch of endings that a shard answered, before their callers get the answer: an error
-	// fails all that were carried out. It may be called from several goroutines.
+	// fails all that were carried out by their ids, but not the ends of leases. It may be called from several
+	// goroutines.
 	Ended func([]Ended) error
 	// Durability returns a topic's durability. nil: Memory for all.
 	Durability func(topic string) Durability
@@ -150,6 +151,7 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 			}
 			if q.opts.Announced != nil {
 				s.start(func() { s.announcements(q.opts.Announced) })
+				s.start(s.keepTopics)
 			}
 		} else {
 			delete(old, c.Name)

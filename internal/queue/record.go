@@ -163,6 +163,9 @@ func recordOf(j *Job) (text, long []byte) {
 	if j.Snoozes > 0 {
 		b = strconv.AppendInt(append(b, " snoozes="...), int64(j.Snoozes), 10)
 	}
+	if j.Attempts == 0 && len(j.History) > 0 {
+		b = append(b, " tried=1"...)
+	}
 	if !j.NextAt.IsZero() && !j.NextAt.Equal(j.DueAt) {
 		b = strconv.AppendInt(append(b, " next="...), j.NextAt.UnixMilli(), 10)
 	}

@@ -22,6 +22,8 @@ type Reserve struct {
 	Busy     map[string]int
 	// LeaseCap bounds the first lease: it lasts min(TTR, LeaseCap) plus LeaseGrace, and Extend prolongs it.
 	LeaseCap time.Duration
+	// Slack is added to LeaseGrace: what a slow Redis takes to answer, and to receive the outcome.
+	Slack time.Duration
 }
 
 // ReserveLimit is the most jobs of one Reserve, so that no script blocks Redis for long.
@@ -29,10 +31,6 @@ const ReserveLimit = 128
 
 // LeaseGrace is added to every lease, for the settling of a call that used all of its TTR.
 const LeaseGrace = time.Second
-
-// StartWindow is how long after Reserve (or Extend) was sent a callback may be started without calling Extend first.
-// Delete of a running job waits until it has passed, so no callback starts after its answer.
-const StartWindow = 250 * time.Millisecond
 
 // Reserved is the answer to Reserve.
 type Reserved struct {
@@ -93,7 +91,7 @@ func (r *Reserve) args() []any {
 	}
 	args := make([]any, 0, 8+2*len(r.Busy))
 	args = append(args, r.Worker, r.Token, min(r.Max, ReserveLimit), r.Pattern, topicMax, leaseCap.Milliseconds(),
-		LeaseGrace.Milliseconds(), again)
+		(LeaseGrace + r.Slack).Milliseconds(), again)
 	for topic, n := range r.Busy {
 		args = append(args, topic, n)
 	}

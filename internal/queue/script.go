@@ -205,9 +205,10 @@ func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any)
 	if err := s.refuses(n, script); err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	err := s.Check(ctx)
 	if err != nil {
-		return nil, s.failed(ctx, bucket, err)
+		return nil, s.failed(ctx, bucket, began, err)
 	}
 	var v any
 	err = s.inTime(ctx, bucket, script, args, func(args []any) (err error) {
@@ -220,7 +221,7 @@ func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any)
 		}
 		return v, nil
 	}
-	return nil, s.failed(ctx, bucket, err)
+	return nil, s.failed(ctx, bucket, began, err)
 }
 
 // refuses returns why a bucket that is down cannot run a script.

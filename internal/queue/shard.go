@@ -161,10 +161,14 @@ func (s *Shard) bucketsOf(topic string) []int {
 	return all
 }
 
-// failed classifies an error of a command: the caller's context, the state of the shard, or the connection to it.
-func (s *Shard) failed(ctx context.Context, bucket int, err error) error {
+// failed classifies an error of a command that began at a time: the caller's context, the state of the shard, or the
+// connection to it. A deadline of the caller says nothing about the shard, unless it left most of a command's time.
+func (s *Shard) failed(ctx context.Context, bucket int, began time.Time, err error) error {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("shard %s: %w", s.name, ctx.Err())
+	}
+	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) && time.Since(began) < s.timeout*3/4 {
+		return s.unanswered("timeout", err)
 	}
 	if errors.Is(err, errTooLate) { // it does answer
 		return s.unavailable("timeout", err)
@@ -219,7 +223,7 @@ func reasonOf(err error) string {
 		return "timeout"
 	case redis.HasErrorPrefix(err, "MISCONF"):
 		return "disk"
-	case redis.HasErrorPrefix(err, "READONLY"):
+	case redis.HasErrorPrefix(err, "READONLY"), redis.HasErrorPrefix(err, "NOREPLICAS"):
 		return "readonly"
 	case redis.HasErrorPrefix(err, "LOADING"):
 		return "loading"
@@ -266,7 +270,7 @@ const probeEvery = 100 * time.Millisecond
 
 // probe writes to the buckets that are down until all of them accept it.
 func (s *Shard) probe() {
-	s.retry(func() (done bool) {
+	s.retry(probeEvery, func() (done bool) {
 		if s.reviveAll(); !s.Up() {
 			return false
 		}
@@ -275,9 +279,9 @@ func (s *Shard) probe() {
 	})
 }
 
-// retry calls try every probeEvery until it returns true or the shard is closed.
-func (s *Shard) retry(try func() (done bool)) {
-	t := time.NewTicker(probeEvery)
+// retry calls try at an interval until it returns true or the shard is closed.
+func (s *Shard) retry(every time.Duration, try func() (done bool)) {
+	t := time.NewTicker(every)
 	defer t.Stop()
 	for {
 		select {
@@ -317,7 +321,7 @@ func (s *Shard) proven(ctx context.Context) error {
 }
 
 func (s *Shard) revive(bucket int, n *bucketState) {
-	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+	ctx, cancel := context.WithTimeout(s.ctx, 2*s.timeout)
 	defer cancel()
 	err := s.Check(ctx)
 	if err == nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A host is absent from a bucket while only its journal may have changes that the bucket's data lost (see compared.lua).
-// The bucket is open, but an id that it does not have may be in that journal: requests for it are refused until the
+// A host is absent from a bucket while only its journal may have changes that the data lost (see compared.lua). The
+// bucket is open, but an id that it does not have may be in that journal: requests for it are refused until the
 // host has replayed its journal, or an operator says that it will not be back. The same holds for a push that keeps an
 // existing job. Pushes that replace one, and those whose id was just made, are newer than all that the journal has.
 
@@ -28,9 +28,10 @@ func isAbsent(err error) bool {
 
 // awaits returns an error that names the absent hosts of a bucket, nil without any.
 func (s *Shard) awaits(ctx context.Context, bucket int) error {
+	began := time.Now()
 	hosts, err := s.client.HKeys(ctx, prefix(bucket)+"absent").Result()
 	if err != nil {
-		return s.failed(ctx, bucket, err)
+		return s.failed(ctx, bucket, began, err)
 	}
 	if len(hosts) == 0 {
 		return nil
@@ -115,16 +116,17 @@ func (q *Queue) Hosts(ctx context.Context) ([]Host, error) {
 		if err != nil {
 			return err
 		}
+		began := time.Now()
 		seen, err := s.client.HGetAll(ctx, prefix(bucket)+"hosts").Result()
 		if err != nil {
-			return s.failed(ctx, bucket, err)
+			return s.failed(ctx, bucket, began, err)
 		}
 		for name, entry := range seen {
 			hostOf(hosts, name).add(entry, clock)
 		}
 		away, err := s.client.HKeys(ctx, prefix(bucket)+"absent").Result()
 		if err != nil {
-			return s.failed(ctx, bucket, err)
+			return s.failed(ctx, bucket, began, err)
 		}
 		for _, name := range away {
 			if h := hostOf(hosts, name); !slices.Contains(h.Absent, s.name) {

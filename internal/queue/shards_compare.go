@@ -286,9 +286,10 @@ func (s *Shard) Compared(ctx context.Context, bucket int, d ComparedBy) (Opened,
 
 // Gaps returns which revisions a bucket may have lost in earlier comparisons.
 func (s *Shard) Gaps(ctx context.Context, bucket int) ([]Gap, error) {
+	began := time.Now()
 	past, err := s.client.LRange(ctx, prefix(bucket)+"past", 0, -1).Result()
 	if err != nil {
-		return nil, s.failed(ctx, bucket, err)
+		return nil, s.failed(ctx, bucket, began, err)
 	}
 	gaps := make([]Gap, 0, len(past))
 	for _, one := range past {

@@ -15,24 +15,32 @@ import (
 
 // ShardHealth is a shard's report about itself. Memory, MaxMemory and Jobs are sums over a Cluster's masters.
 type ShardHealth struct {
-	Name       string
-	State      string // active, draining
-	Up         bool
-	Err        string        // why it is not up
-	Latency    time.Duration // of one command
-	Version    string
-	RunID      string // of the server; of a Cluster's masters, joined
-	Memory     int64  // bytes used
-	MaxMemory  int64  // bytes; 0: no limit
-	Policy     string // maxmemory-policy; anything but noeviction can lose jobs
-	AOF        bool   // append-only file on
-	WriteError string // persistence error: append-only file or background save
-	LinkDown   bool   // a replica has lost its master
-	ReplOffset int64  // master_repl_offset; it never goes back while nothing is lost
-	Jobs       int64
-	Moved      int64  // jobs recently moved to other shards, see Drain
-	Forbidden  bool   // Err says that the user lacks rights
-	Differ     string // hosts whose settings differ from this one's, with their settings
+	Name        string
+	State       string // active, draining
+	Up          bool
+	Err         string        // why it is not up
+	Latency     time.Duration // of one command
+	Version     string
+	RunID       string // of the server; of a Cluster's masters, joined
+	Memory      int64  // bytes used
+	MaxMemory   int64  // bytes; 0: no limit
+	Policy      string // maxmemory-policy; anything but noeviction can lose jobs
+	AOF         bool   // append-only file on
+	WriteError  string // persistence error: append-only file or background save
+	LinkDown    bool   // a replica has lost its master
+	ReplOffset  int64  // master_repl_offset; it never goes back while nothing is lost
+	Jobs        int64
+	SmallJobs   int64  // of these, in topics of at most SmallTopic jobs
+	Largest     string // the topic with the most jobs
+	LargestJobs int64
+	Cluster     bool
+	Replicas    int64  // connected
+	Moved       int64  // jobs recently moved to other shards, see Drain
+	Forbidden   bool   // Err says that the user lacks rights
+	Differ      string // hosts whose settings differ from this one's, with their settings
+
+	Config    []map[string]string // settings of each master, see ReadConfig
+	ConfigErr string              // why they cannot be read
 
 	started, now time.Time // see Server
 }
@@ -50,6 +58,7 @@ func (s *Shard) Ping(ctx context.Context) (clock time.Time, took time.Duration, 
 // Health asks a shard about its state.
 func (s *Shard) Health(ctx context.Context) ShardHealth {
 	h := ShardHealth{Name: s.name, State: s.State()}
+	_, h.Cluster = s.client.(*redis.ClusterClient)
 	_, took, err := s.Ping(ctx)
 	h.Latency = took
 	if err == nil {
@@ -59,7 +68,7 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 		err = s.Check(ctx)
 	}
 	if err == nil {
-		h.Jobs, err = s.countJobs(ctx)
+		err = s.countJobs(ctx, &h)
 	}
 	if err == nil && h.State == "draining" {
 		if h.Moved, err = s.client.Get(ctx, prefix(0)+"moved").Int64(); errors.Is(err, redis.Nil) {
@@ -166,6 +175,9 @@ func parseInfo(text string) map[string]string {
 func (h *ShardHealth) add(m map[string]string) {
 	number := func(k string) int64 { n, _ := strconv.ParseInt(m[k], 10, 64); return n }
 	h.Version = m["redis_version"]
+	if v := m["valkey_version"]; v != "" {
+		h.Version += " (Valkey " + v + ")"
+	}
 	if usec, up := number("server_time_usec"), number("uptime_in_seconds"); usec > 0 {
 		if at := time.UnixMicro(usec).Add(-time.Duration(up-1) * time.Second); at.After(h.started) {
 			h.started = at
@@ -187,13 +199,41 @@ func (h *ShardHealth) add(m map[string]string) {
 	}
 	h.LinkDown = h.LinkDown || m["master_link_status"] == "down"
 	h.ReplOffset += number("master_repl_offset")
+	h.Replicas += number("connected_slaves")
 }
+
+// ReadConfig reads settings of Redis that INFO does not show. Its user may lack the right to do so.
+func (s *Shard) ReadConfig(ctx context.Context, h *ShardHealth, names ...string) {
+	var mu sync.Mutex
+	args := []any{"CONFIG", "GET"}
+	for _, name := range names {
+		args = append(args, name)
+	}
+	err := eachMaster(ctx, s.client, func(ctx context.Context, c *redis.Client) error {
+		reply := redis.NewMapStringStringCmd(ctx, args...)
+		if err := c.Process(ctx, reply); err != nil {
+			return fmt.Errorf("read the settings of shard %s: %w", s.name, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		h.Config = append(h.Config, reply.Val())
+		return nil
+	})
+	if err != nil {
+		h.ConfigErr = err.Error()
+	}
+}
+
+// SmallTopic is how many jobs a topic may have for its hash to be a listpack, if the server's settings allow it.
+const SmallTopic = 128
 
 // jobCount is a count of a shard's jobs, and how long it took.
 type jobCount struct {
-	jobs int64
-	at   time.Time
-	took time.Duration
+	jobs, small int64 // small: in topics of at most SmallTopic jobs
+	largest     string
+	largestJobs int64
+	at          time.Time
+	took        time.Duration
 }
 
 const (
@@ -203,31 +243,40 @@ const (
 
 // countJobs counts the jobs of the shard. With many topics it may return an older count, up to a multiple of the time
 // that counting took, unless the shard is draining: a draining shard may be removed once it has no jobs.
-func (s *Shard) countJobs(ctx context.Context) (int64, error) {
-	began := time.Now()
-	if c := s.counted.Load(); c != nil && s.State() == "active" && c.took > countCheap &&
-		began.Sub(c.at) < countShare*c.took {
-		return c.jobs, nil
+func (s *Shard) countJobs(ctx context.Context, h *ShardHealth) error {
+	c := s.counted.Load()
+	if c == nil || s.State() != "active" || c.took <= countCheap || time.Since(c.at) >= countShare*c.took {
+		c = &jobCount{at: time.Now()}
+		if err := s.jobs(ctx, c); err != nil {
+			return err
+		}
+		c.took = time.Since(c.at)
+		s.counted.Store(c)
 	}
-	jobs, err := s.jobs(ctx)
-	if err == nil {
-		s.counted.Store(&jobCount{jobs: jobs, at: began, took: time.Since(began)})
-	}
-	return jobs, err
+	h.Jobs, h.SmallJobs, h.Largest, h.LargestJobs = c.jobs, c.small, c.largest, c.largestJobs
+	return nil
 }
 
 // jobs counts the jobs of all topics.
-func (s *Shard) jobs(ctx context.Context) (sum int64, err error) {
+func (s *Shard) jobs(ctx context.Context, c *jobCount) error {
 	topics := map[string]Stats{}
 	for b := range s.nodes {
 		if err := s.countAs(ctx, countEarly, b, "", "", topics); err != nil {
-			return 0, fmt.Errorf("count the jobs of shard %s: %w", s.name, err)
+			return fmt.Errorf("count the jobs of shard %s: %w", s.name, err)
 		}
 	}
 	for topic, st := range topics {
-		if !isNamespace(topic) {
-			sum += st.Jobs()
+		n := st.Jobs()
+		if isNamespace(topic) {
+			continue
+		}
+		c.jobs += n
+		if n <= SmallTopic {
+			c.small += n
+		}
+		if n > c.largestJobs {
+			c.largest, c.largestJobs = topic, n
 		}
 	}
-	return sum, nil
+	return nil
 }

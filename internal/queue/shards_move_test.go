@@ -119,6 +119,32 @@ func TestACopyThatIsRemovedAgainIsRecorded(t *testing.T) {
 	}
 }
 
+// TestAMovedJobKeepsItsAttempts, also when their number was set to 0, and leaves none of them when it is deleted.
+func TestAMovedJobKeepsItsAttempts(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	f.push("t", "1", 0)
+	f.settle(Bury, nil, f.reserve(1)...)
+	if n, err := f.q.RedriveDead(f.ctx, "t", []string{"1"}, 0); n != 1 || err != nil {
+		t.Fatalf("redrive: %d, %v", n, err)
+	}
+	later := time.Hour
+	if _, err := f.q.Change(f.ctx, "t", "1", Change{Delay: &later}); err != nil {
+		t.Fatal(err)
+	}
+	states("draining", "active")
+	if n := f.drain(); n != 1 {
+		t.Fatalf("%d jobs were moved", n)
+	}
+	if j := f.get("t", "1"); j.Shard != "b" || j.Attempts != 0 || len(j.History) != 1 {
+		t.Errorf("it is in %s, with %d attempts, of which %d are listed", j.Shard, j.Attempts, len(j.History))
+	}
+	if err := f.q.Delete(f.ctx, "t", "1"); err != nil {
+		t.Fatal(err)
+	}
+	f.s = f.q.Shards()[1]
+	f.clean()
+}
+
 // TestOneProcessMovesJobs, and another one continues where it stopped.
 func TestOneProcessMovesJobs(t *testing.T) {
 	f, states := twoShards(t, Options{})
@@ -183,8 +209,9 @@ func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 		t.Fatalf("removed %v, and when the answer was lost, %v", first, again)
 	}
 	f.drain()
-	if n, err := f.s.jobs(f.ctx); n != 0 || err != nil {
-		t.Errorf("%d jobs are left, %v", n, err)
+	var left jobCount
+	if err := f.s.jobs(f.ctx, &left); left.jobs != 0 || err != nil {
+		t.Errorf("%d jobs are left, %v", left.jobs, err)
 	}
 	if j := f.get("t", "changed"); j.Shard != "b" || j.DueAt.Before(later) {
 		t.Errorf("the change is lost: %+v", j)
@@ -245,7 +272,9 @@ func TestACountOfManyTopicsIsKept(t *testing.T) {
 			t.Errorf("the shard has %d jobs; want %d", h.Jobs, want)
 		}
 	}
-	counted := func(ago, took time.Duration) { f.s.counted.Store(&jobCount{7, time.Now().Add(-ago), took}) }
+	counted := func(ago, took time.Duration) {
+		f.s.counted.Store(&jobCount{jobs: 7, at: time.Now().Add(-ago), took: took})
+	}
 	counted(0, time.Millisecond)
 	jobs(1)
 	counted(time.Second, time.Minute)

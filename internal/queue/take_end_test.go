@@ -212,3 +212,24 @@ func TestALeaseOutlivesTheNameOfItsShard(t *testing.T) {
 	}
 	f.ended(Ending{Lease: lease})
 }
+
+// TestAnEndedLeaseIsAcknowledgedWithoutItsLine in the journal: a worker that got an error would undo what it did, and
+// its job is gone. What was done by id is refused: if the shard loses it, nothing tells that it was done.
+func TestAnEndedLeaseIsAcknowledgedWithoutItsLine(t *testing.T) {
+	url, _ := startRedis(t)
+	f := fixtureOn(t, url, Options{Ended: func([]Ended) error { return errors.New("no descriptor is left") }})
+	f.pullTopics("t")
+	for i := range 4 {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	var list []Ending
+	for i, l := range f.take(3, "t") {
+		list = append(list, Ending{Lease: l.Lease, Verb: []Verb{Ack, Fail, BuryLeased}[i]})
+	}
+	list = append(list, Ending{Ref: Ref{"t", "3"}, In: []State{Ready}, Verb: Ack})
+	for i, d := range f.q.End(f.ctx, list) {
+		if _, refused := errors.AsType[*UnavailableError](d.Err); refused != (i == 3) {
+			t.Errorf("%s: %v", d.Verb, d.Err)
+		}
+	}
+}

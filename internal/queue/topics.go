@@ -60,8 +60,8 @@ func positive(x float64) string {
 const confFields = 11
 
 // SetTopics sets the limits of all topics on every shard. all yields the current topics; the queue calls it again
-// whenever a shard may have other limits, so a shard that is down gets them when it answers. Each active shard gets its
-// share of MaxInFlight, at least one, and of RateLimit, and enforces it exactly.
+// whenever a shard may have other limits, so a shard that is down or refuses writes gets them later. Each active shard
+// gets its share of MaxInFlight, at least one, and of RateLimit, and enforces it exactly.
 func (q *Queue) SetTopics(ctx context.Context, all iter.Seq[TopicConf]) error {
 	return q.changeTopics(ctx, all, nil)
 }
@@ -149,6 +149,19 @@ func (s *Shard) configure(
 	}
 	s.confVersion = version
 	return nil
+}
+
+// topicsEvery is how often limits are set again that a shard did not take: it was down, read-only or without replicas.
+const topicsEvery = time.Second
+
+// keepTopics sets the limits of topics that a failed call may not have stored.
+func (s *Shard) keepTopics() {
+	s.retry(topicsEvery, func() (done bool) {
+		if err := s.resync(s.ctx, s); err != nil {
+			s.log.Debug("limits of topics not stored", "error", err)
+		}
+		return false
+	})
 }
 
 // forgetTopics makes the next configure send all limits: the server may be another one.
@@ -308,33 +321,34 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	total, ran := 0, false
+	total, longest := 0, time.Duration(0)
 	for _, member := range members {
-		n, running, err := q.dropTopic(ctx, member)
-		total, ran = total+n, ran || running
+		n, window, err := q.dropTopic(ctx, member)
+		total, longest = total+n, max(longest, window)
 		if err != nil {
 			return total, err
 		}
 	}
-	if ran {
-		return total, outwaitStart(ctx)
-	}
-	return total, nil
+	return total, outwait(ctx, longest)
 }
 
-// dropTopic deletes the jobs of one topic. running reports that some of them were running, or may have been.
-func (q *Queue) dropTopic(ctx context.Context, topic string) (total int, running bool, err error) {
+// dropTopic deletes the jobs of one topic. window is for how long callbacks of those that were running, or may have
+// been, may start.
+func (q *Queue) dropTopic(ctx context.Context, topic string) (total int, window time.Duration, err error) {
 	for _, s := range *q.shards.Load() {
-		n, ran, revision, err := s.drop(ctx, "drop", topic, "1", "")
-		total, running = total+n, running || ran
+		n, running, revision, err := s.drop(ctx, "drop", topic, "1", "")
+		total += n
 		if err == nil {
 			err = q.record(ctx, Cleared, Job{Topic: topic, Shard: s.name, Revision: revision})
 		}
 		if err != nil {
-			return total, running, fmt.Errorf("delete the jobs of %s: %w", topic, err)
+			return total, window, fmt.Errorf("delete the jobs of %s: %w", topic, err)
+		}
+		if running {
+			window = max(window, s.startWindow(ctx, s.bucketOf(topic)))
 		}
 	}
-	return total, running, nil
+	return total, window, nil
 }
 
 const dropStep = 200 // jobs in one call of the script

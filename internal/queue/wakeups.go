@@ -88,7 +88,7 @@ func (s *Shard) listenOnce(ctx context.Context, channels []string, pass func(con
 	sub := s.client.Subscribe(ctx, channels...)
 	defer func() { _ = sub.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })() // a pending receive ignores ctx
-	if _, err := sub.ReceiveTimeout(ctx, time.Second); err != nil {
+	if _, err := sub.ReceiveTimeout(ctx, s.timeout); err != nil {
 		return
 	}
 	pass(ctx, nil)

@@ -39,8 +39,8 @@ func gateway(b *bench) {
 		return
 	}
 	theirPublished, theirConsumed := b.startLmstfy().rates()
-	b.beside(publish+", beside lmstfy", "/s", "≥ 1.8 times", published, "lmstfy", theirPublished)
-	b.beside(consume+", beside lmstfy", "jobs/s", "≥ 2.5 times", consumed, "lmstfy", theirConsumed)
+	b.beside(publish+", beside lmstfy", "/s", "≥ 1.6 times", published, "lmstfy", theirPublished)
+	b.beside(consume+", beside lmstfy", "jobs/s", "≥ 1.5 times", consumed, "lmstfy", theirConsumed)
 }
 
 func (b *bench) freeAddr() string { return fmt.Sprintf("127.0.0.1:%d", freeport.TCP(b)) }

@@ -31,10 +31,13 @@ const (
 	Forbidden Kind = "forbidden" // its user lacks permissions
 	Settings  Kind = "settings"  // hosts differ in settings that should be the same
 
+	Large Kind = "large" // a topic has more jobs in one key than LargeTopic or LargeOnCluster
+
 	Version   Kind = "version"   // older than OldestRedis
 	NoAOF     Kind = "aof"       // the append-only file is off
 	Unlimited Kind = "maxmemory" // there is no maxmemory
 	HasJobs   Kind = "jobs"      // it holds jobs already
+	Unread    Kind = "config"    // its settings cannot be read
 )
 
 // Severity is how bad a problem is.
@@ -42,7 +45,7 @@ type Severity int
 
 // The severities.
 const (
-	Hint     Severity = iota // relevant when adding a shard
+	Hint     Severity = iota // an improvement, or relevant only when adding a shard
 	Warning                  // it may become Critical
 	Critical                 // jobs are refused, lost or late
 )
@@ -93,6 +96,10 @@ var rules = []rule{
 		return h.MaxMemory > 0 && float64(h.Memory) > MemoryShare*float64(h.MaxMemory),
 			message.New("finding.memory", printable.Bytes(h.Memory), printable.Bytes(h.MaxMemory))
 	}, "finding.memory_advice"},
+	{Large, Warning, true, func(h queue.ShardHealth) (bool, message.Message) {
+		return h.LargestJobs > LargeTopic || h.Cluster && h.LargestJobs > LargeOnCluster,
+			message.New("finding.large", h.Largest, h.LargestJobs)
+	}, "finding.large_advice"},
 	{NoAOF, Warning, false, func(h queue.ShardHealth) (bool, message.Message) {
 		return !h.AOF, message.New("finding.aof")
 	}, "finding.aof_advice"},
@@ -102,6 +109,9 @@ var rules = []rule{
 	{HasJobs, Hint, false, func(h queue.ShardHealth) (bool, message.Message) {
 		return h.Jobs != 0, message.New("finding.jobs", h.Jobs)
 	}, "finding.jobs_advice"},
+	{Unread, Hint, false, func(h queue.ShardHealth) (bool, message.Message) {
+		return h.ConfigErr != "", message.New("finding.config", h.ConfigErr)
+	}, "finding.config_advice"},
 }
 
 func evicts(h queue.ShardHealth) bool { return h.Policy != "" && h.Policy != "noeviction" }
@@ -114,7 +124,11 @@ func TooOld(version string) bool {
 }
 
 // Judge returns the problems in the report of a shard that is up, worst first.
-func Judge(h queue.ShardHealth) []Problem { return judge(h, rules) }
+func Judge(h queue.ShardHealth) []Problem {
+	list := append(judge(h, rules), judgeConfig(h)...)
+	slices.SortStableFunc(list, func(a, b Problem) int { return int(b.Severity - a.Severity) })
+	return list
+}
 
 // JudgeWatched returns only problems of the kinds in Watched, which can begin while a shard is in use.
 func JudgeWatched(h queue.ShardHealth) []Problem {
@@ -161,6 +175,7 @@ func JudgeClock(off, took time.Duration) *Problem {
 type Shard interface {
 	Ping(ctx context.Context) (clock time.Time, took time.Duration, err error)
 	Health(ctx context.Context) queue.ShardHealth
+	ReadConfig(ctx context.Context, h *queue.ShardHealth, names ...string)
 }
 
 // Try judges a shard once. It returns problems only if the shard is up; otherwise its health has the reason.
@@ -169,6 +184,7 @@ func Try(ctx context.Context, s Shard) (queue.ShardHealth, []Problem) {
 	if !h.Up {
 		return h, nil
 	}
+	s.ReadConfig(ctx, &h, settingNames()...)
 	list := Judge(h)
 	sent := time.Now()
 	clock, took, err := s.Ping(ctx)

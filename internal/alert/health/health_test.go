@@ -37,11 +37,25 @@ func TestJudge(t *testing.T) {
 		"jobs would be evicted with a limit": {
 			func(h *queue.ShardHealth) { h.Policy, h.MaxMemory = "allkeys-lru", 0 }, []Kind{Eviction, Unlimited}, false,
 		},
-		"no master":           {func(h *queue.ShardHealth) { h.LinkDown = true }, []Kind{LinkDown}, true},
-		"at the limit":        {func(h *queue.ShardHealth) { h.Memory = 85 }, nil, true},
-		"over the limit":      {func(h *queue.ShardHealth) { h.Memory = 86 }, []Kind{Memory}, true},
-		"no append-only file": {func(h *queue.ShardHealth) { h.AOF = false }, []Kind{NoAOF}, false},
-		"jobs are there":      {func(h *queue.ShardHealth) { h.Jobs = 1 }, []Kind{HasJobs}, false},
+		"no master":                   {func(h *queue.ShardHealth) { h.LinkDown = true }, []Kind{LinkDown}, true},
+		"at the limit":                {func(h *queue.ShardHealth) { h.Memory = 85 }, nil, true},
+		"over the limit":              {func(h *queue.ShardHealth) { h.Memory = 86 }, []Kind{Memory}, true},
+		"no append-only file":         {func(h *queue.ShardHealth) { h.AOF = false }, []Kind{NoAOF}, false},
+		"jobs are there":              {func(h *queue.ShardHealth) { h.Jobs = 1 }, []Kind{HasJobs}, false},
+		"ten million jobs of a topic": {func(h *queue.ShardHealth) { h.LargestJobs = LargeTopic }, nil, true},
+		"more of them": {
+			func(h *queue.ShardHealth) { h.Largest, h.LargestJobs = "t", LargeTopic+1 }, []Kind{Large}, true,
+		},
+		"more than a million on a Cluster": {
+			func(h *queue.ShardHealth) { h.Cluster, h.LargestJobs = true, LargeOnCluster+1 }, []Kind{Large}, true,
+		},
+		"one of several masters has a bad setting": {func(h *queue.ShardHealth) {
+			h.Config = []map[string]string{{"appendfsync": "everysec"}, {"appendfsync": "no", "save": "", "other": ""}}
+		}, []Kind{"appendfsync"}, false},
+		"snapshots are all there is": {func(h *queue.ShardHealth) {
+			h.AOF, h.Config = false, []map[string]string{{"save": "60 1"}}
+		}, []Kind{NoAOF}, false},
+		"the settings cannot be read": {func(h *queue.ShardHealth) { h.ConfigErr = "no" }, []Kind{Unread}, false},
 		"the worst comes first": {
 			func(h *queue.ShardHealth) { h.Memory, h.AOF, h.WriteError = 99, false, "x" },
 			[]Kind{WriteError, Memory, NoAOF}, false,
@@ -96,6 +110,15 @@ type shard struct {
 func (s shard) Health(context.Context) queue.ShardHealth { return s.health }
 func (s shard) Ping(context.Context) (time.Time, time.Duration, error) {
 	return time.Now().Add(s.off), 0, s.err
+}
+
+// ReadConfig answers with the names as values.
+func (s shard) ReadConfig(_ context.Context, h *queue.ShardHealth, names ...string) {
+	config := map[string]string{}
+	for _, name := range names {
+		config[name] = name
+	}
+	h.Config = append(h.Config, config)
 }
 
 func TestTry(t *testing.T) {

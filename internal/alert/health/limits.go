@@ -24,4 +24,9 @@ const (
 	ClockStep = time.Second
 	// OldestRedis is the oldest major version whose scripts have flags.
 	OldestRedis = 7
+	// LargeTopic is how many jobs of a topic on one shard are too many: one Redis serves them all.
+	LargeTopic = 10_000_000
+	// LargeOnCluster is LargeTopic on a Cluster, which moves a key at once: with a million jobs it serves nothing else
+	// for 1.5 s. Some providers move no key over 256 MB, 2.5 million jobs.
+	LargeOnCluster = 1_000_000
 )

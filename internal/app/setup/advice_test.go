@@ -142,6 +142,8 @@ func TestUnreachableShardsGetTheAdviceOfTheirKind(t *testing.T) {
 		"managed":        {registry.ManagedShard, "connection refused", "its log says why"},
 		"no TLS":         {"rediss://h:1", "i/o timeout", "TLS on that port"},
 		"a firewall":     {"redis://h:1", "context deadline exceeded", "firewall"},
+		"Alibaba Cloud": {"redis+cluster://h:1", "ERR bad lua script for redis cluster, all the keys that the script " +
+			"uses should be passed using the KEYS array", "script_check_enable to 0"},
 	} {
 		f := unreachableShard("redis a", registry.Shard{URL: x.url}, queue.ShardHealth{Err: x.err})
 		if f.Verdict != Failed || !strings.Contains(f.Advice, x.advice) || strings.HasSuffix(f.Detail, ".") {

@@ -13,6 +13,7 @@ type Verdict string
 
 const (
 	Good    Verdict = "ok"
+	Hint    Verdict = "hint" // an improvement
 	Warning Verdict = "warning"
 	Failed  Verdict = "FAILED"
 )

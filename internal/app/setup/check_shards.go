@@ -65,15 +65,15 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []r
 		findings = append(findings, failed(what, "is the same Redis as shard "+other, sameAdvice))
 	}
 	for _, p := range problems {
-		switch p.Severity {
-		case health.Critical:
-			findings = append(findings, failed(what, p.Detail.Error(), p.Advice.Error()))
-		case health.Warning:
-			findings = append(findings, warn(what, p.Detail.Error(), p.Advice.Error()))
+		if p.Kind == health.HasJobs { // as a shard in use does
+			continue
 		}
+		findings = append(findings, Finding{what, verdicts[p.Severity], p.Detail.Error(), p.Advice.Error()})
 	}
 	return findings
 }
+
+var verdicts = map[health.Severity]Verdict{health.Critical: Failed, health.Warning: Warning, health.Hint: Hint}
 
 const sameAdvice = "Not used, because draining one of the two would destroy the jobs of both. Delete this one " +
 	"(wakecall shard delete --force NAME, which does not touch its jobs), or give the other its name " +
@@ -90,6 +90,8 @@ func unreachableShard(what string, s registry.Shard, h queue.ShardHealth) Findin
 		advice = "Is Redis running there, with TLS on that port? Without TLS, it sends no reply"
 	case strings.Contains(text, "timeout"), strings.Contains(text, "deadline exceeded"):
 		advice = "Is there a firewall in between?"
+	case strings.Contains(text, "bad lua script for redis cluster"): // of Alibaba Cloud's proxy
+		advice = "Set the instance's parameter script_check_enable to 0. Every script stays within one slot"
 	case h.Forbidden:
 		advice = health.Judge(h)[0].Advice.Error()
 	}

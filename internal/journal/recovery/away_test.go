@@ -27,8 +27,8 @@ func awayWorld(t *testing.T, before func(a, b *host)) (a, b *host, inA, inB *att
 }
 
 func isAbsent(err error) bool {
-	var un *queue.UnavailableError
-	return errors.As(err, &un) && un.Reason == "absent"
+	un, ok := errors.AsType[*queue.UnavailableError](err)
+	return ok && un.Reason == queue.Absent
 }
 
 // TestRecoveryKnowsWhatItCannotKnow: while a host is away, an id that is not there may be in its journal.

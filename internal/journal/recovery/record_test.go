@@ -91,6 +91,20 @@ func (l *lines) Attempts(list []journal.AttemptLine) error {
 	return nil
 }
 
+// full is a journal whose file of attempts cannot be written.
+type full struct{ lines }
+
+func (*full) Attempts([]journal.AttemptLine) error { return errors.New("no descriptor is left") }
+
+// TestNoEndOfALeaseWaitsForTheJournal: it was carried out, and the worker has to know.
+func TestNoEndOfALeaseWaitsForTheJournal(t *testing.T) {
+	var got full
+	err := Recorder{&got}.Ended([]queue.Ended{{Verb: queue.Ack, Was: queue.Running}, {Verb: queue.Ack, Was: queue.Ready}})
+	if err != nil || len(got.requests) != 1 {
+		t.Errorf("%v, %d lines of requests", err, len(got.requests))
+	}
+}
+
 func TestOutcomesOfWorkersAreRecorded(t *testing.T) {
 	at := time.UnixMilli(1767323045678)
 	ended := func(v queue.Verb, was, is queue.State) queue.Ended {

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: topic, totals, wait.
+-- With: deadline, topic, totals, wait.
 -- Sets the settings of topics and namespaces.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    for each: name, then its settings in the order of FIELDS in shared/topic.lua, '' for one that it has not. One

@@ -10,7 +10,7 @@
 local topic, limit, long, off, n = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), 0
 local s = settings(topic)
 local idle = s.paused or s.open > 0 or now - (call('ZSCORE', P .. 'act', topic) or 0) > long
-for _, priority in ipairs({'high', 'normal', 'low'}) do
+for _, priority in ipairs(PRIORITIES) do
   local w = P .. 'w:' .. priority .. ':' .. topic
   for _, id in ipairs(call('ZRANGE', w, '-inf', micros - 1000 * long, 'BYSCORE', 'LIMIT', 0, limit - n)) do
     local job = find(topic, id)

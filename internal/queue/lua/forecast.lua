@@ -11,7 +11,7 @@ for i = 1, MINUTES + HOURS do counts[i] = 0 end
 
 local function between(from, to)
   local n = 0
-  for _, priority in ipairs({'high', 'normal', 'low'}) do
+  for _, priority in ipairs(PRIORITIES) do
     n = n + call('ZCOUNT', P .. 'w:' .. priority .. ':' .. topic, '(' .. text(from * 1000), text(to * 1000))
   end
   return n

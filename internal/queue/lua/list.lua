@@ -8,18 +8,16 @@
 --         has read enough.
 -- Keeps   it writes nothing.
 local topic, state, cursor, limit, prefix = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] or ''
-local STATES = {delayed = 'waiting', ready = 'waiting'}
-local INDEXES = {running = 'l:', dead = 'dead:', done = 'fin:'}
 local out = {micros, ''}
 
-local seen = {} -- ids may be twice in the list of a minute
+local seen = {} -- an id may be twice in the list of a minute; far apart, its job is listed twice
 local function add(id, minute)
   if seen[id] then return end
   seen[id] = true
   if string.sub(id, 1, #prefix) ~= prefix then return end
   local job = find(topic, id)
   if minute and (not job or math.floor(nextOf(job) / 60000) ~= tonumber(minute)) then return end
-  if job and job.state == (STATES[state] or state) then out[#out + 1] = describe(topic, id, job, false) end
+  if job and job.state == (INDEX[state] and state or 'waiting') then out[#out + 1] = describe(topic, id, job, false) end
 end
 
 -- A cursor in sorted sets: a letter for the state, number of the set, score and member of the last one.
@@ -27,33 +25,34 @@ local TAGS = {delayed = 'd', ready = 'r', running = 'u', dead = 'x'}
 local set, score, last = string.match(cursor, '^[drux](%d):([^:]*):(.*)$')
 set = tonumber(set)
 
--- Members of one set behind the cursor, from the score or later: {score, member, set} …
-local function behind(i, key, from, to)
-  local rank = call('ZCOUNT', key, '-inf', '(' .. from)
-  if set and i == set then rank = (call('ZRANK', key, last) or call('ZCOUNT', key, '-inf', '(' .. score) - 1) + 1 end
-  if set and i < set then rank = call('ZCOUNT', key, '-inf', score) end
-  if set and i > set then rank = call('ZCOUNT', key, '-inf', '(' .. score) end
-  local found, members = call('ZRANGE', key, rank, rank + limit - 1, 'WITHSCORES'), {}
-  for k = 1, #found, 2 do
-    if tonumber(found[k + 1]) <= to then members[#members + 1] = {found[k + 1], found[k], i} end
-  end
-  return members
+-- The rank in a set of the first member behind the cursor, or of a score. Members of one score are in the order of the
+-- sets.
+local function behind(i, key, from)
+  local at = i == set and call('ZRANK', key, last)
+  if at then return at + 1 end
+  local upto = not set and '(' .. from or i < set and score or '(' .. score
+  return call('ZCOUNT', key, '-inf', upto)
 end
 
 -- Lists sorted sets together, in the order of their scores. Returns whether there may be more.
 local function sets(keys, from, to)
   local all = {}
   for i, key in ipairs(keys) do
-    for _, member in ipairs(behind(i, key, from, to)) do all[#all + 1] = member end
+    local rank = behind(i, key, from)
+    local found = call('ZRANGE', key, rank, rank + limit - 1, 'WITHSCORES')
+    for k = 1, #found, 2 do
+      local member = {id = found[k], score = found[k + 1], set = i, number = #all}
+      if tonumber(member.score) <= to then all[#all + 1] = member end
+    end
   end
   table.sort(all, function(a, b)
-    if a[1] ~= b[1] then return tonumber(a[1]) < tonumber(b[1]) end
-    return a[3] < b[3]
+    if a.score ~= b.score then return tonumber(a.score) < tonumber(b.score) end
+    return a.number < b.number -- since the sort is not stable
   end)
-  for i = 1, math.min(limit, #all) do add(all[i][2]) end
-  if #all < limit then return false end
-  out[2] = TAGS[state] .. all[limit][3] .. ':' .. all[limit][1] .. ':' .. all[limit][2]
-  return true
+  for i = 1, math.min(limit, #all) do add(all[i].id) end
+  local final = all[limit]
+  if final then out[2] = TAGS[state] .. final.set .. ':' .. final.score .. ':' .. final.id end
+  return final
 end
 
 -- Lists the lists of minutes. A cursor is the minute and the position in its list.
@@ -92,7 +91,7 @@ if state == 'done' then
 elseif state == 'ready' then
   sets(w, '-inf', micros)
 elseif state ~= 'delayed' then
-  sets({P .. INDEXES[state] .. topic}, '-inf', math.huge)
+  sets({P .. INDEX[state] .. topic}, '-inf', math.huge)
 elseif string.sub(cursor, 1, 1) == 'f' then
   minutes()
 elseif not sets(w, text(micros + 1), math.huge) and call('EXISTS', P .. 'm:' .. topic) == 1 then

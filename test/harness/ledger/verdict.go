@@ -295,10 +295,10 @@ func (s *story) standing(c Event, counts func(Event) bool) (standing []Event) {
 }
 
 // settled is how long, in milliseconds, after its answer a request may not take effect yet. A call that was reserved
-// just before a replace may still start; a change is refused then.
+// just before a replace may still start, later if Redis is slow; a change is refused then.
 func settled(r Event) float64 {
 	if r.Kind == Push {
-		return slack + float64(queue.StartWindow.Milliseconds())
+		return slack + float64(queue.WidestStart.Milliseconds())
 	}
 	return slack
 }

@@ -94,7 +94,7 @@ func TestTheVerdictFindsFaults(t *testing.T) {
 		"reserved just before it was replaced": {events(pushed, failed, replace(Acknowledged),
 			call(2, 1950, "a", Good), call(3, 2100, "b", Good)), ""},
 		"the body that was replaced": {
-			events(pushed, failed, replace(Acknowledged), call(2, 2000, "a", Good)), "BODY"},
+			events(pushed, failed, replace(Acknowledged), call(2, 6000, "a", Good)), "BODY"},
 		"a replacement that was refused": {events(pushed, done, replace(Refused)), ""},
 
 		"dead though deleted": {events(pushed, remove(Acknowledged), dead(422, "")), "DELETED AND DEAD"},

@@ -5,3 +5,4 @@ local clock = call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
 local now = math.floor(micros / 1000)
 local function text(n) return string.format('%.0f', n) end -- '..' would write large numbers as 1.76e+12
+local PRIORITIES = {'high', 'normal', 'low'}

@@ -24,8 +24,7 @@ local function forget(topic, n)
       forgetOne(topic, ids[i], parse(record), gone)
     end
   end
-  if call('ZSCORE', P .. 'fins', topic) then call('DECRBY', P .. 'fin', #ids) end
-  if call('EXISTS', key) == 0 then leaveFinished(topic) end
+  leaveFinished(topic, #ids)
   if #gone == 0 then return end
   call('HDEL', P .. 'j:' .. topic, unpack(gone))
   tidy(topic)

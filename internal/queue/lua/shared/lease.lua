@@ -31,9 +31,12 @@ local function lease(topic, id, front, attempts, more, rest)
   return record, ends
 end
 
--- A damaged record becomes the body of a dead job, so that people see it.
+-- A damaged record becomes the body of a dead job, so that people see it, unless the body has a key of its own.
 local function setAside(topic, id, record)
-  call('HSET', P .. 'j:' .. topic, id, 'dead normal ' .. text(now) .. ' ' .. text(now) .. ' 0 0 reason=corrupt\n' .. record)
+  local head = 'dead normal ' .. text(now) .. ' ' .. text(now) .. ' 0 0 reason=corrupt'
+  if call('EXISTS', P .. 'b:' .. topic .. '/' .. id) == 1 then head = head .. ' long=1' end
+  if call('EXISTS', P .. 'a:' .. topic .. '/' .. id) == 1 then head = head .. ' tried=1' end
+  call('HSET', P .. 'j:' .. topic, id, head .. '\n' .. record)
   call('ZADD', P .. 'dead:' .. topic, micros, id)
   count(topic, 'died', 1)
 end
@@ -41,8 +44,9 @@ end
 -- Leases one of the jobs that w had; returns its record and the end, or nil.
 local function try(topic, priority, id, record)
   local front, attempts, more, rest = string.match(record or '', WAITING)
-  if not front then return record and not parse(record) and setAside(topic, id, record) end
-  if string.find(front, priority, 1, true) ~= 1 then return nil end
+  if not front or string.find(front, priority .. ' ', 1, true) ~= 1 then
+    return record and not parse(record) and setAside(topic, id, record)
+  end
   local expires = tonumber(pair(more, 'expires'))
   if expires then call('ZREM', P .. 'e:' .. topic, id) end
   if expires and expires <= now then

@@ -1,5 +1,4 @@
 -- Shares jobs out over the priorities by a pattern ("0102010201" is 5:3:2), which goes on where the last call stopped.
-local PRIORITIES = {'high', 'normal', 'low'}
 
 -- Takes n jobs with fetch(priority, n), which returns how many it got: fewer when the priority has no more. Its share
 -- goes to the others then, again by the pattern. Returns how many jobs were taken.

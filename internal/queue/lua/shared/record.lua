@@ -2,10 +2,12 @@
 -- pairs of what only some jobs have, all separated by spaces; after the line break the body. record.go has the pairs.
 local HEAD = '^(%l+) (%l+) (%d+) (%d+) (%d+) (%d+)([^\n]*)()\n'
 
+local WORDS = {waiting = 1, running = 1, dead = 1, done = 1, high = 2, normal = 2, low = 2}
+
 -- Returns nil when there is no record, or a damaged one.
 local function parse(record)
   local state, priority, due, created, attempts, revision, more, body = string.match(record or '', HEAD)
-  if not state then return nil end
+  if WORDS[state] ~= 1 or WORDS[priority] ~= 2 then return nil end
   return {
     state = state, priority = priority, due = tonumber(due), created = created, attempts = tonumber(attempts),
     revision = revision, more = more, body = body, record = record,

@@ -10,7 +10,10 @@ local function stale(topic, at)
   end
 end
 
-local function leaveFinished(topic)
+-- Counts n jobs fewer in fin:TOPIC, which the caller has removed.
+local function leaveFinished(topic, n)
+  if n > 0 and call('ZSCORE', P .. 'fins', topic) then call('DECRBY', P .. 'fin', n) end
+  if call('EXISTS', P .. 'fin:' .. topic) == 1 then return end
   call('ZREM', P .. 'fins', topic)
   call('ZREM', P .. 'finh', topic)
 end
@@ -22,9 +25,7 @@ local function takeOut(topic, id, job)
   elseif job.state == 'dead' then
     call('ZREM', P .. 'dead:' .. topic, id)
   elseif job.state == 'done' then
-    call('ZREM', P .. 'fin:' .. topic, id)
-    if call('ZSCORE', P .. 'fins', topic) then call('DECR', P .. 'fin') end
-    if call('EXISTS', P .. 'fin:' .. topic) == 0 then leaveFinished(topic) end
+    leaveFinished(topic, call('ZREM', P .. 'fin:' .. topic, id))
   else
     if get(job, 'expires') then call('ZREM', P .. 'e:' .. topic, id) end
     if call('ZREM', P .. 'w:' .. job.priority .. ':' .. topic, id) == 0 then stale(topic, nextOf(job)) end
@@ -43,7 +44,7 @@ local function tidy(topic)
   else
     event(topic, now) -- wake.lua removes them step by step
   end
-  if call('HEXISTS', P .. 'c:' .. topic, 'ttr') == 0 then call('UNLINK', P .. 'c:' .. topic) end
+  if not settings(topic).own then call('UNLINK', P .. 'c:' .. topic) end
 end
 
 -- Removes the record of a job that is in no set.
@@ -54,9 +55,8 @@ end
 
 -- Removes a damaged record, from which nobody can tell where its job is.
 local function discard(topic, id)
-  for _, set in ipairs({'w:high:', 'w:normal:', 'w:low:', 'e:', 'l:', 'dead:', 'fin:'}) do
-    call('ZREM', P .. set .. topic, id)
-  end
+  for _, set in ipairs({'w:high:', 'w:normal:', 'w:low:', 'e:', 'l:', 'dead:'}) do call('ZREM', P .. set .. topic, id) end
+  leaveFinished(topic, call('ZREM', P .. 'fin:' .. topic, id))
   call('UNLINK', P .. 'b:' .. topic .. '/' .. id, P .. 'a:' .. topic .. '/' .. id)
   erase(topic, id)
 end

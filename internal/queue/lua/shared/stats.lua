@@ -5,7 +5,7 @@ local function statsOf(topic)
   local ready, oldest = 0, 0
   local running, dead = call('ZCARD', P .. 'l:' .. topic), call('ZCARD', P .. 'dead:' .. topic)
   local finished = call('ZCARD', P .. 'fin:' .. topic)
-  for _, priority in ipairs({'high', 'normal', 'low'}) do
+  for _, priority in ipairs(PRIORITIES) do
     local key = P .. 'w:' .. priority .. ':' .. topic
     local n = all > running + dead + finished and call('ZCOUNT', key, '-inf', micros) or 0
     if n > 0 then

@@ -1,4 +1,5 @@
--- A topic's settings and the state of its limits, c:TOPIC. A topic without settings of its own has those of its namespace.
+-- A topic's settings and the state of its limits, c:TOPIC. A topic without settings of its own has those of its
+-- namespace.
 local FIELDS = {'ttr', 'max', 'flight', 'rate', 'paused', 'pull', 'drop', 'remember', 'keep', 'all',
   'window', 'used', 'open', 'fails', 'probe', 'turn', 'until'}
 local SETTINGS = 10 -- fields that configure.lua sets; the others are the state
@@ -23,8 +24,10 @@ local function settings(topic)
   if s then return s end
   local values, namespace = call('HMGET', P .. 'c:' .. topic, unpack(FIELDS)), nil
   if not values[1] and string.find(topic, '.', 1, true) then namespace = inherit(topic, values) end
-  s = {namespace = namespace}
-  for i, name in ipairs(FIELDS) do s[name] = DEFAULTS[name] and tonumber(values[i] or DEFAULTS[name]) or values[i] or nil end
+  s = setmetatable({namespace = namespace, own = values[1] and not namespace}, {__index = DEFAULTS})
+  for i = 1, #FIELDS do
+    if values[i] then s[FIELDS[i]] = tonumber(values[i]) or values[i] end
+  end
   topics[topic] = s
   return s
 end

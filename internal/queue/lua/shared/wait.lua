@@ -34,7 +34,7 @@ end
 -- Offers each priority of a topic that has due jobs. Returns when the next job of the others is due.
 local function offerDue(topic)
   local at = math.huge
-  for _, priority in ipairs({'high', 'normal', 'low'}) do
+  for _, priority in ipairs(PRIORITIES) do
     local due = head(P .. 'w:' .. priority .. ':' .. topic)
     if due and due <= micros then
       offer(topic, priority)
@@ -50,8 +50,10 @@ end
 local function list(topic, id, due)
   local minute, minutes = math.floor(due / MINUTE), P .. 'm:' .. topic
   if minute * MINUTE - LEAD <= now then return false end
+  local jobs = call('HLEN', P .. 'j:' .. topic)
+  if jobs < FEW then return false end
   local listed = call('ZSCORE', minutes, minute)
-  if not listed and call('HLEN', P .. 'j:' .. topic) < FEW + DENSE * call('ZCARD', minutes) then return false end
+  if not listed and jobs < FEW + DENSE * call('ZCARD', minutes) then return false end
   call('RPUSH', P .. 'f:' .. topic .. ':' .. minute, id)
   if not listed then
     call('ZADD', minutes, minute, minute)

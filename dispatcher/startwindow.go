@@ -1,0 +1,73 @@
+package dispatcher
+
+import (
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// request is when leases were requested, and how long after that calls may start under them.
+type request struct {
+	sent   time.Time // monotonic
+	window time.Duration
+}
+
+// startWindow is the start window of a source. It follows what Redis takes to answer: if that were never less than
+// the window, no call could start.
+type startWindow struct {
+	widening sync.Mutex // held while a wider window is stored
+
+	mu    sync.Mutex // guards the following
+	late  int        // answers in a row that took longer than queue.StartWindow
+	wide  time.Duration
+	until time.Time // when wide ends
+}
+
+// ask returns a request that is sent now.
+func (w *startWindow) ask() request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if now.Before(w.until) {
+		return request{now, w.wide}
+	}
+	return request{now, queue.StartWindow}
+}
+
+// wants reports whether a wider window should be stored after an answer that took so long: not after a single late one,
+// since deletions wait for it, and again while the answers stay late.
+func (w *startWindow) wants(took time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if took <= queue.StartWindow {
+		w.late = 0
+		return false
+	}
+	w.late++
+	return w.late > 1 && (took > w.wide/2 || time.Until(w.until) < queue.WideFor/2)
+}
+
+// follow adapts the start window to the time that an answer took.
+func (s *source) follow(took time.Duration) {
+	w := &s.start
+	if took > queue.StartWindow {
+		w.widening.Lock() // so that of many late answers one stores it
+		defer w.widening.Unlock()
+	}
+	if !w.wants(took) {
+		return
+	}
+	sent := time.Now()
+	window, err := s.shard.WidenStart(s.d.settles, s.bucket, took)
+	if err != nil {
+		return // after the next late answer
+	}
+	if window > w.wide || sent.After(w.until) {
+		s.d.opts.Logger.Warn("Redis answers slowly; callbacks start later after their reservation, and deletions of "+
+			"running jobs wait for that", "shard", s.shard.Name(), "took", took, "start_window", window)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wide, w.until = window, sent.Add(queue.WideFor-window)
+}
