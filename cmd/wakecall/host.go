@@ -10,6 +10,7 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -50,7 +51,7 @@ func (p *program) hostForgetCommand() *cobra.Command {
 			if err := q.ForgetHost(ctx, args[0]); err != nil {
 				return err
 			}
-			return p.say(map[string]string{"forgotten": args[0]}, "%s forgotten", args[0])
+			return p.say(map[string]string{"forgotten": args[0]}, "%s forgotten", printable.Line(args[0]))
 		}),
 	})
 }
