@@ -91,6 +91,7 @@ func (i *installation) commandErrors(t *testing.T) {
 
 func (i *installation) commandViews(t *testing.T) {
 	i.succeeds(t, "shard", "list")
+	i.succeeds(t, "host", "list")
 	i.succeeds(t, "stats")
 	i.succeeds(t, "version")
 	i.succeeds(t, "migrate", "status")

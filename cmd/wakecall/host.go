@@ -10,13 +10,15 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-const hostForgetLong = "Tells the shards that a host will not be back. A shard that has lost data answers 503 for ids that\n" +
-	"it does not have while they may be in the journal of an absent host. Afterwards it answers 404: jobs that\n" +
-	"only this journal has are lost. To keep them, copy the journal and run wakecall recover --journal first."
+const hostForgetLong = "Tells the shards that a host will not be back. A shard that has lost data answers 503 for ids\n" +
+	"that it does not have while they may be in the journal of an absent host. Afterwards it answers 404:\n" +
+	"jobs that only this journal has are lost. To keep them, copy the journal and run\n" +
+	"wakecall recover --journal first."
 
 func (p *program) hostCommand() *cobra.Command {
 	return group(&cobra.Command{
@@ -49,7 +51,7 @@ func (p *program) hostForgetCommand() *cobra.Command {
 			if err := q.ForgetHost(ctx, args[0]); err != nil {
 				return err
 			}
-			return p.say(map[string]string{"forgotten": args[0]}, "%s forgotten", args[0])
+			return p.say(map[string]string{"forgotten": args[0]}, "%s forgotten", printable.Line(args[0]))
 		}),
 	})
 }

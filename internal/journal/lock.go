@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -45,8 +46,7 @@ func WithLock(ctx context.Context, dir, name string, prefer bool, work func(cont
 // preferred is the content of the lock file of a process that is preferred.
 const preferred = "preferred"
 
-// tryLock returns nil if another process holds the lock. If that process hangs, it removes the file, so that the next
-// try locks a new one.
+// tryLock returns nil if another process holds the lock. If that process hangs, it removes the file and locks a new one.
 func tryLock(path string, prefer bool) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -66,7 +66,11 @@ func tryLock(path string, prefer bool) (*os.File, error) {
 		err = nil
 		if info, statErr := f.Stat(); statErr == nil && isAt(f, path) &&
 			(time.Since(info.ModTime()) > hungAfter || prefer && info.Size() == 0) {
-			err = os.Remove(path)
+			f.Close()
+			if err = os.Remove(path); err == nil || errors.Is(err, fs.ErrNotExist) {
+				return tryLock(path, prefer)
+			}
+			return nil, err
 		}
 	}
 	f.Close()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A host is absent from a bucket while only its journal may have changes that the bucket lost (see compared.lua).
-// The bucket is open, but an id that it does not have may be in that journal: requests for it are refused until the
+// A host is absent from a bucket while only its journal may have changes that the data lost (see compared.lua). The
+// bucket is open, but an id that it does not have may be in that journal: requests for it are refused until the
 // host has replayed its journal, or an operator says that it will not be back. The same holds for a push that keeps an
 // existing job. Pushes that replace one, and those whose id was just made, are newer than all that the journal has.
 

@@ -274,7 +274,9 @@ func (a *attendant) open(
 ) (queue.Opened, error) {
 	t := time.NewTicker(openEvery)
 	defer t.Stop()
-	by := queue.ComparedBy{Host: a.host, Name: c.Name, Highest: highest, Patience: a.opts.Patience}
+	by := queue.ComparedBy{
+		Host: a.host, Name: c.Name, Highest: max(highest, a.revision[bucket]), Patience: a.opts.Patience,
+	}
 	if c.Open {
 		by.Mode = queue.ComparedLate
 	}

@@ -1,11 +1,14 @@
 package recovery
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
 
 	"github.com/wakecall/wakecall/internal/queue"
 )
@@ -24,8 +27,8 @@ func awayWorld(t *testing.T, before func(a, b *host)) (a, b *host, inA, inB *att
 }
 
 func isAbsent(err error) bool {
-	var un *queue.UnavailableError
-	return errors.As(err, &un) && un.Reason == "absent"
+	un, ok := errors.AsType[*queue.UnavailableError](err)
+	return ok && un.Reason == queue.Absent
 }
 
 // TestRecoveryKnowsWhatItCannotKnow: while a host is away, an id that is not there may be in its journal.
@@ -69,7 +72,7 @@ func TestRecoveryKnowsWhatItCannotKnow(t *testing.T) {
 // TestRecoveryByAHostThatIsBackOverridesNothing: what was accepted while it was away is newer than all that it knows.
 func TestRecoveryByAHostThatIsBackOverridesNothing(t *testing.T) {
 	a, b, _, inB, _ := awayWorld(t, func(a, b *host) {
-		for _, id := range []string{"replaced", "called", "deleted", "cleared", "changed"} {
+		for _, id := range []string{"replaced", "called", "ran", "deleted", "changed"} {
 			a.push(t, id, `"a"`, time.Hour)
 			body := []byte(`"b"`)
 			if err := b.change(t.Context(), "t", id, queue.Change{Body: &body}); err != nil {
@@ -92,7 +95,10 @@ func TestRecoveryByAHostThatIsBackOverridesNothing(t *testing.T) {
 	}
 	replace("of b")
 	replace("called")
-	for range 2 {
+	if _, err := a.queue.RunNow(ctx, "t", "ran"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
 		if _, id, err := a.work(ctx, queue.NewID(), queue.Done); err != nil || id == "" {
 			t.Fatalf("worked on %q, %v", id, err)
 		}
@@ -106,7 +112,7 @@ func TestRecoveryByAHostThatIsBackOverridesNothing(t *testing.T) {
 	}
 	attendAll(t, inB)
 	ready(t, a, b)
-	for _, id := range []string{"of b", "called", "deleted"} {
+	for _, id := range []string{"of b", "called", "ran", "deleted"} {
 		if j, err := a.queue.Get(ctx, "t", id); !errors.Is(err, queue.ErrNotFound) {
 			t.Errorf("%s: %+v, %v", id, j, err)
 		}
@@ -119,4 +125,101 @@ func TestRecoveryByAHostThatIsBackOverridesNothing(t *testing.T) {
 			t.Errorf("%s: %+v, %v", id, j, err)
 		}
 	}
+}
+
+// seen is what a shard answers about a job.
+func seen(t *rapid.T, h *host, id string) string {
+	job, err := h.queue.Get(context.Background(), "t", id)
+	switch {
+	case errors.Is(err, queue.ErrNotFound), isAbsent(err):
+		return "gone"
+	case err != nil:
+		t.Fatalf("get %s: %v", id, err)
+	}
+	return fmt.Sprintf("dead %v: %s", job.State == queue.Dead, job.Body)
+}
+
+// touch does something with a job, or several, through a host, and returns the ids of those that it changed.
+func (w *world) touch(t *rapid.T, h *host) (ids []string) {
+	w.n++
+	id, body := w.id(t), fmt.Appendf(nil, `"touched %d"`, w.n)
+	ctx := context.Background()
+	var err error
+	switch rapid.IntRange(0, 5).Draw(t, "touch") {
+	case 0:
+		p := queue.Push{Topic: "t", ID: id, Body: body, OnDuplicate: queue.Replace,
+			Delay: rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "delay")}
+		err = h.queue.Push(ctx, p).Err
+	case 1:
+		err = h.change(ctx, "t", id, queue.Change{Body: &body})
+	case 2:
+		err = h.queue.Delete(ctx, "t", id)
+	case 3:
+		if _, err = h.queue.DropTopic(ctx, "t"); err == nil {
+			return []string{"a", "b", "c", "d"}
+		}
+	default:
+		v := rapid.SampledFrom([]queue.Verdict{queue.Done, queue.Retry, queue.Bury}).Draw(t, "verdict")
+		if _, id, err = h.work(ctx, fmt.Sprint("touch ", w.n), v); id == "" {
+			return nil
+		}
+	}
+	if err != nil {
+		return nil
+	}
+	return []string{id}
+}
+
+// TestRecoveryByAHostThatIsBackInAnyHistory: a shard loses everything while one of two hosts is away. Whatever the
+// other host changes meanwhile stays; every other job is as it was last answered.
+func TestRecoveryByAHostThatIsBackInAnyHistory(t *testing.T) {
+	url, client := startRedis(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		ctx := context.Background()
+		client.FlushAll(ctx)
+		w := &world{hosts: [2]*host{newHost(t, url), newHost(t, url)}, jobs: map[string]*wanted{}}
+		a, b := w.hosts[0].attendant(t), w.hosts[1].attendant(t)
+		attendAll(rt, a)
+		attendAll(rt, b, a)
+		attendAll(rt, a, b)
+		w.configure(rt)
+		do := []func(*rapid.T){w.Push, w.Push, w.Replace, w.Change, w.Run, w.Delete, w.Attempt, w.Attempt, w.RedriveDead,
+			w.DeleteDead, w.DropTopic, w.Deliver}
+		for range rapid.IntRange(1, 15).Draw(rt, "steps") {
+			do[rapid.IntRange(0, len(do)-1).Draw(rt, "operation")](rt)
+		}
+		client.FlushAll(ctx)
+		a.opts.Patience = time.Millisecond
+		attendAll(rt, a)
+		ready(t, w.hosts[0])
+		w.configure(rt)
+		w.lose()
+		touched := map[string]string{}
+		for range rapid.IntRange(0, 8).Draw(rt, "touches") {
+			for _, id := range w.touch(rt, w.hosts[0]) {
+				touched[id] = seen(rt, w.hosts[0], id)
+			}
+		}
+		attendAll(rt, b)
+		ready(t, w.hosts[0], w.hosts[1])
+		for id, want := range touched {
+			if got := seen(rt, w.hosts[0], id); got != want {
+				rt.Fatalf("%s is %s, was %s before the other host was back", id, got, want)
+			}
+		}
+		for _, id := range []string{"a", "b", "c", "d"} {
+			if _, ok := touched[id]; ok {
+				continue
+			}
+			want := "gone"
+			if j := w.jobs[id]; j != nil {
+				want = fmt.Sprintf("dead %v: %s", j.dead, j.push.Body)
+			}
+			if got := seen(rt, w.hosts[0], id); got != want {
+				rt.Fatalf("%s is %s, want %s", id, got, want)
+			}
+		}
+		_ = w.hosts[0].queue.Close()
+		_ = w.hosts[1].queue.Close()
+	})
 }

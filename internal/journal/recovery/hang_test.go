@@ -82,9 +82,8 @@ func TestRecoveryAcceptsPushes(t *testing.T) {
 			t.Errorf("%s: %v", p.ID, r.Err)
 		}
 	}
-	var un *queue.UnavailableError
 	r := b.queue.Push(t.Context(), queue.Push{Topic: "t", ID: "kept", Body: []byte(`"new"`)})
-	if !errors.As(r.Err, &un) {
+	if _, ok := errors.AsType[*queue.UnavailableError](r.Err); !ok {
 		t.Errorf("kept: %v", r.Err)
 	}
 	attendAll(t, inA, inB)

@@ -3,7 +3,7 @@
 -- Stores that a host has replayed its journal, and opens the bucket when all hosts that may know of lost changes have,
 -- or are absent.
 -- KEYS[1] the bucket's prefix.
--- ARGV    host, name of the comparison, highest revision in its journal, for how long in ms to wait for a silent
+-- ARGV    host, name of the comparison, highest revision that it knows, for how long in ms to wait for a silent
 --         host; 'late' when it has replayed all comparisons that it had missed, or 'forget' when it will not be back;
 --         then the other hosts that it knows.
 -- Returns {1 when the bucket is open, 0 while it waits for hosts, -1 when another comparison has begun; the highest
