@@ -14,7 +14,6 @@
 --         "at comparison position" for each host: when it last attended (negative: it left then, and the data had all
 --         of its changes), the comparison up to which it has done all ('-': none) and how far its journal was written.
 local KEPT = 7 * 86400000 -- a host that was silent for so long reads all of its journal when it returns
-local RATE = 100          -- more than the changes in a millisecond
 local GAP = 1000000       -- more than the changes between two calls of a host
 local id = serverID()
 local host, position, leaves, name = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
@@ -31,7 +30,7 @@ if not open then
     -- When the last one has not ended, the same changes are missing.
     if not cmp[1] or cmp[4] then cmp[3], cmp[5] = revision or '0', empty and '1' or '0' end
     cmp[1] = name
-    local base = text(math.max(tonumber(revision or 0), now * RATE, ARGV[6] + GAP))
+    local base = text(math.max(tonumber(revision or 0), (now - EPOCH) * RATE, ARGV[6] + GAP))
     call('DEL', P .. 'cmp')
     call('HSET', P .. 'cmp', 'name', name, 'run', id, 'after', cmp[3], 'empty', cmp[5], 'base', base, 'at', text(now))
     call('SET', P .. 'rev', base)

@@ -4,7 +4,7 @@ local INDEX = {running = 'l:', dead = 'dead:', done = 'fin:'}
 
 local function describe(topic, id, job, whole)
   local index, key = INDEX[job.state], topic .. '/' .. id
-  local at = index and call('ZSCORE', P .. index .. topic, id) or '0'
+  local at = index and call('ZSCORE', P .. index .. topic, id) or 0
   local body = whole and get(job, 'long') and call('GET', P .. 'b:' .. key)
   local attempts = tried(job) and call('LRANGE', P .. 'a:' .. key, 0, -1)
   if job.state == 'done' or job.state == 'dead' then at = at / 1000 end

@@ -67,8 +67,9 @@ local function keepFinished(topic, list)
   local over = call('ZCARD', key) - s.keep
   if over > 0 then forget(topic, math.min(over, 500)) end
   for _ = 1, 10 do -- quiet topics, until there is room
+    local quiet = call('ZRANGE', P .. 'fins', 0, 0)[1]
     over = call('GET', P .. 'fin') - s.all
-    if over <= 0 then break end
-    forget(call('ZRANGE', P .. 'fins', 0, 0)[1], math.min(over, 100))
+    if over <= 0 or not quiet then break end
+    forget(quiet, math.min(over, 100))
   end
 end

@@ -68,9 +68,9 @@ end
 local function override(topic, id) call('HSET', P .. 'rv', topic .. '/' .. id, before .. ' deleted  ') end
 
 -- Removes the keys of a job besides its record. Absent hosts may know it if it was created before the bucket was
--- opened, at about before / 100 (see attend.lua); push.lua overrides what newer jobs replace.
+-- opened, at about before / RATE (see attend.lua); push.lua overrides what newer jobs replace.
 local function clear(topic, id, job)
-  if before ~= '' and job.created - 60000 <= before / 100 then override(topic, id) end
+  if before ~= '' and job.created - 60000 <= EPOCH + before / RATE then override(topic, id) end
   if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
   if tried(job) then call('UNLINK', P .. 'a:' .. topic .. '/' .. id) end
 end
