@@ -15,9 +15,9 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-const hostForgetLong = "Tells the shards that a host will not be back. A shard that has lost data answers 503 for ids\n" +
-	"that it does not have while they may be in the journal of an absent host. Afterwards it answers 404:\n" +
-	"jobs that only this journal has are lost. To keep them, copy the journal and run\n" +
+const hostForgetLong = "Tells the shards that a host will not be back. A shard that has lost data answers 503\n" +
+	"for ids that it does not have while they may be in the journal of an absent host. Afterwards it\n" +
+	"answers 404: jobs that only this journal has are lost. To keep them, copy the journal and run\n" +
 	"wakecall recover --journal first."
 
 func (p *program) hostCommand() *cobra.Command {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	lockEvery = 100 * time.Millisecond // a process that waits for a lock tries it
+	lockEvery = 250 * time.Millisecond // a process that waits for a lock tries it
 	beatEvery = 500 * time.Millisecond // its holder shows that it does not hang
 	hungAfter = 2 * time.Second        // without that, another process takes the lock over
 )
@@ -46,7 +46,7 @@ func WithLock(ctx context.Context, dir, name string, prefer bool, work func(cont
 // preferred is the content of the lock file of a process that is preferred.
 const preferred = "preferred"
 
-// tryLock returns nil if another process holds the lock. If that process hangs, it removes the file and locks a new one.
+// tryLock returns nil if another process holds the lock. If that one hangs, it removes the file and locks a new one.
 func tryLock(path string, prefer bool) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
