@@ -115,22 +115,18 @@ func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 }
 
 // refuseUnknown returns the outcome of a job whose topic is not in the registry. The job dies only if the topic was
-// deleted. If an old backup of the registry was restored, or another registry is used, the job waits.
+// deleted. If an old backup of the registry was restored, the job waits. If this host uses another registry than the
+// others, they know the topic, so nothing is stored that would hold up their calls.
 func (s *source) refuseUnknown(r *reservation) *outcome {
 	deleted, err := s.d.deleted(r.Topic)
-	switch {
-	case deleted:
+	if deleted {
 		return end(r, queue.Expire, "topic deleted")
-	case err != nil:
-		s.noteReleased(r.Topic)
-		return end(r, queue.Release, "topic unknown")
 	}
-	o := end(r, queue.Snooze, uncallable)
-	o.started, o.Delay, o.Endpoint = time.Now(), uncallableFor, queue.EndpointDown
-	o.Attempt = &queue.Attempt{
-		StartedAt: r.clock().UnixMilli(),
-		Error: "this topic is missing from the registry, but nobody deleted it; the job waits until the topic is " +
-			"registered again",
+	o := end(r, queue.Release, "topic unknown")
+	if err != nil {
+		s.noteReleased(r.Topic)
+	} else if !s.noteUnknown(r.Topic) {
+		o.Delay = uncallableFor
 	}
 	return o
 }

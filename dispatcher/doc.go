@@ -40,7 +40,7 @@
 // lease expires:
 //
 //	a reserve   with the same token, holding no places meanwhile; jobs that then find none are released
-//	a lease     that must be confirmed because the call's start window has ended
+//	a lease     that must be confirmed because the call's start window has ended, or the call may outlast the lease
 //	outcomes    which keep their places
 //
 // During a stop, the first two are retried a little longer, and the jobs they return are released. When a shard is

@@ -44,7 +44,7 @@ type fake struct {
 	took       time.Duration // of a reserve
 	slow       time.Duration // of every other request
 	ttr        time.Duration // of the topics, as Redis knows it
-	requeue    bool          // released jobs are ready again
+	requeue    bool          // jobs released without a delay are ready again
 	settleErr  error
 	extendErr  error
 	gone       bool // all leases have ended
@@ -157,7 +157,7 @@ func (f *fake) Settle(_ context.Context, _ int, st []queue.Settlement) ([]bool, 
 	}
 	f.settled = append(f.settled, st...)
 	for i := range st {
-		if st[i].Verdict == queue.Release && f.requeue {
+		if st[i].Verdict == queue.Release && st[i].Delay == 0 && f.requeue {
 			f.ready = append(f.ready, st[i].Lease)
 		}
 	}
@@ -309,6 +309,7 @@ type setting struct {
 	judge       bool // until then, their retry_if is being evaluated
 	ttr         time.Duration
 	shards      []*fake
+	deleted     func(ctx context.Context, topic string) (bool, error)
 }
 
 func play(t *testing.T, set setting, test func(t *testing.T, s *stage)) {
@@ -340,7 +341,7 @@ func play(t *testing.T, set setting, test func(t *testing.T, s *stage)) {
 		s.d = New(Options{
 			Shards:  func() []Shard { s.mu.Lock(); defer s.mu.Unlock(); return s.shards },
 			Changed: s.changed, Topics: func() *registry.Snapshot { return snap }, Caller: s,
-			Concurrency: set.concurrency, Pattern: "0120010210", ShutdownTimeout: 10 * time.Second,
+			Deleted: set.deleted, Concurrency: set.concurrency, Pattern: "0120010210", ShutdownTimeout: 10 * time.Second,
 		})
 		var ctx context.Context
 		ctx, s.stop = context.WithCancel(t.Context())

@@ -149,11 +149,12 @@ func (i *installation) run(more ...func(*Options)) {
 	for _, m := range more {
 		m(&o)
 	}
-	i.d = New(o)
+	d := New(o)
+	i.d = d
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := i.d.Run(ctx); err != nil {
+		if err := d.Run(ctx); err != nil {
 			i.t.Error(err)
 		}
 	})

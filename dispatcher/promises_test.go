@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -85,6 +86,54 @@ func TestALockedTopicIsNotCalled(t *testing.T) {
 		if ids, _, _ := s.calls(); ids != 0 || f.verdicts()[queue.Release] == 0 {
 			t.Errorf("%d jobs were called; the settlements are %v", ids, f.verdicts())
 		}
+	})
+}
+
+// TestUnknownTopicsAreSkipped until they are registered; those beyond a bound are postponed, since each topic that is
+// skipped is an argument of every reserve.
+func TestUnknownTopicsAreSkipped(t *testing.T) {
+	f := newFake("a")
+	f.requeue = true
+	for n := range maxAvoided + 50 {
+		f.push(fmt.Sprint("unknown", n), 1)
+	}
+	f.push("a", 1)
+	notDeleted := func(context.Context, string) (bool, error) { return false, nil }
+	set := setting{concurrency: 256, shards: []*fake{f}, deleted: notDeleted}
+	play(t, set, func(t *testing.T, s *stage) {
+		pass(50 * time.Second)
+		if n, _, _ := s.calls(); n != 1 {
+			t.Errorf("%d jobs were called, want that of the known topic", n)
+		}
+		f.set(func() {
+			count, postponed := map[string]int{}, 0
+			for _, st := range f.settled {
+				if st.Verdict == queue.Done {
+					continue
+				}
+				if st.Verdict != queue.Release || st.Attempt != nil || st.Endpoint != queue.EndpointUnknown {
+					t.Fatalf("settled as %+v", st)
+				}
+				if st.Delay > 0 {
+					postponed++
+				} else {
+					count[st.Lease.Topic]++
+				}
+			}
+			if len(count) != maxAvoided || postponed < 50 {
+				t.Errorf("%d topics are skipped, %d jobs postponed", len(count), postponed)
+			}
+			for topic, n := range count {
+				if n > 3 { // a reserve may have been on its way
+					t.Errorf("%d jobs of %s were reserved and released", n, topic)
+				}
+			}
+			for _, r := range f.reserves {
+				if len(r.Busy) > maxAvoided+asideRatio*256 { // and those whose calls are aside
+					t.Fatalf("a reserve names %d topics", len(r.Busy))
+				}
+			}
+		})
 	})
 }
 

@@ -25,12 +25,18 @@ type source struct {
 	start startWindow
 
 	mu      sync.Mutex
-	avoided map[string]time.Time // until when to skip topics whose jobs were released
+	avoided map[string]avoidance // topics whose jobs were released
+}
+
+// avoidance is until when a topic is skipped; an unknown one no longer than until it is registered.
+type avoidance struct {
+	until   time.Time
+	unknown bool
 }
 
 func newSource(ctx context.Context, d *Dispatcher, s Shard, bucket int) *source {
 	src := &source{
-		d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]time.Time{},
+		d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]avoidance{},
 	}
 	src.settler = &settler{src: src}
 	src.leases = &extender{src: src, held: map[*queue.Lease]*hold{}, some: make(chan struct{}, 1)}
@@ -232,20 +238,34 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// avoidFor is how long a topic is skipped after one of its jobs was released. By then, Redis knows the topic's state.
-const avoidFor = time.Second
+const (
+	// avoidFor is how long a topic is skipped after one of its jobs was released. By then, Redis knows its state.
+	avoidFor   = time.Second
+	maxAvoided = 1000 // unknown topics: each is an argument of every reserve
+)
 
 func (s *source) noteReleased(topic string) {
 	s.mu.Lock()
-	s.avoided[topic] = time.Now().Add(avoidFor)
+	s.avoided[topic] = avoidance{until: time.Now().Add(avoidFor)}
 	s.mu.Unlock()
+}
+
+// noteUnknown makes this dispatcher skip a topic that is not in its registry, unless there are too many of them.
+func (s *source) noteUnknown(topic string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, has := s.avoided[topic]; !has && len(s.avoided) >= maxAvoided {
+		return false
+	}
+	s.avoided[topic] = avoidance{until: time.Now().Add(uncallableFor), unknown: true}
+	return true
 }
 
 func (s *source) avoid(busy map[string]int) map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for topic, until := range s.avoided {
-		if time.Now().After(until) {
+	for topic, a := range s.avoided {
+		if time.Now().After(a.until) || a.unknown && s.d.opts.Topics().Topic(topic) != nil {
 			delete(s.avoided, topic)
 			continue
 		}

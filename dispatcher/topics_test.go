@@ -64,18 +64,22 @@ func TestTopicsThatArePausedDeletedOrTooLate(t *testing.T) {
 
 // TestJobsWaitForATopicThatTheRegistryLost: another registry, or an old backup of it, must not make jobs dead.
 func TestJobsWaitForATopicThatTheRegistryLost(t *testing.T) {
-	asked := errors.New("the database is away")
+	errAsk := errors.New("the database is away")
 	var away atomic.Bool
-	var questions atomic.Int32 // about the deleted topic
+	var questions, asked atomic.Int32 // about the deleted topic, and the lost one
+	var snap atomic.Pointer[registry.Snapshot]
 	away.Store(true)
 	i := start(t, func(o *Options) {
+		snap.Store(o.Topics())
+		o.Topics = snap.Load
 		o.Deleted = func(_ context.Context, topic string) (bool, error) {
 			if topic == "deleted" {
 				questions.Add(1)
 				return true, nil
 			}
+			asked.Add(1)
 			if away.Load() {
-				return false, asked
+				return false, errAsk
 			}
 			return false, nil
 		}
@@ -99,11 +103,36 @@ func TestJobsWaitForATopicThatTheRegistryLost(t *testing.T) {
 		t.Fatalf("while the database is away: %+v, %v", j, err)
 	}
 	away.Store(false)
-	eventually(t, "the job waits with a reason", func() bool {
-		j, err := i.q.Get(t.Context(), "lost", "l")
-		return err == nil && j.State == queue.Delayed && j.Attempts == 0 && len(j.History) == 1 &&
-			strings.Contains(j.History[0].Error, "registry")
+	asked.Store(0)
+	eventually(t, "the audit trail is queried again", func() bool { return asked.Load() > 0 })
+	j, err = i.q.Get(t.Context(), "lost", "l")
+	if err != nil || j.State == queue.Dead || j.Attempts+j.Snoozes+len(j.History) != 0 {
+		t.Fatalf("the job is %+v, %v", j, err)
+	}
+	restored := *i.snap.Topics.Get("t")
+	restored.Name = "lost"
+	snap.Store(&registry.Snapshot{Revision: i.snap.Revision + 1, Topics: i.snap.Topics.With("lost", &restored)})
+	eventually(t, "the job is delivered", func() bool { return i.gone("lost", "l") })
+}
+
+// TestAHostWithAnotherRegistryHoldsUpNoTopic of the others: it knows none of their topics.
+func TestAHostWithAnotherRegistryHoldsUpNoTopic(t *testing.T) {
+	i := start(t)
+	i.run(func(o *Options) {
+		o.Topics = func() *registry.Snapshot { return &registry.Snapshot{} }
+		o.Deleted = func(context.Context, string) (bool, error) { return false, nil }
 	})
+	const jobs = 300
+	for n := range jobs {
+		i.push("t", fmt.Sprint(n), 0)
+	}
+	for n := range jobs {
+		eventually(t, "a job is delivered", func() bool { return i.gone("t", fmt.Sprint(n)) })
+	}
+	limits, err := i.q.TopicLimits(t.Context(), []string{"t"})
+	if l := limits["t"]; err != nil || l.Failures > 0 || !l.BreakerOpen.IsZero() {
+		t.Errorf("the topic's limits: %+v, %v", l, err)
+	}
 }
 
 func TestATopicThatIsNewHereIsWaitedFor(t *testing.T) {

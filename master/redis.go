@@ -92,8 +92,8 @@ func (r *redisServer) spawn(lock *os.File) (wait func(), err error) {
 		// The default of ten rounds of background tasks per second uses a quarter of the CPU time of an idle
 		// installation.
 		"--hz", "2",
-		// The hash of a topic with up to 128 jobs is a listpack, which takes 50 bytes less for each. With more jobs its
-		// linear search would cost more than the memory is worth.
+		// The hash of a topic with up to 128 jobs is a listpack, which takes at least 50 bytes less for each. With more
+		// jobs its linear search would cost more than the memory is worth.
 		"--hash-max-listpack-value", "512", "--hash-max-listpack-entries", "128",
 	}
 	if r.opts.MaxMemory > 0 {

@@ -53,6 +53,22 @@ func (b *bucketState) until(ctx context.Context, patience time.Duration) int64 {
 	return clock.earliest(now.Add(patience * 3 / 4))
 }
 
+// clockOf returns a reading of the clock of a bucket's server.
+func (s *Shard) clockOf(ctx context.Context, bucket int) (*clockReading, error) {
+	n, began := s.nodes[bucket], time.Now()
+	if n.down.Load() {
+		return nil, s.unavailable(n.reason(), n.why.Load().(error))
+	}
+	if c := n.clock.Load(); c != nil && began.Sub(c.at) <= clockFor {
+		return c, nil
+	}
+	now, _, err := s.Ping(ctx)
+	if err != nil {
+		return nil, s.failed(ctx, bucket, began, err)
+	}
+	return &clockReading{now.UnixMilli(), time.Now()}, nil
+}
+
 // inTime calls a script with its deadline. A script that refuses answers its server's time, so the first call of all,
 // and the first after a jump of the clock, are repeated.
 func (s *Shard) inTime(ctx context.Context, bucket int, script string, args []any, call func(args []any) error) error {

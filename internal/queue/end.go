@@ -114,9 +114,9 @@ func (s *Shard) newEnds(bucket int, o Options) *gatherer[*endCall] {
 	return newGatherer(s, maxFlying, maxTaken, call)
 }
 
-// refuseEnded turns successful results into errors: a job that was removed or redriven by its id, which the journal could
-// not record, is not acknowledged. The end of a lease is: a worker that is told otherwise undoes what it did, while its
-// job is gone. As with a dispatcher, a delivery that the journal misses can at worst be repeated.
+// refuseEnded turns successful results into errors: a job that was removed or redriven by its id, which the journal
+// could not record, is not acknowledged. The end of a lease is: a worker that is told otherwise undoes what it did,
+// while its job is gone. As with a dispatcher, a delivery that the journal misses can at worst be repeated.
 func refuseEnded(s *Shard, done []Ended, err error) {
 	for i := range done {
 		if done[i].Err == nil && done[i].Was != Running {

@@ -249,3 +249,76 @@ func TestAnAnswerThatIsCutOffTakesNothing(t *testing.T) {
 		t.Errorf("it counts %d attempts", j.Attempts)
 	}
 }
+
+// TestALostAnswerOfAScriptThatFailsIsGivenUp: repeated for ever, it would hold up every later call.
+func TestALostAnswerOfAScriptThatFailsIsGivenUp(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	f.push("t", "a", 0)
+	take := flight{s: f.s, name: "w", calls: []*takeCall{{requests: []TakeRequest{{Topics: []string{"t"}, Max: 1}}}}}
+	take.encode("w1")
+	if err := take.call(); err != nil {
+		t.Fatal(err)
+	}
+	f.must("RENAME", "wk:{0}:j:t", "wk:{0}:j:damaged")
+	f.must("SET", "wk:{0}:j:t", "damaged")
+	ended := make(chan struct{})
+	f.s.start(func() { take.recover(); close(ended) })
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the call is repeated again and again")
+	}
+}
+
+// TestEachCopyOfAPushIsDueWhenTheAnswerSays, or later: the first shard stores the job, but its answers are lost.
+func TestEachCopyOfAPushIsDueWhenTheAnswerSays(t *testing.T) {
+	urlA, _ := startRedis(t)
+	urlB, _ := startRedis(t)
+	var lose atomic.Int32
+	link := proxied(t, urlA, func() (request, answer func([]byte) bool) {
+		var deaf atomic.Bool
+		request = func(b []byte) bool {
+			if strings.Contains(string(b), "copied") && lose.Add(-1) >= 0 {
+				deaf.Store(true)
+			}
+			return true
+		}
+		return request, func([]byte) bool {
+			if deaf.Load() {
+				time.Sleep(50 * time.Millisecond) // the connection hangs before it breaks
+			}
+			return !deaf.Load()
+		}
+	})
+	q := open(Options{})
+	t.Cleanup(func() { _ = q.Close() })
+	shards := []ShardConfig{{Name: "a", URL: link, State: "active"}, {Name: "b", URL: urlB, State: "active"}}
+	if err := q.SetShards(t.Context(), shards); err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
+	id := f.homeIs("a", "t")
+	f.push("t", id, time.Hour) // the server knows the script now
+	if err := f.q.Delete(f.ctx, "t", id); err != nil {
+		t.Fatal(err)
+	}
+	for _, delay := range []time.Duration{0, time.Minute} {
+		lose.Store(2)
+		r := f.push("t", id, delay, func(p *Push) { p.Body, p.Fresh = []byte(`"copied"`), true })
+		first, err := f.s.get(f.ctx, "t", id)
+		if err != nil || first == nil || r.Job.Shard != "b" {
+			t.Fatalf("the copy is %+v, %v; answered: %+v", first, err, r.Job)
+		}
+		if first.DueAt.Before(r.Job.DueAt) {
+			t.Errorf("delay %s: the copy is due %s before the answered time", delay, r.Job.DueAt.Sub(first.DueAt))
+		}
+		if second := f.get("t", id); r.Job.DueAt.Before(first.CreatedAt.Add(delay-time.Second)) ||
+			!second.DueAt.Equal(first.DueAt) && !second.DueAt.Equal(r.Job.DueAt) {
+			t.Errorf("delay %s: answered %+v, the job is %+v", delay, r.Job, second)
+		}
+		if err := f.q.Delete(f.ctx, "t", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

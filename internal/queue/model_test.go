@@ -262,8 +262,10 @@ func (m *model) Settle(t *rapid.T) {
 			continue
 		}
 		v := Verdict(rapid.IntRange(0, 5).Draw(t, "verdict"))
-		x := Settlement{Lease: j.lease, Verdict: v, Delay: time.Hour, Reason: "why", Endpoint: EndpointUp,
-			Remember: m.done != nil}
+		x := Settlement{Lease: j.lease, Verdict: v, Reason: "why", Endpoint: EndpointUp, Remember: m.done != nil}
+		if v == Retry || v == Snooze {
+			x.Delay = time.Hour
+		}
 		if v != Release && v != Expire {
 			x.Attempt = &Attempt{Status: 200, StartedAt: time.Now().UnixMilli()}
 		}

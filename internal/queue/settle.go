@@ -57,7 +57,7 @@ var endpointNames = [...]string{EndpointUnknown: "", EndpointUp: "up", EndpointD
 type Settlement struct {
 	Lease    *Lease
 	Verdict  Verdict
-	Delay    time.Duration // of Retry and Snooze
+	Delay    time.Duration // of Retry and Snooze; of Release: not back to its old place
 	Reason   string        // of Bury and Expire
 	Attempt  *Attempt      // nil for Release and Expire; N is set by Settle
 	Endpoint Endpoint
@@ -166,7 +166,7 @@ func (x *Settlement) settling() settling {
 		Ref: Ref{j.Topic, j.ID}, token: x.Lease.Token, verdict: verdictNames[x.Verdict], reason: escape(x.Reason),
 		endpoint: endpointNames[x.Endpoint],
 	}
-	if x.Verdict == Retry || x.Verdict == Snooze {
+	if x.Verdict == Retry || x.Verdict == Snooze || x.Delay > 0 {
 		out.ms = msText(x.Delay)
 	}
 	if x.Attempt != nil && (x.Verdict != Done || x.Remember) {

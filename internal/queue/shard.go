@@ -116,9 +116,16 @@ func (s *Shard) close() error {
 	s.closing.Lock()
 	s.cancel()
 	s.closing.Unlock()
+	interrupt := time.AfterFunc(closeLimit, func() { _ = s.client.Close() })
 	s.wg.Wait()
+	if !interrupt.Stop() {
+		return s.waits.Close()
+	}
 	return errors.Join(s.client.Close(), s.waits.Close())
 }
+
+// closeLimit is how long a command that is not answered may hold up a process that stops.
+const closeLimit = time.Second
 
 // Name returns the shard's name in the registry.
 func (s *Shard) Name() string { return s.name }
@@ -321,7 +328,7 @@ func (s *Shard) proven(ctx context.Context) error {
 }
 
 func (s *Shard) revive(bucket int, n *bucketState) {
-	ctx, cancel := context.WithTimeout(s.ctx, 2*s.timeout)
+	ctx, cancel := context.WithTimeout(s.ctx, s.timeout)
 	defer cancel()
 	err := s.Check(ctx)
 	if err == nil {

@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,5 +52,35 @@ func TestNothingStartsOnAClosedShard(t *testing.T) {
 	s.markDown(0, errors.New("the test says so"))
 	if s.probing.Load() {
 		t.Error("a probe was started")
+	}
+}
+
+// TestACloseDoesNotWaitForAServerThatHangs, whatever the time limit of a command is.
+func TestACloseDoesNotWaitForAServerThatHangs(t *testing.T) {
+	url, cmd := startRedis(t)
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{}, 100)
+	pass := func([]byte) bool { asked <- struct{}{}; return true }
+	q := open(Options{Timeout: time.Hour})
+	err := q.SetShards(t.Context(), []ShardConfig{{
+		Name: "a", State: "active",
+		URL: proxied(t, url, func() (request, answer func([]byte) bool) { return pass, pass }),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Shards()[0].markDown(0, errors.New("the test says so"))
+	<-asked // a probe has begun
+	closed := make(chan error, 1)
+	go func() { closed <- q.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(wait.Limit):
+		t.Fatal("Close does not return")
 	}
 }

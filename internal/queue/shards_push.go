@@ -24,7 +24,9 @@ func (q *Queue) Push(ctx context.Context, p Push) Result {
 // accepts it.
 func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 	pushes = WithVia(ctx, pushes)
-	b := &batch{q: q, pushes: pushes, results: make([]Result, len(pushes)), replaced: map[int][]*Shard{}}
+	b := &batch{
+		q: q, began: time.Now(), pushes: pushes, results: make([]Result, len(pushes)), replaced: map[int][]*Shard{},
+	}
 	todo := make([]int, 0, len(pushes))
 	for i := range pushes {
 		if b.results[i].Err = validatePush(&pushes[i]); b.results[i].Err == nil {
@@ -67,6 +69,7 @@ func (q *Queue) batcherOf(s *Shard, topic string) *batcher {
 // batch holds pushes that may go to several shards. Indexes name the jobs.
 type batch struct {
 	q        *Queue
+	began    time.Time
 	pushes   []Push
 	results  []Result
 	replaced map[int][]*Shard // shards that have a job which the push replaces
@@ -84,13 +87,20 @@ func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
 			to[pushes] = append(to[pushes], i)
 		}
 	}
+	store := b.storeIn
+	if try == 1 {
+		b.pushes = slices.Clone(b.pushes) // the caller's
+	}
+	if try > 0 {
+		store = b.storeElsewhere
+	}
 	var wg sync.WaitGroup
 	for pushes, which := range to {
 		if len(to) == 1 {
-			b.storeIn(ctx, pushes, which)
+			store(ctx, pushes, which)
 			break
 		}
-		wg.Go(func() { b.storeIn(ctx, pushes, which) })
+		wg.Go(func() { store(ctx, pushes, which) })
 	}
 	wg.Wait()
 	for pushes, which := range to {
@@ -119,6 +129,23 @@ func (b *batch) storeIn(ctx context.Context, to *batcher, which []int) {
 	}
 	for k, r := range to.push(ctx, list) {
 		b.results[which[k]] = r
+	}
+}
+
+// storeElsewhere is storeIn for pushes that another shard has not answered. That shard may have stored them since the
+// batch began, so they get an instant instead of a delay: what is answered is no later than the due times there.
+func (b *batch) storeElsewhere(ctx context.Context, to *batcher, which []int) {
+	clock, err := to.shard.clockOf(ctx, to.bucket)
+	for _, i := range which {
+		p := &b.pushes[i]
+		if err != nil {
+			b.results[i] = Result{Err: err}
+		} else if ms, instant := askedTime(p); !instant {
+			p.DueAt, p.Delay = time.UnixMilli(clock.earliest(b.began)+ms).UTC(), 0
+		}
+	}
+	if err == nil {
+		b.storeIn(ctx, to, which)
 	}
 }
 

@@ -255,7 +255,8 @@ func (f *flight) deliver() {
 	f.s.giveBack(f.bucket, left)
 }
 
-// recover repeats the call until it gets the lost answer, and releases its jobs: their callers have got the error.
+// recover repeats the call until it gets the lost answer, and releases its jobs: their callers have got the error. When
+// the script itself fails, it would fail again and again, and hold up the next calls: the leases expire.
 func (f *flight) recover() {
 	f.args[2] = "1"
 	for backoff := 50 * time.Millisecond; ; backoff = min(2*backoff, 2*time.Second) {
@@ -264,8 +265,13 @@ func (f *flight) recover() {
 			return
 		case <-time.After(backoff):
 		}
-		if f.call() != nil {
+		err := f.call()
+		if _, away := errors.AsType[*UnavailableError](err); away {
 			continue
+		}
+		if err != nil {
+			f.s.log.Error("the jobs of a lost answer cannot be released; their leases expire", "error", err)
+			return
 		}
 		for _, g := range f.groups {
 			f.s.giveBack(f.bucket, g.jobs)
@@ -339,8 +345,8 @@ func (s *Shard) Spots(topics []string, order Order) []Spot {
 	return spots
 }
 
-// Take takes jobs that are ready now, from one shard after the other. It does not wait; package pull does. Error:
-// *UnavailableError when no shard answers.
+// Take takes jobs that are ready now, from one shard after the other. It does not wait; package pull does. Errors:
+// *UnavailableError when no shard answers; that of a shard where the script fails, if no other has jobs.
 func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Leased, error) {
 	var jobs []Leased
 	spots := q.Spots(r.Topics, r.Order)
@@ -353,9 +359,15 @@ func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Leased, error) {
 		ask := r
 		ask.Topics, ask.Max = at.Topics, r.Max-len(jobs)
 		taken, err := at.Shard.Take(ctx, at.Bucket, []TakeRequest{ask}, nil)
-		if err != nil {
+		if _, away := errors.AsType[*UnavailableError](err); away {
 			missed = err
 			continue
+		}
+		if err != nil {
+			if len(jobs) > 0 {
+				break
+			}
+			return nil, err
 		}
 		answered = true
 		if jobs = append(jobs, taken.Jobs[0]...); len(jobs) >= r.Max {

@@ -53,7 +53,7 @@ func (b *bench) startLmstfy() *queue {
 	_, port, _ := strings.Cut(addr, ":")
 	_, adminPort, _ := strings.Cut(admin, ":")
 	conf := fmt.Sprintf("Host = \"127.0.0.1\"\nPort = %s\nAdminHost = \"127.0.0.1\"\nAdminPort = %s\n"+
-		"LogLevel = \"error\"\n[Pool.default]\nAddr = %q\n", port, adminPort, store.Addr())
+		"LogLevel = \"error\"\n[AdminRedis]\nAddr = %[3]q\n[Pool.default]\nAddr = %[3]q\n", port, adminPort, store.Addr())
 	file := filepath.Join(dir, "lmstfy.toml")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		b.Fatal(err)

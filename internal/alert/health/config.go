@@ -34,7 +34,7 @@ const (
 	// listpackValue is the length of the longest record. A hash with a longer value than hash-max-listpack-value is not
 	// a listpack.
 	listpackValue = 512
-	// listpackSaves is how many bytes a job takes less if its topic's hash is a listpack.
+	// listpackSaves is how many bytes a job takes less, at least, if its topic's hash is a listpack.
 	listpackSaves = 50
 )
 

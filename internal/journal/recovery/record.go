@@ -47,7 +47,7 @@ func (r Recorder) Ended(list []queue.Ended) error {
 		}
 	}
 	if len(attempts) > 0 {
-		_ = r.Journal.Attempts(attempts) // the journal logs it; at worst a job is called again
+		_ = r.Journal.Attempts(attempts) // the journal logs it, and nothing waits for it: at worst a job is repeated
 	}
 	if len(requests) == 0 {
 		return nil

@@ -1,12 +1,12 @@
 #!lua
--- With: deadline, record, topic, totals, wait, remove, describe.
+-- With: deadline, record, topic, totals, wait, remove, dead, describe.
 -- Changes a waiting job, or makes a job due now.
 -- KEYS[1] the bucket's prefix.
--- ARGV    topic, id, allowed etags (see matches), 'change' or 'run', then for a change: due time ('' unchanged, '+ms' from
---         now, or 'ms'), priority ('' unchanged), '1' with a new body, that body.
--- Returns {now in µs, revision (0 when nothing was changed), 'none' (no such job), 'running', 'dead', 'other' (other etag)
---         or the description of the job as it is now}. A run of a ready or running job has a revision, too: the same call
---         may have made it due before, and its answer was lost. For a running job it is the reservation's.
+-- ARGV    topic, id, allowed etags (see matches), 'change' or 'run', then for a change: due time ('' unchanged, '+ms'
+--         from now, or 'ms'), priority ('' unchanged), '1' with a new body, that body.
+-- Returns {now in µs, revision (0 when nothing was changed), 'none' (no such job), 'running', 'dead', 'other' (other
+--         etag) or the description of the job as it is now}. A run of a ready or running job has a revision, too: the
+--         same call may have made it due before, and its answer was lost. For a running job it is the reservation's.
 -- Keeps   a changed job keeps its attempts and its creation time.
 local LONG = 448
 local topic, id, run, when = ARGV[1], ARGV[2], ARGV[4] == 'run', ARGV[5]

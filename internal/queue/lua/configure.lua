@@ -5,7 +5,7 @@
 -- ARGV    for each: name, then its settings in the order of FIELDS in shared/topic.lua, '' for one that it has not. One
 --         without a TTR no longer has settings of its own.
 -- Returns how many changed.
--- Keeps   a topic whose settings changed has an event now: it gets its turn, or its workers are told, if it may.
+-- Keeps   a topic whose settings changed has an event now: wake.lua gives it its turn, or tells its workers, if it may.
 local changed = 0
 
 -- The topics that have settings by a name: the topic, or those of the namespace that have jobs or waiting workers.
@@ -47,17 +47,18 @@ for i = 1, #ARGV, SETTINGS + 1 do
   end
   if not same then
     local named, owners = namedBy(name), {}
-    for topic in pairs(named) do owners[topic] = settings(topic).namespace or topic end
+    local moves = not was[1] or ARGV[i + 1] == '' -- topics to a namespace, or out of one
+    for topic in pairs(moves and named or {}) do owners[topic] = settings(topic).namespace or topic end
     remembers(name, was[8], ARGV[i + 8])
     if #remove > 0 then call('HDEL', key, unpack(remove)) end
     if #set > 0 then call('HSET', key, unpack(set)) end
     topics = {}
     for topic in pairs(named) do
       call('HDEL', P .. 'c:' .. topic, 'until')
-      recount(topic, owners[topic])
-      offerDue(topic)
+      if moves then recount(topic, owners[topic]) end
       event(topic, now)
     end
+    if named[name] then offerDue(name) end
     changed = changed + 1
   end
 end

@@ -3,8 +3,8 @@
 -- Counts the jobs of all topics that have any, some topics in each call.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    cursor ('0' at first), about how many topics, beginning of their names, 'dead' for those with dead jobs only.
--- Returns {cursor ('0' at the end), then topic, the namespace whose settings it has, or '', and counts as statsOf returns
---         them, …}.
+-- Returns {cursor ('0' at the end), then topic, the namespace whose settings it has, or '', and counts as statsOf
+--         returns them, …}.
 -- Keeps   it writes nothing. topics has every topic with jobs.
 local page = call('SSCAN', P .. 'topics', ARGV[1], 'COUNT', ARGV[2])
 local out = {page[1]}

@@ -3,9 +3,9 @@
 -- Deletes a job.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, id, allowed etags (see matches).
--- Returns {the state it was in ('' no such job, 'other' when it has another etag and was not deleted), its creation in ms,
---         revision}. A job that was running has lost its lease: the dispatcher cannot settle it, but may have started the
---         callback.
+-- Returns {the state it was in ('' no such job, 'other' when it has another etag and was not deleted), its creation in
+--         ms, revision}. A job that was running has lost its lease: the dispatcher cannot settle it, but may have
+--         started the callback.
 -- Keeps   nothing of the job stays.
 local topic, id = ARGV[1], ARGV[2]
 local job = find(topic, id)

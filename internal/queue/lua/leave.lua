@@ -3,8 +3,8 @@
 -- Removes jobs that another shard has now, if they are still as they were read.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    three for each job: topic, id, revision as it was read.
--- Returns {revision of the first, then for each 1 if it was removed, now or by an earlier call whose answer may have been
---         lost; else 0: it was changed, deleted or called}.
+-- Returns {revision of the first, then for each 1 if it was removed, now or by an earlier call whose answer may have
+--         been lost; else 0: it was changed, deleted or called}.
 -- Keeps   the totals count it as never pushed here, since the other shard counts it now. left remembers the last ones.
 local n = #ARGV / 3
 local out = {call('INCRBY', P .. 'rev', n) - n + 1}

@@ -1,5 +1,5 @@
 #!lua
--- With: server, record, topic, totals, wait, remove, lines.
+-- With: server, record, topic, totals, wait, remove, dead, lines.
 -- Applies lines of a journal to the bucket: of all changes of a job the one with the highest revision decides, in
 -- whatever order and from however many hosts their lines come.
 -- KEYS[1] the bucket's prefix.

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- With: deadline, record, topic, totals, wait, remove, describe, gate, lease, again, pattern.
+-- With: deadline, record, topic, totals, wait, remove, dead, describe, gate, lease, again, pattern.
 -- Leases due jobs to a dispatcher, in the order of the pattern of priorities, round robin over the topics of each.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    dispatcher; token; how many; pattern; most of one topic; cap of a lease and grace after it, in ms; '1' when
 --         the token was sent before; pairs (topic, how many more of it).
--- Returns {now in µs, revision of the leases (0 none), 1 when it stopped at topics without due jobs and there may be more,
---         then for each job: six values, see answer in shared/lease.lua}.
+-- Returns {now in µs, revision of the leases (0 none), 1 when it stopped at topics without due jobs and there may be
+--         more, then for each job: six values, see answer in shared/lease.lua}.
 -- Keeps   a job leaves w and enters l in this one step. The same token again returns the same jobs.
 local TURNS = 32 -- topics that are visited before one is visited again
 local name, token, wanted, topicMax = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[5])
@@ -20,8 +20,8 @@ end
 begin(token)
 leases = {number = 1, token = token, ends = function(ttr) return now + math.min(ttr, cap) + grace end}
 
--- Takes up to n jobs of a topic. It stays in q, behind all others, while it has due jobs and its limits allow more. Returns
--- how many, and whether it has more, but none for this dispatcher.
+-- Takes up to n jobs of a topic. It stays in q, behind all others, while it has due jobs and its limits allow more.
+-- Returns how many, and whether it has more, but none for this dispatcher.
 local function visit(topic, priority, n)
   local g = gate(topic)
   if g.room <= 0 then

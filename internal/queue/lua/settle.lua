@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: deadline, record, topic, totals, wait, remove, describe, finished, accept, flow, verdicts.
+-- With: deadline, record, topic, totals, wait, remove, dead, describe, finished, accept, flow, verdicts.
 -- Ends or extends leases, and does the same with jobs that are named by their ids.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    runs of jobs of one topic: the topic, how many, then eight for each job: id; token of its lease ('' none);
@@ -8,13 +8,16 @@
 --         Verdicts: done; retry after ms; fail: retry after ms, or the job's own wait, or dead after its last attempt;
 --         lapse: fail at once, if the lease has expired; snooze for ms, no attempt counted; release for ms
 --         ('' at the head of its priority); bury; expire; extend for ms ('' its TTR).
--- Returns {now in µs, revision of the first, then six for each job: what it is now ('' unchanged: its lease was over, or
---         it is in no such state), what it was ('' no such job), when it is due or its lease ends, creation, attempts,
---         description if it was released by its id, else ''}.
+-- Returns {now in µs, revision of the first, then six for each job: what it is now ('' unchanged: its lease was over,
+--         or it is in no such state), what it was ('' no such job), when it is due or its lease ends, creation,
+--         attempts, description if it was released by its id, else ''}.
 -- Keeps   a token is compared before anything is written, so a repeated call changes nothing.
 local FIELDS = 8
 local out, number = {micros, 0}, 0
-local function stateOf(job) return job.state ~= 'waiting' and job.state or nextOf(job) > now and 'delayed' or 'ready' end
+local function stateOf(job)
+  if job.state ~= 'waiting' then return job.state end
+  return nextOf(job) > now and 'delayed' or 'ready'
+end
 
 local done = {} -- ids of the topic of this run whose lease has ended
 

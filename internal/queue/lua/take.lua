@@ -1,15 +1,16 @@
 #!lua flags=allow-oom
--- With: deadline, record, topic, totals, wait, remove, describe, gate, lease, again, pattern.
+-- With: deadline, record, topic, totals, wait, remove, dead, describe, gate, lease, again, pattern.
 -- Leases due jobs of pull topics to workers, and stores which topics workers go on waiting for.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    name under which the answer can be repeated; token of the call; '1' to repeat it (then no job is taken);
 --         pattern of priorities; number of awaited topics; for how long in ms they stay awaited; those topics; then for
 --         each request: token of its leases, 'listed' or 'fair', how many jobs, TTR in ms ('' the job's), how many
 --         topics, its topics.
--- Returns {now in µs; revision of the leases; when to ask again about a topic whose rate limit is used up, in ms, else 0;
---         awaited topics that may have more, a list; how many jobs each request got, a list; then for each job: six
+-- Returns {now in µs; revision of the leases; when to ask again about a topic whose rate limit is used up, in ms, else
+--         0; awaited topics that may have more, a list; how many jobs each request got, a list; then for each job: six
 --         values, see answer in shared/lease.lua}.
--- Keeps   as reserve.lua. An awaited topic is stored when no job of it can be taken now, so the next one sends a wake-up.
+-- Keeps   as reserve.lua. An awaited topic is stored when no job of it can be taken now, so the next one sends a
+--         wake-up.
 local name, token, marks, keep = ARGV[1], ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6])
 local requests, tokens, got, more = {}, {}, {}, {}
 out[3], out[4], out[5] = 0, more, got

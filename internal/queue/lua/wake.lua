@@ -4,8 +4,8 @@
 -- leases and waiting jobs that have expired, for settle.lua.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many topics, and how many ids, at most.
--- Returns {now in µs, when a topic has its next event (ms; -1 none), how many topics got a turn, then for each expired one:
---         topic, id, token of its lease ('' a waiting job), attempts}.
+-- Returns {now in µs, when a topic has its next event (ms; -1 none), how many topics got a turn, then for each expired
+--         one: topic, id, token of its lease ('' a waiting job), attempts}.
 -- Keeps   next is never later than a topic's next event.
 local left, out = tonumber(ARGV[2]), {micros, -1, 0}
 local AGAIN = 1000 -- ms until what has expired is listed again, if nobody settles it

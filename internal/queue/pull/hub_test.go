@@ -291,6 +291,27 @@ func TestAShardThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	}
 }
 
+// TestAScriptThatFailsEndsATake, although another shard answers: to wait longer would not help.
+func TestAScriptThatFailsEndsATake(t *testing.T) {
+	f := newFixture(t, "t")
+	b := harness.StartRedis(t, harness.RedisOptions{})
+	shards := []queue.ShardConfig{
+		{Name: "a", URL: f.redis.URL(), State: "active"}, {Name: "b", URL: b.URL(), State: "active"},
+	}
+	if err := f.q.SetShards(t.Context(), shards); err != nil {
+		t.Fatal(err)
+	}
+	if err := queuetest.Adopt(t.Context(), f.q.Shards()[1]); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "the new shard knows the topic", func() bool { return b.Do("HEXISTS", "wk:{0}:c:t", "pull") == int64(1) })
+	b.Do("SET", "wk:{0}:w:normal:t", "damaged")
+	got := <-f.worker(t.Context(), request(time.Hour, "t"))
+	if un, ok := errors.AsType[*queue.UnavailableError](got.err); got.err == nil || ok {
+		t.Errorf("took %d jobs, %v, %v", len(got.jobs), got.err, un)
+	}
+}
+
 // TestAFailedJobComesAfterTheTopicsWait, both by a lease and by an id.
 func TestAFailedJobComesAfterTheTopicsWait(t *testing.T) {
 	f := newFixture(t, "t")

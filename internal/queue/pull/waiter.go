@@ -144,7 +144,8 @@ func (w *waiter) takeSignaled(ctx context.Context) ([]queue.Leased, error) {
 	return jobs, err
 }
 
-// take asks one bucket after the other until one has jobs, and returns the others, also those that did not answer.
+// take asks one bucket after the other until one has jobs, and returns the others, also those that did not answer. An
+// error of the script ends it: asking again would not help.
 func (w *waiter) take(ctx context.Context, spots []queue.Spot) (jobs []queue.Leased, rest []queue.Spot, err error) {
 	w.again = 0
 	var missed error
@@ -154,9 +155,12 @@ func (w *waiter) take(ctx context.Context, spots []queue.Spot) (jobs []queue.Lea
 		if len(jobs) > 0 {
 			return jobs, append(rest, spots[i+1:]...), nil
 		}
-		if err != nil {
+		if unavailable(err) {
 			missed, rest = err, append(rest, at)
 			continue
+		}
+		if err != nil {
+			return nil, append(rest, spots[i:]...), err
 		}
 		answered++
 	}

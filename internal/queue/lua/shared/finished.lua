@@ -1,6 +1,6 @@
--- Finished jobs stay in j:TOPIC while they are remembered. fin:TOPIC orders them by when they finished, in µs. fins has the topics
--- that remember their last jobs, finh those that remember for a duration, by when a job last finished; fin is the number
--- of all finished jobs of topics in fins.
+-- Finished jobs stay in j:TOPIC while they are remembered. fin:TOPIC orders them by when they finished, in µs. fins has
+-- the topics that remember their last jobs, finh those that remember for a duration, by when a job last finished; fin
+-- is the number of all finished jobs of topics in fins.
 local PRESSED = 0.85 -- part of maxmemory above which no job is remembered
 
 -- Removes what a finished job has besides its record, whose id it adds to gone.

@@ -22,7 +22,8 @@ local function begin(token)
 end
 
 -- Leases a job that is in no set, from what its record has besides its state and revision: priority, due time and
--- creation; attempts; pairs; the rest. The caller writes its record, and its entry in l. Returns the record and the end.
+-- creation; attempts; pairs; the rest. The caller writes its record, and its entry in l. Returns the record and the
+-- end.
 local function lease(topic, id, front, attempts, more, rest)
   local ends = leases.ends(tonumber(pair(more, 'ttr')) or settings(topic).ttr)
   local record = 'running ' .. front .. ' ' .. attempts .. ' ' .. revision .. more .. ' token=' .. leases.token .. rest

@@ -89,7 +89,8 @@ end
 
 function kinds.deleted(line) return removed(line, 'deleted') end
 
--- The line of a delivery has the revision of its reservation, so it removes the job unless something happened to it since.
+-- The line of a delivery has the revision of its reservation, so it removes the job unless something happened to it
+-- since.
 function kinds.delivered(line) return removed(line, 'delivered') end
 
 function kinds.died(line)

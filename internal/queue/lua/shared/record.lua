@@ -1,5 +1,6 @@
--- A record: state (waiting, running, dead or done), priority, due time, creation, attempts and revision, then name=value
--- pairs of what only some jobs have, all separated by spaces; after the line break the body. record.go has the pairs.
+-- A record: state (waiting, running, dead or done), priority, due time, creation, attempts and revision, then
+-- name=value pairs of what only some jobs have, all separated by spaces; after the line break the body. record.go has
+-- the pairs.
 local HEAD = '^(%l+) (%l+) (%d+) (%d+) (%d+) (%d+)([^\n]*)()\n'
 
 local WORDS = {waiting = 1, running = 1, dead = 1, done = 1, high = 2, normal = 2, low = 2}
@@ -32,8 +33,8 @@ local function nextOf(job) return tonumber(get(job, 'next')) or job.due end
 
 -- Makes a job's record of its fields.
 local function render(job)
-  job.record = job.state .. ' ' .. job.priority .. ' ' .. text(job.due) .. ' ' .. job.created .. ' ' .. job.attempts .. ' '
-    .. job.revision .. job.more .. string.sub(job.record, job.body)
+  job.record = job.state .. ' ' .. job.priority .. ' ' .. text(job.due) .. ' ' .. job.created .. ' ' .. job.attempts
+    .. ' ' .. job.revision .. job.more .. string.sub(job.record, job.body)
   job.body = string.find(job.record, '\n', 1, true)
   return job.record
 end

@@ -1,6 +1,7 @@
 -- Takes jobs out of where their state has put them, and removes them.
 
--- An id stays in the list of its minute when its job is changed or removed. A list with mostly such ids is opened early.
+-- An id stays in the list of its minute when its job is changed or removed. A list with mostly such ids is opened
+-- early.
 local function stale(topic, at)
   local minute, key = math.floor(at / MINUTE), P .. 'z:' .. topic
   local n = call('HINCRBY', key, minute, 1)
@@ -55,7 +56,9 @@ end
 
 -- Removes a damaged record, from which nobody can tell where its job is.
 local function discard(topic, id)
-  for _, set in ipairs({'w:high:', 'w:normal:', 'w:low:', 'e:', 'l:', 'dead:'}) do call('ZREM', P .. set .. topic, id) end
+  for _, set in ipairs({'w:high:', 'w:normal:', 'w:low:', 'e:', 'l:', 'dead:'}) do
+    call('ZREM', P .. set .. topic, id)
+  end
   leaveFinished(topic, call('ZREM', P .. 'fin:' .. topic, id))
   call('UNLINK', P .. 'b:' .. topic .. '/' .. id, P .. 'a:' .. topic .. '/' .. id)
   erase(topic, id)
@@ -64,8 +67,8 @@ end
 -- While hosts are absent, no line of their journals may bring a job back that ended or was replaced (see replay.lua).
 local function override(topic, id) call('HSET', P .. 'rv', topic .. '/' .. id, before .. ' deleted  ') end
 
--- Removes the keys of a job besides its record. Absent hosts may know it if it was created before the bucket was opened,
--- at about before / 100 (see attend.lua); push.lua overrides what newer jobs replace.
+-- Removes the keys of a job besides its record. Absent hosts may know it if it was created before the bucket was
+-- opened, at about before / 100 (see attend.lua); push.lua overrides what newer jobs replace.
 local function clear(topic, id, job)
   if before ~= '' and job.created - 60000 <= before / 100 then override(topic, id) end
   if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
@@ -81,36 +84,4 @@ local function remove(topic, id, job)
   end
   clear(topic, id, job)
   erase(topic, id)
-end
-
-local deaths = 0 -- in this call
--- Makes a job dead that is in no set.
-local function die(topic, id, job, reason)
-  job.state = 'dead'
-  set(job, 'reason', reason)
-  write(topic, id, job)
-  deaths = deaths + 1
-  call('ZADD', P .. 'dead:' .. topic, micros + deaths, id)
-  count(topic, 'died', 1)
-end
-
--- Makes a dead job that is in no set due now, with attempts 0.
-local function redrive(topic, id, job)
-  if tried(job) then set(job, 'tried', 1) end
-  job.state, job.attempts, job.due = 'waiting', 0, now
-  for _, name in ipairs({'reason', 'expires', 'next', 'snoozes'}) do set(job, name, nil) end
-  count(topic, 'redriven', 1)
-end
-
--- Ends a waiting job that is in no set and has expired. Returns what it is now.
-local function expire(topic, id, job, reason)
-  if settings(topic).drop then
-    clear(topic, id, job)
-    erase(topic, id)
-    count(topic, 'deleted', 1)
-    return 'gone'
-  end
-  die(topic, id, job, reason or 'expired')
-  count(topic, 'expired', 1)
-  return 'dead'
 end

@@ -1,9 +1,9 @@
--- Counts what happened to jobs of a topic, in t:TOPIC; for a topic without settings of its own in that of its namespace.
--- The first event of a day (UTC) stores the totals before it under the day's number. act orders these topics by their last
--- event, to within a second.
+-- Counts what happened to jobs of a topic, in t:TOPIC; for a topic without settings of its own in that of its
+-- namespace. The first event of a day (UTC) stores the totals before it under the day's number. act orders these topics
+-- by their last event, to within a second.
 local DAY, DAYS = 86400000, 40
-local TOTALS = {'pushed', 'delivered', 'failed', 'retried', 'snoozed', 'deleted', 'died', 'expired', 'redriven', 'dropped',
-  'replaced'}
+local TOTALS = {'pushed', 'delivered', 'failed', 'retried', 'snoozed', 'deleted', 'died', 'expired', 'redriven',
+  'dropped', 'replaced'}
 
 local function beginDay(name, last)
   local today, key = math.floor(now / DAY), P .. 't:' .. name

@@ -1,5 +1,5 @@
--- What may happen to a job when its lease ends, or by its id; settle.lua says which verdict does what. Each returns what
--- the job is now, '' when nothing was done, and when it is due or its lease ends.
+-- What may happen to a job when its lease ends, or by its id; settle.lua says which verdict does what. Each returns
+-- what the job is now, '' when nothing was done, and when it is due or its lease ends.
 local ATTEMPTS = 20 -- that a job's list keeps
 local verdicts = {}
 

@@ -1,0 +1,33 @@
+-- Makes jobs dead, or due again.
+
+local deaths = 0 -- in this call
+-- Makes a job dead that is in no set.
+local function die(topic, id, job, reason)
+  job.state = 'dead'
+  set(job, 'reason', reason)
+  write(topic, id, job)
+  deaths = deaths + 1
+  call('ZADD', P .. 'dead:' .. topic, micros + deaths, id)
+  count(topic, 'died', 1)
+end
+
+-- Makes a dead job that is in no set due now, with attempts 0.
+local function redrive(topic, id, job)
+  if tried(job) then set(job, 'tried', 1) end
+  job.state, job.attempts, job.due = 'waiting', 0, now
+  for _, name in ipairs({'reason', 'expires', 'next', 'snoozes'}) do set(job, name, nil) end
+  count(topic, 'redriven', 1)
+end
+
+-- Ends a waiting job that is in no set and has expired. Returns what it is now.
+local function expire(topic, id, job, reason)
+  if settings(topic).drop then
+    clear(topic, id, job)
+    erase(topic, id)
+    count(topic, 'deleted', 1)
+    return 'gone'
+  end
+  die(topic, id, job, reason or 'expired')
+  count(topic, 'expired', 1)
+  return 'dead'
+end
