@@ -200,6 +200,7 @@ func (d *Dispatcher) pass(w queue.Wakeup, sources []*source) {
 		sources[w.Bucket].wakeUp()
 	case w.Kind == queue.WakeReconnect:
 		for _, s := range sources {
+			s.start.end()
 			s.wakeUp()
 		}
 	}

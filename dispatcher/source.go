@@ -187,6 +187,7 @@ func (s *source) begin(got queue.Reserved, asked request, n int) {
 func (s *source) recover(r queue.Reserve, err error) (more bool) {
 	s.d.opts.Logger.Log(s.ctx, queue.LevelOf(err), "cannot reserve jobs; retrying",
 		"shard", s.shard.Name(), "bucket", s.bucket, "error", err)
+	s.start.end()
 	r.Again = true
 	backoff, left := minBackoff, lastTries
 	for ; left > 0 && !s.removed() && s.d.calls.Err() == nil; backoff = min(2*backoff, maxBackoff) {

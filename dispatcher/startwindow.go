@@ -35,6 +35,13 @@ func (w *startWindow) ask() request {
 	return request{now, queue.StartWindow}
 }
 
+// end ends a wider window: the server may be another one, which does not have it, so deletions do not wait for it.
+func (w *startWindow) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.late, w.until = 0, time.Time{}
+}
+
 // wants reports whether a wider window should be stored after an answer that took so long: not after a single late one,
 // since deletions wait for it, and again while the answers stay late.
 func (w *startWindow) wants(took time.Duration) bool {

@@ -105,3 +105,27 @@ func TestALeaseThatIsShorterThanTheTTRIsExtended(t *testing.T) {
 		})
 	}
 }
+
+// TestAWiderStartWindowEndsWithItsServer: one that has lost writes may have lost the window, so deletions no longer wait
+// for it. The fake checks each call.
+func TestAWiderStartWindowEndsWithItsServer(t *testing.T) {
+	const slow = 400 * time.Millisecond
+	f := newFake("a")
+	f.took, f.slow, f.requeue = slow, slow, true
+	f.push("a", 5)
+	play(t, setting{concurrency: 16, ttr: 2 * time.Second, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		pass(10 * time.Second)
+		f.set(func() {
+			if f.window == queue.StartWindow {
+				t.Error("the window is not wider")
+			}
+			f.window = queue.StartWindow
+		})
+		f.wake <- queue.Wakeup{Kind: queue.WakeReconnect}
+		f.push("a", 5)
+		pass(20 * time.Second)
+		if n, most, _ := s.calls(); n != 10 || most != 1 {
+			t.Errorf("%d jobs were called, up to %d times", n, most)
+		}
+	})
+}

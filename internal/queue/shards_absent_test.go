@@ -123,3 +123,31 @@ func TestAHostIsForgotten(t *testing.T) {
 		t.Errorf("run is %q", run)
 	}
 }
+
+// TestAJobStoredDuringALongComparisonOverridesAbsentHosts: it replaced an older one that only their journals have, so
+// nothing brings that back when it has ended.
+func TestAJobStoredDuringALongComparisonOverridesAbsentHosts(t *testing.T) {
+	f := newFixture(t)
+	f.empty()
+	f.attend("a")
+	base := f.s.client.DecrBy(f.ctx, prefix(0)+"rev", 300*1000*100).Val() // it began five minutes ago
+	f.s.client.HSet(f.ctx, prefix(0)+"cmp", "base", base)
+	p := Push{Topic: "t", ID: "x", Body: []byte(`"new"`), Delay: time.Hour, OnDuplicate: Replace}
+	if r := f.q.Push(f.ctx, p); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if absent := f.opens("b"); len(absent) != 1 {
+		t.Fatalf("absent: %q", absent)
+	}
+	eventually(t, "the shard to answer", func() bool { _, err := f.q.Get(f.ctx, "t", "x"); return err == nil })
+	if err := f.q.Delete(f.ctx, "t", "x"); err != nil {
+		t.Fatal(err)
+	}
+	old := Entry{Kind: EntryStored, Revision: base - 1, Job: Job{
+		Topic: "t", ID: "x", Body: []byte(`"old"`), DueAt: time.Now(), CreatedAt: time.Now().Add(-time.Hour),
+	}}
+	effects, err := f.s.Replay(f.ctx, 0, ReplayLate, "", false, []Entry{old})
+	if err != nil || effects[0] != EffectNone {
+		t.Errorf("the line of the absent host: %q, %v", effects, err)
+	}
+}

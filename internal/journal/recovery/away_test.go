@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -222,4 +223,30 @@ func TestRecoveryByAHostThatIsBackInAnyHistory(t *testing.T) {
 		_ = w.hosts[0].queue.Close()
 		_ = w.hosts[1].queue.Close()
 	})
+}
+
+// TestRecoveryByAForgottenHostThatIsBack: it attends again, and replays nothing, whatever happened since and however
+// long it was away.
+func TestRecoveryByAForgottenHostThatIsBack(t *testing.T) {
+	for _, days := range []int{0, 8} {
+		t.Run(fmt.Sprint(days, " days"), func(t *testing.T) {
+			a, b, inA, inB, client := awayWorld(t, func(_, b *host) { b.push(t, "of b", `"old"`, time.Hour) })
+			ctx := t.Context()
+			if err := a.queue.ForgetHost(ctx, inB.host); err != nil {
+				t.Fatal(err)
+			}
+			_, rest, _ := strings.Cut(client.HGet(ctx, "wk:{0}:hosts", inB.host).Val(), " ")
+			left := time.Now().AddDate(0, 0, -days).UnixMilli()
+			client.HSet(ctx, "wk:{0}:hosts", inB.host, fmt.Sprintf("-%d %s", left, rest))
+			attendAll(t, inA)
+			client.Del(ctx, "wk:{0}:run") // another server
+			attendAll(t, inA)
+			attendAll(t, inB)
+			ready(t, a, b)
+			attendAll(t, inB)
+			if j, err := a.queue.Get(ctx, "t", "of b"); !errors.Is(err, queue.ErrNotFound) {
+				t.Errorf("of b: %+v, %v", j, err)
+			}
+		})
+	}
 }

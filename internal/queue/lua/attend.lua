@@ -47,8 +47,8 @@ local others = {}
 for i = 1, #noted, 2 do
   local at, last, reached = string.match(noted[i + 1], '^%-?(%d+) (%S+) (.*)$')
   if noted[i] == host then
-    done, known = last, reached
-  elseif open and now - at > KEPT then
+    done, known = last, reached ~= 'forgotten' and reached or '' -- it is back
+  elseif open and now - at > KEPT and reached ~= 'forgotten' then
     call('HDEL', P .. 'hosts', noted[i])
   else
     others[#others + 1], others[#others + 2] = noted[i], reached == 'forgotten' and '0' or at

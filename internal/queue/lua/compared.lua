@@ -74,7 +74,8 @@ for of in pairs(names) do
     absent[#absent + 1] = of
   end
 end
-local upto = call('GET', P .. 'rev')
+-- See clear in shared/remove.lua: jobs that were stored during the comparison replace what absent hosts may have.
+local upto = text(math.max(tonumber(call('GET', P .. 'rev')), (now - EPOCH) * RATE))
 if cmp.max > tonumber(upto) then -- the server's clock is behind, and the host that met it did not know its revision
   upto = text(cmp.max + GAP)
   cmp.base = upto
