@@ -98,19 +98,20 @@ end
 -- A job of a shard that is no longer in use: its revisions say nothing here.
 kinds.adopted = kinds.stored
 
--- The kind is also what counts the job. The line of a delivery has the revision of its reservation, so it removes the job
--- unless something happened to it since.
-function kinds.deleted(line)
+local function removed(line, what)
   keepEnd(line)
   local job = find(line.topic, line.id)
   if not job or job.state == 'done' or tonumber(job.revision) > line.revision then return '' end
   if dry then return 'removed' end
   remove(line.topic, line.id, job)
-  count(line.topic, job.state == 'dead' and 'dropped' or line.kind, 1)
+  count(line.topic, job.state == 'dead' and 'dropped' or what, 1)
   return 'removed'
 end
 
-kinds.delivered = kinds.deleted
+function kinds.deleted(line) return removed(line, 'deleted') end
+
+-- The line of a delivery has the revision of its reservation, so it removes the job unless something happened to it since.
+function kinds.delivered(line) return removed(line, 'delivered') end
 
 function kinds.died(line)
   keepEnd(line)
