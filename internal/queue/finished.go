@@ -94,11 +94,7 @@ func (q *Queue) ListFinished(
 ) ([]Job, string, error) {
 	return q.list(Finished, cursor, limit, finishedSteps,
 		func(s *Shard, inner string, limit int) ([]Job, string, error) {
-			reply, err := s.list(ctx, s.bucketOf(topic), -1, "list", topic, string(Finished), inner, limit, prefix)
-			if err != nil {
-				return nil, "", err
-			}
-			return s.listed(topic, Finished, reply)
+			return s.listStep(ctx, topic, Finished, inner, limit, prefix)
 		})
 }
 

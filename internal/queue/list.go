@@ -28,7 +28,7 @@ func (q *Queue) List(ctx context.Context, topic string, state State, cursor stri
 		return q.listMembers(ctx, topic, state, cursor, limit)
 	}
 	return q.list(state, cursor, limit, math.MaxInt, func(s *Shard, inner string, limit int) ([]Job, string, error) {
-		return s.listStep(ctx, topic, state, inner, limit)
+		return s.listStep(ctx, topic, state, inner, limit, "")
 	})
 }
 
@@ -140,18 +140,14 @@ func decodeCursor(state State, c string) (shard, inner string, err error) {
 	return shard, inner, nil
 }
 
+// listStep calls the list script. prefix is the beginning of the ids of finished jobs.
 func (s *Shard) listStep(
-	ctx context.Context, topic string, state State, inner string, limit int,
+	ctx context.Context, topic string, state State, inner string, limit int, prefix string,
 ) (jobs []Job, next string, err error) {
-	reply, err := s.list(ctx, s.bucketOf(topic), -1, "list", topic, string(state), inner, limit)
+	reply, err := s.list(ctx, s.bucketOf(topic), -1, "list", topic, string(state), inner, limit, prefix)
 	if err != nil {
 		return nil, "", err
 	}
-	return s.listed(topic, state, reply)
-}
-
-// listed decodes the answer of the list script.
-func (s *Shard) listed(topic string, state State, reply []any) (jobs []Job, next string, err error) {
 	if len(reply) < 2 {
 		return nil, "", fmt.Errorf("list %s: %w", topic, errReply)
 	}

@@ -116,20 +116,9 @@ func (s *Shard) leased(v []any, token string, now time.Time) *Lease {
 
 // Extend makes leases end d plus LeaseGrace from now. held reports for each whether it was still held.
 func (s *Shard) Extend(ctx context.Context, bucket int, leases []*Lease, d time.Duration) (held []bool, err error) {
-	if len(leases) == 0 {
-		return nil, nil
-	}
-	list := make([]settling, len(leases))
+	list := make([]Settlement, len(leases))
 	for i, l := range leases {
-		list[i] = settling{Ref: Ref{l.Topic, l.ID}, token: l.Token, verdict: verdictExtend, ms: msText(d + LeaseGrace)}
+		list[i] = Settlement{Lease: l, Verdict: extend, Delay: d + LeaseGrace}
 	}
-	answers, _, _, err := s.settle(ctx, bucket, "settle", list)
-	if err != nil {
-		return nil, err
-	}
-	held = make([]bool, len(leases))
-	for i, a := range answers {
-		held[i] = a.became != ""
-	}
-	return held, nil
+	return s.Settle(ctx, bucket, list)
 }

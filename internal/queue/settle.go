@@ -20,6 +20,7 @@ const (
 	Bury                   // a counted attempt failed for good: dead with Reason
 	Release                // not called (shutdown, paused meanwhile): back to its old place, nothing counted
 	Expire                 // not called: dead with Reason, nothing counted
+	extend                 // the lease ends Delay from now
 )
 
 // The verdicts of settle.lua.
@@ -37,7 +38,7 @@ const (
 
 var verdictNames = [...]string{
 	Done: verdictDone, Retry: verdictRetry, Snooze: verdictSnooze, Bury: verdictBury, Release: verdictRelease,
-	Expire: verdictExpire,
+	Expire: verdictExpire, extend: verdictExtend,
 }
 
 // Endpoint is what an attempt revealed about the topic's endpoint. It controls the topic's window of calls in flight

@@ -190,7 +190,7 @@ func TestAJobThatADrainFindsIsRecorded(t *testing.T) {
 	first, b := f.push("t", "1", time.Hour).Job, f.q.Shards()[1]
 	eventually(t, "the next millisecond", func() bool {
 		now, _, err := b.Ping(f.ctx)
-		return err == nil && now.After(first.CreatedAt)
+		return err == nil && now.Truncate(time.Millisecond).After(first.CreatedAt)
 	})
 	push := []Push{{Topic: "t", ID: "1", Delay: time.Hour, Priority: Normal, Body: []byte(`"b"`)}}
 	if r, _ := b.storeAll(0, Memory, push, time.Minute); r[0].Err != nil {

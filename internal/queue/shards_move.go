@@ -100,7 +100,7 @@ func (m *mover) all(ctx context.Context, topic string, state State) error {
 			return err
 		}
 		began := time.Now()
-		jobs, next, err := m.from.listStep(ctx, topic, state, cursor, moveStep)
+		jobs, next, err := m.from.listStep(ctx, topic, state, cursor, moveStep, "")
 		if err != nil {
 			return err
 		}

@@ -182,7 +182,7 @@ func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 	f.push("t", "changed", time.Hour)
 	f.push("t", "removed", time.Hour)
 	states("draining", "active")
-	jobs, _, err := f.s.listStep(f.ctx, "t", Delayed, "", 10)
+	jobs, _, err := f.s.listStep(f.ctx, "t", Delayed, "", 10, "")
 	if err != nil {
 		t.Fatal(err)
 	}

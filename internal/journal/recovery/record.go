@@ -95,22 +95,18 @@ func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.Reques
 		if r.Duplicate && r.Job.State == queue.Finished {
 			continue // no job was stored, so no line is needed
 		}
-		if r.Duplicate && p.OnDuplicate == queue.Keep {
-			line := lineOf(journal.OpDuplicate, &r.Job)
-			line.Via = p.Via
-			lines = append(lines, line)
-			continue
-		}
-		op := journal.OpPush
-		if r.Duplicate {
+		op, kept := journal.OpPush, r.Duplicate && p.OnDuplicate == queue.Keep
+		switch {
+		case kept:
+			op = journal.OpDuplicate
+		case r.Duplicate:
 			op = journal.OpReplace
 		}
-		lines = append(lines, journal.RequestLine{
-			Op: op, Topic: p.Topic, ID: r.Job.ID, Shard: r.Job.Shard, Revision: r.Job.Revision, DueAt: r.Job.DueAt,
-			CreatedAt: r.Job.CreatedAt, Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts,
-			ContentType: p.ContentType, Body: p.Body, ExpiresAt: r.Job.ExpiresAt, Headers: p.Headers, Retry: p.Retry,
-			Via: p.Via,
-		})
+		line := lineOf(op, &r.Job)
+		if line.Via = p.Via; !kept { // the job of a push that was stored comes without them
+			line.ContentType, line.Body = p.ContentType, p.Body
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }

@@ -12,8 +12,10 @@ import (
 
 func TestAcceptedLinesDescribeStoredJobs(t *testing.T) {
 	due := time.UnixMilli(1767323045678)
-	job, replaced := queue.Job{ID: "stored", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), Revision: 7},
-		queue.Job{ID: "replaced"}
+	job, replaced := queue.Job{
+		Topic: "t", ID: "stored", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), Revision: 7,
+		Priority: queue.High, TTR: time.Second, MaxAttempts: 3,
+	}, queue.Job{Topic: "t", ID: "replaced"}
 	kept := queue.Job{Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour),
 		Priority: queue.Low, Body: []byte("it")}
 	push := func(id string, od queue.OnDuplicate) queue.Push {

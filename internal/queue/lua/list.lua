@@ -7,7 +7,7 @@
 -- Returns {now in µs, next cursor ('' at the end), then descriptions without long bodies}: fewer than limit if the step
 --         has read enough.
 -- Keeps   it writes nothing.
-local topic, state, cursor, limit, prefix = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] or ''
+local topic, state, cursor, limit, prefix = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local out = {micros, ''}
 
 local seen = {} -- an id may be twice in the list of a minute; far apart, its job is listed twice
