@@ -55,7 +55,6 @@ type RequestLine struct {
 	Headers     map[string]string // of the job
 	Retry       []time.Duration   // waits of the job, in milliseconds
 	Body        []byte            // byte for byte; nil: none, or unchanged
-	Count       int               // of redrive, drop and clear: how many jobs
 	Via         string            // the protocol of the request; empty: the API
 	Delay       time.Duration     // of spool without DueAt: from TS on, by the host's clock
 }

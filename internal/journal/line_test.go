@@ -84,7 +84,7 @@ func TestRequestLineRoundTrip(t *testing.T) {
 			Topic: hostileText().Draw(t, "topic"), ID: hostileText().Draw(t, "id"), Shard: hostileText().Draw(t, "shard"),
 			DueAt: instants().Draw(t, "due"), CreatedAt: instants().Draw(t, "created"), Priority: "high",
 			TTR: durations(time.Microsecond).Draw(t, "ttr"), MaxAttempts: rapid.Int().Draw(t, "max"),
-			ContentType: hostileText().Draw(t, "type"), Count: rapid.Int().Draw(t, "count"),
+			ContentType: hostileText().Draw(t, "type"),
 		}
 		if rapid.Bool().Draw(t, "has extras") {
 			name, value := strings.ToValidUTF8(hostileText().Draw(t, "header"), ""),

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	lockEvery = 100 * time.Millisecond // a process that waits for a lock tries it
+	lockEvery = 250 * time.Millisecond // a process that waits for a lock tries it
 	beatEvery = 500 * time.Millisecond // its holder shows that it does not hang
 	hungAfter = 2 * time.Second        // without that, another process takes the lock over
 )

@@ -38,7 +38,6 @@ type requestWire struct {
 	TTL         float64   `json:"ttl,omitzero"`
 	Headers     pairs     `json:"headers,omitzero"`
 	Retry       []float64 `json:"retry,omitzero"`
-	Count       int       `json:"count,omitzero"`
 	Delay       float64   `json:"delay,omitzero"`
 	Via         string    `json:"via,omitzero"`
 	Body        *string   `json:"body,omitzero"`
@@ -50,8 +49,8 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 		TS: stampOf(l.TS, now), Op: l.Op, Topic: l.Topic, ID: l.ID, Shard: l.Shard, Revision: l.Revision,
 		DueAt: millisOf(l.DueAt), CreatedAt: millisOf(l.CreatedAt), ChangedAt: millisOf(l.ChangedAt),
 		Priority: l.Priority, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts, ContentType: l.ContentType,
-		ExpiresAt: millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Count: l.Count,
-		Delay: l.Delay.Seconds(), Via: l.Via,
+		ExpiresAt: millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Delay: l.Delay.Seconds(),
+		Via: l.Via,
 	}
 	for _, d := range l.Retry {
 		w.Retry = append(w.Retry, d.Seconds())
@@ -78,7 +77,7 @@ func readRequest(line []byte) (RequestLine, error) {
 		CreatedAt: timeOf(w.CreatedAt), ChangedAt: timeOf(w.ChangedAt), Priority: w.Priority,
 		TTR: durationOf(w.TTR, time.Second), MaxAttempts: w.MaxAttempts, ContentType: w.ContentType,
 		ExpiresAt: timeOf(w.ExpiresAt), TTL: durationOf(w.TTL, time.Second), Headers: w.Headers.texts(),
-		Body: w.Body64, Count: w.Count, Via: w.Via, Delay: durationOf(w.Delay, time.Second),
+		Body: w.Body64, Via: w.Via, Delay: durationOf(w.Delay, time.Second),
 	}
 	for _, seconds := range w.Retry {
 		l.Retry = append(l.Retry, durationOf(seconds, time.Second))

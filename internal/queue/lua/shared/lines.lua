@@ -1,0 +1,112 @@
+-- What replaying a line of a journal does, see replay.lua.
+-- rv has the last end of each job in a replayed line ("revision kind time reason", then its attempts, by line), and for
+-- each topic the revision at which it was cleared. While hosts are absent, scripts add to it (remove.lua).
+local mode, dry = ARGV[1], ARGV[3] == '1'
+local after = 0 -- the revision of the data when the server appeared
+local RV = P .. 'rv'
+
+-- The last end of the line's job: revision, kind, time, reason and attempts.
+local function endOf(line)
+  local known = call('HGET', RV, line.topic .. '/' .. line.id)
+  local revision, kind, at, reason, attempts = string.match(known or '', '^(%d+) (%l+) (%d*) (%S*)(.*)$')
+  return tonumber(revision) or 0, kind, at, reason, attempts
+end
+
+local function keepEnd(line)
+  if dry or mode == 'hand' or endOf(line) >= line.revision then return end
+  local entry = string.format('%.0f %s %s %s', line.revision, line.kind, line.died, line.reason)
+  for _, attempt in ipairs(line.attempts) do entry = entry .. '\n' .. attempt end
+  call('HSET', RV, line.topic .. '/' .. line.id, entry)
+end
+
+local function keepAttempts(line, job, attempts)
+  job.attempts = #attempts
+  if #attempts > 0 then call('RPUSH', P .. 'a:' .. line.topic .. '/' .. line.id, unpack(attempts)) end
+end
+
+local function bury(line, job, at, reason, attempts)
+  call('UNLINK', P .. 'a:' .. line.topic .. '/' .. line.id)
+  keepAttempts(line, job, attempts)
+  die(line.topic, line.id, job, reason)
+  call('ZADD', P .. 'dead:' .. line.topic, at * 1000, line.id)
+end
+
+local kinds = {}
+
+function kinds.stored(line)
+  local job, ended, kind, at, reason, attempts = find(line.topic, line.id), endOf(line)
+  if line.revision <= tonumber(call('HGET', RV, line.topic) or 0) then return '' end
+  if ended >= line.revision and kind ~= 'died' then return '' end
+  if job and tonumber(job.revision) >= line.revision then return '' end
+  if not job and mode == 'compare' and line.revision <= after then return '' end
+  if line.kind == 'adopted' then
+    if job then return '' end
+    line.revision = tonumber(call('GET', P .. 'rev') or 0) + 1
+    if not dry then call('SET', P .. 'rev', text(line.revision)) end
+  end
+  local effect = job and job.state ~= 'done' and 'replaced' or 'stored'
+  if dry then return effect end
+  local new = parse(line.record)
+  if job and job.created == new.created and job.state ~= 'done' and #line.attempts == 0 then
+    takeOut(line.topic, line.id, job) -- a change of the job, which keeps its attempts
+    if get(job, 'long') then call('UNLINK', P .. 'b:' .. line.topic .. '/' .. line.id) end
+    set(new, 'tried', tried(job) and 1 or nil)
+    if job.state ~= 'dead' then new.attempts = job.attempts end
+  else
+    if job then remove(line.topic, line.id, job) end
+    keepAttempts(line, new, line.attempts)
+  end
+  if effect == 'replaced' then count(line.topic, 'replaced', 1) end
+  new.revision = text(line.revision)
+  write(line.topic, line.id, new)
+  if line.long ~= '' then call('SET', P .. 'b:' .. line.topic .. '/' .. line.id, line.long) end
+  count(line.topic, 'pushed', 1)
+  call('SADD', P .. 'topics', line.topic)
+  if kind == 'died' and ended >= line.revision then
+    local list = {}
+    for attempt in string.gmatch(attempts, '[^\n]+') do list[#list + 1] = attempt end
+    bury(line, new, at, reason, list)
+  elseif line.died ~= '' then
+    bury(line, new, line.died, line.reason, line.attempts)
+  else
+    file(line.topic, line.id, new, nextOf(new) * 1000)
+  end
+  return effect
+end
+
+-- A job of a shard that is no longer in use: its revisions say nothing here.
+kinds.adopted = kinds.stored
+
+local function removed(line, what)
+  keepEnd(line)
+  local job = find(line.topic, line.id)
+  if not job or job.state == 'done' or tonumber(job.revision) > line.revision then return '' end
+  if dry then return 'removed' end
+  remove(line.topic, line.id, job)
+  count(line.topic, job.state == 'dead' and 'dropped' or what, 1)
+  return 'removed'
+end
+
+function kinds.deleted(line) return removed(line, 'deleted') end
+
+-- The line of a delivery has the revision of its reservation, so it removes the job unless something happened to it
+-- since.
+function kinds.delivered(line) return removed(line, 'delivered') end
+
+function kinds.died(line)
+  keepEnd(line)
+  local job = find(line.topic, line.id)
+  if not job or job.state == 'dead' or job.state == 'done' or tonumber(job.revision) > line.revision then return '' end
+  if dry then return 'buried' end
+  takeOut(line.topic, line.id, job)
+  job.revision = text(line.revision)
+  bury(line, job, line.died, line.reason, line.attempts)
+  return 'buried'
+end
+
+function kinds.cleared(line)
+  if not dry and line.revision > tonumber(call('HGET', RV, line.topic) or 0) then
+    call('HSET', RV, line.topic, text(line.revision))
+  end
+  return ''
+end
