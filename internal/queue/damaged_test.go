@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -135,4 +136,31 @@ func TestDamagedFinishedJobsAreNotCounted(t *testing.T) {
 		t.Errorf("%s finished jobs are counted", n)
 	}
 	f.clean()
+}
+
+// TestADamagedRunningJobHoldsUpNoOutcome of the others that are settled with it.
+func TestADamagedRunningJobHoldsUpNoOutcome(t *testing.T) {
+	f := newFixture(t)
+	for _, id := range []string{"damaged", "whole"} {
+		f.push("t", id, 0, func(p *Push) { p.TTR = time.Minute })
+	}
+	leases := f.reserve(2)
+	key := prefix(0) + "j:t"
+	record := f.s.client.HGet(f.ctx, key, "damaged").Val()
+	word, rest, _ := strings.Cut(record, " ")
+	_, rest, _ = strings.Cut(rest, " ")
+	f.s.client.HSet(f.ctx, key, "damaged", word+" nornal "+rest)
+	list := make([]Settlement, len(leases))
+	for i, l := range leases {
+		list[i] = Settlement{Lease: l, Verdict: Done}
+	}
+	held, err := f.s.Settle(f.ctx, 0, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range leases {
+		if held[i] != (l.ID == "whole") {
+			t.Errorf("%s: held %v", l.ID, held[i])
+		}
+	}
 }

@@ -59,6 +59,9 @@ func loadScripts(cluster bool) map[string]*script {
 // and the files of lua/shared that its second line names.
 func compose(of, name string, cluster bool) string {
 	first, rest, _ := strings.Cut(mustRead(of+".lua"), "\n")
+	if name == handReplay {
+		first = "#!lua"
+	}
 	parts := append(guardsOf(name, cluster), "base")
 	if line, _, _ := strings.Cut(rest, "\n"); strings.HasPrefix(line, with) {
 		parts = append(parts, strings.Split(strings.TrimSuffix(line[len(with):], "."), ", ")...)
@@ -76,15 +79,19 @@ const (
 	clearTopic = "clear"        // drop before the server has been compared, see Replay
 	countEarly = "count early"  // counts before the server has been compared
 	pushEarly  = "push early"   // push before that, or while hosts are absent, see storeEarly
+	handReplay = "hand replay"  // replay by hand: a full Redis refuses it
 )
 
 // variants maps scripts to their other names, which have other guards.
 var variants = map[string][]string{
 	"settle": {settleByID}, "drop": {clearTopic}, "counts": {countEarly}, "push": {pushEarly},
+	"replay": {handReplay},
 }
 
 // unguarded lists the scripts that work before the server has been compared.
-var unguarded = []string{"attend", "compared", "replay", "configure", "identify", clearTopic, countEarly, pushEarly}
+var unguarded = []string{
+	"attend", "compared", "replay", handReplay, "configure", "identify", clearTopic, countEarly, pushEarly,
+}
 
 // guardsOf returns the text of the checks that a script begins with.
 func guardsOf(name string, cluster bool) []string {

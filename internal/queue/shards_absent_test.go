@@ -151,3 +151,22 @@ func TestAJobStoredDuringALongComparisonOverridesAbsentHosts(t *testing.T) {
 		t.Errorf("the line of the absent host: %q, %v", effects, err)
 	}
 }
+
+// TestTheJobsOfANamespaceAreNotDeletedWhileAHostIsAbsent: its journal may have jobs of topics that have none here.
+func TestTheJobsOfANamespaceAreNotDeletedWhileAHostIsAbsent(t *testing.T) {
+	f := newFixture(t)
+	f.push("ns.here", "x", time.Hour)
+	f.empty()
+	f.opens("b")
+	eventually(t, "the shard to answer", func() bool { return f.q.Ready() == nil })
+	f.push("ns.here", "y", time.Hour, func(p *Push) { p.OnDuplicate = Replace })
+	if _, err := f.q.DropTopic(f.ctx, "ns.*"); !isAbsent(err) {
+		t.Errorf("while b is absent: %v", err)
+	}
+	if err := f.q.ForgetHost(f.ctx, "b"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := f.q.DropTopic(f.ctx, "ns.*"); n != 1 || err != nil {
+		t.Errorf("afterwards: %d, %v", n, err)
+	}
+}

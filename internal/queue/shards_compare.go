@@ -179,6 +179,10 @@ func (s *Shard) Replay(
 func (s *Shard) replay(
 	ctx context.Context, bucket int, m ReplayMode, name string, dry bool, entries []Entry,
 ) ([]Effect, error) {
+	script := "replay"
+	if m == ReplayByHand {
+		script = handReplay
+	}
 	args := make([]any, 3, 3+8*len(entries))
 	args[0], args[1], args[2] = string(m), name, ""
 	if dry {
@@ -187,9 +191,9 @@ func (s *Shard) replay(
 	for i := range entries {
 		args = appendEntry(args, &entries[i])
 	}
-	v, err := s.eval(ctx, bucket, "replay", args...)
+	v, err := s.eval(ctx, bucket, script, args...)
 	if errors.Is(err, errConnection) || reasonOf(err) == "connection" {
-		v, err = s.eval(ctx, bucket, "replay", args...)
+		v, err = s.eval(ctx, bucket, script, args...)
 	}
 	if redis.HasErrorPrefix(err, "OTHERSERVER") {
 		return nil, fmt.Errorf("%w: %w", ErrOtherComparison, err)

@@ -321,6 +321,11 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if isNamespace(topic) { // the journal of an absent host may have jobs of topics that have none here
+		if err := q.eachBucket(func(s *Shard, b int) error { return s.awaits(ctx, b) }); err != nil {
+			return 0, fmt.Errorf("delete the jobs of %s: %w", topic, err)
+		}
+	}
 	total, longest := 0, time.Duration(0)
 	for _, member := range members {
 		n, window, err := q.dropTopic(ctx, member)

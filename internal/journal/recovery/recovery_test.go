@@ -285,3 +285,30 @@ func TestRecoverySkipsLinesThatCannotBeRead(t *testing.T) {
 	}
 	wantJob(t, h.queue, "more", queue.Delayed, func(j *queue.Job) bool { return j.Priority == queue.Normal })
 }
+
+// TestRecoveryOfAFullRedis: it must open, or its jobs could never drain.
+func TestRecoveryOfAFullRedis(t *testing.T) {
+	url, client := startRedis(t)
+	h := newHost(t, url)
+	in := h.attendant(t)
+	attendAll(t, in)
+	attendAll(t, in)
+	ready(t, h)
+	h.push(t, "kept", "1", time.Hour)
+	held := remember(t, client)
+	h.push(t, "lost", "1", time.Hour)
+	held.forget(t, client)
+	client.Del(t.Context(), "wk:{0}:run")
+	client.ConfigSet(t.Context(), "maxmemory", "1")
+	defer client.ConfigSet(context.Background(), "maxmemory", "0")
+	attendAll(t, in)
+	ready(t, h)
+	for _, id := range []string{"kept", "lost"} {
+		if _, err := h.queue.Get(t.Context(), "t", id); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if r := h.queue.Push(t.Context(), queue.Push{Topic: "t", ID: "new", Body: []byte("1")}); r.Err == nil {
+		t.Error("a push was accepted")
+	}
+}

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- With: server, record, topic, totals, wait, remove, dead, lines.
 -- Applies lines of a journal to the bucket: of all changes of a job the one with the highest revision decides, in
 -- whatever order and from however many hosts their lines come.
@@ -9,7 +9,8 @@
 --         stored if there is none), 'deleted', 'delivered', 'died', 'cleared' (the jobs of a topic, which drop.lua
 --         deletes).
 -- Returns for each the effect: 'stored', 'replaced', 'removed', 'buried', or '' for none.
--- Keeps   the same lines again change nothing. No flag: a full Redis refuses the whole script.
+-- Keeps   the same lines again change nothing. A full Redis stores what it has lost, since it would never open
+--         otherwise; by hand, when many jobs of former shards may be stored, it refuses the whole script.
 local id = serverID()
 local open, awaited = isOpen(id)
 if mode == 'compare' then

@@ -9,9 +9,12 @@ local RUNNING = '^running (%l+ %d+ (%d+)) (%d+) %d+([^\n]*) token=(%S+)(\n.*)$'
 local function accept(topic, id, record, token, revision, line)
   local front, created, attempts, more, held, rest = string.match(record or '', RUNNING)
   if not front or token ~= '' and token ~= held then return nil end
+  local plain, forgets = more == '' and attempts == '0' and before == '', line == '' or not remembers(topic)
+  local job = forgets and not plain and parse(record)
+  if job == nil then return nil end -- damaged: its lease expires, and the job is set aside
   delivered[#delivered + 1] = id
-  if line == '' or not remembers(topic) then
-    if more ~= '' or attempts ~= '0' or before ~= '' then clear(topic, id, parse(record)) end
+  if forgets then
+    if job then clear(topic, id, job) end
     gone[#gone + 1] = id
     return created, attempts
   end
