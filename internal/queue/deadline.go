@@ -53,20 +53,21 @@ func (b *bucketState) until(ctx context.Context, patience time.Duration) int64 {
 	return clock.earliest(now.Add(patience * 3 / 4))
 }
 
-// clockOf returns a reading of the clock of a bucket's server.
-func (s *Shard) clockOf(ctx context.Context, bucket int) (*clockReading, error) {
-	n, began := s.nodes[bucket], time.Now()
+// clockOf reads the clock of a bucket's server. At a time t of this process it shows at least the reading and what has
+// passed since the answer, and at most the reading and what has passed since the request.
+func (s *Shard) clockOf(ctx context.Context, bucket int) (least, most func(t time.Time) time.Time, err error) {
+	n, asked := s.nodes[bucket], time.Now()
 	if n.down.Load() {
-		return nil, s.unavailable(n.reason(), n.why.Load().(error))
-	}
-	if c := n.clock.Load(); c != nil && began.Sub(c.at) <= clockFor {
-		return c, nil
+		return nil, nil, s.unavailable(n.reason(), n.why.Load().(error))
 	}
 	now, _, err := s.Ping(ctx)
 	if err != nil {
-		return nil, s.failed(ctx, bucket, began, err)
+		return nil, nil, s.failed(ctx, bucket, asked, err)
 	}
-	return &clockReading{now.UnixMilli(), time.Now()}, nil
+	answered := time.Now()
+	least = func(t time.Time) time.Time { return now.Add(t.Sub(answered)) }
+	most = func(t time.Time) time.Time { return now.Add(t.Sub(asked)) }
+	return least, most, nil
 }
 
 // inTime calls a script with its deadline. A script that refuses answers its server's time, so the first call of all,

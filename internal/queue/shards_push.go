@@ -133,19 +133,30 @@ func (b *batch) storeIn(ctx context.Context, to *batcher, which []int) {
 }
 
 // storeElsewhere is storeIn for pushes that another shard has not answered. That shard may have stored them since the
-// batch began, so they get an instant instead of a delay: what is answered is no later than the due times there.
+// batch began, so they get an instant instead of a delay. The clock of this shard is known to within the time of a
+// request: no copy is due before its delay has passed, nor before the time that is answered.
 func (b *batch) storeElsewhere(ctx context.Context, to *batcher, which []int) {
-	clock, err := to.shard.clockOf(ctx, to.bucket)
+	least, most, err := to.shard.clockOf(ctx, to.bucket)
+	if err != nil {
+		for _, i := range which {
+			b.results[i] = Result{Err: err}
+		}
+		return
+	}
+	answers := map[int]time.Time{}
 	for _, i := range which {
 		p := &b.pushes[i]
-		if err != nil {
-			b.results[i] = Result{Err: err}
-		} else if ms, instant := askedTime(p); !instant {
-			p.DueAt, p.Delay = time.UnixMilli(clock.earliest(b.began)+ms).UTC(), 0
+		if ms, instant := askedTime(p); !instant {
+			delay := time.Duration(ms) * time.Millisecond
+			answers[i] = least(b.began).Add(delay).Truncate(time.Millisecond).UTC()
+			p.DueAt, p.Delay = most(b.began).Add(delay).UTC(), 0
 		}
 	}
-	if err == nil {
-		b.storeIn(ctx, to, which)
+	b.storeIn(ctx, to, which)
+	for i, due := range answers {
+		if r := &b.results[i]; r.Err == nil && (!r.Duplicate || b.pushes[i].OnDuplicate == Replace) {
+			r.Job.DueAt = due
+		}
 	}
 }
 
