@@ -80,7 +80,6 @@ type Comparison struct {
 	Name     string // of the comparison, unique
 	After    int64  // revision of the data: while it is not open, later ones are lost
 	Position string // in its journal that this host noted last, "" for none
-	Empty    bool   // there was nothing in the bucket
 	Missed   []Gap  // comparisons of an open bucket that this host has missed
 	Hosts    []HostSeen
 }
@@ -121,7 +120,7 @@ func (s *Shard) Attend(ctx context.Context, bucket int, a Attendance) (Compariso
 	return c, nil
 }
 
-const comparisonHead = 5
+const comparisonHead = 4
 
 func parseComparison(v any) (c Comparison, err error) {
 	reply, _ := v.([]any)
@@ -130,7 +129,7 @@ func parseComparison(v any) (c Comparison, err error) {
 		return c, errReply
 	}
 	number := func(i int) int64 { n, _ := reply[i].(int64); return n }
-	c.Open, c.After, c.Empty = number(0) == 1, number(2), number(4) == 1
+	c.Open, c.After = number(0) == 1, number(2)
 	c.Name, _ = reply[1].(string)
 	c.Position, _ = reply[3].(string)
 	missed, hosts := reply[comparisonHead:comparisonHead+end], reply[comparisonHead+end+1:]

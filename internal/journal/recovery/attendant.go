@@ -209,13 +209,12 @@ func byMode(behind map[int]queue.Comparison) map[queue.ReplayMode]map[int]queue.
 func (a *attendant) replay(
 	ctx context.Context, mode queue.ReplayMode, buckets map[int]queue.Comparison, highest map[int]int64, r *Report,
 ) error {
-	t := &target{shard: a.shard, mode: mode, names: map[int]string{}, skip: len(a.hosts.known()) == 0}
+	t := &target{shard: a.shard, mode: mode, names: map[int]string{}}
 	missing := map[int]bounds{}
 	var from journal.Position
 	first := true
 	for bucket, c := range buckets {
 		t.names[bucket], missing[bucket] = c.Name, boundsOf(&c)
-		t.skip = t.skip && c.Empty
 		p, err := journal.ParsePosition(c.Position)
 		if err != nil {
 			return err

@@ -87,7 +87,6 @@ type target struct {
 	mode  queue.ReplayMode
 	names map[int]string // comparison by bucket; nothing is replayed in other buckets
 	dry   bool
-	skip  bool              // skip lines of ended jobs: the shard has nothing to remove
 	topic func(string) bool // reports whether a topic is registered; nil: all are
 	lost  map[int]bounds    // by bucket: other lines have no effect; nil: all may have one
 }
@@ -142,7 +141,7 @@ func (p *pass) run(s *source) error {
 		if l.kind != queue.EntryCleared && !p.fold.mine(l) {
 			return nil
 		}
-		if !p.fold.decides(l) || p.skip && (l.kind == queue.EntryDeleted || l.kind == queue.EntryDelivered) {
+		if !p.fold.decides(l) {
 			return nil
 		}
 		e := p.fold.entry(l)

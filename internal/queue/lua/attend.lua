@@ -6,7 +6,7 @@
 -- ARGV    host, position of the end of its journal, '1' when the host leaves, a unique name in case a comparison
 --         begins, the format of the data that this version stores, the revision that it got from its last call.
 -- Returns {1 when the other scripts work, name of the comparison, revision of the data when the server appeared, or
---         now if the other scripts work, the position that the host noted last, or '', 1 when the bucket was empty; the
+--         now if the other scripts work, the position that the host noted last, or ''; the
 --         comparisons that the host has missed, each as name, after and upto; '', then host and when it last attended
 --         ('0' when it was forgotten), for all others}.
 -- Keeps   all invariants. While it is not open, hosts stays as it was when the server appeared, and cmp.after is the
@@ -67,7 +67,7 @@ if open then
   local at = leaves and #missed == 0 and -now or now
   call('HSET', P .. 'hosts', host, text(at) .. ' ' .. (done or '-') .. ' ' .. (known or ''))
 end
-local out = {open and 1 or 0, cmp[1] or '', tonumber(open and revision or cmp[3]) or 0, known or '', cmp[5] == '1' and 1 or 0}
+local out = {open and 1 or 0, cmp[1] or '', tonumber(open and revision or cmp[3]) or 0, known or ''}
 for _, v in ipairs(missed) do out[#out + 1] = v end
 out[#out + 1] = ''
 for _, v in ipairs(others) do out[#out + 1] = v end

@@ -10,8 +10,8 @@
 --         revision that was lost, as text; then, when this call has opened the bucket, the hosts that are absent now}.
 -- Keeps   all invariants. Revisions continue after every one in any journal: of two changes the later one has the
 --         higher revision, whatever the server lost in between. A host that missed an earlier comparison has not done
---         all up to this one: it replays both when the bucket is open. While absent has hosts, run also has the revision
---         up to which their journals may have changes, and rv stays, in which they are overridden.
+--         all up to this one: it replays both when the bucket is open. While absent has hosts, run also has the
+--         revision up to which their journals may have changes, and rv stays, in which they are overridden.
 local GAP = 1000000 -- after the highest known revision
 local KEPT = 64     -- comparisons that a host may have missed
 local LONG = 200    -- times as long the bucket waits for a host that attends

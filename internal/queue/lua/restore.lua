@@ -4,8 +4,8 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    six for each job: topic; id; record; body if that has a key of its own, else ''; when it died, in ms, or '';
 --         how many attempts, and these.
--- Returns for each its revision here, negative when the same job (same creation time) was there; 0 when the id is another
---         job's.
+-- Returns for each its revision here, negative when the same job (same creation time) was there; 0 when the id is
+--         another job's.
 -- Keeps   a waiting job is in w, f or m, a dead one in dead. No flag: a full Redis refuses the whole script.
 local out, i = {}, 1
 while i <= #ARGV do
