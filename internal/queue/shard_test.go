@@ -10,6 +10,20 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
+func closes(t *testing.T, q *Queue) {
+	t.Helper()
+	closed := make(chan error, 1)
+	go func() { closed <- q.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(wait.Limit):
+		t.Fatal("Close does not return")
+	}
+}
+
 // Close must not hold the lock that a listener needs when it has just connected and sets the topics' limits.
 func TestCloseDoesNotWaitForAListenerThatWaitsForIt(t *testing.T) {
 	url, _ := startRedis(t)
@@ -31,16 +45,7 @@ func TestCloseDoesNotWaitForAListenerThatWaitsForIt(t *testing.T) {
 		<-s.ctx.Done() // Close has begun
 		close(begun)
 	}()
-	closed := make(chan error, 1)
-	go func() { closed <- q.Close() }()
-	select {
-	case err := <-closed:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(wait.Limit):
-		t.Fatal("Close does not return")
-	}
+	closes(t, q)
 }
 
 func TestNothingStartsOnAClosedShard(t *testing.T) {
@@ -73,14 +78,5 @@ func TestACloseDoesNotWaitForAServerThatHangs(t *testing.T) {
 	}
 	q.Shards()[0].markDown(0, errors.New("the test says so"))
 	<-asked // a probe has begun
-	closed := make(chan error, 1)
-	go func() { closed <- q.Close() }()
-	select {
-	case err := <-closed:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(wait.Limit):
-		t.Fatal("Close does not return")
-	}
+	closes(t, q)
 }

@@ -114,11 +114,7 @@ func TestRecoveryAfterAnUnfinishedOne(t *testing.T) {
 
 // TestRecoveryRefusesALateProcess: it was stopped while it compared a shard, and continues when that is open.
 func TestRecoveryRefusesALateProcess(t *testing.T) {
-	url, client := startRedis(t)
-	h := newHost(t, url)
-	in := h.attendant(t)
-	attendAll(t, in)
-	ready(t, h)
+	h, in, client := oneHost(t)
 	job := h.push(t, "deleted", "1", time.Hour)
 	client.FlushAll(t.Context())
 	c, err := in.tellEnd(t.Context(), 0, nil)

@@ -242,6 +242,17 @@ func twoHosts(t *testing.T, url string) (a, b *host, inA, inB *attendant) {
 	return a, b, inA, inB
 }
 
+// oneHost is a host that attends an open shard.
+func oneHost(t *testing.T) (h *host, in *attendant, client *redis.Client) {
+	t.Helper()
+	url, client := startRedis(t)
+	h = newHost(t, url)
+	in = h.attendant(t)
+	attendAll(t, in)
+	ready(t, h)
+	return h, in, client
+}
+
 // fill pushes n jobs.
 func (h *host) fill(t *testing.T, n int) {
 	t.Helper()

@@ -176,11 +176,7 @@ func TestRecoveryToleratesAHostsClockThatGoesBack(t *testing.T) {
 // TestRecoveryKeepsAJobThatRanAgainThoughAClockWentBack: the line of a later push, which found the job, is in the file
 // of the day before the one with its run.
 func TestRecoveryKeepsAJobThatRanAgainThoughAClockWentBack(t *testing.T) {
-	url, client := startRedis(t)
-	h := newHost(t, url)
-	a := h.attendant(t)
-	attendAll(t, a)
-	ready(t, h)
+	h, a, client := oneHost(t)
 	h.push(t, "again", "1", 0)
 	if _, id, err := h.work(t.Context(), "token", queue.Bury); id != "again" || err != nil {
 		t.Fatal(id, err)
@@ -288,12 +284,8 @@ func TestRecoverySkipsLinesThatCannotBeRead(t *testing.T) {
 
 // TestRecoveryOfAFullRedis: it must open, or its jobs could never drain.
 func TestRecoveryOfAFullRedis(t *testing.T) {
-	url, client := startRedis(t)
-	h := newHost(t, url)
-	in := h.attendant(t)
+	h, in, client := oneHost(t)
 	attendAll(t, in)
-	attendAll(t, in)
-	ready(t, h)
 	h.push(t, "kept", "1", time.Hour)
 	held := remember(t, client)
 	h.push(t, "lost", "1", time.Hour)

@@ -72,6 +72,19 @@ func (f *fixture) run(part func(context.Context) error) {
 	f.Cleanup(func() { cancel(); wg.Wait() })
 }
 
+// addShard adds a second shard to the fixture's.
+func (f *fixture) addShard() *harness.Redis {
+	f.Helper()
+	b := harness.StartRedis(f, harness.RedisOptions{})
+	shards := []queue.ShardConfig{
+		{Name: "a", URL: f.redis.URL(), State: "active"}, {Name: "b", URL: b.URL(), State: "active"},
+	}
+	if err := f.q.SetShards(f.Context(), shards); err != nil {
+		f.Fatal(err)
+	}
+	return b
+}
+
 func (f *fixture) push(topic, id string, delay time.Duration) {
 	f.Helper()
 	if r := f.q.Push(f.Context(),
@@ -271,13 +284,7 @@ func TestJobsComeThroughALostConnection(t *testing.T) {
 // the topics that the worker awaits.
 func TestAShardThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	f := newFixture(t, "t")
-	b := harness.StartRedis(t, harness.RedisOptions{})
-	shards := []queue.ShardConfig{
-		{Name: "a", URL: f.redis.URL(), State: "active"}, {Name: "b", URL: b.URL(), State: "active"},
-	}
-	if err := f.q.SetShards(t.Context(), shards); err != nil {
-		t.Fatal(err)
-	}
+	b := f.addShard()
 	b.Kill9()
 	var asked atomic.Int32
 	r := request(wait.Limit, "t")
@@ -294,13 +301,7 @@ func TestAShardThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 // TestAScriptThatFailsEndsATake, although another shard answers: to wait longer would not help.
 func TestAScriptThatFailsEndsATake(t *testing.T) {
 	f := newFixture(t, "t")
-	b := harness.StartRedis(t, harness.RedisOptions{})
-	shards := []queue.ShardConfig{
-		{Name: "a", URL: f.redis.URL(), State: "active"}, {Name: "b", URL: b.URL(), State: "active"},
-	}
-	if err := f.q.SetShards(t.Context(), shards); err != nil {
-		t.Fatal(err)
-	}
+	b := f.addShard()
 	if err := queuetest.Adopt(t.Context(), f.q.Shards()[1]); err != nil {
 		t.Fatal(err)
 	}

@@ -29,29 +29,35 @@ function verdicts.done(topic, id, job, _, _, line)
   return 'gone', now
 end
 
-function verdicts.bury(topic, id, job, _, reason, line)
+-- Takes a job out whose attempt has failed.
+local function failed(topic, id, job, line)
   takeOut(topic, id, job)
   job.attempts = job.attempts + 1
   set(job, 'snoozes', nil)
   attempt(topic, id, line)
   count(topic, 'failed', 1)
+end
+
+-- Whether a job has no attempt left when this one has failed.
+local function isLast(topic, job)
+  local max = tonumber(get(job, 'max')) or settings(topic).max
+  return max > 0 and job.attempts + 1 >= max
+end
+
+function verdicts.bury(topic, id, job, _, reason, line)
+  failed(topic, id, job, line)
   die(topic, id, job, reason)
   return 'dead', now
 end
 
 function verdicts.retry(topic, id, job, ms, _, line)
-  takeOut(topic, id, job)
-  job.attempts = job.attempts + 1
-  set(job, 'snoozes', nil)
-  attempt(topic, id, line)
-  count(topic, 'failed', 1)
+  failed(topic, id, job, line)
   count(topic, 'retried', 1)
   return delay(topic, id, job, ms)
 end
 
 function verdicts.fail(topic, id, job, ms, reason, line)
-  local max = tonumber(get(job, 'max')) or settings(topic).max
-  if max > 0 and job.attempts + 1 >= max then return verdicts.bury(topic, id, job, ms, reason, line) end
+  if isLast(topic, job) then return verdicts.bury(topic, id, job, ms, reason, line) end
   local waits = {}
   for wait in string.gmatch(get(job, 'retry') or '', '%d+') do waits[#waits + 1] = tonumber(wait) end
   return verdicts.retry(topic, id, job, waits[math.min(#waits, job.attempts + 1)] or ms, reason, line)
@@ -59,9 +65,7 @@ end
 
 function verdicts.lapse(topic, id, job, ms, reason, line)
   if tonumber(call('ZSCORE', P .. 'l:' .. topic, id) or 0) > now then return '' end
-  local max = tonumber(get(job, 'max')) or settings(topic).max
-  local die = max > 0 and job.attempts + 1 >= max
-  return verdicts[die and 'bury' or 'retry'](topic, id, job, 0, reason, line)
+  return verdicts[isLast(topic, job) and 'bury' or 'retry'](topic, id, job, 0, reason, line)
 end
 
 function verdicts.snooze(topic, id, job, ms, _, line)
