@@ -252,7 +252,7 @@ type ComparedBy struct {
 	Highest int64  // revision of this bucket that the host knows; 0: none, as of a new bucket
 	Mode    ComparedMode
 	Known   []string // hosts that this one knows, besides those that the bucket knows
-	// Patience is how long to wait for a host that does not attend the bucket. The wait for one that does is 200 times
+	// Patience is how long to wait for a host that does not attend the bucket. The wait for one that does is 20 times
 	// as long.
 	Patience time.Duration
 }

@@ -33,7 +33,7 @@ type lateLines struct {
 }
 
 func newAttendant(k *Keeper, s *queue.Shard) *attendant {
-	return &attendant{Keeper: k, shard: s, revision: make([]int64, s.Buckets())}
+	return &attendant{Keeper: k, shard: s, revision: k.hosts.of(s.Name(), s.Buckets())}
 }
 
 func (a *attendant) run(ctx context.Context) {
@@ -126,9 +126,10 @@ func (a *attendant) behind(ctx context.Context, end journal.Position) (map[int]q
 		if err != nil {
 			return nil, err
 		}
-		if a.hosts.hear(c.Hosts); c.Open {
+		if c.Open {
 			a.revision[bucket] = c.After
 		}
+		a.hosts.hear(a.shard.Name(), c.Hosts, a.revision)
 		if !c.Open || len(c.Missed) > 0 {
 			behind[bucket] = c
 		}
@@ -179,7 +180,7 @@ func (a *attendant) stayAtWork(
 		for ctx.Err() == nil {
 			select {
 			case <-ctx.Done():
-			case <-time.After(a.opts.Patience / 3):
+			case <-time.After(min(a.opts.Patience/3, time.Second)):
 				for bucket := range buckets {
 					_, _ = a.tellEnd(ctx, bucket, end) // the replay meets the same error
 				}

@@ -70,6 +70,23 @@ func TestRecoveryKnowsWhatItCannotKnow(t *testing.T) {
 	}
 }
 
+// TestRecoveryAfterARestartKnowsWhatItCannotKnow: the process that finds the shard empty is new, and no line of its
+// journal is about the shard.
+func TestRecoveryAfterARestartKnowsWhatItCannotKnow(t *testing.T) {
+	url, client := startRedis(t)
+	a, b, inA, inB := twoHosts(t, url)
+	b.push(t, "of b", "1", time.Hour)
+	attendAll(t, inA, inB)
+	client.FlushAll(t.Context())
+	restarted := a.attendant(t)
+	restarted.opts.Patience = time.Millisecond
+	attendAll(t, restarted)
+	ready(t, a)
+	if _, err := a.queue.Get(t.Context(), "t", "of b"); !isAbsent(err) {
+		t.Errorf("of b: %v", err)
+	}
+}
+
 // TestRecoveryByAHostThatIsBackOverridesNothing: what was accepted while it was away is newer than all that it knows.
 func TestRecoveryByAHostThatIsBackOverridesNothing(t *testing.T) {
 	a, b, _, inB, _ := awayWorld(t, func(a, b *host) {

@@ -12,14 +12,22 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// hosts remembers the other hosts, from the answers of all shards, and stores them in a file for the next process: a
-// shard that has lost everything does not know them, and its jobs may be in their journals.
+// hosts remembers the other hosts, and the revisions of all shards, from the answers of the shards. It stores both in a
+// file for the next process: a shard that has lost everything knows neither that it had jobs nor who else may have
+// them in a journal.
 type hosts struct {
 	path string
 
-	mu    sync.Mutex
-	heard map[string]heard
-	saved time.Time
+	mu        sync.Mutex
+	heard     map[string]heard
+	revisions map[string][]int64 // of each shard's buckets, when they were last attended
+	saved     time.Time
+}
+
+// hostsFile is the content of the file.
+type hostsFile struct {
+	Hosts     map[string]heard   `json:"hosts"`
+	Revisions map[string][]int64 `json:"revisions"`
 }
 
 type heard struct {
@@ -38,18 +46,30 @@ const (
 func (h *hosts) load() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.heard = map[string]heard{}
-	if b, err := os.ReadFile(h.path); err == nil && json.Unmarshal(b, &h.heard) != nil {
+	var f hostsFile
+	if b, err := os.ReadFile(h.path); err != nil || json.Unmarshal(b, &f) != nil {
+		f = hostsFile{}
+	}
+	h.heard, h.revisions = f.Hosts, f.Revisions
+	if h.heard == nil {
 		h.heard = map[string]heard{}
+	}
+	if h.revisions == nil {
+		h.revisions = map[string][]int64{}
 	}
 }
 
-// hear merges what a shard knows about other hosts, and stores it if it is news.
-func (h *hosts) hear(seen []queue.HostSeen) {
+// hear merges what a shard knows about other hosts, and its revisions, and stores it if it is news.
+func (h *hosts) hear(shard string, seen []queue.HostSeen, revisions []int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
 	news := now.Sub(h.saved) > saveEvery
+	for i, revision := range revisions {
+		was := h.revisions[shard]
+		news = news || revision > 0 && (i >= len(was) || was[i] == 0)
+	}
+	h.revisions[shard] = slices.Clone(revisions)
 	for _, s := range seen {
 		was, known := h.heard[s.Host]
 		last := s.At.UnixMilli()
@@ -67,7 +87,7 @@ func (h *hosts) hear(seen []queue.HostSeen) {
 		return
 	}
 	h.saved = now
-	if b, err := json.Marshal(h.heard); err == nil {
+	if b, err := json.Marshal(hostsFile{h.heard, h.revisions}); err == nil {
 		_ = os.WriteFile(h.path+".new", b, 0o600) // not essential: shards know the hosts, too
 		_ = os.Rename(h.path+".new", h.path)
 	}
@@ -77,6 +97,15 @@ func (h *hosts) known() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Sorted(maps.Keys(h.heard))
+}
+
+// of returns the revisions of a shard's buckets.
+func (h *hosts) of(shard string, buckets int) []int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	revisions := make([]int64, buckets)
+	copy(revisions, h.revisions[shard])
+	return revisions
 }
 
 func newHosts(dir string) *hosts {

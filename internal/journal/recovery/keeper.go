@@ -30,7 +30,7 @@ type KeeperOptions struct {
 	Every    time.Duration // how often a shard is polled; 0: 2 s
 	Quiet    time.Duration // how often an idle shard is attended; 0: 10 s
 	Again    time.Duration // delay of the search for late lines; 0: 15 s
-	Patience time.Duration // how long to wait for hosts that do not attend a shard; 0: 3 s
+	Patience time.Duration // how long to wait for hosts that do not attend a shard; 0: 30 s
 	Logger   *slog.Logger
 
 	Registerer prometheus.Registerer // nil: no metrics
@@ -53,7 +53,7 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 	}
 	for d, to := range map[*time.Duration]time.Duration{
 		&o.Every: 2 * time.Second, &o.Quiet: 10 * time.Second, &o.Again: 15 * time.Second,
-		&o.Patience: 3 * time.Second,
+		&o.Patience: 30 * time.Second,
 	} {
 		if *d == 0 {
 			*d = to

@@ -14,7 +14,7 @@
 --         revision up to which their journals may have changes, and rv stays, in which they are overridden.
 local GAP = 1000000 -- after the highest known revision
 local KEPT = 64     -- comparisons that a host may have missed
-local LONG = 200    -- times as long the bucket waits for a host that attends
+local LONG = 20     -- times as long the bucket waits for a host that attends
 local AWAY = 30000  -- ms before the last sign of life of any host: a host that was silent then had made no change since
 local id = serverID()
 local host, name, highest, patience, mode = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
