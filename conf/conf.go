@@ -81,6 +81,8 @@ type Registry struct {
 	DSN         Secret `key:"dsn"` // see Config.RegistryDSN
 	SealKey     Secret `key:"seal_key"`
 	SealKeyFile string `key:"seal_key_file"`
+
+	AuditKeep time.Duration `key:"audit_keep"`
 }
 
 // Redis configures the shards and the managed redis-server.

@@ -145,6 +145,9 @@ var keys = []Key{
 		"File with the key that encrypts the secrets in the registry. Empty: data_dir/secret-key, which the first " +
 			"start creates; copy it to the other hosts. A file named here must exist."},
 
+	{"registry.audit_keep", "8760h", duration(),
+		"How long entries of the audit trail are kept. 8760h is a year. Later changes delete older ones."},
+
 	{"redis.nodes", "", nodeURLs(),
 		"URLs of the Redis deployments that hold the jobs, each one shard. They seed the registry's list of shards " +
 			"at the first start. Empty: the master runs a redis-server of its own, with its data in data_dir/redis.\n" +

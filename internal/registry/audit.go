@@ -70,6 +70,19 @@ func (f AuditFilter) query(tx *gorm.DB) *gorm.DB {
 	return q
 }
 
+// pruned is how many entries a change deletes at most, in addition to as many as it writes.
+const pruned = 100
+
+// pruneAudit deletes the oldest entries of the audit trail if they are older than keep (0: never). It reads only as
+// many as it may delete, so the length of the trail does not matter.
+func pruneAudit(tx *gorm.DB, keep time.Duration, written int) error {
+	if keep == 0 {
+		return nil
+	}
+	oldest := tx.Table("(?) AS oldest", tx.Model(&AuditEntry{}).Select("id").Order("id").Limit(pruned+written))
+	return tx.Where("at < ? AND id IN (?)", database.Now().Add(-keep), oldest.Select("id")).Delete(&AuditEntry{}).Error
+}
+
 // visible returns a value as shown in the audit trail, without secrets.
 func visible(v any) json.RawMessage {
 	switch x := v.(type) {

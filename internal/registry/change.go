@@ -55,7 +55,10 @@ func (r *Registry) changes(
 		if err := logChanges(tx, list); err != nil {
 			return err
 		}
-		return auditChanges(tx, database.Clip(actor, maxActor), action, list)
+		if err := auditChanges(tx, database.Clip(actor, maxActor), action, list); err != nil {
+			return err
+		}
+		return pruneAudit(tx, r.opts.AuditKeep, len(list))
 	})
 	if err != nil && !errors.Is(err, ErrUnchanged) {
 		return err

@@ -22,6 +22,7 @@ type Options struct {
 	SnapshotFile string // where to keep the last snapshot; empty: nowhere
 	Migrate      bool   // migrate an older schema
 	Poll         time.Duration
+	AuditKeep    time.Duration // how long entries of the audit trail are kept; 0: forever
 	Logger       *slog.Logger
 	SecretKey    seal.Key                                  // encrypts and decrypts stored secrets
 	Announce     func(ctx context.Context, revision int64) // called after every change made here; may be nil

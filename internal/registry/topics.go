@@ -253,21 +253,28 @@ func (r *Registry) DeleteTopic(ctx context.Context, actor, name string, conditio
 			return err
 		}
 		if err := errors.Join(
-			tx.Where("topic = ?", name).Delete(&noteRow{}).Error, forgetRotation(tx, name)); err != nil {
+			tx.Where("topic = ?", name).Delete(&noteRow{}).Error, forgetRotation(tx, name),
+			database.Upsert(tx).Create(&deletedTopic{name}).Error); err != nil {
 			return err
 		}
 		return tx.Delete(&row).Error
 	})
 }
 
-// TopicDeleted reports whether a topic that is not in the snapshot was deleted, that is, whether its last entry in the
-// audit trail is its deletion. If not, this is another registry, or an old backup. Errors: ErrUnavailable.
+// deletedTopic is a name whose topic was deleted at least once; it may exist again.
+type deletedTopic struct {
+	Name string `gorm:"primaryKey"`
+}
+
+func (deletedTopic) TableName() string { return "deleted_topics" }
+
+// TopicDeleted reports whether a topic that is not in the snapshot was deleted. If not, this is another registry, or an
+// old backup. Errors: ErrUnavailable.
 func (r *Registry) TopicDeleted(ctx context.Context, name string) (bool, error) {
 	if !r.Up() {
 		return false, ErrUnavailable
 	}
-	last, err := r.Audit(ctx, AuditFilter{Object: "topic/" + name, Limit: 1})
-	return err == nil && len(last) == 1 && last[0].Action == "delete", err
+	return r.db.Find(ctx, &deletedTopic{}, "name", name)
 }
 
 func findTopic(tx *gorm.DB, row *topicRow, name string) error {

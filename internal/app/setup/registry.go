@@ -24,7 +24,7 @@ func OpenRegistry(
 	}
 	return registry.Open(registry.Options{
 		DSN: cfg.RegistryDSN().Reveal(), SnapshotFile: cfg.SnapshotFile(), Migrate: true, Logger: log,
-		SecretKey: key, Announce: announce,
+		SecretKey: key, Announce: announce, AuditKeep: cfg.Registry.AuditKeep,
 	})
 }
 
