@@ -130,6 +130,28 @@ func TestTwoHostsShareAnInstallation(t *testing.T) {
 	ledger.Verdict(t, two.API, i.endpoint, inFlight)
 }
 
+// TestInstallationsOnOneMachineReportApart: what one of them finds does not end what the other one finds.
+func TestInstallationsOnOneMachineReportApart(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	db, r := dbtest.StartServer(t), harness.StartRedis(t, harness.RedisOptions{})
+	opts := onRedis(r)
+	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
+	start(t, opts)
+	two := harness.New(t, opts)
+	two.Up()
+	harness.Eventually(t, soon, "the second to be ready", two.Readyz)
+	r.Kill9()
+	reports := db.Connect(t, "wakecall")
+	harness.Eventually(t, soon, "both to report that the shard is down", func() error {
+		var n int
+		if err := reports.QueryRow(`SELECT count(*) FROM alert_reports`).Scan(&n); err != nil {
+			return err
+		}
+		return harness.Equal("reports", n, 2)
+	})
+}
+
 // TestAnOldRegistryKillsNoJob: when an old backup of the registry was restored, the jobs of a topic that it lacks wait,
 // an alert reports that, and they are called when the topic is registered again.
 func TestAnOldRegistryKillsNoJob(t *testing.T) {

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/wakecall/wakecall/checker"
@@ -71,7 +70,8 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 		Dead:     watch.Dead,
 		Say:      say,
 		Owner:    p.ownerOf,
-		Host:     hostName(), AdminURL: setup.PublicAdminURL(p.cfg), AlertmanagerURL: p.cfg.Alert.AlertmanagerURL,
+		Host:     setup.HostName(p.cfg),
+		AdminURL: setup.PublicAdminURL(p.cfg), AlertmanagerURL: p.cfg.Alert.AlertmanagerURL,
 		Web: hooks, Logger: p.log, Registerer: p.metrics,
 	})
 }
@@ -128,19 +128,10 @@ func shardFindings(c *checker.Checker) []alert.ShardFinding {
 	return list
 }
 
-// hostName returns this host's name among the hosts that share a registry.
-func hostName() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "localhost"
-	}
-	return name
-}
-
 // newSampler returns the Sampler of the charts.
 func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
 	return history.New(history.Options{
-		Source: p.queue, Store: history.NewStore(p.registry.DB()), Host: hostName(), Logger: p.log,
+		Source: p.queue, Store: history.NewStore(p.registry.DB()), Host: setup.HostName(p.cfg), Logger: p.log,
 		Lateness: p.lateness, Topics: p.topicNames,
 		Shards: func() []history.ShardReading { return shardReadings(c) },
 	})

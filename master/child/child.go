@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
+	"golang.org/x/sync/singleflight"
 )
 
 // Child is a role's connection to the master. Its methods may be called from any goroutine.
@@ -141,8 +142,12 @@ func (c *Child) run(roles map[string]Role) error {
 	}
 }
 
-// listen answers the master, and calls stop when the child must stop.
+// listen answers the master, and calls stop when the child must stop. A gathering of metrics may take long, so it does
+// not hold up the other answers, and requests for metrics that arrive meanwhile share it.
 func (c *Child) listen(stop func()) {
+	var gathering singleflight.Group
+	var answering sync.WaitGroup
+	defer answering.Wait()
 	defer stop()
 	for {
 		var m Message
@@ -157,7 +162,10 @@ func (c *Child) listen(stop func()) {
 		}
 		switch m.Ask {
 		case AskMetrics:
-			c.reply(Reply{ID: m.ID, Text: c.metrics()})
+			answering.Go(func() {
+				text, _, _ := gathering.Do("", func() (any, error) { return c.metrics(), nil })
+				c.reply(Reply{ID: m.ID, Text: text.(string)})
+			})
 		case AskStatus:
 			c.reply(Reply{ID: m.ID, Status: c.statusJSON()})
 		}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/wakecall/wakecall/test/leaks"
 
@@ -338,6 +339,37 @@ func TestAMasterThatStandsStillGetsWholeAnswers(t *testing.T) {
 		if err := json.NewDecoder(far).Decode(&r); err != nil || !r.Ready {
 			t.Errorf("after an hour: %+v, %v", r, err)
 		}
+	})
+}
+
+// TestSlowMetricsDelayNoOtherAnswer, and requests that arrive while they are gathered share them.
+func TestSlowMetricsDelayNoOtherAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		c := &Child{conn: near, in: json.NewDecoder(near)}
+		slow, gathered := make(chan struct{}), 0
+		c.SetGatherer(prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+			gathered++
+			<-slow
+			return nil, nil
+		}))
+		c.SetStatus(func() map[string]any { return nil })
+		var wg sync.WaitGroup
+		wg.Go(func() { c.listen(func() {}) })
+		m := master{t: t, conn: far, replies: json.NewDecoder(far)}
+		for id, what := range []string{AskMetrics, AskMetrics, AskStatus} {
+			m.send(Message{ID: int64(id) + 1, Ask: what})
+			synctest.Wait()
+		}
+		if r := m.reply(); r.ID != 3 {
+			t.Errorf("the first answer is %d", r.ID)
+		}
+		close(slow)
+		if first, second := m.reply(), m.reply(); first.ID+second.ID != 3 || gathered != 1 {
+			t.Errorf("answers %d and %d, gathered %d times", first.ID, second.ID, gathered)
+		}
+		_, _ = far.Close(), near.Close()
+		wg.Wait()
 	})
 }
 
