@@ -10,12 +10,11 @@ import (
 	"github.com/wakecall/wakecall/test/harness/process"
 )
 
-// closedLimit is how long a shard may be closed after its Redis has restarted: five seconds, and what these processes,
-// which share the machine with other tests, take to notice.
-const closedLimit = 8 * time.Second
+// noticed is what these processes, which share the machine with other tests, take to notice that Redis has restarted.
+const noticed = 3 * time.Second
 
-// goesOn restarts Redis, and fails when a push is not accepted and called within closedLimit.
-func (i *installation) goesOn(t *testing.T, r *harness.Redis, topic string) {
+// goesOn restarts Redis, and fails when a push is not accepted within five seconds, and called within a limit.
+func (i *installation) goesOn(t *testing.T, r *harness.Redis, topic string, limit time.Duration) {
 	t.Helper()
 	r.Kill9()
 	r.Restart()
@@ -28,10 +27,12 @@ func (i *installation) goesOn(t *testing.T, r *harness.Redis, topic string) {
 		return nil
 	})
 	accepted := time.Since(began)
-	i.endpoint.WaitCalls(t, topic, 1)
+	harness.Eventually(t, limit+soon, "its call", func() error {
+		return harness.Equal("calls", len(i.endpoint.Calls(topic)), 1)
+	})
 	took := time.Since(began)
 	t.Logf("accepted after %s, called after %s", accepted.Round(time.Millisecond), took.Round(time.Millisecond))
-	if took > closedLimit {
+	if accepted > 5*time.Second+noticed || took > limit+noticed {
 		t.Errorf("accepted after %s, called after %s", accepted, took)
 	}
 }
@@ -43,10 +44,10 @@ func TestARestartOfRedisWhileTheCheckerHangs(t *testing.T) {
 	i := start(t, onRedis(r))
 	topic := i.topic(t, nil, nil)
 	process.Pause(t, i.WaitRole("redis-checker", 1)...)
-	i.goesOn(t, r, topic)
+	i.goesOn(t, r, topic, 5*time.Second)
 }
 
-// TestARestartOfRedisWhileAnotherHostHangs: the shard does not wait for its journal.
+// TestARestartOfRedisWhileAnotherHostHangs: pushes are accepted, and calls wait for its journal, but not for long.
 func TestARestartOfRedisWhileAnotherHostHangs(t *testing.T) {
 	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})
@@ -61,5 +62,5 @@ func TestARestartOfRedisWhileAnotherHostHangs(t *testing.T) {
 		return harness.Equal("hosts", fmt.Sprint(r.Do("HLEN", "wk:{0}:hosts")), "2")
 	})
 	process.Pause(t, append(second.Children(), second.PID())...)
-	i.goesOn(t, r, topic)
+	i.goesOn(t, r, topic, 30*time.Second)
 }
