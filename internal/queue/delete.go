@@ -11,6 +11,7 @@ import (
 // removal is the result of deleting a job in one shard.
 type removal struct {
 	job    *Job  // the known fields and the state that it was in; nil when there was none
+	gone   *Job  // there is none now, but the first call, whose answer was lost, may have deleted it
 	unsafe error // why no replica has confirmed it, when the durability requires one
 }
 
@@ -29,11 +30,14 @@ func (s *Shard) remove(ctx context.Context, topic, id string, m Match, d Durabil
 	was, _ := reply[0].(string)
 	revision, _ := reply[2].(int64)
 	switch {
-	case o.repeated && (was == "" || was == changedOther):
+	case o.repeated && was == "":
+		r.gone = &Job{Topic: topic, ID: id, Shard: s.name, Revision: revision}
+		return r, s.unavailable("connection", errDoubtful)
+	case o.repeated && was == changedOther:
 		return r, s.unavailable("connection", errDoubtful)
 	case was == changedOther:
 		return r, fmt.Errorf("delete %s/%s: %w", topic, id, ErrChanged)
-	case was != "":
+	case was != "" && was != string(Finished):
 		r.job = &Job{
 			Topic: topic, ID: id, Shard: s.name, State: State(was),
 			CreatedAt: millis(reply[1]), Revision: revision,
@@ -50,6 +54,11 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string, m Match) (windo
 	var missed, unsafe, unsafeGone error // unsafeGone: an earlier deletion may not have reached a replica
 	for _, s := range q.searchOrder(topic, id) {
 		r, err := s.remove(ctx, topic, id, m, q.durability(topic))
+		if r.gone != nil {
+			if err := q.record(ctx, Deleted, *r.gone); err != nil {
+				return window, err
+			}
+		}
 		var un *UnavailableError
 		switch {
 		case errors.As(err, &un):

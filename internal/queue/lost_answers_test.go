@@ -218,6 +218,27 @@ func TestARunWhoseAnswerIsLostIsRecorded(t *testing.T) {
 	}
 }
 
+// TestADeletionWhoseAnswerIsLostIsRecorded although the repeated call finds no job: if Redis loses the deletion, only
+// the journal has it.
+func TestADeletionWhoseAnswerIsLostIsRecorded(t *testing.T) {
+	f, lose := deafened(t, "delete.lost")
+	var recorded []Job
+	f.q.opts.Changed = func(_ ChangeKind, jobs []Job) error { recorded = append(recorded, jobs...); return nil }
+	pushed := map[string]int64{}
+	for i := range int32(2) { // the server knows the script at the second call
+		id := fmt.Sprint(i)
+		pushed[id] = f.push("delete.lost", id, time.Hour).Job.Revision
+		lose.Store(i)
+		_, unavailable := errors.AsType[*UnavailableError](f.q.Delete(f.ctx, "delete.lost", id))
+		if unavailable != (i == 1) {
+			t.Errorf("%s: unavailable is %v", id, unavailable)
+		}
+	}
+	if len(recorded) != 2 || recorded[1].ID != "1" || recorded[1].Revision <= pushed["1"] {
+		t.Fatalf("recorded: %+v", recorded)
+	}
+}
+
 // TestAnAnswerThatIsCutOffTakesNothing: its jobs are released without counting an attempt.
 func TestAnAnswerThatIsCutOffTakesNothing(t *testing.T) {
 	url, _ := startRedis(t)

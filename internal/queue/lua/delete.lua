@@ -3,13 +3,14 @@
 -- Deletes a job.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, id, allowed etags (see matches).
--- Returns {the state it was in ('' no such job, 'other' when it has another etag and was not deleted), its creation in
---         ms, revision}. A job that was running has lost its lease: the dispatcher cannot settle it, but may have
---         started the callback.
+-- Returns {the state it was in ('' no such job, 'done' a finished one, 'other' when it has another etag: they were not
+--         deleted), its creation in ms, revision; without a job that of the latest change}. A job that was running has
+--         lost its lease: the dispatcher cannot settle it, but may have started the callback.
 -- Keeps   nothing of the job stays.
 local topic, id = ARGV[1], ARGV[2]
 local job = find(topic, id)
-if not job or job.state == 'done' then return {'', 0, 0} end
+if not job then return {'', 0, tonumber(call('GET', P .. 'rev') or 0)} end
+if job.state == 'done' then return {'done', 0, 0} end
 if not matches(ARGV[3], job) then return {'other', 0, 0} end
 local was = job.state
 remove(topic, id, job)
