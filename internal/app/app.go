@@ -160,6 +160,7 @@ func (p *parts) start(ctx context.Context, list ...service) (stop func()) {
 func (p *parts) newKeeper() (*recovery.Keeper, error) {
 	return recovery.NewKeeper(recovery.KeeperOptions{
 		Dir: p.cfg.JournalDir(), Shards: p.queue.Shards, Changed: p.shardsChanged(), Queue: p.queue, Told: p.recovered,
+		Limit:  func(ctx context.Context, s *queue.Shard) error { return p.queue.LimitShard(ctx, s, p.allTopicConfs) },
 		Prefer: p.recovered != nil, Logger: p.log, Registerer: p.metrics,
 	})
 }

@@ -124,6 +124,19 @@ func (s *Shard) configure(
 		all = slices.Values(changed)
 	}
 	s.confVersion = 0 // unknown if a call fails
+	if err := s.sendTopics(ctx, all, shards); err != nil {
+		return err
+	}
+	s.confVersion = version
+	return nil
+}
+
+// LimitShard sets the limits of all topics on a shard that is about to be opened and may have lost them.
+func (q *Queue) LimitShard(ctx context.Context, s *Shard, all iter.Seq[TopicConf]) error {
+	return s.sendTopics(ctx, all, len(*q.takers.Load()))
+}
+
+func (s *Shard) sendTopics(ctx context.Context, all iter.Seq[TopicConf], shards int) error {
 	byBucket := make([][]any, s.Buckets())
 	for c := range all {
 		c = c.share(shards)
@@ -147,7 +160,6 @@ func (s *Shard) configure(
 			return err
 		}
 	}
-	s.confVersion = version
 	return nil
 }
 

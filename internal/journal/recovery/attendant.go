@@ -156,6 +156,11 @@ func (a *attendant) compare(ctx context.Context, end journal.Position, behind ma
 			return err
 		}
 	}
+	if a.opts.Limit != nil {
+		if err := a.opts.Limit(ctx, a.shard); err != nil {
+			return err
+		}
+	}
 	for bucket, c := range behind {
 		opened, err := a.open(ctx, bucket, c, highest[bucket])
 		if err != nil {

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -258,5 +259,25 @@ func TestRecoveryOfADeadJobsReason(t *testing.T) {
 		if e := entryOf(&l); !ok || e.Job.DeadReason != want {
 			t.Errorf("%+v is dead because of %q, want %q", a, e.Job.DeadReason, want)
 		}
+	}
+}
+
+// TestRecoveryKeepsTheLimitsOfTopics: a shard that lost everything, its limits too, does not give out all due jobs at
+// once when it opens.
+func TestRecoveryKeepsTheLimitsOfTopics(t *testing.T) {
+	h, _, client := oneHost(t)
+	one := slices.Values([]queue.TopicConf{{Name: "t", TTR: time.Minute, MaxInFlight: 1}})
+	for i := range 20 {
+		h.push(t, fmt.Sprint(i), "1", 0)
+	}
+	client.FlushAll(t.Context())
+	in := h.attendant(t)
+	in.opts.Limit = func(ctx context.Context, s *queue.Shard) error { return h.queue.LimitShard(ctx, s, one) }
+	attendAll(t, in)
+	ready(t, h)
+	r := queue.Reserve{Worker: "w", Token: "1", Max: 20, Pattern: "0102010201"}
+	got, err := h.queue.Shards()[0].Reserve(t.Context(), 0, r)
+	if err != nil || len(got.Jobs) != 1 {
+		t.Errorf("%d jobs at once, %v", len(got.Jobs), err)
 	}
 }

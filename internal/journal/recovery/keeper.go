@@ -24,6 +24,8 @@ type KeeperOptions struct {
 	Shards  func() []*queue.Shard
 	Changed <-chan struct{} // receives when Shards may have changed; nil: they never do
 	Queue   Pusher          // for the spool, which is drained when a shard accepts pushes
+	// Limit sets the limits of all topics on a shard before it is opened; nil: nothing has limits.
+	Limit func(ctx context.Context, s *queue.Shard) error
 	// Told is called when a shard had lost changes, or could not be compared; it may be nil.
 	Told     func(shard string, r Report, err error)
 	Prefer   bool          // work rather than keepers of other processes
