@@ -162,7 +162,7 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 	for i := range listed {
 		refs[i] = Ref{topic, listed[i].ID}
 	}
-	jobs, now, err := s.readJobs(ctx, s.bucketOf(topic), live, refs)
+	jobs, now, err := s.readJobs(ctx, s.bucketOf(topic), refs)
 	if err != nil && !errors.Is(err, errRecord) { // a damaged job stays: it cannot be stored elsewhere
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (s *Shard) others(ctx context.Context, list []*moving) (others []*moving, e
 	for i, c := range in {
 		refs[i] = Ref{c.job.Topic, c.job.ID}
 	}
-	jobs, err := s.getAll(ctx, refs)
+	jobs, err := s.getLive(ctx, refs)
 	for _, j := range jobs {
 		if j != nil {
 			others = append(others, &moving{job: *j, revision: j.Revision})
