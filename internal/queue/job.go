@@ -24,12 +24,7 @@ func described(v any) (d description, err error) {
 	if !ok || len(list) != describedFields {
 		return d, errReply
 	}
-	d.id, _ = list[0].(string)
-	d.record, _ = list[1].(string)
-	d.at = list[2]
-	d.body, _ = list[3].(string)
-	d.attempts = list[4]
-	return d, nil
+	return description{text(list[0]), text(list[1]), text(list[3]), list[2], list[4]}, nil
 }
 
 // job decodes a job's description as it was at now.

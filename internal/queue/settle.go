@@ -114,27 +114,21 @@ func (s *Shard) settle(ctx context.Context, bucket int, script string, list []se
 	if !ok || len(reply) != settledHead+settledFields*len(list) {
 		return nil, now, o.repeated, fmt.Errorf("settle on %s: %w", s.name, errReply)
 	}
-	first, _ := reply[1].(int64)
 	answers = make([]settled, len(list))
 	for k, i := range order {
 		answers[i] = settledOf(reply[settledHead+k*settledFields:])
 		if answers[i].became != "" {
-			answers[i].revision = first + int64(k)
+			answers[i].revision = integer(reply[1]) + int64(k)
 		}
 	}
 	return answers, micros(reply[0]), o.repeated, nil
 }
 
-func settledOf(v []any) (a settled) {
-	a.became, _ = v[0].(string)
-	a.was, _ = v[1].(string)
-	a.at = millis(v[2])
-	created, _ := v[3].(string)
-	a.created = millisOf(created)
-	attempts, _ := v[4].(string)
-	a.attempts = int(number(attempts))
-	a.description = v[5]
-	return a
+func settledOf(v []any) settled {
+	return settled{
+		became: text(v[0]), was: text(v[1]), at: millis(v[2]), created: millisOf(text(v[3])),
+		attempts: int(number(text(v[4]))), description: v[5],
+	}
 }
 
 // Settle ends leases, up to ReserveLimit at once. It reports for each whether it was still held; if not, nothing was

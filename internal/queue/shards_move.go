@@ -270,10 +270,9 @@ func (s *Shard) leave(ctx context.Context, list []*moving, revision func(*moving
 	if !ok || len(reply) != 1+len(list) {
 		return nil, fmt.Errorf("remove %d jobs that were moved: %w", len(list), errReply)
 	}
-	first, _ := reply[0].(int64)
 	for i, c := range list {
 		if reply[1+i] == int64(1) {
-			c.revision = first + int64(i)
+			c.revision = integer(reply[0]) + int64(i)
 			gone = append(gone, c)
 		}
 	}
