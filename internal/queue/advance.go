@@ -53,10 +53,10 @@ func (s *Shard) lapse(ctx context.Context, bucket int, now time.Time, expired []
 	var list []settling
 	for v := range slices.Chunk(expired, wakeFields) {
 		x := settling{
-			Ref: Ref{text(v[0]), text(v[1])}, token: text(v[2]), verdict: verdictExpire, states: "delayed ready",
+			Ref: Ref{text(v[0]), text(v[1])}, token: text(v[2]), verdict: Expire, states: "delayed ready",
 		}
 		if x.token != "" {
-			x.verdict, x.reason = verdictLapse, "lease"
+			x.verdict, x.reason = lapse, "lease"
 			n := int(integer(v[3])) + 1
 			x.attempt = encodeAttempt(&Attempt{N: n, StartedAt: now.UnixMilli(), Error: expiredError})
 			leases++
