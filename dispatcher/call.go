@@ -341,7 +341,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-var journalOutcomes = [...]journal.Outcome{
+var journalOutcomes = map[queue.Verdict]journal.Outcome{
 	queue.Done: journal.Done, queue.Retry: journal.Retry, queue.Snooze: journal.Snooze, queue.Bury: journal.Dead,
 	queue.Expire: journal.Expired,
 }

@@ -15,7 +15,7 @@ type counters struct {
 	lost, settleRetries, journalErrors prometheus.Counter
 }
 
-var verdictNames = [...]string{
+var verdictNames = map[queue.Verdict]string{
 	queue.Done: "done", queue.Retry: "retry", queue.Snooze: "snooze", queue.Bury: "dead", queue.Release: "released",
 	queue.Expire: "expired",
 }

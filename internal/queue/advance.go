@@ -52,15 +52,13 @@ func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
 func (s *Shard) lapse(ctx context.Context, bucket int, now time.Time, expired []any) (leases int, err error) {
 	var list []settling
 	for v := range slices.Chunk(expired, wakeFields) {
-		var x settling
-		x.Topic, _ = v[0].(string)
-		x.ID, _ = v[1].(string)
-		x.token, _ = v[2].(string)
-		attempts, _ := v[3].(int64)
-		x.verdict, x.states = verdictExpire, "delayed ready"
+		x := settling{
+			Ref: Ref{text(v[0]), text(v[1])}, token: text(v[2]), verdict: Expire, states: "delayed ready",
+		}
 		if x.token != "" {
-			x.verdict, x.reason = verdictLapse, "lease"
-			x.attempt = encodeAttempt(&Attempt{N: int(attempts) + 1, StartedAt: now.UnixMilli(), Error: expiredError})
+			x.verdict, x.reason = lapse, "lease"
+			n := int(integer(v[3])) + 1
+			x.attempt = encodeAttempt(&Attempt{N: n, StartedAt: now.UnixMilli(), Error: expiredError})
 			leases++
 		}
 		list = append(list, x)

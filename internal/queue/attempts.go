@@ -22,15 +22,14 @@ func encodeAttempt(a *Attempt) string {
 
 // decodeAttempts decodes a list of attempts. One that was stored without its number follows the one before it.
 func decodeAttempts(v any) ([]Attempt, error) {
-	list, _ := v.([]any)
+	list := values(v)
 	if len(list) == 0 {
 		return nil, nil
 	}
 	history := make([]Attempt, len(list))
 	for i, v := range list {
-		text, _ := v.(string)
-		if err := json.Unmarshal([]byte(text), &history[i]); err != nil {
-			return nil, fmt.Errorf("attempt %.60q: %w", text, errRecord)
+		if err := json.Unmarshal([]byte(text(v)), &history[i]); err != nil {
+			return nil, fmt.Errorf("attempt %.60q: %w", v, errRecord)
 		}
 		if history[i].N == 0 {
 			history[i].N = 1

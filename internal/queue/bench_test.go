@@ -139,7 +139,7 @@ func benchReserveSettle(b *testing.B, remember time.Duration) {
 			got := reserve(done)
 			st := make([]Settlement, len(got.Jobs))
 			for i, l := range got.Jobs {
-				st[i] = Settlement{Lease: l, Endpoint: EndpointUp, Attempt: &attempt, Remember: true}
+				st[i] = Settlement{Lease: l, Verdict: Done, Endpoint: EndpointUp, Attempt: &attempt, Remember: true}
 			}
 			if _, err := s.Settle(b.Context(), 0, st); err != nil {
 				b.Fatal(err)
@@ -293,7 +293,7 @@ func BenchmarkDeliverOverTopics(b *testing.B) {
 			})
 			st := make([]Settlement, len(got.Jobs))
 			for i, l := range got.Jobs {
-				st[i] = Settlement{Lease: l, Endpoint: EndpointUp, Remember: true, Attempt: &Attempt{Status: 200}}
+				st[i] = Settlement{Lease: l, Verdict: Done, Endpoint: EndpointUp, Remember: true, Attempt: &Attempt{Status: 200}}
 			}
 			if len(st) == 0 {
 				break

@@ -102,7 +102,7 @@ func (q *Queue) changeIn(
 	if !ok || len(reply) != 3 {
 		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, errReply)
 	}
-	result, _ := reply[2].(string) // "" with a description
+	result := text(reply[2]) // "" with a description
 	switch refused := changeErrors[result]; {
 	case o.repeated && (result == changedNone || result == changedRunning || result == changedOther):
 		// The first call may have made it due, and it may have been reserved and delivered since.
@@ -118,8 +118,7 @@ func (q *Queue) changeIn(
 	if job, err = s.job(topic, reply[2], micros(reply[0])); err != nil {
 		return nil, nil, err
 	}
-	job.ChangedAt = micros(reply[0]).Truncate(time.Millisecond)
-	job.Revision, _ = reply[1].(int64)
+	job.ChangedAt, job.Revision = micros(reply[0]).Truncate(time.Millisecond), integer(reply[1])
 	if err := q.record(ctx, kind, *job); err != nil {
 		return nil, nil, err
 	}

@@ -110,18 +110,17 @@ func (q *Queue) someDead(ctx context.Context, s *Shard, c deadCall, limit int, i
 	if err != nil {
 		return 0, err
 	}
-	reply, _ := v.([]any)
+	reply := values(v)
 	if len(reply) < deadHead {
 		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
 	}
-	revision, _ := reply[1].(int64)
 	var jobs []Job
 	for i, v := range reply[deadHead:] {
 		job, err := s.job(topic, v, micros(reply[0]))
 		if err != nil {
 			return 0, err
 		}
-		if job.Revision = revision + int64(i); kind == DeadDeleted {
+		if job.Revision = integer(reply[1]) + int64(i); kind == DeadDeleted {
 			job = &Job{Topic: topic, ID: job.ID, Shard: s.name, CreatedAt: job.CreatedAt, Revision: job.Revision}
 		}
 		jobs = append(jobs, *job)

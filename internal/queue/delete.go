@@ -27,11 +27,9 @@ func (s *Shard) remove(ctx context.Context, topic, id string, m Match, d Durabil
 	if !ok || len(reply) != 3 {
 		return r, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
 	}
-	was, _ := reply[0].(string)
-	revision, _ := reply[2].(int64)
-	switch {
+	switch was := text(reply[0]); {
 	case o.repeated && was == "":
-		r.gone = &Job{Topic: topic, ID: id, Shard: s.name, Revision: revision}
+		r.gone = &Job{Topic: topic, ID: id, Shard: s.name, Revision: integer(reply[2])}
 		return r, s.unavailable("connection", errDoubtful)
 	case o.repeated && was == changedOther:
 		return r, s.unavailable("connection", errDoubtful)
@@ -40,7 +38,7 @@ func (s *Shard) remove(ctx context.Context, topic, id string, m Match, d Durabil
 	case was != "" && was != string(Finished):
 		r.job = &Job{
 			Topic: topic, ID: id, Shard: s.name, State: State(was),
-			CreatedAt: millis(reply[1]), Revision: revision,
+			CreatedAt: millis(reply[1]), Revision: integer(reply[2]),
 		}
 	}
 	return r, nil

@@ -134,7 +134,7 @@ func liveAndDie(t *testing.T, q *Queue, s *Shard) {
 			var st []Settlement
 			for _, l := range got.Jobs {
 				seen[l.Topic+"/"+l.ID] = true
-				st = append(st, Settlement{Lease: l, Endpoint: EndpointUp})
+				st = append(st, Settlement{Lease: l, Verdict: Done, Endpoint: EndpointUp})
 			}
 			if _, err := s.Settle(ctx, b, st); err != nil {
 				t.Fatal(err)

@@ -30,9 +30,9 @@ var verbNames = [...]string{
 func (v Verb) String() string { return verbNames[v] }
 
 // verdictsOf are the verdicts of settle.lua.
-var verdictsOf = [...]string{
-	Ack: verdictDone, GiveBack: verdictRelease, Untake: verdictRelease, Fail: verdictFail, BuryLeased: verdictBury,
-	ExtendLeased: verdictExtend,
+var verdictsOf = [...]Verdict{
+	Ack: Done, GiveBack: Release, Untake: Release, Fail: fail, BuryLeased: Bury,
+	ExtendLeased: extend,
 }
 
 // Ending says what happens to one job, named by its lease, or by its topic and id: older protocols know no leases.

@@ -1,47 +1,52 @@
 package queue
 
 import (
-	"cmp"
 	"context"
-	"slices"
 )
-
-// refsOf names the jobs of one id in topics.
-func refsOf(id string, topics []string) []Ref {
-	refs := make([]Ref, len(topics))
-	for i, topic := range topics {
-		refs[i] = Ref{topic, id}
-	}
-	return refs
-}
 
 // findStep is how many topics one call of the script searches: well under a millisecond of Redis.
 const findStep = 250
 
 // Find looks for an id in topics. With a *PartialError the jobs are from the shards that answered.
 func (q *Queue) Find(ctx context.Context, id string, topics []string) ([]*Job, error) {
-	var found []*Job
-	err := q.eachTopic(topics, findStep, func(s *Shard, bucket int, some []string) error {
-		jobs, _, err := s.readJobs(ctx, bucket, live, refsOf(id, some))
-		found = append(found, slices.DeleteFunc(jobs, func(j *Job) bool { return j == nil })...)
-		return err
-	})
-	return found, err
+	live, _, err := q.find(ctx, id, topics)
+	return live, err
 }
 
 // FindAny is Find, but also returns a finished job for each topic that has no live job of the id.
 func (q *Queue) FindAny(ctx context.Context, id string, topics []string) ([]*Job, error) {
-	found, missed := q.Find(ctx, id, topics)
-	have := map[string]bool{}
+	found, last, err := q.find(ctx, id, topics)
 	for _, j := range found {
-		have[j.Topic] = true
+		delete(last, j.Topic)
 	}
-	rest := slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return have[topic] })
-	last, err := q.lastFinished(ctx, id, rest)
-	for _, topic := range rest {
+	for _, topic := range topics {
 		if last[topic] != nil {
 			found = append(found, last[topic])
 		}
 	}
-	return found, cmp.Or(missed, err)
+	return found, err
+}
+
+// find returns the live jobs of an id in topics, and for each topic the one that finished last, over all shards. With a
+// *PartialError the jobs are from the shards that answered.
+func (q *Queue) find(ctx context.Context, id string, topics []string) (live []*Job, last map[string]*Job, err error) {
+	last = map[string]*Job{}
+	err = q.eachTopic(topics, findStep, func(s *Shard, bucket int, some []string) error {
+		refs := make([]Ref, len(some))
+		for i, topic := range some {
+			refs[i] = Ref{topic, id}
+		}
+		jobs, _, err := s.readJobs(ctx, bucket, refs)
+		for _, j := range jobs {
+			switch {
+			case j == nil:
+			case j.State != Finished:
+				live = append(live, j)
+			case last[j.Topic] == nil || j.FinishedAt.After(last[j.Topic].FinishedAt):
+				last[j.Topic] = j
+			}
+		}
+		return err
+	})
+	return live, last, err
 }

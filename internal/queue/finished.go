@@ -61,27 +61,11 @@ func (q *Queue) Recall(ctx context.Context, topic, id string) (*Job, error) {
 	if !errors.Is(err, ErrNotFound) && !isAbsent(err) {
 		return j, err
 	}
-	last, missed := q.lastFinished(ctx, id, []string{topic})
+	_, last, missed := q.find(ctx, id, []string{topic})
 	if last[topic] == nil {
 		return nil, cmp.Or(missed, err)
 	}
 	return last[topic], nil
-}
-
-// lastFinished returns for each topic the job that finished last under an id, over all shards. With a *PartialError the
-// jobs are from the shards that answered.
-func (q *Queue) lastFinished(ctx context.Context, id string, topics []string) (map[string]*Job, error) {
-	last := map[string]*Job{}
-	err := q.eachTopic(topics, getStep, func(s *Shard, bucket int, some []string) error {
-		jobs, _, err := s.readJobs(ctx, bucket, finished, refsOf(id, some))
-		for _, j := range jobs {
-			if j != nil && (last[j.Topic] == nil || j.FinishedAt.After(last[j.Topic].FinishedAt)) {
-				last[j.Topic] = j
-			}
-		}
-		return err
-	})
-	return last, err
 }
 
 // finishedSteps bounds the calls of the script for one page of a list of finished jobs: a prefix may match few.

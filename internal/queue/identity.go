@@ -104,7 +104,7 @@ func (s *Shard) identify(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("identify shard %s: %w", s.name, err)
 	}
-	if is, _ := v.(string); is != s.identity {
+	if is := text(v); is != s.identity {
 		same := &SameRedisError{names[is]}
 		s.same.Store(same)
 		return same

@@ -24,12 +24,7 @@ func described(v any) (d description, err error) {
 	if !ok || len(list) != describedFields {
 		return d, errReply
 	}
-	d.id, _ = list[0].(string)
-	d.record, _ = list[1].(string)
-	d.at = list[2]
-	d.body, _ = list[3].(string)
-	d.attempts = list[4]
-	return d, nil
+	return description{text(list[0]), text(list[1]), text(list[3]), list[2], list[4]}, nil
 }
 
 // job decodes a job's description as it was at now.
@@ -97,19 +92,11 @@ type Ref struct{ Topic, ID string }
 // getStep is how many jobs one call of the script get reads.
 const getStep = 100
 
-// Kinds of jobs that the script get reads.
-const (
-	live     = "live"
-	finished = "finished"
-)
-
-// readJobs reads and decodes jobs of one kind: nil where there is none; with an error it returns those that it could
-// decode. now is the shard's clock.
-func (s *Shard) readJobs(
-	ctx context.Context, bucket int, kind string, refs []Ref,
-) (jobs []*Job, now time.Time, err error) {
+// readJobs reads and decodes jobs, also finished ones: nil where there is none; with an error it returns those that it
+// could decode. now is the shard's clock.
+func (s *Shard) readJobs(ctx context.Context, bucket int, refs []Ref) (jobs []*Job, now time.Time, err error) {
 	jobs = make([]*Job, len(refs))
-	args := append(make([]any, 0, 1+2*len(refs)), kind)
+	args := make([]any, 0, 2*len(refs))
 	for _, r := range refs {
 		args = append(args, r.Topic, r.ID)
 	}
@@ -134,8 +121,19 @@ func (s *Shard) readJobs(
 
 // get returns nil without an error when there is no such job.
 func (s *Shard) get(ctx context.Context, topic, id string) (*Job, error) {
-	jobs, err := s.getAll(ctx, []Ref{{topic, id}})
+	jobs, err := s.getLive(ctx, []Ref{{topic, id}})
 	return jobs[0], err
+}
+
+// getLive is getAll without finished jobs.
+func (s *Shard) getLive(ctx context.Context, refs []Ref) ([]*Job, error) {
+	jobs, err := s.getAll(ctx, refs)
+	for i, j := range jobs {
+		if j != nil && j.State == Finished {
+			jobs[i] = nil
+		}
+	}
+	return jobs, err
 }
 
 // getAll returns the jobs of refs, nil where there is none; with an error it returns those that were read.
@@ -161,7 +159,7 @@ func (s *Shard) getChunk(ctx context.Context, bucket int, refs []Ref, which []in
 	for k, i := range which {
 		some[k] = refs[i]
 	}
-	found, _, err := s.readJobs(ctx, bucket, live, some)
+	found, _, err := s.readJobs(ctx, bucket, some)
 	for k, i := range which {
 		jobs[i] = found[k]
 	}
@@ -186,7 +184,7 @@ func (q *Queue) Lookup(ctx context.Context, refs []Ref, shard string) ([]*Job, e
 				todo, asked = append(todo, i), append(asked, refs[i])
 			}
 		}
-		found, err := s.getAll(ctx, asked)
+		found, err := s.getLive(ctx, asked)
 		if err != nil {
 			return nil, fmt.Errorf("look up %d jobs in shard %s: %w", len(asked), s.name, err)
 		}

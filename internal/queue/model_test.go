@@ -261,7 +261,7 @@ func (m *model) Settle(t *rapid.T) {
 		if j.state != Running || !rapid.Bool().Draw(t, "settle") {
 			continue
 		}
-		v := Verdict(rapid.IntRange(0, 5).Draw(t, "verdict"))
+		v := rapid.SampledFrom(allVerdicts).Draw(t, "verdict")
 		x := Settlement{Lease: j.lease, Verdict: v, Reason: "why", Endpoint: EndpointUp, Remember: m.done != nil}
 		if v == Retry || v == Snooze {
 			x.Delay = time.Hour

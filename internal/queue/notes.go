@@ -80,8 +80,7 @@ func (q *Queue) noted(ctx context.Context, topic string, take func([]any) error,
 func (q *Queue) Attempts(ctx context.Context, topic string, limit int) (list [][]byte, err error) {
 	err = q.noted(ctx, topic, func(reply []any) error {
 		for _, v := range reply {
-			text, _ := v.(string)
-			list = append(list, []byte(text))
+			list = append(list, []byte(text(v)))
 		}
 		return nil
 	}, "log", topic, limit)
@@ -93,9 +92,7 @@ func (q *Queue) Errors(ctx context.Context, topic string) ([]ErrorNote, error) {
 	byPrint := map[string]ErrorNote{}
 	err := q.noted(ctx, topic, func(reply []any) error {
 		for i := 0; i+1 < len(reply); i += 2 {
-			print, _ := reply[i].(string)
-			packed, _ := reply[i+1].(string)
-			f := strings.SplitN(packed, " ", 4)
+			print, f := text(reply[i]), strings.SplitN(text(reply[i+1]), " ", 4)
 			if len(f) != 4 {
 				continue
 			}
@@ -162,8 +159,7 @@ func (s *Shard) latenessCounts(
 		if sums[topic] == nil {
 			sums[topic] = map[int]int64{}
 		}
-		list, _ := reply[i].([]any)
-		for n := ints(list); len(n) > 1; n = n[2:] {
+		for n := ints(values(reply[i])); len(n) > 1; n = n[2:] {
 			sums[topic][int(n[0])] += n[1]
 		}
 	}

@@ -101,12 +101,8 @@ func (r *Reserve) args() []any {
 // leased decodes one job in the answer of reserve.lua; nil if it cannot be read: it becomes dead after max_attempts
 // lease expirations.
 func (s *Shard) leased(v []any, token string, now time.Time) *Lease {
-	topic, _ := v[0].(string)
-	d := description{at: v[3], attempts: v[5]}
-	d.id, _ = v[1].(string)
-	d.record, _ = v[2].(string)
-	d.body, _ = v[4].(string)
-	job, err := s.jobOf(topic, &d, now)
+	d := description{text(v[1]), text(v[2]), text(v[4]), v[3], v[5]}
+	job, err := s.jobOf(text(v[0]), &d, now)
 	if err != nil {
 		s.log.Error("a reserved job cannot be read", "error", err)
 		return nil

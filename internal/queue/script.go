@@ -128,21 +128,31 @@ func mustRead(name string) string {
 
 var errReply = errors.New("the script's answer has an unexpected form")
 
-func millis(v any) time.Time {
-	n, _ := v.(int64)
-	return time.UnixMilli(n).UTC()
+// text, integer and values return a value of an answer, or the zero value if it is of another type.
+func text(v any) string {
+	s, _ := v.(string)
+	return s
 }
 
-func micros(v any) time.Time {
+func integer(v any) int64 {
 	n, _ := v.(int64)
-	return time.UnixMicro(n).UTC()
+	return n
 }
+
+func values(v any) []any {
+	list, _ := v.([]any)
+	return list
+}
+
+func millis(v any) time.Time { return time.UnixMilli(integer(v)).UTC() }
+
+func micros(v any) time.Time { return time.UnixMicro(integer(v)).UTC() }
 
 // ints converts a list of numbers.
 func ints(reply []any) []int64 {
 	list := make([]int64, len(reply))
 	for i, v := range reply {
-		list[i], _ = v.(int64)
+		list[i] = integer(v)
 	}
 	return list
 }

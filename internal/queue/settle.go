@@ -9,50 +9,32 @@ import (
 	"time"
 )
 
-// Verdict says what happens to a reserved job.
-type Verdict uint8
+// Verdict says what happens to a job, as settle.lua reads it.
+type Verdict string
 
-// The verdicts.
+// The verdicts on a reserved job.
 const (
-	Done    Verdict = iota // delivered: the job is removed
-	Retry                  // a counted attempt failed: ready again after Delay
-	Snooze                 // "ask again later": ready again after Delay, no attempt counted
-	Bury                   // a counted attempt failed for good: dead with Reason
-	Release                // not called (shutdown, paused meanwhile): back to its old place, nothing counted
-	Expire                 // not called: dead with Reason, nothing counted
-	extend                 // the lease ends Delay from now
+	Done    Verdict = "done"    // delivered: the job is removed
+	Retry   Verdict = "retry"   // a counted attempt failed: ready again after Delay
+	Snooze  Verdict = "snooze"  // "ask again later": ready again after Delay, no attempt counted
+	Bury    Verdict = "bury"    // a counted attempt failed for good: dead with Reason
+	Release Verdict = "release" // not called (shutdown, paused meanwhile): back to its old place, nothing counted
+	Expire  Verdict = "expire"  // not called: dead with Reason, nothing counted
+	extend  Verdict = "extend"  // the lease ends Delay from now
+	fail    Verdict = "fail"    // of workers: Retry, or Bury after the last attempt
+	lapse   Verdict = "lapse"   // fail, if the lease has expired
 )
 
-// The verdicts of settle.lua.
-const (
-	verdictDone    = "done"
-	verdictRetry   = "retry"
-	verdictFail    = "fail"
-	verdictLapse   = "lapse"
-	verdictSnooze  = "snooze"
-	verdictRelease = "release"
-	verdictBury    = "bury"
-	verdictExpire  = "expire"
-	verdictExtend  = "extend"
-)
-
-var verdictNames = [...]string{
-	Done: verdictDone, Retry: verdictRetry, Snooze: verdictSnooze, Bury: verdictBury, Release: verdictRelease,
-	Expire: verdictExpire, extend: verdictExtend,
-}
-
-// Endpoint is what an attempt revealed about the topic's endpoint. It controls the topic's window of calls in flight
-// and its breaker.
-type Endpoint uint8
+// Endpoint is what an attempt revealed about the topic's endpoint, as settle.lua reads it. It controls the topic's
+// window of calls in flight and its breaker.
+type Endpoint string
 
 // The values of Endpoint.
 const (
-	EndpointUnknown Endpoint = iota // not called
-	EndpointUp                      // it answered
-	EndpointDown                    // no connection, timeout, 5xx, 429
+	EndpointUnknown Endpoint = ""     // not called
+	EndpointUp      Endpoint = "up"   // it answered
+	EndpointDown    Endpoint = "down" // no connection, timeout, 5xx, 429
 )
-
-var endpointNames = [...]string{EndpointUnknown: "", EndpointUp: "up", EndpointDown: "down"}
 
 // Settlement ends a lease.
 type Settlement struct {
@@ -68,7 +50,9 @@ type Settlement struct {
 // settling is one job of a call of settle.lua, which describes the fields.
 type settling struct {
 	Ref
-	token, states, verdict, ms, reason, attempt, endpoint string
+	verdict                            Verdict
+	endpoint                           Endpoint
+	token, states, ms, reason, attempt string
 }
 
 // settled is what settle.lua answers about one job.
@@ -102,7 +86,8 @@ func (s *Shard) settle(ctx context.Context, bucket int, script string, list []se
 		args = append(args, list[order[from]].Topic, i-from)
 		for _, k := range order[from:i] {
 			x := &list[k]
-			args = append(args, x.ID, x.token, x.states, x.verdict, x.ms, x.reason, x.attempt, x.endpoint)
+			args = append(args, x.ID, x.token, x.states, string(x.verdict), x.ms, x.reason, x.attempt,
+				string(x.endpoint))
 		}
 		from = i
 	}
@@ -114,27 +99,21 @@ func (s *Shard) settle(ctx context.Context, bucket int, script string, list []se
 	if !ok || len(reply) != settledHead+settledFields*len(list) {
 		return nil, now, o.repeated, fmt.Errorf("settle on %s: %w", s.name, errReply)
 	}
-	first, _ := reply[1].(int64)
 	answers = make([]settled, len(list))
 	for k, i := range order {
 		answers[i] = settledOf(reply[settledHead+k*settledFields:])
 		if answers[i].became != "" {
-			answers[i].revision = first + int64(k)
+			answers[i].revision = integer(reply[1]) + int64(k)
 		}
 	}
 	return answers, micros(reply[0]), o.repeated, nil
 }
 
-func settledOf(v []any) (a settled) {
-	a.became, _ = v[0].(string)
-	a.was, _ = v[1].(string)
-	a.at = millis(v[2])
-	created, _ := v[3].(string)
-	a.created = millisOf(created)
-	attempts, _ := v[4].(string)
-	a.attempts = int(number(attempts))
-	a.description = v[5]
-	return a
+func settledOf(v []any) settled {
+	return settled{
+		became: text(v[0]), was: text(v[1]), at: millis(v[2]), created: millisOf(text(v[3])),
+		attempts: int(number(text(v[4]))), description: v[5],
+	}
 }
 
 // Settle ends leases, up to ReserveLimit at once. It reports for each whether it was still held; if not, nothing was
@@ -164,8 +143,8 @@ func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool
 func (x *Settlement) settling() settling {
 	j := &x.Lease.Job
 	out := settling{
-		Ref: Ref{j.Topic, j.ID}, token: x.Lease.Token, verdict: verdictNames[x.Verdict], reason: escape(x.Reason),
-		endpoint: endpointNames[x.Endpoint],
+		Ref: Ref{j.Topic, j.ID}, token: x.Lease.Token, verdict: x.Verdict, reason: escape(x.Reason),
+		endpoint: x.Endpoint,
 	}
 	if x.Verdict == Retry || x.Verdict == Snooze || x.Delay > 0 {
 		out.ms = msText(x.Delay)

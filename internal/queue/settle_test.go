@@ -17,6 +17,11 @@ func longText(id string) []byte { return []byte(`"` + id + strings.Repeat("x", l
 // A call settles jobs of several topics, pages and tokens with all verdicts, in any order. Each job gets its own
 // verdict, and the answers are in the order of the settlements, including those for ended leases and for a lease that
 // the call has twice.
+var (
+	allVerdicts  = []Verdict{Done, Retry, Snooze, Bury, Release, Expire}
+	allEndpoints = []Endpoint{EndpointUnknown, EndpointUp, EndpointDown}
+)
+
 func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 	f := newFixture(t)
 	topics := []string{"a", "b", "c"}
@@ -30,8 +35,8 @@ func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 	var st []Settlement
 	for len(st) < 96 {
 		for _, l := range f.reserve(20) {
-			x := Settlement{Lease: l, Verdict: Verdict(len(st) % 6), Delay: time.Hour, Reason: l.ID,
-				Endpoint: Endpoint(len(st) % 3)}
+			x := Settlement{Lease: l, Verdict: allVerdicts[len(st)%6], Delay: time.Hour, Reason: l.ID,
+				Endpoint: allEndpoints[len(st)%3]}
 			if x.Verdict != Release && x.Verdict != Expire {
 				x.Attempt = &Attempt{StartedAt: 1, Error: l.ID}
 			}
@@ -101,7 +106,7 @@ func (f *fixture) settled(x *Settlement, held bool) {
 	j := f.get(l.Topic, l.ID)
 	if j.State != want || string(j.Body) != string(l.Body) || j.DeadReason != reason || len(j.History) != history ||
 		history == 1 && j.History[0].Error != l.ID {
-		f.Errorf("%s/%s after verdict %d (held %v) is %s, dead for %q, after %+v", l.Topic, l.ID, x.Verdict, held,
+		f.Errorf("%s/%s after verdict %s (held %v) is %s, dead for %q, after %+v", l.Topic, l.ID, x.Verdict, held,
 			j.State, j.DeadReason, j.History)
 	}
 }

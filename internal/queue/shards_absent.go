@@ -80,7 +80,7 @@ func (s *Shard) findEarly(ctx context.Context, bucket int, pushes []Push, which 
 	for k, i := range which {
 		refs[k] = Ref{pushes[i].Topic, pushes[i].ID}
 	}
-	found, err := s.getAll(ctx, refs)
+	found, err := s.getLive(ctx, refs)
 	if err == nil {
 		err = s.awaits(ctx, bucket)
 	}

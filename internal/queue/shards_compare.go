@@ -123,36 +123,27 @@ func (s *Shard) Attend(ctx context.Context, bucket int, a Attendance) (Compariso
 const comparisonHead = 4
 
 func parseComparison(v any) (c Comparison, err error) {
-	reply, _ := v.([]any)
+	reply := values(v)
 	end := slices.IndexFunc(reply[min(comparisonHead, len(reply)):], func(v any) bool { return v == "" })
 	if end < 0 || end%3 != 0 {
 		return c, errReply
 	}
-	number := func(i int) int64 { n, _ := reply[i].(int64); return n }
-	c.Open, c.After = number(0) == 1, number(2)
-	c.Name, _ = reply[1].(string)
-	c.Position, _ = reply[3].(string)
+	c.Open, c.Name, c.After, c.Position = reply[0] == int64(1), text(reply[1]), integer(reply[2]), text(reply[3])
 	missed, hosts := reply[comparisonHead:comparisonHead+end], reply[comparisonHead+end+1:]
 	for gap := range slices.Chunk(missed, 3) {
-		c.Missed = append(c.Missed, Gap{parseNumber(gap[1]), parseNumber(gap[2])})
+		c.Missed = append(c.Missed, Gap{number(text(gap[1])), number(text(gap[2]))})
 	}
 	for pair := range slices.Chunk(hosts, 2) {
 		if len(pair) < 2 {
 			return c, errReply
 		}
 		seen := HostSeen{Host: fmt.Sprint(pair[0])}
-		if at := parseNumber(pair[1]); at > 0 {
+		if at := number(text(pair[1])); at > 0 {
 			seen.At = time.UnixMilli(at).UTC()
 		}
 		c.Hosts = append(c.Hosts, seen)
 	}
 	return c, nil
-}
-
-func parseNumber(v any) int64 {
-	text, _ := v.(string)
-	n, _ := strconv.ParseInt(text, 10, 64)
-	return n
 }
 
 // replayStep is the most entries in one call of the replay script.
@@ -206,8 +197,7 @@ func (s *Shard) replay(
 	}
 	effects := make([]Effect, len(reply))
 	for i, e := range reply {
-		text, _ := e.(string)
-		effects[i] = Effect(text)
+		effects[i] = Effect(text(e))
 		if c := &entries[i]; c.Kind == EntryCleared && !dry {
 			upto := strconv.FormatInt(c.Revision, 10)
 			if _, _, _, err := s.drop(ctx, clearTopic, c.Job.Topic, "", upto); err != nil {
@@ -280,7 +270,7 @@ func (s *Shard) Compared(ctx context.Context, bucket int, d ComparedBy) (Opened,
 	if !ok || len(reply) < 2 {
 		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", s.name, errReply)
 	}
-	o := Opened{Open: reply[0] == int64(1), Another: reply[0] == int64(-1), Upto: parseNumber(reply[1])}
+	o := Opened{Open: reply[0] == int64(1), Another: reply[0] == int64(-1), Upto: number(text(reply[1]))}
 	for _, host := range reply[2:] {
 		o.Absent = append(o.Absent, fmt.Sprint(host))
 	}

@@ -99,9 +99,8 @@ func (s *Shard) differ(ctx context.Context) (string, error) {
 	if settings == "" {
 		return "", nil
 	}
-	reply, _ := v.([]any)
 	var list []string
-	for pair := range slices.Chunk(reply, 2) {
+	for pair := range slices.Chunk(values(v), 2) {
 		if len(pair) == 2 && pair[1] != settings {
 			list = append(list, fmt.Sprintf("%s has %s", pair[0], pair[1]))
 		}

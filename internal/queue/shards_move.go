@@ -162,7 +162,7 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 	for i := range listed {
 		refs[i] = Ref{topic, listed[i].ID}
 	}
-	jobs, now, err := s.readJobs(ctx, s.bucketOf(topic), live, refs)
+	jobs, now, err := s.readJobs(ctx, s.bucketOf(topic), refs)
 	if err != nil && !errors.Is(err, errRecord) { // a damaged job stays: it cannot be stored elsewhere
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (s *Shard) others(ctx context.Context, list []*moving) (others []*moving, e
 	for i, c := range in {
 		refs[i] = Ref{c.job.Topic, c.job.ID}
 	}
-	jobs, err := s.getAll(ctx, refs)
+	jobs, err := s.getLive(ctx, refs)
 	for _, j := range jobs {
 		if j != nil {
 			others = append(others, &moving{job: *j, revision: j.Revision})
@@ -270,10 +270,9 @@ func (s *Shard) leave(ctx context.Context, list []*moving, revision func(*moving
 	if !ok || len(reply) != 1+len(list) {
 		return nil, fmt.Errorf("remove %d jobs that were moved: %w", len(list), errReply)
 	}
-	first, _ := reply[0].(int64)
 	for i, c := range list {
 		if reply[1+i] == int64(1) {
-			c.revision = first + int64(i)
+			c.revision = integer(reply[0]) + int64(i)
 			gone = append(gone, c)
 		}
 	}

@@ -188,7 +188,7 @@ func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
 				refs[k] = Ref{b.pushes[i].Topic, b.pushes[i].ID}
 			}
 			found, err := s.getAll(ctx, refs) // a shard that does not answer counts as without the jobs
-			err = errors.Join(err, b.recallElsewhere(ctx, s, which, found))
+			b.dropFinished(which, found)
 			unsafe := b.confirmKept(ctx, s, which, found)
 			mu.Lock()
 			defer mu.Unlock()
@@ -205,21 +205,15 @@ func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
 	return slices.DeleteFunc(todo, func(i int) bool { return answered[i] || b.refuseReplace(i, missed) })
 }
 
-// recallElsewhere fills in finished jobs that count as duplicates.
-func (b *batch) recallElsewhere(ctx context.Context, s *Shard, which []int, found []*Job) error {
+// dropFinished removes the finished jobs that do not count as duplicates.
+func (b *batch) dropFinished(which []int, found []*Job) {
 	for k, i := range which {
 		p := &b.pushes[i]
-		if found[k] != nil || p.Again || p.OnDuplicate == Replace || b.q.opts.Remembers == nil ||
-			!b.q.opts.Remembers(p.Topic) {
-			continue
+		if found[k] != nil && found[k].State == Finished &&
+			(p.Again || p.OnDuplicate == Replace || b.q.opts.Remembers == nil || !b.q.opts.Remembers(p.Topic)) {
+			found[k] = nil
 		}
-		jobs, _, err := s.readJobs(ctx, s.bucketOf(p.Topic), finished, []Ref{{p.Topic, p.ID}})
-		if err != nil {
-			return err
-		}
-		found[k] = jobs[0]
 	}
-	return nil
 }
 
 // refuseReplace refuses a push that replaces when the old job may be in a shard that did not answer: in any, or, when a

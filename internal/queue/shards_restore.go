@@ -35,7 +35,7 @@ func (s *Shard) restore(ctx context.Context, bucket int, jobs []*moving) error {
 		return err
 	}
 	for i, c := range jobs {
-		c.copied, _ = reply[i].(int64)
+		c.copied = integer(reply[i])
 		c.revision = max(c.copied, -c.copied)
 	}
 	return nil

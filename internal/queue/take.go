@@ -196,14 +196,13 @@ func (f *flight) call() error {
 	if !ok || len(v) < takenHead || (len(v)-takenHead)%reservedJob != 0 {
 		return fmt.Errorf("take from shard %s: %w", f.s.name, errReply)
 	}
-	got, _ := v[4].([]any)
+	got := values(v[4])
 	if len(got) != len(f.groups) {
 		return fmt.Errorf("take from shard %s: %w", f.s.name, errReply)
 	}
 	f.head, v = v[:takenHead], v[takenHead:]
 	for i, g := range f.groups {
-		count, _ := got[i].(int64)
-		n := min(int(count), len(v)/reservedJob)
+		n := min(int(integer(got[i])), len(v)/reservedJob)
 		g.jobs = f.read(v[:n*reservedJob], g.token)
 		v = v[n*reservedJob:]
 	}
@@ -230,10 +229,9 @@ func (f *flight) fail(err error) {
 // deliver gives every caller its jobs, and releases those of callers that have left.
 func (f *flight) deliver() {
 	var retry time.Duration
-	if at, _ := f.head[2].(int64); at > 0 {
+	if at := integer(f.head[2]); at > 0 {
 		retry = millis(at).Sub(micros(f.head[0]))
 	}
-	names, _ := f.head[3].([]any)
 	var left []Leased
 	for _, c := range f.calls {
 		t := Taken{Jobs: make([][]Leased, len(c.requests)), Retry: retry}
@@ -244,7 +242,7 @@ func (f *flight) deliver() {
 			}
 		}
 		for _, topic := range c.await {
-			if slices.Contains(names, any(topic)) {
+			if slices.Contains(values(f.head[3]), any(topic)) {
 				t.More = append(t.More, topic)
 			}
 		}

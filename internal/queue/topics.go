@@ -263,7 +263,7 @@ func (s *Shard) countAs(
 				return errReply
 			}
 			for _, name := range v[:2] {
-				topic, _ := name.(string)
+				topic := text(name)
 				if topic == "" {
 					continue
 				}
@@ -274,7 +274,7 @@ func (s *Shard) countAs(
 				sum[topic] = st
 			}
 		}
-		if cursor, _ = reply[0].(string); cursor == "0" {
+		if cursor = text(reply[0]); cursor == "0" {
 			return nil
 		}
 	}
@@ -282,8 +282,7 @@ func (s *Shard) countAs(
 
 // addCounts adds the counts of one shard: delayed, ready, running, dead, ms since the oldest ready job fell due.
 func (st *Stats) addCounts(counts any) error {
-	list, _ := counts.([]any)
-	n := ints(list)
+	n := ints(values(counts))
 	if len(n) != 5 {
 		return errReply
 	}
@@ -383,13 +382,12 @@ func (s *Shard) drop(ctx context.Context, script, topic, revise, upto string) (
 		if err != nil {
 			return total, running, revision, err
 		}
-		n, _ := reply[1].(int64)
-		total, running = total+int(n), running || o.repeated || reply[2] == int64(1)
+		total, running = total+int(integer(reply[1])), running || o.repeated || reply[2] == int64(1)
 		if revise != "" { // a job pushed after the first step may stay, so the journal must not have it cleared
-			revision, _ = reply[3].(int64)
+			revision = integer(reply[3])
 			revise = ""
 		}
-		if cursor, _ = reply[0].(string); cursor == "0" {
+		if cursor = text(reply[0]); cursor == "0" {
 			return total, running, revision, nil
 		}
 	}

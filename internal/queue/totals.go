@@ -90,8 +90,7 @@ func (t *TopicTotals) read(now time.Time, hash any) error {
 	var total Totals
 	before := map[int64]Totals{}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		name, _ := pairs[i].(string)
-		value, _ := pairs[i+1].(string)
+		name, value := text(pairs[i]), text(pairs[i+1])
 		if day, is := strings.CutPrefix(name, "day:"); is {
 			before[number(day)] = unpacked(value)
 		} else {
@@ -167,14 +166,13 @@ func (s *Shard) active(ctx context.Context, bucket int, ago int64, seen map[stri
 			return err
 		}
 		for _, t := range list[1:] {
-			name, _ := t.(string)
-			seen[name] = true
+			seen[text(t)] = true
 		}
 		if len(list) <= activeStep {
 			return nil
 		}
 		// Skipping all that were listed would make Redis walk over them each time.
-		if last, _ := list[0].(string); last != from {
+		if last := text(list[0]); last != from {
 			from, skip = last, 0
 		} else {
 			skip += activeStep

@@ -234,7 +234,7 @@ func (a *attendant) replay(
 		if !isOf(l, a.shard) {
 			return false
 		}
-		bucket := a.shard.BucketOf(l.topic())
+		bucket := a.shard.BucketOf(l.topic)
 		b, wanted := missing[bucket]
 		if wanted {
 			highest[bucket] = max(highest[bucket], l.revision)

@@ -51,7 +51,7 @@ var endings = map[queue.EntryKind]ending{
 // add adds a line. All requests come before all attempts.
 func (f *fold) add(l *line) error {
 	if l.kind == queue.EntryCleared {
-		f.cleared[l.topic()] = max(f.cleared[l.topic()], l.revision)
+		f.cleared[l.topic] = max(f.cleared[l.topic], l.revision)
 		return nil
 	}
 	if !f.mine(l) {
@@ -95,7 +95,7 @@ func (f *fold) decides(l *line) bool {
 	case queue.EntryCleared:
 		return false // is replayed before all others
 	case queue.EntryStored:
-		return j.content == l.revision && !j.ended() && l.revision > f.cleared[l.topic()]
+		return j.content == l.revision && !j.ended() && l.revision > f.cleared[l.topic]
 	case queue.EntryDied:
 		// The content's entry has it, too, but another host may have a newer content.
 		return j.end == l.revision && j.state() == dead

@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/http"
 
 	"github.com/cespare/xxhash/v2"
@@ -22,26 +23,12 @@ func keyOf(topic, id string) key {
 
 // line is what one line of a journal says about a job, or about a topic's jobs.
 type line struct {
-	kind     queue.EntryKind
-	key      key
-	revision int64
-	created  int64 // ms
-	request  *journal.RequestLine
-	attempt  *journal.AttemptLine
-}
-
-func (l *line) topic() string {
-	if l.request != nil {
-		return l.request.Topic
-	}
-	return l.attempt.Topic
-}
-
-func (l *line) shard() string {
-	if l.request != nil {
-		return l.request.Shard
-	}
-	return l.attempt.Shard
+	kind         queue.EntryKind
+	topic, shard string
+	key          key
+	revision     int64
+	request      *journal.RequestLine
+	attempt      *journal.AttemptLine
 }
 
 var requestKinds = map[journal.Op]queue.EntryKind{
@@ -53,35 +40,21 @@ var requestKinds = map[journal.Op]queue.EntryKind{
 
 // lineOfRequest converts a request; ok is false for lines that do not concern jobs in shards.
 func lineOfRequest(r *journal.RequestLine) (l line, ok bool) {
-	l = line{kind: requestKinds[r.Op], revision: r.Revision, request: r}
-	if l.kind == "" || r.Revision == 0 || r.ID == "" && l.kind != queue.EntryCleared {
-		return l, false
-	}
-	if !r.CreatedAt.IsZero() {
-		l.created = r.CreatedAt.UnixMilli()
-	}
-	l.key = keyOf(r.Topic, r.ID)
-	return l, true
+	kind := requestKinds[r.Op]
+	l = line{kind: kind, topic: r.Topic, shard: r.Shard, key: keyOf(r.Topic, r.ID), revision: r.Revision, request: r}
+	return l, kind != "" && r.Revision != 0 && (r.ID != "" || kind == queue.EntryCleared)
+}
+
+var attemptKinds = map[journal.Outcome]queue.EntryKind{
+	journal.Done: queue.EntryDelivered, journal.Dead: queue.EntryDied, journal.Expired: queue.EntryDied,
 }
 
 // lineOfAttempt converts an attempt; ok is false for those that ended no job. A death without a revision was not
 // settled: its job is called again.
 func lineOfAttempt(a *journal.AttemptLine) (l line, ok bool) {
-	l = line{revision: a.Revision, attempt: a}
-	switch a.Outcome {
-	case journal.Done:
-		l.kind = queue.EntryDelivered
-	case journal.Dead, journal.Expired:
-		l.kind = queue.EntryDied
-	default:
-		return l, false
-	}
-	if a.Revision == 0 {
-		return l, false
-	}
-	l.created = a.CreatedAt.UnixMilli()
-	l.key = keyOf(a.Topic, a.ID)
-	return l, true
+	kind := attemptKinds[a.Outcome]
+	l = line{kind: kind, topic: a.Topic, shard: a.Shard, key: keyOf(a.Topic, a.ID), revision: a.Revision, attempt: a}
+	return l, kind != "" && a.Revision != 0
 }
 
 // source selects the lines to read from one or several journals.
@@ -95,26 +68,29 @@ type source struct {
 // processes, whose requests were not answered.
 func (s *source) each(ctx context.Context, torn *int, f func(*line) error) error {
 	for _, dir := range s.dirs {
-		for r, err := range journal.ReadRequests(dir, s.from) {
-			if err := errors.Join(ctx.Err(), skipTorn(err, torn)); err != nil {
-				return err
-			}
-			if l, ok := lineOfRequest(&r); err == nil && ok && s.wants(&l) {
-				if err := f(&l); err != nil {
-					return err
-				}
-			}
+		if err := eachOf(ctx, s, journal.ReadRequests(dir, s.from), torn, lineOfRequest, f); err != nil {
+			return err
 		}
 	}
 	for _, dir := range s.dirs {
-		for a, err := range journal.ReadAttempts(dir, s.from) {
-			if err := errors.Join(ctx.Err(), skipTorn(err, torn)); err != nil {
+		if err := eachOf(ctx, s, journal.ReadAttempts(dir, s.from), torn, lineOfAttempt, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachOf[T any](
+	ctx context.Context, s *source, lines iter.Seq2[T, error], torn *int, convert func(*T) (line, bool),
+	f func(*line) error,
+) error {
+	for read, err := range lines {
+		if err := errors.Join(ctx.Err(), skipTorn(err, torn)); err != nil {
+			return err
+		}
+		if l, ok := convert(&read); err == nil && ok && s.wants(&l) {
+			if err := f(&l); err != nil {
 				return err
-			}
-			if l, ok := lineOfAttempt(&a); err == nil && ok && s.wants(&l) {
-				if err := f(&l); err != nil {
-					return err
-				}
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 			return report, err
 		}
 		src := &source{dirs: o.Dirs, from: journal.Range{Since: o.Since}, wants: func(l *line) bool {
-			return isOf(l, s) || s == home && !inUse[l.shard()]
+			return isOf(l, s) || s == home && !inUse[l.shard]
 		}}
 		t := &target{
 			shard: s, mode: queue.ReplayByHand, names: map[int]string{}, dry: o.DryRun, topic: o.Topic, lost: lost,
@@ -92,7 +92,7 @@ func (o *Options) home() *queue.Shard {
 }
 
 // isOf reports whether a line concerns a shard.
-func isOf(l *line, s *queue.Shard) bool { return slices.Contains(namesOf(s), l.shard()) }
+func isOf(l *line, s *queue.Shard) bool { return slices.Contains(namesOf(s), l.shard) }
 
 // namesOf returns the names of a shard in journals.
 func namesOf(s *queue.Shard) []string { return append(strings.Fields(s.Former()), s.Name()) }

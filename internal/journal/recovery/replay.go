@@ -156,7 +156,7 @@ func (p *pass) run(s *source) error {
 			e.Kind = queue.EntryAdopted
 			return p.add(e)
 		}
-		if p.lost != nil && !p.lost[p.shard.BucketOf(l.topic())].has(l) {
+		if p.lost != nil && !p.lost[p.shard.BucketOf(l.topic)].has(l) {
 			p.report.count(&e, queue.EffectNone, p.dry)
 			return nil
 		}

@@ -12,37 +12,28 @@ local function endOf(line)
   return tonumber(revision) or 0, kind, at, reason, attempts
 end
 
-local function keepEnd(line)
-  if dry or mode == 'hand' or endOf(line) >= line.revision then return end
-  local entry = string.format('%.0f %s %s %s', line.revision, line.kind, line.died, line.reason)
-  for _, attempt in ipairs(line.attempts) do entry = entry .. '\n' .. attempt end
-  call('HSET', RV, line.topic .. '/' .. line.id, entry)
+local function keepAttempts(line, job)
+  job.attempts = #line.attempts
+  if job.attempts > 0 then call('RPUSH', P .. 'a:' .. line.topic .. '/' .. line.id, unpack(line.attempts)) end
 end
 
-local function keepAttempts(line, job, attempts)
-  job.attempts = #attempts
-  if #attempts > 0 then call('RPUSH', P .. 'a:' .. line.topic .. '/' .. line.id, unpack(attempts)) end
-end
-
-local function bury(line, job, at, reason, attempts)
+-- Makes a job dead as its line says.
+local function bury(line, job)
   call('UNLINK', P .. 'a:' .. line.topic .. '/' .. line.id)
-  keepAttempts(line, job, attempts)
-  die(line.topic, line.id, job, reason)
-  call('ZADD', P .. 'dead:' .. line.topic, at * 1000, line.id)
+  keepAttempts(line, job)
+  die(line.topic, line.id, job, line.reason)
+  call('ZADD', P .. 'dead:' .. line.topic, line.died * 1000, line.id)
 end
 
-local kinds = {}
-
-function kinds.stored(line)
+local function stored(line)
   local job, ended, kind, at, reason, attempts = find(line.topic, line.id), endOf(line)
   if line.revision <= tonumber(call('HGET', RV, line.topic) or 0) then return '' end
   if ended >= line.revision and kind ~= 'died' then return '' end
   if job and tonumber(job.revision) >= line.revision then return '' end
   if not job and mode == 'compare' and line.revision <= after then return '' end
-  if line.kind == 'adopted' then
+  if line.kind == 'adopted' then -- from a shard that is no longer in use: its revisions say nothing here
     if job then return '' end
-    line.revision = tonumber(call('GET', P .. 'rev') or 0) + 1
-    if not dry then call('SET', P .. 'rev', text(line.revision)) end
+    line.revision = dry and 0 or call('INCR', P .. 'rev')
   end
   local effect = job and job.state ~= 'done' and 'replaced' or 'stored'
   if dry then return effect end
@@ -54,7 +45,7 @@ function kinds.stored(line)
     if job.state ~= 'dead' then new.attempts = job.attempts end
   else
     if job then remove(line.topic, line.id, job) end
-    keepAttempts(line, new, line.attempts)
+    keepAttempts(line, new)
   end
   if effect == 'replaced' then count(line.topic, 'replaced', 1) end
   new.revision = text(line.revision)
@@ -63,50 +54,41 @@ function kinds.stored(line)
   count(line.topic, 'pushed', 1)
   call('SADD', P .. 'topics', line.topic)
   if kind == 'died' and ended >= line.revision then
-    local list = {}
-    for attempt in string.gmatch(attempts, '[^\n]+') do list[#list + 1] = attempt end
-    bury(line, new, at, reason, list)
-  elseif line.died ~= '' then
-    bury(line, new, line.died, line.reason, line.attempts)
-  else
-    file(line.topic, line.id, new, nextOf(new) * 1000)
+    line.died, line.reason, line.attempts = at, reason, {}
+    for attempt in string.gmatch(attempts, '[^\n]+') do table.insert(line.attempts, attempt) end
   end
+  if line.died ~= '' then bury(line, new) else file(line.topic, line.id, new, nextOf(new) * 1000) end
   return effect
 end
 
--- A job of a shard that is no longer in use: its revisions say nothing here.
-kinds.adopted = kinds.stored
-
-local function removed(line, what)
-  keepEnd(line)
-  local job = find(line.topic, line.id)
+-- Replays the end of a job. The line of a delivery has the revision of its reservation, so it removes the job unless
+-- something happened to it since.
+local function replayEnd(line)
+  if not dry and mode ~= 'hand' and endOf(line) < line.revision then
+    local entry = string.format('%.0f %s %s %s', line.revision, line.kind, line.died, line.reason)
+    call('HSET', RV, line.topic .. '/' .. line.id, table.concat({entry, unpack(line.attempts)}, '\n'))
+  end
+  local job, dies = find(line.topic, line.id), line.kind == 'died'
   if not job or job.state == 'done' or tonumber(job.revision) > line.revision then return '' end
-  if dry then return 'removed' end
+  if dies and job.state == 'dead' then return '' end
+  if dry then return dies and 'buried' or 'removed' end
+  if dies then
+    takeOut(line.topic, line.id, job)
+    job.revision = text(line.revision)
+    bury(line, job)
+    return 'buried'
+  end
   remove(line.topic, line.id, job)
-  count(line.topic, job.state == 'dead' and 'dropped' or what, 1)
+  count(line.topic, job.state == 'dead' and 'dropped' or line.kind, 1)
   return 'removed'
 end
 
-function kinds.deleted(line) return removed(line, 'deleted') end
-
--- The line of a delivery has the revision of its reservation, so it removes the job unless something happened to it
--- since.
-function kinds.delivered(line) return removed(line, 'delivered') end
-
-function kinds.died(line)
-  keepEnd(line)
-  local job = find(line.topic, line.id)
-  if not job or job.state == 'dead' or job.state == 'done' or tonumber(job.revision) > line.revision then return '' end
-  if dry then return 'buried' end
-  takeOut(line.topic, line.id, job)
-  job.revision = text(line.revision)
-  bury(line, job, line.died, line.reason, line.attempts)
-  return 'buried'
-end
-
-function kinds.cleared(line)
+local function cleared(line)
   if not dry and line.revision > tonumber(call('HGET', RV, line.topic) or 0) then
     call('HSET', RV, line.topic, text(line.revision))
   end
   return ''
 end
+
+local kinds = {stored = stored, adopted = stored, deleted = replayEnd, delivered = replayEnd, died = replayEnd,
+  cleared = cleared}
