@@ -43,10 +43,10 @@ func TestTheEndOfALeaseLeavesALaterJobAlone(t *testing.T) {
 		}
 		later := f.push("t", "1", time.Hour)
 		if f.settle(v, nil, first...)[0] {
-			t.Errorf("verdict %d: the first lease was still held", v)
+			t.Errorf("verdict %s: the first lease was still held", v)
 		}
 		if j := f.get("t", "1"); j.State != Delayed || j.Revision != later.Job.Revision {
-			t.Errorf("verdict %d: the later job is %+v", v, j)
+			t.Errorf("verdict %s: the later job is %+v", v, j)
 		}
 	}
 }

@@ -212,14 +212,18 @@ func appendEntry(args []any, e *Entry) []any {
 	j := &e.Job
 	var record, long []byte
 	var attempts []Attempt
-	died, reason := "", ""
+	created, died, reason := "", "", ""
+	if !j.CreatedAt.IsZero() {
+		created = strconv.FormatInt(j.CreatedAt.UnixMilli(), 10)
+	}
 	if e.Kind == EntryStored || e.Kind == EntryAdopted {
 		record, long = recordOf(j)
 	}
 	if e.Kind == EntryDied || j.State == Dead {
 		died, reason, attempts = strconv.FormatInt(j.DeadAt.UnixMilli(), 10), escape(j.DeadReason), j.History
 	}
-	return appendAttempts(append(args, string(e.Kind), e.Revision, j.Topic, j.ID, record, long, died, reason), attempts)
+	args = append(args, string(e.Kind), e.Revision, j.Topic, j.ID, created, record, long, died, reason)
+	return appendAttempts(args, attempts)
 }
 
 // ErrOtherComparison means that a comparison has ended, or that another one has begun: the host must attend again.

@@ -19,6 +19,7 @@ const (
 // latest is what the lines read so far say about a job. There may be a million of them, so it is small.
 type latest struct {
 	content int64 // revision of the last line with the job's content; 0: none
+	created int64 // of that job, Unix ms
 	end     int64 // revision of the last line that says how it ended
 	ending  ending
 }
@@ -60,7 +61,9 @@ func (f *fold) add(l *line) error {
 	j := f.jobs[l.key]
 	switch {
 	case l.kind == queue.EntryStored:
-		j.content = max(j.content, l.revision)
+		if l.revision > j.content {
+			j.content, j.created = l.revision, l.request.CreatedAt.UnixMilli()
+		}
 	case j.end != 0 && (l.revision < j.end || l.revision == j.end && l.kind != queue.EntryDelivered):
 		return nil
 	default:
@@ -68,6 +71,9 @@ func (f *fold) add(l *line) error {
 	}
 	if l.kind == queue.EntryDied {
 		f.deaths[l.key] = l.attempt
+		if j.content != 0 && j.created != l.attempt.CreatedAt.UnixMilli() {
+			j.ending = deleted // it is a later job of the same id that died, and no line has its content
+		}
 	}
 	f.jobs[l.key] = j
 	if len(f.jobs) > maxJobs {
@@ -98,7 +104,7 @@ func (f *fold) decides(l *line) bool {
 		return j.content == l.revision && !j.ended() && l.revision > f.cleared[l.topic]
 	case queue.EntryDied:
 		// The content's entry has it, too, but another host may have a newer content.
-		return j.end == l.revision && j.state() == dead
+		return j.end == l.revision && j.state() != living
 	}
 	return j.end == l.revision && j.ended()
 }

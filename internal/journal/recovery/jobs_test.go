@@ -281,3 +281,36 @@ func TestRecoveryKeepsTheLimitsOfTopics(t *testing.T) {
 		t.Errorf("%d jobs at once, %v", len(got.Jobs), err)
 	}
 }
+
+// TestRecoveryOfAnIDThatDiedAgain: the journal has the death of a job, but not its push, which was not answered. An
+// earlier job of the same id, which was deleted, is neither stored again nor dead.
+func TestRecoveryOfAnIDThatDiedAgain(t *testing.T) {
+	for _, whole := range []bool{true, false} { // everything is lost, or all since the first job died
+		h, in, client := oneHost(t)
+		before := remember(t, client)
+		dies := func(token string) {
+			h.push(t, "1", `"`+token+`"`, 0)
+			if _, id, err := h.work(t.Context(), token, queue.Bury); id != "1" || err != nil {
+				t.Fatalf("%q, %v", id, err)
+			}
+		}
+		dies("first")
+		if !whole {
+			before = remember(t, client)
+		}
+		if n, err := h.queue.DeleteDead(t.Context(), "t", []string{"1"}, 1); n != 1 || err != nil {
+			t.Fatalf("%d deleted, %v", n, err)
+		}
+		h.mute.Store(true)
+		dies("second")
+		h.mute.Store(false)
+		before.forget(t, client)
+		client.HSet(t.Context(), "wk:{0}:cmp", "run", "another")
+		client.Del(t.Context(), "wk:{0}:run")
+		attendAll(t, in)
+		ready(t, h)
+		if j, err := h.queue.Get(t.Context(), "t", "1"); !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("everything lost %v: %+v, %v", whole, j, err)
+		}
+	}
+}

@@ -4,8 +4,8 @@
 -- whatever order and from however many hosts their lines come.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    'compare', 'late' or 'hand'; name of the comparison ('' by hand); '1' for a dry run; then for each line:
---         kind, revision, topic, id, record, body if it has a key of its own, else '', when the job died in ms, or '',
---         why, number of attempts, and these. Kinds: 'stored' (the whole job), 'adopted' (one of a former shard,
+--         kind, revision, topic, id, creation in ms, record, body if it has a key of its own, else '', when the job died
+--         in ms, or '', why, number of attempts, and these. Kinds: 'stored' (the whole job), 'adopted' (one of a former shard,
 --         stored if there is none), 'deleted', 'delivered', 'died', 'cleared' (the jobs of a topic, which drop.lua
 --         deletes).
 -- Returns for each the effect: 'stored', 'replaced', 'removed', 'buried', or '' for none.
@@ -25,12 +25,13 @@ end
 
 local out, i = {}, 4
 while i <= #ARGV do
-  local n = tonumber(ARGV[i + 8])
+  local n = tonumber(ARGV[i + 9])
   out[#out + 1] = kinds[ARGV[i]]({
-    kind = ARGV[i], revision = tonumber(ARGV[i + 1]), topic = ARGV[i + 2], id = ARGV[i + 3], record = ARGV[i + 4],
-    long = ARGV[i + 5], died = ARGV[i + 6], reason = ARGV[i + 7], attempts = {unpack(ARGV, i + 9, i + 8 + n)},
+    kind = ARGV[i], revision = tonumber(ARGV[i + 1]), topic = ARGV[i + 2], id = ARGV[i + 3],
+    created = ARGV[i + 4], record = ARGV[i + 5], long = ARGV[i + 6], died = ARGV[i + 7], reason = ARGV[i + 8],
+    attempts = {unpack(ARGV, i + 10, i + 9 + n)},
   })
-  i = i + 9 + n
+  i = i + 10 + n
 end
 if mode == 'late' and not awaited then call('PEXPIRE', RV, 3600000) end
 return out

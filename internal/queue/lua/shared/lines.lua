@@ -1,15 +1,16 @@
 -- What replaying a line of a journal does, see replay.lua.
--- rv has the last end of each job in a replayed line ("revision kind time reason", then its attempts, by line), and for
--- each topic the revision at which it was cleared. While hosts are absent, scripts add to it (remove.lua).
+-- rv has the last end of each id in a replayed line ("revision kind creation time reason", then its attempts, by line),
+-- and for each topic the revision at which it was cleared. While hosts are absent, scripts add to it (remove.lua).
 local mode, dry = ARGV[1], ARGV[3] == '1'
 local after = 0 -- the revision of the data when the server appeared
 local RV = P .. 'rv'
 
--- The last end of the line's job: revision, kind, time, reason and attempts.
+-- The last end of a job with the line's id: revision, kind, creation, time, reason and attempts.
 local function endOf(line)
   local known = call('HGET', RV, line.topic .. '/' .. line.id)
-  local revision, kind, at, reason, attempts = string.match(known or '', '^(%d+) (%l+) (%d*) (%S*)(.*)$')
-  return tonumber(revision) or 0, kind, at, reason, attempts
+  local revision, kind, created, at, reason, attempts =
+    string.match(known or '', '^(%d+) (%l+) (%d*) (%d*) (%S*)(.*)$')
+  return tonumber(revision) or 0, kind, created, at, reason, attempts
 end
 
 local function keepAttempts(line, job)
@@ -26,9 +27,11 @@ local function bury(line, job)
 end
 
 local function stored(line)
-  local job, ended, kind, at, reason, attempts = find(line.topic, line.id), endOf(line)
+  local job, ended, kind, created, at, reason, attempts = find(line.topic, line.id), endOf(line)
+  local new = parse(line.record)
   if line.revision <= tonumber(call('HGET', RV, line.topic) or 0) then return '' end
-  if ended >= line.revision and kind ~= 'died' then return '' end
+  -- A later job of this id that died: then this one had ended before it was pushed.
+  if ended >= line.revision and (kind ~= 'died' or created ~= new.created) then return '' end
   if job and tonumber(job.revision) >= line.revision then return '' end
   if not job and mode == 'compare' and line.revision <= after then return '' end
   if line.kind == 'adopted' then -- from a shard that is no longer in use: its revisions say nothing here
@@ -37,7 +40,6 @@ local function stored(line)
   end
   local effect = job and job.state ~= 'done' and 'replaced' or 'stored'
   if dry then return effect end
-  local new = parse(line.record)
   if job and job.created == new.created and job.state ~= 'done' and #line.attempts == 0 then
     takeOut(line.topic, line.id, job) -- a change of the job, which keeps its attempts
     if get(job, 'long') then call('UNLINK', P .. 'b:' .. line.topic .. '/' .. line.id) end
@@ -62,14 +64,15 @@ local function stored(line)
 end
 
 -- Replays the end of a job. The line of a delivery has the revision of its reservation, so it removes the job unless
--- something happened to it since.
+-- something happened to it since. The death of a later job of the same id removes it, too.
 local function replayEnd(line)
   if not dry and mode ~= 'hand' and endOf(line) < line.revision then
-    local entry = string.format('%.0f %s %s %s', line.revision, line.kind, line.died, line.reason)
+    local entry = string.format('%.0f %s %s %s %s', line.revision, line.kind, line.created, line.died, line.reason)
     call('HSET', RV, line.topic .. '/' .. line.id, table.concat({entry, unpack(line.attempts)}, '\n'))
   end
-  local job, dies = find(line.topic, line.id), line.kind == 'died'
+  local job = find(line.topic, line.id)
   if not job or job.state == 'done' or tonumber(job.revision) > line.revision then return '' end
+  local dies = line.kind == 'died' and job.created == line.created
   if dies and job.state == 'dead' then return '' end
   if dry then return dies and 'buried' or 'removed' end
   if dies then
@@ -79,7 +82,7 @@ local function replayEnd(line)
     return 'buried'
   end
   remove(line.topic, line.id, job)
-  count(line.topic, job.state == 'dead' and 'dropped' or line.kind, 1)
+  count(line.topic, job.state == 'dead' and 'dropped' or line.kind == 'delivered' and 'delivered' or 'deleted', 1)
   return 'removed'
 end
 
