@@ -91,13 +91,20 @@ func TestRestartWithoutMySQL(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 1)
 }
 
+// shared starts a MySQL and a Redis, and returns the options of hosts that share them.
+func shared(t *testing.T) (*dbtest.Server, *harness.Redis, harness.Options) {
+	t.Helper()
+	db, r := dbtest.StartServer(t), harness.StartRedis(t, harness.RedisOptions{})
+	opts := onRedis(r)
+	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
+	return db, r, opts
+}
+
 // TestTwoHostsShareAnInstallation: two masters share a MySQL and a Redis; each has its own data directory.
 func TestTwoHostsShareAnInstallation(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	db, r := dbtest.StartServer(t), harness.StartRedis(t, harness.RedisOptions{})
-	opts := onRedis(r)
-	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
+	_, _, opts := shared(t)
 	one, two := harness.New(t, opts), harness.New(t, opts)
 	one.Up() // both at once: one of them migrates
 	two.Up()
@@ -134,9 +141,7 @@ func TestTwoHostsShareAnInstallation(t *testing.T) {
 func TestInstallationsOnOneMachineReportApart(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	db, r := dbtest.StartServer(t), harness.StartRedis(t, harness.RedisOptions{})
-	opts := onRedis(r)
-	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN("wakecall")
+	db, r, opts := shared(t)
 	start(t, opts)
 	two := harness.New(t, opts)
 	two.Up()

@@ -293,7 +293,8 @@ func BenchmarkDeliverOverTopics(b *testing.B) {
 			})
 			st := make([]Settlement, len(got.Jobs))
 			for i, l := range got.Jobs {
-				st[i] = Settlement{Lease: l, Verdict: Done, Endpoint: EndpointUp, Remember: true, Attempt: &Attempt{Status: 200}}
+				st[i] = Settlement{Lease: l, Verdict: Done, Endpoint: EndpointUp, Remember: true,
+					Attempt: &Attempt{Status: 200}}
 			}
 			if len(st) == 0 {
 				break

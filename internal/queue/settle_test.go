@@ -14,14 +14,14 @@ import (
 
 func longText(id string) []byte { return []byte(`"` + id + strings.Repeat("x", longBody) + `"`) }
 
-// A call settles jobs of several topics, pages and tokens with all verdicts, in any order. Each job gets its own
-// verdict, and the answers are in the order of the settlements, including those for ended leases and for a lease that
-// the call has twice.
 var (
 	allVerdicts  = []Verdict{Done, Retry, Snooze, Bury, Release, Expire}
 	allEndpoints = []Endpoint{EndpointUnknown, EndpointUp, EndpointDown}
 )
 
+// A call settles jobs of several topics, pages and tokens with all verdicts, in any order. Each job gets its own
+// verdict, and the answers are in the order of the settlements, including those for ended leases and for a lease that
+// the call has twice.
 func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 	f := newFixture(t)
 	topics := []string{"a", "b", "c"}
@@ -277,9 +277,9 @@ func TestTheOldestReadyJobWaitsSinceItsPush(t *testing.T) {
 func (f *fixture) advanceUntilReady(topic string) {
 	f.Helper()
 	eventually(f.T, "the job is ready", func() bool {
-		a := f.advance()
 		m, err := f.q.Stats(f.ctx, []string{topic})
-		// It may have become due since, before the next millisecond begins.
+		a := f.advance() // after the count: a job that becomes ready between the two has no turn yet
+		// It may have become due in this millisecond, before the next one begins.
 		turn := a.Next.IsZero() || a.Next.Sub(a.Now) > time.Millisecond
 		return err == nil && m[topic].Ready == 1 && turn
 	})

@@ -65,8 +65,8 @@ func (h *hosts) hear(shard string, seen []queue.HostSeen, revisions []int64) {
 	defer h.mu.Unlock()
 	now := time.Now()
 	news := now.Sub(h.saved) > saveEvery
+	was := h.revisions[shard]
 	for i, revision := range revisions {
-		was := h.revisions[shard]
 		news = news || revision > 0 && (i >= len(was) || was[i] == 0)
 	}
 	h.revisions[shard] = slices.Clone(revisions)

@@ -4,10 +4,10 @@
 -- whatever order and from however many hosts their lines come.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    'compare', 'late' or 'hand'; name of the comparison ('' by hand); '1' for a dry run; then for each line:
---         kind, revision, topic, id, creation in ms, record, body if it has a key of its own, else '', when the job died
---         in ms, or '', why, number of attempts, and these. Kinds: 'stored' (the whole job), 'adopted' (one of a former shard,
---         stored if there is none), 'deleted', 'delivered', 'died', 'cleared' (the jobs of a topic, which drop.lua
---         deletes).
+--         kind, revision, topic, id, creation in ms, record, body if it has a key of its own, else '', when the job
+--         died in ms, or '', why, number of attempts, and these. Kinds: 'stored' (the whole job), 'adopted' (one of a
+--         former shard, stored if there is none), 'deleted', 'delivered', 'died', 'cleared' (the jobs of a topic,
+--         which drop.lua deletes).
 -- Returns for each the effect: 'stored', 'replaced', 'removed', 'buried', or '' for none.
 -- Keeps   the same lines again change nothing. A full Redis stores what it has lost, since it would never open
 --         otherwise; by hand, when many jobs of former shards may be stored, it refuses the whole script.
