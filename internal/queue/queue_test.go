@@ -86,7 +86,7 @@ func TestADelayedJobBecomesReadyWhenDueAndNotBefore(t *testing.T) {
 func TestARetriedJobKeepsItsAttemptsAndDies(t *testing.T) {
 	f := newFixture(t)
 	f.push("t", "a", 0, func(p *Push) { p.Body = []byte(strings.Repeat("x", 5000)) })
-	f.settle(Retry, func(s *Settlement) { s.Delay = 20 * time.Millisecond; s.Attempt.Error = "first" }, f.reserve(1)...)
+	f.settle(Retry, func(s *Settlement) { s.Delay = time.Hour; s.Attempt.Error = "first" }, f.reserve(1)...)
 	j := f.get("t", "a")
 	if j.State != Delayed || j.Attempts != 1 || len(j.History) != 1 || j.History[0].Error != "first" ||
 		j.History[0].N != 1 || len(j.Body) != 5000 {
@@ -95,7 +95,9 @@ func TestARetriedJobKeepsItsAttemptsAndDies(t *testing.T) {
 	if !j.NextAt.After(j.DueAt) {
 		t.Fatalf("next at %v, due at %v", j.NextAt, j.DueAt)
 	}
-	f.advanceUntilReady("t")
+	if _, err := f.q.RunNow(f.ctx, "t", "a"); err != nil {
+		t.Fatal(err)
+	}
 	ls := f.reserve(1)
 	if ls[0].Attempts != 1 || len(ls[0].Body) != 5000 {
 		t.Fatalf("second lease = %+v", ls[0].Job)
