@@ -47,50 +47,45 @@ func (q *Queue) dead(ctx context.Context, c deadCall, ids []string, limit int) (
 	if err != nil {
 		return 0, err
 	}
-	total := 0
+	ended := map[string]bool{} // by topic and id, since a job on the move between two shards is in both
 	for _, c.topic = range members {
 		for _, s := range *q.shards.Load() {
-			var n int
 			if len(ids) > 0 {
-				n, err = q.deadIDs(ctx, s, c, ids)
+				err = q.deadIDs(ctx, s, c, ids, ended)
 			} else {
-				n, err = q.deadOldest(ctx, s, c, limit-total)
+				err = q.deadOldest(ctx, s, c, limit, ended)
 			}
-			total += n
 			if err != nil {
-				return total, err
+				return len(ended), err
 			}
 		}
 	}
-	return total, nil
+	return len(ended), nil
 }
 
-func (q *Queue) deadOldest(ctx context.Context, s *Shard, c deadCall, limit int) (int, error) {
-	total := 0
-	for total < limit {
-		n, err := q.someDead(ctx, s, c, min(deadStep, limit-total), nil)
-		total += n
+func (q *Queue) deadOldest(ctx context.Context, s *Shard, c deadCall, limit int, ended map[string]bool) error {
+	for len(ended) < limit {
+		n, err := q.someDead(ctx, s, c, min(deadStep, limit-len(ended)), nil, ended)
 		if err != nil || n == 0 {
-			return total, err
+			return err
 		}
 	}
-	return total, nil
+	return nil
 }
 
-func (q *Queue) deadIDs(ctx context.Context, s *Shard, c deadCall, ids []string) (int, error) {
-	total := 0
+func (q *Queue) deadIDs(ctx context.Context, s *Shard, c deadCall, ids []string, ended map[string]bool) error {
 	for chunk := range slices.Chunk(ids, deadStep) {
-		n, err := q.someDead(ctx, s, c, 0, chunk)
-		total += n
-		if err != nil {
-			return total, err
+		if _, err := q.someDead(ctx, s, c, 0, chunk, ended); err != nil {
+			return err
 		}
 	}
-	return total, nil
+	return nil
 }
 
-// someDead re-drives or deletes dead jobs in one call of the script and records that.
-func (q *Queue) someDead(ctx context.Context, s *Shard, c deadCall, limit int, ids []string) (int, error) {
+// someDead re-drives or deletes dead jobs in one call of the script, records that, and adds them to ended.
+func (q *Queue) someDead(
+	ctx context.Context, s *Shard, c deadCall, limit int, ids []string, ended map[string]bool,
+) (int, error) {
 	kind, topic := c.kind, c.topic
 	what, attempts, ttl := "retry", "", ""
 	if kind == DeadDeleted {
@@ -124,6 +119,7 @@ func (q *Queue) someDead(ctx context.Context, s *Shard, c deadCall, limit int, i
 			job = &Job{Topic: topic, ID: job.ID, Shard: s.name, CreatedAt: job.CreatedAt, Revision: job.Revision}
 		}
 		jobs = append(jobs, *job)
+		ended[topic+"/"+job.ID] = true
 	}
 	return len(jobs), q.record(ctx, kind, jobs...)
 }

@@ -56,6 +56,32 @@ func TestAChangeIsOneOfEveryCopy(t *testing.T) {
 	}
 }
 
+// TestADeadJobOnTheMoveCountsOnce: it is in both shards, and both copies go.
+func TestADeadJobOnTheMoveCountsOnce(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	states("active", "active")
+	for _, s := range f.q.Shards() {
+		r, _ := s.storeAll(0, Memory, []Push{{Topic: "t", ID: "1", Body: []byte(`1`)}}, wait.Limit)
+		got, err := s.Reserve(f.ctx, 0, Reserve{Worker: "w", Token: s.name, Max: 1, Pattern: "0102010201"})
+		if r[0].Err != nil || err != nil || len(got.Jobs) != 1 {
+			t.Fatal(r, got, err)
+		}
+		end := Settlement{Lease: got.Jobs[0], Verdict: Bury, Attempt: &Attempt{Status: 500}}
+		if _, err := s.Settle(f.ctx, 0, []Settlement{end}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.push("t", "2", time.Hour)
+	if n, err := f.q.DeleteDead(f.ctx, "t", []string{"1", "2"}, 0); n != 1 || err != nil {
+		t.Fatalf("deleted %d, %v", n, err)
+	}
+	for _, s := range f.q.Shards() {
+		if j, err := s.get(f.ctx, "t", "1"); j != nil || err != nil {
+			t.Errorf("in shard %s it is %+v, %v", s.name, j, err)
+		}
+	}
+}
+
 // TestAChangeOfAJobOnTheMoveLeavesOne: the job is in both shards during its move, and becomes due in one of them.
 func TestAChangeOfAJobOnTheMoveLeavesOne(t *testing.T) {
 	f, states := twoShards(t, Options{})
