@@ -60,12 +60,13 @@ var (
 		"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
 		"::/128", "fe80::/10", "ff00::/8",
 		"fd00:ec2::/32", "fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:a9fe:a9fe::1/128", "fd00:42::42/128")
-	// private: loopback, RFC 1918, carrier-grade NAT (RFC 6598), protocol assignments, benchmarks, documentation and
-	// reserved ranges, unique and site-local IPv6.
+	// private: what IANA's special-purpose registries have besides what never has, and site-local IPv6. A block of
+	// protocol assignments is private as a whole: its globally reachable addresses are no endpoints.
 	private = prefixes("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",
 		"192.0.0.0/24", "198.18.0.0/15", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "192.88.99.0/24",
 		"240.0.0.0/4",
-		"::1/128", "fc00::/7", "fec0::/10", "2001:db8::/32", "100::/64")
+		"::1/128", "fc00::/7", "fec0::/10", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16", "100::/64",
+		"100:0:0:1::/64")
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")
 	ownNAT64  = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215: each network chooses the length of its prefix
 	sixToFour = netip.MustParsePrefix("2002::/16")
