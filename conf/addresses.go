@@ -77,6 +77,9 @@ func networks() Type {
 	}}
 }
 
+// listenerKeys is the type of callback.own_listeners. The keys of gateways are known only when all are loaded.
+func listenerKeys() Type { return Type{split: commaList, Parse: Text().Parse} }
+
 const sqliteScheme = "sqlite:"
 
 // dsn is the type of registry.dsn.

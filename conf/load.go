@@ -171,9 +171,27 @@ func (l *loader) crossCheck() {
 		}
 		listeners = append(listeners, k.Path)
 	}
+	l.checkOwnListeners()
 	const key, file = "registry.seal_key", "registry.seal_key_file"
 	l.checkPair(key, file, value(key) == "" || value(file) == "", "set one of them")
 	l.checkDataDir()
+}
+
+// checkOwnListeners ensures that callback.own_listeners names keys of listeners.
+func (l *loader) checkOwnListeners() {
+	allowed := l.settings["callback.own_listeners"]
+	var listeners []string
+	for _, k := range l.keys {
+		if k.Type.listens {
+			listeners = append(listeners, k.Path)
+		}
+	}
+	for _, name := range commaList(allowed.Value) {
+		if !slices.Contains(listeners, name) {
+			l.report(allowed.Source, allowed.Key, fmt.Sprintf("%q must be one of %s", name,
+				strings.Join(listeners, ", ")))
+		}
+	}
 }
 
 func ownPorts(a, b string) bool {

@@ -14,6 +14,8 @@ import (
 type policy struct {
 	private bool           // loopback and private networks are allowed
 	allowed []netip.Prefix // in addition to the public ones
+
+	listener func(netip.AddrPort) string // see Options.Listener
 }
 
 // parseNetworks parses callback.networks: any, public, or a list of networks that are allowed in addition to the public
@@ -112,6 +114,17 @@ func (e *blockedError) Error() string {
 		" loopback and private networks are if callback.networks allows them)"
 }
 
+// listenerError is returned for an address at which Wakecall itself listens.
+type listenerError struct {
+	addr netip.AddrPort
+	key  string
+}
+
+func (e *listenerError) Error() string {
+	return "calls to " + e.addr.String() + " are not allowed: Wakecall itself listens there (" + e.key + "); " +
+		"callback.own_listeners can allow it"
+}
+
 func (p *policy) check(a netip.Addr) error {
 	a = a.Unmap().WithZone("")
 	for _, leadsTo := range append(embedded(a), a) {
@@ -125,11 +138,28 @@ func (p *policy) check(a netip.Addr) error {
 // permits checks a single address. Allowing a tunnel's network does not allow the addresses behind it.
 func (p *policy) permits(a netip.Addr) bool { return !in(a, private) || in(a, p.allowed) }
 
+// checkListener returns an error for an address that leads to one of Wakecall's own listeners.
+func (p *policy) checkListener(ap netip.AddrPort) error {
+	if p.listener == nil {
+		return nil
+	}
+	a := ap.Addr().Unmap().WithZone("")
+	for _, leadsTo := range append(embedded(a), a) {
+		if key := p.listener(netip.AddrPortFrom(leadsTo, ap.Port())); key != "" {
+			return &listenerError{ap, key}
+		}
+	}
+	return nil
+}
+
 // control is called by the dialer before it connects.
 func (p *policy) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("parse address %q: %w", address, err)
 	}
-	return p.check(ap.Addr())
+	if err := p.check(ap.Addr()); err != nil {
+		return err
+	}
+	return p.checkListener(ap)
 }
