@@ -166,6 +166,10 @@ func (l *loader) crossCheck() {
 		if !k.Type.listens || value(k.Path) == "" {
 			continue
 		}
+		if guard := k.Type.guard; guard != "" {
+			l.checkPair(k.Path, guard, value(guard) != "" || IsLoopback(value(k.Path)),
+				"set both, or a loopback address such as 127.0.0.1")
+		}
 		for _, other := range listeners {
 			l.checkPair(other, k.Path, ownPorts(value(other), value(k.Path)), "listeners cannot share a port")
 		}
