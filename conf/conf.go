@@ -102,7 +102,8 @@ type Dispatcher struct {
 
 // Callback limits the addresses that callbacks may reach.
 type Callback struct {
-	Networks string `key:"networks"` // any, public, or CIDRs separated by commas
+	Networks     string `key:"networks"`      // any, public, or CIDRs separated by commas
+	OwnListeners string `key:"own_listeners"` // keys of Wakecall's own listeners, separated by commas
 }
 
 // Journal configures the record of pushes and attempts.

@@ -184,6 +184,10 @@ var keys = []Key{
 		"Networks that callbacks may reach. any includes loopback and private networks; public excludes them; a list " +
 			"of CIDRs such as 10.0.0.0/8 allows these in addition to public ones. Link-local and cloud metadata " +
 			"addresses are always blocked."},
+	{"callback.own_listeners", "", listenerKeys(),
+		"Wakecall's own listeners that callbacks may reach, by their keys, such as server.addr for jobs that push " +
+			"the next one. Empty: none. Anyone who may manage a topic can use an allowed listener that needs no " +
+			"password, such as those of most gateways."},
 
 	{"journal.keep", "168h", duration(),
 		"How long the files of accepted pushes and of attempts are kept. 168h is 7 days."},

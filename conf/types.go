@@ -25,11 +25,18 @@ type Type struct {
 	mask    func(string) string   // hides passwords; nil: there are none
 	listens bool                  // the values are addresses to listen on
 	with    string                // the key that must be set if and only if this one is
+	guard   string                // the key without which the value must be a loopback address
 }
 
 // With returns the type of values that are set if and only if the key at a path has one, too.
 func (t Type) With(path string) Type {
 	t.with = path
+	return t
+}
+
+// Guarded returns the type of addresses that must be loopback ones unless the key at a path is set.
+func (t Type) Guarded(path string) Type {
+	t.guard = path
 	return t
 }
 

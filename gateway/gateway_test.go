@@ -162,6 +162,49 @@ func TestAStopEndsWaitsBeforeRequests(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// TestNoOtherSiteUsesAGateway through a user's browser.
+func TestNoOtherSiteUsesAGateway(t *testing.T) {
+	t.Parallel()
+	metrics, _ := newMetrics(t)
+	e, l := newEndpoint("grape", metrics), listenAnywhere(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.HTTP(ctx, l, http.NotFoundHandler()) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	own := "http://" + l.Addr().String()
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		for _, x := range []struct {
+			name, value string
+			want        int
+		}{
+			{"", "", 404}, {"Origin", own, 404}, {"Sec-Fetch-Site", "same-origin", 404}, {"Sec-Fetch-Site", "none", 404},
+			{"Origin", "https://evil.example", 403}, {"Origin", "null", 403}, {"Sec-Fetch-Site", "cross-site", 403},
+			{"Sec-Fetch-Site", "same-site", 403},
+		} {
+			r, err := http.NewRequestWithContext(ctx, method, own, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set(x.name, x.value)
+			if x.name == "" {
+				r.Header = http.Header{}
+			}
+			resp, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != x.want {
+				t.Errorf("%s with %s %s: %d, want %d", method, x.name, x.value, resp.StatusCode, x.want)
+			}
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestARefusalDoesNotWaitForTheBody, which a client that asks for 100 Continue sends only if it is not refused.
 func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
 	t.Parallel()

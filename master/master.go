@@ -17,6 +17,8 @@ type Master struct {
 	started time.Time
 	redis   *redisServer
 
+	metricsPort string // the address of /metrics if the system chose its port
+
 	mu      sync.Mutex
 	options Options
 	held    sockets

@@ -35,6 +35,9 @@ func (m *Master) serveMetrics() (*http.Server, error) {
 	}
 	defer s.close()
 	s.logFreePort(m.options.Logger, "metrics.addr")
+	if s.isFree() {
+		m.metricsPort = s.bound.String()
+	}
 	l, err := net.FileListener(s.file)
 	if err != nil {
 		return nil, fmt.Errorf("metrics.addr: %w", err)

@@ -21,11 +21,28 @@ type socket struct {
 	file  *os.File // inherited by children
 }
 
+// isFree reports whether the system chose the port.
+func (s *socket) isFree() bool {
+	_, port, err := net.SplitHostPort(s.addr)
+	return err == nil && port == "0"
+}
+
 // logFreePort logs the port chosen for port 0, which nobody could find otherwise.
 func (s *socket) logFreePort(log *slog.Logger, key string) {
-	if _, port, err := net.SplitHostPort(s.addr); err == nil && port == "0" {
+	if s.isFree() {
 		log.Info("listening on a free port", "key", key, "address", s.bound.String())
 	}
+}
+
+// freePorts returns the addresses whose ports the system chose.
+func (old sockets) freePorts() map[string]string {
+	addrs := map[string]string{}
+	for key, s := range old {
+		if s.isFree() {
+			addrs[key] = s.bound.String()
+		}
+	}
+	return addrs
 }
 
 // openSocket uses the passed socket for an address, or listens on the address.

@@ -20,9 +20,13 @@ func TestThePortTakenForPortZeroIsLogged(t *testing.T) {
 		strings.HasSuffix(free.bound.String(), ":0") {
 		t.Errorf("%s of %s", text, free.bound)
 	}
+	held := sockets{"server.addr": free}
+	if got := held.freePorts()["server.addr"]; got != free.bound.String() {
+		t.Errorf("children learn %q, not %s", got, free.bound)
+	}
 	out.Reset()
 	free.addr = "127.0.0.1:6789"
-	if free.logFreePort(log, "server.addr"); out.Len() > 0 {
+	if free.logFreePort(log, "server.addr"); out.Len() > 0 || len(held.freePorts()) > 0 {
 		t.Errorf("a configured port: %s", &out)
 	}
 }

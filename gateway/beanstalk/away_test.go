@@ -144,9 +144,10 @@ func TestLongTimesAreCut(t *testing.T) {
 	c.want("DELETED\r\n")
 }
 
-// TestCommandsAreReadAsTheyCome, byte by byte or all at once.
+// TestCommandsAreReadAsTheyCome, byte by byte or all at once. None is read after the line of an HTTP request.
 func TestCommandsAreReadAsTheyCome(t *testing.T) {
 	t.Parallel()
+	longRequest := "GET /" + strings.Repeat("x", 300) + " HTTP/1.1\r\nquit\r\n"
 	for input, want := range map[string]string{
 		"stats\r\n":                                   "stats []",
 		"use a\r\nuse  b\r\n":                         "use [a]|use [ b]",
@@ -167,6 +168,9 @@ func TestCommandsAreReadAsTheyCome(t *testing.T) {
 		strings.Repeat("x", maxLine-1) + "\r\nq\r\n":  "[] BAD_FORMAT|q []",
 		strings.Repeat("x", 10_000) + "\r\nq\r\n":     "[] BAD_FORMAT|q []",
 		"half a command":                              "",
+		"use HTTP/1.1\r\nquit\r\n":                    "use [HTTP/1.1]|quit []",
+		"POST / HTTP/1.1\r\nquit\r\n":                 "",
+		longRequest:                                   "",
 		"put 1 2 3 4\r\nab":                           "",
 		"put 1 2 3 9\r\n1234":                         "",
 		"put 1 2 3 4294967295\r\n" + "1234\r\nquit\r": "",

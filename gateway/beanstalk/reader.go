@@ -71,10 +71,24 @@ func (r *reader) line() ([]byte, error) {
 		line = append(line, part...)
 		line = line[max(0, len(line)-maxLine-1):] // only the end of a long line matters
 	}
+	if isHTTP(line) {
+		return nil, errHTTP
+	}
 	if len(line) > maxLine || bytes.IndexByte(line, 0) >= 0 {
 		return nil, nil
 	}
 	return line[:len(line)-2], nil
+}
+
+// errHTTP ends the connection of a browser or of a callback, whose body could contain commands.
+var errHTTP = errors.New("an HTTP request")
+
+// isHTTP reports whether a line, or the end of a long one, is that of an HTTP request. The last word of a command with
+// more than two is a number.
+func isHTTP(line []byte) bool {
+	last := bytes.LastIndexByte(line, ' ')
+	return last >= 0 && bytes.HasPrefix(line[last+1:], []byte("HTTP/")) &&
+		(len(line) > maxLine || bytes.IndexByte(line, ' ') < last)
 }
 
 // put reads the body of a put. What follows a malformed put is parsed as commands.

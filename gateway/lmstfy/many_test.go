@@ -286,6 +286,30 @@ func TestAccountsNeedNameAndPassword(t *testing.T) {
 	}
 }
 
+// TestTheAdminAPIWithoutAccountsServesThisMachine, and no other name that resolves to it.
+func TestTheAdminAPIWithoutAccountsServesThisMachine(t *testing.T) {
+	c := newClient(t)
+	o := c.options
+	o.Accounts = nil
+	open := New(c.endpoint, o).adminHandler()
+	for host, want := range map[string]int{
+		"127.0.0.1:7778": 200, "localhost": 200, "LOCALHOST:7778": 200, "[::1]:7778": 200,
+		"evil.example:7778": 403, "localhost.evil.example": 403, "10.0.0.1:7778": 403, "": 403,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/limits", nil)
+		r.Host = host
+		r.SetBasicAuth("ops", "secret")
+		w := httptest.NewRecorder()
+		if open.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%q: %d %s, want %d", host, w.Code, w.Body, want)
+		}
+		w = httptest.NewRecorder()
+		if c.admin.ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Errorf("%q with accounts: %d %s", host, w.Code, w.Body)
+		}
+	}
+}
+
 // TestTheAdminAPILimitsGuesses: after five wrong passwords, the right one is refused for a while, too, with the time to
 // wait. Requests without a password are no guesses, nor are right ones, however many at once.
 func TestTheAdminAPILimitsGuesses(t *testing.T) {

@@ -33,10 +33,12 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 		return err
 	}
 	sockets := map[string]net.Listener{}
+	p.bound = map[string]string{}
 	for _, spec := range listeners(cfg, name) {
 		if sockets[spec.Name], err = master.Listen(spec.Key, spec.Addr); err != nil {
 			return err
 		}
+		p.bound[spec.Key] = sockets[spec.Name].Addr().String()
 	}
 	r, err := p.newRole(name, sockets, nil)
 	if err != nil {

@@ -28,6 +28,7 @@ import (
 type parts struct {
 	cfg      *conf.Config
 	version  string
+	bound    map[string]string // addresses of the host's listeners whose configured port is 0, by key
 	log      *slog.Logger
 	metrics  *prometheus.Registry
 	journal  *journal.Journal

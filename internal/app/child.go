@@ -36,6 +36,7 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 	if err != nil {
 		return err
 	}
+	p.bound = c.FreePorts
 	err = p.serveChild(ctx, c)
 	managed := setup.IsManaged(p.registry.Snapshot().Shards)
 	err = errors.Join(err, p.close())

@@ -197,7 +197,10 @@ func (p *parts) newDispatcher() (role, error) {
 
 // newCaller returns the client for URLs configured by users: endpoints, and webhooks of alerts.
 func (p *parts) newCaller() (*callback.Caller, error) {
-	return callback.New(callback.Options{Networks: p.cfg.Callback.Networks, Version: p.version})
+	own := newOwnListeners(p.cfg, p.bound, p.registry.Snapshot)
+	return callback.New(callback.Options{
+		Networks: p.cfg.Callback.Networks, Version: p.version, Listener: own.at,
+	})
 }
 
 // shardsAs returns a function that lists the queue's shards as a role's interface.

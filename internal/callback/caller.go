@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"time"
 
@@ -23,6 +24,9 @@ type Options struct {
 	Version  string // of Wakecall, for User-Agent
 	RootCAs  *x509.CertPool
 	Resolver *net.Resolver
+	// Listener returns the key of Wakecall's own listener at an address that may not be called; "" for none. nil: every
+	// listener may be called.
+	Listener func(netip.AddrPort) string
 }
 
 // Caller calls endpoints. Its methods may be called from any goroutine.
@@ -45,6 +49,7 @@ func New(o Options) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.listener = o.Listener
 	dialer := &net.Dialer{
 		Timeout: dialTimeout, KeepAlive: 30 * time.Second, Resolver: o.Resolver, ControlContext: p.control,
 	}
