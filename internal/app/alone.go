@@ -58,11 +58,11 @@ func serveMetrics(cfg *conf.Config, m prometheus.Gatherer, log *slog.Logger) (st
 		log.Warn("metrics of this process are not available", "error", err)
 		return func() {}
 	}
-	srv := master.MetricsServer(promhttp.HandlerFor(m, promhttp.HandlerOpts{}))
+	srv, limited := master.MetricsServer(l, promhttp.HandlerFor(m, promhttp.HandlerOpts{}))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 			log.Warn("serve metrics", "error", err)
 		}
 	}()
