@@ -50,6 +50,10 @@ func serveAt(t *testing.T, e *gateway.Endpoint, q *pulltest.Queue, jobs Queue) n
 	if err != nil {
 		t.Fatal(err)
 	}
+	fromOne := counter{Next: 1}
+	if err := q.Registry.EditSetting(t.Context(), actor, setting, &fromOne, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
