@@ -22,16 +22,22 @@ type Queue interface {
 	DropTopic(ctx context.Context, topic string) (int, error)
 }
 
+// Registry is the part of the registry that the gateway needs. It stores the list of tubes in a setting.
+type Registry interface {
+	gateway.Registry
+	Refresh(ctx context.Context) // reads changes made by other processes
+}
+
 // A Gateway serves the protocol.
 type Gateway struct {
 	*gateway.Endpoint
 	queue    Queue
-	registry gateway.Registry // stores the list of tubes in a setting
-	maxBody  int64            // limit of a job's body in bytes
+	registry Registry
+	maxBody  int64 // limit of a job's body in bytes
 }
 
 // New returns a gateway that accepts jobs of up to maxBody bytes.
-func New(e *gateway.Endpoint, q Queue, r gateway.Registry, maxBody int64) *Gateway {
+func New(e *gateway.Endpoint, q Queue, r Registry, maxBody int64) *Gateway {
 	return &Gateway{e, q, r, maxBody}
 }
 

@@ -234,6 +234,15 @@ func TestTubes(t *testing.T) {
 	c.want("DELETE", "/api/job/delete?tube=a-B_9&jid=1", "", 200, "false") // its jobs were deleted with it
 }
 
+// TestATubeThatWasJustCreatedIsKnown to all gateways, before they would read the registry again.
+func TestATubeThatWasJustCreatedIsKnown(t *testing.T) {
+	c, q := newClient(t)
+	if err := createTubes(t.Context(), q.OpenRegistry(t), "other"); err != nil {
+		t.Fatal(err)
+	}
+	c.want("GET", "/api/job/consume?tube=other", "", 200, "[]")
+}
+
 func TestTheWebAsksForALogin(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
