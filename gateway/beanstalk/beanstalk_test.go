@@ -20,6 +20,7 @@ import (
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -46,6 +47,10 @@ func serveOn(t *testing.T, q *pulltest.Queue, jobs Queue) net.Addr {
 }
 
 func serveAt(t *testing.T, e *gateway.Endpoint, q *pulltest.Queue, jobs Queue) net.Addr {
+	return serveWith(t, e, q, jobs, q.Hub)
+}
+
+func serveWith(t *testing.T, e *gateway.Endpoint, q *pulltest.Queue, jobs Queue, w gateway.Workers) net.Addr {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +62,7 @@ func serveAt(t *testing.T, e *gateway.Endpoint, q *pulltest.Queue, jobs Queue) n
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
-		served <- New(e, jobs, q.Hub, q.Registry, 64, "test").Serve(ctx, l)
+		served <- New(e, jobs, w, q.Registry, 64, "test").Serve(ctx, l)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -112,6 +117,28 @@ func (c *client) stats(command string) map[string]string {
 		members[name] = value
 	}
 	return members
+}
+
+// lateWorkers are the queue's workers on a busy machine: the wake-up of a job that becomes due comes too late.
+type lateWorkers struct{ *pull.Hub }
+
+func (w lateWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Leased, error) {
+	if r.Wait > 0 {
+		<-time.After(r.Wait)
+		return nil, nil
+	}
+	return w.Hub.Take(ctx, r)
+}
+
+// TestAReserveGetsTheJobThatIsDueWhenItsTimeIsUp, as beanstalkd's does, which lets delayed jobs become ready first.
+func TestAReserveGetsTheJobThatIsDueWhenItsTimeIsUp(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	c := dial(t, serveWith(t, pulltest.Endpoint(t, "beanstalk"), q, q, lateWorkers{q.Hub}))
+	c.send("put 0 1 60 1\r\nx\r\n")
+	c.want("INSERTED 1\r\n")
+	c.send("reserve-with-timeout 1\r\nreserve-with-timeout 0\r\n")
+	c.want("RESERVED 1 1\r\nx\r\nTIMED_OUT\r\n")
 }
 
 // TestWhatClientsRelyOn beyond the description of the protocol.
