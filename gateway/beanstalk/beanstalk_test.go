@@ -119,6 +119,31 @@ func (c *client) stats(command string) map[string]string {
 	return members
 }
 
+// TestTheLargestJobIsASetting, beanstalkd's -z.
+func TestTheLargestJobIsASetting(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := func(string) string { return "80KiB" }
+	all := servers(pulltest.Endpoint(t, "beanstalk"), &gateway.Process{
+		Queue: q.Queue, Workers: q.Hub, Registry: q.Registry, Setting: size,
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = all["gateways.beanstalk.addr"](ctx, l) })
+	t.Cleanup(func() { stop(); serving.Wait() })
+	c := dial(t, l.Addr())
+	if s := c.stats("stats"); s["max-job-size"] != "81920" {
+		t.Errorf("max-job-size is %s", s["max-job-size"])
+	}
+	c.send("put 0 0 60 81920\r\n" + strings.Repeat("x", 81920) + "\r\nput 0 0 60 81921\r\n" +
+		strings.Repeat("x", 81921) + "\r\n")
+	c.want(fmt.Sprintf("INSERTED %d\r\nJOB_TOO_BIG\r\n", uint64(firstID)))
+}
+
 // lateWorkers are the queue's workers on a busy machine: the wake-up of a job that becomes due comes too late.
 type lateWorkers struct{ *pull.Hub }
 
