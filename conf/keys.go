@@ -84,6 +84,18 @@ func (k Key) show(text string) string {
 	return strings.Join(parts, ",")
 }
 
+// Value parses a key's stored value, which was validated when the configuration was loaded: without one, or if it is of
+// another type, it returns zero.
+func Value[T any](keys []Key, path string, setting func(path string) string) (value T) {
+	for _, k := range keys {
+		if k.Path == path {
+			parsed, _ := k.Type.Parse(setting(path))
+			value, _ = parsed.(T)
+		}
+	}
+	return value
+}
+
 // Keys returns every key, in the order of the reference: those of the core, and then those of the gateways.
 func Keys(gateways []Key) []Key { return slices.Concat(keys, gateways) }
 

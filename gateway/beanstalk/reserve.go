@@ -24,7 +24,7 @@ func (k *conn) reserveWithTimeout(args []string, _ []byte) error {
 }
 
 // reserve takes the most urgent ready job of the watched tubes. It waits until the given time, or forever if it is
-// zero.
+// zero. A job that is due when the time is up is reserved, so the last take begins after it.
 func (k *conn) reserve(until time.Time) error {
 	k.work()
 	soon := k.deadline()
@@ -33,6 +33,7 @@ func (k *conn) reserve(until time.Time) error {
 	}
 	wait := time.Duration(0) // the first take does not wait
 	for {
+		now := time.Now()
 		job, err := k.takeOne(wait)
 		if err != nil {
 			return err
@@ -47,7 +48,6 @@ func (k *conn) reserve(until time.Time) error {
 		if job != nil {
 			return k.reserved(job)
 		}
-		now := time.Now()
 		switch {
 		case !soon.IsZero() && !now.Before(soon):
 			return k.reply("DEADLINE_SOON")
@@ -57,7 +57,7 @@ func (k *conn) reserve(until time.Time) error {
 		wait = forEver
 		for _, end := range []time.Time{soon, until} {
 			if !end.IsZero() {
-				wait = min(wait, end.Sub(now))
+				wait = min(wait, time.Until(end))
 			}
 		}
 	}

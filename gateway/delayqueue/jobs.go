@@ -64,9 +64,10 @@ type poppedJob struct {
 const maxPopTopics = 1000
 
 func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
-	topics := named(in.Topic)
+	list := strings.TrimSpace(in.Topic)
+	topics := named(list)
 	switch {
-	case len(topics) == 0:
+	case list == "":
 		return "", nil, failure(noPopTopic)
 	case len(topics) > maxPopTopics:
 		return "", nil, failure(fmt.Sprintf("topic has %d names; the limit is %d", len(topics), maxPopTopics))
@@ -81,10 +82,11 @@ func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
 	return done, poppedJob{ID: job.ID, Body: string(job.Body), lease: job.Lease}, nil
 }
 
-// named returns the topics of a comma-separated list.
+// named returns the topics of a comma-separated list that can have jobs. Like delay-queue, it does not trim them, but a
+// push trims its topic.
 func named(list string) (topics []string) {
 	for topic := range strings.SplitSeq(list, ",") {
-		if topic = strings.TrimSpace(topic); topic != "" {
+		if topic != "" && topic == strings.TrimSpace(topic) {
 			topics = append(topics, topic)
 		}
 	}

@@ -81,7 +81,8 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		unknown = `{"code":1000,"desc":"unknown tube name 'none'"}`
 	)
 	c.want("POST", "/api/job/produce?dtr=x&ttr=x", "", 400, dtr) // numbers, then jid, then tube
-	c.want("POST", "/api/job/produce?dtr=-1", "", 400, dtr)
+	c.want("POST", "/api/job/produce?dtr=&tube=T&jid=1", "", 400, dtr)
+	c.want("POST", "/api/job/produce?ttr=&tube=T&jid=1", "", 400, ttr)
 	c.want("POST", "/api/job/produce?dtr=1&ttr=9999999999999999999", "", 400, ttr)
 	for _, route := range []string{
 		"POST /api/job/produce", "DELETE /api/job/delete", "DELETE /api/job/finish", "PUT /api/job/release",
@@ -217,6 +218,35 @@ func TestJobsAreConsumedByDueTime(t *testing.T) {
 	})
 }
 
+// TestAJobShowsWhatWasAskedForLast: its dtr is that of the last command with one, and executions are counted on.
+func TestAJobShowsWhatWasAskedForLast(t *testing.T) {
+	c, _ := newClient(t)
+	consume := func(want string) {
+		t.Helper()
+		wait.For(t, "the job is consumed as "+want, func() bool {
+			w := c.ask("GET", "/api/job/consume?tube=T", "")
+			if w.Body.String() == "[]" {
+				return false
+			}
+			if got := w.Body.String(); got != want {
+				t.Fatalf("consume: %s, want %s", got, want)
+			}
+			return true
+		})
+	}
+	c.want("POST", "/api/job/produce?tube=T&jid=1&dtr=-5&ttr=-60000", "x", 200, "true") // due at once; the shortest ttr
+	consume(`[{"id":"1","dtr":0,"ttr":1000,"noe":0,"data":"eA"}]`)
+	c.want("PUT", "/api/job/release?tube=T&jid=1&dtr=20", "", 200, "true")
+	consume(`[{"id":"1","dtr":20,"ttr":1000,"noe":1,"data":"eA"}]`)
+	c.want("PUT", "/api/job/bury?tube=T&jid=1", "", 200, "true")
+	c.want("GET", "/api/job/peek?tube=T", "", 200, `[{"id":"1","dtr":20,"ttr":1000,"noe":2,"data":"eA"}]`)
+	c.want("PUT", "/api/job/kick?tube=T&jid=1&dtr=30", "", 200, "true")
+	consume(`[{"id":"1","dtr":30,"ttr":1000,"noe":2,"data":"eA"}]`)
+	consume(`[{"id":"1","dtr":30,"ttr":1000,"noe":3,"data":"eA"}]`) // its ttr has passed
+	c.want("PUT", "/api/job/release?tube=T&jid=1&dtr=-1", "", 200, "true")
+	consume(`[{"id":"1","dtr":0,"ttr":1000,"noe":4,"data":"eA"}]`)
+}
+
 func TestTubes(t *testing.T) {
 	c, _ := newClient(t)
 	c.want("POST", "/api/tube/create?tube=a-B_9", "", 200, "true")
@@ -232,6 +262,15 @@ func TestTubes(t *testing.T) {
 	c.want("POST", "/api/tube/delete?tube=a-B_9", "", 200, "true")
 	c.want("POST", "/api/tube/create?tube=a-B_9", "", 200, "true")
 	c.want("DELETE", "/api/job/delete?tube=a-B_9&jid=1", "", 200, "false") // its jobs were deleted with it
+}
+
+// TestATubeThatWasJustCreatedIsKnown to all gateways, before they would read the registry again.
+func TestATubeThatWasJustCreatedIsKnown(t *testing.T) {
+	c, q := newClient(t)
+	if err := createTubes(t.Context(), q.OpenRegistry(t), "other"); err != nil {
+		t.Fatal(err)
+	}
+	c.want("GET", "/api/job/consume?tube=other", "", 200, "[]")
 }
 
 func TestTheWebAsksForALogin(t *testing.T) {

@@ -10,18 +10,15 @@ import (
 	"github.com/wakecall/wakecall/internal/queue/pull"
 )
 
-// Limits and defaults of consuming.
-const (
-	defaultTTR = 120 // seconds
-	maxCount   = 100
-)
+// maxCount is the most jobs that a consume may ask for.
+const maxCount = 100
 
 func (g *Gateway) consume(r *request) error {
-	ttr, err := r.seconds("ttr", defaultTTR)
+	ttr, err := r.seconds("ttr", g.Defaults.TTR)
 	if err != nil {
 		return err
 	}
-	timeout, err := r.seconds("timeout", 0)
+	timeout, err := r.seconds("timeout", g.Defaults.Timeout)
 	if err != nil {
 		return err
 	}

@@ -23,12 +23,17 @@ const (
 	keyAdminAddr = "gateways.lmstfy.admin_addr"
 	keyPools     = "gateways.lmstfy.pools"
 	keyAccounts  = "gateways.lmstfy.accounts"
+	keyTTL       = "gateways.lmstfy.ttl"
+	keyDelay     = "gateways.lmstfy.delay"
+	keyTries     = "gateways.lmstfy.tries"
+	keyTTR       = "gateways.lmstfy.ttr"
+	keyTimeout   = "gateways.lmstfy.timeout"
 )
 
 func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {
 	g := New(e, Options{
 		Queue: p.Queue, Workers: p.Workers, Tokens: NewTokens(p.Registry), Pools: poolsOf(p.Setting),
-		Version: p.Version,
+		Defaults: defaultsOf(p.Setting), Version: p.Version,
 	})
 	var namespaces []registry.Topic
 	for _, pool := range g.Pools {
@@ -68,7 +73,7 @@ func (p poolList) topicOf(pool, namespace, queue string) string {
 func (p poolList) namespaceOf(pool string) string { return p.root(pool) + ".*" }
 
 // namespaceTTR is the default TTR of reserves through other interfaces. A consume always sets one.
-const namespaceTTR = defaultTTR * time.Second
+const namespaceTTR = 2 * time.Minute
 
 func (p poolList) namespace(pool string) registry.Topic {
 	t := gateway.Namespace(p.namespaceOf(pool), "lmstfy")

@@ -17,7 +17,7 @@ var Protocol = gateway.Protocol{
 
 func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {
 	s := New(Options{
-		Endpoint: e, Jobs: p.Jobs, Topics: p.Registry.Snapshot, Healthy: p.Healthy, Zone: zone(p.Setting),
+		Endpoint: e, Jobs: p.Jobs, Topics: p.Registry, Healthy: p.Healthy, Zone: zone(p.Setting),
 	})
 	return map[string]gateway.Serve{"gateways.phpdq.addr": s.Serve}
 }

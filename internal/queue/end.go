@@ -43,7 +43,7 @@ type Ending struct {
 	Verb   Verb
 	Delay  time.Duration // of GiveBack
 	TTR    time.Duration // of ExtendLeased: from now; 0: the job's, or its topic's
-	Error  string        // of Fail and BuryLeased
+	Error  string        // of Fail and BuryLeased, and of GiveBack of a dead job, whose attempts go on
 	Result string        // of Ack, for the journal and as the remembered answer: JSON
 	via    string
 	Retry  []time.Duration // of Fail: the topic's waits between attempts, for a job without its own
@@ -184,6 +184,9 @@ func (e *Ending) settling(t *ticket) settling {
 		}
 	case GiveBack:
 		x.ms = msText(e.Delay)
+		if e.Error != "" {
+			x.attempt = e.attemptText(t, Attempt{Error: shorten(e.Error, maxReason)})
+		}
 	case ExtendLeased:
 		if e.TTR > 0 {
 			x.ms = strconv.FormatInt(max(1, e.TTR.Milliseconds()), 10)

@@ -30,7 +30,19 @@ type Queue struct {
 	Registry *registry.Registry
 	Redis    *harness.Redis // its first shard
 
+	dsn    string
 	shards []queue.ShardConfig
+}
+
+// OpenRegistry opens the registry as another process does.
+func (q *Queue) OpenRegistry(t *testing.T) *registry.Registry {
+	t.Helper()
+	r, err := registry.Open(registry.Options{DSN: q.dsn, Migrate: true, SecretKey: make([]byte, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
 }
 
 // Start starts a queue that ends with the test. The jobs of a namespace have no limit of attempts.
@@ -42,12 +54,8 @@ func Start(t *testing.T, namespaces ...string) *Queue {
 			t.Fatal(err)
 		}
 	}
-	r, err := registry.Open(registry.Options{
-		DSN: "sqlite:" + filepath.Join(t.TempDir(), "r.db"), Migrate: true, SecretKey: make([]byte, 32),
-	})
-	must(err)
-	t.Cleanup(func() { _ = r.Close() })
-	q := &Queue{Queue: queue.Open(queue.Options{}), Registry: r}
+	q := &Queue{Queue: queue.Open(queue.Options{}), dsn: "sqlite:" + filepath.Join(t.TempDir(), "r.db")}
+	q.Registry = q.OpenRegistry(t)
 	t.Cleanup(func() { _ = q.Close() })
 	q.Redis = q.AddShard(t)
 	var confs []queue.TopicConf
@@ -58,7 +66,7 @@ func Start(t *testing.T, namespaces ...string) *Queue {
 		confs = append(confs, queue.TopicConf{Name: name, TTR: topic.TTR.Std(), Pull: true})
 	}
 	must(q.SetTopics(t.Context(), slices.Values(confs)))
-	q.Hub = pull.New(pull.Options{Queue: q.Queue, Topics: r.Snapshot})
+	q.Hub = pull.New(pull.Options{Queue: q.Queue, Topics: q.Registry.Snapshot})
 	background(t, q.Hub.Run)
 	shards := func() (list []timer.Shard) {
 		for _, s := range q.Shards() {
