@@ -12,12 +12,13 @@ import (
 type gatherer[C gathered] struct {
 	shard  *Shard
 	atOnce int                       // most calls under way
-	most   int                       // most jobs in one call
+	most   int                       // most jobs in one call; maxBytes and maxNames bound it, too
 	call   func(slot int, batch []C) // answers each
 
 	mu      sync.Mutex
 	waiting []C
-	jobs    int // in waiting
+	jobs    int             // in waiting
+	named   map[string]bool // topics of the next call
 	free    []int
 }
 
@@ -25,6 +26,9 @@ type gatherer[C gathered] struct {
 type gathered interface {
 	jobs() int  // roughly how many jobs it concerns
 	bytes() int // size of its long arguments
+	// names adds the topics that it names to seen, and returns how many the script checks for it. A topic in seen
+	// already counts a little: the script only reads its name again.
+	names(seen map[string]bool) float64
 	refuse(err error)
 }
 
@@ -32,6 +36,7 @@ const (
 	maxFlying  = 2       // calls under way at once: one is encoded while Redis executes the other
 	secondAt   = 128     // waiting jobs for which a second call pays off: larger calls cost less for each job
 	maxBytes   = 1 << 20 // in one call
+	maxNames   = 250     // topics in one call: a topic without due jobs takes some 2 µs of Redis
 	maxWaiting = 20000   // jobs; more are refused
 )
 
@@ -41,7 +46,7 @@ var (
 )
 
 func newGatherer[C gathered](s *Shard, atOnce, most int, call func(slot int, batch []C)) *gatherer[C] {
-	g := &gatherer[C]{shard: s, atOnce: atOnce, most: most, call: call}
+	g := &gatherer[C]{shard: s, atOnce: atOnce, most: most, call: call, named: map[string]bool{}}
 	for slot := range atOnce {
 		g.free = append(g.free, slot)
 	}
@@ -79,13 +84,14 @@ func (g *gatherer[C]) refuse(_ int, batch []C) {
 
 // next removes and returns the batch of the next call. g.mu is held.
 func (g *gatherer[C]) next() []C {
-	n, jobs, bytes := 0, 0, 0
+	n, jobs, bytes, names := 0, 0, 0, 0.0
+	clear(g.named)
 	for _, c := range g.waiting {
-		more, long := jobs+c.jobs(), bytes+c.bytes()
-		if n > 0 && (more > g.most || long > maxBytes) {
+		more, long, named := jobs+c.jobs(), bytes+c.bytes(), names+c.names(g.named)
+		if n > 0 && (more > g.most || long > maxBytes || named > maxNames) {
 			break
 		}
-		n, jobs, bytes = n+1, more, long
+		n, jobs, bytes, names = n+1, more, long, named
 	}
 	batch := g.waiting[:n:n]
 	if g.waiting = g.waiting[n:]; len(g.waiting) == 0 {
@@ -134,6 +140,15 @@ func (a *answered[R]) refuse(err error) {
 }
 
 func (a *answered[R]) bytes() int { return 0 }
+
+func (a *answered[R]) names(map[string]bool) float64 { return 0 }
+
+// gone reports whether the caller has left.
+func (a *answered[R]) gone() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.left
+}
 
 // await waits for the answer. When ctx ends first, the answer has no taker.
 func (a *answered[R]) await(ctx context.Context) (r R, err error) {

@@ -31,7 +31,7 @@ import "fmt"
 //	idle             set while a dispatcher waits for work
 //	start:MS         set while a dispatcher's start window is that wide, see startwindow.go
 //	awaited          ZSET: pull topics that workers wait for, by when the entry expires
-//	ww, ww:PROCESS   SET of processes in which workers wait; how many wait for each topic, see workers.lua
+//	ww, ww:PROCESS   SET of processes in which workers wait; HASH of how many wait for each topic
 //	log:TOPIC, err:TOPIC, lat:SLOT, pri:SLOT   notes on callbacks, see note.lua
 //	format           see format
 //	shard            the identity of the shard's data, see identity.go

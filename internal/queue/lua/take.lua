@@ -36,6 +36,22 @@ local function takeOf(topic, priority, n)
   return k
 end
 
+-- Whether a topic has a due job. One that has none is checked once: nothing becomes due in a call.
+local idle = {}
+local function hasDue(topic)
+  local w = P .. 'w:'
+  if idle[topic] then return false end
+  if call('EXISTS', w .. 'high:' .. topic, w .. 'normal:' .. topic, w .. 'low:' .. topic) > 0 then
+    for _, priority in ipairs(PRIORITIES) do
+      local at = head(w .. priority .. ':' .. topic) or math.huge
+      if at <= micros then return true end
+      if at <= micros + 1000 then event(topic, math.ceil(at / 1000)) end -- file offered it instead, a little early
+    end
+  end
+  idle[topic] = true
+  return false
+end
+
 -- Takes up to n jobs of a priority, round robin over the topics; turns has the topic whose turn it is.
 local turns = {high = 0, normal = 0, low = 0}
 for i, turn in ipairs(call('HMGET', P .. 'turns', unpack(PRIORITIES))) do turns[PRIORITIES[i]] = turn or 0 end
@@ -55,8 +71,12 @@ end
 
 local function never() return false end
 for i, r in ipairs(requests) do
+  local ready = {}
+  for _, topic in ipairs(r.topics) do
+    if hasDue(topic) then ready[#ready + 1] = topic end
+  end
   leases = {number = i, token = r.token, ends = function(ttr) return now + (r.ttr or ttr) end}
-  for _, topics in ipairs(r.listed and r.topics or {r.topics}) do
+  for _, topics in ipairs(r.listed and ready or {#ready > 0 and ready or nil}) do
     local function fetch(priority, n)
       if r.listed then return takeOf(topics, priority, n) end
       return inTurn(topics, priority, n)
@@ -64,20 +84,18 @@ for i, r in ipairs(requests) do
     if got[i] < r.max then got[i] = got[i] + byPattern(ARGV[4], r.max - got[i], never, fetch) end
   end
 end
-for priority, turn in pairs(turns) do call('HSET', P .. 'turns', priority, turn) end
+if #taken > 1 then
+  for priority, turn in pairs(turns) do call('HSET', P .. 'turns', priority, turn) end
+end
 
 local function mayHaveMore(topic)
-  local w = P .. 'w:'
-  if call('EXISTS', w .. 'high:' .. topic, w .. 'normal:' .. topic, w .. 'low:' .. topic) == 0 then return false end
+  if not hasDue(topic) then return false end
   local g = gate(topic, true)
   if g.paced and g.room <= 0 then
     local try = pacedUntil(g)
     if out[3] == 0 or try < out[3] then out[3] = try end
   end
-  if g.room <= 0 then return false end
-  for _, priority in ipairs(PRIORITIES) do
-    if (head(P .. 'w:' .. priority .. ':' .. topic) or math.huge) <= micros then return true end
-  end
+  return g.room > 0
 end
 
 local awaited = {}
@@ -91,6 +109,7 @@ end
 if #awaited > 0 then
   for i = 1, #awaited, 1000 do call('ZADD', P .. 'awaited', unpack(awaited, i, math.min(i + 999, #awaited))) end
   call('ZREMRANGEBYSCORE', P .. 'awaited', '-inf', now)
+  call('PEXPIRE', P .. 'awaited', keep)
 end
 finish(name)
 return out

@@ -177,6 +177,7 @@ func (w *waiter) take(ctx context.Context, spots []queue.Spot) (jobs []queue.Lea
 func (w *waiter) takeFrom(ctx context.Context, at queue.Spot) ([]queue.Leased, error) {
 	ask := w.ask
 	ask.Topics = at.Topics
+	w.hub.note(at.Shard, at.Topics)
 	taken, err := at.Shard.Take(ctx, at.Bucket, []queue.TakeRequest{ask}, at.Topics)
 	if err != nil {
 		return nil, err
