@@ -47,7 +47,8 @@ func (h *Handler) waits(c echo.Context, name string) time.Duration {
 
 func (h *Handler) login(c echo.Context) error {
 	form := loginForm{
-		Username: printable.Clip(c.FormValue("username"), longestName), Next: c.FormValue("next"), Kept: c.FormValue("kept"),
+		Username: printable.Clip(c.FormValue("username"), longestName), Next: c.FormValue("next"),
+		Kept: c.FormValue("kept"),
 	}
 	if wait := h.waits(c, form.Username); wait > 0 {
 		form.Error = h.Texts.T(c, "login.wait", h.Texts.Words(c, wait))
