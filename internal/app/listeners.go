@@ -16,8 +16,8 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// A callback to one of Wakecall's own listeners would have the rights of this machine where a listener has no passwords:
-// some gateways trust everyone who reaches them. So they are refused unless callback.own_listeners allows them.
+// Most gateways trust everyone who reaches them, and /metrics does, too. So callbacks to Wakecall's own listeners are
+// refused unless callback.own_listeners allows them.
 
 // ownListeners knows the listeners of all hosts that callbacks may not reach.
 type ownListeners struct {

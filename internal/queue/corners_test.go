@@ -89,11 +89,14 @@ func TestOneAdvanceForEachDueJob(t *testing.T) {
 	f := newFixture(t)
 	for i := range 10 {
 		f.push("t", fmt.Sprint(i), 20*time.Millisecond)
-		next := f.advance().Next
-		for time.Now().Before(next) { // the fixture's Redis has this clock
+		a := f.advance()
+		for time.Now().Before(a.Next) { // the fixture's Redis has this clock
 			time.Sleep(10 * time.Microsecond)
 		}
-		if a := f.advance(); a.Woken != 1 || a.More {
+		if !a.Next.IsZero() { // on a busy machine the job may have been due at once
+			a = f.advance()
+		}
+		if a.Woken != 1 || a.More {
 			t.Fatalf("at the time that it named Advance found %+v", a)
 		}
 		f.settle(Done, nil, f.reserve(1)...)
