@@ -27,6 +27,7 @@ type Config struct {
 	Dispatcher      Dispatcher    `key:"dispatcher"`
 	Priorities      Priorities    `key:"priorities"`
 	ShutdownTimeout time.Duration `key:"shutdown_timeout"`
+	Pull            Pull          `key:"pull"`
 	Callback        Callback      `key:"callback"`
 	Journal         Journal       `key:"journal"`
 	Alert           Alert         `key:"alert"`
@@ -98,6 +99,14 @@ type Redis struct {
 // Dispatcher configures each dispatcher process.
 type Dispatcher struct {
 	Concurrency int `key:"concurrency"`
+}
+
+// Pull limits the topics that workers name and wait for.
+type Pull struct {
+	TopicsPerRequest   int `key:"topics_per_request"`
+	TopicsPerToken     int `key:"topics_per_token"`
+	TopicsPerNamespace int `key:"topics_per_namespace"`
+	TopicsPerGateway   int `key:"topics_per_gateway"`
 }
 
 // Callback limits the addresses that callbacks may reach.

@@ -192,6 +192,17 @@ var keys = []Key{
 	{"shutdown_timeout", "30s", duration(),
 		"How long a graceful stop may take. Callbacks still in flight after it are repeated when their leases expire."},
 
+	{"pull.topics_per_request", "250", number(1, 1000),
+		"Limit of topics (queues, tubes) that a worker may name in one request. More are refused."},
+	{"pull.topics_per_token", "2500", number(1, 1_000_000),
+		"Limit of topics that the workers with one token may wait for at once. Further requests that wait are " +
+			"answered 429. This and the following limits hold for each host; a topic that several workers wait for " +
+			"counts once, and for some seconds longer than they wait."},
+	{"pull.topics_per_namespace", "10000", number(1, 1_000_000),
+		"Limit of topics of one namespace that workers may wait for at once."},
+	{"pull.topics_per_gateway", "20000", number(1, 1_000_000),
+		"Limit of topics that the workers of one gateway, or of the API, may wait for at once."},
+
 	{"callback.networks", "any", networks(),
 		"Networks that callbacks may reach. any includes loopback and private networks; public excludes them; a list " +
 			"of CIDRs such as 10.0.0.0/8 allows these in addition to public ones. Link-local and cloud metadata " +

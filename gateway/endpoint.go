@@ -20,6 +20,8 @@ type Endpoint struct {
 	Options listen.Options
 	Log     *slog.Logger
 	Metrics *Metrics
+	// MaxTopics limits the topics that a worker may name in one request; 0: no limit.
+	MaxTopics int
 
 	conns  atomic.Int64
 	bodies atomic.Int64 // bytes of requests in progress

@@ -222,16 +222,37 @@ func TestNumbersAreDecimal(t *testing.T) {
 	}
 }
 
-func TestAConnectionWatchesAtMostAThousandTubes(t *testing.T) {
+// TestWatchedTubesAreLimited for a connection, and those that all of them wait for.
+func TestWatchedTubesAreLimited(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
-	c := dial(t, serveOn(t, q, q))
-	for n := 2; n <= maxWatched; n++ {
-		c.send(fmt.Sprintf("watch t%d\r\n", n))
-		c.want(fmt.Sprintf("WATCHING %d\r\n", n))
+	addr := serveOn(t, q, q)
+	c := dial(t, addr)
+	watch := func(c *client, prefix string) {
+		for n := 2; n <= pulltest.MaxTopics; n++ {
+			c.send(fmt.Sprintf("watch %s%d\r\n", prefix, n))
+			c.want(fmt.Sprintf("WATCHING %d\r\n", n))
+		}
 	}
+	watch(c, "t")
 	c.send("watch more\r\nwatch t2\r\nignore t2\r\nwatch more\r\n")
-	c.want("OUT_OF_MEMORY\r\nWATCHING 1000\r\nWATCHING 999\r\nWATCHING 1000\r\n")
+	c.want("OUT_OF_MEMORY\r\nWATCHING 20\r\nWATCHING 19\r\nWATCHING 20\r\n")
+	for i := range 3 {
+		prefix := fmt.Sprint("c", i, "-")
+		for n := range pulltest.MaxTopics {
+			c.send(fmt.Sprintf("use %s%d\r\nput 0 1000 0 0\r\n\r\n", prefix, n+1)) // a tube is known by its jobs
+			c.want(fmt.Sprintf("USING %s%d\r\nINSERTED %d\r\n", prefix, n+1, pulltest.MaxTopics*i+n+1))
+		}
+		others := dial(t, addr)
+		watch(others, prefix)
+		if i < 2 {
+			others.send("reserve\r\n")
+			wait.For(t, "it waits", func() bool { return q.Hub.Workers() == i+1 })
+			continue
+		}
+		others.send("reserve-with-timeout 0\r\nreserve-with-timeout 9\r\n")
+		others.want("TIMED_OUT\r\nOUT_OF_MEMORY\r\n")
+	}
 }
 
 // TestATopicsTTRIsShown for a job of the API without its own ttr.

@@ -426,3 +426,33 @@ func TestAnEmptyBodyIsNoNull(t *testing.T) {
 		}
 	}
 }
+
+// TestQueuesThatConsumesWaitForAreLimited in each request, and for each token.
+func TestQueuesThatConsumesWaitForAreLimited(t *testing.T) {
+	c := newClient(t)
+	queues := func(prefix string, n int) string {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprint(prefix, i)
+		}
+		return strings.Join(names, ",")
+	}
+	for path, want := range map[string]string{
+		queues("q", pulltest.MaxTopics): `404 {"msg":"no job available"}`,
+		queues("q", pulltest.MaxTopics+1): `400 {"error":"21 topics in one request; the limit is 20 ` +
+			`(pull.topics_per_request): wait for fewer topics at once, or raise it"}`,
+	} {
+		if w := c.do("GET", path, ""); fmt.Sprint(w.Code, " ", w.Body) != want {
+			t.Errorf("%d %s, want %s", w.Code, w.Body, want)
+		}
+	}
+	c.do("GET", queues("q", pulltest.MaxTopics)+"?timeout=1", "")
+	const over = `429 {"msg":"workers of this token wait for 20 topics, and this request names 1 others; the limit is ` +
+		`20 (pull.topics_per_token): wait for fewer topics at once, or raise it"}`
+	if w := c.do("GET", "more?timeout=1", ""); fmt.Sprint(w.Code, " ", w.Body) != over {
+		t.Errorf("%d %s, want %s", w.Code, w.Body, over)
+	}
+	if w := c.do("GET", queues("q", 5)+"?timeout=1", ""); w.Code != 404 {
+		t.Errorf("a consume of the same queues: %d %s", w.Code, w.Body)
+	}
+}

@@ -117,6 +117,10 @@ func (p *parts) open(process string) (err error) {
 		p.changes = p.registry.Subscribe()
 		p.pull = pull.New(pull.Options{
 			Queue: p.queue, Changed: p.shardsChanged(), Topics: p.registry.Snapshot, Logger: p.log,
+			Limits: pull.Limits{
+				Token: p.cfg.Pull.TopicsPerToken, Namespace: p.cfg.Pull.TopicsPerNamespace,
+				Gateway: p.cfg.Pull.TopicsPerGateway,
+			},
 		})
 	}
 	return err

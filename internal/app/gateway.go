@@ -34,7 +34,8 @@ func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bo
 	var list []gateway.Listener
 	for _, g := range Protocols() {
 		e := &gateway.Endpoint{
-			Name: g.Name, Log: p.log.With("protocol", g.Name), Metrics: metrics, Options: listen.Options{
+			Name: g.Name, Log: p.log.With("protocol", g.Name), Metrics: metrics,
+			MaxTopics: p.cfg.Pull.TopicsPerRequest, Options: listen.Options{
 				MaxConns: p.cfg.Gateways.MaxConnections, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced,
 			},
 		}

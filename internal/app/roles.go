@@ -117,7 +117,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 		Limits: server.Limits{
 			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections,
 			HeaderTimeout: p.cfg.Server.ReadHeaderTimeout, ReadTimeout: p.cfg.Server.ReadTimeout,
-			IdleTimeout: p.cfg.Server.IdleTimeout,
+			IdleTimeout: p.cfg.Server.IdleTimeout, MaxTopics: p.cfg.Pull.TopicsPerRequest,
 		},
 		TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced, Version: p.version,
 		Logger: p.log, Registerer: p.metrics, MetricTopics: p.cfg.Metrics.Topics,

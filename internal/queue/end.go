@@ -299,7 +299,7 @@ func (q *Queue) End(ctx context.Context, list []Ending) []Ended {
 	}
 	by := map[place][]int{}
 	for i := range list {
-		list[i].via = viaOf(ctx)
+		list[i].via = ViaOf(ctx)
 		done[i].Ref, done[i].Verb = list[i].Ref, list[i].Verb
 		if list[i].Lease == "" {
 			done[i] = q.endByID(ctx, list[i])

@@ -11,7 +11,7 @@ import (
 
 // Push stores one job.
 func (q *Queue) Push(ctx context.Context, p Push) Result {
-	p.Via = viaOf(ctx)
+	p.Via = ViaOf(ctx)
 	push := []Push{p}
 	shards := *q.shards.Load()
 	if len(shards) != 1 || shards[0].State() != "active" || validatePush(&p) != nil {

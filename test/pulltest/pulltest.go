@@ -66,7 +66,9 @@ func Start(t *testing.T, namespaces ...string) *Queue {
 		confs = append(confs, queue.TopicConf{Name: name, TTR: topic.TTR.Std(), Pull: true})
 	}
 	must(q.SetTopics(t.Context(), slices.Values(confs)))
-	q.Hub = pull.New(pull.Options{Queue: q.Queue, Topics: q.Registry.Snapshot})
+	q.Hub = pull.New(pull.Options{Queue: q.Queue, Topics: q.Registry.Snapshot, Limits: pull.Limits{
+		Token: MaxTopics, Namespace: 2 * MaxTopics, Gateway: 3 * MaxTopics,
+	}})
 	background(t, q.Hub.Run)
 	shards := func() (list []timer.Shard) {
 		for _, s := range q.Shards() {
@@ -117,6 +119,10 @@ func background(t *testing.T, part func(context.Context) error) {
 	t.Cleanup(func() { cancel(); wg.Wait() })
 }
 
+// MaxTopics is the limit of topics in a request to an Endpoint, and of those that workers with one token wait for; those
+// of a namespace may wait for twice as many.
+const MaxTopics = 20
+
 // Endpoint is a gateway's.
 func Endpoint(t *testing.T, name string) *gateway.Endpoint {
 	t.Helper()
@@ -124,7 +130,7 @@ func Endpoint(t *testing.T, name string) *gateway.Endpoint {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &gateway.Endpoint{Name: name, Log: slog.New(slog.DiscardHandler), Metrics: metrics}
+	return &gateway.Endpoint{Name: name, Log: slog.New(slog.DiscardHandler), Metrics: metrics, MaxTopics: MaxTopics}
 }
 
 // NeedsAccounts checks that a protocol's server refuses to start when the file of its accounts, which the key accounts

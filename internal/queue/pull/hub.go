@@ -19,13 +19,15 @@ type Options struct {
 	Queue   *queue.Queue
 	Changed <-chan struct{} // receives when the queue's shards may have changed; nil: they never do
 	Topics  func() *registry.Snapshot
+	Limits  Limits
 	Logger  *slog.Logger
 }
 
 // Request asks for jobs of pull topics, and waits for the first one.
 type Request struct {
 	queue.TakeRequest
-	Wait time.Duration // 0: do not wait
+	Wait  time.Duration // 0: do not wait
+	Token string        // of the client, for Limits.Token; "": it has none
 	// Stopping is closed to end all waits, as if Wait were over. A worker whose jobs are on their way still gets them.
 	// nil: never.
 	Stopping <-chan struct{}
@@ -39,6 +41,7 @@ type Hub struct {
 	mu      sync.Mutex
 	topics  map[string]*line
 	workers int
+	limiter limiter
 	noted   map[*queue.Shard]map[string]int // what each shard knows of waiting workers, see tell
 	entered chan struct{}                   // closed when the first waiter comes
 	once    sync.Once
@@ -51,7 +54,7 @@ func New(o Options) *Hub {
 	}
 	return &Hub{
 		opts: o, name: rand.Text()[:12], topics: map[string]*line{}, noted: map[*queue.Shard]map[string]int{},
-		entered: make(chan struct{}),
+		limiter: limiter{limits: o.Limits, scopes: map[scope]map[string]int{}}, entered: make(chan struct{}),
 	}
 }
 
@@ -197,14 +200,18 @@ func (h *Hub) refresh(ctx context.Context, s *queue.Shard) {
 }
 
 // Take takes up to Max jobs, and if there are none waits until there are. It returns none when Wait is over, or when
-// Stopping is closed. Errors: ctx's, or a *queue.UnavailableError when no shard answers.
+// Stopping is closed. Errors: ctx's, a *queue.UnavailableError when no shard answers, or a *LimitError if it may not
+// wait for so many topics.
 func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Leased, error) {
 	if r.Wait <= 0 {
 		return h.opts.Queue.Take(ctx, r.TakeRequest)
 	}
 	over := time.NewTimer(r.Wait)
 	defer over.Stop()
-	w := h.enter(r.TakeRequest)
+	w, err := h.enter(ctx, r)
+	if err != nil {
+		return nil, err
+	}
 	defer h.leave(w)
 	jobs, err := w.takeAnywhere(ctx)
 	for len(jobs) == 0 && err == nil {

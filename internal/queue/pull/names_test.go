@@ -2,11 +2,15 @@ package pull_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -61,4 +65,57 @@ func TestAWorkerOfAnotherProcessStillGetsJobs(t *testing.T) {
 	if got := <-stays; len(got.jobs) != 1 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestTopicsThatWorkersWaitForAreLimited for each token, namespace and protocol; a topic that several wait for counts
+// once, and one that nobody waits for any more counts until Redis has forgotten it.
+func TestTopicsThatWorkersWaitForAreLimited(t *testing.T) {
+	t.Parallel()
+	ns := registry.NewTopic("ns.*")
+	snapshot := &registry.Snapshot{Topics: registry.NewTopics(&ns)}
+	synctest.Test(t, func(t *testing.T) {
+		q := queue.Open(queue.Options{}) // without shards workers only wait
+		defer func() { _ = q.Close() }()
+		h := pull.New(pull.Options{
+			Queue: q, Topics: func() *registry.Snapshot { return snapshot },
+			Limits: pull.Limits{Token: 5, Namespace: 8, Gateway: 12},
+		})
+		enter := func(via, token string, topics ...string) (leave func(), err error) {
+			return h.EnterVia(queue.Via(t.Context(), via), pull.Request{
+				Token: token, TakeRequest: queue.TakeRequest{Topics: topics, Max: 1},
+			})
+		}
+		allowed := func(via, token string, topics ...string) (leave func()) {
+			t.Helper()
+			leave, err := enter(via, token, topics...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return leave
+		}
+		refused := func(key, via, token string, topics ...string) {
+			t.Helper()
+			_, err := enter(via, token, topics...)
+			if limit, ok := errors.AsType[*pull.LimitError](err); !ok || limit.Key != key {
+				t.Fatalf("%v; want the limit of %s", err, key)
+			}
+		}
+		leave := allowed("x", "a", names("t", 5)...)
+		allowed("x", "a", names("t", 5)...)()
+		refused("pull.topics_per_token", "x", "a", "more")
+		allowed("y", "a", "more") // another protocol's token
+		allowed("x", "b", names("ns.t", 5)...)
+		refused("pull.topics_per_namespace", "y", "c", names("ns.u", 4)...)
+		allowed("x", "c", "t1", "t2", "more", "and more")
+		refused("pull.topics_per_gateway", "x", "", "another")
+		allowed("y", "", names("ns.u", 3)...)
+		refused("pull.topics_per_namespace", "y", "", "ns.x")
+		leave()
+		refused("pull.topics_per_token", "x", "a", "more")
+		for range 3 {
+			time.Sleep(2 * time.Second)
+			allowed("z", "", "any")()
+		}
+		allowed("x", "a", "more")
+	})
 }
