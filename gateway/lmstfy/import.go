@@ -152,6 +152,17 @@ func (s *source) Waiting(ctx context.Context) (int, error) {
 	return importer.Length(ctx, s.Redis, queues, []string{keyTimer}, []string{keyClaims})
 }
 
+// Count implements importer.Counter.
+func (s *source) Count(ctx context.Context) (int, error) {
+	defer func() { s.found = nil }()
+	return s.Claims.Count(ctx, func() (err error) {
+		if s.found, err = importer.Scan(ctx, s.Redis, keyReady+"*"); err == nil {
+			_, err = s.claimAny(ctx, importer.CountStep)
+		}
+		return err
+	})
+}
+
 // tokensEvery is how long a token that was created in lmstfy during an import may be missing in Wakecall.
 const tokensEvery = 10 * time.Second
 

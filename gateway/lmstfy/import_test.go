@@ -62,6 +62,9 @@ func TestJobsAreClaimedOnce(t *testing.T) {
 	if n, err := l.Waiting(ctx); n != 9 || err != nil {
 		t.Errorf("%d jobs are waiting, %v", n, err)
 	}
+	if n, err := l.Count(ctx); n != 5 || err != nil {
+		t.Errorf("%d jobs would be imported, %v", n, err)
+	}
 	ready, err := l.Claim(ctx, 100)
 	must(err)
 	if len(ready) != 3 {
