@@ -101,6 +101,9 @@ func TestImportedJobsAreClaimedOnce(t *testing.T) {
 	if third, err := b.Claim(ctx, 100); len(third) != 0 || err != nil {
 		t.Errorf("then %+v %v", third, err)
 	}
+	if n, err := b.Waiting(ctx); n != 2 || err != nil {
+		t.Errorf("%d jobs are waiting, %v, want the claimed ones without their lists", n, err)
+	}
 	b.close() // as a killed import
 	again := openBeanstalkd(t, addr)
 	harness.Eventually(t, time.Minute, "the killed import releases the lock", func() error { return again.Lock(ctx) })
