@@ -25,7 +25,7 @@ func (f *fixture) polls(n int, topics func(i int) []string) (batches [][]*takeCa
 		c.requests = []TakeRequest{{Topics: c.await, Max: 1, Order: Order(i % 2)}}
 		g.add(c)
 	}
-	for batch := g.next(); len(batch) > 0; batch = g.next() {
+	for batch := g.next(&g.waiting); len(batch) > 0; batch = g.next(&g.waiting) {
 		batches = append(batches, batch)
 	}
 	return batches
