@@ -34,8 +34,9 @@ type counter struct {
 	Offsets map[string]uint64 `json:"offsets,omitempty"` // added to the ids of imported processes
 }
 
-// firstID is the first id that gateways assign. It is beyond the ids of a beanstalkd, which count from 1, so that the first
-// import keeps them, even if a gateway is already in use. Clients that store numbers as 64-bit floats can store it.
+// firstID is the first id that gateways assign. It is beyond the ids of a beanstalkd, which count from 1, so that the
+// first import keeps them, even if a gateway is already in use. Clients that store numbers as 64-bit floats can store
+// it.
 const firstID = 1_000_000_000_001
 
 // room is how many more ids an imported server may assign while its producers switch over.

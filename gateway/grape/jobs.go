@@ -83,7 +83,8 @@ func (g *Gateway) delaying(verb queue.Verb, done string, in ...queue.State) func
 		}
 		dtr = min(dtr, queue.MaxDelay)
 		return g.end(r, queue.Ending{
-			Verb: verb, In: in, Delay: dtr, Retry: []time.Duration{dtr}, Error: fmt.Sprint(done, dtrMark, dtr.Milliseconds()),
+			Verb: verb, In: in, Delay: dtr, Retry: []time.Duration{dtr},
+			Error: fmt.Sprint(done, dtrMark, dtr.Milliseconds()),
 		})
 	}
 }
