@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- With: deadline, record, topic, totals, wait, remove, dead, describe, gate, lease, again, pattern.
+-- With: deadline, record, topic, totals, order, wait, remove, dead, describe, gate, lease, again, pattern.
 -- Leases due jobs of pull topics to workers, and stores which topics workers go on waiting for.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    name under which the answer can be repeated; token of the call; '1' to repeat it (then no job is taken);
 --         pattern of priorities; number of awaited topics; for how long in ms they stay awaited; those topics; then for
---         each request: token of its leases, 'listed' or 'fair', how many jobs, TTR in ms ('' the job's), how many
+--         each request: token of its leases, 'listed', 'fair' or 'ordered', how many jobs, TTR in ms ('' the job's), how many
 --         topics, its topics.
 -- Returns {now in µs; revision of the leases; when to ask again about a topic whose rate limit is used up, in ms, else
 --         0; awaited topics that may have more, a list; how many jobs each request got, a list; then for each job: six
@@ -16,7 +16,7 @@ local requests, tokens, got, more = {}, {}, {}, {}
 out[3], out[4], out[5] = 0, more, got
 local at = 7 + marks
 while at < #ARGV do
-  local r = {token = ARGV[at], listed = ARGV[at + 1] == 'listed', max = tonumber(ARGV[at + 2]),
+  local r = {token = ARGV[at], listed = ARGV[at + 1] ~= 'fair', ordered = ARGV[at + 1] == 'ordered', max = tonumber(ARGV[at + 2]),
     ttr = tonumber(ARGV[at + 3]), topics = {}}
   for i = 1, ARGV[at + 4] do r.topics[i] = ARGV[at + 4 + i] end
   requests[#requests + 1], tokens[#tokens + 1], got[#got + 1] = r, r.token, 0
@@ -53,9 +53,36 @@ local function inTurn(topics, priority, n)
   return k
 end
 
+-- Takes up to n jobs, of all topics with an order of their own those with the lowest number.
+local function inOrder(topics, n)
+  local k, heads = 0, {}
+  local function first(topic)
+    local score, member = head(P .. 'o:' .. topic)
+    heads[topic] = score and score <= LAST and {score, member} or nil
+  end
+  for _, topic in ipairs(topics) do
+    if settings(topic).order then
+      orderDue(topic, ORDERED)
+      first(topic)
+    end
+  end
+  while k < n do
+    local best, lowest
+    for topic, at in pairs(heads) do
+      if not best or at[1] < lowest[1] or at[1] == lowest[1] and at[2] < lowest[2] then best, lowest = topic, at end
+    end
+    if not best then break end
+    k = k + takeOf(best, 'normal', 1)
+    first(best)
+    if heads[best] and heads[best][2] == lowest[2] then heads[best] = nil end -- its limits allow none
+  end
+  return k
+end
+
 local function never() return false end
 for i, r in ipairs(requests) do
   leases = {number = i, token = r.token, ends = function(ttr) return now + (r.ttr or ttr) end}
+  if r.ordered then got[i] = inOrder(r.topics, r.max) end
   for _, topics in ipairs(r.listed and r.topics or {r.topics}) do
     local function fetch(priority, n)
       if r.listed then return takeOf(topics, priority, n) end
