@@ -21,9 +21,7 @@ func TestAFullRedisIsOutOfMemory(t *testing.T) {
 	c.want("INSERTED 1\r\n")
 	q.Redis.ConfigSet("maxmemory", "1")
 	c.send("put 5 0 60 1\r\ny\r\nreserve\r\nrelease 1 9 0\r\nlist-tube-used\r\ndelete 1\r\n")
-	c.want("OUT_OF_MEMORY\r\nRESERVED 1 1\r\nx\r\n")
-	c.want("OUT_OF_MEMORY\r\n") // with another priority it is another job
-	c.want("USING default\r\nDELETED\r\n")
+	c.want("OUT_OF_MEMORY\r\nRESERVED 1 1\r\nx\r\nRELEASED\r\nUSING default\r\nDELETED\r\n")
 }
 
 // TestWithoutAShardEveryCommandIsAnsweredOnce, and the connection stays open.
@@ -56,7 +54,7 @@ func TestJobsThatNoClientCanNameAreBuried(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
 	c := dial(t, serveOn(t, q, q))
-	topic := topicOf("default", 5)
+	topic := topicOf("default")
 	for _, id := range []string{"order-42", "007"} {
 		if r := q.Push(t.Context(), queue.Push{Topic: topic, ID: id, Body: []byte("x")}); r.Err != nil {
 			t.Fatal(r.Err)
@@ -79,8 +77,8 @@ func TestJobsOfTheAPIAreReserved(t *testing.T) {
 	c := dial(t, serveOn(t, q, q))
 	c.send("watch Mail\r\n")
 	c.want("WATCHING 2\r\n")
-	for id, priority := range map[string]uint32{"18446744073709551615": 9, "3000000": 7} {
-		p := queue.Push{Topic: topicOf("Mail", priority), ID: id, Body: []byte("x")}
+	for _, id := range []string{"18446744073709551615", "3000000"} {
+		p := queue.Push{Topic: topicOf("Mail"), ID: id, Body: []byte("x")}
 		if r := q.Push(t.Context(), p); r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -260,7 +258,7 @@ func TestATopicsTTRIsShown(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
 	c := dial(t, serveOn(t, q, q))
-	if r := q.Push(t.Context(), queue.Push{Topic: topicOf("default", 5), ID: "7", Body: []byte("x")}); r.Err != nil {
+	if r := q.Push(t.Context(), queue.Push{Topic: topicOf("default"), ID: "7", Body: []byte("x")}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if s := c.stats("stats-job 7"); s["ttr"] != "10" {

@@ -326,7 +326,7 @@ func TestADeleteWithoutALeaseDeletes(t *testing.T) {
 	c := dial(t, serveOn(t, q, q))
 	c.send("put 5 0 60 1\r\nx\r\nreserve\r\n")
 	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
-	byHand := queue.Ending{Ref: queue.Ref{Topic: topicOf("default", 5), ID: "1"}, Verb: queue.BuryLeased}
+	byHand := queue.Ending{Ref: queue.Ref{Topic: topicOf("default"), ID: "1"}, Verb: queue.BuryLeased}
 	if done := q.End(t.Context(), []queue.Ending{byHand})[0]; done.Err != nil {
 		t.Fatal(done.Err)
 	}
@@ -344,7 +344,7 @@ func TestAReleaseWithoutALeaseMakesNoSecondJob(t *testing.T) {
 	c := dial(t, serveOn(t, q, q))
 	c.send("put 5 0 60 1\r\nx\r\nreserve\r\n")
 	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
-	byHand := queue.Ending{Ref: queue.Ref{Topic: topicOf("default", 5), ID: "1"}, Verb: queue.BuryLeased}
+	byHand := queue.Ending{Ref: queue.Ref{Topic: topicOf("default"), ID: "1"}, Verb: queue.BuryLeased}
 	if done := q.End(t.Context(), []queue.Ending{byHand})[0]; done.Err != nil {
 		t.Fatal(done.Err)
 	}

@@ -302,8 +302,8 @@ func (s *source) claimed(
 
 func (s *source) job(list uint64, c claim, body []byte) importer.Job {
 	p := queue.Push{
-		Topic: topicOf(c.Tube, c.Priority), ID: strconv.FormatUint(c.Offset+c.ID, 10), Body: body,
-		ContentType: queue.TypeOf(body), Priority: levelOf(c.Priority),
+		Topic: topicOf(c.Tube), ID: strconv.FormatUint(c.Offset+c.ID, 10), Body: body,
+		ContentType: queue.TypeOf(body), Priority: levelOf(c.Priority), Order: &c.Priority,
 		TTR: min(time.Duration(c.TTR)*time.Second, registry.MaxPullTTR),
 		Via: fmt.Sprintf("import beanstalk %s %d", s.addr, list),
 	}

@@ -113,7 +113,7 @@ func TestAnErrorOfBeanstalkdEndsAClaim(t *testing.T) {
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%+v, %v", jobs, err)
 	}
-	if p := jobs[0].Push; p.Topic != topicOf("mail", 7) || p.ID != "5" || string(p.Body) != "hi" {
+	if p := jobs[0].Push; p.Topic != topicOf("mail") || p.ID != "5" || string(p.Body) != "hi" {
 		t.Errorf("claimed %+v", p)
 	}
 	for _, command := range []string{

@@ -28,9 +28,6 @@ func (k *conn) reserveWithTimeout(args []string, _ []byte) error {
 func (k *conn) reserve(until time.Time) error {
 	k.work()
 	soon := k.deadline()
-	if err := k.tubes.recent(k.ctx, k.queue); err != nil {
-		return err
-	}
 	wait := time.Duration(0) // the first take does not wait
 	for {
 		now := time.Now()
@@ -98,7 +95,7 @@ func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
 		return nil, k.ctx.Err()
 	}
 	jobs, err := k.workers.Take(ctx, pull.Request{
-		TakeRequest: queue.TakeRequest{Topics: p.topics, Order: queue.Listed, Max: 1}, Wait: wait,
+		TakeRequest: queue.TakeRequest{Topics: p.topics, Order: queue.Ordered, Max: 1}, Wait: wait,
 	})
 	if len(jobs) > 0 {
 		return &jobs[0], nil

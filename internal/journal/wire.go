@@ -31,6 +31,7 @@ type requestWire struct {
 	CreatedAt   int64     `json:"created_at,omitzero"`
 	ChangedAt   int64     `json:"changed_at,omitzero"`
 	Priority    string    `json:"priority,omitzero"`
+	Order       *uint32   `json:"order,omitzero"`
 	TTR         float64   `json:"ttr,omitzero"`
 	MaxAttempts int       `json:"max_attempts,omitzero"`
 	ContentType string    `json:"content_type,omitzero"`
@@ -48,7 +49,7 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 	w := requestWire{
 		TS: stampOf(l.TS, now), Op: l.Op, Topic: l.Topic, ID: l.ID, Shard: l.Shard, Revision: l.Revision,
 		DueAt: millisOf(l.DueAt), CreatedAt: millisOf(l.CreatedAt), ChangedAt: millisOf(l.ChangedAt),
-		Priority: l.Priority, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts, ContentType: l.ContentType,
+		Priority: l.Priority, Order: l.Order, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts, ContentType: l.ContentType,
 		ExpiresAt: millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Delay: l.Delay.Seconds(),
 		Via: l.Via,
 	}
@@ -74,7 +75,7 @@ func readRequest(line []byte) (RequestLine, error) {
 	}
 	l := RequestLine{
 		TS: ts, Op: w.Op, Topic: w.Topic, ID: w.ID, Shard: w.Shard, Revision: w.Revision, DueAt: timeOf(w.DueAt),
-		CreatedAt: timeOf(w.CreatedAt), ChangedAt: timeOf(w.ChangedAt), Priority: w.Priority,
+		CreatedAt: timeOf(w.CreatedAt), ChangedAt: timeOf(w.ChangedAt), Priority: w.Priority, Order: w.Order,
 		TTR: durationOf(w.TTR, time.Second), MaxAttempts: w.MaxAttempts, ContentType: w.ContentType,
 		ExpiresAt: timeOf(w.ExpiresAt), TTL: durationOf(w.TTL, time.Second), Headers: w.Headers.texts(),
 		Body: w.Body64, Via: w.Via, Delay: durationOf(w.Delay, time.Second),

@@ -7,6 +7,7 @@ import "fmt"
 //	(nothing)        on a Cluster: the slot guard, see slotguard.lua
 //	j:TOPIC          HASH: id → record, of all jobs of a topic in any state; see record.go
 //	w:PRIORITY:TOPIC ZSET: waiting jobs by the microsecond from which they may be called
+//	o:TOPIC          ZSET: those of w that have an order of their own: due ones by it, the others by due time (µs)
 //	m:TOPIC          ZSET: minutes (since 1970) that have a list
 //	f:TOPIC:MINUTE   LIST: ids of waiting jobs due in a minute far ahead
 //	z:TOPIC          HASH: minute → how many ids in its list are out of date

@@ -16,11 +16,12 @@ type Order uint8
 
 // The orders.
 const (
-	Fair   Order = iota // 5:3:2 over the priorities, round robin over the topics
-	Listed              // from the first topic that has ready jobs, then from the next
+	Fair    Order = iota // 5:3:2 over the priorities, round robin over the topics
+	Listed               // from the first topic that has ready jobs, then from the next
+	Ordered              // by Job.Order, whatever the topic; jobs without one as Listed
 )
 
-var orderNames = [...]string{Fair: "fair", Listed: "listed"}
+var orderNames = [...]string{Fair: "fair", Listed: "listed", Ordered: "ordered"}
 
 // TakeLimit is the most jobs of one TakeRequest.
 const TakeLimit = 100
@@ -346,7 +347,7 @@ func (q *Queue) Spots(topics []string, order Order) []Spot {
 }
 
 // Spots divides topics by the buckets that have them: with Listed in the order of the topics, so that a bucket may be
-// listed several times, otherwise in any order.
+// listed several times, otherwise each once, in any order.
 func (s *Shard) Spots(topics []string, order Order) []Spot {
 	if len(s.nodes) == 1 {
 		return []Spot{{s, 0, topics}}

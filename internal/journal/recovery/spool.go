@@ -65,13 +65,13 @@ func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 		if p.TTL > 0 {
 			expires = now.Add(p.TTL) // an estimate, too
 		}
-		jobs[i] = queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Spooled, Priority: p.Priority, TTR: p.TTR,
-			MaxAttempts: p.MaxAttempts, ExpiresAt: expires, Headers: p.Headers, Retry: p.Retry, CreatedAt: now,
-			DueAt: due}
+		jobs[i] = queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Spooled, Priority: p.Priority, Order: p.Order,
+			TTR: p.TTR, MaxAttempts: p.MaxAttempts, ExpiresAt: expires, Headers: p.Headers, Retry: p.Retry,
+			CreatedAt: now, DueAt: due}
 		lines[i] = journal.RequestLine{TS: now, Op: journal.OpSpool, Topic: p.Topic, ID: p.ID, DueAt: asked,
 			Delay:    p.Delay,
-			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType,
-			Body:      p.Body,
+			Priority: p.Priority.String(), Order: p.Order, TTR: p.TTR, MaxAttempts: p.MaxAttempts,
+			ContentType: p.ContentType, Body: p.Body,
 			ExpiresAt: p.ExpiresAt, TTL: p.TTL, Headers: p.Headers, Retry: p.Retry, Via: p.Via}
 	}
 	if err := s.journal.Durably(lines); err != nil {
@@ -250,7 +250,8 @@ func (d *drain) push(pushes []queue.Push) error {
 func pushOf(l *journal.RequestLine) queue.Push {
 	p := queue.Push{
 		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR,
-		MaxAttempts: l.MaxAttempts, Priority: priorityOf(l), ExpiresAt: l.ExpiresAt, Headers: l.Headers, Retry: l.Retry,
+		MaxAttempts: l.MaxAttempts, Priority: priorityOf(l), Order: l.Order, ExpiresAt: l.ExpiresAt, Headers: l.Headers,
+		Retry: l.Retry,
 	}
 	if l.TTL > 0 { // the remaining time, but not 0, which means no limit
 		p.TTL = max(time.Millisecond, time.Until(l.TS.Add(l.TTL)))

@@ -1,7 +1,7 @@
 -- A topic's settings and the state of its limits, c:TOPIC. A topic without settings of its own has those of its
 -- namespace.
 local FIELDS = {'ttr', 'max', 'flight', 'rate', 'paused', 'pull', 'drop', 'remember', 'keep', 'all',
-  'window', 'used', 'open', 'fails', 'probe', 'turn', 'until'}
+  'window', 'used', 'open', 'fails', 'probe', 'turn', 'until', 'order'}
 local SETTINGS = 10 -- fields that configure.lua sets; the others are the state
 local DEFAULTS = {ttr = 10000, max = 10, flight = 0, rate = 0, keep = 0, all = 0, window = 32, used = 0, open = 0,
   fails = 0, probe = 0, turn = 0, ['until'] = 0}
