@@ -2,11 +2,21 @@
 local MINUTE, LEAD = 60000, 60000
 local FEW, DENSE = 100, 16 -- a new list of a minute only for a topic with more jobs, and this many a list on average
 
--- Notes that a topic has an event at a time: next is never later than a topic's next event.
+-- The first score of a sorted set, and its member.
+local function head(key)
+  local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  return tonumber(first[2]), first[1]
+end
+
+local soonest -- event of all topics; timers know it
+-- Notes that a topic has an event at a time: next is never later than a topic's next event. Tells timers about one
+-- before all others, with the time and this server's, so that they need not ask.
 local function event(topic, at)
-  if call('ZADD', P .. 'next', 'LT', 'CH', at, topic) == 1 and call('ZRANK', P .. 'next', topic) == 0 then
-    call('PUBLISH', P .. 'wake', 'T')
-  end
+  soonest = soonest or head(P .. 'next') or math.huge
+  call('ZADD', P .. 'next', 'LT', text(at), topic)
+  if at >= soonest then return end
+  soonest = at
+  call('PUBLISH', P .. 'wake', 'T ' .. text(at) .. ' ' .. text(micros))
 end
 
 local offered = 0 -- turns that this call gave
@@ -23,12 +33,6 @@ local function offer(topic, priority)
   if call('ZADD', P .. 'q:' .. priority, 'NX', call('INCR', P .. 'turn'), topic) == 0 then return end
   offered = offered + 1
   if call('DEL', P .. 'idle') == 1 then call('PUBLISH', P .. 'wake', 'D') end
-end
-
--- The first score of a sorted set, and its member.
-local function head(key)
-  local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  return tonumber(first[2]), first[1]
 end
 
 -- Offers each priority of a topic that has due jobs. Returns when the next job of the others is due.
