@@ -95,8 +95,7 @@ local function wake(topic)
   if at < math.huge then call('ZADD', P .. 'next', at, topic) else call('ZREM', P .. 'next', topic) end
 end
 
-local due = call('ZRANGE', P .. 'next', '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[1])
-for _, topic in ipairs(due) do wake(topic) end
+for _, topic in ipairs(call('ZRANGE', P .. 'next', '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[1])) do wake(topic) end
 out[2] = head(P .. 'next') or -1
 out[3] = offered
 return out

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- With: record.
--- Stores how many workers of a process wait for topics, for people to read, or describes the workers of a topic. A topic
--- for which none waits any more is not awaited either; workers of other processes that wait for it take again.
+-- Stores how many workers of a process wait for topics, for people to read, or describes the workers of a topic. A
+-- topic for which none waits any more is not awaited either; workers of other processes that wait for it take again.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    'note', process, for how many ms, then topics and their numbers of workers | 'read', topic.
 -- Returns nothing | {number of waiting workers, when the oldest lease began, in s; 0: none is held}.

@@ -32,16 +32,6 @@ local function lease(topic, id, front, attempts, more, rest)
   return record, ends
 end
 
--- A damaged record becomes the body of a dead job, so that people see it, unless the body has a key of its own.
-local function setAside(topic, id, record)
-  local head = 'dead normal ' .. text(now) .. ' ' .. text(now) .. ' 0 0 reason=corrupt'
-  if call('EXISTS', P .. 'b:' .. topic .. '/' .. id) == 1 then head = head .. ' long=1' end
-  if call('EXISTS', P .. 'a:' .. topic .. '/' .. id) == 1 then head = head .. ' tried=1' end
-  call('HSET', P .. 'j:' .. topic, id, head .. '\n' .. record)
-  call('ZADD', P .. 'dead:' .. topic, micros, id)
-  count(topic, 'died', 1)
-end
-
 -- Leases one of the jobs that w had, of any priority (nil) or of one; returns its record and the end, or nil.
 local function try(topic, priority, id, record)
   if settings(topic).order then leaveOrder(topic, id) end
@@ -75,17 +65,6 @@ local function leaseAll(topic, priority, ids)
     call('ZADD', P .. 'l:' .. topic, unpack(entries))
   end
   return got, first
-end
-
-local ORDERED = 500 -- jobs that fall due just now and get their place before others are taken; wake.lua does the rest
--- Takes up to n due jobs of a topic with an order of its own out of w, the first in that order.
-local function takeInOrder(topic, n)
-  orderDue(topic, ORDERED)
-  local ids = call('ZRANGE', P .. 'o:' .. topic, '-inf', LAST, 'BYSCORE', 'LIMIT', 0, n)
-  if #ids == 0 then return ids end
-  for i, member in ipairs(ids) do ids[i] = string.sub(member, 21) end
-  for _, priority in ipairs(PRIORITIES) do call('ZREM', P .. 'w:' .. priority .. ':' .. topic, unpack(ids)) end
-  return ids
 end
 
 -- Takes up to n due jobs of a topic: the first in its own order, whatever their priority, and then those of a priority.

@@ -1,6 +1,6 @@
 -- Topics with an order of their own: the numbers in the pair order of their jobs, beanstalkd's priorities. o:TOPIC has
 -- the jobs with that pair that are in w: the due ones by their number, and equal ones by their ids, the others by the
--- microsecond of their due time. The field order of c:TOPIC says that a topic has such jobs, so that others cost nothing.
+-- microsecond of their due time. The field order of c:TOPIC says that a topic has such jobs: others cost nothing.
 local LAST = 4294967295 -- the largest number; due times are larger
 
 -- The member of o of a job: numbers of up to 20 digits are in their order, and before other ids.
@@ -36,4 +36,15 @@ local function orderDue(topic, n)
   end
   call('ZADD', o, unpack(entries))
   return #found
+end
+
+local ORDERED = 500 -- jobs that fall due just now and get their place before others are taken; wake.lua does the rest
+-- Takes up to n due jobs of a topic with an order of its own out of w, the first in that order.
+local function takeInOrder(topic, n)
+  orderDue(topic, ORDERED)
+  local ids = call('ZRANGE', P .. 'o:' .. topic, '-inf', LAST, 'BYSCORE', 'LIMIT', 0, n)
+  if #ids == 0 then return ids end
+  for i, member in ipairs(ids) do ids[i] = string.sub(member, 21) end
+  for _, priority in ipairs(PRIORITIES) do call('ZREM', P .. 'w:' .. priority .. ':' .. topic, unpack(ids)) end
+  return ids
 end
