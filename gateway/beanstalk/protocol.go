@@ -14,9 +14,9 @@ var Protocol = gateway.Protocol{
 // maxBody is beanstalkd's default limit for bodies.
 const maxBody = 65535
 
-func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {
+func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Prepare {
 	g := New(e, p.Queue, p.Workers, p.Registry, maxBody, p.Version)
-	return map[string]gateway.Serve{
-		"gateways.beanstalk.addr": e.Ensured(p.Registry, g.Serve, gateway.Namespace(Namespace, title)),
+	return map[string]gateway.Prepare{
+		"gateways.beanstalk.addr": gateway.Ensured(p.Registry, g.Serve, gateway.Namespace(Namespace, title)),
 	}
 }

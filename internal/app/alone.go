@@ -34,9 +34,15 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	}
 	sockets := map[string]net.Listener{}
 	for _, spec := range listeners(cfg, name) {
-		if sockets[spec.Name], err = master.Listen(spec.Key, spec.Addr); err != nil {
+		l, err := master.Listen(spec.Key, spec.Addr)
+		if err != nil && !spec.Optional {
 			return err
 		}
+		if err != nil {
+			log.Error("starting without a listener", "error", err)
+			continue
+		}
+		sockets[spec.Name] = l
 	}
 	r, err := p.newRole(name, sockets, nil)
 	if err != nil {
