@@ -126,6 +126,14 @@ func inheritable(l *net.TCPListener) (*os.File, error) {
 	return os.NewFile(uintptr(fd), l.Addr().String()), nil
 }
 
+// listenError says which listener could not be opened.
+type listenError struct {
+	spec ListenSpec
+	error
+}
+
+func (e *listenError) Unwrap() error { return e.error }
+
 func (s *socket) close() { _ = s.file.Close() }
 
 // open opens the sockets of the roles. It reuses those of old with the same address. On error, old is unchanged.
@@ -140,6 +148,7 @@ func (old sockets) open(roles []RoleSpec, passed []net.Listener) (sockets, error
 			}
 			s, err := openSocket(spec, passed)
 			if err != nil {
+				err = &listenError{spec, err}
 				for _, m := range made {
 					m.close()
 				}

@@ -132,8 +132,12 @@ func TestTheLargestJobIsASetting(t *testing.T) {
 		Queue: q.Queue, Workers: q.Hub, Registry: q.Registry, Setting: size,
 	})
 	ctx, stop := context.WithCancel(context.Background())
+	serveOn, err := all["gateways.beanstalk.addr"](ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = all["gateways.beanstalk.addr"](ctx, l) })
+	serving.Go(func() { _ = serveOn(ctx, l) })
 	t.Cleanup(func() { stop(); serving.Wait() })
 	c := dial(t, l.Addr())
 	if s := c.stats("stats"); s["max-job-size"] != "81920" {

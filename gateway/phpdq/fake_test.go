@@ -115,7 +115,7 @@ func start(t *testing.T, o listen.Options) *running {
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- gateway.Run(ctx, []gateway.Listener{{Endpoint: e, Listener: l, Serve: s.Serve}}) }()
+	go func() { ended <- s.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {

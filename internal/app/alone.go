@@ -35,10 +35,16 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	sockets := map[string]net.Listener{}
 	p.bound = map[string]string{}
 	for _, spec := range listeners(cfg, name) {
-		if sockets[spec.Name], err = master.Listen(spec.Key, spec.Addr); err != nil {
+		l, err := master.Listen(spec.Key, spec.Addr)
+		if err != nil && !spec.Optional {
 			return err
 		}
-		p.bound[spec.Key] = sockets[spec.Name].Addr().String()
+		if err != nil {
+			log.Error("starting without a listener", "error", err)
+			continue
+		}
+		sockets[spec.Name] = l
+		p.bound[spec.Key] = l.Addr().String()
 	}
 	r, err := p.newRole(name, sockets, nil)
 	if err != nil {

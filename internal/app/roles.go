@@ -84,6 +84,7 @@ func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (m
 // role is work that runs until its context is done.
 type role struct {
 	run    func(context.Context) error
+	ready  <-chan struct{}       // closed when it serves; nil: as soon as it runs
 	status func() map[string]any // shown by `wakecall ps`; may be nil
 }
 
@@ -125,8 +126,10 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	if err = errors.Join(err, p.countWorkers()); err != nil {
 		return role{}, err
 	}
-	return role{run: func(ctx context.Context) error {
+	ready := make(chan struct{})
+	return role{ready: ready, run: func(ctx context.Context) error {
 		p.awaitShards(ctx)
+		close(ready)
 		return s.Run(ctx, l)
 	}}, nil
 }

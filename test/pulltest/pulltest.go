@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -137,15 +136,14 @@ func Endpoint(t *testing.T, name string) *gateway.Endpoint {
 // names, does not exist: otherwise nobody would be served.
 func NeedsAccounts(t *testing.T, p gateway.Protocol, server, accounts string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	q := Start(t)
 	all := p.Servers(Endpoint(t, p.Name), &gateway.Process{
 		Queue: q.Queue, Workers: q.Hub, Registry: q.Registry, Setting: func(string) string { return "/none" },
 	})
-	if err := all[server](t.Context(), l); err == nil || !strings.Contains(err.Error(), accounts) {
+	if _, err := all[server](t.Context()); err == nil || !strings.Contains(err.Error(), accounts) {
 		t.Error(err)
+	}
+	if err := p.Check(func(string) string { return "/none" }); err == nil || !strings.Contains(err.Error(), accounts) {
+		t.Errorf("checked: %v", err)
 	}
 }
