@@ -4,8 +4,8 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    name under which the answer can be repeated; token of the call; '1' to repeat it (then no job is taken);
 --         pattern of priorities; number of awaited topics; for how long in ms they stay awaited; those topics; then for
---         each request: token of its leases, 'listed', 'fair' or 'ordered', how many jobs, TTR in ms ('' the job's), how many
---         topics, its topics.
+--         each request: token of its leases, 'listed', 'fair' or 'ordered', how many jobs, TTR in ms ('' the job's),
+--         how many topics, its topics.
 -- Returns {now in µs; revision of the leases; when to ask again about a topic whose rate limit is used up, in ms, else
 --         0; awaited topics that may have more, a list; how many jobs each request got, a list; then for each job: six
 --         values, see answer in shared/lease.lua}.
@@ -16,7 +16,7 @@ local requests, tokens, got, more = {}, {}, {}, {}
 out[3], out[4], out[5] = 0, more, got
 local at = 7 + marks
 while at < #ARGV do
-  local r = {token = ARGV[at], listed = ARGV[at + 1] ~= 'fair', ordered = ARGV[at + 1] == 'ordered', max = tonumber(ARGV[at + 2]),
+  local r = {token = ARGV[at], order = ARGV[at + 1], max = tonumber(ARGV[at + 2]),
     ttr = tonumber(ARGV[at + 3]), topics = {}}
   for i = 1, ARGV[at + 4] do r.topics[i] = ARGV[at + 4 + i] end
   requests[#requests + 1], tokens[#tokens + 1], got[#got + 1] = r, r.token, 0
@@ -82,10 +82,11 @@ end
 local function never() return false end
 for i, r in ipairs(requests) do
   leases = {number = i, token = r.token, ends = function(ttr) return now + (r.ttr or ttr) end}
-  if r.ordered then got[i] = inOrder(r.topics, r.max) end
-  for _, topics in ipairs(r.listed and r.topics or {r.topics}) do
+  local listed = r.order ~= 'fair'
+  if r.order == 'ordered' then got[i] = inOrder(r.topics, r.max) end
+  for _, topics in ipairs(listed and r.topics or {r.topics}) do
     local function fetch(priority, n)
-      if r.listed then return takeOf(topics, priority, n) end
+      if listed then return takeOf(topics, priority, n) end
       return inTurn(topics, priority, n)
     end
     if got[i] < r.max then got[i] = got[i] + byPattern(ARGV[4], r.max - got[i], never, fetch) end

@@ -1,6 +1,6 @@
 -- Topics with an order of their own: the numbers in the pair order of their jobs, beanstalkd's priorities. o:TOPIC has
 -- the jobs with that pair that are in w: the due ones by their number, and equal ones by their ids, the others by the
--- microsecond of their due time. The field order of c:TOPIC says that a topic has such jobs, so that others cost nothing.
+-- microsecond of their due time. The field order of c:TOPIC says that a topic has such jobs: others cost nothing more.
 local LAST = 4294967295 -- the largest number; due times are larger
 
 -- The member of o of a job: numbers of up to 20 digits are in their order, and before other ids.

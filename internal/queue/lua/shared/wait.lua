@@ -71,7 +71,7 @@ local function file(topic, id, job, at)
   end
   if due > now and list(topic, id, due) then return end
   call('ZADD', P .. 'w:' .. job.priority .. ':' .. topic, at, id)
-  local soon = at <= micros + 1000 -- the jobs of one push are a microsecond apart, and may be due in the next millisecond
+  local soon = at <= micros + 1000 -- jobs of one push are a microsecond apart, and may be due in the next millisecond
   if order(topic, id, job, at) and at > micros or not soon then event(topic, math.ceil(at / 1000)) end
   if soon then offer(topic, job.priority) end
 end
