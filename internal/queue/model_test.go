@@ -245,8 +245,8 @@ func (m *model) Reserve(t *rapid.T) {
 	}
 }
 
-// checkOrder checks that the reserved jobs of each topic with an order are its first, and that others follow when it has
-// no more of them.
+// checkOrder checks that the reserved jobs of each topic with an order are its first, and that others follow when it
+// has no more of them.
 func (m *model) checkOrder(t *rapid.T, reserved []*Lease) {
 	for _, topic := range []string{"a", "b"} {
 		var want, got []string

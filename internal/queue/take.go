@@ -364,7 +364,7 @@ func (s *Shard) Spots(topics []string, order Order) []Spot {
 		}
 		spots[i].Topics = append(spots[i].Topics, t)
 	}
-	if order == Fair {
+	if order != Listed {
 		rand.Shuffle(len(spots), func(i, j int) { spots[i], spots[j] = spots[j], spots[i] })
 	}
 	return spots

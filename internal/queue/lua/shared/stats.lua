@@ -14,7 +14,7 @@ local function statsOf(topic)
       local job = find(topic, first[1])
       oldest = math.max(oldest, now - math.max(first[2] / 1000, job and job.created or 0)) -- due times may be long past
     end
-    ready, high = ready + n, high or n
+    ready, high = ready + n, high or n -- high is the first of them
   end
   return {all - ready - running - dead - finished, ready, running, dead, math.floor(oldest), high}
 end
