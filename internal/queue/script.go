@@ -56,20 +56,22 @@ func loadScripts(cluster bool) map[string]*script {
 }
 
 // compose returns the text of a script, or of a variant of one: its first line, which must stay the first, the guards,
-// and the files of lua/shared that its second line names.
+// and the files of lua/shared that its second line names. All but the guards and base is one function: Lua searches
+// the variables of a block anew for each function that is made in it and uses one, but has those around it at hand.
 func compose(of, name string, cluster bool) string {
 	first, rest, _ := strings.Cut(mustRead(of+".lua"), "\n")
 	if name == handReplay {
 		first = "#!lua"
 	}
-	parts := append(guardsOf(name, cluster), "base")
+	var parts []string
 	if line, _, _ := strings.Cut(rest, "\n"); strings.HasPrefix(line, with) {
-		parts = append(parts, strings.Split(strings.TrimSuffix(line[len(with):], "."), ", ")...)
+		parts = strings.Split(strings.TrimSuffix(line[len(with):], "."), ", ")
 	}
 	if !slices.Contains(timely, name) {
 		parts = slices.DeleteFunc(parts, func(part string) bool { return part == "deadline" })
 	}
-	return first + "\n" + readShared(parts) + rest
+	guards := readShared(append(guardsOf(name, cluster), "base"))
+	return first + "\n" + guards + "return (function()\n" + readShared(parts) + rest + "\nend)()\n"
 }
 
 const with = "-- With: "

@@ -92,7 +92,7 @@ local function wake(topic)
   if s['until'] > 0 and s['until'] <= now then call('HDEL', P .. 'c:' .. topic, 'until') end
   local at = math.min(minutes(topic), ordered(topic, s), offerDue(topic), s['until'] > now and s['until'] or math.huge,
     expired(topic, P .. 'l:' .. topic, 'running'), expired(topic, P .. 'e:' .. topic, 'waiting'), finished(topic, s))
-  if at < math.huge then call('ZADD', P .. 'next', at, topic) else call('ZREM', P .. 'next', topic) end
+  if at < math.huge then call('ZADD', P .. 'next', text(at), topic) else call('ZREM', P .. 'next', topic) end
 end
 
 for _, topic in ipairs(call('ZRANGE', P .. 'next', '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[1])) do wake(topic) end

@@ -20,6 +20,7 @@ local function event(topic, at)
 end
 
 local offered = 0 -- turns that this call gave
+local mayIdle = true -- a dispatcher may wait for work
 -- Gives a topic with due jobs of a priority its turn, behind all others, and wakes a dispatcher that waits, or workers.
 local function offer(topic, priority)
   local s = settings(topic)
@@ -32,7 +33,8 @@ local function offer(topic, priority)
   if s['until'] > now or s.paused then return end
   if call('ZADD', P .. 'q:' .. priority, 'NX', call('INCR', P .. 'turn'), topic) == 0 then return end
   offered = offered + 1
-  if call('DEL', P .. 'idle') == 1 then call('PUBLISH', P .. 'wake', 'D') end
+  if mayIdle and call('DEL', P .. 'idle') == 1 then call('PUBLISH', P .. 'wake', 'D') end
+  mayIdle = false
 end
 
 -- Offers each priority of a topic that has due jobs. Returns when the next job of the others is due.
@@ -74,7 +76,7 @@ local function file(topic, id, job, at)
     event(topic, tonumber(expires))
   end
   if due > now and list(topic, id, due) then return end
-  call('ZADD', P .. 'w:' .. job.priority .. ':' .. topic, at, id)
+  call('ZADD', P .. 'w:' .. job.priority .. ':' .. topic, text(at), id)
   local soon = at <= micros + 1000 -- jobs of one push are a microsecond apart, and may be due in the next millisecond
   if order(topic, id, job, at) and at > micros or not soon then event(topic, math.ceil(at / 1000)) end
   if soon then offer(topic, job.priority) end
