@@ -159,8 +159,8 @@ func (k *conn) deadline() (at time.Time) {
 	return at
 }
 
-// watch adds a tube to those that the connection watches. Their number is limited, because each reserve asks Redis about
-// all of them.
+// watch adds a tube to those that the connection watches. Their number is limited, because each reserve asks Redis
+// about all of them.
 func (k *conn) watch(name string) error {
 	if slices.Contains(k.watched, name) {
 		return nil

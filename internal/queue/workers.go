@@ -16,8 +16,8 @@ type Workers struct {
 // workersFor is how long a bucket remembers waiting workers; their process reports them again before that.
 const workersFor = time.Minute
 
-// NoteWorkers stores how many workers of a process wait for some topics of a bucket. Those for which none waits any more
-// (0) leave Redis.
+// NoteWorkers stores how many workers of a process wait for some topics of a bucket. Those for which none waits any
+// more (0) leave Redis.
 func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, waiting map[string]int) error {
 	for topics := range slices.Chunk(slices.Collect(maps.Keys(waiting)), maxNames) {
 		args := []any{"note", process, workersFor.Milliseconds()}

@@ -70,10 +70,11 @@ func (l *limiter) limit(key string) int {
 
 // usesOf returns what a request counts for.
 func usesOf(r *Request, gateway string, namespace func(topic string) string) (list []use) {
+	token := scope{perToken, gateway + "/" + r.Token}
 	for _, topic := range r.Topics {
 		list = append(list, use{scope{perGateway, gateway}, topic})
 		if r.Token != "" {
-			list = append(list, use{scope{perToken, gateway + "/" + r.Token}, topic})
+			list = append(list, use{token, topic})
 		}
 		if ns := namespace(topic); ns != "" {
 			list = append(list, use{scope{perNamespace, ns}, topic})
