@@ -76,6 +76,8 @@ func TestWhatIsNoBeanstalkdIsNamed(t *testing.T) {
 		"nothing":         {map[string]string{use: ""}, "empty reply"},
 		"no length":       {map[string]string{use: "OK many"}, `reply "OK many" has no length`},
 		"a wrong length":  {map[string]string{use: "FOUND 1 -5"}, `reply "FOUND 1 -5" has no length`},
+		"a long line":     {map[string]string{use: strings.Repeat("x", 8<<10)}, "buffer full"},
+		"a huge body":     {map[string]string{use: "OK 4000000000"}, "more than 512 MiB"},
 		"another command": {map[string]string{}, `with "UNKNOWN_COMMAND"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,7 @@ const lockName = "wakecall-import-"
 func Connect(to *redis.Options) *redis.Client {
 	o := *to
 	o.MaxRetries, o.ContextTimeoutEnabled, o.ClientName = -1, true, lockName+rand.Text()
-	return redis.NewClient(&o)
+	return NewClient(&o)
 }
 
 // ErrLocked means that another import from the same system is running.

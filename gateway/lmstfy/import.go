@@ -58,7 +58,7 @@ func importFlags(f *pflag.FlagSet) importer.Open {
 		if !slices.Contains(pools, name) {
 			return nil, nil, fmt.Errorf("%s has no pool %q: add it there first", keyPools, name)
 		}
-		s := newSource(importer.Connect(jobs), redis.NewClient(tokens), pools, name)
+		s := newSource(importer.Connect(jobs), importer.NewClient(tokens), pools, name)
 		return s, func() { _, _ = s.Redis.Close(), s.admin.Close() }, nil
 	}
 }

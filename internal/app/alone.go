@@ -20,6 +20,7 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	if err := setup.MakeDataDir(cfg); err != nil {
 		return err
 	}
+	setup.WarnOpenDir(cfg, log)
 	p, err := openParts(ctx, cfg, name, version, log)
 	if err != nil {
 		return setup.ExplainRegistry(cfg, err)

@@ -28,7 +28,7 @@ const wantedSpace = 256 << 20
 const neededSpace = 256 << 10
 
 func checkDirs(cfg *conf.Config) []Finding {
-	findings := []Finding{checkDir("data_dir", cfg.DataDir)}
+	findings := append([]Finding{checkDir("data_dir", cfg.DataDir)}, checkOpenDir(cfg.DataDir)...)
 	if err := journal.CheckFormat(cfg.JournalDir()); errors.Is(err, journal.ErrFormat) {
 		findings = append(findings, failedErr("journal", err, ""))
 	}
