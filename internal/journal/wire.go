@@ -3,7 +3,10 @@ package journal
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"math"
 	"slices"
@@ -142,7 +145,7 @@ func (l *ErrorLine) append(b []byte, now time.Time, process string) ([]byte, err
 // lenient makes the encoder replace what is not UTF-8, and saves it the search for names that occur twice.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// appendLine appends the JSON of a line, and a newline.
+// appendLine appends the JSON of a line with its checksum, and a newline.
 func appendLine(b []byte, wire any) ([]byte, error) {
 	to := appender(b)
 	if err := json.MarshalWrite(&to, wire, lenient); err != nil {
@@ -151,7 +154,33 @@ func appendLine(b []byte, wire any) ([]byte, error) {
 	if line := to[len(b):]; mayNeedEscapes(line) {
 		to = append(to[:len(b)], escapeControls(line)...)
 	}
-	return append(to, '\n'), nil
+	to = to[:len(to)-len("}")]
+	return append(appendChecksum(to, to[len(b):]), '\n'), nil
+}
+
+// checksumSize is the size of what appendChecksum appends.
+const checksumSize = len(`,"crc":"01234567"}`)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// appendChecksum appends the end of a line: the CRC-32C of what comes before it. Without that, a bit that flipped on
+// the disk makes another body, or another id, that nobody pushed.
+func appendChecksum(b, line []byte) []byte {
+	var sum [crc32.Size]byte
+	binary.BigEndian.PutUint32(sum[:], crc32.Checksum(line, castagnoli))
+	b = append(b, `,"crc":"`...)
+	b = hex.AppendEncode(b, sum[:])
+	return append(b, `"}`...)
+}
+
+// isWhole reports whether a line is as it was written.
+func isWhole(line []byte) bool {
+	end := len(line) - checksumSize
+	if end < 0 || !bytes.HasPrefix(line, []byte(lineStart)) {
+		return false
+	}
+	var want [checksumSize]byte
+	return bytes.Equal(line[end:], appendChecksum(want[:0], line[:end]))
 }
 
 // appender is a writer to the end of a slice.
