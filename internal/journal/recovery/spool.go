@@ -131,7 +131,8 @@ func Drain(ctx context.Context, q Pusher, log *slog.Logger, dir string, anew boo
 	if err != nil {
 		return report, fmt.Errorf("drain the spool: %w", err)
 	}
-	if err := (&drain{ctx: ctx, queue: q, log: log, dir: dir, anew: anew, from: from, report: &report}).run(); err != nil {
+	d := &drain{ctx: ctx, queue: q, log: log, dir: dir, anew: anew, from: from, report: &report}
+	if err := d.run(); err != nil {
 		return report, fmt.Errorf("drain the spool: %w", err)
 	}
 	if err := os.Remove(filepath.Join(dir, drainingName)); err != nil {
