@@ -2,8 +2,8 @@
 -- With: deadline, topic, totals, wait.
 -- Sets the settings of topics and namespaces.
 -- KEYS[1] the bucket's prefix.
--- ARGV    for each: name, then its SETTINGS, '' for one that it has not. One without a TTR no longer has settings of its
---         own.
+-- ARGV    for each: name, then its SETTINGS, '' for one that it has not. One without a TTR no longer has settings of
+--         its own.
 -- Returns how many changed.
 -- Keeps   a topic whose settings changed has an event now: wake.lua gives it its turn, or tells its workers, if it may.
 local SETTINGS = {'ttr', 'max', 'flight', 'rate', 'paused', 'pull', 'drop', 'remember', 'keep', 'all'}
