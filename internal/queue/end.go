@@ -42,7 +42,8 @@ type Ending struct {
 	In    []State // without a lease: the states that the job may have; none: Running
 	Verb  Verb
 	Delay time.Duration // of GiveBack
-	// Order is the new order of the job, and Priority goes with it, when a lease ends that leaves the job; nil: the same.
+	// Order is the new order of the job, and Priority goes with it, when a lease ends that leaves the job; nil: the
+	// same.
 	Order    *uint32
 	Priority Priority
 	TTR      time.Duration // of ExtendLeased: from now; 0: the job's, or its topic's
