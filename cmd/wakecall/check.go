@@ -19,7 +19,8 @@ func (p *program) checkCommand() *cobra.Command {
 		Use: "check", GroupID: groupCare, Short: "check the configuration and every connection in it",
 		Long: "Checks what `wakecall up` would use: directories, ports, the registry's database and its schema,\n" +
 			"every Redis with its version, settings and clock, where callbacks may go, and the gateways' files.\n" +
-			"It changes nothing, and can run while Wakecall is up. The exit code is 1 if something would fail or lose jobs.",
+			"It changes nothing, and can run while Wakecall is up. The exit code is 1 if something would fail or\n" +
+			"lose jobs.",
 	}
 	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
 		findings := append(setup.Check(ctx, cfg), checkGateways(cfg)...)

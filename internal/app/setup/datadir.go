@@ -43,8 +43,8 @@ func foreignDataDir(dir string) error {
 		case statErr != nil:
 			err = errors.Join(err, statErr)
 		case info.Mode()&fs.ModeSymlink != 0:
-			err = errors.Join(err, fmt.Errorf("%s is a symbolic link, which could lead to any file: remove it, and set "+
-				"data_dir, journal.dir or registry.dsn to where it leads", path))
+			err = errors.Join(err, fmt.Errorf("%s is a symbolic link, which could lead to any file: remove it, and "+
+				"set data_dir, journal.dir or registry.dsn to where it leads", path))
 		default:
 			err = errors.Join(err, foreign(path, info))
 		}
@@ -55,8 +55,8 @@ func foreignDataDir(dir string) error {
 func foreign(path string, info fs.FileInfo) error {
 	owner := int(info.Sys().(*syscall.Stat_t).Uid)
 	if us := os.Geteuid(); owner != us && owner != 0 {
-		return fmt.Errorf("%s belongs to user %d, and Wakecall runs as user %d: run it as that user, or give it to this "+
-			"one (chown -R %[3]d %[1]s)", path, owner, us)
+		return fmt.Errorf("%s belongs to user %d, and Wakecall runs as user %d: run it as that user, or give it to "+
+			"this one (chown -R %[3]d %[1]s)", path, owner, us)
 	}
 	return nil
 }
