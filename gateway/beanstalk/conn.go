@@ -72,6 +72,7 @@ const readAhead = 32
 func (k *conn) read(to chan<- command) {
 	defer close(to)
 	r := newReader(k.c, k.maxBody)
+	r.within = k.c.SetReadDeadline
 	for {
 		c, err := r.next()
 		if err != nil {

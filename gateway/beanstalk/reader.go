@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Limits of the protocol.
@@ -36,7 +37,12 @@ type command struct {
 type reader struct {
 	r       *bufio.Reader
 	maxBody int
+	// within limits how long the rest of a put may take; the zero time: no longer. It may be nil.
+	within func(time.Time) error
 }
+
+// bodyTimeout is how long a client may take to send the body of a put. Between commands it may be silent for ever.
+const bodyTimeout = time.Minute
 
 func newReader(r io.Reader, maxBody int) *reader {
 	return &reader{r: bufio.NewReaderSize(r, 4096), maxBody: maxBody}
@@ -102,6 +108,10 @@ func (r *reader) put(c command) (command, error) {
 		}
 	}
 	n, _ := number(c.args[3], 32)
+	if r.within != nil {
+		_ = r.within(time.Now().Add(bodyTimeout))
+		defer func() { _ = r.within(time.Time{}) }()
+	}
 	if n > uint64(r.maxBody) {
 		c.refusal = jobTooBig
 		_, err := io.CopyN(io.Discard, r.r, int64(n)+2)

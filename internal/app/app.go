@@ -112,6 +112,7 @@ func (p *parts) open(process string) (err error) {
 		Remembers: p.remembers, Pinned: p.pinned,
 		Announced: func() { p.registry.Nudge() }, // the registry is opened before the queue has shards
 		Host:      setup.HostName(p.cfg), Settings: setup.CommonSettings(p.cfg),
+		AwaitCompared: awaitsCompared(process),
 	})
 	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce); err == nil {
 		p.changes = p.registry.Subscribe()
@@ -124,6 +125,17 @@ func (p *parts) open(process string) (err error) {
 		})
 	}
 	return err
+}
+
+// awaitCompared is how long a client's request waits for a shard that was started and is being compared with the
+// journals, which usually takes 0.1 s, before it is answered 503.
+const awaitCompared = 3 * time.Second
+
+func awaitsCompared(process string) time.Duration {
+	if process == RoleServer || process == RoleGateway || process == RoleAdmin {
+		return awaitCompared
+	}
+	return 0
 }
 
 func newMetrics() *prometheus.Registry {

@@ -183,7 +183,11 @@ type outcome struct {
 func (s *Shard) do(ctx context.Context, bucket int, d Durability, script string, args ...any) (o outcome, err error) {
 	call := func() (v any, unsafe, err error) {
 		if d == Replica {
-			return s.runReplicated(ctx, bucket, script, args...)
+			v, unsafe, err = s.runReplicated(ctx, bucket, script, args...)
+			if isComparing(err) && s.awaitBucket(ctx, bucket, script) {
+				return s.runReplicated(ctx, bucket, script, args...)
+			}
+			return v, unsafe, err
 		}
 		v, err = s.run(ctx, bucket, script, args...)
 		return v, nil, err
@@ -218,8 +222,17 @@ func (s *Shard) list(ctx context.Context, bucket, n int, script string, args ...
 	return reply, nil
 }
 
-// run calls a script once. An error that is not the context's or the script's own is an *UnavailableError.
+// run calls a script, and once more if its bucket was being compared with the journals: then it has done nothing. An
+// error that is not the context's or the script's own is an *UnavailableError.
 func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any) (any, error) {
+	v, err := s.runOnce(ctx, bucket, script, args...)
+	if isComparing(err) && s.awaitBucket(ctx, bucket, script) {
+		return s.runOnce(ctx, bucket, script, args...)
+	}
+	return v, err
+}
+
+func (s *Shard) runOnce(ctx context.Context, bucket int, script string, args ...any) (any, error) {
 	n := s.nodes[bucket]
 	if err := s.refuses(n, script); err != nil {
 		return nil, err
