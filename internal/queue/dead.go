@@ -49,37 +49,71 @@ func (q *Queue) dead(ctx context.Context, c deadCall, ids []string, limit int) (
 	}
 	ended := map[string]bool{} // by topic and id, since a job on the move between two shards is in both
 	for _, c.topic = range members {
-		for _, s := range *q.shards.Load() {
-			if len(ids) > 0 {
-				err = q.deadIDs(ctx, s, c, ids, ended)
-			} else {
-				err = q.deadOldest(ctx, s, c, limit, ended)
-			}
-			if err != nil {
-				return len(ended), err
-			}
+		if len(ids) > 0 {
+			err = q.deadIDs(ctx, c, ids, ended)
+		} else {
+			err = q.deadOldest(ctx, c, limit, ended)
+		}
+		if err != nil {
+			return len(ended), err
 		}
 	}
 	return len(ended), nil
 }
 
-func (q *Queue) deadOldest(ctx context.Context, s *Shard, c deadCall, limit int, ended map[string]bool) error {
-	for len(ended) < limit {
-		n, err := q.someDead(ctx, s, c, min(deadStep, limit-len(ended)), nil, ended)
-		if err != nil || n == 0 {
+func (q *Queue) deadOldest(ctx context.Context, c deadCall, limit int, ended map[string]bool) error {
+	for _, s := range *q.shards.Load() {
+		for len(ended) < limit {
+			n, err := q.someDead(ctx, s, c, min(deadStep, limit-len(ended)), nil, ended)
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (q *Queue) deadIDs(ctx context.Context, c deadCall, ids []string, ended map[string]bool) error {
+	for chunk := range slices.Chunk(ids, deadStep) {
+		chunk, err := q.deadEverywhere(ctx, c.topic, chunk)
+		for _, s := range *q.shards.Load() {
+			if err == nil && len(chunk) > 0 {
+				_, err = q.someDead(ctx, s, c, 0, chunk, ended)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (q *Queue) deadIDs(ctx context.Context, s *Shard, c deadCall, ids []string, ended map[string]bool) error {
-	for chunk := range slices.Chunk(ids, deadStep) {
-		if _, err := q.someDead(ctx, s, c, 0, chunk, ended); err != nil {
-			return err
+// deadEverywhere returns the ids of jobs that have no copy in another state. A push that faults delayed may be stored in
+// two shards: if only its dead copy were deleted, the other would still be called.
+func (q *Queue) deadEverywhere(ctx context.Context, topic string, ids []string) ([]string, error) {
+	shards := *q.shards.Load()
+	if len(shards) < 2 {
+		return ids, nil
+	}
+	refs, alive := make([]Ref, len(ids)), map[string]bool{}
+	for i, id := range ids {
+		refs[i] = Ref{topic, id}
+	}
+	for _, s := range shards {
+		jobs, err := s.getLive(ctx, refs)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range jobs {
+			if j != nil && j.State != Dead {
+				alive[j.ID] = true
+			}
 		}
 	}
-	return nil
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return alive[id] }), nil
 }
 
 // someDead re-drives or deletes dead jobs in one call of the script, records that, and adds them to ended.

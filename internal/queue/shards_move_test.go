@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,6 +80,27 @@ func TestADeadJobOnTheMoveCountsOnce(t *testing.T) {
 		if j, err := s.get(f.ctx, "t", "1"); j != nil || err != nil {
 			t.Errorf("in shard %s it is %+v, %v", s.name, j, err)
 		}
+	}
+}
+
+// TestADeadJobWithACopyThatWaitsIsNotDeleted: the other copy would be called after the deletion was answered.
+func TestADeadJobWithACopyThatWaitsIsNotDeleted(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	states("active", "active")
+	for _, s := range f.q.Shards() {
+		r, _ := s.storeAll(0, Memory, []Push{{Topic: "t", ID: "1", Body: []byte(`1`)}}, wait.Limit)
+		if r[0].Err != nil {
+			t.Fatal(r[0].Err)
+		}
+	}
+	f.settle(Bury, nil, f.reserve(1)...)
+	for _, act := range []func(context.Context, string, []string, int) (int, error){f.q.RedriveDead, f.q.DeleteDead} {
+		if n, err := act(f.ctx, "t", []string{"1"}, 0); n != 0 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+	}
+	if j, err := f.s.get(f.ctx, "t", "1"); err != nil || j == nil || j.State != Dead {
+		t.Errorf("the dead copy is %+v, %v", j, err)
 	}
 }
 
