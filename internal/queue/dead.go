@@ -91,8 +91,8 @@ func (q *Queue) deadIDs(ctx context.Context, c deadCall, ids []string, ended map
 	return nil
 }
 
-// deadEverywhere returns the ids of jobs that have no copy in another state. A push that faults delayed may be stored in
-// two shards: if only its dead copy were deleted, the other would still be called.
+// deadEverywhere returns the ids of jobs that have no copy in another state. A push that faults delayed may be stored
+// in two shards: if only its dead copy were deleted, the other would still be called.
 func (q *Queue) deadEverywhere(ctx context.Context, topic string, ids []string) ([]string, error) {
 	shards := *q.shards.Load()
 	if len(shards) < 2 {
