@@ -3,7 +3,6 @@
 package page
 
 import (
-	"crypto/rand"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/web"
 )
 
@@ -23,7 +21,6 @@ type Options struct {
 	Flashes  *Flashes
 	Log      *slog.Logger
 	Now      func() time.Time
-	Key      seal.Key // all hosts' key; nil: one of this process
 }
 
 // Pages renders pages and knows their addresses.
@@ -37,10 +34,6 @@ type Pages struct {
 // New loads templates and assets. It fails when one of them is broken.
 func New(o Options) (p *Pages, err error) {
 	o.BasePath = CleanBase(o.BasePath)
-	if o.Key == nil {
-		o.Key = make(seal.Key, seal.KeySize)
-		_, _ = rand.Read(o.Key) // never fails (crypto/rand)
-	}
 	p = &Pages{Options: o, templates: map[string]*web.Templates{}}
 	if p.assets, err = web.LoadAssets(); err != nil {
 		return nil, err

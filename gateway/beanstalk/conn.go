@@ -11,7 +11,6 @@ import (
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/queue/pull"
 )
 
 // conn is a connection. Only its own goroutine and the reader use it.
@@ -72,7 +71,6 @@ const readAhead = 32
 func (k *conn) read(to chan<- command) {
 	defer close(to)
 	r := newReader(k.c, k.maxBody)
-	r.within = k.c.SetReadDeadline
 	for {
 		c, err := r.next()
 		if err != nil {
@@ -160,18 +158,20 @@ func (k *conn) deadline() (at time.Time) {
 	return at
 }
 
-// watch adds a tube to those that the connection watches. Their number is limited, because each reserve asks Redis
-// about all of them.
-func (k *conn) watch(name string) error {
+// maxWatched bounds the tubes that a connection watches: each reserve asks Redis about all of them.
+const maxWatched = 1000
+
+// watch reports whether the connection watches the tube now.
+func (k *conn) watch(name string) bool {
 	if slices.Contains(k.watched, name) {
-		return nil
+		return true
 	}
-	if err := pull.CheckRequest(len(k.watched)+1, k.MaxTopics); err != nil {
-		return err
+	if len(k.watched) == maxWatched {
+		return false
 	}
 	k.watched = append(k.watched, name)
 	k.tubes.edit(name, func(t *tube) { t.watching++ })
-	return nil
+	return true
 }
 
 func (k *conn) ignore(name string) bool {

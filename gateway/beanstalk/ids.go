@@ -34,32 +34,25 @@ type counter struct {
 	Offsets map[string]uint64 `json:"offsets,omitempty"` // added to the ids of imported processes
 }
 
-// firstID is the first id that gateways assign. It is beyond the ids of a beanstalkd, which count from 1, so that the
-// first import keeps them, even if a gateway is already in use. Clients that store numbers as 64-bit floats can store
-// it.
-const firstID = 1_000_000_000_001
-
 // room is how many more ids an imported server may assign while its producers switch over.
 const room = 1_000_000_000
 
 // offsetOf returns the number to add to the ids of an imported beanstalkd process, given its last id. It is 0 for the
-// first import, whose ids do not meet those that gateways assign. For another process, whose ids may equal those of the
-// first, it is the next own id; gateways continue beyond its ids.
+// first import, unless a gateway has already assigned ids. All ids that gateways assign from now on are larger.
 func offsetOf(ctx context.Context, r Settings, process string, last uint64) (offset uint64, err error) {
-	c := counter{Next: firstID}
+	c := counter{Next: 1}
 	err = r.EditSetting(ctx, actor, setting, &c, func() error {
 		var known bool
-		if offset, known = c.Offsets[process]; known {
-			return nil
+		if offset, known = c.Offsets[process]; !known && c.Next > 1 {
+			offset = c.Next
 		}
 		if c.Offsets == nil {
 			c.Offsets = map[string]uint64{}
 		}
-		if len(c.Offsets) > 0 || last > firstID-room {
-			offset = c.Next
+		c.Offsets[process] = offset
+		if !known {
 			c.Next = offset + last + room
 		}
-		c.Offsets[process] = offset
 		return nil
 	})
 	return offset, err
@@ -127,7 +120,7 @@ func (i *ids) refill(ctx context.Context) error {
 	if time.Since(i.failed) < refillEvery {
 		return i.err
 	}
-	begin, err := i.takeBlock(ctx)
+	first, err := i.takeBlock(ctx)
 	if err != nil {
 		if ctx.Err() == nil { // otherwise the client has disconnected
 			i.err, i.failed = err, time.Now()
@@ -136,16 +129,16 @@ func (i *ids) refill(ctx context.Context) error {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.reserve = begin
+	i.reserve = first
 	return nil
 }
 
-func (i *ids) takeBlock(ctx context.Context) (begin uint64, err error) {
-	c := counter{Next: firstID}
+func (i *ids) takeBlock(ctx context.Context) (first uint64, err error) {
+	c := counter{Next: 1}
 	err = i.registry.EditSetting(ctx, actor, setting, &c, func() error {
-		begin = c.Next
+		first = c.Next
 		c.Next += block
 		return nil
 	})
-	return begin, err
+	return first, err
 }

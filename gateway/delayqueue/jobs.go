@@ -2,12 +2,11 @@ package delayqueue
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/queue/pull"
 )
 
 type pushRequest struct {
@@ -61,19 +60,18 @@ type poppedJob struct {
 	lease string
 }
 
+// maxPopTopics bounds the load of a pop on the shards.
+const maxPopTopics = 1000
+
 func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
-	list := strings.TrimSpace(in.Topic)
-	if list == "" {
+	topics := named(in.Topic)
+	switch {
+	case len(topics) == 0:
 		return "", nil, failure(noPopTopic)
-	}
-	topics := named(list)
-	if err := pull.CheckRequest(len(topics), g.MaxTopics); err != nil {
-		return "", nil, failure(err.Error())
+	case len(topics) > maxPopTopics:
+		return "", nil, failure(fmt.Sprintf("topic has %d names; the limit is %d", len(topics), maxPopTopics))
 	}
 	job, err := g.store.pop(ctx, topics, g.popWait)
-	if limit, ok := errors.AsType[*pull.LimitError](err); ok {
-		return "", nil, failure(limit.Error())
-	}
 	if err != nil {
 		return "", nil, failed(notPopped, err)
 	}
@@ -83,11 +81,10 @@ func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
 	return done, poppedJob{ID: job.ID, Body: string(job.Body), lease: job.Lease}, nil
 }
 
-// named returns the topics of a comma-separated list that can have jobs. Like delay-queue, it does not trim them, but a
-// push trims its topic.
+// named returns the topics of a comma-separated list.
 func named(list string) (topics []string) {
 	for topic := range strings.SplitSeq(list, ",") {
-		if topic != "" && topic == strings.TrimSpace(topic) {
+		if topic = strings.TrimSpace(topic); topic != "" {
 			topics = append(topics, topic)
 		}
 	}

@@ -65,16 +65,17 @@ func (r *request) id() (string, error) {
 	return id, nil
 }
 
-// duration parses a number of milliseconds. A negative one is 0, as in Grape.
+// duration parses a number of milliseconds.
 func (r *request) duration(name string, code int) (time.Duration, error) {
-	if !r.query.Has(name) {
+	text := r.query.Get(name)
+	if text == "" {
 		return 0, nil
 	}
-	n, err := strconv.ParseInt(r.query.Get(name), 10, 64)
-	if err != nil || n > math.MaxInt64/int64(time.Millisecond) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/int64(time.Millisecond) {
 		return 0, bad(code, "job "+name+" is invalid")
 	}
-	return time.Duration(max(0, n)) * time.Millisecond, nil
+	return time.Duration(n) * time.Millisecond, nil
 }
 
 // most returns how many jobs the client wants: 1 if it sends no valid number.

@@ -1,7 +1,6 @@
 package lmstfy
 
 import (
-	"errors"
 	"math"
 	"net/http"
 	"time"
@@ -11,15 +10,18 @@ import (
 	"github.com/wakecall/wakecall/internal/queue/pull"
 )
 
-// maxCount is the most jobs that a consume may ask for.
-const maxCount = 100
+// Limits and defaults of consuming.
+const (
+	defaultTTR = 120 // seconds
+	maxCount   = 100
+)
 
 func (g *Gateway) consume(r *request) error {
-	ttr, err := r.seconds("ttr", g.Defaults.TTR)
+	ttr, err := r.seconds("ttr", defaultTTR)
 	if err != nil {
 		return err
 	}
-	timeout, err := r.seconds("timeout", g.Defaults.Timeout)
+	timeout, err := r.seconds("timeout", 0)
 	if err != nil {
 		return err
 	}
@@ -30,22 +32,14 @@ func (g *Gateway) consume(r *request) error {
 	if len(r.queues) == 0 {
 		return bad("invalid queue name(s)")
 	}
-	if err := pull.CheckRequest(len(r.queues), g.MaxTopics); err != nil {
-		return bad(err.Error())
-	}
 	topics := make([]string, len(r.queues))
 	for i, name := range r.queues {
 		topics[i] = g.Pools.topicOf(r.pool, r.namespace, name)
 	}
 	gateway.Patient(r.w, r.Request)
-	jobs, err := gateway.Take(r.Context(), g.Workers, pull.Request{
-		Wait: timeout, Token: r.pool + "/" + r.namespace + "/" + r.token, TakeRequest: queue.TakeRequest{
-			Topics: topics, Order: queue.Listed, Max: int(count), TTR: max(ttr, time.Millisecond),
-		},
-	})
-	if limit, ok := errors.AsType[*pull.LimitError](err); ok {
-		return &gateway.Problem{Status: http.StatusTooManyRequests, Body: object{"msg": limit.Error()}}
-	}
+	jobs, err := gateway.Take(r.Context(), g.Workers, pull.Request{Wait: timeout, TakeRequest: queue.TakeRequest{
+		Topics: topics, Order: queue.Listed, Max: int(count), TTR: max(ttr, time.Millisecond),
+	}})
 	if err != nil {
 		return err
 	}

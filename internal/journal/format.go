@@ -13,7 +13,7 @@ import (
 
 const (
 	formatName = ".format"
-	format     = "2"
+	format     = "1"
 )
 
 // ErrFormat is the error of a journal of another format.

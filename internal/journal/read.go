@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Range selects the lines to read.
@@ -113,7 +115,7 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 	var from io.Reader = file
 	if f.packed || file.Name() != filepath.Join(dir, f.name) {
 		if from, err = gzip.NewReader(bufio.NewReader(file)); err != nil {
-			return yield(nil, nil, cannotRead(file, 1, err))
+			return yield(nil, nil, fmt.Errorf("reading the journal's %s: %w", file.Name(), err))
 		}
 	}
 	inside := false
@@ -142,18 +144,9 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 			return true
 		}
 		if err != nil {
-			return yield(nil, nil, cannotRead(file, number, err))
+			return yield(nil, nil, fmt.Errorf("reading the journal's %s: %w", file.Name(), err))
 		}
 	}
-}
-
-// cannotRead returns the error of a file that cannot be read further. The rest of a packed file that was changed since
-// it was written is torn: whoever reads the journal can do without it, but not without an unchanged file that is there.
-func cannotRead(file *os.File, line int, err error) error {
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return fmt.Errorf("reading the journal: %w", err)
-	}
-	return &TornError{File: file.Name(), Line: line, Err: err}
 }
 
 // gzipMember is how a member of a packed file begins.
@@ -231,7 +224,7 @@ func readLine(at *TornError, line []byte, yield yieldLine) bool {
 	if len(line) == 0 {
 		return true
 	}
-	if isWhole(line) {
+	if jsontext.Value(line).IsValid(lenient) && bytes.HasPrefix(line, []byte(lineStart)) {
 		return yield(line, at, nil)
 	}
 	if !yield(nil, nil, &TornError{File: at.File, Line: at.Line, Err: errTorn}) {
@@ -243,11 +236,11 @@ func readLine(at *TornError, line []byte, yield yieldLine) bool {
 			return true
 		}
 		rest = rest[1+i:]
-		if isWhole(rest) {
+		if jsontext.Value(rest).IsValid(lenient) {
 			return yield(rest, at, nil)
 		}
 	}
 	return true
 }
 
-var errTorn = errors.New("cut short or changed since it was written")
+var errTorn = errors.New("not a whole line of JSON")

@@ -12,15 +12,14 @@ func Via(ctx context.Context, protocol string) context.Context {
 	return context.WithValue(ctx, viaKey{}, protocol)
 }
 
-// ViaOf returns the protocol of a request: "" for the API.
-func ViaOf(ctx context.Context) string {
+func viaOf(ctx context.Context) string {
 	name, _ := ctx.Value(viaKey{}).(string)
 	return name
 }
 
 // WithVia sets the protocol of ctx in pushes.
 func WithVia(ctx context.Context, pushes []Push) []Push {
-	via := ViaOf(ctx)
+	via := viaOf(ctx)
 	if via == "" {
 		return pushes
 	}

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -121,11 +120,7 @@ func wakeupOf(payload string) Wakeup {
 	case "D":
 		return Wakeup{Kind: WakeDispatcher}
 	}
-	var at, now int64 // see shared/wait.lua
-	_, _ = fmt.Sscanf(payload, "T %d %d", &at, &now)
-	w := Wakeup{Kind: WakeTimer, Event: millis(at)}
-	w.Due = time.Now().Add(w.Event.Sub(micros(now)))
-	return w
+	return Wakeup{Kind: WakeTimer}
 }
 
 // listenTimeout is the silence after which the connection is pinged, since it may have broken unnoticed.
@@ -153,8 +148,6 @@ type Wakeup struct {
 	Bucket int
 	Kind   WakeupKind
 	About  string // of WakePull: the topics, separated by spaces
-	// Of WakeTimer: when there is work, by Redis's clock, and counted from the arrival of the wake-up.
-	Event, Due time.Time
 }
 
 // Topics returns the topics of WakePull.
@@ -165,7 +158,7 @@ type WakeupKind uint8
 
 // The kinds of wake-ups.
 const (
-	WakeTimer      WakeupKind = iota // an event before all others was stored
+	WakeTimer      WakeupKind = iota // an earlier due time was stored
 	WakeDispatcher                   // a job became ready while a dispatcher waited
 	WakeReconnect                    // messages may have been missed: check everything
 	WakePull                         // pull topics that workers wait for may have jobs

@@ -2,8 +2,8 @@ package queue
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -16,19 +16,14 @@ type Workers struct {
 // workersFor is how long a bucket remembers waiting workers; their process reports them again before that.
 const workersFor = time.Minute
 
-// NoteWorkers stores how many workers of a process wait for some topics of a bucket. Those for which none waits any
-// more (0) leave Redis.
+// NoteWorkers stores how many workers of a process wait for some topics of a bucket.
 func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, waiting map[string]int) error {
-	for topics := range slices.Chunk(slices.Collect(maps.Keys(waiting)), maxNames) {
-		args := []any{"note", process, workersFor.Milliseconds()}
-		for _, topic := range topics {
-			args = append(args, topic, waiting[topic])
-		}
-		if _, err := s.run(ctx, bucket, "workers", args...); err != nil {
-			return err
-		}
+	var text strings.Builder
+	for topic, n := range waiting {
+		fmt.Fprintf(&text, "%s %d ", topic, n)
 	}
-	return nil
+	_, err := s.run(ctx, bucket, "workers", "note", process, workersFor.Milliseconds(), text.String())
+	return err
 }
 
 // Workers describes the workers of a topic. They wait at all shards at once, so the highest count is right. With a

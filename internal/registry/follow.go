@@ -88,12 +88,8 @@ const (
 // the database is unavailable, Refresh does nothing.
 func (r *Registry) Refresh(ctx context.Context) {
 	came := time.Now()
-	select {
-	case r.refreshing <- struct{}{}:
-		defer func() { <-r.refreshing }()
-	case <-ctx.Done():
-		return
-	}
+	r.refreshing.Lock()
+	defer r.refreshing.Unlock()
 	if !r.Up() || r.refreshed.After(came) {
 		return
 	}
@@ -103,8 +99,7 @@ func (r *Registry) Refresh(ctx context.Context) {
 	case <-time.After(time.Until(r.refreshed.Add(refreshEvery))):
 	}
 	r.refreshed = time.Now()
-	// A caller that leaves must not end the poll that the others wait for.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshLimit)
+	ctx, cancel := context.WithTimeout(ctx, refreshLimit)
 	defer cancel()
 	if err := r.follow(ctx); err != nil && ctx.Err() == nil {
 		r.opts.Logger.Debug("cannot read the registry", "error", err)

@@ -18,7 +18,6 @@ import (
 
 // Mail is a received mail.
 type Mail struct {
-	Client   string // the name that the client gave in EHLO
 	From, To string
 	Subject  string
 	Header   mail.Header
@@ -95,15 +94,12 @@ func (s *Server) Mails() []Mail {
 }
 
 // NewSession implements smtp.Backend.
-func (s *Server) NewSession(c *smtp.Conn) (smtp.Session, error) {
-	return &session{s: s, client: c.Hostname()}, nil
-}
+func (s *Server) NewSession(*smtp.Conn) (smtp.Session, error) { return &session{s: s}, nil }
 
 type session struct {
-	s      *Server
-	client string
-	mail   Mail
-	known  bool
+	s     *Server
+	mail  Mail
+	known bool
 }
 
 // AuthMechanisms implements smtp.AuthSession.
@@ -129,7 +125,7 @@ func (c *session) Mail(from string, _ *smtp.MailOptions) error {
 	if c.s.user != "" && !c.known {
 		return smtp.ErrAuthRequired
 	}
-	c.mail = Mail{Client: c.client, From: from}
+	c.mail = Mail{From: from}
 	return nil
 }
 

@@ -76,16 +76,10 @@ function verdicts.snooze(topic, id, job, ms, _, line)
   return delay(topic, id, job, ms)
 end
 
--- A dead job keeps its attempts, as in older protocols, and gets one more line, which says why it was released.
-function verdicts.release(topic, id, job, ms, _, line)
-  local was, attempts = job.state, job.attempts
+function verdicts.release(topic, id, job, ms)
+  local was = job.state
   takeOut(topic, id, job)
-  if was == 'dead' then
-    redrive(topic, id, job)
-    job.attempts = attempts
-    if line ~= '' then set(job, 'tried', 1) end
-    attempt(topic, id, line)
-  end
+  if was == 'dead' then redrive(topic, id, job) end
   if not ms and nextOf(job) > now then ms = 0 end -- it was taken early, by its id
   return delay(topic, id, job, ms)
 end
