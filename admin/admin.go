@@ -39,6 +39,7 @@ func New(o Options) (*Admin, error) {
 	flashes := page.NewFlashes(sessions.SessionManager, texts, o.Log)
 	pages, err := page.New(page.Options{
 		BasePath: o.BasePath, Version: o.Version, Texts: texts, Flashes: flashes, Log: o.Log, Now: o.Now,
+		Key: o.Registry.DB().Key,
 	})
 	if err != nil {
 		return nil, err

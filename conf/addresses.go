@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,6 +28,16 @@ func isAddr(s string) bool {
 	host, port, err := net.SplitHostPort(s)
 	_, portErr := strconv.ParseUint(port, 10, 16)
 	return err == nil && portErr == nil && (host == "" || address.IsHost(host))
+}
+
+// IsLoopback reports whether HOST, or the host of HOST:PORT, is localhost or a loopback address.
+func IsLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = strings.Trim(addr, "[]")
+	}
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
 // Gateway returns the type of addresses of gateways. A gateway without an address is off. A port alone is one of this
@@ -76,6 +87,9 @@ func networks() Type {
 		return s, nil
 	}}
 }
+
+// listenerKeys is the type of callback.own_listeners. The keys of gateways are known only when all are loaded.
+func listenerKeys() Type { return Type{split: commaList, Parse: Text().Parse} }
 
 const sqliteScheme = "sqlite:"
 

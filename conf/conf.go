@@ -27,6 +27,7 @@ type Config struct {
 	Dispatcher      Dispatcher    `key:"dispatcher"`
 	Priorities      Priorities    `key:"priorities"`
 	ShutdownTimeout time.Duration `key:"shutdown_timeout"`
+	Pull            Pull          `key:"pull"`
 	Callback        Callback      `key:"callback"`
 	Journal         Journal       `key:"journal"`
 	Alert           Alert         `key:"alert"`
@@ -100,9 +101,18 @@ type Dispatcher struct {
 	Concurrency int `key:"concurrency"`
 }
 
+// Pull limits the topics that workers name and wait for.
+type Pull struct {
+	TopicsPerRequest   int `key:"topics_per_request"`
+	TopicsPerToken     int `key:"topics_per_token"`
+	TopicsPerNamespace int `key:"topics_per_namespace"`
+	TopicsPerGateway   int `key:"topics_per_gateway"`
+}
+
 // Callback limits the addresses that callbacks may reach.
 type Callback struct {
-	Networks string `key:"networks"` // any, public, or CIDRs separated by commas
+	Networks     string `key:"networks"`      // any, public, or CIDRs separated by commas
+	OwnListeners string `key:"own_listeners"` // keys of Wakecall's own listeners, separated by commas
 }
 
 // Journal configures the record of pushes and attempts.

@@ -84,6 +84,18 @@ func (k Key) show(text string) string {
 	return strings.Join(parts, ",")
 }
 
+// Value parses a key's stored value, which was validated when the configuration was loaded: without one, or if it is of
+// another type, it returns zero.
+func Value[T any](keys []Key, path string, setting func(path string) string) (value T) {
+	for _, k := range keys {
+		if k.Path == path {
+			parsed, _ := k.Type.Parse(setting(path))
+			value, _ = parsed.(T)
+		}
+	}
+	return value
+}
+
 // Keys returns every key, in the order of the reference: those of the core, and then those of the gateways.
 func Keys(gateways []Key) []Key { return slices.Concat(keys, gateways) }
 
@@ -180,10 +192,25 @@ var keys = []Key{
 	{"shutdown_timeout", "30s", duration(),
 		"How long a graceful stop may take. Callbacks still in flight after it are repeated when their leases expire."},
 
+	{"pull.topics_per_request", "250", number(1, 1000),
+		"Limit of topics (queues, tubes) that a worker may name in one request. More are refused."},
+	{"pull.topics_per_token", "2500", number(1, 1_000_000),
+		"Limit of topics that the workers with one token may wait for at once. Further requests that wait are " +
+			"answered 429. This and the following limits hold for each host; a topic that several workers wait for " +
+			"counts once, and for some seconds longer than they wait."},
+	{"pull.topics_per_namespace", "10000", number(1, 1_000_000),
+		"Limit of topics of one namespace that workers may wait for at once."},
+	{"pull.topics_per_gateway", "20000", number(1, 1_000_000),
+		"Limit of topics that the workers of one gateway, or of the API, may wait for at once."},
+
 	{"callback.networks", "any", networks(),
 		"Networks that callbacks may reach. any includes loopback and private networks; public excludes them; a list " +
 			"of CIDRs such as 10.0.0.0/8 allows these in addition to public ones. Link-local and cloud metadata " +
 			"addresses are always blocked."},
+	{"callback.own_listeners", "", listenerKeys(),
+		"Wakecall's own listeners that callbacks may reach, by their keys, such as server.addr for jobs that push " +
+			"the next one. Empty: none. Anyone who may manage a topic can use an allowed listener that needs no " +
+			"password, such as those of most gateways."},
 
 	{"journal.keep", "168h", duration(),
 		"How long the files of accepted pushes and of attempts are kept. 168h is 7 days."},

@@ -166,14 +166,36 @@ func (l *loader) crossCheck() {
 		if !k.Type.listens || value(k.Path) == "" {
 			continue
 		}
+		if guard := k.Type.guard; guard != "" {
+			l.checkPair(k.Path, guard, value(guard) != "" || IsLoopback(value(k.Path)),
+				"set both, or a loopback address such as 127.0.0.1")
+		}
 		for _, other := range listeners {
 			l.checkPair(other, k.Path, ownPorts(value(other), value(k.Path)), "listeners cannot share a port")
 		}
 		listeners = append(listeners, k.Path)
 	}
+	l.checkOwnListeners()
 	const key, file = "registry.seal_key", "registry.seal_key_file"
 	l.checkPair(key, file, value(key) == "" || value(file) == "", "set one of them")
 	l.checkDataDir()
+}
+
+// checkOwnListeners ensures that callback.own_listeners names keys of listeners.
+func (l *loader) checkOwnListeners() {
+	allowed := l.settings["callback.own_listeners"]
+	var listeners []string
+	for _, k := range l.keys {
+		if k.Type.listens {
+			listeners = append(listeners, k.Path)
+		}
+	}
+	for _, name := range commaList(allowed.Value) {
+		if !slices.Contains(listeners, name) {
+			l.report(allowed.Source, allowed.Key, fmt.Sprintf("%q must be one of %s", name,
+				strings.Join(listeners, ", ")))
+		}
+	}
 }
 
 func ownPorts(a, b string) bool {

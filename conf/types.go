@@ -3,6 +3,7 @@ package conf
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -25,11 +26,18 @@ type Type struct {
 	mask    func(string) string   // hides passwords; nil: there are none
 	listens bool                  // the values are addresses to listen on
 	with    string                // the key that must be set if and only if this one is
+	guard   string                // the key without which the value must be a loopback address
 }
 
 // With returns the type of values that are set if and only if the key at a path has one, too.
 func (t Type) With(path string) Type {
 	t.with = path
+	return t
+}
+
+// Guarded returns the type of addresses that must be loopback ones unless the key at a path is set.
+func (t Type) Guarded(path string) Type {
+	t.guard = path
 	return t
 }
 
@@ -72,6 +80,9 @@ func oneOf(choices ...choice) Type {
 	}}
 }
 
+// Number returns the type of whole numbers.
+func Number(least, most int) Type { return number(least, most) }
+
 func number(least, most int) Type {
 	bounds := fmt.Sprintf("%d to %d", least, most)
 	return Type{bounds: bounds, Parse: func(s string) (any, error) {
@@ -82,6 +93,9 @@ func number(least, most int) Type {
 		return n, nil
 	}}
 }
+
+// Size returns the type of numbers of bytes, whose values are of the type int64.
+func Size(least, most string) Type { return size(least, most) }
 
 // size is the type of numbers of bytes.
 func size(least, most string) Type {
@@ -102,6 +116,17 @@ func duration() Type {
 		d, err := time.ParseDuration(s)
 		if err != nil || d <= 0 {
 			return nil, errors.New("must be a duration above zero, such as 500ms, 90s, 30m or 168h")
+		}
+		return d, nil
+	}}
+}
+
+// Seconds returns the type of durations of whole seconds, from 0 to what older protocols count in 32 bits.
+func Seconds() Type {
+	return Type{Parse: func(s string) (any, error) {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < 0 || d%time.Second != 0 || d/time.Second > math.MaxUint32 {
+			return nil, errors.New("must be a duration of whole seconds, such as 0s, 90s, 30m or 24h")
 		}
 		return d, nil
 	}}

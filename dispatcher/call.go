@@ -90,7 +90,7 @@ func (s *source) judge(r *reservation) *outcome {
 			return o
 		}
 	}
-	defer s.leases.hold(r, ttr)()
+	defer s.leases.hold(r, ttr, topic.RetryIf != "")()
 	return s.attempt(r, topic, ttr)
 }
 
@@ -325,8 +325,13 @@ func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, 
 		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Headers: r.Headers,
 		Priority: r.Priority.String(),
 		Attempt:  n, MaxAttempts: most, DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr,
-		Begin:   func() error { return s.begins(s.d.calls, r, ttr) },
-		Judging: func() { time.AfterFunc(judgeAfter, func() { s.d.places.stepAside(r.place) }) },
+		Begin: func() error { return s.begins(s.d.calls, r, ttr) },
+		Judging: func() {
+			time.AfterFunc(judgeAfter, func() {
+				s.d.places.stepAside(r.place)
+				s.leases.prolong(r)
+			})
+		},
 	})
 }
 

@@ -34,7 +34,8 @@
 // # Leases
 //
 // Leases last at most leaseCap and are extended while a longer call is within its TTR. So if the process dies, its jobs
-// are ready again within min(TTR, leaseCap) plus queue.LeaseGrace.
+// are ready again within min(TTR, leaseCap) plus queue.LeaseGrace. While a retry_if waits for its turn (package
+// callback), the lease of its call is extended, also beyond the TTR.
 //
 // Requests that a shard does not answer are retried until it does, because an abandoned job counts an attempt when its
 // lease expires:

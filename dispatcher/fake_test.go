@@ -332,6 +332,9 @@ func play(t *testing.T, set setting, test func(t *testing.T, s *stage)) {
 		for c := 'a'; c <= 'z'; c++ {
 			x := registry.NewTopic(string(c))
 			x.CallbackURL = "http://endpoint.test/"
+			if set.judge {
+				x.RetryIf = "status != 200"
+			}
 			if set.ttr > 0 {
 				x.TTR = registry.Duration(set.ttr)
 			}

@@ -153,6 +153,28 @@ func TestAPlaceIsFreeWhileRetryIfIsEvaluated(t *testing.T) {
 	})
 }
 
+// TestALeaseIsExtendedWhileRetryIfWaitsForItsTurn: the stage checks that no call outlasts its lease.
+func TestALeaseIsExtendedWhileRetryIfWaitsForItsTurn(t *testing.T) {
+	for _, ttr := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
+		f := newFake("a")
+		f.push("a", 4)
+		play(t, setting{concurrency: 4, hang: true, judge: true, ttr: ttr, shards: []*fake{f}},
+			func(t *testing.T, s *stage) {
+				pass(3 * time.Minute)
+				close(s.answer)
+				pass(time.Second)
+				if got := f.verdicts(); got[queue.Done] != 4 {
+					t.Errorf("with a TTR of %s: %v; want 4 done", ttr, got)
+				}
+				for _, src := range f.extended {
+					if src > 3*60 {
+						t.Errorf("a lease was extended %d times in three minutes", src)
+					}
+				}
+			})
+	}
+}
+
 // A reserve that filled every requested place does not set the idle key, so it must not be followed by a poll.
 func TestAfterAFullReserveTheNextIsAReserve(t *testing.T) {
 	f := newFake("a")

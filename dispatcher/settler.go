@@ -189,31 +189,33 @@ type extender struct {
 
 	mu   sync.Mutex
 	held map[*queue.Lease]*hold
-	some chan struct{} // receives when the first lease is added
+	some chan struct{} // receives when there may be a lease to extend
 
 	failed bool // the last call failed; used only by run
 }
 
 type hold struct {
 	renew time.Time // monotonic
-	end   time.Time // of the call's TTR
+	end   time.Time // of the call's TTR, or far if it waits for the turn of its retry_if
 }
 
-// hold extends the lease of a reservation until the returned function is called.
-func (x *extender) hold(r *reservation, ttr time.Duration) (stop func()) {
-	if ttr <= leaseCap {
-		return func() {} // the lease outlasts the call, see mayStart
+// hold extends the lease of a reservation until the returned function is called. The first lease outlasts a short call,
+// see mayStart, unless the evaluation of its retry_if waits, see prolong.
+func (x *extender) hold(r *reservation, ttr time.Duration, judged bool) (stop func()) {
+	if ttr <= leaseCap && !judged {
+		return func() {}
 	}
 	now := time.Now()
+	h := &hold{renew: now.Add(min(ttr, leaseCap) / 3)}
+	if ttr > leaseCap {
+		h.end = now.Add(ttr)
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.held) == 0 {
-		select {
-		case x.some <- struct{}{}:
-		default:
-		}
+		x.tick()
 	}
-	x.held[r.Lease] = &hold{renew: now.Add(leaseCap / 3), end: now.Add(ttr)}
+	x.held[r.Lease] = h
 	return func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -221,7 +223,27 @@ func (x *extender) hold(r *reservation, ttr time.Duration) (stop func()) {
 	}
 }
 
-// run extends leases every second while there are any.
+// maxJudging is longer than any evaluation waits.
+const maxJudging = time.Hour
+
+// prolong extends the lease of a call whose retry_if waits, also beyond the TTR. It does nothing if the call has ended.
+func (x *extender) prolong(r *reservation) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if h := x.held[r.Lease]; h != nil {
+		h.end = time.Now().Add(maxJudging)
+		x.tick()
+	}
+}
+
+func (x *extender) tick() {
+	select {
+	case x.some <- struct{}{}:
+	default:
+	}
+}
+
+// run extends leases every second while there are any, and when one is prolonged.
 func (x *extender) run(ctx context.Context) {
 	for {
 		select {
@@ -230,9 +252,11 @@ func (x *extender) run(ctx context.Context) {
 		case <-x.some:
 		}
 		for !x.empty() {
-			pause(ctx, time.Second)
-			if ctx.Err() != nil {
+			select {
+			case <-ctx.Done():
 				return
+			case <-x.some:
+			case <-time.After(time.Second):
 			}
 			for list := x.due(); len(list) > 0 && x.extend(ctx, list); list = x.due() {
 			}

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -50,15 +49,28 @@ func (a *Accounts) Admit(r *http.Request, user, password string) (ok bool, wait 
 	return true, 0
 }
 
-// WithAccounts serves with the accounts in a file that has one USER:PASSWORD per line. If the file cannot be read, it
-// closes the listener. key is the file's configuration key.
-func WithAccounts(key, file string, serve func(*Accounts) Serve) Serve {
-	return func(ctx context.Context, l net.Listener) error {
+// WithAccounts serves with the accounts in a file that has one USER:PASSWORD per line. key is the file's configuration
+// key.
+func WithAccounts(key, file string, serve func(*Accounts) Serve) Prepare {
+	return func(context.Context) (Serve, error) {
 		passwords, err := readAccounts(key, file)
 		if err != nil {
-			return errors.Join(err, l.Close())
+			return nil, err
 		}
-		return serve(NewAccounts(passwords, time.Now))(ctx, l)
+		return serve(NewAccounts(passwords, time.Now)), nil
+	}
+}
+
+// CheckAccounts is the Check of a protocol: if the key addr is set, the file of the key accounts must be readable. An
+// empty accounts is for the protocol to allow or not.
+func CheckAccounts(addr, accounts string) func(setting func(key string) string) error {
+	return func(setting func(key string) string) error {
+		file := setting(accounts)
+		if setting(addr) == "" || file == "" {
+			return nil
+		}
+		_, err := readAccounts(accounts, file)
+		return err
 	}
 }
 

@@ -1,10 +1,8 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,21 +37,25 @@ func TestAccountsAreRead(t *testing.T) {
 	}
 }
 
-// TestWithoutItsAccountsAListenerServesNobody: it is closed, and the process ends with the reason.
+// TestWithoutItsAccountsAListenerServesNobody: it does not begin to serve, and a check finds it before, if the listener
+// is enabled.
 func TestWithoutItsAccountsAListenerServesNobody(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	serve := WithAccounts("gateways.x.accounts", "/none", func(*Accounts) Serve {
+	prepare := WithAccounts("gateways.x.accounts", "/none", func(*Accounts) Serve {
 		t.Error("it serves")
-		return func(context.Context, net.Listener) error { return nil }
+		return nil
 	})
-	if err := serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), "gateways.x.accounts") {
+	if _, err := prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "gateways.x.accounts") {
 		t.Error(err)
 	}
-	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
-		_ = c.Close()
-		t.Error("it still accepts connections")
+	check := func(addr string) error {
+		return CheckAccounts("addr", "gateways.x.accounts")(func(key string) string {
+			return map[string]string{"addr": addr, "gateways.x.accounts": "/none"}[key]
+		})
+	}
+	if err := check("127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "gateways.x.accounts") {
+		t.Error(err)
+	}
+	if err := check(""); err != nil {
+		t.Errorf("a listener that is off: %v", err)
 	}
 }

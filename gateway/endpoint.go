@@ -20,6 +20,8 @@ type Endpoint struct {
 	Options listen.Options
 	Log     *slog.Logger
 	Metrics *Metrics
+	// MaxTopics limits the topics that a worker may name in one request; 0: no limit.
+	MaxTopics int
 
 	conns  atomic.Int64
 	bodies atomic.Int64 // bytes of requests in progress
@@ -36,7 +38,7 @@ const (
 // HTTP serves requests until ctx is done and then stops gracefully.
 func (e *Endpoint) HTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{
-		Handler: e.bounded(h), DisableGeneralOptionsHandler: true,
+		Handler: sameOrigin(e.bounded(h)), DisableGeneralOptionsHandler: true,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(e.Log.Handler(), slog.LevelDebug),
 		ConnState: func(_ net.Conn, s http.ConnState) {
@@ -54,6 +56,21 @@ func (e *Endpoint) HTTP(ctx context.Context, l net.Listener, h http.Handler) err
 	o.Draining = stop
 	ctx = context.WithValue(queue.Via(ctx, e.Name), waitsKey{}, waits)
 	return listen.HTTP(ctx, stallListener{l, stallTimeout}, srv, o)
+}
+
+// sameOrigin refuses what another site sends through a user's browser, because most of the old systems trust everyone
+// who reaches them. It checks GET, too, with which some clients take jobs.
+func sameOrigin(next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		change := *r
+		change.Method = http.MethodPost // it lets other methods pass
+		if err := protection.Check(&change); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 type waitsKey struct{}

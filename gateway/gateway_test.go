@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -48,25 +47,6 @@ func listenAnywhere(t *testing.T) net.Listener {
 	return l
 }
 
-// TestOneListenerThatFailsEndsAll, so that the master restarts the process; the error has its protocol.
-func TestOneListenerThatFailsEndsAll(t *testing.T) {
-	t.Parallel()
-	broken := errors.New("too many open files")
-	stopped := make(chan struct{})
-	err := Run(t.Context(), []Listener{
-		{Endpoint: &Endpoint{Name: "grape"}, Serve: func(ctx context.Context, _ net.Listener) error {
-			<-ctx.Done()
-			close(stopped)
-			return nil
-		}},
-		{Endpoint: &Endpoint{Name: "phpdq"}, Serve: func(context.Context, net.Listener) error { return broken }},
-	})
-	<-stopped
-	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "phpdq: ") {
-		t.Errorf("it ended with %v", err)
-	}
-}
-
 // TestOpenConnectionsAreCounted by protocol, over all of its listeners, until they are closed.
 func TestOpenConnectionsAreCounted(t *testing.T) {
 	t.Parallel()
@@ -74,20 +54,26 @@ func TestOpenConnectionsAreCounted(t *testing.T) {
 	var listeners []Listener
 	e := newEndpoint("lmstfy", metrics)
 	for range 2 {
-		listeners = append(listeners, Listener{e, listenAnywhere(t), func(ctx context.Context, l net.Listener) error {
-			return e.HTTP(ctx, l, http.NotFoundHandler())
-		}})
+		serve := func(ctx context.Context, l net.Listener) error { return e.HTTP(ctx, l, http.NotFoundHandler()) }
+		listeners = append(listeners, Listener{Endpoint: e, Listener: listenAnywhere(t), Prepare: Serve(serve).Prepare})
 	}
 	tcp := newEndpoint("beanstalk", metrics)
-	listeners = append(listeners, Listener{tcp, listenAnywhere(t), func(ctx context.Context, l net.Listener) error {
+	serve := func(ctx context.Context, l net.Listener) error {
 		return tcp.TCP(ctx, l, func(_ context.Context, c Conn) { _, _ = io.Copy(io.Discard, c) })
-	}})
+	}
+	listeners = append(listeners, Listener{Endpoint: tcp, Listener: listenAnywhere(t), Prepare: Serve(serve).Prepare})
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, listeners) }()
+	ended := make(chan error, len(listeners))
+	for _, l := range listeners {
+		serve, err := l.Prepare(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { ended <- serve(ctx, l.Listener) }()
+	}
 	counted := func(want string) {
 		t.Helper()
-		wait.For(t, want, func() bool { return fmt.Sprint(Status(listeners)["connections"]) == want })
+		wait.For(t, want, func() bool { return fmt.Sprint(Connections(listeners)) == want })
 	}
 	counted("map[beanstalk:0 lmstfy:0]")
 	var conns []net.Conn
@@ -108,8 +94,10 @@ func TestOpenConnectionsAreCounted(t *testing.T) {
 	}
 	counted("map[beanstalk:0 lmstfy:0]")
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
+	for range listeners {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -160,6 +148,49 @@ func TestAStopEndsWaitsBeforeRequests(t *testing.T) {
 		t.Error(err)
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestNoOtherSiteUsesAGateway through a user's browser.
+func TestNoOtherSiteUsesAGateway(t *testing.T) {
+	t.Parallel()
+	metrics, _ := newMetrics(t)
+	e, l := newEndpoint("grape", metrics), listenAnywhere(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.HTTP(ctx, l, http.NotFoundHandler()) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	own := "http://" + l.Addr().String()
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		for _, x := range []struct {
+			name, value string
+			want        int
+		}{
+			{"", "", 404}, {"Origin", own, 404}, {"Sec-Fetch-Site", "same-origin", 404}, {"Sec-Fetch-Site", "none", 404},
+			{"Origin", "https://evil.example", 403}, {"Origin", "null", 403}, {"Sec-Fetch-Site", "cross-site", 403},
+			{"Sec-Fetch-Site", "same-site", 403},
+		} {
+			r, err := http.NewRequestWithContext(ctx, method, own, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set(x.name, x.value)
+			if x.name == "" {
+				r.Header = http.Header{}
+			}
+			resp, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != x.want {
+				t.Errorf("%s with %s %s: %d, want %d", method, x.name, x.value, resp.StatusCode, x.want)
+			}
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestARefusalDoesNotWaitForTheBody, which a client that asks for 100 Continue sends only if it is not refused.

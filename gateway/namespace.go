@@ -2,13 +2,9 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"time"
 
 	"github.com/wakecall/wakecall/internal/registry"
-	"github.com/wakecall/wakecall/internal/registry/database"
 )
 
 // actor is the actor in the audit trail when namespaces are created.
@@ -30,35 +26,16 @@ type Namespaces interface {
 }
 
 // Ensured serves once the registry has the namespaces. The first process to start creates them.
-func (e *Endpoint) Ensured(r Namespaces, serve Serve, namespaces ...registry.Topic) Serve {
-	return func(ctx context.Context, l net.Listener) error {
+func Ensured(r Namespaces, serve Serve, namespaces ...registry.Topic) Prepare {
+	return func(ctx context.Context) (Serve, error) {
 		for _, t := range namespaces {
-			if err := e.ensure(ctx, r, t); err != nil {
-				return errors.Join(err, l.Close())
+			if r.Snapshot().Topics.Get(t.Name) != nil {
+				continue
+			}
+			if _, err := r.PutTopic(ctx, actor, t); err != nil {
+				return nil, fmt.Errorf("create namespace %s: %w", t.Name, err)
 			}
 		}
-		return serve(ctx, l)
+		return serve, nil
 	}
-}
-
-// ensureRetry is the pause before the next attempt while the database is unavailable.
-const ensureRetry = time.Second
-
-func (e *Endpoint) ensure(ctx context.Context, r Namespaces, t registry.Topic) error {
-	for r.Snapshot().Topics.Get(t.Name) == nil {
-		_, err := r.PutTopic(ctx, actor, t)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, database.ErrUnavailable) {
-			return fmt.Errorf("create namespace %s: %w", t.Name, err)
-		}
-		e.Log.Warn("create namespace; retrying", "namespace", t.Name, "error", err)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(ensureRetry):
-		}
-	}
-	return nil
 }

@@ -16,16 +16,24 @@ import (
 type Protocol struct {
 	Name string     // in the configuration, the journal, the metrics, the log and the command line
 	Keys []conf.Key // configuration keys, below gateways.NAME
-	// Servers returns the functions that serve its listeners, by configuration key. They share the Endpoint.
-	Servers func(e *Endpoint, p *Process) map[string]Serve
-	Import  importer.Command
+	// Servers returns what its listeners serve, by configuration key. They share the Endpoint.
+	Servers func(e *Endpoint, p *Process) map[string]Prepare
+	// Check returns an error if a listener could not serve with the configuration. It is nil if that says it all.
+	Check  func(setting func(key string) string) error
+	Import importer.Command
 	// Dialect returns the form of the callbacks of topics whose dialect is Name. setting returns the value of a
 	// configuration key. It is nil if the system's clients only pull.
 	Dialect func(setting func(key string) string) callback.Dialect
 }
 
-// Serve serves a listener until ctx is done.
+// Serve serves a listener until ctx is done, and closes it.
 type Serve func(ctx context.Context, l net.Listener) error
+
+// Prepare reads and creates what a listener needs, before anything is accepted. After an error it is called again.
+type Prepare func(ctx context.Context) (Serve, error)
+
+// Prepare is for listeners that need nothing.
+func (s Serve) Prepare(context.Context) (Serve, error) { return s, nil }
 
 // Process is what a protocol needs from the process that serves it.
 type Process struct {

@@ -19,7 +19,7 @@ import (
 // held the lock.
 func lock(ctx context.Context, dir string) (unlock func(), unclean bool, err error) {
 	path := filepath.Join(dir, child.LockFile)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, false, fmt.Errorf("lock the data directory: %w", err)
 	}

@@ -17,6 +17,8 @@ type Master struct {
 	started time.Time
 	redis   *redisServer
 
+	metricsPort string // the address of /metrics if the system chose its port
+
 	mu      sync.Mutex
 	options Options
 	held    sockets
@@ -73,7 +75,7 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 			return err
 		}
 	}
-	m.startAll(o.Roles)
+	m.startAll(m.options.Roles)
 	m.supervise(ctx, hup)
 	limit := m.opts().ShutdownTimeout
 	m.systemd.stopping(limit)
@@ -91,13 +93,34 @@ func (m *Master) openSockets(ctx context.Context, unclean bool) (sockets, error)
 	deadline := time.Now().Add(orphansLeave)
 	for {
 		held, err := m.held.open(m.options.Roles, m.options.Passed)
-		if err == nil || !unclean || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
-			return held, err
+		if err == nil {
+			return held, nil
+		}
+		if !unclean || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
+			if !m.without(err) {
+				return nil, err
+			}
+			continue
 		}
 		if !sleep(ctx, 50*time.Millisecond) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// without removes the listener that could not be opened from its role, if it is optional.
+func (m *Master) without(err error) bool {
+	failed, ok := errors.AsType[*listenError](err)
+	if !ok || !failed.spec.Optional {
+		return false
+	}
+	m.options.Logger.Error("starting without a listener", "error", err)
+	m.options.Roles = slices.Clone(m.options.Roles)
+	for i, r := range m.options.Roles {
+		m.options.Roles[i].Listeners = slices.DeleteFunc(slices.Clone(r.Listeners),
+			func(l ListenSpec) bool { return l.Key == failed.spec.Key })
+	}
+	return true
 }
 
 func (m *Master) startAll(roles []RoleSpec) {

@@ -15,14 +15,18 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"golang.org/x/net/netutil"
 
+	"github.com/wakecall/wakecall/internal/listen"
 	"github.com/wakecall/wakecall/master/child"
 )
 
 // maxScrapers bounds the connections to metrics.addr, because half-open ones must not use up the descriptors that the
-// master needs to start processes.
-const maxScrapers = 64
+// master needs to start processes. When there are as many, one that has sent no request for scraperQuiet makes room: so
+// even thousands of silent connections do not keep a scrape out for long. A scraper sends its request at once.
+const (
+	maxScrapers  = 256
+	scraperQuiet = 100 * time.Millisecond
+)
 
 func (m *Master) serveMetrics() (*http.Server, error) {
 	addr := m.options.MetricsAddr
@@ -35,24 +39,29 @@ func (m *Master) serveMetrics() (*http.Server, error) {
 	}
 	defer s.close()
 	s.logFreePort(m.options.Logger, "metrics.addr")
+	if s.isFree() {
+		m.metricsPort = s.bound.String()
+	}
 	l, err := net.FileListener(s.file)
 	if err != nil {
 		return nil, fmt.Errorf("metrics.addr: %w", err)
 	}
-	srv := MetricsServer(m.metricsHandler())
-	go func() { _ = srv.Serve(netutil.LimitListener(l, maxScrapers)) }() // done after Shutdown
+	srv, limited := MetricsServer(l, m.metricsHandler())
+	go func() { _ = srv.Serve(limited) }() // done after Shutdown
 	return srv, nil
 }
 
-// MetricsServer serves /metrics, and /healthz, which returns 200 while the process runs.
-func MetricsServer(metrics http.Handler) *http.Server {
+// MetricsServer returns a server of /metrics, and of /healthz, which returns 200 while the process runs. It must serve
+// the returned listener, which limits the connections of l.
+func MetricsServer(l net.Listener, metrics http.Handler) (*http.Server, net.Listener) {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", metrics)
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	return &http.Server{
+	srv := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
+	return srv, listen.Limit(l, srv, maxScrapers, scraperQuiet)
 }
 
 // metricsHandler serves the master's metrics and those of every child, labeled with the process.

@@ -40,6 +40,9 @@ type ListenSpec struct {
 	Name string
 	Key  string // configuration key, for errors
 	Addr string
+	// Optional: if a start cannot listen here, it continues without this socket. A reload is refused, which changes
+	// nothing.
+	Optional bool
 }
 
 // RedisOptions configure the managed redis-server.

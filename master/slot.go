@@ -155,6 +155,10 @@ func (s *slot) spawn(spec RoleSpec) (*process, error) {
 	}
 	var files []*os.File
 	held := s.m.sockets()
+	boot.FreePorts = held.freePorts()
+	if s.m.metricsPort != "" {
+		boot.FreePorts["metrics.addr"] = s.m.metricsPort
+	}
 	for _, l := range spec.Listeners {
 		socket := held[l.Key]
 		if socket == nil { // a reload closed the socket, and the process died before it was replaced

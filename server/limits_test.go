@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/tls"
 	"encoding/binary"
 	"fmt"
@@ -72,40 +73,89 @@ func TestLimitOfSlowBodies(t *testing.T) {
 	}
 }
 
-// TestLimitOfHTTP2ClientsThatDoNotRead: it requests a lot, opens all flow-control windows, and reads nothing.
-func TestLimitOfHTTP2ClientsThatDoNotRead(t *testing.T) {
+// Kinds and flags of HTTP/2 frames.
+const (
+	h2Headers, h2Reset, h2Settings, h2Ping, h2Window, h2Continuation = 1, 3, 4, 6, 8, 9
+	h2EndStream, h2EndHeaders                                        = 1, 4
+)
+
+func h2Frame(kind, flags byte, stream uint32, payload []byte) []byte {
+	head := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, flags}
+	return append(binary.BigEndian.AppendUint32(head, stream), payload...)
+}
+
+// h2Get is the header block of a GET.
+func h2Get(path string) []byte {
+	block := append([]byte{0x82, 0x87, 0x04, byte(len(path))}, path...) // GET, https, :path
+	return append(block, 0x41, 1, 'x')                                  // :authority
+}
+
+// dialHTTP2 starts a server and connects to it with a setting of the client's.
+func dialHTTP2(t *testing.T, change func(*server.Limits), setting []byte) net.Conn {
+	t.Helper()
 	site := httptest.NewUnstartedServer(nil)
 	site.StartTLS() // only for its certificate
 	cert := site.TLS.Certificates[0]
 	site.Close()
 	r := start(t, listen(t), func(o *server.Options) {
-		o.Limits.StallTimeout = 200 * time.Millisecond
+		change(&o.Limits)
 		o.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 	})
 	c, err := tls.Dial("tcp", r.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	frame := func(kind, flags byte, stream uint32, payload []byte) []byte {
-		head := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, flags}
-		return append(binary.BigEndian.AppendUint32(head, stream), payload...)
+	t.Cleanup(func() { _ = c.Close() })
+	out := append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), h2Frame(h2Settings, 0, 0, setting)...)
+	if _, err := c.Write(out); err != nil {
+		t.Fatal(err)
 	}
-	const settings, headers, ping, window = 4, 1, 6, 8
-	const path = "/openapi.yaml"
-	out := []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-	out = append(out, frame(settings, 0, 0, []byte{0, 4, 0x7f, 0xff, 0xff, 0xff})...)
-	out = append(out, frame(window, 0, 0, []byte{0x7f, 0, 0, 0})...)
+	return c
+}
+
+// h2InitialWindow sets the flow-control window of each stream.
+func h2InitialWindow(size uint32) []byte { return binary.BigEndian.AppendUint32([]byte{0, 4}, size) }
+
+// TestLimitOfHTTP2ClientsThatDoNotRead: it requests a lot, opens all flow-control windows, and reads nothing.
+func TestLimitOfHTTP2ClientsThatDoNotRead(t *testing.T) {
+	c := dialHTTP2(t, func(l *server.Limits) { l.StallTimeout = 200 * time.Millisecond }, h2InitialWindow(0x7fffffff))
+	out := h2Frame(h2Window, 0, 0, []byte{0x7f, 0, 0, 0})
 	for n := range uint32(100) {
-		block := append([]byte{0x82, 0x87, 0x04, byte(len(path))}, path...) // GET, https, :path
-		block = append(block, 0x41, 1, 'x')                                 // :authority
-		out = append(out, frame(headers, 5, 2*n+1, block)...)
+		out = append(out, h2Frame(h2Headers, h2EndStream|h2EndHeaders, 2*n+1, h2Get("/openapi.yaml"))...)
 	}
 	if _, err := c.Write(out); err != nil {
 		t.Fatal(err)
 	}
 	wait.For(t, "the server to close the connection", func() bool {
-		_, err := c.Write(frame(ping, 0, 0, make([]byte, 8)))
+		_, err := c.Write(h2Frame(h2Ping, 0, 0, make([]byte, 8)))
+		return err != nil
+	})
+}
+
+// TestLimitOfHTTP2WindowsOfZero: a client that lets no byte of the answer through loses the request, and then, without
+// another one, the connection.
+func TestLimitOfHTTP2WindowsOfZero(t *testing.T) {
+	c := dialHTTP2(t, func(l *server.Limits) {
+		l.WriteTimeout, l.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond
+	}, h2InitialWindow(0))
+	if _, err := c.Write(h2Frame(h2Headers, h2EndStream|h2EndHeaders, 1, h2Get("/openapi.yaml"))); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(wait.Limit))
+	got, err := io.ReadAll(c) // returns when the server closes the connection
+	if err != nil || !bytes.Contains(got, h2Frame(h2Reset, 0, 1, nil)[3:9]) {
+		t.Errorf("the server sent %x, %v; want a reset of stream 1 and the end", got, err)
+	}
+}
+
+// TestLimitOfEmptyContinuations: frames that add nothing to the headers of a request do not keep its connection.
+func TestLimitOfEmptyContinuations(t *testing.T) {
+	c := dialHTTP2(t, func(l *server.Limits) { l.IdleTimeout = 200 * time.Millisecond }, nil)
+	if _, err := c.Write(h2Frame(h2Headers, h2EndStream, 1, h2Get("/healthz"))); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "the server to close the connection", func() bool {
+		_, err := c.Write(h2Frame(h2Continuation, 0, 1, nil))
 		return err != nil
 	})
 }

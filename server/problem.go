@@ -15,6 +15,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 )
@@ -26,7 +27,7 @@ type Problem struct {
 	Detail     string
 	Field      string
 	ID         string        // of a job that is stored, but not as durably as its topic requires
-	RetryAfter time.Duration // of 503
+	RetryAfter time.Duration // of 503 and 429
 	challenge  string        // of 401: the rest of WWW-Authenticate
 	cause      error         // for the log, never shown
 }
@@ -93,6 +94,7 @@ func problemOf(err error) *Problem {
 	var (
 		problem *Problem
 		away    *queue.UnavailableError
+		limit   *pull.LimitError
 		field   *registry.FieldError
 		routing *echo.HTTPError
 	)
@@ -101,12 +103,23 @@ func problemOf(err error) *Problem {
 		return problem
 	case errors.As(err, &away):
 		return unavailable(err, away.RetryAfter, "%s", unavailableDetail(away))
+	case errors.As(err, &limit):
+		return tooManyTopics(limit)
 	case errors.As(err, &field):
 		return fieldProblem(err, field)
 	case errors.As(err, &routing):
 		return &Problem{Status: routing.Code}
 	}
 	return storeProblem(err)
+}
+
+// waitsRetry is how long a worker should wait before it waits again for more topics than a limit allows. Others end
+// their waits meanwhile.
+const waitsRetry = 5 * time.Second
+
+func tooManyTopics(err error) *Problem {
+	p := &Problem{Status: http.StatusTooManyRequests, Detail: err.Error(), RetryAfter: waitsRetry}
+	return p.in("topics")
 }
 
 func storeProblem(err error) *Problem {
@@ -209,7 +222,7 @@ func allowed(c echo.Context) string {
 }
 
 func setProblemHeaders(h http.Header, p *Problem) {
-	if p.Status == http.StatusServiceUnavailable {
+	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
 		seconds := int64(math.Ceil(p.RetryAfter.Seconds()))
 		h.Set("Retry-After", strconv.FormatInt(max(seconds, 1), 10))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -22,14 +23,13 @@ type Workers interface {
 
 // Limits of a reserve.
 const (
-	maxReserveTopics = 100
-	maxWait          = 10 * time.Minute
-	maxReserveBytes  = 64 << 10
+	maxWait         = 10 * time.Minute
+	maxReserveBytes = 256 << 10
 )
 
 // reserveAny reserves jobs of the topics in the request.
 func (s *Server) reserveAny(c *call) error {
-	ask, err := s.readReserve(c, decodeReserveAny)
+	ask, err := s.readReserve(c, s.decodeReserveAny)
 	if err != nil {
 		return err
 	}
@@ -86,17 +86,17 @@ func decodeReserve(data []byte) (ask pull.Request, err error) {
 	return r.request()
 }
 
-func decodeReserveAny(data []byte) (ask pull.Request, err error) {
+func (s *Server) decodeReserveAny(data []byte) (ask pull.Request, err error) {
 	var r reserveAnyRequest
 	if err := decode(data, &r); err != nil {
 		return ask, err
 	}
 	topics := r.Topics.value
-	switch {
-	case len(topics) == 0:
-		return ask, badField("topics", "required: 1 to %d pull topics", maxReserveTopics)
-	case len(topics) > maxReserveTopics:
-		return ask, outOfRange("topics", "%d topics; the limit is %d", len(topics), maxReserveTopics)
+	if len(topics) == 0 {
+		return ask, badField("topics", "required: 1 to %d pull topics", s.limits.MaxTopics)
+	}
+	if err := pull.CheckRequest(len(topics), s.limits.MaxTopics); err != nil {
+		return ask, outOfRange("topics", "%s", err)
 	}
 	for i, name := range topics {
 		if slices.Contains(topics[:i], name) {
@@ -130,6 +130,7 @@ func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) er
 	}
 	ctx := c.ctx()
 	ask.Alive = func() bool { return ctx.Err() == nil }
+	ask.Token = strconv.FormatUint(c.token.ID, 10)
 	ask.Stopping = s.stopping.Done() // workers do not wait while the server stops
 	jobs, err := s.opts.Workers.Take(ctx, ask)
 	if err != nil {

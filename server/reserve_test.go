@@ -26,11 +26,16 @@ type fakeWorkers struct {
 	ended []queue.Ending
 	waits chan struct{} // ticks when a worker waits
 	took  func()        // called after jobs were leased
+	fail  error         // of every Take
 }
 
 func (f *fakeWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Leased, error) {
 	f.mu.Lock()
 	f.asked = r
+	if f.fail != nil {
+		f.mu.Unlock()
+		return nil, f.fail
+	}
 	jobs := f.ready[:min(len(f.ready), r.Max)]
 	f.ready = f.ready[len(jobs):]
 	f.mu.Unlock()
@@ -137,6 +142,21 @@ func TestWhatIsWrongWithAReserve(t *testing.T) {
 	} {
 		a.do("POST", "/v1/topics/p/reserve", body).problem(422, field)
 	}
+	many := make([]string, 251)
+	for i := range many {
+		many[i] = fmt.Sprint("p", i)
+	}
+	a.do("POST", "/v1/reserve", `{"topics":["`+strings.Join(many, `","`)+`"]}`).problem(422, "topics",
+		"251 topics in one request; the limit is 250 (pull.topics_per_request)")
+	a.workers.fail = &pull.LimitError{Key: "pull.topics_per_token", Limit: 9, Detail: "workers of this token wait for 9"}
+	r := a.do("POST", "/v1/reserve", `{"topics":["p"],"wait":"1s"}`).problem(429, "topics", "limit", "topics_per_token")
+	if r.header.Get("Retry-After") != "5" {
+		t.Errorf("Retry-After %q", r.header.Get("Retry-After"))
+	}
+	if a.workers.asked.Token == "" {
+		t.Error("the limit of its token does not apply")
+	}
+	a.workers.fail = nil
 	a.do("POST", "/v1/topics/shop.orders/reserve", `{}`).problem(409, "", "pull")
 	a.do("POST", "/v1/topics/none/reserve", `{}`).problem(404, "")
 	a.do("POST", "/v1/topics/made.*/reserve", `{}`).problem(409, "")

@@ -64,6 +64,7 @@ type Registry interface {
 type Limits struct {
 	MaxBody       int           // bytes of a job's body; default 256 KiB
 	MaxBatch      int           // jobs of a batch; default 1,000
+	MaxTopics     int           // topics of a reserve; default 250
 	MaxBatchBytes int64         // bytes of a batch's request; default 64 MiB
 	MaxBuffered   int64         // bytes of all large requests in progress; default 256 MiB
 	MaxHeader     int           // bytes of a request's header; default 16 KiB
@@ -79,6 +80,7 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	l.MaxBody = cmp.Or(l.MaxBody, 256<<10)
 	l.MaxBatch = cmp.Or(l.MaxBatch, 1000)
+	l.MaxTopics = cmp.Or(l.MaxTopics, 250)
 	l.MaxBatchBytes = cmp.Or(l.MaxBatchBytes, 64<<20)
 	l.MaxBuffered = cmp.Or(l.MaxBuffered, 256<<20)
 	l.MaxHeader = cmp.Or(l.MaxHeader, 16<<10)

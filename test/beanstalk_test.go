@@ -59,8 +59,8 @@ func TestBeanstalkClient(t *testing.T) {
 		must(err)
 		return id
 	}
-	if first, second := put("low", 2000, 0), put("high", 5, 0); first != 1 || second != 2 {
-		t.Errorf("the ids are %d and %d, want 1 and 2", first, second)
+	if first, second := put("low", 2000, 0), put("high", 5, 0); second != first+1 {
+		t.Errorf("the ids are %d and %d, want one after the other", first, second)
 	}
 	put("higher", 4, 0)
 	reserve := func(want string) uint64 {
@@ -115,7 +115,7 @@ func TestBeanstalkClient(t *testing.T) {
 // TestBuriedJobsAreListedAndRedriven through the API and the admin, by namespace and by tube.
 func TestBuriedJobsAreListedAndRedriven(t *testing.T) {
 	t.Parallel()
-	const orders = "beanstalk.orders.0000000001" // a tube has a topic for each priority
+	const orders = "beanstalk.orders"
 	w, addr := startGateway(t, "BEANSTALK")
 	c := dialBeanstalk(t, addr)
 	for _, tube := range []string{"mails", "orders"} {
@@ -150,7 +150,7 @@ func TestBuriedJobsAreListedAndRedriven(t *testing.T) {
 			}
 		}
 	}
-	if got := topics(); !slices.Equal(got, []string{"beanstalk.mails.0000000001", orders}) {
+	if got := topics(); !slices.Equal(got, []string{"beanstalk.mails", orders}) {
 		t.Fatalf("the API lists dead jobs of %q", got)
 	}
 	browser := signIn(t, w)
@@ -265,7 +265,7 @@ func TestBeanstalkByteByByte(t *testing.T) {
 		{"put 4294967296 0 0 1\r\n", "BAD_FORMAT"},
 		{"put 0 0 60 3\r\nabcd\r\n", "EXPECTED_CRLF"},
 		{"put 0 0 60 70000\r\n" + strings.Repeat("z", 70000) + "\r\n", "JOB_TOO_BIG"},
-		{"put 0 0 60 2\r\n\r\n\r\nlist-tube-used\r\n", "INSERTED 1"},
+		{"put 0 0 60 2\r\n\r\n\r\nlist-tube-used\r\n", "INSERTED 1000000000001"},
 		{"", "USING default"},
 		{"watch a\r\nwatch a\r\n", "WATCHING 2"},
 		{"", "WATCHING 2"},
@@ -275,7 +275,7 @@ func TestBeanstalkByteByByte(t *testing.T) {
 		{"reserve-with-timeout 0\r\n", "TIMED_OUT"},
 		{"delete 99\r\n", "NOT_FOUND"},
 		{"delete 18446744073709551616\r\n", "BAD_FORMAT"},
-		{"peek 1\r\n", "FOUND 1 2"},
+		{"peek 1000000000001\r\n", "FOUND 1000000000001 2"},
 		{"", ""},
 		{"", ""},
 		{"pause-tube none 1\r\n", "NOT_FOUND"},
@@ -419,4 +419,26 @@ func movingBeanstalkd(t *testing.T, done *consumed) (*installation, *moving) {
 		_, err := gateway.Put([]byte(id), 100, 0, time.Minute)
 		return err
 	})
+}
+
+// TestImportedJobsKeepTheirIDs although the gateway was used before the import, as in the migration guide.
+func TestImportedJobsKeepTheirIDs(t *testing.T) {
+	t.Parallel()
+	old := oldBeanstalkd(t)
+	w, addr := startGateway(t, "BEANSTALK")
+	c := dialBeanstalk(t, addr)
+	own, err := c.Put([]byte("own"), 100, time.Hour, time.Minute)
+	must(t, err)
+	old.fill(4)
+	if code, out := w.Run(append([]string{"import", "beanstalk"}, old.args...)...); code != 0 {
+		t.Fatalf("the import exits %d: %s", code, out)
+	}
+	for id := range uint64(4) { // beanstalkd counts from 1
+		if body, err := c.Peek(id + 1); err != nil || string(body) != fmt.Sprint(id) {
+			t.Errorf("peek %d: %q %v", id+1, body, err)
+		}
+	}
+	if body, err := c.Peek(own); err != nil || string(body) != "own" {
+		t.Errorf("peek %d: %q %v", own, body, err)
+	}
 }

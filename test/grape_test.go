@@ -108,7 +108,7 @@ func TestGrapeRefusals(t *testing.T) {
 	_, addr := startGateway(t, "GRAPE")
 	g := grape{t, addr}
 	g.refused("POST", "/api/job/produce", "dtr=x", `{"code":2002,"desc":"job dtr is invalid"}`)
-	g.refused("POST", "/api/job/produce", "ttr=-1", `{"code":2003,"desc":"job ttr is invalid"}`)
+	g.refused("POST", "/api/job/produce", "ttr=", `{"code":2003,"desc":"job ttr is invalid"}`)
 	g.refused("POST", "/api/job/produce", "tube=t", `{"code":2001,"desc":"job id is empty"}`)
 	g.refused("GET", "/api/job/consume", "", `{"code":1001,"desc":"tube name is empty"}`)
 	g.refused("GET", "/api/job/consume", "tube=1", `{"code":1002,"desc":"tube name not match ^([a-z]|[A-Z])(\\w|-)*"}`)

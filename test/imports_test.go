@@ -182,8 +182,8 @@ func TestAFollowingImportGoesOnAfterOutages(t *testing.T) {
 			old.fill(jobs)
 			address := strings.TrimPrefix(old.args[1], "redis://")
 			link := harness.StartProxy(t, address)
-			args := []string{"import", name, old.args[0], strings.Replace(old.args[1], address, link.Addr(), 1),
-				"--follow"}
+			args := append([]string{"import", name, "--follow", old.args[0],
+				strings.Replace(old.args[1], address, link.Addr(), 1)}, old.args[2:]...)
 			follow := exec.Command(harness.Binary(t), args...)
 			follow.Dir, follow.Env = i.Dir, append(os.Environ(), "WAKECALL_DATA_DIR="+i.Data,
 				"WAKECALL_REDIS_NODES="+opts.Env["WAKECALL_REDIS_NODES"])

@@ -22,7 +22,7 @@ func oldLmstfy(t *testing.T) *oldSystem {
 		return redis.Z{Score: float64(due.Unix()), Member: le16("shop") + le16("q") + tries + le16(id)}
 	}
 	return &oldSystem{
-		args: []string{"--redis", url}, topic: "lmstfy.shop.q", number: func(_, body string) string { return body },
+		args: []string{"--redis", url, "--admin-redis", url}, topic: "lmstfy.shop.q", number: func(_, body string) string { return body },
 		fill: filled(t, db, func(c redis.Pipeliner, n int, number string, due time.Time) {
 			id := harness.LmstfyID(time.Until(due).Round(time.Hour))
 			c.Set(ctx, "j/shop/q/"+id, number, time.Hour)
@@ -81,16 +81,17 @@ func TestImportOfLmstfy(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := "redis://" + old.Addr()
-	if code, out := l.w.Run("import", "lmstfy", "--redis", from, "--dry-run"); code != 0 ||
-		!strings.Contains(out, "1500") || !strings.Contains(out, "--admin-redis") {
+	if code, out := l.w.Run("import", "lmstfy", "--redis", from, "--dry-run"); code == 0 ||
+		!strings.Contains(out, "--admin-redis is required") {
+		t.Fatalf("dry run: %d %s, want an error that names --admin-redis", code, out)
+	}
+	code, out := l.w.Run("import", "lmstfy", "--redis", from, "--admin-redis", from, "--dry-run")
+	if code != 0 || !strings.Contains(out, "1500") || !strings.Contains(out, "no tokens of the pool") {
 		t.Fatalf("dry run: %d %s, want a hint that there are no tokens", code, out)
 	}
-	code, out := l.w.Run("import", "lmstfy", "--redis", from, "--admin-redis", from+"/1", "--dry-run", "-o", "json")
+	code, out = l.w.Run("import", "lmstfy", "--redis", from, "--admin-redis", from+"/1", "--dry-run", "-o", "json")
 	if code != 0 || !strings.Contains(strings.ReplaceAll(out, " ", ""), `"tokens":1`) {
 		t.Fatalf("dry run: %d %s, want one token", code, out)
-	}
-	if code, out := l.w.Run("import", "lmstfy", "--redis", from); code != 0 || !strings.Contains(out, "--admin-redis") {
-		t.Fatalf("import: %d %s, want a hint that there are no tokens", code, out)
 	}
 	if code, out := l.w.Run("import", "lmstfy", "--redis", from, "--admin-redis", from+"/1"); code != 0 {
 		t.Fatalf("import of the tokens: %d %s", code, out)

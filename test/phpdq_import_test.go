@@ -93,7 +93,7 @@ func TestImportOfPHPDelayqueue(t *testing.T) {
 		}
 		return out
 	}
-	if out := run("--dry-run"); !strings.Contains(out, "1203") {
+	if out := run("--dry-run"); !strings.Contains(out, " 1201\n") {
 		t.Errorf("the dry run prints %s", out)
 	}
 	if n := i.Do(ctx, "GET", "/v1/topics/order_close", nil).Status; n != 404 {

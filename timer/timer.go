@@ -79,7 +79,7 @@ const (
 // bucket is the state of one bucket.
 type bucket struct {
 	at      time.Time // of its next step (monotonic)
-	next    time.Time // the due time that the last step returned, by Redis's clock
+	next    time.Time // the event that it waits for, by Redis's clock
 	empty   bool      // the last step found no delayed job and no lease
 	backoff time.Duration
 	row     int // successive steps that left work to do
@@ -118,11 +118,19 @@ func (t *Timer) alarm(s Shard) alarm {
 func (t *Timer) woken(buckets []bucket, w queue.Wakeup) {
 	switch {
 	case w.Kind == queue.WakeTimer && w.Bucket >= 0 && w.Bucket < len(buckets):
-		buckets[w.Bucket].at, buckets[w.Bucket].empty = time.Time{}, false
+		buckets[w.Bucket].expect(w)
 	case w.Kind == queue.WakeReconnect:
 		for b := range buckets {
 			buckets[b].at, buckets[b].empty = time.Time{}, false
 		}
+	}
+}
+
+// expect lets the bucket's next step be no later than the event of a wake-up.
+func (b *bucket) expect(w queue.Wakeup) {
+	b.empty = false
+	if w.Due.Before(b.at) {
+		b.at, b.next = w.Due, w.Event
 	}
 }
 

@@ -56,7 +56,7 @@ type Handler struct {
 func New(o Options) *Handler {
 	return &Handler{
 		Options: o, attempts: listen.NewLoginLimit(o.Now), users: &users{accounts: o.Accounts, now: o.Now},
-		codes: &codes{now: o.Now, last: map[string]int64{}},
+		codes: newCodes(o.Now),
 	}
 }
 

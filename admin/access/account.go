@@ -114,7 +114,11 @@ func (h *Handler) finishTOTP(c echo.Context) error {
 	if has { // removing one requires the password, so replacing one without it is not allowed either
 		return echo.NewHTTPError(http.StatusConflict, h.Texts.T(c, "account.totp_taken"))
 	}
-	if !h.codes.use(page.Viewer(c).Name, c.FormValue("code"), secret) {
+	ok, wait := h.codes.use(page.Viewer(c).Name, c.FormValue("code"), secret)
+	if wait > 0 {
+		return h.mistake(c, "code", h.Texts.T(c, "login.wait", h.Texts.Words(c, wait)))
+	}
+	if !ok {
 		return h.mistake(c, "code", h.Texts.T(c, "login.wrong_code"))
 	}
 	if err := h.Accounts.SetTOTP(ctx, page.Actor(c), page.Viewer(c).Name, secret); err != nil {

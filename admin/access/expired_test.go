@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"html"
 	"net/http"
 	"regexp"
 	"strings"
@@ -21,18 +22,20 @@ func TestAFormSurvivesItsSession(t *testing.T) {
 		_, err := store.Delete(t.Context(), token)
 		admintest.Must(t, err)
 	}
-	typed := admintest.TopicForm("name", "shop.mail", "title", "Typed for ten minutes")
+	typed := admintest.TopicForm("name", "shop.mail", "title", "Typed for ten minutes",
+		"headers", "Authorization: Bearer hunter2")
 	status, body := s.Post("/topics/-/new", append(typed, "password", "do not keep me")...)
 	if status != http.StatusUnauthorized || !strings.Contains(body, "Your session expired") ||
-		!strings.Contains(body, "Typed for ten minutes") || strings.Contains(body, "do not keep me") {
+		strings.Contains(body, "hunter2") || strings.Contains(body, "do not keep me") {
 		t.Fatalf("%d\n%s", status, body)
 	}
 	kept := []string{"username", "root", "password", admintest.Password}
-	for _, field := range regexp.MustCompile(`name="(kept[^"]+)" value="([^"]*)"`).FindAllStringSubmatch(body, -1) {
-		kept = append(kept, field[1], field[2])
+	for _, field := range regexp.MustCompile(`name="(kept[^"]*)" value="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+		kept = append(kept, field[1], html.UnescapeString(field[2]))
 	}
 	if status, body = s.Post("/login", kept...); status != http.StatusOK ||
-		!strings.Contains(body, `action="/topics/-/new"`) ||
+		!strings.Contains(body, `action="/topics/-/new"`) || strings.Contains(body, "do not keep me") ||
+		!strings.Contains(body, `name="headers" value="Authorization: Bearer hunter2"`) ||
 		!strings.Contains(body, `name="title" value="Typed for ten minutes"`) {
 		t.Errorf("after the login: %d\n%s", status, body)
 	}

@@ -1,6 +1,8 @@
 package access_test
 
 import (
+	"fmt"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/pquerna/otp/totp"
 
+	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
 )
 
@@ -80,6 +83,27 @@ func asksForCode(s *admintest.Site, name string) bool {
 	secret, err := s.Registry.TOTPSecret(s.Context(), name)
 	admintest.Must(s, err)
 	return secret != ""
+}
+
+// TestWrongCodesFromManyAddressesWait: the password alone, which they know, is not enough to guess the code.
+func TestWrongCodesFromManyAddressesWait(t *testing.T) {
+	t.Parallel()
+	_, loopback, err := net.ParseCIDR("127.0.0.0/8")
+	admintest.Must(t, err)
+	s := admintest.Open(t, func(o *admin.Options) { o.Proxies = []*net.IPNet{loopback} })
+	admintest.Must(t, s.Registry.SetTOTP(t.Context(), "test", "ops", "JBSWY3DPEHPK3PXP"))
+	guesses := 0
+	for n := range 20 {
+		s.Client = admintest.NewClient()
+		s.Client.Transport = fromAddress(fmt.Sprintf("203.0.113.%d", n))
+		s.Post("/login", "username", "ops", "password", admintest.Password)
+		if status, _ := s.Post("/login/code", "code", "000000"); status == http.StatusUnauthorized {
+			guesses++
+		}
+	}
+	if guesses != 5 {
+		t.Errorf("%d codes were tried from 20 addresses", guesses)
+	}
 }
 
 // TestASecondFactorIsRemovedByThePassword, or by an admin: access to an open browser is not enough.

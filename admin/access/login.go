@@ -21,10 +21,10 @@ func (h *Handler) loginRoutes(g *echo.Group) {
 }
 
 type loginForm struct {
-	Username  string
-	Next      string
-	Error     string
-	page.Kept // the form that was sent after the session had expired
+	Username string
+	Next     string
+	Error    string
+	Kept     string // the form that was sent after the session had expired, see page.SealKept
 }
 
 func (h *Handler) loginPage(c echo.Context) error {
@@ -47,7 +47,8 @@ func (h *Handler) waits(c echo.Context, name string) time.Duration {
 
 func (h *Handler) login(c echo.Context) error {
 	form := loginForm{
-		Username: printable.Clip(c.FormValue("username"), longestName), Next: c.FormValue("next"), Kept: page.KeptOf(c),
+		Username: printable.Clip(c.FormValue("username"), longestName), Next: c.FormValue("next"),
+		Kept: c.FormValue("kept"),
 	}
 	if wait := h.waits(c, form.Username); wait > 0 {
 		form.Error = h.Texts.T(c, "login.wait", h.Texts.Words(c, wait))
@@ -87,9 +88,9 @@ func (h *Handler) startSession(c echo.Context, u *account.User, form loginForm) 
 	if err := h.Accounts.NoteSignIn(ctx, u.Name, c.RealIP()); err != nil {
 		h.Log.Warn("record the sign-in", "user", u.Name, "error", err)
 	}
-	if form.Action != "" {
+	if kept := h.Pages.OpenKept(form.Kept); kept.Action != "" {
 		page.SetViewer(c, u)
-		return h.Pages.Render(c, http.StatusOK, "kept_form", form.Kept)
+		return h.Pages.Render(c, http.StatusOK, "kept_form", kept)
 	}
 	return h.Pages.Redirect(c, h.Pages.Local(form.Next, "/"))
 }

@@ -125,7 +125,7 @@ func (h *Handler) toLogin(c echo.Context) error {
 	k := page.Keep(c)
 	_, err := c.Cookie(sessionCookie)
 	if hadSession := err == nil; hadSession && k.Action != "" {
-		form := loginForm{Kept: k, Error: h.Texts.T(c, "login.expired")}
+		form := loginForm{Kept: h.Pages.SealKept(k), Error: h.Texts.T(c, "login.expired")}
 		return h.Pages.Render(c, http.StatusUnauthorized, "login", form)
 	}
 	if page.IsFragment(c) { // leaving the page would lose the input

@@ -12,7 +12,6 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/pquerna/otp"
 	"github.com/pquerna/otp/totp"
-	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 )
 
@@ -44,7 +43,7 @@ func (h *Handler) askCode(c echo.Context, u *account.User, form loginForm) error
 
 func (h *Handler) loginCode(c echo.Context) error {
 	ctx := c.Request().Context()
-	name, form := h.Sessions.GetString(ctx, keyPending), loginForm{Next: c.FormValue("next"), Kept: page.KeptOf(c)}
+	name, form := h.Sessions.GetString(ctx, keyPending), loginForm{Next: c.FormValue("next"), Kept: c.FormValue("kept")}
 	began := time.Unix(h.Sessions.GetInt64(ctx, keyPendingSince), 0)
 	if name == "" || h.Now().Sub(began) > pendingLife {
 		return h.Pages.Redirect(c, "/login")
@@ -61,7 +60,12 @@ func (h *Handler) loginCode(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if u == nil || secret == "" || !h.codes.use(name, c.FormValue("code"), secret) {
+	ok, wait := h.codes.use(name, c.FormValue("code"), secret)
+	if wait > 0 {
+		form.Error = h.Texts.T(c, "login.wait", h.Texts.Words(c, wait))
+		return h.Pages.Render(c, http.StatusTooManyRequests, "login_code", form)
+	}
+	if u == nil || secret == "" || !ok {
 		h.Log.Warn("second factor rejected", "user", name, "address", c.RealIP())
 		form.Error = h.Texts.T(c, "login.wrong_code")
 		return h.Pages.Render(c, http.StatusUnauthorized, "login_code", form)

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,10 +17,8 @@ type Kept struct {
 	Fields url.Values // what was typed
 }
 
-const (
-	keptAction = "kept-action"
-	keptField  = "kept." // prefix of its fields' names
-)
+// keptPlace is where a sealed form is valid.
+const keptPlace = "kept form"
 
 // Keep returns the form of a request.
 func Keep(c echo.Context) Kept {
@@ -40,17 +39,29 @@ func Keep(c echo.Context) Kept {
 	return k
 }
 
-// KeptOf returns the form that the sign-in page carried.
-func KeptOf(c echo.Context) Kept {
-	form, err := c.FormParams()
-	if err != nil || !strings.HasPrefix(form.Get(keptAction), "/") || strings.HasPrefix(form.Get(keptAction), "//") {
-		return Kept{}
+// SealKept returns a form as text for the sign-in page, which anybody may see: a form may contain secrets, such as the
+// headers of a topic. It is empty for no form.
+func (p *Pages) SealKept(k Kept) string {
+	if k.Action == "" {
+		return ""
 	}
-	k := Kept{Action: form.Get(keptAction), Fields: url.Values{}}
-	for name, values := range form {
-		if of, is := strings.CutPrefix(name, keptField); is {
-			k.Fields[of] = values
-		}
+	text, err := json.Marshal(k)
+	if err != nil {
+		return ""
+	}
+	sealed, err := p.Key.Seal(keptPlace, string(text))
+	if err != nil {
+		p.Log.Warn("a form cannot be kept until its user has signed in", "error", err)
+	}
+	_, sealed, _ = strings.Cut(sealed, ":") // before it is a mark with a NUL, which HTML cannot carry
+	return sealed
+}
+
+// OpenKept returns the form of a SealKept. There is none in other texts.
+func (p *Pages) OpenKept(sealed string) (k Kept) {
+	text, err := p.Key.Open(keptPlace, sealed)
+	if err != nil || json.Unmarshal([]byte(text), &k) != nil {
+		return Kept{}
 	}
 	return k
 }

@@ -3,6 +3,7 @@
 package page
 
 import (
+	"crypto/rand"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/web"
 )
 
@@ -21,6 +23,7 @@ type Options struct {
 	Flashes  *Flashes
 	Log      *slog.Logger
 	Now      func() time.Time
+	Key      seal.Key // all hosts' key; nil: one of this process
 }
 
 // Pages renders pages and knows their addresses.
@@ -34,6 +37,10 @@ type Pages struct {
 // New loads templates and assets. It fails when one of them is broken.
 func New(o Options) (p *Pages, err error) {
 	o.BasePath = CleanBase(o.BasePath)
+	if o.Key == nil {
+		o.Key = make(seal.Key, seal.KeySize)
+		_, _ = rand.Read(o.Key) // never fails (crypto/rand)
+	}
 	p = &Pages{Options: o, templates: map[string]*web.Templates{}}
 	if p.assets, err = web.LoadAssets(); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/app"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/log/printable"
 )
@@ -17,11 +18,12 @@ func (p *program) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check", GroupID: groupCare, Short: "check the configuration and every connection in it",
 		Long: "Checks what `wakecall up` would use: directories, ports, the registry's database and its schema,\n" +
-			"every Redis with its version, settings and clock, and where callbacks may go. It changes nothing,\n" +
-			"and can run while Wakecall is up. The exit code is 1 if something would fail or lose jobs.",
+			"every Redis with its version, settings and clock, where callbacks may go, and the gateways' files.\n" +
+			"It changes nothing, and can run while Wakecall is up. The exit code is 1 if something would fail\n" +
+			"or lose jobs.",
 	}
 	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
-		findings := setup.Check(ctx, cfg)
+		findings := append(setup.Check(ctx, cfg), checkGateways(cfg)...)
 		if err := p.show(findings, func(w io.Writer) error { return findingsTable(w, findings) }); err != nil {
 			return err
 		}
@@ -30,6 +32,17 @@ func (p *program) checkCommand() *cobra.Command {
 		}
 		return nil
 	}))
+}
+
+func checkGateways(cfg *conf.Config) []setup.Finding {
+	err := app.CheckGateways(cfg)
+	if err == nil {
+		return nil
+	}
+	return []setup.Finding{{
+		What: "gateways", Verdict: setup.Failed, Detail: printable.Error(err),
+		Advice: "Give this user a file with one USER:PASSWORD per line: until then nobody is served there",
+	}}
 }
 
 func findingsTable(w io.Writer, findings []setup.Finding) error {

@@ -13,6 +13,7 @@ func TestAWrongSourceOfAnImportIsNamed(t *testing.T) {
 	for args, want := range map[string]string{
 		"lmstfy --redis foo": `--redis "foo"` + form,
 		"lmstfy --redis redis://127.0.0.1:1 --admin-redis http://h": `--admin-redis "http://h"` + form,
+		"lmstfy --redis redis://127.0.0.1:1":                        `--admin-redis is required: `,
 		"grape --redis redis://:hunt%er2@h --dry-run":               `--redis "redis://:<secret>@h"` + form,
 		"delayqueue --redis redis://:hunter2@h/x":                   `--redis "redis://:<secret>@h/x"` + form,
 		"delayqueue --redis :hunter2@h:1":                           `--redis ":<secret>@h:1"` + form,

@@ -60,6 +60,9 @@ func (p *program) up(ctx context.Context, cfg *conf.Config, load func() (*conf.C
 		if err != nil {
 			return master.Options{}, err
 		}
+		if err := app.CheckGateways(next); err != nil {
+			return master.Options{}, err
+		}
 		return app.MasterOptions(next, version, shards)
 	}
 	opts.Ready = func() {

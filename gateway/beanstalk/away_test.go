@@ -21,9 +21,7 @@ func TestAFullRedisIsOutOfMemory(t *testing.T) {
 	c.want("INSERTED 1\r\n")
 	q.Redis.ConfigSet("maxmemory", "1")
 	c.send("put 5 0 60 1\r\ny\r\nreserve\r\nrelease 1 9 0\r\nlist-tube-used\r\ndelete 1\r\n")
-	c.want("OUT_OF_MEMORY\r\nRESERVED 1 1\r\nx\r\n")
-	c.want("OUT_OF_MEMORY\r\n") // with another priority it is another job
-	c.want("USING default\r\nDELETED\r\n")
+	c.want("OUT_OF_MEMORY\r\nRESERVED 1 1\r\nx\r\nRELEASED\r\nUSING default\r\nDELETED\r\n")
 }
 
 // TestWithoutAShardEveryCommandIsAnsweredOnce, and the connection stays open.
@@ -56,7 +54,7 @@ func TestJobsThatNoClientCanNameAreBuried(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
 	c := dial(t, serveOn(t, q, q))
-	topic := topicOf("default", 5)
+	topic := topicOf("default")
 	for _, id := range []string{"order-42", "007"} {
 		if r := q.Push(t.Context(), queue.Push{Topic: topic, ID: id, Body: []byte("x")}); r.Err != nil {
 			t.Fatal(r.Err)
@@ -79,8 +77,8 @@ func TestJobsOfTheAPIAreReserved(t *testing.T) {
 	c := dial(t, serveOn(t, q, q))
 	c.send("watch Mail\r\n")
 	c.want("WATCHING 2\r\n")
-	for id, priority := range map[string]uint32{"18446744073709551615": 9, "3000000": 7} {
-		p := queue.Push{Topic: topicOf("Mail", priority), ID: id, Body: []byte("x")}
+	for _, id := range []string{"18446744073709551615", "3000000"} {
+		p := queue.Push{Topic: topicOf("Mail"), ID: id, Body: []byte("x")}
 		if r := q.Push(t.Context(), p); r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -144,9 +142,10 @@ func TestLongTimesAreCut(t *testing.T) {
 	c.want("DELETED\r\n")
 }
 
-// TestCommandsAreReadAsTheyCome, byte by byte or all at once.
+// TestCommandsAreReadAsTheyCome, byte by byte or all at once. None is read after the line of an HTTP request.
 func TestCommandsAreReadAsTheyCome(t *testing.T) {
 	t.Parallel()
+	longRequest := "GET /" + strings.Repeat("x", 300) + " HTTP/1.1\r\nquit\r\n"
 	for input, want := range map[string]string{
 		"stats\r\n":                                   "stats []",
 		"use a\r\nuse  b\r\n":                         "use [a]|use [ b]",
@@ -167,6 +166,9 @@ func TestCommandsAreReadAsTheyCome(t *testing.T) {
 		strings.Repeat("x", maxLine-1) + "\r\nq\r\n":  "[] BAD_FORMAT|q []",
 		strings.Repeat("x", 10_000) + "\r\nq\r\n":     "[] BAD_FORMAT|q []",
 		"half a command":                              "",
+		"use HTTP/1.1\r\nquit\r\n":                    "use [HTTP/1.1]|quit []",
+		"POST / HTTP/1.1\r\nquit\r\n":                 "",
+		longRequest:                                   "",
 		"put 1 2 3 4\r\nab":                           "",
 		"put 1 2 3 9\r\n1234":                         "",
 		"put 1 2 3 4294967295\r\n" + "1234\r\nquit\r": "",
@@ -218,16 +220,37 @@ func TestNumbersAreDecimal(t *testing.T) {
 	}
 }
 
-func TestAConnectionWatchesAtMostAThousandTubes(t *testing.T) {
+// TestWatchedTubesAreLimited for a connection, and those that all of them wait for.
+func TestWatchedTubesAreLimited(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
-	c := dial(t, serveOn(t, q, q))
-	for n := 2; n <= maxWatched; n++ {
-		c.send(fmt.Sprintf("watch t%d\r\n", n))
-		c.want(fmt.Sprintf("WATCHING %d\r\n", n))
+	addr := serveOn(t, q, q)
+	c := dial(t, addr)
+	watch := func(c *client, prefix string) {
+		for n := 2; n <= pulltest.MaxTopics; n++ {
+			c.send(fmt.Sprintf("watch %s%d\r\n", prefix, n))
+			c.want(fmt.Sprintf("WATCHING %d\r\n", n))
+		}
 	}
+	watch(c, "t")
 	c.send("watch more\r\nwatch t2\r\nignore t2\r\nwatch more\r\n")
-	c.want("OUT_OF_MEMORY\r\nWATCHING 1000\r\nWATCHING 999\r\nWATCHING 1000\r\n")
+	c.want("OUT_OF_MEMORY\r\nWATCHING 20\r\nWATCHING 19\r\nWATCHING 20\r\n")
+	for i := range 3 {
+		prefix := fmt.Sprint("c", i, "-")
+		for n := range pulltest.MaxTopics {
+			c.send(fmt.Sprintf("use %s%d\r\nput 0 1000 0 0\r\n\r\n", prefix, n+1)) // a tube is known by its jobs
+			c.want(fmt.Sprintf("USING %s%d\r\nINSERTED %d\r\n", prefix, n+1, pulltest.MaxTopics*i+n+1))
+		}
+		others := dial(t, addr)
+		watch(others, prefix)
+		if i < 2 {
+			others.send("reserve\r\n")
+			wait.For(t, "it waits", func() bool { return q.Hub.Workers() == i+1 })
+			continue
+		}
+		others.send("reserve-with-timeout 0\r\nreserve-with-timeout 9\r\n")
+		others.want("TIMED_OUT\r\nOUT_OF_MEMORY\r\n")
+	}
 }
 
 // TestATopicsTTRIsShown for a job of the API without its own ttr.
@@ -235,7 +258,7 @@ func TestATopicsTTRIsShown(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
 	c := dial(t, serveOn(t, q, q))
-	if r := q.Push(t.Context(), queue.Push{Topic: topicOf("default", 5), ID: "7", Body: []byte("x")}); r.Err != nil {
+	if r := q.Push(t.Context(), queue.Push{Topic: topicOf("default"), ID: "7", Body: []byte("x")}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if s := c.stats("stats-job 7"); s["ttr"] != "10" {

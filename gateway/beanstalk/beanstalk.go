@@ -19,6 +19,7 @@ type Queue interface {
 	Push(ctx context.Context, p queue.Push) queue.Result
 	End(ctx context.Context, list []queue.Ending) []queue.Ended
 	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
+	First(ctx context.Context, topic string) ([]queue.Job, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 	RunNow(ctx context.Context, topic, id string) (*queue.Job, error)
 	TakeByID(ctx context.Context, topic, id string) (*queue.Leased, error)
@@ -56,36 +57,13 @@ func New(e *gateway.Endpoint, q Queue, w gateway.Workers, r gateway.Registry, ma
 	}
 }
 
-// refreshEvery is how long a reserve may overlook a priority that another host has just begun to use.
-const refreshEvery = time.Second
-
 // Serve serves a listener until ctx is done.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	serving, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
-	background.Go(func() { g.refresh(serving) })
 	background.Go(func() { g.ids.keepReserve(serving) })
 	defer func() { stop(); background.Wait() }()
 	return g.TCP(ctx, l, g.connection)
-}
-
-// refresh reads the list of tubes while a client waits, because other hosts create tubes, too.
-func (g *Gateway) refresh(ctx context.Context) {
-	tick := time.NewTicker(refreshEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if g.counts.waiting.Load() == 0 {
-			continue
-		}
-		if err := g.tubes.refresh(ctx, g.queue); err != nil && !queue.IsPartial(err) && ctx.Err() == nil {
-			g.Log.Warn("list tubes", "error", err)
-		}
-	}
 }
 
 func hostname() string {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -46,14 +47,22 @@ func serveOn(t *testing.T, q *pulltest.Queue, jobs Queue) net.Addr {
 }
 
 func serveAt(t *testing.T, e *gateway.Endpoint, q *pulltest.Queue, jobs Queue) net.Addr {
+	return serveWith(t, e, q, jobs, q.Hub)
+}
+
+func serveWith(t *testing.T, e *gateway.Endpoint, q *pulltest.Queue, jobs Queue, w gateway.Workers) net.Addr {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
+		t.Fatal(err)
+	}
+	fromOne := counter{Next: 1}
+	if err := q.Registry.EditSetting(t.Context(), actor, setting, &fromOne, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
-		served <- New(e, jobs, q.Hub, q.Registry, 64, "test").Serve(ctx, l)
+		served <- New(e, jobs, w, q.Registry, 64, "test").Serve(ctx, l)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -108,6 +117,57 @@ func (c *client) stats(command string) map[string]string {
 		members[name] = value
 	}
 	return members
+}
+
+// TestTheLargestJobIsASetting, beanstalkd's -z.
+func TestTheLargestJobIsASetting(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := func(string) string { return "80KiB" }
+	all := servers(pulltest.Endpoint(t, "beanstalk"), &gateway.Process{
+		Queue: q.Queue, Workers: q.Hub, Registry: q.Registry, Setting: size,
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	serveOn, err := all["gateways.beanstalk.addr"](ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = serveOn(ctx, l) })
+	t.Cleanup(func() { stop(); serving.Wait() })
+	c := dial(t, l.Addr())
+	if s := c.stats("stats"); s["max-job-size"] != "81920" {
+		t.Errorf("max-job-size is %s", s["max-job-size"])
+	}
+	c.send("put 0 0 60 81920\r\n" + strings.Repeat("x", 81920) + "\r\nput 0 0 60 81921\r\n" +
+		strings.Repeat("x", 81921) + "\r\n")
+	c.want(fmt.Sprintf("INSERTED %d\r\nJOB_TOO_BIG\r\n", uint64(firstID)))
+}
+
+// lateWorkers are the queue's workers on a busy machine: the wake-up of a job that becomes due comes too late.
+type lateWorkers struct{ *pull.Hub }
+
+func (w lateWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Leased, error) {
+	if r.Wait > 0 {
+		<-time.After(r.Wait)
+		return nil, nil
+	}
+	return w.Hub.Take(ctx, r)
+}
+
+// TestAReserveGetsTheJobThatIsDueWhenItsTimeIsUp, as beanstalkd's does, which lets delayed jobs become ready first.
+func TestAReserveGetsTheJobThatIsDueWhenItsTimeIsUp(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	c := dial(t, serveWith(t, pulltest.Endpoint(t, "beanstalk"), q, q, lateWorkers{q.Hub}))
+	c.send("put 0 1 60 1\r\nx\r\n")
+	c.want("INSERTED 1\r\n")
+	c.send("reserve-with-timeout 1\r\nreserve-with-timeout 0\r\n")
+	c.want("RESERVED 1 1\r\nx\r\nTIMED_OUT\r\n")
 }
 
 // TestWhatClientsRelyOn beyond the description of the protocol.
@@ -270,7 +330,7 @@ func TestADeleteWithoutALeaseDeletes(t *testing.T) {
 	c := dial(t, serveOn(t, q, q))
 	c.send("put 5 0 60 1\r\nx\r\nreserve\r\n")
 	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
-	byHand := queue.Ending{Ref: queue.Ref{Topic: topicOf("default", 5), ID: "1"}, Verb: queue.BuryLeased}
+	byHand := queue.Ending{Ref: queue.Ref{Topic: topicOf("default"), ID: "1"}, Verb: queue.BuryLeased}
 	if done := q.End(t.Context(), []queue.Ending{byHand})[0]; done.Err != nil {
 		t.Fatal(done.Err)
 	}
@@ -288,7 +348,7 @@ func TestAReleaseWithoutALeaseMakesNoSecondJob(t *testing.T) {
 	c := dial(t, serveOn(t, q, q))
 	c.send("put 5 0 60 1\r\nx\r\nreserve\r\n")
 	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
-	byHand := queue.Ending{Ref: queue.Ref{Topic: topicOf("default", 5), ID: "1"}, Verb: queue.BuryLeased}
+	byHand := queue.Ending{Ref: queue.Ref{Topic: topicOf("default"), ID: "1"}, Verb: queue.BuryLeased}
 	if done := q.End(t.Context(), []queue.Ending{byHand})[0]; done.Err != nil {
 		t.Fatal(done.Err)
 	}

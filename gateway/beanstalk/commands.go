@@ -9,6 +9,7 @@ import (
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
 )
 
 // commandNames are the commands that the statistics count, in their order.
@@ -93,6 +94,9 @@ func (k *conn) execute(c command) (result string, err error) {
 		return gateway.Refused, k.reply(badFormat)
 	case isFull(err):
 		return gateway.Unavailable, k.reply("OUT_OF_MEMORY")
+	case isLimit(err):
+		k.Log.Warn("command refused", "command", c.name, "error", err)
+		return gateway.Refused, k.reply("OUT_OF_MEMORY")
 	}
 	k.Log.Error("command failed", "command", c.name, "error", err)
 	return gateway.ResultOf(err), k.reply("INTERNAL_ERROR")
@@ -104,6 +108,12 @@ var errBadFormat = errors.New("malformed arguments")
 func isFull(err error) bool {
 	var away *queue.UnavailableError
 	return errors.As(err, &away) && away.Reason == "full"
+}
+
+// isLimit reports whether an error refuses a connection that watches too many tubes. beanstalkd has no reply for that.
+func isLimit(err error) bool {
+	var limit *pull.LimitError
+	return errors.As(err, &limit)
 }
 
 // named wraps a command that takes the name of a tube.
@@ -133,8 +143,8 @@ func (k *conn) useTube(name string) error {
 }
 
 func (k *conn) watchTube(name string) error {
-	if !k.watch(name) {
-		return k.reply("OUT_OF_MEMORY")
+	if err := k.watch(name); err != nil {
+		return err
 	}
 	return k.reply("WATCHING", strconv.Itoa(len(k.watched)))
 }

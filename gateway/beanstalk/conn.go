@@ -11,6 +11,7 @@ import (
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
 )
 
 // conn is a connection. Only its own goroutine and the reader use it.
@@ -71,6 +72,7 @@ const readAhead = 32
 func (k *conn) read(to chan<- command) {
 	defer close(to)
 	r := newReader(k.c, k.maxBody)
+	r.within = k.c.SetReadDeadline
 	for {
 		c, err := r.next()
 		if err != nil {
@@ -158,20 +160,18 @@ func (k *conn) deadline() (at time.Time) {
 	return at
 }
 
-// maxWatched bounds the tubes that a connection watches: each reserve asks Redis about all of them.
-const maxWatched = 1000
-
-// watch reports whether the connection watches the tube now.
-func (k *conn) watch(name string) bool {
+// watch adds a tube to those that the connection watches. Their number is limited, because each reserve asks Redis
+// about all of them.
+func (k *conn) watch(name string) error {
 	if slices.Contains(k.watched, name) {
-		return true
+		return nil
 	}
-	if len(k.watched) == maxWatched {
-		return false
+	if err := pull.CheckRequest(len(k.watched)+1, k.MaxTopics); err != nil {
+		return err
 	}
 	k.watched = append(k.watched, name)
 	k.tubes.edit(name, func(t *tube) { t.watching++ })
-	return true
+	return nil
 }
 
 func (k *conn) ignore(name string) bool {

@@ -1,9 +1,9 @@
 // Package beanstalk serves beanstalkd clients. It implements every command of the protocol.
 //
-// The jobs of tube T with priority P are in the pull topic beanstalk.T.P, where T is escaped by registry.EscapeName and
-// P has ten digits, with the settings of the namespace beanstalk.*. So a reserve follows priorities exactly: it queries
-// the topics of all watched tubes in the order of their priorities. Within a priority, the jobs of each tube and shard
-// come in the order in which they became ready.
+// The jobs of tube T are in the pull topic beanstalk.T, where T is escaped by registry.EscapeName, with the settings of
+// the namespace beanstalk.*. A job's priority is its order (queue.Job), so a reserve takes the job with the lowest
+// priority, and of equal ones that with the lowest id, over all watched tubes. One call does this for the tubes of a
+// bucket: with several shards, on a Cluster, or with more than 250 watched tubes, the order is exact within each call.
 //
 //	beanstalkd   Wakecall
 //	reserved     running
@@ -27,6 +27,6 @@
 // # Differences
 //
 // Each gateway pauses tubes and counts statistics independently. TTRs are limited to 24 hours and delays to ten years.
-// The counts of a job's timeouts, releases, buries and kicks cover its last 20 attempts. The priority given to bury is
-// ignored; the priority given to release moves the job to the topic of that priority.
+// The counts of a job's timeouts, releases, buries and kicks cover its last 20 attempts. The journal does not have the
+// priority given to release and bury: a job that is recovered after Redis lost it has that of its put.
 package beanstalk

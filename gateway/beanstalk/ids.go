@@ -34,25 +34,32 @@ type counter struct {
 	Offsets map[string]uint64 `json:"offsets,omitempty"` // added to the ids of imported processes
 }
 
+// firstID is the first id that gateways assign. It is beyond the ids of a beanstalkd, which count from 1, so that the
+// first import keeps them, even if a gateway is already in use. Clients that store numbers as 64-bit floats can store
+// it.
+const firstID = 1_000_000_000_001
+
 // room is how many more ids an imported server may assign while its producers switch over.
 const room = 1_000_000_000
 
 // offsetOf returns the number to add to the ids of an imported beanstalkd process, given its last id. It is 0 for the
-// first import, unless a gateway has already assigned ids. All ids that gateways assign from now on are larger.
+// first import, whose ids do not meet those that gateways assign. For another process, whose ids may equal those of the
+// first, it is the next own id; gateways continue beyond its ids.
 func offsetOf(ctx context.Context, r Settings, process string, last uint64) (offset uint64, err error) {
-	c := counter{Next: 1}
+	c := counter{Next: firstID}
 	err = r.EditSetting(ctx, actor, setting, &c, func() error {
 		var known bool
-		if offset, known = c.Offsets[process]; !known && c.Next > 1 {
-			offset = c.Next
+		if offset, known = c.Offsets[process]; known {
+			return nil
 		}
 		if c.Offsets == nil {
 			c.Offsets = map[string]uint64{}
 		}
-		c.Offsets[process] = offset
-		if !known {
+		if len(c.Offsets) > 0 || last > firstID-room {
+			offset = c.Next
 			c.Next = offset + last + room
 		}
+		c.Offsets[process] = offset
 		return nil
 	})
 	return offset, err
@@ -120,7 +127,7 @@ func (i *ids) refill(ctx context.Context) error {
 	if time.Since(i.failed) < refillEvery {
 		return i.err
 	}
-	first, err := i.takeBlock(ctx)
+	begin, err := i.takeBlock(ctx)
 	if err != nil {
 		if ctx.Err() == nil { // otherwise the client has disconnected
 			i.err, i.failed = err, time.Now()
@@ -129,16 +136,16 @@ func (i *ids) refill(ctx context.Context) error {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.reserve = first
+	i.reserve = begin
 	return nil
 }
 
-func (i *ids) takeBlock(ctx context.Context) (first uint64, err error) {
-	c := counter{Next: 1}
+func (i *ids) takeBlock(ctx context.Context) (begin uint64, err error) {
+	c := counter{Next: firstID}
 	err = i.registry.EditSetting(ctx, actor, setting, &c, func() error {
-		first = c.Next
+		begin = c.Next
 		c.Next += block
 		return nil
 	})
-	return first, err
+	return begin, err
 }

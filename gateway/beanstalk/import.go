@@ -135,10 +135,14 @@ func (s *source) Topics(context.Context) ([]registry.Topic, error) {
 	return []registry.Topic{gateway.Namespace(Namespace, title)}, nil
 }
 
-// Waiting implements importer.Source. It also counts the lists.
+// Waiting implements importer.Source.
 func (s *source) Waiting(context.Context) (int, error) {
-	stats, err := s.c.one("stats", "OK")
-	return int(stats.number("current-jobs-ready") + stats.number("current-jobs-delayed")), err
+	stats, err := s.c.ask("stats", "stats-tube "+listTube)
+	if err != nil {
+		return 0, err
+	}
+	waiting := func(r *reply) int { return int(r.number("current-jobs-ready") + r.number("current-jobs-delayed")) }
+	return waiting(&stats[0]) - waiting(&stats[1]), nil // without the lists
 }
 
 // tubes watches all tubes except the import's own, and returns them.
@@ -298,8 +302,8 @@ func (s *source) claimed(
 
 func (s *source) job(list uint64, c claim, body []byte) importer.Job {
 	p := queue.Push{
-		Topic: topicOf(c.Tube, c.Priority), ID: strconv.FormatUint(c.Offset+c.ID, 10), Body: body,
-		ContentType: queue.TypeOf(body), Priority: levelOf(c.Priority),
+		Topic: topicOf(c.Tube), ID: strconv.FormatUint(c.Offset+c.ID, 10), Body: body,
+		ContentType: queue.TypeOf(body), Priority: levelOf(c.Priority), Order: &c.Priority,
 		TTR: min(time.Duration(c.TTR)*time.Second, registry.MaxPullTTR),
 		Via: fmt.Sprintf("import beanstalk %s %d", s.addr, list),
 	}

@@ -10,12 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/wakecall/wakecall/gateway/importer"
 )
 
 // oldConn is an import's connection to a beanstalkd. It writes several requests together and then reads their replies.
 type oldConn struct {
 	c      net.Conn
 	r      *bufio.Reader
+	spent  int  // bytes of the replies to the current requests
 	failed bool // a reply is missing or was not the expected one
 }
 
@@ -82,6 +85,7 @@ func (b *oldConn) ask(requests ...string) ([]reply, error) {
 		return nil, nil
 	}
 	_ = b.c.SetDeadline(time.Now().Add(answerTimeout))
+	b.spent = 0
 	sent := make(chan error, 1)
 	go func() { // beanstalkd stops reading while its replies are not read
 		_, err := io.WriteString(b.c, strings.Join(requests, "\r\n")+"\r\n")
@@ -119,11 +123,11 @@ func (b *oldConn) one(request, want string) (reply, error) {
 }
 
 func (b *oldConn) read() (r reply, err error) {
-	line, err := b.r.ReadString('\n')
+	line, err := b.r.ReadSlice('\n') // of at most 4 KiB, the size of the buffer
 	if err != nil {
 		return r, err
 	}
-	r.words = strings.Fields(line)
+	r.words = strings.Fields(string(line))
 	if len(r.words) == 0 {
 		return r, errors.New("empty reply")
 	}
@@ -134,7 +138,10 @@ func (b *oldConn) read() (r reply, err error) {
 	}
 	size, err := strconv.Atoi(r.words[len(r.words)-1])
 	if err != nil || size < 0 {
-		return r, fmt.Errorf("reply %q has no length", strings.TrimSpace(line))
+		return r, fmt.Errorf("reply %q has no length", strings.Join(r.words, " "))
+	}
+	if b.spent += min(size, importer.MaxReply+1); b.spent > importer.MaxReply {
+		return r, importer.ReplyError(b.c.RemoteAddr().String())
 	}
 	body := make([]byte, size+2)
 	_, err = io.ReadFull(b.r, body)

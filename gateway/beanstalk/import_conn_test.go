@@ -76,6 +76,8 @@ func TestWhatIsNoBeanstalkdIsNamed(t *testing.T) {
 		"nothing":         {map[string]string{use: ""}, "empty reply"},
 		"no length":       {map[string]string{use: "OK many"}, `reply "OK many" has no length`},
 		"a wrong length":  {map[string]string{use: "FOUND 1 -5"}, `reply "FOUND 1 -5" has no length`},
+		"a long line":     {map[string]string{use: strings.Repeat("x", 8<<10)}, "buffer full"},
+		"a huge body":     {map[string]string{use: "OK 4000000000"}, "more than 512 MiB"},
 		"another command": {map[string]string{}, `with "UNKNOWN_COMMAND"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +115,7 @@ func TestAnErrorOfBeanstalkdEndsAClaim(t *testing.T) {
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%+v, %v", jobs, err)
 	}
-	if p := jobs[0].Push; p.Topic != topicOf("mail", 7) || p.ID != "5" || string(p.Body) != "hi" {
+	if p := jobs[0].Push; p.Topic != topicOf("mail") || p.ID != "5" || string(p.Body) != "hi" {
 		t.Errorf("claimed %+v", p)
 	}
 	for _, command := range []string{

@@ -83,7 +83,7 @@ func TestImportedJobsAreClaimedOnce(t *testing.T) {
 	must(client.Bury(buried, 1))
 	first, err := b.Claim(ctx, 100)
 	must(err)
-	if len(first) != 1 || first[0].Push.ID != fmt.Sprint(1000+ready) || first[0].Push.Topic != topicOf("T", 5) ||
+	if len(first) != 1 || first[0].Push.ID != fmt.Sprint(1000+ready) || first[0].Push.Topic != topicOf("T") ||
 		string(first[0].Push.Body) != "body\r\n" || first[0].Push.TTR != 90*time.Second {
 		t.Fatalf("first %+v, want the ready job", first)
 	}
@@ -100,6 +100,9 @@ func TestImportedJobsAreClaimedOnce(t *testing.T) {
 	}
 	if third, err := b.Claim(ctx, 100); len(third) != 0 || err != nil {
 		t.Errorf("then %+v %v", third, err)
+	}
+	if n, err := b.Waiting(ctx); n != 2 || err != nil {
+		t.Errorf("%d jobs are waiting, %v, want the claimed ones without their lists", n, err)
 	}
 	b.close() // as a killed import
 	again := openBeanstalkd(t, addr)

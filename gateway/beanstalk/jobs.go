@@ -3,6 +3,7 @@ package beanstalk
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -24,7 +25,7 @@ func ttrOf(seconds uint64) time.Duration {
 
 func delayOf(seconds uint64) time.Duration { return min(time.Duration(seconds)*time.Second, maxDelay) }
 
-// levelOf returns Wakecall's priority, which is only informative: the topic has the exact priority.
+// levelOf returns Wakecall's priority, by which urgent jobs are counted. Their order is the exact priority.
 func levelOf(priority uint32) queue.Priority {
 	switch {
 	case priority < urgent:
@@ -44,8 +45,8 @@ func (k *conn) put(args []string, body []byte) error {
 		k.produces = true
 		k.counts.producers.Add(1)
 	}
-	priority := uint32(n[0])
-	if gateway.IsOffline(topicOf(k.used, priority), k.topics()) {
+	priority, topic := uint32(n[0]), topicOf(k.used)
+	if gateway.IsOffline(topic, k.topics()) {
 		return k.reply("DRAINING")
 	}
 	id, err := k.ids.take(k.ctx)
@@ -53,23 +54,26 @@ func (k *conn) put(args []string, body []byte) error {
 		return err
 	}
 	result := k.queue.Push(k.ctx, queue.Push{
-		Topic: topicOf(k.used, priority), ID: format(id), Fresh: true, Body: body,
-		ContentType: queue.TypeOf(body), Delay: delayOf(n[1]), TTR: ttrOf(n[2]), Priority: levelOf(priority),
+		Topic: topic, ID: format(id), Fresh: true, Body: body, ContentType: queue.TypeOf(body), Delay: delayOf(n[1]),
+		TTR: ttrOf(n[2]), Priority: levelOf(priority), Order: &priority,
 	})
 	if result.Err != nil {
 		return result.Err
 	}
-	k.stored(k.used, priority, id)
+	k.finder.Met(format(id), topic)
 	k.counts.jobs.Add(1)
-	k.tubes.edit(k.used, func(t *tube) { t.totalJobs++ })
+	k.tubes.put(k.used)
 	return k.reply("INSERTED", format(id))
 }
 
 func format(id uint64) string { return strconv.FormatUint(id, 10) }
 
-func (k *conn) stored(tube string, priority uint32, id uint64) {
-	k.tubes.met(tube, priority)
-	k.finder.Met(format(id), topicOf(tube, priority))
+// priorityOf returns a job's priority in the protocol. Jobs of other interfaces have none: they come last.
+func priorityOf(job *queue.Job) uint32 {
+	if job.Order == nil {
+		return math.MaxUint32
+	}
+	return *job.Order
 }
 
 // endHeld ends or extends the lease of a job that the connection holds. It replies with word, or NOT_FOUND if the
@@ -130,7 +134,7 @@ func (k *conn) remove(id uint64) error {
 }
 
 func (k *conn) deleted(topic string) {
-	if name, _, ok := parseTopic(topic); ok {
+	if name, ok := tubeOf(topic); ok {
 		k.tubes.edit(name, func(t *tube) { t.cmdDelete++ })
 	}
 }
@@ -160,17 +164,9 @@ func (k *conn) release(args []string, _ []byte) error {
 	if !known || !okPriority || !okDelay {
 		return errBadFormat
 	}
-	h := k.held[id]
-	if h == nil {
-		return k.reply("NOT_FOUND")
-	}
-	name, was, ok := parseTopic(h.topic)
-	if ok && was != uint32(priority) {
-		return k.move(id, h, name, uint32(priority), delayOf(delay))
-	}
-	k.tubes.met(name, was)
 	return k.endHeld(id, queue.Ending{
 		Verb: queue.Fail, Retry: []time.Duration{delayOf(delay)}, Error: releasedError,
+		Order: new(uint32(priority)), Priority: levelOf(uint32(priority)),
 	}, "RELEASED")
 }
 
@@ -180,40 +176,16 @@ const (
 	buriedError   = "buried"
 )
 
-// move releases a job with another priority of its tube. Between the push and the end of its lease, the job has both
-// priorities. The lease is extended first, because a job whose lease has expired would stay in both.
-func (k *conn) move(id uint64, h *held, name string, priority uint32, delay time.Duration) error {
-	ok, err := k.settle(id, queue.Ending{Verb: queue.ExtendLeased})
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return k.reply("NOT_FOUND")
-	}
-	job, err := k.queue.Get(k.ctx, h.topic, format(id))
-	if err != nil {
-		return err
-	}
-	c := tallyOf(job)
-	c.releases++
-	result := k.queue.Push(k.ctx, queue.Push{
-		Topic: topicOf(name, priority), ID: format(id), Body: job.Body, ContentType: job.ContentType, Delay: delay,
-		TTR: job.TTR, Priority: levelOf(priority), OnDuplicate: queue.Replace,
-		Headers: map[string]string{tallyHeader: c.String()},
-	})
-	if result.Err != nil {
-		return result.Err
-	}
-	k.stored(name, priority, id)
-	return k.endHeld(id, queue.Ending{Verb: queue.Ack}, "RELEASED")
-}
-
 func (k *conn) bury(args []string, _ []byte) error {
 	id, known := number(args[0], 64)
-	if _, ok := number(args[1], 32); !ok || !known {
+	priority, ok := number(args[1], 32)
+	if !ok || !known {
 		return errBadFormat
 	}
-	return k.endHeld(id, queue.Ending{Verb: queue.BuryLeased, Error: buriedError}, "BURIED")
+	return k.endHeld(id, queue.Ending{
+		Verb: queue.BuryLeased, Error: buriedError,
+		Order: new(uint32(priority)), Priority: levelOf(uint32(priority)),
+	}, "BURIED")
 }
 
 // kick makes up to n buried jobs of the used tube ready. If there are none, it does so with delayed ones.
@@ -257,28 +229,31 @@ func (k *conn) kickSome(state queue.State, n int) (kicked int, err error) {
 	return kicked, nil
 }
 
-// listStep is how many jobs of each topic are compared to find the first jobs of a tube.
+// listStep is how many jobs of each state of a tube are read at once.
 const listStep = 100
 
-// first returns the first jobs of the used tube in a state, without long bodies: ready ones by priority, delayed ones
-// by the time they become ready, buried ones by the time they were buried.
+// first returns the first jobs of the used tube in a state, without long bodies: ready ones by priority and id, delayed
+// ones by the time they become ready, buried ones by the time they were buried.
 func (k *conn) first(state queue.State) (jobs []queue.Job, err error) {
-	if err := k.tubes.recent(k.ctx, k.queue); err != nil {
-		return nil, err
-	}
-	for _, topic := range k.tubes.topics(k.used) {
-		found, _, err := k.queue.List(k.ctx, topic, state, "", listStep)
-		if err != nil {
-			return nil, err
-		}
-		if jobs = append(jobs, found...); state == queue.Ready && len(jobs) > 0 {
-			break // all other topics are less urgent
+	topic := topicOf(k.used)
+	if state == queue.Ready {
+		if jobs, err = k.queue.First(k.ctx, topic); err != nil || len(jobs) > 0 {
+			slices.SortStableFunc(jobs, inOrder)
+			return jobs, err
 		}
 	}
+	jobs, _, err = k.queue.List(k.ctx, topic, state, "", listStep)
 	slices.SortStableFunc(jobs, func(a, b queue.Job) int {
 		return cmp.Or(a.NextAt.Compare(b.NextAt), a.DeadAt.Compare(b.DeadAt))
 	})
-	return jobs, nil
+	return jobs, err
+}
+
+// inOrder compares jobs by their priorities and ids.
+func inOrder(a, b queue.Job) int {
+	x, _ := number(a.ID, 64)
+	y, _ := number(b.ID, 64)
+	return cmp.Or(cmp.Compare(priorityOf(&a), priorityOf(&b)), cmp.Compare(x, y))
 }
 
 // kickOne makes a buried or delayed job ready.

@@ -1,6 +1,7 @@
 package beanstalk
 
 import (
+	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/gateway/importer"
 )
@@ -11,12 +12,10 @@ var Protocol = gateway.Protocol{
 	Import: importer.Command{Short: "import waiting jobs from beanstalkd", Flags: importFlags},
 }
 
-// maxBody is beanstalkd's default limit for bodies.
-const maxBody = 65535
-
-func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {
-	g := New(e, p.Queue, p.Workers, p.Registry, maxBody, p.Version)
-	return map[string]gateway.Serve{
-		"gateways.beanstalk.addr": e.Ensured(p.Registry, g.Serve, gateway.Namespace(Namespace, title)),
+func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Prepare {
+	maxBody := conf.Value[int64](keys, keyMaxJob, p.Setting)
+	g := New(e, p.Queue, p.Workers, p.Registry, int(maxBody), p.Version)
+	return map[string]gateway.Prepare{
+		"gateways.beanstalk.addr": gateway.Ensured(p.Registry, g.Serve, gateway.Namespace(Namespace, title)),
 	}
 }

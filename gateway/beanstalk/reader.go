@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Limits of the protocol.
@@ -36,7 +37,12 @@ type command struct {
 type reader struct {
 	r       *bufio.Reader
 	maxBody int
+	// within limits how long the rest of a put may take; the zero time: no longer. It may be nil.
+	within func(time.Time) error
 }
+
+// bodyTimeout is how long a client may take to send the body of a put. Between commands it may be silent for ever.
+const bodyTimeout = time.Minute
 
 func newReader(r io.Reader, maxBody int) *reader {
 	return &reader{r: bufio.NewReaderSize(r, 4096), maxBody: maxBody}
@@ -71,10 +77,24 @@ func (r *reader) line() ([]byte, error) {
 		line = append(line, part...)
 		line = line[max(0, len(line)-maxLine-1):] // only the end of a long line matters
 	}
+	if isHTTP(line) {
+		return nil, errHTTP
+	}
 	if len(line) > maxLine || bytes.IndexByte(line, 0) >= 0 {
 		return nil, nil
 	}
 	return line[:len(line)-2], nil
+}
+
+// errHTTP ends the connection of a browser or of a callback, whose body could contain commands.
+var errHTTP = errors.New("an HTTP request")
+
+// isHTTP reports whether a line, or the end of a long one, is that of an HTTP request. The last word of a command with
+// more than two is a number.
+func isHTTP(line []byte) bool {
+	last := bytes.LastIndexByte(line, ' ')
+	return last >= 0 && bytes.HasPrefix(line[last+1:], []byte("HTTP/")) &&
+		(len(line) > maxLine || bytes.IndexByte(line, ' ') < last)
 }
 
 // put reads the body of a put. What follows a malformed put is parsed as commands.
@@ -88,6 +108,10 @@ func (r *reader) put(c command) (command, error) {
 		}
 	}
 	n, _ := number(c.args[3], 32)
+	if r.within != nil {
+		_ = r.within(time.Now().Add(bodyTimeout))
+		defer func() { _ = r.within(time.Time{}) }()
+	}
 	if n > uint64(r.maxBody) {
 		c.refusal = jobTooBig
 		_, err := io.CopyN(io.Discard, r.r, int64(n)+2)

@@ -24,15 +24,13 @@ func (k *conn) reserveWithTimeout(args []string, _ []byte) error {
 }
 
 // reserve takes the most urgent ready job of the watched tubes. It waits until the given time, or forever if it is
-// zero.
+// zero. A job that is due when the time is up is reserved, so the last take begins after it.
 func (k *conn) reserve(until time.Time) error {
 	k.work()
 	soon := k.deadline()
-	if err := k.tubes.recent(k.ctx, k.queue); err != nil {
-		return err
-	}
 	wait := time.Duration(0) // the first take does not wait
 	for {
+		now := time.Now()
 		job, err := k.takeOne(wait)
 		if err != nil {
 			return err
@@ -47,7 +45,6 @@ func (k *conn) reserve(until time.Time) error {
 		if job != nil {
 			return k.reserved(job)
 		}
-		now := time.Now()
 		switch {
 		case !soon.IsZero() && !now.Before(soon):
 			return k.reply("DEADLINE_SOON")
@@ -57,7 +54,7 @@ func (k *conn) reserve(until time.Time) error {
 		wait = forEver
 		for _, end := range []time.Time{soon, until} {
 			if !end.IsZero() {
-				wait = min(wait, end.Sub(now))
+				wait = min(wait, time.Until(end))
 			}
 		}
 	}
@@ -98,7 +95,7 @@ func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
 		return nil, k.ctx.Err()
 	}
 	jobs, err := k.workers.Take(ctx, pull.Request{
-		TakeRequest: queue.TakeRequest{Topics: p.topics, Order: queue.Listed, Max: 1}, Wait: wait,
+		TakeRequest: queue.TakeRequest{Topics: p.topics, Order: queue.Ordered, Max: 1}, Wait: wait,
 	})
 	if len(jobs) > 0 {
 		return &jobs[0], nil

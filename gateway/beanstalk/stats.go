@@ -39,10 +39,8 @@ func (k *conn) count(topics []string) (c jobCounts, err error) {
 		return c, nil
 	}
 	stats, err := k.queue.Stats(k.ctx, topics)
-	for topic, s := range stats {
-		if _, priority, ok := parseTopic(topic); ok && priority < urgent {
-			c.urgent += s.Ready
-		}
+	for _, s := range stats {
+		c.urgent += s.High
 		c.ready += s.Ready
 		c.reserved += s.Running
 		c.delayed += s.Delayed
@@ -82,7 +80,7 @@ func (k *conn) stats([]string, []byte) error {
 		names = k.tubes.names()
 		var topics []string
 		for _, name := range names {
-			topics = append(topics, k.tubes.topics(name)...)
+			topics = append(topics, topicOf(name))
 		}
 		jobs, err = k.count(topics)
 		return err
@@ -136,7 +134,7 @@ func (k *conn) statsTube(name string) error {
 	if err := k.tubes.recent(k.ctx, k.queue); err != nil {
 		return err
 	}
-	jobs, err := k.count(k.tubes.topics(name))
+	jobs, err := k.count([]string{topicOf(name)})
 	if err != nil {
 		return err
 	}
@@ -176,13 +174,13 @@ func (k *conn) statsJob(id uint64) error {
 	if job == nil {
 		return k.reply("NOT_FOUND")
 	}
-	name, priority, _ := parseTopic(job.Topic)
+	name, _ := tubeOf(job.Topic)
 	now := time.Now()
 	y := newYAML()
 	y.add("id", id)
 	y.add("tube", name)
 	y.bare("state", stateNames[job.State])
-	y.add("pri", priority)
+	y.add("pri", priorityOf(job))
 	y.add("age", int64(max(0, now.Sub(job.CreatedAt)).Seconds()))
 	y.add("delay", int64(max(0, job.DueAt.Sub(job.CreatedAt)).Seconds()))
 	y.add("ttr", int64(gateway.TTROf(job, k.topics()).Seconds()))
@@ -210,16 +208,9 @@ func timeLeft(job *queue.Job, now time.Time) int64 {
 // tally counts what happened to a job.
 type tally struct{ reserves, timeouts, releases, buries int }
 
-// tallyHeader holds the tally of a job from before its last release with another priority, which replaced it by a new
-// job.
-const tallyHeader = "Beanstalk-Tally"
-
-func (c tally) String() string { return fmt.Sprint(c.reserves, c.timeouts, c.releases, c.buries) }
-
-// tallyOf adds up the tally in a job's history and the one in its header.
+// tallyOf counts what is in a job's history.
 func tallyOf(job *queue.Job) (c tally) {
-	_, _ = fmt.Sscan(job.Headers[tallyHeader], &c.reserves, &c.timeouts, &c.releases, &c.buries) // zero if missing
-	c.reserves += job.Attempts
+	c.reserves = job.Attempts
 	if job.State == queue.Running {
 		c.reserves++
 	}

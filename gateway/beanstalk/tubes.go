@@ -3,10 +3,8 @@ package beanstalk
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,24 +22,23 @@ const (
 	defaultTube = "default"
 )
 
-// topicOf returns the topic with the jobs of a tube that have a priority.
-func topicOf(tube string, priority uint32) string {
-	return fmt.Sprintf("%s%s.%010d", prefix, registry.EscapeName(tube), priority)
-}
+// topicOf returns the topic with the jobs of a tube.
+func topicOf(tube string) string { return prefix + registry.EscapeName(tube) }
 
-// parseTopic is the inverse of topicOf.
-func parseTopic(topic string) (tube string, priority uint32, ok bool) {
-	name, text, _ := strings.Cut(strings.TrimPrefix(topic, prefix), ".")
-	n, err := strconv.ParseUint(text, 10, 32)
-	tube, ok = registry.UnescapeName(name)
-	return tube, uint32(n), ok && err == nil
+// tubeOf is the inverse of topicOf.
+func tubeOf(topic string) (tube string, ok bool) {
+	name, ok := strings.CutPrefix(topic, prefix)
+	if !ok {
+		return "", false
+	}
+	return registry.UnescapeName(name)
 }
 
 // tube is what a gateway knows about a tube. A tube that nobody uses or watches exists as long as it has jobs.
 type tube struct {
-	name       string
-	order      uint64               // position in the list of tubes
-	priorities map[uint32]time.Time // when each priority of its current and possibly earlier jobs was last seen
+	name  string
+	order uint64    // position in the list of tubes
+	met   time.Time // when a job was last seen; zero: it may have none
 
 	permanent                      bool
 	using, watching, waiting       int
@@ -51,7 +48,7 @@ type tube struct {
 }
 
 func (t *tube) idle() bool {
-	return !t.permanent && t.using == 0 && t.watching == 0 && len(t.priorities) == 0
+	return !t.permanent && t.using == 0 && t.watching == 0 && t.met.IsZero()
 }
 
 // tubes are the tubes of a gateway.
@@ -62,7 +59,7 @@ type tubes struct {
 	known     map[string]*tube
 	made      uint64 // tubes created so far
 	refreshed time.Time
-	changed   context.Context // done when the topics of a reserve may have changed
+	changed   context.Context // done when a tube was paused, or its pause has ended
 	change    context.CancelFunc
 }
 
@@ -79,7 +76,7 @@ func (t *tubes) at(name string) *tube {
 		return known
 	}
 	t.made++
-	made := &tube{name: name, order: t.made, priorities: map[uint32]time.Time{}}
+	made := &tube{name: name, order: t.made}
 	t.known[name] = made
 	return made
 }
@@ -117,22 +114,12 @@ func (t *tubes) names() (names []string) {
 	return names
 }
 
-// met records that a job with a priority was stored in a tube just now.
-func (t *tubes) met(name string, priority uint32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known := t.at(name)
-	_, before := known.priorities[priority]
-	known.priorities[priority] = t.now()
-	if !before {
-		t.tell()
-	}
-}
-
-// tell makes waiting reserves compute their topics again. The caller holds t.mu.
-func (t *tubes) tell() {
-	t.change()
-	t.changed, t.change = context.WithCancel(context.Background())
+// put records that a job was stored in a tube just now.
+func (t *tubes) put(name string) {
+	t.edit(name, func(known *tube) {
+		known.met = t.now()
+		known.totalJobs++
+	})
 }
 
 // pauseTube pauses reserves of a tube for d; 0 ends the pause.
@@ -145,25 +132,14 @@ func (t *tubes) pauseTube(name string, d time.Duration) bool {
 	}
 	known.cmdPause++
 	known.pause, known.pausedUntil = d, t.now().Add(d)
-	t.tell()
+	t.change()
+	t.changed, t.change = context.WithCancel(context.Background())
 	return true
-}
-
-// topics returns the topics of a tube, most urgent first.
-func (t *tubes) topics(name string) (topics []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if known := t.known[name]; known != nil {
-		for _, priority := range slices.Sorted(maps.Keys(known.priorities)) {
-			topics = append(topics, topicOf(name, priority))
-		}
-	}
-	return topics
 }
 
 // plan holds the topics from which a reserve may take a job.
 type plan struct {
-	topics  []string        // topics of the tubes that are not paused, most urgent first
+	topics  []string        // of the tubes that are not paused
 	resumes time.Time       // when the first paused tube resumes; zero: none is paused
 	changed context.Context // done when the plan may have changed
 }
@@ -172,32 +148,19 @@ func (t *tubes) plan(names []string) plan {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := plan{changed: t.changed}
-	type place struct {
-		tube     string
-		priority uint32
-	}
-	var places []place
 	for _, name := range names {
 		known := t.known[name]
-		if known == nil {
-			continue
+		if known == nil || !known.pausedUntil.After(t.now()) {
+			p.topics = append(p.topics, topicOf(name))
+		} else if p.resumes.IsZero() || known.pausedUntil.Before(p.resumes) {
+			p.resumes = known.pausedUntil
 		}
-		if known.pausedUntil.After(t.now()) {
-			if p.resumes.IsZero() || known.pausedUntil.Before(p.resumes) {
-				p.resumes = known.pausedUntil
-			}
-			continue
-		}
-		for priority := range known.priorities {
-			places = append(places, place{name, priority})
-		}
-	}
-	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.priority, b.priority) })
-	for _, at := range places {
-		p.topics = append(p.topics, topicOf(at.tube, at.priority))
 	}
 	return p
 }
+
+// refreshEvery is how long stats-tube may overlook a tube that another host has just begun to use.
+const refreshEvery = time.Second
 
 // recent calls refresh unless it was called recently. Shards that do not answer are not an error: only their jobs wait.
 func (t *tubes) recent(ctx context.Context, q Queue) error {
@@ -224,25 +187,18 @@ func (t *tubes) refresh(ctx context.Context, q Queue) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.refreshed = began
-	fresh := false
 	for _, topic := range topics {
-		name, priority, ok := parseTopic(topic)
-		if !ok {
-			continue
+		if name, ok := tubeOf(topic); ok {
+			t.at(name).met = t.now()
 		}
-		known := t.at(name)
-		_, before := known.priorities[priority]
-		known.priorities[priority] = t.now()
-		fresh = fresh || !before
-	}
-	if fresh {
-		t.tell()
 	}
 	if err != nil {
 		return err
 	}
 	maps.DeleteFunc(t.known, func(_ string, known *tube) bool {
-		maps.DeleteFunc(known.priorities, func(_ uint32, met time.Time) bool { return met.Before(began) })
+		if known.met.Before(began) {
+			known.met = time.Time{}
+		}
 		return known.idle()
 	})
 	return nil

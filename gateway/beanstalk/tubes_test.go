@@ -40,32 +40,23 @@ func newClockedTubes() (t *tubes, now *time.Time) {
 func TestTopicsNameTheirTubes(t *testing.T) {
 	t.Parallel()
 	for _, tube := range []string{"default", "A-z0+/;.$_()", strings.Repeat("x", maxName)} {
-		for _, priority := range []uint32{0, 1024, 1<<32 - 1} {
-			name, n, ok := parseTopic(topicOf(tube, priority))
-			if name != tube || n != priority || !ok {
-				t.Errorf("%s belongs to %s, %d, %t", topicOf(tube, priority), name, n, ok)
-			}
+		if name, ok := tubeOf(topicOf(tube)); name != tube || !ok {
+			t.Errorf("%s belongs to %s, %t", topicOf(tube), name, ok)
 		}
 	}
-	if a, b := topicOf("t", 9), topicOf("t", 10); a >= b {
-		t.Errorf("%s sorts after %s: lists of topics are not in the order of priorities", a, b)
-	}
-	for _, foreign := range []string{"beanstalk.t", "beanstalk.t.x", "beanstalk.t.4294967296", "orders"} {
-		if name, n, ok := parseTopic(foreign); ok {
-			t.Errorf("%s belongs to the tube %s with the priority %d", foreign, name, n)
+	for _, foreign := range []string{"beanstalk.t.0000000005", "beanstalk", "orders"} {
+		if name, ok := tubeOf(foreign); ok {
+			t.Errorf("%s belongs to the tube %s", foreign, name)
 		}
 	}
 }
 
-// TestAPlanNamesTheMostUrgentFirst, over all watched tubes, with the time when the next paused one resumes.
-func TestAPlanNamesTheMostUrgentFirst(t *testing.T) {
+// TestAPlanLeavesPausedTubesOut, and has the time when the next one resumes.
+func TestAPlanLeavesPausedTubesOut(t *testing.T) {
 	t.Parallel()
 	tubes, now := newClockedTubes()
-	for _, job := range []struct {
-		tube     string
-		priority uint32
-	}{{"a", 5}, {"b", 3}, {"a", 1}, {"b", 7}, {"c", 0}, {"unwatched", 0}} {
-		tubes.met(job.tube, job.priority)
+	for _, tube := range []string{"a", "b", "c", "unwatched"} {
+		tubes.put(tube)
 	}
 	want := func(p plan, resumes time.Duration, topics ...string) {
 		t.Helper()
@@ -77,15 +68,14 @@ func TestAPlanNamesTheMostUrgentFirst(t *testing.T) {
 		}
 	}
 	watched := []string{"a", "b", "c", "none"}
-	want(tubes.plan(watched), 0, topicOf("c", 0), topicOf("a", 1), topicOf("b", 3), topicOf("a", 5), topicOf("b", 7))
+	want(tubes.plan(watched), 0, topicOf("a"), topicOf("b"), topicOf("c"), topicOf("none"))
 	tubes.pauseTube("a", 60*time.Second)
 	tubes.pauseTube("c", 20*time.Second)
-	want(tubes.plan(watched), 20*time.Second, topicOf("b", 3), topicOf("b", 7))
+	want(tubes.plan(watched), 20*time.Second, topicOf("b"), topicOf("none"))
 	*now = now.Add(20 * time.Second)
-	want(tubes.plan(watched), 40*time.Second, topicOf("c", 0), topicOf("b", 3), topicOf("b", 7))
+	want(tubes.plan(watched), 40*time.Second, topicOf("b"), topicOf("c"), topicOf("none"))
 	tubes.pauseTube("a", 0)
-	want(tubes.plan([]string{"a"}), 0, topicOf("a", 1), topicOf("a", 5))
-	want(tubes.plan([]string{"none"}), 0)
+	want(tubes.plan([]string{"a"}), 0, topicOf("a"))
 	if tubes.pauseTube("none", time.Second) {
 		t.Error("an unknown tube was paused")
 	}
@@ -95,19 +85,16 @@ func TestAPlanNamesTheMostUrgentFirst(t *testing.T) {
 func TestWaitingReservesRecomputeTheirPlan(t *testing.T) {
 	t.Parallel()
 	tubes, _ := newClockedTubes()
-	q := &topicList{topics: []string{topicOf("a", 5), topicOf("b", 1)}}
+	q := &topicList{topics: []string{topicOf("a"), topicOf("b")}}
 	for _, step := range []struct {
 		name    string
 		do      func()
 		changes bool
 	}{
-		{"the first job of a priority", func() { tubes.met("a", 5) }, true},
-		{"another one", func() { tubes.met("a", 5) }, false},
-		{"one of another priority", func() { tubes.met("a", 6) }, true},
+		{"a job", func() { tubes.put("a") }, false},
 		{"a pause", func() { tubes.pauseTube("a", time.Second) }, true},
 		{"the end of it", func() { tubes.pauseTube("a", 0) }, true},
-		{"another host's first job", func() { _ = tubes.refresh(t.Context(), q) }, true},
-		{"nothing new of other hosts", func() { _ = tubes.refresh(t.Context(), q) }, false},
+		{"another host's first job", func() { _ = tubes.refresh(t.Context(), q) }, false},
 		{"a tube that is used", func() { tubes.edit("c", func(t *tube) { t.using++ }) }, false},
 	} {
 		before := tubes.plan(nil).changed
@@ -123,26 +110,21 @@ func TestWaitingReservesRecomputeTheirPlan(t *testing.T) {
 func TestTubesEndWithTheirLastJob(t *testing.T) {
 	t.Parallel()
 	tubes, now := newClockedTubes()
-	tubes.met("gone", 1)
-	tubes.met("used", 1)
-	tubes.met("a", 1)
-	tubes.met("a", 2)
+	tubes.put("gone")
+	tubes.put("used")
+	tubes.put("a")
 	tubes.edit("used", func(t *tube) { t.using++ })
 	*now = now.Add(time.Second)
-	q := &topicList{topics: []string{topicOf("a", 2), topicOf("found", 3), "beanstalk.no-tube"}}
+	q := &topicList{topics: []string{topicOf("a"), topicOf("found"), "beanstalk.no.tube"}}
 	q.during = func() {
 		*now = now.Add(time.Second)
-		tubes.met("new", 4)
+		tubes.put("new")
 	}
 	if err := tubes.refresh(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(tubes.names()); got != "[default used a new found]" {
 		t.Errorf("the tubes are %s", got)
-	}
-	got := fmt.Sprint(tubes.topics("a"), tubes.topics("used"), tubes.topics("none"))
-	if got != "["+topicOf("a", 2)+"] [] []" {
-		t.Errorf("their topics are %s", got)
 	}
 	tubes.edit("used", func(t *tube) { t.using-- })
 	if got := fmt.Sprint(tubes.names()); got != "[default a new found]" {
@@ -154,7 +136,7 @@ func TestTubesEndWithTheirLastJob(t *testing.T) {
 func TestTubesAreListedOnceASecond(t *testing.T) {
 	t.Parallel()
 	tubes, now := newClockedTubes()
-	q := &topicList{topics: []string{topicOf("a", 1)}}
+	q := &topicList{topics: []string{topicOf("a")}}
 	for range 3 {
 		if err := tubes.recent(t.Context(), q); err != nil {
 			t.Fatal(err)
@@ -173,20 +155,15 @@ func TestTubesAreListedOnceASecond(t *testing.T) {
 	}
 }
 
-// TestATallyCountsTheHistory, plus the counts from before a change of the job's priority.
 func TestATallyCountsTheHistory(t *testing.T) {
 	t.Parallel()
 	job := &queue.Job{
-		State: queue.Running, Attempts: 4, Headers: map[string]string{tallyHeader: "10 1 7 2"},
-		History: []queue.Attempt{
+		State: queue.Running, Attempts: 4, History: []queue.Attempt{
 			{Error: releasedError}, {Error: buriedError}, {Error: "lease expired"}, {Error: releasedError},
 		},
 	}
-	if c := tallyOf(job); c != (tally{reserves: 15, timeouts: 2, releases: 9, buries: 3}) {
+	if c := tallyOf(job); c != (tally{reserves: 5, timeouts: 1, releases: 2, buries: 1}) {
 		t.Errorf("%+v", c)
-	}
-	if c := tallyOf(&queue.Job{Headers: map[string]string{tallyHeader: "no tally"}}); c != (tally{}) {
-		t.Errorf("an invalid header: %+v", c)
 	}
 }
 

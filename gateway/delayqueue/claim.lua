@@ -1,9 +1,10 @@
 -- Takes jobs out of a bucket or a ready queue of delay-queue into claims.
 --
 -- KEYS   claims, number of the last claim, the bucket (a sorted set by Unix s) or the ready queue (a list)
--- ARGV   most jobs, how many to skip, "bucket" or "ready", Unix s: what was due then at the head of a bucket is taken
---        too
--- Result {number of the claim, how many are skipped now, how many entries were found; then id and claim of each job}
+-- ARGV   most jobs, how many to skip, '1' to count jobs instead, "bucket" or "ready", Unix s: what was due then at the
+--        head of a bucket is taken too
+-- Result {number of the claim, or how many jobs were counted; how many are skipped now, how many entries were found;
+--        then id and claim of each job}
 --
 -- A claim is NUMBER CLAIMED DUE TTR LENGTH TOPICBODY: times in ms, and the length of the topic. A job is msgpack in the
 -- key of its id.
@@ -12,7 +13,8 @@
 -- of its bucket to a ready queue and then removes it, so these are left to it. An entry that is not due
 -- belongs to a job that was popped: its consumer has it. Entries without a job are left to delay-queue, which removes
 -- them.
-local most, skip, bucket, stuck = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'bucket', tonumber(ARGV[4])
+local most, skip, count = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == '1'
+local bucket, stuck = ARGV[4] == 'bucket', tonumber(ARGV[5])
 local head = 16 -- more than there are servers
 if redis.replicate_commands then redis.replicate_commands() end -- for servers before 5.0, because of TIME
 local clock = redis.call('TIME')
@@ -38,14 +40,16 @@ end
 
 local found = bucket and redis.call('ZRANGE', KEYS[3], skip, skip + most - 1, 'WITHSCORES')
   or redis.call('LRANGE', KEYS[3], skip, skip + most - 1)
-local number = redis.call('INCR', KEYS[2])
+local number = count and 0 or redis.call('INCR', KEYS[2])
 local claim = string.format('%.0f %.0f', number, now * 1000 + math.floor(clock[2] / 1000))
 local step = bucket and 2 or 1
 local result = {number, skip, #found / step}
 for i = 1, #found, step do
   local id, rank = found[i], skip + (i - 1) / step
   local job = read(id)
-  if job and not foreign(id) and free(job, tonumber(bucket and found[i + 1] or 0), rank) then
+  local fits = job and not foreign(id) and free(job, tonumber(bucket and found[i + 1] or 0), rank)
+  if fits and count then result[1] = result[1] + 1 end
+  if fits and not count then
     local text = string.format('%s %.0f %.0f %d ', claim, job.Delay * 1000, job.TTR * 1000, #job.Topic)
       .. job.Topic .. job.Body
     redis.call('HSET', KEYS[1], id, text)

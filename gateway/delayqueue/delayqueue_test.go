@@ -78,8 +78,8 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		`{"code":1,"message":"job id: `) {
 		t.Errorf("an oversized id: %s", got)
 	}
-	if got := c.ask("POST", "/pop", `{"topic":"`+strings.Repeat("t,", 1001)+`"}`); got !=
-		refusal("topic has 1001 names; the limit is 1000") {
+	if got := c.ask("POST", "/pop", `{"topic":"`+strings.Repeat("t,", 21)+`"}`); got != refusal("21 topics in one "+
+		"request; the limit is 20 (pull.topics_per_request): wait for fewer topics at once, or raise it") {
 		t.Errorf("too many topics: %s", got)
 	}
 	if got := c.ask("POST", "/push", `{"id":"`+strings.Repeat("x", 5000)+`"}`); got != refusal("读取request body失败") {
@@ -89,7 +89,8 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		c.want(path, "x", refusal("解析json失败"))
 	}
 	c.want("/pop", `{}`, refusal("topic不能为空"))
-	c.want("/pop", `{"topic":" , "}`, refusal("topic不能为空"))
+	c.want("/pop", `{"topic":"  "}`, refusal("topic不能为空"))
+	c.want("/pop", `{"topic":" , "}`, okAnswer) // waits, although such topics have no jobs
 	for _, path := range []string{"/finish", "/delete", "/get"} {
 		c.want(path, `{"id":" "}`, refusal("job id不能为空"))
 	}
@@ -151,7 +152,8 @@ func TestPopsServeTopicsInTheirOrder(t *testing.T) {
 		return strings.TrimSuffix(strings.TrimPrefix(got, `{"code":0,"message":"操作成功","data":`), "}")
 	}
 	second := pop("b")
-	first := pop(" none, a ,b")
+	c.want("/pop", `{"topic":"b, a ,a ,,b"}`, okAnswer) // names in a list are not trimmed
+	first := pop(" none,,a,b ")
 	if first != `{"id":"1","body":"{\"a\":1}"}` || second != `{"id":"2","body":"\u0000é"}` {
 		t.Errorf("popped %s and %s", first, second)
 	}
@@ -217,4 +219,28 @@ func TestAnOfflineTopicTakesNoPushes(t *testing.T) {
 	c.want("/get", `{"id":"1"}`, okAnswer)
 	c.q.TakeOffline(t, Namespace)
 	c.want("/push", `{"id":"3","topic":"u","delay":1,"ttr":60,"body":""}`, refusal("添加失败"))
+}
+
+// TestTopicsThatPopsWaitForAreLimited for all clients together: nobody has a token.
+func TestTopicsThatPopsWaitForAreLimited(t *testing.T) {
+	c := newClient(t)
+	pop := func(i int) string {
+		var names []string
+		for n := range pulltest.MaxTopics {
+			names = append(names, fmt.Sprintf("t%d-%d", i, n))
+		}
+		return c.ask("POST", "/pop", `{"topic":"`+strings.Join(names, ",")+`"}`)
+	}
+	for i := range 2 {
+		if got := pop(i); got != okAnswer {
+			t.Errorf("pop %d: %s", i, got)
+		}
+	}
+	if got := pop(3); got != refusal("workers of namespace delayqueue.* wait for 40 topics, and this request names "+
+		"20 others; the limit is 40 (pull.topics_per_namespace): wait for fewer topics at once, or raise it") {
+		t.Error(got)
+	}
+	if got := pop(0); got != okAnswer {
+		t.Errorf("a pop of the same names: %s", got)
+	}
 }

@@ -90,6 +90,21 @@ func (s *source) Waiting(ctx context.Context) (int, error) {
 	return importer.Length(ctx, s.Redis, ready, buckets, []string{keyClaims})
 }
 
+// Count implements importer.Counter. It counts due jobs, too: if no timer makes them ready, they are imported as stuck.
+func (s *source) Count(ctx context.Context) (int, error) {
+	defer s.begin(time.Time{})
+	return s.Claims.Count(ctx, func() (err error) {
+		if s.stuck, err = s.Redis.Time(ctx).Result(); err != nil {
+			return err
+		}
+		if err := s.find(ctx); err != nil {
+			return err
+		}
+		_, err = s.claimAny(ctx, importer.CountStep)
+		return err
+	})
+}
+
 // stuckAfter is how long due entries must stay at the heads of buckets before the import concludes that no delay-queue
 // runs. Its timers poll every second.
 const stuckAfter = 3 * time.Second

@@ -45,6 +45,9 @@ func TestJobsAreClaimedUnlessAConsumerHasThem(t *testing.T) {
 	if n, err := d.Waiting(ctx); n != 7 || err != nil {
 		t.Errorf("%d entries, %v", n, err)
 	}
+	if n, err := d.Count(ctx); n != 3 || err != nil {
+		t.Errorf("%d jobs would be imported, %v", n, err)
+	}
 	first, err := d.Claim(ctx, 100)
 	must(err)
 	if importtest.IDs(first) != "ready" || first[0].Push.Topic != topicOf("a b") {

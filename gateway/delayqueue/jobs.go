@@ -2,11 +2,12 @@ package delayqueue
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strings"
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/pull"
 )
 
 type pushRequest struct {
@@ -60,18 +61,19 @@ type poppedJob struct {
 	lease string
 }
 
-// maxPopTopics bounds the load of a pop on the shards.
-const maxPopTopics = 1000
-
 func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
-	topics := named(in.Topic)
-	switch {
-	case len(topics) == 0:
+	list := strings.TrimSpace(in.Topic)
+	if list == "" {
 		return "", nil, failure(noPopTopic)
-	case len(topics) > maxPopTopics:
-		return "", nil, failure(fmt.Sprintf("topic has %d names; the limit is %d", len(topics), maxPopTopics))
+	}
+	topics := named(list)
+	if err := pull.CheckRequest(len(topics), g.MaxTopics); err != nil {
+		return "", nil, failure(err.Error())
 	}
 	job, err := g.store.pop(ctx, topics, g.popWait)
+	if limit, ok := errors.AsType[*pull.LimitError](err); ok {
+		return "", nil, failure(limit.Error())
+	}
 	if err != nil {
 		return "", nil, failed(notPopped, err)
 	}
@@ -81,10 +83,11 @@ func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
 	return done, poppedJob{ID: job.ID, Body: string(job.Body), lease: job.Lease}, nil
 }
 
-// named returns the topics of a comma-separated list.
+// named returns the topics of a comma-separated list that can have jobs. Like delay-queue, it does not trim them, but a
+// push trims its topic.
 func named(list string) (topics []string) {
 	for topic := range strings.SplitSeq(list, ",") {
-		if topic = strings.TrimSpace(topic); topic != "" {
+		if topic != "" && topic == strings.TrimSpace(topic) {
 			topics = append(topics, topic)
 		}
 	}

@@ -11,9 +11,9 @@ var Protocol = gateway.Protocol{
 	Import: importer.Command{Short: "import waiting jobs from delay-queue (ouqiang's)", Flags: importFlags},
 }
 
-func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {
+func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Prepare {
 	g := New(e, p.Queue, p.Workers, p.Registry.Snapshot, p.MaxBody)
-	return map[string]gateway.Serve{
-		"gateways.delayqueue.addr": e.Ensured(p.Registry, g.Serve, gateway.Namespace(Namespace, title)),
+	return map[string]gateway.Prepare{
+		"gateways.delayqueue.addr": gateway.Ensured(p.Registry, g.Serve, gateway.Namespace(Namespace, title)),
 	}
 }

@@ -122,7 +122,8 @@ func TestIDsAreUniqueInTheirTube(t *testing.T) {
 // TestALoginIsReadToItsLimit: unauthenticated clients must not fill the memory.
 func TestALoginIsReadToItsLimit(t *testing.T) {
 	t.Parallel()
-	s := NewWeb(New(pulltest.Endpoint(t, "grape"), nil, nil, 0),
+	q := pulltest.Start(t, Namespace)
+	s := NewWeb(New(pulltest.Endpoint(t, "grape"), q, q.Registry, 0),
 		gateway.NewAccounts(map[string]string{"ops": "secret"}, time.Now))
 	c := &client{T: t, h: s.handler()}
 	long := `{"x":"` + strings.Repeat("x", maxLogin) + `","username":"ops","password":"secret"}`
@@ -131,7 +132,7 @@ func TestALoginIsReadToItsLimit(t *testing.T) {
 	c.want("POST", "/api/authen/logout", "", 405, "")
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "/api/tube/list", nil)
-	r.AddCookie(cookie("not base64!", 1))
+	r.AddCookie(cookie("unknown", 1))
 	if c.h.ServeHTTP(w, r); w.Code != 401 {
 		t.Errorf("an unknown cookie: %d", w.Code)
 	}

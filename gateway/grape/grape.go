@@ -22,16 +22,22 @@ type Queue interface {
 	DropTopic(ctx context.Context, topic string) (int, error)
 }
 
+// Registry is the part of the registry that the gateway needs. It stores the list of tubes in a setting.
+type Registry interface {
+	gateway.Registry
+	Refresh(ctx context.Context) // reads changes made by other processes
+}
+
 // A Gateway serves the protocol.
 type Gateway struct {
 	*gateway.Endpoint
 	queue    Queue
-	registry gateway.Registry // stores the list of tubes in a setting
-	maxBody  int64            // limit of a job's body in bytes
+	registry Registry
+	maxBody  int64 // limit of a job's body in bytes
 }
 
 // New returns a gateway that accepts jobs of up to maxBody bytes.
-func New(e *gateway.Endpoint, q Queue, r gateway.Registry, maxBody int64) *Gateway {
+func New(e *gateway.Endpoint, q Queue, r Registry, maxBody int64) *Gateway {
 	return &Gateway{e, q, r, maxBody}
 }
 
@@ -65,11 +71,11 @@ func (g *Gateway) routes() map[string]route {
 		"/api/job/delete":        {http.MethodDelete, g.ending(queue.Ack, queue.Delayed, queue.Ready)},
 		"/api/job/consume":       {http.MethodGet, g.consume},
 		"/api/job/finish":        {http.MethodDelete, g.ending(queue.Ack, queue.Running)},
-		"/api/job/release":       {http.MethodPut, g.delaying(queue.Fail, queue.Running)},
+		"/api/job/release":       {http.MethodPut, g.delaying(queue.Fail, "released", queue.Running)},
 		"/api/job/bury":          {http.MethodPut, g.ending(queue.BuryLeased, queue.Running)},
 		"/api/job/failure":       {http.MethodPut, g.ending(queue.BuryLeased, queue.Running)},
 		"/api/job/peek":          {http.MethodGet, g.peek},
-		"/api/job/kick":          {http.MethodPut, g.delaying(queue.GiveBack, queue.Dead)},
+		"/api/job/kick":          {http.MethodPut, g.delaying(queue.GiveBack, "kicked", queue.Dead)},
 		"/api/job/discard":       {http.MethodDelete, g.ending(queue.Ack, queue.Dead)},
 		"/api/tube/create":       {http.MethodPost, g.createTube},
 		"/api/tube/delete":       {http.MethodPost, g.deleteTube},

@@ -81,7 +81,8 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		unknown = `{"code":1000,"desc":"unknown tube name 'none'"}`
 	)
 	c.want("POST", "/api/job/produce?dtr=x&ttr=x", "", 400, dtr) // numbers, then jid, then tube
-	c.want("POST", "/api/job/produce?dtr=-1", "", 400, dtr)
+	c.want("POST", "/api/job/produce?dtr=&tube=T&jid=1", "", 400, dtr)
+	c.want("POST", "/api/job/produce?ttr=&tube=T&jid=1", "", 400, ttr)
 	c.want("POST", "/api/job/produce?dtr=1&ttr=9999999999999999999", "", 400, ttr)
 	for _, route := range []string{
 		"POST /api/job/produce", "DELETE /api/job/delete", "DELETE /api/job/finish", "PUT /api/job/release",
@@ -217,6 +218,35 @@ func TestJobsAreConsumedByDueTime(t *testing.T) {
 	})
 }
 
+// TestAJobShowsWhatWasAskedForLast: its dtr is that of the last command with one, and executions are counted on.
+func TestAJobShowsWhatWasAskedForLast(t *testing.T) {
+	c, _ := newClient(t)
+	consume := func(want string) {
+		t.Helper()
+		wait.For(t, "the job is consumed as "+want, func() bool {
+			w := c.ask("GET", "/api/job/consume?tube=T", "")
+			if w.Body.String() == "[]" {
+				return false
+			}
+			if got := w.Body.String(); got != want {
+				t.Fatalf("consume: %s, want %s", got, want)
+			}
+			return true
+		})
+	}
+	c.want("POST", "/api/job/produce?tube=T&jid=1&dtr=-5&ttr=-60000", "x", 200, "true") // due at once; the shortest ttr
+	consume(`[{"id":"1","dtr":0,"ttr":1000,"noe":0,"data":"eA"}]`)
+	c.want("PUT", "/api/job/release?tube=T&jid=1&dtr=20", "", 200, "true")
+	consume(`[{"id":"1","dtr":20,"ttr":1000,"noe":1,"data":"eA"}]`)
+	c.want("PUT", "/api/job/bury?tube=T&jid=1", "", 200, "true")
+	c.want("GET", "/api/job/peek?tube=T", "", 200, `[{"id":"1","dtr":20,"ttr":1000,"noe":2,"data":"eA"}]`)
+	c.want("PUT", "/api/job/kick?tube=T&jid=1&dtr=30", "", 200, "true")
+	consume(`[{"id":"1","dtr":30,"ttr":1000,"noe":2,"data":"eA"}]`)
+	consume(`[{"id":"1","dtr":30,"ttr":1000,"noe":3,"data":"eA"}]`) // its ttr has passed
+	c.want("PUT", "/api/job/release?tube=T&jid=1&dtr=-1", "", 200, "true")
+	consume(`[{"id":"1","dtr":0,"ttr":1000,"noe":4,"data":"eA"}]`)
+}
+
 func TestTubes(t *testing.T) {
 	c, _ := newClient(t)
 	c.want("POST", "/api/tube/create?tube=a-B_9", "", 200, "true")
@@ -232,6 +262,15 @@ func TestTubes(t *testing.T) {
 	c.want("POST", "/api/tube/delete?tube=a-B_9", "", 200, "true")
 	c.want("POST", "/api/tube/create?tube=a-B_9", "", 200, "true")
 	c.want("DELETE", "/api/job/delete?tube=a-B_9&jid=1", "", 200, "false") // its jobs were deleted with it
+}
+
+// TestATubeThatWasJustCreatedIsKnown to all gateways, before they would read the registry again.
+func TestATubeThatWasJustCreatedIsKnown(t *testing.T) {
+	c, q := newClient(t)
+	if err := createTubes(t.Context(), q.OpenRegistry(t), "other"); err != nil {
+		t.Fatal(err)
+	}
+	c.want("GET", "/api/job/consume?tube=other", "", 200, "[]")
 }
 
 func TestTheWebAsksForALogin(t *testing.T) {
@@ -264,10 +303,7 @@ func TestTheWebAsksForALogin(t *testing.T) {
 	c.want("GET", "/api/tube/list", "", 200, `["T"]`)
 	c.want("POST", "/api/tube/delete?tube=T", "", 200, "true")
 	c.want("GET", "/api/job/consume?tube=T", "", 404, `{"code":404,"desc":"invalid path:/api/job/consume"}`)
-	for _, id := range []string{
-		"", cookie.Value[:40], cookie.Value + "A", strings.Replace(cookie.Value, cookie.Value[:6], "AAAAAA", 1),
-		s.session("none", now.Add(time.Hour)), s.session("ops", now),
-	} {
+	for _, id := range []string{"", cookie.Value[:20], cookie.Value + "A", hashOf(cookie.Value)} {
 		c.cookie = "grape.session=" + id
 		c.want("GET", "/api/tube/list", "", 401, "")
 	}
@@ -275,8 +311,58 @@ func TestTheWebAsksForALogin(t *testing.T) {
 		w.Result().Cookies()[0].MaxAge >= 0 {
 		t.Errorf("logout: %d %s %s", w.Code, w.Body, w.Header())
 	}
+}
+
+// TestAnAttackerLearnsNothingFromASession: neither its cookie nor the database lets a guess of the password be checked.
+// It ends with a logout, a change of the password, after a time, and when many others have begun.
+func TestAnAttackerLearnsNothingFromASession(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	now, passwords := time.Now(), map[string]string{"ops": "secret"}
+	clock := func() time.Time { return now }
+	web := func() *Web {
+		s := NewWeb(New(pulltest.Endpoint(t, "grape"), q, q.Registry, 0), gateway.NewAccounts(passwords, clock))
+		s.now = clock
+		return s
+	}
+	s := web()
+	c := &client{T: t, h: s.handler()}
+	login := func() string {
+		t.Helper()
+		w := c.ask("POST", "/api/authen/login", `{"username":"ops","password":"secret"}`)
+		if w.Code != 200 {
+			t.Fatalf("login: %d %s", w.Code, w.Body)
+		}
+		c.cookie = "grape.session=" + w.Result().Cookies()[0].Value
+		c.want("GET", "/api/tube/list", "", 200, "[]")
+		return c.cookie
+	}
+	first, second := login(), login()
+	if id := strings.TrimPrefix(first, "grape.session="); len(id) != 26 || first == second ||
+		strings.Contains(string(q.Registry.Snapshot().Settings[sessionsSetting]), id) {
+		t.Errorf("the sessions %q and %q are predictable, or stored", first, second)
+	}
+	c.h = web().handler() // another process
+	c.want("GET", "/api/authen/logout", "", 200, "null")
+	c.h = s.handler()
+	c.want("GET", "/api/tube/list", "", 401, "")
+	c.cookie = first
+	c.want("GET", "/api/tube/list", "", 200, "[]")
 	passwords["ops"] = "changed"
-	c.cookie = cookie.Name + "=" + cookie.Value
+	c.want("GET", "/api/tube/list", "", 401, "")
+	passwords["ops"] = "secret"
+	for range maxSessions {
+		now = now.Add(time.Second)
+		login()
+	}
+	last := c.cookie
+	if n := len(s.sessions()); n != maxSessions {
+		t.Errorf("%d sessions are stored", n)
+	}
+	c.cookie = first
+	c.want("GET", "/api/tube/list", "", 401, "")
+	now = now.Add(sessionLife)
+	c.cookie = last
 	c.want("GET", "/api/tube/list", "", 401, "")
 }
 

@@ -116,6 +116,25 @@ func (s *source) Waiting(ctx context.Context) (int, error) {
 	return importer.Length(ctx, s.Redis, nil, sets, []string{s.Key})
 }
 
+// Count implements importer.Counter.
+func (s *source) Count(ctx context.Context) (int, error) {
+	return s.Claims.Count(ctx, func() error {
+		tubes, err := s.tubes(ctx)
+		for _, tube := range tubes {
+			if _, _, takeErr := s.take(ctx, tube, importer.CountStep); takeErr != nil {
+				return takeErr
+			}
+		}
+		return err
+	})
+}
+
+// take claims jobs of a tube. It also returns how many entries it has skipped.
+func (s *source) take(ctx context.Context, tube string, n int) ([]importer.Job, int64, error) {
+	more := []string{s.tubeKey(tube, "lock:consume"), s.key("lock:consume:" + tube)}
+	return s.Take(ctx, n, s.tubeKey(tube, "queue:delay"), more, s.tubeKey(tube, "job:"), tube+"/")
+}
+
 // Limits for retries while a consumer locks its tube, which takes some milliseconds.
 const (
 	claimTries = 50
@@ -131,8 +150,7 @@ func (s *source) Claim(ctx context.Context, n int) ([]importer.Job, error) {
 	for range claimTries {
 		skipped := int64(0)
 		for _, tube := range tubes {
-			more := []string{s.tubeKey(tube, "lock:consume"), s.key("lock:consume:" + tube)}
-			jobs, left, err := s.Take(ctx, n, s.tubeKey(tube, "queue:delay"), more, s.tubeKey(tube, "job:"), tube+"/")
+			jobs, left, err := s.take(ctx, tube, n)
 			if len(jobs) > 0 || err != nil {
 				return jobs, err
 			}

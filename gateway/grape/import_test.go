@@ -58,6 +58,9 @@ func TestJobsAreClaimedUnlessAConsumerMayHaveThem(t *testing.T) {
 	add("delay", strings.Repeat("x", 129), now+3600_000) // Wakecall does not accept its id
 	add("delay", "never", math.MaxInt64)
 	must(db.Set(ctx, "shop:tube:T:lock:consume", "uuid", 2*time.Second).Err())
+	if n, err := g.Count(ctx); n != 3 || err != nil {
+		t.Errorf("%d jobs would be imported, %v", n, err)
+	}
 	first, err := g.Claim(ctx, 100)
 	must(err)
 	if importtest.IDs(first) != "delayed never" || first[1].Push.DueAt.Before(time.Now().Add(queue.MaxDelay)) ||

@@ -3,6 +3,10 @@ package grape
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
@@ -70,15 +74,18 @@ func (g *Gateway) ending(verb queue.Verb, in ...queue.State) func(*request) (any
 	return func(r *request) (any, error) { return g.end(r, queue.Ending{Verb: verb, In: in}) }
 }
 
-// delaying is like ending, but with a delay.
-func (g *Gateway) delaying(verb queue.Verb, in ...queue.State) func(*request) (any, error) {
+// delaying is like ending, but with a delay, which the job's history keeps with what was done.
+func (g *Gateway) delaying(verb queue.Verb, done string, in ...queue.State) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		dtr, err := r.duration("dtr", codeDTR)
 		if err != nil {
 			return nil, err
 		}
 		dtr = min(dtr, queue.MaxDelay)
-		return g.end(r, queue.Ending{Verb: verb, In: in, Delay: dtr, Retry: []time.Duration{dtr}, Error: "released"})
+		return g.end(r, queue.Ending{
+			Verb: verb, In: in, Delay: dtr, Retry: []time.Duration{dtr},
+			Error: fmt.Sprint(done, dtrMark, dtr.Milliseconds()),
+		})
 	}
 }
 
@@ -102,9 +109,23 @@ type job struct {
 
 func shown(j *queue.Job, ttr time.Duration) job {
 	return job{
-		ID: j.ID, DTR: max(0, j.DueAt.Sub(j.CreatedAt).Milliseconds()), TTR: ttr.Milliseconds(), NOE: j.Attempts,
+		ID: j.ID, DTR: dtrOf(j), TTR: ttr.Milliseconds(), NOE: j.Attempts,
 		Data: base64.RawURLEncoding.EncodeToString(j.Body),
 	}
+}
+
+// dtrMark precedes the dtr in the history of a job that was released or kicked.
+const dtrMark = " with a dtr of "
+
+// dtrOf returns the dtr of the last release or kick in a job's history or, failing that, that of the produce.
+func dtrOf(j *queue.Job) (ms int64) {
+	for _, a := range slices.Backward(j.History) {
+		if _, dtr, ok := strings.Cut(a.Error, dtrMark); ok {
+			ms, _ = strconv.ParseInt(dtr, 10, 64)
+			return ms
+		}
+	}
+	return max(0, j.DueAt.Sub(j.CreatedAt).Milliseconds())
 }
 
 func (g *Gateway) consume(r *request) (any, error) {

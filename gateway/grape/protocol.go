@@ -7,7 +7,7 @@ import (
 
 // Protocol is the protocol of Grape.
 var Protocol = gateway.Protocol{
-	Name: "grape", Keys: keys, Servers: servers,
+	Name: "grape", Keys: keys, Servers: servers, Check: gateway.CheckAccounts(keyWebAddr, keyAccounts),
 	Import: importer.Command{Short: "import tubes and waiting jobs from Grape", Flags: importFlags},
 }
 
@@ -18,10 +18,10 @@ const (
 	keyAccounts = "gateways.grape.accounts"
 )
 
-func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {
+func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Prepare {
 	g := New(e, p.Queue, p.Registry, p.MaxBody)
-	return map[string]gateway.Serve{
-		keyAddr: e.Ensured(p.Registry, g.Serve, gateway.Namespace(Namespace, title)),
+	return map[string]gateway.Prepare{
+		keyAddr: gateway.Ensured(p.Registry, g.Serve, gateway.Namespace(Namespace, title)),
 		keyWebAddr: gateway.WithAccounts(keyAccounts, p.Setting(keyAccounts), func(a *gateway.Accounts) gateway.Serve {
 			return NewWeb(g, a).Serve
 		}),

@@ -65,17 +65,16 @@ func (r *request) id() (string, error) {
 	return id, nil
 }
 
-// duration parses a number of milliseconds.
+// duration parses a number of milliseconds. A negative one is 0, as in Grape.
 func (r *request) duration(name string, code int) (time.Duration, error) {
-	text := r.query.Get(name)
-	if text == "" {
+	if !r.query.Has(name) {
 		return 0, nil
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt64/int64(time.Millisecond) {
+	n, err := strconv.ParseInt(r.query.Get(name), 10, 64)
+	if err != nil || n > math.MaxInt64/int64(time.Millisecond) {
 		return 0, bad(code, "job "+name+" is invalid")
 	}
-	return time.Duration(n) * time.Millisecond, nil
+	return time.Duration(max(0, n)) * time.Millisecond, nil
 }
 
 // most returns how many jobs the client wants: 1 if it sends no valid number.

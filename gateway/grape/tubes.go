@@ -41,11 +41,15 @@ func (g *Gateway) tube(r *request) (topic string, err error) {
 	if err := checkTube(name); err != nil {
 		return "", err
 	}
-	return g.known(name)
+	return g.known(r.Context(), name)
 }
 
-func (g *Gateway) known(name string) (topic string, err error) {
+func (g *Gateway) known(ctx context.Context, name string) (topic string, err error) {
 	list, err := g.created()
+	if err == nil && !slices.Contains(list, name) { // another process may just have created it
+		g.registry.Refresh(ctx)
+		list, err = g.created()
+	}
 	if err != nil {
 		return "", err
 	}
@@ -126,7 +130,7 @@ func (g *Gateway) statsOf(r *request) (any, error) {
 	if err := checkTube(name); err != nil {
 		return nil, err
 	}
-	if _, err := g.known(name); err != nil {
+	if _, err := g.known(r.Context(), name); err != nil {
 		return nil, err
 	}
 	list, err := g.stats(r.Context(), []string{name})

@@ -2,13 +2,9 @@ package grape
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +21,6 @@ const (
 
 const (
 	sessionCookie = "grape.session"
-	sessionLife   = 12 * time.Hour
 	maxLogin      = 4 << 10 // bytes
 )
 
@@ -85,13 +80,19 @@ func (s *Web) login(r *request) (any, error) {
 	if !ok {
 		return nil, bad(codeLogin, "username or password is error")
 	}
-	id := s.session(in.Username, s.now().Add(sessionLife))
+	id, err := s.begin(r.Context(), in.Username)
+	if err != nil {
+		return nil, err
+	}
 	http.SetCookie(r.w, cookie(id, int(sessionLife.Seconds())))
 	return id, nil
 }
 
 func (s *Web) logout(r *request) (any, error) {
 	http.SetCookie(r.w, cookie("", -1))
+	if c, err := r.Cookie(sessionCookie); err == nil && s.valid(c.Value) {
+		return nil, s.end(r.Context(), c.Value)
+	}
 	return nil, nil
 }
 
@@ -99,27 +100,4 @@ func cookie(id string, seconds int) *http.Cookie {
 	return &http.Cookie{
 		Name: sessionCookie, Value: id, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
-}
-
-// session returns a session's id: its expiry and its user, signed with the user's password. So all hosts and processes
-// accept it until the password is changed.
-func (s *Web) session(user string, ends time.Time) string {
-	text := strconv.FormatInt(ends.Unix(), 10) + " " + user
-	password, _ := s.accounts.Password(user)
-	mac := hmac.New(sha256.New, []byte(password))
-	mac.Write([]byte(text))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum([]byte(text)))
-}
-
-func (s *Web) valid(id string) bool {
-	text, err := base64.RawURLEncoding.DecodeString(id)
-	if err != nil || len(text) <= sha256.Size {
-		return false
-	}
-	ends, user, _ := strings.Cut(string(text[:len(text)-sha256.Size]), " ")
-	unix, err := strconv.ParseInt(ends, 10, 64)
-	if _, known := s.accounts.Password(user); err != nil || !known || !s.now().Before(time.Unix(unix, 0)) {
-		return false
-	}
-	return hmac.Equal([]byte(s.session(user, time.Unix(unix, 0))), []byte(id))
 }

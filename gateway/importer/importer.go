@@ -36,6 +36,15 @@ type Preparer interface {
 	Prepare(ctx context.Context, o *Options, r *Report) error
 }
 
+// Counter is implemented by a Source whose number of waiting jobs includes some that Claim would not return.
+type Counter interface {
+	// Count returns how many jobs an import would claim now, and those that one has claimed. It changes nothing.
+	Count(ctx context.Context) (int, error)
+}
+
+// CountStep is how many entries one call of a script counts.
+const CountStep = step
+
 // Job is a claimed job.
 type Job struct {
 	Push    queue.Push // Via names the claim
@@ -79,7 +88,7 @@ type Report struct {
 	Made     int `json:"topics_registered"` // registered topics; existing ones are kept
 	Tokens   int `json:"tokens,omitempty"`  // of lmstfy
 	Tubes    int `json:"tubes,omitempty"`   // of Grape
-	Waiting  int `json:"waiting"`           // jobs at the start
+	Waiting  int `json:"waiting"`           // jobs at the start; of a dry run: those that would be imported
 	Imported int `json:"imported"`
 	Resumed  int `json:"resumed"` // claimed jobs that were found after an interruption
 	Kept     int `json:"kept"`    // jobs skipped because Wakecall has a newer job with the id
@@ -123,6 +132,10 @@ func (i *run) begin(ctx context.Context) (err error) {
 		return err
 	}
 	if err := i.topics(ctx); err != nil {
+		return err
+	}
+	if c, ok := i.Source.(Counter); ok && i.DryRun {
+		i.Waiting, err = c.Count(ctx)
 		return err
 	}
 	i.Waiting, err = i.Source.Waiting(ctx)

@@ -29,7 +29,7 @@ const lockName = "wakecall-import-"
 func Connect(to *redis.Options) *redis.Client {
 	o := *to
 	o.MaxRetries, o.ContextTimeoutEnabled, o.ClientName = -1, true, lockName+rand.Text()
-	return redis.NewClient(&o)
+	return NewClient(&o)
 }
 
 // ErrLocked means that another import from the same system is running.
@@ -75,6 +75,9 @@ type Claims struct {
 	// such as delay-queue's entries of finished jobs, and each claim would read them all again. If Skip is nil, none
 	// are skipped.
 	Skip map[string]int64
+
+	counting bool
+	counted  int
 }
 
 // claimKey identifies a claim in the old Redis.
@@ -85,17 +88,24 @@ type claimKey struct {
 
 // Take claims at most n jobs from a queue of the old system. It skips entries that the import may not take, until
 // c.Skip is cleared. The keys of the scripts are claims, number, queue and more; their arguments are n, how many
-// entries to skip, and args. They return the number of the claim, how many entries to skip next time, how many entries
+// entries to skip, '1' to count jobs instead of claiming them, and args. They return the number of the claim, or how
+// many jobs they counted, how many entries to skip next time, how many entries
 // they found, and then the name and claim of each job.
 func (c *Claims) Take(
 	ctx context.Context, n int, from string, more []string, args ...any,
 ) (jobs []Job, skipped int64, err error) {
 	keys := append([]string{c.Key, c.Number, from}, more...)
-	skipped = c.Skip[from]
+	skipped, count := c.Skip[from], ""
+	if c.counting {
+		count = "1"
+	}
 	for {
-		reply, err := c.Script.Run(ctx, c.Redis, keys, append([]any{n, skipped}, args...)...).Slice()
+		reply, err := c.Script.Run(ctx, c.Redis, keys, append([]any{n, skipped, count}, args...)...).Slice()
 		if err != nil {
 			return nil, 0, fmt.Errorf("claim jobs of %s in %s: %w", from, c.address(), err)
+		}
+		if number, ok := reply[0].(int64); ok && c.counting {
+			c.counted += int(number)
 		}
 		skipped, _ = reply[1].(int64)
 		found, _ := reply[2].(int64)
@@ -113,6 +123,18 @@ func (c *Claims) Take(
 			return jobs, skipped, nil
 		}
 	}
+}
+
+// Count returns how many jobs take, which calls Take for each queue once, would claim, and those that are claimed. It
+// changes nothing.
+func (c *Claims) Count(ctx context.Context, take func() error) (int, error) {
+	c.counting, c.counted = true, 0
+	defer func() { c.counting = false; clear(c.Skip) }()
+	if err := take(); err != nil {
+		return 0, err
+	}
+	claimed, err := Length(ctx, c.Redis, nil, nil, []string{c.Key})
+	return c.counted + claimed, err
 }
 
 func (c *Claims) address() string { return c.Redis.Options().Addr }

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway"
 )
 
@@ -43,7 +45,20 @@ func (g *Gateway) adminHandler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "404 page not found", http.StatusNotFound)
 	})
-	return identified(mux)
+	return identified(g.named(mux))
+}
+
+// named requires, without accounts, that the request names this machine. Otherwise any site could use the admin API
+// through a user's browser, by a name that it lets resolve to this machine (DNS rebinding).
+func (g *Gateway) named(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.Accounts == nil && !conf.IsLoopback(r.Host) {
+			answer(w, http.StatusForbidden, object{"error": "the request is for the host " + strconv.Quote(r.Host) +
+				"; without " + keyAccounts + ", only localhost and loopback addresses are served"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // authorized requires one of the accounts, if there are any.

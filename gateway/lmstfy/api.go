@@ -26,6 +26,7 @@ type Options struct {
 	// Accounts may change tokens, limits and the access log. If nil, everybody may.
 	Accounts *gateway.Accounts
 	Workers  gateway.Workers
+	Defaults Defaults
 	Version  string
 }
 
@@ -245,8 +246,8 @@ func (r *request) checkToken(public bool) error {
 func (g *Gateway) hasPool(name string) bool { return slices.Contains(g.Pools, name) }
 
 // seconds parses a whole number of seconds from the query.
-func (r *request) seconds(name string, missing uint64) (time.Duration, error) {
-	n, err := r.number(name, missing, 32)
+func (r *request) seconds(name string, missing time.Duration) (time.Duration, error) {
+	n, err := r.number(name, uint64(missing/time.Second), 32)
 	return time.Duration(n) * time.Second, err
 }
 

@@ -372,6 +372,28 @@ func TestDefaultsAcksAndDestroys(t *testing.T) {
 	}
 }
 
+// TestDefaultsAreSettings, as in lmstfy's configuration file.
+func TestDefaultsAreSettings(t *testing.T) {
+	c := newClient(t)
+	c.options.Defaults = defaultsOf(func(key string) string {
+		return map[string]string{keyTTL: "1h", keyDelay: "1s", keyTries: "3", keyTTR: "9m", keyTimeout: "1m"}[key]
+	})
+	c.api = New(c.endpoint, c.options).handler()
+	c.publish("q", "x")
+	job := c.consume("q")[0] // waits, because the job is delayed
+	if job.TTL < 3590 || job.TTL > 3600 || job.RemainTries != 2 {
+		t.Errorf("consumed %+v", job)
+	}
+	stored, err := c.q.Get(t.Context(), c.options.Pools.topicOf("default", "ns", "q"), job.JobID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ttr := time.Until(stored.LeaseUntil); ttr < 8*time.Minute || ttr > 9*time.Minute ||
+		stored.DueAt.Sub(stored.CreatedAt) != time.Second {
+		t.Errorf("its ttr ends in %s, and its delay was %s", ttr, stored.DueAt.Sub(stored.CreatedAt))
+	}
+}
+
 // TestALongIntervalIsALimit: one that no duration can hold is as good as forever.
 func TestALongIntervalIsALimit(t *testing.T) {
 	c := newClient(t)

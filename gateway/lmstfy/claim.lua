@@ -1,9 +1,9 @@
 -- Takes jobs out of lmstfy's timer or a ready queue into claims.
 --
 -- KEYS   claims, number of the last claim, timer_set (a sorted set) or a ready queue (a list, the oldest at its end)
--- ARGV   most jobs, how many to skip, "timer" or the queue's NS/Q
--- Result {number of the claim, how many are skipped now, how many entries were found; then NS/Q/ID and claim of each
---        job}
+-- ARGV   most jobs, how many to skip, '1' to count jobs instead, "timer" or the queue's NS/Q
+-- Result {number of the claim, or how many jobs were counted; how many are skipped now, how many entries were found;
+--        then NS/Q/ID and claim of each job}
 --
 -- A claim is NUMBER DUE TRIES EXPIRES BODY: due in seconds and expires in ms of the Unix time, 0 for a job that is
 -- ready and one that does not expire.
@@ -11,7 +11,7 @@
 -- Invariant: a job is in the timer or a queue, or in claims, never in both, and no consumer has it. Jobs without a body
 -- were acknowledged or have expired, and are removed. A job of the timer whose delay is over by its id is leased until
 -- it is due. One without tries is leased for the last time; it stays, and ends in the dead letter.
-local most, skip, timer = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'timer'
+local most, skip, count, timer = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == '1', ARGV[4] == 'timer'
 if redis.replicate_commands then redis.replicate_commands() end -- for servers before 5.0, because of TIME
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -22,7 +22,7 @@ local function text(s, at)
 end
 
 local function parse(member)
-  local name, at = ARGV[3], 1
+  local name, at = ARGV[4], 1
   if timer then
     local namespace, queue
     namespace, at = text(member, at)
@@ -62,7 +62,7 @@ else
     found[#found + 1], found[#found + 2] = list[i], '0'
   end
 end
-local number = redis.call('INCR', KEYS[2])
+local number = count and 0 or redis.call('INCR', KEYS[2])
 local result = {number, skip, #found / 2}
 for i = 1, #found, 2 do
   local member, due = found[i], found[i + 1]
@@ -71,6 +71,8 @@ for i = 1, #found, 2 do
   local body = ok and redis.call('GET', key)
   if not ok or tries == 0 or body and leased(name, tonumber(due)) then
     result[2] = result[2] + 1
+  elseif count then
+    result[1], result[2] = result[1] + (body and 1 or 0), result[2] + 1
   else
     if body then
       local left = redis.call('PTTL', key)

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
@@ -29,11 +31,17 @@ const (
 	clientBasic = "Basic b3BzOnNlY3JldA==" // ops:secret
 )
 
+// byDefault returns the default of a configuration key.
+func byDefault(key string) string {
+	return keys[slices.IndexFunc(keys, func(k conf.Key) bool { return k.Path == key })].Default
+}
+
 func newClient(t *testing.T) *client {
 	t.Parallel()
 	q := pulltest.Start(t, "lmstfy.*", "lmstfy-big.*")
 	o := Options{
 		Queue: q, Workers: q.Hub, Tokens: NewTokens(q.Registry), Pools: []string{"default", "big"}, Version: "1",
+		Defaults: defaultsOf(byDefault),
 		Accounts: gateway.NewAccounts(map[string]string{"ops": "secret"}, time.Now),
 	}
 	g := New(pulltest.Endpoint(t, "lmstfy"), o)

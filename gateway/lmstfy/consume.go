@@ -1,6 +1,7 @@
 package lmstfy
 
 import (
+	"errors"
 	"math"
 	"net/http"
 	"time"
@@ -10,18 +11,15 @@ import (
 	"github.com/wakecall/wakecall/internal/queue/pull"
 )
 
-// Limits and defaults of consuming.
-const (
-	defaultTTR = 120 // seconds
-	maxCount   = 100
-)
+// maxCount is the most jobs that a consume may ask for.
+const maxCount = 100
 
 func (g *Gateway) consume(r *request) error {
-	ttr, err := r.seconds("ttr", defaultTTR)
+	ttr, err := r.seconds("ttr", g.Defaults.TTR)
 	if err != nil {
 		return err
 	}
-	timeout, err := r.seconds("timeout", 0)
+	timeout, err := r.seconds("timeout", g.Defaults.Timeout)
 	if err != nil {
 		return err
 	}
@@ -32,14 +30,22 @@ func (g *Gateway) consume(r *request) error {
 	if len(r.queues) == 0 {
 		return bad("invalid queue name(s)")
 	}
+	if err := pull.CheckRequest(len(r.queues), g.MaxTopics); err != nil {
+		return bad(err.Error())
+	}
 	topics := make([]string, len(r.queues))
 	for i, name := range r.queues {
 		topics[i] = g.Pools.topicOf(r.pool, r.namespace, name)
 	}
 	gateway.Patient(r.w, r.Request)
-	jobs, err := gateway.Take(r.Context(), g.Workers, pull.Request{Wait: timeout, TakeRequest: queue.TakeRequest{
-		Topics: topics, Order: queue.Listed, Max: int(count), TTR: max(ttr, time.Millisecond),
-	}})
+	jobs, err := gateway.Take(r.Context(), g.Workers, pull.Request{
+		Wait: timeout, Token: r.pool + "/" + r.namespace + "/" + r.token, TakeRequest: queue.TakeRequest{
+			Topics: topics, Order: queue.Listed, Max: int(count), TTR: max(ttr, time.Millisecond),
+		},
+	})
+	if limit, ok := errors.AsType[*pull.LimitError](err); ok {
+		return &gateway.Problem{Status: http.StatusTooManyRequests, Body: object{"msg": limit.Error()}}
+	}
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func (g *Gateway) respawn(r *request) error {
 	if err != nil {
 		return err
 	}
-	ttl, err := r.signed("ttl", defaultTTL)
+	ttl, err := r.signed("ttl", int64(g.Defaults.TTL/time.Second))
 	if err != nil || ttl < 0 {
 		return bad("invalid ttl")
 	}

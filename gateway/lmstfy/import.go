@@ -39,24 +39,26 @@ func importFlags(f *pflag.FlagSet) importer.Open {
 	url := importer.RedisFlag(f, "redis://:pw@host:6379/0")
 	pool := f.String("pool", "", "`NAME` of the pool in this Redis (default: the first of "+keyPools+")")
 	admin := f.String("admin-redis", "",
-		"`URL` of lmstfy's AdminRedis, which has the tokens and limits of all pools (default: that of --redis)")
+		"`URL` of lmstfy's AdminRedis, with its database: it has the tokens and limits of all pools")
 	return func(_ context.Context, setting func(string) string) (importer.Source, func(), error) {
 		jobs, err := url()
 		if err != nil {
 			return nil, nil, err
 		}
-		tokens := jobs
-		if *admin != "" {
-			if tokens, err = importer.ParseRedis("--admin-redis", *admin); err != nil {
-				return nil, nil, err
-			}
+		if *admin == "" {
+			return nil, nil, importer.FlagErrorf("--admin-redis is required: the section AdminRedis of lmstfy's " +
+				"configuration has its address and database")
+		}
+		tokens, err := importer.ParseRedis("--admin-redis", *admin)
+		if err != nil {
+			return nil, nil, err
 		}
 		pools := poolsOf(setting)
 		name := cmp.Or(*pool, pools[0])
 		if !slices.Contains(pools, name) {
 			return nil, nil, fmt.Errorf("%s has no pool %q: add it there first", keyPools, name)
 		}
-		s := newSource(importer.Connect(jobs), redis.NewClient(tokens), pools, name)
+		s := newSource(importer.Connect(jobs), importer.NewClient(tokens), pools, name)
 		return s, func() { _, _ = s.Redis.Close(), s.admin.Close() }, nil
 	}
 }
@@ -68,10 +70,15 @@ type source struct {
 	pools poolList
 	pool  string
 	found []string // keys of non-empty ready queues; nil: not read yet
+
+	options *importer.Options
+	report  *importer.Report
+	known   map[oldToken]bool // imported tokens
+	read    time.Time         // when the tokens were read
 }
 
 func newSource(db, admin *redis.Client, pools poolList, pool string) *source {
-	s := &source{admin: admin, pools: pools, pool: pool}
+	s := &source{admin: admin, pools: pools, pool: pool, known: map[oldToken]bool{}}
 	s.Claims = &importer.Claims{
 		Redis: db, Key: keyClaims, Number: keyNumber, System: "lmstfy", Script: redis.NewScript(claimSource),
 		Parse: s.job, Skip: map[string]int64{},
@@ -84,24 +91,39 @@ func (s *source) Topics(context.Context) ([]registry.Topic, error) {
 	return []registry.Topic{s.pools.namespace(s.pool)}, nil
 }
 
-// Prepare implements importer.Preparer: it imports the tokens of the pool and their limits. Existing ones are kept.
+// Prepare implements importer.Preparer.
 func (s *source) Prepare(ctx context.Context, o *importer.Options, r *importer.Report) error {
+	s.options, s.report = o, r
+	if err := s.importTokens(ctx); err != nil {
+		return err
+	}
+	if r.Tokens == 0 {
+		o.Logger.Warn("no tokens of the pool; --admin-redis must be the address and database of lmstfy's AdminRedis",
+			"pool", s.pool, "admin_redis", s.admin.Options().Addr, "database", s.admin.Options().DB)
+	}
+	return nil
+}
+
+// importTokens imports the tokens of the pool that are not known yet, with their limits. Those that exist in Wakecall
+// are kept.
+func (s *source) importTokens(ctx context.Context) error {
 	list, err := s.tokens(ctx)
 	if err != nil {
 		return err
 	}
-	if r.Tokens = len(list); len(list) == 0 {
-		o.Logger.Warn("the pool has no tokens; if they are in another Redis (AdminRedis), set --admin-redis",
-			"pool", s.pool)
-	}
-	if o.DryRun {
+	s.read, s.report.Tokens = time.Now(), len(list)
+	if s.options.DryRun {
 		return nil
 	}
-	tokens := NewTokens(o.Registry)
+	tokens := NewTokens(s.options.Registry)
 	for _, t := range list {
+		if s.known[t] {
+			continue
+		}
 		if err := s.importToken(ctx, tokens, &t); err != nil {
 			return fmt.Errorf("import token of namespace %s: %w", t.namespace, err)
 		}
+		s.known[t] = true
 	}
 	return nil
 }
@@ -130,9 +152,28 @@ func (s *source) Waiting(ctx context.Context) (int, error) {
 	return importer.Length(ctx, s.Redis, queues, []string{keyTimer}, []string{keyClaims})
 }
 
+// Count implements importer.Counter.
+func (s *source) Count(ctx context.Context) (int, error) {
+	defer func() { s.found = nil }()
+	return s.Claims.Count(ctx, func() (err error) {
+		if s.found, err = importer.Scan(ctx, s.Redis, keyReady+"*"); err == nil {
+			_, err = s.claimAny(ctx, importer.CountStep)
+		}
+		return err
+	})
+}
+
+// tokensEvery is how long a token that was created in lmstfy during an import may be missing in Wakecall.
+const tokensEvery = 10 * time.Second
+
 // Claim implements importer.Source. It scans for ready queues only after it has emptied the known ones and the timer:
 // every job is a key, so the scan of a million jobs takes as long as many claims.
 func (s *source) Claim(ctx context.Context, n int) (jobs []importer.Job, err error) {
+	if s.options != nil && time.Since(s.read) > tokensEvery {
+		if err := s.importTokens(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if s.found != nil {
 		if jobs, err = s.claimAny(ctx, n); len(jobs) > 0 || err != nil {
 			return jobs, err

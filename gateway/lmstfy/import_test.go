@@ -13,6 +13,7 @@ import (
 	"github.com/wakecall/wakecall/gateway/importer"
 	"github.com/wakecall/wakecall/gateway/importer/importtest"
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/pulltest"
 )
 
 func le16(n int) []byte { return binary.LittleEndian.AppendUint16(nil, uint16(n)) }
@@ -60,6 +61,9 @@ func TestJobsAreClaimedOnce(t *testing.T) {
 
 	if n, err := l.Waiting(ctx); n != 9 || err != nil {
 		t.Errorf("%d jobs are waiting, %v", n, err)
+	}
+	if n, err := l.Count(ctx); n != 5 || err != nil {
+		t.Errorf("%d jobs would be imported, %v", n, err)
 	}
 	ready, err := l.Claim(ctx, 100)
 	must(err)
@@ -152,6 +156,32 @@ func TestEachQueueIsReadOnce(t *testing.T) {
 	if scans, scripts := calls("scan"), calls("evalsha"); claimed != queues+delayed || scans > 3 ||
 		scripts > 2*claimed+3 {
 		t.Errorf("claimed %d of %d jobs by %d scans and %d scripts", claimed, queues+delayed, scans, scripts)
+	}
+}
+
+// TestAnImportFollowsTokens that are created in lmstfy after it has begun.
+func TestAnImportFollowsTokens(t *testing.T) {
+	t.Parallel()
+	l, db := oldLmstfy(t)
+	q := pulltest.Start(t)
+	tokens := NewTokens(q.Registry)
+	var report importer.Report
+	for n, text := range []string{"the-first-token-of-shop", "the-second-token-of-shop"} {
+		if err := db.HSet(t.Context(), "tk/default/shop", text, "d").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			if err := l.Prepare(t.Context(), &importer.Options{Registry: q.Registry}, &report); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.read = l.read.Add(-tokensEvery)
+		if _, err := l.Claim(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := tokens.Find("default", "shop", text); err != nil || found == nil || report.Tokens != n+1 {
+			t.Errorf("%s: %v %v, reported %d", text, found, err, report.Tokens)
+		}
 	}
 }
 

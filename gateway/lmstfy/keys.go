@@ -2,8 +2,10 @@ package lmstfy
 
 import (
 	"errors"
+	"math"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/wakecall/wakecall/conf"
 )
@@ -12,14 +14,40 @@ import (
 var keys = []conf.Key{
 	{Path: "gateways.lmstfy.addr", Type: conf.Gateway(),
 		Help: "Address for lmstfy clients, [HOST:]PORT. lmstfy's default port is 7777."},
-	{Path: "gateways.lmstfy.admin_addr", Type: conf.Gateway(),
-		Help: "Address of lmstfy's admin API, [HOST:]PORT. lmstfy's default port is 7778."},
+	{Path: "gateways.lmstfy.admin_addr", Type: conf.Gateway().Guarded("gateways.lmstfy.accounts"),
+		Help: "Address of lmstfy's admin API, [HOST:]PORT. lmstfy's default port is 7778. Without accounts it must " +
+			"be a loopback address."},
 	{Path: "gateways.lmstfy.pools", Default: "default", Type: conf.Type{Parse: parsePools},
 		Help: "Comma-separated names of the pools. Each pool has its own namespaces, queues and tokens. Clients send " +
 			"tokens as POOL:TOKEN; a token without a pool belongs to the first one."},
 	{Path: "gateways.lmstfy.accounts", Type: conf.Path(),
 		Help: "File with the accounts of the admin API, one USER:PASSWORD per line. Tokens, limits and the access " +
-			"log then require HTTP Basic authentication. Empty: no authentication."},
+			"log then require HTTP Basic authentication. Empty: no authentication, and requests must name localhost " +
+			"or a loopback address as their host."},
+	{Path: keyTTL, Default: "24h", Type: conf.Seconds(),
+		Help: "How long a job lives if its publish names no ttl: lmstfy's TTLSecond. 0s means forever."},
+	{Path: keyDelay, Default: "0s", Type: conf.Seconds(),
+		Help: "Delay of a job whose publish names none: lmstfy's DelaySecond."},
+	{Path: keyTries, Default: "1", Type: conf.Number(1, math.MaxUint16),
+		Help: "How often a job is handed out if its publish names no tries: lmstfy's TriesNum."},
+	{Path: keyTTR, Default: "2m", Type: conf.Seconds(),
+		Help: "How long a consumer may take to acknowledge a job if its consume names no ttr: lmstfy's TTRSecond."},
+	{Path: keyTimeout, Default: "0s", Type: conf.Seconds(),
+		Help: "How long a consume that names no timeout waits for a job: lmstfy's TimeoutSecond."},
+}
+
+// Defaults are the parameters of requests that do not name them.
+type Defaults struct {
+	TTL, Delay, TTR, Timeout time.Duration
+	Tries                    int
+}
+
+func defaultsOf(setting func(key string) string) Defaults {
+	seconds := func(key string) time.Duration { return conf.Value[time.Duration](keys, key, setting) }
+	return Defaults{
+		TTL: seconds(keyTTL), Delay: seconds(keyDelay), TTR: seconds(keyTTR), Timeout: seconds(keyTimeout),
+		Tries: conf.Value[int](keys, keyTries, setting),
+	}
 }
 
 var poolName = regexp.MustCompile(`^[-_A-Za-z0-9]{1,32}$`)

@@ -286,6 +286,30 @@ func TestAccountsNeedNameAndPassword(t *testing.T) {
 	}
 }
 
+// TestTheAdminAPIWithoutAccountsServesThisMachine, and no other name that resolves to it.
+func TestTheAdminAPIWithoutAccountsServesThisMachine(t *testing.T) {
+	c := newClient(t)
+	o := c.options
+	o.Accounts = nil
+	open := New(c.endpoint, o).adminHandler()
+	for host, want := range map[string]int{
+		"127.0.0.1:7778": 200, "localhost": 200, "LOCALHOST:7778": 200, "[::1]:7778": 200,
+		"evil.example:7778": 403, "localhost.evil.example": 403, "10.0.0.1:7778": 403, "": 403,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/limits", nil)
+		r.Host = host
+		r.SetBasicAuth("ops", "secret")
+		w := httptest.NewRecorder()
+		if open.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%q: %d %s, want %d", host, w.Code, w.Body, want)
+		}
+		w = httptest.NewRecorder()
+		if c.admin.ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Errorf("%q with accounts: %d %s", host, w.Code, w.Body)
+		}
+	}
+}
+
 // TestTheAdminAPILimitsGuesses: after five wrong passwords, the right one is refused for a while, too, with the time to
 // wait. Requests without a password are no guesses, nor are right ones, however many at once.
 func TestTheAdminAPILimitsGuesses(t *testing.T) {
@@ -400,5 +424,35 @@ func TestAnEmptyBodyIsNoNull(t *testing.T) {
 		if w := c.do("GET", path, ""); !strings.Contains(w.Body.String(), `"data":"",`) {
 			t.Errorf("%s: %s", path, w.Body)
 		}
+	}
+}
+
+// TestQueuesThatConsumesWaitForAreLimited in each request, and for each token.
+func TestQueuesThatConsumesWaitForAreLimited(t *testing.T) {
+	c := newClient(t)
+	queues := func(prefix string, n int) string {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprint(prefix, i)
+		}
+		return strings.Join(names, ",")
+	}
+	for path, want := range map[string]string{
+		queues("q", pulltest.MaxTopics): `404 {"msg":"no job available"}`,
+		queues("q", pulltest.MaxTopics+1): `400 {"error":"21 topics in one request; the limit is 20 ` +
+			`(pull.topics_per_request): wait for fewer topics at once, or raise it"}`,
+	} {
+		if w := c.do("GET", path, ""); fmt.Sprint(w.Code, " ", w.Body) != want {
+			t.Errorf("%d %s, want %s", w.Code, w.Body, want)
+		}
+	}
+	c.do("GET", queues("q", pulltest.MaxTopics)+"?timeout=1", "")
+	const over = `429 {"msg":"workers of this token wait for 20 topics, and this request names 1 others; the limit is ` +
+		`20 (pull.topics_per_token): wait for fewer topics at once, or raise it"}`
+	if w := c.do("GET", "more?timeout=1", ""); fmt.Sprint(w.Code, " ", w.Body) != over {
+		t.Errorf("%d %s, want %s", w.Code, w.Body, over)
+	}
+	if w := c.do("GET", queues("q", 5)+"?timeout=1", ""); w.Code != 404 {
+		t.Errorf("a consume of the same queues: %d %s", w.Code, w.Body)
 	}
 }

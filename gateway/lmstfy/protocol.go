@@ -11,7 +11,7 @@ import (
 
 // Protocol is the protocol of lmstfy.
 var Protocol = gateway.Protocol{
-	Name: "lmstfy", Keys: keys, Servers: servers,
+	Name: "lmstfy", Keys: keys, Servers: servers, Check: gateway.CheckAccounts(keyAdminAddr, keyAccounts),
 	Import: importer.Command{
 		Short: "import tokens, limits and waiting jobs from an lmstfy pool", Flags: importFlags,
 	},
@@ -23,25 +23,30 @@ const (
 	keyAdminAddr = "gateways.lmstfy.admin_addr"
 	keyPools     = "gateways.lmstfy.pools"
 	keyAccounts  = "gateways.lmstfy.accounts"
+	keyTTL       = "gateways.lmstfy.ttl"
+	keyDelay     = "gateways.lmstfy.delay"
+	keyTries     = "gateways.lmstfy.tries"
+	keyTTR       = "gateways.lmstfy.ttr"
+	keyTimeout   = "gateways.lmstfy.timeout"
 )
 
-func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {
+func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Prepare {
 	g := New(e, Options{
 		Queue: p.Queue, Workers: p.Workers, Tokens: NewTokens(p.Registry), Pools: poolsOf(p.Setting),
-		Version: p.Version,
+		Defaults: defaultsOf(p.Setting), Version: p.Version,
 	})
 	var namespaces []registry.Topic
 	for _, pool := range g.Pools {
 		namespaces = append(namespaces, g.Pools.namespace(pool))
 	}
-	admin := gateway.Serve(g.ServeAdmin)
+	admin := gateway.Serve(g.ServeAdmin).Prepare
 	if file := p.Setting(keyAccounts); file != "" {
 		admin = gateway.WithAccounts(keyAccounts, file, func(accounts *gateway.Accounts) gateway.Serve {
 			g.Accounts = accounts
 			return g.ServeAdmin
 		})
 	}
-	return map[string]gateway.Serve{keyAddr: e.Ensured(p.Registry, g.Serve, namespaces...), keyAdminAddr: admin}
+	return map[string]gateway.Prepare{keyAddr: gateway.Ensured(p.Registry, g.Serve, namespaces...), keyAdminAddr: admin}
 }
 
 // A poolList has the names of pools. The first is the default pool.
@@ -68,7 +73,7 @@ func (p poolList) topicOf(pool, namespace, queue string) string {
 func (p poolList) namespaceOf(pool string) string { return p.root(pool) + ".*" }
 
 // namespaceTTR is the default TTR of reserves through other interfaces. A consume always sets one.
-const namespaceTTR = defaultTTR * time.Second
+const namespaceTTR = 2 * time.Minute
 
 func (p poolList) namespace(pool string) registry.Topic {
 	t := gateway.Namespace(p.namespaceOf(pool), "lmstfy")

@@ -12,11 +12,10 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// Limits and defaults of publishing.
+// Limits of publishing.
 const (
-	maxBody    = 1 << 20
-	maxBulk    = 64
-	defaultTTL = 86400 // seconds
+	maxBody = 1 << 20
+	maxBulk = 64
 )
 
 // terms are the parameters of a publish, except the body.
@@ -27,16 +26,16 @@ type terms struct {
 }
 
 func (r *request) terms() (t terms, err error) {
-	if t.delay, err = r.seconds("delay", 0); err != nil {
+	if t.delay, err = r.seconds("delay", r.g.Defaults.Delay); err != nil {
 		return t, err
 	}
-	if t.ttl, err = r.seconds("ttl", defaultTTL); err != nil {
+	if t.ttl, err = r.seconds("ttl", r.g.Defaults.TTL); err != nil {
 		return t, err
 	}
 	if t.ttl > 0 && t.ttl < t.delay {
 		return t, bad("ttl is shorter than delay")
 	}
-	tries, err := r.number("tries", 1, 16)
+	tries, err := r.number("tries", uint64(r.g.Defaults.Tries), 16)
 	if err != nil {
 		return t, err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 func (s *Server) add(ctx context.Context, r *request) (answer, string) {
-	p, err := s.push(r)
+	p, err := s.push(ctx, r)
 	if err != nil {
 		s.Endpoint.Log.Debug("job refused", "topic", string(r.Topic), "id", string(r.ID), "error", err)
 		return failed, gateway.Refused
@@ -38,8 +38,8 @@ var (
 	errTime    = errors.New("fix_time must be a time")
 )
 
-func (s *Server) push(r *request) (*queue.Push, error) {
-	topic, id := s.topic(r), idOf(r.ID)
+func (s *Server) push(ctx context.Context, r *request) (*queue.Push, error) {
+	topic, id := s.topic(ctx, r), idOf(r.ID)
 	switch {
 	case topic == nil:
 		return nil, errTopic
@@ -92,7 +92,7 @@ func (s *Server) del(ctx context.Context, r *request) (answer, string) {
 
 // find returns the job of a request. It ignores a dead job, whose calls are over.
 func (s *Server) find(ctx context.Context, command string, r *request) (*queue.Job, string) {
-	topic, id := s.topic(r), idOf(r.ID)
+	topic, id := s.topic(ctx, r), idOf(r.ID)
 	if topic == nil || id == "" {
 		return nil, gateway.Refused
 	}
@@ -116,8 +116,13 @@ func (s *Server) why(command string, err error) string {
 }
 
 // topic returns the push topic of a request.
-func (s *Server) topic(r *request) *registry.Topic {
-	topic := s.Topics().Topics.Get(strings.ToLower(phpText(r.Topic)))
+func (s *Server) topic(ctx context.Context, r *request) *registry.Topic {
+	name := strings.ToLower(phpText(r.Topic))
+	topic := s.Topics.Snapshot().Topics.Get(name)
+	if topic == nil { // another process may just have registered it
+		s.Topics.Refresh(ctx)
+		topic = s.Topics.Snapshot().Topics.Get(name)
+	}
 	if topic == nil || topic.Delivery == registry.DeliveryPull {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,18 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
+
+// fakeTopics is a registry that has further topics after it is refreshed.
+type fakeTopics struct {
+	snapshot atomic.Pointer[registry.Snapshot]
+	after    []*registry.Topic
+}
+
+func (f *fakeTopics) Snapshot() *registry.Snapshot { return f.snapshot.Load() }
+
+func (f *fakeTopics) Refresh(context.Context) {
+	f.snapshot.Store(&registry.Snapshot{Topics: registry.NewTopics(f.after...)})
+}
 
 // fakeJobs is a queue in memory. The tests in test/ compare its behaviour with that of the real one.
 type fakeJobs struct {
@@ -91,16 +104,18 @@ func start(t *testing.T, o listen.Options) *running {
 	open.Delay, open.Priority, old.State = registry.Duration(30*time.Minute), "high", registry.TopicOffline
 	pulled := registry.NewTopic("pulled")
 	pulled.Delivery = registry.DeliveryPull
-	snapshot := &registry.Snapshot{Topics: registry.NewTopics(&open, &old, &pulled)}
+	fresh := registry.NewTopic("fresh") // just registered by another process
+	topics := &fakeTopics{after: []*registry.Topic{&open, &old, &pulled, &fresh}}
+	topics.snapshot.Store(&registry.Snapshot{Topics: registry.NewTopics(&open, &old, &pulled)})
 	e := &gateway.Endpoint{Name: "phpdq", Options: o, Log: slog.New(slog.DiscardHandler), Metrics: m}
 	s := phpdq.New(phpdq.Options{
-		Endpoint: e, Jobs: r, Topics: func() *registry.Snapshot { return snapshot },
+		Endpoint: e, Jobs: r, Topics: topics,
 		Healthy: func() error { return r.healthy },
 		Zone:    time.FixedZone("CST", 8*3600),
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- gateway.Run(ctx, []gateway.Listener{{Endpoint: e, Listener: l, Serve: s.Serve}}) }()
+	go func() { ended <- s.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {

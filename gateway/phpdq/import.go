@@ -99,6 +99,21 @@ func (s *source) Waiting(ctx context.Context) (sum int, err error) {
 	return sum, nil
 }
 
+// Count implements importer.Counter.
+func (s *source) Count(ctx context.Context) (sum int, err error) {
+	for _, shard := range s.shards {
+		n, err := shard.Count(ctx, func() error {
+			_, err := s.claimFrom(ctx, shard, importer.CountStep)
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
 // Claim implements importer.Source.
 func (s *source) Claim(ctx context.Context, n int) ([]importer.Job, error) {
 	jobs, err := s.claimAny(ctx, n)
@@ -113,16 +128,23 @@ func (s *source) Claim(ctx context.Context, n int) ([]importer.Job, error) {
 
 // claimAny claims jobs from the first queue that has some.
 func (s *source) claimAny(ctx context.Context, n int) ([]importer.Job, error) {
-	buckets, ready := queues()
 	for _, shard := range s.shards {
-		full, err := nonEmpty(ctx, shard.Redis, buckets, ready)
-		if err != nil {
-			return nil, err
+		if jobs, err := s.claimFrom(ctx, shard, n); err != nil || len(jobs) > 0 {
+			return jobs, err
 		}
-		for _, key := range full {
-			if jobs, err := s.claim(ctx, shard, key, n); err != nil || len(jobs) > 0 {
-				return jobs, err
-			}
+	}
+	return nil, nil
+}
+
+func (s *source) claimFrom(ctx context.Context, shard *importer.Claims, n int) ([]importer.Job, error) {
+	buckets, ready := queues()
+	full, err := nonEmpty(ctx, shard.Redis, buckets, ready)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range full {
+		if jobs, err := s.claim(ctx, shard, key, n); err != nil || len(jobs) > 0 {
+			return jobs, err
 		}
 	}
 	return nil, nil

@@ -68,6 +68,9 @@ func TestDeletedJobsHideNoOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if n, err := p.Count(ctx); n != 1 || err != nil {
+		t.Errorf("%d jobs would be imported, %v", n, err)
+	}
 	jobs, err := p.Claim(ctx, 2)
 	if err != nil || importtest.IDs(jobs) != "4" || db.LLen(ctx, "dq_2ready_queue").Val() != 1 {
 		t.Errorf("claimed %+v, %v, want the job after the deleted ones", jobs, err)

@@ -15,11 +15,11 @@ var Protocol = gateway.Protocol{
 	Dialect: func(setting func(key string) string) callback.Dialect { return NewDialect(zone(setting)) },
 }
 
-func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Serve {
+func servers(e *gateway.Endpoint, p *gateway.Process) map[string]gateway.Prepare {
 	s := New(Options{
-		Endpoint: e, Jobs: p.Jobs, Topics: p.Registry.Snapshot, Healthy: p.Healthy, Zone: zone(p.Setting),
+		Endpoint: e, Jobs: p.Jobs, Topics: p.Registry, Healthy: p.Healthy, Zone: zone(p.Setting),
 	})
-	return map[string]gateway.Serve{"gateways.phpdq.addr": s.Serve}
+	return map[string]gateway.Prepare{"gateways.phpdq.addr": gateway.Serve(s.Serve).Prepare}
 }
 
 // zone returns the time zone of the times in requests and callbacks.

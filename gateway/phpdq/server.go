@@ -26,11 +26,17 @@ type Jobs interface {
 	DeleteIf(ctx context.Context, topic, id string, m queue.Match) error
 }
 
+// Topics is the part of the registry that this protocol needs.
+type Topics interface {
+	Snapshot() *registry.Snapshot
+	Refresh(ctx context.Context) // reads changes made by other processes
+}
+
 // Options configure a Server.
 type Options struct {
 	Endpoint *gateway.Endpoint
 	Jobs     Jobs
-	Topics   func() *registry.Snapshot
+	Topics   Topics
 	Healthy  func() error   // returns the journal's error, which makes every add fail
 	Zone     *time.Location // time zone of the times in requests and answers
 }

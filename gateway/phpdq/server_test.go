@@ -39,6 +39,12 @@ func TestAddGetDel(t *testing.T) {
 	c.ask(`{"cmd":"get","topic":"order_close","id":"o 1"}`, fail)
 }
 
+// TestATopicThatWasJustRegisteredIsKnown before this process would read the registry again.
+func TestATopicThatWasJustRegisteredIsKnown(t *testing.T) {
+	r := start(t, listen.Options{})
+	r.dial(t).ask(`{"cmd":"add","topic":"fresh","id":"1","body":{}}`, succ)
+}
+
 // The Java client decodes an answer in chunks, in the character set of its machine, so answers are ASCII, as PHP's are.
 func TestAnswersAreASCIIAsThoseOfPHP(t *testing.T) {
 	r := start(t, listen.Options{})

@@ -5,7 +5,6 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/mail"
-	"net/smtp"
 	"slices"
 	"strings"
 	"testing"
@@ -148,28 +147,6 @@ func TestAWebhookSaysWhatItsAlertSays(t *testing.T) {
 		}
 		if strings.ContainsAny(string(body), "\n\r\x1b\u2028\u0085") && preset != "generic" {
 			t.Errorf("%s: lines in %q", preset, body)
-		}
-	}
-}
-
-// TestThePasswordIsNotSentInClearText: an attacker in between may remove STARTTLS from the server's extensions. Then no
-// mechanism that reveals the password is used, unless the admin has turned encryption off.
-func TestThePasswordIsNotSentInClearText(t *testing.T) {
-	t.Parallel()
-	for _, x := range []struct {
-		setting, host string
-		encrypted     bool
-		given         bool
-	}{
-		{TLSOpportunistic, "mail.example", false, false}, {TLSOpportunistic, "mail.example", true, true},
-		{TLSOpportunistic, "localhost", false, true},
-		{TLSOpportunistic, "127.0.0.1", false, true}, {TLSNone, "mail.example", false, true},
-		{TLSStart, "mail.example", false, false},
-	} {
-		m := &Mail{Host: x.host, Username: "u", Password: "p", TLS: x.setting}
-		if _, _, err := (loginAuth{m}).Start(&smtp.ServerInfo{Name: x.host, TLS: x.encrypted,
-			Auth: []string{"LOGIN"}}); (err == nil) != x.given {
-			t.Errorf("%s to %s, encrypted %v: %v", x.setting, x.host, x.encrypted, err)
 		}
 	}
 }

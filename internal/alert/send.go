@@ -14,6 +14,7 @@ import (
 	"net/mail"
 	"net/smtp"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -32,22 +33,28 @@ func SendMail(ctx context.Context, s Mail, to string, m *Message) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*sendTimeout)
 	defer cancel()
-	if err := s.converse(ctx, addressOf(to), letter(s, to, m)); err != nil {
+	err := s.connect(ctx, func(conn net.Conn) error { return s.converse(conn, addressOf(to), letter(s, to, m)) })
+	if err != nil {
 		return fmt.Errorf("SMTP server %s:%d: %w", s.Host, s.Port, cmp.Or(ctx.Err(), err))
 	}
 	return nil
 }
 
-// converse is like go-mail's Dialer, but with a context, and closes the connection after an error.
-func (m *Mail) converse(ctx context.Context, to string, l *gomail.Message) error {
+// connect calls use with a connection to the server, which it closes when ctx ends.
+func (m *Mail) connect(ctx context.Context, use func(net.Conn) error) error {
 	d := net.Dialer{Timeout: sendTimeout}
-	plain, err := d.DialContext(ctx, "tcp", net.JoinHostPort(m.Host, strconv.Itoa(m.Port)))
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(m.Host, strconv.Itoa(m.Port)))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = plain.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = plain.Close() })()
-	var conn net.Conn = timeoutConn{plain}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	return use(timeoutConn{conn})
+}
+
+// converse is like go-mail's Dialer, which has no context and would leave the connection open after an error.
+func (m *Mail) converse(conn net.Conn, to string, l *gomail.Message) error {
+	name, local := ownName(conn.LocalAddr()), isLocal(conn)
 	if m.TLS == TLSDirect {
 		conn = tls.Client(conn, &tls.Config{ServerName: m.Host})
 	}
@@ -55,10 +62,13 @@ func (m *Mail) converse(ctx context.Context, to string, l *gomail.Message) error
 	if err != nil {
 		return err
 	}
+	if err := c.Hello(name); err != nil {
+		return err
+	}
 	if err := m.secure(c); err != nil {
 		return err
 	}
-	if err := m.login(c); err != nil {
+	if err := m.login(c, local); err != nil {
 		return err
 	}
 	if err := transmit(c, addressOf(m.From), to, l); err != nil {
@@ -66,6 +76,27 @@ func (m *Mail) converse(ctx context.Context, to string, l *gomail.Message) error
 	}
 	_ = c.Quit() // the server has already accepted the mail
 	return nil
+}
+
+// ownName returns the name of this host for EHLO: its fully qualified name or, as RFC 5321 has it, its address.
+// Servers may refuse any other name.
+func ownName(a net.Addr) string {
+	if name, err := os.Hostname(); err == nil && strings.Contains(strings.Trim(name, "."), ".") {
+		return name
+	}
+	host, _, _ := net.SplitHostPort(a.String())
+	if strings.Contains(host, ":") {
+		host, _, _ = strings.Cut(host, "%")
+		host = "IPv6:" + host
+	}
+	return "[" + host + "]"
+}
+
+// isLocal reports whether the server runs on this machine. Its name does not tell: DNS may give any address for it.
+func isLocal(conn net.Conn) bool {
+	here, ok := conn.LocalAddr().(*net.TCPAddr)
+	there, okToo := conn.RemoteAddr().(*net.TCPAddr)
+	return ok && okToo && (there.IP.IsLoopback() || there.IP.Equal(here.IP))
 }
 
 // timeoutConn limits each read and write.
@@ -94,34 +125,48 @@ func (m *Mail) secure(c *smtp.Client) error {
 	return nil
 }
 
-func (m *Mail) login(c *smtp.Client) error {
+// errClear is returned instead of sending the password as it is. An attacker in between may have removed STARTTLS from
+// the server's extensions to get it.
+var errClear = errors.New("the connection is not encrypted, so the password is not sent: set TLS to starttls or tls, " +
+	"or remove the username if the server needs no login")
+
+// login uses a mechanism that the server offers. All but CRAM-MD5 reveal the password, so they need TLS or a server on
+// this machine.
+func (m *Mail) login(c *smtp.Client, local bool) error {
 	offered, ways := c.Extension("AUTH")
 	if m.Username == "" || !offered {
 		return nil
 	}
-	switch {
-	case strings.Contains(ways, "CRAM-MD5"):
+	if strings.Contains(ways, "CRAM-MD5") {
 		return c.Auth(smtp.CRAMMD5Auth(m.Username, string(m.Password)))
-	case strings.Contains(ways, "LOGIN") && !strings.Contains(ways, "PLAIN"):
+	}
+	if _, encrypted := c.TLSConnectionState(); !encrypted && !local {
+		return errClear
+	}
+	if strings.Contains(ways, "LOGIN") && !strings.Contains(ways, "PLAIN") {
 		return c.Auth(loginAuth{m})
 	}
-	return c.Auth(smtp.PlainAuth("", m.Username, string(m.Password), m.Host))
+	return c.Auth(plainAuth{m})
+}
+
+// plainAuth is the PLAIN mechanism. smtp.PlainAuth knows a server on this machine by three names only.
+type plainAuth struct{ m *Mail }
+
+func (a plainAuth) Start(*smtp.ServerInfo) (string, []byte, error) {
+	return "PLAIN", []byte("\x00" + a.m.Username + "\x00" + string(a.m.Password)), nil
+}
+
+func (a plainAuth) Next(_ []byte, more bool) ([]byte, error) {
+	if more {
+		return nil, errors.New("unexpected question of the server")
+	}
+	return nil, nil
 }
 
 // loginAuth is the LOGIN mechanism, the only one that some servers offer.
 type loginAuth struct{ m *Mail }
 
-// Start rejects an unencrypted connection, like smtp.PlainAuth: a man in the middle could remove STARTTLS from the
-// server's reply to get the password.
-func (a loginAuth) Start(server *smtp.ServerInfo) (string, []byte, error) {
-	ip := net.ParseIP(server.Name)
-	here := server.Name == "localhost" || ip != nil && ip.IsLoopback()
-	if !server.TLS && !here && a.m.TLS != TLSNone {
-		return "", nil, errors.New("the connection is not encrypted, so the password is not sent: set TLS, " +
-			"or none to allow it")
-	}
-	return "LOGIN", nil, nil
-}
+func (a loginAuth) Start(*smtp.ServerInfo) (string, []byte, error) { return "LOGIN", nil, nil }
 
 func (a loginAuth) Next(question []byte, more bool) ([]byte, error) {
 	switch {

@@ -5,11 +5,13 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/wakecall/wakecall/internal/registry/seal"
+	"github.com/wakecall/wakecall/test/smtptest"
 )
 
 // conversation records what a scripted SMTP server received in one connection.
@@ -147,4 +149,78 @@ func TestARefusalOfTheServerIsReported(t *testing.T) {
 		!strings.Contains(err.Error(), "no SMTP server set") {
 		t.Errorf("no server: %v", err)
 	}
+}
+
+// elsewhere is a connection to another machine.
+type elsewhere struct{ net.Conn }
+
+func (elsewhere) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 587} }
+
+// TestThePasswordIsNotSentInClearText to another machine, whatever its name and the setting, by any mechanism that
+// reveals it: an attacker in between may remove STARTTLS from the server's extensions.
+func TestThePasswordIsNotSentInClearText(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"LOGIN", "PLAIN", "PLAIN LOGIN"} {
+		for _, setting := range []string{TLSNone, TLSOpportunistic, TLSStart} {
+			for _, host := range []string{"localhost", "127.0.0.1", "mail.example"} {
+				s := converses(t, []string{"AUTH " + way}, map[string]string{"AUTH LOGIN": "334 " + text64("Username:")})
+				m := s.mail()
+				conn := dial(t, s.port)
+				m.Host, m.TLS = host, setting
+				err := m.converse(elsewhere{conn}, "ops@test.example", letter(m, "ops@test.example", testMessage(t)))
+				_ = conn.Close()
+				if lines := <-s.lines; err == nil || strings.Contains(strings.Join(lines, "|"), "AUTH") {
+					t.Errorf("%s to %s, %s: %v; the server received %q", way, host, setting, err, lines)
+				} else if setting != TLSStart && !strings.Contains(err.Error(), "set TLS to starttls or tls") {
+					t.Errorf("%s: the error is %v", way, err)
+				}
+			}
+		}
+	}
+}
+
+// TestAServerOfThisMachineGetsThePassword by whatever name the settings call it.
+func TestAServerOfThisMachineGetsThePassword(t *testing.T) {
+	t.Parallel()
+	s := smtptest.Start(t)
+	s.WantLogin("ops", "hush")
+	m := Mail{
+		Host: "mail.example", TLS: TLSOpportunistic, From: "w@test.example", Username: "ops", Password: seal.Text("hush"),
+	}
+	err := m.converse(dial(t, s.Port), "ops@test.example", letter(m, "ops@test.example", testMessage(t)))
+	if err != nil || len(s.Mails()) != 1 {
+		t.Errorf("%v, %d mails", err, len(s.Mails()))
+	}
+}
+
+// TestAMailIsSentUnderTheNameOfItsHost: servers refuse clients that say to be localhost.
+func TestAMailIsSentUnderTheNameOfItsHost(t *testing.T) {
+	t.Parallel()
+	s := smtptest.Start(t)
+	if err := SendMail(t.Context(), mailTo(s).Mail, "ops@test.example", testMessage(t)); err != nil {
+		t.Fatal(err)
+	}
+	want := "[127.0.0.1]"
+	if name, err := os.Hostname(); err == nil && strings.Contains(name, ".") {
+		want = name
+	}
+	if got := s.Mails()[0].Client; got != want {
+		t.Errorf("the client is %q, want %q", got, want)
+	}
+	for ip, want := range map[string]string{"192.0.2.7": "[192.0.2.7]", "2001:db8::7": "[IPv6:2001:db8::7]"} {
+		got := ownName(&net.TCPAddr{IP: net.ParseIP(ip), Zone: ""})
+		if got != want && !strings.Contains(got, ".") {
+			t.Errorf("with the address %s: %q, want %q", ip, got, want)
+		}
+	}
+}
+
+func dial(t *testing.T, port int) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }

@@ -20,6 +20,7 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	if err := setup.MakeDataDir(cfg); err != nil {
 		return err
 	}
+	setup.WarnOpenDir(cfg, log)
 	p, err := openParts(ctx, cfg, name, version, log)
 	if err != nil {
 		return setup.ExplainRegistry(cfg, err)
@@ -33,10 +34,18 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 		return err
 	}
 	sockets := map[string]net.Listener{}
+	p.bound = map[string]string{}
 	for _, spec := range listeners(cfg, name) {
-		if sockets[spec.Name], err = master.Listen(spec.Key, spec.Addr); err != nil {
+		l, err := master.Listen(spec.Key, spec.Addr)
+		if err != nil && !spec.Optional {
 			return err
 		}
+		if err != nil {
+			log.Error("starting without a listener", "error", err)
+			continue
+		}
+		sockets[spec.Name] = l
+		p.bound[spec.Key] = l.Addr().String()
 	}
 	r, err := p.newRole(name, sockets, nil)
 	if err != nil {
@@ -56,11 +65,11 @@ func serveMetrics(cfg *conf.Config, m prometheus.Gatherer, log *slog.Logger) (st
 		log.Warn("metrics of this process are not available", "error", err)
 		return func() {}
 	}
-	srv := master.MetricsServer(promhttp.HandlerFor(m, promhttp.HandlerOpts{}))
+	srv, limited := master.MetricsServer(l, promhttp.HandlerFor(m, promhttp.HandlerOpts{}))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 			log.Warn("serve metrics", "error", err)
 		}
 	}()

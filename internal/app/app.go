@@ -28,6 +28,7 @@ import (
 type parts struct {
 	cfg      *conf.Config
 	version  string
+	bound    map[string]string // addresses of the host's listeners whose configured port is 0, by key
 	log      *slog.Logger
 	metrics  *prometheus.Registry
 	journal  *journal.Journal
@@ -111,14 +112,30 @@ func (p *parts) open(process string) (err error) {
 		Remembers: p.remembers, Pinned: p.pinned,
 		Announced: func() { p.registry.Nudge() }, // the registry is opened before the queue has shards
 		Host:      setup.HostName(p.cfg), Settings: setup.CommonSettings(p.cfg),
+		AwaitCompared: awaitsCompared(process),
 	})
 	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce); err == nil {
 		p.changes = p.registry.Subscribe()
 		p.pull = pull.New(pull.Options{
 			Queue: p.queue, Changed: p.shardsChanged(), Topics: p.registry.Snapshot, Logger: p.log,
+			Limits: pull.Limits{
+				Token: p.cfg.Pull.TopicsPerToken, Namespace: p.cfg.Pull.TopicsPerNamespace,
+				Gateway: p.cfg.Pull.TopicsPerGateway,
+			},
 		})
 	}
 	return err
+}
+
+// awaitCompared is how long a client's request waits for a shard that was started and is being compared with the
+// journals, which usually takes 0.1 s, before it is answered 503.
+const awaitCompared = 3 * time.Second
+
+func awaitsCompared(process string) time.Duration {
+	if process == RoleServer || process == RoleGateway || process == RoleAdmin {
+		return awaitCompared
+	}
+	return 0
 }
 
 func newMetrics() *prometheus.Registry {

@@ -37,6 +37,7 @@ func (p *parts) newChecker() (role, error) {
 		{"shard checks", c.Run},
 		{"samples", p.newSampler(c).Run},
 		{"secret rotation", p.endRotations},
+		{"report of listeners", p.reportListeners},
 		{"draining", p.newDrainer().run},
 		{"alerts", p.newAlerts(c, caller.Client(), say).Run},
 	}

@@ -36,6 +36,7 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 	if err != nil {
 		return err
 	}
+	p.bound = c.FreePorts
 	err = p.serveChild(ctx, c)
 	managed := setup.IsManaged(p.registry.Snapshot().Shards)
 	err = errors.Join(err, p.close())
@@ -77,6 +78,22 @@ func (p *parts) serveChild(ctx context.Context, c *child.Child) error {
 	c.SetGatherer(p.metrics)
 	c.SetStatus(func() map[string]any { return p.status(r) })
 	c.Version = p.version
-	c.Ready()
-	return p.run(ctx, r.run)
+	return p.run(ctx, func(ctx context.Context) error { return r.serve(ctx, c.Ready) })
+}
+
+// serve runs the role, and calls ready when it serves.
+func (r role) serve(ctx context.Context, ready func()) error {
+	if r.ready == nil {
+		ready()
+		return r.run(ctx)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- r.run(ctx) }()
+	select {
+	case <-r.ready:
+		ready()
+	case err := <-ended:
+		return err
+	}
+	return <-ended
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway"
@@ -17,7 +20,7 @@ import (
 func gatewayListeners(cfg *conf.Config) (list []master.ListenSpec) {
 	for _, l := range cfg.Listeners() {
 		if strings.HasPrefix(l.Key, "gateways.") && l.Addr != "" {
-			list = append(list, master.ListenSpec{Name: l.Key, Key: l.Key, Addr: l.Addr})
+			list = append(list, master.ListenSpec{Name: l.Key, Key: l.Key, Addr: l.Addr, Optional: true})
 		}
 	}
 	return list
@@ -34,23 +37,86 @@ func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bo
 	var list []gateway.Listener
 	for _, g := range Protocols() {
 		e := &gateway.Endpoint{
-			Name: g.Name, Log: p.log.With("protocol", g.Name), Metrics: metrics, Options: listen.Options{
+			Name: g.Name, Log: p.log.With("protocol", g.Name), Metrics: metrics,
+			MaxTopics: p.cfg.Pull.TopicsPerRequest, Options: listen.Options{
 				MaxConns: p.cfg.Gateways.MaxConnections, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced,
 			},
 		}
-		for key, serve := range g.Servers(e, p.gatewayProcess()) {
-			if l := listeners[key]; l != nil {
-				list = append(list, gateway.Listener{Endpoint: e, Listener: l, Serve: serve})
+		for key, prepare := range g.Servers(e, p.gatewayProcess()) {
+			if p.cfg.Setting(key) != "" {
+				list = append(list, gateway.Listener{Endpoint: e, Listener: listeners[key], Key: key, Prepare: prepare})
 			}
 		}
 	}
 	if len(list) == 0 {
 		return role{}, errNoGateway
 	}
+	return serveGateways(list, newServices(p.log)), nil
+}
+
+// serveGateways serves each listener as a service, so that one that cannot serve stops no other.
+func serveGateways(list []gateway.Listener, s *services) role {
+	slices.SortFunc(list, func(a, b gateway.Listener) int { return strings.Compare(a.Key, b.Key) })
+	ready := make(chan struct{})
+	var unready atomic.Int32
+	unready.Store(int32(len(list)))
+	tried := func() {
+		if unready.Add(-1) == 0 {
+			close(ready)
+		}
+	}
 	return role{
-		run:    func(ctx context.Context) error { return gateway.Run(ctx, list) },
-		status: func() map[string]any { return gateway.Status(list) },
-	}, nil
+		ready: ready,
+		run: func(ctx context.Context) error {
+			ctx, stop := context.WithCancel(ctx)
+			defer stop()
+			var services []service
+			for _, l := range list {
+				services = append(services, service{l.Key, serveGateway(l, sync.OnceFunc(tried), stop)})
+			}
+			return s.run(ctx, services...)
+		},
+		status: func() map[string]any {
+			return map[string]any{"connections": gateway.Connections(list), "services": s.list()}
+		},
+	}
+}
+
+// serveGateway returns the service of a listener. tried is called when it has tried to prepare; after a failure, only
+// that is tried again. A failure to accept stops the process: the master starts another one, with a fresh socket.
+func serveGateway(l gateway.Listener, tried, stop func()) func(context.Context) error {
+	return func(ctx context.Context) error {
+		serve, err := prepareGateway(ctx, l)
+		tried()
+		if err != nil {
+			return err
+		}
+		err = serve(ctx, l.Listener)
+		stop()
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.Name, err)
+		}
+		return nil
+	}
+}
+
+func prepareGateway(ctx context.Context, l gateway.Listener) (gateway.Serve, error) {
+	if l.Listener == nil { // see master.ListenSpec
+		return nil, fmt.Errorf("%s could not be listened on when Wakecall started: the log of the start says why; "+
+			"when that is mended, reload Wakecall (HUP)", l.Key)
+	}
+	return l.Prepare(ctx)
+}
+
+// CheckGateways returns an error if an enabled gateway could not serve with the configuration.
+func CheckGateways(cfg *conf.Config) error {
+	var errs []error
+	for _, p := range Protocols() {
+		if p.Check != nil {
+			errs = append(errs, p.Check(cfg.Setting))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // gatewayProcess returns what the protocols need from this process.

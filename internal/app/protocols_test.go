@@ -13,6 +13,7 @@ func TestTheKeysOfGatewaysRejectWrongValues(t *testing.T) {
 		{"gateways.phpdq.time_zone", "Mars/Base"}, {"gateways.lmstfy.addr", "70000"},
 		{"gateways.grape.web_addr", "9595"},
 		{"gateways.lmstfy.pools", ""}, {"gateways.lmstfy.pools", "a,a"}, {"gateways.lmstfy.pools", "a b"},
+		{"gateways.lmstfy.admin_addr", "0.0.0.0:7778"}, {"gateways.lmstfy.admin_addr", "lmstfy.example:7778"},
 	} {
 		flags := map[string]string{c.key: c.value}
 		_, err := conf.Load(conf.LoadOptions{Flags: flags, Search: []string{}, Gateways: GatewayKeys()})

@@ -84,6 +84,7 @@ func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (m
 // role is work that runs until its context is done.
 type role struct {
 	run    func(context.Context) error
+	ready  <-chan struct{}       // closed when it serves; nil: as soon as it runs
 	status func() map[string]any // shown by `wakecall ps`; may be nil
 }
 
@@ -117,7 +118,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 		Limits: server.Limits{
 			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections,
 			HeaderTimeout: p.cfg.Server.ReadHeaderTimeout, ReadTimeout: p.cfg.Server.ReadTimeout,
-			IdleTimeout: p.cfg.Server.IdleTimeout,
+			IdleTimeout: p.cfg.Server.IdleTimeout, MaxTopics: p.cfg.Pull.TopicsPerRequest,
 		},
 		TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced, Version: p.version,
 		Logger: p.log, Registerer: p.metrics, MetricTopics: p.cfg.Metrics.Topics,
@@ -125,8 +126,10 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	if err = errors.Join(err, p.countWorkers()); err != nil {
 		return role{}, err
 	}
-	return role{run: func(ctx context.Context) error {
+	ready := make(chan struct{})
+	return role{ready: ready, run: func(ctx context.Context) error {
 		p.awaitShards(ctx)
+		close(ready)
 		return s.Run(ctx, l)
 	}}, nil
 }
@@ -197,7 +200,10 @@ func (p *parts) newDispatcher() (role, error) {
 
 // newCaller returns the client for URLs configured by users: endpoints, and webhooks of alerts.
 func (p *parts) newCaller() (*callback.Caller, error) {
-	return callback.New(callback.Options{Networks: p.cfg.Callback.Networks, Version: p.version})
+	own := newOwnListeners(p.cfg, p.bound, p.registry.Snapshot)
+	return callback.New(callback.Options{
+		Networks: p.cfg.Callback.Networks, Version: p.version, Listener: own.at,
+	})
 }
 
 // shardsAs returns a function that lists the queue's shards as a role's interface.

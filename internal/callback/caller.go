@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"time"
 
@@ -23,12 +24,16 @@ type Options struct {
 	Version  string // of Wakecall, for User-Agent
 	RootCAs  *x509.CertPool
 	Resolver *net.Resolver
+	// Listener returns the key of Wakecall's own listener at an address that may not be called; "" for none. nil: every
+	// listener may be called.
+	Listener func(netip.AddrPort) string
 }
 
 // Caller calls endpoints. Its methods may be called from any goroutine.
 type Caller struct {
 	pools     *wire.Pools
 	other     *http.Transport // for requests other than callbacks
+	costly    chan struct{}   // turns of costly expressions
 	userAgent string
 }
 
@@ -45,6 +50,7 @@ func New(o Options) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.listener = o.Listener
 	dialer := &net.Dialer{
 		Timeout: dialTimeout, KeepAlive: 30 * time.Second, Resolver: o.Resolver, ControlContext: p.control,
 	}
@@ -53,7 +59,7 @@ func New(o Options) (*Caller, error) {
 	_, _ = x509.SystemCertPool() // without roots, calls over TLS fail with the reason
 	pools := wire.New(dialer, o.RootCAs)
 	return &Caller{
-		pools: pools, other: pools.Transport(idleTimeout), userAgent: "Wakecall/" + o.Version,
+		pools: pools, other: pools.Transport(idleTimeout), costly: newShared(), userAgent: "Wakecall/" + o.Version,
 	}, nil
 }
 
@@ -71,7 +77,8 @@ func (c *Caller) Close() {
 	c.other.CloseIdleConnections()
 }
 
-// Do makes one call. It returns when the outcome is known, at the latest when the timeout has passed or ctx ends.
+// Do makes one call. It returns when the outcome is known. The timeout bounds the wait for the response, but not that
+// for the turn of its retry_if.
 func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	o.StartedAt = time.Now()
 	defer func() { o.Took, o.Err = time.Since(o.StartedAt), printable.Line(o.Err) }() // some quote what endpoints sent
@@ -83,9 +90,10 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 		}
 		return o
 	}
+	stopping := ctx.Done()
 	ctx, cancel := context.WithDeadline(ctx, o.StartedAt.Add(r.Timeout))
 	defer cancel()
-	o = c.try(ctx, cancel, e, r, &m, o.StartedAt)
+	o = c.try(ctx, cancel, stopping, e, r, &m, o.StartedAt)
 	if e.form == nil {
 		return o
 	}
@@ -93,13 +101,14 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 		if wait, again := e.form.Repeat(calls, &o); !again || !pause(ctx, wait) {
 			return o
 		}
-		o = c.try(ctx, cancel, e, r, &m, o.StartedAt)
+		o = c.try(ctx, cancel, stopping, e, r, &m, o.StartedAt)
 	}
 }
 
 // try makes the request and judges the response.
 func (c *Caller) try(
-	ctx context.Context, cancel context.CancelFunc, e *Endpoint, r *Request, m *content, started time.Time,
+	ctx context.Context, cancel context.CancelFunc, stopping <-chan struct{}, e *Endpoint, r *Request, m *content,
+	started time.Time,
 ) Outcome {
 	o := Outcome{StartedAt: started}
 	x := c.pools.Of(cmp.Or(e.pool, r.Topic)).Exchange(r.Begin, cancel)
@@ -114,13 +123,21 @@ func (c *Caller) try(
 	case err != nil:
 		o.fail(err, r.Timeout)
 	default:
-		if e.retryIf != nil && r.Judging != nil {
-			r.Judging()
-		}
-		o.judge(e, resp)
+		c.judge(&o, stopping, e, r, resp)
 	}
 	x.End(o.Reason == "timeout")
 	return o
+}
+
+// judge judges a response, after waiting for a turn if that evaluates a retry_if.
+func (c *Caller) judge(o *Outcome, stopping <-chan struct{}, e *Endpoint, r *Request, resp *http.Response) {
+	if e.retryIf != nil {
+		if r.Judging != nil {
+			r.Judging()
+		}
+		defer e.retryIf.turn.wait(stopping, c.costly)()
+	}
+	o.judge(e, resp)
 }
 
 // pause waits for d, and reports whether ctx still has time left.

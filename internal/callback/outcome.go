@@ -104,12 +104,15 @@ func (o *Outcome) fail(err error, ttr time.Duration) {
 	err = bare(err)
 	o.Class, o.EndpointDown = Failure, true
 	var blocked *blockedError
+	var listener *listenerError
 	var dns *net.DNSError
 	var ne net.Error
 	var op *net.OpError
 	switch {
 	case errors.As(err, &blocked):
 		o.Reason, o.Err, o.EndpointDown = "blocked", blocked.Error(), false
+	case errors.As(err, &listener):
+		o.Reason, o.Err, o.EndpointDown = "blocked", listener.Error(), false
 	case errors.Is(err, context.Canceled):
 		o.Reason, o.Err, o.EndpointDown = "canceled", "canceled by a shutdown", false
 	case isShortage(err):

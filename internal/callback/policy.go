@@ -14,6 +14,8 @@ import (
 type policy struct {
 	private bool           // loopback and private networks are allowed
 	allowed []netip.Prefix // in addition to the public ones
+
+	listener func(netip.AddrPort) string // see Options.Listener
 }
 
 // parseNetworks parses callback.networks: any, public, or a list of networks that are allowed in addition to the public
@@ -60,12 +62,13 @@ var (
 		"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
 		"::/128", "fe80::/10", "ff00::/8",
 		"fd00:ec2::/32", "fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:a9fe:a9fe::1/128", "fd00:42::42/128")
-	// private: loopback, RFC 1918, carrier-grade NAT (RFC 6598), protocol assignments, benchmarks, documentation and
-	// reserved ranges, unique and site-local IPv6.
+	// private: what IANA's special-purpose registries have besides what never has, and site-local IPv6. A block of
+	// protocol assignments is private as a whole: its globally reachable addresses are no endpoints.
 	private = prefixes("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",
 		"192.0.0.0/24", "198.18.0.0/15", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "192.88.99.0/24",
 		"240.0.0.0/4",
-		"::1/128", "fc00::/7", "fec0::/10", "2001:db8::/32", "100::/64")
+		"::1/128", "fc00::/7", "fec0::/10", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16", "100::/64",
+		"100:0:0:1::/64")
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")
 	ownNAT64  = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215: each network chooses the length of its prefix
 	sixToFour = netip.MustParsePrefix("2002::/16")
@@ -111,6 +114,17 @@ func (e *blockedError) Error() string {
 		" loopback and private networks are if callback.networks allows them)"
 }
 
+// listenerError is returned for an address at which Wakecall itself listens.
+type listenerError struct {
+	addr netip.AddrPort
+	key  string
+}
+
+func (e *listenerError) Error() string {
+	return "calls to " + e.addr.String() + " are not allowed: Wakecall itself listens there (" + e.key + "); " +
+		"callback.own_listeners can allow it"
+}
+
 func (p *policy) check(a netip.Addr) error {
 	a = a.Unmap().WithZone("")
 	for _, leadsTo := range append(embedded(a), a) {
@@ -124,11 +138,28 @@ func (p *policy) check(a netip.Addr) error {
 // permits checks a single address. Allowing a tunnel's network does not allow the addresses behind it.
 func (p *policy) permits(a netip.Addr) bool { return !in(a, private) || in(a, p.allowed) }
 
+// checkListener returns an error for an address that leads to one of Wakecall's own listeners.
+func (p *policy) checkListener(ap netip.AddrPort) error {
+	if p.listener == nil {
+		return nil
+	}
+	a := ap.Addr().Unmap().WithZone("")
+	for _, leadsTo := range append(embedded(a), a) {
+		if key := p.listener(netip.AddrPortFrom(leadsTo, ap.Port())); key != "" {
+			return &listenerError{ap, key}
+		}
+	}
+	return nil
+}
+
 // control is called by the dialer before it connects.
 func (p *policy) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("parse address %q: %w", address, err)
 	}
-	return p.check(ap.Addr())
+	if err := p.check(ap.Addr()); err != nil {
+		return err
+	}
+	return p.checkListener(ap)
 }

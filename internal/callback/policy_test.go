@@ -80,3 +80,22 @@ func TestBlockedAddressesAreNeverReached(t *testing.T) {
 		t.Fatalf("a forbidden address was reached %d times", n)
 	}
 }
+
+// TestAListenerIsNotCalled, however its address is written.
+func TestAListenerIsNotCalled(t *testing.T) {
+	ours := netip.MustParseAddrPort("10.0.0.1:6789")
+	p := policy{private: true, listener: func(a netip.AddrPort) string {
+		if a == ours {
+			return "server.addr"
+		}
+		return ""
+	}}
+	for address, want := range map[string]bool{
+		"10.0.0.1:6789": false, "[::ffff:10.0.0.1]:6789": false, "[64:ff9b::a00:1]:6789": false,
+		"10.0.0.1:6790": true, "10.0.0.2:6789": true,
+	} {
+		if got := p.control(t.Context(), "tcp", address, nil) == nil; got != want {
+			t.Errorf("%s: allowed = %v", address, got)
+		}
+	}
+}

@@ -36,7 +36,8 @@ type Request struct {
 	// Begin is called once the call has a connection, just before the request is written, possibly from another
 	// goroutine. An error stops the call. Begin is called again if the request is sent a second time. It may be nil.
 	Begin func() error
-	// Judging is called before the endpoint's retry_if is evaluated, which may take 50 ms. It may be nil.
+	// Judging is called before the endpoint's retry_if is evaluated. That may take 50 ms, and wait for the evaluations
+	// of the topic's other calls. It may be nil.
 	Judging func()
 }
 

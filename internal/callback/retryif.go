@@ -23,6 +23,7 @@ import (
 type Program struct {
 	program *vm.Program
 	usesRes bool
+	turn    *turn
 }
 
 // environment holds the variables of an expression.
@@ -95,7 +96,7 @@ func CompileRetryIf(src string) (p *Program, err error) {
 	if err != nil {
 		return nil, positioned(err)
 	}
-	return &Program{program: program, usesRes: types.usesRes}, nil
+	return &Program{program: program, usesRes: types.usesRes, turn: newTurn()}, nil
 }
 
 func compile(src string, v ast.Visitor) (*vm.Program, error) {
@@ -138,9 +139,11 @@ func (p *Program) run(status int, header http.Header, body []byte) (retry bool, 
 	for k, v := range header {
 		env.Headers[strings.ToLower(k)] = v[0]
 	}
+	cost := 0
 	if p.usesRes {
-		env.Res = parse(body)
+		env.Res, cost = parse(body), len(body)
 	}
+	defer func() { p.turn.note(cost + budget - env.Meter.left) }()
 	machine := vm.VM{MemoryBudget: memoryBudget}
 	v, err := machine.Run(p.program, env)
 	if errors.Is(err, errBudget) {

@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,31 @@ import (
 
 // Unfinished is the pattern of the temporary names of files that are being written.
 const Unfinished = ".tmp-*"
+
+// Write makes one write(2), and Sync one fsync(2) of a file or directory: the only ways in which a journal gets to the
+// disk. Tests replace them by a disk that fails.
+var (
+	Write = writeOnce
+	Sync  = (*os.File).Sync
+)
+
+// writeOnce makes one system call. After a short write, os.File.Write would make a second one for the rest, perhaps
+// after lines of another process, which would tear the line apart.
+func writeOnce(f *os.File, b []byte) (int, error) {
+	for {
+		n, err := syscall.Write(int(f.Fd()), b)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil:
+			return 0, err
+		case n < len(b):
+			return n, fmt.Errorf("%w: %d of %d bytes (is the disk full?)", io.ErrShortWrite, n, len(b))
+		default:
+			return n, nil
+		}
+	}
+}
 
 // Flock calls flock(2), and retries if a signal interrupts it. The kernel releases the lock when the file is closed or
 // the process is killed.
@@ -39,7 +65,7 @@ func Create(path, content string) error {
 	}
 	err := place(path, write, os.Link)
 	if errors.Is(err, fs.ErrExist) {
-		return nil
+		return SyncDir(filepath.Dir(path)) // the one that created it may not have synced it
 	}
 	return err
 }
@@ -53,7 +79,7 @@ func place(path string, write func(*os.File) error, name func(from, to string) e
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }()
-	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(write(f), Sync(f), f.Close()); err != nil {
 		return err
 	}
 	if err := name(f.Name(), path); err != nil {
@@ -66,7 +92,7 @@ func place(path string, write func(*os.File) error, name func(from, to string) e
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err == nil {
-		err = errors.Join(d.Sync(), d.Close())
+		err = errors.Join(Sync(d), d.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("sync %s: %w", dir, err)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/disk"
 )
 
 // syncs records the files that a stream syncs, and fails the sync of one.
@@ -37,7 +39,7 @@ func acrossMidnight(t *testing.T, fail string) ([]string, error) {
 	c := &clock{t: noon.Add(12*time.Hour - time.Millisecond)}
 	j := open(t, t.TempDir(), c)
 	s, seen := j.requests, &syncs{fail: fail}
-	s.sync = seen.sync
+	onSync(t, seen.sync)
 	s.syncing.Lock() // delays the durable write between write and fsync
 	ended := make(chan error, 1)
 	go func() { ended <- j.Durably(requests("before")) }()
@@ -72,22 +74,29 @@ func TestADurableWriteFailsWithTheSyncOfItsFile(t *testing.T) {
 	}
 }
 
-// failFirstSync lets the first sync of a stream fail, and no other.
-func failFirstSync(s *stream) {
+// onSync replaces how files are synced.
+func onSync(t *testing.T, sync func(*os.File) error) {
+	was := disk.Sync
+	t.Cleanup(func() { disk.Sync = was })
+	disk.Sync = sync
+}
+
+// failFirstSync lets the first sync fail, and no other.
+func failFirstSync(t *testing.T) {
 	syncs := 0
-	s.sync = func(*os.File) error {
+	onSync(t, func(*os.File) error {
 		if syncs++; syncs == 1 {
 			return errSync
 		}
 		return nil
-	}
+	})
 }
 
 // TestAFailedSyncFailsAllWritesBeforeIt: the kernel lets the next sync of the file succeed, without their data.
 func TestAFailedSyncFailsAllWritesBeforeIt(t *testing.T) {
 	j := open(t, t.TempDir(), &clock{t: noon})
 	s := j.requests
-	failFirstSync(s)
+	failFirstSync(t)
 	s.syncing.Lock() // delays the writes between write and fsync
 	ended := make(chan error, 2)
 	for range cap(ended) {
@@ -114,7 +123,7 @@ func TestAFailedSyncFailsAllWritesBeforeIt(t *testing.T) {
 func TestAWriteIsNotOnDiskBecauseALaterOneIs(t *testing.T) {
 	j := open(t, t.TempDir(), &clock{t: noon})
 	s := j.requests
-	failFirstSync(s)
+	failFirstSync(t)
 	write := func() int {
 		n, err := s.appendLocked([]byte("{}\n"), true)
 		if err != nil {

@@ -1,14 +1,5 @@
 package journal
 
-import "os"
-
-// OnSync replaces how files are synced.
-func (j *Journal) OnSync(sync func(*os.File) error) {
-	for _, s := range j.streams() {
-		s.sync = sync
-	}
-}
-
 // readError reads a line of an error file. Wakecall itself reads none.
 func readError(line []byte) (ErrorLine, error) {
 	var w errorWire

@@ -13,7 +13,7 @@ import (
 
 const (
 	formatName = ".format"
-	format     = "1"
+	format     = "2"
 )
 
 // ErrFormat is the error of a journal of another format.

@@ -14,7 +14,8 @@ func TestAJournalOfAnotherFormatIsRefused(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"earlier lines":    {"request-20251016.jsonl.gz": ""},
 		"an earlier start": {identityName: "X\n"},
-		"a later one":      {"request-20251016.jsonl": "", formatName: "2\n"},
+		"an earlier one":   {"request-20251016.jsonl": "", formatName: "1\n"},
+		"a later one":      {"request-20251016.jsonl": "", formatName: "3\n"},
 	} {
 		dir := t.TempDir()
 		for file, content := range files {

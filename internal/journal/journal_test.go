@@ -126,7 +126,7 @@ func TestStreams(t *testing.T) {
 	wantNames(t, dir, "error-20250309.jsonl", "notify-20250309.jsonl", "request-20250309.jsonl")
 	got, err := os.ReadFile(filepath.Join(dir, "notify-20250309.jsonl"))
 	want := `{"ts":"2025-03-09T12:00:00.000Z","topic":"t","id":"1","n":2,"started_at":1741521600000,"took_ms":1.5,` +
-		`"status":503,"outcome":"retry","reason":"status","process":"test"}` + "\n"
+		`"status":503,"outcome":"retry","reason":"status","process":"test","crc":"0ff4bc30"}` + "\n"
 	if err != nil || string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -137,7 +137,8 @@ func TestStreams(t *testing.T) {
 		}
 	}
 	got, err = os.ReadFile(filepath.Join(dir, "error-20250309.jsonl"))
-	want = `{"ts":"2025-03-09T12:00:00.000Z","process":"test","where":"queue","error":"boom","context":"shard=r1"}` +
+	want = `{"ts":"2025-03-09T12:00:00.000Z","process":"test","where":"queue","error":"boom","context":"shard=r1",` +
+		`"crc":"012e0a23"}` +
 		"\n"
 	if err != nil || string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)

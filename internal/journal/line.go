@@ -47,6 +47,7 @@ type RequestLine struct {
 	CreatedAt   time.Time // by Redis's clock; identifies one job with topic and id, even if the id is reused
 	ChangedAt   time.Time // of change and run; by Redis's clock, since hosts' clocks differ
 	Priority    string
+	Order       *uint32
 	TTR         time.Duration
 	MaxAttempts int
 	ContentType string

@@ -91,6 +91,7 @@ func TestRequestLineRoundTrip(t *testing.T) {
 				strings.ToValidUTF8(hostileText().Draw(t, "value"), "")
 			want.TTL = durations(time.Microsecond).Draw(t, "ttl")
 			want.ExpiresAt, want.Headers = instants().Draw(t, "expires"), map[string]string{name: value, "ts": value}
+			want.Order = new(rapid.Uint32().Draw(t, "order"))
 			want.Retry = []time.Duration{durations(time.Microsecond).Draw(t, "wait")}
 		}
 		if rapid.Bool().Draw(t, "has body") {

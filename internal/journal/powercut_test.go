@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/disk"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/journal/recovery"
 	"github.com/wakecall/wakecall/internal/queue"
@@ -42,7 +43,7 @@ func startMachine(t *testing.T, dir string, r *harness.Redis) *machine {
 	if m.journal, err = journal.Open(journal.Options{Dir: dir, Sync: true}); err != nil {
 		t.Fatal(err)
 	}
-	m.journal.OnSync(m.sync)
+	m.sync(t)
 	recorder := recovery.Recorder{Journal: m.journal}
 	m.queue = queue.Open(queue.Options{
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Timeout: wait.Limit,
@@ -72,16 +73,21 @@ func startMachine(t *testing.T, dir string, r *harness.Redis) *machine {
 	return m
 }
 
-func (m *machine) sync(f *os.File) error {
-	info, err := f.Stat()
-	if err = errors.Join(err, f.Sync()); err != nil {
-		return err
+// sync makes the machine record what is synced from now on, until the next one starts.
+func (m *machine) sync(t *testing.T) {
+	was := disk.Sync
+	t.Cleanup(func() { disk.Sync = was })
+	disk.Sync = func(f *os.File) error {
+		info, err := f.Stat()
+		if err = errors.Join(err, f.Sync()); err != nil {
+			return err
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		name := filepath.Base(f.Name())
+		m.onDisk[name] = max(m.onDisk[name], info.Size())
+		return nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	name := filepath.Base(f.Name())
-	m.onDisk[name] = max(m.onDisk[name], info.Size())
-	return nil
 }
 
 // load changes its own jobs until the machine is off.

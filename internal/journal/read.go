@@ -12,8 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Range selects the lines to read.
@@ -115,7 +113,7 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 	var from io.Reader = file
 	if f.packed || file.Name() != filepath.Join(dir, f.name) {
 		if from, err = gzip.NewReader(bufio.NewReader(file)); err != nil {
-			return yield(nil, nil, fmt.Errorf("reading the journal's %s: %w", file.Name(), err))
+			return yield(nil, nil, cannotRead(file, 1, err))
 		}
 	}
 	inside := false
@@ -144,9 +142,18 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 			return true
 		}
 		if err != nil {
-			return yield(nil, nil, fmt.Errorf("reading the journal's %s: %w", file.Name(), err))
+			return yield(nil, nil, cannotRead(file, number, err))
 		}
 	}
+}
+
+// cannotRead returns the error of a file that cannot be read further. The rest of a packed file that was changed since
+// it was written is torn: whoever reads the journal can do without it, but not without an unchanged file that is there.
+func cannotRead(file *os.File, line int, err error) error {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("reading the journal: %w", err)
+	}
+	return &TornError{File: file.Name(), Line: line, Err: err}
 }
 
 // gzipMember is how a member of a packed file begins.
@@ -224,7 +231,7 @@ func readLine(at *TornError, line []byte, yield yieldLine) bool {
 	if len(line) == 0 {
 		return true
 	}
-	if jsontext.Value(line).IsValid(lenient) && bytes.HasPrefix(line, []byte(lineStart)) {
+	if isWhole(line) {
 		return yield(line, at, nil)
 	}
 	if !yield(nil, nil, &TornError{File: at.File, Line: at.Line, Err: errTorn}) {
@@ -236,11 +243,11 @@ func readLine(at *TornError, line []byte, yield yieldLine) bool {
 			return true
 		}
 		rest = rest[1+i:]
-		if jsontext.Value(rest).IsValid(lenient) {
+		if isWhole(rest) {
 			return yield(rest, at, nil)
 		}
 	}
 	return true
 }
 
-var errTorn = errors.New("not a whole line of JSON")
+var errTorn = errors.New("cut short or changed since it was written")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,8 +45,6 @@ type stream struct {
 	dir     string
 	now     func() time.Time
 	durable bool // every write waits until it is on disk
-
-	sync func(*os.File) error // nil: (*os.File).Sync; tests observe its calls
 
 	failure atomic.Pointer[error] // of the last write; nil after a success
 	logged  atomic.Bool           // the failure was logged
@@ -134,11 +131,7 @@ func (s *stream) toDisk(file *os.File, named bool) error {
 	if file == nil {
 		return nil
 	}
-	sync := s.sync
-	if sync == nil {
-		sync = (*os.File).Sync
-	}
-	if err := sync(file); err != nil || named {
+	if err := disk.Sync(file); err != nil || named {
 		return err
 	}
 	return disk.SyncDir(s.dir)
@@ -153,12 +146,12 @@ func (s *stream) append(lines []byte, now time.Time) (int, error) {
 		return 0, err
 	}
 	if s.torn {
-		if _, err := writeOnce(s.file, []byte{'\n'}); err != nil {
+		if _, err := disk.Write(s.file, []byte{'\n'}); err != nil {
 			return 0, err
 		}
 		s.torn = false
 	}
-	n, err := writeOnce(s.file, lines)
+	n, err := disk.Write(s.file, lines)
 	if n > 0 {
 		s.torn = lines[n-1] != '\n'
 	}
@@ -184,24 +177,6 @@ func (s *stream) appendHeld(lines []byte, now time.Time) error {
 	}
 	s.again.Reset(probeEvery)
 	return err
-}
-
-// writeOnce makes one system call. After a short write, os.File.Write would make a second one for the rest, perhaps
-// after lines of another process, which would tear the line apart.
-func writeOnce(f *os.File, b []byte) (int, error) {
-	for {
-		n, err := syscall.Write(int(f.Fd()), b)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-			continue
-		case err != nil:
-			return 0, err
-		case n < len(b):
-			return n, fmt.Errorf("%w: %d of %d bytes (is the disk full?)", io.ErrShortWrite, n, len(b))
-		default:
-			return n, nil
-		}
-	}
 }
 
 // ready opens the file of the day, and reopens it if it was removed or replaced.

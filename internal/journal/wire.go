@@ -3,7 +3,10 @@ package journal
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"math"
 	"slices"
@@ -31,6 +34,7 @@ type requestWire struct {
 	CreatedAt   int64     `json:"created_at,omitzero"`
 	ChangedAt   int64     `json:"changed_at,omitzero"`
 	Priority    string    `json:"priority,omitzero"`
+	Order       *uint32   `json:"order,omitzero"`
 	TTR         float64   `json:"ttr,omitzero"`
 	MaxAttempts int       `json:"max_attempts,omitzero"`
 	ContentType string    `json:"content_type,omitzero"`
@@ -48,8 +52,9 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 	w := requestWire{
 		TS: stampOf(l.TS, now), Op: l.Op, Topic: l.Topic, ID: l.ID, Shard: l.Shard, Revision: l.Revision,
 		DueAt: millisOf(l.DueAt), CreatedAt: millisOf(l.CreatedAt), ChangedAt: millisOf(l.ChangedAt),
-		Priority: l.Priority, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts, ContentType: l.ContentType,
-		ExpiresAt: millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Delay: l.Delay.Seconds(),
+		Priority: l.Priority, Order: l.Order, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts,
+		ContentType: l.ContentType,
+		ExpiresAt:   millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Delay: l.Delay.Seconds(),
 		Via: l.Via,
 	}
 	for _, d := range l.Retry {
@@ -74,7 +79,7 @@ func readRequest(line []byte) (RequestLine, error) {
 	}
 	l := RequestLine{
 		TS: ts, Op: w.Op, Topic: w.Topic, ID: w.ID, Shard: w.Shard, Revision: w.Revision, DueAt: timeOf(w.DueAt),
-		CreatedAt: timeOf(w.CreatedAt), ChangedAt: timeOf(w.ChangedAt), Priority: w.Priority,
+		CreatedAt: timeOf(w.CreatedAt), ChangedAt: timeOf(w.ChangedAt), Priority: w.Priority, Order: w.Order,
 		TTR: durationOf(w.TTR, time.Second), MaxAttempts: w.MaxAttempts, ContentType: w.ContentType,
 		ExpiresAt: timeOf(w.ExpiresAt), TTL: durationOf(w.TTL, time.Second), Headers: w.Headers.texts(),
 		Body: w.Body64, Via: w.Via, Delay: durationOf(w.Delay, time.Second),
@@ -142,7 +147,7 @@ func (l *ErrorLine) append(b []byte, now time.Time, process string) ([]byte, err
 // lenient makes the encoder replace what is not UTF-8, and saves it the search for names that occur twice.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// appendLine appends the JSON of a line, and a newline.
+// appendLine appends the JSON of a line with its checksum, and a newline.
 func appendLine(b []byte, wire any) ([]byte, error) {
 	to := appender(b)
 	if err := json.MarshalWrite(&to, wire, lenient); err != nil {
@@ -151,7 +156,33 @@ func appendLine(b []byte, wire any) ([]byte, error) {
 	if line := to[len(b):]; mayNeedEscapes(line) {
 		to = append(to[:len(b)], escapeControls(line)...)
 	}
-	return append(to, '\n'), nil
+	to = to[:len(to)-len("}")]
+	return append(appendChecksum(to, to[len(b):]), '\n'), nil
+}
+
+// checksumSize is the size of what appendChecksum appends.
+const checksumSize = len(`,"crc":"01234567"}`)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// appendChecksum appends the end of a line: the CRC-32C of what comes before it. Without that, a bit that flipped on
+// the disk makes another body, or another id, that nobody pushed.
+func appendChecksum(b, line []byte) []byte {
+	var sum [crc32.Size]byte
+	binary.BigEndian.PutUint32(sum[:], crc32.Checksum(line, castagnoli))
+	b = append(b, `,"crc":"`...)
+	b = hex.AppendEncode(b, sum[:])
+	return append(b, `"}`...)
+}
+
+// isWhole reports whether a line is as it was written.
+func isWhole(line []byte) bool {
+	end := len(line) - checksumSize
+	if end < 0 || !bytes.HasPrefix(line, []byte(lineStart)) {
+		return false
+	}
+	var want [checksumSize]byte
+	return bytes.Equal(line[end:], appendChecksum(want[:0], line[:end]))
 }
 
 // appender is a writer to the end of a slice.

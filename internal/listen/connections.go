@@ -3,6 +3,7 @@ package listen
 import (
 	"cmp"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,15 +23,17 @@ func maxConns(limit int) int {
 	return max(int(files.Cur)-reservedFiles, int(files.Cur)/2, 1)
 }
 
-// quietAge is how long a connection must have been without a request before it can be closed in favor of a new one.
+// quietAge is how long a connection must normally have been without a request before it can be closed in favor of a
+// new one.
 const quietAge = time.Second
 
 // limited limits the connections of another listener. When it is full, it closes the connections that have been without
 // a request for longest, or are still sending one. While every connection is busy, it accepts none.
 type limited struct {
 	net.Listener
-	limit   int
-	started time.Time // ages are relative to this, by the monotonic clock
+	limit    int
+	quietAge time.Duration
+	started  time.Time // ages are relative to this, by the monotonic clock
 
 	mu    sync.Mutex
 	conns map[*limitedConn]struct{}
@@ -46,9 +49,18 @@ type limited struct {
 // limitConns limits the connections of l.
 func limitConns(l net.Listener, limit int) *limited {
 	return &limited{
-		Listener: l, limit: limit, started: time.Now(), conns: map[*limitedConn]struct{}{},
+		Listener: l, limit: limit, quietAge: quietAge, started: time.Now(), conns: map[*limitedConn]struct{}{},
 		changed: make(chan struct{}, 1), closed: make(chan struct{}), ended: make(chan struct{}),
 	}
+}
+
+// Limit limits the connections of l, which srv will serve. When it is full, it closes those that have been without a
+// request for longest, at least for quiet, to accept new ones.
+func Limit(l net.Listener, srv *http.Server, most int, quiet time.Duration) net.Listener {
+	srv.Handler, srv.ConnContext = track(srv.Handler), connContext
+	conns := limitConns(l, maxConns(most))
+	conns.quietAge = quiet
+	return conns
 }
 
 // limitedConn is an accepted connection.
@@ -81,7 +93,7 @@ func (l *limited) waitForPlace() {
 	for l.full() && !l.evict() {
 		select {
 		case <-l.changed:
-		case <-time.After(quietAge / 4): // by then, some may have been quiet for long enough
+		case <-time.After(l.quietAge / 4): // by then, some may have been quiet for long enough
 		case <-l.closed:
 			return
 		}
@@ -96,7 +108,7 @@ func (l *limited) full() bool { return l.Conns() >= l.limit }
 // evict closes the quietest connections, and reports whether there were any. It closes a sixteenth at a time, because
 // finding them takes a pass over all connections.
 func (l *limited) evict() bool {
-	quiet := l.quietest(l.now() - int64(quietAge))
+	quiet := l.quietest(l.now() - int64(l.quietAge))
 	quiet = quiet[:min(len(quiet), max(1, l.limit/16))]
 	for _, c := range quiet {
 		if c.busy.Load() == 0 {

@@ -20,6 +20,7 @@ type batcher struct {
 type pushCall struct {
 	pushes []Push
 	size   int       // total size of the bodies
+	many   bool      // a part of more than smallJobs pushes
 	since  time.Time // when it was added to the batcher
 	answered[[]Result]
 }
@@ -27,7 +28,12 @@ type pushCall struct {
 func (c *pushCall) jobs() int  { return len(c.pushes) }
 func (c *pushCall) bytes() int { return c.size }
 
+// large also holds for the last part of a request, however small: otherwise it would overtake the parts before, and two
+// pushes of one id would change places.
+func (c *pushCall) large() bool { return c.many }
+
 const (
+	smallJobs        = 16  // pushes of one goroutine that do not count as a large request
 	maxJobs          = 512 // in one call: about 3 ms of Redis
 	maxReplicaFlying = 16  // concurrent calls of pushes that wait for a replica, which takes long
 	maxReplicaJobs   = 128 // in one of these: the fewer, the sooner pushes are refused when a replica has stopped
@@ -45,13 +51,14 @@ func newBatcher(s *Shard, bucket int, d Durability, o Options) *batcher {
 
 // push stores pushes of the bucket's topics and waits for all results.
 func (b *batcher) push(ctx context.Context, pushes []Push) []Result {
-	first, rest := b.add(pushes)
+	many := len(pushes) > smallJobs
+	first, rest := b.add(pushes, many)
 	if len(rest) == 0 {
 		return b.await(ctx, first)
 	}
 	calls := []*pushCall{first}
 	for len(rest) > 0 {
-		first, rest = b.add(rest)
+		first, rest = b.add(rest, many)
 		calls = append(calls, first)
 	}
 	results := make([]Result, 0, len(pushes))
@@ -62,16 +69,16 @@ func (b *batcher) push(ctx context.Context, pushes []Push) []Result {
 }
 
 // add queues as many of the pushes as fit in one call, and returns the others.
-func (b *batcher) add(pushes []Push) (c *pushCall, rest []Push) {
+func (b *batcher) add(pushes []Push, many bool) (c *pushCall, rest []Push) {
 	n, size := 0, 0
-	for ; n < min(len(pushes), b.calls.most); n++ {
+	for ; n < min(len(pushes), largeJobs); n++ {
 		body := len(pushes[n].Body)
 		if n > 0 && size+body > maxBytes {
 			break
 		}
 		size += body
 	}
-	c = &pushCall{pushes: pushes[:n], size: size, answered: newAnswered[[]Result]()}
+	c = &pushCall{pushes: pushes[:n], size: size, many: many, answered: newAnswered[[]Result]()}
 	if b.durability != Memory {
 		c.since = time.Now()
 	}

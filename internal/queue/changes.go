@@ -30,7 +30,7 @@ func (q *Queue) record(ctx context.Context, kind ChangeKind, jobs ...Job) error 
 	if len(jobs) == 0 || q.opts.Changed == nil {
 		return nil
 	}
-	via := viaOf(ctx)
+	via := ViaOf(ctx)
 	for i := range jobs {
 		jobs[i].Via = via
 	}

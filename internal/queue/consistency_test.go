@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"maps"
 	"math"
 	"strings"
 	"time"
@@ -102,6 +103,7 @@ func (c *consistency) topic(topic string) {
 		event = min(event, at*60000-60000)
 		c.minute(topic, minute)
 	}
+	c.ordered(topic)
 	settings := c.s.client.HMGet(ctx, p+"c:"+topic, "until", "paused", "pull").Val()
 	held := settings[0] != nil || settings[1] != nil || settings[2] != nil
 	for _, priority := range []Priority{High, Normal, Low} {
@@ -114,6 +116,31 @@ func (c *consistency) topic(topic string) {
 	next, ok := c.next[topic]
 	if !math.IsInf(event, 1) && (!ok || next > max(event, float64(c.now.UnixMilli()+1))) {
 		c.Fatalf("the next event of %s is at %.0f; next has %.0f (%v)", topic, event, next, ok)
+	}
+}
+
+// ordered checks that the set o of a topic has the jobs with an order that are in w, the due ones by that order.
+func (c *consistency) ordered(topic string) {
+	members, n := c.members("o:"+topic), 0
+	waiting := c.members("w:high:" + topic)
+	maps.Copy(waiting, c.members("w:normal:"+topic))
+	maps.Copy(waiting, c.members("w:low:"+topic))
+	for id, at := range waiting {
+		order := c.jobs[topic+"/"+id].pairs["order"]
+		if order == "" {
+			continue
+		}
+		n++
+		score, ok := members[seat(id)]
+		if due := at <= float64(c.now.UnixMicro()); !ok || score != at && (score != float64(number(order)) || !due) {
+			c.Fatalf("o:%s has %s by %.0f (%v); it is due at %.0f, and its order is %s", topic, id, score, ok, at, order)
+		}
+	}
+	if n != len(members) {
+		c.Fatalf("o:%s has %d jobs, %v; want %d", topic, len(members), members, n)
+	}
+	if s := c.s.client.HGet(c.Context(), prefix(0)+"c:"+topic, "order"); n > 0 && s.Val() == "" {
+		c.Fatalf("the settings of %s do not say that its jobs have an order", topic)
 	}
 }
 
@@ -158,7 +185,7 @@ func (c *consistency) key(key string, topics map[string]bool) {
 			c.Fatalf("%s has the attempts of no job", key)
 		}
 		return
-	case "m", "z", "l", "e", "dead", "fin":
+	case "m", "z", "l", "e", "o", "dead", "fin":
 	default:
 		return
 	}

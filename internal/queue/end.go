@@ -37,16 +37,20 @@ var verdictsOf = [...]Verdict{
 
 // Ending says what happens to one job, named by its lease, or by its topic and id: older protocols know no leases.
 type Ending struct {
-	Lease  string
-	Ref            // without a lease
-	In     []State // without a lease: the states that the job may have; none: Running
-	Verb   Verb
-	Delay  time.Duration // of GiveBack
-	TTR    time.Duration // of ExtendLeased: from now; 0: the job's, or its topic's
-	Error  string        // of Fail and BuryLeased
-	Result string        // of Ack, for the journal and as the remembered answer: JSON
-	via    string
-	Retry  []time.Duration // of Fail: the topic's waits between attempts, for a job without its own
+	Lease string
+	Ref           // without a lease
+	In    []State // without a lease: the states that the job may have; none: Running
+	Verb  Verb
+	Delay time.Duration // of GiveBack
+	// Order is the new order of the job, and Priority goes with it, when a lease ends that leaves the job; nil: the
+	// same.
+	Order    *uint32
+	Priority Priority
+	TTR      time.Duration // of ExtendLeased: from now; 0: the job's, or its topic's
+	Error    string        // of Fail and BuryLeased, and of GiveBack of a dead job, whose attempts go on
+	Result   string        // of Ack, for the journal and as the remembered answer: JSON
+	via      string
+	Retry    []time.Duration // of Fail: the topic's waits between attempts, for a job without its own
 }
 
 // Untaken returns the endings of jobs that reached no worker.
@@ -177,6 +181,9 @@ func (e *Ending) ticket() ticket {
 
 func (e *Ending) settling(t *ticket) settling {
 	x := settling{Ref: Ref{t.topic, t.id}, token: t.token, states: e.states(), verdict: verdictsOf[e.Verb]}
+	if e.Order != nil {
+		x.order = fmt.Sprint(e.Priority, " ", *e.Order)
+	}
 	switch e.Verb {
 	case Ack:
 		if e.Lease != "" {
@@ -184,6 +191,9 @@ func (e *Ending) settling(t *ticket) settling {
 		}
 	case GiveBack:
 		x.ms = msText(e.Delay)
+		if e.Error != "" {
+			x.attempt = e.attemptText(t, Attempt{Error: shorten(e.Error, maxReason)})
+		}
 	case ExtendLeased:
 		if e.TTR > 0 {
 			x.ms = strconv.FormatInt(max(1, e.TTR.Milliseconds()), 10)
@@ -296,7 +306,7 @@ func (q *Queue) End(ctx context.Context, list []Ending) []Ended {
 	}
 	by := map[place][]int{}
 	for i := range list {
-		list[i].via = viaOf(ctx)
+		list[i].via = ViaOf(ctx)
 		done[i].Ref, done[i].Verb = list[i].Ref, list[i].Verb
 		if list[i].Lease == "" {
 			done[i] = q.endByID(ctx, list[i])

@@ -149,6 +149,10 @@ func bringNear(ctx context.Context, s *Shard, topic string) error {
 		s.client.HSet(ctx, key, id, text)
 		w := prefix(0) + "w:" + r.priority.String() + ":" + topic
 		s.client.ZAdd(ctx, w, redis.Z{Score: float64(due * 1000), Member: id})
+		if r.pairs["order"] != "" {
+			s.client.HSet(ctx, prefix(0)+"c:"+topic, "order", 1)
+			s.client.ZAdd(ctx, prefix(0)+"o:"+topic, redis.Z{Score: float64(due * 1000), Member: seat(id)})
+		}
 	}
 	for _, minute := range s.client.ZRange(ctx, prefix(0)+"m:"+topic, 0, -1).Val() {
 		s.client.ZAdd(ctx, prefix(0)+"m:"+topic, redis.Z{Member: minute})

@@ -9,22 +9,37 @@ import (
 // gatherer batches requests of many goroutines to a bucket into shared calls of a script. With no call under way a
 // request is sent at once; while atOnce calls are under way, others wait and go together in the next. Each call under
 // way has a slot.
+//
+// Parts of large requests wait in a queue of their own, and at most half of the calls under way carry them, each at
+// most largeJobs: so other requests overtake large ones, and wait for the rest of one such call.
 type gatherer[C gathered] struct {
 	shard  *Shard
 	atOnce int                       // most calls under way
-	most   int                       // most jobs in one call
+	most   int                       // most jobs in one call; maxBytes and maxNames bound it, too
 	call   func(slot int, batch []C) // answers each
 
 	mu      sync.Mutex
+	waiting lane[C]
+	large   lane[C]         // parts of large requests
+	named   map[string]bool // topics of the next call
+	free    []int
+}
+
+// lane is a queue of requests. Its calls are not those of the other lane.
+type lane[C gathered] struct {
 	waiting []C
 	jobs    int // in waiting
-	free    []int
+	flying  int // calls under way
 }
 
 // gathered is the request of one goroutine.
 type gathered interface {
 	jobs() int  // roughly how many jobs it concerns
 	bytes() int // size of its long arguments
+	large() bool
+	// names adds the topics that it names to seen, and returns how many the script checks for it. A topic in seen
+	// already counts a little: the script only reads its name again.
+	names(seen map[string]bool) float64
 	refuse(err error)
 }
 
@@ -32,7 +47,9 @@ const (
 	maxFlying  = 2       // calls under way at once: one is encoded while Redis executes the other
 	secondAt   = 128     // waiting jobs for which a second call pays off: larger calls cost less for each job
 	maxBytes   = 1 << 20 // in one call
-	maxWaiting = 20000   // jobs; more are refused
+	maxNames   = 250     // topics in one call: a topic without due jobs takes some 2 µs of Redis
+	maxWaiting = 20000   // jobs in a lane; more are refused
+	largeJobs  = 128     // of large requests in one call: about 1 ms of Redis
 )
 
 var (
@@ -41,7 +58,7 @@ var (
 )
 
 func newGatherer[C gathered](s *Shard, atOnce, most int, call func(slot int, batch []C)) *gatherer[C] {
-	g := &gatherer[C]{shard: s, atOnce: atOnce, most: most, call: call}
+	g := &gatherer[C]{shard: s, atOnce: atOnce, most: most, call: call, named: map[string]bool{}}
 	for slot := range atOnce {
 		g.free = append(g.free, slot)
 	}
@@ -51,23 +68,35 @@ func newGatherer[C gathered](s *Shard, atOnce, most int, call func(slot int, bat
 // add queues c, which will be answered or refused.
 func (g *gatherer[C]) add(c C) {
 	g.mu.Lock()
-	if g.jobs > maxWaiting {
+	l := &g.waiting
+	if c.large() {
+		l = &g.large
+	}
+	if l.jobs > maxWaiting {
 		g.mu.Unlock()
 		c.refuse(g.shard.unavailable("overloaded", errOverloaded))
 		return
 	}
-	g.waiting = append(g.waiting, c)
-	g.jobs += c.jobs()
+	l.waiting = append(l.waiting, c)
+	l.jobs += c.jobs()
 	var batch []C
 	slot := 0
-	if n := len(g.free); n == g.atOnce || n > 0 && g.jobs >= secondAt {
+	if n := len(g.free); n > 0 && g.pays(l) {
 		slot, g.free = g.free[n-1], g.free[:n-1]
-		batch = g.next()
+		batch = g.next(l)
 	}
 	g.mu.Unlock()
-	if batch != nil && !g.shard.start(func() { g.fly(slot, batch, g.call) }) {
-		g.fly(slot, batch, g.refuse)
+	if batch != nil && !g.shard.start(func() { g.fly(slot, l, batch, g.call) }) {
+		g.fly(slot, l, batch, g.refuse)
 	}
+}
+
+// pays reports whether a lane's requests should be sent in a call of their own now. g.mu is held.
+func (g *gatherer[C]) pays(l *lane[C]) bool {
+	if l == &g.large {
+		return l.flying < max(1, g.atOnce/2)
+	}
+	return l.flying == 0 || l.jobs >= secondAt
 }
 
 // refuse refuses a batch that came after the shard was closed.
@@ -77,30 +106,43 @@ func (g *gatherer[C]) refuse(_ int, batch []C) {
 	}
 }
 
-// next removes and returns the batch of the next call. g.mu is held.
-func (g *gatherer[C]) next() []C {
-	n, jobs, bytes := 0, 0, 0
-	for _, c := range g.waiting {
-		more, long := jobs+c.jobs(), bytes+c.bytes()
-		if n > 0 && (more > g.most || long > maxBytes) {
+// next removes and returns the batch of the next call of a lane. g.mu is held.
+func (g *gatherer[C]) next(l *lane[C]) []C {
+	most := g.most
+	if l == &g.large {
+		most = min(most, largeJobs)
+	}
+	n, jobs, bytes, names := 0, 0, 0, 0.0
+	clear(g.named)
+	for _, c := range l.waiting {
+		more, long, named := jobs+c.jobs(), bytes+c.bytes(), names+c.names(g.named)
+		if n > 0 && (more > most || long > maxBytes || named > maxNames) {
 			break
 		}
-		n, jobs, bytes = n+1, more, long
+		n, jobs, bytes, names = n+1, more, long, named
 	}
-	batch := g.waiting[:n:n]
-	if g.waiting = g.waiting[n:]; len(g.waiting) == 0 {
-		g.waiting = nil
+	batch := l.waiting[:n:n]
+	if l.waiting = l.waiting[n:]; len(l.waiting) == 0 {
+		l.waiting = nil
 	}
-	g.jobs -= jobs
+	l.jobs -= jobs
+	if n > 0 {
+		l.flying++
+	}
 	return batch
 }
 
-// fly calls the script for this batch and the next ones until nothing waits.
-func (g *gatherer[C]) fly(slot int, batch []C, call func(slot int, batch []C)) {
+// fly calls the script for this batch and the next ones until nothing waits. It goes on with large requests if no other
+// call carries any, otherwise with the others, which thus always have the other half of the slots.
+func (g *gatherer[C]) fly(slot int, l *lane[C], batch []C, call func(slot int, batch []C)) {
 	for len(batch) > 0 {
 		call(slot, batch)
 		g.mu.Lock()
-		if batch = g.next(); len(batch) == 0 {
+		l.flying--
+		if l = &g.waiting; len(g.large.waiting) > 0 && g.pays(&g.large) {
+			l = &g.large
+		}
+		if batch = g.next(l); len(batch) == 0 {
 			g.free = append(g.free, slot)
 		}
 		g.mu.Unlock()
@@ -133,7 +175,17 @@ func (a *answered[R]) refuse(err error) {
 	a.answer(none, err)
 }
 
-func (a *answered[R]) bytes() int { return 0 }
+func (a *answered[R]) bytes() int  { return 0 }
+func (a *answered[R]) large() bool { return false }
+
+func (a *answered[R]) names(map[string]bool) float64 { return 0 }
+
+// gone reports whether the caller has left.
+func (a *answered[R]) gone() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.left
+}
 
 // await waits for the answer. When ctx ends first, the answer has no taker.
 func (a *answered[R]) await(ctx context.Context) (r R, err error) {

@@ -7,6 +7,7 @@ import "fmt"
 //	(nothing)        on a Cluster: the slot guard, see slotguard.lua
 //	j:TOPIC          HASH: id → record, of all jobs of a topic in any state; see record.go
 //	w:PRIORITY:TOPIC ZSET: waiting jobs by the microsecond from which they may be called
+//	o:TOPIC          ZSET: those of w that have an order of their own: due ones by it, the others by due time (µs)
 //	m:TOPIC          ZSET: minutes (since 1970) that have a list
 //	f:TOPIC:MINUTE   LIST: ids of waiting jobs due in a minute far ahead
 //	z:TOPIC          HASH: minute → how many ids in its list are out of date
@@ -31,7 +32,7 @@ import "fmt"
 //	idle             set while a dispatcher waits for work
 //	start:MS         set while a dispatcher's start window is that wide, see startwindow.go
 //	awaited          ZSET: pull topics that workers wait for, by when the entry expires
-//	ww, ww:PROCESS   SET of processes in which workers wait; how many wait for each topic, see workers.lua
+//	ww, ww:PROCESS   SET of processes in which workers wait; HASH of how many wait for each topic
 //	log:TOPIC, err:TOPIC, lat:SLOT, pri:SLOT   notes on callbacks, see note.lua
 //	format           see format
 //	shard            the identity of the shard's data, see identity.go

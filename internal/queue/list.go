@@ -7,6 +7,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // listStep bounds the jobs that one call of the list script reads.
@@ -152,8 +153,13 @@ func (s *Shard) listStep(
 		return nil, "", fmt.Errorf("list %s: %w", topic, errReply)
 	}
 	next, _ = reply[1].(string)
-	for _, d := range reply[2:] {
-		job, err := s.job(topic, d, micros(reply[0]))
+	return s.listed(topic, state, reply[2:], micros(reply[0])), next, nil
+}
+
+// listed decodes descriptions of jobs, and leaves out those that are in another state.
+func (s *Shard) listed(topic string, state State, descriptions []any, now time.Time) (jobs []Job) {
+	for _, d := range descriptions {
+		job, err := s.job(topic, d, now)
 		if err != nil {
 			s.log.Warn("a job cannot be listed", "topic", topic, "error", err)
 			continue
@@ -163,5 +169,21 @@ func (s *Shard) listStep(
 			jobs = append(jobs, *job)
 		}
 	}
-	return jobs, next, nil
+	return jobs
+}
+
+// First returns ready jobs of a topic with an order of its own, from each shard the first ones in that order. Long
+// bodies, and attempts but the last, are left out. Errors: *UnavailableError.
+func (q *Queue) First(ctx context.Context, topic string) (jobs []Job, err error) {
+	for _, s := range *q.shards.Load() {
+		reply, err := s.list(ctx, s.bucketOf(topic), -1, "first", topic, listStep)
+		if err != nil {
+			return nil, err
+		}
+		if len(reply) == 0 {
+			return nil, fmt.Errorf("list %s: %w", topic, errReply)
+		}
+		jobs = append(jobs, s.listed(topic, Ready, reply[1:], micros(reply[0]))...)
+	}
+	return jobs, nil
 }

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +19,7 @@ type modelJob struct {
 	state    State
 	body     string
 	priority Priority
+	order    *uint32
 	attempts int
 	lease    *Lease
 	far      bool // due in an hour or more
@@ -45,6 +49,7 @@ func (m *model) Push(t *rapid.T) {
 		Topic: topic, ID: id, Priority: Priority(rapid.IntRange(0, 2).Draw(t, "priority")),
 		Body:        fmt.Appendf(nil, "%d", m.n),
 		OnDuplicate: OnDuplicate(rapid.IntRange(0, 2).Draw(t, "on duplicate")),
+		Order:       orderFor(t),
 	}
 	if rapid.Bool().Draw(t, "long") {
 		p.Body = append(p.Body, make([]byte, longBody)...)
@@ -80,7 +85,16 @@ func (m *model) Push(t *rapid.T) {
 		return
 	}
 	m.jobs[topic+"/"+id] = &modelJob{state: state, body: string(p.Body), priority: p.Priority,
-		far: p.Delay == time.Hour}
+		order: p.Order, far: p.Delay == time.Hour}
+}
+
+// orderFor draws the order of a job: a few, so that some are equal, or none.
+func orderFor(t *rapid.T) *uint32 {
+	n := rapid.SampledFrom([]int64{-1, 0, 1, 1 << 31, 1<<32 - 1}).Draw(t, "order")
+	if n < 0 {
+		return nil
+	}
+	return new(uint32(n))
 }
 
 // isDone reports whether a push of the id is a duplicate of a finished job.
@@ -99,6 +113,7 @@ func (m *model) PushMade(t *rapid.T) {
 	for i := range list {
 		p := &list[i]
 		p.Body, p.Priority = fmt.Appendf(nil, "%d.%d", m.n, i), Priority(rapid.IntRange(0, 2).Draw(t, "priority"))
+		p.Order = orderFor(t)
 	}
 	for i, r := range m.q.PushBatch(t.Context(), list) {
 		p, state := &list[i], Delayed
@@ -118,7 +133,8 @@ func (m *model) PushMade(t *rapid.T) {
 		if m.jobs[key] != nil {
 			t.Fatalf("%s already exists", key)
 		}
-		m.jobs[key] = &modelJob{state: state, body: string(p.Body), priority: p.Priority, far: p.Delay == time.Hour}
+		m.jobs[key] = &modelJob{state: state, body: string(p.Body), priority: p.Priority, order: p.Order,
+			far: p.Delay == time.Hour}
 		if p.Fresh && len(m.made) < 8 {
 			m.made = append(m.made, id)
 		}
@@ -218,6 +234,7 @@ func (m *model) Reserve(t *rapid.T) {
 	if len(got.Jobs) == 0 && ready > 0 {
 		t.Fatalf("nothing reserved of %d ready jobs", ready)
 	}
+	m.checkOrder(t, got.Jobs)
 	for _, l := range got.Jobs {
 		j := m.jobs[l.Topic+"/"+l.ID]
 		if j == nil || j.state != Ready || j.body != string(l.Body) || j.priority != l.Priority ||
@@ -225,6 +242,62 @@ func (m *model) Reserve(t *rapid.T) {
 			t.Fatalf("reserved %+v; want %+v", l.Job, j)
 		}
 		j.state, j.lease = Running, l
+	}
+}
+
+// checkOrder checks that the reserved jobs of each topic with an order are its first, and that others follow when it
+// has no more of them.
+func (m *model) checkOrder(t *rapid.T, reserved []*Lease) {
+	for _, topic := range []string{"a", "b"} {
+		var want, got []string
+		for k, j := range m.jobs {
+			if k[:1] == topic && j.state == Ready && j.order != nil {
+				want = append(want, fmt.Sprintf("%010d %s", *j.order, seat(k[2:])))
+			}
+		}
+		slices.Sort(want)
+		others := false
+		for _, l := range reserved {
+			if l.Topic == topic && l.Order != nil {
+				got = append(got, fmt.Sprintf("%010d %s", *l.Order, seat(l.ID)))
+			}
+			others = others || l.Topic == topic && l.Order == nil
+		}
+		if len(got) > len(want) || !slices.Equal(got, want[:len(got)]) || others && len(got) < len(want) {
+			t.Fatalf("reserved %v of %s, and others: %v; want the first of %v", got, topic, others, want)
+		}
+	}
+}
+
+// seat is the member of the sorted set o of a job.
+func seat(id string) string {
+	if n, err := strconv.ParseUint(id, 10, 64); err == nil {
+		return fmt.Sprintf("%020d%s", n, id)
+	}
+	return strings.Repeat("9", 20) + id
+}
+
+// Return ends leases as workers do, with another priority and order.
+func (m *model) Return(t *rapid.T) {
+	for _, k := range slices.Sorted(maps.Keys(m.jobs)) {
+		j := m.jobs[k]
+		if j.state != Running || !rapid.Bool().Draw(t, "return") {
+			continue
+		}
+		lease := ticket{m.s.name, k[:1], k[2:], j.lease.Token, time.Now(), j.attempts + 1}
+		e := Ending{Lease: lease.String(), Verb: GiveBack, Order: orderFor(t),
+			Priority: Priority(rapid.IntRange(0, 2).Draw(t, "priority"))}
+		j.state = Ready
+		if rapid.Bool().Draw(t, "bury") {
+			e.Verb, j.state = BuryLeased, Dead
+			j.attempts++
+		}
+		if e.Order != nil {
+			j.order, j.priority = e.Order, e.Priority
+		}
+		if d := m.q.End(t.Context(), []Ending{e})[0]; d.Err != nil || d.State != j.state {
+			t.Fatalf("%s of %s: %s, %v; want %s", e.Verb, k, d.State, d.Err, j.state)
+		}
 	}
 }
 
@@ -352,6 +425,9 @@ func (m *model) Check(t *rapid.T) {
 			w.Delayed++
 		case Ready:
 			w.Ready++
+			if j.priority == High {
+				w.High++
+			}
 		case Running:
 			w.Running++
 		case Dead:
@@ -360,7 +436,7 @@ func (m *model) Check(t *rapid.T) {
 		want[k[:1]] = w
 		got, err := m.q.Get(t.Context(), k[:1], k[2:])
 		if err != nil || got.State != j.state || got.Attempts != j.attempts || string(got.Body) != j.body ||
-			got.Priority != j.priority {
+			got.Priority != j.priority || !reflect.DeepEqual(got.Order, j.order) {
 			t.Fatalf("get %s = %s, %d attempts, priority %v, %.20q, %v; want %+v", k, got.State, got.Attempts,
 				got.Priority, got.Body, err, j)
 		}
@@ -427,7 +503,7 @@ func checkAgainstModel(t *testing.T, f *fixture, remembers bool) {
 		f.lasting("b", hour, time.Hour)
 		rt.Repeat(map[string]func(*rapid.T){
 			"push": m.Push, "push made": m.PushMade, "open": m.Open, "delete": m.Delete, "change": m.Change,
-			"run": m.Run, "reserve": m.Reserve, "take by id": m.TakeByID, "settle": m.Settle,
+			"run": m.Run, "reserve": m.Reserve, "take by id": m.TakeByID, "settle": m.Settle, "return": m.Return,
 			"dead": m.Dead, "advance": m.Advance, "": m.Check,
 		})
 		for _, topic := range []string{"a", "b"} {

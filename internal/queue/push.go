@@ -170,7 +170,7 @@ func isOwn(p *Push, j *Job) bool {
 func (s *Shard) fresh(p *Push, due, now time.Time) Job {
 	created := now.Truncate(time.Millisecond)
 	j := Job{
-		Topic: p.Topic, ID: p.ID, Shard: s.name, State: Ready, Priority: p.Priority, TTR: p.TTR,
+		Topic: p.Topic, ID: p.ID, Shard: s.name, State: Ready, Priority: p.Priority, Order: p.Order, TTR: p.TTR,
 		MaxAttempts: p.MaxAttempts, CreatedAt: created, DueAt: due, ExpiresAt: p.ExpiresAt, Headers: p.Headers,
 		Retry: p.Retry,
 	}

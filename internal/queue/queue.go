@@ -53,6 +53,9 @@ type Options struct {
 	// Settings describes, for people, the settings that should be the same on all hosts. Health publishes it under the
 	// name in Host, and reports which other hosts differ. "": neither; no Host: it is not published.
 	Host, Settings string
+	// AwaitCompared is how long a call may wait for a shard that is being compared with the journals, within its
+	// context. 0: not at all, for processes that do other work meanwhile.
+	AwaitCompared time.Duration
 }
 
 // Queue is all shards together. Its methods may be called from any goroutine.

@@ -18,6 +18,7 @@ import (
 // First the state, the priority, the due time and the creation in Unix milliseconds, the number of attempts, and the
 // revision of the last change. Then come the pairs of what only some jobs have, with values without spaces:
 //
+//	order             its place among the due jobs of its topic: beanstalkd's priority
 //	ttr, max, retry   its own TTR in ms, attempts, and waits between attempts in ms
 //	expires           when it expires, in ms
 //	type, headers     its own content type, and headers as JSON
@@ -75,6 +76,8 @@ func (r *record) into(j *Job) error {
 	j.Body = []byte(r.body)
 	for name, value := range r.pairs {
 		switch name {
+		case "order":
+			j.Order = new(uint32(number(value)))
 		case "ttr":
 			j.TTR = time.Duration(number(value)) * time.Millisecond
 		case "max":
@@ -107,6 +110,9 @@ const MaxWaits = 50
 
 // appendPairs appends the pairs of a record for what a push sets, each after a space.
 func appendPairs(b []byte, p *Push) []byte {
+	if p.Order != nil {
+		b = strconv.AppendUint(append(b, " order="...), uint64(*p.Order), 10)
+	}
 	if p.TTR > 0 {
 		b = strconv.AppendInt(append(b, " ttr="...), p.TTR.Milliseconds(), 10)
 	}
@@ -181,8 +187,8 @@ const longBody = 448
 // push returns a push that stores the job as it is, apart from its times.
 func (j *Job) push() *Push {
 	return &Push{
-		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR,
-		MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
+		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, Order: j.Order,
+		TTR: j.TTR, MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
 	}
 }
 

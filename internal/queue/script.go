@@ -56,20 +56,22 @@ func loadScripts(cluster bool) map[string]*script {
 }
 
 // compose returns the text of a script, or of a variant of one: its first line, which must stay the first, the guards,
-// and the files of lua/shared that its second line names.
+// and the files of lua/shared that its second line names. All but the guards and base is one function: Lua searches
+// the variables of a block anew for each function that is made in it and uses one, but has those around it at hand.
 func compose(of, name string, cluster bool) string {
 	first, rest, _ := strings.Cut(mustRead(of+".lua"), "\n")
 	if name == handReplay {
 		first = "#!lua"
 	}
-	parts := append(guardsOf(name, cluster), "base")
+	var parts []string
 	if line, _, _ := strings.Cut(rest, "\n"); strings.HasPrefix(line, with) {
-		parts = append(parts, strings.Split(strings.TrimSuffix(line[len(with):], "."), ", ")...)
+		parts = strings.Split(strings.TrimSuffix(line[len(with):], "."), ", ")
 	}
 	if !slices.Contains(timely, name) {
 		parts = slices.DeleteFunc(parts, func(part string) bool { return part == "deadline" })
 	}
-	return first + "\n" + readShared(parts) + rest
+	guards := readShared(append(guardsOf(name, cluster), "base"))
+	return first + "\n" + guards + "return (function()\n" + readShared(parts) + rest + "\nend)()\n"
 }
 
 const with = "-- With: "
@@ -181,7 +183,11 @@ type outcome struct {
 func (s *Shard) do(ctx context.Context, bucket int, d Durability, script string, args ...any) (o outcome, err error) {
 	call := func() (v any, unsafe, err error) {
 		if d == Replica {
-			return s.runReplicated(ctx, bucket, script, args...)
+			v, unsafe, err = s.runReplicated(ctx, bucket, script, args...)
+			if isComparing(err) && s.awaitBucket(ctx, bucket, script) {
+				return s.runReplicated(ctx, bucket, script, args...)
+			}
+			return v, unsafe, err
 		}
 		v, err = s.run(ctx, bucket, script, args...)
 		return v, nil, err
@@ -216,8 +222,17 @@ func (s *Shard) list(ctx context.Context, bucket, n int, script string, args ...
 	return reply, nil
 }
 
-// run calls a script once. An error that is not the context's or the script's own is an *UnavailableError.
+// run calls a script, and once more if its bucket was being compared with the journals: then it has done nothing. An
+// error that is not the context's or the script's own is an *UnavailableError.
 func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any) (any, error) {
+	v, err := s.runOnce(ctx, bucket, script, args...)
+	if isComparing(err) && s.awaitBucket(ctx, bucket, script) {
+		return s.runOnce(ctx, bucket, script, args...)
+	}
+	return v, err
+}
+
+func (s *Shard) runOnce(ctx context.Context, bucket int, script string, args ...any) (any, error) {
 	n := s.nodes[bucket]
 	if err := s.refuses(n, script); err != nil {
 		return nil, err

@@ -53,6 +53,7 @@ type settling struct {
 	verdict                            Verdict
 	endpoint                           Endpoint
 	token, states, ms, reason, attempt string
+	order                              string // new priority and order, or ""
 }
 
 // settled is what settle.lua answers about one job.
@@ -78,7 +79,7 @@ func (s *Shard) settle(ctx context.Context, bucket int, script string, list []se
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(list[a].Topic, list[b].Topic) })
-	args := make([]any, 0, 8*len(list)+8)
+	args := make([]any, 0, 9*len(list)+8)
 	for from, i := 0, 1; i <= len(order); i++ {
 		if i < len(order) && list[order[i]].Topic == list[order[from]].Topic {
 			continue
@@ -87,7 +88,7 @@ func (s *Shard) settle(ctx context.Context, bucket int, script string, list []se
 		for _, k := range order[from:i] {
 			x := &list[k]
 			args = append(args, x.ID, x.token, x.states, string(x.verdict), x.ms, x.reason, x.attempt,
-				string(x.endpoint))
+				string(x.endpoint), x.order)
 		}
 		from = i
 	}

@@ -11,19 +11,24 @@ import (
 
 // Push stores one job.
 func (q *Queue) Push(ctx context.Context, p Push) Result {
-	p.Via = viaOf(ctx)
+	p.Via = ViaOf(ctx)
 	push := []Push{p}
 	shards := *q.shards.Load()
 	if len(shards) != 1 || shards[0].State() != "active" || validatePush(&p) != nil {
 		return q.PushBatch(ctx, push)[0]
 	}
-	return q.batcherOf(shards[0], p.Topic).push(ctx, push)[0]
+	return q.pushPatiently(ctx, push, func(push []Push) []Result {
+		return q.batcherOf(shards[0], p.Topic).push(ctx, push)
+	})[0]
 }
 
 // PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that
 // accepts it.
 func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
-	pushes = WithVia(ctx, pushes)
+	return q.pushPatiently(ctx, WithVia(ctx, pushes), func(list []Push) []Result { return q.pushBatch(ctx, list) })
+}
+
+func (q *Queue) pushBatch(ctx context.Context, pushes []Push) []Result {
 	b := &batch{
 		q: q, began: time.Now(), pushes: pushes, results: make([]Result, len(pushes)), replaced: map[int][]*Shard{},
 	}

@@ -16,11 +16,12 @@ type Order uint8
 
 // The orders.
 const (
-	Fair   Order = iota // 5:3:2 over the priorities, round robin over the topics
-	Listed              // from the first topic that has ready jobs, then from the next
+	Fair    Order = iota // 5:3:2 over the priorities, round robin over the topics
+	Listed               // from the first topic that has ready jobs, then from the next
+	Ordered              // by Job.Order, whatever the topic; jobs without one as Listed
 )
 
-var orderNames = [...]string{Fair: "fair", Listed: "listed"}
+var orderNames = [...]string{Fair: "fair", Listed: "listed", Ordered: "ordered"}
 
 // TakeLimit is the most jobs of one TakeRequest.
 const TakeLimit = 100
@@ -73,6 +74,29 @@ func (c *takeCall) jobs() (n int) {
 		n += c.requests[i].Max
 	}
 	return n + 1
+}
+
+// repeated is what a name costs that the call has already, see gathered.
+const repeated = 0.125
+
+func (c *takeCall) names(seen map[string]bool) (n float64) {
+	for i := range c.requests {
+		for _, topic := range c.requests[i].Topics {
+			if seen[topic] {
+				n += repeated
+				continue
+			}
+			seen[topic] = true
+			n++
+		}
+	}
+	for _, topic := range c.await {
+		if !seen[topic] {
+			seen[topic] = true
+			n++
+		}
+	}
+	return n
 }
 
 // maxTaken is roughly the most jobs that one call of the script takes.
@@ -148,7 +172,8 @@ const takeHead = 6 // arguments of take.lua before the awaited topics
 
 // encode makes the arguments of the script, without callers that have left.
 func (f *flight) encode(token string) {
-	var await []string
+	var await []any
+	noted := map[string]bool{}
 	for _, c := range f.calls {
 		c.groups = make([]*takeGroup, len(c.requests))
 		for i := range c.requests {
@@ -156,9 +181,14 @@ func (f *flight) encode(token string) {
 				c.groups[i] = f.join(r)
 			}
 		}
-		await = append(await, c.await...)
+		for _, topic := range c.await {
+			if !noted[topic] && !c.gone() {
+				noted[topic] = true
+				await = append(await, topic)
+			}
+		}
 	}
-	f.args = append([]any{f.name, token, "", takePattern, len(await), awaitFor.Milliseconds()}, anys(await)...)
+	f.args = append([]any{f.name, token, "", takePattern, len(await), awaitFor.Milliseconds()}, await...)
 	for _, g := range f.groups {
 		ttr := ""
 		if g.TTR > 0 {
@@ -297,9 +327,6 @@ type Spot struct {
 	Topics []string
 }
 
-// takeStep is the most topics in one call of the script: some milliseconds of Redis.
-const takeStep = 250
-
 // Spots returns the buckets of all shards that may have jobs of topics, beginning with another shard each time. A
 // bucket with many of the topics is listed several times.
 func (q *Queue) Spots(topics []string, order Order) []Spot {
@@ -311,7 +338,7 @@ func (q *Queue) Spots(topics []string, order Order) []Spot {
 	var spots []Spot
 	for i := range shards {
 		for _, at := range shards[(first+i)%len(shards)].Spots(topics, order) {
-			for some := range slices.Chunk(at.Topics, takeStep) {
+			for some := range slices.Chunk(at.Topics, maxNames) {
 				spots = append(spots, Spot{at.Shard, at.Bucket, some})
 			}
 		}
@@ -320,7 +347,7 @@ func (q *Queue) Spots(topics []string, order Order) []Spot {
 }
 
 // Spots divides topics by the buckets that have them: with Listed in the order of the topics, so that a bucket may be
-// listed several times, otherwise in any order.
+// listed several times, otherwise each once, in any order.
 func (s *Shard) Spots(topics []string, order Order) []Spot {
 	if len(s.nodes) == 1 {
 		return []Spot{{s, 0, topics}}
@@ -337,7 +364,7 @@ func (s *Shard) Spots(topics []string, order Order) []Spot {
 		}
 		spots[i].Topics = append(spots[i].Topics, t)
 	}
-	if order == Fair {
+	if order != Listed {
 		rand.Shuffle(len(spots), func(i, j int) { spots[i], spots[j] = spots[j], spots[i] })
 	}
 	return spots

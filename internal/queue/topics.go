@@ -280,14 +280,15 @@ func (s *Shard) countAs(
 	}
 }
 
-// addCounts adds the counts of one shard: delayed, ready, running, dead, ms since the oldest ready job fell due.
+// addCounts adds the counts of one shard, see statsOf in lua/shared.
 func (st *Stats) addCounts(counts any) error {
 	n := ints(values(counts))
-	if len(n) != 5 {
+	if len(n) != 6 {
 		return errReply
 	}
 	st.Add(Stats{
 		Delayed: n[0], Ready: n[1], Running: n[2], Dead: n[3], OldestReady: time.Duration(n[4]) * time.Millisecond,
+		High: n[5],
 	})
 	return nil
 }

@@ -71,6 +71,7 @@ type Push struct {
 	Delay       time.Duration // counted from Redis's clock when the push arrives there
 	DueAt       time.Time     // replaces Delay when not zero; the past means now
 	Priority    Priority
+	Order       *uint32           // see Job
 	TTR         time.Duration     // 0: the topic's
 	MaxAttempts int               // 0: the topic's
 	TTL         time.Duration     // the job expires so long after the push; 0: never
@@ -101,6 +102,7 @@ type Job struct {
 	Body        []byte
 	ContentType string // empty: application/json
 	Priority    Priority
+	Order       *uint32       // due jobs of a topic are taken by it, then by their ids, then those without one (nil)
 	TTR         time.Duration // 0: the topic's
 	MaxAttempts int           // 0: the topic's
 	ExpiresAt   time.Time     // zero: it does not expire
@@ -165,6 +167,7 @@ func (m Match) String() string {
 // Stats holds the counts of one topic.
 type Stats struct {
 	Delayed, Ready, Running, Dead int64
+	High                          int64         // ready jobs of priority high
 	OldestReady                   time.Duration // how long the oldest ready job has been due; 0 without one
 }
 
@@ -177,6 +180,7 @@ func (st *Stats) Add(o Stats) {
 	st.Ready += o.Ready
 	st.Running += o.Running
 	st.Dead += o.Dead
+	st.High += o.High
 	st.OldestReady = max(st.OldestReady, o.OldestReady)
 }
 

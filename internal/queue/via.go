@@ -12,14 +12,15 @@ func Via(ctx context.Context, protocol string) context.Context {
 	return context.WithValue(ctx, viaKey{}, protocol)
 }
 
-func viaOf(ctx context.Context) string {
+// ViaOf returns the protocol of a request: "" for the API.
+func ViaOf(ctx context.Context) string {
 	name, _ := ctx.Value(viaKey{}).(string)
 	return name
 }
 
 // WithVia sets the protocol of ctx in pushes.
 func WithVia(ctx context.Context, pushes []Push) []Push {
-	via := viaOf(ctx)
+	via := ViaOf(ctx)
 	if via == "" {
 		return pushes
 	}

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -120,7 +121,11 @@ func wakeupOf(payload string) Wakeup {
 	case "D":
 		return Wakeup{Kind: WakeDispatcher}
 	}
-	return Wakeup{Kind: WakeTimer}
+	var at, now int64 // see shared/wait.lua
+	_, _ = fmt.Sscanf(payload, "T %d %d", &at, &now)
+	w := Wakeup{Kind: WakeTimer, Event: millis(at)}
+	w.Due = time.Now().Add(w.Event.Sub(micros(now)))
+	return w
 }
 
 // listenTimeout is the silence after which the connection is pinged, since it may have broken unnoticed.
@@ -148,6 +153,8 @@ type Wakeup struct {
 	Bucket int
 	Kind   WakeupKind
 	About  string // of WakePull: the topics, separated by spaces
+	// Of WakeTimer: when there is work, by Redis's clock, and counted from the arrival of the wake-up.
+	Event, Due time.Time
 }
 
 // Topics returns the topics of WakePull.
@@ -158,7 +165,7 @@ type WakeupKind uint8
 
 // The kinds of wake-ups.
 const (
-	WakeTimer      WakeupKind = iota // an earlier due time was stored
+	WakeTimer      WakeupKind = iota // an event before all others was stored
 	WakeDispatcher                   // a job became ready while a dispatcher waited
 	WakeReconnect                    // messages may have been missed: check everything
 	WakePull                         // pull topics that workers wait for may have jobs

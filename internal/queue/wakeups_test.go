@@ -14,8 +14,10 @@ func TestWakeUpsTellTimersAndDispatchers(t *testing.T) {
 	if w := <-wake; w.Kind != WakeReconnect {
 		t.Fatalf("first %+v", w)
 	}
-	f.push("t", "a", time.Minute)
-	if w := <-wake; w.Kind != WakeTimer {
+	asked := time.Now()
+	j := f.push("t", "a", time.Minute)
+	if w := <-wake; w.Kind != WakeTimer || w.Event.Sub(j.Job.DueAt).Abs() > time.Millisecond ||
+		w.Due.Before(asked.Add(time.Minute)) || w.Due.After(time.Now().Add(time.Minute+time.Millisecond)) {
 		t.Fatalf("after a delayed push %+v", w)
 	}
 	f.push("t", "later", time.Hour) // publishes no wake-up

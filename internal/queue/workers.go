@@ -2,8 +2,8 @@ package queue
 
 import (
 	"context"
-	"fmt"
-	"strings"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -16,14 +16,19 @@ type Workers struct {
 // workersFor is how long a bucket remembers waiting workers; their process reports them again before that.
 const workersFor = time.Minute
 
-// NoteWorkers stores how many workers of a process wait for some topics of a bucket.
+// NoteWorkers stores how many workers of a process wait for some topics of a bucket. Those for which none waits any
+// more (0) leave Redis.
 func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, waiting map[string]int) error {
-	var text strings.Builder
-	for topic, n := range waiting {
-		fmt.Fprintf(&text, "%s %d ", topic, n)
+	for topics := range slices.Chunk(slices.Collect(maps.Keys(waiting)), maxNames) {
+		args := []any{"note", process, workersFor.Milliseconds()}
+		for _, topic := range topics {
+			args = append(args, topic, waiting[topic])
+		}
+		if _, err := s.run(ctx, bucket, "workers", args...); err != nil {
+			return err
+		}
 	}
-	_, err := s.run(ctx, bucket, "workers", "note", process, workersFor.Milliseconds(), text.String())
-	return err
+	return nil
 }
 
 // Workers describes the workers of a topic. They wait at all shards at once, so the highest count is right. With a

@@ -88,8 +88,12 @@ const (
 // the database is unavailable, Refresh does nothing.
 func (r *Registry) Refresh(ctx context.Context) {
 	came := time.Now()
-	r.refreshing.Lock()
-	defer r.refreshing.Unlock()
+	select {
+	case r.refreshing <- struct{}{}:
+		defer func() { <-r.refreshing }()
+	case <-ctx.Done():
+		return
+	}
 	if !r.Up() || r.refreshed.After(came) {
 		return
 	}
@@ -99,7 +103,8 @@ func (r *Registry) Refresh(ctx context.Context) {
 	case <-time.After(time.Until(r.refreshed.Add(refreshEvery))):
 	}
 	r.refreshed = time.Now()
-	ctx, cancel := context.WithTimeout(ctx, refreshLimit)
+	// A caller that leaves must not end the poll that the others wait for.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshLimit)
 	defer cancel()
 	if err := r.follow(ctx); err != nil && ctx.Err() == nil {
 		r.opts.Logger.Debug("cannot read the registry", "error", err)

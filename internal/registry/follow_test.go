@@ -198,6 +198,47 @@ func TestAFloodOfUnknownNamesCostsFewQueries(t *testing.T) {
 	})
 }
 
+// TestACallerThatLeavesDoesNotEndTheSharedPoll: one client that disconnects must not make the others' topics unknown.
+func TestACallerThatLeavesDoesNotEndTheSharedPoll(t *testing.T) {
+	dsn := dbtest.SQLite(t)
+	here, there := open(t, Options{DSN: dsn, Poll: time.Hour}), open(t, Options{DSN: dsn, Poll: time.Hour})
+	type leave struct{}
+	if err := here.db.Do(t.Context(), func(tx *gorm.DB) error {
+		return tx.Callback().Query().Before("gorm:query").Register("leave", func(tx *gorm.DB) {
+			if cancel, ok := tx.Statement.Context.Value(leave{}).(context.CancelFunc); ok {
+				cancel()
+			}
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	round := 0
+	eventually(t, "the callers that stay find the topic", func() bool { // a busy machine may exceed the poll's limit
+		round++
+		name := fmt.Sprint("t", round)
+		here.Refresh(t.Context()) // the next poll is refreshEvery away, so the callers below share it
+		put(t, there, topic(name))
+		var missed, stayed atomic.Int64
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				here.Refresh(context.WithValue(ctx, leave{}, cancel))
+				if ctx.Err() != nil {
+					return
+				}
+				stayed.Add(1)
+				if here.Snapshot().Topics.Get(name) == nil {
+					missed.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		return stayed.Load() > 0 && missed.Load() == 0
+	})
+}
+
 func TestOtherProcessesFollowWithinASecond(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})

@@ -36,8 +36,8 @@ type Registry struct {
 	snap  atomic.Pointer[Snapshot]
 	nudge chan struct{}
 
-	refreshing sync.Mutex // guards refreshed: concurrent calls of Refresh share one poll
-	refreshed  time.Time  // when the last poll began
+	refreshing chan struct{} // has a capacity of one, and guards refreshed: concurrent calls of Refresh share one poll
+	refreshed  time.Time     // when the last poll began
 
 	// loading has a capacity of one, so that loads run one after the other, and none publishes an older state than the
 	// last.
@@ -88,6 +88,7 @@ func connect(o Options) (*Registry, error) {
 	}
 	return &Registry{
 		opts: o, db: db, nudge: make(chan struct{}, 1), loading: make(chan struct{}, 1),
+		refreshing:  make(chan struct{}, 1),
 		subscribers: map[*Subscription]struct{}{}, unkept: make(chan struct{}, 1),
 	}, nil
 }

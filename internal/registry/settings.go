@@ -75,19 +75,28 @@ func (r *Registry) editSetting(
 		if err != nil {
 			return fmt.Errorf("store setting %s: %w", name, err)
 		}
-		if was != nil {
-			c.Before = seal.MaskJSON(was)
-			if seal.SameJSON(was, open) {
-				return ErrUnchanged
-			}
+		if was != nil && seal.SameJSON(was, open) {
+			return ErrUnchanged
 		}
 		sealed, err := r.db.Key.SealJSON(place, open)
 		if err != nil {
 			return fmt.Errorf("store setting %s: %w", name, err)
 		}
-		c.After = seal.MaskJSON(open)
+		if c.Before, c.After, err = auditedSetting(was, open); err != nil {
+			return fmt.Errorf("store setting %s: %w", name, err)
+		}
 		return database.Upsert(tx).Create(&settingRow{name, string(sealed), database.Now()}).Error
 	})
+}
+
+// auditedSetting returns what the audit trail shows of a change: the parts that differ, without secrets. They are
+// compared before they are masked, since two secrets may have the same fingerprint.
+func auditedSetting(was, is []byte) (before, after any, err error) {
+	if was == nil {
+		return nil, seal.MaskJSON(is), nil
+	}
+	b, a, err := onlyChanged(was, is)
+	return seal.MaskJSON(b), seal.MaskJSON(a), err
 }
 
 // Setting reads a setting of the snapshot. Errors: seal.ErrKey.

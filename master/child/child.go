@@ -26,7 +26,8 @@ type Child struct {
 	Config          json.RawMessage
 	Listeners       map[string]net.Listener
 	ShutdownTimeout time.Duration
-	Version         string // version of this binary; the role sets it before Ready
+	FreePorts       map[string]string // see Boot
+	Version         string            // version of this binary; the role sets it before Ready
 
 	conn     net.Conn
 	in       *json.Decoder // shared by all messages, because it reads ahead
@@ -95,6 +96,7 @@ func attach() (*Child, error) {
 	}
 	c.Role, c.Number, c.Config = m.Boot.Role, m.Boot.Number, m.Boot.Config
 	c.ShutdownTimeout = time.Duration(m.Boot.ShutdownTimeoutMS) * time.Millisecond
+	c.FreePorts = m.Boot.FreePorts
 	for i, name := range m.Boot.Listeners {
 		lf := os.NewFile(uintptr(listenerFD+i), name)
 		l, err := net.FileListener(lf)

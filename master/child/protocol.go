@@ -12,6 +12,8 @@ type Boot struct {
 	Config            json.RawMessage `json:"config"`
 	Listeners         []string        `json:"listeners"` // names of the sockets from fd 4 on
 	ShutdownTimeoutMS int64           `json:"shutdown_timeout_ms"`
+	// FreePorts has the addresses of all roles' listeners whose configured port is 0, by configuration key.
+	FreePorts map[string]string `json:"free_ports,omitempty"`
 }
 
 // Message is a line from the master.

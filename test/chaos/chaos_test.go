@@ -80,7 +80,11 @@ func (s *site) report(t *testing.T, problems []error) {
 		}
 	}
 	v.Report(t)
+	ledger.CheckHistories(events, historiesLimit).Report(t)
 }
+
+// historiesLimit bounds the search for explanations of all jobs of a run.
+const historiesLimit = 5 * time.Minute
 
 // breakFor injects faults until the time is over, or the installation does not recover.
 func (s *site) breakFor(r *rand.Rand) error {

@@ -5,8 +5,8 @@
 // endpoint records every call. Workers take jobs of pull topics, end their leases in every way or disconnect while they
 // hold them, and record that. Meanwhile faults are injected, alone and together, by a schedule derived from a seed.
 //
-// The verdict is computed from this record (one JSON line an event) alone: see ledger.Judge. The record is kept when
-// the verdict is bad; the same seed repeats the same faults in the same order.
+// Two verdicts are computed from this record (one JSON line an event) alone: see ledger.Judge and ledger.CheckHistories.
+// The record is kept when one is bad; the same seed repeats the same faults in the same order.
 //
 //	make chaos                        30 minutes with a fresh seed
 //	make chaos SECONDS=300 SEED=42    five minutes of that seed

@@ -123,13 +123,21 @@ func (c *recorder) do(e *ledger.Event, method, path string, body any) harness.An
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	e.At = ledger.Now()
-	answer := c.apis[e.Host-1].Do(ctx, method, path, body)
+	answer := c.apis[e.Host-1].DoHeader(ctx, method, path, body, http.Header{"If-Match": condition(e.Match)})
 	e.End, e.Status = ledger.Now(), answer.Status
 	e.Result = ledger.ResultOf(answer.Status, answer.Err)
 	if answer.Err != nil {
 		e.Error = answer.Err.Error()
 	}
 	return answer
+}
+
+// condition returns the values of an If-Match header, if there is one.
+func condition(etag string) []string {
+	if etag == "" {
+		return nil
+	}
+	return []string{etag}
 }
 
 // record makes a request and records it.
@@ -200,7 +208,10 @@ type pusher struct {
 }
 
 // job is a job that this pusher has pushed.
-type job struct{ topic, id string }
+type job struct {
+	topic, id string
+	etags     []string // that it has or had
+}
 
 func (j job) path() string { return harness.JobPath(j.topic, j.id) }
 
@@ -288,7 +299,7 @@ func (p *pusher) pushSome() {
 // keep keeps a job for later operations.
 func (p *pusher) keep(e ledger.Event) {
 	if e.Result == ledger.Acknowledged && e.DelayMS > 500 {
-		p.jobs = append(p.jobs, job{e.Topic, e.ID})
+		p.jobs = append(p.jobs, job{topic: e.Topic, id: e.ID})
 	}
 	if len(p.jobs) > 40 {
 		p.jobs = p.jobs[20:]
@@ -324,7 +335,16 @@ func (p *pusher) change(j job) {
 		e.Body = ledger.DigestJSON(body)
 		fields["body"] = body
 	}
-	if e = p.record(e, http.MethodPatch, j.path(), fields); e.Result == ledger.Acknowledged {
+	if len(j.etags) > 0 && p.r.IntN(2) == 0 { // an old one must be refused
+		e.Match = j.etags[p.r.IntN(len(j.etags))]
+	}
+	answer := p.do(&e, http.MethodPatch, j.path(), fields)
+	if e.Result == ledger.Acknowledged {
+		e.ETag = answer.Header.Get("ETag")
+		j.etags = append(j.etags, e.ETag)
+	}
+	p.site.rec.Add(e)
+	if e.Result == ledger.Acknowledged {
 		p.jobs = append(p.jobs, j) // it may be changed again, or deleted
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,7 +29,19 @@ type Queue struct {
 	Registry *registry.Registry
 	Redis    *harness.Redis // its first shard
 
+	dsn    string
 	shards []queue.ShardConfig
+}
+
+// OpenRegistry opens the registry as another process does.
+func (q *Queue) OpenRegistry(t *testing.T) *registry.Registry {
+	t.Helper()
+	r, err := registry.Open(registry.Options{DSN: q.dsn, Migrate: true, SecretKey: make([]byte, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
 }
 
 // Start starts a queue that ends with the test. The jobs of a namespace have no limit of attempts.
@@ -42,12 +53,8 @@ func Start(t *testing.T, namespaces ...string) *Queue {
 			t.Fatal(err)
 		}
 	}
-	r, err := registry.Open(registry.Options{
-		DSN: "sqlite:" + filepath.Join(t.TempDir(), "r.db"), Migrate: true, SecretKey: make([]byte, 32),
-	})
-	must(err)
-	t.Cleanup(func() { _ = r.Close() })
-	q := &Queue{Queue: queue.Open(queue.Options{}), Registry: r}
+	q := &Queue{Queue: queue.Open(queue.Options{}), dsn: "sqlite:" + filepath.Join(t.TempDir(), "r.db")}
+	q.Registry = q.OpenRegistry(t)
 	t.Cleanup(func() { _ = q.Close() })
 	q.Redis = q.AddShard(t)
 	var confs []queue.TopicConf
@@ -58,7 +65,9 @@ func Start(t *testing.T, namespaces ...string) *Queue {
 		confs = append(confs, queue.TopicConf{Name: name, TTR: topic.TTR.Std(), Pull: true})
 	}
 	must(q.SetTopics(t.Context(), slices.Values(confs)))
-	q.Hub = pull.New(pull.Options{Queue: q.Queue, Topics: r.Snapshot})
+	q.Hub = pull.New(pull.Options{Queue: q.Queue, Topics: q.Registry.Snapshot, Limits: pull.Limits{
+		Token: MaxTopics, Namespace: 2 * MaxTopics, Gateway: 3 * MaxTopics,
+	}})
 	background(t, q.Hub.Run)
 	shards := func() (list []timer.Shard) {
 		for _, s := range q.Shards() {
@@ -109,6 +118,10 @@ func background(t *testing.T, part func(context.Context) error) {
 	t.Cleanup(func() { cancel(); wg.Wait() })
 }
 
+// MaxTopics is the limit of topics in a request to an Endpoint, and of those that workers with one token wait for; those
+// of a namespace may wait for twice as many.
+const MaxTopics = 20
+
 // Endpoint is a gateway's.
 func Endpoint(t *testing.T, name string) *gateway.Endpoint {
 	t.Helper()
@@ -116,22 +129,21 @@ func Endpoint(t *testing.T, name string) *gateway.Endpoint {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &gateway.Endpoint{Name: name, Log: slog.New(slog.DiscardHandler), Metrics: metrics}
+	return &gateway.Endpoint{Name: name, Log: slog.New(slog.DiscardHandler), Metrics: metrics, MaxTopics: MaxTopics}
 }
 
 // NeedsAccounts checks that a protocol's server refuses to start when the file of its accounts, which the key accounts
 // names, does not exist: otherwise nobody would be served.
 func NeedsAccounts(t *testing.T, p gateway.Protocol, server, accounts string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	q := Start(t)
 	all := p.Servers(Endpoint(t, p.Name), &gateway.Process{
 		Queue: q.Queue, Workers: q.Hub, Registry: q.Registry, Setting: func(string) string { return "/none" },
 	})
-	if err := all[server](t.Context(), l); err == nil || !strings.Contains(err.Error(), accounts) {
+	if _, err := all[server](t.Context()); err == nil || !strings.Contains(err.Error(), accounts) {
 		t.Error(err)
+	}
+	if err := p.Check(func(string) string { return "/none" }); err == nil || !strings.Contains(err.Error(), accounts) {
+		t.Errorf("checked: %v", err)
 	}
 }

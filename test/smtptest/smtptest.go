@@ -18,6 +18,7 @@ import (
 
 // Mail is a received mail.
 type Mail struct {
+	Client   string // the name that the client gave in EHLO
 	From, To string
 	Subject  string
 	Header   mail.Header
@@ -94,12 +95,15 @@ func (s *Server) Mails() []Mail {
 }
 
 // NewSession implements smtp.Backend.
-func (s *Server) NewSession(*smtp.Conn) (smtp.Session, error) { return &session{s: s}, nil }
+func (s *Server) NewSession(c *smtp.Conn) (smtp.Session, error) {
+	return &session{s: s, client: c.Hostname()}, nil
+}
 
 type session struct {
-	s     *Server
-	mail  Mail
-	known bool
+	s      *Server
+	client string
+	mail   Mail
+	known  bool
 }
 
 // AuthMechanisms implements smtp.AuthSession.
@@ -125,7 +129,7 @@ func (c *session) Mail(from string, _ *smtp.MailOptions) error {
 	if c.s.user != "" && !c.known {
 		return smtp.ErrAuthRequired
 	}
-	c.mail = Mail{From: from}
+	c.mail = Mail{Client: c.client, From: from}
 	return nil
 }
 

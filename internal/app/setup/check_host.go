@@ -3,6 +3,7 @@ package setup
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +28,7 @@ const wantedSpace = 256 << 20
 const neededSpace = 256 << 10
 
 func checkDirs(cfg *conf.Config) []Finding {
-	findings := []Finding{checkDir("data_dir", cfg.DataDir)}
+	findings := append([]Finding{checkDir("data_dir", cfg.DataDir)}, checkOpenDir(cfg.DataDir)...)
 	if err := journal.CheckFormat(cfg.JournalDir()); errors.Is(err, journal.ErrFormat) {
 		findings = append(findings, failedErr("journal", err, ""))
 	}
@@ -94,22 +95,35 @@ func freeSpace(dir string) (int64, error) {
 
 // checkPorts checks that the addresses are free, or used by the master of this data_dir.
 func checkPorts(ctx context.Context, cfg *conf.Config) []Finding {
-	master := masterPID(ctx, cfg)
+	tree := askMaster(ctx, cfg)
 	var findings []Finding
 	for _, l := range cfg.Listeners() {
 		if l.Addr != "" {
-			findings = append(findings, checkPort(l.Key, l.Addr, master))
+			findings = append(findings, checkPort(l.Key, l.Addr, tree))
 		}
 	}
 	return findings
 }
 
-// whoAnswers reports whether Wakecall or another program answers at an address. For gateways it cannot tell, because an
-// HTTP request would be an error in their protocols.
-func whoAnswers(key, addr string) (wakecall, other bool) {
-	if strings.HasPrefix(key, "gateways.") {
-		return true, false
+// serves reports whether a gateway of the master serves a key. Its address cannot be asked like the others, because an
+// HTTP request would be an error in its protocol.
+func serves(tree *master.Tree, key string) bool {
+	for _, p := range tree.Processes {
+		var s struct {
+			Services []struct{ Name, State string } `json:"services"`
+		}
+		_ = json.Unmarshal(p.Status, &s) // other processes have no such status
+		for _, one := range s.Services {
+			if one.Name == key {
+				return one.State == "running"
+			}
+		}
 	}
+	return false
+}
+
+// whoAnswers reports whether Wakecall or another program answers at an address.
+func whoAnswers(key, addr string) (wakecall, other bool) {
 	path, mark := "/healthz", `{"status":"ok"}`
 	if key == "metrics.addr" {
 		path, mark = "/metrics", "wakecall_"
@@ -132,14 +146,17 @@ func whoAnswers(key, addr string) (wakecall, other bool) {
 	return false, other
 }
 
-func checkPort(key, addr string, master int) Finding {
+func checkPort(key, addr string, tree *master.Tree) Finding {
 	l, err := net.Listen("tcp", addr)
 	switch {
 	case err == nil:
 		l.Close()
 		return fine(key, "%s is free", addr)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return checkUsedPort(key, addr, master)
+		if strings.HasPrefix(key, "gateways.") {
+			return checkUsedGateway(key, addr, tree)
+		}
+		return checkUsedPort(key, addr, tree.Pid)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return failed(key, addr+" is not an address of this machine", "Set "+key+" to one, or to 0.0.0.0:PORT for all")
 	case errors.Is(err, syscall.EACCES):
@@ -161,16 +178,28 @@ func checkUsedPort(key, addr string, master int) Finding {
 		"Stop that program (ss -ltnp shows which), or set "+key+" to another address")
 }
 
+func checkUsedGateway(key, addr string, tree *master.Tree) Finding {
+	if serves(tree, key) {
+		return fine(key, "%s is used by the master (pid %d) of this data_dir", addr, tree.Pid)
+	}
+	advice := "Stop that program (ss -ltnp shows which), or set " + key + " to another address"
+	if tree.Pid > 0 {
+		return failed(key, addr+" is in use by another program", advice+"; then reload Wakecall (HUP)")
+	}
+	return warn(key, addr+" is in use by another program, or by a gateway that runs alone",
+		advice+": until then `wakecall up` starts without it")
+}
+
 // PsLimit is how long the master may take to query all its processes.
 const PsLimit = 5 * time.Second
 
-// masterPID returns the pid of the master of this data_dir, or 0 if none answers.
-func masterPID(ctx context.Context, cfg *conf.Config) int {
+// askMaster returns the processes of the master of this data_dir, or an empty tree if none answers.
+func askMaster(ctx context.Context, cfg *conf.Config) *master.Tree {
 	ctx, cancel := context.WithTimeout(ctx, PsLimit)
 	defer cancel()
 	tree, err := master.At(cfg.DataDir).Ps(ctx)
 	if err != nil {
-		return 0
+		return &master.Tree{}
 	}
-	return tree.Pid
+	return tree
 }

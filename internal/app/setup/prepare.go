@@ -26,6 +26,7 @@ func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registr
 	if err := MakeDataDir(cfg); err != nil {
 		return nil, err
 	}
+	WarnOpenDir(cfg, log)
 	if err := journal.CheckFormat(cfg.JournalDir()); err != nil {
 		return nil, err
 	}
@@ -73,18 +74,6 @@ func othersRedis(cfg *conf.Config, registered []registry.Shard) error {
 			"to start with an empty one, create the directory",
 		"managed", cfg.RedisDir(),
 	)
-}
-
-// MakeDataDir creates data_dir, readable by its owner only.
-func MakeDataDir(cfg *conf.Config) error {
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return fmt.Errorf("data_dir %s: %w; set it to a directory that this user can write to", cfg.DataDir, err)
-	}
-	if err := tryWrite(cfg.DataDir); err != nil {
-		return fmt.Errorf("data_dir %s: %w; give it to this user, or set another directory", cfg.DataDir,
-			err)
-	}
-	return nil
 }
 
 // Seed registers the shards of redis.nodes and creates the first API token and admin user, unless an earlier start did

@@ -18,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/database"
+	"github.com/wakecall/wakecall/master"
 )
 
 func TestMain(m *testing.M) {
@@ -165,37 +166,37 @@ func TestCheckPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := l.Addr().String()
-	if f := checkPort("server.addr", addr, 42); f.Verdict != Good || !strings.Contains(f.Detail, "42") {
+	if f := checkPort("server.addr", addr, &master.Tree{Pid: 42}); f.Verdict != Good || !strings.Contains(f.Detail, "42") {
 		t.Errorf("held by our master: %+v", f)
 	}
 	l.Close()
-	if f := checkPort("server.addr", addr, 0); f.Verdict != Good {
+	if f := checkPort("server.addr", addr, &master.Tree{}); f.Verdict != Good {
 		t.Errorf("free: %+v", f)
 	}
-	if f := checkPort("server.addr", "192.0.2.1:1", 0); f.Verdict != Failed ||
+	if f := checkPort("server.addr", "192.0.2.1:1", &master.Tree{}); f.Verdict != Failed ||
 		!strings.Contains(f.Detail, "192.0.2.1") {
 		t.Errorf("not ours: %+v", f)
 	}
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
-	f := checkPort("server.addr", strings.TrimPrefix(other.URL, "http://"), 0)
+	f := checkPort("server.addr", strings.TrimPrefix(other.URL, "http://"), &master.Tree{})
 	if f.Verdict != Failed || !strings.Contains(f.Advice, "server.addr") {
 		t.Errorf("held by another: %+v", f)
 	}
-	if f = checkPort("server.addr", strings.TrimPrefix(other.URL, "http://"), 42); f.Verdict != Failed {
+	if f = checkPort("server.addr", strings.TrimPrefix(other.URL, "http://"), &master.Tree{Pid: 42}); f.Verdict != Failed {
 		t.Errorf("held by another, while our master runs with other addresses: %+v", f)
 	}
 	health := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"status":"ok"}`))
 	}))
 	defer health.Close()
-	if f := checkPort("server.addr", strings.TrimPrefix(health.URL, "http://"), 0); f.Verdict != Warning {
+	if f := checkPort("server.addr", strings.TrimPrefix(health.URL, "http://"), &master.Tree{}); f.Verdict != Warning {
 		t.Errorf("held by a Wakecall that is not this one, beside which a start fails: %+v", f)
 	}
 	secure := httptest.NewTLSServer(health.Config.Handler)
 	defer secure.Close()
 	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
-	if f := checkPort("server.addr", strings.TrimPrefix(secure.URL, "https://"), 42); f.Verdict != Good {
+	if f := checkPort("server.addr", strings.TrimPrefix(secure.URL, "https://"), &master.Tree{Pid: 42}); f.Verdict != Good {
 		t.Errorf("held by our master, with TLS: %+v", f)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -77,6 +78,7 @@ func (w *world) push(t *rapid.T, onDuplicate queue.OnDuplicate) {
 		Priority: rapid.SampledFrom([]queue.Priority{queue.High, queue.Normal, queue.Low}).Draw(t, "priority"),
 	}
 	if rapid.Bool().Draw(t, "extras") {
+		p.Order = new(rapid.Uint32Range(0, 2).Draw(t, "order"))
 		p.TTL, p.Retry, p.Headers = time.Hour, []time.Duration{time.Hour}, map[string]string{"n": fmt.Sprint(w.n)}
 	}
 	r := w.host(t).queue.Push(context.Background(), p)
@@ -299,7 +301,8 @@ func (w *world) check(t *rapid.T) {
 		case !want.push.DueAt.IsZero() && !job.DueAt.Equal(want.push.DueAt):
 			t.Fatalf("%s is due %s, want %s", id, job.DueAt, want.push.DueAt)
 		case !job.ExpiresAt.Equal(want.push.ExpiresAt) || !maps.Equal(job.Headers, want.push.Headers) ||
-			!slices.Equal(job.Retry, want.push.Retry) || job.MaxAttempts != want.push.MaxAttempts:
+			!slices.Equal(job.Retry, want.push.Retry) || job.MaxAttempts != want.push.MaxAttempts ||
+			!reflect.DeepEqual(job.Order, want.push.Order):
 			t.Fatalf("%s is %+v, want %+v", id, job, want.push)
 		}
 	}

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -142,7 +143,7 @@ const readyEvery = 100 * time.Millisecond
 
 // drainSpool pushes spooled jobs to the first shard that returns.
 func (k *Keeper) drainSpool(ctx context.Context) {
-	failed := false
+	var failed error
 	for ctx.Err() == nil {
 		wait := k.opts.Every
 		if spooled(k.opts.Dir) {
@@ -158,17 +159,19 @@ func (k *Keeper) drainSpool(ctx context.Context) {
 	}
 }
 
-func (k *Keeper) drain(ctx context.Context, failedBefore bool) (failed bool) {
-	r, err := Drain(ctx, k.opts.Queue, k.opts.Logger, k.opts.Dir)
+// drain drains the spool, after a drain that failed or nil.
+func (k *Keeper) drain(ctx context.Context, failed error) error {
+	un, _ := errors.AsType[*queue.UnavailableError](failed)
+	r, err := Drain(ctx, k.opts.Queue, k.opts.Logger, k.opts.Dir, un != nil && un.Reason == "journal")
 	k.recovered.WithLabelValues("", "spooled").Add(float64(r.Pushed))
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
 		k.opts.Logger.Warn("pushes that were accepted while no shard was up are in a shard now",
 			"pushed", r.Pushed, "refused", r.Failed)
-	case !failedBefore:
+	case failed == nil:
 		k.opts.Logger.Warn("pushes that were accepted while no shard was up cannot be stored yet; trying again",
 			"error", err)
 	}
-	return err != nil
+	return err
 }

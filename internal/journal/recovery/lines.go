@@ -118,8 +118,8 @@ func entryOf(l *line) queue.Entry {
 	case l.kind == queue.EntryStored:
 		r := l.request
 		e.Job = queue.Job{
-			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), TTR: r.TTR,
-			MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
+			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), Order: r.Order,
+			TTR: r.TTR, MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
 			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry,
 		}
 	default:

@@ -138,7 +138,7 @@ func changedLines(kind queue.ChangeKind, jobs []queue.Job) []journal.RequestLine
 func lineOf(op journal.Op, j *queue.Job) journal.RequestLine {
 	return journal.RequestLine{
 		Op: op, Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, DueAt: j.DueAt, CreatedAt: j.CreatedAt,
-		ChangedAt: j.ChangedAt, Priority: j.Priority.String(), TTR: j.TTR, MaxAttempts: j.MaxAttempts,
+		ChangedAt: j.ChangedAt, Priority: j.Priority.String(), Order: j.Order, TTR: j.TTR, MaxAttempts: j.MaxAttempts,
 		ContentType: j.ContentType, Body: j.Body, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
 		Via: j.Via,
 	}

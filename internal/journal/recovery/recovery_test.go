@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"slices"
 	"sync"
@@ -268,10 +269,17 @@ func TestRecoverySkipsLinesThatCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.WriteString(`{"ts":"2025-10-17T13:00:00.000Z","op":"teleport","topic":"t","id":"first","rev":8,"to":"x"}
-{"ts":"2025-10-17T13:00:00.001Z","op":"push","topic":"t","id":"more","shard":"a","rev":9,"due_at":7258215845678,` +
-		`"created_at":1760706000001,"priority":"urgent","mood":"good","body":"1"}
-{"ts":"2025-10-17T13:00:00.002Z","op":"push","topic":"t","id":"to`)
+	for _, line := range []string{
+		`{"ts":"2025-10-17T13:00:00.000Z","op":"teleport","topic":"t","id":"first","rev":8,"to":"x"`,
+		`{"ts":"2025-10-17T13:00:00.001Z","op":"push","topic":"t","id":"more","shard":"a","rev":9,` +
+			`"due_at":7258215845678,"created_at":1760706000001,"priority":"urgent","mood":"good","body":"1"`,
+	} {
+		sum := crc32.Checksum([]byte(line), crc32.MakeTable(crc32.Castagnoli))
+		_, failed := fmt.Fprintf(f, "%s,\"crc\":\"%08x\"}\n", line, sum)
+		err = errors.Join(err, failed)
+	}
+	_, failed := f.WriteString(`{"ts":"2025-10-17T13:00:00.002Z","op":"push","topic":"t","id":"to`)
+	err = errors.Join(err, failed)
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}

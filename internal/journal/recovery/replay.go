@@ -30,8 +30,8 @@ type Report struct {
 func (r *Report) Quiet() bool { return r.Missing+r.Ended+r.Changed+r.Restored == 0 }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("%d jobs pushed again, %d deleted again, %d changed again, %d dead again",
-		r.Pushed, r.Ended, r.Changed, r.Restored)
+	return fmt.Sprintf("%d jobs pushed again, %d deleted again, %d changed again, %d dead again; %d unreadable lines",
+		r.Pushed, r.Ended, r.Changed, r.Restored, r.Torn)
 }
 
 // count adds the effect of replaying an entry. In a dry run nothing counts as done.

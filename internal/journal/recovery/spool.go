@@ -65,13 +65,13 @@ func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 		if p.TTL > 0 {
 			expires = now.Add(p.TTL) // an estimate, too
 		}
-		jobs[i] = queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Spooled, Priority: p.Priority, TTR: p.TTR,
-			MaxAttempts: p.MaxAttempts, ExpiresAt: expires, Headers: p.Headers, Retry: p.Retry, CreatedAt: now,
-			DueAt: due}
+		jobs[i] = queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Spooled, Priority: p.Priority, Order: p.Order,
+			TTR: p.TTR, MaxAttempts: p.MaxAttempts, ExpiresAt: expires, Headers: p.Headers, Retry: p.Retry,
+			CreatedAt: now, DueAt: due}
 		lines[i] = journal.RequestLine{TS: now, Op: journal.OpSpool, Topic: p.Topic, ID: p.ID, DueAt: asked,
 			Delay:    p.Delay,
-			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType,
-			Body:      p.Body,
+			Priority: p.Priority.String(), Order: p.Order, TTR: p.TTR, MaxAttempts: p.MaxAttempts,
+			ContentType: p.ContentType, Body: p.Body,
 			ExpiresAt: p.ExpiresAt, TTL: p.TTL, Headers: p.Headers, Retry: p.Retry, Via: p.Via}
 	}
 	if err := s.journal.Durably(lines); err != nil {
@@ -93,12 +93,12 @@ func lockSpool(dir string, how int) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// markSpool makes sure that .spool exists. Of several processes that create it at once, one wins; the lines of all come
-// later.
+// markSpool makes sure that .spool is on disk. Of several processes that create it at once, one wins; the lines of all
+// come later.
 func markSpool(dir string) error {
 	path := filepath.Join(dir, spoolName)
 	if _, err := os.Stat(path); err == nil {
-		return nil
+		return disk.SyncDir(dir) // the one that created it may have failed to
 	}
 	end, err := journal.End(dir)
 	if err != nil {
@@ -122,13 +122,17 @@ func spooled(dir string) bool {
 // line in the spool, so that the next drain skips it if this one was interrupted. Drain also skips pushes of jobs that
 // were changed in another way since. It does not check whether a topic is registered: dispatchers decide about jobs of
 // unknown topics.
-func Drain(ctx context.Context, q Pusher, log *slog.Logger, dir string) (Report, error) {
+//
+// With anew it skips no drained push: the last drain could not write the journal, so its lines may be in the files but
+// not on disk.
+func Drain(ctx context.Context, q Pusher, log *slog.Logger, dir string, anew bool) (Report, error) {
 	var report Report
 	from, err := claimSpool(dir)
 	if err != nil {
 		return report, fmt.Errorf("drain the spool: %w", err)
 	}
-	if err := (&drain{ctx: ctx, queue: q, log: log, dir: dir, from: from, report: &report}).run(); err != nil {
+	d := &drain{ctx: ctx, queue: q, log: log, dir: dir, anew: anew, from: from, report: &report}
+	if err := d.run(); err != nil {
 		return report, fmt.Errorf("drain the spool: %w", err)
 	}
 	if err := os.Remove(filepath.Join(dir, drainingName)); err != nil {
@@ -142,6 +146,7 @@ type drain struct {
 	queue  Pusher
 	log    *slog.Logger
 	dir    string
+	anew   bool
 	from   journal.Range
 	report *Report
 }
@@ -162,7 +167,7 @@ func (d *drain) run() error {
 		}
 		via := brought.viaOf(&l)
 		spooled++
-		if brought.drained[via] || brought.changed[keyOf(l.Topic, l.ID)] >= spooled {
+		if !d.anew && brought.drained[via] || brought.changed[keyOf(l.Topic, l.ID)] >= spooled {
 			continue
 		}
 		d.report.Jobs++
@@ -250,7 +255,8 @@ func (d *drain) push(pushes []queue.Push) error {
 func pushOf(l *journal.RequestLine) queue.Push {
 	p := queue.Push{
 		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR,
-		MaxAttempts: l.MaxAttempts, Priority: priorityOf(l), ExpiresAt: l.ExpiresAt, Headers: l.Headers, Retry: l.Retry,
+		MaxAttempts: l.MaxAttempts, Priority: priorityOf(l), Order: l.Order, ExpiresAt: l.ExpiresAt, Headers: l.Headers,
+		Retry: l.Retry,
 	}
 	if l.TTL > 0 { // the remaining time, but not 0, which means no limit
 		p.TTL = max(time.Millisecond, time.Until(l.TS.Add(l.TTL)))

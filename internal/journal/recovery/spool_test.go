@@ -43,7 +43,7 @@ func TestTheFirstSpooledPushOfAnIDStays(t *testing.T) {
 	keep("at once", "first", "second")
 	keep("apart", "first")
 	keep("apart", "second")
-	if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir); err != nil {
+	if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"at once", "apart"} {
@@ -70,7 +70,7 @@ func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {
 	if err != nil || !jobs[0].ExpiresAt.Equal(at) || jobs[1].ExpiresAt.Sub(jobs[1].CreatedAt) != time.Hour {
 		t.Fatalf("%+v, %v", jobs, err)
 	}
-	if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir); err != nil {
+	if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir, false); err != nil {
 		t.Fatal(err)
 	}
 	own := func(expires func(time.Time) bool) func(*queue.Job) bool {
@@ -105,7 +105,7 @@ func TestASpooledPushKeepsItsProtocol(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(h.dir, drainingName), []byte("0"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir); err != nil {
+		if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +148,7 @@ func TestASpoolHasTheOrderOfItsLines(t *testing.T) {
 	keep("pushed again")
 	keep("deleted")
 	write(journal.OpDelete, "deleted", before)
-	if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir); err != nil {
+	if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"first", "set back", "pushed again"} {

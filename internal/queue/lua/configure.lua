@@ -2,10 +2,11 @@
 -- With: deadline, topic, totals, wait.
 -- Sets the settings of topics and namespaces.
 -- KEYS[1] the bucket's prefix.
--- ARGV    for each: name, then its settings in the order of FIELDS in shared/topic.lua, '' for one that it has not. One
---         without a TTR no longer has settings of its own.
+-- ARGV    for each: name, then its SETTINGS, '' for one that it has not. One without a TTR no longer has settings of
+--         its own.
 -- Returns how many changed.
 -- Keeps   a topic whose settings changed has an event now: wake.lua gives it its turn, or tells its workers, if it may.
+local SETTINGS = {'ttr', 'max', 'flight', 'rate', 'paused', 'pull', 'drop', 'remember', 'keep', 'all'}
 local changed = 0
 
 -- The topics that have settings by a name: the topic, or those of the namespace that have jobs or waiting workers.
@@ -37,13 +38,13 @@ local function remembers(topic, was, is)
   call('INCRBY', P .. 'fin', (is == 'last' and 1 or -1) * call('ZCARD', P .. 'fin:' .. topic))
 end
 
-for i = 1, #ARGV, SETTINGS + 1 do
+for i = 1, #ARGV, #SETTINGS + 1 do
   local name, key = ARGV[i], P .. 'c:' .. ARGV[i]
-  local was, set, remove, same = call('HMGET', key, unpack(FIELDS, 1, SETTINGS)), {}, {}, true
-  for k = 1, SETTINGS do
+  local was, set, remove, same = call('HMGET', key, unpack(SETTINGS)), {}, {}, true
+  for k = 1, #SETTINGS do
     local value = ARGV[i + k]
     same = same and (was[k] or '') == value
-    if value == '' then remove[#remove + 1] = FIELDS[k] else set[#set + 1], set[#set + 2] = FIELDS[k], value end
+    if value == '' then remove[#remove + 1] = SETTINGS[k] else set[#set + 1], set[#set + 2] = SETTINGS[k], value end
   end
   if not same then
     local named, owners = namedBy(name), {}

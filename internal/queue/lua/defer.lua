@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, wait.
+-- With: record, topic, totals, order, wait.
 -- Postpones ready jobs of a topic that no dispatcher takes, so that they can be moved to another shard: all jobs if the
 -- topic is paused, its breaker is open or its jobs have had no event for long, otherwise those that have waited long
 -- without an attempt.
@@ -18,6 +18,7 @@ for _, priority in ipairs(PRIORITIES) do
       set(job, 'next', text(now + off))
       write(topic, id, job)
       call('ZADD', w, micros + 1000 * off + n, id)
+      order(topic, id, job, micros + 1000 * off + n)
       n = n + 1
     end
   end

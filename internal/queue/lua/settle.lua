@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
--- With: deadline, record, topic, totals, wait, remove, dead, describe, finished, accept, flow, verdicts.
+-- With: deadline, record, topic, totals, order, wait, remove, dead, describe, finished, accept, flow, verdicts.
 -- Ends or extends leases, and does the same with jobs that are named by their ids.
 -- KEYS[1] the bucket's prefix.
--- ARGV    runs of jobs of one topic: the topic, how many, then eight for each job: id; token of its lease ('' none);
+-- ARGV    runs of jobs of one topic: the topic, how many, then nine for each job: id; token of its lease ('' none);
 --         states that it may have, when it has no lease (delayed, ready, running, dead); verdict, see below; ms; reason
---         of a death; attempt as JSON, or ''; what it says of the endpoint ('up', 'down' or '').
+--         of a death; attempt as JSON, or ''; what it says of the endpoint ('up', 'down' or ''); a running job's new
+--         priority and order, or ''.
 --         Verdicts: done; retry after ms; fail: retry after ms, or the job's own wait, or dead after its last attempt;
 --         lapse: fail at once, if the lease has expired; snooze for ms, no attempt counted; release for ms
 --         ('' at the head of its priority); bury; expire; extend for ms ('' its TTR).
@@ -12,7 +13,7 @@
 --         or it is in no such state), what it was ('' no such job), when it is due or its lease ends, creation,
 --         attempts, description if it was released by its id, else ''}.
 -- Keeps   a token is compared before anything is written, so a repeated call changes nothing.
-local FIELDS = 8
+local FIELDS = 9
 local out, number = {micros, 0}, 0
 local function stateOf(job)
   if job.state ~= 'waiting' then return job.state end
@@ -43,6 +44,11 @@ local function settle(topic, k, record)
   if token ~= '' and get(job, 'token') ~= token then return end
   if token == '' and not string.find(ARGV[k + 2], was, 1, true) then return end
   job.revision = verdict ~= 'extend' and revision or job.revision
+  local priority, number = string.match(ARGV[k + 8], '^(%l+) (%d+)$')
+  if number and was == 'running' then
+    job.priority = priority
+    set(job, 'order', number)
+  end
   out[n + 1], out[n + 3] = verdicts[verdict](topic, id, job, tonumber(ARGV[k + 4]), ARGV[k + 5], ARGV[k + 6])
   out[n + 3], out[n + 5] = out[n + 3] or 0, text(job.attempts)
   done[id] = out[n + 1]

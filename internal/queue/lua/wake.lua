@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, wait, remove, finished.
+-- With: record, topic, totals, order, wait, remove, finished.
 -- Gives topics with due jobs their turns, opens the lists of minutes that are near, forgets finished jobs, and lists
 -- leases and waiting jobs that have expired, for settle.lua.
 -- KEYS[1] the bucket's prefix.
@@ -24,6 +24,7 @@ local function open(topic, minute)
     if record and not job then showDamaged(topic, ids[i]) end
     if math.floor(at / MINUTE) == tonumber(minute) then
       call('ZADD', P .. 'w:' .. job.priority .. ':' .. topic, at * 1000 + i % 1000, ids[i])
+      order(topic, ids[i], job, at * 1000 + i % 1000)
     end
   end
   call('LTRIM', key, #ids, -1)
@@ -42,6 +43,14 @@ local function minutes(topic)
     if not at then return math.huge end
   end
   return empty and now or math.max(at * MINUTE - LEAD, now)
+end
+
+-- Moves jobs that have fallen due to their number in o. Returns when the next one falls due.
+local function ordered(topic, s)
+  if not s.order then return math.huge end
+  left = left - orderDue(topic, left)
+  local first = call('ZRANGE', P .. 'o:' .. topic, '(' .. LAST, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
+  return first[2] and math.max(math.ceil(first[2] / 1000), now) or math.huge
 end
 
 -- Lists the members of a sorted set of jobs in a state that have expired. Returns when the next one does.
@@ -81,13 +90,12 @@ end
 local function wake(topic)
   local s = settings(topic)
   if s['until'] > 0 and s['until'] <= now then call('HDEL', P .. 'c:' .. topic, 'until') end
-  local at = math.min(minutes(topic), offerDue(topic), s['until'] > now and s['until'] or math.huge,
+  local at = math.min(minutes(topic), ordered(topic, s), offerDue(topic), s['until'] > now and s['until'] or math.huge,
     expired(topic, P .. 'l:' .. topic, 'running'), expired(topic, P .. 'e:' .. topic, 'waiting'), finished(topic, s))
-  if at < math.huge then call('ZADD', P .. 'next', at, topic) else call('ZREM', P .. 'next', topic) end
+  if at < math.huge then call('ZADD', P .. 'next', text(at), topic) else call('ZREM', P .. 'next', topic) end
 end
 
-local due = call('ZRANGE', P .. 'next', '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[1])
-for _, topic in ipairs(due) do wake(topic) end
+for _, topic in ipairs(call('ZRANGE', P .. 'next', '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[1])) do wake(topic) end
 out[2] = head(P .. 'next') or -1
 out[3] = offered
 return out

@@ -1,26 +1,37 @@
 #!lua flags=allow-oom
 -- With: record.
--- Stores how many workers of a process wait for topics, or describes the workers of a topic: for people to read, no job
--- depends on it.
+-- Stores how many workers of a process wait for topics, for people to read, or describes the workers of a topic. A
+-- topic for which none waits any more is not awaited either; workers of other processes that wait for it take again.
 -- KEYS[1] the bucket's prefix.
--- ARGV    'note', process, for how many ms, topics and counts separated by spaces | 'read', topic.
+-- ARGV    'note', process, for how many ms, then topics and their numbers of workers | 'read', topic.
 -- Returns nothing | {number of waiting workers, when the oldest lease began, in s; 0: none is held}.
 -- Keeps   all invariants: it touches no job.
 local LEASES = 100 -- read at most, those that end first
 
 if ARGV[1] == 'note' then
+  local key, some, none, told = P .. 'ww:' .. ARGV[2], {}, {}, {}
+  for i = 4, #ARGV, 2 do
+    local topic, n = ARGV[i], ARGV[i + 1]
+    if n ~= '0' then some[#some + 1], some[#some + 2] = topic, n else none[#none + 1] = topic end
+  end
+  if #some > 0 then call('HSET', key, unpack(some)) end
+  if #none > 0 then call('HDEL', key, unpack(none)) end
+  for _, topic in ipairs(none) do
+    if call('ZREM', P .. 'awaited', topic) == 1 then told[#told + 1] = topic end
+  end
+  if #told > 0 then call('PUBLISH', P .. 'pull', table.concat(told, ' ')) end
   call('SADD', P .. 'ww', ARGV[2])
   call('PEXPIRE', P .. 'ww', ARGV[3])
-  call('SET', P .. 'ww:' .. ARGV[2], ' ' .. ARGV[4], 'PX', ARGV[3])
+  call('PEXPIRE', key, ARGV[3])
   return
 end
 
 local topic, waiting, oldest = ARGV[2], 0, 0
 for _, process in ipairs(call('SMEMBERS', P .. 'ww')) do
-  local noted = call('GET', P .. 'ww:' .. process)
-  if not noted then call('SREM', P .. 'ww', process) end
-  local _, at = string.find(noted or '', ' ' .. topic .. ' ', 1, true)
-  if at then waiting = waiting + string.match(noted, '^%d+', at + 1) end
+  local n = call('HGET', P .. 'ww:' .. process, topic)
+  if n then waiting = waiting + n elseif call('EXISTS', P .. 'ww:' .. process) == 0 then
+    call('SREM', P .. 'ww', process)
+  end
 end
 for _, id in ipairs(call('ZRANGE', P .. 'l:' .. topic, 0, LEASES - 1)) do
   local job = find(topic, id)

@@ -9,8 +9,20 @@ import (
 // Waiter is a waiter whose steps a test makes one by one.
 type Waiter struct{ w *waiter }
 
+// EnterVia lets a worker wait until leave is called.
+func (h *Hub) EnterVia(ctx context.Context, r Request) (leave func(), err error) {
+	w, err := h.enter(ctx, r)
+	return func() { h.leave(w) }, err
+}
+
 // Enter lets a worker wait.
-func (h *Hub) Enter(r queue.TakeRequest) Waiter { return Waiter{h.enter(r)} }
+func (h *Hub) Enter(r queue.TakeRequest) Waiter {
+	w, err := h.enter(context.Background(), Request{TakeRequest: r})
+	if err != nil {
+		panic(err)
+	}
+	return Waiter{w}
+}
 
 // Signal signals the first waiter of a topic that has no signal of bucket 0 of the shard yet.
 func (h *Hub) Signal(s *queue.Shard, topic string) { h.signal(spot{s, 0}, topic, 1) }

@@ -19,13 +19,15 @@ type Options struct {
 	Queue   *queue.Queue
 	Changed <-chan struct{} // receives when the queue's shards may have changed; nil: they never do
 	Topics  func() *registry.Snapshot
+	Limits  Limits
 	Logger  *slog.Logger
 }
 
 // Request asks for jobs of pull topics, and waits for the first one.
 type Request struct {
 	queue.TakeRequest
-	Wait time.Duration // 0: do not wait
+	Wait  time.Duration // 0: do not wait
+	Token string        // of the client, for Limits.Token; "": it has none
 	// Stopping is closed to end all waits, as if Wait were over. A worker whose jobs are on their way still gets them.
 	// nil: never.
 	Stopping <-chan struct{}
@@ -39,7 +41,9 @@ type Hub struct {
 	mu      sync.Mutex
 	topics  map[string]*line
 	workers int
-	entered chan struct{} // closed when the first waiter comes
+	limiter limiter
+	noted   map[*queue.Shard]map[string]int // what each shard knows of waiting workers, see tell
+	entered chan struct{}                   // closed when the first waiter comes
 	once    sync.Once
 }
 
@@ -48,7 +52,10 @@ func New(o Options) *Hub {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Hub{opts: o, name: rand.Text()[:12], topics: map[string]*line{}, entered: make(chan struct{})}
+	return &Hub{
+		opts: o, name: rand.Text()[:12], topics: map[string]*line{}, noted: map[*queue.Shard]map[string]int{},
+		limiter: limiter{limits: o.Limits, scopes: map[scope]map[string]int{}}, entered: make(chan struct{}),
+	}
 }
 
 // Run passes on the shards' wake-ups until ctx is done.
@@ -71,45 +78,95 @@ func (h *Hub) serve(ctx context.Context, s *queue.Shard) {
 	again, tell := time.NewTicker(refreshEvery), time.NewTicker(tellEvery)
 	defer again.Stop()
 	defer tell.Stop()
-	var told map[string]int
+	defer h.forget(s)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-again.C:
 			h.refresh(ctx, s)
-			told = h.tell(ctx, s, told, true)
+			h.tell(ctx, s, true)
 		case <-tell.C:
-			told = h.tell(ctx, s, told, false)
+			h.tell(ctx, s, false)
 		case w := <-wake:
 			h.woken(ctx, s, w)
 		}
 	}
 }
 
-// tellEvery is how often a changed number of waiting workers is stored for people.
+// tellEvery is how often a shard is told which numbers of waiting workers have changed.
 const tellEvery = 2 * time.Second
 
-// tell stores how many workers wait, if that differs from told, or if again is set. It returns the stored numbers.
-func (h *Hub) tell(ctx context.Context, s *queue.Shard, told map[string]int, again bool) map[string]int {
-	waiting := h.Waiting()
-	if maps.Equal(waiting, told) && !(again && len(waiting) > 0) {
-		return told
+// untold is the number of workers of a topic that a shard knows as awaited, but not yet by how many.
+const untold = -1
+
+// note records that a shard will know topics as awaited.
+func (h *Hub) note(s *queue.Shard, topics []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	noted := h.noted[s]
+	if noted == nil {
+		noted = map[string]int{}
+		h.noted[s] = noted
 	}
-	all := maps.Clone(waiting)
-	maps.Copy(all, told) // including topics without waiters now
-	for _, at := range s.Spots(slices.Collect(maps.Keys(all)), queue.Fair) {
+	for _, topic := range topics {
+		if _, known := noted[topic]; !known {
+			noted[topic] = untold
+		}
+	}
+}
+
+// tell stores how many workers wait for each topic that a shard knows, if that has changed or all is set, and removes
+// those for which none waits any more.
+func (h *Hub) tell(ctx context.Context, s *queue.Shard, all bool) {
+	changed := h.changed(s, all)
+	for _, at := range s.Spots(slices.Collect(maps.Keys(changed)), queue.Fair) {
 		some := map[string]int{}
 		for _, topic := range at.Topics {
-			if n := waiting[topic]; n > 0 {
-				some[topic] = n
-			}
+			some[topic] = changed[topic]
 		}
 		if err := s.NoteWorkers(ctx, at.Bucket, h.name, some); err != nil {
-			return nil // try again soon
+			h.untell(s, at.Topics)
 		}
 	}
-	return waiting
+}
+
+// changed returns the numbers that tell stores, and takes them as told.
+func (h *Hub) changed(s *queue.Shard, all bool) map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	changed := map[string]int{}
+	for topic, told := range h.noted[s] {
+		n := 0
+		if l := h.topics[topic]; l != nil {
+			n = l.waiters.Len()
+		}
+		if n > 0 && n == told && !all {
+			continue
+		}
+		changed[topic], h.noted[s][topic] = n, n
+		if n == 0 {
+			delete(h.noted[s], topic)
+		}
+	}
+	return changed
+}
+
+// untell lets topics be told again.
+func (h *Hub) untell(s *queue.Shard, topics []string) {
+	h.note(s, topics)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, topic := range topics {
+		h.noted[s][topic] = untold
+	}
+}
+
+// forget forgets what a shard knows that is no longer served.
+func (h *Hub) forget(s *queue.Shard) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.noted, s)
 }
 
 func (h *Hub) woken(ctx context.Context, s *queue.Shard, w queue.Wakeup) {
@@ -124,12 +181,13 @@ func (h *Hub) woken(ctx context.Context, s *queue.Shard, w queue.Wakeup) {
 }
 
 // refreshStep is the most topics in one call.
-const refreshStep = 500
+const refreshStep = 250
 
 // refresh renews all awaited topics, and lets waiters take from those with ready jobs.
 func (h *Hub) refresh(ctx context.Context, s *queue.Shard) {
 	for _, at := range s.Spots(h.waitedFor(), queue.Fair) {
 		for some := range slices.Chunk(at.Topics, refreshStep) {
+			h.note(s, some)
 			taken, err := s.Take(ctx, at.Bucket, nil, some)
 			if err != nil {
 				return // another refresh follows, at the latest when the connection is back
@@ -142,14 +200,18 @@ func (h *Hub) refresh(ctx context.Context, s *queue.Shard) {
 }
 
 // Take takes up to Max jobs, and if there are none waits until there are. It returns none when Wait is over, or when
-// Stopping is closed. Errors: ctx's, or a *queue.UnavailableError when no shard answers.
+// Stopping is closed. Errors: ctx's, a *queue.UnavailableError when no shard answers, or a *LimitError if it may not
+// wait for so many topics.
 func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Leased, error) {
 	if r.Wait <= 0 {
 		return h.opts.Queue.Take(ctx, r.TakeRequest)
 	}
 	over := time.NewTimer(r.Wait)
 	defer over.Stop()
-	w := h.enter(r.TakeRequest)
+	w, err := h.enter(ctx, r)
+	if err != nil {
+		return nil, err
+	}
 	defer h.leave(w)
 	jobs, err := w.takeAnywhere(ctx)
 	for len(jobs) == 0 && err == nil {

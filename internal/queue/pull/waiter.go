@@ -27,14 +27,23 @@ type waiter struct {
 	ask    queue.TakeRequest
 	wake   chan struct{}
 	places []*list.Element // in the lines of ask.Topics
+	uses   []use           // counted by hub.limiter
 
 	pending map[spot]bool // spots signaled since the last take; guarded by hub.mu
 	again   time.Duration // after which to ask all shards; 0: never; used by the worker's goroutine alone
 }
 
-func (h *Hub) enter(r queue.TakeRequest) *waiter {
-	w := &waiter{hub: h, ask: r, wake: make(chan struct{}, 1), pending: map[spot]bool{}}
+// enter lets a worker wait, or returns a *LimitError.
+func (h *Hub) enter(ctx context.Context, r Request) (*waiter, error) {
+	w := &waiter{
+		hub: h, ask: r.TakeRequest, wake: make(chan struct{}, 1), pending: map[spot]bool{},
+		uses: usesOf(&r, queue.ViaOf(ctx), h.namespace),
+	}
 	h.mu.Lock()
+	if err := h.limiter.enter(w.uses); err != nil {
+		h.mu.Unlock()
+		return nil, err
+	}
 	h.workers++
 	for _, topic := range r.Topics {
 		l := h.topics[topic]
@@ -46,7 +55,18 @@ func (h *Hub) enter(r queue.TakeRequest) *waiter {
 	}
 	h.mu.Unlock()
 	h.once.Do(func() { close(h.entered) })
-	return w
+	return w, nil
+}
+
+// namespace returns the name of a topic's namespace, or "".
+func (h *Hub) namespace(topic string) string {
+	if h.opts.Topics == nil {
+		return ""
+	}
+	if ns := h.opts.Topics().Namespace(topic); ns != nil {
+		return ns.Name
+	}
+	return ""
 }
 
 // leave ends a wait. Signals that this waiter has not used go to the next.
@@ -59,6 +79,7 @@ func (h *Hub) leave(w *waiter) {
 			delete(h.topics, topic)
 		}
 	}
+	h.limiter.leave(w.uses)
 	unused := w.pending
 	h.workers--
 	h.mu.Unlock()
@@ -177,6 +198,7 @@ func (w *waiter) take(ctx context.Context, spots []queue.Spot) (jobs []queue.Lea
 func (w *waiter) takeFrom(ctx context.Context, at queue.Spot) ([]queue.Leased, error) {
 	ask := w.ask
 	ask.Topics = at.Topics
+	w.hub.note(at.Shard, at.Topics)
 	taken, err := at.Shard.Take(ctx, at.Bucket, []queue.TakeRequest{ask}, at.Topics)
 	if err != nil {
 		return nil, err

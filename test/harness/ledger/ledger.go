@@ -53,8 +53,10 @@ type Event struct {
 	Result   string  `json:"result,omitempty"`
 	DelayMS  float64 `json:"delay_ms,omitempty"`
 	SetsDue  bool    `json:"sets_due,omitempty"`
-	Body     string  `json:"body,omitempty"` // a digest of it
-	Call     int     `json:"call,omitempty"` // joins an answer to its call
+	Body     string  `json:"body,omitempty"`  // a digest of it
+	Match    string  `json:"match,omitempty"` // If-Match of a change
+	ETag     string  `json:"etag,omitempty"`  // of the job after it
+	Call     int     `json:"call,omitempty"`  // joins an answer to its call
 	Attempt  int     `json:"attempt,omitempty"`
 	DueAt    float64 `json:"due_at,omitempty"`   // from the call's header, or of the worker's job
 	Shard    string  `json:"shard,omitempty"`    // of a worker's lease

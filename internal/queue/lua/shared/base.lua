@@ -6,5 +6,5 @@ local micros = clock[1] * 1000000 + clock[2]
 local now = math.floor(micros / 1000)
 -- Revisions of an opened bucket begin at so many for each ms since 2026: more than changes happen, and 13 digits.
 local EPOCH, RATE = 1767225600000, 100
-local function text(n) return string.format('%.0f', n) end -- '..' would write large numbers as 1.76e+12
+local function text(n) return string.format('%d', n) end -- '..' would write large numbers as 1.76e+12
 local PRIORITIES = {'high', 'normal', 'low'}

@@ -32,20 +32,11 @@ local function lease(topic, id, front, attempts, more, rest)
   return record, ends
 end
 
--- A damaged record becomes the body of a dead job, so that people see it, unless the body has a key of its own.
-local function setAside(topic, id, record)
-  local head = 'dead normal ' .. text(now) .. ' ' .. text(now) .. ' 0 0 reason=corrupt'
-  if call('EXISTS', P .. 'b:' .. topic .. '/' .. id) == 1 then head = head .. ' long=1' end
-  if call('EXISTS', P .. 'a:' .. topic .. '/' .. id) == 1 then head = head .. ' tried=1' end
-  call('HSET', P .. 'j:' .. topic, id, head .. '\n' .. record)
-  call('ZADD', P .. 'dead:' .. topic, micros, id)
-  count(topic, 'died', 1)
-end
-
--- Leases one of the jobs that w had; returns its record and the end, or nil.
+-- Leases one of the jobs that w had, of any priority (nil) or of one; returns its record and the end, or nil.
 local function try(topic, priority, id, record)
+  if settings(topic).order then leaveOrder(topic, id) end
   local front, attempts, more, rest = string.match(record or '', WAITING)
-  if not front or string.find(front, priority .. ' ', 1, true) ~= 1 then
+  if not front or priority and string.find(front, priority .. ' ', 1, true) ~= 1 then
     return record and not parse(record) and setAside(topic, id, record)
   end
   local expires = tonumber(pair(more, 'expires'))
@@ -57,25 +48,39 @@ local function try(topic, priority, id, record)
   return lease(topic, id, front, attempts, more, rest)
 end
 
--- Takes up to n due jobs of a topic and priority. Returns how many, and when the next one there is due, in µs.
+-- Leases jobs that are in w no more. Returns how many, and when the first lease ends.
+local function leaseAll(topic, priority, ids)
+  local got, first, records, entries = 0, math.huge, {}, {}
+  if #ids == 0 then return got, first end
+  for i, record in ipairs(call('HMGET', P .. 'j:' .. topic, unpack(ids))) do
+    local running, ends = try(topic, priority, ids[i], record)
+    if running then
+      got, first = got + 1, math.min(first, ends)
+      records[2 * got - 1], records[2 * got] = ids[i], running
+      entries[2 * got - 1], entries[2 * got] = text(ends), ids[i]
+    end
+  end
+  if got > 0 then
+    call('HSET', P .. 'j:' .. topic, unpack(records))
+    call('ZADD', P .. 'l:' .. topic, unpack(entries))
+  end
+  return got, first
+end
+
+-- Takes up to n due jobs of a topic: the first in its own order, whatever their priority, and then those of a priority.
+-- Returns how many, and when the next one of the priority is due, in µs.
 local function take(topic, priority, n)
   local w, got, first = P .. 'w:' .. priority .. ':' .. topic, 0, math.huge
-  local ids = call('ZRANGE', w, '-inf', text(micros), 'BYSCORE', 'LIMIT', 0, n)
+  if settings(topic).order then
+    local ids = takeInOrder(topic, n)
+    got, first = leaseAll(topic, nil, ids)
+    n = n - #ids
+  end
+  local ids = n > 0 and call('ZRANGE', w, '-inf', text(micros), 'BYSCORE', 'LIMIT', 0, n) or {}
   if #ids > 0 then
     call('ZREM', w, unpack(ids))
-    local records, entries = {}, {}
-    for i, record in ipairs(call('HMGET', P .. 'j:' .. topic, unpack(ids))) do
-      local running, ends = try(topic, priority, ids[i], record)
-      if running then
-        got, first = got + 1, math.min(first, ends)
-        records[2 * got - 1], records[2 * got] = ids[i], running
-        entries[2 * got - 1], entries[2 * got] = text(ends), ids[i]
-      end
-    end
-    if got > 0 then
-      call('HSET', P .. 'j:' .. topic, unpack(records))
-      call('ZADD', P .. 'l:' .. topic, unpack(entries))
-    end
+    local more, ends = leaseAll(topic, priority, ids)
+    got, first = got + more, math.min(first, ends)
   end
   local due = head(w)
   if due and due > micros then first = math.min(first, math.ceil(due / 1000)) end

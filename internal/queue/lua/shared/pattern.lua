@@ -15,7 +15,8 @@ local function byPattern(pattern, n, isEmpty, fetch)
     while rest > 0 do
       local i = string.byte(pattern, pos % #pattern + 1) - 47 -- '0' is the first
       pos = pos + 1
-      if not empty[i] then share[i], rest = share[i] + 1, rest - 1 end
+      local k = empty[i] and 0 or open == 1 and rest or 1 -- all to the only one that has jobs
+      share[i], rest = share[i] + k, rest - k
     end
     for i, p in ipairs(PRIORITIES) do
       local got = share[i] > 0 and fetch(p, share[i]) or 0

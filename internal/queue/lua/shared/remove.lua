@@ -29,6 +29,7 @@ local function takeOut(topic, id, job)
     leaveFinished(topic, call('ZREM', P .. 'fin:' .. topic, id))
   else
     if get(job, 'expires') then call('ZREM', P .. 'e:' .. topic, id) end
+    if get(job, 'order') then leaveOrder(topic, id) end
     if call('ZREM', P .. 'w:' .. job.priority .. ':' .. topic, id) == 0 then stale(topic, nextOf(job)) end
   end
 end
@@ -45,7 +46,10 @@ local function tidy(topic)
   else
     event(topic, now) -- wake.lua removes them step by step
   end
-  if not settings(topic).own then call('UNLINK', P .. 'c:' .. topic) end
+  local s = settings(topic)
+  if s.own then return end
+  call('UNLINK', P .. 'c:' .. topic)
+  s.order = nil
 end
 
 -- Removes the record of a job that is in no set.
@@ -59,6 +63,7 @@ local function discard(topic, id)
   for _, set in ipairs({'w:high:', 'w:normal:', 'w:low:', 'e:', 'l:', 'dead:'}) do
     call('ZREM', P .. set .. topic, id)
   end
+  if settings(topic).order then leaveOrder(topic, id) end
   leaveFinished(topic, call('ZREM', P .. 'fin:' .. topic, id))
   call('UNLINK', P .. 'b:' .. topic .. '/' .. id, P .. 'a:' .. topic .. '/' .. id)
   erase(topic, id)

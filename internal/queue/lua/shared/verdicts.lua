@@ -76,10 +76,16 @@ function verdicts.snooze(topic, id, job, ms, _, line)
   return delay(topic, id, job, ms)
 end
 
-function verdicts.release(topic, id, job, ms)
-  local was = job.state
+-- A dead job keeps its attempts, as in older protocols, and gets one more line, which says why it was released.
+function verdicts.release(topic, id, job, ms, _, line)
+  local was, attempts = job.state, job.attempts
   takeOut(topic, id, job)
-  if was == 'dead' then redrive(topic, id, job) end
+  if was == 'dead' then
+    redrive(topic, id, job)
+    job.attempts = attempts
+    if line ~= '' then set(job, 'tried', 1) end
+    attempt(topic, id, line)
+  end
   if not ms and nextOf(job) > now then ms = 0 end -- it was taken early, by its id
   return delay(topic, id, job, ms)
 end

@@ -2,14 +2,25 @@
 local MINUTE, LEAD = 60000, 60000
 local FEW, DENSE = 100, 16 -- a new list of a minute only for a topic with more jobs, and this many a list on average
 
--- Notes that a topic has an event at a time: next is never later than a topic's next event.
+-- The first score of a sorted set, and its member.
+local function head(key)
+  local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  return tonumber(first[2]), first[1]
+end
+
+local soonest -- event of all topics; timers know it
+-- Notes that a topic has an event at a time: next is never later than a topic's next event. Tells timers about one
+-- before all others, with the time and this server's, so that they need not ask.
 local function event(topic, at)
-  if call('ZADD', P .. 'next', 'LT', 'CH', at, topic) == 1 and call('ZRANK', P .. 'next', topic) == 0 then
-    call('PUBLISH', P .. 'wake', 'T')
-  end
+  soonest = soonest or head(P .. 'next') or math.huge
+  call('ZADD', P .. 'next', 'LT', text(at), topic)
+  if at >= soonest then return end
+  soonest = at
+  call('PUBLISH', P .. 'wake', 'T ' .. text(at) .. ' ' .. text(micros))
 end
 
 local offered = 0 -- turns that this call gave
+local mayIdle = true -- a dispatcher may wait for work
 -- Gives a topic with due jobs of a priority its turn, behind all others, and wakes a dispatcher that waits, or workers.
 local function offer(topic, priority)
   local s = settings(topic)
@@ -22,13 +33,8 @@ local function offer(topic, priority)
   if s['until'] > now or s.paused then return end
   if call('ZADD', P .. 'q:' .. priority, 'NX', call('INCR', P .. 'turn'), topic) == 0 then return end
   offered = offered + 1
-  if call('DEL', P .. 'idle') == 1 then call('PUBLISH', P .. 'wake', 'D') end
-end
-
--- The first score of a sorted set, and its member.
-local function head(key)
-  local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  return tonumber(first[2]), first[1]
+  if mayIdle and call('DEL', P .. 'idle') == 1 then call('PUBLISH', P .. 'wake', 'D') end
+  mayIdle = false
 end
 
 -- Offers each priority of a topic that has due jobs. Returns when the next job of the others is due.
@@ -70,10 +76,8 @@ local function file(topic, id, job, at)
     event(topic, tonumber(expires))
   end
   if due > now and list(topic, id, due) then return end
-  call('ZADD', P .. 'w:' .. job.priority .. ':' .. topic, at, id)
-  if at > micros + 1000 then -- the jobs of one push are a microsecond apart, and may be due in the next millisecond
-    event(topic, math.ceil(at / 1000))
-  else
-    offer(topic, job.priority)
-  end
+  call('ZADD', P .. 'w:' .. job.priority .. ':' .. topic, text(at), id)
+  local soon = at <= micros + 1000 -- jobs of one push are a microsecond apart, and may be due in the next millisecond
+  if order(topic, id, job, at) and at > micros or not soon then event(topic, math.ceil(at / 1000)) end
+  if soon then offer(topic, job.priority) end
 end

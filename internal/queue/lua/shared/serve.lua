@@ -1,0 +1,67 @@
+-- Chooses among the topics of a worker's request.
+local function takeOf(topic, priority, n)
+  local g = gate(topic, true)
+  if g.room <= 0 then return 0 end
+  local k = take(topic, priority, math.min(n, g.room))
+  g.room, g.taken = g.room - k, g.taken + k
+  return k
+end
+
+-- Whether a topic has a due job. One that has none is checked once: nothing becomes due in a call.
+local idle = {}
+local function hasDue(topic)
+  local w = P .. 'w:'
+  if idle[topic] then return false end
+  if call('EXISTS', w .. 'high:' .. topic, w .. 'normal:' .. topic, w .. 'low:' .. topic) > 0 then
+    for _, priority in ipairs(PRIORITIES) do
+      local at = head(w .. priority .. ':' .. topic) or math.huge
+      if at <= micros then return true end
+      if at <= micros + 1000 then event(topic, math.ceil(at / 1000)) end -- file offered it instead, a little early
+    end
+  end
+  idle[topic] = true
+  return false
+end
+
+-- Takes up to n jobs of a priority, round robin over the topics; turns has the topic whose turn it is.
+local turns = {high = 0, normal = 0, low = 0}
+for i, turn in ipairs(call('HMGET', P .. 'turns', unpack(PRIORITIES))) do turns[PRIORITIES[i]] = turn or 0 end
+local function inTurn(topics, priority, n)
+  local k, before, last = 0, -1, turns[priority]
+  while k < n and k > before do
+    before = k
+    for i = 0, #topics - 1 do
+      local at = (turns[priority] + i) % #topics + 1
+      local some = k < n and takeOf(topics[at], priority, math.ceil((n - k) / (#topics - i))) or 0
+      if some > 0 then k, last = k + some, at end -- its successor is the next
+    end
+  end
+  turns[priority] = last
+  return k
+end
+
+-- Takes up to n jobs, of all topics with an order of their own those with the lowest number.
+local function inOrder(topics, n)
+  local k, heads = 0, {}
+  local function first(topic)
+    local score, member = head(P .. 'o:' .. topic)
+    heads[topic] = score and score <= LAST and {score, member} or nil
+  end
+  for _, topic in ipairs(topics) do
+    if settings(topic).order then
+      orderDue(topic, ORDERED)
+      first(topic)
+    end
+  end
+  while k < n do
+    local best, lowest
+    for topic, at in pairs(heads) do
+      if not best or at[1] < lowest[1] or at[1] == lowest[1] and at[2] < lowest[2] then best, lowest = topic, at end
+    end
+    if not best then break end
+    k = k + takeOf(best, 'normal', 1)
+    first(best)
+    if heads[best] and heads[best][2] == lowest[2] then heads[best] = nil end -- its limits allow none
+  end
+  return k
+end

@@ -1,0 +1,78 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// awaitStep is how often a waiting call looks whether a bucket is open. The shard itself is probed every probeEvery.
+const awaitStep = 10 * time.Millisecond
+
+func isComparing(err error) bool {
+	var un *UnavailableError
+	return errors.As(err, &un) && un.Reason == comparing
+}
+
+// await waits until open returns true, for at most Options.AwaitCompared. It reports whether a call should be repeated.
+func (q *Queue) await(ctx context.Context, open func() bool) bool {
+	if q.opts.AwaitCompared <= 0 {
+		return false
+	}
+	over := time.NewTimer(q.opts.AwaitCompared)
+	defer over.Stop()
+	next := time.NewTicker(awaitStep)
+	defer next.Stop()
+	for !open() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-over.C:
+			return false
+		case <-next.C:
+		}
+	}
+	return true
+}
+
+// awaitBucket waits after a script was refused because its bucket is being compared. Pushes wait only when no other
+// shard accepts them, see pushPatiently, and takes only when there is no other shard. A probe asks for the state now.
+func (s *Shard) awaitBucket(ctx context.Context, bucket int, script string) bool {
+	if script == "push" || script == "probe" || script == "take" && len(*s.queue.takers.Load()) > 1 {
+		return false
+	}
+	return s.queue.await(ctx, func() bool { return !s.nodes[bucket].down.Load() })
+}
+
+// pushPatiently repeats the pushes that no shard accepted because it is being compared, when one accepts pushes again.
+func (q *Queue) pushPatiently(ctx context.Context, pushes []Push, push func([]Push) []Result) []Result {
+	results := push(pushes)
+	var which []int
+	var list []Push
+	for i := range results {
+		if isComparing(results[i].Err) {
+			which, list = append(which, i), append(list, pushes[i])
+		}
+	}
+	if len(list) == 0 || !q.await(ctx, func() bool { return q.areOpen(list) }) {
+		return results
+	}
+	for k, r := range push(list) {
+		results[which[k]] = r
+	}
+	return results
+}
+
+// areOpen reports whether each push has a shard that is up.
+func (q *Queue) areOpen(list []Push) bool {
+	for i := range list {
+		open := false
+		for _, s := range q.activeFor(list[i].Topic, list[i].ID) {
+			open = open || !s.nodes[s.bucketOf(list[i].Topic)].down.Load()
+		}
+		if !open {
+			return false
+		}
+	}
+	return true
+}
