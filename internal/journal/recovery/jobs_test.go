@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +90,37 @@ func TestRecoveryOfARedrivenJobThatDiedAgainHasNoExpiry(t *testing.T) {
 		t.Errorf("%+v, %v", j, err)
 	}
 	if j, err := a.queue.Get(t.Context(), "t", "given back"); err != nil || j.State != queue.Ready {
+		t.Errorf("%+v, %v", j, err)
+	}
+}
+
+// TestRecoveryOfADeathThatComesBeforeTheLastChange: one host has the change, another the death that followed it, and
+// its journal is replayed first.
+func TestRecoveryOfADeathThatComesBeforeTheLastChange(t *testing.T) {
+	url, client := startRedis(t)
+	a, b, inA, inB := twoHosts(t, url)
+	a.push(t, "x", `"old"`, 0)
+	before := remember(t, client)
+	body := []byte(`"new"`)
+	if err := a.change(t.Context(), "t", "x", queue.Change{Body: &body}); err != nil {
+		t.Fatal(err)
+	}
+	if _, id, err := b.work(t.Context(), "1", queue.Bury); id != "x" || err != nil {
+		t.Fatalf("buried %q, %v", id, err)
+	}
+	before.forget(t, client)
+	client.Del(t.Context(), "wk:{0}:run") // another server
+	second := make(chan error, 1)
+	go func() { second <- inB.once(t.Context()) }()
+	eventually(t, "the death to be replayed", func() bool {
+		return strings.HasPrefix(client.HGet(t.Context(), "wk:{0}:j:t", "x").Val(), "dead ")
+	})
+	attendAll(t, inA)
+	if err := <-second; err != nil {
+		t.Fatal(err)
+	}
+	ready(t, a, b)
+	if j, err := a.queue.Get(t.Context(), "t", "x"); err != nil || j.State != queue.Dead || string(j.Body) != `"new"` {
 		t.Errorf("%+v, %v", j, err)
 	}
 }

@@ -66,7 +66,9 @@ end
 -- Replays the end of a job. The line of a delivery has the revision of its reservation, so it removes the job unless
 -- something happened to it since. The death of a later job of the same id removes it, too.
 local function replayEnd(line)
-  if not dry and mode ~= 'hand' and endOf(line) < line.revision then
+  local ended = endOf(line)
+  if ended > line.revision then return '' end
+  if not dry and mode ~= 'hand' and ended < line.revision then
     local entry = string.format('%.0f %s %s %s %s', line.revision, line.kind, line.created, line.died, line.reason)
     call('HSET', RV, line.topic .. '/' .. line.id, table.concat({entry, unpack(line.attempts)}, '\n'))
   end
@@ -77,7 +79,8 @@ local function replayEnd(line)
   if dry then return dies and 'buried' or 'removed' end
   if dies then
     takeOut(line.topic, line.id, job)
-    job.revision = text(line.revision)
+    -- Otherwise it keeps the revision of its content: the line of a newer one may come from another host.
+    if mode == 'hand' then job.revision = text(line.revision) end
     bury(line, job)
     return 'buried'
   end
