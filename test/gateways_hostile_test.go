@@ -122,7 +122,7 @@ func gatewaysServe(t *testing.T, addrs map[string]string) {
 	t.Helper()
 	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" }
 	for name, request := range map[string][2]string{
-		"lmstfy": {get("/api/a/b/size"), `"size":0`}, "lmstfy-admin": {get("/pools"), "default"},
+		"lmstfy": {get("/api/a/b/size"), `"size":0`}, "lmstfy-admin": {strings.Replace(get("/pools"), "Host: x", "Host: localhost", 1), "default"},
 		"delayqueue": {"POST /get HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nConnection: close\r\n\r\n{\"id\":\"1\"}",
 			"操作成功"},
 		"grape": {get("/api/tube/list"), "[]"}, "grape-web": {login, "Set-Cookie: grape.session="},

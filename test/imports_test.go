@@ -222,7 +222,8 @@ func TestAFollowingImportGoesOnAfterOutages(t *testing.T) {
 			})
 			must(t, follow.Process.Signal(syscall.SIGINT))
 			if err := follow.Wait(); err != nil {
-				t.Errorf("the import ended with %v", err)
+				text, _ := os.ReadFile(says.Name())
+				t.Errorf("the import ended with %v: %s", err, text)
 			}
 		})
 	}

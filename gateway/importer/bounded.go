@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -28,7 +29,11 @@ func NewClient(to *redis.Options) *redis.Client {
 		if err != nil {
 			return nil, err
 		}
-		return &boundedConn{Conn: c, addr: addr}, nil
+		bounded := &boundedConn{Conn: c, addr: addr}
+		if socket, ok := c.(syscall.Conn); ok { // not with TLS
+			return socketConn{bounded, socket}, nil
+		}
+		return bounded, nil
 	}
 	return redis.NewClient(&o)
 }
@@ -42,6 +47,12 @@ type boundedConn struct {
 	skip  int64  // bytes of a value that are still to come
 	line  []byte // the beginning of the current line
 	err   error
+}
+
+// socketConn shows go-redis the socket, so that it finds out which idle connections the server has closed.
+type socketConn struct {
+	*boundedConn
+	syscall.Conn
 }
 
 // Write implements io.Writer.
