@@ -10,8 +10,8 @@ import (
 // request is sent at once; while atOnce calls are under way, others wait and go together in the next. Each call under
 // way has a slot.
 //
-// Parts of large requests wait in a queue of their own, and at most half of the calls under way carry them, each at
-// most largeJobs: so other requests overtake large ones, and wait for the rest of one such call.
+// Parts of large requests wait in a queue of their own. Other requests overtake them: if none of their calls is under
+// way, the next free slot is theirs.
 type gatherer[C gathered] struct {
 	shard  *Shard
 	atOnce int                       // most calls under way
@@ -49,7 +49,7 @@ const (
 	maxBytes   = 1 << 20 // in one call
 	maxNames   = 250     // topics in one call: a topic without due jobs takes some 2 µs of Redis
 	maxWaiting = 20000   // jobs in a lane; more are refused
-	largeJobs  = 128     // of large requests in one call: about 1 ms of Redis
+	largeJobs  = 256     // of large requests in one call: about 2 ms of Redis
 )
 
 var (
@@ -93,10 +93,7 @@ func (g *gatherer[C]) add(c C) {
 
 // pays reports whether a lane's requests should be sent in a call of their own now. g.mu is held.
 func (g *gatherer[C]) pays(l *lane[C]) bool {
-	if l == &g.large {
-		return l.flying < max(1, g.atOnce/2)
-	}
-	return l.flying == 0 || l.jobs >= secondAt
+	return l == &g.large || l.flying == 0 || l.jobs >= secondAt
 }
 
 // refuse refuses a batch that came after the shard was closed.
@@ -132,15 +129,15 @@ func (g *gatherer[C]) next(l *lane[C]) []C {
 	return batch
 }
 
-// fly calls the script for this batch and the next ones until nothing waits. It goes on with large requests if no other
-// call carries any, otherwise with the others, which thus always have the other half of the slots.
+// fly calls the script for this batch and the next ones until nothing waits.
 func (g *gatherer[C]) fly(slot int, l *lane[C], batch []C, call func(slot int, batch []C)) {
 	for len(batch) > 0 {
 		call(slot, batch)
 		g.mu.Lock()
 		l.flying--
-		if l = &g.waiting; len(g.large.waiting) > 0 && g.pays(&g.large) {
-			l = &g.large
+		l = &g.large
+		if len(l.waiting) == 0 || len(g.waiting.waiting) > 0 && g.waiting.flying == 0 {
+			l = &g.waiting
 		}
 		if batch = g.next(l); len(batch) == 0 {
 			g.free = append(g.free, slot)

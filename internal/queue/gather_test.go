@@ -8,16 +8,15 @@ import (
 	"testing"
 )
 
-// TestSinglePushesOvertakeBatches: while four batches of 1,000 wait, a single push is sent at once, in a call of its own.
+// TestSinglePushesOvertakeBatches: while batches wait and all calls carry parts of them, the next call is a single
+// push's.
 func TestSinglePushesOvertakeBatches(t *testing.T) {
 	f := newFixture(t)
 	b := f.s.nodes[0].pushes[Memory]
-	var flying, most, sent atomic.Int64 // of batches: calls at once, their maximum, and jobs answered
+	var sent atomic.Int64 // jobs of batches that were answered
 	step := make(chan struct{})
 	b.calls = newGatherer(f.s, maxFlying, maxJobs, func(_ int, batch []*pushCall) {
 		if batch[0].large() {
-			most.Store(max(most.Load(), flying.Add(1)))
-			defer flying.Add(-1)
 			<-step
 		}
 		jobs := 0
@@ -35,28 +34,32 @@ func TestSinglePushesOvertakeBatches(t *testing.T) {
 			}
 		}
 	})
-	var wg sync.WaitGroup
-	for i := range 4 {
-		wg.Go(func() { b.push(f.ctx, batchOf(1000*i, 1000, 0)) })
-	}
-	eventually(t, "the batches wait", func() bool {
-		b.calls.mu.Lock()
-		defer b.calls.mu.Unlock()
-		return b.calls.large.jobs == 4000-largeJobs
-	})
-	for i := range 40 {
-		if i%2 == 1 {
-			step <- struct{}{}
+	waits := func(l *lane[*pushCall], jobs int) func() bool {
+		return func() bool {
+			b.calls.mu.Lock()
+			defer b.calls.mu.Unlock()
+			return l.jobs == jobs
 		}
-		b.push(f.ctx, batchOf(4000+i, 1, 0))
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() { b.push(f.ctx, batchOf(1000*i, 1000, 0)) })
+	}
+	eventually(t, "all calls carry batches", waits(&b.calls.large, 8000-maxFlying*largeJobs))
+	for i := range 20 {
+		var single sync.WaitGroup
+		single.Go(func() { b.push(f.ctx, batchOf(8000+i, 1, 0)) })
+		eventually(t, "a single push waits", waits(&b.calls.waiting, 1))
+		step <- struct{}{}
+		single.Wait()
 	}
 	if n := sent.Load(); n > 20*largeJobs {
-		t.Errorf("%d jobs of batches were stored before 40 single pushes", n)
+		t.Errorf("%d jobs of batches were stored before 20 single pushes", n)
 	}
 	close(step)
-	wg.Wait()
-	if sent.Load() != 4000 || most.Load() != 1 {
-		t.Errorf("%d jobs of batches stored, in up to %d calls at once", sent.Load(), most.Load())
+	all.Wait()
+	if sent.Load() != 8000 {
+		t.Errorf("%d jobs of batches stored", sent.Load())
 	}
 }
 
