@@ -25,13 +25,17 @@ type ManyNames struct {
 	named   atomic.Int64
 }
 
-// Run runs the clients until ctx ends.
+// Run runs the clients until ctx ends. They begin one after the other, evenly over the time of a request.
 func (m *ManyNames) Run(ctx context.Context) {
 	transport := &http.Transport{MaxIdleConnsPerHost: m.Clients}
 	defer transport.CloseIdleConnections()
 	var all sync.WaitGroup
-	for range m.Clients {
+	for i := range m.Clients {
 		all.Go(func() {
+			select {
+			case <-time.After(m.Renewed * time.Duration(i) / time.Duration(m.Clients)):
+			case <-ctx.Done():
+			}
 			for ctx.Err() == nil {
 				m.wait(ctx, &http.Client{Transport: transport})
 			}
