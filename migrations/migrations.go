@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 
 	"github.com/pressly/goose/v3"
 )
@@ -23,8 +24,8 @@ const (
 	SQLite Dialect = "sqlite"
 )
 
-// ErrSchemaNewer means that a newer wakecall has migrated the schema.
-var ErrSchemaNewer = errors.New("the registry's schema is newer than this wakecall: use the newer binary, " +
+// ErrSchemaNewer means that a newer wakecall has migrated the schema in a way that this one cannot read.
+var ErrSchemaNewer = errors.New("the registry's schema is too new for this wakecall: use a newer binary, " +
 	"or restore a backup")
 
 // ErrUnreleased means that a commit from before the first release wrote the schema.
@@ -35,12 +36,13 @@ var ErrUnreleased = errors.New("an earlier, unreleased version of Wakecall wrote
 const (
 	versionTable    = "schema_migrations"
 	unreleasedTable = "schema_version"
+	readerTable     = "schema_reader"
 )
 
 // Step is one migration.
 type Step struct {
 	Version int64  `json:"version"`
-	Name    string `json:"name"`
+	Name    string `json:"name"` // "of a newer version" for a step that this binary does not know
 	Applied bool   `json:"applied"`
 }
 
@@ -62,7 +64,7 @@ func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
 	if err := mendVersions(ctx, db, d); err != nil {
 		return 0, fmt.Errorf("migrate the registry: %w", err)
 	}
-	if err := notNewer(ctx, p); err != nil {
+	if newer, err := newerBy(ctx, db, d, p); newer > 0 || err != nil {
 		return 0, err
 	}
 	done, err := p.Up(ctx)
@@ -96,7 +98,11 @@ func Status(ctx context.Context, db *sql.DB, d Dialect) ([]Step, error) {
 	for i, s := range list {
 		steps[i] = Step{Version: s.Source.Version, Name: s.Source.Path, Applied: s.State == goose.StateApplied}
 	}
-	return steps, notNewer(ctx, p)
+	newer, err := newerBy(ctx, db, d, p)
+	if newer > 0 {
+		steps = append(steps, Step{Version: newer, Name: "of a newer version", Applied: true})
+	}
+	return steps, err
 }
 
 func pending(p *goose.Provider) []Step {
@@ -123,15 +129,36 @@ func provider(db *sql.DB, d Dialect) (*goose.Provider, error) {
 	return p, nil
 }
 
-func notNewer(ctx context.Context, p *goose.Provider) error {
+// newerBy returns the schema's version if a newer wakecall has migrated it, else 0. It returns ErrSchemaNewer if that
+// schema no longer serves this binary.
+func newerBy(ctx context.Context, db *sql.DB, d Dialect, p *goose.Provider) (int64, error) {
 	have, want, err := p.GetVersions(ctx)
 	if err != nil {
-		return fmt.Errorf("read the registry's schema version: %w", err)
+		return 0, fmt.Errorf("read the registry's schema version: %w", err)
 	}
-	if have > want {
-		return fmt.Errorf("%w (schema %d, this binary knows %d)", ErrSchemaNewer, have, want)
+	if have <= want {
+		return 0, nil
 	}
-	return nil
+	oldest, err := oldestReader(ctx, db, d)
+	if err != nil {
+		return 0, fmt.Errorf("read the registry's oldest reader: %w", err)
+	}
+	if want < oldest {
+		return 0, fmt.Errorf("%w (schema %d serves binaries that know schema %d; this one knows %d)",
+			ErrSchemaNewer, have, oldest, want)
+	}
+	return have, nil
+}
+
+// oldestReader returns the version that a binary must know to use the schema. A newer step that old binaries cannot
+// work with raises it.
+func oldestReader(ctx context.Context, db *sql.DB, d Dialect) (oldest int64, err error) {
+	there, err := hasTable(ctx, db, d, readerTable)
+	if err != nil || !there {
+		return math.MaxInt64, err
+	}
+	err = db.QueryRowContext(ctx, "SELECT MAX(oldest) FROM "+readerTable).Scan(&oldest)
+	return oldest, err
 }
 
 // released returns ErrUnreleased for a schema that no release reads.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -66,16 +67,30 @@ func TestARegistryOfAnUnreleasedVersionIsRefused(t *testing.T) {
 	}
 }
 
-func TestANewerSchemaIsLeftAlone(t *testing.T) {
+// TestANewerSchemaServesOlderBinaries as long as it says so, and is left as it is.
+func TestANewerSchemaServesOlderBinaries(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "r.db"))
-	if _, err := Up(t.Context(), db, SQLite); err != nil {
+	steps, err := Up(t.Context(), db, SQLite)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec("INSERT INTO " + versionTable + " (version_id, is_applied) VALUES (99999, 1)"); err != nil {
-		t.Fatal(err)
+	do := func(statement string) {
+		t.Helper()
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
 	}
+	do("INSERT INTO " + versionTable + " (version_id, is_applied) VALUES (99999, 1)")
+	if n, err := Up(t.Context(), db, SQLite); n != 0 || err != nil {
+		t.Errorf("up: %d, %v", n, err)
+	}
+	list, err := Status(t.Context(), db, SQLite)
+	if err != nil || len(list) != steps+1 || list[steps] != (Step{99999, "of a newer version", true}) {
+		t.Errorf("status: %+v, %v", list, err)
+	}
+	do("UPDATE " + readerTable + " SET oldest = 99998")
 	n, err := Up(t.Context(), db, SQLite)
-	if n != 0 || !errors.Is(err, ErrSchemaNewer) || !strings.Contains(err.Error(), "99999") {
+	if n != 0 || !errors.Is(err, ErrSchemaNewer) || !strings.Contains(err.Error(), "99998") {
 		t.Errorf("up: %d, %v", n, err)
 	}
 	if _, err := Status(t.Context(), db, SQLite); !errors.Is(err, ErrSchemaNewer) {
@@ -178,6 +193,30 @@ func TestStepsForMySQLCanBeRepeated(t *testing.T) {
 				_, rest, found := strings.Cut(statement, begin)
 				if found && !strings.HasPrefix(strings.TrimSpace(rest), needs) {
 					t.Errorf("%s: %s without %s:%.80s", name, begin, needs, rest)
+				}
+			}
+		}
+	}
+}
+
+// TestStepsOnlyAdd, since binaries of the previous release go on working with the schema.
+func TestStepsOnlyAdd(t *testing.T) {
+	takesAway := regexp.MustCompile(`(?i)\b(DROP|RENAME|MODIFY|CHANGE|DELETE|TRUNCATE)\b`)
+	column := regexp.MustCompile(`(?i)ADD COLUMN[^;]*`)
+	for _, d := range []Dialect{MySQL, SQLite} {
+		for _, name := range both(t) {
+			text, err := fs.ReadFile(files, string(d)+"/"+name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			up, _, _ := strings.Cut(string(text), "-- +goose Down")
+			up = regexp.MustCompile(`--.*`).ReplaceAllString(up, "")
+			if found := takesAway.FindString(up); found != "" {
+				t.Errorf("%s/%s has %s", d, name, found)
+			}
+			for _, c := range column.FindAllString(up, -1) {
+				if strings.Contains(c, "NOT NULL") && !strings.Contains(c, "DEFAULT") {
+					t.Errorf("%s/%s: older binaries could not insert a row: %s", d, name, c)
 				}
 			}
 		}

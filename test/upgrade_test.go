@@ -1,6 +1,7 @@
 package test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -179,4 +180,114 @@ func TestSystemdIsNotified(t *testing.T) {
 	i.Signal(syscall.SIGTERM)
 	told("STOPPING=1")
 	i.WaitExit()
+}
+
+// nextSchema builds a wakecall of which the schema has one step more.
+func nextSchema(t *testing.T) string {
+	t.Helper()
+	known, err := filepath.Glob("../migrations/sqlite/*.sql")
+	if err != nil || len(known) == 0 {
+		t.Fatal(known, err)
+	}
+	dir := t.TempDir()
+	step := filepath.Join(dir, "step.sql")
+	const text = "-- +goose Up\nALTER TABLE topics ADD COLUMN next VARCHAR(8) NOT NULL DEFAULT '';\n"
+	must(t, os.WriteFile(step, []byte(text), 0o600))
+	replace := map[string]string{}
+	for _, database := range []string{"mysql", "sqlite"} {
+		path, err := filepath.Abs(fmt.Sprintf("../migrations/%s/%05d_next.sql", database, len(known)+1))
+		must(t, err)
+		replace[path] = step
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	must(t, err)
+	file := filepath.Join(dir, "overlay.json")
+	must(t, os.WriteFile(file, overlay, 0o600))
+	return harness.Build(t, "-overlay", file, "-ldflags", "-s -w -X main.version="+"v9.9.9-next")
+}
+
+// TestVersionsWithDifferentSchemasWorkBesideEachOther, on one database and one Redis, both ways and under load: a
+// command of the next version does not migrate, its processes do, the previous version starts on the newer schema, and
+// a roll-back needs nothing else.
+func TestVersionsWithDifferentSchemasWorkBesideEachOther(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	next := nextSchema(t)
+	for _, database := range []string{"sqlite", "mariadb"} {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			opts := unhurried()
+			if database == "mariadb" {
+				_, _, opts = shared(t)
+				opts.Env["WAKECALL_REDIS_TIMEOUT"] = "20s"
+			}
+			opts.Binary = filepath.Join(t.TempDir(), "wakecall")
+			replaceBinary(t, opts.Binary, harness.Binary(t))
+			i := start(t, opts)
+			other := i.Wakecall
+			if database == "mariadb" {
+				previous := opts
+				previous.Binary = harness.Binary(t)
+				other = harness.New(t, previous)
+				other.Up()
+				harness.Eventually(t, soon, "the other host to be ready", other.Readyz)
+				harness.ShareToken(t, i.Wakecall, other)
+			}
+			topic := i.topic(t, nil, nil)
+			ledger := harness.NewLedger()
+			load := harness.StartLoad(t, i.Quick(), ledger,
+				harness.LoadOptions{Topic: topic, Rate: 100, Fields: M{"delay": "50ms"}, PushFailed: noFailure(t)})
+			ledger.WaitAcknowledged(t, 50)
+
+			replaceBinary(t, opts.Binary, next)
+			for _, command := range [][]string{{"token", "list"}, {"recover", "--dry-run"}} {
+				if code, out := i.Run(command...); code == 0 || !strings.Contains(out, "migrate up") {
+					t.Errorf("%v on the previous schema: exit code %d: %s", command, code, out)
+				}
+			}
+			if code, out := i.Run("migrate", "status"); code != 1 || !strings.Contains(out, "missing") {
+				t.Errorf("a command has migrated: exit code %d: %s", code, out)
+			}
+			i.reload(t)
+			if code, out := i.Run("migrate", "status"); code != 0 {
+				t.Errorf("the processes have not migrated: exit code %d: %s", code, out)
+			}
+			i.takesEdits(t, topic)
+			if other != i.Wakecall { // the previous version starts on the next schema
+				other.Signal(syscall.SIGTERM)
+				other.WaitExit()
+				other.Up()
+				harness.Eventually(t, soon, "the previous version to be ready", other.Readyz)
+			}
+			ledger.WaitAcknowledged(t, 50)
+
+			replaceBinary(t, opts.Binary, harness.Binary(t))
+			i.reload(t)
+			for _, command := range [][]string{{"token", "list"}, {"recover", "--dry-run"}, {"migrate", "up"}} {
+				if code, out := i.Run(command...); code != 0 {
+					t.Errorf("%v on the next schema: exit code %d: %s", command, code, out)
+				}
+			}
+			i.takesEdits(t, topic)
+			ledger.WaitAcknowledged(t, 50)
+			load.Stop()
+			ledger.Verdict(t, i.API, i.endpoint, 0)
+			i.Signal(syscall.SIGTERM)
+			i.WaitExit()
+			i.Up()
+			harness.Eventually(t, soon, "a restart on the next schema", i.Readyz)
+			i.passes(t)
+		})
+	}
+}
+
+// reload sends SIGHUP and waits until all processes are new.
+func (i *installation) reload(t *testing.T) {
+	t.Helper()
+	old := slices.DeleteFunc(i.Children(), func(pid int) bool { return slices.Contains(i.Role("redis"), pid) })
+	i.Signal(syscall.SIGHUP)
+	i.WaitRole("server", 1, old...)
+	i.WaitRole("dispatcher", 2, old...)
+	i.WaitRole("admin", 1, old...) // the last one
+	i.waitEnded(t, old)
 }

@@ -31,7 +31,7 @@ func openRegistry(t *testing.T) Registry {
 	Must(t, err)
 	file := filepath.Join(t.TempDir(), "registry.db")
 	Must(t, os.WriteFile(file, seed, 0o600))
-	r, err := registry.Open(registry.Options{DSN: "sqlite:" + file, Migrate: true, SecretKey: make([]byte, 32)})
+	r, err := registry.Open(registry.Options{DSN: "sqlite:" + file, Migrate: registry.MigrateOlder, SecretKey: make([]byte, 32)})
 	Must(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return Registry{r, account.NewStore(r), file}
@@ -44,7 +44,7 @@ var seed = sync.OnceValues(func() (db []byte, err error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	file := filepath.Join(dir, "registry.db")
-	r, err := registry.Open(registry.Options{DSN: "sqlite:" + file, Migrate: true})
+	r, err := registry.Open(registry.Options{DSN: "sqlite:" + file, Migrate: registry.MigrateOlder})
 	if err != nil {
 		return nil, err
 	}

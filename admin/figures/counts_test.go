@@ -36,7 +36,7 @@ func (r *redis) Totals(context.Context, []string) (map[string]queue.TopicTotals,
 
 func openRegistry(t *testing.T) *registry.Registry {
 	t.Helper()
-	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(t.TempDir(), "registry.db"), Migrate: true})
+	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(t.TempDir(), "registry.db"), Migrate: registry.MigrateOlder})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -263,7 +263,7 @@ func (p *program) withRegistry(cmd *cobra.Command, f func(*conf.Config, *registr
 	if err := setup.MakeDataDir(cfg); err != nil {
 		return err
 	}
-	r, err := setup.OpenRegistry(cfg, slog.New(slog.DiscardHandler), nil)
+	r, err := setup.OpenRegistry(cfg, slog.New(slog.DiscardHandler), registry.MigrateEmpty, nil)
 	if err != nil {
 		return setup.ExplainRegistry(cfg, err)
 	}

@@ -30,7 +30,7 @@ type store struct {
 
 func open(t *testing.T, o registry.Options) store {
 	t.Helper()
-	o.Migrate = true
+	o.Migrate = registry.MigrateOlder
 	r, err := registry.Open(o)
 	if err != nil {
 		t.Fatal(err)

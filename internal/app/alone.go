@@ -12,6 +12,7 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/master"
 )
 
@@ -21,7 +22,7 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 		return err
 	}
 	setup.WarnOpenDir(cfg, log)
-	p, err := openParts(ctx, cfg, name, version, log)
+	p, err := openParts(ctx, cfg, name, version, log, registry.MigrateEmpty)
 	if err != nil {
 		return setup.ExplainRegistry(cfg, err)
 	}

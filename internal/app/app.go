@@ -51,12 +51,14 @@ type parts struct {
 
 // openParts opens everything that a process needs. name is the process's name in its log and in the journal. The
 // registry's database may be unavailable if there is a snapshot on disk.
-func openParts(ctx context.Context, cfg *conf.Config, process, version string, log *slog.Logger) (*parts, error) {
+func openParts(
+	ctx context.Context, cfg *conf.Config, process, version string, log *slog.Logger, migrate registry.Migrate,
+) (*parts, error) {
 	setDialects(cfg)
 	p := &parts{cfg: cfg, version: version, log: log, metrics: newMetrics()}
 	p.tunesGC, p.setsLimits = os.Getenv("GOGC") == "", strings.HasPrefix(process, RoleTimer)
 	p.limitsMemory = os.Getenv("GOMEMLIMIT") == "" && process == RoleChecker
-	if err := p.open(process); err != nil {
+	if err := p.open(process, migrate); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	p.apply(ctx)
@@ -93,7 +95,7 @@ func (p *parts) tuneGC(topics int) {
 // Redis's clock that is as old as an answer takes.
 const patience = 5 * time.Second
 
-func (p *parts) open(process string) (err error) {
+func (p *parts) open(process string, migrate registry.Migrate) (err error) {
 	p.journal, err = journal.Open(journal.Options{
 		Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Sync: p.cfg.Journal.Sync, Logger: p.log,
 	})
@@ -114,7 +116,7 @@ func (p *parts) open(process string) (err error) {
 		Host:      setup.HostName(p.cfg), Settings: setup.CommonSettings(p.cfg),
 		AwaitCompared: awaitsCompared(process),
 	})
-	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce); err == nil {
+	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, migrate, p.queue.Announce); err == nil {
 		p.changes = p.registry.Subscribe()
 		p.pull = pull.New(pull.Options{
 			Queue: p.queue, Changed: p.shardsChanged(), Topics: p.registry.Snapshot, Logger: p.log,

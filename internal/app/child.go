@@ -9,6 +9,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/log"
+	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -32,7 +33,7 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 	if c.Role == RoleDispatcher {
 		shareCores(cfg.Dispatchers)
 	}
-	p, err := openParts(ctx, cfg, process, version, log)
+	p, err := openParts(ctx, cfg, process, version, log, registry.MigrateOlder)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // one, because all shards would store its jobs.
 func TestAPinnedTopicFollowsItsShard(t *testing.T) {
 	r, err := registry.Open(registry.Options{
-		DSN: "sqlite:" + filepath.Join(t.TempDir(), "r.db"), Migrate: true, SecretKey: make([]byte, 32),
+		DSN: "sqlite:" + filepath.Join(t.TempDir(), "r.db"), Migrate: registry.MigrateOlder, SecretKey: make([]byte, 32),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,13 +8,14 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway/importer"
 	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // Import imports topics and jobs from another system. o must contain the Source and the options of the command line.
 func Import(
 	ctx context.Context, cfg *conf.Config, version string, log *slog.Logger, o importer.Options,
 ) (report importer.Report, err error) {
-	p, err := openParts(ctx, cfg, "import", version, log)
+	p, err := openParts(ctx, cfg, "import", version, log, registry.MigrateEmpty)
 	if err != nil {
 		return report, setup.ExplainRegistry(cfg, err)
 	}

@@ -142,7 +142,7 @@ func TestAHostReportsItsListenersOnceADay(t *testing.T) {
 func emptyRegistry(t *testing.T) *registry.Registry {
 	t.Helper()
 	r, err := registry.Open(registry.Options{
-		DSN: "sqlite:" + t.TempDir() + "/registry.db", Migrate: true, Logger: slog.New(slog.DiscardHandler),
+		DSN: "sqlite:" + t.TempDir() + "/registry.db", Migrate: registry.MigrateOlder, Logger: slog.New(slog.DiscardHandler),
 		SnapshotFile: t.TempDir() + "/snapshot.json",
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/journal/recovery"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // Recover recovers lost writes from the journals in o.Dirs, or from this installation's journal.
@@ -27,7 +28,7 @@ func Recover(
 			return report, fmt.Errorf("no journal: %w (set --journal or --data-dir)", err)
 		}
 	}
-	p, err := openParts(ctx, cfg, "recover", version, log)
+	p, err := openParts(ctx, cfg, "recover", version, log, registry.MigrateEmpty)
 	if err != nil {
 		return report, setup.ExplainRegistry(cfg, err)
 	}

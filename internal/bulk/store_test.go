@@ -12,7 +12,7 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 
 func TestTasksAreStoredAndContinued(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		reg, err := registry.Open(registry.Options{DSN: dsn, Migrate: true})
+		reg, err := registry.Open(registry.Options{DSN: dsn, Migrate: registry.MigrateOlder})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,7 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 		key := make([]byte, 32)
 		both := [2]*Registry{}
 		for i := range both {
-			r, err := Open(Options{DSN: dsn, Migrate: true, SecretKey: key})
+			r, err := Open(Options{DSN: dsn, Migrate: MigrateOlder, SecretKey: key})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func watch(t *testing.T, r *Registry) *[]any {
 
 func TestOnlyWhatChangedIsRead(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		writer, err := Open(Options{DSN: dsn, Migrate: true})
+		writer, err := Open(Options{DSN: dsn, Migrate: MigrateOlder})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func TestOnlyWhatChangedIsRead(t *testing.T) {
 // A backup that is restored and then changed may have reached the revision that a process has seen, with other changes.
 func TestARestoredBackupThatChangedIsFollowed(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		a, err := Open(Options{DSN: dsn, Migrate: true})
+		a, err := Open(Options{DSN: dsn, Migrate: MigrateOlder})
 		if err != nil {
 			t.Fatal(err)
 		}

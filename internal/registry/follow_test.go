@@ -80,7 +80,7 @@ func TestATopicOfAnotherProcessIsFoundOnDemand(t *testing.T) {
 func TestAnOlderSnapshotDoesNotReplaceANewerOne(t *testing.T) {
 	t.Parallel()
 	dsn, file := dbtest.SQLite(t), filepath.Join(t.TempDir(), "snapshot.json")
-	slow, err := Open(Options{DSN: dsn, Migrate: true, SnapshotFile: file})
+	slow, err := Open(Options{DSN: dsn, Migrate: MigrateOlder, SnapshotFile: file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestAnOlderSnapshotDoesNotReplaceANewerOne(t *testing.T) {
 func TestOneProcessOfAHostWritesTheSnapshotAtATime(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "snapshot.json")
-	r, err := Open(Options{DSN: dbtest.SQLite(t), Migrate: true, SnapshotFile: file})
+	r, err := Open(Options{DSN: dbtest.SQLite(t), Migrate: MigrateOlder, SnapshotFile: file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestOnlyAStartMigrates(t *testing.T) {
 	if err := writeSnapshot(file, &Snapshot{Revision: 7}); err != nil {
 		t.Fatal(err)
 	}
-	r, err := connect(Options{DSN: dbtest.SQLite(t), SnapshotFile: file, Migrate: true})
+	r, err := connect(Options{DSN: dbtest.SQLite(t), SnapshotFile: file, Migrate: MigrateOlder})
 	if err != nil {
 		t.Fatal(err)
 	}

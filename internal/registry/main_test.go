@@ -27,7 +27,9 @@ var testKey = seal.Key(bytes.Repeat([]byte("k"), seal.KeySize))
 
 func open(t *testing.T, o Options) *Registry {
 	t.Helper()
-	o.Migrate = true
+	if o.Migrate == MigrateNone {
+		o.Migrate = MigrateOlder
+	}
 	if o.SecretKey == nil {
 		o.SecretKey = testKey
 	}

@@ -28,7 +28,7 @@ func register(b *testing.B, dsn string) {
 			_ = r.Close()
 		}
 	}()
-	writer, err := Open(Options{DSN: dsn, Migrate: true, Announce: func(context.Context, int64) {
+	writer, err := Open(Options{DSN: dsn, Migrate: MigrateOlder, Announce: func(context.Context, int64) {
 		for _, r := range followers {
 			r.Nudge()
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,19 +15,30 @@ import (
 	"github.com/wakecall/wakecall/internal/disk"
 	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/internal/registry/seal"
+	"github.com/wakecall/wakecall/migrations"
 )
 
 // Options configure a Registry.
 type Options struct {
 	DSN          string // sqlite:PATH or mysql://user:pw@tcp(host:3306)/database
 	SnapshotFile string // where to keep the last snapshot; empty: nowhere
-	Migrate      bool   // migrate an older schema
+	Migrate      Migrate
 	Poll         time.Duration
 	AuditKeep    time.Duration // how long entries of the audit trail are kept; 0: forever
 	Logger       *slog.Logger
 	SecretKey    seal.Key                                  // encrypts and decrypts stored secrets
 	Announce     func(ctx context.Context, revision int64) // called after every change made here; may be nil
 }
+
+// Migrate says which schemas Open migrates.
+type Migrate uint8
+
+// Which schemas are migrated.
+const (
+	MigrateNone  Migrate = iota
+	MigrateEmpty         // an empty database gets a schema; one that processes use stays as it is
+	MigrateOlder         // also an older schema
+)
 
 // Registry is the database of topics, shards and tokens, and a snapshot of it in memory. Its methods may be called
 // from any goroutine.
@@ -107,11 +119,17 @@ func (r *Registry) start(ctx context.Context) error {
 	return r.checkKey(ctx)
 }
 
-// migrate migrates an older schema if Options.Migrate is set. Otherwise it returns an error.
+// migrate checks the schema, and migrates it as Options.Migrate says. Otherwise it returns an error.
 func (r *Registry) migrate(ctx context.Context) error {
 	err := r.db.CheckSchema(ctx)
-	if !errors.Is(err, ErrSchemaOlder) || !r.opts.Migrate {
+	if !errors.Is(err, ErrSchemaOlder) || r.opts.Migrate == MigrateNone {
 		return err
+	}
+	if r.opts.Migrate == MigrateEmpty {
+		steps, statusErr := r.db.Migrations(ctx)
+		if statusErr != nil || slices.ContainsFunc(steps, func(s migrations.Step) bool { return s.Applied }) {
+			return errors.Join(err, statusErr)
+		}
 	}
 	if _, err := r.db.Migrate(ctx); err != nil {
 		return err

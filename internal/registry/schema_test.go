@@ -3,6 +3,7 @@ package registry
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,7 @@ func TestSeveralHostsOpenAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range hosts {
 			wg.Go(func() {
-				r, err := Open(Options{DSN: dsn, Migrate: true})
+				r, err := Open(Options{DSN: dsn, Migrate: MigrateOlder})
 				if err == nil {
 					err = r.Close()
 				}
@@ -43,7 +44,7 @@ func TestTheFirstProcessesMakeOneFile(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				r, err := Open(Options{DSN: dsn, Migrate: true})
+				r, err := Open(Options{DSN: dsn, Migrate: MigrateOlder})
 				if err != nil {
 					t.Error(err)
 					return
@@ -70,7 +71,7 @@ func TestAHostWaitsForAnotherThatMigrates(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		r, err := Open(Options{DSN: dsn, Migrate: true})
+		r, err := Open(Options{DSN: dsn, Migrate: MigrateOlder})
 		if err == nil {
 			err = r.Close()
 		}
@@ -125,21 +126,42 @@ func TestHalfAMigrationIsCompleted(t *testing.T) {
 	}
 }
 
-func TestASchemaOfAnotherVersionIsRefused(t *testing.T) {
+// TestASchemaOfAnotherVersion is used if it names this version as one of its readers, and migrated only when asked.
+func TestASchemaOfAnotherVersion(t *testing.T) {
 	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
 		if _, err := Open(Options{DSN: dsn}); !errors.Is(err, ErrSchemaOlder) ||
 			!strings.Contains(err.Error(), "wakecall migrate up") {
-			t.Fatalf("an empty database without Migrate: %v", err)
+			t.Fatalf("an empty database: %v", err)
 		}
-		r := open(t, Options{DSN: dsn})
-		if err := dbtest.Run(
-			r.db, "INSERT INTO schema_migrations (version_id, is_applied) VALUES (99999, 1)"); err != nil {
+		r := open(t, Options{DSN: dsn, Migrate: MigrateEmpty})
+		do := func(statement string) {
+			t.Helper()
+			if err := dbtest.Run(r.db, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		steps, err := r.db.Migrations(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
-		for _, migrate := range []bool{false, true} {
+		last := fmt.Sprint(len(steps))
+		do("DELETE FROM schema_migrations WHERE version_id = " + last)
+		if _, err := Open(Options{DSN: dsn, Migrate: MigrateEmpty}); !errors.Is(err, ErrSchemaOlder) {
+			t.Errorf("an older schema: %v", err)
+		}
+		do("INSERT INTO schema_migrations (version_id, is_applied) VALUES (" + last + ", 1), (99999, 1)")
+		for _, migrate := range []Migrate{MigrateNone, MigrateEmpty, MigrateOlder} {
+			newer, err := Open(Options{DSN: dsn, Migrate: migrate})
+			if err != nil {
+				t.Fatalf("a newer schema: %v", err)
+			}
+			_ = newer.Close()
+		}
+		do("UPDATE schema_reader SET oldest = 99998")
+		for _, migrate := range []Migrate{MigrateNone, MigrateEmpty, MigrateOlder} {
 			if _, err := Open(Options{DSN: dsn, Migrate: migrate}); !errors.Is(err, ErrSchemaNewer) ||
-				!strings.Contains(err.Error(), "99999") {
-				t.Errorf("a newer schema: %v", err)
+				!strings.Contains(err.Error(), "99998") {
+				t.Errorf("one that is too new: %v", err)
 			}
 		}
 		if _, err := r.db.Migrate(t.Context()); !errors.Is(err, migrations.ErrSchemaNewer) {

@@ -98,7 +98,7 @@ func TestAnotherKeyIsAnErrorThatLosesNothing(t *testing.T) {
 		putSecrets(t, r)
 		before := stored(t, r)
 		for range 2 {
-			if _, err := Open(Options{DSN: dsn, SecretKey: secretKey(2), Migrate: true}); !errors.Is(
+			if _, err := Open(Options{DSN: dsn, SecretKey: secretKey(2), Migrate: MigrateOlder}); !errors.Is(
 				err, ErrOtherKey) ||
 				!strings.Contains(err.Error(), "registry.seal_key") {
 				t.Errorf("with another key: %v", err)
@@ -115,7 +115,7 @@ func TestAnotherKeyIsAnErrorThatLosesNothing(t *testing.T) {
 func TestOfHostsThatStartTogetherOneKeyWins(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		start := func(n int) (*Registry, error) {
-			return Open(Options{DSN: dsn, SecretKey: secretKey(byte(n)), Migrate: true})
+			return Open(Options{DSN: dsn, SecretKey: secretKey(byte(n)), Migrate: MigrateOlder})
 		}
 		var wg sync.WaitGroup
 		for n := range 4 {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/test/dbtest"
 )
@@ -103,6 +105,32 @@ func TestAPauseHasAReason(t *testing.T) {
 		if n := r.Snapshot().Notes.Get("shop.close"); n.PauseReason != "" || !n.PausedAt.IsZero() ||
 			!n.SecretsChangedAt.Equal(rotated) {
 			t.Errorf("after it was resumed, the note is %+v", n)
+		}
+	})
+}
+
+// TestAChangeKeepsFieldsOfANewerVersion, which has stored them while hosts are upgraded one by one.
+func TestAChangeKeepsFieldsOfANewerVersion(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		put(t, r, topic("shop.close"))
+		const newer = `{"newer": {"a": [1, "}"]}, "name"`
+		sql := func(run func(tx *gorm.DB) *gorm.DB) {
+			t.Helper()
+			if err := r.DB().Do(t.Context(), func(tx *gorm.DB) error { return run(tx).Error }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sql(func(tx *gorm.DB) *gorm.DB {
+			return tx.Exec("UPDATE topics SET spec = REPLACE(spec, ?, ?)", `{"name"`, newer)
+		})
+		x := topic("shop.close")
+		x.Title = "changed"
+		put(t, r, x)
+		var spec string
+		sql(func(tx *gorm.DB) *gorm.DB { return tx.Raw("SELECT spec FROM topics").Scan(&spec) })
+		if !strings.Contains(spec, `"newer":{"a": [1, "}"]}`) || !strings.Contains(spec, `"title":"changed"`) {
+			t.Errorf("stored as %s", spec)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"unique"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/internal/registry/seal"
@@ -78,9 +79,14 @@ func (r *topicRow) topic(key seal.Key) (*Topic, error) {
 func (r *topicRow) stored() (*Topic, error) {
 	t := NewTopic(r.Name)
 	t.Headers = nil
-	if err := jsonv2.Unmarshal([]byte(r.Spec), &t); err != nil {
+	spec := struct {
+		*Topic
+		Newer jsontext.Value `json:",embed"`
+	}{Topic: &t}
+	if err := jsonv2.Unmarshal([]byte(r.Spec), &spec); err != nil {
 		return nil, fmt.Errorf("read topic %s: %w: %w", r.Name, errSpec, err)
 	}
+	t.newer = spec.Newer
 	t.Name, t.CreatedAt, t.UpdatedAt = r.Name, r.CreatedAt, r.UpdatedAt
 	t.tidy()
 	return &t, nil
@@ -105,7 +111,11 @@ func share[S ~string](s *S) { *s = unique.Make(*s).Value() }
 
 // spec returns a topic's JSON as it is stored.
 func (t *Topic) spec() ([]byte, error) {
-	return json.Marshal(storedTopic{Topic: t, Secrets: t.Secrets})
+	spec, err := json.Marshal(storedTopic{Topic: t, Secrets: t.Secrets})
+	if err == nil && len(t.newer) > 0 {
+		spec = append(append(spec[:len(spec)-1], ','), t.newer[1:]...)
+	}
+	return spec, err
 }
 
 // newTopicRow does not store whether a topic is locked, because it only gets topics that could be opened.

@@ -167,7 +167,7 @@ func (e *edit) put(t Topic, row *topicRow, found bool, conditions []Condition) (
 		stored, err := row.topic(e.key)
 		switch {
 		case err == nil:
-			was, c.Before, t.CreatedAt = stored, stored, stored.CreatedAt
+			was, c.Before, t.CreatedAt, t.newer = stored, stored, stored.CreatedAt, stored.newer
 		case !errors.Is(err, errSpec): // a damaged row is replaced, which repairs it
 			return "", err
 		}

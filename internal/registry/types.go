@@ -39,6 +39,8 @@ type Topic struct {
 	Locked       bool              `json:"-"` // this host cannot decrypt its secrets and makes no callbacks
 	CreatedAt    time.Time         `json:"created_at"`
 	UpdatedAt    time.Time         `json:"updated_at"`
+
+	newer []byte // fields that a newer version stored, as a JSON object: a change by this one keeps them
 }
 
 // Delivery is how the jobs of a topic reach their workers.

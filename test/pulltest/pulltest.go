@@ -36,7 +36,7 @@ type Queue struct {
 // OpenRegistry opens the registry as another process does.
 func (q *Queue) OpenRegistry(t *testing.T) *registry.Registry {
 	t.Helper()
-	r, err := registry.Open(registry.Options{DSN: q.dsn, Migrate: true, SecretKey: make([]byte, 32)})
+	r, err := registry.Open(registry.Options{DSN: q.dsn, Migrate: registry.MigrateOlder, SecretKey: make([]byte, 32)})
 	if err != nil {
 		t.Fatal(err)
 	}

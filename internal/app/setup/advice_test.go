@@ -207,7 +207,7 @@ func TestHostsWithOtherSettingsAreToldApart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(cfg.DataDir, "secret-key"), []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = OpenRegistry(cfg, slog.New(slog.DiscardHandler), nil)
+	_, err = OpenRegistry(cfg, slog.New(slog.DiscardHandler), registry.MigrateOlder, nil)
 	if err == nil || !strings.Contains(err.Error(), "secret key") {
 		t.Errorf("a damaged key: %v", err)
 	}
@@ -288,7 +288,7 @@ func TestOneRedisIsNamedOnce(t *testing.T) {
 			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v, want an error with %q", err, says)
 		}
-		reg, err := OpenRegistry(cfg, log, nil)
+		reg, err := OpenRegistry(cfg, log, registry.MigrateOlder, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

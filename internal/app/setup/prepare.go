@@ -30,7 +30,7 @@ func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registr
 	if err := journal.CheckFormat(cfg.JournalDir()); err != nil {
 		return nil, err
 	}
-	r, err := OpenRegistry(cfg, log, nil)
+	r, err := OpenRegistry(cfg, log, registry.MigrateOlder, nil)
 	if err != nil {
 		return nil, ExplainRegistry(cfg, err)
 	}

@@ -14,16 +14,16 @@ import (
 	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 
-// OpenRegistry opens the registry and migrates its schema. Other hosts may do so at the same time.
+// OpenRegistry opens the registry, and migrates its schema as migrate says. Other hosts may do so at the same time.
 func OpenRegistry(
-	cfg *conf.Config, log *slog.Logger, announce func(context.Context, int64),
+	cfg *conf.Config, log *slog.Logger, migrate registry.Migrate, announce func(context.Context, int64),
 ) (*registry.Registry, error) {
 	key, _, err := sealKey(cfg, true)
 	if err != nil {
 		return nil, err
 	}
 	return registry.Open(registry.Options{
-		DSN: cfg.RegistryDSN().Reveal(), SnapshotFile: cfg.SnapshotFile(), Migrate: true, Logger: log,
+		DSN: cfg.RegistryDSN().Reveal(), SnapshotFile: cfg.SnapshotFile(), Migrate: migrate, Logger: log,
 		SecretKey: key, Announce: announce, AuditKeep: cfg.Registry.AuditKeep,
 	})
 }

@@ -21,7 +21,7 @@ func openWithKey(t *testing.T, dsn string, env ...string) (*conf.Config, *regist
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := OpenRegistry(cfg, slog.New(slog.DiscardHandler), nil)
+	r, err := OpenRegistry(cfg, slog.New(slog.DiscardHandler), registry.MigrateOlder, nil)
 	if err == nil {
 		t.Cleanup(func() { _ = r.Close() })
 	}

@@ -67,7 +67,7 @@ func TestAFirstStartWaitsForItsDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := OpenRegistry(cfg, slog.New(slog.DiscardHandler), nil)
+	r, err := OpenRegistry(cfg, slog.New(slog.DiscardHandler), registry.MigrateOlder, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestFirstStepsDoNotRememberAMistake(t *testing.T) {
 		!strings.Contains(err.Error(), "apt-get install redis-server") {
 		t.Errorf("error %v", err)
 	}
-	r, err := OpenRegistry(cfg, log.New(cfg, t.Output(), "test"), nil)
+	r, err := OpenRegistry(cfg, log.New(cfg, t.Output(), "test"), registry.MigrateOlder, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
