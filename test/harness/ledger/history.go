@@ -214,7 +214,7 @@ func (j job) called(o operation, s *story, faults []Event) (next job, ok bool) {
 	}
 	if j.holder > 0 {
 		before := s.calls[j.holder-1]
-		if o.At < before.Held-1 && !forgotten(before, o.Event, faults) {
+		if o.At < before.Held-1 && !forgotten(before, o.Event, faults) && !s.pushedTwice(before, faults) {
 			return j, false
 		}
 	}

@@ -22,6 +22,8 @@ func TestPorcupineFindsPlantedFaults(t *testing.T) {
 	expired, flushed := lease(1, 1600, 2600, Bad), fault("redis flushed", 1700, 1900)
 	spooled := setting(Push, 1000, Acknowledged, 0, "a")
 	spooled[0].Status = 202
+	slow := setting(Push, 1000, Acknowledged, 500, "a")
+	slow[0].End = 1700
 	for name, c := range map[string]struct {
 		events []Event
 		wrong  bool
@@ -45,12 +47,14 @@ func TestPorcupineFindsPlantedFaults(t *testing.T) {
 			call(3, 9100, "b", Good)), true},
 		"reserved before it was replaced": {events(pushed, call(1, 1600, "a", Bad), replace(Acknowledged),
 			call(2, 1800, "a", Good), call(3, 2000, "b", Good)), false},
-		"only the old body":      {events(pushed, delivered, replace(Acknowledged)), true},
-		"twice":                  {events(pushed, delivered, call(2, 9000, "a", Good)), true},
-		"twice at a fault":       {events(pushed, delivered, fault("some fault", 1500, 1900), call(2, 9000, "a", Good)), false},
-		"a doubled lease":        {events(pushed, expired, lease(2, 2500, 2700, Good)), true},
-		"a lease that expired":   {events(pushed, expired, lease(2, 2600, 2700, Good)), false},
-		"a lease that was lost":  {events(pushed, expired, flushed, lease(2, 2500, 2700, Good)), false},
+		"only the old body":     {events(pushed, delivered, replace(Acknowledged)), true},
+		"twice":                 {events(pushed, delivered, call(2, 9000, "a", Good)), true},
+		"twice at a fault":      {events(pushed, delivered, fault("some fault", 1500, 1900), call(2, 9000, "a", Good)), false},
+		"a doubled lease":       {events(pushed, expired, lease(2, 2500, 2700, Good)), true},
+		"a lease that expired":  {events(pushed, expired, lease(2, 2600, 2700, Good)), false},
+		"a lease that was lost": {events(pushed, expired, flushed, lease(2, 2500, 2700, Good)), false},
+		"leased while its push was repeated": {events(slow, lease(1, 1600, 2600, Bad),
+			fault("redis answers lost", 900, 1750), lease(2, 1700, 1800, Good)), false},
 		"acked and leased again": {events(pushed, lease(1, 1600, 2600, Good), lease(2, 2700, 2800, Good)), true},
 		"changed in turn": {events(pushed, changed(1100, "", "v1"), changed(1200, "v1", "v2"),
 			call(1, 1800, "a", Good)), false},
