@@ -49,6 +49,7 @@ type Server struct {
 	Addr              string        `key:"addr"`
 	MaxBody           int64         `key:"max_body"`
 	MaxConnections    int           `key:"max_connections"`
+	FirstToken        Secret        `key:"first_token"`
 	ReadHeaderTimeout time.Duration `key:"read_header_timeout"`
 	ReadTimeout       time.Duration `key:"read_timeout"`
 	IdleTimeout       time.Duration `key:"idle_timeout"`
@@ -62,6 +63,7 @@ type Admin struct {
 	BasePath       string       `key:"base_path"`
 	PublicURL      string       `key:"public_url"`
 	TrustedProxies []*net.IPNet `key:"trusted_proxies"`
+	FirstPassword  Secret       `key:"first_password"`
 	TLSCert        string       `key:"tls_cert"`
 	TLSKey         string       `key:"tls_key"`
 }

@@ -86,6 +86,25 @@ func TestWhichFile(t *testing.T) {
 	}
 }
 
+// TestAVariableMayNameAFile with the value, as secrets are mounted into containers.
+func TestAVariableMayNameAFile(t *testing.T) {
+	file, missing := write(t, "mysql://u:secret@tcp(db:3306)/w\n"), filepath.Join(t.TempDir(), "none")
+	c, err := Load(LoadOptions{Env: []string{"WAKECALL_REGISTRY_DSN_FILE=" + file}, Search: []string{missing}})
+	if err != nil || c.RegistryDSN().Reveal() != "mysql://u:secret@tcp(db:3306)/w" {
+		t.Errorf("%v, %v", c, err)
+	}
+	for text, env := range map[string][]string{
+		"none: no such file": {"WAKECALL_REGISTRY_DSN_FILE=" + missing},
+		"set one of them":    {"WAKECALL_REGISTRY_DSN_FILE=" + file, "WAKECALL_REGISTRY_DSN=sqlite:x"},
+		"no key has this":    {"WAKECALL_REGISTRY_DNS_FILE=" + file},
+	} {
+		if _, err := Load(LoadOptions{Env: env, Search: []string{missing}}); err == nil || !strings.Contains(err.Error(), text) ||
+			strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v: %v, want %q", env, err, text)
+		}
+	}
+}
+
 func TestEveryProblemIsReported(t *testing.T) {
 	file := write(t, `timers: two
 server:

@@ -120,6 +120,9 @@ var keys = []Key{
 	{"server.max_body", "256KiB", size("1", "16MiB"), "Largest body of a job. A larger push is answered 413."},
 	{"server.max_connections", "8192", number(1, 1_000_000),
 		"Limit of open client connections. Further ones wait until one of them closes."},
+	{"server.first_token", "", secret(32),
+		"API token with all rights that the first start creates, and later ones ignore. Empty: a random one, in " +
+			"data_dir/api-token. Set WAKECALL_SERVER_FIRST_TOKEN_FILE instead of writing it here."},
 	{"server.read_header_timeout", "5s", duration(), "How long a client may take to send the headers of a request."},
 	{"server.read_timeout", "30s", duration(), "How long a client may take to send a whole request."},
 	{"server.idle_timeout", "2m", duration(), "How long a connection is kept open between two requests."},
@@ -137,6 +140,9 @@ var keys = []Key{
 	{"admin.trusted_proxies", "", cidrs(),
 		"Networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted, as CIDRs such as 127.0.0.1/32. " +
 			"Empty: none."},
+	{"admin.first_password", "", secret(10),
+		"Password of the user admin that the first start creates, and later ones ignore. Empty: a random one, in " +
+			"data_dir/admin-password. Set WAKECALL_ADMIN_FIRST_PASSWORD_FILE instead of writing it here."},
 	{"admin.tls_cert", "", Path().With("admin.tls_key"), certHelp},
 	{"admin.tls_key", "", Path(), keyHelp},
 

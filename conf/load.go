@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -146,13 +147,34 @@ func (l *loader) readEnv(env, foreign []string) {
 		if !strings.HasPrefix(name, envPrefix) || notKeys.MatchString(e) || slices.Contains(foreign, name) {
 			continue
 		}
-		i := slices.Index(names, name)
+		i, source := slices.Index(names, name), name
+		if of, isFile := strings.CutSuffix(name, fileSuffix); isFile && i < 0 {
+			if i = slices.Index(names, of); i >= 0 {
+				source = name + " (" + text + ")"
+				text = l.readValue(names[i], source, text, env)
+			}
+		}
 		if i < 0 {
 			l.report(name, "", "no key has this environment variable"+suggest(name, names))
 			continue
 		}
-		l.set(l.keys[i].Path, text, name, false)
+		l.set(l.keys[i].Path, text, source, false)
 	}
+}
+
+// fileSuffix marks a variable that names a file with the value, as secrets are mounted into containers.
+const fileSuffix = "_FILE"
+
+// readValue reads the file with the value of a variable, without the newline at its end.
+func (l *loader) readValue(variable, source, file string, env []string) string {
+	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, variable+"=") }) {
+		l.report(source, "", variable+" is also set; set one of them")
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		l.report(source, "", fmt.Sprintf("read the value: %v", err))
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 }
 
 // crossCheck reports values that contradict each other, unless one of them is already reported.

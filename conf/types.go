@@ -152,6 +152,16 @@ func priorities() Type {
 	}}
 }
 
+// secret is the type of secrets with a least length.
+func secret(least int) Type {
+	return Type{mask: func(string) string { return address.Hidden }, Parse: func(s string) (any, error) {
+		if len(s) < least {
+			return nil, fmt.Errorf("must have at least %d characters", least)
+		}
+		return Secret(s), nil
+	}}
+}
+
 // sealKey is the type of registry.seal_key.
 func sealKey() Type {
 	return Type{mask: func(string) string { return address.Hidden }, Parse: func(s string) (any, error) {

@@ -36,7 +36,7 @@ func replaceBinary(t *testing.T, path, by string) {
 func TestUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	next := harness.Build(t, "-ldflags", "-s -w -X main.version="+"v9.9.9-next")
+	next := harness.Build(t, "-ldflags", "-s -w -X main.linked="+"v9.9.9-next")
 	binary := filepath.Join(t.TempDir(), "wakecall")
 	replaceBinary(t, binary, harness.Binary(t))
 	opts := unhurried()
@@ -203,7 +203,7 @@ func nextSchema(t *testing.T) string {
 	must(t, err)
 	file := filepath.Join(dir, "overlay.json")
 	must(t, os.WriteFile(file, overlay, 0o600))
-	return harness.Build(t, "-overlay", file, "-ldflags", "-s -w -X main.version="+"v9.9.9-next")
+	return harness.Build(t, "-overlay", file, "-ldflags", "-s -w -X main.linked="+"v9.9.9-next")
 }
 
 // TestVersionsWithDifferentSchemasWorkBesideEachOther, on one database and one Redis, both ways and under load: a

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"syscall"
@@ -10,8 +11,11 @@ import (
 	"github.com/wakecall/wakecall/master/child"
 )
 
-// version is set by the linker (make build).
-var version = "dev"
+// linked is set by the linker (make build). Otherwise the version is the module's, as with go install.
+var (
+	linked  string
+	version = cmp.Or(linked, moduleVersion())
+)
 
 func main() { os.Exit(run()) }
 

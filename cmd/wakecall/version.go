@@ -2,6 +2,7 @@ package main
 
 import (
 	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
@@ -15,4 +16,13 @@ func (p *program) versionCommand() *cobra.Command {
 			return p.say(v, "wakecall %s (%s, %s)", v["version"], v["go"], v["platform"])
 		},
 	})
+}
+
+// moduleVersion returns the version that the go command built.
+func moduleVersion() string {
+	b, ok := debug.ReadBuildInfo()
+	if !ok || b.Main.Version == "" || b.Main.Version == "(devel)" {
+		return "dev"
+	}
+	return b.Main.Version
 }

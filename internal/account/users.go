@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -98,20 +99,24 @@ func (s *Store) CreateUser(ctx context.Context, actor, name, password string, ro
 	})
 }
 
-// CreateFirst adds the user admin in the transaction of the first start and returns a random password. If the user
-// admin exists, it does nothing and returns an empty password.
-func CreateFirst(tx *gorm.DB) (password string, err error) {
-	if found, err := database.Find(tx, &userRow{}, "name", "admin"); found || err != nil {
-		return "", err
+// CreateFirst returns a function that adds the user admin in the transaction of the first start, with this password or,
+// if it is empty, a random one, which the function returns. If the user admin exists, it does nothing.
+func CreateFirst(password string) func(tx *gorm.DB) (random string, err error) {
+	return func(tx *gorm.DB) (random string, err error) {
+		if found, err := database.Find(tx, &userRow{}, "name", "admin"); found || err != nil {
+			return "", err
+		}
+		if password == "" {
+			b := make([]byte, 18)
+			_, _ = rand.Read(b) // never fails (crypto/rand)
+			random = base64.RawURLEncoding.EncodeToString(b)
+		}
+		hash, err := hashPassword(cmp.Or(random, password))
+		if err != nil {
+			return "", err
+		}
+		return random, tx.Create(&userRow{User{Name: "admin", Role: RoleAdmin, CreatedAt: database.Now()}, hash}).Error
 	}
-	b := make([]byte, 18)
-	_, _ = rand.Read(b) // never fails (crypto/rand)
-	password = base64.RawURLEncoding.EncodeToString(b)
-	hash, err := hashPassword(password)
-	if err != nil {
-		return "", err
-	}
-	return password, tx.Create(&userRow{User{Name: "admin", Role: RoleAdmin, CreatedAt: database.Now()}, hash}).Error
 }
 
 // SetPassword changes a user's password. Errors: *registry.FieldError, ErrNoUser, ErrUnavailable.

@@ -201,7 +201,7 @@ func TestAnExistingAdminIsLeftAlone(t *testing.T) {
 	if err := r.CreateUser(t.Context(), "me", "admin", "made by hand", RoleAdmin); err != nil {
 		t.Fatal(err)
 	}
-	if made, err := r.Bootstrap(t.Context(), t.TempDir(), CreateFirst); err != nil || len(made) != 1 ||
+	if made, err := r.Bootstrap(t.Context(), t.TempDir(), "", CreateFirst("")); err != nil || len(made) != 1 ||
 		filepath.Base(made[0]) != registry.TokenFile {
 		t.Errorf("created %v, %v", made, err)
 	}
@@ -213,7 +213,7 @@ func TestAnExistingAdminIsLeftAlone(t *testing.T) {
 func TestTheFirstStartCreatesAnAdmin(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, registry.Options{DSN: dsn})
-		files, err := r.Bootstrap(t.Context(), t.TempDir(), CreateFirst)
+		files, err := r.Bootstrap(t.Context(), t.TempDir(), "", CreateFirst(""))
 		if err != nil || len(files) != 2 || filepath.Base(files[1]) != registry.PasswordFile {
 			t.Fatalf("files %v, %v", files, err)
 		}
@@ -226,6 +226,22 @@ func TestTheFirstStartCreatesAnAdmin(t *testing.T) {
 			t.Errorf("the first password: %+v, %v", u, err)
 		}
 	})
+}
+
+// TestTheFirstStartTakesGivenSecrets, and writes none of them.
+func TestTheFirstStartTakesGivenSecrets(t *testing.T) {
+	t.Parallel()
+	r := open(t, registry.Options{DSN: dbtest.SQLite(t)})
+	const token, password = "wk_0123456789abcdef0123456789abcdef", "given by the operator"
+	if made, err := r.Bootstrap(t.Context(), t.TempDir(), token, CreateFirst(password)); err != nil || len(made) != 0 {
+		t.Errorf("created %v, %v", made, err)
+	}
+	if _, ok := r.Snapshot().Token(token); !ok {
+		t.Error("the token is unknown")
+	}
+	if _, err := r.CheckPassword(t.Context(), "admin", password); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestUsersAreValidated(t *testing.T) {

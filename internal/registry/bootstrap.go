@@ -27,13 +27,13 @@ type firstAccess struct {
 
 // Bootstrap creates an API token with all rights and the first user, once per installation, and writes both secrets to
 // files in dir that only their owner may read. It returns the files it wrote. If several hosts start at once, only one
-// of them does this. createUser creates the user in the same transaction and returns the password, or "" if the user
-// exists.
+// of them does this. token is the token to create, which is not written to a file; "": a random one. createUser creates
+// the user in the same transaction and returns the password to write, or "".
 //
 // The files are written before the database commits. A crash in between may leave useless files, which the next start
 // replaces, but never a token or user whose secret is lost.
 func (r *Registry) Bootstrap(
-	ctx context.Context, dir string, createUser func(tx *gorm.DB) (password string, err error),
+	ctx context.Context, dir, token string, createUser func(tx *gorm.DB) (password string, err error),
 ) (created []string, err error) {
 	first := &firstAccess{dir: dir}
 	err = r.Change(ctx, "first start", "bootstrap", "access", func(tx *gorm.DB, c *Changed) error {
@@ -41,7 +41,7 @@ func (r *Registry) Bootstrap(
 			return err
 		}
 		c.After = []string{"token/first", "user/admin"}
-		if err := first.createToken(tx); err != nil {
+		if err := first.createToken(tx, token); err != nil {
 			return err
 		}
 		if first.password, err = createUser(tx); err != nil {
@@ -58,10 +58,13 @@ func (r *Registry) Bootstrap(
 	return nil, fmt.Errorf("create first token and user: %w", err)
 }
 
-func (f *firstAccess) createToken(tx *gorm.DB) error {
-	f.token = newSecret("wk_")
+func (f *firstAccess) createToken(tx *gorm.DB, token string) error {
+	if token == "" {
+		f.token = newSecret("wk_")
+		token = f.token
+	}
 	return tx.Create(newTokenRow(&Token{
-		Name: "first", Hash: HashToken(f.token), Rights: Rights, Topics: []string{"*"}, CreatedAt: database.Now(),
+		Name: "first", Hash: HashToken(token), Rights: Rights, Topics: []string{"*"}, CreatedAt: database.Now(),
 	})).Error
 }
 

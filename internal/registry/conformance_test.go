@@ -407,7 +407,7 @@ func TestOneOfSeveralHostsMakesTheFirstAccess(t *testing.T) {
 		for i := range hosts {
 			r := open(t, Options{DSN: dsn})
 			first, dirs[i] = r, t.TempDir()
-			wg.Go(func() { made[i], errs[i] = r.Bootstrap(t.Context(), dirs[i], testUser) })
+			wg.Go(func() { made[i], errs[i] = r.Bootstrap(t.Context(), dirs[i], "", testUser) })
 		}
 		wg.Wait()
 		if err := errors.Join(errs[:]...); err != nil {

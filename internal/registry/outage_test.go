@@ -243,7 +243,7 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if made, err := r.Bootstrap(t.Context(), dir, testUser); !errors.Is(err, fail) || made != nil {
+	if made, err := r.Bootstrap(t.Context(), dir, "", testUser); !errors.Is(err, fail) || made != nil {
 		t.Errorf("created %v, %v", made, err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
@@ -255,7 +255,7 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var fe *FieldError
-	if _, err := r.Bootstrap(t.Context(), filepath.Join(dir, "none"), testUser); !errors.As(err, &fe) ||
+	if _, err := r.Bootstrap(t.Context(), filepath.Join(dir, "none"), "", testUser); !errors.As(err, &fe) ||
 		fe.Field != "data_dir" {
 		t.Errorf("without the directory: %v", err)
 	}
@@ -263,14 +263,14 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, TokenFile), []byte(strings.Repeat("wk_old", 30)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	made, err := r.Bootstrap(t.Context(), dir, testUser)
+	made, err := r.Bootstrap(t.Context(), dir, "", testUser)
 	if err != nil || len(made) != 2 {
 		t.Fatalf("created %v, %v", made, err)
 	}
 	if _, ok := r.Snapshot().Token(privateFile(t, made[0])); !ok {
 		t.Error("the file has another token")
 	}
-	if again, err := r.Bootstrap(t.Context(), t.TempDir(), testUser); err != nil || again != nil {
+	if again, err := r.Bootstrap(t.Context(), t.TempDir(), "", testUser); err != nil || again != nil {
 		t.Errorf("the second start created %v, %v", again, err)
 	}
 }

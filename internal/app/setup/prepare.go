@@ -108,7 +108,8 @@ func seedOnce(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *
 			return err
 		}
 	}
-	created, err := r.Bootstrap(ctx, cfg.DataDir, account.CreateFirst)
+	created, err := r.Bootstrap(ctx, cfg.DataDir, cfg.Server.FirstToken.Reveal(),
+		account.CreateFirst(cfg.Admin.FirstPassword.Reveal()))
 	for _, path := range created {
 		log.Info("first start: created "+firstStartFile(path), "file", path)
 	}
