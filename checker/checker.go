@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/internal/alert/health"
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -38,7 +39,9 @@ type Options struct {
 	Every   time.Duration   // between pings of a shard; 0: a second
 	Jobs    Jobs            // for counting jobs at a scrape; nil: not counted
 	// Known reports whether a topic is registered. Only registered topics have metrics.
-	Known        func(topic string) bool
+	Known func(topic string) bool
+	// Forecast says when the waiting jobs of a topic are cleared; nil: no metric of it.
+	Forecast     func(ctx context.Context, topic string) forecast.Answer
 	MetricTopics int           // limit of topics with their own metrics
 	Notify       func(Finding) // called when a finding begins or ends; may be nil
 	Logger       *slog.Logger

@@ -16,6 +16,7 @@ import (
 	"github.com/wakecall/wakecall/test/leaks"
 
 	"github.com/wakecall/wakecall/internal/alert/health"
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 )
@@ -251,6 +252,9 @@ func TestAScrapeHasShardsAndJobs(t *testing.T) {
 		c := New(Options{
 			Shards: func() []Shard { return shards }, Changed: changed, Registerer: r,
 			Jobs: jobs, Known: func(topic string) bool { return topic != "gone" }, MetricTopics: 2,
+			Forecast: func(_ context.Context, topic string) forecast.Answer {
+				return forecast.Answer{Waiting: 5, Oldest: time.Minute, Clear: 4 * time.Minute}
+			},
 			Notify: func(x Finding) { told = append(told, x) },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -266,6 +270,7 @@ func TestAScrapeHasShardsAndJobs(t *testing.T) {
 			"wakecall_redis_jobs a":         7,
 			"wakecall_redis_ping_seconds a": 0.001, "wakecall_jobs ready t": 5,
 			"wakecall_jobs delayed v": 3, "wakecall_jobs dead (other)": 2, "wakecall_oldest_ready_seconds t": 1,
+			"wakecall_backlog_clear_seconds t": 240,
 		} {
 			if v, ok := got[name]; !ok || v != want {
 				t.Errorf("%s = %v (there: %v), want %v", name, v, ok, want)

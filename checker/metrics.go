@@ -4,18 +4,21 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/metrics"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
 var (
-	jobsDesc = desc("jobs", "Jobs by topic and state.", "topic", "state")
-	ageDesc  = desc("oldest_ready_seconds", "How long the oldest ready job of a topic has been due.", "topic")
-	findDesc = desc("shard_finding", "1 while a shard has the problem.", "shard", "finding")
+	jobsDesc  = desc("jobs", "Jobs by topic and state.", "topic", "state")
+	ageDesc   = desc("oldest_ready_seconds", "How long the oldest ready job of a topic has been due.", "topic")
+	clearDesc = desc("backlog_clear_seconds", "Forecast of when the ready jobs of a topic are cleared; +Inf: they grow.", "topic")
+	findDesc  = desc("shard_finding", "1 while a shard has the problem.", "shard", "finding")
 
 	upDesc     = desc("redis_up", "Whether a shard answers: 0 after three failed pings.", "shard")
 	pingDesc   = desc("redis_ping_seconds", "Duration of the last ping of a shard.", "shard")
@@ -34,7 +37,7 @@ type collector struct{ c *Checker }
 // Describe implements prometheus.Collector.
 func (m *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		jobsDesc, ageDesc, findDesc, upDesc, pingDesc, memoryDesc, maxDesc, countDesc,
+		jobsDesc, ageDesc, clearDesc, findDesc, upDesc, pingDesc, memoryDesc, maxDesc, countDesc,
 	} {
 		ch <- d
 	}
@@ -93,6 +96,33 @@ func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...str
 	}
 	if rest != nil {
 		states(metrics.Other, *rest)
+	}
+	m.forecasts(ctx, gauge, stats)
+}
+
+// maxForecasts limits the topics with a forecast, each of which reads the history. Those that wait longest have one.
+const maxForecasts = 20
+
+// forecasts shows when the backlogs of topics are cleared, unless that is unknown.
+func (m *collector) forecasts(
+	ctx context.Context, gauge func(d *prometheus.Desc, v float64, labels ...string), stats map[string]queue.Stats,
+) {
+	if m.c.opts.Forecast == nil {
+		return
+	}
+	names := slices.SortedFunc(maps.Keys(stats), func(a, b string) int {
+		return cmp.Compare(stats[b].OldestReady, stats[a].OldestReady)
+	})
+	for _, topic := range names[:min(len(names), maxForecasts)] {
+		if stats[topic].Ready == 0 || ctx.Err() != nil {
+			return
+		}
+		switch a := m.c.opts.Forecast(ctx, topic); {
+		case a.Reason == forecast.Grows || a.Reason == forecast.NotInADay:
+			gauge(clearDesc, math.Inf(1), topic)
+		case a.Known() && a.Behind():
+			gauge(clearDesc, a.Clear.Seconds(), topic)
+		}
 	}
 }
 

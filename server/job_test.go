@@ -1,13 +1,17 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/server"
 )
 
 func TestGetJob(t *testing.T) {
@@ -265,6 +269,27 @@ func TestJobIDsInPaths(t *testing.T) {
 	}
 	a.do("PUT", orders+"/a/b", "1").problem(404, "", "no route")
 	a.do("PUT", orders+"/", "1").problem(404, "")
+}
+
+// TestTopicForecast: an unknown end of a backlog is null, with the reason.
+func TestTopicForecast(t *testing.T) {
+	var answer forecast.Answer
+	a := newAPI(t, func(o *server.Options) {
+		o.Forecast = func(context.Context, *registry.Topic) (forecast.Answer, error) { return answer, nil }
+	})
+	for want, is := range map[string]forecast.Answer{
+		`{"waiting":0,"cleared_in_ms":0}`:                                 {},
+		`{"waiting":20,"cleared_in_ms":4000,"rate":5}`:                    {Waiting: 20, Clear: 4 * time.Second, Rate: 5},
+		`{"waiting":9,"cleared_in_ms":null,"reason":"grows","growth":45}`: {Waiting: 9, Reason: forecast.Grows, Growth: 45},
+		`{"waiting":9,"cleared_in_ms":null,"reason":"paused","paused_by":"ann"}`: {
+			Waiting: 9, Reason: forecast.Paused, By: "ann",
+		},
+	} {
+		answer = is
+		if r := a.do("GET", "/v1/topics/shop.orders/forecast", "").want(200); r.body != want {
+			t.Errorf("%s, want %s", r.body, want)
+		}
+	}
 }
 
 func TestTopicStats(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -81,4 +82,30 @@ func (s *Server) stats(c *call) error {
 		Delayed: st.Delayed, Ready: st.Ready, Running: st.Running, Dead: st.Dead,
 		OldestReadyMS: st.OldestReady.Milliseconds(),
 	})
+}
+
+// forecastView says when the jobs of a topic that are due are cleared.
+type forecastView struct {
+	Waiting   int64           `json:"waiting"`
+	ClearedMS *int64          `json:"cleared_in_ms"` // null: it is unknown
+	Reason    forecast.Reason `json:"reason,omitzero"`
+	PausedBy  string          `json:"paused_by,omitzero"`
+	ProbeMS   int64           `json:"next_probe_in_ms,omitzero"`
+	Growth    float64         `json:"growth,omitzero"`
+	Rate      float64         `json:"rate,omitzero"`
+}
+
+func (s *Server) forecast(c *call) error {
+	a, err := s.opts.Forecast(c.ctx(), c.topic)
+	if err != nil && !queue.IsPartial(err) {
+		return err
+	}
+	v := forecastView{
+		Waiting: a.Waiting, Reason: a.Reason, PausedBy: a.By, ProbeMS: a.Probe.Milliseconds(), Growth: a.Growth,
+		Rate: a.Rate,
+	}
+	if a.Known() {
+		v.ClearedMS = new(a.Clear.Milliseconds())
+	}
+	return s.answer(c, http.StatusOK, v)
 }

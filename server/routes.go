@@ -50,6 +50,7 @@ func (s *Server) routes() {
 		e.POST("/v1/leases/:lease/"+as.name, s.onAnyTopic(mayConsume, s.endLease(as)))
 	}
 	e.GET(topic+"/stats", s.onTopic(mayRead, s.stats))
+	e.GET(topic+"/forecast", s.onTopic(mayRead, s.forecast))
 
 	e.GET("/v1/topics", s.onAnyTopic(mayManage, s.listTopics, "limit", "cursor", "prefix", "state", "owner"))
 	e.PUT("/v1/topics", s.onAnyTopic(mayManage, s.putTopics))

@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -100,7 +101,9 @@ type Options struct {
 	Workers  Workers
 	// Healthy returns the journal's error. While there is one, pushes and edits are refused.
 	Healthy func() error
-	Limits  Limits
+	// Forecast says when the waiting jobs of a topic are cleared; nil: it is never known.
+	Forecast func(ctx context.Context, t *registry.Topic) (forecast.Answer, error)
+	Limits   Limits
 	// The following fields are those of listen.Options.
 	TLS             *tls.Config
 	ShutdownTimeout time.Duration
@@ -141,6 +144,11 @@ func New(opts Options) (*Server, error) {
 	}
 	if s.jobs == nil || s.registry == nil || opts.Workers == nil {
 		return nil, errors.New("server: Jobs, Workers and Registry are required")
+	}
+	if s.opts.Forecast == nil {
+		s.opts.Forecast = func(context.Context, *registry.Topic) (forecast.Answer, error) {
+			return forecast.Answer{Reason: forecast.Unmeasured}, nil
+		}
 	}
 	if s.healthy == nil {
 		s.healthy = func() error { return nil }

@@ -25,8 +25,8 @@ import (
 )
 
 // badDay is 36 minutes of an installation with 41 topics and 10,000 delayed jobs. Endpoints hang, answer 500 and 429,
-// or refuse connections; one topic is paused; one is limited to five calls a second and has far too many jobs; and
-// Redis is suspended for a while. Two people are on call. The day is compressed: minute is the duration of one of its
+// or refuse connections; one topic is paused; one is limited to five calls a second and has far too many jobs; four more
+// have a backlog or are flooded; and Redis is suspended for a while. Two people are on call. The day is compressed: minute is the duration of one of its
 // minutes, and the intervals between messages are shortened to match.
 type badDay struct {
 	*installation
@@ -34,9 +34,10 @@ type badDay struct {
 	smtp   *smtptest.Server
 	minute time.Duration
 	began  time.Time
+	told   []*foretold
 }
 
-const badDayTopics, badDayJobs, badDayLimited = 41, 7500, 2500
+const badDayTopics, badDayJobs, badDayLimited = 41, 7500, 2500 // without the backlogs
 
 var (
 	onCall  = []string{"ann@test.example", "bob@test.example"}
@@ -61,11 +62,19 @@ func TestABadDayIsFewMailsAndLines(t *testing.T) {
 	d.register()
 	d.began = time.Now()
 	d.push()
+	dry := d.flood()
 	overview := d.signedIn()
 	d.forecasts(overview)
 
 	d.until(5)
 	d.MustPutTopic(t, "paused", M{"callback_url": d.endpoint.URL("/paused"), "state": "paused"})
+	limited, slow, fails := d.ask("limited.soon", overview), d.ask("slow", overview), d.ask("fails", overview)
+	d.until(12)
+	flooded, paused := d.ask("flooded", overview), d.ask("paused", overview)
+	refuses, hangs := d.ask("refuses", overview), d.ask("hangs", overview)
+	d.until(18)
+	later := d.ask("flooded", overview)
+	dry()
 	d.until(20)
 	before := len(d.smtp.Mails())
 	redis.Pause()
@@ -78,6 +87,14 @@ func TestABadDayIsFewMailsAndLines(t *testing.T) {
 	d.until(36)
 	d.judgeMails()
 	d.judgeOverview(overview)
+	d.isCleared(limited)
+	d.isCleared(slow)
+	d.grew(flooded, later)
+	d.isUnknown(fails, "no_deliveries", "no deliveries yet")
+	d.isUnknown(paused, "paused", "paused by")
+	d.isUnknown(refuses, "breaker", "the circuit breaker is open")
+	d.isUnknown(hangs, "breaker", "the circuit breaker is open")
+	d.truth(overview)
 	d.pictures()
 }
 
@@ -130,6 +147,7 @@ func (d *badDay) register() {
 	}
 	d.put(d.t, "paused", nil, nil)
 	d.put(d.t, "limited", nil, M{"rate_limit": 5})
+	d.registerBacklogs()
 	for _, name := range d.healthy() {
 		d.put(d.t, name, nil, nil)
 	}
@@ -145,7 +163,7 @@ func (d *badDay) healthy() (names []string) {
 // push spreads jobs over the day, and those of the limited topic over two real minutes, the subject of its forecast.
 func (d *badDay) push() {
 	topics := slices.Concat(failing, d.healthy(), []string{"paused"})
-	var jobs []M
+	jobs := d.backlogJobs()
 	for n := range badDayJobs {
 		due := time.Duration(n) * 33 * d.minute / badDayJobs
 		jobs = append(jobs, M{"topic": topics[n%len(topics)], "body": n, "delay": due.Seconds()})

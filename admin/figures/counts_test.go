@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // redis is the queue of a Handler, with answers as far as they are set.
 type redis struct {
+	forecast.Queue
 	stats map[string]queue.Stats
 	err   error
 }

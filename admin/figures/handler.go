@@ -1,5 +1,5 @@
 // Package figures computes and draws what several pages of the admin show: charts of the history, the counts of all
-// topics, and the capacity with which a forecast is compared.
+// topics, and forecasts.
 package figures
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -20,7 +20,7 @@ type Options struct {
 	Registry Registry
 	Queue    Queue
 	History  History
-	Activity Activity
+	Activity forecast.Activity
 	Now      func() time.Time
 }
 
@@ -35,6 +35,7 @@ type Queue interface {
 	Counts(ctx context.Context) (map[string]queue.Stats, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
+	forecast.Queue
 }
 
 // History reads the series of charts; *history.Reader implements it.
@@ -42,19 +43,19 @@ type History interface {
 	Series(ctx context.Context, series, span string) (history.Points, error)
 }
 
-// Activity reads the recent attempts of a topic.
-type Activity interface {
-	Attempts(ctx context.Context, topic string, limit int) ([]activity.Attempt, error)
-}
-
 // Handler computes figures, and serves charts.
 type Handler struct {
 	Options
-	readings readings
+	readings  readings
+	forecasts *forecast.Reader
 
 	vitalsMu sync.Mutex
 	vitals   map[string]Vitals // by topic
 }
 
 // New returns a Handler.
-func New(o Options) *Handler { return &Handler{Options: o} }
+func New(o Options) *Handler {
+	return &Handler{Options: o, forecasts: &forecast.Reader{
+		Queue: o.Queue, History: o.History, Activity: o.Activity, Snapshot: o.Registry.Snapshot,
+	}}
+}

@@ -17,13 +17,13 @@ import (
 )
 
 // PastRates is a history with callbacks at a constant rate while jobs were waiting.
-type PastRates struct{ Rate, Ready float64 }
+type PastRates struct{ Rate float64 }
 
 func (h PastRates) Series(_ context.Context, series, span string) (history.Points, error) {
-	half := h.Rate / 2
+	half, waited := h.Rate/2, 60_000.0
 	return history.Points{Series: series, Span: span, Step: 60, Times: []int64{1000, 1060},
 		Values: map[string][]*float64{
-			"delivered": {&half, &h.Rate}, "failed": {nil, nil}, "ready": {nil, &h.Ready},
+			"delivered": {&half, &h.Rate}, "failed": {nil, nil}, "oldest": {nil, &waited},
 		}}, nil
 }
 
@@ -34,7 +34,7 @@ func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 	q := admintest.RealQueue(t)
 	s := admintest.Open(t, func(o *admin.Options) {
 		o.Queue = q
-		o.History = PastRates{Rate: 0.3, Ready: 50}
+		o.History = PastRates{Rate: 0.3}
 	}).As("look")
 	for name, limit := range map[string]float64{"shop.close": 1, "jobs.limited": 1, "jobs.free": 0} {
 		topic := registry.NewTopic(name)

@@ -15,7 +15,6 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/admin/shards"
 	"github.com/wakecall/wakecall/internal/alert"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/master"
 )
@@ -50,10 +49,9 @@ type Registry interface {
 	Up() bool
 }
 
-// Queue forecasts when jobs fall due, and has the recent counts of all topics: callbacks by bucket of lateness, and
-// reserved jobs by priority (high, normal, low).
+// Queue has the recent counts of all topics: callbacks by bucket of lateness, and reserved jobs by priority (high,
+// normal, low).
 type Queue interface {
-	Forecast(ctx context.Context, topic string) (queue.Forecast, error)
 	LatenessOfAll(ctx context.Context, since time.Time) (map[int]int64, error)
 	ReserveCounts(ctx context.Context, since time.Time) ([3]int64, error)
 }

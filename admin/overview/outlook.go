@@ -12,27 +12,28 @@ import (
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// lateTopic is a topic whose jobs will be late.
-type lateTopic struct {
+// topicForecast is the forecast of a topic.
+type topicForecast struct {
 	Name string
 	At   time.Time // due time of the jobs that will wait longest
-	Late figures.Prediction
+	forecast.Answer
 }
 
-// outlook is the combined forecast of all topics.
+// outlook has the forecasts of all topics. When all jobs together are cleared is not computed: one topic that is paused
+// says nothing about the others.
 type outlook struct {
 	Forecast queue.Forecast
-	Capacity figures.Capacity
-	Late     figures.Prediction
-	Waiting  int64       // already due
-	Topics   []lateTopic // late topics with known limits, the latest first
-	More     int         // further late topics
-	Asked    int         // topics in the forecast
-	Of       int         // topics with jobs
+	Capacity forecast.Capacity
+	Behind   []topicForecast // topics with a backlog, the oldest first
+	Topics   []topicForecast // topics with known limits whose jobs will be late, the latest first
+	More     int             // further late topics
+	Asked    int             // topics in the forecast
+	Of       int             // topics with jobs
 	Chart    figures.Chart
 }
 
@@ -60,31 +61,27 @@ func (h *Handler) currentOutlook(ctx context.Context) (*outlook, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outlookLimit)
 	defer cancel()
-	stats := h.Figures.Counts(ctx).Topics
-	o := &outlook{Capacity: h.Figures.Measure(ctx, history.AllTopics)}
+	o := &outlook{Capacity: forecast.Measure(ctx, h.History, history.AllTopics)}
 	o.Capacity.Decide()
-	names := h.busiest(stats, o)
-	for _, name := range names {
-		if err := h.addTopic(ctx, o, name, stats[name]); err != nil {
+	for _, name := range h.busiest(h.Figures.Counts(ctx).Topics, o) {
+		if err := h.addTopic(ctx, o, name); err != nil {
 			return nil, err
 		}
 	}
-	o.Late = figures.Predict(&o.Forecast, o.Waiting, o.Capacity.Rate)
-	slices.SortFunc(o.Topics, func(x, y lateTopic) int { return cmp.Compare(y.Late.Late, x.Late.Late) })
+	slices.SortFunc(o.Behind, func(x, y topicForecast) int { return cmp.Compare(y.Oldest, x.Oldest) })
+	o.Behind = o.Behind[:min(len(o.Behind), outlookShown)]
+	slices.SortFunc(o.Topics, func(x, y topicForecast) int { return cmp.Compare(y.Late, x.Late) })
 	o.More = max(0, len(o.Topics)-outlookShown)
 	o.Topics = o.Topics[:len(o.Topics)-o.More]
 	b.at, b.last = h.Now(), o
 	return o, nil
 }
 
-// busiest returns the active topics with the most jobs to call. It includes pull topics if the rate at which workers
-// can take their jobs is known.
+// busiest returns the topics with the most jobs to call.
 func (h *Handler) busiest(stats map[string]queue.Stats, o *outlook) []string {
-	topics := h.Registry.Snapshot().Topics
 	var names []string
 	for name, s := range stats {
-		if t := topics.Get(name); t != nil && t.State == registry.TopicActive && s.Delayed+s.Ready > 0 &&
-			(t.Delivery != registry.DeliveryPull || t.RateLimit > 0) {
+		if s.Delayed+s.Ready > 0 {
 			names = append(names, name)
 		}
 	}
@@ -95,28 +92,30 @@ func (h *Handler) busiest(stats map[string]queue.Stats, o *outlook) []string {
 	return names[:o.Asked]
 }
 
-func (h *Handler) addTopic(ctx context.Context, o *outlook, name string, s queue.Stats) error {
-	f, err := h.Queue.Forecast(ctx, name)
-	if err != nil && !queue.IsPartial(err) {
-		return err
-	}
+func (h *Handler) addTopic(ctx context.Context, o *outlook, name string) error {
 	t := h.Registry.Snapshot().Topics.Get(name)
 	if t == nil {
 		return nil
 	}
-	if t.Delivery != registry.DeliveryPull { // no dispatcher calls jobs that wait for workers
-		o.add(&f, s.Ready)
+	a, s, err := h.Figures.Forecast(ctx, t)
+	if err != nil && !queue.IsPartial(err) {
+		return err
 	}
-	c := h.Figures.TopicCapacity(ctx, t)
-	if p := figures.Predict(&f, s.Ready, c.Rate); p.IsLate() && c.Sure() {
-		o.Topics = append(o.Topics, lateTopic{name, f.Now.Add(p.At), p})
+	f := topicForecast{name, s.Due.Now.Add(a.At), a}
+	if a.Behind() {
+		o.Behind = append(o.Behind, f)
+	}
+	if a.IsLate() && s.Capacity.Sure() {
+		o.Topics = append(o.Topics, f)
+	}
+	if t.State == registry.TopicActive && t.Delivery != registry.DeliveryPull { // dispatchers call its jobs
+		o.add(&s.Due)
 	}
 	return nil
 }
 
-// add adds the forecast of a topic.
-func (o *outlook) add(f *queue.Forecast, ready int64) {
-	o.Waiting += ready
+// add adds the jobs of a topic.
+func (o *outlook) add(f *queue.Forecast) {
 	if o.Forecast.Now.Before(f.Now) {
 		o.Forecast.Now = f.Now
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/web"
@@ -42,10 +43,13 @@ func (p *Pages) funcs(language string) template.FuncMap {
 		"dict": dict, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
 		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
-		"text":       func(key string, args []any) string { return p.Texts.say(language, message.New(key, args...)) },
-		"say":        func(m message.Message) string { return p.Texts.say(language, m) },
-		"title":      func(a alert.Alert) string { return a.Title(t) },
-		"details":    func(a alert.Alert) []string { return p.details(language, &a) },
+		"text":    func(key string, args []any) string { return p.Texts.say(language, message.New(key, args...)) },
+		"say":     func(m message.Message) string { return p.Texts.say(language, m) },
+		"title":   func(a alert.Alert) string { return a.Title(t) },
+		"details": func(a alert.Alert) []string { return p.details(language, &a) },
+		"backlog": func(a forecast.Answer) string {
+			return a.Say(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
+		},
 		"last_error": func(j queue.Job) string { return bulk.LastError(&j) },
 		"add":        func(x, y int) int { return x + y },
 	}

@@ -5,29 +5,26 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// fillForecast computes when jobs fall due, and how late dispatchers will call them or, at the earliest, workers take
-// them. Topics of a namespace have no forecast.
+// fillForecast computes when jobs fall due, when those that wait are cleared, and how late dispatchers will call others
+// or, at the earliest, workers take them. Topics of a namespace have no forecast.
 func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
 	if d.IsNamespace() {
 		return nil
 	}
-	ctx := c.Request().Context()
-	f, err := h.Queue.Forecast(ctx, d.Name)
+	answer, s, err := h.Figures.Forecast(c.Request().Context(), d.Topic)
 	if err != nil && !queue.IsPartial(err) {
 		return err
 	}
 	if err != nil {
 		d.Away = h.Texts.Explain(c, err)
 	}
-	d.Forecast = &f
-	d.Capacity = h.Figures.TopicCapacity(ctx, d.Topic)
-	d.Late = figures.Predict(&f, d.Live.Totals.Ready, d.Capacity.Rate)
-	d.Minutes = h.Figures.ForecastChart(c, f.Now, time.Minute, f.Minutes[:], d.Capacity.Rate)
-	d.Hours = h.Figures.ForecastChart(c, f.Now, time.Hour, f.Hours[:], d.Capacity.Rate)
+	f, rate := &s.Due, s.Capacity.Rate
+	d.Forecast, d.Capacity, d.Answer = f, s.Capacity, answer
+	d.Minutes = h.Figures.ForecastChart(c, f.Now, time.Minute, f.Minutes[:], rate)
+	d.Hours = h.Figures.ForecastChart(c, f.Now, time.Hour, f.Hours[:], rate)
 	d.Peak = slices.Max(f.Minutes[:])
 	return nil
 }

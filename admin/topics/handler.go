@@ -14,6 +14,7 @@ import (
 	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -66,7 +67,6 @@ type Editor interface {
 // Queue is the part of the queue that the pages use.
 type Queue interface {
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
-	Forecast(ctx context.Context, topic string) (queue.Forecast, error)
 	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
 	Workers(ctx context.Context, topic string) (queue.Workers, error)
 	DropTopic(ctx context.Context, topic string) (int, error)
@@ -74,7 +74,7 @@ type Queue interface {
 
 // Activity has the recent attempts of a topic; *activity.Reader implements it.
 type Activity interface {
-	figures.Activity
+	forecast.Activity
 	Errors(ctx context.Context, topic string) ([]queue.ErrorNote, error)
 	ClearErrors(ctx context.Context, topic string) error
 }

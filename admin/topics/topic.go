@@ -14,6 +14,7 @@ import (
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -99,8 +100,8 @@ type topicData struct {
 	Minutes  figures.Chart
 	Hours    figures.Chart
 	Peak     int64 // jobs in the busiest minute
-	Capacity figures.Capacity
-	Late     figures.Prediction
+	Capacity forecast.Capacity
+	Answer   forecast.Answer
 	Away     string
 	Spans    []string
 	Span     string
@@ -197,7 +198,7 @@ func (d *topicData) fullest() queue.State {
 
 func (h *Handler) fillAttempts(ctx context.Context, d *topicData) error {
 	var err error
-	if d.Attempts, err = h.Activity.Attempts(ctx, d.Name, figures.AttemptsShown); err != nil &&
+	if d.Attempts, err = h.Activity.Attempts(ctx, d.Name, forecast.AttemptsRead); err != nil &&
 		!queue.IsPartial(err) {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/message"
 )
@@ -35,6 +36,8 @@ type Cause struct {
 	Answer string          `json:"answer,omitempty"`
 	Text   message.Message `json:"text,omitzero"`  // the error of a server or a check
 	Host   string          `json:"host,omitempty"` // the host that found it
+
+	Forecast forecast.Answer `json:"forecast,omitzero"` // of when late jobs are cleared
 }
 
 // Say returns the text of a key in a language, with its arguments.
@@ -42,7 +45,7 @@ type Say func(key string, args ...any) string
 
 // Say returns the cause in a language. duration formats durations in that language.
 func (c Cause) Say(say Say, duration func(time.Duration) string) string {
-	return say(
+	text := say(
 		"alerts.cause_"+c.said(),
 		c.N,
 		c.Of,
@@ -52,6 +55,10 @@ func (c Cause) Say(say Say, duration func(time.Duration) string) string {
 		c.answer(say),
 		c.Text,
 	)
+	if c.Forecast.IsZero() {
+		return text
+	}
+	return say("alerts.with_forecast", text, c.Forecast.Say(say, duration))
 }
 
 // said returns the kind of the text of the cause, which depends on what is known.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/forecast"
 )
 
 func TestMessagesAreInTheLanguageOfTheSettings(t *testing.T) {
@@ -28,7 +30,13 @@ func TestLatenessSaysWhatIsKnown(t *testing.T) {
 	for want, c := range map[string]Cause{
 		"p99 of the callbacks of the last minute: 28s, obj":     {P99: 28 * time.Second},
 		"8 jobs are ready, the oldest for 1m38s; objective: 5s": {N: 8, For: 98 * time.Second},
-		"1 job is ready, for 9s; p99 of the last minute: 7s":    {N: 1, For: 9 * time.Second, P99: 7 * time.Second},
+		"8 jobs are ready, the oldest for 9s; objective: 5s; cleared in about 4m": {
+			N: 8, For: 9 * time.Second, Forecast: forecast.Answer{Clear: 4 * time.Minute},
+		},
+		"8 jobs are ready, the oldest for 7s; objective: 5s; unknown when cleared: paused by ann": {
+			N: 8, For: 7 * time.Second, Forecast: forecast.Answer{Reason: forecast.Paused, By: "ann"},
+		},
+		"1 job is ready, for 9s; p99 of the last minute: 7s": {N: 1, For: 9 * time.Second, P99: 7 * time.Second},
 	} {
 		c.Kind, c.Limit = "late", 5*time.Second
 		if text := c.Say(english(t)("en"), brief); !strings.HasPrefix(text, want) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
@@ -267,4 +268,33 @@ func (w *Watch) lastAnswer(ctx context.Context, topic string) string {
 		}
 	}
 	return ""
+}
+
+const (
+	forecastsEvery  = 30 * time.Second
+	forecastsARound = 10
+)
+
+// foreseen is the forecast of a topic at a time.
+type foreseen struct {
+	forecast.Answer
+	at time.Time
+}
+
+// addForecasts adds to findings about late jobs when they are cleared.
+func (w *Watch) addForecasts(ctx context.Context, list []Finding, now time.Time) {
+	reads := 0
+	for i := range list {
+		f := &list[i]
+		if w.src.Forecast == nil || f.Kind != "late" || f.N == 0 {
+			continue
+		}
+		known := w.clears[f.Topic]
+		if now.Sub(known.at) >= forecastsEvery && reads < forecastsARound {
+			reads++
+			known = foreseen{w.src.Forecast(ctx, f.Topic), now}
+			w.clears[f.Topic] = known
+		}
+		f.Forecast = known.Answer
+	}
 }

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -181,6 +183,27 @@ func TestATopicIsLateWhileItsJobsWait(t *testing.T) {
 		}
 		if late(2*time.Second, 0) {
 			t.Error("it is still late")
+		}
+	})
+}
+
+// TestALateTopicSaysWhenItIsCleared, and asks again after half a minute.
+func TestALateTopicSaysWhenItIsCleared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		asked := 0
+		watch.src.Forecast = func(_ context.Context, topic string) forecast.Answer {
+			asked++
+			return forecast.Answer{Waiting: 3, Clear: time.Duration(asked) * time.Minute}
+		}
+		w.totals["a"] = waiting(3, 10*time.Minute)
+		for round, want := range []time.Duration{time.Minute, time.Minute, 2 * time.Minute} {
+			list, _ := watch.Find(t.Context(), Defaults().Rules)
+			if len(list) != 1 || list[0].Forecast.Clear != want {
+				t.Errorf("round %d found %+v", round, list)
+			}
+			time.Sleep(20 * time.Second)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
@@ -39,6 +40,9 @@ type Sources struct {
 	Journal func() error // an error if part of it cannot be written
 	Shards  func() []ShardFinding
 
+	// Forecast says when the waiting jobs of a topic are cleared; nil: alerts do not say it.
+	Forecast func(ctx context.Context, topic string) forecast.Answer
+
 	ClaimDeaths func(context.Context, map[string]Deaths) (map[string]int64, error) // a Store's
 }
 
@@ -60,6 +64,7 @@ type Watch struct {
 
 	judged  judgement
 	answers map[string]answered // by topic
+	clears  map[string]foreseen // by topic
 	outage  time.Time           // when a shard was last found down
 
 	began         time.Time // the first round
@@ -94,7 +99,8 @@ const (
 
 // NewWatch returns a Watch.
 func NewWatch(s Sources) *Watch {
-	return &Watch{src: s, trends: map[string]*trend{}, found: map[string]time.Time{}, answers: map[string]answered{}}
+	return &Watch{src: s, trends: map[string]*trend{}, found: map[string]time.Time{}, answers: map[string]answered{},
+		clears: map[string]foreseen{}}
 }
 
 // Find makes a round and returns the findings, and a Judge for this round.
@@ -118,7 +124,9 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	topics := slices.DeleteFunc(slices.Clone(w.judged.found), byOutage)
 	list = append(list, w.bound(topics, now)...)
 	w.addAnswers(ctx, list, now)
+	w.addForecasts(ctx, list, now)
 	maps.DeleteFunc(w.answers, func(_ string, a answered) bool { return now.Sub(a.at) > trendSpan })
+	maps.DeleteFunc(w.clears, func(_ string, f foreseen) bool { return now.Sub(f.at) > trendSpan })
 	maps.DeleteFunc(w.found, func(_ string, at time.Time) bool { return now.Sub(at) > trendSpan })
 	for _, f := range list {
 		w.found[f.id()] = now

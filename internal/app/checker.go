@@ -30,7 +30,8 @@ func (p *parts) newChecker() (role, error) {
 	}
 	c := checker.New(checker.Options{
 		Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
-		Jobs: p.queue, Known: p.hasSeries, MetricTopics: p.cfg.Metrics.Topics, Logger: p.log, Registerer: p.metrics,
+		Jobs: p.queue, Known: p.hasSeries, Forecast: p.forecastOf(),
+		MetricTopics: p.cfg.Metrics.Topics, Logger: p.log, Registerer: p.metrics,
 	})
 	p.recovered = func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) }
 	list := []service{
@@ -60,9 +61,10 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 	store := alert.NewStore(p.registry.DB())
 	watch := alert.NewWatch(alert.Sources{
 		Queue: p.queue, Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up,
-		Unknown: p.unknownTopics,
-		Journal: p.journal.Try,
-		Shards:  func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,
+		Unknown:  p.unknownTopics,
+		Journal:  p.journal.Try,
+		Forecast: p.forecastOf(),
+		Shards:   func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,
 	})
 	return alert.New(alert.Options{
 		Store:    store,

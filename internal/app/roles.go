@@ -115,6 +115,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	}
 	s, err := server.New(server.Options{
 		Jobs: p.jobs(), Workers: p.pull, Registry: p.editedRegistry(), Healthy: p.journal.Accepting,
+		Forecast: p.forecaster(),
 		Limits: server.Limits{
 			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections,
 			HeaderTimeout: p.cfg.Server.ReadHeaderTimeout, ReadTimeout: p.cfg.Server.ReadTimeout,

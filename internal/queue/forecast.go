@@ -10,6 +10,13 @@ type Forecast struct {
 	Now     time.Time // by Redis's clock; the first minute and hour begin here
 	Minutes [60]int64
 	Hours   [24]int64
+
+	Ready       int64
+	OldestReady time.Duration
+	// Arrivals is how many jobs a second fell due while the oldest ready one waited, and are still being pushed. The
+	// oldest are called first, so all that fell due since then still wait. Jobs that were pushed at once fell due in one
+	// half of that time, so that the other one, which counts, has none.
+	Arrivals float64
 }
 
 // forecastStep is how many lists of minutes one call of the script counts.
@@ -23,7 +30,7 @@ const maxForecastPages = 20 * forecastStep
 func (q *Queue) Forecast(ctx context.Context, topic string) (f Forecast, err error) {
 	err = q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
 		for skip := 0; skip < maxForecastPages; skip += forecastStep {
-			reply, err := s.list(ctx, bucket, 2+len(f.Minutes)+len(f.Hours), "forecast", topic, skip, forecastStep)
+			reply, err := s.list(ctx, bucket, 6+len(f.Minutes)+len(f.Hours), "forecast", topic, skip, forecastStep)
 			if err != nil {
 				return err
 			}
@@ -39,7 +46,8 @@ func (q *Queue) Forecast(ctx context.Context, topic string) (f Forecast, err err
 // add adds the answer of one call of the script, and returns how many lists it counted.
 func (f *Forecast) add(n []int64) (pages int64) {
 	f.Now = millis(n[0])
-	counts := n[2:]
+	f.addReady(n[2], n[3], n[4], n[5])
+	counts := n[6:]
 	for i := range f.Minutes {
 		f.Minutes[i] += counts[i]
 	}
@@ -47,4 +55,13 @@ func (f *Forecast) add(n []int64) (pages int64) {
 		f.Hours[i] += counts[len(f.Minutes)+i]
 	}
 	return n[1]
+}
+
+func (f *Forecast) addReady(ready, oldest, young, pushed int64) {
+	f.Ready += ready
+	age := time.Duration(oldest) * time.Millisecond
+	f.OldestReady = max(f.OldestReady, age)
+	if age > 0 {
+		f.Arrivals += float64(min(young, ready-young)) / (age.Seconds() / 2) * float64(pushed) / 100
+	}
 }

@@ -164,6 +164,32 @@ func TestTheForecastCountsWhatIsStored(t *testing.T) {
 	}
 }
 
+// TestArrivalsAreThoseThatGoOn: a batch that was pushed at once does not.
+func TestArrivalsAreThoseThatGoOn(t *testing.T) {
+	f := newFixture(t)
+	var pushes []Push
+	for i := range 100 {
+		pushes = append(pushes, Push{Topic: "even", ID: fmt.Sprint(i), Delay: time.Duration(i) * 20 * time.Millisecond},
+			Push{Topic: "once", ID: fmt.Sprint(i)})
+	}
+	for _, r := range f.q.PushBatch(f.ctx, pushes) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	for topic, want := range map[string][2]float64{"even": {25, 55}, "once": {0, 1}} {
+		var got Forecast
+		eventually(t, "all jobs are due", func() bool {
+			var err error
+			got, err = f.q.Forecast(f.ctx, topic)
+			return err == nil && got.Ready == 100
+		})
+		if got.OldestReady <= 0 || got.Arrivals < want[0] || got.Arrivals > want[1] {
+			t.Errorf("%s: the oldest waits for %s, %v arrive a second", topic, got.OldestReady, got.Arrivals)
+		}
+	}
+}
+
 // TestAShardThatIsDownLeavesTheOthersNumbers: the other shards' numbers are returned, marked as incomplete.
 func TestAShardThatIsDownLeavesTheOthersNumbers(t *testing.T) {
 	urlA, cmd := startRedis(t)

@@ -1,11 +1,15 @@
 #!lua flags=no-writes
--- Counts the jobs of a topic that fall due in each of the next 60 minutes and of the next 24 hours.
+-- With: record, stats.
+-- Counts the jobs of a topic that are ready, and those that fall due in each of the next 60 minutes and of the next 24
+-- hours.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, how many lists of minutes to skip, how many to count.
--- Returns now in ms, lists counted, 60 counts of minutes, 24 of hours. Jobs in w are counted when no list is skipped.
+-- Returns now in ms, lists counted; how many jobs are ready, for how many ms the oldest one, how many of them fell due in
+--         the younger half of that time, which percentage of the latest were pushed within the last minute; 60 counts
+--         of minutes, 24 of hours. Jobs in w are counted when no list is skipped.
 -- Keeps   it writes nothing.
 local topic, skip, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local MINUTES, HOURS = 60, 24
+local MINUTES, HOURS, LATEST = 60, 24, 10
 local counts = {} -- of the minutes, and behind them of the hours
 for i = 1, MINUTES + HOURS do counts[i] = 0 end
 
@@ -17,7 +21,27 @@ local function between(from, to)
   return n
 end
 
+-- Which percentage of the ready jobs that fell due last were pushed within the last minute.
+local function pushedNow()
+  local some, fresh = 0, 0
+  for _, priority in ipairs(PRIORITIES) do
+    local key = P .. 'w:' .. priority .. ':' .. topic
+    for _, id in ipairs(call('ZRANGE', key, text(micros), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, LATEST)) do
+      local job = find(topic, id)
+      some = some + 1
+      if job and now - job.created < 60000 then fresh = fresh + 1 end
+    end
+  end
+  return some > 0 and math.floor(100 * fresh / some) or 0
+end
+
+local ready, oldest, young, pushed = 0, 0, 0, 0
 if skip == 0 then
+  local s = statsOf(topic)
+  if s and s[2] > 0 then
+    ready, oldest = s[2], s[5]
+    young, pushed = between(now - math.floor(oldest / 2), now), pushedNow()
+  end
   for i = 1, MINUTES do counts[i] = between(now + (i - 1) * 60000, now + i * 60000) end
   for i = 1, HOURS do counts[MINUTES + i] = between(now + (i - 1) * 3600000, now + i * 3600000) end
 end
@@ -30,4 +54,4 @@ for _, minute in ipairs(lists) do
   if m <= MINUTES then counts[m] = counts[m] + n end
   if h <= HOURS then counts[MINUTES + h] = counts[MINUTES + h] + n end
 end
-return {now, #lists, unpack(counts)}
+return {now, #lists, ready, oldest, young, pushed, unpack(counts)}

@@ -1,0 +1,293 @@
+package test
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/mail"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// The truth table of a bad day has a line for each problem: what the pages say about it, what the mails say, and what
+// the endpoint's ledger shows. Each forecast is compared with what then happened.
+
+// factor is how far a forecast may be off.
+const factor = 1.5
+
+// foretold is a forecast, as the API and the topic's page gave it.
+type foretold struct {
+	topic    string
+	at       time.Time
+	Waiting  int64   `json:"waiting"`
+	Cleared  *int64  `json:"cleared_in_ms"`
+	Reason   string  `json:"reason"`
+	Growth   float64 `json:"growth"`
+	page     string
+	problems []string
+}
+
+// Topics whose jobs are all due at the start of the day: at five calls a second they are cleared by minute 14. Those of
+// "fails" never are.
+var backlogs = []string{"limited.soon", "slow", "fails"}
+
+func (d *badDay) registerBacklogs() {
+	d.put(d.t, "limited.soon", nil, M{"rate_limit": 5})
+	d.put(d.t, "slow", harness.Slow(time.Second), M{"max_in_flight": 5})
+	d.put(d.t, "fails", harness.Status(http.StatusInternalServerError), M{"rate_limit": 5, "retry": []string{"1h"}})
+	d.put(d.t, "flooded", nil, M{"rate_limit": 5})
+}
+
+func (d *badDay) backlogJobs() (jobs []M) {
+	for _, topic := range backlogs {
+		for n := range int(14 * 5 * d.minute.Seconds()) {
+			jobs = append(jobs, M{"topic": topic, "body": n})
+		}
+	}
+	return jobs
+}
+
+// flood pushes 20 jobs a second, four times as many as may be called, until the returned function is called.
+func (d *badDay) flood() (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for tick := time.NewTicker(500 * time.Millisecond); ; {
+			var jobs []M
+			for n := range 10 {
+				jobs = append(jobs, M{"topic": "flooded", "body": n})
+			}
+			d.Do(ctx, http.MethodPost, "/v1/jobs", M{"jobs": jobs})
+			select {
+			case <-tick.C:
+			case <-end:
+				tick.Stop()
+				return
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
+}
+
+var (
+	tags     = regexp.MustCompile(`<[^>]*>|\s+`)
+	spaces   = regexp.MustCompile(` +`)
+	pageSays = regexp.MustCompile(`already due; ([^.]*)\.`)
+)
+
+// plain returns the text of a page.
+func plain(page string) string {
+	return html.UnescapeString(spaces.ReplaceAllString(tags.ReplaceAllString(page, " "), " "))
+}
+
+// ask reads the forecast of a topic.
+func (d *badDay) ask(topic string, pages func(string, bool) string) *foretold {
+	f := &foretold{topic: topic}
+	err := d.MustDo(d.t, http.StatusOK, http.MethodGet, "/v1/topics/"+topic+"/forecast", nil).JSON(f)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	f.at = time.Now()
+	if said := pageSays.FindStringSubmatch(plain(pages("/topics/"+topic+"?tab=forecast", false))); said != nil {
+		f.page = said[1]
+	}
+	d.told = append(d.told, f)
+	return f
+}
+
+func (f *foretold) wrong(format string, args ...any) {
+	f.problems = append(f.problems, fmt.Sprintf(format, args...))
+}
+
+// isCleared compares when the backlog was to be cleared with the last call for it.
+func (d *badDay) isCleared(f *foretold) {
+	calls := d.endpoint.Calls(f.topic)
+	took := calls[len(calls)-1].At.Sub(f.at)
+	if f.Cleared == nil {
+		f.wrong("unknown (%s), but cleared after %s", f.Reason, took.Round(time.Second))
+		return
+	}
+	said := time.Duration(*f.Cleared) * time.Millisecond
+	if !within(said.Seconds(), took.Seconds()) {
+		f.wrong("said %s, took %s", said.Round(time.Second), took.Round(time.Second))
+	}
+	if !strings.HasPrefix(f.page, "cleared in about ") {
+		f.wrong("the page does not say so")
+	}
+	m, after := d.mailed(f.topic)
+	if after == 0 {
+		f.wrong("no mail says when it is cleared")
+	} else if took := calls[len(calls)-1].At.Sub(m); !within(after.Seconds(), took.Seconds()) {
+		f.wrong("the mail said %s, took %s", after, took.Round(time.Second))
+	}
+}
+
+var clearedIn = regexp.MustCompile(`cleared in about ([0-9hms]+)`)
+
+// mailed returns when a mail about a topic was sent, and when it says that its backlog is cleared.
+func (d *badDay) mailed(topic string) (time.Time, time.Duration) {
+	for _, m := range d.smtp.Mails() {
+		for line := range strings.Lines(textOf(d.t, m)) {
+			said := clearedIn.FindStringSubmatch(line)
+			if !strings.Contains(line, "topic "+topic+" ") || said == nil {
+				continue
+			}
+			after, err := time.ParseDuration(said[1])
+			at, dateErr := mail.ParseDate(m.Header.Get("Date"))
+			if err == nil && dateErr == nil {
+				return at, after
+			}
+		}
+	}
+	return time.Time{}, 0
+}
+
+func within(said, is float64) bool { return said <= factor*is && is <= factor*said }
+
+// grew compares the growth of a backlog with a later count of it.
+func (d *badDay) grew(f, later *foretold) {
+	is := float64(later.Waiting-f.Waiting) / later.at.Sub(f.at).Seconds()
+	if f.Reason != "grows" || !within(f.Growth, is) {
+		f.wrong("said %s by %.1f/s, grew by %.1f/s", f.Reason, f.Growth, is)
+	}
+	if !strings.Contains(f.page, "grows by") {
+		f.wrong("the page does not say so")
+	}
+}
+
+// isUnknown checks that a backlog of which it was unknown when it is cleared was not.
+func (d *badDay) isUnknown(f *foretold, reason, words string) {
+	if f.Cleared != nil || f.Reason != reason || !strings.Contains(f.page, words) {
+		f.wrong("want %s, got %s", reason, f.Reason)
+	}
+	for _, c := range d.endpoint.Calls(f.topic) {
+		if c.At.After(f.at) && c.Status == http.StatusOK {
+			f.wrong("a job was delivered")
+			return
+		}
+	}
+}
+
+// truth prints the truth table, and fails where its columns disagree.
+func (d *badDay) truth(pages func(string, bool) string) {
+	alerts, mails := plain(pages("/alerts", false)), ""
+	for _, m := range d.smtp.Mails() {
+		mails += textOf(d.t, m) + "\n"
+	}
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "topic\tpage\tmail\tendpoint's ledger\tdisagreement")
+	line := func(topic, page, mail string, problems []string) {
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", topic, page, mail, d.ledgerOf(topic), strings.Join(problems, "; "))
+		for _, p := range problems {
+			d.t.Errorf("%s: %s", topic, p)
+		}
+	}
+	for _, topic := range failing {
+		page, mail := answerIn(alerts, topic), answerIn(mails, topic)
+		line(topic, page, mail, d.disagree(topic, page, mail))
+	}
+	for _, f := range d.told {
+		mail := "–"
+		if _, after := d.mailed(f.topic); after > 0 {
+			mail = "cleared in about " + after.String()
+		}
+		line(f.topic, f.page, mail, f.problems)
+	}
+	for _, topic := range d.healthy() {
+		if page, mail := answerIn(alerts, topic), answerIn(mails, topic); page != "" || mail != "" {
+			line(topic, page, mail, d.disagree(topic, page, mail))
+		}
+	}
+	d.t.Logf("the truth table:\n%s", out.String())
+}
+
+const endpointFails = ": the endpoint is failing"
+
+var answerSaid = regexp.MustCompile(`the endpoint (returns \d+|times out|refuses connections)`)
+
+// answerIn returns what a text says about the answers of a topic's endpoint: "returns 429", "times out".
+func answerIn(text, topic string) string {
+	for _, part := range strings.Split(text, "topic "+topic+endpointFails)[1:] {
+		part, _, _ = strings.Cut(part, endpointFails) // of the next topic
+		if said := answerSaid.FindStringSubmatch(part); said != nil {
+			return said[1]
+		}
+	}
+	return ""
+}
+
+// disagree compares what the page and the mail say about an endpoint's answers with what it answered.
+func (d *badDay) disagree(topic, page, mail string) (problems []string) {
+	is := d.answersOf(topic)
+	if page != is {
+		problems = append(problems, fmt.Sprintf("the page says %q, the endpoint %q", page, is))
+	}
+	if mail != is {
+		problems = append(problems, fmt.Sprintf("the mail says %q, the endpoint %q", mail, is))
+	}
+	return problems
+}
+
+// answersOf returns what the endpoint of a topic did, in the words of an alert; empty if it delivers.
+func (d *badDay) answersOf(topic string) string {
+	calls := d.endpoint.Calls(topic)
+	switch status := lastStatus(calls); {
+	case len(calls) == 0:
+		return "refuses connections"
+	case status == http.StatusOK:
+		return ""
+	case status < 400 || status == 499:
+		return "times out"
+	default:
+		return fmt.Sprintf("returns %d", status)
+	}
+}
+
+// lastStatus returns the status of the last answered call.
+func lastStatus(calls []harness.Call) int {
+	for _, c := range slices.Backward(calls) {
+		if c.Status > 0 {
+			return c.Status
+		}
+	}
+	return 0
+}
+
+// ledgerOf summarizes the calls for a topic.
+func (d *badDay) ledgerOf(topic string) string {
+	calls := d.endpoint.Calls(topic)
+	if len(calls) == 0 {
+		return "no call"
+	}
+	counts := map[int]int{}
+	for _, c := range calls {
+		counts[c.Status]++
+	}
+	span := calls[len(calls)-1].At.Sub(calls[0].At)
+	return fmt.Sprintf("%d calls in %s: %v", len(calls), span.Round(time.Second), strings.TrimPrefix(fmt.Sprint(counts), "map"))
+}
+
+// TestTheTruthTableFindsWhatIsWrong, so that it cannot pass by comparing nothing.
+func TestTheTruthTableFindsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		said, is float64
+		want     bool
+	}{{120, 600, false}, {600, 120, false}, {100, 140, true}, {0, 10, false}, {10, -1, false}} {
+		if within(c.said, c.is) != c.want {
+			t.Errorf("said %v, is %v: want %v", c.said, c.is, c.want)
+		}
+	}
+	text := "topic a: the endpoint is failing (warning): 9 of 9 attempts failed: the endpoint returns 429 " +
+		"topic b: the endpoint is failing: the endpoint times out"
+	if answerIn(text, "a") != "returns 429" || answerIn(text, "b") != "times out" || answerIn(text, "c") != "" {
+		t.Errorf("%q, %q, %q", answerIn(text, "a"), answerIn(text, "b"), answerIn(text, "c"))
+	}
+}
