@@ -81,6 +81,46 @@ func (f Filter) List(
 	}), next, err
 }
 
+const pageReads = 100 // calls to the queue for a page
+
+// Page lists up to limit selected jobs of the filter's topic. In a long list it returns fewer, and a cursor.
+func (f Filter) Page(ctx context.Context, q Lister, cursor string, limit int) (list []queue.Job, next string, err error) {
+	list = []queue.Job{}
+	for range pageReads {
+		jobs, next, err := q.List(ctx, f.Topic, f.State, cursor, limit-len(list))
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range jobs {
+			if f.Match(&jobs[i]) {
+				list = append(list, jobs[i])
+			}
+		}
+		if cursor = next; cursor == "" || len(list) == limit {
+			break
+		}
+	}
+	return list, cursor, nil
+}
+
+// Select returns the ids of the first selected jobs of the filter's topic, by topic, and their number, up to limit.
+func (f Filter) Select(ctx context.Context, q Lister, limit int) (ids map[string][]string, n int, err error) {
+	ids = map[string][]string{}
+	for cursor := ""; ; {
+		jobs, next, err := f.Page(ctx, q, cursor, min(listPage, limit-n))
+		if err != nil {
+			return nil, 0, err
+		}
+		for i := range jobs {
+			ids[jobs[i].Topic] = append(ids[jobs[i].Topic], jobs[i].ID)
+		}
+		n += len(jobs)
+		if cursor = next; cursor == "" || n == limit {
+			return ids, n, nil
+		}
+	}
+}
+
 // Match reports whether the filter selects a job.
 func (f Filter) Match(j *queue.Job) bool {
 	at := timeOf(j)
