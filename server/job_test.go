@@ -128,7 +128,7 @@ func TestListJobs(t *testing.T) {
 		t.Errorf("%s", r.body)
 	}
 	for query, field := range map[string]string{
-		"": "state", "?state=": "state", "?state=gone": "state", "?state=dead&prefix=x": "prefix",
+		"": "state", "?state=": "state", "?state=gone": "state", "?state=ready&prefix=x": "prefix",
 		"?state=done&prefix=": "prefix", "?state=dead&limit=x": "limit", "?state=dead&limit=": "limit",
 		"?state=dead&cursor=bad": "cursor", "?state=dead&page=2": "page", "?state=dead&state=ready": "state",
 	} {

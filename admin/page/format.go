@@ -42,6 +42,7 @@ func (p *Pages) funcs(language string) template.FuncMap {
 		"dict": dict, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
 		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
+		"readable":   Unescaped,
 		"text":       func(key string, args []any) string { return p.Texts.say(language, message.New(key, args...)) },
 		"say":        func(m message.Message) string { return p.Texts.say(language, m) },
 		"title":      func(a alert.Alert) string { return a.Title(t) },
