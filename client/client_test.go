@@ -153,6 +153,18 @@ func TestRequests(t *testing.T) {
 			}
 			return err
 		}, seen{method: "DELETE", uri: "/v1/topics/t/dead", contentType: "application/json", body: `{"limit":3}`}},
+		"re-drive of a filter": {`{"count":1}`, func(c *Client) error {
+			_, err := c.RetryDead(ctx, "t", Selection{Limit: 3, DryRun: true, Filter: &DeadFilter{Status: 500,
+				Since: time.UnixMilli(0).UTC()}})
+			return err
+		}, seen{method: "POST", uri: "/v1/topics/t/dead/retry", contentType: "application/json",
+			body: `{"limit":3,"filter":{"status":500,"since":"1970-01-01T00:00:00Z"},"dry_run":true}`}},
+		"list of a filter": {`{"jobs":[],"next":""}`, func(c *Client) error {
+			_, err := c.List(ctx, "t", ListOptions{State: Dead, Dead: &DeadFilter{Status: 500, Error: "TLS", Prefix: "a",
+				Until: time.UnixMilli(0)}})
+			return err
+		}, seen{method: "GET",
+			uri: "/v1/topics/t/jobs?error=TLS&prefix=a&state=dead&status=500&until=1970-01-01T00%3A00%3A00Z"}},
 		"stats": {`{"delayed":1,"oldest_ready_ms":7}`, func(c *Client) error {
 			s, err := c.Stats(ctx, "t")
 			if err == nil && (s.Delayed != 1 || s.OldestReadyMS != 7) {

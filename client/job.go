@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -348,10 +349,11 @@ func (c *Client) job(ctx context.Context, r request) (*Job, error) {
 
 // ListOptions selects a page of jobs.
 type ListOptions struct {
-	State  string // Delayed, Ready, Running, Dead or Done; required
-	Prefix string // of the ids; only for Done
-	Limit  int    // jobs in the page; 0: the server's default
-	Cursor string // Page.Next of the previous page; empty: the first page
+	State  string      // Delayed, Ready, Running, Dead or Done; required
+	Prefix string      // of the ids; only for Done and Dead
+	Dead   *DeadFilter // only for Dead
+	Limit  int         // jobs in the page; 0: the server's default
+	Cursor string      // Page.Next of the previous page; empty: the first page
 }
 
 // Page is a part of a list of jobs.
@@ -362,16 +364,35 @@ type Page struct {
 
 // List returns a page of a topic's jobs in a state.
 func (c *Client) List(ctx context.Context, topic string, o ListOptions) (*Page, error) {
-	q := queryOf(map[string]string{
+	fields := map[string]string{
 		"state": o.State, "prefix": o.Prefix, "limit": unlessZero(o.Limit), "cursor": o.Cursor,
-	})
+	}
+	if f := o.Dead; f != nil {
+		fields["prefix"] = cmp.Or(f.Prefix, o.Prefix)
+		fields["error"], fields["reason"], fields["status"] = f.Error, f.Reason, unlessZero(f.Status)
+		fields["since"], fields["until"] = timeText(f.Since), timeText(f.Until)
+	}
+	q := queryOf(fields)
 	return get[Page](ctx, c, request{method: http.MethodGet, path: jobsPath(topic), query: q, repeatable: true})
 }
 
-// Selection selects dead jobs: by ids, or the oldest up to a limit.
+// Selection selects dead jobs: by ids, or the oldest, of those that a filter selects, up to a limit.
 type Selection struct {
-	IDs   []string `json:"ids,omitempty"`
-	Limit int      `json:"limit,omitempty"`
+	IDs    []string    `json:"ids,omitempty"`
+	Limit  int         `json:"limit,omitempty"`
+	Filter *DeadFilter `json:"filter,omitempty"`
+	DryRun bool        `json:"dry_run,omitempty"` // only count them
+}
+
+// DeadFilter selects dead jobs that match all its fields; the zero value of a field matches any. A list with a filter
+// shows the jobs that a Selection with it acts on. Its pages may have fewer jobs than the limit.
+type DeadFilter struct {
+	Status int       `json:"status,omitempty"` // of the last answer
+	Error  string    `json:"error,omitempty"`  // the last error contains it
+	Prefix string    `json:"prefix,omitempty"` // of the id
+	Reason string    `json:"reason,omitempty"` // as in Job.DeadReason
+	Since  time.Time `json:"since,omitzero"`   // it became dead then or later
+	Until  time.Time `json:"until,omitzero"`   // it became dead before
 }
 
 func jobsPath(topic string) string { return "/v1/topics/" + url.PathEscape(topic) + "/jobs" }

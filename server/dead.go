@@ -3,6 +3,14 @@ package server
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // Limits of a request for dead jobs.
@@ -16,16 +24,18 @@ func (s *Server) retryDead(c *call) error { return s.dead(c, s.jobs.RedriveDead)
 
 func (s *Server) deleteDead(c *call) error { return s.dead(c, s.jobs.DeleteDead) }
 
-func (s *Server) dead(c *call, do func(ctx context.Context, topic string, ids []string, limit int) (int, error)) error {
+type deadAction func(ctx context.Context, topic string, ids []string, limit int) (int, error)
+
+func (s *Server) dead(c *call, do deadAction) error {
 	return s.withBody(c, maxDeadBytes, func(body *buffer) error {
-		ids, limit, err := decodeSelection(body.b)
+		chosen, err := decodeSelection(body.b, c.topic.Name)
 		if err != nil {
 			return err
 		}
 		if err := s.writable(); err != nil {
 			return err
 		}
-		n, err := do(c.editing(), c.topic.Name, ids, limit)
+		n, err := s.onDead(c, chosen, do)
 		if err != nil {
 			return err
 		}
@@ -33,30 +43,139 @@ func (s *Server) dead(c *call, do func(ctx context.Context, topic string, ids []
 	})
 }
 
-// decodeSelection reads which dead jobs to select: those with the given ids, or the oldest up to limit.
-func decodeSelection(data []byte) (ids []string, limit int, err error) {
-	var r struct {
-		IDs   field[[]string] `json:"ids"`
-		Limit field[integer]  `json:"limit"`
+// onDead acts on the selected jobs, or only counts them.
+func (s *Server) onDead(c *call, chosen selection, do deadAction) (total int, err error) {
+	if chosen.filter == nil {
+		return do(c.editing(), c.topic.Name, chosen.ids, chosen.limit)
 	}
-	if err := decode(data, &r); err != nil {
-		return nil, 0, err
+	ids, total, err := chosen.filter.Select(c.ctx(), s.jobs, chosen.limit)
+	if err != nil || chosen.dryRun {
+		return total, err
 	}
-	if r.IDs.given == r.Limit.given {
-		return nil, 0, badField("ids", "required: either ids or limit")
-	}
-	if r.Limit.given {
-		limit, err = r.Limit.value.between("limit", 1, maxDeadLimit)
-		return nil, limit, err
-	}
-	ids = r.IDs.value
-	if len(ids) == 0 || len(ids) > maxDeadIDs {
-		return nil, 0, outOfRange("ids", "must have 1 to %d ids, got %d", maxDeadIDs, len(ids))
-	}
-	for _, id := range ids {
-		if err := checkID("ids", id); err != nil {
-			return nil, 0, err
+	total = 0
+	for topic, ids := range ids { // an id may exist in several topics of a namespace
+		n, err := do(c.editing(), topic, ids, 0)
+		if total += n; err != nil {
+			return total, err
 		}
 	}
-	return ids, 0, nil
+	return total, nil
+}
+
+// selection selects dead jobs: those with the given ids, or the oldest, of those that the filter selects, up to limit.
+type selection struct {
+	ids    []string
+	limit  int
+	filter *bulk.Filter
+	dryRun bool
+}
+
+func decodeSelection(data []byte, topic string) (chosen selection, err error) {
+	var r struct {
+		IDs    field[[]string]   `json:"ids"`
+		Limit  field[integer]    `json:"limit"`
+		Filter field[deadFilter] `json:"filter"`
+		DryRun field[bool]       `json:"dry_run"`
+	}
+	if err := decode(data, &r); err != nil {
+		return chosen, err
+	}
+	if r.IDs.given == r.Limit.given {
+		return chosen, badField("ids", "required: either ids or limit")
+	}
+	if r.Limit.given {
+		chosen.dryRun = r.DryRun.value
+		if chosen.limit, err = r.Limit.value.between("limit", 1, maxDeadLimit); err == nil &&
+			(r.Filter.given || chosen.dryRun) {
+			chosen.filter, err = r.Filter.value.of(topic)
+		}
+		return chosen, err
+	}
+	if r.Filter.given || r.DryRun.given {
+		return chosen, badField("filter", "filter and dry_run require limit")
+	}
+	chosen.ids = r.IDs.value
+	if len(chosen.ids) == 0 || len(chosen.ids) > maxDeadIDs {
+		return chosen, outOfRange("ids", "must have 1 to %d ids, got %d", maxDeadIDs, len(chosen.ids))
+	}
+	for _, id := range chosen.ids {
+		if err := checkID("ids", id); err != nil {
+			return chosen, err
+		}
+	}
+	return chosen, nil
+}
+
+// deadFilter selects dead jobs.
+type deadFilter struct {
+	Status field[integer] `json:"status"`
+	Error  field[string]  `json:"error"`
+	Prefix field[string]  `json:"prefix"`
+	Reason field[string]  `json:"reason"`
+	Since  field[moment]  `json:"since"`
+	Until  field[moment]  `json:"until"`
+}
+
+// UnmarshalJSON refuses unknown fields: without a misspelled one the filter would select more jobs.
+func (d *deadFilter) UnmarshalJSON(data []byte) error {
+	type fields deadFilter
+	return decodeObject(data, (*fields)(d))
+}
+
+var deadFilterNames = []string{"status", "error", "prefix", "reason", "since", "until"}
+
+// deadFilterOf reads the filter of a list. It returns nil if there is none.
+func deadFilterOf(query url.Values, topic string) (*bulk.Filter, error) {
+	values := map[string]jsontext.Value{}
+	for _, name := range deadFilterNames {
+		if !query.Has(name) {
+			continue
+		}
+		read := optionValue
+		if name == "error" || name == "prefix" || name == "reason" { // a text, also if it looks like a number
+			read = func(_, text string) (jsontext.Value, error) { return jsontext.AppendQuote(nil, text) }
+		}
+		v, err := read(name, query.Get(name))
+		if err != nil {
+			return nil, badField(name, "not valid UTF-8")
+		}
+		values[name] = v
+	}
+	if len(values) == 0 {
+		return nil, nil
+	}
+	var d deadFilter
+	data, err := json.Marshal(values)
+	if err != nil {
+		return nil, err
+	}
+	if err := decode(data, &d); err != nil {
+		return nil, err
+	}
+	return d.of(topic)
+}
+
+// of returns the filter for a topic. An empty text would select every job: a variable that is not set must not.
+func (d *deadFilter) of(topic string) (f *bulk.Filter, err error) {
+	for _, text := range []struct {
+		name string
+		field[string]
+	}{{"error", d.Error}, {"prefix", d.Prefix}, {"reason", d.Reason}} {
+		if text.given && text.value == "" {
+			return nil, badField(text.name, "must not be empty; omit it to select any")
+		}
+	}
+	f = &bulk.Filter{
+		Topic: topic, State: queue.Dead, Error: d.Error.value, Reason: d.Reason.value,
+		Since: time.Time(d.Since.value), Until: time.Time(d.Until.value),
+	}
+	if d.Status.given {
+		if f.Status, err = d.Status.value.between("status", 100, 599); err != nil {
+			return nil, err
+		}
+	}
+	if d.Prefix.given {
+		f.ID = "^" + d.Prefix.value
+	}
+	return f, nil
 }

@@ -132,7 +132,7 @@ func TestListJobs(t *testing.T) {
 		t.Errorf("%s", r.body)
 	}
 	for query, field := range map[string]string{
-		"": "state", "?state=": "state", "?state=gone": "state", "?state=dead&prefix=x": "prefix",
+		"": "state", "?state=": "state", "?state=gone": "state", "?state=ready&prefix=x": "prefix",
 		"?state=done&prefix=": "prefix", "?state=dead&limit=x": "limit", "?state=dead&limit=": "limit",
 		"?state=dead&cursor=bad": "cursor", "?state=dead&page=2": "page", "?state=dead&state=ready": "state",
 	} {
@@ -236,6 +236,71 @@ func TestDeadJobs(t *testing.T) {
 	}
 	if got := len(a.jobs.changes()); got != before {
 		t.Errorf("refused requests changed something")
+	}
+}
+
+// TestDeadJobsOfAFilter: the list, a dry run and a re-drive of a filter select the same jobs.
+func TestDeadJobsOfAFilter(t *testing.T) {
+	a := newAPI(t)
+	died := time.Date(2026, 11, 26, 8, 0, 0, 0, time.UTC)
+	for n, j := range []queue.Job{
+		{ID: "order-1", History: []queue.Attempt{{Status: 500, Error: "the endpoint answered 500"}}},
+		{ID: "order-500", History: []queue.Attempt{{Status: 404, Error: "the endpoint answered 404"}}},
+		{ID: "mail-1", History: []queue.Attempt{{Error: "connection refused after 500 ms"}}},
+		{ID: "mail-2", DeadReason: "expired"},
+	} {
+		j.Topic, j.State, j.DeadAt = "shop.orders", queue.Dead, died.Add(time.Duration(n)*time.Hour)
+		a.jobs.jobs["shop.orders/"+j.ID] = &j
+	}
+	const topic = "/v1/topics/shop.orders"
+	for _, tt := range []struct{ query, filter, want string }{
+		{"status=500", `{"status":500}`, "order-1"}, {"error=500", `{"error":"500"}`, "mail-1 order-1"},
+		{"prefix=order-", `{"prefix":"order-"}`, "order-1 order-500"}, {"reason=expired", `{"reason":"expired"}`, "mail-2"},
+		{"since=2026-11-26T09:00:00Z&until=2026-11-26T10:00:00Z", `{"since":"2026-11-26T09:00:00Z",
+			"until":1795687200000}`, "order-500"},
+		{"status=404&prefix=mail", `{"status":404,"prefix":"mail"}`, ""},
+	} {
+		var page struct{ Jobs []struct{ ID string } }
+		if err := json.Unmarshal([]byte(a.do("GET", topic+"/jobs?state=dead&"+tt.query, "").want(200).body), &page); err != nil {
+			t.Fatal(err)
+		}
+		ids := []string{}
+		for _, j := range page.Jobs {
+			ids = append(ids, j.ID)
+		}
+		if got := strings.Join(ids, " "); got != tt.want {
+			t.Errorf("%s lists %q, want %q", tt.query, got, tt.want)
+		}
+		before := len(a.jobs.changes())
+		count := fmt.Sprintf(`{"count":%d}`, len(ids))
+		body := `{"limit":100,"filter":` + tt.filter
+		if r := a.do("POST", topic+"/dead/retry", body+`,"dry_run":true}`).want(200); r.body != count ||
+			len(a.jobs.changes()) != before {
+			t.Errorf("a dry run of %s: %s, want %s, and %v", tt.filter, r.body, count, a.jobs.changes()[before:])
+		}
+		if r := a.do("POST", topic+"/dead/retry", body+"}").want(200); r.body != count {
+			t.Errorf("a re-drive of %s: %s, want %s", tt.filter, r.body, count)
+		}
+		for _, id := range ids {
+			if j := a.jobs.jobs["shop.orders/"+id]; j.State != queue.Ready {
+				t.Errorf("%s: %s is %s", tt.filter, id, j.State)
+			}
+			a.jobs.jobs["shop.orders/"+id].State = queue.Dead
+		}
+	}
+	for _, tt := range []struct {
+		body, field string
+		status      int
+	}{
+		{`{"limit":1,"filter":{"error":""}}`, "error", 400}, {`{"limit":1,"filter":{"status":99}}`, "status", 422},
+		{`{"limit":1,"filter":{"topic":"x"}}`, "filter", 400}, {`{"ids":["a"],"filter":{}}`, "filter", 400},
+		{`{"filter":{"status":500}}`, "ids", 400}, {`{"ids":["a"],"dry_run":true}`, "filter", 400},
+	} {
+		a.do("DELETE", topic+"/dead", tt.body).problem(tt.status, tt.field)
+	}
+	for _, query := range []string{"state=ready&status=500", "state=dead&status=five", "state=dead&since=then",
+		"state=dead&prefix="} {
+		a.do("GET", topic+"/jobs?"+query, "").want(400)
 	}
 }
 

@@ -27,8 +27,13 @@ func listed(values url.Values) (queue.State, error) {
 		if err := checkID("prefix", values.Get("prefix")); err != nil {
 			return "", err
 		}
-		if state != queue.Finished {
-			return "", badField("prefix", "requires state=done")
+		if state != queue.Finished && state != queue.Dead {
+			return "", badField("prefix", "requires state=done or state=dead")
+		}
+	}
+	for _, name := range deadFilterNames {
+		if name != "prefix" && values.Has(name) && state != queue.Dead {
+			return "", badField(name, "requires state=dead")
 		}
 	}
 	return state, nil
@@ -45,9 +50,16 @@ func (s *Server) listJobs(c *call) error {
 	}
 	var jobs []queue.Job
 	var next string
-	if cursor := c.query.Get("cursor"); state == queue.Finished {
+	filter, err := deadFilterOf(c.query, c.topic.Name)
+	if err != nil {
+		return err
+	}
+	switch cursor := c.query.Get("cursor"); {
+	case state == queue.Finished:
 		jobs, next, err = s.jobs.ListFinished(c.ctx(), c.topic.Name, c.query.Get("prefix"), cursor, limit)
-	} else {
+	case filter != nil:
+		jobs, next, err = filter.Page(c.ctx(), s.jobs, cursor, limit)
+	default:
 		jobs, next, err = s.jobs.List(c.ctx(), c.topic.Name, state, cursor, limit)
 	}
 	if err != nil {

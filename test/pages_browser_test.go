@@ -229,14 +229,14 @@ func aQuestionOutlivesLiveParts(b *harness.Browser) {
 func (i *installation) redriveOfAFilter(t *testing.T, b *harness.Browser) {
 	b.Open("/dead")
 	b.Shows(soon, "6 jobs of one topic")
-	b.Type(`#d-text`, "mail-1")
+	b.Type(`#d-id`, "mail-1")
 	b.Shows(soon, "1 job of one topic")
 	b.Click(`#wk-dead-chosen .btn-primary`)
 	b.Shows(soon, "Re-drive 1 job of one topic?", "mail.welcome (1)")
 	b.Submit(`#wk-confirm [data-ok]`)
 	b.Shows(soon, "1 of 1")
 	harness.Eventually(t, soon, "the re-drive to end, and its job to be dead again", func() error {
-		b.Open("/dead?text=mail-2")
+		b.Open("/dead?id=mail-2")
 		if text := b.Text(); strings.Contains(text, "1 of 1") || !strings.Contains(text, "6 dead jobs") {
 			return fmt.Errorf("the page shows %.1200s", text)
 		}

@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -20,17 +21,15 @@ import (
 
 func (h *Handler) deadRoutes(g *echo.Group) {
 	g.GET("/dead", h.deadPage)
-	g.GET("/dead/count", h.deadCount)
 	g.POST("/dead/redrive", page.Need(account.RoleOperator, h.deadRedrive))
 	g.POST("/dead/delete", page.Need(account.RoleOperator, h.deadDelete))
 	g.POST("/dead/selected", page.Need(account.RoleOperator, h.deadSelected))
 }
 
 const (
-	deadShown      = 50 // of one topic
-	deadTopics     = 20 // topics whose jobs are shown together
-	deadPerTopic   = 20
-	deadListLimit  = 100
+	deadShown      = 50 // a page has fewer than twice as many
+	deadErrors     = 6
+	deadKinds      = 1000 // different errors that are counted
 	defaultRate    = 10
 	defaultStopPct = 20
 )
@@ -52,10 +51,10 @@ type deadData struct {
 	Topics  []deadTopic // topics with dead jobs, most jobs first
 	Jobs    []deadJob
 	Pager   page.Pager
-	Partial bool     // only the newest of each topic are shown
 	Away    string   // why some jobs could not be listed
 	Reasons []string // choices of the filter
 	Errors  []deadGroup
+	Sampled int64       // jobs whose errors were counted, if they are not all; else 0
 	Running []bulk.Task // tasks on dead jobs
 	Chosen  deadChosen
 	figures.Counts
@@ -70,7 +69,7 @@ type deadChosen struct {
 	Topics  []deadTopic // topics with selected jobs, most jobs first
 	Jobs    int64
 	AtLeast bool // the count is incomplete
-	Later   bool // the count is still running
+	Later   bool // another request lists and counts on
 	Known   bool
 }
 
@@ -94,42 +93,75 @@ func (d deadChosen) Names() string {
 	return strings.Join(names, ", ")
 }
 
-// deadGroup counts the shown jobs with the same last error.
+// deadGroup counts the selected jobs with the same last error.
 type deadGroup struct {
 	Text  string
 	Count int
 }
 
-// readDeadFilter reads the filter from the form. An error concerns its times.
+// readDeadFilter reads the filter from the form; here ids are filtered by their beginning. An error concerns its times
+// or its status.
 func readDeadFilter(c echo.Context) (bulk.Filter, error) {
 	form, _ := c.FormParams() // of a malformed request, the fields that could be read
 	f, err := readFilter(form, page.Zone(c))
 	f.State = queue.Dead
+	if f.ID != "" && !strings.HasPrefix(f.ID, "^") {
+		f.ID = "^" + f.ID
+	}
 	return f, err
 }
 
+// deadPage lists and counts the jobs that the filter selects. What takes longer than a page should is left to a second
+// request, which, like one after a change of the filter, replaces list and count together: they always agree.
 func (h *Handler) deadPage(c echo.Context) error {
 	ctx := c.Request().Context()
-	f, _ := readDeadFilter(c) // a malformed time is ignored, as the page shows
+	f, _ := readDeadFilter(c) // malformed values are ignored, as the page shows
 	d := deadData{Counts: h.Counts.Counts(ctx), Reasons: []string{"attempts", "gone", "expired", "lease"}}
-	d.Topics = deadTopicsOf(d.Counts, "")
-	d.Chosen = h.chosen(ctx, d.Counts, f, h.Patience)
-	d.Chosen.Later, d.Chosen.AtLeast = d.Chosen.AtLeast, false
+	d.Topics = deadTopicsOf(d.Counts)
+	d.Chosen = deadChosen{Filter: f, Known: d.Known() && !d.Old()}
+	part := page.IsFragment(c)
+	limit := h.Patience
+	if part {
+		limit = countLimit
+	}
 	if d.Known() {
-		if err := h.deadJobs(ctx, c, &d); err != nil {
+		if err := h.findDead(c, &d, time.Now().Add(limit)); err != nil {
 			return err
 		}
 	}
-	d.Errors = groupDead(d.Jobs)
+	d.Chosen.Later = d.Chosen.AtLeast && !part
 	d.Running = h.deadTasks(ctx)
+	if part {
+		c.Response().Header().Set("HX-Reswap", "none") // swap only the parts that the form names
+		return h.Pages.Parts(c, "dead", &d)
+	}
 	return h.Pages.Render(c, http.StatusOK, "dead", &d)
 }
 
-// deadTopicsOf returns the topics with dead jobs, or only the one given. Topics of a namespace are counted under its
-// name.
-func deadTopicsOf(counts figures.Counts, only string) (list []deadTopic) {
+// findDead lists a page of the selected jobs, and counts them all.
+func (h *Handler) findDead(c echo.Context, d *deadData, until time.Time) error {
+	names := h.deadNames(d.Chosen.Filter, d.Counts)
+	cut, err := h.listDead(c, d, names, until)
+	if err != nil {
+		return err
+	}
+	s := h.surveyDead(c.Request().Context(), d.Chosen.Filter, names, until)
+	d.Errors = s.groups()
+	if !s.complete {
+		d.Sampled = s.jobs()
+		if whole, ok := wholeTopics(d.Chosen.Filter, names, d.Counts); ok {
+			s.topics, s.complete = whole, true
+		}
+	}
+	sortDead(s.topics)
+	d.Chosen.Topics, d.Chosen.Jobs, d.Chosen.AtLeast = s.topics, s.jobs(), !s.complete || cut
+	return nil
+}
+
+// deadTopicsOf returns the topics with dead jobs. Topics of a namespace are counted under its name.
+func deadTopicsOf(counts figures.Counts) (list []deadTopic) {
 	for name, s := range counts.Topics {
-		if s.Dead > 0 && (only == "" || only == name) {
+		if s.Dead > 0 {
 			list = append(list, deadTopic{name, s.Dead})
 		}
 	}
@@ -143,38 +175,123 @@ func sortDead(list []deadTopic) {
 	})
 }
 
-// chosen counts the jobs that a filter selects, within a time limit.
-func (h *Handler) chosen(ctx context.Context, counts figures.Counts, f bulk.Filter, limit time.Duration) deadChosen {
-	d := deadChosen{Filter: f, Known: counts.Known() && !counts.Old()}
-	until := time.Now().Add(limit)
-	topics := deadTopicsOf(counts, f.Topic)
-	member := h.Registry.Snapshot().Namespace(f.Topic) != nil
-	if member {
-		topics = []deadTopic{{Name: f.Topic}}
-	}
-	for i, t := range topics {
-		if d.AtLeast = d.AtLeast || i > 0 && f.Narrow() && time.Now().After(until); d.AtLeast {
-			break
-		}
-		if f.Narrow() || member {
-			m := matching{Topic: t.Name, Filter: f}
-			h.count(ctx, &m, time.Until(until))
-			t.Dead, d.AtLeast = m.Count, d.AtLeast || m.AtLeast
-		}
-		if t.Dead > 0 {
-			d.Topics = append(d.Topics, t)
-			d.Jobs += t.Dead
-		}
-	}
-	sortDead(d.Topics)
-	return d
+// deadNames returns the filter's topics without those that have no dead jobs, of which there may be thousands.
+func (h *Handler) deadNames(f bulk.Filter, counts figures.Counts) []string {
+	s := h.Registry.Snapshot()
+	return slices.DeleteFunc(f.Topics(s), func(name string) bool {
+		return counts.Topics[name].Dead == 0 && s.Namespace(name) == nil
+	})
 }
 
-// deadCount renders the part of the page with the number of jobs and the actions on them.
-func (h *Handler) deadCount(c echo.Context) error {
-	ctx := c.Request().Context()
-	f, _ := readDeadFilter(c)
-	return h.Pages.Fragment(c, "dead#chosen", h.chosen(ctx, h.Counts.Counts(ctx), f, countLimit))
+// listDead lists selected jobs, topic by topic, until there are enough or time is up; cut: it is. A cursor is a topic
+// and, after a space, the queue's cursor in it.
+func (h *Handler) listDead(c echo.Context, d *deadData, names []string, until time.Time) (cut bool, err error) {
+	first, cursor, ok := strings.Cut(c.QueryParam("cursor"), " ")
+	if first != "" && !ok {
+		return false, fmt.Errorf("cursor %.60q: %w", first, queue.ErrCursor)
+	}
+	next := ""
+	for _, name := range names {
+		if name < first {
+			continue
+		}
+		if name != first {
+			cursor = ""
+		}
+		for again := true; again; again = cursor != "" {
+			if full := len(d.Jobs) >= deadShown; full || cut {
+				next = name + " " + cursor
+				d.Pager = page.CursorPager(c, next)
+				return cut && !full, nil
+			}
+			var jobs []queue.Job
+			jobs, cursor, err = d.Chosen.Filter.List(
+				c.Request().Context(), h.Queue, h.Registry.Snapshot(), name, cursor, deadShown)
+			if errors.Is(err, queue.ErrCursor) {
+				return false, err
+			}
+			if err != nil {
+				d.Away = h.Texts.Explain(c, err)
+			}
+			d.Jobs = append(d.Jobs, newDeadJobs(jobs)...)
+			cut = time.Now().After(until)
+		}
+	}
+	d.Pager = page.CursorPager(c, next)
+	return false, nil
+}
+
+// deadSurvey counts the selected jobs by topic and by error.
+type deadSurvey struct {
+	topics   []deadTopic
+	errors   map[string]int
+	complete bool
+}
+
+func (s *deadSurvey) jobs() (n int64) {
+	for _, t := range s.topics {
+		n += t.Dead
+	}
+	return n
+}
+
+func (s *deadSurvey) add(topic string, jobs []queue.Job) {
+	if len(jobs) == 0 {
+		return
+	}
+	if n := len(s.topics); n == 0 || s.topics[n-1].Name != topic {
+		s.topics = append(s.topics, deadTopic{Name: topic})
+	}
+	s.topics[len(s.topics)-1].Dead += int64(len(jobs))
+	for i := range jobs {
+		text := bulk.LastError(&jobs[i])
+		if _, known := s.errors[text]; known || len(s.errors) < deadKinds {
+			s.errors[text]++
+		}
+	}
+}
+
+// groups returns the most frequent errors.
+func (s *deadSurvey) groups() (list []deadGroup) {
+	for text, n := range s.errors {
+		list = append(list, deadGroup{text, n})
+	}
+	slices.SortFunc(list, func(a, b deadGroup) int {
+		return cmp.Or(b.Count-a.Count, strings.Compare(a.Text, b.Text))
+	})
+	return list[:min(deadErrors, len(list))]
+}
+
+// surveyDead reads the selected jobs until time is up.
+func (h *Handler) surveyDead(ctx context.Context, f bulk.Filter, names []string, until time.Time) *deadSurvey {
+	s := &deadSurvey{errors: map[string]int{}}
+	failed := false
+	for i, name := range names {
+		for cursor, again := "", true; again; again = cursor != "" {
+			if (i > 0 || cursor != "") && time.Now().After(until) {
+				return s
+			}
+			var jobs []queue.Job
+			var err error
+			jobs, cursor, err = f.List(ctx, h.Queue, h.Registry.Snapshot(), name, cursor, countPage)
+			failed = failed || err != nil
+			s.add(name, jobs)
+		}
+	}
+	s.complete = !failed
+	return s
+}
+
+// wholeTopics returns the known counts of a filter that selects all dead jobs of its topics.
+func wholeTopics(f bulk.Filter, names []string, counts figures.Counts) (list []deadTopic, ok bool) {
+	for _, name := range names {
+		s, counted := counts.Topics[name]
+		if f.Narrow() || !counted || !f.Covers(name) {
+			return nil, false
+		}
+		list = append(list, deadTopic{name, s.Dead})
+	}
+	return list, true
 }
 
 // deadTasks returns the open tasks on dead jobs.
@@ -186,29 +303,6 @@ func (h *Handler) deadTasks(ctx context.Context) []bulk.Task {
 	return slices.DeleteFunc(list, func(t bulk.Task) bool { return !t.Open() || t.Params.Filter.State != queue.Dead })
 }
 
-func (h *Handler) deadJobs(ctx context.Context, c echo.Context, d *deadData) error {
-	f := d.Chosen.Filter
-	until := time.Now().Add(h.Patience)
-	if f.Topic != "" {
-		jobs, next, err := h.matching(ctx, f, f.Topic, c.QueryParam("cursor"), deadShown, until)
-		d.Jobs, d.Pager = newDeadJobs(jobs), page.CursorPager(c, next)
-		return err
-	}
-	for _, t := range d.Most(deadTopics) {
-		jobs, next, err := h.matching(ctx, f, t.Name, "", deadPerTopic, until)
-		if err != nil {
-			d.Away = h.Texts.Explain(c, err)
-			continue
-		}
-		d.Partial = d.Partial || next != ""
-		d.Jobs = append(d.Jobs, newDeadJobs(jobs)...)
-	}
-	slices.SortFunc(d.Jobs, func(x, y deadJob) int { return y.DeadAt.Compare(x.DeadAt) })
-	d.Partial = d.Partial || len(d.Topics) > deadTopics || len(d.Jobs) > deadListLimit
-	d.Jobs = d.Jobs[:min(deadListLimit, len(d.Jobs))]
-	return nil
-}
-
 func newDeadJobs(jobs []queue.Job) []deadJob {
 	list := make([]deadJob, len(jobs))
 	for i := range jobs {
@@ -218,21 +312,6 @@ func newDeadJobs(jobs []queue.Job) []deadJob {
 		}
 	}
 	return list
-}
-
-func groupDead(jobs []deadJob) []deadGroup {
-	counts := map[string]int{}
-	for _, j := range jobs {
-		counts[j.Last]++
-	}
-	var list []deadGroup
-	for text, n := range counts {
-		list = append(list, deadGroup{text, n})
-	}
-	slices.SortFunc(list, func(a, b deadGroup) int {
-		return cmp.Or(b.Count-a.Count, strings.Compare(a.Text, b.Text))
-	})
-	return list[:min(6, len(list))]
 }
 
 // formNumber reads a number from a form, within bounds.
@@ -262,7 +341,7 @@ func (h *Handler) startDead(c echo.Context, p bulk.Params) (err error) {
 	if p.Filter, err = readDeadFilter(c); err != nil {
 		return h.refuse(c, err, "/dead")
 	}
-	if p.Filter.Topic != "" && h.Registry.Snapshot().Topic(p.Filter.Topic) == nil {
+	if p.Filter.Topic != "" && len(p.Filter.Topics(h.Registry.Snapshot())) == 0 {
 		return echo.NewHTTPError(http.StatusBadRequest, h.Texts.T(c, "dead.no_topic", p.Filter.Topic))
 	}
 	id, err := h.Tasks.Start(c.Request().Context(), page.Actor(c), p)

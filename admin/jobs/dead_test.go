@@ -35,11 +35,11 @@ func TestTheFormSaysWhatItWillDo(t *testing.T) {
 	q.ByTopic["b"] = queue.Stats{Dead: 3}
 	s := admintest.OpenDead(t, q)
 	s.Shows("/dead", "23 jobs of 2 topics", "Re-drive 23 jobs of 2 topics? a (20), b (3)")
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/dead/count?topic=a&text=tls", nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/dead?topic=a&error=tls", nil)
 	admintest.Must(t, err)
 	r.Header.Set("HX-Request", "true")
 	_, body := s.Send(r)
-	for _, want := range []string{"1 job of one topic", `name="topic" value="a"`, `name="text" value="tls"`} {
+	for _, want := range []string{"1 job of one topic", `name="topic" value="a"`, `name="error" value="tls"`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the fragment lacks %q:\n%s", want, body)
 		}
@@ -60,7 +60,7 @@ func TestManyTopicsWithDeadJobsAreCountedInTime(t *testing.T) {
 	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Patience = q, 1 }).As("ops")
 	_, err := s.Registry.PutTopics(t.Context(), "test", topics)
 	admintest.Must(t, err)
-	s.Shows("/dead?text=tls", "Counting")
+	s.Shows("/dead?error=tls", "Counting")
 	if q.Lists > 100 {
 		t.Errorf("the page listed dead jobs %d times", q.Lists)
 	}

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,10 +17,15 @@ import (
 func readFilter(form url.Values, zone *time.Location) (bulk.Filter, error) {
 	v := func(name string) string { return strings.TrimSpace(form.Get(name)) }
 	f := bulk.Filter{
-		Topic: v("topic"), State: queue.State(v("state")), ID: v("id"), Error: v("error"), Text: v("text"),
+		Topic: v("topic"), State: queue.State(v("state")), ID: v("id"), Error: v("error"),
 		Reason: v("reason"),
 	}
 	var err error
+	if text := v("status"); text != "" {
+		if f.Status, err = strconv.Atoi(text); err != nil {
+			return f, message.New("dead.not_a_status", text)
+		}
+	}
 	if f.Since, err = page.Minute(form.Get("since"), zone); err != nil {
 		return f, err
 	}
@@ -37,9 +43,16 @@ func readTopicFilter(topic string, form url.Values, zone *time.Location) (bulk.F
 // filterFields returns a filter as form fields.
 func filterFields(f bulk.Filter) map[string]string {
 	return map[string]string{
-		"topic": f.Topic, "state": string(f.State), "id": f.ID, "error": f.Error, "text": f.Text, "reason": f.Reason,
-		"since": page.MinuteText(f.Since), "until": page.MinuteText(f.Until),
+		"topic": f.Topic, "state": string(f.State), "id": f.ID, "error": f.Error, "reason": f.Reason,
+		"status": statusText(f.Status), "since": page.MinuteText(f.Since), "until": page.MinuteText(f.Until),
 	}
+}
+
+func statusText(status int) string {
+	if status == 0 {
+		return ""
+	}
+	return strconv.Itoa(status)
 }
 
 // filterQuery returns a filter as a query.

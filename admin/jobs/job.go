@@ -35,6 +35,7 @@ type jobData struct {
 	Curl       string
 	Mark       string // identifies the state that the page shows
 	Leased     bool   // leased by a worker of a pull topic
+	Exchange   *exchange
 }
 
 const bodyShown = 64 << 10
@@ -64,9 +65,12 @@ func (h *Handler) jobPage(c echo.Context) error {
 	}
 	d.Leased = job.State == queue.Running && h.isPull(topic)
 	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
+	d.Exchange = h.exchangeOf(c, job)
 	if job.State != queue.Finished &&
 		page.May(c, account.RoleOperator) { // the command is signed, so whoever sees it can call the endpoint
-		d.Curl = h.signedCurl(c, job)
+		if sent := h.request(c, job); sent != nil {
+			d.Curl = sent.Curl()
+		}
 	}
 	if polls {
 		c.Response().Header().Set("HX-Reswap", "none") // swap only the parts that the answer names
@@ -75,15 +79,15 @@ func (h *Handler) jobPage(c echo.Context) error {
 	return h.Pages.Render(c, http.StatusOK, "job", d)
 }
 
-// signedCurl returns the job's next callback as a command line; empty if it cannot be built.
-func (h *Handler) signedCurl(c echo.Context, job *queue.Job) string {
+// request returns the job's next callback, signed; nil if it cannot be built.
+func (h *Handler) request(c echo.Context, job *queue.Job) *callback.Sent {
 	t := h.Registry.Snapshot().Topic(job.Topic)
 	if t == nil {
-		return ""
+		return nil
 	}
 	e, err := EndpointOf(t)
 	if err != nil {
-		return ""
+		return nil
 	}
 	most := job.MaxAttempts
 	if most == 0 {
@@ -96,10 +100,10 @@ func (h *Handler) signedCurl(c echo.Context, job *queue.Job) string {
 		Headers: job.Headers,
 	})
 	if err != nil {
-		return ""
+		return nil
 	}
 	MaskSent(c, sent, t)
-	return sent.Curl()
+	return sent
 }
 
 // MaskSent hides the secrets of a topic in a request that is shown to a user who may not edit the topic.
@@ -116,20 +120,21 @@ func MaskSent(c echo.Context, sent *callback.Sent, t *registry.Topic) {
 	}
 }
 
-// ShownBody formats a body for people: JSON indented, other text unchanged, anything else in hex.
+// ShownBody formats a body for people: JSON indented and without needless escapes, other text unchanged, anything else
+// in hex.
 func ShownBody(body []byte) (text, kind string, cut bool) {
 	if cut = len(body) > bodyShown; cut {
 		body = body[:bodyShown]
 	}
 	var pretty bytes.Buffer
 	if !cut && json.Indent(&pretty, body, "", "  ") == nil {
-		return pretty.String(), "json", false
+		return page.Unescaped(pretty.String()), "json", false
 	}
 	for cut && len(body) > 0 && !utf8.Valid(body[max(0, len(body)-utf8.UTFMax):]) {
 		body = body[:len(body)-1]
 	}
 	if utf8.Valid(body) && !bytes.ContainsRune(body, 0) {
-		return string(body), "text", cut
+		return page.Unescaped(string(body)), "text", cut
 	}
 	return hex.Dump(body), "hex", cut
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/test/wait"
@@ -50,6 +51,25 @@ func TestAJobIsFoundShownAndChanged(t *testing.T) {
 	}
 	if status, _ := s.As("look").Post(path, "do", "run"); status != http.StatusForbidden {
 		t.Errorf("a viewer may run jobs: %d", status)
+	}
+}
+
+// TestAJobShowsItsRequestBesideTheAnswer, with characters in place of their escapes. A viewer, who may not call the
+// endpoint, does not see the signed request.
+func TestAJobShowsItsRequestBesideTheAnswer(t *testing.T) {
+	t.Parallel()
+	q := admintest.NewDeadQueue("a", 1)
+	j := &q.Dead["a"][0]
+	j.Body = []byte(`{"name":"\u50ac"}`)
+	j.History[0].Status, j.History[0].Answer = 500, `{"message":"\u50ac\u6536","cut":"`
+	caller, err := callback.New(callback.Options{})
+	admintest.Must(t, err)
+	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Caller = q, caller }).As("ops")
+	s.AddTopic("a")
+	s.Shows("/topics/a/jobs/job-0", "POST http://127.0.0.1:1/hook\n", "Wakecall-Id: job-0", "&#34;name&#34;: &#34;催&#34;",
+		"Last response", "催收")
+	if body := s.As("look").Shows("/topics/a/jobs/job-0", "催收"); strings.Contains(body, "Wakecall-Id") {
+		t.Error("a viewer sees the signed request")
 	}
 }
 

@@ -72,7 +72,7 @@ func TestRedriveWithFilter(t *testing.T) {
 	q := admintest.NewDeadQueue("a", 20)
 	q.Dead["a"][7].History[0].Error = "TLS handshake timeout"
 	s := admintest.OpenDead(t, q)
-	s.Post("/dead/redrive", "topic", "a", "text", "tls")
+	s.Post("/dead/redrive", "topic", "a", "error", "tls")
 	if v := finished(s, 1); v.Done != 1 || q.Redriven != 1 {
 		t.Errorf("%d were re-driven, and the task is %+v", q.Redriven, v)
 	}
@@ -87,7 +87,7 @@ func TestASecondOverlappingRedriveIsRefused(t *testing.T) {
 	q.Dead["b"] = admintest.NewDeadQueue("b", 3).Dead["b"]
 	s := admintest.OpenDead(t, q)
 	s.Post("/dead/redrive", "topic", "a", "rate", "0.1")
-	for _, again := range [][]string{{"topic", "a", "text", "x"}, {"topic", ""}} {
+	for _, again := range [][]string{{"topic", "a", "error", "x"}, {"topic", ""}} {
 		if _, body := s.Post("/dead/redrive", again...); !strings.Contains(body, "Task #1 is still working") {
 			t.Errorf("%v is not refused:\n%s", again, body)
 		}

@@ -20,6 +20,9 @@ func MinuteText(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
+	if at.Second() != 0 { // another time would select other jobs
+		return at.Format(MinuteForm + ":05")
+	}
 	return at.Format(MinuteForm)
 }
 

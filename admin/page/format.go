@@ -43,10 +43,11 @@ func (p *Pages) funcs(language string) template.FuncMap {
 		"dict": dict, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
 		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
-		"text":    func(key string, args []any) string { return p.Texts.say(language, message.New(key, args...)) },
-		"say":     func(m message.Message) string { return p.Texts.say(language, m) },
-		"title":   func(a alert.Alert) string { return a.Title(t) },
-		"details": func(a alert.Alert) []string { return p.details(language, &a) },
+		"readable": Unescaped,
+		"text":     func(key string, args []any) string { return p.Texts.say(language, message.New(key, args...)) },
+		"say":      func(m message.Message) string { return p.Texts.say(language, m) },
+		"title":    func(a alert.Alert) string { return a.Title(t) },
+		"details":  func(a alert.Alert) []string { return p.details(language, &a) },
 		"backlog": func(a forecast.Answer) string {
 			return a.Say(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
 		},

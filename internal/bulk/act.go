@@ -12,7 +12,7 @@ import (
 
 // Queue is the part of the queue that actions on jobs need.
 type Queue interface {
-	List(ctx context.Context, topic string, s queue.State, cursor string, limit int) ([]queue.Job, string, error)
+	Lister
 	Lookup(ctx context.Context, refs []queue.Ref, shard string) ([]*queue.Job, error)
 	Get(ctx context.Context, topic, id string) (*queue.Job, error)
 	Change(ctx context.Context, topic, id string, change queue.Change) (*queue.Job, error)

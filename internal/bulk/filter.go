@@ -1,7 +1,9 @@
 package bulk
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,13 +11,14 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// Filter selects jobs. Text is compared case-insensitively.
+// Filter selects jobs. What counts, shows, and acts on jobs uses the same filter, so that all do it to the same jobs.
+// Text is compared case-insensitively.
 type Filter struct {
-	Topic  string      `json:"topic,omitempty"` // empty: all topics
+	Topic  string      `json:"topic,omitempty"` // a name or a pattern such as shop.*; empty: all topics
 	State  queue.State `json:"state,omitempty"`
 	ID     string      `json:"id,omitempty"`     // the id contains it or, after a ^, begins with it
 	Error  string      `json:"error,omitempty"`  // the last error contains it
-	Text   string      `json:"text,omitempty"`   // the last error or the id contains it
+	Status int         `json:"status,omitempty"` // of the last answer
 	Reason string      `json:"reason,omitempty"` // why the job is dead
 	Since  time.Time   `json:"since,omitzero"`   // the job's time is at or after this
 	Until  time.Time   `json:"until,omitzero"`   // the job's time is before this
@@ -38,21 +41,96 @@ func (f Filter) overlaps(o Filter) bool {
 		(f.Reason == "" || o.Reason == "" || f.Reason == o.Reason)
 }
 
-// covers reports whether a filter's topic includes that of another filter. It may be a namespace; empty means all
-// topics.
+// covers reports whether a filter's topic includes another one, or all that match another pattern.
 func covers(topic, other string) bool { return topic == "" || registry.MatchesPattern(topic, other) }
 
-// Match reports whether the filter selects a job. It does not compare topics.
+// Covers reports whether the filter's topic includes another one, or all topics of a namespace.
+func (f Filter) Covers(topic string) bool { return covers(f.Topic, topic) }
+
+// Topics returns, by name, the topics and namespaces that may have jobs that the filter selects.
+func (f Filter) Topics(s *registry.Snapshot) (names []string) {
+	begin, pattern := strings.CutSuffix(f.Topic, "*")
+	if f.Topic != "" && !pattern {
+		if s.Topic(f.Topic) == nil {
+			return nil
+		}
+		return []string{f.Topic}
+	}
+	for _, name := range s.Topics.Names() {
+		if f.Covers(name) || registry.IsNamespace(name) && covers(name, begin) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Lister lists the jobs of a topic, or of all topics of a namespace.
+type Lister interface {
+	List(ctx context.Context, topic string, s queue.State, cursor string, limit int) ([]queue.Job, string, error)
+}
+
+// List lists the selected ones of the next jobs, up to limit, of one of the filter's Topics. Among those of a namespace
+// the queue also lists topics with settings of their own; List leaves them out, because Topics has them.
+func (f Filter) List(
+	ctx context.Context, q Lister, s *registry.Snapshot, topic, cursor string, limit int,
+) (jobs []queue.Job, next string, err error) {
+	jobs, next, err = q.List(ctx, topic, f.State, cursor, limit)
+	return slices.DeleteFunc(jobs, func(j queue.Job) bool {
+		t := s.TopicOrNamespace(j.Topic)
+		return !f.Match(&j) || j.Topic != topic && t != nil && t.Name != topic
+	}), next, err
+}
+
+const pageReads = 100 // calls to the queue for a page
+
+// Page lists up to limit selected jobs of the filter's topic. In a long list it returns fewer, and a cursor.
+func (f Filter) Page(ctx context.Context, q Lister, cursor string, limit int) (list []queue.Job, next string, err error) {
+	list = []queue.Job{}
+	for range pageReads {
+		jobs, next, err := q.List(ctx, f.Topic, f.State, cursor, limit-len(list))
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range jobs {
+			if f.Match(&jobs[i]) {
+				list = append(list, jobs[i])
+			}
+		}
+		if cursor = next; cursor == "" || len(list) == limit {
+			break
+		}
+	}
+	return list, cursor, nil
+}
+
+// Select returns the ids of the first selected jobs of the filter's topic, by topic, and their number, up to limit.
+func (f Filter) Select(ctx context.Context, q Lister, limit int) (ids map[string][]string, n int, err error) {
+	ids = map[string][]string{}
+	for cursor := ""; ; {
+		jobs, next, err := f.Page(ctx, q, cursor, min(listPage, limit-n))
+		if err != nil {
+			return nil, 0, err
+		}
+		for i := range jobs {
+			ids[jobs[i].Topic] = append(ids[jobs[i].Topic], jobs[i].ID)
+		}
+		n += len(jobs)
+		if cursor = next; cursor == "" || n == limit {
+			return ids, n, nil
+		}
+	}
+}
+
+// Match reports whether the filter selects a job.
 func (f Filter) Match(j *queue.Job) bool {
 	at := timeOf(j)
 	switch {
 	case f.State != "" && j.State != f.State,
+		!f.Covers(j.Topic),
+		f.Status != 0 && f.Status != lastStatus(j),
 		f.Reason != "" && j.DeadReason != f.Reason,
 		!f.Since.IsZero() && at.Before(f.Since),
 		!f.Until.IsZero() && !at.Before(f.Until):
-		return false
-	}
-	if f.Text != "" && !contains(LastError(j), f.Text) && !contains(j.ID, f.Text) {
 		return false
 	}
 	if prefix := f.Prefix(); prefix != "" {
@@ -78,6 +156,13 @@ func LastError(j *queue.Job) string {
 		return fmt.Sprintf("HTTP %d", last.Status)
 	}
 	return j.DeadReason
+}
+
+func lastStatus(j *queue.Job) int {
+	if len(j.History) == 0 {
+		return 0
+	}
+	return j.History[len(j.History)-1].Status
 }
 
 // timeOf returns when a job is called next or, if it is dead, when it died.

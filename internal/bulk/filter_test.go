@@ -38,14 +38,15 @@ func TestFilter(t *testing.T) {
 
 func TestFilterOfDeadJobs(t *testing.T) {
 	died := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	j := queue.Job{ID: "Order-7", State: queue.Dead, DeadReason: "gone", DeadAt: died,
+	j := queue.Job{Topic: "shop.close", ID: "Order-7", State: queue.Dead, DeadReason: "gone", DeadAt: died,
 		History: []queue.Attempt{{Status: 410}}}
 	for _, c := range []struct {
 		f    Filter
 		want bool
 	}{
-		{Filter{}, true}, {Filter{Text: "http 410"}, true}, {Filter{Text: "order-"}, true}, {Filter{Text: "refused"},
-			false},
+		{Filter{}, true}, {Filter{Error: "http 410"}, true}, {Filter{Error: "order-"}, false},
+		{Filter{Status: 410}, true}, {Filter{Status: 500}, false}, {Filter{Topic: "shop.*"}, true},
+		{Filter{Topic: "shop"}, false},
 		{Filter{Reason: "gone"}, true}, {Filter{Reason: "attempts"}, false}, {Filter{Since: died}, true},
 		{Filter{Since: died.Add(1)}, false}, {Filter{Until: died}, false}, {Filter{Until: died.Add(1)}, true},
 	} {
@@ -56,7 +57,7 @@ func TestFilterOfDeadJobs(t *testing.T) {
 }
 
 func TestNarrow(t *testing.T) {
-	if (Filter{Topic: "a", State: queue.Dead}).Narrow() || !(Filter{Topic: "a", Text: "x"}).Narrow() {
+	if (Filter{Topic: "a", State: queue.Dead}).Narrow() || !(Filter{Topic: "a", Error: "x"}).Narrow() {
 		t.Error("a filter is narrow when it excludes jobs of its topic and state")
 	}
 }

@@ -58,11 +58,7 @@ func (w *work) list(ctx context.Context) error {
 }
 
 func (w *work) sweep(ctx context.Context, l *jobList) error {
-	topics := []string{w.params.Filter.Topic}
-	if topics[0] == "" {
-		topics = w.runner.Registry.Snapshot().Topics.Names()
-	}
-	for _, topic := range topics {
+	for _, topic := range w.params.Filter.Topics(w.runner.Registry.Snapshot()) {
 		if err := w.sweepTopic(ctx, l, topic); err != nil {
 			return fmt.Errorf("list jobs of %s: %w", topic, err)
 		}
@@ -78,7 +74,7 @@ func (w *work) sweepTopic(ctx context.Context, l *jobList, topic string) error {
 		var jobs []queue.Job
 		var next string
 		err := w.patiently(ctx, func() (err error) {
-			jobs, next, err = w.queue.List(ctx, topic, w.params.Filter.State, cursor, listPage)
+			jobs, next, err = w.params.Filter.List(ctx, w.queue, w.runner.Registry.Snapshot(), topic, cursor, listPage)
 			return err
 		})
 		if err != nil {
@@ -103,11 +99,10 @@ func (w *work) sweepTopic(ctx context.Context, l *jobList, topic string) error {
 	}
 }
 
-// includes reports whether the task includes a job: it matches, and already existed, or was already dead, when the task
-// was started.
+// includes reports whether a matching job already existed, or was already dead, when the task was started.
 func (w *work) includes(j *queue.Job) bool {
 	until := w.task.CreatedAt.Add(clockSkew)
-	return w.params.Filter.Match(j) && !j.CreatedAt.After(until) && !j.DeadAt.After(until)
+	return !j.CreatedAt.After(until) && !j.DeadAt.After(until)
 }
 
 // jobList is the list being written.

@@ -1,0 +1,50 @@
+package jobs
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// exchange is a job's request, beside the outcome of its last attempt.
+type exchange struct {
+	Request string // as it is sent now; empty for users who must not see it
+	Last    *queue.Attempt
+	Answer  string
+}
+
+// exchangeOf returns nil if there is nothing to show. The request is signed, so whoever sees it can call the endpoint.
+func (h *Handler) exchangeOf(c echo.Context, job *queue.Job) *exchange {
+	var e exchange
+	if page.May(c, account.RoleOperator) && !job.BodyGone {
+		if sent := h.request(c, job); sent != nil {
+			e.Request = requestText(sent)
+		}
+	}
+	if n := len(job.History); n > 0 {
+		e.Last = &job.History[n-1]
+		e.Answer, _, _ = ShownBody([]byte(e.Last.Answer))
+	}
+	if e.Request == "" && e.Last == nil {
+		return nil
+	}
+	return &e
+}
+
+func requestText(s *callback.Sent) string {
+	lines := []string{s.Method + " " + s.URL}
+	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
+		for _, v := range s.Header[name] {
+			lines = append(lines, name+": "+v)
+		}
+	}
+	body, _, _ := ShownBody(s.Body)
+	return strings.Join(append(lines, "", body), "\n")
+}
