@@ -16,6 +16,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/waits"
 )
 
 // Jobs is the part of the queue that the API needs. After a push, it may keep using the body only if it returned an
@@ -36,6 +37,8 @@ type Jobs interface {
 	DropTopic(ctx context.Context, topic string) (int, error)
 	Health(ctx context.Context) []queue.ShardHealth
 	Ready() error
+	DownFor(topic, id string) (shards []string)
+	waits.Queue
 }
 
 // Tokens manages the API's tokens.
