@@ -321,6 +321,17 @@ func (f *fakeJobs) Health(context.Context) []queue.ShardHealth {
 
 func (f *fakeJobs) Ready() error { return f.fail }
 
+func (f *fakeJobs) FindAny(_ context.Context, id string, topics []string) (found []*queue.Job, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, topic := range topics {
+		if j := f.jobs[topic+"/"+id]; j != nil {
+			found = append(found, j)
+		}
+	}
+	return found, f.fail
+}
+
 func (f *fakeJobs) DownFor(string, string) []string { return f.down }
 
 func (f *fakeJobs) Standing(context.Context, *queue.Job) (queue.Standing, bool, error) {

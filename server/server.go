@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,7 @@ type Jobs interface {
 	Health(ctx context.Context) []queue.ShardHealth
 	Ready() error
 	DownFor(topic, id string) (shards []string)
+	FindAny(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
 	waits.Queue
 }
 
@@ -101,6 +103,7 @@ type Options struct {
 	Jobs     Jobs
 	Registry Registry
 	Workers  Workers
+	Search   Searcher // nil: nothing is searched
 	// Healthy returns the journal's error. While there is one, pushes and edits are refused.
 	Healthy func() error
 	Limits  Limits
@@ -131,6 +134,7 @@ type Server struct {
 	buffers  *buffers
 	docs     *docs
 	uses     tokenUses
+	searches sync.Map // tokens with a search under way, by ID
 	draining atomic.Bool
 	stopping context.Context // done when the server begins to stop
 	stop     context.CancelFunc

@@ -40,6 +40,7 @@ type Queue interface {
 	bulk.Queue
 	Pusher
 	Finder
+	Waiting
 	Recall(ctx context.Context, topic, id string) (*queue.Job, error)
 	End(ctx context.Context, list []queue.Ending) []queue.Ended
 }

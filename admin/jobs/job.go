@@ -22,6 +22,7 @@ import (
 
 func (h *Handler) jobRoutes(g *echo.Group) {
 	g.GET("/topics/:topic/jobs/:id", h.jobPage)
+	g.GET("/topics/:topic/jobs/:id/waits", h.waitsPart)
 	g.POST("/topics/:topic/jobs/:id", page.Need(account.RoleOperator, h.actOnOne))
 	g.GET("/search", h.searchPage)
 }
@@ -35,6 +36,7 @@ type jobData struct {
 	Curl       string
 	Mark       string // identifies the state that the page shows
 	Leased     bool   // leased by a worker of a pull topic
+	Waiting    waiting
 }
 
 const bodyShown = 64 << 10
@@ -62,6 +64,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 	if t := h.Registry.Snapshot().Topic(topic); t != nil && d.Max == 0 {
 		d.Max = t.MaxAttempts
 	}
+	d.Waiting = h.newWaiting(c.Request().Context(), job)
 	d.Leased = job.State == queue.Running && h.isPull(topic)
 	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
 	if job.State != queue.Finished &&
@@ -168,8 +171,8 @@ func (h *Handler) endLease(c echo.Context, topic, id string, verb queue.Verb) er
 	return h.Queue.End(c.Request().Context(), []queue.Ending{e})[0].Err
 }
 
-// actOnJob performs one action on one job: run, delete, resend, due (another time), or, on a job leased by a worker,
-// release or bury.
+// actOnJob performs one action on one job: run, delete, resend, due (another time), probe (its endpoint), or, on a job
+// leased by a worker, release or bury.
 func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 	ctx := c.Request().Context()
 	switch do {
@@ -185,6 +188,8 @@ func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 		return h.endLease(c, topic, id, queue.GiveBack)
 	case "bury":
 		return h.endLease(c, topic, id, queue.BuryLeased)
+	case "probe":
+		return h.Queue.ProbeNow(ctx, topic)
 	case "due":
 		return h.changeDue(ctx, topic, id, c.FormValue("delay"), c.FormValue("due_at"), page.Zone(c))
 	}
