@@ -120,7 +120,8 @@ func (c *call) jobProblem(err error) error {
 	switch {
 	case errors.Is(err, queue.ErrNotFound):
 		return notFound("no job %s in topic %s: it never existed, was deleted or has ended; a remembered job that has "+
-			"ended can be read with GET and sent again with POST …/resend", id, topic)
+			"ended can be read with GET and sent again with POST …/resend; the journals may know more: wakecall search ID, "+
+			"GET /v1/search?id=ID", id, topic)
 	case errors.Is(err, queue.ErrRunning):
 		return conflict("job %s of topic %s is running; try again after this attempt", id, topic)
 	case errors.Is(err, queue.ErrChanged):

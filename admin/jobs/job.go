@@ -25,6 +25,7 @@ func (h *Handler) jobRoutes(g *echo.Group) {
 	g.GET("/topics/:topic/jobs/:id/waits", h.waitsPart)
 	g.POST("/topics/:topic/jobs/:id", page.Need(account.RoleOperator, h.actOnOne))
 	g.GET("/search", h.searchPage)
+	g.GET("/search/journal", h.journalPart)
 }
 
 type jobData struct {
@@ -56,7 +57,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 	case polls && errors.Is(err, queue.ErrNotFound):
 		return h.Pages.Fragment(c, "job#over", nil)
 	case err != nil:
-		return err
+		return h.gonePage(c, topic, id, err)
 	case polls && c.QueryParam("was") == markOf(job):
 		return c.NoContent(http.StatusNoContent)
 	}

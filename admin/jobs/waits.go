@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -46,11 +47,15 @@ func (h *Handler) waitsPart(c echo.Context) error {
 	return h.Pages.Fragment(c, "partials/waits", h.newWaiting(c.Request().Context(), job))
 }
 
-// downFor returns, as a reason to wait, the shards that may have a job and do not answer.
-func (h *Handler) downFor(topic, id string, err error) []waits.Wait {
-	down := h.Queue.DownFor(topic, id)
-	if len(down) == 0 {
-		return nil
+// gonePage shows a job that no shard has, or whose shard does not answer: what the journals know of it.
+func (h *Handler) gonePage(c echo.Context, topic, id string, err error) error {
+	var away *queue.UnavailableError
+	d, status := waiting{Topic: topic, ID: id}, http.StatusNotFound
+	if down := h.Queue.DownFor(topic, id); errors.As(err, &away) && len(down) > 0 {
+		status = http.StatusServiceUnavailable
+		d.Waits = []waits.Wait{{Reason: waits.ShardDown, Shard: strings.Join(down, ", "), Error: h.Texts.Explain(c, err)}}
+	} else if !errors.Is(err, queue.ErrNotFound) {
+		return err
 	}
-	return []waits.Wait{{Reason: waits.ShardDown, Shard: strings.Join(down, ", "), Error: err.Error()}}
+	return h.Pages.Render(c, status, "job_gone", d)
 }
