@@ -30,6 +30,7 @@ type Options struct {
 	Accounts *account.Store
 	Sessions access.SessionStore
 	Tasks    *bulk.Runner
+	Search   jobs.Searcher // of the journals
 	Master   shards.Master
 	Config   *conf.Config
 	History  figures.History

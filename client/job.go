@@ -84,6 +84,7 @@ type Job struct {
 	// of a finished job: the body was too long to be remembered
 	BodyGone bool      `json:"body_gone,omitempty"`
 	History  []Attempt `json:"history,omitempty"` // the last 20 attempts, oldest first
+	Waits    []Wait    `json:"waits,omitempty"`   // all that a delayed or ready job waits for
 	// returned by Get, Change and Run; changes with every change of the job
 	ETag string `json:"-"`
 }
@@ -96,6 +97,24 @@ type Attempt struct {
 	Status    int       `json:"status,omitempty"` // HTTP status; 0: no answer
 	Error     string    `json:"error,omitempty"`
 	Answer    string    `json:"answer,omitempty"` // the beginning of the answer's body
+}
+
+// Wait is a reason why a job is not being called. Which fields are set depends on the reason.
+type Wait struct {
+	// Reason is shard_down, paused, offline, locked, not_due, retry, breaker_open, max_in_flight, rate_limit, window,
+	// no_worker, behind, or next if nothing holds it up.
+	Reason   string     `json:"reason"`
+	Until    *time.Time `json:"until,omitempty"` // when the next call may be made
+	By       string     `json:"by,omitempty"`    // who paused the topic
+	Why      string     `json:"why,omitempty"`   // why it is paused
+	Since    *time.Time `json:"since,omitempty"` // when it was paused
+	Limit    float64    `json:"limit,omitempty"`
+	Running  int64      `json:"running,omitempty"`  // jobs of the topic
+	Jobs     int64      `json:"jobs,omitempty"`     // due jobs that are taken before it
+	Attempt  int        `json:"attempt,omitempty"`  // that failed
+	Failures int64      `json:"failures,omitempty"` // in a row
+	Shard    string     `json:"shard,omitempty"`
+	Error    string     `json:"error,omitempty"`
 }
 
 // Result is a member of a batch: a job or an error.

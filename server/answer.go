@@ -15,6 +15,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/waits"
 )
 
 // Constant header values, so that answers do not allocate them.
@@ -172,12 +173,40 @@ type wholeJobView struct {
 	ContentType string        `json:"content_type"`
 	History     []attemptView `json:"history"`
 	BodyGone    bool          `json:"body_gone,omitzero"`
+	Waits       []waitView    `json:"waits,omitzero"`
 }
 
-func (s *Server) answerWhole(c echo.Context, j *queue.Job) error {
+// waitView is a reason why a job waits.
+type waitView struct {
+	Reason   waits.Reason `json:"reason"`
+	Until    instant      `json:"until,omitzero"`
+	By       string       `json:"by,omitzero"`
+	Why      string       `json:"why,omitzero"`
+	Since    instant      `json:"since,omitzero"`
+	Limit    float64      `json:"limit,omitzero"`
+	Running  int64        `json:"running,omitzero"`
+	Jobs     int64        `json:"jobs,omitzero"`
+	Attempt  int          `json:"attempt,omitzero"`
+	Failures int64        `json:"failures,omitzero"`
+	Shard    string       `json:"shard,omitzero"`
+	Error    string       `json:"error,omitzero"`
+}
+
+func viewOfWaits(list []waits.Wait) []waitView {
+	var views []waitView
+	for _, w := range list {
+		views = append(views, waitView{
+			Reason: w.Reason, Until: instant(w.Until), By: w.By, Why: w.Why, Since: instant(w.Since), Limit: w.Limit,
+			Running: w.Running, Jobs: w.Jobs, Attempt: w.Attempt, Failures: w.Failures, Shard: w.Shard, Error: w.Error,
+		})
+	}
+	return views
+}
+
+func (s *Server) answerWhole(c echo.Context, j *queue.Job, list []waits.Wait) error {
 	out := s.buffers.get()
 	defer s.buffers.put(out)
-	view := wholeJobView{viewOfJob(j), shownType(j.ContentType), viewOfHistory(j.History), j.BodyGone}
+	view := wholeJobView{viewOfJob(j), shownType(j.ContentType), viewOfHistory(j.History), j.BodyGone, viewOfWaits(list)}
 	if err := json.MarshalWrite(out, &view, answering); err != nil {
 		return err
 	}

@@ -15,15 +15,18 @@ import (
 
 // fakeJobs is a queue in memory. It records its calls.
 type fakeJobs struct {
-	mu      sync.Mutex
-	jobs    map[string]*queue.Job
-	done    []string // every call that could change jobs
-	fail    error    // error of every call, if set
-	failID  string   // only for this id, if set
-	last    queue.Push
-	change  queue.Change
-	hold    chan struct{} // pushes wait for it, if set
-	holding chan struct{} // ticks when a push waits, and when one is canceled
+	mu     sync.Mutex
+	jobs   map[string]*queue.Job
+	done   []string // every call that could change jobs
+	fail   error    // error of every call, if set
+	down   []string // shards
+	failID string   // only for this id, if set
+	last   queue.Push
+	change queue.Change
+
+	standing queue.Standing
+	hold     chan struct{} // pushes wait for it, if set
+	holding  chan struct{} // ticks when a push waits, and when one is canceled
 }
 
 func newFakeJobs() *fakeJobs { return &fakeJobs{jobs: map[string]*queue.Job{}} }
@@ -317,3 +320,24 @@ func (f *fakeJobs) Health(context.Context) []queue.ShardHealth {
 }
 
 func (f *fakeJobs) Ready() error { return f.fail }
+
+func (f *fakeJobs) FindAny(_ context.Context, id string, topics []string) (found []*queue.Job, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, topic := range topics {
+		if j := f.jobs[topic+"/"+id]; j != nil {
+			found = append(found, j)
+		}
+	}
+	return found, f.fail
+}
+
+func (f *fakeJobs) DownFor(string, string) []string { return f.down }
+
+func (f *fakeJobs) Standing(context.Context, *queue.Job) (queue.Standing, bool, error) {
+	return f.standing, true, nil
+}
+
+func (f *fakeJobs) Workers(context.Context, string) (queue.Workers, error) {
+	return queue.Workers{}, nil
+}

@@ -3,9 +3,11 @@ package server
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/waits"
 )
 
 // writable refuses an edit while the journal cannot be written.
@@ -16,13 +18,21 @@ func (s *Server) writable() error {
 	return nil
 }
 
+// shardRetry is how long a client should wait before it asks again for a job whose shard does not answer.
+const shardRetry = time.Second
+
 func (s *Server) getJob(c *call) error {
 	job, err := s.jobs.Recall(c.ctx(), c.topic.Name, c.id)
+	var away *queue.UnavailableError
+	if down := s.jobs.DownFor(c.topic.Name, c.id); errors.As(err, &away) && len(down) > 0 {
+		return unavailable(err, shardRetry, "job %s of topic %s cannot be read: shard %s does not answer. If the job is "+
+			"there, it waits until the shard answers", c.id, c.topic.Name, strings.Join(down, ", "))
+	}
 	if err != nil {
 		return c.jobProblem(err)
 	}
 	setETag(c, job.ETag)
-	return s.answerWhole(c, job)
+	return s.answerWhole(c, job, waits.Find(c.ctx(), s.jobs, s.registry.Snapshot(), job))
 }
 
 func (s *Server) changeJob(c *call) error {
@@ -110,7 +120,8 @@ func (c *call) jobProblem(err error) error {
 	switch {
 	case errors.Is(err, queue.ErrNotFound):
 		return notFound("no job %s in topic %s: it never existed, was deleted or has ended; a remembered job that has "+
-			"ended can be read with GET and sent again with POST …/resend", id, topic)
+			"ended can be read with GET and sent again with POST …/resend; the journals may know more: wakecall search ID, "+
+			"GET /v1/search?id=ID", id, topic)
 	case errors.Is(err, queue.ErrRunning):
 		return conflict("job %s of topic %s is running; try again after this attempt", id, topic)
 	case errors.Is(err, queue.ErrChanged):

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,6 +43,25 @@ func TestGetJob(t *testing.T) {
 	a.do("GET", orders+"/none", "").problem(404, "", "none", "shop.orders")
 	a.do("GET", "/v1/topics/nowhere/jobs/x", "").problem(404, "", "nowhere")
 	a.do("GET", orders+"/x?full=1", "").problem(400, "full")
+}
+
+// TestGetJobSaysWhyItWaits: each reason with its details, and the shard that does not answer.
+func TestGetJobSaysWhyItWaits(t *testing.T) {
+	a := newAPI(t)
+	probe := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	job := &queue.Job{Topic: "shop.orders", ID: "x", State: queue.Ready, Shard: "one"}
+	a.jobs.jobs["shop.orders/x"] = job
+	a.jobs.standing = queue.Standing{Before: 7, Window: 32, BreakerOpen: probe, Failures: 12}
+	got := fmt.Sprint(a.do("GET", orders+"/x", "").want(200).json()["waits"])
+	if want := "[map[failures:12 reason:breaker_open until:2026-01-02T03:04:05.000Z] map[jobs:7 reason:behind]]"; got != want {
+		t.Errorf("it waits for %s, want %s", got, want)
+	}
+	job.State = queue.Running
+	if waits := a.do("GET", orders+"/x", "").want(200).json()["waits"]; waits != nil {
+		t.Errorf("a running job waits for %v", waits)
+	}
+	a.jobs.fail, a.jobs.down = &queue.UnavailableError{Reason: "down", Err: errors.New("refused")}, []string{"redis-2"}
+	a.do("GET", orders+"/x", "").problem(503, "", "redis-2", "it waits until the shard answers")
 }
 
 func TestJobSituations(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/internal/journal/search"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -57,6 +59,7 @@ func (s *Server) routes() {
 	e.GET(topic, s.onTopic(mayManage, s.getTopic))
 	e.PUT(topic, s.authed(s.putTopic))
 	e.DELETE(topic, s.onTopic(mayManage, s.deleteTopic, "drop"))
+	e.GET(search.Path, s.search)
 	e.GET("/v1/shards", s.onAnyTopic(mayRead, s.shards))
 
 	e.GET("/v1/tokens", s.onAnyTopic(mayTokens, s.listTokens))
@@ -95,8 +98,8 @@ type handler func(c *call) error
 func (c *call) ctx() context.Context { return c.Request().Context() }
 
 // editing returns the context of an edit. It is not canceled when the client disconnects, because the journal must
-// record what Redis did.
-func (c *call) editing() context.Context { return context.WithoutCancel(c.ctx()) }
+// record what Redis did, and who wanted it.
+func (c *call) editing() context.Context { return queue.By(context.WithoutCancel(c.ctx()), c.actor()) }
 
 func (c *call) actor() string { return "token:" + c.token.Name }
 

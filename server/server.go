@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/waits"
 )
 
 // Jobs is the part of the queue that the API needs. After a push, it may keep using the body only if it returned an
@@ -37,6 +39,9 @@ type Jobs interface {
 	DropTopic(ctx context.Context, topic string) (int, error)
 	Health(ctx context.Context) []queue.ShardHealth
 	Ready() error
+	DownFor(topic, id string) (shards []string)
+	FindAny(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
+	waits.Queue
 }
 
 // Tokens manages the API's tokens.
@@ -99,6 +104,7 @@ type Options struct {
 	Jobs     Jobs
 	Registry Registry
 	Workers  Workers
+	Search   Searcher // nil: nothing is searched
 	// Healthy returns the journal's error. While there is one, pushes and edits are refused.
 	Healthy func() error
 	// Forecast says when the waiting jobs of a topic are cleared; nil: it is never known.
@@ -131,6 +137,7 @@ type Server struct {
 	buffers  *buffers
 	docs     *docs
 	uses     tokenUses
+	searches sync.Map // tokens with a search under way, by ID
 	draining atomic.Bool
 	stopping context.Context // done when the server begins to stop
 	stop     context.CancelFunc

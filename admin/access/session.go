@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // StreamUser returns the user of a request's session without prolonging it, because a stream must not keep it alive. It
@@ -110,6 +111,7 @@ func (h *Handler) SignedIn(next echo.HandlerFunc) echo.HandlerFunc {
 			return h.toLogin(c)
 		}
 		page.SetViewer(c, u)
+		c.SetRequest(c.Request().WithContext(queue.By(ctx, page.Actor(c))))
 		h.noteUse(c)
 		return next(c)
 	}

@@ -96,3 +96,11 @@ func (*Queue) DropTopic(context.Context, string) (int, error) { return 0, nil }
 func (*Queue) LatenessOfAll(context.Context, time.Time) (map[int]int64, error) { return nil, nil }
 
 func (*Queue) ReserveCounts(context.Context, time.Time) (sums [3]int64, err error) { return sums, nil }
+
+func (*Queue) Standing(context.Context, *queue.Job) (queue.Standing, bool, error) {
+	return queue.Standing{}, false, nil
+}
+
+func (*Queue) DownFor(string, string) []string { return nil }
+
+func (*Queue) ProbeNow(context.Context, string) error { return nil }

@@ -28,6 +28,7 @@ type Options struct {
 	Counts   Counts
 	Caller   Caller
 	Tasks    *bulk.Runner
+	Search   Searcher // of the journals
 	Log      *slog.Logger
 	Now      func() time.Time
 
@@ -40,6 +41,7 @@ type Queue interface {
 	bulk.Queue
 	Pusher
 	Finder
+	Waiting
 	Recall(ctx context.Context, topic, id string) (*queue.Job, error)
 	End(ctx context.Context, list []queue.Ending) []queue.Ended
 }
@@ -68,12 +70,15 @@ type Caller interface {
 }
 
 // Handler serves the pages of this package.
-type Handler struct{ Options }
+type Handler struct {
+	Options
+	searches journalSearches
+}
 
 // New returns a Handler.
 func New(o Options) *Handler {
 	o.Patience = cmp.Or(o.Patience, patience)
-	return &Handler{o}
+	return &Handler{Options: o, searches: journalSearches{byUser: map[string]*journalSearch{}}}
 }
 
 // patience is short enough for a page to be shown at once.

@@ -22,8 +22,10 @@ import (
 
 func (h *Handler) jobRoutes(g *echo.Group) {
 	g.GET("/topics/:topic/jobs/:id", h.jobPage)
+	g.GET("/topics/:topic/jobs/:id/waits", h.waitsPart)
 	g.POST("/topics/:topic/jobs/:id", page.Need(account.RoleOperator, h.actOnOne))
 	g.GET("/search", h.searchPage)
+	g.GET("/search/journal", h.journalPart)
 }
 
 type jobData struct {
@@ -36,6 +38,7 @@ type jobData struct {
 	Mark       string // identifies the state that the page shows
 	Leased     bool   // leased by a worker of a pull topic
 	Exchange   *exchange
+	Waiting    waiting
 }
 
 const bodyShown = 64 << 10
@@ -55,7 +58,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 	case polls && errors.Is(err, queue.ErrNotFound):
 		return h.Pages.Fragment(c, "job#over", nil)
 	case err != nil:
-		return err
+		return h.gonePage(c, topic, id, err)
 	case polls && c.QueryParam("was") == markOf(job):
 		return c.NoContent(http.StatusNoContent)
 	}
@@ -63,6 +66,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 	if t := h.Registry.Snapshot().Topic(topic); t != nil && d.Max == 0 {
 		d.Max = t.MaxAttempts
 	}
+	d.Waiting = h.newWaiting(c.Request().Context(), job)
 	d.Leased = job.State == queue.Running && h.isPull(topic)
 	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
 	d.Exchange = h.exchangeOf(c, job)
@@ -173,8 +177,8 @@ func (h *Handler) endLease(c echo.Context, topic, id string, verb queue.Verb) er
 	return h.Queue.End(c.Request().Context(), []queue.Ending{e})[0].Err
 }
 
-// actOnJob performs one action on one job: run, delete, resend, due (another time), or, on a job leased by a worker,
-// release or bury.
+// actOnJob performs one action on one job: run, delete, resend, due (another time), probe (its endpoint), or, on a job
+// leased by a worker, release or bury.
 func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 	ctx := c.Request().Context()
 	switch do {
@@ -190,6 +194,8 @@ func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 		return h.endLease(c, topic, id, queue.GiveBack)
 	case "bury":
 		return h.endLease(c, topic, id, queue.BuryLeased)
+	case "probe":
+		return h.Queue.ProbeNow(ctx, topic)
 	case "due":
 		return h.changeDue(ctx, topic, id, c.FormValue("delay"), c.FormValue("due_at"), page.Zone(c))
 	}

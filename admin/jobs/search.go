@@ -40,6 +40,7 @@ type searchData struct {
 	Some   bool // not all jobs were searched
 	cut    bool // not all topics were searched for the id
 	More   bool // the page keeps searching
+	Whole  bool // it is a page, on which the search goes on in the journals
 	Away   string
 }
 
@@ -48,6 +49,7 @@ type searchData struct {
 func (h *Handler) searchPage(c echo.Context) error {
 	d := searchData{Text: strings.TrimSpace(c.QueryParam("id"))}
 	typing := page.IsFragment(c)
+	d.Whole = !typing || c.QueryParam("on") != ""
 	if d.Text == "" {
 		if typing {
 			return h.Pages.Fragment(c, "partials/found", d)

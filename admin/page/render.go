@@ -36,6 +36,13 @@ func (v *View) Can(role string) bool {
 	return v.User != nil && Reaches(v.User.Role, account.Role(role))
 }
 
+// Of returns the view with other data, for a partial that is also a fragment of its own.
+func (v *View) Of(data any) *View {
+	with := *v
+	with.Data = data
+	return &with
+}
+
 // Here returns the address of the page, to return to it.
 func (v *View) Here() string { return v.base + v.URL.RequestURI() }
 

@@ -134,7 +134,7 @@ func jobFields(w io.Writer, j *client.Job, now time.Time) error {
 		"next attempt", instantOf(j.NextAttemptAt, now), "lease until", instantOf(j.LeaseUntil, now),
 		"dead since", instantOf(j.DeadAt, now), "finished", instantOf(j.FinishedAt, now), "late", lateness(j),
 		"priority", j.Priority, "attempts", attempts, "ttr", ttr, "created", instant(j.CreatedAt, now),
-		"content type", j.ContentType, "body", shownBody(j))
+		"waits", whyWaits(j.Waits, now), "content type", j.ContentType, "body", shownBody(j))
 }
 
 func lateness(j *client.Job) string {

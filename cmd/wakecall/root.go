@@ -128,7 +128,7 @@ func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 
 func (p *program) commands() []*cobra.Command {
 	return append(append([]*cobra.Command{p.upCommand()}, p.roleCommands()...),
-		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(),
+		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(), p.searchCommand(),
 		p.workCommand(), p.topicCommand(), p.statsCommand(), p.shardCommand(), p.hostCommand(), p.tokenCommand(),
 		p.psCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(), p.configCommand(),
 		p.versionCommand())

@@ -28,7 +28,12 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
+	searcher, err := p.newSearcher()
+	if err != nil {
+		return role{}, err
+	}
 	o := p.adminOptions(caller)
+	o.Search = searcher
 	o.TLS = certificates
 	a, err := admin.New(o)
 	if err != nil {

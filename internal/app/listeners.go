@@ -13,6 +13,7 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -97,6 +98,7 @@ const listenersSetting = "listeners"
 type hostListeners struct {
 	At        time.Time                   `json:"at"`
 	Listeners map[string][]netip.AddrPort `json:"listeners"` // by key
+	Journal   string                      `json:"journal"`   // the identity of the host's journal
 }
 
 const (
@@ -134,9 +136,14 @@ func (p *parts) reportListenersOnce(ctx context.Context, now time.Time) error {
 	if !p.registry.Up() {
 		return nil
 	}
-	name, mine := setup.HostName(p.cfg), hostListeners{now.UTC(), reachableListeners(ctx, p.cfg, p.bound)}
+	identity, err := journal.Identity(p.cfg.JournalDir())
+	if err != nil {
+		return err
+	}
+	name, mine := setup.HostName(p.cfg), hostListeners{now.UTC(), reachableListeners(ctx, p.cfg, p.bound), identity}
 	was := reportedListeners(p.registry.Snapshot(), now)[name]
-	same := len(was.Listeners)+len(mine.Listeners) == 0 || reflect.DeepEqual(was.Listeners, mine.Listeners)
+	same := len(was.Listeners)+len(mine.Listeners) == 0 ||
+		was.Journal == mine.Journal && reflect.DeepEqual(was.Listeners, mine.Listeners)
 	if same && (len(mine.Listeners) == 0 || now.Sub(was.At) < reportListenersEvery) {
 		return nil
 	}

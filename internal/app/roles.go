@@ -113,8 +113,12 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
+	searcher, err := p.newSearcher()
+	if err != nil {
+		return role{}, err
+	}
 	s, err := server.New(server.Options{
-		Jobs: p.jobs(), Workers: p.pull, Registry: p.editedRegistry(), Healthy: p.journal.Accepting,
+		Jobs: p.jobs(), Workers: p.pull, Search: searcher, Registry: p.editedRegistry(), Healthy: p.journal.Accepting,
 		Forecast: p.forecaster(),
 		Limits: server.Limits{
 			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections,

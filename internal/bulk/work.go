@@ -183,7 +183,7 @@ func (w *work) part(ctx context.Context, targets []target) error {
 		}
 		todo = append(todo, jobs[i])
 	}
-	w.actOn(ctx, todo)
+	w.actOn(queue.By(ctx, w.task.Actor), todo)
 	return nil
 }
 

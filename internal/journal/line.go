@@ -57,6 +57,7 @@ type RequestLine struct {
 	Retry       []time.Duration   // waits of the job, in milliseconds
 	Body        []byte            // byte for byte; nil: none, or unchanged
 	Via         string            // the protocol of the request; empty: the API
+	By          string            // who changed the job: user/NAME or token:NAME; empty: not recorded
 	Delay       time.Duration     // of spool without DueAt: from TS on, by the host's clock
 }
 

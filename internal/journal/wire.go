@@ -44,6 +44,7 @@ type requestWire struct {
 	Retry       []float64 `json:"retry,omitzero"`
 	Delay       float64   `json:"delay,omitzero"`
 	Via         string    `json:"via,omitzero"`
+	By          string    `json:"by,omitzero"`
 	Body        *string   `json:"body,omitzero"`
 	Body64      []byte    `json:"body_b64,omitzero"` // a body that is not UTF-8
 }
@@ -55,7 +56,7 @@ func (l *RequestLine) append(b []byte, now time.Time) ([]byte, error) {
 		Priority: l.Priority, Order: l.Order, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts,
 		ContentType: l.ContentType,
 		ExpiresAt:   millisOf(l.ExpiresAt), TTL: l.TTL.Seconds(), Headers: pairsOf(l.Headers), Delay: l.Delay.Seconds(),
-		Via: l.Via,
+		Via: l.Via, By: l.By,
 	}
 	for _, d := range l.Retry {
 		w.Retry = append(w.Retry, d.Seconds())
@@ -82,7 +83,7 @@ func readRequest(line []byte) (RequestLine, error) {
 		CreatedAt: timeOf(w.CreatedAt), ChangedAt: timeOf(w.ChangedAt), Priority: w.Priority, Order: w.Order,
 		TTR: durationOf(w.TTR, time.Second), MaxAttempts: w.MaxAttempts, ContentType: w.ContentType,
 		ExpiresAt: timeOf(w.ExpiresAt), TTL: durationOf(w.TTL, time.Second), Headers: w.Headers.texts(),
-		Body: w.Body64, Via: w.Via, Delay: durationOf(w.Delay, time.Second),
+		Body: w.Body64, Via: w.Via, By: w.By, Delay: durationOf(w.Delay, time.Second),
 	}
 	for _, seconds := range w.Retry {
 		l.Retry = append(l.Retry, durationOf(seconds, time.Second))

@@ -31,8 +31,9 @@ func (q *Queue) record(ctx context.Context, kind ChangeKind, jobs ...Job) error 
 		return nil
 	}
 	via := ViaOf(ctx)
+	by, _ := ctx.Value(byKey{}).(string)
 	for i := range jobs {
-		jobs[i].Via = via
+		jobs[i].Via, jobs[i].By = via, by
 	}
 	if err := q.opts.Changed(kind, jobs); err != nil {
 		return &UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}

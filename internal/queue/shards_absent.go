@@ -105,6 +105,9 @@ type Host struct {
 // States of a host.
 const hostRunning, hostSilent = "running", "silent"
 
+// HostForgotten is the state of a host that will not be back.
+const HostForgotten = "forgotten"
+
 // silentAfter is how long a running host may be silent: it attends at least every ten seconds.
 const silentAfter = 30 * time.Second
 
@@ -159,7 +162,7 @@ func (h *Host) add(entry string, now time.Time) {
 	}
 	h.Seen = seen
 	switch {
-	case len(f) == 3 && f[2] == "forgotten":
+	case len(f) == 3 && f[2] == HostForgotten:
 		h.State = f[2]
 	case at < 0:
 		h.State = "stopped"

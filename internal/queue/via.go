@@ -18,6 +18,11 @@ func ViaOf(ctx context.Context) string {
 	return name
 }
 
+type byKey struct{}
+
+// By returns a context with who requests a change of jobs, for the journal: user/NAME or token:NAME.
+func By(ctx context.Context, who string) context.Context { return context.WithValue(ctx, byKey{}, who) }
+
 // WithVia sets the protocol of ctx in pushes.
 func WithVia(ctx context.Context, pushes []Push) []Push {
 	via := ViaOf(ctx)

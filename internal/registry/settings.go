@@ -136,17 +136,14 @@ func (n *noteRow) note() TopicNote {
 
 const maxReason = 500
 
-// SetPauseReason stores why a topic is paused; an empty reason removes it. Errors: *FieldError, ErrNoTopic,
-// ErrUnavailable.
+// SetPauseReason stores why a topic is paused, and who says so; an empty reason removes it. Errors: *FieldError,
+// ErrNoTopic, ErrUnavailable.
 func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason string) error {
 	if err := text("reason", reason, maxReason); err != nil {
 		return err
 	}
 	at := database.Now()
 	note := noteRow{Topic: topic, PauseReason: reason, PausedBy: database.Clip(actor, maxActor), PausedAt: &at}
-	if reason == "" {
-		note.PausedBy, note.PausedAt = "", nil
-	}
 	return r.Change(ctx, actor, "note", "topic/"+topic, func(tx *gorm.DB, c *Changed) error {
 		if err := findTopic(tx, &topicRow{}, topic); err != nil {
 			return err
@@ -158,6 +155,9 @@ func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason stri
 		if was.PauseReason == reason {
 			return ErrUnchanged
 		}
+		if reason == "" {
+			note.PausedBy, note.PausedAt = was.PausedBy, was.PausedAt
+		}
 		note.SecretsChangedAt = was.SecretsChangedAt
 		c.Before, c.After = was.note(), note.note()
 		return database.Upsert(tx).Create(&note).Error
@@ -166,6 +166,19 @@ func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason stri
 
 // notPaused holds the columns that remove the reason for a pause.
 var notPaused = map[string]any{"pause_reason": "", "paused_by": "", "paused_at": nil}
+
+// noteStopped stores who paused topics, or took them offline, and when. SetPauseReason adds why.
+func noteStopped(tx *gorm.DB, actor string, topics []string) error {
+	at := database.Now()
+	notes := make([]noteRow, len(topics))
+	for i, topic := range topics {
+		notes[i] = noteRow{Topic: topic, PausedBy: database.Clip(actor, maxActor), PausedAt: &at}
+	}
+	return tx.Clauses(clause.OnConflict{
+		Columns:   []clause.Column{{Name: "topic"}},
+		DoUpdates: clause.AssignmentColumns([]string{"pause_reason", "paused_by", "paused_at"}),
+	}).Create(&notes).Error
+}
 
 // noteSecrets stores the time at which the topics' secrets changed, and removes the ends of their rotations.
 func noteSecrets(tx *gorm.DB, topics ...string) error {

@@ -93,6 +93,9 @@ func TestAPauseHasAReason(t *testing.T) {
 		if time.Since(rotated) > time.Minute {
 			t.Errorf("the secret changed at %s", rotated)
 		}
+		if n := r.Snapshot().Notes.Get("shop.close"); n.PausedBy != "me" || time.Since(n.PausedAt) > time.Minute {
+			t.Errorf("before a reason is given, the note is %+v", n)
+		}
 		if err := r.SetPauseReason(ctx, "ann", "shop.close", "the bank is closed"); err != nil {
 			t.Fatal(err)
 		}

@@ -117,7 +117,7 @@ func (r *Registry) PutTopics(
 				return nil, err
 			}
 		}
-		return e.changed, e.store(tx)
+		return e.changed, e.store(tx, actor)
 	})
 	return done, err
 }
@@ -155,6 +155,7 @@ type edit struct {
 	changed                []Changed
 	rows                   []*topicRow
 	active                 []string // whose reason for a pause is removed
+	stopped                []string // that were paused or taken offline
 	newSecrets, oldSecrets []string // whose secrets changed, and whose rotation ends because they have no secrets left
 }
 
@@ -190,8 +191,11 @@ func (e *edit) put(t Topic, row *topicRow, found bool, conditions []Condition) (
 	case len(t.Secrets) == 0 && was != nil:
 		e.oldSecrets = append(e.oldSecrets, t.Name)
 	}
-	if t.State == TopicActive && found {
+	switch {
+	case t.State == TopicActive && found:
 		e.active = append(e.active, t.Name)
+	case t.State != TopicActive && (was == nil || was.State != t.State):
+		e.stopped = append(e.stopped, t.Name)
 	}
 	next, err := newTopicRow(e.key, &t)
 	if err != nil {
@@ -207,7 +211,7 @@ func (e *edit) put(t Topic, row *topicRow, found bool, conditions []Condition) (
 // rowsAtOnce keeps a statement with large topics below the packet limit of MySQL servers.
 const rowsAtOnce = 200
 
-func (e *edit) store(tx *gorm.DB) error {
+func (e *edit) store(tx *gorm.DB, actor string) error {
 	if len(e.rows) == 0 {
 		return nil
 	}
@@ -223,6 +227,11 @@ func (e *edit) store(tx *gorm.DB) error {
 	}
 	for some := range slices.Chunk(e.active, someTopics) {
 		if err := tx.Model(&noteRow{}).Where("topic IN ?", some).Updates(notPaused).Error; err != nil {
+			return err
+		}
+	}
+	for some := range slices.Chunk(e.stopped, someTopics) {
+		if err := noteStopped(tx, actor, some); err != nil {
 			return err
 		}
 	}

@@ -127,7 +127,7 @@ func changedLines(kind queue.ChangeKind, jobs []queue.Job) []journal.RequestLine
 		default:
 			lines[i] = journal.RequestLine{
 				Op: ops[kind], Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, CreatedAt: j.CreatedAt,
-				Via: j.Via,
+				Via: j.Via, By: j.By,
 			}
 		}
 	}
@@ -140,6 +140,6 @@ func lineOf(op journal.Op, j *queue.Job) journal.RequestLine {
 		Op: op, Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, DueAt: j.DueAt, CreatedAt: j.CreatedAt,
 		ChangedAt: j.ChangedAt, Priority: j.Priority.String(), Order: j.Order, TTR: j.TTR, MaxAttempts: j.MaxAttempts,
 		ContentType: j.ContentType, Body: j.Body, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-		Via: j.Via,
+		Via: j.Via, By: j.By,
 	}
 }

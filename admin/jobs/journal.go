@@ -1,0 +1,133 @@
+package jobs
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/journal/search"
+)
+
+// Searcher searches the journals of all hosts; *search.Searcher implements it.
+type Searcher interface {
+	All(ctx context.Context, q search.Query, tell func(search.Report)) search.Report
+}
+
+// unwatched is how long a search goes on that no page asks for: its page polls every second.
+const unwatched = 15 * time.Second
+
+// journalSearches are the searches of journals, one of each user. A new one replaces the user's last.
+type journalSearches struct {
+	mu     sync.Mutex
+	byUser map[string]*journalSearch
+}
+
+type journalSearch struct {
+	query  search.Query
+	cancel context.CancelFunc
+	watch  *time.Timer // stops it
+
+	report  search.Report // guarded by journalSearches.mu
+	stopped bool
+}
+
+// journalData is what a page shows of a search.
+type journalData struct {
+	search.Report
+	ID, Topic string
+	Stopped   bool
+	Read      int64 // of all hosts
+	Total     int64
+}
+
+// Missed returns the hosts that could not be asked, or not to the end.
+func (d *journalData) Missed() (missed []search.Host) {
+	for _, h := range d.Hosts {
+		if h.Error != "" {
+			missed = append(missed, h)
+		}
+	}
+	return missed
+}
+
+// journalPart starts a search of the journals, or shows how far the user's search has come; the page polls it.
+func (h *Handler) journalPart(c echo.Context) error {
+	q := search.Query{ID: c.QueryParam("id"), Topic: c.QueryParam("topic")}
+	if q.ID == "" || h.Search == nil {
+		return echo.NewHTTPError(http.StatusBadRequest, "id: required")
+	}
+	s := h.searchOf(page.Actor(c), q)
+	if c.QueryParam("stop") != "" && s != nil {
+		s.cancel()
+	}
+	return h.Pages.Fragment(c, "partials/journal", h.journalOf(s, q))
+}
+
+func (h *Handler) journalOf(s *journalSearch, q search.Query) *journalData {
+	d := &journalData{ID: q.ID, Topic: q.Topic}
+	if s == nil {
+		d.Stopped = true
+		return d
+	}
+	h.searches.mu.Lock()
+	d.Report, d.Stopped = s.report, s.stopped
+	h.searches.mu.Unlock()
+	for _, host := range d.Hosts {
+		d.Read, d.Total = d.Read+host.Read, d.Total+host.Total
+	}
+	return d
+}
+
+// searchOf returns the user's search, which it starts if the last one was for something else; nil while the admin stops.
+func (h *Handler) searchOf(user string, q search.Query) *journalSearch {
+	h.searches.mu.Lock()
+	defer h.searches.mu.Unlock()
+	s := h.searches.byUser[user]
+	if s != nil && s.query == q {
+		s.watch.Reset(unwatched)
+		return s
+	}
+	if s != nil {
+		s.cancel()
+	}
+	s = &journalSearch{query: q}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel, s.watch = cancel, time.AfterFunc(unwatched, func() { h.drop(user, s) })
+	if !h.Hub.Spawn(func(closing context.Context) { h.runSearch(ctx, closing, s) }) {
+		s.watch.Stop()
+		cancel()
+		return nil
+	}
+	h.searches.byUser[user] = s
+	return s
+}
+
+// drop ends a search that nobody watches any more.
+func (h *Handler) drop(user string, s *journalSearch) {
+	s.cancel()
+	h.searches.mu.Lock()
+	defer h.searches.mu.Unlock()
+	if h.searches.byUser[user] == s {
+		delete(h.searches.byUser, user)
+	}
+}
+
+func (h *Handler) runSearch(ctx, closing context.Context, s *journalSearch) {
+	defer context.AfterFunc(closing, s.cancel)()
+	tell := func(r search.Report) {
+		h.searches.mu.Lock()
+		s.report = r
+		h.searches.mu.Unlock()
+	}
+	tell(h.Search.All(ctx, s.query, tell))
+	h.searches.mu.Lock()
+	s.stopped = ctx.Err() != nil
+	h.searches.mu.Unlock()
+	if closing.Err() != nil {
+		s.watch.Stop()
+	}
+}

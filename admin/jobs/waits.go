@@ -1,0 +1,61 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/waits"
+)
+
+// Waiting reads why jobs wait, and lets a breaker send its next probe.
+type Waiting interface {
+	waits.Queue
+	DownFor(topic, id string) (shards []string)
+	ProbeNow(ctx context.Context, topic string) error
+}
+
+// waiting is the part of a job's page that says why it waits. It changes while the job itself does not.
+type waiting struct {
+	Topic, ID string
+	Settings  string // the name of the topic's settings: the topic's, or its namespace's
+	State     string // of the topic
+	Waits     []waits.Wait
+}
+
+// newWaiting returns why a job waits.
+func (h *Handler) newWaiting(ctx context.Context, j *queue.Job) waiting {
+	s := h.Registry.Snapshot()
+	w := waiting{Topic: j.Topic, ID: j.ID, Waits: waits.Find(ctx, h.Queue, s, j)}
+	if t := s.Topic(j.Topic); t != nil {
+		w.Settings, w.State = t.Name, string(t.State)
+	}
+	return w
+}
+
+// waitsPart answers the poll of the part of a job's page that says why it waits.
+func (h *Handler) waitsPart(c echo.Context) error {
+	job, err := h.Queue.Get(c.Request().Context(), page.Param(c, "topic"), page.Param(c, "id"))
+	if err != nil {
+		return c.NoContent(http.StatusNoContent) // the page itself says so
+	}
+	return h.Pages.Fragment(c, "partials/waits", h.newWaiting(c.Request().Context(), job))
+}
+
+// gonePage shows a job that no shard has, or whose shard does not answer: what the journals know of it.
+func (h *Handler) gonePage(c echo.Context, topic, id string, err error) error {
+	var away *queue.UnavailableError
+	d, status := waiting{Topic: topic, ID: id}, http.StatusNotFound
+	if down := h.Queue.DownFor(topic, id); errors.As(err, &away) && len(down) > 0 {
+		status = http.StatusServiceUnavailable
+		d.Waits = []waits.Wait{{Reason: waits.ShardDown, Shard: strings.Join(down, ", "), Error: h.Texts.Explain(c, err)}}
+	} else if !errors.Is(err, queue.ErrNotFound) {
+		return err
+	}
+	return h.Pages.Render(c, status, "job_gone", d)
+}

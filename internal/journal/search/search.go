@@ -1,0 +1,284 @@
+// Package search finds what the journals of all hosts know about the jobs with an id.
+//
+// A journal is on the disk of its host. So the host that was asked reads its own, and asks the other hosts' servers for
+// theirs: GET /v1/search with the query self=HOST, signed with the key that all hosts share (see host.go). Both answer
+// line by line while they search. A host that cannot be asked is named in the report with the reason.
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/registry/seal"
+)
+
+// Limits of one search.
+const (
+	Limit     = 10 * time.Minute
+	maxEvents = 1000     // on each host
+	maxBodies = 1 << 20  // bytes on each host; later ones are left out
+	maxLine   = 16 << 20 // of another host's answer
+	tellEvery = 500 * time.Millisecond
+	dialLimit = 2 * time.Second
+)
+
+// Query selects jobs.
+type Query struct {
+	ID    string
+	Topic string // empty: all topics
+}
+
+// Event is what one line of a journal says about a job.
+type Event struct {
+	At        time.Time `json:"at"`
+	Host      string    `json:"host"`
+	What      string    `json:"what"` // the operation of a request, or the outcome of an attempt
+	Topic     string    `json:"topic"`
+	ID        string    `json:"id,omitempty"`           // empty: all jobs of the topic
+	CreatedAt time.Time `json:"created_at,omitzero"`    // identifies the job
+	DueAt     time.Time `json:"due_at,omitzero"`        // of a request that has the whole job
+	Via       string    `json:"via,omitempty"`          // the protocol of a request; empty: the API
+	By        string    `json:"by,omitempty"`           // who changed the job
+	N         int       `json:"n,omitempty"`            // number of the attempt; 0: a request
+	StartedAt time.Time `json:"started_at,omitzero"`    // of an attempt
+	TookMS    float64   `json:"took_ms,omitempty"`      // of an attempt
+	Status    int       `json:"status,omitempty"`       // that the endpoint answered
+	Error     string    `json:"error,omitempty"`        // of an attempt
+	Reason    string    `json:"reason,omitempty"`       // of a death
+	Result    string    `json:"result,omitempty"`       // of a worker
+	Type      string    `json:"content_type,omitempty"` // of the body
+	Body      []byte    `json:"body_base64,omitempty"`
+	Attempt   bool      `json:"attempt,omitempty"` // it is an attempt, or the end of a job without one
+}
+
+// Job is all that the journals know about one job.
+type Job struct {
+	Topic     string    `json:"topic"`
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
+	Ended     string    `json:"ended,omitempty"` // done, dead, expired, delete, drop or clear; empty: not as far as is known
+	Events    []Event   `json:"events"`          // oldest first
+}
+
+// Host is how far the search on one host has come.
+type Host struct {
+	Name string `json:"name"`
+	journal.Progress
+	Done  bool   `json:"done"`
+	Error string `json:"error,omitempty"` // why its journal was not searched, or not all of it
+}
+
+// Report is what is known so far.
+type Report struct {
+	Hosts []Host `json:"hosts"`
+	Jobs  []Job  `json:"jobs"`          // newest first
+	Cut   bool   `json:"cut,omitempty"` // there are more events than a search returns
+	Done  bool   `json:"done"`
+}
+
+// Peer is another host.
+type Peer struct {
+	Name  string
+	Addrs []netip.AddrPort // of its server, as far as other hosts reach it
+}
+
+// Searcher searches the journals of all hosts.
+type Searcher struct {
+	Dir   string // this host's journal
+	Host  string // this host's name
+	Peers func(context.Context) []Peer
+	Key   seal.Key // that all hosts share; nil: none, so other hosts cannot be asked
+	TLS   bool     // the servers speak HTTPS
+	Web   *http.Client
+
+	busy sync.Mutex // one search of this host's journal at a time, for other hosts
+}
+
+// Self searches this host's journal.
+func (s *Searcher) Self(
+	ctx context.Context, q Query, progress func(journal.Progress), found func(Event),
+) (cut bool, err error) {
+	events, bodies := 0, 0
+	err = journal.Search(ctx, s.Dir, q.ID, progress, func(f journal.Found) {
+		e := eventOf(f)
+		e.Host = s.Host
+		if q.Topic != "" && e.Topic != q.Topic {
+			return
+		}
+		if events++; events > maxEvents {
+			cut = true
+			return
+		}
+		if bodies += len(e.Body); bodies > maxBodies {
+			e.Body = nil
+		}
+		found(e)
+	})
+	return cut, err
+}
+
+func eventOf(f journal.Found) Event {
+	if a := f.Attempt; a != nil {
+		return Event{
+			At: a.TS, What: string(a.Outcome), Topic: a.Topic, ID: a.ID, CreatedAt: a.CreatedAt, N: a.N,
+			StartedAt: a.StartedAt, TookMS: float64(a.Took) / float64(time.Millisecond), Status: a.Status,
+			Error: a.Error, Reason: a.Reason, Result: a.Result, Attempt: true,
+		}
+	}
+	r := f.Request
+	return Event{
+		At: r.TS, What: string(r.Op), Topic: r.Topic, ID: r.ID, CreatedAt: r.CreatedAt, DueAt: r.DueAt, Via: r.Via,
+		By: r.By, Type: r.ContentType, Body: r.Body,
+	}
+}
+
+// All searches the journals of all hosts at once. It calls tell with what is known so far, twice a second, and returns
+// all of it when every host has answered, ctx is done, or time is up.
+func (s *Searcher) All(ctx context.Context, q Query, tell func(Report)) Report {
+	ctx, cancel := context.WithTimeout(ctx, Limit)
+	defer cancel()
+	r := &run{}
+	var wg sync.WaitGroup
+	own := r.host(s.Host)
+	wg.Go(func() {
+		cut, err := s.Self(ctx, q, r.progress(own), r.found)
+		r.end(own, cut, err)
+	})
+	for _, p := range s.Peers(ctx) {
+		at := r.host(p.Name)
+		wg.Go(func() {
+			cut, err := s.ask(ctx, p, q, r.progress(at), r.found)
+			r.end(at, cut, err)
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(ended)
+	}()
+	for t := time.NewTicker(tellEvery); ; {
+		select {
+		case <-ended:
+			t.Stop()
+			report := r.report()
+			report.Done = true
+			return report
+		case <-t.C:
+			tell(r.report())
+		}
+	}
+}
+
+// run is a search under way.
+type run struct {
+	mu     sync.Mutex
+	hosts  []Host
+	events []Event
+	cut    bool
+}
+
+func (r *run) host(name string) (at int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hosts = append(r.hosts, Host{Name: name})
+	return len(r.hosts) - 1
+}
+
+func (r *run) progress(at int) func(journal.Progress) {
+	return func(p journal.Progress) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.hosts[at].Progress = p
+	}
+}
+
+func (r *run) found(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+func (r *run) end(at int, cut bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hosts[at].Done, r.cut = true, r.cut || cut
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		r.hosts[at].Error = "not searched to the end: time is up"
+	case err != nil:
+		r.hosts[at].Error = err.Error()
+	}
+}
+
+func (r *run) report() Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Report{Hosts: slices.Clone(r.hosts), Jobs: jobsOf(slices.Clone(r.events)), Cut: r.cut}
+}
+
+// jobsOf sorts events by the jobs that they belong to. Jobs with one id in one topic differ by when they were created.
+func jobsOf(events []Event) []Job {
+	slices.SortStableFunc(events, func(a, b Event) int { return a.At.Compare(b.At) })
+	type key struct {
+		topic string
+		at    int64
+	}
+	jobs := map[key]*Job{}
+	for _, e := range events {
+		if e.ID == "" {
+			clearTopic(jobsIn(jobs), e)
+			continue
+		}
+		k := key{e.Topic, e.CreatedAt.UnixMilli()}
+		if jobs[k] == nil {
+			jobs[k] = &Job{Topic: e.Topic, ID: e.ID, CreatedAt: e.CreatedAt}
+		}
+		jobs[k].add(e)
+	}
+	list := []Job{}
+	for j := range jobsIn(jobs) {
+		list = append(list, *j)
+	}
+	slices.SortFunc(list, func(a, b Job) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(a.Topic, b.Topic))
+	})
+	return list
+}
+
+func jobsIn[K comparable](jobs map[K]*Job) func(yield func(*Job) bool) {
+	return func(yield func(*Job) bool) {
+		for _, j := range jobs {
+			if !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+// clearTopic ends the jobs of a topic that was cleared.
+func clearTopic(jobs func(yield func(*Job) bool), e Event) {
+	for j := range jobs {
+		if j.Topic == e.Topic && j.Ended == "" {
+			j.add(e)
+		}
+	}
+}
+
+func (j *Job) add(e Event) {
+	j.Events = append(j.Events, e)
+	switch e.What {
+	case string(journal.Done), string(journal.Dead), string(journal.Expired), string(journal.OpDelete),
+		string(journal.OpDrop), string(journal.OpClear):
+		j.Ended = e.What
+	case string(journal.OpRedrive), string(journal.OpRun), string(journal.OpPush), string(journal.OpReplace):
+		j.Ended = ""
+	}
+}

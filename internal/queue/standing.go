@@ -1,0 +1,67 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Standing is what a waiting job may wait for, on its shard.
+type Standing struct {
+	Before      int64     // due jobs of its topic that are taken before it: those of its priority
+	Running     int64     // jobs of the topic
+	MaxInFlight int64     // the shard's share of the topic's limit; 0: no limit
+	Paced       time.Time // when rate_limit allows the next job; zero: it does not hold the job up
+	Window      int64     // calls in flight that the endpoint is allowed
+	Failures    int64     // calls without an answer, in a row
+	BreakerOpen time.Time // when the breaker allows the next probe; zero: it is closed
+}
+
+const standingFields = 7
+
+// Standing reads what a job waits for. ok is false if it no longer waits.
+func (q *Queue) Standing(ctx context.Context, j *Job) (st Standing, ok bool, err error) {
+	s := q.shardNamed(j.Shard)
+	if s == nil {
+		return st, false, nil
+	}
+	v, err := s.list(ctx, s.bucketOf(j.Topic), -1, "standing", j.Topic, j.ID)
+	if err != nil || len(v) == 0 {
+		return st, false, err
+	}
+	n := ints(v)
+	if len(n) != standingFields {
+		return st, false, errReply
+	}
+	return Standing{
+		Before: n[0], Running: n[1], MaxInFlight: n[2], Paced: unlessZero(n[3]), Window: n[4], Failures: n[5],
+		BreakerOpen: unlessZero(n[6]),
+	}, true, nil
+}
+
+func unlessZero(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return millis(ms)
+}
+
+// DownFor returns the names of the shards that may have a job and do not answer.
+func (q *Queue) DownFor(topic, id string) (names []string) {
+	for _, s := range q.order(topic, id) {
+		if !s.Up() {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// ProbeNow lets the open breaker of a topic send its next probe now, on every shard. Errors: *UnavailableError.
+func (q *Queue) ProbeNow(ctx context.Context, topic string) error {
+	var errs []error
+	for _, s := range *q.shards.Load() {
+		_, err := s.run(ctx, s.bucketOf(topic), "probenow", topic)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
