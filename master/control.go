@@ -18,13 +18,14 @@ const ControlSocket = "master.sock"
 const askLimit = time.Second
 
 type request struct {
-	Ask    string `json:"ask"` // ps, reload, restart
+	Ask    string `json:"ask"` // ps, api, reload, restart
 	Role   string `json:"role,omitempty"`
 	Number int    `json:"number,omitempty"`
 }
 
 type response struct {
 	Tree  *Tree  `json:"tree,omitempty"`
+	API   string `json:"api,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
@@ -89,6 +90,8 @@ func (m *Master) answer(ctx context.Context, conn net.Conn) {
 	switch q.Ask {
 	case "ps":
 		r.Tree = m.tree()
+	case "api":
+		r.API = m.opts().API
 	case "reload":
 		err = m.reload(ctx)
 	case "restart":
@@ -109,7 +112,7 @@ var ErrNoMaster = errors.New("no master answers; is `wakecall up` running with t
 // At is the data directory of the master to address.
 type At string
 
-func (dir At) ask(ctx context.Context, q request) (*Tree, error) {
+func (dir At) ask(ctx context.Context, q request) (*response, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(string(dir), ControlSocket))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, ErrNoMaster)
@@ -128,11 +131,26 @@ func (dir At) ask(ctx context.Context, q request) (*Tree, error) {
 	if r.Error != "" {
 		return nil, errors.New(r.Error)
 	}
-	return r.Tree, nil
+	return &r, nil
 }
 
 // Ps returns the master and its processes.
-func (dir At) Ps(ctx context.Context) (*Tree, error) { return dir.ask(ctx, request{Ask: "ps"}) }
+func (dir At) Ps(ctx context.Context) (*Tree, error) {
+	r, err := dir.ask(ctx, request{Ask: "ps"})
+	if err != nil {
+		return nil, err
+	}
+	return r.Tree, nil
+}
+
+// API returns the URL of the API.
+func (dir At) API(ctx context.Context) (string, error) {
+	r, err := dir.ask(ctx, request{Ask: "api"})
+	if err != nil {
+		return "", err
+	}
+	return r.API, nil
+}
 
 // Reload makes the master reload, and waits until it has finished.
 func (dir At) Reload(ctx context.Context) error {

@@ -19,6 +19,7 @@ type Options struct {
 	Roles           []RoleSpec    // in the order of starting and stopping
 	Redis           RedisOptions
 	MetricsAddr     string
+	API             string                  // URL of the API, for commands on this host
 	Passed          []net.Listener          // sockets from the service manager, used by listeners with the same address
 	Reload          func() (Options, error) // reads the configuration again; an error changes nothing
 	Kill            <-chan struct{}         // closed to stop immediately

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -126,12 +127,27 @@ func TestDemo(t *testing.T) {
 		}
 		return nil
 	})
+	if log := w.Log(0); strings.Contains(log, "compared with the journals") {
+		t.Errorf("a first start, with nothing to compare, shows\n%s", log)
+	}
 	w.Signal(syscall.SIGINT)
 	if code := w.WaitExit(); code != 0 {
 		t.Errorf("exit code %d after an interrupt", code)
 	}
 	if left := w.Children(); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
+	}
+}
+
+// TestCommandsFindTheInstallation by its data directory, although it has other ports than the default.
+func TestCommandsFindTheInstallation(t *testing.T) {
+	t.Parallel()
+	i := start(t, harness.Options{})
+	topic := i.topic(t, nil, nil)
+	cmd := exec.Command(harness.Binary(t), "push", topic, "--data-dir", i.Data)
+	cmd.Dir, cmd.Env = t.TempDir(), []string{"PATH=" + os.Getenv("PATH")}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

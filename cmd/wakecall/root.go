@@ -17,6 +17,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/master"
 )
 
 // program is one invocation of wakecall: its input, its outputs, and its global flags.
@@ -83,8 +84,8 @@ and retries until the endpoint accepts it.
   wakecall up --demo       start everything, with a demo topic to watch
   wakecall push demo --body '{"order":42}' --delay 5s
 
-Commands that call the API use --url or WAKECALL_URL, else server.addr of the configuration, and the token from
---token or WAKECALL_TOKEN, else the one that the first start wrote to data_dir/api-token.`
+Commands that call the API use --url or WAKECALL_URL, else server.addr of the configuration, else the address of the
+installation that runs on data_dir, and the token from --token or WAKECALL_TOKEN, else the one that the first start wrote to data_dir/api-token.`
 
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
@@ -204,7 +205,7 @@ func refuseZero(flags *pflag.FlagSet, names ...string) error {
 // addClientFlags adds the flags of commands that use the API.
 func (p *program) addClientFlags(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&p.url, "url", "",
-		"`URL` of the API (default: $WAKECALL_URL, else server.addr of the configuration)")
+		"`URL` of the API (default: $WAKECALL_URL, else of the installation on data_dir)")
 	cmd.Flags().StringVar(&p.token, "token", "", "API `TOKEN` (default: $WAKECALL_TOKEN, else data_dir/api-token)")
 	return p.addOutputFlag(cmd)
 }
@@ -230,7 +231,7 @@ func (p *program) client(cmd *cobra.Command) (*client.Client, error) {
 			return nil, err
 		}
 		if url == "" {
-			url = setup.APIURL(cfg)
+			url = apiURL(cmd.Context(), cfg)
 		}
 		if token == "" {
 			if token, err = setup.ReadToken(cfg); err != nil {
@@ -243,6 +244,20 @@ func (p *program) client(cmd *cobra.Command) (*client.Client, error) {
 		return nil, &usageError{err}
 	}
 	return c, nil
+}
+
+// apiURL returns the URL of the API: as configured, else that of the master that runs on data_dir, which may have been
+// started with another environment.
+func apiURL(ctx context.Context, cfg *conf.Config) string {
+	isDefault := func(s conf.Setting) bool { return s.Key == "server.addr" && s.Source == "default" }
+	if slices.ContainsFunc(cfg.Effective(), isDefault) {
+		ctx, cancel := context.WithTimeout(ctx, setup.PsLimit)
+		defer cancel()
+		if url, err := master.At(cfg.DataDir).API(ctx); err == nil && url != "" {
+			return url
+		}
+	}
+	return setup.APIURL(cfg)
 }
 
 // withClient opens the API client for a command, and explains its errors.

@@ -59,6 +59,7 @@ func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (m
 	}
 	o := master.Options{
 		Version: version, DataDir: cfg.DataDir, ShutdownTimeout: cfg.ShutdownTimeout, MetricsAddr: cfg.Metrics.Addr,
+		API: setup.APIURL(cfg),
 		Redis: master.RedisOptions{
 			Managed: setup.IsManaged(shards), Binary: cfg.Redis.Binary, Dir: cfg.RedisDir(), Socket: cfg.RedisSocket(),
 			MaxMemory: cfg.Redis.MaxMemory,

@@ -33,22 +33,23 @@ func raw(t *testing.T, handle func(n int, c net.Conn)) (url string, accepted *at
 	return "http://" + l.Addr().String(), accepted
 }
 
-func readRequest(c net.Conn) {
+func readRequest(c net.Conn) error {
 	r, err := http.ReadRequest(bufio.NewReader(c))
 	if err == nil {
-		_, _ = io.Copy(io.Discard, r.Body)
+		_, err = io.Copy(io.Discard, r.Body)
 	}
+	return err
 }
 
 func untilClosed(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
 func TestABadEndpointFreesItsPlaceInTime(t *testing.T) {
 	reply := func(s string) func(int, net.Conn) {
-		return func(_ int, c net.Conn) { readRequest(c); _, _ = io.WriteString(c, s); untilClosed(c) }
+		return func(_ int, c net.Conn) { _ = readRequest(c); _, _ = io.WriteString(c, s); untilClosed(c) }
 	}
 	flood := func(head, chunk string) func(int, net.Conn) {
 		return func(_ int, c net.Conn) {
-			readRequest(c)
+			_ = readRequest(c)
 			_, err := io.WriteString(c, head)
 			for err == nil {
 				_, err = io.WriteString(c, chunk)
@@ -64,35 +65,35 @@ func TestABadEndpointFreesItsPlaceInTime(t *testing.T) {
 		{"hangs", func(_ int, c net.Conn) { untilClosed(c) }, "timeout", true},
 		{"never reads", func(_ int, c net.Conn) { <-t.Context().Done() }, "timeout", true},
 		{"drips", func(_ int, c net.Conn) {
-			readRequest(c)
+			_ = readRequest(c)
 			_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
 			for tick := time.NewTicker(20 * time.Millisecond); err == nil; <-tick.C {
 				_, err = io.WriteString(c, "x")
 			}
 		}, "timeout", true},
 		{"drips headers", func(_ int, c net.Conn) {
-			readRequest(c)
+			_ = readRequest(c)
 			_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nX-Long: ")
 			for tick := time.NewTicker(20 * time.Millisecond); err == nil; <-tick.C {
 				_, err = io.WriteString(c, "x")
 			}
 		}, "timeout", true},
 		{"drips a name", func(_ int, c net.Conn) {
-			readRequest(c)
+			_ = readRequest(c)
 			_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nX-Lo")
 			for tick := time.NewTicker(20 * time.Millisecond); err == nil; <-tick.C {
 				_, err = io.WriteString(c, "x")
 			}
 		}, "timeout", true},
 		{"drips whole headers", func(_ int, c net.Conn) {
-			readRequest(c)
+			_ = readRequest(c)
 			_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n")
 			for tick := time.NewTicker(20 * time.Millisecond); err == nil; <-tick.C {
 				_, err = io.WriteString(c, "X-A: b\r\n")
 			}
 		}, "timeout", true},
 		{"drips a status", func(_ int, c net.Conn) {
-			readRequest(c)
+			_ = readRequest(c)
 			_, _ = io.WriteString(c, "HTTP/1.1 2")
 			untilClosed(c)
 		}, "timeout", true},
@@ -100,11 +101,11 @@ func TestABadEndpointFreesItsPlaceInTime(t *testing.T) {
 		{"endless headers", flood("HTTP/1.1 200 OK\r\n", "X-A: "+strings.Repeat("b", 1000)+"\r\n"), "protocol", false},
 		{"garbage", reply("SSH-2.0-OpenSSH\r\n\r\n"), "protocol", false},
 		{"resets", func(_ int, c net.Conn) {
-			readRequest(c)
+			_ = readRequest(c)
 			_ = c.(*net.TCPConn).SetLinger(0)
 		}, "reset", false},
 		{"ends early", func(_ int, c net.Conn) {
-			readRequest(c)
+			_ = readRequest(c)
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
 		}, "reset", false},
 	}
@@ -168,7 +169,7 @@ func TestAHugeAnswerIsCutAndItsConnectionClosed(t *testing.T) {
 
 func TestACallIsRepeatedOnlyIfItReachedNoEndpoint(t *testing.T) {
 	c := caller(t, Options{})
-	address, accepted := raw(t, func(_ int, c net.Conn) { readRequest(c) })
+	address, accepted := raw(t, func(_ int, c net.Conn) { _ = readRequest(c) })
 	if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: address}), job()); o.Reason != "reset" {
 		t.Fatalf("outcome = %+v", o)
 	}

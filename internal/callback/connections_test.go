@@ -98,7 +98,7 @@ func TestACanceledCallClosesItsConnection(t *testing.T) {
 	for name, head := range map[string]string{"headers": "", "body": "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfi"} {
 		read, closed := make(chan struct{}, 1), make(chan struct{}, 1)
 		url, _ := raw(t, func(_ int, c net.Conn) {
-			readRequest(c)
+			_ = readRequest(c)
 			_, _ = io.WriteString(c, head)
 			read <- struct{}{}
 			untilClosed(c)

@@ -131,7 +131,7 @@ func (o *Outcome) fail(err error, ttr time.Duration) {
 		o.Reason, o.Err = "refused", "no connection: "+op.Err.Error()
 	case isTLS(err):
 		o.Reason, o.Err = "tls", err.Error()
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		o.Reason, o.Err = "reset", "connection closed before the response was complete"
 	default:

@@ -52,7 +52,9 @@ type Shard struct {
 // bucketState is what this process knows about the server of a bucket, and the calls on their way there.
 type bucketState struct {
 	down   atomic.Bool
-	proven atomic.Bool // it has answered a script
+	proven atomic.Bool  // it has answered a script
+	since  atomic.Int64 // when it went down, Unix ms
+	told   atomic.Bool  // that it is down
 	clock  atomic.Pointer[clockReading]
 	why    atomic.Value // error
 	pushes [durabilities]*batcher
@@ -260,9 +262,8 @@ func (s *Shard) markDown(bucket int, err error) {
 	if n.down.Swap(true) {
 		return
 	}
-	if n.reason() == comparing { // happens at every start
-		s.log.Info("shard is being compared with the journals", "bucket", bucket)
-	} else {
+	n.since.Store(time.Now().UnixMilli())
+	if n.told.Store(n.reason() != comparing); n.told.Load() {
 		s.log.Warn("shard does not answer", "bucket", bucket, "error", err)
 	}
 	if s.probing.Swap(true) {
@@ -274,6 +275,9 @@ func (s *Shard) markDown(bucket int, err error) {
 }
 
 const probeEvery = 100 * time.Millisecond
+
+// longComparison is how long a comparison takes that is logged: at most starts, there is nothing to compare.
+const longComparison = 5 * time.Second
 
 // probe writes to the buckets that are down until all of them accept it.
 func (s *Shard) probe() {
@@ -336,6 +340,9 @@ func (s *Shard) revive(bucket int, n *bucketState) {
 	}
 	if err != nil && reasonOf(err) != "full" {
 		n.why.Store(fmt.Errorf("%w", err))
+		if time.Since(time.UnixMilli(n.since.Load())) > longComparison && n.reason() == comparing && !n.told.Swap(true) {
+			s.log.Info("shard is being compared with the journals", "bucket", bucket)
+		}
 		return
 	}
 	said := "shard answers again"
@@ -344,5 +351,7 @@ func (s *Shard) revive(bucket int, n *bucketState) {
 	}
 	n.proven.Store(true)
 	n.down.Store(false)
-	s.log.Info(said, "bucket", bucket)
+	if n.told.Load() {
+		s.log.Info(said, "bucket", bucket)
+	}
 }

@@ -21,12 +21,18 @@ import (
 	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
-const topic = "demo"
+const (
+	topic   = "demo"
+	address = "127.0.0.1:8089"
+)
 
-// Run serves the endpoint on a free port until run returns. When the API is up, Run registers the topic and prints how
+// Run serves the endpoint on its address, or on a free port if that is in use, until run returns. When the API is up, Run registers the topic and prints how
 // to push a first job. The endpoint outlives run's context, so that it gets the last callbacks.
 func Run(ctx context.Context, cfg *conf.Config, out io.Writer, run func(context.Context) error) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		return fmt.Errorf("start demo endpoint: %w", err)
 	}
@@ -65,7 +71,7 @@ func introduce(ctx context.Context, cfg *conf.Config, out io.Writer, endpoint st
 	if err != nil {
 		return fmt.Errorf("register topic %s: %w", topic, err)
 	}
-	_, err = io.WriteString(out, greeting(cfg))
+	_, err = io.WriteString(out, greeting(cfg, endpoint))
 	return err
 }
 
@@ -90,15 +96,16 @@ func connect(ctx context.Context, cfg *conf.Config) (*client.Client, error) {
 	}
 }
 
-func greeting(cfg *conf.Config) string {
+func greeting(cfg *conf.Config, endpoint string) string {
 	return fmt.Sprintf(`
 Wakecall is up at %[1]s (API documentation: %[1]s/docs). Push a first job, due in five seconds:
 
   curl %[1]s/v1/topics/%[2]s/jobs -H "Authorization: Bearer $(cat %[3]s)" -d '{"body":{"hello":"world"},"delay":"5s"}'
 
-Its callback is printed here, on a line that begins with "demo:". Ctrl-C stops everything; the jobs are kept in %[4]s.
+Its callback is printed here, on a line that begins with "demo:", as are those of your topics with the callback_url
+%[5]s. Ctrl-C stops everything; the jobs are kept in %[4]s.
 
-`, setup.APIURL(cfg), topic, shellQuote(nearPath(setup.TokenFile(cfg))), nearPath(cfg.DataDir))
+`, setup.APIURL(cfg), topic, shellQuote(nearPath(setup.TokenFile(cfg))), nearPath(cfg.DataDir), endpoint)
 }
 
 // nearPath returns a path relative to the working directory if it is below that directory.

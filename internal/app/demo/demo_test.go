@@ -3,16 +3,19 @@ package demo
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/log/printable/printabletest"
 )
 
@@ -51,11 +54,38 @@ func TestGreetingCanBePastedIntoAShell(t *testing.T) {
 	t.Chdir(t.TempDir())
 	cfg := conf.Default()
 	cfg.DataDir = "my data"
-	text := greeting(cfg)
+	text := greeting(cfg, "http://127.0.0.1:8089/")
 	for _, want := range []string{"$(cat 'my data/api-token')", "curl http://127.0.0.1:6789/v1/topics/demo/jobs "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in %s", want, text)
 		}
+	}
+}
+
+// TestTheReadmesTopicCallsTheDemoEndpoint, so that its example works as shown.
+func TestTheReadmesTopicCallsTheDemoEndpoint(t *testing.T) {
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, spec, found := bytes.Cut(readme, []byte("/v1/topics/shop.close -H"))
+	_, spec, quoted := bytes.Cut(spec, []byte("-d '"))
+	spec, _, ended := bytes.Cut(spec, []byte("'"))
+	var fields struct {
+		URL     string `json:"callback_url"`
+		RetryIf string `json:"retry_if"`
+	}
+	if err := json.Unmarshal(spec, &fields); err != nil || !found || !quoted || !ended {
+		t.Fatalf("the example has changed: %q, %v", spec, err)
+	}
+	if !strings.HasPrefix(fields.URL, "http://"+address+"/") {
+		t.Errorf("the topic's endpoint is %s, and the demo's %s", fields.URL, address)
+	}
+	w := httptest.NewRecorder()
+	handler(io.Discard, time.Now).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}")))
+	retry, err := callback.TryRetryIf("", fields.RetryIf, w.Code, w.Header(), w.Body.Bytes())
+	if err != nil || retry {
+		t.Errorf("retry_if %q on the demo's answer %s: %t, %v", fields.RetryIf, w.Body, retry, err)
 	}
 }
 

@@ -125,9 +125,9 @@ func (d *direct) send(x *Exchange, r *http.Request) (*http.Response, error) {
 func (d *direct) Write(b []byte) (int, error) {
 	if x := d.writer; x != nil {
 		d.writer = nil
-		return x.write(d.Conn, b)
+		return x.write(d.conn, b)
 	}
-	return d.Conn.Write(b)
+	return d.put(b)
 }
 
 // Read implements io.Reader.
@@ -135,7 +135,7 @@ func (d *direct) Read(b []byte) (int, error) {
 	if d.left <= 0 {
 		return 0, errLongHeader
 	}
-	n, err := d.Conn.Read(b)
+	n, err := d.conn.Read(b)
 	d.left -= int64(n)
 	return n, err
 }

@@ -117,6 +117,7 @@ func (x *Exchange) gotConn(i httptrace.GotConnInfo) {
 	}
 	own, _ := c.(*conn)
 	x.use(own, i.Reused)
+	own.before.Store(own.reads.Load())
 	own.next.Store(x)
 }
 
@@ -145,11 +146,11 @@ func (x *Exchange) mayBegin() error {
 func (x *Exchange) Held() bool { return x.held.Load() }
 
 // Again reports whether a request that ended with err should be sent a second time, over a new connection. It should if
-// its connection was refused, or closed before anything was written, or was reused and closed before any byte of the
-// response. The last case occurs if an endpoint closes idle connections; if it has read the request anyway, it
-// recognizes the job by its id.
+// nothing of it reached the endpoint: its connection was refused, or was closed before anything was written, or was
+// reused and closed by the endpoint before it received anything. The last case occurs if an endpoint closes idle
+// connections. All other calls are attempts, which the job's history shows.
 func (x *Exchange) Again(ctx context.Context, err error) bool {
-	if err == nil || ctx.Err() != nil || x.held.Load() || !x.unanswered(err) {
+	if err == nil || ctx.Err() != nil || x.held.Load() || !x.unreceived(err) {
 		return false
 	}
 	if x.reused.Load() {
@@ -158,17 +159,21 @@ func (x *Exchange) Again(ctx context.Context, err error) bool {
 	return true
 }
 
-func (x *Exchange) unanswered(err error) bool {
+func (x *Exchange) unreceived(err error) bool {
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, errUnasked):
+	case errors.Is(err, syscall.ECONNREFUSED):
 		return true
 	case x.http2.Load(): // with HTTP/2, net/http knows which requests were not processed
 		return false
+	case x.wrote.Load():
+		return x.reused.Load() && !x.answered.Load() && x.conn.missed.Load()
+	case errors.Is(err, errUnasked):
+		return true
 	case x.reused.Load(): // net/http has several errors for a closed connection, all unexported
 		return !x.answered.Load() && !timedOut(err)
 	}
 	closed := []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, net.ErrClosed}
-	return !x.wrote.Load() && slices.ContainsFunc(closed, func(e error) bool { return errors.Is(err, e) })
+	return slices.ContainsFunc(closed, func(e error) bool { return errors.Is(err, e) })
 }
 
 func timedOut(err error) bool {

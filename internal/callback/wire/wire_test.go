@@ -229,18 +229,19 @@ func TestOnlyUndeliveredRequestsAreRepeated(t *testing.T) {
 		{"end before", false, false, false, false, io.EOF, true},
 		{"end after", false, true, false, false, io.EOF, false},
 		{"a reused one closed before", true, false, false, false, closed, true},
-		{"a reused one closed after", true, true, false, false, closed, true},
+		{"a reused one closed after", true, true, false, false, closed, false},
 		{"a reused one closed in its answer", true, true, true, false, io.ErrUnexpectedEOF, false},
 		{"a reused one late", true, false, false, false, late, false},
 		{"another error on a new one", false, false, false, false, closed, false},
 		{"HTTP/2", true, true, false, true, io.EOF, false},
-		{"unasked", true, true, true, false, errUnasked, true},
+		{"unasked before", true, false, true, false, errUnasked, true},
+		{"unasked after", true, true, true, false, errUnasked, false},
 		{"no error", true, true, true, false, nil, false},
 	}
 	p := New(&net.Dialer{}, nil)
 	for _, c := range cases {
 		x := p.Of("t").Exchange(nil, func() {})
-		x.used = p.Of("t").current()
+		x.used, x.conn = p.Of("t").current(), &conn{}
 		x.reused.Store(c.reused)
 		x.wrote.Store(c.wrote)
 		x.answered.Store(c.answered)
@@ -248,6 +249,56 @@ func TestOnlyUndeliveredRequestsAreRepeated(t *testing.T) {
 		if got := x.Again(t.Context(), c.err); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
+	}
+}
+
+// TestARequestThatMissesTheEndOfItsConnectionIsRepeated: the endpoint has closed an idle connection while the request was
+// on its way. It is not repeated when the endpoint has read all or a part of it, or may have.
+func TestARequestThatMissesTheEndOfItsConnectionIsRepeated(t *testing.T) {
+	for name, c := range map[string]struct {
+		meets func(net.Conn) // what the endpoint does before it closes; nil: it closes before the request is written
+		want  bool
+	}{
+		"closed":      {nil, true},
+		"read":        {func(c net.Conn) { _, _ = io.ReadFull(c, make([]byte, 7)) }, false},
+		"partly read": {func(c net.Conn) { _, _ = io.ReadFull(c, make([]byte, 3)) }, false},
+		"not read": {func(c net.Conn) {
+			raw, _ := c.(syscall.Conn).SyscallConn()
+			_ = raw.Read(func(fd uintptr) bool { n, _ := peek(int(fd)); return n > 0 })
+		}, false},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := New(&net.Dialer{}, nil)
+		mine, err := p.dial(t.Context(), l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.meets == nil {
+			_ = theirs.Close()
+		}
+		x := p.Of("t").Exchange(nil, func() {})
+		x.used = p.Of("t").current()
+		x.use(mine, true)
+		if _, err := x.write(mine, []byte("request")); err != nil {
+			t.Fatal(err)
+		}
+		if c.meets != nil {
+			c.meets(theirs)
+			_ = theirs.Close()
+		}
+		_, err = mine.Read(make([]byte, 1))
+		_ = mine.Close()
+		if got := x.Again(t.Context(), err); got != c.want {
+			t.Errorf("%s: repeated %t after %v", name, got, err)
+		}
+		_ = l.Close()
 	}
 }
 

@@ -61,6 +61,43 @@ func TestRecoveryDryRunChangesNothingAndCounts(t *testing.T) {
 	}
 }
 
+// TestRecoveryByHandLeavesJobsThatEndMeanwhile: after a loss that was recovered, jobs are delivered and deleted while
+// `wakecall recover` reads the journal and compares. None of them counts as missing or is pushed again.
+func TestRecoveryByHandLeavesJobsThatEndMeanwhile(t *testing.T) {
+	for _, dry := range []bool{true, false} {
+		h, in, client := oneHost(t)
+		attendAll(t, in)
+		for _, id := range []string{"first", "second", "third"} {
+			h.push(t, id, "1", 0)
+		}
+		h.push(t, "deleted", "1", time.Hour)
+		h.push(t, "waits", "1", time.Hour)
+		client.FlushAll(t.Context())
+		attendAll(t, in)
+		ready(t, h)
+		lines := 0
+		endSome := func(string) bool { // is called for each job after its lines were read, and before it is compared
+			if lines++; lines == 1 {
+				_ = h.queue.Delete(t.Context(), "t", "deleted")
+			}
+			if lines < 3 || lines == 6 { // the sixth is read in the second round
+				_, _, _ = h.work(t.Context(), fmt.Sprint(lines), queue.Done)
+			}
+			return true
+		}
+		o := Options{Shards: h.queue.Shards(), Dirs: []string{h.dir}, DryRun: dry, Topic: endSome}
+		report, err := Recover(t.Context(), o)
+		if err != nil || report.Jobs != 5 || report.Missing+report.Pushed+report.Unknown > 0 {
+			t.Errorf("dry run %t: %+v, %v", dry, report, err)
+		}
+		wantJob(t, h.queue, "waits", queue.Delayed, func(*queue.Job) bool { return true })
+		stats, err := h.queue.Stats(t.Context(), []string{"t"})
+		if n := stats["t"].Delayed + stats["t"].Ready; err != nil || n != 1 {
+			t.Errorf("dry run %t: %d jobs are left, %v", dry, n, err)
+		}
+	}
+}
+
 // TestRecoveryReportsNothingWhenNothingWasLost: when another host joins, or a server is back with all of its data.
 func TestRecoveryReportsNothingWhenNothingWasLost(t *testing.T) {
 	url, client := startRedis(t)

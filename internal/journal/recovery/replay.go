@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
 )
@@ -89,6 +90,9 @@ type target struct {
 	dry   bool
 	topic func(string) bool // reports whether a topic is registered; nil: all are
 	lost  map[int]bounds    // by bucket: other lines have no effect; nil: all may have one
+	// Stored jobs outside are present; nil: any may be missing. See twice.
+	missing map[key]bool
+	found   map[key]bool // if not nil, receives the jobs whose entries had an effect
 }
 
 // replayStep is the number of entries that are replayed at once.
@@ -96,10 +100,12 @@ const replayStep = 500
 
 // replay reads a journal and replays the lines that decide, in several passes if there are too many jobs for one.
 func replay(ctx context.Context, s *source, t *target, r *Report) error {
+	round := t.once
+	if t.mode == queue.ReplayByHand {
+		round = t.twice
+	}
 	for part, parts := 0, 1; part < parts; part++ {
-		f := newFold(part, parts)
-		torn := 0
-		err := s.each(ctx, &torn, f.add)
+		err := round(ctx, s, newFold(part, parts), r)
 		if errors.Is(err, errTooMany) {
 			part, parts = -1, 4*parts
 			*r = Report{Pushed: r.Pushed, Ended: r.Ended, Changed: r.Changed, Restored: r.Restored} // these stay done
@@ -108,14 +114,41 @@ func replay(ctx context.Context, s *source, t *target, r *Report) error {
 		if err != nil {
 			return err
 		}
-		r.Torn = max(r.Torn, torn)
-		r.countJobs(f)
-		p := &pass{ctx: ctx, target: t, fold: f, report: r, batches: map[int][]queue.Entry{}}
-		if err := p.run(s); err != nil {
-			return err
-		}
 	}
 	return nil
+}
+
+// lineDelay is more than the time between a change of a job and its line in the journal.
+const lineDelay = time.Second
+
+// twice replays one part while others change its jobs. Jobs end after their lines were read, and are then not in the
+// shard: so a job counts as missing only if it was missing before the journal was read from which it should be there.
+func (t *target) twice(ctx context.Context, s *source, f *fold, r *Report) error {
+	first, second := *t, *t
+	first.dry, first.found = true, map[key]bool{}
+	if err := first.once(ctx, s, newFold(int(f.part), int(f.parts)), &Report{}); err != nil {
+		return err
+	}
+	if second.missing = first.found; len(second.missing) > 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lineDelay):
+		}
+	}
+	return second.once(ctx, s, f, r)
+}
+
+// once reads the lines of one part and replays those that decide.
+func (t *target) once(ctx context.Context, s *source, f *fold, r *Report) error {
+	torn := 0
+	if err := s.each(ctx, &torn, f.add); err != nil {
+		return err
+	}
+	r.Torn = max(r.Torn, torn)
+	r.countJobs(f)
+	p := &pass{ctx: ctx, target: t, fold: f, report: r, batches: map[int][]queue.Entry{}}
+	return p.run(s)
 }
 
 // pass replays the lines that decide in one part.
@@ -147,6 +180,10 @@ func (p *pass) run(s *source) error {
 		e := p.fold.entry(l)
 		if e.Kind == queue.EntryStored && p.topic != nil && !p.topic(e.Job.Topic) {
 			p.report.Unknown++
+			return nil
+		}
+		if e.Kind == queue.EntryStored && p.missing != nil && !p.missing[l.key] {
+			p.report.count(&e, queue.EffectNone, p.dry)
 			return nil
 		}
 		if p.lost != nil && !isOf(l, p.shard) {
@@ -194,6 +231,9 @@ func (p *pass) flush(bucket int) error {
 	effects, err := p.shard.Replay(p.ctx, bucket, p.mode, p.names[bucket], p.dry, batch)
 	for i, effect := range effects {
 		p.report.count(&batch[i], effect, p.dry)
+		if p.found != nil && effect != queue.EffectNone {
+			p.found[keyOf(batch[i].Job.Topic, batch[i].Job.ID)] = true
+		}
 	}
 	return err
 }
