@@ -77,7 +77,7 @@ func (h *Handler) auditPage(c echo.Context) error {
 func isNothing(state json.RawMessage) bool { return len(state) == 0 || string(state) == "null" }
 
 // differences compares two states field by field. It names fields of nested objects a.b, and compares values that are
-// not objects as a whole.
+// not objects as a whole. updated_at, which every change alters, is the time of the entry.
 func differences(before, after json.RawMessage) []difference {
 	b, a := map[string]string{}, map[string]string{}
 	flattenState("", before, b)
@@ -86,7 +86,7 @@ func differences(before, after json.RawMessage) []difference {
 	maps.Copy(all, a)
 	var list []difference
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if b[name] != a[name] {
+		if b[name] != a[name] && name != "updated_at" {
 			list = append(list, difference{name, b[name], a[name]})
 		}
 	}

@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -47,5 +48,31 @@ func TestTheAuditIsFilteredByItsAddress(t *testing.T) {
 	}
 	if !s.Registry.Up() {
 		t.Error("a cursor marked the registry as unreachable")
+	}
+}
+
+// TestAChangeShowsWhatChanged: of a changed topic the audit shows the changed fields, old and new, and nothing else.
+func TestAChangeShowsWhatChanged(t *testing.T) {
+	t.Parallel()
+	s := admintest.Open(t, nil).As("root")
+	topic := registry.NewTopic("shop.close")
+	topic.CallbackURL = "http://127.0.0.1:1/x"
+	for _, rate := range []float64{50, 5} {
+		topic.RateLimit = rate
+		_, err := s.Registry.PutTopic(t.Context(), "token/ci", topic)
+		admintest.Must(t, err)
+	}
+	_, body := s.Get("/audit?object=topic/shop.close")
+	_, rows, _ := strings.Cut(body, "<tbody>")
+	changed, created, _ := strings.Cut(rows, "</tr>")
+	changed = regexp.MustCompile("<[^>]*>").ReplaceAllString(changed, " ")
+	if !strings.Contains(strings.Join(strings.Fields(changed), " "), "topic/shop.close rate_limit 50 → 5") {
+		t.Errorf("the change is shown as %s", changed)
+	}
+	if strings.Contains(changed, "_at") || strings.Contains(changed, "callback_url") {
+		t.Errorf("fields that did not change are shown: %s", changed)
+	}
+	if !strings.Contains(created, "added") || !strings.Contains(created, "http://127.0.0.1:1/x") {
+		t.Errorf("the new topic is shown as %s", created)
 	}
 }

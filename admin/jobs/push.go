@@ -19,7 +19,13 @@ import (
 func (h *Handler) pushRoutes(g *echo.Group) {
 	g.GET("/push", page.Need(account.RoleOperator, func(c echo.Context) error {
 		return h.pushPage(c, http.StatusOK,
-			pushForm{Topic: c.QueryParam("topic"), Body: "{\n  \n}", Delay: "0s", OnDuplicate: "keep"}, nil)
+			pushForm{Topic: c.QueryParam("topic"), Body: "{\n  \n}", OnDuplicate: "keep"}, nil)
+	}))
+	g.GET("/push/settings", page.Need(account.RoleOperator, func(c echo.Context) error {
+		return h.Pages.Fragment(c, "push#settings", pushData{Settings: h.settings(pushForm{
+			Topic: strings.TrimSpace(c.QueryParam("topic")), Delay: c.QueryParam("delay"), DueAt: c.QueryParam("due_at"),
+			Priority: c.QueryParam("priority"), MaxAttempts: c.QueryParam("max_attempts"),
+		})})
 	}))
 	g.POST("/push", page.Need(account.RoleOperator, h.pushJob))
 }
@@ -27,15 +33,34 @@ func (h *Handler) pushRoutes(g *echo.Group) {
 type pushForm struct{ Topic, ID, Body, Delay, DueAt, Priority, MaxAttempts, OnDuplicate string }
 
 type pushData struct {
-	Form   pushForm
-	Errors map[string]string
-	Topics []string
-	Levels []string
+	Form     pushForm
+	Errors   map[string]string
+	Topics   []string
+	Levels   []string
+	Settings settings
+}
+
+// settings are those that a job will have: the topic's, except where the form sets its own.
+type settings struct {
+	Own       pushForm
+	Topic     *registry.Topic // nil if there is no such topic
+	Namespace string          // whose settings the topic has
+	Note      registry.TopicNote
+}
+
+func (h *Handler) settings(own pushForm) settings {
+	known := h.Registry.Snapshot()
+	s := settings{Own: own, Topic: known.Topic(own.Topic), Note: known.Notes.Get(own.Topic)}
+	if ns := known.Namespace(own.Topic); ns != nil {
+		s.Namespace, s.Note = ns.Name, known.Notes.Get(ns.Name)
+	}
+	return s
 }
 
 func (h *Handler) pushPage(c echo.Context, status int, f pushForm, wrong map[string]string) error {
-	return h.Pages.Render(c, status, "push",
-		pushData{Form: f, Errors: wrong, Topics: h.suggested(), Levels: []string{"high", "normal", "low"}})
+	return h.Pages.Render(c, status, "push", pushData{
+		Form: f, Errors: wrong, Topics: h.suggested(), Levels: []string{"high", "normal", "low"}, Settings: h.settings(f),
+	})
 }
 
 // suggestedTopics is how many topics the form suggests.

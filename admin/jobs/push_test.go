@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
@@ -66,5 +67,39 @@ func TestAPushHereIsAsOneThroughTheAPI(t *testing.T) {
 			!strings.Contains(body, want) {
 			t.Errorf("%d, without %s", status, want)
 		}
+	}
+}
+
+// TestThePushFormShowsWhatApplies: the topic's settings, or its namespace's, except where the form sets its own, and
+// that the topic is paused. A push that sets no delay gets the topic's.
+func TestThePushFormShowsWhatApplies(t *testing.T) {
+	t.Parallel()
+	q := admintest.RealQueue(t)
+	s := admintest.Open(t, func(o *admin.Options) { o.Queue = q }).As("ops")
+	shop, team := registry.NewTopic("shop.close"), registry.NewTopic("team.*")
+	shop.CallbackURL, shop.Delay, shop.RateLimit = "http://127.0.0.1:1/x", registry.Duration(40*time.Minute), 7
+	shop.MaxAttempts, shop.State = 4, registry.TopicPaused
+	team.Delivery = registry.DeliveryPull
+	for _, topic := range []registry.Topic{shop, team} {
+		_, err := s.Registry.PutTopic(t.Context(), "test", topic)
+		admintest.Must(t, err)
+	}
+	admintest.Must(t, s.Registry.SetPauseReason(t.Context(), "test", "shop.close", "The shop moves"))
+	own := `<span class="badge bg-blue-lt">set here</span>`
+	for query, want := range map[string][]string{
+		"/push?topic=shop.close": {"<dd>40m</dd>", "<dd>normal</dd>", "<dd>4</dd>", "<dd>7</dd>",
+			"POST http://127.0.0.1:1/x", "Paused: pushes are accepted", "The shop moves"},
+		"/push/settings?topic=shop.close&delay=5s&max_attempts=2&priority=high": {"<dd>5s " + own, "<dd>2 " + own,
+			"<dd>high " + own},
+		"/push/settings?topic=team.mail": {"<dd>pull</dd>", "namespace team.*"},
+		"/push/settings?topic=nobody":    {"no such topic"},
+		"/push":                          {"Enter a topic"},
+	} {
+		s.Shows(query, want...)
+	}
+	s.Post("/push", "topic", "shop.close", "id", "late", "body", "1")
+	j, err := q.Get(t.Context(), "shop.close", "late")
+	if err != nil || time.Until(j.DueAt) < 30*time.Minute {
+		t.Errorf("the job is due at %v, %v", j.DueAt, err)
 	}
 }

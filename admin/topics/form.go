@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,23 @@ type topicFormData struct {
 	Deliveries, Expiries, Dialects []string
 
 	Conflicts []conflict // somebody else has changed the topic since the form was opened
+}
+
+// advanced are the fields that few topics need, by the card of the form that has them.
+var advanced = map[string][]string{
+	"what": {"method", "content_type", "headers"},
+	"when": {"priority", "expires_after", "on_expiry", "remember", "durability", "shard", "dialect", "retry_if"},
+}
+
+// Open reports whether the advanced fields of a card are shown at first: one differs from its default, has an error, or
+// was changed by somebody else.
+func (d topicFormData) Open(card string) bool {
+	blank := registry.NewTopic("")
+	usual := formOf(&blank)
+	return slices.ContainsFunc(advanced[card], func(name string) bool {
+		changed := func(c conflict) bool { return c.Field == name }
+		return d.Form[name] != usual[name] || d.Errors[name] != "" || slices.ContainsFunc(d.Conflicts, changed)
+	})
 }
 
 // conflict is a field whose typed value differs from the one that somebody else has saved since.

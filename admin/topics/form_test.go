@@ -3,6 +3,7 @@ package topics_test
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,46 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	if _, err := q.Get(t.Context(), "shop.mail", "1"); err == nil ||
 		s.Registry.Snapshot().Topics.Get("shop.mail") != nil {
 		t.Error("the topic or its job still exists")
+	}
+}
+
+// TestRareFieldsAreUnderAdvanced: each card's rare fields are shown at first only if one of them differs from its
+// default or has an error.
+func TestRareFieldsAreUnderAdvanced(t *testing.T) {
+	t.Parallel()
+	s := admintest.Open(t, nil).As("root")
+	s.AddTopic("plain")
+	replica, form := registry.NewTopic("replica"), registry.NewTopic("form")
+	replica.CallbackURL, replica.Durability = "http://127.0.0.1:1/x", registry.DurabilityReplica
+	form.CallbackURL, form.ContentType = "http://127.0.0.1:1/x", "form"
+	for _, topic := range []registry.Topic{replica, form} {
+		_, err := s.Registry.PutTopic(t.Context(), "test", topic)
+		admintest.Must(t, err)
+	}
+	cards := func(body string) (open []bool) {
+		for _, m := range regexp.MustCompile(`<details class="mb-3"( open)?><summary[^>]*>Advanced`).
+			FindAllStringSubmatch(body, -1) {
+			open = append(open, m[1] != "")
+		}
+		return open
+	}
+	for path, want := range map[string][]bool{
+		"/topics/-/new": {false, false}, "/topics/plain/edit": {false, false},
+		"/topics/replica/edit": {false, true}, "/topics/form/edit": {true, false},
+	} {
+		if _, body := s.Get(path); !slices.Equal(cards(body), want) {
+			t.Errorf("%s: open are %v; want %v", path, cards(body), want)
+		}
+	}
+	usual := admintest.TopicForm("headers", "", "expires_after", "0s", "on_expiry", "dead", "remember", "last", "durability", "memory",
+		"shard", "", "dialect", "wakecall", "retry_if", "")
+	_, body := s.Post("/topics/plain/edit", append([]string{"ttr", "soon"}, usual...)...)
+	if got := cards(body); !slices.Equal(got, []bool{false, false}) {
+		t.Errorf("an error elsewhere opens %v", got)
+	}
+	_, body = s.Post("/topics/plain/edit", append([]string{"headers", "no colon"}, usual...)...)
+	if got := cards(body); !slices.Equal(got, []bool{true, false}) {
+		t.Errorf("a wrong header opens %v", got)
 	}
 }
 

@@ -2,7 +2,11 @@ package topics_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +33,7 @@ func TestTheGoSnippetCompiles(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, func(o *admin.Options) { o.APIURL = "http://127.0.0.1:6789" }).As("look")
 	s.AddTopic("shop.close")
-	_, page := s.Get("/topics/shop.close?tab=push")
+	_, page := s.Get("/topics/shop.close?tab=push&in=go")
 	file := filepath.Join(t.TempDir(), "main.go")
 	if err := os.WriteFile(file, []byte(snippetOf(t, page, "go")), 0o600); err != nil {
 		t.Fatal(err)
@@ -76,4 +80,72 @@ func TestTheCurlSnippetsAreRequests(t *testing.T) {
 			t.Errorf("%s sends %s: %v", line, args[4], err)
 		}
 	}
+}
+
+// TestTheSnippetsPush: the program of each language pushes the job and prints its id; a refusal ends it with an error
+// that has the server's reason.
+func TestTheSnippetsPush(t *testing.T) {
+	t.Parallel()
+	for language, run := range map[string][]string{
+		"php": {"php", "push.php"}, "python": {"python3", "push.py"}, "node": {"node", "push.mjs"},
+		"java": {"java", "Push.java"},
+	} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(run[0]); err != nil {
+				t.Skipf("%s is not installed", run[0])
+			}
+			api := &pushAPI{status: http.StatusCreated}
+			srv := httptest.NewServer(api)
+			defer srv.Close()
+			s := admintest.Open(t, func(o *admin.Options) { o.APIURL = srv.URL }).As("look")
+			s.AddTopic("shop.close")
+			_, page := s.Get("/topics/shop.close?tab=push&in=" + language)
+			program := snippetOf(t, page, language)
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, run[1]), []byte(program), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			execute := func() (string, error) {
+				cmd := exec.CommandContext(t.Context(), run[0], run[1:]...)
+				cmd.Dir, cmd.Env = dir, append(os.Environ(), "WAKECALL_TOKEN=wk_secret", "NO_PROXY=*", "no_proxy=*")
+				out, err := cmd.CombinedOutput()
+				return string(out), err
+			}
+			out, err := execute()
+			if err != nil || !strings.Contains(out, "order-42") || !strings.Contains(out, "2030-01-01") {
+				t.Errorf("it prints %s, %v", out, err)
+			}
+			want := `POST /v1/topics/shop.close/jobs Bearer wk_secret application/json` +
+				` {"body":{"order":42},"delay":"30m","id":"order-42"}`
+			if api.got != want {
+				t.Errorf("it sends  %s\nand not %s", api.got, want)
+			}
+			api.status = http.StatusConflict
+			if out, err := execute(); err == nil || !strings.Contains(out, "the topic is offline") {
+				t.Errorf("refused, it prints %s, %v", out, err)
+			}
+		})
+	}
+}
+
+// pushAPI answers pushes with a status and keeps the last one.
+type pushAPI struct {
+	status int
+	got    string
+}
+
+func (a *pushAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var push any
+	_ = json.Unmarshal(body, &push)
+	sorted, _ := json.Marshal(push)
+	a.got = fmt.Sprint(r.Method, " ", r.URL, " ", r.Header.Get("Authorization"), " ", r.Header.Get("Content-Type"),
+		" ", string(sorted))
+	w.WriteHeader(a.status)
+	if a.status == http.StatusCreated {
+		_, _ = io.WriteString(w, `{"id":"order-42","due_at":"2030-01-01T00:00:00Z"}`)
+		return
+	}
+	_, _ = io.WriteString(w, `{"status":409,"detail":"the topic is offline"}`)
 }

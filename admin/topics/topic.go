@@ -87,7 +87,8 @@ type topicData struct {
 	Secrets  int
 	Overlaps []time.Duration
 	Steps    []retryStep
-	Curl, Go string
+	Snippets []snippet
+	Snippet  snippet
 	State    queue.State
 	States   []queue.State
 	jobs.JobList
@@ -160,8 +161,7 @@ func (h *Handler) fillTab(c echo.Context, d *topicData) error {
 		if d.IsNamespace() {
 			name = strings.TrimSuffix(name, "*") + "orders"
 		}
-		d.Curl = page.CurlLine(api, name, "$WAKECALL_TOKEN", `{"body":{"order":42},"delay":"30m"}`)
-		d.Go = goSnippet(api, name)
+		d.Snippets, d.Snippet = snippets, snippetIn(c.QueryParam("in"), api, name)
 	}
 	return nil
 }

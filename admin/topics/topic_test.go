@@ -29,7 +29,8 @@ func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
 	s.Shows("/topics/shop.close?tab=attempts", "No callbacks in the last week")
 	s.Shows("/topics/shop.close?tab=ledger", "adds up", "70 pushed")
 	s.Shows("/topics/shop.close?tab=forecast", "data-chart-json")
-	s.Shows("/topics/shop.close?tab=push", "curl http://127.0.0.1:6789/v1/topics/shop.close/jobs", "c.Push(ctx")
+	s.Shows("/topics/shop.close?tab=push", "curl http://127.0.0.1:6789/v1/topics/shop.close/jobs")
+	s.Shows("/topics/shop.close?tab=push&in=go", "c.Push(ctx")
 	s.Post("/topics/shop.close/jobs", "do", "run", "job", "order 1", "job", "order 2")
 	if j, err := q.Get(t.Context(), "shop.close", "order 2"); err != nil || j.State != queue.Ready {
 		t.Errorf("after run it is %+v, %v", j, err)
