@@ -46,6 +46,7 @@ func (p *Pages) funcs(language string) template.FuncMap {
 		"say":        func(m message.Message) string { return p.Texts.say(language, m) },
 		"title":      func(a alert.Alert) string { return a.Title(t) },
 		"details":    func(a alert.Alert) []string { return p.details(language, &a) },
+		"causes":     func(a alert.Alert) []cause { return p.causes(language, &a) },
 		"last_error": func(j queue.Job) string { return bulk.LastError(&j) },
 		"add":        func(x, y int) int { return x + y },
 	}
@@ -55,6 +56,22 @@ func (p *Pages) funcs(language string) template.FuncMap {
 func (p *Pages) details(language string, a *alert.Alert) []string {
 	t := func(key string, args ...any) string { return p.Texts.texts[language].T(key, args...) }
 	return a.Details(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
+}
+
+// cause is a cause of an alert with its text.
+type cause struct {
+	alert.Cause
+	Said string
+}
+
+// causes returns the causes of an alert, also those that have ended while it is open.
+func (p *Pages) causes(language string, a *alert.Alert) (list []cause) {
+	t := func(key string, args ...any) string { return p.Texts.texts[language].T(key, args...) }
+	for _, c := range a.Causes {
+		said := c.Say(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
+		list = append(list, cause{c, said})
+	}
+	return list
 }
 
 // dict builds a map from pairs, to pass several values to a template.
