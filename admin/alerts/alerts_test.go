@@ -2,6 +2,8 @@ package alerts_test
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +30,36 @@ func TestAlertsPage(t *testing.T) {
 	s.As("look").Shows("/alerts", "&lt;script&gt;a", "&lt;script&gt;b", "critical")
 	s.Shows("/alerts/deliveries", "421 busy")
 	s.Shows("/", "&lt;script&gt;a")
+}
+
+// TestEachCauseIsShownWithItsTimes, in an open alert and in one that has ended.
+func TestEachCauseIsShownWithItsTimes(t *testing.T) {
+	t.Parallel()
+	s := admintest.Open(t, nil).As("look")
+	store, at := alert.NewStore(s.Registry.DB()), time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
+	after := func(minutes int) time.Time { return at.Add(time.Duration(minutes) * time.Minute) }
+	for key, ended := range map[string]*time.Time{"open": nil, "ended": new(after(48))} {
+		a := alert.Alert{Key: key, Shard: key, Kind: "shard_down", Severity: "critical", BeganAt: at, EndedAt: ended,
+			Causes: []alert.Cause{
+				{Kind: "shard_down", Severity: "critical", BeganAt: after(13), Text: message.Plain("refused")},
+				{Kind: "shard_slow", Severity: "warning", BeganAt: at, EndedAt: after(20), Text: message.Plain("p99 1s")},
+			}}
+		if ended != nil {
+			a.Causes[0].EndedAt = *ended
+		}
+		admintest.SaveAlert(t, store, a)
+	}
+	page := s.Shows("/alerts")
+	for _, want := range []string{
+		`refused · .*since <time class="wk-time" datetime="` + after(13).Format(time.RFC3339),
+		`p99 1s · .*<time class="wk-time" datetime="` + at.Format(time.RFC3339) + `.* – <time class="wk-time" datetime="` +
+			after(20).Format(time.RFC3339) + `.*\(20m\)`,
+		`refused · .*<time class="wk-time" datetime="` + after(13).Format(time.RFC3339) + `.* – .*\(35m\)`,
+	} {
+		if !regexp.MustCompile(want).MatchString(strings.Join(strings.Fields(page), " ")) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
 }
 
 // TestTheWorstAlertsAreListed, if there are more than the page shows: an old critical one before newer warnings.

@@ -43,6 +43,7 @@ func (p *Pages) funcs(language string) template.FuncMap {
 		"dict": dict, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
 		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
+		"causes":   func(a alert.Alert) []cause { return p.causes(language, &a) },
 		"readable": Unescaped,
 		"text":     func(key string, args []any) string { return p.Texts.say(language, message.New(key, args...)) },
 		"say":      func(m message.Message) string { return p.Texts.say(language, m) },
@@ -60,6 +61,22 @@ func (p *Pages) funcs(language string) template.FuncMap {
 func (p *Pages) details(language string, a *alert.Alert) []string {
 	t := func(key string, args ...any) string { return p.Texts.texts[language].T(key, args...) }
 	return a.Details(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
+}
+
+// cause is a cause of an alert with its text.
+type cause struct {
+	alert.Cause
+	Said string
+}
+
+// causes returns the causes of an alert, also those that have ended while it is open.
+func (p *Pages) causes(language string, a *alert.Alert) (list []cause) {
+	t := func(key string, args ...any) string { return p.Texts.texts[language].T(key, args...) }
+	for _, c := range a.Causes {
+		said := c.Say(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
+		list = append(list, cause{c, said})
+	}
+	return list
 }
 
 // dict builds a map from pairs, to pass several values to a template.

@@ -145,7 +145,7 @@ func (a *Alerts) round(ctx context.Context) {
 			a.collectDead(ctx, &s, now)
 		}
 		a.notify(&s, now)
-		a.alertmanager.update(ctx, a.open, a.opts.Say(s.Language), now)
+		a.alertmanager.update(ctx, a.known(), a.opts.Say(s.Language), now)
 	} else {
 		a.alertmanager.forget()
 	}
@@ -158,6 +158,14 @@ func (a *Alerts) round(ctx context.Context) {
 // evaluates reports whether this host evaluates alerts: it holds the lease, or the store is unavailable and the lease
 // has expired.
 func (a *Alerts) evaluates(now time.Time) bool { return a.leads || now.Sub(a.synced) >= leaseTTL }
+
+// known returns the open alerts, then those that have ended and are not stored as such.
+func (a *Alerts) known() (list []*Alert) {
+	for _, o := range a.open {
+		list = append(list, &o.Alert)
+	}
+	return append(list, a.ended...)
+}
 
 func (a *Alerts) find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	ctx, cancel := context.WithTimeout(ctx, findLimit)

@@ -56,16 +56,20 @@ func newAlertmanager(url, adminURL string, report func(error)) *alertmanager {
 	}
 }
 
-// update sets the open alerts, and starts sending them if it is time.
-func (m *alertmanager) update(ctx context.Context, open map[string]*openAlert, say Say, now time.Time) {
+// update sets the alerts that are open or have just ended, and starts sending them if it is time.
+func (m *alertmanager) update(ctx context.Context, alerts []*Alert, say Say, now time.Time) {
 	if m.url == "" {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	current := m.postables(open, say)
+	current := m.postables(alerts, say)
+	maps.DeleteFunc(current, func(id string, p postable) bool { // the Alertmanager has its end
+		_, known := m.alerts[id]
+		return !known && !p.EndsAt.IsZero()
+	})
 	for id, was := range m.alerts {
-		if _, lasts := current[id]; lasts {
+		if _, known := current[id]; known {
 			continue
 		}
 		if was.EndsAt.IsZero() {
@@ -97,23 +101,24 @@ func (m *alertmanager) forget() {
 	clear(m.alerts)
 }
 
-func (m *alertmanager) postables(open map[string]*openAlert, say Say) map[string]postable {
+func (m *alertmanager) postables(alerts []*Alert, say Say) map[string]postable {
 	list := map[string]postable{}
-	for _, o := range open {
-		for _, c := range o.Causes {
-			if c.Severity == Info {
+	for _, a := range alerts {
+		for _, c := range a.Causes {
+			id := a.Key + " " + c.Kind + " " + c.Severity
+			if was, known := list[id]; c.Severity == Info || known && was.EndsAt.IsZero() { // it began again
 				continue
 			}
 			labels := map[string]string{"alertname": alertName(c.Kind), "severity": c.Severity}
-			if o.Topic != "" {
-				labels["topic"] = o.Topic
+			if a.Topic != "" {
+				labels["topic"] = a.Topic
 			}
-			if o.Shard != "" {
-				labels["shard"] = o.Shard
+			if a.Shard != "" {
+				labels["shard"] = a.Shard
 			}
-			list[o.Key+" "+c.Kind+" "+c.Severity] = postable{
-				Labels: labels, StartsAt: c.BeganAt, GeneratorURL: link(m.adminURL, &o.Alert),
-				Annotations: map[string]string{"summary": o.Title(say), "description": c.Say(say, brief)},
+			list[id] = postable{
+				Labels: labels, StartsAt: c.BeganAt, EndsAt: c.EndedAt, GeneratorURL: link(m.adminURL, a),
+				Annotations: map[string]string{"summary": a.Title(say), "description": c.Say(say, brief)},
 			}
 		}
 	}

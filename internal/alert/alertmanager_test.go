@@ -137,14 +137,14 @@ func TestAnAlertmanagerGetsWhatItMissed(t *testing.T) {
 	srv := startAlertmanager(t)
 	var errs []error
 	m := newAlertmanager(srv.URL+"/am", "http://admin.example", func(err error) { errs = append(errs, err) })
-	open := map[string]*openAlert{}
+	var open []*Alert
 	at := time.Now()
 	set := func(list ...Finding) {
-		clear(open)
+		open = nil
 		for _, f := range list {
 			c := f.Cause
 			c.BeganAt = at.Add(-time.Hour)
-			open[f.Key()] = &openAlert{Alert: Alert{Key: f.Key(), Topic: f.Topic, Shard: f.Shard, Causes: []Cause{c}}}
+			open = append(open, &Alert{Key: f.Key(), Topic: f.Topic, Shard: f.Shard, Causes: []Cause{c}})
 		}
 		m.update(t.Context(), open, english(t)("en"), at)
 		m.wait()

@@ -26,7 +26,10 @@ func rank(severity string) int { return slices.Index([]string{Info, Warning, Cri
 type Cause struct {
 	Kind     string        `json:"kind"` // down, failing, …; its text is alerts.cause_KIND
 	Severity string        `json:"severity"`
-	BeganAt  time.Time     `json:"began_at"`
+	BeganAt  time.Time     `json:"began_at"`          // since when it is so, perhaps before it was found
+	FoundAt  time.Time     `json:"found_at"`          // when it was first found
+	SeenAt   time.Time     `json:"last_seen_at"`      // when it was last so, perhaps before it was last found
+	EndedAt  time.Time     `json:"ended_at,omitzero"` // the last SeenAt
 	N        int64         `json:"n,omitempty"`     // jobs, attempts or failures
 	Of       int64         `json:"of,omitempty"`    // the total that N is a part of
 	For      time.Duration `json:"for,omitempty"`   // since when, or how late
@@ -119,6 +122,19 @@ func worstFirst(a, b Cause) int {
 	return cmp.Or(rank(b.Severity)-rank(a.Severity), a.BeganAt.Compare(b.BeganAt), cmp.Compare(a.Kind, b.Kind))
 }
 
+// lasts reports whether the cause has not ended.
+func (c Cause) lasts() bool { return c.EndedAt.IsZero() }
+
+// Current returns the causes that last, the most severe first; all causes of an alert that has ended.
+func (a *Alert) Current() (list []Cause) {
+	for _, c := range a.Causes {
+		if a.EndedAt != nil || c.lasts() {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
 // WorstFirst orders alerts: urgent ones first, then by severity, then oldest first.
 func WorstFirst(a, b Alert) int {
 	switch {
@@ -144,7 +160,7 @@ func (a *Alert) Details(say Say, duration func(time.Duration) string) []string {
 		return []string{a.Detail}
 	}
 	var list []string
-	for _, c := range a.Causes {
+	for _, c := range a.Current() {
 		list = append(list, c.Say(say, duration))
 	}
 	return list
@@ -152,16 +168,24 @@ func (a *Alert) Details(say Say, duration func(time.Duration) string) []string {
 
 // Has reports whether the alert has a cause of a kind.
 func (a *Alert) Has(kind string) bool {
-	return a.Kind == kind || slices.ContainsFunc(a.Causes, func(c Cause) bool { return c.Kind == kind })
+	return a.Kind == kind || slices.ContainsFunc(a.Current(), func(c Cause) bool { return c.Kind == kind })
 }
 
-// worseAt returns when the alert reached its current severity. From then on, a cause that joined it is news for
+// since returns when the cause began that gives the alert its title.
+func (a *Alert) since() time.Time {
+	if len(a.Causes) == 0 {
+		return a.BeganAt
+	}
+	return a.Causes[0].BeganAt
+}
+
+// worseAt returns when the alert was found to have its current severity. From then on, a cause that joined it is news for
 // receivers that were not notified of it before. Causes are in the order of worstFirst.
 func (a *Alert) worseAt() time.Time {
 	if len(a.Causes) == 0 {
 		return a.BeganAt
 	}
-	return a.Causes[0].BeganAt
+	return a.Causes[0].FoundAt
 }
 
 // urgent reports whether people are notified immediately: the alert is critical and affects the whole installation.

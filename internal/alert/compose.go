@@ -24,8 +24,8 @@ func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
 		m.Alert = lead[0]
 		m.Title = lead[0].Title(say)
 	case len(n.over) > 0:
-		m.Alert = Alert{Severity: n.over[0].Severity, Subject: n.over[0].Title, BeganAt: n.over[0].BeganAt}
-		m.Title = n.over[0].Title
+		m.Alert = n.over[0]
+		m.Title = n.over[0].Subject
 	default:
 		m.Alert = Alert{Kind: "dead_jobs", Severity: Warning, Topic: n.dead[0].Topic, BeganAt: now, Host: a.opts.Host}
 		m.Title = deadTitle(n.dead[0], say)
@@ -37,7 +37,7 @@ func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
 		m.Link = link(a.opts.AdminURL, &Alert{})
 	}
 	m.add(say("alerts.part_begun"), alertLines(n.begun, say, now), say)
-	m.add(say("alerts.part_over"), overLines(n, say, now), say)
+	m.add(say("alerts.part_over"), overLines(n, say), say)
 	m.add(say("alerts.part_still"), alertLines(n.still, say, now), say)
 	m.add(say("alerts.part_dead"), deadLines(n.dead, say), say)
 	return m
@@ -84,25 +84,49 @@ func (m *Message) add(title string, lines []string, say Say) {
 func alertLines(list []Alert, say Say, now time.Time) (lines []string) {
 	slices.SortFunc(list, WorstFirst)
 	for _, a := range list {
-		line := say("alerts.line", a.Title(say), say("alerts.severity_"+a.Severity), instant(a.BeganAt),
-			age(a.BeganAt, now), strings.Join(a.Details(say, brief), "; "))
-		if h := a.Handling; h.Acknowledged() {
-			line += " " + say("alerts.acknowledged", h.By, h.Why)
+		lines = append(lines, say("alerts.line", a.Title(say), say("alerts.severity_"+a.Severity), instant(a.since()),
+			age(a.since(), now), strings.Join(a.causes(say), "; "))+acknowledged(&a, say))
+	}
+	return lines
+}
+
+func acknowledged(a *Alert, say Say) string {
+	if h := a.Handling; h.Acknowledged() {
+		return " " + say("alerts.acknowledged", h.By, h.Why)
+	}
+	return ""
+}
+
+// causes returns the causes that last in a language. All but the first one, which gives the alert its title, have their
+// own beginning.
+func (a *Alert) causes(say Say) []string {
+	list := a.Details(say, brief)
+	for i, c := range a.Current() {
+		if i > 0 {
+			list[i] = say("alerts.cause_since", list[i], instant(c.BeganAt))
+		}
+	}
+	return list
+}
+
+func overLines(n *news, say Say) (lines []string) {
+	for _, a := range n.over {
+		line := overLine(say, a.Subject, a.BeganAt, *a.EndedAt)
+		for _, c := range a.Causes {
+			if c.Kind != a.Kind {
+				line += "; " + overLine(say, say("alerts.title_"+c.Kind, a.Topic+a.Shard), c.BeganAt, c.EndedAt)
+			}
+		}
+		if left, ok := n.left[a.Key]; ok {
+			line += ". " + strings.Join(append([]string{left.Title(say)}, left.causes(say)...), ": ")
 		}
 		lines = append(lines, line)
 	}
 	return lines
 }
 
-func overLines(n *news, say Say, now time.Time) (lines []string) {
-	for _, a := range n.over {
-		line := say("alerts.line_over", a.Title, instant(a.BeganAt), age(a.BeganAt, now))
-		if left, ok := n.left[a.Key]; ok {
-			line += ". " + strings.Join(append([]string{left.Title(say)}, left.Details(say, brief)...), ": ")
-		}
-		lines = append(lines, line)
-	}
-	return lines
+func overLine(say Say, title string, began, ended time.Time) string {
+	return say("alerts.line_over", title, instant(began), instant(ended), age(began, ended))
 }
 
 func deadLines(list []DeadTopic, say Say) (lines []string) {
@@ -117,7 +141,7 @@ func deadLines(list []DeadTopic, say Say) (lines []string) {
 
 func deadTitle(d DeadTopic, say Say) string { return say("alerts.title_dead_jobs", d.Count, d.Topic) }
 
-// age returns how long an alert has lasted. It is never negative, because the database rounds the start.
+// age returns how long something has lasted. It is never negative, because the database rounds the start.
 func age(began, now time.Time) string { return brief(max(0, now.Sub(began)).Round(time.Second)) }
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

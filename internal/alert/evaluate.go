@@ -12,9 +12,12 @@ import (
 // openAlert is an open alert and what this process knows about it.
 type openAlert struct {
 	Alert
-	found   map[string]time.Time // by kind of cause: when a host last found it
+	found   map[string]sighting // by kind of cause
 	unsaved bool
 }
+
+// sighting is when a host last found a cause, and when the cause was last so.
+type sighting struct{ at, seen time.Time }
 
 // touchEvery is how often an unchanged open alert is stored.
 const touchEvery = 30 * time.Second
@@ -38,55 +41,82 @@ func (a *Alerts) evaluate(ctx context.Context, s *Settings, mine []Finding, over
 
 // raise opens an alert for a finding, or updates the open one.
 func (a *Alerts) raise(f *Finding, now time.Time) {
+	c := f.Cause
+	c.BeganAt, c.SeenAt, c.FoundAt = atMost(c.BeganAt, now), atMost(c.SeenAt, now), now
 	o := a.open[f.Key()]
 	if o == nil {
 		host := cmp.Or(f.Host, a.opts.Host)
 		o = &openAlert{
-			Alert: Alert{Key: f.Key(), Topic: f.Topic, Shard: f.Shard, Host: host, BeganAt: now},
-			found: map[string]time.Time{},
+			Alert: Alert{Key: f.Key(), Topic: f.Topic, Shard: f.Shard, Host: host, BeganAt: c.BeganAt},
+			found: map[string]sighting{},
 		}
 		a.open[o.Key] = o
 	}
-	o.add(f.Cause, now)
+	o.add(c, now)
+}
+
+// atMost returns a time as the store has it, but not after now. An unknown time is now.
+func atMost(at, now time.Time) time.Time {
+	if at.IsZero() || at.After(now) {
+		return now
+	}
+	return at.UTC().Truncate(time.Microsecond)
+}
+
+func latest(first time.Time, others ...time.Time) time.Time {
+	return slices.MaxFunc(append(others, first), time.Time.Compare)
 }
 
 // add adds or updates a cause.
 func (o *openAlert) add(c Cause, now time.Time) {
-	o.found[c.Kind], c.BeganAt = now, now
 	o.Causes = slices.Clone(o.Causes) // waiting messages share the old slice
 	i := slices.IndexFunc(o.Causes, func(x Cause) bool { return x.Kind == c.Kind })
-	if i < 0 {
+	switch {
+	case i < 0:
 		o.Causes, o.LastSeenAt = append(o.Causes, c), time.Time{}
-		return
+	case !o.Causes[i].lasts():
+		o.Causes[i], o.LastSeenAt = c, time.Time{}
+	default:
+		was := o.Causes[i]
+		c.BeganAt, c.FoundAt = was.BeganAt, was.FoundAt
+		c.SeenAt = latest(c.SeenAt, was.SeenAt, o.found[c.Kind].seen)
+		o.Causes[i] = c
 	}
-	c.BeganAt = o.Causes[i].BeganAt
-	o.Causes[i] = c
+	o.found[c.Kind] = sighting{now, c.SeenAt}
 }
 
 var levels = map[string]slog.Level{Critical: slog.LevelError, Warning: slog.LevelWarn, Info: slog.LevelInfo}
 
-// settle removes ended causes from an alert, and resolves it when none remains.
+// settle ends causes of an alert, and the alert if none remains.
 func (a *Alerts) settle(ctx context.Context, s *Settings, o *openAlert, over Judge, now time.Time) {
-	left := o.Causes[:0:0]
-	foundNow := false
+	left, past := o.Causes[:0:0], o.Causes[:0:0]
+	foundNow, changed := false, o.LastSeenAt.IsZero()
 	for _, c := range o.Causes {
 		f := Finding{Topic: o.Topic, Shard: o.Shard, Cause: c}
 		last, known := o.found[c.Kind]
 		if !known { // another process led until now
-			o.found[c.Kind], last = now, now
+			last = sighting{at: now}
+			o.found[c.Kind] = last
 		}
-		foundNow = foundNow || known && last.Equal(now)
-		if last.Equal(now) || now.Sub(last) < s.calmFor(&f) || !over(f) {
+		foundNow = foundNow || known && last.at.Equal(now)
+		switch {
+		case !c.lasts():
+			past = append(past, c)
+		case last.at.Equal(now) || now.Sub(last.at) < s.calmFor(&f) || !over(f):
 			left = append(left, c)
+		default:
+			c.EndedAt, changed = latest(o.BeganAt, c.BeganAt, c.SeenAt, last.seen), true
+			past = append(past, c)
 		}
-	}
-	if len(left) == 0 {
-		a.end(s, o, now)
-		return
 	}
 	slices.SortFunc(left, worstFirst)
-	changed := len(left) < len(o.Causes) || o.LastSeenAt.IsZero()
-	o.Causes, o.Kind, o.Severity = left, left[0].Kind, left[0].Severity
+	slices.SortFunc(past, worstFirst)
+	o.Causes = append(left, past...)
+	o.Kind, o.Severity = o.Causes[0].Kind, o.Causes[0].Severity
+	if len(left) == 0 {
+		a.end(s, o)
+		return
+	}
 	say := a.opts.Say(s.Language)
 	o.Subject, o.Detail = o.Title(say), strings.Join(o.Details(say, brief), "; ")
 	if changed {
@@ -97,10 +127,18 @@ func (a *Alerts) settle(ctx context.Context, s *Settings, o *openAlert, over Jud
 	}
 }
 
-func (a *Alerts) end(s *Settings, o *openAlert, now time.Time) {
+// end ends an alert at the end of its last cause, and keeps it for the receivers that are still to be notified of it.
+func (a *Alerts) end(s *Settings, o *openAlert) {
+	ended := o.Causes[0].EndedAt
+	for _, c := range o.Causes {
+		ended = latest(ended, c.EndedAt)
+	}
 	a.opts.Logger.Info("alert resolved", "subject", o.Title(a.opts.Say(s.Language)),
-		"lasted", now.Sub(o.BeganAt).Round(time.Second).String())
-	o.EndedAt = &now
+		"lasted", ended.Sub(o.BeganAt).Round(time.Second).String())
+	o.EndedAt = &ended
+	for _, n := range a.receivers {
+		n.ended(&o.Alert)
+	}
 	a.ended = append(a.ended, &o.Alert)
 	delete(a.open, o.Key)
 }

@@ -32,7 +32,8 @@ func (w *Watch) shards(r Rules) []Finding {
 			severity = Info
 		}
 		list = append(list, Finding{
-			Shard: f.Shard, Cause: Cause{Kind: "shard_" + f.Kind, Severity: severity, Text: f.Detail},
+			Shard: f.Shard,
+			Cause: Cause{Kind: "shard_" + f.Kind, Severity: severity, Text: f.Detail, BeganAt: f.Since},
 		})
 	}
 	return list
@@ -47,7 +48,7 @@ func (w *Watch) host(r Rules, now time.Time) []Finding {
 		w.registryAway = now
 	}
 	if r.Registry && !w.registryAway.IsZero() && now.Sub(w.registryAway) >= registryWait {
-		list = append(list, Finding{Cause: Cause{Kind: "registry", Severity: Critical}})
+		list = append(list, Finding{Cause: Cause{Kind: "registry", Severity: Critical, BeganAt: w.registryAway}})
 	}
 	if !r.Journal {
 		return list
@@ -96,16 +97,25 @@ func (w *Watch) judgeTopic(t *registry.Topic, r Rules, now time.Time) []Finding 
 	add := func(c Cause) { list = append(list, Finding{Topic: t.Name, Cause: c}) }
 	recent := w.trends[t.Name]
 	if kind, found := w.nobodyTakes(t, r, now); found {
-		add(Cause{Kind: kind, Severity: Critical, N: recent.last.Ready, For: recent.idle(now).Round(time.Second)})
+		add(Cause{
+			Kind: kind, Severity: Critical, N: recent.last.Ready, For: recent.idle(now).Round(time.Second),
+			BeganAt: recent.idleSince,
+		})
 	}
 	did := recent.since(failingSpan, now)
 	attempts := did.failed + did.delivered
+	if recent.step.failing(r.FailingShare) && recent.since(runGap, now).failing(r.FailingShare) {
+		recent.failing.add(now, runGap)
+	}
 	share := w.limit(r.FailingShare, "topic_failing//"+t.Name, now)
 	if share > 0 && attempts >= max(1, r.FailingLeast) && float64(did.failed) >= share*float64(attempts) {
-		add(Cause{Kind: "topic_failing", Severity: Warning, N: did.failed, Of: attempts})
+		add(recent.failing.of(Cause{Kind: "topic_failing", Severity: Warning, N: did.failed, Of: attempts}))
+	}
+	if recent.step.died > 0 {
+		recent.dying.add(now, failingSpan)
 	}
 	if died := recent.since(trendSpan, now).died; r.DeadJobs > 0 && died >= r.DeadJobs {
-		add(Cause{Kind: "dead", Severity: Warning, N: died, Of: recent.last.Dead})
+		add(recent.dying.of(Cause{Kind: "dead", Severity: Warning, N: died, Of: recent.last.Dead}))
 	}
 	if r.Ledger && recent.unevenRounds >= unevenRounds {
 		add(Cause{Kind: "ledger", Severity: Critical, Text: recent.last.Ledger()})
@@ -177,10 +187,14 @@ func (w *Watch) lateOf(
 		n, p99 := ready[name], calls[name].Quantile(0.99)
 		worst := max(n.OldestReady, p99)
 		if limit := w.limit(float64(objective), "late//"+name, now); float64(worst) > limit {
-			list = append(list, Finding{Topic: name, Cause: Cause{
+			c := Cause{
 				Kind: "late", Severity: Warning, N: n.Ready, For: n.OldestReady.Round(time.Second), P99: p99,
 				Limit: objective,
-			}})
+			}
+			if float64(n.OldestReady) <= limit { // only calls of the last minute are late
+				c.SeenAt = now.Add(-lateSpan)
+			}
+			list = append(list, Finding{Topic: name, Cause: c})
 		}
 	}
 	return list

@@ -23,10 +23,31 @@ type Notified struct {
 // NotifiedAlert is an alert that a receiver was notified about.
 type NotifiedAlert struct {
 	Key      string    `json:"-"`
+	Kind     string    `json:"kind"`
 	Severity string    `json:"severity"`
 	Title    string    `json:"title"`
 	Better   bool      `json:"better,omitempty"` // an installation-wide alert that is no longer critical
 	BeganAt  time.Time `json:"began_at"`
+	Ended    *Alert    `json:"ended,omitempty"` // the alert, when it has ended
+}
+
+// past returns the alert as it ended. left is the open alert if only what was reported has ended, and otherwise nil.
+func (t *NotifiedAlert) past(left *Alert, now time.Time) Alert {
+	a := Alert{Key: t.Key, Kind: t.Kind, BeganAt: t.BeganAt}
+	switch {
+	case left != nil:
+		a = *left
+	case t.Ended != nil:
+		a = *t.Ended
+	}
+	a.Kind, a.Severity, a.Subject = t.Kind, t.Severity, t.Title
+	a.Causes = slices.DeleteFunc(slices.Clone(a.Causes), Cause.lasts)
+	ended := now
+	if i := slices.IndexFunc(a.Causes, func(c Cause) bool { return c.Kind == t.Kind }); i >= 0 {
+		a.BeganAt, ended = a.Causes[i].BeganAt, a.Causes[i].EndedAt
+	}
+	a.EndedAt = &ended
+	return a
 }
 
 // is reports whether a is the same incident, rather than a later one about the same subject.
@@ -37,8 +58,8 @@ func (t *NotifiedAlert) is(a *Alert) bool {
 // news is what could be reported to a receiver now.
 type news struct {
 	begun []Alert // or got worse
-	over  []NotifiedAlert
-	left  map[string]Alert // those in over that need no message
+	over  []Alert
+	left  map[string]Alert // those in over that are still open, but need no message
 	still []Alert          // reported before
 	dead  []DeadTopic
 	first time.Time // when the first of begun began, or got worse
@@ -70,16 +91,28 @@ func (t *Notified) news(open []Alert, wants func(*Alert) bool, now time.Time) (n
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(t.Alerts)) {
-		if !isOpen[key] {
-			a := t.Alerts[key]
-			a.Key = key
-			n.over = append(n.over, a)
+		if isOpen[key] {
+			continue
 		}
+		was, left := t.Alerts[key], (*Alert)(nil)
+		was.Key = key
+		if open, ok := n.left[key]; ok {
+			left = &open
+		}
+		n.over = append(n.over, was.past(left, now))
 	}
 	for _, topic := range slices.Sorted(maps.Keys(t.Dead)) {
 		n.dead = append(n.dead, t.Dead[topic])
 	}
 	return n
+}
+
+// ended keeps an alert that has ended until the receiver is notified of it.
+func (t *Notified) ended(a *Alert) {
+	if was, notified := t.Alerts[a.Key]; notified && was.is(a) {
+		was.Ended, t.unsaved = a, true
+		t.Alerts[a.Key] = was
+	}
 }
 
 // better marks the urgent alerts that are no longer critical. It is news if they end or become critical again.
@@ -123,6 +156,10 @@ func (t *Notified) due(n *news, s *Settings, now time.Time) bool {
 	return now.Sub(t.Last) >= s.RemindAfter.Std()
 }
 
+func notifiedOf(a *Alert, say Say) NotifiedAlert {
+	return NotifiedAlert{Key: a.Key, Kind: a.Kind, Severity: a.Severity, Title: a.Title(say), BeganAt: a.BeganAt}
+}
+
 // after returns the receiver's state after a message with all the news.
 func (t *Notified) after(n *news, say Say, now time.Time) *Notified {
 	next := &Notified{
@@ -138,11 +175,11 @@ func (t *Notified) after(n *news, say Say, now time.Time) *Notified {
 	for _, a := range n.over {
 		delete(next.Alerts, a.Key)
 		if left, ok := n.left[a.Key]; ok && left.Severity != Info { // the message says so
-			next.Alerts[a.Key] = NotifiedAlert{a.Key, left.Severity, left.Title(say), false, left.BeganAt}
+			next.Alerts[a.Key] = notifiedOf(&left, say)
 		}
 	}
 	for _, a := range n.begun {
-		next.Alerts[a.Key] = NotifiedAlert{a.Key, a.Severity, a.Title(say), false, a.BeganAt}
+		next.Alerts[a.Key] = notifiedOf(&a, say)
 	}
 	switch {
 	case len(next.Alerts) == 0 && len(n.over) > 0:

@@ -81,7 +81,7 @@ func (a *Alerts) refresh(x Alert) *openAlert {
 	o := a.open[x.Key]
 	switch {
 	case o == nil:
-		return &openAlert{Alert: x, found: map[string]time.Time{}}
+		return &openAlert{Alert: x, found: map[string]sighting{}}
 	case o.unsaved && a.leads:
 		o.ID, o.Handling = x.ID, x.Handling
 	default:

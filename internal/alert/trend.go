@@ -16,6 +16,9 @@ type trend struct {
 	marks        []mark    // oldest first, markEvery apart, at most trendSpan old
 	idleSince    time.Time // since when jobs are ready without a callback
 	unevenRounds int       // consecutive rounds whose ledger does not add up
+	step         mark      // the increase of the counters with the last reading
+	failing      run       // of readings in which attempts failed, see mark.failing
+	dying        run       // of readings in which jobs died
 	last         history.Reading
 	readAt       time.Time
 }
@@ -31,6 +34,31 @@ type mark struct {
 
 func (m mark) ago(now time.Time) time.Duration { return time.Duration(now.UnixNano() - m.at) }
 
+// failing reports whether at least this share of the attempts failed.
+func (m mark) failing(share float64) bool {
+	return m.failed > 0 && float64(m.failed) >= share*float64(m.failed+m.delivered)
+}
+
+// runGap is how long a topic that fails may do without failed attempts.
+const runGap = time.Minute
+
+// run is when something began to happen, and when it last happened. A rule about the last minutes finds it for longer.
+type run struct{ began, last time.Time }
+
+// add adds a time. After a gap, another run begins.
+func (r *run) add(now time.Time, gap time.Duration) {
+	if now.Sub(r.last) > gap {
+		r.began = now
+	}
+	r.last = now
+}
+
+// of returns a cause with the times of the run.
+func (r *run) of(c Cause) Cause {
+	c.BeganAt, c.SeenAt = r.began, r.last
+	return c
+}
+
 // add adds a reading.
 func (t *trend) add(r history.Reading, now time.Time) {
 	called := r.Failed + r.Delivered + r.Snoozed
@@ -43,6 +71,10 @@ func (t *trend) add(r history.Reading, now time.Time) {
 	}
 	if n := len(t.marks); n == 0 || t.marks[n-1].ago(now) >= markEvery {
 		t.marks = append(t.marks, mark{now.UnixNano(), r.Failed, r.Delivered, r.Died})
+	}
+	t.step = mark{}
+	if !t.readAt.IsZero() {
+		t.step = mark{now.UnixNano(), r.Failed - t.last.Failed, r.Delivered - t.last.Delivered, r.Died - t.last.Died}
 	}
 	t.unevenRounds++
 	if r.Missing() == 0 {

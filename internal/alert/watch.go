@@ -50,6 +50,7 @@ type Sources struct {
 type ShardFinding struct {
 	Shard, Kind string
 	Detail      message.Message
+	Since       time.Time
 }
 
 // Judge reports whether a cause that a round did not find has ended. It returns false if the round could not tell.

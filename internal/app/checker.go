@@ -126,7 +126,7 @@ func (p *parts) ownerOf(topic string) string {
 func shardFindings(c *checker.Checker) []alert.ShardFinding {
 	var list []alert.ShardFinding
 	for _, f := range c.Findings() {
-		list = append(list, alert.ShardFinding{Shard: f.Shard, Kind: string(f.Kind), Detail: f.Detail})
+		list = append(list, alert.ShardFinding{Shard: f.Shard, Kind: string(f.Kind), Detail: f.Detail, Since: f.Since})
 	}
 	return list
 }
