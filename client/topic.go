@@ -261,15 +261,17 @@ func (c *Client) dead(ctx context.Context, method, path string, s Selection) (in
 
 // Shard is a Redis deployment that stores jobs.
 type Shard struct {
-	Name      string  `json:"name"`
-	State     string  `json:"state"` // active, draining or offline
-	Up        bool    `json:"up"`
-	Error     string  `json:"error,omitempty"`
-	Latency   float64 `json:"latency"`    // of one command, in seconds
-	Memory    int64   `json:"memory"`     // bytes in use
-	MaxMemory int64   `json:"max_memory"` // bytes; 0: no limit
-	Jobs      int64   `json:"jobs"`
-	Moved     int64   `json:"moved,omitempty"` // jobs that a draining shard has recently moved to others
+	Name  string `json:"name"`
+	State string `json:"state"` // active, draining or offline
+	Up    bool   `json:"up"`
+	Error string `json:"error,omitempty"`
+
+	// What the shard says about itself; nil while it is not up.
+	Latency   *float64 `json:"latency,omitempty"`    // of one command, in seconds
+	Memory    *int64   `json:"memory,omitempty"`     // bytes in use
+	MaxMemory *int64   `json:"max_memory,omitempty"` // bytes; 0: no limit
+	Jobs      *int64   `json:"jobs,omitempty"`
+	Moved     int64    `json:"moved,omitempty"` // jobs that a draining shard has recently moved to others
 }
 
 // Shards returns the shards and their states.

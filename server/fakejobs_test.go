@@ -315,7 +315,7 @@ func (f *fakeJobs) DropTopic(_ context.Context, topic string) (int, error) {
 func (f *fakeJobs) Health(context.Context) []queue.ShardHealth {
 	return []queue.ShardHealth{
 		{Name: "one", State: "active", Up: true, Latency: 400 * time.Microsecond, Memory: 1 << 20, Jobs: 7},
-		{Name: "two", State: "draining", Err: "connection refused"},
+		{Name: "two", State: "draining", Latency: 110 * time.Microsecond, Err: "connection refused"},
 	}
 }
 

@@ -190,6 +190,13 @@ func TestShards(t *testing.T) {
 		old["state"] != "offline" {
 		t.Errorf("%v %v", two, old)
 	}
+	for _, down := range []map[string]any{two, old} {
+		for _, unknown := range []string{"latency", "memory", "max_memory", "jobs"} {
+			if v, shown := down[unknown]; shown {
+				t.Errorf("%s of shard %v, which is not up, is %v", unknown, down["name"], v)
+			}
+		}
+	}
 }
 
 // TestRouteOptionsOfEverything is refused like any other request.

@@ -53,12 +53,16 @@ func (s *Server) openAPI(c echo.Context) error {
 	return write(c, http.StatusOK, yamlType, openAPI)
 }
 
-// shardView is a shard without its URL, which may contain a password.
+// shardView is a shard without its URL, which may contain a password. The numbers of one that is not up are unknown.
 type shardView struct {
-	Name      string  `json:"name"`
-	State     string  `json:"state"`
-	Up        bool    `json:"up"`
-	Error     string  `json:"error,omitzero"`
+	Name  string `json:"name"`
+	State string `json:"state"`
+	Up    bool   `json:"up"`
+	Error string `json:"error,omitzero"`
+	*shardNumbers
+}
+
+type shardNumbers struct {
 	Latency   float64 `json:"latency"` // seconds
 	Memory    int64   `json:"memory"`  // bytes
 	MaxMemory int64   `json:"max_memory"`
@@ -81,8 +85,9 @@ func (s *Server) shards(c *call) error {
 }
 
 func viewOfShard(h *queue.ShardHealth) shardView {
-	return shardView{
-		Name: h.Name, State: h.State, Up: h.Up, Error: h.Err, Latency: h.Latency.Seconds(),
-		Memory: h.Memory, MaxMemory: h.MaxMemory, Jobs: h.Jobs, Moved: h.Moved,
+	v := shardView{Name: h.Name, State: h.State, Up: h.Up, Error: h.Err}
+	if h.Up {
+		v.shardNumbers = &shardNumbers{h.Latency.Seconds(), h.Memory, h.MaxMemory, h.Jobs, h.Moved}
 	}
+	return v
 }

@@ -232,7 +232,7 @@ func TestOutputs(t *testing.T) {
 		"GET /v1/topics/shop.close/stats": {200,
 			`{"delayed":10,"ready":0,"running":0,"dead":7,"oldest_ready_ms":0}`},
 		"GET /v1/shards": {200,
-			`{"shards":[{"name":"main","state":"active","up":true,"latency":0.00025,"memory":1536000,"max_memory":0,"jobs":12},{"name":"old","state":"draining","up":false,"error":"connection refused","latency":0,"memory":0,"max_memory":0,"jobs":0}]}`},
+			`{"shards":[{"name":"main","state":"active","up":true,"latency":0.00025,"memory":1536000,"max_memory":0,"jobs":12},{"name":"old","state":"draining","up":false,"error":"connection refused"}]}`},
 		"GET /v1/topics/shop.close/jobs?limit=2&state=dead":     {200, `{"jobs":[` + deadJob + `],"next":""}`},
 		"POST /v1/topics/shop.close/jobs/order-42/run":          {202, delayedJob},
 		"GET /v1/topics/demo/jobs?limit=50&state=ready":         {200, `{"jobs":[],"next":""}`},

@@ -48,16 +48,22 @@ func (p *program) shardListCommand() *cobra.Command {
 func shardTable(w io.Writer, shards []client.Shard) error {
 	titles := []string{"SHARD", "STATE", "LATENCY", "MEMORY", "JOBS", "HEALTH"}
 	return table(w, titles, shards, func(s client.Shard) []string {
-		health := "up"
+		health, latency, memory, jobs := "up", "–", "–", "–"
 		if !s.Up {
 			health = "down: " + s.Error
 		}
-		memory := printable.Bytes(s.Memory)
-		if s.MaxMemory > 0 {
-			memory += " of " + printable.Bytes(s.MaxMemory)
+		if s.Latency != nil {
+			latency = printable.Duration(time.Duration(*s.Latency * float64(time.Second)))
 		}
-		latency := printable.Duration(time.Duration(s.Latency * float64(time.Second)))
-		jobs := strconv.FormatInt(s.Jobs, 10)
+		if s.Memory != nil {
+			memory = printable.Bytes(*s.Memory)
+		}
+		if s.MaxMemory != nil && *s.MaxMemory > 0 {
+			memory += " of " + printable.Bytes(*s.MaxMemory)
+		}
+		if s.Jobs != nil {
+			jobs = strconv.FormatInt(*s.Jobs, 10)
+		}
 		if s.Moved > 0 {
 			jobs += fmt.Sprintf(" (%d moved)", s.Moved)
 		}
