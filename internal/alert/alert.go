@@ -48,13 +48,14 @@ type Alerts struct {
 	storeLimit   time.Duration
 
 	// Used only by the goroutine that makes the rounds.
-	leads     bool                  // this process held the lease when the store last answered
-	synced    time.Time             // when the store last answered
-	open      map[string]*openAlert // by key
-	ended     []*Alert              // ended alerts that are not stored as such
-	receivers map[string]*Notified  // what each receiver was notified about, by its name
-	mine      []Finding             // what this host found last
-	others    []Finding             // what other hosts find
+	leads     bool                   // this process held the lease when the store last answered
+	synced    time.Time              // when the store last answered
+	open      map[string]*openAlert  // by key
+	ended     []*Alert               // ended alerts that are not stored as such
+	receivers map[string]*Notified   // what each receiver was notified about, by its name
+	begins    map[string][]time.Time // by cause: when it began in the last flapSpan
+	mine      []Finding              // what this host found last
+	others    []Finding              // what other hosts find
 	lastDead  time.Time
 
 	mu       sync.Mutex
@@ -87,7 +88,8 @@ func New(o Options) *Alerts {
 	o.Host = database.Clip(o.Host, maxHost)
 	a := &Alerts{
 		opts: o, process: database.Clip(o.Host, maxHost/2) + "/" + rand.Text(), storeLimit: storeLimit,
-		open: map[string]*openAlert{}, receivers: map[string]*Notified{}, settings: Defaults(),
+		open: map[string]*openAlert{}, receivers: map[string]*Notified{}, begins: map[string][]time.Time{},
+		settings: Defaults(),
 	}
 	a.sent = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_alert_deliveries_total", Help: "Messages about alerts by channel and state.",
