@@ -59,6 +59,7 @@ type alertsData struct {
 	Kinds       []string
 	Next        uint64 // older alerts follow this one; 0: there are none
 	MailOff     bool
+	At          time.Time // as of which the alerts are known, while the database is unavailable; zero: now
 }
 
 func (h *Handler) alertsPage(c echo.Context) error {
@@ -67,12 +68,12 @@ func (h *Handler) alertsPage(c echo.Context) error {
 	d.MailOff = err == nil && (settings.Mail.Host == "" || len(settings.Recipients) == 0) && len(settings.Webhooks) == 0
 	store, ctx := h.Alerts, c.Request().Context()
 	before, _ := page.ID(c.QueryParam("before"))
-	if d.Open, err = store.ListAlerts(ctx, alert.Filter{Kind: d.Kind, Limit: openListed}); err != nil {
+	if d.Open, d.At, err = store.List(ctx, alert.Filter{Kind: d.Kind, Limit: openListed}); err != nil {
 		return err
 	}
 	d.All = len(d.Open)
 	d.Open = d.Open[:min(d.All, openShown)] // the worst come first
-	if d.Ended, err = store.ListAlerts(ctx,
+	if d.Ended, _, err = store.List(ctx,
 		alert.Filter{Ended: true, Kind: d.Kind, Before: before, Limit: alertsEach + 1}); err != nil {
 		return err
 	}

@@ -1,7 +1,11 @@
 package alerts_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -60,6 +64,23 @@ func TestEachCauseIsShownWithItsTimes(t *testing.T) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
+}
+
+// TestAlertsAreShownWithoutTheDatabase: those that this host's redis-checker knows, with their age.
+func TestAlertsAreShownWithoutTheDatabase(t *testing.T) {
+	t.Parallel()
+	dir, at := t.TempDir(), time.Now().Add(-3*time.Minute)
+	s := admintest.Open(t, func(o *admin.Options) { o.Alerts = alert.NewStore(o.Registry.DB()).In(dir) }).As("look")
+	down := alert.Cause{Kind: "shard_down", Severity: "critical", BeganAt: at, Text: message.Plain("refused")}
+	text, err := json.Marshal(alert.Known{At: at, Alerts: []*alert.Alert{
+		{Key: "shard/a", Shard: "a", Kind: "shard_down", Severity: "critical", BeganAt: at, Causes: []alert.Cause{down}},
+	}})
+	admintest.Must(t, errors.Join(err, os.WriteFile(filepath.Join(dir, "alerts.json"), text, 0o600)))
+	if strings.Contains(s.Shows("/alerts", "No open problems"), "refused") {
+		t.Error("the file is shown although the database answers")
+	}
+	admintest.Must(t, s.Registry.Close())
+	s.Shows("/alerts", "shard a is down", "refused", "database is unavailable", "3m ago")
 }
 
 // TestTheWorstAlertsAreListed, if there are more than the page shows: an old critical one before newer warnings.

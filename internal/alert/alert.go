@@ -31,6 +31,7 @@ type Options struct {
 	Say             func(language string) Say
 	Owner           func(topic string) string // returns a topic's owner; nil: topics have none
 	Host            string
+	Dir             string       // of the file with the alerts for this host's admin; empty: none
 	AdminURL        string       // of the web admin, for links; may be empty
 	AlertmanagerURL string       // empty: alerts are not sent to an Alertmanager
 	Web             *http.Client // for webhooks: it restricts the addresses they may reach
@@ -48,14 +49,16 @@ type Alerts struct {
 	storeLimit   time.Duration
 
 	// Used only by the goroutine that makes the rounds.
-	leads     bool                  // this process held the lease when the store last answered
-	synced    time.Time             // when the store last answered
-	open      map[string]*openAlert // by key
-	ended     []*Alert              // ended alerts that are not stored as such
-	receivers map[string]*Notified  // what each receiver was notified about, by its name
-	mine      []Finding             // what this host found last
-	others    []Finding             // what other hosts find
-	lastDead  time.Time
+	leads      bool                   // this process held the lease when the store last answered
+	synced     time.Time              // when the store last answered
+	open       map[string]*openAlert  // by key
+	ended      []*Alert               // ended alerts that are not stored as such
+	receivers  map[string]*Notified   // what each receiver was notified about, by its name
+	begins     map[string][]time.Time // by cause: when it began in the last flapSpan
+	mine       []Finding              // what this host found last
+	others     []Finding              // what other hosts find
+	lastDead   time.Time
+	remembered time.Time // when the file of known alerts was last written
 
 	mu       sync.Mutex
 	settings Settings // the last ones read
@@ -87,7 +90,8 @@ func New(o Options) *Alerts {
 	o.Host = database.Clip(o.Host, maxHost)
 	a := &Alerts{
 		opts: o, process: database.Clip(o.Host, maxHost/2) + "/" + rand.Text(), storeLimit: storeLimit,
-		open: map[string]*openAlert{}, receivers: map[string]*Notified{}, settings: Defaults(),
+		open: map[string]*openAlert{}, receivers: map[string]*Notified{}, begins: map[string][]time.Time{},
+		settings: Defaults(),
 	}
 	a.sent = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_alert_deliveries_total", Help: "Messages about alerts by channel and state.",
@@ -152,6 +156,7 @@ func (a *Alerts) round(ctx context.Context) {
 	if synced {
 		a.save(ctx, a.leads)
 	}
+	a.remember(synced, now)
 	a.outbox.deliver(ctx, now) // after saving: a message missing from the store would be sent again after a crash
 }
 

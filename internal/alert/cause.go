@@ -30,11 +30,12 @@ type Cause struct {
 	FoundAt  time.Time     `json:"found_at"`          // when it was first found
 	SeenAt   time.Time     `json:"last_seen_at"`      // when it was last so, perhaps before it was last found
 	EndedAt  time.Time     `json:"ended_at,omitzero"` // the last SeenAt
-	N        int64         `json:"n,omitempty"`     // jobs, attempts or failures
-	Of       int64         `json:"of,omitempty"`    // the total that N is a part of
-	For      time.Duration `json:"for,omitempty"`   // since when, or how late
-	P99      time.Duration `json:"p99,omitempty"`   // of the lateness of calls in the last minute
-	Limit    time.Duration `json:"limit,omitempty"` // the limit that is exceeded
+	Flaps    bool          `json:"flaps,omitempty"`   // it came back twice in ten minutes, see Alerts.flaps
+	N        int64         `json:"n,omitempty"`       // jobs, attempts or failures
+	Of       int64         `json:"of,omitempty"`      // the total that N is a part of
+	For      time.Duration `json:"for,omitempty"`     // since when, or how late
+	P99      time.Duration `json:"p99,omitempty"`     // of the lateness of calls in the last minute
+	Limit    time.Duration `json:"limit,omitempty"`   // the limit that is exceeded
 	// the endpoint's answer: a status, or a reason of package callback
 	Answer string          `json:"answer,omitempty"`
 	Text   message.Message `json:"text,omitzero"`  // the error of a server or a check
@@ -190,6 +191,11 @@ func (a *Alert) worseAt() time.Time {
 
 // urgent reports whether people are notified immediately: the alert is critical and affects the whole installation.
 func (a *Alert) urgent() bool { return a.Severity == Critical && a.Topic == "" }
+
+// flaps reports whether the alert is open only because its causes come and go.
+func (a *Alert) flaps() bool {
+	return !slices.ContainsFunc(a.Current(), func(c Cause) bool { return !c.Flaps && c.Severity != Info })
+}
 
 // brief formats a duration for messages.
 func brief(d time.Duration) string {

@@ -14,23 +14,17 @@ const partLines = 200
 // compose returns a message with all the news.
 func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
 	m := &Message{At: now, Phase: n.phase()}
-	lead := slices.Concat(n.begun, n.still)
-	if len(n.begun) > 0 {
-		lead = n.begun
-	}
+	lead := n.lead()
 	switch {
-	case len(lead) > 0:
+	case m.Phase == Digest:
+		m.Alert = Alert{Kind: "dead_jobs", Severity: Warning, Topic: n.dead[0].Topic, BeganAt: now, Host: a.opts.Host}
+		m.Title = deadTitle(n.dead[0], say)
+	default:
 		slices.SortFunc(lead, WorstFirst)
 		m.Alert = lead[0]
 		m.Title = lead[0].Title(say)
-	case len(n.over) > 0:
-		m.Alert = n.over[0]
-		m.Title = n.over[0].Subject
-	default:
-		m.Alert = Alert{Kind: "dead_jobs", Severity: Warning, Topic: n.dead[0].Topic, BeganAt: now, Host: a.opts.Host}
-		m.Title = deadTitle(n.dead[0], say)
 	}
-	m.Title = n.title(m, say, max(len(lead), len(n.over), len(n.dead)))
+	m.Title = n.title(m, say, max(len(lead), len(n.dead)))
 	m.Alert.Subject = m.Title
 	m.Link = link(a.opts.AdminURL, &m.Alert)
 	if len(n.begun)+len(n.still)+len(n.over)+len(n.dead) > 1 {
@@ -44,15 +38,21 @@ func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
 }
 
 func (n *news) phase() Phase {
+	_, ended := n.critical()
 	switch {
 	case len(n.begun) > 0:
 		return Begins
+	case len(n.over) > 0 && (!ended.IsZero() || !n.lasts()):
+		return Ends
 	case len(n.still) > 0:
 		return Lasts
-	case len(n.over) > 0:
-		return Ends
 	}
 	return Digest
+}
+
+// lead returns the alerts that the subject is about.
+func (n *news) lead() []Alert {
+	return map[Phase][]Alert{Begins: n.begun, Ends: n.over, Lasts: n.still}[n.phase()]
 }
 
 // title returns the subject: the most severe of several alerts, and the number of others.
@@ -104,6 +104,9 @@ func (a *Alert) causes(say Say) []string {
 	for i, c := range a.Current() {
 		if i > 0 {
 			list[i] = say("alerts.cause_since", list[i], instant(c.BeganAt))
+		}
+		if c.Flaps {
+			list[i] += ", " + say("alerts.flaps")
 		}
 	}
 	return list

@@ -77,6 +77,16 @@ func (d *day) mails(to string) (list []*Message) {
 	return list
 }
 
+// told returns when the first mail to a recipient with a text was sent; an hour more than the day has if none was.
+func (d *day) told(to, text string) time.Duration {
+	for _, m := range d.mails(to) {
+		if strings.Contains(m.Text(), text) {
+			return m.At.Sub(d.began)
+		}
+	}
+	return time.Since(d.began) + time.Hour
+}
+
 // log returns the mails of a recipient, for failure messages.
 func (d *day) log(to string) string {
 	var b strings.Builder

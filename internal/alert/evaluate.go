@@ -52,7 +52,29 @@ func (a *Alerts) raise(f *Finding, now time.Time) {
 		}
 		a.open[o.Key] = o
 	}
+	if !slices.ContainsFunc(o.Causes, func(x Cause) bool { return x.Kind == c.Kind && x.lasts() }) {
+		c.Flaps = a.flaps(f.id(), now)
+	}
 	o.add(c, now)
+}
+
+// A cause that came back flapReturns times within flapSpan stays open until it has not been found for flapSpan.
+const (
+	flapSpan    = 10 * time.Minute
+	flapReturns = 2
+)
+
+// flaps records that a cause begins, and reports whether it flaps. This is not stored: another process that evaluates
+// alerts begins to count anew.
+func (a *Alerts) flaps(id string, now time.Time) bool {
+	old := func(at time.Time) bool { return now.Sub(at) > flapSpan }
+	for id, list := range a.begins {
+		if a.begins[id] = slices.DeleteFunc(list, old); len(a.begins[id]) == 0 {
+			delete(a.begins, id)
+		}
+	}
+	a.begins[id] = append(a.begins[id], now)
+	return len(a.begins[id]) > flapReturns
 }
 
 // atMost returns a time as the store has it, but not after now. An unknown time is now.
@@ -78,7 +100,7 @@ func (o *openAlert) add(c Cause, now time.Time) {
 		o.Causes[i], o.LastSeenAt = c, time.Time{}
 	default:
 		was := o.Causes[i]
-		c.BeganAt, c.FoundAt = was.BeganAt, was.FoundAt
+		c.BeganAt, c.FoundAt, c.Flaps = was.BeganAt, was.FoundAt, was.Flaps
 		c.SeenAt = latest(c.SeenAt, was.SeenAt, o.found[c.Kind].seen)
 		o.Causes[i] = c
 	}

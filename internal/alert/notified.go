@@ -26,7 +26,7 @@ type NotifiedAlert struct {
 	Kind     string    `json:"kind"`
 	Severity string    `json:"severity"`
 	Title    string    `json:"title"`
-	Better   bool      `json:"better,omitempty"` // an installation-wide alert that is no longer critical
+	Better   bool      `json:"better,omitempty"` // the alert is no longer critical
 	BeganAt  time.Time `json:"began_at"`
 	Ended    *Alert    `json:"ended,omitempty"` // the alert, when it has ended
 }
@@ -60,21 +60,43 @@ type news struct {
 	begun []Alert // or got worse
 	over  []Alert
 	left  map[string]Alert // those in over that are still open, but need no message
+	drop  map[string]bool  // those in left that no longer concern the receiver
 	still []Alert          // reported before
 	dead  []DeadTopic
 	first time.Time // when the first of begun began, or got worse
 	nudge bool      // an alert in still is not acknowledged
 }
 
+// lasts reports whether something in begun or still does more than come and go.
+func (n *news) lasts() bool {
+	steady := func(a Alert) bool { return !a.flaps() }
+	return slices.ContainsFunc(n.begun, steady) || slices.ContainsFunc(n.still, steady)
+}
+
+// critical returns when the first critical alert was found to begin, and when the first one truly ended.
+func (n *news) critical() (found, ended time.Time) {
+	for i := range n.begun {
+		if at := n.begun[i].worseAt(); n.begun[i].Severity == Critical && (found.IsZero() || at.Before(found)) {
+			found = at
+		}
+	}
+	for _, a := range n.over {
+		if a.Severity == Critical && (ended.IsZero() || a.EndedAt.Before(ended)) {
+			ended = *a.EndedAt
+		}
+	}
+	return found, ended
+}
+
 // news compares the open alerts with what a receiver was notified about. wants selects the alerts that concern the
 // receiver.
 func (t *Notified) news(open []Alert, wants func(*Alert) bool, now time.Time) (n news) {
 	isOpen := map[string]bool{}
-	n.left = map[string]Alert{}
+	n.left, n.drop = map[string]Alert{}, map[string]bool{}
 	for _, a := range open {
 		was, notified := t.Alerts[a.Key]
 		if !wants(&a) && (!notified || a.Severity == Info) || was.Better && a.Severity != Critical {
-			n.left[a.Key] = a
+			n.left[a.Key], n.drop[a.Key] = a, !wants(&a)
 			continue
 		}
 		isOpen[a.Key] = true
@@ -115,11 +137,11 @@ func (t *Notified) ended(a *Alert) {
 	}
 }
 
-// better marks the urgent alerts that are no longer critical. It is news if they end or become critical again.
+// better marks the alerts that are no longer critical. It is news if they end or become critical again.
 func (t *Notified) better(open []Alert) {
 	for _, a := range open {
 		was, notified := t.Alerts[a.Key]
-		if notified && !was.Better && a.Topic == "" && was.Severity == Critical && a.Severity != Critical {
+		if notified && !was.Better && was.Severity == Critical && a.Severity != Critical {
 			was.Better, t.unsaved = true, true
 			t.Alerts[a.Key] = was
 		}
@@ -129,22 +151,20 @@ func (t *Notified) better(open []Alert) {
 // due reports whether to send a message now.
 //
 // The first message of an episode waits for GroupWait, so that it includes everything that begins with it. Later news
-// is sent DigestAfter after the first message, then every RemindAfter, with a reminder of what lasts. Alerts that are
-// critical for the whole installation are sent immediately, and so is the all-clear. Nobody gets more than MaxPerHour
-// messages.
+// is sent DigestAfter after the first message, then every RemindAfter, with a reminder of what lasts. Nobody gets more
+// than MaxPerHour of these messages. What becomes critical and what ends of it is sent within a minute, and the
+// all-clear at once. What only comes and goes does not hold it up.
 func (t *Notified) due(n *news, s *Settings, now time.Time) bool {
 	changed := len(n.begun)+len(n.over)+len(n.dead) > 0
-	if !changed && !n.nudge {
-		return false
-	}
-	if most := int(s.MaxPerHour); most > 0 && len(t.Sent) >= most && now.Sub(t.Sent[len(t.Sent)-most]) < time.Hour {
-		return false
-	}
 	lasts := len(t.Alerts) > 0
-	switch {
-	case slices.ContainsFunc(n.begun, func(a Alert) bool { return a.urgent() }):
+	switch most := int(s.MaxPerHour); {
+	case !changed && !n.nudge:
+		return false
+	case t.criticalDue(n, s, now):
 		return true
-	case lasts && len(n.begun)+len(n.still) == 0 && len(n.over) == len(t.Alerts):
+	case most > 0 && len(t.Sent) >= most && now.Sub(t.Sent[len(t.Sent)-most]) < time.Hour:
+		return false
+	case len(n.over) > 0 && !n.lasts():
 		return true
 	case !lasts && len(n.begun) > 0:
 		return now.Sub(n.first) >= s.GroupWait.Std()
@@ -154,6 +174,25 @@ func (t *Notified) due(n *news, s *Settings, now time.Time) bool {
 		return now.Sub(t.Last) >= min(s.DigestAfter, s.RemindAfter).Std()
 	}
 	return now.Sub(t.Last) >= s.RemindAfter.Std()
+}
+
+// What is critical for a topic waits criticalWait for others, and its end waits endWait after it is certain.
+const (
+	criticalWait = 30 * time.Second
+	endWait      = 15 * time.Second
+)
+
+// criticalDue reports whether to send a message because of what became critical or ended: at once if it affects the
+// whole installation, and within a minute if it is about a topic. MaxPerHour does not count.
+func (t *Notified) criticalDue(n *news, s *Settings, now time.Time) bool {
+	if slices.ContainsFunc(n.begun, func(a Alert) bool { return a.urgent() }) {
+		return true
+	}
+	found, ended := n.critical()
+	certain := s.criticalCalm() + min(s.GroupWait.Std(), endWait)
+	return !found.IsZero() && now.Sub(found) >= min(s.GroupWait.Std(), criticalWait) &&
+		now.Sub(t.Last) >= criticalWait ||
+		!ended.IsZero() && now.Sub(ended) >= certain
 }
 
 func notifiedOf(a *Alert, say Say) NotifiedAlert {
@@ -174,7 +213,7 @@ func (t *Notified) after(n *news, say Say, now time.Time) *Notified {
 	}
 	for _, a := range n.over {
 		delete(next.Alerts, a.Key)
-		if left, ok := n.left[a.Key]; ok && left.Severity != Info { // the message says so
+		if left, ok := n.left[a.Key]; ok && !n.drop[a.Key] && left.Severity != Info { // the message says so
 			next.Alerts[a.Key] = notifiedOf(&left, say)
 		}
 	}

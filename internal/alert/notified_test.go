@@ -10,10 +10,10 @@ import (
 	"github.com/wakecall/wakecall/internal/message"
 )
 
-// TestABadDayIsThreeMails to each person: 36 minutes with eight topics that begin to fail one after the other, one that
-// is late repeatedly, jobs that die all the time, and an outage of the shard. Each failing topic is named, the outage
-// at once.
-func TestABadDayIsThreeMails(t *testing.T) {
+// TestABadDayIsFewMails to each person: 36 minutes with eight topics that begin to fail one after the other, one that
+// is late repeatedly, jobs that die all the time, and an outage of the shard. Each failing topic is named within a
+// minute, the outage at once, and there is no other mail.
+func TestABadDayIsFewMails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		people := []string{"ann@test.example", "bob@test.example"}
@@ -43,13 +43,13 @@ func TestABadDayIsThreeMails(t *testing.T) {
 		d.pass(t, 36*time.Minute)
 		for _, to := range people {
 			mails := d.mails(to)
-			if len(mails) > 3 {
+			if len(mails) > 8 { // six times topics begin to fail, and the outage begins and ends
 				t.Errorf("%s got %d mails:%s", to, len(mails), d.log(to))
 			}
 			log := d.log(to)
-			for topic := range begins {
-				if !strings.Contains(log, topic+": the endpoint is failing (critical, since") {
-					t.Errorf("%s is not named:%s", topic, log)
+			for topic, from := range begins {
+				if after := d.told(to, "topic "+topic+": the endpoint is failing (critical, since"); after > from+time.Minute {
+					t.Errorf("%s fails after %s, and is named after %s:%s", topic, from, after, log)
 				}
 			}
 			if first := mails[0].At.Sub(d.began); first > 45*time.Second || !strings.Contains(mails[0].Text(), "a.2") {
@@ -67,6 +67,80 @@ func TestABadDayIsThreeMails(t *testing.T) {
 	})
 }
 
+// TestWhatIsCriticalIsReportedWithinAMinute, and so is its end, while the next digest is far away.
+func TestWhatIsCriticalIsReportedWithinAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, ann, "bob@test.example critical")
+		began := map[string]time.Duration{"b": 2 * time.Minute, "c": 150 * time.Second, "d": 6 * time.Minute}
+		const lasts = 5 * time.Minute
+		d.happens = func(at time.Duration) []Finding {
+			list := []Finding{isLate("a")}
+			for topic, from := range began {
+				if at >= from && at < from+lasts {
+					list = append(list, fails(topic))
+				}
+				if at >= from && at < from+2*lasts { // the backlog of a topic outlasts its breaker
+					list = append(list, isLate(topic))
+				}
+			}
+			return list
+		}
+		d.pass(t, 30*time.Minute)
+		for topic, from := range began {
+			title := "topic " + topic + ": the endpoint is failing"
+			for _, to := range []string{ann, "bob@test.example"} {
+				if after := d.told(to, title+" (critical, since"); after < from || after > from+time.Minute {
+					t.Errorf("%s: %s fails after %s, reported after %s", to, topic, from, after)
+				}
+				if after := d.told(to, title+": 2000"); after < from+lasts || after > from+lasts+time.Minute {
+					t.Errorf("%s: %s answers again after %s, reported after %s", to, topic, from+lasts, after)
+				}
+			}
+		}
+		if t.Failed() {
+			t.Error(d.log(ann))
+		}
+	})
+}
+
+// TestWhatComesAndGoesHoldsNothingBack: a warning that came back twice in ten minutes stays open until it is gone for
+// ten. Meanwhile the all-clear of another one is sent.
+func TestWhatComesAndGoesHoldsNothingBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, ann)
+		over, calm := 11*time.Minute, 33*time.Minute
+		d.happens = func(at time.Duration) (list []Finding) {
+			if at%(4*time.Minute) < 15*time.Second && at < calm {
+				list = append(list, isLate("flaps"))
+			}
+			if at > time.Minute && at < over {
+				list = append(list, isLate("a"))
+			}
+			return list
+		}
+		d.pass(t, time.Hour)
+		sent := d.told(ann, "topic a is late: 2000")
+		if sent < over || sent > over+d.settings.Rules.OverAfter.Std()+time.Minute {
+			t.Errorf("the all-clear is sent after %s:%s", sent, d.log(ann))
+		}
+		var flaps []Alert
+		for _, a := range d.store.ended {
+			if a.Topic == "flaps" {
+				flaps = append(flaps, a)
+			}
+		}
+		last := 32*time.Minute + 10*time.Second
+		if len(flaps) != 3 || flaps[2].EndedAt.Sub(d.began.Truncate(time.Microsecond)) != last {
+			t.Errorf("the alerts are %+v", flaps)
+		}
+		if !strings.Contains(d.log(ann), "comes and goes") || len(d.mails(ann)) > 6 {
+			t.Errorf("%d mails:%s", len(d.mails(ann)), d.log(ann))
+		}
+	})
+}
+
 // TestTheEndOfTheLastAlertIsReportedAtOnce if no alert is left; an alert that returns within minutes is not reported
 // again.
 func TestTheEndOfTheLastAlertIsReportedAtOnce(t *testing.T) {
@@ -75,14 +149,14 @@ func TestTheEndOfTheLastAlertIsReportedAtOnce(t *testing.T) {
 		d := newDay(t, "ann@test.example")
 		d.happens = func(at time.Duration) []Finding {
 			if at < 5*time.Minute || at > 6*time.Minute && at < 8*time.Minute {
-				return []Finding{fails("a")}
+				return []Finding{isLate("a")}
 			}
 			return nil
 		}
 		d.pass(t, 20*time.Minute)
 		mails := d.mails("ann@test.example")
 		if len(mails) != 2 || mails[0].Phase != Begins || mails[1].Phase != Ends ||
-			mails[1].Subject() != "[Wakecall] resolved: topic a: the endpoint is failing" ||
+			mails[1].Subject() != "[Wakecall] resolved: topic a is late" ||
 			mails[1].At.Sub(d.began) > 10*time.Minute+2*defaultEvery || mails[1].Thread != mails[0].Thread {
 			t.Errorf("the mails are%s", d.log("ann@test.example"))
 		}
@@ -130,7 +204,7 @@ func TestAnOutageIsOverEvenIfTheShardIsSlow(t *testing.T) {
 	})
 }
 
-// TestASecondOutageIsReportedAtOnce, even if another alert lasts and the end of the first was not reported yet.
+// TestASecondOutageIsReportedAtOnce, even if another alert lasts.
 func TestASecondOutageIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, slow := range []bool{false, true} {
@@ -152,19 +226,21 @@ func secondOutage(t *testing.T, slow bool) {
 	}
 	d.pass(t, 9*time.Minute)
 	mails := d.mails("ann@test.example")
-	if len(mails) != 3 || !strings.Contains(mails[2].Subject(), "shard a is down") {
+	if len(mails) != 4 || !strings.Contains(mails[2].Subject(), "resolved: shard a is down") ||
+		!strings.Contains(mails[3].Subject(), "shard a is down") {
 		t.Errorf("the mails are%s", d.log("ann@test.example"))
 	}
 }
 
-// TestNobodyGetsMoreThanTenMailsAnHour even if a shard goes down and up all day.
+// TestNobodyGetsMoreThanTenMailsAnHour even if one shard after the other is slow, all day.
 func TestNobodyGetsMoreThanTenMailsAnHour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDay(t, "ann@test.example")
 		d.happens = func(at time.Duration) []Finding {
 			if at%(3*time.Minute) < time.Minute {
-				return []Finding{down}
+				return []Finding{{Shard: (at / (3 * time.Minute)).String(),
+					Cause: Cause{Kind: "shard_slow", Severity: Warning}}}
 			}
 			return nil
 		}

@@ -97,17 +97,23 @@ func (r *Rules) Objective(t *registry.Topic) time.Duration {
 	return limit
 }
 
-// calmMost is the maximum time for which alerts that are not about a topic remain open after the last finding.
+// calmMost is the maximum time for which critical causes, and those that are not about a topic, remain open after the
+// last finding.
 const calmMost = 30 * time.Second
 
 // calmFor returns how long a finding must be absent before its cause ends, so that an intermittent problem is one
 // alert.
 func (s *Settings) calmFor(f *Finding) time.Duration {
-	if f.Topic == "" {
-		return min(s.Rules.OverAfter.Std(), calmMost)
+	switch {
+	case f.Flaps:
+		return flapSpan
+	case f.Topic == "" || f.Severity == Critical:
+		return s.criticalCalm()
 	}
 	return s.Rules.OverAfter.Std()
 }
+
+func (s *Settings) criticalCalm() time.Duration { return min(s.Rules.OverAfter.Std(), calmMost) }
 
 // Defaults returns the settings of a new installation.
 func Defaults() Settings {

@@ -58,10 +58,13 @@ func (d *Delivery) final() bool { return d.State == Sent || d.State == Failed }
 func (Delivery) TableName() string { return "alert_deliveries" }
 
 // Store stores alerts and messages about them in the registry's database.
-type Store struct{ db *database.DB }
+type Store struct {
+	db  *database.DB
+	dir string // of knownFile; empty: none
+}
 
 // NewStore returns the store in a database.
-func NewStore(db *database.DB) *Store { return &Store{db} }
+func NewStore(db *database.DB) *Store { return &Store{db: db} }
 
 type alertRow struct {
 	Alert   `gorm:"embedded"`

@@ -54,7 +54,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 		History:   &history.Reader{Store: history.NewStore(p.registry.DB())},
 		Tasks:     p.taskRunner(),
 		Host:      setup.HostName(p.cfg),
-		Alerts:    alert.NewStore(p.registry.DB()),
+		Alerts:    alert.NewStore(p.registry.DB()).In(p.cfg.DataDir),
 		Web:       caller.Client(),
 		APIURL:    setup.APIURL(p.cfg),
 		AdminURL:  setup.PublicAdminURL(p.cfg),

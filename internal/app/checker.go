@@ -73,7 +73,7 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 		Dead:     watch.Dead,
 		Say:      say,
 		Owner:    p.ownerOf,
-		Host:     setup.HostName(p.cfg),
+		Host:     setup.HostName(p.cfg), Dir: p.cfg.DataDir,
 		AdminURL: setup.PublicAdminURL(p.cfg), AlertmanagerURL: p.cfg.Alert.AlertmanagerURL,
 		Web: hooks, Logger: p.log, Registerer: p.metrics,
 	})
