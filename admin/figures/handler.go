@@ -3,11 +3,14 @@
 package figures
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/alert/history"
 	"github.com/wakecall/wakecall/internal/queue"
@@ -21,20 +24,29 @@ type Options struct {
 	Queue    Queue
 	History  History
 	Activity Activity
+	Alerts   AlertStore
+	Log      *slog.Logger
 	Now      func() time.Time
 }
 
-// Registry has the topics and shards.
+// Registry has the topics and shards. Up reports whether its database is available.
 type Registry interface {
 	Snapshot() *registry.Snapshot
 	ListShards() []registry.Shard
+	Up() bool
 }
 
-// Queue counts jobs.
+// AlertStore lists alerts.
+type AlertStore interface {
+	ListAlerts(ctx context.Context, f alert.Filter) ([]alert.Alert, error)
+}
+
+// Queue counts jobs, and recent callbacks by bucket of lateness.
 type Queue interface {
 	Counts(ctx context.Context) (map[string]queue.Stats, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
+	LatenessOfAll(ctx context.Context, since time.Time) (map[int]int64, error)
 }
 
 // History reads the series of charts; *history.Reader implements it.
@@ -42,8 +54,9 @@ type History interface {
 	Series(ctx context.Context, series, span string) (history.Points, error)
 }
 
-// Activity reads the recent attempts of a topic.
+// Activity reads the recent attempts of topics, and their lateness.
 type Activity interface {
+	Lateness(ctx context.Context, topics []string, since time.Time) (map[string]activity.Histogram, error)
 	Attempts(ctx context.Context, topic string, limit int) ([]activity.Attempt, error)
 }
 
@@ -51,10 +64,15 @@ type Activity interface {
 type Handler struct {
 	Options
 	readings readings
+	kept     kept
+	late     late
 
 	vitalsMu sync.Mutex
 	vitals   map[string]Vitals // by topic
 }
 
 // New returns a Handler.
-func New(o Options) *Handler { return &Handler{Options: o} }
+func New(o Options) *Handler {
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	return &Handler{Options: o}
+}

@@ -3,6 +3,7 @@ package overview
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -31,6 +32,8 @@ type outlook struct {
 	Waiting  int64       // already due
 	Topics   []lateTopic // late topics with known limits, the latest first
 	More     int         // further late topics
+	At       time.Time   // when it was computed; zero: unknown
+	Old      bool        // no shard has answered since then
 	Asked    int         // topics in the forecast
 	Of       int         // topics with jobs
 	Chart    figures.Chart
@@ -45,23 +48,47 @@ type outlookCache struct {
 
 const (
 	outlookFresh  = time.Minute
-	outlookTopics = 300 // the topics with the most jobs
+	outlookRetry  = 10 * time.Second // after no shard answered
+	outlookTopics = 300              // the topics with the most jobs
 	outlookShown  = 3
 	outlookLimit  = 10 * time.Second
 )
 
-// currentOutlook computes the outlook, at most once a minute for all requests.
-func (h *Handler) currentOutlook(ctx context.Context) (*outlook, error) {
+// currentOutlook returns the outlook, computed at most once a minute for all requests. While no shard answers, it
+// returns the last one.
+func (h *Handler) currentOutlook(ctx context.Context) *outlook {
 	b := &h.outlooks
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.last != nil && h.Now().Sub(b.at) < outlookFresh {
-		return b.last, nil
+		return b.last
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outlookLimit)
 	defer cancel()
-	stats := h.Figures.Counts(ctx).Topics
-	o := &outlook{Capacity: h.Figures.Measure(ctx, history.AllTopics)}
+	o, err := h.computeOutlook(ctx)
+	b.at = h.Now()
+	if err != nil {
+		h.Log.Debug("compute the forecast", "error", err)
+		o = &outlook{}
+		if b.last != nil {
+			*o = *b.last
+		}
+		o.Old, b.at = true, b.at.Add(outlookRetry-outlookFresh)
+	}
+	b.last = o
+	return o
+}
+
+// errUnknown means that the jobs are unknown because no shard answers.
+var errUnknown = errors.New("no shard answers")
+
+func (h *Handler) computeOutlook(ctx context.Context) (*outlook, error) {
+	counts := h.Figures.Counts(ctx)
+	if !counts.Known() || counts.Old() {
+		return nil, errUnknown
+	}
+	stats := counts.Topics
+	o := &outlook{At: h.Now(), Capacity: h.Figures.Measure(ctx, history.AllTopics)}
 	o.Capacity.Decide()
 	names := h.busiest(stats, o)
 	for _, name := range names {
@@ -73,7 +100,6 @@ func (h *Handler) currentOutlook(ctx context.Context) (*outlook, error) {
 	slices.SortFunc(o.Topics, func(x, y lateTopic) int { return cmp.Compare(y.Late.Late, x.Late.Late) })
 	o.More = max(0, len(o.Topics)-outlookShown)
 	o.Topics = o.Topics[:len(o.Topics)-o.More]
-	b.at, b.last = h.Now(), o
 	return o, nil
 }
 
@@ -97,7 +123,7 @@ func (h *Handler) busiest(stats map[string]queue.Stats, o *outlook) []string {
 
 func (h *Handler) addTopic(ctx context.Context, o *outlook, name string, s queue.Stats) error {
 	f, err := h.Queue.Forecast(ctx, name)
-	if err != nil && !queue.IsPartial(err) {
+	if err != nil && f.Now.IsZero() { // no shard answered
 		return err
 	}
 	t := h.Registry.Snapshot().Topics.Get(name)
@@ -130,22 +156,18 @@ func (o *outlook) add(f *queue.Forecast, ready int64) {
 
 // outlookPart renders the forecast on the overview.
 func (h *Handler) outlookPart(c echo.Context) error {
-	o, err := h.currentOutlook(c.Request().Context())
-	if err != nil {
-		return err
-	}
-	shown := *o
+	shown := *h.currentOutlook(c.Request().Context())
+	o := &shown
 	shown.Chart = h.Figures.ForecastChart(c, o.Forecast.Now, time.Minute, o.Forecast.Minutes[:], o.Capacity.Rate)
-	return h.Pages.Fragment(c, "partials/outlook", &shown)
+	if o.Old {
+		shown.Chart.Old(c, h.Texts, o.At, h.Now())
+	}
+	return h.Pages.Fragment(c, "partials/outlook", o)
 }
 
 // latePart renders the topics that will be late, for the top of the page.
 func (h *Handler) latePart(c echo.Context) error {
-	o, err := h.currentOutlook(c.Request().Context())
-	if err != nil {
-		return err
-	}
-	return h.Pages.Fragment(c, "partials/ahead", o)
+	return h.Pages.Fragment(c, "partials/ahead", h.currentOutlook(c.Request().Context()))
 }
 
 func (h *Handler) outlookRoutes(g *echo.Group) {

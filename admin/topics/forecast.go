@@ -6,7 +6,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/figures"
-	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // fillForecast computes when jobs fall due, and how late dispatchers will call them or, at the earliest, workers take
@@ -17,11 +16,11 @@ func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
 	}
 	ctx := c.Request().Context()
 	f, err := h.Queue.Forecast(ctx, d.Name)
-	if err != nil && !queue.IsPartial(err) {
-		return err
-	}
 	if err != nil {
 		d.Away = h.Texts.Explain(c, err)
+	}
+	if f.Now.IsZero() { // no shard answered
+		return nil
 	}
 	d.Forecast = &f
 	d.Capacity = h.Figures.TopicCapacity(ctx, d.Topic)
