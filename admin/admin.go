@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/access"
+	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/alert"
@@ -22,6 +24,7 @@ type Admin struct {
 	Options
 	echo    *echo.Echo
 	hub     *live.Hub
+	figures *figures.Handler
 	handler http.Handler
 }
 
@@ -47,7 +50,9 @@ func New(o Options) (*Admin, error) {
 	a := &Admin{Options: o, echo: echo.New(), hub: live.NewHub(pages.RenderPartial, o.Log)}
 	a.echo.HTTPErrorHandler = pages.Fail
 	a.echo.IPExtractor = o.Proxies.Address()
-	a.routes(pages, newAreas(o, pages, texts, flashes, sessions, a.hub))
+	in := newAreas(o, pages, texts, flashes, sessions, a.hub)
+	a.figures = in.figures
+	a.routes(pages, in)
 	a.handler = http.NewCrossOriginProtection().Handler(a.echo)
 	return a, nil
 }
@@ -104,11 +109,14 @@ const (
 )
 
 // Run serves on l until ctx is done and then stops gracefully: streams end at once, other requests have
-// ShutdownTimeout. Run closes l. It also carries out the bulk tasks of this host.
+// ShutdownTimeout. Run closes l. It also carries out the bulk tasks of this host, and keeps figures to show
+// while a server that has them is unavailable.
 func (a *Admin) Run(ctx context.Context, l net.Listener) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	tasks := make(chan error, 1)
 	go func() { tasks <- a.Tasks.Run(inner) }()
+	var keeping sync.WaitGroup
+	keeping.Go(func() { a.figures.Keep(inner) })
 	err := listen.HTTP(ctx, l, &http.Server{
 		Handler: a, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
@@ -118,6 +126,7 @@ func (a *Admin) Run(ctx context.Context, l net.Listener) error {
 	})
 	a.Close()
 	stop()
+	keeping.Wait()
 	return errors.Join(err, <-tasks)
 }
 

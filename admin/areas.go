@@ -31,7 +31,8 @@ func newAreas(
 		Audit: o.Registry, Proxies: o.Proxies, Log: o.Log, Now: o.Now,
 	})
 	in.figures = figures.New(figures.Options{
-		Texts: texts, Registry: o.Registry, Queue: o.Queue, History: o.History, Activity: o.Activity, Now: o.Now,
+		Texts: texts, Registry: o.Registry, Queue: o.Queue, History: o.History, Activity: o.Activity,
+		Alerts: o.Alerts, Log: o.Log, Now: o.Now,
 	})
 	in.jobs = jobs.New(jobs.Options{
 		Pages: pages, Texts: texts, Flashes: flashes, Hub: hub, Registry: o.Registry, Queue: o.Queue,
@@ -52,8 +53,8 @@ func newAreas(
 		SendMail: o.SendMail, Now: o.Now, Host: o.Host, AdminURL: o.AdminURL,
 	})
 	in.overview = overview.New(overview.Options{
-		Pages: pages, Hub: hub, Figures: in.figures, Shards: in.shards, History: o.History, Registry: o.Registry,
-		Queue: o.Queue, Master: o.Master, Alerts: o.Alerts, Log: o.Log, Now: o.Now,
+		Pages: pages, Texts: texts, Hub: hub, Figures: in.figures, Shards: in.shards, Registry: o.Registry,
+		Queue: o.Queue, Master: o.Master, Log: o.Log, Now: o.Now,
 		APIURL: o.APIURL, TokenFile: o.TokenFile, Weights: o.Config.Priorities,
 	})
 	return in

@@ -3,6 +3,7 @@ package admintest
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/wakecall/wakecall/admin/shards"
 	"github.com/wakecall/wakecall/admin/topics"
@@ -29,7 +30,10 @@ func (noHistory) Series(context.Context, string, string) (history.Points, error)
 
 func (NoActivity) Attempts(context.Context, string, int) ([]activity.Attempt, error) { return nil, nil }
 func (NoActivity) Errors(context.Context, string) ([]queue.ErrorNote, error)         { return nil, nil }
-func (NoActivity) ClearErrors(context.Context, string) error                         { return nil }
+func (NoActivity) Lateness(context.Context, []string, time.Time) (map[string]activity.Histogram, error) {
+	return nil, nil
+}
+func (NoActivity) ClearErrors(context.Context, string) error { return nil }
 
 func (noCalls) Describe(*callback.Endpoint, *callback.Request) (*callback.Sent, error) {
 	return nil, errors.New("the fake makes no calls")

@@ -3,8 +3,11 @@ package figures
 import (
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/alert/history"
 )
 
@@ -13,7 +16,15 @@ type Chart struct {
 	At     []int64     `json:"at"`
 	Series []chartLine `json:"series"`
 	Unit   string      `json:"unit,omitempty"`
-	Time   string      `json:"time"` // the word for time in the legend
+	Time   string      `json:"time"`           // the word for time in the legend
+	Note   string      `json:"note,omitempty"` // how old it is: a text in which {0} is the hour and minute of NoteAt
+	NoteAt int64       `json:"noteAt,omitempty"`
+	None   string      `json:"none,omitempty"` // shown without values, instead of "no data"
+}
+
+// Old adds a note that the chart was made at a time.
+func (d *Chart) Old(c echo.Context, texts *page.Texts, at, now time.Time) {
+	d.Note, d.NoteAt = texts.T(c, "charts.as_of", "{0}", texts.Words(c, now.Sub(at))), at.Unix()
 }
 
 type chartLine struct {
@@ -84,9 +95,17 @@ func (h *Handler) chart(c echo.Context) error {
 		series = history.AllTopics
 	}
 	out := Chart{At: []int64{}, Series: []chartLine{}, Unit: kind.unit, Time: h.Texts.T(c, "charts.time")}
-	p, err := h.History.Series(c.Request().Context(), series, SpanOf(c))
-	if err != nil {
-		return err
+	p, stored := h.Series(c.Request().Context(), series, SpanOf(c))
+	switch {
+	case !stored.Known():
+		out.None = h.Texts.T(c, "common.stored_unknown")
+		return c.JSON(http.StatusOK, out)
+	case stored.Old:
+		out.Old(c, h.Texts, stored.At, h.Now())
+	}
+	if series != history.AllTopics && !strings.Contains(series, "/") { // a topic
+		all, _ := h.Series(c.Request().Context(), history.AllTopics, SpanOf(c))
+		p = withGaps(p, all)
 	}
 	out.At = p.Times
 	for _, l := range kind.lines {
@@ -97,6 +116,26 @@ func (h *Handler) chart(c echo.Context) error {
 			chartLine{h.Texts.T(c, "charts."+l.name), l.color, scaled(p.Values[l.name], l.scale, len(p.Times)), l.dash})
 	}
 	return c.JSON(http.StatusOK, out)
+}
+
+// withGaps returns the points of a topic, unknown where those of all topics are: no shard answered then. A topic is
+// stored only after an event, so its own points do not show that.
+func withGaps(p, all history.Points) history.Points {
+	unknown := map[int64]bool{}
+	for i, v := range all.Values["pushed"] {
+		unknown[all.Times[i]] = v == nil
+	}
+	values := make(map[string][]*float64, len(p.Values))
+	for name, list := range p.Values {
+		values[name] = slices.Clone(list)
+		for i, at := range p.Times {
+			if unknown[at] && i < len(list) {
+				values[name][i] = nil
+			}
+		}
+	}
+	p.Values = values
+	return p
 }
 
 // scaled multiplies the values, unless by is 0. A column that the series lacks is unknown throughout.

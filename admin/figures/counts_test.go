@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/alert/history"
 	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
@@ -35,6 +36,8 @@ func (r *redis) Totals(context.Context, []string) (map[string]queue.TopicTotals,
 	}
 	return all, r.err
 }
+
+func (*redis) LatenessOfAll(context.Context, time.Time) (map[int]int64, error) { return nil, nil }
 
 func openRegistry(t *testing.T) *registry.Registry {
 	t.Helper()
@@ -96,7 +99,7 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 func TestACanceledRequestSpoilsNoCounts(t *testing.T) {
 	t.Parallel()
 	r := &redis{stats: map[string]queue.Stats{"a": {Dead: 7}}}
-	h := New(Options{Now: time.Now, Registry: openRegistry(t), Queue: r, History: called{}})
+	h := New(Options{Now: time.Now, Registry: openRegistry(t), Queue: r, History: called{}, Activity: called{}})
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	h.Counts(gone)
@@ -113,4 +116,10 @@ type called struct{}
 
 func (called) Series(ctx context.Context, _, _ string) (history.Points, error) {
 	return history.Points{Sums: map[string]int64{"delivered": 9}}, ctx.Err()
+}
+
+func (called) Attempts(context.Context, string, int) ([]activity.Attempt, error) { return nil, nil }
+
+func (called) Lateness(context.Context, []string, time.Time) (map[string]activity.Histogram, error) {
+	return nil, nil
 }

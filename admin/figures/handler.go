@@ -3,11 +3,15 @@
 package figures
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/alert/history"
 	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
@@ -20,22 +24,31 @@ type Options struct {
 	Registry Registry
 	Queue    Queue
 	History  History
-	Activity forecast.Activity
+	Activity Activity
+	Alerts   AlertStore
+	Log      *slog.Logger
 	Now      func() time.Time
 }
 
-// Registry has the topics and shards.
+// Registry has the topics and shards. Up reports whether its database is available.
 type Registry interface {
 	Snapshot() *registry.Snapshot
 	ListShards() []registry.Shard
+	Up() bool
 }
 
-// Queue counts jobs.
+// AlertStore lists alerts.
+type AlertStore interface {
+	ListAlerts(ctx context.Context, f alert.Filter) ([]alert.Alert, error)
+}
+
+// Queue counts jobs, and recent callbacks by bucket of lateness.
 type Queue interface {
 	Counts(ctx context.Context) (map[string]queue.Stats, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
 	forecast.Queue
+	LatenessOfAll(ctx context.Context, since time.Time) (map[int]int64, error)
 }
 
 // History reads the series of charts; *history.Reader implements it.
@@ -43,10 +56,18 @@ type History interface {
 	Series(ctx context.Context, series, span string) (history.Points, error)
 }
 
+// Activity reads the recent attempts of topics, and their lateness.
+type Activity interface {
+	forecast.Activity
+	Lateness(ctx context.Context, topics []string, since time.Time) (map[string]activity.Histogram, error)
+}
+
 // Handler computes figures, and serves charts.
 type Handler struct {
 	Options
 	readings  readings
+	kept      kept
+	late      late
 	forecasts *forecast.Reader
 
 	vitalsMu sync.Mutex
@@ -55,6 +76,7 @@ type Handler struct {
 
 // New returns a Handler.
 func New(o Options) *Handler {
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Handler{Options: o, forecasts: &forecast.Reader{
 		Queue: o.Queue, History: o.History, Activity: o.Activity, Snapshot: o.Registry.Snapshot,
 	}}

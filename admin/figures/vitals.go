@@ -8,23 +8,24 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/alert/history"
 )
 
 // Vitals summarize a topic's callbacks in the last quarter of an hour.
 type Vitals struct {
 	Attempts  int64
-	Success   float64  // share of successful attempts; NaN: no attempts
-	P99       *float64 // lateness of the last minutes in ms; nil: no calls
-	Delivered string   // points of a small chart
+	Success   float64 // share of successful attempts; NaN: no attempts, or unknown
+	Delivered string  // points of a small chart
 	Failed    string
+	Read      Stored // the values above
+	calls     activity.Histogram
 	at        time.Time
 }
 
 const (
 	vitalsFresh = 10 * time.Second
 	vitalsKept  = 5000
-	recentSlots = 30 // slots of the history: five minutes
 	sparkPoints = 30
 	sparkHeight = 16
 	sparkWidth  = 58
@@ -38,42 +39,46 @@ func (h *Handler) Vitals(ctx context.Context, topics []string) map[string]Vitals
 		h.vitals = map[string]Vitals{}
 	}
 	list := make(map[string]Vitals, len(topics))
+	var old []string
 	for _, name := range topics {
 		v, known := h.vitals[name]
-		if !known || h.Now().Sub(v.at) > vitalsFresh {
-			v = h.readVitals(ctx, name)
+		if list[name] = v; !known || h.Now().Sub(v.at) > vitalsFresh {
+			old = append(old, name)
 		}
-		if ctx.Err() == nil { // not canceled, so the read was complete
+	}
+	if len(old) == 0 {
+		return list
+	}
+	calls, err := h.Activity.Lateness(ctx, old, h.Now().Add(-Window))
+	for _, name := range old {
+		v := h.readVitals(ctx, name, list[name])
+		if h.someAnswered(err) {
+			v.calls = calls[name]
+		}
+		if list[name] = v; ctx.Err() == nil { // not canceled, so the reads were complete
 			h.vitals[name] = v
 		}
-		list[name] = v
 	}
 	return list
 }
 
-func (h *Handler) readVitals(ctx context.Context, topic string) Vitals {
-	v := Vitals{Success: math.NaN(), at: h.Now()}
-	p, err := h.History.Series(ctx, topic, history.Spans()[0])
-	if err != nil {
-		return v
+// readVitals reads the vitals of a topic from the history. While the database is unavailable they are the last ones.
+func (h *Handler) readVitals(ctx context.Context, topic string, last Vitals) Vitals {
+	p, ok := h.readSeries(ctx, topic, history.Spans()[0])
+	if !ok {
+		if !last.Read.Known() {
+			last.Success = math.NaN()
+		}
+		last.Read.Old, last.at = true, h.Now()
+		return last
 	}
+	v := Vitals{Success: math.NaN(), Read: Stored{At: h.Now()}, calls: last.calls, at: h.Now()}
 	v.Attempts = p.Sums["delivered"] + p.Sums["failed"]
 	if v.Attempts > 0 {
 		v.Success = float64(p.Sums["delivered"]) / float64(v.Attempts)
 	}
-	v.P99 = latest(p.Values["p99"])
 	v.Delivered, v.Failed = spark(p.Values["delivered"], p.Values["failed"])
 	return v
-}
-
-// latest returns the last known value of the last minutes.
-func latest(values []*float64) *float64 {
-	for i := len(values) - 1; i >= max(0, len(values)-recentSlots); i-- {
-		if values[i] != nil {
-			return values[i]
-		}
-	}
-	return nil
 }
 
 // spark returns two lines for a small chart, with the same scale; both are empty if there were no values.

@@ -139,13 +139,9 @@ func TestTheDeadSayWhyAndWhen(t *testing.T) {
 }
 
 // failedOnce is the activity of a topic whose endpoint answered 200 but whose attempt failed.
-type failedOnce struct{}
+type failedOnce struct{ admintest.NoActivity }
 
 func (failedOnce) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
 	return []activity.Attempt{{ID: "job-0", N: 3, Status: 200, Outcome: "retry", Reason: "retry_if",
 		Error: "retry_if is true for the response"}, {ID: "job-1", N: 1, Outcome: "retry", Reason: "timeout"}}, nil
 }
-
-func (failedOnce) Errors(context.Context, string) ([]queue.ErrorNote, error) { return nil, nil }
-
-func (failedOnce) ClearErrors(context.Context, string) error { return nil }

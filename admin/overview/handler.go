@@ -14,7 +14,6 @@ import (
 	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/admin/shards"
-	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/master"
 )
@@ -22,14 +21,13 @@ import (
 // Options are what the pages of this package need.
 type Options struct {
 	Pages    *page.Pages
+	Texts    *page.Texts
 	Hub      *live.Hub
 	Figures  *figures.Handler
 	Shards   Shards
-	History  figures.History
 	Registry Registry
 	Queue    Queue
 	Master   Master
-	Alerts   Alerts
 	Log      *slog.Logger
 	Now      func() time.Time
 
@@ -49,21 +47,14 @@ type Registry interface {
 	Up() bool
 }
 
-// Queue has the recent counts of all topics: callbacks by bucket of lateness, and reserved jobs by priority (high,
-// normal, low).
+// Queue counts the recently reserved jobs by priority (high, normal, low).
 type Queue interface {
-	LatenessOfAll(ctx context.Context, since time.Time) (map[int]int64, error)
 	ReserveCounts(ctx context.Context, since time.Time) ([3]int64, error)
 }
 
 // Master lists the processes.
 type Master interface {
 	Ps(ctx context.Context) (*master.Tree, error)
-}
-
-// Alerts lists alerts.
-type Alerts interface {
-	ListAlerts(ctx context.Context, f alert.Filter) ([]alert.Alert, error)
 }
 
 // Handler serves the pages of this package.

@@ -3,6 +3,7 @@ package overview
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -32,6 +33,8 @@ type outlook struct {
 	Behind   []topicForecast // topics with a backlog, the oldest first
 	Topics   []topicForecast // topics with known limits whose jobs will be late, the latest first
 	More     int             // further late topics
+	At       time.Time       // when it was computed; zero: unknown
+	Old      bool            // no shard has answered since then
 	Asked    int             // topics in the forecast
 	Of       int             // topics with jobs
 	Chart    figures.Chart
@@ -46,24 +49,48 @@ type outlookCache struct {
 
 const (
 	outlookFresh  = time.Minute
-	outlookTopics = 300 // the topics with the most jobs
+	outlookRetry  = 10 * time.Second // after no shard answered
+	outlookTopics = 300              // the topics with the most jobs
 	outlookShown  = 3
 	outlookLimit  = 10 * time.Second
 )
 
-// currentOutlook computes the outlook, at most once a minute for all requests.
-func (h *Handler) currentOutlook(ctx context.Context) (*outlook, error) {
+// currentOutlook returns the outlook, computed at most once a minute for all requests. While no shard answers, it
+// returns the last one.
+func (h *Handler) currentOutlook(ctx context.Context) *outlook {
 	b := &h.outlooks
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.last != nil && h.Now().Sub(b.at) < outlookFresh {
-		return b.last, nil
+		return b.last
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outlookLimit)
 	defer cancel()
-	o := &outlook{Capacity: forecast.Measure(ctx, h.History, history.AllTopics)}
+	o, err := h.computeOutlook(ctx)
+	b.at = h.Now()
+	if err != nil {
+		h.Log.Debug("compute the forecast", "error", err)
+		o = &outlook{}
+		if b.last != nil {
+			*o = *b.last
+		}
+		o.Old, b.at = true, b.at.Add(outlookRetry-outlookFresh)
+	}
+	b.last = o
+	return o
+}
+
+// errUnknown means that the jobs are unknown because no shard answers.
+var errUnknown = errors.New("no shard answers")
+
+func (h *Handler) computeOutlook(ctx context.Context) (*outlook, error) {
+	counts := h.Figures.Counts(ctx)
+	if !counts.Known() || counts.Old() {
+		return nil, errUnknown
+	}
+	o := &outlook{At: h.Now(), Capacity: forecast.Measure(ctx, h.Figures.History, history.AllTopics)}
 	o.Capacity.Decide()
-	for _, name := range h.busiest(h.Figures.Counts(ctx).Topics, o) {
+	for _, name := range h.busiest(counts.Topics, o) {
 		if err := h.addTopic(ctx, o, name); err != nil {
 			return nil, err
 		}
@@ -73,7 +100,6 @@ func (h *Handler) currentOutlook(ctx context.Context) (*outlook, error) {
 	slices.SortFunc(o.Topics, func(x, y topicForecast) int { return cmp.Compare(y.Late, x.Late) })
 	o.More = max(0, len(o.Topics)-outlookShown)
 	o.Topics = o.Topics[:len(o.Topics)-o.More]
-	b.at, b.last = h.Now(), o
 	return o, nil
 }
 
@@ -98,7 +124,7 @@ func (h *Handler) addTopic(ctx context.Context, o *outlook, name string) error {
 		return nil
 	}
 	a, s, err := h.Figures.Forecast(ctx, t)
-	if err != nil && !queue.IsPartial(err) {
+	if s == nil || s.Due.Now.IsZero() { // no shard answered
 		return err
 	}
 	f := topicForecast{name, s.Due.Now.Add(a.At), a}
@@ -129,22 +155,18 @@ func (o *outlook) add(f *queue.Forecast) {
 
 // outlookPart renders the forecast on the overview.
 func (h *Handler) outlookPart(c echo.Context) error {
-	o, err := h.currentOutlook(c.Request().Context())
-	if err != nil {
-		return err
-	}
-	shown := *o
+	shown := *h.currentOutlook(c.Request().Context())
+	o := &shown
 	shown.Chart = h.Figures.ForecastChart(c, o.Forecast.Now, time.Minute, o.Forecast.Minutes[:], o.Capacity.Rate)
-	return h.Pages.Fragment(c, "partials/outlook", &shown)
+	if o.Old {
+		shown.Chart.Old(c, h.Texts, o.At, h.Now())
+	}
+	return h.Pages.Fragment(c, "partials/outlook", o)
 }
 
 // latePart renders the topics that will be late, for the top of the page.
 func (h *Handler) latePart(c echo.Context) error {
-	o, err := h.currentOutlook(c.Request().Context())
-	if err != nil {
-		return err
-	}
-	return h.Pages.Fragment(c, "partials/ahead", o)
+	return h.Pages.Fragment(c, "partials/ahead", h.currentOutlook(c.Request().Context()))
 }
 
 func (h *Handler) outlookRoutes(g *echo.Group) {

@@ -2,6 +2,7 @@ package overview
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -10,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/admin/shards"
-	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/alert/history"
 	"github.com/wakecall/wakecall/master"
 )
@@ -23,10 +24,7 @@ func (h *Handler) overviewRoutes(g *echo.Group) {
 	h.Hub.Register("overview_parts", overviewEvery, "partials/overview_parts", live)
 }
 
-const (
-	overviewEvery = 3 * time.Second
-	recent        = 5 * time.Minute // the time that lateness and shares describe
-)
+const overviewEvery = 3 * time.Second
 
 // overviewData is the part of the page that does not change while it is open.
 type overviewData struct {
@@ -68,20 +66,30 @@ func (h *Handler) gettingStarted(live *overviewLive) *gettingStarted {
 // overviewLive is the part of the page that changes by itself.
 type overviewLive struct {
 	Problems  issues
-	Now       *rates // nil: there is no history yet
+	Now       *rates             // nil: there is no history yet
+	Late      activity.Histogram // of the figures' Window; nil: unknown
 	Shards    []*shards.ShardView
 	Tree      *master.Tree
 	Shares    []share
 	Busy      bool // there were recent pushes, or there are jobs
 	CheckedAt time.Time
-	alerts    []alert.Alert // open alerts, including muted ones
+	alerts    figures.Alerts
 }
 
-// rates are the rates of the last ten seconds, and sums over the last quarter of an hour.
+// rates are sums over the figures' Window, and the rates of its last ten seconds.
 type rates struct {
-	Pushed, Delivered, Failed, Retried float64
-	P50, P99                           *float64
-	Sums                               map[string]int64
+	figures.Stored                     // when the newest were sampled
+	Pushed, Delivered, Failed *float64 // nil: unknown
+	Sums                      map[string]int64
+}
+
+// Success returns the success rate of attempts. NaN: there were none, or it is unknown.
+func (r *rates) Success() float64 {
+	if r == nil {
+		return math.NaN()
+	}
+	delivered, failed := float64(r.Sums["delivered"]), float64(r.Sums["failed"])
+	return delivered / (delivered + failed)
 }
 
 // share is a priority's actual and configured share of the reserved jobs.
@@ -136,10 +144,10 @@ func (h *Handler) overviewLive(ctx context.Context) *overviewLive {
 
 func (h *Handler) collect(ctx context.Context) *overviewLive {
 	o := &overviewLive{Shards: h.Shards.ShardViews(ctx), CheckedAt: h.Now()}
-	o.Now = h.currentRates(ctx)
+	o.Now, o.Late = h.currentRates(ctx), h.Figures.Lateness(ctx)
 	o.Shares = h.shares(ctx)
 	o.Tree, _ = h.Master.Ps(ctx) // without a master: shown as a problem
-	o.alerts = h.openAlerts(ctx)
+	o.alerts = h.Figures.OpenAlerts(ctx)
 	o.Problems = h.issues(o)
 	o.Busy = h.busy(o)
 	return o
@@ -152,37 +160,41 @@ func (h *Handler) busy(o *overviewLive) bool {
 	return slices.ContainsFunc(o.Shards, func(s *shards.ShardView) bool { return s.Health.Jobs > 0 || s.Down() })
 }
 
+// ratesOld is the age from which the newest sample is old. One is stored every ten seconds, unless a server is
+// unavailable.
+const ratesOld = 40 * time.Second
+
 func (h *Handler) currentRates(ctx context.Context) *rates {
-	p, err := h.History.Series(ctx, history.AllTopics, history.Spans()[0])
-	if err != nil {
+	p, stored := h.Figures.Series(ctx, history.AllTopics, history.Spans()[0])
+	r := &rates{Stored: stored, Sums: p.Sums}
+	if !stored.Known() {
+		return r
+	}
+	newest := -1
+	for i, v := range p.Values["pushed"] {
+		if v != nil {
+			newest = i
+		}
+	}
+	if newest < 0 {
 		return nil
 	}
-	last := func(name string) *float64 {
-		values := p.Values[name]
-		for _, back := range []int{1, 2} { // the newest sample may not be stored yet
-			if len(values) >= back && values[len(values)-back] != nil {
-				return values[len(values)-back]
-			}
+	r.At = time.Unix(p.Times[newest], 0)
+	if r.Old = h.Now().Sub(r.At) > ratesOld; r.Old {
+		return r
+	}
+	at := func(name string) *float64 {
+		if list := p.Values[name]; newest < len(list) {
+			return list[newest]
 		}
 		return nil
 	}
-	if last("pushed") == nil {
-		return nil
-	}
-	number := func(name string) float64 {
-		if v := last(name); v != nil {
-			return *v
-		}
-		return 0
-	}
-	return &rates{
-		Pushed: number("pushed"), Delivered: number("delivered"), Failed: number("failed"), Retried: number("retried"),
-		P50: last("p50"), P99: last("p99"), Sums: p.Sums,
-	}
+	r.Pushed, r.Delivered, r.Failed = at("pushed"), at("delivered"), at("failed")
+	return r
 }
 
 func (h *Handler) shares(ctx context.Context) []share {
-	counts, err := h.Queue.ReserveCounts(ctx, h.Now().Add(-recent))
+	counts, err := h.Queue.ReserveCounts(ctx, h.Now().Add(-figures.Window))
 	total := counts[0] + counts[1] + counts[2]
 	if err != nil || total == 0 {
 		return nil

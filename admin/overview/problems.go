@@ -1,12 +1,12 @@
 package overview
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/shards"
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/registry"
@@ -15,13 +15,13 @@ import (
 const (
 	restartRecent = 10 * time.Minute // how long the restart of a crashed process is a problem
 	issuesShown   = 10
-	alertsListed  = 1000
 )
 
 // issues are the current problems: the most severe ones, the number of others, and how many alerts are muted.
 type issues struct {
-	List        []issue
-	More, Muted int
+	figures.Stored // the alerts
+	List           []issue
+	More, Muted    int
 }
 
 // Count returns the number of problems, shown or not.
@@ -45,17 +45,31 @@ func (h *Handler) issues(o *overviewLive) (all issues) {
 	if !slices.ContainsFunc(o.Shards, func(s *shards.ShardView) bool { return s.State == registry.ShardActive }) {
 		list = append(list, issue{Severity: "danger", Key: "overview.no_shard", To: "/shards"})
 	}
+	list = append(list, shardIssues(o)...)
 	list = append(list, h.processIssues(o)...)
-	for i := range o.alerts {
-		if o.alerts[i].Handling.Muted(h.Now()) {
+	all.Stored = o.alerts.Stored
+	for i := range o.alerts.List {
+		if o.alerts.List[i].Handling.Muted(h.Now()) {
 			all.Muted++
 			continue
 		}
-		list = append(list, alertIssue(&o.alerts[i]))
+		list = append(list, alertIssue(&o.alerts.List[i]))
 	}
 	all.More = max(0, len(list)-issuesShown)
 	all.List = list[:len(list)-all.More]
 	return all
+}
+
+// shardIssues returns the shards that are down without an open alert: without the database there are no new ones.
+func shardIssues(o *overviewLive) (list []issue) {
+	for _, s := range o.Shards {
+		alerted := slices.ContainsFunc(o.alerts.List, func(a alert.Alert) bool { return a.Shard == s.Name })
+		if s.Down() && !alerted {
+			list = append(list, issue{Severity: "danger", Key: "overview.shard_down", Args: []any{s.Name, s.Health.Err},
+				To: "/shards/" + s.Name})
+		}
+	}
+	return list
 }
 
 func (h *Handler) processIssues(o *overviewLive) []issue {
@@ -84,15 +98,6 @@ func number(n int) string {
 		return ""
 	}
 	return fmt.Sprint(n)
-}
-
-// openAlerts returns the alerts that have not ended, most severe first.
-func (h *Handler) openAlerts(ctx context.Context) []alert.Alert {
-	alerts, err := h.Alerts.ListAlerts(ctx, alert.Filter{Limit: alertsListed})
-	if err != nil {
-		h.Log.Debug("list the open alerts", "error", err)
-	}
-	return alerts
 }
 
 func alertIssue(a *alert.Alert) issue {

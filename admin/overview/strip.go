@@ -2,25 +2,12 @@ package overview
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/alert"
-	"github.com/wakecall/wakecall/internal/alert/activity"
-	"github.com/wakecall/wakecall/internal/alert/history"
 )
-
-// successRate returns the success rate of attempts in the last quarter of an hour.
-func (h *Handler) successRate(ctx context.Context) float64 {
-	p, err := h.History.Series(ctx, history.AllTopics, history.Spans()[0])
-	attempts := p.Sums["delivered"] + p.Sums["failed"]
-	if err != nil || attempts == 0 {
-		return math.NaN()
-	}
-	return float64(p.Sums["delivered"]) / float64(attempts)
-}
 
 const stripEvery = 2 * time.Second
 
@@ -38,25 +25,24 @@ func (h *Handler) Strip(ctx context.Context) *page.Strip {
 	counts, o := h.Figures.Counts(ctx), h.overviewLive(ctx)
 	s := &page.Strip{
 		Made: h.Now(), Stats: counts.Sum(), Known: counts.Known(), Old: counts.Old(), At: counts.At,
-		Missing: counts.Missing, SuccessRate: h.successRate(ctx), LatenessP95: -1, Wrong: o.wrong(),
+		Missing: counts.Missing, SuccessRate: o.Now.Success(), LatenessP95: -1, Wrong: o.wrong(),
 		Unattended: o.has("no_consumer"),
 	}
 	s.Wrong["dead"] = int(s.Dead)
-	lateness, err := h.Queue.LatenessOfAll(ctx, h.Now().Add(-recent))
-	if calls := activity.Histogram(lateness); err == nil && calls.Count() > 0 {
-		s.LatenessP95 = calls.Quantile(0.95)
+	if len(o.Late) > 0 {
+		s.LatenessP95 = o.Late.Quantile(0.95)
 	}
 	return s
 }
 
 // has reports whether an alert of a kind is open.
 func (o *overviewLive) has(kind string) bool {
-	return slices.ContainsFunc(o.alerts, func(a alert.Alert) bool { return a.Has(kind) })
+	return slices.ContainsFunc(o.alerts.List, func(a alert.Alert) bool { return a.Has(kind) })
 }
 
 // wrong returns the number of problems on each page, by its entry in the menu.
 func (o *overviewLive) wrong() map[string]int {
-	wrong := map[string]int{"overview": o.Problems.Count(), "alerts": len(o.alerts)}
+	wrong := map[string]int{"overview": o.Problems.Count(), "alerts": len(o.alerts.List)}
 	for _, s := range o.Shards {
 		if s.Down() {
 			wrong["shards"]++

@@ -39,6 +39,9 @@ func (p *Pages) funcs(language string) template.FuncMap {
 			d, _ := time.ParseDuration(text)
 			return inWords(t, Duration(d))
 		},
+		"asof": func(at time.Time) template.HTML {
+			return timeElement(at, at.UTC().Format("15:04"), "clock", p.relative(language, at), true)
+		},
 		"instant": func(at any) template.HTML { return p.instant(language, at) }, "clock": clock,
 		"dict": dict, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // fillForecast computes when jobs fall due, when those that wait are cleared, and how late dispatchers will call others
@@ -15,11 +14,11 @@ func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
 		return nil
 	}
 	answer, s, err := h.Figures.Forecast(c.Request().Context(), d.Topic)
-	if err != nil && !queue.IsPartial(err) {
-		return err
-	}
 	if err != nil {
 		d.Away = h.Texts.Explain(c, err)
+	}
+	if s == nil || s.Due.Now.IsZero() { // no shard answered
+		return nil
 	}
 	f, rate := &s.Due, s.Capacity.Rate
 	d.Forecast, d.Capacity, d.Answer = f, s.Capacity, answer

@@ -14,7 +14,6 @@ import (
 	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/callback"
-	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -74,7 +73,7 @@ type Queue interface {
 
 // Activity has the recent attempts of a topic; *activity.Reader implements it.
 type Activity interface {
-	forecast.Activity
+	figures.Activity
 	Errors(ctx context.Context, topic string) ([]queue.ErrorNote, error)
 	ClearErrors(ctx context.Context, topic string) error
 }

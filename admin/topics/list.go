@@ -44,7 +44,9 @@ type topicsData struct {
 	Pager                      page.Pager
 	All                        int
 	Counts                     figures.Counts
-	Query                      string // query of the live rows
+	Stored                     figures.Stored // the success rates
+	Query                      string         // query of the live rows
+	alerts                     map[string]*alert.Alert
 }
 
 // Head is a column that the list can be sorted by. Numbers are sorted highest first; -NAME reverses the order.
@@ -58,7 +60,7 @@ type Head struct {
 func (d topicsData) Heads() []Head {
 	return []Head{
 		{"name", "common.topic", false, false}, {"health", "topics.health", false, false},
-		{"success", "common.success_rate", true, false}, {"p99", "topics.p99", true, false},
+		{"success", "topics.success", true, false}, {"p99", "topics.p99", true, false},
 		{"oldest", "topics.oldest", true, false}, {"", "topics.recent", false, false},
 		{"pushed", "topics.pushed", true, false}, {"delivered", "topics.delivered", true, false},
 		{"failed", "topics.failed", true, false}, {"deleted", "topics.deleted", true, true},
@@ -94,6 +96,8 @@ type topicLine struct {
 	Totals           *figures.TopicTotals
 	Stats            queue.Stats
 	Open             bool          // its breaker is open
+	Limited          bool          // whether it is open is known
+	Alert            *alert.Alert  // the open alert about it; nil: none
 	limit            time.Duration // how late it may be; 0: no limit
 	figures.Answered               // for Stats
 	*figures.Vitals
@@ -111,29 +115,60 @@ func (l topicLine) Moved() queue.Totals {
 	return l.Totals.Today
 }
 
+// P99 returns the lateness of the topic's jobs in the figures' Window, in milliseconds; nil: unknown, or no jobs.
+func (l topicLine) P99() *float64 { return l.Vitals.Late(l.Stats) }
+
 // States of health, most severe first. Their texts are topics.health_NAME.
-var healths = []string{"breaker", "failing", "late", "paused", "offline", "unknown", "healthy"}
+var healths = []string{
+	"breaker", "no_worker", "no_consumer", "failing", "shard_down", "alert", "late", "paused", "offline", "unknown",
+	"healthy",
+}
 
 const (
 	failingLeast = 5   // attempts
 	failingShare = 0.5 // share of failed attempts
 )
 
-// Health returns the most severe problem of a topic.
+// Health returns the most severe problem of a topic. What cannot be read now is judged by its alert, which stays open
+// for some minutes after its end.
 func (l topicLine) Health() string {
 	switch {
 	case l.State != registry.TopicActive:
 		return string(l.State)
-	case l.Open:
+	case l.Open, !l.Limited && l.alerted("breaker"):
 		return "breaker"
-	case l.Success == 0, l.Attempts >= failingLeast && l.Success < 1-failingShare:
+	case l.alerted("no_worker") && l.mayWait():
+		return "no_worker"
+	case l.alerted("no_consumer") && l.mayWait():
+		return "no_consumer"
+	case l.Success == 0, l.Attempts >= failingLeast && l.Success < 1-failingShare,
+		l.Read.Old && l.alerted("topic_failing"):
 		return "failing"
+	case len(l.Missing) > 0:
+		return "shard_down"
+	case l.otherwiseCritical():
+		return "alert"
 	case l.Late():
 		return "late"
-	case !l.Known():
+	case !l.Known(), l.Read.Old && math.IsNaN(l.Success):
 		return "unknown"
 	}
 	return "healthy"
+}
+
+// alerted reports whether an alert about the topic with a cause of this kind is open.
+func (l topicLine) alerted(kind string) bool { return l.Alert != nil && l.Alert.Has(kind) }
+
+// mayWait reports whether jobs wait that nobody reserves, as far as is known.
+func (l topicLine) mayWait() bool {
+	return !l.Known() || len(l.Missing) > 0 || l.Stats.Ready > 0 && l.Stats.Running == 0
+}
+
+// otherwiseCritical reports whether an alert is open with a critical cause that has no state of health of its own.
+func (l topicLine) otherwiseCritical() bool {
+	return l.Alert != nil && slices.ContainsFunc(l.Alert.Causes, func(c alert.Cause) bool {
+		return c.Severity == alert.Critical && !slices.Contains([]string{"breaker", "no_worker", "no_consumer"}, c.Kind)
+	})
 }
 
 const topicsEach = 50
@@ -145,7 +180,7 @@ type sortKey [2]float64
 var topicSorts = map[string]func(*topicLine) sortKey{
 	"health":    func(l *topicLine) sortKey { return sortKey{float64(slices.Index(healths, l.Health()))} },
 	"success":   func(l *topicLine) sortKey { return sortKey{-unknownLast(l.Success), -float64(l.Attempts)} },
-	"p99":       func(l *topicLine) sortKey { return sortKey{-orZero(l.P99)} },
+	"p99":       func(l *topicLine) sortKey { return sortKey{-orZero(l.P99())} },
 	"oldest":    highest(func(l *topicLine) int64 { return int64(l.Stats.OldestReady) }),
 	"pushed":    highest(func(l *topicLine) int64 { return l.Moved().Pushed }),
 	"delivered": highest(func(l *topicLine) int64 { return l.Moved().Delivered }),
@@ -206,7 +241,8 @@ func (h *Handler) topicsPage(c echo.Context) error {
 // listTopics returns a page of the list. Values that the list is not sorted by are read only for the shown topics.
 func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
 	d := &topicsData{Search: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Sort: q.Get("sort"),
-		Count: q.Get("count"), States: topicStates, Counts: h.Figures.Counts(ctx)}
+		Count: q.Get("count"), States: topicStates, Counts: h.Figures.Counts(ctx),
+		alerts: h.Figures.OpenAlerts(ctx).ByTopic()}
 	d.Query = url.Values{"q": {d.Search}, "state": {d.State}, "sort": {d.Sort}, "count": {d.Count},
 		"page": {q.Get("page")}}.Encode()
 	topics := h.matchingTopics(d)
@@ -233,6 +269,7 @@ func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
 		l.Note = h.Registry.Snapshot().Notes.Get(l.Name)
 		d.Lines = append(d.Lines, *l)
 	}
+	d.Stored = h.Figures.Stored()
 	return d
 }
 
@@ -284,11 +321,11 @@ func (h *Handler) matchingTopics(d *topicsData) []*registry.Topic {
 
 // newLines returns lines without the values that are read for shown topics only.
 func (h *Handler) newLines(topics []*registry.Topic, d *topicsData) []*topicLine {
-	rules := h.rules()
+	rules, alerts := h.rules(), d.alerts
 	all, lines := make([]topicLine, len(topics)), make([]*topicLine, len(topics))
 	for i, t := range topics {
 		all[i] = h.newLine(t, d.Counts, rules)
-		all[i].count = d.Count
+		all[i].count, all[i].Alert = d.Count, alerts[t.Name]
 		lines[i] = &all[i]
 	}
 	return lines
@@ -331,10 +368,10 @@ func (h *Handler) fillTotals(ctx context.Context, lines []*topicLine) {
 func (h *Handler) fillVitals(ctx context.Context, lines []*topicLine) {
 	names := namesOf(lines)
 	vitals := h.Figures.Vitals(ctx, names)
-	limits, _ := h.Queue.TopicLimits(ctx, names) // the breakers of a shard that does not answer are unknown
+	limits, err := h.Queue.TopicLimits(ctx, names)
 	for _, l := range lines {
 		v := vitals[l.Name]
-		l.Vitals, l.Open = &v, h.isOpen(limits[l.Name])
+		l.Vitals, l.Open, l.Limited = &v, h.isOpen(limits[l.Name]), err == nil
 	}
 }
 

@@ -62,6 +62,7 @@ func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
 	totals := h.Figures.Totals(ctx, []string{t.Name})[t.Name]
 	line.Totals, line.Note = &totals, h.Registry.Snapshot().Notes.Get(t.Name)
 	line.Stats, line.Answered = line.Totals.Stats, line.Totals.Answered
+	line.Alert = h.Figures.OpenAlerts(ctx).ByTopic()[t.Name]
 	l := &topicLive{topicLine: &line}
 	h.fillVitals(ctx, []*topicLine{&line})
 	if limits, err := h.Queue.TopicLimits(ctx, []string{t.Name}); err == nil {

@@ -198,7 +198,8 @@
 
   // --- charts --------------------------------------------------------------------------------------------------------
   // <div class="wk-chart" data-chart="/overview/chart?span=15m" data-chart-every="10">, which answers
-  // {"at": [unix seconds], "series": [{"label", "color", "values", "dash"}], "unit": "/s"}.
+  // {"at": [unix seconds], "series": [{"label", "color", "values", "dash"}], "unit": "/s"}, and if the values are old
+  // or unknown "note", "noteAt" and "none".
   // data-chart-json holds the same without a request.
   const charts = new Map();
   const palette = ["--tblr-blue", "--tblr-green", "--tblr-red", "--tblr-orange", "--tblr-purple", "--tblr-cyan"];
@@ -241,6 +242,8 @@
     if (!window.uPlot || !box.isConnected) return;
     const old = charts.get(box);
     const values = [data.at, ...data.series.map((s) => s.values)];
+    box.dataset.note = (data.note || "").replace("{0}", clock.format(new Date((data.noteAt || 0) * 1000)));
+    if (data.none) box.dataset.none = data.none;
     box.classList.toggle("wk-no-data", values.slice(1).flat().every((v) => v == null));
     if (old && !redraw && old.plot.series.length === values.length) { // keeps the values under the pointer
       old.data = data;

@@ -37,6 +37,20 @@ func (h Histogram) Count() (n int64) {
 	return n
 }
 
+// waitingSteps is how finely the lateness of waiting jobs is spread.
+const waitingSteps = 20
+
+// AddWaiting adds n jobs that wait for their call, as late as they are now. Only the lateness of the oldest one is
+// known; they count as if they had fallen due evenly since then.
+func (h Histogram) AddWaiting(n int64, oldest time.Duration) {
+	ms := float64(oldest) / float64(time.Millisecond)
+	for i := int64(1); i <= waitingSteps; i++ {
+		if step := n*i/waitingSteps - n*(i-1)/waitingSteps; step > 0 {
+			h[bucketOf(ms*float64(i)/waitingSteps)] += step
+		}
+	}
+}
+
 // Quantile returns the lateness that a share q of the calls did not exceed, within 5 %. Without calls it is 0.
 func (h Histogram) Quantile(q float64) time.Duration {
 	if len(h) == 0 {

@@ -16,7 +16,8 @@ var begin = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 // fakeSource has topics whose numbers the test sets.
 type fakeSource struct {
 	topics  map[string]Reading
-	active  map[string]bool // since the last round
+	today   map[string]Totals // of these; nil: none
+	active  map[string]bool   // since the last round
 	missing []string
 	late    Lateness
 	asked   [][]string
@@ -43,7 +44,7 @@ func (f *fakeSource) Totals(_ context.Context, topics []string) (map[string]queu
 	out := map[string]queue.TopicTotals{}
 	for _, t := range topics {
 		if r, ok := f.topics[t]; ok {
-			out[t] = queue.TopicTotals{Total: r.Totals, Stats: r.Living}
+			out[t] = queue.TopicTotals{Total: r.Totals, Today: f.today[t], Stats: r.Living}
 		}
 	}
 	if f.missing != nil {

@@ -51,6 +51,7 @@ type Sampler struct {
 	shards shardSlots
 
 	leads      bool
+	silent     bool // no shard is up, so the topics' numbers are unknown
 	lastRound  time.Time
 	lastRead   time.Time // of topics
 	readAgain  time.Time // the earliest next reading; zero: in the next round
@@ -131,8 +132,13 @@ func (s *Sampler) round(ctx context.Context, at time.Time) error {
 	if at.Before(s.lastRound) { // the clock was set back: these times would be in the future
 		s.readAgain, s.lastFull, s.pruned = time.Time{}, time.Time{}, time.Time{}
 	}
-	err := errors.Join(leadErr, s.readTopics(ctx, at))
-	s.shards.add(s.opts.Shards())
+	shards := s.opts.Shards()
+	s.silent = len(shards) > 0 && !slices.ContainsFunc(shards, func(r ShardReading) bool { return r.Up })
+	err := leadErr
+	if !s.silent {
+		err = errors.Join(leadErr, s.readTopics(ctx, at))
+	}
+	s.shards.add(shards)
 	for _, t := range tiers {
 		if !s.lastRound.IsZero() && !at.Truncate(t.Step).Equal(s.lastRound.Truncate(t.Step)) {
 			s.endSlot(ctx, t, at.Truncate(t.Step))
@@ -168,11 +174,18 @@ func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	readings, missing, err := s.read(ctx, topics)
+	readings, earlier, missing, err := s.read(ctx, topics)
 	if err != nil {
 		return err
 	}
-	s.topics.update(readings, missing, s.lastTotals(ctx, at, missing))
+	last, stored := Totals{}, time.Time{}
+	if !s.topics.begun {
+		last, stored, err = s.lastTotals(ctx, at)
+	}
+	if !s.topics.begun && missing == "" && err == nil {
+		s.begin(earlier, last, stored, at)
+	}
+	s.topics.update(readings, missing, last)
 	s.lastRead = at
 	if all {
 		s.topics.keepOnly(topics)
@@ -181,12 +194,31 @@ func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
 	return nil
 }
 
+// begin stores the totals before a start, so that the charts have what happened until the first reading. stored is when
+// the last totals were stored: since then there was no sampler, and probably nothing else. At the first start of all
+// (zero), these are the totals before today.
+func (s *Sampler) begin(earlier map[string]Reading, last Totals, stored, at time.Time) {
+	before := Reading{Totals: last}
+	if stored.IsZero() {
+		s.topics.update(earlier, "", Totals{})
+		before = s.topics.all
+	} else if at.Sub(stored) <= leaseTTL {
+		return
+	}
+	for _, t := range tiers {
+		s.pending = append(s.pending, newRecord(before, Lateness{}).sample(AllTopics, t, at.Truncate(t.Step)))
+	}
+}
+
 // topicsAtOnce bounds the memory for totals of many topics.
 const topicsAtOnce = 2000
 
-// read reads topics, except those that never had a job. missing are the shards that did not answer.
-func (s *Sampler) read(ctx context.Context, topics []string) (readings map[string]Reading, missing string, err error) {
-	readings = map[string]Reading{}
+// read reads topics, except those that never had a job. earlier are their totals before today; missing are the shards
+// that did not answer.
+func (s *Sampler) read(ctx context.Context, topics []string) (
+	readings, earlier map[string]Reading, missing string, err error,
+) {
+	readings, earlier = map[string]Reading{}, map[string]Reading{}
 	silent := map[string]bool{}
 	for some := range slices.Chunk(topics, topicsAtOnce) {
 		totals, err := s.opts.Source.Totals(ctx, some)
@@ -195,15 +227,15 @@ func (s *Sampler) read(ctx context.Context, topics []string) (readings map[strin
 				silent[shard] = true
 			}
 		} else if err != nil {
-			return nil, "", err
+			return nil, nil, "", err
 		}
 		for topic, t := range totals {
 			if r := (Reading{t.Total, t.Stats}); r != (Reading{}) || s.topics.topics[topic] != nil {
-				readings[topic] = r
+				readings[topic], earlier[topic] = r, Reading{Totals: rise(t.Total, t.Today)}
 			}
 		}
 	}
-	return readings, strings.Join(slices.Sorted(maps.Keys(silent)), " "), nil
+	return readings, earlier, strings.Join(slices.Sorted(maps.Keys(silent)), " "), nil
 }
 
 // choose lists the topics to read: those with events, and once every fullEvery all of them.
@@ -218,22 +250,21 @@ func (s *Sampler) choose(ctx context.Context, at time.Time) (topics []string, al
 	return topics, false, err
 }
 
-// lastTotals returns the last stored totals of all topics. They are needed only if the sampler starts while a shard is
-// down.
-func (s *Sampler) lastTotals(ctx context.Context, at time.Time, missing string) Totals {
-	if s.topics.begun || missing == "" {
-		return Totals{}
+// lastTotals returns the last stored totals of all topics, and when they were stored; zero: never.
+func (s *Sampler) lastTotals(ctx context.Context, at time.Time) (Totals, time.Time, error) {
+	for _, t := range tiers {
+		list, err := s.opts.Store.Samples(ctx, AllTopics, t.Name, at.Add(-t.Keep), at)
+		if err != nil {
+			return Totals{}, time.Time{}, err
+		}
+		if len(list) == 0 {
+			continue
+		}
+		last := slices.MaxFunc(list, func(a, b Sample) int { return a.At.Compare(b.At) })
+		r, err := decode(last)
+		return Totals(r.storedTotals), last.At, err
 	}
-	list, err := s.opts.Store.Samples(ctx, AllTopics, tiers[0].Name, at.Add(-tiers[0].Keep), at)
-	if err != nil || len(list) == 0 {
-		return Totals{}
-	}
-	last := slices.MaxFunc(list, func(a, b Sample) int { return a.At.Compare(b.At) })
-	r, err := decode(last)
-	if err != nil {
-		return Totals{}
-	}
-	return Totals(r.storedTotals)
+	return Totals{}, time.Time{}, nil
 }
 
 // endSlot creates the samples at the end of a tier's slot.
@@ -242,11 +273,13 @@ func (s *Sampler) endSlot(ctx context.Context, t Tier, at time.Time) {
 	if !s.lastEvents.Before(at.Add(-t.Step)) { // otherwise no job was called
 		late = s.lateness(ctx, nil, t, at)[""]
 	}
-	s.pending = append(s.pending, newRecord(s.topics.all, late).sample(AllTopics, t, at))
+	if !s.silent { // otherwise the charts have a gap
+		s.pending = append(s.pending, newRecord(s.topics.all, late).sample(AllTopics, t, at))
+	}
 	for name, r := range s.shards.end(t) {
 		s.pending = append(s.pending, record{Shard: &r}.sample(ShardSeries(name), t, at))
 	}
-	if t.Step == Round {
+	if t.Step == Round || s.silent {
 		return
 	}
 	changed := s.topics.changed(t, at)

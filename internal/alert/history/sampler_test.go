@@ -20,7 +20,7 @@ func TestRatesOfAllTopics(t *testing.T) {
 	b.rounds(3, func() { b.source.change("a", push(100)) })
 	b.rounds(3, func() { b.source.change("b", push(50)) })
 	p := b.series(AllTopics, "15m")
-	wantTail(t, p, "pushed", -1, 0, 0, 0, 0, 10, 10, 10, 5, 5, 5)
+	wantTail(t, p, "pushed", -1, 0, 0, 0, 0, 0, 10, 10, 10, 5, 5, 5)
 	wantTail(t, p, "delayed", 100, 200, 300, 350, 400, 450)
 	if p.Sums["pushed"] != 450 {
 		t.Errorf("the span's sum is %d, want 450", p.Sums["pushed"])
@@ -171,7 +171,7 @@ func TestSamplesOfARegistryOutageAreStoredLater(t *testing.T) {
 	b.rounds(5, func() { b.source.change("a", push(10)) })
 	b.store.away = false
 	b.rounds(1, nil)
-	wantTail(t, b.series(AllTopics, "15m"), "pushed", -1, 1, 1, 1, 1, 1, 0)
+	wantTail(t, b.series(AllTopics, "15m"), "pushed", -1, 0, 1, 1, 1, 1, 1, 0)
 }
 
 func TestNextLeaderGoesOn(t *testing.T) {
@@ -180,12 +180,45 @@ func TestNextLeaderGoesOn(t *testing.T) {
 	b.rounds(2, nil)
 	b.restart("two")
 	b.rounds(2, func() { b.source.change("a", push(10)) })
-	if n := len(b.store.samples[[2]string{AllTopics, "10s"}]); n != 1 {
+	if n := len(b.store.samples[[2]string{AllTopics, "10s"}]); n != 2 { // the begin and the end of its slot
 		t.Errorf("%d samples; the second host must not sample while the first leads", n)
 	}
 	b.store.leader = ""
 	b.rounds(3, func() { b.source.change("a", push(10)) })
 	wantTail(t, b.series(AllTopics, "15m"), "pushed", 1, 1, 1, 1)
+}
+
+// TestTheFirstJobsAfterAStartAreCounted although they were pushed before the first reading.
+func TestTheFirstJobsAfterAStartAreCounted(t *testing.T) {
+	b := newBench(t)
+	b.source.topics["a"] = Reading{Totals: Totals{Pushed: 1003, Delivered: 1003}}
+	b.source.today = map[string]Totals{"a": {Pushed: 3, Delivered: 3}}
+	b.rounds(12, nil)
+	for _, series := range []string{AllTopics, "a"} {
+		if p := b.series(series, "15m"); p.Sums["delivered"] != 3 {
+			t.Errorf("after the first start, the sum of %s is %d, want 3", series, p.Sums["delivered"])
+		}
+	}
+	b.now = b.now.Add(50 * time.Minute)
+	b.restart("one")
+	b.source.change("a", push(4))
+	b.rounds(2, nil)
+	if p := b.series(AllTopics, "15m"); p.Sums["pushed"] != 4 {
+		t.Errorf("after another start, the sum is %d, want 4", p.Sums["pushed"])
+	}
+}
+
+// TestUnknownNumbersAreAGap: while no shard is up, neither zeros nor the last numbers are stored.
+func TestUnknownNumbersAreAGap(t *testing.T) {
+	b := newBench(t)
+	b.shards = []ShardReading{{Name: "s1", Up: true}, {Name: "s2"}}
+	b.rounds(4, func() { b.source.change("a", push(10)) })
+	b.shards[0].Up = false
+	b.source.missing, b.source.topics = []string{"s1", "s2"}, map[string]Reading{"a": {}}
+	b.rounds(70, nil)
+	p := b.series(AllTopics, "15m")
+	wantTail(t, p, "pushed", -1, -1, -1)
+	wantTail(t, p, "delayed", -1, -1, -1)
 }
 
 func TestShardSeries(t *testing.T) {

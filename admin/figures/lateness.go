@@ -1,0 +1,63 @@
+package figures
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// Window is the time that success rates and latenesses describe. It is the shortest span of the history.
+const Window = 15 * time.Minute
+
+// late caches the calls of all topics by their lateness.
+type late struct {
+	mu    sync.Mutex
+	asked time.Time
+	known bool
+	calls activity.Histogram
+}
+
+// Lateness returns how late the jobs of all topics were called in the Window, and how late those are that wait for
+// their call, except in topics that are paused or offline. While no shard answers, these are the last known ones. nil:
+// unknown.
+func (h *Handler) Lateness(ctx context.Context) activity.Histogram {
+	l := &h.late
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := h.Now(); now.Sub(l.asked) >= countsFresh {
+		calls, err := h.Queue.LatenessOfAll(context.WithoutCancel(ctx), now.Add(-Window))
+		if l.asked = now; h.someAnswered(err) {
+			l.calls, l.known = calls, true
+		}
+	}
+	if !l.known {
+		return nil
+	}
+	all := activity.Histogram{}
+	maps.Copy(all, l.calls)
+	topics := h.Registry.Snapshot().Topics
+	for name, s := range h.Counts(ctx).Topics {
+		if t := topics.Get(name); t != nil && t.State == registry.TopicActive {
+			all.AddWaiting(s.Ready, s.OldestReady)
+		}
+	}
+	return all
+}
+
+// Late returns how late the topic's jobs are: those called in the Window, and those that wait. The time is in
+// milliseconds; nil: there are none, or they are unknown.
+func (v *Vitals) Late(waiting queue.Stats) *float64 {
+	all := activity.Histogram{}
+	maps.Copy(all, v.calls)
+	all.AddWaiting(waiting.Ready, waiting.OldestReady)
+	if all.Count() == 0 {
+		return nil
+	}
+	ms := float64(all.Quantile(0.99)) / float64(time.Millisecond)
+	return &ms
+}
