@@ -37,8 +37,8 @@ func (s *Server) search(c echo.Context) error {
 
 func (s *Server) searchForHost(c echo.Context) error {
 	if s.opts.Search == nil || !s.opts.Search.Signed(c.Request(), s.opts.Now()) {
-		return &Problem{Status: http.StatusUnauthorized, Detail: "the request of a host is not signed with this host's " +
-			"key: give all hosts the same registry.seal_key, and the right time"}
+		return &Problem{Status: http.StatusUnauthorized, Detail: "host request not signed with this host's key: give all " +
+			"hosts the same registry.seal_key, and the right time"}
 	}
 	ctx, cancel := s.untilStop(c)
 	defer cancel()
@@ -113,11 +113,23 @@ func (s *Server) searchAll(c *call) error {
 	out, flush := json.NewEncoder(c.Response()), s.flusher(c)
 	tell := func(r search.Report) {
 		r.Jobs = slices.DeleteFunc(r.Jobs, func(j search.Job) bool { return !c.token.Allows(mayRead, j.Topic) })
+		if !r.Done {
+			withoutBodies(r.Jobs)
+		}
 		_ = out.Encode(searchView{stored, r}) // a client that is gone cancels the request
 		flush()
 	}
 	tell(s.opts.Search.All(ctx, q, tell))
 	return nil
+}
+
+// withoutBodies keeps the lines short that only tell how far a search has come.
+func withoutBodies(jobs []search.Job) {
+	for _, j := range jobs {
+		for i := range j.Events {
+			j.Events[i].Body = nil
+		}
+	}
 }
 
 // stored finds the jobs of the id in the shards that answer.
