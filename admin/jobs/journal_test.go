@@ -60,7 +60,7 @@ func TestThePageOfAForgottenJobSearchesTheJournals(t *testing.T) {
 	}
 	wait.For(t, "the progress", func() bool {
 		body := get(part)
-		return strings.Contains(body, "1.0 MiB of 2.0 MiB on 1 hosts") &&
+		return strings.Contains(body, "1.0 MiB of 2.0 MiB, hosts: 1") &&
 			strings.Contains(body, `hx-trigger="every 1s"`)
 	})
 	get("/search/journal?id=order-43")
