@@ -37,8 +37,8 @@ func (s *Server) search(c echo.Context) error {
 
 func (s *Server) searchForHost(c echo.Context) error {
 	if s.opts.Search == nil || !s.opts.Search.Signed(c.Request(), s.opts.Now()) {
-		return &Problem{Status: http.StatusUnauthorized, Detail: "the request of a host is not signed with this host's " +
-			"key: give all hosts the same registry.seal_key, and the right time"}
+		return &Problem{Status: http.StatusUnauthorized, Detail: "host request not signed with this host's key: give all " +
+			"hosts the same registry.seal_key, and the right time"}
 	}
 	ctx, cancel := s.untilStop(c)
 	defer cancel()
@@ -101,23 +101,41 @@ func (s *Server) searchAll(c *call) error {
 	if s.opts.Search == nil {
 		return notFound("this server has no journal to search")
 	}
+	stored := s.stored(c.ctx(), c, q)
 	if _, running := s.searches.LoadOrStore(c.token.ID, true); running {
 		return &Problem{Status: http.StatusTooManyRequests, RetryAfter: searchRetry,
 			Detail: "a search with token " + clip(c.token.Name) + " is under way; wait for its end, or disconnect it"}
 	}
-	defer s.searches.Delete(c.token.ID)
 	ctx, cancel := s.untilStop(c)
 	defer cancel()
-	stored := s.stored(ctx, c, q)
 	begin(c)
 	out, flush := json.NewEncoder(c.Response()), s.flusher(c)
 	tell := func(r search.Report) {
 		r.Jobs = slices.DeleteFunc(r.Jobs, func(j search.Job) bool { return !c.token.Allows(mayRead, j.Topic) })
+		if !r.Done {
+			withoutBodies(r.Jobs)
+		}
 		_ = out.Encode(searchView{stored, r}) // a client that is gone cancels the request
 		flush()
 	}
-	tell(s.opts.Search.All(ctx, q, tell))
+	tell(s.searchOnly(ctx, c.token.ID, q, tell))
 	return nil
+}
+
+// searchOnly searches as the only search of its token. It is over before the last line is sent, after which the client
+// may begin another one.
+func (s *Server) searchOnly(ctx context.Context, token uint64, q search.Query, tell func(search.Report)) search.Report {
+	defer s.searches.Delete(token)
+	return s.opts.Search.All(ctx, q, tell)
+}
+
+// withoutBodies keeps the lines short that only tell how far a search has come.
+func withoutBodies(jobs []search.Job) {
+	for _, j := range jobs {
+		for i := range j.Events {
+			j.Events[i].Body = nil
+		}
+	}
 }
 
 // stored finds the jobs of the id in the shards that answer.

@@ -74,6 +74,11 @@ func (h *Handler) searchPage(c echo.Context) error {
 	return h.Pages.Render(c, http.StatusOK, "search", d)
 }
 
+// Exact reports whether a job with the id itself was found.
+func (d searchData) Exact() bool {
+	return slices.ContainsFunc(d.Jobs, func(j *queue.Job) bool { return j.ID == d.Text })
+}
+
 // findNames finds topics and pages.
 func (h *Handler) findNames(c echo.Context, d *searchData) {
 	text := strings.ToLower(d.Text)

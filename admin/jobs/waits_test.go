@@ -25,7 +25,7 @@ func TestTheJobPageSaysWhyTheJobWaits(t *testing.T) {
 	later, first, second := push("later", time.Hour), push("first", 0), push("second", 0)
 	s.Shows(later, "Why does this job wait?", "It is not due until", `name="do" value="run"`)
 	s.Shows(first, "it is the next job of its topic", "/jobs/first/waits")
-	s.Shows(second+"/waits", "1 due jobs of the same topic and priority", "state=ready")
+	s.Shows(second+"/waits", "1 due job of the same topic and priority", "state=ready")
 
 	topic := *s.Registry.Snapshot().Topics.Get("shop.close")
 	topic.State = registry.TopicPaused

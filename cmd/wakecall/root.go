@@ -129,10 +129,10 @@ func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 
 func (p *program) commands() []*cobra.Command {
 	return append(append([]*cobra.Command{p.upCommand()}, p.roleCommands()...),
-		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(), p.searchCommand(),
-		p.workCommand(), p.topicCommand(), p.statsCommand(), p.shardCommand(), p.hostCommand(), p.tokenCommand(),
-		p.psCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(), p.configCommand(),
-		p.versionCommand())
+		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(),
+		p.searchCommand(), p.workCommand(), p.topicCommand(), p.statsCommand(), p.shardCommand(), p.hostCommand(),
+		p.tokenCommand(), p.psCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(),
+		p.configCommand(), p.versionCommand())
 }
 
 // noArgs and exactArgs return usage errors for a wrong number of arguments.

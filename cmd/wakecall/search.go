@@ -39,7 +39,7 @@ func searched(r *client.SearchReport) string {
 	for _, h := range r.Hosts {
 		read, total = read+h.Read, total+h.Total
 	}
-	return fmt.Sprintf("%s of %s in the journals of %d hosts", mebibytes(read), mebibytes(total), len(r.Hosts))
+	return fmt.Sprintf("%s of %s of the journals, hosts: %d", mebibytes(read), mebibytes(total), len(r.Hosts))
 }
 
 func mebibytes(n int64) string { return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB" }
@@ -93,7 +93,7 @@ func eventRow(e client.Event) []string {
 			parts = append(parts, strconv.Itoa(e.Status))
 		}
 		for _, text := range []string{e.What, e.Reason, e.Error, e.Result} {
-			if text != "" {
+			if text != "" && text != "ok" {
 				parts = append(parts, printable.Clip(text, clipAt))
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -46,7 +47,7 @@ func Search(
 		return err
 	}
 	for _, f := range files {
-		if info, err := os.Stat(dir + "/" + f.name); err == nil {
+		if info, err := os.Stat(filepath.Join(dir, f.name)); err == nil {
 			s.at.Total += info.Size()
 		}
 	}
@@ -89,7 +90,7 @@ func (s *search) file(ctx context.Context, dir string, f dayFile) error {
 	defer file.Close()
 	counted := &counter{Reader: file, n: &s.at.Read}
 	var from io.Reader = counted
-	if f.packed || file.Name() != dir+"/"+f.name {
+	if f.packed || file.Name() != filepath.Join(dir, f.name) {
 		if from, err = gzip.NewReader(bufio.NewReaderSize(counted, 64<<10)); err != nil {
 			return fmt.Errorf("search the journal's %s: %w", f.name, err)
 		}

@@ -63,7 +63,7 @@ func (s *Searcher) Signed(r *http.Request, now time.Time) bool {
 // Errors of other hosts' requests.
 var (
 	ErrOther = errors.New("the request is for another host")
-	ErrBusy  = errors.New("a search for another host is under way")
+	ErrBusy  = errors.New("too many searches for other hosts are under way")
 )
 
 // Serve answers another host's signed request with the lines of this host's journal, one JSON object a line.
@@ -71,10 +71,10 @@ func (s *Searcher) Serve(ctx context.Context, query url.Values, w http.ResponseW
 	if query.Get("self") != s.Host {
 		return ErrOther
 	}
-	if !s.busy.TryLock() {
+	defer s.serving.Add(-1)
+	if s.serving.Add(1) > maxServed {
 		return ErrBusy
 	}
-	defer s.busy.Unlock()
 	out := json.NewEncoder(w)
 	var told time.Time
 	progress := func(p journal.Progress) {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/journal"
@@ -23,6 +24,7 @@ import (
 // Limits of one search.
 const (
 	Limit     = 10 * time.Minute
+	maxServed = 4        // for other hosts at a time
 	maxEvents = 1000     // on each host
 	maxBodies = 1 << 20  // bytes on each host; later ones are left out
 	maxLine   = 16 << 20 // of another host's answer
@@ -64,8 +66,9 @@ type Job struct {
 	Topic     string    `json:"topic"`
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
-	Ended     string    `json:"ended,omitempty"` // done, dead, expired, delete, drop or clear; empty: not as far as is known
-	Events    []Event   `json:"events"`          // oldest first
+	// Ended is done, dead, expired, delete, drop or clear; empty: it has not, as far as is known.
+	Ended  string  `json:"ended,omitempty"`
+	Events []Event `json:"events"` // oldest first
 }
 
 // Host is how far the search on one host has come.
@@ -99,7 +102,7 @@ type Searcher struct {
 	TLS   bool     // the servers speak HTTPS
 	Web   *http.Client
 
-	busy sync.Mutex // one search of this host's journal at a time, for other hosts
+	serving atomic.Int32 // searches for other hosts
 }
 
 // Self searches this host's journal.
