@@ -135,7 +135,7 @@ func TestTheDeadSayWhyAndWhen(t *testing.T) {
 		}
 	}
 	s.Post("/language", "choice", "zh-Hans")
-	s.Shows("/topics/a?tab=attempts", `bg-red-lt">超时`) // by the reason, not by the error's text
+	s.Shows("/topics/a?tab=attempts", `bg-secondary-lt">超时`) // by the reason, not by the error's text
 }
 
 // failedOnce is the activity of a topic whose endpoint answered 200 but whose attempt failed.
