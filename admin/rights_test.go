@@ -35,7 +35,7 @@ var (
 		"/topics/:topic/edit": account.RoleAdmin, "/topics/check/name": account.RoleAdmin,
 		"/access/tokens/:id": account.RoleAdmin, "/topics/-/export": account.RoleAdmin,
 		"/shards/-/new":      account.RoleAdmin,
-		"/shards/:name/edit": account.RoleAdmin, "/push": account.RoleOperator,
+		"/shards/:name/edit": account.RoleAdmin, "/push": account.RoleOperator, "/push/settings": account.RoleOperator,
 		"/topics/:topic/test": account.RoleOperator,
 	}
 	openPages = []string{"/login", "/healthz", "/assets/:name", "/events"}
