@@ -130,6 +130,7 @@ func TestTheAdminInABrowser(t *testing.T) {
 	i.everyPageIsSound(t, b)
 	i.firstScreen(t, b)
 	i.nothingIsHidden(t, b)
+	everybodyCanRead(t, b)
 	chartsAreTrue(t, b)
 	i.cardsAreSavedAlone(t, b)
 	aFormIsSentOnce(t, b)

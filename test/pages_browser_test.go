@@ -2,6 +2,7 @@ package test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -92,6 +93,62 @@ func (i *installation) nothingIsHidden(t *testing.T, b *harness.Browser) {
 		t.Errorf("on a phone the re-drive is at %v", top)
 	}
 	b.Size(1440, 900)
+}
+
+// everybodyCanRead: old numbers have a contrast of 4.5:1, a table that is cut off can be scrolled by keyboard, links among
+// words are underlined, a phone shows what needs somebody without scrolling, and a page holds 50 rows of 30 pixels.
+func everybodyCanRead(t *testing.T, b *harness.Browser) {
+	axe, err := os.ReadFile("testdata/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dark := range []bool{false, true} {
+		b.Dark(dark)
+		for _, path := range []string{"/", "/topics"} {
+			b.Open(path)
+			harness.Evaluate[chromedp.Void](b, `document.body.classList.add("wk-offline"),
+				document.querySelectorAll(".wk-strip dl, main table").forEach(e => e.classList.add("wk-old"))`)
+			for _, f := range b.Axe(string(axe), "color-contrast") {
+				t.Errorf("%s with old numbers, dark %v: %s: %v", path, dark, f.Help, f.Nodes)
+			}
+		}
+	}
+	b.Dark(false)
+	for _, width := range []int64{390, 768} {
+		b.Size(width, 900)
+		b.Open("/topics")
+		cut := harness.Evaluate[[]string](b, `[...document.querySelectorAll("th")].slice(0, 4)
+			.filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.innerText)`)
+		if len(cut) > 0 {
+			t.Errorf("at %d, %q are cut off", width, cut)
+		}
+		for _, path := range pages {
+			b.Open(path)
+			wrong := harness.Evaluate[[]string](b, `[
+				...[...document.querySelectorAll(".table-responsive")].filter(e => e.scrollWidth > e.clientWidth && (location.pathname.match("audit|access|shards|tasks") ||
+					e.tabIndex != 0 || e.role != "region" || !e.ariaLabel)).map(e => "a table is cut off: " + e.innerText.slice(0, 40)),
+				...[...document.querySelectorAll("main a:not(.btn, .badge)")].filter(a => !a.closest("td, .nav, .pagination") && a.offsetParent &&
+					[...a.parentNode.childNodes].some(n => n.nodeType == 3 && n.data.trim().length > 3) &&
+					getComputedStyle(a).textDecorationLine != "underline").map(a => "a link is not underlined: " + a.outerHTML)]`)
+			if len(wrong) > 0 {
+				t.Errorf("%s at %d: %q", path, width, wrong)
+			}
+		}
+	}
+	b.Size(1440, 900)
+	b.Open("/topics/shop.close?tab=jobs&state=done")
+	if high := harness.Evaluate[float64](b, `(rows => rows.reduce((sum, r) => sum + r.offsetHeight, 0) / rows.length)
+		([...document.querySelectorAll("tbody tr")])`); high > 30 {
+		t.Errorf("a job takes %v pixels", high)
+	}
+	b.Open("/topics/mail.welcome?tab=attempts")
+	b.Shows(soon, "500")
+	if high := harness.Evaluate[int](b, `document.querySelector(".card-header").offsetHeight`); high > 45 {
+		t.Errorf("the header of a card takes %d pixels", high)
+	}
+	if red := harness.Evaluate[int](b, `document.querySelectorAll("td .bg-red-lt, td.text-red, td .text-red").length`); red > 0 {
+		t.Errorf("%d failed attempts are red", red)
+	}
 }
 
 // chartsAreTrue: an isolated point is drawn, times are in the chosen zone, on pages and in charts, and the legend keeps

@@ -130,12 +130,12 @@ func TestTheDeadSayWhyAndWhen(t *testing.T) {
 	s.Shows("/dead?topic=a", "Last error", "Died", "connection refused", "1h ago")
 	s.Shows("/topics/a?tab=jobs&state=dead", "Last error", "Died", "connection refused", "1h ago")
 	for _, path := range []string{"/topics/a/jobs/job-0", "/topics/a?tab=attempts", "/dead?topic=a"} {
-		if body := s.Shows(path, "retry_if is true", `bg-red-lt">200`); strings.Contains(body, `bg-green-lt">200`) {
+		if body := s.Shows(path, "retry_if is true", `-lt">200`); strings.Contains(body, `bg-green-lt">200`) {
 			t.Errorf("%s shows the failed attempt in green", path)
 		}
 	}
 	s.Post("/language", "choice", "zh-Hans")
-	s.Shows("/topics/a?tab=attempts", `bg-red-lt">超时`) // by the reason, not by the error's text
+	s.Shows("/topics/a?tab=attempts", `bg-secondary-lt">超时`) // by the reason, not by the error's text
 }
 
 // failedOnce is the activity of a topic whose endpoint answered 200 but whose attempt failed.

@@ -109,7 +109,7 @@ func TestTheWorstTenAreShown(t *testing.T) {
 		return strings.Contains(body, "and 16 more") && !strings.Contains(body, "muted")
 	})
 	s.Post("/language", "choice", "zh-Hans")
-	s.Shows("/", "端点返回 429：连续 12 次", "最早的已等待 1 分 30 秒", "还有 16 个")
+	s.Shows("/", "端点返回 429：连续 12 次", "最早的已等待 1 分 30 秒", "另有 16 个")
 }
 
 // TestTheMenuCountsWhatIsWrong: no shard is a problem, which the menu and the title of the tab count.

@@ -56,16 +56,16 @@ type Head struct {
 	Wide      bool // only shown on wide screens
 }
 
-// Heads returns the columns.
+// Heads returns the columns. Those that a phone shows without scrolling come first.
 func (d topicsData) Heads() []Head {
 	return []Head{
 		{"name", "common.topic", false, false}, {"health", "topics.health", false, false},
+		{"ready", "common.ready", true, false}, {"dead", "common.dead", true, false},
 		{"success", "topics.success", true, false}, {"p99", "topics.p99", true, false},
 		{"oldest", "topics.oldest", true, false}, {"", "topics.recent", false, false},
 		{"pushed", "topics.pushed", true, false}, {"delivered", "topics.delivered", true, false},
 		{"failed", "topics.failed", true, false}, {"deleted", "topics.deleted", true, true},
-		{"delayed", "common.delayed", true, false}, {"ready", "common.ready", true, false},
-		{"running", "common.running", true, false}, {"dead", "common.dead", true, false},
+		{"delayed", "common.delayed", true, false}, {"running", "common.running", true, false},
 	}
 }
 

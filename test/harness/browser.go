@@ -237,8 +237,8 @@ type Finding struct {
 	Nodes  []string `json:"nodes"`
 }
 
-// Axe checks the page for accessibility, by all rules or those named, and returns the serious violations, except in
-// elements that are dimmed because their numbers are old. script is the source of axe-core.
+// Axe checks the page for accessibility, by all rules or those named, and returns the serious violations. script is the
+// source of axe-core.
 func (b *Browser) Axe(script string, rules ...string) []Finding {
 	b.t.Helper()
 	send(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true})
@@ -249,7 +249,7 @@ func (b *Browser) Axe(script string, rules ...string) []Finding {
 	}
 	return Evaluate[[]Finding](
 		b,
-		`axe.run({exclude: [[".wk-old"], [".wk-offline .wk-strip"]]}, {resultTypes: ["violations"]`+only+`}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
+		`axe.run({resultTypes: ["violations"]`+only+`}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
 			.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.map(n => n.html.slice(0, 200))})))`,
 		chromedp.EvalAwaitPromise,
 	)

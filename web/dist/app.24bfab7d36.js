@@ -305,6 +305,17 @@
   new MutationObserver(() => { for (const [box, c] of charts) draw(box, c.data, true); })
     .observe(document.documentElement, { attributes: true, attributeFilter: ["data-bs-theme"] });
 
+  // A table that is wider than its place is scrolled with the arrow keys, so it can have the focus, and a name.
+  function reach(table) {
+    const title = $(".card-title, caption", table.closest(".card") || table) || $(".page-title");
+    const wide = table.scrollWidth > table.clientWidth;
+    if (wide) table.tabIndex = 0;
+    else table.removeAttribute("tabindex");
+    table.role = wide ? "region" : null;
+    table.ariaLabel = wide ? title.textContent.trim() : null;
+  }
+  window.addEventListener("resize", () => document.querySelectorAll(".table-responsive").forEach(reach));
+
   function enhance(root) {
     for (const box of root.querySelectorAll("[data-chart], [data-chart-json]")) {
       if (box.dataset.ready) continue;
@@ -315,6 +326,10 @@
     }
     const wrong = root.querySelector("[data-wrong]");
     if (wrong) count(JSON.parse(wrong.dataset.wrong));
+    for (const table of root.querySelectorAll(".table-responsive")) reach(table);
+    for (const cell of root.querySelectorAll(".wk-stack > tbody > tr > td:not([colspan])")) {
+      cell.dataset.label = cell.closest("table").tHead.rows[0].cells[cell.cellIndex].textContent.trim();
+    }
     for (const bar of root.querySelectorAll("[data-width]")) bar.style.width = bar.dataset.width + "%";
     for (const part of root.querySelectorAll("time[datetime] [data-at]")) {
       const time = part.closest("time");
