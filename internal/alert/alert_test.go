@@ -1,12 +1,18 @@
 package alert
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"mime/quotedprintable"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/test/dbtest"
 	"github.com/wakecall/wakecall/test/smtptest"
 )
@@ -239,4 +245,56 @@ func TestAnAlertLastsWhileNobodyCanTell(t *testing.T) {
 	}
 	h.cannotTell(false)
 	eventually(t, "the mail of its end", func() bool { return len(smtp.Mails()) == 2 })
+}
+
+// TestAMailNamesItsSeverityInstallationAndLinks: its subject has both, and each alert is a line with a link to its
+// page. A webhook gets each alert with its times.
+func TestAMailNamesItsSeverityInstallationAndLinks(t *testing.T) {
+	t.Parallel()
+	smtp := smtptest.Start(t)
+	bodies := make(chan []byte, 10)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies <- body
+	}))
+	defer hook.Close()
+	settings := mailTo(smtp, "ops@test.example")
+	settings.Webhooks = []Webhook{{Name: "hook", URL: seal.Text(hook.URL), Preset: "generic"}}
+	h := play(t, "h1", newStore(t), settings)
+	h.wrong(down, isLate("shop.orders"))
+	eventually(t, "the mail", func() bool { return len(smtp.Mails()) == 1 })
+	m := smtp.Mails()[0]
+	if !strings.HasPrefix(m.Subject, "[Wakecall admin.example: critical] shard a is down, and 1 more") {
+		t.Errorf("the subject is %q", m.Subject)
+	}
+	html, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(m.Raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`<a href="http://admin.example/shards">shard a is down</a> (critical, since `,
+		`<a href="http://admin.example/topics/shop.orders">topic shop.orders is late</a> (warning, since `,
+	} {
+		if !strings.Contains(string(html), want) {
+			t.Errorf("the mail lacks %s:\n%s", want, html)
+		}
+	}
+	h.wrong()
+	var last struct {
+		Phase        Phase
+		Installation string
+		Alerts       []Alert
+	}
+	eventually(t, "the end", func() bool {
+		return json.Unmarshal(<-bodies, &last) == nil && last.Phase == Ends
+	})
+	if len(last.Alerts) != 2 || last.Installation != "admin.example" {
+		t.Fatalf("the webhook gets %+v", last)
+	}
+	for _, a := range last.Alerts {
+		if a.EndedAt == nil || a.EndedAt.Before(a.BeganAt) || len(a.Causes) != 1 || a.Causes[0].EndedAt.IsZero() ||
+			a.Subject == "" {
+			t.Errorf("the webhook gets %+v", a)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package alert
 
 import (
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,7 +14,9 @@ const partLines = 200
 
 // compose returns a message with all the news.
 func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
-	m := &Message{At: now, Phase: n.phase()}
+	m := &Message{
+		At: now, Phase: n.phase(), Installation: installation(a.opts.AdminURL, a.opts.Host), Alerts: n.alerts(say),
+	}
 	lead := n.lead()
 	switch {
 	case m.Phase == Digest:
@@ -25,15 +28,15 @@ func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
 		m.Title = lead[0].Title(say)
 	}
 	m.Title = n.title(m, say, max(len(lead), len(n.dead)))
-	m.Alert.Subject = m.Title
+	m.Alert.Subject, m.Level = m.Title, say("alerts.severity_"+m.Alert.Severity)
 	m.Link = link(a.opts.AdminURL, &m.Alert)
 	if len(n.begun)+len(n.still)+len(n.over)+len(n.dead) > 1 {
 		m.Link = link(a.opts.AdminURL, &Alert{})
 	}
-	m.add(say("alerts.part_begun"), alertLines(n.begun, say, now), say)
-	m.add(say("alerts.part_over"), overLines(n, say), say)
-	m.add(say("alerts.part_still"), alertLines(n.still, say, now), say)
-	m.add(say("alerts.part_dead"), deadLines(n.dead, say), say)
+	m.add(say("alerts.part_begun"), a.lines(n.begun, say, now), say)
+	m.add(say("alerts.part_over"), a.overLines(n, say), say)
+	m.add(say("alerts.part_still"), a.lines(n.still, say, now), say)
+	m.add(say("alerts.part_dead"), a.deadLines(n.dead, say), say)
 	return m
 }
 
@@ -71,21 +74,44 @@ func (n *news) title(m *Message, say Say, count int) string {
 }
 
 // add adds a part unless it has no lines.
-func (m *Message) add(title string, lines []string, say Say) {
+func (m *Message) add(title string, lines []Line, say Say) {
 	if len(lines) == 0 {
 		return
 	}
 	if more := len(lines) - partLines; more > 0 {
-		lines = append(lines[:partLines:partLines], say("alerts.part_more", more))
+		lines = append(lines[:partLines:partLines], Line{Text: say("alerts.part_more", more)})
 	}
 	m.Parts = append(m.Parts, Part{title, lines})
 }
 
-func alertLines(list []Alert, say Say, now time.Time) (lines []string) {
+// alerts returns all alerts with their texts in a language.
+func (n *news) alerts(say Say) []Alert {
+	list := slices.Concat(n.begun, n.over, n.still)
+	for i := range list {
+		a := &list[i]
+		a.Subject, a.Detail = a.Title(say), strings.Join(a.Details(say, brief), "; ")
+	}
+	return list
+}
+
+// installation returns the name of the installation in subjects: the public name of its admin. An admin that only this
+// machine can reach has the name of the host.
+func installation(adminURL, host string) string {
+	if u, err := url.Parse(adminURL); err == nil && u.Hostname() != "" && u.Hostname() != "localhost" {
+		if ip := net.ParseIP(u.Hostname()); ip == nil || !ip.IsLoopback() {
+			return u.Hostname()
+		}
+	}
+	name, _, _ := strings.Cut(host, " ") // without its data_dir
+	return name
+}
+
+func (a *Alerts) lines(list []Alert, say Say, now time.Time) (lines []Line) {
 	slices.SortFunc(list, WorstFirst)
-	for _, a := range list {
-		lines = append(lines, say("alerts.line", a.Title(say), say("alerts.severity_"+a.Severity), instant(a.since()),
-			age(a.since(), now), strings.Join(a.causes(say), "; "))+acknowledged(&a, say))
+	for _, x := range list {
+		text := say("alerts.line", say("alerts.severity_"+x.Severity), instant(x.since()), age(x.since(), now),
+			strings.Join(x.causes(say), "; "))
+		lines = append(lines, Line{x.Title(say), link(a.opts.AdminURL, &x), text + acknowledged(&x, say)})
 	}
 	return lines
 }
@@ -112,31 +138,32 @@ func (a *Alert) causes(say Say) []string {
 	return list
 }
 
-func overLines(n *news, say Say) (lines []string) {
-	for _, a := range n.over {
-		line := overLine(say, a.Subject, a.BeganAt, *a.EndedAt)
-		for _, c := range a.Causes {
-			if c.Kind != a.Kind {
-				line += "; " + overLine(say, say("alerts.title_"+c.Kind, a.Topic+a.Shard), c.BeganAt, c.EndedAt)
+func (a *Alerts) overLines(n *news, say Say) (lines []Line) {
+	for _, x := range n.over {
+		text := overText(say, x.BeganAt, *x.EndedAt)
+		for _, c := range x.Causes {
+			if c.Kind != x.Kind {
+				text += "; " + say("alerts.title_"+c.Kind, x.Topic+x.Shard) + overText(say, c.BeganAt, c.EndedAt)
 			}
 		}
-		if left, ok := n.left[a.Key]; ok {
-			line += ". " + strings.Join(append([]string{left.Title(say)}, left.causes(say)...), ": ")
+		if left, ok := n.left[x.Key]; ok {
+			text += ". " + strings.Join(append([]string{left.Title(say)}, left.causes(say)...), ": ")
 		}
-		lines = append(lines, line)
+		lines = append(lines, Line{x.Subject, link(a.opts.AdminURL, &x), text})
 	}
 	return lines
 }
 
-func overLine(say Say, title string, began, ended time.Time) string {
-	return say("alerts.line_over", title, instant(began), instant(ended), age(began, ended))
+func overText(say Say, began, ended time.Time) string {
+	return say("alerts.line_over", instant(began), instant(ended), age(began, ended))
 }
 
-func deadLines(list []DeadTopic, say Say) (lines []string) {
+func (a *Alerts) deadLines(list []DeadTopic, say Say) (lines []Line) {
 	for _, d := range list {
-		lines = append(lines, deadTitle(d, say))
+		to := link(a.opts.AdminURL, &Alert{Kind: "dead", Topic: d.Topic})
+		lines = append(lines, Line{Title: deadTitle(d, say), Link: to})
 		for _, j := range d.Last {
-			lines = append(lines, j.ID+": "+j.Error)
+			lines = append(lines, Line{Text: j.ID + ": " + j.Error})
 		}
 	}
 	return lines
@@ -177,7 +204,8 @@ func TestMessage(host, adminURL string, say Say) *Message {
 		Kind: "test", Severity: Warning, Subject: say("alerts.test_subject"), Host: host, BeganAt: now,
 		Detail: say("alerts.test_text"),
 	}}
-	m.Parts = []Part{{Lines: []string{m.Alert.Detail, fmt.Sprint(host, ", ", instant(now))}}}
+	m.Installation = installation(adminURL, host)
+	m.Parts = []Part{{Lines: []Line{{Text: m.Alert.Detail}, {Text: fmt.Sprint(host, ", ", instant(now))}}}}
 	m.Link = link(adminURL, &m.Alert)
 	return m
 }

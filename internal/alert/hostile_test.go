@@ -22,7 +22,7 @@ const forged = "x\r\nBcc: evil@evil.example\r\nContent-Type: " +
 func forgedMessage() *Message {
 	return &Message{
 		Phase: Begins, At: time.Now(), Link: "https://h/?a=" + "x", Title: forged + strings.Repeat("long ", 1000),
-		Parts: []Part{{forged, []string{"id-1: " + forged, strings.Repeat(forged, 200)}}}, Thread: "t", First: true,
+		Parts: []Part{{forged, []Line{{Text: "id-1: " + forged}, {forged, "", strings.Repeat(forged, 200)}}}}, Thread: "t", First: true,
 		Alert: Alert{
 			Kind:     "shard_down",
 			Severity: Critical,
@@ -132,7 +132,7 @@ func TestAWebhookSaysWhatItsAlertSays(t *testing.T) {
 	for preset := range Presets {
 		m := forgedMessage()
 		m.Alert.Detail += `","channel":"#all","x":"` + "\xff"
-		m.Parts = append(m.Parts, Part{Lines: []string{m.Alert.Detail}})
+		m.Parts = append(m.Parts, Part{Lines: []Line{{Text: m.Alert.Detail}}})
 		body, err := (&Webhook{Preset: preset}).body(m)
 		if err != nil {
 			t.Fatal(err)

@@ -53,7 +53,8 @@ func (h *hosts) away(set bool) {
 func (h *hosts) mails(to string) (list []string) {
 	for _, d := range h.list {
 		for _, m := range d.mails(to) {
-			list = append(list, strings.TrimPrefix(m.Subject(), "[Wakecall] "))
+			_, subject, _ := strings.Cut(m.Subject(), "] ")
+			list = append(list, subject)
 		}
 	}
 	return list

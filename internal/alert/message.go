@@ -29,6 +29,10 @@ type Message struct {
 	Link  string // to the admin; empty if its address is unknown
 	At    time.Time
 
+	Installation string
+	Level        string  // the severity in the language of the message; empty for a test
+	Alerts       []Alert // all of them: begun, ended, then ongoing
+
 	Thread string // identifies the mail thread of one episode
 	First  bool   // the first message of its thread
 }
@@ -36,8 +40,11 @@ type Message struct {
 // Part is a section of a message: what began, what ended, what lasts, or which jobs are dead.
 type Part struct {
 	Title string
-	Lines []string
+	Lines []Line
 }
+
+// Line is about an alert, whose title links to its page, or another text.
+type Line struct{ Title, Link, Text string }
 
 // maxSubjectBytes limits the alert's part of a subject, because header lines of a mail have a limited length.
 const maxSubjectBytes = 200
@@ -48,7 +55,15 @@ func (m *Message) Subject() string {
 	if s == "" {
 		s = m.Alert.Subject
 	}
-	return "[Wakecall] " + printable.Clip(printable.Line(s), maxSubjectBytes)
+	return "[" + printable.Line(m.from()) + "] " + printable.Clip(printable.Line(s), maxSubjectBytes)
+}
+
+func (m *Message) from() string {
+	from := strings.TrimSpace("Wakecall " + m.Installation)
+	if m.Level == "" {
+		return from
+	}
+	return from + ": " + m.Level
 }
 
 // Text returns the message as plain text.
@@ -58,7 +73,9 @@ func (m *Message) Text() string {
 		if p.Title != "" {
 			lines = append(lines, "", p.Title)
 		}
-		lines = append(lines, p.Lines...)
+		for _, l := range p.Lines {
+			lines = append(lines, l.Title+l.Text)
+		}
 	}
 	if m.Link != "" {
 		lines = append(lines, "", m.Link)
@@ -73,7 +90,7 @@ func (m *Message) parts() []Part {
 	for _, p := range m.Parts {
 		safe := Part{Title: printable.Line(p.Title)}
 		for _, line := range p.Lines {
-			safe.Lines = append(safe.Lines, printable.Line(line))
+			safe.Lines = append(safe.Lines, Line{printable.Line(line.Title), line.Link, printable.Line(line.Text)})
 		}
 		list = append(list, safe)
 	}
@@ -85,7 +102,8 @@ var page = template.Must(template.New("mail").Parse(`<!doctype html><html>
 <p style="border-left:4px solid {{.Colour}};padding:6px 12px;margin:0 0 12px"><strong>{{.Subject}}</strong></p>
 {{range .Parts}}{{with .Title}}<p style="margin:12px 0 4px"><strong>{{.}}</strong></p>{{end}}
 <table style="border-collapse:collapse">{{range .Lines}}
-<tr><td style="border-top:1px solid #dde3ea;padding:4px 8px;white-space:pre-wrap">{{.}}</td></tr>
+<tr><td style="border-top:1px solid #dde3ea;padding:4px 8px;white-space:pre-wrap">
+{{- if .Link}}<a href="{{.Link}}">{{.Title}}</a>{{else}}{{.Title}}{{end}}{{.Text}}</td></tr>
 {{end}}</table>{{end}}
 {{if .Link}}<p><a href="{{.Link}}">{{.Link}}</a></p>{{end}}
 </body></html>`))

@@ -156,7 +156,7 @@ func TestTheEndOfTheLastAlertIsReportedAtOnce(t *testing.T) {
 		d.pass(t, 20*time.Minute)
 		mails := d.mails("ann@test.example")
 		if len(mails) != 2 || mails[0].Phase != Begins || mails[1].Phase != Ends ||
-			mails[1].Subject() != "[Wakecall] resolved: topic a is late" ||
+			mails[1].Subject() != "[Wakecall h1: warning] resolved: topic a is late" ||
 			mails[1].At.Sub(d.began) > 10*time.Minute+2*defaultEvery || mails[1].Thread != mails[0].Thread {
 			t.Errorf("the mails are%s", d.log("ann@test.example"))
 		}
@@ -197,7 +197,7 @@ func TestAnOutageIsOverEvenIfTheShardIsSlow(t *testing.T) {
 		}
 		d.pass(t, 10*time.Minute)
 		mails := d.mails("ann@test.example")
-		if len(mails) != 2 || mails[1].Subject() != "[Wakecall] resolved: shard a is down" ||
+		if len(mails) != 2 || mails[1].Subject() != "[Wakecall h1: critical] resolved: shard a is down" ||
 			!strings.Contains(mails[1].Text(), "shard a is slow: p99 1s") || mails[1].At.Sub(d.began) > 2*time.Minute {
 			t.Errorf("the mails are%s", d.log("ann@test.example"))
 		}

@@ -252,8 +252,8 @@ var Presets = map[string]string{
 	"generic": `{"phase": {{json .Phase}}, "kind": {{json .Alert.Kind}}, "severity": {{json .Alert.Severity}}, ` +
 		`"subject": {{json .Alert.Subject}}, "detail": {{json .Alert.Detail}}, "topic": {{json .Alert.Topic}}, ` +
 		`"shard": {{json .Alert.Shard}}, "host": {{json .Alert.Host}}, "began_at": {{json .Alert.BeganAt}}, ` +
-		`"ended_at": {{json .Alert.EndedAt}}, "causes": {{json .Alert.Causes}}, "link": {{json .Link}}, ` +
-		`"text": {{json .Text}}}`,
+		`"ended_at": {{json .Alert.EndedAt}}, "causes": {{json .Alert.Causes}}, "alerts": {{json .Alerts}}, ` +
+		`"installation": {{json .Installation}}, "link": {{json .Link}}, "text": {{json .Text}}}`,
 }
 
 // body renders the body of a request. It is always JSON.
