@@ -24,10 +24,10 @@ import (
 	"github.com/wakecall/wakecall/test/smtptest"
 )
 
-// badDay is 36 minutes of an installation with 41 topics and 10,000 delayed jobs. Endpoints hang, answer 500 and 429,
+// badDay is 36 minutes of an installation with 44 topics and 10,000 delayed jobs. Endpoints hang, answer 500 and 429,
 // or refuse connections; one topic is paused; one is limited to five calls a second and has far too many jobs; two more
-// have a backlog, and one is flooded; and Redis is suspended for a while. Two people are on call. The day is compressed: minute is the duration of one of its
-// minutes, and the intervals between messages are shortened to match.
+// have a backlog, and one is flooded; and Redis is suspended for a while. Two people are on call. The day is
+// compressed: minute is the duration of one of its minutes, and the intervals between messages are shortened to match.
 type badDay struct {
 	*installation
 	t      *testing.T
