@@ -17,7 +17,7 @@ import (
 var (
 	jobsDesc  = desc("jobs", "Jobs by topic and state.", "topic", "state")
 	ageDesc   = desc("oldest_ready_seconds", "How long the oldest ready job of a topic has been due.", "topic")
-	clearDesc = desc("backlog_clear_seconds", "Forecast of when the ready jobs of a topic are cleared; +Inf: they grow.", "topic")
+	clearDesc = desc("backlog_clear_seconds", "When a topic's ready jobs will be called; +Inf: never.", "topic")
 	findDesc  = desc("shard_finding", "1 while a shard has the problem.", "shard", "finding")
 
 	upDesc     = desc("redis_up", "Whether a shard answers: 0 after three failed pings.", "shard")

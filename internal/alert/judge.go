@@ -285,8 +285,8 @@ func (w *Watch) lastAnswer(ctx context.Context, topic string) string {
 }
 
 const (
-	forecastsEvery  = 30 * time.Second
-	forecastsARound = 10
+	forecastsEvery  = 10 * time.Second
+	forecastsARound = 20
 )
 
 // foreseen is the forecast of a topic at a time.

@@ -69,7 +69,7 @@ func (a Answer) Known() bool { return a.Reason == "" }
 func (a Answer) IsZero() bool { return a.Reason == "" && a.Clear == 0 }
 
 // behindFrom is how long a job must have waited to be part of a backlog. Most jobs of a busy topic wait for an instant.
-const behindFrom = 10 * time.Second
+const behindFrom = 5 * time.Second
 
 // Of returns the forecast of a topic.
 func Of(s *Situation) Answer {

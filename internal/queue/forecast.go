@@ -14,8 +14,8 @@ type Forecast struct {
 	Ready       int64
 	OldestReady time.Duration
 	// Arrivals is how many jobs a second fell due while the oldest ready one waited, and are still being pushed. The
-	// oldest are called first, so all that fell due since then still wait. Jobs that were pushed at once fell due in one
-	// half of that time, so that the other one, which counts, has none.
+	// oldest are called first, so all that fell due since then still wait. Those that were pushed at once fell due in
+	// one half of that time, so that the other one, which counts, has none.
 	Arrivals float64
 }
 
