@@ -98,6 +98,7 @@ type Options struct {
 	Jobs     Jobs
 	Registry Registry
 	Workers  Workers
+	Alerts   Alerts // nil: requests for alerts fail
 	// Healthy returns the journal's error. While there is one, pushes and edits are refused.
 	Healthy func() error
 	Limits  Limits

@@ -16,8 +16,15 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 		"GET /v1/topics/shop.close/jobs?limit=50&state=dead":   {200, `{"jobs":[` + deadJob + `],"next":""}`},
 		"GET /v1/topics/shop.close/jobs?limit=1000&state=dead": {200, `{"jobs":[],"next":""}`},
 		"POST /v1/topics/shop.close/dead/retry":                {200, `{"count":2}`},
-		"GET /v1/topics/demo/stats":                            {200, `{"ready":2,"oldest_ready_ms":1500}`},
-		"GET /v1/topics/slow/stats":                            {200, `{"ready":1,"oldest_ready_ms":9000}`},
+		"GET /v1/alerts": {200, `{"alerts":[{"id":7,"severity":"critical","title":"shop.close fails","details":["503"],` +
+			`"began_at":"2026-01-02T03:00:05.000Z","handled":{"by":"ann","reason":"known"}},` +
+			`{"id":6,"title":"bank was late","ended_at":"2026-01-02T03:00:05.000Z"}]}`},
+		"POST /v1/alerts/7/ack":     {204, ""},
+		"POST /v1/alerts/8/ack":     {204, ""},
+		"POST /v1/alerts/7/mute":    {204, ""},
+		"POST /v1/alerts/7/unmute":  {204, ""},
+		"GET /v1/topics/demo/stats": {200, `{"ready":2,"oldest_ready_ms":1500}`},
+		"GET /v1/topics/slow/stats": {200, `{"ready":1,"oldest_ready_ms":9000}`},
 	}
 	f.topics["demo"] = map[string]any{"name": "demo", "state": "active", "ttr": "10s", "per_key": "kept"}
 	f.topics["slow"] = map[string]any{"name": "slow", "state": "active"}
@@ -37,6 +44,13 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 		{"topic pause demo", "topic demo is paused", put + `{"name":"demo","per_key":"kept","state":"paused","ttr":"10s"}`},
 		{"topic resume demo", "topic demo is active", put},
 		{"top --rounds 1 --rows 1", "slow", ""},
+		{"alert list", "acknowledged by ann", ""},
+		{"alert list --ended", "ended 4m ago", ""},
+		{"alert ack 7 8 --reason known", "alert 8 acknowledged", `POST /v1/alerts/7/ack {"reason":"known"}` +
+			"\nPOST /v1/alerts/8/ack"},
+		{"alert mute 7 --reason known --for 7200", "alert 7 muted",
+			`POST /v1/alerts/7/mute {"for":"2h0m0s","reason":"known"}`},
+		{"alert unmute 7", "alert 7 unmuted", "POST /v1/alerts/7/unmute"},
 	} {
 		got := f.wakecall(t, "", strings.Fields(c.line)...)
 		sent := strings.Join(f.changes(), "\n")
@@ -54,6 +68,9 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 		"dead retry shop.close id --limit 1":   "ids or --limit is required",
 		"dead retry":                           "TOPIC is required",
 		"dead list shop.close --limit 0":       "--limit 0",
+		"alert ack 7":                          "--reason is required",
+		"alert ack --reason x":                 "ID is required",
+		"alert unmute x":                       "must be the id of an alert",
 		"topic pause":                          "TOPIC is required",
 		"change demo abc --body text --output": "flag needs an argument",
 	} {

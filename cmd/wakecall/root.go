@@ -148,7 +148,7 @@ func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 func (p *program) commands() []*cobra.Command {
 	return append(append([]*cobra.Command{p.upCommand()}, p.roleCommands()...),
 		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(),
-		p.changeCommand(), p.deadCommand(), p.topCommand(),
+		p.changeCommand(), p.deadCommand(), p.alertCommand(), p.topCommand(),
 		p.workCommand(), p.topicCommand(), p.statsCommand(), p.shardCommand(), p.hostCommand(), p.tokenCommand(),
 		p.psCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(), p.configCommand(),
 		p.versionCommand())
