@@ -255,12 +255,12 @@ func TestErrorsNameTheProblem(t *testing.T) {
 		text   string
 	}{
 		"a field": {422, `{"status":422,"title":"Unprocessable","detail":"is negative","field":"delay"}`, ErrInvalid,
-			"delay: is negative (422)"},
+			"delay: is negative"},
 		"a detail": {404, `{"status":404,"title":"Not Found","detail":"there is no topic \"x\""}`, ErrNotFound,
-			`there is no topic "x" (404)`},
-		"a title alone":    {409, `{"title":"Conflict"}`, ErrConflict, "Conflict (409)"},
-		"a proxy's answer": {503, "<html>  bad\nday</html>", ErrUnavailable, "<html> bad day</html> (503)"},
-		"an empty answer":  {401, "", ErrUnauthorized, "unauthorized (401)"},
+			`there is no topic "x"`},
+		"a title alone":    {409, `{"title":"Conflict"}`, ErrConflict, "Conflict"},
+		"a proxy's answer": {503, "<html>  bad\nday</html>", ErrUnavailable, "<html> bad day</html>"},
+		"an empty answer":  {401, "", ErrUnauthorized, "unauthorized"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

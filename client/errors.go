@@ -57,7 +57,7 @@ func (e *Error) Error() string {
 	if e.Field != "" && !strings.Contains(text, e.Field) {
 		text = e.Field + ": " + text
 	}
-	return fmt.Sprintf("%s (%d)", text, e.Status)
+	return text
 }
 
 // Is implements errors.Is.

@@ -207,6 +207,24 @@ func (c *Client) putTopic(
 	return &t, status == http.StatusCreated, nil
 }
 
+// SetTopicState pauses, resumes or takes offline a topic, and leaves its other fields as they are. ErrChanged: somebody
+// else has changed it at the same time.
+func (c *Client) SetTopicState(ctx context.Context, name, state string) error {
+	var etag string
+	var fields map[string]any // also those that this client does not know
+	r := request{method: http.MethodGet, path: topicPath(name), repeatable: true, etag: &etag}
+	if err := c.do(ctx, r, &fields); err != nil {
+		return err
+	}
+	fields["state"] = state
+	body, err := encode(fields)
+	if err != nil {
+		return err
+	}
+	_, _, err = c.putTopic(ctx, name, body, etag)
+	return err
+}
+
 // DeleteTopic removes a topic. ErrConflict: it still has jobs. ErrNotFound: it does not exist.
 func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name)}, nil)

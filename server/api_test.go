@@ -22,6 +22,7 @@ type api struct {
 	jobs     *fakeJobs
 	registry *fakeRegistry
 	workers  *fakeWorkers
+	alerts   *fakeAlerts
 	server   *server.Server
 	url      string
 	client   *http.Client
@@ -30,10 +31,12 @@ type api struct {
 
 func newAPI(t *testing.T, adjust ...func(*server.Options)) *api {
 	t.Helper()
-	a := &api{t: t, jobs: newFakeJobs(), registry: newFakeRegistry(), workers: &fakeWorkers{}}
+	a := &api{t: t, jobs: newFakeJobs(), registry: newFakeRegistry(), workers: &fakeWorkers{}, alerts: &fakeAlerts{}}
 	a.token = a.registry.grant("all", "*", registry.RightPush, registry.RightRead, registry.RightManage,
 		registry.RightConsume)
-	opts := server.Options{Jobs: a.jobs, Workers: a.workers, Registry: a.registry, Version: "0.0.0-test"}
+	opts := server.Options{
+		Jobs: a.jobs, Workers: a.workers, Registry: a.registry, Alerts: a.alerts, Version: "0.0.0-test",
+	}
 	for _, f := range adjust {
 		f(&opts)
 	}

@@ -51,6 +51,8 @@ var withoutTopic = map[string]string{
 	"/v1/search":                "shows what the token may read: TestSearchTellsWhatATokenMayRead",
 	"/v1/tokens":                "shows and creates what the token covers: TestTokensOverTheAPI",
 	"/v1/tokens/{token}":        "so does this",
+	"/v1/alerts":                "lists those of its topics: TestAlertsBelongToTheirTopics",
+	"/v1/alerts/{alert}/ack":    "takes only those", "/v1/alerts/{alert}/mute": "", "/v1/alerts/{alert}/unmute": "",
 }
 
 // TestEveryRouteIsWithinTheRights tests all routes of the API, so that a new one cannot be forgotten: without a token

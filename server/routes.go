@@ -18,7 +18,7 @@ import (
 const (
 	mayPush   = registry.RightPush   // push, change, run and delete single jobs
 	mayRead   = registry.RightRead   // read jobs, counts and shards
-	mayManage = registry.RightManage // read and change topics, re-drive and delete dead jobs in bulk
+	mayManage = registry.RightManage // read and change topics and alerts, re-drive and delete dead jobs in bulk
 
 	mayConsume = registry.RightConsume // reserve jobs of pull topics and end their leases
 	mayTokens  = registry.RightTokens  // list, create and revoke tokens within the token's own rights
@@ -61,6 +61,12 @@ func (s *Server) routes() {
 	e.DELETE(topic, s.onTopic(mayManage, s.deleteTopic, "drop"))
 	e.GET(search.Path, s.search)
 	e.GET("/v1/shards", s.onAnyTopic(mayRead, s.shards))
+
+	const open = "/v1/alerts/:alert"
+	e.GET("/v1/alerts", s.onAnyTopic(mayManage, s.listAlerts))
+	e.POST(open+"/ack", s.onAnyTopic(mayManage, s.ackAlert))
+	e.POST(open+"/mute", s.onAnyTopic(mayManage, s.muteAlert))
+	e.POST(open+"/unmute", s.onAnyTopic(mayManage, s.unmuteAlert))
 
 	e.GET("/v1/tokens", s.onAnyTopic(mayTokens, s.listTokens))
 	e.POST("/v1/tokens", s.onAnyTopic(mayTokens, s.createToken))

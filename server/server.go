@@ -105,6 +105,7 @@ type Options struct {
 	Registry Registry
 	Workers  Workers
 	Search   Searcher // nil: nothing is searched
+	Alerts   Alerts   // nil: requests for alerts fail
 	// Healthy returns the journal's error. While there is one, pushes and edits are refused.
 	Healthy func() error
 	// Forecast says when the waiting jobs of a topic are cleared; nil: it is never known.

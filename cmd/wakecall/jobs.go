@@ -71,26 +71,36 @@ func (p *program) listCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.State, "state", client.Delayed, "delayed, ready, running, dead or done")
 	flags.StringVar(&o.Prefix, "prefix", "", "with --state done: only jobs whose id begins with `PREFIX`")
-	flags.IntVar(&o.Limit, "limit", 50, "maximum number of jobs to list, 1 to 1000")
-	flags.StringVar(&o.Cursor, "cursor", "", "`CURSOR` that the previous page printed")
+	p.addPageFlags(cmd, &o)
 	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := refuseZero(flags, "limit"); err != nil {
-			return err
-		}
-		page, err := c.List(ctx, args[0], o)
-		if err != nil {
-			return err
-		}
-		return p.show(page, func(w io.Writer) error {
-			if len(page.Jobs) == 0 && page.Next == "" {
-				_, err := fmt.Fprintf(w, "topic %s has no %s jobs\n", printable.Line(args[0]), o.State)
-				return err
-			}
-			return jobTable(w, page, p.now())
-		})
+		return p.listJobs(ctx, c, cmd, args[0], o)
 	})
 	complete(cmd, "state", client.Delayed, client.Ready, client.Running, client.Dead, client.Done)
 	return p.addClientFlags(cmd)
+}
+
+func (p *program) addPageFlags(cmd *cobra.Command, o *client.ListOptions) {
+	cmd.Flags().IntVar(&o.Limit, "limit", 50, "maximum number of jobs to list, 1 to 1000")
+	cmd.Flags().StringVar(&o.Cursor, "cursor", "", "`CURSOR` that the previous page printed")
+}
+
+func (p *program) listJobs(
+	ctx context.Context, c *client.Client, cmd *cobra.Command, topic string, o client.ListOptions,
+) error {
+	if err := refuseZero(cmd.Flags(), "limit"); err != nil {
+		return err
+	}
+	page, err := c.List(ctx, topic, o)
+	if err != nil {
+		return err
+	}
+	return p.show(page, func(w io.Writer) error {
+		if len(page.Jobs) == 0 && page.Next == "" {
+			_, err := fmt.Fprintf(w, "topic %s has no %s jobs\n", printable.Line(topic), o.State)
+			return err
+		}
+		return jobTable(w, page, p.now())
+	})
 }
 
 func jobTable(w io.Writer, page *client.Page, now time.Time) error {

@@ -24,7 +24,7 @@ const clipAt = 60
 type pushFlags struct {
 	client.RawPush
 	due, body         string
-	delay             time.Duration
+	delay             duration
 	hasDelay, hasBody bool
 }
 
@@ -40,11 +40,11 @@ func (p *program) pushCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.ID, "id", "", "`ID` of the job, unique in its topic while the job exists (default: generated)")
-	flags.DurationVar(&f.delay, "delay", 0, "call back after this time, such as 90s or 30m (default: the topic's)")
+	flags.Var(&f.delay, "delay", "call back after this time: 90s, 30m, or a number of seconds (default: the topic's)")
 	flags.StringVar(&f.due, "due", "", "call back at this `TIME`: RFC 3339, or Unix milliseconds")
 	flags.StringVar(&f.Priority, "priority", "", "high, normal or low (default: the topic's)")
 	flags.StringVar(&f.body, "body", "", "the job's body; JSON, unless --content-type says otherwise")
-	flags.DurationVar(&f.TTR, "ttr", 0, "how long one attempt may take (default: the topic's)")
+	flags.Var((*duration)(&f.TTR), "ttr", "how long one attempt may take, as --delay (default: the topic's)")
 	flags.IntVar(&f.MaxAttempts, "max-attempts", 0, "maximum number of attempts (default: the topic's)")
 	flags.StringVar(&f.OnDuplicate, "on-duplicate", "",
 		"if the id already exists: keep, replace or error (default keep)")
@@ -91,7 +91,7 @@ func (p *program) push(ctx context.Context, c *client.Client, f pushFlags, args 
 		return nil, err
 	}
 	if f.hasDelay {
-		f.Delay = &f.delay
+		f.Delay = (*time.Duration)(&f.delay)
 	}
 	if f.ContentType != "" {
 		f.ID = cmp.Or(f.ID, rand.Text())

@@ -52,17 +52,35 @@ func (p *program) execute(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitDone
 	}
-	if text := err.Error(); text != "" {
+	isUsage := errors.As(err, new(*usageError))
+	if text := err.Error(); text != "" && p.output == formatJSON {
+		_ = writeJSON(p.err, errorViewOf(err))
+	} else if text != "" {
 		fmt.Fprintf(p.err, "wakecall: %s\n", printable.Lines(text))
+		if isUsage {
+			fmt.Fprintf(p.err, "`%s --help` shows the usage.\n", cmd.CommandPath())
+		}
 	}
-	if errors.As(err, new(*usageError)) {
-		fmt.Fprintf(p.err, "`%s --help` shows the usage.\n", cmd.CommandPath())
-		return exitUsage
-	}
-	if errors.As(err, new(*conf.Errors)) {
+	if isUsage || errors.As(err, new(*conf.Errors)) {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// errorView is an error in JSON.
+type errorView struct {
+	Error     string `json:"error"`
+	Status    int    `json:"status,omitempty"` // of the API's answer
+	Field     string `json:"field,omitempty"`
+	RequestID string `json:"request_id,omitempty"`
+}
+
+func errorViewOf(err error) errorView {
+	v := errorView{Error: err.Error()}
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		v.Status, v.Field, v.RequestID = e.Status, e.Field, e.RequestID
+	}
+	return v
 }
 
 // usageError is the error for an invalid command line.
@@ -92,7 +110,7 @@ func (p *program) root() *cobra.Command {
 		Use: "wakecall", Short: "a delayed-callback dispatcher", Long: about,
 		SilenceUsage: true, SilenceErrors: true, Version: version,
 	}
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(badFlag)
 	flags := root.PersistentFlags()
 	flags.StringVarP(&p.configFile, "config", "c", "",
 		"configuration `FILE` (default: $WAKECALL_CONFIG, ./wakecall.yaml, /etc/wakecall/wakecall.yaml)")
@@ -130,9 +148,10 @@ func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 func (p *program) commands() []*cobra.Command {
 	return append(append([]*cobra.Command{p.upCommand()}, p.roleCommands()...),
 		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(),
-		p.searchCommand(), p.workCommand(), p.topicCommand(), p.statsCommand(), p.shardCommand(), p.hostCommand(),
-		p.tokenCommand(), p.psCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(),
-		p.configCommand(), p.versionCommand())
+		p.searchCommand(), p.changeCommand(), p.deadCommand(), p.alertCommand(), p.topCommand(),
+		p.workCommand(), p.topicCommand(), p.statsCommand(), p.shardCommand(), p.hostCommand(), p.tokenCommand(),
+		p.psCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(), p.configCommand(),
+		p.versionCommand())
 }
 
 // noArgs and exactArgs return usage errors for a wrong number of arguments.
@@ -168,8 +187,17 @@ func unexpected(cmd *cobra.Command, arg string) error {
 	return usagef("%s: unexpected argument %q", cmd.CommandPath(), arg)
 }
 
-// flagError reports an unknown command rather than its flag: the flags of an unknown command are unknown, too.
-func flagError(cmd *cobra.Command, err error) error {
+// flagError is the API's error about the field that a flag sets.
+type flagError struct {
+	flag string
+	err  *client.Error
+}
+
+func (e *flagError) Error() string { return "--" + e.flag + ": " + cmp.Or(e.err.Detail, e.err.Title) }
+func (e *flagError) Unwrap() error { return e.err }
+
+// badFlag reports an unknown command rather than its flag: the flags of an unknown command are unknown, too.
+func badFlag(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 		return unexpected(cmd, args[0])
 	}
@@ -274,12 +302,18 @@ func (p *program) withClient(
 			return err
 		}
 		defer c.Close()
-		return explain(f(cmd.Context(), c, args), c)
+		return explain(f(cmd.Context(), c, args), c, cmd.Flags())
 	}
 }
 
-// explain adds advice to an error of the API.
-func explain(err error, c *client.Client) error {
+// explain adds advice to an error of the API, and names the flag instead of the API's field.
+func explain(err error, c *client.Client, flags *pflag.FlagSet) error {
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Field != "" {
+		name := cmp.Or(map[string]string{"due_at": "due"}[e.Field], strings.ReplaceAll(e.Field, "_", "-"))
+		if flags.Lookup(name) != nil {
+			return &flagError{name, e}
+		}
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted")

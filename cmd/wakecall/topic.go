@@ -16,8 +16,10 @@ import (
 
 func (p *program) topicCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "topic", GroupID: groupUse, Short: "list, show, apply and delete topics",
-	}, p.topicListCommand(), p.topicShowCommand(), p.topicApplyCommand(), p.topicDeleteCommand())
+		Use: "topic", GroupID: groupUse, Short: "list, show, apply, pause, resume and delete topics",
+	}, p.topicListCommand(), p.topicShowCommand(), p.topicApplyCommand(), p.topicDeleteCommand(),
+		p.topicStateCommand("pause", "call no jobs of a topic until it is resumed; it accepts pushes", "paused"),
+		p.topicStateCommand("resume", "call the jobs of a paused or offline topic again", "active"))
 }
 
 func (p *program) topicListCommand() *cobra.Command {
@@ -69,6 +71,19 @@ func (p *program) topicShowCommand() *cobra.Command {
 				return hintTopics(err)
 			}
 			return p.show(topic, func(w io.Writer) error { return topicYAML(w, *topic) })
+		}),
+	})
+}
+
+func (p *program) topicStateCommand(name, short, state string) *cobra.Command {
+	return p.addClientFlags(&cobra.Command{
+		Use: name + " TOPIC", Short: short, Args: exactArgs("TOPIC"), ValidArgsFunction: p.completeTopics,
+		RunE: p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := c.SetTopicState(ctx, args[0], state); err != nil {
+				return hintTopics(err)
+			}
+			return p.say(map[string]string{"topic": args[0], "state": state}, "topic %s is %s",
+				printable.Line(args[0]), state)
 		}),
 	})
 }

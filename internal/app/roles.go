@@ -118,9 +118,13 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
+	alerts, err := p.alerts()
+	if err != nil {
+		return role{}, err
+	}
 	s, err := server.New(server.Options{
 		Jobs: p.jobs(), Workers: p.pull, Search: searcher, Registry: p.editedRegistry(), Healthy: p.journal.Accepting,
-		Forecast: p.forecaster(),
+		Forecast: p.forecaster(), Alerts: alerts,
 		Limits: server.Limits{
 			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections,
 			HeaderTimeout: p.cfg.Server.ReadHeaderTimeout, ReadTimeout: p.cfg.Server.ReadTimeout,

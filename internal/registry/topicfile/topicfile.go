@@ -24,7 +24,7 @@ type Topic struct {
 	HasSecrets      bool            // the file contains secrets
 }
 
-// Parse reads a file of documents, each a topic or a list of topics. Its error lists every invalid topic.
+// Parse reads a file of documents, each a topic, a list of topics, or the API's answer with all of them. Its error lists every invalid topic.
 func Parse(data []byte) ([]Topic, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var topics []Topic
@@ -114,6 +114,12 @@ func topicsOf(document any) ([]map[string]any, error) {
 	case nil:
 		return nil, nil // an empty document
 	case map[string]any:
+		if list, ok := d["topics"].([]any); ok { // as the API lists them
+			if next, _ := d["next"].(string); next != "" {
+				return nil, message.New("file.page", next)
+			}
+			return topicsOf(list)
+		}
 		return []map[string]any{d}, nil
 	case []any:
 		var list []map[string]any
