@@ -3,6 +3,7 @@ package admintest
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/wakecall/wakecall/admin/shards"
 	"github.com/wakecall/wakecall/admin/topics"
@@ -24,6 +25,10 @@ type (
 func (idleMaster) Ps(context.Context) (*master.Tree, error) { return &master.Tree{}, nil }
 
 func (noHistory) Series(context.Context, string, string) (history.Points, error) {
+	return history.Points{}, nil
+}
+
+func (noHistory) Range(context.Context, string, time.Time, time.Time) (history.Points, error) {
 	return history.Points{}, nil
 }
 

@@ -13,7 +13,8 @@ type Chart struct {
 	At     []int64     `json:"at"`
 	Series []chartLine `json:"series"`
 	Unit   string      `json:"unit,omitempty"`
-	Time   string      `json:"time"` // the word for time in the legend
+	Axis   string      `json:"axis,omitempty"` // what the values are, beside their axis
+	Time   string      `json:"time"`           // the word for time in the legend
 }
 
 type chartLine struct {
@@ -31,6 +32,8 @@ type line struct {
 	optional    bool    // omitted when it has no values
 }
 
+// chartKind has a unit: of time (ms), of memory, or else the name of the texts charts.unit_NAME, which follows each
+// value, and charts.axis_NAME.
 type chartKind struct {
 	unit  string
 	lines []line
@@ -40,7 +43,7 @@ const mebibyte = 1.0 / (1 << 20)
 
 // chartKinds are the charts that can be drawn of any series: /charts/KIND?series=…&span=….
 var chartKinds = map[string]chartKind{
-	"rates": {"/s", []line{
+	"rates": {"rates", []line{
 		{name: "pushed", color: "blue"},
 		{name: "delivered", color: "green"},
 		{name: "failed", color: "red"},
@@ -48,14 +51,14 @@ var chartKinds = map[string]chartKind{
 		{name: "died", color: "purple", dash: true},
 	}},
 	"lateness": {"ms", []line{{name: "p50", color: "cyan"}, {name: "p99", color: "purple"}}},
-	"backlog": {"", []line{
+	"backlog": {"jobs", []line{
 		{name: "delayed", color: "blue"},
 		{name: "ready", color: "orange"},
 		{name: "running", color: "green"},
 		{name: "dead", color: "red", dash: true},
 	}},
 	"ping": {"ms", []line{{name: "ping_p50", color: "cyan"}, {name: "ping_p99", color: "purple"}}},
-	"memory": {" MiB", []line{
+	"memory": {"MiB", []line{
 		{name: "memory", color: "blue", scale: mebibyte},
 		{name: "max_memory", color: "red", dash: true, scale: mebibyte, optional: true},
 	}},
@@ -63,6 +66,7 @@ var chartKinds = map[string]chartKind{
 
 // Routes registers the addresses from which charts load their data.
 func (h *Handler) Routes(g *echo.Group) {
+	g.GET("/charts/marks", h.marksPart)
 	g.GET("/charts/:kind", h.chart)
 }
 
@@ -83,12 +87,13 @@ func (h *Handler) chart(c echo.Context) error {
 	if series == "" {
 		series = history.AllTopics
 	}
-	out := Chart{At: []int64{}, Series: []chartLine{}, Unit: kind.unit, Time: h.Texts.T(c, "charts.time")}
-	p, err := h.History.Series(c.Request().Context(), series, SpanOf(c))
+	p, err := h.points(c, series)
 	if err != nil {
 		return err
 	}
-	out.At = p.Times
+	out := Chart{Series: []chartLine{}, Time: h.Texts.T(c, "charts.time")}
+	out.Unit, out.Axis = h.units(c, kind.unit)
+	out.At = append([]int64{}, p.Times...)
 	for _, l := range kind.lines {
 		if l.optional && !slices.ContainsFunc(p.Values[l.name], func(v *float64) bool { return v != nil }) {
 			continue
@@ -97,6 +102,26 @@ func (h *Handler) chart(c echo.Context) error {
 			chartLine{h.Texts.T(c, "charts."+l.name), l.color, scaled(p.Values[l.name], l.scale, len(p.Times)), l.dash})
 	}
 	return c.JSON(http.StatusOK, out)
+}
+
+// points reads a series over the range in the address.
+func (h *Handler) points(c echo.Context, series string) (history.Points, error) {
+	r := RangeOf(c, h.Now())
+	if r.Fixed() {
+		return h.History.Range(c.Request().Context(), series, r.From, r.To)
+	}
+	return h.History.Series(c.Request().Context(), series, r.Span)
+}
+
+// units returns what follows a value in the legend and on the axis, and what stands beside the axis.
+func (h *Handler) units(c echo.Context, unit string) (value, axis string) {
+	switch unit {
+	case "ms":
+		return unit, h.Texts.T(c, "charts.axis_time")
+	case "MiB":
+		return " " + unit, unit
+	}
+	return h.Texts.T(c, "charts.unit_"+unit), h.Texts.T(c, "charts.axis_"+unit)
 }
 
 // scaled multiplies the values, unless by is 0. A column that the series lacks is unknown throughout.

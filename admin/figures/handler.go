@@ -4,10 +4,12 @@ package figures
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/alert/history"
 	"github.com/wakecall/wakecall/internal/queue"
@@ -16,11 +18,15 @@ import (
 
 // Options are what figures are computed from.
 type Options struct {
+	Pages    *page.Pages
 	Texts    *page.Texts
 	Registry Registry
 	Queue    Queue
 	History  History
 	Activity Activity
+	Alerts   Alerts
+	Trail    Trail
+	Log      *slog.Logger
 	Now      func() time.Time
 }
 
@@ -40,11 +46,22 @@ type Queue interface {
 // History reads the series of charts; *history.Reader implements it.
 type History interface {
 	Series(ctx context.Context, series, span string) (history.Points, error)
+	Range(ctx context.Context, series string, from, to time.Time) (history.Points, error)
 }
 
 // Activity reads the recent attempts of a topic.
 type Activity interface {
 	Attempts(ctx context.Context, topic string, limit int) ([]activity.Attempt, error)
+}
+
+// Alerts has the alerts of some time; *alert.Store implements it.
+type Alerts interface {
+	AlertsBetween(ctx context.Context, topic, shard string, from, to time.Time, most int) ([]alert.Alert, error)
+}
+
+// Trail is the audit trail; *registry.Registry implements it.
+type Trail interface {
+	Audit(ctx context.Context, f registry.AuditFilter) ([]registry.AuditEntry, error)
 }
 
 // Handler computes figures, and serves charts.

@@ -17,7 +17,10 @@ import (
 )
 
 // PastRates is a history with callbacks at a constant rate while jobs were waiting.
-type PastRates struct{ Rate, Ready float64 }
+type PastRates struct {
+	admintest.FixedHistory
+	Rate, Ready float64
+}
 
 func (h PastRates) Series(_ context.Context, series, span string) (history.Points, error) {
 	half := h.Rate / 2

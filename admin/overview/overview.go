@@ -31,8 +31,7 @@ const (
 // overviewData is the part of the page that does not change while it is open.
 type overviewData struct {
 	Live  *overviewLive
-	Span  string
-	Spans []string
+	Range figures.Range
 	Start *gettingStarted // nil: something was already pushed
 }
 
@@ -45,8 +44,7 @@ type gettingStarted struct {
 func (h *Handler) overviewPage(c echo.Context) error {
 	live := h.overviewLive(c.Request().Context())
 	return h.Pages.Render(c, http.StatusOK, "overview", overviewData{
-		Live: live, Span: figures.SpanOf(c), Spans: history.Spans(),
-		Start: h.gettingStarted(live),
+		Live: live, Range: figures.RangeOf(c, h.Now()), Start: h.gettingStarted(live),
 	})
 }
 

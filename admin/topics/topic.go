@@ -102,8 +102,7 @@ type topicData struct {
 	Capacity figures.Capacity
 	Late     figures.Prediction
 	Away     string
-	Spans    []string
-	Span     string
+	Range    figures.Range
 }
 
 // IsNamespace reports whether it is a namespace, whose topics have the jobs.
@@ -145,7 +144,7 @@ func (h *Handler) fillTab(c echo.Context, d *topicData) error {
 	case "summary":
 		f := formOf(d.Topic)
 		d.Steps = retrySteps(f["retry"], f["max_attempts"])
-		d.Spans, d.Span = history.Spans(), figures.SpanOf(c)
+		d.Range = figures.RangeOf(c, h.Now())
 	case "jobs":
 		return h.fillJobs(c, d)
 	case "attempts":
