@@ -72,6 +72,7 @@ type Alerts interface {
 type Handler struct {
 	Options
 	outlooks outlookCache
+	trends   trends
 
 	mu   sync.Mutex
 	last *overviewLive

@@ -139,6 +139,7 @@ func (h *Handler) collect(ctx context.Context) *overviewLive {
 	o.Tree, _ = h.Master.Ps(ctx) // without a master: shown as a problem
 	o.alerts = h.openAlerts(ctx)
 	o.Problems = h.issues(o)
+	h.addImpact(ctx, o.Problems.List)
 	o.Busy = h.busy(o)
 	return o
 }
