@@ -42,6 +42,7 @@ type Options struct {
 type Registry interface {
 	page.Registry
 	Refresh(ctx context.Context)
+	NoteProbe(ctx context.Context, actor, topic string) error
 	SetPauseReason(ctx context.Context, actor, topic, reason string) error
 	DeleteTopic(ctx context.Context, actor, name string, conditions ...registry.Condition) error
 }
@@ -69,6 +70,7 @@ type Queue interface {
 	Forecast(ctx context.Context, topic string) (queue.Forecast, error)
 	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
 	Workers(ctx context.Context, topic string) (queue.Workers, error)
+	ProbeNow(ctx context.Context, topic string) (open bool, err error)
 	DropTopic(ctx context.Context, topic string) (int, error)
 }
 
