@@ -18,7 +18,8 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// mark is an event that charts show at its time: an alert, a pause, another edit, or a change of the endpoint's answers.
+// mark is an event that charts show at its time: an alert, a pause, another edit, or the first answers of an endpoint
+// that are different.
 type mark struct {
 	Kind   string // its text is charts.mark_KIND
 	At     time.Time

@@ -263,10 +263,12 @@
       line.style.left = left + "px";
       line.style.width = at(event.dataset.markEnd || event.dataset.mark) - left + "px";
       if (!last || left - last.left > 12) last = { left, handle: handle(event, left, plot, first) };
+      if (event.dataset.kind === "alert") last.handle.dataset.kind = "alert";
       const text = document.createElement("span");
       text.textContent = [clock.format(Number(event.dataset.mark) * 1000),
         $(".badge", event).textContent, $("[data-mark-text]", event).textContent].join(" ").replace(/\s+/g, " ");
       last.handle.firstChild.append(text);
+      last.handle.setAttribute("aria-label", [...last.handle.firstChild.children].map((e) => e.textContent).join("; "));
       plot.over.append(line);
     }
   }
@@ -329,7 +331,8 @@
     const newest = () => {
       if (plot.data[0].length > 0 && box.isConnected) plot.setLegend({ idx: plot.data[0].length - 1 });
     };
-    plot.over.addEventListener("mouseleave", () => setTimeout(() => { for (const c of charts.values()) c.newest(); }, 50));
+    const all = () => { for (const c of charts.values()) c.newest(); };
+    plot.over.addEventListener("mouseleave", () => setTimeout(all, 50));
     setTimeout(newest, 50); // after uPlot's own first reading of the pointer
     charts.set(box, { plot, data, newest });
   }
