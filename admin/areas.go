@@ -31,8 +31,8 @@ func newAreas(
 		Audit: o.Registry, Proxies: o.Proxies, Log: o.Log, Now: o.Now,
 	})
 	in.figures = figures.New(figures.Options{
-		Texts: texts, Registry: o.Registry, Queue: o.Queue, History: o.History, Activity: o.Activity,
-		Alerts: o.Alerts, Log: o.Log, Now: o.Now,
+		Pages: pages, Texts: texts, Registry: o.Registry, Queue: o.Queue, History: o.History, Activity: o.Activity,
+		Alerts: o.Alerts, Trail: o.Registry, Log: o.Log, Now: o.Now,
 	})
 	in.jobs = jobs.New(jobs.Options{
 		Pages: pages, Texts: texts, Flashes: flashes, Hub: hub, Registry: o.Registry, Queue: o.Queue,

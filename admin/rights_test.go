@@ -24,7 +24,8 @@ var (
 		"/account/sessions/:id/end", "/account/sessions/end",
 	}
 	forOperators = []string{
-		"/topics/:topic/pause", "/topics/:topic/resume", "/topics/:topic/jobs", "/topics/:topic/matching",
+		"/topics/:topic/pause", "/topics/:topic/resume", "/topics/:topic/probe",
+		"/topics/:topic/jobs", "/topics/:topic/matching",
 		"/topics/:topic/errors/clear", "/topics/:topic/test",
 		"/topics/:topic/jobs/:id", "/push", "/dead/redrive", "/dead/delete", "/dead/selected", "/tasks/:id/cancel",
 		"/shards/:name/state", "/processes/restart", "/alerts/handle",

@@ -33,7 +33,7 @@ var auditActions = []string{
 	"put", "delete", "create", "revoke", "note", "rotate", "set overlap", "drop old secret", "set role", "set password",
 	"disable", "enable",
 	"set second factor", "clear second factor", "rename", "acknowledge", "mute", "unmute", "start", "cancel", "seed",
-	"bootstrap", "seal",
+	"bootstrap", "seal", "probe",
 }
 
 type auditLine struct {

@@ -28,6 +28,10 @@ func (noHistory) Series(context.Context, string, string) (history.Points, error)
 	return history.Points{}, nil
 }
 
+func (noHistory) Range(context.Context, string, time.Time, time.Time) (history.Points, error) {
+	return history.Points{}, nil
+}
+
 func (NoActivity) Attempts(context.Context, string, int) ([]activity.Attempt, error) { return nil, nil }
 func (NoActivity) Errors(context.Context, string) ([]queue.ErrorNote, error)         { return nil, nil }
 func (NoActivity) Lateness(context.Context, []string, time.Time) (map[string]activity.Histogram, error) {

@@ -2,12 +2,22 @@ package admintest
 
 import (
 	"context"
+	"time"
 
 	"github.com/wakecall/wakecall/internal/alert/history"
 )
 
 // FixedHistory answers every series with the same numbers.
 type FixedHistory struct{}
+
+// Range has one value at the end of the range.
+func (FixedHistory) Range(_ context.Context, series string, from, to time.Time) (history.Points, error) {
+	seven := 7.0
+	return history.Points{
+		Series: series, Step: 10, Times: []int64{from.Unix(), to.Unix()},
+		Values: map[string][]*float64{"pushed": {nil, &seven}},
+	}, nil
+}
 
 func (FixedHistory) Series(_ context.Context, series, span string) (history.Points, error) {
 	two, ten := 2.0, 10.0

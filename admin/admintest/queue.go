@@ -91,6 +91,8 @@ func (*Queue) Lookup(_ context.Context, refs []queue.Ref, _ string) ([]*queue.Jo
 	return make([]*queue.Job, len(refs)), nil
 }
 
+func (*Queue) ProbeNow(context.Context, string) (bool, error) { return false, nil }
+
 func (*Queue) DropTopic(context.Context, string) (int, error) { return 0, nil }
 
 func (*Queue) LatenessOfAll(context.Context, time.Time) (map[int]int64, error) { return nil, nil }
@@ -102,5 +104,3 @@ func (*Queue) Standing(context.Context, *queue.Job) (queue.Standing, bool, error
 }
 
 func (*Queue) DownFor(string, string) []string { return nil }
-
-func (*Queue) ProbeNow(context.Context, string) error { return nil }

@@ -16,6 +16,7 @@ type Chart struct {
 	At     []int64     `json:"at"`
 	Series []chartLine `json:"series"`
 	Unit   string      `json:"unit,omitempty"`
+	Axis   string      `json:"axis,omitempty"` // what the values are, beside their axis
 	Time   string      `json:"time"`           // the word for time in the legend
 	Note   string      `json:"note,omitempty"` // how old it is: a text in which {0} is the hour and minute of NoteAt
 	NoteAt int64       `json:"noteAt,omitempty"`
@@ -42,6 +43,8 @@ type line struct {
 	optional    bool    // omitted when it has no values
 }
 
+// chartKind has a unit: of time (ms), of memory, or else the name of the texts charts.unit_NAME, which follows each
+// value, and charts.axis_NAME.
 type chartKind struct {
 	unit  string
 	lines []line
@@ -51,7 +54,7 @@ const mebibyte = 1.0 / (1 << 20)
 
 // chartKinds are the charts that can be drawn of any series: /charts/KIND?series=…&span=….
 var chartKinds = map[string]chartKind{
-	"rates": {"/s", []line{
+	"rates": {"rates", []line{
 		{name: "pushed", color: "blue"},
 		{name: "delivered", color: "green"},
 		{name: "failed", color: "red"},
@@ -59,14 +62,14 @@ var chartKinds = map[string]chartKind{
 		{name: "died", color: "purple", dash: true},
 	}},
 	"lateness": {"ms", []line{{name: "p50", color: "cyan"}, {name: "p99", color: "purple"}}},
-	"backlog": {"", []line{
+	"backlog": {"jobs", []line{
 		{name: "delayed", color: "blue"},
 		{name: "ready", color: "orange"},
 		{name: "running", color: "green"},
 		{name: "dead", color: "red", dash: true},
 	}},
 	"ping": {"ms", []line{{name: "ping_p50", color: "cyan"}, {name: "ping_p99", color: "purple"}}},
-	"memory": {" MiB", []line{
+	"memory": {"MiB", []line{
 		{name: "memory", color: "blue", scale: mebibyte},
 		{name: "max_memory", color: "red", dash: true, scale: mebibyte, optional: true},
 	}},
@@ -74,6 +77,7 @@ var chartKinds = map[string]chartKind{
 
 // Routes registers the addresses from which charts load their data.
 func (h *Handler) Routes(g *echo.Group) {
+	g.GET("/charts/marks", h.marksPart)
 	g.GET("/charts/:kind", h.chart)
 }
 
@@ -94,8 +98,9 @@ func (h *Handler) chart(c echo.Context) error {
 	if series == "" {
 		series = history.AllTopics
 	}
-	out := Chart{At: []int64{}, Series: []chartLine{}, Unit: kind.unit, Time: h.Texts.T(c, "charts.time")}
-	p, stored := h.Series(c.Request().Context(), series, SpanOf(c))
+	out := Chart{At: []int64{}, Series: []chartLine{}, Time: h.Texts.T(c, "charts.time")}
+	out.Unit, out.Axis = h.units(c, kind.unit)
+	p, stored := h.points(c, series)
 	switch {
 	case !stored.Known():
 		out.None = h.Texts.T(c, "common.stored_unknown")
@@ -104,10 +109,10 @@ func (h *Handler) chart(c echo.Context) error {
 		out.Old(c, h.Texts, stored.At, h.Now())
 	}
 	if series != history.AllTopics && !strings.Contains(series, "/") { // a topic
-		all, _ := h.Series(c.Request().Context(), history.AllTopics, SpanOf(c))
+		all, _ := h.points(c, history.AllTopics)
 		p = withGaps(p, all)
 	}
-	out.At = p.Times
+	out.At = append([]int64{}, p.Times...)
 	for _, l := range kind.lines {
 		if l.optional && !slices.ContainsFunc(p.Values[l.name], func(v *float64) bool { return v != nil }) {
 			continue
@@ -136,6 +141,31 @@ func withGaps(p, all history.Points) history.Points {
 	}
 	p.Values = values
 	return p
+}
+
+// points reads a series over the range in the address.
+func (h *Handler) points(c echo.Context, series string) (history.Points, Stored) {
+	ctx, r := c.Request().Context(), RangeOf(c, h.Now())
+	if !r.Fixed() {
+		return h.Series(ctx, series, r.Span)
+	}
+	p, err := h.History.Range(ctx, series, r.From, r.To)
+	if err != nil {
+		h.Log.Debug("read the history", "series", series, "error", err)
+		return p, Stored{Old: true}
+	}
+	return p, Stored{At: h.Now()}
+}
+
+// units returns what follows a value in the legend and on the axis, and what stands beside the axis.
+func (h *Handler) units(c echo.Context, unit string) (value, axis string) {
+	switch unit {
+	case "ms":
+		return unit, h.Texts.T(c, "charts.axis_time")
+	case "MiB":
+		return " " + unit, unit
+	}
+	return h.Texts.T(c, "charts.unit_"+unit), h.Texts.T(c, "charts.axis_"+unit)
 }
 
 // scaled multiplies the values, unless by is 0. A column that the series lacks is unknown throughout.

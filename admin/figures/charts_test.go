@@ -22,7 +22,7 @@ func TestCharts(t *testing.T) {
 }
 
 // outage is a history during which no shard answered for a while.
-type outage struct{}
+type outage struct{ admintest.FixedHistory }
 
 func (outage) Series(_ context.Context, series, span string) (history.Points, error) {
 	zero := 0.0

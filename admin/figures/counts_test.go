@@ -112,7 +112,7 @@ func TestACanceledRequestSpoilsNoCounts(t *testing.T) {
 	}
 }
 
-type called struct{}
+type called struct{ History }
 
 func (called) Series(ctx context.Context, _, _ string) (history.Points, error) {
 	return history.Points{Sums: map[string]int64{"delivered": 9}}, ctx.Err()

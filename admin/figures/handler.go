@@ -20,12 +20,14 @@ import (
 
 // Options are what figures are computed from.
 type Options struct {
+	Pages    *page.Pages
 	Texts    *page.Texts
 	Registry Registry
 	Queue    Queue
 	History  History
 	Activity Activity
 	Alerts   AlertStore
+	Trail    Trail
 	Log      *slog.Logger
 	Now      func() time.Time
 }
@@ -37,8 +39,9 @@ type Registry interface {
 	Up() bool
 }
 
-// AlertStore lists alerts.
+// AlertStore lists alerts; *alert.Store implements it.
 type AlertStore interface {
+	AlertsBetween(ctx context.Context, topic, shard string, from, to time.Time, most int) ([]alert.Alert, error)
 	ListAlerts(ctx context.Context, f alert.Filter) ([]alert.Alert, error)
 }
 
@@ -54,12 +57,18 @@ type Queue interface {
 // History reads the series of charts; *history.Reader implements it.
 type History interface {
 	Series(ctx context.Context, series, span string) (history.Points, error)
+	Range(ctx context.Context, series string, from, to time.Time) (history.Points, error)
 }
 
 // Activity reads the recent attempts of topics, and their lateness.
 type Activity interface {
 	forecast.Activity
 	Lateness(ctx context.Context, topics []string, since time.Time) (map[string]activity.Histogram, error)
+}
+
+// Trail is the audit trail; *registry.Registry implements it.
+type Trail interface {
+	Audit(ctx context.Context, f registry.AuditFilter) ([]registry.AuditEntry, error)
 }
 
 // Handler computes figures, and serves charts.

@@ -17,7 +17,10 @@ import (
 )
 
 // PastRates is a history with callbacks at a constant rate while jobs were waiting.
-type PastRates struct{ Rate float64 }
+type PastRates struct {
+	admintest.FixedHistory
+	Rate float64
+}
 
 func (h PastRates) Series(_ context.Context, series, span string) (history.Points, error) {
 	half, waited := h.Rate/2, 60_000.0

@@ -195,7 +195,8 @@ func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 	case "bury":
 		return h.endLease(c, topic, id, queue.BuryLeased)
 	case "probe":
-		return h.Queue.ProbeNow(ctx, topic)
+		_, err := h.Queue.ProbeNow(ctx, topic)
+		return err
 	case "due":
 		return h.changeDue(ctx, topic, id, c.FormValue("delay"), c.FormValue("due_at"), page.Zone(c))
 	}

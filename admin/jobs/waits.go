@@ -17,7 +17,7 @@ import (
 type Waiting interface {
 	waits.Queue
 	DownFor(topic, id string) (shards []string)
-	ProbeNow(ctx context.Context, topic string) error
+	ProbeNow(ctx context.Context, topic string) (open bool, err error)
 }
 
 // waiting is the part of a job's page that says why it waits. It changes while the job itself does not.

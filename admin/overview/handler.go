@@ -61,6 +61,7 @@ type Master interface {
 type Handler struct {
 	Options
 	outlooks outlookCache
+	trends   trends
 
 	mu   sync.Mutex
 	last *overviewLive

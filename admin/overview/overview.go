@@ -29,8 +29,7 @@ const overviewEvery = 3 * time.Second
 // overviewData is the part of the page that does not change while it is open.
 type overviewData struct {
 	Live  *overviewLive
-	Span  string
-	Spans []string
+	Range figures.Range
 	Start *gettingStarted // nil: something was already pushed
 }
 
@@ -43,8 +42,7 @@ type gettingStarted struct {
 func (h *Handler) overviewPage(c echo.Context) error {
 	live := h.overviewLive(c.Request().Context())
 	return h.Pages.Render(c, http.StatusOK, "overview", overviewData{
-		Live: live, Span: figures.SpanOf(c), Spans: history.Spans(),
-		Start: h.gettingStarted(live),
+		Live: live, Range: figures.RangeOf(c, h.Now()), Start: h.gettingStarted(live),
 	})
 }
 
@@ -149,6 +147,7 @@ func (h *Handler) collect(ctx context.Context) *overviewLive {
 	o.Tree, _ = h.Master.Ps(ctx) // without a master: shown as a problem
 	o.alerts = h.Figures.OpenAlerts(ctx)
 	o.Problems = h.issues(o)
+	h.addImpact(ctx, o.Problems.List)
 	o.Busy = h.busy(o)
 	return o
 }

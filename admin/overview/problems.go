@@ -34,6 +34,7 @@ type issue struct {
 	Args     []any
 	Alert    *alert.Alert // set if it is an alert, instead of a Key
 	To       string       // link to a page of the admin
+	Impact   impact
 }
 
 // issues returns the current problems: those that only this process can see, and the open alerts.
@@ -81,7 +82,9 @@ func (h *Handler) processIssues(o *overviewLive) []issue {
 		name := strings.TrimSpace(fmt.Sprint(p.Role, " ", number(p.Number)))
 		switch {
 		case p.State == "waiting":
-			list = append(list, processIssue("danger", "overview.process_down", name, p.LastExit))
+			down := processIssue("danger", "overview.process_down", name, p.LastExit)
+			down.Impact.Since = p.ExitedAt
+			list = append(list, down)
 		case p.Restarts > 0 && h.Now().Sub(p.ExitedAt) < restartRecent:
 			list = append(list, processIssue("warning", "overview.process_restarted", name, p.LastExit))
 		}

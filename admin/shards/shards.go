@@ -13,7 +13,6 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/alert/health"
-	"github.com/wakecall/wakecall/internal/alert/history"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/address"
 	"github.com/wakecall/wakecall/internal/registry"
@@ -126,8 +125,7 @@ func (h *Handler) shardsPage(c echo.Context) error {
 
 type shardData struct {
 	*ShardView
-	Span  string
-	Spans []string
+	Range figures.Range
 }
 
 func (h *Handler) shardPage(c echo.Context) error {
@@ -135,7 +133,7 @@ func (h *Handler) shardPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.Pages.Render(c, http.StatusOK, "shard", shardData{v, figures.SpanOf(c), history.Spans()})
+	return h.Pages.Render(c, http.StatusOK, "shard", shardData{v, figures.RangeOf(c, time.Now())})
 }
 
 type shardForm struct {

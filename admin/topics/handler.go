@@ -42,6 +42,7 @@ type Options struct {
 type Registry interface {
 	page.Registry
 	Refresh(ctx context.Context)
+	NoteProbe(ctx context.Context, actor, topic string) error
 	SetPauseReason(ctx context.Context, actor, topic, reason string) error
 	DeleteTopic(ctx context.Context, actor, name string, conditions ...registry.Condition) error
 }
@@ -68,6 +69,7 @@ type Queue interface {
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
 	Workers(ctx context.Context, topic string) (queue.Workers, error)
+	ProbeNow(ctx context.Context, topic string) (open bool, err error)
 	DropTopic(ctx context.Context, topic string) (int, error)
 }
 

@@ -74,7 +74,10 @@ func TestTopicsAreSortedByHealthBothWays(t *testing.T) {
 
 // sick has topics with different problems: one with failures only, one without deliveries because of its breaker, one
 // that is late.
-type sick struct{ admintest.Queue }
+type sick struct {
+	admintest.Queue
+	admintest.FixedHistory
+}
 
 func (*sick) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
 	return map[string]queue.TopicLimits{"broken": {Failures: 12, BreakerOpen: time.Now().Add(time.Hour)}}, nil

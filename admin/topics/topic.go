@@ -29,6 +29,7 @@ func (h *Handler) topicRoutes(g *echo.Group) {
 	g.GET("/topics/:topic/edit", admin(h.editTopicPage))
 	g.POST("/topics/:topic/edit", admin(h.saveTopic))
 	g.POST("/topics/:topic/pause", operator(h.inState(h.pauseTopic)))
+	g.POST("/topics/:topic/probe", operator(h.probeNow))
 	g.POST("/topics/:topic/resume", operator(h.inState(h.setTopicState(registry.TopicActive, "topic.resumed"))))
 	g.POST("/topics/:topic/offline", admin(h.inState(h.setTopicState(registry.TopicOffline, "topic.now_offline"))))
 	g.POST("/topics/:topic/secret", admin(h.asShown(h.rotateSecret)))
@@ -52,9 +53,11 @@ const topicEvery = 2 * time.Second
 // topicLive is the part of the page that changes while it is open.
 type topicLive struct {
 	*topicLine
-	Limits queue.TopicLimits
-	Pull   *queue.Workers // the workers of a pull topic; nil: unknown
-	Until  time.Time      // when the older of its two secrets is dropped; zero: never by itself
+	Limits   queue.TopicLimits
+	Pull     *queue.Workers    // the workers of a pull topic; nil: unknown
+	Last     *activity.Attempt // while its breaker is open; nil: unknown
+	ProbeDue bool              // the open breaker probes with the next due job
+	Until    time.Time         // when the older of its two secrets is dropped; zero: never by itself
 }
 
 func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
@@ -67,6 +70,10 @@ func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
 	h.fillVitals(ctx, []*topicLine{&line})
 	if limits, err := h.Queue.TopicLimits(ctx, []string{t.Name}); err == nil {
 		l.Limits = limits[t.Name]
+	}
+	if l.Open {
+		l.Last = h.lastAnswer(ctx, t.Name)
+		l.ProbeDue = !l.Limits.BreakerOpen.After(h.Now())
 	}
 	if t.Delivery == registry.DeliveryPull {
 		if w, err := h.Queue.Workers(ctx, t.Name); err == nil || queue.IsPartial(err) {
@@ -105,8 +112,7 @@ type topicData struct {
 	Capacity forecast.Capacity
 	Answer   forecast.Answer
 	Away     string
-	Spans    []string
-	Span     string
+	Range    figures.Range
 }
 
 // IsNamespace reports whether it is a namespace, whose topics have the jobs.
@@ -148,7 +154,7 @@ func (h *Handler) fillTab(c echo.Context, d *topicData) error {
 	case "summary":
 		f := formOf(d.Topic)
 		d.Steps = retrySteps(f["retry"], f["max_attempts"])
-		d.Spans, d.Span = history.Spans(), figures.SpanOf(c)
+		d.Range = figures.RangeOf(c, h.Now())
 	case "jobs":
 		return h.fillJobs(c, d)
 	case "attempts":

@@ -371,3 +371,34 @@ func TestACorruptRecordDiesAloneAndNeighboursContinue(t *testing.T) {
 		t.Fatalf("delete dead = %d, %v", n, err)
 	}
 }
+
+// TestABreakerProbesWhenAsked: one job is called at once, although the next probe is an hour away; if the endpoint
+// fails again, the breaker waits again.
+func TestABreakerProbesWhenAsked(t *testing.T) {
+	f := newFixture(t)
+	for i := range 100 {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	if open, err := f.q.ProbeNow(f.ctx, "t"); open || err != nil {
+		t.Fatalf("a closed breaker is open: %v, %v", open, err)
+	}
+	down := func(s *Settlement) { s.Endpoint = EndpointDown; s.Delay = time.Hour }
+	f.settle(Retry, down, f.reserve(20)...)
+	f.s.client.HSet(f.ctx, prefix(0)+"c:t", "open", time.Now().Add(time.Hour).UnixMilli(), "probe", 60000)
+	if ls := f.reserve(20); len(ls) != 0 {
+		t.Fatalf("%d jobs reserved an hour before the next probe", len(ls))
+	}
+	for range 2 {
+		if open, err := f.q.ProbeNow(f.ctx, "t"); !open || err != nil {
+			t.Fatalf("the open breaker is closed: %v, %v", open, err)
+		}
+		probe := f.reserve(20)
+		if len(probe) != 1 || len(f.reserve(20)) != 0 {
+			t.Fatalf("%d probes at once", len(probe))
+		}
+		f.settle(Retry, down, probe...)
+		if ls := f.reserve(20); len(ls) != 0 {
+			t.Fatalf("%d jobs reserved after the probe failed", len(ls))
+		}
+	}
+}

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -54,14 +53,4 @@ func (q *Queue) DownFor(topic, id string) (names []string) {
 		}
 	}
 	return names
-}
-
-// ProbeNow lets the open breaker of a topic send its next probe now, on every shard. Errors: *UnavailableError.
-func (q *Queue) ProbeNow(ctx context.Context, topic string) error {
-	var errs []error
-	for _, s := range *q.shards.Load() {
-		_, err := s.run(ctx, s.bucketOf(topic), "probenow", topic)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }

@@ -71,13 +71,13 @@ func TestProbeNowMakesTheBreakerSendItsProbe(t *testing.T) {
 	if s, ok := f.standing("t", "11"); !ok || s.BreakerOpen.Before(time.Now()) || s.Failures < 10 {
 		t.Errorf("while the breaker is open: %+v, %t", s, ok)
 	}
-	if err := f.q.ProbeNow(f.ctx, "t"); err != nil {
-		t.Fatal(err)
+	if open, err := f.q.ProbeNow(f.ctx, "t"); !open || err != nil {
+		t.Fatal(open, err)
 	}
 	if jobs := f.reserve(5); len(jobs) != 1 {
 		t.Errorf("%d probes are sent", len(jobs))
 	}
-	if err := f.q.ProbeNow(f.ctx, "closed"); err != nil {
+	if open, err := f.q.ProbeNow(f.ctx, "closed"); open || err != nil {
 		t.Errorf("a closed breaker: %v", err)
 	}
 }

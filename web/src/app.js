@@ -198,9 +198,10 @@
 
   // --- charts --------------------------------------------------------------------------------------------------------
   // <div class="wk-chart" data-chart="/overview/chart?span=15m" data-chart-every="10">, which answers
-  // {"at": [unix seconds], "series": [{"label", "color", "values", "dash"}], "unit": "/s"}, and if the values are old
-  // or unknown "note", "noteAt" and "none".
-  // data-chart-json holds the same without a request.
+  // {"at": [unix seconds], "series": [{"label", "color", "values", "dash"}], "unit": "/s", "axis": "per second"}, and if
+  // the values are old or unknown "note", "noteAt" and "none".
+  // data-chart-json holds the same without a request. The charts that load their data have the range of the page: the
+  // crosshair is in all of them, and dragging in one opens the page with the selected range.
   const charts = new Map();
   const palette = ["--tblr-blue", "--tblr-green", "--tblr-red", "--tblr-orange", "--tblr-purple", "--tblr-cyan"];
   // A canvas supports neither variables nor color-mix(), so an element computes the color.
@@ -235,6 +236,56 @@
     if (Math.abs(n) >= 1e6) return +(n / 1e6).toFixed(1) + "M";
     return Math.abs(n) >= 1e4 ? +(n / 1e3).toFixed(1) + "k" : String(+n.toPrecision(n < 1e3 ? 3 : 4));
   };
+  const onTheAxis = (n, unit) => (unit === "ms" ? milliseconds(n) : short(n)); // other units stand beside the axis
+  const crosshair = { key: "range", filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } };
+  function zoom(plot) {
+    const { left, width } = plot.select;
+    if (width < 5) return; // a click
+    const url = new URL(location.href);
+    for (const [name, x] of [["from", left], ["to", left + width]]) {
+      url.searchParams.set(name, new Date(plot.posToVal(x, "x") * 1000).toISOString().slice(0, 19) + "Z");
+    }
+    location.assign(url);
+  }
+  // Draws the events of the page's list, <li data-mark="unix seconds" data-mark-end data-kind>, into a chart. Those at
+  // the same place share a handle. The handles of the first chart can be reached by keyboard.
+  function drawMarks(plot) {
+    if (plot.over.contains(document.activeElement)) return;
+    for (const old of plot.over.querySelectorAll(".wk-mark, .wk-mark-line")) old.remove();
+    const first = plot.root.parentElement === $("[data-chart]");
+    const inside = (x) => Math.min(Math.max(0, x), plot.over.clientWidth); // the newest is later than all numbers
+    let last = null;
+    for (const event of [...document.querySelectorAll("[data-mark]")].reverse()) {
+      const at = (time) => inside(plot.valToPos(Number(time), "x"));
+      const left = at(event.dataset.mark);
+      const line = document.createElement("i");
+      line.className = "wk-mark-line";
+      line.dataset.kind = event.dataset.kind;
+      line.style.left = left + "px";
+      line.style.width = at(event.dataset.markEnd || event.dataset.mark) - left + "px";
+      if (!last || left - last.left > 12) last = { left, handle: handle(event, left, plot, first) };
+      if (event.dataset.kind === "alert") last.handle.dataset.kind = "alert";
+      const text = document.createElement("span");
+      text.textContent = [clock.format(Number(event.dataset.mark) * 1000),
+        $(".badge", event).textContent, $("[data-mark-text]", event).textContent].join(" ").replace(/\s+/g, " ");
+      last.handle.firstChild.append(text);
+      last.handle.setAttribute("aria-label", [...last.handle.firstChild.children].map((e) => e.textContent).join("; "));
+      plot.over.append(line);
+    }
+  }
+  function handle(event, left, plot, first) {
+    const link = document.createElement("a");
+    link.className = "wk-mark" + (left > plot.over.clientWidth / 2 ? " wk-mark-right" : "");
+    link.href = "#" + event.id;
+    link.tabIndex = first ? 0 : -1;
+    link.dataset.kind = event.dataset.kind;
+    link.style.left = left + "px";
+    link.addEventListener("mousedown", (e) => e.stopPropagation()); // no selection begins
+    link.append(document.createElement("span"));
+    plot.over.append(link);
+    return link;
+  }
+
   // Points without neighbors, which no line shows.
   const isolated = (plot, i) => plot.data[i].flatMap((v, at, all) =>
     (v != null && all[at - 1] == null && all[at + 1] == null ? [at] : []));
@@ -248,18 +299,24 @@
     if (old && !redraw && old.plot.series.length === values.length) { // keeps the values under the pointer
       old.data = data;
       old.plot.setData(values);
-      if (!box.matches(":hover")) old.newest();
+      if (!$(".wk-chart:hover")) old.newest();
       return;
     }
     if (old) old.plot.destroy();
     box.replaceChildren();
     const grid = { stroke: css("--tblr-border-color"), width: 1 };
+    const shared = Boolean(box.dataset.chart);
     const axis = { stroke: css("--tblr-secondary"), grid, ticks: { show: false }, font: "11px system-ui" };
     const plot = new uPlot({
-      width: Math.max(box.clientWidth, 200), height: Number(box.dataset.chartHeight) || 220, cursor: { y: false },
+      width: Math.max(box.clientWidth, 200), height: Number(box.dataset.chartHeight) || 220,
+      cursor: shared ? { y: false, sync: crosshair, drag: { x: true, y: false, setScale: false } } : { y: false },
+      hooks: shared ? { setSelect: [zoom], draw: [drawMarks] } : {},
       axes: [
         { ...axis, size: 30, values: ticks, space: 70 },
-        { ...axis, size: 62, values: (_, list) => list.map((n) => formatted(n, data.unit)) },
+        {
+          ...axis, size: 56, label: data.axis, labelSize: 14, labelGap: 0, labelFont: "11px system-ui",
+          values: (_, list) => list.map((n) => onTheAxis(n, data.unit)),
+        },
       ],
       scales: { y: { range: (_, min, max) => [Math.min(0, min || 0), max > 0 ? max * 1.1 : 1] } },
       series: [
@@ -277,7 +334,8 @@
     const newest = () => {
       if (plot.data[0].length > 0 && box.isConnected) plot.setLegend({ idx: plot.data[0].length - 1 });
     };
-    plot.over.addEventListener("mouseleave", () => setTimeout(newest, 50));
+    const all = () => { for (const c of charts.values()) c.newest(); };
+    plot.over.addEventListener("mouseleave", () => setTimeout(all, 50));
     setTimeout(newest, 50); // after uPlot's own first reading of the pointer
     charts.set(box, { plot, data, newest });
   }
@@ -324,6 +382,7 @@
       if (box.dataset.chartJson) draw(box, JSON.parse(box.dataset.chartJson));
       else { box.dataset.loaded = Date.now(); load(box); }
     }
+    if (root.querySelector(".wk-events")) for (const [box, c] of charts) if (box.dataset.chart) drawMarks(c.plot);
     const wrong = root.querySelector("[data-wrong]");
     if (wrong) count(JSON.parse(wrong.dataset.wrong));
     for (const table of root.querySelectorAll(".table-responsive")) reach(table);

@@ -91,19 +91,37 @@ func (r *Reader) Series(ctx context.Context, series, spanName string) (Points, e
 	if err != nil {
 		return Points{}, err
 	}
-	now := time.Now
-	if r.Now != nil {
-		now = r.Now
+	end := r.now().Truncate(tier.Step)
+	p, err := r.points(ctx, series, tier, end.Add(-length), end)
+	p.Span = spanName
+	return p, err
+}
+
+// Range returns a series between two times, in the finest tier that still has them.
+func (r *Reader) Range(ctx context.Context, series string, from, to time.Time) (Points, error) {
+	now := r.now()
+	tier := tierOf(series, from, to, now)
+	if last := now.Truncate(tier.Step); to.After(last) {
+		to = last
 	}
-	end := now().Truncate(tier.Step)
-	begin := end.Add(-length)
+	return r.points(ctx, series, tier, from.Truncate(tier.Step), to.Add(tier.Step-1).Truncate(tier.Step))
+}
+
+func (r *Reader) now() time.Time {
+	if r.Now != nil {
+		return r.Now()
+	}
+	return time.Now()
+}
+
+// points reads the slots of a tier from begin to end.
+func (r *Reader) points(ctx context.Context, series string, tier Tier, begin, end time.Time) (Points, error) {
 	list, err := r.load(ctx, series, tier, begin, end)
 	if err != nil {
 		return Points{}, err
 	}
 	p := Points{
-		Series: series, Span: spanName, Step: int64(tier.Step / time.Second),
-		Values: map[string][]*float64{}, Sums: map[string]int64{},
+		Series: series, Step: int64(tier.Step / time.Second), Values: map[string][]*float64{}, Sums: map[string]int64{},
 	}
 	var slots []time.Time
 	for at := begin.Add(tier.Step); !at.After(end); at = at.Add(tier.Step) {

@@ -290,3 +290,33 @@ func TestAClockThatWasSetBack(t *testing.T) {
 		t.Errorf("samples were deleted as of %s, at %s", b.pruned, b.now)
 	}
 }
+
+// TestARangeHasTheFinestSamplesLeft: an old quarter of an hour comes from the samples of minutes, one long ago from
+// those of hours, and a range that is not over ends now.
+func TestARangeHasTheFinestSamplesLeft(t *testing.T) {
+	b := newBench(t)
+	b.source.topics["a"] = Reading{}
+	b.rounds(18, func() { b.source.change("a", push(10)) })
+	r := Reader{Store: b.store, Now: func() time.Time { return b.now }}
+	ask := func(series string, from, to time.Time, step time.Duration) Points {
+		t.Helper()
+		p, err := r.Range(t.Context(), series, from, to)
+		if err != nil || p.Step != int64(step/time.Second) {
+			t.Fatalf("the step of %s is %ds, want %s; %v", series, p.Step, step, err)
+		}
+		return p
+	}
+	p := ask(AllTopics, begin.Add(time.Minute), begin.Add(2*time.Minute), 10*time.Second)
+	wantTail(t, p, "pushed", 1, 1, 1, 1, 1, 1)
+	if len(p.Times) != 6 || p.Times[5] != begin.Add(2*time.Minute).Unix() {
+		t.Errorf("the slots end at %d", p.Times)
+	}
+	wantTail(t, ask("a", begin.Add(time.Minute), begin.Add(2*time.Minute), time.Minute), "pushed", 1)
+	if p := ask(AllTopics, begin.Add(2*time.Minute), begin.Add(time.Hour), 10*time.Second); len(p.Times) != 6 {
+		t.Errorf("a range up to a later time has %d slots, want those until now", len(p.Times))
+	}
+	b.now = b.now.Add(5 * time.Hour)
+	wantTail(t, ask(AllTopics, begin.Add(time.Minute), begin.Add(2*time.Minute), time.Minute), "pushed", 1)
+	b.now = b.now.Add(5 * day)
+	ask(AllTopics, begin, begin.Add(15*time.Minute), time.Hour)
+}

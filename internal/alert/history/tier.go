@@ -51,6 +51,16 @@ func Spans() []string {
 	return names
 }
 
+// Length returns how long a span is.
+func Length(span string) time.Duration {
+	for _, t := range tiers {
+		if t.Span == span {
+			return t.Length
+		}
+	}
+	return 0
+}
+
 // spanOf returns the length of a span and the tier that a series is read from.
 func spanOf(name, series string) (length time.Duration, t Tier, err error) {
 	for i, t := range tiers {
@@ -64,3 +74,20 @@ func spanOf(name, series string) (length time.Duration, t Tier, err error) {
 	}
 	return 0, Tier{}, fmt.Errorf("span %q is not one of %s", name, strings.Join(Spans(), ", "))
 }
+
+// mostSlots bounds the points of a chart between two times.
+const mostSlots = 400
+
+// tierOf returns the finest tier that has a series at a time, and not too many points up to another.
+func tierOf(series string, from, to, now time.Time) Tier {
+	for _, t := range tiers[:len(tiers)-1] {
+		stored := !isTopic(series) || t.Step > Round // topics are not stored in every round
+		if stored && now.Sub(from) <= t.Keep && to.Sub(from) <= mostSlots*t.Step {
+			return t
+		}
+	}
+	return tiers[len(tiers)-1]
+}
+
+// Oldest returns the time since which charts have data.
+func Oldest(now time.Time) time.Time { return now.Add(-tiers[len(tiers)-1].Keep) }

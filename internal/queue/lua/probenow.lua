@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- With: topic, wait.
--- Lets an open breaker send its next probe now.
+-- With: record, topic, totals, order, wait.
+-- Lets the open breaker of a topic send its next probe now.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic.
--- Returns 1 if the breaker is open, 0 if it is closed.
--- Keeps   the breaker stays open, so one probe at a time is sent.
-local topic = ARGV[1]
-local s, key = settings(topic), P .. 'c:' .. ARGV[1]
+-- Returns 1 if the breaker is open, otherwise 0.
+-- Keeps   still one probe at a time: gate.lua sends none while the topic has a running job.
+local topic, key = ARGV[1], P .. 'c:' .. ARGV[1]
+local s = settings(topic)
 if s.open == 0 then return 0 end
-if s.open > now then call('HSET', key, 'open', text(now)) end
+if s.open > now then call('HSET', key, 'open', now) end
 call('HDEL', key, 'until')
 s['until'] = 0
 offerDue(topic)

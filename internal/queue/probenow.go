@@ -1,0 +1,20 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+)
+
+// ProbeNow lets the open breakers of a topic, one on each shard, call one due job now instead of at the next probe. It
+// reports whether a breaker was open. With a *PartialError some shards did not answer.
+func (q *Queue) ProbeNow(ctx context.Context, topic string) (open bool, err error) {
+	err = q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
+		v, err := s.again(ctx, bucket, "probenow", topic)
+		if err != nil {
+			return fmt.Errorf("probe the endpoint of %s: %w", topic, err)
+		}
+		open = open || integer(v) == 1
+		return nil
+	})
+	return open, err
+}
