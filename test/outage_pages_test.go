@@ -86,7 +86,8 @@ func TestPagesDuringOutages(t *testing.T) {
 	i := start(t, opts)
 	v := &viewer{signIn(t, i.Wakecall), i.AdminURL()}
 	i.put(t, "good", nil, nil)
-	i.put(t, "broken", harness.Status(http.StatusInternalServerError), M{"retry": []string{"100ms"}})
+	i.put(t, "broken", harness.Status(http.StatusInternalServerError),
+		M{"retry": []string{"100ms"}, "max_attempts": 1000})
 	ledger := harness.NewLedger()
 	for n := range 3 {
 		ledger.MustPush(t, i.API, "good", fmt.Sprint(n), nil)
@@ -99,13 +100,14 @@ func TestPagesDuringOutages(t *testing.T) {
 		}
 		return err
 	})
-	i.MustDo(t, http.StatusCreated, http.MethodPost, "/v1/topics/broken/jobs", M{"id": "x"})
+	i.MustDo(t, http.StatusCreated, http.MethodPost, "/v1/topics/broken/jobs", M{"id": "x", "body": 1})
 	v.shows(t, "/", "topic broken: the endpoint is failing")
 	v.waitHealth(t, "broken", "red breaker open")
 	v.shows(t, "/charts/rates", `"series":[{`)
 
 	db.Kill9()
-	v.shows(t, "/", "The registry&#39;s database is unavailable: as of", "topic broken: the endpoint is failing", "<time")
+	v.shows(t, "/", "The registry&#39;s database is unavailable: as of", "<time",
+		"topic broken: the endpoint is failing")
 	v.shows(t, "/charts/rates", `"series":[{`, `"note":"As of {0}, `)
 	v.waitHealth(t, "broken", "red breaker open")
 	db.Start()
