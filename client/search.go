@@ -43,8 +43,9 @@ type JournaledJob struct {
 	Topic     string    `json:"topic"`
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
-	Ended     string    `json:"ended,omitempty"` // done, dead, expired, delete, drop or clear; empty: not as far as is known
-	Events    []Event   `json:"events"`          // oldest first
+	// Ended is done, dead, expired, delete, drop or clear; empty: it has not, as far as is known.
+	Ended  string  `json:"ended,omitempty"`
+	Events []Event `json:"events"` // oldest first
 }
 
 // Event is what happened to a job.

@@ -206,7 +206,9 @@ func viewOfWaits(list []waits.Wait) []waitView {
 func (s *Server) answerWhole(c echo.Context, j *queue.Job, list []waits.Wait) error {
 	out := s.buffers.get()
 	defer s.buffers.put(out)
-	view := wholeJobView{viewOfJob(j), shownType(j.ContentType), viewOfHistory(j.History), j.BodyGone, viewOfWaits(list)}
+	view := wholeJobView{
+		viewOfJob(j), shownType(j.ContentType), viewOfHistory(j.History), j.BodyGone, viewOfWaits(list),
+	}
 	if err := json.MarshalWrite(out, &view, answering); err != nil {
 		return err
 	}

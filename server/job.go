@@ -25,8 +25,8 @@ func (s *Server) getJob(c *call) error {
 	job, err := s.jobs.Recall(c.ctx(), c.topic.Name, c.id)
 	var away *queue.UnavailableError
 	if down := s.jobs.DownFor(c.topic.Name, c.id); errors.As(err, &away) && len(down) > 0 {
-		return unavailable(err, shardRetry, "job %s of topic %s cannot be read: shard %s does not answer. If the job is "+
-			"there, it waits until the shard answers", c.id, c.topic.Name, strings.Join(down, ", "))
+		return unavailable(err, shardRetry, "job %s of topic %s cannot be read: shard %s does not answer. If the job "+
+			"is there, it waits until the shard answers", c.id, c.topic.Name, strings.Join(down, ", "))
 	}
 	if err != nil {
 		return c.jobProblem(err)
@@ -120,8 +120,8 @@ func (c *call) jobProblem(err error) error {
 	switch {
 	case errors.Is(err, queue.ErrNotFound):
 		return notFound("no job %s in topic %s: it never existed, was deleted or has ended; a remembered job that has "+
-			"ended can be read with GET and sent again with POST …/resend; the journals may know more: wakecall search ID, "+
-			"GET /v1/search?id=ID", id, topic)
+			"ended can be read with GET and sent again with POST …/resend; the journals may know more: "+
+			"wakecall search ID, GET /v1/search?id=ID", id, topic)
 	case errors.Is(err, queue.ErrRunning):
 		return conflict("job %s of topic %s is running; try again after this attempt", id, topic)
 	case errors.Is(err, queue.ErrChanged):

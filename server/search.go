@@ -37,8 +37,8 @@ func (s *Server) search(c echo.Context) error {
 
 func (s *Server) searchForHost(c echo.Context) error {
 	if s.opts.Search == nil || !s.opts.Search.Signed(c.Request(), s.opts.Now()) {
-		return &Problem{Status: http.StatusUnauthorized, Detail: "host request not signed with this host's key: give all " +
-			"hosts the same registry.seal_key, and the right time"}
+		return &Problem{Status: http.StatusUnauthorized, Detail: "host request not signed with this host's key: give " +
+			"all hosts the same registry.seal_key, and the right time"}
 	}
 	ctx, cancel := s.untilStop(c)
 	defer cancel()

@@ -2,6 +2,7 @@ package test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,9 +24,7 @@ func TestWaitsAreToldForEachReason(t *testing.T) {
 		for k := range n {
 			last = fmt.Sprint("job-", k)
 			job := M{"id": last, "body": k}
-			for name, value := range fields {
-				job[name] = value
-			}
+			maps.Copy(job, fields)
 			i.MustPush(t, topic, job)
 		}
 		return last
@@ -110,9 +109,7 @@ func TestJournalSearchOfAllHosts(t *testing.T) {
 	opts.Env["WAKECALL_REGISTRY_SEAL_KEY"] = strings.Repeat("5a", 32)
 	listening := func(dsn string) harness.Options {
 		o := harness.Options{Env: map[string]string{"WAKECALL_SERVER_ADDR": fmt.Sprint("0.0.0.0:", freeport.TCP(t))}}
-		for name, value := range opts.Env {
-			o.Env[name] = value
-		}
+		maps.Copy(o.Env, opts.Env)
 		if dsn != "" {
 			o.Env["WAKECALL_REGISTRY_DSN"] = dsn
 		}

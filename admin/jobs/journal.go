@@ -82,7 +82,8 @@ func (h *Handler) journalOf(s *journalSearch, q search.Query) *journalData {
 	return d
 }
 
-// searchOf returns the user's search, which it starts if the last one was for something else; nil while the admin stops.
+// searchOf returns the user's search, which it starts if the last one was for something else. It returns nil while the
+// admin stops.
 func (h *Handler) searchOf(user string, q search.Query) *journalSearch {
 	h.searches.mu.Lock()
 	defer h.searches.mu.Unlock()

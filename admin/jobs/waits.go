@@ -53,7 +53,9 @@ func (h *Handler) gonePage(c echo.Context, topic, id string, err error) error {
 	d, status := waiting{Topic: topic, ID: id}, http.StatusNotFound
 	if down := h.Queue.DownFor(topic, id); errors.As(err, &away) && len(down) > 0 {
 		status = http.StatusServiceUnavailable
-		d.Waits = []waits.Wait{{Reason: waits.ShardDown, Shard: strings.Join(down, ", "), Error: h.Texts.Explain(c, err)}}
+		d.Waits = []waits.Wait{{
+			Reason: waits.ShardDown, Shard: strings.Join(down, ", "), Error: h.Texts.Explain(c, err),
+		}}
 	} else if !errors.Is(err, queue.ErrNotFound) {
 		return err
 	}
