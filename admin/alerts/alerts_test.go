@@ -66,6 +66,52 @@ func TestEachCauseIsShownWithItsTimes(t *testing.T) {
 	}
 }
 
+// TestAlertsAreHandledTogether: the selected ones are acknowledged, muted or neither. A topic's page links to its own.
+func TestAlertsAreHandledTogether(t *testing.T) {
+	t.Parallel()
+	s := admintest.Open(t, nil).As("ops")
+	s.AddTopic("a")
+	store := alert.NewStore(s.Registry.DB())
+	for _, topic := range []string{"a", "b", "c"} {
+		admintest.SaveAlert(t, store, alert.Alert{Key: "topic/" + topic, Topic: topic, Kind: "late", Severity: "warning",
+			Causes: []alert.Cause{{Kind: "late", Severity: "warning"}}})
+	}
+	handled := func() (acknowledged, muted int) {
+		t.Helper()
+		list, err := store.ListAlerts(t.Context(), alert.Filter{})
+		admintest.Must(t, err)
+		for _, a := range list {
+			if a.Handling.Acknowledged() {
+				acknowledged++
+			}
+			if a.Handling.Muted(time.Now()) {
+				muted++
+			}
+		}
+		return acknowledged, muted
+	}
+	both := []string{"key", "topic/a", "key", "topic/b"}
+	s.Post("/alerts/handle", append(both, "why", "mine")...)
+	if n, _ := handled(); n != 2 {
+		t.Errorf("%d are acknowledged", n)
+	}
+	s.Post("/alerts/handle", append(both, "key", "topic/c", "why", "known", "mute", "1", "for", "4h")...)
+	if _, n := handled(); n != 3 {
+		t.Errorf("%d are muted", n)
+	}
+	s.Post("/alerts/handle", append(both, "undo", "1")...)
+	if _, n := handled(); n != 1 {
+		t.Errorf("%d are still muted", n)
+	}
+	if _, body := s.Post("/alerts/handle", "why", "mine"); !strings.Contains(body, "Select at least one alert.") {
+		t.Error("nothing is selected, and nothing said")
+	}
+	s.Shows("/topics/a", `href="/alerts?topic=a"`)
+	if page := s.Shows("/alerts?topic=a", "topic a is late"); strings.Contains(page, "topic b is late") {
+		t.Error("the alerts of a topic are those of all topics")
+	}
+}
+
 // TestAlertsAreShownWithoutTheDatabase: those that this host's redis-checker knows, with their age.
 func TestAlertsAreShownWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
