@@ -46,7 +46,8 @@ func TestEachCauseIsShownWithItsTimes(t *testing.T) {
 		a := alert.Alert{Key: key, Shard: key, Kind: "shard_down", Severity: "critical", BeganAt: at, EndedAt: ended,
 			Causes: []alert.Cause{
 				{Kind: "shard_down", Severity: "critical", BeganAt: after(13), Text: message.Plain("refused")},
-				{Kind: "shard_slow", Severity: "warning", BeganAt: at, EndedAt: after(20), Text: message.Plain("p99 1s")},
+				{Kind: "shard_slow", Severity: "warning", BeganAt: at, EndedAt: after(20),
+					Text: message.Plain("p99 1s")},
 			}}
 		if ended != nil {
 			a.Causes[0].EndedAt = *ended
@@ -58,7 +59,8 @@ func TestEachCauseIsShownWithItsTimes(t *testing.T) {
 		`refused · .*since <time class="wk-time" datetime="` + after(13).Format(time.RFC3339),
 		`p99 1s · .*<time class="wk-time" datetime="` + at.Format(time.RFC3339) + `.* – <time class="wk-time" datetime="` +
 			after(20).Format(time.RFC3339) + `.*\(20m\)`,
-		`refused · .*<time class="wk-time" datetime="` + after(13).Format(time.RFC3339) + `.* – .*\(35m\)`,
+		`refused · .*<time class="wk-time" datetime="` +
+			after(13).Format(time.RFC3339) + `.* – .*\(35m\)`,
 	} {
 		if !regexp.MustCompile(want).MatchString(strings.Join(strings.Fields(page), " ")) {
 			t.Errorf("the page lacks %s", want)
@@ -66,7 +68,8 @@ func TestEachCauseIsShownWithItsTimes(t *testing.T) {
 	}
 }
 
-// TestAlertsAreHandledTogether: the selected ones are acknowledged, muted or neither. A topic's page links to its own.
+// TestAlertsAreHandledTogether: the selected ones are acknowledged, muted or neither. A topic's page links to its
+// alerts.
 func TestAlertsAreHandledTogether(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, nil).As("ops")
@@ -119,7 +122,8 @@ func TestAlertsAreShownWithoutTheDatabase(t *testing.T) {
 	s := admintest.Open(t, func(o *admin.Options) { o.Alerts = alert.NewStore(o.Registry.DB()).In(dir) }).As("look")
 	down := alert.Cause{Kind: "shard_down", Severity: "critical", BeganAt: at, Text: message.Plain("refused")}
 	text, err := json.Marshal(alert.Known{At: at, Alerts: []*alert.Alert{
-		{Key: "shard/a", Shard: "a", Kind: "shard_down", Severity: "critical", BeganAt: at, Causes: []alert.Cause{down}},
+		{Key: "shard/a", Shard: "a", Kind: "shard_down", Severity: "critical", BeganAt: at,
+			Causes: []alert.Cause{down}},
 	}})
 	admintest.Must(t, errors.Join(err, os.WriteFile(filepath.Join(dir, "alerts.json"), text, 0o600)))
 	if strings.Contains(s.Shows("/alerts", "No open problems"), "refused") {
