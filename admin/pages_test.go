@@ -46,7 +46,8 @@ func TestEveryTimeIsAbsoluteAndRelative(t *testing.T) {
 	}).As("root")
 	s.AddTopic("a")
 	admintest.SaveAlert(t, store, alert.Alert{Key: "topic/a", Kind: "breaker", Severity: alert.Critical, Topic: "a",
-		BeganAt: time.Now(), Causes: []alert.Cause{{Kind: "breaker", Severity: alert.Critical}}})
+		BeganAt: time.Now(),
+		Causes:  []alert.Cause{{Kind: "breaker", Severity: alert.Critical, BeganAt: time.Now()}}})
 	admintest.Must(t, store.Save(t.Context(), &alert.Changes{Deliveries: []alert.Delivery{
 		{ID: "1", Channel: "mail", Recipient: "ops@example.com", State: "sent", At: time.Now()},
 	}}))

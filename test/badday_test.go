@@ -249,7 +249,8 @@ func (d *badDay) judgeMails() {
 	d.t.Logf("%d mails:%s", n, texts[onCall[0]])
 	const each = 6 // endpoints begin to fail one after the other, and each is reported within a minute
 	if n > each*len(onCall) || len(texts) != len(onCall) {
-		d.t.Errorf("%d mails to %d people, want at most %d to each of %d:%s", n, len(texts), each, len(onCall), texts[onCall[1]])
+		d.t.Errorf("%d mails to %d people, want at most %d to each of %d:%s", n, len(texts), each, len(onCall),
+			texts[onCall[1]])
 	}
 	for _, to := range onCall {
 		for _, name := range failing {

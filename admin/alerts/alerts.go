@@ -55,7 +55,7 @@ var alertKinds = []string{
 type alertsData struct {
 	Open, Ended []alert.Alert
 	All         int // open ones, shown or not
-	Kind        string
+	Kind, Topic string
 	Kinds       []string
 	Next        uint64 // older alerts follow this one; 0: there are none
 	MailOff     bool
@@ -63,18 +63,18 @@ type alertsData struct {
 }
 
 func (h *Handler) alertsPage(c echo.Context) error {
-	d := alertsData{Kind: c.QueryParam("kind"), Kinds: alertKinds}
+	d := alertsData{Kind: c.QueryParam("kind"), Topic: c.QueryParam("topic"), Kinds: alertKinds}
 	settings, err := alert.Read(h.Registry.Snapshot())
 	d.MailOff = err == nil && (settings.Mail.Host == "" || len(settings.Recipients) == 0) && len(settings.Webhooks) == 0
 	store, ctx := h.Alerts, c.Request().Context()
 	before, _ := page.ID(c.QueryParam("before"))
-	if d.Open, d.At, err = store.List(ctx, alert.Filter{Kind: d.Kind, Limit: openListed}); err != nil {
+	if d.Open, d.At, err = store.List(ctx, alert.Filter{Kind: d.Kind, Topic: d.Topic, Limit: openListed}); err != nil {
 		return err
 	}
 	d.All = len(d.Open)
 	d.Open = d.Open[:min(d.All, openShown)] // the worst come first
 	if d.Ended, _, err = store.List(ctx,
-		alert.Filter{Ended: true, Kind: d.Kind, Before: before, Limit: alertsEach + 1}); err != nil {
+		alert.Filter{Ended: true, Kind: d.Kind, Topic: d.Topic, Before: before, Limit: alertsEach + 1}); err != nil {
 		return err
 	}
 	if len(d.Ended) > alertsEach {
@@ -84,25 +84,34 @@ func (h *Handler) alertsPage(c echo.Context) error {
 	return h.Pages.Render(c, http.StatusOK, "alerts", d)
 }
 
-// handle acknowledges an alert, mutes it for a while, or undoes that.
+// handle acknowledges alerts, mutes them for a while, or undoes that.
 func (h *Handler) handle(c echo.Context) error {
 	why, until := strings.TrimSpace(c.FormValue("why")), time.Time{}
 	if d, err := time.ParseDuration(c.FormValue("for")); err == nil && d > 0 && c.FormValue("mute") != "" {
 		until = h.Now().Add(d)
 	}
-	if c.FormValue("undo") != "" {
+	keys := c.Request().Form["key"]
+	switch undo := c.FormValue("undo") != ""; {
+	case len(keys) == 0:
+		h.Flashes.Add(c, "danger", "alerts.handled_none")
+		return h.Pages.Back(c, "/alerts")
+	case undo:
 		why = ""
-	} else if why == "" {
+	case why == "":
 		h.Flashes.Add(c, "danger", "alerts.handled_why")
 		return h.Pages.Back(c, "/alerts")
 	}
-	err := alert.Handle(c.Request().Context(), h.Registry, page.Actor(c), c.FormValue("key"), why, until)
-	switch {
-	case errors.Is(err, alert.ErrNoAlert):
+	over := false
+	for _, key := range keys[:min(len(keys), openShown)] {
+		err := alert.Handle(c.Request().Context(), h.Registry, page.Actor(c), key, why, until)
+		if err != nil && !errors.Is(err, alert.ErrNoAlert) {
+			return err
+		}
+		over = over || err != nil
+	}
+	if over {
 		h.Flashes.Add(c, "warning", "alerts.handled_over")
-	case err != nil:
-		return err
-	default:
+	} else {
 		h.Flashes.Add(c, "success", "alerts.handled_saved")
 	}
 	return h.Pages.Back(c, "/alerts")

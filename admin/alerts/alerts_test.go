@@ -46,7 +46,8 @@ func TestEachCauseIsShownWithItsTimes(t *testing.T) {
 		a := alert.Alert{Key: key, Shard: key, Kind: "shard_down", Severity: "critical", BeganAt: at, EndedAt: ended,
 			Causes: []alert.Cause{
 				{Kind: "shard_down", Severity: "critical", BeganAt: after(13), Text: message.Plain("refused")},
-				{Kind: "shard_slow", Severity: "warning", BeganAt: at, EndedAt: after(20), Text: message.Plain("p99 1s")},
+				{Kind: "shard_slow", Severity: "warning", BeganAt: at, EndedAt: after(20),
+					Text: message.Plain("p99 1s")},
 			}}
 		if ended != nil {
 			a.Causes[0].EndedAt = *ended
@@ -58,11 +59,59 @@ func TestEachCauseIsShownWithItsTimes(t *testing.T) {
 		`refused · .*since <time class="wk-time" datetime="` + after(13).Format(time.RFC3339),
 		`p99 1s · .*<time class="wk-time" datetime="` + at.Format(time.RFC3339) + `.* – <time class="wk-time" datetime="` +
 			after(20).Format(time.RFC3339) + `.*\(20m\)`,
-		`refused · .*<time class="wk-time" datetime="` + after(13).Format(time.RFC3339) + `.* – .*\(35m\)`,
+		`refused · .*<time class="wk-time" datetime="` +
+			after(13).Format(time.RFC3339) + `.* – .*\(35m\)`,
 	} {
 		if !regexp.MustCompile(want).MatchString(strings.Join(strings.Fields(page), " ")) {
 			t.Errorf("the page lacks %s", want)
 		}
+	}
+}
+
+// TestAlertsAreHandledTogether: the selected ones are acknowledged, muted or neither. A topic's page links to its
+// alerts.
+func TestAlertsAreHandledTogether(t *testing.T) {
+	t.Parallel()
+	s := admintest.Open(t, nil).As("ops")
+	s.AddTopic("a")
+	store := alert.NewStore(s.Registry.DB())
+	for _, topic := range []string{"a", "b", "c"} {
+		admintest.SaveAlert(t, store, alert.Alert{Key: "topic/" + topic, Topic: topic, Kind: "late", Severity: "warning",
+			Causes: []alert.Cause{{Kind: "late", Severity: "warning"}}})
+	}
+	handled := func() (acknowledged, muted int) {
+		t.Helper()
+		list, err := store.ListAlerts(t.Context(), alert.Filter{})
+		admintest.Must(t, err)
+		for _, a := range list {
+			if a.Handling.Acknowledged() {
+				acknowledged++
+			}
+			if a.Handling.Muted(time.Now()) {
+				muted++
+			}
+		}
+		return acknowledged, muted
+	}
+	both := []string{"key", "topic/a", "key", "topic/b"}
+	s.Post("/alerts/handle", append(both, "why", "mine")...)
+	if n, _ := handled(); n != 2 {
+		t.Errorf("%d are acknowledged", n)
+	}
+	s.Post("/alerts/handle", append(both, "key", "topic/c", "why", "known", "mute", "1", "for", "4h")...)
+	if _, n := handled(); n != 3 {
+		t.Errorf("%d are muted", n)
+	}
+	s.Post("/alerts/handle", append(both, "undo", "1")...)
+	if _, n := handled(); n != 1 {
+		t.Errorf("%d are still muted", n)
+	}
+	if _, body := s.Post("/alerts/handle", "why", "mine"); !strings.Contains(body, "Select at least one alert.") {
+		t.Error("nothing is selected, and nothing said")
+	}
+	s.Shows("/topics/a", `href="/alerts?topic=a"`)
+	if page := s.Shows("/alerts?topic=a", "topic a is late"); strings.Contains(page, "topic b is late") {
+		t.Error("the alerts of a topic are those of all topics")
 	}
 }
 
@@ -73,7 +122,8 @@ func TestAlertsAreShownWithoutTheDatabase(t *testing.T) {
 	s := admintest.Open(t, func(o *admin.Options) { o.Alerts = alert.NewStore(o.Registry.DB()).In(dir) }).As("look")
 	down := alert.Cause{Kind: "shard_down", Severity: "critical", BeganAt: at, Text: message.Plain("refused")}
 	text, err := json.Marshal(alert.Known{At: at, Alerts: []*alert.Alert{
-		{Key: "shard/a", Shard: "a", Kind: "shard_down", Severity: "critical", BeganAt: at, Causes: []alert.Cause{down}},
+		{Key: "shard/a", Shard: "a", Kind: "shard_down", Severity: "critical", BeganAt: at,
+			Causes: []alert.Cause{down}},
 	}})
 	admintest.Must(t, errors.Join(err, os.WriteFile(filepath.Join(dir, "alerts.json"), text, 0o600)))
 	if strings.Contains(s.Shows("/alerts", "No open problems"), "refused") {

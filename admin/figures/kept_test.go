@@ -18,7 +18,10 @@ import (
 )
 
 // lostHistory answers until the database is lost: no call of topic a succeeds.
-type lostHistory struct{ lost atomic.Bool }
+type lostHistory struct {
+	admintest.FixedHistory
+	lost atomic.Bool
+}
 
 func (h *lostHistory) Series(_ context.Context, series, span string) (history.Points, error) {
 	if h.lost.Load() {

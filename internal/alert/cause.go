@@ -180,8 +180,8 @@ func (a *Alert) since() time.Time {
 	return a.Causes[0].BeganAt
 }
 
-// worseAt returns when the alert was found to have its current severity. From then on, a cause that joined it is news for
-// receivers that were not notified of it before. Causes are in the order of worstFirst.
+// worseAt returns when the alert was found to have its current severity. From then on, a cause that joined it is news
+// for receivers that were not notified of it before. Causes are in the order of worstFirst.
 func (a *Alert) worseAt() time.Time {
 	if len(a.Causes) == 0 {
 		return a.BeganAt

@@ -56,7 +56,8 @@ func (s *Store) List(ctx context.Context, f Filter) (list []Alert, at time.Time,
 		return nil, at, err
 	}
 	for _, a := range known.Alerts {
-		if f.Ended == (a.EndedAt != nil) && (f.Kind == "" || f.Kind == a.Kind) {
+		if f.Ended == (a.EndedAt != nil) && (f.Kind == "" || f.Kind == a.Kind) &&
+			(f.Topic == "" || f.Topic == a.Topic) {
 			list = append(list, *a)
 		}
 	}

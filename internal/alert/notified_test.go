@@ -48,7 +48,8 @@ func TestABadDayIsFewMails(t *testing.T) {
 			}
 			log := d.log(to)
 			for topic, from := range begins {
-				if after := d.told(to, "topic "+topic+": the endpoint is failing (critical, since"); after > from+time.Minute {
+				after := d.told(to, "topic "+topic+": the endpoint is failing (critical, since")
+				if after > from+time.Minute {
 					t.Errorf("%s fails after %s, and is named after %s:%s", topic, from, after, log)
 				}
 			}

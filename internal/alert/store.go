@@ -199,6 +199,7 @@ func (s *Store) ListDeliveries(ctx context.Context, limit int) ([]Delivery, erro
 type Filter struct {
 	Ended  bool   // false: open ones
 	Kind   string // empty: every kind
+	Topic  string // empty: all
 	Before uint64 // older than the one with this ID; 0: all
 	Limit  int    // 0: 100
 }
@@ -236,6 +237,9 @@ func (f Filter) query(tx *gorm.DB) *gorm.DB {
 	}
 	if f.Kind != "" {
 		q = q.Where("kind = ?", f.Kind)
+	}
+	if f.Topic != "" {
+		q = q.Where("topic = ?", f.Topic)
 	}
 	if f.Before > 0 {
 		q = q.Where("id < ?", f.Before)
