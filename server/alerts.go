@@ -156,7 +156,7 @@ func (s *Server) endHandling(c *call, why string, until time.Time) error {
 	}
 	i := slices.IndexFunc(open, func(a alert.Alert) bool { return a.ID == id && mayHandle(c.token, &a) })
 	if i < 0 {
-		return notFound("no open alert %d on the topics of this token; GET /v1/alerts lists them", id)
+		return notFound("no open alert %d on the topics of this token", id)
 	}
 	err = s.opts.Alerts.Handle(c.editing(), c.actor(), open[i].Key, why, until)
 	if errors.Is(err, alert.ErrNoAlert) {

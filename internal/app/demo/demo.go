@@ -26,8 +26,9 @@ const (
 	address = "127.0.0.1:8089"
 )
 
-// Run serves the endpoint on its address, or on a free port if that is in use, until run returns. When the API is up, Run registers the topic and prints how
-// to push a first job. The endpoint outlives run's context, so that it gets the last callbacks.
+// Run serves the endpoint on its address, or on a free port if that is in use, until run returns. When the API is up,
+// Run registers the topic and prints how to push a first job. The endpoint outlives run's context, so that it gets the
+// last callbacks.
 func Run(ctx context.Context, cfg *conf.Config, out io.Writer, run func(context.Context) error) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {

@@ -60,7 +60,7 @@ func silent(c net.Conn) bool {
 	silent := false
 	control(c, func(fd int) {
 		_, err := peek(fd)
-		silent = err == syscall.EAGAIN
+		silent = errors.Is(err, syscall.EAGAIN)
 	})
 	return silent
 }

@@ -24,7 +24,8 @@ type Topic struct {
 	HasSecrets      bool            // the file contains secrets
 }
 
-// Parse reads a file of documents, each a topic, a list of topics, or the API's answer with all of them. Its error lists every invalid topic.
+// Parse reads a file of documents, each a topic, a list of topics, or the API's answer with all of them. Its error
+// lists every invalid topic.
 func Parse(data []byte) ([]Topic, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var topics []Topic
