@@ -27,6 +27,7 @@ type Options struct {
 	Queue    Queue
 	Counts   Counts
 	Caller   Caller
+	Activity Activity
 	Tasks    *bulk.Runner
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -85,5 +86,6 @@ func (h *Handler) Routes(g *echo.Group) {
 	h.matchingRoutes(g)
 	h.pushRoutes(g)
 	h.deadRoutes(g)
+	h.deliveryRoutes(g)
 	h.tasksRoutes(g)
 }
