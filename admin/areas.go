@@ -36,7 +36,8 @@ func newAreas(
 	})
 	in.jobs = jobs.New(jobs.Options{
 		Pages: pages, Texts: texts, Flashes: flashes, Hub: hub, Registry: o.Registry, Queue: o.Queue,
-		Counts: in.figures, Caller: o.Caller, Tasks: o.Tasks, Search: o.Search, Log: o.Log, Now: o.Now,
+		Counts: in.figures, Caller: o.Caller, Activity: o.Activity, Tasks: o.Tasks, Search: o.Search, Log: o.Log,
+		Now:     o.Now,
 		MaxBody: int(o.Config.Server.MaxBody), Patience: o.Patience,
 	})
 	in.shards = shards.New(shards.Options{

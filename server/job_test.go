@@ -281,7 +281,8 @@ func TestDeadJobsOfAFilter(t *testing.T) {
 		{"status=404&prefix=mail", `{"status":404,"prefix":"mail"}`, ""},
 	} {
 		var page struct{ Jobs []struct{ ID string } }
-		if err := json.Unmarshal([]byte(a.do("GET", topic+"/jobs?state=dead&"+tt.query, "").want(200).body), &page); err != nil {
+		answer := a.do("GET", topic+"/jobs?state=dead&"+tt.query, "").want(200)
+		if err := json.Unmarshal([]byte(answer.body), &page); err != nil {
 			t.Fatal(err)
 		}
 		ids := []string{}

@@ -93,7 +93,7 @@ var pages = []string{
 	"/topics/shop.close?tab=attempts", "/topics/shop.close?tab=ledger", "/topics/shop.close?tab=forecast",
 	"/topics/shop.close?tab=push", "/topics/shop.close/edit", "/topics/shop.close/test",
 	"/topics/shop.close/jobs/order-1",
-	"/push", "/dead", "/shards", "/alerts", "/access", "/audit", "/processes", "/tasks", "/account",
+	"/push", "/dead", "/deliveries", "/shards", "/alerts", "/access", "/audit", "/processes", "/tasks", "/account",
 	"/search?id=nobody",
 }
 

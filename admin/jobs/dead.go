@@ -190,7 +190,7 @@ func (h *Handler) listDead(c echo.Context, d *deadData, names []string, until ti
 	if first != "" && !ok {
 		return false, fmt.Errorf("cursor %.60q: %w", first, queue.ErrCursor)
 	}
-	next := ""
+	d.Pager = page.CursorPager(c, "")
 	for _, name := range names {
 		if name < first {
 			continue
@@ -200,8 +200,7 @@ func (h *Handler) listDead(c echo.Context, d *deadData, names []string, until ti
 		}
 		for again := true; again; again = cursor != "" {
 			if full := len(d.Jobs) >= deadShown; full || cut {
-				next = name + " " + cursor
-				d.Pager = page.CursorPager(c, next)
+				d.Pager = page.CursorPager(c, name+" "+cursor)
 				return cut && !full, nil
 			}
 			var jobs []queue.Job
@@ -217,7 +216,6 @@ func (h *Handler) listDead(c echo.Context, d *deadData, names []string, until ti
 			cut = time.Now().After(until)
 		}
 	}
-	d.Pager = page.CursorPager(c, next)
 	return false, nil
 }
 

@@ -27,6 +27,7 @@ type Options struct {
 	Queue    Queue
 	Counts   Counts
 	Caller   Caller
+	Activity Activity
 	Tasks    *bulk.Runner
 	Search   Searcher // of the journals
 	Log      *slog.Logger
@@ -90,5 +91,6 @@ func (h *Handler) Routes(g *echo.Group) {
 	h.matchingRoutes(g)
 	h.pushRoutes(g)
 	h.deadRoutes(g)
+	h.deliveryRoutes(g)
 	h.tasksRoutes(g)
 }

@@ -26,7 +26,8 @@ type place struct{ Path, Key, Role string }
 
 var places = []place{
 	{"/", "nav.overview", "viewer"}, {"/topics", "nav.topics", "viewer"}, {"/push", "nav.push", "operator"},
-	{"/dead", "nav.dead", "viewer"}, {"/tasks", "nav.tasks", "viewer"}, {"/shards", "nav.shards", "viewer"},
+	{"/dead", "nav.dead", "viewer"}, {"/deliveries", "nav.deliveries", "viewer"},
+	{"/tasks", "nav.tasks", "viewer"}, {"/shards", "nav.shards", "viewer"},
 	{"/alerts", "nav.alerts", "viewer"}, {"/alerts/settings", "alerts.settings_title", "admin"},
 	{"/processes", "nav.processes", "viewer"}, {"/access", "nav.access", "admin"}, {"/audit", "nav.audit", "viewer"},
 	{"/account", "nav.account", "viewer"},

@@ -84,7 +84,9 @@ func (f Filter) List(
 const pageReads = 100 // calls to the queue for a page
 
 // Page lists up to limit selected jobs of the filter's topic. In a long list it returns fewer, and a cursor.
-func (f Filter) Page(ctx context.Context, q Lister, cursor string, limit int) (list []queue.Job, next string, err error) {
+func (f Filter) Page(
+	ctx context.Context, q Lister, cursor string, limit int,
+) (list []queue.Job, next string, err error) {
 	list = []queue.Job{}
 	for range pageReads {
 		jobs, next, err := q.List(ctx, f.Topic, f.State, cursor, limit-len(list))
