@@ -95,8 +95,8 @@ func (i *installation) nothingIsHidden(t *testing.T, b *harness.Browser) {
 	b.Size(1440, 900)
 }
 
-// everybodyCanRead: old numbers have a contrast of 4.5:1, a table that is cut off can be scrolled by keyboard, links among
-// words are underlined, a phone shows what needs somebody without scrolling, and a page holds 50 rows of 30 pixels.
+// everybodyCanRead: old numbers have a contrast of 4.5:1, a table that is cut off can be scrolled by keyboard, links
+// among words are underlined, a phone shows what needs somebody without scrolling, and a row takes at most 30 pixels.
 func everybodyCanRead(t *testing.T, b *harness.Browser) {
 	axe, err := os.ReadFile("testdata/axe.min.js")
 	if err != nil {
@@ -146,7 +146,8 @@ func everybodyCanRead(t *testing.T, b *harness.Browser) {
 	if high := harness.Evaluate[int](b, `document.querySelector(".card-header").offsetHeight`); high > 45 {
 		t.Errorf("the header of a card takes %d pixels", high)
 	}
-	if red := harness.Evaluate[int](b, `document.querySelectorAll("td .bg-red-lt, td.text-red, td .text-red").length`); red > 0 {
+	if red := harness.Evaluate[int](b,
+		`document.querySelectorAll("td .bg-red-lt, td.text-red, td .text-red").length`); red > 0 {
 		t.Errorf("%d failed attempts are red", red)
 	}
 }
