@@ -8,10 +8,10 @@
 // every statement of a step can be repeated (IF NOT EXISTS, INSERT IGNORE), and the next start completes the step. On
 // SQLite a step is one transaction.
 //
-// While hosts are upgraded one by one, and after a roll-back, binaries of the previous release use a schema that is newer
-// than theirs. So a step only adds, and new columns have defaults. The table schema_reader has the oldest step that a
-// binary must know; a step that drops what older binaries use raises it, one release later at the earliest. An older
-// binary gets ErrSchemaNewer from Up and Status, which change nothing.
+// While hosts are upgraded one by one, and after a roll-back, binaries of the previous release use a schema that is
+// newer than theirs. So a step only adds, and new columns have defaults. The table schema_reader has the oldest step
+// that a binary must know; a step that drops what older binaries use raises it, one release later at the earliest. An
+// older binary gets ErrSchemaNewer from Up and Status, which change nothing.
 //
 // To add a step, add a file with the next number to both folders.
 package migrations

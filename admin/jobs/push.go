@@ -23,7 +23,8 @@ func (h *Handler) pushRoutes(g *echo.Group) {
 	}))
 	g.GET("/push/settings", page.Need(account.RoleOperator, func(c echo.Context) error {
 		return h.Pages.Fragment(c, "push#settings", pushData{Settings: h.settings(pushForm{
-			Topic: strings.TrimSpace(c.QueryParam("topic")), Delay: c.QueryParam("delay"), DueAt: c.QueryParam("due_at"),
+			Topic: strings.TrimSpace(c.QueryParam("topic")), Delay: c.QueryParam("delay"),
+			DueAt:    c.QueryParam("due_at"),
 			Priority: c.QueryParam("priority"), MaxAttempts: c.QueryParam("max_attempts"),
 		})})
 	}))
@@ -59,7 +60,8 @@ func (h *Handler) settings(own pushForm) settings {
 
 func (h *Handler) pushPage(c echo.Context, status int, f pushForm, wrong map[string]string) error {
 	return h.Pages.Render(c, status, "push", pushData{
-		Form: f, Errors: wrong, Topics: h.suggested(), Levels: []string{"high", "normal", "low"}, Settings: h.settings(f),
+		Form: f, Errors: wrong, Topics: h.suggested(), Levels: []string{"high", "normal", "low"},
+		Settings: h.settings(f),
 	})
 }
 

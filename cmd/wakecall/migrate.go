@@ -22,7 +22,8 @@ import (
 func (p *program) migrateCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "migrate", GroupID: groupCare, Short: "migrate the registry's schema, or show its state",
-		Long: "`wakecall up` also migrates the schema. Use this to migrate beforehand. No other command changes an existing schema.",
+		Long: "`wakecall up` also migrates the schema. Use this to migrate beforehand. No other command changes an " +
+			"existing schema.",
 	},
 		p.migration("up", "bring the schema up to date", true),
 		p.migration("status", "show the schema's migrations; exit with 1 if one is missing", false),

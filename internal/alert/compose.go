@@ -18,11 +18,10 @@ func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
 		At: now, Phase: n.phase(), Installation: installation(a.opts.AdminURL, a.opts.Host), Alerts: n.alerts(say),
 	}
 	lead := n.lead()
-	switch {
-	case m.Phase == Digest:
+	if m.Phase == Digest {
 		m.Alert = Alert{Kind: "dead_jobs", Severity: Warning, Topic: n.dead[0].Topic, BeganAt: now, Host: a.opts.Host}
 		m.Title = deadTitle(n.dead[0], say)
-	default:
+	} else {
 		slices.SortFunc(lead, WorstFirst)
 		m.Alert = lead[0]
 		m.Title = lead[0].Title(say)
@@ -140,12 +139,13 @@ func (a *Alert) causes(say Say) []string {
 
 func (a *Alerts) overLines(n *news, say Say) (lines []Line) {
 	for _, x := range n.over {
-		text := overText(say, x.BeganAt, *x.EndedAt)
+		over := []string{overText(say, x.BeganAt, *x.EndedAt)}
 		for _, c := range x.Causes {
 			if c.Kind != x.Kind {
-				text += "; " + say("alerts.title_"+c.Kind, x.Topic+x.Shard) + overText(say, c.BeganAt, c.EndedAt)
+				over = append(over, say("alerts.title_"+c.Kind, x.Topic+x.Shard)+overText(say, c.BeganAt, c.EndedAt))
 			}
 		}
+		text := strings.Join(over, "; ")
 		if left, ok := n.left[x.Key]; ok {
 			text += ". " + strings.Join(append([]string{left.Title(say)}, left.causes(say)...), ": ")
 		}

@@ -340,7 +340,8 @@ func (s *Shard) revive(bucket int, n *bucketState) {
 	}
 	if err != nil && reasonOf(err) != "full" {
 		n.why.Store(fmt.Errorf("%w", err))
-		if time.Since(time.UnixMilli(n.since.Load())) > longComparison && n.reason() == comparing && !n.told.Swap(true) {
+		long := time.Since(time.UnixMilli(n.since.Load())) > longComparison
+		if long && n.reason() == comparing && !n.told.Swap(true) {
 			s.log.Info("shard is being compared with the journals", "bucket", bucket)
 		}
 		return

@@ -43,8 +43,8 @@ var sections = map[string]string{
 
 const layers = "Flags override the environment, the environment overrides the file, the file overrides the defaults. " +
 	"A key's environment variable is WAKECALL_ and its path in capitals joined with _ (server.max_body: " +
-	"WAKECALL_SERVER_MAX_BODY); its flag is the path with dashes (--server-max-body). A variable with _FILE at its end names a file with the value, " +
-	"as secrets are mounted into containers. An empty value is a value: " +
+	"WAKECALL_SERVER_MAX_BODY); its flag is the path with dashes (--server-max-body). A variable with _FILE at its " +
+	"end names a file with the value, as secrets are mounted into containers. An empty value is a value: " +
 	"unset a variable to get the default. Durations are written 500ms, 90s, 30m or 168h; sizes 4096, 256KiB, 64MiB " +
 	"or 1GiB. " +
 	"List elements may also be given in one value, separated by commas. Unknown keys are errors.\n"
