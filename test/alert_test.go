@@ -202,6 +202,14 @@ func TestDeadJobsAreMailedToTheirTopicsAddresses(t *testing.T) {
 	smtp := smtptest.Start(t)
 	i := start(t, harness.Options{})
 	i.mailing(t, smtp, nil)
+	db := i.registryFile(t)
+	harness.Eventually(t, soon, "the count of deaths to begin", func() error {
+		var n int
+		if err := db.QueryRow("SELECT count(*) FROM alert_deaths").Scan(&n); err != nil {
+			return err
+		}
+		return harness.Equal("counted", n > 0, true)
+	})
 	topic := i.topic(t, harness.Status(http.StatusInternalServerError),
 		M{"max_attempts": 1, "emails": []string{"shop@test.example"}})
 	if a := i.Push(t.Context(), topic, M{"id": "order-42", "body": 1}); a.Status != http.StatusCreated {

@@ -90,7 +90,7 @@ func TestABadDayIsFewMailsAndLines(t *testing.T) {
 	d.isCleared(limited)
 	d.isCleared(slow)
 	d.grew(flooded, later)
-	d.isUnknown(paused, "paused", "the topic is paused")
+	d.isUnknown(paused, "paused", "paused by")
 	d.isUnknown(refuses, "breaker", "the circuit breaker is open")
 	d.isUnknown(hangs, "breaker", "the circuit breaker is open")
 	d.truth(overview)

@@ -70,6 +70,7 @@ func TestJobListsOnAPhoneAndByKeyboard(t *testing.T) {
 		if focused := harness.Evaluate[bool](b, `(() => {
 			const table = document.querySelector("main .table-responsive");
 			table.firstElementChild.style.minWidth = "900px";
+			window.dispatchEvent(new Event("resize"));
 			table.focus();
 			return table.tabIndex === 0 && document.activeElement === table;
 		})()`); !focused {

@@ -112,8 +112,13 @@ func TestRegistryNewerThanTheBinary(t *testing.T) {
 	i.Signal(syscall.SIGTERM)
 	i.WaitExit()
 	db := i.registryFile(t)
-	if _, err := db.Exec(`INSERT INTO schema_migrations (version_id, is_applied) VALUES (99999, 1)`); err != nil {
-		t.Fatal(err)
+	for _, statement := range []string{
+		"INSERT INTO schema_migrations (version_id, is_applied) VALUES (99999, 1)",
+		"UPDATE schema_reader SET oldest = 99999",
+	} {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
 	}
 	code, output := i.Run("up")
 	if code <= 0 || !strings.Contains(output, "99999") || !strings.Contains(output, "newer") {

@@ -101,7 +101,7 @@
 
   // A page that refreshes itself skips forms with an open dialog or input in progress, and retries in a second.
   document.addEventListener("htmx:oobBeforeSwap", (event) => {
-    const typing = document.activeElement.matches("#wk-body :is(input, textarea)");
+    const typing = document.activeElement.matches("input, textarea") && event.target.contains(document.activeElement);
     if (event.target.id !== "wk-flash" && (asked || typing)) event.preventDefault();
   });
 

@@ -1,0 +1,135 @@
+package test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// oncall is a person with a question, who begins at the overview.
+type oncall struct {
+	*harness.Browser
+	t      *testing.T
+	clicks int
+}
+
+const mostClicks = 3
+
+// asks begins a question at the overview. answered fails the test if it took too many clicks.
+func (o *oncall) asks(question string, answer func()) {
+	o.t.Helper()
+	o.clicks = 0
+	o.Open("/")
+	answer()
+	o.t.Logf("%s: %d clicks", question, o.clicks)
+	if o.clicks > mostClicks {
+		o.t.Errorf("%s took %d clicks", question, o.clicks)
+	}
+}
+
+// click clicks the first visible link or button with a text.
+func (o *oncall) click(text string) {
+	o.t.Helper()
+	o.clicks++
+	find := fmt.Sprintf(`(() => {
+		document.querySelectorAll("[data-on-call]").forEach(e => e.removeAttribute("data-on-call"));
+		const e = [...document.querySelectorAll("dialog[open] button, a, button, summary")].find(
+			e => e.checkVisibility() && !e.disabled && e.innerText.includes(%q));
+		if (e) e.setAttribute("data-on-call", "");
+		return !!e;
+	})()`, text)
+	harness.Eventually(o.t, soon, "a link or button "+text, func() error {
+		return harness.Equal("there", harness.Evaluate[bool](o.Browser, find), true)
+	})
+	o.Click("[data-on-call]")
+}
+
+// search searches with the box on every page. The key counts as a click.
+func (o *oncall) search(id string) {
+	o.t.Helper()
+	o.clicks++
+	o.Type("#wk-search", id+kb.Enter)
+}
+
+// TestOnCallFindsEachAnswerInThreeClicks, from the overview of an installation with trouble.
+func TestOnCallFindsEachAnswerInThreeClicks(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	i := start(t, harness.Options{})
+	i.put(t, "shop.close", harness.Status(http.StatusOK), nil)
+	i.put(t, "shop.broken", harness.Status(http.StatusInternalServerError),
+		M{"owner": "payments team", "max_attempts": 1})
+	i.put(t, "shop.slow", harness.Status(http.StatusOK), M{"rate_limit": 1})
+	i.put(t, "shop.held", harness.Status(http.StatusOK), nil)
+	i.MustPush(t, "shop.close", M{"id": "order-42", "body": 1})
+	for n := range 30 {
+		i.MustPush(t, "shop.broken", M{"id": fmt.Sprint("broken-", n), "body": n})
+		i.MustPush(t, "shop.slow", M{"id": fmt.Sprint("slow-", n), "body": n})
+	}
+	o := &oncall{Browser: i.signIn(t), t: t}
+	o.Open("/topics/shop.held")
+	o.Fill("#why", "the bank is closed")
+	o.Submit(`form[action$="/pause"] button`)
+	i.MustPush(t, "shop.held", M{"id": "waits-1", "body": 1})
+
+	o.asks("what is broken, whose fault, since when, how many", func() {
+		o.Shows(soon, "shop.broken", "returns 500", "Since", "jobs wait", "owner: payments team")
+	})
+	o.asks("was order-42 called", func() {
+		o.search("order-42")
+		o.Shows(soon, "order-42", "Done", "200")
+	})
+	o.asks("why does it wait", func() {
+		o.search("waits-1")
+		o.Shows(soon, "paused", "the bank is closed", "admin", "Resume")
+	})
+	o.asks("re-drive only these", func() {
+		dead := func() int {
+			s, err := i.Stats(ctx, "shop.broken")
+			must(t, err)
+			return s.Dead
+		}
+		before := dead()
+		o.click("Dead letters")
+		o.Shows(soon, "broken-1")
+		o.Type("#d-id", "broken-7")
+		o.Shows(soon, "1 job of one topic")
+		calls := len(i.endpoint.CallsOf("shop.broken", "broken-7"))
+		o.click("Start re-drive")
+		o.Shows(soon, "Re-drive 1 job of one topic?")
+		o.clicks++
+		o.Click("#wk-confirm [data-ok]")
+		harness.Eventually(t, soon, "the job to be called again", func() error {
+			return harness.Equal("called again", len(i.endpoint.CallsOf("shop.broken", "broken-7")) > calls, true)
+		})
+		if now := dead(); now < before-1 {
+			t.Errorf("%d jobs are dead, %d before", now, before)
+		}
+	})
+	o.asks("pause it", func() {
+		o.click("shop.broken")
+		o.Fill("#why", "until they have mended it")
+		o.click("Pause")
+		o.Shows(soon, "Resume", "until they have mended it")
+	})
+	o.asks("who changed it", func() {
+		o.click("shop.broken")
+		o.Shows(soon, "Events", "paused", "admin")
+	})
+	o.asks("mute it", func() {
+		o.click("Alerts")
+		o.Shows(soon, "shop.broken")
+		o.clicks++
+		o.Click(`main tbody input[type=checkbox]`)
+		o.Fill(`main input[name=why]`, "known")
+		o.click("Mute")
+		o.Shows(soon, "known")
+	})
+	o.asks("when is it clear", func() {
+		o.Shows(soon, "shop.slow: ", "cleared in about")
+	})
+}
