@@ -16,6 +16,8 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 		"GET /v1/topics/shop.close/jobs?limit=50&state=dead":   {200, `{"jobs":[` + deadJob + `],"next":""}`},
 		"GET /v1/topics/shop.close/jobs?limit=1000&state=dead": {200, `{"jobs":[],"next":""}`},
 		"POST /v1/topics/shop.close/dead/retry":                {200, `{"count":2}`},
+		"GET /v1/topics/shop.close/jobs?error=timeout&limit=50&prefix=order-&since=2026-01-02T02%3A04%3A05Z" +
+			"&state=dead&status=503": {200, `{"jobs":[` + deadJob + `],"next":""}`},
 		"GET /v1/alerts": {200, `{"alerts":[{"id":7,"severity":"critical","title":"shop.close fails","details":["503"],` +
 			`"began_at":"2026-01-02T03:00:05.000Z","handled":{"by":"ann","reason":"known"}},` +
 			`{"id":6,"title":"bank was late","ended_at":"2026-01-02T03:00:05.000Z"}]}`},
@@ -40,6 +42,9 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 		{"dead list shop.close --limit 1000", "no dead jobs", ""},
 		{"dead retry shop.close order-42 order-43", "2 dead jobs", `POST /v1/topics/shop.close/dead/retry ` +
 			`{"ids":["order-42","order-43"]}`},
+		{"dead list shop.close --status 503 --error timeout --prefix order- --since 1h", "order-42", ""},
+		{"dead retry shop.close --limit 7 --status 503 --until 10m", "2 dead jobs",
+			`POST /v1/topics/shop.close/dead/retry {"limit":7,"filter":{"status":503,"until":"2026-01-02T02:54:05Z"}}`},
 		{"dead retry shop.close --limit 7", "2 dead jobs", `POST /v1/topics/shop.close/dead/retry {"limit":7}`},
 		{"topic pause demo", "topic demo is paused", put + `{"name":"demo","per_key":"kept","state":"paused","ttr":"10s"}`},
 		{"topic resume demo", "topic demo is active", put},
@@ -60,19 +65,20 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 		}
 	}
 	for line, says := range map[string]string{
-		"change demo abc":                      "nothing to change",
-		"change demo abc --delay 1s --due 0":   "--due 0 must be above zero",
-		"change demo abc --delay 1s --due 1":   "cannot be used together",
-		"change demo abc --delay soon":         "a number of seconds",
-		"dead retry shop.close":                "ids or --limit is required",
-		"dead retry shop.close id --limit 1":   "ids or --limit is required",
-		"dead retry":                           "TOPIC is required",
-		"dead list shop.close --limit 0":       "--limit 0",
-		"alert ack 7":                          "--reason is required",
-		"alert ack --reason x":                 "ID is required",
-		"alert unmute x":                       "must be the id of an alert",
-		"topic pause":                          "TOPIC is required",
-		"change demo abc --body text --output": "flag needs an argument",
+		"change demo abc":                       "nothing to change",
+		"change demo abc --delay 1s --due 0":    "--due 0 must be above zero",
+		"change demo abc --delay 1s --due 1":    "cannot be used together",
+		"change demo abc --delay soon":          "a number of seconds",
+		"dead retry shop.close":                 "ids or --limit is required",
+		"dead retry shop.close id --limit 1":    "ids or --limit is required",
+		"dead retry shop.close id --status 500": "a filter needs --limit",
+		"dead retry":                            "TOPIC is required",
+		"dead list shop.close --limit 0":        "--limit 0",
+		"alert ack 7":                           "--reason is required",
+		"alert ack --reason x":                  "ID is required",
+		"alert unmute x":                        "must be the id of an alert",
+		"topic pause":                           "TOPIC is required",
+		"change demo abc --body text --output":  "flag needs an argument",
 	} {
 		got := f.wakecall(t, "", strings.Fields(line)...)
 		if sent := f.changes(); got.code != exitUsage || !strings.Contains(got.err, says) || len(sent) > 0 {
