@@ -114,8 +114,11 @@ func (m *collector) forecasts(
 		return cmp.Compare(stats[b].OldestReady, stats[a].OldestReady)
 	})
 	for _, topic := range names[:min(len(names), maxForecasts)] {
-		if stats[topic].Ready == 0 || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return
+		}
+		if stats[topic].Ready == 0 {
+			continue
 		}
 		switch a := m.c.opts.Forecast(ctx, topic); {
 		case a.Reason == forecast.Grows || a.Reason == forecast.NotInADay:

@@ -130,7 +130,7 @@ func TestAlertsAreShownWithoutTheDatabase(t *testing.T) {
 		t.Error("the file is shown although the database answers")
 	}
 	admintest.Must(t, s.Registry.Close())
-	s.Shows("/alerts", "shard a is down", "refused", "database is unavailable", "3m ago")
+	s.Shows("/alerts", "shard a is down", "refused", "database is unavailable", "3m ")
 }
 
 // TestTheWorstAlertsAreListed, if there are more than the page shows: an old critical one before newer warnings.

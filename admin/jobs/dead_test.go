@@ -13,6 +13,7 @@ import (
 	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 func TestDeadNeedsOperator(t *testing.T) {
@@ -60,6 +61,7 @@ func TestManyTopicsWithDeadJobsAreCountedInTime(t *testing.T) {
 	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Patience = q, 1 }).As("ops")
 	_, err := s.Registry.PutTopics(t.Context(), "test", topics)
 	admintest.Must(t, err)
+	wait.For(t, "the topics to be known", func() bool { return s.Registry.Snapshot().Topics.Len() == len(topics) })
 	s.Shows("/dead?error=tls", "Counting")
 	if q.Lists > 100 {
 		t.Errorf("the page listed dead jobs %d times", q.Lists)

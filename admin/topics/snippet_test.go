@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/wakecall/wakecall/admin"
@@ -118,10 +119,9 @@ func TestTheSnippetsPush(t *testing.T) {
 			}
 			want := `POST /v1/topics/shop.close/jobs Bearer wk_secret application/json` +
 				` {"body":{"order":42},"delay":"30m","id":"order-42"}`
-			if api.got != want {
-				t.Errorf("it sends  %s\nand not %s", api.got, want)
+			if got := api.then(http.StatusConflict); got != want {
+				t.Errorf("it sends  %s\nand not %s", got, want)
 			}
-			api.status = http.StatusConflict
 			if out, err := execute(); err == nil || !strings.Contains(out, "the topic is offline") {
 				t.Errorf("refused, it prints %s, %v", out, err)
 			}
@@ -131,8 +131,17 @@ func TestTheSnippetsPush(t *testing.T) {
 
 // pushAPI answers pushes with a status and keeps the last one.
 type pushAPI struct {
+	mu     sync.Mutex
 	status int
 	got    string
+}
+
+// then returns the last push, and sets the status of the next.
+func (a *pushAPI) then(status int) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.status = status
+	return a.got
 }
 
 func (a *pushAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -140,6 +149,8 @@ func (a *pushAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var push any
 	_ = json.Unmarshal(body, &push)
 	sorted, _ := json.Marshal(push)
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.got = fmt.Sprint(r.Method, " ", r.URL, " ", r.Header.Get("Authorization"), " ", r.Header.Get("Content-Type"),
 		" ", string(sorted))
 	w.WriteHeader(a.status)

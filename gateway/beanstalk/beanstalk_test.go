@@ -94,7 +94,7 @@ func (c *client) send(text string) {
 func (c *client) want(text string) {
 	c.Helper()
 	got := make([]byte, len(text))
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(wait.Limit))
 	if n, err := io.ReadFull(c.in, got); err != nil || string(got) != text {
 		c.Fatalf("%q, %v; want %q", got[:n], err, text)
 	}
