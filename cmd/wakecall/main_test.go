@@ -17,11 +17,19 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
+
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/test/leaks"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) {
+	account.PasswordCost, database.Timeout = bcrypt.MinCost, wait.Limit // a test machine may be busy
+	leaks.Main(m)
+}
 
 // fakeAPI implements as much of the API as the commands need: it stores topics, and has canned jobs.
 type fakeAPI struct {
