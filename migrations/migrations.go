@@ -49,6 +49,15 @@ type Step struct {
 // Up applies the missing steps and returns their number. When several hosts call it at once, one of them migrates and
 // the others wait. The connections of db need read timeouts longer than a step takes.
 func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
+	return up(ctx, db, d, false)
+}
+
+// Create is Up for an empty database only. In another one it waits until nobody migrates, and changes nothing.
+func Create(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
+	return up(ctx, db, d, true)
+}
+
+func up(ctx context.Context, db *sql.DB, d Dialect, onlyEmpty bool) (applied int, err error) {
 	p, err := provider(db, d)
 	if err != nil {
 		return 0, err
@@ -65,6 +74,9 @@ func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
 		return 0, fmt.Errorf("migrate the registry: %w", err)
 	}
 	if newer, err := newerBy(ctx, db, d, p); newer > 0 || err != nil {
+		return 0, err
+	}
+	if have, err := p.GetDBVersion(ctx); err != nil || onlyEmpty && have > 0 {
 		return 0, err
 	}
 	done, err := p.Up(ctx)

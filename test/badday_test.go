@@ -216,9 +216,12 @@ var limitedLate = regexp.MustCompile(`limited will be [56] to ([89]|10) min late
 
 // forecasts checks that the first screen shows how late the limited topic will be.
 func (d *badDay) forecasts(overview func(string, bool) string) {
-	if part := overview("/overview/late", true); !limitedLate.MatchString(part) {
-		d.t.Errorf("the forecast is %s", part)
-	}
+	harness.Eventually(d.t, soon, "the forecast of the limited topic", func() error {
+		if part := overview("/overview/late", true); !limitedLate.MatchString(part) {
+			return fmt.Errorf("the forecast is %s", part)
+		}
+		return nil
+	})
 }
 
 // textOf returns the plain text of a mail.

@@ -175,10 +175,17 @@ func sortDead(list []deadTopic) {
 	})
 }
 
-// deadNames returns the filter's topics without those that have no dead jobs, of which there may be thousands.
+// fewTopics is how many topics are searched whatever their counts are, which are a second or two old.
+const fewTopics = 100
+
+// deadNames returns the filter's topics. If there are many, it leaves out those that have no dead jobs.
 func (h *Handler) deadNames(f bulk.Filter, counts figures.Counts) []string {
 	s := h.Registry.Snapshot()
-	return slices.DeleteFunc(f.Topics(s), func(name string) bool {
+	names := f.Topics(s)
+	if len(names) <= fewTopics {
+		return names
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
 		return counts.Topics[name].Dead == 0 && s.Namespace(name) == nil
 	})
 }

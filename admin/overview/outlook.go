@@ -50,13 +50,14 @@ type outlookCache struct {
 const (
 	outlookFresh  = time.Minute
 	outlookRetry  = 10 * time.Second // after no shard answered
+	outlookEmpty  = time.Second      // without jobs; it is quickly computed
 	outlookTopics = 300              // the topics with the most jobs
 	outlookShown  = 3
 	outlookLimit  = 10 * time.Second
 )
 
-// currentOutlook returns the outlook, computed at most once a minute for all requests. While no shard answers, it
-// returns the last one.
+// currentOutlook returns the outlook, computed at most once a minute for all requests, if there are jobs. While no shard
+// answers, it returns the last one.
 func (h *Handler) currentOutlook(ctx context.Context) *outlook {
 	b := &h.outlooks
 	b.mu.Lock()
@@ -75,6 +76,8 @@ func (h *Handler) currentOutlook(ctx context.Context) *outlook {
 			*o = *b.last
 		}
 		o.Old, b.at = true, b.at.Add(outlookRetry-outlookFresh)
+	} else if o.Of == 0 {
+		b.at = b.at.Add(outlookEmpty - outlookFresh)
 	}
 	b.last = o
 	return o

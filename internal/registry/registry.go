@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/wakecall/wakecall/internal/disk"
 	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/internal/registry/seal"
-	"github.com/wakecall/wakecall/migrations"
 )
 
 // Options configure a Registry.
@@ -125,13 +123,11 @@ func (r *Registry) migrate(ctx context.Context) error {
 	if !errors.Is(err, ErrSchemaOlder) || r.opts.Migrate == MigrateNone {
 		return err
 	}
+	migrate := r.db.Migrate
 	if r.opts.Migrate == MigrateEmpty {
-		steps, statusErr := r.db.Migrations(ctx)
-		if statusErr != nil || slices.ContainsFunc(steps, func(s migrations.Step) bool { return s.Applied }) {
-			return errors.Join(err, statusErr)
-		}
+		migrate = r.db.Create
 	}
-	if _, err := r.db.Migrate(ctx); err != nil {
+	if _, err := migrate(ctx); err != nil {
 		return err
 	}
 	return r.db.CheckSchema(ctx)

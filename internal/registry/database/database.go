@@ -101,12 +101,19 @@ func (db *DB) Clock() string {
 }
 
 // Migrate migrates the schema and returns the number of applied steps. Several hosts may call it concurrently.
-func (db *DB) Migrate(ctx context.Context) (int, error) {
+func (db *DB) Migrate(ctx context.Context) (int, error) { return db.migrate(ctx, migrations.Up) }
+
+// Create is Migrate for an empty database only; see migrations.Create.
+func (db *DB) Create(ctx context.Context) (int, error) { return db.migrate(ctx, migrations.Create) }
+
+func (db *DB) migrate(
+	ctx context.Context, by func(context.Context, *sql.DB, migrations.Dialect) (int, error),
+) (int, error) {
 	patient, err := db.address.openForMigration()
 	if err != nil {
 		return 0, db.classify(err)
 	}
-	n, err := migrations.Up(ctx, patient, db.address.dialect)
+	n, err := by(ctx, patient, db.address.dialect)
 	return n, errors.Join(db.classify(err), patient.Close())
 }
 
