@@ -56,8 +56,8 @@ const (
 	outlookLimit  = 10 * time.Second
 )
 
-// currentOutlook returns the outlook, computed at most once a minute for all requests, if there are jobs. While no shard
-// answers, it returns the last one.
+// currentOutlook returns the outlook, computed at most once a minute for all requests, if there are jobs. While no
+// shard answers, it returns the last one.
 func (h *Handler) currentOutlook(ctx context.Context) *outlook {
 	b := &h.outlooks
 	b.mu.Lock()
