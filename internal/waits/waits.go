@@ -14,7 +14,7 @@ import (
 // Reason is what a job waits for.
 type Reason string
 
-// The reasons, in the order in which they are told.
+// The reasons, in the order in which an answer lists them.
 const (
 	ShardDown   Reason = "shard_down"    // the shard that has the job, or may have it, does not answer
 	Paused      Reason = "paused"        // its topic
