@@ -4,7 +4,7 @@
 //	default  →  file  →  environment  →  flags
 //
 // The table in keys.go lists every key with its default, its type with its bounds, and its help; the gateways add the
-// rows of their own keys. conf/wakecall.yaml and docs/configuration.md are generated from it.
+// rows of their own keys. conf/wakecall.yaml and docs/reference/configuration.md are generated from it.
 //
 // The file is LoadOptions.File, else $WAKECALL_CONFIG, else ./wakecall.yaml or /etc/wakecall/wakecall.yaml if one
 // exists. An environment variable is WAKECALL_ and the key's path in capitals, joined with _ (server.max_body is

@@ -14,7 +14,7 @@ func TestMetricsAreThereOrListed(t *testing.T) {
 	c.do("PUT", "q/deadletter", "")
 	c.publish("q", "y") // an empty queue has no sizes
 	text := c.ask(c.admin, "GET", "/metrics", "").Body.String()
-	guide, err := os.ReadFile("../../docs/migrate-from-lmstfy.md")
+	guide, err := os.ReadFile("../../docs/guides/migrate-from-lmstfy.md")
 	if err != nil {
 		t.Fatal(err)
 	}

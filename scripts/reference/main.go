@@ -1,4 +1,4 @@
-// Command reference writes conf/wakecall.yaml and docs/configuration.md from the table of the configuration's keys. Run
+// Command reference writes conf/wakecall.yaml and docs/reference/configuration.md from the table of the configuration's keys. Run
 // it with `go generate ./conf`.
 package main
 
@@ -27,7 +27,7 @@ func main() {
 // files returns the generated files by their path in the repository.
 func files() map[string]string {
 	keys := conf.Keys(app.GatewayKeys())
-	return map[string]string{"conf/wakecall.yaml": yamlOf(keys), "docs/configuration.md": markdownOf(keys)}
+	return map[string]string{"conf/wakecall.yaml": yamlOf(keys), "docs/reference/configuration.md": markdownOf(keys)}
 }
 
 // sections explains sections of the configuration.
