@@ -6,7 +6,7 @@
 // A figure that depends on the machine stands beside what the same machine does without Wakecall in the same run: a
 // bare net/http server under the same load, a bare http.Client that posts to the same endpoint, redis-benchmark or a
 // plain script on the same Redis. The ratio is the result; absolute figures differ from machine to machine.
-// LMSTFY_BINARY names an lmstfy-server to measure beside Wakecall's gateway.
+// LMSTFY_BINARY names an lmstfy-server to measure beside Wakecall's gateway; beanstalkd is measured if it is installed.
 //
 // WAKECALL_TEST_BINARY names the wakecall to measure, so the same benchmark can measure two commits in turn.
 //
