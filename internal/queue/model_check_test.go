@@ -1,0 +1,112 @@
+package queue
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Check compares what the queue shows with the model, after each operation.
+func (m *model) Check(t *rapid.T) {
+	if time.Now().After(m.ends) {
+		t.Skip("the machine is too busy: delayed jobs have become due")
+	}
+	checkConsistency(t, m.s)
+	stats, err := m.q.Totals(t.Context(), []string{"a", "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Stats{"a": {}, "b": {}}
+	for k, j := range m.jobs {
+		w := want[k[:1]]
+		switch j.state {
+		case Delayed:
+			w.Delayed++
+		case Ready:
+			w.Ready++
+			if j.priority == High {
+				w.High++
+			}
+		case Running:
+			w.Running++
+		case Dead:
+			w.Dead++
+		}
+		want[k[:1]] = w
+		got, err := m.q.Get(t.Context(), k[:1], k[2:])
+		if err != nil || got.State != j.state || got.Attempts != j.attempts || string(got.Body) != j.body ||
+			got.Priority != j.priority || !reflect.DeepEqual(got.Order, j.order) {
+			t.Fatalf("get %s = %s, %d attempts, priority %v, %.20q, %v; want %+v", k, got.State, got.Attempts,
+				got.Priority, got.Body, err, j)
+		}
+	}
+	m.checkDone(t)
+	for topic, w := range want {
+		balances(t, topic, stats[topic])
+		g := stats[topic].Stats
+		g.OldestReady = 0
+		if g != w {
+			t.Fatalf("stats of %s = %+v; want %+v", topic, g, w)
+		}
+		for _, state := range []State{Delayed, Ready, Running, Dead} {
+			jobs, _, err := m.q.List(t.Context(), topic, state, "", 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := map[State]int64{Delayed: w.Delayed, Ready: w.Ready, Running: w.Running, Dead: w.Dead}[state]
+			if int64(len(jobs)) != n {
+				t.Fatalf("%d %s jobs of %s listed; want %d", len(jobs), state, topic, n)
+			}
+		}
+	}
+}
+
+func (m *model) checkDone(t *rapid.T) {
+	for k, body := range m.done {
+		if m.jobs[k] != nil {
+			continue
+		}
+		j, err := m.q.Recall(t.Context(), k[:1], k[2:])
+		if err != nil || j.State != Finished || j.ID != k[2:] || j.BodyGone != (len(body) > longBody) ||
+			!j.BodyGone && string(j.Body) != body {
+			t.Fatalf("get of the finished %s = %+v, %v", k, j, err)
+		}
+	}
+}
+
+// checkOrder checks that the reserved jobs of each topic with an order are its first, and that others follow when it
+// has no more of them.
+func (m *model) checkOrder(t *rapid.T, reserved []*Lease) {
+	for _, topic := range []string{"a", "b"} {
+		var want, got []string
+		for k, j := range m.jobs {
+			if k[:1] == topic && j.state == Ready && j.order != nil {
+				want = append(want, fmt.Sprintf("%010d %s", *j.order, seat(k[2:])))
+			}
+		}
+		slices.Sort(want)
+		others := false
+		for _, l := range reserved {
+			if l.Topic == topic && l.Order != nil {
+				got = append(got, fmt.Sprintf("%010d %s", *l.Order, seat(l.ID)))
+			}
+			others = others || l.Topic == topic && l.Order == nil
+		}
+		if len(got) > len(want) || !slices.Equal(got, want[:len(got)]) || others && len(got) < len(want) {
+			t.Fatalf("reserved %v of %s, and others: %v; want the first of %v", got, topic, others, want)
+		}
+	}
+}
+
+// seat is the member of the sorted set o of a job.
+func seat(id string) string {
+	if n, err := strconv.ParseUint(id, 10, 64); err == nil {
+		return fmt.Sprintf("%020d%s", n, id)
+	}
+	return strings.Repeat("9", 20) + id
+}
