@@ -58,7 +58,11 @@ export default {
   lang: "en",
   outDir: "../dist/docs",
   cacheDir: "../dist/docs-cache",
-  head: [["link", { rel: "icon", href: "data:image/svg+xml;base64," + readFileSync(join(docs, "../web/src/favicon.svg"), "base64") }]],
+  head: [
+    ["link", { rel: "icon", href: "data:image/svg+xml;base64," + readFileSync(join(docs, "../web/src/favicon.svg"), "base64") }],
+    // Diagrams of lines: no gaps between them.
+    ["style", {}, ".vp-doc .language-text code { line-height: 1.3 }"],
+  ],
   markdown: { config: linksToTheRepository, anchor: { slugify } },
   // Examples name listeners of the reader's own machine.
   ignoreDeadLinks: "localhostLinks",
