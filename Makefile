@@ -74,6 +74,11 @@ web: ## fetch the web admin's npm packages and rebuild web/dist (committed)
 	npm ci --no-audit --no-fund --ignore-scripts
 	node scripts/web/build.mjs
 
+.PHONY: docs
+docs: ## build the site of the documents (dist/docs); installs node and npm if they are missing
+	@scripts/install node=nodejs npm=npm
+	cd docs && npm ci --no-audit --no-fund --ignore-scripts && npx vitepress build .
+
 .PHONY: test
 test: need-all lint audit unit integration ## install what is missing, then run every check and test but chaos
 
