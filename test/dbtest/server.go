@@ -96,6 +96,12 @@ func (s *Server) DSN(database string) string {
 	return "mysql://" + account + "@tcp(" + s.Addr() + ")/" + database
 }
 
+// ClientConfig returns the contents of a ~/.my.cnf with which MariaDB's programs reach the server.
+func (s *Server) ClientConfig() string {
+	user, password, _ := strings.Cut(account, ":")
+	return fmt.Sprintf("[client]\nprotocol=tcp\nhost=127.0.0.1\nport=%d\nuser=%s\npassword=%s\n", s.port, user, password)
+}
+
 // Exec runs statements in a database of the server.
 func (s *Server) Exec(t testing.TB, database string, statements ...string) {
 	t.Helper()

@@ -81,6 +81,9 @@ func (r *Redis) URL() string {
 // Addr returns the server's address without the rest of its URL.
 func (r *Redis) Addr() string { return fmt.Sprintf("127.0.0.1:%d", r.port) }
 
+// Dir returns the server's directory.
+func (r *Redis) Dir() string { return r.dir }
+
 // Client returns a client of the server, which ends with the test.
 func (r *Redis) Client() *redis.Client { return r.client }
 
