@@ -15,7 +15,7 @@ const groups = [
   {
     text: "How it works",
     folder: "architecture",
-    pages: ["architecture", "reliability", "reliability-report", "security", "benchmarks", "comparison", "versions"],
+    pages: ["architecture", "architecture/store", "architecture/recovery", "reliability", "reliability-report", "security", "benchmarks", "comparison", "versions"],
   },
 ];
 

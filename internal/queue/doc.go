@@ -22,5 +22,5 @@
 // health, and the comparison with the journals of hosts; pershard.go runs a function for each. via.go carries the
 // protocol of a request to the journal.
 //
-// docs/architecture.md describes the keys, the invariants and the scripts, and how to find a job with redis-cli.
+// docs/architecture/store.md describes the keys, the invariants and the scripts, and how to find a job with redis-cli.
 package queue
