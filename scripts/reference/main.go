@@ -80,7 +80,7 @@ func markdownOf(keys []conf.Key) string {
 	var b strings.Builder
 	b.WriteString("# Configuration\n\n" + wrap("Wakecall reads the file that --config or WAKECALL_CONFIG names, else "+
 		"./wakecall.yaml or /etc/wakecall/wakecall.yaml. `wakecall config` prints the effective configuration and the "+
-		"source of each value. [conf/wakecall.yaml](../conf/wakecall.yaml) has every key with its default.\n\n"+
+		"source of each value. [conf/wakecall.yaml](../../conf/wakecall.yaml) has every key with its default.\n\n"+
 		layers, "", 100))
 	before := ""
 	for _, k := range keys {
