@@ -108,12 +108,14 @@ const (
 var keys = []Key{
 	{"data_dir", "./data", Path(),
 		"Directory for everything that Wakecall writes. A relative path is resolved from the working directory. " +
-			"Keep it short: it contains Unix sockets, whose paths are limited to 104 bytes."},
+			"Keep it short: it contains Unix sockets, whose paths are limited to 104 bytes. A reload does not change it: " +
+			"restart Wakecall."},
 
 	{"log.level", "info", oneOf(choice{"debug", slog.LevelDebug}, choice{"info", slog.LevelInfo},
-		choice{"warn", slog.LevelWarn}, choice{"error", slog.LevelError}), "Lowest severity to log."},
+		choice{"warn", slog.LevelWarn}, choice{"error", slog.LevelError}),
+		"Lowest severity to log. A reload changes it in all processes but the master."},
 	{"log.format", "text", oneOf(choice{"text", "text"}, choice{"json", "json"}),
-		"Format of the log on stderr. text is key=value."},
+		"Format of the log on stderr. text is key=value. A reload changes it in all processes but the master."},
 
 	{"server.addr", "127.0.0.1:6789", listen(),
 		"Address of the HTTP API, HOST:PORT. Without a host it listens on all addresses; port 0 picks a free port."},
@@ -147,14 +149,15 @@ var keys = []Key{
 	{"admin.tls_key", "", Path(), keyHelp},
 
 	{"metrics.addr", "127.0.0.1:9789", listen(),
-		"Address of the master's /metrics (Prometheus), HOST:PORT. It includes the metrics of all processes."},
+		"Address of /metrics for Prometheus, HOST:PORT. The master serves it, with the metrics of all processes of this " +
+			"host. A change needs a restart."},
 	{"metrics.topics", "1000", number(1, 100_000),
-		"Limit of topics with their own series in /metrics. Only topics with jobs or calls in the last hour have " +
-			"any; those above the limit share the topic \"(other)\"."},
+		"Limit of topics with their own series in /metrics. A topic has series while it has jobs, or had a push or a " +
+			"call in the last hour. Those above the limit share the topic \"(other)\"."},
 
 	{"registry.dsn", "", dsn(),
-		"Database of the registry, mysql://user:pw@tcp(host:3306)/wakecall or sqlite:PATH. Empty: a SQLite file in " +
-			"data_dir."},
+		"Database of the registry, mysql://user:pw@tcp(host:3306)/wakecall (also for MariaDB) or sqlite:PATH. Empty: " +
+			"the SQLite file registry.db in data_dir."},
 	{"registry.seal_key", "", sealKey(),
 		"Key that encrypts the secrets in the registry, 64 hexadecimal digits. All hosts need the same one; `openssl " +
 			"rand -hex 32` prints a new one. Keep it out of this file: set WAKECALL_REGISTRY_SEAL_KEY instead. " +
@@ -164,7 +167,7 @@ var keys = []Key{
 			"start creates; copy it to the other hosts. A file named here must exist."},
 
 	{"registry.audit_keep", "8760h", duration(),
-		"How long entries of the audit trail are kept. 8760h is a year. Later changes delete older ones."},
+		"How long entries of the audit trail are kept. 8760h is a year. Older ones are deleted when something changes."},
 
 	{"redis.nodes", "", nodeURLs(),
 		"URLs of the Redis deployments that hold the jobs, each one shard. They seed the registry's list of shards " +
@@ -181,25 +184,28 @@ var keys = []Key{
 	{"redis.buckets", "16", number(1, 256),
 		"Parts into which the jobs of a Redis Cluster are split, so that all its nodes share the load. Stop " +
 			"Wakecall and drain the Cluster before you change it."},
-	{"redis.binary", "redis-server", Text(), "Name or path of the redis-server program that the master runs."},
+	{"redis.binary", "redis-server", Text(),
+		"Name or path of the redis-server program that the master runs. A change needs a restart."},
 	{"redis.maxmemory", "0", size("0", "1PiB"),
 		"Memory limit of the master's own redis-server. At the limit pushes are refused with 503 and callbacks " +
-			"continue. 0 means no limit."},
+			"continue. 0 means no limit. A change needs a restart."},
 
 	{"timers", "1", number(0, 64),
-		"Timer processes to start. One is usually enough; a host may have none if other hosts have some."},
+		"Timer processes to start. They make due jobs ready. One is usually enough; a host may have none if other " +
+			"hosts have some."},
 	{"dispatchers", "2", number(0, 64),
-		"Dispatcher processes to start. A host may have none if other hosts have some."},
+		"Dispatcher processes to start. They call the endpoints. A host may have none if other hosts have some."},
 	{"dispatcher.concurrency", "256", number(1, 100_000),
-		"Concurrent callbacks per dispatcher process. Calls that take longer than a second do not count, up to " +
-			"twice this number."},
+		"Concurrent callbacks of each dispatcher process. Up to twice as many calls that take longer than a second " +
+			"come on top."},
 	{"priorities", "5:3:2", priorities(),
-		"How many jobs of high, normal and low priority are taken in turn when all three have work."},
+		"Shares of high, normal and low priority when all three have ready jobs. 5:3:2 calls five high ones for every " +
+			"two low ones. All hosts need the same."},
 	{"shutdown_timeout", "30s", duration(),
-		"How long a graceful stop may take. Callbacks still in flight after it are repeated when their leases expire."},
+		"How long a graceful stop may take. Callbacks that have not ended by then are made again."},
 
 	{"pull.topics_per_request", "250", number(1, 1000),
-		"Limit of topics (queues, tubes) that a worker may name in one request. More are refused."},
+		"Limit of topics (queues, tubes) that a worker of pull topics may name in one request. More are refused."},
 	{"pull.topics_per_token", "2500", number(1, 1_000_000),
 		"Limit of topics that the workers with one token may wait for at once. Further requests that wait are " +
 			"answered 429. This and the following limits hold for each host; a topic that several workers wait for " +
@@ -219,12 +225,13 @@ var keys = []Key{
 			"password, such as those of most gateways."},
 
 	{"journal.keep", "168h", duration(),
-		"How long the files of accepted pushes and of attempts are kept. 168h is 7 days."},
+		"How long the journal is kept: the files of accepted pushes and of attempts. 168h is 7 days. Lost writes of a " +
+			"Redis are recovered from it."},
 	{"journal.dir", "", Path(), "Directory of the journal. Empty: data_dir/journal."},
 	{"journal.sync", "none", oneOf(choice{"none", false}, choice{"always", true}),
-		"Whether an accepted request is on disk before it is answered. none: the kernel writes it later, so that a " +
-			"power cut loses the last seconds; killed processes lose nothing. always: it is; requests that arrive " +
-			"together share one fsync. With always, no job pushed within journal.keep is lost even if a Redis loses " +
+		"Whether an accepted request is on disk before it is answered. none: the kernel writes it later; a power cut " +
+			"loses the last seconds, a killed process loses nothing. always: it is on disk first; requests that " +
+			"arrive together share one fsync. Then no job pushed within journal.keep is lost even if a Redis loses " +
 			"all its data."},
 
 	{"alert.alertmanager_url", "", publicURL(),

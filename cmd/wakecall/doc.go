@@ -2,4 +2,6 @@
 //
 // The files here parse and print; the packages that they call do the work. Signals become a context here and nowhere
 // else. Exit codes: 0 success, 1 failure, 2 invalid command line or configuration.
+//
+//go:generate go test -count=1 -run TestTheCommandReferenceIsGenerated . -write
 package main

@@ -77,7 +77,7 @@ const (
 )
 
 // CompileRetryIf compiles an expression that decides from a response whether the attempt failed. It accepts only the
-// part of the language listed in docs/reference/api.md. Errors name the position.
+// part of the language listed in docs/guides/callbacks.md. Errors name the position.
 func CompileRetryIf(src string) (p *Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {

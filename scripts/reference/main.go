@@ -43,11 +43,12 @@ var sections = map[string]string{
 
 const layers = "Flags override the environment, the environment overrides the file, the file overrides the defaults. " +
 	"A key's environment variable is WAKECALL_ and its path in capitals joined with _ (server.max_body: " +
-	"WAKECALL_SERVER_MAX_BODY); its flag is the path with dashes (--server-max-body). A variable with _FILE at its " +
-	"end names a file with the value, as secrets are mounted into containers. An empty value is a value: " +
-	"unset a variable to get the default. Durations are written 500ms, 90s, 30m or 168h; sizes 4096, 256KiB, 64MiB " +
-	"or 1GiB. " +
-	"List elements may also be given in one value, separated by commas. Unknown keys are errors.\n"
+	"WAKECALL_SERVER_MAX_BODY). Its flag is the path with dashes (--server-max-body). Any variable with _FILE at its " +
+	"end names a file with the value (WAKECALL_REGISTRY_DSN_FILE), as secrets are mounted into containers. An empty " +
+	"value is a value: unset a variable to get the default. Unknown keys are errors.\n\n" +
+	"Durations are written 500ms, 90s, 30m or 168h; sizes 4096, 256KiB, 64MiB or 1GiB. A list may also be given in " +
+	"one value, separated by commas.\n\n" +
+	"A reload (SIGHUP, `systemctl reload wakecall`) applies changes. Keys that need a restart say so.\n"
 
 // yamlOf returns the reference file: every key with its default and its help as a comment.
 func yamlOf(keys []conf.Key) string {
@@ -98,7 +99,7 @@ func markdownOf(keys []conf.Key) string {
 			value = "`" + k.Default + "`"
 		}
 		help := example.ReplaceAllString(helpOf(k), "\n```\n$0```\n\n")
-		fmt.Fprintf(&b, "\nDefault: %s\n\n%s", value, wrap(help, "", 100))
+		fmt.Fprintf(&b, "\nDefault: %s. Variable: `%s`\n\n%s", value, k.Env(), wrap(help, "", 100))
 		before = k.Path
 	}
 	return b.String()
