@@ -30,6 +30,7 @@ type Jobs interface {
 	Counts(ctx context.Context) (map[string]queue.Stats, error)
 	Active(ctx context.Context, since time.Time) ([]string, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	Hosts(ctx context.Context) ([]queue.Host, error)
 }
 
 // Options of a Checker.

@@ -273,7 +273,7 @@ func TestAScrapeHasShardsAndJobs(t *testing.T) {
 			"wakecall_redis_jobs a":            7,
 			"wakecall_redis_ping_seconds h1 a": 0.001, "wakecall_jobs ready t": 5,
 			"wakecall_jobs delayed v": 3, "wakecall_jobs dead (other)": 2, "wakecall_oldest_ready_seconds t": 1,
-			"wakecall_backlog_clear_seconds t": 240,
+			"wakecall_backlog_clear_seconds t": 240, "wakecall_absent_host gone b": 1,
 		} {
 			if v, ok := got[name]; !ok || v != want {
 				t.Errorf("%s = %v (there: %v), want %v", name, v, ok, want)
@@ -349,6 +349,10 @@ type jobsOf struct {
 func (j *jobsOf) Counts(context.Context) (map[string]queue.Stats, error) {
 	j.counted++
 	return maps.Clone(j.counts), nil
+}
+
+func (j *jobsOf) Hosts(context.Context) ([]queue.Host, error) {
+	return []queue.Host{{Name: "here"}, {Name: "gone", Absent: []string{"b"}}}, nil
 }
 
 func (j *jobsOf) Active(context.Context, time.Time) ([]string, error) { return j.active, nil }

@@ -23,6 +23,7 @@ var (
 	memoryDesc = desc("redis_memory_bytes", "Memory that a shard uses.", "shard")
 	maxDesc    = desc("redis_max_memory_bytes", "Memory that a shard may use; 0: no limit.", "shard")
 	countDesc  = desc("redis_jobs", "Jobs that a shard holds.", "shard")
+	absentDesc = desc("absent_host", "1 while a shard waits for the journal of a host.", "shard", "host")
 )
 
 // What each host sees has the label host.
@@ -42,7 +43,7 @@ type collector struct{ c *Checker }
 // Describe implements prometheus.Collector.
 func (m *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		jobsDesc, ageDesc, clearDesc, findDesc, upDesc, pingDesc, memoryDesc, maxDesc, countDesc,
+		jobsDesc, ageDesc, clearDesc, findDesc, upDesc, pingDesc, memoryDesc, maxDesc, countDesc, absentDesc,
 	} {
 		ch <- d
 	}
@@ -102,6 +103,12 @@ func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...str
 	}
 	if rest != nil {
 		states(metrics.Other, *rest)
+	}
+	hosts, _ := m.c.opts.Jobs.Hosts(ctx) // on an error: those of the shards that answered
+	for _, h := range hosts {
+		for _, shard := range h.Absent {
+			gauge(absentDesc, 1, shard, h.Name)
+		}
 	}
 	m.forecasts(ctx, gauge, stats)
 }
