@@ -30,6 +30,7 @@ type Jobs interface {
 	Counts(ctx context.Context) (map[string]queue.Stats, error)
 	Active(ctx context.Context, since time.Time) ([]string, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	Hosts(ctx context.Context) ([]queue.Host, error)
 }
 
 // Options of a Checker.
@@ -38,6 +39,9 @@ type Options struct {
 	Changed <-chan struct{} // receives when Shards may have changed; nil: never
 	Every   time.Duration   // between pings of a shard; 0: a second
 	Jobs    Jobs            // for counting jobs at a scrape; nil: not counted
+	// Leads reports whether this process shows what is the same on every host; nil: it does.
+	Leads func() bool
+	Host  string // the label of what this host sees
 	// Known reports whether a topic is registered. Only registered topics have metrics.
 	Known func(topic string) bool
 	// Forecast says when the waiting jobs of a topic are cleared; nil: no metric of it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -248,9 +249,11 @@ func TestAScrapeHasShardsAndJobs(t *testing.T) {
 			active: []string{"called"},
 		}
 		var told []Finding
+		leads := true
 		r := prometheus.NewRegistry()
 		c := New(Options{
 			Shards: func() []Shard { return shards }, Changed: changed, Registerer: r,
+			Host: "h1", Leads: func() bool { return leads },
 			Jobs: jobs, Known: func(topic string) bool { return topic != "gone" }, MetricTopics: 2,
 			Forecast: func(_ context.Context, topic string) forecast.Answer {
 				return forecast.Answer{Waiting: 5, Oldest: time.Minute, Clear: 4 * time.Minute}
@@ -266,11 +269,11 @@ func TestAScrapeHasShardsAndJobs(t *testing.T) {
 		}
 		got := scrape(t, r)
 		for name, want := range map[string]float64{
-			"wakecall_redis_up a": 1, "wakecall_redis_memory_bytes a": 30, "wakecall_redis_max_memory_bytes a": 100,
-			"wakecall_redis_jobs a":         7,
-			"wakecall_redis_ping_seconds a": 0.001, "wakecall_jobs ready t": 5,
+			"wakecall_redis_up h1 a": 1, "wakecall_redis_memory_bytes a": 30, "wakecall_redis_max_memory_bytes a": 100,
+			"wakecall_redis_jobs a":            7,
+			"wakecall_redis_ping_seconds h1 a": 0.001, "wakecall_jobs ready t": 5,
 			"wakecall_jobs delayed v": 3, "wakecall_jobs dead (other)": 2, "wakecall_oldest_ready_seconds t": 1,
-			"wakecall_backlog_clear_seconds t": 240,
+			"wakecall_backlog_clear_seconds t": 240, "wakecall_absent_host gone b": 1,
 		} {
 			if v, ok := got[name]; !ok || v != want {
 				t.Errorf("%s = %v (there: %v), want %v", name, v, ok, want)
@@ -281,10 +284,22 @@ func TestAScrapeHasShardsAndJobs(t *testing.T) {
 				t.Errorf("%s has a series of its own", name)
 			}
 		}
+		leads = false
+		if got := slices.Sorted(maps.Keys(scrape(t, r))); !slices.Equal(got,
+			[]string{"wakecall_redis_ping_seconds h1 a", "wakecall_redis_up h1 a"}) {
+			t.Errorf("while another host leads, this one shows %q", got)
+		}
+		leads = true
 		f.set(func() { f.err = errors.New("no answer") })
 		pass(4 * time.Second)
-		if got := scrape(t, r); got["wakecall_redis_up a"] != 0 || got["wakecall_shard_finding down a"] != 1 {
+		got = scrape(t, r)
+		if up, shown := got["wakecall_redis_up h1 a"]; up != 0 || !shown || got["wakecall_shard_finding down h1 a"] != 1 {
 			t.Errorf("a shard that is down: %v", got)
+		}
+		for _, name := range []string{"memory_bytes a", "max_memory_bytes a", "jobs a", "ping_seconds h1 a"} {
+			if v, shown := got["wakecall_redis_"+name]; shown {
+				t.Errorf("wakecall_redis_%s of a shard that is down is still %v", name, v)
+			}
 		}
 		shards = nil
 		changed <- struct{}{}
@@ -334,6 +349,10 @@ type jobsOf struct {
 func (j *jobsOf) Counts(context.Context) (map[string]queue.Stats, error) {
 	j.counted++
 	return maps.Clone(j.counts), nil
+}
+
+func (j *jobsOf) Hosts(context.Context) ([]queue.Host, error) {
+	return []queue.Host{{Name: "here"}, {Name: "gone", Absent: []string{"b"}}}, nil
 }
 
 func (j *jobsOf) Active(context.Context, time.Time) ([]string, error) { return j.active, nil }

@@ -14,17 +14,23 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
+// What is the same on every host comes from one of them, so that sums over all hosts are right.
 var (
 	jobsDesc  = desc("jobs", "Jobs by topic and state.", "topic", "state")
 	ageDesc   = desc("oldest_ready_seconds", "How long the oldest ready job of a topic has been due.", "topic")
 	clearDesc = desc("backlog_clear_seconds", "When a topic's ready jobs will be called; +Inf: never.", "topic")
-	findDesc  = desc("shard_finding", "1 while a shard has the problem.", "shard", "finding")
 
-	upDesc     = desc("redis_up", "Whether a shard answers: 0 after three failed pings.", "shard")
-	pingDesc   = desc("redis_ping_seconds", "Duration of the last ping of a shard.", "shard")
 	memoryDesc = desc("redis_memory_bytes", "Memory that a shard uses.", "shard")
 	maxDesc    = desc("redis_max_memory_bytes", "Memory that a shard may use; 0: no limit.", "shard")
 	countDesc  = desc("redis_jobs", "Jobs that a shard holds.", "shard")
+	absentDesc = desc("absent_host", "1 while a shard waits for the journal of a host.", "shard", "host")
+)
+
+// What each host sees has the label host.
+var (
+	findDesc = desc("shard_finding", "1 while a host finds that a shard has the problem.", "host", "shard", "finding")
+	upDesc   = desc("redis_up", "Whether a shard answers a host: 0 after three failed pings.", "host", "shard")
+	pingDesc = desc("redis_ping_seconds", "Duration of a host's last ping of a shard that answers.", "host", "shard")
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -37,7 +43,7 @@ type collector struct{ c *Checker }
 // Describe implements prometheus.Collector.
 func (m *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		jobsDesc, ageDesc, clearDesc, findDesc, upDesc, pingDesc, memoryDesc, maxDesc, countDesc,
+		jobsDesc, ageDesc, clearDesc, findDesc, upDesc, pingDesc, memoryDesc, maxDesc, countDesc, absentDesc,
 	} {
 		ch <- d
 	}
@@ -51,32 +57,33 @@ func (m *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
+	host := m.c.opts.Host
 	for _, f := range m.c.Findings() {
-		gauge(findDesc, 1, f.Shard, string(f.Kind))
+		gauge(findDesc, 1, host, f.Shard, string(f.Kind))
 	}
+	leads := m.c.opts.Leads == nil || m.c.opts.Leads()
 	for _, v := range m.c.Views() {
-		up := 0.0
-		if v.Up {
-			up = 1
+		if !v.Up { // its last report is old
+			gauge(upDesc, 0, host, v.Name)
+			continue
 		}
-		gauge(upDesc, up, v.Name)
-		gauge(pingDesc, v.Ping.Seconds(), v.Name)
-		if v.Health.Up {
+		gauge(upDesc, 1, host, v.Name)
+		gauge(pingDesc, v.Ping.Seconds(), host, v.Name)
+		if leads && v.Health.Up {
 			gauge(memoryDesc, float64(v.Health.Memory), v.Name)
 			gauge(maxDesc, float64(v.Health.MaxMemory), v.Name)
 			gauge(countDesc, float64(v.Health.Jobs), v.Name)
 		}
 	}
-	m.jobs(gauge)
+	if leads && m.c.opts.Jobs != nil {
+		m.jobs(gauge)
+	}
 }
 
 // jobs counts the jobs of topics that have jobs or had a call in the last hour, on the shards that answer in time. If
 // there are too many topics, those with the most jobs have their own series, and the others share one, without the age
 // of their jobs.
 func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...string)) {
-	if m.c.opts.Jobs == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
 	defer cancel()
 	own, rest, err := m.chosen(ctx)
@@ -96,6 +103,12 @@ func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...str
 	}
 	if rest != nil {
 		states(metrics.Other, *rest)
+	}
+	hosts, _ := m.c.opts.Jobs.Hosts(ctx) // on an error: those of the shards that answered
+	for _, h := range hosts {
+		for _, shard := range h.Absent {
+			gauge(absentDesc, 1, shard, h.Name)
+		}
 	}
 	m.forecasts(ctx, gauge, stats)
 }

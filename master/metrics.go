@@ -68,11 +68,20 @@ func MetricsServer(l net.Listener, metrics http.Handler) (*http.Server, net.List
 func (m *Master) metricsHandler() http.Handler {
 	own := prometheus.NewRegistry()
 	own.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	gatherers := prometheus.Gatherers{
-		labelled(own, "master"), prometheus.GathererFunc(m.gatherTree), prometheus.GathererFunc(m.gatherChildren),
-	}
+	tree := prometheus.NewRegistry()
+	tree.MustRegister(m)
+	gatherers := prometheus.Gatherers{labelled(own, "master"), tree, prometheus.GathererFunc(m.gatherChildren)}
 	return promhttp.HandlerFor(gatherers,
 		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4})
+}
+
+// Alone returns the metrics of a process without a master, with the labels that a master would add.
+func Alone(g prometheus.Gatherer, process, version string) prometheus.Gatherer {
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "wakecall_build_info", Help: buildHelp}, []string{"version"})
+	build.WithLabelValues(version).Set(1)
+	own := prometheus.NewRegistry()
+	own.MustRegister(build)
+	return labelled(prometheus.Gatherers{g, own}, process)
 }
 
 func labelled(g prometheus.Gatherer, process string) prometheus.Gatherer {
@@ -94,29 +103,39 @@ func label(f *dto.MetricFamily, process string) {
 
 func (s *slot) label() string { return strings.ReplaceAll(s.title(), " ", "-") }
 
-// gatherTree gathers metrics about the processes.
-func (m *Master) gatherTree() ([]*dto.MetricFamily, error) {
-	r := prometheus.NewRegistry()
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(
-			prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"process"}, labels...))
-		r.MustRegister(g)
-		return g
+const buildHelp = "1, with the version of the process."
+
+var (
+	upDesc       = desc("process_up", "1 while the process runs.")
+	rssDesc      = desc("process_rss_bytes", "Resident memory.")
+	buildDesc    = desc("build_info", buildHelp, "version")
+	restartsDesc = desc("process_restarts_total", "Number of restarts of the process.")
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("wakecall_"+name, help, append([]string{"process"}, labels...), nil)
+}
+
+// Describe implements prometheus.Collector.
+func (m *Master) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{upDesc, rssDesc, buildDesc, restartsDesc} {
+		ch <- d
 	}
-	up := gauge("wakecall_process_up", "1 while the process runs.")
-	memory := gauge("wakecall_process_rss_bytes", "Resident memory.")
-	build := gauge("wakecall_build_info", "1, with the version of the process.", "version")
-	restarts := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "wakecall_process_restarts_total", Help: "Number of restarts of the process.",
-	}, []string{"process"})
-	r.MustRegister(restarts)
+	newSilent().Describe(ch)
+}
+
+// Collect implements prometheus.Collector with the metrics about the processes.
+func (m *Master) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
 	set := func(name string, pid, n int) {
-		up.WithLabelValues(name).Set(float64(min(pid, 1)))
-		restarts.WithLabelValues(name).Add(float64(n))
-		memory.WithLabelValues(name).Set(float64(rss(pid)))
+		gauge(upDesc, float64(min(pid, 1)), name)
+		gauge(rssDesc, float64(rss(pid)), name)
+		ch <- prometheus.MustNewConstMetric(restartsDesc, prometheus.CounterValue, float64(n), name)
 	}
 	set("master", os.Getpid(), 0)
-	build.WithLabelValues("master", m.opts().Version).Set(1)
+	gauge(buildDesc, 1, "master", m.opts().Version)
 	for _, s := range m.all() {
 		s.mu.Lock()
 		p, n := s.current, s.restarts
@@ -127,14 +146,19 @@ func (m *Master) gatherTree() ([]*dto.MetricFamily, error) {
 		}
 		set(s.label(), p.cmd.Process.Pid, n)
 		if p.isReady() {
-			build.WithLabelValues(s.label(), p.version).Set(1)
+			gauge(buildDesc, 1, s.label(), p.version)
 		}
 	}
 	if m.redis != nil {
 		d := m.redis.describe()
 		set("redis-server", d.Pid, d.Restarts)
 	}
-	return r.Gather()
+}
+
+func newSilent() *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "wakecall_process_silent", Help: "1 when the process did not answer this scrape.",
+	}, []string{"process"})
 }
 
 // gatherChildren queries all children at once. It omits a child that does not answer in time, and sets
@@ -147,9 +171,7 @@ func (m *Master) gatherChildren() ([]*dto.MetricFamily, error) {
 		wg.Go(func() { results[i] = s.metrics() })
 	}
 	wg.Wait()
-	silent := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "wakecall_process_silent", Help: "1 when the process did not answer this scrape.",
-	}, []string{"process"})
+	silent := newSilent()
 	merged := map[string]*dto.MetricFamily{}
 	for i, s := range slots {
 		silent.WithLabelValues(s.label()).Set(0)

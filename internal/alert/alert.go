@@ -62,6 +62,7 @@ type Alerts struct {
 
 	mu       sync.Mutex
 	settings Settings // the last ones read
+	shown    shown
 
 	sent *prometheus.CounterVec
 }
@@ -97,7 +98,7 @@ func New(o Options) *Alerts {
 		Name: "wakecall_alert_deliveries_total", Help: "Messages about alerts by channel and state.",
 	}, []string{"channel", "state"})
 	if o.Registerer != nil {
-		o.Registerer.MustRegister(a.sent)
+		o.Registerer.MustRegister(a)
 	}
 	a.outbox = newOutbox(a.send, a.report)
 	a.alertmanager = newAlertmanager(o.AlertmanagerURL, o.AdminURL, a.reportAlertmanager)
@@ -127,6 +128,8 @@ func (a *Alerts) leave(ctx context.Context) {
 		return // the lease expires before the store answers again
 	}
 	a.save(ctx, true)
+	a.leads = false
+	a.show(true)
 	err := a.callStore(ctx, func(ctx context.Context) error { return a.opts.Store.Resign(ctx, a.process) })
 	if err != nil {
 		a.opts.Logger.Warn("end lease of alerts", "error", err)
@@ -153,6 +156,7 @@ func (a *Alerts) round(ctx context.Context) {
 	} else {
 		a.alertmanager.forget()
 	}
+	a.show(synced)
 	if synced {
 		a.save(ctx, a.leads)
 	}

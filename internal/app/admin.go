@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"net"
 	"path/filepath"
 	"time"
@@ -36,7 +37,7 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 	o.Search = searcher
 	o.TLS = certificates
 	a, err := admin.New(o)
-	if err != nil {
+	if err = errors.Join(err, p.showExpiry("admin", certificates)); err != nil {
 		return role{}, err
 	}
 	return role{run: func(ctx context.Context) error { return a.Run(ctx, l) }}, nil

@@ -52,7 +52,7 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	if err != nil {
 		return err
 	}
-	stop := serveMetrics(cfg, p.metrics, log)
+	stop := serveMetrics(cfg, master.Alone(p.metrics, name, version), log)
 	defer stop()
 	log.Info("started", "version", version)
 	return p.run(ctx, r.run)

@@ -61,6 +61,7 @@ func openParts(
 	if err := p.open(process, migrate); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
+	p.showHealth()
 	p.apply(ctx)
 	return p, nil
 }
@@ -144,6 +145,29 @@ func newMetrics() *prometheus.Registry {
 	m := prometheus.NewRegistry()
 	m.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// showHealth shows in /metrics whether this process reaches its journal and the registry's database.
+func (p *parts) showHealth() {
+	p.metrics.MustRegister(
+		gauge("wakecall_journal_writable", "1 unless the last write of this process to the journal failed.", func() float64 {
+			return oneIf(p.journal.Healthy() == nil)
+		}),
+		gauge("wakecall_registry_up", "1 while the registry's database answers this process.", func() float64 {
+			return oneIf(p.registry.Up())
+		}),
+	)
+}
+
+func gauge(name, help string, value func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // run runs a role until it ends. The services that it depends on stop after the role, so that they are available during

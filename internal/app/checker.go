@@ -28,19 +28,22 @@ func (p *parts) newChecker() (role, error) {
 	if err != nil {
 		return role{}, err
 	}
+	var alerts *alert.Alerts
 	c := checker.New(checker.Options{
 		Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
-		Jobs: p.queue, Known: p.hasSeries, Forecast: p.forecastOf(),
+		Jobs: p.queue, Known: p.hasSeries, Forecast: p.forecastOf(), Host: setup.HostName(p.cfg),
+		Leads:        func() bool { return alerts.Leads() }, // no scrape comes before the role is complete
 		MetricTopics: p.cfg.Metrics.Topics, Logger: p.log, Registerer: p.metrics,
 	})
 	p.recovered = func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) }
+	alerts = p.newAlerts(c, caller.Client(), say)
 	list := []service{
 		{"shard checks", c.Run},
 		{"samples", p.newSampler(c).Run},
 		{"secret rotation", p.endRotations},
 		{"report of listeners", p.reportListeners},
 		{"draining", p.newDrainer().run},
-		{"alerts", p.newAlerts(c, caller.Client(), say).Run},
+		{"alerts", alerts.Run},
 	}
 	s := newServices(p.log)
 	return role{

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -133,7 +134,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 		TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced, Version: p.version,
 		Logger: p.log, Registerer: p.metrics, MetricTopics: p.cfg.Metrics.Topics,
 	})
-	if err = errors.Join(err, p.countWorkers()); err != nil {
+	if err = errors.Join(err, p.countWorkers(), p.showExpiry("server", certificates)); err != nil {
 		return role{}, err
 	}
 	ready := make(chan struct{})
@@ -146,9 +147,20 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 
 // countWorkers shows the number of waiting workers of this process in /metrics.
 func (p *parts) countWorkers() error {
-	return p.metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "wakecall_waiting_workers", Help: "Workers waiting for jobs of pull topics.",
-	}, func() float64 { return float64(p.pull.Workers()) }))
+	return p.metrics.Register(gauge("wakecall_waiting_workers", "Workers waiting for jobs of pull topics.",
+		func() float64 { return float64(p.pull.Workers()) }))
+}
+
+// showExpiry shows in /metrics when the certificate of a listener expires, if it has one.
+func (p *parts) showExpiry(listener string, c *tls.Config) error {
+	if c == nil {
+		return nil
+	}
+	expiry := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "wakecall_certificate_expiry_timestamp_seconds", Help: "When the certificate of a listener expires.",
+	}, []string{"listener"})
+	expiry.WithLabelValues(listener).Set(float64(c.Certificates[0].Leaf.NotAfter.Unix()))
+	return p.metrics.Register(expiry)
 }
 
 // shardsLimit is how long a starting server waits for a Redis that is starting, too.

@@ -117,3 +117,13 @@ func RemoveUnfinished(dir string, now time.Time) error {
 	}
 	return failed
 }
+
+// Space returns the free space for this user, and the size, of the file system of a directory.
+func Space(dir string) (free, size int64, err error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return 0, 0, fmt.Errorf("read free space of %s: %w", dir, err)
+	}
+	block := int64(fs.Bsize) //nolint:unconvert // the types differ between systems
+	return int64(fs.Bavail) * block, int64(fs.Blocks) * block, nil
+}

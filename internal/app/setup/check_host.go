@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/disk"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/master"
@@ -59,7 +60,7 @@ func checkDir(what, dir string) Finding {
 		return failedErr(what, err,
 			fmt.Sprintf("Give it to this user (chown %d %s), or set %s to another directory", os.Getuid(), at, what))
 	}
-	free, err := freeSpace(at)
+	free, _, err := disk.Space(at)
 	if err != nil {
 		return failedErr(what, err, "")
 	}
@@ -83,14 +84,6 @@ func tryWrite(dir string) error {
 		return err
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
-func freeSpace(dir string) (int64, error) {
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(dir, &fs); err != nil {
-		return 0, fmt.Errorf("read free space of %s: %w", dir, err)
-	}
-	return int64(fs.Bavail) * int64(fs.Bsize), nil //nolint:unconvert // the types differ between systems
 }
 
 // checkPorts checks that the addresses are free, or used by the master of this data_dir.

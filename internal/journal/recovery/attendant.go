@@ -37,6 +37,7 @@ func newAttendant(k *Keeper, s *queue.Shard) *attendant {
 }
 
 func (a *attendant) run(ctx context.Context) {
+	defer a.state.replays(a.shard.Name(), false)
 	wakeups := a.shard.Wakeups(ctx)
 	a.attend(ctx)
 	for {
@@ -95,6 +96,7 @@ func (a *attendant) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.state.replays(a.shard.Name(), len(behind) > 0)
 	if len(behind) > 0 {
 		if err := a.compare(ctx, end, behind); err != nil {
 			return err

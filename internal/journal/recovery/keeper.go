@@ -46,6 +46,7 @@ type Keeper struct {
 	host      string
 	hosts     *hosts
 	recovered *prometheus.CounterVec
+	state     state
 }
 
 // NewKeeper makes a keeper; Run starts it. It gives the journal's directory an identity if it has none.
@@ -68,7 +69,7 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 		Help: "Jobs that a shard had lost, by what was done: pushed, ended, changed, failed.",
 	}, []string{"shard", "what"})
 	if o.Registerer != nil {
-		o.Registerer.MustRegister(k.recovered)
+		o.Registerer.MustRegister(k)
 	}
 	return k, nil
 }
@@ -89,6 +90,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 func (k *Keeper) work(ctx context.Context) {
 	k.hosts.load()
+	k.state.work(true)
+	defer k.state.work(false)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { k.drainSpool(ctx) })
