@@ -181,4 +181,5 @@ clean: ## remove what the other targets made, but not ./data
 need-redis:
 	@scripts/install redis-server=redis-server
 need-all:
-	@scripts/install redis-server=redis-server mariadbd=mariadb-server chromium=chromium gcc=gcc,libc6-dev git=git
+	@scripts/install redis-server=redis-server mariadbd=mariadb-server chromium=chromium gcc=gcc,libc6-dev git=git \
+		python3=python3 curl=curl openssl=openssl
