@@ -16,7 +16,7 @@ const groups = [
   {
     text: "Guides",
     folder: "guides",
-    pages: ["guides/clients", "guides/callbacks", "guides/pull", "guides/admin", "guides/assistant"],
+    pages: ["guides/clients", "guides/callbacks", "guides/pull", "guides/admin", "guides/alerts", "guides/assistant"],
   },
   {
     text: "Reference",
