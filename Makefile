@@ -26,7 +26,8 @@ export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath
 RACE_ENV := CGO_ENABLED=1 CGO_CFLAGS=-O0 'GOFLAGS=$(GOFLAGS) -gcflags=modernc.org/...=-d=checkptr=0' GORACE=atexit_sleep_ms=0
 
-# Arguments of `wakecall up` in `make run`, and of the benchmark in `make bench`: -quick, -only push,batch, -runs 5.
+# Arguments of `wakecall up` in `make run`, of the benchmark in `make bench`: -quick, -only push,batch, -runs 5, and of
+# `make docs`: --base /wakecall/ for a site below that path.
 ARGS     ?=
 # How long `make fuzz` runs each target.
 FUZZTIME ?= 30s
@@ -77,7 +78,7 @@ web: ## fetch the web admin's npm packages and rebuild web/dist (committed)
 .PHONY: docs
 docs: ## build the site of the documents (dist/docs); installs node and npm if they are missing
 	@scripts/install node=nodejs npm=npm
-	cd docs && npm ci --no-audit --no-fund --ignore-scripts && npx vitepress build .
+	cd docs && npm ci --no-audit --no-fund --ignore-scripts && npx vitepress build . $(ARGS)
 
 .PHONY: test
 test: need-all lint audit unit integration ## install what is missing, then run every check and test but chaos
@@ -181,4 +182,5 @@ clean: ## remove what the other targets made, but not ./data
 need-redis:
 	@scripts/install redis-server=redis-server
 need-all:
-	@scripts/install redis-server=redis-server mariadbd=mariadb-server sqlite3=sqlite3 chromium=chromium gcc=gcc,libc6-dev git=git
+	@scripts/install redis-server=redis-server mariadbd=mariadb-server sqlite3=sqlite3 chromium=chromium \
+		gcc=gcc,libc6-dev git=git python3=python3 curl=curl openssl=openssl

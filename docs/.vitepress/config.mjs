@@ -7,15 +7,57 @@ const repository = "https://github.com/wakecall/wakecall";
 
 // The order of the pages. A page that a folder has and this table does not is put at the end of that folder's group.
 const groups = [
-  { text: "Install", folder: "install", pages: ["install/index", "install/package", "install/container", "install/kubernetes", "install/source"] },
+  {
+    text: "Install",
+    folder: "install",
+    pages: ["install/index", "install/package", "install/container", "install/kubernetes", "install/source"],
+  },
   { text: "Start", pages: ["first-callback", "concepts"] },
-  { text: "Guides", folder: "guides", pages: ["guides/clients", "guides/pull", "guides/admin", "guides/assistant"] },
-  { text: "Reference", folder: "reference", pages: ["reference/api", "reference/configuration", "reference/metrics", "reference/gateways"] },
-  { text: "Operations", folder: "operations", pages: ["operations/index", "operations/monitoring", "operations/runbooks", "operations/capacity"] },
+  {
+    text: "Guides",
+    folder: "guides",
+    pages: ["guides/clients", "guides/callbacks", "guides/pull", "guides/admin", "guides/alerts", "guides/assistant"],
+  },
+  {
+    text: "Reference",
+    folder: "reference",
+    pages: [
+      "reference/api",
+      "reference/configuration",
+      "reference/commands",
+      "reference/metrics",
+      "reference/gateways",
+    ],
+  },
+  {
+    text: "Operations",
+    folder: "operations",
+    pages: [
+      "operations/index",
+      "operations/monitoring",
+      "operations/runbooks",
+      "operations/troubleshooting",
+      "operations/upgrade",
+      "operations/backup",
+      "operations/recovery",
+      "operations/redis",
+      "operations/capacity",
+    ],
+  },
   {
     text: "How it works",
     folder: "architecture",
-    pages: ["architecture", "architecture/store", "architecture/recovery", "reliability", "reliability-report", "security", "benchmarks", "comparison", "versions"],
+    pages: [
+      "architecture",
+      "architecture/store",
+      "architecture/recovery",
+      "reliability",
+      "reliability-report",
+      "security",
+      "benchmarks",
+      "comparison",
+      "versions",
+    ],
   },
 ];
 

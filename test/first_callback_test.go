@@ -1,0 +1,123 @@
+package test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/wakecall/wakecall/test/freeport"
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// TestTheFirstCallbackOfThePage runs the commands of docs/first-callback.md in their order, and finds what the page says
+// that one sees.
+func TestTheFirstCallbackOfThePage(t *testing.T) {
+	t.Parallel()
+	i := start(t, unhurried())
+	page, err := os.ReadFile("../docs/first-callback.md")
+	must(t, err)
+	text := strings.NewReplacer("http://127.0.0.1:6789", i.Base, "data/api-token", filepath.Join(i.Data, "api-token"),
+		"9000", fmt.Sprint(freeport.TCP(t))).Replace(string(page))
+	reader := newReader(t)
+	must(t, os.WriteFile(filepath.Join(reader.dir, "endpoint.py"), []byte(fences(text, "python")[0]), 0o600))
+
+	sees := []string{
+		"", "200", "", "401", "shop.close created", `"name":"shop.close"`,
+		`closing {"order":42} attempt 1`, `closing {"order":43} attempt 1`,
+		"order-44", "retried at", `closing {"order":44} attempt 2`, "state         done",
+	}
+	commands := fences(text, "sh")
+	if len(commands) != len(sees) {
+		t.Fatalf("the page has %d commands; this test knows what to see after %d", len(commands), len(sees))
+	}
+	for n, command := range commands {
+		reader.types(command, sees[n])
+	}
+}
+
+// fences returns the fenced code of a language.
+func fences(page, language string) []string {
+	var found []string
+	for _, match := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		found = append(found, match[1])
+	}
+	return found
+}
+
+// pageReader types commands into a shell.
+type pageReader struct {
+	t     *testing.T
+	dir   string
+	typed int
+	shell *os.File
+}
+
+func newReader(t *testing.T) *pageReader {
+	t.Helper()
+	r := &pageReader{t: t, dir: t.TempDir()}
+	must(t, os.Symlink(harness.Binary(t), filepath.Join(r.dir, "wakecall")))
+	out, err := os.Create(r.file())
+	must(t, err)
+	in, shell, err := os.Pipe()
+	must(t, err)
+	r.shell = shell
+	cmd := exec.Command("bash")
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = r.dir, in, out, out
+	cmd.Env = append(os.Environ(), "PATH="+r.dir+":"+os.Getenv("PATH"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the endpoint, too, ends with the test
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+		for _, f := range []*os.File{in, out, shell} {
+			_ = f.Close()
+		}
+	})
+	return r
+}
+
+func (r *pageReader) file() string { return filepath.Join(r.dir, "screen") }
+
+func (r *pageReader) screen() string {
+	b, err := os.ReadFile(r.file())
+	must(r.t, err)
+	return string(b)
+}
+
+// types runs a command and waits until the screen shows the wanted text, which may come from the endpoint. A question is
+// asked until the answer has it.
+func (r *pageReader) types(command, want string) {
+	r.t.Helper()
+	question := strings.HasPrefix(command, "curl -s") || strings.HasPrefix(command, "wakecall get")
+	before := len(r.screen())
+	r.run(command)
+	harness.Eventually(r.t, soon, fmt.Sprintf("%q after %s", want, command), func() error {
+		seen := r.screen()[before:]
+		if strings.Contains(seen, want) {
+			return nil
+		}
+		if question {
+			r.run(command)
+		}
+		return fmt.Errorf("the screen shows %s", seen)
+	})
+}
+
+func (r *pageReader) run(command string) {
+	r.t.Helper()
+	r.typed++
+	end := fmt.Sprintf("end of command %d\n", r.typed)
+	_, err := fmt.Fprintf(r.shell, "%s\necho; echo -n '%s'\n", command, end)
+	must(r.t, err)
+	harness.Eventually(r.t, soon, "the end of "+command, func() error {
+		if screen := r.screen(); !strings.Contains(screen, end) {
+			return fmt.Errorf("the screen shows %s", screen)
+		}
+		return nil
+	})
+}
