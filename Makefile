@@ -15,6 +15,7 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 LICENSES    := github.com/google/go-licenses@v1.6.0
 CYCLONEDX   := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+JSONNET     := github.com/google/go-jsonnet/cmd/jsonnet@v0.22.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # One set of build flags, so that lint, the binary and the tests share the cached packages. RACE_ENV is that of tests with
@@ -79,6 +80,17 @@ web: ## fetch the web admin's npm packages and rebuild web/dist (committed)
 docs: ## build the site of the documents (dist/docs); installs node and npm if they are missing
 	@scripts/install node=nodejs npm=npm
 	cd docs && npm ci --no-audit --no-fund --ignore-scripts && npx vitepress build . $(ARGS)
+
+# The rendered files are committed, for those who have no jsonnet. lint renders them again and compares.
+MIXIN := deploy/mixin/rendered
+.PHONY: mixin
+mixin: ## render the alerts, rules and boards of deploy/mixin to deploy/mixin/rendered (committed)
+	@mkdir -p $(MIXIN)/dashboards
+	@for kind in Alerts Rules; do \
+		$(GO) run $(JSONNET) -S -e "std.manifestYamlDoc((import 'deploy/mixin/mixin.libsonnet').prometheus$$kind, true, false)" \
+			> $(MIXIN)/$$(echo $$kind | tr AR ar).yaml; \
+	done
+	@$(GO) run $(JSONNET) -m $(MIXIN)/dashboards -e "(import 'deploy/mixin/mixin.libsonnet').grafanaDashboards" > /dev/null
 
 .PHONY: test
 test: need-all lint audit unit integration ## install what is missing, then run every check and test but chaos
