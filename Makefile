@@ -18,6 +18,10 @@ CYCLONEDX   := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 JSONNET     := github.com/google/go-jsonnet/cmd/jsonnet@v0.22.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
+DOCKER      ?= docker
+PLATFORM     = linux/$(shell $(GO) env GOARCH)
+IMAGE        = DOCKER_BUILDKIT=1 $(DOCKER) build --build-arg TARGETPLATFORM=$(PLATFORM) --build-arg VERSION=$(VERSION)
+
 # One set of build flags, so that lint, the binary and the tests share the cached packages. RACE_ENV is that of tests with
 # the race detector, which needs cgo and packages of its own: building these takes minutes, so it is for CI and for whoever
 # works on what runs at once. With cgo, gorm brings along the C SQLite, which nothing calls: optimizing it would take half a
@@ -70,6 +74,12 @@ run: need-redis build ## install Redis if it is missing, build, and start Wakeca
 .PHONY: build
 build: ## bin/wakecall
 	$(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BINARY) ./cmd/wakecall
+
+.PHONY: image
+image: ## build the images wakecall and wakecall:redis with Docker; DOCKER=podman: with that
+	GOOS=linux $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o dist/image/$(PLATFORM)/wakecall ./cmd/wakecall
+	$(IMAGE) -f deploy/Dockerfile -t wakecall dist/image
+	$(IMAGE) -f deploy/Dockerfile.redis -t wakecall:redis dist/image
 
 .PHONY: web
 web: ## fetch the web admin's npm packages and rebuild web/dist (committed)

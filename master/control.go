@@ -15,7 +15,10 @@ import (
 // ControlSocket is the name of the master's socket in its data directory.
 const ControlSocket = "master.sock"
 
-const askLimit = time.Second
+const (
+	askPs    = "ps"
+	askLimit = time.Second
+)
 
 type request struct {
 	Ask    string `json:"ask"` // ps, api, reload, restart
@@ -31,31 +34,48 @@ type response struct {
 
 // serve opens the control socket and the metrics address.
 func (m *Master) serve(ctx context.Context) (stop func(), err error) {
-	path := filepath.Join(m.options.DataDir, ControlSocket)
-	_ = os.Remove(path) // left by a killed master: this one holds the lock
-	l, err := net.Listen("unix", path)
+	closeSocket, err := openControl(m.options.DataDir, ControlSocket, func(q request) (response, error) {
+		return m.answer(ctx, q)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("open the control socket: %w", err)
+		return nil, err
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		_ = l.Close()
-		return nil, fmt.Errorf("open the control socket: %w", err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() { acceptAll(l, func(conn net.Conn) { wg.Go(func() { m.answer(ctx, conn) }) }) })
 	srv, err := m.serveMetrics()
 	if err != nil {
-		_ = l.Close()
-		wg.Wait()
+		closeSocket()
 		return nil, err
 	}
 	return func() {
-		_ = l.Close()
+		closeSocket()
 		if srv != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 			defer cancel()
 			_ = srv.Shutdown(ctx)
 		}
+	}, nil
+}
+
+// openControl answers requests on a socket in dir until stop is called. The socket gets its name when it already
+// listens and only this user can use it, so whoever finds one that refuses connections knows that its process has
+// ended.
+func openControl(dir, name string, answer func(request) (response, error)) (stop func(), err error) {
+	path := filepath.Join(dir, name)
+	opening := path + ".new"
+	_ = os.Remove(opening)
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", opening)
+	if err != nil {
+		return nil, fmt.Errorf("open the control socket: %w", err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(opening, 0o600), os.Rename(opening, path)); err != nil {
+		return nil, fmt.Errorf("open the control socket: %w", errors.Join(err, l.Close(), os.Remove(opening)))
+	}
+	removeDead(dir)
+	var wg sync.WaitGroup
+	wg.Go(func() { acceptAll(l, func(conn net.Conn) { wg.Go(func() { answerOne(conn, answer) }) }) })
+	return func() {
+		_ = os.Remove(path)
+		_ = l.Close()
 		wg.Wait()
 	}, nil
 }
@@ -78,17 +98,24 @@ func acceptAll(l net.Listener, answer func(net.Conn)) {
 	}
 }
 
-func (m *Master) answer(ctx context.Context, conn net.Conn) {
+func answerOne(conn net.Conn, answer func(request) (response, error)) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetReadDeadline(time.Now().Add(askLimit))
 	var q request
 	if err := json.NewDecoder(conn).Decode(&q); err != nil {
 		return
 	}
-	r := response{}
-	var err error
+	r, err := answer(q)
+	if err != nil {
+		r.Error = err.Error()
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(askLimit))
+	_ = json.NewEncoder(conn).Encode(r) // on an error the client has disconnected
+}
+
+func (m *Master) answer(ctx context.Context, q request) (r response, err error) {
 	switch q.Ask {
-	case "ps":
+	case askPs:
 		r.Tree = m.tree()
 	case "api":
 		r.API = m.opts().API
@@ -97,14 +124,12 @@ func (m *Master) answer(ctx context.Context, conn net.Conn) {
 	case "restart":
 		err = m.restart(ctx, q.Role, q.Number)
 	default:
-		err = fmt.Errorf("unknown request %q", q.Ask)
+		err = unknown(q)
 	}
-	if err != nil {
-		r.Error = err.Error()
-	}
-	_ = conn.SetWriteDeadline(time.Now().Add(askLimit))
-	_ = json.NewEncoder(conn).Encode(r) // on an error the client has disconnected
+	return r, err
 }
+
+func unknown(q request) error { return fmt.Errorf("unknown request %q", q.Ask) }
 
 // ErrNoMaster is returned for a data directory on which no master runs.
 var ErrNoMaster = errors.New("no master answers; is `wakecall up` running with this data_dir?")
@@ -113,30 +138,39 @@ var ErrNoMaster = errors.New("no master answers; is `wakecall up` running with t
 type At string
 
 func (dir At) ask(ctx context.Context, q request) (*response, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(string(dir), ControlSocket))
+	conn, err := dialSocket(ctx, filepath.Join(string(dir), ControlSocket))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, ErrNoMaster)
 	}
-	defer func() { _ = conn.Close() }()
-	// When ctx ends, only the wait ends; the master still performs the request.
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	var r response
-	err = json.NewEncoder(conn).Encode(q)
-	if err == nil {
-		err = json.NewDecoder(conn).Decode(&r)
-	}
+	r, err := askOn(ctx, conn, q)
 	if err != nil {
 		return nil, fmt.Errorf("ask the master of %s: %w", dir, err)
 	}
 	if r.Error != "" {
 		return nil, errors.New(r.Error)
 	}
-	return &r, nil
+	return r, nil
+}
+
+func dialSocket(ctx context.Context, socket string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+}
+
+func askOn(ctx context.Context, conn net.Conn, q request) (*response, error) {
+	defer func() { _ = conn.Close() }()
+	// When ctx ends, only the wait ends; the master still performs the request.
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	var r response
+	err := json.NewEncoder(conn).Encode(q)
+	if err == nil {
+		err = json.NewDecoder(conn).Decode(&r)
+	}
+	return &r, err
 }
 
 // Ps returns the master and its processes.
 func (dir At) Ps(ctx context.Context) (*Tree, error) {
-	r, err := dir.ask(ctx, request{Ask: "ps"})
+	r, err := dir.ask(ctx, request{Ask: askPs})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package master
 import (
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -31,4 +32,58 @@ func TestTheMasterAnswersAgainAfterAShortageOfDescriptors(t *testing.T) {
 	if answered != 1 {
 		t.Errorf("%d connections were answered", answered)
 	}
+}
+
+// TestAMasterThatStartedNothingYetIsNotReady: its redis-server loads its data before the first process starts.
+func TestAMasterThatStartedNothingYetIsNotReady(t *testing.T) {
+	m := &Master{options: Options{Roles: []RoleSpec{
+		{Name: "server", Count: 1}, {Name: "timer", Count: 2, Numbered: true}, {Name: "gateway"},
+	}}}
+	var titles []string
+	for _, p := range m.tree().Processes {
+		titles = append(titles, p.Title())
+		if p.IsReady() {
+			t.Errorf("%s is ready", p.Title())
+		}
+	}
+	if want := []string{"server", "timer 1", "timer 2"}; !slices.Equal(titles, want) {
+		t.Errorf("it shows %q, want %q", titles, want)
+	}
+}
+
+// TestASocketOfAKilledProcessIsRemovedByTheNext one that starts, those of others are not.
+func TestASocketOfAKilledProcessIsRemovedByTheNext(t *testing.T) {
+	dir := tempDir(t)
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/dispatcher-1.sock", Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	_ = dead.Close()
+	is := func(want ...string) {
+		t.Helper()
+		list, err := At(dir).All(t.Context())
+		var got []string
+		for _, p := range list {
+			got = append(got, p.Role+" "+p.State)
+		}
+		if slices.Sort(got); err != nil || !slices.Equal(got, want) {
+			t.Errorf("it finds %q, %v; want %q", got, err, want)
+		}
+	}
+	is("dispatcher ended")
+	describe := func() Process { return Process{State: StateRunning} }
+	stopTimer, err := ServeAlone(dir, "timer", describe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is("timer running")
+	stopServer, err := ServeAlone(dir, "server", describe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is("server running", "timer running")
+	stopTimer()
+	stopServer()
+	is()
 }

@@ -33,6 +33,7 @@ type RoleSpec struct {
 	Count     int
 	Numbered  bool // "dispatcher 2" rather than "server"
 	Listeners []ListenSpec
+	Health    string // see Process; its port is that of the first listener
 	Config    json.RawMessage
 }
 

@@ -2,6 +2,7 @@ package master
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -32,13 +33,27 @@ func (t *Tree) Newer() string {
 	return ""
 }
 
+// States of a process.
+const (
+	StateStarting = "starting"
+	StateRunning  = "running"
+	StateAdopted  = "adopted" // a redis-server that an earlier master started
+	StateWaiting  = "waiting" // for its start, or its next start
+	StateSilent   = "silent"  // does not answer
+	StateEnded    = "ended"   // the process of a socket in data_dir was killed
+)
+
+// IsReady reports whether the process does its work.
+func (p *Process) IsReady() bool { return p.State == StateRunning || p.State == StateAdopted }
+
 // Process describes one process in the tree.
 type Process struct {
 	Role      string          `json:"role"`
 	Number    int             `json:"number,omitempty"`
 	Pid       int             `json:"pid"`
 	Version   string          `json:"version,omitempty"` // Wakecall's version; set when it is ready
-	State     string          `json:"state"`             // running, starting, waiting (for a restart), silent, adopted
+	State     string          `json:"state"`             // see the constants
+	Health    string          `json:"health,omitempty"`  // URL that answers 200 while the process serves clients
 	StartedAt time.Time       `json:"started_at,omitzero"`
 	Restarts  int             `json:"restarts"`
 	LastExit  string          `json:"last_exit,omitempty"`
@@ -59,16 +74,34 @@ func (m *Master) tree() *Tree {
 		wg.Go(func() { t.Processes[i] = s.describe() })
 	}
 	wg.Wait()
+	if len(slots) == 0 { // its redis-server loads its data first
+		t.Processes = waiting(m.opts().Roles)
+	}
 	if m.redis != nil {
 		t.Processes = append(t.Processes, m.redis.describe())
 	}
 	return t
 }
 
+// waiting describes the processes of a master that has not started any yet.
+func waiting(roles []RoleSpec) []Process {
+	var list []Process
+	for _, r := range roles {
+		for n := range r.Count {
+			p := Process{Role: r.Name, State: StateWaiting}
+			if r.Numbered {
+				p.Number = n + 1
+			}
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 func (s *slot) describe() Process {
 	s.mu.Lock()
 	p := s.current
-	d := Process{Role: s.spec.Name, State: "waiting", Restarts: s.restarts, LastExit: s.lastExit, ExitedAt: s.exitedAt}
+	d := Process{Role: s.spec.Name, State: StateWaiting, Restarts: s.restarts, LastExit: s.lastExit, ExitedAt: s.exitedAt}
 	if s.spec.Numbered {
 		d.Number = s.number
 	}
@@ -76,32 +109,46 @@ func (s *slot) describe() Process {
 	if p == nil {
 		return d
 	}
-	d.Pid, d.StartedAt, d.State = p.cmd.Process.Pid, p.started.UTC(), "starting"
-	d.RSS = rss(d.Pid)
+	d.Pid, d.StartedAt, d.State = p.cmd.Process.Pid, p.started.UTC(), StateStarting
+	d.RSS, d.Health = rss(d.Pid), s.health()
 	if p.isReady() {
-		d.State, d.Version = "running", p.version
+		d.State, d.Version = StateRunning, p.version
 	}
 	if r, err := p.ask(child.AskStatus, askLimit); err == nil {
 		d.Status = r.Status
 	} else {
-		d.State = "silent"
+		d.State = StateSilent
 	}
 	return d
+}
+
+// health returns the role's URL, with the port that the system chose.
+func (s *slot) health() string {
+	spec := s.specification()
+	if spec.Health == "" || len(spec.Listeners) == 0 {
+		return spec.Health
+	}
+	held := s.m.sockets()[spec.Listeners[0].Key]
+	if held == nil || !held.isFree() {
+		return spec.Health
+	}
+	_, port, _ := net.SplitHostPort(held.bound.String())
+	return strings.Replace(spec.Health, ":0/", ":"+port+"/", 1)
 }
 
 func (r *redisServer) describe() Process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := Process{
-		Role: "redis-server", Pid: r.pid, State: "running", StartedAt: r.started, Restarts: r.restarts,
+		Role: "redis-server", Pid: r.pid, State: StateRunning, StartedAt: r.started, Restarts: r.restarts,
 		LastExit: r.lastExit,
 		RSS:      rss(r.pid),
 	}
 	switch {
 	case r.pid == 0 || syscall.Kill(r.pid, 0) != nil:
-		d.State, d.Pid = "waiting", 0
+		d.State, d.Pid = StateWaiting, 0
 	case r.adopted:
-		d.State = "adopted"
+		d.State = StateAdopted
 	}
 	return d
 }

@@ -70,10 +70,7 @@ func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 }
 
 func processRow(p master.Process, now time.Time) []string {
-	name := p.Role
-	if p.Number > 0 {
-		name += " " + strconv.Itoa(p.Number)
-	}
+	name := p.Title()
 	if p.Pid == 0 {
 		return []string{"  " + name, "", p.State, "", strconv.Itoa(p.Restarts), "", p.LastExit}
 	}

@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -22,6 +24,8 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 		return err
 	}
 	setup.WarnOpenDir(cfg, log)
+	state := &aloneState{process: master.Process{Version: version, State: master.StateStarting}}
+	defer state.serve(cfg.DataDir, name, log)()
 	p, err := openParts(ctx, cfg, name, version, log, registry.MigrateEmpty)
 	if err != nil {
 		return setup.ExplainRegistry(cfg, err)
@@ -55,7 +59,50 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	stop := serveMetrics(cfg, master.Alone(p.metrics, name, version), log)
 	defer stop()
 	log.Info("started", "version", version)
-	return p.run(ctx, r.run)
+	return p.run(ctx, func(ctx context.Context) error {
+		return r.serve(ctx, func() { state.ready(p.healthURL(name), func() map[string]any { return p.status(r) }) })
+	})
+}
+
+// healthURL is healthURL with the ports that the system chose.
+func (p *parts) healthURL(role string) string {
+	cfg := *p.cfg
+	cfg.Server.Addr = boundAddr(conf.Listener{Key: "server.addr", Addr: cfg.Server.Addr}, p.bound)
+	cfg.Admin.Addr = boundAddr(conf.Listener{Key: "admin.addr", Addr: cfg.Admin.Addr}, p.bound)
+	return healthURL(&cfg, role)
+}
+
+// aloneState is what a role without a master says about itself to `wakecall health`.
+type aloneState struct {
+	mu      sync.Mutex
+	process master.Process
+	status  func() map[string]any // nil until it is ready
+}
+
+// serve answers until stop is called. Where it cannot, as with too long a path, the role runs without.
+func (a *aloneState) serve(dir, role string, log *slog.Logger) (stop func()) {
+	stop, err := master.ServeAlone(dir, role, a.describe)
+	if err != nil {
+		log.Warn("wakecall health cannot see this process", "error", err)
+		return func() {}
+	}
+	return stop
+}
+
+func (a *aloneState) describe() master.Process {
+	a.mu.Lock()
+	d, status := a.process, a.status
+	a.mu.Unlock()
+	if status != nil {
+		d.Status, _ = json.Marshal(status())
+	}
+	return d
+}
+
+func (a *aloneState) ready(health string, status func() map[string]any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.process.State, a.process.Health, a.status = master.StateRunning, health, status
 }
 
 // serveMetrics serves /metrics of this process until stop is called. Several roles on one host need different

@@ -52,6 +52,17 @@ func listeners(cfg *conf.Config, role string) []master.ListenSpec {
 	return nil
 }
 
+// healthURL returns the URL that answers 200 while a role serves its clients; "" if it has none.
+func healthURL(cfg *conf.Config, role string) string {
+	switch role {
+	case RoleServer:
+		return setup.APIURL(cfg) + "/healthz"
+	case RoleAdmin:
+		return setup.AdminURL(cfg) + "healthz"
+	}
+	return ""
+}
+
 // MasterOptions returns the options of a master.
 func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (master.Options, error) {
 	config, err := cfg.MarshalPrivate()
@@ -78,6 +89,7 @@ func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (m
 		}
 		o.Roles = append(o.Roles, master.RoleSpec{
 			Name: name, Count: n, Numbered: numbered, Config: config, Listeners: sockets,
+			Health: healthURL(cfg, name),
 		})
 	}
 	return o, nil
