@@ -39,6 +39,7 @@ func (p *parts) newChecker() (role, error) {
 		{"samples", p.newSampler(c).Run},
 		{"secret rotation", p.endRotations},
 		{"report of listeners", p.reportListeners},
+		{"jobs due", p.newDue().Run},
 		{"draining", p.newDrainer().run},
 		{"alerts", p.newAlerts(c, caller.Client(), say).Run},
 	}
