@@ -34,8 +34,10 @@ type Counts interface {
 type Due struct {
 	Jobs     Counts
 	Snapshot func() *registry.Snapshot
-	Logger   *slog.Logger
-	gauge    *prometheus.GaugeVec
+	// Leads reports whether this process shows what is the same on every host; nil: it does.
+	Leads  func() bool
+	Logger *slog.Logger
+	gauge  *prometheus.GaugeVec
 }
 
 // Register adds the metric. It must be called before Run.
@@ -60,6 +62,10 @@ func (d *Due) Run(ctx context.Context) error {
 
 // show sets the metric. Without an answer there is none: an old one would say that nothing is coming.
 func (d *Due) show(ctx context.Context) {
+	if d.Leads != nil && !d.Leads() {
+		d.gauge.Reset()
+		return
+	}
 	limited, cancel := context.WithTimeout(ctx, dueLimit)
 	defer cancel()
 	due, err := d.count(limited)

@@ -57,6 +57,8 @@ func TestDueJobsAreThoseThatDispatchersCall(t *testing.T) {
 		limited, pull, paused := topic("limited"), topic("pull"), topic("paused")
 		limited.RateLimit, pull.Delivery, paused.State = 5, registry.DeliveryPull, registry.TopicPaused
 		d, r := showing(jobs, topic("a"), limited, pull, paused, topic("empty"))
+		leads := true
+		d.Leads = func() bool { return leads }
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- d.Run(ctx) }()
@@ -72,6 +74,12 @@ func TestDueJobsAreThoseThatDispatchersCall(t *testing.T) {
 		time.Sleep(dueEvery)
 		synctest.Wait()
 		expect(t, r, map[string]float64{"3": 7})
+		leads = false
+		time.Sleep(dueEvery)
+		synctest.Wait()
+		if old := shown(t, r); len(old) != 0 {
+			t.Errorf("while another host leads, this one shows %v", old)
+		}
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
