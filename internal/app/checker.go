@@ -29,11 +29,11 @@ func (p *parts) newChecker() (role, error) {
 		return role{}, err
 	}
 	var alerts *alert.Alerts
+	leads := func() bool { return alerts.Leads() } // no scrape comes before the role is complete
 	c := checker.New(checker.Options{
 		Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
 		Jobs: p.queue, Known: p.hasSeries, Forecast: p.forecastOf(), Host: setup.HostName(p.cfg),
-		Leads:        func() bool { return alerts.Leads() }, // no scrape comes before the role is complete
-		MetricTopics: p.cfg.Metrics.Topics, Logger: p.log, Registerer: p.metrics,
+		Leads: leads, MetricTopics: p.cfg.Metrics.Topics, Logger: p.log, Registerer: p.metrics,
 	})
 	p.recovered = func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) }
 	alerts = p.newAlerts(c, caller.Client(), say)
@@ -42,6 +42,7 @@ func (p *parts) newChecker() (role, error) {
 		{"samples", p.newSampler(c).Run},
 		{"secret rotation", p.endRotations},
 		{"report of listeners", p.reportListeners},
+		{"jobs due", p.newDue(leads).Run},
 		{"draining", p.newDrainer().run},
 		{"alerts", alerts.Run},
 	}

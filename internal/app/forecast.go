@@ -50,3 +50,10 @@ func (p *parts) forecastOf() func(ctx context.Context, topic string) forecast.An
 		return a
 	}
 }
+
+// newDue returns what shows the jobs that fall due in /metrics.
+func (p *parts) newDue(leads func() bool) *forecast.Due {
+	d := &forecast.Due{Jobs: p.queue, Snapshot: p.registry.Snapshot, Leads: leads, Logger: p.log}
+	d.Register(p.metrics)
+	return d
+}
