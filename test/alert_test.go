@@ -127,6 +127,28 @@ func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
 	})
 }
 
+// TestAMailThatHangsHoldsUpNoStop: a mail server may be down when everything else is, too.
+func TestAMailThatHangsHoldsUpNoStop(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	smtp := smtptest.Stall(t, "DATA", time.Second)
+	r := harness.StartRedis(t, harness.RedisOptions{})
+	i := start(t, onRedis(r))
+	i.mailing(t, &smtptest.Server{Host: smtp.Host, Port: smtp.Port}, nil)
+	i.WaitRole("redis-checker", 1)
+	r.Kill9()
+	select {
+	case <-smtp.Reached:
+	case <-time.After(soon):
+		t.Fatal("no mail was sent")
+	}
+	began := time.Now()
+	i.Signal(syscall.SIGTERM)
+	if code, took := i.WaitExit(), time.Since(began); code != 0 || took > busy {
+		t.Errorf("it ended after %s with code %d", took, code)
+	}
+}
+
 // TestAReloadDuringAnOutageMailsNothingTwice: the new redis-checker neither ends the alert nor begins it again.
 func TestAReloadDuringAnOutageMailsNothingTwice(t *testing.T) {
 	t.Parallel()

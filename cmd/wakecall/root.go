@@ -149,7 +149,7 @@ func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 func (p *program) commands() []*cobra.Command {
 	return append(append([]*cobra.Command{p.upCommand()}, p.roleCommands()...),
 		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(),
-		p.searchCommand(), p.changeCommand(), p.deadCommand(), p.alertCommand(), p.topCommand(),
+		p.searchCommand(), p.changeCommand(), p.mcpCommand(), p.deadCommand(), p.alertCommand(), p.topCommand(),
 		p.workCommand(), p.topicCommand(), p.statsCommand(), p.shardCommand(), p.hostCommand(), p.tokenCommand(),
 		p.psCommand(), p.healthCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(), p.configCommand(),
 		p.versionCommand())
@@ -233,10 +233,14 @@ func refuseZero(flags *pflag.FlagSet, names ...string) error {
 
 // addClientFlags adds the flags of commands that use the API.
 func (p *program) addClientFlags(cmd *cobra.Command) *cobra.Command {
+	p.addAPIFlags(cmd)
+	return p.addOutputFlag(cmd)
+}
+
+func (p *program) addAPIFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.url, "url", "",
 		"`URL` of the API (default: $WAKECALL_URL, else of the installation on data_dir)")
 	cmd.Flags().StringVar(&p.token, "token", "", "API `TOKEN` (default: $WAKECALL_TOKEN, else data_dir/api-token)")
-	return p.addOutputFlag(cmd)
 }
 
 func (p *program) addOutputFlag(cmd *cobra.Command) *cobra.Command {

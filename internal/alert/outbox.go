@@ -30,14 +30,16 @@ func newOutgoing(channel, recipient string, m *Message) *outgoing {
 
 const (
 	queueLength = 500             // waiting messages of a channel
+	sendersMost = 4               // receivers of a channel to which messages are being sent
 	maxUnsaved  = 4 * queueLength // messages that were sent or failed while the store was unavailable
 )
 
 // retryWaits are the pauses before further tries.
 var retryWaits = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 8 * time.Minute}
 
-// outbox sends messages in the background, each channel independently of the others. Rounds start the sending, and save
-// messages and results. Stored messages that wait belong to the process that leads.
+// outbox sends messages in the background, each channel independently of the others, and several receivers of a channel
+// at once: a mail server may delay the mails to one of them. Rounds start the sending, and save messages and results.
+// Stored messages that wait belong to the process that leads.
 type outbox struct {
 	send   func(context.Context, *outgoing) error
 	report func(Delivery) // called with the first and the final result of each message
@@ -46,14 +48,15 @@ type outbox struct {
 	senders sync.WaitGroup
 
 	mu      sync.Mutex
-	pending map[string]*outgoing // by ID: messages that are not sent, or not stored as sent
-	busy    map[string]bool      // by channel: messages are being sent
+	pending map[string]*outgoing     // by ID: messages that are not sent, or not stored as sent
+	busy    map[string]bool          // by receiver: messages are being sent
+	slots   map[string]chan struct{} // by channel: holds an element for each receiver that is sent to
 }
 
 func newOutbox(send func(context.Context, *outgoing) error, report func(Delivery)) *outbox {
 	return &outbox{
 		send: send, report: report, waits: retryWaits,
-		pending: map[string]*outgoing{}, busy: map[string]bool{},
+		pending: map[string]*outgoing{}, busy: map[string]bool{}, slots: map[string]chan struct{}{},
 	}
 }
 
@@ -98,29 +101,39 @@ func (o *outbox) handOver() {
 	}
 }
 
-// deliver starts sending the messages that are due, on each idle channel. Sending is canceled when ctx is done.
+// deliver starts sending the messages that are due, to each idle receiver. Sending is canceled when ctx is done.
 func (o *outbox) deliver(ctx context.Context, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	due := map[string][]*outgoing{}
 	for _, d := range o.pending {
-		if !d.final() && !now.Before(d.next) && !o.busy[d.Channel] {
-			due[d.Channel] = append(due[d.Channel], d)
+		if to := d.receiver(); !d.final() && !now.Before(d.next) && !o.busy[to] {
+			due[to] = append(due[to], d)
 		}
 	}
-	for channel, list := range due {
+	for to, list := range due {
 		slices.SortFunc(list, func(a, b *outgoing) int { return a.message.At.Compare(b.message.At) })
-		o.busy[channel] = true
+		slots := o.slots[list[0].Channel]
+		if slots == nil {
+			slots = make(chan struct{}, sendersMost)
+			o.slots[list[0].Channel] = slots
+		}
+		o.busy[to] = true
 		o.senders.Go(func() {
+			slots <- struct{}{}
 			for _, d := range list {
 				o.try(ctx, d)
 			}
+			<-slots
 			o.mu.Lock()
 			defer o.mu.Unlock()
-			o.busy[channel] = false
+			delete(o.busy, to)
 		})
 	}
 }
+
+// receiver returns who gets the message, in one channel.
+func (d *outgoing) receiver() string { return d.Channel + " " + d.Recipient }
 
 // wait waits until nothing is being sent.
 func (o *outbox) wait() { o.senders.Wait() }
@@ -134,7 +147,7 @@ func (o *outbox) try(ctx context.Context, d *outgoing) {
 		return
 	}
 	err := o.send(ctx, d)
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return // another process sends it
 	}
 	o.mu.Lock()

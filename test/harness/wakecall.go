@@ -97,6 +97,9 @@ func (w *Wakecall) StartRole(role string) *process.Process {
 	return process.Start(w.t, w.Dir, role, w.command(role))
 }
 
+// Command is a wakecall command with this installation's configuration, for a test that talks to it.
+func (w *Wakecall) Command(args ...string) *exec.Cmd { w.t.Helper(); return w.command(args...) }
+
 // command is the wakecall binary with this installation's configuration and without the test's environment.
 func (w *Wakecall) command(args ...string) *exec.Cmd {
 	w.t.Helper()

@@ -34,6 +34,8 @@ type Server struct {
 	mails    []Mail
 	refuse   error
 	user, pw string
+	hangFor  string
+	ended    chan struct{}
 }
 
 // Start runs a server on a free port until the test ends.
@@ -43,11 +45,11 @@ func Start(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port}
+	ended := make(chan struct{})
+	s := &Server{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, ended: ended}
 	srv := smtp.NewServer(s)
 	srv.Domain, srv.AllowInsecureAuth = "test.example", true
 	srv.ReadTimeout, srv.WriteTimeout = 30*time.Second, 30*time.Second
-	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = srv.Serve(l) // ends with Close
@@ -78,6 +80,13 @@ func (s *Server) Refuse(code int, text string) {
 	if code != 0 {
 		s.refuse = &smtp.SMTPError{Code: code, EnhancedCode: smtp.EnhancedCodeNotSet, Message: text}
 	}
+}
+
+// HangFor makes the server never answer a mail to one recipient.
+func (s *Server) HangFor(to string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hangFor = to
 }
 
 // WantLogin makes the server accept mails of one user only.
@@ -136,9 +145,13 @@ func (c *session) Mail(from string, _ *smtp.MailOptions) error {
 // Rcpt implements smtp.Session.
 func (c *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
+	hangs, refuse := to == c.s.hangFor, c.s.refuse
+	c.s.mu.Unlock()
+	if hangs {
+		<-c.s.ended
+	}
 	c.mail.To = to
-	return c.s.refuse
+	return refuse
 }
 
 // Data implements smtp.Session.

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+// askAssistant connects a client to the tools, as the program of an assistant does.
+func askAssistant(t *testing.T, url, token string, changes bool) *mcp.ClientSession {
+	t.Helper()
+	c, err := client.New(client.Options{URL: url, Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &assistant{api: c, now: func() time.Time { return testNow }, searching: make(chan struct{}, 1)}
+	near, far := mcp.NewInMemoryTransports()
+	server, err := a.server(slog.New(slog.DiscardHandler), changes).Connect(t.Context(), far, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil).Connect(t.Context(), near, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = s.Close()
+		_ = server.Wait()
+		c.Close()
+	})
+	return s
+}
+
+// ask calls a tool and returns its structured content, or the text of its error.
+func ask(t *testing.T, s *mcp.ClientSession, tool string, args map[string]any) (result, failure string) {
+	t.Helper()
+	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
+	if err != nil {
+		return "", err.Error()
+	}
+	if r.IsError {
+		return "", r.Content[0].(*mcp.TextContent).Text
+	}
+	b, err := json.Marshal(r.StructuredContent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b), ""
+}
+
+var (
+	readingTools  = []string{"alerts", "dead_letters", "find_job", "list_jobs", "list_topics", "shards", "topic_stats"}
+	changingTools = []string{"ack_alert", "delete_job", "pause_topic", "resume_topic", "retry_dead", "run_job"}
+)
+
+// TestAssistantOnlyReadsUnlessAllowed: without --allow-changes there is no tool that changes anything.
+func TestAssistantOnlyReadsUnlessAllowed(t *testing.T) {
+	for allowed, want := range map[bool][]string{
+		false: readingTools, true: slices.Sorted(slices.Values(slices.Concat(readingTools, changingTools))),
+	} {
+		api := newFakeAPI(t)
+		s := askAssistant(t, api.url, "secret-token", allowed)
+		var got []string
+		for tool, err := range s.Tools(t.Context(), nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, tool.Name)
+			reads := slices.Contains(readingTools, tool.Name)
+			if tool.Annotations.ReadOnlyHint != reads || len(tool.Description) < 40 || tool.InputSchema == nil {
+				t.Errorf("%s: %+v", tool.Name, tool)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("changes allowed: %t: the tools are %q", allowed, got)
+		}
+		_, refused := ask(t, s, "delete_job", map[string]any{"topic": "t", "id": "x"})
+		if allowed != (len(api.changes()) > 0) || !allowed && !strings.Contains(refused, "delete_job") {
+			t.Errorf("changes allowed: %t: delete_job failed with %q", allowed, refused)
+		}
+	}
+}
+
+// TestAssistantChanges sends what the command line sends.
+func TestAssistantChanges(t *testing.T) {
+	api := newFakeAPI(t)
+	api.topics["t"] = map[string]any{"name": "t", "state": "active"}
+	api.answers = map[string]answer{
+		"POST /v1/topics/t/jobs/x/run": {202, `{"topic":"t","id":"x","state":"ready"}`},
+		"POST /v1/topics/t/dead/retry": {200, `{"count":3}`},
+		"DELETE /v1/topics/t/jobs/x":   {204, ``},
+		"POST /v1/alerts/7/ack":        {200, `{}`},
+	}
+	s := askAssistant(t, api.url, "secret-token", true)
+	for _, c := range []struct {
+		tool string
+		args map[string]any
+		sent string
+	}{
+		{"run_job", map[string]any{"topic": "t", "id": "x"}, "POST /v1/topics/t/jobs/x/run"},
+		{
+			"retry_dead", map[string]any{"topic": "t", "limit": 5, "status": 503, "since": "2026-01-02T00:00:00Z", "dry_run": true},
+			`POST /v1/topics/t/dead/retry {"limit":5,"filter":{"status":503,"since":"2026-01-02T00:00:00Z"},"dry_run":true}`,
+		},
+		{"retry_dead", map[string]any{"topic": "t", "ids": []string{"x"}}, `POST /v1/topics/t/dead/retry {"ids":["x"]}`},
+		{"delete_job", map[string]any{"topic": "t", "id": "x"}, "DELETE /v1/topics/t/jobs/x"},
+		{"ack_alert", map[string]any{"id": 7, "reason": "known"}, `POST /v1/alerts/7/ack {"reason":"known"}`},
+	} {
+		_, failure := ask(t, s, c.tool, c.args)
+		if sent := api.changes(); failure != "" || !slices.Equal(sent, []string{c.sent}) {
+			t.Errorf("%s sent %q: %s", c.tool, sent, failure)
+		}
+	}
+	for tool, state := range map[string]string{"pause_topic": "paused", "resume_topic": "active"} {
+		if _, failure := ask(t, s, tool, map[string]any{"topic": "t"}); failure != "" || api.topics["t"]["state"] != state {
+			t.Errorf("%s: %v %s", tool, api.topics["t"], failure)
+		}
+	}
+}
+
+// TestAssistantCutsWhatOthersWrote: bodies and answers of other systems are short, marked as cut, and have no characters
+// that people do not see. Secrets are left out.
+func TestAssistantCutsWhatOthersWrote(t *testing.T) {
+	api := newFakeAPI(t)
+	long, hidden := strings.Repeat("x", 5000), "a\U000e0041\u202eb\x1b"
+	text := func(s string) string { b, _ := json.Marshal(s); return string(b) }
+	api.answers = map[string]answer{
+		"GET /v1/search?id=x": {200, `{"done":true,"stored":[{"topic":"t","id":"x","state":"dead"}],"jobs":[` +
+			`{"topic":"t","id":"x","ended":"delete","created_at":"2026-01-02T03:00:00Z","events":[{"at":"2026-01-02T03:04:00Z","what":"delete","error":` + text(hidden+long) + `}]}]}` + "\n"},
+		"GET /v1/topics/t/jobs/x": {200, `{"topic":"t","id":"x","state":"dead","dead_reason":"attempts","attempts":2,
+			"due_at":"2026-01-02T03:07:05Z","dead_at":"2026-01-02T03:03:05Z","headers":{"Authorization":"secret"},"body":` + text(long) +
+			`,"history":[{"n":2,"started_at":"2026-01-02T03:04:00Z","status":500,"answer":` + text(hidden+long) + `}]}`},
+	}
+	api.topics["t"] = map[string]any{
+		"name": "t", "state": "active", "delivery": "push", "callback_url": "https://user:secret@h/path?key=secret",
+		"headers": map[string]string{"Authorization": "secret"},
+	}
+	s := askAssistant(t, api.url, "secret-token", false)
+	found, failure := ask(t, s, "find_job", map[string]any{"id": "x"})
+	topics, _ := ask(t, s, "list_topics", nil)
+	if failure != "" || len(found) > 4000 || strings.Contains(found+topics, "secret") || strings.Contains(found, "\U000e0041") ||
+		strings.Contains(found, "\u202e") || strings.Count(found, "[cut here: 50") != 3 {
+		t.Errorf("%d bytes: %s %s %s", len(found), found, failure, topics)
+	}
+	var out findOut
+	if err := json.Unmarshal([]byte(found), &out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "not delivered: dead after 2 attempts, since 2026-01-02T03:03:05.000Z (1m ago), reason: attempts"; out.Summary !=
+		want || out.Jobs[0].DueAt != "2026-01-02T03:07:05.000Z (in 3m)" || !out.Complete || len(out.Past) != 1 ||
+		!strings.HasPrefix(out.Past[0].Summary, "deleted, 2026-01-02T03:04:00.000Z (5s ago)") {
+		t.Errorf("%+v", out)
+	}
+	if !strings.Contains(topics, `"callback_url":"https://h/path"`) {
+		t.Errorf("topics: %s", topics)
+	}
+}
+
+// TestAssistantCountsDeadJobs by reason, over all pages.
+func TestAssistantCountsDeadJobs(t *testing.T) {
+	api := newFakeAPI(t)
+	api.answers = map[string]answer{
+		"GET /v1/topics/t/stats":                               {200, `{"dead":3}`},
+		"GET /v1/topics/t/jobs?limit=1000&state=dead":          {200, `{"jobs":[{"id":"a","dead_reason":"gone"}],"next":"n"}`},
+		"GET /v1/topics/t/jobs?cursor=n&limit=1000&state=dead": {200, `{"jobs":[{"id":"b","dead_reason":"attempts"},{"id":"c","dead_reason":"attempts"}]}`},
+		"GET /v1/topics/t/jobs/a":                              {200, `{"topic":"t","id":"a","state":"dead"}`},
+		"GET /v1/topics/t/jobs/b":                              {200, `{"topic":"t","id":"b","state":"dead"}`},
+	}
+	text, failure := ask(t, askAssistant(t, api.url, "secret-token", false), "dead_letters", map[string]any{"topic": "t"})
+	var out deadOut
+	if err := json.Unmarshal([]byte(text), &out); err != nil || out.Dead != 3 || out.Counted != 3 || len(out.Examples) != 2 ||
+		!slices.Equal(out.Reasons, []deadReason{{"attempts", 2}, {"gone", 1}}) {
+		t.Errorf("%s %s", text, failure)
+	}
+}
+
+// TestAssistantErrorsNameTheWayOut: somebody who asks an assistant sees them.
+func TestAssistantErrorsNameTheWayOut(t *testing.T) {
+	api := newFakeAPI(t)
+	api.answers["GET /v1/topics/other/stats"] = answer{403, `{"status":403,"detail":"the token does not allow read on other"}`}
+	for _, c := range []struct{ url, token, tool, topic, says string }{
+		{api.url, "secret-token", "topic_stats", "other", "wakecall token create"},
+		{api.url, "wrong", "topic_stats", "t", "WAKECALL_TOKEN"},
+		{"http://127.0.0.1:1", "x", "topic_stats", "t", "WAKECALL_URL"},
+		{api.url, "secret-token", "topic_stats", "nowhere", "there is no such job"},
+	} {
+		_, failure := ask(t, askAssistant(t, c.url, c.token, false), c.tool, map[string]any{"topic": c.topic})
+		if !strings.Contains(failure, c.says) {
+			t.Errorf("%s with %s: %q", c.url, c.token, failure)
+		}
+	}
+	s := askAssistant(t, api.url, "secret-token", false)
+	for _, args := range []map[string]any{
+		{"topic": "t", "state": "dead", "limit": 101}, {"topic": "t"}, {"topic": "t", "state": "dead", "nonsense": 1},
+	} {
+		if result, failure := ask(t, s, "list_jobs", args); failure == "" {
+			t.Errorf("%v: %s", args, result)
+		}
+	}
+}
+
+const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":` +
+	`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
+
+// TestAssistantOutlivesGarbage: a line that is not a message is answered with an error, and the session goes on. All
+// requests before the end of the input are answered.
+func TestAssistantOutlivesGarbage(t *testing.T) {
+	garbage := []string{
+		"", "nonsense", `{"jsonrpc":"2.0","id":7`, `{}`, `[]`, `[1]`, `null`, `"text"`, "\xff\xfe\x00", `{"jsonrpc":"1.0","id":1}`,
+		`{"jsonrpc":"2.0","id":{},"method":"ping"}`, strings.Repeat("x", 3*mcpLineLimit),
+		`{"jsonrpc":"2.0","id":8,"method":"ping","params":{"x":"` + strings.Repeat("y", mcpLineLimit) + `"}}`,
+		`{"jsonrpc":"2.0","id":50,"method":"no/such/method"}`, `{"jsonrpc":"2.0","id":51,"method":"tools/call","params":null}`,
+		`{"jsonrpc":"2.0","id":52,"method":"tools/call","params":{"name":"nothing"}}`, `{"jsonrpc":"2.0","id":53,"method":""}`,
+		`{"jsonrpc":"2.0","id":54,"result":{}}`, `{"jsonrpc":"2.0","method":"no/such/notification"}`,
+		`{"jsonrpc":"2.0","id":55,"method":"tools/call","params":{"name":"find_job","arguments":"x"}}`,
+	}
+	input := hello + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
+	for i, line := range garbage {
+		input += line + "\n" + fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, 100+i) + "\n"
+	}
+	input += `{"jsonrpc":"2.0","id":200,"method":"tools/list"}` // without a line's end
+	got := newFakeAPI(t).wakecall(t, input, "mcp")
+	answered := map[string]bool{}
+	for line := range strings.Lines(got.out) {
+		var m struct {
+			ID    json.RawMessage
+			Error *struct{ Code int }
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		answered[string(m.ID)] = true
+	}
+	for i, line := range garbage {
+		if !answered[fmt.Sprint(100+i)] {
+			t.Errorf("no answer after %.80q", line)
+		}
+	}
+	if got.code != 0 || !answered["200"] || !answered["null"] || !answered["50"] || !answered["52"] {
+		t.Errorf("code %d, answered %v\n%s", got.code, answered, got.err)
+	}
+}
+
+// TestAssistantStops at the end of its context, while its input is open and a call waits for the server.
+func TestAssistantStops(t *testing.T) {
+	in, feed := io.Pipe()
+	defer feed.Close()
+	reply, out := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	p := &program{in: in, out: out, err: io.Discard, now: time.Now, env: []string{"WAKECALL_URL=http://127.0.0.1:1", "WAKECALL_TOKEN=x"}}
+	ended := make(chan int, 1)
+	go func() { ended <- p.execute(ctx, []string{"mcp"}) }()
+	go func() { _, _ = io.WriteString(feed, hello+"\n") }()
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(reply, first); err != nil || !bytes.Equal(first, []byte("{")) {
+		t.Fatalf("%q, %v", first, err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, reply) }()
+	cancel()
+	select {
+	case code := <-ended:
+		if code != 0 {
+			t.Errorf("code %d", code)
+		}
+	case <-time.After(wait.Limit):
+		t.Error("it goes on")
+	}
+	_ = out.Close()
+}
