@@ -46,7 +46,7 @@ func childEnv() []string { return append(othersEnv(), child.Env+"=1") }
 
 // socketPair returns both ends of a child's control connection.
 func socketPair() (ours net.Conn, theirs *os.File, err error) {
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	fds, err := unixPair()
 	if err != nil {
 		return nil, nil, fmt.Errorf("create control socket: %w", err)
 	}

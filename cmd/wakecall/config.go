@@ -45,14 +45,18 @@ func addSetting(flags *pflag.FlagSet, k conf.Key) { flags.String(k.Flag(), k.Def
 
 // helpWithoutSettings shows only a command's own flags: they would be hard to find among the flags for all keys.
 func helpWithoutSettings(cmd *cobra.Command, args []string) {
-	for _, k := range conf.Keys(app.GatewayKeys()) {
-		if k.Path != dataDir {
-			_ = cmd.Flags().MarkHidden(k.Flag())
-		}
-	}
+	hideSettings(cmd)
 	cmd.Root().HelpFunc()(cmd, args)
 	_, _ = fmt.Fprintln(cmd.OutOrStdout(), "\nEvery key of the configuration is also a flag, such as --redis-nodes: "+
 		"`wakecall config --help` lists them.")
+}
+
+func hideSettings(cmd *cobra.Command) {
+	for _, k := range conf.Keys(app.GatewayKeys()) {
+		if k.Path != dataDir {
+			_ = cmd.Flags().MarkHidden(k.Flag()) // an error says that the command has no such flag
+		}
+	}
 }
 
 // load returns the configuration, with the values of a command's flags.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -11,10 +12,11 @@ import (
 	"github.com/wakecall/wakecall/master/child"
 )
 
-// linked is set by the linker (make build). Otherwise the version is the module's, as with go install.
+// linked is set by the linker (make build). Otherwise the version is the module's, as with go install. Tags and modules
+// write v0.1.0, packages and images 0.1.0.
 var (
 	linked  string
-	version = cmp.Or(linked, moduleVersion())
+	version = strings.TrimPrefix(cmp.Or(linked, moduleVersion()), "v")
 )
 
 func main() { os.Exit(run()) }

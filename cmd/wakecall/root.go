@@ -99,9 +99,6 @@ func (failure) Error() string { return "" }
 const about = `Wakecall calls back: push a job now, and when it is due Wakecall POSTs it to the endpoint of its topic,
 and retries until the endpoint accepts it.
 
-  wakecall up --demo       start everything, with a demo topic to watch
-  wakecall push demo --body '{"order":42}' --delay 5s
-
 Commands that call the API use --url or WAKECALL_URL, else server.addr of the configuration, else the address of the
 installation that runs on data_dir, and the token from --token or WAKECALL_TOKEN, else the one that the first start
 wrote to data_dir/api-token.`
@@ -128,7 +125,9 @@ func (p *program) root() *cobra.Command {
 	)
 	root.SetHelpCommandGroupID(groupCare)
 	root.SetCompletionCommandGroupID(groupCare)
-	return group(root, p.commands()...)
+	group(root, p.commands()...)
+	addExamples(root)
+	return root
 }
 
 // Groups of commands in the help.
@@ -151,8 +150,8 @@ func (p *program) commands() []*cobra.Command {
 		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(),
 		p.searchCommand(), p.changeCommand(), p.mcpCommand(), p.deadCommand(), p.alertCommand(), p.topCommand(),
 		p.workCommand(), p.topicCommand(), p.statsCommand(), p.shardCommand(), p.hostCommand(), p.tokenCommand(),
-		p.psCommand(), p.healthCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(), p.configCommand(),
-		p.versionCommand())
+		p.psCommand(), p.healthCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(),
+		p.configCommand(), p.versionCommand(), p.manualCommand())
 }
 
 // noArgs and exactArgs return usage errors for a wrong number of arguments.

@@ -5,8 +5,6 @@ import (
 	"net"
 	"sync/atomic"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // conn is a connection that counts its reads, and that may have to call begin before the next write.
@@ -72,9 +70,9 @@ func (c *conn) missedRequest() bool {
 	control(c.Conn, func(fd int) {
 		n, err := peek(fd)
 		closed := n == 0 && err == nil
-		info, failed := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		received, failed := acked(fd)
 		missed = closed && !c.reset.Load() && failed == nil &&
-			int64(info.Bytes_acked) <= c.start.Load()+1 // the SYN counts as a byte
+			received <= c.start.Load()+1 // the SYN counts as a byte
 	})
 	return missed
 }

@@ -1,0 +1,77 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// examples are those of commands that have none beside their flags, by the command's path.
+var examples = map[string]string{
+	"wakecall": `  wakecall up --demo
+  wakecall push demo --body '{"order":42}' --delay 5s`,
+	"wakecall up":            `  wakecall up --config /etc/wakecall/wakecall.yaml`,
+	"wakecall server":        `  wakecall server --server-addr 0.0.0.0:6789`,
+	"wakecall timer":         `  wakecall timer --config /etc/wakecall/wakecall.yaml`,
+	"wakecall dispatcher":    `  wakecall dispatcher --dispatcher-concurrency 512`,
+	"wakecall redis-checker": `  wakecall redis-checker --config /etc/wakecall/wakecall.yaml`,
+	"wakecall admin":         `  wakecall admin --admin-addr 127.0.0.1:8088`,
+	"wakecall gateway":       `  wakecall gateway --gateways-beanstalk-addr 11300`,
+
+	"wakecall get":    `  wakecall get order.close order-42`,
+	"wakecall delete": `  wakecall delete order.close order-42`,
+	"wakecall run":    `  wakecall run order.close order-42`,
+	"wakecall resend": `  wakecall resend order.close order-42`,
+	"wakecall list": `  wakecall list order.close --state ready
+  wakecall list order.close --state done --prefix order-`,
+	"wakecall search": `  wakecall search order-42
+  wakecall search order-42 --topic order.close`,
+	"wakecall dead list": `  wakecall dead list order.close --status 503 --since 1h`,
+	"wakecall stats": `  wakecall stats
+  wakecall stats order.close --output json`,
+	"wakecall top": `  wakecall top --every 5s --rows 10`,
+
+	"wakecall alert list":   `  wakecall alert list --ended`,
+	"wakecall alert ack":    `  wakecall alert ack 17 --reason 'the shop is being deployed'`,
+	"wakecall alert mute":   `  wakecall alert mute 17 --for 2h --reason 'maintenance of redis-1'`,
+	"wakecall alert unmute": `  wakecall alert unmute 17`,
+
+	"wakecall topic list":   `  wakecall topic list --prefix order. --state paused`,
+	"wakecall topic show":   `  wakecall topic show order.close > order.close.yaml`,
+	"wakecall topic pause":  `  wakecall topic pause order.close`,
+	"wakecall topic resume": `  wakecall topic resume order.close`,
+	"wakecall topic delete": `  wakecall topic delete order.close --drop-jobs`,
+
+	"wakecall shard list":   `  wakecall shard list`,
+	"wakecall shard rename": `  wakecall shard rename redis-1 orders`,
+	"wakecall shard drain":  `  wakecall shard drain redis-1`,
+	"wakecall shard delete": `  wakecall shard delete redis-1`,
+	"wakecall host list":    `  wakecall host list`,
+	"wakecall host forget":  `  wakecall host forget web-3`,
+	"wakecall token list":   `  wakecall token list`,
+	"wakecall token revoke": `  wakecall token revoke 3`,
+
+	"wakecall ps": `  wakecall ps
+  wakecall ps --output json`,
+	"wakecall check": `  wakecall check --config /etc/wakecall/wakecall.yaml`,
+	"wakecall config": `  wakecall config
+  wakecall config --reference > wakecall.yaml`,
+	"wakecall migrate up":             `  wakecall migrate up`,
+	"wakecall migrate status":         `  wakecall migrate status`,
+	"wakecall migrate forget-secrets": `  wakecall migrate forget-secrets`,
+	"wakecall recover": `  wakecall recover --since 1h --dry-run
+  wakecall recover --journal /mnt/backup/journal --shard redis-1`,
+	"wakecall version": `  wakecall version`,
+
+	"wakecall import lmstfy":     `  wakecall import lmstfy --redis redis://old:6379/0 --admin-redis redis://old:6379/1 --dry-run`,
+	"wakecall import phpdq":      `  wakecall import phpdq --mysql 'mysql://user:pw@tcp(old:3306)/dq' --dry-run`,
+	"wakecall import delayqueue": `  wakecall import delayqueue --redis redis://:pw@old:6379/1 --follow`,
+	"wakecall import grape":      `  wakecall import grape --redis redis://:pw@old:6379/0 --dry-run`,
+	"wakecall import beanstalk":  `  wakecall import beanstalk --addr old:11300 --dry-run`,
+}
+
+// addExamples gives a command and all below it their examples.
+func addExamples(cmd *cobra.Command) {
+	if text, ok := examples[cmd.CommandPath()]; ok {
+		cmd.Example = text
+	}
+	for _, below := range cmd.Commands() {
+		addExamples(below)
+	}
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package timer
+
+import "errors"
+
+func kernelAlarm() (alarm, error) { return alarm{}, errors.ErrUnsupported }
