@@ -76,7 +76,7 @@ web: ## fetch the web admin's npm packages and rebuild web/dist (committed)
 	node scripts/web/build.mjs
 
 # The rendered files are committed, for those who have no jsonnet. lint renders them again and compares.
-MIXIN := deploy/mixin/rendered
+MIXIN ?= deploy/mixin/rendered
 .PHONY: mixin
 mixin: ## render the alerts, rules and boards of deploy/mixin to deploy/mixin/rendered (committed)
 	@mkdir -p $(MIXIN)/dashboards
@@ -117,10 +117,13 @@ check: lint ## format, lint and unit tests, without those that start many proces
 	$(UNIT) $(call TESTS) --packages "$$packages" -- -short -vet=off -p 6 -parallel 8 -timeout 10m
 
 .PHONY: lint
-lint: ## gofmt, and golangci-lint with .golangci.yml
+lint: ## gofmt, golangci-lint with .golangci.yml, and whether deploy/mixin/rendered is up to date
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed (run gofmt -w on them):"; echo "$$unformatted"; exit 1; fi
 	$(GO) run $(GOLANGCI) run ./...
+	@rendered=$$(mktemp -d); trap 'rm -rf "$$rendered"' EXIT; \
+	$(MAKE) -s mixin MIXIN="$$rendered" && diff -r "$$rendered" deploy/mixin/rendered || \
+		{ echo "deploy/mixin/rendered is not what its sources make: run make mixin"; exit 1; }
 
 # Licences that a program under the Apache License 2.0 may include with no more than a notice. The licence file of
 # modernc.org/mathutil is BSD-3-Clause in words that go-licenses does not recognize. Without GOROOT it takes all packages
@@ -188,4 +191,5 @@ clean: ## remove what the other targets made, but not ./data
 need-redis:
 	@scripts/install redis-server=redis-server
 need-all:
-	@scripts/install redis-server=redis-server mariadbd=mariadb-server chromium=chromium gcc=gcc,libc6-dev git=git
+	@scripts/install redis-server=redis-server mariadbd=mariadb-server chromium=chromium gcc=gcc,libc6-dev git=git \
+		promtool=prometheus
