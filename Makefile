@@ -92,7 +92,7 @@ docs: ## build the site of the documents (dist/docs); installs node and npm if t
 	cd docs && npm ci --no-audit --no-fund --ignore-scripts && npx vitepress build . $(ARGS)
 
 # The rendered files are committed, for those who have no jsonnet. lint renders them again and compares.
-MIXIN := deploy/mixin/rendered
+MIXIN ?= deploy/mixin/rendered
 .PHONY: mixin
 mixin: ## render the alerts, rules and boards of deploy/mixin to deploy/mixin/rendered (committed)
 	@mkdir -p $(MIXIN)/dashboards
@@ -133,10 +133,13 @@ check: lint ## format, lint and unit tests, without those that start many proces
 	$(UNIT) $(call TESTS) --packages "$$packages" -- -short -vet=off -p 6 -parallel 8 -timeout 10m
 
 .PHONY: lint
-lint: ## gofmt, and golangci-lint with .golangci.yml
+lint: ## gofmt, golangci-lint with .golangci.yml, and whether deploy/mixin/rendered is up to date
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed (run gofmt -w on them):"; echo "$$unformatted"; exit 1; fi
 	$(GO) run $(GOLANGCI) run ./...
+	@rendered=$$(mktemp -d); trap 'rm -rf "$$rendered"' EXIT; \
+	$(MAKE) -s mixin MIXIN="$$rendered" && diff -r "$$rendered" deploy/mixin/rendered || \
+		{ echo "deploy/mixin/rendered is not what its sources make: run make mixin"; exit 1; }
 
 # Licences that a program under the Apache License 2.0 may include with no more than a notice. go-licenses does not
 # recognize two: the file of modernc.org/mathutil is BSD-3-Clause in other words, that of github.com/segmentio/asm is
@@ -205,4 +208,4 @@ need-redis:
 	@scripts/install redis-server=redis-server
 need-all:
 	@scripts/install redis-server=redis-server mariadbd=mariadb-server sqlite3=sqlite3 chromium=chromium \
-		gcc=gcc,libc6-dev git=git python3=python3 curl=curl openssl=openssl
+		gcc=gcc,libc6-dev git=git python3=python3 curl=curl openssl=openssl promtool=prometheus

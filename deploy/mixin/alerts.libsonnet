@@ -181,7 +181,7 @@
           ),
           warning(
             'WakecallBacklogGrows', '15m',
-            'max by (%(installation)s, topic) (wakecall_backlog_clear_seconds) == +Inf' % c,
+            'max by (%(installation)s, topic) (wakecall_backlog_clear_seconds) > 86400' % c,
             'The backlog of {{ $labels.topic }} will not be cleared.',
             'More jobs of the topic {{ $labels.topic }} fall due than are called, or the backlog takes more than a day.',
           ),

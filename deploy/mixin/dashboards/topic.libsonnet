@@ -26,7 +26,7 @@ function(c)
       ) + at(10, 0, 5, 4),
       p.stat(
         'Successful calls', 'Of the callbacks of the last 15 minutes. A call that asks to be called again later counts as one.', 'percentunit',
-        'sum(rate(wakecall_callbacks_total{%s, outcome=~"done|snooze"}[15m])) / sum(rate(wakecall_callbacks_total{%s, outcome!="released"}[15m]))' % [s, s]
+        '1 - (sum(rate(wakecall_callbacks_total{%s, outcome=~"retry|dead|expired"}[15m])) or vector(0)) / sum(rate(wakecall_callbacks_total{%s, outcome!="released"}[15m]))' % [s, s]
       ) + at(15, 0, 5, 4),
       p.stat(
         'Dead jobs', 'Jobs that nobody calls anymore: see `wakecall dead list TOPIC`.', 'short',
