@@ -14,6 +14,7 @@ GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 LICENSES    := github.com/google/go-licenses@v1.6.0
+HELM        := helm.sh/helm/v3/cmd/helm@v3.22.0
 CYCLONEDX   := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
@@ -126,6 +127,11 @@ sbom: ## write the bill of materials of cmd/wakecall (CycloneDX) to dist/wakecal
 	@mkdir -p dist
 	$(GO) run $(CYCLONEDX) app -json -licenses -main cmd/wakecall -output dist/wakecall.cdx.json .
 
+.PHONY: chart
+chart: ## package the Helm chart into dist/
+	$(GO) run $(HELM) lint --strict deploy/helm/wakecall
+	$(GO) run $(HELM) package deploy/helm/wakecall --destination dist
+
 .PHONY: cover
 cover: need-all ## measure the coverage of unit and integration tests together: cover.out, and the total
 	rm -rf dist/cover && mkdir -p dist/cover
@@ -176,4 +182,4 @@ clean: ## remove what the other targets made, but not ./data
 need-redis:
 	@scripts/install redis-server=redis-server
 need-all:
-	@scripts/install redis-server=redis-server mariadbd=mariadb-server chromium=chromium gcc=gcc,libc6-dev git=git
+	@scripts/install redis-server=redis-server mariadbd=mariadb-server promtool=prometheus chromium=chromium gcc=gcc,libc6-dev git=git
