@@ -14,6 +14,7 @@ GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 LICENSES    := github.com/google/go-licenses@v1.6.0
+HELM        := helm.sh/helm/v3/cmd/helm@v3.22.0
 CYCLONEDX   := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 JSONNET     := github.com/google/go-jsonnet/cmd/jsonnet@v0.22.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
@@ -156,6 +157,11 @@ audit: ## check the licences of the binary's modules, and look for known vulnera
 sbom: ## write the bill of materials of cmd/wakecall (CycloneDX) to dist/wakecall.cdx.json
 	@mkdir -p dist
 	$(GO) run $(CYCLONEDX) app -json -licenses -main cmd/wakecall -output dist/wakecall.cdx.json .
+
+.PHONY: chart
+chart: ## package the Helm chart into dist/
+	$(GO) run $(HELM) lint --strict deploy/helm/wakecall
+	$(GO) run $(HELM) package deploy/helm/wakecall --destination dist
 
 .PHONY: cover
 cover: need-all ## measure the coverage of unit and integration tests together: cover.out, and the total

@@ -1,5 +1,5 @@
-// Command reference writes conf/wakecall.yaml and docs/reference/configuration.md from the table of the configuration's
-// keys. Run it with `go generate ./conf`.
+// Command reference writes conf/wakecall.yaml, docs/reference/configuration.md and a part of the Helm chart's schema
+// from the table of the configuration's keys. Run it with `go generate ./conf`.
 package main
 
 import (
@@ -17,7 +17,11 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	for name, text := range files() {
+	list, err := files("..")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for name, text := range list {
 		if err := os.WriteFile(filepath.Join("..", name), []byte(text), 0o644); err != nil {
 			log.Fatal(err)
 		}
@@ -25,9 +29,12 @@ func main() {
 }
 
 // files returns the generated files by their path in the repository.
-func files() map[string]string {
+func files(root string) (map[string]string, error) {
 	keys := conf.Keys(app.GatewayKeys())
-	return map[string]string{"conf/wakecall.yaml": yamlOf(keys), "docs/reference/configuration.md": markdownOf(keys)}
+	schema, err := schemaOf(root, keys)
+	return map[string]string{
+		"conf/wakecall.yaml": yamlOf(keys), "docs/reference/configuration.md": markdownOf(keys), valuesSchema: schema,
+	}, err
 }
 
 // sections explains sections of the configuration.

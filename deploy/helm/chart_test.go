@@ -1,0 +1,499 @@
+package helm
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/app"
+	"github.com/wakecall/wakecall/test/charttest"
+)
+
+// everything turns on all that can be turned on but rules for alerts.
+const everything = `
+config:
+  log: {level: debug, format: text}
+  dispatcher: {concurrency: 512}
+  dispatchers: 3
+  metrics: {topics: 100000}
+  priorities: 5:3:2
+  spool: off
+  callback: {networks: [10.0.0.0/8, 192.168.0.0/16]}
+  gateways: {lmstfy: {ttl: 2h, accounts: /run/wakecall/lmstfy/accounts}}
+shutdownSeconds: 60
+preStopSeconds: 10
+dispatcher: {enabled: true}
+keda: {enabled: true, prometheus: "http://prometheus:9090"}
+gateways: {lmstfy: 7777, lmstfyAdmin: 7778, phpdq: 6788, delayqueue: 9277, grape: 9521, beanstalk: 11300}
+ingress:
+  api: {enabled: true, host: api.example.com}
+  admin: {enabled: true, host: admin.example.com, tlsSecret: admin-tls, className: nginx, annotations: {a: b}}
+networkPolicy: {enabled: true, admin: [{ipBlock: {cidr: 10.1.0.0/16}}]}
+podMonitor: {enabled: true, labels: {release: prometheus}}
+`
+
+func rendered(t *testing.T, values string) []charttest.Object {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds helm; run without -short")
+	}
+	objects, refusal := charttest.Render(t, values)
+	if refusal != "" {
+		t.Fatal(refusal)
+	}
+	return objects
+}
+
+// kinds renders the chart as it is by default, and with everything.
+func kinds(t *testing.T, test func(t *testing.T, objects []charttest.Object)) {
+	t.Parallel()
+	for name, values := range map[string]string{"default": "", "everything": everything} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, rendered(t, values))
+		})
+	}
+}
+
+func TestChartLint(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds helm; run without -short")
+	}
+	if _, refusal := charttest.Helm(t, "", "lint", "--strict", charttest.Chart(t)); refusal != "" {
+		t.Error(refusal)
+	}
+}
+
+func TestChartObjects(t *testing.T) {
+	t.Parallel()
+	few := []string{
+		"ConfigMap/wakecall", "PodDisruptionBudget/wakecall", "Service/wakecall", "Service/wakecall-admin",
+		"Service/wakecall-pods", "ServiceAccount/wakecall", "StatefulSet/wakecall",
+	}
+	all := append([]string{
+		"Ingress/wakecall-admin", "Ingress/wakecall-api", "NetworkPolicy/wakecall",
+		"PodDisruptionBudget/wakecall-dispatcher", "PodMonitor/wakecall", "ScaledObject/wakecall-dispatcher",
+		"Service/wakecall-gateways", "StatefulSet/wakecall-dispatcher",
+	}, few...)
+	slices.Sort(all)
+	for values, want := range map[string][]string{"": few, everything: all} {
+		var got []string
+		for _, o := range rendered(t, values) {
+			got = append(got, o.Name())
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("rendered are %q, want %q", got, want)
+		}
+	}
+}
+
+// TestChartRefusesValues that would be ignored, would reveal a secret or would start pods that cannot work, and says
+// what to do.
+func TestChartRefusesValues(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{
+		"replica: 3":                                                         "additional properties 'replica' not allowed",
+		"config: {dispacher: {concurrency: 3}}":                              "at '/config': additional properties 'dispacher' not allowed",
+		"config: {gateways: {lmstfy: {tll: 3s}}}":                            "at '/config/gateways/lmstfy': additional properties 'tll'",
+		"config: {server: {addr: ':80'}}":                                    "config.server.addr: the chart sets it: set service.api.port",
+		"config: {journal: {dir: /tmp}}":                                     "config.journal.dir: the chart sets it",
+		"config: {shutdown_timeout: 5m}":                                     "set shutdownSeconds",
+		"config: {registry: {dsn: 'mysql://u:pw@h/db'}}":                     "name that in secrets.registryDSN",
+		"config: {gateways: {grape: {addr: ':9521'}}}":                       "set gateways.grape to a port",
+		"config: {redis: {nodes: ['redis://:pw@h:1/']}}":                     "config.redis.nodes: a URL has a password",
+		"config: {redis: {nodes: 'redis://:pw@h:1/'}}":                       "config.redis.nodes: a URL has a password",
+		"config: {redis: {nodes: ['redis://h:1/']}}":                         "secrets.redisNodes.name: set one of them",
+		"secrets: {redisNodes: {name: ''}}":                                  "secrets.redisNodes.name: required, or config.redis.nodes",
+		"secrets: {registryDSN: {name: ''}}":                                 "secrets.registryDSN.name: required",
+		"secrets: {sealKey: {name: ''}}":                                     "secrets.sealKey.name: required",
+		"keda: {enabled: true}":                                              "set dispatcher.enabled, too",
+		"{dispatcher: {enabled: true}, keda: {enabled: true}}":               "keda.prometheus: required",
+		"keda: {minReplicas: 5, maxReplicas: 4}":                             "keda.minReplicas: 5 is more than",
+		"keda: {leadMinutes: 11}":                                            "at '/keda/leadMinutes': maximum",
+		"gateways: {lmstfy: true}":                                           "at '/gateways/lmstfy': got boolean, want integer",
+		"ingress: {api: {enabled: true}}":                                    "ingress.api.host: required",
+		"spread: Sometimes":                                                  "at '/spread': value must be one of",
+		"persistence: {size: 20 Gigabytes}":                                  "at '/persistence/size'",
+		"{gateways: {lmstfy: 7777}, config: {gateways: {lmstfy: {}}}, x: 1}": "additional properties 'x'",
+	} {
+		t.Run(values, func(t *testing.T) {
+			t.Parallel()
+			if testing.Short() {
+				t.Skip("builds helm; run without -short")
+			}
+			if _, refusal := charttest.Render(t, values); !strings.Contains(refusal, want) {
+				t.Errorf("helm says %q, want %q", refusal, want)
+			}
+		})
+	}
+}
+
+// TestChartConfigurationIsLoaded by Wakecall as the pods load it, and the ports of the pods are those it listens on.
+func TestChartConfigurationIsLoaded(t *testing.T) {
+	kinds(t, func(t *testing.T, objects []charttest.Object) {
+		set := charttest.Find(t, objects, "StatefulSet/wakecall")
+		cfg := load(t, objects, set)
+		ports := map[string]bool{}
+		for _, l := range cfg.Listeners() {
+			ports[l.Addr[strings.LastIndexByte(l.Addr, ':')+1:]] = true
+			if strings.HasPrefix(l.Addr, "127.") {
+				t.Errorf("%s is %s: nobody reaches it", l.Key, l.Addr)
+			}
+		}
+		var open []string
+		for _, p := range set.Container().List("ports") {
+			open = append(open, p.Text("containerPort"))
+		}
+		slices.Sort(open)
+		if want := slices.Sorted(maps.Keys(ports)); !slices.Equal(open, want) {
+			t.Errorf("the pods have the ports %q, Wakecall listens on %q", open, want)
+		}
+		if dir := mounted(t, set, "data"); cfg.DataDir != dir || !strings.HasPrefix(cfg.JournalDir(), dir+"/") {
+			t.Errorf("the volume is mounted at %s, data_dir is %s, the journal %s", dir, cfg.DataDir, cfg.JournalDir())
+		}
+		pod := set.Part("spec", "template", "spec")
+		grace, _ := strconv.Atoi(pod.Text("terminationGracePeriodSeconds"))
+		pause, _ := strconv.Atoi(set.Container().Text("lifecycle", "preStop", "sleep", "seconds"))
+		if left := grace - pause - int(cfg.ShutdownTimeout.Seconds()); pause == 0 || left != 15 {
+			t.Errorf("a pod is killed %d s after it should have stopped: after %d s, of which it pauses %d", left, grace, pause)
+		}
+	})
+}
+
+// load loads the configuration of a container.
+func load(t *testing.T, objects []charttest.Object, set charttest.Object) *conf.Config {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "wakecall.yaml")
+	text := charttest.Find(t, objects, "ConfigMap/wakecall").Text("data", "wakecall.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	secrets := map[string]string{
+		"redisNodes": "redis://:pw@r1:6379/0,redis://:pw@r2:6379/0\n", "registryDSN": "mysql://u:pw@tcp(db:3306)/w\n",
+		"sealKey": strings.Repeat("ab", 32), "firstToken": strings.Repeat("t", 32), "firstPassword": "first password",
+	}
+	var env []string
+	for _, e := range set.Container().List("env") {
+		value := e.Text("value")
+		if name, ok := strings.CutPrefix(value, mounted(t, set, "secrets")+"/"); ok {
+			value = filepath.Join(dir, name)
+			if err := os.WriteFile(value, []byte(secrets[name]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if value == mounted(t, set, "config")+"/wakecall.yaml" {
+			value = file
+		}
+		env = append(env, e.Text("name")+"="+value)
+	}
+	cfg, err := conf.Load(conf.LoadOptions{Env: env, Search: []string{}, Gateways: app.GatewayKeys()})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if cfg.File() != file || len(cfg.Redis.Nodes) != 2 {
+		t.Errorf("read are %q, with the shards %v", cfg.File(), cfg.Redis.Nodes)
+	}
+	return cfg
+}
+
+func mounted(t *testing.T, set charttest.Object, volume string) string {
+	t.Helper()
+	for _, m := range set.Container().List("volumeMounts") {
+		if m.Text("name") == volume {
+			return m.Text("mountPath")
+		}
+	}
+	t.Fatalf("%s: the volume %s is not mounted", set.Name(), volume)
+	return ""
+}
+
+// TestChartConfigurationHasTheValues of config.
+func TestChartConfigurationHasTheValues(t *testing.T) {
+	t.Parallel()
+	objects := rendered(t, everything)
+	cfg := load(t, objects, charttest.Find(t, objects, "StatefulSet/wakecall"))
+	for key, want := range map[string]string{
+		"log.level": "debug", "log.format": "text", "dispatcher.concurrency": "512", "dispatchers": "3",
+		"metrics.topics": "100000", "priorities": "5:3:2", "spool": "off", "shutdown_timeout": "60s",
+		"callback.networks": "10.0.0.0/8,192.168.0.0/16", "gateways.lmstfy.ttl": "2h",
+		"gateways.lmstfy.addr": "0.0.0.0:7777", "gateways.beanstalk.addr": "0.0.0.0:11300", "gateways.grape.web_addr": "",
+	} {
+		if got := cfg.Setting(key); got != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+}
+
+// TestChartSecretsAreFiles: a secret is only in the file that its variable names.
+func TestChartSecretsAreFiles(t *testing.T) {
+	kinds(t, func(t *testing.T, objects []charttest.Object) {
+		for _, set := range sets(objects) {
+			files := map[string]string{} // the secret and key of a file
+			for _, v := range set.List("spec", "template", "spec", "volumes") {
+				for _, s := range v.List("projected", "sources") {
+					path := mounted(t, set, "secrets") + "/" + s.Text("secret", "items", 0, "path")
+					files[path] = s.Text("secret", "name") + " " + s.Text("secret", "items", 0, "key")
+				}
+			}
+			variables := map[string]string{}
+			for _, e := range set.Container().List("env") {
+				if e.Get("valueFrom") != nil {
+					t.Errorf("%s: %s is in the environment", set.Name(), e.Text("name"))
+				}
+				if from := files[e.Text("value")]; from != "" {
+					variables[e.Text("name")] = from
+				}
+			}
+			want := map[string]string{
+				"WAKECALL_REDIS_NODES_FILE": "wakecall redis-nodes", "WAKECALL_REGISTRY_DSN_FILE": "wakecall registry-dsn",
+				"WAKECALL_REGISTRY_SEAL_KEY_FILE": "wakecall seal-key", "WAKECALL_SERVER_FIRST_TOKEN_FILE": "wakecall first-token",
+				"WAKECALL_ADMIN_FIRST_PASSWORD_FILE": "wakecall first-password",
+			}
+			if !maps.Equal(variables, want) || len(files) != len(want) {
+				t.Errorf("%s: the secrets are %v, of %v", set.Name(), variables, files)
+			}
+		}
+	})
+}
+
+func sets(objects []charttest.Object) []charttest.Object {
+	return slices.DeleteFunc(slices.Clone(objects), func(o charttest.Object) bool {
+		return !strings.HasPrefix(o.Name(), "StatefulSet/")
+	})
+}
+
+// TestChartSelectorsSelect pods, their ports and services that exist.
+func TestChartSelectorsSelect(t *testing.T) {
+	kinds(t, func(t *testing.T, objects []charttest.Object) {
+		for _, set := range sets(objects) {
+			if own := selected(objects, set.Part("spec", "selector", "matchLabels")); len(own) != 1 {
+				t.Errorf("%s selects the pods of %d sets", set.Name(), len(own))
+			}
+			charttest.Find(t, objects, "Service/"+set.Text("spec", "serviceName"))
+			charttest.Find(t, objects, "ServiceAccount/"+set.Text("spec", "template", "spec", "serviceAccountName"))
+		}
+		for _, o := range objects {
+			switch kind, _, _ := strings.Cut(o.Name(), "/"); kind {
+			case "Service":
+				for _, p := range o.List("spec", "ports") {
+					selects(t, objects, o, o.Part("spec", "selector"), p.Text("targetPort"))
+				}
+			case "PodMonitor":
+				selects(t, objects, o, o.Part("spec", "selector", "matchLabels"), o.Text("spec", "podMetricsEndpoints", 0, "port"))
+			case "PodDisruptionBudget":
+				selects(t, objects, o, o.Part("spec", "selector", "matchLabels"), "metrics")
+			case "NetworkPolicy":
+				for _, rule := range o.List("spec", "ingress") {
+					for _, p := range rule.List("ports") {
+						selects(t, objects, o, o.Part("spec", "podSelector", "matchLabels"), p.Text("port"))
+					}
+				}
+			case "Ingress":
+				to := o.Part("spec", "rules", 0, "http", "paths", 0, "backend", "service")
+				service := charttest.Find(t, objects, "Service/"+to.Text("name"))
+				if to.Text("port", "name") != service.Text("spec", "ports", 0, "name") {
+					t.Errorf("%s: %s has no port %s", o.Name(), service.Name(), to.Text("port", "name"))
+				}
+			case "ScaledObject":
+				to := o.Part("spec", "scaleTargetRef")
+				target := charttest.Find(t, objects, to.Text("kind")+"/"+to.Text("name"))
+				if target.Get("spec", "replicas") != nil || to.Text("apiVersion") != target.Text("apiVersion") {
+					t.Errorf("%s and the chart both set the number of pods of %s", o.Name(), target.Name())
+				}
+			}
+		}
+	})
+}
+
+// selects checks that a selector finds pods with a port of a name.
+func selects(t *testing.T, objects []charttest.Object, by charttest.Object, labels charttest.Object, port string) {
+	t.Helper()
+	for _, set := range selected(objects, labels) {
+		for _, p := range set.Container().List("ports") {
+			if p.Text("name") == port {
+				return
+			}
+		}
+	}
+	t.Errorf("%s: no pod with the labels %v has a port %s", by.Name(), labels, port)
+}
+
+func selected(objects []charttest.Object, labels charttest.Object) (list []charttest.Object) {
+	for _, set := range sets(objects) {
+		have, matches := set.Part("spec", "template", "metadata", "labels"), len(labels) > 0
+		for name, value := range labels {
+			matches = matches && have[name] == value
+		}
+		if matches {
+			list = append(list, set)
+		}
+	}
+	return list
+}
+
+// TestChartPods are restricted as Kubernetes' profile of that name demands, are asked whether they are ready, and keep
+// their journals.
+func TestChartPods(t *testing.T) {
+	kinds(t, func(t *testing.T, objects []charttest.Object) {
+		for _, set := range sets(objects) {
+			role := "up"
+			if strings.HasSuffix(set.Name(), "dispatcher") {
+				role = "dispatcher"
+			}
+			for path, want := range map[string]string{
+				"template.spec.automountServiceAccountToken":                          "false",
+				"template.spec.enableServiceLinks":                                    "false",
+				"template.spec.securityContext.runAsNonRoot":                          "true",
+				"template.spec.securityContext.runAsUser":                             "65532",
+				"template.spec.securityContext.fsGroup":                               "65532",
+				"template.spec.securityContext.seccompProfile.type":                   "RuntimeDefault",
+				"template.spec.containers.0.securityContext.allowPrivilegeEscalation": "false",
+				"template.spec.containers.0.securityContext.readOnlyRootFilesystem":   "true",
+				"template.spec.containers.0.securityContext.capabilities.drop":        "[ALL]",
+				"template.spec.containers.0.command":                                  "[wakecall " + role + "]",
+				"template.spec.containers.0.image":                                    "ghcr.io/wakecall/wakecall:0.1.0",
+				"template.spec.containers.0.readinessProbe.exec.command":              "[wakecall health]",
+				"template.spec.containers.0.livenessProbe.httpGet.path":               "/healthz",
+				"template.spec.containers.0.livenessProbe.httpGet.port":               "metrics",
+				"template.spec.containers.0.startupProbe.httpGet.path":                "/healthz",
+				"template.spec.topologySpreadConstraints.0.topologyKey":               "kubernetes.io/hostname",
+				"podManagementPolicy":                                                 "Parallel",
+				"persistentVolumeClaimRetentionPolicy.whenScaled":                     "Retain",
+				"persistentVolumeClaimRetentionPolicy.whenDeleted":                    "Retain",
+				"volumeClaimTemplates.0.metadata.name":                                "data",
+				"volumeClaimTemplates.0.spec.accessModes":                             "[ReadWriteOnce]",
+			} {
+				if got := at(set.Part("spec"), path); got != want {
+					t.Errorf("%s: %s is %q, want %q", set.Name(), path, got, want)
+				}
+			}
+			if claims := set.Part("spec", "volumeClaimTemplates", 0); strings.Contains(fmt.Sprint(claims), "0.1.0") {
+				t.Errorf("%s: a claim cannot change with the version: %v", set.Name(), claims)
+			}
+		}
+	})
+}
+
+// at returns a member by a path with dots.
+func at(o charttest.Object, path string) string {
+	var parts []any
+	for p := range strings.SplitSeq(path, ".") {
+		if i, err := strconv.Atoi(p); err == nil {
+			parts = append(parts, i)
+			continue
+		}
+		parts = append(parts, p)
+	}
+	return o.Text(parts...)
+}
+
+// TestChartValues: each value has its effect.
+func TestChartValues(t *testing.T) {
+	t.Parallel()
+	objects := rendered(t, `
+image: {repository: registry.example.com/wakecall, tag: 0.2.0, pullPolicy: Always}
+imagePullSecrets: [{name: pull}]
+fullnameOverride: wc
+replicas: 5
+config: {redis: {nodes: ["redis://r1:6379/0"]}}
+secrets:
+  redisNodes: {name: ""}
+  registryDSN: {name: mysql, key: dsn}
+  firstToken: {name: ""}
+persistence: {size: 100Gi, storageClass: fast, accessModes: [ReadWriteOncePod]}
+resources: {limits: {memory: 4Gi}}
+preStopSeconds: 0
+dispatcher: {enabled: true, replicas: 4, persistence: {size: 5Gi}, resources: {limits: {memory: 1Gi}}}
+service:
+  api: {type: LoadBalancer, port: 80, annotations: {lb: internal}}
+  admin: {port: 81}
+  gateways: {type: NodePort}
+gateways: {beanstalk: 11300}
+networkPolicy:
+  enabled: true
+  api: [{podSelector: {}}]
+  gateways: [{ipBlock: {cidr: 10.2.0.0/16}}]
+  egress: [{ports: [{port: 53, protocol: UDP}]}]
+podDisruptionBudget: {maxUnavailable: 50%}
+serviceAccount: {create: false, name: other}
+spread: ""
+affinity: {nodeAffinity: {}}
+nodeSelector: {disk: ssd}
+tolerations: [{operator: Exists}]
+priorityClassName: high
+podAnnotations: {note: "1"}
+podLabels: {team: shop}
+extraVolumes: [{name: accounts, secret: {secretName: accounts}}]
+extraVolumeMounts: [{name: accounts, mountPath: /run/wakecall/accounts}]
+extraEnv: [{name: HTTPS_PROXY, value: "http://proxy:3128"}]
+`)
+	pod := "template.spec."
+	for name, values := range map[string]map[string]string{
+		"StatefulSet/wc": {
+			"replicas": "5", "volumeClaimTemplates.0.spec.resources.requests.storage": "100Gi",
+			"volumeClaimTemplates.0.spec.storageClassName": "fast",
+			"volumeClaimTemplates.0.spec.accessModes":      "[ReadWriteOncePod]",
+			pod + "containers.0.image":                     "registry.example.com/wakecall:0.2.0",
+			pod + "containers.0.imagePullPolicy":           "Always", pod + "imagePullSecrets.0.name": "pull",
+			pod + "containers.0.resources.limits.memory": "4Gi", pod + "containers.0.resources.requests.cpu": "500m",
+			pod + "containers.0.lifecycle": "", pod + "terminationGracePeriodSeconds": "45",
+			pod + "serviceAccountName": "other", pod + "topologySpreadConstraints": "",
+			pod + "affinity.nodeAffinity": "map[]", pod + "nodeSelector.disk": "ssd",
+			pod + "tolerations.0.operator": "Exists", pod + "priorityClassName": "high",
+			"template.metadata.annotations.note": "1", "template.metadata.labels.team": "shop",
+			pod + "volumes.2.secret.secretName":           "accounts",
+			pod + "containers.0.volumeMounts.3.mountPath": "/run/wakecall/accounts",
+			pod + "containers.0.env.9.name":               "HTTPS_PROXY",
+			pod + "volumes.1.projected.sources.1.secret":  "map[items:[map[key:dsn path:registryDSN]] name:mysql]",
+			pod + "volumes.1.projected.sources.3":         "",
+		},
+		"StatefulSet/wc-dispatcher": {
+			"replicas": "4", "volumeClaimTemplates.0.spec.resources.requests.storage": "5Gi",
+			pod + "containers.0.resources.limits.memory": "1Gi", pod + "terminationGracePeriodSeconds": "45",
+		},
+		"Service/wc":                        {"type": "LoadBalancer", "ports.0.port": "80", "ports.0.targetPort": "api"},
+		"Service/wc-admin":                  {"type": "ClusterIP", "ports.0.port": "81", "sessionAffinity": "ClientIP"},
+		"Service/wc-gateways":               {"type": "NodePort", "ports.0.port": "11300"},
+		"PodDisruptionBudget/wc":            {"maxUnavailable": "50%"},
+		"PodDisruptionBudget/wc-dispatcher": {"maxUnavailable": "50%"},
+		"NetworkPolicy/wc": {
+			"ingress.1.from": "[map[podSelector:map[]]]", "ingress.2.from": "",
+			"ingress.4.from": "[map[ipBlock:map[cidr:10.2.0.0/16]]]", "egress.0.ports.0.port": "53",
+		},
+	} {
+		o := charttest.Find(t, objects, name)
+		for path, want := range values {
+			if got := at(o.Part("spec"), path); got != want {
+				t.Errorf("%s: %s is %q, want %q", name, path, got, want)
+			}
+		}
+	}
+	if slices.ContainsFunc(objects, func(o charttest.Object) bool { return o.Text("kind") == "ServiceAccount" }) {
+		t.Error("a ServiceAccount is made against serviceAccount.create")
+	}
+}
+
+// TestChartRestartsPodsForAConfiguration that changed, and for nothing else.
+func TestChartRestartsPodsForAConfiguration(t *testing.T) {
+	t.Parallel()
+	sum := func(values string) string {
+		set := charttest.Find(t, rendered(t, values), "StatefulSet/wakecall")
+		return set.Text("spec", "template", "metadata", "annotations", "checksum/config")
+	}
+	first := sum("")
+	if again := sum("replicas: 3"); again != first || first == "" {
+		t.Errorf("the checksum is %q, and %q with more pods", first, again)
+	}
+	if changed := sum("config: {log: {level: debug}}"); changed == first {
+		t.Error("another configuration has the same checksum")
+	}
+}
