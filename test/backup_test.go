@@ -138,7 +138,7 @@ func copiedUpTo(l *harness.Ledger, at time.Time) *harness.Ledger {
 // seconds, or came later.
 func callsSince(e *harness.Endpoint, copied, destroyed time.Time) (n int) {
 	for _, c := range e.Calls("") {
-		if c.At.After(copied.Add(-5 * time.Second)) && c.At.Before(destroyed) {
+		if c.At.After(copied.Add(-5*time.Second)) && c.At.Before(destroyed) {
 			n++
 		}
 	}
