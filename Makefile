@@ -15,6 +15,7 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 LICENSES    := github.com/google/go-licenses@v1.6.0
 HELM        := helm.sh/helm/v3/cmd/helm@v3.22.0
+GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.15.1
 CYCLONEDX   := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 JSONNET     := github.com/google/go-jsonnet/cmd/jsonnet@v0.22.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
@@ -154,9 +155,25 @@ audit: ## check the licences of the binary's modules, and look for known vulnera
 	GO=$(GO) scripts/vulncheck $(GOVULNCHECK)
 
 .PHONY: sbom
-sbom: ## write the bill of materials of cmd/wakecall (CycloneDX) to dist/wakecall.cdx.json
-	@mkdir -p dist
-	$(GO) run $(CYCLONEDX) app -json -licenses -main cmd/wakecall -output dist/wakecall.cdx.json .
+sbom: SBOM ?= dist/wakecall.cdx.json
+sbom: $(if $(OF),,build) ## write the bill of materials of bin/wakecall (CycloneDX) to dist/wakecall.cdx.json
+	@mkdir -p $(dir $(SBOM))
+	$(GO) run $(CYCLONEDX) bin -json -std -licenses -version $(VERSION) -output $(SBOM) $(or $(OF),$(BINARY))
+
+# Images need a Docker engine.
+.PHONY: packages
+packages: ## try the release without publishing it: dist/release has archives, deb, rpm, checksums, bill of materials
+	$(GO) run $(GORELEASER) release --snapshot --clean \
+		$(if $(shell docker version --format '{{.Server.Version}}' 2>/dev/null),,--skip=docker)
+
+.PHONY: release
+release: ## publish the release of the tag that is checked out; only .github/workflows/release.yaml does this
+	$(GO) run $(GORELEASER) release --clean
+
+.PHONY: package-test
+package-test: ## install, upgrade, remove and purge the deb of make packages on a Debian that systemd-nspawn boots; as root
+	@scripts/install debootstrap=debootstrap,debian-archive-keyring systemd-nspawn=systemd-container
+	scripts/package-test dist/release/wakecall_*_$$(dpkg --print-architecture).deb
 
 .PHONY: chart
 chart: ## package the Helm chart into dist/

@@ -7,16 +7,31 @@ import (
 	"testing"
 )
 
-// TestTheSocketUnitHasTheAddressesOfTheConfiguration that is installed with it: a socket on 127.0.0.1 would prevent
-// Wakecall from listening on the same port of 0.0.0.0.
-func TestTheSocketUnitHasTheAddressesOfTheConfiguration(t *testing.T) {
-	cfg, err := Load(LoadOptions{File: "../deploy/wakecall.yaml"})
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestThePackagesConfiguration runs everything on its machine: it sets the place of the data, and otherwise names
+// defaults. The socket unit has its addresses: a socket on another host would prevent Wakecall from listening on the
+// same port.
+func TestThePackagesConfiguration(t *testing.T) {
 	text, err := os.ReadFile("../deploy/wakecall.socket")
 	if err != nil {
 		t.Fatal(err)
+	}
+	cfg, err := Load(LoadOptions{File: "../deploy/package/wakecall.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir()) // which has no wakecall.yaml
+	defaults, err := Load(LoadOptions{Env: []string{"WAKECALL_DATA_DIR=/var/lib/wakecall"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := func(c *Config) (all []string) {
+		for _, s := range c.Effective() {
+			all = append(all, s.Key+"="+s.Value)
+		}
+		return all
+	}
+	if got, want := values(cfg), values(defaults); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	var addrs []string
 	for line := range strings.Lines(string(text)) {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// manualCommand writes the man pages that packages contain. Cobra's own generator loses the layout of the help texts and
-// would add two modules to the binary.
+// manualCommand writes the man pages that packages contain. Cobra's own generator loses the layout of the help texts
+// and would add two modules to the binary.
 func (p *program) manualCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "manual DIR", Hidden: true, Short: "write the man pages of all commands", Args: exactArgs("DIR"),
