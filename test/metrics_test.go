@@ -172,6 +172,20 @@ func TestMetricsOfTwoHostsAddUp(t *testing.T) {
 	expect("the other host to count them", other)
 }
 
+// shows waits until a metric has a series with a value.
+func (i *installation) shows(t *testing.T, metric string, value float64) {
+	t.Helper()
+	harness.Eventually(t, soon, fmt.Sprintf("%s to be %v", metric, value), func() error {
+		f := scrape(t, i)[metric]
+		for _, m := range f.GetMetric() {
+			if m.GetGauge().GetValue() == value {
+				return nil
+			}
+		}
+		return fmt.Errorf("it is %v", f)
+	})
+}
+
 func gauges(f *dto.MetricFamily) (n float64) {
 	for _, m := range f.GetMetric() {
 		n += m.GetGauge().GetValue()
