@@ -97,12 +97,7 @@ docs: ## build the site of the documents (dist/docs); installs node and npm if t
 MIXIN ?= deploy/mixin/rendered
 .PHONY: mixin
 mixin: ## render the alerts, rules and boards of deploy/mixin to deploy/mixin/rendered (committed)
-	@mkdir -p $(MIXIN)/dashboards
-	@for kind in Alerts Rules; do \
-		$(GO) run $(JSONNET) -S -e "std.manifestYamlDoc((import 'deploy/mixin/mixin.libsonnet').prometheus$$kind, true, false)" \
-			> $(MIXIN)/$$(echo $$kind | tr AR ar).yaml; \
-	done
-	@$(GO) run $(JSONNET) -m $(MIXIN)/dashboards -e "(import 'deploy/mixin/mixin.libsonnet').grafanaDashboards" > /dev/null
+	@$(GO) run $(JSONNET) -S -c -m $(MIXIN) deploy/mixin/render.jsonnet > /dev/null
 
 .PHONY: test
 test: need-all lint audit unit integration ## install what is missing, then run every check and test but chaos

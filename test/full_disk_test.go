@@ -54,6 +54,8 @@ func TestTheJournalsDiskIsFull(t *testing.T) {
 		}
 		return nil
 	})
+	i.shows(t, "wakecall_journal_writable", 0)
+	i.shows(t, "wakecall_journal_disk_free_bytes", 0)
 	if output := i.succeeds(t, "ps"); !strings.Contains(output, "journal cannot be written") {
 		t.Errorf("wakecall ps does not report it:\n%s", output)
 	}

@@ -179,6 +179,7 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 	if err := i.Readyz(); err != nil {
 		t.Errorf("/readyz: %v", err)
 	}
+	i.shows(t, "wakecall_spool_pending", 1)
 	i.Kill9()
 	r.Restart()
 	i.loseTopic(t, lost)
@@ -198,6 +199,7 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 	if got := i.MustGet(t, topic, "kept"); string(got.Body) != `"first"` {
 		t.Errorf("the existing job has the body %s", got.Body)
 	}
+	i.shows(t, "wakecall_spool_pending", 0)
 }
 
 // TestAPushWhoseAnswerWasLostIsInTwoShards: its shard has stored it but cannot answer, and the push goes to the next

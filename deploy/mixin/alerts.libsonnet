@@ -49,7 +49,7 @@
             'WakecallJournalNotWritten', '1m',
             'min by (%(installation)s, instance) (wakecall_journal_writable) == 0' % c,
             'The journal on {{ $labels.instance }} cannot be written.',
-            'A process on {{ $labels.instance }} cannot write to its journal. Pushes to this host are answered 503.',
+            'A process on {{ $labels.instance }} cannot write to its journal. If it is the file of requests, pushes to this host are answered 503.',
           ),
           warning(
             'WakecallJournalDiskFilling', '15m',
