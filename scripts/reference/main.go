@@ -1,5 +1,5 @@
-// Command reference writes conf/wakecall.yaml and docs/reference/configuration.md from the table of the configuration's keys. Run
-// it with `go generate ./conf`.
+// Command reference writes conf/wakecall.yaml and docs/reference/configuration.md from the table of the configuration's
+// keys. Run it with `go generate ./conf`.
 package main
 
 import (
