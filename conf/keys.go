@@ -108,8 +108,8 @@ const (
 var keys = []Key{
 	{"data_dir", "./data", Path(),
 		"Directory for everything that Wakecall writes. A relative path is resolved from the working directory. " +
-			"Keep it short: it contains Unix sockets, whose paths are limited to 104 bytes. A reload does not change it: " +
-			"restart Wakecall."},
+			"Keep it short: it contains Unix sockets, whose paths are limited to 104 bytes. A reload does not change " +
+			"it: restart Wakecall."},
 
 	{"log.level", "info", oneOf(choice{"debug", slog.LevelDebug}, choice{"info", slog.LevelInfo},
 		choice{"warn", slog.LevelWarn}, choice{"error", slog.LevelError}),
@@ -149,8 +149,8 @@ var keys = []Key{
 	{"admin.tls_key", "", Path(), keyHelp},
 
 	{"metrics.addr", "127.0.0.1:9789", listen(),
-		"Address of /metrics for Prometheus, HOST:PORT. The master serves it, with the metrics of all processes of this " +
-			"host. A change needs a restart."},
+		"Address of /metrics for Prometheus, HOST:PORT. The master serves it, with the metrics of all processes of " +
+			"this host. A change needs a restart."},
 	{"metrics.topics", "1000", number(1, 100_000),
 		"Limit of topics with their own series in /metrics. A topic has series while it has jobs, or had a push or a " +
 			"call in the last hour. Those above the limit share the topic \"(other)\"."},
@@ -167,7 +167,8 @@ var keys = []Key{
 			"start creates; copy it to the other hosts. A file named here must exist."},
 
 	{"registry.audit_keep", "8760h", duration(),
-		"How long entries of the audit trail are kept. 8760h is a year. Older ones are deleted when something changes."},
+		"How long entries of the audit trail are kept. 8760h is a year. Older ones are deleted when something " +
+			"changes."},
 
 	{"redis.nodes", "", nodeURLs(),
 		"URLs of the Redis deployments that hold the jobs, each one shard. They seed the registry's list of shards " +
@@ -199,8 +200,8 @@ var keys = []Key{
 		"Concurrent callbacks of each dispatcher process. Up to twice as many calls that take longer than a second " +
 			"come on top."},
 	{"priorities", "5:3:2", priorities(),
-		"Shares of high, normal and low priority when all three have ready jobs. 5:3:2 calls five high ones for every " +
-			"two low ones. All hosts need the same."},
+		"Shares of high, normal and low priority when all three have ready jobs. 5:3:2 calls five high ones for " +
+			"every two low ones. All hosts need the same."},
 	{"shutdown_timeout", "30s", duration(),
 		"How long a graceful stop may take. Callbacks that have not ended by then are made again."},
 
@@ -225,8 +226,8 @@ var keys = []Key{
 			"password, such as those of most gateways."},
 
 	{"journal.keep", "168h", duration(),
-		"How long the journal is kept: the files of accepted pushes and of attempts. 168h is 7 days. Lost writes of a " +
-			"Redis are recovered from it."},
+		"How long the journal is kept: the files of accepted pushes and of attempts. 168h is 7 days. Lost writes of " +
+			"a Redis are recovered from it."},
 	{"journal.dir", "", Path(), "Directory of the journal. Empty: data_dir/journal."},
 	{"journal.sync", "none", oneOf(choice{"none", false}, choice{"always", true}),
 		"Whether an accepted request is on disk before it is answered. none: the kernel writes it later; a power cut " +
