@@ -171,9 +171,10 @@ screenshots: need-all ## take pictures of every page of the web admin (dist/scre
 clean: ## remove what the other targets made, but not ./data
 	rm -rf bin dist cover.out
 
-# Commands and the Debian packages that have them. The race detector needs a C compiler.
+# Commands and the Debian packages that have them. The race detector needs a C compiler, the clients their languages.
 .PHONY: need-redis need-all
 need-redis:
 	@scripts/install redis-server=redis-server
 need-all:
-	@scripts/install redis-server=redis-server mariadbd=mariadb-server chromium=chromium gcc=gcc,libc6-dev git=git
+	@scripts/install redis-server=redis-server mariadbd=mariadb-server chromium=chromium gcc=gcc,libc6-dev git=git \
+		php=php-cli python3=python3 node=nodejs javac=default-jdk-headless

@@ -1,0 +1,119 @@
+/** "90s", "1h30m", or seconds. */
+export type Duration = string | number;
+/** RFC 3339, Unix milliseconds, or a Date. */
+export type Instant = string | number | Date;
+export type Priority = "high" | "normal" | "low";
+
+export interface Push {
+  id?: string;
+  body?: unknown;
+  json?: string;
+  delay?: Duration;
+  due_at?: Instant;
+  priority?: Priority;
+  ttr?: Duration;
+  max_attempts?: number;
+  on_duplicate?: "keep" | "replace" | "error";
+  ttl?: Duration;
+  expires_at?: Instant;
+  headers?: Record<string, string>;
+  retry?: Duration[];
+}
+
+/** A job in the API's answers; GET /docs on the server describes every field. */
+export interface Job {
+  topic: string;
+  id: string;
+  state: "delayed" | "ready" | "running" | "dead" | "done" | "spooled";
+  due_at: string;
+  priority: Priority;
+  attempts: number;
+  created_at: string;
+  duplicate?: boolean;
+  body?: unknown;
+  body_base64?: string;
+  history?: { n: number; started_at: string; took_ms: number; status: number; error: string; answer: string }[];
+  etag?: string;
+  [field: string]: unknown;
+}
+
+export interface LeasedJob {
+  lease: string;
+  leased_until: string;
+  ttr: string;
+  topic: string;
+  id: string;
+  priority: Priority;
+  attempt: number;
+  max_attempts: number;
+  due_at: string;
+  created_at: string;
+  expires_at?: string;
+  content_type: string;
+  headers: Record<string, string>;
+  body?: any;
+  body_base64?: string;
+}
+
+export class WakecallError extends Error {}
+
+export class ApiError extends WakecallError {
+  status: number;
+  title: string;
+  detail: string;
+  field: string;
+  requestId: string;
+  retryAfter: number;
+  id: string;
+}
+
+export class UnreachableError extends WakecallError {
+  outcomeUnknown: boolean;
+  id: string;
+}
+
+export class SignatureError extends WakecallError {}
+
+export class Released extends Error {
+  constructor(delay?: Duration);
+}
+
+export class Buried extends Error {}
+
+export class Client {
+  constructor(options: { url: string; token?: string; timeout?: number; retryFor?: number; tls?: object });
+  close(): void;
+  push(topic: string, push: Push): Promise<Job>;
+  pushBatch(pushes: (Push & { topic: string })[]): Promise<(Job | ApiError)[]>;
+  get(topic: string, id: string): Promise<Job>;
+  change(
+    topic: string,
+    id: string,
+    changes: Pick<Push, "due_at" | "delay" | "priority" | "body" | "json"> & { etag?: string },
+  ): Promise<Job>;
+  delete(topic: string, id: string, options?: { etag?: string }): Promise<void>;
+  run(topic: string, id: string): Promise<Job>;
+  reserve(
+    topics: string | string[],
+    options?: { max?: number; wait?: number; ttr?: Duration; order?: "fair" | "listed" },
+  ): Promise<LeasedJob[]>;
+  ack(lease: string, result?: unknown): Promise<void>;
+  release(lease: string, delay?: Duration): Promise<void>;
+  fail(lease: string, reason?: string): Promise<void>;
+  bury(lease: string, reason?: string): Promise<void>;
+  extend(lease: string, ttr?: Duration): Promise<{ leased_until: string }>;
+  work(
+    topics: string | string[],
+    handle: (job: LeasedJob) => unknown,
+    options?: { signal?: AbortSignal; wait?: number; ttr?: Duration; failed?: (error: WakecallError) => void },
+  ): Promise<void>;
+}
+
+type HeaderSource = { get(name: string): string | null } | Record<string, string | string[] | undefined>;
+
+export function verify(
+  secrets: string | string[],
+  headers: HeaderSource,
+  body: Uint8Array | string,
+  options?: { tolerance?: number },
+): void;

@@ -1,0 +1,373 @@
+// Wakecall's client for Node.js 18 and later. It uses Node's own modules only, so copying this file is enough.
+//
+//   const client = new Client({ url: "http://127.0.0.1:6789", token });
+//   const job = await client.push("order.close", { id: "order-42", body: { order: 42 }, delay: "30m" });
+//
+// A refusal by the server throws an ApiError, a lost or impossible connection an UnreachableError. Requests are
+// repeated only if that is safe, and only when `retryFor` allows it.
+
+import { createHmac, randomUUID, timingSafeEqual } from "node:crypto";
+import http from "node:http";
+import https from "node:https";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** Every error of this module. */
+export class WakecallError extends Error {
+  get name() {
+    return this.constructor.name;
+  }
+}
+
+/** A refusal by the server: RFC 9457's problem details. */
+export class ApiError extends WakecallError {
+  constructor(status, problem, { requestId = "", retryAfter = 0, id = "" } = {}) {
+    const { title = "", detail = "", field = "" } = problem;
+    const text = detail || title || `status ${status}`;
+    super(text.includes(field) ? text : `${field}: ${text}`);
+    Object.assign(this, { status, title, detail, field, requestId, retryAfter, id: problem.id || id });
+  }
+}
+
+/**
+ * There was no answer. If outcomeUnknown is true, the request may have been carried out: push again with the same id,
+ * which is in `id`.
+ */
+export class UnreachableError extends WakecallError {
+  constructor(text, outcomeUnknown, cause) {
+    super(text, { cause });
+    Object.assign(this, { outcomeUnknown, id: "" });
+  }
+}
+
+/** A callback does not have a valid signature: answer 401. */
+export class SignatureError extends WakecallError {}
+
+/** Thrown by a handler that cannot do a job now: it is ready again after `delay`; the attempt is not counted. */
+export class Released extends Error {
+  constructor(delay = 0) {
+    super(`released for ${delay}`);
+    this.delay = delay;
+  }
+}
+
+/** Thrown by a handler that can never do a job: it is dead at once. */
+export class Buried extends Error {}
+
+export class Client {
+  #base;
+  #agent;
+  #headers;
+  #timeout;
+  #retryFor;
+
+  /**
+   * timeout: seconds for a whole request; retryFor: how long to repeat requests that are safe to repeat, 0: never;
+   * tls: options of https.Agent, such as ca.
+   */
+  constructor({ url, token = "", timeout = 30, retryFor = 0, tls = {} }) {
+    this.#base = new URL(url);
+    if (!["http:", "https:"].includes(this.#base.protocol)) {
+      throw new TypeError(`server URL ${url} must be http://HOST:PORT or https://HOST`);
+    }
+    const own = this.#base.protocol === "https:" ? https : http;
+    this.#agent = new own.Agent({ ...tls, keepAlive: true });
+    this.#headers = { Accept: "application/json, application/problem+json", "User-Agent": "wakecall-node" };
+    if (token) this.#headers.Authorization = `Bearer ${token}`;
+    this.#timeout = timeout;
+    this.#retryFor = retryFor;
+  }
+
+  /** Closes idle connections. */
+  close() {
+    this.#agent.destroy();
+  }
+
+  // Jobs
+
+  /**
+   * Pushes a job, and resolves to it as the server stored it. `body` is any value that JSON has, or `json` a text that
+   * is sent byte for byte. Without an id, the client makes one, so that the push is safe to repeat.
+   */
+  async push(topic, push) {
+    const [job, text] = encodePush(push);
+    try {
+      return await this.#do("POST", jobPath(topic), text, { repeatable: isRepeatable(job) });
+    } catch (e) {
+      if (e instanceof WakecallError) e.id ||= job.id;
+      throw e;
+    }
+  }
+
+  /**
+   * Pushes up to 1,000 jobs, each with its topic. Resolves to an array in their order, of jobs or, where one was
+   * refused, an ApiError. A refused job does not fail the others.
+   */
+  async pushBatch(pushes) {
+    const jobs = pushes.map(encodePush);
+    const text = `{"jobs":[${jobs.map(([, t]) => t).join(",")}]}`;
+    const { results } = await this.#do("POST", "/v1/jobs", text, { repeatable: jobs.every(([j]) => isRepeatable(j)) });
+    if (results.length !== jobs.length) {
+      throw new WakecallError(`got ${results.length} results for ${jobs.length} jobs`);
+    }
+    return results.map((r, i) => (r.error ? new ApiError(r.error.status, r.error, { id: jobs[i][0].id }) : r));
+  }
+
+  /** Resolves to a job with its attempts (history), what it waits for (waits) and its etag. */
+  get(topic, id) {
+    return this.#do("GET", jobPath(topic, id), null, { repeatable: true });
+  }
+
+  /** Changes due_at or delay, priority, body or json of a delayed or ready job; with etag, only if it is the same. */
+  change(topic, id, { etag, ...changes }) {
+    const members = wireOf(changes);
+    const text = "body" in changes || "json" in changes ? withBody(members, changes) : JSON.stringify(members);
+    // A delay counts from its arrival, so repeating it would move the job again.
+    return this.#do("PATCH", jobPath(topic, id), text, { repeatable: changes.delay === undefined && !etag, etag });
+  }
+
+  /** Deletes a job. No callback starts after it has resolved. */
+  async delete(topic, id, { etag } = {}) {
+    await this.#do("DELETE", jobPath(topic, id), null, { etag });
+  }
+
+  /** Makes a job due now; a dead job starts again at attempt 1. */
+  run(topic, id) {
+    return this.#do("POST", `${jobPath(topic, id)}/run`, null, {});
+  }
+
+  // Pull topics
+
+  /** Reserves up to max ready jobs of pull topics; waits for the first one up to `wait` seconds. */
+  async reserve(topics, { max = 1, wait = 0, ttr, order } = {}) {
+    const ask = JSON.stringify({ topics: [topics].flat(), max, wait, ttr, order });
+    return (await this.#do("POST", "/v1/reserve", ask, { waits: wait })).jobs;
+  }
+
+  /** Ends the lease of a job that is done; the result is any value, and is kept with the finished job. */
+  async ack(lease, result) {
+    await this.#end(lease, "ack", { result });
+  }
+
+  /** Makes a job ready again after a delay; the attempt is not counted. */
+  async release(lease, delay = 0) {
+    await this.#end(lease, "release", { delay });
+  }
+
+  /** Ends a failed attempt: the job is retried by its schedule, or dead after its last attempt. */
+  async fail(lease, reason = "") {
+    await this.#end(lease, "fail", { reason: cut(reason) });
+  }
+
+  /** Makes a job dead. */
+  async bury(lease, reason = "") {
+    await this.#end(lease, "bury", { reason: cut(reason) });
+  }
+
+  /** Makes a lease last for ttr from now; without one: for the TTR of the job, or of its topic. */
+  extend(lease, ttr) {
+    return this.#end(lease, "extend", { ttr });
+  }
+
+  #end(lease, verb, ask, retryFor) {
+    const path = `/v1/leases/${encodeURIComponent(lease)}/${verb}`;
+    return this.#do("POST", path, JSON.stringify(ask), { repeatable: true, retryFor });
+  }
+
+  /**
+   * Reserves jobs of pull topics one after the other, and calls handle(job) for each. When handle resolves, the job is
+   * done. Released and Buried mean what their names say; any other error fails the attempt. The lease is extended
+   * meanwhile. Abort `signal` to end: a running job is finished first, and waiting for jobs ends within `wait` seconds.
+   * failed(error) gets the errors that are repeated, and those of leases that could not be ended. For several jobs at
+   * once, call work several times.
+   */
+  async work(topics, handle, { signal, wait = 5, ttr, failed = () => {} } = {}) {
+    let pause = 0;
+    while (!signal?.aborted) {
+      const began = performance.now();
+      let jobs = [];
+      let early = true;
+      try {
+        jobs = await this.reserve(topics, { wait, ttr });
+        // A server that is stopping lets no worker wait.
+        early = jobs.length === 0 && performance.now() - began < 500;
+      } catch (e) {
+        if (!isTemporary(e)) throw e;
+        failed(e);
+      }
+      for (const job of jobs) await this.#work(job, signal?.aborted ? release : handle, ttr, failed);
+      pause = early ? Math.min(Math.max(2 * pause, 0.1), 5) : 0;
+      if (pause) await sleep(pause * (500 + 500 * Math.random()), undefined, { signal }).catch(() => {});
+    }
+  }
+
+  async #work(job, handle, ttr, failed) {
+    const length = seconds(job.ttr);
+    let extending;
+    const timer = setInterval(() => {
+      extending = this.#end(job.lease, "extend", { ttr }, 0).catch((e) => {
+        failed(e);
+        if (!isTemporary(e)) clearInterval(timer); // the lease is lost: another worker may have the job
+      });
+    }, Math.max((length * 1000) / 3, 20));
+    let end = ["ack", {}];
+    try {
+      await handle(job);
+    } catch (e) {
+      if (e instanceof Released) end = ["release", { delay: e.delay }];
+      else end = [e instanceof Buried ? "bury" : "fail", { reason: cut(e?.message || e) }];
+    }
+    clearInterval(timer);
+    await extending;
+    await this.#end(job.lease, ...end, Math.max(length, 10)).catch(failed);
+  }
+
+  // Requests
+
+  async #do(method, path, text, { repeatable = false, etag, waits = 0, retryFor = this.#retryFor }) {
+    const deadline = performance.now() + retryFor * 1000;
+    for (let pause = 0.05; ; pause = Math.min(2 * pause, 1.6)) {
+      try {
+        return await this.#once(method, path, text, etag, waits);
+      } catch (e) {
+        let wait = pause;
+        let again = repeatable;
+        if (e instanceof UnreachableError) again ||= !e.outcomeUnknown;
+        else if (e.status === 503) wait = Math.max(pause, e.retryAfter);
+        else again = false;
+        if (!again || performance.now() + wait * 1000 > deadline) throw e;
+        await sleep(wait * 1000);
+      }
+    }
+  }
+
+  #once(method, path, text, etag, waits) {
+    const headers = { ...this.#headers };
+    if (etag) headers["If-Match"] = etag;
+    if (text !== null) {
+      headers["Content-Type"] = "application/json";
+      headers["Content-Length"] = Buffer.byteLength(text);
+    }
+    const { protocol, hostname, port, host, pathname } = this.#base;
+    return new Promise((resolve, reject) => {
+      const failed = (e) => {
+        const sent = !["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"].includes(e.code);
+        const why = e.name === "AbortError" ? "timed out" : e.message || e.code;
+        reject(new UnreachableError(`no answer from ${host}: ${why}`, sent, e));
+      };
+      const request = (protocol === "https:" ? https : http).request({
+        agent: this.#agent, method, headers, hostname: hostname.replace(/^\[|\]$/g, ""), port,
+        path: pathname.replace(/\/+$/, "") + path, // as it is: a URL would resolve ids like ".."
+        signal: AbortSignal.timeout((this.#timeout + waits) * 1000),
+      });
+      request.on("error", failed);
+      request.on("response", (response) => {
+        const chunks = [];
+        response.on("error", failed);
+        response.on("data", (chunk) => chunks.push(chunk));
+        response.on("end", () => {
+          try {
+            resolve(answerOf(response, Buffer.concat(chunks).toString()));
+          } catch (e) {
+            reject(e);
+          }
+        });
+      });
+      request.end(text ?? undefined);
+    });
+  }
+}
+
+/**
+ * Checks the signature of a callback (Standard Webhooks), or throws a SignatureError. secrets: the topic's, whsec_…; an
+ * array while one is being rotated. headers: those of node:http or of fetch. body: the bytes as received. tolerance:
+ * seconds that the callback's time may differ from this host's clock.
+ */
+export function verify(secrets, headers, body, { tolerance = 300 } = {}) {
+  const header = (name) => String((headers.get ? headers.get(name) : headers[name]) ?? "");
+  const id = header("webhook-id");
+  const sent = header("webhook-timestamp");
+  if (!id || !/^[0-9]{1,12}$/.test(sent)) {
+    throw new SignatureError("the callback has no webhook-id or no valid webhook-timestamp");
+  }
+  if (Math.abs(Date.now() / 1000 - Number(sent)) > tolerance) {
+    throw new SignatureError(`webhook-timestamp ${sent} is more than ${tolerance} s away from this host's clock`);
+  }
+  let found = false;
+  for (const secret of [secrets].flat()) {
+    const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
+    if (key.length === 0) throw new TypeError("secrets must be whsec_ followed by base64");
+    const want = Buffer.from("v1," + createHmac("sha256", key).update(`${id}.${sent}.`).update(body).digest("base64"));
+    for (const signature of header("webhook-signature").split(" ")) {
+      const got = Buffer.from(signature);
+      if (got.length === want.length && timingSafeEqual(got, want)) found = true;
+    }
+  }
+  if (!found) throw new SignatureError("no signature matches: is the topic's secret another one?");
+}
+
+function release() {
+  throw new Released();
+}
+
+function jobPath(topic, id) {
+  const path = `/v1/topics/${encodeURIComponent(topic)}/jobs`;
+  if (id === undefined) return path;
+  // Otherwise a proxy would resolve it as a relative path.
+  return `${path}/${id === "." || id === ".." ? id.replaceAll(".", "%2E") : encodeURIComponent(id)}`;
+}
+
+/** The members of a push but its body, and its JSON. */
+function encodePush(push) {
+  const job = { ...wireOf(push), id: push.id ?? randomUUID().replaceAll("-", "") };
+  return [job, withBody(job, push)];
+}
+
+function wireOf({ body, json, ...members }) {
+  return members; // JSON.stringify writes a Date as RFC 3339, and leaves out what is undefined
+}
+
+/** The JSON of the members and the body. A body given as JSON is not decoded, since that could change it. */
+function withBody(members, { body, json }) {
+  const head = JSON.stringify(members);
+  const text = json === undefined ? JSON.stringify(body ?? null) : String(json);
+  if (json !== undefined) JSON.parse(text);
+  return `${head.slice(0, -1)}${head === "{}" ? "" : ","}"body":${text}}`;
+}
+
+function isRepeatable(job) {
+  return job.on_duplicate !== "error";
+}
+
+function isTemporary(e) {
+  return e instanceof UnreachableError || e.status >= 500 || e.status === 429;
+}
+
+const units = { h: 3600, m: 60, s: 1, ms: 1e-3, us: 1e-6, "µs": 1e-6, ns: 1e-9 };
+
+/** Seconds of a duration in an answer: 1m30s. */
+function seconds(duration) {
+  return [...duration.matchAll(/([0-9.]+)([a-zµ]+)/g)].reduce((sum, [, n, unit]) => sum + n * units[unit], 0);
+}
+
+/** The server accepts reasons of up to 512 bytes. */
+function cut(reason) {
+  return Buffer.from(String(reason)).subarray(0, 512).toString().replace(/\uFFFD+$/, "");
+}
+
+function answerOf(response, text) {
+  const { statusCode: status, headers } = response;
+  let value;
+  try {
+    value = JSON.parse(text || "{}");
+  } catch {} // of a proxy in between, most likely
+  if (typeof value !== "object" || value === null) {
+    value = { detail: `unexpected answer: ${text.replace(/\s+/g, " ").slice(0, 200)}` };
+  } else if (status >= 200 && status < 300) {
+    return headers.etag ? { ...value, etag: headers.etag } : value;
+  }
+  if (status >= 300 && status < 400) {
+    value = { detail: `redirected to ${headers.location}; use the URL of the server itself` };
+  }
+  const retryAfter = /^[0-9]+$/.test(headers["retry-after"]) ? Number(headers["retry-after"]) : 0;
+  throw new ApiError(status, value, { requestId: headers["x-request-id"], retryAfter });
+}

@@ -1,0 +1,402 @@
+"""Wakecall's client for Python 3.9 and later. It uses the standard library only, so copying this file is enough.
+
+    client = wakecall.Client("http://127.0.0.1:6789", token)
+    job = client.push("order.close", {"order": 42}, id="order-42", delay="30m")
+
+A refusal by the server raises ApiError, a lost or impossible connection UnreachableError. Requests are repeated only
+if that is safe, and only when `retry_for` allows it. Clients may be shared by threads.
+"""
+
+import base64
+import datetime
+import hashlib
+import hmac
+import http.client
+import json as _json
+import random
+import re
+import selectors
+import threading
+import time
+import urllib.parse
+import uuid
+
+__all__ = ["ApiError", "Buried", "Client", "Released", "SignatureError", "UnreachableError", "WakecallError", "verify"]
+
+
+class WakecallError(Exception):
+    """Every error of this module."""
+
+
+class ApiError(WakecallError):
+    """A refusal by the server: RFC 9457's problem details.
+
+    status: HTTP status; title: kind of problem; detail: what is wrong and how to fix it; field: of the request that
+    caused it, or ""; request_id: finds the request in the server's log; retry_after: seconds to wait before a retry;
+    id: of the job that was pushed, or "".
+    """
+
+    def __init__(self, status, problem, request_id="", retry_after=0, id=""):
+        self.status, self.title = status, problem.get("title", "")
+        self.detail, self.field = problem.get("detail", ""), problem.get("field", "")
+        self.request_id, self.retry_after, self.id = request_id, retry_after, problem.get("id") or id
+        text = self.detail or self.title or f"status {status}"
+        super().__init__(text if self.field in text else f"{self.field}: {text}")
+
+
+class UnreachableError(WakecallError):
+    """There was no answer. If outcome_unknown is true, the request may have been carried out: push again with the same
+    id, which is in `id`."""
+
+    def __init__(self, text, outcome_unknown):
+        self.outcome_unknown, self.id = outcome_unknown, ""
+        super().__init__(text)
+
+
+class SignatureError(WakecallError):
+    """A callback does not have a valid signature: answer 401."""
+
+
+class Released(Exception):
+    """Raised by a handler that cannot do a job now: it is ready again after `delay`; the attempt is not counted."""
+
+    def __init__(self, delay=0):
+        self.delay = delay
+        super().__init__(f"released for {delay}")
+
+
+class Buried(Exception):
+    """Raised by a handler that can never do a job: it is dead at once."""
+
+
+class Client:
+    """A client of one server.
+
+    timeout: seconds that a connection or an answer may take; retry_for: how long to repeat requests that are safe to
+    repeat, 0: never; ssl_context: for https.
+    """
+
+    def __init__(self, url, token="", *, timeout=30, retry_for=0, ssl_context=None):
+        base = urllib.parse.urlsplit(url.rstrip("/"))
+        if base.scheme not in ("http", "https") or not base.hostname:
+            raise ValueError(f"server URL {url!r} must be http://HOST:PORT or https://HOST")
+        self._base, self._token, self._timeout, self._retry_for = base, token, timeout, retry_for
+        self._ssl = {"context": ssl_context} if base.scheme == "https" else {}
+        self._idle = []  # connections; append and pop are atomic
+
+    # -- jobs --
+
+    def push(self, topic, body=None, *, json=None, **options):
+        """Push a job, and return it as the server stored it.
+
+        body: any value that JSON has, or json: a text that is sent byte for byte.
+        options: id (without one, the client makes one, so that the push is safe to repeat), delay or due_at, priority,
+        ttr, max_attempts, on_duplicate ("keep", "replace", "error"), ttl or expires_at, headers, retry.
+        Durations are "90s", seconds or a timedelta; times RFC 3339, Unix milliseconds or a datetime.
+        """
+        job, text = _push(dict(options, body=body, json=json))
+        return self._pushed(job["id"], _path(topic), text, _repeatable(job))
+
+    def push_batch(self, pushes):
+        """Push up to 1,000 jobs: dicts with topic, body or json, and the options of push. Return a list in their order,
+        of jobs or, where one was refused, an ApiError. A refused job does not fail the others."""
+        jobs = [_push(p) for p in pushes]
+        text = '{"jobs":[' + ",".join(text for _, text in jobs) + "]}"
+        results = self._do("POST", "/v1/jobs", text, all(_repeatable(job) for job, _ in jobs))["results"]
+        if len(results) != len(jobs):
+            raise WakecallError(f"got {len(results)} results for {len(jobs)} jobs")
+        return [
+            ApiError(r["error"]["status"], r["error"], id=job["id"]) if "error" in r else r
+            for r, (job, _) in zip(results, jobs)
+        ]
+
+    def get(self, topic, id):
+        """Return a job with its attempts (history), what it waits for (waits) and its etag."""
+        return self._do("GET", _path(topic, id), None, True)
+
+    def change(self, topic, id, *, etag=None, **changes):
+        """Change due_at or delay, priority, body or json of a delayed or ready job; with etag, only if the job has
+        not changed since."""
+        change = {name: _wire(name, value) for name, value in changes.items() if name not in ("body", "json")}
+        text = _json.dumps(change)
+        if "body" in changes or "json" in changes:
+            text = _with_body(change, changes)
+        # A delay counts from its arrival, so repeating it would move the job again.
+        return self._do("PATCH", _path(topic, id), text, "delay" not in changes and not etag, etag=etag)
+
+    def delete(self, topic, id, *, etag=None):
+        """Delete a job. No callback starts after this has returned."""
+        self._do("DELETE", _path(topic, id), None, False, etag=etag)
+
+    def run(self, topic, id):
+        """Make a job due now; a dead job starts again at attempt 1."""
+        return self._do("POST", _path(topic, id) + "/run", None, False)
+
+    def _pushed(self, id, path, text, repeatable):
+        try:
+            return self._do("POST", path, text, repeatable)
+        except (ApiError, UnreachableError) as e:
+            e.id = e.id or id
+            raise
+
+    # -- pull topics --
+
+    def reserve(self, topics, *, max=1, wait=0, ttr=None, order=None):
+        """Reserve up to `max` ready jobs of pull topics; wait for the first one up to `wait` (seconds)."""
+        ask = {"topics": [topics] if isinstance(topics, str) else list(topics), "max": max, "wait": wait}
+        ask.update({name: value for name, value in (("ttr", _wire("ttr", ttr)), ("order", order)) if value is not None})
+        return self._do("POST", "/v1/reserve", _json.dumps(ask), False, waits=wait)["jobs"]
+
+    def ack(self, lease, result=None):
+        """End the lease of a job that is done; the result is any value, and is kept with the finished job."""
+        self._end(lease, "ack", {} if result is None else {"result": result})
+
+    def release(self, lease, delay=0):
+        """Make a job ready again after a delay; the attempt is not counted."""
+        self._end(lease, "release", {"delay": _wire("delay", delay)})
+
+    def fail(self, lease, reason=""):
+        """End a failed attempt: the job is retried by its schedule, or dead after its last attempt."""
+        self._end(lease, "fail", {"reason": _cut(reason)})
+
+    def bury(self, lease, reason=""):
+        """Make a job dead."""
+        self._end(lease, "bury", {"reason": _cut(reason)})
+
+    def extend(self, lease, ttr=None):
+        """Make a lease last for ttr from now; None: the TTR of the job, or of its topic."""
+        return self._end(lease, "extend", {} if ttr is None else {"ttr": _wire("ttr", ttr)})
+
+    def _end(self, lease, verb, ask, retry_for=None):
+        path = f"/v1/leases/{urllib.parse.quote(lease, safe='')}/{verb}"
+        return self._do("POST", path, _json.dumps(ask), True, retry_for=retry_for)
+
+    def work(self, topics, handle, *, stop=None, wait=5, ttr=None, failed=None):
+        """Reserve jobs of pull topics one after the other, and call handle(job) for each.
+
+        When handle returns, the job is done. Released and Buried mean what their names say; any other exception fails
+        the attempt. The lease is extended while handle runs. Set `stop`, a threading.Event, to end: a running job is
+        finished first, and waiting for jobs ends within `wait` seconds. failed(error) gets the errors that are
+        repeated, and those of leases that could not be ended. For several jobs at once, call work in several threads.
+        """
+        stop, failed, pause = stop or threading.Event(), failed or (lambda _: None), 0
+        while not stop.is_set():
+            began = time.monotonic()
+            try:
+                jobs = self.reserve(topics, wait=wait, ttr=ttr)
+                early = not jobs and time.monotonic() - began < 0.5  # a server that is stopping lets no worker wait
+            except (ApiError, UnreachableError) as e:
+                if not _temporary(e):
+                    raise
+                failed(e)
+                jobs, early = [], True
+            for job in jobs:
+                self._work(job, _release if stop.is_set() else handle, ttr, failed)
+            pause = min(max(2 * pause, 0.1), 5) if early else 0
+            stop.wait(pause * random.uniform(0.5, 1))
+
+    def _work(self, job, handle, ttr, failed):
+        done = threading.Event()
+        extending = threading.Thread(target=self._extend, args=(job, ttr, done, failed), daemon=True)
+        extending.start()
+        verb, ask = "release", {}  # if the process ends in the middle
+        try:
+            handle(job)
+            verb, ask = "ack", {}
+        except Released as e:
+            verb, ask = "release", {"delay": _wire("delay", e.delay)}
+        except Buried as e:
+            verb, ask = "bury", {"reason": _cut(e)}
+        except Exception as e:
+            verb, ask = "fail", {"reason": _cut(str(e) or repr(e))}
+        finally:
+            done.set()
+            extending.join()
+            try:
+                self._end(job["lease"], verb, ask, retry_for=max(_seconds(job["ttr"]), 10))
+            except WakecallError as e:
+                failed(e)
+
+    def _extend(self, job, ttr, done, failed):
+        while not done.wait(_seconds(job["ttr"]) / 3):
+            try:
+                self._end(job["lease"], "extend", {} if ttr is None else {"ttr": _wire("ttr", ttr)}, retry_for=0)
+            except WakecallError as e:
+                failed(e)
+                if not _temporary(e):  # the lease is lost: another worker may have the job
+                    return
+
+    # -- requests --
+
+    def _do(self, method, path, text, repeatable, *, etag=None, waits=0, retry_for=None):
+        deadline = time.monotonic() + (self._retry_for if retry_for is None else retry_for)
+        pause = 0.05
+        while True:
+            try:
+                return self._once(method, path, text, etag, waits)
+            except UnreachableError as e:
+                wait, again, error = pause, repeatable or not e.outcome_unknown, e
+            except ApiError as e:
+                wait, again, error = max(pause, e.retry_after), repeatable and e.status == 503, e
+            if not again or time.monotonic() + wait > deadline:
+                raise error
+            time.sleep(wait)
+            pause = min(2 * pause, 1.6)
+
+    def _once(self, method, path, text, etag, waits):
+        headers = {"Accept": "application/json, application/problem+json", "User-Agent": "wakecall-python"}
+        if self._token:
+            headers["Authorization"] = "Bearer " + self._token
+        if etag:
+            headers["If-Match"] = etag
+        body = None if text is None else text.encode()
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        sent = False
+        connection = None
+        try:
+            connection = self._connection()
+            connection.sock.settimeout(self._timeout + waits)
+            sent = True
+            connection.request(method, self._base.path + path, body, headers)
+            response = connection.getresponse()
+            answer = response.read()
+        except (OSError, http.client.HTTPException) as e:
+            if connection is not None:
+                connection.close()
+            raise UnreachableError(f"no answer from {self._base.netloc}: {e or type(e).__name__}", sent) from e
+        if not response.will_close:
+            self._idle.append(connection)
+        return _answer(response, answer)
+
+    def _connection(self):
+        """Return an idle connection that the server has not closed, or a new one."""
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                break
+            with selectors.DefaultSelector() as s:
+                s.register(connection.sock, selectors.EVENT_READ)
+                if not s.select(0):
+                    return connection
+            connection.close()
+        new = http.client.HTTPSConnection if self._base.scheme == "https" else http.client.HTTPConnection
+        connection = new(self._base.hostname, self._base.port, timeout=self._timeout, **self._ssl)
+        connection.connect()
+        return connection
+
+    def close(self):
+        """Close idle connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+def verify(secrets, headers, body, *, tolerance=300):
+    """Check the signature of a callback (Standard Webhooks), or raise SignatureError.
+
+    secrets: the topic's, whsec_…; a list while one is being rotated. headers: a mapping. body: the bytes as received.
+    tolerance: seconds that the callback's time may differ from this host's clock.
+    """
+    values = {str(name).lower(): str(value) for name, value in headers.items()}
+    id, sent = values.get("webhook-id", ""), values.get("webhook-timestamp", "")
+    if not id or not re.fullmatch(r"[0-9]{1,12}", sent):
+        raise SignatureError("the callback has no webhook-id or no valid webhook-timestamp")
+    if abs(time.time() - int(sent)) > tolerance:
+        raise SignatureError(f"webhook-timestamp {sent} is more than {tolerance} s away from this host's clock")
+    signed = f"{id}.{sent}.".encode() + (body.encode() if isinstance(body, str) else body)
+    found = False
+    for secret in [secrets] if isinstance(secrets, str) else secrets:
+        key = base64.b64decode(secret[6:] if secret.startswith("whsec_") else secret)
+        if not key:
+            raise ValueError("secrets must be whsec_ followed by base64")
+        want = b"v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest())
+        for signature in values.get("webhook-signature", "").split(" "):
+            found |= hmac.compare_digest(signature.encode(), want)
+    if not found:
+        raise SignatureError("no signature matches: is the topic's secret another one?")
+
+
+def _release(_):
+    raise Released
+
+
+def _path(topic, id=None):
+    path = f"/v1/topics/{urllib.parse.quote(topic, safe='')}/jobs"
+    if id is None:
+        return path
+    escaped = urllib.parse.quote(id, safe="")
+    if id in (".", ".."):  # otherwise a proxy would resolve it as a relative path
+        escaped = id.replace(".", "%2E")
+    return f"{path}/{escaped}"
+
+
+def _push(push):
+    """Return a push without its body, and its JSON."""
+    job = {name: _wire(name, v) for name, v in push.items() if v is not None and name not in ("body", "json")}
+    job.setdefault("id", uuid.uuid4().hex)
+    return job, _with_body(job, push)
+
+
+def _with_body(members, push):
+    """Return the JSON of the members and the body. A body given as JSON is not decoded, since that could change it."""
+    body = push.get("json")
+    if body is None:
+        body = _json.dumps(push.get("body"), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    else:
+        body = body.decode() if isinstance(body, bytes) else body
+        _json.loads(body)
+    head = _json.dumps(members, separators=(",", ":"))
+    return head[:-1] + ("," if members else "") + '"body":' + body + "}"
+
+
+def _repeatable(job):
+    return job.get("on_duplicate") != "error"
+
+
+def _wire(name, value):
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is None:
+            raise ValueError(f"{name} needs a time zone, as in datetime.now(timezone.utc)")
+        # Rounded up to milliseconds, since a job must never be early.
+        value = value.astimezone(datetime.timezone.utc) + datetime.timedelta(microseconds=999)
+        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if name == "retry":
+        return [_wire("", v) for v in value]
+    return value
+
+
+_UNITS = {"h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+def _seconds(duration):
+    """Seconds of a duration in an answer: 1m30s."""
+    return sum(float(n) * _UNITS[unit] for n, unit in re.findall(r"([0-9.]+)([a-zµ]+)", duration))
+
+
+def _cut(reason):
+    """The server accepts reasons of up to 512 bytes."""
+    return str(reason).encode("utf-8", "replace")[:512].decode("utf-8", "ignore")
+
+
+def _temporary(error):
+    return isinstance(error, UnreachableError) or error.status >= 500 or error.status == 429
+
+
+def _answer(response, body):
+    request_id = response.getheader("X-Request-Id", "")
+    try:
+        value = _json.loads(body) if body else {}
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):  # of a proxy in between, most likely
+        value = {"detail": "unexpected answer: " + " ".join(body.decode("utf-8", "replace").split())[:200]}
+    elif 200 <= response.status < 300:
+        etag = response.getheader("ETag")
+        return dict(value, etag=etag) if etag else value
+    if response.status // 100 == 3:
+        value = {"detail": f"redirected to {response.getheader('Location')}; use the URL of the server itself"}
+    after = response.getheader("Retry-After", "")
+    raise ApiError(response.status, value, request_id, int(after) if after.isdecimal() else 0)

@@ -1,0 +1,189 @@
+import io.github.wakecall.Wakecall;
+import io.github.wakecall.Wakecall.ApiException;
+import io.github.wakecall.Wakecall.Buried;
+import io.github.wakecall.Wakecall.Job;
+import io.github.wakecall.Wakecall.Push;
+import io.github.wakecall.Wakecall.Released;
+import io.github.wakecall.Wakecall.UnreachableException;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * Runs commands of clients_test.go with the client for Java: a JSON object a line in, its outcome a line out.
+ * {@code Driver work TOPIC} works a pull topic until SIGTERM; a job's body says what its handler does.
+ */
+@SuppressWarnings("unchecked")
+public class Driver {
+    static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+    static final Map<Object, Wakecall> CLIENTS = new HashMap<>();
+
+    public static void main(String[] args) throws Exception {
+        if (args.length > 0) {
+            work(args[1]);
+            return;
+        }
+        var in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line; (line = in.readLine()) != null;) {
+            var answer = new LinkedHashMap<String, Object>();
+            try {
+                answer.put("value", run((Map<String, Object>) Wakecall.parse(line)));
+            } catch (Exception e) {
+                answer = outcome(e);
+            }
+            OUT.println(Wakecall.write(answer));
+        }
+    }
+
+    static Wakecall client(Map<String, Object> options) {
+        return CLIENTS.computeIfAbsent(options, o ->
+            new Wakecall((String) options.get("url"), (String) options.get("token"))
+                .timeout(duration(options.getOrDefault("timeout", 30L)))
+                .retryFor(duration(options.getOrDefault("retry_for", 0L))));
+    }
+
+    static Duration duration(Object seconds) {
+        return seconds == null ? null : Duration.ofMillis((long) (((Number) seconds).doubleValue() * 1000));
+    }
+
+    static Object run(Map<String, Object> c) {
+        Wakecall k = client((Map<String, Object>) c.get("client"));
+        String topic = (String) c.get("topic");
+        String id = (String) c.get("id");
+        String lease = (String) c.get("lease");
+        var args = (List<Object>) c.getOrDefault("args", List.of());
+        switch ((String) c.get("op")) {
+            case "push":
+                Push push = push((Map<String, Object>) c.get("push"));
+                if (c.containsKey("due")) {
+                    push.dueAt(Instant.parse((String) c.get("due")));
+                }
+                return k.push(topic, push).fields;
+            case "push_batch":
+                var pushes = new ArrayList<Push>();
+                for (Object p : (List<Object>) c.get("pushes")) {
+                    pushes.add(push((Map<String, Object>) p));
+                }
+                var results = new ArrayList<Object>();
+                for (Job job : k.pushBatch(pushes)) {
+                    results.add(job.error == null ? job.fields : outcome(job.error));
+                }
+                return results;
+            case "get":
+                return k.get(topic, id).fields;
+            case "run":
+                return k.run(topic, id).fields;
+            case "change":
+                return k.change(topic, id, push((Map<String, Object>) c.get("push")), (String) c.get("etag")).fields;
+            case "delete":
+                k.delete(topic, id, (String) c.get("etag"));
+                return null;
+            case "reserve":
+                var jobs = new ArrayList<Object>();
+                int max = ((Long) c.get("max")).intValue();
+                for (Job job : k.reserve(List.of(topic), max, duration(c.get("wait")), duration(c.get("ttr")))) {
+                    jobs.add(job.fields);
+                }
+                return jobs;
+            case "verify":
+                var headers = (Map<String, String>) (Map<?, ?>) (Map<String, Object>) c.get("headers");
+                Wakecall.verify((List<String>) (List<?>) (List<Object>) c.get("secrets"), headers::get,
+                    ((String) c.get("body")).getBytes(StandardCharsets.UTF_8));
+                return null;
+            case "ack":
+                k.ack(lease);
+                return null;
+            case "release":
+                k.release(lease, duration(args.get(0)));
+                return null;
+            case "fail":
+                k.fail(lease, (String) args.get(0));
+                return null;
+            case "bury":
+                k.bury(lease, (String) args.get(0));
+                return null;
+            case "extend":
+                return Map.of("leased_until", k.extend(lease, duration(args.get(0))).toString());
+            default:
+                throw new IllegalArgumentException(String.valueOf(c.get("op")));
+        }
+    }
+
+    static Push push(Map<String, Object> members) {
+        var push = new Push();
+        members.forEach((name, value) -> {
+            if (name.equals("body")) {
+                push.body(value);
+            } else if (name.equals("json")) {
+                push.json((String) value);
+            } else if (name.equals("delay") && value instanceof Number) {
+                push.delay(duration(value));
+            } else if (name.equals("ttr") && value instanceof Number) {
+                push.ttr(duration(value));
+            } else {
+                push.set(name, value);
+            }
+        });
+        return push;
+    }
+
+    static LinkedHashMap<String, Object> outcome(Exception e) {
+        var error = new LinkedHashMap<String, Object>();
+        error.put("kind", e.getClass().getSimpleName().replace("Exception", "Error"));
+        error.put("text", String.valueOf(e.getMessage()));
+        if (e instanceof ApiException) {
+            var a = (ApiException) e;
+            error.putAll(Map.of("status", a.status, "title", a.title, "detail", a.detail, "field", a.field,
+                "request_id", a.requestId, "id", a.id));
+        }
+        if (e instanceof UnreachableException) {
+            var u = (UnreachableException) e;
+            error.putAll(Map.of("outcome_unknown", u.outcomeUnknown, "id", u.id));
+        }
+        return new LinkedHashMap<>(Map.of("error", error));
+    }
+
+    static void work(String topic) {
+        var stop = new AtomicBoolean();
+        Thread main = Thread.currentThread();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            stop.set(true);
+            try {
+                main.join();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }));
+        var k = new Wakecall(System.getenv("WAKECALL_URL"), System.getenv("WAKECALL_TOKEN"));
+        var options = new Wakecall.WorkOptions().wait(Duration.ofSeconds(1)).failed(Throwable::printStackTrace);
+        k.work(List.of(topic), Driver::handle, stop::get, options);
+    }
+
+    static void handle(Job job) throws Exception {
+        OUT.println(Wakecall.write(Map.of("id", job.id, "attempt", job.fields.get("attempt"))));
+        switch ((String) job.body) {
+            case "fail":
+                throw new IllegalStateException("it failed: ü" + "ü".repeat(400));
+            case "release":
+                throw new Released(Duration.ofHours(1));
+            case "bury":
+                throw new Buried("never");
+            case "slow":
+                Thread.sleep(2500);
+                break;
+            case "hang":
+                Thread.sleep(600_000);
+                break;
+            default:
+        }
+    }
+}

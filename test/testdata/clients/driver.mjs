@@ -1,0 +1,56 @@
+// Runs commands of clients_test.go with the client for Node: a JSON object a line in, its outcome a line out.
+// driver.mjs work TOPIC works a pull topic until SIGTERM; a job's body says what its handler does.
+
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Buried, Client, Released, verify } from "./wakecall.mjs";
+
+const clients = {};
+
+function client({ url, token, timeout, retry_for }) {
+  const key = JSON.stringify([url, token, timeout, retry_for]);
+  return (clients[key] ??= new Client({ url, token, timeout, retryFor: retry_for }));
+}
+
+async function run(c) {
+  const k = client(c.client);
+  switch (c.op) {
+    case "push": return k.push(c.topic, c.due ? { ...c.push, due_at: new Date(c.due) } : c.push);
+    case "push_batch": return (await k.pushBatch(c.pushes)).map((r) => (r instanceof Error ? outcome(r) : r));
+    case "change": return k.change(c.topic, c.id, { ...c.push, etag: c.etag });
+    case "delete": return k.delete(c.topic, c.id, { etag: c.etag });
+    case "get":
+    case "run": return k[c.op](c.topic, c.id);
+    case "reserve": return k.reserve([c.topic], { max: c.max, wait: c.wait, ttr: c.ttr });
+    case "verify": return verify(c.secrets, c.headers, Buffer.from(c.body));
+    default: return k[c.op](c.lease, ...c.args);
+  }
+}
+
+function outcome(e) {
+  const { status, title, detail, field, requestId: request_id, outcomeUnknown: outcome_unknown, id } = e;
+  return { error: { kind: e.name, text: e.message, status, title, detail, field, request_id, outcome_unknown, id } };
+}
+
+async function handle(job) {
+  console.log(JSON.stringify({ id: job.id, attempt: job.attempt }));
+  switch (job.body) {
+    case "fail": throw new Error("it failed: ü" + "ü".repeat(400));
+    case "release": throw new Released("1h");
+    case "bury": throw new Buried("never");
+    case "slow": return sleep(2500);
+    case "hang": return sleep(600_000);
+  }
+}
+
+if (process.argv[2] === "work") {
+  const stop = new AbortController();
+  process.on("SIGTERM", () => stop.abort());
+  const k = client({ url: process.env.WAKECALL_URL, token: process.env.WAKECALL_TOKEN });
+  await k.work([process.argv[3]], handle, { signal: stop.signal, wait: 1, failed: console.error });
+  process.exit();
+}
+for await (const line of createInterface({ input: process.stdin })) {
+  const answer = await run(JSON.parse(line)).then((value) => ({ value: value ?? null }), outcome);
+  console.log(JSON.stringify(answer));
+}

@@ -1,0 +1,100 @@
+<?php
+
+// Runs commands of clients_test.go with the client for PHP: a JSON object a line in, its outcome a line out.
+// driver.php work TOPIC works a pull topic until SIGTERM; a job's body says what its handler does.
+
+require __DIR__ . '/Wakecall.php';
+
+use Wakecall\{ApiError, Buried, Client, Released};
+
+error_reporting(E_ALL);
+set_error_handler(static function (int $level, string $message, string $file, int $line): bool {
+    throw new ErrorException($message, 0, $level, $file, $line);
+});
+
+function client(array $o): Client
+{
+    return new Client($o['url'], $o['token'], array_diff_key($o, ['url' => 0, 'token' => 0]));
+}
+
+function run(array $c)
+{
+    $k = client($c['client']);
+    $push = $c['push'] ?? [];
+    if (isset($c['due'])) {
+        $push['due_at'] = new DateTimeImmutable($c['due']);
+    }
+    switch ($c['op']) {
+        case 'push':
+            return $k->push($c['topic'], $push);
+        case 'push_batch':
+            return array_map(static function ($r) {
+                return $r instanceof ApiError ? outcome($r) : $r;
+            }, $k->pushBatch($c['pushes']));
+        case 'change':
+            return $k->change($c['topic'], $c['id'], $push, $c['etag'] ?? '');
+        case 'delete':
+            return $k->delete($c['topic'], $c['id'], $c['etag'] ?? '');
+        case 'get':
+        case 'run':
+            return $k->{$c['op']}($c['topic'], $c['id']);
+        case 'reserve':
+            return $k->reserve([$c['topic']], ['max' => $c['max'], 'wait' => $c['wait'], 'ttr' => $c['ttr'] ?? null]);
+        case 'verify':
+            return Wakecall\verify($c['secrets'], $c['headers'], $c['body']);
+        default:
+            return $k->{$c['op']}($c['lease'], ...$c['args']);
+    }
+}
+
+function outcome(Throwable $e): array
+{
+    $fields = get_object_vars($e) + ['requestId' => '', 'outcomeUnknown' => false];
+    return ['error' => [
+        'kind' => (new ReflectionClass($e))->getShortName(), 'text' => $e->getMessage(),
+        'request_id' => $fields['requestId'], 'outcome_unknown' => $fields['outcomeUnknown'],
+    ] + $fields];
+}
+
+$handle = static function (array $job) use (&$k): void {
+    echo json_encode(['id' => $job['id'], 'attempt' => $job['attempt']]), "\n";
+    switch ($job['body']) {
+        case 'fail':
+            throw new RuntimeException('it failed: ü' . str_repeat('ü', 400));
+        case 'release':
+            throw new Released('1h');
+        case 'bury':
+            throw new Buried('never');
+        case 'slow': // PHP's handlers extend their leases themselves
+            for ($i = 0; $i < 5; $i++) {
+                usleep(500000);
+                $k->extend($job['lease']);
+            }
+            return;
+        case 'hang':
+            sleep(600);
+    }
+};
+
+if (($argv[1] ?? '') === 'work') {
+    $stop = false;
+    pcntl_async_signals(true);
+    pcntl_signal(SIGTERM, static function () use (&$stop): void {
+        $stop = true;
+    });
+    $k = new Client(getenv('WAKECALL_URL'), getenv('WAKECALL_TOKEN'));
+    $k->work([$argv[2]], $handle, ['wait' => 1, 'stop' => static function () use (&$stop): bool {
+        return $stop;
+    }, 'failed' => static function (Exception $e): void {
+        fwrite(STDERR, "$e\n");
+    }]);
+    exit;
+}
+while (($line = fgets(STDIN)) !== false) {
+    try {
+        $answer = ['value' => run(json_decode($line, true, 512, JSON_THROW_ON_ERROR))];
+    } catch (Throwable $e) {
+        $answer = outcome($e);
+    }
+    echo json_encode($answer, JSON_THROW_ON_ERROR | JSON_PARTIAL_OUTPUT_ON_ERROR), "\n";
+}

@@ -1,0 +1,82 @@
+"""Runs commands of clients_test.go with the Python client: a JSON object a line in, its outcome a line out.
+
+driver.py work TOPIC works a pull topic until SIGTERM; a job's body says what its handler does.
+"""
+
+import datetime
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+import wakecall
+
+clients = {}
+
+
+def client(options):
+    key = json.dumps(options)
+    if key not in clients:
+        url, token = options.pop("url"), options.pop("token")
+        clients[key] = wakecall.Client(url, token, **options)
+    return clients[key]
+
+
+def run(c):
+    op, k = c["op"], client(c["client"])
+    if op == "push":
+        push = c["push"]
+        if "due" in c:
+            push["due_at"] = datetime.datetime.fromisoformat(c["due"].replace("Z", "+00:00"))
+        return k.push(c["topic"], **push)
+    if op == "push_batch":
+        return [outcome(r) if isinstance(r, Exception) else r for r in k.push_batch(c["pushes"])]
+    if op == "change":
+        return k.change(c["topic"], c["id"], etag=c.get("etag"), **c["push"])
+    if op == "delete":
+        return k.delete(c["topic"], c["id"], etag=c.get("etag"))
+    if op in ("get", "run"):
+        return getattr(k, op)(c["topic"], c["id"])
+    if op == "reserve":
+        return k.reserve([c["topic"]], max=c["max"], wait=c["wait"], ttr=c.get("ttr"))
+    if op == "verify":
+        return wakecall.verify(c["secrets"], c["headers"], c["body"].encode())
+    return getattr(k, op)(c["lease"], *c["args"])
+
+
+def outcome(e):
+    names = ("status", "title", "detail", "field", "request_id", "outcome_unknown", "id")
+    return {"error": {"kind": type(e).__name__, "text": str(e), **{n: getattr(e, n) for n in names if hasattr(e, n)}}}
+
+
+def handle(job):
+    print(json.dumps({"id": job["id"], "attempt": job["attempt"]}), flush=True)
+    do = job["body"]
+    if do == "fail":
+        raise RuntimeError("it failed: ü" + "ü" * 400)
+    if do == "release":
+        raise wakecall.Released("1h")
+    if do == "bury":
+        raise wakecall.Buried("never")
+    if do == "slow":
+        time.sleep(2.5)
+    if do == "hang":
+        time.sleep(600)
+
+
+if sys.argv[1:2] == ["work"]:
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    url, token = os.environ["WAKECALL_URL"], os.environ["WAKECALL_TOKEN"]
+    wakecall.Client(url, token).work(
+        [sys.argv[2]], handle, stop=stop, wait=1, failed=lambda e: print(repr(e), file=sys.stderr)
+    )
+    sys.exit()
+for line in sys.stdin:
+    try:
+        answer = {"value": run(json.loads(line))}
+    except Exception as e:
+        answer = outcome(e)
+    print(json.dumps(answer), flush=True)
