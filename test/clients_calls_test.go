@@ -358,11 +358,13 @@ func repeatsWhatIsSafe(t *testing.T, d *driver) {
 		"delay":  {"op": "change", "topic": "t", "id": "x", "push": M{"delay": 5}},
 		"run":    {"op": "run", "topic": "t", "id": "x"},
 	} {
-		b := breakAnswers(t, busy)
-		command["client"] = patient(b)
-		f := d.call(t, command, nil)
-		if n := len(b.bodies()); n != 1 || f == nil || f.Status != http.StatusServiceUnavailable {
-			t.Errorf("%s: %d requests, %+v", name, n, f)
+		for kind, way := range map[string]http.HandlerFunc{"ApiError": busy, "UnreachableError": loses} {
+			b := breakAnswers(t, way)
+			command["client"] = M{"url": b.URL, "token": "", "retry_for": 5}
+			f := d.call(t, command, nil)
+			if n := len(b.bodies()); n != 1 || f == nil || f.Kind != kind {
+				t.Errorf("%s: %d requests, %+v", name, n, f)
+			}
 		}
 	}
 	b = breakAnswers(t, replies(http.StatusServiceUnavailable, unavailable, "Retry-After", "100"))

@@ -290,6 +290,17 @@ func (c *clientTest) worker(t *testing.T) {
 	if job := c.waitState(t, topic, "slow", "done"); job.Attempts != 1 {
 		t.Errorf("the slow job took %d attempts", job.Attempts)
 	}
+
+	third := work("waiting", c.Base)
+	c.MustPush(t, topic, M{"id": "first", "body": "ok"})
+	c.waitState(t, topic, "first", "done")
+	third.Signal(syscall.SIGTERM)
+	c.waitLog(t, third, "stopping")
+	c.MustPush(t, topic, M{"id": "late", "body": "ok"}) // the worker may still wait for jobs
+	third.WaitExit()
+	if job := c.MustGet(t, topic, "late"); job.State != "ready" || job.Attempts != 0 {
+		t.Errorf("a job that came after the stop is %s after %d attempts", job.State, job.Attempts)
+	}
 }
 
 // waitLog waits until a process has printed a text.

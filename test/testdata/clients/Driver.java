@@ -156,6 +156,7 @@ public class Driver {
         var stop = new AtomicBoolean();
         Thread main = Thread.currentThread();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            OUT.println("stopping");
             stop.set(true);
             try {
                 main.join();

@@ -45,7 +45,10 @@ async function handle(job) {
 
 if (process.argv[2] === "work") {
   const stop = new AbortController();
-  process.on("SIGTERM", () => stop.abort());
+  process.on("SIGTERM", () => {
+    console.log("stopping");
+    stop.abort();
+  });
   const k = client({ url: process.env.WAKECALL_URL, token: process.env.WAKECALL_TOKEN });
   await k.work([process.argv[3]], handle, { signal: stop.signal, wait: 1, failed: console.error });
   process.exit();
