@@ -220,10 +220,11 @@ screenshots: need-all ## take pictures of every page of the web admin (dist/scre
 clean: ## remove what the other targets made, but not ./data
 	rm -rf bin dist cover.out
 
-# Commands and the Debian packages that have them. The race detector needs a C compiler.
+# Commands and the Debian packages that have them. The race detector needs a C compiler, the clients their languages.
 .PHONY: need-redis need-all
 need-redis:
 	@scripts/install redis-server=redis-server
 need-all:
 	@scripts/install redis-server=redis-server mariadbd=mariadb-server sqlite3=sqlite3 chromium=chromium \
-		gcc=gcc,libc6-dev git=git python3=python3 curl=curl openssl=openssl promtool=prometheus
+		gcc=gcc,libc6-dev git=git python3=python3 curl=curl openssl=openssl promtool=prometheus php=php-cli \
+		node=nodejs javac=default-jdk-headless

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -243,46 +245,73 @@ func (c *clientTest) waitState(t *testing.T, topic, id, state string) harness.Jo
 func (c *clientTest) worker(t *testing.T) {
 	topic := c.topicName("work")
 	c.MustPutTopic(t, topic, M{"delivery": "pull", "ttr": "2s", "max_attempts": 2, "retry": []string{"1h"}})
-	work := func(name string) *process.Process {
-		return process.Start(t, c.dir, c.name+"-"+name, c.program(append(c.run(c.driver, ""), "work", topic)))
+	work := func(name, base string) *process.Process {
+		cmd := c.program(append(c.run(c.driver, ""), "work", topic))
+		cmd.Env = append(cmd.Env, "WAKECALL_URL="+base)
+		return process.Start(t, c.dir, c.name+"-"+name, cmd)
 	}
-	first := work("killed")
+	first := work("killed", c.Base)
 	c.MustPush(t, topic, M{"id": "hang", "body": "hang"})
-	c.waitState(t, topic, "hang", "running")
-	harness.Eventually(t, soon, "the worker to begin", func() error {
-		return harness.Equal("that", strings.Contains(first.Log(0), "hang"), true)
-	})
+	c.waitLog(t, first, `"hang"`)
 	first.Kill9()
 	c.waitState(t, topic, "hang", "ready")
 	c.MustDo(t, http.StatusNoContent, http.MethodDelete, harness.JobPath(topic, "hang"), nil)
 
-	for _, do := range []string{"fail", "release", "bury", "slow"} {
-		c.MustPush(t, topic, M{"id": do, "body": do})
-	}
-	second := work("stopped")
+	// The second worker begins while Wakecall cannot be reached, and stops in the middle of a job.
+	target, err := url.Parse(c.Base)
+	must(t, err)
+	proxy := breakAnswers(t, loses, replies(http.StatusServiceUnavailable, unavailable),
+		httputil.NewSingleHostReverseProxy(target).ServeHTTP)
+	second := work("stopped", proxy.URL)
 	for id, want := range map[string]struct {
 		state, reason string
 		attempts      int
 	}{
-		"slow": {"done", "", 1}, "fail": {"delayed", "it failed: üü", 1}, "release": {"delayed", "", 0},
-		"bury": {"dead", "never", 1},
+		"fail": {"delayed", "it failed: üü", 1}, "release": {"delayed", "", 0}, "bury": {"dead", "never", 1},
 	} {
-		job := c.waitState(t, topic, id, want.state)
-		said := ""
-		for _, a := range job.History {
-			said += a.Error
-		}
-		if job.Attempts != want.attempts || !strings.Contains(said, want.reason) {
-			t.Errorf("%s has %d attempts, %q", id, job.Attempts, said)
-		}
+		c.MustPush(t, topic, M{"id": id, "body": id})
+		harness.Eventually(t, soon, id+" to end as its handler says", func() error {
+			job, said := c.MustGet(t, topic, id), ""
+			for _, a := range job.History {
+				said += a.Error
+			}
+			if job.State != want.state || job.Attempts != want.attempts || !strings.Contains(said, want.reason) {
+				return fmt.Errorf("it is %s after %d attempts: %q", job.State, job.Attempts, said)
+			}
+			return nil
+		})
 	}
+	c.MustPush(t, topic, M{"id": "slow", "body": "slow"}) // takes longer than the lease
+	c.waitLog(t, second, `"slow"`)
 	second.Signal(syscall.SIGTERM)
 	if code := second.WaitExit(); code != c.terminated {
 		t.Errorf("it ended with %d: %s", code, second.Log(0))
 	}
-	if n := strings.Count(second.Log(0), "slow"); n != 1 {
-		t.Errorf("the slow job was handled %d times:\n%s", n, second.Log(0))
+	if job := c.waitState(t, topic, "slow", "done"); job.Attempts != 1 {
+		t.Errorf("the slow job took %d attempts", job.Attempts)
 	}
+
+	third := work("waiting", c.Base)
+	c.MustPush(t, topic, M{"id": "first", "body": "ok"})
+	c.waitState(t, topic, "first", "done")
+	third.Signal(syscall.SIGTERM)
+	c.waitLog(t, third, "stopping")
+	c.MustPush(t, topic, M{"id": "late", "body": "ok"}) // the worker may still wait for jobs
+	third.WaitExit()
+	if job := c.MustGet(t, topic, "late"); job.State != "ready" || job.Attempts != 0 {
+		t.Errorf("a job that came after the stop is %s after %d attempts", job.State, job.Attempts)
+	}
+}
+
+// waitLog waits until a process has printed a text.
+func (c *clientTest) waitLog(t *testing.T, p *process.Process, text string) {
+	t.Helper()
+	harness.Eventually(t, soon, text+" in the log", func() error {
+		if log := p.Log(0); !strings.Contains(log, text) {
+			return fmt.Errorf("it has %s", log)
+		}
+		return nil
+	})
 }
 
 // driver runs commands with a client.

@@ -106,7 +106,9 @@ export class Client {
     const jobs = pushes.map(encodePush);
     const text = `{"jobs":[${jobs.map(([, t]) => t).join(",")}]}`;
     const { results } = await this.#do("POST", "/v1/jobs", text, { repeatable: jobs.every(([j]) => isRepeatable(j)) });
-    if (results.length !== jobs.length) throw new WakecallError(`got ${results.length} results for ${jobs.length} jobs`);
+    if (results.length !== jobs.length) {
+      throw new WakecallError(`got ${results.length} results for ${jobs.length} jobs`);
+    }
     return results.map((r, i) => (r.error ? new ApiError(r.error.status, r.error, { id: jobs[i][0].id }) : r));
   }
 
@@ -115,7 +117,7 @@ export class Client {
     return this.#do("GET", jobPath(topic, id), null, { repeatable: true });
   }
 
-  /** Changes due_at or delay, priority, body or json of a delayed or ready job; with etag, only if it has not changed. */
+  /** Changes due_at or delay, priority, body or json of a delayed or ready job; with etag, only if it is the same. */
   change(topic, id, { etag, ...changes }) {
     const members = wireOf(changes);
     const text = "body" in changes || "json" in changes ? withBody(members, changes) : JSON.stringify(members);
@@ -183,25 +185,26 @@ export class Client {
     while (!signal?.aborted) {
       const began = performance.now();
       let jobs = [];
-      let idle = true;
+      let early = true;
       try {
         jobs = await this.reserve(topics, { wait, ttr });
         // A server that is stopping lets no worker wait.
-        idle = jobs.length === 0 && performance.now() - began < Math.min(wait, 1) * 500;
+        early = jobs.length === 0 && performance.now() - began < 500;
       } catch (e) {
         if (!isTemporary(e)) throw e;
         failed(e);
       }
       for (const job of jobs) await this.#work(job, signal?.aborted ? release : handle, ttr, failed);
-      pause = idle ? Math.min(Math.max(2 * pause, 0.1), 5) : 0;
+      pause = early ? Math.min(Math.max(2 * pause, 0.1), 5) : 0;
       if (pause) await sleep(pause * (500 + 500 * Math.random()), undefined, { signal }).catch(() => {});
     }
   }
 
   async #work(job, handle, ttr, failed) {
     const length = seconds(job.ttr);
+    let extending;
     const timer = setInterval(() => {
-      this.#end(job.lease, "extend", { ttr }, 0).catch((e) => {
+      extending = this.#end(job.lease, "extend", { ttr }, 0).catch((e) => {
         failed(e);
         if (!isTemporary(e)) clearInterval(timer); // the lease is lost: another worker may have the job
       });
@@ -214,6 +217,7 @@ export class Client {
       else end = [e instanceof Buried ? "bury" : "fail", { reason: cut(e?.message || e) }];
     }
     clearInterval(timer);
+    await extending;
     await this.#end(job.lease, ...end, Math.max(length, 10)).catch(failed);
   }
 
@@ -239,7 +243,10 @@ export class Client {
   #once(method, path, text, etag, waits) {
     const headers = { ...this.#headers };
     if (etag) headers["If-Match"] = etag;
-    if (text !== null) Object.assign(headers, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(text) });
+    if (text !== null) {
+      headers["Content-Type"] = "application/json";
+      headers["Content-Length"] = Buffer.byteLength(text);
+    }
     const { protocol, hostname, port, host, pathname } = this.#base;
     return new Promise((resolve, reject) => {
       const failed = (e) => {
@@ -361,7 +368,6 @@ function answerOf(response, text) {
   if (status >= 300 && status < 400) {
     value = { detail: `redirected to ${headers.location}; use the URL of the server itself` };
   }
-  throw new ApiError(status, value, {
-    requestId: headers["x-request-id"], retryAfter: /^[0-9]+$/.test(headers["retry-after"]) ? Number(headers["retry-after"]) : 0,
-  });
+  const retryAfter = /^[0-9]+$/.test(headers["retry-after"]) ? Number(headers["retry-after"]) : 0;
+  throw new ApiError(status, value, { requestId: headers["x-request-id"], retryAfter });
 }

@@ -1,14 +1,14 @@
 <?php
 
 /**
- * Wakecall's client for PHP 7.4 and later, in one file. It needs no extension but those that PHP always has (and openssl
- * for https), so copying this file is enough.
+ * Wakecall's client for PHP 7.4 and later, in one file. It needs only the extensions that PHP always has, and openssl
+ * for https, so copying this file is enough.
  *
  *     $client = new Wakecall\Client('http://127.0.0.1:6789', $token);
  *     $job = $client->push('order.close', ['id' => 'order-42', 'body' => ['order' => 42], 'delay' => '30m']);
  *
- * A refusal by the server throws an ApiError, a lost or impossible connection an UnreachableError. Requests are repeated
- * only if that is safe, and only when the option retry_for allows it.
+ * A refusal by the server throws an ApiError, a lost or impossible connection an UnreachableError. Requests are
+ * repeated only if that is safe, and only when the option retry_for allows it.
  */
 
 declare(strict_types=1);
@@ -31,8 +31,13 @@ final class ApiError extends WakecallError
     public int $retryAfter; // seconds to wait before a retry
     public string $id; // id of the job that was pushed, or ''
 
-    public function __construct(int $status, array $problem, string $requestId = '', int $retryAfter = 0, string $id = '')
-    {
+    public function __construct(
+        int $status,
+        array $problem,
+        string $requestId = '',
+        int $retryAfter = 0,
+        string $id = ''
+    ) {
         $this->status = $status;
         $this->title = (string) ($problem['title'] ?? '');
         $this->detail = (string) ($problem['detail'] ?? '');
@@ -92,8 +97,8 @@ final class Client
     private array $ssl;
 
     /**
-     * @param array $options timeout: seconds for a request (30); retry_for: how long to repeat requests that are safe to
-     *                       repeat (0: never); ssl: PHP's SSL context options, such as cafile
+     * @param array $options timeout: seconds for a request (30); retry_for: how long to repeat requests that are safe
+     *                       to repeat (0: never); ssl: PHP's SSL context options, such as cafile
      */
     public function __construct(string $url, string $token = '', array $options = [])
     {
@@ -117,8 +122,8 @@ final class Client
     /**
      * Pushes a job, and returns it as the server stored it.
      *
-     * @param array $push body: any value that JSON has, or json: a text that is sent byte for byte; id (without one, the
-     *                    client makes one, so that the push is safe to repeat), delay or due_at, priority, ttr,
+     * @param array $push body: any value that JSON has, or json: a text that is sent byte for byte; id (without one,
+     *                    the client makes one, so that the push is safe to repeat), delay or due_at, priority, ttr,
      *                    max_attempts, on_duplicate ('keep', 'replace', 'error'), ttl or expires_at, headers, retry.
      *                    Durations are '90s' or seconds; times RFC 3339, Unix milliseconds or a DateTimeInterface.
      */
@@ -134,8 +139,8 @@ final class Client
     }
 
     /**
-     * Pushes up to 1,000 jobs, each with its topic. Returns a list in their order, of jobs or, where one was refused, an
-     * ApiError. A refused job does not fail the others.
+     * Pushes up to 1,000 jobs, each with its topic. Returns a list in their order, of jobs or, where one was refused,
+     * an ApiError. A refused job does not fail the others.
      *
      * @return array<array|ApiError>
      */
@@ -189,7 +194,8 @@ final class Client
      * Reserves ready jobs of pull topics.
      *
      * @param string|string[] $topics
-     * @param array $options max: of jobs (1); wait: seconds for the first one (0); ttr: of the leases; order: 'fair', 'listed'
+     * @param array $options max: of jobs (1); wait: seconds for the first one (0); ttr: of the leases; order: 'fair',
+     *                       'listed'
      */
     public function reserve($topics, array $options = []): array
     {
@@ -267,18 +273,18 @@ final class Client
             try {
                 $jobs = $this->reserve($topics, $ask);
                 // A server that is stopping lets no worker wait.
-                $idle = !$jobs && microtime(true) - $began < min($ask['wait'], 1) / 2;
+                $early = !$jobs && microtime(true) - $began < 0.5;
             } catch (WakecallError $e) {
                 if (!self::temporary($e)) {
                     throw $e;
                 }
                 $failed($e);
-                $idle = true;
+                $early = true;
             }
             foreach ($jobs as $job) {
                 $this->workOn($job, $stopped() ? [self::class, 'giveBack'] : $handle, $failed);
             }
-            $pause = $idle ? min(max(2 * $pause, 100), 5000) : 0;
+            $pause = $early ? min(max(2 * $pause, 100), 5000) : 0;
             usleep($pause * random_int(500, 1000));
         }
     }
@@ -433,8 +439,11 @@ final class Client
                 // Rounded up to milliseconds, since a job must never be early.
                 $value = (int) $value->format('U') * 1000 + (int) ceil((int) $value->format('u') / 1000);
             }
+            if ($name === 'headers') {
+                $value = (object) $value;
+            }
             if ($value !== null) {
-                $parts[] = self::json((string) $name) . ':' . self::json($name === 'headers' ? (object) $value : $value);
+                $parts[] = self::json((string) $name) . ':' . self::json($value);
             }
         }
         if ($body !== null) {

@@ -184,19 +184,16 @@ class Client:
             began = time.monotonic()
             try:
                 jobs = self.reserve(topics, wait=wait, ttr=ttr)
-                if jobs or time.monotonic() - began > min(wait, 1) / 2:
-                    pause = 0
-                else:  # a server that is stopping lets no worker wait
-                    pause = min(max(2 * pause, 0.1), 5)
+                early = not jobs and time.monotonic() - began < 0.5  # a server that is stopping lets no worker wait
             except (ApiError, UnreachableError) as e:
                 if not _temporary(e):
                     raise
                 failed(e)
-                jobs, pause = [], min(max(2 * pause, 0.1), 5)
+                jobs, early = [], True
             for job in jobs:
-                self._work(job, handle if not stop.is_set() else _release, ttr, failed)
-            if pause:
-                stop.wait(pause * random.uniform(0.5, 1))
+                self._work(job, _release if stop.is_set() else handle, ttr, failed)
+            pause = min(max(2 * pause, 0.1), 5) if early else 0
+            stop.wait(pause * random.uniform(0.5, 1))
 
     def _work(self, job, handle, ttr, failed):
         done = threading.Event()

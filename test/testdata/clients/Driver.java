@@ -64,7 +64,10 @@ public class Driver {
         switch ((String) c.get("op")) {
             case "push":
                 Push push = push((Map<String, Object>) c.get("push"));
-                return k.push(topic, c.containsKey("due") ? push.dueAt(Instant.parse((String) c.get("due"))) : push).fields;
+                if (c.containsKey("due")) {
+                    push.dueAt(Instant.parse((String) c.get("due")));
+                }
+                return k.push(topic, push).fields;
             case "push_batch":
                 var pushes = new ArrayList<Push>();
                 for (Object p : (List<Object>) c.get("pushes")) {
@@ -153,6 +156,7 @@ public class Driver {
         var stop = new AtomicBoolean();
         Thread main = Thread.currentThread();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            OUT.println("stopping");
             stop.set(true);
             try {
                 main.join();

@@ -8,7 +8,8 @@ import { Buried, Client, Released, verify } from "./wakecall.mjs";
 const clients = {};
 
 function client({ url, token, timeout, retry_for }) {
-  return (clients[JSON.stringify([url, token, timeout, retry_for])] ??= new Client({ url, token, timeout, retryFor: retry_for }));
+  const key = JSON.stringify([url, token, timeout, retry_for]);
+  return (clients[key] ??= new Client({ url, token, timeout, retryFor: retry_for }));
 }
 
 async function run(c) {
@@ -44,7 +45,10 @@ async function handle(job) {
 
 if (process.argv[2] === "work") {
   const stop = new AbortController();
-  process.on("SIGTERM", () => stop.abort());
+  process.on("SIGTERM", () => {
+    console.log("stopping");
+    stop.abort();
+  });
   const k = client({ url: process.env.WAKECALL_URL, token: process.env.WAKECALL_TOKEN });
   await k.work([process.argv[3]], handle, { signal: stop.signal, wait: 1, failed: console.error });
   process.exit();

@@ -80,6 +80,7 @@ if (($argv[1] ?? '') === 'work') {
     $stop = false;
     pcntl_async_signals(true);
     pcntl_signal(SIGTERM, static function () use (&$stop): void {
+        echo "stopping\n";
         $stop = true;
     });
     $k = new Client(getenv('WAKECALL_URL'), getenv('WAKECALL_TOKEN'));

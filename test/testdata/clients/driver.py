@@ -68,7 +68,7 @@ def handle(job):
 
 if sys.argv[1:2] == ["work"]:
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGTERM, lambda *_: (print("stopping", flush=True), stop.set()))
     url, token = os.environ["WAKECALL_URL"], os.environ["WAKECALL_TOKEN"]
     wakecall.Client(url, token).work(
         [sys.argv[2]], handle, stop=stop, wait=1, failed=lambda e: print(repr(e), file=sys.stderr)

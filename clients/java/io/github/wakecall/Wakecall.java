@@ -25,7 +25,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ThreadLocalRandom;
@@ -44,7 +43,8 @@ import javax.crypto.spec.SecretKeySpec;
  *
  * <pre>
  * var wakecall = new Wakecall("http://127.0.0.1:6789", token);
- * Job job = wakecall.push("order.close", new Push().id("order-42").json("{\"order\":42}").delay(Duration.ofMinutes(30)));
+ * Job job = wakecall.push("order.close",
+ *     new Push().id("order-42").body(Map.of("order", 42)).delay(Duration.ofMinutes(30)));
  * </pre>
  *
  * A refusal by the server throws an ApiException, a lost or impossible connection an UnreachableException. Requests are
@@ -317,7 +317,8 @@ public final class Wakecall {
             repeatable &= push.repeatable();
             ids.add(push.id());
         }
-        var results = (List<?>) request("POST", "/v1/jobs").body(text + "]}").repeatable(repeatable).send().get("results");
+        var answer = request("POST", "/v1/jobs").body(text + "]}").repeatable(repeatable).send();
+        var results = (List<?>) answer.get("results");
         if (results.size() != ids.size()) {
             throw new IllegalStateException("got " + results.size() + " results for " + ids.size() + " jobs");
         }
@@ -341,7 +342,8 @@ public final class Wakecall {
     public Job change(String topic, String id, Push changes, String etag) {
         // A delay counts from its arrival, so repeating it would move the job again.
         boolean repeatable = !changes.members.containsKey("delay") && etag == null;
-        return new Job(request("PATCH", path(topic, id)).body(changes.encode()).etag(etag).repeatable(repeatable).send(), null);
+        Request request = request("PATCH", path(topic, id)).body(changes.encode()).etag(etag).repeatable(repeatable);
+        return new Job(request.send(), null);
     }
 
     public Job change(String topic, String id, Push changes) {
@@ -438,20 +440,21 @@ public final class Wakecall {
     }
 
     /**
-     * Reserves jobs of pull topics one after the other, and calls the handler for each, until stopped returns true. When
-     * the handler returns, the job is done. Released and Buried mean what their names say; any other exception fails the
-     * attempt. The lease is extended meanwhile. For several jobs at once, call work in several threads.
+     * Reserves jobs of pull topics one after the other, and calls the handler for each, until stopped returns true or
+     * the thread is interrupted. When the handler returns, the job is done. Released and Buried mean what their names
+     * say; any other exception fails the attempt. The lease is extended meanwhile. For several jobs at once, call work
+     * in several threads.
      */
     public void work(List<String> topics, Handler handler, BooleanSupplier stopped, WorkOptions options) {
         double pause = 0;
-        while (!stopped.getAsBoolean()) {
+        while (!stopped.getAsBoolean() && !Thread.currentThread().isInterrupted()) {
             long began = System.nanoTime();
             List<Job> jobs = List.of();
-            boolean idle = true;
+            boolean early = true;
             try {
                 jobs = reserve(topics, 1, options.wait, options.ttr);
                 // A server that is stopping lets no worker wait.
-                idle = jobs.isEmpty() && System.nanoTime() - began < Math.min(options.wait.toNanos(), 1_000_000_000L) / 2;
+                early = jobs.isEmpty() && System.nanoTime() - began < 500_000_000L;
             } catch (WakecallException e) {
                 if (!temporary(e)) {
                     throw e;
@@ -461,7 +464,7 @@ public final class Wakecall {
             for (Job job : jobs) {
                 workOn(job, stopped.getAsBoolean() ? j -> { throw new Released(Duration.ZERO); } : handler, options);
             }
-            pause = idle ? Math.min(Math.max(2 * pause, 0.1), 5) : 0;
+            pause = early ? Math.min(Math.max(2 * pause, 0.1), 5) : 0;
             sleep(pause * ThreadLocalRandom.current().nextDouble(0.5, 1));
         }
     }
@@ -473,6 +476,7 @@ public final class Wakecall {
         extending.setDaemon(true);
         extending.start();
         Request end;
+        boolean interrupted = false;
         try {
             handler.handle(job);
             end = end(job.lease, "ack", Map.of());
@@ -481,7 +485,7 @@ public final class Wakecall {
         } catch (Buried e) {
             end = end(job.lease, "bury", Map.of("reason", cut(e.getMessage())));
         } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
+            interrupted = true; // only after the release: an interrupted thread sends nothing
             end = end(job.lease, "release", Map.of());
         } catch (Exception e) {
             end = end(job.lease, "fail", Map.of("reason", cut(e.getMessage() == null ? e.toString() : e.getMessage())));
@@ -489,9 +493,15 @@ public final class Wakecall {
             done.countDown();
         }
         try {
+            extending.join();
             end.retryFor(Duration.ofMillis((long) (1000 * Math.max(length, 10)))).send();
         } catch (WakecallException e) {
             options.failed.accept(e);
+        } catch (InterruptedException e) {
+            interrupted = true;
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
         }
     }
 
@@ -499,7 +509,8 @@ public final class Wakecall {
         try {
             while (!done.await((long) (length * 1000 / 3), TimeUnit.MILLISECONDS)) {
                 try {
-                    end(job.lease, "extend", with(Map.of(), "ttr", seconds(options.ttr))).retryFor(Duration.ZERO).send();
+                    var ask = with(Map.of(), "ttr", seconds(options.ttr));
+                    end(job.lease, "extend", ask).retryFor(Duration.ZERO).send();
                 } catch (WakecallException e) {
                     options.failed.accept(e);
                     if (!temporary(e)) { // the lease is lost: another worker may have the job
@@ -523,7 +534,8 @@ public final class Wakecall {
      * Checks the signature of a callback (Standard Webhooks), or throws a SignatureException.
      *
      * @param secrets the topic's, whsec_…; several while one is being rotated
-     * @param header  returns a header of the request, or null: request::getHeader, or exchange.getRequestHeaders()::getFirst
+     * @param header  returns a header of the request, or null: request::getHeader or
+     *                exchange.getRequestHeaders()::getFirst
      * @param body    the bytes as received
      */
     public static void verify(Collection<String> secrets, UnaryOperator<String> header, byte[] body) {
@@ -650,7 +662,7 @@ public final class Wakecall {
             if (etag != null) {
                 builder.header("If-Match", etag);
             }
-            CompletableFuture<HttpResponse<byte[]>> answer = http.sendAsync(builder.build(), BodyHandlers.ofByteArray());
+            var answer = http.sendAsync(builder.build(), BodyHandlers.ofByteArray());
             try {
                 return answer(answer.get(patience.toMillis(), TimeUnit.MILLISECONDS)); // the body, too
             } catch (TimeoutException e) {
