@@ -497,3 +497,39 @@ func TestChartRestartsPodsForAConfiguration(t *testing.T) {
 		t.Error("another configuration has the same checksum")
 	}
 }
+
+// TestChartRules: the rules for Prometheus are those of the chart's files, with their own templates.
+func TestChartRules(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds helm; run without -short")
+	}
+	dir := filepath.Join(t.TempDir(), "wakecall")
+	if err := os.CopyFS(dir, os.DirFS(charttest.Chart(t))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "files"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{
+		"rules.yaml":  "groups:\n  - name: a\n    rules: [{record: r, expr: up}]\n",
+		"alerts.yaml": "groups:\n  - name: b\n    rules: [{alert: A, expr: down, annotations: {summary: 'on {{ $labels.host }}'}}]\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "files", file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects, refusal := charttest.RenderDir(t, dir, "prometheusRule: {enabled: true, labels: {release: prometheus}}")
+	if refusal != "" {
+		t.Fatal(refusal)
+	}
+	rule := charttest.Find(t, objects, "PrometheusRule/wakecall")
+	for path, want := range map[string]string{
+		"spec.groups.0.rules.0.record": "r", "spec.groups.1.rules.0.annotations.summary": "on {{ $labels.host }}",
+		"metadata.labels.release": "prometheus",
+	} {
+		if got := at(rule, path); got != want {
+			t.Errorf("%s is %q, want %q", path, got, want)
+		}
+	}
+}

@@ -85,7 +85,7 @@ keda: {enabled: true, prometheus: "http://prometheus:9090"}
 	for name, c := range cases {
 		var input []any
 		for s, values := range c.given {
-			s = strings.ReplaceAll(s, "IS", `namespace="prod",job="wakecall"`)
+			s = strings.ReplaceAll(s, "IS", `job="prod/wakecall"`)
 			input = append(input, map[string]any{"series": s, "values": values})
 		}
 		tests = append(tests, map[string]any{
