@@ -138,6 +138,13 @@ func TestRequests(t *testing.T) {
 			}
 			return err
 		}, seen{method: "GET", uri: "/v1/topics/t/jobs?cursor=c&limit=5&state=dead"}},
+		"the first topics": {`{"topics":[{"name":"a"},{"name":"b"},{"name":"c"}],"next":"n"}`, func(c *Client) error {
+			topics, err := c.FilteredTopics(ctx, TopicFilter{Prefix: "p", Limit: 2})
+			if err == nil && (len(topics) != 2 || topics[1].Name != "b") {
+				t.Errorf("topics %+v", topics)
+			}
+			return err
+		}, seen{method: "GET", uri: "/v1/topics?limit=2&prefix=p"}},
 		"retry of the dead": {`{"count":2}`, func(c *Client) error {
 			n, err := c.RetryDead(ctx, "t", Selection{IDs: []string{"a", "b"}})
 			if n != 2 {

@@ -110,6 +110,7 @@ func (a *Attempts) UnmarshalJSON(b []byte) error {
 // TopicFilter selects topics; empty fields match all.
 type TopicFilter struct {
 	Prefix, State, Owner string
+	Limit                int // maximum number of topics; 0: all
 }
 
 // Topics returns all topics that the token may manage, sorted by name.
@@ -120,7 +121,9 @@ func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
 // FilteredTopics returns the topics that match a filter. It reads page by page: a topic that changes meanwhile may be
 // missing or be returned in its new state.
 func (c *Client) FilteredTopics(ctx context.Context, f TopicFilter) (topics []Topic, err error) {
-	query := queryOf(map[string]string{"prefix": f.Prefix, "state": f.State, "owner": f.Owner})
+	query := queryOf(map[string]string{
+		"prefix": f.Prefix, "state": f.State, "owner": f.Owner, "limit": unlessZero(min(f.Limit, MaxTopics)),
+	})
 	for {
 		var page struct {
 			Topics []Topic `json:"topics"`
@@ -131,6 +134,9 @@ func (c *Client) FilteredTopics(ctx context.Context, f TopicFilter) (topics []To
 			return nil, err
 		}
 		topics = append(topics, page.Topics...)
+		if f.Limit > 0 && len(topics) >= f.Limit {
+			return topics[:f.Limit], nil
+		}
 		if page.Next == "" {
 			return topics, nil
 		}

@@ -96,7 +96,7 @@ func (p *program) alertAction(
 	name, short, done string, do func(ctx context.Context, c *client.Client, id uint64) error,
 ) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: name + " ID...", Short: short,
+		Use: name + " ID...", Short: short, ValidArgsFunction: p.completeAlerts,
 		Args: func(cmd *cobra.Command, args []string) error { return exactArgs("ID")(cmd, args[:min(len(args), 1)]) },
 	}
 	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) error {

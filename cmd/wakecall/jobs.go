@@ -182,31 +182,3 @@ func historyTable(w io.Writer, history []client.Attempt) error {
 		}
 	})
 }
-
-// completeTopics completes the first argument with the names of topics, if a server answers.
-func (p *program) completeTopics(
-	cmd *cobra.Command, args []string, prefix string,
-) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	names, err := p.topicNames(cmd, prefix)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-func (p *program) topicNames(cmd *cobra.Command, prefix string) ([]string, error) {
-	c, err := p.client(cmd)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	topics, err := c.FilteredTopics(cmd.Context(), client.TopicFilter{Prefix: prefix})
-	names := make([]string, len(topics))
-	for i, t := range topics {
-		names[i] = t.Name
-	}
-	return names, err
-}

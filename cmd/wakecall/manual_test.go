@@ -24,7 +24,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 	walk((&program{}).root(), func(cmd *cobra.Command) {
 		known[cmd.CommandPath()] = true
 		if cmd.IsAvailableCommand() && !cmd.HasSubCommands() && !cmd.HasExample() {
-			t.Errorf("%s has no example: add one in examples.go", cmd.CommandPath())
+			t.Errorf("%s has no example: add one in help.go", cmd.CommandPath())
 		}
 		for line := range strings.Lines(cmd.Example) {
 			checkExample(t, cmd, strings.TrimSpace(line))
@@ -32,7 +32,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 	})
 	for path := range examples {
 		if !known[path] {
-			t.Errorf("examples.go has %q, which is no command", path)
+			t.Errorf("help.go has %q, which is no command", path)
 		}
 	}
 }

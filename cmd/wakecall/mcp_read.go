@@ -336,8 +336,8 @@ type topicsIn struct {
 }
 
 type topicsOut struct {
-	Topics  []mcpTopic `json:"topics"`
-	LeftOut int        `json:"left_out,omitempty" jsonschema:"number of topics not shown; set prefix to see them"`
+	Topics []mcpTopic `json:"topics"`
+	More   bool       `json:"more,omitempty" jsonschema:"there are more topics; set prefix to see them"`
 }
 
 type mcpTopic struct {
@@ -351,12 +351,12 @@ type mcpTopic struct {
 }
 
 func (a *assistant) topics(ctx context.Context, in topicsIn) (*topicsOut, error) {
-	list, err := a.api.FilteredTopics(ctx, client.TopicFilter{Prefix: in.Prefix, State: in.State})
+	list, err := a.api.FilteredTopics(ctx, client.TopicFilter{Prefix: in.Prefix, State: in.State, Limit: mcpListed + 1})
 	if err != nil {
 		return nil, err
 	}
-	out := &topicsOut{Topics: []mcpTopic{}, LeftOut: max(0, len(list)-mcpListed)}
-	for _, t := range list[:len(list)-out.LeftOut] {
+	out := &topicsOut{Topics: []mcpTopic{}, More: len(list) > mcpListed}
+	for _, t := range list[:min(len(list), mcpListed)] {
 		out.Topics = append(out.Topics, mcpTopic{
 			Name: t.Name, Title: clip(t.Title, mcpAnswerLimit), State: t.State, Delivery: t.Delivery,
 			CallbackURL: withoutSecrets(t.CallbackURL), Owner: clip(t.Owner, mcpAnswerLimit),

@@ -126,7 +126,7 @@ func (p *program) root() *cobra.Command {
 	root.SetHelpCommandGroupID(groupCare)
 	root.SetCompletionCommandGroupID(groupCare)
 	group(root, p.commands()...)
-	addExamples(root)
+	completeHelp(root)
 	return root
 }
 
@@ -246,11 +246,6 @@ func (p *program) addOutputFlag(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().VarP(&p.output, "output", "o", "table or json")
 	complete(cmd, "output", "table", "json")
 	return cmd
-}
-
-// complete sets the values that the shell completes for a flag.
-func complete(cmd *cobra.Command, flag string, values ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // client returns a client of the API for a command.

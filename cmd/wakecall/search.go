@@ -21,6 +21,7 @@ func (p *program) searchCommand() *cobra.Command {
 		Args: exactArgs("ID"),
 	}
 	cmd.Flags().StringVar(&topic, "topic", "", "only jobs of `TOPIC`")
+	completeBy(cmd, "topic", p.completeMoreTopics)
 	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		r, err := c.Search(ctx, topic, args[0], func(r *client.SearchReport) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "searched %s\n", searched(r))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"syscall"
 	"testing"
@@ -166,9 +167,37 @@ func TestTheShellCompletesTopics(t *testing.T) {
 	if got := complete("push", "mail", "--on-duplicate", ""); got != "keep\nreplace\nerror\n:4\n" {
 		t.Errorf("values of a flag: %q", got)
 	}
-	away := wakecall(t, []string{"WAKECALL_URL=http://127.0.0.1:1", "WAKECALL_TOKEN=x"}, "", "__complete", "push", "")
-	if away.code != 0 || away.out != ":1\n" {
-		t.Errorf("without a server: code %d, %q", away.code, away.out)
+	if got := complete("work", "mail", "shop.c") + complete("search", "x", "--topic", "m"); got !=
+		"shop.close\n:4\nmail\n:4\n" {
+		t.Errorf("further topics: %q", got)
+	}
+	if got := complete("topic", "list", "--state", "p"); got != "active\npaused\noffline\n:4\n" {
+		t.Errorf("states: %q", got)
+	}
+	f.answers["GET /v1/alerts"] = answer{200, `{"alerts":[{"id":17,"title":"topic mail is failing"},
+		{"id":3,"title":"over","ended_at":"2026-01-02T03:04:05Z"}]}`}
+	if got := complete("alert", "ack", ""); got != "17\ttopic mail is failing\n:4\n" {
+		t.Errorf("alerts: %q", got)
+	}
+}
+
+// TestTheShellDoesNotWaitForAServer that is away, or hangs.
+func TestTheShellDoesNotWaitForAServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, url := range []string{"http://127.0.0.1:1", "http://" + l.Addr().String()} {
+		for _, args := range [][]string{{"push", ""}, {"alert", "ack", ""}} {
+			began := time.Now()
+			got := wakecall(t, []string{"WAKECALL_URL=" + url, "WAKECALL_TOKEN=x"}, "",
+				append([]string{"__complete"}, args...)...)
+			if took := time.Since(began); got.code != 0 || got.out != ":4\n" || strings.Contains(got.err, "answer") ||
+				took > client.DefaultTimeout/2 {
+				t.Errorf("%s %v: code %d after %s, %q %q", url, args, got.code, took, got.out, got.err)
+			}
+		}
 	}
 }
 

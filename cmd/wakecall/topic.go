@@ -46,6 +46,7 @@ func (p *program) topicListCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.Prefix, "prefix", "", "only topics whose name begins with `PREFIX`")
 	cmd.Flags().StringVar(&f.State, "state", "", "only topics in this state: active, paused or offline")
 	cmd.Flags().StringVar(&f.Owner, "owner", "", "only topics of this owner")
+	complete(cmd, "state", "active", "paused", "offline")
 	return p.addClientFlags(cmd)
 }
 

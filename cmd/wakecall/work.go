@@ -63,7 +63,7 @@ Exit status 0 acknowledges the job, and 75 releases it without counting the atte
 with the end of standard error as the reason. Leases are extended while commands run. The first SIGTERM or SIGINT waits
 for running commands; a second one ends them and releases their jobs.`,
 		Example:           `  wakecall work order.mail --exec './send-mail' --concurrency 4`,
-		ValidArgsFunction: p.completeTopics,
+		ValidArgsFunction: p.completeMoreTopics,
 		Args: func(cmd *cobra.Command, args []string) error {
 			return exactArgs(slices.Repeat([]string{"TOPIC"}, max(len(args), 1))...)(cmd, args)
 		},
@@ -73,6 +73,7 @@ for running commands; a second one ends them and releases their jobs.`,
 	flags.IntVar(&f.concurrency, "concurrency", 1, "maximum number of commands that run at once")
 	flags.StringVar(&f.order, "order", "fair",
 		"how several topics share: fair, or listed (the first topic with a ready job wins)")
+	complete(cmd, "order", "fair", "listed")
 	flags.DurationVar(&f.ttr, "ttr", 0,
 		"how long a lease lasts without being extended (default: the job's, or its topic's)")
 	flags.DurationVar(&f.releaseDelay, "release-delay", 0, "delay before a released job is ready again")

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
 
 // examples are those of commands that have none beside their flags, by the command's path.
 var examples = map[string]string{
@@ -49,7 +52,8 @@ var examples = map[string]string{
 
 	"wakecall ps": `  wakecall ps
   wakecall ps --output json`,
-	"wakecall check": `  wakecall check --config /etc/wakecall/wakecall.yaml`,
+	"wakecall health": `  wakecall health --role dispatcher --timeout 5s`,
+	"wakecall check":  `  wakecall check --config /etc/wakecall/wakecall.yaml`,
 	"wakecall config": `  wakecall config
   wakecall config --reference > wakecall.yaml`,
 	"wakecall migrate up":             `  wakecall migrate up`,
@@ -66,12 +70,18 @@ var examples = map[string]string{
 	"wakecall import beanstalk":  `  wakecall import beanstalk --addr old:11300 --dry-run`,
 }
 
-// addExamples gives a command and all below it their examples.
-func addExamples(cmd *cobra.Command) {
+// completeHelp gives a command and all below it their examples, and removes the default of durations that the server,
+// not the flag, sets.
+func completeHelp(cmd *cobra.Command) {
 	if text, ok := examples[cmd.CommandPath()]; ok {
 		cmd.Example = text
 	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.DefValue == "0s" {
+			f.DefValue = ""
+		}
+	})
 	for _, below := range cmd.Commands() {
-		addExamples(below)
+		completeHelp(below)
 	}
 }
