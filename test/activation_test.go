@@ -1,6 +1,7 @@
 package test
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -87,6 +89,33 @@ func TestSocketActivation(t *testing.T) {
 		t.Errorf("%d pushes were acknowledged, and %d jobs exist (%v)", pushed, stats.Delayed, err)
 	}
 	i.passes(t)
+}
+
+// TestSocketActivationOfGateways: a client that connects before the start, or while the master restarts, is served by
+// the gateway. One gateway has a passed socket, and another opens its own.
+func TestSocketActivationOfGateways(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	harness.Binary(t) // built before the clients' time limits begin
+	addr, socket := passedSocket(t)
+	own := fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t))
+	w := harness.New(t, harness.Options{Sockets: []*os.File{socket}, Env: map[string]string{
+		"WAKECALL_GATEWAYS_BEANSTALK_ADDR": addr, "WAKECALL_GATEWAYS_PHPDQ_ADDR": own,
+	}})
+	for n := range 2 {
+		c := dialBeanstalk(t, addr) // nobody accepts yet
+		w.Up()
+		if _, err := c.Put([]byte("x"), 1, time.Hour, time.Minute); err != nil {
+			t.Errorf("start %d: a connection made before: %v", n+1, err)
+		}
+		w.WaitReady()
+		waitListening(t, own)
+		w.Signal(syscall.SIGTERM)
+		w.WaitExit()
+	}
+	if strings.Contains(w.Log(0), "passed socket not served") {
+		t.Errorf("the log has\n%s", w.Log(0))
+	}
 }
 
 // TestNoSocketIsPassed: an address without a passed socket is opened, even if sockets were passed that are meant for

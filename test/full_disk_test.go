@@ -59,6 +59,7 @@ func TestTheJournalsDiskIsFull(t *testing.T) {
 	if output := i.succeeds(t, "ps"); !strings.Contains(output, "journal cannot be written") {
 		t.Errorf("wakecall ps does not report it:\n%s", output)
 	}
+	unhealthy(t, i.Wakecall, "server: no request is accepted: ")
 	if code, output := i.Run("check"); code == 0 || !strings.Contains(output, disk.Dir+" cannot be written") {
 		t.Errorf("wakecall check: code %d\n%s", code, output)
 	}
@@ -68,6 +69,7 @@ func TestTheJournalsDiskIsFull(t *testing.T) {
 	harness.Eventually(t, soon, "pushes to be accepted again", func() error {
 		return harness.Equal("status", ledger.Push(ctx, i.API, topic, "after", nil).Status, http.StatusCreated)
 	})
+	waitHealthy(t, i.Wakecall)
 	i.endpoint.WaitCalls(t, topic, 31)
 }
 
@@ -109,6 +111,7 @@ func TestTheErrorFileCannotBeWritten(t *testing.T) {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint("then-", n), nil)
 	}
 	i.MustDo(t, http.StatusOK, http.MethodGet, "/readyz", nil)
+	waitHealthy(t, i.Wakecall)
 	harness.Eventually(t, soon, "callbacks to continue", func() error { return ledger.AllCalled(i.endpoint) })
 	waitMail(t, smtp, "ops@test.example", "the journal cannot be written", "error-")
 	for _, name := range inTheWay {

@@ -99,8 +99,8 @@ func processReady(ctx context.Context, p *master.Process) error {
 		}
 		return fmt.Errorf("%s: %s%s", p.Title(), p.State, why)
 	}
-	if s := statusOf(*p); s.Journal != "" { // of this host alone: others can accept pushes
-		return fmt.Errorf("%s: journal %s", p.Title(), s.Journal)
+	if s := statusOf(*p); s.Refuses != "" { // on this host alone
+		return fmt.Errorf("%s: %s", p.Title(), s.Refuses)
 	}
 	if err := serves(ctx, p.Health); err != nil {
 		return fmt.Errorf("%s: %w", p.Title(), err)

@@ -87,6 +87,7 @@ type status struct {
 	Findings    []checker.Finding  `json:"findings"`
 	Services    []app.ServiceState `json:"services"`
 	Journal     string             `json:"journal"`     // why the journal cannot be written
+	Refuses     string             `json:"refuses"`     // why every request of clients is refused
 	Connections map[string]int64   `json:"connections"` // connections of a gateway, by protocol
 }
 

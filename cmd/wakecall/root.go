@@ -101,7 +101,7 @@ and retries until the endpoint accepts it.
 
 Commands that call the API use --url or WAKECALL_URL, else server.addr of the configuration, else the address of the
 installation that runs on data_dir, and the token from --token or WAKECALL_TOKEN, else the one that the first start
-wrote to data_dir/api-token.`
+wrote to data_dir/api-token, else server.first_token.`
 
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{

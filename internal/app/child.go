@@ -51,7 +51,7 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 	return err
 }
 
-// status returns the role's status, and the files that the process cannot write.
+// status returns the role's status, the files that the process cannot write, and whether it refuses requests.
 func (p *parts) status(r role) map[string]any {
 	s := map[string]any{}
 	if r.status != nil {
@@ -59,6 +59,9 @@ func (p *parts) status(r role) map[string]any {
 	}
 	if err := p.journal.Healthy(); err != nil {
 		s["journal"] = "cannot be written: " + err.Error()
+	}
+	if err := p.journal.Accepting(); err != nil {
+		s["refuses"] = "no request is accepted: " + err.Error()
 	}
 	return s
 }

@@ -48,10 +48,13 @@ func AdminURL(cfg *conf.Config) string {
 // PublicAdminURL returns admin.public_url, or AdminURL if that is not set.
 func PublicAdminURL(cfg *conf.Config) string { return cmp.Or(cfg.Admin.PublicURL, AdminURL(cfg)) }
 
-// ReadToken reads the API token that the first start created.
+// ReadToken reads the API token that the first start created, which is server.first_token if that is set.
 func ReadToken(cfg *conf.Config) (string, error) {
 	file := TokenFile(cfg)
 	token, err := os.ReadFile(file)
+	if first := cfg.Server.FirstToken.Reveal(); errors.Is(err, os.ErrNotExist) && first != "" {
+		return first, nil
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf(
 			"no API token: --token and WAKECALL_TOKEN are not set, and %s does not exist "+
