@@ -39,7 +39,7 @@ function run(array $c)
         case 'run':
             return $k->{$c['op']}($c['topic'], $c['id']);
         case 'reserve':
-            return $k->reserve([$c['topic']], ['max' => $c['max'], 'wait' => $c['wait'], 'ttr' => $c['ttr'] ?? null]);
+            return $k->reserve(['a key' => $c['topic']], ['max' => $c['max'], 'wait' => $c['wait'], 'ttr' => $c['ttr'] ?? null]);
         case 'verify':
             return Wakecall\verify($c['secrets'], $c['headers'], $c['body']);
         default:
