@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -149,9 +150,7 @@ func pushesBatch(t *testing.T, d *driver) {
 func changesJobs(t *testing.T, d *driver) {
 	with := func(op string, more M) M {
 		c := M{"op": op, "topic": d.topic, "id": "change"}
-		for k, v := range more {
-			c[k] = v
-		}
+		maps.Copy(c, more)
 		return c
 	}
 	d.must(t, M{"op": "push", "topic": d.topic, "push": M{"id": "change", "body": 1, "delay": "1h"}}, nil)
@@ -377,12 +376,21 @@ func repeatsWhatIsSafe(t *testing.T, d *driver) {
 func keepsThePrefix(t *testing.T, d *driver) {
 	target, err := url.Parse(d.Base)
 	must(t, err)
-	proxy := httptest.NewServer(http.StripPrefix("/wake/call", httputil.NewSingleHostReverseProxy(target)))
+	forward := http.StripPrefix("/wake/call", httputil.NewSingleHostReverseProxy(target))
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.RequestURI, "/..") { // other proxies resolve it
+			http.Error(w, "a relative path", http.StatusBadRequest)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
 	t.Cleanup(proxy.Close)
 	client := M{"url": proxy.URL + "/wake/call/", "token": d.Token}
-	push := M{"id": "a/ü%2F", "body": 1, "delay": "1h"}
-	d.must(t, M{"op": "push", "topic": d.topic, "push": push, "client": client}, nil)
-	d.must(t, M{"op": "delete", "topic": d.topic, "id": "a/ü%2F", "client": client}, nil)
+	for _, id := range []string{"a/ü%2F", ".."} {
+		push := M{"id": id, "body": 1, "delay": "1h"}
+		d.must(t, M{"op": "push", "topic": d.topic, "push": push, "client": client}, nil)
+		d.must(t, M{"op": "delete", "topic": d.topic, "id": id, "client": client}, nil)
+	}
 }
 
 func verifiesSignatures(t *testing.T, d *driver) {

@@ -200,7 +200,7 @@ final class Client
     public function reserve($topics, array $options = []): array
     {
         $wait = (float) ($options['wait'] ?? 0);
-        $ask = self::encode(['topics' => (array) $topics] + $options);
+        $ask = self::encode(['topics' => array_values((array) $topics)] + $options);
         return $this->do('POST', '/v1/reserve', $ask, false, ['waits' => $wait])['jobs'];
     }
 

@@ -39,7 +39,8 @@ function run(array $c)
         case 'run':
             return $k->{$c['op']}($c['topic'], $c['id']);
         case 'reserve':
-            return $k->reserve([$c['topic']], ['max' => $c['max'], 'wait' => $c['wait'], 'ttr' => $c['ttr'] ?? null]);
+            $options = ['max' => $c['max'], 'wait' => $c['wait'], 'ttr' => $c['ttr'] ?? null];
+            return $k->reserve(['a key' => $c['topic']], $options);
         case 'verify':
             return Wakecall\verify($c['secrets'], $c['headers'], $c['body']);
         default:
