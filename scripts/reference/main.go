@@ -1,5 +1,5 @@
-// Command reference writes conf/wakecall.yaml, docs/reference/configuration.md and a part of the Helm chart's schema from
-// the table of the configuration's keys. Run it with `go generate ./conf`.
+// Command reference writes conf/wakecall.yaml, docs/reference/configuration.md and a part of the Helm chart's schema
+// from the table of the configuration's keys. Run it with `go generate ./conf`.
 package main
 
 import (
