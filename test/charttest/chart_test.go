@@ -1,6 +1,7 @@
 package charttest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -538,14 +539,15 @@ func TestChartRules(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS(Chart(t))); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "files"), 0o700); err != nil {
+	files := filepath.Join(dir, "files")
+	if err := errors.Join(os.RemoveAll(files), os.Mkdir(files, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	for file, text := range map[string]string{
 		"rules.yaml":  "groups:\n  - name: a\n    rules: [{record: r, expr: up}]\n",
 		"alerts.yaml": "groups:\n  - name: b\n    rules: [{alert: A, expr: down, annotations: {summary: 'on {{ $labels.host }}'}}]\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "files", file), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(files, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
