@@ -171,9 +171,11 @@ package-test: ## install, upgrade, remove and purge the deb of make packages on 
 	scripts/package-test dist/release/wakecall_*_$$(dpkg --print-architecture).deb
 
 .PHONY: chart
-chart: ## package the Helm chart into dist/
+chart: ## package the Helm chart into dist/; PUSH=oci://… gives it the version of the tag and publishes it
+	rm -f dist/wakecall-*.tgz
 	$(GO) run $(HELM) lint --strict deploy/helm/wakecall
-	$(GO) run $(HELM) package deploy/helm/wakecall --destination dist
+	$(GO) run $(HELM) package deploy/helm/wakecall --destination dist $(if $(PUSH),--version $(VERSION:v%=%) --app-version $(VERSION:v%=%))
+	$(if $(PUSH),$(GO) run $(HELM) push dist/wakecall-*.tgz $(PUSH))
 
 .PHONY: cover
 cover: need-all ## measure the coverage of unit and integration tests together: cover.out, and the total

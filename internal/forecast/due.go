@@ -28,9 +28,9 @@ type Counts interface {
 	Forecast(ctx context.Context, topic string) (queue.Forecast, error)
 }
 
-// Due shows in /metrics how many callbacks fall due in each of the next minutes, so that dispatchers can be added before
-// they do. Jobs that dispatchers cannot call do not count: those of pull topics, of topics that are not active, and
-// those over a topic's rate limit.
+// Due shows in /metrics how many callbacks fall due in each of the next minutes, so that dispatchers can be added
+// before they do. Jobs that dispatchers cannot call do not count: those of pull topics, of topics that are not active,
+// and those over a topic's rate limit.
 type Due struct {
 	Jobs     Counts
 	Snapshot func() *registry.Snapshot

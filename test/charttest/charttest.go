@@ -1,4 +1,4 @@
-// Package charttest renders the Helm chart.
+// Package charttest renders the Helm chart, and tests it.
 package charttest
 
 import (

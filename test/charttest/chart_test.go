@@ -1,6 +1,7 @@
-package helm
+package charttest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -8,11 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app"
-	"github.com/wakecall/wakecall/test/charttest"
 )
 
 // everything turns on all that can be turned on but rules for alerts.
@@ -38,20 +39,32 @@ networkPolicy: {enabled: true, admin: [{ipBlock: {cidr: 10.1.0.0/16}}]}
 podMonitor: {enabled: true, labels: {release: prometheus}}
 `
 
-func rendered(t *testing.T, values string) []charttest.Object {
+func rendered(t *testing.T, values string) []Object {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds helm; run without -short")
 	}
-	objects, refusal := charttest.Render(t, values)
+	once.Lock()
+	defer once.Unlock()
+	if objects := known[values]; objects != nil {
+		return objects
+	}
+	objects, refusal := Render(t, values)
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
+	known[values] = objects
 	return objects
 }
 
+// known has what several tests look at.
+var (
+	once  sync.Mutex
+	known = map[string][]Object{}
+)
+
 // kinds renders the chart as it is by default, and with everything.
-func kinds(t *testing.T, test func(t *testing.T, objects []charttest.Object)) {
+func kinds(t *testing.T, test func(t *testing.T, objects []Object)) {
 	t.Parallel()
 	for name, values := range map[string]string{"default": "", "everything": everything} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +79,7 @@ func TestChartLint(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds helm; run without -short")
 	}
-	if _, refusal := charttest.Helm(t, "", "lint", "--strict", charttest.Chart(t)); refusal != "" {
+	if _, refusal := Helm(t, "", "lint", "--strict", Chart(t)); refusal != "" {
 		t.Error(refusal)
 	}
 }
@@ -95,51 +108,69 @@ func TestChartObjects(t *testing.T) {
 	}
 }
 
+// TestChartRefusesMistypedValues by the schema, and says where each is.
+func TestChartRefusesMistypedValues(t *testing.T) {
+	t.Parallel()
+	refuses(t, `
+replica: 3
+config: {dispacher: {concurrency: 3}, gateways: {lmstfy: {tll: 3s}}}
+keda: {leadMinutes: 11}
+gateways: {lmstfy: true}
+spread: Sometimes
+persistence: {size: 20 Gigabytes}
+`,
+		"at '': additional properties 'replica' not allowed",
+		"at '/config': additional properties 'dispacher' not allowed",
+		"at '/config/gateways/lmstfy': additional properties 'tll' not allowed",
+		"at '/keda/leadMinutes': maximum: got 11, want 10", "at '/gateways/lmstfy': got boolean, want integer",
+		"at '/spread': value must be one of", "at '/persistence/size'",
+	)
+}
+
+func refuses(t *testing.T, values string, messages ...string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds helm; run without -short")
+	}
+	_, refusal := Render(t, values)
+	for _, message := range messages {
+		if !strings.Contains(refusal, message) {
+			t.Errorf("of %s helm says %q, want %q", values, refusal, message)
+		}
+	}
+}
+
 // TestChartRefusesValues that would be ignored, would reveal a secret or would start pods that cannot work, and says
 // what to do.
 func TestChartRefusesValues(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]string{
-		"replica: 3":                                                         "additional properties 'replica' not allowed",
-		"config: {dispacher: {concurrency: 3}}":                              "at '/config': additional properties 'dispacher' not allowed",
-		"config: {gateways: {lmstfy: {tll: 3s}}}":                            "at '/config/gateways/lmstfy': additional properties 'tll'",
-		"config: {server: {addr: ':80'}}":                                    "config.server.addr: the chart sets it: set service.api.port",
-		"config: {journal: {dir: /tmp}}":                                     "config.journal.dir: the chart sets it",
-		"config: {shutdown_timeout: 5m}":                                     "set shutdownSeconds",
-		"config: {registry: {dsn: 'mysql://u:pw@h/db'}}":                     "name that in secrets.registryDSN",
-		"config: {gateways: {grape: {addr: ':9521'}}}":                       "set gateways.grape to a port",
-		"config: {redis: {nodes: ['redis://:pw@h:1/']}}":                     "config.redis.nodes: a URL has a password",
-		"config: {redis: {nodes: 'redis://:pw@h:1/'}}":                       "config.redis.nodes: a URL has a password",
-		"config: {redis: {nodes: ['redis://h:1/']}}":                         "secrets.redisNodes.name: set one of them",
-		"secrets: {redisNodes: {name: ''}}":                                  "secrets.redisNodes.name: required, or config.redis.nodes",
-		"secrets: {registryDSN: {name: ''}}":                                 "secrets.registryDSN.name: required",
-		"secrets: {sealKey: {name: ''}}":                                     "secrets.sealKey.name: required",
-		"keda: {enabled: true}":                                              "set dispatcher.enabled, too",
-		"{dispatcher: {enabled: true}, keda: {enabled: true}}":               "keda.prometheus: required",
-		"keda: {minReplicas: 5, maxReplicas: 4}":                             "keda.minReplicas: 5 is more than",
-		"keda: {leadMinutes: 11}":                                            "at '/keda/leadMinutes': maximum",
-		"gateways: {lmstfy: true}":                                           "at '/gateways/lmstfy': got boolean, want integer",
-		"ingress: {api: {enabled: true}}":                                    "ingress.api.host: required",
-		"spread: Sometimes":                                                  "at '/spread': value must be one of",
-		"persistence: {size: 20 Gigabytes}":                                  "at '/persistence/size'",
-		"{gateways: {lmstfy: 7777}, config: {gateways: {lmstfy: {}}}, x: 1}": "additional properties 'x'",
+		"config: {server: {addr: ':80'}}":                      "config.server.addr: the chart sets it: set service.api.port",
+		"config: {journal: {dir: /tmp}}":                       "config.journal.dir: the chart sets it",
+		"config: {shutdown_timeout: 5m}":                       "set shutdownSeconds",
+		"config: {registry: {dsn: 'mysql://u:pw@h/db'}}":       "name that in secrets.registryDSN",
+		"config: {gateways: {grape: {addr: ':9521'}}}":         "set gateways.grape to a port",
+		"config: {redis: {nodes: ['redis://:pw@h:1/']}}":       "config.redis.nodes: a URL has a password",
+		"config: {redis: {nodes: 'redis://:pw@h:1/'}}":         "config.redis.nodes: a URL has a password",
+		"config: {redis: {nodes: ['redis://h:1/']}}":           "secrets.redisNodes.name: set one of them",
+		"secrets: {redisNodes: {name: ''}}":                    "secrets.redisNodes.name: required, or config.redis.nodes",
+		"secrets: {sealKey: {name: ''}}":                       "secrets.sealKey.name: required",
+		"keda: {enabled: true}":                                "set dispatcher.enabled, too",
+		"{dispatcher: {enabled: true}, keda: {enabled: true}}": "keda.prometheus: required",
+		"keda: {minReplicas: 5, maxReplicas: 4}":               "keda.minReplicas: 5 is more than",
+		"ingress: {api: {enabled: true}}":                      "ingress.api.host: required",
 	} {
 		t.Run(values, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() {
-				t.Skip("builds helm; run without -short")
-			}
-			if _, refusal := charttest.Render(t, values); !strings.Contains(refusal, want) {
-				t.Errorf("helm says %q, want %q", refusal, want)
-			}
+			refuses(t, values, want)
 		})
 	}
 }
 
 // TestChartConfigurationIsLoaded by Wakecall as the pods load it, and the ports of the pods are those it listens on.
 func TestChartConfigurationIsLoaded(t *testing.T) {
-	kinds(t, func(t *testing.T, objects []charttest.Object) {
-		set := charttest.Find(t, objects, "StatefulSet/wakecall")
+	kinds(t, func(t *testing.T, objects []Object) {
+		set := Find(t, objects, "StatefulSet/wakecall")
 		cfg := load(t, objects, set)
 		ports := map[string]bool{}
 		for _, l := range cfg.Listeners() {
@@ -169,11 +200,11 @@ func TestChartConfigurationIsLoaded(t *testing.T) {
 }
 
 // load loads the configuration of a container.
-func load(t *testing.T, objects []charttest.Object, set charttest.Object) *conf.Config {
+func load(t *testing.T, objects []Object, set Object) *conf.Config {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "wakecall.yaml")
-	text := charttest.Find(t, objects, "ConfigMap/wakecall").Text("data", "wakecall.yaml")
+	text := Find(t, objects, "ConfigMap/wakecall").Text("data", "wakecall.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +236,7 @@ func load(t *testing.T, objects []charttest.Object, set charttest.Object) *conf.
 	return cfg
 }
 
-func mounted(t *testing.T, set charttest.Object, volume string) string {
+func mounted(t *testing.T, set Object, volume string) string {
 	t.Helper()
 	for _, m := range set.Container().List("volumeMounts") {
 		if m.Text("name") == volume {
@@ -220,7 +251,7 @@ func mounted(t *testing.T, set charttest.Object, volume string) string {
 func TestChartConfigurationHasTheValues(t *testing.T) {
 	t.Parallel()
 	objects := rendered(t, everything)
-	cfg := load(t, objects, charttest.Find(t, objects, "StatefulSet/wakecall"))
+	cfg := load(t, objects, Find(t, objects, "StatefulSet/wakecall"))
 	for key, want := range map[string]string{
 		"log.level": "debug", "log.format": "text", "dispatcher.concurrency": "512", "dispatchers": "3",
 		"metrics.topics": "100000", "priorities": "5:3:2", "spool": "off", "shutdown_timeout": "60s",
@@ -235,7 +266,7 @@ func TestChartConfigurationHasTheValues(t *testing.T) {
 
 // TestChartSecretsAreFiles: a secret is only in the file that its variable names.
 func TestChartSecretsAreFiles(t *testing.T) {
-	kinds(t, func(t *testing.T, objects []charttest.Object) {
+	kinds(t, func(t *testing.T, objects []Object) {
 		for _, set := range sets(objects) {
 			files := map[string]string{} // the secret and key of a file
 			for _, v := range set.List("spec", "template", "spec", "volumes") {
@@ -265,21 +296,21 @@ func TestChartSecretsAreFiles(t *testing.T) {
 	})
 }
 
-func sets(objects []charttest.Object) []charttest.Object {
-	return slices.DeleteFunc(slices.Clone(objects), func(o charttest.Object) bool {
+func sets(objects []Object) []Object {
+	return slices.DeleteFunc(slices.Clone(objects), func(o Object) bool {
 		return !strings.HasPrefix(o.Name(), "StatefulSet/")
 	})
 }
 
 // TestChartSelectorsSelect pods, their ports and services that exist.
 func TestChartSelectorsSelect(t *testing.T) {
-	kinds(t, func(t *testing.T, objects []charttest.Object) {
+	kinds(t, func(t *testing.T, objects []Object) {
 		for _, set := range sets(objects) {
 			if own := selected(objects, set.Part("spec", "selector", "matchLabels")); len(own) != 1 {
 				t.Errorf("%s selects the pods of %d sets", set.Name(), len(own))
 			}
-			charttest.Find(t, objects, "Service/"+set.Text("spec", "serviceName"))
-			charttest.Find(t, objects, "ServiceAccount/"+set.Text("spec", "template", "spec", "serviceAccountName"))
+			Find(t, objects, "Service/"+set.Text("spec", "serviceName"))
+			Find(t, objects, "ServiceAccount/"+set.Text("spec", "template", "spec", "serviceAccountName"))
 		}
 		for _, o := range objects {
 			switch kind, _, _ := strings.Cut(o.Name(), "/"); kind {
@@ -299,13 +330,13 @@ func TestChartSelectorsSelect(t *testing.T) {
 				}
 			case "Ingress":
 				to := o.Part("spec", "rules", 0, "http", "paths", 0, "backend", "service")
-				service := charttest.Find(t, objects, "Service/"+to.Text("name"))
+				service := Find(t, objects, "Service/"+to.Text("name"))
 				if to.Text("port", "name") != service.Text("spec", "ports", 0, "name") {
 					t.Errorf("%s: %s has no port %s", o.Name(), service.Name(), to.Text("port", "name"))
 				}
 			case "ScaledObject":
 				to := o.Part("spec", "scaleTargetRef")
-				target := charttest.Find(t, objects, to.Text("kind")+"/"+to.Text("name"))
+				target := Find(t, objects, to.Text("kind")+"/"+to.Text("name"))
 				if target.Get("spec", "replicas") != nil || to.Text("apiVersion") != target.Text("apiVersion") {
 					t.Errorf("%s and the chart both set the number of pods of %s", o.Name(), target.Name())
 				}
@@ -315,7 +346,7 @@ func TestChartSelectorsSelect(t *testing.T) {
 }
 
 // selects checks that a selector finds pods with a port of a name.
-func selects(t *testing.T, objects []charttest.Object, by charttest.Object, labels charttest.Object, port string) {
+func selects(t *testing.T, objects []Object, by Object, labels Object, port string) {
 	t.Helper()
 	for _, set := range selected(objects, labels) {
 		for _, p := range set.Container().List("ports") {
@@ -327,7 +358,7 @@ func selects(t *testing.T, objects []charttest.Object, by charttest.Object, labe
 	t.Errorf("%s: no pod with the labels %v has a port %s", by.Name(), labels, port)
 }
 
-func selected(objects []charttest.Object, labels charttest.Object) (list []charttest.Object) {
+func selected(objects []Object, labels Object) (list []Object) {
 	for _, set := range sets(objects) {
 		have, matches := set.Part("spec", "template", "metadata", "labels"), len(labels) > 0
 		for name, value := range labels {
@@ -343,7 +374,7 @@ func selected(objects []charttest.Object, labels charttest.Object) (list []chart
 // TestChartPods are restricted as Kubernetes' profile of that name demands, are asked whether they are ready, and keep
 // their journals.
 func TestChartPods(t *testing.T) {
-	kinds(t, func(t *testing.T, objects []charttest.Object) {
+	kinds(t, func(t *testing.T, objects []Object) {
 		for _, set := range sets(objects) {
 			role := "up"
 			if strings.HasSuffix(set.Name(), "dispatcher") {
@@ -384,7 +415,7 @@ func TestChartPods(t *testing.T) {
 }
 
 // at returns a member by a path with dots.
-func at(o charttest.Object, path string) string {
+func at(o Object, path string) string {
 	var parts []any
 	for p := range strings.SplitSeq(path, ".") {
 		if i, err := strconv.Atoi(p); err == nil {
@@ -470,14 +501,14 @@ extraEnv: [{name: HTTPS_PROXY, value: "http://proxy:3128"}]
 			"ingress.4.from": "[map[ipBlock:map[cidr:10.2.0.0/16]]]", "egress.0.ports.0.port": "53",
 		},
 	} {
-		o := charttest.Find(t, objects, name)
+		o := Find(t, objects, name)
 		for path, want := range values {
 			if got := at(o.Part("spec"), path); got != want {
 				t.Errorf("%s: %s is %q, want %q", name, path, got, want)
 			}
 		}
 	}
-	if slices.ContainsFunc(objects, func(o charttest.Object) bool { return o.Text("kind") == "ServiceAccount" }) {
+	if slices.ContainsFunc(objects, func(o Object) bool { return o.Text("kind") == "ServiceAccount" }) {
 		t.Error("a ServiceAccount is made against serviceAccount.create")
 	}
 }
@@ -486,7 +517,7 @@ extraEnv: [{name: HTTPS_PROXY, value: "http://proxy:3128"}]
 func TestChartRestartsPodsForAConfiguration(t *testing.T) {
 	t.Parallel()
 	sum := func(values string) string {
-		set := charttest.Find(t, rendered(t, values), "StatefulSet/wakecall")
+		set := Find(t, rendered(t, values), "StatefulSet/wakecall")
 		return set.Text("spec", "template", "metadata", "annotations", "checksum/config")
 	}
 	first := sum("")
@@ -505,25 +536,26 @@ func TestChartRules(t *testing.T) {
 		t.Skip("builds helm; run without -short")
 	}
 	dir := filepath.Join(t.TempDir(), "wakecall")
-	if err := os.CopyFS(dir, os.DirFS(charttest.Chart(t))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(Chart(t))); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "files"), 0o700); err != nil {
+	files := filepath.Join(dir, "files")
+	if err := errors.Join(os.RemoveAll(files), os.Mkdir(files, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	for file, text := range map[string]string{
 		"rules.yaml":  "groups:\n  - name: a\n    rules: [{record: r, expr: up}]\n",
 		"alerts.yaml": "groups:\n  - name: b\n    rules: [{alert: A, expr: down, annotations: {summary: 'on {{ $labels.host }}'}}]\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "files", file), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(files, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	objects, refusal := charttest.RenderDir(t, dir, "prometheusRule: {enabled: true, labels: {release: prometheus}}")
+	objects, refusal := RenderDir(t, dir, "prometheusRule: {enabled: true, labels: {release: prometheus}}")
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
-	rule := charttest.Find(t, objects, "PrometheusRule/wakecall")
+	rule := Find(t, objects, "PrometheusRule/wakecall")
 	for path, want := range map[string]string{
 		"spec.groups.0.rules.0.record": "r", "spec.groups.1.rules.0.annotations.summary": "on {{ $labels.host }}",
 		"metadata.labels.release": "prometheus",

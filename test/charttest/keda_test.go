@@ -1,7 +1,8 @@
-package helm
+package charttest
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +13,6 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/test/charttest"
 )
 
 type series map[string]string
@@ -29,9 +29,7 @@ func calling(changes ...series) series {
 		`wakecall_dispatcher_free_places{IS,n="4"}`: "256x60",
 	}
 	for _, c := range changes {
-		for name, values := range c {
-			all[name] = values
-		}
+		maps.Copy(all, c)
 	}
 	return all
 }
@@ -52,7 +50,7 @@ func clears(seconds string) series {
 // needed, when they are.
 func TestChartScalesOnTheForecast(t *testing.T) {
 	t.Parallel()
-	object := charttest.Find(t, rendered(t, `
+	object := Find(t, rendered(t, `
 dispatcher: {enabled: true}
 keda: {enabled: true, prometheus: "http://prometheus:9090"}
 `), "ScaledObject/wakecall-dispatcher")
@@ -107,7 +105,7 @@ keda: {enabled: true, prometheus: "http://prometheus:9090"}
 }
 
 // pods is a test of promtool: how many pods KEDA makes of a trigger's answer.
-func pods(object charttest.Object, trigger int, want string) any {
+func pods(object Object, trigger int, want string) any {
 	metadata := object.Part("spec", "triggers", trigger, "metadata")
 	samples := []any{}
 	if n, err := strconv.Atoi(want); err == nil {
@@ -136,7 +134,7 @@ dispatcher: {enabled: true}
 keda:
   {enabled: true, prometheus: "http://p", minReplicas: 0, maxReplicas: 7, leadMinutes: 8, selector: 'cluster="x"'}
 `, c.replicas, config))
-		spec := charttest.Find(t, objects, "ScaledObject/wakecall-dispatcher").Part("spec")
+		spec := Find(t, objects, "ScaledObject/wakecall-dispatcher").Part("spec")
 		each := c.concurrency * 70 / 100
 		for path, want := range map[string]string{
 			"minReplicaCount": "0", "maxReplicaCount": "7", "triggers.0.metadata.threshold": strconv.Itoa(each),
@@ -155,7 +153,7 @@ keda:
 			!strings.Contains(backlog, fmt.Sprintf(`%d * count(wakecall_dispatcher_free_places{cluster="x"})`, c.concurrency)) {
 			t.Errorf("with the config %s the queries are %s\nand %s", config, wave, backlog)
 		}
-		pod := charttest.Find(t, objects, "StatefulSet/wakecall-dispatcher").Part("spec", "template", "spec")
+		pod := Find(t, objects, "StatefulSet/wakecall-dispatcher").Part("spec", "template", "spec")
 		policy := "advanced.horizontalPodAutoscalerConfig.behavior.scaleDown.policies.0."
 		if at(spec, policy+"periodSeconds") != pod.Text("terminationGracePeriodSeconds") || at(spec, policy+"value") != "1" {
 			t.Errorf("pods that stop within %s s are removed as %v",

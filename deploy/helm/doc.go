@@ -1,2 +1,0 @@
-// Package helm has the tests of the chart.
-package helm
