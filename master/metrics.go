@@ -77,8 +77,10 @@ func (m *Master) metricsHandler() http.Handler {
 
 // Alone returns the metrics of a process without a master, with the labels that a master would add.
 func Alone(g prometheus.Gatherer, process, version string) prometheus.Gatherer {
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "wakecall_build_info", Help: buildHelp}, []string{"version"})
-	build.WithLabelValues(version).Set(1)
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "wakecall_build_info", Help: buildHelp, ConstLabels: prometheus.Labels{"version": version},
+	})
+	build.Set(1)
 	own := prometheus.NewRegistry()
 	own.MustRegister(build)
 	return labelled(prometheus.Gatherers{g, own}, process)

@@ -1,6 +1,5 @@
 // What is the same for the whole installation comes from one host at a time. Without the label of the host its history
-// goes on when another host takes over; max, because for a moment, and when the database is cut off from only that host,
-// there are two.
+// goes on when another host takes over. max, because while only that host is cut off from the database, there are two.
 {
   local c = $._config,
   prometheusRules+:: {

@@ -150,12 +150,10 @@ func newMetrics() *prometheus.Registry {
 // showHealth shows in /metrics whether this process reaches its journal and the registry's database.
 func (p *parts) showHealth() {
 	p.metrics.MustRegister(
-		gauge("wakecall_journal_writable", "1 unless the last write of this process to the journal failed.", func() float64 {
-			return oneIf(p.journal.Healthy() == nil)
-		}),
-		gauge("wakecall_registry_up", "1 while the registry's database answers this process.", func() float64 {
-			return oneIf(p.registry.Up())
-		}),
+		gauge("wakecall_journal_writable", "1 unless the last write of this process to the journal failed.",
+			func() float64 { return oneIf(p.journal.Healthy() == nil) }),
+		gauge("wakecall_registry_up", "1 while the registry's database answers this process.",
+			func() float64 { return oneIf(p.registry.Up()) }),
 	)
 }
 
