@@ -1,16 +1,18 @@
 package charttest
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app"
@@ -529,39 +531,26 @@ func TestChartRestartsPodsForAConfiguration(t *testing.T) {
 	}
 }
 
-// TestChartRules: the rules for Prometheus are those of the chart's files, with their own templates.
+// TestChartRules: the rules for Prometheus are the mixin's, with their own templates.
 func TestChartRules(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds helm; run without -short")
+	rule := Find(t, rendered(t, "prometheusRule: {enabled: true, labels: {release: prometheus}}"), "PrometheusRule/wakecall")
+	if got := at(rule, "metadata.labels.release"); got != "prometheus" {
+		t.Errorf("the label release is %q", got)
 	}
-	dir := filepath.Join(t.TempDir(), "wakecall")
-	if err := os.CopyFS(dir, os.DirFS(Chart(t))); err != nil {
-		t.Fatal(err)
-	}
-	files := filepath.Join(dir, "files")
-	if err := errors.Join(os.RemoveAll(files), os.Mkdir(files, 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	for file, text := range map[string]string{
-		"rules.yaml":  "groups:\n  - name: a\n    rules: [{record: r, expr: up}]\n",
-		"alerts.yaml": "groups:\n  - name: b\n    rules: [{alert: A, expr: down, annotations: {summary: 'on {{ $labels.host }}'}}]\n",
-	} {
-		if err := os.WriteFile(filepath.Join(files, file), []byte(text), 0o600); err != nil {
+	var want []any
+	for _, kind := range []string{"rules", "alerts"} {
+		b, err := os.ReadFile(filepath.Join("../../deploy/mixin/rendered", kind+".yaml"))
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	objects, refusal := RenderDir(t, dir, "prometheusRule: {enabled: true, labels: {release: prometheus}}")
-	if refusal != "" {
-		t.Fatal(refusal)
-	}
-	rule := Find(t, objects, "PrometheusRule/wakecall")
-	for path, want := range map[string]string{
-		"spec.groups.0.rules.0.record": "r", "spec.groups.1.rules.0.annotations.summary": "on {{ $labels.host }}",
-		"metadata.labels.release": "prometheus",
-	} {
-		if got := at(rule, path); got != want {
-			t.Errorf("%s is %q, want %q", path, got, want)
+		var file struct{ Groups []any }
+		if err := yaml.Unmarshal(b, &file); err != nil {
+			t.Fatal(err)
 		}
+		want = append(want, file.Groups...)
+	}
+	if got := rule.Get("spec", "groups"); len(want) < 2 || !reflect.DeepEqual(got, any(want)) {
+		t.Errorf("the groups are\n%v, want\n%v", got, want)
 	}
 }

@@ -45,13 +45,7 @@ func Chart(t testing.TB) string {
 // Render renders the chart with values, a YAML text. refusal is empty, or what helm says against the values.
 func Render(t testing.TB, values string) (objects []Object, refusal string) {
 	t.Helper()
-	return RenderDir(t, Chart(t), values)
-}
-
-// RenderDir renders a copy of the chart.
-func RenderDir(t testing.TB, dir, values string) (objects []Object, refusal string) {
-	t.Helper()
-	out, refusal := Helm(t, values, "template", Release, dir, "--namespace", Namespace, "--values", "-")
+	out, refusal := Helm(t, values, "template", Release, Chart(t), "--namespace", Namespace, "--values", "-")
 	decoder := yaml.NewDecoder(bytes.NewReader(out))
 	for {
 		var o Object
