@@ -28,7 +28,7 @@ var examples = map[string]string{
 	"topic list":       "wakecall topic list --prefix order. --state paused",
 	"topic show":       "wakecall topic show order.close > order.close.yaml",
 	"topic delete":     "wakecall topic delete order.close --drop-jobs",
-	"topic pause":      "wakecall topic pause order.close",
+	"topic pause":      "wakecall topic pause order.close --reason 'stock count'",
 	"topic resume":     "wakecall topic resume order.close",
 	"alert list":       "wakecall alert list --ended",
 	"alert ack":        "wakecall alert ack 17 --reason 'the shop is down until noon'",
