@@ -216,6 +216,15 @@ func (c *Client) putTopic(
 // SetTopicState pauses, resumes or takes offline a topic, and leaves its other fields as they are. ErrChanged: somebody
 // else has changed it at the same time.
 func (c *Client) SetTopicState(ctx context.Context, name, state string) error {
+	return c.setTopicState(ctx, name, state, "")
+}
+
+// PauseTopic is SetTopicState with why the topic is paused, for the others on call; empty: no reason.
+func (c *Client) PauseTopic(ctx context.Context, name, reason string) error {
+	return c.setTopicState(ctx, name, "paused", reason)
+}
+
+func (c *Client) setTopicState(ctx context.Context, name, state, reason string) error {
 	var etag string
 	var fields map[string]any // also those that this client does not know
 	r := request{method: http.MethodGet, path: topicPath(name), repeatable: true, etag: &etag}
@@ -227,8 +236,10 @@ func (c *Client) SetTopicState(ctx context.Context, name, state string) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = c.putTopic(ctx, name, body, etag)
-	return err
+	return c.do(ctx, request{
+		method: http.MethodPut, path: topicPath(name), body: body, match: etag,
+		query: queryOf(map[string]string{"reason": reason}),
+	}, nil)
 }
 
 // DeleteTopic removes a topic. ErrConflict: it still has jobs. ErrNotFound: it does not exist.

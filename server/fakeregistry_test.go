@@ -24,6 +24,7 @@ type fakeRegistry struct {
 	fail     error
 	actor    string
 	uses     []string // of tokens, as they were stored
+	reasons  []string // of pauses: ACTOR: TOPIC: REASON
 }
 
 func (f *fakeRegistry) Snapshot() *registry.Snapshot {
@@ -93,6 +94,13 @@ func (f *fakeRegistry) DeleteTopic(_ context.Context, actor, name string, condit
 		s.Topics = registry.NewTopics(slices.Collect(maps.Values(topics))...)
 	})
 	return nil
+}
+
+func (f *fakeRegistry) SetPauseReason(_ context.Context, actor, topic, reason string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reasons = append(f.reasons, actor+": "+topic+": "+reason)
+	return f.fail
 }
 
 func (f *fakeRegistry) ListTokens() []*registry.Token {

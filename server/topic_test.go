@@ -126,6 +126,23 @@ func TestTwoWhoEditOneTopic(t *testing.T) {
 	a.do("DELETE", path, "", "If-Match", "*").want(204)
 }
 
+// TestATopicIsPausedWithAReason, which the token gives. A reason that cannot be stored changes nothing.
+func TestATopicIsPausedWithAReason(t *testing.T) {
+	a := newAPI(t)
+	const paused, active = `{"callback_url":"http://x/","state":"paused"}`, `{"callback_url":"http://x/","state":"active"}`
+	a.do("PUT", "/v1/topics/shop.held?reason=stock+count", paused).want(201)
+	a.do("PUT", "/v1/topics/shop.held?reason="+strings.Repeat("x", 501), active).problem(400, "reason")
+	a.do("PUT", "/v1/topics/shop.held?reason="+strings.Repeat("x", 501), paused).problem(422, "reason")
+	a.do("PUT", "/v1/topics/shop.held?why=x", paused).problem(400, "why")
+	a.do("PUT", "/v1/topics/shop.held?reason=", paused).want(200)
+	if got := a.registry.reasons; len(got) != 1 || !strings.HasSuffix(got[0], ": shop.held: stock count") {
+		t.Errorf("reasons: %q", got)
+	}
+	if got := a.do("GET", "/v1/topics/shop.held", "").want(200).json()["state"]; got != "paused" {
+		t.Errorf("it is %v", got)
+	}
+}
+
 // TestTopicsArePutTogether: all of them or none.
 func TestTopicsArePutTogether(t *testing.T) {
 	a := newAPI(t)

@@ -84,9 +84,21 @@ func (s *Server) putTopic(c *call) error {
 		if err != nil {
 			return err
 		}
+		reason := c.query.Get("reason")
+		if reason != "" && topic.State == registry.TopicActive {
+			return badField("reason", "only of a topic that is paused or offline")
+		}
+		if err := registry.ValidReason(reason); err != nil {
+			return err
+		}
 		done, err := s.registry.PutTopics(c.ctx(), c.actor(), []registry.Topic{*topic}, c.conditions()...)
 		if err != nil {
 			return err
+		}
+		if reason != "" {
+			if err := s.registry.SetPauseReason(c.ctx(), c.actor(), name, reason); err != nil {
+				return err
+			}
 		}
 		if saved := s.registry.Snapshot().Topics.Get(name); saved != nil {
 			topic = saved
@@ -212,7 +224,7 @@ func (c *call) newTopicName() (string, error) {
 	if err := allow(c.token, mayManage, name); err != nil {
 		return "", err
 	}
-	if err := c.readQuery(); err != nil {
+	if err := c.readQuery("reason"); err != nil {
 		return "", err
 	}
 	if err := registry.ValidTopicName(name); err != nil {

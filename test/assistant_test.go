@@ -127,10 +127,16 @@ func (i *installation) assistantChanges(t *testing.T) {
 	}
 	i.endpoint.WaitCalls(t, topic, 1)
 	var topics struct{ Topics []struct{ State string } }
-	err := errors.Join(ask(t, s, "pause_topic", M{"topic": topic}, &map[string]any{}),
+	err := errors.Join(ask(t, s, "pause_topic", M{"topic": topic, "reason": "stock count"}, &map[string]any{}),
 		ask(t, s, "list_topics", M{"prefix": topic}, &topics))
 	if err != nil || len(topics.Topics) != 1 || topics.Topics[0].State != "paused" {
 		t.Errorf("%+v, %v", topics, err)
+	}
+	var f struct{ Jobs []struct{ Waits string } }
+	i.MustPush(t, topic, M{"id": "y", "body": 1})
+	if err := ask(t, s, "find_job", M{"id": "y"}, &f); err != nil || len(f.Jobs) != 1 ||
+		!strings.Contains(f.Jobs[0].Waits, "stock count") {
+		t.Errorf("a job of the paused topic: %+v, %v", f, err)
 	}
 }
 

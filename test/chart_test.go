@@ -58,7 +58,7 @@ func TestChartPodsStart(t *testing.T) {
 		t.Errorf("with dispatchers: 0 the pod has the dispatchers %v", started)
 	}
 	shows(t, host, "wakecall_due_jobs{")
-	shows(t, dispatcher, "wakecall_dispatcher_free_places ")
+	shows(t, dispatcher, "wakecall_dispatcher_free_places{")
 
 	i.MustPush(t, topic, M{"id": "43", "body": 1, "delay": "1h"})
 	harness.Eventually(t, soon, "the first pod to know the dispatcher", func() error { return knows(host, dispatcher) })

@@ -117,12 +117,18 @@ func (h *Handler) handle(c echo.Context) error {
 	return h.Pages.Back(c, "/alerts")
 }
 
+type alertDeliveriesData struct {
+	List []alert.Delivery
+	Away bool // the database is unavailable
+}
+
 func (h *Handler) deliveriesPage(c echo.Context) error {
 	list, err := h.Alerts.ListDeliveries(c.Request().Context(), 200)
-	if err != nil {
+	away := errors.Is(err, registry.ErrUnavailable)
+	if err != nil && !away {
 		return err
 	}
-	return h.Pages.Render(c, http.StatusOK, "alert_deliveries", list)
+	return h.Pages.Render(c, http.StatusOK, "alert_deliveries", alertDeliveriesData{list, away})
 }
 
 type alertSettingsData struct {

@@ -131,6 +131,9 @@ func TestAlertsAreShownWithoutTheDatabase(t *testing.T) {
 	}
 	admintest.Must(t, s.Registry.Close())
 	s.Shows("/alerts", "shard a is down", "refused", "database is unavailable", "3m ")
+	if page := s.Shows("/alerts/deliveries", "cannot be listed", "still sent"); strings.Contains(page, "No messages yet") {
+		t.Error("the page says that there are no messages")
+	}
 }
 
 // TestTheWorstAlertsAreListed, if there are more than the page shows: an old critical one before newer warnings.

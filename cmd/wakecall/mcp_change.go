@@ -34,8 +34,8 @@ func (a *assistant) addChanges(s *mcp.Server) {
 	addTool(a, s, &mcp.Tool{
 		Name: "pause_topic", Annotations: changes(false),
 		Description: "Pauses a topic: it accepts jobs, but none is called until it is resumed.",
-	}, func(ctx context.Context, in topicIn) (*doneOut, error) {
-		return done("paused", a.api.SetTopicState(ctx, in.Topic, "paused"))
+	}, func(ctx context.Context, in pauseIn) (*doneOut, error) {
+		return done("paused", a.api.PauseTopic(ctx, in.Topic, in.Reason))
 	})
 	addTool(a, s, &mcp.Tool{
 		Name: "resume_topic", Annotations: changes(false),
@@ -54,6 +54,11 @@ func (a *assistant) addChanges(s *mcp.Server) {
 type jobIn struct {
 	Topic string `json:"topic"`
 	ID    string `json:"id"`
+}
+
+type pauseIn struct {
+	Topic  string `json:"topic"`
+	Reason string `json:"reason,omitempty" jsonschema:"why, for the others on call"`
 }
 
 type ackIn struct {

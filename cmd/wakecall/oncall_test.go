@@ -47,6 +47,7 @@ func TestCommandsOfSomebodyOnCall(t *testing.T) {
 			`POST /v1/topics/shop.close/dead/retry {"limit":7,"filter":{"status":503,"until":"2026-01-02T02:54:05Z"}}`},
 		{"dead retry shop.close --limit 7", "2 dead jobs", `POST /v1/topics/shop.close/dead/retry {"limit":7}`},
 		{"topic pause demo", "topic demo is paused", put + `{"name":"demo","per_key":"kept","state":"paused","ttr":"10s"}`},
+		{"topic pause demo --reason stock", "topic demo is paused", "PUT /v1/topics/demo?reason=stock {"},
 		{"topic resume demo", "topic demo is active", put},
 		{"top --rounds 1 --rows 1", "slow", ""},
 		{"alert list", "acknowledged by ann", ""},

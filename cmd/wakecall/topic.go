@@ -18,8 +18,7 @@ func (p *program) topicCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "topic", GroupID: groupUse, Short: "list, show, apply, pause, resume and delete topics",
 	}, p.topicListCommand(), p.topicShowCommand(), p.topicApplyCommand(), p.topicDeleteCommand(),
-		p.topicStateCommand("pause", "call no jobs of a topic until it is resumed; it accepts pushes", "paused"),
-		p.topicStateCommand("resume", "call the jobs of a paused or offline topic again", "active"))
+		p.topicPauseCommand(), p.topicResumeCommand())
 }
 
 func (p *program) topicListCommand() *cobra.Command {
@@ -76,11 +75,28 @@ func (p *program) topicShowCommand() *cobra.Command {
 	})
 }
 
-func (p *program) topicStateCommand(name, short, state string) *cobra.Command {
+func (p *program) topicPauseCommand() *cobra.Command {
+	reason := ""
+	cmd := p.topicStateCommand("pause", "call no jobs of a topic until it is resumed; it accepts pushes", "paused",
+		func(ctx context.Context, c *client.Client, name string) error { return c.PauseTopic(ctx, name, reason) })
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the others on call; jobs that wait for it show it")
+	return cmd
+}
+
+func (p *program) topicResumeCommand() *cobra.Command {
+	return p.topicStateCommand("resume", "call the jobs of a paused or offline topic again", "active",
+		func(ctx context.Context, c *client.Client, name string) error {
+			return c.SetTopicState(ctx, name, "active")
+		})
+}
+
+func (p *program) topicStateCommand(
+	name, short, state string, set func(ctx context.Context, c *client.Client, name string) error,
+) *cobra.Command {
 	return p.addClientFlags(&cobra.Command{
 		Use: name + " TOPIC", Short: short, Args: exactArgs("TOPIC"), ValidArgsFunction: p.completeTopics,
 		RunE: p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := c.SetTopicState(ctx, args[0], state); err != nil {
+			if err := set(ctx, c, args[0]); err != nil {
 				return hintTopics(err)
 			}
 			return p.say(map[string]string{"topic": args[0], "state": state}, "topic %s is %s",

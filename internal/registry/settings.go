@@ -136,10 +136,13 @@ func (n *noteRow) note() TopicNote {
 
 const maxReason = 500
 
+// ValidReason checks why a topic is paused. Errors: *FieldError.
+func ValidReason(reason string) error { return text("reason", reason, maxReason) }
+
 // SetPauseReason stores why a topic is paused, and who says so; an empty reason removes it. Errors: *FieldError,
 // ErrNoTopic, ErrUnavailable.
 func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason string) error {
-	if err := text("reason", reason, maxReason); err != nil {
+	if err := ValidReason(reason); err != nil {
 		return err
 	}
 	at := database.Now()
