@@ -151,8 +151,8 @@ func (p *program) commands() []*cobra.Command {
 		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(),
 		p.searchCommand(), p.changeCommand(), p.deadCommand(), p.alertCommand(), p.topCommand(),
 		p.workCommand(), p.topicCommand(), p.statsCommand(), p.shardCommand(), p.hostCommand(), p.tokenCommand(),
-		p.psCommand(), p.healthCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(), p.configCommand(),
-		p.versionCommand())
+		p.psCommand(), p.healthCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(),
+		p.configCommand(), p.versionCommand())
 }
 
 // noArgs and exactArgs return usage errors for a wrong number of arguments.
