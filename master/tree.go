@@ -101,7 +101,9 @@ func waiting(roles []RoleSpec) []Process {
 func (s *slot) describe() Process {
 	s.mu.Lock()
 	p := s.current
-	d := Process{Role: s.spec.Name, State: StateWaiting, Restarts: s.restarts, LastExit: s.lastExit, ExitedAt: s.exitedAt}
+	d := Process{
+		Role: s.spec.Name, State: StateWaiting, Restarts: s.restarts, LastExit: s.lastExit, ExitedAt: s.exitedAt,
+	}
 	if s.spec.Numbered {
 		d.Number = s.number
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	beanstalk "github.com/beanstalkd/go-beanstalk"
+
 	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/harness"
 )
@@ -103,7 +105,13 @@ func TestSocketActivationOfGateways(t *testing.T) {
 		"WAKECALL_GATEWAYS_BEANSTALK_ADDR": addr, "WAKECALL_GATEWAYS_PHPDQ_ADDR": own,
 	}})
 	for n := range 2 {
-		c := dialBeanstalk(t, addr) // nobody accepts yet
+		early, err := net.Dial("tcp", addr) // nobody accepts yet
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer early.Close()
+		_ = early.SetDeadline(time.Now().Add(soon))
+		c := beanstalk.NewConn(early)
 		w.Up()
 		if _, err := c.Put([]byte("x"), 1, time.Hour, time.Minute); err != nil {
 			t.Errorf("start %d: a connection made before: %v", n+1, err)

@@ -20,11 +20,13 @@ import (
 	"github.com/wakecall/wakecall/master"
 )
 
-const healthLong = `Exits with 0 if every process on this host's data_dir is ready, otherwise with 1 and a line that says which is
-not: for HEALTHCHECK of Docker, and exec probes. It asks the processes themselves (a master's, or roles that run
-alone), and the API and the admin at their addresses, whatever these are and with or without TLS.
+const healthLong = `Exits with 0 if every process on this host's data_dir is ready, otherwise with 1 and a line
+that says which is not: for HEALTHCHECK of Docker, and exec probes. It asks the processes themselves
+(a master's, or roles that run alone), and the API and the admin at their addresses, whatever these
+are and with or without TLS.
 
-It does not ask Redis or the database: while they are down, every host would be taken out of service at once.`
+It does not ask Redis or the database: while they are down, every host would be taken out of service
+at once.`
 
 // health is the answer of wakecall health.
 type health struct {
@@ -35,8 +37,8 @@ type health struct {
 
 func (p *program) healthCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "health", GroupID: groupCare, Short: "exit with 0 if this host's processes are ready (HEALTHCHECK, probes)",
-		Long: healthLong,
+		Use: "health", GroupID: groupCare, Long: healthLong,
+		Short: "exit with 0 if this host's processes are ready (HEALTHCHECK, probes)",
 	}
 	role, limit := "", 2*time.Second
 	cmd.Flags().StringVar(&role, "role", "", "check only the processes of this `ROLE`, such as dispatcher")
