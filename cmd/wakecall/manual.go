@@ -77,23 +77,15 @@ func writeText(b *bytes.Buffer, text string) {
 	isVerbatim := false
 	for line := range strings.Lines(text + "\n") {
 		line = strings.TrimRight(line, "\n")
-		switch indented := strings.HasPrefix(line, "  "); {
-		case line == "":
-			line = ".PP"
-		case indented && !isVerbatim:
-			b.WriteString(".RS\n.nf\n")
-			isVerbatim = true
-			line = roff(line[2:])
-		case indented:
-			line = roff(line[2:])
-		case isVerbatim:
-			b.WriteString(".fi\n.RE\n")
-			isVerbatim = false
-			line = roff(line)
-		default:
-			line = roff(line)
+		if line == "" {
+			b.WriteString(".PP\n")
+			continue
 		}
-		b.WriteString(line + "\n")
+		if indented := strings.HasPrefix(line, "  "); indented != isVerbatim {
+			isVerbatim = indented
+			b.WriteString(map[bool]string{true: ".RS\n.nf\n", false: ".fi\n.RE\n"}[indented])
+		}
+		b.WriteString(roff(strings.TrimPrefix(line, "  ")) + "\n")
 	}
 	if isVerbatim {
 		b.WriteString(".fi\n.RE\n")
