@@ -45,8 +45,20 @@ func (d *Due) Register(r prometheus.Registerer) {
 	d.gauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "wakecall_due_jobs", Help: "Jobs of all push topics that fall due in a minute: 1 is the next 60 seconds.",
 	}, []string{"minute"})
-	r.MustRegister(d.gauge)
+	r.MustRegister(d)
 }
+
+// Describe implements prometheus.Collector.
+func (d *Due) Describe(ch chan<- *prometheus.Desc) { d.gauge.Describe(ch) }
+
+// Collect implements prometheus.Collector.
+func (d *Due) Collect(ch chan<- prometheus.Metric) {
+	if d.leads() {
+		d.gauge.Collect(ch)
+	}
+}
+
+func (d *Due) leads() bool { return d.Leads == nil || d.Leads() }
 
 // Run counts until ctx is done.
 func (d *Due) Run(ctx context.Context) error {
@@ -62,8 +74,8 @@ func (d *Due) Run(ctx context.Context) error {
 
 // show sets the metric. Without an answer there is none: an old one would say that nothing is coming.
 func (d *Due) show(ctx context.Context) {
-	if d.Leads != nil && !d.Leads() {
-		d.gauge.Reset()
+	if !d.leads() {
+		d.gauge.Reset() // old when this process leads again
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, dueLimit)

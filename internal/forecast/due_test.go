@@ -75,8 +75,6 @@ func TestDueJobsAreThoseThatDispatchersCall(t *testing.T) {
 		synctest.Wait()
 		expect(t, r, map[string]float64{"3": 7})
 		leads = false
-		time.Sleep(dueEvery)
-		synctest.Wait()
 		if old := shown(t, r); len(old) != 0 {
 			t.Errorf("while another host leads, this one shows %v", old)
 		}
