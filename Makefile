@@ -63,7 +63,7 @@ TESTS = $(GO) run -exec "env $(1)" $(GOTESTSUM) --format standard-quiet --hide-s
 
 # All packages but the integration tests, which start real processes and have targets of their own. Those that take the
 # longest come first, so that none of them runs alone at the end.
-UNIT := packages=$$(echo ./internal/queue ./server; $(GO) list ./... | grep -v -e '/test$$' -e '/test/chaos$$');
+UNIT := packages=$$(echo ./internal/queue ./server ./test/charttest; $(GO) list ./... | grep -v -e '/test$$' -e '/test/chaos$$');
 
 .PHONY: help
 help: ## list the targets

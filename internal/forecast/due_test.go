@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"maps"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,11 +21,21 @@ import (
 
 // delayed are topics with jobs that fall due in the third minute from now.
 type delayed struct {
+	mu  sync.Mutex
 	due map[string]int64
 	err error
 }
 
+// set changes what the next count finds.
+func (d *delayed) set(due map[string]int64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.due, d.err = due, err
+}
+
 func (d *delayed) Counts(context.Context) (map[string]queue.Stats, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	counts := map[string]queue.Stats{}
 	for topic, n := range d.due {
 		counts[topic] = queue.Stats{Delayed: n}
@@ -32,6 +44,8 @@ func (d *delayed) Counts(context.Context) (map[string]queue.Stats, error) {
 }
 
 func (d *delayed) Forecast(_ context.Context, topic string) (f queue.Forecast, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	f.Minutes[2] = d.due[topic]
 	return f, nil
 }
@@ -57,24 +71,25 @@ func TestDueJobsAreThoseThatDispatchersCall(t *testing.T) {
 		limited, pull, paused := topic("limited"), topic("pull"), topic("paused")
 		limited.RateLimit, pull.Delivery, paused.State = 5, registry.DeliveryPull, registry.TopicPaused
 		d, r := showing(jobs, topic("a"), limited, pull, paused, topic("empty"))
-		leads := true
-		d.Leads = func() bool { return leads }
+		var leads atomic.Bool
+		leads.Store(true)
+		d.Leads = leads.Load
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- d.Run(ctx) }()
 		synctest.Wait()
 		expect(t, r, map[string]float64{"3": 1000 + 5*60})
 
-		jobs.err = errors.New("no shard answers")
+		jobs.set(nil, errors.New("no shard answers"))
 		time.Sleep(dueEvery + time.Second)
 		if old := shown(t, r); len(old) != 0 {
 			t.Errorf("old numbers are shown: %v", old)
 		}
-		jobs.err, jobs.due = &queue.PartialError{}, map[string]int64{"a": 7}
+		jobs.set(map[string]int64{"a": 7}, &queue.PartialError{})
 		time.Sleep(dueEvery)
 		synctest.Wait()
 		expect(t, r, map[string]float64{"3": 7})
-		leads = false
+		leads.Store(false)
 		if old := shown(t, r); len(old) != 0 {
 			t.Errorf("while another host leads, this one shows %v", old)
 		}

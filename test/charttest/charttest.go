@@ -66,6 +66,7 @@ func Helm(t testing.TB, stdin string, args ...string) (out []byte, refusal strin
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"run", helm}, append(args, "--kube-version", "1.34.0")...)...)
 	var stderr bytes.Buffer
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath") // as make builds it, also for tests with cgo
 	cmd.Stdin, cmd.Stderr = strings.NewReader(stdin), &stderr
 	out, err := cmd.Output()
 	if err != nil {
