@@ -103,6 +103,14 @@ function linksToTheRepository(md) {
   });
 }
 
+// Indented code looks, scrolls and is copied as fenced code does.
+function indentedCodeAsFenced(md) {
+  md.renderer.rules.code_block = (tokens, i, ...rest) => {
+    tokens[i].info = "";
+    return md.renderer.rules.fence(tokens, i, ...rest);
+  };
+}
+
 export default {
   title: "Wakecall",
   description: "A delayed-callback dispatcher: push a job now, get it at your endpoint when it is due.",
@@ -114,7 +122,13 @@ export default {
     // Diagrams of lines: no gaps between them.
     ["style", {}, ".vp-doc .language-text code { line-height: 1.3 }"],
   ],
-  markdown: { config: linksToTheRepository, anchor: { slugify } },
+  markdown: {
+    config(md) {
+      linksToTheRepository(md);
+      indentedCodeAsFenced(md);
+    },
+    anchor: { slugify },
+  },
   // Examples name listeners of the reader's own machine.
   ignoreDeadLinks: "localhostLinks",
   themeConfig: {
