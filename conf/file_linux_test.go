@@ -42,4 +42,8 @@ func asNobody(do func()) {
 }
 
 // setFileUser is for the calling thread alone.
-func setFileUser(id uintptr) { _, _, _ = syscall.RawSyscall(syscall.SYS_SETFSUID, id, 0, 0) }
+func setFileUser(id uintptr) {
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETFSUID, id, 0, 0); errno != 0 {
+		panic(errno)
+	}
+}
