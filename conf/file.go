@@ -28,7 +28,7 @@ func (l *loader) readFile(opts LoadOptions) {
 	}
 	for _, name := range places {
 		data, err := os.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) && named == "" {
+		if named == "" && (errors.Is(err, fs.ErrNotExist) || isOutOfReach(name)) {
 			continue
 		}
 		if err != nil {
@@ -39,6 +39,13 @@ func (l *loader) readFile(opts LoadOptions) {
 		l.readYAML(data)
 		return
 	}
+}
+
+// isOutOfReach reports whether this user may not enter the directory of a file, such as the home directory in which
+// `sudo -u wakecall wakecall check` was typed.
+func isOutOfReach(name string) bool {
+	_, err := os.Stat(name)
+	return errors.Is(err, fs.ErrPermission)
 }
 
 // readYAML sets the keys of a file. It walks the nodes, because decoding would lose the line numbers and the notation

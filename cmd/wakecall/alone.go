@@ -14,7 +14,7 @@ import (
 func (p *program) roleCommands() []*cobra.Command {
 	return []*cobra.Command{
 		p.roleCommand(app.RoleServer, "run the HTTP API alone, in the foreground"),
-		p.roleCommand(app.RoleTimer, "run one timer alone: it moves due jobs and returns expired leases"),
+		p.roleCommand(app.RoleTimer, "run one timer alone: it makes due jobs ready and returns expired leases"),
 		p.roleCommand(app.RoleDispatcher, "run one dispatcher alone: it calls the endpoints"),
 		p.roleCommand(app.RoleChecker, "run the redis-checker alone: it watches every shard"),
 		p.roleCommand(app.RoleAdmin, "run the web admin alone, in the foreground"),

@@ -16,7 +16,20 @@ const groups = [
   {
     text: "Guides",
     folder: "guides",
-    pages: ["guides/clients", "guides/callbacks", "guides/pull", "guides/admin", "guides/alerts", "guides/assistant"],
+    pages: [
+      "guides/callbacks",
+      "guides/clients",
+      "guides/pull",
+      "guides/admin",
+      "guides/alerts",
+      "guides/assistant",
+      "guides/migrate",
+      "guides/migrate-from-lmstfy",
+      "guides/migrate-from-php-delayqueue",
+      "guides/migrate-from-delay-queue",
+      "guides/migrate-from-grape",
+      "guides/migrate-from-beanstalkd",
+    ],
   },
   {
     text: "Reference",
@@ -34,30 +47,26 @@ const groups = [
     folder: "operations",
     pages: [
       "operations/index",
+      "operations/redis",
+      "operations/capacity",
+      "operations/health",
       "operations/monitoring",
       "operations/runbooks",
       "operations/troubleshooting",
       "operations/upgrade",
       "operations/backup",
       "operations/recovery",
-      "operations/redis",
-      "operations/capacity",
+      "operations/files-and-signals",
     ],
+  },
+  {
+    text: "Promises and limits",
+    pages: ["reliability", "reliability-report", "security", "benchmarks", "versions", "comparison"],
   },
   {
     text: "How it works",
     folder: "architecture",
-    pages: [
-      "architecture",
-      "architecture/store",
-      "architecture/recovery",
-      "reliability",
-      "reliability-report",
-      "security",
-      "benchmarks",
-      "comparison",
-      "versions",
-    ],
+    pages: ["architecture", "architecture/store", "architecture/recovery"],
   },
 ];
 
@@ -94,6 +103,14 @@ function linksToTheRepository(md) {
   });
 }
 
+// Indented code looks, scrolls and is copied as fenced code does.
+function indentedCodeAsFenced(md) {
+  md.renderer.rules.code_block = (tokens, i, ...rest) => {
+    tokens[i].info = "";
+    return md.renderer.rules.fence(tokens, i, ...rest);
+  };
+}
+
 export default {
   title: "Wakecall",
   description: "A delayed-callback dispatcher: push a job now, get it at your endpoint when it is due.",
@@ -105,7 +122,13 @@ export default {
     // Diagrams of lines: no gaps between them.
     ["style", {}, ".vp-doc .language-text code { line-height: 1.3 }"],
   ],
-  markdown: { config: linksToTheRepository, anchor: { slugify } },
+  markdown: {
+    config(md) {
+      linksToTheRepository(md);
+      indentedCodeAsFenced(md);
+    },
+    anchor: { slugify },
+  },
   // Examples name listeners of the reader's own machine.
   ignoreDeadLinks: "localhostLinks",
   themeConfig: {
