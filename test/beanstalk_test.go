@@ -367,7 +367,7 @@ func TestARestartedBeanstalkdLosesNoJob(t *testing.T) {
 		}
 		stop()
 	}
-	if stats := i.MustStats(t, "beanstalk.default.0000000100"); stats.Delayed != 2 {
+	if stats := i.MustStats(t, "beanstalk.default"); stats.Delayed != 2 {
 		t.Errorf("%d of two jobs are here", stats.Delayed)
 	}
 }
@@ -376,7 +376,7 @@ func oldBeanstalkd(t *testing.T) *oldSystem {
 	addr, _ := startBeanstalkd(t, freeport.TCP(t))
 	producer, consumer := dialBeanstalk(t, addr), dialBeanstalk(t, addr)
 	return &oldSystem{
-		args: []string{"--addr", addr}, topic: "beanstalk.default.0000000100",
+		args: []string{"--addr", addr}, topic: "beanstalk.default",
 		number: func(_, body string) string { return body },
 		fill: func(jobs int) {
 			for n := range jobs {
