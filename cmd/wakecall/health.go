@@ -44,13 +44,17 @@ func (p *program) healthCommand() *cobra.Command {
 	cmd.Flags().StringVar(&role, "role", "", "check only the processes of this `ROLE`, such as dispatcher")
 	complete(cmd, "role", app.Roles()...)
 	cmd.Flags().DurationVar(&limit, "timeout", limit, "how long the check may take")
-	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
+	return p.addOutputFlag(p.withSettings(cmd, func(cmd *cobra.Command) error {
 		if role != "" && !slices.Contains(app.Roles(), role) {
 			return usagef("--role %q must be one of %s", role, strings.Join(app.Roles(), ", "))
 		}
-		ctx, cancel := context.WithTimeout(ctx, limit)
+		dir, err := conf.DataDir(p.sources(cmd))
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 		defer cancel()
-		h := healthOf(ctx, cfg.DataDir, role)
+		h := healthOf(ctx, dir, role)
 		if err := p.show(h, h.print); err != nil {
 			return err
 		}
