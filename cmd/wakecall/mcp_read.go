@@ -135,7 +135,7 @@ type findOut struct {
 	Jobs        []mcpJob  `json:"jobs" jsonschema:"with this id, that Wakecall has now, also finished ones"`
 	Past        []mcpPast `json:"past" jsonschema:"what the journals know about jobs with this id, newest job first"`
 	Complete    bool      `json:"complete" jsonschema:"false: not all was searched or shown; name a topic to see more"`
-	NotSearched []string  `json:"not_searched,omitempty" jsonschema:"hosts whose journals were not searched, and why"`
+	NotSearched []string  `json:"not_searched,omitempty" jsonschema:"shards and journals that were not searched, and why"`
 }
 
 type mcpPast struct {
@@ -184,8 +184,25 @@ func (a *assistant) find(ctx context.Context, in findIn) (*findOut, error) {
 			out.Complete = false
 		}
 	}
+	if len(out.Jobs) == 0 {
+		if err := a.addAway(ctx, out); err != nil {
+			return nil, err
+		}
+	}
 	out.Summary = out.summarize()
 	return out, nil
+}
+
+// addAway adds the shards that do not answer: they may have the job.
+func (a *assistant) addAway(ctx context.Context, f *findOut) error {
+	shards, err := a.api.Shards(ctx)
+	for _, s := range shards {
+		if !s.Up {
+			f.NotSearched = append(f.NotSearched, "shard "+s.Name+": "+clip(s.Error, mcpAnswerLimit))
+			f.Complete = false
+		}
+	}
+	return err
 }
 
 func (f *findOut) summarize() string {
@@ -197,7 +214,7 @@ func (f *findOut) summarize() string {
 	case len(f.Past) > 0:
 		return f.Past[0].Summary
 	case !f.Complete:
-		return "not found, but not all journals were searched"
+		return "not found, but not all shards and journals were searched"
 	}
 	return "unknown: no topic that the token may read has it, and no journal that is kept mentions it"
 }

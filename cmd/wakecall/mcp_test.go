@@ -168,6 +168,20 @@ func TestAssistantCutsWhatOthersWrote(t *testing.T) {
 	}
 }
 
+// TestAssistantSaysThatAShardIsAway: it may have the job that was not found.
+func TestAssistantSaysThatAShardIsAway(t *testing.T) {
+	api := newFakeAPI(t)
+	api.answers = map[string]answer{
+		"GET /v1/search?id=x": {200, `{"done":true,"stored":[],"jobs":[]}` + "\n"},
+		"GET /v1/shards":      {200, `{"shards":[{"name":"a","up":true},{"name":"b","error":"connection refused"}]}`},
+	}
+	found, failure := ask(t, askAssistant(t, api.url, "secret-token", false), "find_job", map[string]any{"id": "x"})
+	if !strings.Contains(found, `"complete":false`) || !strings.Contains(found, `["shard b: connection refused"]`) ||
+		strings.Contains(found, "unknown") {
+		t.Errorf("%s %s", found, failure)
+	}
+}
+
 // TestAssistantCountsDeadJobs by reason, over all pages.
 func TestAssistantCountsDeadJobs(t *testing.T) {
 	api := newFakeAPI(t)

@@ -99,7 +99,7 @@ func TestReadyNoticesAServerThatHasGone(t *testing.T) {
 func TestReadyWithAServerThatHangs(t *testing.T) {
 	hangs, cmd := startRedis(t)
 	answers, _ := startRedis(t)
-	q := open(Options{Timeout: time.Second})
+	q := open(Options{Timeout: 3 * time.Second})
 	t.Cleanup(func() { closes(t, q) })
 	err := q.SetShards(t.Context(), []ShardConfig{
 		{Name: "a", URL: hangs, State: "active"}, {Name: "b", URL: answers, State: "active"},
