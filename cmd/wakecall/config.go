@@ -16,20 +16,27 @@ import (
 func (p *program) configured(
 	cmd *cobra.Command, run func(ctx context.Context, cfg *conf.Config) error,
 ) *cobra.Command {
-	return p.withSettings(cmd, func(cmd *cobra.Command) error {
-		cfg, err := p.load(cmd)
-		if err != nil {
-			return err
-		}
-		return run(cmd.Context(), cfg)
-	})
+	return reading(p, cmd, conf.Load, run)
 }
 
-func (p *program) withSettings(cmd *cobra.Command, run func(*cobra.Command) error) *cobra.Command {
+// onDataDir is configured for a command that asks the processes on data_dir, whatever errors other keys have meanwhile.
+func (p *program) onDataDir(cmd *cobra.Command, run func(ctx context.Context, dir string) error) *cobra.Command {
+	return reading(p, cmd, conf.DataDir, run)
+}
+
+func reading[T any](
+	p *program, cmd *cobra.Command, read func(conf.LoadOptions) (T, error), run func(context.Context, T) error,
+) *cobra.Command {
 	addSettings(cmd)
 	cmd.SetHelpFunc(helpWithoutSettings)
 	cmd.Args = noArgs
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return run(cmd) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		what, err := read(p.sources(cmd))
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), what)
+	}
 	return cmd
 }
 

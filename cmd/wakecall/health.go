@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/master"
@@ -44,15 +43,11 @@ func (p *program) healthCommand() *cobra.Command {
 	cmd.Flags().StringVar(&role, "role", "", "check only the processes of this `ROLE`, such as dispatcher")
 	complete(cmd, "role", app.Roles()...)
 	cmd.Flags().DurationVar(&limit, "timeout", limit, "how long the check may take")
-	return p.addOutputFlag(p.withSettings(cmd, func(cmd *cobra.Command) error {
+	return p.addOutputFlag(p.onDataDir(cmd, func(ctx context.Context, dir string) error {
 		if role != "" && !slices.Contains(app.Roles(), role) {
 			return usagef("--role %q must be one of %s", role, strings.Join(app.Roles(), ", "))
 		}
-		dir, err := conf.DataDir(p.sources(cmd))
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), limit)
+		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		h := healthOf(ctx, dir, role)
 		if err := p.show(h, h.print); err != nil {

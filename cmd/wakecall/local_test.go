@@ -229,6 +229,9 @@ func TestHealthWithAConfigurationThatHasErrors(t *testing.T) {
 		if got := wakecall(t, env, "", "health"); got.code != 0 || got.out != "ready: timer\n" {
 			t.Errorf("%s: code %d: %s%s", env, got.code, got.out, got.err)
 		}
+		if got := wakecall(t, env, "", "ps"); got.code != 1 || !strings.Contains(got.err, "no master answers") {
+			t.Errorf("ps with %s: code %d: %s%s", env, got.code, got.out, got.err)
+		}
 	}
 	// The file may name another data_dir.
 	got := wakecall(t, []string{"WAKECALL_CONFIG=" + filepath.Join(dir, "missing.yaml")}, "", "health")

@@ -135,7 +135,7 @@ type findOut struct {
 	Jobs        []mcpJob  `json:"jobs" jsonschema:"with this id, that Wakecall has now, also finished ones"`
 	Past        []mcpPast `json:"past" jsonschema:"what the journals know about jobs with this id, newest job first"`
 	Complete    bool      `json:"complete" jsonschema:"false: not all was searched or shown; name a topic to see more"`
-	NotSearched []string  `json:"not_searched,omitempty" jsonschema:"shards and journals that were not searched, and why"`
+	NotSearched []string  `json:"not_searched,omitempty" jsonschema:"shards and journals not searched, and why"`
 }
 
 type mcpPast struct {
