@@ -185,24 +185,17 @@ func (a *assistant) find(ctx context.Context, in findIn) (*findOut, error) {
 		}
 	}
 	if len(out.Jobs) == 0 {
-		if err := a.addAway(ctx, out); err != nil {
+		away, err := shardsAway(ctx, a.api)
+		if err != nil {
 			return nil, err
+		}
+		for _, s := range away {
+			out.NotSearched = append(out.NotSearched, clip(s, mcpAnswerLimit))
+			out.Complete = false
 		}
 	}
 	out.Summary = out.summarize()
 	return out, nil
-}
-
-// addAway adds the shards that do not answer: they may have the job.
-func (a *assistant) addAway(ctx context.Context, f *findOut) error {
-	shards, err := a.api.Shards(ctx)
-	for _, s := range shards {
-		if !s.Up {
-			f.NotSearched = append(f.NotSearched, "shard "+s.Name+": "+clip(s.Error, mcpAnswerLimit))
-			f.Complete = false
-		}
-	}
-	return err
 }
 
 func (f *findOut) summarize() string {

@@ -168,8 +168,8 @@ func TestAssistantCutsWhatOthersWrote(t *testing.T) {
 	}
 }
 
-// TestAssistantSaysThatAShardIsAway: it may have the job that was not found.
-func TestAssistantSaysThatAShardIsAway(t *testing.T) {
+// TestASearchSaysThatAShardIsAway: it may have the job that was not found.
+func TestASearchSaysThatAShardIsAway(t *testing.T) {
 	api := newFakeAPI(t)
 	api.answers = map[string]answer{
 		"GET /v1/search?id=x": {200, `{"done":true,"stored":[],"jobs":[]}` + "\n"},
@@ -179,6 +179,9 @@ func TestAssistantSaysThatAShardIsAway(t *testing.T) {
 	if !strings.Contains(found, `"complete":false`) || !strings.Contains(found, `["shard b: connection refused"]`) ||
 		strings.Contains(found, "unknown") {
 		t.Errorf("%s %s", found, failure)
+	}
+	if got := api.wakecall(t, "", "search", "x"); !strings.Contains(got.err, "not searched: shard b: connection refused\n") {
+		t.Errorf("code %d: %s%s", got.code, got.out, got.err)
 	}
 }
 
