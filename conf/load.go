@@ -23,7 +23,21 @@ type LoadOptions struct {
 }
 
 // Load returns the effective configuration, or *Errors with every problem.
-func Load(opts LoadOptions) (*Config, error) {
+func Load(opts LoadOptions) (*Config, error) { return readLayers(opts).config() }
+
+// DataDir returns data_dir also if other keys have problems, as while somebody edits the file of processes that run. If
+// only the default is left, the file with the problems may have another: then they are returned.
+func DataDir(opts LoadOptions) (string, error) {
+	l := readLayers(opts)
+	dir := l.settings["data_dir"]
+	if l.reported[dir.Key] || len(l.problems) > 0 && dir.Source == sourceDefault {
+		return "", &l.problems
+	}
+	path, _ := dir.value.(string)
+	return path, nil
+}
+
+func readLayers(opts LoadOptions) *loader {
 	l := newLoader(opts.Gateways)
 	l.readFile(opts)
 	l.readEnv(opts.Env, opts.Foreign)
@@ -31,7 +45,7 @@ func Load(opts LoadOptions) (*Config, error) {
 		l.set(path, opts.Flags[path], "--"+Key{Path: path}.Flag(), false)
 	}
 	l.crossCheck()
-	return l.config()
+	return l
 }
 
 // loader merges the layers: each overrides the values of those before.

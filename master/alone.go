@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -14,13 +15,14 @@ import (
 	"time"
 )
 
-// aloneSocket is the name of the control socket of a role without a master: dispatcher-4711.sock.
-var aloneSocket = regexp.MustCompile(`^([a-z-]+)-[0-9]+\.sock$`)
+// aloneSocket is the name of the control socket of a role without a master: dispatcher-K3QZ7A.sock. Process IDs are no
+// names: containers that share a data directory have the same ones.
+var aloneSocket = regexp.MustCompile(`^([a-z-]+)-[A-Z2-7]{6}\.sock$`)
 
 // ServeAlone answers All for a role without a master until stop is called.
 func ServeAlone(dir, role string, describe func() Process) (stop func(), err error) {
 	started := time.Now().UTC()
-	name := role + "-" + strconv.Itoa(os.Getpid()) + ".sock"
+	name := role + "-" + rand.Text()[:6] + ".sock"
 	return openControl(dir, name, func(q request) (response, error) {
 		if q.Ask != askPs {
 			return response{}, unknown(q)

@@ -54,7 +54,7 @@ func TestAMasterThatStartedNothingYetIsNotReady(t *testing.T) {
 // TestASocketOfAKilledProcessIsRemovedByTheNext one that starts, those of others are not.
 func TestASocketOfAKilledProcessIsRemovedByTheNext(t *testing.T) {
 	dir := tempDir(t)
-	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/dispatcher-1.sock", Net: "unix"})
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/dispatcher-AAAAAA.sock", Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +82,13 @@ func TestASocketOfAKilledProcessIsRemovedByTheNext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	is("server running", "timer running")
+	stopOther, err := ServeAlone(dir, "timer", describe) // of another container: with the same process ID
+	if err != nil {
+		t.Fatal(err)
+	}
+	is("server running", "timer running", "timer running")
+	stopOther()
 	is("server running", "timer running")
 	stopTimer()
 	stopServer()

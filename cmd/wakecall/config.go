@@ -16,15 +16,26 @@ import (
 func (p *program) configured(
 	cmd *cobra.Command, run func(ctx context.Context, cfg *conf.Config) error,
 ) *cobra.Command {
+	return reading(p, cmd, conf.Load, run)
+}
+
+// onDataDir is configured for a command that asks the processes on data_dir, whatever errors other keys have meanwhile.
+func (p *program) onDataDir(cmd *cobra.Command, run func(ctx context.Context, dir string) error) *cobra.Command {
+	return reading(p, cmd, conf.DataDir, run)
+}
+
+func reading[T any](
+	p *program, cmd *cobra.Command, read func(conf.LoadOptions) (T, error), run func(context.Context, T) error,
+) *cobra.Command {
 	addSettings(cmd)
 	cmd.SetHelpFunc(helpWithoutSettings)
 	cmd.Args = noArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := p.load(cmd)
+		what, err := read(p.sources(cmd))
 		if err != nil {
 			return err
 		}
-		return run(cmd.Context(), cfg)
+		return run(cmd.Context(), what)
 	}
 	return cmd
 }
@@ -60,16 +71,19 @@ func hideSettings(cmd *cobra.Command) {
 }
 
 // load returns the configuration, with the values of a command's flags.
-func (p *program) load(cmd *cobra.Command) (*conf.Config, error) {
+func (p *program) load(cmd *cobra.Command) (*conf.Config, error) { return conf.Load(p.sources(cmd)) }
+
+// sources returns where the configuration of a command comes from.
+func (p *program) sources(cmd *cobra.Command) conf.LoadOptions {
 	gateways, given := app.GatewayKeys(), map[string]string{}
 	for _, k := range conf.Keys(gateways) {
 		if f := cmd.Flags().Lookup(k.Flag()); f != nil && f.Changed {
 			given[k.Path] = f.Value.String()
 		}
 	}
-	return conf.Load(conf.LoadOptions{
+	return conf.LoadOptions{
 		File: p.configFile, Env: p.env, Foreign: p.foreignVariables(), Flags: given, Gateways: gateways,
-	})
+	}
 }
 
 func (p *program) configCommand() *cobra.Command {

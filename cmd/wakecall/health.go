@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/master"
@@ -44,13 +43,13 @@ func (p *program) healthCommand() *cobra.Command {
 	cmd.Flags().StringVar(&role, "role", "", "check only the processes of this `ROLE`, such as dispatcher")
 	complete(cmd, "role", app.Roles()...)
 	cmd.Flags().DurationVar(&limit, "timeout", limit, "how long the check may take")
-	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
+	return p.addOutputFlag(p.onDataDir(cmd, func(ctx context.Context, dir string) error {
 		if role != "" && !slices.Contains(app.Roles(), role) {
 			return usagef("--role %q must be one of %s", role, strings.Join(app.Roles(), ", "))
 		}
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		h := healthOf(ctx, cfg.DataDir, role)
+		h := healthOf(ctx, dir, role)
 		if err := p.show(h, h.print); err != nil {
 			return err
 		}

@@ -205,3 +205,37 @@ func TestPsWithoutAMaster(t *testing.T) {
 		t.Errorf("code %d: %s", got.code, got.err)
 	}
 }
+
+// TestHealthWithAConfigurationThatHasErrors: somebody edits it, or a ConfigMap with an error reaches the pods that run.
+// A probe that failed then would take all hosts out of service.
+func TestHealthWithAConfigurationThatHasErrors(t *testing.T) {
+	dir := t.TempDir()
+	stop, err := master.ServeAlone(dir, "timer", func() master.Process {
+		return master.Process{State: master.StateRunning}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	inFile := filepath.Join(t.TempDir(), "wakecall.yaml")
+	if err := os.WriteFile(inFile, []byte("data_dir: "+dir+"\ntimers: many\nunknown: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range [][]string{
+		{"WAKECALL_DATA_DIR=" + dir, "WAKECALL_CONFIG=" + filepath.Join(dir, "missing.yaml")},
+		{"WAKECALL_DATA_DIR=" + dir, "WAKECALL_TIMERS=many"},
+		{"WAKECALL_CONFIG=" + inFile},
+	} {
+		if got := wakecall(t, env, "", "health"); got.code != 0 || got.out != "ready: timer\n" {
+			t.Errorf("%s: code %d: %s%s", env, got.code, got.out, got.err)
+		}
+		if got := wakecall(t, env, "", "ps"); got.code != 1 || !strings.Contains(got.err, "no master answers") {
+			t.Errorf("ps with %s: code %d: %s%s", env, got.code, got.out, got.err)
+		}
+	}
+	// The file may name another data_dir.
+	got := wakecall(t, []string{"WAKECALL_CONFIG=" + filepath.Join(dir, "missing.yaml")}, "", "health")
+	if got.code != 2 || !strings.Contains(got.err, "missing.yaml") {
+		t.Errorf("code %d: %s%s", got.code, got.out, got.err)
+	}
+}

@@ -116,7 +116,7 @@ const (
 // see although a model reads them, are replaced.
 func clip(s string, limit int) string {
 	text := strings.Map(func(r rune) rune {
-		if r >= '\U000e0000' && r <= '\U000e007f' {
+		if r >= '\U000e0000' && r <= '\U000e0fff' { // tags and selectors
 			return '\ufffd'
 		}
 		return r

@@ -135,7 +135,7 @@ type findOut struct {
 	Jobs        []mcpJob  `json:"jobs" jsonschema:"with this id, that Wakecall has now, also finished ones"`
 	Past        []mcpPast `json:"past" jsonschema:"what the journals know about jobs with this id, newest job first"`
 	Complete    bool      `json:"complete" jsonschema:"false: not all was searched or shown; name a topic to see more"`
-	NotSearched []string  `json:"not_searched,omitempty" jsonschema:"hosts whose journals were not searched, and why"`
+	NotSearched []string  `json:"not_searched,omitempty" jsonschema:"shards and journals not searched, and why"`
 }
 
 type mcpPast struct {
@@ -184,6 +184,16 @@ func (a *assistant) find(ctx context.Context, in findIn) (*findOut, error) {
 			out.Complete = false
 		}
 	}
+	if len(out.Jobs) == 0 {
+		away, err := shardsAway(ctx, a.api)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range away {
+			out.NotSearched = append(out.NotSearched, clip(s, mcpAnswerLimit))
+			out.Complete = false
+		}
+	}
 	out.Summary = out.summarize()
 	return out, nil
 }
@@ -197,7 +207,7 @@ func (f *findOut) summarize() string {
 	case len(f.Past) > 0:
 		return f.Past[0].Summary
 	case !f.Complete:
-		return "not found, but not all journals were searched"
+		return "not found, but not all shards and journals were searched"
 	}
 	return "unknown: no topic that the token may read has it, and no journal that is kept mentions it"
 }

@@ -134,7 +134,7 @@ func TestAssistantChanges(t *testing.T) {
 // that people do not see. Secrets are left out.
 func TestAssistantCutsWhatOthersWrote(t *testing.T) {
 	api := newFakeAPI(t)
-	long, hidden := strings.Repeat("x", 5000), "a\U000e0041\u202eb\x1b"
+	long, hidden := strings.Repeat("x", 5000), "a\U000e0041\U000e0141\u202eb\x1b"
 	text := func(s string) string { b, _ := json.Marshal(s); return string(b) }
 	api.answers = map[string]answer{
 		"GET /v1/search?id=x": {200, `{"done":true,"stored":[{"topic":"t","id":"x","state":"dead"}],"jobs":[` +
@@ -150,7 +150,7 @@ func TestAssistantCutsWhatOthersWrote(t *testing.T) {
 	s := askAssistant(t, api.url, "secret-token", false)
 	found, failure := ask(t, s, "find_job", map[string]any{"id": "x"})
 	topics, _ := ask(t, s, "list_topics", nil)
-	if failure != "" || len(found) > 4000 || strings.Contains(found+topics, "secret") || strings.Contains(found, "\U000e0041") ||
+	if failure != "" || len(found) > 4000 || strings.Contains(found+topics, "secret") || strings.ContainsAny(found, "\U000e0041\U000e0141") ||
 		strings.Contains(found, "\u202e") || strings.Count(found, "[cut here: 50") != 3 {
 		t.Errorf("%d bytes: %s %s %s", len(found), found, failure, topics)
 	}
@@ -165,6 +165,23 @@ func TestAssistantCutsWhatOthersWrote(t *testing.T) {
 	}
 	if !strings.Contains(topics, `"callback_url":"https://h/path"`) {
 		t.Errorf("topics: %s", topics)
+	}
+}
+
+// TestASearchSaysThatAShardIsAway: it may have the job that was not found.
+func TestASearchSaysThatAShardIsAway(t *testing.T) {
+	api := newFakeAPI(t)
+	api.answers = map[string]answer{
+		"GET /v1/search?id=x": {200, `{"done":true,"stored":[],"jobs":[]}` + "\n"},
+		"GET /v1/shards":      {200, `{"shards":[{"name":"a","up":true},{"name":"b","error":"connection refused"}]}`},
+	}
+	found, failure := ask(t, askAssistant(t, api.url, "secret-token", false), "find_job", map[string]any{"id": "x"})
+	if !strings.Contains(found, `"complete":false`) || !strings.Contains(found, `["shard b: connection refused"]`) ||
+		strings.Contains(found, "unknown") {
+		t.Errorf("%s %s", found, failure)
+	}
+	if got := api.wakecall(t, "", "search", "x"); !strings.Contains(got.err, "not searched: shard b: connection refused\n") {
+		t.Errorf("code %d: %s%s", got.code, got.out, got.err)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/checker"
-	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app"
 	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/log/printable"
@@ -25,10 +24,10 @@ func (p *program) psCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ps", GroupID: groupCare, Short: "show the master's processes and the redis-checker's findings",
 	}
-	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
+	return p.addOutputFlag(p.onDataDir(cmd, func(ctx context.Context, dir string) error {
 		ctx, cancel := context.WithTimeout(ctx, setup.PsLimit)
 		defer cancel()
-		tree, err := master.At(cfg.DataDir).Ps(ctx)
+		tree, err := master.At(dir).Ps(ctx)
 		if err != nil {
 			return err
 		}

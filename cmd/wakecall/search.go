@@ -29,9 +29,29 @@ func (p *program) searchCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if len(r.Stored) == 0 {
+			away, err := shardsAway(ctx, c)
+			if err != nil {
+				return err
+			}
+			for _, s := range away {
+				fmt.Fprintln(cmd.ErrOrStderr(), "not searched:", printable.Line(s))
+			}
+		}
 		return p.show(r, func(w io.Writer) error { return p.showSearch(w, args[0], r) })
 	})
 	return p.addClientFlags(cmd)
+}
+
+// shardsAway returns the shards that do not answer, and why: they may have a job that was not found.
+func shardsAway(ctx context.Context, c *client.Client) (away []string, err error) {
+	shards, err := c.Shards(ctx)
+	for _, s := range shards {
+		if !s.Up {
+			away = append(away, "shard "+s.Name+": "+s.Error)
+		}
+	}
+	return away, err
 }
 
 // searched says how far a search has come.

@@ -91,10 +91,11 @@ func (d *Due) show(ctx context.Context) {
 	}
 }
 
-// count counts on the shards that answer: no dispatcher can call the jobs of the others.
+// count counts on the shards that answer: no dispatcher can call the jobs of the others. If none answers, that is an
+// error.
 func (d *Due) count(ctx context.Context) (due [dueMinutes]float64, err error) {
 	counts, err := d.Jobs.Counts(ctx)
-	if err != nil && !queue.IsPartial(err) {
+	if err != nil && (len(counts) == 0 || !queue.IsPartial(err)) {
 		return due, err
 	}
 	for _, t := range d.chosen(counts) {

@@ -100,6 +100,16 @@ func TestDueJobsAreThoseThatDispatchersCall(t *testing.T) {
 	})
 }
 
+// TestDueJobsWhileNoShardAnswers are unknown: 0 would let the dispatchers be scaled down during an outage.
+func TestDueJobsWhileNoShardAnswers(t *testing.T) {
+	t.Parallel()
+	d, r := showing(&delayed{err: &queue.PartialError{Shards: []string{"redis-1"}, Err: errors.New("down")}})
+	d.show(t.Context())
+	if got := shown(t, r); len(got) != 0 {
+		t.Errorf("due by minute: %v", got)
+	}
+}
+
 // TestDueJobsOfTheLargestTopics are counted: each topic costs a call to Redis.
 func TestDueJobsOfTheLargestTopics(t *testing.T) {
 	t.Parallel()

@@ -182,10 +182,8 @@ func (q *Queue) Shards() []*Shard { return slices.Clone(*q.shards.Load()) }
 // Ready returns nil when a push can be accepted now, otherwise the reason.
 func (q *Queue) Ready() error {
 	err := errors.New("no shard is active: register one, or set redis.nodes")
-	ctx, cancel := context.WithTimeout(context.Background(), q.opts.Timeout)
-	defer cancel()
 	for _, s := range *q.takers.Load() {
-		if err = s.proven(ctx); err == nil {
+		if err = s.proven(); err == nil {
 			return nil
 		}
 		err = fmt.Errorf("shard %s does not answer: %w", s.name, err)

@@ -52,7 +52,8 @@ type Shard struct {
 // bucketState is what this process knows about the server of a bucket, and the calls on their way there.
 type bucketState struct {
 	down   atomic.Bool
-	proven atomic.Bool  // it has answered a script
+	proven atomic.Bool  // it has answered a script since began
+	began  atomic.Int64 // Unix ms
 	since  atomic.Int64 // when it went down, Unix ms
 	told   atomic.Bool  // that it is down
 	clock  atomic.Pointer[clockReading]
@@ -314,19 +315,28 @@ func (s *Shard) reviveAll() {
 	}
 }
 
-// proven returns nil when every bucket is up and has answered a script since the shard was opened. It probes those that
-// have not.
-func (s *Shard) proven(ctx context.Context) error {
+// provenFor is how long an answer proves that a server takes pushes.
+const provenFor = time.Second
+
+// proven returns nil when every bucket is up and has answered a script lately. It probes those that have not.
+func (s *Shard) proven() error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.timeout)
+	defer cancel()
 	for b, n := range s.nodes {
 		if n.down.Load() {
 			return s.unavailable(n.reason(), n.why.Load().(error))
 		}
+		now := time.Now().UnixMilli()
+		if began := n.began.Load(); now-began > provenFor.Milliseconds() && n.began.CompareAndSwap(began, now) {
+			n.proven.Store(false)
+		}
 		if n.proven.Load() {
 			continue
 		}
-		if _, err := s.run(ctx, b, "probe"); err != nil {
+		if _, err := s.again(ctx, b, "probe"); err != nil && reasonOf(err) != "full" {
 			return err
 		}
+		n.proven.Store(true)
 	}
 	return nil
 }

@@ -80,3 +80,37 @@ func TestACloseDoesNotWaitForAServerThatHangs(t *testing.T) {
 	<-asked // a probe has begun
 	closes(t, q)
 }
+
+// TestReadyNoticesAServerThatHasGone although nobody uses it.
+func TestReadyNoticesAServerThatHasGone(t *testing.T) {
+	url, cmd := startRedis(t)
+	f := fixtureOn(t, url, Options{})
+	f.push("t", "x", time.Hour)
+	if err := f.q.Ready(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Ready to fail", func() bool { return f.q.Ready() != nil })
+}
+
+// TestReadyWithAServerThatHangs: the other shard has its own time to answer.
+func TestReadyWithAServerThatHangs(t *testing.T) {
+	hangs, cmd := startRedis(t)
+	answers, _ := startRedis(t)
+	q := open(Options{Timeout: 3 * time.Second})
+	t.Cleanup(func() { closes(t, q) })
+	err := q.SetShards(t.Context(), []ShardConfig{
+		{Name: "a", URL: hangs, State: "active"}, {Name: "b", URL: answers, State: "active"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Ready(); err != nil {
+		t.Error(err)
+	}
+}
