@@ -378,9 +378,9 @@ func selected(objects []Object, labels Object) (list []Object) {
 func TestChartPods(t *testing.T) {
 	kinds(t, func(t *testing.T, objects []Object) {
 		for _, set := range sets(objects) {
-			role := "up"
+			role, ready := "up", "[wakecall health --role server]"
 			if strings.HasSuffix(set.Name(), "dispatcher") {
-				role = "dispatcher"
+				role, ready = "dispatcher", "[wakecall health]"
 			}
 			for path, want := range map[string]string{
 				"template.spec.automountServiceAccountToken":                          "false",
@@ -394,10 +394,10 @@ func TestChartPods(t *testing.T) {
 				"template.spec.containers.0.securityContext.capabilities.drop":        "[ALL]",
 				"template.spec.containers.0.command":                                  "[wakecall " + role + "]",
 				"template.spec.containers.0.image":                                    "ghcr.io/wakecall/wakecall:0.1.0",
-				"template.spec.containers.0.readinessProbe.exec.command":              "[wakecall health]",
+				"template.spec.containers.0.readinessProbe.exec.command":              ready,
 				"template.spec.containers.0.livenessProbe.httpGet.path":               "/healthz",
 				"template.spec.containers.0.livenessProbe.httpGet.port":               "metrics",
-				"template.spec.containers.0.startupProbe.httpGet.path":                "/healthz",
+				"template.spec.containers.0.startupProbe.exec.command":                "[wakecall health]",
 				"template.spec.topologySpreadConstraints.0.topologyKey":               "kubernetes.io/hostname",
 				"podManagementPolicy":                                                 "Parallel",
 				"persistentVolumeClaimRetentionPolicy.whenScaled":                     "Retain",

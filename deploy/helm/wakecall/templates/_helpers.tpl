@@ -182,9 +182,18 @@ spec:
         {{- end }}
         {{- end }}
         - { name: metrics, containerPort: 9789 }
-      # Whether the processes are ready. A pod that is not gets no requests, and is not restarted.
-      readinessProbe:
+      # Until every process has been ready once, a rollout does not go on to the next pod.
+      startupProbe:
         exec: { command: [wakecall, health] }
+        periodSeconds: 5
+        timeoutSeconds: 5
+        failureThreshold: 60
+      {{- if .serves }}
+      # Whether the API answers. A pod whose dispatchers crash still takes pushes: no host would otherwise, when they crash
+      # on all.
+      {{- end }}
+      readinessProbe:
+        exec: { command: [wakecall, health{{ if .serves }}, --role, server{{ end }}] }
         periodSeconds: 10
         timeoutSeconds: 5
       # Only whether the first process answers at all: it restarts the others itself, and while Redis or MySQL is away a
@@ -194,12 +203,6 @@ spec:
         periodSeconds: 10
         timeoutSeconds: 5
         failureThreshold: 6
-      # It answers when it has migrated the schema.
-      startupProbe:
-        httpGet: { path: /healthz, port: metrics }
-        periodSeconds: 5
-        timeoutSeconds: 5
-        failureThreshold: 60
       {{- if $pause }}
       lifecycle:
         preStop:
