@@ -43,9 +43,12 @@ func TestChartPodsStart(t *testing.T) {
 	host.Token = token
 	i := &installation{host, harness.StartEndpoint(t)}
 	harness.Eventually(t, soon, "the pod to be ready", host.Readyz)
-	if code, out := host.Run("health"); code != 0 {
-		t.Errorf("wakecall health in the first pod: exit code %d\n%s", code, out)
-	}
+	harness.Eventually(t, soon, "the startup probe to succeed", func() error {
+		if code, out := host.Run("health"); code != 0 {
+			return fmt.Errorf("exit code %d: %s", code, out)
+		}
+		return nil
+	})
 	if _, err := os.Stat(filepath.Join(host.Data, "secret-key")); err == nil {
 		t.Error("the pod has made a key of its own")
 	}
