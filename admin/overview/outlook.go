@@ -15,7 +15,6 @@ import (
 	"github.com/wakecall/wakecall/internal/alert/history"
 	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/registry"
 )
 
 // topicForecast is the forecast of a topic.
@@ -137,7 +136,7 @@ func (h *Handler) addTopic(ctx context.Context, o *outlook, name string) error {
 	if a.IsLate() && s.Capacity.Sure() {
 		o.Topics = append(o.Topics, f)
 	}
-	if t.State == registry.TopicActive && t.Delivery != registry.DeliveryPull { // dispatchers call its jobs
+	if t.IsCalled() {
 		o.add(&s.Due)
 	}
 	return nil

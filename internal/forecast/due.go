@@ -124,8 +124,7 @@ func (d *Due) chosen(counts map[string]queue.Stats) (topics []*registry.Topic) {
 		if len(topics) == dueTopics || counts[name].Delayed == 0 {
 			break
 		}
-		t := s.Topics.Get(name)
-		if t != nil && t.State == registry.TopicActive && t.Delivery != registry.DeliveryPull {
+		if t := s.Topics.Get(name); t != nil && t.IsCalled() {
 			topics = append(topics, t)
 		}
 	}

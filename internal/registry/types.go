@@ -43,6 +43,9 @@ type Topic struct {
 	newer []byte // fields that a newer version stored, as a JSON object: a change by this one keeps them
 }
 
+// IsCalled reports whether dispatchers call the topic's jobs when they are due.
+func (t *Topic) IsCalled() bool { return t.State == TopicActive && t.Delivery != DeliveryPull }
+
 // Delivery is how the jobs of a topic reach their workers.
 type Delivery string
 
