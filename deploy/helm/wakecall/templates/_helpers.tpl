@@ -189,8 +189,8 @@ spec:
         timeoutSeconds: 5
         failureThreshold: 60
       {{- if .serves }}
-      # Whether the API answers. A pod whose dispatchers crash still takes pushes: no host would otherwise, when they crash
-      # on all.
+      # Whether the API answers. A pod whose dispatchers crash still takes pushes: if they crash on every pod, no other
+      # would take them.
       {{- end }}
       readinessProbe:
         exec: { command: [wakecall, health{{ if .serves }}, --role, server{{ end }}] }
@@ -276,7 +276,8 @@ spec:
 {{- /* A claim for the volume of each pod. In: root, size. */}}
 {{- define "wakecall.claims" -}}
 podManagementPolicy: Parallel
-# A pod that returns replays its journal. Without it, a Redis that lost everything waits for it in vain.
+# A pod that returns replays its journal. Without the journal, a Redis that lost everything waits until somebody runs
+# wakecall host forget.
 persistentVolumeClaimRetentionPolicy: { whenScaled: Retain, whenDeleted: Retain }
 volumeClaimTemplates:
   - metadata:
