@@ -31,7 +31,7 @@ const (
 // Advance gives topics with due jobs of a bucket their turns, and ends leases and jobs that have expired, one bounded
 // step at a time.
 func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
-	reply, err := s.list(ctx, bucket, -1, "wake", advanceTopics, advanceStep)
+	reply, err := s.CallList(ctx, bucket, -1, wakeScript, advanceTopics, advanceStep)
 	if err != nil {
 		return Advance{}, err
 	}
@@ -64,7 +64,7 @@ func (s *Shard) lapse(ctx context.Context, bucket int, now time.Time, expired []
 		list = append(list, x)
 	}
 	for some := range slices.Chunk(list, EndLimit) {
-		if _, _, _, err := s.settle(ctx, bucket, "settle", some); err != nil {
+		if _, _, _, err := s.settle(ctx, bucket, settleScript, some); err != nil {
 			return leases, err
 		}
 	}

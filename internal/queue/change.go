@@ -94,26 +94,26 @@ func (q *Queue) changeIn(
 	ctx context.Context, s *Shard, kind ChangeKind, topic, id string, m Match, what ...any,
 ) (job *Job, unsafe, err error) {
 	args := append([]any{topic, id, m.String()}, what...)
-	o, err := s.do(ctx, s.bucketOf(topic), q.durability(topic), "change", args...)
+	o, err := s.CallDurably(ctx, s.bucketOf(topic), q.durability(topic), changeScript, args...)
 	if err != nil {
 		return nil, nil, err
 	}
-	reply, ok := o.value.([]any)
+	reply, ok := o.Value.([]any)
 	if !ok || len(reply) != 3 {
 		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, errReply)
 	}
 	result := text(reply[2]) // "" with a description
 	switch refused := changeErrors[result]; {
-	case o.repeated && (result == changedNone || result == changedRunning || result == changedOther):
+	case o.Doubtful && (result == changedNone || result == changedRunning || result == changedOther):
 		// The first call may have made it due, and it may have been reserved and delivered since.
-		return nil, nil, s.unavailable("connection", errDoubtful)
+		return nil, nil, s.unknown()
 	case result == changedNone:
 		return nil, nil, nil
 	case refused != nil:
 		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, refused)
 	}
-	if o.unsafe != nil {
-		unsafe = s.notReplicated("change", topic, id, o.unsafe)
+	if o.Unsafe != nil {
+		unsafe = s.notReplicated("change", topic, id, o.Unsafe)
 	}
 	if job, err = s.job(topic, reply[2], micros(reply[0])); err != nil {
 		return nil, nil, err

@@ -174,7 +174,7 @@ func TestClearingATopicHasTheRevisionOfItsBeginning(t *testing.T) {
 		f.push("t", fmt.Sprint(i), time.Hour)
 	}
 	before, _ := f.s.client.Get(f.ctx, prefix(0)+"rev").Int64()
-	n, _, revision, err := f.s.drop(f.ctx, "drop", "t", "1", "")
+	n, _, revision, err := f.s.drop(f.ctx, dropScript, "t", "1", "")
 	if err != nil || n != 5*dropStep || revision != before+1 {
 		t.Errorf("cleared %d jobs at revision %d, %v; want %d", n, revision, err, before+1)
 	}

@@ -134,12 +134,11 @@ func (q *Queue) someDead(
 		}
 	}
 	args := append([]any{topic, what, limit, attempts, ttl}, anys(ids)...)
-	// Not repeated: after a lost answer the same call would take the next jobs, and nobody would record the first ones.
-	v, err := s.run(ctx, s.bucketOf(topic), "dead", args...)
+	o, err := s.Call(ctx, s.bucketOf(topic), deadScript, args...)
 	if err != nil {
 		return 0, err
 	}
-	reply := values(v)
+	reply := values(o.Value)
 	if len(reply) < deadHead {
 		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
 	}

@@ -2,13 +2,7 @@ package queue
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // When a server was suspended, or the network held packets back, a script may begin long after its caller gave up. By
@@ -16,16 +10,8 @@ import (
 // followed by others: a late push would leave a second copy that no journal knows, a late deletion would remove a job
 // that was pushed since, a late reservation would lease jobs that nobody calls, late settings would replace newer ones.
 // So these scripts get a deadline, by the clock of the server that runs them, after which they do nothing. The rest of
-// the timeout is left for the reply. Scripts that end a lease need no deadline: they name the token of the lease.
-
-// timely lists the scripts that do nothing when they begin late (lua/shared/deadline.lua).
-var timely = []string{
-	"push", pushEarly, "change", "delete", "dead", "drop", "restore", "reserve", "take", "takebyid", "configure",
-	settleByID,
-}
-
-// errTooLate means that a script began, or would have begun, after its caller had given up.
-var errTooLate = errors.New("the shard answered too late")
+// the timeout is left for the reply. A script that refuses answers its server's time. Scripts that end a lease need no
+// deadline: they name the token of the lease.
 
 const (
 	tooLate  = "TOOLATE "
@@ -68,24 +54,4 @@ func (s *Shard) clockOf(ctx context.Context, bucket int) (least, most func(t tim
 	least = func(t time.Time) time.Time { return now.Add(t.Sub(answered)) }
 	most = func(t time.Time) time.Time { return now.Add(t.Sub(asked)) }
 	return least, most, nil
-}
-
-// inTime calls a script with its deadline. A script that refuses answers its server's time, so the first call of all,
-// and the first after a jump of the clock, are repeated.
-func (s *Shard) inTime(ctx context.Context, bucket int, script string, args []any, call func(args []any) error) error {
-	if !slices.Contains(timely, script) {
-		return call(args)
-	}
-	n := s.nodes[bucket]
-	for try := 1; ; try++ {
-		err := call(append(args, n.until(ctx, s.timeout)))
-		if !redis.HasErrorPrefix(err, tooLate) {
-			return err
-		}
-		server, _ := strconv.ParseInt(strings.TrimPrefix(err.Error(), tooLate), 10, 64)
-		n.clock.Store(&clockReading{server, time.Now()})
-		if try == 3 {
-			return errTooLate
-		}
-	}
 }

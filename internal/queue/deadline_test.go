@@ -49,11 +49,7 @@ func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 	}
 	f.push("dead", f.homeIs("a", "dead"), 0)
 	f.settle(Bury, nil, f.reserve(1)...)
-	for name, code := range f.s.scripts { // otherwise the late request fails for an unknown script
-		if err := f.s.client.ScriptLoad(f.ctx, code.text()).Err(); err != nil {
-			t.Fatal(name, err)
-		}
-	}
+	f.loadScripts() // otherwise the late request fails for an unknown script
 	id, pushed := f.homeIs("a", "push"), Result{}
 	body := []byte(`"late"`)
 	for name, do := range map[string]func() error{
@@ -143,11 +139,7 @@ func TestAReserveThatComesTooLateLeasesNoJob(t *testing.T) {
 	for _, topic := range []string{"push", "pull"} {
 		f.push(topic, f.homeIs("a", topic), 0)
 	}
-	for name, code := range f.s.scripts { // otherwise the late request fails for an unknown script
-		if err := f.s.client.ScriptLoad(f.ctx, code.text()).Err(); err != nil {
-			t.Fatal(name, err)
-		}
-	}
+	f.loadScripts() // otherwise the late request fails for an unknown script
 	stopped(func() {
 		if _, err := f.s.Reserve(
 			f.ctx, 0, Reserve{Worker: "w", Token: "w1", Max: 1, Pattern: takePattern}); err == nil {
@@ -157,7 +149,7 @@ func TestAReserveThatComesTooLateLeasesNoJob(t *testing.T) {
 	take := flight{s: f.s, name: "w", calls: []*takeCall{{requests: []TakeRequest{{Topics: []string{"pull"}, Max: 1}}}}}
 	take.encode("w2")
 	stopped(func() {
-		if _, err := f.s.run(f.ctx, 0, "take", take.args...); err == nil {
+		if _, err := f.s.Call(f.ctx, 0, takeScript, take.args...); err == nil {
 			t.Error("a suspended shard answered")
 		}
 	})

@@ -16,23 +16,23 @@ type removal struct {
 }
 
 func (s *Shard) remove(ctx context.Context, topic, id string, m Match, d Durability) (r removal, err error) {
-	o, err := s.do(ctx, s.bucketOf(topic), d, "delete", topic, id, m.String())
+	o, err := s.CallDurably(ctx, s.bucketOf(topic), d, deleteScript, topic, id, m.String())
 	if err != nil {
 		return r, err
 	}
-	if o.unsafe != nil {
-		r.unsafe = s.notReplicated("delete", topic, id, o.unsafe)
+	if o.Unsafe != nil {
+		r.unsafe = s.notReplicated("delete", topic, id, o.Unsafe)
 	}
-	reply, ok := o.value.([]any)
+	reply, ok := o.Value.([]any)
 	if !ok || len(reply) != 3 {
 		return r, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
 	}
 	switch was := text(reply[0]); {
-	case o.repeated && was == "":
+	case o.Doubtful && was == "":
 		r.gone = &Job{Topic: topic, ID: id, Shard: s.name, Revision: integer(reply[2])}
-		return r, s.unavailable("connection", errDoubtful)
-	case o.repeated && was == changedOther:
-		return r, s.unavailable("connection", errDoubtful)
+		return r, s.unknown()
+	case o.Doubtful && was == changedOther:
+		return r, s.unknown()
 	case was == changedOther:
 		return r, fmt.Errorf("delete %s/%s: %w", topic, id, ErrChanged)
 	case was != "" && was != string(Finished):

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,17 +45,48 @@ func startCluster(t *testing.T) string { return startClusterOf(t, 3) }
 
 // startClusterOf starts a Cluster of three masters; with six nodes, each has a replica.
 func startClusterOf(t *testing.T, nodes int) string {
-	args := []string{"--cluster", "create", "--cluster-yes", "--cluster-replicas", strconv.Itoa(nodes/3 - 1)}
-	first := len(args)
-	for range nodes {
-		port := freeport.TCP(t)
-		startOn(t, port, "cluster-enabled yes")
+	ports := make([]int, nodes)
+	for i := range ports {
+		ports[i] = freeport.TCP(t)
+		startOn(t, ports[i], "cluster-enabled yes")
+	}
+	joinCluster(t, ports)
+	return clusterURL(ports)
+}
+
+func joinCluster(t *testing.T, ports []int) {
+	t.Helper()
+	args := []string{"--cluster", "create", "--cluster-yes", "--cluster-replicas", strconv.Itoa(len(ports)/3 - 1)}
+	for _, port := range ports {
 		args = append(args, fmt.Sprint("127.0.0.1:", port))
 	}
 	if out, err := exec.Command("redis-cli", args...).CombinedOutput(); err != nil {
 		t.Fatalf("create the cluster: %v\n%s", err, out)
 	}
-	return "redis+cluster://" + strings.Join(args[first:], ";")
+}
+
+func clusterURL(ports []int) string {
+	nodes := make([]string, len(ports))
+	for i, port := range ports {
+		nodes[i] = fmt.Sprint("127.0.0.1:", port)
+	}
+	return "redis+cluster://" + strings.Join(nodes, ";")
+}
+
+// startProxiedCluster starts a Cluster of three masters that announces the ports of proxies, see proxied.
+func startProxiedCluster(t *testing.T, connect func() (request, answer func([]byte) bool)) string {
+	ports, announced := make([]int, 3), make([]int, 3)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports[i], announced[i] = freeport.TCP(t), l.Addr().(*net.TCPAddr).Port
+		proxy(t, l, "tcp", fmt.Sprint("127.0.0.1:", ports[i]), connect)
+		startOn(t, ports[i], fmt.Sprint("cluster-enabled yes\ncluster-announce-port ", announced[i]))
+	}
+	joinCluster(t, ports)
+	return clusterURL(announced)
 }
 
 func startSentinel(t *testing.T) string {

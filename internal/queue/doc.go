@@ -16,11 +16,12 @@
 //	finished.go          how a shard remembers finished jobs
 //	topics.go, totals.go, notes.go, find.go, forecast.go, workers.go   settings of topics, and queries about them
 //
-// A Shard is one Redis deployment: shard.go, connect.go, script.go (calls scripts), deadline.go (limits when a script
-// may begin), wakeups.go, durability.go, identity.go, slotguard.go. A Queue is all shards together: queue.go and the
-// files whose names begin with shards, for the order of shards for a job, pushes over several shards, moves, restores,
-// health, and the comparison with the journals of hosts; pershard.go runs a function for each. via.go carries the
-// protocol of a request to the journal.
+// A Shard is one Redis deployment: shard.go, connect.go, scripts.go (the table of scripts), call.go (calls one),
+// callerror.go (what an error means), reply.go, deadline.go (limits when a script may begin), wakeups.go,
+// durability.go, identity.go, slotguard.go. A Queue is all shards together: queue.go and the files whose names begin
+// with shards, for the order of shards for a job, pushes over several shards, moves, restores, health, and the
+// comparison with the journals of hosts; pershard.go runs a function for each. via.go carries the protocol of a request
+// to the journal.
 //
 // docs/architecture/store.md describes the keys, the invariants and the scripts, and how to find a job with redis-cli.
 package queue

@@ -45,117 +45,36 @@ func (s *Shard) replicaWait() time.Duration { return s.timeout / 2 }
 // them.
 const waitPool = 64
 
-// runReplicated is run, followed by a wait for a replica.
-func (s *Shard) runReplicated(
-	ctx context.Context, bucket int, script string, args ...any,
-) (v any, unsafe, err error) {
-	if err = s.refuses(s.nodes[bucket], script); err != nil {
-		return nil, nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout+s.replicaWait()) // for a connection, the script and the replica
-	defer cancel()
-	began := time.Now()
-	if err = s.identify(ctx); err == nil {
-		err = s.inTime(ctx, bucket, script, args, func(args []any) (err error) {
-			v, unsafe, err = s.evalReplicated(ctx, bucket, script, args...)
-			return err
-		})
-	}
-	switch {
-	case err == nil || errors.Is(err, redis.Nil):
-		return v, unsafe, nil
-	case errors.Is(err, redis.ErrPoolTimeout): // all connections wait for replicas; the shard itself may be healthy
-		return nil, nil, s.unavailable("overloaded", err)
-	}
-	return nil, nil, s.failed(ctx, bucket, began, err)
-}
-
-// evalReplicated is eval, followed by a wait for a replica. It talks to the bucket's node directly, so it has to find
-// the right one when a Cluster changes.
-func (s *Shard) evalReplicated(
-	ctx context.Context, bucket int, script string, args ...any,
-) (v any, unsafe, err error) {
-	keys, code := []string{prefix(bucket)}, s.scripts[script]
-	send := func(p redis.Pipeliner) *redis.Cmd { return code.evalSha(ctx, p, keys, args...) }
-	for guarded := false; ; {
-		v, unsafe, err = s.pipeReplicated(ctx, bucket, send)
-		var retry error
-		switch {
-		case err == nil:
-			return v, unsafe, nil
-		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			send = func(p redis.Pipeliner) *redis.Cmd { return code.eval(ctx, p, keys, args...) }
-		case redis.HasErrorPrefix(err, "NOBUCKET") && !guarded:
-			guarded, retry = true, s.makeSlotGuard(ctx, bucket)
-		case redis.HasErrorPrefix(err, "MOVED"):
-			retry = s.reloadCluster(ctx, probeEvery)
-		case redis.HasErrorPrefix(err, "ASK"):
-			return nil, nil, slotMoves(bucket)
-		case redis.HasErrorPrefix(err, tooLate):
-			return nil, nil, err
-		default:
-			_ = s.reloadCluster(ctx, 0) // for the next call: another node may have taken over
-			return nil, nil, err
-		}
-		if retry != nil {
-			return nil, nil, retry
-		}
-	}
-}
-
-// reloadCluster makes the client ask a Cluster which node has which slots, and waits up to wait for the answer.
-func (s *Shard) reloadCluster(ctx context.Context, wait time.Duration) error {
-	cluster, ok := s.waits.(*redis.ClusterClient)
-	if !ok {
-		return nil
-	}
-	cluster.ReloadState(ctx)
-	if wait == 0 {
-		return nil
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(wait):
-		return nil
-	}
-}
-
-// pipeReplicated sends a script and WAIT together over one connection, since WAIT covers the writes of its connection.
-// In between it writes a key: WAIT waits for the connection's last write, and a script that finds its job stored writes
-// nothing, while the job may still be on its way to the replica. Without a script it waits for everything written
-// before.
-func (s *Shard) pipeReplicated(
-	ctx context.Context, bucket int, script func(redis.Pipeliner) *redis.Cmd,
-) (v any, unsafe, err error) {
+// sendAndWait sends a command and WAIT together over one connection, since WAIT covers the writes of its connection. In
+// between it writes a key: WAIT waits for the connection's last write, and a script that finds its job stored writes
+// nothing, while the job may still be on its way to the replica. Without a command it waits for everything written
+// before. unsafe says why no replica has confirmed.
+func (s *Shard) sendAndWait(ctx context.Context, bucket int, cmd redis.Cmder) (unsafe, err error) {
 	node, err := s.master(ctx, bucket)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	pipe := node.Pipeline()
-	var made *redis.Cmd
-	if script != nil {
-		made = script(pipe)
+	if cmd != nil {
+		_ = pipe.Process(ctx, cmd)
 	}
 	wrote := pipe.Set(ctx, waitKey(bucket), 1, 0)
+	if cmd == nil {
+		cmd = wrote
+	}
 	waited := pipe.Do(ctx, "WAIT", 1, s.replicaWait().Milliseconds())
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	switch {
-	case made != nil && made.Err() != nil:
-		return nil, nil, made.Err()
-	case made == nil && wrote.Err() != nil:
-		return nil, nil, wrote.Err()
-	case made != nil:
-		v = made.Val()
+	if cmd.Err() != nil {
+		return nil, cmd.Err()
 	}
 	replicas, err := waited.Int64()
 	switch {
 	case err != nil:
-		return v, waitFailed(err), nil
+		return waitFailed(err), nil
 	case replicas < 1:
-		return v, s.unconfirmed(ctx, node), nil
+		return s.unconfirmed(ctx, node), nil
 	}
-	return v, nil, nil
+	return nil, nil
 }
 
 // master returns the client of the server that has a bucket, for commands that wait.
@@ -240,7 +159,7 @@ func (s *Shard) notReplicated(what, topic, id string, why error) error {
 func (s *Shard) awaitReplica(ctx context.Context, bucket int) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+s.replicaWait())
 	defer cancel()
-	_, unsafe, err := s.pipeReplicated(ctx, bucket, nil)
+	unsafe, err := s.sendAndWait(ctx, bucket, nil)
 	if err != nil {
 		return waitFailed(err)
 	}

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -29,13 +30,15 @@ type replicated struct {
 
 // journalled holds the arguments of the calls of Options.Accepted.
 type journalled struct {
-	mu   sync.Mutex
-	jobs map[string]bool
+	mu      sync.Mutex
+	jobs    map[string]bool
+	largest int // pushes in one call
 }
 
 func (j *journalled) take(pushes []Push, results []Result) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.largest = max(j.largest, len(pushes))
 	for i := range pushes {
 		if results[i].Err == nil {
 			j.jobs[pushes[i].Topic+"/"+pushes[i].ID] = true
@@ -50,9 +53,9 @@ func (j *journalled) has(name string) bool {
 	return j.jobs[name]
 }
 
-// byName gives the topic named replica the durability replica.
+// byName gives topics whose names begin with replica the durability replica.
 func byName(topic string) Durability {
-	if topic == Replica.String() {
+	if strings.HasPrefix(topic, Replica.String()) {
 		return Replica
 	}
 	return Memory
@@ -327,6 +330,49 @@ func TestAClusterWaitsForTheReplicaOfTheBucketsMaster(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.gone("replica", "7")
+}
+
+// While the node of bucket 0 is down, pushes that wait for a replica go on in the buckets of other nodes.
+func TestPushesGoOnWhileTheNodeOfTheIdentityIsDown(t *testing.T) {
+	q := open(Options{Timeout: 10 * time.Second, Durability: byName})
+	t.Cleanup(func() { _ = q.Close() })
+	if err := q.SetShards(t.Context(), []ShardConfig{
+		{Name: "a", URL: startClusterOf(t, 6), State: "active", Identity: "one"}}); err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
+	eventually(t, "the shard is adopted", func() bool { return f.s.adoptAll(f.ctx) == nil })
+	eventually(t, "every master has its replica", func() bool { return f.q.CanKeep(f.ctx, Replica) == nil })
+	cluster := f.s.client.(*redis.ClusterClient)
+	if err := cluster.ForEachMaster(f.ctx, func(ctx context.Context, c *redis.Client) error {
+		return c.ConfigSet(ctx, "cluster-require-full-coverage", "no").Err()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	first, err := cluster.MasterForKey(f.ctx, prefix(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic := ""
+	for i := 0; topic == ""; i++ {
+		name := fmt.Sprint("replica", i)
+		node, err := cluster.MasterForKey(f.ctx, prefix(f.s.bucketOf(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if node.Options().Addr != first.Options().Addr {
+			topic = name
+		}
+	}
+	eventually(t, "a push is taken", func() bool {
+		return q.Push(f.ctx, Push{Topic: topic, ID: "before", OnDuplicate: Replace}).Err == nil
+	})
+	_ = first.ShutdownNoSave(f.ctx)
+	for i := range 20 {
+		if res := q.Push(f.ctx, Push{Topic: topic, ID: fmt.Sprint(i), Delay: time.Hour}); res.Err != nil {
+			t.Fatal(res.Err)
+		}
+	}
 }
 
 // While a replica is suspended, every push is answered soon, however many arrive: those whose turn would come too late

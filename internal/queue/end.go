@@ -149,23 +149,23 @@ func (s *Shard) end(ctx context.Context, bucket int, list []Ending) []Ended {
 }
 
 func (s *Shard) endAll(bucket int, list []Ending) []Ended {
-	script := "settle"
+	script := settleScript
 	tickets := make([]ticket, len(list))
 	calls := make([]settling, len(list))
 	for i := range list {
 		if list[i].Lease == "" {
-			script = settleByID
+			script = settleByIDScript
 		}
 		tickets[i] = list[i].ticket()
 		calls[i] = list[i].settling(&tickets[i])
 	}
-	answers, now, repeated, err := s.settle(s.ctx, bucket, script, calls)
+	answers, now, doubtful, err := s.settle(s.ctx, bucket, script, calls)
 	if err != nil {
 		return failEndings(list, err)
 	}
 	done := make([]Ended, len(list))
 	for i := range list {
-		done[i] = s.ended(&list[i], &tickets[i], &answers[i], now, repeated)
+		done[i] = s.ended(&list[i], &tickets[i], &answers[i], now, doubtful)
 	}
 	return done
 }
@@ -241,7 +241,7 @@ func (e *Ending) attemptText(t *ticket, a Attempt) string {
 }
 
 // ended makes the outcome of one ending from what settle.lua answered.
-func (s *Shard) ended(e *Ending, t *ticket, a *settled, now time.Time, repeated bool) Ended {
+func (s *Shard) ended(e *Ending, t *ticket, a *settled, now time.Time, doubtful bool) Ended {
 	d := Ended{
 		Ref: Ref{t.topic, t.id}, Shard: s.name, Verb: e.Verb, Was: State(a.was), State: State(a.became), At: a.at,
 		CreatedAt: a.created, Revision: a.revision, Attempt: max(a.attempts, t.attempt), StartedAt: t.taken,
@@ -270,8 +270,8 @@ func (s *Shard) ended(e *Ending, t *ticket, a *settled, now time.Time, repeated 
 			d.Job = job
 		}
 		return d
-	case repeated && e.Verb != ExtendLeased:
-		d.Err = s.unavailable("connection", errDoubtful)
+	case doubtful && e.Verb != ExtendLeased:
+		d.Err = s.unknown()
 	case e.Lease != "":
 		d.Err = fmt.Errorf("%s/%s: %w", t.topic, t.id, ErrLease)
 	case a.was == "":

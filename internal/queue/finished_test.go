@@ -24,7 +24,7 @@ func (f *fixture) lasting(topic string, remember, ttr time.Duration) {
 func (f *fixture) conf(topic string, c TopicConf) {
 	f.Helper()
 	c.Name = topic
-	if _, err := f.s.again(f.ctx, 0, "configure", c.appendTo(nil)...); err != nil {
+	if _, err := f.s.Call(f.ctx, 0, configureScript, c.appendTo(nil)...); err != nil {
 		f.Fatal(err)
 	}
 }

@@ -125,14 +125,27 @@ func fixtureOn(t *testing.T, url string, o Options) *fixture {
 	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
 }
 
+// loadScripts makes the servers know the scripts that change jobs.
+func (f *fixture) loadScripts() {
+	f.Helper()
+	for _, script := range []*Script{
+		pushScript, pushEarlyScript, changeScript, deleteScript, deadScript, dropScript, reserveScript, takeScript,
+		takeByIDScript, settleScript, settleByIDScript, configureScript, restoreScript,
+	} {
+		if err := f.s.client.ScriptLoad(f.ctx, f.s.compose(script)).Err(); err != nil {
+			f.Fatal(script.Name, err)
+		}
+	}
+}
+
 // listEarly makes every job far ahead go into the list of its minute.
 func (f *fixture) listEarly() {
 	for _, s := range f.q.Shards() {
-		for name, c := range s.scripts {
-			s.scripts[name] = newScript(func() string {
-				return strings.Replace(c.text(), "FEW, DENSE = 100, 16", "FEW, DENSE = 0, 0", 1)
-			})
+		compose := s.compose
+		s.compose = func(script *Script) string {
+			return strings.Replace(compose(script), "FEW, DENSE = 100, 16", "FEW, DENSE = 0, 0", 1)
 		}
+		s.hashes.Clear()
 	}
 }
 

@@ -100,11 +100,11 @@ func (s *Shard) identify(ctx context.Context) error {
 			args = append(args, other)
 		}
 	}
-	v, err := s.eval(ctx, 0, "identify", args...)
+	o, err := s.sendOnly(ctx, 0, identifyScript, args...)
 	if err != nil {
 		return fmt.Errorf("identify shard %s: %w", s.name, err)
 	}
-	if is := text(v); is != s.identity {
+	if is := text(o.Value); is != s.identity {
 		same := &SameRedisError{names[is]}
 		s.same.Store(same)
 		return same

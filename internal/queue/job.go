@@ -100,7 +100,7 @@ func (s *Shard) readJobs(ctx context.Context, bucket int, refs []Ref) (jobs []*J
 	for _, r := range refs {
 		args = append(args, r.Topic, r.ID)
 	}
-	reply, err := s.list(ctx, bucket, 1+len(refs), "get", args...)
+	reply, err := s.CallList(ctx, bucket, 1+len(refs), getScript, args...)
 	if err != nil {
 		return jobs, now, err
 	}

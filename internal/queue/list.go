@@ -145,7 +145,7 @@ func decodeCursor(state State, c string) (shard, inner string, err error) {
 func (s *Shard) listStep(
 	ctx context.Context, topic string, state State, inner string, limit int, prefix string,
 ) (jobs []Job, next string, err error) {
-	reply, err := s.list(ctx, s.bucketOf(topic), -1, "list", topic, string(state), inner, limit, prefix)
+	reply, err := s.CallList(ctx, s.bucketOf(topic), -1, listScript, topic, string(state), inner, limit, prefix)
 	if err != nil {
 		return nil, "", err
 	}
@@ -176,7 +176,7 @@ func (s *Shard) listed(topic string, state State, descriptions []any, now time.T
 // bodies, and attempts but the last, are left out. Errors: *UnavailableError.
 func (q *Queue) First(ctx context.Context, topic string) (jobs []Job, err error) {
 	for _, s := range *q.shards.Load() {
-		reply, err := s.list(ctx, s.bucketOf(topic), -1, "first", topic, listStep)
+		reply, err := s.CallList(ctx, s.bucketOf(topic), -1, firstScript, topic, listStep)
 		if err != nil {
 			return nil, err
 		}

@@ -151,6 +151,12 @@ func proxied(t *testing.T, url string, connect func() (request, answer func([]by
 	if err != nil {
 		t.Fatal(err)
 	}
+	proxy(t, l, "unix", sock, connect)
+	return url + ".proxy"
+}
+
+// proxy passes on the connections of a listener to a server.
+func proxy(t *testing.T, l net.Listener, network, addr string, connect func() (request, answer func([]byte) bool)) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -158,7 +164,7 @@ func proxied(t *testing.T, url string, connect func() (request, answer func([]by
 			if err != nil {
 				return
 			}
-			to, err := net.Dial("unix", sock)
+			to, err := net.Dial(network, addr)
 			if err != nil {
 				_ = c.Close()
 				continue
@@ -169,7 +175,6 @@ func proxied(t *testing.T, url string, connect func() (request, answer func([]by
 		}
 	})
 	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
-	return url + ".proxy"
 }
 
 // TestALostAnswerEndsNoMoreDeadJobsThanAsked: the repeated call would re-drive or delete the next ones.

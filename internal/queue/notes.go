@@ -41,7 +41,7 @@ func (s *Shard) Note(ctx context.Context, bucket int, n Notes) error {
 		for i := range some {
 			args = some[i].appendTo(args)
 		}
-		if _, err := s.run(ctx, bucket, "note", args...); err != nil {
+		if _, err := s.Call(ctx, bucket, noteScript, args...); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (t *TopicNotes) appendTo(args []any) []any {
 // noted reads the notes about a topic from every shard.
 func (q *Queue) noted(ctx context.Context, topic string, take func([]any) error, args ...any) error {
 	return q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
-		reply, err := s.list(ctx, bucket, -1, "noted", args...)
+		reply, err := s.CallList(ctx, bucket, -1, notedScript, args...)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (q *Queue) Errors(ctx context.Context, topic string) ([]ErrorNote, error) {
 // ClearErrors removes the noted kinds of errors of a topic.
 func (q *Queue) ClearErrors(ctx context.Context, topic string) error {
 	return q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
-		_, err := s.again(ctx, bucket, "noted", "clear", topic)
+		_, err := s.Call(ctx, bucket, notedScript, "clear", topic)
 		return err
 	})
 }
@@ -151,7 +151,7 @@ func (q *Queue) LatenessOfAll(ctx context.Context, since time.Time) (map[int]int
 func (s *Shard) latenessCounts(
 	ctx context.Context, bucket, back int, topics []string, sums map[string]map[int]int64,
 ) error {
-	reply, err := s.list(ctx, bucket, len(topics), "noted", append([]any{"lat", back}, anys(topics)...)...)
+	reply, err := s.CallList(ctx, bucket, len(topics), notedScript, append([]any{"lat", back}, anys(topics)...)...)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (s *Shard) latenessCounts(
 // ReserveCounts sums up the jobs reserved by priority since a time, an hour ago at most.
 func (q *Queue) ReserveCounts(ctx context.Context, since time.Time) (sums [3]int64, err error) {
 	err = q.eachBucket(func(s *Shard, bucket int) error {
-		reply, err := s.list(ctx, bucket, len(sums), "noted", "pri", slotsSince(since))
+		reply, err := s.CallList(ctx, bucket, len(sums), notedScript, "pri", slotsSince(since))
 		for i, n := range ints(reply) {
 			sums[i] += n
 		}

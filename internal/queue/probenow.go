@@ -9,11 +9,11 @@ import (
 // reports whether a breaker was open. With a *PartialError some shards did not answer.
 func (q *Queue) ProbeNow(ctx context.Context, topic string) (open bool, err error) {
 	err = q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
-		v, err := s.again(ctx, bucket, "probenow", topic)
+		o, err := s.Call(ctx, bucket, probeNowScript, topic)
 		if err != nil {
 			return fmt.Errorf("probe the endpoint of %s: %w", topic, err)
 		}
-		open = open || integer(v) == 1
+		open = open || integer(o.Value) == 1
 		return nil
 	})
 	return open, err

@@ -86,7 +86,7 @@ func (s *Shard) storeAll(
 		ctx, cancel = context.WithTimeout(s.ctx, timeout)
 	}
 	defer cancel()
-	results, unsafe, err := s.storeBy(ctx, "push", bucket, d, pushes)
+	results, unsafe, err := s.storeBy(ctx, pushScript, bucket, d, pushes)
 	if un, ok := errors.AsType[*UnavailableError](err); ok && (un.Reason == comparing || un.Reason == Absent) {
 		return s.storeEarly(ctx, bucket, d, pushes, un)
 	}
@@ -98,9 +98,9 @@ func (s *Shard) storeAll(
 
 // storeBy calls the push script or its variant.
 func (s *Shard) storeBy(
-	ctx context.Context, script string, bucket int, d Durability, pushes []Push,
+	ctx context.Context, script *Script, bucket int, d Durability, pushes []Push,
 ) (results []Result, unsafe, err error) {
-	o, err := s.do(ctx, bucket, d, script, appendPushes(nil, pushes)...)
+	o, err := s.CallDurably(ctx, bucket, d, script, appendPushes(nil, pushes)...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,7 +108,7 @@ func (s *Shard) storeBy(
 	if err != nil {
 		return nil, nil, fmt.Errorf("push to shard %s: %w", s.name, err)
 	}
-	return results, o.unsafe, nil
+	return results, o.Unsafe, nil
 }
 
 // The lengths of push.lua's answer: its head, and what it says about each push whose id existed.
@@ -118,8 +118,8 @@ const (
 )
 
 // pushed decodes the answer of the push script.
-func (s *Shard) pushed(pushes []Push, o outcome) ([]Result, error) {
-	reply, ok := o.value.([]any)
+func (s *Shard) pushed(pushes []Push, o Reply) ([]Result, error) {
+	reply, ok := o.Value.([]any)
 	if !ok || len(reply) < pushedHead || (len(reply)-pushedHead)%duplicateFields != 0 {
 		return nil, errReply
 	}
@@ -139,7 +139,7 @@ func (s *Shard) pushed(pushes []Push, o outcome) ([]Result, error) {
 		if !ok || n < 1 || int(n) > len(pushes) {
 			return nil, errReply
 		}
-		results[n-1] = s.duplicate(&pushes[n-1], results[n-1].Job, d[1] == "replaced", d[2], now, o.repeated)
+		results[n-1] = s.duplicate(&pushes[n-1], results[n-1].Job, d[1] == "replaced", d[2], now, o.Doubtful)
 	}
 	return results, nil
 }

@@ -50,11 +50,11 @@ type Lease struct {
 // Reserve takes ready jobs of a bucket under leases. After an error jobs may have been reserved: the same request with
 // Again returns them.
 func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, error) {
-	v, err := s.run(ctx, bucket, "reserve", r.args()...)
+	o, err := s.Call(ctx, bucket, reserveScript, r.args()...)
 	if err != nil {
 		return Reserved{}, err
 	}
-	return s.reserved(v, r.Token)
+	return s.reserved(o.Value, r.Token)
 }
 
 // The lengths of the head of reserve.lua's answer, and of each job in it.

@@ -71,8 +71,8 @@ const (
 )
 
 // settle calls a variant of settle.lua for jobs of one bucket. It returns the answers in the order of the list.
-func (s *Shard) settle(ctx context.Context, bucket int, script string, list []settling) (
-	answers []settled, now time.Time, repeated bool, err error,
+func (s *Shard) settle(ctx context.Context, bucket int, script *Script, list []settling) (
+	answers []settled, now time.Time, doubtful bool, err error,
 ) {
 	order := make([]int, len(list)) // by topic
 	for i := range order {
@@ -92,13 +92,13 @@ func (s *Shard) settle(ctx context.Context, bucket int, script string, list []se
 		}
 		from = i
 	}
-	o, err := s.do(ctx, bucket, Memory, script, args...)
+	o, err := s.Call(ctx, bucket, script, args...)
 	if err != nil {
-		return nil, now, o.repeated, err
+		return nil, now, o.Doubtful, err
 	}
-	reply, ok := o.value.([]any)
+	reply, ok := o.Value.([]any)
 	if !ok || len(reply) != settledHead+settledFields*len(list) {
-		return nil, now, o.repeated, fmt.Errorf("settle on %s: %w", s.name, errReply)
+		return nil, now, o.Doubtful, fmt.Errorf("settle on %s: %w", s.name, errReply)
 	}
 	answers = make([]settled, len(list))
 	for k, i := range order {
@@ -107,7 +107,7 @@ func (s *Shard) settle(ctx context.Context, bucket int, script string, list []se
 			answers[i].revision = integer(reply[1]) + int64(k)
 		}
 	}
-	return answers, micros(reply[0]), o.repeated, nil
+	return answers, micros(reply[0]), o.Doubtful, nil
 }
 
 func settledOf(v []any) settled {
@@ -127,7 +127,7 @@ func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool
 	for i := range st {
 		list[i] = st[i].settling()
 	}
-	answers, _, _, err := s.settle(ctx, bucket, "settle", list)
+	answers, _, _, err := s.settle(ctx, bucket, settleScript, list)
 	if err != nil {
 		return nil, err
 	}

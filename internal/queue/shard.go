@@ -5,13 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -27,10 +23,13 @@ type Shard struct {
 	client  redis.UniversalClient
 	waits   redis.UniversalClient // for commands that wait for replicas
 	timeout time.Duration         // of one command
-	scripts map[string]*script
 	nodes   []*bucketState
 	log     *slog.Logger
 	resync  func(context.Context, *Shard) error // sets the topics' limits again
+
+	compose  func(*Script) string
+	hashes   sync.Map     // *Script → of its text
+	reloaded atomic.Int64 // when errors made the clients read a Cluster's state anew, Unix ms
 
 	identity string
 	former   string
@@ -91,7 +90,7 @@ func openShard(c ShardConfig, o Options, q *Queue) (*Shard, error) {
 	}
 	s.client, s.timeout = client, o.Timeout
 	s.state.Store(c.State)
-	s.scripts = loadScripts(buckets > 1)
+	s.compose = func(script *Script) string { return script.text(buckets > 1) }
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for b := range buckets {
 		n := &bucketState{}
@@ -171,91 +170,6 @@ func (s *Shard) bucketsOf(topic string) []int {
 	return all
 }
 
-// failed classifies an error of a command that began at a time: the caller's context, the state of the shard, or the
-// connection to it. A deadline of the caller says nothing about the shard, unless it left most of a command's time.
-func (s *Shard) failed(ctx context.Context, bucket int, began time.Time, err error) error {
-	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("shard %s: %w", s.name, ctx.Err())
-	}
-	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) && time.Since(began) < s.timeout*3/4 {
-		return s.unanswered("timeout", err)
-	}
-	if errors.Is(err, errTooLate) { // it does answer
-		return s.unavailable("timeout", err)
-	}
-	reason := reasonOf(err)
-	switch reason {
-	case "full", Absent:
-		return s.unavailable(reason, err)
-	case "script":
-		return fmt.Errorf("shard %s: %w", s.name, err)
-	case "connection":
-		return s.unanswered(reason, fmt.Errorf("%w: %w", errConnection, err))
-	}
-	s.markDown(bucket, err)
-	if reason == "timeout" || reason == "down" {
-		return s.unanswered(reason, err)
-	}
-	return s.unavailable(reason, err)
-}
-
-// unanswered is unavailable for a call that may have been carried out.
-func (s *Shard) unanswered(reason string, err error) error {
-	un := s.unavailable(reason, err)
-	un.unanswered = true
-	return un
-}
-
-func (s *Shard) unavailable(reason string, err error) *UnavailableError {
-	retry := time.Second
-	if reason == "full" {
-		retry = 5 * time.Second
-	}
-	return &UnavailableError{Reason: reason, RetryAfter: retry, Err: fmt.Errorf("shard %s: %w", s.name, err)}
-}
-
-// reasonOf returns the reason for UnavailableError that an error of Redis or of the connection means.
-func reasonOf(err error) string {
-	var ne net.Error
-	var same *SameRedisError
-	switch {
-	case errors.As(err, &same):
-		return "duplicate"
-	case errors.Is(err, ErrFormat):
-		return "format"
-	case redis.HasErrorPrefix(err, "OOM"):
-		return "full"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
-		errors.Is(err, syscall.EPIPE):
-		return "connection"
-	case errors.As(err, &ne) && ne.Timeout(), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, redis.ErrPoolTimeout):
-		return "timeout"
-	case redis.HasErrorPrefix(err, "MISCONF"):
-		return "disk"
-	case redis.HasErrorPrefix(err, "READONLY"), redis.HasErrorPrefix(err, "NOREPLICAS"):
-		return "readonly"
-	case redis.HasErrorPrefix(err, "LOADING"):
-		return "loading"
-	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"), Forbidden(err):
-		return "password"
-	case redis.HasErrorPrefix(err, "CLUSTERDOWN"), redis.HasErrorPrefix(err, "MASTERDOWN"),
-		redis.HasErrorPrefix(err, "TRYAGAIN"), redis.HasErrorPrefix(err, "NOBUCKET"),
-		// redirected more often than go-redis follows
-		redis.HasErrorPrefix(err, "ASK"), redis.HasErrorPrefix(err, "MOVED"):
-		return "cluster"
-	case redis.HasErrorPrefix(err, "NOTCOMPARED"):
-		return comparing
-	case redis.HasErrorPrefix(err, "ABSENT"):
-		return Absent
-	}
-	var re redis.Error
-	if errors.As(err, &re) && !strings.Contains(err.Error(), "redis: ") {
-		return "script"
-	}
-	return "down"
-}
-
 // markDown makes calls to a bucket that does not answer fail at once, until a probe gets an answer.
 func (s *Shard) markDown(bucket int, err error) {
 	n := s.nodes[bucket]
@@ -333,7 +247,7 @@ func (s *Shard) proven() error {
 		if n.proven.Load() {
 			continue
 		}
-		if _, err := s.again(ctx, b, "probe"); err != nil && reasonOf(err) != "full" {
+		if _, err := s.Call(ctx, b, probeScript); err != nil && reasonOf(err) != "full" {
 			return err
 		}
 		n.proven.Store(true)
@@ -346,7 +260,7 @@ func (s *Shard) revive(bucket int, n *bucketState) {
 	defer cancel()
 	err := s.Check(ctx)
 	if err == nil {
-		_, err = s.eval(ctx, bucket, "probe")
+		_, err = s.sendOnly(ctx, bucket, probeScript)
 	}
 	if err != nil && reasonOf(err) != "full" {
 		n.why.Store(fmt.Errorf("%w", err))

@@ -64,7 +64,7 @@ func (s *Shard) storeEarly(
 	if len(early) == 0 {
 		return results, nil
 	}
-	stored, unsafe, err := s.storeBy(ctx, pushEarly, bucket, d, early)
+	stored, unsafe, err := s.storeBy(ctx, pushEarlyScript, bucket, d, early)
 	if err != nil {
 		stored = failAll(len(early), err)
 	}

@@ -106,14 +106,11 @@ func (s *Shard) Attend(ctx context.Context, bucket int, a Attendance) (Compariso
 	if a.Leaves {
 		flag = "1"
 	}
-	if err := s.Check(ctx); err != nil { // or a second name would open a shard without the lines of the first
-		return Comparison{}, fmt.Errorf("attend shard %s: %w", s.name, err)
-	}
-	v, err := s.eval(ctx, bucket, "attend", a.Host, a.Position, flag, rand.Text(), format, a.Revision)
+	o, err := s.Call(ctx, bucket, attendScript, a.Host, a.Position, flag, rand.Text(), format, a.Revision)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("attend shard %s: %w", s.name, err)
 	}
-	c, err := parseComparison(v)
+	c, err := parseComparison(o.Value)
 	if err != nil {
 		return c, fmt.Errorf("attend shard %s: %w", s.name, err)
 	}
@@ -169,9 +166,9 @@ func (s *Shard) Replay(
 func (s *Shard) replay(
 	ctx context.Context, bucket int, m ReplayMode, name string, dry bool, entries []Entry,
 ) ([]Effect, error) {
-	script := "replay"
+	script := replayScript
 	if m == ReplayByHand {
-		script = handReplay
+		script = handReplayScript
 	}
 	args := make([]any, 3, 3+8*len(entries))
 	args[0], args[1], args[2] = string(m), name, ""
@@ -181,17 +178,14 @@ func (s *Shard) replay(
 	for i := range entries {
 		args = appendEntry(args, &entries[i])
 	}
-	v, err := s.eval(ctx, bucket, script, args...)
-	if errors.Is(err, errConnection) || reasonOf(err) == "connection" {
-		v, err = s.eval(ctx, bucket, script, args...)
-	}
+	o, err := s.Call(ctx, bucket, script, args...)
 	if redis.HasErrorPrefix(err, "OTHERSERVER") {
 		return nil, fmt.Errorf("%w: %w", ErrOtherComparison, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	reply, ok := v.([]any)
+	reply, ok := o.Value.([]any)
 	if !ok || len(reply) != len(entries) {
 		return nil, errReply
 	}
@@ -200,7 +194,7 @@ func (s *Shard) replay(
 		effects[i] = Effect(text(e))
 		if c := &entries[i]; c.Kind == EntryCleared && !dry {
 			upto := strconv.FormatInt(c.Revision, 10)
-			if _, _, _, err := s.drop(ctx, clearTopic, c.Job.Topic, "", upto); err != nil {
+			if _, _, _, err := s.drop(ctx, clearScript, c.Job.Topic, "", upto); err != nil {
 				return nil, err
 			}
 		}
@@ -266,11 +260,11 @@ func (s *Shard) Compared(ctx context.Context, bucket int, d ComparedBy) (Opened,
 	for _, h := range d.Known {
 		args = append(args, h)
 	}
-	v, err := s.eval(ctx, bucket, "compared", args...)
+	call, err := s.Call(ctx, bucket, comparedScript, args...)
 	if err != nil {
 		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", s.name, err)
 	}
-	reply, ok := v.([]any)
+	reply, ok := call.Value.([]any)
 	if !ok || len(reply) < 2 {
 		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", s.name, errReply)
 	}

@@ -92,7 +92,7 @@ func (s *Shard) differ(ctx context.Context) (string, error) {
 	if settings == "" {
 		host = ""
 	}
-	v, err := s.eval(ctx, 0, "settings", host, settings)
+	o, err := s.sendOnly(ctx, 0, settingsScript, host, settings)
 	if Forbidden(err) {
 		return "", fmt.Errorf("scripts on shard %s: %w", s.name, err)
 	}
@@ -100,7 +100,7 @@ func (s *Shard) differ(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	var list []string
-	for pair := range slices.Chunk(values(v), 2) {
+	for pair := range slices.Chunk(values(o.Value), 2) {
 		if len(pair) == 2 && pair[1] != settings {
 			list = append(list, fmt.Sprintf("%s has %s", pair[0], pair[1]))
 		}
@@ -260,7 +260,7 @@ func (s *Shard) countJobs(ctx context.Context, h *ShardHealth) error {
 func (s *Shard) jobs(ctx context.Context, c *jobCount) error {
 	topics := map[string]Stats{}
 	for b := range s.nodes {
-		if err := s.countAs(ctx, countEarly, b, "", "", topics); err != nil {
+		if err := s.countAs(ctx, countEarlyScript, b, "", "", topics); err != nil {
 			return fmt.Errorf("count the jobs of shard %s: %w", s.name, err)
 		}
 	}

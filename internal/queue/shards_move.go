@@ -65,9 +65,9 @@ type mover struct {
 
 // mayGoOn reports whether the shard is still draining and this process is the one that moves jobs now.
 func (m *mover) mayGoOn(ctx context.Context) (bool, error) {
-	v, err := m.from.again(ctx, 0, "mover", m.holder, moverFor.Milliseconds(), m.moved-m.counted)
+	o, err := m.from.Call(ctx, 0, moverScript, m.holder, moverFor.Milliseconds(), m.moved-m.counted)
 	m.counted = m.moved
-	return v == int64(1) && m.from.State() != "active", err
+	return o.Value == int64(1) && m.from.State() != "active", err
 }
 
 func (m *mover) topic(ctx context.Context, bucket int, topic string, n Stats) error {
@@ -75,7 +75,7 @@ func (m *mover) topic(ctx context.Context, bucket int, topic string, n Stats) er
 		if ok, err := m.mayGoOn(ctx); err != nil || !ok {
 			return err
 		}
-		_, err := m.from.again(ctx, bucket, "defer", topic, moveStep, m.queue.pace.stuck.Milliseconds(),
+		_, err := m.from.Call(ctx, bucket, deferScript, topic, moveStep, m.queue.pace.stuck.Milliseconds(),
 			m.queue.pace.putOff.Milliseconds())
 		if err != nil {
 			return err
@@ -262,11 +262,11 @@ func (s *Shard) leave(ctx context.Context, list []*moving, revision func(*moving
 	for _, c := range list {
 		args = append(args, c.job.Topic, c.job.ID, revision(c))
 	}
-	v, err := s.run(ctx, s.bucketOf(list[0].job.Topic), "leave", args...)
+	o, err := s.Call(ctx, s.bucketOf(list[0].job.Topic), leaveScript, args...)
 	if err != nil {
 		return nil, err
 	}
-	reply, ok := v.([]any)
+	reply, ok := o.Value.([]any)
 	if !ok || len(reply) != 1+len(list) {
 		return nil, fmt.Errorf("remove %d jobs that were moved: %w", len(list), errReply)
 	}

@@ -56,7 +56,7 @@ func (q *Queue) noShard() error {
 	if err := q.Ready(); err != nil {
 		return err
 	}
-	return errors.New("no active shard took it")
+	return errors.New("no active shard accepted the job")
 }
 
 // validatePush returns an error if a push cannot be stored.

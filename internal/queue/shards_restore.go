@@ -30,7 +30,7 @@ func (s *Shard) restore(ctx context.Context, bucket int, jobs []*moving) error {
 		}
 		args = appendAttempts(append(args, j.Topic, j.ID, record, long, died), j.History)
 	}
-	reply, err := s.list(ctx, bucket, len(jobs), "restore", args...)
+	reply, err := s.CallList(ctx, bucket, len(jobs), restoreScript, args...)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (q *Queue) Standing(ctx context.Context, j *Job) (st Standing, ok bool, err
 	if s == nil {
 		return st, false, nil
 	}
-	v, err := s.list(ctx, s.bucketOf(j.Topic), -1, "standing", j.Topic, j.ID)
+	v, err := s.CallList(ctx, s.bucketOf(j.Topic), -1, standingScript, j.Topic, j.ID)
 	if err != nil || len(v) == 0 {
 		return st, false, err
 	}

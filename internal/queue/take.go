@@ -218,11 +218,11 @@ const takenHead = 5 // length of the head of take.lua's answer
 
 // call calls the script, and decodes the jobs of the groups.
 func (f *flight) call() error {
-	reply, err := f.s.run(context.WithoutCancel(f.s.ctx), f.bucket, "take", f.args...)
+	reply, err := f.s.Call(context.WithoutCancel(f.s.ctx), f.bucket, takeScript, f.args...)
 	if err != nil {
 		return err
 	}
-	v, ok := reply.([]any)
+	v, ok := reply.Value.([]any)
 	if !ok || len(v) < takenHead || (len(v)-takenHead)%reservedJob != 0 {
 		return fmt.Errorf("take from shard %s: %w", f.s.name, errReply)
 	}

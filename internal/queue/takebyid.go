@@ -28,7 +28,7 @@ const takenByIDHead = 2 // length of the head of takebyid.lua's answer
 
 // takeByID returns nil when the shard has no such job that can be taken.
 func (s *Shard) takeByID(ctx context.Context, topic, id, token string) (*Leased, error) {
-	v, err := s.list(ctx, s.bucketOf(topic), -1, "takebyid", topic, id, token)
+	v, err := s.CallList(ctx, s.bucketOf(topic), -1, takeByIDScript, topic, id, token)
 	if err != nil || len(v) == takenByIDHead {
 		return nil, err
 	}

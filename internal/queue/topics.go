@@ -146,7 +146,7 @@ func (s *Shard) sendTopics(ctx context.Context, all iter.Seq[TopicConf], shards 
 			if len(byBucket[b]) < confFields*topicStep {
 				continue
 			}
-			if _, err := s.again(ctx, b, "configure", byBucket[b]...); err != nil {
+			if _, err := s.Call(ctx, b, configureScript, byBucket[b]...); err != nil {
 				return err
 			}
 			byBucket[b] = byBucket[b][:0]
@@ -156,7 +156,7 @@ func (s *Shard) sendTopics(ctx context.Context, all iter.Seq[TopicConf], shards 
 		if len(rest) == 0 {
 			continue
 		}
-		if _, err := s.again(ctx, b, "configure", rest...); err != nil {
+		if _, err := s.Call(ctx, b, configureScript, rest...); err != nil {
 			return err
 		}
 	}
@@ -210,7 +210,7 @@ func (s *Shard) stats(
 	if totals {
 		with = "1"
 	}
-	reply, err := s.list(ctx, bucket, 1+2*len(topics), "stats", append([]any{with}, anys(topics)...)...)
+	reply, err := s.CallList(ctx, bucket, 1+2*len(topics), statsScript, append([]any{with}, anys(topics)...)...)
 	if err != nil {
 		return err
 	}
@@ -247,14 +247,14 @@ func (q *Queue) Counts(ctx context.Context) (map[string]Stats, error) {
 // countAll adds the counts of a bucket's topics whose names begin with a prefix, and of their namespaces; with Dead
 // only of topics with dead jobs.
 func (s *Shard) countAll(ctx context.Context, bucket int, prefix string, state State, sum map[string]Stats) error {
-	return s.countAs(ctx, "counts", bucket, prefix, state, sum)
+	return s.countAs(ctx, countsScript, bucket, prefix, state, sum)
 }
 
 func (s *Shard) countAs(
-	ctx context.Context, script string, bucket int, prefix string, state State, sum map[string]Stats,
+	ctx context.Context, script *Script, bucket int, prefix string, state State, sum map[string]Stats,
 ) error {
 	for cursor := "0"; ; {
-		reply, err := s.list(ctx, bucket, -1, script, cursor, countsStep, prefix, string(state))
+		reply, err := s.CallList(ctx, bucket, -1, script, cursor, countsStep, prefix, string(state))
 		if err != nil {
 			return err
 		}
@@ -353,7 +353,7 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 // been, may start.
 func (q *Queue) dropTopic(ctx context.Context, topic string) (total int, window time.Duration, err error) {
 	for _, s := range *q.shards.Load() {
-		n, running, revision, err := s.drop(ctx, "drop", topic, "1", "")
+		n, running, revision, err := s.drop(ctx, dropScript, topic, "1", "")
 		total += n
 		if err == nil {
 			err = q.record(ctx, Cleared, Job{Topic: topic, Shard: s.name, Revision: revision})
@@ -371,19 +371,19 @@ func (q *Queue) dropTopic(ctx context.Context, topic string) (total int, window 
 const dropStep = 200 // jobs in one call of the script
 
 // drop deletes the jobs of a topic in one shard, those up to a revision, or all ("").
-func (s *Shard) drop(ctx context.Context, script, topic, revise, upto string) (
+func (s *Shard) drop(ctx context.Context, script *Script, topic, revise, upto string) (
 	total int, running bool, revision int64, err error,
 ) {
 	for cursor := "0"; ; {
-		o, err := s.do(ctx, s.bucketOf(topic), Memory, script, topic, cursor, dropStep, revise, upto)
-		reply, ok := o.value.([]any)
+		o, err := s.Call(ctx, s.bucketOf(topic), script, topic, cursor, dropStep, revise, upto)
+		reply, ok := o.Value.([]any)
 		if err == nil && (!ok || len(reply) != 4) {
 			err = errReply
 		}
 		if err != nil {
 			return total, running, revision, err
 		}
-		total, running = total+int(integer(reply[1])), running || o.repeated || reply[2] == int64(1)
+		total, running = total+int(integer(reply[1])), running || o.Doubtful || reply[2] == int64(1)
 		if revise != "" { // a job pushed after the first step may stay, so the journal must not have it cleared
 			revision = integer(reply[3])
 			revise = ""
@@ -406,7 +406,7 @@ type TopicLimits struct {
 func (q *Queue) TopicLimits(ctx context.Context, topics []string) (map[string]TopicLimits, error) {
 	all := make(map[string]TopicLimits, len(topics))
 	err := q.eachTopic(topics, topicStep, func(s *Shard, bucket int, some []string) error {
-		reply, err := s.list(ctx, bucket, 3*len(some), "limits", anys(some)...)
+		reply, err := s.CallList(ctx, bucket, 3*len(some), limitsScript, anys(some)...)
 		if err != nil {
 			return err
 		}

@@ -161,7 +161,7 @@ func (q *Queue) Active(ctx context.Context, since time.Time) ([]string, error) {
 
 func (s *Shard) active(ctx context.Context, bucket int, ago int64, seen map[string]bool) error {
 	for from, skip := "", 0; ; {
-		list, err := s.list(ctx, bucket, -1, "active", ago, from, skip, activeStep)
+		list, err := s.CallList(ctx, bucket, -1, activeScript, ago, from, skip, activeStep)
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, wai
 		for _, topic := range topics {
 			args = append(args, topic, waiting[topic])
 		}
-		if _, err := s.run(ctx, bucket, "workers", args...); err != nil {
+		if _, err := s.Call(ctx, bucket, workersScript, args...); err != nil {
 			return err
 		}
 	}
@@ -35,7 +35,7 @@ func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, wai
 // *PartialError the answer is from the shards that answered.
 func (q *Queue) Workers(ctx context.Context, topic string) (w Workers, err error) {
 	err = q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
-		reply, err := s.list(ctx, bucket, 2, "workers", "read", topic)
+		reply, err := s.CallList(ctx, bucket, 2, workersScript, "read", topic)
 		if err != nil {
 			return err
 		}

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: deadline, topic, totals, wait.
+-- With: topic, totals, wait.
 -- Sets the settings of topics and namespaces.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    for each: name, then its SETTINGS, '' for one that it has not. One without a TTR no longer has settings of

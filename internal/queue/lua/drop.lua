@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: deadline, record, topic, totals, order, wait, remove.
+-- With: record, topic, totals, order, wait, remove.
 -- Deletes the jobs of a topic in every state, a step at a time.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, cursor ('0' at first), about how many jobs, '1' with a new revision, highest revision of deleted jobs

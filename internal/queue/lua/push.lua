@@ -1,5 +1,5 @@
 #!lua
--- With: deadline, record, topic, totals, order, wait, remove, describe.
+-- With: record, topic, totals, order, wait, remove, describe.
 -- Stores jobs.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    runs of jobs of one topic: the topic, how many, then seven for each job: id; what to do when the id exists

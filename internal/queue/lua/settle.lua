@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: deadline, record, topic, totals, order, wait, remove, dead, describe, finished, accept, flow, verdicts.
+-- With: record, topic, totals, order, wait, remove, dead, describe, finished, accept, flow, verdicts.
 -- Ends or extends leases, and does the same with jobs that are named by their ids.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    runs of jobs of one topic: the topic, how many, then nine for each job: id; token of its lease ('' none);

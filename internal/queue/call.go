@@ -1,0 +1,243 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Reply is the reply of a script.
+type Reply struct {
+	Value any
+	// Doubtful means that an earlier call of the same arguments got no reply and may have been carried out. If this one
+	// found nothing to do, the outcome is errUnknown.
+	Doubtful bool
+	Unsafe   error // why no replica has confirmed the writes, when the durability requires one
+}
+
+// Call calls a script of a bucket as its row says. An error that is not the context's or the script's own is an
+// *UnavailableError.
+func (s *Shard) Call(ctx context.Context, bucket int, script *Script, args ...any) (Reply, error) {
+	return s.CallDurably(ctx, bucket, Memory, script, args...)
+}
+
+// CallDurably is Call, and waits until the writes are as safe as d requires.
+func (s *Shard) CallDurably(
+	ctx context.Context, bucket int, d Durability, script *Script, args ...any,
+) (Reply, error) {
+	c := call{shard: s, bucket: bucket, script: script, args: args, replica: d == Replica}
+	reply, err := c.runOpen(ctx)
+	if !isLost(err) || script.Lost == Never {
+		return reply, err
+	}
+	reply, err = c.runOpen(ctx)
+	reply.Doubtful = script.Lost == Doubt
+	if un, ok := errors.AsType[*UnavailableError](err); ok {
+		un.unanswered = true
+	}
+	return reply, err
+}
+
+// CallList is Call for scripts that reply a list of n values, or of any length when n is negative.
+func (s *Shard) CallList(ctx context.Context, bucket, n int, script *Script, args ...any) ([]any, error) {
+	reply, err := s.Call(ctx, bucket, script, args...)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := reply.Value.([]any)
+	if !ok || n >= 0 && len(list) != n {
+		return nil, fmt.Errorf("%s on shard %s: %w", script.Name, s.name, errReply)
+	}
+	return list, nil
+}
+
+// sendOnly sends a script without regard to the bucket's state: for what finds out that state.
+func (s *Shard) sendOnly(ctx context.Context, bucket int, script *Script, args ...any) (Reply, error) {
+	c := call{shard: s, bucket: bucket, script: script, args: args}
+	return c.send(ctx, 0)
+}
+
+// call is one call of a script.
+type call struct {
+	shard   *Shard
+	bucket  int
+	script  *Script
+	args    []any
+	replica bool // wait for a replica
+}
+
+// runOpen is run, and once more if the bucket was being compared with the journals: then the script has done nothing.
+func (c *call) runOpen(ctx context.Context) (Reply, error) {
+	reply, err := c.run(ctx)
+	if isComparing(err) && c.shard.awaitBucket(ctx, c.bucket, c.script) {
+		return c.run(ctx)
+	}
+	return reply, err
+}
+
+// run checks that the bucket is usable, sends the script, and records what an error says about the bucket.
+func (c *call) run(ctx context.Context) (Reply, error) {
+	s, n := c.shard, c.shard.nodes[c.bucket]
+	if err := c.refused(); err != nil {
+		return Reply{}, err
+	}
+	if c.replica { // for a connection, the script and the replica
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 2*s.timeout+s.replicaWait())
+		defer cancel()
+	}
+	began := time.Now()
+	var reply Reply
+	err := s.Check(ctx)
+	if err == nil {
+		reply, err = c.send(ctx, refusedFor)
+	}
+	switch {
+	case err == nil:
+		if c.script.needsCompared() && !n.proven.Load() {
+			n.proven.Store(true)
+		}
+		return reply, nil
+	case c.replica && errors.Is(err, redis.ErrPoolTimeout): // all wait for replicas; the shard itself may be healthy
+		return Reply{}, s.unavailable("overloaded", err)
+	}
+	return Reply{}, s.failed(ctx, c.bucket, began, err)
+}
+
+// refused returns why a bucket that is down cannot run the script.
+func (c *call) refused() error {
+	n := c.shard.nodes[c.bucket]
+	if n.down.Load() && (n.reason() != comparing || c.script.needsCompared()) {
+		return c.shard.unavailable(n.reason(), n.why.Load().(error))
+	}
+	return nil
+}
+
+// A script that was not sent, or that the server refused before it ran, is sent again after a pause: a slot is moving, a
+// replica takes over, a server restarts. That ends soon, since another shard may accept the job, and a bucket that is
+// marked down is probed.
+const (
+	refusedFor = 300 * time.Millisecond
+	firstPause = 5 * time.Millisecond
+	lateTries  = 3 // the first call of all, and the first after a jump of the clock, begin "too late", see deadline.go
+)
+
+// send sends the script until it ran, and for as long as patience says while it is refused.
+func (c *call) send(ctx context.Context, patience time.Duration) (reply Reply, err error) {
+	began, pause := time.Now(), firstPause
+	var full, guarded, sent bool
+	for late := 1; ; {
+		reply, sent, err = c.once(ctx, full)
+		switch {
+		case err == nil || errors.Is(err, redis.Nil):
+			return reply, nil
+		case redis.HasErrorPrefix(err, "NOSCRIPT") && !full:
+			full = true
+		case redis.HasErrorPrefix(err, "NOBUCKET") && !guarded:
+			guarded = true
+			if err := c.shard.makeSlotGuard(ctx, c.bucket); err != nil {
+				return Reply{}, err
+			}
+		case redis.HasErrorPrefix(err, tooLate):
+			c.readClock(err)
+			if late++; late > lateTries {
+				return Reply{}, errTooLate
+			}
+		case isRefused(err, sent) && time.Since(began)+pause < patience:
+			c.shard.reloadCluster(ctx)
+			if !sleep(ctx, pause) {
+				return Reply{}, notRun(err, sent)
+			}
+			pause *= 2
+		default:
+			if reasonOf(err) != "script" {
+				c.shard.reloadCluster(ctx) // for the next call: another node may have taken over
+			}
+			return Reply{}, notRun(err, sent)
+		}
+	}
+}
+
+// readClock takes the server's time from the error of a script that began too late.
+func (c *call) readClock(err error) {
+	server, _ := strconv.ParseInt(strings.TrimPrefix(err.Error(), tooLate), 10, 64)
+	c.shard.nodes[c.bucket].clock.Store(&clockReading{server, time.Now()})
+}
+
+// once sends the script once: its text when full, else its hash. It reports whether anything was sent.
+func (c *call) once(ctx context.Context, full bool) (reply Reply, sent bool, err error) {
+	s := c.shard
+	args := make([]any, scriptHead, scriptHead+len(c.args)+1)
+	code := &sentText{}
+	args[0], args[1], args[2], args[3] = "evalsha", code, 1, prefix(c.bucket)
+	if code.text = s.hash(c.script); full {
+		args[0], code.text = "eval", s.compose(c.script)
+	}
+	args = append(args, c.args...)
+	if c.script.Deadline {
+		args = append(args, s.nodes[c.bucket].until(ctx, s.timeout))
+	}
+	cmd := command{redis.NewCmd(ctx, args...)}
+	cmd.SetFirstKeyPos(scriptHead - 1)
+	if c.replica {
+		reply.Unsafe, err = s.sendAndWait(ctx, c.bucket, cmd)
+	} else {
+		err = s.client.Process(ctx, cmd)
+	}
+	reply.Value = cmd.Val()
+	return reply, code.sent, err
+}
+
+const scriptHead = 4 // the arguments of EVALSHA before a script's own
+
+// command is a command that the client never repeats once it may have been sent: a Cluster's client would otherwise
+// repeat it after a lost reply. It still follows MOVED and ASK: the node that says so has not run the script.
+type command struct{ *redis.Cmd }
+
+// NoRetry is what the client asks.
+func (command) NoRetry() bool { return true }
+
+// sentText is an argument that knows whether it was written to a connection.
+type sentText struct {
+	text string
+	sent bool
+}
+
+// MarshalBinary is called by the client when it writes the command.
+func (t *sentText) MarshalBinary() ([]byte, error) {
+	t.sent = true
+	return []byte(t.text), nil
+}
+
+// reloadEvery bounds how often errors make the client ask a Cluster which node has which slots.
+const reloadEvery = time.Second
+
+// reloadCluster makes the clients ask a Cluster which node has which slots: by themselves they do so once a minute.
+func (s *Shard) reloadCluster(ctx context.Context) {
+	now, last := time.Now().UnixMilli(), s.reloaded.Load()
+	if now-last < reloadEvery.Milliseconds() || !s.reloaded.CompareAndSwap(last, now) {
+		return
+	}
+	for _, c := range []redis.UniversalClient{s.client, s.waits} {
+		if cluster, ok := c.(*redis.ClusterClient); ok {
+			cluster.ReloadState(ctx)
+		}
+	}
+}
+
+// sleep waits; it returns false when the context ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,325 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// cutRounds is how often each action loses its reply: with WAKECALL_TEST_LONG=1 they are 2,000 replies in all.
+func cutRounds(actions int) int {
+	if os.Getenv("WAKECALL_TEST_LONG") == "1" {
+		return (2000 + actions - 1) / actions
+	}
+	return 2
+}
+
+// cutting is a shard, and a client of it whose connections lose replies: of the next requests that have a mark, as many
+// as lose says are carried out, and then the connection is closed in place of the reply.
+type cutting struct {
+	*fixture
+	lose     atomic.Int32
+	mark     atomic.Value // string
+	mu       sync.Mutex
+	accepted map[string]bool // pushes, by id
+	changed  map[string]ChangeKind
+	ended    map[string]bool
+}
+
+func (c *cutting) connect() (request, answer func([]byte) bool) {
+	var deaf atomic.Bool
+	request = func(b []byte) bool {
+		mark, _ := c.mark.Load().(string)
+		if mark != "" && strings.Contains(string(b), mark) && c.lose.Add(-1) >= 0 {
+			deaf.Store(true)
+		}
+		return true
+	}
+	return request, func([]byte) bool { return !deaf.Load() }
+}
+
+// cut runs an action whose first reply is lost, and fails when none was.
+func (c *cutting) cut(id string, action func()) {
+	c.Helper()
+	c.mark.Store(id)
+	c.lose.Store(1)
+	action()
+	if c.lose.Swap(0) > 0 {
+		c.Fatalf("%s: no reply was lost", id)
+	}
+}
+
+func cuttingOn(t *testing.T, start func(t *testing.T, c *cutting) (url string)) *cutting {
+	c := &cutting{accepted: map[string]bool{}, changed: map[string]ChangeKind{}, ended: map[string]bool{}}
+	record := func(f func()) error { c.mu.Lock(); defer c.mu.Unlock(); f(); return nil }
+	c.fixture = fixtureOn(t, start(t, c), Options{
+		Accepted: func(pushes []Push, results []Result) error {
+			return record(func() {
+				for i := range pushes {
+					c.accepted[pushes[i].ID] = c.accepted[pushes[i].ID] || results[i].Err == nil
+				}
+			})
+		},
+		Changed: func(kind ChangeKind, jobs []Job) error {
+			return record(func() {
+				for _, j := range jobs {
+					c.changed[j.ID] = kind
+				}
+			})
+		},
+		Ended: func(list []Ended) error {
+			return record(func() {
+				for _, e := range list {
+					c.ended[e.ID] = c.ended[e.ID] || e.Err == nil
+				}
+			})
+		},
+	})
+	eventually(t, "the shard is adopted", func() bool { return c.s.adoptAll(t.Context()) == nil })
+	eventually(t, "every bucket answers", func() bool {
+		for b := range c.s.Buckets() {
+			if _, err := c.s.Advance(t.Context(), b); err != nil {
+				return false
+			}
+		}
+		return true
+	})
+	c.loadScripts() // the reply that is lost must not be NOSCRIPT
+	return c
+}
+
+// has returns a value that a journal got.
+func has[V any](c *cutting, m map[string]V, id string) V {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return m[id]
+}
+
+func (c *cutting) dead(topic string, n int) {
+	c.Helper()
+	for i := range n {
+		c.push(topic, fmt.Sprint(topic, "-", i), 0)
+	}
+	var st []Settlement
+	for _, l := range c.reserveOf(topic, topic, n, false) {
+		st = append(st, Settlement{Lease: l, Verdict: Bury, Attempt: &Attempt{StartedAt: 1}})
+	}
+	if _, err := c.s.Settle(c.ctx, c.s.bucketOf(topic), st); err != nil || len(st) != n {
+		c.Fatalf("%d died, %v", len(st), err)
+	}
+}
+
+// reserveOf reserves jobs of the topic's bucket.
+func (c *cutting) reserveOf(topic, token string, n int, again bool) []*Lease {
+	c.Helper()
+	got, err := c.s.Reserve(c.ctx, c.s.bucketOf(topic),
+		Reserve{Worker: "w", Token: token, Max: n, Pattern: "0102010201", Again: again})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return got.Jobs
+}
+
+func (c *cutting) counts(topic string) Stats {
+	c.Helper()
+	m, err := c.q.Stats(c.ctx, []string{topic})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return m[topic]
+}
+
+// TestLostRepliesOnEveryDeployment cuts the first reply of each kind of call: what is done is done once, its number of
+// attempts is right, and each change that is accepted is in the journal.
+func TestLostRepliesOnEveryDeployment(t *testing.T) {
+	for kind, start := range map[string]func(*testing.T, *cutting) string{
+		"standalone": func(t *testing.T, c *cutting) string {
+			url, _ := startRedis(t)
+			return proxied(t, url, c.connect)
+		},
+		"cluster": func(t *testing.T, c *cutting) string { return startProxiedCluster(t, c.connect) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			inParallel(t)
+			c := cuttingOn(t, start)
+			actions := []func(*cutting, string){
+				cutPush, cutPushThatRefuses, cutPushThatReplaces, cutDelete, cutChange, cutRun, cutRedrive, cutDeleteDead,
+				cutReserve, cutSettle, cutTake, cutEnd,
+			}
+			for round := range cutRounds(len(actions)) {
+				for i, action := range actions {
+					action(c, fmt.Sprintf("lost.%d.%d", round, i))
+				}
+			}
+		})
+	}
+}
+
+func (c *cutting) unavailable(what, id string, err error) {
+	c.Helper()
+	if _, ok := errors.AsType[*UnavailableError](err); !ok {
+		c.Errorf("%s %s: %v; want an error that says that the outcome is unknown", what, id, err)
+	}
+}
+
+func (c *cutting) cutPushAs(id string, how OnDuplicate) {
+	c.Helper()
+	c.cut(id, func() {
+		r := c.q.Push(c.ctx, Push{Topic: "lost", ID: id, Delay: time.Hour, OnDuplicate: how, Body: []byte(id)})
+		if r.Err != nil || r.Duplicate || !has(c, c.accepted, id) {
+			c.Errorf("push %s: %+v, in the journal %v", id, r, has(c, c.accepted, id))
+		}
+	})
+	c.get("lost", id)
+}
+
+func cutPush(c *cutting, id string)             { c.cutPushAs(id, Keep) }
+func cutPushThatRefuses(c *cutting, id string)  { c.cutPushAs(id, Refuse) }
+func cutPushThatReplaces(c *cutting, id string) { c.cutPushAs(id, Replace) }
+
+// A deletion whose job is gone may be its own or an earlier one: the journal has it in any case.
+func cutDelete(c *cutting, id string) {
+	c.push("lost", id, time.Hour)
+	c.cut(id, func() { c.unavailable("delete", id, c.q.Delete(c.ctx, "lost", id)) })
+	c.gone("lost", id)
+	if has(c, c.changed, id) != Deleted {
+		c.Errorf("the deletion of %s is not in the journal", id)
+	}
+}
+
+func cutChange(c *cutting, id string) {
+	r := c.push("lost", id, time.Hour)
+	body := []byte("changed")
+	match := Match{c.get("lost", id).ETag}
+	c.cut(id, func() {
+		_, err := c.q.Change(c.ctx, "lost", id, Change{Body: &body, Match: match})
+		c.unavailable("change", id, err)
+	})
+	if j := c.get("lost", id); string(j.Body) != "changed" || j.Revision <= r.Job.Revision {
+		c.Errorf("after the change of %s: %+v", id, j)
+	}
+}
+
+func cutRun(c *cutting, id string) {
+	c.push(id, id, time.Hour)
+	c.cut(id, func() {
+		if j, err := c.q.RunNow(c.ctx, id, id); err != nil || j.State != Ready || has(c, c.changed, id) != MadeDue {
+			c.Errorf("run %s: %+v, %v, in the journal %q", id, j, err, has(c, c.changed, id))
+		}
+	})
+	if err := c.q.Delete(c.ctx, id, id); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func cutRedrive(c *cutting, topic string) {
+	c.dead(topic, 10)
+	c.cut(topic, func() {
+		_, err := c.q.RedriveDead(c.ctx, topic, nil, 5)
+		c.unavailable("redrive", topic, err)
+	})
+	if s := c.counts(topic); s.Dead != 5 || s.Ready != 5 {
+		c.Errorf("of 10 dead jobs, a call for 5 re-drove others: %+v", s)
+	}
+	c.clear(topic)
+}
+
+func cutDeleteDead(c *cutting, topic string) {
+	c.dead(topic, 10)
+	c.cut(topic, func() {
+		_, err := c.q.DeleteDead(c.ctx, topic, nil, 5)
+		c.unavailable("delete dead jobs of", topic, err)
+	})
+	if s := c.counts(topic); s.Dead != 5 || s.Ready != 0 {
+		c.Errorf("of 10 dead jobs, a call for 5 deleted others: %+v", s)
+	}
+	c.clear(topic)
+}
+
+func (c *cutting) clear(topic string) {
+	c.Helper()
+	if _, err := c.q.DropTopic(c.ctx, topic); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func cutReserve(c *cutting, topic string) {
+	for i := range 4 {
+		c.push(topic, fmt.Sprint(topic, "-", i), 0)
+	}
+	r := Reserve{Worker: "w", Token: topic, Max: 2, Pattern: "0102010201"}
+	c.cut(topic, func() {
+		_, err := c.s.Reserve(c.ctx, c.s.bucketOf(topic), r)
+		c.unavailable("reserve", topic, err)
+	})
+	leases := c.reserveOf(topic, topic, 2, true)
+	if s := c.counts(topic); len(leases) != 2 || s.Running != 2 || s.Ready != 2 {
+		c.Errorf("%d leases, %+v; want 2 running and 2 ready jobs", len(leases), s)
+	}
+	for _, l := range leases {
+		if l.Attempts != 0 {
+			c.Errorf("%s has %d attempts", l.ID, l.Attempts)
+		}
+	}
+	c.clear(topic)
+}
+
+func cutSettle(c *cutting, topic string) {
+	c.push(topic, topic, 0)
+	leases := c.reserveOf(topic, topic, 1, false)
+	if len(leases) != 1 {
+		c.Fatalf("%d leases", len(leases))
+	}
+	c.cut(topic, func() {
+		st := []Settlement{{Lease: leases[0], Verdict: Retry, Delay: time.Hour, Attempt: &Attempt{StartedAt: 1}}}
+		if _, err := c.s.Settle(c.ctx, c.s.bucketOf(topic), st); err != nil {
+			c.Errorf("settle %s: %v", topic, err)
+		}
+	})
+	if j := c.get(topic, topic); j.Attempts != 1 || j.State != Delayed || len(j.History) != 1 {
+		c.Errorf("settled once, it has %d attempts, %d in its history, and is %s", j.Attempts, len(j.History), j.State)
+	}
+	c.clear(topic)
+}
+
+func cutTake(c *cutting, topic string) {
+	c.pullTopics(topic)
+	c.push(topic, topic, 0)
+	c.cut(topic, func() {
+		_, err := c.q.Take(c.ctx, TakeRequest{Topics: []string{topic}, Max: 1})
+		c.unavailable("take", topic, err)
+	})
+	eventually(c.T, "the job is ready again", func() bool { return c.counts(topic).Ready == 1 })
+	if j := c.get(topic, topic); j.Attempts != 0 {
+		c.Errorf("%s has %d attempts", topic, j.Attempts)
+	}
+	c.clear(topic)
+}
+
+func cutEnd(c *cutting, topic string) {
+	c.pullTopics(topic)
+	for _, v := range []Verb{Fail, Ack} {
+		id := topic + v.String()
+		c.push(topic, id, 0)
+		jobs, err := c.q.Take(c.ctx, TakeRequest{Topics: []string{topic}, Max: 1})
+		if err != nil || len(jobs) != 1 {
+			c.Fatalf("took %d, %v", len(jobs), err)
+		}
+		c.cut(id, func() {
+			c.unavailable(v.String(), id, c.q.End(c.ctx, []Ending{{Lease: jobs[0].Lease, Verb: v}})[0].Err)
+		})
+		if v == Ack {
+			c.gone(topic, id)
+			continue
+		}
+		if j := c.get(topic, id); j.Attempts != 1 || len(j.History) != 1 {
+			c.Errorf("failed once, it has %d attempts, %d in its history", j.Attempts, len(j.History))
+		}
+	}
+	c.clear(topic)
+}

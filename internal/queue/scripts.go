@@ -1,0 +1,203 @@
+package queue
+
+import (
+	"embed"
+	"io/fs"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua
+var luaFiles embed.FS
+
+// storeLua has the scripts of this package, and in shared what all scripts may use.
+var storeLua = mustSub(luaFiles, "lua")
+
+// The scripts. Each has its text in lua/, which describes its arguments and its result.
+var (
+	pushScript = declare(Row{
+		Name: "push", Guard: Complete, Deadline: true, Lost: Doubt, Replicas: true, Comparing: Refuses,
+	})
+	pushEarlyScript = declare(Row{
+		Name: "push early", File: "push", Guard: Early, Deadline: true, Lost: Doubt, Replicas: true,
+	})
+	changeScript     = declare(Row{Name: "change", Deadline: true, Lost: Doubt, Replicas: true})
+	deleteScript     = declare(Row{Name: "delete", Deadline: true, Lost: Doubt, Replicas: true})
+	deadScript       = declare(Row{Name: "dead", Deadline: true, Lost: Never}) // the same call would take the next jobs
+	dropScript       = declare(Row{Name: "drop", Deadline: true, Lost: Doubt})
+	clearScript      = declare(Row{Name: "clear", File: "drop", Guard: None, Lost: Doubt})
+	reserveScript    = declare(Row{Name: "reserve", Deadline: true, Lost: Never}) // the caller repeats it with Again
+	takeScript       = declare(Row{Name: "take", Deadline: true, Lost: Never, Comparing: WaitsAlone})
+	takeByIDScript   = declare(Row{Name: "takebyid", Deadline: true})
+	settleScript     = declare(Row{Name: "settle", Lost: Doubt})
+	settleByIDScript = declare(Row{Name: "settle by id", File: "settle", Deadline: true, Lost: Doubt})
+	wakeScript       = declare(Row{Name: "wake"})
+	configureScript  = declare(Row{Name: "configure", Guard: None, Deadline: true})
+
+	// moves between shards
+	moverScript   = declare(Row{Name: "mover"})
+	deferScript   = declare(Row{Name: "defer"})
+	restoreScript = declare(Row{Name: "restore", Deadline: true})
+	leaveScript   = declare(Row{Name: "leave", Lost: Never})
+
+	// comparison with the journals
+	attendScript     = declare(Row{Name: "attend", Guard: None})
+	comparedScript   = declare(Row{Name: "compared", Guard: None})
+	replayScript     = declare(Row{Name: "replay", Guard: None})
+	handReplayScript = declare(Row{Name: "replay by hand", File: "replay", Guard: None, RefuseFull: true})
+
+	// health
+	identifyScript = declare(Row{Name: "identify", Guard: None})
+	probeScript    = declare(Row{Name: "probe", Comparing: Refuses})
+	settingsScript = declare(Row{Name: "settings"})
+
+	// queries and figures for people
+	getScript        = declare(Row{Name: "get"})
+	listScript       = declare(Row{Name: "list"})
+	firstScript      = declare(Row{Name: "first"})
+	statsScript      = declare(Row{Name: "stats"})
+	countsScript     = declare(Row{Name: "counts"})
+	countEarlyScript = declare(Row{Name: "count early", File: "counts", Guard: None})
+	activeScript     = declare(Row{Name: "active"})
+	standingScript   = declare(Row{Name: "standing"})
+	limitsScript     = declare(Row{Name: "limits"})
+	forecastScript   = declare(Row{Name: "forecast"})
+	noteScript       = declare(Row{Name: "note", Lost: Never}) // it would count twice
+	notedScript      = declare(Row{Name: "noted"})
+	workersScript    = declare(Row{Name: "workers"})
+	probeNowScript   = declare(Row{Name: "probenow"})
+)
+
+// Row is all that is said about a script outside of its text.
+type Row struct {
+	Name       string
+	File       string // of its text, without .lua, when another script has the same; "" when it is named after it
+	Guard      Guard
+	Deadline   bool // it does nothing when it begins late, see deadline.go
+	Lost       Lost
+	Replicas   bool // its writes wait for a replica, if the topic's durability says so
+	Comparing  Comparing
+	RefuseFull bool // a full Redis refuses it, whatever its text says
+}
+
+// Guard says when a script works.
+type Guard uint8
+
+// The guards.
+const (
+	Compared Guard = iota // on a server that has been compared with the journals of the hosts
+	Complete              // the same, and no host is absent
+	Early                 // also while it is being compared, see lua/shared/earlyguard.lua
+	None                  // always
+)
+
+var guardFiles = [...][]string{
+	Compared: {"serverguard"}, Complete: {"serverguard", "allguard"}, Early: {"earlyguard"}, None: {"noguard"},
+}
+
+// Lost says what follows when a call got no reply because its connection broke.
+type Lost uint8
+
+// What follows a lost reply.
+const (
+	Repeat Lost = iota // it is called once more: run twice, the script does and replies the same
+	Doubt              // the same, but if it then finds nothing to do, the outcome is unknown
+	Never              // an error
+)
+
+// Comparing says what a call does while its bucket is being compared with the journals.
+type Comparing uint8
+
+// What a call does meanwhile.
+const (
+	Waits      Comparing = iota // for at most Options.AwaitCompared
+	WaitsAlone                  // when there is no other shard
+	Refuses
+)
+
+// Script is a declared script. Each package that has scripts declares them in a table of variables.
+type Script struct {
+	Row
+	files fs.FS
+}
+
+// Declare returns the script of a row whose text is in files. Its text may use the files in the folder shared of these,
+// and of this package.
+func Declare(files fs.FS, row Row) *Script {
+	if row.File == "" {
+		row.File = row.Name
+	}
+	return &Script{row, files}
+}
+
+func declare(row Row) *Script { return Declare(storeLua, row) }
+
+// needsCompared reports whether a script works only on servers that have been compared.
+func (c *Script) needsCompared() bool { return c.Guard == Compared || c.Guard == Complete }
+
+const with = "-- With: "
+
+// text composes the text of a script: its first line, which must stay the first, the guards, and the files in shared
+// that its second line names. All but the guards and base is one function: Lua searches the variables of a block anew
+// for each function that is made in it and uses one, but has those around it at hand.
+func (c *Script) text(cluster bool) string {
+	first, rest, _ := strings.Cut(mustRead(c.files, c.File), "\n")
+	if c.RefuseFull {
+		first = "#!lua"
+	}
+	guards := guardFiles[c.Guard]
+	if cluster {
+		guards = append([]string{"slotguard"}, guards...)
+	}
+	var parts []string
+	if c.Deadline {
+		parts = append(parts, "deadline")
+	}
+	if line, _, _ := strings.Cut(rest, "\n"); strings.HasPrefix(line, with) {
+		parts = append(parts, strings.Split(strings.TrimSuffix(line[len(with):], "."), ", ")...)
+	}
+	return first + "\n" + c.shared(guards) + c.shared([]string{"base"}) + "return (function()\n" + c.shared(parts) + rest +
+		"\nend)()\n"
+}
+
+// shared returns the text of shared files.
+func (c *Script) shared(names []string) string {
+	var b strings.Builder
+	for _, name := range names {
+		name = "shared/" + name
+		files := c.files
+		if _, err := fs.Stat(files, name+".lua"); err != nil {
+			files = storeLua
+		}
+		b.WriteString(mustRead(files, name))
+	}
+	return b.String()
+}
+
+func mustRead(files fs.FS, name string) string {
+	b, err := fs.ReadFile(files, name+".lua")
+	if err != nil {
+		panic(err) // embedded: cannot be missing
+	}
+	return string(b)
+}
+
+func mustSub(files fs.FS, dir string) fs.FS {
+	sub, err := fs.Sub(files, dir)
+	if err != nil {
+		panic(err) // embedded: cannot be missing
+	}
+	return sub
+}
+
+// hash returns what EVALSHA names a script by. Only hashes are kept: the texts of all scripts would take 1.4 MiB in each
+// process.
+func (s *Shard) hash(script *Script) string {
+	if h, ok := s.hashes.Load(script); ok {
+		return h.(string)
+	}
+	h := redis.NewScript(s.compose(script)).Hash()
+	s.hashes.Store(script, h)
+	return h
+}
