@@ -71,7 +71,7 @@ func (b *batcher) push(ctx context.Context, pushes []Push) []Result {
 // add queues as many of the pushes as fit in one call, and returns the others.
 func (b *batcher) add(pushes []Push, many bool) (c *pushCall, rest []Push) {
 	n, size := 0, 0
-	for ; n < min(len(pushes), largeJobs); n++ {
+	for ; n < min(len(pushes), largeJobs, b.calls.most); n++ {
 		body := len(pushes[n].Body)
 		if n > 0 && size+body > maxBytes {
 			break

@@ -332,6 +332,23 @@ func TestAClusterWaitsForTheReplicaOfTheBucketsMaster(t *testing.T) {
 	f.gone("replica", "7")
 }
 
+// A large request is divided into calls that do not wait long for the replica.
+func TestCallsThatWaitForAReplicaAreSmall(t *testing.T) {
+	r := startReplicated(t, 20*time.Second)
+	list := make([]Push, 2*largeJobs)
+	for i := range list {
+		list[i] = Push{Topic: "replica", ID: fmt.Sprint(i), Delay: time.Hour}
+	}
+	for _, res := range r.q.PushBatch(r.ctx, list) {
+		if res.Err != nil {
+			t.Fatal(res.Err)
+		}
+	}
+	if n := r.accepted.largest; n != maxReplicaJobs {
+		t.Errorf("the largest call stored %d jobs; the limit is %d", n, maxReplicaJobs)
+	}
+}
+
 // While the node of bucket 0 is down, pushes that wait for a replica go on in the buckets of other nodes.
 func TestPushesGoOnWhileTheNodeOfTheIdentityIsDown(t *testing.T) {
 	q := open(Options{Timeout: 10 * time.Second, Durability: byName})
