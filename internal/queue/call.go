@@ -32,11 +32,11 @@ func (s *Shard) CallDurably(
 ) (Reply, error) {
 	c := call{shard: s, bucket: bucket, script: script, args: args, replica: d == Replica}
 	reply, err := c.runOpen(ctx)
-	if !isLost(err) || script.Lost == Never {
+	if !isLost(err) || script.Lost == LostNever {
 		return reply, err
 	}
 	reply, err = c.runOpen(ctx)
-	reply.Doubtful = script.Lost == Doubt
+	reply.Doubtful = script.Lost == LostDoubt
 	if un, ok := errors.AsType[*UnavailableError](err); ok {
 		un.unanswered = true
 	}
@@ -132,7 +132,7 @@ func (c *call) send(ctx context.Context, patience time.Duration) (reply Reply, e
 	began, pause := time.Now(), firstPause
 	var full, guarded, sent bool
 	for late := 1; ; {
-		reply, sent, err = c.once(ctx, full)
+		reply, sent, err = c.sendOnce(ctx, full)
 		switch {
 		case err == nil || errors.Is(err, redis.Nil):
 			return reply, nil
@@ -149,16 +149,16 @@ func (c *call) send(ctx context.Context, patience time.Duration) (reply Reply, e
 				return Reply{}, errTooLate
 			}
 		case isRefused(err, sent) && time.Since(began)+pause < patience:
-			c.shard.reloadCluster(ctx)
+			c.shard.reloadCluster(ctx, err)
 			if !sleep(ctx, pause) {
-				return Reply{}, notRun(err, sent)
+				return Reply{}, withFate(err, sent)
 			}
 			pause *= 2
 		default:
 			if reasonOf(err) != "script" {
-				c.shard.reloadCluster(ctx) // for the next call: another node may have taken over
+				c.shard.reloadCluster(ctx, err) // for the next call: another node may have taken over
 			}
-			return Reply{}, notRun(err, sent)
+			return Reply{}, withFate(err, sent)
 		}
 	}
 }
@@ -169,8 +169,8 @@ func (c *call) readClock(err error) {
 	c.shard.nodes[c.bucket].clock.Store(&clockReading{server, time.Now()})
 }
 
-// once sends the script once: its text when full, else its hash. It reports whether anything was sent.
-func (c *call) once(ctx context.Context, full bool) (reply Reply, sent bool, err error) {
+// sendOnce sends the script once: its text when full, else its hash. It reports whether anything was sent.
+func (c *call) sendOnce(ctx context.Context, full bool) (reply Reply, sent bool, err error) {
 	s := c.shard
 	args := make([]any, scriptHead, scriptHead+len(c.args)+1)
 	code := &sentText{}
@@ -214,15 +214,17 @@ func (t *sentText) MarshalBinary() ([]byte, error) {
 	return []byte(t.text), nil
 }
 
-// reloadEvery bounds how often errors make the client ask a Cluster which node has which slots.
+// reloadEvery bounds how often errors other than MOVED make the clients ask a Cluster which node has which slots.
 const reloadEvery = time.Second
 
-// reloadCluster makes the clients ask a Cluster which node has which slots: by themselves they do so once a minute.
-func (s *Shard) reloadCluster(ctx context.Context) {
+// reloadCluster makes the clients ask a Cluster, after an error, which node has which slots: by themselves they do so
+// once a minute, and the one of the two that follows a redirection tells the other nothing.
+func (s *Shard) reloadCluster(ctx context.Context, err error) {
 	now, last := time.Now().UnixMilli(), s.reloaded.Load()
-	if now-last < reloadEvery.Milliseconds() || !s.reloaded.CompareAndSwap(last, now) {
+	if now-last < reloadEvery.Milliseconds() && !redis.HasErrorPrefix(err, "MOVED") {
 		return
 	}
+	s.reloaded.Store(now)
 	for _, c := range []redis.UniversalClient{s.client, s.waits} {
 		if cluster, ok := c.(*redis.ClusterClient); ok {
 			cluster.ReloadState(ctx)

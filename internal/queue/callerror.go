@@ -39,8 +39,8 @@ func isRefused(err error, sent bool) bool {
 	return !sent && !errors.Is(err, redis.ErrClosed)
 }
 
-// notRun adds to an error of a command what is known of its fate.
-func notRun(err error, sent bool) error {
+// withFate adds to an error of a command what is known of its fate.
+func withFate(err error, sent bool) error {
 	if _, answered := errors.AsType[redis.Error](err); answered {
 		return err
 	}

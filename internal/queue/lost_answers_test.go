@@ -360,3 +360,29 @@ func TestEachCopyOfAPushIsDueWhenTheAnswerSays(t *testing.T) {
 		}
 	}
 }
+
+// TestACallThatWasNotSentIsRepeated: connections that break before a call is sent leave no doubt about its outcome.
+func TestACallThatWasNotSentIsRepeated(t *testing.T) {
+	url, _ := startRedis(t)
+	var broken atomic.Int32
+	link := proxied(t, url, func() (request, answer func([]byte) bool) {
+		works := broken.Add(-1) < 0
+		pass := func([]byte) bool { return works }
+		return pass, pass
+	})
+	f := fixtureOn(t, link, Options{})
+	f.push("t", "a", time.Hour)
+	_ = f.s.client.Close()
+	client, _, err := connect(link, f.q.opts, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.s.client = client
+	broken.Store(4) // more than a call whose reply is lost would repeat
+	if err := f.q.Delete(f.ctx, "t", "a"); err != nil {
+		t.Error(err)
+	}
+	if broken.Load() >= 0 {
+		t.Error("no connection broke")
+	}
+}

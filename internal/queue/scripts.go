@@ -17,39 +17,39 @@ var storeLua = mustSub(luaFiles, "lua")
 // The scripts. Each has its text in lua/, which describes its arguments and its result.
 var (
 	pushScript = declare(Row{
-		Name: "push", Guard: Complete, Deadline: true, Lost: Doubt, Replicas: true, Comparing: Refuses,
+		Name: "push", Guard: GuardComplete, Deadline: true, Lost: LostDoubt, Replicas: true, Comparing: ComparingRefuses,
 	})
 	pushEarlyScript = declare(Row{
-		Name: "push early", File: "push", Guard: Early, Deadline: true, Lost: Doubt, Replicas: true,
+		Name: "push early", File: "push", Guard: GuardEarly, Deadline: true, Lost: LostDoubt, Replicas: true,
 	})
-	changeScript     = declare(Row{Name: "change", Deadline: true, Lost: Doubt, Replicas: true})
-	deleteScript     = declare(Row{Name: "delete", Deadline: true, Lost: Doubt, Replicas: true})
-	deadScript       = declare(Row{Name: "dead", Deadline: true, Lost: Never}) // the same call would take the next jobs
-	dropScript       = declare(Row{Name: "drop", Deadline: true, Lost: Doubt})
-	clearScript      = declare(Row{Name: "clear", File: "drop", Guard: None, Lost: Doubt})
-	reserveScript    = declare(Row{Name: "reserve", Deadline: true, Lost: Never}) // the caller repeats it with Again
-	takeScript       = declare(Row{Name: "take", Deadline: true, Lost: Never, Comparing: WaitsAlone})
+	changeScript     = declare(Row{Name: "change", Deadline: true, Lost: LostDoubt, Replicas: true})
+	deleteScript     = declare(Row{Name: "delete", Deadline: true, Lost: LostDoubt, Replicas: true})
+	deadScript       = declare(Row{Name: "dead", Deadline: true, Lost: LostNever}) // the same call would take the next jobs
+	dropScript       = declare(Row{Name: "drop", Deadline: true, Lost: LostDoubt})
+	clearScript      = declare(Row{Name: "clear", File: "drop", Guard: GuardNone, Lost: LostDoubt})
+	reserveScript    = declare(Row{Name: "reserve", Deadline: true, Lost: LostNever}) // the caller repeats it with Again
+	takeScript       = declare(Row{Name: "take", Deadline: true, Lost: LostNever, Comparing: ComparingWaitsAlone})
 	takeByIDScript   = declare(Row{Name: "takebyid", Deadline: true})
-	settleScript     = declare(Row{Name: "settle", Lost: Doubt})
-	settleByIDScript = declare(Row{Name: "settle by id", File: "settle", Deadline: true, Lost: Doubt})
+	settleScript     = declare(Row{Name: "settle", Lost: LostDoubt})
+	settleByIDScript = declare(Row{Name: "settle by id", File: "settle", Deadline: true, Lost: LostDoubt})
 	wakeScript       = declare(Row{Name: "wake"})
-	configureScript  = declare(Row{Name: "configure", Guard: None, Deadline: true})
+	configureScript  = declare(Row{Name: "configure", Guard: GuardNone, Deadline: true})
 
 	// moves between shards
 	moverScript   = declare(Row{Name: "mover"})
 	deferScript   = declare(Row{Name: "defer"})
 	restoreScript = declare(Row{Name: "restore", Deadline: true})
-	leaveScript   = declare(Row{Name: "leave", Lost: Never})
+	leaveScript   = declare(Row{Name: "leave", Lost: LostNever})
 
 	// comparison with the journals
-	attendScript     = declare(Row{Name: "attend", Guard: None})
-	comparedScript   = declare(Row{Name: "compared", Guard: None})
-	replayScript     = declare(Row{Name: "replay", Guard: None})
-	handReplayScript = declare(Row{Name: "replay by hand", File: "replay", Guard: None, RefuseFull: true})
+	attendScript     = declare(Row{Name: "attend", Guard: GuardNone})
+	comparedScript   = declare(Row{Name: "compared", Guard: GuardNone})
+	replayScript     = declare(Row{Name: "replay", Guard: GuardNone})
+	handReplayScript = declare(Row{Name: "replay by hand", File: "replay", Guard: GuardNone, RefuseFull: true})
 
 	// health
-	identifyScript = declare(Row{Name: "identify", Guard: None})
-	probeScript    = declare(Row{Name: "probe", Comparing: Refuses})
+	identifyScript = declare(Row{Name: "identify", Guard: GuardNone})
+	probeScript    = declare(Row{Name: "probe", Comparing: ComparingRefuses})
 	settingsScript = declare(Row{Name: "settings"})
 
 	// queries and figures for people
@@ -58,12 +58,12 @@ var (
 	firstScript      = declare(Row{Name: "first"})
 	statsScript      = declare(Row{Name: "stats"})
 	countsScript     = declare(Row{Name: "counts"})
-	countEarlyScript = declare(Row{Name: "count early", File: "counts", Guard: None})
+	countEarlyScript = declare(Row{Name: "count early", File: "counts", Guard: GuardNone})
 	activeScript     = declare(Row{Name: "active"})
 	standingScript   = declare(Row{Name: "standing"})
 	limitsScript     = declare(Row{Name: "limits"})
 	forecastScript   = declare(Row{Name: "forecast"})
-	noteScript       = declare(Row{Name: "note", Lost: Never}) // it would count twice
+	noteScript       = declare(Row{Name: "note", Lost: LostNever}) // it would count twice
 	notedScript      = declare(Row{Name: "noted"})
 	workersScript    = declare(Row{Name: "workers"})
 	probeNowScript   = declare(Row{Name: "probenow"})
@@ -86,14 +86,15 @@ type Guard uint8
 
 // The guards.
 const (
-	Compared Guard = iota // on a server that has been compared with the journals of the hosts
-	Complete              // the same, and no host is absent
-	Early                 // also while it is being compared, see lua/shared/earlyguard.lua
-	None                  // always
+	GuardCompared Guard = iota // on a server that has been compared with the journals of the hosts
+	GuardComplete              // the same, and no host is absent
+	GuardEarly                 // also while it is being compared, see lua/shared/earlyguard.lua
+	GuardNone                  // always
 )
 
 var guardFiles = [...][]string{
-	Compared: {"serverguard"}, Complete: {"serverguard", "allguard"}, Early: {"earlyguard"}, None: {"noguard"},
+	GuardCompared: {"serverguard"}, GuardComplete: {"serverguard", "allguard"}, GuardEarly: {"earlyguard"},
+	GuardNone: {"noguard"},
 }
 
 // Lost says what follows when a call got no reply because its connection broke.
@@ -101,9 +102,9 @@ type Lost uint8
 
 // What follows a lost reply.
 const (
-	Repeat Lost = iota // it is called once more: run twice, the script does and replies the same
-	Doubt              // the same, but if it then finds nothing to do, the outcome is unknown
-	Never              // an error
+	LostRepeat Lost = iota // it is called once more: run twice, the script does and replies the same
+	LostDoubt              // the same, but if it then finds nothing to do, the outcome is unknown
+	LostNever              // an error
 )
 
 // Comparing says what a call does while its bucket is being compared with the journals.
@@ -111,9 +112,9 @@ type Comparing uint8
 
 // What a call does meanwhile.
 const (
-	Waits      Comparing = iota // for at most Options.AwaitCompared
-	WaitsAlone                  // when there is no other shard
-	Refuses
+	ComparingWaits      Comparing = iota // for at most Options.AwaitCompared
+	ComparingWaitsAlone                  // when there is no other shard
+	ComparingRefuses
 )
 
 // Script is a declared script. Each package that has scripts declares them in a table of variables.
@@ -134,7 +135,7 @@ func Declare(files fs.FS, row Row) *Script {
 func declare(row Row) *Script { return Declare(storeLua, row) }
 
 // needsCompared reports whether a script works only on servers that have been compared.
-func (c *Script) needsCompared() bool { return c.Guard == Compared || c.Guard == Complete }
+func (c *Script) needsCompared() bool { return c.Guard == GuardCompared || c.Guard == GuardComplete }
 
 const with = "-- With: "
 
