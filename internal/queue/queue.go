@@ -148,7 +148,7 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 		s := old[c.Name]
 		if s == nil || s.url != c.URL || s.identity != c.Identity {
 			var err error
-			if s, err = openShard(c, q.opts, q); err != nil {
+			if s, err = openShard(c, q.opts, q.peers()); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -174,6 +174,15 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 		q.retire(s)
 	}
 	return errors.Join(errs...)
+}
+
+// peers is what each shard has to know of the others.
+func (q *Queue) peers() Peers {
+	return Peers{
+		Names:  func() map[string]string { return *q.names.Load() },
+		Takers: func() int { return len(*q.takers.Load()) },
+		Resync: func(ctx context.Context, s *Shard) error { return q.syncTopics(ctx, nil, s) },
+	}
 }
 
 // Shards returns the registry's shards that are not offline, by name.

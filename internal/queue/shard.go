@@ -30,11 +30,13 @@ type Shard struct {
 	scripts map[string]*script
 	nodes   []*bucketState
 	log     *slog.Logger
-	resync  func(context.Context, *Shard) error // sets the topics' limits again
+	peers   Peers
 
 	identity string
 	former   string
-	queue    *Queue
+	patience time.Duration // Options.AwaitCompared
+	host     string        // Options.Host and Settings
+	settings string
 	checked  atomic.Bool                    // its data may be used, see identity.go
 	same     atomic.Pointer[SameRedisError] // its data was found to be another shard's
 
@@ -74,11 +76,18 @@ func (b *bucketState) reason() string {
 	return "down"
 }
 
-func openShard(c ShardConfig, o Options, q *Queue) (*Shard, error) {
+// Peers is what a shard has to know of the other shards of its queue. The functions may be called from any goroutine.
+type Peers struct {
+	Names  func() map[string]string            // of all shards of the registry, by identity
+	Takers func() int                          // how many shards accept new jobs
+	Resync func(context.Context, *Shard) error // sets the topics' limits on a shard again
+}
+
+func openShard(c ShardConfig, o Options, peers Peers) (*Shard, error) {
 	s := &Shard{
 		name: c.Name, url: c.URL, seed: xxhash.Sum64String(cmp.Or(c.Identity, c.Name)),
-		log: o.Logger.With("shard", c.Name), identity: c.Identity, former: c.Former, queue: q,
-		resync: func(ctx context.Context, s *Shard) error { return q.syncTopics(ctx, nil, s) },
+		log: o.Logger.With("shard", c.Name), identity: c.Identity, former: c.Former, peers: peers,
+		patience: o.AwaitCompared, host: o.Host, settings: o.Settings,
 	}
 	client, buckets, err := connect(c.URL, o, 0)
 	if err != nil {
