@@ -146,7 +146,7 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 			continue
 		}
 		s := old[c.Name]
-		if s == nil || s.url != c.URL || s.identity != c.Identity {
+		if s == nil || !s.isOf(c) {
 			var err error
 			if s, err = openShard(c, q.opts, q.peers()); err != nil {
 				errs = append(errs, err)
@@ -159,7 +159,7 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 		} else {
 			delete(old, c.Name)
 		}
-		s.state.Store(c.State)
+		s.setState(c.State)
 		list = append(list, s)
 	}
 	slices.SortFunc(list, func(a, b *Shard) int { return cmp.Compare(a.name, b.name) })

@@ -145,6 +145,11 @@ func (s *Shard) Name() string { return s.name }
 // Buckets returns how many parts the shard has: 1, or Options.Buckets for a Cluster.
 func (s *Shard) Buckets() int { return len(s.nodes) }
 
+// isOf reports whether the shard was opened with the address and identity of a registry's entry.
+func (s *Shard) isOf(c ShardConfig) bool { return s.url == c.URL && s.identity == c.Identity }
+
+func (s *Shard) setState(state string) { s.state.Store(state) }
+
 // State returns active, draining or offline, as the registry says.
 func (s *Shard) State() string { return s.state.Load().(string) }
 
