@@ -63,11 +63,11 @@ func TestTheLastFiguresAreShownWithTheirAge(t *testing.T) {
 // TestAlertedTopicsAreNotHealthy: each kind of problem has its state, and no topic with a critical alert is healthy.
 func TestAlertedTopicsAreNotHealthy(t *testing.T) {
 	t.Parallel()
-	var store *alert.Store
+	var alerts *alert.Store
 	q := &admintest.Queue{ByTopic: map[string]queue.Stats{}}
 	s := admintest.Open(t, func(o *admin.Options) {
-		store = alert.NewStore(o.Registry.DB())
-		o.Queue, o.Alerts = q, store
+		alerts = alert.NewStore(o.Registry.DB())
+		o.Queue, o.Alerts = q, alerts
 	})
 	for _, kind := range []string{"no_worker", "no_consumer", "ledger"} {
 		name := strings.ReplaceAll(kind, "_", "-")
@@ -76,7 +76,7 @@ func TestAlertedTopicsAreNotHealthy(t *testing.T) {
 		_, err := s.Registry.PutTopic(t.Context(), "test", topic)
 		admintest.Must(t, err)
 		q.ByTopic[name] = queue.Stats{Ready: 3, OldestReady: time.Second}
-		admintest.SaveAlert(t, store, alert.Alert{Key: "topic/" + name, Kind: kind, Severity: alert.Critical, Topic: name,
+		admintest.SaveAlert(t, alerts, alert.Alert{Key: "topic/" + name, Kind: kind, Severity: alert.Critical, Topic: name,
 			Causes: []alert.Cause{{Kind: kind, Severity: alert.Critical, N: 3, For: time.Minute}}})
 	}
 	s.As("look")

@@ -43,7 +43,7 @@ const contentType = "text/plain; charset=utf-8"
 // A Gateway serves the protocol.
 type Gateway struct {
 	*gateway.Endpoint
-	store   *store
+	jobs    *jobs
 	topics  func() *registry.Snapshot
 	maxBody int64 // limit of a job's body in bytes
 	popWait time.Duration
@@ -52,7 +52,7 @@ type Gateway struct {
 // New returns a gateway that accepts jobs of maxBody bytes even if each byte is escaped in JSON. So it accepts longer
 // jobs if they need no escapes.
 func New(e *gateway.Endpoint, q Queue, w gateway.Workers, topics func() *registry.Snapshot, maxBody int64) *Gateway {
-	return &Gateway{Endpoint: e, store: newStore(q, w), topics: topics, maxBody: maxBody, popWait: popWait}
+	return &Gateway{Endpoint: e, jobs: newJobs(q, w), topics: topics, maxBody: maxBody, popWait: popWait}
 }
 
 // Serve serves a listener until ctx is done.
@@ -131,7 +131,7 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
 // write answers a request. A job that does not reach its client is released without counting an attempt.
 func (g *Gateway) write(w http.ResponseWriter, r *http.Request, out any, lease string) {
 	if gateway.WriteJSON(w, contentType, http.StatusOK, out) != nil && lease != "" {
-		g.GiveBack(r.Context(), g.store.queue, []queue.Leased{{Lease: lease}})
+		g.GiveBack(r.Context(), g.jobs.queue, []queue.Leased{{Lease: lease}})
 	}
 }
 

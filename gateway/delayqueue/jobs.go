@@ -45,7 +45,7 @@ func (g *Gateway) push(ctx context.Context, in pushRequest) (string, any, error)
 		g.Log.Debug("push refused: topic is offline", "topic", in.Topic, "id", in.ID)
 		return "", nil, failure(notAdded)
 	}
-	if err := g.store.push(ctx, in); err != nil {
+	if err := g.jobs.push(ctx, in); err != nil {
 		return "", nil, failed(notAdded, err)
 	}
 	return added, nil, nil
@@ -70,7 +70,7 @@ func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
 	if err := pull.CheckRequest(len(topics), g.MaxTopics); err != nil {
 		return "", nil, failure(err.Error())
 	}
-	job, err := g.store.pop(ctx, topics, g.popWait)
+	job, err := g.jobs.pop(ctx, topics, g.popWait)
 	if limit, ok := errors.AsType[*pull.LimitError](err); ok {
 		return "", nil, failure(limit.Error())
 	}
@@ -103,7 +103,7 @@ func (g *Gateway) remove(ctx context.Context, in idRequest) (string, any, error)
 	if id == "" {
 		return "", nil, failure(noID)
 	}
-	if err := g.store.remove(ctx, id); err != nil {
+	if err := g.jobs.remove(ctx, id); err != nil {
 		return "", nil, failed(notDeleted, err)
 	}
 	return done, nil, nil
@@ -122,7 +122,7 @@ func (g *Gateway) get(ctx context.Context, in idRequest) (string, any, error) {
 	if id == "" {
 		return "", nil, failure(noID)
 	}
-	job, err := g.store.finder.Get(ctx, id)
+	job, err := g.jobs.finder.Get(ctx, id)
 	if err != nil {
 		return "", nil, failed(notFetched, err)
 	}

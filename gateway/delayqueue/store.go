@@ -35,19 +35,19 @@ func nameOf(topic string) string {
 	return name
 }
 
-// store accesses the queue for clients that name jobs by id alone.
-type store struct {
+// jobs accesses the queue for clients that name jobs by id alone.
+type jobs struct {
 	queue   Queue
 	workers gateway.Workers
 	finder  *gateway.Finder
 }
 
-func newStore(q Queue, w gateway.Workers) *store {
-	return &store{q, w, gateway.NewFinder(q, Namespace)}
+func newJobs(q Queue, w gateway.Workers) *jobs {
+	return &jobs{q, w, gateway.NewFinder(q, Namespace)}
 }
 
 // push stores a job. It replaces an existing job with the same id, whatever its topic.
-func (s *store) push(ctx context.Context, in pushRequest) error {
+func (s *jobs) push(ctx context.Context, in pushRequest) error {
 	topic := topicOf(in.Topic)
 	others, err := s.finder.Search(ctx, in.ID)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *store) push(ctx context.Context, in pushRequest) error {
 }
 
 // pop takes a job from the first of these topics that has a ready one. It returns nil if there is none within wait.
-func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*queue.Leased, error) {
+func (s *jobs) pop(ctx context.Context, names []string, wait time.Duration) (*queue.Leased, error) {
 	r := pull.Request{Wait: wait, TakeRequest: queue.TakeRequest{Order: queue.Listed, Max: 1}}
 	for _, name := range names {
 		r.Topics = append(r.Topics, topicOf(name))
@@ -87,7 +87,7 @@ func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*q
 }
 
 // remove ends the job with an id, whatever its state. A missing job is not an error.
-func (s *store) remove(ctx context.Context, id string) error {
+func (s *jobs) remove(ctx context.Context, id string) error {
 	_, err := s.finder.Try(ctx, id, func(topic string) (bool, error) {
 		_, found, err := gateway.Ack(ctx, s.queue, topic, id)
 		return found, err

@@ -71,7 +71,7 @@ func (g *Gateway) popNow(ctx context.Context, topic string) (result, error) {
 	if topic == "" {
 		return result{}, failure(noPopTopic)
 	}
-	job, err := g.store.pop(ctx, []string{topic}, 0)
+	job, err := g.jobs.pop(ctx, []string{topic}, 0)
 	if err != nil {
 		return result{}, failed(notPopped, err)
 	}

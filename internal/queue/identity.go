@@ -93,7 +93,7 @@ func (s *Shard) identify(ctx context.Context) error {
 			return same
 		}
 	}
-	names := *s.queue.names.Load()
+	names := s.peers.Names()
 	args := []any{s.identity}
 	for other := range names {
 		if other != s.identity {

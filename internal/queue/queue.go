@@ -146,9 +146,9 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 			continue
 		}
 		s := old[c.Name]
-		if s == nil || s.url != c.URL || s.identity != c.Identity {
+		if s == nil || !s.isOf(c) {
 			var err error
-			if s, err = openShard(c, q.opts, q); err != nil {
+			if s, err = openShard(c, q.opts, q.peers()); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -159,7 +159,7 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 		} else {
 			delete(old, c.Name)
 		}
-		s.state.Store(c.State)
+		s.setState(c.State)
 		list = append(list, s)
 	}
 	slices.SortFunc(list, func(a, b *Shard) int { return cmp.Compare(a.name, b.name) })
@@ -174,6 +174,15 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 		q.retire(s)
 	}
 	return errors.Join(errs...)
+}
+
+// peers is what each shard has to know of the others.
+func (q *Queue) peers() Peers {
+	return Peers{
+		Names:  func() map[string]string { return *q.names.Load() },
+		Takers: func() int { return len(*q.takers.Load()) },
+		Resync: func(ctx context.Context, s *Shard) error { return q.syncTopics(ctx, nil, s) },
+	}
 }
 
 // Shards returns the registry's shards that are not offline, by name.

@@ -25,7 +25,7 @@ type Shard struct {
 	timeout time.Duration         // of one command
 	nodes   []*bucketState
 	log     *slog.Logger
-	resync  func(context.Context, *Shard) error // sets the topics' limits again
+	peers   Peers
 
 	compose  func(*Script) string
 	hashes   sync.Map     // *Script → of its text
@@ -33,7 +33,9 @@ type Shard struct {
 
 	identity string
 	former   string
-	queue    *Queue
+	patience time.Duration // Options.AwaitCompared
+	host     string        // Options.Host and Settings
+	settings string
 	checked  atomic.Bool                    // its data may be used, see identity.go
 	same     atomic.Pointer[SameRedisError] // its data was found to be another shard's
 
@@ -73,11 +75,18 @@ func (b *bucketState) reason() string {
 	return "down"
 }
 
-func openShard(c ShardConfig, o Options, q *Queue) (*Shard, error) {
+// Peers is what a shard has to know of the other shards of its queue. The functions may be called from any goroutine.
+type Peers struct {
+	Names  func() map[string]string            // of all shards of the registry, by identity
+	Takers func() int                          // how many shards accept new jobs
+	Resync func(context.Context, *Shard) error // sets the topics' limits on a shard again
+}
+
+func openShard(c ShardConfig, o Options, peers Peers) (*Shard, error) {
 	s := &Shard{
 		name: c.Name, url: c.URL, seed: xxhash.Sum64String(cmp.Or(c.Identity, c.Name)),
-		log: o.Logger.With("shard", c.Name), identity: c.Identity, former: c.Former, queue: q,
-		resync: func(ctx context.Context, s *Shard) error { return q.syncTopics(ctx, nil, s) },
+		log: o.Logger.With("shard", c.Name), identity: c.Identity, former: c.Former, peers: peers,
+		patience: o.AwaitCompared, host: o.Host, settings: o.Settings,
 	}
 	client, buckets, err := connect(c.URL, o, 0)
 	if err != nil {
@@ -134,6 +143,11 @@ func (s *Shard) Name() string { return s.name }
 
 // Buckets returns how many parts the shard has: 1, or Options.Buckets for a Cluster.
 func (s *Shard) Buckets() int { return len(s.nodes) }
+
+// isOf reports whether the shard was opened with the address and identity of a registry's entry.
+func (s *Shard) isOf(c ShardConfig) bool { return s.url == c.URL && s.identity == c.Identity }
+
+func (s *Shard) setState(state string) { s.state.Store(state) }
 
 // State returns active, draining or offline, as the registry says.
 func (s *Shard) State() string { return s.state.Load().(string) }

@@ -14,12 +14,13 @@ func isComparing(err error) bool {
 	return errors.As(err, &un) && un.Reason == comparing
 }
 
-// await waits until open returns true, for at most Options.AwaitCompared. It reports whether a call should be repeated.
-func (q *Queue) await(ctx context.Context, open func() bool) bool {
-	if q.opts.AwaitCompared <= 0 {
+// awaitOpen waits until open returns true, for at most as long as patience. It reports whether a call should be
+// repeated.
+func awaitOpen(ctx context.Context, patience time.Duration, open func() bool) bool {
+	if patience <= 0 {
 		return false
 	}
-	over := time.NewTimer(q.opts.AwaitCompared)
+	over := time.NewTimer(patience)
 	defer over.Stop()
 	next := time.NewTicker(awaitStep)
 	defer next.Stop()
@@ -38,10 +39,10 @@ func (q *Queue) await(ctx context.Context, open func() bool) bool {
 // awaitBucket waits after a script was refused because its bucket is being compared. Pushes wait only when no other
 // shard accepts them, see pushPatiently, and takes only when there is no other shard. A probe asks for the state now.
 func (s *Shard) awaitBucket(ctx context.Context, bucket int, script *Script) bool {
-	if script.Comparing == ComparingRefuses || script.Comparing == ComparingWaitsAlone && len(*s.queue.takers.Load()) > 1 {
+	if script.Comparing == ComparingRefuses || script.Comparing == ComparingWaitsAlone && s.peers.Takers() > 1 {
 		return false
 	}
-	return s.queue.await(ctx, func() bool { return !s.nodes[bucket].down.Load() })
+	return awaitOpen(ctx, s.patience, func() bool { return !s.nodes[bucket].down.Load() })
 }
 
 // pushPatiently repeats the pushes that no shard accepted because it is being compared, when one accepts pushes again.
@@ -54,7 +55,7 @@ func (q *Queue) pushPatiently(ctx context.Context, pushes []Push, push func([]Pu
 			which, list = append(which, i), append(list, pushes[i])
 		}
 	}
-	if len(list) == 0 || !q.await(ctx, func() bool { return q.areOpen(list) }) {
+	if len(list) == 0 || !awaitOpen(ctx, q.opts.AwaitCompared, func() bool { return q.areOpen(list) }) {
 		return results
 	}
 	for k, r := range push(list) {

@@ -88,7 +88,7 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 // only error is that the user lacks rights, which the commands in scripts need as well; other problems have findings of
 // their own.
 func (s *Shard) differ(ctx context.Context) (string, error) {
-	host, settings := s.queue.opts.Host, s.queue.opts.Settings
+	host, settings := s.host, s.settings
 	if settings == "" {
 		host = ""
 	}

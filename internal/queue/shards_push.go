@@ -92,20 +92,20 @@ func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
 			to[pushes] = append(to[pushes], i)
 		}
 	}
-	store := b.storeIn
+	storeIn := b.storeIn
 	if try == 1 {
 		b.pushes = slices.Clone(b.pushes) // the caller's
 	}
 	if try > 0 {
-		store = b.storeElsewhere
+		storeIn = b.storeElsewhere
 	}
 	var wg sync.WaitGroup
 	for pushes, which := range to {
 		if len(to) == 1 {
-			store(ctx, pushes, which)
+			storeIn(ctx, pushes, which)
 			break
 		}
-		wg.Go(func() { store(ctx, pushes, which) })
+		wg.Go(func() { storeIn(ctx, pushes, which) })
 	}
 	wg.Wait()
 	for pushes, which := range to {

@@ -169,7 +169,7 @@ const topicsEvery = time.Second
 // keepTopics sets the limits of topics that a failed call may not have stored.
 func (s *Shard) keepTopics() {
 	s.retry(topicsEvery, func() (done bool) {
-		if err := s.resync(s.ctx, s); err != nil {
+		if err := s.peers.Resync(s.ctx, s); err != nil {
 			s.log.Debug("limits of topics not stored", "error", err)
 		}
 		return false

@@ -64,7 +64,7 @@ func (s *Shard) announcements(announced func()) {
 			s.forgetTopics()
 		}
 		first = false
-		if err := s.resync(ctx, s); err != nil {
+		if err := s.peers.Resync(ctx, s); err != nil {
 			s.log.Warn("setting the limits of topics failed", "error", err)
 		}
 	})
