@@ -41,12 +41,6 @@ var (
 	restoreScript = declare(Row{Name: "restore", Deadline: true})
 	leaveScript   = declare(Row{Name: "leave", Lost: LostNever})
 
-	// comparison with the journals
-	attendScript     = declare(Row{Name: "attend", Guard: GuardNone})
-	comparedScript   = declare(Row{Name: "compared", Guard: GuardNone})
-	replayScript     = declare(Row{Name: "replay", Guard: GuardNone})
-	handReplayScript = declare(Row{Name: "replay by hand", File: "replay", Guard: GuardNone, RefuseFull: true})
-
 	// health
 	identifyScript = declare(Row{Name: "identify", Guard: GuardNone})
 	probeScript    = declare(Row{Name: "probe", Comparing: ComparingRefuses})
@@ -59,12 +53,7 @@ var (
 	statsScript      = declare(Row{Name: "stats"})
 	countsScript     = declare(Row{Name: "counts"})
 	countEarlyScript = declare(Row{Name: "count early", File: "counts", Guard: GuardNone})
-	activeScript     = declare(Row{Name: "active"})
-	standingScript   = declare(Row{Name: "standing"})
 	limitsScript     = declare(Row{Name: "limits"})
-	forecastScript   = declare(Row{Name: "forecast"})
-	noteScript       = declare(Row{Name: "note", Lost: LostNever}) // it would count twice
-	notedScript      = declare(Row{Name: "noted"})
 	workersScript    = declare(Row{Name: "workers"})
 	probeNowScript   = declare(Row{Name: "probenow"})
 )
