@@ -38,7 +38,8 @@ func (q *Queue) await(ctx context.Context, open func() bool) bool {
 // awaitBucket waits after a script was refused because its bucket is being compared. Pushes wait only when no other
 // shard accepts them, see pushPatiently, and takes only when there is no other shard. A probe asks for the state now.
 func (s *Shard) awaitBucket(ctx context.Context, bucket int, script *Script) bool {
-	if script.Comparing == ComparingRefuses || script.Comparing == ComparingWaitsAlone && len(*s.queue.takers.Load()) > 1 {
+	alone := len(*s.queue.takers.Load()) <= 1
+	if script.Comparing == ComparingRefuses || script.Comparing == ComparingWaitsAlone && !alone {
 		return false
 	}
 	return s.queue.await(ctx, func() bool { return !s.nodes[bucket].down.Load() })
