@@ -167,10 +167,11 @@ func (t *tries) next(ctx context.Context, err error, sent bool) error {
 		}
 		return nil
 	}
-	if reasonOf(err) != "script" {
-		t.shard.reloadCluster(ctx, err) // for the next call, too: another node may have taken over
+	refused := isRefused(err, sent)
+	if refused {
+		t.shard.reloadCluster(ctx) // for the next call, too: another node may have taken over
 	}
-	if !isRefused(err, sent) || time.Now().Add(t.pause).After(t.until) || !sleep(ctx, t.pause) {
+	if !refused || time.Now().Add(t.pause).After(t.until) || !sleep(ctx, t.pause) {
 		return withFate(err, sent)
 	}
 	t.pause *= 2
@@ -228,17 +229,9 @@ func (t *sentText) MarshalBinary() ([]byte, error) {
 	return []byte(t.text), nil
 }
 
-// reloadEvery bounds how often errors other than MOVED make the clients ask a Cluster which node has which slots.
-const reloadEvery = time.Second
-
-// reloadCluster makes the clients ask a Cluster, after an error, which node has which slots: by themselves they do so
-// once a minute, and the one of the two that follows a redirection tells the other nothing.
-func (s *Shard) reloadCluster(ctx context.Context, err error) {
-	now, last := time.Now().UnixMilli(), s.reloaded.Load()
-	if now-last < reloadEvery.Milliseconds() && !redis.HasErrorPrefix(err, "MOVED") {
-		return
-	}
-	s.reloaded.Store(now)
+// reloadCluster makes the clients ask a Cluster which node has which slots: by themselves they do so once a minute, and
+// the one of the two that follows a redirection tells the other nothing.
+func (s *Shard) reloadCluster(ctx context.Context) {
 	for _, c := range []redis.UniversalClient{s.client, s.waits} {
 		if cluster, ok := c.(*redis.ClusterClient); ok {
 			cluster.ReloadState(ctx)

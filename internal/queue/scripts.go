@@ -29,7 +29,7 @@ var (
 	deadScript       = declare(Row{Name: "dead", Deadline: true, Lost: LostNever}) // it would take others
 	dropScript       = declare(Row{Name: "drop", Deadline: true, Lost: LostDoubt})
 	clearScript      = declare(Row{Name: "clear", File: "drop", Guard: GuardNone, Lost: LostDoubt})
-	reserveScript    = declare(Row{Name: "reserve", Deadline: true, Lost: LostNever}) // the caller repeats it with Again
+	reserveScript    = declare(Row{Name: "reserve", Deadline: true, Lost: LostNever}) // callers repeat it
 	takeScript       = declare(Row{Name: "take", Deadline: true, Lost: LostNever, Comparing: ComparingWaitsAlone})
 	takeByIDScript   = declare(Row{Name: "takebyid", Deadline: true})
 	settleScript     = declare(Row{Name: "settle", Lost: LostDoubt})

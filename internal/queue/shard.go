@@ -27,9 +27,8 @@ type Shard struct {
 	log     *slog.Logger
 	resync  func(context.Context, *Shard) error // sets the topics' limits again
 
-	compose  func(*Script) string
-	hashes   sync.Map     // *Script → of its text
-	reloaded atomic.Int64 // when errors made the clients read a Cluster's state anew, Unix ms
+	compose func(*Script) string
+	hashes  sync.Map // *Script → of its text
 
 	identity string
 	former   string
