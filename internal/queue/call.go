@@ -26,11 +26,11 @@ func (s *Shard) Call(ctx context.Context, bucket int, script *Script, args ...an
 	return s.CallDurably(ctx, bucket, Memory, script, args...)
 }
 
-// CallDurably is Call, and waits until the writes are as safe as d requires.
+// CallDurably is Call, and waits until the writes of a script with replicas are as safe as d requires.
 func (s *Shard) CallDurably(
 	ctx context.Context, bucket int, d Durability, script *Script, args ...any,
 ) (Reply, error) {
-	c := call{shard: s, bucket: bucket, script: script, args: args, replica: d == Replica}
+	c := call{shard: s, bucket: bucket, script: script, args: args, replica: script.Replicas && d == Replica}
 	reply, err := c.runOpen(ctx)
 	if !isLost(err) || script.Lost == LostNever {
 		return reply, err
@@ -118,7 +118,7 @@ func (c *call) refused() error {
 	return nil
 }
 
-// A script that was not sent, or that the server refused before it ran, is sent again after a pause: a slot is moving, a
+// A script that was not sent, or that the server refused before it ran, is sent again after a pause: a slot moves, a
 // replica takes over, a server restarts. That ends soon, since another shard may accept the job, and a bucket that is
 // marked down is probed.
 const (
@@ -128,39 +128,54 @@ const (
 )
 
 // send sends the script until it ran, and for as long as patience says while it is refused.
-func (c *call) send(ctx context.Context, patience time.Duration) (reply Reply, err error) {
-	began, pause := time.Now(), firstPause
-	var full, guarded, sent bool
-	for late := 1; ; {
-		reply, sent, err = c.sendOnce(ctx, full)
-		switch {
-		case err == nil || errors.Is(err, redis.Nil):
+func (c *call) send(ctx context.Context, patience time.Duration) (Reply, error) {
+	t := tries{call: c, until: time.Now().Add(patience), pause: firstPause, late: 1}
+	for {
+		reply, sent, err := c.sendOnce(ctx, t.full)
+		if err == nil || errors.Is(err, redis.Nil) {
 			return reply, nil
-		case redis.HasErrorPrefix(err, "NOSCRIPT") && !full:
-			full = true
-		case redis.HasErrorPrefix(err, "NOBUCKET") && !guarded:
-			guarded = true
-			if err := c.shard.makeSlotGuard(ctx, c.bucket); err != nil {
-				return Reply{}, err
-			}
-		case redis.HasErrorPrefix(err, tooLate):
-			c.readClock(err)
-			if late++; late > lateTries {
-				return Reply{}, errTooLate
-			}
-		case isRefused(err, sent) && time.Since(began)+pause < patience:
-			c.shard.reloadCluster(ctx, err)
-			if !sleep(ctx, pause) {
-				return Reply{}, withFate(err, sent)
-			}
-			pause *= 2
-		default:
-			if reasonOf(err) != "script" {
-				c.shard.reloadCluster(ctx, err) // for the next call: another node may have taken over
-			}
-			return Reply{}, withFate(err, sent)
+		}
+		if err := t.next(ctx, err, sent); err != nil {
+			return Reply{}, err
 		}
 	}
+}
+
+// tries is what sending a script again depends on.
+type tries struct {
+	*call
+	full    bool // send the text: the server does not know the script
+	guarded bool // the slot guard was made
+	late    int
+	until   time.Time // for how long to send what is refused
+	pause   time.Duration
+}
+
+// next prepares to send again after an error, or returns it.
+func (t *tries) next(ctx context.Context, err error, sent bool) error {
+	switch {
+	case redis.HasErrorPrefix(err, "NOSCRIPT") && !t.full:
+		t.full = true
+		return nil
+	case redis.HasErrorPrefix(err, "NOBUCKET") && !t.guarded:
+		t.guarded = true
+		return t.shard.makeSlotGuard(ctx, t.bucket)
+	case redis.HasErrorPrefix(err, tooLate):
+		t.readClock(err)
+		if t.late++; t.late > lateTries {
+			return errTooLate
+		}
+		return nil
+	}
+	refused := isRefused(err, sent)
+	if refused {
+		t.shard.reloadCluster(ctx) // for the next call, too: another node may have taken over
+	}
+	if !refused || time.Now().Add(t.pause).After(t.until) || !sleep(ctx, t.pause) {
+		return withFate(err, sent)
+	}
+	t.pause *= 2
+	return nil
 }
 
 // readClock takes the server's time from the error of a script that began too late.
@@ -214,17 +229,9 @@ func (t *sentText) MarshalBinary() ([]byte, error) {
 	return []byte(t.text), nil
 }
 
-// reloadEvery bounds how often errors other than MOVED make the clients ask a Cluster which node has which slots.
-const reloadEvery = time.Second
-
-// reloadCluster makes the clients ask a Cluster, after an error, which node has which slots: by themselves they do so
-// once a minute, and the one of the two that follows a redirection tells the other nothing.
-func (s *Shard) reloadCluster(ctx context.Context, err error) {
-	now, last := time.Now().UnixMilli(), s.reloaded.Load()
-	if now-last < reloadEvery.Milliseconds() && !redis.HasErrorPrefix(err, "MOVED") {
-		return
-	}
-	s.reloaded.Store(now)
+// reloadCluster makes the clients ask a Cluster which node has which slots: by themselves they do so once a minute, and
+// the one of the two that follows a redirection tells the other nothing.
+func (s *Shard) reloadCluster(ctx context.Context) {
 	for _, c := range []redis.UniversalClient{s.client, s.waits} {
 		if cluster, ok := c.(*redis.ClusterClient); ok {
 			cluster.ReloadState(ctx)

@@ -20,8 +20,9 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// connect makes the client of one shard without dialling. That of a Cluster repeats plain commands after errors, whatever
-// MaxRetries says; scripts are sent so that it does not, see command. A command may take wait longer than the timeout.
+// connect makes the client of one shard without dialling. That of a Cluster repeats plain commands after errors,
+// whatever MaxRetries says; scripts are sent so that it does not, see command. A command may take wait longer than the
+// timeout.
 func connect(url string, o Options, wait time.Duration) (client redis.UniversalClient, buckets int, err error) {
 	node, err := address.Parse(url)
 	if err != nil {

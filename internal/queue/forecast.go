@@ -30,7 +30,8 @@ const maxForecastPages = 20 * forecastStep
 func (q *Queue) Forecast(ctx context.Context, topic string) (f Forecast, err error) {
 	err = q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
 		for skip := 0; skip < maxForecastPages; skip += forecastStep {
-			reply, err := s.CallList(ctx, bucket, 6+len(f.Minutes)+len(f.Hours), forecastScript, topic, skip, forecastStep)
+			reply, err := s.CallList(
+				ctx, bucket, 6+len(f.Minutes)+len(f.Hours), forecastScript, topic, skip, forecastStep)
 			if err != nil {
 				return err
 			}

@@ -148,8 +148,8 @@ func TestLostRepliesOnEveryDeployment(t *testing.T) {
 			inParallel(t)
 			c := cuttingOn(t, start)
 			actions := []func(*cutting, string){
-				cutPush, cutPushThatRefuses, cutPushThatReplaces, cutDelete, cutChange, cutRun, cutRedrive, cutDeleteDead,
-				cutReserve, cutSettle, cutTake, cutEnd,
+				cutPush, cutPushThatRefuses, cutPushThatReplaces, cutDelete, cutChange, cutRun, cutRedrive,
+				cutDeleteDead, cutReserve, cutSettle, cutTake, cutEnd,
 			}
 			for round := range cutRounds(len(actions)) {
 				for i, action := range actions {

@@ -3,6 +3,7 @@ package queue
 import (
 	"embed"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -17,17 +18,18 @@ var storeLua = mustSub(luaFiles, "lua")
 // The scripts. Each has its text in lua/, which describes its arguments and its result.
 var (
 	pushScript = declare(Row{
-		Name: "push", Guard: GuardComplete, Deadline: true, Lost: LostDoubt, Replicas: true, Comparing: ComparingRefuses,
+		Name: "push", Guard: GuardComplete, Deadline: true, Lost: LostDoubt, Replicas: true,
+		Comparing: ComparingRefuses,
 	})
 	pushEarlyScript = declare(Row{
 		Name: "push early", File: "push", Guard: GuardEarly, Deadline: true, Lost: LostDoubt, Replicas: true,
 	})
 	changeScript     = declare(Row{Name: "change", Deadline: true, Lost: LostDoubt, Replicas: true})
 	deleteScript     = declare(Row{Name: "delete", Deadline: true, Lost: LostDoubt, Replicas: true})
-	deadScript       = declare(Row{Name: "dead", Deadline: true, Lost: LostNever}) // the same call would take the next jobs
+	deadScript       = declare(Row{Name: "dead", Deadline: true, Lost: LostNever}) // it would take others
 	dropScript       = declare(Row{Name: "drop", Deadline: true, Lost: LostDoubt})
 	clearScript      = declare(Row{Name: "clear", File: "drop", Guard: GuardNone, Lost: LostDoubt})
-	reserveScript    = declare(Row{Name: "reserve", Deadline: true, Lost: LostNever}) // the caller repeats it with Again
+	reserveScript    = declare(Row{Name: "reserve", Deadline: true, Lost: LostNever}) // callers repeat it
 	takeScript       = declare(Row{Name: "take", Deadline: true, Lost: LostNever, Comparing: ComparingWaitsAlone})
 	takeByIDScript   = declare(Row{Name: "takebyid", Deadline: true})
 	settleScript     = declare(Row{Name: "settle", Lost: LostDoubt})
@@ -136,9 +138,9 @@ func (c *Script) text(cluster bool) string {
 	if c.RefuseFull {
 		first = "#!lua"
 	}
-	guards := guardFiles[c.Guard]
+	guards := slices.Clone(guardFiles[c.Guard])
 	if cluster {
-		guards = append([]string{"slotguard"}, guards...)
+		guards = slices.Insert(guards, 0, "slotguard")
 	}
 	var parts []string
 	if c.Deadline {
@@ -147,8 +149,8 @@ func (c *Script) text(cluster bool) string {
 	if line, _, _ := strings.Cut(rest, "\n"); strings.HasPrefix(line, with) {
 		parts = append(parts, strings.Split(strings.TrimSuffix(line[len(with):], "."), ", ")...)
 	}
-	return first + "\n" + c.shared(guards) + c.shared([]string{"base"}) + "return (function()\n" + c.shared(parts) + rest +
-		"\nend)()\n"
+	guards = append(guards, "base")
+	return first + "\n" + c.shared(guards) + "return (function()\n" + c.shared(parts) + rest + "\nend)()\n"
 }
 
 // shared returns the text of shared files.
@@ -181,8 +183,8 @@ func mustSub(files fs.FS, dir string) fs.FS {
 	return sub
 }
 
-// hash returns what EVALSHA names a script by. Only hashes are kept: the texts of all scripts would take 1.4 MiB in each
-// process.
+// hash returns what EVALSHA names a script by. Only hashes are kept: the texts of all scripts would take 1.4 MiB in
+// each process.
 func (s *Shard) hash(script *Script) string {
 	if h, ok := s.hashes.Load(script); ok {
 		return h.(string)

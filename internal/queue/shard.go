@@ -27,9 +27,8 @@ type Shard struct {
 	log     *slog.Logger
 	peers   Peers
 
-	compose  func(*Script) string
-	hashes   sync.Map     // *Script → of its text
-	reloaded atomic.Int64 // when errors made the clients read a Cluster's state anew, Unix ms
+	compose func(*Script) string
+	hashes  sync.Map // *Script → of its text
 
 	identity string
 	former   string

@@ -39,7 +39,8 @@ func awaitOpen(ctx context.Context, patience time.Duration, open func() bool) bo
 // awaitBucket waits after a script was refused because its bucket is being compared. Pushes wait only when no other
 // shard accepts them, see pushPatiently, and takes only when there is no other shard. A probe asks for the state now.
 func (s *Shard) awaitBucket(ctx context.Context, bucket int, script *Script) bool {
-	if script.Comparing == ComparingRefuses || script.Comparing == ComparingWaitsAlone && s.peers.Takers() > 1 {
+	alone := s.peers.Takers() <= 1
+	if script.Comparing == ComparingRefuses || script.Comparing == ComparingWaitsAlone && !alone {
 		return false
 	}
 	return awaitOpen(ctx, s.patience, func() bool { return !s.nodes[bucket].down.Load() })
