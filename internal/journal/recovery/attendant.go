@@ -39,6 +39,8 @@ func newAttendant(k *Keeper, s *queue.Shard) *attendant {
 func (a *attendant) run(ctx context.Context) {
 	defer a.state.replays(a.shard.Name(), false)
 	wakeups := a.shard.Wakeups(ctx)
+	tick := time.NewTicker(a.opts.Every) // wake-ups must not postpone it: with traffic there is always one
+	defer tick.Stop()
 	a.attend(ctx)
 	for {
 		select {
@@ -48,7 +50,7 @@ func (a *attendant) run(ctx context.Context) {
 			if w.Kind == queue.WakeReconnect || w.Kind == queue.WakeComparing {
 				a.attend(ctx)
 			}
-		case <-time.After(a.opts.Every):
+		case <-tick.C:
 			if a.due(ctx) {
 				a.attend(ctx)
 			}
