@@ -55,7 +55,7 @@ func (s *Shard) runReplicated(
 	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout+s.replicaWait()) // for a connection, the script and the replica
 	defer cancel()
 	began := time.Now()
-	if err = s.identify(ctx); err == nil {
+	if err = s.check(ctx, bucket); err == nil {
 		err = s.inTime(ctx, bucket, script, args, func(args []any) (err error) {
 			v, unsafe, err = s.evalReplicated(ctx, bucket, script, args...)
 			return err

@@ -238,7 +238,7 @@ func (s *Shard) runOnce(ctx context.Context, bucket int, script string, args ...
 		return nil, err
 	}
 	began := time.Now()
-	err := s.Check(ctx)
+	err := s.check(ctx, bucket)
 	if err != nil {
 		return nil, s.failed(ctx, bucket, began, err)
 	}

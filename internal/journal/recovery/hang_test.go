@@ -109,7 +109,7 @@ func TestRecoveryAcceptsPushes(t *testing.T) {
 	a.push(t, "replaced", `"old"`, time.Hour)
 	a.push(t, "kept", `"old"`, time.Hour)
 	client.FlushAll(t.Context())
-	if _, err := inA.tellEnd(t.Context(), 0, nil); err != nil {
+	if _, err := inA.tellEnd(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	fresh := queue.NewID()
@@ -140,7 +140,7 @@ func TestRecoveryAfterAnUnfinishedOne(t *testing.T) {
 	a, b, inA, inB := twoHosts(t, url)
 	a.push(t, "lost", "1", time.Hour)
 	client.FlushAll(t.Context())
-	if _, err := inA.tellEnd(t.Context(), 0, nil); err != nil {
+	if _, err := inA.tellEnd(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	client.HSet(t.Context(), "wk:{0}:cmp", "run", "another")
@@ -156,7 +156,7 @@ func TestRecoveryRefusesALateProcess(t *testing.T) {
 	h, in, client := oneHost(t)
 	job := h.push(t, "deleted", "1", time.Hour)
 	client.FlushAll(t.Context())
-	c, err := in.tellEnd(t.Context(), 0, nil)
+	c, err := in.tellEnd(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,12 +112,14 @@ func (h *Hub) signal(at spot, topic string, n int) {
 	}
 }
 
-func (h *Hub) waitedFor() []string {
+// waitedFor returns the topics of a bucket that workers wait for.
+func (h *Hub) waitedFor(at spot) (topics []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	topics := make([]string, 0, len(h.topics))
 	for topic := range h.topics {
-		topics = append(topics, topic)
+		if at.shard.BucketOf(topic) == at.bucket {
+			topics = append(topics, topic)
+		}
 	}
 	return topics
 }
@@ -198,7 +200,7 @@ func (w *waiter) take(ctx context.Context, spots []queue.Spot) (jobs []queue.Lea
 func (w *waiter) takeFrom(ctx context.Context, at queue.Spot) ([]queue.Leased, error) {
 	ask := w.ask
 	ask.Topics = at.Topics
-	w.hub.note(at.Shard, at.Topics)
+	w.hub.note(spot{at.Shard, at.Bucket}, at.Topics)
 	taken, err := at.Shard.Take(ctx, at.Bucket, []queue.TakeRequest{ask}, at.Topics)
 	if err != nil {
 		return nil, err
