@@ -27,7 +27,7 @@ type Shard interface {
 	Settle(ctx context.Context, bucket int, st []queue.Settlement) (held []bool, err error)
 	Extend(ctx context.Context, bucket int, ls []*queue.Lease, d time.Duration) (held []bool, err error)
 	WidenStart(ctx context.Context, bucket int, took time.Duration) (window time.Duration, err error)
-	Wakeups(ctx context.Context) <-chan queue.Wakeup
+	Wakeups(ctx context.Context, bucket int) <-chan queue.Wakeup
 	activity.Sink
 }
 
@@ -123,7 +123,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		queue.RunPerShard(ctx, d.shards, d.opts.Changed, d.serve)
+		queue.RunPerBucket(ctx, d.shards, d.opts.Changed, d.serve)
 		d.workers.stop()
 	}()
 	<-ctx.Done()
@@ -174,34 +174,29 @@ func (d *Dispatcher) shards() []Shard {
 	return list
 }
 
-// serve runs a shard's sources and passes its wake-ups to them.
-func (d *Dispatcher) serve(ctx context.Context, s Shard) {
+// serve runs the source of a bucket and passes its wake-ups to it.
+func (d *Dispatcher) serve(ctx context.Context, s Shard, bucket int) {
+	src := newSource(ctx, d, s, bucket)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	sources := make([]*source, s.Buckets())
-	for b := range sources {
-		sources[b] = newSource(ctx, d, s, b)
-		wg.Go(func() { sources[b].run() })
-	}
-	wake := s.Wakeups(ctx)
+	wg.Go(src.run)
+	wake := s.Wakeups(ctx, bucket)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case w := <-wake:
-			d.pass(w, sources)
+			src.woken(w)
 		}
 	}
 }
 
-func (d *Dispatcher) pass(w queue.Wakeup, sources []*source) {
-	switch {
-	case w.Kind == queue.WakeDispatcher && w.Bucket >= 0 && w.Bucket < len(sources):
-		sources[w.Bucket].wakeUp()
-	case w.Kind == queue.WakeReconnect:
-		for _, s := range sources {
-			s.start.end()
-			s.wakeUp()
-		}
+func (s *source) woken(w queue.Wakeup) {
+	switch w.Kind {
+	case queue.WakeReconnect:
+		s.start.end()
+		s.wakeUp()
+	case queue.WakeDispatcher:
+		s.wakeUp()
 	}
 }

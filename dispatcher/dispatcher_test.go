@@ -96,7 +96,7 @@ func TestAPushWakesADispatcherThatOnlyPolled(t *testing.T) {
 // deaf is a shard whose wake-ups are lost.
 type deaf struct{ *queue.Shard }
 
-func (deaf) Wakeups(context.Context) <-chan queue.Wakeup { return nil }
+func (deaf) Wakeups(context.Context, int) <-chan queue.Wakeup { return nil }
 
 func TestAJobIsCalledWithinASecondOfRedisThoughNoWakeUpArrives(t *testing.T) {
 	i := start(t, func(o *Options) {

@@ -70,9 +70,9 @@ func (f *fake) WidenStart(_ context.Context, _ int, took time.Duration) (time.Du
 	return window, nil
 }
 
-func (f *fake) Name() string                                { return f.name }
-func (f *fake) Buckets() int                                { return 1 }
-func (f *fake) Wakeups(context.Context) <-chan queue.Wakeup { return f.wake }
+func (f *fake) Name() string                                     { return f.name }
+func (f *fake) Buckets() int                                     { return 1 }
+func (f *fake) Wakeups(context.Context, int) <-chan queue.Wakeup { return f.wake }
 
 func (f *fake) Note(context.Context, int, queue.Notes) error { return nil }
 

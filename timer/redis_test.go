@@ -33,8 +33,8 @@ func (c *counting) Advance(ctx context.Context, bucket int) (queue.Advance, erro
 }
 
 // Wakeups returns once it listens.
-func (c *counting) Wakeups(ctx context.Context) <-chan queue.Wakeup {
-	wake := c.Shard.Wakeups(ctx)
+func (c *counting) Wakeups(ctx context.Context, bucket int) <-chan queue.Wakeup {
+	wake := c.Shard.Wakeups(ctx, bucket)
 	<-wake // WakeReconnect
 	return wake
 }

@@ -18,7 +18,7 @@ type Shard interface {
 	Buckets() int
 	Advance(ctx context.Context, bucket int) (queue.Advance, error)
 	NothingToAdvance(ctx context.Context, bucket int) (bool, error)
-	Wakeups(ctx context.Context) <-chan queue.Wakeup
+	Wakeups(ctx context.Context, bucket int) <-chan queue.Wakeup
 }
 
 // Options of a Timer.
@@ -48,7 +48,7 @@ func New(o Options) *Timer {
 
 // Run runs the timer until ctx is done and everything it started has ended.
 func (t *Timer) Run(ctx context.Context) error {
-	queue.RunPerShard(ctx, t.shards, t.opts.Changed, t.watch)
+	queue.RunPerBucket(ctx, t.shards, t.opts.Changed, t.watch)
 	return nil
 }
 
@@ -78,6 +78,9 @@ const (
 
 // bucket is the state of one bucket.
 type bucket struct {
+	*Timer
+	shard   Shard
+	number  int
 	at      time.Time // of its next step (monotonic)
 	next    time.Time // the event that it waits for, by Redis's clock
 	empty   bool      // the last step found no delayed job and no lease
@@ -85,10 +88,10 @@ type bucket struct {
 	row     int // successive steps that left work to do
 }
 
-// watch steps one shard's buckets until ctx is done.
-func (t *Timer) watch(ctx context.Context, s Shard) {
-	buckets := make([]bucket, s.Buckets())
-	wake := s.Wakeups(ctx)
+// watch steps one bucket until ctx is done.
+func (t *Timer) watch(ctx context.Context, s Shard, number int) {
+	b := &bucket{Timer: t, shard: s, number: number}
+	wake := s.Wakeups(ctx, number)
 	alarm := t.alarm(s)
 	defer alarm.stop()
 	for {
@@ -96,10 +99,13 @@ func (t *Timer) watch(ctx context.Context, s Shard) {
 		case <-ctx.Done():
 			return
 		case w := <-wake:
-			t.woken(buckets, w)
+			b.woken(w)
 		case <-alarm.rings:
 		}
-		alarm.set(time.Until(t.stepAll(ctx, s, buckets)))
+		if !b.at.After(time.Now()) {
+			b.step(ctx)
+		}
+		alarm.set(time.Until(b.at))
 	}
 }
 
@@ -115,61 +121,41 @@ func (t *Timer) alarm(s Shard) alarm {
 	return runtimeAlarm()
 }
 
-func (t *Timer) woken(buckets []bucket, w queue.Wakeup) {
+// woken lets the next step be no later than the event of a wake-up.
+func (b *bucket) woken(w queue.Wakeup) {
 	switch {
-	case w.Kind == queue.WakeTimer && w.Bucket >= 0 && w.Bucket < len(buckets):
-		buckets[w.Bucket].expect(w)
+	case w.Kind == queue.WakeTimer:
+		b.empty = false
+		if w.Due.Before(b.at) {
+			b.at, b.next = w.Due, w.Event
+		}
 	case w.Kind == queue.WakeReconnect:
-		for b := range buckets {
-			buckets[b].at, buckets[b].empty = time.Time{}, false
-		}
+		b.at, b.empty = time.Time{}, false
 	}
 }
 
-// expect lets the bucket's next step be no later than the event of a wake-up.
-func (b *bucket) expect(w queue.Wakeup) {
-	b.empty = false
-	if w.Due.Before(b.at) {
-		b.at, b.next = w.Due, w.Event
-	}
-}
-
-// stepAll runs the steps that are due, and returns the time of the next one.
-func (t *Timer) stepAll(ctx context.Context, s Shard, buckets []bucket) time.Time {
-	var soonest time.Time
-	for b := range buckets {
-		if !buckets[b].at.After(time.Now()) {
-			t.step(ctx, s, b, &buckets[b])
-		}
-		if at := buckets[b].at; b == 0 || at.Before(soonest) {
-			soonest = at
-		}
-	}
-	return soonest
-}
-
-// step advances one bucket once. If it leaves work, the next one is due at once, after those of the other buckets.
-func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
+// step advances the bucket once. If it leaves work, the next step is due at once.
+func (b *bucket) step(ctx context.Context) {
 	start := time.Now()
-	poll := start.Add(t.poll())
+	poll := start.Add(b.poll())
 	if b.empty {
-		if nothing, err := s.NothingToAdvance(ctx, n); nothing && err == nil {
+		if nothing, err := b.shard.NothingToAdvance(ctx, b.number); nothing && err == nil {
 			b.at = poll
 			return
 		}
 		b.empty = false
 	}
-	a, err := s.Advance(ctx, n)
+	a, err := b.shard.Advance(ctx, b.number)
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
-		t.failed(s, n, b, err)
+		b.failed(err)
 		return
 	}
 	took := time.Since(start)
 	b.backoff = 0
-	t.metrics.observe(a, b.next, took)
+	b.metrics.observe(a, b.next, took)
 	b.next = a.Next
 	if a.More {
 		b.at = time.Time{}
@@ -188,13 +174,13 @@ func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 	}
 }
 
-// failed delays the next step of a bucket.
-func (t *Timer) failed(s Shard, n int, b *bucket, err error) {
+// failed delays the next step.
+func (b *bucket) failed(err error) {
 	if b.backoff == 0 {
-		t.opts.Logger.Log(context.Background(), queue.LevelOf(err), "cannot move due jobs; retrying",
-			"shard", s.Name(), "bucket", n, "error", err)
+		b.opts.Logger.Log(context.Background(), queue.LevelOf(err), "cannot move due jobs; retrying",
+			"shard", b.shard.Name(), "bucket", b.number, "error", err)
 	}
-	t.metrics.failures.Inc()
+	b.metrics.failures.Inc()
 	b.backoff = min(max(2*b.backoff, minBackoff), maxBackoff)
 	b.at = time.Now().Add(b.backoff/2 + rand.N(b.backoff/2))
 }

@@ -32,9 +32,9 @@ type fake struct {
 	took  time.Duration // of a step
 }
 
-func (f *fake) Name() string                                { return "a" }
-func (f *fake) Buckets() int                                { return 1 }
-func (f *fake) Wakeups(context.Context) <-chan queue.Wakeup { return f.wake }
+func (f *fake) Name() string                                     { return "a" }
+func (f *fake) Buckets() int                                     { return 1 }
+func (f *fake) Wakeups(context.Context, int) <-chan queue.Wakeup { return f.wake }
 
 func (f *fake) NothingToAdvance(context.Context, int) (bool, error) {
 	f.mu.Lock()
@@ -146,7 +146,7 @@ func TestAWakeUpShortensTheSleep(t *testing.T) {
 		pass(300 * time.Millisecond)
 		due := time.Now().Add(5 * time.Millisecond)
 		f.set(func() { f.due = due })
-		f.wake <- queue.Wakeup{Bucket: 0, Kind: queue.WakeTimer}
+		f.wake <- queue.Wakeup{Kind: queue.WakeTimer}
 		pass(10 * time.Millisecond)
 		f.set(func() {
 			if len(f.moved) != 1 || f.moved[0].Sub(due) > time.Millisecond {
@@ -255,7 +255,7 @@ func TestAReconnectPollsEveryBucket(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		pass(300 * time.Millisecond)
 		f.set(func() { f.calls = 0 })
-		f.wake <- queue.Wakeup{Bucket: -1, Kind: queue.WakeReconnect}
+		f.wake <- queue.Wakeup{Kind: queue.WakeReconnect}
 		synctest.Wait()
 		f.set(func() {
 			if f.calls != 1 {

@@ -201,7 +201,9 @@ func (p *parts) start(ctx context.Context, list ...service) (stop func()) {
 func (p *parts) newKeeper() (*recovery.Keeper, error) {
 	return recovery.NewKeeper(recovery.KeeperOptions{
 		Dir: p.cfg.JournalDir(), Shards: p.queue.Shards, Changed: p.shardsChanged(), Queue: p.queue, Told: p.recovered,
-		Limit:  func(ctx context.Context, s *queue.Shard) error { return p.queue.LimitShard(ctx, s, p.allTopicConfs) },
+		Limit: func(ctx context.Context, s *queue.Shard, bucket int) error {
+			return p.queue.LimitBucket(ctx, s, bucket, p.allTopicConfs)
+		},
 		Prefer: p.recovered != nil, Logger: p.log, Registerer: p.metrics,
 	})
 }

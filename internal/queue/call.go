@@ -93,7 +93,7 @@ func (c *call) run(ctx context.Context) (Reply, error) {
 	}
 	began := time.Now()
 	var reply Reply
-	err := s.Check(ctx)
+	err := s.check(ctx, c.bucket)
 	if err == nil {
 		reply, err = c.send(ctx, refusedFor)
 	}

@@ -3,7 +3,10 @@ package queue
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,7 +56,7 @@ func connect(url string, o Options, wait time.Duration) (client redis.UniversalC
 	}
 	switch node.Kind {
 	case address.Cluster:
-		return redis.NewClusterClient(u.Cluster()), o.Buckets, nil
+		return connectCluster(u.Cluster(), o.Timeout), o.Buckets, nil
 	case address.Sentinel:
 		return redis.NewFailoverClient(u.Failover()), 1, nil
 	case address.Standalone:
@@ -62,4 +65,61 @@ func connect(url string, o Options, wait time.Duration) (client redis.UniversalC
 		return redis.NewClient(s), 1, nil
 	}
 	return nil, 0, fmt.Errorf("unknown kind of shard address: %v", node.Kind)
+}
+
+func connectCluster(o *redis.ClusterOptions, timeout time.Duration) *redis.ClusterClient {
+	// Otherwise the first command of each kind asks a random node about all commands, which may hang.
+	o.DisableRoutingPolicies = true
+	client := redis.NewClusterClient(o)
+	watch := &slotsWatch{client: client, limit: timeout / 4}
+	client.OnNewNode(func(node *redis.Client) { node.AddHook(watch) })
+	return client
+}
+
+// slotsWatch makes the client of a Cluster ask which node has which slots when a connection fails, since another node
+// may have taken over; otherwise it asks once a minute. It lets the client ask another node when one does not answer.
+type slotsWatch struct {
+	client *redis.ClusterClient
+	limit  time.Duration // of that question to one node
+	asked  atomic.Int64  // Unix ms
+}
+
+// slotsEvery is the least time between two such questions.
+const slotsEvery = time.Second
+
+func (w *slotsWatch) noticed(ctx context.Context, err error) error {
+	var reply redis.Error
+	if err == nil || errors.As(err, &reply) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	now, last := time.Now().UnixMilli(), w.asked.Load()
+	if now-last >= slotsEvery.Milliseconds() && w.asked.CompareAndSwap(last, now) {
+		w.client.ReloadState(ctx)
+	}
+	return err
+}
+
+// DialHook implements redis.Hook.
+func (w *slotsWatch) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		return conn, w.noticed(ctx, err)
+	}
+}
+
+// ProcessHook implements redis.Hook.
+func (w *slotsWatch) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "cluster" {
+			limited, cancel := context.WithTimeout(ctx, w.limit)
+			defer cancel()
+			return next(limited, cmd)
+		}
+		return w.noticed(ctx, next(ctx, cmd))
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (w *slotsWatch) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { return w.noticed(ctx, next(ctx, cmds)) }
 }

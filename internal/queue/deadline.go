@@ -46,7 +46,7 @@ func (s *Shard) clockOf(ctx context.Context, bucket int) (least, most func(t tim
 	if n.down.Load() {
 		return nil, nil, s.unavailable(n.reason(), n.why.Load().(error))
 	}
-	now, _, err := s.Ping(ctx)
+	now, err := s.clock(ctx, bucket)
 	if err != nil {
 		return nil, nil, s.failed(ctx, bucket, asked, err)
 	}

@@ -135,7 +135,7 @@ func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 func liveAndDie(t *testing.T, q *Queue, s *Shard) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	wake := s.Wakeups(ctx)
+	wake := s.Wakeups(ctx, 0)
 	if w := <-wake; w.Kind != WakeReconnect {
 		t.Fatalf("first wake-up %+v", w)
 	}

@@ -66,7 +66,7 @@ func TestAShardIdentifiesNewData(t *testing.T) {
 		url, _ := startRedis(t)
 		f := fixtureOn(t, url, Options{})
 		if was != "" {
-			f.s.client.Set(f.ctx, identityKey(), was, 0)
+			f.s.client.Set(f.ctx, identityKey(0), was, 0)
 		}
 		if err := f.q.SetShards(
 			f.ctx, []ShardConfig{{Name: "a", URL: url, State: "active", Identity: "ia"}}); err != nil {

@@ -44,3 +44,19 @@ func RunPerShard[S comparable](
 		}
 	}
 }
+
+// RunPerBucket is RunPerShard with a goroutine for each bucket, so that a bucket that hangs holds up itself alone.
+func RunPerBucket[S interface {
+	comparable
+	Buckets() int
+}](
+	ctx context.Context, list func() []S, changed <-chan struct{}, watch func(ctx context.Context, s S, bucket int),
+) {
+	RunPerShard(ctx, list, changed, func(ctx context.Context, s S) {
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		for bucket := range s.Buckets() {
+			wg.Go(func() { watch(ctx, s, bucket) })
+		}
+	})
+}

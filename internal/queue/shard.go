@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,32 +36,35 @@ type Shard struct {
 	patience time.Duration // Options.AwaitCompared
 	host     string        // Options.Host and Settings
 	settings string
-	checked  atomic.Bool                    // its data may be used, see identity.go
-	same     atomic.Pointer[SameRedisError] // its data was found to be another shard's
 
 	counted atomic.Pointer[jobCount] // the last count of the shard's jobs
-	probing atomic.Bool
-	ctx     context.Context // ends with Close
+	ctx     context.Context          // ends with Close
 	cancel  context.CancelFunc
 	closing sync.Mutex // orders start and close
 	wg      sync.WaitGroup
 
-	confMu      sync.Mutex
-	confVersion uint64 // of the topics' limits that conf in Redis is known to hold; 0: unknown
+	confMu       sync.Mutex
+	confVersions []uint64 // by bucket: of the topics' limits that it is known to hold; 0: unknown
 }
 
 // bucketState is what this process knows about the server of a bucket, and the calls on their way there.
 type bucketState struct {
-	down   atomic.Bool
-	proven atomic.Bool  // it has answered a script since began
-	began  atomic.Int64 // Unix ms
-	since  atomic.Int64 // when it went down, Unix ms
-	told   atomic.Bool  // that it is down
-	clock  atomic.Pointer[clockReading]
-	why    atomic.Value // error
-	pushes [durabilities]*batcher
-	takes  *gatherer[*takeCall]
-	ends   *gatherer[*endCall]
+	checked atomic.Bool                    // its data may be used, see identity.go
+	same    atomic.Pointer[SameRedisError] // its data was found to be another shard's
+	down    atomic.Bool
+	probing atomic.Bool
+	proven  atomic.Bool  // it has answered a script since began
+	began   atomic.Int64 // Unix ms
+	since   atomic.Int64 // when it went down, Unix ms
+	told    atomic.Bool  // that it is down
+	clock   atomic.Pointer[clockReading]
+	why     atomic.Value // error
+	pushes  [durabilities]*batcher
+	takes   *gatherer[*takeCall]
+	ends    *gatherer[*endCall]
+
+	// listening ends when the bucket goes down: those that listen to it connect anew, perhaps to another server.
+	listening atomic.Pointer[listening]
 }
 
 // comparing is the reason for a bucket that waits to be compared with the hosts' journals.
@@ -99,9 +103,11 @@ func openShard(c ShardConfig, o Options, peers Peers) (*Shard, error) {
 	s.client, s.timeout = client, o.Timeout
 	s.state.Store(c.State)
 	s.compose = func(script *Script) string { return script.text(buckets > 1) }
+	s.confVersions = make([]uint64, buckets)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for b := range buckets {
 		n := &bucketState{}
+		n.listening.Store(s.newListening())
 		for d := range n.pushes {
 			n.pushes[d] = newBatcher(s, b, Durability(d), o)
 		}
@@ -193,12 +199,13 @@ func (s *Shard) markDown(bucket int, err error) {
 	n.since.Store(time.Now().UnixMilli())
 	if n.told.Store(n.reason() != comparing); n.told.Load() {
 		s.log.Warn("shard does not answer", "bucket", bucket, "error", err)
+		n.listening.Swap(s.newListening()).end()
 	}
-	if s.probing.Swap(true) {
+	if n.probing.Swap(true) {
 		return
 	}
-	if !s.start(s.probe) {
-		s.probing.Store(false)
+	if !s.start(func() { s.probe(bucket) }) {
+		n.probing.Store(false)
 	}
 }
 
@@ -207,14 +214,15 @@ const probeEvery = 100 * time.Millisecond
 // longComparison is how long a comparison takes that is logged: at most starts, there is nothing to compare.
 const longComparison = 5 * time.Second
 
-// probe writes to the buckets that are down until all of them accept it.
-func (s *Shard) probe() {
+// probe writes to a bucket that is down until it accepts that.
+func (s *Shard) probe(bucket int) {
+	n := s.nodes[bucket]
 	s.retry(probeEvery, func() (done bool) {
-		if s.reviveAll(); !s.Up() {
+		if s.revive(bucket); n.down.Load() {
 			return false
 		}
-		s.probing.Store(false)
-		return s.Up() || s.probing.Swap(true) // a bucket that failed meanwhile found this probe, or has started another
+		n.probing.Store(false)
+		return !n.down.Load() || n.probing.Swap(true) // a call that failed meanwhile found this probe, or started another
 	})
 }
 
@@ -234,44 +242,57 @@ func (s *Shard) retry(every time.Duration, try func() (done bool)) {
 	}
 }
 
-func (s *Shard) reviveAll() {
-	for b, n := range s.nodes {
-		if n.down.Load() {
-			s.revive(b, n)
-		}
-	}
-}
-
 // provenFor is how long an answer proves that a server takes pushes.
 const provenFor = time.Second
 
-// proven returns nil when every bucket is up and has answered a script lately. It probes those that have not.
-func (s *Shard) proven() error {
+// proven returns nil when a bucket is up and has answered a script lately. If none has, it probes them.
+func (s *Shard) proven() (err error) {
+	var ask []int
+	for _, b := range rand.Perm(len(s.nodes)) {
+		switch n := s.nodes[b]; {
+		case n.down.Load():
+			err = s.unavailable(n.reason(), n.why.Load().(error))
+		case n.provenLately():
+			return nil
+		default:
+			ask = append(ask, b)
+		}
+	}
+	for _, b := range ask {
+		if err = s.prove(b); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (n *bucketState) provenLately() bool {
+	now := time.Now().UnixMilli()
+	if began := n.began.Load(); now-began > provenFor.Milliseconds() && n.began.CompareAndSwap(began, now) {
+		n.proven.Store(false)
+	}
+	return n.proven.Load()
+}
+
+func (s *Shard) prove(bucket int) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.timeout)
 	defer cancel()
-	for b, n := range s.nodes {
-		if n.down.Load() {
-			return s.unavailable(n.reason(), n.why.Load().(error))
-		}
-		now := time.Now().UnixMilli()
-		if began := n.began.Load(); now-began > provenFor.Milliseconds() && n.began.CompareAndSwap(began, now) {
-			n.proven.Store(false)
-		}
-		if n.proven.Load() {
-			continue
-		}
-		if _, err := s.Call(ctx, b, probeScript); err != nil && reasonOf(err) != "full" {
-			return err
-		}
-		n.proven.Store(true)
+	if _, err := s.Call(ctx, bucket, probeScript); err != nil && reasonOf(err) != "full" {
+		return err
 	}
+	s.nodes[bucket].proven.Store(true)
 	return nil
 }
 
-func (s *Shard) revive(bucket int, n *bucketState) {
+// revive probes a bucket if it is down.
+func (s *Shard) revive(bucket int) {
+	n := s.nodes[bucket]
+	if !n.down.Load() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.timeout)
 	defer cancel()
-	err := s.Check(ctx)
+	err := s.check(ctx, bucket)
 	if err == nil {
 		_, err = s.sendOnly(ctx, bucket, probeScript)
 	}

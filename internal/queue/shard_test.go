@@ -55,7 +55,7 @@ func TestNothingStartsOnAClosedShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.markDown(0, errors.New("the test says so"))
-	if s.probing.Load() {
+	if s.nodes[0].probing.Load() {
 		t.Error("a probe was started")
 	}
 }

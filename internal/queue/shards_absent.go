@@ -115,11 +115,11 @@ const silentAfter = 30 * time.Second
 func (q *Queue) Hosts(ctx context.Context) ([]Host, error) {
 	hosts := map[string]*Host{}
 	err := q.eachBucket(func(s *Shard, bucket int) error {
-		clock, _, err := s.Ping(ctx)
-		if err != nil {
-			return err
-		}
 		began := time.Now()
+		clock, err := s.clock(ctx, bucket)
+		if err != nil {
+			return s.failed(ctx, bucket, began, err)
+		}
 		seen, err := s.client.HGetAll(ctx, prefix(bucket)+"hosts").Result()
 		if err != nil {
 			return s.failed(ctx, bucket, began, err)

@@ -108,7 +108,7 @@ func (s *Shard) Attend(ctx context.Context, bucket int, a Attendance) (Compariso
 	}
 	o, err := s.Call(ctx, bucket, attendScript, a.Host, a.Position, flag, rand.Text(), format, a.Revision)
 	if err != nil {
-		return Comparison{}, fmt.Errorf("attend shard %s: %w", s.name, err)
+		return Comparison{}, fmt.Errorf("attend bucket %d: %w", bucket, err)
 	}
 	c, err := parseComparison(o.Value)
 	if err != nil {
@@ -294,20 +294,12 @@ func (s *Shard) Gaps(ctx context.Context, bucket int) ([]Gap, error) {
 // BucketOf returns the bucket that has a topic's jobs.
 func (s *Shard) BucketOf(topic string) int { return s.bucketOf(topic) }
 
-// ComparedWith returns, by bucket, the run id of the server that was compared; "" while the bucket waits for a
+// ComparedWith returns the run id of the server of a bucket that was compared; "" while the bucket waits for a
 // comparison, as after it lost everything. It does not notice when another server answers.
-func (s *Shard) ComparedWith(ctx context.Context) ([]string, error) {
-	servers := make([]string, len(s.nodes))
-	cmds := make([]*redis.StringCmd, len(s.nodes))
-	pipe := s.client.Pipeline()
-	for bucket := range s.nodes {
-		cmds[bucket] = pipe.Get(ctx, prefix(bucket)+"run")
+func (s *Shard) ComparedWith(ctx context.Context, bucket int) (string, error) {
+	server, err := s.client.Get(ctx, prefix(bucket)+"run").Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return "", fmt.Errorf("read which server of shard %s was compared: %w", s.name, err)
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("read which server of shard %s was compared: %w", s.name, err)
-	}
-	for bucket, c := range cmds {
-		servers[bucket] = c.Val()
-	}
-	return servers, nil
+	return server, nil
 }

@@ -45,7 +45,20 @@ type ShardHealth struct {
 	started, now time.Time // see Server
 }
 
-// Ping reads the clock of a bucket's server.
+// clock reads the clock of a bucket's server. On a Cluster, a command without a key goes to any node.
+func (s *Shard) clock(ctx context.Context, bucket int) (time.Time, error) {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return s.client.Time(ctx).Result()
+	}
+	node, err := cluster.MasterForKey(ctx, prefix(bucket))
+	if err != nil {
+		return time.Time{}, err
+	}
+	return node.Time(ctx).Result()
+}
+
+// Ping reads the clock of one of the shard's servers.
 func (s *Shard) Ping(ctx context.Context) (clock time.Time, took time.Duration, err error) {
 	start := time.Now()
 	clock, err = s.client.Time(ctx).Result()

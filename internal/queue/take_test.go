@@ -224,7 +224,7 @@ func TestALostAnswerTakesNothing(t *testing.T) {
 func TestAReadyJobIsAnnouncedOnce(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t", "other", "x.*")
-	wake := f.s.PullWakeups(f.ctx)
+	wake := f.s.PullWakeups(f.ctx, 0)
 	if w := <-wake; w.Kind != WakeReconnect {
 		t.Fatalf("first %+v", w)
 	}

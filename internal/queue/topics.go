@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,50 +118,54 @@ func (s *Shard) configure(
 ) error {
 	s.confMu.Lock()
 	defer s.confMu.Unlock()
-	if s.confVersion >= version {
-		return nil
-	}
-	if changed != nil && (all == nil || s.confVersion == version-1) {
-		all = slices.Values(changed)
-	}
-	s.confVersion = 0 // unknown if a call fails
-	if err := s.sendTopics(ctx, all, shards); err != nil {
-		return err
-	}
-	s.confVersion = version
-	return nil
-}
-
-// LimitShard sets the limits of all topics on a shard that is about to be opened and may have lost them.
-func (q *Queue) LimitShard(ctx context.Context, s *Shard, all iter.Seq[TopicConf]) error {
-	return s.sendTopics(ctx, all, len(*q.takers.Load()))
-}
-
-func (s *Shard) sendTopics(ctx context.Context, all iter.Seq[TopicConf], shards int) error {
-	byBucket := make([][]any, s.Buckets())
-	for c := range all {
-		c = c.share(shards)
-		c.all = max(1, c.all/s.Buckets())
-		for _, b := range s.bucketsOf(c.Name) {
-			byBucket[b] = c.appendTo(byBucket[b])
-			if len(byBucket[b]) < confFields*topicStep {
-				continue
-			}
-			if _, err := s.Call(ctx, b, configureScript, byBucket[b]...); err != nil {
-				return err
-			}
-			byBucket[b] = byBucket[b][:0]
-		}
-	}
-	for b, rest := range byBucket {
-		if len(rest) == 0 {
+	var errs []error
+	for b, has := range s.confVersions {
+		if has >= version {
 			continue
 		}
-		if _, err := s.Call(ctx, b, configureScript, rest...); err != nil {
+		list := all
+		if changed != nil && (all == nil || has == version-1) {
+			list = slices.Values(changed)
+		}
+		s.confVersions[b] = 0 // unknown if a call fails
+		if err := s.sendTopics(ctx, b, list, shards); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		s.confVersions[b] = version
+	}
+	return cmp.Or(errs...)
+}
+
+// LimitBucket sets the limits of all topics of a bucket that is about to be opened and may have lost them.
+func (q *Queue) LimitBucket(ctx context.Context, s *Shard, bucket int, all iter.Seq[TopicConf]) error {
+	return s.sendTopics(ctx, bucket, all, len(*q.takers.Load()))
+}
+
+func (s *Shard) sendTopics(ctx context.Context, bucket int, all iter.Seq[TopicConf], shards int) error {
+	var args []any
+	send := func() error {
+		if len(args) == 0 {
+			return nil
+		}
+		_, err := s.Call(ctx, bucket, configureScript, args...)
+		args = args[:0]
+		return err
+	}
+	for c := range all {
+		if !isNamespace(c.Name) && s.bucketOf(c.Name) != bucket {
+			continue
+		}
+		c = c.share(shards)
+		c.all = max(1, c.all/s.Buckets())
+		if args = c.appendTo(args); len(args) < confFields*topicStep {
+			continue
+		}
+		if err := send(); err != nil {
 			return err
 		}
 	}
-	return nil
+	return send()
 }
 
 // topicsEvery is how often limits are set again that a shard did not take: it was down, read-only or without replicas.
@@ -179,7 +184,7 @@ func (s *Shard) keepTopics() {
 // forgetTopics makes the next configure send all limits: the server may be another one.
 func (s *Shard) forgetTopics() {
 	s.confMu.Lock()
-	s.confVersion = 0
+	clear(s.confVersions)
 	s.confMu.Unlock()
 }
 

@@ -11,51 +11,58 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Wakeups returns a channel that receives a wake-up when there may be work, until ctx ends; it is never closed. Wakeups
-// reconnects by itself and then sends WakeReconnect, since messages may have been missed. The receiver must keep
-// receiving.
-func (s *Shard) Wakeups(ctx context.Context) <-chan Wakeup {
-	return s.wakeups(ctx, wakeChannel, wakeupOf)
+// Wakeups returns a channel that receives a wake-up when there may be work in a bucket, until ctx ends; it is never
+// closed. Wakeups reconnects by itself and then sends WakeReconnect, since messages may have been missed. The receiver
+// must keep receiving. Each bucket has a connection of its own, to its own server: a server that hangs passes on no
+// message, not even those of the others.
+func (s *Shard) Wakeups(ctx context.Context, bucket int) <-chan Wakeup {
+	return s.wakeups(ctx, bucket, wakeChannel(bucket), wakeupOf)
 }
 
 // PullWakeups is Wakeups for processes that take jobs for workers: it sends WakePull and WakeReconnect.
-func (s *Shard) PullWakeups(ctx context.Context) <-chan Wakeup {
-	return s.wakeups(ctx, pullChannel, func(payload string) Wakeup { return Wakeup{Kind: WakePull, About: payload} })
+func (s *Shard) PullWakeups(ctx context.Context, bucket int) <-chan Wakeup {
+	return s.wakeups(ctx, bucket, pullChannel(bucket), func(payload string) Wakeup {
+		return Wakeup{Kind: WakePull, About: payload}
+	})
 }
 
-// wakeups listens to the channel of each bucket and sends the wake-ups that read makes of the messages.
+// wakeups listens to a channel and sends the wake-ups that read makes of the messages.
 func (s *Shard) wakeups(
-	ctx context.Context, channel func(bucket int) string, read func(payload string) Wakeup,
+	ctx context.Context, bucket int, channel string, read func(payload string) Wakeup,
 ) <-chan Wakeup {
-	out := make(chan Wakeup, 4*s.Buckets()+4)
-	buckets := map[string]int{}
-	var channels []string
-	for b := range s.nodes {
-		buckets[channel(b)] = b
-		channels = append(channels, channel(b))
-	}
+	out := make(chan Wakeup, 8)
 	s.start(func() {
-		s.listen(ctx, channels, func(ctx context.Context, m *redis.Message) {
+		listening := func() context.Context { return s.nodes[bucket].listening.Load().ctx }
+		s.listen(ctx, channel, listening, func(ctx context.Context, m *redis.Message) {
 			if m != nil && m.Payload == wakeOpened {
-				s.reviveAll()
+				s.revive(bucket)
 			}
 			if m == nil || m.Payload == wakeOpened {
-				send(ctx, out, Wakeup{Bucket: -1, Kind: WakeReconnect})
+				send(ctx, out, Wakeup{Kind: WakeReconnect})
 				return
 			}
-			w := read(m.Payload)
-			w.Bucket = buckets[m.Channel]
-			send(ctx, out, w)
+			send(ctx, out, read(m.Payload))
 		})
 	})
 	return out
+}
+
+// listening is the time in which connections that listen to a bucket are kept.
+type listening struct {
+	ctx context.Context
+	end context.CancelFunc
+}
+
+func (s *Shard) newListening() *listening {
+	ctx, cancel := context.WithCancel(s.ctx)
+	return &listening{ctx, cancel}
 }
 
 // announcements calls announced when the registry changes, until the shard is closed, and sets the topics' limits
 // whenever it connects, or a comparison begins or ends: the server may be another one, or have lost them.
 func (s *Shard) announcements(announced func()) {
 	first := true
-	s.listen(s.ctx, []string{registryChannel}, func(ctx context.Context, m *redis.Message) {
+	s.listen(s.ctx, registryChannel, func() context.Context { return s.ctx }, func(ctx context.Context, m *redis.Message) {
 		announced()
 		if m != nil && m.Payload != wakeComparing && m.Payload != wakeOpened {
 			return
@@ -70,13 +77,20 @@ func (s *Shard) announcements(announced func()) {
 	})
 }
 
-// listen passes on the messages of channels, and nil after each connect, until ctx ends or the shard is closed.
-func (s *Shard) listen(ctx context.Context, channels []string, pass func(context.Context, *redis.Message)) {
+// listen passes on the messages of a channel, and nil after each connect, until ctx ends or the shard is closed. It
+// connects anew when the context that listening returned ends.
+func (s *Shard) listen(
+	ctx context.Context, channel string, listening func() context.Context, pass func(context.Context, *redis.Message),
+) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	for ctx.Err() == nil {
-		s.listenOnce(ctx, channels, pass)
+		once, end := context.WithCancel(ctx)
+		stop := context.AfterFunc(listening(), end)
+		s.listenOnce(once, channel, pass)
+		stop()
+		end()
 		select {
 		case <-ctx.Done():
 		case <-time.After(probeEvery):
@@ -85,8 +99,8 @@ func (s *Shard) listen(ctx context.Context, channels []string, pass func(context
 }
 
 // listenOnce returns when the connection ends.
-func (s *Shard) listenOnce(ctx context.Context, channels []string, pass func(context.Context, *redis.Message)) {
-	sub := s.client.Subscribe(ctx, channels...)
+func (s *Shard) listenOnce(ctx context.Context, channel string, pass func(context.Context, *redis.Message)) {
+	sub := s.client.Subscribe(ctx, channel)
 	defer func() { _ = sub.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })() // a pending receive ignores ctx
 	if _, err := sub.ReceiveTimeout(ctx, s.timeout); err != nil {
@@ -128,8 +142,9 @@ func wakeupOf(payload string) Wakeup {
 	return w
 }
 
-// listenTimeout is the silence after which the connection is pinged, since it may have broken unnoticed.
-const listenTimeout = 30 * time.Second
+// listenTimeout is the silence after which the connection is pinged, since it may have broken unnoticed. Each bucket has
+// several connections.
+const listenTimeout = time.Minute
 
 func send(ctx context.Context, out chan<- Wakeup, w Wakeup) {
 	select {
@@ -150,9 +165,8 @@ func (q *Queue) Announce(ctx context.Context, revision int64) {
 
 // Wakeup says that a bucket of a shard may have work of a kind.
 type Wakeup struct {
-	Bucket int
-	Kind   WakeupKind
-	About  string // of WakePull: the topics, separated by spaces
+	Kind  WakeupKind
+	About string // of WakePull: the topics, separated by spaces
 	// Of WakeTimer: when there is work, by Redis's clock, and counted from the arrival of the wake-up.
 	Event, Due time.Time
 }

@@ -10,7 +10,7 @@ func TestWakeUpsTellTimersAndDispatchers(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
-	wake := f.s.Wakeups(ctx)
+	wake := f.s.Wakeups(ctx, 0)
 	if w := <-wake; w.Kind != WakeReconnect {
 		t.Fatalf("first %+v", w)
 	}

@@ -1,9 +1,12 @@
 package recovery
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,6 +38,42 @@ func TestRecoveryByAnotherProcessWhenOneHangs(t *testing.T) {
 	client.FlushAll(t.Context())
 	h.keep(t, wait.Limit)
 	opensIn(t, closedLimit, h, "kept")
+}
+
+// TestRecoveryAttendsWhileThereIsTraffic: wake-ups that are not for it do not postpone the next call of a host.
+func TestRecoveryAttendsWhileThereIsTraffic(t *testing.T) {
+	url, client := startRedis(t)
+	h := newHost(t, url)
+	k, err := NewKeeper(KeeperOptions{
+		Dir: h.dir, Queue: h.queue, Shards: h.queue.Shards, Every: 200 * time.Millisecond, Quiet: time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { _ = k.Run(ctx) })
+	ready(t, h)
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			client.Publish(ctx, "wk:{0}:wake", "D")
+		}
+	})
+	first := h.seen(t)
+	eventually(t, "the host to attend again", func() bool { return h.seen(t).After(first.Add(time.Second)) })
+}
+
+// seen returns when the shards last heard of the host.
+func (h *host) seen(t *testing.T) time.Time {
+	t.Helper()
+	hosts, err := h.queue.Hosts(t.Context())
+	if err != nil || len(hosts) != 1 {
+		t.Fatalf("hosts: %+v, %v", hosts, err)
+	}
+	return hosts[0].Seen
 }
 
 // TestRecoveryWithoutAHostThatHangs: it has attended the shard, and does not replay its journal in time.
@@ -70,7 +109,7 @@ func TestRecoveryAcceptsPushes(t *testing.T) {
 	a.push(t, "replaced", `"old"`, time.Hour)
 	a.push(t, "kept", `"old"`, time.Hour)
 	client.FlushAll(t.Context())
-	if _, err := inA.tellEnd(t.Context(), 0, nil); err != nil {
+	if _, err := inA.tellEnd(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	fresh := queue.NewID()
@@ -101,7 +140,7 @@ func TestRecoveryAfterAnUnfinishedOne(t *testing.T) {
 	a, b, inA, inB := twoHosts(t, url)
 	a.push(t, "lost", "1", time.Hour)
 	client.FlushAll(t.Context())
-	if _, err := inA.tellEnd(t.Context(), 0, nil); err != nil {
+	if _, err := inA.tellEnd(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	client.HSet(t.Context(), "wk:{0}:cmp", "run", "another")
@@ -117,7 +156,7 @@ func TestRecoveryRefusesALateProcess(t *testing.T) {
 	h, in, client := oneHost(t)
 	job := h.push(t, "deleted", "1", time.Hour)
 	client.FlushAll(t.Context())
-	c, err := in.tellEnd(t.Context(), 0, nil)
+	c, err := in.tellEnd(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func (h *host) attendant(t fataler) *attendant {
 	if err != nil {
 		t.Fatalf("keeper: %v", err)
 	}
-	return newAttendant(k, h.queue.Shards()[0])
+	return newAttendant(k, h.queue.Shards()[0], 0)
 }
 
 // attendAll has all hosts attend at once, as they do: the shard opens when all of them have replayed their journals.

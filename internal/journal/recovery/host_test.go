@@ -53,13 +53,19 @@ type host struct {
 
 func newHost(t *testing.T, url string) *host {
 	t.Helper()
+	return newHostOf(t, url, wait.Limit)
+}
+
+// newHostOf is newHost with the timeout of a command.
+func newHostOf(t *testing.T, url string, timeout time.Duration) *host {
+	t.Helper()
 	h := &host{dir: t.TempDir()}
 	var err error
 	if h.journal, err = journal.Open(journal.Options{Dir: h.dir, Now: h.now}); err != nil {
 		t.Fatal(err)
 	}
 	h.queue = queue.Open(queue.Options{
-		Timeout: wait.Limit,
+		Timeout: timeout,
 		Accepted: func(pushes []queue.Push, results []queue.Result) error {
 			if h.full.Load() {
 				return errors.New("the disk is full")

@@ -20,7 +20,7 @@ type hosts struct {
 
 	mu        sync.Mutex
 	heard     map[string]heard
-	revisions map[string][]int64 // of each shard's buckets, when they were last attended
+	revisions map[string][]int64 // of each shard's buckets, when they were last attended; 0: unknown
 	saved     time.Time
 }
 
@@ -59,17 +59,19 @@ func (h *hosts) load() {
 	}
 }
 
-// hear merges what a shard knows about other hosts, and its revisions, and stores it if it is news.
-func (h *hosts) hear(shard string, seen []queue.HostSeen, revisions []int64) {
+// hear merges what a bucket knows about other hosts, and its revision, and stores it if it is news.
+func (h *hosts) hear(s *queue.Shard, bucket int, seen []queue.HostSeen, revision int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	news := now.Sub(h.saved) > saveEvery
-	was := h.revisions[shard]
-	for i, revision := range revisions {
-		news = news || revision > 0 && (i >= len(was) || was[i] == 0)
+	revisions := h.revisions[s.Name()]
+	if len(revisions) != s.Buckets() {
+		revisions = make([]int64, s.Buckets())
+		copy(revisions, h.revisions[s.Name()])
+		h.revisions[s.Name()] = revisions
 	}
-	h.revisions[shard] = slices.Clone(revisions)
+	news := now.Sub(h.saved) > saveEvery || revision > 0 && revisions[bucket] == 0
+	revisions[bucket] = revision
 	for _, s := range seen {
 		was, known := h.heard[s.Host]
 		last := s.At.UnixMilli()
@@ -99,13 +101,14 @@ func (h *hosts) known() []string {
 	return slices.Sorted(maps.Keys(h.heard))
 }
 
-// of returns the revisions of a shard's buckets.
-func (h *hosts) of(shard string, buckets int) []int64 {
+// revision returns the revision of a bucket; 0: unknown.
+func (h *hosts) revision(shard string, bucket int) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	revisions := make([]int64, buckets)
-	copy(revisions, h.revisions[shard])
-	return revisions
+	if revisions := h.revisions[shard]; bucket < len(revisions) {
+		return revisions[bucket]
+	}
+	return 0
 }
 
 func newHosts(dir string) *hosts {

@@ -304,7 +304,9 @@ func TestRecoveryKeepsTheLimitsOfTopics(t *testing.T) {
 	}
 	client.FlushAll(t.Context())
 	in := h.attendant(t)
-	in.opts.Limit = func(ctx context.Context, s *queue.Shard) error { return h.queue.LimitShard(ctx, s, one) }
+	in.opts.Limit = func(ctx context.Context, s *queue.Shard, bucket int) error {
+		return h.queue.LimitBucket(ctx, s, bucket, one)
+	}
 	attendAll(t, in)
 	ready(t, h)
 	r := queue.Reserve{Worker: "w", Token: "1", Max: 20, Pattern: "0102010201"}

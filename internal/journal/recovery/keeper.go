@@ -25,9 +25,9 @@ type KeeperOptions struct {
 	Shards  func() []*queue.Shard
 	Changed <-chan struct{} // receives when Shards may have changed; nil: they never do
 	Queue   Pusher          // for the spool, which is drained when a shard accepts pushes
-	// Limit sets the limits of all topics on a shard before it is opened; nil: nothing has limits.
-	Limit func(ctx context.Context, s *queue.Shard) error
-	// Told is called when a shard had lost changes, or could not be compared; it may be nil.
+	// Limit sets the limits of a bucket's topics before it is opened; nil: nothing has limits.
+	Limit func(ctx context.Context, s *queue.Shard, bucket int) error
+	// Told is called when a bucket of a shard had lost changes, or could not be compared; it may be nil.
 	Told     func(shard string, r Report, err error)
 	Prefer   bool          // work rather than keepers of other processes
 	Every    time.Duration // how often a shard is polled; 0: 2 s
@@ -95,8 +95,8 @@ func (k *Keeper) work(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { k.drainSpool(ctx) })
-	queue.RunPerShard(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s *queue.Shard) {
-		newAttendant(k, s).run(ctx)
+	queue.RunPerBucket(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s *queue.Shard, bucket int) {
+		newAttendant(k, s, bucket).run(ctx)
 	})
 }
 
@@ -112,11 +112,11 @@ func (k *Keeper) leave() {
 		return
 	}
 	left := queue.Attendance{Host: k.host, Position: end.String(), Leaves: true}
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	for _, s := range k.opts.Shards() {
 		for bucket := range s.Buckets() {
-			if _, err := s.Attend(ctx, bucket, left); err != nil {
-				break
-			}
+			wg.Go(func() { _, _ = s.Attend(ctx, bucket, left) })
 		}
 	}
 }

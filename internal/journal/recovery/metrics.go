@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"maps"
 	"sync"
 	"time"
 
@@ -24,7 +23,12 @@ var (
 type state struct {
 	mu    sync.Mutex
 	works bool
-	since map[string]time.Time // by shard: when a comparison that lasts began
+	since map[bucketOf]time.Time // when a comparison that lasts began
+}
+
+type bucketOf struct {
+	shard  string
+	bucket int
 }
 
 func (s *state) work(does bool) {
@@ -33,25 +37,33 @@ func (s *state) work(does bool) {
 	s.works = does
 }
 
-func (s *state) replays(shard string, does bool) {
+func (s *state) replays(shard string, bucket int, does bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	b := bucketOf{shard, bucket}
 	if !does {
-		delete(s.since, shard)
+		delete(s.since, b)
 		return
 	}
 	if s.since == nil {
-		s.since = map[string]time.Time{}
+		s.since = map[bucketOf]time.Time{}
 	}
-	if s.since[shard].IsZero() {
-		s.since[shard] = time.Now()
+	if s.since[b].IsZero() {
+		s.since[b] = time.Now()
 	}
 }
 
+// read returns since when the buckets of each shard have been compared, the first of them.
 func (s *state) read() (works bool, since map[string]time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.works, maps.Clone(s.since)
+	since = map[string]time.Time{}
+	for b, at := range s.since {
+		if first := since[b.shard]; first.IsZero() || at.Before(first) {
+			since[b.shard] = at
+		}
+	}
+	return s.works, since
 }
 
 // Describe implements prometheus.Collector.

@@ -38,12 +38,12 @@ func TestMetricsShowHowLongARecoveryLasts(t *testing.T) {
 		expect("another process works", "")
 		k.state.work(true)
 		expect("nothing to do", "wakecall_spool_pending 0")
-		k.state.replays("a", true)
+		k.state.replays("a", 0, true)
 		time.Sleep(time.Minute)
-		k.state.replays("a", true) // tried again
+		k.state.replays("a", 0, true) // tried again
 		time.Sleep(time.Minute)
 		expect("two minutes of replaying", "wakecall_recovery_seconds 120, wakecall_spool_pending 0")
-		k.state.replays("a", false)
+		k.state.replays("a", 0, false)
 		expect("replayed", "wakecall_spool_pending 0")
 	})
 }

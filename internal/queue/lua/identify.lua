@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Sets the identity of the data, unless it has that of another shard in the registry.
--- KEYS[1] the prefix of bucket 0.
+-- KEYS[1] the bucket's prefix.
 -- ARGV    the identity, then those of the other shards.
 -- Returns the identity that the data has now.
 -- Keeps   all invariants: no job depends on it. Data without an identity (new, or flushed) gets this one, and so does

@@ -27,6 +27,15 @@ func (h *Hub) Enter(r queue.TakeRequest) Waiter {
 // Signal signals the first waiter of a topic that has no signal of bucket 0 of the shard yet.
 func (h *Hub) Signal(s *queue.Shard, topic string) { h.signal(spot{s, 0}, topic, 1) }
 
+// AsksAgain takes from the buckets that were signaled while a shard has to be asked again, and reports whether it still
+// has to be.
+func (w Waiter) AsksAgain(ctx context.Context) (bool, error) {
+	defer w.w.hub.leave(w.w)
+	w.w.askAgain(unavailablePause)
+	_, err := w.w.takeSignaled(ctx)
+	return w.w.retry() != nil, err
+}
+
 // Take takes from the buckets that were signaled, and ends the wait.
 func (w Waiter) Take(ctx context.Context) ([]queue.Leased, error) {
 	defer w.w.hub.leave(w.w)

@@ -42,8 +42,8 @@ type Hub struct {
 	topics  map[string]*line
 	workers int
 	limiter limiter
-	noted   map[*queue.Shard]map[string]int // what each shard knows of waiting workers, see tell
-	entered chan struct{}                   // closed when the first waiter comes
+	noted   map[spot]map[string]int // what each bucket knows of waiting workers, see tell
+	entered chan struct{}           // closed when the first waiter comes
 	once    sync.Once
 }
 
@@ -53,61 +53,62 @@ func New(o Options) *Hub {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Hub{
-		opts: o, name: rand.Text()[:12], topics: map[string]*line{}, noted: map[*queue.Shard]map[string]int{},
+		opts: o, name: rand.Text()[:12], topics: map[string]*line{}, noted: map[spot]map[string]int{},
 		limiter: limiter{limits: o.Limits, scopes: map[scope]map[string]int{}}, entered: make(chan struct{}),
 	}
 }
 
 // Run passes on the shards' wake-ups until ctx is done.
 func (h *Hub) Run(ctx context.Context) error {
-	queue.RunPerShard(ctx, h.opts.Queue.Shards, h.opts.Changed, h.serve)
+	queue.RunPerBucket(ctx, h.opts.Queue.Shards, h.opts.Changed, h.serve)
 	return nil
 }
 
 // refreshEvery is how often all awaited topics are renewed; their entries live longer.
 const refreshEvery = 20 * time.Second
 
-// serve listens to one shard once there is a waiter.
-func (h *Hub) serve(ctx context.Context, s *queue.Shard) {
+// serve listens to one bucket once there is a waiter.
+func (h *Hub) serve(ctx context.Context, s *queue.Shard, bucket int) {
+	at := spot{s, bucket}
 	select {
 	case <-ctx.Done():
 		return
 	case <-h.entered:
 	}
-	wake := s.PullWakeups(ctx)
+	wake := s.PullWakeups(ctx, bucket)
 	again, tell := time.NewTicker(refreshEvery), time.NewTicker(tellEvery)
 	defer again.Stop()
 	defer tell.Stop()
-	defer h.forget(s)
+	defer h.forget(at)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-again.C:
-			h.refresh(ctx, s)
-			h.tell(ctx, s, true)
+			h.refresh(ctx, at)
+			h.tell(ctx, at, true)
 		case <-tell.C:
-			h.tell(ctx, s, false)
+			h.tell(ctx, at, false)
 		case w := <-wake:
-			h.woken(ctx, s, w)
+			h.woken(ctx, at, w)
 		}
 	}
 }
 
-// tellEvery is how often a shard is told which numbers of waiting workers have changed.
+// tellEvery is how often a bucket is told which numbers of waiting workers have changed.
 const tellEvery = 2 * time.Second
 
-// untold is the number of workers of a topic that a shard knows as awaited, but not yet by how many.
+// untold is the number of workers of a topic that a bucket knows as awaited, but not yet by how many.
 const untold = -1
 
-// note records that a shard will know topics as awaited.
-func (h *Hub) note(s *queue.Shard, topics []string) {
+// note records that a bucket will know topics as awaited.
+func (h *Hub) note(at spot, topics []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	noted := h.noted[s]
+	noted := h.noted[at]
 	if noted == nil {
 		noted = map[string]int{}
-		h.noted[s] = noted
+		h.noted[at] = noted
 	}
 	for _, topic := range topics {
 		if _, known := noted[topic]; !known {
@@ -116,27 +117,24 @@ func (h *Hub) note(s *queue.Shard, topics []string) {
 	}
 }
 
-// tell stores how many workers wait for each topic that a shard knows, if that has changed or all is set, and removes
+// tell stores how many workers wait for each topic that a bucket knows, if that has changed or all is set, and removes
 // those for which none waits any more.
-func (h *Hub) tell(ctx context.Context, s *queue.Shard, all bool) {
-	changed := h.changed(s, all)
-	for _, at := range s.Spots(slices.Collect(maps.Keys(changed)), queue.Fair) {
-		some := map[string]int{}
-		for _, topic := range at.Topics {
-			some[topic] = changed[topic]
-		}
-		if err := s.NoteWorkers(ctx, at.Bucket, h.name, some); err != nil {
-			h.untell(s, at.Topics)
-		}
+func (h *Hub) tell(ctx context.Context, at spot, all bool) {
+	changed := h.changed(at, all)
+	if len(changed) == 0 {
+		return
+	}
+	if err := at.shard.NoteWorkers(ctx, at.bucket, h.name, changed); err != nil {
+		h.untell(at, slices.Collect(maps.Keys(changed)))
 	}
 }
 
 // changed returns the numbers that tell stores, and takes them as told.
-func (h *Hub) changed(s *queue.Shard, all bool) map[string]int {
+func (h *Hub) changed(at spot, all bool) map[string]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	changed := map[string]int{}
-	for topic, told := range h.noted[s] {
+	for topic, told := range h.noted[at] {
 		n := 0
 		if l := h.topics[topic]; l != nil {
 			n = l.waiters.Len()
@@ -144,57 +142,55 @@ func (h *Hub) changed(s *queue.Shard, all bool) map[string]int {
 		if n > 0 && n == told && !all {
 			continue
 		}
-		changed[topic], h.noted[s][topic] = n, n
+		changed[topic], h.noted[at][topic] = n, n
 		if n == 0 {
-			delete(h.noted[s], topic)
+			delete(h.noted[at], topic)
 		}
 	}
 	return changed
 }
 
 // untell lets topics be told again.
-func (h *Hub) untell(s *queue.Shard, topics []string) {
-	h.note(s, topics)
+func (h *Hub) untell(at spot, topics []string) {
+	h.note(at, topics)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, topic := range topics {
-		h.noted[s][topic] = untold
+		h.noted[at][topic] = untold
 	}
 }
 
-// forget forgets what a shard knows that is no longer served.
-func (h *Hub) forget(s *queue.Shard) {
+// forget forgets what a bucket knows that is no longer served.
+func (h *Hub) forget(at spot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.noted, s)
+	delete(h.noted, at)
 }
 
-func (h *Hub) woken(ctx context.Context, s *queue.Shard, w queue.Wakeup) {
+func (h *Hub) woken(ctx context.Context, at spot, w queue.Wakeup) {
 	switch w.Kind {
 	case queue.WakePull:
 		for _, topic := range w.Topics() {
-			h.signal(spot{s, w.Bucket}, topic, 1)
+			h.signal(at, topic, 1)
 		}
 	case queue.WakeReconnect:
-		h.refresh(ctx, s)
+		h.refresh(ctx, at)
 	}
 }
 
 // refreshStep is the most topics in one call.
 const refreshStep = 250
 
-// refresh renews all awaited topics, and lets waiters take from those with ready jobs.
-func (h *Hub) refresh(ctx context.Context, s *queue.Shard) {
-	for _, at := range s.Spots(h.waitedFor(), queue.Fair) {
-		for some := range slices.Chunk(at.Topics, refreshStep) {
-			h.note(s, some)
-			taken, err := s.Take(ctx, at.Bucket, nil, some)
-			if err != nil {
-				return // another refresh follows, at the latest when the connection is back
-			}
-			for _, topic := range taken.More {
-				h.signal(spot{s, at.Bucket}, topic, manyAtOnce)
-			}
+// refresh renews all awaited topics of a bucket, and lets waiters take from those with ready jobs.
+func (h *Hub) refresh(ctx context.Context, at spot) {
+	for some := range slices.Chunk(h.waitedFor(at), refreshStep) {
+		h.note(at, some)
+		taken, err := at.shard.Take(ctx, at.bucket, nil, some)
+		if err != nil {
+			return // another refresh follows, at the latest when the connection is back
+		}
+		for _, topic := range taken.More {
+			h.signal(at, topic, manyAtOnce)
 		}
 	}
 }

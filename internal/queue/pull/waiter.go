@@ -30,7 +30,7 @@ type waiter struct {
 	uses   []use           // counted by hub.limiter
 
 	pending map[spot]bool // spots signaled since the last take; guarded by hub.mu
-	again   time.Duration // after which to ask all shards; 0: never; used by the worker's goroutine alone
+	again   time.Time     // when to ask all shards; zero: only after a signal; used by the worker's goroutine alone
 }
 
 // enter lets a worker wait, or returns a *LimitError.
@@ -112,12 +112,14 @@ func (h *Hub) signal(at spot, topic string, n int) {
 	}
 }
 
-func (h *Hub) waitedFor() []string {
+// waitedFor returns the topics of a bucket that workers wait for.
+func (h *Hub) waitedFor(at spot) (topics []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	topics := make([]string, 0, len(h.topics))
 	for topic := range h.topics {
-		topics = append(topics, topic)
+		if at.shard.BucketOf(topic) == at.bucket {
+			topics = append(topics, topic)
+		}
 	}
 	return topics
 }
@@ -142,6 +144,7 @@ func (h *Hub) Waiting() map[string]int {
 
 // takeAnywhere asks all shards. It fails when none of them answers.
 func (w *waiter) takeAnywhere(ctx context.Context) ([]queue.Leased, error) {
+	w.again = time.Time{}
 	jobs, _, err := w.take(ctx, w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order))
 	return jobs, err
 }
@@ -168,7 +171,6 @@ func (w *waiter) takeSignaled(ctx context.Context) ([]queue.Leased, error) {
 // take asks one bucket after the other until one has jobs, and returns the others, also those that did not answer. An
 // error of the script ends it: asking again would not help.
 func (w *waiter) take(ctx context.Context, spots []queue.Spot) (jobs []queue.Leased, rest []queue.Spot, err error) {
-	w.again = 0
 	var missed error
 	answered := 0
 	for i, at := range spots {
@@ -198,7 +200,7 @@ func (w *waiter) take(ctx context.Context, spots []queue.Spot) (jobs []queue.Lea
 func (w *waiter) takeFrom(ctx context.Context, at queue.Spot) ([]queue.Leased, error) {
 	ask := w.ask
 	ask.Topics = at.Topics
-	w.hub.note(at.Shard, at.Topics)
+	w.hub.note(spot{at.Shard, at.Bucket}, at.Topics)
 	taken, err := at.Shard.Take(ctx, at.Bucket, []queue.TakeRequest{ask}, at.Topics)
 	if err != nil {
 		return nil, err
@@ -212,15 +214,15 @@ func (w *waiter) takeFrom(ctx context.Context, at queue.Spot) ([]queue.Leased, e
 
 // askAgain makes the worker ask all shards after some time, unless it does so before; 0: only after a signal.
 func (w *waiter) askAgain(after time.Duration) {
-	if after > 0 && (w.again == 0 || after < w.again) {
-		w.again = after
+	if at := time.Now().Add(after); after > 0 && (w.again.IsZero() || at.Before(w.again)) {
+		w.again = at
 	}
 }
 
 // retry returns a channel that receives when to ask all shards; nil: never.
 func (w *waiter) retry() <-chan time.Time {
-	if w.again == 0 {
+	if w.again.IsZero() {
 		return nil
 	}
-	return time.After(w.again)
+	return time.After(time.Until(w.again))
 }

@@ -39,6 +39,16 @@ func TestASignalOfAShardThatDoesNotAnswerGoesToTheNextWorker(t *testing.T) {
 	}
 }
 
+// TestASignalDoesNotPostponeAskingAShardAgain that did not answer: it has not stored that a worker waits.
+func TestASignalDoesNotPostponeAskingAShardAgain(t *testing.T) {
+	f := newFixture(t, "t")
+	w := f.hub.Enter(request(0, "t").TakeRequest)
+	f.hub.Signal(f.q.Shards()[0], "t")
+	if again, err := w.AsksAgain(t.Context()); !again || err != nil {
+		t.Errorf("asks again: %v, %v", again, err)
+	}
+}
+
 // signaledByTwo returns a queue of two shards with jobs, which have both signaled the first of two waiting workers.
 func signaledByTwo(t *testing.T) (*queue.Queue, map[string]*harness.Redis, []pull.Waiter) {
 	t.Helper()
