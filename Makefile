@@ -47,6 +47,8 @@ SECONDS  ?= 1800
 SEED     ?=
 ONLY     ?=
 MIXED    ?=
+# shards (two), cluster or standalone.
+CHAOS_DEPLOYMENT ?= shards
 RATE     ?=
 JOBS     ?=
 # Selects integration tests: make integration RUN=TestMasterKilled
@@ -122,7 +124,7 @@ integration: build ## tests of real processes: the binary of make build, redis-s
 .PHONY: chaos
 chaos: need-all ## inject faults under load for SECONDS (1800) from SEED (random), only those named like ONLY; then count
 	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_ONLY='$(ONLY)' CHAOS_MIXED='$(MIXED)' CHAOS_RATE=$(RATE) CHAOS_JOBS=$(JOBS) \
-		CHAOS_RECORD=$(CURDIR)/dist $(GO) test -count=1 -v -timeout 24h -run TestChaos ./test/chaos/
+		CHAOS_DEPLOYMENT=$(CHAOS_DEPLOYMENT) CHAOS_RECORD=$(CURDIR)/dist $(GO) test -count=1 -v -timeout 24h -run TestChaos ./test/chaos/
 
 .PHONY: chaos-short
 chaos-short: need-all ## the same for 90 seconds, with the race detector in every process

@@ -20,7 +20,8 @@ func startNode(t testing.TB, args func(port, proxy string) []string) *Node {
 	t.Helper()
 	n := &Node{Proxy: proxy.Start(t, "")}
 	port := freePort(t)
-	n.Server = Start(t, Options{Port: port, Args: args(port, portOf(n.Proxy.Addr()))})
+	n.Server = Start(t, Options{Port: port, Args: append(args(port, portOf(n.Proxy.Addr())),
+		"--auto-aof-rewrite-percentage", "0", "--repl-diskless-sync-delay", "0")}) // a test may copy the file
 	n.Proxy.SetTarget(n.Addr())
 	return n
 }
