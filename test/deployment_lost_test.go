@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func lostAnswers(t *testing.T, start func(testing.TB) *redistest.Deployment) {
 	t.Parallel()
 	needProcesses(t)
 	l := newLoser(t, start(t))
-	each := harness.Sample(2000, 50) / 7
+	each := harness.Sample(2000/7, 30)
 	for name, test := range map[string]func(*testing.T, int){
 		"Push": l.push, "Delete": l.deletion, "Change": l.change, "Redrive": l.redrive,
 		"Reserve": l.reserve, "Ack": l.ack, "Fail": l.fail,
@@ -54,7 +55,7 @@ func newLoser(t *testing.T, d *redistest.Deployment) *loser {
 	l := &loser{installation: &installation{}, d: d}
 	*l.installation = *start(t, on(d))
 	for n := range spreadTopics {
-		for _, kind := range []string{"delayed", "pulled", "dying"} {
+		for _, kind := range []string{"delayed", "dying", "reserved", "acked", "failed"} {
 			fields := M{"delivery": "pull", "ttr": "10m", "retry": []string{"0s"}, "max_attempts": 3}
 			if kind == "delayed" {
 				fields = M{"callback_url": l.endpoint.URL("/")}
@@ -181,7 +182,7 @@ func (l *loser) redrive(t *testing.T, times int) {
 // clear deletes all jobs of a pull topic.
 func (l *loser) clear(t *testing.T, topic string) {
 	t.Helper()
-	l.MustDo(t, http.StatusOK, http.MethodPost, "/v1/topics/"+topic+"/dead/delete", M{"limit": 100})
+	l.MustDo(t, http.StatusOK, http.MethodPost, "/v1/topics/"+topic+"/dead/retry", M{"limit": 100})
 	for s := l.MustStats(t, topic); s.Ready > 0; s = l.MustStats(t, topic) {
 		for _, j := range l.take(t, topic, min(s.Ready, 10)) {
 			l.MustDo(t, http.StatusNoContent, http.MethodPost, "/v1/leases/"+j.Lease+"/ack", nil)
@@ -217,16 +218,19 @@ func leased(answer harness.Answer) ([]client.LeasedJob, error) {
 func (l *loser) reserve(t *testing.T, times int) {
 	answers := count{}
 	for range times {
-		topic, id := l.next("pulled")
+		topic, id := l.next("reserved")
 		for n := range 3 {
 			l.MustPush(t, topic, M{"id": fmt.Sprint(id, n), "body": 1})
 		}
 		answer := l.losing(t, topic, http.MethodPost, "/v1/reserve", M{"topics": []string{topic}, "max": 3}, nil)
 		answers.judge(t, answer, http.StatusOK)
 		jobs, err := leased(answer)
-		if running := l.MustStats(t, topic).Running; err != nil || running != len(jobs) {
-			t.Errorf("%d jobs are leased, the answer has %d: %v", running, len(jobs), err)
+		if err != nil {
+			t.Error(err)
 		}
+		harness.Eventually(t, 20*time.Second, "the jobs that are not in the answer to be released", func() error {
+			return harness.Equal("leased", l.MustStats(t, topic).Running, len(jobs))
+		})
 		rest := l.MustStats(t, topic).Ready
 		if rest > 0 {
 			jobs = append(jobs, l.take(t, topic, rest)...)
@@ -244,7 +248,7 @@ func (l *loser) reserve(t *testing.T, times int) {
 func (l *loser) ack(t *testing.T, times int) {
 	answers := count{}
 	for range times {
-		topic, id := l.next("pulled")
+		topic, id := l.next("acked")
 		l.MustPush(t, topic, M{"id": id, "body": 1})
 		j := l.take(t, topic, 1)[0]
 		answer := l.losing(t, j.ID, http.MethodPost, "/v1/leases/"+j.Lease+"/ack", nil, nil)
@@ -260,7 +264,7 @@ func (l *loser) ack(t *testing.T, times int) {
 func (l *loser) fail(t *testing.T, times int) {
 	answers := count{}
 	for range times {
-		topic, id := l.next("pulled")
+		topic, id := l.next("failed")
 		l.MustPush(t, topic, M{"id": id, "body": 1})
 		j := l.take(t, topic, 1)[0]
 		answer := l.losing(t, j.ID, http.MethodPost, "/v1/leases/"+j.Lease+"/fail", M{"reason": "test"}, nil)
@@ -346,13 +350,19 @@ func lostAttempts(t *testing.T, begin func(testing.TB) *redistest.Deployment) {
 	}
 	harness.Eventually(t, soon, "all calls", func() error { return ledger.AllCalled(i.endpoint) })
 	d.Heal()
-	ledger.Verdict(t, i.API, i.endpoint, 0)
+	twice := 0
+	if d.Kind == "shards" { // a push whose answer is lost goes to the other shard, too
+		twice = jobs
+	}
+	ledger.Verdict(t, i.API, i.endpoint, twice)
 	calls := map[string][]int{}
 	for _, c := range i.endpoint.Calls("") {
 		calls[c.ID] = append(calls[c.ID], c.Attempt)
 	}
 	for n := range jobs {
-		if got := calls[fmt.Sprint(n)]; len(got) != 2 || got[0] != 1 || got[1] != 2 {
+		got := calls[fmt.Sprint(n)]
+		slices.Sort(got)
+		if ok := slices.Equal(got, []int{1, 2}) || twice > 0 && slices.Equal(got, []int{1, 1, 2, 2}); !ok {
 			t.Errorf("job %d had the attempts %v, want 1 and 2", n, got)
 		}
 	}
