@@ -171,8 +171,9 @@ func (l *loser) redrive(t *testing.T, times int) {
 				t.Error(err)
 			}
 		}
-		if s := l.MustStats(t, topic); s.Dead != 2 && l.d.Kind != "shards" || s.Dead < 2 {
-			t.Errorf("a limit of 2 of 4 leaves %d dead", s.Dead)
+		dead := l.MustStats(t, topic).Dead // all, if the lost reply said that Redis does not know the script yet
+		if dead < 2 || dead > 2 && answer.Status == http.StatusOK && l.d.Kind != "shards" {
+			t.Errorf("a limit of 2 of 4 leaves %d dead", dead)
 		}
 		l.clear(t, topic)
 	}
@@ -362,7 +363,10 @@ func lostAttempts(t *testing.T, begin func(testing.TB) *redistest.Deployment) {
 	for n := range jobs {
 		got := calls[fmt.Sprint(n)]
 		slices.Sort(got)
-		if ok := slices.Equal(got, []int{1, 2}) || twice > 0 && slices.Equal(got, []int{1, 1, 2, 2}); !ok {
+		if twice > 0 {
+			got = slices.Compact(got)
+		}
+		if !slices.Equal(got, []int{1, 2}) {
 			t.Errorf("job %d had the attempts %v, want 1 and 2", n, got)
 		}
 	}
