@@ -47,6 +47,8 @@ SECONDS  ?= 1800
 SEED     ?=
 ONLY     ?=
 MIXED    ?=
+# shards (two), cluster or standalone.
+CHAOS_DEPLOYMENT ?= shards
 RATE     ?=
 JOBS     ?=
 # Selects integration tests: make integration RUN=TestMasterKilled
@@ -54,6 +56,8 @@ RUN      ?= .
 # How often up to three failed tests are run again by themselves; the run passes when they do, and names them at its end. CI
 # sets 1, so that one test that depends on the machine's timing does not hold up a change. A data race always fails.
 RERUN    ?= 0
+# Time limit of each package's tests.
+TIMEOUT  ?= 20m
 # RACE=1 runs unit tests with the race detector. CI sets it.
 RACE     ?=
 
@@ -102,20 +106,25 @@ mixin: ## render the alerts, rules and boards of deploy/mixin to deploy/mixin/re
 .PHONY: test
 test: need-all lint audit unit integration ## install what is missing, then run every check and test but chaos
 
+.PHONY: test-long
+test-long: export WAKECALL_TEST_LONG := 1
+test-long: TIMEOUT := 4h
+test-long: test ## make test with all of each matrix, of which make test runs a sample, and exact limits
+
 .PHONY: unit
 unit: ## the packages' own tests, six packages at once, because their tests wait a lot; RACE=1: with the race detector
 	$(UNIT) $(call TESTS,$(if $(RACE),$(RACE_ENV))) --packages "$$packages" -- \
-		$(if $(RACE),-race) -vet=off -p 6 -parallel 8 -timeout 20m
+		$(if $(RACE),-race) -vet=off -p 6 -parallel 8 -timeout $(TIMEOUT)
 	$(if $(RACE),$(call TESTS) --packages ./dispatcher -- -vet=off -run 'Priorit|Alone|ShareEqually|DelayNobody')
 
 .PHONY: integration
 integration: build ## tests of real processes: the binary of make build, redis-server, MariaDB
-	$(call TESTS,WAKECALL_TEST_BINARY=$(CURDIR)/$(BINARY)) --packages ./test -- -vet=off -count=1 -timeout 20m -run '$(RUN)'
+	$(call TESTS,WAKECALL_TEST_BINARY=$(CURDIR)/$(BINARY)) --packages ./test -- -vet=off -count=1 -timeout $(TIMEOUT) -run '$(RUN)'
 
 .PHONY: chaos
 chaos: need-all ## inject faults under load for SECONDS (1800) from SEED (random), only those named like ONLY; then count
 	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_ONLY='$(ONLY)' CHAOS_MIXED='$(MIXED)' CHAOS_RATE=$(RATE) CHAOS_JOBS=$(JOBS) \
-		CHAOS_RECORD=$(CURDIR)/dist $(GO) test -count=1 -v -timeout 24h -run TestChaos ./test/chaos/
+		CHAOS_DEPLOYMENT=$(CHAOS_DEPLOYMENT) CHAOS_RECORD=$(CURDIR)/dist $(GO) test -count=1 -v -timeout 24h -run TestChaos ./test/chaos/
 
 .PHONY: chaos-short
 chaos-short: need-all ## the same for 90 seconds, with the race detector in every process

@@ -3,39 +3,21 @@ package checker
 import (
 	"context"
 	"errors"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/internal/alert/health"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
+	"github.com/wakecall/wakecall/test/redistest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
 func TestARedisThatIsKilledAndRestarted(t *testing.T) {
-	dir, err := os.MkdirTemp("", "wkc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	sock := filepath.Join(dir, "s")
-	start := func() (kill func()) {
-		cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "",
-			"--maxmemory", "100mb")
-		if err := cmd.Start(); err != nil {
-			t.Fatalf("start redis-server: %v", err)
-		}
-		return func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
-	}
-	kill := start()
+	r := redistest.Start(t, redistest.Options{Quick: true, Args: []string{"--maxmemory", "100mb"}})
 	q := queue.Open(queue.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
-	shards := []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}
+	shards := []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
@@ -60,28 +42,21 @@ func TestARedisThatIsKilledAndRestarted(t *testing.T) {
 	if h := c.Views()[0].Health; h.MaxMemory != 100<<20 || h.Memory == 0 {
 		t.Errorf("memory %d of %d", h.Memory, h.MaxMemory)
 	}
-	kill()
+	r.Kill9()
 	want(t, begun, health.Down)
-	kill = start()
+	r.Restart()
 	want(t, ended, health.Down)
 	cancel()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	kill()
 }
 
 // TestAUserWithoutRightsIsFound, whichever right is missing; pushes treat the shard as down, and everything recovers
 // when it has the right.
 func TestAUserWithoutRightsIsFound(t *testing.T) {
-	sock := filepath.Join(t.TempDir(), "s")
-	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", t.TempDir(), "--save", "")
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start redis-server: %v", err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	root := redis.NewClient(&redis.Options{Network: "unix", Addr: sock})
-	t.Cleanup(func() { _ = root.Close() })
+	r := redistest.Start(t, redistest.Options{Quick: true})
+	root := r.Client()
 	grant := func(rules ...any) {
 		t.Helper()
 		args := append([]any{"ACL", "SETUSER", "us", "reset", "on", ">pw", "~wk:*", "&wk:*", "+@all", "-@admin"},
@@ -91,7 +66,7 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 	grant()
 	q := queue.Open(queue.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
-	shards := []queue.ShardConfig{{Name: "a", URL: "unix://us:pw@" + sock, State: "active"}}
+	shards := []queue.ShardConfig{{Name: "a", URL: "unix://us:pw@" + r.Addr(), State: "active"}}
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
@@ -153,17 +128,12 @@ func want(t *testing.T, from <-chan Finding, kind health.Kind) {
 
 // TestHostsWithOtherSettingsAreFound by each other, until they agree; a process that only reads is not reported.
 func TestHostsWithOtherSettingsAreFound(t *testing.T) {
-	sock := filepath.Join(t.TempDir(), "s")
-	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", t.TempDir(), "--save", "")
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start redis-server: %v", err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	r := redistest.Start(t, redistest.Options{Quick: true})
 	differ := func(host, settings string) string {
 		t.Helper()
 		q := queue.Open(queue.Options{Host: host, Settings: settings, Timeout: wait.Limit})
 		defer q.Close()
-		shards := []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}
+		shards := []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
 		if err := q.SetShards(t.Context(), shards); err != nil {
 			t.Fatal(err)
 		}

@@ -6,9 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,25 +15,16 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/test/redistest"
 )
 
 // BenchmarkDispatch measures one dispatcher from reserve to settle, with Redis and the endpoint on the same machine.
 func BenchmarkDispatch(b *testing.B) {
-	dir, err := os.MkdirTemp("", "wkb")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	sock := filepath.Join(dir, "s")
-	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "")
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	r := redistest.Start(b, redistest.Options{Quick: true})
 	q := queue.Open(queue.Options{})
 	defer func() { _ = q.Close() }()
 	if err := q.SetShards(b.Context(),
-		[]queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
+		[]queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
 		b.Fatal(err)
 	}
 	for deadline := time.Now().Add(20 * time.Second); queuetest.Adopt(b.Context(), q.Shards()[0]) != nil &&

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -198,21 +197,14 @@ func TestOutcomesAreSettledAfterRedisIsBack(t *testing.T) {
 	i.hook("a", func(http.ResponseWriter, *http.Request) { <-answer })
 	i.push("t", "a", 0)
 	eventually(t, "the call is under way", func() bool { return i.called("a") == 1 })
-	stop(t, i.redis, "-STOP")
+	i.redis.Pause()
 	close(answer)
 	eventually(t, "the journal has the outcome",
 		func() bool { i.mu.Lock(); defer i.mu.Unlock(); return len(i.lines) == 1 })
-	stop(t, i.redis, "-CONT")
+	i.redis.Resume()
 	eventually(t, "the outcome is settled", func() bool { return i.gone("t", "a") })
 	if n := i.called("a"); n != 1 {
 		t.Fatalf("called %d times", n)
-	}
-}
-
-func stop(t *testing.T, c *exec.Cmd, signal string) {
-	t.Helper()
-	if err := exec.Command("kill", signal, fmt.Sprint(c.Process.Pid)).Run(); err != nil {
-		t.Fatal(err)
 	}
 }
 

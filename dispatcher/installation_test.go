@@ -6,9 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,6 +19,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/test/redistest"
 	"github.com/wakecall/wakecall/test/wait"
 	"github.com/wakecall/wakecall/timer"
 )
@@ -34,7 +32,7 @@ var eventually = wait.For
 type installation struct {
 	t     *testing.T
 	q     *queue.Queue
-	redis *exec.Cmd
+	redis *redistest.Server
 	snap  *registry.Snapshot
 
 	mu    sync.Mutex
@@ -82,19 +80,9 @@ func start(t *testing.T, more ...func(*Options)) *installation {
 
 // startWith starts an installation with a timeout for Redis commands.
 func startWith(t *testing.T, timeout time.Duration, more ...func(*Options)) *installation {
-	dir, err := os.MkdirTemp("", "wkd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	sock := filepath.Join(dir, "s")
-	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "")
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start redis-server: %v", err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	i := startOn(t, "unix://"+sock, timeout, more...)
-	i.redis = cmd
+	r := redistest.Start(t, redistest.Options{Quick: true})
+	i := startOn(t, r.URL(), timeout, more...)
+	i.redis = r
 	return i
 }
 

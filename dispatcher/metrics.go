@@ -1,3 +1,4 @@
+//wakecall:figures
 package dispatcher
 
 import (

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/redistest"
 )
 
 // TestDurability: a push that is answered 2xx has the durability of its topic; one that does not reach it in time is
@@ -83,7 +84,7 @@ func (i *installation) refusesDurability(t *testing.T, topic, durability, why st
 func TestDurabilityThroughAFailover(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	s := startSentinels(t)
+	s := redistest.StartSentinels(t)
 	i := start(t, onURL(s.URL()))
 	topic := i.topic(t, nil, M{"durability": "replica", "delay": "1h"})
 	jobs := "/v1/topics/" + topic + "/jobs"
@@ -94,9 +95,9 @@ func TestDurabilityThroughAFailover(t *testing.T) {
 		}
 	}
 	i.pushedSafely(t, jobs, "before")
-	s.Servers[0].Kill9()
+	s.Nodes[0].Kill()
 	harness.Eventually(t, soon, "the replica to be promoted",
-		func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
+		func() error { return harness.Equal("role", s.Nodes[1].Role(), "master") })
 	i.MustDo(t, http.StatusOK, http.MethodGet, "/v1/topics/"+topic, nil)
 	harness.Eventually(t, soon, "a push to be stored but not safe", func() error {
 		if err := pushed("alone", http.StatusServiceUnavailable)(); err != nil {
@@ -104,7 +105,7 @@ func TestDurabilityThroughAFailover(t *testing.T) {
 		}
 		return harness.Equal("status", i.Do(ctx, http.MethodGet, jobs+"/alone", nil).Status, http.StatusOK)
 	})
-	s.Servers[0].Restart() // as a replica
+	s.Nodes[0].Restart() // as a replica
 	harness.Eventually(t, soon, "the push to be safe", pushed("alone", http.StatusOK))
 	i.MustDo(t, http.StatusOK, http.MethodGet, jobs+"/before", nil)
 	i.pushedSafely(t, jobs, "after")

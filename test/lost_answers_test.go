@@ -2,7 +2,6 @@ package test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -48,39 +47,6 @@ func TestNoWakeUpArrives(t *testing.T) {
 		t.Error("no wake-up was sent, so this test proves nothing")
 	}
 	ledger.Verdict(t, i.API, i.endpoint, 0)
-}
-
-// TestAnswersOfRedisGetLost: a request that was executed but not answered takes effect once. No job is called twice, no
-// attempt is counted twice, no push is stored twice.
-func TestAnswersOfRedisGetLost(t *testing.T) {
-	t.Parallel()
-	needProcesses(t)
-	opts, p := behindProxy(t)
-	i := start(t, opts)
-	topic := i.topic(t, harness.FirstCalls(1, harness.Status(400), harness.Status(200)), M{"retry": []string{"100ms"}})
-	p.Set(harness.Trouble{Lose: 1.0 / 7})
-	ledger := harness.NewLedger()
-	for n := range 60 {
-		harness.Eventually(t, soon, "the push", func() error { // retried after a 503, as clients do
-			if a := ledger.Push(ctx, i.Quick(), topic, fmt.Sprint(n), M{"delay": "50ms"}); a.Err != nil ||
-				a.Status >= 500 {
-				return errors.New(a.String())
-			}
-			return nil
-		})
-	}
-	harness.Eventually(t, soon, "all calls", func() error { return ledger.AllCalled(i.endpoint) })
-	p.Heal()
-	ledger.Verdict(t, i.API, i.endpoint, 0)
-	calls := map[string][]int{}
-	for _, c := range i.endpoint.Calls(topic) {
-		calls[c.ID] = append(calls[c.ID], c.Attempt)
-	}
-	for n := range 60 {
-		if got := calls[fmt.Sprint(n)]; len(got) != 2 || got[0] != 1 || got[1] != 2 {
-			t.Errorf("job %d had the attempts %v, want 1 and 2", n, got)
-		}
-	}
 }
 
 // TestTheAnswerToADeleteOrAChangeGetsLost: "there is no such job" is the answer only for jobs that did not exist, and

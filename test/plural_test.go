@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/redistest"
 )
 
 func onURL(url string) harness.Options {
@@ -26,7 +27,7 @@ func (a *answers) only503(t *testing.T) {
 func TestSentinelFailoverUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	s := startSentinels(t)
+	s := redistest.StartSentinels(t)
 	i := start(t, onURL(s.URL()))
 	topic, pulled := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "5s"}), i.pullTopic(t, M{"ttr": "10s"})
 	i.work(t, pulled)
@@ -38,17 +39,17 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	}
 	pushing, pulling := load(topic), load(pulled)
 	ledger.WaitAcknowledged(t, 200)
-	s.Servers[0].Kill9()
+	s.Nodes[0].Kill()
 	killed := time.Now()
 	harness.Eventually(t, soon, "the replica to be promoted",
-		func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
+		func() error { return harness.Equal("role", s.Nodes[1].Role(), "master") })
 	promoted := time.Now()
 	ledger.WaitAcknowledged(t, 50)
 	i.calledSince(t, topic, promoted)
 	i.calledSince(t, pulled, promoted)
 	t.Logf("promoted after %s, pushes and calls again %s later", promoted.Sub(killed).Round(time.Millisecond),
 		time.Since(promoted).Round(time.Millisecond))
-	s.Servers[0].Restart() // as a replica
+	s.Nodes[0].Restart() // as a replica
 	ledger.WaitAcknowledged(t, 100)
 	pushing.Stop()
 	pulling.Stop()
@@ -112,13 +113,13 @@ func (i *installation) spread(
 func TestClusterFailoverUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	c := startCluster(t)
+	c := redistest.StartCluster(t, 1)
 	i := start(t, onURL(c.URL()))
 	ledger, refused := harness.NewLedger(), &answers{}
 	stop := i.spread(t, ledger, refused, "memory", "replica")
 	ledger.WaitAcknowledged(t, 200)
 	victim := c.Owner("wk:{3}:")
-	victim.Kill9()
+	victim.Kill()
 	killed := time.Now()
 	heir := c.Owner("wk:{3}:")
 	promoted := time.Now()
@@ -137,13 +138,13 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 func TestClusterSlotsMoveUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	c := startCluster(t)
+	c := redistest.StartCluster(t, 1)
 	i := start(t, onURL(c.URL()))
 	ledger, refused := harness.NewLedger(), &answers{}
 	stop := i.spread(t, ledger, refused, "memory", "replica")
 	ledger.WaitAcknowledged(t, 200)
 	from := c.Owner("wk:{0}:")
-	var to *harness.Redis
+	var to *redistest.Node
 	for b := range 16 {
 		if n := c.Owner(fmt.Sprintf("wk:{%d}:", b)); n != from {
 			to = n
@@ -170,18 +171,18 @@ func TestClusterSlotsMoveUnderLoad(t *testing.T) {
 func TestClusterMasterLostWithoutAReplica(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	c := startCluster(t)
+	c := redistest.StartCluster(t, 1)
 	i := start(t, onURL(c.URL()))
 	ledger, refused := harness.NewLedger(), &answers{}
 	stop := i.spread(t, ledger, refused, "memory")
 	ledger.WaitAcknowledged(t, 200)
 	for _, n := range c.Nodes {
 		if n.Role() == "slave" {
-			n.Kill9()
+			n.Kill()
 		}
 	}
 	victim := c.Owner("wk:{3}:")
-	victim.Kill9()
+	victim.Kill()
 	gone := time.Now()
 	ledger.WaitAcknowledged(t, 100)
 	called := 0

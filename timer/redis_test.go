@@ -3,15 +3,13 @@ package timer
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
+	"github.com/wakecall/wakecall/test/redistest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -60,20 +58,10 @@ func (c *counting) steps() int {
 
 func startQueue(t *testing.T) *queue.Queue {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "wkt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	sock := filepath.Join(dir, "s")
-	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "")
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start redis-server: %v", err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	r := redistest.Start(t, redistest.Options{Quick: true})
 	q := queue.Open(queue.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
-	shards := []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}
+	shards := []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}

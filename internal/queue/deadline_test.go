@@ -14,7 +14,7 @@ import (
 // stopping is a fixture with two shards, one of which can be suspended during a call: it reads the request when it
 // resumes, long after the caller gave up.
 func stopping(t *testing.T) (f *fixture, stopped func(do func())) {
-	urlA, cmd := startRedis(t)
+	urlA, server := startRedis(t)
 	urlB, _ := startRedis(t)
 	q := open(Options{Timeout: 3 * time.Second})
 	t.Cleanup(func() { _ = q.Close() })
@@ -23,11 +23,7 @@ func stopping(t *testing.T) (f *fixture, stopped func(do func())) {
 		t.Fatal(err)
 	}
 	f = &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
-	signal := func(s syscall.Signal) {
-		if err := cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
-	}
+	signal := server.Signal
 	return f, func(do func()) {
 		t.Helper()
 		signal(syscall.SIGSTOP)
@@ -94,13 +90,11 @@ func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 
 // TestACallersDeadlineIsNoOutage: other callers may be ready to wait.
 func TestACallersDeadlineIsNoOutage(t *testing.T) {
-	url, cmd := startRedis(t)
+	url, server := startRedis(t)
 	f := fixtureOn(t, url, Options{})
 	f.push("t", "a", time.Hour)
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Signal(syscall.SIGCONT) }()
+	server.Pause()
+	defer server.Resume()
 	ctx, cancel := context.WithTimeout(f.ctx, 50*time.Millisecond)
 	defer cancel()
 	if j, err := f.q.Get(ctx, "t", "a"); err == nil {

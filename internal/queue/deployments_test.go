@@ -3,110 +3,22 @@ package queue
 import (
 	"context"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/wakecall/wakecall/test/freeport"
+	"github.com/wakecall/wakecall/test/redistest"
 )
-
-func startOn(t *testing.T, port int, conf string) *exec.Cmd {
-	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "redis.conf") // Sentinel rewrites its file
-	conf = fmt.Sprintf("port %d\ndir %s\nsave \"\"\nbind 127.0.0.1\n%s\n", port, dir, conf)
-	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{file}
-	if strings.Contains(conf, "sentinel monitor") {
-		args = append(args, "--sentinel")
-	}
-	cmd := exec.Command("redis-server", args...)
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start redis-server: %v", err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	c := redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", port)})
-	defer func() { _ = c.Close() }()
-	eventually(t, "redis-server answers", func() bool { return c.Ping(context.Background()).Err() == nil })
-	return cmd
-}
-
-func startCluster(t *testing.T) string { return startClusterOf(t, 3) }
-
-// startClusterOf starts a Cluster of three masters; with six nodes, each has a replica.
-func startClusterOf(t *testing.T, nodes int) string {
-	ports := make([]int, nodes)
-	for i := range ports {
-		ports[i] = freeport.TCP(t)
-		startOn(t, ports[i], "cluster-enabled yes")
-	}
-	joinCluster(t, ports)
-	return clusterURL(ports)
-}
-
-func joinCluster(t *testing.T, ports []int) {
-	t.Helper()
-	args := []string{"--cluster", "create", "--cluster-yes", "--cluster-replicas", strconv.Itoa(len(ports)/3 - 1)}
-	for _, port := range ports {
-		args = append(args, fmt.Sprint("127.0.0.1:", port))
-	}
-	if out, err := exec.Command("redis-cli", args...).CombinedOutput(); err != nil {
-		t.Fatalf("create the cluster: %v\n%s", err, out)
-	}
-}
-
-func clusterURL(ports []int) string {
-	nodes := make([]string, len(ports))
-	for i, port := range ports {
-		nodes[i] = fmt.Sprint("127.0.0.1:", port)
-	}
-	return "redis+cluster://" + strings.Join(nodes, ";")
-}
-
-// startProxiedCluster starts a Cluster of three masters that announces the ports of proxies, see proxied.
-func startProxiedCluster(t *testing.T, connect func() (request, answer func([]byte) bool)) string {
-	ports, announced := make([]int, 3), make([]int, 3)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ports[i], announced[i] = freeport.TCP(t), l.Addr().(*net.TCPAddr).Port
-		proxy(t, l, "tcp", fmt.Sprint("127.0.0.1:", ports[i]), connect)
-		startOn(t, ports[i], fmt.Sprint("cluster-enabled yes\ncluster-announce-port ", announced[i]))
-	}
-	joinCluster(t, ports)
-	return clusterURL(announced)
-}
-
-func startSentinel(t *testing.T) string {
-	port, sentinel := freeport.TCP(t), freeport.TCP(t)
-	startOn(t, port, "")
-	startOn(t, sentinel, fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 1", port))
-	return fmt.Sprintf("redis+sentinel://127.0.0.1:%d/mymaster", sentinel)
-}
 
 // Jobs have the same life cycle on every kind of deployment.
 func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
-	for kind, start := range map[string]func(*testing.T) string{
-		"standalone": func(t *testing.T) string { url, _ := startRedis(t); return url },
-		"sentinel":   startSentinel,
-		"cluster":    startCluster,
-	} {
+	for kind, start := range redistest.Kinds {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			d := start(t)
 			q := open(Options{})
 			defer func() { _ = q.Close() }()
-			if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: start(t), State: "active"}}); err != nil {
+			if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: d.URLs[0], State: "active"}}); err != nil {
 				t.Fatal(err)
 			}
 			s := q.Shards()[0]

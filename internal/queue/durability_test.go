@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,7 +13,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/wakecall/wakecall/test/freeport"
+	"github.com/wakecall/wakecall/test/redistest"
+
+	"github.com/wakecall/wakecall/test/redistest"
 )
 
 // shortTimeout is the timeout of queues whose calls wait, for half of it, for a suspended replica.
@@ -23,8 +24,7 @@ const shortTimeout = 4 * time.Second
 // replicated is a master with one replica, and a queue whose topics have the durability that they are named after.
 type replicated struct {
 	*fixture
-	master, replica *exec.Cmd
-	replicaURL      string
+	master, replica *redistest.Server
 	accepted        journalled
 }
 
@@ -72,13 +72,15 @@ func durableQueue(t *testing.T, url string, o Options) *fixture {
 // startReplicated starts a master and its replica. Pushes wait for the replica for half of timeout.
 func startReplicated(t *testing.T, timeout time.Duration) *replicated {
 	t.Helper()
-	port, second := freeport.TCP(t), freeport.TCP(t)
-	r := &replicated{replicaURL: fmt.Sprint("redis://127.0.0.1:", second)}
+	r := &replicated{
+		master:  redistest.Start(t, redistest.Options{Args: []string{"--repl-diskless-sync-delay", "0"}}),
+		replica: redistest.Start(t, redistest.Options{}),
+	}
 	r.accepted.jobs = map[string]bool{}
-	r.master = startOn(t, port, "repl-diskless-sync-delay 0")
-	r.replica = startOn(t, second, fmt.Sprint("replicaof 127.0.0.1 ", port))
-	t.Cleanup(func() { _ = r.replica.Process.Signal(syscall.SIGCONT) })
-	r.fixture = durableQueue(t, fmt.Sprint("redis://127.0.0.1:", port),
+	if err := r.replica.Follow(t.Context(), r.master); err != nil {
+		t.Fatal(err)
+	}
+	r.fixture = durableQueue(t, r.master.URL(),
 		Options{Timeout: timeout, Accepted: r.accepted.take})
 	eventually(t, "the replica follows", func() bool {
 		info := parseInfo(r.s.client.Info(t.Context(), "replication").Val())
@@ -112,9 +114,7 @@ func (r *replicated) contReplica() {
 
 func (r *replicated) signal(s syscall.Signal) {
 	r.Helper()
-	if err := r.replica.Process.Signal(s); err != nil {
-		r.Fatal(err)
-	}
+	r.replica.Signal(s)
 }
 
 // calls returns how many WAITs the server has processed.
@@ -141,13 +141,9 @@ func TestAnAnsweredPushOfDurabilityReplicaSurvivesItsMaster(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	_ = r.master.Process.Kill()
-	c := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(r.replicaURL, "redis://")})
-	defer func() { _ = c.Close() }()
-	if err := c.ReplicaOf(r.ctx, "NO", "ONE").Err(); err != nil {
-		t.Fatal(err)
-	}
-	promoted := durableQueue(t, r.replicaURL, Options{})
+	r.master.Kill9()
+	r.replica.Do("REPLICAOF", "NO", "ONE")
+	promoted := durableQueue(t, r.replica.URL(), Options{})
 	for w := range 20 {
 		for i := range 10 {
 			promoted.get("replica", fmt.Sprint(w, "-", i))
@@ -318,7 +314,7 @@ func TestADuplicateInAnotherShardIsConfirmedThere(t *testing.T) {
 }
 
 func TestAClusterWaitsForTheReplicaOfTheBucketsMaster(t *testing.T) {
-	f := durableQueue(t, startClusterOf(t, 6), Options{})
+	f := durableQueue(t, redistest.StartCluster(t, 1).URL(), Options{})
 	eventually(t, "every master has its replica", func() bool { return f.q.CanKeep(f.ctx, Replica) == nil })
 	eventually(t, "a push is taken", func() bool {
 		return f.q.Push(f.ctx, Push{Topic: "replica", ID: "first", OnDuplicate: Replace}).Err == nil
@@ -354,7 +350,7 @@ func TestPushesGoOnWhileTheNodeOfTheIdentityIsDown(t *testing.T) {
 	q := open(Options{Timeout: 10 * time.Second, Durability: byName})
 	t.Cleanup(func() { _ = q.Close() })
 	if err := q.SetShards(t.Context(), []ShardConfig{
-		{Name: "a", URL: startClusterOf(t, 6), State: "active", Identity: "one"}}); err != nil {
+		{Name: "a", URL: redistest.StartCluster(t, 1).URLs[0], State: "active", Identity: "one"}}); err != nil {
 		t.Fatal(err)
 	}
 	f := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
@@ -435,7 +431,7 @@ func TestNoPushWaitsForLongBehindAReplicaThatStandsStill(t *testing.T) {
 
 // After a replica of a Cluster took over, pushes go to it, and wait for its own replica, the former master.
 func TestPushesFollowAClusterWhoseReplicaTakesOver(t *testing.T) {
-	f := durableQueue(t, startClusterOf(t, 6), Options{Timeout: 10 * time.Second})
+	f := durableQueue(t, redistest.StartCluster(t, 1).URL(), Options{Timeout: 10 * time.Second})
 	push := func(id string) bool {
 		return f.q.Push(f.ctx, Push{Topic: "replica", ID: id, Delay: time.Hour}).Err == nil
 	}

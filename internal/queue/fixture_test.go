@@ -5,9 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/test/leaks"
+	"github.com/wakecall/wakecall/test/redistest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -26,26 +24,12 @@ func TestMain(m *testing.M) {
 }
 
 // startRedis runs a private redis-server and returns its URL. Tests that use one run in parallel.
-func startRedis(t testing.TB, args ...string) (url string, cmd *exec.Cmd) {
+func startRedis(t testing.TB, args ...string) (url string, server *redistest.Server) {
 	t.Helper()
 	inParallel(t)
-	dir, err := os.MkdirTemp("", "wkq") // t.TempDir can be too long for a Unix socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	sock := filepath.Join(dir, "s")
-	cmd = exec.Command("redis-server", append([]string{"--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "",
-		"--enable-debug-command", "yes"}, args...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start redis-server: %v (apt-get install redis-server)", err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	c := redis.NewClient(&redis.Options{Network: "unix", Addr: sock})
-	defer func() { _ = c.Close() }()
-	eventually(t, "redis-server answers", func() bool { return c.Ping(context.Background()).Err() == nil })
-	adopt(t, c)
-	return "unix://" + sock, cmd
+	server = redistest.Start(t, redistest.Options{Quick: true, Args: args})
+	adopt(t, server.Client())
+	return server.URL(), server
 }
 
 // adopt opens a standalone server for the scripts, as after the hosts compared it with their journals.

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/redistest"
 )
 
 // cutRounds is how often each action loses its reply: with WAKECALL_TEST_LONG=1 they are 2,000 replies in all.
@@ -19,45 +19,39 @@ func cutRounds(actions int) int {
 	return 2
 }
 
-// cutting is a shard, and a client of it whose connections lose replies: of the next requests that have a mark, as many
-// as lose says are carried out, and then the connection is closed in place of the reply.
+// cutting is a shard whose nodes lose replies.
 type cutting struct {
 	*fixture
-	lose     atomic.Int32
-	mark     atomic.Value // string
+	nodes    []*redistest.Node
 	mu       sync.Mutex
 	accepted map[string]bool // pushes, by id
 	changed  map[string]ChangeKind
 	ended    map[string]bool
 }
 
-func (c *cutting) connect() (request, answer func([]byte) bool) {
-	var deaf atomic.Bool
-	request = func(b []byte) bool {
-		mark, _ := c.mark.Load().(string)
-		if mark != "" && strings.Contains(string(b), mark) && c.lose.Add(-1) >= 0 {
-			deaf.Store(true)
-		}
-		return true
-	}
-	return request, func([]byte) bool { return !deaf.Load() }
-}
-
 // cut runs an action whose first reply is lost, and fails when none was.
 func (c *cutting) cut(id string, action func()) {
 	c.Helper()
-	c.mark.Store(id)
-	c.lose.Store(1)
-	action()
-	if c.lose.Swap(0) > 0 {
-		c.Fatalf("%s: no reply was lost", id)
+	var lost []<-chan struct{}
+	for _, n := range c.nodes {
+		lost = append(lost, n.CutReply(id))
 	}
+	action()
+	for i, n := range c.nodes {
+		n.Proxy.KeepReplies()
+		select {
+		case <-lost[i]:
+			return
+		default:
+		}
+	}
+	c.Fatalf("%s: no reply was lost", id)
 }
 
-func cuttingOn(t *testing.T, start func(t *testing.T, c *cutting) (url string)) *cutting {
-	c := &cutting{accepted: map[string]bool{}, changed: map[string]ChangeKind{}, ended: map[string]bool{}}
+func cuttingOn(t *testing.T, d *redistest.Deployment) *cutting {
+	c := &cutting{nodes: d.Nodes, accepted: map[string]bool{}, changed: map[string]ChangeKind{}, ended: map[string]bool{}}
 	record := func(f func()) error { c.mu.Lock(); defer c.mu.Unlock(); f(); return nil }
-	c.fixture = fixtureOn(t, start(t, c), Options{
+	c.fixture = fixtureOn(t, d.URLs[0], Options{
 		Accepted: func(pushes []Push, results []Result) error {
 			return record(func() {
 				for i := range pushes {
@@ -137,16 +131,11 @@ func (c *cutting) counts(topic string) Stats {
 // TestLostRepliesOnEveryDeployment cuts the first reply of each kind of call: what is done is done once, its number of
 // attempts is right, and each change that is accepted is in the journal.
 func TestLostRepliesOnEveryDeployment(t *testing.T) {
-	for kind, start := range map[string]func(*testing.T, *cutting) string{
-		"standalone": func(t *testing.T, c *cutting) string {
-			url, _ := startRedis(t)
-			return proxied(t, url, c.connect)
-		},
-		"cluster": func(t *testing.T, c *cutting) string { return startProxiedCluster(t, c.connect) },
-	} {
+	t.Parallel()
+	for _, kind := range []string{"standalone", "cluster", "sentinel"} {
 		t.Run(kind, func(t *testing.T) {
-			inParallel(t)
-			c := cuttingOn(t, start)
+			t.Parallel()
+			c := cuttingOn(t, redistest.Kinds[kind](t))
 			actions := []func(*cutting, string){
 				cutPush, cutPushThatRefuses, cutPushThatReplaces, cutDelete, cutChange, cutRun, cutRedrive,
 				cutDeleteDead, cutReserve, cutSettle, cutTake, cutEnd,

@@ -3,7 +3,6 @@ package queue
 import (
 	"errors"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -62,10 +61,8 @@ func TestNothingStartsOnAClosedShard(t *testing.T) {
 
 // TestACloseDoesNotWaitForAServerThatHangs, whatever the time limit of a command is.
 func TestACloseDoesNotWaitForAServerThatHangs(t *testing.T) {
-	url, cmd := startRedis(t)
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	url, server := startRedis(t)
+	server.Pause()
 	asked := make(chan struct{}, 100)
 	pass := func([]byte) bool { asked <- struct{}{}; return true }
 	q := open(Options{Timeout: time.Hour})
@@ -83,21 +80,19 @@ func TestACloseDoesNotWaitForAServerThatHangs(t *testing.T) {
 
 // TestReadyNoticesAServerThatHasGone although nobody uses it.
 func TestReadyNoticesAServerThatHasGone(t *testing.T) {
-	url, cmd := startRedis(t)
+	url, server := startRedis(t)
 	f := fixtureOn(t, url, Options{})
 	f.push("t", "x", time.Hour)
 	if err := f.q.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	server.Kill9()
 	eventually(t, "Ready to fail", func() bool { return f.q.Ready() != nil })
 }
 
 // TestReadyWithAServerThatHangs: the other shard has its own time to answer.
 func TestReadyWithAServerThatHangs(t *testing.T) {
-	hangs, cmd := startRedis(t)
+	hangs, server := startRedis(t)
 	answers, _ := startRedis(t)
 	q := open(Options{Timeout: 3 * time.Second})
 	t.Cleanup(func() { closes(t, q) })
@@ -107,9 +102,7 @@ func TestReadyWithAServerThatHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	server.Pause()
 	if err := q.Ready(); err != nil {
 		t.Error(err)
 	}

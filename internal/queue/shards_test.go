@@ -172,7 +172,7 @@ func TestAPushAlwaysFindsAnActiveShard(t *testing.T) {
 }
 
 func TestADownShardsJobsWaitAndNewOnesGoElsewhere(t *testing.T) {
-	urlA, cmd := startRedis(t)
+	urlA, server := startRedis(t)
 	urlB, _ := startRedis(t)
 	q := open(Options{})
 	defer func() { _ = q.Close() }()
@@ -192,7 +192,7 @@ func TestADownShardsJobsWaitAndNewOnesGoElsewhere(t *testing.T) {
 	if on["a"] < 60 || on["b"] < 60 {
 		t.Fatalf("spread %v", on)
 	}
-	_ = cmd.Process.Kill()
+	server.Kill9()
 	for i := range 50 {
 		r := q.Push(ctx, Push{Topic: "t", ID: fmt.Sprint("later", i), Delay: time.Hour})
 		if r.Err != nil || r.Job.Shard != "b" {

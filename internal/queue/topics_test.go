@@ -25,7 +25,7 @@ func TestLimitsThatAShardDidNotTakeAreSetAgain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			url, cmd := startRedis(t)
+			url, server := startRedis(t)
 			f := fixtureOn(t, url, Options{Timeout: time.Second})
 			announced := make(chan struct{}, 10)
 			q := open(Options{Timeout: time.Second, Announced: func() { announced <- struct{}{} }})
@@ -34,11 +34,7 @@ func TestLimitsThatAShardDidNotTakeAreSetAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-announced // it has connected
-			end := trouble(f, func(s syscall.Signal) {
-				if err := cmd.Process.Signal(s); err != nil {
-					t.Error(err)
-				}
-			})
+			end := trouble(f, server.Signal)
 			defer end()
 			confs := []TopicConf{{Name: "t", TTR: 7 * time.Second, MaxAttempts: 3, MaxInFlight: 1, Pull: true}}
 			if err := q.SetTopics(f.ctx, slices.Values(confs)); err == nil {

@@ -192,7 +192,7 @@ func TestArrivalsAreThoseThatGoOn(t *testing.T) {
 
 // TestAShardThatIsDownLeavesTheOthersNumbers: the other shards' numbers are returned, marked as incomplete.
 func TestAShardThatIsDownLeavesTheOthersNumbers(t *testing.T) {
-	urlA, cmd := startRedis(t)
+	urlA, server := startRedis(t)
 	urlB, _ := startRedis(t)
 	q := open(Options{})
 	defer func() { _ = q.Close() }()
@@ -208,7 +208,7 @@ func TestAShardThatIsDownLeavesTheOthersNumbers(t *testing.T) {
 		}
 		on[r.Job.Shard]++
 	}
-	_ = cmd.Process.Kill()
+	server.Kill9()
 	stats, err := q.Stats(t.Context(), []string{"t"})
 	if !IsPartial(err) || stats["t"].Delayed != on["b"] {
 		t.Errorf("stats %+v, %v; b has %d", stats["t"], err, on["b"])

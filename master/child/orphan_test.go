@@ -5,46 +5,28 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/test/wait"
+	"github.com/wakecall/wakecall/test/redistest"
 )
 
 // localRedis is a redis-server on a socket in a data directory.
 type localRedis struct {
+	*redistest.Server
 	dir, socket string
-	ended       chan struct{}
 }
 
 func startRedis(t *testing.T) *localRedis {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "wkc") // t.TempDir may be too long for a socket
-	if err != nil {
+	s := redistest.Start(t, redistest.Options{Quick: true})
+	_ = s.Client().Close() // its connection would be waited for
+	if err := os.WriteFile(s.Dir()+"/"+LockFile, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := &localRedis{dir, dir + "/redis.sock", make(chan struct{})}
-	if err := os.WriteFile(dir+"/"+LockFile, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", r.socket, "--dir", dir, "--save", "")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = cmd.Wait()
-		close(r.ended)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-r.ended
-		_ = os.RemoveAll(dir)
-	})
-	wait.For(t, "the redis-server answers", r.lives)
-	return r
+	return &localRedis{s, s.Dir(), s.Addr()}
 }
 
 func (r *localRedis) lives() bool {
@@ -57,7 +39,7 @@ func TestTheRedisOfADeadMasterIsShutDown(t *testing.T) {
 	if err := StopOrphanedRedis(t.Context(), r.dir, r.socket, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	<-r.ended
+	r.WaitExit()
 	if err := StopOrphanedRedis(t.Context(), r.dir, r.socket, time.Minute); err != nil {
 		t.Errorf("when it has ended: %v", err)
 	}
@@ -105,7 +87,7 @@ func TestTheRedisOfADeadMasterWaitsForItsClients(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("leaves %t: %v", leaves, err)
 		}
-		<-r.ended
+		r.WaitExit()
 		_ = conn.Close()
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/test/harness/ledger"
 	"github.com/wakecall/wakecall/test/wait"
@@ -140,15 +142,36 @@ func (s *site) compared(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("redis %d: %w", n+1, err)
 		}
-		c := sh.server.Client()
-		run, name, hosts := c.Get(ctx, "wk:{0}:run"), c.HGet(ctx, "wk:{0}:cmp", "name"), c.HVals(ctx, "wk:{0}:hosts")
-		if err := errors.Join(run.Err(), name.Err(), hosts.Err()); err != nil {
-			return fmt.Errorf("redis %d: %w", n+1, err)
+		for b := range buckets() {
+			if err := s.bucketCompared(ctx, sh.server.Client(), b, id); err != nil {
+				return fmt.Errorf("redis %d: bucket %d: %w", n+1, b, err)
+			}
 		}
-		done := slices.DeleteFunc(hosts.Val(), func(v string) bool { return strings.Fields(v)[1] != name.Val() })
-		if run.Val() != id || len(done) < len(s.hosts) {
-			return fmt.Errorf("redis %d: %d hosts have compared their journals with it", n+1, len(done))
-		}
+	}
+	return nil
+}
+
+// buckets is the number of buckets of each deployment.
+func buckets() int {
+	if deployment == "cluster" {
+		return 16
+	}
+	return 1
+}
+
+// bucketCompared checks that every host has replayed its journal in a bucket, if the server has it.
+func (s *site) bucketCompared(ctx context.Context, c *goredis.Client, b int, id string) error {
+	prefix := fmt.Sprintf("wk:{%d}:", b)
+	run, name, hosts := c.Get(ctx, prefix+"run"), c.HGet(ctx, prefix+"cmp", "name"), c.HVals(ctx, prefix+"hosts")
+	if run.Err() != nil && strings.HasPrefix(run.Err().Error(), "MOVED ") {
+		return nil
+	}
+	if err := errors.Join(run.Err(), name.Err(), hosts.Err()); err != nil {
+		return err
+	}
+	done := slices.DeleteFunc(hosts.Val(), func(v string) bool { return strings.Fields(v)[1] != name.Val() })
+	if run.Val() != id || len(done) < len(s.hosts) {
+		return fmt.Errorf("%d hosts have compared their journals with it", len(done))
 	}
 	return nil
 }

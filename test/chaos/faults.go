@@ -56,8 +56,6 @@ func catalogue(s *site) []kind {
 			return restart(sh), nil
 		}),
 		redis("redis flushed", 0, 0, func(sh *shard) (endFunc, error) { return nil, sh.server.Try("FLUSHALL") }),
-		redis("redis replica promoted", moment, 4*second, s.promote(0)),
-		redis("redis lagging replica promoted", moment, 4*second, s.promote(moment)),
 		network("redis network slow", func(r *rand.Rand) harness.Trouble {
 			return harness.Trouble{Delay: between(r, 20*time.Millisecond, 400*time.Millisecond)}
 		}),
@@ -76,9 +74,6 @@ func catalogue(s *site) []kind {
 		at("mysql", "mysql stopped", second, 9*second, func() (endFunc, error) { return stop(s.db.PID()) }),
 		at("mysql", "mysql schema locked", second, 8*second, s.lockDatabase),
 		at("mysql network", "mysql slow", second, 8*second, trouble(s.dbProxy, harness.Trouble{Delay: moment})),
-		// needs the database, so no other fault affects that meanwhile
-		at("mysql", "shard drained", 2*second, 10*second, s.drainShard("redis-1")),
-		at("mysql", "shard drained", 2*second, 10*second, s.drainShard("redis-2")),
 
 		at("endpoints", "endpoints refuse", moment, 5*second, func() (endFunc, error) {
 			s.endpoint.Stop()
@@ -91,6 +86,16 @@ func catalogue(s *site) []kind {
 		endpoint("hangs up in mid-answer", harness.HalfAnswer()),
 		endpoint("asks to wait", harness.Status(http.StatusServiceUnavailable, "Retry-After", "2")),
 		endpoint("answers without end", harness.Huge(1<<40, func(int64) {})),
+	}
+	if deployment != "cluster" { // where another server cannot take a master's address
+		kinds = append(kinds,
+			redis("redis replica promoted", moment, 4*second, s.promote(0)),
+			redis("redis lagging replica promoted", moment, 4*second, s.promote(moment)))
+	}
+	if deployment == "shards" { // needs the database, so no other fault affects that meanwhile
+		kinds = append(kinds,
+			at("mysql", "shard drained", 2*second, 10*second, s.drainShard("redis-1")),
+			at("mysql", "shard drained", 2*second, 10*second, s.drainShard("redis-2")))
 	}
 	for _, name := range roles {
 		kinds = append(kinds,
@@ -256,21 +261,21 @@ func (s *site) restored(age time.Duration) kind {
 // replica gets its address at once, and refuses writes at first.
 func (s *site) promote(lag time.Duration) func(*shard) (endFunc, error) {
 	return func(sh *shard) (endFunc, error) {
-		replica := s.newShard()
+		replica := s.newReplica()
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		if err := replica.server.Follow(ctx, sh.server); err != nil {
+		if err := replica.Follow(ctx, sh.server); err != nil {
 			return nil, fmt.Errorf("follow: %w", err)
 		}
 		if lag > 0 {
-			replica.server.Pause()
+			replica.Pause()
 			time.Sleep(lag)
 		}
 		sh.server.Kill9()
-		replica.server.Resume()
-		sh.proxy.SetTarget(replica.server.Addr())
+		replica.Resume()
+		sh.proxy.SetTarget(replica.Addr())
 		return func() error {
-			sh.server, sh.backups = replica.server, nil
+			sh.server, sh.backups = replica, nil
 			return sh.server.Try("REPLICAOF", "NO", "ONE")
 		}, nil
 	}

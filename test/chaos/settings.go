@@ -15,7 +15,9 @@ var (
 	seed   = uint64(number("CHAOS_SEED", 1+rand.IntN(1_000_000)))     // of the schedule
 	only   = os.Getenv("CHAOS_ONLY")                                  // words in the names of faults, see chosen
 	rate   = number("CHAOS_RATE", 120)                                // requests a second of the load
-	far    = number("CHAOS_JOBS", 0)                                  // jobs that are waiting all the time
+	// of Redis: shards (two), cluster (three masters) or standalone
+	deployment = cmp.Or(os.Getenv("CHAOS_DEPLOYMENT"), "shards")
+	far        = number("CHAOS_JOBS", 0) // jobs that are waiting all the time
 	// further operations of the load: replace, redrive, delete (several dead jobs at once), drop (a topic with its
 	// jobs)
 	mixed = strings.Split(cmp.Or(os.Getenv("CHAOS_MIXED"), "replace,redrive,delete,drop"), ",")

@@ -20,6 +20,7 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/harness/ledger"
 	"github.com/wakecall/wakecall/test/harness/process"
+	"github.com/wakecall/wakecall/test/redistest"
 )
 
 // longRun is long enough for jobs with longer delays, and for a host with a wrong clock.
@@ -28,7 +29,7 @@ const longRun = 5 * time.Minute
 // diskSize is the size of each journal's disk: more than a run writes.
 const diskSize = "1g"
 
-// shard is a redis-server behind a proxy. The server changes when a replica takes over.
+// shard is a redis-server behind a proxy: a shard, or a master of the Cluster. The server changes when a replica takes over.
 type shard struct {
 	server  *harness.Redis
 	backups []backup // the oldest first
@@ -71,15 +72,15 @@ func newSite(t testing.TB, r *rand.Rand) *site {
 	t.Cleanup(s.endpoint.Stop)
 	s.db = dbtest.StartServer(t)
 	s.dbProxy = harness.StartProxy(t, s.db.Addr())
-	var nodes []string
-	for range 2 {
-		sh := s.newShard()
-		sh.proxy = harness.StartProxy(t, sh.server.Addr())
-		s.shards = append(s.shards, sh)
-		nodes = append(nodes, "redis://"+sh.proxy.Addr()+"/0")
+	if !slices.Contains([]string{"shards", "cluster", "standalone"}, deployment) {
+		t.Fatalf("no deployment %q for chaos", deployment)
+	}
+	d := redistest.Kinds[deployment](t)
+	for _, n := range d.Nodes {
+		s.shards = append(s.shards, &shard{server: n.Server, proxy: n.Proxy})
 	}
 	s.newHosts(r, map[string]string{
-		"WAKECALL_REDIS_NODES":  strings.Join(nodes, ","),
+		"WAKECALL_REDIS_NODES":  d.URL(),
 		"WAKECALL_REGISTRY_DSN": strings.Replace(s.db.DSN("wakecall"), s.db.Addr(), s.dbProxy.Addr(), 1),
 		"WAKECALL_DISPATCHERS":  fmt.Sprint(1 + r.IntN(2)),
 		"WAKECALL_SPOOL":        []string{"off", "on"}[r.IntN(2)],
@@ -115,11 +116,11 @@ func (s *site) newHosts(r *rand.Rand, env map[string]string) {
 	}
 }
 
-// newShard starts a server, without a proxy yet.
-func (s *site) newShard() *shard {
-	return &shard{server: harness.StartRedis(s.t, harness.RedisOptions{
+// newReplica starts a server that can take the place of one.
+func (s *site) newReplica() *harness.Redis {
+	return harness.StartRedis(s.t, harness.RedisOptions{
 		Args: []string{"--auto-aof-rewrite-percentage", "0", "--repl-diskless-sync-delay", "0"},
-	})}
+	})
 }
 
 // mountDisks gives each host's journal a disk of its own that can be filled, where that is permitted.

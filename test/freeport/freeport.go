@@ -14,8 +14,8 @@ import (
 const (
 	lowestPort  = 10_000
 	highestPort = 20_000 // those of buses are above
-	// busOffset is how far above its port a node of a Redis Cluster listens for the other nodes.
-	busOffset = 10_000
+	// BusOffset is how far above its port a node of a Redis Cluster listens for the other nodes.
+	BusOffset = 10_000
 )
 
 var handedOut = struct {
@@ -31,7 +31,7 @@ func TCP(t testing.TB) int {
 	defer handedOut.Unlock()
 	for range 1000 {
 		port := lowestPort + rand.IntN(highestPort-lowestPort)
-		if !handedOut.ports[port] && canListen(port) && canListen(port+busOffset) {
+		if !handedOut.ports[port] && canListen(port) && canListen(port+BusOffset) {
 			handedOut.ports[port] = true
 			return port
 		}

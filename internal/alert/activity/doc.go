@@ -4,4 +4,6 @@
 // are in queue.Totals.
 //
 //	dispatcher ── Record, a batch at a time ──> Recorder ── once a second ──> queue.Shard.Note ──> Redis <── Reader
+//
+//wakecall:figures
 package activity

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -18,25 +16,15 @@ import (
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
+	"github.com/wakecall/wakecall/test/redistest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
 // startRedis starts a redis-server without persistence on its own socket.
 func startRedis(t *testing.T) (url string, client *redis.Client) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "wkr")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sock := filepath.Join(dir, "s")
-	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "")
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start redis-server: %v", err)
-	}
-	client = redis.NewClient(&redis.Options{Network: "unix", Addr: sock})
-	t.Cleanup(func() { _ = client.Close(); _ = cmd.Process.Kill(); _ = cmd.Wait(); _ = os.RemoveAll(dir) })
-	eventually(t, "redis-server to answer", func() bool { return client.Ping(t.Context()).Err() == nil })
-	return "unix://" + sock, client
+	r := redistest.Start(t, redistest.Options{Quick: true})
+	return r.URL(), r.Client()
 }
 
 var eventually = wait.For

@@ -1,4 +1,4 @@
-package harness
+package redistest
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -18,83 +19,135 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// RedisOptions describe how a redis-server is started.
-type RedisOptions struct {
+// Options describe how a redis-server is started.
+type Options struct {
 	Password string
 	Args     []string // further arguments of redis-server, such as --maxmemory 10mb
 	Env      []string // further environment
 	Sentinel string   // configuration of a Sentinel, if it is one
+	Port     string   // "": a free one
+	// Quick servers listen on a Unix socket only and keep nothing on disk: for tests that do not restart them.
+	Quick bool
 }
 
-// Redis is a redis-server on a TCP port of 127.0.0.1, with an append-only file synced every second; or a Sentinel.
-type Redis struct {
+// Server is a redis-server on a TCP port of 127.0.0.1, with an append-only file synced every second; or a Sentinel, or
+// a quick one.
+type Server struct {
 	*process.Process
 	t      testing.TB
 	dir    string
-	port   int
-	opts   RedisOptions
+	port   string
+	opts   Options
 	client *redis.Client
 }
 
-// StartRedis starts a redis-server in a directory of its own and waits until it answers.
-func StartRedis(t testing.TB, opts RedisOptions) *Redis {
+// Start starts a redis-server in a directory of its own and waits until it answers.
+func Start(t testing.TB, opts Options) *Server {
 	t.Helper()
-	r := &Redis{t: t, dir: process.Dir(t, "redis"), port: freeport.TCP(t), opts: opts}
+	r := &Server{t: t, dir: process.Dir(t, "redis"), port: opts.Port, opts: opts}
+	switch {
+	case opts.Quick:
+		r.port = "0"
+	case r.port == "":
+		r.port = freePort(t)
+	}
 	if opts.Sentinel != "" { // it rewrites its configuration
 		if err := os.WriteFile(r.sentinelFile(), []byte(opts.Sentinel), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r.client = redis.NewClient(&redis.Options{Addr: r.Addr(), Password: opts.Password, MaxRetries: -1})
+	r.client = redis.NewClient(&redis.Options{
+		Network: r.network(), Addr: r.Addr(), Password: opts.Password, MaxRetries: -1,
+	})
 	t.Cleanup(func() { _ = r.client.Close() })
 	r.Restart()
 	return r
 }
 
-func (r *Redis) sentinelFile() string { return filepath.Join(r.dir, "sentinel.conf") }
+func (r *Server) sentinelFile() string { return filepath.Join(r.dir, "sentinel.conf") }
+
+// socket is where a quick server listens.
+func (r *Server) socket() string { return filepath.Join(r.dir, "s") }
+
+func (r *Server) network() string {
+	if r.opts.Quick {
+		return "unix"
+	}
+	return "tcp"
+}
 
 // Restart starts the server again on the same directory and port, after Kill9.
-func (r *Redis) Restart() {
+func (r *Server) Restart() {
 	r.t.Helper()
-	args := []string{"--appendonly", "yes", "--appendfsync", "everysec"}
+	cmd := exec.Command(process.Need(r.t, "redis-server", "redis-server"), append(r.arguments(), r.opts.Args...)...)
+	cmd.Env = append(os.Environ(), r.opts.Env...)
+	r.Process = process.Start(r.t, r.dir, filepath.Base(r.dir), cmd)
+	wait.For(r.t, "redis-server to answer", func() bool { return r.Try("PING") == nil })
+}
+
+func (r *Server) arguments() (args []string) {
 	if r.opts.Sentinel != "" {
 		args = []string{r.sentinelFile(), "--sentinel"}
+	} else if !r.opts.Quick {
+		args = []string{"--appendonly", "yes", "--appendfsync", "everysec"}
 	}
-	args = append(args, "--bind", "127.0.0.1", "--port", strconv.Itoa(r.port), "--dir", r.dir, "--save", "")
+	args = append(args, "--bind", "127.0.0.1", "--port", r.port, "--dir", r.dir, "--save", "")
+	if r.opts.Quick {
+		args = append(args, "--unixsocket", r.socket(), "--enable-debug-command", "yes")
+	}
 	if r.opts.Password != "" {
 		args = append(args, "--requirepass", r.opts.Password)
 	}
-	cmd := exec.Command(process.Need(r.t, "redis-server", "redis-server"), append(args, r.opts.Args...)...)
-	cmd.Env = append(os.Environ(), r.opts.Env...)
-	r.Process = process.Start(r.t, r.dir, filepath.Base(r.dir), cmd)
-	Eventually(r.t, Patience, "redis-server to answer", func() error { return r.Try("PING") })
+	return args
 }
 
 // URL returns the server's URL for redis.nodes.
-func (r *Redis) URL() string {
-	if r.opts.Password != "" {
+func (r *Server) URL() string {
+	switch {
+	case r.opts.Quick:
+		return "unix://" + r.socket()
+	case r.opts.Password != "":
 		return fmt.Sprintf("redis://:%s@%s/0", r.opts.Password, r.Addr())
 	}
 	return "redis://" + r.Addr() + "/0"
 }
 
 // Addr returns the server's address without the rest of its URL.
-func (r *Redis) Addr() string { return fmt.Sprintf("127.0.0.1:%d", r.port) }
+func (r *Server) Addr() string {
+	if r.opts.Quick {
+		return r.socket()
+	}
+	return "127.0.0.1:" + r.port
+}
+
+func freePort(t testing.TB) string { t.Helper(); return strconv.Itoa(freeport.TCP(t)) }
+
+// busPort returns the port on which a node of a Cluster listens for the others.
+func busPort(port string) string {
+	n, _ := strconv.Atoi(port)
+	return strconv.Itoa(n + freeport.BusOffset)
+}
+
+// portOf returns the port of an address.
+func portOf(addr string) string {
+	_, port, _ := strings.Cut(addr, ":")
+	return port
+}
 
 // Dir returns the server's directory.
-func (r *Redis) Dir() string { return r.dir }
+func (r *Server) Dir() string { return r.dir }
 
 // Client returns a client of the server, which ends with the test.
-func (r *Redis) Client() *redis.Client { return r.client }
+func (r *Server) Client() *redis.Client { return r.client }
 
 // ConfigSet changes a setting of the running server.
-func (r *Redis) ConfigSet(key, value string) {
+func (r *Server) ConfigSet(key, value string) {
 	r.t.Helper()
 	r.Do("CONFIG", "SET", key, value)
 }
 
 // Do runs one command and returns its answer.
-func (r *Redis) Do(args ...any) any {
+func (r *Server) Do(args ...any) any {
 	r.t.Helper()
 	answer, err := r.run(args...).Result()
 	if err != nil {
@@ -104,19 +157,22 @@ func (r *Redis) Do(args ...any) any {
 }
 
 // Try runs one command on a server that may be broken, and returns its error.
-func (r *Redis) Try(args ...any) error { return r.run(args...).Err() }
+func (r *Server) Try(args ...any) error { return r.run(args...).Err() }
+
+// pollEvery is how often a condition is checked.
+const pollEvery = 20 * time.Millisecond
 
 // requestTime limits a request to a server that may be broken.
 const requestTime = 5 * time.Second
 
-func (r *Redis) run(args ...any) *redis.Cmd {
+func (r *Server) run(args ...any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTime)
 	defer cancel()
 	return r.client.Do(ctx, args...)
 }
 
 // Info returns a field of a section of the server's INFO, such as Memory; "" if it has none.
-func (r *Redis) Info(section, field string) (string, error) {
+func (r *Server) Info(section, field string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTime)
 	defer cancel()
 	info := r.client.InfoMap(ctx, section)
@@ -124,27 +180,30 @@ func (r *Redis) Info(section, field string) (string, error) {
 }
 
 // Role returns master or slave; "" if the server does not answer.
-func (r *Redis) Role() string {
+func (r *Server) Role() string {
 	role, _ := r.Info("Replication", "role")
 	return role
 }
 
 // Follow makes the server a replica of another and waits until it has all of its data.
-func (r *Redis) Follow(ctx context.Context, other *Redis) error {
-	if err := r.Try("REPLICAOF", "127.0.0.1", other.port); err != nil {
+func (r *Server) Follow(ctx context.Context, other *Server) error { return r.FollowAt(ctx, other.port) }
+
+// FollowAt is Follow of the server, or a proxy, at a port.
+func (r *Server) FollowAt(ctx context.Context, port string) error {
+	if err := r.Try("REPLICAOF", "127.0.0.1", port); err != nil {
 		return err
 	}
 	return wait.Until(ctx, pollEvery, func() error {
 		status, err := r.Info("Replication", "master_link_status")
-		if err == nil {
-			err = Equal("the link to its master", status, "up")
+		if err == nil && status != "up" {
+			err = fmt.Errorf("the link to its master is %s", status)
 		}
 		return err
 	})
 }
 
 // Shutdown stops the server gracefully.
-func (r *Redis) Shutdown() {
+func (r *Server) Shutdown() {
 	r.t.Helper()
 	r.Signal(syscall.SIGTERM)
 	r.WaitExit()
@@ -152,7 +211,7 @@ func (r *Redis) Shutdown() {
 
 // Remember copies the present append-only file. The function that it returns kills the server and restores the copy, so
 // all later writes are lost. Restart starts the server again.
-func (r *Redis) Remember() (forget func()) {
+func (r *Server) Remember() (forget func()) {
 	r.t.Helper()
 	dir := process.Dir(r.t, "redis-kept")
 	if err := r.Backup(dir); err != nil {
@@ -167,7 +226,7 @@ func (r *Redis) Remember() (forget func()) {
 }
 
 // Backup copies the append-only file to an empty directory, while the server neither begins nor ends a rewrite of it.
-func (r *Redis) Backup(dir string) error {
+func (r *Server) Backup(dir string) error {
 	if err := os.CopyFS(dir, os.DirFS(r.aof())); err != nil {
 		return fmt.Errorf("copy the append-only file: %w", err)
 	}
@@ -175,7 +234,7 @@ func (r *Redis) Backup(dir string) error {
 }
 
 // Restore kills the server and restores a backup. Restart starts the server again.
-func (r *Redis) Restore(dir string) error {
+func (r *Server) Restore(dir string) error {
 	r.Lose()
 	if err := os.CopyFS(r.aof(), os.DirFS(dir)); err != nil {
 		return fmt.Errorf("restore the append-only file: %w", err)
@@ -184,7 +243,7 @@ func (r *Redis) Restore(dir string) error {
 }
 
 // Lose kills the server and removes all of its data.
-func (r *Redis) Lose() {
+func (r *Server) Lose() {
 	r.t.Helper()
 	r.Kill9()
 	if err := os.RemoveAll(r.aof()); err != nil {
@@ -192,4 +251,4 @@ func (r *Redis) Lose() {
 	}
 }
 
-func (r *Redis) aof() string { return filepath.Join(r.dir, "appendonlydir") }
+func (r *Server) aof() string { return filepath.Join(r.dir, "appendonlydir") }

@@ -1,11 +1,16 @@
-package harness
+// Package proxy forwards TCP connections, with the faults that a test asks for.
+package proxy
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/freeport"
 )
 
 // Trouble describes the faults of a Proxy. The zero value forwards everything at once.
@@ -23,6 +28,7 @@ type Trouble struct {
 
 // Proxy forwards TCP connections to an address, with the faults of a Trouble.
 type Proxy struct {
+	addr     string
 	listener net.Listener
 	wg       sync.WaitGroup
 
@@ -31,6 +37,13 @@ type Proxy struct {
 	trouble Trouble
 	changed chan struct{} // closed when trouble changes
 	links   map[*link]bool
+	cuts    []*cut
+}
+
+// cut is a reply to come that is lost.
+type cut struct {
+	to   func(request []byte) bool
+	done chan struct{}
 }
 
 // link is one connection through the proxy.
@@ -38,7 +51,8 @@ type link struct {
 	client, server net.Conn
 	done           chan struct{}
 	once           sync.Once
-	spoilt         bool // an answer was lost: the next one would be taken for it
+	spoilt         bool   // an answer was lost: the next one would be taken for it
+	request        []byte // the last one, until it is answered
 }
 
 // close resets both sides: data that is still in transit is lost.
@@ -55,17 +69,18 @@ func reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// StartProxy starts a proxy to an address, which ends with the test.
-func StartProxy(t testing.TB, target string) *Proxy {
+// Start starts a proxy to an address, which ends with the test.
+func Start(t testing.TB, target string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	p := &Proxy{
+		addr: fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t)), target: target,
+		changed: make(chan struct{}), links: map[*link]bool{},
+	}
+	if err := p.Accept(); err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{listener: l, target: target, changed: make(chan struct{}), links: map[*link]bool{}}
-	p.wg.Go(p.accept)
 	t.Cleanup(func() {
-		_ = l.Close()
+		p.Refuse()
 		p.Set(Trouble{Cut: true})
 		p.wg.Wait()
 	})
@@ -73,7 +88,21 @@ func StartProxy(t testing.TB, target string) *Proxy {
 }
 
 // Addr returns the address on which the proxy listens.
-func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+func (p *Proxy) Addr() string { return p.addr }
+
+// Refuse makes the operating system refuse new connections, as when the target has ended.
+func (p *Proxy) Refuse() { _ = p.listener.Close() }
+
+// Accept ends Refuse.
+func (p *Proxy) Accept() error {
+	l, err := net.Listen("tcp", p.addr)
+	if err != nil {
+		return fmt.Errorf("listen for connections to %s: %w", p.target, err)
+	}
+	p.listener = l
+	p.wg.Go(func() { p.accept(l) })
+	return nil
+}
 
 // SetTarget sets the target of new connections.
 func (p *Proxy) SetTarget(addr string) {
@@ -99,9 +128,26 @@ func (p *Proxy) Set(trouble Trouble) {
 // Heal ends all faults.
 func (p *Proxy) Heal() { p.Set(Trouble{}) }
 
-func (p *Proxy) accept() {
+// CutReply makes the next reply to a request for which to returns true get lost, together with its connection: the
+// request has been executed. The channel that it returns is closed then.
+func (p *Proxy) CutReply(to func(request []byte) bool) (done <-chan struct{}) {
+	c := &cut{to: to, done: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cuts = append(p.cuts, c)
+	return c.done
+}
+
+// KeepReplies forgets the replies to come that were to be cut.
+func (p *Proxy) KeepReplies() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cuts = nil
+}
+
+func (p *Proxy) accept(l net.Listener) {
 	for {
-		conn, err := p.listener.Accept()
+		conn, err := l.Accept()
 		if err != nil {
 			return // closed
 		}
@@ -153,7 +199,7 @@ func (p *Proxy) pump(l *link, dst, src net.Conn, answers bool) {
 
 // pass forwards a chunk as the current fault demands, and reports whether the connection stays open.
 func (p *Proxy) pass(l *link, dst net.Conn, piece []byte, answers bool) bool {
-	trouble, changed := p.meets(l, answers)
+	trouble, changed := p.meets(l, piece, answers)
 	switch {
 	case trouble.Cut:
 		return false
@@ -184,7 +230,7 @@ func (p *Proxy) pass(l *link, dst net.Conn, piece []byte, answers bool) bool {
 }
 
 // meets returns the current fault, and a channel that is closed when it changes.
-func (p *Proxy) meets(l *link, answers bool) (Trouble, <-chan struct{}) {
+func (p *Proxy) meets(l *link, piece []byte, answers bool) (Trouble, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	trouble := p.trouble
@@ -192,10 +238,26 @@ func (p *Proxy) meets(l *link, answers bool) (Trouble, <-chan struct{}) {
 	if trouble.Swallow {
 		l.spoilt = true
 	}
-	if answers && rand.Float64() < trouble.Lose {
+	if answers && (rand.Float64() < trouble.Lose || p.cutsReply(l)) {
 		trouble.Cut = true
 	}
+	if !answers {
+		l.request = append(l.request, piece...)
+	}
 	return trouble, p.changed
+}
+
+// cutsReply reports whether the reply to the last request is to be lost.
+func (p *Proxy) cutsReply(l *link) bool {
+	request := l.request
+	l.request = nil
+	n := slices.IndexFunc(p.cuts, func(c *cut) bool { return c.to(request) })
+	if n < 0 {
+		return false
+	}
+	close(p.cuts[n].done)
+	p.cuts = slices.Delete(p.cuts, n, n+1)
+	return true
 }
 
 func (l *link) wait(d time.Duration) bool {
