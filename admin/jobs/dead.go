@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/bulk"
@@ -50,7 +51,7 @@ type deadJob struct {
 type deadData struct {
 	Topics  []deadTopic // topics with dead jobs, most jobs first
 	Jobs    []deadJob
-	Pager   page.Pager
+	Pager   list.Pager
 	Away    string   // why some jobs could not be listed
 	Reasons []string // choices of the filter
 	Errors  []deadGroup
@@ -197,7 +198,7 @@ func (h *Handler) listDead(c echo.Context, d *deadData, names []string, until ti
 	if first != "" && !ok {
 		return false, fmt.Errorf("cursor %.60q: %w", first, queue.ErrCursor)
 	}
-	d.Pager = page.CursorPager(c, "")
+	d.Pager = list.ByCursor(c.QueryParams(), "")
 	for _, name := range names {
 		if name < first {
 			continue
@@ -207,7 +208,7 @@ func (h *Handler) listDead(c echo.Context, d *deadData, names []string, until ti
 		}
 		for again := true; again; again = cursor != "" {
 			if full := len(d.Jobs) >= deadShown; full || cut {
-				d.Pager = page.CursorPager(c, name+" "+cursor)
+				d.Pager = list.ByCursor(c.QueryParams(), name+" "+cursor)
 				return cut && !full, nil
 			}
 			var jobs []queue.Job

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/bulk"
@@ -53,7 +54,7 @@ func newMatching(topic string, f bulk.Filter) matching {
 // JobList is a page of matching jobs.
 type JobList struct {
 	Jobs     []queue.Job
-	Pager    page.Pager
+	Pager    list.Pager
 	Matching matching
 }
 
@@ -86,7 +87,7 @@ func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, 
 func (h *Handler) finishedPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	prefix := strings.TrimPrefix(f.ID, "^")
 	jobs, next, err := h.Queue.ListFinished(c.Request().Context(), f.Topic, prefix, c.QueryParam("cursor"), jobsEach)
-	l.Jobs, l.Pager = jobs, page.CursorPager(c, next)
+	l.Jobs, l.Pager = jobs, list.ByCursor(c.QueryParams(), next)
 	return err
 }
 
@@ -110,7 +111,7 @@ func (h *Handler) orderedPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	if l.Jobs = jobs[from:to]; to < len(jobs) {
 		next = fmt.Sprintf("%s~%d", cursor, to)
 	}
-	l.Pager = page.CursorPager(c, next)
+	l.Pager = list.ByCursor(c.QueryParams(), next)
 	return nil
 }
 
@@ -124,7 +125,7 @@ func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error 
 	if f.State == queue.Delayed {
 		slices.SortStableFunc(jobs, func(x, y queue.Job) int { return x.NextAt.Compare(y.NextAt) })
 	}
-	l.Jobs, l.Pager = jobs, page.CursorPager(c, next)
+	l.Jobs, l.Pager = jobs, list.ByCursor(c.QueryParams(), next)
 	return err
 }
 

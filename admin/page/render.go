@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/internal/account"
 )
 
@@ -49,16 +50,7 @@ func (v *View) Here() string { return v.base + v.URL.RequestURI() }
 // With returns the address of the page with query parameters set to other values, in pairs. An empty value removes a
 // parameter. Any other change removes the page number, too.
 func (v *View) With(pairs ...any) string {
-	q := v.URL.Query()
-	q.Del("page")
-	for i := 0; i+1 < len(pairs); i += 2 {
-		name, value := fmt.Sprint(pairs[i]), fmt.Sprint(pairs[i+1])
-		if value == "" {
-			q.Del(name)
-		} else {
-			q.Set(name, value)
-		}
-	}
+	q := list.With(v.URL.Query(), pairs...)
 	here := v.base + v.URL.EscapedPath()
 	if len(q) == 0 {
 		return here
