@@ -94,7 +94,7 @@ func (t *tools) advise(err error) error {
 	return err
 }
 
-// Limits of a result, which an assistant has to read as a whole.
+// Limits of a result, which an assistant reads whole.
 const (
 	textLimit   = 1000 // bytes of a body
 	answerLimit = 300  // bytes of an answer, an error or a title
@@ -104,8 +104,8 @@ const (
 	maxListed   = 100  // jobs, topics or alerts in a list
 )
 
-// clip returns a text of at most limit bytes and says what it left out. Characters that steer, or that people would not
-// see although a model reads them, are replaced.
+// clip truncates a text to limit bytes and says so. It replaces control characters, and characters that a model reads
+// but people do not see.
 func clip(s string, limit int) string {
 	text := strings.Map(func(r rune) rune {
 		if r >= '\U000e0000' && r <= '\U000e0fff' { // tags and selectors

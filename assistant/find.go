@@ -129,7 +129,7 @@ func (t *tools) find(ctx context.Context, in findIn) (*findOut, error) {
 	out.Complete = r.Done && !r.Cut && max(len(r.Stored), len(r.Jobs)) <= maxFound
 	for _, s := range r.Stored[:min(len(r.Stored), maxFound)] {
 		j, err := t.api.Get(ctx, s.Topic, s.ID)
-		if errors.Is(err, client.ErrNotFound) { // it has ended since
+		if errors.Is(err, client.ErrNotFound) { // it has ended in the meantime
 			continue
 		}
 		if err != nil {

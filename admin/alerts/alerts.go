@@ -275,8 +275,8 @@ func (h *Handler) sentCard(c echo.Context) string {
 	return cardOf(strings.TrimPrefix(c.Path(), h.Pages.Path("/alerts")+"/"))
 }
 
-// typedMail reads the form. An empty password means the stored one, but only for the same server and user, so that it
-// is sent nowhere else.
+// typedMail reads the form. An empty password means the stored one, but only for the same server and user: it must not
+// be sent to another server.
 func (h *Handler) typedMail(c echo.Context, stored alert.Mail) (alert.Mail, error) {
 	port, _ := strconv.Atoi(strings.TrimSpace(c.FormValue("mail.port")))
 	m := alert.Mail{

@@ -70,7 +70,7 @@ type deadChosen struct {
 	Topics  []deadTopic // topics with selected jobs, most jobs first
 	Jobs    int64
 	AtLeast bool // the count is incomplete
-	Later   bool // another request lists and counts on
+	Later   bool // another request continues
 	Known   bool
 }
 
@@ -100,8 +100,7 @@ type deadGroup struct {
 	Count int
 }
 
-// readDeadFilter reads the filter from the form; here ids are filtered by their beginning. An error concerns its times
-// or its status.
+// readDeadFilter reads the filter from the form; it filters ids by prefix. An error concerns the times or the status.
 func readDeadFilter(c echo.Context) (bulk.Filter, error) {
 	form, _ := c.FormParams() // of a malformed request, the fields that could be read
 	f, err := readFilter(form, page.Zone(c))
@@ -112,8 +111,8 @@ func readDeadFilter(c echo.Context) (bulk.Filter, error) {
 	return f, err
 }
 
-// deadPage lists and counts the jobs that the filter selects. What takes longer than a page should is left to a second
-// request, which, like one after a change of the filter, replaces list and count together: they always agree.
+// deadPage lists and counts the jobs that the filter selects. If that takes too long for a page, a second request
+// continues. It replaces list and count together, as does a change of the filter, so they always agree.
 func (h *Handler) deadPage(c echo.Context) error {
 	ctx := c.Request().Context()
 	f, _ := readDeadFilter(c) // malformed values are ignored, as the page shows
@@ -176,7 +175,7 @@ func sortDead(list []deadTopic) {
 	})
 }
 
-// fewTopics is how many topics are searched whatever their counts are, which are a second or two old.
+// fewTopics is how many topics are searched regardless of their counts, which may be two seconds old.
 const fewTopics = 100
 
 // deadNames returns the filter's topics. If there are many, it leaves out those that have no dead jobs.

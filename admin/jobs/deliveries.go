@@ -28,7 +28,7 @@ func (h *Handler) deliveryRoutes(g *echo.Group) { g.GET("/deliveries", h.deliver
 const (
 	deliveriesEach  = 50
 	deliveriesKept  = 1000 // the newest that match, over all topics
-	deliveriesRead  = 100  // of one topic and shard, which keeps no more
+	deliveriesRead  = 100  // of one topic on one shard, which keeps this many
 	deliveriesLimit = 2 * time.Second
 )
 

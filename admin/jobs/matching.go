@@ -129,7 +129,7 @@ func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error 
 	return err
 }
 
-// matching returns matching jobs of a topic, until there are enough or time is up.
+// matching returns a topic's matching jobs, until it has enough or time is up.
 func (h *Handler) matching(
 	ctx context.Context, f bulk.Filter, topic, cursor string, want int, until time.Time,
 ) (list []queue.Job, next string, err error) {

@@ -83,7 +83,7 @@ func (p *Pages) Render(c echo.Context, status int, page string, data any) error 
 	return p.write(c, status, func(w io.Writer) error { return p.templates[v.Lang].Page(w, page, v) })
 }
 
-// Parts answers htmx with a page from which it takes parts. Messages wait for the next page.
+// Parts answers htmx with a page of which it swaps in some parts. Messages are kept for the next page.
 func (p *Pages) Parts(c echo.Context, page string, data any) error {
 	v := p.view(c, page, data)
 	return p.write(c, http.StatusOK, func(w io.Writer) error { return p.templates[v.Lang].Page(w, page, v) })

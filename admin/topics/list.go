@@ -89,8 +89,8 @@ const (
 	failingShare = 0.5 // share of failed attempts
 )
 
-// Health returns the most severe problem of a topic. What cannot be read now is judged by its alert, which stays open
-// for some minutes after its end.
+// Health returns the most severe problem of a topic. Where the current state cannot be read, the topic's alert decides,
+// which stays open for some minutes after the problem ends.
 func (l topicLine) Health() string {
 	switch {
 	case l.State != registry.TopicActive:
@@ -119,12 +119,12 @@ func (l topicLine) Health() string {
 // alerted reports whether an alert about the topic with a cause of this kind is open.
 func (l topicLine) alerted(kind string) bool { return l.Alert != nil && l.Alert.Has(kind) }
 
-// mayWait reports whether jobs wait that nobody reserves, as far as is known.
+// mayWait reports whether jobs may be waiting that nobody reserves.
 func (l topicLine) mayWait() bool {
 	return !l.Known() || len(l.Missing) > 0 || l.Stats.Ready > 0 && l.Stats.Running == 0
 }
 
-// otherwiseCritical reports whether an alert is open with a critical cause that has no state of health of its own.
+// otherwiseCritical reports whether the open alert has a critical cause without a health state of its own.
 func (l topicLine) otherwiseCritical() bool {
 	return l.Alert != nil && slices.ContainsFunc(l.Alert.Causes, func(c alert.Cause) bool {
 		return c.Severity == alert.Critical && !slices.Contains([]string{"breaker", "no_worker", "no_consumer"}, c.Kind)

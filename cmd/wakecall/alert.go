@@ -79,7 +79,7 @@ func (p *program) alertUnmuteCommand() *cobra.Command {
 		func(ctx context.Context, c *client.Client, id uint64) error { return c.UnmuteAlert(ctx, id) })
 }
 
-// alertAction is a command on one or more alerts. It goes on after an alert that has ended meanwhile.
+// alertAction is a command on one or more alerts. It skips alerts that have ended in the meantime.
 func (p *program) alertAction(
 	name, short, done string, do func(ctx context.Context, c *client.Client, id uint64) error,
 ) *cobra.Command {

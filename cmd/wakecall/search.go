@@ -44,7 +44,7 @@ func (p *program) searchCommand() *cobra.Command {
 	return p.addClientFlags(cmd)
 }
 
-// searched says how far a search has come.
+// searched returns the progress of a search.
 func searched(r *client.SearchReport) string {
 	read, total := int64(0), int64(0)
 	for _, h := range r.Hosts {
