@@ -144,7 +144,7 @@ func (s *Server) stored(ctx context.Context, c *call, q search.Query) []storedVi
 		return !c.token.Allows(mayRead, name) || q.Topic != "" && name != q.Topic
 	})
 	views := []storedView{}
-	jobs, _ := s.jobs.FindAny(ctx, q.ID, topics) // a shard that is down is in the list of shards
+	jobs, _ := s.jobs.Find(ctx, q.ID, topics) // a shard that is down is in the list of shards
 	for _, j := range jobs {
 		views = append(views, storedView{j.Topic, j.ID, j.State})
 	}

@@ -40,7 +40,7 @@ type Jobs interface {
 	Health(ctx context.Context) []queue.ShardHealth
 	Ready() error
 	DownFor(topic, id string) (shards []string)
-	FindAny(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
+	Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
 	waits.Queue
 }
 

@@ -104,7 +104,7 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 			d.Some = true
 			return nil
 		}
-		exact, err := h.Queue.FindAny(ctx, d.Text, some)
+		exact, err := h.Queue.Find(ctx, d.Text, some)
 		d.Jobs = append(d.Jobs, exact...)
 		if err != nil {
 			return err
