@@ -43,8 +43,9 @@ func (t *tools) job(j *client.Job) job {
 	now := t.now()
 	out := job{
 		Topic: j.Topic, ID: j.ID, State: j.State, Summary: wasCalled(j, now), DueAt: describe.Instant(j.DueAt, now),
-		CreatedAt: describe.Instant(j.CreatedAt, now), Priority: j.Priority, Attempts: j.Attempts, MaxAttempts: j.MaxAttempts,
-		Waits: clip(describe.Waits(j.Waits, now), textLimit), Body: clip(bodyText(j), textLimit),
+		CreatedAt: describe.Instant(j.CreatedAt, now), Priority: j.Priority, Attempts: j.Attempts,
+		MaxAttempts: j.MaxAttempts,
+		Waits:       clip(describe.Waits(j.Waits, now), textLimit), Body: clip(bodyText(j), textLimit),
 	}
 	for _, h := range j.History[max(0, len(j.History)-maxAttempts):] {
 		out.History = append(out.History, attempt{
@@ -69,7 +70,8 @@ func wasCalled(j *client.Job, now time.Time) string {
 	case client.Done:
 		return fmt.Sprintf("called: delivered after %s, %s", called, describe.InstantOf(j.FinishedAt, now))
 	case client.Dead:
-		return fmt.Sprintf("not delivered: dead after %s, since %s, reason: %s", called, describe.InstantOf(j.DeadAt, now),
+		return fmt.Sprintf("not delivered: dead after %s, since %s, reason: %s", called, describe.InstantOf(j.DeadAt,
+			now),
 			j.DeadReason)
 	case client.Running:
 		return fmt.Sprintf("being called now, attempt %d", j.Attempts+1)

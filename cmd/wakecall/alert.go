@@ -49,7 +49,8 @@ func alertTable(w io.Writer, alerts []client.Alert, now time.Time) error {
 	titles := []string{"ID", "SEVERITY", "SINCE", "STATE", "TITLE", "DETAILS"}
 	return table(w, titles, alerts, func(a client.Alert) []string {
 		return []string{
-			strconv.FormatUint(a.ID, 10), a.Severity, describe.Instant(a.BeganAt, now), describe.AlertState(a, now), a.Title,
+			strconv.FormatUint(a.ID, 10), a.Severity, describe.Instant(a.BeganAt, now), describe.AlertState(a, now),
+			a.Title,
 			strings.Join(a.Details, "; "),
 		}
 	})

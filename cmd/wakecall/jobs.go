@@ -107,7 +107,9 @@ func (p *program) listJobs(
 func jobTable(w io.Writer, page *client.Page, now time.Time) error {
 	titles := []string{"ID", "STATE", "DUE", "PRIORITY", "ATTEMPTS", "REASON"}
 	err := table(w, titles, page.Jobs, func(j client.Job) []string {
-		return []string{j.ID, j.State, describe.Instant(j.DueAt, now), j.Priority, strconv.Itoa(j.Attempts), j.DeadReason}
+		return []string{
+			j.ID, j.State, describe.Instant(j.DueAt, now), j.Priority, strconv.Itoa(j.Attempts), j.DeadReason,
+		}
 	})
 	if err != nil || page.Next == "" {
 		return err
@@ -143,7 +145,8 @@ func jobFields(w io.Writer, j *client.Job, now time.Time) error {
 	}
 	return fields(w, "topic", j.Topic, "id", j.ID, "state", state, "due", describe.Instant(j.DueAt, now),
 		"next attempt", describe.InstantOf(j.NextAttemptAt, now), "lease until", describe.InstantOf(j.LeaseUntil, now),
-		"dead since", describe.InstantOf(j.DeadAt, now), "finished", describe.InstantOf(j.FinishedAt, now), "late", lateness(j),
+		"dead since", describe.InstantOf(j.DeadAt, now), "finished", describe.InstantOf(j.FinishedAt, now), "late",
+		lateness(j),
 		"priority", j.Priority, "attempts", attempts, "ttr", ttr, "created", describe.Instant(j.CreatedAt, now),
 		"waits", describe.Waits(j.Waits, now), "content type", j.ContentType, "body", shownBody(j))
 }
