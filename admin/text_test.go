@@ -65,7 +65,7 @@ func (q *evilQueue) List(context.Context, string, queue.State, string, int) ([]q
 	return []queue.Job{q.job}, "", nil
 }
 
-func (q *evilQueue) FindAny(context.Context, string, []string) ([]*queue.Job, error) {
+func (q *evilQueue) Find(context.Context, string, []string) ([]*queue.Job, error) {
 	return []*queue.Job{&q.job, &q.job}, nil
 }
 

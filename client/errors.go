@@ -108,7 +108,7 @@ func retryAfter(header string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// unreachableError is an error of package net without the URL that net/http adds.
+// unreachableError is an error of package net, without the URL that net/http adds.
 type unreachableError struct {
 	host string
 	err  error

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// SearchReport is what is known of an id so far.
+// SearchReport is what is known about an id so far.
 type SearchReport struct {
 	Stored []StoredJob    `json:"stored"` // what the shards have
 	Hosts  []SearchedHost `json:"hosts"`  // whose journals are searched
@@ -28,7 +28,7 @@ type StoredJob struct {
 	State string `json:"state"`
 }
 
-// SearchedHost is how far the search in the journal of a host has come.
+// SearchedHost is the progress of the search in a host's journal.
 type SearchedHost struct {
 	Name  string     `json:"name"`
 	Read  int64      `json:"read"`  // bytes
@@ -68,7 +68,7 @@ type Event struct {
 	Body        []byte     `json:"body_base64,omitempty"`
 }
 
-// Search finds what is known of an id, in the shards and in the journals of all hosts; topic "" means all. It calls
+// Search finds what is known about an id, in the shards and in the journals of all hosts; topic "" means all. It calls
 // tell, unless nil, with what is known so far. It may take minutes, and ends with ctx.
 func (c *Client) Search(ctx context.Context, topic, id string, tell func(*SearchReport)) (*SearchReport, error) {
 	req, err := c.newRequest(ctx, request{

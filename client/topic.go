@@ -219,7 +219,7 @@ func (c *Client) SetTopicState(ctx context.Context, name, state string) error {
 	return c.setTopicState(ctx, name, state, "")
 }
 
-// PauseTopic is SetTopicState with why the topic is paused, for the others on call; empty: no reason.
+// PauseTopic pauses a topic, as SetTopicState does, with a reason for others on call; empty: no reason.
 func (c *Client) PauseTopic(ctx context.Context, name, reason string) error {
 	return c.setTopicState(ctx, name, "paused", reason)
 }

@@ -46,7 +46,7 @@ const (
 	maxPause      = 5 * time.Second  // after calls that failed
 	endTimeout    = 10 * time.Second // to end a lease that expires soon, or after the worker was stopped
 	shortestPause = 20 * time.Millisecond
-	// arriving bounds a Reserve that does not wait: within that time its jobs may be on their way.
+	// arriving bounds a Reserve that does not wait: its jobs may be on their way for so long.
 	arriving = time.Second
 )
 
@@ -116,19 +116,19 @@ func (w *Worker) reserve(ctx context.Context, n int) ([]LeasedJob, error) {
 	})
 }
 
-// giveBack releases a job that arrived after the worker was stopped.
+// giveBack releases a job that arrived after the worker stopped.
 func (w *Worker) giveBack(ctx context.Context, job *LeasedJob) {
 	w.end(ctx, job, time.Now(), Released(0))
 }
 
-// temporary reports whether a repeated call may succeed: the server, or a proxy in front of it, is unavailable.
+// temporary reports whether a retry may succeed because the server, or a proxy in front of it, is unavailable.
 func temporary(err error) bool {
 	var e *Error
 	return errors.Is(err, ErrUnreachable) ||
 		(errors.As(err, &e) && (e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests))
 }
 
-// free waits for a free slot and takes all free ones, at most as many as a Reserve may ask for; none when ctx ends.
+// free waits for a free slot and takes all free ones, up to the maximum of a Reserve; none when ctx ends.
 func (w *Worker) free(ctx context.Context, slots chan struct{}) (n int) {
 	if ctx.Err() != nil {
 		return 0

@@ -40,8 +40,8 @@ func IsLoopback(addr string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
-// Gateway returns the type of addresses of gateways. A gateway without an address is off. A port alone is one of this
-// machine, because most of the old protocols have no passwords.
+// Gateway returns the type of addresses of gateways. A gateway without an address is off. A port without a host means
+// the loopback interface, because most of the old protocols have no passwords.
 func Gateway() Type {
 	return Type{listens: true, Parse: func(s string) (any, error) {
 		if port := strings.TrimPrefix(s, ":"); !strings.Contains(port, ":") {

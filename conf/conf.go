@@ -34,7 +34,7 @@ type Config struct {
 	Spool           bool          `key:"spool"`
 	Gateways        Gateways      `key:"gateways"`
 
-	// It has secrets behind pointers only: fmt calls no methods of unexported fields, and would print them.
+	// It keeps secrets behind pointers: fmt does not call methods of unexported fields, and would print them.
 	loaded *loader
 }
 

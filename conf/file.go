@@ -41,8 +41,8 @@ func (l *loader) readFile(opts LoadOptions) {
 	}
 }
 
-// isOutOfReach reports whether this user may not enter the directory of a file, such as the home directory in which
-// `sudo -u wakecall wakecall check` was typed.
+// isOutOfReach reports whether this user may not enter the file's directory, such as the home directory in which
+// somebody typed `sudo -u wakecall wakecall check`.
 func isOutOfReach(name string) bool {
 	_, err := os.Stat(name)
 	return errors.Is(err, fs.ErrPermission)

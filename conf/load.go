@@ -25,8 +25,8 @@ type LoadOptions struct {
 // Load returns the effective configuration, or *Errors with every problem.
 func Load(opts LoadOptions) (*Config, error) { return readLayers(opts).config() }
 
-// DataDir returns data_dir also if other keys have problems, as while somebody edits the file of processes that run. If
-// only the default is left, the file with the problems may have another: then they are returned.
+// DataDir returns data_dir even if other keys have problems, such as while somebody edits the file of running
+// processes. If only the default is left, it returns the problems: the invalid file may set another data_dir.
 func DataDir(opts LoadOptions) (string, error) {
 	l := readLayers(opts)
 	dir := l.settings["data_dir"]
@@ -77,7 +77,7 @@ func newLoader(gateways []Key) *loader {
 	return l
 }
 
-// names returns a name of every key.
+// names returns a set of all keys' paths.
 func (l *loader) names(name func(Key) string) (list []string) {
 	for _, k := range l.keys {
 		list = append(list, name(k))

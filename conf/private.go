@@ -19,8 +19,8 @@ func (c *Config) MarshalPrivate() ([]byte, error) {
 	return json.Marshal(private{File: c.loaded.file, Settings: c.loaded.settings})
 }
 
-// UnmarshalPrivate returns the configuration that MarshalPrivate wrote. A key that the master does not know has its
-// default; one that this process does not know is ignored.
+// UnmarshalPrivate returns the configuration that MarshalPrivate wrote. A key unknown to the master has its default;
+// one unknown to this process is ignored.
 func UnmarshalPrivate(data []byte, gateways []Key) (*Config, error) {
 	var p private
 	if err := json.Unmarshal(data, &p); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue/address"
 )
 
-// Secret is text that no format displays: fmt, slog, JSON and YAML all print <secret>, or nothing for an empty one.
+// Secret is text that is never printed: fmt, slog, JSON and YAML show <secret>, or nothing for an empty one.
 type Secret string
 
 // Reveal returns the text itself.

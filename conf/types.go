@@ -121,7 +121,7 @@ func duration() Type {
 	}}
 }
 
-// Seconds returns the type of durations of whole seconds, from 0 to what older protocols count in 32 bits.
+// Seconds returns the type of durations of whole seconds, from 0 to the 32-bit limit of older protocols.
 func Seconds() Type {
 	return Type{Parse: func(s string) (any, error) {
 		d, err := time.ParseDuration(s)
@@ -152,7 +152,7 @@ func priorities() Type {
 	}}
 }
 
-// secret is the type of secrets with a least length.
+// secret is the type of secrets with a minimum length.
 func secret(least int) Type {
 	return Type{mask: func(string) string { return address.Hidden }, Parse: func(s string) (any, error) {
 		if len(s) < least {

@@ -58,8 +58,8 @@ func (e *Endpoint) HTTP(ctx context.Context, l net.Listener, h http.Handler) err
 	return listen.HTTP(ctx, stallListener{l, stallTimeout}, srv, o)
 }
 
-// sameOrigin refuses what another site sends through a user's browser, because most of the old systems trust everyone
-// who reaches them. It checks GET, too, with which some clients take jobs.
+// sameOrigin rejects requests that another site sends through a user's browser, because most of the old systems trust
+// everyone who can reach them. It checks GET requests, too: some clients take jobs with them.
 func sameOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +91,7 @@ func Take(ctx context.Context, w Workers, r pull.Request) ([]queue.Leased, error
 }
 
 // Patient lets a request wait longer than readTimeout, after which net/http would end its context. It reads the rest of
-// the request's body, because net/http notices only then that a client has disconnected. Some clients send a body
+// the request's body, because only then does net/http notice that a client has disconnected. Some clients send a body
 // needlessly: lmstfy's PHP client sends the body of its last publish with every GET.
 func Patient(w http.ResponseWriter, r *http.Request) {
 	rest := r.Body

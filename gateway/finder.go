@@ -51,7 +51,9 @@ func (f *Finder) Search(ctx context.Context, id string) (topics []string, err er
 	}
 	jobs, err := f.queue.Find(ctx, id, members)
 	for _, job := range jobs {
-		topics = append(topics, job.Topic)
+		if job.State != queue.Finished { // the old systems forget these
+			topics = append(topics, job.Topic)
+		}
 	}
 	return topics, cmp.Or(err, missed)
 }

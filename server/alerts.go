@@ -68,8 +68,8 @@ func (s *Server) viewOfAlert(a *alert.Alert) alertView {
 	return v
 }
 
-// mayHandle reports whether a token may see and handle an alert: of its topics, and of the installation only if it may
-// manage every topic.
+// mayHandle reports whether a token may see and handle an alert: one about its topics, or, if it may manage every
+// topic, one about the installation.
 func mayHandle(t *registry.Token, a *alert.Alert) bool {
 	if a.Topic != "" {
 		return t.Allows(mayManage, a.Topic)

@@ -42,8 +42,8 @@ func (s *Server) authenticate(r *http.Request) (*registry.Token, error) {
 	return token, nil
 }
 
-// allow checks a right on a topic. Rights are checked first, so that a token without them does not reveal whether a
-// topic exists.
+// allow checks a right on a topic before it looks the topic up, so a token without the right cannot find out whether
+// the topic exists.
 func allow(token *registry.Token, right registry.Right, topic string) error {
 	if token.Allows(right, topic) {
 		return nil

@@ -62,7 +62,7 @@ func (s *Server) onDead(c *call, chosen selection, do deadAction) (total int, er
 	return total, nil
 }
 
-// selection selects dead jobs: those with the given ids, or the oldest, of those that the filter selects, up to limit.
+// selection selects dead jobs: those with the given ids, or up to limit of the oldest that match the filter.
 type selection struct {
 	ids    []string
 	limit  int
@@ -116,7 +116,7 @@ type deadFilter struct {
 	Until  field[moment]  `json:"until"`
 }
 
-// UnmarshalJSON refuses unknown fields: without a misspelled one the filter would select more jobs.
+// UnmarshalJSON rejects unknown fields: ignoring a misspelled one would select more jobs.
 func (d *deadFilter) UnmarshalJSON(data []byte) error {
 	type fields deadFilter
 	return decodeObject(data, (*fields)(d))
@@ -155,7 +155,8 @@ func deadFilterOf(query url.Values, topic string) (*bulk.Filter, error) {
 	return d.of(topic)
 }
 
-// of returns the filter for a topic. An empty text would select every job: a variable that is not set must not.
+// of returns the filter for a topic. It rejects empty texts, which would select every job: they may come from an unset
+// variable.
 func (d *deadFilter) of(topic string) (f *bulk.Filter, err error) {
 	for _, text := range []struct {
 		name string

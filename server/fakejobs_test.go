@@ -321,7 +321,7 @@ func (f *fakeJobs) Health(context.Context) []queue.ShardHealth {
 
 func (f *fakeJobs) Ready() error { return f.fail }
 
-func (f *fakeJobs) FindAny(_ context.Context, id string, topics []string) (found []*queue.Job, err error) {
+func (f *fakeJobs) Find(_ context.Context, id string, topics []string) (found []*queue.Job, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, topic := range topics {

@@ -71,7 +71,7 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// taken counts jobs that workers reserved. label returns the name under which a topic is counted.
+// taken counts the jobs that workers reserved. label returns the name under which a topic is counted.
 func (m *counters) taken(jobs []queue.Leased, label func(topic string) string) {
 	for i := range jobs {
 		m.reserved.Inc(label(jobs[i].Topic))

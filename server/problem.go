@@ -113,8 +113,8 @@ func problemOf(err error) *Problem {
 	return storeProblem(err)
 }
 
-// waitsRetry is how long a worker should wait before it waits again for more topics than a limit allows. Others end
-// their waits meanwhile.
+// waitsRetry is how long a worker should pause after the limit of waits was reached. Other workers' waits end in the
+// meantime.
 const waitsRetry = 5 * time.Second
 
 func tooManyTopics(err error) *Problem {
@@ -154,7 +154,7 @@ func storeProblem(err error) *Problem {
 	return p
 }
 
-// keyRetry is how long a client should wait before it retries what only a host with another key can read.
+// keyRetry is how long a client should wait before it retries a request that only a host with another key can serve.
 const keyRetry = time.Minute
 
 // registryRetry is how long a client should wait before it retries an edit. The registry polls its database about that

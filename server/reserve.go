@@ -117,7 +117,7 @@ func (r *reserveRequest) request() (ask pull.Request, err error) {
 	return ask, err
 }
 
-// reserve takes jobs and answers with them. A client that disconnects before it has the answer gets none.
+// reserve takes jobs and answers with them. It releases them if the client disconnects before the answer is sent.
 func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) error {
 	for _, t := range topics {
 		if t.Delivery != registry.DeliveryPull || registry.IsNamespace(t.Name) {

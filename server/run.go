@@ -17,7 +17,7 @@ import (
 // when every request has ended, or after ShutdownTimeout.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer s.stop()
-	uses, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last request has ended
+	uses, stop := context.WithCancel(context.WithoutCancel(ctx)) // until all requests have ended
 	var storing sync.WaitGroup
 	storing.Go(func() { s.storeUses(uses) })
 	defer storing.Wait()

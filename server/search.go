@@ -122,14 +122,14 @@ func (s *Server) searchAll(c *call) error {
 	return nil
 }
 
-// searchOnly searches as the only search of its token. It is over before the last line is sent, after which the client
-// may begin another one.
+// searchOnly allows one search per token at a time. The search ends before the last line is sent, after which the
+// client may begin another.
 func (s *Server) searchOnly(ctx context.Context, token uint64, q search.Query, tell func(search.Report)) search.Report {
 	defer s.searches.Delete(token)
 	return s.opts.Search.All(ctx, q, tell)
 }
 
-// withoutBodies keeps the lines short that only tell how far a search has come.
+// withoutBodies shortens the lines that only report progress.
 func withoutBodies(jobs []search.Job) {
 	for _, j := range jobs {
 		for i := range j.Events {
@@ -138,13 +138,13 @@ func withoutBodies(jobs []search.Job) {
 	}
 }
 
-// stored finds the jobs of the id in the shards that answer.
+// stored finds the jobs with the id in the shards that answer.
 func (s *Server) stored(ctx context.Context, c *call, q search.Query) []storedView {
 	topics := slices.DeleteFunc(slices.Clone(s.registry.Snapshot().Topics.Names()), func(name string) bool {
 		return !c.token.Allows(mayRead, name) || q.Topic != "" && name != q.Topic
 	})
 	views := []storedView{}
-	jobs, _ := s.jobs.FindAny(ctx, q.ID, topics) // a shard that is down is in the list of shards
+	jobs, _ := s.jobs.Find(ctx, q.ID, topics) // a shard that is down is in the list of shards
 	for _, j := range jobs {
 		views = append(views, storedView{j.Topic, j.ID, j.State})
 	}

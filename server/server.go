@@ -40,7 +40,7 @@ type Jobs interface {
 	Health(ctx context.Context) []queue.ShardHealth
 	Ready() error
 	DownFor(topic, id string) (shards []string)
-	FindAny(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
+	Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
 	waits.Queue
 }
 
@@ -78,7 +78,7 @@ type Limits struct {
 	MaxConns      int           // connections; see listen.Options
 	HeaderTimeout time.Duration // for a request's header; default 5s
 	ReadTimeout   time.Duration // for its body; default 30s
-	BodyGrace     time.Duration // after which a body must arrive at 1 KiB/s on average; default 5s
+	BodyGrace     time.Duration // time after which a body must average 1 KiB/s; default 5s
 	WriteTimeout  time.Duration // from the end of its header to the end of its answer; default 60s
 	StallTimeout  time.Duration // for an HTTP/2 client that does not read; default 15s
 	IdleTimeout   time.Duration // of a kept connection; default 90s
@@ -109,7 +109,7 @@ type Options struct {
 	Alerts   Alerts   // nil: requests for alerts fail
 	// Healthy returns the journal's error. While there is one, pushes and edits are refused.
 	Healthy func() error
-	// Forecast says when the waiting jobs of a topic are cleared; nil: it is never known.
+	// Forecast says when the waiting jobs of a topic are cleared; nil: always unknown.
 	Forecast func(ctx context.Context, t *registry.Topic) (forecast.Answer, error)
 	Limits   Limits
 	// The following fields are those of listen.Options.

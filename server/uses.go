@@ -33,8 +33,8 @@ const (
 	lastUsesLimit  = time.Second // when the server stops
 )
 
-// storeUses stores once a minute, and at the end, which tokens were used. Uses that cannot be stored are lost, because
-// the server does not wait for an unavailable database.
+// storeUses stores which tokens were used, once a minute and when the server stops. Uses that cannot be stored are
+// lost: the server does not wait for an unavailable database.
 func (s *Server) storeUses(ctx context.Context) {
 	tick := time.NewTicker(storeUsesEvery)
 	defer tick.Stop()

@@ -5,10 +5,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -20,7 +20,7 @@ type auditData struct {
 	Filter       registry.AuditFilter
 	Since, Until string // as typed in the form
 	Actions      []string
-	Pager        page.Pager
+	Pager        list.Pager
 }
 
 // Narrow reports whether the filter excludes anything.
@@ -52,21 +52,17 @@ func (h *Handler) auditPage(c echo.Context) error {
 	}
 	f.Since, _ = page.Minute(c.QueryParam("since"), page.Zone(c)) // an invalid time excludes nothing
 	f.Until, _ = page.Minute(c.QueryParam("until"), page.Zone(c))
-	f.Before, _ = page.ID(c.QueryParam("cursor")) // an invalid cursor is the beginning
-	list, err := h.Audit.Audit(c.Request().Context(), f)
+	f.Before = list.BeforeID(c.QueryParams())
+	entries, err := h.Audit.Audit(c.Request().Context(), f)
 	if err != nil {
 		return err
 	}
-	next := ""
-	if len(list) > auditPage {
-		list = list[:auditPage]
-		next = strconv.FormatUint(list[auditPage-1].ID, 10)
-	}
 	data := auditData{
 		Filter: f, Since: page.MinuteText(f.Since), Until: page.MinuteText(f.Until), Actions: auditActions,
-		Pager: page.CursorPager(c, next),
 	}
-	for _, e := range list {
+	entries, data.Pager = list.ByID(c.QueryParams(), entries, auditPage,
+		func(e *registry.AuditEntry) uint64 { return e.ID })
+	for _, e := range entries {
 		line := auditLine{AuditEntry: e, Changes: differences(e.Before, e.After)}
 		line.Made, line.Gone = isNothing(e.Before) && !isNothing(e.After), isNothing(e.After) && !isNothing(e.Before)
 		data.Entries = append(data.Entries, line)

@@ -9,8 +9,8 @@ import (
 	"github.com/pquerna/otp/totp"
 )
 
-// codes accepts each code of a second factor only once, so that a code seen while it was typed is worthless. It limits
-// wrong codes by user alone: whoever gets to this point has the password, and may have any number of addresses.
+// codes accepts each code of a second factor only once, so a code that somebody watched being typed is worthless. It
+// limits wrong codes by user only: whoever gets this far has the password, and may use any number of addresses.
 type codes struct {
 	now func() time.Time
 

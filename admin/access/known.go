@@ -21,7 +21,7 @@ type users struct {
 }
 
 const (
-	userFresh = 3 * time.Second  // how long a user who was deleted elsewhere may continue
+	userFresh = 3 * time.Second  // how long a user deleted on another host may continue
 	userStale = 10 * time.Minute // the same while the database is unavailable
 )
 

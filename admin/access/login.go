@@ -74,7 +74,7 @@ func (h *Handler) login(c echo.Context) error {
 	return h.startSession(c, u, form)
 }
 
-// startSession starts the user's session under a new token, so that a token planted before is worthless.
+// startSession starts the user's session under a new token, which prevents session fixation.
 func (h *Handler) startSession(c echo.Context, u *account.User, form loginForm) error {
 	ctx := c.Request().Context()
 	if err := h.Sessions.RenewToken(ctx); err != nil {

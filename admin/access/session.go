@@ -14,7 +14,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// StreamUser returns the user of a request's session without prolonging it, because a stream must not keep it alive. It
+// StreamUser returns the user of a request's session without extending the session: a stream must not keep it alive. It
 // is empty if the session is not valid.
 func (h *Handler) StreamUser(c echo.Context) string {
 	ctx := c.Request().Context()
@@ -61,7 +61,7 @@ func NewSessions(store SessionStore, basePath string, log *slog.Logger, now func
 	m, steady := scs.New(), newSteadyStore(store, now)
 	m.Codec, m.Store = sessionCodec{}, steady
 	m.HashTokenInStore = true
-	m.Lifetime = sessionIdle // noteUse prolongs the session, so that most requests write nothing
+	m.Lifetime = sessionIdle // noteUse extends the session, so most requests write nothing
 	m.Cookie.Name, m.Cookie.HttpOnly, m.Cookie.Path = sessionCookie, true, basePath+"/"
 	m.Cookie.SameSite = http.SameSiteLaxMode // Strict would ask for the password again after each link in a mail
 	m.ErrorFunc = func(w http.ResponseWriter, r *http.Request, err error) {

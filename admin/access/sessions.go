@@ -56,7 +56,7 @@ func (s sessionLine) Browser() string {
 	return strings.Join(found, ", ")
 }
 
-// noteUse stores in the session when and from where it is used, and prolongs it, at most once a minute. Background
+// noteUse stores when and from where the session is used, and extends it, at most once a minute. Background
 // requests of an open page do not extend the session.
 func (h *Handler) noteUse(c echo.Context) {
 	if byScript(c) {
@@ -75,7 +75,7 @@ func (h *Handler) noteUse(c echo.Context) {
 	h.Sessions.Put(ctx, keyAgent, agent[:min(len(agent), maxAgent)])
 }
 
-// byScript reports whether a page's script may have sent a request without its user: a part of a page, or a chart.
+// byScript reports whether a script, not the user, may have sent a request: for a part of a page, or a chart.
 func byScript(c echo.Context) bool {
 	r := c.Request()
 	chart := r.Header.Get(echo.HeaderAccept) == echo.MIMEApplicationJSON

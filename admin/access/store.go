@@ -22,11 +22,11 @@ type SessionStore interface {
 }
 
 // steadyStore is the store of the session manager. While the database is unavailable, it keeps serving recently seen
-// sessions for a while, because that is when operators need the pages. Otherwise each request reads the database, so
-// that a session that was ended elsewhere ends here, too.
+// sessions for a while, because that is when operators need the pages. Otherwise each request reads the database, so a
+// session ended on another host ends here, too.
 //
-// A request that found its session in the store may only update it: an insert would revive a session that has
-// ended since.
+// A request that found its session in the store may only update it: an insert would revive a session that ended in
+// the meantime.
 type steadyStore struct {
 	scs.Store // nil: the manager calls the methods that take a context
 	sessions  SessionStore
@@ -99,7 +99,7 @@ func (s *steadyStore) CommitCtx(ctx context.Context, token string, data []byte, 
 	}
 	if err == nil {
 		k.seen = s.now()
-	} // otherwise the database is unavailable, and the change is kept here until it answers
+	} // otherwise the database is unavailable; the change is kept here until it is back
 	k.data = data
 	s.known.Add(token, k)
 	return nil

@@ -29,8 +29,8 @@ func (h *Handler) hasTOTP(ctx context.Context, user string) (bool, error) {
 	return secret != "", err
 }
 
-// askCode stores in the session that the password was right. The session's token changes, so that a token planted
-// before is worthless.
+// askCode stores in the session that the password was right. It renews the session's token, which prevents session
+// fixation.
 func (h *Handler) askCode(c echo.Context, u *account.User, form loginForm) error {
 	ctx := c.Request().Context()
 	if err := h.Sessions.RenewToken(ctx); err != nil {

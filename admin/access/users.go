@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/registry"
@@ -216,7 +217,7 @@ func (h *Handler) tokenPage(c echo.Context) error {
 }
 
 func (h *Handler) revokeToken(c echo.Context) error {
-	id, ok := page.ID(page.Param(c, "id"))
+	id, ok := list.ID(page.Param(c, "id"))
 	if !ok {
 		return echo.ErrNotFound
 	}

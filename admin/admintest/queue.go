@@ -57,7 +57,7 @@ func (*Queue) Forecast(context.Context, string) (queue.Forecast, error) {
 	return queue.Forecast{}, nil
 }
 
-func (*Queue) FindAny(context.Context, string, []string) ([]*queue.Job, error) { return nil, nil }
+func (*Queue) Find(context.Context, string, []string) ([]*queue.Job, error) { return nil, nil }
 
 func (q *Queue) Recall(ctx context.Context, topic, id string) (*queue.Job, error) {
 	return q.Get(ctx, topic, id)

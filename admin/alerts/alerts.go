@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/alert"
@@ -57,7 +58,7 @@ type alertsData struct {
 	All         int // open ones, shown or not
 	Kind, Topic string
 	Kinds       []string
-	Next        uint64 // older alerts follow this one; 0: there are none
+	Pager       list.Pager // of Ended
 	MailOff     bool
 	At          time.Time // as of which the alerts are known, while the database is unavailable; zero: now
 }
@@ -67,20 +68,17 @@ func (h *Handler) alertsPage(c echo.Context) error {
 	settings, err := alert.Read(h.Registry.Snapshot())
 	d.MailOff = err == nil && (settings.Mail.Host == "" || len(settings.Recipients) == 0) && len(settings.Webhooks) == 0
 	store, ctx := h.Alerts, c.Request().Context()
-	before, _ := page.ID(c.QueryParam("before"))
 	if d.Open, d.At, err = store.List(ctx, alert.Filter{Kind: d.Kind, Topic: d.Topic, Limit: openListed}); err != nil {
 		return err
 	}
 	d.All = len(d.Open)
 	d.Open = d.Open[:min(d.All, openShown)] // the worst come first
 	if d.Ended, _, err = store.List(ctx,
-		alert.Filter{Ended: true, Kind: d.Kind, Topic: d.Topic, Before: before, Limit: alertsEach + 1}); err != nil {
+		alert.Filter{Ended: true, Kind: d.Kind, Topic: d.Topic, Limit: alertsEach + 1,
+			Before: list.BeforeID(c.QueryParams())}); err != nil {
 		return err
 	}
-	if len(d.Ended) > alertsEach {
-		d.Ended = d.Ended[:alertsEach]
-		d.Next = d.Ended[alertsEach-1].ID
-	}
+	d.Ended, d.Pager = list.ByID(c.QueryParams(), d.Ended, alertsEach, func(a *alert.Alert) uint64 { return a.ID })
 	return h.Pages.Render(c, http.StatusOK, "alerts", d)
 }
 
@@ -277,8 +275,8 @@ func (h *Handler) sentCard(c echo.Context) string {
 	return cardOf(strings.TrimPrefix(c.Path(), h.Pages.Path("/alerts")+"/"))
 }
 
-// typedMail reads the form. An empty password means the stored one, but only for the same server and user, so that it
-// is sent nowhere else.
+// typedMail reads the form. An empty password means the stored one, but only for the same server and user: it must not
+// be sent to another server.
 func (h *Handler) typedMail(c echo.Context, stored alert.Mail) (alert.Mail, error) {
 	port, _ := strconv.Atoi(strings.TrimSpace(c.FormValue("mail.port")))
 	m := alert.Mail{

@@ -43,8 +43,8 @@ func recipientsText(list []alert.Recipient) string {
 	return b.String()
 }
 
-// seenOf returns a text that changes with what the form of a card shows. Webhooks are added and deleted one at a time,
-// so that their form shows nothing that somebody else could have changed.
+// seenOf fingerprints what the form of a card shows. Webhooks are added and deleted one at a time, so their form shows
+// nothing that somebody else could have changed.
 func seenOf(s alert.Settings, card string) string {
 	var shown any
 	switch card {

@@ -20,7 +20,7 @@ type Chart struct {
 	Time   string      `json:"time"`           // the word for time in the legend
 	Note   string      `json:"note,omitempty"` // how old it is: a text in which {0} is the hour and minute of NoteAt
 	NoteAt int64       `json:"noteAt,omitempty"`
-	None   string      `json:"none,omitempty"` // shown without values, instead of "no data"
+	None   string      `json:"none,omitempty"` // shown when there are no values; empty: "no data"
 }
 
 // Old adds a note that the chart was made at a time.
@@ -123,8 +123,8 @@ func (h *Handler) chart(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-// withGaps returns the points of a topic, unknown where those of all topics are: no shard answered then. A topic is
-// stored only after an event, so its own points do not show that.
+// withGaps returns the points of a topic, with gaps where all topics have one: no shard answered then. A topic's own
+// points do not show gaps, because they are stored only after events.
 func withGaps(p, all history.Points) history.Points {
 	unknown := map[int64]bool{}
 	for i, v := range all.Values["pushed"] {

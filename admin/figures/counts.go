@@ -47,8 +47,8 @@ type TopicTotals struct {
 	Answered
 }
 
-// readings cache what was read, so that sorting 5,000 topics by a count reads Redis once and not at every click. They
-// also serve while no shard answers.
+// readings cache counts, so sorting 5,000 topics by a count reads Redis once, not at every click. They also serve while
+// no shard answers.
 type readings struct {
 	mu     sync.Mutex
 	asked  time.Time
@@ -123,7 +123,7 @@ func (h *Handler) Totals(ctx context.Context, topics []string) map[string]TopicT
 	return list
 }
 
-// someAnswered reports whether some shards answered in spite of an error.
+// someAnswered reports whether some shards answered despite an error.
 func (h *Handler) someAnswered(err error) bool {
 	var partial *queue.PartialError
 	return err == nil || errors.As(err, &partial) && len(partial.Shards) < len(h.shards())

@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// Forecast returns the forecast of a topic, and what it follows from.
+// Forecast returns the forecast of a topic, and the figures it is computed from.
 func (h *Handler) Forecast(ctx context.Context, t *registry.Topic) (forecast.Answer, *forecast.Situation, error) {
 	return h.forecasts.Topic(ctx, t)
 }

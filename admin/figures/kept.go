@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/internal/alert/history"
 )
 
-// Stored reports how old something is that was read from the registry's database.
+// Stored is the age of data read from the registry's database.
 type Stored struct {
 	At  time.Time // when it was read; zero: never
 	Old bool      // the database has been unavailable since then
@@ -36,7 +36,7 @@ func (a Alerts) ByTopic() map[string]*alert.Alert {
 	return list
 }
 
-// kept is what was last read from the registry's database. It is shown while the database is unavailable.
+// kept caches what was last read from the registry's database, to show while the database is unavailable.
 type kept struct {
 	mu     sync.Mutex
 	series map[[2]string]keptSeries // by series and span
@@ -106,14 +106,14 @@ func (k *kept) keep(key [2]string, p keptSeries) {
 	k.series[key] = p
 }
 
-// Stored reports how old the newest series is that was read.
+// Stored returns the age of the newest series that was read.
 func (h *Handler) Stored() Stored {
 	h.kept.mu.Lock()
 	defer h.kept.mu.Unlock()
 	return h.kept.read
 }
 
-// OpenAlerts returns the open alerts. While the database is unavailable these are the last ones that it had.
+// OpenAlerts returns the open alerts. While the database is unavailable, it returns those last read.
 func (h *Handler) OpenAlerts(ctx context.Context) Alerts {
 	k := &h.kept
 	k.alertsMu.Lock()
@@ -137,7 +137,7 @@ func (h *Handler) OpenAlerts(ctx context.Context) Alerts {
 	return k.alerts
 }
 
-// keepEvery is how often figures are read while no page is open, so that there are some when a server fails.
+// keepEvery is how often figures are read while no page is open, so there are some to show when a server fails.
 const keepEvery = time.Minute
 
 // Keep reads the figures of the first pages once a minute until ctx is done.

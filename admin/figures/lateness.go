@@ -22,9 +22,8 @@ type late struct {
 	calls activity.Histogram
 }
 
-// Lateness returns how late the jobs of all topics were called in the Window, and how late those are that wait for
-// their call, except in topics that are paused or offline. While no shard answers, these are the last known ones. nil:
-// unknown.
+// Lateness returns how late the jobs of all topics were called in the Window, and how late the waiting ones are, except
+// in topics that are paused or offline. While no shard answers, it returns the last known values; nil: unknown.
 func (h *Handler) Lateness(ctx context.Context) activity.Histogram {
 	l := &h.late
 	l.mu.Lock()
@@ -49,8 +48,8 @@ func (h *Handler) Lateness(ctx context.Context) activity.Histogram {
 	return all
 }
 
-// Late returns how late the topic's jobs are: those called in the Window, and those that wait. The time is in
-// milliseconds; nil: there are none, or they are unknown.
+// Late returns how late the topic's jobs are, those called in the Window and those waiting, in milliseconds; nil: there
+// are none, or they are unknown.
 func (v *Vitals) Late(waiting queue.Stats) *float64 {
 	all := activity.Histogram{}
 	maps.Copy(all, v.calls)

@@ -18,8 +18,8 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// mark is an event that charts show at its time: an alert, a pause, another edit, or the first answers of an endpoint
-// that are different.
+// mark is an event on the time axis of charts: an alert, a pause, another edit, or the moment an endpoint began to fail
+// or to answer again.
 type mark struct {
 	Kind   string // its text is charts.mark_KIND
 	At     time.Time
@@ -50,7 +50,7 @@ func (m marks) Many() bool { return m.Series == history.AllTopics }
 
 const marksShown = 100
 
-// marksPart renders what happened in the range of a page: the script draws the list into the charts.
+// marksPart renders the events in the range of a page; the script draws them into the charts.
 func (h *Handler) marksPart(c echo.Context) error {
 	d := marks{Series: c.QueryParam("series")}
 	d.From, d.To = RangeOf(c, h.Now()).bounds(h.Now())
@@ -149,7 +149,7 @@ func editMark(e *registry.AuditEntry) mark {
 // fieldsOf returns the fields of a state in the audit trail as text.
 func fieldsOf(state json.RawMessage) map[string]string {
 	var raw map[string]json.RawMessage
-	_ = json.Unmarshal(state, &raw) // what is no object has no fields
+	_ = json.Unmarshal(state, &raw) // anything but an object has no fields
 	fields := map[string]string{}
 	for name, value := range raw {
 		text := ""
@@ -192,8 +192,8 @@ func changedFields(before, after map[string]string) string {
 
 const failuresMarked = 5 // fewer failures in a row are no outage
 
-// answerMarks returns when an endpoint began to fail, and when it answered again: the first delivery after failures
-// only, which is often a deploy.
+// answerMarks returns when an endpoint began to fail, and when it recovered (often by a deploy): at the first delivery
+// after a period of failures only.
 func answerMarks(p history.Points) (list []mark) {
 	var failed float64 // attempts since the last delivery
 	var since time.Time

@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/internal/alert/history"
 )
 
-// Range is the time that the charts of a page show: a span up to now, or from one time to another. It is in the
-// address of the page, so a link shows the same.
+// Range is the time that the charts of a page show: a span up to now, or between two times. It is part of the page's
+// address, so a link shows the same range.
 type Range struct {
 	Span     string
 	From, To time.Time // zero: the span up to now
@@ -20,7 +20,7 @@ type Range struct {
 
 const shortestRange = time.Minute
 
-// RangeOf returns the range in the address of a page. One that is invalid, or before the first data, is the span.
+// RangeOf returns the range in the address of a page, or the span if the range is invalid or before the first data.
 func RangeOf(c echo.Context, now time.Time) Range {
 	r := Range{Span: SpanOf(c), Zone: page.Zone(c)}
 	from, to := timeIn(c.QueryParam("from"), r.Zone), timeIn(c.QueryParam("to"), r.Zone)

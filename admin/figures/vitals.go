@@ -62,7 +62,8 @@ func (h *Handler) Vitals(ctx context.Context, topics []string) map[string]Vitals
 	return list
 }
 
-// readVitals reads the vitals of a topic from the history. While the database is unavailable they are the last ones.
+// readVitals reads the vitals of a topic from the history. While the database is unavailable, these are those last
+// read.
 func (h *Handler) readVitals(ctx context.Context, topic string, last Vitals) Vitals {
 	p, ok := h.readSeries(ctx, topic, history.Spans()[0])
 	if !ok {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/bulk"
@@ -50,7 +51,7 @@ type deadJob struct {
 type deadData struct {
 	Topics  []deadTopic // topics with dead jobs, most jobs first
 	Jobs    []deadJob
-	Pager   page.Pager
+	Pager   list.Pager
 	Away    string   // why some jobs could not be listed
 	Reasons []string // choices of the filter
 	Errors  []deadGroup
@@ -69,7 +70,7 @@ type deadChosen struct {
 	Topics  []deadTopic // topics with selected jobs, most jobs first
 	Jobs    int64
 	AtLeast bool // the count is incomplete
-	Later   bool // another request lists and counts on
+	Later   bool // another request continues
 	Known   bool
 }
 
@@ -99,8 +100,7 @@ type deadGroup struct {
 	Count int
 }
 
-// readDeadFilter reads the filter from the form; here ids are filtered by their beginning. An error concerns its times
-// or its status.
+// readDeadFilter reads the filter from the form; it filters ids by prefix. An error concerns the times or the status.
 func readDeadFilter(c echo.Context) (bulk.Filter, error) {
 	form, _ := c.FormParams() // of a malformed request, the fields that could be read
 	f, err := readFilter(form, page.Zone(c))
@@ -111,8 +111,8 @@ func readDeadFilter(c echo.Context) (bulk.Filter, error) {
 	return f, err
 }
 
-// deadPage lists and counts the jobs that the filter selects. What takes longer than a page should is left to a second
-// request, which, like one after a change of the filter, replaces list and count together: they always agree.
+// deadPage lists and counts the jobs that the filter selects. If that takes too long for a page, a second request
+// continues. It replaces list and count together, as does a change of the filter, so they always agree.
 func (h *Handler) deadPage(c echo.Context) error {
 	ctx := c.Request().Context()
 	f, _ := readDeadFilter(c) // malformed values are ignored, as the page shows
@@ -175,7 +175,7 @@ func sortDead(list []deadTopic) {
 	})
 }
 
-// fewTopics is how many topics are searched whatever their counts are, which are a second or two old.
+// fewTopics is how many topics are searched regardless of their counts, which may be two seconds old.
 const fewTopics = 100
 
 // deadNames returns the filter's topics. If there are many, it leaves out those that have no dead jobs.
@@ -197,7 +197,7 @@ func (h *Handler) listDead(c echo.Context, d *deadData, names []string, until ti
 	if first != "" && !ok {
 		return false, fmt.Errorf("cursor %.60q: %w", first, queue.ErrCursor)
 	}
-	d.Pager = page.CursorPager(c, "")
+	d.Pager = list.ByCursor(c.QueryParams(), "")
 	for _, name := range names {
 		if name < first {
 			continue
@@ -207,7 +207,7 @@ func (h *Handler) listDead(c echo.Context, d *deadData, names []string, until ti
 		}
 		for again := true; again; again = cursor != "" {
 			if full := len(d.Jobs) >= deadShown; full || cut {
-				d.Pager = page.CursorPager(c, name+" "+cursor)
+				d.Pager = list.ByCursor(c.QueryParams(), name+" "+cursor)
 				return cut && !full, nil
 			}
 			var jobs []queue.Job

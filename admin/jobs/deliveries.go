@@ -11,7 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/internal/alert/activity"
 	"github.com/wakecall/wakecall/internal/bulk"
 	"github.com/wakecall/wakecall/internal/queue"
@@ -28,7 +28,7 @@ func (h *Handler) deliveryRoutes(g *echo.Group) { g.GET("/deliveries", h.deliver
 const (
 	deliveriesEach  = 50
 	deliveriesKept  = 1000 // the newest that match, over all topics
-	deliveriesRead  = 100  // of one topic and shard, which keeps no more
+	deliveriesRead  = 100  // of one topic on one shard, which keeps this many
 	deliveriesLimit = 2 * time.Second
 )
 
@@ -53,7 +53,7 @@ type deliveriesData struct {
 	Filter   deliveryFilter
 	Classes  []string
 	Attempts []activity.Attempt
-	Pager    page.Pager
+	Pager    list.Pager
 	Read, Of int // topics
 	Full     bool
 	Away     string // why some attempts could not be read
@@ -96,8 +96,8 @@ func (h *Handler) deliveriesPage(c echo.Context) error {
 		d.add(list)
 	}
 	d.trim()
-	d.Pager = page.NewPager(c.QueryParam("page"), len(d.Attempts), deliveriesEach)
-	d.Attempts = page.PageOf(d.Pager, d.Attempts)
+	d.Pager = list.Numbered(c.QueryParams(), len(d.Attempts), deliveriesEach)
+	d.Attempts = list.Shown(d.Pager, d.Attempts)
 	return h.Pages.Render(c, http.StatusOK, "deliveries", &d)
 }
 

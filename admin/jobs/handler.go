@@ -55,7 +55,7 @@ type Pusher interface {
 
 // Finder finds jobs, beside those in the lists of bulk.Queue.
 type Finder interface {
-	FindAny(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
+	Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
 	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]queue.Job, string, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 }

@@ -43,13 +43,13 @@ type jobData struct {
 
 const bodyShown = 64 << 10
 
-// markOf returns a text that changes whenever the page of a job has to be updated.
+// markOf fingerprints what the page of a job shows.
 func markOf(j *queue.Job) string {
 	return fmt.Sprintf("%s-%d-%d-%d", j.State, j.Attempts, len(j.History), j.DueAt.UnixMilli())
 }
 
-// jobPage shows a job. The page polls every second, with the mark of what it shows, and replaces itself when something
-// has changed. Its message about the last action stays.
+// jobPage shows a job. The page polls every second with the mark of what it shows, and replaces itself after a change,
+// but keeps the message about the last action.
 func (h *Handler) jobPage(c echo.Context) error {
 	topic, id := page.Param(c, "topic"), page.Param(c, "id")
 	job, err := h.Queue.Recall(c.Request().Context(), topic, id)

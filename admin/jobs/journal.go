@@ -17,10 +17,10 @@ type Searcher interface {
 	All(ctx context.Context, q search.Query, tell func(search.Report)) search.Report
 }
 
-// unwatched is how long a search goes on that no page asks for: its page polls every second.
+// unwatched is how long a search continues after its page, which polls every second, was closed.
 const unwatched = 15 * time.Second
 
-// journalSearches are the searches of journals, one of each user. A new one replaces the user's last.
+// journalSearches are the searches of journals, one per user. A new search replaces the user's previous one.
 type journalSearches struct {
 	mu     sync.Mutex
 	byUser map[string]*journalSearch
@@ -44,7 +44,7 @@ type journalData struct {
 	Total     int64
 }
 
-// Missed returns the hosts that could not be asked, or not to the end.
+// Missed returns the hosts whose journals were not searched completely.
 func (d *journalData) Missed() (missed []search.Host) {
 	for _, h := range d.Hosts {
 		if h.Error != "" {
@@ -107,7 +107,7 @@ func (h *Handler) searchOf(user string, q search.Query) *journalSearch {
 	return s
 }
 
-// drop ends a search that nobody watches any more.
+// drop ends a search whose page was closed.
 func (h *Handler) drop(user string, s *journalSearch) {
 	s.cancel()
 	h.searches.mu.Lock()

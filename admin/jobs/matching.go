@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/bulk"
@@ -53,7 +54,7 @@ func newMatching(topic string, f bulk.Filter) matching {
 // JobList is a page of matching jobs.
 type JobList struct {
 	Jobs     []queue.Job
-	Pager    page.Pager
+	Pager    list.Pager
 	Matching matching
 }
 
@@ -86,7 +87,7 @@ func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, 
 func (h *Handler) finishedPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	prefix := strings.TrimPrefix(f.ID, "^")
 	jobs, next, err := h.Queue.ListFinished(c.Request().Context(), f.Topic, prefix, c.QueryParam("cursor"), jobsEach)
-	l.Jobs, l.Pager = jobs, page.CursorPager(c, next)
+	l.Jobs, l.Pager = jobs, list.ByCursor(c.QueryParams(), next)
 	return err
 }
 
@@ -110,7 +111,7 @@ func (h *Handler) orderedPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	if l.Jobs = jobs[from:to]; to < len(jobs) {
 		next = fmt.Sprintf("%s~%d", cursor, to)
 	}
-	l.Pager = page.CursorPager(c, next)
+	l.Pager = list.ByCursor(c.QueryParams(), next)
 	return nil
 }
 
@@ -124,11 +125,11 @@ func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error 
 	if f.State == queue.Delayed {
 		slices.SortStableFunc(jobs, func(x, y queue.Job) int { return x.NextAt.Compare(y.NextAt) })
 	}
-	l.Jobs, l.Pager = jobs, page.CursorPager(c, next)
+	l.Jobs, l.Pager = jobs, list.ByCursor(c.QueryParams(), next)
 	return err
 }
 
-// matching returns matching jobs of a topic, until there are enough or time is up.
+// matching returns a topic's matching jobs, until it has enough or time is up.
 func (h *Handler) matching(
 	ctx context.Context, f bulk.Filter, topic, cursor string, want int, until time.Time,
 ) (list []queue.Job, next string, err error) {

@@ -41,7 +41,7 @@ type pushData struct {
 	Settings settings
 }
 
-// settings are those that a job will have: the topic's, except where the form sets its own.
+// settings are the effective settings of the job: the form's, or else the topic's.
 type settings struct {
 	Own       pushForm
 	Topic     *registry.Topic // nil if there is no such topic

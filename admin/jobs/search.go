@@ -41,12 +41,12 @@ type searchData struct {
 	Some   bool // not all jobs were searched
 	cut    bool // not all topics were searched for the id
 	More   bool // the page keeps searching
-	Whole  bool // it is a page, on which the search goes on in the journals
+	Whole  bool // it is a whole page, which also searches the journals
 	Away   string
 }
 
 // searchPage finds pages, topics, and jobs by id or prefix of an id; htmx calls it while the user types. It redirects
-// to an unambiguous result. It shows at once what it finds quickly, and the page then keeps searching.
+// to an unambiguous result. It shows quick results at once, and the page then keeps searching.
 func (h *Handler) searchPage(c echo.Context) error {
 	d := searchData{Text: strings.TrimSpace(c.QueryParam("id"))}
 	typing := page.IsFragment(c)
@@ -104,7 +104,7 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 			d.Some = true
 			return nil
 		}
-		exact, err := h.Queue.FindAny(ctx, d.Text, some)
+		exact, err := h.Queue.Find(ctx, d.Text, some)
 		d.Jobs = append(d.Jobs, exact...)
 		if err != nil {
 			return err

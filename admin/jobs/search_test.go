@@ -55,9 +55,9 @@ type slowFinder struct {
 	took atomic.Int64
 }
 
-func (q *slowFinder) FindAny(ctx context.Context, id string, topics []string) ([]*queue.Job, error) {
+func (q *slowFinder) Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error) {
 	q.took.Add(int64(150 * time.Millisecond))
-	return q.Queue.FindAny(ctx, id, topics)
+	return q.Queue.Find(ctx, id, topics)
 }
 
 // TestASearchOfManyTopicsShowsAPageAtOnce, and continues from there.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/bulk"
@@ -25,7 +26,7 @@ func (h *Handler) tasksRoutes(g *echo.Group) {
 		return h.Tasks.Store.ListTasks(ctx, tasksShown)
 	})
 	h.Hub.Register("task", tasksEvery, "partials/task_progress", func(ctx context.Context, id string) (any, error) {
-		n, ok := page.ID(id)
+		n, ok := list.ID(id)
 		if !ok {
 			return nil, bulk.ErrNoTask
 		}
@@ -42,7 +43,7 @@ func (h *Handler) tasksPage(c echo.Context) error {
 }
 
 func taskID(c echo.Context) (uint64, error) {
-	id, ok := page.ID(c.Param("id"))
+	id, ok := list.ID(c.Param("id"))
 	if !ok {
 		return 0, echo.ErrNotFound
 	}

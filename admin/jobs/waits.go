@@ -20,7 +20,7 @@ type Waiting interface {
 	ProbeNow(ctx context.Context, topic string) (open bool, err error)
 }
 
-// waiting is the part of a job's page that says why it waits. It changes while the job itself does not.
+// waiting is the part of a job's page that says why the job waits. It may change while the job does not.
 type waiting struct {
 	Topic, ID string
 	Settings  string // the name of the topic's settings: the topic's, or its namespace's
@@ -47,7 +47,7 @@ func (h *Handler) waitsPart(c echo.Context) error {
 	return h.Pages.Fragment(c, "partials/waits", h.newWaiting(c.Request().Context(), job))
 }
 
-// gonePage shows a job that no shard has, or whose shard does not answer: what the journals know of it.
+// gonePage shows what the journals know of a job that no shard has, or whose shard does not answer.
 func (h *Handler) gonePage(c echo.Context, topic, id string, err error) error {
 	var away *queue.UnavailableError
 	d, status := waiting{Topic: topic, ID: id}, http.StatusNotFound

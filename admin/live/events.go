@@ -77,8 +77,7 @@ func (s *stream) sendAll(messages []message) error {
 	return nil
 }
 
-// lineEnds normalizes everything that ends a line of a stream: a carriage return in a user's text would otherwise begin
-// a forged event.
+// lineEnds normalizes line ends: otherwise a carriage return in a user's text could begin a forged event.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 func event(name, text string) string {

@@ -42,8 +42,8 @@ type feed struct {
 	ran     bool
 }
 
-// reader is one open page. It keeps only the newest version of each event: a slow browser misses some and delays
-// nobody.
+// reader is one open page. It keeps only the newest version of each event, so a slow browser misses some but delays
+// nobody else.
 type reader struct {
 	language string
 	mu       sync.Mutex
@@ -166,7 +166,7 @@ func (h *Hub) publish(event string, s source, f *feed, data any) {
 	}
 }
 
-// send passes a new text to its current readers: a reader that joined while it was rendered got the previous one.
+// send passes a new text to the current readers. One that joined while the text was rendered has the previous text.
 func (h *Hub) send(event string, f *feed, language, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/internal/alert/history"
 )
 
-// impact says how bad a problem is: since when, how many jobs it affects, whether these become more, and who is
-// responsible for the topic.
+// impact is the extent of a problem: since when, how many jobs it affects, whether their number grows, and who owns the
+// topic.
 type impact struct {
 	Since time.Time // zero: unknown
 	Of    string    // which jobs are counted: the text overview.affected_OF; empty: none
@@ -42,7 +42,7 @@ const (
 	trendShare = 0.1 // a smaller change is steady
 )
 
-// addImpact completes the problems that are shown.
+// addImpact adds the impact to the problems that are shown.
 func (h *Handler) addImpact(ctx context.Context, list []issue) {
 	var counts figures.Counts
 	for i := range list {

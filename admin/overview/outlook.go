@@ -24,8 +24,8 @@ type topicForecast struct {
 	forecast.Answer
 }
 
-// outlook has the forecasts of all topics. When all jobs together are cleared is not computed: one topic that is paused
-// says nothing about the others.
+// outlook has the forecasts of all topics. It does not say when all jobs together are cleared: one paused topic would
+// make that unknown.
 type outlook struct {
 	Forecast queue.Forecast
 	Capacity forecast.Capacity

@@ -40,7 +40,7 @@ func (o *overviewLive) has(kind string) bool {
 	return slices.ContainsFunc(o.alerts.List, func(a alert.Alert) bool { return a.Has(kind) })
 }
 
-// wrong returns the number of problems on each page, by its entry in the menu.
+// wrong returns the number of problems by menu entry.
 func (o *overviewLive) wrong() map[string]int {
 	wrong := map[string]int{"overview": o.Problems.Count(), "alerts": len(o.alerts.List)}
 	for _, s := range o.Shards {

@@ -9,9 +9,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Kept is a form that could not be processed: its session had expired, or a server that the change needs did not
-// answer. The error page contains the form, so that no input is stored or lost, and the user can send it
-// again. Passwords are left out.
+// Kept is a form that could not be processed because its session had expired, or a server that the change needs did not
+// answer. The error page contains the form, so the user can send it again; nothing is stored on the server. Passwords
+// are left out.
 type Kept struct {
 	Action string     // a path below the base path; empty: no form
 	Fields url.Values // what was typed
@@ -53,11 +53,11 @@ func (p *Pages) SealKept(k Kept) string {
 	if err != nil {
 		p.Log.Warn("a form cannot be kept until its user has signed in", "error", err)
 	}
-	_, sealed, _ = strings.Cut(sealed, ":") // before it is a mark with a NUL, which HTML cannot carry
+	_, sealed, _ = strings.Cut(sealed, ":") // without its prefix, which contains a NUL, invalid in HTML
 	return sealed
 }
 
-// OpenKept returns the form of a SealKept. There is none in other texts.
+// OpenKept returns the form that SealKept sealed; an invalid text has none.
 func (p *Pages) OpenKept(sealed string) (k Kept) {
 	text, err := p.Key.Open(keptPlace, sealed)
 	if err != nil || json.Unmarshal([]byte(text), &k) != nil {

@@ -189,7 +189,7 @@ type shownProblem struct {
 	Kept
 }
 
-// Refusal returns the error page for a malformed request, of which neither session nor language are known.
+// Refusal returns the error page for a malformed request, whose session and language are unknown.
 func Refusal(status int, detail string) (http.Header, []byte) {
 	title := fmt.Sprint(status, " ", http.StatusText(status))
 	h := http.Header{"Content-Type": {"text/html; charset=utf-8"}, "Content-Security-Policy": {Policy}}

@@ -1,4 +1,4 @@
-// Package page contains what all pages of the web admin share: rendering, texts, messages, forms, lists, the current
+// Package page contains what all pages of the web admin share: rendering, texts, messages, forms, the current
 // user and their rights, and the middleware around every request.
 package page
 
@@ -56,8 +56,8 @@ func New(o Options) (p *Pages, err error) {
 // CleanBase returns a base path without the slash at its end.
 func CleanBase(path string) string { return strings.TrimRight(path, "/") }
 
-// FormsOf redirects GET requests for the addresses of a page's forms to the page. After a mistake, the page is shown at
-// a form's address, and the user may request that again by reloading or choosing a language.
+// FormsOf redirects GET requests for the addresses of a page's forms to the page. A form with errors is shown at its
+// own address, which the user may request again by reloading or choosing a language.
 func (p *Pages) FormsOf(g *echo.Group, path string, forms ...string) {
 	for _, form := range forms {
 		g.GET(form, func(c echo.Context) error { return p.Redirect(c, path) })

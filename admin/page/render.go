@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/internal/account"
 )
 
@@ -49,16 +50,7 @@ func (v *View) Here() string { return v.base + v.URL.RequestURI() }
 // With returns the address of the page with query parameters set to other values, in pairs. An empty value removes a
 // parameter. Any other change removes the page number, too.
 func (v *View) With(pairs ...any) string {
-	q := v.URL.Query()
-	q.Del("page")
-	for i := 0; i+1 < len(pairs); i += 2 {
-		name, value := fmt.Sprint(pairs[i]), fmt.Sprint(pairs[i+1])
-		if value == "" {
-			q.Del(name)
-		} else {
-			q.Set(name, value)
-		}
-	}
+	q := list.With(v.URL.Query(), pairs...)
 	here := v.base + v.URL.EscapedPath()
 	if len(q) == 0 {
 		return here
@@ -91,7 +83,7 @@ func (p *Pages) Render(c echo.Context, status int, page string, data any) error 
 	return p.write(c, status, func(w io.Writer) error { return p.templates[v.Lang].Page(w, page, v) })
 }
 
-// Parts answers htmx with a page from which it takes parts. Messages wait for the next page.
+// Parts answers htmx with a page of which it swaps in some parts. Messages are kept for the next page.
 func (p *Pages) Parts(c echo.Context, page string, data any) error {
 	v := p.view(c, page, data)
 	return p.write(c, http.StatusOK, func(w io.Writer) error { return p.templates[v.Lang].Page(w, page, v) })

@@ -24,7 +24,7 @@ type Strip struct {
 // stripFresh is how long a page may use a strip computed for another page. Strips are computed while pages are open.
 const stripFresh = 10 * time.Second
 
-// currentStrip returns nil when no page was open recently: its numbers would be old.
+// currentStrip returns nil when no page was open recently, because the numbers would be old.
 func (p *Pages) currentStrip() *Strip {
 	s := p.strip.Load()
 	if s == nil || p.Now().Sub(s.Made) > stripFresh {

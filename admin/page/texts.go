@@ -30,7 +30,7 @@ func (t *Texts) T(c echo.Context, key string, args ...any) string {
 	return t.texts[Lang(c)].T(key, args...)
 }
 
-// known has the keys of the texts of errors that are not messages.
+// known maps errors that are not messages to the keys of their texts.
 var known = []struct {
 	err error
 	key string

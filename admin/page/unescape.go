@@ -9,8 +9,8 @@ import (
 
 const escapeLen = len(`\u50ac`)
 
-// Unescaped returns JSON, also the beginning of a text of JSON, with characters in place of their escapes, as \u50ac.
-// Only what a string may have unescaped and a reader can see is decoded, so the text means the same.
+// Unescaped decodes escapes such as \u50ac in JSON, which may be truncated. It decodes only visible characters that a
+// string may contain unescaped, so the JSON means the same.
 func Unescaped(text string) string {
 	if !strings.Contains(text, `\u`) || !strings.ContainsAny(strings.TrimLeft(text, " \t\r\n")[:1], `{["`) {
 		return text
@@ -35,8 +35,8 @@ func Unescaped(text string) string {
 	return b.String() + text
 }
 
-// escaped decodes the escape at the beginning of a text, or the two of a surrogate pair, and returns its length; 0 if
-// it stays.
+// escaped decodes the escape, or surrogate pair, at the beginning of a text and returns its length; 0 if it must not be
+// decoded.
 func escaped(text string) (r rune, n int) {
 	r = codeUnit(text)
 	n = escapeLen

@@ -64,7 +64,7 @@ func (v *ShardView) FullPercent() int { return int(min(100, 100*v.Full())) }
 // High reports whether the shard will soon reject new jobs.
 func (v *ShardView) High() bool { return v.Full() > health.MemoryShare }
 
-// Down reports whether the shard does not answer though it should.
+// Down reports whether the shard should answer but does not.
 func (v *ShardView) Down() bool { return v.Asked && !v.Health.Up }
 
 // Draining reports whether the shard's jobs are being moved to others.

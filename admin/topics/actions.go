@@ -32,8 +32,8 @@ func (h *Handler) putState(c echo.Context, t *registry.Topic, state registry.Top
 	return put()
 }
 
-// asShown wraps a change of the secrets that the page showed. It fails if the topic has changed since, because its
-// secrets may be different ones.
+// asShown wraps a change of the secrets that the page showed. It fails if the topic, and so perhaps its secrets, has
+// changed since.
 func (h *Handler) asShown(change func(echo.Context, *registry.Topic) error) func(echo.Context, *registry.Topic) error {
 	return func(c echo.Context, t *registry.Topic) error {
 		if etag := c.FormValue("etag"); etag != "" && etag != t.ETag() {
@@ -44,8 +44,8 @@ func (h *Handler) asShown(change func(echo.Context, *registry.Topic) error) func
 	}
 }
 
-// inState wraps a change of the state that the page showed. It fails if the state has changed since: whoever pauses
-// an active topic does not intend to revert somebody else's change to offline.
+// inState wraps a change of the state that the page showed. It fails if the state has changed since: a user who pauses
+// an active topic does not mean to undo somebody else's change to offline.
 func (h *Handler) inState(change func(echo.Context, *registry.Topic) error) func(echo.Context, *registry.Topic) error {
 	return func(c echo.Context, t *registry.Topic) error {
 		if was := c.FormValue("was"); was != "" && was != string(t.State) {
@@ -134,9 +134,8 @@ func (h *Handler) dropOldSecret(c echo.Context, t *registry.Topic) error {
 	return h.Pages.Redirect(c, h.Pages.Below("/topics", t.Name))
 }
 
-// deleteTopic refuses while the topic has jobs, unless they are to be deleted, too. It deletes jobs before the topic,
-// so that after a failure the rest is still reachable through the topic, and once more after it, for jobs pushed in
-// between.
+// deleteTopic fails while the topic has jobs, unless they are to be deleted, too. It deletes jobs before the topic, so
+// that after a failure the rest can still be reached through the topic, and again after it, for jobs pushed in between.
 func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 	ctx := c.Request().Context()
 	stats, err := h.Queue.Stats(ctx, []string{t.Name})

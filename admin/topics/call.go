@@ -27,7 +27,8 @@ type testData struct {
 
 const sampleBody = "{\n  \"test\": true\n}"
 
-// testPage calls a topic's endpoint with a test job: once, to show request and answer, or as the endpoint doctor does.
+// testPage calls a topic's endpoint with a test job: once, to show request and answer, or with the endpoint doctor's
+// series of tests.
 func (h *Handler) testPage(c echo.Context, t *registry.Topic) error {
 	do := c.Request().PostFormValue("do") // empty when the page is first opened
 	d := &testData{Topic: t, Body: sampleBody}

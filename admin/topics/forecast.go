@@ -7,8 +7,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// fillForecast computes when jobs fall due, when those that wait are cleared, and how late dispatchers will call others
-// or, at the earliest, workers take them. Topics of a namespace have no forecast.
+// fillForecast computes when jobs fall due, when the waiting ones are cleared, and how late later ones will be called
+// by dispatchers or, at the earliest, reserved by workers. Topics of a namespace have no forecast.
 func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
 	if d.IsNamespace() {
 		return nil

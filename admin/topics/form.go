@@ -54,7 +54,7 @@ func (d topicFormData) Open(card string) bool {
 	})
 }
 
-// conflict is a field whose typed value differs from the one that somebody else has saved since.
+// conflict is a field whose typed value differs from one that somebody else has saved in the meantime.
 type conflict struct{ Field, Theirs, Yours string }
 
 func conflicts(theirs, yours *registry.Topic) (list []conflict) {

@@ -1,9 +1,7 @@
 package topics
 
 import (
-	"cmp"
 	"context"
-	"html/template"
 	"math"
 	"net/http"
 	"net/url"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/alert"
@@ -38,55 +37,16 @@ func (h *Handler) topicsRoutes(g *echo.Group) {
 const topicsEvery = 3 * time.Second
 
 type topicsData struct {
-	Search, State, Sort, Count string
-	States                     []string
-	Lines                      []topicLine
-	Pager                      page.Pager
-	All                        int
-	Counts                     figures.Counts
-	Stored                     figures.Stored // the success rates
-	Query                      string         // query of the live rows
-	alerts                     map[string]*alert.Alert
-}
-
-// Head is a column that the list can be sorted by. Numbers are sorted highest first; -NAME reverses the order.
-type Head struct {
-	By, Label string
-	Number    bool
-	Wide      bool // only shown on wide screens
-}
-
-// Heads returns the columns. Those that a phone shows without scrolling come first.
-func (d topicsData) Heads() []Head {
-	return []Head{
-		{"name", "common.topic", false, false}, {"health", "topics.health", false, false},
-		{"ready", "common.ready", true, false}, {"dead", "common.dead", true, false},
-		{"success", "topics.success", true, false}, {"p99", "topics.p99", true, false},
-		{"oldest", "topics.oldest", true, false}, {"", "topics.recent", false, false},
-		{"pushed", "topics.pushed", true, false}, {"delivered", "topics.delivered", true, false},
-		{"failed", "topics.failed", true, false}, {"deleted", "topics.deleted", true, true},
-		{"delayed", "common.delayed", true, false}, {"running", "common.running", true, false},
-	}
-}
-
-// Order returns how a column is sorted now: ascending, descending or not.
-func (d topicsData) Order(h Head) string {
-	switch {
-	case strings.TrimPrefix(d.Sort, "-") != h.By:
-		return ""
-	case h.Number == (d.Sort == h.By):
-		return "descending"
-	}
-	return "ascending"
-}
-
-// Sorted returns the query for the order that a click on a column selects.
-func (d topicsData) Sorted(h Head) template.URL {
-	next := h.By
-	if d.Sort == h.By {
-		next = "-" + h.By
-	}
-	return template.URL(url.Values{"q": {d.Search}, "state": {d.State}, "count": {d.Count}, "sort": {next}}.Encode())
+	Search, State, Count string
+	States               []string
+	Order                list.Order[*topicLine]
+	Lines                []topicLine
+	Pager                list.Pager
+	All                  int
+	Counts               figures.Counts
+	Stored               figures.Stored // the success rates
+	Query                string         // query of the live rows
+	alerts               map[string]*alert.Alert
 }
 
 // topicLine is a topic in the list.
@@ -129,8 +89,8 @@ const (
 	failingShare = 0.5 // share of failed attempts
 )
 
-// Health returns the most severe problem of a topic. What cannot be read now is judged by its alert, which stays open
-// for some minutes after its end.
+// Health returns the most severe problem of a topic. Where the current state cannot be read, the topic's alert decides,
+// which stays open for some minutes after the problem ends.
 func (l topicLine) Health() string {
 	switch {
 	case l.State != registry.TopicActive:
@@ -159,12 +119,12 @@ func (l topicLine) Health() string {
 // alerted reports whether an alert about the topic with a cause of this kind is open.
 func (l topicLine) alerted(kind string) bool { return l.Alert != nil && l.Alert.Has(kind) }
 
-// mayWait reports whether jobs wait that nobody reserves, as far as is known.
+// mayWait reports whether jobs may be waiting that nobody reserves.
 func (l topicLine) mayWait() bool {
 	return !l.Known() || len(l.Missing) > 0 || l.Stats.Ready > 0 && l.Stats.Running == 0
 }
 
-// otherwiseCritical reports whether an alert is open with a critical cause that has no state of health of its own.
+// otherwiseCritical reports whether the open alert has a critical cause without a health state of its own.
 func (l topicLine) otherwiseCritical() bool {
 	return l.Alert != nil && slices.ContainsFunc(l.Alert.Causes, func(c alert.Cause) bool {
 		return c.Severity == alert.Critical && !slices.Contains([]string{"breaker", "no_worker", "no_consumer"}, c.Kind)
@@ -173,52 +133,36 @@ func (l topicLine) otherwiseCritical() bool {
 
 const topicsEach = 50
 
-// sortKey is the key that a list is sorted by: lowest first, equal keys by name.
-type sortKey [2]float64
-
-// topicSorts are the columns except the name, by which the topics are already sorted.
-var topicSorts = map[string]func(*topicLine) sortKey{
-	"health":    func(l *topicLine) sortKey { return sortKey{float64(slices.Index(healths, l.Health()))} },
-	"success":   func(l *topicLine) sortKey { return sortKey{-unknownLast(l.Success), -float64(l.Attempts)} },
-	"p99":       func(l *topicLine) sortKey { return sortKey{-orZero(l.P99())} },
-	"oldest":    highest(func(l *topicLine) int64 { return int64(l.Stats.OldestReady) }),
-	"pushed":    highest(func(l *topicLine) int64 { return l.Moved().Pushed }),
-	"delivered": highest(func(l *topicLine) int64 { return l.Moved().Delivered }),
-	"failed":    highest(func(l *topicLine) int64 { return l.Moved().Failed }),
-	"deleted":   highest(func(l *topicLine) int64 { return l.Moved().Deleted }),
-	"delayed":   highest(func(l *topicLine) int64 { return l.Stats.Delayed }),
-	"ready":     highest(func(l *topicLine) int64 { return l.Stats.Ready }),
-	"running":   highest(func(l *topicLine) int64 { return l.Stats.Running }),
-	"dead":      highest(func(l *topicLine) int64 { return l.Stats.Dead }),
+// columns returns the columns. Those that a phone shows without scrolling come first.
+func columns() []column {
+	number := func(by, label string, of func(*topicLine) int64) column {
+		return column{By: by, Label: label, Number: true, Key: list.Highest(of)}
+	}
+	return []column{
+		{By: "name", Label: "common.topic"},
+		{By: "health", Label: "topics.health", Key: func(l *topicLine) list.Key {
+			return list.Key{float64(slices.Index(healths, l.Health()))}
+		}},
+		number("ready", "common.ready", func(l *topicLine) int64 { return l.Stats.Ready }),
+		number("dead", "common.dead", func(l *topicLine) int64 { return l.Stats.Dead }),
+		{By: "success", Label: "topics.success", Number: true, Key: func(l *topicLine) list.Key {
+			return list.Key{-unknownLast(l.Success), -float64(l.Attempts)}
+		}},
+		{By: "p99", Label: "topics.p99", Number: true,
+			Key: func(l *topicLine) list.Key { return list.Key{-orZero(l.P99())} }},
+		number("oldest", "topics.oldest", func(l *topicLine) int64 { return int64(l.Stats.OldestReady) }),
+		{Label: "topics.recent"},
+		number("pushed", "topics.pushed", func(l *topicLine) int64 { return l.Moved().Pushed }),
+		number("delivered", "topics.delivered", func(l *topicLine) int64 { return l.Moved().Delivered }),
+		number("failed", "topics.failed", func(l *topicLine) int64 { return l.Moved().Failed }),
+		{By: "deleted", Label: "topics.deleted", Number: true, Wide: true,
+			Key: list.Highest(func(l *topicLine) int64 { return l.Moved().Deleted })},
+		number("delayed", "common.delayed", func(l *topicLine) int64 { return l.Stats.Delayed }),
+		number("running", "common.running", func(l *topicLine) int64 { return l.Stats.Running }),
+	}
 }
 
-func highest(of func(*topicLine) int64) func(*topicLine) sortKey {
-	return func(l *topicLine) sortKey { return sortKey{-float64(of(l))} }
-}
-
-// sortedBy sorts lines that are in the order of their names. It computes each key once: there may be 100,000.
-func sortedBy(lines []*topicLine, key func(*topicLine) sortKey, down bool) []*topicLine {
-	type place struct {
-		key sortKey
-		at  int
-	}
-	places := make([]place, len(lines))
-	for i, l := range lines {
-		k := key(l)
-		if down {
-			k = sortKey{-k[0], -k[1]}
-		}
-		places[i] = place{k, i}
-	}
-	slices.SortFunc(places, func(x, y place) int {
-		return cmp.Or(cmp.Compare(x.key[0], y.key[0]), cmp.Compare(x.key[1], y.key[1]), cmp.Compare(x.at, y.at))
-	})
-	sorted := make([]*topicLine, len(lines))
-	for i, p := range places {
-		sorted[i] = lines[p.at]
-	}
-	return sorted
-}
+type column = list.Column[*topicLine]
 
 func unknownLast(share float64) float64 {
 	if math.IsNaN(share) {
@@ -240,28 +184,21 @@ func (h *Handler) topicsPage(c echo.Context) error {
 
 // listTopics returns a page of the list. Values that the list is not sorted by are read only for the shown topics.
 func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
-	d := &topicsData{Search: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Sort: q.Get("sort"),
-		Count: q.Get("count"), States: topicStates, Counts: h.Figures.Counts(ctx),
-		alerts: h.Figures.OpenAlerts(ctx).ByTopic()}
-	d.Query = url.Values{"q": {d.Search}, "state": {d.State}, "sort": {d.Sort}, "count": {d.Count},
-		"page": {q.Get("page")}}.Encode()
+	d := &topicsData{Search: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Count: q.Get("count"),
+		States: topicStates, Counts: h.Figures.Counts(ctx), alerts: h.Figures.OpenAlerts(ctx).ByTopic(),
+		Query: q.Encode(), Order: list.NewOrder(columns(), q)}
 	topics := h.matchingTopics(d)
-	key, down := strings.CutPrefix(d.Sort, "-")
-	by := topicSorts[key]
-	if by == nil && key != "name" {
-		d.Sort, down = "name", false
-	}
-	d.Pager = page.NewPager(q.Get("page"), len(topics), topicsEach)
+	d.Pager = list.Numbered(q, len(topics), topicsEach)
 	var shown []*topicLine
-	if by == nil { // already in order
-		if down {
+	if d.Order.Column.Key == nil { // by name
+		if d.Order.Down {
 			slices.Reverse(topics)
 		}
-		shown = h.newLines(page.PageOf(d.Pager, topics), d)
+		shown = h.newLines(list.Shown(d.Pager, topics), d)
 	} else {
 		lines := h.newLines(topics, d)
-		h.fillJudged(ctx, lines, key)
-		shown = page.PageOf(d.Pager, sortedBy(lines, by, down))
+		h.fillJudged(ctx, lines, d.Order.Column.By)
+		shown = list.Shown(d.Pager, list.SortBy(lines, d.Order.Column.Key, d.Order.Down))
 	}
 	h.fillTotals(ctx, shown)
 	h.fillVitals(ctx, shown)
@@ -291,7 +228,7 @@ func busiest(lines []*topicLine) []*topicLine {
 	if len(lines) <= topicsJudged {
 		return lines
 	}
-	return sortedBy(lines, highest(func(l *topicLine) int64 { return l.Stats.Jobs() }), false)[:topicsJudged]
+	return list.SortBy(lines, list.Highest(func(l *topicLine) int64 { return l.Stats.Jobs() }), false)[:topicsJudged]
 }
 
 var topicStates = []string{string(registry.TopicActive), string(registry.TopicPaused), string(registry.TopicOffline)}

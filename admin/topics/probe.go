@@ -11,7 +11,8 @@ import (
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
-// probeNow lets an open breaker call one job now. The audit trail comes first: what it cannot have is not done.
+// probeNow lets an open breaker call one job now. It writes the audit trail first: a probe that cannot be audited is
+// not made.
 func (h *Handler) probeNow(c echo.Context, t *registry.Topic) error {
 	ctx := c.Request().Context()
 	if err := h.Registry.NoteProbe(ctx, page.Actor(c), t.Name); err != nil {

@@ -57,7 +57,7 @@ type topicLive struct {
 	Pull     *queue.Workers    // the workers of a pull topic; nil: unknown
 	Last     *activity.Attempt // while its breaker is open; nil: unknown
 	ProbeDue bool              // the open breaker probes with the next due job
-	Until    time.Time         // when the older of its two secrets is dropped; zero: never by itself
+	Until    time.Time         // when the older of its two secrets is dropped; zero: only by hand
 }
 
 func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
@@ -81,7 +81,7 @@ func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
 		}
 	}
 	if len(t.Secrets) > 1 {
-		l.Until, _ = h.Secrets.Rotation(ctx, t.Name) // without the database the page shows no countdown
+		l.Until, _ = h.Secrets.Rotation(ctx, t.Name) // no countdown while the database is unavailable
 	}
 	return l
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/internal/describe"
 )
 
 func (p *program) alertCommand() *cobra.Command {
@@ -48,23 +49,11 @@ func alertTable(w io.Writer, alerts []client.Alert, now time.Time) error {
 	titles := []string{"ID", "SEVERITY", "SINCE", "STATE", "TITLE", "DETAILS"}
 	return table(w, titles, alerts, func(a client.Alert) []string {
 		return []string{
-			strconv.FormatUint(a.ID, 10), a.Severity, instant(a.BeganAt, now), alertState(a, now), a.Title,
+			strconv.FormatUint(a.ID, 10), a.Severity, describe.Instant(a.BeganAt, now), describe.AlertState(a, now),
+			a.Title,
 			strings.Join(a.Details, "; "),
 		}
 	})
-}
-
-func alertState(a client.Alert, now time.Time) string {
-	switch h := a.Handled; {
-	case a.EndedAt != nil:
-		return "ended " + distance(a.EndedAt.Sub(now))
-	case h == nil:
-		return "open"
-	case h.MutedUntil != nil:
-		return fmt.Sprintf("muted by %s, ends %s", h.By, distance(h.MutedUntil.Sub(now)))
-	default:
-		return "acknowledged by " + h.By
-	}
 }
 
 func (p *program) alertAckCommand() *cobra.Command {
@@ -91,7 +80,7 @@ func (p *program) alertUnmuteCommand() *cobra.Command {
 		func(ctx context.Context, c *client.Client, id uint64) error { return c.UnmuteAlert(ctx, id) })
 }
 
-// alertAction is a command on one or more alerts. It goes on after an alert that has ended meanwhile.
+// alertAction is a command on one or more alerts. It skips alerts that have ended in the meantime.
 func (p *program) alertAction(
 	name, short, done string, do func(ctx context.Context, c *client.Client, id uint64) error,
 ) *cobra.Command {

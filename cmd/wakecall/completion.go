@@ -62,7 +62,7 @@ func (p *program) completeAlerts(cmd *cobra.Command, _ []string, _ string) ([]st
 	})
 }
 
-// offer returns what a server knows, or nothing if none answers soon: an error would disturb whoever is typing.
+// offer returns the server's completions, or none if it does not answer soon: an error would disturb the user's typing.
 func (p *program) offer(
 	cmd *cobra.Command, know func(ctx context.Context, c *client.Client) ([]string, error),
 ) ([]string, cobra.ShellCompDirective) {

@@ -19,7 +19,7 @@ func (p *program) configured(
 	return reading(p, cmd, conf.Load, run)
 }
 
-// onDataDir is configured for a command that asks the processes on data_dir, whatever errors other keys have meanwhile.
+// onDataDir is like configured, for a command that queries the processes on data_dir even if other keys are invalid.
 func (p *program) onDataDir(cmd *cobra.Command, run func(ctx context.Context, dir string) error) *cobra.Command {
 	return reading(p, cmd, conf.DataDir, run)
 }

@@ -4,7 +4,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestAFlagIsNeverIgnored: values that mean "not given" are refused, so that an empty variable in a script is an error
@@ -45,16 +44,6 @@ func TestANegativeLimitReachesTheServer(t *testing.T) {
 		"-1")
 	if got.code != exitFailed || !strings.Contains(got.err, "limit: no") {
 		t.Errorf("code %d: %s%s", got.code, got.out, got.err)
-	}
-}
-
-func TestLongDistancesAreInDays(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		90*24*time.Hour - time.Second: "in 90 days", -72 * time.Hour: "3 days ago", 47 * time.Hour: "in 47h",
-	} {
-		if got := distance(d); got != want {
-			t.Errorf("%s: %q, not %q", d, got, want)
-		}
 	}
 }
 

@@ -109,12 +109,12 @@ func processReady(ctx context.Context, p *master.Process) error {
 	return nil
 }
 
-// serves requests the URL at which a process of this host says that it serves clients; "" needs nothing.
+// serves requests the URL at which a process of this host reports that it serves clients; "" requests nothing.
 func serves(ctx context.Context, url string) error {
 	if url == "" {
 		return nil
 	}
-	// The certificate is not verified: it is made out for the name that clients use, not for the address on this host.
+	// The certificate is not verified: it is issued for the name that clients use, not for the address on this host.
 	// Nothing secret is sent, and the process itself has named the address. No proxy is used.
 	c := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/describe"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
@@ -36,7 +37,7 @@ func (p *program) hostListCommand() *cobra.Command {
 			}
 			return p.show(hosts, func(w io.Writer) error {
 				return table(w, []string{"HOST", "STATE", "SEEN", "ABSENT FROM"}, hosts, func(h queue.Host) []string {
-					return []string{h.Name, h.State, instant(h.Seen, p.now()), strings.Join(h.Absent, ", ")}
+					return []string{h.Name, h.State, describe.Instant(h.Seen, p.now()), strings.Join(h.Absent, ", ")}
 				})
 			})
 		}),

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/internal/describe"
 	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
@@ -106,7 +107,9 @@ func (p *program) listJobs(
 func jobTable(w io.Writer, page *client.Page, now time.Time) error {
 	titles := []string{"ID", "STATE", "DUE", "PRIORITY", "ATTEMPTS", "REASON"}
 	err := table(w, titles, page.Jobs, func(j client.Job) []string {
-		return []string{j.ID, j.State, instant(j.DueAt, now), j.Priority, strconv.Itoa(j.Attempts), j.DeadReason}
+		return []string{
+			j.ID, j.State, describe.Instant(j.DueAt, now), j.Priority, strconv.Itoa(j.Attempts), j.DeadReason,
+		}
 	})
 	if err != nil || page.Next == "" {
 		return err
@@ -140,11 +143,12 @@ func jobFields(w io.Writer, j *client.Job, now time.Time) error {
 	if j.TTR != 0 {
 		ttr = printable.ShortDuration(j.TTR.Std())
 	}
-	return fields(w, "topic", j.Topic, "id", j.ID, "state", state, "due", instant(j.DueAt, now),
-		"next attempt", instantOf(j.NextAttemptAt, now), "lease until", instantOf(j.LeaseUntil, now),
-		"dead since", instantOf(j.DeadAt, now), "finished", instantOf(j.FinishedAt, now), "late", lateness(j),
-		"priority", j.Priority, "attempts", attempts, "ttr", ttr, "created", instant(j.CreatedAt, now),
-		"waits", whyWaits(j.Waits, now), "content type", j.ContentType, "body", shownBody(j))
+	return fields(w, "topic", j.Topic, "id", j.ID, "state", state, "due", describe.Instant(j.DueAt, now),
+		"next attempt", describe.InstantOf(j.NextAttemptAt, now), "lease until", describe.InstantOf(j.LeaseUntil, now),
+		"dead since", describe.InstantOf(j.DeadAt, now), "finished", describe.InstantOf(j.FinishedAt, now), "late",
+		lateness(j),
+		"priority", j.Priority, "attempts", attempts, "ttr", ttr, "created", describe.Instant(j.CreatedAt, now),
+		"waits", describe.Waits(j.Waits, now), "content type", j.ContentType, "body", shownBody(j))
 }
 
 func lateness(j *client.Job) string {
@@ -177,7 +181,7 @@ func historyTable(w io.Writer, history []client.Attempt) error {
 		}
 		took := printable.Duration(time.Duration(h.TookMS * float64(time.Millisecond)))
 		return []string{
-			strconv.Itoa(h.N), h.StartedAt.UTC().Format(timeLayout), took, status, h.Error,
+			strconv.Itoa(h.N), h.StartedAt.UTC().Format(describe.TimeLayout), took, status, h.Error,
 			printable.Clip(h.Answer, clipAt),
 		}
 	})

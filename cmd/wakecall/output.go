@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	encodingjson "github.com/go-json-experiment/json/v1"
 
+	"github.com/wakecall/wakecall/internal/describe"
 	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
@@ -58,7 +58,7 @@ func (p *program) say(v any, format string, args ...any) error {
 // sort correctly.
 func writeJSON(w io.Writer, v any) error {
 	instants := json.MarshalToFunc(func(enc *jsontext.Encoder, t time.Time) error {
-		return enc.WriteToken(jsontext.String(t.UTC().Format(timeLayout)))
+		return enc.WriteToken(jsontext.String(t.UTC().Format(describe.TimeLayout)))
 	})
 	b, err := json.Marshal(v, encodingjson.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.WithIndent("  "),
 		json.WithMarshalers(instants))
@@ -107,42 +107,4 @@ func columns(w io.Writer, rows [][]string) error {
 		}
 	}
 	return nil
-}
-
-// timeLayout is how the API writes times.
-const timeLayout = "2006-01-02T15:04:05.000Z"
-
-// instant formats a time as the API does, with its distance from now.
-func instant(t, now time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(timeLayout) + " (" + distance(t.Sub(now)) + ")"
-}
-
-func instantOf(t *time.Time, now time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return instant(*t, now)
-}
-
-// distance returns "in 5m", "5m ago" or "now".
-func distance(d time.Duration) string {
-	if d.Abs() < 500*time.Millisecond {
-		return "now"
-	}
-	if d < 0 {
-		return length(-d) + " ago"
-	}
-	return "in " + length(d)
-}
-
-// length formats durations over two days in days, because 2159h59m59s is hard to read.
-func length(d time.Duration) string {
-	const day = 24 * time.Hour
-	if d < 2*day {
-		return printable.Duration(d)
-	}
-	return strconv.FormatInt(int64(d.Round(day)/day), 10) + " days"
 }

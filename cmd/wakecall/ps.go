@@ -16,6 +16,7 @@ import (
 	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/internal/app"
 	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/internal/describe"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/master"
 )
@@ -45,7 +46,7 @@ func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 		s := statusOf(p)
 		for _, f := range s.Findings {
 			findings = append(findings, fmt.Sprintf("shard %s: %s: %s, since %s",
-				f.Shard, f.Kind, f.Detail, instant(f.Since, now)))
+				f.Shard, f.Kind, f.Detail, describe.Instant(f.Since, now)))
 		}
 		for _, one := range s.failing() {
 			failing = append(failing, fmt.Sprintf("%s: service %s failed %s and will be restarted: %s",

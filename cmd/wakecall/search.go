@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/internal/describe"
 	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
@@ -30,11 +31,11 @@ func (p *program) searchCommand() *cobra.Command {
 			return err
 		}
 		if len(r.Stored) == 0 {
-			away, err := shardsAway(ctx, c)
+			shards, err := c.Shards(ctx)
 			if err != nil {
 				return err
 			}
-			for _, s := range away {
+			for _, s := range describe.UnreachableShards(shards) {
 				fmt.Fprintln(cmd.ErrOrStderr(), "not searched:", printable.Line(s))
 			}
 		}
@@ -43,18 +44,7 @@ func (p *program) searchCommand() *cobra.Command {
 	return p.addClientFlags(cmd)
 }
 
-// shardsAway returns the shards that do not answer, and why: they may have a job that was not found.
-func shardsAway(ctx context.Context, c *client.Client) (away []string, err error) {
-	shards, err := c.Shards(ctx)
-	for _, s := range shards {
-		if !s.Up {
-			away = append(away, "shard "+s.Name+": "+s.Error)
-		}
-	}
-	return away, err
-}
-
-// searched says how far a search has come.
+// searched returns the progress of a search.
 func searched(r *client.SearchReport) string {
 	read, total := int64(0), int64(0)
 	for _, h := range r.Hosts {
@@ -71,7 +61,7 @@ func (p *program) showSearch(w io.Writer, id string, r *client.SearchReport) err
 			printable.Line(j.Topic), j.State)
 	}
 	for _, j := range r.Jobs {
-		fmt.Fprintf(w, "\n%s of topic %s, %s\n", printable.Line(j.ID), printable.Line(j.Topic), endOf(j.Ended))
+		fmt.Fprintf(w, "\n%s of topic %s, %s\n", printable.Line(j.ID), printable.Line(j.Topic), describe.End(j.Ended))
 		titles := []string{"AT", "EVENT", "RESULT", "BY", "HOST"}
 		if err := table(w, titles, j.Events, eventRow); err != nil {
 			return err
@@ -87,17 +77,6 @@ func (p *program) showSearch(w io.Writer, id string, r *client.SearchReport) err
 		}
 	}
 	return nil
-}
-
-func endOf(ended string) string {
-	text, known := map[string]string{
-		"": "which has not ended as far as is known", "done": "delivered", "delete": "deleted",
-		"drop": "deleted from the dead letters", "clear": "deleted with all jobs of its topic",
-	}[ended]
-	if !known {
-		return ended
-	}
-	return text
 }
 
 func eventRow(e client.Event) []string {
@@ -124,7 +103,7 @@ func eventRow(e client.Event) []string {
 		}
 	}
 	if e.DueAt != nil {
-		what += ", due " + e.DueAt.UTC().Format(timeLayout)
+		what += ", due " + e.DueAt.UTC().Format(describe.TimeLayout)
 	}
-	return []string{at.UTC().Format(timeLayout), what, result, strings.TrimSpace(e.By + " " + e.Via), e.Host}
+	return []string{at.UTC().Format(describe.TimeLayout), what, result, strings.TrimSpace(e.By + " " + e.Via), e.Host}
 }

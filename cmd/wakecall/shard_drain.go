@@ -48,7 +48,7 @@ func (p *program) shardDrainCommand() *cobra.Command {
 	return p.addOutputFlag(cmd)
 }
 
-// watchDrain shows the progress until the shard is empty.
+// watchDrain shows progress until the shard is empty.
 func (p *program) watchDrain(ctx context.Context, cfg *conf.Config, s registry.Shard) error {
 	shard, closeQueue, err := setup.OpenShard(ctx, cfg, s)
 	if err != nil {

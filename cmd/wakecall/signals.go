@@ -35,11 +35,11 @@ func (s *signals) supervise() {
 	signal.Notify(s.hup, syscall.SIGHUP)
 }
 
-// outliveLog is called by a process that keeps running when nobody reads its log anymore. Other commands end with
+// outliveLog is called by a process that keeps running after the reader of its log has exited. Other commands exit with
 // their reader, as in `wakecall stats | head`.
 func (s *signals) outliveLog() { signal.Ignore(syscall.SIGPIPE) }
 
-// handleKill is called by a command that ends by itself when kill is closed.
+// handleKill is called by a command that exits by itself when kill is closed.
 func (s *signals) handleKill() { s.handled.Store(true) }
 
 // context returns a context that ends with the first signal to stop. A second signal ends the process, unless the

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/describe"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -68,7 +69,7 @@ func (p *program) tokenTable(w io.Writer, views []tokenView) error {
 	return table(w, titles, views, func(v tokenView) []string {
 		expires, used := "never", "never"
 		if v.ExpiresAt != nil {
-			expires = instant(*v.ExpiresAt, p.now())
+			expires = describe.Instant(*v.ExpiresAt, p.now())
 		}
 		if v.LastUsedAt != nil { // it is stored to the minute
 			used = v.LastUsedAt.UTC().Format("2006-01-02T15:04Z")
@@ -130,7 +131,7 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 func (p *program) showNewToken(w io.Writer, v tokenView) error {
 	fmt.Fprintln(p.err, "The token is not shown again.")
 	return fields(w, "id", strconv.FormatUint(v.ID, 10), "name", v.Name, "rights", rightsText(v.Rights),
-		"topics", strings.Join(v.Topics, ","), "expires", instantOf(v.ExpiresAt, p.now()), "token", v.Token)
+		"topics", strings.Join(v.Topics, ","), "expires", describe.InstantOf(v.ExpiresAt, p.now()), "token", v.Token)
 }
 
 func (p *program) tokenRevokeCommand() *cobra.Command {

@@ -140,8 +140,8 @@ func (p *program) work(ctx context.Context, c *client.Client, f workFlags, topic
 // for child processes that still hold its standard error.
 var outputWait = 5 * time.Second
 
-// runCommand runs the command for one job. The command's output goes to this program's output, and the end of its
-// standard error is the reason of a failure.
+// runCommand runs the command for one job. The command's output goes to this program's output; the end of its standard
+// error becomes the reason of a failure.
 func runCommand(ctx context.Context, f workFlags, job *client.LeasedJob) error {
 	cmd := exec.CommandContext(ctx, "sh", "-c", f.exec)
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(job.Payload()), os.Stdout
@@ -158,7 +158,7 @@ func runCommand(ctx context.Context, f workFlags, job *client.LeasedJob) error {
 	var exit *exec.ExitError
 	switch {
 	case cmd.ProcessState != nil && cmd.ProcessState.Success():
-		return nil // although err says that ctx has ended, or that a child still holds the standard error
+		return nil // err may still report the end of ctx, or a child that holds standard error open
 	case errors.As(err, &exit) && exit.ExitCode() == exitRelease:
 		return client.Released(f.releaseDelay)
 	}

@@ -96,8 +96,8 @@ func (i *ids) known() (id uint64, ok bool) {
 	return i.next - 1, true
 }
 
-// refillEvery is the interval between attempts to refill the reserve. After a failure it also spares the database: puts
-// that wait meanwhile get the last error.
+// refillEvery is the interval between attempts to refill the reserve. After a failure, puts get the last error without
+// another query of the database.
 const refillEvery = time.Second
 
 // keepReserve keeps a block in reserve until ctx is done. A put that finds no block reports the last error.

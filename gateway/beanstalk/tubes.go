@@ -159,7 +159,7 @@ func (t *tubes) plan(names []string) plan {
 	return p
 }
 
-// refreshEvery is how long stats-tube may overlook a tube that another host has just begun to use.
+// refreshEvery is how long stats-tube may not show a tube that another host has just begun to use.
 const refreshEvery = time.Second
 
 // recent calls refresh unless it was called recently. Shards that do not answer are not an error: only their jobs wait.

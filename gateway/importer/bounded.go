@@ -11,8 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// MaxReply limits the memory for what an old system replies to one request, by what the reply announces: a claim of 500
-// jobs of 1 MiB each. Otherwise a server that is none, or a hostile one, could take all of this machine's.
+// MaxReply limits the memory for an old system's reply to one request, by the size that the reply announces: enough for
+// a claim of 500 jobs of 1 MiB each. Without a limit, another kind of server, or a hostile one, could exhaust this
+// machine's memory.
 const MaxReply = 512 << 20
 
 // ReplyError is the error for a longer reply.
@@ -38,8 +39,8 @@ func NewClient(to *redis.Options) *redis.Client {
 	return redis.NewClient(&o)
 }
 
-// boundedConn is a connection to a Redis. It reads along, because go-redis allocates what a reply announces, before it
-// has arrived: 12 bytes can announce a list of gigabytes, and its first element another one.
+// boundedConn is a connection to a Redis that checks the sizes that replies announce. go-redis allocates memory for
+// them before the data has arrived: 12 bytes can announce a list of gigabytes, and its first element another one.
 type boundedConn struct {
 	net.Conn
 	addr  string
@@ -49,7 +50,7 @@ type boundedConn struct {
 	err   error
 }
 
-// socketConn shows go-redis the socket, so that it finds out which idle connections the server has closed.
+// socketConn gives go-redis access to the socket, to detect idle connections that the server has closed.
 type socketConn struct {
 	*boundedConn
 	syscall.Conn
@@ -73,7 +74,7 @@ func (c *boundedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// maxLine is more than a line with a type and a number has.
+// maxLine is longer than any line with a type and a number.
 const maxLine = 32
 
 func (c *boundedConn) scan(b []byte) {
@@ -97,7 +98,7 @@ func (c *boundedConn) scan(b []byte) {
 	}
 }
 
-// itemSize is the least memory that go-redis takes for an element of a list.
+// itemSize is the minimum memory that go-redis allocates for an element of a list.
 const itemSize = 16
 
 // announced spends what a line announces: a value's bytes, or the elements of a list or map.

@@ -24,7 +24,7 @@ type Source interface {
 	Waiting(ctx context.Context) (int, error)
 	// Claim claims at most n jobs of the registered topics. It returns none if no such job is waiting.
 	Claim(ctx context.Context, n int) ([]Job, error)
-	// Left returns the claims left behind by earlier imports, or by this one before an error.
+	// Left returns the claims that earlier imports, or this one before an error, left behind.
 	Left(ctx context.Context) ([]Job, error)
 	// Drop removes the claims of jobs, all claimed together.
 	Drop(ctx context.Context, jobs []Job) error

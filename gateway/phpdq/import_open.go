@@ -40,7 +40,7 @@ func openSource(
 ) (importer.Source, func(), error) {
 	topics, stored, err := readRegistry(ctx, dsn)
 	if err != nil {
-		text := strings.TrimPrefix(err.Error(), database.ErrUnavailable.Error()+": ") // it is not Wakecall's registry
+		text := strings.TrimPrefix(err.Error(), database.ErrUnavailable.Error()+": ") // not Wakecall's registry
 		return nil, nil, fmt.Errorf("database of php-delayqueue: %s", strings.TrimPrefix(text, "registry "))
 	}
 	if len(shards) == 0 {

@@ -61,11 +61,11 @@ func (q *Queue) Recall(ctx context.Context, topic, id string) (*Job, error) {
 	if !errors.Is(err, ErrNotFound) && !isAbsent(err) {
 		return j, err
 	}
-	_, last, missed := q.find(ctx, id, []string{topic})
-	if last[topic] == nil {
+	found, missed := q.Find(ctx, id, []string{topic})
+	if len(found) == 0 {
 		return nil, cmp.Or(missed, err)
 	}
-	return last[topic], nil
+	return found[0], nil
 }
 
 // finishedSteps bounds the calls of the script for one page of a list of finished jobs: a prefix may match few.

@@ -90,7 +90,7 @@ func TestAFinishedJobCanBeFound(t *testing.T) {
 		h[1].Answer != "ok" || h[1].TookMS != 12.5 {
 		t.Fatalf("history: %+v", h)
 	}
-	if found, err := f.q.FindAny(f.ctx, "order-42", []string{"other", "shop.close"}); err != nil || len(found) != 1 ||
+	if found, err := f.q.Find(f.ctx, "order-42", []string{"other", "shop.close"}); err != nil || len(found) != 1 ||
 		found[0].State != Finished {
 		t.Fatalf("find = %+v, %v", found, err)
 	}

@@ -1,4 +1,4 @@
-package main
+package assistant
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -14,20 +13,16 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
 // askAssistant connects a client to the tools, as the program of an assistant does.
 func askAssistant(t *testing.T, url, token string, changes bool) *mcp.ClientSession {
 	t.Helper()
-	c, err := client.New(client.Options{URL: url, Token: token})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &assistant{api: c, now: func() time.Time { return testNow }, searching: make(chan struct{}, 1)}
+	o := options(t, url, token)
+	o.AllowChanges = changes
 	near, far := mcp.NewInMemoryTransports()
-	server, err := a.server(slog.New(slog.DiscardHandler), changes).Connect(t.Context(), far, nil)
+	server, err := newServer(o).Connect(t.Context(), far, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +33,6 @@ func askAssistant(t *testing.T, url, token string, changes bool) *mcp.ClientSess
 	t.Cleanup(func() {
 		_ = s.Close()
 		_ = server.Wait()
-		c.Close()
 	})
 	return s
 }
@@ -70,7 +64,7 @@ func TestAssistantOnlyReadsUnlessAllowed(t *testing.T) {
 	for allowed, want := range map[bool][]string{
 		false: readingTools, true: slices.Sorted(slices.Values(slices.Concat(readingTools, changingTools))),
 	} {
-		api := newFakeAPI(t)
+		api := newFakeAPI(t, nil)
 		s := askAssistant(t, api.url, "secret-token", allowed)
 		var got []string
 		for tool, err := range s.Tools(t.Context(), nil) {
@@ -95,14 +89,15 @@ func TestAssistantOnlyReadsUnlessAllowed(t *testing.T) {
 
 // TestAssistantChanges sends what the command line sends.
 func TestAssistantChanges(t *testing.T) {
-	api := newFakeAPI(t)
-	api.topics["t"] = map[string]any{"name": "t", "state": "active"}
-	api.answers = map[string]answer{
-		"POST /v1/topics/t/jobs/x/run": {202, `{"topic":"t","id":"x","state":"ready"}`},
-		"POST /v1/topics/t/dead/retry": {200, `{"count":3}`},
-		"DELETE /v1/topics/t/jobs/x":   {204, ``},
-		"POST /v1/alerts/7/ack":        {200, `{}`},
-	}
+	api := newFakeAPI(t, map[string]answer{
+		"GET /v1/topics/t":                {200, `{"state":"offline"}`},
+		"PUT /v1/topics/t":                {200, `{}`},
+		"PUT /v1/topics/t?reason=release": {200, `{}`},
+		"POST /v1/topics/t/jobs/x/run":    {202, `{"topic":"t","id":"x","state":"ready"}`},
+		"POST /v1/topics/t/dead/retry":    {200, `{"count":3}`},
+		"DELETE /v1/topics/t/jobs/x":      {204, ``},
+		"POST /v1/alerts/7/ack":           {200, `{}`},
+	})
 	s := askAssistant(t, api.url, "secret-token", true)
 	for _, c := range []struct {
 		tool string
@@ -116,6 +111,8 @@ func TestAssistantChanges(t *testing.T) {
 		},
 		{"retry_dead", map[string]any{"topic": "t", "ids": []string{"x"}}, `POST /v1/topics/t/dead/retry {"ids":["x"]}`},
 		{"delete_job", map[string]any{"topic": "t", "id": "x"}, "DELETE /v1/topics/t/jobs/x"},
+		{"pause_topic", map[string]any{"topic": "t", "reason": "release"}, `PUT /v1/topics/t?reason=release {"state":"paused"}`},
+		{"resume_topic", map[string]any{"topic": "t"}, `PUT /v1/topics/t {"state":"active"}`},
 		{"ack_alert", map[string]any{"id": 7, "reason": "known"}, `POST /v1/alerts/7/ack {"reason":"known"}`},
 	} {
 		_, failure := ask(t, s, c.tool, c.args)
@@ -123,30 +120,22 @@ func TestAssistantChanges(t *testing.T) {
 			t.Errorf("%s sent %q: %s", c.tool, sent, failure)
 		}
 	}
-	for tool, state := range map[string]string{"pause_topic": "paused", "resume_topic": "active"} {
-		if _, failure := ask(t, s, tool, map[string]any{"topic": "t"}); failure != "" || api.topics["t"]["state"] != state {
-			t.Errorf("%s: %v %s", tool, api.topics["t"], failure)
-		}
-	}
 }
 
 // TestAssistantCutsWhatOthersWrote: bodies and answers of other systems are short, marked as cut, and have no characters
 // that people do not see. Secrets are left out.
 func TestAssistantCutsWhatOthersWrote(t *testing.T) {
-	api := newFakeAPI(t)
 	long, hidden := strings.Repeat("x", 5000), "a\U000e0041\U000e0141\u202eb\x1b"
 	text := func(s string) string { b, _ := json.Marshal(s); return string(b) }
-	api.answers = map[string]answer{
+	api := newFakeAPI(t, map[string]answer{
+		"GET /v1/topics?limit=101": {200, `{"topics":[{"name":"t","state":"active","delivery":"push",
+			"callback_url":"https://user:secret@h/path?key=secret","headers":{"Authorization":"secret"}}]}`},
 		"GET /v1/search?id=x": {200, `{"done":true,"stored":[{"topic":"t","id":"x","state":"dead"}],"jobs":[` +
 			`{"topic":"t","id":"x","ended":"delete","created_at":"2026-01-02T03:00:00Z","events":[{"at":"2026-01-02T03:04:00Z","what":"delete","error":` + text(hidden+long) + `}]}]}` + "\n"},
 		"GET /v1/topics/t/jobs/x": {200, `{"topic":"t","id":"x","state":"dead","dead_reason":"attempts","attempts":2,
 			"due_at":"2026-01-02T03:07:05Z","dead_at":"2026-01-02T03:03:05Z","headers":{"Authorization":"secret"},"body":` + text(long) +
 			`,"history":[{"n":2,"started_at":"2026-01-02T03:04:00Z","status":500,"answer":` + text(hidden+long) + `}]}`},
-	}
-	api.topics["t"] = map[string]any{
-		"name": "t", "state": "active", "delivery": "push", "callback_url": "https://user:secret@h/path?key=secret",
-		"headers": map[string]string{"Authorization": "secret"},
-	}
+	})
 	s := askAssistant(t, api.url, "secret-token", false)
 	found, failure := ask(t, s, "find_job", map[string]any{"id": "x"})
 	topics, _ := ask(t, s, "list_topics", nil)
@@ -168,33 +157,28 @@ func TestAssistantCutsWhatOthersWrote(t *testing.T) {
 	}
 }
 
-// TestASearchSaysThatAShardIsAway: it may have the job that was not found.
-func TestASearchSaysThatAShardIsAway(t *testing.T) {
-	api := newFakeAPI(t)
-	api.answers = map[string]answer{
+// TestASearchSaysThatAShardIsDown: it may have the job that was not found.
+func TestASearchSaysThatAShardIsDown(t *testing.T) {
+	api := newFakeAPI(t, map[string]answer{
 		"GET /v1/search?id=x": {200, `{"done":true,"stored":[],"jobs":[]}` + "\n"},
 		"GET /v1/shards":      {200, `{"shards":[{"name":"a","up":true},{"name":"b","error":"connection refused"}]}`},
-	}
+	})
 	found, failure := ask(t, askAssistant(t, api.url, "secret-token", false), "find_job", map[string]any{"id": "x"})
 	if !strings.Contains(found, `"complete":false`) || !strings.Contains(found, `["shard b: connection refused"]`) ||
 		strings.Contains(found, "unknown") {
 		t.Errorf("%s %s", found, failure)
 	}
-	if got := api.wakecall(t, "", "search", "x"); !strings.Contains(got.err, "not searched: shard b: connection refused\n") {
-		t.Errorf("code %d: %s%s", got.code, got.out, got.err)
-	}
 }
 
 // TestAssistantCountsDeadJobs by reason, over all pages.
 func TestAssistantCountsDeadJobs(t *testing.T) {
-	api := newFakeAPI(t)
-	api.answers = map[string]answer{
+	api := newFakeAPI(t, map[string]answer{
 		"GET /v1/topics/t/stats":                               {200, `{"dead":3}`},
 		"GET /v1/topics/t/jobs?limit=1000&state=dead":          {200, `{"jobs":[{"id":"a","dead_reason":"gone"}],"next":"n"}`},
 		"GET /v1/topics/t/jobs?cursor=n&limit=1000&state=dead": {200, `{"jobs":[{"id":"b","dead_reason":"attempts"},{"id":"c","dead_reason":"attempts"}]}`},
 		"GET /v1/topics/t/jobs/a":                              {200, `{"topic":"t","id":"a","state":"dead"}`},
 		"GET /v1/topics/t/jobs/b":                              {200, `{"topic":"t","id":"b","state":"dead"}`},
-	}
+	})
 	text, failure := ask(t, askAssistant(t, api.url, "secret-token", false), "dead_letters", map[string]any{"topic": "t"})
 	var out deadOut
 	if err := json.Unmarshal([]byte(text), &out); err != nil || out.Dead != 3 || out.Counted != 3 || len(out.Examples) != 2 ||
@@ -205,8 +189,9 @@ func TestAssistantCountsDeadJobs(t *testing.T) {
 
 // TestAssistantErrorsNameTheWayOut: somebody who asks an assistant sees them.
 func TestAssistantErrorsNameTheWayOut(t *testing.T) {
-	api := newFakeAPI(t)
-	api.answers["GET /v1/topics/other/stats"] = answer{403, `{"status":403,"detail":"the token does not allow read on other"}`}
+	api := newFakeAPI(t, map[string]answer{
+		"GET /v1/topics/other/stats": {403, `{"status":403,"detail":"the token does not allow read on other"}`},
+	})
 	for _, c := range []struct{ url, token, tool, topic, says string }{
 		{api.url, "secret-token", "topic_stats", "other", "wakecall token create"},
 		{api.url, "wrong", "topic_stats", "t", "WAKECALL_TOKEN"},
@@ -236,8 +221,8 @@ const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":` +
 func TestAssistantOutlivesGarbage(t *testing.T) {
 	garbage := []string{
 		"", "nonsense", `{"jsonrpc":"2.0","id":7`, `{}`, `[]`, `[1]`, `null`, `"text"`, "\xff\xfe\x00", `{"jsonrpc":"1.0","id":1}`,
-		`{"jsonrpc":"2.0","id":{},"method":"ping"}`, strings.Repeat("x", 3*mcpLineLimit),
-		`{"jsonrpc":"2.0","id":8,"method":"ping","params":{"x":"` + strings.Repeat("y", mcpLineLimit) + `"}}`,
+		`{"jsonrpc":"2.0","id":{},"method":"ping"}`, strings.Repeat("x", 3*lineLimit),
+		`{"jsonrpc":"2.0","id":8,"method":"ping","params":{"x":"` + strings.Repeat("y", lineLimit) + `"}}`,
 		`{"jsonrpc":"2.0","id":50,"method":"no/such/method"}`, `{"jsonrpc":"2.0","id":51,"method":"tools/call","params":null}`,
 		`{"jsonrpc":"2.0","id":52,"method":"tools/call","params":{"name":"nothing"}}`, `{"jsonrpc":"2.0","id":53,"method":""}`,
 		`{"jsonrpc":"2.0","id":54,"result":{}}`, `{"jsonrpc":"2.0","method":"no/such/notification"}`,
@@ -248,9 +233,10 @@ func TestAssistantOutlivesGarbage(t *testing.T) {
 		input += line + "\n" + fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, 100+i) + "\n"
 	}
 	input += `{"jsonrpc":"2.0","id":200,"method":"tools/list"}` // without a line's end
-	got := newFakeAPI(t).wakecall(t, input, "mcp")
+	var out strings.Builder
+	err := Serve(t.Context(), strings.NewReader(input), &out, options(t, newFakeAPI(t, nil).url, "secret-token"))
 	answered := map[string]bool{}
-	for line := range strings.Lines(got.out) {
+	for line := range strings.Lines(out.String()) {
 		var m struct {
 			ID    json.RawMessage
 			Error *struct{ Code int }
@@ -265,8 +251,8 @@ func TestAssistantOutlivesGarbage(t *testing.T) {
 			t.Errorf("no answer after %.80q", line)
 		}
 	}
-	if got.code != 0 || !answered["200"] || !answered["null"] || !answered["50"] || !answered["52"] {
-		t.Errorf("code %d, answered %v\n%s", got.code, answered, got.err)
+	if err != nil || !answered["200"] || !answered["null"] || !answered["50"] || !answered["52"] {
+		t.Errorf("%v, answered %v", err, answered)
 	}
 }
 
@@ -276,9 +262,9 @@ func TestAssistantStops(t *testing.T) {
 	defer feed.Close()
 	reply, out := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
-	p := &program{in: in, out: out, err: io.Discard, now: time.Now, env: []string{"WAKECALL_URL=http://127.0.0.1:1", "WAKECALL_TOKEN=x"}}
-	ended := make(chan int, 1)
-	go func() { ended <- p.execute(ctx, []string{"mcp"}) }()
+	o := options(t, "http://127.0.0.1:1", "x")
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, in, out, o) }()
 	go func() { _, _ = io.WriteString(feed, hello+"\n") }()
 	first := make([]byte, 1)
 	if _, err := io.ReadFull(reply, first); err != nil || !bytes.Equal(first, []byte("{")) {
@@ -287,9 +273,9 @@ func TestAssistantStops(t *testing.T) {
 	go func() { _, _ = io.Copy(io.Discard, reply) }()
 	cancel()
 	select {
-	case code := <-ended:
-		if code != 0 {
-			t.Errorf("code %d", code)
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
 		}
 	case <-time.After(wait.Limit):
 		t.Error("it goes on")

@@ -1,4 +1,4 @@
-package main
+package describe
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/wakecall/wakecall/client"
 )
 
-// whyWaits returns all that a job waits for as one line; "" if it does not wait.
-func whyWaits(list []client.Wait, now time.Time) string {
+// Waits returns all that a job waits for as one line; "" if it does not wait.
+func Waits(list []client.Wait, now time.Time) string {
 	texts := make([]string, len(list))
 	for i := range list {
 		texts[i] = whyWait(&list[i], now)
@@ -30,7 +30,7 @@ func whyWait(w *client.Wait, now time.Time) string {
 			text += " by " + w.By
 		}
 		if w.Since != nil {
-			text += " at " + instantOf(w.Since, now)
+			text += " at " + InstantOf(w.Since, now)
 		}
 		return withDetail(text, w.Why)
 	case "offline":
@@ -38,11 +38,11 @@ func whyWait(w *client.Wait, now time.Time) string {
 	case "locked":
 		return "the server's host has another secret key"
 	case "not_due":
-		return "not due until " + instantOf(w.Until, now)
+		return "not due until " + InstantOf(w.Until, now)
 	case "retry":
-		return withDetail(fmt.Sprintf("attempt %d failed, retried at %s", w.Attempt, instantOf(w.Until, now)), w.Error)
+		return withDetail(fmt.Sprintf("attempt %d failed, retried at %s", w.Attempt, InstantOf(w.Until, now)), w.Error)
 	case "breaker_open":
-		return fmt.Sprintf("endpoint failed %d times in a row, next probe at %s", w.Failures, instantOf(w.Until, now))
+		return fmt.Sprintf("endpoint failed %d times in a row, next probe at %s", w.Failures, InstantOf(w.Until, now))
 	case "max_in_flight":
 		text := fmt.Sprintf("max_in_flight reached: %d of %g jobs of the topic are running", w.Running, w.Limit)
 		if w.Shard != "" {
@@ -50,7 +50,7 @@ func whyWait(w *client.Wait, now time.Time) string {
 		}
 		return text
 	case "rate_limit":
-		return fmt.Sprintf("rate_limit reached: %g a second, next call at %s", w.Limit, instantOf(w.Until, now))
+		return fmt.Sprintf("rate_limit reached: %g a second, next call at %s", w.Limit, InstantOf(w.Until, now))
 	case "window":
 		return fmt.Sprintf("endpoint is slow: %d calls in flight of %g that it could answer lately", w.Running, w.Limit)
 	case "no_worker":

@@ -1,4 +1,4 @@
-package main
+package describe
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/wakecall/wakecall/client"
 )
 
-func TestGetSaysWhyAJobWaits(t *testing.T) {
+func TestWaitsSayWhyAJobWaits(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := now.Add(time.Minute)
 	since := now.Add(-time.Hour)
@@ -26,7 +26,7 @@ func TestGetSaysWhyAJobWaits(t *testing.T) {
 		"behind 7 due jobs of its topic and priority":             {Reason: "behind", Jobs: 7},
 		"shard a does not answer: refused":                        {Reason: "shard_down", Shard: "a", Error: "refused"},
 	} {
-		if got := whyWaits([]client.Wait{w}, now); got != want {
+		if got := Waits([]client.Wait{w}, now); got != want {
 			t.Errorf("%s: %q, want %q", w.Reason, got, want)
 		}
 	}

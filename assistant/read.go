@@ -1,4 +1,4 @@
-package main
+package assistant
 
 import (
 	"cmp"
@@ -13,41 +13,42 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/internal/describe"
 	"github.com/wakecall/wakecall/internal/log/printable"
 )
 
-func (a *assistant) addReading(s *mcp.Server) {
-	addTool(a, s, &mcp.Tool{
+func (t *tools) addReading(s *mcp.Server) {
+	addTool(t, s, &mcp.Tool{
 		Name: "find_job", Annotations: reads(),
 		Description: "Finds a job by its id, in all topics: whether it was called, when, what its endpoint answered, " +
 			"or why it waits. Also finds jobs that are finished, deleted or dead, as long as the journal keeps them." +
 			untrusted,
-	}, a.find)
-	addTool(a, s, &mcp.Tool{
+	}, t.find)
+	addTool(t, s, &mcp.Tool{
 		Name: "list_jobs", Annotations: reads(),
 		Description: "Lists a topic's jobs in one state." + untrusted,
-	}, a.list)
-	addTool(a, s, &mcp.Tool{
+	}, t.list)
+	addTool(t, s, &mcp.Tool{
 		Name: "topic_stats", Annotations: reads(),
 		Description: "Counts a topic's jobs by state, and tells how long the oldest ready job has been due.",
-	}, a.stats)
-	addTool(a, s, &mcp.Tool{
+	}, t.stats)
+	addTool(t, s, &mcp.Tool{
 		Name: "list_topics", Annotations: reads(),
 		Description: "Lists the topics, with their state and where they call. Needs a token with the right manage." +
 			untrusted,
-	}, a.topics)
-	addTool(a, s, &mcp.Tool{
+	}, t.topics)
+	addTool(t, s, &mcp.Tool{
 		Name: "dead_letters", Annotations: reads(),
 		Description: "Counts a topic's dead jobs by reason, and shows the last error of some of them." + untrusted,
-	}, a.dead)
-	addTool(a, s, &mcp.Tool{
+	}, t.dead)
+	addTool(t, s, &mcp.Tool{
 		Name: "alerts", Annotations: reads(),
 		Description: "Lists the open alerts, most severe first. Needs a token with the right manage." + untrusted,
-	}, a.alerts)
-	addTool(a, s, &mcp.Tool{
+	}, t.alerts)
+	addTool(t, s, &mcp.Tool{
 		Name: "shards", Annotations: reads(),
 		Description: "Lists the shards (the Redis deployments that hold the jobs) and their health.",
-	}, a.shards)
+	}, t.shards)
 }
 
 // deadFilter are the arguments that select dead jobs.
@@ -80,25 +81,25 @@ type listIn struct {
 }
 
 type listOut struct {
-	Jobs []mcpJob `json:"jobs" jsonschema:"without bodies and attempts; find_job shows these"`
-	Next string   `json:"next,omitempty" jsonschema:"cursor of the next page; missing after the last"`
+	Jobs []job  `json:"jobs" jsonschema:"without bodies and attempts; find_job shows these"`
+	Next string `json:"next,omitempty" jsonschema:"cursor of the next page; missing after the last"`
 }
 
-func (a *assistant) list(ctx context.Context, in listIn) (*listOut, error) {
+func (t *tools) list(ctx context.Context, in listIn) (*listOut, error) {
 	o := client.ListOptions{State: in.State, Prefix: in.Prefix, Limit: cmp.Or(in.Limit, 20), Cursor: in.Cursor}
-	if o.Limit > mcpListed {
-		return nil, fmt.Errorf("limit must be at most %d; next is the cursor of the next page", mcpListed)
+	if o.Limit > maxListed {
+		return nil, fmt.Errorf("limit must be at most %d; next is the cursor of the next page", maxListed)
 	}
 	if in.State == client.Dead {
 		o.Dead = in.filter()
 	}
-	page, err := a.api.List(ctx, in.Topic, o)
+	page, err := t.api.List(ctx, in.Topic, o)
 	if err != nil {
 		return nil, err
 	}
-	out := &listOut{Jobs: []mcpJob{}, Next: page.Next}
+	out := &listOut{Jobs: []job{}, Next: page.Next}
 	for i := range page.Jobs {
-		out.Jobs = append(out.Jobs, a.job(&page.Jobs[i]))
+		out.Jobs = append(out.Jobs, t.job(&page.Jobs[i]))
 	}
 	return out, nil
 }
@@ -115,8 +116,8 @@ type statsOut struct {
 	OldestReady string `json:"oldest_ready,omitempty" jsonschema:"how long the oldest ready job has been due"`
 }
 
-func (a *assistant) stats(ctx context.Context, in topicIn) (*statsOut, error) {
-	s, err := a.api.Stats(ctx, in.Topic)
+func (t *tools) stats(ctx context.Context, in topicIn) (*statsOut, error) {
+	s, err := t.api.Stats(ctx, in.Topic)
 	if err != nil {
 		return nil, err
 	}
@@ -133,11 +134,11 @@ type topicsIn struct {
 }
 
 type topicsOut struct {
-	Topics []mcpTopic `json:"topics"`
-	More   bool       `json:"more,omitempty" jsonschema:"there are more topics; set prefix to see them"`
+	Topics []topic `json:"topics"`
+	More   bool    `json:"more,omitempty" jsonschema:"there are more topics; set prefix to see them"`
 }
 
-type mcpTopic struct {
+type topic struct {
 	Name        string `json:"name"`
 	Title       string `json:"title,omitempty"`
 	State       string `json:"state"`
@@ -147,16 +148,16 @@ type mcpTopic struct {
 	MaxAttempts string `json:"max_attempts"`
 }
 
-func (a *assistant) topics(ctx context.Context, in topicsIn) (*topicsOut, error) {
-	list, err := a.api.FilteredTopics(ctx, client.TopicFilter{Prefix: in.Prefix, State: in.State, Limit: mcpListed + 1})
+func (t *tools) topics(ctx context.Context, in topicsIn) (*topicsOut, error) {
+	list, err := t.api.FilteredTopics(ctx, client.TopicFilter{Prefix: in.Prefix, State: in.State, Limit: maxListed + 1})
 	if err != nil {
 		return nil, err
 	}
-	out := &topicsOut{Topics: []mcpTopic{}, More: len(list) > mcpListed}
-	for _, t := range list[:min(len(list), mcpListed)] {
-		out.Topics = append(out.Topics, mcpTopic{
-			Name: t.Name, Title: clip(t.Title, mcpAnswerLimit), State: t.State, Delivery: t.Delivery,
-			CallbackURL: withoutSecrets(t.CallbackURL), Owner: clip(t.Owner, mcpAnswerLimit),
+	out := &topicsOut{Topics: []topic{}, More: len(list) > maxListed}
+	for _, t := range list[:min(len(list), maxListed)] {
+		out.Topics = append(out.Topics, topic{
+			Name: t.Name, Title: clip(t.Title, answerLimit), State: t.State, Delivery: t.Delivery,
+			CallbackURL: withoutSecrets(t.CallbackURL), Owner: clip(t.Owner, answerLimit),
 			MaxAttempts: t.MaxAttempts.String(),
 		})
 	}
@@ -177,7 +178,7 @@ type deadOut struct {
 	Dead     int64        `json:"dead" jsonschema:"number of dead jobs of the topic"`
 	Counted  int          `json:"counted" jsonschema:"number of them that reasons counts, the oldest"`
 	Reasons  []deadReason `json:"reasons" jsonschema:"most frequent first"`
-	Examples []mcpJob     `json:"examples" jsonschema:"some of them, with their attempts"`
+	Examples []job        `json:"examples" jsonschema:"some of them, with their attempts"`
 }
 
 type deadReason struct {
@@ -185,17 +186,17 @@ type deadReason struct {
 	Jobs   int    `json:"jobs"`
 }
 
-func (a *assistant) dead(ctx context.Context, in topicIn) (*deadOut, error) {
+func (t *tools) dead(ctx context.Context, in topicIn) (*deadOut, error) {
 	const pages, examples = 10, 3
-	s, err := a.api.Stats(ctx, in.Topic)
+	s, err := t.api.Stats(ctx, in.Topic)
 	if err != nil {
 		return nil, err
 	}
-	out := &deadOut{Dead: s.Dead, Reasons: []deadReason{}, Examples: []mcpJob{}}
+	out := &deadOut{Dead: s.Dead, Reasons: []deadReason{}, Examples: []job{}}
 	counts, o := map[string]int{}, client.ListOptions{State: client.Dead, Limit: 1000}
 	var shown []string // an example of each reason
 	for n := 0; n < pages && (n == 0 || o.Cursor != ""); n++ {
-		page, err := a.api.List(ctx, in.Topic, o)
+		page, err := t.api.List(ctx, in.Topic, o)
 		if err != nil {
 			return nil, err
 		}
@@ -213,8 +214,8 @@ func (a *assistant) dead(ctx context.Context, in topicIn) (*deadOut, error) {
 		return cmp.Or(cmp.Compare(y.Jobs, x.Jobs), cmp.Compare(x.Reason, y.Reason))
 	})
 	for _, id := range shown {
-		if j, err := a.api.Get(ctx, in.Topic, id); err == nil {
-			out.Examples = append(out.Examples, a.job(j))
+		if j, err := t.api.Get(ctx, in.Topic, id); err == nil {
+			out.Examples = append(out.Examples, t.job(j))
 		}
 	}
 	return out, nil
@@ -225,11 +226,11 @@ type alertsIn struct {
 }
 
 type alertsOut struct {
-	Alerts  []mcpAlert `json:"alerts"`
-	LeftOut int        `json:"left_out,omitempty" jsonschema:"number of further alerts that are not shown"`
+	Alerts  []alert `json:"alerts"`
+	LeftOut int     `json:"left_out,omitempty" jsonschema:"number of further alerts that are not shown"`
 }
 
-type mcpAlert struct {
+type alert struct {
 	ID       uint64 `json:"id"`
 	Severity string `json:"severity"`
 	State    string `json:"state" jsonschema:"open, acknowledged or muted by whom, or ended"`
@@ -240,28 +241,28 @@ type mcpAlert struct {
 	Since    string `json:"since"`
 }
 
-func (a *assistant) alerts(ctx context.Context, in alertsIn) (*alertsOut, error) {
-	list, err := a.api.Alerts(ctx)
+func (t *tools) alerts(ctx context.Context, in alertsIn) (*alertsOut, error) {
+	list, err := t.api.Alerts(ctx)
 	if err != nil {
 		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(x client.Alert) bool { return x.EndedAt != nil && !in.Ended })
-	out := &alertsOut{Alerts: []mcpAlert{}, LeftOut: max(0, len(list)-mcpListed)}
+	out := &alertsOut{Alerts: []alert{}, LeftOut: max(0, len(list)-maxListed)}
 	for _, x := range list[:len(list)-out.LeftOut] {
-		out.Alerts = append(out.Alerts, mcpAlert{
-			ID: x.ID, Severity: x.Severity, State: alertState(x, a.now()), Title: clip(x.Title, mcpAnswerLimit),
-			Details: clip(strings.Join(x.Details, "; "), mcpTextLimit), Topic: x.Topic, Shard: x.Shard,
-			Since: instant(x.BeganAt, a.now()),
+		out.Alerts = append(out.Alerts, alert{
+			ID: x.ID, Severity: x.Severity, State: describe.AlertState(x, t.now()), Title: clip(x.Title, answerLimit),
+			Details: clip(strings.Join(x.Details, "; "), textLimit), Topic: x.Topic, Shard: x.Shard,
+			Since: describe.Instant(x.BeganAt, t.now()),
 		})
 	}
 	return out, nil
 }
 
 type shardsOut struct {
-	Shards []mcpShard `json:"shards"`
+	Shards []shard `json:"shards"`
 }
 
-type mcpShard struct {
+type shard struct {
 	Name   string `json:"name"`
 	State  string `json:"state" jsonschema:"active, draining or offline"`
 	Up     bool   `json:"up"`
@@ -270,14 +271,14 @@ type mcpShard struct {
 	Memory string `json:"memory,omitempty"`
 }
 
-func (a *assistant) shards(ctx context.Context, _ struct{}) (*shardsOut, error) {
-	list, err := a.api.Shards(ctx)
+func (t *tools) shards(ctx context.Context, _ struct{}) (*shardsOut, error) {
+	list, err := t.api.Shards(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &shardsOut{Shards: []mcpShard{}}
+	out := &shardsOut{Shards: []shard{}}
 	for _, s := range list {
-		x := mcpShard{Name: s.Name, State: s.State, Up: s.Up, Error: clip(s.Error, mcpAnswerLimit)}
+		x := shard{Name: s.Name, State: s.State, Up: s.Up, Error: clip(s.Error, answerLimit)}
 		if s.Jobs != nil {
 			x.Jobs = strconv.FormatInt(*s.Jobs, 10)
 		}

@@ -1,4 +1,4 @@
-package main
+package assistant
 
 import (
 	"bufio"
@@ -17,8 +17,8 @@ import (
 	"github.com/wakecall/wakecall/client"
 )
 
-// mcpLineLimit is the maximum length of a message to `wakecall mcp`, in bytes.
-const mcpLineLimit = 1 << 20
+// lineLimit is the maximum length of a message to `wakecall mcp`, in bytes.
+const lineLimit = 1 << 20
 
 // lineTransport exchanges messages as lines. The SDK's own transport ends the session at the first line that is not a
 // message; this one answers such a line with an error.
@@ -37,7 +37,7 @@ type lineTransport struct {
 
 func newLineTransport(in io.Reader, out io.Writer) *lineTransport {
 	t := &lineTransport{
-		in: bufio.NewReaderSize(in, mcpLineLimit), out: out, lines: make(chan []byte), closed: make(chan struct{}),
+		in: bufio.NewReaderSize(in, lineLimit), out: out, lines: make(chan []byte), closed: make(chan struct{}),
 		answer: make(chan struct{}, 1),
 	}
 	t.close = sync.OnceFunc(func() { close(t.closed) })
@@ -120,7 +120,7 @@ func (t *lineTransport) finish(ctx context.Context) {
 func (t *lineTransport) refuse(tooLong bool) error {
 	why := "a line must be one JSON-RPC message"
 	if tooLong {
-		why = fmt.Sprintf("a message must be at most %d bytes", mcpLineLimit)
+		why = fmt.Sprintf("a message must be at most %d bytes", lineLimit)
 	}
 	return t.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`,
 		jsonrpc.CodeParseError, why))

@@ -1,4 +1,4 @@
-package main
+package assistant
 
 import (
 	"context"
@@ -8,46 +8,46 @@ import (
 	"github.com/wakecall/wakecall/client"
 )
 
-func (a *assistant) addChanges(s *mcp.Server) {
-	addTool(a, s, &mcp.Tool{
+func (t *tools) addChanges(s *mcp.Server) {
+	addTool(t, s, &mcp.Tool{
 		Name: "run_job", Annotations: changes(true),
 		Description: "Makes a job due now, so that its endpoint is called at once. A dead job starts again." +
 			untrusted,
-	}, func(ctx context.Context, in jobIn) (*mcpJob, error) {
-		j, err := a.api.Run(ctx, in.Topic, in.ID)
+	}, func(ctx context.Context, in jobIn) (*job, error) {
+		j, err := t.api.Run(ctx, in.Topic, in.ID)
 		if err != nil {
 			return nil, err
 		}
-		return new(a.job(j)), nil
+		return new(t.job(j)), nil
 	})
-	addTool(a, s, &mcp.Tool{
+	addTool(t, s, &mcp.Tool{
 		Name: "retry_dead", Annotations: changes(true),
 		Description: "Makes dead jobs ready again, so that their endpoint is called: those with the given ids, or up " +
 			"to limit of the oldest that the filter selects. Count them with dry_run first.",
-	}, a.retryDead)
-	addTool(a, s, &mcp.Tool{
+	}, t.retryDead)
+	addTool(t, s, &mcp.Tool{
 		Name: "delete_job", Annotations: changes(true),
 		Description: "Deletes a job. It is not called afterwards. This cannot be undone.",
 	}, func(ctx context.Context, in jobIn) (*doneOut, error) {
-		return done("deleted", a.api.Delete(ctx, in.Topic, in.ID))
+		return done("deleted", t.api.Delete(ctx, in.Topic, in.ID))
 	})
-	addTool(a, s, &mcp.Tool{
+	addTool(t, s, &mcp.Tool{
 		Name: "pause_topic", Annotations: changes(false),
 		Description: "Pauses a topic: it accepts jobs, but none is called until it is resumed.",
 	}, func(ctx context.Context, in pauseIn) (*doneOut, error) {
-		return done("paused", a.api.PauseTopic(ctx, in.Topic, in.Reason))
+		return done("paused", t.api.PauseTopic(ctx, in.Topic, in.Reason))
 	})
-	addTool(a, s, &mcp.Tool{
+	addTool(t, s, &mcp.Tool{
 		Name: "resume_topic", Annotations: changes(false),
 		Description: "Resumes a paused or offline topic: its jobs are called again.",
 	}, func(ctx context.Context, in topicIn) (*doneOut, error) {
-		return done("active", a.api.SetTopicState(ctx, in.Topic, "active"))
+		return done("active", t.api.SetTopicState(ctx, in.Topic, "active"))
 	})
-	addTool(a, s, &mcp.Tool{
+	addTool(t, s, &mcp.Tool{
 		Name: "ack_alert", Annotations: changes(false),
 		Description: "Acknowledges an open alert: it is not reported again until it gets worse or ends.",
 	}, func(ctx context.Context, in ackIn) (*doneOut, error) {
-		return done("acknowledged", a.api.AckAlert(ctx, in.ID, in.Reason))
+		return done("acknowledged", t.api.AckAlert(ctx, in.ID, in.Reason))
 	})
 }
 
@@ -85,8 +85,8 @@ type countOut struct {
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-func (a *assistant) retryDead(ctx context.Context, in retryIn) (*countOut, error) {
-	n, err := a.api.RetryDead(ctx, in.Topic, client.Selection{
+func (t *tools) retryDead(ctx context.Context, in retryIn) (*countOut, error) {
+	n, err := t.api.RetryDead(ctx, in.Topic, client.Selection{
 		IDs: in.IDs, Limit: in.Limit, Filter: in.filter(), DryRun: in.DryRun,
 	})
 	return &countOut{n, in.DryRun}, err
