@@ -22,7 +22,7 @@ import (
 var (
 	quick = flag.Bool("quick", false, "measure for seconds only, and less precisely")
 	only  = flag.String("only", "", "measure only these experiments, separated by commas")
-	due   = flag.Int("due", 0, "jobs that are due at a rate of a million a minute (default 1,000,000; 50,000 with -quick)")
+	due   = flag.Int("due", 0, "jobs due at a rate of a million a minute (default 1,000,000; 50,000 with -quick)")
 	many  = flag.Int("topics", 0, "topics of an installation with many (default 100,000; 5,000 with -quick)")
 	runs  = flag.Int("runs", 0, "median of this number of runs (default 3; 1 with -quick)")
 )
