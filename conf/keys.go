@@ -236,7 +236,8 @@ var keys = []Key{
 			"all its data."},
 
 	{"alert.alertmanager_url", "", publicURL(),
-		"URL of an Alertmanager that also receives the alerts, such as http://alertmanager.example.com:9093/."},
+		"URL of an Alertmanager that also receives the alerts, such as http://alertmanager.example.com:9093/. " +
+			"callback.networks applies to it, too."},
 	{"spool", "off", oneOf(choice{"off", false}, choice{"on", true}),
 		"Whether pushes are accepted while every shard is down. off: they are refused with 503. on: they are kept in " +
 			"the journal, answered 202 with the state \"spooled\" and pushed to the first shard that returns; only " +

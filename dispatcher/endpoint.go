@@ -31,7 +31,7 @@ func (e *endpoints) of(t *registry.Topic, log *slog.Logger) (*callback.Endpoint,
 	}
 	ep, err := callback.CompileEndpoint(callback.EndpointSpec{
 		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf,
-		Secrets: t.Secrets, Dialect: t.Dialect, Owner: t.Owner,
+		Secrets: t.Secrets, Dialect: t.Dialect,
 	})
 	if err != nil {
 		err = fmt.Errorf("topic %s cannot be called: %w", t.Name, err)

@@ -234,6 +234,6 @@ func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {
 	return callback.CompileEndpoint(callback.EndpointSpec{
 		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf,
 		Dialect: t.Dialect,
-		Secrets: t.Secrets, Owner: t.Owner,
+		Secrets: t.Secrets,
 	})
 }

@@ -34,7 +34,7 @@ type Options struct {
 	Dir             string       // of the file with the alerts for this host's admin; empty: none
 	AdminURL        string       // of the web admin, for links; may be empty
 	AlertmanagerURL string       // empty: alerts are not sent to an Alertmanager
-	Web             *http.Client // for webhooks: it restricts the addresses they may reach
+	Web             *http.Client // for webhooks and the Alertmanager: it restricts the addresses they may reach
 	Every           time.Duration
 	Logger          *slog.Logger
 	Registerer      prometheus.Registerer
@@ -101,7 +101,7 @@ func New(o Options) *Alerts {
 		o.Registerer.MustRegister(a)
 	}
 	a.outbox = newOutbox(a.send, a.report)
-	a.alertmanager = newAlertmanager(o.AlertmanagerURL, o.AdminURL, a.reportAlertmanager)
+	a.alertmanager = newAlertmanager(o.AlertmanagerURL, o.AdminURL, o.Web, a.reportAlertmanager)
 	return a
 }
 

@@ -48,12 +48,9 @@ type alertmanager struct {
 	busy   bool                // a request is in progress
 }
 
-// newAlertmanager returns an alertmanager, which does nothing without a URL.
-func newAlertmanager(url, adminURL string, report func(error)) *alertmanager {
-	return &alertmanager{
-		url: url, adminURL: adminURL, report: report, web: &http.Client{Timeout: sendTimeout},
-		alerts: map[string]postable{},
-	}
+// newAlertmanager returns an alertmanager, which does nothing without a URL. web restricts the addresses it may reach.
+func newAlertmanager(url, adminURL string, web *http.Client, report func(error)) *alertmanager {
+	return &alertmanager{url: url, adminURL: adminURL, report: report, web: web, alerts: map[string]postable{}}
 }
 
 // update sets the alerts that are open or have just ended, and starts sending them if it is time.
@@ -163,6 +160,8 @@ func (m *alertmanager) post(ctx context.Context, list []postable) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
 	target := strings.TrimRight(m.url, "/") + "/api/v2/alerts"
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {

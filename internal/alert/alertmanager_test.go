@@ -136,7 +136,8 @@ func TestAnAlertmanagerGetsWhatItMissed(t *testing.T) {
 	t.Parallel()
 	srv := startAlertmanager(t)
 	var errs []error
-	m := newAlertmanager(srv.URL+"/am", "http://admin.example", func(err error) { errs = append(errs, err) })
+	report := func(err error) { errs = append(errs, err) }
+	m := newAlertmanager(srv.URL+"/am", "http://admin.example", http.DefaultClient, report)
 	var open []*Alert
 	at := time.Now()
 	set := func(list ...Finding) {
@@ -193,7 +194,7 @@ func TestAnAlertmanagersPasswordIsInNoError(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(nil)
 	srv.Close()
-	m := newAlertmanager(strings.Replace(srv.URL, "http://", "http://ann:hush@", 1), "", nil)
+	m := newAlertmanager(strings.Replace(srv.URL, "http://", "http://ann:hush@", 1), "", http.DefaultClient, nil)
 	if err := m.post(t.Context(), nil); err == nil || strings.Contains(err.Error(), "hush") {
 		t.Errorf("connection refused: %v", err)
 	}

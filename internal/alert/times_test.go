@@ -3,6 +3,7 @@ package alert
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -100,7 +101,7 @@ func TestARuleAboutMinutesKnowsWhenItsProblemEnded(t *testing.T) {
 func TestAnAlertmanagerGetsTheTimesOfACause(t *testing.T) {
 	t.Parallel()
 	srv := startAlertmanager(t)
-	m := newAlertmanager(srv.URL+"/am", "http://admin.example", func(error) {})
+	m := newAlertmanager(srv.URL+"/am", "http://admin.example", http.DefaultClient, func(error) {})
 	now := time.Now()
 	a := &Alert{Key: "shard/a", Shard: "a", Causes: []Cause{{Kind: "shard_slow", Severity: Warning, BeganAt: now},
 		{Kind: "shard_down", Severity: Critical, BeganAt: now.Add(-time.Hour)}}}

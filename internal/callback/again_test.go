@@ -252,35 +252,6 @@ func TestUnsolicitedDataIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreSharedByTheTopicsOfAnOwner whose endpoints are on the same host, and by no others.
-func TestConnectionsAreSharedByTheTopicsOfAnOwner(t *testing.T) {
-	for _, body := range [][]byte{job().Body, longBody()} {
-		url, accepted := answering(t, []string{fine, fine, fine, fine, fine}, nil)
-		c := caller(t, Options{})
-		call := func(topic, owner, path string) {
-			r := job()
-			r.Topic, r.Body = topic, body
-			if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: url + path, Owner: owner}), r); o.Class != Success {
-				t.Fatalf("%+v", o)
-			}
-		}
-		call("orders.close", "shop", "/close")
-		call("orders.refund", "shop", "/refund")
-		if n := accepted(); n != 1 {
-			t.Errorf("two topics of an owner used %d connections", n)
-		}
-		call("orders.close", "warehouse", "/close")
-		if n := accepted(); n != 2 {
-			t.Errorf("the topics of two owners used %d connections", n)
-		}
-		call("mail.welcome", "", "/welcome")
-		call("mail.farewell", "", "/farewell")
-		if n := accepted(); n != 4 {
-			t.Errorf("two topics without an owner share a connection: %d were used", n)
-		}
-	}
-}
-
 // TestATimeoutLeavesConnectionsThatWork: of the connections that topics share, it closes only its own, and those
 // without an answer since.
 func TestATimeoutLeavesConnectionsThatWork(t *testing.T) {

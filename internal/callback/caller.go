@@ -1,7 +1,6 @@
 package callback
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -32,15 +31,13 @@ type Options struct {
 // Caller calls endpoints. Its methods may be called from any goroutine.
 type Caller struct {
 	pools     *wire.Pools
-	other     *http.Transport // for requests other than callbacks
-	costly    chan struct{}   // turns of costly expressions
+	costly    chan struct{} // turns of costly expressions
 	userAgent string
 }
 
 const (
 	maxAnswer   = 64 << 10
 	dialTimeout = 10 * time.Second
-	idleTimeout = 90 * time.Second
 	retryWait   = 5 * time.Millisecond
 )
 
@@ -57,25 +54,21 @@ func New(o Options) (*Caller, error) {
 	// Go loads the system's roots only once. If no descriptor were free at the first call over TLS, no later one could
 	// succeed.
 	_, _ = x509.SystemCertPool() // without roots, calls over TLS fail with the reason
-	pools := wire.New(dialer, o.RootCAs)
 	return &Caller{
-		pools: pools, other: pools.Transport(idleTimeout), costly: newShared(), userAgent: "Wakecall/" + o.Version,
+		pools: wire.New(dialer, o.RootCAs), costly: newShared(), userAgent: "Wakecall/" + o.Version,
 	}, nil
 }
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Client returns a client for requests other than callbacks, under the same policy: no redirects, no proxy, no
-// forbidden address.
+// Client returns a client for requests other than callbacks, under the same policy and over the same connections: no
+// redirects, no proxy, no forbidden address.
 func (c *Caller) Client() *http.Client {
-	return &http.Client{Transport: c.other, CheckRedirect: noRedirect}
+	return &http.Client{Transport: c.pools, CheckRedirect: noRedirect}
 }
 
 // Close closes the idle connections.
-func (c *Caller) Close() {
-	c.pools.Close()
-	c.other.CloseIdleConnections()
-}
+func (c *Caller) Close() { c.pools.Close() }
 
 // Do makes one call. It returns when the outcome is known. The timeout bounds the wait for the response, but not that
 // for the turn of its retry_if.
@@ -111,7 +104,7 @@ func (c *Caller) try(
 	started time.Time,
 ) Outcome {
 	o := Outcome{StartedAt: started}
-	x := c.pools.Of(cmp.Or(e.pool, r.Topic)).Exchange(r.Begin, cancel)
+	x := c.pools.Exchange(r.Begin, cancel)
 	resp, err := c.send(ctx, x, e, m)
 	if err == nil {
 		o.Status = resp.StatusCode

@@ -21,13 +21,11 @@ type EndpointSpec struct {
 	RetryIf     string   // in the topic's dialect
 	Dialect     string   // empty: Wakecall's own
 	Secrets     []string // whsec_…
-	Owner       string   // topics of the same owner share connections to a host; empty: no sharing
 }
 
 // Endpoint is a compiled EndpointSpec. It is immutable and may be used by many calls at once.
 type Endpoint struct {
 	url     *url.URL
-	pool    string     // key of the connection pool; empty: the topic's own
 	own     url.Values // for GET: the URL's parameters, which jobs cannot replace
 	method  string
 	asForm  bool
@@ -47,9 +45,6 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	e := &Endpoint{
 		url: u, method: cmp.Or(s.Method, http.MethodPost), asForm: s.ContentType == "form", typ: "application/json",
 		headers: http.Header{},
-	}
-	if s.Owner != "" {
-		e.pool = u.Scheme + "://" + u.Host + "\n" + s.Owner
 	}
 	if e.method != http.MethodPost && e.method != http.MethodPut && e.method != http.MethodGet {
 		return nil, fmt.Errorf("method must be POST, PUT or GET, not %q", s.Method)

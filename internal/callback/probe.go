@@ -157,7 +157,10 @@ func (c *Caller) Probe(ctx context.Context, e *Endpoint, r *Request) *Report {
 		report.Sent = *sent
 	}
 	m := &met{began: time.Now()}
-	c.Close() // so that the first call opens a connection
+	own := *c
+	own.pools = c.pools.Fresh() // the first call opens a connection, whatever else is called
+	defer own.Close()
+	c = &own
 	report.First = c.Do(httptrace.WithClientTrace(ctx, m.trace()), e, r)
 	report.reached(m)
 	if report.First.Status == 0 {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math"
@@ -21,6 +22,8 @@ import (
 var (
 	quick = flag.Bool("quick", false, "measure for seconds only, and less precisely")
 	only  = flag.String("only", "", "measure only these experiments, separated by commas")
+	due   = flag.Int("due", 0, "jobs due at a rate of a million a minute (default 1,000,000; 50,000 with -quick)")
+	many  = flag.Int("topics", 0, "topics of an installation with many (default 100,000; 5,000 with -quick)")
 	runs  = flag.Int("runs", 0, "median of this number of runs (default 3; 1 with -quick)")
 )
 
@@ -87,6 +90,7 @@ func TestBench(t *testing.T) {
 	if *quick {
 		size, times = quickScale, 1
 	}
+	size.due, size.topics = cmp.Or(*due, size.due), cmp.Or(*many, size.topics)
 	if *runs > 0 {
 		times = *runs
 	}

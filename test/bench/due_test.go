@@ -2,7 +2,9 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
@@ -118,12 +120,18 @@ func minute(b *bench) {
 		b.Fatalf("%d jobs were not pushed in time", b.due)
 	}
 	time.Sleep(time.Until(due))
-	before := in.cpu()
+	before, rolesBefore, connections := in.cpu(), in.cpuOfRoles(), in.endpoint.ask("/seen").Connections
 	in.endpoint.await(b.due, lasts+10*time.Minute)
-	used, s := in.cpu()-before, in.endpoint.seen(due, due.Add(2*lasts))
+	used, roles, s := in.cpu()-before, in.cpuOfRoles(), in.endpoint.seen(due, due.Add(2*lasts))
 	what := fmt.Sprintf("%s jobs due at a million a minute over %s topics", amount(float64(b.due)),
 		amount(float64(b.topics)))
+	b.figure(what+": lateness, p50", "ms", "", s.P50)
 	b.figure(what+": lateness, p99", "ms", "≤ 1,000 ms", s.P99)
 	b.figure(what+": called early", "jobs", "0", float64(s.Early))
 	b.figure(what+": processor time of all processes, from due to settled", "µs a job", "", perJob(used, b.due))
+	for _, role := range slices.Sorted(maps.Keys(roles)) {
+		b.figure(what+": of which "+role, "µs a job", "", perJob(roles[role]-rolesBefore[role], b.due))
+	}
+	b.figure(what+": connections that the endpoint accepted", "a job", "",
+		float64(s.Connections-connections)/float64(b.due))
 }

@@ -39,6 +39,8 @@ type sample struct {
 
 // callLog has the callbacks since the last reset.
 type callLog struct {
+	accepted func() int64
+
 	mu      sync.Mutex
 	samples []sample
 }
@@ -46,6 +48,7 @@ type callLog struct {
 func serveEndpoint(addr string) {
 	log := &callLog{}
 	e := harness.NewEndpoint(addr, log.observe)
+	log.accepted = e.Accepted
 	e.Set("/reset", log.reset)
 	e.Set("/seen", log.answer)
 	if err := e.Start(); err != nil {
@@ -80,6 +83,7 @@ type seen struct {
 	Steady        float64 // calls a second between the first fifth and the last tenth
 	Early         int
 	P50, P99, Max float64 // lateness in ms of those that were due in the time asked for
+	Connections   int64   // accepted since the start
 }
 
 func (l *callLog) answer(w http.ResponseWriter, r *http.Request, _ harness.Call) int {
@@ -91,6 +95,7 @@ func (l *callLog) answer(w http.ResponseWriter, r *http.Request, _ harness.Call)
 		s = evaluate(slices.Clone(l.samples), from, to)
 	}
 	l.mu.Unlock()
+	s.Connections = l.accepted()
 	_ = json.NewEncoder(w).Encode(s) // an error means that the client has disconnected
 	return http.StatusOK
 }
@@ -120,8 +125,9 @@ func evaluate(samples []sample, from, to int64) seen {
 
 // endpoint is a process that receives callbacks.
 type endpoint struct {
-	b   *bench
-	api *harness.API
+	b       *bench
+	api     *harness.API
+	process *process.Process
 }
 
 func (b *bench) startEndpoint() *endpoint {
@@ -134,8 +140,8 @@ func (b *bench) startEndpoint() *endpoint {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = stdin.Close() })
-	process.Start(b, process.Dir(b, "endpoint"), "endpoint", cmd)
-	e := &endpoint{b, harness.NewAPI("http://"+addr, "")}
+	p := process.Start(b, process.Dir(b, "endpoint"), "endpoint", cmd)
+	e := &endpoint{b, harness.NewAPI("http://"+addr, ""), p}
 	harness.Eventually(b, harness.Patience, "the endpoint to answer", func() error {
 		return e.api.Do(b.Context(), http.MethodGet, "/seen", nil).Err
 	})

@@ -74,6 +74,25 @@ func (in *installation) cpu() (total time.Duration) {
 	return total
 }
 
+// cpuOfRoles returns the processor time of the processes that make callbacks, and of the endpoint.
+func (in *installation) cpuOfRoles() map[string]time.Duration {
+	in.b.Helper()
+	total := map[string]time.Duration{}
+	for role, pids := range map[string][]int{
+		"dispatcher": in.Role("dispatcher"), "redis": in.Role("redis"), "timer": in.Role("timer"),
+		"endpoint (not in the sum)": {in.endpoint.process.PID()},
+	} {
+		for _, pid := range pids {
+			used, err := process.CPU(pid)
+			if err != nil {
+				in.b.Fatal(err)
+			}
+			total[role] += used
+		}
+	}
+	return total
+}
+
 // redisCPU returns the processor time that Redis's one thread for commands has used.
 func (in *installation) redisCPU() time.Duration {
 	in.b.Helper()

@@ -123,7 +123,7 @@ func (in *installation) applyTopics() time.Duration {
 	in.b.Helper()
 	var list []M
 	for n := range in.b.topics {
-		list = append(list, M{"name": in.manyTopic(n), "callback_url": in.endpoint.url(latePath), "owner": "bench"})
+		list = append(list, M{"name": in.manyTopic(n), "callback_url": in.endpoint.url(latePath)})
 	}
 	text, err := json.Marshal(list)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,7 +77,8 @@ type Endpoint struct {
 	addr string
 	srv  *http.Server
 	// observe, if not nil, gets every call as it arrives and again with its Status; calls are not kept then.
-	observe func(Call)
+	observe  func(Call)
+	accepted atomic.Int64
 
 	mu         sync.Mutex
 	count      int
@@ -107,7 +109,11 @@ func (e *Endpoint) Start() error {
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: http.HandlerFunc(e.serve)}
+	srv := &http.Server{Handler: http.HandlerFunc(e.serve), ConnState: func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			e.accepted.Add(1)
+		}
+	}}
 	e.srv = srv
 	go func() { _ = srv.Serve(l) }() // ends with Stop
 	return nil
@@ -115,6 +121,9 @@ func (e *Endpoint) Start() error {
 
 // Stop stops listening and closes every connection: from now on, connections are refused.
 func (e *Endpoint) Stop() { _ = e.srv.Close() }
+
+// Accepted returns how many connections were accepted.
+func (e *Endpoint) Accepted() int64 { return e.accepted.Load() }
 
 // URL returns the URL of a path at this endpoint.
 func (e *Endpoint) URL(path string) string { return "http://" + e.addr + path }

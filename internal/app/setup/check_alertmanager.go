@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/callback"
 )
 
-// checkAlertmanager reports whether the Alertmanager is ready.
+// checkAlertmanager reports whether the Alertmanager is ready, and callback.networks allows its address.
 func checkAlertmanager(ctx context.Context, cfg *conf.Config) []Finding {
 	const what = "alert.alertmanager_url"
 	address := strings.TrimRight(cfg.Alert.AlertmanagerURL, "/")
@@ -24,7 +25,12 @@ func checkAlertmanager(ctx context.Context, cfg *conf.Config) []Finding {
 	if err != nil {
 		return []Finding{failedErr(what, err, "")}
 	}
-	resp, err := http.DefaultClient.Do(r)
+	caller, err := callback.New(callback.Options{Networks: cfg.Callback.Networks})
+	if err != nil {
+		return nil // checkCallbacks reports it
+	}
+	defer caller.Close()
+	resp, err := caller.Client().Do(r)
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}

@@ -278,6 +278,8 @@ func TestTheAlertmanagerIsChecked(t *testing.T) {
 		}
 	}))
 	defer ready.Close()
+	moved := httptest.NewServer(http.RedirectHandler(ready.URL+"/am/-/ready", http.StatusFound))
+	defer moved.Close()
 	away := httptest.NewServer(nil)
 	away.Close()
 	cfg := conf.Default()
@@ -288,12 +290,18 @@ func TestTheAlertmanagerIsChecked(t *testing.T) {
 		verdict Verdict
 		detail  string
 	}{
-		ready.URL + "/am/": {Good, "is ready"}, ready.URL: {Failed, "404 Not Found"}, away.URL: {Failed, "refused"},
+		ready.URL + "/am/": {Good, "is ready"}, ready.URL: {Failed, "404 Not Found"},
+		moved.URL: {Failed, "302 Found"}, away.URL: {Failed, "refused"},
 	} {
 		cfg.Alert.AlertmanagerURL = address
 		list := checkAlertmanager(t.Context(), cfg)
 		if len(list) != 1 || list[0].Verdict != want.verdict || !strings.Contains(list[0].Detail, want.detail) {
 			t.Errorf("%s: %+v", address, list)
 		}
+	}
+	cfg.Callback.Networks = "public"
+	list := checkAlertmanager(t.Context(), cfg)
+	if len(list) != 1 || list[0].Verdict != Failed || !strings.Contains(list[0].Detail, "not allowed") {
+		t.Errorf("an address that callback.networks forbids: %+v", list)
 	}
 }

@@ -30,7 +30,6 @@ func mayGoDirectly(r *http.Request) bool {
 // direct is a connection that the calling goroutine reads and writes. It belongs to one call or is idle.
 type direct struct {
 	*conn
-	address  string
 	in       *bufio.Reader
 	out      *bufio.Writer
 	writer   *Exchange // of the request
@@ -71,15 +70,15 @@ func (x *Exchange) connect(ctx context.Context, u *url.URL) (*direct, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		d := x.used.take(address)
+		d := x.used.take()
 		reused := d != nil
 		if !reused {
-			c, err := x.pool.all.dial(ctx, address)
+			c, err := x.pools.dial(ctx, address)
 			if err != nil {
 				x.use(nil, false)
 				return nil, err
 			}
-			d = &direct{conn: c, address: address}
+			d = &direct{conn: c}
 			d.in, d.out = bufio.NewReaderSize(d, bufferSize), bufio.NewWriterSize(d, bufferSize)
 		}
 		x.use(d.conn, reused)
@@ -144,8 +143,8 @@ func (d *direct) cutOff() { _ = d.SetDeadline(time.Unix(1, 0)) }
 
 func (d *direct) close() { _ = d.conn.Close() }
 
-// take returns the most recently used connection to an address, or nil.
-func (c *connections) take(address string) *direct {
+// take returns the most recently used connection, or nil.
+func (c *connections) take() *direct {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.idle) > 0 {
@@ -153,7 +152,7 @@ func (c *connections) take(address string) *direct {
 		d := c.idle[last]
 		c.idle[last] = nil
 		c.idle = c.idle[:last]
-		if d.address == address && time.Since(d.answered) < c.keep {
+		if time.Since(d.answered) < c.keep {
 			return d
 		}
 		d.close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -23,6 +24,7 @@ const (
 	maxOpen     = 4096 // see Pools.most
 	maxPools    = 1024
 	idleTimeout = 90 * time.Second
+	maxAge      = 3 * time.Minute
 	idleMargin  = time.Second // before an endpoint closes idle connections, as announced
 	minIdle     = 100 * time.Millisecond
 	pingAfter   = 10 * time.Second
@@ -32,22 +34,37 @@ const (
 
 // Pools holds all connections. Its methods may be called from any goroutine.
 type Pools struct {
+	// MaxAge is how long a connection gets new requests, at most. The names of endpoints get other addresses, which
+	// only new connections find. It must not change once there are calls.
+	MaxAge time.Duration
+
 	dialer *net.Dialer
 	roots  *x509.CertPool
 	open   atomic.Int64 // connections
 	most   int64        // above this, the least recently used pools are closed
 
 	mu   sync.Mutex
-	list *simplelru.LRU[string, *Pool]
+	list *simplelru.LRU[origin, *Pool]
 }
+
+// origin says which requests may share a connection. All have the same TLS settings.
+type origin struct{ scheme, host string } // with the port, if the URL has one
 
 // New returns Pools that dial with d and trust roots (nil: the system's).
 func New(d *net.Dialer, roots *x509.CertPool) *Pools {
-	list, err := simplelru.NewLRU(maxPools, func(_ string, old *Pool) { old.retire(old.current()) })
+	list, err := simplelru.NewLRU(maxPools, func(_ origin, old *Pool) { old.close() })
 	if err != nil { // fails only if the size is not positive
 		panic(err)
 	}
-	return &Pools{dialer: d, roots: roots, most: mostOpen(), list: list}
+	return &Pools{MaxAge: maxAge, dialer: d, roots: roots, most: mostOpen(), list: list}
+}
+
+// Fresh returns Pools with the same settings and no connections.
+func (p *Pools) Fresh() *Pools { return New(p.dialer, p.roots) }
+
+// RoundTrip implements http.RoundTripper, for requests other than callbacks.
+func (p *Pools) RoundTrip(r *http.Request) (*http.Response, error) {
+	return p.Exchange(nil, func() {}).RoundTrip(r)
 }
 
 // mostOpen returns maxOpen or, if that is less, half of the descriptors that this process may have. Idle connections
@@ -60,8 +77,8 @@ func mostOpen() int64 {
 	return int64(min(maxOpen, files.Cur/2))
 }
 
-// Transport returns a net/http Transport that closes connections that were idle for so long.
-func (p *Pools) Transport(idle time.Duration) *http.Transport {
+// transport returns a net/http Transport that closes connections that were idle for so long.
+func (p *Pools) transport(idle time.Duration) *http.Transport {
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return p.dial(ctx, address) }
 	return &http.Transport{
 		Proxy:                  nil, // a proxy would dial addresses that the policy cannot check
@@ -88,8 +105,9 @@ func (p *Pools) dial(ctx context.Context, address string) (*conn, error) {
 	return &conn{Conn: c, open: &p.open}, nil
 }
 
-// Of returns the pool of a key. If there are too many pools or connections, it closes the least recently used pools.
-func (p *Pools) Of(key string) *Pool {
+// of returns the pool of an origin. If there are too many pools or connections, it closes the least recently used
+// pools.
+func (p *Pools) of(key origin) *Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	own, known := p.list.Get(key)
@@ -110,7 +128,7 @@ func (p *Pools) Close() {
 	p.list.Purge()
 }
 
-// Pool holds the connections of one key.
+// Pool holds the connections to one origin.
 type Pool struct {
 	all *Pools
 
@@ -119,14 +137,36 @@ type Pool struct {
 	now  *connections  // nil before the first call
 }
 
-// current returns the connections that a call may use.
+// current returns the connections that a call may use. It replaces those that have reached their age.
 func (p *Pool) current() *connections {
+	now := time.Now()
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.now == nil {
-		p.now = &connections{pools: p.all, keep: p.keep}
+	old := p.now
+	if old != nil && now.Before(old.until) {
+		p.mu.Unlock()
+		return old
 	}
-	return p.now
+	c := &connections{pools: p.all, keep: p.keep, until: now.Add(p.all.age())}
+	p.now = c
+	p.mu.Unlock()
+	if old != nil {
+		old.close()
+	}
+	return c
+}
+
+// age returns MaxAge or up to a third less, so that not all processes connect again at once.
+func (p *Pools) age() time.Duration { return p.MaxAge - rand.N(p.MaxAge/3+1) }
+
+// close closes connections as soon as they are idle.
+func (p *Pool) close() {
+	p.mu.Lock()
+	old := p.now
+	p.now = nil
+	p.mu.Unlock()
+	if old != nil {
+		old.close()
+	}
 }
 
 // retire closes connections as soon as they are idle. Later calls use new ones.
@@ -178,6 +218,7 @@ func announcedIdle(header string) time.Duration {
 type connections struct {
 	pools *Pools
 	keep  time.Duration
+	until time.Time // when later calls use others
 
 	mu        sync.Mutex
 	transport *http.Transport // nil until it is needed
@@ -190,12 +231,12 @@ func (c *connections) net() *http.Transport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.transport == nil {
-		c.transport = c.pools.Transport(c.keep)
+		c.transport = c.pools.transport(c.keep)
 	}
 	return c.transport
 }
 
-// closeUnused closes the idle connections without a response since a time.
+// closeUnused closes the idle direct connections without a response since a time.
 func (c *connections) closeUnused(since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,7 +247,13 @@ func (c *connections) closeUnused(since time.Time) {
 		d.close()
 		return true
 	})
-	if c.transport != nil {
+}
+
+// closeIfRetired closes the idle connections of net/http that no later call uses.
+func (c *connections) closeIfRetired() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed && c.transport != nil {
 		c.transport.CloseIdleConnections()
 	}
 }

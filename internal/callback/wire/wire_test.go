@@ -56,6 +56,12 @@ func script(t testing.TB) *scripted {
 	return s
 }
 
+func (s *scripted) connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.accepted
+}
+
 func (s *scripted) serve(c net.Conn) {
 	var sent bytes.Buffer
 	in := bufio.NewReader(io.TeeReader(c, &sent))
@@ -90,7 +96,7 @@ func (r result) String() string {
 	return fmt.Sprintf("%d %s %.200q failed %v timeout %v", r.status, r.header, r.body, r.failed, r.timeout)
 }
 
-func exchange(p *Pool, r *http.Request, indirect bool, ttr time.Duration) (got result) {
+func exchange(p *Pools, r *http.Request, indirect bool, ttr time.Duration) (got result) {
 	ctx, cancel := context.WithTimeout(r.Context(), ttr)
 	defer cancel()
 	x := p.Exchange(nil, cancel)
@@ -146,7 +152,7 @@ func TestBothWaysSendTheSameBytes(t *testing.T) {
 						if !indirect && !mayGoDirectly(r) {
 							t.Fatalf("%s %s is not sent directly", method, path)
 						}
-						if got := exchange(p.Of("t"), r, indirect, 5*time.Second); got.status != 200 {
+						if got := exchange(p, r, indirect, 5*time.Second); got.status != 200 {
 							t.Fatalf("%s %s: %v", method, path, got)
 						}
 					}
@@ -188,8 +194,8 @@ func compare(t testing.TB, answer string) {
 	s.answer, s.close = answer, true
 	p := New(&net.Dialer{}, nil)
 	defer p.Close()
-	direct := exchange(p.Of("direct"), request(t, s.url), false, 5*time.Second)
-	other := exchange(p.Of("net/http"), request(t, s.url), true, 5*time.Second)
+	direct := exchange(p, request(t, s.url), false, 5*time.Second)
+	other := exchange(p, request(t, s.url), true, 5*time.Second)
 	if direct != other {
 		t.Fatalf("%.300q is read\ndirectly as %v\nby net/http as %v", answer, direct, other)
 	}
@@ -240,8 +246,9 @@ func TestOnlyUndeliveredRequestsAreRepeated(t *testing.T) {
 	}
 	p := New(&net.Dialer{}, nil)
 	for _, c := range cases {
-		x := p.Of("t").Exchange(nil, func() {})
-		x.used, x.conn = p.Of("t").current(), &conn{}
+		x := p.Exchange(nil, func() {})
+		x.pool = p.of(origin{})
+		x.used, x.conn = x.pool.current(), &conn{}
 		x.reused.Store(c.reused)
 		x.wrote.Store(c.wrote)
 		x.answered.Store(c.answered)
@@ -283,8 +290,9 @@ func TestARequestThatMissesTheEndOfItsConnectionIsRepeated(t *testing.T) {
 		if c.meets == nil {
 			_ = theirs.Close()
 		}
-		x := p.Of("t").Exchange(nil, func() {})
-		x.used = p.Of("t").current()
+		x := p.Exchange(nil, func() {})
+		x.pool = p.of(origin{})
+		x.used = x.pool.current()
 		x.use(mine, true)
 		if _, err := x.write(mine, []byte("request")); err != nil {
 			t.Fatal(err)
@@ -302,53 +310,54 @@ func TestARequestThatMissesTheEndOfItsConnectionIsRepeated(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsEnd at their timeout, when their pool is removed, and at shutdown; those in use stay.
+// TestIdleConnectionsEnd at their timeout, when their pool is removed, when they are old, and at shutdown; those in use
+// stay.
 func TestIdleConnectionsEnd(t *testing.T) {
-	s := script(t)
-	s.answer = answers[0]
-	p := New(&net.Dialer{}, nil)
-	defer p.Close()
-	count := func(want int64) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); p.open.Load() != want; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%d connections are open, want %d", p.open.Load(), want)
+	for _, indirect := range []bool{false, true} {
+		a, b := script(t), script(t)
+		a.answer, b.answer = answers[0], answers[0]
+		p := New(&net.Dialer{}, nil)
+		defer p.Close()
+		count := func(want int64) {
+			t.Helper()
+			for end := time.Now().Add(time.Minute); p.open.Load() != want; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("%d connections are open, want %d", p.open.Load(), want)
+				}
 			}
 		}
-	}
-	for _, indirect := range []bool{false, true} {
-		short := p.Of("short")
-		short.limit(short.current(), "timeout=0")
-		if got := exchange(short, request(t, s.url), indirect, 5*time.Second); got.body != "fine" {
-			t.Fatal(got)
+		call := func(s *scripted) {
+			t.Helper()
+			if got := exchange(p, request(t, s.url), indirect, 5*time.Second); got.body != "fine" {
+				t.Fatal(got)
+			}
 		}
-		count(0)
-		for i := range maxPools {
-			p.Of(fmt.Sprint(i))
-		}
-		for _, topic := range []string{"a", "a", "b"} {
-			exchange(p.Of(topic), request(t, s.url), indirect, 5*time.Second)
+		poolOf := func(s *scripted) *Pool { return p.of(origin{"http", strings.TrimPrefix(s.url, "http://")}) }
+		for _, s := range []*scripted{a, a, b} {
+			call(s)
 		}
 		count(2)
 		for i := range maxPools - 1 { // b stays open
-			p.Of(fmt.Sprint("more", i))
+			p.of(origin{host: fmt.Sprint(i)})
 		}
+		count(1)
+		poolOf(b).current().until = time.Now()
+		call(b) // over a new connection
 		count(1)
 		p.Close()
 		count(0)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.accepted != 6 {
-		t.Fatalf("eight exchanges took %d connections, want 6", s.accepted)
+		poolOf(a).limit(poolOf(a).current(), "timeout=0")
+		call(a)
+		count(0)
+		if n := a.connections() + b.connections(); n != 4 {
+			t.Errorf("five exchanges took %d connections, want 4", n)
+		}
 	}
 }
 
 // TestIdleConnectionsLeaveDescriptorsForOthers: with a low limit they would use up all, and no other endpoint could be
 // called.
 func TestIdleConnectionsLeaveDescriptorsForOthers(t *testing.T) {
-	s := script(t)
-	s.answer = answers[0]
 	var was syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
@@ -364,9 +373,10 @@ func TestIdleConnectionsLeaveDescriptorsForOthers(t *testing.T) {
 	}
 	defer p.Close()
 	for _, indirect := range []bool{false, true} {
-		for i := range 60 {
-			if got := exchange(p.Of(fmt.Sprint(indirect, i)), request(t, s.url), indirect,
-				5*time.Second); got.body != "fine" {
+		for range 60 {
+			s := script(t) // another origin
+			s.answer = answers[0]
+			if got := exchange(p, request(t, s.url), indirect, 5*time.Second); got.body != "fine" {
 				t.Fatal(got)
 			}
 		}
@@ -384,7 +394,7 @@ func TestARefusedDialLeavesNothing(t *testing.T) {
 		return syscall.ECONNREFUSED
 	}}, nil)
 	for _, indirect := range []bool{false, true} {
-		if got := exchange(p.Of("t"), request(t, "http://127.0.0.1:1/"), indirect, time.Second); !got.failed ||
+		if got := exchange(p, request(t, "http://127.0.0.1:1/"), indirect, time.Second); !got.failed ||
 			got.timeout {
 			t.Fatal(got)
 		}
