@@ -14,8 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/test/redistest"
-
-	"github.com/wakecall/wakecall/test/redistest"
 )
 
 // shortTimeout is the timeout of queues whose calls wait, for half of it, for a suspended replica.
