@@ -222,3 +222,32 @@ func TestDeletingALeasedJobFreesItsPlace(t *testing.T) {
 		t.Errorf("the waiting worker is not told: %+v", a)
 	}
 }
+
+// TestAnIdleTopicStartsWithASmallWindow however large its window had grown, or however small a failing endpoint had
+// made it: also for the calls after the first.
+func TestAnIdleTopicStartsWithASmallWindow(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "grown", TTR: time.Minute}, TopicConf{Name: "small", TTR: time.Minute})
+	long := time.Now().Add(-time.Minute).UnixMilli()
+	for topic, window := range map[string]int{"grown": 1000, "small": 4} {
+		f.s.client.HSet(f.ctx, prefix(0)+"c:"+topic, "window", window, "used", long)
+		for i := range 100 {
+			f.push(topic, fmt.Sprint(i), 0)
+		}
+	}
+	running := map[string]int{}
+	first := f.reserve(256)
+	for _, l := range first {
+		running[l.Job.Topic]++
+	}
+	if running["grown"] != 32 || running["small"] != 32 {
+		t.Fatalf("running at first: %v; want 32 of each topic", running)
+	}
+	f.settle(Done, nil, first...)
+	for topic, want := range map[string]int64{"grown": 64, "small": 64} { // it doubles, as that of a new topic
+		limits, err := f.q.TopicLimits(f.ctx, []string{topic})
+		if err != nil || limits[topic].Window != want {
+			t.Errorf("the window of the topic %s is %d, %v; want %d", topic, limits[topic].Window, err, want)
+		}
+	}
+}
