@@ -174,9 +174,18 @@ func TestClearingATopicHasTheRevisionOfItsBeginning(t *testing.T) {
 		f.push("t", fmt.Sprint(i), time.Hour)
 	}
 	before, _ := f.s.client.Get(f.ctx, prefix(0)+"rev").Int64()
-	n, _, revision, err := f.s.drop(f.ctx, "drop", "t", "1", "")
-	if err != nil || n != 5*dropStep || revision != before+1 {
-		t.Errorf("cleared %d jobs at revision %d, %v; want %d", n, revision, err, before+1)
+	steps := []dropReply{}
+	err := f.s.drop(f.ctx, "t", func(d dropReply) error {
+		steps = append(steps, d)
+		return nil
+	})
+	if err != nil || len(steps) < 2 || steps[0].revision != before+1 || steps[1].revision != before+2 {
+		t.Errorf("cleared in %d steps, %+v, %v; want revisions from %d", len(steps), steps, err, before+1)
+	}
+	for i, d := range steps {
+		if d.isFirst != (i == 0) || len(d.newer) > 0 {
+			t.Errorf("step %d: %+v", i, d)
+		}
 	}
 }
 
