@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -233,8 +235,7 @@ func (c *call) newTopicName() (string, error) {
 	return name, nil
 }
 
-// deleteTopic refuses while the topic has jobs, unless the query asks to delete them, too. Jobs are deleted before the
-// topic, so that the rest remain accessible after a failure, and again after the topic, because of pushes in between.
+// deleteTopic refuses while the topic has jobs, unless the query asks to delete them, too.
 func (s *Server) deleteTopic(c *call) error {
 	drop, err := wantsDrop(c.query.Get("drop"))
 	if err != nil {
@@ -251,17 +252,18 @@ func (s *Server) deleteTopic(c *call) error {
 			return fmt.Errorf("topic %s: %w", c.topic.Name, registry.ErrChanged)
 		}
 	}
-	if err := s.emptyTopic(c, drop); err != nil {
-		return err
-	}
-	if err := s.registry.DeleteTopic(c.editing(), c.actor(), c.topic.Name, conditions...); err != nil {
-		return err
-	}
+	name := c.topic.Name
+	remove := func() error { return s.registry.DeleteTopic(c.editing(), c.actor(), name, conditions...) }
 	if drop {
-		if err := s.drop(c); err != nil {
-			s.log.Warn("delete jobs pushed while their topic was deleted",
-				"topic", c.topic.Name, "error", err)
+		if err := s.writable(); err != nil {
+			return err
 		}
+		err = queue.EndTopic(c.editing(), s.jobs, name, remove)
+	} else if err = s.hasNoJobs(c.ctx(), name); err == nil {
+		err = remove()
+	}
+	if err != nil {
+		return err
 	}
 	return c.NoContent(http.StatusNoContent)
 }
@@ -276,12 +278,8 @@ func wantsDrop(text string) (bool, error) {
 	return false, badField("drop", "must be true or false, got %q", clip(text))
 }
 
-func (s *Server) emptyTopic(c *call, drop bool) error {
-	if drop {
-		return s.drop(c)
-	}
-	name := c.topic.Name
-	all, err := s.jobs.Stats(c.ctx(), []string{name})
+func (s *Server) hasNoJobs(ctx context.Context, name string) error {
+	all, err := s.jobs.Stats(ctx, []string{name})
 	if err != nil {
 		return err
 	}
@@ -289,12 +287,4 @@ func (s *Server) emptyTopic(c *call, drop bool) error {
 		return conflict("topic %s still has jobs (%d): wait until they end, delete them, or use ?drop=true", name, n)
 	}
 	return nil
-}
-
-func (s *Server) drop(c *call) error {
-	if err := s.writable(); err != nil {
-		return err
-	}
-	_, err := s.jobs.DropTopic(c.editing(), c.topic.Name)
-	return err
 }

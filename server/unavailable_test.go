@@ -86,6 +86,17 @@ func TestPushQueueErrors(t *testing.T) {
 	}
 }
 
+// TestDeleteTopicWhoseLaterJobsRemain: those that were pushed while it was deleted could not be deleted.
+func TestDeleteTopicWhoseLaterJobsRemain(t *testing.T) {
+	a := newAPI(t)
+	a.jobs.fail = &queue.UnavailableError{Reason: "connection", RetryAfter: time.Second, Err: errors.New("broken")}
+	a.jobs.drops = 2
+	a.do("DELETE", "/v1/topics/shop.orders?drop=true", "").problem(503, "")
+	if got := a.jobs.changes(); len(got) != 2 {
+		t.Errorf("changes: %v; want two drops", got)
+	}
+}
+
 func TestPushJournalBroken(t *testing.T) {
 	broken := fmt.Errorf("the journal: %w", syscall.ENOSPC)
 	a := newAPI(t, func(o *server.Options) { o.Healthy = func() error { return broken } })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -134,8 +135,7 @@ func (h *Handler) dropOldSecret(c echo.Context, t *registry.Topic) error {
 	return h.Pages.Redirect(c, h.Pages.Below("/topics", t.Name))
 }
 
-// deleteTopic fails while the topic has jobs, unless they are to be deleted, too. It deletes jobs before the topic, so
-// that after a failure the rest can still be reached through the topic, and again after it, for jobs pushed in between.
+// deleteTopic fails while the topic has jobs, unless they are to be deleted, too.
 func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 	ctx := c.Request().Context()
 	stats, err := h.Queue.Stats(ctx, []string{t.Name})
@@ -147,18 +147,14 @@ func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 		h.Flashes.Add(c, "danger", "topic.has_jobs", t.Name, jobs)
 		return h.Pages.Redirect(c, h.Pages.Below("/topics", t.Name))
 	}
+	remove := func() error { return h.Registry.DeleteTopic(ctx, page.Actor(c), t.Name) }
 	if drop {
-		if _, err := h.Queue.DropTopic(ctx, t.Name); err != nil {
-			return err
-		}
+		err = queue.EndTopic(ctx, h.Queue, t.Name, remove)
+	} else {
+		err = remove()
 	}
-	if err := h.Registry.DeleteTopic(ctx, page.Actor(c), t.Name); err != nil {
+	if err != nil {
 		return err
-	}
-	if drop {
-		if _, err := h.Queue.DropTopic(ctx, t.Name); err != nil {
-			h.Log.Warn("drop jobs pushed while their topic was deleted", "topic", t.Name, "error", err)
-		}
 	}
 	h.Flashes.Add(c, "success", "topic.deleted", t.Name)
 	return h.Pages.Redirect(c, "/topics")

@@ -79,21 +79,18 @@ func createTubes(ctx context.Context, r gateway.Registry, names ...string) error
 	})
 }
 
-// deleteTube deletes a tube and its jobs. It removes the tube first, so that no new jobs are stored meanwhile.
+// deleteTube deletes a tube and its jobs.
 func (g *Gateway) deleteTube(r *request) (any, error) {
 	name := r.query.Get("tube")
 	topic, err := g.tube(r)
 	if err != nil {
 		return nil, err
 	}
-	err = editTubes(r.Context(), g.registry, func(list []string) []string {
-		return slices.DeleteFunc(list, func(tube string) bool { return tube == name })
+	return true, queue.EndTopic(r.Context(), g.queue, topic, func() error {
+		return editTubes(r.Context(), g.registry, func(list []string) []string {
+			return slices.DeleteFunc(list, func(tube string) bool { return tube == name })
+		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	_, err = g.queue.DropTopic(r.Context(), topic)
-	return true, err
 }
 
 func editTubes(ctx context.Context, r gateway.Registry, edit func([]string) []string) error {

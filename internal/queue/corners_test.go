@@ -174,9 +174,18 @@ func TestClearingATopicHasTheRevisionOfItsBeginning(t *testing.T) {
 		f.push("t", fmt.Sprint(i), time.Hour)
 	}
 	before, _ := f.s.client.Get(f.ctx, prefix(0)+"rev").Int64()
-	n, _, revision, err := f.s.drop(f.ctx, dropScript, "t", "1", "")
-	if err != nil || n != 5*dropStep || revision != before+1 {
-		t.Errorf("cleared %d jobs at revision %d, %v; want %d", n, revision, err, before+1)
+	steps := []dropReply{}
+	err := f.s.drop(f.ctx, "t", func(d dropReply) error {
+		steps = append(steps, d)
+		return nil
+	})
+	if err != nil || len(steps) < 2 || steps[0].revision != before+1 || steps[1].revision != before+2 {
+		t.Errorf("cleared in %d steps, %+v, %v; want revisions from %d", len(steps), steps, err, before+1)
+	}
+	for i, d := range steps {
+		if d.isFirst != (i == 0) || len(d.newer) > 0 {
+			t.Errorf("step %d: %+v", i, d)
+		}
 	}
 }
 
@@ -220,5 +229,34 @@ func TestDeletingALeasedJobFreesItsPlace(t *testing.T) {
 	}
 	if a := f.advance(); a.Woken != 1 {
 		t.Errorf("the waiting worker is not told: %+v", a)
+	}
+}
+
+// TestAnIdleTopicStartsWithASmallWindow however large its window had grown, or however small a failing endpoint had
+// made it: also for the calls after the first.
+func TestAnIdleTopicStartsWithASmallWindow(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "grown", TTR: time.Minute}, TopicConf{Name: "small", TTR: time.Minute})
+	long := time.Now().Add(-time.Minute).UnixMilli()
+	for topic, window := range map[string]int{"grown": 1000, "small": 4} {
+		f.s.client.HSet(f.ctx, prefix(0)+"c:"+topic, "window", window, "used", long)
+		for i := range 100 {
+			f.push(topic, fmt.Sprint(i), 0)
+		}
+	}
+	running := map[string]int{}
+	first := f.reserve(256)
+	for _, l := range first {
+		running[l.Job.Topic]++
+	}
+	if running["grown"] != 32 || running["small"] != 32 {
+		t.Fatalf("running at first: %v; want 32 of each topic", running)
+	}
+	f.settle(Done, nil, first...)
+	for topic, want := range map[string]int64{"grown": 64, "small": 64} { // it doubles, as that of a new topic
+		limits, err := f.q.TopicLimits(f.ctx, []string{topic})
+		if err != nil || limits[topic].Window != want {
+			t.Errorf("the window of the topic %s is %d, %v; want %d", topic, limits[topic].Window, err, want)
+		}
 	}
 }

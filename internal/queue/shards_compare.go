@@ -193,8 +193,7 @@ func (s *Shard) replay(
 	for i, e := range reply {
 		effects[i] = Effect(text(e))
 		if c := &entries[i]; c.Kind == EntryCleared && !dry {
-			upto := strconv.FormatInt(c.Revision, 10)
-			if _, _, _, err := s.drop(ctx, clearScript, c.Job.Topic, "", upto); err != nil {
+			if err := s.dropUpTo(ctx, c.Job.Topic, c.Revision); err != nil {
 				return nil, err
 			}
 		}

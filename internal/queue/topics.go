@@ -358,11 +358,14 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 // been, may start.
 func (q *Queue) dropTopic(ctx context.Context, topic string) (total int, window time.Duration, err error) {
 	for _, s := range *q.shards.Load() {
-		n, running, revision, err := s.drop(ctx, dropScript, topic, "1", "")
-		total += n
-		if err == nil {
-			err = q.record(ctx, Cleared, Job{Topic: topic, Shard: s.name, Revision: revision})
-		}
+		running := false
+		err := s.drop(ctx, topic, func(d dropReply) error {
+			total, running = total+d.deleted, running || d.running
+			if d.isFirst {
+				return q.record(ctx, Cleared, Job{Topic: topic, Shard: s.name, Revision: d.revision})
+			}
+			return q.record(ctx, Deleted, d.newer...)
+		})
 		if err != nil {
 			return total, window, fmt.Errorf("delete the jobs of %s: %w", topic, err)
 		}
@@ -373,28 +376,81 @@ func (q *Queue) dropTopic(ctx context.Context, topic string) (total int, window 
 	return total, window, nil
 }
 
+// Dropper deletes the jobs of topics.
+type Dropper interface {
+	DropTopic(ctx context.Context, topic string) (int, error)
+}
+
+// EndTopic deletes a topic with its jobs. end makes the topic refuse pushes. Jobs are deleted before, so that the rest
+// remain accessible after a failure, and again after, because of pushes in between.
+func EndTopic(ctx context.Context, jobs Dropper, topic string, end func() error) error {
+	if _, err := jobs.DropTopic(ctx, topic); err != nil {
+		return err
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	if _, err := jobs.DropTopic(ctx, topic); err != nil {
+		return fmt.Errorf("topic %s is deleted, but jobs that were pushed meanwhile may remain: %w", topic, err)
+	}
+	return nil
+}
+
 const dropStep = 200 // jobs in one call of the script
 
-// drop deletes the jobs of a topic in one shard, those up to a revision, or all ("").
-func (s *Shard) drop(ctx context.Context, script *Script, topic, revise, upto string) (
-	total int, running bool, revision int64, err error,
-) {
+// dropReply says what one step of deleting a topic's jobs did.
+type dropReply struct {
+	isFirst  bool
+	deleted  int
+	running  bool  // a deleted job was running, or may have been
+	revision int64 // of the deletion
+	newer    []Job // deleted jobs that are newer than the first step
+}
+
+// drop deletes the jobs of a topic in one shard, and calls did for each step. When the reply of a later step was lost,
+// it begins again: that step may have deleted jobs that are newer than the first one, and only a new first step covers
+// them.
+func (s *Shard) drop(ctx context.Context, topic string, did func(dropReply) error) error {
+	first := int64(0)
 	for cursor := "0"; ; {
-		o, err := s.Call(ctx, s.bucketOf(topic), script, topic, cursor, dropStep, revise, upto)
-		reply, ok := o.Value.([]any)
-		if err == nil && (!ok || len(reply) != 4) {
-			err = errReply
-		}
+		o, err := s.Call(ctx, s.bucketOf(topic), dropScript, topic, cursor, dropStep, first, "")
 		if err != nil {
-			return total, running, revision, err
+			return err
 		}
-		total, running = total+int(integer(reply[1])), running || o.Doubtful || reply[2] == int64(1)
-		if revise != "" { // a job pushed after the first step may stay, so the journal must not have it cleared
-			revision = integer(reply[3])
-			revise = ""
+		reply := values(o.Value)
+		if len(reply) < 4 || len(reply)%2 != 0 {
+			return errReply
+		}
+		d := dropReply{isFirst: first == 0, deleted: int(integer(reply[1])), revision: integer(reply[3])}
+		d.running = o.Doubtful || integer(reply[2]) == 1
+		for job := range slices.Chunk(reply[4:], 2) {
+			d.newer = append(d.newer, Job{Topic: topic, ID: text(job[0]), Shard: s.name,
+				CreatedAt: millisOf(text(job[1])), Revision: d.revision})
+		}
+		if err := did(d); err != nil {
+			return err
+		}
+		cursor = text(reply[0])
+		switch {
+		case o.Doubtful && first > 0:
+			first, cursor = 0, "0"
+		case cursor == "0":
+			return nil
+		case first == 0:
+			first = d.revision
+		}
+	}
+}
+
+// dropUpTo deletes the jobs of a topic up to a revision, as a line of a journal says that was replayed.
+func (s *Shard) dropUpTo(ctx context.Context, topic string, revision int64) error {
+	for cursor := "0"; ; {
+		reply, err := s.CallList(ctx, s.bucketOf(topic), 4, clearScript, topic, cursor, dropStep, "", revision)
+		if err != nil {
+			return err
 		}
 		if cursor = text(reply[0]); cursor == "0" {
-			return total, running, revision, nil
+			return nil
 		}
 	}
 }

@@ -12,13 +12,20 @@ local function pace(g, rate, tat)
   if left <= g.room then g.room, g.paced = left, true end
 end
 
+-- Gives a topic that was idle its first window again. It is stored, so that it also holds once jobs are running.
+local function restart(topic, s)
+  if s.window == WINDOW or now - s.used <= IDLE then return end
+  call('HDEL', P .. 'c:' .. topic, 'window', 'used')
+  s.window, s.used = WINDOW, 0
+end
+
 -- How many more jobs of a topic may be taken, by a worker or by a dispatcher; at is when to check again, if known.
 local function gate(topic, worker)
   local g = gates[topic]
   if g then return g end
   local s = settings(topic)
   local running = call('ZCARD', P .. 'l:' .. topic)
-  if running == 0 and now - s.used > IDLE then s.window = WINDOW end
+  if running == 0 then restart(topic, s) end
   g = {room = worker and math.huge or s.window - running, taken = 0, at = now + IDLE}
   gates[topic] = g
   if s.paused or (s.pull ~= nil) ~= (worker == true) then g.room, g.at = 0, nil end
