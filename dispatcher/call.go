@@ -47,10 +47,9 @@ func (r *reservation) clock() time.Time { return r.now.Add(time.Since(r.sent)) }
 func (s *source) handle(r *reservation) {
 	defer s.calls.Done()
 	o := s.judge(r)
-	r.place.called.Store(true)
+	s.d.places.release(r.place)
 	if o == nil { // the lease expired before the call began
 		s.d.metrics.lost.Inc()
-		s.d.places.release(r.place)
 		return
 	}
 	s.settler.add(o)
@@ -59,7 +58,6 @@ func (s *source) handle(r *reservation) {
 // outcome is a settlement with more fields for the journal and the metrics.
 type outcome struct {
 	queue.Settlement
-	place   *place
 	started time.Time
 	took    time.Duration
 	late    float64 // seconds from the due time to the call
@@ -133,7 +131,7 @@ func (s *source) refuseUnknown(r *reservation) *outcome {
 
 func end(r *reservation, v queue.Verdict, reason string) *outcome {
 	st := queue.Settlement{Lease: r.Lease, Verdict: v, Reason: reason}
-	return &outcome{Settlement: st, place: r.place, reason: reason}
+	return &outcome{Settlement: st, reason: reason}
 }
 
 // mayStart reports whether a call may start now: a deletion waits for it, and the lease lasts as long as the call may,
@@ -144,8 +142,8 @@ func (r *reservation) mayStart(ttr time.Duration) bool {
 }
 
 // confirm extends the lease of a call that may not start, and reports whether it is held. It retries until Redis
-// answers in time, because abandoning a lease that is held would count an attempt that was not made. It fails when ctx
-// or the source ends.
+// answers in time, because abandoning a lease that is held would count an attempt that was not made. Meanwhile the call
+// moves aside. It fails when ctx or the source ends.
 func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration) (held bool, err error) {
 	for backoff := minBackoff; ctx.Err() == nil && s.ctx.Err() == nil; {
 		asked := s.start.ask()
@@ -154,6 +152,7 @@ func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration)
 		took := time.Since(asked.sent)
 		switch {
 		case err != nil:
+			s.d.places.stepAside(r.place)
 			pause(ctx, jittered(backoff))
 			backoff = min(2*backoff, maxBackoff)
 		case !answer[0]:
@@ -214,8 +213,8 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 		s.d.metrics.lateness.Observe(late)
 	}
 	o = &outcome{
-		Settlement: queue.Settlement{Lease: r.Lease, Remember: topic.Remember != 0}, place: r.place,
-		started: started, took: time.Since(started), late: late,
+		Settlement: queue.Settlement{Lease: r.Lease, Remember: topic.Remember != 0},
+		started:    started, took: time.Since(started), late: late,
 		answer: cut(string(out.Answer), maxShown), reason: out.Reason,
 	}
 	if out.Class != callback.Success && s.d.calls.Err() != nil {

@@ -48,6 +48,8 @@ type fake struct {
 	settleErr  error
 	extendErr  error
 	gone       bool // all leases have ended
+	down       bool // every request fails, after hangs
+	hangs      time.Duration
 }
 
 // fakeLease is what the last request for a lease promised.
@@ -58,6 +60,18 @@ func newFake(name string) *fake {
 		name: name, wake: make(chan queue.Wakeup), extended: map[*queue.Lease]int{}, leases: map[string]fakeLease{},
 		window: queue.StartWindow, ttr: 10 * time.Second,
 	}
+}
+
+// away returns the error of a request to a shard that is down.
+func (f *fake) away() error {
+	f.mu.Lock()
+	down, hangs := f.down, f.hangs
+	f.mu.Unlock()
+	if !down {
+		return nil
+	}
+	time.Sleep(hangs)
+	return errAway
 }
 
 // WidenStart stores the window like the real one.
@@ -77,6 +91,9 @@ func (f *fake) Wakeups(context.Context, int) <-chan queue.Wakeup { return f.wake
 func (f *fake) Note(context.Context, int, queue.Notes) error { return nil }
 
 func (f *fake) NothingReady(context.Context, int) (bool, error) {
+	if err := f.away(); err != nil {
+		return false, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++
@@ -84,6 +101,9 @@ func (f *fake) NothingReady(context.Context, int) (bool, error) {
 }
 
 func (f *fake) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserved, error) {
+	if err := f.away(); err != nil {
+		return queue.Reserved{}, err
+	}
 	got, took, err := f.reserve(r)
 	time.Sleep(took)
 	return got, err
@@ -150,6 +170,9 @@ func (f *fake) take(r queue.Reserve) (jobs []*queue.Lease) {
 }
 
 func (f *fake) Settle(_ context.Context, _ int, st []queue.Settlement) ([]bool, error) {
+	if err := f.away(); err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	defer f.answer()
 	if f.settleErr != nil {
@@ -165,6 +188,9 @@ func (f *fake) Settle(_ context.Context, _ int, st []queue.Settlement) ([]bool, 
 }
 
 func (f *fake) Extend(_ context.Context, _ int, ls []*queue.Lease, d time.Duration) (held []bool, err error) {
+	if err := f.away(); err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	defer f.answer()
 	if f.extendErr != nil {
@@ -241,10 +267,14 @@ type stage struct {
 	flying int
 	short  bool // calls get no descriptor
 	dial   time.Duration
+	noted  func(r *callback.Request) // of each call, when it begins
 }
 
 // Do checks that each call starts while a deletion waits for it, and ends before its lease.
 func (s *stage) Do(ctx context.Context, _ *callback.Endpoint, r *callback.Request) callback.Outcome {
+	if s.noted != nil {
+		s.noted(r)
+	}
 	time.Sleep(s.dial)
 	if err := r.Begin(); err != nil {
 		return callback.Outcome{Class: callback.Failure, Reason: "canceled", Err: err.Error()}

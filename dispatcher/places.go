@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
@@ -19,12 +18,12 @@ type places struct {
 	mu      sync.Mutex
 	free    int // less than 0: spare places in use
 	sources int
-	held    map[string]int    // by topic: jobs in places or aside
+	held    map[string]int    // by topic: calls in places or aside
 	aside   [3]map[string]int // by priority and topic: calls that hang
 	moved   [3]int            // calls aside by priority
 	freedAt time.Time
 	freed   chan struct{} // closed and replaced when places become free
-	ended   chan struct{} // closed and replaced when jobs free their places, not when unused ones are returned
+	ended   chan struct{} // closed and replaced when calls free their places, not when unused ones are returned
 }
 
 const (
@@ -52,12 +51,12 @@ func newPlaces(n int, pattern string) *places {
 	return p
 }
 
-// place is held by a job until its outcome is settled.
+// place is held by a reserved job until its call has ended, or it is decided that none is made.
 type place struct {
 	topic    string
 	priority queue.Priority
 	aside    bool
-	called   atomic.Bool // its call has ended or was not made
+	free     bool
 }
 
 func (p *places) available() int {
@@ -66,7 +65,7 @@ func (p *places) available() int {
 	return max(0, p.free)
 }
 
-// inFlight returns the number of jobs that the dispatcher holds.
+// inFlight returns the number of calls, and of places that a reserve holds.
 func (p *places) inFlight() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,14 +146,13 @@ func (p *places) grab(limit, free int) int {
 	return n
 }
 
-// book takes places for n jobs that the dispatcher already has, and returns how many of these places were free. No
-// source gets a place before the others are released.
+// book takes places for up to n jobs that the dispatcher already has, and returns how many were free.
 func (p *places) book(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	have := min(n, max(0, p.free))
+	n = min(n, max(0, p.free))
 	p.free -= n
-	return have
+	return n
 }
 
 // use assigns a taken place to a job.
@@ -171,7 +169,7 @@ func (p *places) stepAside(list ...*place) {
 	defer p.mu.Unlock()
 	freed := 0
 	for _, of := range list {
-		if of.called.Load() || of.aside || p.moved[0]+p.moved[1]+p.moved[2] >= asideRatio*p.total {
+		if of.free || of.aside || p.moved[0]+p.moved[1]+p.moved[2] >= asideRatio*p.total {
 			continue
 		}
 		of.aside = true
@@ -182,23 +180,20 @@ func (p *places) stepAside(list ...*place) {
 	p.returned(freed)
 }
 
-// release frees the places of jobs.
-func (p *places) release(list ...*place) {
+// release frees the place of a job.
+func (p *places) release(of *place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	back := 0
-	for _, of := range list {
-		lower(p.held, of.topic)
-		if !of.aside {
-			back++
-			continue
-		}
-		p.moved[of.priority]--
-		lower(p.aside[of.priority], of.topic)
-	}
+	of.free = true
+	lower(p.held, of.topic)
 	close(p.ended)
 	p.ended = make(chan struct{})
-	p.returned(back)
+	if !of.aside {
+		p.returned(1)
+		return
+	}
+	p.moved[of.priority]--
+	lower(p.aside[of.priority], of.topic)
 }
 
 func lower(count map[string]int, topic string) {
@@ -226,8 +221,8 @@ func (p *places) returned(n int) {
 	p.freed = make(chan struct{})
 }
 
-// jobEnds returns a channel that is closed when the next job frees its place.
-func (p *places) jobEnds() <-chan struct{} {
+// callEnds returns a channel that is closed when the next call frees its place.
+func (p *places) callEnds() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ended

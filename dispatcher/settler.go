@@ -12,7 +12,7 @@ import (
 
 // A settler sends outcomes to Redis in batches. While no batch is in progress, it sends an outcome at once; otherwise
 // outcomes accumulate for the next batch. A batch is retried until Redis answers; the script ignores jobs that are
-// already settled.
+// already settled. An outcome holds no place.
 type settler struct {
 	src *source
 
@@ -20,6 +20,10 @@ type settler struct {
 	waiting []*outcome
 	flying  int
 	flights sync.WaitGroup
+
+	unsettled int           // outcomes that are not settled yet
+	failing   int           // batches that Redis has not accepted at the first try
+	settled   chan struct{} // closed when a batch is settled; nil: nobody waits for that
 }
 
 const (
@@ -32,10 +36,52 @@ func (s *settler) add(o *outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting = append(s.waiting, o)
+	s.unsettled++
 	if s.flying == 0 || (s.flying < maxFlying && len(s.waiting) >= secondAt) {
 		s.flying++
 		s.flights.Add(1)
 		go s.fly(s.take())
+	}
+}
+
+// accepting waits until Redis has accepted every outcome that it did not accept at the first try, and until fewer than
+// most are unsettled. Nothing is reserved before, so the outcomes that wait for a shard that is down are bounded. It
+// returns false when ctx is done.
+func (s *settler) accepting(ctx context.Context, most int) bool {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		if s.failing == 0 && s.unsettled < most {
+			s.mu.Unlock()
+			return true
+		}
+		if s.settled == nil {
+			s.settled = make(chan struct{})
+		}
+		settled := s.settled
+		s.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-settled:
+		}
+	}
+	return false
+}
+
+// fails counts a batch that Redis does not accept, until it is done with.
+func (s *settler) fails(more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing += more
+}
+
+// done ends a batch.
+func (s *settler) done(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsettled -= n
+	if s.settled != nil {
+		close(s.settled)
+		s.settled = nil
 	}
 }
 
@@ -69,9 +115,8 @@ func (s *settler) settle(batch []*outcome) {
 	s.tell(batch)
 	s.record(batch, false)
 	st := make([]queue.Settlement, len(batch))
-	held := make([]*place, len(batch))
 	for i, o := range batch {
-		st[i], held[i] = o.Settlement, o.place
+		st[i] = o.Settlement
 	}
 	settled := s.send(st)
 	for i := range batch {
@@ -80,7 +125,7 @@ func (s *settler) settle(batch []*outcome) {
 		}
 	}
 	s.record(batch, true)
-	s.src.d.places.release(held...)
+	s.done(len(batch))
 }
 
 // dies reports whether an outcome makes its job dead.
@@ -98,20 +143,22 @@ func (s *settler) tell(batch []*outcome) {
 }
 
 // send retries a batch until Redis answers. It gives up and returns nil when the dispatcher ends, or soon after the
-// shard was removed, because others need the places. A lease that a retry reports as lost may have been settled by an
+// shard was removed. A lease that a retry reports as lost may have been settled by an
 // earlier call.
 func (s *settler) send(st []queue.Settlement) []bool {
 	d := s.src.d
-	warned := false
+	failed := false
 	for backoff, left := minBackoff, lastTries; ; backoff = min(2*backoff, maxBackoff) {
 		held, err := s.src.shard.Settle(d.settles, s.src.bucket, st)
 		if err == nil {
 			return held
 		}
-		if !warned {
+		if !failed {
+			failed = true
+			s.fails(1)
+			defer s.fails(-1)
 			d.opts.Logger.Warn("cannot settle outcomes; retrying",
 				"shard", s.src.shard.Name(), "jobs", len(st), "error", err)
-			warned = true
 		}
 		d.metrics.settleRetries.Inc()
 		if s.src.removed() {

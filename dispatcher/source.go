@@ -118,23 +118,31 @@ func (s *source) poll() time.Duration {
 	return s.d.places.pollEvery()
 }
 
-// reserve fills places and reports whether there may be more jobs.
+// reserve fills places and reports whether there may be more jobs. A request that Redis has not answered within the
+// start window gives its places back: the jobs of a later answer may not be called.
 func (s *source) reserve() (more bool) {
+	if !s.settler.accepting(s.ctx, s.d.opts.Concurrency) {
+		return false
+	}
 	n, spare := s.d.places.take(s.ctx, queue.ReserveLimit)
 	if n == 0 {
 		return false
 	}
 	r := s.request(n, spare)
-	ends := s.d.places.jobEnds() // obtained before the reserve, whose reply does not show which jobs end meanwhile
+	ends := s.d.places.callEnds() // obtained before the reserve, whose reply does not show which calls end meanwhile
 	asked := s.start.ask()
 	r.Slack = asked.window - queue.StartWindow
+	overdue := time.AfterFunc(asked.window, func() { s.d.places.give(n) })
 	got, err := s.shard.Reserve(s.d.settles, s.bucket, r)
+	have := n
+	if !overdue.Stop() {
+		have = 0
+	}
 	if err != nil {
-		s.d.places.give(n) // an unanswered reserve holds no places
+		s.d.places.give(have) // an unanswered reserve holds no places
 		return s.recover(r, err)
 	}
-	s.begin(got, asked, len(got.Jobs))
-	s.d.places.give(n - len(got.Jobs))
+	s.begin(got, asked, have)
 	s.follow(time.Since(asked.sent))
 	if len(got.Jobs) == n || got.More || spare && len(got.Jobs) > 0 {
 		return true
@@ -152,16 +160,16 @@ func (s *source) request(n int, spare bool) queue.Reserve {
 	return r
 }
 
-// begin starts the calls of the first n reserved jobs. It releases the others, which have no place. After a stop it
-// releases all, and also when the answer came so late that each call would have to wait for its lease to be extended.
+// begin starts the calls of reserved jobs in the n places that were taken for them, and gives back those that it does
+// not need. It releases jobs that find no place. After a stop it releases all, and also when the answer came so late that
+// each call would have to wait for its lease to be extended.
 func (s *source) begin(got queue.Reserved, asked request, n int) {
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
 	started := make([]*place, 0, len(got.Jobs))
 	late := time.Since(asked.sent) > asked.window
 	for i, l := range got.Jobs {
 		r := &reservation{
-			Lease: l, place: s.d.places.use(l), sent: asked.sent, now: got.Now, asked: asked,
-			ends: asked.sent.Add(l.LeaseUntil.Sub(got.Now)),
+			Lease: l, sent: asked.sent, now: got.Now, asked: asked, ends: asked.sent.Add(l.LeaseUntil.Sub(got.Now)),
 		}
 		switch {
 		case s.ctx.Err() != nil:
@@ -172,10 +180,12 @@ func (s *source) begin(got queue.Reserved, asked request, n int) {
 			s.settler.add(end(r, queue.Release, "no place"))
 		default:
 			s.calls.Add(1)
+			r.place = s.d.places.use(l)
 			started = append(started, r.place)
 			s.d.workers.do(s, r)
 		}
 	}
+	s.d.places.give(n - len(started))
 	if len(started) > 0 { // one timer for all: one per job took 3 % of a callback
 		time.AfterFunc(hangAfter, func() { s.d.places.stepAside(started...) })
 	}

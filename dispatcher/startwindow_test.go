@@ -42,7 +42,7 @@ func TestCallsGoOnThoughEveryAnswerTakesLong(t *testing.T) {
 			t.Parallel()
 			redis := harness.StartRedis(t, harness.RedisOptions{})
 			proxy := harness.StartProxy(t, redis.Addr())
-			i := startOn(t, "redis://"+proxy.Addr(), 5*time.Second)
+			i := startOn(t, []string{"redis://" + proxy.Addr()}, 5*time.Second)
 			left := func() any { return redis.Do("HLEN", "wk:{0}:j:t") }
 			const jobs = 10
 			var early atomic.Int32
