@@ -30,7 +30,6 @@ type Jobs interface {
 	Counts(ctx context.Context) (map[string]queue.Stats, error)
 	Active(ctx context.Context, since time.Time) ([]string, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
-	Hosts(ctx context.Context) ([]queue.Host, error)
 }
 
 // Options of a Checker.
@@ -38,7 +37,9 @@ type Options struct {
 	Shards  func() []Shard
 	Changed <-chan struct{} // receives when Shards may have changed; nil: never
 	Every   time.Duration   // between pings of a shard; 0: a second
-	Jobs    Jobs            // for counting jobs at a scrape; nil: not counted
+	// Hosts lists the hosts that the shards know, for a scrape with Jobs.
+	Hosts func(ctx context.Context) ([]queue.Host, error)
+	Jobs  Jobs // for counting jobs at a scrape; nil: not counted
 	// Leads reports whether this process shows what is the same on every host; nil: it does.
 	Leads func() bool
 	Host  string // the label of what this host sees

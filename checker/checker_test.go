@@ -254,7 +254,7 @@ func TestAScrapeHasShardsAndJobs(t *testing.T) {
 		c := New(Options{
 			Shards: func() []Shard { return shards }, Changed: changed, Registerer: r,
 			Host: "h1", Leads: func() bool { return leads },
-			Jobs: jobs, Known: func(topic string) bool { return topic != "gone" }, MetricTopics: 2,
+			Jobs: jobs, Hosts: hosts, Known: func(topic string) bool { return topic != "gone" }, MetricTopics: 2,
 			Forecast: func(_ context.Context, topic string) forecast.Answer {
 				return forecast.Answer{Waiting: 5, Oldest: time.Minute, Clear: 4 * time.Minute}
 			},
@@ -351,7 +351,7 @@ func (j *jobsOf) Counts(context.Context) (map[string]queue.Stats, error) {
 	return maps.Clone(j.counts), nil
 }
 
-func (j *jobsOf) Hosts(context.Context) ([]queue.Host, error) {
+func hosts(context.Context) ([]queue.Host, error) {
 	return []queue.Host{{Name: "here"}, {Name: "gone", Absent: []string{"b"}}}, nil
 }
 

@@ -104,7 +104,7 @@ func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...str
 	if rest != nil {
 		states(metrics.Other, *rest)
 	}
-	hosts, _ := m.c.opts.Jobs.Hosts(ctx) // on an error: those of the shards that answered
+	hosts, _ := m.c.opts.Hosts(ctx) // on an error: those of the shards that answered
 	for _, h := range hosts {
 		for _, shard := range h.Absent {
 			gauge(absentDesc, 1, shard, h.Name)

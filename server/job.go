@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -32,7 +33,14 @@ func (s *Server) getJob(c *call) error {
 		return c.jobProblem(err)
 	}
 	setETag(c, job.ETag)
-	return s.answerWhole(c, job, waits.Find(c.ctx(), s.jobs, s.registry.Snapshot(), job))
+	return s.answerWhole(c, job, s.waitsOf(c.ctx(), job))
+}
+
+func (s *Server) waitsOf(ctx context.Context, j *queue.Job) []waits.Wait {
+	if s.opts.Waits == nil {
+		return nil
+	}
+	return waits.Find(ctx, s.opts.Waits, s.registry.Snapshot(), j)
 }
 
 func (s *Server) changeJob(c *call) error {

@@ -36,7 +36,7 @@ func start(t *testing.T, l net.Listener, adjust ...func(*server.Options)) *runni
 	reg := newFakeRegistry()
 	r := &running{addr: l.Addr().String(), jobs: newFakeJobs(),
 		token: reg.grant("all", "*", registry.RightPush, registry.RightRead), ended: make(chan error, 1)}
-	opts := server.Options{Jobs: r.jobs, Workers: &fakeWorkers{}, Registry: reg, LameDuck: 200 * time.Millisecond}
+	opts := server.Options{Jobs: r.jobs, Waits: r.jobs, Workers: &fakeWorkers{}, Registry: reg, LameDuck: 200 * time.Millisecond}
 	for _, f := range adjust {
 		f(&opts)
 	}

@@ -41,7 +41,6 @@ type Jobs interface {
 	Ready() error
 	DownFor(topic, id string) (shards []string)
 	Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
-	waits.Queue
 }
 
 // Tokens manages the API's tokens.
@@ -103,6 +102,7 @@ func (l Limits) withDefaults() Limits {
 // Options of a Server. Jobs, Workers and Registry are required; the rest has defaults.
 type Options struct {
 	Jobs     Jobs
+	Waits    waits.Queue // nil: answers do not say why a job waits
 	Registry Registry
 	Workers  Workers
 	Search   Searcher // nil: nothing is searched

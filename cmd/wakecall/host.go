@@ -31,7 +31,7 @@ func (p *program) hostListCommand() *cobra.Command {
 	return p.addOutputFlag(&cobra.Command{
 		Use: "list", Short: "show the hosts that the shards know", Args: noArgs,
 		RunE: p.onShards(func(ctx context.Context, q *queue.Queue, _ []string) error {
-			hosts, err := q.Hosts(ctx)
+			hosts, err := queue.Hosts(ctx, q)
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ func (p *program) hostForgetCommand() *cobra.Command {
 		Use: "forget HOST", Short: "do not wait for a host's journal any longer", Args: exactArgs("HOST"),
 		Long: hostForgetLong,
 		RunE: p.onShards(func(ctx context.Context, q *queue.Queue, args []string) error {
-			if err := q.ForgetHost(ctx, args[0]); err != nil {
+			if err := queue.ForgetHost(ctx, q, args[0]); err != nil {
 				return err
 			}
 			return p.say(map[string]string{"forgotten": args[0]}, "%s forgotten", printable.Line(args[0]))

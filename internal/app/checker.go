@@ -32,7 +32,9 @@ func (p *parts) newChecker() (role, error) {
 	leads := func() bool { return alerts.Leads() } // no scrape comes before the role is complete
 	c := checker.New(checker.Options{
 		Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
-		Jobs: p.queue, Known: p.hasSeries, Forecast: p.forecastOf(), Host: setup.HostName(p.cfg),
+		Jobs: p.queue, Known: p.hasSeries,
+		Hosts:    func(ctx context.Context) ([]queue.Host, error) { return queue.Hosts(ctx, p.queue) },
+		Forecast: p.forecastOf(), Host: setup.HostName(p.cfg),
 		Leads: leads, MetricTopics: p.cfg.Metrics.Topics, Logger: p.log, Registerer: p.metrics,
 	})
 	p.recovered = func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) }

@@ -33,7 +33,7 @@ func (p *parts) peers(ctx context.Context, own string) (peers []search.Peer) {
 			peers = append(peers, search.Peer{Name: h.Journal, Addrs: h.Listeners["server.addr"]})
 		}
 	}
-	hosts, _ := p.queue.Hosts(ctx) // a shard that is down knows the same hosts as the others
+	hosts, _ := queue.Hosts(ctx, p.queue) // a shard that is down knows the same hosts as the others
 	for _, h := range hosts {
 		if !names[h.Name] && h.State != queue.HostForgotten {
 			peers = append(peers, search.Peer{Name: h.Name})

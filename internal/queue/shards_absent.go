@@ -112,7 +112,7 @@ const HostForgotten = "forgotten"
 const silentAfter = 30 * time.Second
 
 // Hosts lists the hosts that the shards know, by name.
-func (q *Queue) Hosts(ctx context.Context) ([]Host, error) {
+func Hosts(ctx context.Context, q *Queue) ([]Host, error) {
 	hosts := map[string]*Host{}
 	err := q.eachBucket(func(s *Shard, bucket int) error {
 		began := time.Now()
@@ -175,8 +175,8 @@ func (h *Host) add(entry string, now time.Time) {
 
 // ForgetHost tells all shards that a host will not be back. What only its journal has is lost, and should it return, it
 // does not replay its journal. It must not be running. A bucket that is being compared cannot forget it.
-func (q *Queue) ForgetHost(ctx context.Context, host string) error {
-	hosts, err := q.Hosts(ctx)
+func ForgetHost(ctx context.Context, q *Queue, host string) error {
+	hosts, err := Hosts(ctx, q)
 	if err != nil {
 		return fmt.Errorf("forget host %s: %w", host, err)
 	}

@@ -92,13 +92,13 @@ func TestAHostIsForgotten(t *testing.T) {
 	f := newFixture(t)
 	f.empty()
 	f.opens("b", "c")
-	hosts, err := f.q.Hosts(f.ctx)
+	hosts, err := Hosts(f.ctx, f.q)
 	if err != nil || len(hosts) != 3 || hosts[0].State != "running" || hosts[1].Name != "b" ||
 		!slices.Equal(hosts[1].Absent, []string{f.s.name}) {
 		t.Errorf("hosts: %+v, %v", hosts, err)
 	}
 	for _, host := range []string{"a", "unknown"} {
-		if err := f.q.ForgetHost(f.ctx, host); err == nil {
+		if err := ForgetHost(f.ctx, f.q, host); err == nil {
 			t.Errorf("%s was forgotten", host)
 		}
 	}
@@ -106,7 +106,7 @@ func TestAHostIsForgotten(t *testing.T) {
 		if err := f.s.awaits(f.ctx, 0); !isAbsent(err) || !strings.Contains(err.Error(), host) {
 			t.Errorf("before %s is forgotten: %v", host, err)
 		}
-		if err := f.q.ForgetHost(f.ctx, host); err != nil {
+		if err := ForgetHost(f.ctx, f.q, host); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -163,7 +163,7 @@ func TestTheJobsOfANamespaceAreNotDeletedWhileAHostIsAbsent(t *testing.T) {
 	if _, err := f.q.DropTopic(f.ctx, "ns.*"); !isAbsent(err) {
 		t.Errorf("while b is absent: %v", err)
 	}
-	if err := f.q.ForgetHost(f.ctx, "b"); err != nil {
+	if err := ForgetHost(f.ctx, f.q, "b"); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := f.q.DropTopic(f.ctx, "ns.*"); n != 1 || err != nil {

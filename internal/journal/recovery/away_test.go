@@ -249,7 +249,7 @@ func TestRecoveryByAForgottenHostThatIsBack(t *testing.T) {
 		t.Run(fmt.Sprint(days, " days"), func(t *testing.T) {
 			a, b, inA, inB, client := awayWorld(t, func(_, b *host) { b.push(t, "of b", `"old"`, time.Hour) })
 			ctx := t.Context()
-			if err := a.queue.ForgetHost(ctx, inB.host); err != nil {
+			if err := queue.ForgetHost(ctx, a.queue, inB.host); err != nil {
 				t.Fatal(err)
 			}
 			_, rest, _ := strings.Cut(client.HGet(ctx, "wk:{0}:hosts", inB.host).Val(), " ")

@@ -69,7 +69,7 @@ func TestRecoveryAttendsWhileThereIsTraffic(t *testing.T) {
 // seen returns when the shards last heard of the host.
 func (h *host) seen(t *testing.T) time.Time {
 	t.Helper()
-	hosts, err := h.queue.Hosts(t.Context())
+	hosts, err := queue.Hosts(t.Context(), h.queue)
 	if err != nil || len(hosts) != 1 {
 		t.Fatalf("hosts: %+v, %v", hosts, err)
 	}
