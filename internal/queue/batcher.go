@@ -49,6 +49,11 @@ func newBatcher(s *Shard, bucket int, d Durability, o Options) *batcher {
 	return b
 }
 
+// push stores pushes of a bucket's topics, which share calls with those of other goroutines.
+func (s *Shard) push(ctx context.Context, bucket int, d Durability, pushes []Push) []Result {
+	return s.nodes[bucket].pushes[d].push(ctx, pushes)
+}
+
 // push stores pushes of the bucket's topics and waits for all results.
 func (b *batcher) push(ctx context.Context, pushes []Push) []Result {
 	many := len(pushes) > smallJobs

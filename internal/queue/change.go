@@ -3,35 +3,17 @@ package queue
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 )
 
 // Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrChanged, ErrTooFar,
 // *UnavailableError. With an error for which Stored is true it also returns the changed job.
 func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, error) {
-	when := ""
-	switch {
-	case c.DueAt != nil:
-		if time.Until(*c.DueAt) > MaxDelay {
-			return nil, fmt.Errorf("change %s/%s: %w", topic, id, ErrTooFar)
-		}
-		when = strconv.FormatInt(max(0, ceilMilli(*c.DueAt)), 10)
-	case c.Delay != nil:
-		if *c.Delay > MaxDelay {
-			return nil, fmt.Errorf("change %s/%s: %w", topic, id, ErrTooFar)
-		}
-		when = "+" + strconv.FormatInt(max(0, ceilDelay(*c.Delay)), 10)
+	what, err := c.args()
+	if err != nil {
+		return nil, fmt.Errorf("change %s/%s: %w", topic, id, err)
 	}
-	priority, given := "", ""
-	if c.Priority != nil {
-		priority = c.Priority.String()
-	}
-	var body []byte
-	if c.Body != nil {
-		given, body = "1", *c.Body
-	}
-	return q.change(ctx, Changed, topic, id, c.Match, "change", when, priority, given, body)
+	return q.change(ctx, Changed, topic, id, c.Match, what)
 }
 
 // RunNow makes a job due now; the attempts of a dead one start again. It does not touch a ready or running job. Errors:
@@ -42,21 +24,21 @@ func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 
 // RunIf is RunNow under a condition. Errors: as RunNow, and ErrChanged.
 func (q *Queue) RunIf(ctx context.Context, topic, id string, m Match) (*Job, error) {
-	return q.change(ctx, MadeDue, topic, id, m, "run")
+	return q.change(ctx, MadeDue, topic, id, m, runArgs)
 }
 
 // change changes the first job of this id that it finds, and then any copies in other shards, which would otherwise be
 // delivered unchanged: a push whose answer was lost may have left one. It ignores errors of the copies, since the job
 // itself is changed. A shard that does not answer may have the job, so change then leaves the shards after it alone.
 func (q *Queue) change(
-	ctx context.Context, kind ChangeKind, topic, id string, m Match, what ...any,
+	ctx context.Context, kind ChangeKind, topic, id string, m Match, what []any,
 ) (job *Job, err error) {
 	var unsafe error
 	missed := false
 	err = q.search(topic, id, func(s *Shard) (bool, error) {
 		if job != nil {
 			if s.hasOther(ctx, topic, job) {
-				_, _, _ = q.changeIn(ctx, s, kind, topic, id, nil, what...)
+				_, _, _ = q.changeIn(ctx, s, kind, topic, id, nil, what)
 			}
 			return false, nil
 		}
@@ -64,7 +46,7 @@ func (q *Queue) change(
 			return false, nil
 		}
 		var err error
-		job, unsafe, err = q.changeIn(ctx, s, kind, topic, id, m, what...)
+		job, unsafe, err = q.changeIn(ctx, s, kind, topic, id, m, what)
 		missed = err != nil
 		return false, err
 	})
@@ -81,6 +63,35 @@ func (s *Shard) hasOther(ctx context.Context, topic string, job *Job) bool {
 	return err == nil && found != nil && !found.CreatedAt.Equal(job.CreatedAt)
 }
 
+// runArgs are the arguments of change.lua that make a job due now.
+var runArgs = []any{"run"}
+
+// args returns the arguments of change.lua for an edit. Error: ErrTooFar.
+func (c *Change) args() ([]any, error) {
+	when := ""
+	switch {
+	case c.DueAt != nil:
+		if time.Until(*c.DueAt) > MaxDelay {
+			return nil, ErrTooFar
+		}
+		when = timeText(max(0, ceilMilli(*c.DueAt)), true)
+	case c.Delay != nil:
+		if *c.Delay > MaxDelay {
+			return nil, ErrTooFar
+		}
+		when = timeText(max(0, ceilDelay(*c.Delay)), false)
+	}
+	priority, given := "", ""
+	if c.Priority != nil {
+		priority = c.Priority.String()
+	}
+	var body []byte
+	if c.Body != nil {
+		given, body = "1", *c.Body
+	}
+	return []any{"change", when, priority, given, body}, nil
+}
+
 // Results of change.lua other than a description.
 const changedNone, changedRunning, changedOther = "none", "running", "other"
 
@@ -88,13 +99,13 @@ var changeErrors = map[string]error{
 	changedRunning: ErrRunning, "dead": ErrDead, changedOther: ErrChanged,
 }
 
-// changeIn changes a job in one shard; it returns a nil job when the shard has none of this id. unsafe says why no
+// change changes a job as change.lua says; it returns a nil job when the shard has none of this id. unsafe says why no
 // replica has confirmed the change, when the topic's durability requires one.
-func (q *Queue) changeIn(
-	ctx context.Context, s *Shard, kind ChangeKind, topic, id string, m Match, what ...any,
+func (s *Shard) change(
+	ctx context.Context, d Durability, topic, id string, m Match, what []any,
 ) (job *Job, unsafe, err error) {
 	args := append([]any{topic, id, m.String()}, what...)
-	o, err := s.CallDurably(ctx, s.bucketOf(topic), q.durability(topic), changeScript, args...)
+	o, err := s.CallDurably(ctx, s.bucketOf(topic), d, changeScript, args...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -119,6 +130,17 @@ func (q *Queue) changeIn(
 		return nil, nil, err
 	}
 	job.ChangedAt, job.Revision = micros(reply[0]).Truncate(time.Millisecond), integer(reply[1])
+	return job, unsafe, nil
+}
+
+// changeIn changes a job in one shard and records that.
+func (q *Queue) changeIn(
+	ctx context.Context, s *Shard, kind ChangeKind, topic, id string, m Match, what []any,
+) (job *Job, unsafe, err error) {
+	job, unsafe, err = s.change(ctx, q.durability(topic), topic, id, m, what)
+	if err != nil || job == nil {
+		return nil, nil, err
+	}
 	if err := q.record(ctx, kind, *job); err != nil {
 		return nil, nil, err
 	}

@@ -30,8 +30,7 @@ func (q *Queue) record(ctx context.Context, kind ChangeKind, jobs ...Job) error 
 	if len(jobs) == 0 || q.opts.Changed == nil {
 		return nil
 	}
-	via := ViaOf(ctx)
-	by, _ := ctx.Value(byKey{}).(string)
+	via, by := ViaOf(ctx), ByOf(ctx)
 	for i := range jobs {
 		jobs[i].Via, jobs[i].By = via, by
 	}

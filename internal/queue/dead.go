@@ -2,10 +2,7 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strconv"
-	"time"
 )
 
 // RedriveDead makes dead jobs of a topic, or of all topics of a namespace, ready again with attempts 0: the given ids,
@@ -20,27 +17,10 @@ func (q *Queue) DeleteDead(ctx context.Context, topic string, ids []string, limi
 	return q.dead(ctx, deadCall{kind: DeadDeleted, topic: topic}, ids, limit)
 }
 
-// Renewal holds the attempts and the time to live that redriven jobs get.
-type Renewal struct {
-	MaxAttempts int           // 0: unchanged
-	TTL         time.Duration // from now; 0: none
-}
-
 // RedriveAs redrives the oldest dead jobs, up to limit, with other attempts and another time to live.
 func (q *Queue) RedriveAs(ctx context.Context, topic string, limit int, as Renewal) (int, error) {
 	return q.dead(ctx, deadCall{kind: Redriven, topic: topic, as: &as}, nil, limit)
 }
-
-type deadCall struct {
-	kind  ChangeKind
-	topic string
-	as    *Renewal
-}
-
-const deadHead = 2 // length of the head of dead.lua's answer
-
-// deadStep bounds the dead jobs of one script call.
-const deadStep = 200
 
 func (q *Queue) dead(ctx context.Context, c deadCall, ids []string, limit int) (int, error) {
 	members, err := q.membersOf(ctx, c.topic, Dead)
@@ -120,39 +100,12 @@ func (q *Queue) deadEverywhere(ctx context.Context, topic string, ids []string) 
 func (q *Queue) someDead(
 	ctx context.Context, s *Shard, c deadCall, limit int, ids []string, ended map[string]bool,
 ) (int, error) {
-	kind, topic := c.kind, c.topic
-	what, attempts, ttl := "retry", "", ""
-	if kind == DeadDeleted {
-		what = "delete"
-	}
-	if c.as != nil {
-		if c.as.TTL > 0 {
-			ttl = msText(c.as.TTL)
-		}
-		if c.as.MaxAttempts > 0 {
-			attempts = strconv.Itoa(c.as.MaxAttempts)
-		}
-	}
-	args := append([]any{topic, what, limit, attempts, ttl}, anys(ids)...)
-	o, err := s.Call(ctx, s.bucketOf(topic), deadScript, args...)
+	jobs, err := s.endDead(ctx, c, limit, ids)
 	if err != nil {
 		return 0, err
 	}
-	reply := values(o.Value)
-	if len(reply) < deadHead {
-		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
+	for i := range jobs {
+		ended[c.topic+"/"+jobs[i].ID] = true
 	}
-	var jobs []Job
-	for i, v := range reply[deadHead:] {
-		job, err := s.job(topic, v, micros(reply[0]))
-		if err != nil {
-			return 0, err
-		}
-		if job.Revision = integer(reply[1]) + int64(i); kind == DeadDeleted {
-			job = &Job{Topic: topic, ID: job.ID, Shard: s.name, CreatedAt: job.CreatedAt, Revision: job.Revision}
-		}
-		jobs = append(jobs, *job)
-		ended[topic+"/"+job.ID] = true
-	}
-	return len(jobs), q.record(ctx, kind, jobs...)
+	return len(jobs), q.record(ctx, c.kind, jobs...)
 }

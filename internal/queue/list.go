@@ -172,18 +172,27 @@ func (s *Shard) listed(topic string, state State, descriptions []any, now time.T
 	return jobs
 }
 
+// first returns ready jobs of a topic with an order of its own, the first ones in that order.
+func (s *Shard) first(ctx context.Context, topic string) ([]Job, error) {
+	reply, err := s.CallList(ctx, s.bucketOf(topic), -1, firstScript, topic, listStep)
+	if err != nil {
+		return nil, err
+	}
+	if len(reply) == 0 {
+		return nil, fmt.Errorf("list %s: %w", topic, errReply)
+	}
+	return s.listed(topic, Ready, reply[1:], micros(reply[0])), nil
+}
+
 // First returns ready jobs of a topic with an order of its own, from each shard the first ones in that order. Long
 // bodies, and attempts but the last, are left out. Errors: *UnavailableError.
 func (q *Queue) First(ctx context.Context, topic string) (jobs []Job, err error) {
 	for _, s := range *q.shards.Load() {
-		reply, err := s.CallList(ctx, s.bucketOf(topic), -1, firstScript, topic, listStep)
+		some, err := s.first(ctx, topic)
 		if err != nil {
 			return nil, err
 		}
-		if len(reply) == 0 {
-			return nil, fmt.Errorf("list %s: %w", topic, errReply)
-		}
-		jobs = append(jobs, s.listed(topic, Ready, reply[1:], micros(reply[0]))...)
+		jobs = append(jobs, some...)
 	}
 	return jobs, nil
 }

@@ -9,5 +9,6 @@ var (
 	noteScript     = Declare(observeLua, Row{Name: "note", Lost: LostNever}) // it would count twice
 	notedScript    = Declare(observeLua, Row{Name: "noted"})
 	standingScript = Declare(observeLua, Row{Name: "standing"})
+	limitsScript   = Declare(observeLua, Row{Name: "limits"})
 	activeScript   = Declare(observeLua, Row{Name: "active"})
 )

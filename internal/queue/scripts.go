@@ -55,7 +55,6 @@ var (
 	statsScript      = declare(Row{Name: "stats"})
 	countsScript     = declare(Row{Name: "counts"})
 	countEarlyScript = declare(Row{Name: "count early", File: "counts", Guard: GuardNone})
-	limitsScript     = declare(Row{Name: "limits"})
 	workersScript    = declare(Row{Name: "workers"})
 	probeNowScript   = declare(Row{Name: "probenow"})
 )

@@ -117,6 +117,19 @@ func openShard(c ShardConfig, o Options, peers Peers) (*Shard, error) {
 	return s, nil
 }
 
+// weight returns the shard's weight for a hash of a job, by rendezvous hashing.
+func (s *Shard) weight(sum uint64) uint64 { return mix(sum ^ s.seed) }
+
+// mix spreads the bits of x (the finaliser of SplitMix64, by Sebastiano Vigna), so that the weights of different shards
+// are independent.
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
 // start runs f in a goroutine that close waits for. It returns false if the shard is closed.
 func (s *Shard) start(f func()) bool {
 	s.closing.Lock()
@@ -143,6 +156,9 @@ func (s *Shard) close() error {
 // closeLimit is how long a command that is not answered may hold up a process that stops.
 const closeLimit = time.Second
 
+// Redis returns the client, for plain commands on keys that begin with the prefix of a bucket.
+func (s *Shard) Redis() redis.UniversalClient { return s.client }
+
 // Name returns the shard's name in the registry.
 func (s *Shard) Name() string { return s.name }
 
@@ -156,6 +172,9 @@ func (s *Shard) setState(state string) { s.state.Store(state) }
 
 // State returns active, draining or offline, as the registry says.
 func (s *Shard) State() string { return s.state.Load().(string) }
+
+// isDown reports whether a bucket did not answer when this process last called it, or is being compared.
+func (s *Shard) isDown(bucket int) bool { return s.nodes[bucket].down.Load() }
 
 // Up reports whether the shard answered when this process last called it.
 func (s *Shard) Up() bool {

@@ -70,18 +70,8 @@ func byWeight(shards []*Shard, topic, id string) []*Shard {
 	_, _ = h.WriteString(id)
 	sum := h.Sum64()
 	list := slices.Clone(shards)
-	slices.SortFunc(list, func(a, b *Shard) int { return cmp.Compare(mix(sum^b.seed), mix(sum^a.seed)) })
+	slices.SortFunc(list, func(a, b *Shard) int { return cmp.Compare(b.weight(sum), a.weight(sum)) })
 	return list
-}
-
-// mix spreads the bits of x (the finaliser of SplitMix64, by Sebastiano Vigna), so that the weights of different shards
-// are independent.
-func mix(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // search asks the shards that may have a job until one has it. If none has it and one did not answer, it returns that
@@ -158,7 +148,7 @@ func (q *Queue) eachShard(ask func(*Shard) error) error {
 // eachBucket asks every bucket of every shard.
 func (q *Queue) eachBucket(ask func(s *Shard, bucket int) error) error {
 	return q.eachShard(func(s *Shard) error {
-		for b := range s.nodes {
+		for b := range s.Buckets() {
 			if err := ask(s, b); err != nil {
 				return err
 			}
@@ -170,7 +160,7 @@ func (q *Queue) eachBucket(ask func(s *Shard, bucket int) error) error {
 // eachTopic asks every shard about topics: each bucket about its own, at most step topics in one call.
 func (q *Queue) eachTopic(topics []string, step int, ask func(s *Shard, bucket int, topics []string) error) error {
 	return q.eachShard(func(s *Shard) error {
-		byBucket := make([][]string, len(s.nodes))
+		byBucket := make([][]string, s.Buckets())
 		for _, t := range topics {
 			for _, b := range s.bucketsOf(t) {
 				byBucket[b] = append(byBucket[b], t)

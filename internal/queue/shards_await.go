@@ -70,7 +70,7 @@ func (q *Queue) areOpen(list []Push) bool {
 	for i := range list {
 		open := false
 		for _, s := range q.activeFor(list[i].Topic, list[i].ID) {
-			open = open || !s.nodes[s.bucketOf(list[i].Topic)].down.Load()
+			open = open || !s.isDown(s.bucketOf(list[i].Topic))
 		}
 		if !open {
 			return false

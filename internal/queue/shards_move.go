@@ -15,10 +15,6 @@ import (
 // One process at a time moves jobs. A process that was suspended in the middle stores nothing afterwards, since a shard
 // refuses copies that come late: their jobs may have been delivered. A job is called twice when the process ends
 // between the two steps and no other takes over within movePace.ahead.
-const (
-	moveStep = 100              // jobs read in one call
-	moverFor = 15 * time.Second // how long a process may move jobs without renewal; longer than movePace.within
-)
 
 // movePace holds the limits of time for moving.
 type movePace struct {
@@ -37,7 +33,7 @@ var defaultPace = movePace{
 // not answer or no active one is up.
 func (q *Queue) Drain(ctx context.Context, s *Shard, holder string) (moved int, err error) {
 	m := &mover{queue: q, from: s, holder: holder}
-	for bucket := range s.nodes {
+	for bucket := range s.Buckets() {
 		topics := map[string]Stats{}
 		err := s.countAll(ctx, bucket, "", "", topics)
 		for topic, n := range topics {
@@ -65,9 +61,9 @@ type mover struct {
 
 // mayGoOn reports whether the shard is still draining and this process is the one that moves jobs now.
 func (m *mover) mayGoOn(ctx context.Context) (bool, error) {
-	o, err := m.from.Call(ctx, 0, moverScript, m.holder, moverFor.Milliseconds(), m.moved-m.counted)
+	may, err := m.from.mayMove(ctx, m.holder, m.moved-m.counted)
 	m.counted = m.moved
-	return o.Value == int64(1) && m.from.State() != "active", err
+	return may && m.from.State() != "active", err
 }
 
 func (m *mover) topic(ctx context.Context, bucket int, topic string, n Stats) error {
@@ -75,9 +71,7 @@ func (m *mover) topic(ctx context.Context, bucket int, topic string, n Stats) er
 		if ok, err := m.mayGoOn(ctx); err != nil || !ok {
 			return err
 		}
-		_, err := m.from.Call(ctx, bucket, deferScript, topic, moveStep, m.queue.pace.stuck.Milliseconds(),
-			m.queue.pace.putOff.Milliseconds())
-		if err != nil {
+		if err := m.from.putOff(ctx, bucket, topic, m.queue.pace.stuck, m.queue.pace.putOff); err != nil {
 			return err
 		}
 	}
@@ -145,37 +139,6 @@ func (m *mover) some(ctx context.Context, began time.Time, topic string, listed 
 	return nil
 }
 
-// moving is a job that is being moved to another shard: as it was read, and its copy there.
-type moving struct {
-	job      Job
-	read     int64 // its revision as it was read
-	copied   int64 // its revision there; negative when it already existed; 0 when another job has its id there
-	revision int64 // of its copy there, and later of its removal here
-}
-
-// cases reads whole jobs. It leaves out jobs that are due too soon or no longer exist.
-func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead time.Duration) ([]*moving, error) {
-	if len(listed) == 0 {
-		return nil, nil
-	}
-	refs := make([]Ref, len(listed))
-	for i := range listed {
-		refs[i] = Ref{topic, listed[i].ID}
-	}
-	jobs, now, err := s.readJobs(ctx, s.bucketOf(topic), refs)
-	if err != nil && !errors.Is(err, errRecord) { // a damaged job stays: it cannot be stored elsewhere
-		return nil, err
-	}
-	soon := now.Add(ahead)
-	var list []*moving
-	for _, job := range jobs {
-		if job != nil && (job.State == Dead || job.State == Delayed && !job.NextAt.Before(soon)) {
-			list = append(list, &moving{job: *job, read: job.Revision})
-		}
-	}
-	return list, nil
-}
-
 // move stores jobs in another shard, records that, and removes them here; if a job cannot be removed here, it removes
 // the copy. An error in between leaves jobs in both shards until the next call of Drain.
 func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*moving) error {
@@ -205,23 +168,6 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 	return m.undo(ctx, to, stayed)
 }
 
-// others returns jobs with another creation time that have the ids of copies. A push whose answer was lost leaves such
-// a job, and no journal has it.
-func (s *Shard) others(ctx context.Context, list []*moving) (others []*moving, err error) {
-	in := slices.DeleteFunc(slices.Clone(list), func(c *moving) bool { return c.copied != 0 })
-	refs := make([]Ref, len(in))
-	for i, c := range in {
-		refs[i] = Ref{c.job.Topic, c.job.ID}
-	}
-	jobs, err := s.getLive(ctx, refs)
-	for _, j := range jobs {
-		if j != nil {
-			others = append(others, &moving{job: *j, revision: j.Revision})
-		}
-	}
-	return others, err
-}
-
 // undo removes copies.
 func (m *mover) undo(ctx context.Context, to *Shard, copied []*moving) error {
 	gone, err := to.leave(ctx, copied, func(c *moving) int64 { return max(c.copied, -c.copied) })
@@ -242,43 +188,6 @@ func (m *mover) replicated(ctx context.Context, to *Shard, topic string) error {
 	return nil
 }
 
-// copyOf stores jobs as they were read, unless it is too late.
-func (s *Shard) copyOf(ctx context.Context, until time.Time, list []*moving) error {
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
-	if ctx.Err() != nil {
-		return s.unavailable("timeout", errTooLate)
-	}
-	return s.restore(ctx, s.bucketOf(list[0].job.Topic), list)
-}
-
-// leave removes those of the jobs, all of one topic, that are still as they were read, and returns them. revision
-// returns a job's revision in this shard.
-func (s *Shard) leave(ctx context.Context, list []*moving, revision func(*moving) int64) (gone []*moving, err error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	args := make([]any, 0, 3*len(list))
-	for _, c := range list {
-		args = append(args, c.job.Topic, c.job.ID, revision(c))
-	}
-	o, err := s.Call(ctx, s.bucketOf(list[0].job.Topic), leaveScript, args...)
-	if err != nil {
-		return nil, err
-	}
-	reply, ok := o.Value.([]any)
-	if !ok || len(reply) != 1+len(list) {
-		return nil, fmt.Errorf("remove %d jobs that were moved: %w", len(list), errReply)
-	}
-	for i, c := range list {
-		if reply[1+i] == int64(1) {
-			c.revision = integer(reply[0]) + int64(i)
-			gone = append(gone, c)
-		}
-	}
-	return gone, nil
-}
-
 // left records which jobs have left for another shard.
 func (q *Queue) left(ctx context.Context, s *Shard, list []*moving) error {
 	jobs := make([]Job, len(list))
@@ -286,4 +195,14 @@ func (q *Queue) left(ctx context.Context, s *Shard, list []*moving) error {
 		jobs[i] = Job{Topic: c.job.Topic, ID: c.job.ID, Shard: s.name, CreatedAt: c.job.CreatedAt, Revision: c.revision}
 	}
 	return q.record(ctx, MovedOut, jobs...)
+}
+
+// moved records that jobs are now in another shard.
+func (q *Queue) moved(ctx context.Context, s *Shard, list []*moving) error {
+	jobs := make([]Job, len(list))
+	for i, c := range list {
+		jobs[i] = c.job
+		jobs[i].Shard, jobs[i].Revision = s.name, c.revision
+	}
+	return q.record(ctx, MovedIn, jobs...)
 }

@@ -18,7 +18,7 @@ func (q *Queue) Push(ctx context.Context, p Push) Result {
 		return q.PushBatch(ctx, push)[0]
 	}
 	return q.pushPatiently(ctx, push, func(push []Push) []Result {
-		return q.batcherOf(shards[0], p.Topic).push(ctx, push)
+		return q.destination(shards[0], p.Topic).push(ctx, push)
 	})[0]
 }
 
@@ -67,8 +67,19 @@ func validatePush(p *Push) error {
 	return nil
 }
 
-func (q *Queue) batcherOf(s *Shard, topic string) *batcher {
-	return s.nodes[s.bucketOf(topic)].pushes[q.durability(topic)]
+// destination is where pushes of a topic go: those of one destination share calls.
+type destination struct {
+	shard      *Shard
+	bucket     int
+	durability Durability
+}
+
+func (q *Queue) destination(s *Shard, topic string) destination {
+	return destination{s, s.bucketOf(topic), q.durability(topic)}
+}
+
+func (d destination) push(ctx context.Context, pushes []Push) []Result {
+	return d.shard.push(ctx, d.bucket, d.durability, pushes)
 }
 
 // batch holds pushes that may go to several shards. Indexes name the jobs.
@@ -84,11 +95,11 @@ type batch struct {
 // whose shard is unavailable, and none when no shard is left to try. A push that replaces a job goes no further than
 // that job's shard: otherwise both would be called.
 func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
-	to := map[*batcher][]int{}
+	to := map[destination][]int{}
 	for _, i := range todo {
 		p := &b.pushes[i]
 		if order := b.q.activeFor(p.Topic, p.ID); try < len(order) {
-			pushes := b.q.batcherOf(order[try], p.Topic)
+			pushes := b.q.destination(order[try], p.Topic)
 			to[pushes] = append(to[pushes], i)
 		}
 	}
@@ -124,7 +135,7 @@ func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
 // heldBy reports whether a shard has the job that a push replaces.
 func (b *batch) heldBy(i int, s *Shard) bool { return slices.Contains(b.replaced[i], s) }
 
-func (b *batch) storeIn(ctx context.Context, to *batcher, which []int) {
+func (b *batch) storeIn(ctx context.Context, to destination, which []int) {
 	list := b.pushes
 	if len(which) != len(list) {
 		list = make([]Push, len(which))
@@ -140,7 +151,7 @@ func (b *batch) storeIn(ctx context.Context, to *batcher, which []int) {
 // storeElsewhere is storeIn for pushes that another shard has not answered. That shard may have stored them since the
 // batch began, so they get an instant instead of a delay. The clock of this shard is known to within the time of a
 // request: no copy is due before its delay has passed, nor before the time that is answered.
-func (b *batch) storeElsewhere(ctx context.Context, to *batcher, which []int) {
+func (b *batch) storeElsewhere(ctx context.Context, to destination, which []int) {
 	least, most, err := to.shard.clockOf(ctx, to.bucket)
 	if err != nil {
 		for _, i := range which {

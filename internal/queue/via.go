@@ -20,6 +20,12 @@ func ViaOf(ctx context.Context) string {
 
 type byKey struct{}
 
+// ByOf returns who requests a change of jobs; "" if the context does not say.
+func ByOf(ctx context.Context) string {
+	who, _ := ctx.Value(byKey{}).(string)
+	return who
+}
+
 // By returns a context with who requests a change of jobs, for the journal: user/NAME or token:NAME.
 func By(ctx context.Context, who string) context.Context { return context.WithValue(ctx, byKey{}, who) }
 

@@ -35,16 +35,25 @@ func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, wai
 // *PartialError the answer is from the shards that answered.
 func (q *Queue) Workers(ctx context.Context, topic string) (w Workers, err error) {
 	err = q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
-		reply, err := s.CallList(ctx, bucket, 2, workersScript, "read", topic)
-		if err != nil {
-			return err
+		there, err := s.workers(ctx, bucket, topic)
+		w.Waiting = max(w.Waiting, there.Waiting)
+		if w.Oldest.IsZero() || !there.Oldest.IsZero() && there.Oldest.Before(w.Oldest) {
+			w.Oldest = there.Oldest
 		}
-		counts := ints(reply)
-		w.Waiting = max(w.Waiting, int(counts[0]))
-		if at := time.Unix(counts[1], 0); counts[1] > 0 && (w.Oldest.IsZero() || at.Before(w.Oldest)) {
-			w.Oldest = at
-		}
-		return nil
+		return err
 	})
 	return w, err
+}
+
+func (s *Shard) workers(ctx context.Context, bucket int, topic string) (w Workers, err error) {
+	reply, err := s.CallList(ctx, bucket, 2, workersScript, "read", topic)
+	if err != nil {
+		return w, err
+	}
+	counts := ints(reply)
+	w.Waiting = int(counts[0])
+	if counts[1] > 0 {
+		w.Oldest = time.Unix(counts[1], 0)
+	}
+	return w, nil
 }
