@@ -14,12 +14,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/test/leaks"
-
 	"github.com/wakecall/wakecall/internal/alert/health"
-	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/message"
+	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/test/leaks"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }

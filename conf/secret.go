@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/wakecall/wakecall/internal/queue/address"
+	"github.com/wakecall/wakecall/conf/address"
 )
 
 // Secret is text that is never printed: fmt, slog, JSON and YAML show <secret>, or nothing for an empty one.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/wakecall/wakecall/internal/queue/address"
+	"github.com/wakecall/wakecall/conf/address"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 )
 

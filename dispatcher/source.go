@@ -161,8 +161,8 @@ func (s *source) request(n int, spare bool) queue.Reserve {
 }
 
 // begin starts the calls of reserved jobs in the n places that were taken for them, and gives back those that it does
-// not need. It releases jobs that find no place. After a stop it releases all, and also when the answer came so late that
-// each call would have to wait for its lease to be extended.
+// not need. It releases jobs that find no place. After a stop it releases all, and also when the answer came so late
+// that each call would have to wait for its lease to be extended.
 func (s *source) begin(got queue.Reserved, asked request, n int) {
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
 	started := make([]*place, 0, len(got.Jobs))

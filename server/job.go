@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/observe/waits"
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/waits"
 )
 
 // writable refuses an edit while the journal cannot be written.

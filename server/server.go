@@ -15,10 +15,10 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/internal/forecast"
+	"github.com/wakecall/wakecall/internal/observe/forecast"
+	"github.com/wakecall/wakecall/internal/observe/waits"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
-	"github.com/wakecall/wakecall/internal/waits"
 )
 
 // Jobs is the part of the queue that the API needs. After a push, it may keep using the body only if it returned an

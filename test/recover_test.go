@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/wakecall/wakecall/internal/journal/recovery"
+	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -27,7 +27,7 @@ func TestRecoverHasNoEffectOnAHealthyInstallation(t *testing.T) {
 	for _, args := range [][]string{nil, nil, nil, nil, nil, nil, {"--dry-run"}} {
 		load.WaitRequests(t, 40)
 		code, out := i.Run(append([]string{"recover", "--since", "10m", "-o", "json"}, args...)...)
-		var report recovery.Report
+		var report reconcile.Report
 		if err := json.Unmarshal([]byte(out), &report); err != nil || code != 0 {
 			t.Fatalf("recover %v exited with %d: %v: %s", args, code, err, out)
 		}

@@ -123,13 +123,13 @@ func (t *Timer) alarm(s Shard) alarm {
 
 // woken lets the next step be no later than the event of a wake-up.
 func (b *bucket) woken(w queue.Wakeup) {
-	switch {
-	case w.Kind == queue.WakeTimer:
+	switch w.Kind {
+	case queue.WakeTimer:
 		b.empty = false
 		if w.Due.Before(b.at) {
 			b.at, b.next = w.Due, w.Event
 		}
-	case w.Kind == queue.WakeReconnect:
+	case queue.WakeReconnect:
 		b.at, b.empty = time.Time{}, false
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/observe/history"
 )
 
 // FixedHistory answers every series with the same numbers.

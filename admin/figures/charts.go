@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/observe/history"
 )
 
 // Chart is the data that the admin's script draws.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/alert/activity"
-	"github.com/wakecall/wakecall/internal/alert/history"
-	"github.com/wakecall/wakecall/internal/forecast"
+	"github.com/wakecall/wakecall/internal/observe/activity"
+	"github.com/wakecall/wakecall/internal/observe/forecast"
+	"github.com/wakecall/wakecall/internal/observe/history"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -26,9 +26,11 @@ type redis struct {
 func (r *redis) Counts(ctx context.Context) (map[string]queue.Stats, error) {
 	return maps.Clone(r.stats), cmp.Or(ctx.Err(), r.err)
 }
+
 func (r *redis) Stats(context.Context, []string) (map[string]queue.Stats, error) {
 	return r.stats, r.err
 }
+
 func (r *redis) Totals(context.Context, []string) (map[string]queue.TopicTotals, error) {
 	all := map[string]queue.TopicTotals{}
 	for name, s := range r.stats {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/alert"
-	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/observe/history"
 )
 
 // Stored is the age of data read from the registry's database.

@@ -7,7 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/observe/history"
 )
 
 // Range is the time that the charts of a page show: a span up to now, or between two times. It is part of the page's
@@ -72,11 +72,13 @@ func (r Range) Query() string {
 
 // Start and End return the bounds of a fixed range for an address.
 func (r Range) Start() string { return r.From.UTC().Format(time.RFC3339) }
-func (r Range) End() string   { return r.To.UTC().Format(time.RFC3339) }
+
+func (r Range) End() string { return r.To.UTC().Format(time.RFC3339) }
 
 // FromField and ToField return the bounds of a fixed range for the fields of a form.
 func (r Range) FromField() string { return r.field(r.From) }
-func (r Range) ToField() string   { return r.field(r.To) }
+
+func (r Range) ToField() string { return r.field(r.To) }
 
 func (r Range) field(at time.Time) string {
 	if at.IsZero() {
@@ -87,8 +89,10 @@ func (r Range) field(at time.Time) string {
 
 // Earlier and Later return the range moved by half of its length, and Wider the range with twice its length.
 func (r Range) Earlier() Range { return r.moved(-r.To.Sub(r.From)/2, -r.To.Sub(r.From)/2) }
-func (r Range) Later() Range   { return r.moved(r.To.Sub(r.From)/2, r.To.Sub(r.From)/2) }
-func (r Range) Wider() Range   { return r.moved(-r.To.Sub(r.From)/2, r.To.Sub(r.From)/2) }
+
+func (r Range) Later() Range { return r.moved(r.To.Sub(r.From)/2, r.To.Sub(r.From)/2) }
+
+func (r Range) Wider() Range { return r.moved(-r.To.Sub(r.From)/2, r.To.Sub(r.From)/2) }
 
 func (r Range) moved(from, to time.Duration) Range {
 	r.From, r.To = r.From.Add(from).Truncate(time.Second), r.To.Add(to).Truncate(time.Second)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/alert/activity"
-	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/observe/activity"
+	"github.com/wakecall/wakecall/internal/observe/history"
 )
 
 // Vitals summarize a topic's callbacks in the last quarter of an hour.

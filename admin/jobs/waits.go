@@ -9,8 +9,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/observe/waits"
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/waits"
 )
 
 // Waiting reads why jobs wait, and lets a breaker send its next probe.

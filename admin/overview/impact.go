@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/admin/figures"
-	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/observe/history"
 )
 
 // impact is the extent of a problem: since when, how many jobs it affects, whether their number grows, and who owns the

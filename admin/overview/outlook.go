@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/internal/alert/history"
-	"github.com/wakecall/wakecall/internal/forecast"
+	"github.com/wakecall/wakecall/internal/observe/forecast"
+	"github.com/wakecall/wakecall/internal/observe/history"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 

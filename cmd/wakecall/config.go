@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/app"
 )
 
 // configured prepares a command that needs the configuration and takes no arguments.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway/importer"
-	"github.com/wakecall/wakecall/internal/app"
 	"github.com/wakecall/wakecall/internal/log"
 	"github.com/wakecall/wakecall/internal/log/printable"
 )

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/master"
 )
 

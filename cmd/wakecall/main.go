@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/app"
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/master/child"
 )
 

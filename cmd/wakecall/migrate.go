@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/app/setup"
+	"github.com/wakecall/wakecall/conf/address"
 	"github.com/wakecall/wakecall/internal/log/printable"
-	"github.com/wakecall/wakecall/internal/queue/address"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/migrations"

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wakecall/wakecall/app"
+	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/checker"
-	"github.com/wakecall/wakecall/internal/app"
-	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/describe"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/master"

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/app"
-	"github.com/wakecall/wakecall/internal/journal/recovery"
 	"github.com/wakecall/wakecall/internal/log"
 	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/reconcile"
 )
 
 const aboutRecover = `Recovers lost writes: compares the jobs that the journal accepted with those in the shards.
@@ -36,7 +36,7 @@ func (p *program) recoverCommand() *cobra.Command {
 			return usagef("--since %s must not be negative",
 				printable.ShortDuration(*since))
 		}
-		o := recovery.Options{Dirs: *dirs, Shard: *shard, DryRun: *dry}
+		o := reconcile.Options{Dirs: *dirs, Shard: *shard, DryRun: *dry}
 		if *since > 0 {
 			o.Since = p.now().Add(-*since)
 		}
@@ -48,7 +48,7 @@ func (p *program) recoverCommand() *cobra.Command {
 	}))
 }
 
-func recoveryTable(w io.Writer, r *recovery.Report, dry bool) error {
+func recoveryTable(w io.Writer, r *reconcile.Report, dry bool) error {
 	pairs := []string{}
 	add := func(name string, n int) { pairs = append(pairs, name, strconv.Itoa(n)) }
 	add("accepted", r.Jobs)

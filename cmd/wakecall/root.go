@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/master"
 )
@@ -87,6 +87,7 @@ func errorViewOf(err error) errorView {
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
+
 func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(form string, args ...any) error { return &usageError{fmt.Errorf(form, args...)} }
@@ -194,6 +195,7 @@ type flagError struct {
 }
 
 func (e *flagError) Error() string { return "--" + e.flag + ": " + cmp.Or(e.err.Detail, e.err.Title) }
+
 func (e *flagError) Unwrap() error { return e.err }
 
 // badFlag reports an unknown command rather than its flag: the flags of an unknown command are unknown, too.

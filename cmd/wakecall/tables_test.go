@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/gateway/importer"
-	"github.com/wakecall/wakecall/internal/app/setup"
-	"github.com/wakecall/wakecall/internal/journal/recovery"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/reconcile"
 )
 
 func TestTablesOfReports(t *testing.T) {
@@ -40,7 +40,7 @@ topics                3
 jobs waiting          10
 `},
 		"recovery": {func(w io.Writer) error {
-			return recoveryTable(w, &recovery.Report{Jobs: 5, There: 4, Missing: 1, Pushed: 1}, false)
+			return recoveryTable(w, &reconcile.Report{Jobs: 5, There: 4, Missing: 1, Pushed: 1}, false)
 		}, `
 accepted            5
   present           4
@@ -54,7 +54,7 @@ dead jobs restored  0
 deleted again       0
 `},
 		"a dry run of it, with trouble": {func(w io.Writer) error {
-			return recoveryTable(w, &recovery.Report{Jobs: 5, Missing: 5, Unknown: 2, Failed: 3, Torn: 4}, true)
+			return recoveryTable(w, &reconcile.Report{Jobs: 5, Missing: 5, Unknown: 2, Failed: 3, Torn: 4}, true)
 		}, `
 accepted                       5
   present                      0

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wakecall/wakecall/app"
+	"github.com/wakecall/wakecall/app/demo"
+	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/app"
-	"github.com/wakecall/wakecall/internal/app/demo"
-	"github.com/wakecall/wakecall/internal/app/setup"
 	"github.com/wakecall/wakecall/internal/log"
 	"github.com/wakecall/wakecall/master"
 )

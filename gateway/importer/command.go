@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
-	"github.com/wakecall/wakecall/internal/queue/address"
+	"github.com/wakecall/wakecall/conf/address"
 )
 
 // Command describes the command that imports from one system.

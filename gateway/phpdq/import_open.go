@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 	"gorm.io/gorm"
 
+	"github.com/wakecall/wakecall/conf/address"
 	"github.com/wakecall/wakecall/gateway/importer"
-	"github.com/wakecall/wakecall/internal/queue/address"
 	"github.com/wakecall/wakecall/internal/registry/database"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 )

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/forecast"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/message"
+	"github.com/wakecall/wakecall/internal/observe/forecast"
 )
 
 // Severities.

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/forecast"
+	"github.com/wakecall/wakecall/internal/observe/forecast"
 )
 
 func TestMessagesAreInTheLanguageOfTheSettings(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/alert/history"
+	"github.com/wakecall/wakecall/internal/observe/history"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 

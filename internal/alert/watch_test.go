@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/alert/activity"
+	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
@@ -34,6 +34,7 @@ type world struct {
 }
 
 func (w *world) Active(context.Context, time.Time) ([]string, error) { return w.active, w.err }
+
 func (w *world) Counts(context.Context) (map[string]queue.Stats, error) {
 	all := map[string]queue.Stats{}
 	for name, t := range w.totals {
@@ -41,6 +42,7 @@ func (w *world) Counts(context.Context) (map[string]queue.Stats, error) {
 	}
 	return all, w.err
 }
+
 func (w *world) Totals(ctx context.Context, names []string) (map[string]queue.TopicTotals, error) {
 	w.reads += len(names)
 	select {
@@ -55,9 +57,11 @@ func (w *world) Totals(ctx context.Context, names []string) (map[string]queue.To
 	}
 	return w.totals, nil
 }
+
 func (w *world) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
 	return w.limits, w.err
 }
+
 func (w *world) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
 	if w.last != nil {
 		return w.last, nil
@@ -67,6 +71,7 @@ func (w *world) Attempts(context.Context, string, int) ([]activity.Attempt, erro
 		{ID: "1", Outcome: "done"},
 	}, nil
 }
+
 func (w *world) Lateness(context.Context, []string, time.Time) (map[string]activity.Histogram, error) {
 	return w.late, w.err
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/wakecall/wakecall/internal/disk"
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/journal/recovery"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -44,7 +44,7 @@ func startMachine(t *testing.T, dir string, r *harness.Redis) *machine {
 		t.Fatal(err)
 	}
 	m.sync(t)
-	recorder := recovery.Recorder{Journal: m.journal}
+	recorder := reconcile.Recorder{Journal: m.journal}
 	m.queue = queue.Open(queue.Options{
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Timeout: wait.Limit,
 	})
@@ -52,7 +52,7 @@ func startMachine(t *testing.T, dir string, r *harness.Redis) *machine {
 	if err := m.queue.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
-	k, err := recovery.NewKeeper(recovery.KeeperOptions{
+	k, err := reconcile.NewKeeper(reconcile.KeeperOptions{
 		Dir: dir, Queue: m.queue, Every: 5 * time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler), Shards: m.queue.Shards,
 	})

@@ -8,5 +8,6 @@ var (
 	attendScript     = Declare(reconcileLua, Row{Name: "attend", Guard: GuardNone})
 	comparedScript   = Declare(reconcileLua, Row{Name: "compared", Guard: GuardNone})
 	replayScript     = Declare(reconcileLua, Row{Name: "replay", Guard: GuardNone})
-	handReplayScript = Declare(reconcileLua, Row{Name: "replay by hand", File: "replay", Guard: GuardNone, RefuseFull: true})
+	handReplayScript = Declare(reconcileLua,
+		Row{Name: "replay by hand", File: "replay", Guard: GuardNone, RefuseFull: true})
 )

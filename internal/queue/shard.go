@@ -241,7 +241,7 @@ func (s *Shard) probe(bucket int) {
 			return false
 		}
 		n.probing.Store(false)
-		return !n.down.Load() || n.probing.Swap(true) // a call that failed meanwhile found this probe, or started another
+		return !n.down.Load() || n.probing.Swap(true) // a call that failed meanwhile found this probe, or started one
 	})
 }
 
@@ -285,12 +285,12 @@ func (s *Shard) proven() (err error) {
 	return err
 }
 
-func (n *bucketState) provenLately() bool {
+func (b *bucketState) provenLately() bool {
 	now := time.Now().UnixMilli()
-	if began := n.began.Load(); now-began > provenFor.Milliseconds() && n.began.CompareAndSwap(began, now) {
-		n.proven.Store(false)
+	if began := b.began.Load(); now-began > provenFor.Milliseconds() && b.began.CompareAndSwap(began, now) {
+		b.proven.Store(false)
 	}
-	return n.proven.Load()
+	return b.proven.Load()
 }
 
 func (s *Shard) prove(bucket int) error {

@@ -62,7 +62,8 @@ func (s *Shard) newListening() *listening {
 // whenever it connects, or a comparison begins or ends: the server may be another one, or have lost them.
 func (s *Shard) announcements(announced func()) {
 	first := true
-	s.listen(s.ctx, registryChannel, func() context.Context { return s.ctx }, func(ctx context.Context, m *redis.Message) {
+	always := func() context.Context { return s.ctx }
+	s.listen(s.ctx, registryChannel, always, func(ctx context.Context, m *redis.Message) {
 		announced()
 		if m != nil && m.Payload != wakeComparing && m.Payload != wakeOpened {
 			return
@@ -142,8 +143,8 @@ func wakeupOf(payload string) Wakeup {
 	return w
 }
 
-// listenTimeout is the silence after which the connection is pinged, since it may have broken unnoticed. Each bucket has
-// several connections.
+// listenTimeout is the silence after which the connection is pinged, since it may have broken unnoticed. Each bucket
+// has several connections.
 const listenTimeout = time.Minute
 
 func send(ctx context.Context, out chan<- Wakeup, w Wakeup) {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/wakecall/wakecall/internal/queue/address"
+	"github.com/wakecall/wakecall/conf/address"
 )
 
 // HiddenPassword is shown instead of a stored password.

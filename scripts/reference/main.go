@@ -11,8 +11,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/app"
 )
 
 func main() {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/app"
 )
 
 // TestChartConfigurationIsLoaded by Wakecall as the pods load it, and the ports of the pods are those it listens on.

@@ -12,7 +12,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"github.com/wakecall/wakecall/internal/queue/address"
+	"github.com/wakecall/wakecall/conf/address"
 	"github.com/wakecall/wakecall/internal/registry/seal"
 	"github.com/wakecall/wakecall/migrations"
 )

@@ -1,0 +1,198 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/wakecall/wakecall/app/setup"
+	"github.com/wakecall/wakecall/checker"
+	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/message"
+	"github.com/wakecall/wakecall/internal/observe/activity"
+	"github.com/wakecall/wakecall/internal/observe/history"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/reconcile"
+	"github.com/wakecall/wakecall/web"
+)
+
+// newChecker returns the redis-checker, which checks shards and does the other work that only one process per host
+// does.
+func (p *parts) newChecker() (role, error) {
+	caller, err := p.newCaller()
+	if err != nil {
+		return role{}, err
+	}
+	say, err := sayings()
+	if err != nil {
+		return role{}, err
+	}
+	var alerts *alert.Alerts
+	leads := func() bool { return alerts.Leads() } // no scrape comes before the role is complete
+	c := checker.New(checker.Options{
+		Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
+		Jobs: p.queue, Known: p.hasSeries,
+		Hosts:    func(ctx context.Context) ([]queue.Host, error) { return queue.Hosts(ctx, p.queue) },
+		Forecast: p.forecastOf(), Host: setup.HostName(p.cfg),
+		Leads: leads, MetricTopics: p.cfg.Metrics.Topics, Logger: p.log, Registerer: p.metrics,
+	})
+	p.recovered = func(shard string, r reconcile.Report, err error) { c.Restarted(shard, restartText(&r, err)) }
+	alerts = p.newAlerts(c, caller.Client(), say)
+	list := []service{
+		{"shard checks", c.Run},
+		{"samples", p.newSampler(c).Run},
+		{"secret rotation", p.endRotations},
+		{"report of listeners", p.reportListeners},
+		{"jobs due", p.newDue(leads).Run},
+		{"draining", p.newDrainer().run},
+		{"alerts", alerts.Run},
+	}
+	s := newServices(p.log)
+	return role{
+		run:    func(ctx context.Context) error { return s.run(ctx, list...) },
+		status: func() map[string]any { return map[string]any{"findings": c.Findings(), "services": s.list()} },
+	}, nil
+}
+
+func restartText(r *reconcile.Report, err error) message.Message {
+	if err != nil {
+		return message.New("finding.unrecovered", printable.Error(err))
+	}
+	return message.New("finding.recovered", r.Pushed, r.Ended, r.Changed, r.Restored)
+}
+
+// newAlerts returns the Alerts of the checker's findings and the queue's numbers.
+func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(string) alert.Say) *alert.Alerts {
+	store := alert.NewStore(p.registry.DB())
+	watch := alert.NewWatch(alert.Sources{
+		Queue: p.queue, Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up,
+		Unknown:  p.unknownTopics,
+		Journal:  p.journal.Try,
+		Forecast: p.forecastOf(),
+		Shards:   func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,
+	})
+	return alert.New(alert.Options{
+		Store:    store,
+		Settings: func() (alert.Settings, error) { return alert.Read(p.registry.Snapshot()) },
+		Find:     watch.Find,
+		Dead:     watch.Dead,
+		Say:      say,
+		Owner:    p.ownerOf,
+		Host:     setup.HostName(p.cfg), Dir: p.cfg.DataDir,
+		AdminURL: setup.PublicAdminURL(p.cfg), AlertmanagerURL: p.cfg.Alert.AlertmanagerURL,
+		Web: hooks, Logger: p.log, Registerer: p.metrics,
+	})
+}
+
+// unknownMost limits the topics looked up in the audit trail at a time.
+const unknownMost = 100
+
+// unknownTopics returns the topics that have jobs but are missing from the registry, although nobody deleted them.
+func (p *parts) unknownTopics(ctx context.Context) (map[string]int64, error) {
+	topics, err := p.queue.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unknown := map[string]int64{}
+	for name, n := range topics {
+		if p.hasTopic(name) || n.Delayed+n.Ready == 0 {
+			continue
+		}
+		deleted, err := p.registry.TopicDeleted(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if !deleted && !p.hasTopic(name) {
+			unknown[name] = n.Delayed + n.Ready
+		}
+		if len(unknown) == unknownMost {
+			break
+		}
+	}
+	return unknown, nil
+}
+
+// sayings returns the message texts by language.
+func sayings() (func(language string) alert.Say, error) {
+	texts, err := web.LoadTexts()
+	if err != nil {
+		return nil, err
+	}
+	return func(language string) alert.Say { return texts[web.MatchLanguage(language, "")].T }, nil
+}
+
+func (p *parts) ownerOf(topic string) string {
+	if t := p.registry.Snapshot().Topics.Get(topic); t != nil {
+		return t.Owner
+	}
+	return ""
+}
+
+func shardFindings(c *checker.Checker) []alert.ShardFinding {
+	var list []alert.ShardFinding
+	for _, f := range c.Findings() {
+		list = append(list, alert.ShardFinding{Shard: f.Shard, Kind: string(f.Kind), Detail: f.Detail, Since: f.Since})
+	}
+	return list
+}
+
+// newSampler returns the Sampler of the charts.
+func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
+	return history.New(history.Options{
+		Source: p.queue, Store: history.NewStore(p.registry.DB()), Host: setup.HostName(p.cfg), Logger: p.log,
+		Lateness: p.lateness, Topics: p.topicNames,
+		Shards: func() []history.ShardReading { return shardReadings(c) },
+	})
+}
+
+// lateness returns the lateness of callbacks since a time, by topic, and of all topics together under "". It omits
+// shards that do not answer.
+func (p *parts) lateness(ctx context.Context, topics []string, since time.Time) (map[string]history.Lateness, error) {
+	reader, list := activity.NewReader(p.queue), map[string]history.Lateness{}
+	if topics == nil {
+		h, err := reader.LatenessOfAll(ctx, since)
+		list[""] = latenessOf(h)
+		return list, err
+	}
+	histograms, err := reader.Lateness(ctx, topics, since)
+	for topic, h := range histograms {
+		list[topic] = latenessOf(h)
+	}
+	return list, err
+}
+
+func latenessOf(h activity.Histogram) history.Lateness {
+	return history.Lateness{Count: h.Count(), P50: h.Quantile(0.5), P99: h.Quantile(0.99)}
+}
+
+func shardReadings(c *checker.Checker) []history.ShardReading {
+	var list []history.ShardReading
+	for _, v := range c.Views() {
+		list = append(list, history.ShardReading{
+			Name: v.Name, Up: v.Up, P50: v.P50, P99: v.P99,
+			Memory: v.Health.Memory, MaxMemory: v.Health.MaxMemory, Jobs: v.Health.Jobs,
+		})
+	}
+	return list
+}
+
+// rotationsEvery is how late an old secret may be dropped.
+const rotationsEvery = 30 * time.Second
+
+// endRotations drops old signing secrets when their overlap ends.
+func (p *parts) endRotations(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(rotationsEvery):
+		}
+		if !p.registry.Up() {
+			continue
+		}
+		if err := p.registry.EndRotations(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			p.log.Warn("cannot drop old signing secrets; retrying", "error", err)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+// Package demo provides the topic of `wakecall up --demo`, and an endpoint that prints its callbacks.
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/app/setup"
+	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/internal/log/printable"
+)
+
+const (
+	topic   = "demo"
+	address = "127.0.0.1:8089"
+)
+
+// Run serves the endpoint on its address, or on a free port if that is in use, until run returns. When the API is up,
+// Run registers the topic and prints how to push a first job. The endpoint outlives run's context, so that it gets the
+// last callbacks.
+func Run(ctx context.Context, cfg *conf.Config, out io.Writer, run func(context.Context) error) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return fmt.Errorf("start demo endpoint: %w", err)
+	}
+	srv := &http.Server{Handler: handler(out, time.Now), ReadHeaderTimeout: 10 * time.Second}
+	introducing, cancel := context.WithCancel(ctx)
+	var serveErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { serveErr = srv.Serve(l) })
+	wg.Go(func() {
+		err := introduce(introducing, cfg, out, "http://"+l.Addr().String()+"/")
+		if err != nil && introducing.Err() == nil {
+			fmt.Fprintln(out, "demo: "+printable.Line(err.Error()))
+		}
+	})
+	err = run(ctx)
+	cancel()
+	closeErr := srv.Close()
+	wg.Wait()
+	if errors.Is(serveErr, http.ErrServerClosed) {
+		serveErr = nil
+	}
+	return errors.Join(err, serveErr, closeErr)
+}
+
+// introduce registers the topic once the API accepts requests, and prints how to use it.
+func introduce(ctx context.Context, cfg *conf.Config, out io.Writer, endpoint string) error {
+	c, err := connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, _, err = c.PutTopic(ctx, client.Topic{
+		Name: topic, Title: "Demo of `wakecall up --demo`", CallbackURL: endpoint,
+		Retry: []client.Duration{client.Duration(5 * time.Second)},
+	})
+	if err != nil {
+		return fmt.Errorf("register topic %s: %w", topic, err)
+	}
+	_, err = io.WriteString(out, greeting(cfg, endpoint))
+	return err
+}
+
+// connect waits until the API accepts requests.
+func connect(ctx context.Context, cfg *conf.Config) (*client.Client, error) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		token, err := setup.ReadToken(cfg)
+		if err == nil {
+			c, err := client.New(client.Options{URL: setup.APIURL(cfg), Token: token, UserAgent: "wakecall-demo"})
+			if err != nil || c.Ready(ctx) == nil {
+				return c, err
+			}
+			c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func greeting(cfg *conf.Config, endpoint string) string {
+	return fmt.Sprintf(`
+Wakecall is up at %[1]s (API documentation: %[1]s/docs). Push a first job, due in five seconds:
+
+  curl %[1]s/v1/topics/%[2]s/jobs -H "Authorization: Bearer $(cat %[3]s)" -d '{"body":{"hello":"world"},"delay":"5s"}'
+
+Its callback is printed here, on a line that begins with "demo:", as are those of your topics with the callback_url
+%[5]s. Ctrl-C stops everything; the jobs are kept in %[4]s.
+
+`, setup.APIURL(cfg), topic, shellQuote(nearPath(setup.TokenFile(cfg))), nearPath(cfg.DataDir), endpoint)
+}
+
+// nearPath returns a path relative to the working directory if it is below that directory.
+func nearPath(path string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	near, err := filepath.Rel(dir, path)
+	if err != nil || strings.HasPrefix(near, "..") {
+		return path
+	}
+	return near
+}
+
+func shellQuote(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// handler responds to callbacks with 200, and prints each as "demo: 12:00:05.002 order-1 attempt 1 of 10 2ms after it
+// was due {…}".
+func handler(out io.Writer, now func() time.Time) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrived := now()
+		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		late := ""
+		if due, err := time.Parse(time.RFC3339Nano, r.Header.Get("Wakecall-Due-At")); err == nil {
+			late = printable.Duration(arrived.Sub(due).Truncate(time.Millisecond)) + " after it was due"
+		}
+		fmt.Fprintf(out, "demo: %s  %s  attempt %s of %s  %s  %s\n", arrived.Format("15:04:05.000"),
+			printable.Line(r.Header.Get("Wakecall-Id")), printable.Line(r.Header.Get("Wakecall-Attempt")),
+			printable.Line(r.Header.Get("Wakecall-Max-Attempts")), late,
+			printable.Line(printable.Clip(string(body), 200)))
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]bool{"ok": true})
+	})
+}

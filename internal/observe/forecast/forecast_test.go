@@ -1,0 +1,184 @@
+package forecast
+
+import (
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/log/printable"
+	"github.com/wakecall/wakecall/internal/message"
+	"github.com/wakecall/wakecall/internal/observe/activity"
+	"github.com/wakecall/wakecall/internal/observe/history"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/registry"
+)
+
+// waiting returns a situation with jobs that are due, the oldest for some time.
+func waiting(jobs int64, oldest time.Duration, changes ...func(*Situation)) *Situation {
+	s := &Situation{State: registry.TopicActive, Share: 1}
+	s.Due.Ready, s.Due.OldestReady = jobs, oldest
+	for _, change := range changes {
+		change(s)
+	}
+	return s
+}
+
+func limit(rate float64) func(*Situation) {
+	return func(s *Situation) { s.Capacity.Limit = rate; s.Capacity.Decide() }
+}
+
+// delivering sets what was delivered while jobs waited for the whole of the last minute.
+func delivering(rate float64) func(*Situation) {
+	return func(s *Situation) { s.Full, s.Delivered = true, rate }
+}
+
+func arriving(rate float64) func(*Situation) { return func(s *Situation) { s.Due.Arrivals = rate } }
+
+func due(each int64, minutes int) func(*Situation) {
+	return func(s *Situation) {
+		for i := range minutes {
+			s.Due.Minutes[i] = each
+			s.Due.Hours[i/60] += each
+		}
+	}
+}
+
+// TestAForecastFollowsFromDeliveriesAndArrivals, or says why it is unknown.
+func TestAForecastFollowsFromDeliveriesAndArrivals(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		of   *Situation
+		want string
+	}{
+		"nothing waits":                    {waiting(0, 0), "no backlog"},
+		"a busy topic":                     {waiting(40, time.Second), "no backlog"},
+		"a limit":                          {waiting(1200, time.Minute, limit(5)), "cleared in about 4m"},
+		"less than a minute":               {waiting(100, 11*time.Second, limit(5)), "cleared in about 20s"},
+		"a limit that is not reached":      {waiting(1200, 3*time.Minute, limit(5), delivering(2)), "cleared in about 10m"},
+		"deliveries without a limit":       {waiting(6000, 3*time.Minute, delivering(10)), "cleared in about 10m"},
+		"a flood that grows":               {waiting(9000, 3*time.Minute, delivering(5), arriving(50)), "never cleared like this: grows by 45 jobs/s"},
+		"a flood that falls":               {waiting(9000, 3*time.Minute, delivering(50), arriving(20)), "cleared in about 5m"},
+		"arrivals that were scheduled":     {waiting(300, time.Minute, limit(5), arriving(20), due(1200, 2)), "cleared in about 9m"},
+		"a backlog of scheduled jobs only": {waiting(300, time.Minute, limit(5), arriving(4), due(240, 30)), "cleared in about 5m"},
+		"more than a day": {waiting(600_000, time.Hour, delivering(5)),
+			"not cleared within a day"},
+		"paused": {waiting(1000, time.Minute, limit(5), func(s *Situation) {
+			s.State, s.PausedBy = registry.TopicPaused, "ann"
+		}), "unknown when cleared: paused by ann"},
+		"paused, by whom is unknown": {waiting(1000, time.Minute, func(s *Situation) { s.State = registry.TopicPaused }),
+			"unknown when cleared: the topic is paused"},
+		"paused before its jobs are due": {waiting(0, 0, due(5, 1), func(s *Situation) { s.State = registry.TopicPaused }),
+			"unknown when cleared: the topic is paused"},
+		"offline": {waiting(1000, time.Minute, func(s *Situation) { s.State = registry.TopicOffline }),
+			"unknown when cleared: the topic is offline"},
+		"an open breaker": {waiting(1000, time.Minute, delivering(0.5), func(s *Situation) {
+			s.Breaker, s.Probe = true, 42*time.Second
+		}), "unknown when cleared: the circuit breaker is open, next probe in 42s"},
+		"an open breaker that probes": {waiting(1000, time.Minute, func(s *Situation) { s.Breaker = true }),
+			"unknown when cleared: the circuit breaker is open"},
+		"no worker": {waiting(1000, time.Minute, limit(5), func(s *Situation) { s.Alone = true }),
+			"unknown when cleared: no worker is connected"},
+		"failed calls are no deliveries": {waiting(1000, 3*time.Minute, limit(100), delivering(0)),
+			"unknown when cleared: no deliveries yet"},
+		"nothing but failed calls so far": {waiting(1000, 20*time.Second, limit(100), func(s *Situation) { s.Share = 0 }),
+			"unknown when cleared: no deliveries yet"},
+		"half of the calls fail": {waiting(1200, 20*time.Second, limit(10), func(s *Situation) { s.Share = 0.5 }),
+			"cleared in about 4m"},
+		"a nearly unused installation": {waiting(50, 20*time.Second, func(s *Situation) { s.Delivered = 0.001 }),
+			"unknown when cleared: it has been behind for too short a time to measure"},
+		"a shard is down": {waiting(10, time.Minute, limit(5), func(s *Situation) { s.Away = true }),
+			"unknown when cleared: a shard does not answer"},
+	} {
+		if got := Of(c.of).Say(english.T, printable.ShortDuration); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+var english, _ = message.Catalogue("en")
+
+func TestWhatCannotBeCalledIsCarriedOver(t *testing.T) {
+	t.Parallel()
+	var f queue.Forecast
+	f.Minutes[2], f.Minutes[3] = 1200, 600 // 5 a second are 300 calls a minute
+	f.Hours[0] = 1800
+	p := Predict(&f, 0, 5, 0)
+	if p.Late != 4*time.Minute || p.At != 4*time.Minute || p.Over != 8*time.Minute || p.Least() != 4 ||
+		p.Minutes() != 6 {
+		t.Errorf("the prediction is %+v", p)
+	}
+	if p := Predict(&f, 0, 100, 0); p.Late != 0 {
+		t.Errorf("jobs that can be called in time are %s late", p.Late)
+	}
+	if p := Predict(&queue.Forecast{}, 1200, 5, 0); p.Late != 4*time.Minute || p.At != 0 || p.Over != 4*time.Minute {
+		t.Errorf("overdue jobs: %+v", p)
+	}
+	f = queue.Forecast{}
+	f.Hours[5] = 36_000 // twice the calls of an hour
+	if p := Predict(&f, 0, 5, 0); p.Late != time.Hour || p.At != 6*time.Hour || p.Over != 7*time.Hour {
+		t.Errorf("later in the day: %+v", p)
+	}
+	if p := Predict(&f, 1, 0, 0); p.Late != 0 {
+		t.Error("a lateness is predicted with an unknown capacity")
+	}
+}
+
+// TestCapacityIsTheLowerLimit. A measured rate counts only if jobs waited all the time.
+func TestCapacityIsTheLowerLimit(t *testing.T) {
+	t.Parallel()
+	c := Capacity{Limit: 10, Flight: 4, Measured: 2}
+	if c.Decide(); c.Rate != 4 || c.From != "flight" || !c.Sure() {
+		t.Errorf("the forecast is %+v", c)
+	}
+	c = Capacity{}
+	c.learn(pastRates(8, time.Minute))
+	if c.Decide(); c.Rate != 8 || c.From != "measured" || c.Sure() || c.Over != time.Minute || c.At.Unix() != 1060 {
+		t.Errorf("the forecast is %+v", c)
+	}
+	c = Capacity{}
+	c.learn(pastRates(0.001, time.Second))
+	if c.Decide(); c.Rate != 0 {
+		t.Errorf("the forecast of an unused installation is %+v", c)
+	}
+}
+
+// TestALimitIsTheTruth, however slowly the topic was called so far: 2,500 jobs due within two minutes, at 5 a second,
+// take 500 s; the last are six to nine minutes late.
+func TestALimitIsTheTruth(t *testing.T) {
+	t.Parallel()
+	var f queue.Forecast
+	f.Minutes[0], f.Minutes[1], f.Hours[0] = 1250, 1250, 2500
+	c := Capacity{Limit: 5}
+	c.learn(pastRates(1.7, time.Minute))
+	c.Decide()
+	p := Predict(&f, 0, c.Rate, 0)
+	if c.Rate != 5 || !c.Sure() || p.Least() != 6 || p.Minutes() != 9 || p.At != 2*time.Minute {
+		t.Errorf("at %v a second, the forecast is %+v", c.Rate, p)
+	}
+}
+
+// TestOnlyRecentCallsTellWhatSucceeds: those before the endpoint was repaired do not count.
+func TestOnlyRecentCallsTellWhatSucceeds(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	at := func(ago time.Duration, outcome string) activity.Attempt {
+		return activity.Attempt{StartedAt: now.Add(-ago).UnixMilli(), Outcome: outcome, TookMS: 500}
+	}
+	for want, list := range map[float64][]activity.Attempt{
+		1:    {at(time.Hour, "retry")},
+		0.75: {at(time.Second, "done"), at(time.Second, "done"), at(time.Minute, "done"), at(time.Minute, "retry")},
+		0:    {at(time.Second, "retry"), at(time.Second, "expired"), at(time.Hour, "done")},
+	} {
+		s := &Situation{Due: queue.Forecast{Now: now}, Capacity: Capacity{MaxInFlight: 10}}
+		if s.learn(list); s.Share != want || s.Capacity.Flight != 20 {
+			t.Errorf("of %+v: %v succeed, capacity %+v", list, s.Share, s.Capacity)
+		}
+	}
+}
+
+// pastRates is a history with callbacks at a constant rate, at the end of which the oldest job had waited for some time.
+func pastRates(rate float64, waited time.Duration) history.Points {
+	half, oldest := rate/2, float64(waited.Milliseconds())
+	return history.Points{Step: 60, Times: []int64{1000, 1060}, Values: map[string][]*float64{
+		"delivered": {&half, &rate}, "failed": {nil, nil}, "oldest": {&oldest, &oldest},
+	}}
+}

@@ -1,0 +1,120 @@
+package reconcile
+
+import (
+	"errors"
+
+	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+type ending uint8
+
+const (
+	living ending = iota
+	deleted
+	delivered
+	dead
+)
+
+// latest is what the lines read so far say about a job. There may be a million of them, so it is small.
+type latest struct {
+	content int64 // revision of the last line with the job's content; 0: none
+	created int64 // of that job, Unix ms
+	end     int64 // revision of the last line that says how it ended
+	ending  ending
+}
+
+// maxJobs is the most jobs that one pass over the journal tracks, at about 110 bytes each. With more jobs the journal
+// is read eight times instead of twice.
+const maxJobs = 2_000_000
+
+var errTooMany = errors.New("more jobs than one pass can track")
+
+// fold tracks which lines decide, for the jobs whose keys belong to its part.
+type fold struct {
+	part, parts uint64
+	jobs        map[key]latest
+	cleared     map[string]int64             // topic → revision
+	deaths      map[key]*journal.AttemptLine // of jobs that are dead
+}
+
+func newFold(part, parts int) *fold {
+	return &fold{part: uint64(part), parts: uint64(parts), jobs: map[key]latest{}, cleared: map[string]int64{},
+		deaths: map[key]*journal.AttemptLine{}}
+}
+
+func (f *fold) mine(l *line) bool { return l.key[0]%f.parts == f.part }
+
+var endings = map[queue.EntryKind]ending{
+	queue.EntryDeleted: deleted, queue.EntryDelivered: delivered, queue.EntryDied: dead,
+}
+
+// add adds a line. All requests come before all attempts.
+func (f *fold) add(l *line) error {
+	if l.kind == queue.EntryCleared {
+		f.cleared[l.topic] = max(f.cleared[l.topic], l.revision)
+		return nil
+	}
+	if !f.mine(l) {
+		return nil
+	}
+	j := f.jobs[l.key]
+	switch {
+	case l.kind == queue.EntryStored:
+		if l.revision > j.content {
+			j.content, j.created = l.revision, l.request.CreatedAt.UnixMilli()
+		}
+	case j.end != 0 && (l.revision < j.end || l.revision == j.end && l.kind != queue.EntryDelivered):
+		return nil
+	default:
+		j.end, j.ending = l.revision, endings[l.kind]
+	}
+	if l.kind == queue.EntryDied {
+		f.deaths[l.key] = l.attempt
+		if j.content != 0 && j.created != l.attempt.CreatedAt.UnixMilli() {
+			j.ending = deleted // it is a later job of the same id that died, and no line has its content
+		}
+	}
+	f.jobs[l.key] = j
+	if len(f.jobs) > maxJobs {
+		return errTooMany
+	}
+	return nil
+}
+
+// state returns how the job ended by its last line. The line of a delivery has the revision of the reservation, and a
+// push that finds a job has the revision of what it found.
+func (j *latest) state() ending {
+	if j.end < j.content {
+		return living
+	}
+	return j.ending
+}
+
+// ended reports whether the job is gone.
+func (j *latest) ended() bool { return j.state() == deleted || j.state() == delivered }
+
+// decides reports whether a line decides about its job, so that it is to be replayed.
+func (f *fold) decides(l *line) bool {
+	j := f.jobs[l.key]
+	switch l.kind {
+	case queue.EntryCleared:
+		return false // is replayed before all others
+	case queue.EntryStored:
+		return j.content == l.revision && !j.ended() && l.revision > f.cleared[l.topic]
+	case queue.EntryDied:
+		// The content's entry has it, too, but another host may have a newer content.
+		return j.end == l.revision && j.state() != living
+	}
+	return j.end == l.revision && j.ended()
+}
+
+// entry returns the entry of a line that decides, with what other lines say about its job.
+func (f *fold) entry(l *line) queue.Entry {
+	e := entryOf(l)
+	j := f.jobs[l.key]
+	if d := f.deaths[l.key]; l.kind == queue.EntryStored && j.state() == dead && d != nil {
+		died(&e.Job, d)
+	}
+	return e
+}

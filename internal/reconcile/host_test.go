@@ -1,0 +1,276 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/queue/queuetest"
+	"github.com/wakecall/wakecall/test/redistest"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+// startRedis starts a redis-server without persistence on its own socket.
+func startRedis(t *testing.T) (url string, client *redis.Client) {
+	t.Helper()
+	r := redistest.Start(t, redistest.Options{Quick: true})
+	return r.URL(), r.Client()
+}
+
+var eventually = wait.For
+
+// host is a journal and the queue that writes to it.
+type host struct {
+	dir     string
+	full    atomic.Bool  // its disk
+	mute    atomic.Bool  // its lines are delayed
+	off     atomic.Int64 // offset of its clock
+	journal *journal.Journal
+	queue   *queue.Queue
+}
+
+func newHost(t *testing.T, url string) *host {
+	t.Helper()
+	return newHostOf(t, url, wait.Limit)
+}
+
+// newHostOf is newHost with the timeout of a command.
+func newHostOf(t *testing.T, url string, timeout time.Duration) *host {
+	t.Helper()
+	h := &host{dir: t.TempDir()}
+	var err error
+	if h.journal, err = journal.Open(journal.Options{Dir: h.dir, Now: h.now}); err != nil {
+		t.Fatal(err)
+	}
+	h.queue = queue.Open(queue.Options{
+		Timeout: timeout,
+		Accepted: func(pushes []queue.Push, results []queue.Result) error {
+			if h.full.Load() {
+				return errors.New("the disk is full")
+			}
+			if h.mute.Load() {
+				return nil
+			}
+			return Recorder{Journal: h.journal}.Accepted(pushes, results)
+		},
+		Changed: Recorder{Journal: h.journal}.Changed,
+		Ended:   Recorder{Journal: h.journal}.Ended,
+	})
+	t.Cleanup(func() { _, _ = h.queue.Close(), h.journal.Close() })
+	if err := h.queue.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *host) now() time.Time { return time.Now().Add(time.Duration(h.off.Load())) }
+
+// adopt opens the shards as if nothing had been lost.
+func (h *host) adopt(t fataler) {
+	for _, s := range h.queue.Shards() {
+		if err := queuetest.Adopt(context.Background(), s); err != nil {
+			t.Fatalf("adopt %s: %v", s.Name(), err)
+		}
+	}
+}
+
+func (h *host) recover(ctx context.Context, dry bool) (Report, error) {
+	return Recover(ctx, Options{Shards: h.queue.Shards(), Dirs: []string{h.dir}, DryRun: dry})
+}
+
+func (h *host) change(ctx context.Context, topic, id string, c queue.Change) error {
+	_, err := h.queue.Change(ctx, topic, id, c)
+	return err
+}
+
+// work reserves one job and ends its attempt as a dispatcher does: a delivery is in the journal before it is settled, a
+// death after.
+func (h *host) work(ctx context.Context, token string, v queue.Verdict) (topic, id string, err error) {
+	l, err := h.reserve(ctx, token)
+	if l == nil || err != nil {
+		return "", "", err
+	}
+	if v != queue.Bury {
+		err = h.attempted(l, v)
+	}
+	if err == nil {
+		_, err = h.settle(ctx, l, v)
+	}
+	if err == nil && v == queue.Bury {
+		err = h.attempted(l, v)
+	}
+	return l.Topic, l.ID, err
+}
+
+// reserve returns nil when no job is ready.
+func (h *host) reserve(ctx context.Context, token string) (*queue.Lease, error) {
+	reserve := queue.Reserve{Worker: "w", Token: token, Max: 1, Pattern: "0102010201"}
+	got, err := h.queue.Shards()[0].Reserve(ctx, 0, reserve)
+	if err != nil || len(got.Jobs) == 0 {
+		return nil, err
+	}
+	return got.Jobs[0], nil
+}
+
+// attempted writes the line of an attempt, as a dispatcher does.
+func (h *host) attempted(l *queue.Lease, v queue.Verdict) error {
+	line := journal.AttemptLine{
+		Topic: l.Topic, ID: l.ID, CreatedAt: l.CreatedAt, N: l.Attempts + 1, StartedAt: time.Now(), Shard: l.Shard,
+		Revision: l.Reservation,
+	}
+	switch v {
+	case queue.Done:
+		line.Outcome = journal.Done
+	case queue.Bury:
+		line.Outcome, line.Revision = journal.Dead, l.Revision
+	default:
+		line.Outcome = journal.Retry
+	}
+	return h.journal.Attempts([]journal.AttemptLine{line})
+}
+
+func (h *host) settle(ctx context.Context, l *queue.Lease, v queue.Verdict) (held bool, err error) {
+	attempt := &queue.Attempt{StartedAt: time.Now().UnixMilli()}
+	st := queue.Settlement{Lease: l, Verdict: v, Delay: time.Hour, Attempt: attempt}
+	was, err := h.queue.Shards()[0].Settle(ctx, 0, []queue.Settlement{st})
+	return err == nil && was[0], err
+}
+
+// memory is the data of a Redis at a point in time.
+type memory map[string]string
+
+func remember(t fataler, c *redis.Client) memory {
+	m := memory{}
+	keys, err := c.Keys(context.Background(), "*").Result()
+	if err != nil {
+		t.Fatalf("keys: %v", err)
+	}
+	for _, k := range keys {
+		m[k] = c.Dump(context.Background(), k).Val()
+	}
+	return m
+}
+
+// forget restores that data.
+func (m memory) forget(t fataler, c *redis.Client) {
+	if err := c.FlushAll(context.Background()).Err(); err != nil {
+		t.Fatalf("flush: %v", err)
+	}
+	for k, v := range m {
+		if err := c.Restore(context.Background(), k, 0, v).Err(); err != nil {
+			t.Fatalf("restore %s: %v", k, err)
+		}
+	}
+}
+
+type fataler interface{ Fatalf(string, ...any) }
+
+func (h *host) push(t *testing.T, id, body string, delay time.Duration) queue.Job {
+	t.Helper()
+	r := h.queue.Push(t.Context(), queue.Push{Topic: "t", ID: id, Body: []byte(body), Delay: delay})
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	return r.Job
+}
+
+// keep runs a host's keeper, as its redis-checker does, until stop is called.
+func (h *host) keep(t *testing.T, patience time.Duration) (k *Keeper, stop func()) {
+	t.Helper()
+	k, err := NewKeeper(KeeperOptions{
+		Dir: h.dir, Queue: h.queue, Every: 10 * time.Millisecond, Quiet: 50 * time.Millisecond,
+		Again:    200 * time.Millisecond,
+		Patience: patience, Logger: slog.New(slog.DiscardHandler),
+		Shards: h.queue.Shards,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- k.Run(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return k, stop
+}
+
+// ready waits until both hosts get answers.
+func ready(t *testing.T, hosts ...*host) {
+	t.Helper()
+	eventually(t, "the shard to answer", func() bool {
+		for _, h := range hosts {
+			if h.queue.Ready() != nil {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// twoHosts attend an empty shard and know of each other: it is open.
+func twoHosts(t *testing.T, url string) (a, b *host, inA, inB *attendant) {
+	t.Helper()
+	a, b = newHost(t, url), newHost(t, url)
+	inA, inB = a.attendant(t), b.attendant(t)
+	attendAll(t, inA, inB)
+	attendAll(t, inA)
+	ready(t, a, b)
+	return a, b, inA, inB
+}
+
+// oneHost is a host that attends an open shard.
+func oneHost(t *testing.T) (h *host, in *attendant, client *redis.Client) {
+	t.Helper()
+	url, client := startRedis(t)
+	h = newHost(t, url)
+	in = h.attendant(t)
+	attendAll(t, in)
+	ready(t, h)
+	return h, in, client
+}
+
+// fill pushes n jobs.
+func (h *host) fill(t *testing.T, n int) {
+	t.Helper()
+	pushes := make([]queue.Push, 0, 500)
+	for i := range n {
+		pushes = append(pushes,
+			queue.Push{Topic: "t", ID: fmt.Sprint(i), Body: []byte(`"of the job"`), Delay: time.Hour})
+		if len(pushes) < cap(pushes) {
+			continue
+		}
+		for _, r := range h.queue.PushBatch(t.Context(), pushes) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		pushes = pushes[:0]
+	}
+}
+
+func onlyFile(t *testing.T, dir, pattern string) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%s: %q, %v", pattern, names, err)
+	}
+	return names[0]
+}

@@ -1,0 +1,118 @@
+package reconcile
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// hosts remembers the other hosts, and the revisions of all shards, from the answers of the shards. It stores both in a
+// file for the next process: a shard that has lost everything knows neither that it had jobs nor who else may have
+// them in a journal.
+type hosts struct {
+	path string
+
+	mu        sync.Mutex
+	heard     map[string]heard
+	revisions map[string][]int64 // of each shard's buckets, when they were last attended; 0: unknown
+	saved     time.Time
+}
+
+// hostsFile is the content of the file.
+type hostsFile struct {
+	Hosts     map[string]heard   `json:"hosts"`
+	Revisions map[string][]int64 `json:"revisions"`
+}
+
+type heard struct {
+	Seen int64 `json:"seen"` // when it last attended, by a shard's clock, Unix ms
+	At   int64 `json:"at"`   // when this host learned that, by its own clock, Unix ms
+}
+
+const (
+	hostsName = ".hosts"
+	saveEvery = time.Hour
+	// knownFor is how long a silent host is remembered. A shard does the same, see attend.lua.
+	knownFor = 7 * 24 * time.Hour
+)
+
+// load reads the file. It begins with no hosts if the file cannot be read.
+func (h *hosts) load() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var f hostsFile
+	if b, err := os.ReadFile(h.path); err != nil || json.Unmarshal(b, &f) != nil {
+		f = hostsFile{}
+	}
+	h.heard, h.revisions = f.Hosts, f.Revisions
+	if h.heard == nil {
+		h.heard = map[string]heard{}
+	}
+	if h.revisions == nil {
+		h.revisions = map[string][]int64{}
+	}
+}
+
+// hear merges what a bucket knows about other hosts, and its revision, and stores it if it is news.
+func (h *hosts) hear(s *queue.Shard, bucket int, seen []queue.HostSeen, revision int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	revisions := h.revisions[s.Name()]
+	if len(revisions) != s.Buckets() {
+		revisions = make([]int64, s.Buckets())
+		copy(revisions, h.revisions[s.Name()])
+		h.revisions[s.Name()] = revisions
+	}
+	news := now.Sub(h.saved) > saveEvery || revision > 0 && revisions[bucket] == 0
+	revisions[bucket] = revision
+	for _, s := range seen {
+		was, known := h.heard[s.Host]
+		last := s.At.UnixMilli()
+		switch {
+		case s.At.IsZero(): // forgotten
+			delete(h.heard, s.Host)
+			news = news || known
+		case last > was.Seen:
+			h.heard[s.Host] = heard{last, now.UnixMilli()}
+			news = news || !known
+		}
+	}
+	maps.DeleteFunc(h.heard, func(_ string, w heard) bool { return now.Sub(time.UnixMilli(w.At)) > knownFor })
+	if !news {
+		return
+	}
+	h.saved = now
+	if b, err := json.Marshal(hostsFile{h.heard, h.revisions}); err == nil {
+		_ = os.WriteFile(h.path+".new", b, 0o600) // not essential: shards know the hosts, too
+		_ = os.Rename(h.path+".new", h.path)
+	}
+}
+
+func (h *hosts) known() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.heard))
+}
+
+// revision returns the revision of a bucket; 0: unknown.
+func (h *hosts) revision(shard string, bucket int) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if revisions := h.revisions[shard]; bucket < len(revisions) {
+		return revisions[bucket]
+	}
+	return 0
+}
+
+func newHosts(dir string) *hosts {
+	h := &hosts{path: filepath.Join(dir, hostsName)}
+	h.load()
+	return h
+}

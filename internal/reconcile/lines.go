@@ -1,0 +1,155 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// key stands for a topic and an id: two independent 64-bit hashes, so that the chance of a collision among a billion
+// jobs is one in 10^20.
+type key [2]uint64
+
+func keyOf(topic, id string) key {
+	text := topic + "\x00" + id
+	return key{xxhash.Sum64String(text), xxhash.Sum64String(text + "\x01")}
+}
+
+// line is what one line of a journal says about a job, or about a topic's jobs.
+type line struct {
+	kind         queue.EntryKind
+	topic, shard string
+	key          key
+	revision     int64
+	request      *journal.RequestLine
+	attempt      *journal.AttemptLine
+}
+
+var requestKinds = map[journal.Op]queue.EntryKind{
+	journal.OpPush: queue.EntryStored, journal.OpReplace: queue.EntryStored, journal.OpDuplicate: queue.EntryStored,
+	journal.OpMove: queue.EntryStored, journal.OpChange: queue.EntryStored, journal.OpRun: queue.EntryStored,
+	journal.OpRedrive: queue.EntryStored, journal.OpDelete: queue.EntryDeleted, journal.OpDrop: queue.EntryDeleted,
+	journal.OpLeave: queue.EntryDeleted, journal.OpClear: queue.EntryCleared,
+}
+
+// lineOfRequest converts a request; ok is false for lines that do not concern jobs in shards.
+func lineOfRequest(r *journal.RequestLine) (l line, ok bool) {
+	kind := requestKinds[r.Op]
+	l = line{kind: kind, topic: r.Topic, shard: r.Shard, key: keyOf(r.Topic, r.ID), revision: r.Revision, request: r}
+	return l, kind != "" && r.Revision != 0 && (r.ID != "" || kind == queue.EntryCleared)
+}
+
+var attemptKinds = map[journal.Outcome]queue.EntryKind{
+	journal.Done: queue.EntryDelivered, journal.Dead: queue.EntryDied, journal.Expired: queue.EntryDied,
+}
+
+// lineOfAttempt converts an attempt; ok is false for those that ended no job. A death without a revision was not
+// settled: its job is called again.
+func lineOfAttempt(a *journal.AttemptLine) (l line, ok bool) {
+	kind := attemptKinds[a.Outcome]
+	l = line{kind: kind, topic: a.Topic, shard: a.Shard, key: keyOf(a.Topic, a.ID), revision: a.Revision, attempt: a}
+	return l, kind != "" && a.Revision != 0
+}
+
+// source selects the lines to read from one or several journals.
+type source struct {
+	dirs  []string
+	from  journal.Range
+	wants func(*line) bool
+}
+
+// each calls f with the requests of all journals and then with their attempts. torn counts torn lines of killed
+// processes, whose requests were not answered.
+func (s *source) each(ctx context.Context, torn *int, f func(*line) error) error {
+	for _, dir := range s.dirs {
+		if err := eachOf(ctx, s, journal.ReadRequests(dir, s.from), torn, lineOfRequest, f); err != nil {
+			return err
+		}
+	}
+	for _, dir := range s.dirs {
+		if err := eachOf(ctx, s, journal.ReadAttempts(dir, s.from), torn, lineOfAttempt, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachOf[T any](
+	ctx context.Context, s *source, lines iter.Seq2[T, error], torn *int, convert func(*T) (line, bool),
+	f func(*line) error,
+) error {
+	for read, err := range lines {
+		if err := errors.Join(ctx.Err(), skipTorn(err, torn)); err != nil {
+			return err
+		}
+		if l, ok := convert(&read); err == nil && ok && s.wants(&l) {
+			if err := f(&l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func skipTorn(err error, torn *int) error {
+	if _, ok := errors.AsType[*journal.TornError](err); ok {
+		*torn++
+		return nil
+	}
+	return err
+}
+
+// entryOf converts a line for queue.Shard.Replay.
+func entryOf(l *line) queue.Entry {
+	e := queue.Entry{Kind: l.kind, Revision: l.revision}
+	switch {
+	case l.attempt != nil:
+		a := l.attempt
+		e.Job = queue.Job{Topic: a.Topic, ID: a.ID, CreatedAt: a.CreatedAt}
+		if l.kind == queue.EntryDied {
+			died(&e.Job, a)
+		}
+	case l.kind == queue.EntryStored:
+		r := l.request
+		e.Job = queue.Job{
+			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), Order: r.Order,
+			TTR: r.TTR, MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
+			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry,
+		}
+	default:
+		e.Job = queue.Job{Topic: l.request.Topic, ID: l.request.ID, CreatedAt: l.request.CreatedAt}
+	}
+	return e
+}
+
+func priorityOf(r *journal.RequestLine) queue.Priority {
+	p, err := queue.ParsePriority(r.Priority)
+	if err != nil {
+		return queue.Normal
+	}
+	return p
+}
+
+// died makes a job dead by the line of its last attempt.
+func died(j *queue.Job, a *journal.AttemptLine) {
+	j.State, j.DeadAt, j.DeadReason, j.Attempts = queue.Dead, a.TS, a.Reason, a.N
+	switch {
+	case a.Outcome == journal.Expired:
+		j.DeadReason = "expired"
+	case a.Status == http.StatusGone:
+		j.DeadReason = "gone"
+	case a.Status != 0 || a.Error != "" && a.Reason != "buried": // a callback, whose line says why it failed
+		j.DeadReason = "attempts"
+	}
+	if !a.StartedAt.IsZero() {
+		j.History = []queue.Attempt{{
+			N: a.N, StartedAt: a.StartedAt.UnixMilli(), TookMS: float64(a.Took) / 1e6, Status: a.Status, Error: a.Error,
+		}}
+	}
+}

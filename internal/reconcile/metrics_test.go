@@ -1,0 +1,49 @@
+package reconcile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// TestMetricsShowHowLongARecoveryLasts, while this process is the one that works.
+func TestMetricsShowHowLongARecoveryLasts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := prometheus.NewPedanticRegistry()
+		k, err := NewKeeper(KeeperOptions{Dir: t.TempDir(), Registerer: r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect := func(what, want string) {
+			t.Helper()
+			families, err := r.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range families {
+				if name := f.GetName(); name == "wakecall_recovery_seconds" || name == "wakecall_spool_pending" {
+					got = append(got, fmt.Sprint(name, " ", f.GetMetric()[0].GetGauge().GetValue()))
+				}
+			}
+			if have := strings.Join(got, ", "); have != want {
+				t.Errorf("%s: %s, want %s", what, have, want)
+			}
+		}
+		expect("another process works", "")
+		k.state.work(true)
+		expect("nothing to do", "wakecall_spool_pending 0")
+		k.state.replays("a", 0, true)
+		time.Sleep(time.Minute)
+		k.state.replays("a", 0, true) // tried again
+		time.Sleep(time.Minute)
+		expect("two minutes of replaying", "wakecall_recovery_seconds 120, wakecall_spool_pending 0")
+		k.state.replays("a", 0, false)
+		expect("replayed", "wakecall_spool_pending 0")
+	})
+}

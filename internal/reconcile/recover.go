@@ -1,0 +1,114 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/queue"
+)
+
+// Options says what Recover compares.
+type Options struct {
+	Shards []*queue.Shard
+	Dirs   []string  // journals of one or several hosts
+	Since  time.Time // only lines since this time, by the clock of their host; zero: all
+	Shard  string    // only changes that this shard accepted; empty: all
+	Topic  func(string) bool
+	DryRun bool         // change nothing
+	Logger *slog.Logger // nil: no logging
+}
+
+// Recover compares journals with the shards in use and recovers lost changes. A job that may have been changed through
+// a host whose journal is not named stays as it is, unless the journals have it otherwise. After an error the report
+// says what was done; Recover may be repeated.
+func Recover(ctx context.Context, o Options) (Report, error) {
+	var report Report
+	for _, dir := range o.Dirs {
+		if err := journal.CheckFormat(dir); err != nil {
+			return report, err
+		}
+	}
+	inUse := map[string]bool{}
+	for _, s := range o.Shards {
+		for _, name := range namesOf(s) {
+			inUse[name] = true
+		}
+	}
+	home := o.home()
+	for _, s := range o.Shards {
+		if o.Shard != "" && s.Name() != o.Shard {
+			continue
+		}
+		lost, err := lostBy(ctx, s)
+		if err != nil {
+			return report, err
+		}
+		src := &source{dirs: o.Dirs, from: journal.Range{Since: o.Since}, wants: func(l *line) bool {
+			return isOf(l, s) || s == home && !inUse[l.shard]
+		}}
+		t := &target{
+			shard: s, mode: queue.ReplayByHand, names: map[int]string{}, dry: o.DryRun, topic: o.Topic, lost: lost,
+		}
+		for b := range s.Buckets() {
+			t.names[b] = ""
+		}
+		var r Report
+		err = replay(ctx, src, t, &r)
+		report.add(&r)
+		if err != nil {
+			return report, fmt.Errorf("recover shard %s: %w", s.Name(), err)
+		}
+		if o.Logger != nil && !r.Quiet() {
+			o.Logger.Warn("the journal was compared with a shard", "shard", s.Name(), "found", r.String())
+		}
+	}
+	return report, nil
+}
+
+// lostBy returns by bucket which changes a shard may have lost: it has all others, so their lines have no effect.
+func lostBy(ctx context.Context, s *queue.Shard) (map[int]bounds, error) {
+	lost := map[int]bounds{}
+	for b := range s.Buckets() {
+		gaps, err := s.Gaps(ctx, b)
+		if err != nil {
+			return nil, fmt.Errorf("recover shard %s: %w", s.Name(), err)
+		}
+		lost[b] = bounds{gaps: gaps, late: true}
+	}
+	return lost, nil
+}
+
+// home returns the shard that gets the jobs of shards that are no longer in use.
+func (o *Options) home() *queue.Shard {
+	if len(o.Shards) == 0 || o.Shard != "" {
+		return nil
+	}
+	return o.Shards[0]
+}
+
+// isOf reports whether a line concerns a shard.
+func isOf(l *line, s *queue.Shard) bool { return slices.Contains(namesOf(s), l.shard) }
+
+// namesOf returns the names of a shard in journals.
+func namesOf(s *queue.Shard) []string { return append(strings.Fields(s.Former()), s.Name()) }
+
+func (r *Report) add(o *Report) {
+	r.Jobs += o.Jobs
+	r.There += o.There
+	r.Delivered += o.Delivered
+	r.Dead += o.Dead
+	r.Deleted += o.Deleted
+	r.Missing += o.Missing
+	r.Pushed += o.Pushed
+	r.Unknown += o.Unknown
+	r.Failed += o.Failed
+	r.Ended += o.Ended
+	r.Changed += o.Changed
+	r.Restored += o.Restored
+	r.Torn = max(r.Torn, o.Torn)
+}
