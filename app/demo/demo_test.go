@@ -64,7 +64,7 @@ func TestGreetingCanBePastedIntoAShell(t *testing.T) {
 
 // TestTheReadmesTopicCallsTheDemoEndpoint, so that its example works as shown.
 func TestTheReadmesTopicCallsTheDemoEndpoint(t *testing.T) {
-	readme, err := os.ReadFile("../../../README.md")
+	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

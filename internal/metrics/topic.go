@@ -1,6 +1,7 @@
 // Package metrics counts by topic for /metrics, with bounded series. A limited number of topics have their own series,
 // and only if they were counted in the last hour. All others share the topic Other, which is not a valid name. A series
 // that returns starts at zero, as Prometheus expects of a counter.
+//
 //wakecall:figures
 package metrics
 
