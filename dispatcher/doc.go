@@ -1,14 +1,16 @@
 // Package dispatcher reserves ready jobs, calls their topics' endpoints and settles the outcomes.
 //
 //	source (one per shard and bucket) ── reserve ──▶ call (one goroutine per job) ── outcome ──▶ settler ── settle
-//	   ▲ wake-up, freed places, poll                                                                │
-//	   └────────────────────────── places are free again when settled ──────────────────────────────┘
+//	   ▲ wake-up, poll, place that is free again ──────┘                                            │
+//	   └───────────────── nothing is reserved while the shard does not accept outcomes ─────────────┘
 //
 // # Places
 //
 // A dispatcher makes up to Concurrency calls at once, each in a place. A place is taken before the reserve, and is
-// freed when Redis has accepted the outcome. So the number of jobs that a dispatcher holds is bounded, even while Redis
-// is unavailable.
+// freed when the call has ended. An outcome holds no place, so a shard that is down delays no calls of other shards'
+// jobs. While a shard does not accept outcomes, or as many as there are places are unsettled, nothing more is reserved
+// from it, so the outcomes that wait are bounded by the places and the calls aside. A reserve that is not answered within
+// the start window gives its places back: the jobs of a later answer are released.
 //
 // Weights belong to priorities. A free place goes to the priority that the pattern names next, and within it to the
 // next topic with ready jobs (reserve.lua; deficit round robin with equal quanta, Shreedhar and Varghese, SIGCOMM 1995;
@@ -42,7 +44,7 @@
 //
 //	a reserve   with the same token, holding no places meanwhile; jobs that then find none are released
 //	a lease     that must be confirmed because the call's start window has ended, or the call may outlast the lease
-//	outcomes    which keep their places
+//	outcomes    which hold no places
 //
 // During a stop, the first two are retried a little longer, and the jobs they return are released. When a shard is
 // removed, all three are abandoned.
