@@ -169,7 +169,7 @@ func oneIf(is bool) float64 {
 }
 
 // run runs a role until it ends. The services that it depends on stop after the role, so that they are available during
-// its graceful stop, and the keeper after them: the last process of a host then says that the host has stopped.
+// its graceful stop, and the reconciler after them: the last process of a host then says that the host has stopped.
 func (p *parts) run(ctx context.Context, role func(context.Context) error) error {
 	k, err := p.newKeeper()
 	if err != nil {
@@ -197,10 +197,11 @@ func (p *parts) start(ctx context.Context, list ...service) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// newKeeper returns a Keeper, which replays the journal into shards that lost writes.
-func (p *parts) newKeeper() (*reconcile.Keeper, error) {
-	return reconcile.NewKeeper(reconcile.KeeperOptions{
-		Dir: p.cfg.JournalDir(), Shards: p.queue.Shards, Changed: p.shardsChanged(), Queue: p.queue, Told: p.recovered,
+// newKeeper returns a Reconciler, which replays the journal into shards that lost writes.
+func (p *parts) newKeeper() (*reconcile.Reconciler, error) {
+	return reconcile.NewReconciler(reconcile.ReconcilerOptions{
+		Dir: p.cfg.JournalDir(), Shards: p.queue.Shards, Changed: p.shardsChanged(), Queue: p.queue,
+		Reported: p.recovered,
 		Limit: func(ctx context.Context, s *queue.Shard, bucket int) error {
 			return p.queue.LimitBucket(ctx, s, bucket, p.allTopicConfs)
 		},

@@ -52,7 +52,7 @@ func startMachine(t *testing.T, dir string, r *harness.Redis) *machine {
 	if err := m.queue.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
-	k, err := reconcile.NewKeeper(reconcile.KeeperOptions{
+	k, err := reconcile.NewReconciler(reconcile.ReconcilerOptions{
 		Dir: dir, Queue: m.queue, Every: 5 * time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler), Shards: m.queue.Shards,
 	})

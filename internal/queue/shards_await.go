@@ -37,7 +37,8 @@ func awaitOpen(ctx context.Context, patience time.Duration, open func() bool) bo
 }
 
 // awaitBucket waits after a script was refused because its bucket is being compared. Pushes wait only when no other
-// shard accepts them, see pushPatiently, and takes only when there is no other shard. A probe asks for the state now.
+// shard accepts them, see pushAfterCompare, and takes only when there is no other shard. A probe asks for the state
+// now.
 func (s *Shard) awaitBucket(ctx context.Context, bucket int, script *Script) bool {
 	alone := s.peers.Takers() <= 1
 	if script.Comparing == ComparingRefuses || script.Comparing == ComparingWaitsAlone && !alone {
@@ -46,8 +47,9 @@ func (s *Shard) awaitBucket(ctx context.Context, bucket int, script *Script) boo
 	return awaitOpen(ctx, s.patience, func() bool { return !s.nodes[bucket].down.Load() })
 }
 
-// pushPatiently repeats the pushes that no shard accepted because it is being compared, when one accepts pushes again.
-func (q *Queue) pushPatiently(ctx context.Context, pushes []Push, push func([]Push) []Result) []Result {
+// pushAfterCompare repeats the pushes that no shard accepted because it is being compared, when one accepts pushes
+// again.
+func (q *Queue) pushAfterCompare(ctx context.Context, pushes []Push, push func([]Push) []Result) []Result {
 	results := push(pushes)
 	var which []int
 	var list []Push

@@ -17,7 +17,7 @@ func (q *Queue) Push(ctx context.Context, p Push) Result {
 	if len(shards) != 1 || shards[0].State() != "active" || validatePush(&p) != nil {
 		return q.PushBatch(ctx, push)[0]
 	}
-	return q.pushPatiently(ctx, push, func(push []Push) []Result {
+	return q.pushAfterCompare(ctx, push, func(push []Push) []Result {
 		return q.destination(shards[0], p.Topic).push(ctx, push)
 	})[0]
 }
@@ -25,7 +25,7 @@ func (q *Queue) Push(ctx context.Context, p Push) Result {
 // PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that
 // accepts it.
 func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
-	return q.pushPatiently(ctx, WithVia(ctx, pushes), func(list []Push) []Result { return q.pushBatch(ctx, list) })
+	return q.pushAfterCompare(ctx, WithVia(ctx, pushes), func(list []Push) []Result { return q.pushBatch(ctx, list) })
 }
 
 func (q *Queue) pushBatch(ctx context.Context, pushes []Push) []Result {
@@ -39,7 +39,7 @@ func (q *Queue) pushBatch(ctx context.Context, pushes []Push) []Result {
 		}
 	}
 	if len(*q.shards.Load()) > 1 {
-		todo = b.settleElsewhere(ctx, todo)
+		todo = b.answerExisting(ctx, todo)
 	}
 	none := &UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
 	for _, i := range todo {
@@ -176,10 +176,10 @@ func (b *batch) storeElsewhere(ctx context.Context, to destination, which []int)
 	}
 }
 
-// settleElsewhere looks for ids that already exist in a shard that is not their home: they were pushed while their home
+// answerExisting looks for ids that already exist in a shard that is not their home: they were pushed while their home
 // was down, or before a shard was added. It answers pushes that keep or refuse these jobs, and returns the rest. While
 // a shard does not answer, it refuses pushes that replace, since the old job could be called as well.
-func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
+func (b *batch) answerExisting(ctx context.Context, todo []int) (rest []int) {
 	away := map[*Shard][]int{}
 	for _, i := range todo {
 		p := &b.pushes[i]

@@ -126,7 +126,7 @@ func TestRecoveryRestoresNoDeletedJobOfAHostThatIsBack(t *testing.T) {
 func TestRecoveryDoesNotWaitForeverForAKilledHost(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
-	attendAll(t, b.attendant(t)) // it never returns
+	attendAll(t, b.heartbeatOf(t)) // it never returns
 	ka, _ := a.keep(t, 300*time.Millisecond)
 	eventually(t, "the host to have heard of the other", func() bool { return len(ka.hosts.known()) == 1 })
 	ready(t, a)

@@ -15,7 +15,7 @@ import (
 )
 
 // awayWorld is a shard that lost everything while the second host was away.
-func awayWorld(t *testing.T, before func(a, b *host)) (a, b *host, inA, inB *attendant, client *redis.Client) {
+func awayWorld(t *testing.T, before func(a, b *host)) (a, b *host, inA, inB *heartbeat, client *redis.Client) {
 	t.Helper()
 	url, client := startRedis(t)
 	a, b, inA, inB = twoHosts(t, url)
@@ -78,7 +78,7 @@ func TestRecoveryAfterARestartKnowsWhatItCannotKnow(t *testing.T) {
 	b.push(t, "of b", "1", time.Hour)
 	attendAll(t, inA, inB)
 	client.FlushAll(t.Context())
-	restarted := a.attendant(t)
+	restarted := a.heartbeatOf(t)
 	restarted.opts.Patience = time.Millisecond
 	attendAll(t, restarted)
 	ready(t, a)
@@ -196,7 +196,7 @@ func TestRecoveryByAHostThatIsBackInAnyHistory(t *testing.T) {
 		ctx := context.Background()
 		client.FlushAll(ctx)
 		w := &world{hosts: [2]*host{newHost(t, url), newHost(t, url)}, jobs: map[string]*wanted{}}
-		a, b := w.hosts[0].attendant(t), w.hosts[1].attendant(t)
+		a, b := w.hosts[0].heartbeatOf(t), w.hosts[1].heartbeatOf(t)
 		attendAll(rt, a)
 		attendAll(rt, b, a)
 		attendAll(rt, a, b)

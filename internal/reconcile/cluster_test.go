@@ -107,10 +107,10 @@ func others(topics map[*clusterNode][]string, but *clusterNode) (list []string) 
 // long reports whether tests take the time to measure speed, on a machine that does nothing else.
 func long() bool { return os.Getenv("WAKECALL_TEST_LONG") != "" }
 
-// keepAsInstalled runs a host's keeper with the intervals of an installation.
+// keepAsInstalled runs a host's reconciler with the intervals of an installation.
 func (h *host) keepAsInstalled(t *testing.T) {
 	t.Helper()
-	k, err := NewKeeper(KeeperOptions{
+	k, err := NewReconciler(ReconcilerOptions{
 		Dir: h.dir, Queue: h.queue, Shards: h.queue.Shards, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

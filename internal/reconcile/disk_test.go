@@ -148,9 +148,9 @@ func (c *diskCase) keep(j *journal.Journal) {
 	}
 }
 
-// drain lets the keeper of the host try to drain the spool through a process.
+// drain lets the reconciler of the host try to drain the spool through a process.
 func (c *diskCase) drain(j *journal.Journal) {
-	k, err := NewKeeper(KeeperOptions{
+	k, err := NewReconciler(ReconcilerOptions{
 		Dir: c.dir, Queue: &shardOf{c, j}, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err == nil && spooled(c.dir) {
@@ -208,7 +208,7 @@ var systemWrite, systemSync = disk.Write, disk.Sync
 // replayed returns the jobs that a shard which lost everything gets from the journal.
 func (c *diskCase) replayed() map[string]string {
 	c.t.Helper()
-	jobs, f, torn := map[string]string{}, newFold(0, 1), 0
+	jobs, f, torn := map[string]string{}, newIndex(0, 1), 0
 	s := &source{dirs: []string{c.dir}, wants: func(*line) bool { return true }}
 	err := s.each(context.Background(), &torn, f.add)
 	err = errors.Join(err, s.each(context.Background(), &torn, func(l *line) error {

@@ -7,8 +7,8 @@
 // hosts, in the order of their revisions, and the lost changes are the lines with revisions above the one in the data.
 //
 // A server that is new to a shard refuses requests until it has been compared (see queue/shards_compare.go). Each
-// host's Keeper replays the missing lines, in any order and concurrently with the others: for each job the highest
-// revision decides. Every process of the host has a Keeper, of which one works.
+// host's Reconciler replays the missing lines, in any order and concurrently with the others: for each job the highest
+// revision decides. Every process of the host has a Reconciler, of which one works.
 //
 //	line of the journal                 what replaying it does
 //	push, replace, change, run, move,

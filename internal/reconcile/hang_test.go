@@ -44,7 +44,7 @@ func TestRecoveryByAnotherProcessWhenOneHangs(t *testing.T) {
 func TestRecoveryAttendsWhileThereIsTraffic(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
-	k, err := NewKeeper(KeeperOptions{
+	k, err := NewReconciler(ReconcilerOptions{
 		Dir: h.dir, Queue: h.queue, Shards: h.queue.Shards, Every: 200 * time.Millisecond, Quiet: time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
 	})
@@ -109,7 +109,7 @@ func TestRecoveryAcceptsPushes(t *testing.T) {
 	a.push(t, "replaced", `"old"`, time.Hour)
 	a.push(t, "kept", `"old"`, time.Hour)
 	client.FlushAll(t.Context())
-	if _, err := inA.tellEnd(t.Context(), nil); err != nil {
+	if _, err := inA.send(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	fresh := queue.NewID()
@@ -140,7 +140,7 @@ func TestRecoveryAfterAnUnfinishedOne(t *testing.T) {
 	a, b, inA, inB := twoHosts(t, url)
 	a.push(t, "lost", "1", time.Hour)
 	client.FlushAll(t.Context())
-	if _, err := inA.tellEnd(t.Context(), nil); err != nil {
+	if _, err := inA.send(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	client.HSet(t.Context(), "wk:{0}:cmp", "run", "another")
@@ -156,7 +156,7 @@ func TestRecoveryRefusesALateProcess(t *testing.T) {
 	h, in, client := oneHost(t)
 	job := h.push(t, "deleted", "1", time.Hour)
 	client.FlushAll(t.Context())
-	c, err := in.tellEnd(t.Context(), nil)
+	c, err := in.send(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,24 +18,24 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// attendant attends the host's only shard when told to.
-func (h *host) attendant(t fataler) *attendant {
-	k, err := NewKeeper(KeeperOptions{
+// heartbeat attends the host's only shard when told to.
+func (h *host) heartbeatOf(t fataler) *heartbeat {
+	k, err := NewReconciler(ReconcilerOptions{
 		Dir: h.dir, Shards: func() []*queue.Shard { return nil }, Queue: h.queue, Patience: wait.Limit,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
-		t.Fatalf("keeper: %v", err)
+		t.Fatalf("reconciler: %v", err)
 	}
-	return newAttendant(k, h.queue.Shards()[0], 0)
+	return newHeartbeat(k, h.queue.Shards()[0], 0)
 }
 
 // attendAll has all hosts attend at once, as they do: the shard opens when all of them have replayed their journals.
-func attendAll(t fataler, attendants ...*attendant) {
+func attendAll(t fataler, attendants ...*heartbeat) {
 	errs := make([]error, len(attendants))
 	var wg sync.WaitGroup
 	for i, a := range attendants {
-		wg.Go(func() { errs[i] = a.once(context.Background()) })
+		wg.Go(func() { errs[i] = a.beat(context.Background()) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -321,7 +321,7 @@ func TestRecoveryByTwoHosts(t *testing.T) {
 		}
 		w := &world{hosts: [2]*host{newHost(t, url), newHost(t, url)}, jobs: map[string]*wanted{}}
 		w.pull = rapid.Bool().Draw(rt, "pull")
-		a, b := w.hosts[0].attendant(t), w.hosts[1].attendant(t)
+		a, b := w.hosts[0].heartbeatOf(t), w.hosts[1].heartbeatOf(t)
 		attendAll(rt, a)
 		attendAll(rt, b, a)
 		attendAll(rt, a, b)
@@ -334,7 +334,7 @@ func TestRecoveryByTwoHosts(t *testing.T) {
 				for len(w.calls) > 0 {
 					w.Settle(rt)
 				}
-				attendAll(rt, []*attendant{a, b}[rapid.IntRange(0, 1).Draw(rt, "attends")])
+				attendAll(rt, []*heartbeat{a, b}[rapid.IntRange(0, 1).Draw(rt, "attends")])
 			},
 		}
 		for range rapid.IntRange(1, 2).Draw(rt, "losses") {

@@ -184,10 +184,10 @@ func (h *host) push(t *testing.T, id, body string, delay time.Duration) queue.Jo
 	return r.Job
 }
 
-// keep runs a host's keeper, as its redis-checker does, until stop is called.
-func (h *host) keep(t *testing.T, patience time.Duration) (k *Keeper, stop func()) {
+// keep runs a host's reconciler, as its redis-checker does, until stop is called.
+func (h *host) keep(t *testing.T, patience time.Duration) (k *Reconciler, stop func()) {
 	t.Helper()
-	k, err := NewKeeper(KeeperOptions{
+	k, err := NewReconciler(ReconcilerOptions{
 		Dir: h.dir, Queue: h.queue, Every: 10 * time.Millisecond, Quiet: 50 * time.Millisecond,
 		Again:    200 * time.Millisecond,
 		Patience: patience, Logger: slog.New(slog.DiscardHandler),
@@ -226,10 +226,10 @@ func ready(t *testing.T, hosts ...*host) {
 }
 
 // twoHosts attend an empty shard and know of each other: it is open.
-func twoHosts(t *testing.T, url string) (a, b *host, inA, inB *attendant) {
+func twoHosts(t *testing.T, url string) (a, b *host, inA, inB *heartbeat) {
 	t.Helper()
 	a, b = newHost(t, url), newHost(t, url)
-	inA, inB = a.attendant(t), b.attendant(t)
+	inA, inB = a.heartbeatOf(t), b.heartbeatOf(t)
 	attendAll(t, inA, inB)
 	attendAll(t, inA)
 	ready(t, a, b)
@@ -237,11 +237,11 @@ func twoHosts(t *testing.T, url string) (a, b *host, inA, inB *attendant) {
 }
 
 // oneHost is a host that attends an open shard.
-func oneHost(t *testing.T) (h *host, in *attendant, client *redis.Client) {
+func oneHost(t *testing.T) (h *host, in *heartbeat, client *redis.Client) {
 	t.Helper()
 	url, client := startRedis(t)
 	h = newHost(t, url)
-	in = h.attendant(t)
+	in = h.heartbeatOf(t)
 	attendAll(t, in)
 	ready(t, h)
 	return h, in, client

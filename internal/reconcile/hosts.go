@@ -19,18 +19,18 @@ type hosts struct {
 	path string
 
 	mu        sync.Mutex
-	heard     map[string]heard
+	seen      map[string]sighting
 	revisions map[string][]int64 // of each shard's buckets, when they were last attended; 0: unknown
 	saved     time.Time
 }
 
 // hostsFile is the content of the file.
 type hostsFile struct {
-	Hosts     map[string]heard   `json:"hosts"`
-	Revisions map[string][]int64 `json:"revisions"`
+	Hosts     map[string]sighting `json:"hosts"`
+	Revisions map[string][]int64  `json:"revisions"`
 }
 
-type heard struct {
+type sighting struct {
 	Seen int64 `json:"seen"` // when it last attended, by a shard's clock, Unix ms
 	At   int64 `json:"at"`   // when this host learned that, by its own clock, Unix ms
 }
@@ -50,9 +50,9 @@ func (h *hosts) load() {
 	if b, err := os.ReadFile(h.path); err != nil || json.Unmarshal(b, &f) != nil {
 		f = hostsFile{}
 	}
-	h.heard, h.revisions = f.Hosts, f.Revisions
-	if h.heard == nil {
-		h.heard = map[string]heard{}
+	h.seen, h.revisions = f.Hosts, f.Revisions
+	if h.seen == nil {
+		h.seen = map[string]sighting{}
 	}
 	if h.revisions == nil {
 		h.revisions = map[string][]int64{}
@@ -60,7 +60,7 @@ func (h *hosts) load() {
 }
 
 // hear merges what a bucket knows about other hosts, and its revision, and stores it if it is news.
-func (h *hosts) hear(s *queue.Shard, bucket int, seen []queue.HostSeen, revision int64) {
+func (h *hosts) saw(s *queue.Shard, bucket int, seen []queue.HostSeen, revision int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
@@ -73,23 +73,23 @@ func (h *hosts) hear(s *queue.Shard, bucket int, seen []queue.HostSeen, revision
 	news := now.Sub(h.saved) > saveEvery || revision > 0 && revisions[bucket] == 0
 	revisions[bucket] = revision
 	for _, s := range seen {
-		was, known := h.heard[s.Host]
+		was, known := h.seen[s.Host]
 		last := s.At.UnixMilli()
 		switch {
 		case s.At.IsZero(): // forgotten
-			delete(h.heard, s.Host)
+			delete(h.seen, s.Host)
 			news = news || known
 		case last > was.Seen:
-			h.heard[s.Host] = heard{last, now.UnixMilli()}
+			h.seen[s.Host] = sighting{last, now.UnixMilli()}
 			news = news || !known
 		}
 	}
-	maps.DeleteFunc(h.heard, func(_ string, w heard) bool { return now.Sub(time.UnixMilli(w.At)) > knownFor })
+	maps.DeleteFunc(h.seen, func(_ string, w sighting) bool { return now.Sub(time.UnixMilli(w.At)) > knownFor })
 	if !news {
 		return
 	}
 	h.saved = now
-	if b, err := json.Marshal(hostsFile{h.heard, h.revisions}); err == nil {
+	if b, err := json.Marshal(hostsFile{h.seen, h.revisions}); err == nil {
 		_ = os.WriteFile(h.path+".new", b, 0o600) // not essential: shards know the hosts, too
 		_ = os.Rename(h.path+".new", h.path)
 	}
@@ -98,7 +98,7 @@ func (h *hosts) hear(s *queue.Shard, bucket int, seen []queue.HostSeen, revision
 func (h *hosts) known() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Sorted(maps.Keys(h.heard))
+	return slices.Sorted(maps.Keys(h.seen))
 }
 
 // revision returns the revision of a bucket; 0: unknown.

@@ -111,7 +111,7 @@ func TestRecoveryOfADeathThatComesBeforeTheLastChange(t *testing.T) {
 	before.forget(t, client)
 	client.Del(t.Context(), "wk:{0}:run") // another server
 	second := make(chan error, 1)
-	go func() { second <- inB.once(t.Context()) }()
+	go func() { second <- inB.beat(t.Context()) }()
 	eventually(t, "the death to be replayed", func() bool {
 		return strings.HasPrefix(client.HGet(t.Context(), "wk:{0}:j:t", "x").Val(), "dead ")
 	})
@@ -303,7 +303,7 @@ func TestRecoveryKeepsTheLimitsOfTopics(t *testing.T) {
 		h.push(t, fmt.Sprint(i), "1", 0)
 	}
 	client.FlushAll(t.Context())
-	in := h.attendant(t)
+	in := h.heartbeatOf(t)
 	in.opts.Limit = func(ctx context.Context, s *queue.Shard, bucket int) error {
 		return h.queue.LimitBucket(ctx, s, bucket, one)
 	}

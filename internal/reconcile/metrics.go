@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/internal/disk"
 )
 
-// Metrics of a journal come from one of the processes that write it: the one whose keeper works.
+// Metrics of a journal come from one of the processes that write it: the one whose reconciler works.
 var (
 	replayDesc = prometheus.NewDesc("wakecall_recovery_seconds",
 		"How long the journal has been compared with a shard; only meanwhile.", []string{"shard"}, nil)
@@ -19,7 +19,7 @@ var (
 	sizeDesc = prometheus.NewDesc("wakecall_journal_disk_bytes", "Size of the journal's disk.", nil, nil)
 )
 
-// state is what a keeper does now.
+// state is what a reconciler does now.
 type state struct {
 	mu    sync.Mutex
 	works bool
@@ -67,7 +67,7 @@ func (s *state) read() (works bool, since map[string]time.Time) {
 }
 
 // Describe implements prometheus.Collector.
-func (k *Keeper) Describe(ch chan<- *prometheus.Desc) {
+func (k *Reconciler) Describe(ch chan<- *prometheus.Desc) {
 	k.recovered.Describe(ch)
 	for _, d := range []*prometheus.Desc{replayDesc, spoolDesc, freeDesc, sizeDesc} {
 		ch <- d
@@ -75,7 +75,7 @@ func (k *Keeper) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector.
-func (k *Keeper) Collect(ch chan<- prometheus.Metric) {
+func (k *Reconciler) Collect(ch chan<- prometheus.Metric) {
 	k.recovered.Collect(ch)
 	works, since := k.state.read()
 	if !works {

@@ -15,7 +15,7 @@ func TestMetricsShowHowLongARecoveryLasts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := prometheus.NewPedanticRegistry()
-		k, err := NewKeeper(KeeperOptions{Dir: t.TempDir(), Registerer: r})
+		k, err := NewReconciler(ReconcilerOptions{Dir: t.TempDir(), Registerer: r})
 		if err != nil {
 			t.Fatal(err)
 		}

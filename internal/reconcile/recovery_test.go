@@ -102,15 +102,15 @@ func TestRecoveryByHandLeavesJobsThatEndMeanwhile(t *testing.T) {
 func TestRecoveryReportsNothingWhenNothingWasLost(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
-	inA, inB := a.attendant(t), b.attendant(t)
+	inA, inB := a.heartbeatOf(t), b.heartbeatOf(t)
 	var told []string
 	var mu sync.Mutex
-	inA.opts.Told = func(_ string, r Report, err error) {
+	inA.opts.Reported = func(_ string, r Report, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, fmt.Sprint(r.String(), err))
 	}
-	inB.opts.Told = inA.opts.Told
+	inB.opts.Reported = inA.opts.Reported
 	attendAll(t, inA)
 	ready(t, a)
 	for _, id := range []string{"delivered", "dead", "deleted", "changed", "waits"} {
@@ -148,7 +148,7 @@ func TestRecoveryOfALossDuringAComparison(t *testing.T) {
 	client.FlushAll(t.Context())
 	began, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = inA.once(began) }) // waits for the other host
+	wg.Go(func() { _ = inA.beat(began) }) // waits for the other host
 	eventually(t, "a host to have replayed its journal", func() bool {
 		return client.HExists(t.Context(), "wk:{0}:cmp", "by "+inA.host).Val()
 	})
@@ -174,7 +174,7 @@ func TestRecoveryToleratesAHostsClockThatGoesBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url, client := startRedis(t)
 			h := newHost(t, url)
-			a := h.attendant(t)
+			a := h.heartbeatOf(t)
 			attendAll(t, a)
 			for _, id := range []string{"kept", "replaced", "deleted"} {
 				h.push(t, id, `"old"`, time.Hour)
@@ -240,7 +240,7 @@ func TestRecoveryReplaysLateLines(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
 	h.adopt(t)
-	attendAll(t, h.attendant(t))
+	attendAll(t, h.heartbeatOf(t))
 	early := h.push(t, "early", `"1"`, time.Hour)
 	h.mute.Store(true)
 	late := h.push(t, "late", `"2"`, time.Hour)

@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
 )
 
-// TestRecoveryOfARenamedShardReadsLinesOfBothNames, from the keeper and from a manual recovery.
+// TestRecoveryOfARenamedShardReadsLinesOfBothNames, from the reconciler and from a manual recovery.
 func TestRecoveryOfARenamedShardReadsLinesOfBothNames(t *testing.T) {
 	for _, byHand := range []bool{false, true} {
 		url, client := startRedis(t)

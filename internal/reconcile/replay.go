@@ -65,7 +65,7 @@ func (r *Report) count(e *queue.Entry, effect queue.Effect, dry bool) {
 }
 
 // countJobs adds how the jobs ended according to the lines.
-func (r *Report) countJobs(f *fold) {
+func (r *Report) countJobs(f *index) {
 	for _, j := range f.jobs {
 		if j.content == 0 {
 			continue
@@ -100,12 +100,12 @@ const replayStep = 500
 
 // replay reads a journal and replays the lines that decide, in several passes if there are too many jobs for one.
 func replay(ctx context.Context, s *source, t *target, r *Report) error {
-	round := t.once
+	round := t.replayOnce
 	if t.mode == queue.ReplayByHand {
-		round = t.twice
+		round = t.replayTwice
 	}
 	for part, parts := 0, 1; part < parts; part++ {
-		err := round(ctx, s, newFold(part, parts), r)
+		err := round(ctx, s, newIndex(part, parts), r)
 		if errors.Is(err, errTooMany) {
 			part, parts = -1, 4*parts
 			*r = Report{Pushed: r.Pushed, Ended: r.Ended, Changed: r.Changed, Restored: r.Restored} // these stay done
@@ -123,10 +123,10 @@ const lineDelay = time.Second
 
 // twice replays one part while others change its jobs. Jobs end after their lines were read, and are then not in the
 // shard: so a job counts as missing only if it was missing before the journal was read from which it should be there.
-func (t *target) twice(ctx context.Context, s *source, f *fold, r *Report) error {
+func (t *target) replayTwice(ctx context.Context, s *source, f *index, r *Report) error {
 	first, second := *t, *t
 	first.dry, first.found = true, map[key]bool{}
-	if err := first.once(ctx, s, newFold(int(f.part), int(f.parts)), &Report{}); err != nil {
+	if err := first.replayOnce(ctx, s, newIndex(int(f.part), int(f.parts)), &Report{}); err != nil {
 		return err
 	}
 	if second.missing = first.found; len(second.missing) > 0 {
@@ -136,18 +136,18 @@ func (t *target) twice(ctx context.Context, s *source, f *fold, r *Report) error
 		case <-time.After(lineDelay):
 		}
 	}
-	return second.once(ctx, s, f, r)
+	return second.replayOnce(ctx, s, f, r)
 }
 
 // once reads the lines of one part and replays those that decide.
-func (t *target) once(ctx context.Context, s *source, f *fold, r *Report) error {
+func (t *target) replayOnce(ctx context.Context, s *source, f *index, r *Report) error {
 	torn := 0
 	if err := s.each(ctx, &torn, f.add); err != nil {
 		return err
 	}
 	r.Torn = max(r.Torn, torn)
 	r.countJobs(f)
-	p := &pass{ctx: ctx, target: t, fold: f, report: r, batches: map[int][]queue.Entry{}}
+	p := &pass{ctx: ctx, target: t, index: f, report: r, batches: map[int][]queue.Entry{}}
 	return p.run(s)
 }
 
@@ -155,13 +155,13 @@ func (t *target) once(ctx context.Context, s *source, f *fold, r *Report) error 
 type pass struct {
 	*target
 	ctx     context.Context
-	fold    *fold
+	index   *index
 	report  *Report
 	batches map[int][]queue.Entry // by bucket
 }
 
 func (p *pass) run(s *source) error {
-	for topic, revision := range p.fold.cleared {
+	for topic, revision := range p.index.cleared {
 		if p.lost != nil && !p.lost[p.shard.BucketOf(topic)].holds(revision) {
 			continue
 		}
@@ -171,13 +171,13 @@ func (p *pass) run(s *source) error {
 		}
 	}
 	err := s.each(p.ctx, new(int), func(l *line) error {
-		if l.kind != queue.EntryCleared && !p.fold.mine(l) {
+		if l.kind != queue.EntryCleared && !p.index.mine(l) {
 			return nil
 		}
-		if !p.fold.decides(l) {
+		if !p.index.decides(l) {
 			return nil
 		}
-		e := p.fold.entry(l)
+		e := p.index.entry(l)
 		if e.Kind == queue.EntryStored && p.topic != nil && !p.topic(e.Job.Topic) {
 			p.report.Unknown++
 			return nil

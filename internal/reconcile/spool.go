@@ -19,14 +19,14 @@ import (
 )
 
 // A Spool accepts pushes while no shard can: it writes them to the journal, and a file beside it says where the first
-// one is. The keeper of the journal pushes them to the shards, in the order in which they came. This does not depend on
-// a clock: a host whose clock was set back while no shard was up has lines that seem older than the spool.
+// one is. The reconciler of the journal pushes them to the shards, in the order in which they came. This does not
+// depend on a clock: a host whose clock was set back while no shard was up has lines that seem older than the spool.
 //
 //	.spool            there are spooled pushes, after the position in the journal that it contains
-//	.spool-draining   the same for those that the keeper is pushing; removed when all of them are in a shard
+//	.spool-draining   the same for those that the reconciler is pushing; removed when all of them are in a shard
 //
-// A writer holds .spool.lock shared from before it checks for .spool until its lines are written; the keeper renames
-// .spool under the exclusive lock. So no line is younger than the file that the keeper reads for it.
+// A writer holds .spool.lock shared from before it checks for .spool until its lines are written; the reconciler
+// renames .spool under the exclusive lock. So no line is younger than the file that the reconciler reads for it.
 type Spool struct {
 	dir     string
 	journal *journal.Journal
@@ -118,10 +118,10 @@ func spooled(dir string) bool {
 }
 
 // Drain pushes the jobs in a journal's spool to the shards, in the order in which they came. Only one process may call
-// it at a time: the keeper. After an error the spool is still there. The journal's line of each drained push names its
-// line in the spool, so that the next drain skips it if this one was interrupted. Drain also skips pushes of jobs that
-// were changed in another way since. It does not check whether a topic is registered: dispatchers decide about jobs of
-// unknown topics.
+// it at a time: the reconciler. After an error the spool is still there. The journal's line of each drained push names
+// its line in the spool, so that the next drain skips it if this one was interrupted. Drain also skips pushes of jobs
+// that were changed in another way since. It does not check whether a topic is registered: dispatchers decide about
+// jobs of unknown topics.
 //
 // With anew it skips no drained push: the last drain could not write the journal, so its lines may be in the files but
 // not on disk.
@@ -152,7 +152,7 @@ type drain struct {
 }
 
 func (d *drain) run() error {
-	brought, err := d.brought()
+	brought, err := d.drained()
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (d *drain) run() error {
 }
 
 // brought holds what the journal says about spooled pushes.
-type brought struct {
+type drained struct {
 	drained map[string]bool // by viaOf: the line was pushed
 	changed map[key]int     // how many lines of the spool come before the last line of a job that no drain wrote
 	spooled map[string]int  // how many lines of the spool had the same time and id
@@ -193,7 +193,7 @@ type brought struct {
 const viaSpool = "spool "
 
 // viaOf names a line of the spool and its protocol. It must be called once for each line, in their order.
-func (b *brought) viaOf(l *journal.RequestLine) string {
+func (b *drained) viaOf(l *journal.RequestLine) string {
 	via := viaSpool + l.TS.UTC().Format(time.RFC3339Nano) + " " + l.Topic + "/" + l.ID
 	if l.Via != "" {
 		via += " via " + l.Via
@@ -205,8 +205,8 @@ func (b *brought) viaOf(l *journal.RequestLine) string {
 	return via
 }
 
-func (d *drain) brought() (*brought, error) {
-	b := &brought{drained: map[string]bool{}, changed: map[key]int{}, spooled: map[string]int{}}
+func (d *drain) drained() (*drained, error) {
+	b := &drained{drained: map[string]bool{}, changed: map[key]int{}, spooled: map[string]int{}}
 	spooled := 0
 	for l, err := range journal.ReadRequests(d.dir, d.from) {
 		if err := errors.Join(d.ctx.Err(), skipTorn(err, new(int))); err != nil {

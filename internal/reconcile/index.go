@@ -30,27 +30,27 @@ const maxJobs = 2_000_000
 
 var errTooMany = errors.New("more jobs than one pass can track")
 
-// fold tracks which lines decide, for the jobs whose keys belong to its part.
-type fold struct {
+// index tracks which lines decide, for the jobs whose keys belong to its part.
+type index struct {
 	part, parts uint64
 	jobs        map[key]latest
 	cleared     map[string]int64             // topic → revision
 	deaths      map[key]*journal.AttemptLine // of jobs that are dead
 }
 
-func newFold(part, parts int) *fold {
-	return &fold{part: uint64(part), parts: uint64(parts), jobs: map[key]latest{}, cleared: map[string]int64{},
+func newIndex(part, parts int) *index {
+	return &index{part: uint64(part), parts: uint64(parts), jobs: map[key]latest{}, cleared: map[string]int64{},
 		deaths: map[key]*journal.AttemptLine{}}
 }
 
-func (f *fold) mine(l *line) bool { return l.key[0]%f.parts == f.part }
+func (f *index) mine(l *line) bool { return l.key[0]%f.parts == f.part }
 
 var endings = map[queue.EntryKind]ending{
 	queue.EntryDeleted: deleted, queue.EntryDelivered: delivered, queue.EntryDied: dead,
 }
 
 // add adds a line. All requests come before all attempts.
-func (f *fold) add(l *line) error {
+func (f *index) add(l *line) error {
 	if l.kind == queue.EntryCleared {
 		f.cleared[l.topic] = max(f.cleared[l.topic], l.revision)
 		return nil
@@ -95,7 +95,7 @@ func (j *latest) state() ending {
 func (j *latest) ended() bool { return j.state() == deleted || j.state() == delivered }
 
 // decides reports whether a line decides about its job, so that it is to be replayed.
-func (f *fold) decides(l *line) bool {
+func (f *index) decides(l *line) bool {
 	j := f.jobs[l.key]
 	switch l.kind {
 	case queue.EntryCleared:
@@ -110,7 +110,7 @@ func (f *fold) decides(l *line) bool {
 }
 
 // entry returns the entry of a line that decides, with what other lines say about its job.
-func (f *fold) entry(l *line) queue.Entry {
+func (f *index) entry(l *line) queue.Entry {
 	e := entryOf(l)
 	j := f.jobs[l.key]
 	if d := f.deaths[l.key]; l.kind == queue.EntryStored && j.state() == dead && d != nil {

@@ -19,8 +19,8 @@ type Pusher interface {
 	Ready() error
 }
 
-// KeeperOptions are the options of a Keeper.
-type KeeperOptions struct {
+// ReconcilerOptions are the options of a Reconciler.
+type ReconcilerOptions struct {
 	Dir     string // of this host's journal
 	Shards  func() []*queue.Shard
 	Changed <-chan struct{} // receives when Shards may have changed; nil: they never do
@@ -28,8 +28,8 @@ type KeeperOptions struct {
 	// Limit sets the limits of a bucket's topics before it is opened; nil: nothing has limits.
 	Limit func(ctx context.Context, s *queue.Shard, bucket int) error
 	// Told is called when a bucket of a shard had lost changes, or could not be compared; it may be nil.
-	Told     func(shard string, r Report, err error)
-	Prefer   bool          // work rather than keepers of other processes
+	Reported func(shard string, r Report, err error)
+	Prefer   bool          // work rather than reconcilers of other processes
 	Every    time.Duration // how often a shard is polled; 0: 2 s
 	Quiet    time.Duration // how often an idle shard is attended; 0: 10 s
 	Again    time.Duration // delay of the search for late lines; 0: 15 s
@@ -39,18 +39,18 @@ type KeeperOptions struct {
 	Registerer prometheus.Registerer // nil: no metrics
 }
 
-// Keeper replays this host's journal in every shard whose server is new or has lost data, and tells the shards that
+// Reconciler replays this host's journal in every shard whose server is new or has lost data, and tells the shards that
 // this host is running. Every process has one; of several with one journal one works at a time, unless it hangs.
-type Keeper struct {
-	opts      KeeperOptions
+type Reconciler struct {
+	opts      ReconcilerOptions
 	host      string
 	hosts     *hosts
 	recovered *prometheus.CounterVec
 	state     state
 }
 
-// NewKeeper makes a keeper; Run starts it. It gives the journal's directory an identity if it has none.
-func NewKeeper(o KeeperOptions) (*Keeper, error) {
+// NewReconciler makes a reconciler; Run starts it. It gives the journal's directory an identity if it has none.
+func NewReconciler(o ReconcilerOptions) (*Reconciler, error) {
 	host, err := journal.Identity(o.Dir)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 			*d = to
 		}
 	}
-	k := &Keeper{opts: o, host: host, hosts: newHosts(o.Dir)}
+	k := &Reconciler{opts: o, host: host, hosts: newHosts(o.Dir)}
 	k.recovered = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_recovered_jobs_total",
 		Help: "Jobs that a shard had lost, by what was done: pushed, ended, changed, failed.",
@@ -76,7 +76,7 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 
 // Run works until ctx is done and everything it started has ended. It must end after all other work of the process: the
 // last process of a host then tells the shards that the host has stopped.
-func (k *Keeper) Run(ctx context.Context) error {
+func (k *Reconciler) Run(ctx context.Context) error {
 	leave, err := journal.Join(k.opts.Dir)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return err
 }
 
-func (k *Keeper) work(ctx context.Context) {
+func (k *Reconciler) work(ctx context.Context) {
 	k.hosts.load()
 	k.state.work(true)
 	defer k.state.work(false)
@@ -96,7 +96,7 @@ func (k *Keeper) work(ctx context.Context) {
 	defer wg.Wait()
 	wg.Go(func() { k.drainSpool(ctx) })
 	queue.RunPerBucket(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s *queue.Shard, bucket int) {
-		newAttendant(k, s, bucket).run(ctx)
+		newHeartbeat(k, s, bucket).run(ctx)
 	})
 }
 
@@ -104,7 +104,7 @@ func (k *Keeper) work(ctx context.Context) {
 const leaveLimit = time.Second
 
 // leave tells the shards that this host stops. Those that have all of its changes do not wait for it when they restart.
-func (k *Keeper) leave() {
+func (k *Reconciler) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
 	defer cancel()
 	end, err := journal.End(k.opts.Dir)
@@ -121,7 +121,7 @@ func (k *Keeper) leave() {
 	}
 }
 
-func (k *Keeper) tell(shard string, r *Report, err error) {
+func (k *Reconciler) report(shard string, r *Report, err error) {
 	for what, n := range map[string]int{
 		"pushed": r.Pushed + r.Restored, "ended": r.Ended, "changed": r.Changed, "failed": r.Failed,
 	} {
@@ -136,16 +136,16 @@ func (k *Keeper) tell(shard string, r *Report, err error) {
 	} else {
 		k.opts.Logger.Warn("a shard had lost data; the journal was replayed", "shard", shard, "done", r.String())
 	}
-	if k.opts.Told != nil {
-		k.opts.Told(shard, *r, err)
+	if k.opts.Reported != nil {
+		k.opts.Reported(shard, *r, err)
 	}
 }
 
-// readyEvery is how often the keeper checks for a shard while the spool is not empty.
+// readyEvery is how often the reconciler checks for a shard while the spool is not empty.
 const readyEvery = 100 * time.Millisecond
 
 // drainSpool pushes spooled jobs to the first shard that returns.
-func (k *Keeper) drainSpool(ctx context.Context) {
+func (k *Reconciler) drainSpool(ctx context.Context) {
 	var failed error
 	for ctx.Err() == nil {
 		wait := k.opts.Every
@@ -163,7 +163,7 @@ func (k *Keeper) drainSpool(ctx context.Context) {
 }
 
 // drain drains the spool, after a drain that failed or nil.
-func (k *Keeper) drain(ctx context.Context, failed error) error {
+func (k *Reconciler) drain(ctx context.Context, failed error) error {
 	un, _ := errors.AsType[*queue.UnavailableError](failed)
 	r, err := Drain(ctx, k.opts.Queue, k.opts.Logger, k.opts.Dir, un != nil && un.Reason == "journal")
 	k.recovered.WithLabelValues("", "spooled").Add(float64(r.Pushed))

@@ -13,9 +13,9 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// attendant attends one bucket of a shard for this host.
-type attendant struct {
-	*Keeper
+// heartbeat attends one bucket of a shard for this host.
+type heartbeat struct {
+	*Reconciler
 	shard    *queue.Shard
 	bucket   int
 	end      journal.Position // as last sent to the bucket
@@ -32,11 +32,11 @@ type lateLines struct {
 	gap  queue.Gap
 }
 
-func newAttendant(k *Keeper, s *queue.Shard, bucket int) *attendant {
-	return &attendant{Keeper: k, shard: s, bucket: bucket, revision: k.hosts.revision(s.Name(), bucket)}
+func newHeartbeat(k *Reconciler, s *queue.Shard, bucket int) *heartbeat {
+	return &heartbeat{Reconciler: k, shard: s, bucket: bucket, revision: k.hosts.revision(s.Name(), bucket)}
 }
 
-func (a *attendant) run(ctx context.Context) {
+func (a *heartbeat) run(ctx context.Context) {
 	defer a.state.replays(a.shard.Name(), a.bucket, false)
 	wakeups := a.shard.Wakeups(ctx, a.bucket)
 	tick := time.NewTicker(a.opts.Every) // wake-ups must not postpone it: with traffic there is always one
@@ -59,7 +59,7 @@ func (a *attendant) run(ctx context.Context) {
 }
 
 // due reports whether the bucket has to be attended: the journal has grown, or the bucket may have lost everything.
-func (a *attendant) due(ctx context.Context) bool {
+func (a *heartbeat) due(ctx context.Context) bool {
 	if a.failed || time.Since(a.attended) >= a.opts.Quiet || a.isLate() {
 		return true
 	}
@@ -71,12 +71,12 @@ func (a *attendant) due(ctx context.Context) bool {
 }
 
 // isLate reports whether it is time to search for late lines.
-func (a *attendant) isLate() bool { return len(a.late) > 0 && time.Now().After(a.late[0].at) }
+func (a *heartbeat) isLate() bool { return len(a.late) > 0 && time.Now().After(a.late[0].at) }
 
-func (a *attendant) attend(ctx context.Context) {
-	err := a.once(ctx)
+func (a *heartbeat) attend(ctx context.Context) {
+	err := a.beat(ctx)
 	for errors.Is(err, queue.ErrOtherComparison) && ctx.Err() == nil {
-		err = a.once(ctx)
+		err = a.beat(ctx)
 	}
 	if ctx.Err() != nil {
 		return
@@ -88,20 +88,20 @@ func (a *attendant) attend(ctx context.Context) {
 	a.failed = err != nil
 }
 
-func (a *attendant) once(ctx context.Context) error {
+func (a *heartbeat) beat(ctx context.Context) error {
 	// Read before the bucket is attended: the server has carried out every line that the journal has by now.
 	end, err := journal.End(a.opts.Dir)
 	if err != nil {
 		return err
 	}
-	c, err := a.tellEnd(ctx, end)
+	c, err := a.send(ctx, end)
 	if err != nil {
 		return err
 	}
 	if c.Open {
 		a.revision = c.After
 	}
-	a.hosts.hear(a.shard, a.bucket, c.Hosts, a.revision)
+	a.hosts.saw(a.shard, a.bucket, c.Hosts, a.revision)
 	behind := !c.Open || len(c.Missed) > 0
 	a.state.replays(a.shard.Name(), a.bucket, behind)
 	if behind {
@@ -122,7 +122,7 @@ func (a *attendant) once(ctx context.Context) error {
 	return nil
 }
 
-func (a *attendant) tellEnd(ctx context.Context, end journal.Position) (queue.Comparison, error) {
+func (a *heartbeat) send(ctx context.Context, end journal.Position) (queue.Comparison, error) {
 	return a.shard.Attend(ctx, a.bucket,
 		queue.Attendance{Host: a.host, Position: end.String(), Revision: a.revision})
 }
@@ -131,7 +131,7 @@ func (a *attendant) tellEnd(ctx context.Context, end journal.Position) (queue.Co
 const compareLimit = time.Hour
 
 // compare replays the journal in the bucket, and waits until it is open.
-func (a *attendant) compare(ctx context.Context, end journal.Position, c queue.Comparison) error {
+func (a *heartbeat) compare(ctx context.Context, end journal.Position, c queue.Comparison) error {
 	ctx, cancel := context.WithTimeout(ctx, compareLimit)
 	defer cancel()
 	defer a.stayAtWork(ctx, end)()
@@ -143,7 +143,7 @@ func (a *attendant) compare(ctx context.Context, end journal.Position, c queue.C
 	highest, err := a.replay(ctx, mode, c, &report)
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, queue.ErrOtherComparison) {
-			a.tell(a.shard.Name(), &report, err)
+			a.report(a.shard.Name(), &report, err)
 		}
 		return err
 	}
@@ -160,12 +160,12 @@ func (a *attendant) compare(ctx context.Context, end journal.Position, c queue.C
 		gap := queue.Gap{After: c.After, Upto: opened.Upto}
 		a.late = append(a.late, lateLines{time.Now().Add(a.opts.Again), end, gap})
 	}
-	a.tell(a.shard.Name(), &report, nil)
+	a.report(a.shard.Name(), &report, nil)
 	return nil
 }
 
 // stayAtWork attends the bucket while the journal is replayed, which may take long, so that the other hosts wait.
-func (a *attendant) stayAtWork(ctx context.Context, end journal.Position) (stop func()) {
+func (a *heartbeat) stayAtWork(ctx context.Context, end journal.Position) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -176,7 +176,7 @@ func (a *attendant) stayAtWork(ctx context.Context, end journal.Position) (stop 
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				_, _ = a.tellEnd(ctx, end) // the replay meets the same error
+				_, _ = a.send(ctx, end) // the replay meets the same error
 			}
 		}
 	})
@@ -184,7 +184,7 @@ func (a *attendant) stayAtWork(ctx context.Context, end journal.Position) (stop 
 }
 
 // replay replays the lines that the bucket misses, and returns the highest revision of the bucket in the journal.
-func (a *attendant) replay(
+func (a *heartbeat) replay(
 	ctx context.Context, mode queue.ReplayMode, c queue.Comparison, r *Report,
 ) (highest int64, err error) {
 	from, err := journal.ParsePosition(c.Position)
@@ -233,7 +233,7 @@ const openEvery = 50 * time.Millisecond
 
 // open tells the bucket that this host has replayed its journal, and waits until all other running hosts have done the
 // same.
-func (a *attendant) open(ctx context.Context, c queue.Comparison, highest int64) (queue.Opened, error) {
+func (a *heartbeat) open(ctx context.Context, c queue.Comparison, highest int64) (queue.Opened, error) {
 	t := time.NewTicker(openEvery)
 	defer t.Stop()
 	by := queue.ComparedBy{
@@ -266,12 +266,12 @@ func (a *attendant) open(ctx context.Context, c queue.Comparison, highest int64)
 }
 
 // replayLate replays lines written since the comparison by requests that the previous server had answered.
-func (a *attendant) replayLate(ctx context.Context, l *lateLines) error {
+func (a *heartbeat) replayLate(ctx context.Context, l *lateLines) error {
 	var r Report
 	missed := queue.Comparison{Open: true, Position: l.from.String(), Missed: []queue.Gap{l.gap}}
 	if _, err := a.replay(ctx, queue.ReplayLate, missed, &r); err != nil {
 		return err
 	}
-	a.tell(a.shard.Name(), &r, nil)
+	a.report(a.shard.Name(), &r, nil)
 	return nil
 }
