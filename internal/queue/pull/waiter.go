@@ -203,8 +203,8 @@ func (w *waiter) begun(at queue.Spot) {
 	w.hub.mu.Unlock()
 }
 
-// keep keeps the signal of a bucket that did not answer, for the next waiter: such a bucket sends no more until a worker
-// asks it.
+// keep keeps the signal of a bucket that did not answer, for the next waiter: such a bucket sends no more until a
+// worker asks it.
 func (w *waiter) keep(at spot) {
 	w.hub.mu.Lock()
 	w.pending[at] = true
