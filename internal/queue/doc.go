@@ -11,6 +11,7 @@
 //	reserve.go           a dispatcher takes due jobs under leases
 //	settle.go            settle.lua ends or extends leases: of dispatchers here, of workers in end.go
 //	take.go, lease.go    workers take jobs of pull topics; takebyid.go the one job that a worker names
+//	asks.go              takes from several buckets, of which one may hang
 //	job.go, change.go, delete.go, list.go, dead.go   what people and clients do with jobs
 //	changes.go           what journals get
 //	finished.go          how a shard remembers finished jobs

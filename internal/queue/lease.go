@@ -10,7 +10,7 @@ import (
 )
 
 // ErrLease is the error of a lease that is over, or that never existed.
-var ErrLease = errors.New("the lease is over")
+var ErrLease = errors.New("lease expired or already ended")
 
 // ticket is the content of a worker's lease, so that any server finds the job: the shard, the job's topic and id, and
 // the token that proves the lease. The other fields are for the journal when the lease ends.

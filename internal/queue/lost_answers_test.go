@@ -276,7 +276,7 @@ func TestAnAnswerThatIsCutOffTakesNothing(t *testing.T) {
 	}
 }
 
-// TestALostAnswerOfAScriptThatFailsIsGivenUp: repeated for ever, it would hold up every later call.
+// TestALostAnswerOfAScriptThatFailsIsGivenUp: repeated for ever, it would refuse every later call.
 func TestALostAnswerOfAScriptThatFailsIsGivenUp(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")

@@ -61,6 +61,7 @@ type bucketState struct {
 	why     atomic.Value // error
 	pushes  [durabilities]*batcher
 	takes   *gatherer[*takeCall]
+	lost    atomic.Int32 // answers of takes that are being recovered
 	ends    *gatherer[*endCall]
 
 	// listening ends when the bucket goes down: those that listen to it connect anew, perhaps to another server.

@@ -115,6 +115,9 @@ func (s *Shard) newTakes(bucket int) *gatherer[*takeCall] {
 // bucket remembers those of which nothing can be taken now, and sends one wake-up when that changes. Jobs of a caller
 // whose context ended meanwhile are released, and no attempt is counted.
 func (s *Shard) Take(ctx context.Context, bucket int, requests []TakeRequest, await []string) (Taken, error) {
+	if err := s.takesNone(bucket); err != nil {
+		return Taken{}, err
+	}
 	c := &takeCall{requests: requests, await: await, answered: newAnswered[Taken]()}
 	s.nodes[bucket].takes.add(c)
 	taken, err := c.answered.await(ctx)
@@ -122,6 +125,21 @@ func (s *Shard) Take(ctx context.Context, bucket int, requests []TakeRequest, aw
 		return Taken{}, fmt.Errorf("take from shard %s: %w", s.name, err)
 	}
 	return taken, nil
+}
+
+var errRecovering = errors.New("a lost answer is being recovered")
+
+// takesNone returns why jobs cannot be taken from a bucket now: it is down, or a lost answer is still to be recovered,
+// which the next call of its slot would replace.
+func (s *Shard) takesNone(bucket int) error {
+	n := s.nodes[bucket]
+	if n.lost.Load() > 0 {
+		return s.unavailable("down", errRecovering)
+	}
+	if n.down.Load() && n.reason() != comparing {
+		return s.unavailable(n.reason(), n.why.Load().(error))
+	}
+	return nil
 }
 
 // flight is one call of the take script, and its repetition after a lost answer: otherwise its jobs would count an
@@ -145,6 +163,10 @@ type takeGroup struct {
 }
 
 func (f *flight) fly() {
+	if err := f.s.takesNone(f.bucket); err != nil {
+		f.fail(err)
+		return
+	}
 	token := crand.Text()
 	f.encode(token)
 	if len(f.groups) == 0 && len(f.args) == takeHead { // all callers have left
@@ -156,9 +178,19 @@ func (f *flight) fly() {
 		f.deliver()
 		return
 	}
-	f.fail(err)
 	if lost(err) {
-		f.recover()
+		f.recoverBeside()
+	}
+	f.fail(err)
+}
+
+// recoverBeside recovers a lost answer without holding the slot. Until it is done, nothing is taken from the bucket, so
+// at most one recovery for each slot is under way.
+func (f *flight) recoverBeside() {
+	n := f.s.nodes[f.bucket]
+	n.lost.Add(1)
+	if !f.s.start(func() { defer n.lost.Add(-1); f.recover() }) {
+		n.lost.Add(-1)
 	}
 }
 
@@ -177,7 +209,7 @@ func (f *flight) encode(token string) {
 	for _, c := range f.calls {
 		c.groups = make([]*takeGroup, len(c.requests))
 		for i := range c.requests {
-			if r := &c.requests[i]; r.Alive == nil || r.Alive() {
+			if r := &c.requests[i]; !c.gone() && (r.Alive == nil || r.Alive()) {
 				c.groups[i] = f.join(r)
 			}
 		}
@@ -280,43 +312,57 @@ func (f *flight) deliver() {
 			left = append(left, slices.Concat(t.Jobs...)...)
 		}
 	}
-	f.s.giveBack(f.bucket, left)
+	f.s.Untake(f.bucket, left)
 }
 
 // recover repeats the call until it gets the lost answer, and releases its jobs: their callers have got the error. When
-// the script itself fails, it would fail again and again, and hold up the next calls: the leases expire.
+// the script itself fails, it would fail again and again: the leases expire.
 func (f *flight) recover() {
 	f.args[2] = "1"
-	for backoff := 50 * time.Millisecond; ; backoff = min(2*backoff, 2*time.Second) {
-		select {
-		case <-f.s.ctx.Done():
-			return
-		case <-time.After(backoff):
-		}
-		err := f.call()
-		if _, away := errors.AsType[*UnavailableError](err); away {
-			continue
-		}
-		if err != nil {
-			f.s.log.Error("the jobs of a lost answer cannot be released; their leases expire", "error", err)
-			return
-		}
-		for _, g := range f.groups {
-			f.s.giveBack(f.bucket, g.jobs)
-		}
+	if err := f.s.persist(f.call); err != nil {
+		f.s.log.Error("the jobs of a lost answer cannot be released; their leases expire", "error", err)
 		return
+	}
+	for _, g := range f.groups {
+		f.s.giveBack(f.bucket, g.jobs)
 	}
 }
 
-// giveBack releases jobs that reached no worker.
-func (s *Shard) giveBack(bucket int, jobs []Leased) {
-	if len(jobs) == 0 {
-		return
-	}
-	for _, r := range s.end(s.ctx, bucket, Untaken(jobs)) {
-		if r.Err != nil && !errors.Is(r.Err, ErrLease) {
-			s.log.Warn("a job that reached no worker cannot be released; its lease expires", "error", r.Err)
+// persist calls try until its error is not that the bucket is unavailable, or the shard is closed.
+func (s *Shard) persist(try func() error) error {
+	for backoff := 50 * time.Millisecond; ; backoff = min(2*backoff, 2*time.Second) {
+		err := try()
+		if _, away := errors.AsType[*UnavailableError](err); !away || !sleep(s.ctx, backoff) {
+			return err
 		}
+	}
+}
+
+// Untake releases jobs that reached no worker, in the background.
+func (s *Shard) Untake(bucket int, jobs []Leased) {
+	if len(jobs) > 0 {
+		s.start(func() { s.giveBack(bucket, jobs) })
+	}
+}
+
+// giveBack releases jobs that reached no worker. While the bucket does not answer, it tries again: an expired lease
+// would count as an attempt.
+func (s *Shard) giveBack(bucket int, jobs []Leased) {
+	list := Untaken(jobs)
+	err := s.persist(func() (away error) {
+		var left []Ending
+		for i, r := range s.end(s.ctx, bucket, list) {
+			if err := unavailableOnly(r.Err); err != nil {
+				left, away = append(left, list[i]), err
+			} else if r.Err != nil && !errors.Is(r.Err, ErrLease) {
+				s.log.Warn("a job that reached no worker cannot be released; its lease expires", "error", r.Err)
+			}
+		}
+		list = left
+		return away
+	})
+	if err != nil {
+		s.log.Warn("jobs that reached no worker cannot be released; their leases expire", "error", err)
 	}
 }
 
@@ -368,39 +414,4 @@ func (s *Shard) Spots(topics []string, order Order) []Spot {
 		rand.Shuffle(len(spots), func(i, j int) { spots[i], spots[j] = spots[j], spots[i] })
 	}
 	return spots
-}
-
-// Take takes jobs that are ready now, from one shard after the other. It does not wait; package pull does. Errors:
-// *UnavailableError when no shard answers; that of a shard where the script fails, if no other has jobs.
-func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Leased, error) {
-	var jobs []Leased
-	spots := q.Spots(r.Topics, r.Order)
-	if len(spots) == 0 {
-		return nil, &UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
-	}
-	var missed error
-	answered := false
-	for _, at := range spots {
-		ask := r
-		ask.Topics, ask.Max = at.Topics, r.Max-len(jobs)
-		taken, err := at.Shard.Take(ctx, at.Bucket, []TakeRequest{ask}, nil)
-		if _, away := errors.AsType[*UnavailableError](err); away {
-			missed = err
-			continue
-		}
-		if err != nil {
-			if len(jobs) > 0 {
-				break
-			}
-			return nil, err
-		}
-		answered = true
-		if jobs = append(jobs, taken.Jobs[0]...); len(jobs) >= r.Max {
-			break
-		}
-	}
-	if !answered {
-		return nil, missed
-	}
-	return jobs, nil
 }

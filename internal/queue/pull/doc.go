@@ -19,6 +19,10 @@
 // Entries of awaited expire after a minute, in case their process has died. Every refreshEvery, and after a connection
 // was lost, a Hub renews all its topics in one call, which also finds jobs whose message was lost.
 //
+// A worker asks the buckets one after the other, but waits only a moment for one that does not answer before it asks
+// the next one as well (queue.Asks). So a shard that hangs delays no job of another. What it takes for a worker that
+// has got jobs elsewhere is released.
+//
 // # Workers who leave
 //
 // When the context of Take ends while a call is under way, its jobs are released, and their attempts are not counted.

@@ -32,12 +32,19 @@ func (h *Hub) Signal(s *queue.Shard, topic string) { h.signal(spot{s, 0}, topic,
 func (w Waiter) AsksAgain(ctx context.Context) (bool, error) {
 	defer w.w.hub.leave(w.w)
 	w.w.askAgain(unavailablePause)
-	_, err := w.w.takeSignaled(ctx)
+	_, err := w.takeSignaled(ctx)
 	return w.w.retry() != nil, err
 }
 
 // Take takes from the buckets that were signaled, and ends the wait.
 func (w Waiter) Take(ctx context.Context) ([]queue.Leased, error) {
 	defer w.w.hub.leave(w.w)
-	return w.w.takeSignaled(ctx)
+	return w.takeSignaled(ctx)
+}
+
+func (w Waiter) takeSignaled(ctx context.Context) ([]queue.Leased, error) {
+	over := make(chan struct{})
+	close(over)
+	w.w.askSignaled()
+	return w.w.take(ctx, nil, over)
 }

@@ -209,26 +209,8 @@ func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Leased, error) {
 		return nil, err
 	}
 	defer h.leave(w)
-	jobs, err := w.takeAnywhere(ctx)
-	for len(jobs) == 0 && err == nil {
-		retry := w.retry()
-		select {
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-over.C:
-			return nil, nil
-		case <-r.Stopping:
-			return nil, nil
-		case <-retry:
-			jobs, err = w.takeAnywhere(ctx)
-		case <-w.wake:
-			jobs, err = w.takeSignaled(ctx)
-		}
-		if unavailable(err) { // the shards answered when the wait began, so try again
-			err = nil
-		}
-	}
-	return jobs, err
+	w.askAll()
+	return w.take(ctx, over.C, r.Stopping)
 }
 
 // unavailablePause is how long a waiting worker pauses after shards did not answer.

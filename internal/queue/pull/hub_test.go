@@ -29,9 +29,15 @@ type fixture struct {
 // newFixture is a Hub on its own Redis, with a timer and pull topics.
 func newFixture(t *testing.T, topics ...string) *fixture {
 	t.Parallel()
+	return newFixtureWithin(t, wait.Limit, topics...)
+}
+
+// newFixtureWithin is newFixture with a timeout of Redis commands.
+func newFixtureWithin(t *testing.T, timeout time.Duration, topics ...string) *fixture {
+	t.Helper()
 	r := harness.StartRedis(t, harness.RedisOptions{})
 	// Announced makes it set the limits of topics again after a server lost them.
-	q := queue.Open(queue.Options{Announced: func() {}, Timeout: wait.Limit})
+	q := queue.Open(queue.Options{Announced: func() {}, Timeout: timeout})
 	t.Cleanup(func() { _ = q.Close() })
 	if err := q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package pull
 import (
 	"container/list"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,8 +30,12 @@ type waiter struct {
 	places []*list.Element // in the lines of ask.Topics
 	uses   []use           // counted by hub.limiter
 
-	pending map[spot]bool // spots signaled since the last take; guarded by hub.mu
-	again   time.Time     // when to ask all shards; zero: only after a signal; used by the worker's goroutine alone
+	pending map[spot]bool // spots signaled since they were last asked, or that did not answer; guarded by hub.mu
+
+	// Used by the worker's goroutine alone:
+	asks     *queue.Asks
+	answered bool      // some bucket has
+	again    time.Time // when to ask all shards; zero: only after a signal
 }
 
 // enter lets a worker wait, or returns a *LimitError.
@@ -55,6 +60,7 @@ func (h *Hub) enter(ctx context.Context, r Request) (*waiter, error) {
 	}
 	h.mu.Unlock()
 	h.once.Do(func() { close(h.entered) })
+	w.asks = queue.NewAsks(ctx, r.TakeRequest, w.begun)
 	return w, nil
 }
 
@@ -71,6 +77,9 @@ func (h *Hub) namespace(topic string) string {
 
 // leave ends a wait. Signals that this waiter has not used go to the next.
 func (h *Hub) leave(w *waiter) {
+	for _, at := range w.asks.Close() { // the next waiter takes what this one does not get
+		w.keep(spot{at.Shard, at.Bucket})
+	}
 	h.mu.Lock()
 	for i, topic := range w.ask.Topics {
 		l := h.topics[topic]
@@ -142,74 +151,94 @@ func (h *Hub) Waiting() map[string]int {
 	return counts
 }
 
-// takeAnywhere asks all shards. It fails when none of them answers.
-func (w *waiter) takeAnywhere(ctx context.Context) ([]queue.Leased, error) {
+// take asks all buckets, and then those that are signaled, until it has jobs. When over or stopping is ready, it waits
+// only for buckets that it is asking. It fails when none answers.
+func (w *waiter) take(ctx context.Context, over <-chan time.Time, stopping <-chan struct{}) ([]queue.Leased, error) {
+	for ended := false; !ended || !w.asks.Done(); {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-over:
+			ended = true
+		case <-stopping:
+			ended, stopping = true, nil
+		case <-w.retry():
+			w.askAll()
+		case <-w.wake:
+			w.askSignaled()
+		case <-w.asks.Late():
+			w.asks.Proceed()
+		case a := <-w.asks.Answers():
+			if jobs, err := w.receive(a); len(jobs) > 0 || err != nil {
+				return jobs, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// askAll asks all buckets.
+func (w *waiter) askAll() {
 	w.again = time.Time{}
-	jobs, _, err := w.take(ctx, w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order))
-	return jobs, err
+	w.asks.Add(w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order))
 }
 
-// takeSignaled asks the buckets that were signaled. The signals of those that it need not ask, or that do not answer,
-// stay for the next waiter: these buckets send no more until a worker asks them.
-func (w *waiter) takeSignaled(ctx context.Context) ([]queue.Leased, error) {
+// askSignaled asks the buckets that were signaled.
+func (w *waiter) askSignaled() {
 	w.hub.mu.Lock()
-	told := w.pending
-	w.pending = map[spot]bool{}
+	signaled := maps.Clone(w.pending)
 	w.hub.mu.Unlock()
-	spots := slices.DeleteFunc(w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order), func(at queue.Spot) bool {
-		return !told[spot{at.Shard, at.Bucket}]
-	})
-	jobs, rest, err := w.take(ctx, spots)
-	w.hub.mu.Lock()
-	for _, at := range rest {
-		w.pending[spot{at.Shard, at.Bucket}] = true
+	if len(signaled) == 0 {
+		return
 	}
-	w.hub.mu.Unlock()
-	return jobs, err
+	spots := w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order)
+	w.asks.Add(slices.DeleteFunc(spots, func(at queue.Spot) bool { return !signaled[spot{at.Shard, at.Bucket}] }))
 }
 
-// take asks one bucket after the other until one has jobs, and returns the others, also those that did not answer. An
-// error of the script ends it: asking again would not help.
-func (w *waiter) take(ctx context.Context, spots []queue.Spot) (jobs []queue.Leased, rest []queue.Spot, err error) {
-	var missed error
-	answered := 0
-	for i, at := range spots {
-		jobs, err := w.takeFrom(ctx, at)
-		if len(jobs) > 0 {
-			return jobs, append(rest, spots[i+1:]...), nil
-		}
-		if unavailable(err) {
-			missed, rest = err, append(rest, at)
-			continue
-		}
-		if err != nil {
-			return nil, append(rest, spots[i:]...), err
-		}
-		answered++
-	}
-	if missed != nil { // that bucket has not stored the awaited topics
-		w.askAgain(unavailablePause)
-	}
-	if answered == 0 {
-		return nil, nil, missed
-	}
-	return nil, nil, nil
-}
-
-// takeFrom asks one bucket. If the answer says that there are more jobs, other waiters for them are signaled.
-func (w *waiter) takeFrom(ctx context.Context, at queue.Spot) ([]queue.Leased, error) {
-	ask := w.ask
-	ask.Topics = at.Topics
+// begun notes that a bucket is asked: it will know the topics as awaited, and its signal is used.
+func (w *waiter) begun(at queue.Spot) {
 	w.hub.note(spot{at.Shard, at.Bucket}, at.Topics)
-	taken, err := at.Shard.Take(ctx, at.Bucket, []queue.TakeRequest{ask}, at.Topics)
-	if err != nil {
-		return nil, err
+	w.hub.mu.Lock()
+	delete(w.pending, spot{at.Shard, at.Bucket})
+	w.hub.mu.Unlock()
+}
+
+// keep keeps the signal of a bucket that did not answer, for the next waiter: such a bucket sends no more until a
+// worker asks it.
+func (w *waiter) keep(at spot) {
+	w.hub.mu.Lock()
+	w.pending[at] = true
+	w.hub.mu.Unlock()
+}
+
+// receive uses the answer of a bucket. If it says that there are more jobs, other waiters for them are signaled. An
+// error of the script ends the wait: asking again would not help.
+func (w *waiter) receive(a queue.Answer) ([]queue.Leased, error) {
+	w.asks.Received(a)
+	at := spot{a.Shard, a.Bucket}
+	if unavailable(a.Err) {
+		w.keep(at)
+		w.askAgain(unavailablePause) // it has not stored the awaited topics
+		w.asks.Proceed()
+		if !w.answered && w.asks.Done() {
+			return nil, a.Err
+		}
+		return nil, nil
 	}
-	for _, topic := range taken.More {
-		w.hub.signal(spot{at.Shard, at.Bucket}, topic, manyAtOnce)
+	if a.Err != nil {
+		return nil, a.Err
 	}
-	w.askAgain(taken.Retry)
-	return taken.Jobs[0], nil
+	w.answered = true
+	for _, topic := range a.More {
+		w.hub.signal(at, topic, manyAtOnce)
+	}
+	w.askAgain(a.Retry)
+	if len(a.Jobs[0]) > 0 {
+		return a.Jobs[0], nil
+	}
+	w.asks.Proceed()
+	w.askSignaled() // while they were asked
+	return nil, nil
 }
 
 // askAgain makes the worker ask all shards after some time, unless it does so before; 0: only after a signal.

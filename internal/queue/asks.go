@@ -1,0 +1,157 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// headStart is how long a bucket is asked before the next one is asked, too.
+const headStart = 20 * time.Millisecond
+
+// Answer is the answer of one bucket.
+type Answer struct {
+	Spot
+	Taken
+	Err error
+}
+
+// Asks takes jobs from several buckets for one caller. It asks one after the other, but waits only headStart for one
+// that does not answer. One goroutine receives from Answers and Late, and calls the methods: Received and Proceed after
+// an answer, Proceed when Late, Close at the end.
+type Asks struct {
+	Request TakeRequest // Topics are those of each Spot
+	begun   func(Spot)  // called when a bucket is asked, and then its topics are awaited; nil: they are not
+	todo    []Spot
+	open    []Spot // asked without an answer yet
+	late    bool   // the bucket asked last had its head start, or another one has answered since
+	head    *time.Timer
+	answers chan Answer
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+}
+
+// NewAsks prepares to take jobs from buckets. begun is called before each is asked, whose topics are then awaited as by
+// Shard.Take; nil: they are not awaited.
+func NewAsks(ctx context.Context, r TakeRequest, begun func(Spot)) *Asks {
+	a := &Asks{Request: r, begun: begun, answers: make(chan Answer), head: time.NewTimer(headStart)}
+	a.head.Stop()
+	a.ctx, a.cancel = context.WithCancel(ctx)
+	return a
+}
+
+// Answers receives the answer of each bucket.
+func (a *Asks) Answers() <-chan Answer { return a.answers }
+
+// Late receives when the bucket asked last has had its head start.
+func (a *Asks) Late() <-chan time.Time { return a.head.C }
+
+// Add makes it ask more buckets, except those that it is asking.
+func (a *Asks) Add(spots []Spot) {
+	for _, at := range spots {
+		same := func(b Spot) bool {
+			return b.Shard == at.Shard && b.Bucket == at.Bucket && b.Topics[0] == at.Topics[0]
+		}
+		if !slices.ContainsFunc(a.open, same) && !slices.ContainsFunc(a.todo, same) {
+			a.todo = append(a.todo, at)
+		}
+	}
+	if len(a.open) == 0 || a.late {
+		a.Proceed()
+	}
+}
+
+// Received notes an answer.
+func (a *Asks) Received(answer Answer) {
+	a.open = slices.DeleteFunc(a.open, func(at Spot) bool {
+		return at.Shard == answer.Shard && at.Bucket == answer.Bucket && at.Topics[0] == answer.Topics[0]
+	})
+	a.late = true
+}
+
+// Proceed asks the next bucket, if any is left.
+func (a *Asks) Proceed() {
+	if a.late = len(a.todo) == 0; a.late {
+		a.head.Stop()
+		return
+	}
+	at, r := a.todo[0], a.Request
+	a.todo, a.open = a.todo[1:], append(a.open, a.todo[0])
+	a.head.Reset(headStart)
+	r.Topics = at.Topics
+	var await []string
+	if a.begun != nil {
+		a.begun(at)
+		await = at.Topics
+	}
+	go func() { // Close waits for it
+		taken, err := at.Shard.Take(a.ctx, at.Bucket, []TakeRequest{r}, await)
+		a.answers <- Answer{at, taken, err}
+	}()
+}
+
+// Done reports whether all buckets have answered.
+func (a *Asks) Done() bool { return len(a.open)+len(a.todo) == 0 }
+
+// Close ends all calls and releases jobs that they still get. It returns the buckets whose answer nobody received.
+func (a *Asks) Close() []Spot {
+	a.head.Stop()
+	a.cancel()
+	for range a.open {
+		answer := <-a.answers
+		for _, jobs := range answer.Jobs {
+			answer.Shard.Untake(answer.Bucket, jobs)
+		}
+	}
+	return a.open
+}
+
+// Take takes jobs that are ready now. It does not wait for more; package pull does. A bucket that is slow to answer is
+// waited for while no other has jobs. Errors: *UnavailableError when no shard answers; that of a shard where the script
+// fails, if no other has jobs.
+func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Leased, error) {
+	spots := q.Spots(r.Topics, r.Order)
+	if len(spots) == 0 {
+		return nil, &UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
+	}
+	asks := NewAsks(ctx, r, nil)
+	defer asks.Close()
+	asks.Add(spots)
+	return takeFrom(asks)
+}
+
+// takeFrom takes up to Request.Max jobs.
+func takeFrom(asks *Asks) (jobs []Leased, err error) {
+	var missed error
+	answered := false
+	for !asks.Done() && (len(jobs) == 0 || !asks.late) {
+		select {
+		case <-asks.Late():
+		case a := <-asks.Answers():
+			asks.Received(a)
+			_, away := errors.AsType[*UnavailableError](a.Err)
+			switch {
+			case away:
+				missed = a.Err
+			case a.Err != nil && len(jobs) > 0:
+				return jobs, nil
+			case a.Err != nil:
+				return nil, a.Err
+			default:
+				answered = true
+				n := min(len(a.Jobs[0]), asks.Request.Max) // an earlier call asked for more
+				jobs = append(jobs, a.Jobs[0][:n]...)
+				a.Shard.Untake(a.Bucket, a.Jobs[0][n:])
+				if asks.Request.Max -= n; asks.Request.Max <= 0 {
+					return jobs, nil
+				}
+			}
+		}
+		asks.Proceed()
+	}
+	if !answered {
+		return nil, missed
+	}
+	return jobs, nil
+}
