@@ -30,5 +30,5 @@ for i = 1, #page[2], 2 do
     delete(id, job)
   end
 end
-if before ~= '' and first == 0 then call('HSET', P .. 'rv', topic, before) end -- see override
+if run.before ~= '' and first == 0 then call('HSET', P .. 'rv', topic, run.before) end -- see override
 return out

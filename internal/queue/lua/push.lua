@@ -51,7 +51,7 @@ local function store(topic, k)
     .. text(out[2] + number) .. job.more .. (long and ' long=1\n' or '\n' .. body)
   number = number + 1
   local key = P .. 'j:' .. topic
-  if before ~= '' and ARGV[k + 1] == 'replace' then override(topic, id) end
+  if run.before ~= '' and ARGV[k + 1] == 'replace' then override(topic, id) end
   if call('HSETNX', key, id, record) == 0 then
     if not duplicate(topic, id, ARGV[k + 1], call('HGET', key, id)) then return false end
     call('HSET', key, id, record)

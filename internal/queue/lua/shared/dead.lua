@@ -1,13 +1,13 @@
 -- Makes jobs dead, or due again.
 
-local deaths = 0 -- in this call
+run.deaths = 0
 -- Makes a job dead that is in no set.
 local function die(topic, id, job, reason)
   job.state = 'dead'
   set(job, 'reason', reason)
   write(topic, id, job)
-  deaths = deaths + 1
-  call('ZADD', P .. 'dead:' .. topic, micros + deaths, id)
+  run.deaths = run.deaths + 1
+  call('ZADD', P .. 'dead:' .. topic, micros + run.deaths, id)
   count(topic, 'died', 1)
 end
 

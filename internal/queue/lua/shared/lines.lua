@@ -2,7 +2,7 @@
 -- rv has the last end of each id in a replayed line ("revision kind creation time reason", then its attempts, by line),
 -- and for each topic the revision at which it was cleared. While hosts are absent, scripts add to it (remove.lua).
 local mode, dry = ARGV[1], ARGV[3] == '1'
-local after = 0 -- the revision of the data when the server appeared
+run.after = 0
 local RV = P .. 'rv'
 
 -- The last end of a job with the line's id: revision, kind, creation, time, reason and attempts.
@@ -33,7 +33,7 @@ local function stored(line)
   -- A later job of this id that died: then this one had ended before it was pushed.
   if ended >= line.revision and (kind ~= 'died' or created ~= new.created) then return '' end
   if job and tonumber(job.revision) >= line.revision then return '' end
-  if not job and mode == 'compare' and line.revision <= after then return '' end
+  if not job and mode == 'compare' and line.revision <= run.after then return '' end
   if line.kind == 'adopted' then -- from a shard that is no longer in use: its revisions say nothing here
     if job then return '' end
     line.revision = dry and 0 or call('INCR', P .. 'rev')
