@@ -1,8 +1,6 @@
 -- Leases of delivered jobs: they end together, a topic at a time.
 -- All delivered jobs of a topic, ids and records of those that are remembered, ids of the others.
 run.delivered, run.kept, run.gone = {}, {}, {}
--- A running job's record: priority, due time and creation, the last also alone; attempts; pairs; token; the rest.
-local RUNNING = '^running (%l+ %d+ (%d+)) (%d+) %d+([^\n]*) token=(%S+)(\n.*)$'
 
 -- Ends the lease of a delivered job. This is how most leases end, so its record is not parsed as a whole. Returns its
 -- creation and attempts; nil if the token ('' any) is not that of its lease.
@@ -23,7 +21,7 @@ local function accept(topic, id, record, token, revision, line)
     more = string.gsub(more, ' long=1', '') .. ' bodygone=1'
   end
   run.kept[#run.kept + 1] = id
-  run.kept[#run.kept + 1] = 'done ' .. front .. ' ' .. attempts + 1 .. ' ' .. revision .. more .. ' last=' .. line .. rest
+  run.kept[#run.kept + 1] = joined('done', front, attempts + 1, revision, more .. ' last=' .. line .. rest)
   return created, attempts
 end
 

@@ -11,7 +11,6 @@ local function forgetOne(topic, id, job, gone)
   gone[#gone + 1] = id
 end
 
-local PLAIN = '^done %l+ %d+ %d+ 1 %d+ last=%S+\n' -- a finished job without further keys
 -- Forgets up to n of a topic's finished jobs, the oldest first.
 local function forget(topic, n)
   local key, gone = P .. 'fin:' .. topic, {}

@@ -1,7 +1,5 @@
 -- Leases waiting jobs.
 run.out, run.taken = {micros, 0}, {}
--- A waiting job's record: priority, due time and creation; attempts; pairs; the rest.
-local WAITING = '^waiting (%l+ %d+ %d+) (%d+) %d+([^\n]*)(\n.*)$'
 
 -- Answers a leased job: topic, id, record, end of the lease, body if it has a key of its own, attempts or ''.
 local function answer(topic, id, record, ends, attempts, more)
@@ -24,7 +22,7 @@ end
 local function lease(topic, id, front, attempts, more, rest)
   local leases, taken = run.leases, run.taken
   local ends = leases.ends(tonumber(pair(more, 'ttr')) or settings(topic).ttr)
-  local record = 'running ' .. front .. ' ' .. attempts .. ' ' .. run.revision .. more .. ' token=' .. leases.token .. rest
+  local record = joined('running', front, attempts, run.revision, more .. ' token=' .. leases.token .. rest)
   taken[#taken + 1], taken[#taken + 2], taken[#taken + 3] = leases.number, topic, id
   answer(topic, id, record, ends, attempts, more)
   return record, ends

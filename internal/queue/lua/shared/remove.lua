@@ -90,3 +90,9 @@ local function remove(topic, id, job)
   clear(topic, id, job)
   erase(topic, id)
 end
+
+-- Removes a job because somebody wants it gone.
+local function delete(topic, id, job)
+  remove(topic, id, job)
+  count(topic, job.state == 'dead' and 'dropped' or 'deleted', 1)
+end
