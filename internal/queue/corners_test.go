@@ -65,7 +65,7 @@ func TestADamagedRecordOfARunningJobBecomesDead(t *testing.T) {
 func TestManyLeasesEndTogether(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 5})
-	f.s.client.HSet(f.ctx, prefix(0)+"c:t", "window", 1000, "used", time.Now().UnixMilli())
+	f.s.client.HSet(f.ctx, prefix(0)+"c:t", "window", 1000, "windowAt", time.Now().UnixMilli())
 	const n = 256
 	for i := range n {
 		f.push("t", fmt.Sprint(i), 0)
@@ -239,7 +239,7 @@ func TestAnIdleTopicStartsWithASmallWindow(t *testing.T) {
 	f.setTopics(TopicConf{Name: "grown", TTR: time.Minute}, TopicConf{Name: "small", TTR: time.Minute})
 	long := time.Now().Add(-time.Minute).UnixMilli()
 	for topic, window := range map[string]int{"grown": 1000, "small": 4} {
-		f.s.client.HSet(f.ctx, prefix(0)+"c:"+topic, "window", window, "used", long)
+		f.s.client.HSet(f.ctx, prefix(0)+"c:"+topic, "window", window, "windowAt", long)
 		for i := range 100 {
 			f.push(topic, fmt.Sprint(i), 0)
 		}

@@ -9,15 +9,15 @@
 --         same call may have made it due before, and its answer was lost. For a running job it is the reservation's.
 -- Keeps   a changed job keeps its attempts and its creation time.
 local LONG = 448
-local topic, id, run, when = ARGV[1], ARGV[2], ARGV[4] == 'run', ARGV[5]
+local topic, id, dueNow, when = ARGV[1], ARGV[2], ARGV[4] == 'run', ARGV[5]
 local job = find(topic, id)
 if not job or job.state == 'done' then return {micros, 0, 'none'} end
 if not matches(ARGV[3], job) then return {micros, 0, 'other'} end
 if job.state == 'running' then
-  if not run then return {micros, 0, 'running'} end
+  if not dueNow then return {micros, 0, 'running'} end
   return {micros, tonumber(job.revision), describe(topic, id, job, true)}
 end
-if job.state == 'dead' and not run then return {micros, 0, 'dead'} end
+if job.state == 'dead' and not dueNow then return {micros, 0, 'dead'} end
 
 local function setBody(body)
   if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
@@ -28,17 +28,17 @@ local function setBody(body)
 end
 
 local at, was = nextOf(job) * 1000, job.state
-local changed = not run or was == 'dead' or at > micros
+local changed = not dueNow or was == 'dead' or at > micros
 if changed then takeOut(topic, id, job) end
 job.revision = text(call('INCR', P .. 'rev'))
 if was == 'dead' then redrive(topic, id, job) end
-if run and changed then when = '+0' end
+if dueNow and changed then when = '+0' end
 if when and when ~= '' then
   at = 1000 * tonumber(when) + (string.sub(when, 1, 1) == '+' and micros or 0)
   job.due = math.floor(at / 1000)
   set(job, 'next', nil)
 end
-if not run then
+if not dueNow then
   if ARGV[6] ~= '' then job.priority = ARGV[6] end
   if ARGV[7] == '1' then setBody(ARGV[8]) end
 end

@@ -53,7 +53,7 @@ for i = 1, #ARGV, #SETTINGS + 1 do
     remembers(name, was[8], ARGV[i + 8])
     if #remove > 0 then call('HDEL', key, unpack(remove)) end
     if #set > 0 then call('HSET', key, unpack(set)) end
-    topics = {}
+    run.topics = {}
     for topic in pairs(named) do
       call('HDEL', P .. 'c:' .. topic, 'until')
       if moves then recount(topic, owners[topic]) end

@@ -24,8 +24,7 @@ for i, id in ipairs(ids) do
       write(topic, id, job)
       file(topic, id, job, micros + i)
     else
-      remove(topic, id, job)
-      count(topic, 'dropped', 1)
+      delete(topic, id, job)
     end
     out[#out + 1] = describe(topic, id, job, retry)
   end

@@ -12,7 +12,5 @@ local job = find(topic, id)
 if not job then return {'', 0, tonumber(call('GET', P .. 'rev') or 0)} end
 if job.state == 'done' then return {'done', 0, 0} end
 if not matches(ARGV[3], job) then return {'other', 0, 0} end
-local was = job.state
-remove(topic, id, job)
-count(topic, was == 'dead' and 'dropped' or 'deleted', 1)
-return {was, tonumber(job.created), call('INCR', P .. 'rev')}
+delete(topic, id, job)
+return {job.state, tonumber(job.created), call('INCR', P .. 'rev')}

@@ -2,24 +2,22 @@
 -- With: record, topic, totals, order, wait, remove.
 -- Deletes the jobs of a topic in every state, a step at a time.
 -- KEYS[1] the bucket's prefix.
--- ARGV    topic, cursor ('0' in the first step), about how many jobs, revision of the first step ('0' in the first step,
---         '' to take none), highest revision of deleted jobs ('' any).
+-- ARGV    topic, cursor ('0' in the first step), about how many jobs, revision of the first step ('0' in the first
+--         step, '' to take none), highest revision of deleted jobs ('' any).
 -- Returns {cursor ('0' at the end), how many were deleted, 1 when one of them was running (see delete.lua), revision of
 --         this step, then id and creation in ms of each deleted job that is newer than the first step}.
--- Keeps   jobs that are pushed meanwhile may stay. So the journal gets the first step as the deletion of all jobs of the
---         topic up to its revision, and each newer job that a later step deletes by itself.
+-- Keeps   jobs that are pushed meanwhile may stay. So the journal gets the first step as the deletion of all jobs of
+--         the topic up to its revision, and each newer job that a later step deletes by itself.
 local topic, first, most = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5]) or math.huge
 local page = call('HSCAN', P .. 'j:' .. topic, ARGV[2], 'COUNT', ARGV[3])
 local out = {page[1], 0, 0, first and call('INCR', P .. 'rev') or 0}
 
-local function delete(id, job)
-  if job.state == 'running' then out[3] = 1 end
-  if job.state ~= 'done' then
-    out[2] = out[2] + 1
-    count(topic, job.state == 'dead' and 'dropped' or 'deleted', 1)
-  end
+local function drop(id, job)
   if first and first > 0 and tonumber(job.revision) > first then out[#out + 1], out[#out + 2] = id, job.created end
-  remove(topic, id, job)
+  if job.state == 'done' then return remove(topic, id, job) end
+  if job.state == 'running' then out[3] = 1 end
+  out[2] = out[2] + 1
+  delete(topic, id, job)
 end
 
 for i = 1, #page[2], 2 do
@@ -27,8 +25,8 @@ for i = 1, #page[2], 2 do
   if not job then
     discard(topic, id)
   elseif tonumber(job.revision) <= most then
-    delete(id, job)
+    drop(id, job)
   end
 end
-if before ~= '' and first == 0 then call('HSET', P .. 'rv', topic, before) end -- see override
+if run.before ~= '' and first == 0 then call('HSET', P .. 'rv', topic, run.before) end -- see override
 return out

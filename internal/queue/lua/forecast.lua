@@ -4,9 +4,9 @@
 -- hours.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, how many lists of minutes to skip, how many to count.
--- Returns now in ms, lists counted; how many jobs are ready, for how many ms the oldest one, how many of them fell due in
---         the younger half of that time, which percentage of the latest were pushed within the last minute; 60 counts
---         of minutes, 24 of hours. Jobs in w are counted when no list is skipped.
+-- Returns now in ms, lists counted; how many jobs are ready, for how many ms the oldest one, how many of them fell due
+--         in the younger half of that time, which percentage of the latest were pushed within the last minute; 60
+--         counts of minutes, 24 of hours. Jobs in w are counted when no list is skipped.
 -- Keeps   it writes nothing.
 local topic, skip, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local MINUTES, HOURS, LATEST = 60, 24, 10

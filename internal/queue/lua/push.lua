@@ -47,11 +47,11 @@ local function store(topic, k)
   local job = {priority = ARGV[k + 3], more = ARGV[k + 4]}
   if ARGV[k + 5] ~= '' then job.more = job.more .. ' expires=' .. text(math.floor(instant(ARGV[k + 5]) / 1000)) end
   local long = #job.more + #body > LONG
-  local record = 'waiting ' .. job.priority .. ' ' .. text(math.floor(at / 1000)) .. ' ' .. text(now) .. ' 0 '
-    .. text(out[2] + number) .. job.more .. (long and ' long=1\n' or '\n' .. body)
+  local front = job.priority .. ' ' .. text(math.floor(at / 1000)) .. ' ' .. text(now)
+  local record = joined('waiting', front, 0, text(out[2] + number), job.more .. (long and ' long=1\n' or '\n' .. body))
   number = number + 1
   local key = P .. 'j:' .. topic
-  if before ~= '' and ARGV[k + 1] == 'replace' then override(topic, id) end
+  if run.before ~= '' and ARGV[k + 1] == 'replace' then override(topic, id) end
   if call('HSETNX', key, id, record) == 0 then
     if not duplicate(topic, id, ARGV[k + 1], call('HGET', key, id)) then return false end
     call('HSET', key, id, record)

@@ -15,7 +15,7 @@ local id = serverID()
 local open, awaited = isOpen(id)
 if mode == 'compare' then
   local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after')
-  after = tonumber(cmp[3] or 0)
+  run.after = tonumber(cmp[3] or 0)
   if cmp[1] ~= ARGV[2] or cmp[2] ~= id or open then -- jobs may have ended since
     return redis.error_reply('OTHERSERVER the comparison has ended')
   end

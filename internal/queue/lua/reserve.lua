@@ -11,6 +11,7 @@ local TURNS = 32 -- topics that are visited before one is visited again
 local name, token, wanted, topicMax = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[5])
 local cap, grace, busy = tonumber(ARGV[6]), tonumber(ARGV[7]), {}
 for i = 9, #ARGV, 2 do busy[ARGV[i]] = tonumber(ARGV[i + 1]) end
+local out = run.out
 out[3] = 0
 if ARGV[8] == '1' and again(name, token, {token}) then return out end
 if call('EXISTS', P .. 'q:high', P .. 'q:normal', P .. 'q:low') == 0 then
@@ -18,7 +19,7 @@ if call('EXISTS', P .. 'q:high', P .. 'q:normal', P .. 'q:low') == 0 then
   return out
 end
 begin(token)
-leases = {number = 1, token = token, ends = function(ttr) return now + math.min(ttr, cap) + grace end}
+run.leases = {number = 1, token = token, ends = function(ttr) return now + math.min(ttr, cap) + grace end}
 
 -- Takes up to n jobs of a topic. It stays in q, behind all others, while it has due jobs and its limits allow more.
 -- Returns how many, and whether it has more, but none for this dispatcher.

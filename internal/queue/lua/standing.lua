@@ -11,12 +11,12 @@ local PACED = 1000 -- a dispatcher may be so late for a turn that the rate allow
 local topic, id = ARGV[1], ARGV[2]
 local job = find(topic, id)
 if not job or job.state ~= 'waiting' then return {} end
-local before
+local ahead
 if get(job, 'order') then
-  before = call('ZRANK', P .. 'o:' .. topic, seat(id))
+  ahead = call('ZRANK', P .. 'o:' .. topic, seat(id))
 else
-  before = call('ZRANK', P .. 'w:' .. job.priority .. ':' .. topic, id)
+  ahead = call('ZRANK', P .. 'w:' .. job.priority .. ':' .. topic, id)
 end
 local s, paced = settings(topic), 0
-if s.rate > 0 and s.turn + math.min(1000 / s.rate, PACED) > now then paced = math.max(now, math.ceil(s.turn)) end
-return {before or 0, call('ZCARD', P .. 'l:' .. topic), s.flight, paced, s.window, s.fails, s.open}
+if s.rate > 0 and s.tat + math.min(1000 / s.rate, PACED) > now then paced = math.max(now, math.ceil(s.tat)) end
+return {ahead or 0, call('ZCARD', P .. 'l:' .. topic), s.flight, paced, s.window, s.fails, s.open}

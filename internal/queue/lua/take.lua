@@ -13,6 +13,7 @@
 --         wake-up.
 local name, token, marks, keep = ARGV[1], ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6])
 local requests, tokens, got, more = {}, {}, {}, {}
+local out = run.out
 out[3], out[4], out[5] = 0, more, got
 local at = 7 + marks
 while at < #ARGV do
@@ -34,7 +35,7 @@ for i, r in ipairs(requests) do
   for _, topic in ipairs(r.topics) do
     if hasDue(topic) then ready[#ready + 1] = topic end
   end
-  leases = {number = i, token = r.token, ends = function(ttr) return now + (r.ttr or ttr) end}
+  run.leases = {number = i, token = r.token, ends = function(ttr) return now + (r.ttr or ttr) end}
   if r.ordered then got[i] = inOrder(ready, r.max) end
   for _, topics in ipairs(r.listed and ready or {#ready > 0 and ready or nil}) do
     local function fetch(priority, n)
@@ -44,8 +45,8 @@ for i, r in ipairs(requests) do
     if got[i] < r.max then got[i] = got[i] + byPattern(ARGV[4], r.max - got[i], never, fetch) end
   end
 end
-if #taken > 1 then
-  for priority, turn in pairs(turns) do call('HSET', P .. 'turns', priority, turn) end
+if #run.taken > 1 then
+  for priority, turn in pairs(run.turns) do call('HSET', P .. 'turns', priority, turn) end
 end
 
 local function mayHaveMore(topic)

@@ -5,7 +5,7 @@
 -- ARGV    topic, id, token of the lease.
 -- Returns {now in µs, revision}, then if the job was leased: six values, see answer in shared/lease.lua.
 -- Keeps   the job is never ready in between, so nobody else gets it. The same token again returns it again.
-local topic, id, token = ARGV[1], ARGV[2], ARGV[3]
+local out, topic, id, token = run.out, ARGV[1], ARGV[2], ARGV[3]
 local job = find(topic, id)
 if not job or job.state == 'done' then return out end
 if job.state == 'running' then
@@ -20,7 +20,7 @@ local was = job.state
 takeOut(topic, id, job)
 if was == 'dead' then redrive(topic, id, job) end
 begin(token)
-leases = {number = 1, token = token, ends = function(ttr) return now + ttr end}
+run.leases = {number = 1, token = token, ends = function(ttr) return now + ttr end}
 job.state = 'waiting'
 local record, ends = lease(topic, id, string.match(render(job), WAITING))
 call('HSET', P .. 'j:' .. topic, id, record)

@@ -97,5 +97,5 @@ end
 
 for _, topic in ipairs(call('ZRANGE', P .. 'next', '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[1])) do wake(topic) end
 out[2] = head(P .. 'next') or -1
-out[3] = offered
+out[3] = run.offered
 return out

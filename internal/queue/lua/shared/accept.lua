@@ -1,38 +1,36 @@
 -- Leases of delivered jobs: they end together, a topic at a time.
--- Delivered jobs of the topic of this run: all, ids and records of those that are remembered, ids of the others.
-local delivered, kept, gone = {}, {}, {}
--- A running job's record: priority, due time and creation, the last also alone; attempts; pairs; token; the rest.
-local RUNNING = '^running (%l+ %d+ (%d+)) (%d+) %d+([^\n]*) token=(%S+)(\n.*)$'
+-- All delivered jobs of a topic, ids and records of those that are remembered, ids of the others.
+run.delivered, run.kept, run.gone = {}, {}, {}
 
 -- Ends the lease of a delivered job. This is how most leases end, so its record is not parsed as a whole. Returns its
 -- creation and attempts; nil if the token ('' any) is not that of its lease.
 local function accept(topic, id, record, token, revision, line)
   local front, created, attempts, more, held, rest = string.match(record or '', RUNNING)
   if not front or token ~= '' and token ~= held then return nil end
-  local plain, forgets = more == '' and attempts == '0' and before == '', line == '' or not remembers(topic)
+  local plain, forgets = more == '' and attempts == '0' and run.before == '', line == '' or not remembers(topic)
   local job = forgets and not plain and parse(record)
   if job == nil then return nil end -- damaged: its lease expires, and the job is set aside
-  delivered[#delivered + 1] = id
+  run.delivered[#run.delivered + 1] = id
   if forgets then
     if job then clear(topic, id, job) end
-    gone[#gone + 1] = id
+    run.gone[#run.gone + 1] = id
     return created, attempts
   end
   if pair(more, 'long') then
     call('UNLINK', P .. 'b:' .. topic .. '/' .. id)
     more = string.gsub(more, ' long=1', '') .. ' bodygone=1'
   end
-  kept[#kept + 1] = id
-  kept[#kept + 1] = 'done ' .. front .. ' ' .. attempts + 1 .. ' ' .. revision .. more .. ' last=' .. line .. rest
+  run.kept[#run.kept + 1] = id
+  run.kept[#run.kept + 1] = joined('done', front, attempts + 1, revision, more .. ' last=' .. line .. rest)
   return created, attempts
 end
 
 -- Writes what accept has collected, at once for all jobs of a topic.
 local function deliver(topic)
-  if #delivered == 0 then return end
-  call('ZREM', P .. 'l:' .. topic, unpack(delivered))
-  if #gone > 0 then call('HDEL', P .. 'j:' .. topic, unpack(gone)) end
-  if #kept > 0 then keepFinished(topic, kept) end
-  count(topic, 'delivered', #delivered)
-  delivered, kept, gone = {}, {}, {}
+  if #run.delivered == 0 then return end
+  call('ZREM', P .. 'l:' .. topic, unpack(run.delivered))
+  if #run.gone > 0 then call('HDEL', P .. 'j:' .. topic, unpack(run.gone)) end
+  if #run.kept > 0 then keepFinished(topic, run.kept) end
+  count(topic, 'delivered', #run.delivered)
+  run.delivered, run.kept, run.gone = {}, {}, {}
 end

@@ -6,7 +6,7 @@ local function again(name, token, tokens, got)
   for number, topic, id in string.gmatch(stored .. '\n', '\n(%d+)\n([^\n]+)\n([^\n]+)%f[\n]', #token) do
     local job, n = find(topic, id), tonumber(number)
     if job and job.state == 'running' and get(job, 'token') == tokens[n] then
-      out[2] = tonumber(job.revision)
+      run.out[2] = tonumber(job.revision)
       answer(topic, id, job.record, tonumber(call('ZSCORE', P .. 'l:' .. topic, id)), job.attempts, job.more)
       if got then got[n] = got[n] + 1 end
     end

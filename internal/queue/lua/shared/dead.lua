@@ -1,13 +1,13 @@
 -- Makes jobs dead, or due again.
 
-local deaths = 0 -- in this call
+run.deaths = 0
 -- Makes a job dead that is in no set.
 local function die(topic, id, job, reason)
   job.state = 'dead'
   set(job, 'reason', reason)
   write(topic, id, job)
-  deaths = deaths + 1
-  call('ZADD', P .. 'dead:' .. topic, micros + deaths, id)
+  run.deaths = run.deaths + 1
+  call('ZADD', P .. 'dead:' .. topic, micros + run.deaths, id)
   count(topic, 'died', 1)
 end
 
@@ -34,10 +34,11 @@ end
 
 -- A damaged record becomes the body of a dead job, so that people see it, unless the body has a key of its own.
 local function setAside(topic, id, record)
-  local head = 'dead normal ' .. text(now) .. ' ' .. text(now) .. ' 0 0 reason=corrupt'
-  if call('EXISTS', P .. 'b:' .. topic .. '/' .. id) == 1 then head = head .. ' long=1' end
-  if call('EXISTS', P .. 'a:' .. topic .. '/' .. id) == 1 then head = head .. ' tried=1' end
-  call('HSET', P .. 'j:' .. topic, id, head .. '\n' .. record)
+  local more = ' reason=corrupt'
+  if call('EXISTS', P .. 'b:' .. topic .. '/' .. id) == 1 then more = more .. ' long=1' end
+  if call('EXISTS', P .. 'a:' .. topic .. '/' .. id) == 1 then more = more .. ' tried=1' end
+  local front = 'normal ' .. text(now) .. ' ' .. text(now)
+  call('HSET', P .. 'j:' .. topic, id, joined('dead', front, 0, 0, more .. '\n' .. record))
   call('ZADD', P .. 'dead:' .. topic, micros, id)
   count(topic, 'died', 1)
 end

@@ -11,14 +11,13 @@ local function forgetOne(topic, id, job, gone)
   gone[#gone + 1] = id
 end
 
-local PLAIN = '^done %l+ %d+ %d+ 1 %d+ last=%S+\n' -- a finished job without further keys
 -- Forgets up to n of a topic's finished jobs, the oldest first.
 local function forget(topic, n)
   local key, gone = P .. 'fin:' .. topic, {}
   local ids = call('ZRANGE', key, 0, n - 1)
   call('ZREMRANGEBYRANK', key, 0, n - 1)
   for i, record in ipairs(#ids > 0 and call('HMGET', P .. 'j:' .. topic, unpack(ids)) or {}) do
-    if before == '' and string.find(record or '', PLAIN) then
+    if run.before == '' and string.find(record or '', PLAIN) then
       gone[#gone + 1] = ids[i]
     else
       forgetOne(topic, ids[i], parse(record), gone)
@@ -30,15 +29,14 @@ local function forget(topic, n)
   tidy(topic)
 end
 
-local pressed -- whether this call found Redis nearly full
 -- Whether Redis is nearly full; if so, forgets some jobs of quiet topics. One in 64 calls checks, once.
 local function full()
-  if clock[2] % 64 ~= 0 or pressed ~= nil then return pressed end
-  pressed = false
+  if clock[2] % 64 ~= 0 or run.full ~= nil then return run.full end
+  run.full = false
   local info = call('INFO', 'memory')
   local most = tonumber(string.match(info, '\nmaxmemory:(%d+)'))
   if most == 0 or tonumber(string.match(info, 'used_memory:(%d+)')) < PRESSED * most then return false end
-  pressed = true
+  run.full = true
   for _, topics in ipairs({'fins', 'finh'}) do
     for _, topic in ipairs(call('ZRANGE', P .. topics, 0, 4)) do forget(topic, 50) end
   end

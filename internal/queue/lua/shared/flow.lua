@@ -8,9 +8,9 @@ local function judge(topic, up, down, ended)
   if up > 0 then
     if s.fails > 0 or s.open > 0 then call('HDEL', key, 'fails', 'open', 'probe') end
     if s.open > 0 then
-      call('HSET', key, 'window', 32, 'used', now)
+      call('HSET', key, 'window', 32, 'windowAt', now)
     elseif running >= s.window / 2 then
-      call('HSET', key, 'window', math.min(s.window + up, 1000000), 'used', now)
+      call('HSET', key, 'window', math.min(s.window + up, 1000000), 'windowAt', now)
     end
   elseif down > 0 then
     local fails, open, probe = s.fails + down, s.open, s.probe
@@ -22,7 +22,7 @@ local function judge(topic, up, down, ended)
       open = now + probe
     end
     local window = math.max(4, math.floor(s.window / 2))
-    call('HSET', key, 'window', window, 'used', now, 'fails', fails, 'open', open, 'probe', probe)
+    call('HSET', key, 'window', window, 'windowAt', now, 'fails', fails, 'open', open, 'probe', probe)
   end
   if ended == 0 then return end
   if s['until'] > 0 then

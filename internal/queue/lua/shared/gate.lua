@@ -1,6 +1,6 @@
 -- What a topic's limits allow.
 local IDLE, WINDOW = 5000, 32 -- ms after which a topic starts again with so many calls in flight
-local gates = {}
+run.gates = {}
 
 -- Limits a gate by its topic's rate, with GCRA: room is how many jobs may be taken now.
 local function pace(g, rate, tat)
@@ -14,27 +14,27 @@ end
 
 -- Gives a topic that was idle its first window again. It is stored, so that it also holds once jobs are running.
 local function restart(topic, s)
-  if s.window == WINDOW or now - s.used <= IDLE then return end
-  call('HDEL', P .. 'c:' .. topic, 'window', 'used')
-  s.window, s.used = WINDOW, 0
+  if s.window == WINDOW or now - s.windowAt <= IDLE then return end
+  call('HDEL', P .. 'c:' .. topic, 'window', 'windowAt')
+  s.window, s.windowAt = WINDOW, 0
 end
 
 -- How many more jobs of a topic may be taken, by a worker or by a dispatcher; at is when to check again, if known.
 local function gate(topic, worker)
-  local g = gates[topic]
+  local g = run.gates[topic]
   if g then return g end
   local s = settings(topic)
   local running = call('ZCARD', P .. 'l:' .. topic)
   if running == 0 then restart(topic, s) end
   g = {room = worker and math.huge or s.window - running, taken = 0, at = now + IDLE}
-  gates[topic] = g
+  run.gates[topic] = g
   if s.paused or (s.pull ~= nil) ~= (worker == true) then g.room, g.at = 0, nil end
   if s.open > 0 and not worker then
     g.room = math.min(g.room, running > 0 and 0 or 1) -- one probe at a time
     if now < s.open then g.room, g.at = 0, s.open end
   end
   if s.flight > 0 then g.room = math.min(g.room, s.flight - running) end
-  if s.rate > 0 and g.room > 0 then pace(g, s.rate, s.turn) end
+  if s.rate > 0 and g.room > 0 then pace(g, s.rate, s.tat) end
   return g
 end
 
@@ -52,9 +52,9 @@ end
 
 -- Stores what the jobs that were taken leave of their topics' limits.
 local function closeGates()
-  for topic, g in pairs(gates) do
-    local s, key = topics[topic], P .. 'c:' .. topic
-    if g.taken > 0 and g.tat then call('HSET', key, 'turn', string.format('%.3f', g.tat + g.taken * g.every)) end
-    if g.taken > 0 and s.window ~= WINDOW then call('HSET', key, 'used', now, 'window', s.window) end
+  for topic, g in pairs(run.gates) do
+    local s, key = settings(topic), P .. 'c:' .. topic
+    if g.taken > 0 and g.tat then call('HSET', key, 'tat', string.format('%.3f', g.tat + g.taken * g.every)) end
+    if g.taken > 0 and s.window ~= WINDOW then call('HSET', key, 'windowAt', now, 'window', s.window) end
   end
 end

@@ -1,14 +1,9 @@
 -- Leases waiting jobs.
-local out = {micros, 0}
--- A waiting job's record: priority, due time and creation; attempts; pairs; the rest.
-local WAITING = '^waiting (%l+ %d+ %d+) (%d+) %d+([^\n]*)(\n.*)$'
-local taken = {} -- the token of the call, then for each leased job: number of its request, topic, id
-local revision -- of the leases
-local leases -- of the request that is served: number, token, and the function that gives the end by TTR
+run.out, run.taken = {micros, 0}, {}
 
 -- Answers a leased job: topic, id, record, end of the lease, body if it has a key of its own, attempts or ''.
 local function answer(topic, id, record, ends, attempts, more)
-  local n, key = #out, topic .. '/' .. id
+  local out, n, key = run.out, #run.out, topic .. '/' .. id
   out[n + 1], out[n + 2], out[n + 3], out[n + 4], out[n + 5], out[n + 6] = topic, id, record, ends, '', ''
   if more == '' and attempts == '0' then return end
   if pair(more, 'long') then out[n + 5] = call('GET', P .. 'b:' .. key) end
@@ -16,17 +11,18 @@ local function answer(topic, id, record, ends, attempts, more)
 end
 
 local function begin(token)
-  taken[1] = token
-  out[2] = call('INCR', P .. 'rev')
-  revision = text(out[2])
+  run.taken[1] = token
+  run.out[2] = call('INCR', P .. 'rev')
+  run.revision = text(run.out[2])
 end
 
 -- Leases a job that is in no set, from what its record has besides its state and revision: priority, due time and
 -- creation; attempts; pairs; the rest. The caller writes its record, and its entry in l. Returns the record and the
 -- end.
 local function lease(topic, id, front, attempts, more, rest)
+  local leases, taken = run.leases, run.taken
   local ends = leases.ends(tonumber(pair(more, 'ttr')) or settings(topic).ttr)
-  local record = 'running ' .. front .. ' ' .. attempts .. ' ' .. revision .. more .. ' token=' .. leases.token .. rest
+  local record = joined('running', front, attempts, run.revision, more .. ' token=' .. leases.token .. rest)
   taken[#taken + 1], taken[#taken + 2], taken[#taken + 3] = leases.number, topic, id
   answer(topic, id, record, ends, attempts, more)
   return record, ends
@@ -90,5 +86,5 @@ end
 
 local function finish(name)
   closeGates()
-  if #taken > 1 then call('SET', P .. 'v:' .. name, table.concat(taken, '\n'), 'EX', 120) end
+  if #run.taken > 1 then call('SET', P .. 'v:' .. name, table.concat(run.taken, '\n'), 'EX', 120) end
 end

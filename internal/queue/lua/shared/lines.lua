@@ -2,7 +2,7 @@
 -- rv has the last end of each id in a replayed line ("revision kind creation time reason", then its attempts, by line),
 -- and for each topic the revision at which it was cleared. While hosts are absent, scripts add to it (remove.lua).
 local mode, dry = ARGV[1], ARGV[3] == '1'
-local after = 0 -- the revision of the data when the server appeared
+run.after = 0
 local RV = P .. 'rv'
 
 -- The last end of a job with the line's id: revision, kind, creation, time, reason and attempts.
@@ -27,19 +27,17 @@ local function bury(line, job)
 end
 
 local function stored(line)
-  local job, ended, kind, created, at, reason, attempts = find(line.topic, line.id), endOf(line)
-  local new = parse(line.record)
-  if line.revision <= tonumber(call('HGET', RV, line.topic) or 0) then return '' end
+  local job, new = find(line.topic, line.id), parse(line.record)
+  local ended, kind, created, at, reason, attempts = endOf(line)
+  local newest = job and job.revision or mode == 'compare' and run.after or 0
+  if line.revision <= math.max(newest, call('HGET', RV, line.topic) or 0) then return '' end
   -- A later job of this id that died: then this one had ended before it was pushed.
   if ended >= line.revision and (kind ~= 'died' or created ~= new.created) then return '' end
-  if job and tonumber(job.revision) >= line.revision then return '' end
-  if not job and mode == 'compare' and line.revision <= after then return '' end
-  if line.kind == 'adopted' then -- from a shard that is no longer in use: its revisions say nothing here
-    if job then return '' end
-    line.revision = dry and 0 or call('INCR', P .. 'rev')
-  end
+  if line.kind == 'adopted' and job then return '' end
   local effect = job and job.state ~= 'done' and 'replaced' or 'stored'
   if dry then return effect end
+  -- From a shard that is no longer in use: its revisions say nothing here.
+  if line.kind == 'adopted' then line.revision = call('INCR', P .. 'rev') end
   if job and job.created == new.created and job.state ~= 'done' and #line.attempts == 0 then
     takeOut(line.topic, line.id, job) -- a change of the job, which keeps its attempts
     if get(job, 'long') then call('UNLINK', P .. 'b:' .. line.topic .. '/' .. line.id) end
@@ -90,9 +88,8 @@ local function replayEnd(line)
 end
 
 local function cleared(line)
-  if not dry and line.revision > tonumber(call('HGET', RV, line.topic) or 0) then
-    call('HSET', RV, line.topic, text(line.revision))
-  end
+  local revision = math.max(line.revision, call('HGET', RV, line.topic) or 0)
+  if not dry then call('HSET', RV, line.topic, text(revision)) end
   return ''
 end
 

@@ -3,6 +3,17 @@
 -- the pairs.
 local HEAD = '^(%l+) (%l+) (%d+) (%d+) (%d+) (%d+)([^\n]*)()\n'
 
+-- Parts of most records, for scripts that need not parse all of one. The front is the priority, due time and creation.
+local WAITING = '^waiting (%l+ %d+ %d+) (%d+) %d+([^\n]*)(\n.*)$' -- front, attempts, pairs, the rest
+-- Front, creation, attempts, pairs before the token, token, the rest.
+local RUNNING = '^running (%l+ %d+ (%d+)) (%d+) %d+([^\n]*) token=(%S+)(\n.*)$'
+local PLAIN = '^done %l+ %d+ %d+ 1 %d+ last=%S+\n' -- a finished job without further keys
+
+-- Makes a record of such parts; tail is the pairs and the rest.
+local function joined(state, front, attempts, revision, tail)
+  return state .. ' ' .. front .. ' ' .. attempts .. ' ' .. revision .. tail
+end
+
 local WORDS = {waiting = 1, running = 1, dead = 1, done = 1, high = 2, normal = 2, low = 2}
 
 -- Returns nil when there is no record, or a damaged one.

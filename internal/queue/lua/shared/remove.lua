@@ -70,12 +70,12 @@ local function discard(topic, id)
 end
 
 -- While hosts are absent, no line of their journals may bring a job back that ended or was replaced (see replay.lua).
-local function override(topic, id) call('HSET', P .. 'rv', topic .. '/' .. id, before .. ' deleted   ') end
+local function override(topic, id) call('HSET', P .. 'rv', topic .. '/' .. id, run.before .. ' deleted   ') end
 
 -- Removes the keys of a job besides its record. Absent hosts may know it if it was created before the bucket was
--- opened, at about before / RATE (see attend.lua); push.lua overrides what newer jobs replace.
+-- opened, at about run.before / RATE (see attend.lua); push.lua overrides what newer jobs replace.
 local function clear(topic, id, job)
-  if before ~= '' and job.created - 60000 <= EPOCH + before / RATE then override(topic, id) end
+  if run.before ~= '' and job.created - 60000 <= EPOCH + run.before / RATE then override(topic, id) end
   if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
   if tried(job) then call('UNLINK', P .. 'a:' .. topic .. '/' .. id) end
 end
@@ -89,4 +89,10 @@ local function remove(topic, id, job)
   end
   clear(topic, id, job)
   erase(topic, id)
+end
+
+-- Removes a job because somebody wants it gone.
+local function delete(topic, id, job)
+  remove(topic, id, job)
+  count(topic, job.state == 'dead' and 'dropped' or 'deleted', 1)
 end

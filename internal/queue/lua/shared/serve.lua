@@ -8,10 +8,10 @@ local function takeOf(topic, priority, n)
 end
 
 -- Whether a topic has a due job. One that has none is checked once: nothing becomes due in a call.
-local idle = {}
+run.idle = {}
 local function hasDue(topic)
   local w = P .. 'w:'
-  if idle[topic] then return false end
+  if run.idle[topic] then return false end
   if call('EXISTS', w .. 'high:' .. topic, w .. 'normal:' .. topic, w .. 'low:' .. topic) > 0 then
     for _, priority in ipairs(PRIORITIES) do
       local at = head(w .. priority .. ':' .. topic) or math.huge
@@ -19,17 +19,17 @@ local function hasDue(topic)
       if at <= micros + 1000 then event(topic, math.ceil(at / 1000)) end -- file offered it instead, a little early
     end
   end
-  idle[topic] = true
+  run.idle[topic] = true
   return false
 end
 
--- Takes up to n jobs of a priority, round robin over the topics; turns has the topic whose turn it is.
-local turns = {high = 0, normal = 0, low = 0}
-for i, turn in ipairs(call('HMGET', P .. 'turns', unpack(PRIORITIES))) do turns[PRIORITIES[i]] = turn or 0 end
+-- Takes up to n jobs of a priority, round robin over the topics; run.turns has the topic whose turn it is.
+run.turns = {high = 0, normal = 0, low = 0}
+for i, turn in ipairs(call('HMGET', P .. 'turns', unpack(PRIORITIES))) do run.turns[PRIORITIES[i]] = turn or 0 end
 local function inTurn(topics, priority, n)
-  local k, before, last = 0, -1, turns[priority]
-  while k < n and k > before do
-    before = k
+  local turns, k, so, last = run.turns, 0, -1, run.turns[priority]
+  while k < n and k > so do
+    so = k
     for i = 0, #topics - 1 do
       local at = (turns[priority] + i) % #topics + 1
       local some = k < n and takeOf(topics[at], priority, math.ceil((n - k) / (#topics - i))) or 0

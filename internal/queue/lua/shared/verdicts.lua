@@ -5,9 +5,8 @@ local verdicts = {}
 
 -- Appends an attempt to a job's list.
 local function attempt(topic, id, line)
-  if line == '' then return end
   local key = P .. 'a:' .. topic .. '/' .. id
-  if call('RPUSH', key, line) > ATTEMPTS then call('LTRIM', key, -ATTEMPTS, -1) end
+  if line ~= '' and call('RPUSH', key, line) > ATTEMPTS then call('LTRIM', key, -ATTEMPTS, -1) end
 end
 
 -- Lets a job wait for ms, or at the head of its priority's jobs.
@@ -22,10 +21,7 @@ local function delay(topic, id, job, ms)
 end
 
 function verdicts.done(topic, id, job, _, _, line)
-  if not accept(topic, id, job.record, '', job.revision, line) then
-    remove(topic, id, job)
-    count(topic, job.state == 'dead' and 'dropped' or 'deleted', 1)
-  end
+  if not accept(topic, id, job.record, '', job.revision, line) then delete(topic, id, job) end
   return 'gone', now
 end
 

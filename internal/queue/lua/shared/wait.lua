@@ -8,33 +8,31 @@ local function head(key)
   return tonumber(first[2]), first[1]
 end
 
-local soonest -- event of all topics; timers know it
 -- Notes that a topic has an event at a time: next is never later than a topic's next event. Tells timers about one
 -- before all others, with the time and this server's, so that they need not ask.
 local function event(topic, at)
-  soonest = soonest or head(P .. 'next') or math.huge
+  run.soonest = run.soonest or head(P .. 'next') or math.huge
   call('ZADD', P .. 'next', 'LT', text(at), topic)
-  if at >= soonest then return end
-  soonest = at
+  if at >= run.soonest then return end
+  run.soonest = at
   call('PUBLISH', P .. 'wake', 'T ' .. text(at) .. ' ' .. text(micros))
 end
 
-local offered = 0 -- turns that this call gave
-local mayIdle = true -- a dispatcher may wait for work
+run.offered, run.dispatcherToldOfWork = 0, false
 -- Gives a topic with due jobs of a priority its turn, behind all others, and wakes a dispatcher that waits, or workers.
 local function offer(topic, priority)
   local s = settings(topic)
   if s.pull then
     if call('ZREM', P .. 'awaited', topic) == 0 then return end
-    offered = offered + 1
+    run.offered = run.offered + 1
     call('PUBLISH', P .. 'pull', topic)
     return
   end
   if s['until'] > now or s.paused then return end
   if call('ZADD', P .. 'q:' .. priority, 'NX', call('INCR', P .. 'turn'), topic) == 0 then return end
-  offered = offered + 1
-  if mayIdle and call('DEL', P .. 'idle') == 1 then call('PUBLISH', P .. 'wake', 'D') end
-  mayIdle = false
+  run.offered = run.offered + 1
+  if not run.dispatcherToldOfWork and call('DEL', P .. 'idle') == 1 then call('PUBLISH', P .. 'wake', 'D') end
+  run.dispatcherToldOfWork = true
 end
 
 -- Offers each priority of a topic that has due jobs. Returns when the next job of the others is due.
