@@ -9,8 +9,8 @@
 // A dispatcher makes up to Concurrency calls at once, each in a place. A place is taken before the reserve, and is
 // freed when the call has ended. An outcome holds no place, so a shard that is down delays no calls of other shards'
 // jobs. While a shard does not accept outcomes, or as many as there are places are unsettled, nothing more is reserved
-// from it, so the outcomes that wait are bounded by the places and the calls aside. A reserve that is not answered within
-// the start window gives its places back: the jobs of a later answer are released.
+// from it, so the outcomes that wait are bounded by the places and the calls aside. A reserve that is not answered
+// within the start window gives its places back: the jobs of a later answer are released.
 //
 // Weights belong to priorities. A free place goes to the priority that the pattern names next, and within it to the
 // next topic with ready jobs (reserve.lua; deficit round robin with equal quanta, Shreedhar and Varghese, SIGCOMM 1995;

@@ -14,10 +14,10 @@ import (
 // misread, and damage, data of another format.
 //
 // Each bucket has the shard's identity, which the registry has, too, and which stays when the shard gets another name
-// or address. So one Redis that is registered under two names is noticed before draining one of them destroys the jobs of
-// both. Data without an identity (of a new Redis, or after FLUSHALL), or with one that the registry does not have, gets
-// that of the shard; a backup and a replica have the same one. Bucket 0 gets it first, so that of two names of a new
-// Redis the same one is refused in all buckets.
+// or address. So one Redis that is registered under two names is noticed before draining one of them destroys the jobs
+// of both. Data without an identity (of a new Redis, or after FLUSHALL), or with one that the registry does not have,
+// gets that of the shard; a backup and a replica have the same one. Bucket 0 gets it first, so that of two names of a
+// new Redis the same one is refused in all buckets.
 //
 // Each process checks both when it first calls a bucket: a bucket whose data is in order can be used, whatever the
 // servers of the others do.
