@@ -59,7 +59,7 @@ var (
 	probeNowScript   = declare(Row{Name: "probenow"})
 )
 
-// Row is all that is said about a script outside of its text.
+// Row describes a script: everything but its text.
 type Row struct {
 	Name       string
 	File       string // of its text, without .lua, when another script has the same; "" when it is named after it
