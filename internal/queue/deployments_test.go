@@ -22,7 +22,7 @@ func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := q.Shards()[0]
-			eventually(t, "the shard is adopted", func() bool { return s.adoptAll(t.Context()) == nil })
+			eventually(t, "the shard is adopted", func() bool { return adoptAll(t.Context(), s) == nil })
 			eventually(t, "a push is accepted", func() bool {
 				return q.Push(t.Context(), Push{Topic: "first", ID: "x", OnDuplicate: Replace}).Err == nil
 			})

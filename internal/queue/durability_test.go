@@ -63,7 +63,7 @@ func durableQueue(t *testing.T, url string, o Options) *fixture {
 	t.Helper()
 	o.Durability = byName
 	f := fixtureOn(t, url, o)
-	eventually(t, "the shard is adopted", func() bool { return f.s.adoptAll(f.ctx) == nil })
+	eventually(t, "the shard is adopted", func() bool { return adoptAll(f.ctx, f.s) == nil })
 	return f
 }
 
@@ -352,7 +352,7 @@ func TestPushesGoOnWhileTheNodeOfTheIdentityIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
-	eventually(t, "the shard is adopted", func() bool { return f.s.adoptAll(f.ctx) == nil })
+	eventually(t, "the shard is adopted", func() bool { return adoptAll(f.ctx, f.s) == nil })
 	eventually(t, "every master has its replica", func() bool { return f.q.CanKeep(f.ctx, Replica) == nil })
 	cluster := f.s.client.(*redis.ClusterClient)
 	if err := cluster.ForEachMaster(f.ctx, func(ctx context.Context, c *redis.Client) error {
@@ -448,7 +448,7 @@ func TestPushesFollowAClusterWhoseReplicaTakesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the replica is promoted", func() bool { return role(replica) == "master" })
-	eventually(t, "a push is taken and safe", func() bool { return f.s.adoptAll(f.ctx) == nil && push("after") })
+	eventually(t, "a push is taken and safe", func() bool { return adoptAll(f.ctx, f.s) == nil && push("after") })
 	f.get("replica", "before")
 	f.get("replica", "after")
 }

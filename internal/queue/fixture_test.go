@@ -36,29 +36,27 @@ func startRedis(t testing.TB, args ...string) (url string, server *redistest.Ser
 func adopt(t testing.TB, c redis.Cmdable) {
 	t.Helper()
 	id := parseInfo(c.Info(context.Background(), "server").Val())["run_id"]
-	err := c.MSet(context.Background(), prefix(0)+"run", id, formatKey(0), format).Err()
+	err := c.MSet(context.Background(), prefix(0)+"run", id, formatKey(0), Format).Err()
 	if err != nil || id == "" {
 		t.Fatalf("adopt the server %q: %v", id, err)
 	}
 }
 
 // adoptAll is adopt for any deployment.
-func (s *Shard) adoptAll(ctx context.Context) error {
+func adoptAll(ctx context.Context, s *Shard) error {
 	for b, n := range s.nodes {
-		c, err := s.Attend(ctx, b, Attendance{Host: "adopted"})
+		err := s.client.Eval(ctx, adoptText, []string{prefix(b)}, Format).Err()
 		if err != nil {
-			return err
-		}
-		if _, err := s.Compared(ctx, b, ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
-			return err
-		}
-		if _, err := s.Compared(ctx, b, ComparedBy{Host: "adopted", Mode: ComparedForget}); err != nil {
 			return err
 		}
 		n.down.Store(false)
 	}
 	return nil
 }
+
+const adoptText = `
+redis.call('SET', KEYS[1] .. 'run', string.match(redis.call('INFO', 'server'), 'run_id:(%x+)'))
+return redis.call('SET', KEYS[1] .. 'format', ARGV[1])`
 
 // flush empties the server.
 func (f *fixture) flush() {

@@ -22,8 +22,8 @@ import (
 // Each process checks both when it first calls a bucket: a bucket whose data is in order can be used, whatever the
 // servers of the others do.
 
-// format is the number of the present format.
-const format = "2"
+// Format is the number of the present format.
+const Format = "2"
 
 // ErrFormat is the error of a shard whose data has another format.
 var ErrFormat = errors.New("the data was written by another version of Wakecall: start with an empty Redis and an " +
@@ -104,7 +104,7 @@ func (s *Shard) checkFormat(ctx context.Context, bucket int) error {
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return fmt.Errorf("read the format of shard %s: %w", s.name, err)
 	}
-	if has.Val() != format && (has.Val() != "" || used.Val() > 0) {
+	if has.Val() != Format && (has.Val() != "" || used.Val() > 0) {
 		return fmt.Errorf("shard %s: %w", s.name, ErrFormat)
 	}
 	return nil

@@ -74,7 +74,7 @@ func cuttingOn(t *testing.T, d *redistest.Deployment) *cutting {
 			})
 		},
 	})
-	eventually(t, "the shard is adopted", func() bool { return c.s.adoptAll(t.Context()) == nil })
+	eventually(t, "the shard is adopted", func() bool { return adoptAll(t.Context(), c.s) == nil })
 	eventually(t, "every bucket answers", func() bool {
 		for b := range c.s.Buckets() {
 			if _, err := c.s.Advance(t.Context(), b); err != nil {

@@ -2,10 +2,10 @@ package queue
 
 // The scripts for figures. Each has its text in lua/, which describes its arguments and its result.
 var (
-	forecastScript = declare(Row{Name: "forecast"})
-	noteScript     = declare(Row{Name: "note", Lost: LostNever}) // it would count twice
-	notedScript    = declare(Row{Name: "noted"})
-	standingScript = declare(Row{Name: "standing"})
-	limitsScript   = declare(Row{Name: "limits"})
-	activeScript   = declare(Row{Name: "active"})
+	forecastScript = Declare(luaFiles, Row{Name: "forecast"})
+	noteScript     = Declare(luaFiles, Row{Name: "note", Lost: LostNever}) // it would count twice
+	notedScript    = Declare(luaFiles, Row{Name: "noted"})
+	standingScript = Declare(luaFiles, Row{Name: "standing"})
+	limitsScript   = Declare(luaFiles, Row{Name: "limits"})
+	activeScript   = Declare(luaFiles, Row{Name: "active"})
 )

@@ -2,9 +2,9 @@ package queue
 
 // The scripts of the comparison with the journals. Each has its text in lua/, which describes its arguments and result.
 var (
-	attendScript     = declare(Row{Name: "attend", Guard: GuardNone})
-	comparedScript   = declare(Row{Name: "compared", Guard: GuardNone})
-	replayScript     = declare(Row{Name: "replay", Guard: GuardNone})
-	handReplayScript = declare(
-		Row{Name: "replay by hand", File: "replay", Guard: GuardNone, RefuseFull: true})
+	attendScript     = Declare(luaFiles, Row{Name: "attend", Guard: GuardNone})
+	comparedScript   = Declare(luaFiles, Row{Name: "compared", Guard: GuardNone})
+	replayScript     = Declare(luaFiles, Row{Name: "replay", Guard: GuardNone})
+	handReplayScript = Declare(
+		luaFiles, Row{Name: "replay by hand", File: "replay", Guard: GuardNone, RefuseFull: true})
 )

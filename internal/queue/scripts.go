@@ -9,11 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// luaFiles has the scripts of this package, and in lua/shared what all scripts may use.
+//
 //go:embed lua
 var luaFiles embed.FS
-
-// storeLua has the scripts of this package, and in shared what all scripts may use.
-var storeLua = mustSub(luaFiles, "lua")
 
 // The scripts. Each has its text in lua/, which describes its arguments and its result.
 var (
@@ -113,8 +112,8 @@ type Script struct {
 	files fs.FS
 }
 
-// Declare returns the script of a row whose text is in files. Its text may use the files in the folder shared of these,
-// and of this package.
+// Declare returns the script of a row whose text is in the folder lua of files. It may use the files in lua/shared of
+// these, and of this package.
 func Declare(files fs.FS, row Row) *Script {
 	if row.File == "" {
 		row.File = row.Name
@@ -122,7 +121,7 @@ func Declare(files fs.FS, row Row) *Script {
 	return &Script{row, files}
 }
 
-func declare(row Row) *Script { return Declare(storeLua, row) }
+func declare(row Row) *Script { return Declare(luaFiles, row) }
 
 // needsCompared reports whether a script works only on servers that have been compared.
 func (c *Script) needsCompared() bool { return c.Guard == GuardCompared || c.Guard == GuardComplete }
@@ -133,7 +132,7 @@ const with = "-- With: "
 // that its second line names. All but the guards and base is one function: Lua searches the variables of a block anew
 // for each function that is made in it and uses one, but has those around it at hand.
 func (c *Script) text(cluster bool) string {
-	first, rest, _ := strings.Cut(mustRead(c.files, c.File), "\n")
+	first, rest, _ := strings.Cut(mustRead(c.files, "lua/"+c.File+".lua"), "\n")
 	if c.RefuseFull {
 		first = "#!lua"
 	}
@@ -156,10 +155,10 @@ func (c *Script) text(cluster bool) string {
 func (c *Script) shared(names []string) string {
 	var b strings.Builder
 	for _, name := range names {
-		name = "shared/" + name
+		name = "lua/shared/" + name + ".lua"
 		files := c.files
-		if _, err := fs.Stat(files, name+".lua"); err != nil {
-			files = storeLua
+		if _, err := fs.Stat(files, name); err != nil {
+			files = luaFiles
 		}
 		b.WriteString(mustRead(files, name))
 	}
@@ -167,19 +166,11 @@ func (c *Script) shared(names []string) string {
 }
 
 func mustRead(files fs.FS, name string) string {
-	b, err := fs.ReadFile(files, name+".lua")
+	b, err := fs.ReadFile(files, name)
 	if err != nil {
 		panic(err) // embedded: cannot be missing
 	}
 	return string(b)
-}
-
-func mustSub(files fs.FS, dir string) fs.FS {
-	sub, err := fs.Sub(files, dir)
-	if err != nil {
-		panic(err) // embedded: cannot be missing
-	}
-	return sub
 }
 
 // hash returns what EVALSHA names a script by. Only hashes are kept: the texts of all scripts would take 1.4 MiB in

@@ -106,7 +106,7 @@ func (s *Shard) Attend(ctx context.Context, bucket int, a Attendance) (Compariso
 	if a.Leaves {
 		flag = "1"
 	}
-	o, err := s.Call(ctx, bucket, attendScript, a.Host, a.Position, flag, rand.Text(), format, a.Revision)
+	o, err := s.Call(ctx, bucket, attendScript, a.Host, a.Position, flag, rand.Text(), Format, a.Revision)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("attend bucket %d: %w", bucket, err)
 	}

@@ -3,24 +3,21 @@ package queuetest
 
 import (
 	"context"
+	"embed"
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
+//go:embed lua
+var files embed.FS
+
+var adoptScript = queue.Declare(files, queue.Row{Name: "adopt", Guard: queue.GuardNone})
+
 // Adopt opens a shard without comparing it with any journal, and waits until the queue uses it.
 func Adopt(ctx context.Context, s *queue.Shard) error {
 	for bucket := range s.Buckets() {
-		c, err := s.Attend(ctx, bucket, queue.Attendance{Host: "adopted"})
-		if err != nil {
-			return err
-		}
-		if _, err := s.Compared(
-			ctx, bucket, queue.ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
-			return err
-		}
-		if _, err := s.Compared(
-			ctx, bucket, queue.ComparedBy{Host: "adopted", Mode: queue.ComparedForget}); err != nil {
+		if _, err := s.Call(ctx, bucket, adoptScript, queue.Format); err != nil {
 			return err
 		}
 	}
