@@ -254,7 +254,7 @@ func TestAnIdleTopicStartsWithASmallWindow(t *testing.T) {
 	}
 	f.settle(Done, nil, first...)
 	for topic, want := range map[string]int64{"grown": 64, "small": 64} { // it doubles, as that of a new topic
-		limits, err := f.q.TopicLimits(f.ctx, []string{topic})
+		limits, err := f.figures().TopicLimits(f.ctx, []string{topic})
 		if err != nil || limits[topic].Window != want {
 			t.Errorf("the window of the topic %s is %d, %v; want %d", topic, limits[topic].Window, err, want)
 		}

@@ -2,9 +2,7 @@ package queue
 
 import (
 	"errors"
-	"fmt"
 	"testing"
-	"time"
 )
 
 // FuzzCursor: a client may send any cursor; only cursors that List returned reach Redis, unchanged.
@@ -52,33 +50,6 @@ func TestACursorBelongsToOneState(t *testing.T) {
 			_, _, err := decodeCursor(state, encodeCursor("redis-1", text))
 			if (err == nil) != (state == of) || err != nil && !errors.Is(err, ErrCursor) {
 				t.Errorf("%s in state %s: %v", text, state, err)
-			}
-		}
-	}
-}
-
-// TestPagesOfJobsOfOneInstant: jobs that were pushed one by one for the same instant are listed once each.
-func TestPagesOfJobsOfOneInstant(t *testing.T) {
-	f := newFixture(t)
-	const jobs = 60
-	for n := range jobs {
-		f.push("t", fmt.Sprint(n), 0, func(p *Push) { p.DueAt, p.Priority = time.UnixMilli(1e12), Priority(n%3) })
-	}
-	for limit := 1; limit < jobs; limit += 4 {
-		seen, cursor := map[string]int{}, ""
-		for more := true; more; more = cursor != "" {
-			list, next, err := f.q.List(f.ctx, "t", Ready, cursor, limit)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, j := range list {
-				seen[j.ID]++
-			}
-			cursor = next
-		}
-		for n := range jobs {
-			if id := fmt.Sprint(n); seen[id] != 1 {
-				t.Errorf("with %d jobs a page, %s is listed %d times", limit, id, seen[id])
 			}
 		}
 	}

@@ -287,7 +287,7 @@ func TestADuplicateInAnotherShardIsConfirmedThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := 0; id == ""; i++ { // an id whose home is b
-		if s := fmt.Sprint(i); r.q.order("replica", s)[0].name == "b" {
+		if s := fmt.Sprint(i); byWeight(r.q.Shards(), "replica", s)[0].name == "b" {
 			id = s
 		}
 	}

@@ -163,6 +163,9 @@ func bringNear(ctx context.Context, s *Shard, topic string) error {
 	return nil
 }
 
+// figures has what people read about the jobs.
+func (f *fixture) figures() *Queue { return f.q }
+
 func (f *fixture) push(topic, id string, delay time.Duration, more ...func(*Push)) Result {
 	f.Helper()
 	p := Push{Topic: topic, ID: id, Body: []byte(`{"id":"` + id + `"}`), Delay: delay, Priority: Normal}
@@ -263,4 +266,34 @@ func (f *fixture) clean() {
 			f.Errorf("%s is left in Redis", k)
 		}
 	}
+}
+
+// homeIs returns an id whose home is the given shard.
+func (f *fixture) homeIs(shard, topic string) string {
+	f.Helper()
+	for i := 0; ; i++ {
+		if id := fmt.Sprint("job", i); byWeight(f.q.Shards(), topic, id)[0].name == shard {
+			return id
+		}
+	}
+}
+
+// twoShards has jobs in a, and a second shard b.
+func twoShards(t *testing.T, o Options) (f *fixture, states func(a, b string)) {
+	urlA, _ := startRedis(t)
+	urlB, _ := startRedis(t)
+	q := open(o)
+	t.Cleanup(func() { _ = q.Close() })
+	f = &fixture{T: t, ctx: t.Context(), q: q}
+	states = func(a, b string) {
+		t.Helper()
+		if err := q.SetShards(t.Context(),
+			[]ShardConfig{{Name: "a", URL: urlA, State: a}, {Name: "b", URL: urlB, State: b}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	states("active", "offline")
+	f.s = q.Shards()[0]
+	states("active", "draining")
+	return f, states
 }

@@ -157,7 +157,7 @@ func TestARenamedShardIsTheShardThatItWas(t *testing.T) {
 	f.push("u", now, 0)
 	leases := f.reserve(1)
 	name("z")
-	if got := f.q.order("t", later)[0].name; got != "z" {
+	if got := byWeight(f.q.Shards(), "t", later)[0].name; got != "z" {
 		t.Errorf("the home of %s is %s now", later, got)
 	}
 	if held := f.settle(Done, nil, leases...); !held[0] {

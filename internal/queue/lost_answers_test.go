@@ -10,11 +10,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // deafened is a fixture whose connections lose answers: of the next requests that have the mark, as many as lose says
 // are carried out, and then the connection is closed in place of the answer.
-func deafened(t *testing.T, mark string) (f *fixture, lose *atomic.Int32) {
+func deafened(t *testing.T, mark string, o Options) (f *fixture, lose *atomic.Int32) {
 	url, _ := startRedis(t)
 	lose = new(atomic.Int32)
 	link := proxied(t, url, func() (request, answer func([]byte) bool) {
@@ -27,7 +29,7 @@ func deafened(t *testing.T, mark string) (f *fixture, lose *atomic.Int32) {
 		}
 		return request, func([]byte) bool { return !deaf.Load() }
 	})
-	return fixtureOn(t, link, Options{}), lose
+	return fixtureOn(t, link, o), lose
 }
 
 // passOn copies until it must not or cannot continue, and closes both connections then.
@@ -47,7 +49,7 @@ func passOn(to, from net.Conn, may func([]byte) bool) {
 
 // TestAPushWhoseAnswerIsLostIsStoredOnce: the repeated call has the same ids and times.
 func TestAPushWhoseAnswerIsLostIsStoredOnce(t *testing.T) {
-	f, lose := deafened(t, `{"made":1}`)
+	f, lose := deafened(t, `{"made":1}`, Options{})
 	near := made("t", time.Minute)
 	for round := range 3 {
 		lose.Store(1)
@@ -78,7 +80,7 @@ func TestAPushWhoseAnswerIsLostIsStoredOnce(t *testing.T) {
 
 // TestWhatIsAnsweredIsThereAndNothingElse: many clients push at once while answers get lost, some twice in a row.
 func TestWhatIsAnsweredIsThereAndNothingElse(t *testing.T) {
-	f, lose := deafened(t, `{"made":1}`)
+	f, lose := deafened(t, `{"made":1}`, Options{})
 	ctx, cancel := context.WithCancel(f.ctx)
 	var breaking, pushing sync.WaitGroup
 	breaking.Go(func() {
@@ -179,7 +181,7 @@ func proxy(t *testing.T, l net.Listener, network, addr string, connect func() (r
 
 // TestALostAnswerEndsNoMoreDeadJobsThanAsked: the repeated call would re-drive or delete the next ones.
 func TestALostAnswerEndsNoMoreDeadJobsThanAsked(t *testing.T) {
-	f, lose := deafened(t, "lost.letters")
+	f, lose := deafened(t, "lost.letters", Options{})
 	for i := range 5 {
 		f.push("lost.letters", fmt.Sprint(i), 0)
 	}
@@ -203,9 +205,9 @@ func TestALostAnswerEndsNoMoreDeadJobsThanAsked(t *testing.T) {
 // TestARunWhoseAnswerIsLostIsRecorded although the repeated call finds the job due: if Redis loses the run, only the
 // journal has it.
 func TestARunWhoseAnswerIsLostIsRecorded(t *testing.T) {
-	f, lose := deafened(t, "run.lost")
 	var recorded []Job
-	f.q.opts.Changed = func(_ ChangeKind, jobs []Job) error { recorded = append(recorded, jobs...); return nil }
+	changed := func(_ ChangeKind, jobs []Job) error { recorded = append(recorded, jobs...); return nil }
+	f, lose := deafened(t, "run.lost", Options{Changed: changed})
 	for i := range int32(2) { // the server knows the script at the second call
 		f.push("run.lost", fmt.Sprint(i), time.Hour)
 		lose.Store(i)
@@ -226,9 +228,9 @@ func TestARunWhoseAnswerIsLostIsRecorded(t *testing.T) {
 // TestADeletionWhoseAnswerIsLostIsRecorded although the repeated call finds no job: if Redis loses the deletion, only
 // the journal has it.
 func TestADeletionWhoseAnswerIsLostIsRecorded(t *testing.T) {
-	f, lose := deafened(t, "delete.lost")
 	var recorded []Job
-	f.q.opts.Changed = func(_ ChangeKind, jobs []Job) error { recorded = append(recorded, jobs...); return nil }
+	changed := func(_ ChangeKind, jobs []Job) error { recorded = append(recorded, jobs...); return nil }
+	f, lose := deafened(t, "delete.lost", Options{Changed: changed})
 	pushed := map[string]int64{}
 	for i := range int32(2) { // the server knows the script at the second call
 		id := fmt.Sprint(i)
@@ -373,7 +375,7 @@ func TestACallThatWasNotSentIsRepeated(t *testing.T) {
 	f := fixtureOn(t, link, Options{})
 	f.push("t", "a", time.Hour)
 	_ = f.s.client.Close()
-	client, _, err := connect(link, f.q.opts, 0)
+	client, _, err := connect(link, Options{Buckets: 16, Timeout: wait.Limit}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

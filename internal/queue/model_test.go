@@ -405,7 +405,7 @@ func checkAgainstModel(t *testing.T, f *fixture, remembers bool) {
 			"dead": m.Dead, "advance": m.Advance, "": m.Check,
 		})
 		for _, topic := range []string{"a", "b"} {
-			if _, _, err := q.dropTopic(rt.Context(), topic); err != nil {
+			if _, err := q.DropTopic(rt.Context(), topic); err != nil {
 				rt.Fatal(err)
 			}
 		}

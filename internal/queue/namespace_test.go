@@ -206,7 +206,7 @@ func TestANamespaceIsListedTopicByTopic(t *testing.T) {
 	if got := list(Ready); !slices.Equal(got, want) {
 		t.Fatalf("listed %q, not %q", got, want)
 	}
-	for _, cursor := range []string{"%", "eA", encodeCursor("a", "")} {
+	for _, cursor := range []string{"%", "eA", "YQo"} {
 		if _, _, err := f.q.List(f.ctx, "x.*", Ready, cursor, 2); !errors.Is(err, ErrCursor) {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}

@@ -24,11 +24,11 @@ func TestNotesAreReadBackAndBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	attempts, err := f.q.Attempts(f.ctx, "t0", 100)
+	attempts, err := f.figures().Attempts(f.ctx, "t0", 100)
 	if err != nil || len(attempts) != 100 || string(attempts[0]) != `{"id":"149"}` {
 		t.Errorf("%d attempts, the newest %s, %v", len(attempts), attempts[0], err)
 	}
-	kinds, err := f.q.Errors(f.ctx, "t0")
+	kinds, err := f.figures().Errors(f.ctx, "t0")
 	if err != nil || len(kinds) != 100 {
 		t.Fatalf("%d kinds, %v", len(kinds), err)
 	}
@@ -37,22 +37,22 @@ func TestNotesAreReadBackAndBounded(t *testing.T) {
 			t.Fatalf("kind %+v", k)
 		}
 	}
-	late, err := f.q.LatenessCounts(f.ctx, []string{"t7", "nobody", "t8"}, since)
+	late, err := f.figures().LatenessCounts(f.ctx, []string{"t7", "nobody", "t8"}, since)
 	for topic, want := range map[string]int64{"t7": 4, "t8": 4, "nobody": 0} {
 		if got := late[topic]; err != nil || got[3] != want || got[-17] != want/2 {
 			t.Errorf("lateness of %q: %v, %v", topic, got, err)
 		}
 	}
-	if all, err := f.q.LatenessOfAll(f.ctx, since); err != nil || all[3] != 240 {
+	if all, err := f.figures().LatenessOfAll(f.ctx, since); err != nil || all[3] != 240 {
 		t.Errorf("lateness of all: %v, %v", all, err)
 	}
-	if got, err := f.q.ReserveCounts(f.ctx, since); err != nil || got != [3]int64{10, 6, 4} {
+	if got, err := f.figures().ReserveCounts(f.ctx, since); err != nil || got != [3]int64{10, 6, 4} {
 		t.Errorf("reserved %v, %v", got, err)
 	}
-	if err := f.q.ClearErrors(f.ctx, "t0"); err != nil {
+	if err := f.figures().ClearErrors(f.ctx, "t0"); err != nil {
 		t.Fatal(err)
 	}
-	if kinds, err := f.q.Errors(f.ctx, "t0"); err != nil || len(kinds) != 0 {
+	if kinds, err := f.figures().Errors(f.ctx, "t0"); err != nil || len(kinds) != 0 {
 		t.Errorf("after they were cleared: %v, %v", kinds, err)
 	}
 }

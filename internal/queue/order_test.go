@@ -118,7 +118,7 @@ func TestADamagedRecordInAnOrderIsSetAside(t *testing.T) {
 	if got := f.taken(2, "a"); got != "2" {
 		t.Errorf("taken: %s", got)
 	}
-	if _, _, err := f.q.dropTopic(f.ctx, "a"); err != nil {
+	if _, err := f.q.DropTopic(f.ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
 	f.clean()

@@ -56,12 +56,13 @@ type Options struct {
 	// AwaitCompared is how long a call may wait for a shard that is being compared with the journals, within its
 	// context. 0: not at all, for processes that do other work meanwhile.
 	AwaitCompared time.Duration
+	// Pace limits the moves of jobs out of draining shards. nil: DefaultPace.
+	Pace *MovePace
 }
 
 // Queue is all shards together. Its methods may be called from any goroutine.
 type Queue struct {
 	opts   Options
-	pace   movePace
 	turn   atomic.Uint64                     // counts calls of Spots: each begins with another shard
 	shards atomic.Pointer[[]*Shard]          // by name, without offline ones
 	names  atomic.Pointer[map[string]string] // identity → name, for all shards of the registry
@@ -88,7 +89,10 @@ func Open(o Options) *Queue {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	q := &Queue{opts: o, pace: defaultPace, retired: map[*Shard]*time.Timer{}}
+	if o.Pace == nil {
+		o.Pace = &DefaultPace
+	}
+	q := &Queue{opts: o, retired: map[*Shard]*time.Timer{}}
 	q.shards.Store(&[]*Shard{})
 	q.takers.Store(&[]*Shard{})
 	return q

@@ -128,9 +128,10 @@ func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 
 // TestADrainingShardKeepsWhatWorkersHave until the leases end; then the waiting jobs are moved unchanged.
 func TestADrainingShardKeepsWhatWorkersHave(t *testing.T) {
-	f, states := twoShards(t, Options{})
+	pace := DefaultPace
+	pace.Stuck, pace.PutOff = 0, time.Minute
+	f, states := twoShards(t, Options{Pace: &pace})
 	f.pullTopics("t")
-	f.q.pace.stuck, f.q.pace.putOff = 0, time.Minute
 	verbs := map[string]Ending{
 		"acked":    {Verb: Ack},
 		"extended": {Verb: ExtendLeased, TTR: time.Hour},
@@ -208,9 +209,9 @@ func TestAJobThatADrainFindsIsRecorded(t *testing.T) {
 // TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained: pushes, changes, deletions and calls continue while the shards
 // are drained in turn.
 func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
-	f, states := twoShards(t, Options{})
-	f.q.pace = movePace{ahead: 8 * time.Second, within: 4 * time.Second, putOff: 9 * time.Second,
-		stuck: 100 * time.Millisecond} // a busy machine has four seconds for a copy, and four for the remaining steps
+	f, states := twoShards(t, Options{Pace: &MovePace{
+		Ahead: 8 * time.Second, Within: 4 * time.Second, PutOff: 9 * time.Second, Stuck: 100 * time.Millisecond,
+	}}) // a busy machine has four seconds for a copy, and four for the remaining steps
 	states("active", "active")
 	var mu sync.Mutex
 	calls, deleted, moved := map[string]int{}, map[string]time.Time{}, 0

@@ -14,18 +14,19 @@ import (
 // moved that neither shard would call before both steps are done; jobs that stay ready for long are postponed first.
 // One process at a time moves jobs. A process that was suspended in the middle stores nothing afterwards, since a shard
 // refuses copies that come late: their jobs may have been delivered. A job is called twice when the process ends
-// between the two steps and no other takes over within movePace.ahead.
+// between the two steps and no other takes over within MovePace.Ahead.
 
-// movePace holds the limits of time for moving.
-type movePace struct {
-	ahead  time.Duration // only jobs that are due later than this are moved
-	within time.Duration // a copy that comes later is refused; half of ahead
-	putOff time.Duration // how long a stuck job is postponed; more than ahead
-	stuck  time.Duration // a ready job is stuck when no dispatcher has taken it for so long
+// MovePace holds the limits of time for moving.
+type MovePace struct {
+	Ahead  time.Duration // only jobs that are due later than this are moved
+	Within time.Duration // a copy that comes later is refused; half of Ahead
+	PutOff time.Duration // how long a stuck job is postponed; more than Ahead
+	Stuck  time.Duration // a ready job is stuck when no dispatcher has taken it for so long
 }
 
-var defaultPace = movePace{
-	ahead: 10 * time.Second, within: 5 * time.Second, putOff: 20 * time.Second, stuck: 30 * time.Second,
+// DefaultPace moves jobs as production does.
+var DefaultPace = MovePace{
+	Ahead: 10 * time.Second, Within: 5 * time.Second, PutOff: 20 * time.Second, Stuck: 30 * time.Second,
 }
 
 // Drain goes once through the topics of a shard, moves all jobs that can be moved, and returns their number. holder is
@@ -71,7 +72,7 @@ func (m *mover) topic(ctx context.Context, bucket int, topic string, n Stats) er
 		if ok, err := m.mayGoOn(ctx); err != nil || !ok {
 			return err
 		}
-		if err := m.from.putOff(ctx, bucket, topic, m.queue.pace.stuck, m.queue.pace.putOff); err != nil {
+		if err := m.from.putOff(ctx, bucket, topic, m.queue.opts.Pace.Stuck, m.queue.opts.Pace.PutOff); err != nil {
 			return err
 		}
 	}
@@ -115,7 +116,7 @@ func (m *mover) all(ctx context.Context, topic string, state State) error {
 
 // some moves those of the listed jobs that are due late enough.
 func (m *mover) some(ctx context.Context, began time.Time, topic string, listed []Job) error {
-	cases, err := m.from.cases(ctx, topic, listed, m.queue.pace.ahead)
+	cases, err := m.from.cases(ctx, topic, listed, m.queue.opts.Pace.Ahead)
 	if err != nil || len(cases) == 0 {
 		return err
 	}
@@ -142,7 +143,7 @@ func (m *mover) some(ctx context.Context, began time.Time, topic string, listed 
 // move stores jobs in another shard, records that, and removes them here; if a job cannot be removed here, it removes
 // the copy. An error in between leaves jobs in both shards until the next call of Drain.
 func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*moving) error {
-	if err := to.copyOf(ctx, began.Add(m.queue.pace.within), list); err != nil {
+	if err := to.copyOf(ctx, began.Add(m.queue.opts.Pace.Within), list); err != nil {
 		return err
 	}
 	copied := slices.DeleteFunc(slices.Clone(list), func(c *moving) bool { return c.copied == 0 })

@@ -12,26 +12,6 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-// twoShards has jobs in a, and a second shard b.
-func twoShards(t *testing.T, o Options) (f *fixture, states func(a, b string)) {
-	urlA, _ := startRedis(t)
-	urlB, _ := startRedis(t)
-	q := open(o)
-	t.Cleanup(func() { _ = q.Close() })
-	f = &fixture{T: t, ctx: t.Context(), q: q}
-	states = func(a, b string) {
-		t.Helper()
-		if err := q.SetShards(t.Context(),
-			[]ShardConfig{{Name: "a", URL: urlA, State: a}, {Name: "b", URL: urlB, State: b}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	states("active", "offline")
-	f.s = q.Shards()[0]
-	states("active", "draining")
-	return f, states
-}
-
 // TestAChangeIsOneOfEveryCopy: a push whose answer was lost may have left a copy in a second shard.
 func TestAChangeIsOneOfEveryCopy(t *testing.T) {
 	f, states := twoShards(t, Options{})
@@ -113,7 +93,7 @@ func TestAChangeOfAJobOnTheMoveLeavesOne(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	b := f.q.activeFor("t", "1")[0]
+	b := f.q.Shards()[1]
 	if err := b.copyOf(f.ctx, time.Now().Add(time.Minute), list); err != nil {
 		t.Fatal(err)
 	}
@@ -210,10 +190,11 @@ func TestOneProcessMovesJobs(t *testing.T) {
 
 // TestACopyThatComesLateIsRefused: another process may have moved the job meanwhile, and it may have been delivered.
 func TestACopyThatComesLateIsRefused(t *testing.T) {
-	f, states := twoShards(t, Options{})
+	pace := DefaultPace
+	pace.Within = -time.Millisecond
+	f, states := twoShards(t, Options{Pace: &pace})
 	f.push("t", "1", time.Hour)
 	states("draining", "active")
-	f.q.pace.within = -time.Millisecond
 	n, err := f.q.Drain(f.ctx, f.s, "me")
 	if !errors.Is(err, errTooLate) || n != 0 {
 		t.Fatalf("drain = %d, %v", n, err)
@@ -238,7 +219,7 @@ func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 	if err != nil || len(list) != 3 {
 		t.Fatal(list, err)
 	}
-	b := f.q.activeFor("t", "copied")[0]
+	b := f.q.Shards()[1]
 	if err := b.copyOf(f.ctx, time.Now().Add(time.Minute), list); err != nil {
 		t.Fatal(err)
 	}

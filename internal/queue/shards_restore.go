@@ -12,7 +12,7 @@ import (
 // moveStep is how many jobs of a draining shard are read in one call.
 const moveStep = 100
 
-// moverFor is how long a process may move jobs without renewal; longer than movePace.within.
+// moverFor is how long a process may move jobs without renewal; longer than MovePace.Within.
 const moverFor = 15 * time.Second
 
 // mayMove makes this process the one that moves jobs out of the shard, unless another one is, and counts jobs that it

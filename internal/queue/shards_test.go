@@ -9,16 +9,6 @@ import (
 	"time"
 )
 
-// homeIs returns an id whose home is the given shard.
-func (f *fixture) homeIs(shard, topic string) string {
-	f.Helper()
-	for i := 0; ; i++ {
-		if id := fmt.Sprint("job", i); f.q.order(topic, id)[0].name == shard {
-			return id
-		}
-	}
-}
-
 // TestARefusedReplaceLeavesTheOldJob when it is in a shard that is not its home and no shard accepts the new one.
 func TestARefusedReplaceLeavesTheOldJob(t *testing.T) {
 	f, states := twoShards(t, Options{})

@@ -9,7 +9,7 @@ import (
 
 func (f *fixture) standing(topic, id string) (Standing, bool) {
 	f.Helper()
-	s, ok, err := f.q.Standing(f.ctx, &Job{Topic: topic, ID: id, Shard: "a"})
+	s, ok, err := f.figures().Standing(f.ctx, &Job{Topic: topic, ID: id, Shard: "a"})
 	if err != nil {
 		f.Fatal(err)
 	}

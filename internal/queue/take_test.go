@@ -59,7 +59,7 @@ func (f *fixture) ended(e Ending) Ended {
 // balanced fails if the totals of a topic do not add up.
 func (f *fixture) balancedTopics(topics ...string) {
 	f.Helper()
-	totals, err := f.q.Totals(f.ctx, topics)
+	totals, err := f.figures().Totals(f.ctx, topics)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -73,10 +73,10 @@ func TestATakeByIDWithALostAnswerIsRepeated(t *testing.T) {
 // TestATakeThatTheJournalCannotHoldIsTakenBack: without its line, a dead job would die again after a server was
 // compared with the journals.
 func TestATakeThatTheJournalCannotHoldIsTakenBack(t *testing.T) {
-	f := newFixture(t)
+	url, _ := startRedis(t)
+	f := fixtureOn(t, url, Options{Changed: func(ChangeKind, []Job) error { return errors.New("the disk is full") }})
 	f.pullTopics("t")
 	f.push("t", "a", 0)
-	f.q.opts.Changed = func(ChangeKind, []Job) error { return errors.New("the disk is full") }
 	var un *UnavailableError
 	if job, err := f.q.TakeByID(f.ctx, "t", "a"); !errors.As(err, &un) || un.Reason != "journal" {
 		t.Fatalf("took %+v, %v", job, err)

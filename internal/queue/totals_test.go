@@ -24,7 +24,7 @@ func balances(t interface {
 
 func (f *fixture) totals(topic string) TopicTotals {
 	f.Helper()
-	all, err := f.q.Totals(f.ctx, []string{topic})
+	all, err := f.figures().Totals(f.ctx, []string{topic})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -66,11 +66,11 @@ func TestTotalsCountWhatHappened(t *testing.T) {
 	if got.Total != want || got.Today != want || len(got.Days) != 0 {
 		t.Errorf("totals are\n%+v, today\n%+v, want\n%+v; earlier days %v", got.Total, got.Today, want, got.Days)
 	}
-	if active, err := f.q.Active(f.ctx, time.Now().Add(-time.Minute)); err != nil || len(active) != 1 ||
+	if active, err := f.figures().Active(f.ctx, time.Now().Add(-time.Minute)); err != nil || len(active) != 1 ||
 		active[0] != "t" {
 		t.Errorf("active are %v, %v", active, err)
 	}
-	if active, err := f.q.Active(f.ctx, time.Now().Add(time.Minute)); err != nil || len(active) > 1 {
+	if active, err := f.figures().Active(f.ctx, time.Now().Add(time.Minute)); err != nil || len(active) > 1 {
 		t.Errorf("active in future are %v, %v", active, err)
 	}
 }
@@ -143,7 +143,7 @@ func TestTheForecastCountsWhatIsStored(t *testing.T) {
 	if err := f.q.Delete(f.ctx, "t", fmt.Sprint(3*time.Hour, 0)); err != nil {
 		t.Fatal(err)
 	}
-	got, err := f.q.Forecast(f.ctx, "t")
+	got, err := f.figures().Forecast(f.ctx, "t")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestTheForecastCountsWhatIsStored(t *testing.T) {
 		got.Hours[2]+got.Hours[3] != 2 {
 		t.Errorf("%d within the hour, %d within the day: %v %v", hour, day, got.Minutes, got.Hours)
 	}
-	if limits, err := f.q.TopicLimits(f.ctx, []string{"t"}); err != nil || limits["t"].Window == 0 ||
+	if limits, err := f.figures().TopicLimits(f.ctx, []string{"t"}); err != nil || limits["t"].Window == 0 ||
 		!limits["t"].BreakerOpen.IsZero() {
 		t.Errorf("limits %+v, %v", limits, err)
 	}
@@ -181,7 +181,7 @@ func TestArrivalsAreThoseThatGoOn(t *testing.T) {
 		var got Forecast
 		eventually(t, "all jobs are due", func() bool {
 			var err error
-			got, err = f.q.Forecast(f.ctx, topic)
+			got, err = f.figures().Forecast(f.ctx, topic)
 			return err == nil && got.Ready == 100
 		})
 		if got.OldestReady <= 0 || got.Arrivals < want[0] || got.Arrivals > want[1] {
@@ -258,7 +258,7 @@ func TestActiveListsManyTopics(t *testing.T) {
 		if err := f.s.client.ZAdd(f.ctx, prefix(0)+"act", all...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := f.q.Active(f.ctx, time.Now().Add(-time.Minute)); err != nil || len(list) != topics {
+		if list, err := f.figures().Active(f.ctx, time.Now().Add(-time.Minute)); err != nil || len(list) != topics {
 			t.Errorf("%s: %d topics, want %d, %v", name, len(list), topics, err)
 		}
 	}
