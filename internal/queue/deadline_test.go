@@ -113,9 +113,9 @@ func TestAJumpOfAServersClockRefusesNoPush(t *testing.T) {
 		for d := range durabilities {
 			clock := f.s.nodes[0].clock.Load()
 			if clock == nil {
-				clock = &clockReading{}
+				clock = ClockForTest(0, time.Time{})
 			}
-			f.s.nodes[0].clock.Store(&clockReading{clock.server - jump.Milliseconds(), time.Now()})
+			f.s.nodes[0].clock.Store(ClockForTest(clock.server-jump.Milliseconds(), time.Now()))
 			id++
 			push := []Push{{Topic: "t", ID: string(rune('a' + id)), Delay: time.Hour, Priority: Normal}}
 			if r, _ := f.s.storeAll(0, d, push, time.Minute); r[0].Err != nil {

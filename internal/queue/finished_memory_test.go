@@ -14,7 +14,7 @@ import (
 func TestTheLastFinishedJobsAreBounded(t *testing.T) {
 	f := newFixture(t)
 	for _, topic := range []string{"a", "b", "c"} {
-		f.conf(topic, TopicConf{TTR: 10 * time.Second, MaxAttempts: 10, Remember: RememberLast, last: 5, all: 8})
+		f.conf(topic, KeepForTest(TopicConf{TTR: 10 * time.Second, MaxAttempts: 10, Remember: RememberLast}, 5, 8))
 		for i := range 7 {
 			f.push(topic, fmt.Sprint(i), 0)
 		}

@@ -18,7 +18,7 @@ func (f *fixture) remember(topic string, d time.Duration) {
 // lasting is the configuration of a topic with the given duration for finished jobs and for leases.
 func (f *fixture) lasting(topic string, remember, ttr time.Duration) {
 	f.Helper()
-	f.conf(topic, TopicConf{TTR: ttr, MaxAttempts: 10, Remember: remember, last: LastFinished, all: MaxLast})
+	f.conf(topic, KeepForTest(TopicConf{TTR: ttr, MaxAttempts: 10, Remember: remember}, LastFinished, MaxLast))
 }
 
 func (f *fixture) conf(topic string, c TopicConf) {
@@ -169,7 +169,7 @@ func (f *fixture) nextMillisecond() {
 func TestFinishedJobsOfSeveralQuietTopicsAreForgottenAtOnce(t *testing.T) {
 	f := newFixture(t)
 	for _, topic := range []string{"a", "b", "c", "many"} {
-		f.conf(topic, TopicConf{TTR: 10 * time.Second, MaxAttempts: 10, Remember: RememberLast, last: 5, all: 8})
+		f.conf(topic, KeepForTest(TopicConf{TTR: 10 * time.Second, MaxAttempts: 10, Remember: RememberLast}, 5, 8))
 	}
 	for _, topic := range []string{"a", "b", "c"} {
 		f.push(topic, "1", 0)

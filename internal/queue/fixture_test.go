@@ -123,11 +123,9 @@ func (f *fixture) loadScripts() {
 // listEarly makes every job far ahead go into the list of its minute.
 func (f *fixture) listEarly() {
 	for _, s := range f.q.Shards() {
-		compose := s.compose
-		s.compose = func(script *Script) string {
-			return strings.Replace(compose(script), "FEW, DENSE = 100, 16", "FEW, DENSE = 0, 0", 1)
-		}
-		s.hashes.Clear()
+		s.RewriteForTest(func(text string) string {
+			return strings.Replace(text, "FEW, DENSE = 100, 16", "FEW, DENSE = 0, 0", 1)
+		})
 	}
 }
 

@@ -379,7 +379,7 @@ func TestACallThatWasNotSentIsRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.s.client = client
+	f.s.UseForTest(client)
 	broken.Store(4) // more than a call whose reply is lost would repeat
 	if err := f.q.Delete(f.ctx, "t", "a"); err != nil {
 		t.Error(err)

@@ -302,7 +302,7 @@ func TestACountOfManyTopicsIsKept(t *testing.T) {
 		}
 	}
 	counted := func(ago, took time.Duration) {
-		f.s.counted.Store(&jobCount{jobs: 7, at: time.Now().Add(-ago), took: took})
+		f.s.counted.Store(CountForTest(7, time.Now().Add(-ago), took))
 	}
 	counted(0, time.Millisecond)
 	jobs(1)

@@ -1,0 +1,33 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// What tests set inside of a shard.
+
+// ClockForTest is a reading of a server's clock.
+func ClockForTest(server int64, at time.Time) *clockReading { return &clockReading{server, at} }
+
+// CountForTest is a count of a shard's jobs.
+func CountForTest(jobs int64, at time.Time, took time.Duration) *jobCount {
+	return &jobCount{jobs: jobs, at: at, took: took}
+}
+
+// KeepForTest returns c, which makes a shard remember as many finished jobs of a topic, and of all.
+func KeepForTest(c TopicConf, last, all int) TopicConf {
+	c.last, c.all = last, all
+	return c
+}
+
+// UseForTest makes a shard call scripts through another client.
+func (s *Shard) UseForTest(c redis.UniversalClient) { s.client = c }
+
+// RewriteForTest changes the texts of all scripts.
+func (s *Shard) RewriteForTest(change func(string) string) {
+	compose := s.compose
+	s.compose = func(script *Script) string { return change(compose(script)) }
+	s.hashes.Clear()
+}
