@@ -262,12 +262,12 @@ type stage struct {
 	stop    context.CancelFunc
 	done    chan error
 
-	mu     sync.Mutex
-	called map[string]int
-	flying int
-	short  bool // calls get no descriptor
-	dial   time.Duration
-	noted  func(r *callback.Request) // of each call, when it begins
+	mu       sync.Mutex
+	called   map[string]int
+	inFlight int
+	short    bool // calls get no descriptor
+	dial     time.Duration
+	noted    func(r *callback.Request) // of each call, when it begins
 }
 
 // Do checks that each call starts while a deletion waits for it, and ends before its lease.
@@ -290,10 +290,10 @@ func (s *stage) Do(ctx context.Context, _ *callback.Endpoint, r *callback.Reques
 	}()
 	s.mu.Lock()
 	s.called[r.ID]++
-	s.flying++
+	s.inFlight++
 	short := s.short
 	s.mu.Unlock()
-	defer func() { s.mu.Lock(); s.flying--; s.mu.Unlock() }()
+	defer func() { s.mu.Lock(); s.inFlight--; s.mu.Unlock() }()
 	if short {
 		return callback.Outcome{Class: callback.Short, Reason: "shortage", Err: "no descriptor"}
 	}
@@ -323,13 +323,13 @@ func (s *stage) shard(id string) *fake {
 	return nil
 }
 
-func (s *stage) calls() (ids, most, flying int) {
+func (s *stage) calls() (ids, most, inFlight int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.called {
 		most = max(most, n)
 	}
-	return len(s.called), most, s.flying
+	return len(s.called), most, s.inFlight
 }
 
 // setting is what a test can configure before the dispatcher starts.

@@ -44,11 +44,11 @@ func newCounters(r prometheus.Registerer, p *places, topics int) *counters {
 		free := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "wakecall_dispatcher_free_places", Help: "Callbacks that can still be started.",
 		}, func() float64 { return float64(p.available()) })
-		flight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "wakecall_dispatcher_in_flight", Help: "Jobs reserved or being called.",
 		}, func() float64 { return float64(p.inFlight()) })
 		r.MustRegister(m.callbacks, m.lateness, m.duration, m.batch, m.lost, m.settleRetries, m.journalErrors)
-		r.MustRegister(free, flight)
+		r.MustRegister(free, inFlight)
 	}
 	return m
 }

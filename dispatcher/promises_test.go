@@ -282,8 +282,8 @@ func TestAShardThatIsDownHoldsNoPlaces(t *testing.T) {
 	}
 	play(t, setting{concurrency: 16, hang: true, shards: []*fake{up, down}}, func(t *testing.T, s *stage) {
 		pass(10 * time.Second)
-		if _, _, flying := s.calls(); flying != 16 {
-			t.Errorf("%d of 16 places are used while another shard is down", flying)
+		if _, _, inFlight := s.calls(); inFlight != 16 {
+			t.Errorf("%d of 16 places are used while another shard is down", inFlight)
 		}
 		close(s.answer)
 	})
@@ -299,13 +299,13 @@ func TestJobsOfALostReplyThatFindNoPlaceGoBackUncounted(t *testing.T) {
 		}
 		up.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
 		pass(100 * time.Millisecond)
-		if _, _, flying := s.calls(); flying != 4 {
-			t.Fatalf("%d of 4 places are used", flying)
+		if _, _, inFlight := s.calls(); inFlight != 4 {
+			t.Fatalf("%d of 4 places are used", inFlight)
 		}
 		down.set(func() { down.reserveErr = nil })
 		pass(600 * time.Millisecond)
-		if _, _, flying := s.calls(); flying != 4 {
-			t.Errorf("%d callbacks at once with a concurrency of 4", flying)
+		if _, _, inFlight := s.calls(); inFlight != 4 {
+			t.Errorf("%d callbacks at once with a concurrency of 4", inFlight)
 		}
 		if got := down.verdicts(); got[queue.Release] != 1 || len(got) != 1 {
 			t.Errorf("verdicts = %v, want the job released", got)
@@ -421,10 +421,10 @@ func TestLongCallsKeepTheirLeases(t *testing.T) {
 	}
 	play(t, setting{concurrency: 1600, hang: true, ttr: time.Minute, shards: []*fake{f}}, func(t *testing.T, s *stage) {
 		pass(12 * time.Second)
-		_, _, flying := s.calls()
+		_, _, inFlight := s.calls()
 		f.set(func() {
-			if flying < jobs || len(f.extended) < flying {
-				t.Errorf("after 12 of 16 s, %d calls are under way and %d leases extended", flying, len(f.extended))
+			if inFlight < jobs || len(f.extended) < inFlight {
+				t.Errorf("after 12 of 16 s, %d calls are under way and %d leases extended", inFlight, len(f.extended))
 			}
 		})
 		close(s.answer)

@@ -2,46 +2,46 @@ package dispatcher
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/batch"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// A settler sends outcomes to Redis in batches. While no batch is in progress, it sends an outcome at once; otherwise
-// outcomes accumulate for the next batch. A batch is retried until Redis answers; the script ignores jobs that are
+// A settler sends outcomes to Redis in batches. A batch is retried until Redis answers; the script ignores jobs that are
 // already settled. An outcome holds no place.
 type settler struct {
-	src *source
+	src     *source
+	batches *batch.Batcher[*outcome, struct{}]
+	sending sync.WaitGroup
 
-	mu      sync.Mutex
-	waiting []*outcome
-	flying  int
-	flights sync.WaitGroup
-
+	mu        sync.Mutex
 	unsettled int           // outcomes that are not settled yet
 	failing   int           // batches that Redis has not accepted at the first try
 	settled   chan struct{} // closed when a batch is settled; nil: nobody waits for that
 }
 
-const (
-	maxFlying   = 2
-	secondAt    = 32 // number of waiting outcomes that justifies a second concurrent batch
-	settleLimit = queue.ReserveLimit
-)
+const settleLimit = queue.ReserveLimit
+
+func newSettler(src *source) *settler {
+	s := &settler{src: src}
+	s.batches = batch.New(batch.Options{
+		Calls: 2, Jobs: settleLimit, SecondAt: 32,
+		Waiting: math.MaxInt, // accepting bounds them
+		Start:   func(f func()) bool { s.sending.Go(f); return true },
+	}, s.settle)
+	return s
+}
 
 func (s *settler) add(o *outcome) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting = append(s.waiting, o)
 	s.unsettled++
-	if s.flying == 0 || (s.flying < maxFlying && len(s.waiting) >= secondAt) {
-		s.flying++
-		s.flights.Add(1)
-		go s.fly(s.take())
-	}
+	s.mu.Unlock()
+	s.batches.Add(o, batch.Size{Jobs: 1})
 }
 
 // accepting waits until Redis has accepted every outcome that it did not accept at the first try, and until fewer than
@@ -86,32 +86,13 @@ func (s *settler) done(n int) {
 }
 
 // wait returns when all outcomes are settled. No outcomes may be added meanwhile.
-func (s *settler) wait() { s.flights.Wait() }
+func (s *settler) wait() { s.sending.Wait() }
 
-func (s *settler) take() []*outcome {
-	n := min(len(s.waiting), settleLimit)
-	batch := s.waiting[:n:n]
-	s.waiting = s.waiting[n:]
-	return batch
-}
-
-func (s *settler) fly(batch []*outcome) {
-	defer s.flights.Done()
-	for {
-		s.settle(batch)
-		s.mu.Lock()
-		if len(s.waiting) == 0 {
-			s.waiting = nil
-			s.flying--
-			s.mu.Unlock()
-			return
-		}
-		batch = s.take()
-		s.mu.Unlock()
+func (s *settler) settle(_ int, requests []*batch.Request[*outcome, struct{}]) {
+	batch := make([]*outcome, len(requests))
+	for i, r := range requests {
+		batch[i] = r.Value
 	}
-}
-
-func (s *settler) settle(batch []*outcome) {
 	s.tell(batch)
 	s.record(batch, false)
 	st := make([]queue.Settlement, len(batch))

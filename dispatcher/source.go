@@ -38,7 +38,7 @@ func newSource(ctx context.Context, d *Dispatcher, s Shard, bucket int) *source 
 	src := &source{
 		d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]avoidance{},
 	}
-	src.settler = &settler{src: src}
+	src.settler = newSettler(src)
 	src.leases = &extender{src: src, held: map[*queue.Lease]*hold{}, some: make(chan struct{}, 1)}
 	return src
 }

@@ -140,8 +140,7 @@ func TestAReserveThatComesTooLateLeasesNoJob(t *testing.T) {
 			t.Error("a suspended shard answered")
 		}
 	})
-	take := flight{s: f.s, name: "w", calls: []*takeCall{{requests: []TakeRequest{{Topics: []string{"pull"}, Max: 1}}}}}
-	take.encode("w2")
+	take := f.takeOf("pull", "w2")
 	stopped(func() {
 		if _, err := f.s.Call(f.ctx, 0, takeScript, take.args...); err == nil {
 			t.Error("a suspended shard answered")

@@ -6,7 +6,7 @@
 //
 //	types.go             what a job is
 //	keys.go, record.go   how Redis stores it; attempts.go its attempts; id.go the ids made here
-//	push.go              a push as push.lua takes it; batcher.go hands pushes to gather.go, which batches calls
+//	push.go              a push as push.lua takes it; batches.go how requests share calls, by package batch
 //	advance.go           what timers do: wake.lua gives topics with due jobs their turns, and lists what has expired
 //	reserve.go           a dispatcher takes due jobs under leases
 //	settle.go            settle.lua ends or extends leases: of dispatchers here, of workers in end.go

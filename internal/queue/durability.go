@@ -12,7 +12,7 @@ import (
 // Durability says where a change must be stored before a push, change or deletion is answered.
 type Durability uint8
 
-// The durabilities. Each has its own push calls (see batcher), so that no push waits for a replica that only others
+// The durabilities. Each has its own push calls (see newPushes), so that no push waits for a replica that only others
 // need.
 const (
 	Memory  Durability = iota // in the memory of its server, which is what Redis itself promises

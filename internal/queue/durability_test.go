@@ -184,7 +184,7 @@ func TestAReplicaThatStandsStillMakesPushesStoredButNotSafe(t *testing.T) {
 	eventually(t, "a push of memory to be answered while one of replica waits", func() bool {
 		slow := make(chan Result, 1)
 		go func() { slow <- r.q.Push(r.ctx, Push{Topic: "replica", ID: "x", Delay: time.Hour}) }()
-		waits := func() bool { return r.s.nodes[0].pushes[Replica].underWay() }
+		waits := func() bool { return r.waiting() != "0" }
 		eventually(t, "the push waits", func() bool { return waits() || len(slow) > 0 })
 		r.push("other", "y", time.Hour)
 		still := waits()
@@ -215,10 +215,9 @@ func TestAReplicaThatStandsStillMakesPushesStoredButNotSafe(t *testing.T) {
 	})
 }
 
-func (b *batcher) underWay() bool {
-	b.calls.mu.Lock()
-	defer b.calls.mu.Unlock()
-	return len(b.calls.free) < maxReplicaFlying
+// waiting returns how many clients wait for the replica.
+func (r *replicated) waiting() string {
+	return parseInfo(r.s.client.Info(r.ctx, "clients").Val())["blocked_clients"]
 }
 
 func TestABatchIsUnsafeOnlyWhereItsTopicsAskForMore(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/batch"
 )
 
 // Verb says what happens to a job that a worker holds.
@@ -90,32 +92,16 @@ var ErrState = errors.New("the job is in another state")
 // EndLimit is the most endings in one call of the script; End splits longer lists.
 const EndLimit = 100
 
-type endCall struct {
-	list []Ending
-	answered[[]Ended]
-}
-
-func (c *endCall) jobs() int { return len(c.list) }
-
-func (s *Shard) newEnds(bucket int, o Options) *gatherer[*endCall] {
-	call := func(_ int, batch []*endCall) {
-		lists := make([][]Ending, len(batch))
-		for i, c := range batch {
-			lists[i] = c.list
-		}
-		list := slices.Concat(lists...)
+func (s *Shard) newEnds(bucket int, o Options) *batch.Batcher[[]Ending, []Ended] {
+	return batch.New(s.batchOptions(), batch.List(func(list []Ending) []Ended {
 		done := s.endAll(bucket, list)
 		if o.Ended != nil {
 			if err := o.Ended(done); err != nil {
 				refuseEnded(s, done, err)
 			}
 		}
-		for _, c := range batch {
-			c.answer(done[:len(c.list):len(c.list)], nil)
-			done = done[len(c.list):]
-		}
-	}
-	return newGatherer(s, maxFlying, maxTaken, call)
+		return done
+	}))
 }
 
 // refuseEnded turns successful results into errors: a job that was removed or redriven by its id, which the journal
@@ -139,9 +125,7 @@ func failEndings(list []Ending, err error) []Ended {
 
 // end carries out endings in one bucket, EndLimit at most.
 func (s *Shard) end(ctx context.Context, bucket int, list []Ending) []Ended {
-	c := &endCall{list: list, answered: newAnswered[[]Ended]()}
-	s.nodes[bucket].ends.add(c)
-	done, err := c.answered.await(ctx)
+	done, err := s.nodes[bucket].ends.Add(list, batch.Size{Jobs: len(list)}).Wait(ctx)
 	if err != nil {
 		return failEndings(list, err)
 	}

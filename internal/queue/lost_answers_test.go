@@ -283,8 +283,7 @@ func TestALostAnswerOfAScriptThatFailsIsGivenUp(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")
 	f.push("t", "a", 0)
-	take := flight{s: f.s, name: "w", calls: []*takeCall{{requests: []TakeRequest{{Topics: []string{"t"}, Max: 1}}}}}
-	take.encode("w1")
+	take := f.takeOf("t", "w1")
 	if err := take.call(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,110 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/batch"
 )
+
+// Pushes that wait for a replica have calls of their own: these take long, so more of them are under way at once; and
+// the fewer jobs each has, the sooner pushes are refused when a replica has stopped.
+const (
+	maxReplicaCalls = 16
+	maxReplicaJobs  = 128
+)
+
+// smallJobs is the most pushes of a request that is not large.
+const smallJobs = 16
+
+// newPushes makes the batcher of pushes of a bucket with a durability. When pushes wait for a replica that does not
+// answer, they are refused once their answers would come too late: they would otherwise queue up for minutes.
+func (s *Shard) newPushes(bucket int, d Durability, o Options) *batch.Batcher[[]Push, []Result] {
+	limits := s.batchOptions()
+	limits.Jobs = maxPushed
+	if d != Memory {
+		limits.Calls, limits.Jobs, limits.Wait = maxReplicaCalls, maxReplicaJobs, o.Timeout
+	}
+	return batch.New(limits, batch.List(func(list []Push) []Result {
+		results, unsafe := s.storeAll(bucket, d, list, o.Timeout)
+		if o.Accepted != nil {
+			if err := o.Accepted(list, results); err != nil {
+				s.refuseStored(results, err)
+			}
+		}
+		if unsafe != nil { // after Accepted, since the journal has them: pushed again they are duplicates
+			s.markUnsafe(results, unsafe)
+		}
+		return results
+	}))
+}
+
+// push stores pushes of a bucket's topics, which share calls with those of other goroutines. A large request is stored
+// in parts. All of them count as large, however small the last one is: otherwise it would overtake the parts before,
+// and two pushes of one id would change places.
+func (s *Shard) push(ctx context.Context, bucket int, d Durability, list []Push) []Result {
+	most := largeJobs
+	if d != Memory {
+		most = maxReplicaJobs
+	}
+	var parts []*batch.Request[[]Push, []Result]
+	for rest := list; len(rest) > 0; {
+		n, bytes := fitting(rest, most)
+		size := batch.Size{Jobs: n, Bytes: bytes, Large: len(list) > smallJobs}
+		parts = append(parts, s.nodes[bucket].pushes[d].Add(rest[:n], size))
+		rest = rest[n:]
+	}
+	results := make([][]Result, len(parts))
+	for i, part := range parts {
+		var err error
+		if results[i], err = part.Wait(ctx); err != nil { // when ctx has ended the pushes may still be stored
+			results[i] = failAll(len(part.Value), fmt.Errorf("push to shard %s: %w", s.name, err))
+		}
+	}
+	if len(results) == 1 {
+		return results[0]
+	}
+	return slices.Concat(results...)
+}
+
+// fitting returns how many of the pushes fit in one call, and the size of their bodies.
+func fitting(pushes []Push, most int) (n, bytes int) {
+	for ; n < min(len(pushes), most); n++ {
+		body := len(pushes[n].Body)
+		if n > 0 && bytes+body > maxBytes {
+			break
+		}
+		bytes += body
+	}
+	return n, bytes
+}
+
+func failAll(n int, err error) []Result {
+	results := make([]Result, n)
+	for i := range results {
+		results[i].Err = err
+	}
+	return results
+}
+
+// refuseStored turns the results of stored pushes into errors: a push that the journal could not record is not
+// acknowledged.
+func (s *Shard) refuseStored(results []Result, err error) {
+	err = s.unavailable("journal", err)
+	for i := range results {
+		if results[i].Err == nil {
+			results[i] = Result{Err: err}
+		}
+	}
+}
+
+// markUnsafe turns the results of stored jobs and of duplicates into errors that say that no replica has confirmed
+// them.
+func (s *Shard) markUnsafe(results []Result, why error) {
+	for i := range results {
+		if job := results[i].Job; results[i].Err == nil {
+			results[i] = Result{Job: job, Err: s.notReplicated("push", job.Topic, job.ID, why)}
+		}
+	}
+}
 
 // appendPushes appends the arguments of push.lua for pushes of a bucket.
 func appendPushes(args []any, pushes []Push) []any {

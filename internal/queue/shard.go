@@ -13,6 +13,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/internal/batch"
 )
 
 // Shard is one Redis deployment. Its methods may be called from any goroutine.
@@ -59,10 +61,10 @@ type bucketState struct {
 	told    atomic.Bool  // that it is down
 	clock   atomic.Pointer[clockReading]
 	why     atomic.Value // error
-	pushes  [durabilities]*batcher
-	takes   *gatherer[*takeCall]
+	pushes  [durabilities]*batch.Batcher[[]Push, []Result]
+	takes   *batch.Batcher[takeCall, Taken]
 	lost    atomic.Int32 // answers of takes that are being recovered
-	ends    *gatherer[*endCall]
+	ends    *batch.Batcher[[]Ending, []Ended]
 
 	// listening ends when the bucket goes down: those that listen to it connect anew, perhaps to another server.
 	listening atomic.Pointer[listening]
@@ -110,7 +112,7 @@ func openShard(c ShardConfig, o Options, peers Peers) (*Shard, error) {
 		n := &bucketState{}
 		n.listening.Store(s.newListening())
 		for d := range n.pushes {
-			n.pushes[d] = newBatcher(s, b, Durability(d), o)
+			n.pushes[d] = s.newPushes(b, Durability(d), o)
 		}
 		n.takes, n.ends = s.newTakes(b), s.newEnds(b, o)
 		s.nodes = append(s.nodes, n)

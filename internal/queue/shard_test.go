@@ -2,7 +2,9 @@ package queue
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,5 +107,41 @@ func TestReadyWithAServerThatHangs(t *testing.T) {
 	server.Pause()
 	if err := q.Ready(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAClosedShardAnswersEveryCall: no caller waits for an answer that never arrives.
+func TestAClosedShardAnswersEveryCall(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				push := []Push{{Topic: "t", ID: fmt.Sprint(i, "-", n)}}
+				if r := f.s.push(f.ctx, 0, Memory, push)[0]; r.Err != nil {
+					return
+				}
+			}
+		})
+		wg.Go(func() {
+			for {
+				if _, err := f.s.Take(f.ctx, 0, []TakeRequest{{Topics: []string{"t"}, Max: 1}}, nil); err != nil {
+					return
+				}
+			}
+		})
+	}
+	eventually(t, "jobs are taken", func() bool {
+		m, err := f.q.Stats(f.ctx, []string{"t"})
+		return err == nil && m["t"].Running > 0
+	})
+	if err := f.s.close(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	var un *UnavailableError
+	if _, err := f.s.Take(f.ctx, 0, []TakeRequest{{Topics: []string{"t"}, Max: 1}}, nil); !errors.As(err, &un) {
+		t.Errorf("take: %v", err)
 	}
 }

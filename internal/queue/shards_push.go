@@ -29,7 +29,7 @@ func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 }
 
 func (q *Queue) pushBatch(ctx context.Context, pushes []Push) []Result {
-	b := &batch{
+	b := &pushBatch{
 		q: q, began: time.Now(), pushes: pushes, results: make([]Result, len(pushes)), replaced: map[int][]*Shard{},
 	}
 	todo := make([]int, 0, len(pushes))
@@ -82,8 +82,8 @@ func (d destination) push(ctx context.Context, pushes []Push) []Result {
 	return d.shard.push(ctx, d.bucket, d.durability, pushes)
 }
 
-// batch holds pushes that may go to several shards. Indexes name the jobs.
-type batch struct {
+// pushBatch holds pushes that may go to several shards. Indexes name the jobs.
+type pushBatch struct {
 	q        *Queue
 	began    time.Time
 	pushes   []Push
@@ -94,7 +94,7 @@ type batch struct {
 // store pushes each job to the next shard of its order, to all shards and buckets concurrently. It returns the jobs
 // whose shard is unavailable, and none when no shard is left to try. A push that replaces a job goes no further than
 // that job's shard: otherwise both would be called.
-func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
+func (b *pushBatch) store(ctx context.Context, todo []int, try int) (failed []int) {
 	to := map[destination][]int{}
 	for _, i := range todo {
 		p := &b.pushes[i]
@@ -133,9 +133,9 @@ func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
 }
 
 // heldBy reports whether a shard has the job that a push replaces.
-func (b *batch) heldBy(i int, s *Shard) bool { return slices.Contains(b.replaced[i], s) }
+func (b *pushBatch) heldBy(i int, s *Shard) bool { return slices.Contains(b.replaced[i], s) }
 
-func (b *batch) storeIn(ctx context.Context, to destination, which []int) {
+func (b *pushBatch) storeIn(ctx context.Context, to destination, which []int) {
 	list := b.pushes
 	if len(which) != len(list) {
 		list = make([]Push, len(which))
@@ -151,7 +151,7 @@ func (b *batch) storeIn(ctx context.Context, to destination, which []int) {
 // storeElsewhere is storeIn for pushes that another shard has not answered. That shard may have stored them since the
 // batch began, so they get an instant instead of a delay. The clock of this shard is known to within the time of a
 // request: no copy is due before its delay has passed, nor before the time that is answered.
-func (b *batch) storeElsewhere(ctx context.Context, to destination, which []int) {
+func (b *pushBatch) storeElsewhere(ctx context.Context, to destination, which []int) {
 	least, most, err := to.shard.clockOf(ctx, to.bucket)
 	if err != nil {
 		for _, i := range which {
@@ -179,7 +179,7 @@ func (b *batch) storeElsewhere(ctx context.Context, to destination, which []int)
 // answerExisting looks for ids that already exist in a shard that is not their home: they were pushed while their home
 // was down, or before a shard was added. It answers pushes that keep or refuse these jobs, and returns the rest. While
 // a shard does not answer, it refuses pushes that replace, since the old job could be called as well.
-func (b *batch) answerExisting(ctx context.Context, todo []int) (rest []int) {
+func (b *pushBatch) answerExisting(ctx context.Context, todo []int) (rest []int) {
 	away := map[*Shard][]int{}
 	for _, i := range todo {
 		p := &b.pushes[i]
@@ -222,7 +222,7 @@ func (b *batch) answerExisting(ctx context.Context, todo []int) (rest []int) {
 }
 
 // dropFinished removes the finished jobs that do not count as duplicates.
-func (b *batch) dropFinished(which []int, found []*Job) {
+func (b *pushBatch) dropFinished(which []int, found []*Job) {
 	for k, i := range which {
 		p := &b.pushes[i]
 		if found[k] != nil && found[k].State == Finished &&
@@ -234,7 +234,7 @@ func (b *batch) dropFinished(which []int, found []*Job) {
 
 // refuseReplace refuses a push that replaces when the old job may be in a shard that did not answer: in any, or, when a
 // shard has it, in one before that.
-func (b *batch) refuseReplace(i int, missed map[*Shard]error) bool {
+func (b *pushBatch) refuseReplace(i int, missed map[*Shard]error) bool {
 	p := &b.pushes[i]
 	if p.OnDuplicate != Replace || p.Fresh {
 		return false
@@ -253,7 +253,7 @@ func (b *batch) refuseReplace(i int, missed map[*Shard]error) bool {
 
 // found records that a shard has the job which a push replaces, or answers the push with a job that is not in its home
 // shard.
-func (b *batch) found(i int, s *Shard, job *Job, unsafe error) (answered bool) {
+func (b *pushBatch) found(i int, s *Shard, job *Job, unsafe error) (answered bool) {
 	if b.pushes[i].OnDuplicate == Replace {
 		b.replaced[i] = append(b.replaced[i], s)
 		return false
@@ -267,7 +267,7 @@ func (b *batch) found(i int, s *Shard, job *Job, unsafe error) (answered bool) {
 
 // confirmKept waits until a replica has the jobs that pushes keep, if their topics' durability requires it. It returns,
 // by push, why no replica has confirmed.
-func (b *batch) confirmKept(ctx context.Context, s *Shard, which []int, found []*Job) map[int]error {
+func (b *pushBatch) confirmKept(ctx context.Context, s *Shard, which []int, found []*Job) map[int]error {
 	unsafe := map[int]error{}
 	waited := map[int]error{} // by bucket
 	for k, i := range which {
@@ -286,8 +286,8 @@ func (b *batch) confirmKept(ctx context.Context, s *Shard, which []int, found []
 	return unsafe
 }
 
-// acceptKept calls Options.Accepted for pushes that keep a job in another shard, as the batcher does for all others.
-func (b *batch) acceptKept(answered map[int]bool) {
+// acceptKept calls Options.Accepted for pushes that keep a job in another shard, as newPushes does for all others.
+func (b *pushBatch) acceptKept(answered map[int]bool) {
 	var which []int
 	var kept []Push
 	var found []Result
@@ -308,7 +308,7 @@ func (b *batch) acceptKept(answered map[int]bool) {
 
 // removeReplaced removes old jobs whose replacements another shard has stored. If no shard has stored the replacement,
 // the old job stays. If an old job cannot be removed, both exist, and the error asks the caller to push again.
-func (b *batch) removeReplaced(ctx context.Context) {
+func (b *pushBatch) removeReplaced(ctx context.Context) {
 	for i, holders := range b.replaced {
 		r := &b.results[i]
 		if r.Err != nil && !Stored(r.Err) {

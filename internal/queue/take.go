@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/batch"
 )
 
 // Order says from which of several topics a worker gets jobs.
@@ -66,20 +68,13 @@ type takeCall struct {
 	requests []TakeRequest
 	await    []string
 	groups   []*takeGroup // for each request; nil: its worker has left
-	answered[Taken]
 }
 
-func (c *takeCall) jobs() (n int) {
-	for i := range c.requests {
-		n += c.requests[i].Max
-	}
-	return n + 1
-}
-
-// repeated is what a name costs that the call has already, see gathered.
+// repeated is what a topic costs that the call has already: the script only reads its name again.
 const repeated = 0.125
 
-func (c *takeCall) names(seen map[string]bool) (n float64) {
+// topics adds the topics that a call names to seen, and returns how many the script checks for it.
+func (c *takeCall) topics(seen map[string]bool) (n float64) {
 	for i := range c.requests {
 		for _, topic := range c.requests[i].Topics {
 			if seen[topic] {
@@ -99,16 +94,20 @@ func (c *takeCall) names(seen map[string]bool) (n float64) {
 	return n
 }
 
-// maxTaken is roughly the most jobs that one call of the script takes.
-const maxTaken = 256
-
-func (s *Shard) newTakes(bucket int) *gatherer[*takeCall] {
-	name := crand.Text()[:12]
-	call := func(slot int, batch []*takeCall) {
-		f := flight{s: s, bucket: bucket, name: name + "/" + strconv.Itoa(slot), calls: batch}
-		f.fly()
+func (c *takeCall) size() batch.Size {
+	jobs := 1
+	for i := range c.requests {
+		jobs += c.requests[i].Max
 	}
-	return newGatherer(s, maxFlying, maxTaken, call)
+	return batch.Size{Jobs: jobs, Topics: c.topics}
+}
+
+func (s *Shard) newTakes(bucket int) *batch.Batcher[takeCall, Taken] {
+	name := crand.Text()[:12]
+	return batch.New(s.batchOptions(), func(slot int, calls []*batch.Request[takeCall, Taken]) {
+		b := takeBatch{s: s, bucket: bucket, name: name + "/" + strconv.Itoa(slot), calls: calls}
+		b.send()
+	})
 }
 
 // Take takes ready jobs of a bucket's topics for workers. await names topics for which workers go on waiting: the
@@ -118,9 +117,8 @@ func (s *Shard) Take(ctx context.Context, bucket int, requests []TakeRequest, aw
 	if err := s.takesNone(bucket); err != nil {
 		return Taken{}, err
 	}
-	c := &takeCall{requests: requests, await: await, answered: newAnswered[Taken]()}
-	s.nodes[bucket].takes.add(c)
-	taken, err := c.answered.await(ctx)
+	c := takeCall{requests: requests, await: await}
+	taken, err := s.nodes[bucket].takes.Add(c, c.size()).Wait(ctx)
 	if err != nil {
 		return Taken{}, fmt.Errorf("take from shard %s: %w", s.name, err)
 	}
@@ -142,13 +140,13 @@ func (s *Shard) takesNone(bucket int) error {
 	return nil
 }
 
-// flight is one call of the take script, and its repetition after a lost answer: otherwise its jobs would count an
+// takeBatch is one call of the take script, and its repetition after a lost answer: otherwise its jobs would count an
 // attempt when their leases expire.
-type flight struct {
+type takeBatch struct {
 	s      *Shard
 	bucket int
 	name   string
-	calls  []*takeCall
+	calls  []*batch.Request[takeCall, Taken]
 	groups []*takeGroup
 	args   []any
 	head   []any // of the answer
@@ -162,34 +160,34 @@ type takeGroup struct {
 	jobs        []Leased
 }
 
-func (f *flight) fly() {
-	if err := f.s.takesNone(f.bucket); err != nil {
-		f.fail(err)
+func (b *takeBatch) send() {
+	if err := b.s.takesNone(b.bucket); err != nil {
+		b.fail(err)
 		return
 	}
 	token := crand.Text()
-	f.encode(token)
-	if len(f.groups) == 0 && len(f.args) == takeHead { // all callers have left
-		f.fail(errLeft)
+	b.encode(token)
+	if len(b.groups) == 0 && len(b.args) == takeHead { // all callers have left
+		b.fail(errLeft)
 		return
 	}
-	err := f.call()
+	err := b.call()
 	if err == nil {
-		f.deliver()
+		b.deliver()
 		return
 	}
 	if lost(err) {
-		f.recoverBeside()
+		b.recoverBeside()
 	}
-	f.fail(err)
+	b.fail(err)
 }
 
 // recoverBeside recovers a lost answer without holding the slot. Until it is done, nothing is taken from the bucket, so
 // at most one recovery for each slot is under way.
-func (f *flight) recoverBeside() {
-	n := f.s.nodes[f.bucket]
+func (b *takeBatch) recoverBeside() {
+	n := b.s.nodes[b.bucket]
 	n.lost.Add(1)
-	if !f.s.start(func() { defer n.lost.Add(-1); f.recover() }) {
+	if !b.s.start(func() { defer n.lost.Add(-1); b.recover() }) {
 		n.lost.Add(-1)
 	}
 }
@@ -203,38 +201,38 @@ func lost(err error) bool {
 const takeHead = 6 // arguments of take.lua before the awaited topics
 
 // encode makes the arguments of the script, without callers that have left.
-func (f *flight) encode(token string) {
+func (b *takeBatch) encode(token string) {
 	var await []any
 	noted := map[string]bool{}
-	for _, c := range f.calls {
-		c.groups = make([]*takeGroup, len(c.requests))
-		for i := range c.requests {
-			if r := &c.requests[i]; !c.gone() && (r.Alive == nil || r.Alive()) {
-				c.groups[i] = f.join(r)
+	for _, c := range b.calls {
+		c.Value.groups = make([]*takeGroup, len(c.Value.requests))
+		for i := range c.Value.requests {
+			if r := &c.Value.requests[i]; !c.Left() && (r.Alive == nil || r.Alive()) {
+				c.Value.groups[i] = b.join(r)
 			}
 		}
-		for _, topic := range c.await {
-			if !noted[topic] && !c.gone() {
+		for _, topic := range c.Value.await {
+			if !noted[topic] && !c.Left() {
 				noted[topic] = true
 				await = append(await, topic)
 			}
 		}
 	}
-	f.args = append([]any{f.name, token, "", takePattern, len(await), awaitFor.Milliseconds()}, await...)
-	for _, g := range f.groups {
+	b.args = append([]any{b.name, token, "", takePattern, len(await), awaitFor.Milliseconds()}, await...)
+	for _, g := range b.groups {
 		ttr := ""
 		if g.TTR > 0 {
 			ttr = strconv.FormatInt(max(1, g.TTR.Milliseconds()), 10)
 		}
-		f.args = append(f.args, g.token, orderNames[g.Order], g.Max, ttr, len(g.Topics))
-		f.args = append(f.args, anys(g.Topics)...)
+		b.args = append(b.args, g.token, orderNames[g.Order], g.Max, ttr, len(g.Topics))
+		b.args = append(b.args, anys(g.Topics)...)
 	}
 }
 
 // join adds a request to the last group if its parameters are the same, else to a new one.
-func (f *flight) join(r *TakeRequest) *takeGroup {
-	if n := len(f.groups); n > 0 {
-		g := f.groups[n-1]
+func (b *takeBatch) join(r *TakeRequest) *takeGroup {
+	if n := len(b.groups); n > 0 {
+		g := b.groups[n-1]
 		if g.Order == r.Order && g.TTR == r.TTR && slices.Equal(g.Topics, r.Topics) {
 			g.Max += min(r.Max, TakeLimit)
 			return g
@@ -242,89 +240,89 @@ func (f *flight) join(r *TakeRequest) *takeGroup {
 	}
 	g := &takeGroup{TakeRequest: *r, token: newToken()}
 	g.Max = min(r.Max, TakeLimit)
-	f.groups = append(f.groups, g)
+	b.groups = append(b.groups, g)
 	return g
 }
 
 const takenHead = 5 // length of the head of take.lua's answer
 
 // call calls the script, and decodes the jobs of the groups.
-func (f *flight) call() error {
-	reply, err := f.s.Call(context.WithoutCancel(f.s.ctx), f.bucket, takeScript, f.args...)
+func (b *takeBatch) call() error {
+	reply, err := b.s.Call(context.WithoutCancel(b.s.ctx), b.bucket, takeScript, b.args...)
 	if err != nil {
 		return err
 	}
 	v, ok := reply.Value.([]any)
 	if !ok || len(v) < takenHead || (len(v)-takenHead)%reservedJob != 0 {
-		return fmt.Errorf("take from shard %s: %w", f.s.name, errReply)
+		return fmt.Errorf("take from shard %s: %w", b.s.name, errReply)
 	}
 	got := values(v[4])
-	if len(got) != len(f.groups) {
-		return fmt.Errorf("take from shard %s: %w", f.s.name, errReply)
+	if len(got) != len(b.groups) {
+		return fmt.Errorf("take from shard %s: %w", b.s.name, errReply)
 	}
-	f.head, v = v[:takenHead], v[takenHead:]
-	for i, g := range f.groups {
+	b.head, v = v[:takenHead], v[takenHead:]
+	for i, g := range b.groups {
 		n := min(int(integer(got[i])), len(v)/reservedJob)
-		g.jobs = f.read(v[:n*reservedJob], g.token)
+		g.jobs = b.read(v[:n*reservedJob], g.token)
 		v = v[n*reservedJob:]
 	}
 	return nil
 }
 
 // read decodes the jobs of one group.
-func (f *flight) read(v []any, token string) []Leased {
-	now, jobs := micros(f.head[0]), make([]Leased, 0, len(v)/reservedJob)
+func (b *takeBatch) read(v []any, token string) []Leased {
+	now, jobs := micros(b.head[0]), make([]Leased, 0, len(v)/reservedJob)
 	for ; len(v) > 0; v = v[reservedJob:] {
-		if l := f.s.leased(v[:reservedJob], token, now); l != nil {
-			jobs = append(jobs, *f.s.handed(l, now))
+		if l := b.s.leased(v[:reservedJob], token, now); l != nil {
+			jobs = append(jobs, *b.s.handed(l, now))
 		}
 	}
 	return jobs
 }
 
-func (f *flight) fail(err error) {
-	for _, c := range f.calls {
-		c.refuse(err)
+func (b *takeBatch) fail(err error) {
+	for _, c := range b.calls {
+		c.Refuse(err)
 	}
 }
 
 // deliver gives every caller its jobs, and releases those of callers that have left.
-func (f *flight) deliver() {
+func (b *takeBatch) deliver() {
 	var retry time.Duration
-	if at := integer(f.head[2]); at > 0 {
-		retry = millis(at).Sub(micros(f.head[0]))
+	if at := integer(b.head[2]); at > 0 {
+		retry = millis(at).Sub(micros(b.head[0]))
 	}
 	var left []Leased
-	for _, c := range f.calls {
-		t := Taken{Jobs: make([][]Leased, len(c.requests)), Retry: retry}
-		for i, g := range c.groups {
+	for _, c := range b.calls {
+		t := Taken{Jobs: make([][]Leased, len(c.Value.requests)), Retry: retry}
+		for i, g := range c.Value.groups {
 			if g != nil {
-				n := min(c.requests[i].Max, TakeLimit, len(g.jobs))
+				n := min(c.Value.requests[i].Max, TakeLimit, len(g.jobs))
 				t.Jobs[i], g.jobs = g.jobs[:n:n], g.jobs[n:]
 			}
 		}
-		for _, topic := range c.await {
-			if slices.Contains(values(f.head[3]), any(topic)) {
+		for _, topic := range c.Value.await {
+			if slices.Contains(values(b.head[3]), any(topic)) {
 				t.More = append(t.More, topic)
 			}
 		}
-		if !c.answer(t, nil) {
+		if !c.Answer(t, nil) {
 			left = append(left, slices.Concat(t.Jobs...)...)
 		}
 	}
-	f.s.Untake(f.bucket, left)
+	b.s.Untake(b.bucket, left)
 }
 
 // recover repeats the call until it gets the lost answer, and releases its jobs: their callers have got the error. When
 // the script itself fails, it would fail again and again: the leases expire.
-func (f *flight) recover() {
-	f.args[2] = "1"
-	if err := f.s.persist(f.call); err != nil {
-		f.s.log.Error("the jobs of a lost answer cannot be released; their leases expire", "error", err)
+func (b *takeBatch) recover() {
+	b.args[2] = "1"
+	if err := b.s.persist(b.call); err != nil {
+		b.s.log.Error("the jobs of a lost answer cannot be released; their leases expire", "error", err)
 		return
 	}
-	for _, g := range f.groups {
-		f.s.giveBack(f.bucket, g.jobs)
+	for _, g := range b.groups {
+		b.s.giveBack(b.bucket, g.jobs)
 	}
 }
 
@@ -384,7 +382,7 @@ func (q *Queue) Spots(topics []string, order Order) []Spot {
 	var spots []Spot
 	for i := range shards {
 		for _, at := range shards[(first+i)%len(shards)].Spots(topics, order) {
-			for some := range slices.Chunk(at.Topics, maxNames) {
+			for some := range slices.Chunk(at.Topics, maxTopics) {
 				spots = append(spots, Spot{at.Shard, at.Bucket, some})
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/internal/batch"
 )
 
 // pullTopics makes the named topics pull topics.
@@ -198,19 +200,25 @@ func TestAWorkerThatLeftTakesNothing(t *testing.T) {
 	})
 }
 
+// takeOf is a call that takes jobs of a topic, for tests that lose or delay it.
+func (f *fixture) takeOf(topic, token string) *takeBatch {
+	c := takeCall{requests: []TakeRequest{{Topics: []string{topic}, Max: 1}}}
+	b := &takeBatch{s: f.s, name: "test/0", calls: []*batch.Request[takeCall, Taken]{{Value: c}}}
+	b.encode(token)
+	return b
+}
+
 // TestALostAnswerTakesNothing: the answer to a script call is lost, and the call is repeated.
 func TestALostAnswerTakesNothing(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")
 	f.push("t", "a", 0)
-	c := &takeCall{requests: []TakeRequest{{Topics: []string{"t"}, Max: 1}}, answered: newAnswered[Taken]()}
-	fl := flight{s: f.s, name: "test/0", calls: []*takeCall{c}}
-	fl.encode("token")
-	if err := fl.call(); err != nil || len(fl.groups[0].jobs) != 1 {
-		t.Fatalf("took %v, %v", fl.groups[0].jobs, err)
+	take := f.takeOf("t", "token")
+	if err := take.call(); err != nil || len(take.groups[0].jobs) != 1 {
+		t.Fatalf("took %v, %v", take.groups[0].jobs, err)
 	}
 	f.push("t", "b", 0)
-	fl.recover()
+	take.recover()
 	f.stats("t", 0, 2, 0, 0)
 	if j := f.get("t", "a"); j.Attempts != 0 {
 		t.Fatalf("it counts %d attempts", j.Attempts)

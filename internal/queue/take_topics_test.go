@@ -185,12 +185,9 @@ func TestRequestsOfOneCallAreSharedOut(t *testing.T) {
 	}
 	left := ask("t", 9, 0)
 	left.Alive = func() bool { return false }
-	c := &takeCall{answered: newAnswered[Taken](), requests: []TakeRequest{
+	taken, err := f.s.Take(f.ctx, 0, []TakeRequest{
 		ask("t", 2, 0), ask("t", 1, time.Hour), left, ask("u", 1, 0), ask("t", 9, 0), ask("t", 9, 0),
-	}}
-	fl := flight{s: f.s, name: "test/0", calls: []*takeCall{c}}
-	fl.fly()
-	taken, err := c.answered.await(f.ctx)
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ const workersFor = time.Minute
 // NoteWorkers stores how many workers of a process wait for some topics of a bucket. Those for which none waits any
 // more (0) leave Redis.
 func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, waiting map[string]int) error {
-	for topics := range slices.Chunk(slices.Collect(maps.Keys(waiting)), maxNames) {
+	for topics := range slices.Chunk(slices.Collect(maps.Keys(waiting)), maxTopics) {
 		args := []any{"note", process, workersFor.Milliseconds()}
 		for _, topic := range topics {
 			args = append(args, topic, waiting[topic])

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,59 +18,50 @@ func named(prefix string, n int) []string {
 	return list
 }
 
-// polls returns the calls of workers that wait for topics, in the batches in which they go to Redis.
-func (f *fixture) polls(n int, topics func(i int) []string) (batches [][]*takeCall) {
-	g := f.s.newTakes(0)
-	g.free = nil // all slots are busy
-	for i := range n {
-		c := &takeCall{answered: newAnswered[Taken](), await: topics(i)}
-		c.requests = []TakeRequest{{Topics: c.await, Max: 1, Order: Order(i % 2)}}
-		g.add(c)
-	}
-	for batch := g.next(&g.waiting); len(batch) > 0; batch = g.next(&g.waiting) {
-		batches = append(batches, batch)
-	}
-	return batches
-}
-
-// TestATakeIsBoundedByItsNames: neither many workers nor one that names many topics makes a call long.
-func TestATakeIsBoundedByItsNames(t *testing.T) {
-	f := newFixture(t)
-	batches := f.polls(100, func(i int) []string { return named(fmt.Sprint("t", i, "x"), 50) })
-	for _, batch := range batches {
-		fl := flight{s: f.s, calls: batch}
-		fl.encode("token")
-		if n := len(fl.args); n > 3*maxNames {
-			t.Fatalf("one call of %d workers has %d arguments; the limit of names is %d", len(batch), n, maxNames)
+// TestWhatATakeCounts: each topic that the script checks, and a little for those that it only reads again. So a call is
+// bounded, and many workers that name the same topics share one.
+func TestWhatATakeCounts(t *testing.T) {
+	same := takeCall{requests: []TakeRequest{{Topics: named("t", 50)}}, await: named("t", 50)}
+	other := takeCall{requests: []TakeRequest{{Topics: named("x", 50)}, {Topics: named("x", 25)}}, await: named("y", 10)}
+	seen := map[string]bool{}
+	for i, want := range []float64{50, 50 * repeated, 50 * repeated} {
+		if n := same.topics(seen); n != want {
+			t.Errorf("worker %d that names the same 50 topics counts %g; want %g", i+1, n, want)
 		}
 	}
+	if n := other.topics(seen); n != 60+25*repeated {
+		t.Errorf("50 other topics, 25 of them again, and 10 that are awaited count %g", n)
+	}
+	if most := 1 + (maxTopics-50)/(50*repeated); most < 30 {
+		t.Errorf("at most %g workers share a call", most)
+	}
 }
 
-// TestWorkersThatNameTheSameShareACall, and the names are checked and stored once.
-func TestWorkersThatNameTheSameShareACall(t *testing.T) {
+// TestWorkersThatNameTheSameCostLittleMore: the topics of a call are checked and stored once.
+func TestWorkersThatNameTheSameCostLittleMore(t *testing.T) {
 	f := newFixture(t)
 	same := named("t", 50)
 	f.pullTopics(same...)
-	batches := f.polls(100, func(int) []string { return same })
-	if len(batches) > 5 {
-		t.Errorf("%d calls for 100 workers that name the same 50 topics", len(batches))
-	}
-	cost := func(calls []*takeCall) int64 {
+	cost := func(workers int) int64 {
+		requests := make([]TakeRequest, workers)
+		for i := range requests {
+			requests[i] = TakeRequest{Topics: same, Max: 1, Order: Order(i % 2)}
+		}
 		before := f.calls()
-		fl := flight{s: f.s, name: "test/0", calls: calls}
-		fl.fly()
+		if _, err := f.s.Take(f.ctx, 0, requests, same); err != nil {
+			t.Fatal(err)
+		}
 		return f.calls() - before
 	}
-	calls := slices.Concat(batches...)
-	cost(calls[:1]) // loads the script
-	alone := cost(calls[1:2])
-	if together := cost(calls[2:32]); together > alone+100 {
+	cost(1) // loads the script
+	alone := cost(1)
+	if together := cost(30); together > alone+100 {
 		t.Errorf("%d commands for one worker, %d for 30", alone, together)
 	}
 }
 
-// TestANameWithoutDueJobsIsCheap, whether it has delayed jobs or none: most names of a long poll have none.
-func TestANameWithoutDueJobsIsCheap(t *testing.T) {
+// TestATopicWithoutDueJobsIsCheap, whether it has delayed jobs or none: most topics of a long poll have none.
+func TestATopicWithoutDueJobsIsCheap(t *testing.T) {
 	f := newFixture(t)
 	empty, delayed := named("e", 200), named("d", 200)
 	f.pullTopics(slices.Concat(empty, delayed)...)
@@ -94,10 +87,20 @@ func TestANameWithoutDueJobsIsCheap(t *testing.T) {
 // TestACallerThatHasLeftAwaitsNothing: its topics would stay in Redis for a minute.
 func TestACallerThatHasLeftAwaitsNothing(t *testing.T) {
 	f := newFixture(t)
-	c := &takeCall{answered: newAnswered[Taken](), await: []string{"t"}}
-	c.left = true
-	fl := flight{s: f.s, name: "test/0", calls: []*takeCall{c}}
-	fl.fly()
+	ctx, cancel := context.WithCancel(f.ctx)
+	left := make(chan struct{})
+	leaves := TakeRequest{Topics: []string{"t"}, Max: 1, Alive: func() bool {
+		cancel()
+		<-left
+		return true
+	}}
+	if _, err := f.s.Take(ctx, 0, []TakeRequest{leaves}, []string{"t"}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	close(left)
+	if _, err := f.s.Take(f.ctx, 0, []TakeRequest{{Topics: []string{"t"}, Max: 1}}, nil); err != nil { // the next call
+		t.Fatal(err)
+	}
 	if n := f.s.client.Exists(f.ctx, prefix(0)+"awaited").Val(); n != 0 {
 		t.Error("its topic is awaited")
 	}
@@ -127,7 +130,7 @@ func TestWhoWaitsIsNotedInChunks(t *testing.T) {
 	for _, entry := range f.s.client.SlowLogGet(f.ctx, -1).Val() {
 		last := entry.Args[len(entry.Args)-1]
 		var more int
-		if _, _ = fmt.Sscanf(last, "... (%d more arguments)", &more); more > 2*maxNames || len(last) > 100 {
+		if _, _ = fmt.Sscanf(last, "... (%d more arguments)", &more); more > 2*maxTopics || len(last) > 100 {
 			t.Fatalf("%s with %d arguments", entry.Args[0], more)
 		}
 	}
