@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/internal/batch"
 )
 
 // What tests set inside of a shard.
@@ -30,4 +32,12 @@ func (s *Shard) RewriteForTest(change func(string) string) {
 	compose := s.compose
 	s.compose = func(script *Script) string { return change(compose(script)) }
 	s.hashes.Clear()
+}
+
+// TakeForTest is a call that takes jobs of a topic, for tests that lose or delay it.
+func TakeForTest(s *Shard, topic, token string) *takeBatch {
+	c := takeCall{requests: []TakeRequest{{Topics: []string{topic}, Max: 1}}}
+	b := &takeBatch{s: s, name: "test/0", calls: []*batch.Request[takeCall, Taken]{{Value: c}}}
+	b.encode(token)
+	return b
 }

@@ -18,25 +18,6 @@ func named(prefix string, n int) []string {
 	return list
 }
 
-// TestWhatATakeCounts: each topic that the script checks, and a little for those that it only reads again. So a call is
-// bounded, and many workers that name the same topics share one.
-func TestWhatATakeCounts(t *testing.T) {
-	same := takeCall{requests: []TakeRequest{{Topics: named("t", 50)}}, await: named("t", 50)}
-	other := takeCall{requests: []TakeRequest{{Topics: named("x", 50)}, {Topics: named("x", 25)}}, await: named("y", 10)}
-	seen := map[string]bool{}
-	for i, want := range []float64{50, 50 * repeated, 50 * repeated} {
-		if n := same.topics(seen); n != want {
-			t.Errorf("worker %d that names the same 50 topics counts %g; want %g", i+1, n, want)
-		}
-	}
-	if n := other.topics(seen); n != 60+25*repeated {
-		t.Errorf("50 other topics, 25 of them again, and 10 that are awaited count %g", n)
-	}
-	if most := 1 + (maxTopics-50)/(50*repeated); most < 30 {
-		t.Errorf("at most %g workers share a call", most)
-	}
-}
-
 // TestWorkersThatNameTheSameCostLittleMore: the topics of a call are checked and stored once.
 func TestWorkersThatNameTheSameCostLittleMore(t *testing.T) {
 	f := newFixture(t)

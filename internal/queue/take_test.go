@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/wakecall/wakecall/internal/batch"
 )
 
 // pullTopics makes the named topics pull topics.
@@ -200,13 +198,7 @@ func TestAWorkerThatLeftTakesNothing(t *testing.T) {
 	})
 }
 
-// takeOf is a call that takes jobs of a topic, for tests that lose or delay it.
-func (f *fixture) takeOf(topic, token string) *takeBatch {
-	c := takeCall{requests: []TakeRequest{{Topics: []string{topic}, Max: 1}}}
-	b := &takeBatch{s: f.s, name: "test/0", calls: []*batch.Request[takeCall, Taken]{{Value: c}}}
-	b.encode(token)
-	return b
-}
+func (f *fixture) takeOf(topic, token string) *takeBatch { return TakeForTest(f.s, topic, token) }
 
 // TestALostAnswerTakesNothing: the answer to a script call is lost, and the call is repeated.
 func TestALostAnswerTakesNothing(t *testing.T) {
