@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -107,43 +106,6 @@ func TestAChangeOfAJobOnTheMoveLeavesOne(t *testing.T) {
 	}
 	if j, x := f.get("t", "1"), f.totals("t"); j.Shard != "b" || x.Ready != 1 || x.Delayed != 0 {
 		t.Errorf("%+v\n%+v", j, x)
-	}
-}
-
-// TestACopyThatIsRemovedAgainIsRecorded: its job was changed after it had been read, so the job stays where it is.
-// Without a journal line, the copy would return when its shard loses data.
-func TestACopyThatIsRemovedAgainIsRecorded(t *testing.T) {
-	var recorded []string
-	last := int64(0)
-	f, states := twoShards(t, Options{Changed: func(kind ChangeKind, jobs []Job) error {
-		for _, j := range jobs {
-			if kind != MovedIn && kind != MovedOut {
-				continue
-			}
-			recorded = append(recorded, fmt.Sprint(kind, " ", j.Shard))
-			if j.Revision <= last {
-				t.Errorf("%s at revision %d, after %d", kind, j.Revision, last)
-			}
-			last = j.Revision
-		}
-		return nil
-	}})
-	f.push("t", "1", time.Hour)
-	states("draining", "active")
-	list, err := f.s.cases(f.ctx, "t", []Job{{ID: "1"}}, 0)
-	if err != nil || len(list) != 1 {
-		t.Fatal(list, err)
-	}
-	later := 2 * time.Hour
-	if _, err := f.q.Change(f.ctx, "t", "1", Change{Delay: &later}); err != nil {
-		t.Fatal(err)
-	}
-	m := &mover{queue: f.q, from: f.s, holder: "me"}
-	if err := m.move(f.ctx, time.Now(), f.q.Shards()[1], list); err != nil {
-		t.Fatal(err)
-	}
-	if j := f.get("t", "1"); j.Shard != "a" || !slices.Equal(recorded, []string{"move b", "leave b"}) {
-		t.Errorf("the job is in %s, recorded %q", j.Shard, recorded)
 	}
 }
 
