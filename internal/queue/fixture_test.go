@@ -49,10 +49,10 @@ func (s *Shard) adoptAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.Compared(ctx, b, ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
+		if _, err := s.OpenBucket(ctx, b, ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
 			return err
 		}
-		if _, err := s.Compared(ctx, b, ComparedBy{Host: "adopted", Mode: ComparedForget}); err != nil {
+		if _, err := s.OpenBucket(ctx, b, ComparedBy{Host: "adopted", Mode: ComparedForget}); err != nil {
 			return err
 		}
 		n.down.Store(false)

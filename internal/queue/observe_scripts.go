@@ -6,6 +6,5 @@ var (
 	noteScript     = declare(Row{Name: "note", Lost: LostNever}) // it would count twice
 	notedScript    = declare(Row{Name: "noted"})
 	standingScript = declare(Row{Name: "standing"})
-	limitsScript   = declare(Row{Name: "limits"})
 	activeScript   = declare(Row{Name: "active"})
 )

@@ -15,11 +15,11 @@ func Adopt(ctx context.Context, s *queue.Shard) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.Compared(
+		if _, err := s.OpenBucket(
 			ctx, bucket, queue.ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
 			return err
 		}
-		if _, err := s.Compared(
+		if _, err := s.OpenBucket(
 			ctx, bucket, queue.ComparedBy{Host: "adopted", Mode: queue.ComparedForget}); err != nil {
 			return err
 		}

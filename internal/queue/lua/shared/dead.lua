@@ -1,13 +1,13 @@
 -- Makes jobs dead, or due again.
 
 run.deaths = 0
--- Makes a job dead that is in no set.
-local function die(topic, id, job, reason)
+-- Makes a job dead that is in no set; it died at a time in µs, or now.
+local function die(topic, id, job, reason, at)
   job.state = 'dead'
   set(job, 'reason', reason)
   write(topic, id, job)
   run.deaths = run.deaths + 1
-  call('ZADD', P .. 'dead:' .. topic, micros + run.deaths, id)
+  call('ZADD', P .. 'dead:' .. topic, at or micros + run.deaths, id)
   count(topic, 'died', 1)
 end
 
