@@ -35,7 +35,7 @@ if was == 'dead' then redrive(topic, id, job) end
 if dueNow and changed then when = '+0' end
 if when and when ~= '' then
   at = 1000 * tonumber(when) + (string.sub(when, 1, 1) == '+' and micros or 0)
-  job.due = math.floor(at / 1000)
+  job.due = text(math.floor(at / 1000))
   set(job, 'next', nil)
 end
 if not dueNow then

@@ -20,7 +20,7 @@ local function stateOf(job)
   return nextOf(job) > now and 'delayed' or 'ready'
 end
 
-local done = {} -- ids of the topic of this run whose lease has ended
+local ended = {} -- ids of the topic of this run whose lease has ended
 
 -- Settles the job whose arguments begin at k. Returns what it says of the endpoint, if its lease ended.
 local function settle(topic, k, record)
@@ -28,15 +28,8 @@ local function settle(topic, k, record)
   local n, revision = #out, text(out[2] + number)
   out[n + 1], out[n + 2], out[n + 3], out[n + 4], out[n + 5], out[n + 6] = '', '', 0, '', '', ''
   number = number + 1
-  if done[id] == 'gone' then return end
-  if done[id] then record = call('HGET', P .. 'j:' .. topic, id) end
-  if verdict == 'done' and token ~= '' then
-    local created, attempts = accept(topic, id, record, token, revision, ARGV[k + 6])
-    if not created then return end
-    done[id] = 'gone'
-    out[n + 1], out[n + 2], out[n + 3], out[n + 4], out[n + 5] = 'gone', 'running', now, created, attempts
-    return ARGV[k + 7]
-  end
+  if ended[id] == 'gone' then return end
+  if ended[id] then record = call('HGET', P .. 'j:' .. topic, id) end
   local job = parse(record)
   if not job or job.state == 'done' then return end
   local was = stateOf(job)
@@ -51,7 +44,7 @@ local function settle(topic, k, record)
   end
   out[n + 1], out[n + 3] = verdicts[verdict](topic, id, job, tonumber(ARGV[k + 4]), ARGV[k + 5], ARGV[k + 6])
   out[n + 3], out[n + 5] = out[n + 3] or 0, text(job.attempts)
-  done[id] = out[n + 1]
+  ended[id] = out[n + 1]
   if token == '' and verdict == 'release' then out[n + 6] = describe(topic, id, job, true) end
   return was == 'running' and out[n + 1] ~= '' and verdict ~= 'extend' and ARGV[k + 7]
 end
@@ -72,7 +65,7 @@ while i < #ARGV do
     if endpoint then says[endpoint] = says[endpoint] + 1 end
   end
   deliver(topic)
-  done = {}
+  ended = {}
   judge(topic, says.up, says.down, says.up + says.down + says[''])
   tidy(topic)
   i = i + 2 + FIELDS * n

@@ -3,24 +3,18 @@
 -- is the number of all finished jobs of topics in fins.
 local PRESSED = 0.85 -- part of maxmemory above which no job is remembered
 
--- Removes what a finished job has besides its record, whose id it adds to gone.
-local function forgetOne(topic, id, job, gone)
-  if not job then return discard(topic, id) end
-  if job.state ~= 'done' then return end
-  clear(topic, id, job)
-  gone[#gone + 1] = id
-end
-
 -- Forgets up to n of a topic's finished jobs, the oldest first.
 local function forget(topic, n)
   local key, gone = P .. 'fin:' .. topic, {}
   local ids = call('ZRANGE', key, 0, n - 1)
   call('ZREMRANGEBYRANK', key, 0, n - 1)
   for i, record in ipairs(#ids > 0 and call('HMGET', P .. 'j:' .. topic, unpack(ids)) or {}) do
-    if run.before == '' and string.find(record or '', PLAIN) then
+    local job = parse(record)
+    if not job then
+      discard(topic, ids[i])
+    elseif job.state == 'done' then
+      clear(topic, ids[i], job)
       gone[#gone + 1] = ids[i]
-    else
-      forgetOne(topic, ids[i], parse(record), gone)
     end
   end
   leaveFinished(topic, #ids)
