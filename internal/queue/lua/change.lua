@@ -24,7 +24,7 @@ local function setBody(body)
   local long = #job.more + #body > LONG
   set(job, 'long', long and 1 or nil)
   if long then call('SET', P .. 'b:' .. topic .. '/' .. id, body) end
-  job.record, job.body = '\n' .. (long and '' or body), 1
+  job.body = '\n' .. (long and '' or body)
 end
 
 local at, was = nextOf(job) * 1000, job.state

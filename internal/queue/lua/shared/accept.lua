@@ -5,6 +5,7 @@ run.delivered, run.kept, run.gone = {}, {}, {}
 -- Notes that a running job was delivered.
 local function accept(topic, id, job, line)
   run.delivered[#run.delivered + 1] = id
+  set(job, 'token', nil)
   if line == '' or not remembers(topic) then
     clear(topic, id, job)
     run.gone[#run.gone + 1] = id
@@ -15,10 +16,9 @@ local function accept(topic, id, job, line)
     set(job, 'long', nil)
     set(job, 'bodygone', 1)
   end
-  set(job, 'token', nil)
-  job.state, job.attempts, job.more = 'done', job.attempts + 1, job.more .. ' last=' .. line
+  job.state, job.attempts = 'done', job.attempts + 1
   run.kept[#run.kept + 1] = id
-  run.kept[#run.kept + 1] = render(job)
+  run.kept[#run.kept + 1] = render(job, ' last=' .. line)
 end
 
 -- Writes what accept has collected, at once for all jobs of a topic.

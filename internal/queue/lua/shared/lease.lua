@@ -3,9 +3,9 @@
 run.out, run.taken = {micros, 0}, {}
 
 -- Answers a leased job: topic, id, record, end of the lease, body if it has a key of its own, attempts or ''.
-local function answer(topic, id, job, ends)
+local function answer(topic, id, job, ends, record)
   local out, n, key = run.out, #run.out, topic .. '/' .. id
-  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = topic, id, job.record, ends
+  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = topic, id, record, ends
   out[n + 5] = get(job, 'long') and call('GET', P .. 'b:' .. key) or ''
   out[n + 6] = tried(job) and call('LRANGE', P .. 'a:' .. key, 0, -1) or ''
 end
@@ -15,18 +15,7 @@ local function answerAgain(topic, id, token)
   local job = find(topic, id)
   if not job or job.state ~= 'running' or get(job, 'token') ~= token then return false end
   run.out[2] = tonumber(job.revision)
-  answer(topic, id, job, tonumber(call('ZSCORE', P .. 'l:' .. topic, id)))
-  return true
-end
-
--- Answers the jobs again that the last call of this name leased, if its token was the same. got counts them by request.
-local function repeated(name, token, tokens, got)
-  local stored = call('GET', P .. 'v:' .. name)
-  if not stored or string.sub(stored, 1, #token + 1) ~= token .. '\n' then return false end
-  for number, topic, id in string.gmatch(stored .. '\n', '\n(%d+)\n([^\n]+)\n([^\n]+)%f[\n]', #token) do
-    local n = tonumber(number)
-    if answerAgain(topic, id, tokens[n]) then got[n] = got[n] + 1 end
-  end
+  answer(topic, id, job, tonumber(call('ZSCORE', P .. 'l:' .. topic, id)), render(job))
   return true
 end
 
@@ -40,7 +29,6 @@ end
 -- one is dead then.
 local function leasable(topic, priority, id, record)
   local job = parse(record)
-  if settings(topic).order then leaveOrder(topic, id) end
   if not job then return record and setAside(topic, id, record) end
   if job.state ~= 'waiting' or priority and job.priority ~= priority then return nil end
   local expires = tonumber(get(job, 'expires'))
@@ -54,15 +42,21 @@ end
 local function lease(topic, priority, ids)
   local leases, taken, n, first, records, entries = run.leases, run.taken, 0, math.huge, {}, {}
   if #ids == 0 then return n, first end
+  local ttr, ordered = settings(topic).ttr, settings(topic).order
+  local usual = leases.ends(ttr)
+  local usualText, token = text(usual), ' token=' .. leases.token
   for i, record in ipairs(call('HMGET', P .. 'j:' .. topic, unpack(ids))) do
+    if ordered then leaveOrder(topic, ids[i]) end
     local id, job = ids[i], leasable(topic, priority, ids[i], record)
     if job then
-      local ends = leases.ends(tonumber(get(job, 'ttr')) or settings(topic).ttr)
-      job.state, job.revision, job.more = 'running', run.revision, job.more .. ' token=' .. leases.token
+      local own = get(job, 'ttr')
+      local ends = own and leases.ends(tonumber(own)) or usual
+      job.state, job.revision = 'running', run.revision
       n, first = n + 1, math.min(first, ends)
-      records[2 * n - 1], records[2 * n], entries[2 * n - 1], entries[2 * n] = id, render(job), text(ends), id
+      records[2 * n - 1], records[2 * n] = id, render(job, token)
+      entries[2 * n - 1], entries[2 * n] = own and text(ends) or usualText, id
       taken[#taken + 1], taken[#taken + 2], taken[#taken + 3] = leases.number, topic, id
-      answer(topic, id, job, ends)
+      answer(topic, id, job, ends, records[2 * n])
     end
   end
   if n == 0 then return n, first end

@@ -10,19 +10,29 @@ local function parse(record)
   if WORDS[state] ~= 1 or WORDS[priority] ~= 2 then return nil end
   return {
     state = state, priority = priority, due = due, created = created, attempts = attempts, revision = revision,
-    more = more, body = body, record = record,
+    more = more, body = string.sub(record, body),
   }
 end
 
 local function get(job, name)
+  if job.more == '' then return nil end
   local _, at = string.find(job.more, ' ' .. name .. '=', 1, true)
   return at and string.match(job.more, '^%S+', at + 1)
 end
 
 -- Sets a pair, or removes it (nil).
 local function set(job, name, value)
-  if get(job, name) then job.more = string.gsub(job.more, ' ' .. name .. '=%S+', '') end
+  local from, to = string.find(job.more, ' ' .. name .. '=', 1, true)
+  if from then job.more = string.sub(job.more, 1, from - 1) .. string.match(job.more, '^%S*(.*)', to + 1) end
   if value then job.more = job.more .. ' ' .. name .. '=' .. value end
+end
+
+-- Takes the token off a running job, whose last pair it is. Returns whether the job has it.
+local function unlease(job, token)
+  local from, to = string.find(job.more, ' token=' .. token, 1, true)
+  if to ~= #job.more then return false end
+  job.more = string.sub(job.more, 1, from - 1)
+  return true
 end
 
 -- Whether a job has a list of attempts.
@@ -31,12 +41,10 @@ local function tried(job) return tonumber(job.attempts) > 0 or get(job, 'snoozes
 -- When a waiting job may be called: at its due time, or that of its retry.
 local function nextOf(job) return tonumber(get(job, 'next') or job.due) end
 
--- Makes a job's record of its fields.
-local function render(job)
-  local head = job.state .. ' ' .. job.priority .. ' ' .. job.due .. ' ' .. job.created .. ' ' .. job.attempts .. ' '
-    .. job.revision .. job.more
-  job.record, job.body = head .. string.sub(job.record, job.body), #head + 1
-  return job.record
+-- Makes a record of the fields of a job, whose body includes the line break; last is a pair to be added.
+local function render(job, last)
+  return job.state .. ' ' .. job.priority .. ' ' .. job.due .. ' ' .. job.created .. ' ' .. job.attempts .. ' '
+    .. job.revision .. job.more .. (last or '') .. job.body
 end
 
 local function write(topic, id, job) call('HSET', P .. 'j:' .. topic, id, render(job)) end
