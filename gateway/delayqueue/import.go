@@ -50,7 +50,7 @@ type source struct {
 func newSource(db *redis.Client) *source {
 	s := &source{}
 	s.Claims = &importer.Claims{
-		Redis: db, Key: keyClaims, Number: keyNumber, System: "delayqueue", Script: redis.NewScript(claimSource),
+		Redis: db, Key: keyClaims, Number: keyNumber, System: "delayqueue", Script: importer.ClaimScript(claimSource),
 		Parse: s.job, Skip: map[string]int64{},
 	}
 	return s

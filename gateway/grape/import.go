@@ -47,7 +47,7 @@ func newSource(db *redis.Client, group string, base64 bool) *source {
 	s := &source{group: group, base64: base64, created: map[string]bool{}}
 	s.Claims = &importer.Claims{
 		Redis: db, Key: s.key("wakecall:claims"), Number: s.key("wakecall:number"), System: "grape",
-		Script: redis.NewScript(claimSource), Parse: s.job,
+		Script: importer.ClaimScript(claimSource), Parse: s.job,
 	}
 	return s
 }

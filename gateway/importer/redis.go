@@ -20,6 +20,12 @@ var dropSource string
 
 var dropScript = redis.NewScript(dropSource)
 
+//go:embed claim.lua
+var claimSource string
+
+// ClaimScript returns the script that claims jobs of an old system, from the part that differs between systems.
+func ClaimScript(own string) *redis.Script { return redis.NewScript(claimSource + own) }
+
 // lockName is the prefix of the names of an import's connections to the old Redis. They serve as its lock, which ends
 // with the process.
 const lockName = "wakecall-import-"
@@ -66,10 +72,10 @@ func (c *Claims) Lock(ctx context.Context) error {
 // Redis embeds Claims.
 type Claims struct {
 	Redis  *redis.Client
-	Key    string // key of the hash
-	Number string // key of the last claim's number
-	System string // name of the old system
-	Script *redis.Script
+	Key    string        // key of the hash
+	Number string        // key of the last claim's number
+	System string        // name of the old system
+	Script *redis.Script // see ClaimScript
 	Parse  func(name, rest string) (Job, error)
 	// Skip is the number of entries to skip in each queue, because the import may not take them. There may be many,
 	// such as delay-queue's entries of finished jobs, and each claim would read them all again. If Skip is nil, none
@@ -87,10 +93,7 @@ type claimKey struct {
 }
 
 // Take claims at most n jobs from a queue of the old system. It skips entries that the import may not take, until
-// c.Skip is cleared. The keys of the scripts are claims, number, queue and more; their arguments are n, how many
-// entries to skip, '1' to count jobs instead of claiming them, and args. They return the number of the claim, or how
-// many jobs they counted, how many entries to skip next time, how many entries
-// they found, and then the name and claim of each job.
+// c.Skip is cleared. more and args are what the gateway's script has besides the keys and arguments in claim.lua.
 func (c *Claims) Take(
 	ctx context.Context, n int, from string, more []string, args ...any,
 ) (jobs []Job, skipped int64, err error) {

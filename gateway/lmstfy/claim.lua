@@ -1,9 +1,8 @@
--- Takes jobs out of lmstfy's timer or a ready queue into claims.
+-- Takes jobs out of lmstfy's timer or a ready queue into claims, with ../importer/claim.lua.
 --
 -- KEYS   claims, number of the last claim, timer_set (a sorted set) or a ready queue (a list, the oldest at its end)
--- ARGV   most jobs, how many to skip, '1' to count jobs instead, "timer" or the queue's NS/Q
--- Result {number of the claim, or how many jobs were counted; how many are skipped now, how many entries were found;
---        then NS/Q/ID and claim of each job}
+-- ARGV   three as in ../importer/claim.lua, "timer" or the queue's NS/Q
+-- Result as in ../importer/claim.lua; a job's name is NS/Q/ID
 --
 -- A claim is NUMBER DUE TRIES EXPIRES BODY: due in seconds and expires in ms of the Unix time, 0 for a job that is
 -- ready and one that does not expire.
@@ -11,10 +10,7 @@
 -- Invariant: a job is in the timer or a queue, or in claims, never in both, and no consumer has it. Jobs without a body
 -- were acknowledged or have expired, and are removed. A job of the timer whose delay is over by its id is leased until
 -- it is due. One without tries is leased for the last time; it stays, and ends in the dead letter.
-local most, skip, count, timer = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == '1', ARGV[4] == 'timer'
-if redis.replicate_commands then redis.replicate_commands() end -- for servers before 5.0, because of TIME
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local timer = ARGV[4] == 'timer'
 
 local function text(s, at)
   local n = struct.unpack('<I2', s, at)
@@ -52,37 +48,14 @@ local function leased(name, due)
   return timer and due * 1000 > now and due > delayedUntil(name) + 1
 end
 
-local found
-if timer then
-  found = redis.call('ZRANGE', KEYS[3], skip, skip + most - 1, 'WITHSCORES')
-else
-  local list = redis.call('LRANGE', KEYS[3], -skip - most, -skip - 1)
-  found = {}
-  for i = #list, 1, -1 do
-    found[#found + 1], found[#found + 2] = list[i], '0'
-  end
-end
-local number = count and 0 or redis.call('INCR', KEYS[2])
-local result = {number, skip, #found / 2}
-for i = 1, #found, 2 do
-  local member, due = found[i], found[i + 1]
+return claim(timer and 'set' or 'tail', function(member, score)
   local ok, name, tries = pcall(parse, member)
-  local key = ok and 'j/' .. name
-  local body = ok and redis.call('GET', key)
-  if not ok or tries == 0 or body and leased(name, tonumber(due)) then
-    result[2] = result[2] + 1
-  elseif count then
-    result[1], result[2] = result[1] + (body and 1 or 0), result[2] + 1
-  else
-    if body then
-      local left = redis.call('PTTL', key)
-      local expires = left > 0 and string.format('%d', now + left) or '0'
-      local claim = table.concat({number, due, tries, expires, body}, ' ')
-      redis.call('HSET', KEYS[1], name, claim)
-      redis.call('DEL', key)
-      result[#result + 1], result[#result + 2] = name, claim
-    end
-    if timer then redis.call('ZREM', KEYS[3], member) else redis.call('LREM', KEYS[3], -1, member) end
-  end
-end
-return result
+  if not ok or tries == 0 then return false end
+  local key, due = 'j/' .. name, score or '0'
+  local body = call('GET', key)
+  if not body then return true end
+  if leased(name, tonumber(due)) then return false end
+  local left = call('PTTL', key)
+  local expires = left > 0 and string.format('%d', now + left) or '0'
+  return true, name, table.concat({due, tries, expires, body}, ' '), {'DEL', key}
+end)

@@ -80,7 +80,7 @@ type source struct {
 func newSource(db, admin *redis.Client, pools poolList, pool string) *source {
 	s := &source{admin: admin, pools: pools, pool: pool, known: map[oldToken]bool{}}
 	s.Claims = &importer.Claims{
-		Redis: db, Key: keyClaims, Number: keyNumber, System: "lmstfy", Script: redis.NewScript(claimSource),
+		Redis: db, Key: keyClaims, Number: keyNumber, System: "lmstfy", Script: importer.ClaimScript(claimSource),
 		Parse: s.job, Skip: map[string]int64{},
 	}
 	return s

@@ -44,7 +44,7 @@ func newSource(rows []topicRow, shards []*redis.Client, zone *time.Location) *so
 	s := &source{rows: rows, zone: zone}
 	for _, db := range shards {
 		s.shards = append(s.shards, &importer.Claims{
-			Redis: db, Key: keyClaims, Number: keyNumber, System: "phpdq", Script: redis.NewScript(claimSource),
+			Redis: db, Key: keyClaims, Number: keyNumber, System: "phpdq", Script: importer.ClaimScript(claimSource),
 			Parse: s.job, Skip: map[string]int64{},
 		})
 	}

@@ -4,7 +4,7 @@ import "fmt"
 
 // prefix begins every key of a bucket. The scripts append:
 //
-//	(nothing)        on a Cluster: the slot guard, see slotguard.lua
+//	(nothing)        on a Cluster: the slot guard, see guard_slot.lua
 //	j:TOPIC          HASH: id → record, of all jobs of a topic in any state; see record.go
 //	w:PRIORITY:TOPIC ZSET: waiting jobs by the microsecond from which they may be called
 //	o:TOPIC          ZSET: those of w that have an order of their own: due ones by it, the others by due time (µs)

@@ -6,6 +6,5 @@ var (
 	noteScript     = Declare(luaFiles, Row{Name: "note", Lost: LostNever}) // it would count twice
 	notedScript    = Declare(luaFiles, Row{Name: "noted"})
 	standingScript = Declare(luaFiles, Row{Name: "standing"})
-	limitsScript   = Declare(luaFiles, Row{Name: "limits"})
 	activeScript   = Declare(luaFiles, Row{Name: "active"})
 )

@@ -3,7 +3,6 @@ package queue
 import (
 	"embed"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -77,13 +76,13 @@ type Guard uint8
 const (
 	GuardCompared Guard = iota // on a server that has been compared with the journals of the hosts
 	GuardComplete              // the same, and no host is absent
-	GuardEarly                 // also while it is being compared, see lua/shared/earlyguard.lua
+	GuardEarly                 // also while it is being compared, see lua/shared/guard_early.lua
 	GuardNone                  // always
 )
 
 var guardFiles = [...][]string{
-	GuardCompared: {"serverguard"}, GuardComplete: {"serverguard", "allguard"}, GuardEarly: {"earlyguard"},
-	GuardNone: {"noguard"},
+	GuardCompared: {"server", "guard_compared"}, GuardComplete: {"server", "guard_compared", "guard_complete"},
+	GuardEarly: {"server", "guard_early"}, GuardNone: nil,
 }
 
 // Lost says what follows when a call got no reply because its connection broke.
@@ -128,18 +127,19 @@ func (c *Script) needsCompared() bool { return c.Guard == GuardCompared || c.Gua
 
 const with = "-- With: "
 
-// text composes the text of a script: its first line, which must stay the first, the guards, and the files in shared
-// that its second line names. All but the guards and base is one function: Lua searches the variables of a block anew
+// text composes the text of a script: its first line, which must stay the first, base, the guards, and the files in
+// shared that its second line names. All but base and the guards is one function: Lua searches the variables of a block anew
 // for each function that is made in it and uses one, but has those around it at hand.
 func (c *Script) text(cluster bool) string {
 	first, rest, _ := strings.Cut(mustRead(c.files, "lua/"+c.File+".lua"), "\n")
 	if c.RefuseFull {
 		first = "#!lua"
 	}
-	guards := slices.Clone(guardFiles[c.Guard])
+	head := []string{"base"}
 	if cluster {
-		guards = slices.Insert(guards, 0, "slotguard")
+		head = append(head, "guard_slot")
 	}
+	head = append(head, guardFiles[c.Guard]...)
 	var parts []string
 	if c.Deadline {
 		parts = append(parts, "deadline")
@@ -147,8 +147,7 @@ func (c *Script) text(cluster bool) string {
 	if line, _, _ := strings.Cut(rest, "\n"); strings.HasPrefix(line, with) {
 		parts = append(parts, strings.Split(strings.TrimSuffix(line[len(with):], "."), ", ")...)
 	}
-	guards = append(guards, "base")
-	return first + "\n" + c.shared(guards) + "return (function()\n" + c.shared(parts) + rest + "\nend)()\n"
+	return first + "\n" + c.shared(head) + "return (function()\n" + c.shared(parts) + rest + "\nend)()\n"
 }
 
 // shared returns the text of shared files.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A host is absent from a bucket while only its journal may have changes that the data lost (see compared.lua). The
+// A host is absent from a bucket while only its journal may have changes that the data lost (see open_bucket.lua). The
 // bucket is open, but an id that it does not have may be in that journal: requests for it are refused until the
 // host has replayed its journal, or an operator says that it will not be back. The same holds for a push that keeps an
 // existing job. Pushes that replace one, and those whose id was just made, are newer than all that the journal has.
@@ -152,7 +152,7 @@ func hostOf(hosts map[string]*Host, name string) *Host {
 	return hosts[name]
 }
 
-// add merges what attend.lua and compared.lua have stored about the host.
+// add merges what attend.lua and open_bucket.lua have stored about the host.
 func (h *Host) add(entry string, now time.Time) {
 	f := strings.SplitN(entry, " ", 3)
 	at := number(f[0])
@@ -188,7 +188,7 @@ func ForgetHost(ctx context.Context, q *Queue, host string) error {
 		return fmt.Errorf("host %s is running: stop it first", host)
 	}
 	return q.eachBucket(func(s *Shard, bucket int) error {
-		o, err := s.Compared(ctx, bucket, ComparedBy{Host: host, Mode: ComparedForget})
+		o, err := s.OpenBucket(ctx, bucket, ComparedBy{Host: host, Mode: ComparedForget})
 		if err == nil && !o.Open {
 			err = s.unavailable(comparing, errors.New("it is being compared with the journals"))
 		}

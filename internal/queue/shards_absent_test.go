@@ -11,7 +11,7 @@ import (
 func (f *fixture) compares(known ...string) Opened {
 	f.Helper()
 	c := f.attend("a")
-	opened, err := f.s.Compared(f.ctx, 0, ComparedBy{
+	opened, err := f.s.OpenBucket(f.ctx, 0, ComparedBy{
 		Host: "a", Name: c.Name, Highest: c.After + 1, Known: known, Patience: time.Millisecond,
 	})
 	if err != nil {

@@ -18,15 +18,15 @@ import (
 // counter in the data: the counter's value tells which changes the data has, and the journals of the hosts have the
 // rest, each with its revision.
 //
-// The scripts work only while the key run names the server that answers (lua/shared/serverguard.lua). A server that is
-// new, or has lost everything, therefore refuses requests until it has been compared:
+// The scripts work only while the key run names the server that answers (lua/shared/guard_compared.lua). A server that
+// is new, or has lost everything, therefore refuses requests until it has been compared:
 //
 //	attend      one process for each journal, every few seconds: this host is running, and its journal reaches this
 //	            far. The first one that meets a new server begins a comparison: its name, and the revision after which
 //	            lines are missing. New revisions follow one that is above all that any journal has
 //	replay      each host: the lines of its journal behind that revision, from the position that it noted last in
 //	            the data
-//	compared    each host: it has done that. When all hosts that may have lost lines have, or are silent for some
+//	open_bucket each host: it has done that. When all hosts that may have lost lines have, or are silent for some
 //	            seconds, run is set: the scripts work again
 //
 // For each job the line with the highest revision decides, in whatever order the hosts replay their lines. A host that
@@ -225,7 +225,7 @@ var ErrOtherComparison = errors.New("the comparison has ended")
 // ComparedMode says what a report of a host is about.
 type ComparedMode string
 
-// The modes of Compared.
+// The modes of OpenBucket.
 const (
 	ComparedNow    ComparedMode = ""       // the host has replayed what the server lost
 	ComparedLate   ComparedMode = "late"   // the bucket was open: it has replayed all that it had missed
@@ -252,14 +252,14 @@ type Opened struct {
 	Absent  []string // hosts that did not answer in time, when this call has opened the bucket
 }
 
-// Compared stores that a host has replayed its journal, and opens the bucket when all the hosts to wait for have done
+// OpenBucket stores that a host has replayed its journal, and opens the bucket when all the hosts to wait for have done
 // so.
-func (s *Shard) Compared(ctx context.Context, bucket int, d ComparedBy) (Opened, error) {
+func (s *Shard) OpenBucket(ctx context.Context, bucket int, d ComparedBy) (Opened, error) {
 	args := []any{d.Host, d.Name, d.Highest, d.Patience.Milliseconds(), string(d.Mode)}
 	for _, h := range d.Known {
 		args = append(args, h)
 	}
-	call, err := s.Call(ctx, bucket, comparedScript, args...)
+	call, err := s.Call(ctx, bucket, openBucketScript, args...)
 	if err != nil {
 		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", s.name, err)
 	}

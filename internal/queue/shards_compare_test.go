@@ -23,7 +23,7 @@ const patience = 3 * time.Second
 // compared reports to the bucket that a host has replayed its journal.
 func (f *fixture) compared(host string, c Comparison, known ...string) Opened {
 	f.Helper()
-	opened, err := f.s.Compared(f.ctx, 0,
+	opened, err := f.s.OpenBucket(f.ctx, 0,
 		ComparedBy{Host: host, Name: c.Name, Highest: c.After, Known: known, Patience: patience})
 	if err != nil {
 		f.Fatal(err)
@@ -76,7 +76,7 @@ func TestAHostThatLeavesIsWaitedFor(t *testing.T) {
 		f.Fatal(err)
 	}
 	by := ComparedBy{Host: "a", Name: c.Name, Highest: c.After, Known: []string{"b"}, Patience: time.Hour}
-	if o, err := f.s.Compared(f.ctx, 0, by); err != nil || o.Open {
+	if o, err := f.s.OpenBucket(f.ctx, 0, by); err != nil || o.Open {
 		f.Fatalf("b was not waited for: %+v, %v", o, err)
 	}
 }
@@ -114,7 +114,7 @@ func TestAHostThatNeverFinishesIsNotWaitedForForever(t *testing.T) {
 	by := ComparedBy{Host: "a", Name: c.Name, Highest: c.After, Known: []string{"b"}, Patience: 20 * time.Millisecond}
 	eventually(t, "the bucket to be open", func() bool {
 		f.attend("b")
-		o, err := f.s.Compared(f.ctx, 0, by)
+		o, err := f.s.OpenBucket(f.ctx, 0, by)
 		if err != nil {
 			t.Fatal(err)
 		}

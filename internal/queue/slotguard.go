@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// makeSlotGuard creates the key that shows on which node of a Cluster a bucket is, see slotguard.lua. It asks the node
+// makeSlotGuard creates the key that shows on which node of a Cluster a bucket is, see guard_slot.lua. It asks the node
 // directly, and creates none while the slot is moving: redirections would lead to the node that does not have the
 // bucket yet.
 func (s *Shard) makeSlotGuard(ctx context.Context, bucket int) error {

@@ -16,7 +16,7 @@ type Standing struct {
 	BreakerOpen time.Time // when the breaker allows the next probe; zero: it is closed
 }
 
-const standingFields = 7
+const standingFields = 6 // of each topic in the answer of standing.lua
 
 // Standing reads what a job waits for. ok is false if it no longer waits.
 func (q *Queue) Standing(ctx context.Context, j *Job) (st Standing, ok bool, err error) {
@@ -24,18 +24,15 @@ func (q *Queue) Standing(ctx context.Context, j *Job) (st Standing, ok bool, err
 	if s == nil {
 		return st, false, nil
 	}
-	v, err := s.CallList(ctx, s.bucketOf(j.Topic), -1, standingScript, j.Topic, j.ID)
-	if err != nil || len(v) == 0 {
+	v, err := s.CallList(ctx, s.bucketOf(j.Topic), 1+standingFields, standingScript, j.ID, j.Topic)
+	if err != nil {
 		return st, false, err
 	}
 	n := ints(v)
-	if len(n) != standingFields {
-		return st, false, errReply
-	}
 	return Standing{
-		Before: n[0], Running: n[1], MaxInFlight: n[2], Paced: unlessZero(n[3]), Window: n[4], Failures: n[5],
-		BreakerOpen: unlessZero(n[6]),
-	}, true, nil
+		Before: n[0], Window: n[1], Failures: n[2], BreakerOpen: unlessZero(n[3]), Running: n[4], MaxInFlight: n[5],
+		Paced: unlessZero(n[6]),
+	}, n[0] >= 0, nil
 }
 
 func unlessZero(ms int64) time.Time {

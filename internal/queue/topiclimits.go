@@ -17,17 +17,15 @@ type TopicLimits struct {
 func (q *Queue) TopicLimits(ctx context.Context, topics []string) (map[string]TopicLimits, error) {
 	all := make(map[string]TopicLimits, len(topics))
 	err := q.eachTopic(topics, topicStep, func(s *Shard, bucket int, some []string) error {
-		reply, err := s.CallList(ctx, bucket, 3*len(some), limitsScript, anys(some)...)
+		args := append([]any{""}, anys(some)...)
+		reply, err := s.CallList(ctx, bucket, 1+standingFields*len(some), standingScript, args...)
 		if err != nil {
 			return err
 		}
 		counts := ints(reply)
 		for i, topic := range some {
-			n := counts[3*i:]
-			l := TopicLimits{Window: n[0], Failures: n[1]}
-			if n[2] > 0 {
-				l.BreakerOpen = millis(n[2])
-			}
+			n := counts[1+standingFields*i:]
+			l := TopicLimits{Window: n[0], Failures: n[1], BreakerOpen: unlessZero(n[2])}
 			if was, seen := all[topic]; !seen || worse(l, was) {
 				all[topic] = l
 			}

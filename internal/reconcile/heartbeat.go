@@ -244,7 +244,7 @@ func (a *heartbeat) open(ctx context.Context, c queue.Comparison, highest int64)
 	}
 	for {
 		by.Known = a.hosts.known()
-		opened, err := a.shard.Compared(ctx, a.bucket, by)
+		opened, err := a.shard.OpenBucket(ctx, a.bucket, by)
 		switch {
 		case err != nil:
 			return opened, err

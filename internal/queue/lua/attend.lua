@@ -17,7 +17,7 @@ local KEPT = 7 * 86400000 -- a host that was silent for so long reads all of its
 local GAP = 1000000       -- more than the changes between two calls of a host
 local id = serverID()
 local host, position, leaves, name = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
-local open, revision = isOpen(id), call('GET', P .. 'rev')
+local open, revision = isCompared(id), call('GET', P .. 'rev')
 local empty = not revision and call('EXISTS', P .. 'topics') == 0
 if empty then
   call('SET', P .. 'format', ARGV[5])

@@ -24,7 +24,7 @@ local function setBody(body)
   local long = #job.more + #body > LONG
   set(job, 'long', long and 1 or nil)
   if long then call('SET', P .. 'b:' .. topic .. '/' .. id, body) end
-  job.record, job.body = '\n' .. (long and '' or body), 1
+  job.body = '\n' .. (long and '' or body)
 end
 
 local at, was = nextOf(job) * 1000, job.state
@@ -35,7 +35,7 @@ if was == 'dead' then redrive(topic, id, job) end
 if dueNow and changed then when = '+0' end
 if when and when ~= '' then
   at = 1000 * tonumber(when) + (string.sub(when, 1, 1) == '+' and micros or 0)
-  job.due = math.floor(at / 1000)
+  job.due = text(math.floor(at / 1000))
   set(job, 'next', nil)
 end
 if not dueNow then

@@ -14,7 +14,7 @@ for _, priority in ipairs(PRIORITIES) do
   local w = P .. 'w:' .. priority .. ':' .. topic
   for _, id in ipairs(call('ZRANGE', w, '-inf', micros - 1000 * long, 'BYSCORE', 'LIMIT', 0, limit - n)) do
     local job = find(topic, id)
-    if job and (idle or job.attempts == 0) then
+    if job and (idle or job.attempts == '0') then
       set(job, 'next', text(now + off))
       write(topic, id, job)
       call('ZADD', w, micros + 1000 * off + n, id)

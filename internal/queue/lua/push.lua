@@ -47,8 +47,8 @@ local function store(topic, k)
   local job = {priority = ARGV[k + 3], more = ARGV[k + 4]}
   if ARGV[k + 5] ~= '' then job.more = job.more .. ' expires=' .. text(math.floor(instant(ARGV[k + 5]) / 1000)) end
   local long = #job.more + #body > LONG
-  local front = job.priority .. ' ' .. text(math.floor(at / 1000)) .. ' ' .. text(now)
-  local record = joined('waiting', front, 0, text(out[2] + number), job.more .. (long and ' long=1\n' or '\n' .. body))
+  local record = string.format('waiting %s %d %d 0 %d', job.priority, math.floor(at / 1000), now, out[2] + number)
+    .. job.more .. (long and ' long=1\n' or '\n' .. body)
   number = number + 1
   local key = P .. 'j:' .. topic
   if run.before ~= '' and ARGV[k + 1] == 'replace' then override(topic, id) end

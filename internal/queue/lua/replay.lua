@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: server, record, topic, totals, order, wait, remove, dead, lines.
+-- With: server, record, topic, totals, order, wait, remove, dead, copy, lines.
 -- Applies lines of a journal to the bucket: of all changes of a job the one with the highest revision decides, in
 -- whatever order and from however many hosts their lines come.
 -- KEYS[1] the bucket's prefix.
@@ -12,7 +12,7 @@
 -- Keeps   the same lines again change nothing. A full Redis stores what it has lost, since it would never open
 --         otherwise; by hand, when many jobs of former shards may be stored, it refuses the whole script.
 local id = serverID()
-local open, awaited = isOpen(id)
+local open, before = isCompared(id)
 if mode == 'compare' then
   local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after')
   run.after = tonumber(cmp[3] or 0)
@@ -33,5 +33,5 @@ while i <= #ARGV do
   })
   i = i + 10 + n
 end
-if mode == 'late' and not awaited then call('PEXPIRE', RV, 3600000) end
+if mode == 'late' and before == '' then call('PEXPIRE', RV, 3600000) end
 return out

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, remove, dead, describe, gate, lease, again, pattern.
+-- With: record, topic, totals, order, wait, remove, dead, gate, lease, again, pattern.
 -- Leases due jobs to a dispatcher, in the order of the pattern of priorities, round robin over the topics of each.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    dispatcher; token; how many; pattern; most of one topic; cap of a lease and grace after it, in ms; '1' when
@@ -13,7 +13,7 @@ local cap, grace, busy = tonumber(ARGV[6]), tonumber(ARGV[7]), {}
 for i = 9, #ARGV, 2 do busy[ARGV[i]] = tonumber(ARGV[i + 1]) end
 local out = run.out
 out[3] = 0
-if ARGV[8] == '1' and again(name, token, {token}) then return out end
+if ARGV[8] == '1' and repeated(name, token, {token}, {0}) then return out end
 if call('EXISTS', P .. 'q:high', P .. 'q:normal', P .. 'q:low') == 0 then
   call('SET', P .. 'idle', 1)
   return out
@@ -30,8 +30,8 @@ local function visit(topic, priority, n)
     return 0
   end
   g.mine = g.mine or busy[topic] or topicMax
-  local k, due = take(topic, priority, math.min(g.room, g.mine, n))
-  g.room, g.mine, g.taken = g.room - k, g.mine - k, g.taken + k
+  local k, due = take(topic, priority, math.min(g.mine, n), g)
+  g.mine = g.mine - k
   if due and due <= micros then
     call('ZADD', P .. 'q:' .. priority, call('INCR', P .. 'turn'), topic)
   else

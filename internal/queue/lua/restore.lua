@@ -1,5 +1,5 @@
 #!lua
--- With: record, topic, totals, order, wait, remove.
+-- With: record, topic, totals, order, wait, remove, dead, copy.
 -- Stores jobs from another shard as they were there.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    six for each job: topic; id; record; body if that has a key of its own, else ''; when it died, in ms, or '';
@@ -16,17 +16,8 @@ while i <= #ARGV do
   else
     if have then remove(topic, id, have) end
     job.revision = text(call('INCR', P .. 'rev'))
-    write(topic, id, job)
-    if long ~= '' then call('SET', P .. 'b:' .. topic .. '/' .. id, long) end
     if n ~= '0' then call('RPUSH', P .. 'a:' .. topic .. '/' .. id, unpack(ARGV, i + 6, i + 5 + n)) end
-    count(topic, 'pushed', 1)
-    call('SADD', P .. 'topics', topic)
-    if died == '' then
-      file(topic, id, job, nextOf(job) * 1000)
-    else
-      call('ZADD', P .. 'dead:' .. topic, died * 1000, id)
-      count(topic, 'died', 1)
-    end
+    copy(topic, id, job, long, died, get(job, 'reason'))
     is = tonumber(job.revision)
   end
   out[#out + 1] = is

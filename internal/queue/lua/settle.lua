@@ -20,40 +20,33 @@ local function stateOf(job)
   return nextOf(job) > now and 'delayed' or 'ready'
 end
 
-local done = {} -- ids of the topic of this run whose lease has ended
+local ended = {} -- ids of the topic of this run whose lease has ended
 
 -- Settles the job whose arguments begin at k. Returns what it says of the endpoint, if its lease ended.
 local function settle(topic, k, record)
-  local id, token, verdict = ARGV[k], ARGV[k + 1], ARGV[k + 3]
-  local n, revision = #out, text(out[2] + number)
+  local id, token, states, verdict, ms, reason, line, endpoint, order = unpack(ARGV, k, k + FIELDS - 1)
+  local n, revision = #out, out[2] + number
   out[n + 1], out[n + 2], out[n + 3], out[n + 4], out[n + 5], out[n + 6] = '', '', 0, '', '', ''
   number = number + 1
-  if done[id] == 'gone' then return end
-  if done[id] then record = call('HGET', P .. 'j:' .. topic, id) end
-  if verdict == 'done' and token ~= '' then
-    local created, attempts = accept(topic, id, record, token, revision, ARGV[k + 6])
-    if not created then return end
-    done[id] = 'gone'
-    out[n + 1], out[n + 2], out[n + 3], out[n + 4], out[n + 5] = 'gone', 'running', now, created, attempts
-    return ARGV[k + 7]
-  end
+  if ended[id] == 'gone' then return end
+  if ended[id] then record = call('HGET', P .. 'j:' .. topic, id) end
   local job = parse(record)
   if not job or job.state == 'done' then return end
   local was = stateOf(job)
   out[n + 2], out[n + 4] = was, job.created
-  if token ~= '' and get(job, 'token') ~= token then return end
-  if token == '' and not string.find(ARGV[k + 2], was, 1, true) then return end
-  job.revision = verdict ~= 'extend' and revision or job.revision
-  local priority, number = string.match(ARGV[k + 8], '^(%l+) (%d+)$')
-  if number and was == 'running' then
-    job.priority = priority
-    set(job, 'order', number)
+  if token ~= '' and not unlease(job, token) then return end
+  if token == '' and not string.find(states, was, 1, true) then return end
+  if verdict ~= 'extend' then job.revision = revision end
+  if order ~= '' and was == 'running' then
+    job.priority = string.match(order, '^%l+')
+    set(job, 'order', string.match(order, '%d+$'))
   end
-  out[n + 1], out[n + 3] = verdicts[verdict](topic, id, job, tonumber(ARGV[k + 4]), ARGV[k + 5], ARGV[k + 6])
-  out[n + 3], out[n + 5] = out[n + 3] or 0, text(job.attempts)
-  done[id] = out[n + 1]
+  local at
+  out[n + 1], at = verdicts[verdict](topic, id, job, tonumber(ms), reason, line)
+  out[n + 3], out[n + 5] = at or 0, job.attempts .. ''
+  ended[id] = out[n + 1]
   if token == '' and verdict == 'release' then out[n + 6] = describe(topic, id, job, true) end
-  return was == 'running' and out[n + 1] ~= '' and verdict ~= 'extend' and ARGV[k + 7]
+  return was == 'running' and out[n + 1] ~= '' and verdict ~= 'extend' and endpoint
 end
 
 local i, total = 1, 0
@@ -72,7 +65,7 @@ while i < #ARGV do
     if endpoint then says[endpoint] = says[endpoint] + 1 end
   end
   deliver(topic)
-  done = {}
+  ended = {}
   judge(topic, says.up, says.down, says.up + says.down + says[''])
   tidy(topic)
   i = i + 2 + FIELDS * n

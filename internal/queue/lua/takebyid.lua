@@ -1,29 +1,20 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, remove, dead, describe, gate, lease.
+-- With: record, topic, totals, order, wait, remove, dead, gate, lease.
 -- Leases a job that is named by its id to a worker: a waiting or dead one, whatever its topic's limits are.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, id, token of the lease.
 -- Returns {now in µs, revision}, then if the job was leased: six values, see answer in shared/lease.lua.
 -- Keeps   the job is never ready in between, so nobody else gets it. The same token again returns it again.
-local out, topic, id, token = run.out, ARGV[1], ARGV[2], ARGV[3]
+local topic, id, token = ARGV[1], ARGV[2], ARGV[3]
+if answerAgain(topic, id, token) then return run.out end
 local job = find(topic, id)
-if not job or job.state == 'done' then return out end
-if job.state == 'running' then
-  if get(job, 'token') ~= token then return out end
-  out[2] = tonumber(job.revision)
-  answer(topic, id, job.record, tonumber(call('ZSCORE', P .. 'l:' .. topic, id)), job.attempts, job.more)
-  return out
-end
-local expires = tonumber(get(job, 'expires'))
-if job.state == 'waiting' and expires and expires <= now then return out end
-local was = job.state
+if not job or job.state ~= 'waiting' and job.state ~= 'dead' then return run.out end
+if job.state == 'waiting' and tonumber(get(job, 'expires') or math.huge) <= now then return run.out end
 takeOut(topic, id, job)
-if was == 'dead' then redrive(topic, id, job) end
+if job.state == 'dead' then redrive(topic, id, job) end
+write(topic, id, job)
 begin(token)
 run.leases = {number = 1, token = token, ends = function(ttr) return now + ttr end}
-job.state = 'waiting'
-local record, ends = lease(topic, id, string.match(render(job), WAITING))
-call('HSET', P .. 'j:' .. topic, id, record)
-call('ZADD', P .. 'l:' .. topic, ends, id)
+local _, ends = lease(topic, nil, {id})
 event(topic, ends)
-return out
+return run.out

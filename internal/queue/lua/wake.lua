@@ -63,7 +63,7 @@ local function expired(topic, key, state)
   for _, id in ipairs(ids) do
     local job, n = find(topic, id), #out
     if job and job.state == state then
-      out[n + 1], out[n + 2], out[n + 3], out[n + 4] = topic, id, get(job, 'token') or '', job.attempts
+      out[n + 1], out[n + 2], out[n + 3], out[n + 4] = topic, id, get(job, 'token') or '', tonumber(job.attempts)
     else
       call('ZREM', key, id)
       if not job and call('HEXISTS', P .. 'j:' .. topic, id) == 1 then showDamaged(topic, id) end

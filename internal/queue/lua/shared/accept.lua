@@ -1,28 +1,24 @@
--- Leases of delivered jobs: they end together, a topic at a time.
+-- Leases of delivered jobs: most leases end so, and those of a topic end together.
 -- All delivered jobs of a topic, ids and records of those that are remembered, ids of the others.
 run.delivered, run.kept, run.gone = {}, {}, {}
 
--- Ends the lease of a delivered job. This is how most leases end, so its record is not parsed as a whole. Returns its
--- creation and attempts; nil if the token ('' any) is not that of its lease.
-local function accept(topic, id, record, token, revision, line)
-  local front, created, attempts, more, held, rest = string.match(record or '', RUNNING)
-  if not front or token ~= '' and token ~= held then return nil end
-  local plain, forgets = more == '' and attempts == '0' and run.before == '', line == '' or not remembers(topic)
-  local job = forgets and not plain and parse(record)
-  if job == nil then return nil end -- damaged: its lease expires, and the job is set aside
+-- Notes that a running job was delivered.
+local function accept(topic, id, job, line)
   run.delivered[#run.delivered + 1] = id
-  if forgets then
-    if job then clear(topic, id, job) end
+  set(job, 'token', nil)
+  if line == '' or not remembers(topic) then
+    clear(topic, id, job)
     run.gone[#run.gone + 1] = id
-    return created, attempts
+    return
   end
-  if pair(more, 'long') then
+  if get(job, 'long') then
     call('UNLINK', P .. 'b:' .. topic .. '/' .. id)
-    more = string.gsub(more, ' long=1', '') .. ' bodygone=1'
+    set(job, 'long', nil)
+    set(job, 'bodygone', 1)
   end
+  job.state, job.attempts = 'done', job.attempts + 1
   run.kept[#run.kept + 1] = id
-  run.kept[#run.kept + 1] = joined('done', front, attempts + 1, revision, more .. ' last=' .. line .. rest)
-  return created, attempts
+  run.kept[#run.kept + 1] = render(job, ' last=' .. line)
 end
 
 -- Writes what accept has collected, at once for all jobs of a topic.

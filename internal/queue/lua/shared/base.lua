@@ -9,6 +9,7 @@ local EPOCH, RATE = 1767225600000, 100
 local function text(n) return string.format('%d', n) end -- '..' would write large numbers as 1.76e+12
 -- All that shared files pass on in this run of the script. A file that has a field sets it where it begins.
 --   before                 while hosts are absent, the revision up to which their journals may have changes, else ''
+--                          (the guards)
 --   topics                 settings and limits of topics that were read, see topic.lua
 --   soonest, offered       the next event of all topics; how many turns were given (wait.lua)
 --   dispatcherToldOfWork   whether a dispatcher that may wait for work was told of some (wait.lua)
@@ -22,5 +23,5 @@ local function text(n) return string.format('%d', n) end -- '..' would write lar
 --   leases                 of the request that is served: number, token, and ends, which gives the end by TTR
 --   idle, turns            topics without a due job; the topic whose turn it is, by priority (serve.lua)
 --   after                  the revision of the data when the server appeared (lines.lua)
-local run = {before = before}
+local run = {before = ''}
 local PRIORITIES = {'high', 'normal', 'low'}

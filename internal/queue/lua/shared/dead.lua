@@ -1,20 +1,20 @@
 -- Makes jobs dead, or due again.
 
 run.deaths = 0
--- Makes a job dead that is in no set.
-local function die(topic, id, job, reason)
+-- Makes a job dead that is in no set; it died at a time in µs, or now.
+local function die(topic, id, job, reason, at)
   job.state = 'dead'
   set(job, 'reason', reason)
   write(topic, id, job)
   run.deaths = run.deaths + 1
-  call('ZADD', P .. 'dead:' .. topic, micros + run.deaths, id)
+  call('ZADD', P .. 'dead:' .. topic, at or micros + run.deaths, id)
   count(topic, 'died', 1)
 end
 
 -- Makes a dead job that is in no set due now, with attempts 0.
 local function redrive(topic, id, job)
   if tried(job) then set(job, 'tried', 1) end
-  job.state, job.attempts, job.due = 'waiting', 0, now
+  job.state, job.attempts, job.due = 'waiting', 0, text(now)
   for _, name in ipairs({'reason', 'expires', 'next', 'snoozes'}) do set(job, name, nil) end
   count(topic, 'redriven', 1)
 end
@@ -37,8 +37,7 @@ local function setAside(topic, id, record)
   local more = ' reason=corrupt'
   if call('EXISTS', P .. 'b:' .. topic .. '/' .. id) == 1 then more = more .. ' long=1' end
   if call('EXISTS', P .. 'a:' .. topic .. '/' .. id) == 1 then more = more .. ' tried=1' end
-  local front = 'normal ' .. text(now) .. ' ' .. text(now)
-  call('HSET', P .. 'j:' .. topic, id, joined('dead', front, 0, 0, more .. '\n' .. record))
+  call('HSET', P .. 'j:' .. topic, id, string.format('dead normal %d %d 0 0%s\n', now, now, more) .. record)
   call('ZADD', P .. 'dead:' .. topic, micros, id)
   count(topic, 'died', 1)
 end

@@ -8,10 +8,10 @@ local function describe(topic, id, job, whole)
   local body = whole and get(job, 'long') and call('GET', P .. 'b:' .. key)
   local attempts = tried(job) and call('LRANGE', P .. 'a:' .. key, 0, -1)
   if job.state == 'done' or job.state == 'dead' then at = at / 1000 end
-  return {id, job.record, math.floor(at), body or '', attempts or {}}
+  return {id, render(job), math.floor(at), body or '', attempts or {}}
 end
 
 -- Whether a job has one of the etags, separated by spaces ('' any); etagOf in job.go makes them.
 local function matches(etags, job)
-  return etags == '' or string.find(etags, string.sub(redis.sha1hex(job.record), 1, 16), 1, true) ~= nil
+  return etags == '' or string.find(etags, string.sub(redis.sha1hex(render(job)), 1, 16), 1, true) ~= nil
 end

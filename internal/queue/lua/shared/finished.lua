@@ -3,29 +3,20 @@
 -- is the number of all finished jobs of topics in fins.
 local PRESSED = 0.85 -- part of maxmemory above which no job is remembered
 
--- Removes what a finished job has besides its record, whose id it adds to gone.
-local function forgetOne(topic, id, job, gone)
-  if not job then return discard(topic, id) end
-  if job.state ~= 'done' then return end
-  clear(topic, id, job)
-  gone[#gone + 1] = id
-end
-
--- Forgets up to n of a topic's finished jobs, the oldest first.
+-- Forgets up to n of a topic's finished jobs, the oldest first. Only absent hosts make it read them, see clear.
 local function forget(topic, n)
-  local key, gone = P .. 'fin:' .. topic, {}
+  local key, lists = P .. 'fin:' .. topic, {}
   local ids = call('ZRANGE', key, 0, n - 1)
-  call('ZREMRANGEBYRANK', key, 0, n - 1)
-  for i, record in ipairs(#ids > 0 and call('HMGET', P .. 'j:' .. topic, unpack(ids)) or {}) do
-    if run.before == '' and string.find(record or '', PLAIN) then
-      gone[#gone + 1] = ids[i]
-    else
-      forgetOne(topic, ids[i], parse(record), gone)
-    end
+  if #ids == 0 then return end
+  for i, record in ipairs(run.before ~= '' and call('HMGET', P .. 'j:' .. topic, unpack(ids)) or {}) do
+    local job = parse(record)
+    if job then clear(topic, ids[i], job) end
   end
+  for i, id in ipairs(ids) do lists[i] = P .. 'a:' .. topic .. '/' .. id end
+  call('ZREMRANGEBYRANK', key, 0, n - 1)
+  call('UNLINK', unpack(lists))
+  call('HDEL', P .. 'j:' .. topic, unpack(ids))
   leaveFinished(topic, #ids)
-  if #gone == 0 then return end
-  call('HDEL', P .. 'j:' .. topic, unpack(gone))
   tidy(topic)
 end
 

@@ -13,52 +13,45 @@ local function endOf(line)
   return tonumber(revision) or 0, kind, created, at, reason, attempts
 end
 
-local function keepAttempts(line, job)
+-- Gives a job the attempts of its line.
+local function setAttempts(line, job)
+  local key = P .. 'a:' .. line.topic .. '/' .. line.id
+  call('UNLINK', key)
   job.attempts = #line.attempts
-  if job.attempts > 0 then call('RPUSH', P .. 'a:' .. line.topic .. '/' .. line.id, unpack(line.attempts)) end
-end
-
--- Makes a job dead as its line says.
-local function bury(line, job)
-  call('UNLINK', P .. 'a:' .. line.topic .. '/' .. line.id)
-  keepAttempts(line, job)
-  die(line.topic, line.id, job, line.reason)
-  call('ZADD', P .. 'dead:' .. line.topic, line.died * 1000, line.id)
+  if job.attempts > 0 then call('RPUSH', key, unpack(line.attempts)) end
 end
 
 local function stored(line)
-  local job, new = find(line.topic, line.id), parse(line.record)
+  local topic, id = line.topic, line.id
+  local job, new = find(topic, id), parse(line.record)
   local ended, kind, created, at, reason, attempts = endOf(line)
   local newest = job and job.revision or mode == 'compare' and run.after or 0
-  if line.revision <= math.max(newest, call('HGET', RV, line.topic) or 0) then return '' end
+  if line.revision <= math.max(newest, call('HGET', RV, topic) or 0) then return '' end
   -- A later job of this id that died: then this one had ended before it was pushed.
   if ended >= line.revision and (kind ~= 'died' or created ~= new.created) then return '' end
   if line.kind == 'adopted' and job then return '' end
-  local effect = job and job.state ~= 'done' and 'replaced' or 'stored'
-  if dry then return effect end
+  local live = job and job.state ~= 'done'
+  if dry then return live and 'replaced' or 'stored' end
   -- From a shard that is no longer in use: its revisions say nothing here.
   if line.kind == 'adopted' then line.revision = call('INCR', P .. 'rev') end
-  if job and job.created == new.created and job.state ~= 'done' and #line.attempts == 0 then
-    takeOut(line.topic, line.id, job) -- a change of the job, which keeps its attempts
-    if get(job, 'long') then call('UNLINK', P .. 'b:' .. line.topic .. '/' .. line.id) end
+  if live and job.created == new.created and line.died == '' then
+    takeOut(topic, id, job) -- a change of the job, which keeps its attempts
+    if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
     set(new, 'tried', tried(job) and 1 or nil)
     if job.state ~= 'dead' then new.attempts = job.attempts end
   else
-    if job then remove(line.topic, line.id, job) end
-    keepAttempts(line, new)
+    if job then remove(topic, id, job) end
+    setAttempts(line, new)
   end
-  if effect == 'replaced' then count(line.topic, 'replaced', 1) end
+  if live then count(topic, 'replaced', 1) end
   new.revision = text(line.revision)
-  write(line.topic, line.id, new)
-  if line.long ~= '' then call('SET', P .. 'b:' .. line.topic .. '/' .. line.id, line.long) end
-  count(line.topic, 'pushed', 1)
-  call('SADD', P .. 'topics', line.topic)
   if kind == 'died' and ended >= line.revision then
     line.died, line.reason, line.attempts = at, reason, {}
     for attempt in string.gmatch(attempts, '[^\n]+') do table.insert(line.attempts, attempt) end
+    setAttempts(line, new)
   end
-  if line.died ~= '' then bury(line, new) else file(line.topic, line.id, new, nextOf(new) * 1000) end
-  return effect
+  copy(topic, id, new, line.long, line.died, line.reason)
+  return live and 'replaced' or 'stored'
 end
 
 -- Replays the end of a job. The line of a delivery has the revision of its reservation, so it removes the job unless
@@ -79,7 +72,8 @@ local function replayEnd(line)
     takeOut(line.topic, line.id, job)
     -- Otherwise it keeps the revision of its content: the line of a newer one may come from another host.
     if mode == 'hand' then job.revision = text(line.revision) end
-    bury(line, job)
+    setAttempts(line, job)
+    die(line.topic, line.id, job, line.reason, line.died * 1000)
     return 'buried'
   end
   remove(line.topic, line.id, job)

@@ -75,6 +75,7 @@ local function override(topic, id) call('HSET', P .. 'rv', topic .. '/' .. id, r
 -- Removes the keys of a job besides its record. Absent hosts may know it if it was created before the bucket was
 -- opened, at about run.before / RATE (see attend.lua); push.lua overrides what newer jobs replace.
 local function clear(topic, id, job)
+  if run.before == '' and job.more == '' and job.attempts == '0' then return end -- most jobs
   if run.before ~= '' and job.created - 60000 <= EPOCH + run.before / RATE then override(topic, id) end
   if get(job, 'long') then call('UNLINK', P .. 'b:' .. topic .. '/' .. id) end
   if tried(job) then call('UNLINK', P .. 'a:' .. topic .. '/' .. id) end

@@ -1,10 +1,7 @@
 -- Chooses among the topics of a worker's request.
 local function takeOf(topic, priority, n)
   local g = gate(topic, true)
-  if g.room <= 0 then return 0 end
-  local k = take(topic, priority, math.min(n, g.room))
-  g.room, g.taken = g.room - k, g.taken + k
-  return k
+  return g.room > 0 and take(topic, priority, n, g) or 0
 end
 
 -- Whether a topic has a due job. One that has none is checked once: nothing becomes due in a call.

@@ -21,7 +21,7 @@ local function delay(topic, id, job, ms)
 end
 
 function verdicts.done(topic, id, job, _, _, line)
-  if not accept(topic, id, job.record, '', job.revision, line) then delete(topic, id, job) end
+  if job.state == 'running' then accept(topic, id, job, line) else delete(topic, id, job) end
   return 'gone', now
 end
 

@@ -1,1 +1,0 @@
-local before = '' -- see serverguard.lua; this script works on every server
