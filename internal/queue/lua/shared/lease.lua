@@ -79,7 +79,7 @@ local function take(topic, priority, n)
     got, first = got + more, math.min(first, ends)
   end
   local due = head(w)
-  if due and due > micros then first = math.min(first, math.ceil(due / 1000)) end
+  if due and due > micros then first = math.min(first, due / 1000) end
   if first < math.huge then event(topic, first) end
   return got, due
 end
