@@ -37,11 +37,11 @@ func (c *counting) Wakeups(ctx context.Context, bucket int) <-chan queue.Wakeup 
 	return wake
 }
 
-func (c *counting) NothingToAdvance(ctx context.Context, bucket int) (bool, error) {
+func (c *counting) NextEvent(ctx context.Context, bucket int) (time.Time, error) {
 	c.mu.Lock()
 	c.calls++
 	c.mu.Unlock()
-	return c.Shard.NothingToAdvance(ctx, bucket)
+	return c.Shard.NextEvent(ctx, bucket)
 }
 
 func (c *counting) total() int {

@@ -17,7 +17,7 @@ type Shard interface {
 	Name() string
 	Buckets() int
 	Advance(ctx context.Context, bucket int) (queue.Advance, error)
-	NothingToAdvance(ctx context.Context, bucket int) (bool, error)
+	NextEvent(ctx context.Context, bucket int) (time.Time, error)
 	Wakeups(ctx context.Context, bucket int) <-chan queue.Wakeup
 }
 
@@ -68,6 +68,7 @@ const (
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
 	maxPoll    = 10 * time.Second
+	never      = 100 * 365 * 24 * time.Hour
 
 	// inARow is how many steps follow each other without a rest. Then the timer rests for as long as the last step
 	// took, but at most maxRest, so that Redis can serve others. Even so, jobs become ready faster than they can be
@@ -81,16 +82,17 @@ type bucket struct {
 	*Timer
 	shard   Shard
 	number  int
+	clock   clock
 	at      time.Time // of its next step (monotonic)
-	next    time.Time // the event that it waits for, by Redis's clock
-	empty   bool      // the last step found no delayed job and no lease
+	due     time.Time // the event that it waits for (monotonic); zero: it is not known
+	next    time.Time // the same by Redis's clock; zero: there is none
 	backoff time.Duration
 	row     int // successive steps that left work to do
 }
 
 // watch steps one bucket until ctx is done.
 func (t *Timer) watch(ctx context.Context, s Shard, number int) {
-	b := &bucket{Timer: t, shard: s, number: number}
+	b := &bucket{Timer: t, shard: s, number: number, clock: newClock()}
 	wake := s.Wakeups(ctx, number)
 	alarm := t.alarm(s)
 	defer alarm.stop()
@@ -125,25 +127,34 @@ func (t *Timer) alarm(s Shard) alarm {
 func (b *bucket) woken(w queue.Wakeup) {
 	switch w.Kind {
 	case queue.WakeTimer:
-		b.empty = false
-		if w.Due.Before(b.at) {
-			b.at, b.next = w.Due, w.Event
+		b.clock.read(w.Sent, time.Now())
+		due := b.clock.when(w.Event)
+		b.at = earlier(b.at, due)
+		if due.Before(b.due) {
+			b.due, b.next = due, w.Event
 		}
 	case queue.WakeReconnect:
-		b.at, b.empty = time.Time{}, false
+		b.at, b.due = time.Time{}, time.Time{}
 	}
 }
 
-// step advances the bucket once. If it leaves work, the next step is due at once.
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// step advances the bucket once, unless it was only to poll and finds no other event than the one that it waits for. If
+// it leaves work, the next step is due at once.
 func (b *bucket) step(ctx context.Context) {
 	start := time.Now()
 	poll := start.Add(b.poll())
-	if b.empty {
-		if nothing, err := b.shard.NothingToAdvance(ctx, b.number); nothing && err == nil {
-			b.at = poll
+	if start.Before(b.due) {
+		if next, err := b.shard.NextEvent(ctx, b.number); err == nil && next.Equal(b.next) {
+			b.at = earlier(poll, b.due)
 			return
 		}
-		b.empty = false
 	}
 	a, err := b.shard.Advance(ctx, b.number)
 	if ctx.Err() != nil {
@@ -153,25 +164,30 @@ func (b *bucket) step(ctx context.Context) {
 		b.failed(err)
 		return
 	}
-	took := time.Since(start)
+	now := time.Now()
+	took := now.Sub(start)
+	if waited := !b.due.IsZero() && !start.Before(b.due); waited && a.Now.Before(b.next) {
+		b.clock = newClock() // Redis's was set back, or is slower
+	}
+	b.clock.read(a.Now, now)
 	b.backoff = 0
 	b.metrics.observe(a, b.next, took)
 	b.next = a.Next
 	if a.More {
-		b.at = time.Time{}
+		b.at, b.due = time.Time{}, time.Time{}
 		if b.row++; b.row > inARow {
 			b.at = start.Add(took + min(took, maxRest))
 		}
 		return
 	}
-	b.row, b.at = 0, poll
-	if b.empty = a.Next.IsZero(); b.empty {
-		return
+	b.row, b.due = 0, now.Add(never)
+	if !a.Next.IsZero() {
+		b.due = b.clock.when(a.Next)
+		if soon := now.Add(minPause); b.due.Before(soon) {
+			b.due = soon
+		}
 	}
-	// Redis read its clock between start and now: counting from now is never early.
-	if due := start.Add(took + max(a.Next.Sub(a.Now), minPause)); due.Before(poll) {
-		b.at = due
-	}
+	b.at = earlier(poll, b.due)
 }
 
 // failed delays the next step.
@@ -181,6 +197,7 @@ func (b *bucket) failed(err error) {
 			"shard", b.shard.Name(), "bucket", b.number, "error", err)
 	}
 	b.metrics.failures.Inc()
+	b.due = time.Time{}
 	b.backoff = min(max(2*b.backoff, minBackoff), maxBackoff)
 	b.at = time.Now().Add(b.backoff/2 + rand.N(b.backoff/2))
 }

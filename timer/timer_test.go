@@ -36,12 +36,15 @@ func (f *fake) Name() string                                     { return "a" }
 func (f *fake) Buckets() int                                     { return 1 }
 func (f *fake) Wakeups(context.Context, int) <-chan queue.Wakeup { return f.wake }
 
-func (f *fake) NothingToAdvance(context.Context, int) (bool, error) {
+func (f *fake) NextEvent(context.Context, int) (time.Time, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++
-	return f.due.IsZero() && f.more == 0, f.err
+	return f.due, f.err
 }
+
+// now is a wake-up for an event at once.
+var now = queue.Wakeup{Kind: queue.WakeTimer, Event: time.UnixMicro(0), Sent: time.UnixMicro(0)}
 
 func (f *fake) Advance(ctx context.Context, _ int) (queue.Advance, error) {
 	if f.took > 0 {
@@ -146,7 +149,7 @@ func TestAWakeUpShortensTheSleep(t *testing.T) {
 		pass(300 * time.Millisecond)
 		due := time.Now().Add(5 * time.Millisecond)
 		f.set(func() { f.due = due })
-		f.wake <- queue.Wakeup{Kind: queue.WakeTimer}
+		f.wake <- now
 		pass(10 * time.Millisecond)
 		f.set(func() {
 			if len(f.moved) != 1 || f.moved[0].Sub(due) > time.Millisecond {
@@ -204,7 +207,7 @@ func TestManyIdleBucketsShareThePolls(t *testing.T) {
 func TestADueTimeThatRedisHasNotReachedIsNotPolledInALoop(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		f.set(func() { f.stuck = true; f.calls = 0 })
-		f.wake <- queue.Wakeup{Kind: queue.WakeTimer}
+		f.wake <- now
 		pass(100 * time.Millisecond)
 		f.set(func() {
 			if f.calls > 501 {
@@ -219,7 +222,7 @@ func TestRemainingWorkContinuesAtOnce(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		pass(300 * time.Millisecond)
 		f.set(func() { f.more = 50; f.calls = 0 })
-		f.wake <- queue.Wakeup{Kind: queue.WakeTimer}
+		f.wake <- now
 		synctest.Wait()
 		f.set(func() {
 			if f.calls != 51 {
@@ -235,7 +238,7 @@ func TestABacklogLeavesTheShardToOthersForHalfOfTheTime(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		const took = time.Millisecond
 		f.set(func() { f.calls, f.took, f.more = 0, took, 1000 })
-		f.wake <- queue.Wakeup{Kind: queue.WakeTimer}
+		f.wake <- now
 		pass(inARow*took + took/2)
 		f.set(func() {
 			if f.calls != inARow {
@@ -275,7 +278,7 @@ func TestAShardThatHangsDoesNotDelayAnother(t *testing.T) {
 		pass(time.Second)
 		due := time.Now().Add(50 * time.Millisecond)
 		works.set(func() { works.due = due })
-		works.wake <- queue.Wakeup{Kind: queue.WakeTimer}
+		works.wake <- now
 		pass(time.Second)
 		works.set(func() {
 			if len(works.moved) != 1 || works.moved[0].Sub(due) > time.Millisecond {

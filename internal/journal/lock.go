@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -15,7 +16,7 @@ import (
 )
 
 const (
-	lockEvery = 250 * time.Millisecond // a process that waits for a lock tries it
+	lockEvery = time.Second            // a process that waits for a lock tries it, on average: each process of a host does
 	beatEvery = 500 * time.Millisecond // its holder shows that it does not hang
 	hungAfter = 2 * time.Second        // without that, another process takes the lock over
 )
@@ -25,8 +26,6 @@ const (
 // context of its work then ends within half a second. With prefer, it takes the lock over from processes without.
 func WithLock(ctx context.Context, dir, name string, prefer bool, work func(context.Context)) error {
 	path := filepath.Join(dir, "."+name+".lock")
-	t := time.NewTicker(lockEvery)
-	defer t.Stop()
 	for {
 		f, err := tryLock(path, prefer)
 		if err != nil {
@@ -36,7 +35,7 @@ func WithLock(ctx context.Context, dir, name string, prefer bool, work func(cont
 			hold(ctx, path, f, work)
 		}
 		select {
-		case <-t.C:
+		case <-time.After(lockEvery/2 + rand.N(lockEvery)): // spread, so that the first of them is early
 		case <-ctx.Done():
 			return nil
 		}

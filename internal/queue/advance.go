@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -41,7 +42,7 @@ func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
 	n := ints(reply[:wakeHead])
 	a := Advance{Now: micros(reply[0]), Woken: int(n[2])}
 	if n[1] >= 0 {
-		a.Next = millis(n[1])
+		a.Next = time.UnixMicro(n[1]).UTC()
 		a.More = !a.Next.After(a.Now)
 	}
 	a.Expired, err = s.lapse(ctx, bucket, a.Now, reply[wakeHead:])
@@ -71,29 +72,26 @@ func (s *Shard) lapse(ctx context.Context, bucket int, now time.Time, expired []
 	return leases, nil
 }
 
-// NothingToAdvance reports whether Advance has nothing to do in a bucket, now or later: no topic has an
-// event to come. It takes one plain command.
-func (s *Shard) NothingToAdvance(ctx context.Context, bucket int) (bool, error) {
-	n, err := s.existing(ctx, bucket, "next")
-	return n == 0, err
+// NextEvent returns Advance.Next, zero for none, as it is now. It takes one plain command.
+func (s *Shard) NextEvent(ctx context.Context, bucket int) (time.Time, error) {
+	first, err := s.client.ZRangeWithScores(ctx, prefix(bucket)+"next", 0, 0).Result()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("poll shard %s: %w", s.name, err)
+	}
+	if len(first) == 0 {
+		return time.Time{}, nil
+	}
+	return time.UnixMicro(int64(math.Round(first[0].Score * 1000))).UTC(), nil
 }
 
 // NothingReady reports whether Reserve would find no job in a bucket now and the next ready job wakes the dispatchers.
 // Only Reserve requests that wake-up (the key idle). It takes one plain command: EXISTS counts a key each time it is
 // named, so the count is four only if idle exists and no q does.
 func (s *Shard) NothingReady(ctx context.Context, bucket int) (bool, error) {
-	n, err := s.existing(ctx, bucket, "q:high", "q:normal", "q:low", "idle", "idle", "idle", "idle")
-	return n == 4, err
-}
-
-func (s *Shard) existing(ctx context.Context, bucket int, names ...string) (int64, error) {
-	keys := make([]string, len(names))
-	for i, name := range names {
-		keys[i] = prefix(bucket) + name
-	}
-	n, err := s.client.Exists(ctx, keys...).Result()
+	q, idle := prefix(bucket)+"q:", prefix(bucket)+"idle"
+	n, err := s.client.Exists(ctx, q+"high", q+"normal", q+"low", idle, idle, idle, idle).Result()
 	if err != nil {
-		return 0, fmt.Errorf("poll shard %s: %w", s.name, err)
+		return false, fmt.Errorf("poll shard %s: %w", s.name, err)
 	}
-	return n, nil
+	return n == 4, nil
 }

@@ -245,8 +245,8 @@ func TestWhatIsTooOldGoesFromRedis(t *testing.T) {
 		f.push("t", fmt.Sprint(i), 0)
 	}
 	f.deliver()
-	if nothing, err := f.s.NothingToAdvance(f.ctx, 0); nothing || err != nil {
-		t.Fatalf("the timer has nothing to do: %v, %v", nothing, err)
+	if next, err := f.s.NextEvent(f.ctx, 0); next.IsZero() || err != nil {
+		t.Fatalf("the timer has nothing to do: %v, %v", next, err)
 	}
 	again := func(p *Push) { p.OnDuplicate = Replace }
 	f.push("t", "7", 0, again) // its record is no longer that of a finished job

@@ -67,8 +67,8 @@ func TestEntriesWithoutAJobAreForgotten(t *testing.T) {
 		if ls := f.reserve(10); len(ls) > 0 {
 			t.Fatalf("%s was leased", ls[0].ID)
 		}
-		idle, err := f.s.NothingToAdvance(f.ctx, 0)
-		return err == nil && idle
+		next, err := f.s.NextEvent(f.ctx, 0)
+		return err == nil && next.IsZero()
 	})
 	f.push("t", "next", 0) // whoever ends the topic's last job removes its name
 	f.settle(Done, nil, f.reserve(1)...)

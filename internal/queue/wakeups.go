@@ -136,11 +136,9 @@ func wakeupOf(payload string) Wakeup {
 	case "D":
 		return Wakeup{Kind: WakeDispatcher}
 	}
-	var at, now int64 // see shared/wait.lua
-	_, _ = fmt.Sscanf(payload, "T %d %d", &at, &now)
-	w := Wakeup{Kind: WakeTimer, Event: millis(at)}
-	w.Due = time.Now().Add(w.Event.Sub(micros(now)))
-	return w
+	var at, now int64 // see shared/wait.lua; zero in a message of another version: the event is now
+	_, _ = fmt.Sscanf(payload, "E %d %d", &at, &now)
+	return Wakeup{Kind: WakeTimer, Event: micros(at), Sent: micros(now)}
 }
 
 // listenTimeout is the silence after which the connection is pinged, since it may have broken unnoticed. Each bucket
@@ -168,8 +166,8 @@ func (q *Queue) Announce(ctx context.Context, revision int64) {
 type Wakeup struct {
 	Kind  WakeupKind
 	About string // of WakePull: the topics, separated by spaces
-	// Of WakeTimer: when there is work, by Redis's clock, and counted from the arrival of the wake-up.
-	Event, Due time.Time
+	// Of WakeTimer, by Redis's clock: when there is work, and when the wake-up was sent.
+	Event, Sent time.Time
 }
 
 // Topics returns the topics of WakePull.

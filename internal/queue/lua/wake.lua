@@ -4,7 +4,7 @@
 -- leases and waiting jobs that have expired, for settle.lua.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many topics, and how many ids, at most.
--- Returns {now in µs, when a topic has its next event (ms; -1 none), how many topics got a turn, then for each expired
+-- Returns {now in µs, when a topic has its next event (µs; -1 none), how many topics got a turn, then for each expired
 --         one: topic, id, token of its lease ('' a waiting job), attempts}.
 -- Keeps   next is never later than a topic's next event.
 local left, out = tonumber(ARGV[2]), {micros, -1, 0}
@@ -50,7 +50,7 @@ local function ordered(topic, s)
   if not s.order then return math.huge end
   left = left - orderDue(topic, left)
   local first = call('ZRANGE', P .. 'o:' .. topic, '(' .. LAST, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
-  return first[2] and math.max(math.ceil(first[2] / 1000), now) or math.huge
+  return first[2] and math.max(first[2] / 1000, now) or math.huge
 end
 
 -- Lists the members of a sorted set of jobs in a state that have expired. Returns when the next one does.
@@ -92,10 +92,12 @@ local function wake(topic)
   if s['until'] > 0 and s['until'] <= now then call('HDEL', P .. 'c:' .. topic, 'until') end
   local at = math.min(minutes(topic), ordered(topic, s), offerDue(topic), s['until'] > now and s['until'] or math.huge,
     expired(topic, P .. 'l:' .. topic, 'running'), expired(topic, P .. 'e:' .. topic, 'waiting'), finished(topic, s))
-  if at < math.huge then call('ZADD', P .. 'next', text(at), topic) else call('ZREM', P .. 'next', topic) end
+  if at < math.huge then call('ZADD', P .. 'next', exact(at), topic) else call('ZREM', P .. 'next', topic) end
 end
 
-for _, topic in ipairs(call('ZRANGE', P .. 'next', '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[1])) do wake(topic) end
-out[2] = head(P .. 'next') or -1
+local due = call('ZRANGE', P .. 'next', '-inf', exact(micros / 1000), 'BYSCORE', 'LIMIT', 0, ARGV[1])
+for _, topic in ipairs(due) do wake(topic) end
+local at = head(P .. 'next')
+out[2] = at and math.floor(at * 1000 + 0.5) or -1
 out[3] = run.offered
 return out

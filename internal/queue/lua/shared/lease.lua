@@ -77,7 +77,7 @@ local function take(topic, priority, n, limits)
   local more, ends = lease(topic, priority, ids)
   k, first = k + more, math.min(first, ends)
   local due = head(w)
-  if due and due > micros then first = math.min(first, math.ceil(due / 1000)) end
+  if due and due > micros then first = math.min(first, due / 1000) end
   if first < math.huge then event(topic, first) end
   limits.room, limits.taken = limits.room - k, limits.taken + k
   return k, due

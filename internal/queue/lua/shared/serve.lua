@@ -13,7 +13,7 @@ local function hasDue(topic)
     for _, priority in ipairs(PRIORITIES) do
       local at = head(w .. priority .. ':' .. topic) or math.huge
       if at <= micros then return true end
-      if at <= micros + 1000 then event(topic, math.ceil(at / 1000)) end -- file offered it instead, a little early
+      if at <= micros + 1000 then event(topic, at / 1000) end -- file offered it instead, a little early
     end
   end
   run.idle[topic] = true

@@ -8,14 +8,17 @@ local function head(key)
   return tonumber(first[2]), first[1]
 end
 
+-- A time in ms, to the microsecond.
+local function exact(ms) return string.format('%.3f', ms) end
+
 -- Notes that a topic has an event at a time: next is never later than a topic's next event. Tells timers about one
--- before all others, with the time and this server's, so that they need not ask.
+-- before all others, with the time and this server's, in µs, so that they need not ask.
 local function event(topic, at)
   run.soonest = run.soonest or head(P .. 'next') or math.huge
-  call('ZADD', P .. 'next', 'LT', text(at), topic)
-  if at >= run.soonest then return end
+  call('ZADD', P .. 'next', 'LT', exact(at), topic)
+  if tonumber(exact(at)) >= run.soonest then return end
   run.soonest = at
-  call('PUBLISH', P .. 'wake', 'T ' .. text(at) .. ' ' .. text(micros))
+  call('PUBLISH', P .. 'wake', 'E ' .. text(at * 1000 + 0.5) .. ' ' .. text(micros))
 end
 
 run.offered, run.dispatcherToldOfWork = 0, false
@@ -43,7 +46,7 @@ local function offerDue(topic)
     if due and due <= micros then
       offer(topic, priority)
     elseif due then
-      at = math.min(at, math.ceil(due / 1000))
+      at = math.min(at, due / 1000)
     end
   end
   return at
@@ -76,6 +79,6 @@ local function file(topic, id, job, at)
   if due > now and list(topic, id, due) then return end
   call('ZADD', P .. 'w:' .. job.priority .. ':' .. topic, text(at), id)
   local soon = at <= micros + 1000 -- jobs of one push are a microsecond apart, and may be due in the next millisecond
-  if order(topic, id, job, at) and at > micros or not soon then event(topic, math.ceil(at / 1000)) end
+  if order(topic, id, job, at) and at > micros or not soon then event(topic, at / 1000) end
   if soon then offer(topic, job.priority) end
 end
