@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// End ends leases, or changes jobs that are named by their ids; each has its own outcome. It asks all buckets at the same
-// time, so the jobs of one that hangs hold up no others. When the call is repeated after an error, endings that the
-// first call carried out return ErrLease.
-func (q *Queue) End(ctx context.Context, list []Ending) []Ended {
+// End ends leases, or changes jobs that are named by their ids; each has its own outcome. It asks all buckets at the
+// same time, so the jobs of one that hangs hold up no others. When the call is repeated after an error, ends that the first
+// call carried out return ErrLease.
+func (q *Queue) End(ctx context.Context, list []End) []Ended {
 	list = slices.Clone(list)
 	done := make([]Ended, len(list))
 	type place struct {
@@ -24,31 +24,28 @@ func (q *Queue) End(ctx context.Context, list []Ending) []Ended {
 	defer asked.Wait()
 	for i := range list {
 		list[i].via = ViaOf(ctx)
-		done[i].Ref, done[i].Verb = list[i].Ref, list[i].Verb
-		if list[i].Lease == "" {
+		l := list[i].Lease
+		if l == nil {
 			asked.Go(func() { done[i] = q.endByID(ctx, list[i]) })
 			continue
 		}
-		t, err := parseTicket(list[i].Lease)
-		s := q.shardNamed(t.shard)
-		if err == nil && s == nil {
-			err = fmt.Errorf("%s/%s: its shard is no longer in use: %w", t.topic, t.id, ErrLease)
-		}
-		if err != nil {
-			done[i].Err = err
+		s := q.shardNamed(l.Shard)
+		if s == nil {
+			err := fmt.Errorf("%s/%s: its shard is no longer in use: %w", l.Topic, l.ID, ErrLease)
+			done[i] = Ended{Err: err, Ref: l.Ref, Verb: list[i].Verb}
 			continue
 		}
-		p := place{s, s.bucketOf(t.topic)}
+		p := place{s, s.bucketOf(l.Topic)}
 		by[p] = append(by[p], i)
 	}
 	for p, which := range by {
 		asked.Go(func() {
 			for chunk := range slices.Chunk(which, EndLimit) {
-				some := make([]Ending, len(chunk))
+				some := make([]End, len(chunk))
 				for k, i := range chunk {
 					some[k] = list[i]
 				}
-				for k, d := range p.s.end(ctx, p.bucket, some) {
+				for k, d := range p.s.endTogether(ctx, p.bucket, some) {
 					done[chunk[k]] = d
 				}
 			}
@@ -71,9 +68,9 @@ func (q *Queue) shardNamed(name string) (former *Shard) {
 }
 
 // endByID looks for the job in all shards that may have it.
-func (q *Queue) endByID(ctx context.Context, e Ending) (d Ended) {
+func (q *Queue) endByID(ctx context.Context, e End) (d Ended) {
 	err := q.search(e.Topic, e.ID, func(s *Shard) (bool, error) {
-		d = s.end(ctx, s.bucketOf(e.Topic), []Ending{e})[0]
+		d = s.endTogether(ctx, s.bucketOf(e.Topic), []End{e})[0]
 		return !errors.Is(d.Err, ErrNotFound), unavailableOnly(d.Err)
 	})
 	if err = q.orAbsent(ctx, e.Topic, e.ID, err); err != nil {

@@ -34,7 +34,7 @@ func TestEndsOfOneShardDoNotWaitForAnotherThatHangs(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 	}
-	byShard := map[string][]Leased{}
+	byShard := map[string][]Job{}
 	for range 40 {
 		jobs, err := q.Take(t.Context(), TakeRequest{Topics: []string{"t"}, Max: 1})
 		if err != nil || len(jobs) == 0 {
@@ -47,7 +47,7 @@ func TestEndsOfOneShardDoNotWaitForAnotherThatHangs(t *testing.T) {
 		d.Nodes[0].Stop()
 		done := make(chan []Ended, 1)
 		go func() {
-			done <- q.End(t.Context(), []Ending{{Lease: hangs[i].Lease}, {Lease: answers[i].Lease}})
+			done <- q.End(t.Context(), []End{{Lease: hangs[i].Lease, Verb: Done}, {Lease: answers[i].Lease, Verb: Done}})
 		}()
 		eventually(t, "the job of the shard that answers is gone", func() bool {
 			job, err := q.shardNamed("s1").get(t.Context(), "t", answers[i].ID)

@@ -37,17 +37,9 @@ type TakeRequest struct {
 	Alive func() bool
 }
 
-// Leased is a job that a worker holds until LeaseUntil. Job.Attempts is the number of attempts before this one.
-type Leased struct {
-	Job
-	Lease   string        // ends it, see End
-	For     time.Duration // how long the lease lasts, independent of clocks
-	Attempt int           // counted from 1
-}
-
 // Taken is the answer of one bucket.
 type Taken struct {
-	Jobs  [][]Leased    // for each request
+	Jobs  [][]Job       // for each request
 	More  []string      // awaited topics that may have more now; PullWakeups names the others when they have
 	Retry time.Duration // when to ask again about a topic whose rate limit is used up; 0: none is
 }
@@ -159,7 +151,7 @@ type flight struct {
 type takeGroup struct {
 	TakeRequest // Max of all
 	token       string
-	jobs        []Leased
+	jobs        []Job
 }
 
 func (f *flight) fly() {
@@ -272,11 +264,11 @@ func (f *flight) call() error {
 }
 
 // read decodes the jobs of one group.
-func (f *flight) read(v []any, token string) []Leased {
-	now, jobs := micros(f.head[0]), make([]Leased, 0, len(v)/reservedJob)
+func (f *flight) read(v []any, token string) []Job {
+	now, jobs := micros(f.head[0]), make([]Job, 0, len(v)/reservedJob)
 	for ; len(v) > 0; v = v[reservedJob:] {
 		if l := f.s.leased(v[:reservedJob], token, now); l != nil {
-			jobs = append(jobs, *f.s.handed(l, now))
+			jobs = append(jobs, *l)
 		}
 	}
 	return jobs
@@ -294,9 +286,9 @@ func (f *flight) deliver() {
 	if at := integer(f.head[2]); at > 0 {
 		retry = millis(at).Sub(micros(f.head[0]))
 	}
-	var left []Leased
+	var left []Job
 	for _, c := range f.calls {
-		t := Taken{Jobs: make([][]Leased, len(c.requests)), Retry: retry}
+		t := Taken{Jobs: make([][]Job, len(c.requests)), Retry: retry}
 		for i, g := range c.groups {
 			if g != nil {
 				n := min(c.requests[i].Max, TakeLimit, len(g.jobs))
@@ -312,7 +304,7 @@ func (f *flight) deliver() {
 			left = append(left, slices.Concat(t.Jobs...)...)
 		}
 	}
-	f.s.Untake(f.bucket, left)
+	f.s.Release(f.bucket, left)
 }
 
 // recover repeats the call until it gets the lost answer, and releases its jobs: their callers have got the error. When
@@ -324,7 +316,7 @@ func (f *flight) recover() {
 		return
 	}
 	for _, g := range f.groups {
-		f.s.giveBack(f.bucket, g.jobs)
+		f.s.release(f.bucket, g.jobs)
 	}
 }
 
@@ -338,20 +330,20 @@ func (s *Shard) persist(try func() error) error {
 	}
 }
 
-// Untake releases jobs that reached no worker, in the background.
-func (s *Shard) Untake(bucket int, jobs []Leased) {
+// Release releases jobs that reached no worker, in the background.
+func (s *Shard) Release(bucket int, jobs []Job) {
 	if len(jobs) > 0 {
-		s.start(func() { s.giveBack(bucket, jobs) })
+		s.start(func() { s.release(bucket, jobs) })
 	}
 }
 
-// giveBack releases jobs that reached no worker. While the bucket does not answer, it tries again: an expired lease
+// release releases jobs that reached no worker. While the bucket does not answer, it tries again: an expired lease
 // would count as an attempt.
-func (s *Shard) giveBack(bucket int, jobs []Leased) {
-	list := Untaken(jobs)
+func (s *Shard) release(bucket int, jobs []Job) {
+	list := Released(jobs)
 	err := s.persist(func() (away error) {
-		var left []Ending
-		for i, r := range s.end(s.ctx, bucket, list) {
+		var left []End
+		for i, r := range s.endTogether(s.ctx, bucket, list) {
 			if err := unavailableOnly(r.Err); err != nil {
 				left, away = append(left, list[i]), err
 			} else if r.Err != nil && !errors.Is(r.Err, ErrLease) {

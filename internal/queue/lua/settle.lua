@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, remove, dead, describe, finished, accept, flow, verdicts.
+-- With: record, topic, totals, order, wait, remove, dead, describe, finished, accept, flow, verbs.
 -- Ends or extends leases, and does the same with jobs that are named by their ids.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    runs of jobs of one topic: the topic, how many, then nine for each job: id; token of its lease ('' none);
---         states that it may have, when it has no lease (delayed, ready, running, dead); verdict, see below; ms; reason
+--         states that it may have, when it has no lease (delayed, ready, running, dead); verb, see below; ms; reason
 --         of a death; attempt as JSON, or ''; what it says of the endpoint ('up', 'down' or ''); a running job's new
 --         priority and order, or ''.
---         Verdicts: done; retry after ms; fail: retry after ms, or the job's own wait, or dead after its last attempt;
+--         Verbs: done; retry after ms; fail: retry after ms, or the job's own wait, or dead after its last attempt;
 --         lapse: fail at once, if the lease has expired; snooze for ms, no attempt counted; release for ms
 --         ('' at the head of its priority); bury; expire; extend for ms ('' its TTR).
 -- Returns {now in µs, revision of the first, then six for each job: what it is now ('' unchanged: its lease was over,
@@ -24,13 +24,13 @@ local done = {} -- ids of the topic of this run whose lease has ended
 
 -- Settles the job whose arguments begin at k. Returns what it says of the endpoint, if its lease ended.
 local function settle(topic, k, record)
-  local id, token, verdict = ARGV[k], ARGV[k + 1], ARGV[k + 3]
+  local id, token, verb = ARGV[k], ARGV[k + 1], ARGV[k + 3]
   local n, revision = #out, text(out[2] + number)
   out[n + 1], out[n + 2], out[n + 3], out[n + 4], out[n + 5], out[n + 6] = '', '', 0, '', '', ''
   number = number + 1
   if done[id] == 'gone' then return end
   if done[id] then record = call('HGET', P .. 'j:' .. topic, id) end
-  if verdict == 'done' and token ~= '' then
+  if verb == 'done' and token ~= '' then
     local created, attempts = accept(topic, id, record, token, revision, ARGV[k + 6])
     if not created then return end
     done[id] = 'gone'
@@ -43,17 +43,17 @@ local function settle(topic, k, record)
   out[n + 2], out[n + 4] = was, job.created
   if token ~= '' and get(job, 'token') ~= token then return end
   if token == '' and not string.find(ARGV[k + 2], was, 1, true) then return end
-  job.revision = verdict ~= 'extend' and revision or job.revision
+  job.revision = verb ~= 'extend' and revision or job.revision
   local priority, number = string.match(ARGV[k + 8], '^(%l+) (%d+)$')
   if number and was == 'running' then
     job.priority = priority
     set(job, 'order', number)
   end
-  out[n + 1], out[n + 3] = verdicts[verdict](topic, id, job, tonumber(ARGV[k + 4]), ARGV[k + 5], ARGV[k + 6])
+  out[n + 1], out[n + 3] = verbs[verb](topic, id, job, tonumber(ARGV[k + 4]), ARGV[k + 5], ARGV[k + 6])
   out[n + 3], out[n + 5] = out[n + 3] or 0, text(job.attempts)
   done[id] = out[n + 1]
-  if token == '' and verdict == 'release' then out[n + 6] = describe(topic, id, job, true) end
-  return was == 'running' and out[n + 1] ~= '' and verdict ~= 'extend' and ARGV[k + 7]
+  if token == '' and verb == 'release' then out[n + 6] = describe(topic, id, job, true) end
+  return was == 'running' and out[n + 1] ~= '' and verb ~= 'extend' and ARGV[k + 7]
 end
 
 local i, total = 1, 0
