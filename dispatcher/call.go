@@ -20,7 +20,7 @@ import (
 
 // reservation is a leased job whose outcome is not settled yet.
 type reservation struct {
-	*queue.Lease
+	*queue.Job
 	place *place
 	sent  time.Time // when the reserve request was sent (monotonic)
 	now   time.Time // Redis's clock, not before sent
@@ -55,9 +55,10 @@ func (s *source) handle(r *reservation) {
 	s.settler.add(o)
 }
 
-// outcome is a settlement with more fields for the journal and the metrics.
+// outcome is how a lease ends, with more fields for the journal and the metrics.
 type outcome struct {
-	queue.Settlement
+	queue.End
+	job     *queue.Job
 	started time.Time
 	took    time.Duration
 	late    float64 // seconds from the due time to the call
@@ -129,9 +130,10 @@ func (s *source) refuseUnknown(r *reservation) *outcome {
 	return o
 }
 
-func end(r *reservation, v queue.Verdict, reason string) *outcome {
-	st := queue.Settlement{Lease: r.Lease, Verdict: v, Reason: reason}
-	return &outcome{Settlement: st, reason: reason}
+// end returns the outcome of a job that was not called. One that is released goes back to its old place.
+func end(r *reservation, v queue.Verb, reason string) *outcome {
+	e := queue.End{Lease: r.Lease, Verb: v, AtHead: true, Reason: reason}
+	return &outcome{End: e, job: r.Job, reason: reason}
 }
 
 // mayStart reports whether a call may start now: a deletion waits for it, and the lease lasts as long as the call may,
@@ -148,14 +150,14 @@ func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration)
 	for backoff := minBackoff; ctx.Err() == nil && s.ctx.Err() == nil; {
 		asked := s.start.ask()
 		lease := min(ttr, leaseCap) + asked.window - queue.StartWindow
-		answer, err := s.shard.Extend(s.d.settles, s.bucket, []*queue.Lease{r.Lease}, lease)
+		ended, err := s.shard.End(s.d.settles, s.bucket, []queue.End{extended(r.Lease, lease)})
 		took := time.Since(asked.sent)
 		switch {
 		case err != nil:
 			s.d.places.stepAside(r.place)
 			pause(ctx, jittered(backoff))
 			backoff = min(2*backoff, maxBackoff)
-		case !answer[0]:
+		case ended[0].Err != nil:
 			return false, nil
 		case took <= asked.window:
 			r.asked, r.ends = asked, asked.sent.Add(lease+queue.LeaseGrace)
@@ -213,12 +215,12 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 		s.d.metrics.lateness.Observe(late)
 	}
 	o = &outcome{
-		Settlement: queue.Settlement{Lease: r.Lease, Remember: topic.Remember != 0},
-		started:    started, took: time.Since(started), late: late,
+		End: queue.End{Lease: r.Lease, AtHead: true}, job: r.Job,
+		started: started, took: time.Since(started), late: late,
 		answer: cut(string(out.Answer), maxShown), reason: out.Reason,
 	}
 	if out.Class != callback.Success && s.d.calls.Err() != nil {
-		o.Verdict, o.reason = queue.Release, "shutdown" // canceled by the shutdown; no attempt is counted
+		o.Verb, o.reason = queue.Release, "shutdown" // canceled by the shutdown; no attempt is counted
 		return o
 	}
 	if out.Class == callback.Short {
@@ -277,32 +279,32 @@ const (
 	uncallableFor = time.Minute
 )
 
-// decide turns the outcome of a call into a verdict.
+// decide sets the verb of a call's outcome.
 func (s *source) decide(o *outcome, out *callback.Outcome, topic *registry.Topic, n, most int) {
 	switch {
 	case out.Reason == uncallable:
-		o.Verdict, o.Delay = queue.Snooze, uncallableFor
+		o.Verb, o.Delay = queue.Snooze, uncallableFor
 	case out.Class == callback.Success:
-		o.Verdict = queue.Done
-	case out.Class == callback.Snooze && o.Lease.Snoozes < maxSnoozes:
-		o.Verdict, o.Delay = queue.Snooze, max(out.RetryAfter, time.Second)
+		o.Verb = queue.Done
+	case out.Class == callback.Snooze && o.job.Snoozes < maxSnoozes:
+		o.Verb, o.Delay = queue.Snooze, max(out.RetryAfter, time.Second)
 	case out.Class == callback.Gone:
-		o.Verdict, o.Settlement.Reason = queue.Bury, "gone"
+		o.Verb, o.Reason = queue.Bury, "gone"
 	case n >= most:
-		o.Verdict, o.Settlement.Reason = queue.Bury, "attempts"
+		o.Verb, o.Reason = queue.Bury, "attempts"
 	default:
-		o.Verdict, o.Delay = queue.Retry, max(retryDelay(o.Lease, topic, n), out.RetryAfter)
+		o.Verb, o.Delay = queue.Retry, max(retryDelay(o.job, topic, n), out.RetryAfter)
 	}
-	if out.Class == callback.Snooze && o.Verdict != queue.Snooze {
+	if out.Class == callback.Snooze && o.Verb != queue.Snooze {
 		o.reason = "snoozes"
 		o.Attempt.Error = fmt.Sprintf("the endpoint asked to be called again %d times in a row", maxSnoozes)
 	}
 }
 
 // retryDelay returns how long after attempt n the next one is due. If the job has its own retry waits, they apply.
-func retryDelay(l *queue.Lease, topic *registry.Topic, n int) time.Duration {
-	if len(l.Retry) > 0 {
-		return l.Retry[min(n, len(l.Retry))-1]
+func retryDelay(j *queue.Job, topic *registry.Topic, n int) time.Duration {
+	if len(j.Retry) > 0 {
+		return j.Retry[min(n, len(j.Retry))-1]
 	}
 	return topic.RetryDelay(n)
 }
@@ -345,7 +347,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-var journalOutcomes = map[queue.Verdict]journal.Outcome{
+var journalOutcomes = map[queue.Verb]journal.Outcome{
 	queue.Done: journal.Done, queue.Retry: journal.Retry, queue.Snooze: journal.Snooze, queue.Bury: journal.Dead,
 	queue.Expire: journal.Expired,
 }

@@ -24,8 +24,7 @@ type Shard interface {
 	Buckets() int
 	Reserve(ctx context.Context, bucket int, r queue.Reserve) (queue.Reserved, error)
 	NothingReady(ctx context.Context, bucket int) (bool, error)
-	Settle(ctx context.Context, bucket int, st []queue.Settlement) (held []bool, err error)
-	Extend(ctx context.Context, bucket int, ls []*queue.Lease, d time.Duration) (held []bool, err error)
+	End(ctx context.Context, bucket int, list []queue.End) ([]queue.Ended, error)
 	WidenStart(ctx context.Context, bucket int, took time.Duration) (window time.Duration, err error)
 	Wakeups(ctx context.Context, bucket int) <-chan queue.Wakeup
 	activity.Sink

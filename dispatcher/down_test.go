@@ -75,7 +75,7 @@ func testDown(t *testing.T, places int, hangs time.Duration) {
 		}
 		down.set(func() { down.down = false })
 		pass(30 * time.Second)
-		if n := down.verdicts()[queue.Done]; n != down.pushed {
+		if n := down.verbs()[queue.Done]; n != down.pushed {
 			t.Errorf("%d of %d jobs of the shard that was down are settled", n, down.pushed)
 		}
 		if n := s.d.places.available(); n != places {

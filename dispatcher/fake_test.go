@@ -25,19 +25,20 @@ type fake struct {
 	wake chan queue.Wakeup
 
 	mu       sync.Mutex
-	ready    []*queue.Lease
+	ready    []*queue.Job
 	pushed   int
-	passed   int            // reserves that skip entries of deleted jobs before one returns jobs
-	lost     []*queue.Lease // reserved under token, in an answer that was lost
+	passed   int          // reserves that skip entries of deleted jobs before one returns jobs
+	lost     []*queue.Job // reserved under token, in an answer that was lost
 	token    string
 	reserves []queue.Reserve
 	reserved []time.Time // when
 	looks    int
-	noted    bool // the last reserve found too few jobs, and no job was pushed since
-	settled  []queue.Settlement
-	extended map[*queue.Lease]int
+	noted    bool                 // the last reserve found too few jobs, and no job was pushed since
+	settled  []queue.End          // without those that extend
+	extended map[string]int       // by job
 	leases   map[string]fakeLease // by job
-	window   time.Duration        // the start window that deletions wait for
+	jobs     map[string]*queue.Job
+	window   time.Duration // the start window that deletions wait for
 
 	reserveErr error // the request is executed only if swallow is set
 	swallow    bool
@@ -57,7 +58,8 @@ type fakeLease struct{ start, ends time.Time } // until when the call may start,
 
 func newFake(name string) *fake {
 	return &fake{
-		name: name, wake: make(chan queue.Wakeup), extended: map[*queue.Lease]int{}, leases: map[string]fakeLease{},
+		name: name, wake: make(chan queue.Wakeup), extended: map[string]int{},
+		jobs: map[string]*queue.Job{}, leases: map[string]fakeLease{},
 		window: queue.StartWindow, ttr: 10 * time.Second,
 	}
 }
@@ -137,7 +139,7 @@ func (f *fake) reserve(r queue.Reserve) (queue.Reserved, time.Duration, error) {
 }
 
 // lend leases a job from now on.
-func (f *fake) lend(l *queue.Lease, d time.Duration) {
+func (f *fake) lend(l *queue.Job, d time.Duration) {
 	now := time.Now()
 	l.LeaseUntil = now.Add(d)
 	f.leases[l.ID] = fakeLease{now.Add(f.window), l.LeaseUntil}
@@ -150,9 +152,9 @@ func (f *fake) lent(id string) fakeLease {
 }
 
 // take respects the limit of each topic, as the script does.
-func (f *fake) take(r queue.Reserve) (jobs []*queue.Lease) {
+func (f *fake) take(r queue.Reserve) (jobs []*queue.Job) {
 	has := map[string]int{}
-	var left []*queue.Lease
+	var left []*queue.Job
 	for _, l := range f.ready {
 		most, ok := r.Busy[l.Topic]
 		if !ok {
@@ -169,38 +171,41 @@ func (f *fake) take(r queue.Reserve) (jobs []*queue.Lease) {
 	return jobs
 }
 
-func (f *fake) Settle(_ context.Context, _ int, st []queue.Settlement) ([]bool, error) {
+// End settles the list, or extends its leases.
+func (f *fake) End(_ context.Context, _ int, list []queue.End) ([]queue.Ended, error) {
 	if err := f.away(); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.answer()
+	if list[0].Verb == queue.Extend {
+		return f.extend(list)
+	}
 	if f.settleErr != nil {
 		return nil, f.settleErr
 	}
-	f.settled = append(f.settled, st...)
-	for i := range st {
-		if st[i].Verdict == queue.Release && st[i].Delay == 0 && f.requeue {
-			f.ready = append(f.ready, st[i].Lease)
+	f.settled = append(f.settled, list...)
+	for _, e := range list {
+		if e.Verb == queue.Release && e.Delay == 0 && f.requeue {
+			f.ready = append(f.ready, f.jobs[e.Lease.ID])
 		}
 	}
-	return answers(len(st), !f.gone), nil
+	return answers(len(list), !f.gone), nil
 }
 
-func (f *fake) Extend(_ context.Context, _ int, ls []*queue.Lease, d time.Duration) (held []bool, err error) {
-	if err := f.away(); err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	defer f.answer()
+func (f *fake) extend(list []queue.End) ([]queue.Ended, error) {
 	if f.extendErr != nil {
 		return nil, f.extendErr
 	}
-	held = answers(len(ls), !f.gone)
-	for i, l := range ls {
-		f.extended[l]++
-		if held[i] = held[i] && !time.Now().After(f.leases[l.ID].ends); held[i] {
-			f.lend(l, d+queue.LeaseGrace)
+	held := answers(len(list), !f.gone)
+	for i, e := range list {
+		id := e.Lease.ID
+		f.extended[id]++
+		if time.Now().After(f.leases[id].ends) {
+			held[i].Err = queue.ErrLease
+		}
+		if held[i].Err == nil {
+			f.lend(f.jobs[id], e.Delay)
 		}
 	}
 	return held, nil
@@ -213,10 +218,12 @@ func (f *fake) answer() {
 	time.Sleep(slow)
 }
 
-func answers(n int, held bool) []bool {
-	list := make([]bool, n)
+func answers(n int, held bool) []queue.Ended {
+	list := make([]queue.Ended, n)
 	for i := range list {
-		list[i] = held
+		if !held {
+			list[i].Err = queue.ErrLease
+		}
 	}
 	return list
 }
@@ -233,18 +240,20 @@ func (f *fake) push(topic string, n int) {
 	defer f.mu.Unlock()
 	for range n {
 		f.pushed++
-		f.ready = append(f.ready,
-			&queue.Lease{Job: queue.Job{Topic: topic, ID: fmt.Sprint(f.name, f.pushed), DueAt: time.Now()}})
+		id := fmt.Sprint(f.name, f.pushed)
+		f.jobs[id] = &queue.Job{Topic: topic, ID: id, DueAt: time.Now(),
+			Lease: &queue.Lease{Ref: queue.Ref{Topic: topic, ID: id}, Attempt: 1}}
+		f.ready = append(f.ready, f.jobs[id])
 	}
 }
 
-// verdicts counts the settlements by verdict.
-func (f *fake) verdicts() map[queue.Verdict]int {
+// verbs counts what was settled by verb.
+func (f *fake) verbs() map[queue.Verb]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	count := map[queue.Verdict]int{}
+	count := map[queue.Verb]int{}
 	for _, st := range f.settled {
-		count[st.Verdict]++
+		count[st.Verb]++
 	}
 	return count
 }

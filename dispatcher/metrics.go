@@ -16,7 +16,7 @@ type counters struct {
 	lost, settleRetries, journalErrors prometheus.Counter
 }
 
-var verdictNames = map[queue.Verdict]string{
+var verbNames = map[queue.Verb]string{
 	queue.Done: "done", queue.Retry: "retry", queue.Snooze: "snooze", queue.Bury: "dead", queue.Release: "released",
 	queue.Expire: "expired",
 }
@@ -54,7 +54,7 @@ func newCounters(r prometheus.Registerer, p *places, topics int) *counters {
 }
 
 func (m *counters) outcome(o *outcome) {
-	m.callbacks.Inc(o.Lease.Topic, verdictNames[o.Verdict], o.reason)
+	m.callbacks.Inc(o.job.Topic, verbNames[o.Verb], o.reason)
 	if o.Attempt != nil {
 		m.duration.Observe(o.took.Seconds())
 	}

@@ -156,11 +156,11 @@ func (p *places) book(n int) int {
 }
 
 // use assigns a taken place to a job.
-func (p *places) use(l *queue.Lease) *place {
+func (p *places) use(j *queue.Job) *place {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.held[l.Topic]++
-	return &place{topic: l.Topic, priority: min(l.Priority, 2)}
+	p.held[j.Topic]++
+	return &place{topic: j.Topic, priority: min(j.Priority, 2)}
 }
 
 // stepAside frees the places of calls that hang, unless too many are aside.

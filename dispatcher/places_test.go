@@ -75,7 +75,8 @@ func (s *rings) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserv
 				s.pushed++
 				job := queue.Job{Topic: topic, ID: strconv.Itoa(s.pushed), Priority: queue.Priority(p),
 					DueAt: time.Now(), LeaseUntil: time.Now().Add(r.LeaseCap + queue.LeaseGrace)}
-				got.Jobs = append(got.Jobs, &queue.Lease{Job: job})
+				job.Lease = &queue.Lease{Ref: queue.Ref{Topic: topic, ID: job.ID}, Attempt: 1}
+				got.Jobs = append(got.Jobs, &job)
 			}
 			if s.ready[topic] > 0 {
 				s.order[p] = append(s.order[p], topic)
@@ -91,9 +92,9 @@ func (s *rings) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserv
 // NothingReady implements Shard.
 func (s *rings) NothingReady(context.Context, int) (bool, error) { return false, nil }
 
-// Settle implements Shard.
-func (s *rings) Settle(_ context.Context, _ int, st []queue.Settlement) ([]bool, error) {
-	return answers(len(st), true), nil
+// End implements Shard.
+func (s *rings) End(_ context.Context, _ int, list []queue.End) ([]queue.Ended, error) {
+	return answers(len(list), true), nil
 }
 
 // endpointsOf answer after a duration that depends on the topic, and record the calls.

@@ -83,8 +83,8 @@ func TestALockedTopicIsNotCalled(t *testing.T) {
 		f.push("a", 1)
 		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
 		pass(time.Second)
-		if ids, _, _ := s.calls(); ids != 0 || f.verdicts()[queue.Release] == 0 {
-			t.Errorf("%d jobs were called; the settlements are %v", ids, f.verdicts())
+		if ids, _, _ := s.calls(); ids != 0 || f.verbs()[queue.Release] == 0 {
+			t.Errorf("%d jobs were called; the settlements are %v", ids, f.verbs())
 		}
 	})
 }
@@ -108,10 +108,10 @@ func TestUnknownTopicsAreSkipped(t *testing.T) {
 		f.set(func() {
 			count, postponed := map[string]int{}, 0
 			for _, st := range f.settled {
-				if st.Verdict == queue.Done {
+				if st.Verb == queue.Done {
 					continue
 				}
-				if st.Verdict != queue.Release || st.Attempt != nil || st.Endpoint != queue.EndpointUnknown {
+				if st.Verb != queue.Release || st.Attempt != nil || st.Endpoint != queue.EndpointUnknown {
 					t.Fatalf("settled as %+v", st)
 				}
 				if st.Delay > 0 {
@@ -163,7 +163,7 @@ func TestALeaseIsExtendedWhileRetryIfWaitsForItsTurn(t *testing.T) {
 				pass(3 * time.Minute)
 				close(s.answer)
 				pass(time.Second)
-				if got := f.verdicts(); got[queue.Done] != 4 {
+				if got := f.verbs(); got[queue.Done] != 4 {
 					t.Errorf("with a TTR of %s: %v; want 4 done", ttr, got)
 				}
 				for _, src := range f.extended {
@@ -307,7 +307,7 @@ func TestJobsOfALostReplyThatFindNoPlaceGoBackUncounted(t *testing.T) {
 		if _, _, inFlight := s.calls(); inFlight != 4 {
 			t.Errorf("%d callbacks at once with a concurrency of 4", inFlight)
 		}
-		if got := down.verdicts(); got[queue.Release] != 1 || len(got) != 1 {
+		if got := down.verbs(); got[queue.Release] != 1 || len(got) != 1 {
 			t.Errorf("verdicts = %v, want the job released", got)
 		}
 		close(s.answer)
@@ -328,7 +328,7 @@ func TestJobsOfAReplyThatWasLostBeforeTheShutdownAreReleased(t *testing.T) {
 		synctest.Wait()
 		f.set(func() { f.reserveErr = nil })
 		pass(3 * time.Second)
-		if got := f.verdicts(); got[queue.Release] != 2 || len(got) != 1 {
+		if got := f.verbs(); got[queue.Release] != 2 || len(got) != 1 {
 			t.Errorf("verdicts = %v, want both released", got)
 		}
 		if n, _, _ := s.calls(); n != 0 {
@@ -389,7 +389,7 @@ func TestOutcomesAreHeldWhileRedisIsDown(t *testing.T) {
 		}
 		f.set(func() { f.settleErr = nil })
 		pass(5 * time.Second)
-		if got := f.verdicts(); got[queue.Done] != 26 || len(got) != 1 {
+		if got := f.verbs(); got[queue.Done] != 26 || len(got) != 1 {
 			t.Errorf("verdicts = %v", got)
 		}
 	})
@@ -460,7 +460,7 @@ func TestHangingCallsAreCanceledAtShutdownAndReleased(t *testing.T) {
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("the shutdown took %s with a shutdown timeout of 10s", took)
 		}
-		if got := f.verdicts(); got[queue.Release] != 2 || len(got) != 1 || err != nil {
+		if got := f.verbs(); got[queue.Release] != 2 || len(got) != 1 || err != nil {
 			t.Errorf("verdicts = %v, %v", got, err)
 		}
 		s.done <- nil
@@ -479,7 +479,7 @@ func TestAShortageOfThisHostCountsNoAttempt(t *testing.T) {
 		pass(time.Millisecond)
 		f.set(func() {
 			for _, st := range f.settled {
-				if st.Verdict != queue.Release || st.Endpoint != queue.EndpointUnknown || st.Attempt != nil {
+				if st.Verb != queue.Release || st.Endpoint != queue.EndpointUnknown || st.Attempt != nil {
 					t.Errorf("settled as %+v", st)
 				}
 			}
@@ -489,11 +489,11 @@ func TestAShortageOfThisHostCountsNoAttempt(t *testing.T) {
 		f.push("b", 1)
 		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
 		pass(500 * time.Millisecond)
-		if got := f.verdicts(); got[queue.Release] != 3 || got[queue.Done] != 1 {
+		if got := f.verbs(); got[queue.Release] != 3 || got[queue.Done] != 1 {
 			t.Fatalf("after half a second: %v", got)
 		}
 		pass(2 * time.Second)
-		if got := f.verdicts(); got[queue.Done] != 2 {
+		if got := f.verbs(); got[queue.Done] != 2 {
 			t.Fatalf("after two seconds: %v", got)
 		}
 	})

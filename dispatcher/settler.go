@@ -95,14 +95,16 @@ func (s *settler) settle(_ int, requests []*batch.Request[*outcome, struct{}]) {
 	}
 	s.tell(batch)
 	s.record(batch, false)
-	st := make([]queue.Settlement, len(batch))
+	list := make([]queue.End, len(batch))
 	for i, o := range batch {
-		st[i] = o.Settlement
+		list[i] = o.End
 	}
-	settled := s.send(st)
-	for i := range batch {
-		if settled == nil || !settled[i] {
+	ended := s.send(list)
+	for i, o := range batch {
+		if ended == nil || ended[i].Err != nil {
 			s.src.d.metrics.lost.Inc()
+		} else if o.dies() {
+			o.job.Revision = ended[i].Revision
 		}
 	}
 	s.record(batch, true)
@@ -110,7 +112,7 @@ func (s *settler) settle(_ int, requests []*batch.Request[*outcome, struct{}]) {
 }
 
 // dies reports whether an outcome makes its job dead.
-func (o *outcome) dies() bool { return o.Verdict == queue.Bury || o.Verdict == queue.Expire }
+func (o *outcome) dies() bool { return o.Verb == queue.Bury || o.Verb == queue.Expire }
 
 // tell counts outcomes in the metrics and passes the attempts to the activity recorder.
 func (s *settler) tell(batch []*outcome) {
@@ -126,20 +128,20 @@ func (s *settler) tell(batch []*outcome) {
 // send retries a batch until Redis answers. It gives up and returns nil when the dispatcher ends, or soon after the
 // shard was removed. A lease that a retry reports as lost may have been settled by an
 // earlier call.
-func (s *settler) send(st []queue.Settlement) []bool {
+func (s *settler) send(list []queue.End) []queue.Ended {
 	d := s.src.d
 	failed := false
 	for backoff, left := minBackoff, lastTries; ; backoff = min(2*backoff, maxBackoff) {
-		held, err := s.src.shard.Settle(d.settles, s.src.bucket, st)
+		ended, err := s.src.shard.End(d.settles, s.src.bucket, list)
 		if err == nil {
-			return held
+			return ended
 		}
 		if !failed {
 			failed = true
 			s.fails(1)
 			defer s.fails(-1)
 			d.opts.Logger.Warn("cannot settle outcomes; retrying",
-				"shard", s.src.shard.Name(), "jobs", len(st), "error", err)
+				"shard", s.src.shard.Name(), "jobs", len(list), "error", err)
 		}
 		d.metrics.settleRetries.Inc()
 		if s.src.removed() {
@@ -148,29 +150,26 @@ func (s *settler) send(st []queue.Settlement) []bool {
 		}
 		if pause(d.settles, jittered(backoff)); d.settles.Err() != nil || left == 0 {
 			d.opts.Logger.Error("outcomes not settled; their jobs are called again when their leases expire",
-				"shard", s.src.shard.Name(), "jobs", len(st), "error", err)
+				"shard", s.src.shard.Name(), "jobs", len(list), "error", err)
 			return nil
 		}
 	}
 }
 
-// record writes attempts to the journal. It does so before their settlement and with the revision of the reservation,
+// record writes attempts to the journal. It does so before they are settled and with the revision of the reservation,
 // so that a delivery is recorded whatever happens. Deaths are recorded afterwards, because settling assigns a death the
 // revision that orders it. A journal that cannot be written does not stop jobs.
 func (s *settler) record(batch []*outcome, deaths bool) {
 	d := s.src.d
 	var lines []journal.AttemptLine
 	for _, o := range batch {
-		if o.Verdict == queue.Release || o.dies() != deaths {
+		if o.Verb == queue.Release || o.dies() != deaths {
 			continue
 		}
+		j := o.job
 		line := journal.AttemptLine{
-			Topic: o.Lease.Topic, ID: o.Lease.ID, CreatedAt: o.Lease.CreatedAt, N: o.Lease.Attempts + 1,
-			Outcome: journalOutcomes[o.Verdict], Reason: o.reason, Shard: o.Lease.Shard,
-			Revision: o.Lease.Reservation,
-		}
-		if deaths {
-			line.Revision = o.Lease.Revision
+			Topic: j.Topic, ID: j.ID, CreatedAt: j.CreatedAt, N: o.Lease.Attempt, Outcome: journalOutcomes[o.Verb],
+			Reason: o.reason, Shard: j.Shard, Revision: j.Revision,
 		}
 		if a := o.Attempt; a != nil {
 			line.StartedAt, line.Took = time.UnixMilli(a.StartedAt).UTC(), o.took
@@ -193,14 +192,14 @@ func (s *settler) record(batch []*outcome, deaths bool) {
 func attempts(batch []*outcome) []activity.Attempt {
 	list := make([]activity.Attempt, 0, len(batch))
 	for _, o := range batch {
-		if o.Verdict == queue.Release {
+		if o.Verb == queue.Release {
 			continue
 		}
-		l := o.Lease
+		j := o.job
 		a := activity.Attempt{
-			Topic: l.Topic, ID: l.ID, N: l.Attempts + 1, Shard: l.Shard, LateMS: 1000 * o.late,
-			Outcome: string(journalOutcomes[o.Verdict]), Reason: o.reason,
-			Answer: o.answer, Priority: l.Priority, First: l.Attempts == 0 && l.Snoozes == 0,
+			Topic: j.Topic, ID: j.ID, N: o.Lease.Attempt, Shard: j.Shard, LateMS: 1000 * o.late,
+			Outcome: string(journalOutcomes[o.Verb]), Reason: o.reason,
+			Answer: o.answer, Priority: j.Priority, First: j.Attempts == 0 && j.Snoozes == 0,
 		}
 		if made := o.Attempt; made != nil {
 			a.Called, a.StartedAt, a.TookMS = true, made.StartedAt, made.TookMS
@@ -312,10 +311,19 @@ func (x *extender) due() []*queue.Lease {
 	return list
 }
 
+// extended makes a lease end d plus queue.LeaseGrace from now.
+func extended(l *queue.Lease, d time.Duration) queue.End {
+	return queue.End{Lease: l, Verb: queue.Extend, Delay: d + queue.LeaseGrace}
+}
+
 // extend extends leases and reports whether Redis answered. If not, the next round retries. A lost lease is detected
 // when its job is settled.
 func (x *extender) extend(ctx context.Context, leases []*queue.Lease) bool {
-	_, err := x.src.shard.Extend(ctx, x.src.bucket, leases, leaseCap)
+	list := make([]queue.End, len(leases))
+	for i, l := range leases {
+		list[i] = extended(l, leaseCap)
+	}
+	_, err := x.src.shard.End(ctx, x.src.bucket, list)
 	if err == nil {
 		x.failed = false
 		return true

@@ -167,9 +167,9 @@ func (s *source) begin(got queue.Reserved, asked request, n int) {
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
 	started := make([]*place, 0, len(got.Jobs))
 	late := time.Since(asked.sent) > asked.window
-	for i, l := range got.Jobs {
+	for i, j := range got.Jobs {
 		r := &reservation{
-			Lease: l, sent: asked.sent, now: got.Now, asked: asked, ends: asked.sent.Add(l.LeaseUntil.Sub(got.Now)),
+			Job: j, sent: asked.sent, now: got.Now, asked: asked, ends: asked.sent.Add(j.LeaseUntil.Sub(got.Now)),
 		}
 		switch {
 		case s.ctx.Err() != nil:
@@ -180,7 +180,7 @@ func (s *source) begin(got queue.Reserved, asked request, n int) {
 			s.settler.add(end(r, queue.Release, "no place"))
 		default:
 			s.calls.Add(1)
-			r.place = s.d.places.use(l)
+			r.place = s.d.places.use(j)
 			started = append(started, r.place)
 			s.d.workers.do(s, r)
 		}
@@ -219,10 +219,10 @@ func (s *source) recover(r queue.Reserve, err error) (more bool) {
 }
 
 // limited reports whether the limits of this request held back jobs. If so, a reserve may find more when a job ends.
-func limited(r queue.Reserve, jobs []*queue.Lease) bool {
+func limited(r queue.Reserve, jobs []*queue.Job) bool {
 	count := map[string]int{}
-	for _, l := range jobs {
-		count[l.Topic]++
+	for _, j := range jobs {
+		count[j.Topic]++
 	}
 	for topic, most := range r.Busy {
 		if count[topic] >= most {

@@ -22,8 +22,8 @@ func TestCallsGoOnWhileRedisIsSlow(t *testing.T) {
 			f.push("a", jobs)
 			play(t, setting{concurrency: 16, ttr: 2 * time.Second, shards: []*fake{f}}, func(t *testing.T, s *stage) {
 				pass(30 * slow)
-				if n, most, _ := s.calls(); n != jobs || most != 1 || f.verdicts()[queue.Done] != jobs {
-					t.Errorf("%d jobs were called, up to %d times, and settled: %v", n, most, f.verdicts())
+				if n, most, _ := s.calls(); n != jobs || most != 1 || f.verbs()[queue.Done] != jobs {
+					t.Errorf("%d jobs were called, up to %d times, and settled: %v", n, most, f.verbs())
 				}
 				f.set(func() {
 					if n := len(f.extended); n > jobs/5 {

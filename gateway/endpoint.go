@@ -77,12 +77,12 @@ type waitsKey struct{}
 
 // Workers hands jobs to waiting workers.
 type Workers interface {
-	Take(ctx context.Context, r pull.Request) ([]queue.Leased, error)
+	Take(ctx context.Context, r pull.Request) ([]queue.Job, error)
 }
 
 // Take takes jobs for an HTTP request. It returns none if the request ends or the listener begins to stop while it
 // waits.
-func Take(ctx context.Context, w Workers, r pull.Request) ([]queue.Leased, error) {
+func Take(ctx context.Context, w Workers, r pull.Request) ([]queue.Job, error) {
 	r.Alive = func() bool { return ctx.Err() == nil }
 	if stops, ok := ctx.Value(waitsKey{}).(context.Context); ok {
 		r.Stopping = stops.Done()

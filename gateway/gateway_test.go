@@ -104,7 +104,7 @@ func TestOpenConnectionsAreCounted(t *testing.T) {
 // patientWorkers wait as the Hub does.
 type patientWorkers struct{ waiting chan struct{} }
 
-func (w patientWorkers) Take(_ context.Context, r pull.Request) ([]queue.Leased, error) {
+func (w patientWorkers) Take(_ context.Context, r pull.Request) ([]queue.Job, error) {
 	close(w.waiting)
 	if !r.Alive() {
 		return nil, errors.New("the client is gone")

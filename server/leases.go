@@ -14,49 +14,49 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
-// ending is a way to end, or extend, a lease.
-type ending struct {
+// leaseVerb is a way to end, or extend, a lease.
+type leaseVerb struct {
 	name  string // the last part of the path
 	verb  queue.Verb
 	field string // of the request
 }
 
-var endings = []ending{
-	{"ack", queue.Ack, "result"}, {"release", queue.GiveBack, "delay"}, {"fail", queue.Fail, "reason"},
-	{"bury", queue.BuryLeased, "reason"}, {"extend", queue.ExtendLeased, "ttr"},
+var leaseVerbs = []leaseVerb{
+	{"ack", queue.Done, "result"}, {"release", queue.Release, "delay"}, {"fail", queue.Fail, "reason"},
+	{"bury", queue.Bury, "reason"}, {"extend", queue.Extend, "ttr"},
 }
 
 const (
 	maxEndBytes  = 64 << 10
-	maxEndings   = 1000
+	maxEnds      = 1000
 	maxEndsBytes = 8 << 20
 	maxReason    = 512
 )
 
 // endLease returns the route for one lease and one verb.
-func (s *Server) endLease(as ending) handler {
+func (s *Server) endLease(as leaseVerb) handler {
 	return func(c *call) error {
 		lease, err := pathText(c, "lease")
 		if err != nil {
 			return err
 		}
 		return s.withBody(c, maxEndBytes, func(body *buffer) error {
-			e, err := decodeEnding(body.b, as, lease)
+			e, err := decodeEnd(body.b, as)
 			if err != nil {
 				return err
 			}
-			if err := s.mayEnd(c, lease); err != nil {
+			if err := s.mayEnd(c, &e, lease); err != nil {
 				return err
 			}
 			if err := s.writable(); err != nil {
 				return err
 			}
-			d := s.opts.Workers.End(c.editing(), []queue.Ending{e})[0]
-			s.metrics.ended(&d)
+			d := s.opts.Workers.End(c.editing(), []queue.End{e})[0]
+			s.metrics.ended(as.name, d.Err)
 			if d.Err != nil {
 				return leaseProblem(d.Err)
 			}
-			if e.Verb == queue.ExtendLeased {
+			if e.Verb == queue.Extend {
 				return s.answer(c, http.StatusOK, &extendedView{instant(d.At)})
 			}
 			return c.NoContent(http.StatusNoContent)
@@ -68,13 +68,12 @@ type extendedView struct {
 	LeasedUntil instant `json:"leased_until"`
 }
 
-// mayEnd checks the right on the topic of a lease. A malformed lease is treated as expired.
-func (s *Server) mayEnd(c *call, lease string) error {
-	ref, err := queue.LeaseOf(lease)
-	if err != nil {
+// mayEnd sets the lease and checks the right on its topic. A malformed lease is treated as expired.
+func (s *Server) mayEnd(c *call, e *queue.End, lease string) (err error) {
+	if e.Lease, err = queue.ParseLease(lease); err != nil {
 		return leaseProblem(err)
 	}
-	return allow(c.token, mayConsume, ref.Topic)
+	return allow(c.token, mayConsume, e.Lease.Topic)
 }
 
 func leaseProblem(err error) error {
@@ -94,7 +93,7 @@ type endRequest struct {
 	TTR    field[ttr]    `json:"ttr"`
 }
 
-func decodeEnding(data []byte, as ending, lease string) (e queue.Ending, err error) {
+func decodeEnd(data []byte, as leaseVerb) (e queue.End, err error) {
 	var r endRequest
 	if len(data) > 0 {
 		err = decode(data, &r)
@@ -105,11 +104,10 @@ func decodeEnding(data []byte, as ending, lease string) (e queue.Ending, err err
 	if err != nil {
 		return e, err
 	}
-	r.Lease.value = lease
-	return r.ending(data, as)
+	return r.end(data, as)
 }
 
-func (r *endRequest) ending(request []byte, as ending) (e queue.Ending, err error) {
+func (r *endRequest) end(request []byte, as leaseVerb) (e queue.End, err error) {
 	for _, f := range [...]struct {
 		name  string
 		given bool
@@ -121,10 +119,11 @@ func (r *endRequest) ending(request []byte, as ending) (e queue.Ending, err erro
 	if n := len(r.Reason.value); n > maxReason {
 		return e, outOfRange("reason", "%d bytes; the limit is %d", n, maxReason)
 	}
-	return queue.Ending{
-		Lease: r.Lease.value, Verb: as.verb, Delay: time.Duration(r.Delay.value), TTR: time.Duration(r.TTR.value),
-		Error: r.Reason.value, Result: string(r.Result.of(request)),
-	}, nil
+	e = queue.End{Verb: as.verb, Delay: time.Duration(r.Delay.value) + time.Duration(r.TTR.value)} // one has it
+	if r.Reason.given || r.Result.given {
+		e.Attempt = &queue.Attempt{Error: r.Reason.value, Answer: string(r.Result.of(request))}
+	}
+	return e, nil
 }
 
 // endedView is the result of one member of a batch.
@@ -139,26 +138,26 @@ type endedView struct {
 // endLeases ends many leases. Each has its own result, in the order of the request.
 func (s *Server) endLeases(c *call) error {
 	return s.withBody(c, maxEndsBytes, func(body *buffer) error {
-		list, err := decodeEndings(body.b)
+		items, err := decodeEnds(body.b)
 		if err != nil {
 			return err
 		}
 		if err := s.writable(); err != nil {
 			return err
 		}
-		views := make([]endedView, len(list))
+		views := make([]endedView, len(items))
 		var allowed []int
-		var todo []queue.Ending
-		for i := range list {
-			views[i].Lease = list[i].Lease
-			if err := s.mayEnd(c, list[i].Lease); err != nil {
+		var todo []queue.End
+		for i, item := range items {
+			views[i].Lease = item.Lease.value
+			if err := s.mayEnd(c, &item.end, item.Lease.value); err != nil {
 				views[i].setError(err)
 				continue
 			}
-			allowed, todo = append(allowed, i), append(todo, list[i])
+			allowed, todo = append(allowed, i), append(todo, item.end)
 		}
 		for k, d := range s.opts.Workers.End(context.WithoutCancel(c.ctx()), todo) {
-			s.metrics.ended(&d)
+			s.metrics.ended(items[allowed[k]].as.name, d.Err)
 			views[allowed[k]].set(&d)
 		}
 		return s.answer(c, http.StatusOK, map[string]any{"results": views})
@@ -187,8 +186,9 @@ func (v *endedView) set(d *queue.Ended) {
 // leaseItem is a lease of a batch: a string, or an object that may have another field.
 type leaseItem struct {
 	endRequest
-	at int64 // the position in the request
-	as ending
+	at  int64 // the position in the request
+	as  leaseVerb
+	end queue.End // without the lease
 }
 
 // UnmarshalJSONFrom reads both forms.
@@ -200,8 +200,8 @@ func (l *leaseItem) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return json.UnmarshalDecode(d, &l.Lease)
 }
 
-// decodeEndings reads {"ack":[…],"release":[…],…}. It returns the endings in the order of the request.
-func decodeEndings(data []byte) ([]queue.Ending, error) {
+// decodeEnds reads {"ack":[…],"release":[…],…}. It returns the leases in the order of the request.
+func decodeEnds(data []byte) ([]*leaseItem, error) {
 	var r struct {
 		Ack     list[leaseItem] `json:"ack"`
 		Release list[leaseItem] `json:"release"`
@@ -209,9 +209,9 @@ func decodeEndings(data []byte) ([]queue.Ending, error) {
 		Bury    list[leaseItem] `json:"bury"`
 		Extend  list[leaseItem] `json:"extend"`
 	}
-	lists := []*list[leaseItem]{&r.Ack, &r.Release, &r.Fail, &r.Bury, &r.Extend} // as endings
+	lists := []*list[leaseItem]{&r.Ack, &r.Release, &r.Fail, &r.Bury, &r.Extend} // as leaseVerbs
 	for _, l := range lists {
-		l.most = maxEndings
+		l.most = maxEnds
 	}
 	if err := decode(data, &r); err != nil {
 		return nil, err
@@ -219,23 +219,22 @@ func decodeEndings(data []byte) ([]queue.Ending, error) {
 	var items []*leaseItem
 	for i, l := range lists {
 		for k := range l.items {
-			l.items[k].as = endings[i]
+			l.items[k].as = leaseVerbs[i]
 			items = append(items, &l.items[k])
 		}
 	}
-	if n := len(items); n == 0 || n > maxEndings {
-		return nil, outOfRange("ack", "must have 1 to %d leases in all lists together, got %d", maxEndings, n)
+	if n := len(items); n == 0 || n > maxEnds {
+		return nil, outOfRange("ack", "must have 1 to %d leases in all lists together, got %d", maxEnds, n)
 	}
 	slices.SortFunc(items, func(a, b *leaseItem) int { return cmp.Compare(a.at, b.at) })
-	all := make([]queue.Ending, len(items))
-	for i, item := range items {
+	for _, item := range items {
 		if item.Lease.value == "" {
 			return nil, badField("lease", "required")
 		}
 		var err error
-		if all[i], err = item.ending(data, item.as); err != nil {
+		if item.end, err = item.endRequest.end(data, item.as); err != nil {
 			return nil, err
 		}
 	}
-	return all, nil
+	return items, nil
 }

@@ -72,19 +72,20 @@ func methodLabel(method string) string {
 }
 
 // taken counts the jobs that workers reserved. label returns the name under which a topic is counted.
-func (m *counters) taken(jobs []queue.Leased, label func(topic string) string) {
+func (m *counters) taken(jobs []queue.Job, label func(topic string) string) {
 	for i := range jobs {
 		m.reserved.Inc(label(jobs[i].Topic))
 	}
 }
 
-func (m *counters) ended(d *queue.Ended) {
+// ended counts the end of a lease by a verb of the API.
+func (m *counters) ended(verb string, err error) {
 	result := "done"
 	switch {
-	case errors.Is(d.Err, queue.ErrLease):
+	case errors.Is(err, queue.ErrLease):
 		result = "over"
-	case d.Err != nil:
+	case err != nil:
 		result = resultUnavailable
 	}
-	m.leases.WithLabelValues(d.Verb.String(), result).Inc()
+	m.leases.WithLabelValues(verb, result).Inc()
 }

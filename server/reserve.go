@@ -17,8 +17,8 @@ import (
 
 // Workers hands jobs of pull topics to workers.
 type Workers interface {
-	Take(ctx context.Context, r pull.Request) ([]queue.Leased, error)
-	End(ctx context.Context, list []queue.Ending) []queue.Ended
+	Take(ctx context.Context, r pull.Request) ([]queue.Job, error)
+	End(ctx context.Context, list []queue.End) []queue.Ended
 }
 
 // Limits of a reserve.
@@ -145,7 +145,7 @@ func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) er
 		err = conn.Flush()
 	}
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		s.untake(c, jobs)
+		s.release(c, jobs)
 	}
 	return nil
 }
@@ -159,9 +159,9 @@ func (s *Server) label(topic string) string {
 	return topic
 }
 
-// untake releases jobs that did not reach their worker.
-func (s *Server) untake(c *call, jobs []queue.Leased) {
-	for _, d := range s.opts.Workers.End(context.WithoutCancel(c.ctx()), queue.Untaken(jobs)) {
+// release releases jobs that did not reach their worker.
+func (s *Server) release(c *call, jobs []queue.Job) {
+	for _, d := range s.opts.Workers.End(context.WithoutCancel(c.ctx()), queue.Released(jobs)) {
 		if d.Err != nil && !errors.Is(d.Err, queue.ErrLease) {
 			s.log.Warn("release failed; the job did not reach its worker and is ready again when its lease expires",
 				"topic", d.Topic, "id", d.ID, "error", d.Err)
@@ -170,7 +170,7 @@ func (s *Server) untake(c *call, jobs []queue.Leased) {
 }
 
 // answerReserved answers with the jobs and their leases.
-func (s *Server) answerReserved(c *call, jobs []queue.Leased, topics []*registry.Topic) error {
+func (s *Server) answerReserved(c *call, jobs []queue.Job, topics []*registry.Topic) error {
 	out := s.buffers.get()
 	defer s.buffers.put(out)
 	out.b = append(out.b, `{"jobs":[`...)
@@ -181,14 +181,14 @@ func (s *Server) answerReserved(c *call, jobs []queue.Leased, topics []*registry
 		if err := json.MarshalWrite(out, viewOfLeased(&jobs[i], topics), answering); err != nil {
 			return err
 		}
-		out.appendBody(&jobs[i].Job)
+		out.appendBody(&jobs[i])
 	}
 	out.b = append(out.b, "]}"...)
 	return write(c, http.StatusOK, jsonType, out.b)
 }
 
 // attemptsOf returns how many attempts a job may have: its own limit, or else its topic's.
-func attemptsOf(j *queue.Leased, topics []*registry.Topic) int {
+func attemptsOf(j *queue.Job, topics []*registry.Topic) int {
 	if j.MaxAttempts != 0 {
 		return j.MaxAttempts
 	}
@@ -217,10 +217,11 @@ type leasedView struct {
 	Headers     map[string]string `json:"headers"`
 }
 
-func viewOfLeased(j *queue.Leased, topics []*registry.Topic) *leasedView {
+func viewOfLeased(j *queue.Job, topics []*registry.Topic) *leasedView {
 	return &leasedView{
-		Lease: j.Lease, LeasedUntil: instant(j.LeaseUntil), TTR: registry.Duration(j.For), Topic: j.Topic, ID: j.ID,
-		Priority: j.Priority.String(), Attempt: j.Attempt, MaxAttempts: attemptsOf(j, topics), DueAt: instant(j.DueAt),
+		Lease: j.Lease.String(), LeasedUntil: instant(j.LeaseUntil),
+		TTR: registry.Duration(j.LeaseUntil.Sub(j.Lease.Taken)), Topic: j.Topic, ID: j.ID,
+		Priority: j.Priority.String(), Attempt: j.Lease.Attempt, MaxAttempts: attemptsOf(j, topics), DueAt: instant(j.DueAt),
 		CreatedAt: instant(j.CreatedAt), ExpiresAt: instant(j.ExpiresAt), ContentType: shownType(j.ContentType),
 		Headers: j.Headers,
 	}

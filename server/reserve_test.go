@@ -21,15 +21,15 @@ import (
 // fakeWorkers leases ready jobs, and ends every lease that has a topic.
 type fakeWorkers struct {
 	mu    sync.Mutex
-	ready []queue.Leased
+	ready []queue.Job
 	asked pull.Request
-	ended []queue.Ending
+	ended []queue.End
 	waits chan struct{} // ticks when a worker waits
 	took  func()        // called after jobs were leased
 	fail  error         // of every Take
 }
 
-func (f *fakeWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Leased, error) {
+func (f *fakeWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Job, error) {
 	f.mu.Lock()
 	f.asked = r
 	if f.fail != nil {
@@ -56,20 +56,20 @@ func (f *fakeWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Leased,
 	}
 }
 
-func (f *fakeWorkers) End(_ context.Context, list []queue.Ending) []queue.Ended {
+func (f *fakeWorkers) End(_ context.Context, list []queue.End) []queue.Ended {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ended = append(f.ended, list...)
 	done := make([]queue.Ended, len(list))
 	for i, e := range list {
-		ref, _ := queue.LeaseOf(e.Lease)
+		ref := e.Lease.Ref
 		done[i] = queue.Ended{Ref: ref, Verb: e.Verb, At: time.Unix(1900000000, 0)}
 		switch {
 		case ref.ID == "over":
 			done[i].Err = fmt.Errorf("x: %w", queue.ErrLease)
-		case e.Verb == queue.GiveBack:
+		case e.Verb == queue.Release:
 			done[i].State = queue.Delayed
-		case e.Verb == queue.ExtendLeased:
+		case e.Verb == queue.Extend:
 			done[i].State = queue.Running
 		}
 	}
@@ -101,8 +101,9 @@ func TestReserveAnswersWithJobs(t *testing.T) {
 	text.ContentType, text.Body, text.MaxAttempts, text.Headers = "text/plain", []byte("hi"), 3,
 		map[string]string{"X-A": "b"}
 	binary.ContentType, binary.Body = "image/png", []byte{0xff, 0}
-	a.workers.ready = []queue.Leased{{Job: job, Lease: "L1", For: 2 * time.Hour, Attempt: 1},
-		{Job: text, Lease: "L2", Attempt: 2}, {Job: binary, Lease: "L3", Attempt: 1}}
+	job.Lease = &queue.Lease{Taken: job.LeaseUntil.Add(-2 * time.Hour), Attempt: 1}
+	text.Lease, binary.Lease = &queue.Lease{Attempt: 2}, &queue.Lease{Attempt: 1}
+	a.workers.ready = []queue.Job{job, text, binary}
 	r := a.do("POST", "/v1/topics/p/reserve", `{"max":5,"ttr":"2h"}`).want(200)
 	if !strings.Contains(r.body, `"body":{ "a":1 }`) || !strings.Contains(r.body, `"body":"hi"`) ||
 		!strings.Contains(r.body, `"body_base64":"/wA="`) {
@@ -110,7 +111,8 @@ func TestReserveAnswersWithJobs(t *testing.T) {
 	}
 	jobs := r.json()["jobs"].([]any)
 	first, second := jobs[0].(map[string]any), jobs[1].(map[string]any)
-	if first["lease"] != "L1" || first["max_attempts"] != 7.0 || first["leased_until"] != "1970-01-01T00:00:02.000Z" ||
+	if first["lease"] != job.Lease.String() || first["max_attempts"] != 7.0 ||
+		first["leased_until"] != "1970-01-01T00:00:02.000Z" ||
 		first["ttr"] != "2h0m0s" || second["max_attempts"] != 3.0 ||
 		second["headers"].(map[string]any)["X-A"] != "b" || second["attempt"] != 2.0 {
 		t.Errorf("jobs %s", r.body)
@@ -184,9 +186,9 @@ func TestLeasesAreEnded(t *testing.T) {
 	}
 	for _, e := range a.workers.ended {
 		switch {
-		case e.Verb == queue.GiveBack && e.Delay != 5*time.Second && e.Delay != 0,
-			e.Verb == queue.Fail && e.Error != "no stock" && e.Error != "",
-			e.Verb == queue.ExtendLeased && e.TTR != 90*time.Second:
+		case e.Verb == queue.Release && e.Delay != 5*time.Second && e.Delay != 0,
+			e.Verb == queue.Fail && e.Attempt != nil && e.Attempt.Error != "no stock",
+			e.Verb == queue.Extend && e.Delay != 90*time.Second:
 			t.Errorf("ending %+v", e)
 		}
 	}
@@ -256,9 +258,9 @@ func (f flushing) FlushError() error { return f.flush() }
 // or whose client had left before, releases them.
 func TestReserveGivesJobsWithTheAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
-		leave   func(leave context.CancelFunc) // while jobs are being leased
-		flush   func(leave context.CancelFunc) error
-		untaken int
+		leave    func(leave context.CancelFunc) // while jobs are being leased
+		flush    func(leave context.CancelFunc) error
+		released int
 	}{
 		"closed after it": {func(context.CancelFunc) {}, func(leave context.CancelFunc) error { leave(); return nil },
 			0},
@@ -269,14 +271,14 @@ func TestReserveGivesJobsWithTheAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
-			w := &fakeWorkers{ready: []queue.Leased{{Job: queue.Job{Topic: "p", ID: "x"}, Lease: leaseX, Attempt: 1}}}
+			w := &fakeWorkers{ready: []queue.Job{{Topic: "p", ID: "x", Lease: &queue.Lease{}}}}
 			w.took = func() { c.leave(leave) }
 			a := newPullAPI(t, func(o *server.Options) { o.Workers = w })
 			r := httptest.NewRequestWithContext(ctx, "POST", "/v1/topics/p/reserve", strings.NewReader(`{}`))
 			r.Header.Set("Authorization", "Bearer "+a.token)
 			answer := flushing{httptest.NewRecorder(), func() error { return c.flush(leave) }}
 			a.server.ServeHTTP(answer, r)
-			if len(w.ended) != c.untaken {
+			if len(w.ended) != c.released {
 				t.Errorf("answered %s; released %+v", answer.Body, w.ended)
 			}
 		})

@@ -48,7 +48,7 @@ func (s *Server) routes() {
 	e.POST(topic+"/reserve", s.onTopic(mayConsume, s.reserveOf))
 	e.POST("/v1/reserve", s.onAnyTopic(mayConsume, s.reserveAny))
 	e.POST("/v1/leases", s.onAnyTopic(mayConsume, s.endLeases))
-	for _, as := range endings {
+	for _, as := range leaseVerbs {
 		e.POST("/v1/leases/:lease/"+as.name, s.onAnyTopic(mayConsume, s.endLease(as)))
 	}
 	e.GET(topic+"/stats", s.onTopic(mayRead, s.stats))

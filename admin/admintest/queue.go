@@ -71,7 +71,7 @@ func (*Queue) Resend(context.Context, string, string) (*queue.Job, error) {
 	return nil, queue.ErrNotFound
 }
 
-func (*Queue) End(_ context.Context, list []queue.Ending) []queue.Ended {
+func (*Queue) End(_ context.Context, list []queue.End) []queue.Ended {
 	return []queue.Ended{{Err: queue.ErrNotFound}}
 }
 

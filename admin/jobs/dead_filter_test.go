@@ -67,8 +67,8 @@ func buried(t *testing.T, q *queue.Queue, topics ...string) {
 		admintest.Must(t, err)
 		for _, l := range got.Jobs {
 			attempt := endings[l.ID]
-			_, err := q.Shards()[0].Settle(t.Context(), 0, []queue.Settlement{
-				{Lease: l, Verdict: queue.Bury, Reason: "attempts", Attempt: &attempt},
+			_, err := q.Shards()[0].End(t.Context(), 0, []queue.End{
+				{Lease: l.Lease, Verb: queue.Bury, Reason: "attempts", Attempt: &attempt},
 			})
 			admintest.Must(t, err)
 		}

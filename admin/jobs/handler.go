@@ -44,7 +44,7 @@ type Queue interface {
 	Finder
 	Waiting
 	Recall(ctx context.Context, topic, id string) (*queue.Job, error)
-	End(ctx context.Context, list []queue.Ending) []queue.Ended
+	End(ctx context.Context, list []queue.End) []queue.Ended
 }
 
 // Pusher pushes jobs.

@@ -170,11 +170,11 @@ func (h *Handler) endLease(c echo.Context, topic, id string, verb queue.Verb) er
 	if !h.isPull(topic) {
 		return fmt.Errorf("%s is called by a dispatcher: %w", id, queue.ErrRunning)
 	}
-	e := queue.Ending{Ref: queue.Ref{Topic: topic, ID: id}, Verb: verb}
-	if verb == queue.BuryLeased {
-		e.Error = "buried by " + page.Actor(c)
+	e := queue.End{Ref: queue.Ref{Topic: topic, ID: id}, Verb: verb}
+	if verb == queue.Bury {
+		e.Attempt = &queue.Attempt{Error: "buried by " + page.Actor(c)}
 	}
-	return h.Queue.End(c.Request().Context(), []queue.Ending{e})[0].Err
+	return h.Queue.End(c.Request().Context(), []queue.End{e})[0].Err
 }
 
 // actOnJob performs one action on one job: run, delete, resend, due (another time), probe (its endpoint), or, on a job
@@ -191,9 +191,9 @@ func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 		_, err := h.Queue.Resend(ctx, topic, id)
 		return err
 	case "release":
-		return h.endLease(c, topic, id, queue.GiveBack)
+		return h.endLease(c, topic, id, queue.Release)
 	case "bury":
-		return h.endLease(c, topic, id, queue.BuryLeased)
+		return h.endLease(c, topic, id, queue.Bury)
 	case "probe":
 		_, err := h.Queue.ProbeNow(ctx, topic)
 		return err

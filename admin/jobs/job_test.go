@@ -117,7 +117,7 @@ func TestAJobIsTakenAwayFromItsWorker(t *testing.T) {
 		slices.Values([]queue.TopicConf{{Name: "jobs", Pull: true, TTR: time.Hour, MaxAttempts: 3}})))
 	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "jobs", ID: "x", Body: []byte(`{}`)}).Err)
 	const page = "/topics/jobs/jobs/x"
-	take := func() queue.Leased {
+	take := func() queue.Job {
 		jobs, err := q.Take(t.Context(), queue.TakeRequest{Topics: []string{"jobs"}, Max: 1})
 		admintest.Must(t, err)
 		if len(jobs) != 1 {
@@ -131,11 +131,11 @@ func TestAJobIsTakenAwayFromItsWorker(t *testing.T) {
 	if _, body := s.Post(page, "do", "release"); !strings.Contains(body, "was released") {
 		t.Errorf("release: %s", body)
 	}
-	if d := q.End(t.Context(), []queue.Ending{{Lease: first.Lease}})[0]; !errors.Is(d.Err, queue.ErrLease) {
+	if d := q.End(t.Context(), []queue.End{{Lease: first.Lease, Verb: queue.Done}})[0]; !errors.Is(d.Err, queue.ErrLease) {
 		t.Errorf("the worker's ack: %+v", d)
 	}
-	if j := take(); j.Attempt != 1 {
-		t.Errorf("after a release attempt %d", j.Attempt)
+	if j := take(); j.Lease.Attempt != 1 {
+		t.Errorf("after a release attempt %d", j.Lease.Attempt)
 	}
 	s.Post(page, "do", "bury")
 	if j, err := q.Get(t.Context(), "jobs", "x"); err != nil || j.State != queue.Dead || j.DeadReason != "buried" {

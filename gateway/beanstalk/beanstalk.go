@@ -17,12 +17,12 @@ import (
 type Queue interface {
 	gateway.FinderQueue
 	Push(ctx context.Context, p queue.Push) queue.Result
-	End(ctx context.Context, list []queue.Ending) []queue.Ended
+	End(ctx context.Context, list []queue.End) []queue.Ended
 	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
 	First(ctx context.Context, topic string) ([]queue.Job, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 	RunNow(ctx context.Context, topic, id string) (*queue.Job, error)
-	TakeByID(ctx context.Context, topic, id string) (*queue.Leased, error)
+	TakeByID(ctx context.Context, topic, id string) (*queue.Job, error)
 }
 
 // A Gateway serves the protocol.

@@ -151,7 +151,7 @@ func TestTheLargestJobIsASetting(t *testing.T) {
 // lateWorkers are the queue's workers on a busy machine: the wake-up of a job that becomes due comes too late.
 type lateWorkers struct{ *pull.Hub }
 
-func (w lateWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Leased, error) {
+func (w lateWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Job, error) {
 	if r.Wait > 0 {
 		<-time.After(r.Wait)
 		return nil, nil
@@ -223,8 +223,8 @@ func TestWhatClientsRelyOn(t *testing.T) {
 // extendsNothing is a queue that cannot extend a lease.
 type extendsNothing struct{ Queue }
 
-func (q extendsNothing) End(ctx context.Context, list []queue.Ending) []queue.Ended {
-	if list[0].Verb == queue.ExtendLeased {
+func (q extendsNothing) End(ctx context.Context, list []queue.End) []queue.Ended {
+	if list[0].Verb == queue.Extend {
 		return []queue.Ended{{Err: &queue.UnavailableError{Reason: "down", Err: errors.New("no shard answers")}}}
 	}
 	return q.Queue.End(ctx, list)
@@ -330,8 +330,8 @@ func TestADeleteWithoutALeaseDeletes(t *testing.T) {
 	c := dial(t, serveOn(t, q, q))
 	c.send("put 5 0 60 1\r\nx\r\nreserve\r\n")
 	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
-	byHand := queue.Ending{Ref: queue.Ref{Topic: topicOf("default"), ID: "1"}, Verb: queue.BuryLeased}
-	if done := q.End(t.Context(), []queue.Ending{byHand})[0]; done.Err != nil {
+	byHand := queue.End{Ref: queue.Ref{Topic: topicOf("default"), ID: "1"}, Verb: queue.Bury}
+	if done := q.End(t.Context(), []queue.End{byHand})[0]; done.Err != nil {
 		t.Fatal(done.Err)
 	}
 	c.send("delete 1\r\ndelete 1\r\n")
@@ -348,8 +348,8 @@ func TestAReleaseWithoutALeaseMakesNoSecondJob(t *testing.T) {
 	c := dial(t, serveOn(t, q, q))
 	c.send("put 5 0 60 1\r\nx\r\nreserve\r\n")
 	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
-	byHand := queue.Ending{Ref: queue.Ref{Topic: topicOf("default"), ID: "1"}, Verb: queue.BuryLeased}
-	if done := q.End(t.Context(), []queue.Ending{byHand})[0]; done.Err != nil {
+	byHand := queue.End{Ref: queue.Ref{Topic: topicOf("default"), ID: "1"}, Verb: queue.Bury}
+	if done := q.End(t.Context(), []queue.End{byHand})[0]; done.Err != nil {
 		t.Fatal(done.Err)
 	}
 	c.send("release 1 9 0\r\nreserve-with-timeout 0\r\n")

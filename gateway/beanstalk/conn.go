@@ -31,10 +31,9 @@ type conn struct {
 
 // held is a job that the connection holds a lease on.
 type held struct {
-	lease string
-	topic string
+	lease *queue.Lease
 	ttr   time.Duration
-	ends  time.Time // end of the lease
+	ends  time.Time // of the lease
 }
 
 // releaseTimeout limits the release of a connection's jobs when it ends. Jobs that are not released come back when
@@ -118,9 +117,9 @@ func (k *conn) run(commands <-chan command) {
 func (k *conn) leave() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), releaseTimeout)
 	defer cancel()
-	var list []queue.Ending
+	var list []queue.End
 	for _, h := range k.held {
-		list = append(list, queue.Ending{Lease: h.lease, Verb: queue.GiveBack})
+		list = append(list, queue.End{Lease: h.lease, Verb: queue.Release})
 	}
 	for _, done := range k.queue.End(ctx, list) {
 		if done.Err != nil && !errors.Is(done.Err, queue.ErrLease) {

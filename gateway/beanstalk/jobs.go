@@ -78,7 +78,7 @@ func priorityOf(job *queue.Job) uint32 {
 
 // endHeld ends or extends the lease of a job that the connection holds. It replies with word, or NOT_FOUND if the
 // connection does not hold the job.
-func (k *conn) endHeld(id uint64, e queue.Ending, word string) error {
+func (k *conn) endHeld(id uint64, e queue.End, word string) error {
 	ok, err := k.settle(id, e)
 	if err != nil {
 		return err
@@ -90,12 +90,14 @@ func (k *conn) endHeld(id uint64, e queue.Ending, word string) error {
 }
 
 // settle ends a job's lease, and reports whether the connection held it.
-func (k *conn) settle(id uint64, e queue.Ending) (ok bool, err error) {
+func (k *conn) settle(id uint64, e queue.End) (ok bool, err error) {
 	h := k.held[id]
 	if h == nil {
 		return false, nil
 	}
-	e.Lease, e.TTR = h.lease, h.ttr
+	if e.Lease = h.lease; e.Verb == queue.Extend {
+		e.Delay = h.ttr
+	}
 	_, ok, err = gateway.End(k.ctx, k.queue, e)
 	if err != nil {
 		return false, err
@@ -104,7 +106,7 @@ func (k *conn) settle(id uint64, e queue.Ending) (ok bool, err error) {
 		delete(k.held, id)
 		return false, nil
 	}
-	if h.ends = time.Now().Add(h.ttr); e.Verb != queue.ExtendLeased {
+	if h.ends = time.Now().Add(h.ttr); e.Verb != queue.Extend {
 		delete(k.held, id)
 	}
 	return true, nil
@@ -113,16 +115,16 @@ func (k *conn) settle(id uint64, e queue.Ending) (ok bool, err error) {
 // remove deletes a job that the connection holds, or that is not reserved.
 func (k *conn) remove(id uint64) error {
 	if h := k.held[id]; h != nil {
-		ok, err := k.settle(id, queue.Ending{Verb: queue.Ack})
+		ok, err := k.settle(id, queue.End{Verb: queue.Done})
 		if err != nil {
 			return err
 		}
 		if ok {
-			k.deleted(h.topic)
+			k.deleted(h.lease.Topic)
 			return k.reply("DELETED")
 		}
 	}
-	topic, err := k.end(id, queue.Ack, queue.Ready, queue.Delayed, queue.Dead)
+	topic, err := k.end(id, queue.Done, queue.Ready, queue.Delayed, queue.Dead)
 	if err != nil {
 		return err
 	}
@@ -143,7 +145,7 @@ func (k *conn) deleted(topic string) {
 // job.
 func (k *conn) end(id uint64, verb queue.Verb, in ...queue.State) (topic string, err error) {
 	_, err = k.finder.Try(k.ctx, format(id), func(at string) (bool, error) {
-		e := queue.Ending{Ref: queue.Ref{Topic: at, ID: format(id)}, In: in, Verb: verb}
+		e := queue.End{Ref: queue.Ref{Topic: at, ID: format(id)}, In: in, Verb: verb}
 		_, found, err := gateway.End(k.ctx, k.queue, e)
 		if found {
 			topic = at
@@ -154,7 +156,7 @@ func (k *conn) end(id uint64, verb queue.Verb, in ...queue.State) (topic string,
 }
 
 func (k *conn) touch(id uint64) error {
-	return k.endHeld(id, queue.Ending{Verb: queue.ExtendLeased}, "TOUCHED")
+	return k.endHeld(id, queue.End{Verb: queue.Extend}, "TOUCHED")
 }
 
 func (k *conn) release(args []string, _ []byte) error {
@@ -164,8 +166,8 @@ func (k *conn) release(args []string, _ []byte) error {
 	if !known || !okPriority || !okDelay {
 		return errBadFormat
 	}
-	return k.endHeld(id, queue.Ending{
-		Verb: queue.Fail, Retry: []time.Duration{delayOf(delay)}, Error: releasedError,
+	return k.endHeld(id, queue.End{
+		Verb: queue.Fail, Retry: []time.Duration{delayOf(delay)}, Attempt: &queue.Attempt{Error: releasedError},
 		Order: new(uint32(priority)), Priority: levelOf(uint32(priority)),
 	}, "RELEASED")
 }
@@ -182,8 +184,8 @@ func (k *conn) bury(args []string, _ []byte) error {
 	if !ok || !known {
 		return errBadFormat
 	}
-	return k.endHeld(id, queue.Ending{
-		Verb: queue.BuryLeased, Error: buriedError,
+	return k.endHeld(id, queue.End{
+		Verb: queue.Bury, Attempt: &queue.Attempt{Error: buriedError},
 		Order: new(uint32(priority)), Priority: levelOf(uint32(priority)),
 	}, "BURIED")
 }
@@ -259,7 +261,7 @@ func inOrder(a, b queue.Job) int {
 // kickOne makes a buried or delayed job ready.
 func (k *conn) kickOne(topic, id string, state queue.State) (bool, error) {
 	if state != queue.Delayed {
-		e := queue.Ending{Ref: queue.Ref{Topic: topic, ID: id}, In: []queue.State{state}, Verb: queue.GiveBack}
+		e := queue.End{Ref: queue.Ref{Topic: topic, ID: id}, In: []queue.State{state}, Verb: queue.Release}
 		_, found, err := gateway.End(k.ctx, k.queue, e)
 		return found, err
 	}

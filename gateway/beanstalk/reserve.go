@@ -73,7 +73,7 @@ const forEver = 10 * time.Minute
 
 // takeOne takes a job from the watched tubes that are not paused. It returns nil after wait, when the plan may have
 // changed, or when the client has closed its side.
-func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
+func (k *conn) takeOne(wait time.Duration) (*queue.Job, error) {
 	p := k.tubes.plan(k.watched)
 	if wait > 0 {
 		defer k.waiting()()
@@ -132,18 +132,18 @@ func foreign(id string) bool {
 const foreignError = "its id is not a number, so beanstalk clients cannot name it"
 
 // buryForeign buries a job with a foreign id, so that it does not block others.
-func (k *conn) buryForeign(job *queue.Leased) error {
+func (k *conn) buryForeign(job *queue.Job) error {
 	k.Log.Warn("bury a job: "+foreignError, "topic", job.Topic, "id", job.ID)
-	e := queue.Ending{Lease: job.Lease, Verb: queue.BuryLeased, Error: foreignError}
+	e := queue.End{Lease: job.Lease, Verb: queue.Bury, Attempt: &queue.Attempt{Error: foreignError}}
 	_, _, err := gateway.End(k.ctx, k.queue, e)
 	return err
 }
 
 // reserved replies to a reserve and stores the lease.
-func (k *conn) reserved(job *queue.Leased) error {
+func (k *conn) reserved(job *queue.Job) error {
 	id, _ := number(job.ID, 64)
-	// For is the effective TTR: the job may use its topic's.
-	k.held[id] = &held{job.Lease, job.Topic, job.For, time.Now().Add(job.For)}
+	ttr := job.LeaseUntil.Sub(job.Lease.Taken) // it may be the topic's
+	k.held[id] = &held{job.Lease, ttr, time.Now().Add(ttr)}
 	k.finder.Met(job.ID, job.Topic)
 	return k.replyJob("RESERVED", job.ID, job.Body)
 }

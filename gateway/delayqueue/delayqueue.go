@@ -129,9 +129,9 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
 }
 
 // write answers a request. A job that does not reach its client is released without counting an attempt.
-func (g *Gateway) write(w http.ResponseWriter, r *http.Request, out any, lease string) {
-	if gateway.WriteJSON(w, contentType, http.StatusOK, out) != nil && lease != "" {
-		g.GiveBack(r.Context(), g.jobs.queue, []queue.Leased{{Lease: lease}})
+func (g *Gateway) write(w http.ResponseWriter, r *http.Request, out any, lease *queue.Lease) {
+	if gateway.WriteJSON(w, contentType, http.StatusOK, out) != nil && lease != nil {
+		g.Release(r.Context(), g.jobs.queue, []queue.Job{{Lease: lease}})
 	}
 }
 

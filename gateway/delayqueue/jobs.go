@@ -58,7 +58,7 @@ type popRequest struct {
 type poppedJob struct {
 	ID    string `json:"id"`
 	Body  string `json:"body"`
-	lease string
+	lease *queue.Lease
 }
 
 func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {

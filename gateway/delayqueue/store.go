@@ -15,7 +15,7 @@ import (
 // Queue is the part of a queue.Queue that the gateway needs.
 type Queue interface {
 	Push(ctx context.Context, p queue.Push) queue.Result
-	End(ctx context.Context, list []queue.Ending) []queue.Ended
+	End(ctx context.Context, list []queue.End) []queue.Ended
 	gateway.FinderQueue
 }
 
@@ -64,7 +64,7 @@ func (s *jobs) push(ctx context.Context, in pushRequest) error {
 	s.finder.Met(in.ID, topic)
 	for _, other := range others {
 		if other != topic {
-			if _, _, err := gateway.Ack(ctx, s.queue, other, in.ID); err != nil {
+			if _, _, err := gateway.Remove(ctx, s.queue, other, in.ID); err != nil {
 				return fmt.Errorf("remove the job with the same id from topic %s: %w", nameOf(other), err)
 			}
 		}
@@ -73,7 +73,7 @@ func (s *jobs) push(ctx context.Context, in pushRequest) error {
 }
 
 // pop takes a job from the first of these topics that has a ready one. It returns nil if there is none within wait.
-func (s *jobs) pop(ctx context.Context, names []string, wait time.Duration) (*queue.Leased, error) {
+func (s *jobs) pop(ctx context.Context, names []string, wait time.Duration) (*queue.Job, error) {
 	r := pull.Request{Wait: wait, TakeRequest: queue.TakeRequest{Order: queue.Listed, Max: 1}}
 	for _, name := range names {
 		r.Topics = append(r.Topics, topicOf(name))
@@ -89,7 +89,7 @@ func (s *jobs) pop(ctx context.Context, names []string, wait time.Duration) (*qu
 // remove ends the job with an id, whatever its state. A missing job is not an error.
 func (s *jobs) remove(ctx context.Context, id string) error {
 	_, err := s.finder.Try(ctx, id, func(topic string) (bool, error) {
-		_, found, err := gateway.Ack(ctx, s.queue, topic, id)
+		_, found, err := gateway.Remove(ctx, s.queue, topic, id)
 		return found, err
 	})
 	return err

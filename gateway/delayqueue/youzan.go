@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // A command, as described in Youzan's published design:
@@ -28,7 +29,7 @@ type result struct {
 	Error   string  `json:"error,omitempty"`
 	ID      string  `json:"id,omitempty"`
 	Value   *string `json:"value,omitempty"`
-	lease   string
+	lease   *queue.Lease
 }
 
 func (g *Gateway) command(w http.ResponseWriter, r *http.Request) {

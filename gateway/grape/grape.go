@@ -14,8 +14,8 @@ import (
 // Queue is the part of a queue.Queue that the gateway needs.
 type Queue interface {
 	Push(ctx context.Context, p queue.Push) queue.Result
-	Take(ctx context.Context, r queue.TakeRequest) ([]queue.Leased, error)
-	End(ctx context.Context, list []queue.Ending) []queue.Ended
+	Take(ctx context.Context, r queue.TakeRequest) ([]queue.Job, error)
+	End(ctx context.Context, list []queue.End) []queue.Ended
 	Get(ctx context.Context, topic, id string) (*queue.Job, error)
 	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
@@ -68,15 +68,15 @@ type route struct {
 func (g *Gateway) routes() map[string]route {
 	return map[string]route{
 		"/api/job/produce":       {http.MethodPost, g.produce},
-		"/api/job/delete":        {http.MethodDelete, g.ending(queue.Ack, queue.Delayed, queue.Ready)},
+		"/api/job/delete":        {http.MethodDelete, g.ends(queue.Done, queue.Delayed, queue.Ready)},
 		"/api/job/consume":       {http.MethodGet, g.consume},
-		"/api/job/finish":        {http.MethodDelete, g.ending(queue.Ack, queue.Running)},
+		"/api/job/finish":        {http.MethodDelete, g.ends(queue.Done, queue.Running)},
 		"/api/job/release":       {http.MethodPut, g.delaying(queue.Fail, "released", queue.Running)},
-		"/api/job/bury":          {http.MethodPut, g.ending(queue.BuryLeased, queue.Running)},
-		"/api/job/failure":       {http.MethodPut, g.ending(queue.BuryLeased, queue.Running)},
+		"/api/job/bury":          {http.MethodPut, g.ends(queue.Bury, queue.Running)},
+		"/api/job/failure":       {http.MethodPut, g.ends(queue.Bury, queue.Running)},
 		"/api/job/peek":          {http.MethodGet, g.peek},
-		"/api/job/kick":          {http.MethodPut, g.delaying(queue.GiveBack, "kicked", queue.Dead)},
-		"/api/job/discard":       {http.MethodDelete, g.ending(queue.Ack, queue.Dead)},
+		"/api/job/kick":          {http.MethodPut, g.delaying(queue.Release, "kicked", queue.Dead)},
+		"/api/job/discard":       {http.MethodDelete, g.ends(queue.Done, queue.Dead)},
 		"/api/tube/create":       {http.MethodPost, g.createTube},
 		"/api/tube/delete":       {http.MethodPost, g.deleteTube},
 		"/api/tube/list":         {http.MethodGet, g.listTubes},
@@ -101,7 +101,7 @@ func (g *Gateway) serve(rt route) http.HandlerFunc {
 			return
 		}
 		if answer(w, http.StatusOK, value) != nil {
-			g.GiveBack(r.Context(), g.queue, in.taken)
+			g.Release(r.Context(), g.queue, in.taken)
 		}
 	}
 }

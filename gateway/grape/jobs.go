@@ -69,12 +69,12 @@ func (g *Gateway) named(r *request) (id, topic string, err error) {
 	return id, topic, err
 }
 
-// ending returns a handler that ends a job if it is in one of the given states, and answers whether it was.
-func (g *Gateway) ending(verb queue.Verb, in ...queue.State) func(*request) (any, error) {
-	return func(r *request) (any, error) { return g.end(r, queue.Ending{Verb: verb, In: in}) }
+// ends returns a handler that ends a job if it is in one of the given states, and answers whether it was.
+func (g *Gateway) ends(verb queue.Verb, in ...queue.State) func(*request) (any, error) {
+	return func(r *request) (any, error) { return g.end(r, queue.End{Verb: verb, In: in}) }
 }
 
-// delaying is like ending, but with a delay, which the job's history keeps with what was done.
+// delaying is like ends, but with a delay, which the job's history keeps with what was done.
 func (g *Gateway) delaying(verb queue.Verb, done string, in ...queue.State) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		dtr, err := r.duration("dtr", codeDTR)
@@ -82,14 +82,14 @@ func (g *Gateway) delaying(verb queue.Verb, done string, in ...queue.State) func
 			return nil, err
 		}
 		dtr = min(dtr, queue.MaxDelay)
-		return g.end(r, queue.Ending{
+		return g.end(r, queue.End{
 			Verb: verb, In: in, Delay: dtr, Retry: []time.Duration{dtr},
-			Error: fmt.Sprint(done, dtrMark, dtr.Milliseconds()),
+			Attempt: &queue.Attempt{Error: fmt.Sprint(done, dtrMark, dtr.Milliseconds())},
 		})
 	}
 }
 
-func (g *Gateway) end(r *request, e queue.Ending) (any, error) {
+func (g *Gateway) end(r *request, e queue.End) (any, error) {
 	id, topic, err := g.named(r)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (g *Gateway) consume(r *request) (any, error) {
 		}
 		r.taken = append(r.taken, taken...)
 		for i := range taken {
-			list = append(list, shown(&taken[i].Job, taken[i].For))
+			list = append(list, shown(&taken[i], taken[i].LeaseUntil.Sub(taken[i].Lease.Taken)))
 			size += len(taken[i].Body)
 		}
 	}

@@ -34,7 +34,7 @@ type request struct {
 	w       http.ResponseWriter
 	query   url.Values
 	maxBody int64
-	taken   []queue.Leased // jobs in the answer
+	taken   []queue.Job // jobs in the answer
 }
 
 var tubeName = regexp.MustCompile(`^([a-z]|[A-Z])(\w|-)*$`)

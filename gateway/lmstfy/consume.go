@@ -53,7 +53,7 @@ func (g *Gateway) consume(r *request) error {
 		return r.answer(http.StatusNotFound, object{"msg": "no job available"})
 	}
 	if err := r.answerJobs(jobs, count > 1); err != nil {
-		g.GiveBack(r.Context(), g.Queue, jobs)
+		g.Release(r.Context(), g.Queue, jobs)
 		return nil // nobody would read the answer
 	}
 	g.metrics.consumed(r, jobs)
@@ -61,11 +61,11 @@ func (g *Gateway) consume(r *request) error {
 }
 
 // answerJobs answers with an object for one job, or an array for several.
-func (r *request) answerJobs(jobs []queue.Leased, array bool) error {
+func (r *request) answerJobs(jobs []queue.Job, array bool) error {
 	list := make([]described, len(jobs))
 	for i := range jobs {
 		job := &jobs[i]
-		list[i] = r.describe(&job.Job, job.MaxAttempts-job.Attempt)
+		list[i] = r.describe(job, job.MaxAttempts-job.Lease.Attempt)
 		list[i].Msg = "new job"
 	}
 	var value any = list

@@ -18,7 +18,7 @@ func (g *Gateway) ack(r *request) error {
 }
 
 func (g *Gateway) endNamed(r *request) error {
-	done, _, err := gateway.Ack(r.Context(), g.Queue, r.topic(), r.PathValue("id"))
+	done, _, err := gateway.Remove(r.Context(), g.Queue, r.topic(), r.PathValue("id"))
 	if err == nil && done.Was == queue.Running {
 		g.metrics.acked(r, done.CreatedAt)
 	}

@@ -99,7 +99,7 @@ func (m *metrics) published(r *request, n int) {
 	m.publishQueue.WithLabelValues(m.queue(r, r.queues[0])...).Add(float64(n))
 }
 
-func (m *metrics) consumed(r *request, jobs []queue.Leased) {
+func (m *metrics) consumed(r *request, jobs []queue.Job) {
 	m.consumeJobs.WithLabelValues(r.pool).Add(float64(len(jobs)))
 	for i := range jobs {
 		labels := m.queue(r, queueOf(jobs[i].Topic))

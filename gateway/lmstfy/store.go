@@ -1,11 +1,9 @@
 package lmstfy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
-	"sync"
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/queue"
@@ -16,7 +14,7 @@ import (
 type Queue interface {
 	Push(ctx context.Context, p queue.Push) queue.Result
 	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
-	End(ctx context.Context, list []queue.Ending) []queue.Ended
+	End(ctx context.Context, list []queue.End) []queue.Ended
 	Get(ctx context.Context, topic, id string) (*queue.Job, error)
 	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
@@ -52,23 +50,24 @@ func (g *Gateway) deleteReady(ctx context.Context, topic string) error {
 		if jobs, _, err = g.Queue.List(ctx, topic, queue.Ready, "", min(step, left)); len(jobs) == 0 {
 			return err
 		}
-		err = g.endAll(ctx, jobs)
+		err = g.removeReady(ctx, jobs)
 	}
 	return err
 }
 
-// endAll ends the given jobs, unless they are no longer ready. It ends them concurrently, so that the queue sends them
-// to Redis together.
-func (g *Gateway) endAll(ctx context.Context, jobs []queue.Job) error {
-	errs := make([]error, len(jobs))
-	var ending sync.WaitGroup
+// removeReady removes the given jobs, unless they are no longer ready.
+func (g *Gateway) removeReady(ctx context.Context, jobs []queue.Job) error {
+	list := make([]queue.End, len(jobs))
 	for i, job := range jobs {
-		ready := queue.Ending{Ref: queue.Ref{Topic: job.Topic, ID: job.ID}, In: []queue.State{queue.Ready},
-			Verb: queue.Ack}
-		ending.Go(func() { _, _, errs[i] = gateway.End(ctx, g.Queue, ready) })
+		list[i] = queue.End{Ref: queue.Ref{Topic: job.Topic, ID: job.ID}, In: []queue.State{queue.Ready},
+			Verb: queue.Done}
 	}
-	ending.Wait()
-	return cmp.Or(errs...)
+	for _, done := range g.Queue.End(ctx, list) {
+		if done.Err != nil && !gateway.IsMissing(done.Err) {
+			return done.Err
+		}
+	}
+	return nil
 }
 
 func (g *Gateway) counts(ctx context.Context, topic string) (queue.Stats, error) {

@@ -49,23 +49,23 @@ func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
 	return a, err
 }
 
-// lapse settles what has expired: a lease as a failed attempt, a waiting job as expired.
+var delayedOrReady = []State{Delayed, Ready}
+
+// lapse ends what has expired: a lease as a failed attempt, a waiting job as expired.
 func (s *Shard) lapse(ctx context.Context, bucket int, now time.Time, expired []any) (leases int, err error) {
-	var list []settling
+	var list []End
 	for v := range slices.Chunk(expired, wakeFields) {
-		x := settling{
-			Ref: Ref{text(v[0]), text(v[1])}, token: text(v[2]), verdict: Expire, states: "delayed ready",
-		}
-		if x.token != "" {
-			x.verdict, x.reason = lapse, "lease"
-			n := int(integer(v[3])) + 1
-			x.attempt = encodeAttempt(&Attempt{N: n, StartedAt: now.UnixMilli(), Error: expiredError})
+		e := End{Ref: Ref{text(v[0]), text(v[1])}, In: delayedOrReady, Verb: Expire}
+		if token := text(v[2]); token != "" {
+			e.Lease = &Lease{Ref: e.Ref, Token: token, Attempt: int(integer(v[3])) + 1}
+			e.Verb, e.Reason = lapse, "lease"
+			e.Attempt = &Attempt{StartedAt: now.UnixMilli(), Error: expiredError}
 			leases++
 		}
-		list = append(list, x)
+		list = append(list, e)
 	}
 	for some := range slices.Chunk(list, EndLimit) {
-		if _, _, _, err := s.settle(ctx, bucket, settleScript, some); err != nil {
+		if _, err := s.End(ctx, bucket, some); err != nil {
 			return leases, err
 		}
 	}

@@ -101,7 +101,7 @@ func (a *Asks) Close() []Spot {
 	for range a.open {
 		answer := <-a.answers
 		for _, jobs := range answer.Jobs {
-			answer.Shard.Untake(answer.Bucket, jobs)
+			answer.Shard.Release(answer.Bucket, jobs)
 		}
 	}
 	return a.open
@@ -110,7 +110,7 @@ func (a *Asks) Close() []Spot {
 // Take takes jobs that are ready now. It does not wait for more; package pull does. A bucket that is slow to answer is
 // waited for while no other has jobs. Errors: *UnavailableError when no shard answers; that of a shard where the script
 // fails, if no other has jobs.
-func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Leased, error) {
+func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Job, error) {
 	spots := q.Spots(r.Topics, r.Order)
 	if len(spots) == 0 {
 		return nil, &UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
@@ -122,7 +122,7 @@ func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Leased, error) {
 }
 
 // takeFrom takes up to Request.Max jobs.
-func takeFrom(asks *Asks) (jobs []Leased, err error) {
+func takeFrom(asks *Asks) (jobs []Job, err error) {
 	var missed error
 	answered := false
 	for !asks.Done() && (len(jobs) == 0 || !asks.late) {
@@ -142,7 +142,7 @@ func takeFrom(asks *Asks) (jobs []Leased, err error) {
 				answered = true
 				n := min(len(a.Jobs[0]), asks.Request.Max) // an earlier call asked for more
 				jobs = append(jobs, a.Jobs[0][:n]...)
-				a.Shard.Untake(a.Bucket, a.Jobs[0][n:])
+				a.Shard.Release(a.Bucket, a.Jobs[0][n:])
 				if asks.Request.Max -= n; asks.Request.Max <= 0 {
 					return jobs, nil
 				}

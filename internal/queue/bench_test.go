@@ -137,11 +137,11 @@ func benchReserveSettle(b *testing.B, remember time.Duration) {
 	measured(b, s, b.N, func() {
 		for done := 0; done < b.N; {
 			got := reserve(done)
-			st := make([]Settlement, len(got.Jobs))
+			st := make([]End, len(got.Jobs))
 			for i, l := range got.Jobs {
-				st[i] = Settlement{Lease: l, Verdict: Done, Endpoint: EndpointUp, Attempt: &attempt, Remember: true}
+				st[i] = End{Lease: l.Lease, Verb: Done, Endpoint: EndpointUp, Attempt: &attempt}
 			}
-			if _, err := s.Settle(b.Context(), 0, st); err != nil {
+			if _, err := s.End(b.Context(), 0, st); err != nil {
 				b.Fatal(err)
 			}
 			done += len(got.Jobs)
@@ -181,9 +181,9 @@ func takeAll(b *testing.B, q *Queue, topic string, size int) {
 		if len(jobs) == 0 {
 			return
 		}
-		list := make([]Ending, len(jobs))
+		list := make([]End, len(jobs))
 		for i := range jobs {
-			list[i] = Ending{Lease: jobs[i].Lease}
+			list[i] = End{Lease: jobs[i].Lease, Verb: Done}
 		}
 		for _, e := range q.End(b.Context(), list) {
 			if e.Err != nil {
@@ -291,16 +291,16 @@ func BenchmarkDeliverOverTopics(b *testing.B) {
 					b.Fatal(err)
 				}
 			})
-			st := make([]Settlement, len(got.Jobs))
+			st := make([]End, len(got.Jobs))
 			for i, l := range got.Jobs {
-				st[i] = Settlement{Lease: l, Verdict: Done, Endpoint: EndpointUp, Remember: true,
+				st[i] = End{Lease: l.Lease, Verb: Done, Endpoint: EndpointUp,
 					Attempt: &Attempt{Status: 200}}
 			}
 			if len(st) == 0 {
 				break
 			}
 			spent(&settle, func() {
-				if _, err := s.Settle(b.Context(), 0, st); err != nil {
+				if _, err := s.End(b.Context(), 0, st); err != nil {
 					b.Fatal(err)
 				}
 			})

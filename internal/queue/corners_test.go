@@ -109,7 +109,7 @@ func TestAnswersMayHaveAnySpace(t *testing.T) {
 	f.remember("t", RememberLast)
 	answer := "a\u00a0b\u3000c\u0085d\te f"
 	f.push("t", "a", 0, func(p *Push) { p.Headers = map[string]string{"X": answer} })
-	f.settle(Done, func(x *Settlement) { x.Remember, x.Attempt.Answer = true, answer }, f.reserve(1)...)
+	f.settle(Done, func(x *End) { x.Attempt.Answer = answer }, f.reserve(1)...)
 	j := f.recall("t", "a")
 	if j.History[0].Answer != answer || j.Headers["X"] != answer {
 		t.Errorf("recalled %+v", j)
@@ -153,7 +153,7 @@ func TestARestoredJobTakesTheIdOfAFinishedOne(t *testing.T) {
 	f.remember("t", RememberLast)
 	f.push("t", "a", 0)
 	f.settle(Retry, nil, f.reserve(1)...)
-	f.settle(Done, func(x *Settlement) { x.Remember = true }, f.reserve(1)...)
+	f.settle(Done, nil, f.reserve(1)...)
 	job := Job{Topic: "t", ID: "a", State: Delayed, CreatedAt: time.UnixMilli(5), DueAt: time.Now().Add(time.Hour)}
 	if err := f.s.restore(f.ctx, 0, []*moving{{job: job}}); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestAWorkerThatWaitsIsToldOfALaterJob(t *testing.T) {
 	if err := f.q.Delete(f.ctx, "t", "deleted"); err != nil {
 		t.Fatal(err)
 	}
-	f.ended(Ending{Lease: held[0].Lease, Verb: Ack})
+	f.ended(End{Lease: held[0].Lease, Verb: Done})
 	next := f.s.client.ZScore(f.ctx, prefix(0)+"next", "t").Val()
 	if next == 0 || next > float64(time.Now().Add(40*time.Second).UnixMilli()) {
 		t.Errorf("the next event of the topic is at %.0f", next)
@@ -247,7 +247,7 @@ func TestAnIdleTopicStartsWithASmallWindow(t *testing.T) {
 	running := map[string]int{}
 	first := f.reserve(256)
 	for _, l := range first {
-		running[l.Job.Topic]++
+		running[l.Topic]++
 	}
 	if running["grown"] != 32 || running["small"] != 32 {
 		t.Fatalf("running at first: %v; want 32 of each topic", running)

@@ -101,7 +101,7 @@ func TestADeadJobIsRecordedOnce(t *testing.T) {
 	if err := bringNear(f.ctx, f.s, "t"); err != nil {
 		t.Fatal(err)
 	}
-	bury := func() { f.settle(Bury, func(s *Settlement) { s.Reason = "attempts" }, f.reserve(1)...) }
+	bury := func() { f.settle(Bury, func(s *End) { s.Reason = "attempts" }, f.reserve(1)...) }
 	bury()
 	if n, err := f.q.RedriveDead(f.ctx, "t", []string{id, id}, 0); n != 1 || err != nil {
 		t.Fatalf("redrive: %d, %v", n, err)
@@ -150,17 +150,17 @@ func TestADamagedRunningJobHoldsUpNoOutcome(t *testing.T) {
 	word, rest, _ := strings.Cut(record, " ")
 	_, rest, _ = strings.Cut(rest, " ")
 	f.s.client.HSet(f.ctx, key, "damaged", word+" nornal "+rest)
-	list := make([]Settlement, len(leases))
+	list := make([]End, len(leases))
 	for i, l := range leases {
-		list[i] = Settlement{Lease: l, Verdict: Done}
+		list[i] = End{Lease: l.Lease, Verb: Done}
 	}
-	held, err := f.s.Settle(f.ctx, 0, list)
+	ended, err := f.s.End(f.ctx, 0, list)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, l := range leases {
-		if held[i] != (l.ID == "whole") {
-			t.Errorf("%s: held %v", l.ID, held[i])
+		if err := ended[i].Err; (err == nil) != (l.ID == "whole") {
+			t.Errorf("%s: %v", l.ID, err)
 		}
 	}
 }

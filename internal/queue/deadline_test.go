@@ -61,7 +61,7 @@ func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 		"delete": func() error { return f.q.Delete(f.ctx, "delete", jobs["delete"]) },
 		"drop":   func() error { _, err := f.q.DropTopic(f.ctx, "drop"); return err },
 		"end": func() error {
-			return f.q.End(f.ctx, []Ending{{Ref: Ref{"end", jobs["end"]}, In: []State{Delayed}, Verb: Ack}})[0].Err
+			return f.q.End(f.ctx, []End{{Ref: Ref{"end", jobs["end"]}, In: []State{Delayed}, Verb: Done}})[0].Err
 		},
 		"dead": func() error { _, err := f.q.DeleteDead(f.ctx, "dead", nil, 1); return err },
 	} {

@@ -75,12 +75,12 @@ func liveAndDie(t *testing.T, q *Queue, s *Shard) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var st []Settlement
+			var st []End
 			for _, l := range got.Jobs {
 				seen[l.Topic+"/"+l.ID] = true
-				st = append(st, Settlement{Lease: l, Verdict: Done, Endpoint: EndpointUp})
+				st = append(st, End{Lease: l.Lease, Verb: Done, Endpoint: EndpointUp})
 			}
-			if _, err := s.Settle(ctx, b, st); err != nil {
+			if _, err := s.End(ctx, b, st); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -109,7 +109,7 @@ func workersGetWhatIsListedFirst(t *testing.T, q *Queue) {
 		if err != nil || len(jobs) != 1 || jobs[0].Topic != names[i] {
 			t.Fatalf("of the topics from %s on: %+v, %v", names[i], jobs, err)
 		}
-		if d := q.End(t.Context(), []Ending{{Lease: jobs[0].Lease}})[0]; d.Err != nil {
+		if d := q.End(t.Context(), []End{{Lease: jobs[0].Lease, Verb: Done}})[0]; d.Err != nil {
 			t.Fatal(d.Err)
 		}
 	}

@@ -9,8 +9,9 @@
 //	push.go              a push as push.lua takes it; batches.go how requests share calls, by package batch
 //	advance.go           what timers do: wake.lua gives topics with due jobs their turns, and lists what has expired
 //	reserve.go           a dispatcher takes due jobs under leases
-//	settle.go            settle.lua ends or extends leases: of dispatchers here, of workers in end.go
-//	take.go, lease.go    workers take jobs of pull topics; takebyid.go the one job that a worker names
+//	lease.go             a lease, and its text, which workers get
+//	end.go               settle.lua ends or extends leases, of dispatchers and workers
+//	take.go              workers take jobs of pull topics; takebyid.go the one job that a worker names
 //	asks.go              takes from several buckets, of which one may hang
 //	job.go, change.go, delete.go, list.go, dead.go   what people and clients do with jobs
 //	changes.go           what journals get

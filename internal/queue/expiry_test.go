@@ -61,7 +61,7 @@ func TestARedrivenJobIsSwept(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")
 	f.push("t", "a", 0)
-	f.ended(Ending{Lease: f.take(1, "t")[0].Lease, Verb: BuryLeased})
+	f.ended(End{Lease: f.take(1, "t")[0].Lease, Verb: Bury})
 	if n, err := f.q.RedriveAs(f.ctx, "t", 1, Renewal{MaxAttempts: 1, TTL: time.Millisecond}); n != 1 || err != nil {
 		t.Fatalf("re-drove %d, %v", n, err)
 	}

@@ -48,7 +48,7 @@ func TestAFullRedisRemembersNothing(t *testing.T) {
 		if len(ls) == 0 {
 			t.Fatal("every job was settled, and no finished job was removed")
 		}
-		f.settle(Done, func(s *Settlement) { s.Remember = true }, ls...)
+		f.settle(Done, nil, ls...)
 		_, err := f.q.Recall(f.ctx, "last", "a")
 		return errors.Is(err, ErrNotFound) && len(f.listFinished("hour", "a", 10)) == 0
 	})
@@ -88,7 +88,7 @@ func TestARememberedJobTakesAtMost400Bytes(t *testing.T) {
 func (f *fixture) finish() {
 	f.Helper()
 	for ls := f.reserve(128); len(ls) > 0; ls = f.reserve(128) {
-		f.settle(Done, func(s *Settlement) { s.Remember, s.Attempt.Answer = true, "" }, ls...)
+		f.settle(Done, func(s *End) { s.Attempt.Answer = "" }, ls...)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestAFullRedisMakesRoomInSmallSteps(t *testing.T) {
 		}
 		ls := f.reserve(20)
 		f.s.client.ConfigSet(f.ctx, "maxmemory", "1kb")
-		f.settle(Done, func(s *Settlement) { s.Remember = true }, ls...)
+		f.settle(Done, nil, ls...)
 		f.s.client.ConfigSet(f.ctx, "maxmemory", "0")
 		return remembered() < before
 	})

@@ -55,16 +55,19 @@ func (f *fixture) forgetAll() {
 }
 
 // deliver settles all jobs that are ready as delivered now.
-func (f *fixture) deliver() (ended []*Lease) {
+func (f *fixture) deliver() (ended []*Job) {
 	f.Helper()
 	for {
 		ls := f.reserve(100)
 		if len(ls) == 0 {
 			return ended
 		}
-		f.settle(Done, func(s *Settlement) {
-			s.Remember = true
-			s.Attempt = &Attempt{StartedAt: s.Lease.DueAt.UnixMilli() + 4, TookMS: 12.5, Status: 200, Answer: "ok"}
+		due := map[Ref]time.Time{}
+		for _, l := range ls {
+			due[l.Lease.Ref] = l.DueAt
+		}
+		f.settle(Done, func(e *End) {
+			e.Attempt = &Attempt{StartedAt: due[e.Lease.Ref].UnixMilli() + 4, TookMS: 12.5, Status: 200, Answer: "ok"}
 		}, ls...)
 		ended = append(ended, ls...)
 	}
@@ -76,7 +79,7 @@ func TestAFinishedJobCanBeFound(t *testing.T) {
 	f.push("shop.close", "order-42", 0, func(p *Push) {
 		p.TTR, p.Headers, p.Priority = 3*time.Second, map[string]string{"X-A": "1"}, High
 	})
-	f.settle(Retry, func(s *Settlement) { s.Attempt.Error = "first" }, f.reserve(1)...)
+	f.settle(Retry, func(s *End) { s.Attempt.Error = "first" }, f.reserve(1)...)
 	f.advanceUntilReady("shop.close")
 	f.deliver()
 	j := f.recall("shop.close", "order-42")
@@ -226,11 +229,11 @@ func TestLongAttemptsDamageNoFinishedJob(t *testing.T) {
 	f.setTopics(TopicConf{Name: "t", TTR: time.Hour, MaxAttempts: 100})
 	f.push("t", "a", 0)
 	for range HistoryLimit {
-		f.settle(Retry, func(x *Settlement) { x.Attempt.Answer = strings.Repeat("\x01", 1024) }, f.reserve(1)...)
+		f.settle(Retry, func(x *End) { x.Attempt.Answer = strings.Repeat("\x01", 1024) }, f.reserve(1)...)
 		f.advanceUntilReady("t")
 	}
 	f.setTopics(TopicConf{Name: "t", TTR: time.Hour, MaxAttempts: 100, Pull: true, Remember: time.Hour})
-	f.ended(Ending{Lease: f.take(1, "t")[0].Lease, Result: `1`})
+	f.ended(End{Lease: f.take(1, "t")[0].Lease, Verb: Done, Attempt: &Attempt{Answer: `1`}})
 	j := f.recall("t", "a")
 	if n := len(j.History); j.Attempts != HistoryLimit+1 || n != HistoryLimit || j.History[n-1].Answer != "1" {
 		t.Errorf("%d attempts, %d of them in the history: %+v", j.Attempts, n, j)
@@ -288,8 +291,8 @@ func TestAJobThatAWorkerHasDoneIsRemembered(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "p", TTR: time.Minute, MaxAttempts: 3, Pull: true, Remember: time.Hour})
 	f.push("p", "a", 0)
-	f.ended(Ending{Lease: f.take(1, "p")[0].Lease, Verb: Fail, Error: "no", Retry: []time.Duration{0}})
-	f.ended(Ending{Lease: f.take(1, "p")[0].Lease, Verb: Ack, Result: `{"pages":3}`})
+	f.ended(End{Lease: f.take(1, "p")[0].Lease, Verb: Fail, Attempt: &Attempt{Error: "no"}, Retry: []time.Duration{0}})
+	f.ended(End{Lease: f.take(1, "p")[0].Lease, Verb: Done, Attempt: &Attempt{Answer: `{"pages":3}`}})
 	j := f.recall("p", "a")
 	if j.State != Finished || j.Attempts != 2 || len(j.History) != 2 || j.History[0].Error != "no" ||
 		j.History[1].Answer != `{"pages":3}` || j.Late() < 0 ||
@@ -300,7 +303,8 @@ func TestAJobThatAWorkerHasDoneIsRemembered(t *testing.T) {
 		t.Fatalf("push = %+v", r)
 	}
 	f.push("p", "long", 0)
-	f.ended(Ending{Lease: f.take(1, "p")[0].Lease, Verb: Ack, Result: `"` + strings.Repeat("é", 1000) + `"`})
+	f.ended(End{Lease: f.take(1, "p")[0].Lease, Verb: Done,
+		Attempt: &Attempt{Answer: `"` + strings.Repeat("é", 1000) + `"`}})
 	if j := f.recall("p", "long"); len(j.History) != 1 || len(j.History[0].Answer) != 255 {
 		t.Fatalf("of a long answer is remembered %+v", j.History)
 	}
@@ -315,11 +319,11 @@ func TestAJobThatIsMonthsLateIsRememberedFromItsEnd(t *testing.T) {
 		TopicConf{Name: "pull", TTR: time.Minute, MaxAttempts: 3, Pull: true, Remember: time.Hour})
 	old := func(p *Push) { p.DueAt = time.UnixMilli(1) }
 	f.push("push", "a", 0, old)
-	f.settle(Done, func(s *Settlement) {
-		s.Remember, s.Attempt = true, &Attempt{StartedAt: time.Now().UnixMilli(), Status: 200}
+	f.settle(Done, func(s *End) {
+		s.Attempt = &Attempt{StartedAt: time.Now().UnixMilli(), Status: 200}
 	}, f.reserve(1)...)
 	f.push("pull", "a", 0, old)
-	f.ended(Ending{Lease: f.take(1, "pull")[0].Lease, Verb: Ack})
+	f.ended(End{Lease: f.take(1, "pull")[0].Lease, Verb: Done})
 	for _, topic := range []string{"push", "pull"} {
 		if r := f.push(topic, "a", 0); !r.Duplicate || time.Since(r.Job.FinishedAt).Abs() > time.Minute {
 			t.Errorf("%s: a push of the same id: %+v", topic, r)

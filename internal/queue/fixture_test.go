@@ -186,7 +186,7 @@ func (f *fixture) advance() Advance {
 	return a
 }
 
-func (f *fixture) reserve(n int, more ...func(*Reserve)) []*Lease {
+func (f *fixture) reserve(n int, more ...func(*Reserve)) []*Job {
 	f.Helper()
 	f.n++
 	r := Reserve{Worker: "w", Token: fmt.Sprint("t", f.n), Max: n, Pattern: "0102010201"}
@@ -200,11 +200,11 @@ func (f *fixture) reserve(n int, more ...func(*Reserve)) []*Lease {
 	return got.Jobs
 }
 
-func (f *fixture) settle(v Verdict, more func(*Settlement), ls ...*Lease) []bool {
+func (f *fixture) settle(v Verb, more func(*End), ls ...*Job) []bool {
 	f.Helper()
-	var st []Settlement
+	var st []End
 	for _, l := range ls {
-		x := Settlement{Lease: l, Verdict: v, Endpoint: EndpointUp}
+		x := End{Lease: l.Lease, Verb: v, AtHead: true, Endpoint: EndpointUp}
 		if v != Release && v != Expire {
 			x.Attempt = &Attempt{StartedAt: 1, TookMS: 2, Status: 500, Answer: "no"}
 		}
@@ -213,11 +213,20 @@ func (f *fixture) settle(v Verdict, more func(*Settlement), ls ...*Lease) []bool
 		}
 		st = append(st, x)
 	}
-	held, err := f.s.Settle(f.ctx, 0, st)
+	ended, err := f.s.End(f.ctx, 0, st)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return held
+	return held(ended)
+}
+
+// held returns which of the leases were held.
+func held(ended []Ended) []bool {
+	list := make([]bool, len(ended))
+	for i := range ended {
+		list[i] = ended[i].Err == nil
+	}
+	return list
 }
 
 func (f *fixture) get(topic, id string) *Job {

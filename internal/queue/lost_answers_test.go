@@ -219,9 +219,9 @@ func TestARunWhoseAnswerIsLostIsRecorded(t *testing.T) {
 		t.Fatalf("recorded: %+v", recorded)
 	}
 	l := f.reserve(2)[0]
-	if j, err := f.q.RunNow(f.ctx, "run.lost", l.ID); err != nil || j.Revision != l.Reservation {
+	if j, err := f.q.RunNow(f.ctx, "run.lost", l.ID); err != nil || j.Revision != l.Revision {
 		t.Errorf("the run of a delivered job has the revision %d, %v; its delivery has %d", j.Revision, err,
-			l.Reservation)
+			l.Revision)
 	}
 }
 

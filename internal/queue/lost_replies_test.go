@@ -99,17 +99,17 @@ func (c *cutting) dead(topic string, n int) {
 	for i := range n {
 		c.push(topic, fmt.Sprint(topic, "-", i), 0)
 	}
-	var st []Settlement
+	var st []End
 	for _, l := range c.reserveOf(topic, topic, n, false) {
-		st = append(st, Settlement{Lease: l, Verdict: Bury, Attempt: &Attempt{StartedAt: 1}})
+		st = append(st, End{Lease: l.Lease, Verb: Bury, Attempt: &Attempt{StartedAt: 1}})
 	}
-	if _, err := c.s.Settle(c.ctx, c.s.bucketOf(topic), st); err != nil || len(st) != n {
+	if _, err := c.s.End(c.ctx, c.s.bucketOf(topic), st); err != nil || len(st) != n {
 		c.Fatalf("%d died, %v", len(st), err)
 	}
 }
 
 // reserveOf reserves jobs of the topic's bucket.
-func (c *cutting) reserveOf(topic, token string, n int, again bool) []*Lease {
+func (c *cutting) reserveOf(topic, token string, n int, again bool) []*Job {
 	c.Helper()
 	got, err := c.s.Reserve(c.ctx, c.s.bucketOf(topic),
 		Reserve{Worker: "w", Token: token, Max: n, Pattern: "0102010201", Again: again})
@@ -265,8 +265,8 @@ func cutSettle(c *cutting, topic string) {
 		c.Fatalf("%d leases", len(leases))
 	}
 	c.cut(topic, func() {
-		st := []Settlement{{Lease: leases[0], Verdict: Retry, Delay: time.Hour, Attempt: &Attempt{StartedAt: 1}}}
-		if _, err := c.s.Settle(c.ctx, c.s.bucketOf(topic), st); err != nil {
+		st := []End{{Lease: leases[0].Lease, Verb: Retry, Delay: time.Hour, Attempt: &Attempt{StartedAt: 1}}}
+		if _, err := c.s.End(c.ctx, c.s.bucketOf(topic), st); err != nil {
 			c.Errorf("settle %s: %v", topic, err)
 		}
 	})
@@ -292,17 +292,17 @@ func cutTake(c *cutting, topic string) {
 
 func cutEnd(c *cutting, topic string) {
 	c.pullTopics(topic)
-	for _, v := range []Verb{Fail, Ack} {
-		id := topic + v.String()
+	for _, v := range []Verb{Fail, Done} {
+		id := topic + string(v)
 		c.push(topic, id, 0)
 		jobs, err := c.q.Take(c.ctx, TakeRequest{Topics: []string{topic}, Max: 1})
 		if err != nil || len(jobs) != 1 {
 			c.Fatalf("took %d, %v", len(jobs), err)
 		}
 		c.cut(id, func() {
-			c.unavailable(v.String(), id, c.q.End(c.ctx, []Ending{{Lease: jobs[0].Lease, Verb: v}})[0].Err)
+			c.unavailable(string(v), id, c.q.End(c.ctx, []End{{Lease: jobs[0].Lease, Verb: v}})[0].Err)
 		})
-		if v == Ack {
+		if v == Done {
 			c.gone(topic, id)
 			continue
 		}

@@ -81,7 +81,7 @@ func (m *model) checkDone(t *rapid.T) {
 
 // checkOrder checks that the reserved jobs of each topic with an order are its first, and that others follow when it
 // has no more of them.
-func (m *model) checkOrder(t *rapid.T, reserved []*Lease) {
+func (m *model) checkOrder(t *rapid.T, reserved []*Job) {
 	for _, topic := range []string{"a", "b"} {
 		var want, got []string
 		for k, j := range m.jobs {

@@ -236,9 +236,9 @@ func (m *model) Reserve(t *rapid.T) {
 		j := m.jobs[l.Topic+"/"+l.ID]
 		if j == nil || j.state != Ready || j.body != string(l.Body) || j.priority != l.Priority ||
 			j.attempts != l.Attempts {
-			t.Fatalf("reserved %+v; want %+v", l.Job, j)
+			t.Fatalf("reserved %+v; want %+v", l, j)
 		}
-		j.state, j.lease = Running, l
+		j.state, j.lease = Running, l.Lease
 	}
 }
 
@@ -249,18 +249,17 @@ func (m *model) Return(t *rapid.T) {
 		if j.state != Running || !rapid.Bool().Draw(t, "return") {
 			continue
 		}
-		lease := ticket{m.s.name, k[:1], k[2:], j.lease.Token, time.Now(), j.attempts + 1}
-		e := Ending{Lease: lease.String(), Verb: GiveBack, Order: orderFor(t),
+		e := End{Lease: j.lease, Verb: Release, Order: orderFor(t),
 			Priority: Priority(rapid.IntRange(0, 2).Draw(t, "priority"))}
 		j.state = Ready
 		if rapid.Bool().Draw(t, "bury") {
-			e.Verb, j.state = BuryLeased, Dead
+			e.Verb, j.state = Bury, Dead
 			j.attempts++
 		}
 		if e.Order != nil {
 			j.order, j.priority = e.Order, e.Priority
 		}
-		if d := m.q.End(t.Context(), []Ending{e})[0]; d.Err != nil || d.State != j.state {
+		if d := m.q.End(t.Context(), []End{e})[0]; d.Err != nil || d.State != j.state {
 			t.Fatalf("%s of %s: %s, %v; want %s", e.Verb, k, d.State, d.Err, j.state)
 		}
 	}
@@ -283,24 +282,20 @@ func (m *model) TakeByID(t *rapid.T) {
 		j.attempts = 0
 	}
 	if l.ID != id || j.body != string(l.Body) || j.priority != l.Priority || j.attempts != l.Attempts {
-		t.Fatalf("took %+v; want %+v", l.Job, j)
+		t.Fatalf("took %+v; want %+v", l, j)
 	}
-	k, err := parseTicket(l.Lease)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.state, j.far, j.lease = Running, false, &Lease{Job: l.Job, Token: k.token}
+	j.state, j.far, j.lease = Running, false, l.Lease
 }
 
 func (m *model) Settle(t *rapid.T) {
-	var st []Settlement
+	var st []End
 	for _, k := range slices.Sorted(maps.Keys(m.jobs)) {
 		j := m.jobs[k]
 		if j.state != Running || !rapid.Bool().Draw(t, "settle") {
 			continue
 		}
-		v := rapid.SampledFrom(allVerdicts).Draw(t, "verdict")
-		x := Settlement{Lease: j.lease, Verdict: v, Reason: "why", Endpoint: EndpointUp, Remember: m.done != nil}
+		v := rapid.SampledFrom(allVerbs).Draw(t, "verdict")
+		x := End{Lease: j.lease, Verb: v, Reason: "why", Endpoint: EndpointUp, AtHead: true}
 		if v == Retry || v == Snooze {
 			x.Delay = time.Hour
 		}
@@ -311,14 +306,14 @@ func (m *model) Settle(t *rapid.T) {
 		m.settled(k, v)
 	}
 	for repeat := range 2 { // the second call finds the leases ended and changes nothing
-		held, err := m.s.Settle(t.Context(), 0, st)
-		if err != nil || len(held) != len(st) || slices.Contains(held, repeat > 0) {
-			t.Fatalf("settle %d of %d = %v, %v", repeat, len(st), held, err)
+		ended, err := m.s.End(t.Context(), 0, st)
+		if err != nil || len(ended) != len(st) || slices.Contains(held(ended), repeat > 0) {
+			t.Fatalf("settle %d of %d = %v, %v", repeat, len(st), ended, err)
 		}
 	}
 }
 
-func (m *model) settled(k string, v Verdict) {
+func (m *model) settled(k string, v Verb) {
 	j := m.jobs[k]
 	switch v {
 	case Done:

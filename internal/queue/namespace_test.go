@@ -17,7 +17,7 @@ func TestTheDeadOfANamespaceAreFoundAtOnce(t *testing.T) {
 		f.push(fmt.Sprint("x.q", n), "1", time.Hour)
 	}
 	f.push("x.dead", "1", 0)
-	f.ended(Ending{Lease: f.take(1, "x.dead")[0].Lease, Verb: BuryLeased})
+	f.ended(End{Lease: f.take(1, "x.dead")[0].Lease, Verb: Bury})
 	before := f.calls()
 	if jobs, next, err := f.q.List(f.ctx, "x.*", Dead, "", 10); err != nil || len(jobs) != 1 || next != "" {
 		t.Errorf("the dead jobs are %+v %s %v", jobs, next, err)
@@ -50,9 +50,9 @@ func TestTenThousandQueuesLeaveNothing(t *testing.T) {
 		if len(jobs) != step {
 			t.Fatalf("took %d of %d", len(jobs), step)
 		}
-		acks := make([]Ending, len(jobs))
+		acks := make([]End, len(jobs))
 		for i := range jobs {
-			acks[i] = Ending{Lease: jobs[i].Lease}
+			acks[i] = End{Lease: jobs[i].Lease, Verb: Done}
 		}
 		for _, d := range f.q.End(f.ctx, acks) {
 			if d.Err != nil {
@@ -102,8 +102,8 @@ func TestTopicsMadeByUseLeaveNothing(t *testing.T) {
 		if len(jobs) != 1 || jobs[0].ID != "taken" {
 			t.Fatalf("took %v of %s", idsOf(jobs), topic)
 		}
-		f.ended(Ending{Lease: jobs[0].Lease})
-		f.ended(Ending{Ref: Ref{topic, "deleted"}, In: []State{Ready}})
+		f.ended(End{Lease: jobs[0].Lease, Verb: Done})
+		f.ended(End{Ref: Ref{topic, "deleted"}, In: []State{Ready}, Verb: Done})
 		if err := f.q.Delete(f.ctx, topic, "delayed"); err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestANamespaceIsListedTopicByTopic(t *testing.T) {
 		}
 	}
 	for _, job := range f.take(9, "x.a", "x.b", "x.c") {
-		f.ended(Ending{Lease: job.Lease, Verb: BuryLeased})
+		f.ended(End{Lease: job.Lease, Verb: Bury})
 	}
 	if got := list(Dead); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
 		t.Fatalf("dead are %q, not %q", got, want)

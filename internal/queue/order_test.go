@@ -62,14 +62,15 @@ func TestAReleasedJobKeepsItsPlaceAmongEquals(t *testing.T) {
 	f.pullTopics("a")
 	f.pushOrder("a", "1", 5, 0)
 	f.pushOrder("a", "2", 5, 0)
-	for _, verb := range []Verb{GiveBack, Untake, Fail} {
+	for _, e := range []End{{Verb: Release}, {Verb: Release, AtHead: true}, {Verb: Fail, Retry: []time.Duration{0}}} {
 		first := f.takeAs(TakeRequest{Topics: []string{"a"}, Order: Ordered, Max: 1})[0]
-		if f.ended(Ending{Lease: first.Lease, Verb: verb, Retry: []time.Duration{0}}); first.ID != "1" {
-			t.Fatalf("before the %s: %s", verb, first.ID)
+		e.Lease = first.Lease
+		if f.ended(e); first.ID != "1" {
+			t.Fatalf("before the %s: %s", e.Verb, first.ID)
 		}
 	}
 	first := f.take(1, "a")[0]
-	f.ended(Ending{Lease: first.Lease, Verb: GiveBack, Order: new(uint32(6))})
+	f.ended(End{Lease: first.Lease, Verb: Release, Order: new(uint32(6))})
 	if job := f.get("a", "1"); job.Order == nil || *job.Order != 6 || job.Priority != High {
 		t.Errorf("released with another order: %+v", job)
 	}
@@ -160,7 +161,7 @@ func TestOtherTopicsPayNothingForAnOrder(t *testing.T) {
 		f.advanceUntilReady("t")
 		f.advanceUntilReady("p")
 		f.settle(Retry, nil, f.reserve(1)...)
-		f.ended(Ending{Lease: f.take(1, "p")[0].Lease, Verb: GiveBack})
+		f.ended(End{Lease: f.take(1, "p")[0].Lease, Verb: Release})
 		for _, topic := range []string{"t", "p"} {
 			if err := f.q.Delete(f.ctx, topic, "1"); err != nil {
 				t.Fatal(err)

@@ -12,11 +12,11 @@ import (
 // to the job before.
 func TestAKnownIDIsDueSomewhere(t *testing.T) {
 	f := newFixture(t)
-	before := map[string]func(*Lease){
-		"released": func(l *Lease) { f.settle(Release, nil, l) },
-		"retried":  func(l *Lease) { f.settle(Retry, nil, l) },
-		"snoozed":  func(l *Lease) { f.settle(Snooze, nil, l) },
-		"lapsed":   func(*Lease) {},
+	before := map[string]func(*Job){
+		"released": func(l *Job) { f.settle(Release, nil, l) },
+		"retried":  func(l *Job) { f.settle(Retry, nil, l) },
+		"snoozed":  func(l *Job) { f.settle(Snooze, nil, l) },
+		"lapsed":   func(*Job) {},
 	}
 	for what, happens := range before {
 		f.push(what, "1", 0)
@@ -34,7 +34,7 @@ func TestAKnownIDIsDueSomewhere(t *testing.T) {
 
 // TestTheEndOfALeaseLeavesALaterJobAlone: the id was pushed again while its first job ran.
 func TestTheEndOfALeaseLeavesALaterJobAlone(t *testing.T) {
-	for _, v := range []Verdict{Done, Retry, Snooze, Bury, Release} {
+	for _, v := range []Verb{Done, Retry, Snooze, Bury, Release} {
 		f := newFixture(t)
 		f.push("t", "1", 0)
 		first := f.reserve(1)

@@ -86,7 +86,7 @@ func TestADelayedJobBecomesReadyWhenDueAndNotBefore(t *testing.T) {
 func TestARetriedJobKeepsItsAttemptsAndDies(t *testing.T) {
 	f := newFixture(t)
 	f.push("t", "a", 0, func(p *Push) { p.Body = []byte(strings.Repeat("x", 5000)) })
-	f.settle(Retry, func(s *Settlement) { s.Delay = time.Hour; s.Attempt.Error = "first" }, f.reserve(1)...)
+	f.settle(Retry, func(s *End) { s.Delay = time.Hour; s.Attempt.Error = "first" }, f.reserve(1)...)
 	j := f.get("t", "a")
 	if j.State != Delayed || j.Attempts != 1 || len(j.History) != 1 || j.History[0].Error != "first" ||
 		j.History[0].N != 1 || len(j.Body) != 5000 {
@@ -100,14 +100,14 @@ func TestARetriedJobKeepsItsAttemptsAndDies(t *testing.T) {
 	}
 	ls := f.reserve(1)
 	if ls[0].Attempts != 1 || len(ls[0].Body) != 5000 {
-		t.Fatalf("second lease = %+v", ls[0].Job)
+		t.Fatalf("second lease = %+v", ls[0])
 	}
-	f.settle(Snooze, func(s *Settlement) { s.Delay = time.Millisecond }, ls...)
+	f.settle(Snooze, func(s *End) { s.Delay = time.Millisecond }, ls...)
 	if j := f.get("t", "a"); j.Attempts != 1 || j.Snoozes != 1 {
 		t.Fatalf("after a snooze: %+v", j)
 	}
 	f.advanceUntilReady("t")
-	f.settle(Bury, func(s *Settlement) { s.Reason = "attempts" }, f.reserve(1)...)
+	f.settle(Bury, func(s *End) { s.Reason = "attempts" }, f.reserve(1)...)
 	j = f.get("t", "a")
 	if j.State != Dead || j.DeadReason != "attempts" || j.Attempts != 2 || len(j.History) != 3 || j.DeadAt.IsZero() {
 		t.Fatalf("dead: %+v", j)
@@ -119,7 +119,7 @@ func TestARetriedJobKeepsItsAttemptsAndDies(t *testing.T) {
 	if j := f.get("t", "a"); j.State != Ready || j.Attempts != 0 {
 		t.Fatalf("redriven: %+v", j)
 	}
-	f.settle(Bury, func(s *Settlement) { s.Reason = "gone" }, f.reserve(1)...)
+	f.settle(Bury, func(s *End) { s.Reason = "gone" }, f.reserve(1)...)
 	if n, err := f.q.DeleteDead(f.ctx, "t", nil, 10); n != 1 || err != nil {
 		t.Fatalf("delete dead = %d, %v", n, err)
 	}
@@ -175,11 +175,11 @@ func TestChangesAndRunNow(t *testing.T) {
 	if _, err = f.q.Change(f.ctx, "t", "a", Change{Priority: &low}); !errors.Is(err, ErrRunning) {
 		t.Fatalf("change of a running job: %v", err)
 	}
-	f.settle(Retry, func(s *Settlement) { s.Delay = time.Hour }, ls...)
+	f.settle(Retry, func(s *End) { s.Delay = time.Hour }, ls...)
 	if j, err = f.q.RunNow(f.ctx, "t", "a"); err != nil || j.State != Ready || j.Attempts != 1 {
 		t.Fatalf("run of a waiting retry = %+v, %v", j, err)
 	}
-	f.settle(Bury, func(s *Settlement) { s.Reason = "attempts" }, f.reserve(1)...)
+	f.settle(Bury, func(s *End) { s.Reason = "attempts" }, f.reserve(1)...)
 	if _, err = f.q.Change(f.ctx, "t", "a", Change{Priority: &low}); !errors.Is(err, ErrDead) {
 		t.Fatalf("change of a dead job: %v", err)
 	}
@@ -243,12 +243,12 @@ func TestAnETagIsOfOneState(t *testing.T) {
 	}
 	ls := f.reserve(1)
 	current("running")
-	f.settle(Retry, func(s *Settlement) { s.Delay = time.Hour }, ls...)
+	f.settle(Retry, func(s *End) { s.Delay = time.Hour }, ls...)
 	current("after an attempt")
 	if _, err := f.q.RunNow(f.ctx, "t", "a"); err != nil {
 		t.Fatal(err)
 	}
-	f.settle(Bury, func(s *Settlement) { s.Reason = "attempts" }, f.reserve(1)...)
+	f.settle(Bury, func(s *End) { s.Reason = "attempts" }, f.reserve(1)...)
 	if err := f.q.DeleteIf(f.ctx, "t", "a", current("dead")); err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func TestAFullRedisRefusesPushesAndDrains(t *testing.T) {
 	if after := f.s.client.DBSize(f.ctx).Val(); after != before {
 		t.Fatalf("%d keys, then %d", before, after)
 	}
-	f.settle(Retry, func(s *Settlement) { s.Delay = time.Hour }, f.reserve(5)...)
+	f.settle(Retry, func(s *End) { s.Delay = time.Hour }, f.reserve(5)...)
 	f.settle(Done, nil, f.reserve(5)...)
 	f.advance()
 	f.stats("t", 5, 40, 0, 0)

@@ -35,16 +35,8 @@ const LeaseGrace = time.Second
 // Reserved is the answer to Reserve.
 type Reserved struct {
 	Now  time.Time // Redis's clock in the script
-	Jobs []*Lease
+	Jobs []*Job
 	More bool // it stopped at topics whose jobs are gone, and there may be more
-}
-
-// Lease is a reserved job. Job.Attempts is the number of attempts before this one. Job.Revision is set once the job was
-// settled as dead: the revision of its death.
-type Lease struct {
-	Job
-	Token       string
-	Reservation int64 // revision of the Reserve: a change with a lower one is part of this call, or older
 }
 
 // Reserve takes ready jobs of a bucket under leases. After an error jobs may have been reserved: the same request with
@@ -100,21 +92,13 @@ func (r *Reserve) args() []any {
 
 // leased decodes one job in the answer of reserve.lua; nil if it cannot be read: it becomes dead after max_attempts
 // lease expirations.
-func (s *Shard) leased(v []any, token string, now time.Time) *Lease {
+func (s *Shard) leased(v []any, token string, now time.Time) *Job {
 	d := description{text(v[1]), text(v[2]), text(v[4]), v[3], v[5]}
 	job, err := s.jobOf(text(v[0]), &d, now)
 	if err != nil {
 		s.log.Error("a reserved job cannot be read", "error", err)
 		return nil
 	}
-	return &Lease{Job: *job, Token: token, Reservation: job.Revision}
-}
-
-// Extend makes leases end d plus LeaseGrace from now. held reports for each whether it was still held.
-func (s *Shard) Extend(ctx context.Context, bucket int, leases []*Lease, d time.Duration) (held []bool, err error) {
-	list := make([]Settlement, len(leases))
-	for i, l := range leases {
-		list[i] = Settlement{Lease: l, Verdict: extend, Delay: d + LeaseGrace}
-	}
-	return s.Settle(ctx, bucket, list)
+	job.Lease = &Lease{Ref{job.Topic, job.ID}, s.name, token, now.Truncate(time.Millisecond), job.Attempts + 1}
+	return job
 }

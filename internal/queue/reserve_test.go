@@ -40,9 +40,11 @@ func TestAnExtendedLeaseHolds(t *testing.T) {
 	f := newFixture(t)
 	f.push("t", "a", 0)
 	ls := f.reserve(1, func(r *Reserve) { r.LeaseCap = time.Millisecond })
-	held, err := f.s.Extend(f.ctx, 0, ls, time.Hour)
-	if err != nil || !held[0] {
-		t.Fatalf("extend = %v, %v", held, err)
+	extended := func() []bool {
+		return f.settle(Extend, func(e *End) { e.Delay = time.Hour }, ls...)
+	}
+	if !extended()[0] {
+		t.Fatal("the lease was not extended")
 	}
 	if j := f.get("t", "a"); time.Until(j.LeaseUntil) < 50*time.Minute {
 		t.Fatalf("lease until %v", j.LeaseUntil)
@@ -50,7 +52,7 @@ func TestAnExtendedLeaseHolds(t *testing.T) {
 	if err := f.q.Delete(f.ctx, "t", "a"); err != nil {
 		t.Fatal(err)
 	}
-	if held, _ := f.s.Extend(f.ctx, 0, ls, time.Minute); held[0] {
+	if extended()[0] {
 		t.Fatal("the lease of a deleted job was extended")
 	}
 	f.clean()
@@ -299,7 +301,7 @@ func TestADeadEndpointIsProbedOneCallAtATime(t *testing.T) {
 	for i := range 100 {
 		f.push("t", fmt.Sprint(i), 0)
 	}
-	down := func(s *Settlement) { s.Endpoint = EndpointDown; s.Delay = time.Hour }
+	down := func(s *End) { s.Endpoint = EndpointDown; s.Delay = time.Hour }
 	calls := f.reserve(20)
 	opened := time.Now()
 	f.settle(Retry, down, calls...)
@@ -337,7 +339,7 @@ func TestCallsRampUp(t *testing.T) {
 	}
 	var seen []int
 	for range 4 {
-		var ls []*Lease
+		var ls []*Job
 		for {
 			more := f.reserve(100)
 			ls = append(ls, more...)
@@ -382,7 +384,7 @@ func TestABreakerProbesWhenAsked(t *testing.T) {
 	if open, err := f.q.ProbeNow(f.ctx, "t"); open || err != nil {
 		t.Fatalf("a closed breaker is open: %v, %v", open, err)
 	}
-	down := func(s *Settlement) { s.Endpoint = EndpointDown; s.Delay = time.Hour }
+	down := func(s *End) { s.Endpoint = EndpointDown; s.Delay = time.Hour }
 	f.settle(Retry, down, f.reserve(20)...)
 	f.s.client.HSet(f.ctx, prefix(0)+"c:t", "open", time.Now().Add(time.Hour).UnixMilli(), "probe", 60000)
 	if ls := f.reserve(20); len(ls) != 0 {

@@ -15,12 +15,12 @@ import (
 func longText(id string) []byte { return []byte(`"` + id + strings.Repeat("x", longBody) + `"`) }
 
 var (
-	allVerdicts  = []Verdict{Done, Retry, Snooze, Bury, Release, Expire}
+	allVerbs     = []Verb{Done, Retry, Snooze, Bury, Release, Expire}
 	allEndpoints = []Endpoint{EndpointUnknown, EndpointUp, EndpointDown}
 )
 
-// A call settles jobs of several topics, pages and tokens with all verdicts, in any order. Each job gets its own
-// verdict, and the answers are in the order of the settlements, including those for ended leases and for a lease that
+// A call settles jobs of several topics, pages and tokens with all verbs, in any order. Each job gets its own
+// outcome, and the answers are in the order of the settlements, including those for ended leases and for a lease that
 // the call has twice.
 func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 	f := newFixture(t)
@@ -32,24 +32,24 @@ func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 			}
 		})
 	}
-	var st []Settlement
+	var st []End
 	for len(st) < 96 {
 		for _, l := range f.reserve(20) {
-			x := Settlement{Lease: l, Verdict: allVerdicts[len(st)%6], Delay: time.Hour, Reason: l.ID,
+			x := End{Lease: l.Lease, Verb: allVerbs[len(st)%6], Delay: time.Hour, Reason: l.ID,
 				Endpoint: allEndpoints[len(st)%3]}
-			if x.Verdict != Release && x.Verdict != Expire {
+			if x.Verb != Release && x.Verb != Expire {
 				x.Attempt = &Attempt{StartedAt: 1, Error: l.ID}
 			}
-			if x.Verdict == Release {
-				x.Delay = 0 // to its old place
+			if x.Verb == Release {
+				x.Delay, x.AtHead = 0, true
 			}
 			st = append(st, x)
 		}
 	}
 	rand.Shuffle(len(st), func(i, j int) { st[i], st[j] = st[j], st[i] })
-	held := make([]bool, len(st))
+	holds := make([]bool, len(st))
 	for i := range st {
-		if held[i] = i%7 != 0; !held[i] {
+		if holds[i] = i%7 != 0; !holds[i] {
 			other := *st[i].Lease
 			other.Token += "x"
 			st[i].Lease = &other
@@ -59,26 +59,27 @@ func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 	foreign.Token = "" // sorts before the right one
 	strange := st[1]
 	strange.Lease = &foreign
-	got, err := f.s.Settle(f.ctx, 0, append(st, strange, st[1]))
+	ended, err := f.s.End(f.ctx, 0, append(st, strange, st[1]))
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := held(ended)
 	if n := len(st); got[n] || got[1] == got[n+1] {
 		t.Errorf("a lease that the call has twice, and once with another token: held %v, %v and %v", got[1], got[n+1],
 			got[n])
 	}
 	got[1] = true
 	for i := range st {
-		if got[i] != held[i] {
+		if got[i] != holds[i] {
 			t.Errorf("settlement %d: held = %v", i, got[i])
 		}
-		f.settled(&st[i], held[i])
+		f.settled(&st[i], holds[i])
 	}
 	for _, topic := range topics {
 		f.totals(topic)
 	}
-	again, err := f.s.Settle(f.ctx, 0, st)
-	for i, h := range again {
+	again, err := f.s.End(f.ctx, 0, st)
+	for i, h := range held(again) {
 		if h || err != nil {
 			t.Errorf("settlement %d of the repeated call: held = %v, %v", i, h, err)
 		}
@@ -86,16 +87,16 @@ func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 }
 
 // settled checks the outcome of a settlement.
-func (f *fixture) settled(x *Settlement, held bool) {
+func (f *fixture) settled(x *End, held bool) {
 	f.Helper()
 	l := x.Lease
-	if x.Verdict == Done && held {
+	if x.Verb == Done && held {
 		f.gone(l.Topic, l.ID)
 		return
 	}
 	want, reason, history := Running, "", 0
 	if held {
-		want = map[Verdict]State{Retry: Delayed, Snooze: Delayed, Bury: Dead, Expire: Dead, Release: Ready}[x.Verdict]
+		want = map[Verb]State{Retry: Delayed, Snooze: Delayed, Bury: Dead, Expire: Dead, Release: Ready}[x.Verb]
 		if x.Attempt != nil {
 			history = 1
 		}
@@ -104,9 +105,10 @@ func (f *fixture) settled(x *Settlement, held bool) {
 		}
 	}
 	j := f.get(l.Topic, l.ID)
-	if j.State != want || string(j.Body) != string(l.Body) || j.DeadReason != reason || len(j.History) != history ||
+	if j.State != want || !slices.Contains([]string{`{"id":"` + l.ID + `"}`, string(longText(l.ID))}, string(j.Body)) ||
+		j.DeadReason != reason || len(j.History) != history ||
 		history == 1 && j.History[0].Error != l.ID {
-		f.Errorf("%s/%s after verdict %s (held %v) is %s, dead for %q, after %+v", l.Topic, l.ID, x.Verdict, held,
+		f.Errorf("%s/%s after verb %s (held %v) is %s, dead for %q, after %+v", l.Topic, l.ID, x.Verb, held,
 			j.State, j.DeadReason, j.History)
 	}
 }
@@ -135,7 +137,7 @@ func TestEachOfManyReservedJobsHasWhatIsItsOwn(t *testing.T) {
 	attempted := map[string]bool{}
 	for _, l := range f.reserve(10) {
 		attempted[l.ID] = true
-		f.settle(Retry, func(s *Settlement) { s.Attempt.Error = l.ID }, l)
+		f.settle(Retry, func(s *End) { s.Attempt.Error = l.ID }, l)
 	}
 	eventually(t, "the retries are due", func() bool {
 		f.advance()
@@ -233,7 +235,7 @@ func TestLostLeasesKeepTheLastAttempts(t *testing.T) {
 	long := strings.Repeat("x", 8000)
 	f.push("t", "a", 0, func(p *Push) { p.MaxAttempts = 1000 })
 	for range 15 {
-		f.settle(Retry, func(s *Settlement) { s.Attempt.Answer = long }, f.reserve(1)...)
+		f.settle(Retry, func(s *End) { s.Attempt.Answer = long }, f.reserve(1)...)
 		f.advanceUntilReady("t")
 	}
 	for range 10 {
@@ -257,7 +259,7 @@ func TestLostLeasesKeepTheLastAttempts(t *testing.T) {
 	if err != nil || len(jobs) != 1 || len(jobs[0].History) != 1 || jobs[0].History[0].N != 25 {
 		t.Fatalf("listed %+v, %v", jobs, err)
 	}
-	f.settle(Retry, func(s *Settlement) { s.Delay = time.Hour }, f.reserve(1)...)
+	f.settle(Retry, func(s *End) { s.Delay = time.Hour }, f.reserve(1)...)
 	j = f.get("t", "a")
 	if n := len(j.History); n != HistoryLimit || j.Attempts != 26 || j.History[n-1].N != 26 || j.History[n-2].N != 25 {
 		t.Fatalf("after a settlement: %d, %+v", j.Attempts, j.History)

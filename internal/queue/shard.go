@@ -64,7 +64,7 @@ type bucketState struct {
 	pushes  [durabilities]*batch.Batcher[[]Push, []Result]
 	takes   *batch.Batcher[takeCall, Taken]
 	lost    atomic.Int32 // answers of takes that are being recovered
-	ends    *batch.Batcher[[]Ending, []Ended]
+	ends    *batch.Batcher[[]End, []Ended]
 
 	// listening ends when the bucket goes down: those that listen to it connect anew, perhaps to another server.
 	listening atomic.Pointer[listening]

@@ -69,11 +69,11 @@ func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 		f.push("t", id, 0)
 	}
 	for _, l := range f.reserve(3) {
-		switch l.Job.ID {
+		switch l.ID {
 		case "retry":
-			f.settle(Retry, func(s *Settlement) { s.Delay = time.Minute }, l)
+			f.settle(Retry, func(s *End) { s.Delay = time.Minute }, l)
 		case "dead":
-			f.settle(Bury, func(s *Settlement) { s.Reason = "gone" }, l)
+			f.settle(Bury, func(s *End) { s.Reason = "gone" }, l)
 		}
 	}
 	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{{Name: "paused", TTR: time.Second, MaxAttempts: 3,
@@ -125,13 +125,13 @@ func TestADrainingShardKeepsWhatWorkersHave(t *testing.T) {
 	pace.Stuck, pace.PutOff = 0, time.Minute
 	f, states := twoShards(t, Options{Pace: &pace})
 	f.pullTopics("t")
-	verbs := map[string]Ending{
-		"acked":    {Verb: Ack},
-		"extended": {Verb: ExtendLeased, TTR: time.Hour},
-		"released": {Verb: GiveBack, Delay: time.Hour},
+	verbs := map[string]End{
+		"acked":    {Verb: Done},
+		"extended": {Verb: Extend, Delay: time.Hour},
+		"released": {Verb: Release, Delay: time.Hour},
 		"failed":   {Verb: Fail, Retry: []time.Duration{time.Hour}},
-		"back":     {Verb: GiveBack},
-		"buried":   {Verb: BuryLeased},
+		"back":     {Verb: Release},
+		"buried":   {Verb: Bury},
 	}
 	for id := range verbs {
 		f.push("t", id, 0)
@@ -159,7 +159,7 @@ func TestADrainingShardKeepsWhatWorkersHave(t *testing.T) {
 		}
 	}
 	for _, j := range jobs {
-		e := Ending{Lease: j.Lease, Verb: Ack}
+		e := End{Lease: j.Lease, Verb: Done}
 		if d := f.end(e); (j.ID == "extended") != (d.Err == nil) {
 			t.Errorf("the lease of %s: %v", j.ID, d.Err)
 		}
@@ -225,17 +225,17 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 					}
 					return
 				}
-				var done []Settlement
+				var done []End
 				mu.Lock()
 				for _, l := range got.Jobs {
-					calls[l.Job.ID]++
-					if at, ok := deleted[l.Job.ID]; ok && time.Since(at) > 0 {
-						t.Errorf("%s was called after it was deleted", l.Job.ID)
+					calls[l.ID]++
+					if at, ok := deleted[l.ID]; ok && time.Since(at) > 0 {
+						t.Errorf("%s was called after it was deleted", l.ID)
 					}
-					done = append(done, Settlement{Lease: l, Verdict: Done, Attempt: &Attempt{}, Endpoint: EndpointUp})
+					done = append(done, End{Lease: l.Lease, Verb: Done, Attempt: &Attempt{}, Endpoint: EndpointUp})
 				}
 				mu.Unlock()
-				if _, err := s.Settle(working, 0, done); err != nil && working.Err() == nil {
+				if _, err := s.End(working, 0, done); err != nil && working.Err() == nil {
 					t.Error(err)
 				}
 				time.Sleep(time.Millisecond)

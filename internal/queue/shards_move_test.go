@@ -45,8 +45,8 @@ func TestADeadJobOnTheMoveCountsOnce(t *testing.T) {
 		if r[0].Err != nil || err != nil || len(got.Jobs) != 1 {
 			t.Fatal(r, got, err)
 		}
-		end := Settlement{Lease: got.Jobs[0], Verdict: Bury, Attempt: &Attempt{Status: 500}}
-		if _, err := s.Settle(f.ctx, 0, []Settlement{end}); err != nil {
+		end := End{Lease: got.Jobs[0].Lease, Verb: Bury, Attempt: &Attempt{Status: 500}}
+		if _, err := s.End(f.ctx, 0, []End{end}); err != nil {
 			t.Fatal(err)
 		}
 	}

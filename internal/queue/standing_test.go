@@ -61,7 +61,7 @@ func TestProbeNowMakesTheBreakerSendItsProbe(t *testing.T) {
 	for i := range 12 {
 		f.push("t", fmt.Sprint(i), 0)
 	}
-	down := func(s *Settlement) { s.Endpoint = EndpointDown }
+	down := func(s *End) { s.Endpoint = EndpointDown }
 	f.settle(Retry, down, f.reserve(10)...)
 	c := prefix(0) + "c:t"
 	f.s.client.HSet(f.ctx, c, "open", time.Now().Add(time.Hour).UnixMilli()) // as after many probes

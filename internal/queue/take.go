@@ -39,17 +39,9 @@ type TakeRequest struct {
 	Alive func() bool
 }
 
-// Leased is a job that a worker holds until LeaseUntil. Job.Attempts is the number of attempts before this one.
-type Leased struct {
-	Job
-	Lease   string        // ends it, see End
-	For     time.Duration // how long the lease lasts, independent of clocks
-	Attempt int           // counted from 1
-}
-
 // Taken is the answer of one bucket.
 type Taken struct {
-	Jobs  [][]Leased    // for each request
+	Jobs  [][]Job       // for each request
 	More  []string      // awaited topics that may have more now; PullWakeups names the others when they have
 	Retry time.Duration // when to ask again about a topic whose rate limit is used up; 0: none is
 }
@@ -157,7 +149,7 @@ type takeBatch struct {
 type takeGroup struct {
 	TakeRequest // Max of all
 	token       string
-	jobs        []Leased
+	jobs        []Job
 }
 
 func (b *takeBatch) send() {
@@ -270,11 +262,11 @@ func (b *takeBatch) call() error {
 }
 
 // read decodes the jobs of one group.
-func (b *takeBatch) read(v []any, token string) []Leased {
-	now, jobs := micros(b.head[0]), make([]Leased, 0, len(v)/reservedJob)
+func (b *takeBatch) read(v []any, token string) []Job {
+	now, jobs := micros(b.head[0]), make([]Job, 0, len(v)/reservedJob)
 	for ; len(v) > 0; v = v[reservedJob:] {
 		if l := b.s.leased(v[:reservedJob], token, now); l != nil {
-			jobs = append(jobs, *b.s.handed(l, now))
+			jobs = append(jobs, *l)
 		}
 	}
 	return jobs
@@ -292,9 +284,9 @@ func (b *takeBatch) deliver() {
 	if at := integer(b.head[2]); at > 0 {
 		retry = millis(at).Sub(micros(b.head[0]))
 	}
-	var left []Leased
+	var left []Job
 	for _, c := range b.calls {
-		t := Taken{Jobs: make([][]Leased, len(c.Value.requests)), Retry: retry}
+		t := Taken{Jobs: make([][]Job, len(c.Value.requests)), Retry: retry}
 		for i, g := range c.Value.groups {
 			if g != nil {
 				n := min(c.Value.requests[i].Max, TakeLimit, len(g.jobs))
@@ -310,7 +302,7 @@ func (b *takeBatch) deliver() {
 			left = append(left, slices.Concat(t.Jobs...)...)
 		}
 	}
-	b.s.Untake(b.bucket, left)
+	b.s.Release(b.bucket, left)
 }
 
 // recover repeats the call until it gets the lost answer, and releases its jobs: their callers have got the error. When
@@ -322,7 +314,7 @@ func (b *takeBatch) recover() {
 		return
 	}
 	for _, g := range b.groups {
-		b.s.giveBack(b.bucket, g.jobs)
+		b.s.release(b.bucket, g.jobs)
 	}
 }
 
@@ -336,20 +328,20 @@ func (s *Shard) persist(try func() error) error {
 	}
 }
 
-// Untake releases jobs that reached no worker, in the background.
-func (s *Shard) Untake(bucket int, jobs []Leased) {
+// Release releases jobs that reached no worker, in the background.
+func (s *Shard) Release(bucket int, jobs []Job) {
 	if len(jobs) > 0 {
-		s.start(func() { s.giveBack(bucket, jobs) })
+		s.start(func() { s.release(bucket, jobs) })
 	}
 }
 
-// giveBack releases jobs that reached no worker. While the bucket does not answer, it tries again: an expired lease
+// release releases jobs that reached no worker. While the bucket does not answer, it tries again: an expired lease
 // would count as an attempt.
-func (s *Shard) giveBack(bucket int, jobs []Leased) {
-	list := Untaken(jobs)
+func (s *Shard) release(bucket int, jobs []Job) {
+	list := Released(jobs)
 	err := s.persist(func() (away error) {
-		var left []Ending
-		for i, r := range s.end(s.ctx, bucket, list) {
+		var left []End
+		for i, r := range s.endTogether(s.ctx, bucket, list) {
 			if err := unavailableOnly(r.Err); err != nil {
 				left, away = append(left, list[i]), err
 			} else if r.Err != nil && !errors.Is(r.Err, ErrLease) {

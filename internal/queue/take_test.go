@@ -28,12 +28,12 @@ func (f *fixture) setTopics(list ...TopicConf) {
 	}
 }
 
-func (f *fixture) take(n int, topics ...string) []Leased {
+func (f *fixture) take(n int, topics ...string) []Job {
 	f.Helper()
 	return f.takeAs(TakeRequest{Topics: topics, Max: n})
 }
 
-func (f *fixture) takeAs(r TakeRequest) []Leased {
+func (f *fixture) takeAs(r TakeRequest) []Job {
 	f.Helper()
 	jobs, err := f.q.Take(f.ctx, r)
 	if err != nil {
@@ -42,12 +42,12 @@ func (f *fixture) takeAs(r TakeRequest) []Leased {
 	return jobs
 }
 
-func (f *fixture) end(e Ending) Ended {
+func (f *fixture) end(e End) Ended {
 	f.Helper()
-	return f.q.End(f.ctx, []Ending{e})[0]
+	return f.q.End(f.ctx, []End{e})[0]
 }
 
-func (f *fixture) ended(e Ending) Ended {
+func (f *fixture) ended(e End) Ended {
 	f.Helper()
 	d := f.end(e)
 	if d.Err != nil {
@@ -68,7 +68,7 @@ func (f *fixture) balancedTopics(topics ...string) {
 	}
 }
 
-func idsOf(jobs []Leased) (ids []string) {
+func idsOf(jobs []Job) (ids []string) {
 	for _, j := range jobs {
 		ids = append(ids, j.ID)
 	}
@@ -85,7 +85,7 @@ func TestAWorkerTakesAndAcks(t *testing.T) {
 	}
 	jobs := f.take(10, "t")
 	if !slices.Equal(idsOf(jobs), []string{"a", "long"}) || string(jobs[0].Body) != `{"id":"a"}` ||
-		jobs[0].Attempt != 1 ||
+		jobs[0].Lease.Attempt != 1 ||
 		jobs[0].Headers["X"] != "1" || jobs[0].ContentType != "text/plain" || len(jobs[1].Body) != 2*longBody ||
 		time.Until(jobs[0].LeaseUntil) < 50*time.Minute {
 		t.Fatalf("took %+v", jobs)
@@ -94,15 +94,15 @@ func TestAWorkerTakesAndAcks(t *testing.T) {
 	if again := f.take(10, "t"); len(again) != 0 {
 		t.Fatalf("took %v twice", idsOf(again))
 	}
-	if ref, err := LeaseOf(jobs[0].Lease); err != nil || ref != (Ref{"t", "a"}) {
-		t.Fatalf("lease of %v, %v", ref, err)
+	if l := jobs[0].Lease; l.Ref != (Ref{"t", "a"}) {
+		t.Fatalf("lease of %v", l.Ref)
 	}
 	for _, j := range jobs {
-		if d := f.ended(Ending{Lease: j.Lease}); d.State != "" || d.Attempt != 1 || d.Revision == 0 ||
+		if d := f.ended(End{Lease: j.Lease, Verb: Done}); d.State != "" || d.Attempt != 1 || d.Revision == 0 ||
 			d.StartedAt.IsZero() {
 			t.Fatalf("ack: %+v", d)
 		}
-		if d := f.end(Ending{Lease: j.Lease}); !errors.Is(d.Err, ErrLease) {
+		if d := f.end(End{Lease: j.Lease, Verb: Done}); !errors.Is(d.Err, ErrLease) {
 			t.Fatalf("second ack: %v", d.Err)
 		}
 	}
@@ -126,21 +126,21 @@ func TestExtrasSurviveAChange(t *testing.T) {
 	j := f.take(1, "t")[0]
 	if string(j.Body) != "changed" || j.Headers["k"] != "v" || len(j.Retry) != 2 || j.ContentType != "text/x" ||
 		j.ExpiresAt.IsZero() || j.MaxAttempts != 9 {
-		t.Fatalf("changed: %+v", j.Job)
+		t.Fatalf("changed: %+v", j)
 	}
-	if d := f.ended(Ending{Lease: j.Lease, Verb: Fail,
+	if d := f.ended(End{Lease: j.Lease, Verb: Fail,
 		Retry: []time.Duration{time.Hour}}); time.Until(d.At) > 2*time.Second {
 		t.Fatalf("its own retry wait is ignored: due again at %v", d.At)
 	}
 	_, _ = f.q.RunNow(f.ctx, "t", "a")
-	f.ended(Ending{Lease: f.take(1, "t")[0].Lease, Verb: BuryLeased})
+	f.ended(End{Lease: f.take(1, "t")[0].Lease, Verb: Bury})
 	if n, err := f.q.RedriveAs(f.ctx, "t", 1, Renewal{MaxAttempts: 1, TTL: time.Minute}); n != 1 || err != nil {
 		t.Fatalf("re-drove %d, %v", n, err)
 	}
 	j = f.take(1, "t")[0]
 	if j.MaxAttempts != 1 || time.Until(j.ExpiresAt) > time.Minute || j.ExpiresAt.IsZero() ||
 		j.ContentType != "text/x" ||
-		j.Headers["k"] != "v" || string(j.Body) != "changed" || j.TTR != time.Second || j.Attempt != 1 {
+		j.Headers["k"] != "v" || string(j.Body) != "changed" || j.TTR != time.Second || j.Lease.Attempt != 1 {
 		t.Fatalf("redriven: %+v", j)
 	}
 }
@@ -150,10 +150,11 @@ func TestAJobThatTwoMakeReadyAtOnceIsTakenOnce(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")
 	f.push("t", "a", 0)
-	f.ended(Ending{Lease: f.take(1, "t")[0].Lease, Verb: BuryLeased})
+	f.ended(End{Lease: f.take(1, "t")[0].Lease, Verb: Bury})
 	ref, in := Ref{"t", "a"}, []State{Ready, Dead}
-	for _, d := range f.s.end(f.ctx, 0, []Ending{
-		{Ref: ref, In: in, Verb: GiveBack}, {Ref: ref, In: in, Verb: Untake}, {Ref: ref, In: in, Verb: GiveBack},
+	for _, d := range f.s.endTogether(f.ctx, 0, []End{
+		{Ref: ref, In: in, Verb: Release}, {Ref: ref, In: in, Verb: Release, AtHead: true},
+		{Ref: ref, In: in, Verb: Release},
 	}) {
 		if d.Err != nil || d.Job == nil || d.Job.State != Ready {
 			t.Fatalf("%+v", d)
@@ -170,7 +171,7 @@ func TestAJobIsReadyUntilItIsPutOff(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t")
 	f.push("t", "a", time.Hour)
-	f.ended(Ending{Ref: Ref{"t", "a"}, In: []State{Delayed}, Verb: GiveBack})
+	f.ended(End{Ref: Ref{"t", "a"}, In: []State{Delayed}, Verb: Release})
 	high := High
 	if j, err := f.q.Change(f.ctx, "t", "a", Change{Priority: &high}); err != nil || j.State != Ready {
 		t.Errorf("%+v, %v", j, err)
@@ -190,7 +191,7 @@ func TestAWorkerThatLeftTakesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	leaves := TakeRequest{Topics: []string{"t"}, Max: 1, Alive: func() bool { cancel(); return true }}
 	if jobs, err := f.q.Take(ctx, leaves); len(jobs) != 0 && err == nil {
-		f.ended(Ending{Lease: jobs[0].Lease, Verb: Untake}) // the answer arrived first
+		f.ended(End{Lease: jobs[0].Lease, Verb: Release, AtHead: true}) // the answer arrived first
 	}
 	eventually(t, "its job is ready again", func() bool {
 		j := f.get("t", "a")

@@ -54,7 +54,7 @@ func TestLimitsHoldForWorkers(t *testing.T) {
 	if len(jobs) != 2 || len(f.take(5, "t")) != 0 {
 		t.Fatalf("took %d; want 2, and then none", len(jobs))
 	}
-	f.ended(Ending{Lease: jobs[0].Lease})
+	f.ended(End{Lease: jobs[0].Lease, Verb: Done})
 	if n := len(f.take(5, "t")); n != 1 {
 		t.Fatalf("took %d after an ack; want 1", n)
 	}
@@ -91,7 +91,7 @@ func TestATopicChangesItsDelivery(t *testing.T) {
 	if got := f.take(10, "t"); len(got) != 0 {
 		t.Fatalf("a worker took %v of a push topic", idsOf(got))
 	}
-	f.ended(Ending{Lease: jobs[0].Lease, Verb: GiveBack})
+	f.ended(End{Lease: jobs[0].Lease, Verb: Release})
 	if ls := f.reserve(10); len(ls) != 2 {
 		t.Fatalf("a dispatcher reserved %d; want 2", len(ls))
 	}
@@ -199,10 +199,10 @@ func TestRequestsOfOneCallAreSharedOut(t *testing.T) {
 	if !slices.EqualFunc(got, want, slices.Equal) {
 		t.Fatalf("they got %q, not %q", got, want)
 	}
-	if long := taken.Jobs[1][0].For; long != time.Hour {
-		t.Errorf("the lease of an hour lasts %s", long)
+	if j := taken.Jobs[1][0]; j.LeaseUntil.Sub(j.Lease.Taken) != time.Hour {
+		t.Errorf("the lease of an hour lasts %s", j.LeaseUntil.Sub(j.Lease.Taken))
 	}
-	for _, e := range f.q.End(f.ctx, Untaken(slices.Concat(taken.Jobs...))) {
+	for _, e := range f.q.End(f.ctx, Released(slices.Concat(taken.Jobs...))) {
 		if e.Err != nil {
 			t.Error(e.Err)
 		}

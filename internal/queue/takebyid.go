@@ -3,12 +3,11 @@ package queue
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // TakeByID takes a ready, delayed or dead job for a worker, regardless of its topic's limits. The attempts of a dead
 // one start again. Errors: ErrNotFound, also for a running job, *UnavailableError.
-func (q *Queue) TakeByID(ctx context.Context, topic, id string) (job *Leased, err error) {
+func (q *Queue) TakeByID(ctx context.Context, topic, id string) (job *Job, err error) {
 	token := newToken()
 	err = q.search(topic, id, func(s *Shard) (bool, error) {
 		job, err = s.takeByID(ctx, topic, id, token)
@@ -17,8 +16,8 @@ func (q *Queue) TakeByID(ctx context.Context, topic, id string) (job *Leased, er
 	if err != nil {
 		return nil, q.orAbsent(ctx, topic, id, err)
 	}
-	if err := q.record(ctx, Redriven, job.Job); err != nil {
-		q.End(ctx, Untaken([]Leased{*job})) // otherwise its lease would expire, which counts an attempt
+	if err := q.record(ctx, Redriven, *job); err != nil {
+		q.End(ctx, Released([]Job{*job})) // otherwise its lease would expire, which counts an attempt
 		return nil, err
 	}
 	return job, nil
@@ -27,7 +26,7 @@ func (q *Queue) TakeByID(ctx context.Context, topic, id string) (job *Leased, er
 const takenByIDHead = 2 // length of the head of takebyid.lua's answer
 
 // takeByID returns nil when the shard has no such job that can be taken.
-func (s *Shard) takeByID(ctx context.Context, topic, id, token string) (*Leased, error) {
+func (s *Shard) takeByID(ctx context.Context, topic, id, token string) (*Job, error) {
 	v, err := s.CallList(ctx, s.bucketOf(topic), -1, takeByIDScript, topic, id, token)
 	if err != nil || len(v) == takenByIDHead {
 		return nil, err
@@ -35,17 +34,9 @@ func (s *Shard) takeByID(ctx context.Context, topic, id, token string) (*Leased,
 	if len(v) != takenByIDHead+reservedJob {
 		return nil, fmt.Errorf("take %s/%s: %w", topic, id, errReply)
 	}
-	l := s.leased(v[takenByIDHead:], token, micros(v[0]))
-	if l == nil {
+	job := s.leased(v[takenByIDHead:], token, micros(v[0]))
+	if job == nil {
 		return nil, fmt.Errorf("take %s/%s: %w", topic, id, errRecord)
 	}
-	return s.handed(l, micros(v[0])), nil
-}
-
-// handed returns a job that was taken at now in the form that its worker gets.
-func (s *Shard) handed(l *Lease, now time.Time) *Leased {
-	t := ticket{s.name, l.Topic, l.ID, l.Token, now, l.Attempts + 1}
-	return &Leased{
-		Job: l.Job, Lease: t.String(), For: l.LeaseUntil.Sub(now.Truncate(time.Millisecond)), Attempt: t.attempt,
-	}
+	return job, nil
 }

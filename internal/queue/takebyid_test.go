@@ -18,7 +18,7 @@ func TestATakenJobIsReadyForNobodyElse(t *testing.T) {
 				t.Fatal(err)
 			}
 			job, err := f.q.TakeByID(f.ctx, "t", "a")
-			if err != nil || job.ID != "a" || job.Attempt != 1 || job.For != time.Hour {
+			if err != nil || job.ID != "a" || job.Lease.Attempt != 1 || job.LeaseUntil.Sub(job.Lease.Taken) != time.Hour {
 				t.Fatalf("took %+v, %v", job, err)
 			}
 			if again, err := f.q.TakeByID(f.ctx, "t", "a"); !errors.Is(err, ErrNotFound) {
@@ -34,7 +34,7 @@ func TestATakenJobIsReadyForNobodyElse(t *testing.T) {
 			if got := f.take(2, "t"); len(got) != 1 || got[0].ID != "b" {
 				t.Fatalf("took %+v", got)
 			}
-			f.ended(Ending{Lease: job.Lease, Verb: Ack})
+			f.ended(End{Lease: job.Lease, Verb: Done})
 			f.stats("t", 0, 0, 1, 0)
 		})
 	}
@@ -106,7 +106,7 @@ func TestATakenJobIsInNoUnopenedPage(t *testing.T) {
 		if pages := f.s.client.ZCard(f.ctx, prefix(0)+"m:t").Val(); pages > 0 {
 			t.Fatalf("round %d: the running job is in a page that is to be opened", i)
 		}
-		f.ended(Ending{Lease: job.Lease})
+		f.ended(End{Lease: job.Lease, Verb: Done})
 	}
 }
 
@@ -119,7 +119,7 @@ func TestATakenJobLeavesNoTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.ended(Ending{Lease: job.Lease})
+		f.ended(End{Lease: job.Lease, Verb: Done})
 	}
 	f.push("t", "last", 0)
 	if n := f.s.client.ZCard(f.ctx, prefix(0)+"q:normal").Val(); n != 1 {

@@ -42,9 +42,9 @@ func TestTotalsCountWhatHappened(t *testing.T) {
 	f.push("t", "later", 3*time.Hour) // kept: nothing changes
 	jobs := f.reserve(8)
 	f.settle(Done, nil, jobs[0], jobs[1])
-	f.settle(Retry, func(s *Settlement) { s.Delay, s.Attempt = time.Hour, &Attempt{} }, jobs[2])
-	f.settle(Snooze, func(s *Settlement) { s.Delay, s.Attempt = time.Hour, &Attempt{} }, jobs[3])
-	f.settle(Bury, func(s *Settlement) { s.Attempt = &Attempt{} }, jobs[4], jobs[5])
+	f.settle(Retry, func(s *End) { s.Delay, s.Attempt = time.Hour, &Attempt{} }, jobs[2])
+	f.settle(Snooze, func(s *End) { s.Delay, s.Attempt = time.Hour, &Attempt{} }, jobs[3])
+	f.settle(Bury, func(s *End) { s.Attempt = &Attempt{} }, jobs[4], jobs[5])
 	f.settle(Expire, nil, jobs[6])
 	if err := f.q.Delete(f.ctx, "t", "later"); err != nil {
 		t.Fatal(err)

@@ -114,6 +114,7 @@ type Job struct {
 	DueAt       time.Time // as pushed or changed; retries do not move it
 	NextAt      time.Time // when a delayed job becomes ready (DueAt, or its retry time); zero in other states
 	LeaseUntil  time.Time // of a running job
+	Lease       *Lease    // of a job that was just reserved or taken; Attempts are those before this one
 	DeadAt      time.Time // of a dead job
 	DeadReason  string    // of a dead job: attempts, gone, expired, lease, …
 	Attempts    int       // number made so far

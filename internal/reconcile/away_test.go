@@ -177,7 +177,7 @@ func (w *world) touch(t *rapid.T, h *host) (ids []string) {
 			return []string{"a", "b", "c", "d"}
 		}
 	default:
-		v := rapid.SampledFrom([]queue.Verdict{queue.Done, queue.Retry, queue.Bury}).Draw(t, "verdict")
+		v := rapid.SampledFrom([]queue.Verb{queue.Done, queue.Retry, queue.Bury}).Draw(t, "verdict")
 		if _, id, err = h.work(ctx, fmt.Sprint("touch ", w.n), v); id == "" {
 			return nil
 		}

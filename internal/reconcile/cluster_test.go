@@ -264,15 +264,15 @@ func (h *host) lateness(t *testing.T, topics []string, in time.Duration) func() 
 				if err != nil {
 					continue
 				}
-				var done []queue.Settlement
+				var done []queue.End
 				mu.Lock()
 				for _, l := range reserved.Jobs {
 					late = append(late, reserved.Now.Sub(l.DueAt))
-					done = append(done, queue.Settlement{Lease: l, Verdict: queue.Done, Endpoint: queue.EndpointUp})
+					done = append(done, queue.End{Lease: l.Lease, Verb: queue.Done, Endpoint: queue.EndpointUp})
 				}
 				mu.Unlock()
 				got += len(reserved.Jobs)
-				_, _ = s.Settle(t.Context(), s.BucketOf(topic), done)
+				_, _ = s.End(t.Context(), s.BucketOf(topic), done)
 			}
 		})
 	}

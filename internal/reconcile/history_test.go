@@ -53,7 +53,7 @@ type world struct {
 }
 
 type call struct {
-	lease *queue.Lease
+	lease *queue.Job
 	job   *wanted
 }
 
@@ -124,7 +124,7 @@ func (w *world) Delete(t *rapid.T) {
 
 func (w *world) Attempt(t *rapid.T) {
 	w.n++
-	v := rapid.SampledFrom([]queue.Verdict{queue.Done, queue.Retry, queue.Bury}).Draw(t, "verdict")
+	v := rapid.SampledFrom([]queue.Verb{queue.Done, queue.Retry, queue.Bury}).Draw(t, "verdict")
 	work := w.host(t).work
 	if w.pull {
 		work = w.host(t).pulled
@@ -193,14 +193,15 @@ func (w *world) configure(t *rapid.T) {
 }
 
 // pulled is work for a worker of a pull topic.
-func (h *host) pulled(ctx context.Context, _ string, v queue.Verdict) (topic, id string, err error) {
+func (h *host) pulled(ctx context.Context, _ string, v queue.Verb) (topic, id string, err error) {
 	jobs, err := h.queue.Take(ctx, queue.TakeRequest{Topics: []string{"t"}, Max: 1})
 	if len(jobs) == 0 {
 		return "", "", err
 	}
-	verb := map[queue.Verdict]queue.Verb{queue.Done: queue.Ack, queue.Retry: queue.Fail,
-		queue.Bury: queue.BuryLeased}[v]
-	ended := h.queue.End(ctx, []queue.Ending{{Lease: jobs[0].Lease, Verb: verb, Retry: []time.Duration{time.Hour}}})
+	if v == queue.Retry {
+		v = queue.Fail
+	}
+	ended := h.queue.End(ctx, []queue.End{{Lease: jobs[0].Lease, Verb: v, Retry: []time.Duration{time.Hour}}})
 	return jobs[0].Topic, jobs[0].ID, ended[0].Err
 }
 

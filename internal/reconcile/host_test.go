@@ -95,7 +95,7 @@ func (h *host) change(ctx context.Context, topic, id string, c queue.Change) err
 
 // work reserves one job and ends its attempt as a dispatcher does: a delivery is in the journal before it is settled, a
 // death after.
-func (h *host) work(ctx context.Context, token string, v queue.Verdict) (topic, id string, err error) {
+func (h *host) work(ctx context.Context, token string, v queue.Verb) (topic, id string, err error) {
 	l, err := h.reserve(ctx, token)
 	if l == nil || err != nil {
 		return "", "", err
@@ -113,7 +113,7 @@ func (h *host) work(ctx context.Context, token string, v queue.Verdict) (topic, 
 }
 
 // reserve returns nil when no job is ready.
-func (h *host) reserve(ctx context.Context, token string) (*queue.Lease, error) {
+func (h *host) reserve(ctx context.Context, token string) (*queue.Job, error) {
 	reserve := queue.Reserve{Worker: "w", Token: token, Max: 1, Pattern: "0102010201"}
 	got, err := h.queue.Shards()[0].Reserve(ctx, 0, reserve)
 	if err != nil || len(got.Jobs) == 0 {
@@ -123,27 +123,33 @@ func (h *host) reserve(ctx context.Context, token string) (*queue.Lease, error) 
 }
 
 // attempted writes the line of an attempt, as a dispatcher does.
-func (h *host) attempted(l *queue.Lease, v queue.Verdict) error {
+func (h *host) attempted(l *queue.Job, v queue.Verb) error {
 	line := journal.AttemptLine{
 		Topic: l.Topic, ID: l.ID, CreatedAt: l.CreatedAt, N: l.Attempts + 1, StartedAt: time.Now(), Shard: l.Shard,
-		Revision: l.Reservation,
+		Revision: l.Revision,
 	}
 	switch v {
 	case queue.Done:
 		line.Outcome = journal.Done
 	case queue.Bury:
-		line.Outcome, line.Revision = journal.Dead, l.Revision
+		line.Outcome = journal.Dead
 	default:
 		line.Outcome = journal.Retry
 	}
 	return h.journal.Attempts([]journal.AttemptLine{line})
 }
 
-func (h *host) settle(ctx context.Context, l *queue.Lease, v queue.Verdict) (held bool, err error) {
+func (h *host) settle(ctx context.Context, l *queue.Job, v queue.Verb) (held bool, err error) {
 	attempt := &queue.Attempt{StartedAt: time.Now().UnixMilli()}
-	st := queue.Settlement{Lease: l, Verdict: v, Delay: time.Hour, Attempt: attempt}
-	was, err := h.queue.Shards()[0].Settle(ctx, 0, []queue.Settlement{st})
-	return err == nil && was[0], err
+	end := queue.End{Lease: l.Lease, Verb: v, Delay: time.Hour, Attempt: attempt}
+	ended, err := h.queue.Shards()[0].End(ctx, 0, []queue.End{end})
+	if err != nil || ended[0].Err != nil {
+		return false, err
+	}
+	if v == queue.Bury {
+		l.Revision = ended[0].Revision
+	}
+	return true, nil
 }
 
 // memory is the data of a Redis at a point in time.

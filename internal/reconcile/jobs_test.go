@@ -79,8 +79,8 @@ func TestRecoveryOfARedrivenJobThatDiedAgainHasNoExpiry(t *testing.T) {
 	work(a, "2")
 	a.push(t, "given back", "2", 0)
 	work(a, "3")
-	e := queue.Ending{Ref: queue.Ref{Topic: "t", ID: "given back"}, In: []queue.State{queue.Dead}, Verb: queue.GiveBack}
-	if ended := b.queue.End(t.Context(), []queue.Ending{e}); ended[0].Err != nil {
+	e := queue.End{Ref: queue.Ref{Topic: "t", ID: "given back"}, In: []queue.State{queue.Dead}, Verb: queue.Release}
+	if ended := b.queue.End(t.Context(), []queue.End{e}); ended[0].Err != nil {
 		t.Fatal(ended[0].Err)
 	}
 	client.FlushAll(t.Context())
@@ -185,10 +185,10 @@ func TestRecoveryOfAPullTopicsJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	hour := time.Hour
-	ends := []queue.Ending{
-		{Verb: queue.Ack}, {Verb: queue.BuryLeased, Error: "why"}, {Verb: queue.GiveBack, Delay: hour},
+	ends := []queue.End{
+		{Verb: queue.Done}, {Verb: queue.Bury, Attempt: &queue.Attempt{Error: "why"}}, {Verb: queue.Release, Delay: hour},
 		// this job stays leased
-		{Verb: queue.Fail, Retry: []time.Duration{hour}}, {Verb: queue.ExtendLeased, TTR: hour},
+		{Verb: queue.Fail, Retry: []time.Duration{hour}}, {Verb: queue.Extend, Delay: hour},
 	}
 	for i := range ends {
 		h.push(t, fmt.Sprint(ends[i].Verb), `1`, 0)
@@ -223,11 +223,11 @@ func TestRecoveryOfAPullTopicsJobs(t *testing.T) {
 		j.History[0].Error != "why" {
 		t.Errorf("the buried job is %+v, %v", j, err)
 	}
-	if _, err := h.queue.Get(t.Context(), "t", "ack"); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := h.queue.Get(t.Context(), "t", "done"); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("the acked job: %v", err)
 	}
 	for i := range ends {
-		ends[i].Verb = queue.Ack
+		ends[i].Verb = queue.Done
 	}
 	for _, d := range h.queue.End(t.Context(), ends) {
 		if !errors.Is(d.Err, queue.ErrLease) {
@@ -239,7 +239,7 @@ func TestRecoveryOfAPullTopicsJobs(t *testing.T) {
 	}
 	jobs, err := h.queue.Take(t.Context(), queue.TakeRequest{Topics: []string{"t"}, Max: 100})
 	for _, j := range jobs {
-		if want[j.ID] != queue.Ready || j.Attempt != 1 {
+		if want[j.ID] != queue.Ready || j.Lease.Attempt != 1 {
 			t.Errorf("took %+v", j)
 		}
 	}

@@ -25,7 +25,7 @@ func (r Recorder) Changed(kind queue.ChangeKind, jobs []queue.Job) error {
 	return r.Journal.Requests(changedLines(kind, jobs))
 }
 
-// Ended records workers' endings: attempts that ended, and jobs that were removed or redriven by their ids.
+// Ended records ends by workers and people: attempts that ended, and jobs that were removed or redriven by their ids.
 func (r Recorder) Ended(list []queue.Ended) error {
 	var requests []journal.RequestLine
 	var attempts []journal.AttemptLine
@@ -42,7 +42,7 @@ func (r Recorder) Ended(list []queue.Ended) error {
 				line = lineOf(op, d.Job)
 			}
 			requests = append(requests, line)
-		case d.Verb == queue.Ack || d.Verb == queue.Fail || d.Verb == queue.BuryLeased:
+		case d.Verb == queue.Done || d.Verb == queue.Fail || d.Verb == queue.Bury:
 			attempts = append(attempts, attemptOf(d))
 		}
 	}
@@ -60,9 +60,9 @@ func opOf(d *queue.Ended) journal.Op {
 	switch {
 	case d.Was == queue.Running:
 		return ""
-	case d.Verb == queue.GiveBack || d.Verb == queue.Untake:
+	case d.Verb == queue.Release:
 		return journal.OpRedrive
-	case d.Verb != queue.Ack:
+	case d.Verb != queue.Done:
 		return ""
 	case d.Was == queue.Dead:
 		return journal.OpDrop

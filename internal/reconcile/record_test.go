@@ -101,7 +101,9 @@ func (*full) Attempts([]journal.AttemptLine) error { return errors.New("no descr
 // TestNoEndOfALeaseWaitsForTheJournal: it was carried out, and the worker has to know.
 func TestNoEndOfALeaseWaitsForTheJournal(t *testing.T) {
 	var got full
-	err := Recorder{&got}.Ended([]queue.Ended{{Verb: queue.Ack, Was: queue.Running}, {Verb: queue.Ack, Was: queue.Ready}})
+	err := Recorder{&got}.Ended([]queue.Ended{
+		{Verb: queue.Done, Was: queue.Running}, {Verb: queue.Done, Was: queue.Ready},
+	})
 	if err != nil || len(got.requests) != 1 {
 		t.Errorf("%v, %d lines of requests", err, len(got.requests))
 	}
@@ -116,17 +118,17 @@ func TestOutcomesOfWorkersAreRecorded(t *testing.T) {
 			Result: `{"n":1}`,
 		}
 	}
-	failed := ended(queue.Ack, queue.Running, "")
+	failed := ended(queue.Done, queue.Running, "")
 	failed.Err = queue.ErrLease
 	var got lines
 	err := Recorder{&got}.Ended([]queue.Ended{
-		ended(queue.Ack, queue.Running, ""), ended(queue.Fail, queue.Running, queue.Delayed),
-		ended(queue.Fail, queue.Running, queue.Dead), ended(queue.BuryLeased, queue.Running, queue.Dead), failed,
-		ended(queue.GiveBack, queue.Running, queue.Ready), ended(queue.ExtendLeased, queue.Running, queue.Running),
-		ended(queue.Untake, queue.Running, queue.Ready), ended(queue.Ack, queue.Ready, ""),
-		ended(queue.Ack, queue.Dead, ""),
-		ended(queue.GiveBack, queue.Dead, queue.Ready), ended(queue.Untake, queue.Ready, queue.Ready),
-		ended(queue.Untake, queue.Dead, queue.Ready),
+		ended(queue.Done, queue.Running, ""), ended(queue.Fail, queue.Running, queue.Delayed),
+		ended(queue.Fail, queue.Running, queue.Dead), ended(queue.Bury, queue.Running, queue.Dead), failed,
+		ended(queue.Release, queue.Running, queue.Ready), ended(queue.Extend, queue.Running, queue.Running),
+		ended(queue.Release, queue.Running, queue.Ready), ended(queue.Done, queue.Ready, ""),
+		ended(queue.Done, queue.Dead, ""),
+		ended(queue.Release, queue.Dead, queue.Ready), ended(queue.Release, queue.Ready, queue.Ready),
+		ended(queue.Release, queue.Dead, queue.Ready),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func TestRecoveryDryRunChangesNothingAndCounts(t *testing.T) {
 		h.push(t, id, `1`, delay)
 		switch id {
 		case "delivered", "dead":
-			v := map[string]queue.Verdict{"delivered": queue.Done, "dead": queue.Bury}[id]
+			v := map[string]queue.Verb{"delivered": queue.Done, "dead": queue.Bury}[id]
 			if _, got, err := h.work(t.Context(), id, v); err != nil || got != id {
 				t.Fatalf("%s: %v", got, err)
 			}
@@ -116,7 +116,7 @@ func TestRecoveryReportsNothingWhenNothingWasLost(t *testing.T) {
 	for _, id := range []string{"delivered", "dead", "deleted", "changed", "waits"} {
 		a.push(t, id, "1", 0)
 	}
-	for token, v := range map[string]queue.Verdict{"1": queue.Done, "2": queue.Bury, "3": queue.Retry} {
+	for token, v := range map[string]queue.Verb{"1": queue.Done, "2": queue.Bury, "3": queue.Retry} {
 		if _, _, err := a.work(t.Context(), token, v); err != nil {
 			t.Fatal(err)
 		}

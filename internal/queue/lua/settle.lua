@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- With: record, topic, totals, order, wait, remove, dead, describe, finished, accept, flow, verdicts.
+-- With: record, topic, totals, order, wait, remove, dead, describe, finished, accept, flow, verbs.
 -- Ends or extends leases, and does the same with jobs that are named by their ids.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    runs of jobs of one topic: the topic, how many, then nine for each job: id; token of its lease ('' none);
---         states that it may have, when it has no lease (delayed, ready, running, dead); verdict, see below; ms; reason
+--         states that it may have, when it has no lease (delayed, ready, running, dead); verb, see below; ms; reason
 --         of a death; attempt as JSON, or ''; what it says of the endpoint ('up', 'down' or ''); a running job's new
 --         priority and order, or ''.
---         Verdicts: done; retry after ms; fail: retry after ms, or the job's own wait, or dead after its last attempt;
+--         Verbs: done; retry after ms; fail: retry after ms, or the job's own wait, or dead after its last attempt;
 --         lapse: fail at once, if the lease has expired; snooze for ms, no attempt counted; release for ms
 --         ('' at the head of its priority); bury; expire; extend for ms ('' its TTR).
 -- Returns {now in µs, revision of the first, then six for each job: what it is now ('' unchanged: its lease was over,
@@ -24,7 +24,7 @@ local ended = {} -- ids of the topic of this run whose lease has ended
 
 -- Settles the job whose arguments begin at k. Returns what it says of the endpoint, if its lease ended.
 local function settle(topic, k, record)
-  local id, token, states, verdict, ms, reason, line, endpoint, order = unpack(ARGV, k, k + FIELDS - 1)
+  local id, token, states, verb, ms, reason, line, endpoint, order = unpack(ARGV, k, k + FIELDS - 1)
   local n, revision = #out, out[2] + number
   out[n + 1], out[n + 2], out[n + 3], out[n + 4], out[n + 5], out[n + 6] = '', '', 0, '', '', ''
   number = number + 1
@@ -36,17 +36,17 @@ local function settle(topic, k, record)
   out[n + 2], out[n + 4] = was, job.created
   if token ~= '' and not unlease(job, token) then return end
   if token == '' and not string.find(states, was, 1, true) then return end
-  if verdict ~= 'extend' then job.revision = revision end
+  if verb ~= 'extend' then job.revision = revision end
   if order ~= '' and was == 'running' then
     job.priority = string.match(order, '^%l+')
     set(job, 'order', string.match(order, '%d+$'))
   end
   local at
-  out[n + 1], at = verdicts[verdict](topic, id, job, tonumber(ms), reason, line)
+  out[n + 1], at = verbs[verb](topic, id, job, tonumber(ms), reason, line)
   out[n + 3], out[n + 5] = at or 0, job.attempts .. ''
   ended[id] = out[n + 1]
-  if token == '' and verdict == 'release' then out[n + 6] = describe(topic, id, job, true) end
-  return was == 'running' and out[n + 1] ~= '' and verdict ~= 'extend' and endpoint
+  if token == '' and verb == 'release' then out[n + 6] = describe(topic, id, job, true) end
+  return was == 'running' and out[n + 1] ~= '' and verb ~= 'extend' and endpoint
 end
 
 local i, total = 1, 0

@@ -26,6 +26,6 @@
 // # Workers who leave
 //
 // When the context of Take ends while a call is under way, its jobs are released, and their attempts are not counted.
-// Request.Alive is called just before the call. Jobs that cannot be written to a worker are released by the caller with
-// the verb queue.Untake.
+// Request.Alive is called just before the call. Jobs that cannot be written to a worker are released by the caller, see
+// queue.Released.
 package pull

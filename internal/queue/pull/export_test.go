@@ -37,12 +37,12 @@ func (w Waiter) AsksAgain(ctx context.Context) (bool, error) {
 }
 
 // Take takes from the buckets that were signaled, and ends the wait.
-func (w Waiter) Take(ctx context.Context) ([]queue.Leased, error) {
+func (w Waiter) Take(ctx context.Context) ([]queue.Job, error) {
 	defer w.w.hub.leave(w.w)
 	return w.takeSignaled(ctx)
 }
 
-func (w Waiter) takeSignaled(ctx context.Context) ([]queue.Leased, error) {
+func (w Waiter) takeSignaled(ctx context.Context) ([]queue.Job, error) {
 	over := make(chan struct{})
 	close(over)
 	w.w.askSignaled()

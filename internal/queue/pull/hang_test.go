@@ -45,8 +45,8 @@ func TestAShardThatHangsHoldsUpNoWorker(t *testing.T) {
 				mu.Lock()
 				if reserves++; err == nil {
 					for _, j := range jobs {
-						if got[j.ID] = true; j.Attempt != 1 {
-							t.Errorf("%s is at attempt %d", j.ID, j.Attempt)
+						if got[j.ID] = true; j.Lease.Attempt != 1 {
+							t.Errorf("%s is at attempt %d", j.ID, j.Lease.Attempt)
 						}
 						if shardOf[j.ID] == "a" {
 							late = append(late, time.Since(j.DueAt))

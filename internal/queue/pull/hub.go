@@ -198,7 +198,7 @@ func (h *Hub) refresh(ctx context.Context, at spot) {
 // Take takes up to Max jobs, and if there are none waits until there are. It returns none when Wait is over, or when
 // Stopping is closed. Errors: ctx's, a *queue.UnavailableError when no shard answers, or a *LimitError if it may not
 // wait for so many topics.
-func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Leased, error) {
+func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Job, error) {
 	if r.Wait <= 0 {
 		return h.opts.Queue.Take(ctx, r.TakeRequest)
 	}
@@ -223,18 +223,18 @@ func unavailable(err error) bool {
 
 // End ends leases, or changes jobs that are named by their ids, like queue.End. A failed attempt is retried after the
 // topic's wait.
-func (h *Hub) End(ctx context.Context, list []queue.Ending) []queue.Ended {
+func (h *Hub) End(ctx context.Context, list []queue.End) []queue.Ended {
 	list = slices.Clone(list)
 	for i := range list {
 		e := &list[i]
 		if e.Verb != queue.Fail || e.Retry != nil {
 			continue
 		}
-		ref := e.Ref
-		if e.Lease != "" {
-			ref, _ = queue.LeaseOf(e.Lease) // End refuses malformed leases
+		topic := e.Topic
+		if e.Lease != nil {
+			topic = e.Lease.Topic
 		}
-		if t := h.opts.Topics().Topic(ref.Topic); t != nil {
+		if t := h.opts.Topics().Topic(topic); t != nil {
 			for _, d := range t.Retry {
 				e.Retry = append(e.Retry, d.Std())
 			}

@@ -105,7 +105,7 @@ func request(w time.Duration, topics ...string) pull.Request {
 
 // taken is a worker's result.
 type taken struct {
-	jobs []queue.Leased
+	jobs []queue.Job
 	err  error
 	at   time.Time
 }
@@ -332,7 +332,7 @@ func TestAFailedJobComesAfterTheTopicsWait(t *testing.T) {
 	if _, err := f.hub.Take(t.Context(), request(0, "t")); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range f.hub.End(t.Context(), []queue.Ending{
+	for _, d := range f.hub.End(t.Context(), []queue.End{
 		{Lease: first[0].Lease, Verb: queue.Fail}, {Ref: queue.Ref{Topic: "t", ID: "b"}, Verb: queue.Fail},
 	}) {
 		if d.Err != nil || d.State != queue.Delayed || time.Until(d.At) < 50*time.Minute {

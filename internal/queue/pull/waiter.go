@@ -153,7 +153,7 @@ func (h *Hub) Waiting() map[string]int {
 
 // take asks all buckets, and then those that are signaled, until it has jobs. When over or stopping is ready, it waits
 // only for buckets that it is asking. It fails when none answers.
-func (w *waiter) take(ctx context.Context, over <-chan time.Time, stopping <-chan struct{}) ([]queue.Leased, error) {
+func (w *waiter) take(ctx context.Context, over <-chan time.Time, stopping <-chan struct{}) ([]queue.Job, error) {
 	for ended := false; !ended || !w.asks.Done(); {
 		select {
 		case <-ctx.Done():
@@ -213,7 +213,7 @@ func (w *waiter) keep(at spot) {
 
 // receive uses the answer of a bucket. If it says that there are more jobs, other waiters for them are signaled. An
 // error of the script ends the wait: asking again would not help.
-func (w *waiter) receive(a queue.Answer) ([]queue.Leased, error) {
+func (w *waiter) receive(a queue.Answer) ([]queue.Job, error) {
 	w.asks.Received(a)
 	at := spot{a.Shard, a.Bucket}
 	if unavailable(a.Err) {

@@ -1,7 +1,7 @@
--- What may happen to a job when its lease ends, or by its id; settle.lua says which verdict does what. Each returns
+-- What may happen to a job when its lease ends, or by its id; settle.lua says which verb does what. Each returns
 -- what the job is now, '' when nothing was done, and when it is due or its lease ends.
 local ATTEMPTS = 20 -- that a job's list keeps
-local verdicts = {}
+local verbs = {}
 
 -- Appends an attempt to a job's list.
 local function attempt(topic, id, line)
@@ -20,7 +20,7 @@ local function delay(topic, id, job, ms)
   return 'waiting', at
 end
 
-function verdicts.done(topic, id, job, _, _, line)
+function verbs.done(topic, id, job, _, _, line)
   if job.state == 'running' then accept(topic, id, job, line) else delete(topic, id, job) end
   return 'gone', now
 end
@@ -40,31 +40,31 @@ local function isLast(topic, job)
   return max > 0 and job.attempts + 1 >= max
 end
 
-function verdicts.bury(topic, id, job, _, reason, line)
+function verbs.bury(topic, id, job, _, reason, line)
   failed(topic, id, job, line)
   die(topic, id, job, reason)
   return 'dead', now
 end
 
-function verdicts.retry(topic, id, job, ms, _, line)
+function verbs.retry(topic, id, job, ms, _, line)
   failed(topic, id, job, line)
   count(topic, 'retried', 1)
   return delay(topic, id, job, ms)
 end
 
-function verdicts.fail(topic, id, job, ms, reason, line)
-  if isLast(topic, job) then return verdicts.bury(topic, id, job, ms, reason, line) end
+function verbs.fail(topic, id, job, ms, reason, line)
+  if isLast(topic, job) then return verbs.bury(topic, id, job, ms, reason, line) end
   local waits = {}
   for wait in string.gmatch(get(job, 'retry') or '', '%d+') do waits[#waits + 1] = tonumber(wait) end
-  return verdicts.retry(topic, id, job, waits[math.min(#waits, job.attempts + 1)] or ms, reason, line)
+  return verbs.retry(topic, id, job, waits[math.min(#waits, job.attempts + 1)] or ms, reason, line)
 end
 
-function verdicts.lapse(topic, id, job, ms, reason, line)
+function verbs.lapse(topic, id, job, ms, reason, line)
   if tonumber(call('ZSCORE', P .. 'l:' .. topic, id) or 0) > now then return '' end
-  return verdicts[isLast(topic, job) and 'bury' or 'retry'](topic, id, job, 0, reason, line)
+  return verbs[isLast(topic, job) and 'bury' or 'retry'](topic, id, job, 0, reason, line)
 end
 
-function verdicts.snooze(topic, id, job, ms, _, line)
+function verbs.snooze(topic, id, job, ms, _, line)
   takeOut(topic, id, job)
   set(job, 'snoozes', (get(job, 'snoozes') or 0) + 1)
   attempt(topic, id, line)
@@ -73,7 +73,7 @@ function verdicts.snooze(topic, id, job, ms, _, line)
 end
 
 -- A dead job keeps its attempts, as in older protocols, and gets one more line, which says why it was released.
-function verdicts.release(topic, id, job, ms, _, line)
+function verbs.release(topic, id, job, ms, _, line)
   local was, attempts = job.state, job.attempts
   takeOut(topic, id, job)
   if was == 'dead' then
@@ -86,13 +86,13 @@ function verdicts.release(topic, id, job, ms, _, line)
   return delay(topic, id, job, ms)
 end
 
-function verdicts.expire(topic, id, job, _, reason)
+function verbs.expire(topic, id, job, _, reason)
   if job.state == 'waiting' and (tonumber(get(job, 'expires')) or math.huge) > now then return '' end
   takeOut(topic, id, job)
   return expire(topic, id, job, reason ~= '' and reason or nil), now
 end
 
-function verdicts.extend(topic, id, job, ms)
+function verbs.extend(topic, id, job, ms)
   local ends = now + (ms or tonumber(get(job, 'ttr')) or settings(topic).ttr)
   call('ZADD', P .. 'l:' .. topic, text(ends), id)
   event(topic, ends)
