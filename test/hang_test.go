@@ -59,7 +59,7 @@ func TestARestartOfRedisWhileAnotherHostHangs(t *testing.T) {
 	second := harness.New(t, other)
 	second.Up()
 	harness.Eventually(t, soon, "both hosts to attend the shard", func() error {
-		return harness.Equal("hosts", fmt.Sprint(r.Do("HLEN", "wk:{0}:hosts")), "2")
+		return harness.Equal("hosts", fmt.Sprint(r.Do("HLEN", "wk:{0}:hosts")), "8") // four fields each
 	})
 	process.Pause(t, append(second.Children(), second.PID())...)
 	i.goesOn(t, r, topic, 30*time.Second)

@@ -87,7 +87,7 @@ func TestAShardIdentifiesNewData(t *testing.T) {
 func TestDataOfAnotherFormatIsRefused(t *testing.T) {
 	for name, change := range map[string]func(f *fixture){
 		"earlier": func(f *fixture) { f.s.client.Del(f.ctx, formatKey(0)) },
-		"later":   func(f *fixture) { f.s.client.Set(f.ctx, formatKey(0), "3", 0) },
+		"later":   func(f *fixture) { f.s.client.Set(f.ctx, formatKey(0), "4", 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)

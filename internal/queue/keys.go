@@ -39,7 +39,7 @@ import "fmt"
 //	run              the run id of the server that the hosts have compared with their journals: on another no script
 //	                 works, see shards_compare.go. While hosts are absent, also the highest revision they may know
 //	absent           HASH: host whose journal may have changes that the data lacks → since when, see shards_absent.go
-//	hosts            HASH: host → when it last attended (ms), its last comparison, how far its journal reaches
+//	hosts            HASH: the hosts that attend, four fields each; see shared/hosts.lua
 //	cmp, past        HASH of the last comparison, LIST of earlier ones
 //	rv               HASH: the ends of jobs in lines that were replayed lately, or while hosts are absent
 //	mover, moved, left   who moves jobs out of a draining shard, how many it moved lately, the last ones

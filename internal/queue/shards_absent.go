@@ -124,8 +124,10 @@ func Hosts(ctx context.Context, q *Queue) ([]Host, error) {
 		if err != nil {
 			return s.failed(ctx, bucket, began, err)
 		}
-		for name, entry := range seen {
-			hostOf(hosts, name).add(entry, clock)
+		for field, value := range seen {
+			if name, is := strings.CutPrefix(field, "at "); is {
+				hostOf(hosts, name).add(number(value), seen["state "+name], clock)
+			}
 		}
 		away, err := s.client.HKeys(ctx, prefix(bucket)+"absent").Result()
 		if err != nil {
@@ -153,18 +155,16 @@ func hostOf(hosts map[string]*Host, name string) *Host {
 }
 
 // add merges what attend.lua and open_bucket.lua have stored about the host.
-func (h *Host) add(entry string, now time.Time) {
-	f := strings.SplitN(entry, " ", 3)
-	at := number(f[0])
-	seen := time.UnixMilli(max(at, -at)).UTC()
+func (h *Host) add(at int64, state string, now time.Time) {
+	seen := time.UnixMilli(at).UTC()
 	if !seen.After(h.Seen) {
 		return
 	}
 	h.Seen = seen
 	switch {
-	case len(f) == 3 && f[2] == HostForgotten:
-		h.State = f[2]
-	case at < 0:
+	case state == HostForgotten:
+		h.State = HostForgotten
+	case state == "left":
 		h.State = "stopped"
 	case now.Sub(seen) > silentAfter:
 		h.State = hostSilent

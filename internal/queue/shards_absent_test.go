@@ -43,9 +43,7 @@ func (f *fixture) opens(known ...string) (absent []string) {
 func (f *fixture) ages(host string, d time.Duration) {
 	f.Helper()
 	key := prefix(0) + "hosts"
-	fields := strings.SplitN(f.s.client.HGet(f.ctx, key, host).Val(), " ", 2)
-	entry := timeText(number(fields[0])-d.Milliseconds(), true) + " " + fields[1]
-	if err := f.s.client.HSet(f.ctx, key, host, entry).Err(); err != nil {
+	if err := f.s.client.HIncrBy(f.ctx, key, "at "+host, -d.Milliseconds()).Err(); err != nil {
 		f.Fatal(err)
 	}
 }

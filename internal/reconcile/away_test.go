@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -252,9 +251,7 @@ func TestRecoveryByAForgottenHostThatIsBack(t *testing.T) {
 			if err := queue.ForgetHost(ctx, a.queue, inB.host); err != nil {
 				t.Fatal(err)
 			}
-			_, rest, _ := strings.Cut(client.HGet(ctx, "wk:{0}:hosts", inB.host).Val(), " ")
-			left := time.Now().AddDate(0, 0, -days).UnixMilli()
-			client.HSet(ctx, "wk:{0}:hosts", inB.host, fmt.Sprintf("-%d %s", left, rest))
+			client.HSet(ctx, "wk:{0}:hosts", "at "+inB.host, time.Now().AddDate(0, 0, -days).UnixMilli())
 			attendAll(t, inA)
 			client.Del(ctx, "wk:{0}:run") // another server
 			attendAll(t, inA)

@@ -40,7 +40,7 @@ func TestRecoveryDryRunChangesNothingAndCounts(t *testing.T) {
 		}
 	}
 	client.FlushAll(t.Context())
-	client.MSet(t.Context(), "wk:{0}:rev", 5_000_000, "wk:{0}:format", "2") // as after a comparison
+	client.MSet(t.Context(), "wk:{0}:rev", 5_000_000, "wk:{0}:format", "3") // as after a comparison
 	h.adopt(t)
 	h.push(t, "there", `1`, time.Hour)
 	before := remember(t, client)

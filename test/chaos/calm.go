@@ -162,16 +162,21 @@ func buckets() int {
 // bucketCompared checks that every host has replayed its journal in a bucket, if the server has it.
 func (s *site) bucketCompared(ctx context.Context, c *goredis.Client, b int, id string) error {
 	prefix := fmt.Sprintf("wk:{%d}:", b)
-	run, name, hosts := c.Get(ctx, prefix+"run"), c.HGet(ctx, prefix+"cmp", "name"), c.HVals(ctx, prefix+"hosts")
+	run, name, hosts := c.Get(ctx, prefix+"run"), c.HGet(ctx, prefix+"cmp", "name"), c.HGetAll(ctx, prefix+"hosts")
 	if run.Err() != nil && strings.HasPrefix(run.Err().Error(), "MOVED ") {
 		return nil
 	}
 	if err := errors.Join(run.Err(), name.Err(), hosts.Err()); err != nil {
 		return err
 	}
-	done := slices.DeleteFunc(hosts.Val(), func(v string) bool { return strings.Fields(v)[1] != name.Val() })
-	if run.Val() != id || len(done) < len(s.hosts) {
-		return fmt.Errorf("%d hosts have compared their journals with it", len(done))
+	done := 0
+	for field, value := range hosts.Val() {
+		if strings.HasPrefix(field, "comparison ") && value == name.Val() {
+			done++
+		}
+	}
+	if run.Val() != id || done < len(s.hosts) {
+		return fmt.Errorf("%d hosts have compared their journals with it", done)
 	}
 	return nil
 }

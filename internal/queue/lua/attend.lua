@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: server.
+-- With: server, hosts.
 -- Stores that a host is running and how far its journal reaches. When the server is not the one that hosts have
 -- compared their journals with, or the data is gone, it begins a comparison: see shards_compare.go.
 -- KEYS[1] the bucket's prefix.
@@ -10,9 +10,7 @@
 --         comparisons that the host has missed, each as name, after and upto; '', then host and when it last attended
 --         ('0' when it was forgotten), for all others}.
 -- Keeps   all invariants. While it is not open, hosts stays as it was when the server appeared, and cmp.after is the
---         revision of the data then; new revisions follow cmp.base, which is above all that any journal has. hosts has
---         "at comparison position" for each host: when it last attended (negative: it left then, and the data had all
---         of its changes), the comparison up to which it has done all ('-': none) and how far its journal was written.
+--         revision of the data then; new revisions follow cmp.base, which is above all that any journal has.
 local KEPT = 7 * 86400000 -- a host that was silent for so long reads all of its journal when it returns
 local GAP = 1000000       -- more than the changes between two calls of a host
 local id = serverID()
@@ -41,20 +39,18 @@ if not open then
   call('HSET', P .. 'cmp', 'at ' .. host, text(now))
 end
 
-local noted = call('HGETALL', P .. 'hosts')
+local hosts, others, missed = readHosts(), {}, {}
 local done, known
-local others = {}
-for i = 1, #noted, 2 do
-  local at, last, reached = string.match(noted[i + 1], '^%-?(%d+) (%S+) (.*)$')
-  if noted[i] == host then
-    done, known = last, reached ~= 'forgotten' and reached or '' -- it is back
-  elseif open and now - at > KEPT and reached ~= 'forgotten' then
-    call('HDEL', P .. 'hosts', noted[i])
+if hosts[host] then done, known = hosts[host].comparison, hosts[host].journal end
+hosts[host] = nil
+for name, other in pairs(hosts) do
+  local forgotten = other.state == 'forgotten'
+  if open and now - other.at > KEPT and not forgotten then
+    removeHost(name)
   else
-    others[#others + 1], others[#others + 2] = noted[i], reached == 'forgotten' and '0' or at
+    others[#others + 1], others[#others + 2] = name, forgotten and '0' or other.at
   end
 end
-local missed = {}
 if open and done ~= cmp[1] then
   for _, one in ipairs(call('LRANGE', P .. 'past', 0, -1)) do
     local no, after, upto = string.match(one, '^(%S+) (%-?%d+) (%d+)$')
@@ -63,9 +59,9 @@ if open and done ~= cmp[1] then
   end
 end
 if open then
-  if #missed == 0 then done, known = cmp[1] or '-', position end
-  local at = leaves and #missed == 0 and -now or now
-  call('HSET', P .. 'hosts', host, text(at) .. ' ' .. (done or '-') .. ' ' .. (known or ''))
+  local complete = #missed == 0
+  if complete then done, known = cmp[1] or '-', position end
+  writeHost(host, done or '-', known or '', leaves and complete and 'left' or 'running')
 end
 local out = {open and 1 or 0, cmp[1] or '', tonumber(open and revision or cmp[3]) or 0, known or ''}
 for _, v in ipairs(missed) do out[#out + 1] = v end

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- With: server.
+-- With: server, hosts.
 -- Stores that a host has replayed its journal, and opens the bucket when all hosts that may know of lost changes have,
 -- or are absent.
 -- KEYS[1] the bucket's prefix.
@@ -23,25 +23,16 @@ for i = 1, #flat, 2 do cmp[flat[i]] = flat[i + 1] end
 if mode == 'forget' then name = cmp.name end
 if cmp.name ~= name or cmp.run ~= id then return {-1, ''} end
 
-local function entry(of)
-  local at, done, reached = string.match(call('HGET', P .. 'hosts', of) or '', '^(%-?%d+) (%S+) (.*)$')
-  return tonumber(at), done or '-', reached or ''
-end
-
-local function store(of, at, done, reached)
-  call('HSET', P .. 'hosts', of, text(at) .. ' ' .. done .. ' ' .. reached)
-end
-
 local function open(upto)
   local none = call('EXISTS', P .. 'absent') == 0
   call('SET', P .. 'run', none and id or id .. ' ' .. upto)
   if none then call('PEXPIRE', P .. 'rv', 3600000) end
 end
 
+local hosts = readHosts()
 if cmp.upto then
-  local _, _, reached = entry(host)
-  if mode == 'forget' then store(host, -now, name, 'forgotten') end
-  if mode == 'late' then store(host, now, name, reached) end
+  if mode == 'forget' then writeHost(host, name, '', 'forgotten') end
+  if mode == 'late' then writeHost(host, name, hosts[host] and hosts[host].journal or '', 'running') end
   if mode ~= '' and call('HDEL', P .. 'absent', host) == 1 then open(cmp.upto) end
   return {1, cmp.base}
 end
@@ -52,23 +43,23 @@ call('HSET', P .. 'cmp', 'max', text(cmp.max), 'by ' .. host, '1')
 local newest, names = 0, {}
 for field in pairs(cmp) do names[string.match(field, '^at (.+)$') or ''] = true end
 for i = 6, #ARGV do names[ARGV[i]] = true end
-for _, of in ipairs(call('HKEYS', P .. 'hosts')) do
+for of, is in pairs(hosts) do
   names[of] = true
-  newest = math.max(newest, math.abs(entry(of)))
+  newest = math.max(newest, is.at)
 end
 names[''] = nil
 
 -- Whether a host's journal may have changes that the data lost.
-local function knows(of)
+local function mayKnow(of)
   if cmp['at ' .. of] then return true end
-  local at = entry(of)
-  if not at then return cmp.empty == '1' and cmp.max > 0 end
-  return at > newest - AWAY
+  local is = hosts[of]
+  if not is then return cmp.empty == '1' and cmp.max > 0 end
+  return is.state == 'running' and tonumber(is.at) > newest - AWAY
 end
 
 local absent, began = {}, tonumber(cmp.at)
 for of in pairs(names) do
-  if not cmp['by ' .. of] and call('HEXISTS', P .. 'absent', of) == 0 and knows(of) then
+  if not cmp['by ' .. of] and call('HEXISTS', P .. 'absent', of) == 0 and mayKnow(of) then
     local at = tonumber(cmp['at ' .. of] or began)
     if now - at <= patience and now - began <= LONG * patience then return {0, ''} end
     absent[#absent + 1] = of
@@ -84,8 +75,8 @@ local last = string.match(call('LINDEX', P .. 'past', -1) or '', '^%S+')
 for field in pairs(cmp) do
   local by = string.match(field, '^by (.+)$')
   if by then
-    local _, done, reached = entry(by)
-    store(by, now, (not last or last == done) and name or done, reached)
+    local is = hosts[by] or {comparison = '-', journal = ''}
+    writeHost(by, (not last or last == is.comparison) and name or is.comparison, is.journal, 'running')
   end
 end
 for _, of in ipairs(absent) do call('HSET', P .. 'absent', of, text(now)) end

@@ -61,12 +61,12 @@ local function store(topic, k)
   return true
 end
 
-local i, total = 1, 0
+local i, jobs = 1, 0
 while i < #ARGV do
-  total = total + ARGV[i + 1]
+  jobs = jobs + ARGV[i + 1]
   i = i + 2 + 7 * ARGV[i + 1]
 end
-out[2] = call('INCRBY', P .. 'rev', total) - total + 1
+out[2] = call('INCRBY', P .. 'rev', jobs) - jobs + 1
 i = 1
 while i < #ARGV do
   local topic, n, stored = ARGV[i], tonumber(ARGV[i + 1]), 0

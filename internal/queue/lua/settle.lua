@@ -49,12 +49,12 @@ local function settle(topic, k, record)
   return was == 'running' and out[n + 1] ~= '' and verb ~= 'extend' and endpoint
 end
 
-local i, total = 1, 0
+local i, jobs = 1, 0
 while i < #ARGV do
-  total = total + ARGV[i + 1]
+  jobs = jobs + ARGV[i + 1]
   i = i + 2 + FIELDS * ARGV[i + 1]
 end
-out[2] = call('INCRBY', P .. 'rev', total) - total + 1
+out[2] = call('INCRBY', P .. 'rev', jobs) - jobs + 1
 i = 1
 while i < #ARGV do
   local topic, n, says = ARGV[i], tonumber(ARGV[i + 1]), {up = 0, down = 0, [''] = 0}

@@ -9,7 +9,7 @@
 local LEASES = 100 -- read at most, those that end first
 
 if ARGV[1] == 'note' then
-  local key, some, none, told = P .. 'ww:' .. ARGV[2], {}, {}, {}
+  local key, some, none, empty = P .. 'ww:' .. ARGV[2], {}, {}, {}
   for i = 4, #ARGV, 2 do
     local topic, n = ARGV[i], ARGV[i + 1]
     if n ~= '0' then some[#some + 1], some[#some + 2] = topic, n else none[#none + 1] = topic end
@@ -17,9 +17,9 @@ if ARGV[1] == 'note' then
   if #some > 0 then call('HSET', key, unpack(some)) end
   if #none > 0 then call('HDEL', key, unpack(none)) end
   for _, topic in ipairs(none) do
-    if call('ZREM', P .. 'awaited', topic) == 1 then told[#told + 1] = topic end
+    if call('ZREM', P .. 'awaited', topic) == 1 then empty[#empty + 1] = topic end
   end
-  if #told > 0 then call('PUBLISH', P .. 'pull', table.concat(told, ' ')) end
+  if #empty > 0 then call('PUBLISH', P .. 'pull', table.concat(empty, ' ')) end
   call('SADD', P .. 'ww', ARGV[2])
   call('PEXPIRE', P .. 'ww', ARGV[3])
   call('PEXPIRE', key, ARGV[3])
