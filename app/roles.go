@@ -220,7 +220,7 @@ func (p *parts) newDispatcher() (role, error) {
 	}
 	d := dispatcher.New(dispatcher.Options{
 		Shards:  shardsAs(p.queue, func(s *queue.Shard) dispatcher.Shard { return s }),
-		Changed: p.shardsChanged(), Nudge: p.registry.Nudge, Topics: p.registry.Snapshot,
+		Changed: p.shardsChanged(), Refresh: p.registry.Refresh, Topics: p.registry.Snapshot,
 		Deleted: p.registry.TopicDeleted,
 		Caller:  caller, Journal: p.journal, Activity: activity.New(p.log), Concurrency: p.cfg.Dispatcher.Concurrency,
 		Pattern: dispatcher.Pattern(p.cfg.Priorities), ShutdownTimeout: p.cfg.ShutdownTimeout, Logger: p.log,

@@ -43,8 +43,8 @@ type Journal interface {
 // Options of a Dispatcher.
 type Options struct {
 	Shards  func() []Shard
-	Changed <-chan struct{} // receives when Shards may have changed; nil: never
-	Nudge   func()          // called for an unknown topic; may be nil
+	Changed <-chan struct{}       // receives when Shards may have changed; nil: never
+	Refresh func(context.Context) // brings Topics up to date; nil: they are
 	Topics  func() *registry.Snapshot
 	// Deleted reports whether a topic missing from Topics was deleted. An error means that this is currently unknown.
 	// nil: always true.
@@ -83,6 +83,9 @@ type Dispatcher struct {
 func New(o Options) *Dispatcher {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Refresh == nil {
+		o.Refresh = func(context.Context) {}
 	}
 	if o.Deleted == nil {
 		o.Deleted = func(context.Context, string) (bool, error) { return true, nil }

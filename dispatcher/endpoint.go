@@ -54,16 +54,22 @@ const (
 )
 
 // topic returns nil for a topic that does not exist. It waits for an unknown topic once per revision of the registry.
+// Redis gives the jobs of a resumed topic out before this process may have read that: without a check, they would be
+// released, and the topic avoided.
 func (d *Dispatcher) topic(name string) *registry.Topic {
 	snap := d.opts.Topics()
-	if t := snap.Topic(name); t != nil || d.unknown.at(name, snap.Revision) != nil {
+	t := snap.Topic(name)
+	if t != nil && !t.IsCalled() {
+		d.opts.Refresh(d.calls)
+		snap = d.opts.Topics()
+		t = snap.Topic(name)
+	}
+	if t != nil || d.unknown.at(name, snap.Revision) != nil {
 		return t
 	}
 	deadline := time.Now().Add(topicWait)
 	for ; time.Now().Before(deadline) && d.calls.Err() == nil; pause(d.calls, topicPoll) {
-		if d.opts.Nudge != nil {
-			d.opts.Nudge()
-		}
+		d.opts.Refresh(d.calls)
 		if t := d.opts.Topics().Topic(name); t != nil {
 			return t
 		}

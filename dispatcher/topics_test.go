@@ -62,6 +62,25 @@ func TestTopicsThatArePausedDeletedOrTooLate(t *testing.T) {
 	}
 }
 
+// TestAResumedTopicIsReadBeforeItsJobIsReleased: Redis may give out the job before this process has read the change.
+func TestAResumedTopicIsReadBeforeItsJobIsReleased(t *testing.T) {
+	for _, was := range []registry.Topic{
+		{Name: "t", State: registry.TopicPaused},
+		{Name: "t", State: registry.TopicActive, Delivery: registry.DeliveryPull},
+	} {
+		snap := &registry.Snapshot{Topics: registry.NewTopics(&was)}
+		d := New(Options{
+			Topics: func() *registry.Snapshot { return snap },
+			Refresh: func(context.Context) {
+				snap = &registry.Snapshot{Topics: registry.NewTopics(&registry.Topic{Name: "t", State: registry.TopicActive})}
+			},
+		})
+		if got := d.topic("t"); got == nil || !got.IsCalled() {
+			t.Errorf("%+v became %+v", was, got)
+		}
+	}
+}
+
 // TestJobsWaitForATopicThatTheRegistryLost: another registry, or an old backup of it, must not make jobs dead.
 func TestJobsWaitForATopicThatTheRegistryLost(t *testing.T) {
 	errAsk := errors.New("the database is away")
