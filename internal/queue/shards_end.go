@@ -10,8 +10,8 @@ import (
 )
 
 // End ends leases, or changes jobs that are named by their ids; each has its own outcome. It asks all buckets at the
-// same time, so the jobs of one that hangs hold up no others. When the call is repeated after an error, ends that the first
-// call carried out return ErrLease.
+// same time, so the jobs of one that hangs hold up no others. When the call is repeated after an error, ends that the
+// first call carried out return ErrLease.
 func (q *Queue) End(ctx context.Context, list []End) []Ended {
 	list = slices.Clone(list)
 	done := make([]Ended, len(list))

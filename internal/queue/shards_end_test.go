@@ -50,7 +50,7 @@ func TestEndsOfOneShardDoNotWaitForAnotherThatHangs(t *testing.T) {
 			done <- q.End(t.Context(), []End{{Lease: hangs[i].Lease, Verb: Done}, {Lease: answers[i].Lease, Verb: Done}})
 		}()
 		eventually(t, "the job of the shard that answers is gone", func() bool {
-			job, err := q.shardNamed("s1").get(t.Context(), "t", answers[i].ID)
+			job, err := q.Shards()[1].get(t.Context(), "t", answers[i].ID)
 			return job == nil && err == nil
 		})
 		d.Nodes[0].Continue()
