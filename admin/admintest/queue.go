@@ -53,7 +53,7 @@ func (*Queue) Totals(context.Context, []string) (map[string]queue.TopicTotals, e
 	return map[string]queue.TopicTotals{}, nil
 }
 
-func (*Queue) Forecast(context.Context, string) (queue.Forecast, error) {
+func (*Queue) Forecast(context.Context, string, time.Duration) (queue.Forecast, error) {
 	return queue.Forecast{}, nil
 }
 

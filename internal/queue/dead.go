@@ -80,7 +80,7 @@ func (q *Queue) deadEverywhere(ctx context.Context, topic string, ids []string) 
 	}
 	refs, alive := make([]Ref, len(ids)), map[string]bool{}
 	for i, id := range ids {
-		refs[i] = Ref{topic, id}
+		refs[i] = Ref{Topic: topic, ID: id}
 	}
 	for _, s := range shards {
 		jobs, err := s.getLive(ctx, refs)

@@ -14,7 +14,7 @@ func (q *Queue) Find(ctx context.Context, id string, topics []string) (found []*
 	err = q.eachTopic(topics, findStep, func(s *Shard, bucket int, some []string) error {
 		refs := make([]Ref, len(some))
 		for i, topic := range some {
-			refs[i] = Ref{topic, id}
+			refs[i] = Ref{Topic: topic, ID: id}
 		}
 		jobs, _, err := s.readJobs(ctx, bucket, refs)
 		for _, j := range jobs {

@@ -19,19 +19,22 @@ type Forecast struct {
 	Arrivals float64
 }
 
+// Day is how far a forecast can look ahead.
+const Day = 24 * time.Hour
+
 // forecastStep is how many lists of minutes one call of the script counts.
 const forecastStep = 1000
 
 // maxForecastPages is the most lists that a forecast counts on one shard: more than 24 hours have.
 const maxForecastPages = 20 * forecastStep
 
-// Forecast counts the jobs of a topic that fall due in each of the next 60 minutes and 24 hours; for jobs more than two
-// minutes ahead only the minute is known. With a *PartialError the numbers are from the shards that answered.
-func (q *Queue) Forecast(ctx context.Context, topic string) (f Forecast, err error) {
+// Forecast counts the jobs of a topic that fall due in each of the next 60 minutes and 24 hours, as far as ahead; for
+// jobs more than two minutes ahead only the minute is known. With a *PartialError the numbers are from the shards that answered.
+func (q *Queue) Forecast(ctx context.Context, topic string, ahead time.Duration) (f Forecast, err error) {
 	err = q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
 		for skip := 0; skip < maxForecastPages; skip += forecastStep {
-			reply, err := s.CallList(
-				ctx, bucket, 6+len(f.Minutes)+len(f.Hours), forecastScript, topic, skip, forecastStep)
+			reply, err := s.CallList(ctx, bucket, 6+len(f.Minutes)+len(f.Hours), forecastScript, topic, skip,
+				forecastStep, int64(ahead/time.Minute))
 			if err != nil {
 				return err
 			}

@@ -201,7 +201,7 @@ func (b *pushBatch) answerExisting(ctx context.Context, todo []int) (rest []int)
 		wg.Go(func() {
 			refs := make([]Ref, len(which))
 			for k, i := range which {
-				refs[k] = Ref{b.pushes[i].Topic, b.pushes[i].ID}
+				refs[k] = Ref{Topic: b.pushes[i].Topic, ID: b.pushes[i].ID}
 			}
 			found, err := s.getAll(ctx, refs) // a shard that does not answer counts as without the jobs
 			b.dropFinished(which, found)

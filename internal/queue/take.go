@@ -375,7 +375,7 @@ func (q *Queue) Spots(topics []string, order Order) []Spot {
 	for i := range shards {
 		for _, at := range shards[(first+i)%len(shards)].Spots(topics, order) {
 			for some := range slices.Chunk(at.Topics, maxTopics) {
-				spots = append(spots, Spot{at.Shard, at.Bucket, some})
+				spots = append(spots, Spot{Shard: at.Shard, Bucket: at.Bucket, Topics: some})
 			}
 		}
 	}

@@ -143,7 +143,7 @@ func TestTheForecastCountsWhatIsStored(t *testing.T) {
 	if err := f.q.Delete(f.ctx, "t", fmt.Sprint(3*time.Hour, 0)); err != nil {
 		t.Fatal(err)
 	}
-	got, err := f.figures().Forecast(f.ctx, "t")
+	got, err := f.figures().Forecast(f.ctx, "t", Day)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestArrivalsAreThoseThatGoOn(t *testing.T) {
 		var got Forecast
 		eventually(t, "all jobs are due", func() bool {
 			var err error
-			got, err = f.figures().Forecast(f.ctx, topic)
+			got, err = f.figures().Forecast(f.ctx, topic, Day)
 			return err == nil && got.Ready == 100
 		})
 		if got.OldestReady <= 0 || got.Arrivals < want[0] || got.Arrivals > want[1] {

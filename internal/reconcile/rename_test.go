@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
-	"github.com/wakecall/wakecall/internal/queue/queuetest"
 )
 
 // TestRecoveryOfARenamedShardReadsLinesOfBothNames, from the reconciler and from a manual recovery.
@@ -65,7 +64,7 @@ func TestRecoveryOpensNoShardByASecondName(t *testing.T) {
 		t.Fatal("b is used")
 	}
 	client.FlushAll(t.Context())
-	if err := queuetest.Adopt(t.Context(), b); err == nil {
+	if err := adopt(t.Context(), b); err == nil {
 		t.Error("b was opened")
 	}
 	h.keep(t, time.Second)

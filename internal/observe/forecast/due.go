@@ -25,7 +25,7 @@ const (
 // Counts counts the jobs of all topics, and those of one topic by when they fall due; *queue.Queue implements it.
 type Counts interface {
 	Counts(ctx context.Context) (map[string]queue.Stats, error)
-	Forecast(ctx context.Context, topic string) (queue.Forecast, error)
+	Forecast(ctx context.Context, topic string, ahead time.Duration) (queue.Forecast, error)
 }
 
 // Due shows in /metrics how many callbacks fall due in each of the next minutes, so that dispatchers can be added
@@ -99,7 +99,7 @@ func (d *Due) count(ctx context.Context) (due [dueMinutes]float64, err error) {
 		return due, err
 	}
 	for _, t := range d.chosen(counts) {
-		f, err := d.Jobs.Forecast(ctx, t.Name)
+		f, err := d.Jobs.Forecast(ctx, t.Name, dueMinutes*time.Minute)
 		if err != nil && !queue.IsPartial(err) {
 			return due, err
 		}

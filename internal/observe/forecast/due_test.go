@@ -43,7 +43,7 @@ func (d *delayed) Counts(context.Context) (map[string]queue.Stats, error) {
 	return counts, d.err
 }
 
-func (d *delayed) Forecast(_ context.Context, topic string) (f queue.Forecast, err error) {
+func (d *delayed) Forecast(_ context.Context, topic string, _ time.Duration) (f queue.Forecast, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f.Minutes[2] = d.due[topic]

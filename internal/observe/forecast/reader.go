@@ -12,7 +12,7 @@ import (
 
 // Queue is the part of a queue.Queue that a Reader needs.
 type Queue interface {
-	Forecast(ctx context.Context, topic string) (queue.Forecast, error)
+	Forecast(ctx context.Context, topic string, ahead time.Duration) (queue.Forecast, error)
 	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
 	Workers(ctx context.Context, topic string) (queue.Workers, error)
 }
@@ -47,7 +47,7 @@ const (
 // Topic returns the forecast of a topic, and what it follows from. If some shards do not answer, their jobs are missing
 // from the numbers.
 func (r *Reader) Topic(ctx context.Context, t *registry.Topic) (Answer, *Situation, error) {
-	due, err := r.Queue.Forecast(ctx, t.Name)
+	due, err := r.Queue.Forecast(ctx, t.Name, queue.Day)
 	if err != nil && !queue.IsPartial(err) {
 		return Answer{}, nil, err
 	}

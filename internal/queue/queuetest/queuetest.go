@@ -21,6 +21,11 @@ func Adopt(ctx context.Context, s *queue.Shard) error {
 			return err
 		}
 	}
+	return Used(ctx, s)
+}
+
+// Used waits until the queue uses a shard that was opened.
+func Used(ctx context.Context, s *queue.Shard) error {
 	for !s.Up() {
 		select {
 		case <-ctx.Done():

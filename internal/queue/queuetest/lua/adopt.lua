@@ -4,6 +4,9 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    number of the data's format.
 -- Returns OK.
--- Keeps   all invariants: an empty bucket stays empty.
+-- Keeps   all invariants: revisions follow the clock, as after a comparison.
+if tonumber(call('GET', P .. 'rev') or 0) < (now - EPOCH) * RATE then
+  call('SET', P .. 'rev', text((now - EPOCH) * RATE))
+end
 call('SET', P .. 'run', serverID())
 return call('SET', P .. 'format', ARGV[1])
