@@ -41,7 +41,7 @@ FUZZTIME ?= 30s
 # For `make benchstat`: the commit to compare with, the number of rounds, the packages.
 BASE     ?= HEAD
 ROUNDS   ?= 6
-BENCHES  ?= ./internal/queue ./internal/journal ./internal/callback ./server ./dispatcher
+BENCHES  ?= ./internal/store ./internal/journal ./internal/callback ./server ./dispatcher
 # For `make chaos`.
 SECONDS  ?= 1800
 SEED     ?=
@@ -67,7 +67,7 @@ TESTS = $(GO) run -exec "env $(1)" $(GOTESTSUM) --format standard-quiet --hide-s
 
 # All packages but the integration tests, which start real processes and have targets of their own. Those that take the
 # longest come first, so that none of them runs alone at the end.
-UNIT := packages=$$(echo ./internal/queue ./server ./test/charttest; $(GO) list ./... | grep -v -e '/test$$' -e '/test/chaos$$');
+UNIT := packages=$$(echo ./internal/store ./server ./test/charttest; $(GO) list ./... | grep -v -e '/test$$' -e '/test/chaos$$');
 
 .PHONY: help
 help: ## list the targets

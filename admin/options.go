@@ -18,8 +18,8 @@ import (
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/bulk"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Options are the settings and dependencies of an Admin. New passes each area what it needs.
@@ -52,7 +52,7 @@ type Options struct {
 	TokenFile string // file of the first API token, for command lines to copy
 
 	// OpenShard connects to a shard as the processes do, for a connection test.
-	OpenShard func(context.Context, registry.Shard) (shard *queue.Shard, closeShard func(), err error)
+	OpenShard func(context.Context, registry.Shard) (shard *store.Shard, closeShard func(), err error)
 	Web       *http.Client // for tests of webhooks
 	// SendMail sends a test message; nil: alert.SendMail.
 	SendMail func(ctx context.Context, m alert.Mail, to string, message *alert.Message) error

@@ -15,8 +15,8 @@ import (
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // TestHostileWordsAreInert: untrusted text is text on every page that shows it, never markup.
@@ -49,24 +49,24 @@ const evil = `"'></pre></textarea></script></title><wk-evil onevil="1"></wk-evil
 // evilQueue has jobs whose user-supplied values are all evil.
 type evilQueue struct {
 	*admintest.Queue
-	job queue.Job
+	job store.Job
 }
 
-func (q *evilQueue) Get(context.Context, string, string) (*queue.Job, error) {
+func (q *evilQueue) Get(context.Context, string, string) (*store.Job, error) {
 	j := q.job
 	return &j, nil
 }
 
-func (q *evilQueue) Recall(ctx context.Context, topic, id string) (*queue.Job, error) {
+func (q *evilQueue) Recall(ctx context.Context, topic, id string) (*store.Job, error) {
 	return q.Get(ctx, topic, id)
 }
 
-func (q *evilQueue) List(context.Context, string, queue.State, string, int) ([]queue.Job, string, error) {
-	return []queue.Job{q.job}, "", nil
+func (q *evilQueue) List(context.Context, string, store.State, string, int) ([]store.Job, string, error) {
+	return []store.Job{q.job}, "", nil
 }
 
-func (q *evilQueue) Find(context.Context, string, []string) ([]*queue.Job, error) {
-	return []*queue.Job{&q.job, &q.job}, nil
+func (q *evilQueue) Find(context.Context, string, []string) ([]*store.Job, error) {
+	return []*store.Job{&q.job, &q.job}, nil
 }
 
 // checkPage requires that a page has no trace of evil in its elements, and a page.Policy that would stop it anyway.
@@ -122,12 +122,12 @@ func TestWhatIsStoredIsText(t *testing.T) {
 		"application/json": string(asJSON), "application/octet-stream": evil + "\x00\xff\xfe" + evil,
 		"text/plain": strings.Repeat(evil, 1000), evil: "+ADw-script+AD4-alert(1)+ADw-/script+AD4-",
 	} {
-		q := &evilQueue{Queue: &admintest.Queue{ByTopic: map[string]queue.Stats{"shop.close": {Dead: 1, Delayed: 1}}},
-			job: queue.Job{
-				Topic: "shop.close", ID: evil, State: queue.Dead, Body: []byte(body), ContentType: kind,
+		q := &evilQueue{Queue: &admintest.Queue{ByTopic: map[string]store.Stats{"shop.close": {Dead: 1, Delayed: 1}}},
+			job: store.Job{
+				Topic: "shop.close", ID: evil, State: store.Dead, Body: []byte(body), ContentType: kind,
 				DeadReason: evil,
 				DueAt:      now, CreatedAt: now, DeadAt: now,
-				Attempts: 1, History: []queue.Attempt{{N: 1, StartedAt: now.UnixMilli(), Status: 500, Error: evil,
+				Attempts: 1, History: []store.Attempt{{N: 1, StartedAt: now.UnixMilli(), Status: 500, Error: evil,
 					Answer: evil}},
 			}}
 		s := admintest.Open(t, func(o *admin.Options) { o.Queue = q })

@@ -15,8 +15,8 @@ import (
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/history"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/master"
 )
 
@@ -46,9 +46,9 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 // adminOptions returns the settings and dependencies of the web admin's pages.
 func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 	return admin.Options{
-		Queue: p.queue, Registry: p.registry, Editor: p.editedRegistry(), Accounts: account.NewStore(p.registry),
+		Queue: p.figures(), Registry: p.registry, Editor: p.editedRegistry(), Accounts: account.NewStore(p.registry),
 		Sessions: account.NewSessions(p.registry.DB()), Master: master.At(p.cfg.DataDir), Config: p.cfg,
-		Activity: activity.NewReader(p.queue), Caller: caller, BasePath: p.cfg.Admin.BasePath,
+		Activity: activity.NewReader(p.figures()), Caller: caller, BasePath: p.cfg.Admin.BasePath,
 		Proxies:         p.cfg.Admin.TrustedProxies,
 		ShutdownTimeout: p.cfg.ShutdownTimeout, Version: p.version, Log: p.log, Now: time.Now,
 
@@ -60,7 +60,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 		APIURL:    setup.APIURL(p.cfg),
 		AdminURL:  setup.PublicAdminURL(p.cfg),
 		TokenFile: setup.TokenFile(p.cfg),
-		OpenShard: func(ctx context.Context, s registry.Shard) (*queue.Shard, func(), error) {
+		OpenShard: func(ctx context.Context, s registry.Shard) (*store.Shard, func(), error) {
 			return setup.OpenShard(ctx, p.cfg, s)
 		},
 	}

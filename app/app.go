@@ -18,10 +18,12 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/log"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // parts are what every role needs to work.
@@ -35,7 +37,7 @@ type parts struct {
 	registry *registry.Registry
 	pull     *pull.Hub
 	queue    *queue.Queue        // follows the registry's snapshot
-	shards   []queue.ShardConfig // the queue's current shards
+	shards   []store.ShardConfig // the queue's current shards
 	ticks    []chan struct{}     // see shardsChanged
 	changes  *registry.Subscription
 
@@ -109,7 +111,7 @@ func (p *parts) open(process string, migrate registry.Migrate) (err error) {
 	if strings.HasPrefix(process, RoleTimer) || strings.HasPrefix(process, RoleDispatcher) {
 		timeout = max(timeout, patience)
 	}
-	p.queue = queue.Open(queue.Options{
+	p.queue = queue.Open(store.Options{
 		Timeout: timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Ended: recorder.Ended, Durability: p.durability,
 		Remembers: p.remembers, Pinned: p.pinned,
@@ -202,7 +204,7 @@ func (p *parts) newKeeper() (*reconcile.Reconciler, error) {
 	return reconcile.NewReconciler(reconcile.ReconcilerOptions{
 		Dir: p.cfg.JournalDir(), Shards: p.queue.Shards, Changed: p.shardsChanged(), Queue: p.queue,
 		Reported: p.recovered,
-		Limit: func(ctx context.Context, s *queue.Shard, bucket int) error {
+		Limit: func(ctx context.Context, s *store.Shard, bucket int) error {
 			return p.queue.LimitBucket(ctx, s, bucket, p.allTopicConfs)
 		},
 		Prefer: p.recovered != nil, Logger: p.log, Registerer: p.metrics,
@@ -275,12 +277,12 @@ func (p *parts) apply(ctx context.Context) {
 	}
 }
 
-func topicConfs(s *registry.Snapshot, names []string) []queue.TopicConf {
-	list := make([]queue.TopicConf, 0, len(names))
+func topicConfs(s *registry.Snapshot, names []string) []store.TopicConf {
+	list := make([]store.TopicConf, 0, len(names))
 	for _, name := range names {
 		t := s.Topics.Get(name)
 		if t == nil {
-			list = append(list, queue.TopicConf{Name: name, Gone: true})
+			list = append(list, store.TopicConf{Name: name, Gone: true})
 			continue
 		}
 		if t.Locked { // its limits are set by hosts that can decrypt it
@@ -292,7 +294,7 @@ func topicConfs(s *registry.Snapshot, names []string) []queue.TopicConf {
 }
 
 // allTopicConfs yields those of the current snapshot.
-func (p *parts) allTopicConfs(yield func(queue.TopicConf) bool) {
+func (p *parts) allTopicConfs(yield func(store.TopicConf) bool) {
 	for _, t := range p.registry.Snapshot().Topics.All() {
 		if !t.Locked && !yield(topicConf(t)) { // limits of locked topics are set by hosts that can decrypt them
 			return
@@ -300,10 +302,13 @@ func (p *parts) allTopicConfs(yield func(queue.TopicConf) bool) {
 	}
 }
 
-func topicConf(t *registry.Topic) queue.TopicConf {
-	return queue.TopicConf{
+func topicConf(t *registry.Topic) store.TopicConf {
+	return store.TopicConf{
 		Name: t.Name, Paused: t.State != registry.TopicActive, TTR: t.TTR.Std(), MaxAttempts: t.MaxAttempts,
 		MaxInFlight: t.MaxInFlight, RateLimit: t.RateLimit, Pull: t.Delivery == registry.DeliveryPull,
 		Drop: t.OnExpiry == registry.ExpiryDrop, Remember: time.Duration(t.Remember),
 	}
 }
+
+// figures returns the queue with what people read about it.
+func (p *parts) figures() observe.Figures { return observe.Figures{Queue: p.queue} }

@@ -12,8 +12,8 @@ import (
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/history"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/reconcile"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/web"
 )
 
@@ -31,9 +31,9 @@ func (p *parts) newChecker() (role, error) {
 	var alerts *alert.Alerts
 	leads := func() bool { return alerts.Leads() } // no scrape comes before the role is complete
 	c := checker.New(checker.Options{
-		Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
-		Jobs: p.queue, Known: p.hasSeries,
-		Hosts:    func(ctx context.Context) ([]queue.Host, error) { return queue.Hosts(ctx, p.queue) },
+		Shards: shardsAs(p.queue, func(s *store.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
+		Jobs: p.figures(), Known: p.hasSeries,
+		Hosts:    func(ctx context.Context) ([]reconcile.Host, error) { return reconcile.Hosts(ctx, p.queue) },
 		Forecast: p.forecastOf(), Host: setup.HostName(p.cfg),
 		Leads: leads, MetricTopics: p.cfg.Metrics.Topics, Logger: p.log, Registerer: p.metrics,
 	})
@@ -66,7 +66,7 @@ func restartText(r *reconcile.Report, err error) message.Message {
 func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(string) alert.Say) *alert.Alerts {
 	store := alert.NewStore(p.registry.DB())
 	watch := alert.NewWatch(alert.Sources{
-		Queue: p.queue, Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up,
+		Queue: p.figures(), Activity: activity.NewReader(p.figures()), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up,
 		Unknown:  p.unknownTopics,
 		Journal:  p.journal.Try,
 		Forecast: p.forecastOf(),
@@ -140,7 +140,7 @@ func shardFindings(c *checker.Checker) []alert.ShardFinding {
 // newSampler returns the Sampler of the charts.
 func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
 	return history.New(history.Options{
-		Source: p.queue, Store: history.NewStore(p.registry.DB()), Host: setup.HostName(p.cfg), Logger: p.log,
+		Source: p.figures(), Store: history.NewStore(p.registry.DB()), Host: setup.HostName(p.cfg), Logger: p.log,
 		Lateness: p.lateness, Topics: p.topicNames,
 		Shards: func() []history.ShardReading { return shardReadings(c) },
 	})
@@ -149,7 +149,7 @@ func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
 // lateness returns the lateness of callbacks since a time, by topic, and of all topics together under "". It omits
 // shards that do not answer.
 func (p *parts) lateness(ctx context.Context, topics []string, since time.Time) (map[string]history.Lateness, error) {
-	reader, list := activity.NewReader(p.queue), map[string]history.Lateness{}
+	reader, list := activity.NewReader(p.figures()), map[string]history.Lateness{}
 	if topics == nil {
 		h, err := reader.LatenessOfAll(ctx, since)
 		list[""] = latenessOf(h)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 const (
@@ -71,7 +72,7 @@ func (d *drainer) drainAll(ctx context.Context) (some bool) {
 	return some
 }
 
-func (d *drainer) drain(ctx context.Context, s *queue.Shard) {
+func (d *drainer) drain(ctx context.Context, s *store.Shard) {
 	name := s.Name()
 	moved, err := d.queue.Drain(ctx, s, d.holder)
 	d.total.WithLabelValues(name).Add(float64(moved))

@@ -7,24 +7,24 @@ import (
 
 	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // durability returns a topic's durability, or the default for an unknown topic.
-func (p *parts) durability(topic string) queue.Durability {
+func (p *parts) durability(topic string) store.Durability {
 	t := p.registry.Snapshot().TopicOrNamespace(topic)
 	if t == nil {
-		return queue.Memory
+		return store.Memory
 	}
 	return durabilityOf(t.Durability)
 }
 
-func durabilityOf(d registry.Durability) queue.Durability {
+func durabilityOf(d registry.Durability) store.Durability {
 	if d == registry.DurabilityReplica {
-		return queue.Replica
+		return store.Replica
 	}
-	return queue.Memory
+	return store.Memory
 }
 
 // remembers reports whether a push that repeats a finished job of a topic counts as a duplicate.
@@ -48,7 +48,7 @@ func (p *parts) pinned(topic string) string {
 type editedRegistry struct {
 	*registry.Registry
 	cfg     *conf.Config
-	canKeep func(context.Context, queue.Durability) error
+	canKeep func(context.Context, store.Durability) error
 }
 
 func (p *parts) editedRegistry() *editedRegistry {

@@ -13,8 +13,8 @@ import (
 // forecaster returns the function that says when the waiting jobs of a topic are cleared.
 func (p *parts) forecaster() func(ctx context.Context, t *registry.Topic) (forecast.Answer, error) {
 	r := &forecast.Reader{
-		Queue: p.queue, History: &pastWhileUp{history.Reader{Store: history.NewStore(p.registry.DB())}, p.registry.Up},
-		Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot,
+		Queue: p.figures(), History: &pastWhileUp{history.Reader{Store: history.NewStore(p.registry.DB())}, p.registry.Up},
+		Activity: activity.NewReader(p.figures()), Snapshot: p.registry.Snapshot,
 	}
 	return func(ctx context.Context, t *registry.Topic) (forecast.Answer, error) {
 		a, _, err := r.Topic(ctx, t)
@@ -53,7 +53,7 @@ func (p *parts) forecastOf() func(ctx context.Context, topic string) forecast.An
 
 // newDue returns what shows the jobs that fall due in /metrics.
 func (p *parts) newDue(leads func() bool) *forecast.Due {
-	d := &forecast.Due{Jobs: p.queue, Snapshot: p.registry.Snapshot, Leads: leads, Logger: p.log}
+	d := &forecast.Due{Jobs: p.figures(), Snapshot: p.registry.Snapshot, Leads: leads, Logger: p.log}
 	d.Register(p.metrics)
 	return d
 }

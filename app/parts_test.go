@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/pulltest"
 )
 
@@ -37,7 +37,7 @@ func TestJobsOfUnknownTopicsAreFound(t *testing.T) {
 	ctx := t.Context()
 	push := func(topic, id string) {
 		t.Helper()
-		if r := q.Push(ctx, queue.Push{Topic: topic, ID: id, Body: []byte("1"), Delay: time.Hour}); r.Err != nil {
+		if r := q.Push(ctx, store.Push{Topic: topic, ID: id, Body: []byte("1"), Delay: time.Hour}); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 	}
@@ -84,8 +84,8 @@ func TestADurabilityThatNoShardKeepsIsRefused(t *testing.T) {
 	p, q := newTestParts(t)
 	ctx := t.Context()
 	asked, away := 0, error(nil)
-	edited := &editedRegistry{q.Registry, p.cfg, func(_ context.Context, d queue.Durability) error {
-		if asked++; d == queue.Replica {
+	edited := &editedRegistry{q.Registry, p.cfg, func(_ context.Context, d store.Durability) error {
+		if asked++; d == store.Replica {
 			return away
 		}
 		return nil
@@ -118,8 +118,8 @@ func TestADurabilityThatNoShardKeepsIsRefused(t *testing.T) {
 	if done, err := edited.PutTopics(ctx, "me", list); err != nil || len(done) != 3 || asked != 2 {
 		t.Errorf("a file of topics: %v %v, checked %d times", done, err, asked)
 	}
-	for name, want := range map[string]queue.Durability{
-		"safe": queue.Replica, "z": queue.Memory, "unknown": queue.Memory,
+	for name, want := range map[string]store.Durability{
+		"safe": store.Replica, "z": store.Memory, "unknown": store.Memory,
 	} {
 		if got := p.durability(name); got != want {
 			t.Errorf("the durability of %s is %v", name, got)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Recover recovers lost writes from the journals in o.Dirs, or from this installation's journal.
@@ -41,7 +41,7 @@ func Recover(
 }
 
 // answers returns an error if a shard to be compared is down: the shard only or, if that is empty, any shard.
-func answers(shards []queue.ShardHealth, only string) error {
+func answers(shards []store.ShardHealth, only string) error {
 	var names []string
 	for _, h := range shards {
 		names = append(names, h.Name)

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // TestRecoveringOneShardNeedsOnlyThatOne: the error about a shard that is down suggests naming another one.
 func TestRecoveringOneShardNeedsOnlyThatOne(t *testing.T) {
-	shards := []queue.ShardHealth{{Name: "a", Up: true}, {Name: "b", Err: "connection refused"}}
+	shards := []store.ShardHealth{{Name: "a", Up: true}, {Name: "b", Err: "connection refused"}}
 	for only, want := range map[string]string{
 		"": "shard b does not answer", "a": "", "b": "shard b does not answer",
 		"c": `no shard "c" in use; shards in use: a, b`,

@@ -15,10 +15,12 @@ import (
 	"github.com/wakecall/wakecall/dispatcher"
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/server"
 	"github.com/wakecall/wakecall/timer"
@@ -136,7 +138,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 		return role{}, err
 	}
 	s, err := server.New(server.Options{
-		Jobs: p.jobs(), Waits: p.queue, Workers: p.pull, Search: searcher, Registry: p.editedRegistry(),
+		Jobs: p.jobs(), Waits: p.figures(), Workers: p.pull, Search: searcher, Registry: p.editedRegistry(),
 		Healthy:  p.journal.Accepting,
 		Forecast: p.forecaster(), Alerts: alerts,
 		Limits: server.Limits{
@@ -184,7 +186,7 @@ const shardsLimit = 3 * time.Second
 func (p *parts) awaitShards(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, shardsLimit)
 	defer cancel()
-	var un *queue.UnavailableError
+	var un *store.UnavailableError
 	for errors.As(p.queue.Ready(), &un) {
 		select {
 		case <-time.After(10 * time.Millisecond):
@@ -207,7 +209,7 @@ func (p *parts) jobs() interface {
 
 func (p *parts) newTimer() role {
 	t := timer.New(timer.Options{
-		Shards:  shardsAs(p.queue, func(s *queue.Shard) timer.Shard { return s }),
+		Shards:  shardsAs(p.queue, func(s *store.Shard) timer.Shard { return s }),
 		Changed: p.shardsChanged(), Exact: true, Logger: p.log, Registerer: p.metrics,
 	})
 	return role{run: t.Run}
@@ -219,7 +221,7 @@ func (p *parts) newDispatcher() (role, error) {
 		return role{}, err
 	}
 	d := dispatcher.New(dispatcher.Options{
-		Shards:  shardsAs(p.queue, func(s *queue.Shard) dispatcher.Shard { return s }),
+		Shards:  shardsAs(p.queue, func(s *store.Shard) dispatcher.Shard { return observe.Shard{Shard: s} }),
 		Changed: p.shardsChanged(), Refresh: p.registry.Refresh, Topics: p.registry.Snapshot,
 		Deleted: p.registry.TopicDeleted,
 		Caller:  caller, Journal: p.journal, Activity: activity.New(p.log), Concurrency: p.cfg.Dispatcher.Concurrency,
@@ -242,7 +244,7 @@ func (p *parts) newCaller() (*callback.Caller, error) {
 }
 
 // shardsAs returns a function that lists the queue's shards as a role's interface.
-func shardsAs[S any](q *queue.Queue, as func(*queue.Shard) S) func() []S {
+func shardsAs[S any](q *queue.Queue, as func(*store.Shard) S) func() []S {
 	return func() []S {
 		var list []S
 		for _, s := range q.Shards() {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/journal/search"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/reconcile"
 )
 
 // newSearcher returns what searches the journals of all hosts.
@@ -33,9 +33,9 @@ func (p *parts) peers(ctx context.Context, own string) (peers []search.Peer) {
 			peers = append(peers, search.Peer{Name: h.Journal, Addrs: h.Listeners["server.addr"]})
 		}
 	}
-	hosts, _ := queue.Hosts(ctx, p.queue) // a shard that is down knows the same hosts as the others
+	hosts, _ := reconcile.Hosts(ctx, p.queue) // a shard that is down knows the same hosts as the others
 	for _, h := range hosts {
-		if !names[h.Name] && h.State != queue.HostForgotten {
+		if !names[h.Name] && h.State != reconcile.HostForgotten {
 			peers = append(peers, search.Peer{Name: h.Name})
 		}
 	}

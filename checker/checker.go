@@ -15,21 +15,22 @@ import (
 
 	"github.com/wakecall/wakecall/internal/alert/health"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/reconcile"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Shard is the part of a queue.Shard that the checker needs.
 type Shard interface {
 	Name() string
 	Ping(ctx context.Context) (clock time.Time, took time.Duration, err error)
-	Health(ctx context.Context) queue.ShardHealth
+	Health(ctx context.Context) store.ShardHealth
 }
 
 // Jobs counts jobs; *queue.Queue implements it.
 type Jobs interface {
-	Counts(ctx context.Context) (map[string]queue.Stats, error)
+	Counts(ctx context.Context) (map[string]store.Stats, error)
 	Active(ctx context.Context, since time.Time) ([]string, error)
-	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
 }
 
 // Options of a Checker.
@@ -38,7 +39,7 @@ type Options struct {
 	Changed <-chan struct{} // receives when Shards may have changed; nil: never
 	Every   time.Duration   // between pings of a shard; 0: a second
 	// Hosts lists the hosts that the shards know, for a scrape with Jobs.
-	Hosts func(ctx context.Context) ([]queue.Host, error)
+	Hosts func(ctx context.Context) ([]reconcile.Host, error)
 	Jobs  Jobs // for counting jobs at a scrape; nil: not counted
 	// Leads reports whether this process shows what is the same on every host; nil: it does.
 	Leads func() bool
@@ -69,7 +70,7 @@ type View struct {
 	Ping   time.Duration // the last one
 	P50    time.Duration // of the last minute's pings
 	P99    time.Duration
-	Health queue.ShardHealth // the last answered one
+	Health store.ShardHealth // the last answered one
 }
 
 // New returns a Checker; Run starts it.
@@ -85,7 +86,7 @@ func New(o Options) *Checker {
 
 // Run watches the shards until ctx is done and everything it started has ended.
 func (c *Checker) Run(ctx context.Context) error {
-	queue.RunPerShard(ctx, c.opts.Shards, c.opts.Changed, c.watch)
+	store.RunPerShard(ctx, c.opts.Shards, c.opts.Changed, c.watch)
 	return nil
 }
 
@@ -96,7 +97,7 @@ func (c *Checker) watch(ctx context.Context, s Shard) {
 	w := watched{limit: c.opts.Every}
 	defer func() {
 		// Findings outlive this process; the next one continues them.
-		if errors.Is(context.Cause(ctx), queue.ErrShardRemoved) {
+		if errors.Is(context.Cause(ctx), store.ErrShardRemoved) {
 			c.forget(s.Name())
 		}
 	}()

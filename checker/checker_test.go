@@ -17,7 +17,8 @@ import (
 	"github.com/wakecall/wakecall/internal/alert/health"
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/reconcile"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/leaks"
 )
 
@@ -29,7 +30,7 @@ type fake struct {
 	err    error
 	took   time.Duration
 	off    time.Duration
-	health queue.ShardHealth
+	health store.ShardHealth
 	part   string // errors by part
 	pings  int
 	infos  int
@@ -44,7 +45,7 @@ func (f *fake) Ping(context.Context) (time.Time, time.Duration, error) {
 	return time.Now().Add(f.off), f.took, f.err
 }
 
-func (f *fake) Health(context.Context) queue.ShardHealth {
+func (f *fake) Health(context.Context) store.ShardHealth {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.infos++
@@ -61,7 +62,7 @@ func (f *fake) set(change func()) {
 // watching runs a checker in a bubble of fake time.
 func watching(t *testing.T, test func(t *testing.T, c *Checker, f *fake, told *[]Finding)) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{took: time.Millisecond, health: queue.ShardHealth{RunID: "1"}}
+		f := &fake{took: time.Millisecond, health: store.ShardHealth{RunID: "1"}}
 		told := &[]Finding{}
 		c := New(Options{
 			Shards: func() []Shard { return []Shard{f} }, Notify: func(x Finding) { *told = append(*told, x) },
@@ -127,7 +128,7 @@ func TestClocksAndMemoryAndRestartsAreJudged(t *testing.T) {
 		}
 		f.set(func() {
 			f.off = 0
-			f.health = queue.ShardHealth{
+			f.health = store.ShardHealth{
 				RunID: "1", ReplOffset: -1, Memory: 90, MaxMemory: 100, Policy: "allkeys-lru", WriteError: "disk full",
 				LinkDown: true, Differ: "one has 8:1:1", LargestJobs: health.LargeTopic + 1,
 			}
@@ -238,12 +239,12 @@ func TestAPartThatDoesNotAnswerIsFound(t *testing.T) {
 
 func TestAScrapeHasShardsAndJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{took: time.Millisecond, health: queue.ShardHealth{
+		f := &fake{took: time.Millisecond, health: store.ShardHealth{
 			RunID: "1", Memory: 30, MaxMemory: 100, Jobs: 7, Policy: "noeviction",
 		}}
 		shards := []Shard{f}
 		changed, jobs := make(chan struct{}), &jobsOf{
-			counts: map[string]queue.Stats{"t": {Ready: 5}, "u": {Dead: 2}, "v": {Dead: 1, Delayed: 3},
+			counts: map[string]store.Stats{"t": {Ready: 5}, "u": {Dead: 2}, "v": {Dead: 1, Delayed: 3},
 				"gone": {Ready: 99}},
 			active: []string{"called"},
 		}
@@ -340,24 +341,24 @@ func scrape(t *testing.T, r *prometheus.Registry) map[string]float64 {
 
 // jobsOf counts jobs.
 type jobsOf struct {
-	counts  map[string]queue.Stats
+	counts  map[string]store.Stats
 	active  []string
 	counted int
 }
 
-func (j *jobsOf) Counts(context.Context) (map[string]queue.Stats, error) {
+func (j *jobsOf) Counts(context.Context) (map[string]store.Stats, error) {
 	j.counted++
 	return maps.Clone(j.counts), nil
 }
 
-func hosts(context.Context) ([]queue.Host, error) {
-	return []queue.Host{{Name: "here"}, {Name: "gone", Absent: []string{"b"}}}, nil
+func hosts(context.Context) ([]reconcile.Host, error) {
+	return []reconcile.Host{{Name: "here"}, {Name: "gone", Absent: []string{"b"}}}, nil
 }
 
 func (j *jobsOf) Active(context.Context, time.Time) ([]string, error) { return j.active, nil }
 
-func (j *jobsOf) Stats(_ context.Context, topics []string) (map[string]queue.Stats, error) {
-	all := map[string]queue.Stats{}
+func (j *jobsOf) Stats(_ context.Context, topics []string) (map[string]store.Stats, error) {
+	all := map[string]store.Stats{}
 	for _, topic := range topics {
 		s := j.counts[topic]
 		s.OldestReady = time.Second
@@ -371,7 +372,7 @@ func TestTheDetailOfAFindingIsUpToDate(t *testing.T) {
 	watching(t, func(t *testing.T, c *Checker, f *fake, told *[]Finding) {
 		for _, memory := range []int64{90, 99} {
 			f.set(func() {
-				f.health = queue.ShardHealth{RunID: "1", Memory: memory, MaxMemory: 100,
+				f.health = store.ShardHealth{RunID: "1", Memory: memory, MaxMemory: 100,
 					Policy: "noeviction"}
 			})
 			pass(infoEvery * time.Second)

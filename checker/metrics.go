@@ -12,7 +12,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/metrics"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // What is the same on every host comes from one of them, so that sums over all hosts are right.
@@ -92,7 +92,7 @@ func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...str
 	if err = cmp.Or(err, statsErr); err != nil { // the numbers come from the shards that answered
 		m.c.opts.Logger.Warn("cannot count all jobs for a scrape", "error", err)
 	}
-	states := func(topic string, s queue.Stats) {
+	states := func(topic string, s store.Stats) {
 		gauge(jobsDesc, float64(s.Delayed), topic, "delayed")
 		gauge(jobsDesc, float64(s.Ready), topic, "ready")
 		gauge(jobsDesc, float64(s.Running), topic, "running")
@@ -119,7 +119,7 @@ const maxForecasts = 20
 
 // forecasts shows when the backlogs of topics are cleared, unless that is unknown.
 func (m *collector) forecasts(
-	ctx context.Context, gauge func(d *prometheus.Desc, v float64, labels ...string), stats map[string]queue.Stats,
+	ctx context.Context, gauge func(d *prometheus.Desc, v float64, labels ...string), stats map[string]store.Stats,
 ) {
 	if m.c.opts.Forecast == nil {
 		return
@@ -144,20 +144,20 @@ func (m *collector) forecasts(
 }
 
 // chosen returns the topics with their own series. rest is the sum of the others, or nil if there are none.
-func (m *collector) chosen(ctx context.Context) (own []string, rest *queue.Stats, err error) {
+func (m *collector) chosen(ctx context.Context) (own []string, rest *store.Stats, err error) {
 	counts, err := m.c.opts.Jobs.Counts(ctx)
 	active, activeErr := m.c.opts.Jobs.Active(ctx, time.Now().Add(-metrics.Kept))
 	for _, topic := range active {
 		if _, ok := counts[topic]; !ok { // a topic without jobs
-			counts[topic] = queue.Stats{}
+			counts[topic] = store.Stats{}
 		}
 	}
-	maps.DeleteFunc(counts, func(topic string, _ queue.Stats) bool { return !m.c.opts.Known(topic) })
+	maps.DeleteFunc(counts, func(topic string, _ store.Stats) bool { return !m.c.opts.Known(topic) })
 	own = slices.Collect(maps.Keys(counts))
 	if most := m.c.opts.MetricTopics; len(own) > most {
 		jobs := func(topic string) int64 { return counts[topic].Jobs() }
 		slices.SortFunc(own, func(a, b string) int { return cmp.Or(cmp.Compare(jobs(b), jobs(a)), cmp.Compare(a, b)) })
-		rest = &queue.Stats{}
+		rest = &store.Stats{}
 		for _, topic := range own[most:] {
 			rest.Add(counts[topic])
 		}

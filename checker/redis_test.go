@@ -9,15 +9,16 @@ import (
 	"github.com/wakecall/wakecall/internal/alert/health"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/redistest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
 func TestARedisThatIsKilledAndRestarted(t *testing.T) {
 	r := redistest.Start(t, redistest.Options{Quick: true, Args: []string{"--maxmemory", "100mb"}})
-	q := queue.Open(queue.Options{Timeout: wait.Limit})
+	q := queue.Open(store.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
-	shards := []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
+	shards := []store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
@@ -64,16 +65,16 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 		wait.For(t, "the rights", func() bool { return root.Do(t.Context(), args...).Err() == nil })
 	}
 	grant()
-	q := queue.Open(queue.Options{Timeout: wait.Limit})
+	q := queue.Open(store.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
-	shards := []queue.ShardConfig{{Name: "a", URL: "unix://us:pw@" + r.Addr(), State: "active"}}
+	shards := []store.ShardConfig{{Name: "a", URL: "unix://us:pw@" + r.Addr(), State: "active"}}
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
 	if err := queuetest.Adopt(t.Context(), q.Shards()[0]); err != nil {
 		t.Fatal(err)
 	}
-	push := func() error { return q.Push(t.Context(), queue.Push{Topic: "t", Delay: time.Hour}).Err }
+	push := func() error { return q.Push(t.Context(), store.Push{Topic: "t", Delay: time.Hour}).Err }
 	begun, ended := make(chan Finding, 100), make(chan Finding, 100)
 	c := New(Options{
 		Shards: func() []Shard { return []Shard{q.Shards()[0]} },
@@ -96,9 +97,9 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 		grant(lacks)
 		want(t, begun, health.Forbidden)
 		wait.For(t, "a push without "+lacks+" to fail", func() bool {
-			var un *queue.UnavailableError
+			var un *store.UnavailableError
 			err := push()
-			return lacks == "-publish" || errors.As(err, &un) && queue.Forbidden(q.Ready()) // not every push publishes
+			return lacks == "-publish" || errors.As(err, &un) && store.Forbidden(q.Ready()) // not every push publishes
 		})
 		grant()
 		want(t, ended, health.Forbidden)
@@ -131,9 +132,9 @@ func TestHostsWithOtherSettingsAreFound(t *testing.T) {
 	r := redistest.Start(t, redistest.Options{Quick: true})
 	differ := func(host, settings string) string {
 		t.Helper()
-		q := queue.Open(queue.Options{Host: host, Settings: settings, Timeout: wait.Limit})
+		q := queue.Open(store.Options{Host: host, Settings: settings, Timeout: wait.Limit})
 		defer q.Close()
-		shards := []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
+		shards := []store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
 		if err := q.SetShards(t.Context(), shards); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/alert/health"
 	"github.com/wakecall/wakecall/internal/message"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // pingsKept is the number of pings for the percentiles: those of a minute.
@@ -37,9 +37,9 @@ func (w *watched) ping(ctx context.Context, s Shard) verdicts {
 		return nil
 	}
 	w.last = took
-	if queue.Forbidden(err) {
+	if store.Forbidden(err) {
 		w.failures++
-		return w.judge(queue.ShardHealth{Err: err.Error(), Forbidden: true})
+		return w.judge(store.ShardHealth{Err: err.Error(), Forbidden: true})
 	}
 	if err != nil {
 		if w.failures++; w.failures >= health.DownAfter {
@@ -84,7 +84,7 @@ func (w *watched) judgeClock(judged verdicts, clock time.Time, took time.Duratio
 }
 
 // judge judges a shard's report about itself.
-func (w *watched) judge(h queue.ShardHealth) verdicts {
+func (w *watched) judge(h store.ShardHealth) verdicts {
 	if h.Forbidden {
 		p := health.JudgeWatched(h)[0]
 		return verdicts{p.Kind: p.Says(), health.Down: none, health.Partial: none}
@@ -107,7 +107,7 @@ func (w *watched) judge(h queue.ShardHealth) verdicts {
 }
 
 // restarted detects writes that the same server process lost; losses after a restart are reported with Restarted.
-func (w *watched) restarted(h queue.ShardHealth) (detail message.Message) {
+func (w *watched) restarted(h store.ShardHealth) (detail message.Message) {
 	if h.RunID == w.runID && h.ReplOffset < w.offset {
 		detail = message.New("finding.offset", w.offset, h.ReplOffset)
 	}

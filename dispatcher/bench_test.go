@@ -12,19 +12,21 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/redistest"
 )
 
 // BenchmarkDispatch measures one dispatcher from reserve to settle, with Redis and the endpoint on the same machine.
 func BenchmarkDispatch(b *testing.B) {
 	r := redistest.Start(b, redistest.Options{Quick: true})
-	q := queue.Open(queue.Options{})
+	q := queue.Open(store.Options{})
 	defer func() { _ = q.Close() }()
 	if err := q.SetShards(b.Context(),
-		[]queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
+		[]store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
 		b.Fatal(err)
 	}
 	for deadline := time.Now().Add(20 * time.Second); queuetest.Adopt(b.Context(), q.Shards()[0]) != nil &&
@@ -32,7 +34,7 @@ func BenchmarkDispatch(b *testing.B) {
 		time.Sleep(time.Millisecond)
 	}
 	for deadline := time.Now().Add(10 * time.Second); q.Push(b.Context(),
-		queue.Push{Topic: "warm", ID: "up", Delay: time.Hour}).Err != nil; {
+		store.Push{Topic: "warm", ID: "up", Delay: time.Hour}).Err != nil; {
 		if time.Now().After(deadline) {
 			b.Fatal("Redis does not answer")
 		}
@@ -40,9 +42,9 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 	body := []byte(`"` + strings.Repeat("x", 62) + `"`)
 	for i := 0; i < b.N; i += 1000 {
-		var batch []queue.Push
+		var batch []store.Push
 		for k := i; k < min(i+1000, b.N); k++ {
-			batch = append(batch, queue.Push{Topic: "t", ID: fmt.Sprint(k), Body: body})
+			batch = append(batch, store.Push{Topic: "t", ID: fmt.Sprint(k), Body: body})
 		}
 		for _, r := range q.PushBatch(b.Context(), batch) {
 			if r.Err != nil {
@@ -68,7 +70,7 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 	defer c.Close()
 	d := New(Options{
-		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Topics: func() *registry.Snapshot { return snap },
+		Shards: func() []Shard { return []Shard{observe.Shard{Shard: q.Shards()[0]}} }, Topics: func() *registry.Snapshot { return snap },
 		Caller: c, Pattern: "0120010210",
 	})
 	ctx, cancel := context.WithCancel(b.Context())

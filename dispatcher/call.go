@@ -14,13 +14,13 @@ import (
 
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // reservation is a leased job whose outcome is not settled yet.
 type reservation struct {
-	*queue.Job
+	*store.Job
 	place *place
 	sent  time.Time // when the reserve request was sent (monotonic)
 	now   time.Time // Redis's clock, not before sent
@@ -57,8 +57,8 @@ func (s *source) handle(r *reservation) {
 
 // outcome is how a lease ends, with more fields for the journal and the metrics.
 type outcome struct {
-	queue.End
-	job     *queue.Job
+	store.End
+	job     *store.Job
 	started time.Time
 	took    time.Duration
 	late    float64 // seconds from the due time to the call
@@ -80,7 +80,7 @@ func (s *source) judge(r *reservation) *outcome {
 		held, err := s.confirm(s.ctx, r, ttr)
 		switch {
 		case err != nil:
-			return end(r, queue.Release, "shutdown")
+			return end(r, store.Release, "shutdown")
 		case !held:
 			return nil
 		}
@@ -100,15 +100,15 @@ func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 		return s.refuseUnknown(r)
 	case topic.Delivery == registry.DeliveryPull: // Redis does not know the change yet
 		s.noteReleased(r.Topic)
-		return end(r, queue.Release, "pull topic")
+		return end(r, store.Release, "pull topic")
 	case topic.State != registry.TopicActive:
 		s.noteReleased(r.Topic)
-		return end(r, queue.Release, string(topic.State))
+		return end(r, store.Release, string(topic.State))
 	case topic.Locked:
 		s.noteReleased(r.Topic)
-		return end(r, queue.Release, "locked")
+		return end(r, store.Release, "locked")
 	case topic.ExpiresAfter > 0 && r.clock().Sub(r.DueAt) > topic.ExpiresAfter.Std():
-		return end(r, queue.Expire, "expired")
+		return end(r, store.Expire, "expired")
 	}
 	return nil
 }
@@ -119,9 +119,9 @@ func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 func (s *source) refuseUnknown(r *reservation) *outcome {
 	deleted, err := s.d.deleted(r.Topic)
 	if deleted {
-		return end(r, queue.Expire, "topic deleted")
+		return end(r, store.Expire, "topic deleted")
 	}
-	o := end(r, queue.Release, "topic unknown")
+	o := end(r, store.Release, "topic unknown")
 	if err != nil {
 		s.noteReleased(r.Topic)
 	} else if !s.noteUnknown(r.Topic) {
@@ -131,8 +131,8 @@ func (s *source) refuseUnknown(r *reservation) *outcome {
 }
 
 // end returns the outcome of a job that was not called. One that is released goes back to its old place.
-func end(r *reservation, v queue.Verb, reason string) *outcome {
-	e := queue.End{Lease: r.Lease, Verb: v, AtHead: true, Reason: reason}
+func end(r *reservation, v store.Verb, reason string) *outcome {
+	e := store.End{Lease: r.Lease, Verb: v, AtHead: true, Reason: reason}
 	return &outcome{End: e, job: r.Job, reason: reason}
 }
 
@@ -149,8 +149,8 @@ func (r *reservation) mayStart(ttr time.Duration) bool {
 func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration) (held bool, err error) {
 	for backoff := minBackoff; ctx.Err() == nil && s.ctx.Err() == nil; {
 		asked := s.start.ask()
-		lease := min(ttr, leaseCap) + asked.window - queue.StartWindow
-		ended, err := s.shard.End(s.d.settles, s.bucket, []queue.End{extended(r.Lease, lease)})
+		lease := min(ttr, leaseCap) + asked.window - store.StartWindow
+		ended, err := s.shard.End(s.d.settles, s.bucket, []store.End{extended(r.Lease, lease)})
 		took := time.Since(asked.sent)
 		switch {
 		case err != nil:
@@ -160,7 +160,7 @@ func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration)
 		case ended[0].Err != nil:
 			return false, nil
 		case took <= asked.window:
-			r.asked, r.ends = asked, asked.sent.Add(lease+queue.LeaseGrace)
+			r.asked, r.ends = asked, asked.sent.Add(lease+store.LeaseGrace)
 			return true, nil
 		default:
 			s.follow(took)
@@ -209,30 +209,30 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 	case lost:
 		return nil
 	case abandoned:
-		return end(r, queue.Release, "not confirmed")
+		return end(r, store.Release, "not confirmed")
 	}
 	if r.Attempts == 0 && r.Snoozes == 0 {
 		s.d.metrics.lateness.Observe(late)
 	}
 	o = &outcome{
-		End: queue.End{Lease: r.Lease, AtHead: true}, job: r.Job,
+		End: store.End{Lease: r.Lease, AtHead: true}, job: r.Job,
 		started: started, took: time.Since(started), late: late,
 		answer: cut(string(out.Answer), maxShown), reason: out.Reason,
 	}
 	if out.Class != callback.Success && s.d.calls.Err() != nil {
-		o.Verb, o.reason = queue.Release, "shutdown" // canceled by the shutdown; no attempt is counted
+		o.Verb, o.reason = store.Release, "shutdown" // canceled by the shutdown; no attempt is counted
 		return o
 	}
 	if out.Class == callback.Short {
 		s.d.shortage.log(s.d.opts.Logger, out.Err)
 		s.noteReleased(r.Topic)
-		return end(r, queue.Release, out.Reason)
+		return end(r, store.Release, out.Reason)
 	}
-	o.Endpoint = queue.EndpointUp
+	o.Endpoint = store.EndpointUp
 	if out.EndpointDown {
-		o.Endpoint = queue.EndpointDown
+		o.Endpoint = store.EndpointDown
 	}
-	o.Attempt = &queue.Attempt{
+	o.Attempt = &store.Attempt{
 		StartedAt: r.now.Add(started.Sub(r.sent)).UnixMilli(), TookMS: float64(o.took.Microseconds()) / 1000,
 		Status: out.Status, Error: cut(out.Err, maxError), Answer: cut(o.answer, maxAnswer),
 	}
@@ -283,26 +283,26 @@ const (
 func (s *source) decide(o *outcome, out *callback.Outcome, topic *registry.Topic, n, most int) {
 	switch {
 	case out.Reason == uncallable:
-		o.Verb, o.Delay = queue.Snooze, uncallableFor
+		o.Verb, o.Delay = store.Snooze, uncallableFor
 	case out.Class == callback.Success:
-		o.Verb = queue.Done
+		o.Verb = store.Done
 	case out.Class == callback.Snooze && o.job.Snoozes < maxSnoozes:
-		o.Verb, o.Delay = queue.Snooze, max(out.RetryAfter, time.Second)
+		o.Verb, o.Delay = store.Snooze, max(out.RetryAfter, time.Second)
 	case out.Class == callback.Gone:
-		o.Verb, o.Reason = queue.Bury, "gone"
+		o.Verb, o.Reason = store.Bury, "gone"
 	case n >= most:
-		o.Verb, o.Reason = queue.Bury, "attempts"
+		o.Verb, o.Reason = store.Bury, "attempts"
 	default:
-		o.Verb, o.Delay = queue.Retry, max(retryDelay(o.job, topic, n), out.RetryAfter)
+		o.Verb, o.Delay = store.Retry, max(retryDelay(o.job, topic, n), out.RetryAfter)
 	}
-	if out.Class == callback.Snooze && o.Verb != queue.Snooze {
+	if out.Class == callback.Snooze && o.Verb != store.Snooze {
 		o.reason = "snoozes"
 		o.Attempt.Error = fmt.Sprintf("the endpoint asked to be called again %d times in a row", maxSnoozes)
 	}
 }
 
 // retryDelay returns how long after attempt n the next one is due. If the job has its own retry waits, they apply.
-func retryDelay(j *queue.Job, topic *registry.Topic, n int) time.Duration {
+func retryDelay(j *store.Job, topic *registry.Topic, n int) time.Duration {
 	if len(j.Retry) > 0 {
 		return j.Retry[min(n, len(j.Retry))-1]
 	}
@@ -347,7 +347,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-var journalOutcomes = map[queue.Verb]journal.Outcome{
-	queue.Done: journal.Done, queue.Retry: journal.Retry, queue.Snooze: journal.Snooze, queue.Bury: journal.Dead,
-	queue.Expire: journal.Expired,
+var journalOutcomes = map[store.Verb]journal.Outcome{
+	store.Done: journal.Done, store.Retry: journal.Retry, store.Snooze: journal.Snooze, store.Bury: journal.Dead,
+	store.Expire: journal.Expired,
 }

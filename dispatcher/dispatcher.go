@@ -14,19 +14,19 @@ import (
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/observe/activity"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Shard is the part of a queue.Shard that a dispatcher needs.
 type Shard interface {
 	Name() string
 	Buckets() int
-	Reserve(ctx context.Context, bucket int, r queue.Reserve) (queue.Reserved, error)
+	Reserve(ctx context.Context, bucket int, r store.Reserve) (store.Reserved, error)
 	NothingReady(ctx context.Context, bucket int) (bool, error)
-	End(ctx context.Context, bucket int, list []queue.End) ([]queue.Ended, error)
+	End(ctx context.Context, bucket int, list []store.End) ([]store.Ended, error)
 	WidenStart(ctx context.Context, bucket int, took time.Duration) (window time.Duration, err error)
-	Wakeups(ctx context.Context, bucket int) <-chan queue.Wakeup
+	Wakeups(ctx context.Context, bucket int) <-chan store.Wakeup
 	activity.Sink
 }
 
@@ -125,7 +125,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		queue.RunPerBucket(ctx, d.shards, d.opts.Changed, d.serve)
+		store.RunPerBucket(ctx, d.shards, d.opts.Changed, d.serve)
 		d.workers.stop()
 	}()
 	<-ctx.Done()
@@ -193,12 +193,12 @@ func (d *Dispatcher) serve(ctx context.Context, s Shard, bucket int) {
 	}
 }
 
-func (s *source) woken(w queue.Wakeup) {
+func (s *source) woken(w store.Wakeup) {
 	switch w.Kind {
-	case queue.WakeReconnect:
+	case store.WakeReconnect:
 		s.start.end()
 		s.wakeUp()
-	case queue.WakeDispatcher:
+	case store.WakeDispatcher:
 		s.wakeUp()
 	}
 }

@@ -17,8 +17,9 @@ import (
 
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -38,7 +39,7 @@ func TestAJobIsCalledWhenDueAndThenGone(t *testing.T) {
 func TestAJobIsNotLateBeforeItsPush(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	i := start(t, func(o *Options) { o.Registerer = reg })
-	past := queue.Push{Topic: "t", ID: "past", Body: []byte(`{}`), DueAt: time.UnixMilli(1)}
+	past := store.Push{Topic: "t", ID: "past", Body: []byte(`{}`), DueAt: time.UnixMilli(1)}
 	if r := i.q.Push(t.Context(), past); r.Err != nil {
 		t.Fatal(r.Err)
 	}
@@ -57,7 +58,7 @@ func TestAJobIsNotLateBeforeItsPush(t *testing.T) {
 
 // blind is a shard whose polls find no jobs, so that only wake-ups help.
 type blind struct {
-	*queue.Shard
+	observe.Shard
 	looks atomic.Int32
 }
 
@@ -72,7 +73,7 @@ func (b *blind) NothingReady(ctx context.Context, bucket int) (bool, error) {
 func TestAPushWakesADispatcherThatOnlyPolled(t *testing.T) {
 	var b *blind
 	i := start(t, func(o *Options) {
-		b = &blind{Shard: o.Shards()[0].(*queue.Shard)}
+		b = &blind{Shard: o.Shards()[0].(observe.Shard)}
 		o.Shards = func() []Shard { return []Shard{b} }
 		o.Poll = 5 * time.Millisecond
 	})
@@ -93,13 +94,13 @@ func TestAPushWakesADispatcherThatOnlyPolled(t *testing.T) {
 }
 
 // deaf is a shard whose wake-ups are lost.
-type deaf struct{ *queue.Shard }
+type deaf struct{ observe.Shard }
 
-func (deaf) Wakeups(context.Context, int) <-chan queue.Wakeup { return nil }
+func (deaf) Wakeups(context.Context, int) <-chan store.Wakeup { return nil }
 
 func TestAJobIsCalledWithinASecondOfRedisThoughNoWakeUpArrives(t *testing.T) {
 	i := start(t, func(o *Options) {
-		s := deaf{o.Shards()[0].(*queue.Shard)}
+		s := deaf{o.Shards()[0].(observe.Shard)}
 		o.Shards = func() []Shard { return []Shard{s} }
 	})
 	for n := range 3 {
@@ -131,7 +132,7 @@ func TestAFailureIsRetriedUntilDeliveredOrDead(t *testing.T) {
 	}{"b": {"attempts", 10}, "c": {"gone", 1}} {
 		eventually(t, id+" is dead", func() bool {
 			j, err := i.q.Get(t.Context(), "t", id)
-			return err == nil && j.State == queue.Dead && j.DeadReason == want.reason && j.Attempts == want.calls &&
+			return err == nil && j.State == store.Dead && j.DeadReason == want.reason && j.Attempts == want.calls &&
 				i.called(id) == want.calls &&
 				j.History[0].Status >= 404
 		})
@@ -158,8 +159,8 @@ func TestAJobsOwnHeadersAndRetryWaitsAreUsed(t *testing.T) {
 			http.Error(w, "not yet", http.StatusNotFound)
 		}
 	})
-	r := i.q.Push(t.Context(), queue.Push{
-		Topic: "t", ID: "a", Priority: queue.Normal, Headers: map[string]string{"X-A": "job"},
+	r := i.q.Push(t.Context(), store.Push{
+		Topic: "t", ID: "a", Priority: store.Normal, Headers: map[string]string{"X-A": "job"},
 		Retry: []time.Duration{time.Millisecond, 50 * time.Millisecond},
 	})
 	if r.Err != nil {
@@ -224,7 +225,7 @@ func TestAJobThatPanicsDiesAlone(t *testing.T) {
 	eventually(t, "the other job is delivered", func() bool { return i.gone("t", "good") })
 	eventually(t, "the poison is dead", func() bool {
 		j, err := i.q.Get(t.Context(), "t", "poison")
-		return err == nil && j.State == queue.Dead && j.Attempts == 10
+		return err == nil && j.State == store.Dead && j.Attempts == 10
 	})
 }
 
@@ -240,7 +241,7 @@ func TestAShutdownLetsCallsFinish(t *testing.T) {
 	_ = i
 	ctx, cancel := context.WithCancel(t.Context())
 	d := New(Options{
-		Shards: func() []Shard { return []Shard{i.q.Shards()[0]} }, Topics: i.d.opts.Topics, Caller: c, Pattern: "012",
+		Shards: func() []Shard { return []Shard{observe.Shard{Shard: i.q.Shards()[0]}} }, Topics: i.d.opts.Topics, Caller: c, Pattern: "012",
 		Concurrency:     4,
 		ShutdownTimeout: wait.Limit,
 	})
@@ -268,7 +269,7 @@ type reserves struct {
 	sum    int
 }
 
-func (s *reserves) Reserve(ctx context.Context, bucket int, r queue.Reserve) (queue.Reserved, error) {
+func (s *reserves) Reserve(ctx context.Context, bucket int, r store.Reserve) (store.Reserved, error) {
 	got, err := s.Shard.Reserve(ctx, bucket, r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,10 +314,10 @@ func TestPrioritiesAreKeptByRedis(t *testing.T) {
 		o.Topics = func() *registry.Snapshot { return &snap }
 	})
 	for k, name := range names {
-		var batch []queue.Push
+		var batch []store.Push
 		for n := range jobs {
-			batch = append(batch, queue.Push{
-				Topic: name, ID: fmt.Sprint(n), Body: []byte(`{}`), Priority: queue.Priority(min(k, 2)),
+			batch = append(batch, store.Push{
+				Topic: name, ID: fmt.Sprint(n), Body: []byte(`{}`), Priority: store.Priority(min(k, 2)),
 			})
 		}
 		for _, r := range i.q.PushBatch(t.Context(), batch) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/callback"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/redistest"
 )
 
@@ -50,7 +50,7 @@ func testDown(t *testing.T, places int, hangs time.Duration) {
 					down.push("a", places)
 				}
 				for _, f := range []*fake{up, down} {
-					f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+					f.wake <- store.Wakeup{Kind: store.WakeDispatcher}
 				}
 			}
 			mu.Lock()
@@ -66,7 +66,7 @@ func testDown(t *testing.T, places int, hangs time.Duration) {
 			t.Errorf("before, p99 %s late", p99)
 		}
 		down.push("a", 4*places) // their calls are under way when it stops
-		down.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		down.wake <- store.Wakeup{Kind: store.WakeDispatcher}
 		pass(5 * time.Millisecond)
 		down.set(func() { down.down = true })
 		during, p99 := load(length)
@@ -75,7 +75,7 @@ func testDown(t *testing.T, places int, hangs time.Duration) {
 		}
 		down.set(func() { down.down = false })
 		pass(30 * time.Second)
-		if n := down.verbs()[queue.Done]; n != down.pushed {
+		if n := down.verbs()[store.Done]; n != down.pushed {
 			t.Errorf("%d of %d jobs of the shard that was down are settled", n, down.pushed)
 		}
 		if n := s.d.places.available(); n != places {

@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/callback"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 var errAway = errors.New("no answer")
@@ -22,22 +23,22 @@ var errAway = errors.New("no answer")
 // it.
 type fake struct {
 	name string
-	wake chan queue.Wakeup
+	wake chan store.Wakeup
 
 	mu       sync.Mutex
-	ready    []*queue.Job
+	ready    []*store.Job
 	pushed   int
 	passed   int          // reserves that skip entries of deleted jobs before one returns jobs
-	lost     []*queue.Job // reserved under token, in an answer that was lost
+	lost     []*store.Job // reserved under token, in an answer that was lost
 	token    string
-	reserves []queue.Reserve
+	reserves []store.Reserve
 	reserved []time.Time // when
 	looks    int
 	noted    bool                 // the last reserve found too few jobs, and no job was pushed since
-	settled  []queue.End          // without those that extend
+	settled  []store.End          // without those that extend
 	extended map[string]int       // by job
 	leases   map[string]fakeLease // by job
-	jobs     map[string]*queue.Job
+	jobs     map[string]*store.Job
 	window   time.Duration // the start window that deletions wait for
 
 	reserveErr error // the request is executed only if swallow is set
@@ -58,9 +59,9 @@ type fakeLease struct{ start, ends time.Time } // until when the call may start,
 
 func newFake(name string) *fake {
 	return &fake{
-		name: name, wake: make(chan queue.Wakeup), extended: map[string]int{},
-		jobs: map[string]*queue.Job{}, leases: map[string]fakeLease{},
-		window: queue.StartWindow, ttr: 10 * time.Second,
+		name: name, wake: make(chan store.Wakeup), extended: map[string]int{},
+		jobs: map[string]*store.Job{}, leases: map[string]fakeLease{},
+		window: store.StartWindow, ttr: 10 * time.Second,
 	}
 }
 
@@ -86,11 +87,13 @@ func (f *fake) WidenStart(_ context.Context, _ int, took time.Duration) (time.Du
 	return window, nil
 }
 
-func (f *fake) Name() string                                     { return f.name }
-func (f *fake) Buckets() int                                     { return 1 }
-func (f *fake) Wakeups(context.Context, int) <-chan queue.Wakeup { return f.wake }
+func (f *fake) Name() string { return f.name }
 
-func (f *fake) Note(context.Context, int, queue.Notes) error { return nil }
+func (f *fake) Buckets() int { return 1 }
+
+func (f *fake) Wakeups(context.Context, int) <-chan store.Wakeup { return f.wake }
+
+func (f *fake) Note(context.Context, int, observe.Notes) error { return nil }
 
 func (f *fake) NothingReady(context.Context, int) (bool, error) {
 	if err := f.away(); err != nil {
@@ -102,20 +105,20 @@ func (f *fake) NothingReady(context.Context, int) (bool, error) {
 	return f.noted && len(f.ready) == 0 && f.passed == 0, nil
 }
 
-func (f *fake) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserved, error) {
+func (f *fake) Reserve(_ context.Context, _ int, r store.Reserve) (store.Reserved, error) {
 	if err := f.away(); err != nil {
-		return queue.Reserved{}, err
+		return store.Reserved{}, err
 	}
 	got, took, err := f.reserve(r)
 	time.Sleep(took)
 	return got, err
 }
 
-func (f *fake) reserve(r queue.Reserve) (queue.Reserved, time.Duration, error) {
+func (f *fake) reserve(r store.Reserve) (store.Reserved, time.Duration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reserves, f.reserved = append(f.reserves, r), append(f.reserved, time.Now())
-	got := queue.Reserved{Now: time.Now()}
+	got := store.Reserved{Now: time.Now()}
 	switch {
 	case f.reserveErr != nil && !f.swallow:
 		return got, f.took, f.reserveErr
@@ -130,16 +133,16 @@ func (f *fake) reserve(r queue.Reserve) (queue.Reserved, time.Duration, error) {
 	f.token, f.noted = r.Token, len(got.Jobs) < r.Max
 	if f.reserveErr != nil {
 		f.lost = append(f.lost, got.Jobs...)
-		return queue.Reserved{}, f.took, f.reserveErr
+		return store.Reserved{}, f.took, f.reserveErr
 	}
 	for _, l := range got.Jobs {
-		f.lend(l, min(f.ttr, r.LeaseCap)+r.Slack+queue.LeaseGrace)
+		f.lend(l, min(f.ttr, r.LeaseCap)+r.Slack+store.LeaseGrace)
 	}
 	return got, f.took, nil
 }
 
 // lend leases a job from now on.
-func (f *fake) lend(l *queue.Job, d time.Duration) {
+func (f *fake) lend(l *store.Job, d time.Duration) {
 	now := time.Now()
 	l.LeaseUntil = now.Add(d)
 	f.leases[l.ID] = fakeLease{now.Add(f.window), l.LeaseUntil}
@@ -152,9 +155,9 @@ func (f *fake) lent(id string) fakeLease {
 }
 
 // take respects the limit of each topic, as the script does.
-func (f *fake) take(r queue.Reserve) (jobs []*queue.Job) {
+func (f *fake) take(r store.Reserve) (jobs []*store.Job) {
 	has := map[string]int{}
-	var left []*queue.Job
+	var left []*store.Job
 	for _, l := range f.ready {
 		most, ok := r.Busy[l.Topic]
 		if !ok {
@@ -172,13 +175,13 @@ func (f *fake) take(r queue.Reserve) (jobs []*queue.Job) {
 }
 
 // End settles the list, or extends its leases.
-func (f *fake) End(_ context.Context, _ int, list []queue.End) ([]queue.Ended, error) {
+func (f *fake) End(_ context.Context, _ int, list []store.End) ([]store.Ended, error) {
 	if err := f.away(); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.answer()
-	if list[0].Verb == queue.Extend {
+	if list[0].Verb == store.Extend {
 		return f.extend(list)
 	}
 	if f.settleErr != nil {
@@ -186,14 +189,14 @@ func (f *fake) End(_ context.Context, _ int, list []queue.End) ([]queue.Ended, e
 	}
 	f.settled = append(f.settled, list...)
 	for _, e := range list {
-		if e.Verb == queue.Release && e.Delay == 0 && f.requeue {
+		if e.Verb == store.Release && e.Delay == 0 && f.requeue {
 			f.ready = append(f.ready, f.jobs[e.Lease.ID])
 		}
 	}
 	return answers(len(list), !f.gone), nil
 }
 
-func (f *fake) extend(list []queue.End) ([]queue.Ended, error) {
+func (f *fake) extend(list []store.End) ([]store.Ended, error) {
 	if f.extendErr != nil {
 		return nil, f.extendErr
 	}
@@ -202,7 +205,7 @@ func (f *fake) extend(list []queue.End) ([]queue.Ended, error) {
 		id := e.Lease.ID
 		f.extended[id]++
 		if time.Now().After(f.leases[id].ends) {
-			held[i].Err = queue.ErrLease
+			held[i].Err = store.ErrLease
 		}
 		if held[i].Err == nil {
 			f.lend(f.jobs[id], e.Delay)
@@ -218,11 +221,11 @@ func (f *fake) answer() {
 	time.Sleep(slow)
 }
 
-func answers(n int, held bool) []queue.Ended {
-	list := make([]queue.Ended, n)
+func answers(n int, held bool) []store.Ended {
+	list := make([]store.Ended, n)
 	for i := range list {
 		if !held {
-			list[i].Err = queue.ErrLease
+			list[i].Err = store.ErrLease
 		}
 	}
 	return list
@@ -241,17 +244,17 @@ func (f *fake) push(topic string, n int) {
 	for range n {
 		f.pushed++
 		id := fmt.Sprint(f.name, f.pushed)
-		f.jobs[id] = &queue.Job{Topic: topic, ID: id, DueAt: time.Now(),
-			Lease: &queue.Lease{Ref: queue.Ref{Topic: topic, ID: id}, Attempt: 1}}
+		f.jobs[id] = &store.Job{Topic: topic, ID: id, DueAt: time.Now(),
+			Lease: &store.Lease{Ref: store.Ref{Topic: topic, ID: id}, Attempt: 1}}
 		f.ready = append(f.ready, f.jobs[id])
 	}
 }
 
 // verbs counts what was settled by verb.
-func (f *fake) verbs() map[queue.Verb]int {
+func (f *fake) verbs() map[store.Verb]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	count := map[queue.Verb]int{}
+	count := map[store.Verb]int{}
 	for _, st := range f.settled {
 		count[st.Verb]++
 	}
@@ -358,7 +361,7 @@ func play(t *testing.T, set setting, test func(t *testing.T, s *stage)) {
 			topics: map[string]*registry.Topic{},
 			done:   make(chan error, 1), judge: set.judge}
 		for _, f := range set.shards {
-			f.wake = make(chan queue.Wakeup) // of this bubble
+			f.wake = make(chan store.Wakeup) // of this bubble
 			s.shards = append(s.shards, f)
 			if set.ttr > 0 {
 				f.ttr = set.ttr

@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/test/leaks"
-
 	"github.com/wakecall/wakecall/internal/callback"
 	"github.com/wakecall/wakecall/internal/journal"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
+	"github.com/wakecall/wakecall/test/leaks"
 	"github.com/wakecall/wakecall/test/redistest"
 	"github.com/wakecall/wakecall/test/wait"
 	"github.com/wakecall/wakecall/timer"
@@ -94,11 +95,11 @@ func startOn(t *testing.T, urls []string, timeout time.Duration, more ...func(*O
 	t.Cleanup(srv.Close)
 	i.url = srv.URL
 	pinned := func(topic string) string { return map[string]string{"t": "a", "slow": "b"}[topic] }
-	i.q = queue.Open(queue.Options{Timeout: timeout, Pinned: pinned})
+	i.q = queue.Open(store.Options{Timeout: timeout, Pinned: pinned})
 	t.Cleanup(func() { _ = i.q.Close() })
-	var shards []queue.ShardConfig
+	var shards []store.ShardConfig
 	for n, url := range urls {
-		shards = append(shards, queue.ShardConfig{Name: string(rune('a' + n)), URL: url, State: "active"})
+		shards = append(shards, store.ShardConfig{Name: string(rune('a' + n)), URL: url, State: "active"})
 	}
 	if err := i.q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
@@ -124,9 +125,9 @@ func (i *installation) topic(name string, change func(*registry.Topic)) {
 	i.snap.Topics = i.snap.Topics.With(name, &x)
 }
 
-func (i *installation) confs() (list []queue.TopicConf) {
+func (i *installation) confs() (list []store.TopicConf) {
 	for _, x := range i.snap.Topics.All() {
-		list = append(list, queue.TopicConf{Name: x.Name, TTR: x.TTR.Std(), MaxAttempts: x.MaxAttempts})
+		list = append(list, store.TopicConf{Name: x.Name, TTR: x.TTR.Std(), MaxAttempts: x.MaxAttempts})
 	}
 	return list
 }
@@ -140,7 +141,7 @@ func (i *installation) run(more ...func(*Options)) {
 	o := Options{
 		Shards: func() (list []Shard) {
 			for _, s := range i.q.Shards() {
-				list = append(list, s)
+				list = append(list, observe.Shard{Shard: s})
 			}
 			return list
 		},
@@ -162,7 +163,7 @@ func (i *installation) run(more ...func(*Options)) {
 	wg.Go(func() {
 		_ = timer.New(timer.Options{Shards: func() (list []timer.Shard) {
 			for _, s := range i.q.Shards() {
-				list = append(list, s)
+				list = append(list, observe.Shard{Shard: s})
 			}
 			return list
 		}}).Run(ctx)
@@ -172,14 +173,14 @@ func (i *installation) run(more ...func(*Options)) {
 
 func (i *installation) push(topic, id string, delay time.Duration) {
 	i.t.Helper()
-	if r := i.q.Push(i.t.Context(), queue.Push{Topic: topic, ID: id, Body: []byte(`{}`), Delay: delay}); r.Err != nil {
+	if r := i.q.Push(i.t.Context(), store.Push{Topic: topic, ID: id, Body: []byte(`{}`), Delay: delay}); r.Err != nil {
 		i.t.Fatal(r.Err)
 	}
 }
 
 func (i *installation) gone(topic, id string) bool {
 	_, err := i.q.Get(i.t.Context(), topic, id)
-	return errors.Is(err, queue.ErrNotFound)
+	return errors.Is(err, store.ErrNotFound)
 }
 
 // lateness pushes a job, waits for its delivery, and returns how long after its due time it was called.

@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/internal/metrics"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 type counters struct {
@@ -16,9 +16,9 @@ type counters struct {
 	lost, settleRetries, journalErrors prometheus.Counter
 }
 
-var verbNames = map[queue.Verb]string{
-	queue.Done: "done", queue.Retry: "retry", queue.Snooze: "snooze", queue.Bury: "dead", queue.Release: "released",
-	queue.Expire: "expired",
+var verbNames = map[store.Verb]string{
+	store.Done: "done", store.Retry: "retry", store.Snooze: "snooze", store.Bury: "dead", store.Release: "released",
+	store.Expire: "expired",
 }
 
 func newCounters(r prometheus.Registerer, p *places, topics int) *counters {

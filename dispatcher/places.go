@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // places counts how many more jobs a dispatcher may take. doc.go has the rules.
@@ -54,7 +54,7 @@ func newPlaces(n int, pattern string) *places {
 // place is held by a reserved job until its call has ended, or it is decided that none is made.
 type place struct {
 	topic    string
-	priority queue.Priority
+	priority store.Priority
 	aside    bool
 	free     bool
 }
@@ -156,7 +156,7 @@ func (p *places) book(n int) int {
 }
 
 // use assigns a taken place to a job.
-func (p *places) use(j *queue.Job) *place {
+func (p *places) use(j *store.Job) *place {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held[j.Topic]++

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/callback"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/race"
 )
 
@@ -38,8 +38,8 @@ func newRings(jobs map[string]int) *rings {
 }
 
 // priorityOf is the first letter of a topic's name.
-func priorityOf(topic string) queue.Priority {
-	return map[byte]queue.Priority{'h': queue.High, 'n': queue.Normal, 'l': queue.Low}[topic[0]]
+func priorityOf(topic string) store.Priority {
+	return map[byte]store.Priority{'h': store.High, 'n': store.Normal, 'l': store.Low}[topic[0]]
 }
 
 func (s *rings) add(topic string, n int) {
@@ -52,11 +52,11 @@ func (s *rings) add(topic string, n int) {
 	s.ready[topic] += n
 }
 
-func (s *rings) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserved, error) {
+func (s *rings) Reserve(_ context.Context, _ int, r store.Reserve) (store.Reserved, error) {
 	time.Sleep(time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	got := queue.Reserved{Now: time.Now()}
+	got := store.Reserved{Now: time.Now()}
 	more := map[string]int{}
 	maps.Copy(more, r.Busy)
 	for i := 0; len(got.Jobs) < r.Max && i < 3*len(r.Pattern)*r.Max; i++ {
@@ -73,9 +73,9 @@ func (s *rings) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserv
 				more[topic]--
 				s.ready[topic]--
 				s.pushed++
-				job := queue.Job{Topic: topic, ID: strconv.Itoa(s.pushed), Priority: queue.Priority(p),
-					DueAt: time.Now(), LeaseUntil: time.Now().Add(r.LeaseCap + queue.LeaseGrace)}
-				job.Lease = &queue.Lease{Ref: queue.Ref{Topic: topic, ID: job.ID}, Attempt: 1}
+				job := store.Job{Topic: topic, ID: strconv.Itoa(s.pushed), Priority: store.Priority(p),
+					DueAt: time.Now(), LeaseUntil: time.Now().Add(r.LeaseCap + store.LeaseGrace)}
+				job.Lease = &store.Lease{Ref: store.Ref{Topic: topic, ID: job.ID}, Attempt: 1}
 				got.Jobs = append(got.Jobs, &job)
 			}
 			if s.ready[topic] > 0 {
@@ -93,7 +93,7 @@ func (s *rings) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserv
 func (s *rings) NothingReady(context.Context, int) (bool, error) { return false, nil }
 
 // End implements Shard.
-func (s *rings) End(_ context.Context, _ int, list []queue.End) ([]queue.Ended, error) {
+func (s *rings) End(_ context.Context, _ int, list []store.End) ([]store.Ended, error) {
 	return answers(len(list), true), nil
 }
 
@@ -407,7 +407,7 @@ func TestTopicsThatHangDelayNobody(t *testing.T) {
 					due, before := time.Now(), e.count(topic)
 					for range 2 { // both dispatchers wait for work
 						select {
-						case shards[0].wake <- queue.Wakeup{Kind: queue.WakeDispatcher}:
+						case shards[0].wake <- store.Wakeup{Kind: store.WakeDispatcher}:
 						case <-time.After(100 * time.Microsecond):
 						}
 					}

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func TestAnIdleDispatcherPollsOnceASecondAndReservesOnce(t *testing.T) {
@@ -60,11 +60,11 @@ func TestAJobIsCalledWithinASecondThoughNoWakeUpArrives(t *testing.T) {
 func TestAWakeUpIsFollowedByAReserveThoughNothingIsReady(t *testing.T) {
 	f := newFake("a")
 	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, _ *stage) {
-		for _, kind := range []queue.WakeupKind{queue.WakeDispatcher, queue.WakeReconnect} {
+		for _, kind := range []store.WakeupKind{store.WakeDispatcher, store.WakeReconnect} {
 			pass(2300 * time.Millisecond)
 			before := 0
 			f.set(func() { before = len(f.reserves) })
-			f.wake <- queue.Wakeup{Kind: kind}
+			f.wake <- store.Wakeup{Kind: kind}
 			pass(time.Millisecond)
 			f.set(func() {
 				if len(f.reserves) != before+1 {
@@ -81,9 +81,9 @@ func TestALockedTopicIsNotCalled(t *testing.T) {
 	play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
 		s.topics["a"].Locked = true
 		f.push("a", 1)
-		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		f.wake <- store.Wakeup{Kind: store.WakeDispatcher}
 		pass(time.Second)
-		if ids, _, _ := s.calls(); ids != 0 || f.verbs()[queue.Release] == 0 {
+		if ids, _, _ := s.calls(); ids != 0 || f.verbs()[store.Release] == 0 {
 			t.Errorf("%d jobs were called; the settlements are %v", ids, f.verbs())
 		}
 	})
@@ -108,10 +108,10 @@ func TestUnknownTopicsAreSkipped(t *testing.T) {
 		f.set(func() {
 			count, postponed := map[string]int{}, 0
 			for _, st := range f.settled {
-				if st.Verb == queue.Done {
+				if st.Verb == store.Done {
 					continue
 				}
-				if st.Verb != queue.Release || st.Attempt != nil || st.Endpoint != queue.EndpointUnknown {
+				if st.Verb != store.Release || st.Attempt != nil || st.Endpoint != store.EndpointUnknown {
 					t.Fatalf("settled as %+v", st)
 				}
 				if st.Delay > 0 {
@@ -144,7 +144,7 @@ func TestAPlaceIsFreeWhileRetryIfIsEvaluated(t *testing.T) {
 	play(t, setting{concurrency: 4, hang: true, judge: true, shards: []*fake{f}}, func(t *testing.T, s *stage) {
 		pass(20 * time.Millisecond)
 		f.push("b", 4)
-		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		f.wake <- store.Wakeup{Kind: store.WakeDispatcher}
 		pass(20 * time.Millisecond)
 		if ids, _, _ := s.calls(); ids != 8 {
 			t.Errorf("%d jobs are called while the retry_if of four others is evaluated", ids-4)
@@ -163,7 +163,7 @@ func TestALeaseIsExtendedWhileRetryIfWaitsForItsTurn(t *testing.T) {
 				pass(3 * time.Minute)
 				close(s.answer)
 				pass(time.Second)
-				if got := f.verbs(); got[queue.Done] != 4 {
+				if got := f.verbs(); got[store.Done] != 4 {
 					t.Errorf("with a TTR of %s: %v; want 4 done", ttr, got)
 				}
 				for _, src := range f.extended {
@@ -218,7 +218,7 @@ func TestAWakeUpIsAnsweredWithinAMillisecond(t *testing.T) {
 	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, s *stage) {
 		pass(300 * time.Millisecond)
 		f.push("a", 1)
-		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		f.wake <- store.Wakeup{Kind: store.WakeDispatcher}
 		pass(time.Millisecond)
 		if n, _, _ := s.calls(); n != 1 {
 			t.Errorf("%d jobs were called", n)
@@ -232,7 +232,7 @@ func TestADispatcherContinuesAfterEntriesOfDeletedJobs(t *testing.T) {
 		pass(300 * time.Millisecond)
 		f.push("a", 1)
 		f.set(func() { f.passed = 100 })
-		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		f.wake <- store.Wakeup{Kind: store.WakeDispatcher}
 		pass(time.Millisecond)
 		if n, _, _ := s.calls(); n != 1 {
 			t.Errorf("%d jobs were called", n)
@@ -297,7 +297,7 @@ func TestJobsOfALostReplyThatFindNoPlaceGoBackUncounted(t *testing.T) {
 		for _, topic := range []string{"a", "b", "c", "d"} {
 			up.push(topic, 1)
 		}
-		up.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		up.wake <- store.Wakeup{Kind: store.WakeDispatcher}
 		pass(100 * time.Millisecond)
 		if _, _, inFlight := s.calls(); inFlight != 4 {
 			t.Fatalf("%d of 4 places are used", inFlight)
@@ -307,7 +307,7 @@ func TestJobsOfALostReplyThatFindNoPlaceGoBackUncounted(t *testing.T) {
 		if _, _, inFlight := s.calls(); inFlight != 4 {
 			t.Errorf("%d callbacks at once with a concurrency of 4", inFlight)
 		}
-		if got := down.verbs(); got[queue.Release] != 1 || len(got) != 1 {
+		if got := down.verbs(); got[store.Release] != 1 || len(got) != 1 {
 			t.Errorf("verdicts = %v, want the job released", got)
 		}
 		close(s.answer)
@@ -328,7 +328,7 @@ func TestJobsOfAReplyThatWasLostBeforeTheShutdownAreReleased(t *testing.T) {
 		synctest.Wait()
 		f.set(func() { f.reserveErr = nil })
 		pass(3 * time.Second)
-		if got := f.verbs(); got[queue.Release] != 2 || len(got) != 1 {
+		if got := f.verbs(); got[store.Release] != 2 || len(got) != 1 {
 			t.Errorf("verdicts = %v, want both released", got)
 		}
 		if n, _, _ := s.calls(); n != 0 {
@@ -343,7 +343,7 @@ func TestACallExtendsItsLeaseWhenItsStartWindowIsOver(t *testing.T) {
 			f := newFake("a")
 			f.gone = !held
 			play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
-				s.dial = queue.StartWindow + time.Millisecond
+				s.dial = store.StartWindow + time.Millisecond
 				f.push("a", 1)
 				pass(5 * time.Second)
 				if n, _, _ := s.calls(); n != want {
@@ -361,7 +361,7 @@ func TestALateCallWaitsUntilItsLeaseCanBeExtended(t *testing.T) {
 	f := newFake("a")
 	f.extendErr = errAway
 	play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
-		s.dial = queue.StartWindow + time.Millisecond
+		s.dial = store.StartWindow + time.Millisecond
 		f.push("a", 1)
 		pass(2 * time.Second)
 		if n, _, _ := s.calls(); n != 0 {
@@ -389,7 +389,7 @@ func TestOutcomesAreHeldWhileRedisIsDown(t *testing.T) {
 		}
 		f.set(func() { f.settleErr = nil })
 		pass(5 * time.Second)
-		if got := f.verbs(); got[queue.Done] != 26 || len(got) != 1 {
+		if got := f.verbs(); got[store.Done] != 26 || len(got) != 1 {
 			t.Errorf("verdicts = %v", got)
 		}
 	})
@@ -438,7 +438,7 @@ func TestAPlaceThatBecomesFreeDuringAReserveIsUsed(t *testing.T) {
 		pass(300 * time.Millisecond) // the topic has its share of 3
 		f.push("a", 1)
 		f.set(func() { f.took = 20 * time.Millisecond })
-		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		f.wake <- store.Wakeup{Kind: store.WakeDispatcher}
 		time.Sleep(5 * time.Millisecond)
 		close(s.answer) // while the script that finds the topic at its limit is running
 		pass(100 * time.Millisecond)
@@ -460,7 +460,7 @@ func TestHangingCallsAreCanceledAtShutdownAndReleased(t *testing.T) {
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("the shutdown took %s with a shutdown timeout of 10s", took)
 		}
-		if got := f.verbs(); got[queue.Release] != 2 || len(got) != 1 || err != nil {
+		if got := f.verbs(); got[store.Release] != 2 || len(got) != 1 || err != nil {
 			t.Errorf("verdicts = %v, %v", got, err)
 		}
 		s.done <- nil
@@ -475,11 +475,11 @@ func TestAShortageOfThisHostCountsNoAttempt(t *testing.T) {
 		lack := func(short bool) { s.mu.Lock(); defer s.mu.Unlock(); s.short = short }
 		lack(true)
 		f.push("a", 3)
-		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		f.wake <- store.Wakeup{Kind: store.WakeDispatcher}
 		pass(time.Millisecond)
 		f.set(func() {
 			for _, st := range f.settled {
-				if st.Verb != queue.Release || st.Endpoint != queue.EndpointUnknown || st.Attempt != nil {
+				if st.Verb != store.Release || st.Endpoint != store.EndpointUnknown || st.Attempt != nil {
 					t.Errorf("settled as %+v", st)
 				}
 			}
@@ -487,13 +487,13 @@ func TestAShortageOfThisHostCountsNoAttempt(t *testing.T) {
 		lack(false)
 		f.push("a", 1)
 		f.push("b", 1)
-		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		f.wake <- store.Wakeup{Kind: store.WakeDispatcher}
 		pass(500 * time.Millisecond)
-		if got := f.verbs(); got[queue.Release] != 3 || got[queue.Done] != 1 {
+		if got := f.verbs(); got[store.Release] != 3 || got[store.Done] != 1 {
 			t.Fatalf("after half a second: %v", got)
 		}
 		pass(2 * time.Second)
-		if got := f.verbs(); got[queue.Done] != 2 {
+		if got := f.verbs(); got[store.Done] != 2 {
 			t.Fatalf("after two seconds: %v", got)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/internal/batch"
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/observe/activity"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // A settler sends outcomes to Redis in batches. A batch is retried until Redis answers; the script ignores jobs that are
@@ -25,7 +25,7 @@ type settler struct {
 	settled   chan struct{} // closed when a batch is settled; nil: nobody waits for that
 }
 
-const settleLimit = queue.ReserveLimit
+const settleLimit = store.ReserveLimit
 
 func newSettler(src *source) *settler {
 	s := &settler{src: src}
@@ -95,7 +95,7 @@ func (s *settler) settle(_ int, requests []*batch.Request[*outcome, struct{}]) {
 	}
 	s.tell(batch)
 	s.record(batch, false)
-	list := make([]queue.End, len(batch))
+	list := make([]store.End, len(batch))
 	for i, o := range batch {
 		list[i] = o.End
 	}
@@ -112,7 +112,7 @@ func (s *settler) settle(_ int, requests []*batch.Request[*outcome, struct{}]) {
 }
 
 // dies reports whether an outcome makes its job dead.
-func (o *outcome) dies() bool { return o.Verb == queue.Bury || o.Verb == queue.Expire }
+func (o *outcome) dies() bool { return o.Verb == store.Bury || o.Verb == store.Expire }
 
 // tell counts outcomes in the metrics and passes the attempts to the activity recorder.
 func (s *settler) tell(batch []*outcome) {
@@ -128,7 +128,7 @@ func (s *settler) tell(batch []*outcome) {
 // send retries a batch until Redis answers. It gives up and returns nil when the dispatcher ends, or soon after the
 // shard was removed. A lease that a retry reports as lost may have been settled by an
 // earlier call.
-func (s *settler) send(list []queue.End) []queue.Ended {
+func (s *settler) send(list []store.End) []store.Ended {
 	d := s.src.d
 	failed := false
 	for backoff, left := minBackoff, lastTries; ; backoff = min(2*backoff, maxBackoff) {
@@ -163,7 +163,7 @@ func (s *settler) record(batch []*outcome, deaths bool) {
 	d := s.src.d
 	var lines []journal.AttemptLine
 	for _, o := range batch {
-		if o.Verb == queue.Release || o.dies() != deaths {
+		if o.Verb == store.Release || o.dies() != deaths {
 			continue
 		}
 		j := o.job
@@ -192,7 +192,7 @@ func (s *settler) record(batch []*outcome, deaths bool) {
 func attempts(batch []*outcome) []activity.Attempt {
 	list := make([]activity.Attempt, 0, len(batch))
 	for _, o := range batch {
-		if o.Verb == queue.Release {
+		if o.Verb == store.Release {
 			continue
 		}
 		j := o.job
@@ -215,7 +215,7 @@ type extender struct {
 	src *source
 
 	mu   sync.Mutex
-	held map[*queue.Lease]*hold
+	held map[*store.Lease]*hold
 	some chan struct{} // receives when there may be a lease to extend
 
 	failed bool // the last call failed; used only by run
@@ -297,11 +297,11 @@ func (x *extender) empty() bool {
 	return len(x.held) == 0
 }
 
-func (x *extender) due() []*queue.Lease {
+func (x *extender) due() []*store.Lease {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	now := time.Now()
-	var list []*queue.Lease
+	var list []*store.Lease
 	for l, h := range x.held {
 		if now.After(h.renew) && now.Before(h.end) && len(list) < settleLimit {
 			h.renew = now.Add(leaseCap / 3)
@@ -312,14 +312,14 @@ func (x *extender) due() []*queue.Lease {
 }
 
 // extended makes a lease end d plus queue.LeaseGrace from now.
-func extended(l *queue.Lease, d time.Duration) queue.End {
-	return queue.End{Lease: l, Verb: queue.Extend, Delay: d + queue.LeaseGrace}
+func extended(l *store.Lease, d time.Duration) store.End {
+	return store.End{Lease: l, Verb: store.Extend, Delay: d + store.LeaseGrace}
 }
 
 // extend extends leases and reports whether Redis answered. If not, the next round retries. A lost lease is detected
 // when its job is settled.
-func (x *extender) extend(ctx context.Context, leases []*queue.Lease) bool {
-	list := make([]queue.End, len(leases))
+func (x *extender) extend(ctx context.Context, leases []*store.Lease) bool {
+	list := make([]store.End, len(leases))
 	for i, l := range leases {
 		list[i] = extended(l, leaseCap)
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // A source reserves from one bucket of one shard.
@@ -39,7 +39,7 @@ func newSource(ctx context.Context, d *Dispatcher, s Shard, bucket int) *source 
 		d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]avoidance{},
 	}
 	src.settler = newSettler(src)
-	src.leases = &extender{src: src, held: map[*queue.Lease]*hold{}, some: make(chan struct{}, 1)}
+	src.leases = &extender{src: src, held: map[*store.Lease]*hold{}, some: make(chan struct{}, 1)}
 	return src
 }
 
@@ -51,7 +51,7 @@ func (s *source) wakeUp() {
 }
 
 // removed reports whether the shard was removed. It may never answer again.
-func (s *source) removed() bool { return errors.Is(context.Cause(s.ctx), queue.ErrShardRemoved) }
+func (s *source) removed() bool { return errors.Is(context.Cause(s.ctx), store.ErrShardRemoved) }
 
 const (
 	leaseCap   = 15 * time.Second
@@ -124,14 +124,14 @@ func (s *source) reserve() (more bool) {
 	if !s.settler.accepting(s.ctx, s.d.opts.Concurrency) {
 		return false
 	}
-	n, spare := s.d.places.take(s.ctx, queue.ReserveLimit)
+	n, spare := s.d.places.take(s.ctx, store.ReserveLimit)
 	if n == 0 {
 		return false
 	}
 	r := s.request(n, spare)
 	ends := s.d.places.callEnds() // obtained before the reserve, whose reply does not show which calls end meanwhile
 	asked := s.start.ask()
-	r.Slack = asked.window - queue.StartWindow
+	r.Slack = asked.window - store.StartWindow
 	overdue := time.AfterFunc(asked.window, func() { s.d.places.give(n) })
 	got, err := s.shard.Reserve(s.d.settles, s.bucket, r)
 	have := n
@@ -150,8 +150,8 @@ func (s *source) reserve() (more bool) {
 	return limited(r, got.Jobs) && s.wait(ends) != stopped
 }
 
-func (s *source) request(n int, spare bool) queue.Reserve {
-	r := queue.Reserve{
+func (s *source) request(n int, spare bool) store.Reserve {
+	r := store.Reserve{
 		Worker: s.d.worker, Token: fmt.Sprintf("%s%d", s.d.worker, s.d.tokens.Add(1)), Max: n,
 		Pattern: s.d.opts.Pattern, LeaseCap: leaseCap,
 	}
@@ -163,7 +163,7 @@ func (s *source) request(n int, spare bool) queue.Reserve {
 // begin starts the calls of reserved jobs in the n places that were taken for them, and gives back those that it does
 // not need. It releases jobs that find no place. After a stop it releases all, and also when the answer came so late
 // that each call would have to wait for its lease to be extended.
-func (s *source) begin(got queue.Reserved, asked request, n int) {
+func (s *source) begin(got store.Reserved, asked request, n int) {
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
 	started := make([]*place, 0, len(got.Jobs))
 	late := time.Since(asked.sent) > asked.window
@@ -173,11 +173,11 @@ func (s *source) begin(got queue.Reserved, asked request, n int) {
 		}
 		switch {
 		case s.ctx.Err() != nil:
-			s.settler.add(end(r, queue.Release, "shutdown"))
+			s.settler.add(end(r, store.Release, "shutdown"))
 		case late:
-			s.settler.add(end(r, queue.Release, "late answer"))
+			s.settler.add(end(r, store.Release, "late answer"))
 		case i >= n:
-			s.settler.add(end(r, queue.Release, "no place"))
+			s.settler.add(end(r, store.Release, "no place"))
 		default:
 			s.calls.Add(1)
 			r.place = s.d.places.use(j)
@@ -194,8 +194,8 @@ func (s *source) begin(got queue.Reserved, asked request, n int) {
 // recover retries a reserve whose reply was lost, with the same token, until a reply arrives. Otherwise its jobs would
 // count an attempt when their leases expire. It holds no places meanwhile; jobs for which no place is then free are
 // released.
-func (s *source) recover(r queue.Reserve, err error) (more bool) {
-	s.d.opts.Logger.Log(s.ctx, queue.LevelOf(err), "cannot reserve jobs; retrying",
+func (s *source) recover(r store.Reserve, err error) (more bool) {
+	s.d.opts.Logger.Log(s.ctx, store.LevelOf(err), "cannot reserve jobs; retrying",
 		"shard", s.shard.Name(), "bucket", s.bucket, "error", err)
 	s.start.end()
 	r.Again = true
@@ -219,7 +219,7 @@ func (s *source) recover(r queue.Reserve, err error) (more bool) {
 }
 
 // limited reports whether the limits of this request held back jobs. If so, a reserve may find more when a job ends.
-func limited(r queue.Reserve, jobs []*queue.Job) bool {
+func limited(r store.Reserve, jobs []*store.Job) bool {
 	count := map[string]int{}
 	for _, j := range jobs {
 		count[j.Topic]++

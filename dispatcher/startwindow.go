@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // request is when leases were requested, and how long after that calls may start under them.
@@ -32,7 +32,7 @@ func (w *startWindow) ask() request {
 	if now.Before(w.until) {
 		return request{now, w.wide}
 	}
-	return request{now, queue.StartWindow}
+	return request{now, store.StartWindow}
 }
 
 // end ends a wider window: the server may be another one, which does not have it, so deletions do not wait for it.
@@ -47,18 +47,18 @@ func (w *startWindow) end() {
 func (w *startWindow) wants(took time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if took <= queue.StartWindow {
+	if took <= store.StartWindow {
 		w.late = 0
 		return false
 	}
 	w.late++
-	return w.late > 1 && (took > w.wide/2 || time.Until(w.until) < queue.WideFor/2)
+	return w.late > 1 && (took > w.wide/2 || time.Until(w.until) < store.WideFor/2)
 }
 
 // follow adapts the start window to the time that an answer took.
 func (s *source) follow(took time.Duration) {
 	w := &s.start
-	if took > queue.StartWindow {
+	if took > store.StartWindow {
 		w.widening.Lock() // so that of many late answers one stores it
 		defer w.widening.Unlock()
 	}
@@ -76,5 +76,5 @@ func (s *source) follow(took time.Duration) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.wide, w.until = window, sent.Add(queue.WideFor-window)
+	w.wide, w.until = window, sent.Add(store.WideFor-window)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -22,7 +22,7 @@ func TestCallsGoOnWhileRedisIsSlow(t *testing.T) {
 			f.push("a", jobs)
 			play(t, setting{concurrency: 16, ttr: 2 * time.Second, shards: []*fake{f}}, func(t *testing.T, s *stage) {
 				pass(30 * slow)
-				if n, most, _ := s.calls(); n != jobs || most != 1 || f.verbs()[queue.Done] != jobs {
+				if n, most, _ := s.calls(); n != jobs || most != 1 || f.verbs()[store.Done] != jobs {
 					t.Errorf("%d jobs were called, up to %d times, and settled: %v", n, most, f.verbs())
 				}
 				f.set(func() {
@@ -80,7 +80,7 @@ func TestOneLateAnswerDoesNotMakeDeletionsWait(t *testing.T) {
 			t.Errorf("%d jobs were called, up to %d times", n, most)
 		}
 		f.set(func() {
-			if f.window != queue.StartWindow {
+			if f.window != store.StartWindow {
 				t.Errorf("deletions wait for %s", f.window)
 			}
 		})
@@ -116,12 +116,12 @@ func TestAWiderStartWindowEndsWithItsServer(t *testing.T) {
 	play(t, setting{concurrency: 16, ttr: 2 * time.Second, shards: []*fake{f}}, func(t *testing.T, s *stage) {
 		pass(10 * time.Second)
 		f.set(func() {
-			if f.window == queue.StartWindow {
+			if f.window == store.StartWindow {
 				t.Error("the window is not wider")
 			}
-			f.window = queue.StartWindow
+			f.window = store.StartWindow
 		})
-		f.wake <- queue.Wakeup{Kind: queue.WakeReconnect}
+		f.wake <- store.Wakeup{Kind: store.WakeReconnect}
 		f.push("a", 5)
 		pass(20 * time.Second)
 		if n, most, _ := s.calls(); n != 10 || most != 1 {

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // TestJobsWaitForATopicThatCannotBeCalled: a stored retry_if that is no longer allowed costs no attempt.
@@ -27,7 +28,7 @@ func TestJobsWaitForATopicThatCannotBeCalled(t *testing.T) {
 	eventually(t, "the other topic's job is delivered", func() bool { return i.gone("t", "other") })
 	eventually(t, "the job waits with a reason", func() bool {
 		j, err := i.q.Get(t.Context(), "broken", "b")
-		return err == nil && j.State == queue.Delayed && j.Attempts == 0 && len(j.History) == 1 &&
+		return err == nil && j.State == store.Delayed && j.Attempts == 0 && len(j.History) == 1 &&
 			strings.Contains(j.History[0].Error, "retry_if")
 	})
 	if n := i.called("b"); n != 0 {
@@ -47,17 +48,17 @@ func TestTopicsThatArePausedDeletedOrTooLate(t *testing.T) {
 	})
 	i.push("slow", "p", 0)
 	i.push("deleted", "d", 0)
-	if r := i.q.Push(t.Context(), queue.Push{Topic: "old", ID: "o", DueAt: time.Now().Add(-time.Hour)}); r.Err != nil {
+	if r := i.q.Push(t.Context(), store.Push{Topic: "old", ID: "o", DueAt: time.Now().Add(-time.Hour)}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	for id, want := range map[string]string{"deleted": "topic deleted", "old": "expired"} {
 		eventually(t, want, func() bool {
 			j, err := i.q.Get(t.Context(), id, id[:1])
-			return err == nil && j.State == queue.Dead && j.DeadReason == want && j.Attempts == 0
+			return err == nil && j.State == store.Dead && j.DeadReason == want && j.Attempts == 0
 		})
 	}
 	j, err := i.q.Get(t.Context(), "slow", "p")
-	if err != nil || j.Attempts != 0 || j.State == queue.Dead || i.called("p")+i.called("d")+i.called("o") != 0 {
+	if err != nil || j.Attempts != 0 || j.State == store.Dead || i.called("p")+i.called("d")+i.called("o") != 0 {
 		t.Fatalf("paused: %+v, %v", j, err)
 	}
 }
@@ -111,21 +112,21 @@ func TestJobsWaitForATopicThatTheRegistryLost(t *testing.T) {
 	for n := range jobs {
 		eventually(t, "a deleted topic's job is dead", func() bool {
 			j, err := i.q.Get(t.Context(), "deleted", fmt.Sprint(n))
-			return err == nil && j.State == queue.Dead && j.DeadReason == "topic deleted"
+			return err == nil && j.State == store.Dead && j.DeadReason == "topic deleted"
 		})
 	}
 	if n := questions.Load(); n != 1 {
 		t.Errorf("the audit trail was queried %d times for %d jobs, want once", n, jobs)
 	}
 	j, err := i.q.Get(t.Context(), "lost", "l")
-	if err != nil || j.State == queue.Dead || len(j.History) != 0 {
+	if err != nil || j.State == store.Dead || len(j.History) != 0 {
 		t.Fatalf("while the database is away: %+v, %v", j, err)
 	}
 	away.Store(false)
 	asked.Store(0)
 	eventually(t, "the audit trail is queried again", func() bool { return asked.Load() > 0 })
 	j, err = i.q.Get(t.Context(), "lost", "l")
-	if err != nil || j.State == queue.Dead || j.Attempts+j.Snoozes+len(j.History) != 0 {
+	if err != nil || j.State == store.Dead || j.Attempts+j.Snoozes+len(j.History) != 0 {
 		t.Fatalf("the job is %+v, %v", j, err)
 	}
 	restored := *i.snap.Topics.Get("t")
@@ -148,7 +149,7 @@ func TestAHostWithAnotherRegistryHoldsUpNoTopic(t *testing.T) {
 	for n := range jobs {
 		eventually(t, "a job is delivered", func() bool { return i.gone("t", fmt.Sprint(n)) })
 	}
-	limits, err := i.q.TopicLimits(t.Context(), []string{"t"})
+	limits, err := observe.Figures{Queue: i.q}.TopicLimits(t.Context(), []string{"t"})
 	if l := limits["t"]; err != nil || l.Failures > 0 || !l.BreakerOpen.IsZero() {
 		t.Errorf("the topic's limits: %+v, %v", l, err)
 	}
@@ -168,7 +169,7 @@ func TestATopicThatIsNewHereIsWaitedFor(t *testing.T) {
 	next.Topics = registry.NewTopics(&topic)
 	eventually(t, "the job is reserved", func() bool {
 		j, err := i.q.Get(t.Context(), "new", "n")
-		return err == nil && j.State == queue.Running
+		return err == nil && j.State == store.Running
 	})
 	news.Store(next)
 	eventually(t, "the job is delivered", func() bool { return i.gone("new", "n") })

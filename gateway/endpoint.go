@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/listen"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Endpoint holds what one protocol needs to serve requests. Its methods may be called from any goroutine.
@@ -54,7 +54,7 @@ func (e *Endpoint) HTTP(ctx context.Context, l net.Listener, h http.Handler) err
 	defer stop()
 	o := e.Options
 	o.Draining = stop
-	ctx = context.WithValue(queue.Via(ctx, e.Name), waitsKey{}, waits)
+	ctx = context.WithValue(store.Via(ctx, e.Name), waitsKey{}, waits)
 	return listen.HTTP(ctx, stallListener{l, stallTimeout}, srv, o)
 }
 
@@ -77,12 +77,12 @@ type waitsKey struct{}
 
 // Workers hands jobs to waiting workers.
 type Workers interface {
-	Take(ctx context.Context, r pull.Request) ([]queue.Job, error)
+	Take(ctx context.Context, r pull.Request) ([]store.Job, error)
 }
 
 // Take takes jobs for an HTTP request. It returns none if the request ends or the listener begins to stop while it
 // waits.
-func Take(ctx context.Context, w Workers, r pull.Request) ([]queue.Job, error) {
+func Take(ctx context.Context, w Workers, r pull.Request) ([]store.Job, error) {
 	r.Alive = func() bool { return ctx.Err() == nil }
 	if stops, ok := ctx.Value(waitsKey{}).(context.Context); ok {
 		r.Stopping = stops.Done()
@@ -120,7 +120,7 @@ func (c Conn) End() bool { return listen.EndRequest(c.Conn) }
 // TCP serves connections until ctx is done and then stops gracefully, as listen.TCP explains.
 func (e *Endpoint) TCP(ctx context.Context, l net.Listener, serve func(ctx context.Context, c Conn)) error {
 	l = stallListener{l, stallTimeout}
-	return listen.TCP(queue.Via(ctx, e.Name), l, e.Options, func(ctx context.Context, c net.Conn) {
+	return listen.TCP(store.Via(ctx, e.Name), l, e.Options, func(ctx context.Context, c net.Conn) {
 		e.count(1)
 		defer e.count(-1)
 		serve(ctx, Conn{c})

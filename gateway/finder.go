@@ -8,12 +8,13 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // FinderQueue is the part of a queue.Queue that a Finder needs.
 type FinderQueue interface {
-	Get(ctx context.Context, topic, id string) (*queue.Job, error)
-	Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
+	Get(ctx context.Context, topic, id string) (*store.Job, error)
+	Find(ctx context.Context, id string, topics []string) ([]*store.Job, error)
 	Members(ctx context.Context, namespace string) ([]string, error)
 }
 
@@ -51,7 +52,7 @@ func (f *Finder) Search(ctx context.Context, id string) (topics []string, err er
 	}
 	jobs, err := f.queue.Find(ctx, id, members)
 	for _, job := range jobs {
-		if job.State != queue.Finished { // the old systems forget these
+		if job.State != store.Finished { // the old systems forget these
 			topics = append(topics, job.Topic)
 		}
 	}
@@ -77,10 +78,10 @@ func (f *Finder) Try(ctx context.Context, id string, do func(topic string) (foun
 }
 
 // Get returns the job with an id, or nil.
-func (f *Finder) Get(ctx context.Context, id string) (job *queue.Job, err error) {
+func (f *Finder) Get(ctx context.Context, id string) (job *store.Job, err error) {
 	_, err = f.Try(ctx, id, func(topic string) (bool, error) {
 		found, err := f.queue.Get(ctx, topic, id)
-		if errors.Is(err, queue.ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) {
 			return false, nil
 		}
 		job = found

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // jobsByTopic is a queue that counts its lookups.
@@ -18,24 +18,24 @@ type jobsByTopic struct {
 	err      error
 }
 
-func (q *jobsByTopic) Get(_ context.Context, topic, id string) (*queue.Job, error) {
+func (q *jobsByTopic) Get(_ context.Context, topic, id string) (*store.Job, error) {
 	if q.err != nil {
 		return nil, q.err
 	}
 	if !slices.Contains(q.topics, topic) {
-		return nil, fmt.Errorf("get %s/%s: %w", topic, id, queue.ErrNotFound)
+		return nil, fmt.Errorf("get %s/%s: %w", topic, id, store.ErrNotFound)
 	}
-	return &queue.Job{Topic: topic, ID: id}, nil
+	return &store.Job{Topic: topic, ID: id}, nil
 }
 
-func (q *jobsByTopic) Find(_ context.Context, id string, topics []string) (jobs []*queue.Job, err error) {
+func (q *jobsByTopic) Find(_ context.Context, id string, topics []string) (jobs []*store.Job, err error) {
 	for _, topic := range q.topics {
 		if slices.Contains(topics, topic) {
-			jobs = append(jobs, &queue.Job{Topic: topic, ID: id})
+			jobs = append(jobs, &store.Job{Topic: topic, ID: id})
 		}
 	}
 	if slices.Contains(topics, q.finished) {
-		jobs = append(jobs, &queue.Job{Topic: q.finished, ID: id, State: queue.Finished})
+		jobs = append(jobs, &store.Job{Topic: q.finished, ID: id, State: store.Finished})
 	}
 	return jobs, q.err
 }
@@ -73,7 +73,7 @@ func TestAnIDIsLookedUpFirstWhereItWasLastSeen(t *testing.T) {
 // TestAFailedSearchKeepsTheHint: whether the job exists is unknown, and its hint is kept.
 func TestAFailedSearchKeepsTheHint(t *testing.T) {
 	t.Parallel()
-	away := &queue.UnavailableError{Reason: "down", Err: errors.New("connection refused")}
+	away := &store.UnavailableError{Reason: "down", Err: errors.New("connection refused")}
 	q := &jobsByTopic{topics: []string{"n.b"}, err: away}
 	f := NewFinder(q, "n.*")
 	if job, err := f.Get(t.Context(), "1"); job != nil || !errors.Is(err, away) {

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wakecall/wakecall/internal/listen"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -104,7 +104,7 @@ func TestOpenConnectionsAreCounted(t *testing.T) {
 // patientWorkers wait as the Hub does.
 type patientWorkers struct{ waiting chan struct{} }
 
-func (w patientWorkers) Take(_ context.Context, r pull.Request) ([]queue.Job, error) {
+func (w patientWorkers) Take(_ context.Context, r pull.Request) ([]store.Job, error) {
 	close(w.waiting)
 	if !r.Alive() {
 		return nil, errors.New("the client is gone")
@@ -223,7 +223,7 @@ func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
 
 func TestResultsTellWhoseFaultItIs(t *testing.T) {
 	t.Parallel()
-	away := &queue.UnavailableError{Reason: "full", Err: errors.New("OOM")}
+	away := &store.UnavailableError{Reason: "full", Err: errors.New("OOM")}
 	for result, err := range map[string]error{
 		Done: nil, Refused: errors.New("no such topic"), Unavailable: fmt.Errorf("push: %w", away),
 	} {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Results of requests, for the metrics.
@@ -17,7 +17,7 @@ const (
 
 // ResultOf returns the result of a request from its error, which may be nil.
 func ResultOf(err error) string {
-	var away *queue.UnavailableError
+	var away *store.UnavailableError
 	switch {
 	case err == nil:
 		return Done

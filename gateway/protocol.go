@@ -10,6 +10,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // A Protocol is one old system. Package app lists all of them.
@@ -49,9 +50,9 @@ type Process struct {
 
 // Jobs is the part of a queue.Queue that works through the spool, too.
 type Jobs interface {
-	Push(ctx context.Context, p queue.Push) queue.Result
-	Get(ctx context.Context, topic, id string) (*queue.Job, error)
-	DeleteIf(ctx context.Context, topic, id string, m queue.Match) error
+	Push(ctx context.Context, p store.Push) store.Result
+	Get(ctx context.Context, topic, id string) (*store.Job, error)
+	DeleteIf(ctx context.Context, topic, id string, m store.Match) error
 }
 
 // Registry is the part of the registry that protocols with their own settings need.

@@ -3,12 +3,12 @@ package gateway
 import (
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // TTROf returns the TTR that applies to a job: its own or, if it has none, its topic's.
-func TTROf(job *queue.Job, topics *registry.Snapshot) time.Duration {
+func TTROf(job *store.Job, topics *registry.Snapshot) time.Duration {
 	if t := topics.TopicOrNamespace(job.Topic); job.TTR == 0 && t != nil {
 		return t.TTR.Std()
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/internal/observe/waits"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Constant header values, so that answers do not allocate them.
@@ -94,7 +94,7 @@ func (p *Problem) view() problemView {
 type jobView struct {
 	Topic     string      `json:"topic"`
 	ID        string      `json:"id"`
-	State     queue.State `json:"state"`
+	State     store.State `json:"state"`
 	DueAt     instant     `json:"due_at"`
 	Priority  string      `json:"priority"`
 	Attempts  int         `json:"attempts"`
@@ -118,7 +118,7 @@ type jobView struct {
 	Duplicate bool `json:"duplicate,omitzero"` // in the answer to a push
 }
 
-func viewOfJob(j *queue.Job) *jobView {
+func viewOfJob(j *store.Job) *jobView {
 	v := &jobView{
 		Topic: j.Topic, ID: j.ID, State: j.State, DueAt: instant(j.DueAt), Priority: j.Priority.String(),
 		Attempts: j.Attempts, CreatedAt: instant(j.CreatedAt),
@@ -128,20 +128,20 @@ func viewOfJob(j *queue.Job) *jobView {
 		v.Retry = append(v.Retry, registry.Duration(wait))
 	}
 	switch {
-	case j.State == queue.Delayed && !j.NextAt.Equal(j.DueAt):
+	case j.State == store.Delayed && !j.NextAt.Equal(j.DueAt):
 		v.NextAttemptAt = instant(j.NextAt)
-	case j.State == queue.Running:
+	case j.State == store.Running:
 		v.LeaseUntil = instant(j.LeaseUntil)
-	case j.State == queue.Dead:
+	case j.State == store.Dead:
 		v.DeadReason, v.DeadAt = j.DeadReason, instant(j.DeadAt)
-	case j.State == queue.Finished:
+	case j.State == store.Finished:
 		late := j.Late().Milliseconds()
 		v.FinishedAt, v.LateMS = instant(j.FinishedAt), &late
 	}
 	return v
 }
 
-func viewOfPushed(r *queue.Result) *jobView {
+func viewOfPushed(r *store.Result) *jobView {
 	v := viewOfJob(&r.Job)
 	v.Duplicate = r.Duplicate
 	return v
@@ -156,7 +156,7 @@ type attemptView struct {
 	Answer    string  `json:"answer"`
 }
 
-func viewOfHistory(history []queue.Attempt) []attemptView {
+func viewOfHistory(history []store.Attempt) []attemptView {
 	views := make([]attemptView, len(history))
 	for i, a := range history {
 		views[i] = attemptView{
@@ -203,7 +203,7 @@ func viewOfWaits(list []waits.Wait) []waitView {
 	return views
 }
 
-func (s *Server) answerWhole(c echo.Context, j *queue.Job, list []waits.Wait) error {
+func (s *Server) answerWhole(c echo.Context, j *store.Job, list []waits.Wait) error {
 	out := s.buffers.get()
 	defer s.buffers.put(out)
 	view := wholeJobView{
@@ -220,7 +220,7 @@ func (s *Server) answerWhole(c echo.Context, j *queue.Job, list []waits.Wait) er
 
 // appendBody adds the body to the object at the end of the buffer. A JSON body is kept as it was pushed; an encoder
 // would remove its white space. Other text becomes a string, and anything else is encoded in base64.
-func (b *buffer) appendBody(j *queue.Job) {
+func (b *buffer) appendBody(j *store.Job) {
 	out := b.b[:len(b.b)-len("}")]
 	switch {
 	case isJSON(j.ContentType) && isBody(j.Body):

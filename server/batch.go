@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // batch is a request with many pushes. Each member succeeds or fails on its own.
@@ -14,7 +14,7 @@ type batch struct {
 	request []byte
 	members []part
 	refused []error // by member; nil for those to push
-	pushes  []queue.Push
+	pushes  []store.Push
 }
 
 func (s *Server) pushBatch(c *call) error {
@@ -60,7 +60,7 @@ func (b *batch) split(data []byte, most int) error {
 // validate decodes each member and collects those that can be pushed.
 func (s *Server) validate(c *call, b *batch) {
 	b.refused = make([]error, len(b.members))
-	b.pushes = make([]queue.Push, 0, len(b.members))
+	b.pushes = make([]store.Push, 0, len(b.members))
 	var r memberRequest // one for all
 	for i := range b.members {
 		r = memberRequest{}
@@ -73,7 +73,7 @@ func (s *Server) validate(c *call, b *batch) {
 	}
 }
 
-func (s *Server) decodeMember(c *call, r *memberRequest, member []byte) (p queue.Push, err error) {
+func (s *Server) decodeMember(c *call, r *memberRequest, member []byte) (p store.Push, err error) {
 	if kind := jsontext.Value(member).Kind(); kind != jsontext.KindBeginObject {
 		return p, badValue("expected an object, got %s", kindName(kind))
 	}
@@ -102,8 +102,8 @@ func (s *Server) decodeMember(c *call, r *memberRequest, member []byte) (p queue
 
 // allUnavailable returns an error if no job of the batch was stored. The whole request is then answered with 503, so
 // that clients wait as after a single push. A job that is stored, but not durably, gets its own answer.
-func allUnavailable(results []queue.Result) error {
-	var away *queue.UnavailableError
+func allUnavailable(results []store.Result) error {
+	var away *store.UnavailableError
 	for i := range results {
 		if !errors.As(results[i].Err, &away) || away.Stored {
 			return nil
@@ -115,7 +115,7 @@ func allUnavailable(results []queue.Result) error {
 	return away
 }
 
-func stored(results []queue.Result) bool {
+func stored(results []store.Result) bool {
 	for i := range results {
 		if results[i].Err != nil {
 			return false
@@ -124,7 +124,7 @@ func stored(results []queue.Result) bool {
 	return true
 }
 
-func (s *Server) countBatch(b *batch, results []queue.Result) {
+func (s *Server) countBatch(b *batch, results []store.Result) {
 	for i := range results {
 		p := &b.pushes[i]
 		if results[i].Err != nil {
@@ -136,7 +136,7 @@ func (s *Server) countBatch(b *batch, results []queue.Result) {
 }
 
 // answerBatch answers with the job or the error of each member.
-func (s *Server) answerBatch(c *call, b *batch, results []queue.Result) error {
+func (s *Server) answerBatch(c *call, b *batch, results []store.Result) error {
 	views := make([]any, len(b.refused))
 	next := 0
 	for i, err := range b.refused {
@@ -154,7 +154,7 @@ func (s *Server) answerBatch(c *call, b *batch, results []queue.Result) error {
 	return s.answer(c, http.StatusOK, map[string]any{"results": views})
 }
 
-func (s *Server) memberError(c *call, p *queue.Push, r *queue.Result) error {
+func (s *Server) memberError(c *call, p *store.Push, r *store.Result) error {
 	err := pushProblem(r, p)
 	if problemOf(err).Status == http.StatusInternalServerError {
 		s.log.Error("push failed", "request_id", requestID(c), "topic", p.Topic, "id", p.ID, "error", r.Err)

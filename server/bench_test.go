@@ -15,22 +15,22 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/server"
 )
 
 // noJobs accepts every push and does nothing.
 type noJobs struct{ server.Jobs }
 
-func (noJobs) Push(_ context.Context, p queue.Push) queue.Result {
+func (noJobs) Push(_ context.Context, p store.Push) store.Result {
 	now := time.Now()
-	return queue.Result{Job: queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Delayed, Priority: p.Priority,
+	return store.Result{Job: store.Job{Topic: p.Topic, ID: p.ID, State: store.Delayed, Priority: p.Priority,
 		CreatedAt: now, DueAt: now, NextAt: now}}
 }
 
-func (n noJobs) PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result {
-	results := make([]queue.Result, len(pushes))
+func (n noJobs) PushBatch(ctx context.Context, pushes []store.Push) []store.Result {
+	results := make([]store.Result, len(pushes))
 	for i := range pushes {
 		results[i] = n.Push(ctx, pushes[i])
 	}
@@ -143,9 +143,11 @@ func BenchmarkBatch100(b *testing.B) {
 // discard is a ResponseWriter without a network.
 type discard struct{ h http.Header }
 
-func (d *discard) Header() http.Header         { return d.h }
+func (d *discard) Header() http.Header { return d.h }
+
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
-func (d *discard) WriteHeader(int)             {}
+
+func (d *discard) WriteHeader(int) {}
 
 func benchHandler(b *testing.B, h http.Handler, token string) {
 	req, err := http.NewRequest(http.MethodPost, orders, nil)

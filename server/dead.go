@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wakecall/wakecall/internal/bulk"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Limits of a request for dead jobs.
@@ -167,7 +167,7 @@ func (d *deadFilter) of(topic string) (f *bulk.Filter, err error) {
 		}
 	}
 	f = &bulk.Filter{
-		Topic: topic, State: queue.Dead, Error: d.Error.value, Reason: d.Reason.value,
+		Topic: topic, State: store.Dead, Error: d.Error.value, Reason: d.Reason.value,
 		Since: time.Time(d.Since.value), Until: time.Time(d.Until.value),
 	}
 	if d.Status.given {

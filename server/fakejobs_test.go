@@ -10,27 +10,28 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // fakeJobs is a queue in memory. It records its calls.
 type fakeJobs struct {
 	mu     sync.Mutex
-	jobs   map[string]*queue.Job
+	jobs   map[string]*store.Job
 	done   []string // every call that could change jobs
 	fail   error    // error of every call, if set
 	down   []string // shards
 	failID string   // only for this id, if set
 	drops  int      // calls of DropTopic until one fails with fail; 0: all do
-	last   queue.Push
-	change queue.Change
+	last   store.Push
+	change store.Change
 
-	standing queue.Standing
+	standing observe.Standing
 	hold     chan struct{} // pushes wait for it, if set
 	holding  chan struct{} // ticks when a push waits, and when one is canceled
 }
 
-func newFakeJobs() *fakeJobs { return &fakeJobs{jobs: map[string]*queue.Job{}} }
+func newFakeJobs() *fakeJobs { return &fakeJobs{jobs: map[string]*store.Job{}} }
 
 func (f *fakeJobs) did(format string, args ...any) {
 	f.done = append(f.done, fmt.Sprintf(format, args...))
@@ -49,7 +50,7 @@ func (f *fakeJobs) broken(id string) error {
 	return f.fail
 }
 
-func (f *fakeJobs) Push(ctx context.Context, p queue.Push) queue.Result {
+func (f *fakeJobs) Push(ctx context.Context, p store.Push) store.Result {
 	if f.hold != nil {
 		f.holding <- struct{}{}
 		select {
@@ -58,30 +59,30 @@ func (f *fakeJobs) Push(ctx context.Context, p queue.Push) queue.Result {
 			f.holding <- struct{}{}
 		}
 	}
-	return f.PushBatch(ctx, []queue.Push{p})[0]
+	return f.PushBatch(ctx, []store.Push{p})[0]
 }
 
-func (f *fakeJobs) PushBatch(_ context.Context, pushes []queue.Push) []queue.Result {
+func (f *fakeJobs) PushBatch(_ context.Context, pushes []store.Push) []store.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	results := make([]queue.Result, len(pushes))
+	results := make([]store.Result, len(pushes))
 	for i := range pushes {
 		results[i] = f.push(pushes[i])
 	}
 	return results
 }
 
-func (f *fakeJobs) push(p queue.Push) queue.Result {
+func (f *fakeJobs) push(p store.Push) store.Result {
 	if err := f.broken(p.ID); err != nil {
-		return queue.Result{Err: err}
+		return store.Result{Err: err}
 	}
 	key := p.Topic + "/" + p.ID
 	old := f.jobs[key]
-	if old != nil && p.OnDuplicate == queue.Keep {
-		return queue.Result{Job: *old, Duplicate: true}
+	if old != nil && p.OnDuplicate == store.Keep {
+		return store.Result{Job: *old, Duplicate: true}
 	}
-	if old != nil && p.OnDuplicate == queue.Refuse {
-		return queue.Result{Job: *old, Err: fmt.Errorf("push: %w", queue.ErrDuplicate)}
+	if old != nil && p.OnDuplicate == store.Refuse {
+		return store.Result{Job: *old, Err: fmt.Errorf("push: %w", store.ErrDuplicate)}
 	}
 	p.Body = bytes.Clone(p.Body)
 	f.last = p
@@ -91,46 +92,46 @@ func (f *fakeJobs) push(p queue.Push) queue.Result {
 	if due.IsZero() {
 		due = now.Add(p.Delay)
 	}
-	job := &queue.Job{
-		Topic: p.Topic, ID: p.ID, State: queue.Delayed, Body: p.Body, ContentType: p.ContentType, Priority: p.Priority,
+	job := &store.Job{
+		Topic: p.Topic, ID: p.ID, State: store.Delayed, Body: p.Body, ContentType: p.ContentType, Priority: p.Priority,
 		TTR: p.TTR, MaxAttempts: p.MaxAttempts, CreatedAt: now, DueAt: due, NextAt: due,
 	}
 	if !due.After(now) {
-		job.State, job.NextAt = queue.Ready, time.Time{}
+		job.State, job.NextAt = store.Ready, time.Time{}
 	}
 	f.jobs[key] = job
-	return queue.Result{Job: *job, Duplicate: old != nil}
+	return store.Result{Job: *job, Duplicate: old != nil}
 }
 
-func (f *fakeJobs) find(topic, id string) (*queue.Job, error) {
+func (f *fakeJobs) find(topic, id string) (*store.Job, error) {
 	if err := f.broken(id); err != nil {
 		return nil, err
 	}
 	job := f.jobs[topic+"/"+id]
 	if job == nil {
-		return nil, fmt.Errorf("%s/%s: %w", topic, id, queue.ErrNotFound)
+		return nil, fmt.Errorf("%s/%s: %w", topic, id, store.ErrNotFound)
 	}
 	job.ETag = cmp.Or(job.ETag, "e")
 	return job, nil
 }
 
-func (f *fakeJobs) Recall(_ context.Context, topic, id string) (*queue.Job, error) {
+func (f *fakeJobs) Recall(_ context.Context, topic, id string) (*store.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.find(topic, id)
 }
 
-func (f *fakeJobs) Change(_ context.Context, topic, id string, c queue.Change) (*queue.Job, error) {
+func (f *fakeJobs) Change(_ context.Context, topic, id string, c store.Change) (*store.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	job, err := f.find(topic, id)
 	switch {
 	case err != nil:
 		return nil, err
-	case job.State == queue.Running:
-		return nil, fmt.Errorf("change: %w", queue.ErrRunning)
-	case job.State == queue.Dead:
-		return nil, fmt.Errorf("change: %w", queue.ErrDead)
+	case job.State == store.Running:
+		return nil, fmt.Errorf("change: %w", store.ErrRunning)
+	case job.State == store.Dead:
+		return nil, fmt.Errorf("change: %w", store.ErrDead)
 	}
 	if err := changed(job, c.Match); err != nil {
 		return nil, err
@@ -153,14 +154,14 @@ func (f *fakeJobs) Change(_ context.Context, topic, id string, c queue.Change) (
 	return job, nil
 }
 
-func changed(job *queue.Job, m queue.Match) error {
+func changed(job *store.Job, m store.Match) error {
 	if m != nil && !slices.Contains(m, job.ETag) {
-		return fmt.Errorf("%s: %w", job.ID, queue.ErrChanged)
+		return fmt.Errorf("%s: %w", job.ID, store.ErrChanged)
 	}
 	return nil
 }
 
-func (f *fakeJobs) DeleteIf(ctx context.Context, topic, id string, m queue.Match) error {
+func (f *fakeJobs) DeleteIf(ctx context.Context, topic, id string, m store.Match) error {
 	if f.hold != nil {
 		f.holding <- struct{}{}
 		<-f.hold
@@ -182,7 +183,7 @@ func (f *fakeJobs) DeleteIf(ctx context.Context, topic, id string, m queue.Match
 	return nil
 }
 
-func (f *fakeJobs) RunIf(_ context.Context, topic, id string, m queue.Match) (*queue.Job, error) {
+func (f *fakeJobs) RunIf(_ context.Context, topic, id string, m store.Match) (*store.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	job, err := f.find(topic, id)
@@ -193,34 +194,34 @@ func (f *fakeJobs) RunIf(_ context.Context, topic, id string, m queue.Match) (*q
 		return nil, err
 	}
 	f.did("run %s/%s", topic, id)
-	job.State = queue.Ready
+	job.State = store.Ready
 	return job, nil
 }
 
-func (f *fakeJobs) Resend(_ context.Context, topic, id string) (*queue.Job, error) {
+func (f *fakeJobs) Resend(_ context.Context, topic, id string) (*store.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	job, err := f.find(topic, id)
 	switch {
 	case err != nil:
 		return nil, err
-	case job.State != queue.Finished:
-		return nil, fmt.Errorf("resend: %w", queue.ErrAlive)
+	case job.State != store.Finished:
+		return nil, fmt.Errorf("resend: %w", store.ErrAlive)
 	case job.BodyGone:
-		return nil, fmt.Errorf("resend: %w", queue.ErrBodyGone)
+		return nil, fmt.Errorf("resend: %w", store.ErrBodyGone)
 	}
 	f.did("resend %s/%s", topic, id)
-	job.State = queue.Ready
+	job.State = store.Ready
 	return job, nil
 }
 
 func (f *fakeJobs) ListFinished(
 	_ context.Context, topic, prefix, _ string, _ int,
-) ([]queue.Job, string, error) {
+) ([]store.Job, string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	jobs := []queue.Job{}
-	for _, j := range f.of(topic, queue.Finished) {
+	jobs := []store.Job{}
+	for _, j := range f.of(topic, store.Finished) {
 		if strings.HasPrefix(j.ID, prefix) {
 			jobs = append(jobs, *j)
 		}
@@ -228,27 +229,27 @@ func (f *fakeJobs) ListFinished(
 	return jobs, "", nil
 }
 
-func (f *fakeJobs) of(topic string, s queue.State) []*queue.Job {
-	var list []*queue.Job
+func (f *fakeJobs) of(topic string, s store.State) []*store.Job {
+	var list []*store.Job
 	for _, j := range f.jobs {
 		if j.Topic == topic && j.State == s {
 			list = append(list, j)
 		}
 	}
-	slices.SortFunc(list, func(a, b *queue.Job) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b *store.Job) int { return strings.Compare(a.ID, b.ID) })
 	return list
 }
 
 func (f *fakeJobs) List(
-	_ context.Context, topic string, s queue.State, cursor string, limit int,
-) (jobs []queue.Job, next string, err error) {
+	_ context.Context, topic string, s store.State, cursor string, limit int,
+) (jobs []store.Job, next string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fail != nil {
 		return nil, "", f.fail
 	}
 	if strings.HasPrefix(cursor, "bad") {
-		return nil, "", fmt.Errorf("cursor: %w", queue.ErrCursor)
+		return nil, "", fmt.Errorf("cursor: %w", store.ErrCursor)
 	}
 	for _, j := range f.of(topic, s) {
 		if j.ID <= cursor {
@@ -262,11 +263,11 @@ func (f *fakeJobs) List(
 	return jobs, "", nil
 }
 
-func (f *fakeJobs) dead(op, topic string, ids []string, limit int, do func(*queue.Job)) (int, error) {
+func (f *fakeJobs) dead(op, topic string, ids []string, limit int, do func(*store.Job)) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0
-	for _, j := range f.of(topic, queue.Dead) {
+	for _, j := range f.of(topic, store.Dead) {
 		if n < limit || slices.Contains(ids, j.ID) {
 			f.did("%s %s/%s", op, topic, j.ID)
 			do(j)
@@ -277,22 +278,22 @@ func (f *fakeJobs) dead(op, topic string, ids []string, limit int, do func(*queu
 }
 
 func (f *fakeJobs) RedriveDead(_ context.Context, topic string, ids []string, limit int) (int, error) {
-	return f.dead("redrive", topic, ids, limit, func(j *queue.Job) { j.State, j.Attempts = queue.Ready, 0 })
+	return f.dead("redrive", topic, ids, limit, func(j *store.Job) { j.State, j.Attempts = store.Ready, 0 })
 }
 
 func (f *fakeJobs) DeleteDead(_ context.Context, topic string, ids []string, limit int) (int, error) {
-	return f.dead("delete", topic, ids, limit, func(j *queue.Job) { delete(f.jobs, j.Topic+"/"+j.ID) })
+	return f.dead("delete", topic, ids, limit, func(j *store.Job) { delete(f.jobs, j.Topic+"/"+j.ID) })
 }
 
-func (f *fakeJobs) Stats(_ context.Context, topics []string) (map[string]queue.Stats, error) {
+func (f *fakeJobs) Stats(_ context.Context, topics []string) (map[string]store.Stats, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := map[string]queue.Stats{}
+	all := map[string]store.Stats{}
 	for _, t := range topics {
-		count := func(s queue.State) int64 { return int64(len(f.of(t, s))) }
-		all[t] = queue.Stats{
-			Delayed: count(queue.Delayed), Ready: count(queue.Ready), Running: count(queue.Running),
-			Dead:        count(queue.Dead),
+		count := func(s store.State) int64 { return int64(len(f.of(t, s))) }
+		all[t] = store.Stats{
+			Delayed: count(store.Delayed), Ready: count(store.Ready), Running: count(store.Running),
+			Dead:        count(store.Dead),
 			OldestReady: 1500 * time.Millisecond,
 		}
 	}
@@ -317,8 +318,8 @@ func (f *fakeJobs) DropTopic(_ context.Context, topic string) (int, error) {
 	return n, f.fail
 }
 
-func (f *fakeJobs) Health(context.Context) []queue.ShardHealth {
-	return []queue.ShardHealth{
+func (f *fakeJobs) Health(context.Context) []store.ShardHealth {
+	return []store.ShardHealth{
 		{Name: "one", State: "active", Up: true, Latency: 400 * time.Microsecond, Memory: 1 << 20, Jobs: 7},
 		{Name: "two", State: "draining", Latency: 110 * time.Microsecond, Err: "connection refused"},
 	}
@@ -326,7 +327,7 @@ func (f *fakeJobs) Health(context.Context) []queue.ShardHealth {
 
 func (f *fakeJobs) Ready() error { return f.fail }
 
-func (f *fakeJobs) Find(_ context.Context, id string, topics []string) (found []*queue.Job, err error) {
+func (f *fakeJobs) Find(_ context.Context, id string, topics []string) (found []*store.Job, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, topic := range topics {
@@ -339,10 +340,10 @@ func (f *fakeJobs) Find(_ context.Context, id string, topics []string) (found []
 
 func (f *fakeJobs) DownFor(string, string) []string { return f.down }
 
-func (f *fakeJobs) Standing(context.Context, *queue.Job) (queue.Standing, bool, error) {
+func (f *fakeJobs) Standing(context.Context, *store.Job) (observe.Standing, bool, error) {
 	return f.standing, true, nil
 }
 
-func (f *fakeJobs) Workers(context.Context, string) (queue.Workers, error) {
-	return queue.Workers{}, nil
+func (f *fakeJobs) Workers(context.Context, string) (store.Workers, error) {
+	return store.Workers{}, nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // changeRequest contains the fields that a PATCH may change.
@@ -79,16 +79,16 @@ func (r *pushRequest) jsonBody(request []byte) ([]byte, error) {
 }
 
 // push returns the push of a job to a topic, with the topic's defaults.
-func (r *pushRequest) push(topic *registry.Topic, body []byte, maxBody int) (queue.Push, error) {
+func (r *pushRequest) push(topic *registry.Topic, body []byte, maxBody int) (store.Push, error) {
 	if err := r.check(topic, body, maxBody); err != nil {
-		return queue.Push{}, err
+		return store.Push{}, err
 	}
-	p := queue.Push{
-		Topic: topic.Name, ID: string(r.ID.value), Body: body, Priority: queue.Priority(r.Priority.value),
+	p := store.Push{
+		Topic: topic.Name, ID: string(r.ID.value), Body: body, Priority: store.Priority(r.Priority.value),
 		Delay: time.Duration(r.Delay.value), DueAt: time.Time(r.DueAt.value),
 		TTR: time.Duration(r.TTR.value), MaxAttempts: int(r.MaxAttempts.value),
 		TTL: time.Duration(r.TTL.value), ExpiresAt: time.Time(r.ExpiresAt.value), Headers: r.Headers.value,
-		OnDuplicate: queue.OnDuplicate(r.OnDuplicate.value),
+		OnDuplicate: store.OnDuplicate(r.OnDuplicate.value),
 	}
 	for _, wait := range r.Retry.value {
 		p.Retry = append(p.Retry, time.Duration(wait))
@@ -100,7 +100,7 @@ func (r *pushRequest) push(topic *registry.Topic, body []byte, maxBody int) (que
 		p.Priority = topicPriority(topic)
 	}
 	if p.ID == "" {
-		p.ID, p.Fresh = queue.NewID(), true
+		p.ID, p.Fresh = store.NewID(), true
 	}
 	return p, nil
 }
@@ -128,9 +128,9 @@ func (r *pushRequest) check(topic *registry.Topic, body []byte, maxBody int) err
 			return err
 		}
 	}
-	if len(r.Retry.value) > queue.MaxWaits {
+	if len(r.Retry.value) > store.MaxWaits {
 		return outOfRange("retry", "%d entries; the limit is %d (the last one repeats)",
-			len(r.Retry.value), queue.MaxWaits)
+			len(r.Retry.value), store.MaxWaits)
 	}
 	if r.Headers.given {
 		return registry.ValidHeaders(r.Headers.value)
@@ -153,17 +153,17 @@ func (r *changeRequest) checkTime() error {
 }
 
 // topicPriority returns the priority of a push that sets none. The priority of a stored topic is valid.
-func topicPriority(topic *registry.Topic) queue.Priority {
-	p, err := queue.ParsePriority(topic.Priority)
+func topicPriority(topic *registry.Topic) store.Priority {
+	p, err := store.ParsePriority(topic.Priority)
 	if err != nil {
-		return queue.Normal
+		return store.Normal
 	}
 	return p
 }
 
 // change returns the change that a PATCH requests.
-func (r *changeRequest) change(request []byte, maxBody int) (queue.Change, error) {
-	var change queue.Change
+func (r *changeRequest) change(request []byte, maxBody int) (store.Change, error) {
+	var change store.Change
 	if !r.Body.given && !r.Delay.given && !r.DueAt.given && !r.Priority.given {
 		return change, badValue("nothing to change: one or more of body, delay, due_at, priority is required")
 	}
@@ -177,7 +177,7 @@ func (r *changeRequest) change(request []byte, maxBody int) (queue.Change, error
 		change.Delay = (*time.Duration)(&r.Delay.value)
 	}
 	if r.Priority.given {
-		change.Priority = (*queue.Priority)(&r.Priority.value)
+		change.Priority = (*store.Priority)(&r.Priority.value)
 	}
 	if r.Body.given {
 		body := r.Body.of(request)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/observe/waits"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // writable refuses an edit while the journal cannot be written.
@@ -24,7 +24,7 @@ const shardRetry = time.Second
 
 func (s *Server) getJob(c *call) error {
 	job, err := s.jobs.Recall(c.ctx(), c.topic.Name, c.id)
-	var away *queue.UnavailableError
+	var away *store.UnavailableError
 	if down := s.jobs.DownFor(c.topic.Name, c.id); errors.As(err, &away) && len(down) > 0 {
 		return unavailable(err, shardRetry, "job %s of topic %s cannot be read: shard %s does not answer. If the job "+
 			"is there, it waits until the shard answers", c.id, c.topic.Name, strings.Join(down, ", "))
@@ -36,7 +36,7 @@ func (s *Server) getJob(c *call) error {
 	return s.answerWhole(c, job, s.waitsOf(c.ctx(), job))
 }
 
-func (s *Server) waitsOf(ctx context.Context, j *queue.Job) []waits.Wait {
+func (s *Server) waitsOf(ctx context.Context, j *store.Job) []waits.Wait {
 	if s.opts.Waits == nil {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (s *Server) resendJob(c *call) error {
 	return s.answerJob(c, http.StatusCreated, job)
 }
 
-func (s *Server) answerJob(c *call, status int, job *queue.Job) error {
+func (s *Server) answerJob(c *call, status int, job *store.Job) error {
 	setETag(c, job.ETag)
 	return s.answer(c, status, viewOfJob(job))
 }
@@ -114,7 +114,7 @@ func setETag(c *call, etag string) {
 }
 
 // jobMatch returns the If-Match of a request for a job. The job must exist anyway, so * adds no condition.
-func (c *call) jobMatch() queue.Match {
+func (c *call) jobMatch() store.Match {
 	etags, any := c.ifMatch()
 	if any {
 		return nil
@@ -126,22 +126,22 @@ func (c *call) jobMatch() queue.Match {
 func (c *call) jobProblem(err error) error {
 	topic, id := c.topic.Name, c.id
 	switch {
-	case errors.Is(err, queue.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return notFound("no job %s in topic %s: it never existed, was deleted or has ended; a remembered job that has "+
 			"ended can be read with GET and sent again with POST …/resend; the journals may know more: "+
 			"wakecall search ID, GET /v1/search?id=ID", id, topic)
-	case errors.Is(err, queue.ErrRunning):
+	case errors.Is(err, store.ErrRunning):
 		return conflict("job %s of topic %s is running; try again after this attempt", id, topic)
-	case errors.Is(err, queue.ErrChanged):
+	case errors.Is(err, store.ErrChanged):
 		return &Problem{Status: http.StatusPreconditionFailed, cause: err,
 			Detail: "job " + id + " of topic " + topic + " has changed in the meantime; read it again"}
-	case errors.Is(err, queue.ErrDead):
+	case errors.Is(err, store.ErrDead):
 		return conflict("job %s of topic %s is dead; POST …/run makes it ready again", id, topic)
-	case errors.Is(err, queue.ErrAlive):
+	case errors.Is(err, store.ErrAlive):
 		return conflict("job %s of topic %s has not ended; POST …/run makes it due now", id, topic)
-	case errors.Is(err, queue.ErrBodyGone):
+	case errors.Is(err, store.ErrBodyGone):
 		return conflict("the body of job %s of topic %s was too long to be remembered; push the job again", id, topic)
-	case errors.Is(err, queue.ErrTooFar):
+	case errors.Is(err, store.ErrTooFar):
 		return outOfRange("due_at", "must be at most 10 years ahead")
 	}
 	return err

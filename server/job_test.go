@@ -9,19 +9,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/server"
 )
 
 func TestGetJob(t *testing.T) {
 	a := newAPI(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678912345, time.FixedZone("", 3600))
-	a.jobs.jobs["shop.orders/x"] = &queue.Job{
-		Topic: "shop.orders", ID: "x", State: queue.Dead, Body: []byte(`{"a":1}`), CreatedAt: at, DueAt: at, DeadAt: at,
+	a.jobs.jobs["shop.orders/x"] = &store.Job{
+		Topic: "shop.orders", ID: "x", State: store.Dead, Body: []byte(`{"a":1}`), CreatedAt: at, DueAt: at, DeadAt: at,
 		DeadReason: "attempts",
-		Attempts:   2, History: []queue.Attempt{
+		Attempts:   2, History: []store.Attempt{
 			{N: 1, StartedAt: at.UnixMilli(), TookMS: 12.5, Status: 500, Error: "status 500",
 				Answer: "broken \"\x00\xff\n</script>"},
 			{N: 2, StartedAt: at.UnixMilli(), TookMS: 3, Error: "connection refused"},
@@ -49,27 +50,27 @@ func TestGetJob(t *testing.T) {
 func TestGetJobSaysWhyItWaits(t *testing.T) {
 	a := newAPI(t)
 	probe := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	job := &queue.Job{Topic: "shop.orders", ID: "x", State: queue.Ready, Shard: "one"}
+	job := &store.Job{Topic: "shop.orders", ID: "x", State: store.Ready, Shard: "one"}
 	a.jobs.jobs["shop.orders/x"] = job
-	a.jobs.standing = queue.Standing{Before: 7, Window: 32, BreakerOpen: probe, Failures: 12}
+	a.jobs.standing = observe.Standing{Before: 7, Window: 32, BreakerOpen: probe, Failures: 12}
 	got := fmt.Sprint(a.do("GET", orders+"/x", "").want(200).json()["waits"])
 	if want := "[map[failures:12 reason:breaker_open until:2026-01-02T03:04:05.000Z] map[jobs:7 reason:behind]]"; got != want {
 		t.Errorf("it waits for %s, want %s", got, want)
 	}
-	job.State = queue.Running
+	job.State = store.Running
 	if waits := a.do("GET", orders+"/x", "").want(200).json()["waits"]; waits != nil {
 		t.Errorf("a running job waits for %v", waits)
 	}
-	a.jobs.fail, a.jobs.down = &queue.UnavailableError{Reason: "down", Err: errors.New("refused")}, []string{"redis-2"}
+	a.jobs.fail, a.jobs.down = &store.UnavailableError{Reason: "down", Err: errors.New("refused")}, []string{"redis-2"}
 	a.do("GET", orders+"/x", "").problem(503, "", "redis-2", "it waits until the shard answers")
 }
 
 func TestJobSituations(t *testing.T) {
 	a := newAPI(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for state, want := range map[queue.State]string{queue.Delayed: "next_attempt_at", queue.Running: "lease_until",
-		queue.Dead: "dead_at"} {
-		a.jobs.jobs["shop.orders/x"] = &queue.Job{
+	for state, want := range map[store.State]string{store.Delayed: "next_attempt_at", store.Running: "lease_until",
+		store.Dead: "dead_at"} {
+		a.jobs.jobs["shop.orders/x"] = &store.Job{
 			Topic: "shop.orders", ID: "x", State: state, CreatedAt: at, DueAt: at, NextAt: at.Add(time.Minute),
 			LeaseUntil: at,
 			DeadAt:     at, Attempts: 1,
@@ -88,7 +89,7 @@ func TestChangeJob(t *testing.T) {
 	a.do("POST", orders, `{"id":"x","body":1,"delay":"1h"}`).want(201)
 	a.do("PATCH", orders+"/x", `{"delay":"2h","priority":"high","body":{"b": 2}}`).want(200)
 	c := a.jobs.change
-	if c.DueAt != nil || *c.Delay != 2*time.Hour || *c.Priority != queue.High || string(*c.Body) != `{"b": 2}` {
+	if c.DueAt != nil || *c.Delay != 2*time.Hour || *c.Priority != store.High || string(*c.Body) != `{"b": 2}` {
 		t.Errorf("%+v", c)
 	}
 	a.do("PATCH", orders+"/x", `{"due_at":1893456000000}`).want(200)
@@ -106,9 +107,9 @@ func TestChangeJob(t *testing.T) {
 	a.do("PATCH", orders+"/x", `{"delay":-1}`).problem(422, "delay")
 	a.do("PATCH", orders+"/x", `{"body":"`+strings.Repeat("x", 256<<10)+`"}`).problem(413, "body")
 	a.do("PATCH", orders+"/none", `{"delay":1}`).problem(404, "")
-	a.jobs.jobs["shop.orders/x"].State = queue.Running
+	a.jobs.jobs["shop.orders/x"].State = store.Running
 	a.do("PATCH", orders+"/x", `{"delay":1}`).problem(409, "", "running")
-	a.jobs.jobs["shop.orders/x"].State = queue.Dead
+	a.jobs.jobs["shop.orders/x"].State = store.Dead
 	a.do("PATCH", orders+"/x", `{"delay":1}`).problem(409, "", "dead")
 	if got := len(a.jobs.changes()); got != before {
 		t.Errorf("refused changes changed something: %v", a.jobs.changes())
@@ -169,11 +170,11 @@ func TestFinishedJobs(t *testing.T) {
 	a := newAPI(t)
 	due := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for id, gone := range map[string]bool{"order-42": false, "order-long": true, "other": false} {
-		a.jobs.jobs["shop.orders/"+id] = &queue.Job{
-			Topic: "shop.orders", ID: id, State: queue.Finished, Body: []byte("1"), BodyGone: gone, DueAt: due,
+		a.jobs.jobs["shop.orders/"+id] = &store.Job{
+			Topic: "shop.orders", ID: id, State: store.Finished, Body: []byte("1"), BodyGone: gone, DueAt: due,
 			Attempts:   1,
 			FinishedAt: due.Add(16 * time.Millisecond),
-			History:    []queue.Attempt{{N: 1, StartedAt: due.UnixMilli() + 4, TookMS: 12, Status: 200, Answer: "ok"}},
+			History:    []store.Attempt{{N: 1, StartedAt: due.UnixMilli() + 4, TookMS: 12, Status: 200, Answer: "ok"}},
 		}
 	}
 	v := a.do("GET", orders+"/order-42", "").want(200).json()
@@ -220,7 +221,7 @@ func TestDeadJobs(t *testing.T) {
 	a := newAPI(t)
 	for i := range 6 {
 		id := fmt.Sprintf("d%d", i)
-		a.jobs.jobs["shop.orders/"+id] = &queue.Job{Topic: "shop.orders", ID: id, State: queue.Dead}
+		a.jobs.jobs["shop.orders/"+id] = &store.Job{Topic: "shop.orders", ID: id, State: store.Dead}
 	}
 	const dead = "/v1/topics/shop.orders/dead"
 	for _, tt := range []struct{ method, path, body, want string }{
@@ -263,13 +264,13 @@ func TestDeadJobs(t *testing.T) {
 func TestDeadJobsOfAFilter(t *testing.T) {
 	a := newAPI(t)
 	died := time.Date(2026, 11, 26, 8, 0, 0, 0, time.UTC)
-	for n, j := range []queue.Job{
-		{ID: "order-1", History: []queue.Attempt{{Status: 500, Error: "the endpoint answered 500"}}},
-		{ID: "order-500", History: []queue.Attempt{{Status: 404, Error: "the endpoint answered 404"}}},
-		{ID: "mail-1", History: []queue.Attempt{{Error: "connection refused after 500 ms"}}},
+	for n, j := range []store.Job{
+		{ID: "order-1", History: []store.Attempt{{Status: 500, Error: "the endpoint answered 500"}}},
+		{ID: "order-500", History: []store.Attempt{{Status: 404, Error: "the endpoint answered 404"}}},
+		{ID: "mail-1", History: []store.Attempt{{Error: "connection refused after 500 ms"}}},
 		{ID: "mail-2", DeadReason: "expired"},
 	} {
-		j.Topic, j.State, j.DeadAt = "shop.orders", queue.Dead, died.Add(time.Duration(n)*time.Hour)
+		j.Topic, j.State, j.DeadAt = "shop.orders", store.Dead, died.Add(time.Duration(n)*time.Hour)
 		a.jobs.jobs["shop.orders/"+j.ID] = &j
 	}
 	const topic = "/v1/topics/shop.orders"
@@ -303,10 +304,10 @@ func TestDeadJobsOfAFilter(t *testing.T) {
 			t.Errorf("a re-drive of %s: %s, want %s", tt.filter, r.body, count)
 		}
 		for _, id := range ids {
-			if j := a.jobs.jobs["shop.orders/"+id]; j.State != queue.Ready {
+			if j := a.jobs.jobs["shop.orders/"+id]; j.State != store.Ready {
 				t.Errorf("%s: %s is %s", tt.filter, id, j.State)
 			}
-			a.jobs.jobs["shop.orders/"+id].State = queue.Dead
+			a.jobs.jobs["shop.orders/"+id].State = store.Dead
 		}
 	}
 	for _, tt := range []struct {

@@ -11,19 +11,19 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // leaseVerb is a way to end, or extend, a lease.
 type leaseVerb struct {
 	name  string // the last part of the path
-	verb  queue.Verb
+	verb  store.Verb
 	field string // of the request
 }
 
 var leaseVerbs = []leaseVerb{
-	{"ack", queue.Done, "result"}, {"release", queue.Release, "delay"}, {"fail", queue.Fail, "reason"},
-	{"bury", queue.Bury, "reason"}, {"extend", queue.Extend, "ttr"},
+	{"ack", store.Done, "result"}, {"release", store.Release, "delay"}, {"fail", store.Fail, "reason"},
+	{"bury", store.Bury, "reason"}, {"extend", store.Extend, "ttr"},
 }
 
 const (
@@ -51,12 +51,12 @@ func (s *Server) endLease(as leaseVerb) handler {
 			if err := s.writable(); err != nil {
 				return err
 			}
-			d := s.opts.Workers.End(c.editing(), []queue.End{e})[0]
+			d := s.opts.Workers.End(c.editing(), []store.End{e})[0]
 			s.metrics.ended(as.name, d.Err)
 			if d.Err != nil {
 				return leaseProblem(d.Err)
 			}
-			if e.Verb == queue.Extend {
+			if e.Verb == store.Extend {
 				return s.answer(c, http.StatusOK, &extendedView{instant(d.At)})
 			}
 			return c.NoContent(http.StatusNoContent)
@@ -69,15 +69,15 @@ type extendedView struct {
 }
 
 // mayEnd sets the lease and checks the right on its topic. A malformed lease is treated as expired.
-func (s *Server) mayEnd(c *call, e *queue.End, lease string) (err error) {
-	if e.Lease, err = queue.ParseLease(lease); err != nil {
+func (s *Server) mayEnd(c *call, e *store.End, lease string) (err error) {
+	if e.Lease, err = store.ParseLease(lease); err != nil {
 		return leaseProblem(err)
 	}
 	return allow(c.token, mayConsume, e.Lease.Topic)
 }
 
 func leaseProblem(err error) error {
-	if errors.Is(err, queue.ErrLease) {
+	if errors.Is(err, store.ErrLease) {
 		return &Problem{Status: http.StatusConflict, cause: err,
 			Detail: "lease expired or already ended; another worker may have the job"}
 	}
@@ -93,7 +93,7 @@ type endRequest struct {
 	TTR    field[ttr]    `json:"ttr"`
 }
 
-func decodeEnd(data []byte, as leaseVerb) (e queue.End, err error) {
+func decodeEnd(data []byte, as leaseVerb) (e store.End, err error) {
 	var r endRequest
 	if len(data) > 0 {
 		err = decode(data, &r)
@@ -107,7 +107,7 @@ func decodeEnd(data []byte, as leaseVerb) (e queue.End, err error) {
 	return r.end(data, as)
 }
 
-func (r *endRequest) end(request []byte, as leaseVerb) (e queue.End, err error) {
+func (r *endRequest) end(request []byte, as leaseVerb) (e store.End, err error) {
 	for _, f := range [...]struct {
 		name  string
 		given bool
@@ -119,9 +119,9 @@ func (r *endRequest) end(request []byte, as leaseVerb) (e queue.End, err error) 
 	if n := len(r.Reason.value); n > maxReason {
 		return e, outOfRange("reason", "%d bytes; the limit is %d", n, maxReason)
 	}
-	e = queue.End{Verb: as.verb, Delay: time.Duration(r.Delay.value) + time.Duration(r.TTR.value)} // one has it
+	e = store.End{Verb: as.verb, Delay: time.Duration(r.Delay.value) + time.Duration(r.TTR.value)} // one has it
 	if r.Reason.given || r.Result.given {
-		e.Attempt = &queue.Attempt{Error: r.Reason.value, Answer: string(r.Result.of(request))}
+		e.Attempt = &store.Attempt{Error: r.Reason.value, Answer: string(r.Result.of(request))}
 	}
 	return e, nil
 }
@@ -129,7 +129,7 @@ func (r *endRequest) end(request []byte, as leaseVerb) (e queue.End, err error) 
 // endedView is the result of one member of a batch.
 type endedView struct {
 	Lease       string       `json:"lease"`
-	State       queue.State  `json:"state,omitzero"` // done if the job is removed
+	State       store.State  `json:"state,omitzero"` // done if the job is removed
 	LeasedUntil instant      `json:"leased_until,omitzero"`
 	NextAt      instant      `json:"next_at,omitzero"` // when a delayed job becomes ready
 	Error       *problemView `json:"error,omitzero"`
@@ -147,7 +147,7 @@ func (s *Server) endLeases(c *call) error {
 		}
 		views := make([]endedView, len(items))
 		var allowed []int
-		var todo []queue.End
+		var todo []store.End
 		for i, item := range items {
 			views[i].Lease = item.Lease.value
 			if err := s.mayEnd(c, &item.end, item.Lease.value); err != nil {
@@ -169,16 +169,16 @@ func (v *endedView) setError(err error) {
 	v.Error = &view
 }
 
-func (v *endedView) set(d *queue.Ended) {
+func (v *endedView) set(d *store.Ended) {
 	if d.Err != nil {
 		v.setError(d.Err)
 		return
 	}
 	v.State = cmp.Or(d.State, "done")
 	switch d.State {
-	case queue.Running:
+	case store.Running:
 		v.LeasedUntil = instant(d.At)
-	case queue.Delayed:
+	case store.Delayed:
 		v.NextAt = instant(d.At)
 	}
 }
@@ -188,7 +188,7 @@ type leaseItem struct {
 	endRequest
 	at  int64 // the position in the request
 	as  leaseVerb
-	end queue.End // without the lease
+	end store.End // without the lease
 }
 
 // UnmarshalJSONFrom reads both forms.

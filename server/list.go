@@ -6,6 +6,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Limits of a page of a list.
@@ -14,10 +15,10 @@ const (
 	maxPage     = 1000
 )
 
-func listed(values url.Values) (queue.State, error) {
-	state := queue.State(values.Get("state"))
+func listed(values url.Values) (store.State, error) {
+	state := store.State(values.Get("state"))
 	switch state {
-	case queue.Delayed, queue.Ready, queue.Running, queue.Dead, queue.Finished:
+	case store.Delayed, store.Ready, store.Running, store.Dead, store.Finished:
 	case "":
 		return "", badField("state", "required: one of delayed, ready, running, dead, done")
 	default:
@@ -27,12 +28,12 @@ func listed(values url.Values) (queue.State, error) {
 		if err := checkID("prefix", values.Get("prefix")); err != nil {
 			return "", err
 		}
-		if state != queue.Finished && state != queue.Dead {
+		if state != store.Finished && state != store.Dead {
 			return "", badField("prefix", "requires state=done or state=dead")
 		}
 	}
 	for _, name := range deadFilterNames {
-		if name != "prefix" && values.Has(name) && state != queue.Dead {
+		if name != "prefix" && values.Has(name) && state != store.Dead {
 			return "", badField(name, "requires state=dead")
 		}
 	}
@@ -48,14 +49,14 @@ func (s *Server) listJobs(c *call) error {
 	if err != nil {
 		return err
 	}
-	var jobs []queue.Job
+	var jobs []store.Job
 	var next string
 	filter, err := deadFilterOf(c.query, c.topic.Name)
 	if err != nil {
 		return err
 	}
 	switch cursor := c.query.Get("cursor"); {
-	case state == queue.Finished:
+	case state == store.Finished:
 		jobs, next, err = s.jobs.ListFinished(c.ctx(), c.topic.Name, c.query.Get("prefix"), cursor, limit)
 	case filter != nil:
 		jobs, next, err = filter.Page(c.ctx(), s.jobs, cursor, limit)

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/internal/metrics"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Results of pushes, for the metrics.
@@ -72,7 +72,7 @@ func methodLabel(method string) string {
 }
 
 // taken counts the jobs that workers reserved. label returns the name under which a topic is counted.
-func (m *counters) taken(jobs []queue.Job, label func(topic string) string) {
+func (m *counters) taken(jobs []store.Job, label func(topic string) string) {
 	for i := range jobs {
 		m.reserved.Inc(label(jobs[i].Topic))
 	}
@@ -82,7 +82,7 @@ func (m *counters) taken(jobs []queue.Job, label func(topic string) string) {
 func (m *counters) ended(verb string, err error) {
 	result := "done"
 	switch {
-	case errors.Is(err, queue.ErrLease):
+	case errors.Is(err, store.ErrLease):
 		result = "over"
 	case err != nil:
 		result = resultUnavailable

@@ -14,10 +14,10 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/internal/log/printable"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/seal"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Problem is an error as the client sees it (RFC 9457).
@@ -93,7 +93,7 @@ func unavailable(cause error, after time.Duration, format string, args ...any) *
 func problemOf(err error) *Problem {
 	var (
 		problem *Problem
-		away    *queue.UnavailableError
+		away    *store.UnavailableError
 		limit   *pull.LimitError
 		field   *registry.FieldError
 		routing *echo.HTTPError
@@ -125,16 +125,16 @@ func tooManyTopics(err error) *Problem {
 func storeProblem(err error) *Problem {
 	p := &Problem{Detail: err.Error(), cause: err}
 	switch {
-	case errors.Is(err, queue.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard),
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard),
 		errors.Is(err, registry.ErrNoToken):
 		p.Status = http.StatusNotFound
-	case errors.Is(err, queue.ErrRunning), errors.Is(err, queue.ErrDuplicate), errors.Is(err, queue.ErrDead):
+	case errors.Is(err, store.ErrRunning), errors.Is(err, store.ErrDuplicate), errors.Is(err, store.ErrDead):
 		p.Status = http.StatusConflict
 	case errors.Is(err, registry.ErrChanged):
 		p.Status = http.StatusPreconditionFailed
-	case errors.Is(err, queue.ErrTooFar):
+	case errors.Is(err, store.ErrTooFar):
 		p.Status, p.Field = http.StatusUnprocessableEntity, "due_at"
-	case errors.Is(err, queue.ErrCursor):
+	case errors.Is(err, store.ErrCursor):
 		p.Status, p.Field = http.StatusBadRequest, "cursor"
 		p.Detail = "cursor: not a cursor of this list; omit it to start over"
 	case errors.Is(err, registry.ErrUnavailable):
@@ -161,9 +161,9 @@ const keyRetry = time.Minute
 // often.
 const registryRetry = 5 * time.Second
 
-func unavailableDetail(e *queue.UnavailableError) string {
+func unavailableDetail(e *store.UnavailableError) string {
 	switch e.Reason {
-	case queue.Replica.String(), queue.Absent:
+	case store.Replica.String(), store.Absent:
 		return e.Err.Error() // written for clients
 	case "full":
 		return "Redis is out of memory; it accepts jobs again once some are delivered"

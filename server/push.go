@@ -9,8 +9,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // envelope is the limit in bytes of a push without its body.
@@ -89,7 +89,7 @@ func (s *Server) pushRaw(c *call) error {
 }
 
 // store pushes the job and answers.
-func (s *Server) store(c *call, p *queue.Push, body *buffer) error {
+func (s *Server) store(c *call, p *store.Push, body *buffer) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (s *Server) store(c *call, p *queue.Push, body *buffer) error {
 	s.countPush(p.Topic, storedResult(p, &result))
 	status := http.StatusOK
 	switch {
-	case result.Job.State == queue.Spooled:
+	case result.Job.State == store.Spooled:
 		status = http.StatusAccepted
 	case !result.Duplicate:
 		status = http.StatusCreated
@@ -120,11 +120,11 @@ func jobPath(topic, id string) string {
 	return "/v1/topics/" + topic + "/jobs/" + escaped
 }
 
-func storedResult(p *queue.Push, r *queue.Result) string {
+func storedResult(p *store.Push, r *store.Result) string {
 	switch {
 	case !r.Duplicate:
 		return resultCreated
-	case p.OnDuplicate == queue.Replace:
+	case p.OnDuplicate == store.Replace:
 		return resultReplaced
 	}
 	return resultDuplicate
@@ -143,19 +143,19 @@ func resultOf(err error) string {
 }
 
 // pushProblem explains why the queue refused a push.
-func pushProblem(r *queue.Result, p *queue.Push) error {
+func pushProblem(r *store.Result, p *store.Push) error {
 	err := r.Err
 	switch {
-	case errors.Is(err, queue.ErrDuplicate):
+	case errors.Is(err, store.ErrDuplicate):
 		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
 			Detail: "id: " + p.ID + " already exists in topic " + p.Topic + "; set on_duplicate to keep or replace"}
-	case queue.Stored(err):
+	case store.Stored(err):
 		problem := problemOf(err)
 		problem.ID = cmp.Or(r.Job.ID, p.ID) // the server may have generated the id
 		return problem
-	case errors.Is(err, queue.ErrTooFar) && p.DueAt.IsZero():
+	case errors.Is(err, store.ErrTooFar) && p.DueAt.IsZero():
 		return outOfRange("delay", "must be at most 10 years")
-	case errors.Is(err, queue.ErrTooFar):
+	case errors.Is(err, store.ErrTooFar):
 		return outOfRange("due_at", "must be at most 10 years ahead")
 	}
 	return err

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 const orders = "/v1/topics/shop.orders/jobs"
@@ -55,11 +55,11 @@ func TestPushDefaults(t *testing.T) {
 	a := newAPI(t)
 	id, _ := a.do("POST", "/v1/topics/shop.mail/jobs", `{"body":null}`).want(201).json()["id"].(string)
 	got := a.jobs.last
-	if got.Priority != queue.Low || got.Delay != time.Hour || got.ID != id || !got.Fresh || len(id) < 16 {
+	if got.Priority != store.Low || got.Delay != time.Hour || got.ID != id || !got.Fresh || len(id) < 16 {
 		t.Errorf("pushed %+v", got)
 	}
 	a.do("POST", "/v1/topics/shop.mail/jobs", `{"body":null,"priority":"normal","delay":0}`).want(201)
-	if got := a.jobs.last; got.Priority != queue.Normal || got.Delay != 0 {
+	if got := a.jobs.last; got.Priority != store.Normal || got.Delay != 0 {
 		t.Errorf("pushed %+v", got)
 	}
 	// A due time overrides the topic's delay.
@@ -83,7 +83,7 @@ func TestPushTimes(t *testing.T) {
 		{`"delay":-0`, 0, time.Time{}},
 		{`"delay":"1.0001s"`, 1001 * time.Millisecond, time.Time{}}, // never early
 		{`"delay":0.0000001`, time.Millisecond, time.Time{}},
-		{`"delay":"87600h"`, queue.MaxDelay, time.Time{}},
+		{`"delay":"87600h"`, store.MaxDelay, time.Time{}},
 		{`"due_at":"` + soon.Format(time.RFC3339Nano) + `"`, 0, soon},
 		{fmt.Sprintf(`"due_at":%d`, soon.UnixMilli()), 0, soon},
 		{fmt.Sprintf(`"due_at":%d.0`, soon.UnixMilli()), 0, soon},
@@ -171,7 +171,7 @@ func TestPushRaw(t *testing.T) {
 	if string(got.Body) != string(every) || got.ContentType != "application/octet-stream" {
 		t.Errorf("stored %q as %q", got.Body, got.ContentType)
 	}
-	if got.Delay != 90*time.Second || got.Priority != queue.Low || got.TTR != 5*time.Second || got.MaxAttempts != 2 {
+	if got.Delay != 90*time.Second || got.Priority != store.Low || got.TTR != 5*time.Second || got.MaxAttempts != 2 {
 		t.Errorf("stored %+v", got)
 	}
 	job := a.do("GET", orders+"/raw", "").want(200).json()

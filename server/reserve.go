@@ -10,15 +10,15 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Workers hands jobs of pull topics to workers.
 type Workers interface {
-	Take(ctx context.Context, r pull.Request) ([]queue.Job, error)
-	End(ctx context.Context, list []queue.End) []queue.Ended
+	Take(ctx context.Context, r pull.Request) ([]store.Job, error)
+	End(ctx context.Context, list []store.End) []store.Ended
 }
 
 // Limits of a reserve.
@@ -109,10 +109,10 @@ func (s *Server) decodeReserveAny(data []byte) (ask pull.Request, err error) {
 }
 
 func (r *reserveRequest) request() (ask pull.Request, err error) {
-	ask.Wait, ask.TTR, ask.Order = time.Duration(r.Wait.value), time.Duration(r.TTR.value), queue.Order(r.Order.value)
+	ask.Wait, ask.TTR, ask.Order = time.Duration(r.Wait.value), time.Duration(r.TTR.value), store.Order(r.Order.value)
 	ask.Max = 1
 	if r.Max.given {
-		ask.Max, err = r.Max.value.between("max", 1, queue.TakeLimit)
+		ask.Max, err = r.Max.value.between("max", 1, store.TakeLimit)
 	}
 	return ask, err
 }
@@ -160,9 +160,9 @@ func (s *Server) label(topic string) string {
 }
 
 // release releases jobs that did not reach their worker.
-func (s *Server) release(c *call, jobs []queue.Job) {
-	for _, d := range s.opts.Workers.End(context.WithoutCancel(c.ctx()), queue.Released(jobs)) {
-		if d.Err != nil && !errors.Is(d.Err, queue.ErrLease) {
+func (s *Server) release(c *call, jobs []store.Job) {
+	for _, d := range s.opts.Workers.End(context.WithoutCancel(c.ctx()), store.Released(jobs)) {
+		if d.Err != nil && !errors.Is(d.Err, store.ErrLease) {
 			s.log.Warn("release failed; the job did not reach its worker and is ready again when its lease expires",
 				"topic", d.Topic, "id", d.ID, "error", d.Err)
 		}
@@ -170,7 +170,7 @@ func (s *Server) release(c *call, jobs []queue.Job) {
 }
 
 // answerReserved answers with the jobs and their leases.
-func (s *Server) answerReserved(c *call, jobs []queue.Job, topics []*registry.Topic) error {
+func (s *Server) answerReserved(c *call, jobs []store.Job, topics []*registry.Topic) error {
 	out := s.buffers.get()
 	defer s.buffers.put(out)
 	out.b = append(out.b, `{"jobs":[`...)
@@ -188,7 +188,7 @@ func (s *Server) answerReserved(c *call, jobs []queue.Job, topics []*registry.To
 }
 
 // attemptsOf returns how many attempts a job may have: its own limit, or else its topic's.
-func attemptsOf(j *queue.Job, topics []*registry.Topic) int {
+func attemptsOf(j *store.Job, topics []*registry.Topic) int {
 	if j.MaxAttempts != 0 {
 		return j.MaxAttempts
 	}
@@ -217,7 +217,7 @@ type leasedView struct {
 	Headers     map[string]string `json:"headers"`
 }
 
-func viewOfLeased(j *queue.Job, topics []*registry.Topic) *leasedView {
+func viewOfLeased(j *store.Job, topics []*registry.Topic) *leasedView {
 	return &leasedView{
 		Lease: j.Lease.String(), LeasedUntil: instant(j.LeaseUntil),
 		TTR: registry.Duration(j.LeaseUntil.Sub(j.Lease.Taken)), Topic: j.Topic, ID: j.ID,

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/server"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -21,15 +21,15 @@ import (
 // fakeWorkers leases ready jobs, and ends every lease that has a topic.
 type fakeWorkers struct {
 	mu    sync.Mutex
-	ready []queue.Job
+	ready []store.Job
 	asked pull.Request
-	ended []queue.End
+	ended []store.End
 	waits chan struct{} // ticks when a worker waits
 	took  func()        // called after jobs were leased
 	fail  error         // of every Take
 }
 
-func (f *fakeWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Job, error) {
+func (f *fakeWorkers) Take(ctx context.Context, r pull.Request) ([]store.Job, error) {
 	f.mu.Lock()
 	f.asked = r
 	if f.fail != nil {
@@ -56,21 +56,21 @@ func (f *fakeWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Job, er
 	}
 }
 
-func (f *fakeWorkers) End(_ context.Context, list []queue.End) []queue.Ended {
+func (f *fakeWorkers) End(_ context.Context, list []store.End) []store.Ended {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ended = append(f.ended, list...)
-	done := make([]queue.Ended, len(list))
+	done := make([]store.Ended, len(list))
 	for i, e := range list {
 		ref := e.Lease.Ref
-		done[i] = queue.Ended{Ref: ref, Verb: e.Verb, At: time.Unix(1900000000, 0)}
+		done[i] = store.Ended{Ref: ref, Verb: e.Verb, At: time.Unix(1900000000, 0)}
 		switch {
 		case ref.ID == "over":
-			done[i].Err = fmt.Errorf("x: %w", queue.ErrLease)
-		case e.Verb == queue.Release:
-			done[i].State = queue.Delayed
-		case e.Verb == queue.Extend:
-			done[i].State = queue.Running
+			done[i].Err = fmt.Errorf("x: %w", store.ErrLease)
+		case e.Verb == store.Release:
+			done[i].State = store.Delayed
+		case e.Verb == store.Extend:
+			done[i].State = store.Running
 		}
 	}
 	return done
@@ -95,15 +95,15 @@ func newPullAPI(t *testing.T, adjust ...func(*server.Options)) *api {
 
 func TestReserveAnswersWithJobs(t *testing.T) {
 	a := newPullAPI(t)
-	job := queue.Job{Topic: "p", ID: "x", Body: []byte(`{ "a":1 }`), DueAt: time.Unix(1, 0),
+	job := store.Job{Topic: "p", ID: "x", Body: []byte(`{ "a":1 }`), DueAt: time.Unix(1, 0),
 		LeaseUntil: time.Unix(2, 0)}
 	text, binary := job, job
 	text.ContentType, text.Body, text.MaxAttempts, text.Headers = "text/plain", []byte("hi"), 3,
 		map[string]string{"X-A": "b"}
 	binary.ContentType, binary.Body = "image/png", []byte{0xff, 0}
-	job.Lease = &queue.Lease{Taken: job.LeaseUntil.Add(-2 * time.Hour), Attempt: 1}
-	text.Lease, binary.Lease = &queue.Lease{Attempt: 2}, &queue.Lease{Attempt: 1}
-	a.workers.ready = []queue.Job{job, text, binary}
+	job.Lease = &store.Lease{Taken: job.LeaseUntil.Add(-2 * time.Hour), Attempt: 1}
+	text.Lease, binary.Lease = &store.Lease{Attempt: 2}, &store.Lease{Attempt: 1}
+	a.workers.ready = []store.Job{job, text, binary}
 	r := a.do("POST", "/v1/topics/p/reserve", `{"max":5,"ttr":"2h"}`).want(200)
 	if !strings.Contains(r.body, `"body":{ "a":1 }`) || !strings.Contains(r.body, `"body":"hi"`) ||
 		!strings.Contains(r.body, `"body_base64":"/wA="`) {
@@ -124,7 +124,7 @@ func TestReserveAnswersWithJobs(t *testing.T) {
 	if r.body != `{"jobs":[]}` {
 		t.Errorf("of an empty topic: %s", r.body)
 	}
-	if a.workers.asked.Order != queue.Listed || len(a.workers.asked.Topics) != 2 {
+	if a.workers.asked.Order != store.Listed || len(a.workers.asked.Topics) != 2 {
 		t.Errorf("asked %+v", a.workers.asked)
 	}
 }
@@ -186,9 +186,9 @@ func TestLeasesAreEnded(t *testing.T) {
 	}
 	for _, e := range a.workers.ended {
 		switch {
-		case e.Verb == queue.Release && e.Delay != 5*time.Second && e.Delay != 0,
-			e.Verb == queue.Fail && e.Attempt != nil && e.Attempt.Error != "no stock",
-			e.Verb == queue.Extend && e.Delay != 90*time.Second:
+		case e.Verb == store.Release && e.Delay != 5*time.Second && e.Delay != 0,
+			e.Verb == store.Fail && e.Attempt != nil && e.Attempt.Error != "no stock",
+			e.Verb == store.Extend && e.Delay != 90*time.Second:
 			t.Errorf("ending %+v", e)
 		}
 	}
@@ -271,7 +271,7 @@ func TestReserveGivesJobsWithTheAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
-			w := &fakeWorkers{ready: []queue.Job{{Topic: "p", ID: "x", Lease: &queue.Lease{}}}}
+			w := &fakeWorkers{ready: []store.Job{{Topic: "p", ID: "x", Lease: &store.Lease{}}}}
 			w.took = func() { c.leave(leave) }
 			a := newPullAPI(t, func(o *server.Options) { o.Workers = w })
 			r := httptest.NewRequestWithContext(ctx, "POST", "/v1/topics/p/reserve", strings.NewReader(`{}`))

@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/server"
 	"github.com/wakecall/wakecall/test/openapitest"
 )
@@ -214,6 +214,6 @@ func TestRouteOptionsOfEverything(t *testing.T) {
 // panicking panics on Recall.
 type panicking struct{ *fakeJobs }
 
-func (panicking) Recall(context.Context, string, string) (*queue.Job, error) {
+func (panicking) Recall(context.Context, string, string) (*store.Job, error) {
 	panic("a secret reason")
 }

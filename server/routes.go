@@ -10,8 +10,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/internal/journal/search"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Rights that routes need.
@@ -105,7 +105,7 @@ func (c *call) ctx() context.Context { return c.Request().Context() }
 
 // editing returns the context of an edit. It is not canceled when the client disconnects, because the journal must
 // record what Redis did, and who wanted it.
-func (c *call) editing() context.Context { return queue.By(context.WithoutCancel(c.ctx()), c.actor()) }
+func (c *call) editing() context.Context { return store.By(context.WithoutCancel(c.ctx()), c.actor()) }
 
 func (c *call) actor() string { return "token:" + c.token.Name }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/internal/journal/search"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Searcher searches the journals of all hosts; *search.Searcher implements it.
@@ -85,7 +85,7 @@ type searchView struct {
 type storedView struct {
 	Topic string      `json:"topic"`
 	ID    string      `json:"id"`
-	State queue.State `json:"state"`
+	State store.State `json:"state"`
 }
 
 func (s *Server) searchAll(c *call) error {

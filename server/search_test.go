@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/journal/search"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/server"
 )
 
@@ -41,7 +41,7 @@ func (fakeSearch) Serve(context.Context, url.Values, http.ResponseWriter, func()
 func TestSearchTellsWhatATokenMayRead(t *testing.T) {
 	f := fakeSearch{make(chan struct{}), make(chan struct{})}
 	a := newAPI(t, func(o *server.Options) { o.Search = f })
-	a.jobs.jobs["shop.orders/42"] = &queue.Job{Topic: "shop.orders", ID: "42", State: queue.Delayed}
+	a.jobs.jobs["shop.orders/42"] = &store.Job{Topic: "shop.orders", ID: "42", State: store.Delayed}
 	a.token = a.registry.grant("shop", "shop.*", registry.RightRead)
 	answers := make(chan reply)
 	go func() { answers <- a.do("GET", "/v1/search?id=42", "") }()

@@ -17,30 +17,30 @@ import (
 
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/observe/waits"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Jobs is the part of the queue that the API needs. After a push, it may keep using the body only if it returned an
 // error.
 type Jobs interface {
-	Push(ctx context.Context, p queue.Push) queue.Result
-	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
-	Recall(ctx context.Context, topic, id string) (*queue.Job, error) // or a finished one
-	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
-	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]queue.Job, string, error)
-	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
-	Change(ctx context.Context, topic, id string, change queue.Change) (*queue.Job, error)
-	DeleteIf(ctx context.Context, topic, id string, m queue.Match) error
-	RunIf(ctx context.Context, topic, id string, m queue.Match) (*queue.Job, error)
-	Resend(ctx context.Context, topic, id string) (*queue.Job, error)
+	Push(ctx context.Context, p store.Push) store.Result
+	PushBatch(ctx context.Context, pushes []store.Push) []store.Result
+	Recall(ctx context.Context, topic, id string) (*store.Job, error) // or a finished one
+	List(ctx context.Context, topic string, state store.State, cursor string, limit int) ([]store.Job, string, error)
+	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]store.Job, string, error)
+	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
+	Change(ctx context.Context, topic, id string, change store.Change) (*store.Job, error)
+	DeleteIf(ctx context.Context, topic, id string, m store.Match) error
+	RunIf(ctx context.Context, topic, id string, m store.Match) (*store.Job, error)
+	Resend(ctx context.Context, topic, id string) (*store.Job, error)
 	RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
 	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
 	DropTopic(ctx context.Context, topic string) (int, error)
-	Health(ctx context.Context) []queue.ShardHealth
+	Health(ctx context.Context) []store.ShardHealth
 	Ready() error
 	DownFor(topic, id string) (shards []string)
-	Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
+	Find(ctx context.Context, id string, topics []string) ([]*store.Job, error)
 }
 
 // Tokens manages the API's tokens.

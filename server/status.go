@@ -1,7 +1,7 @@
 package server
 
 import (
-	_ "embed" // openapi.yaml
+	_ "embed"
 	"errors"
 	"net/http"
 	"syscall"
@@ -9,8 +9,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 //go:embed openapi.yaml
@@ -40,7 +40,7 @@ func (s *Server) ready(c echo.Context) error {
 	}
 	if err := s.jobs.Ready(); err != nil {
 		why := ""
-		if queue.Forbidden(err) {
+		if store.Forbidden(err) {
 			why = ": the Redis user lacks permissions (ACL)"
 		}
 		return unavailable(err, time.Second, "no shard accepts pushes%s", why)
@@ -84,7 +84,7 @@ func (s *Server) shards(c *call) error {
 	return s.answer(c, http.StatusOK, map[string]any{"shards": views})
 }
 
-func viewOfShard(h *queue.ShardHealth) shardView {
+func viewOfShard(h *store.ShardHealth) shardView {
 	v := shardView{Name: h.Name, State: h.State, Up: h.Up, Error: h.Err}
 	if h.Up {
 		v.shardNumbers = &shardNumbers{h.Latency.Seconds(), h.Memory, h.MaxMemory, h.Jobs, h.Moved}

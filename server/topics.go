@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // maxTopicBytes bounds a topic's JSON.
@@ -258,7 +258,7 @@ func (s *Server) deleteTopic(c *call) error {
 		if err := s.writable(); err != nil {
 			return err
 		}
-		err = queue.EndTopic(c.editing(), s.jobs, name, remove)
+		err = store.EndTopic(c.editing(), s.jobs, name, remove)
 	} else if err = s.hasNoJobs(c.ctx(), name); err == nil {
 		err = remove()
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/server"
 )
 
@@ -22,7 +22,7 @@ func TestPushUnavailable(t *testing.T) {
 		want   string
 	}{{"down", 1500 * time.Millisecond, "2"}, {"full", 5 * time.Second, "5"}, {"readonly", 0, "1"}, {"journal",
 		time.Millisecond, "1"}} {
-		a.jobs.fail = &queue.UnavailableError{Reason: tt.reason, RetryAfter: tt.after,
+		a.jobs.fail = &store.UnavailableError{Reason: tt.reason, RetryAfter: tt.after,
 			Err: fmt.Errorf("OOM command not allowed")}
 		for _, req := range [][3]string{
 			{"POST", orders, `{"body":1}`}, {"PUT", orders + "/x", "1"}, {"GET", orders + "/x", ""},
@@ -57,7 +57,7 @@ func TestPushUnavailable(t *testing.T) {
 // member of a batch.
 func TestPushStoredButNotSafe(t *testing.T) {
 	a := newAPI(t)
-	a.jobs.fail = &queue.UnavailableError{Reason: "replica", RetryAfter: time.Second, Stored: true,
+	a.jobs.fail = &store.UnavailableError{Reason: "replica", RetryAfter: time.Second, Stored: true,
 		Err: errors.New("push x/y: no replica has confirmed it")}
 	r := a.do("POST", orders, `{"body":1}`).problem(503, "")
 	if r.header.Get("Retry-After") != "1" || !strings.Contains(r.body, "no replica has confirmed") ||
@@ -77,7 +77,7 @@ func TestPushQueueErrors(t *testing.T) {
 		err    error
 		status int
 		field  string
-	}{{queue.ErrTooFar, 422, "delay"}, {fmt.Errorf("secret detail"), 500, ""}} {
+	}{{store.ErrTooFar, 422, "delay"}, {fmt.Errorf("secret detail"), 500, ""}} {
 		a.jobs.fail = fmt.Errorf("push: %w", tt.err)
 		r := a.do("POST", orders, `{"body":1}`).problem(tt.status, tt.field)
 		if strings.Contains(r.body, "secret") {
@@ -89,7 +89,7 @@ func TestPushQueueErrors(t *testing.T) {
 // TestDeleteTopicWhoseLaterJobsRemain: those that were pushed while it was deleted could not be deleted.
 func TestDeleteTopicWhoseLaterJobsRemain(t *testing.T) {
 	a := newAPI(t)
-	a.jobs.fail = &queue.UnavailableError{Reason: "connection", RetryAfter: time.Second, Err: errors.New("broken")}
+	a.jobs.fail = &store.UnavailableError{Reason: "connection", RetryAfter: time.Second, Err: errors.New("broken")}
 	a.jobs.drops = 2
 	a.do("DELETE", "/v1/topics/shop.orders?drop=true", "").problem(503, "")
 	if got := a.jobs.changes(); len(got) != 2 {
@@ -100,7 +100,7 @@ func TestDeleteTopicWhoseLaterJobsRemain(t *testing.T) {
 func TestPushJournalBroken(t *testing.T) {
 	broken := fmt.Errorf("the journal: %w", syscall.ENOSPC)
 	a := newAPI(t, func(o *server.Options) { o.Healthy = func() error { return broken } })
-	a.jobs.jobs["shop.orders/x"] = &queue.Job{Topic: "shop.orders", ID: "x", State: queue.Delayed}
+	a.jobs.jobs["shop.orders/x"] = &store.Job{Topic: "shop.orders", ID: "x", State: store.Delayed}
 	for _, req := range [][3]string{
 		{"POST", orders, `{"body":1}`}, {"PUT", orders + "/y", "1"}, {"DELETE", orders + "/x", ""},
 		{"PATCH", orders + "/x", `{"delay":1}`},

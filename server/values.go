@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 const maxContentTypeBytes = 127
@@ -26,7 +26,7 @@ func (i *jobID) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		return badValue("must not be empty; omit it to generate one")
 	}
-	if err := queue.CheckID(string(text)); err != nil {
+	if err := store.CheckID(string(text)); err != nil {
 		return badValue("%v", err)
 	}
 	*i = jobID(text)
@@ -34,7 +34,7 @@ func (i *jobID) UnmarshalText(text []byte) error {
 }
 
 func checkID(field, id string) error {
-	if err := queue.CheckID(id); err != nil {
+	if err := store.CheckID(id); err != nil {
 		return badField(field, "%v", err)
 	}
 	return nil
@@ -51,7 +51,7 @@ type (
 
 // UnmarshalJSON rounds up, because a job must never be early.
 func (d *delay) UnmarshalJSON(v []byte) error {
-	read, err := durationBetween(v, 0, queue.MaxDelay)
+	read, err := durationBetween(v, 0, store.MaxDelay)
 	if rest := read % time.Millisecond; rest != 0 {
 		read += time.Millisecond - rest
 	}
@@ -66,7 +66,7 @@ func (d *ttr) UnmarshalJSON(v []byte) error {
 }
 
 func (d *ttl) UnmarshalJSON(v []byte) error {
-	read, err := durationBetween(v, time.Millisecond, queue.MaxDelay)
+	read, err := durationBetween(v, time.Millisecond, store.MaxDelay)
 	*d = ttl(read.Truncate(time.Millisecond))
 	return err
 }
@@ -99,7 +99,7 @@ func durationBetween(v jsontext.Value, low, high time.Duration) (time.Duration, 
 }
 
 func limitText(d time.Duration) string {
-	if d == queue.MaxDelay {
+	if d == store.MaxDelay {
 		return "10 years"
 	}
 	return d.String()
@@ -114,7 +114,7 @@ func (m *moment) UnmarshalJSON(v []byte) error {
 	if err != nil {
 		return err
 	}
-	if time.Until(t) > queue.MaxDelay { // the queue checks it again by Redis's clock
+	if time.Until(t) > store.MaxDelay { // the queue checks it again by Redis's clock
 		return rangeError("must be at most 10 years ahead")
 	}
 	if t.Year() < 1 {
@@ -191,26 +191,26 @@ func (c *call) limitOf(standard, most int) (int, error) {
 
 // Fields with one of several values.
 type (
-	priority    queue.Priority
-	onDuplicate queue.OnDuplicate
-	order       queue.Order
+	priority    store.Priority
+	onDuplicate store.OnDuplicate
+	order       store.Order
 )
 
 var (
-	priorities   = map[string]queue.Priority{"high": queue.High, "normal": queue.Normal, "low": queue.Low}
-	onDuplicates = map[string]queue.OnDuplicate{"keep": queue.Keep, "replace": queue.Replace, "error": queue.Refuse}
-	orders       = map[string]queue.Order{"fair": queue.Fair, "listed": queue.Listed}
+	priorities   = map[string]store.Priority{"high": store.High, "normal": store.Normal, "low": store.Low}
+	onDuplicates = map[string]store.OnDuplicate{"keep": store.Keep, "replace": store.Replace, "error": store.Refuse}
+	orders       = map[string]store.Order{"fair": store.Fair, "listed": store.Listed}
 )
 
 func (p *priority) UnmarshalText(text []byte) error {
-	return oneOf(text, priorities, (*queue.Priority)(p))
+	return oneOf(text, priorities, (*store.Priority)(p))
 }
 
 func (o *onDuplicate) UnmarshalText(text []byte) error {
-	return oneOf(text, onDuplicates, (*queue.OnDuplicate)(o))
+	return oneOf(text, onDuplicates, (*store.OnDuplicate)(o))
 }
 
-func (o *order) UnmarshalText(text []byte) error { return oneOf(text, orders, (*queue.Order)(o)) }
+func (o *order) UnmarshalText(text []byte) error { return oneOf(text, orders, (*store.Order)(o)) }
 
 func oneOf[T any](text []byte, words map[string]T, value *T) error {
 	v, known := words[string(text)]

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/test/charttest"
 	"github.com/wakecall/wakecall/test/dbtest"
 	"github.com/wakecall/wakecall/test/harness"
@@ -115,7 +115,7 @@ func knows(host, other *harness.Wakecall) error {
 func absent(t *testing.T, w *harness.Wakecall) (names []string) {
 	t.Helper()
 	code, out := w.Run("host", "list", "-o", "json")
-	var hosts []queue.Host
+	var hosts []reconcile.Host
 	if err := json.Unmarshal([]byte(out), &hosts); code != 0 || err != nil {
 		t.Fatalf("host list: exit code %d, %v\n%s", code, err, out)
 	}

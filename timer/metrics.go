@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 type metrics struct {
@@ -39,7 +39,7 @@ func histogram(name, help string, buckets int) prometheus.Histogram {
 }
 
 // observe counts a step. next is the time of the next event, as returned by the previous step, if any.
-func (m *metrics) observe(a queue.Advance, next time.Time, took time.Duration) {
+func (m *metrics) observe(a store.Advance, next time.Time, took time.Duration) {
 	if a.Woken+a.Expired > 0 && !next.IsZero() && !a.Now.Before(next) {
 		m.lag.Observe(a.Now.Sub(next).Seconds())
 	}

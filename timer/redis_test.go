@@ -9,19 +9,20 @@ import (
 
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/redistest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
 // counting is a real shard that counts what its timer does.
 type counting struct {
-	*queue.Shard
+	*store.Shard
 	mu    sync.Mutex
 	woken int
 	calls int
 }
 
-func (c *counting) Advance(ctx context.Context, bucket int) (queue.Advance, error) {
+func (c *counting) Advance(ctx context.Context, bucket int) (store.Advance, error) {
 	a, err := c.Shard.Advance(ctx, bucket)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,7 +32,7 @@ func (c *counting) Advance(ctx context.Context, bucket int) (queue.Advance, erro
 }
 
 // Wakeups returns once it listens.
-func (c *counting) Wakeups(ctx context.Context, bucket int) <-chan queue.Wakeup {
+func (c *counting) Wakeups(ctx context.Context, bucket int) <-chan store.Wakeup {
 	wake := c.Shard.Wakeups(ctx, bucket)
 	<-wake // WakeReconnect
 	return wake
@@ -59,9 +60,9 @@ func (c *counting) steps() int {
 func startQueue(t *testing.T) *queue.Queue {
 	t.Helper()
 	r := redistest.Start(t, redistest.Options{Quick: true})
-	q := queue.Open(queue.Options{Timeout: wait.Limit})
+	q := queue.Open(store.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
-	shards := []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
+	shards := []store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +85,9 @@ func TestTimersSideBySideWakeEachTopicOnce(t *testing.T) {
 		wg.Go(func() { _ = New(Options{Exact: true, Shards: func() []Shard { return []Shard{c} }}).Run(ctx) })
 	}
 	const jobs = 3000
-	batch := make([]queue.Push, jobs)
+	batch := make([]store.Push, jobs)
 	for i := range batch {
-		batch[i] = queue.Push{
+		batch[i] = store.Push{
 			Topic: fmt.Sprint("t", i%7), ID: fmt.Sprint(i), Body: []byte("1"),
 			Delay: time.Duration(500+i%1000) * time.Millisecond,
 		}
@@ -125,7 +126,7 @@ func TestAnEarlierJobWakesItsTopicWhileTheTimerSleeps(t *testing.T) {
 	defer cancel()
 	eventually(t, "the timer listens", func() bool { return c.steps() == 1 })
 	for n, delay := range []time.Duration{time.Hour, 50 * time.Millisecond} {
-		r := q.Push(t.Context(), queue.Push{Topic: "t", ID: fmt.Sprint(n), Body: []byte("1"), Delay: delay})
+		r := q.Push(t.Context(), store.Push{Topic: "t", ID: fmt.Sprint(n), Body: []byte("1"), Delay: delay})
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}

@@ -9,16 +9,16 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Shard is the part of a queue.Shard that a timer needs.
 type Shard interface {
 	Name() string
 	Buckets() int
-	Advance(ctx context.Context, bucket int) (queue.Advance, error)
+	Advance(ctx context.Context, bucket int) (store.Advance, error)
 	NextEvent(ctx context.Context, bucket int) (time.Time, error)
-	Wakeups(ctx context.Context, bucket int) <-chan queue.Wakeup
+	Wakeups(ctx context.Context, bucket int) <-chan store.Wakeup
 }
 
 // Options of a Timer.
@@ -48,7 +48,7 @@ func New(o Options) *Timer {
 
 // Run runs the timer until ctx is done and everything it started has ended.
 func (t *Timer) Run(ctx context.Context) error {
-	queue.RunPerBucket(ctx, t.shards, t.opts.Changed, t.watch)
+	store.RunPerBucket(ctx, t.shards, t.opts.Changed, t.watch)
 	return nil
 }
 
@@ -124,16 +124,16 @@ func (t *Timer) alarm(s Shard) alarm {
 }
 
 // woken lets the next step be no later than the event of a wake-up.
-func (b *bucket) woken(w queue.Wakeup) {
+func (b *bucket) woken(w store.Wakeup) {
 	switch w.Kind {
-	case queue.WakeTimer:
+	case store.WakeTimer:
 		b.clock.read(w.Sent, time.Now())
 		due := b.clock.when(w.Event)
 		b.at = earlier(b.at, due)
 		if due.Before(b.due) {
 			b.due, b.next = due, w.Event
 		}
-	case queue.WakeReconnect:
+	case store.WakeReconnect:
 		b.at, b.due = time.Time{}, time.Time{}
 	}
 }
@@ -193,7 +193,7 @@ func (b *bucket) step(ctx context.Context) {
 // failed delays the next step.
 func (b *bucket) failed(err error) {
 	if b.backoff == 0 {
-		b.opts.Logger.Log(context.Background(), queue.LevelOf(err), "cannot move due jobs; retrying",
+		b.opts.Logger.Log(context.Background(), store.LevelOf(err), "cannot move due jobs; retrying",
 			"shard", b.shard.Name(), "bucket", b.number, "error", err)
 	}
 	b.metrics.failures.Inc()

@@ -10,9 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/leaks"
-
-	"github.com/wakecall/wakecall/internal/queue"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }
@@ -25,16 +24,18 @@ type fake struct {
 	calls int
 	looks int
 	err   error
-	wake  chan queue.Wakeup
+	wake  chan store.Wakeup
 
 	stuck bool          // Next works here and fails there
 	more  int           // steps that leave work behind
 	took  time.Duration // of a step
 }
 
-func (f *fake) Name() string                                     { return "a" }
-func (f *fake) Buckets() int                                     { return 1 }
-func (f *fake) Wakeups(context.Context, int) <-chan queue.Wakeup { return f.wake }
+func (f *fake) Name() string { return "a" }
+
+func (f *fake) Buckets() int { return 1 }
+
+func (f *fake) Wakeups(context.Context, int) <-chan store.Wakeup { return f.wake }
 
 func (f *fake) NextEvent(context.Context, int) (time.Time, error) {
 	f.mu.Lock()
@@ -44,23 +45,23 @@ func (f *fake) NextEvent(context.Context, int) (time.Time, error) {
 }
 
 // now is a wake-up for an event at once.
-var now = queue.Wakeup{Kind: queue.WakeTimer, Event: time.UnixMicro(0), Sent: time.UnixMicro(0)}
+var now = store.Wakeup{Kind: store.WakeTimer, Event: time.UnixMicro(0), Sent: time.UnixMicro(0)}
 
-func (f *fake) Advance(ctx context.Context, _ int) (queue.Advance, error) {
+func (f *fake) Advance(ctx context.Context, _ int) (store.Advance, error) {
 	if f.took > 0 {
 		select {
 		case <-time.After(f.took):
 		case <-ctx.Done():
-			return queue.Advance{}, ctx.Err()
+			return store.Advance{}, ctx.Err()
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
 	if f.err != nil {
-		return queue.Advance{}, f.err
+		return store.Advance{}, f.err
 	}
-	a := queue.Advance{Now: time.Now()}
+	a := store.Advance{Now: time.Now()}
 	switch {
 	case f.stuck:
 		a.Next = a.Now
@@ -87,7 +88,7 @@ func (f *fake) set(change func()) {
 
 func running(t *testing.T, test func(t *testing.T, f *fake)) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{wake: make(chan queue.Wakeup)}
+		f := &fake{wake: make(chan store.Wakeup)}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- New(Options{Shards: func() []Shard { return []Shard{f} }}).Run(ctx) }()
@@ -183,7 +184,7 @@ func TestManyIdleBucketsShareThePolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shards []Shard
 		for range 10 {
-			shards = append(shards, &fake{wake: make(chan queue.Wakeup)})
+			shards = append(shards, &fake{wake: make(chan store.Wakeup)})
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -258,7 +259,7 @@ func TestAReconnectPollsEveryBucket(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		pass(300 * time.Millisecond)
 		f.set(func() { f.calls = 0 })
-		f.wake <- queue.Wakeup{Kind: queue.WakeReconnect}
+		f.wake <- store.Wakeup{Kind: store.WakeReconnect}
 		synctest.Wait()
 		f.set(func() {
 			if f.calls != 1 {
@@ -270,8 +271,8 @@ func TestAReconnectPollsEveryBucket(t *testing.T) {
 
 func TestAShardThatHangsDoesNotDelayAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangs := &fake{wake: make(chan queue.Wakeup), took: 30 * time.Second}
-		works := &fake{wake: make(chan queue.Wakeup)}
+		hangs := &fake{wake: make(chan store.Wakeup), took: 30 * time.Second}
+		works := &fake{wake: make(chan store.Wakeup)}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- New(Options{Shards: func() []Shard { return []Shard{hangs, works} }}).Run(ctx) }()
@@ -294,7 +295,7 @@ func TestAShardThatHangsDoesNotDelayAnother(t *testing.T) {
 
 func TestShardsAreAddedAndRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := &fake{wake: make(chan queue.Wakeup)}, &fake{wake: make(chan queue.Wakeup)}
+		a, b := &fake{wake: make(chan store.Wakeup)}, &fake{wake: make(chan store.Wakeup)}
 		var mu sync.Mutex
 		shards := []Shard{a}
 		changed := make(chan struct{})
@@ -332,7 +333,7 @@ func TestShardsAreAddedAndRemoved(t *testing.T) {
 
 func TestMetricsHaveTheLatenessOfMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{wake: make(chan queue.Wakeup), due: time.Now().Add(500 * time.Millisecond)}
+		f := &fake{wake: make(chan store.Wakeup), due: time.Now().Add(500 * time.Millisecond)}
 		r := prometheus.NewRegistry()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)

@@ -9,9 +9,10 @@ import (
 
 	"github.com/alexedwards/scs/v2"
 	"github.com/labstack/echo/v4"
+
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // StreamUser returns the user of a request's session without extending the session: a stream must not keep it alive. It
@@ -111,7 +112,7 @@ func (h *Handler) SignedIn(next echo.HandlerFunc) echo.HandlerFunc {
 			return h.toLogin(c)
 		}
 		page.SetViewer(c, u)
-		c.SetRequest(c.Request().WithContext(queue.By(ctx, page.Actor(c))))
+		c.SetRequest(c.Request().WithContext(store.By(ctx, page.Actor(c))))
 		h.noteUse(c)
 		return next(c)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/account"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func TestSessionsAreSeenAndEnded(t *testing.T) {
@@ -104,7 +104,7 @@ type heldQueue struct {
 	reached, release chan struct{}
 }
 
-func (q *heldQueue) Counts(context.Context) (map[string]queue.Stats, error) {
+func (q *heldQueue) Counts(context.Context) (map[string]store.Stats, error) {
 	if q.armed.CompareAndSwap(true, false) {
 		close(q.reached)
 		<-q.release

@@ -5,36 +5,36 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // DeadQueue is a queue of dead jobs: re-driven jobs get the result that the test chose.
 type DeadQueue struct {
 	Queue
-	Dead     map[string][]queue.Job // dead jobs by topic
-	Fate     func(topic, id string) *queue.Job
-	alive    map[queue.Ref]bool
+	Dead     map[string][]store.Job // dead jobs by topic
+	Fate     func(topic, id string) *store.Job
+	alive    map[store.Ref]bool
 	Redriven int
 	Lists    int // calls of List
-	Shards   []queue.ShardHealth
+	Shards   []store.ShardHealth
 }
 
 func NewDeadQueue(topic string, n int) *DeadQueue {
-	q := &DeadQueue{Dead: map[string][]queue.Job{}, alive: map[queue.Ref]bool{},
-		Fate: func(string, string) *queue.Job { return nil }}
+	q := &DeadQueue{Dead: map[string][]store.Job{}, alive: map[store.Ref]bool{},
+		Fate: func(string, string) *store.Job { return nil }}
 	for i := range n {
-		q.Dead[topic] = append(q.Dead[topic], queue.Job{
-			Topic: topic, ID: "job-" + strconv.Itoa(i), State: queue.Dead, DeadReason: "attempts", Attempts: 3,
-			History: []queue.Attempt{{N: 3, Error: "connection refused"}},
+		q.Dead[topic] = append(q.Dead[topic], store.Job{
+			Topic: topic, ID: "job-" + strconv.Itoa(i), State: store.Dead, DeadReason: "attempts", Attempts: 3,
+			History: []store.Attempt{{N: 3, Error: "connection refused"}},
 		})
 	}
-	q.ByTopic = map[string]queue.Stats{topic: {Dead: int64(n)}}
+	q.ByTopic = map[string]store.Stats{topic: {Dead: int64(n)}}
 	return q
 }
 
 func (q *DeadQueue) List(
-	_ context.Context, topic string, _ queue.State, cursor string, limit int,
-) ([]queue.Job, string, error) {
+	_ context.Context, topic string, _ store.State, cursor string, limit int,
+) ([]store.Job, string, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.Lists++
@@ -48,7 +48,7 @@ func (q *DeadQueue) List(
 	return slices.Clone(all[begin:end]), next, nil
 }
 
-func (q *DeadQueue) Get(_ context.Context, topic, id string) (*queue.Job, error) {
+func (q *DeadQueue) Get(_ context.Context, topic, id string) (*store.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, j := range q.Dead[topic] {
@@ -56,25 +56,25 @@ func (q *DeadQueue) Get(_ context.Context, topic, id string) (*queue.Job, error)
 			return &q.Dead[topic][i], nil
 		}
 	}
-	if !q.alive[queue.Ref{Topic: topic, ID: id}] {
-		return nil, queue.ErrNotFound
+	if !q.alive[store.Ref{Topic: topic, ID: id}] {
+		return nil, store.ErrNotFound
 	}
 	if j := q.Fate(topic, id); j != nil {
 		return j, nil
 	}
-	return nil, queue.ErrNotFound
+	return nil, store.ErrNotFound
 }
 
-func (q *DeadQueue) Recall(ctx context.Context, topic, id string) (*queue.Job, error) {
+func (q *DeadQueue) Recall(ctx context.Context, topic, id string) (*store.Job, error) {
 	return q.Get(ctx, topic, id)
 }
 
-func (q *DeadQueue) Lookup(_ context.Context, refs []queue.Ref, _ string) ([]*queue.Job, error) {
+func (q *DeadQueue) Lookup(_ context.Context, refs []store.Ref, _ string) ([]*store.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	jobs := make([]*queue.Job, len(refs))
+	jobs := make([]*store.Job, len(refs))
 	for i, ref := range refs {
-		if n := slices.IndexFunc(q.Dead[ref.Topic], func(j queue.Job) bool { return j.ID == ref.ID }); n >= 0 {
+		if n := slices.IndexFunc(q.Dead[ref.Topic], func(j store.Job) bool { return j.ID == ref.ID }); n >= 0 {
 			job := q.Dead[ref.Topic][n]
 			jobs[i] = &job
 		}
@@ -86,9 +86,9 @@ func (q *DeadQueue) take(topic string, ids []string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	before := len(q.Dead[topic])
-	q.Dead[topic] = slices.DeleteFunc(q.Dead[topic], func(j queue.Job) bool { return slices.Contains(ids, j.ID) })
+	q.Dead[topic] = slices.DeleteFunc(q.Dead[topic], func(j store.Job) bool { return slices.Contains(ids, j.ID) })
 	for _, id := range ids {
-		q.alive[queue.Ref{Topic: topic, ID: id}] = true
+		q.alive[store.Ref{Topic: topic, ID: id}] = true
 	}
 	return before - len(q.Dead[topic])
 }
@@ -105,4 +105,4 @@ func (q *DeadQueue) DeleteDead(_ context.Context, topic string, ids []string, _ 
 	return q.take(topic, ids), nil
 }
 
-func (q *DeadQueue) Health(context.Context) []queue.ShardHealth { return q.Shards }
+func (q *DeadQueue) Health(context.Context) []store.ShardHealth { return q.Shards }

@@ -8,9 +8,9 @@ import (
 	"github.com/wakecall/wakecall/admin/shards"
 	"github.com/wakecall/wakecall/admin/topics"
 	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/history"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/master"
 )
 
@@ -34,7 +34,7 @@ func (noHistory) Range(context.Context, string, time.Time, time.Time) (history.P
 
 func (NoActivity) Attempts(context.Context, string, int) ([]activity.Attempt, error) { return nil, nil }
 
-func (NoActivity) Errors(context.Context, string) ([]queue.ErrorNote, error) { return nil, nil }
+func (NoActivity) Errors(context.Context, string) ([]observe.ErrorNote, error) { return nil, nil }
 
 func (NoActivity) Lateness(context.Context, []string, time.Time) (map[string]activity.Histogram, error) {
 	return nil, nil

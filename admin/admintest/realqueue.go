@@ -5,6 +5,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/redistest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -13,15 +14,15 @@ import (
 func RealQueue(t *testing.T) *queue.Queue {
 	t.Helper()
 	r := redistest.Start(t, redistest.Options{Quick: true})
-	q := queue.Open(queue.Options{Timeout: wait.Limit})
+	q := queue.Open(store.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
 	if err := q.SetShards(t.Context(),
-		[]queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
+		[]store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	wait.For(t, "redis-server to answer", func() bool {
 		return queuetest.Adopt(t.Context(), q.Shards()[0]) == nil &&
-			q.Push(t.Context(), queue.Push{Topic: "probe", ID: "p"}).Err == nil
+			q.Push(t.Context(), store.Push{Topic: "probe", ID: "p"}).Err == nil
 	})
 	_, _ = q.DropTopic(t.Context(), "probe")
 	return q

@@ -19,6 +19,7 @@ import (
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/test/wait"
@@ -70,8 +71,8 @@ func Shop(t *testing.T) (*Site, *queue.Queue) {
 	t.Helper()
 	q := RealQueue(t)
 	s := Open(t, func(o *admin.Options) {
-		o.Queue = q
-		o.Activity = activity.NewReader(q)
+		o.Queue = observe.Figures{Queue: q}
+		o.Activity = activity.NewReader(observe.Figures{Queue: q})
 		o.APIURL = "http://127.0.0.1:6789"
 	})
 	s.AddTopic("shop.close")

@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Answered reports which numbers from Redis are known, and how old they are.
@@ -30,11 +32,11 @@ func (a Answered) Old() bool { return a.Known() && a.Now.Sub(a.At) > oldAfter }
 // Counts are the numbers of jobs of all topics by state.
 type Counts struct {
 	Answered
-	Topics map[string]queue.Stats
+	Topics map[string]store.Stats
 }
 
 // Sum returns the sum over all topics.
-func (c Counts) Sum() (sum queue.Stats) {
+func (c Counts) Sum() (sum store.Stats) {
 	for _, t := range c.Topics {
 		sum.Add(t)
 	}
@@ -43,7 +45,7 @@ func (c Counts) Sum() (sum queue.Stats) {
 
 // TopicTotals are the totals of a topic.
 type TopicTotals struct {
-	queue.TopicTotals
+	observe.TopicTotals
 	Answered
 }
 
@@ -85,10 +87,10 @@ func (h *Handler) Counts(ctx context.Context) Counts {
 }
 
 // readCounts counts the jobs of the topics that have any.
-func (h *Handler) readCounts(ctx context.Context) (map[string]queue.Stats, error) {
+func (h *Handler) readCounts(ctx context.Context) (map[string]store.Stats, error) {
 	all, err := h.Queue.Counts(ctx)
 	known := h.Registry.Snapshot().Topics
-	maps.DeleteFunc(all, func(topic string, _ queue.Stats) bool { return known.Get(topic) == nil })
+	maps.DeleteFunc(all, func(topic string, _ store.Stats) bool { return known.Get(topic) == nil })
 	var ready []string
 	for topic, s := range all {
 		if s.Ready > 0 && len(ready) < oldestAsked {

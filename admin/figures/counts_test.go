@@ -9,32 +9,34 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/observe/history"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // redis is the queue of a Handler, with answers as far as they are set.
 type redis struct {
 	forecast.Queue
-	stats map[string]queue.Stats
+	stats map[string]store.Stats
 	err   error
 }
 
-func (r *redis) Counts(ctx context.Context) (map[string]queue.Stats, error) {
+func (r *redis) Counts(ctx context.Context) (map[string]store.Stats, error) {
 	return maps.Clone(r.stats), cmp.Or(ctx.Err(), r.err)
 }
 
-func (r *redis) Stats(context.Context, []string) (map[string]queue.Stats, error) {
+func (r *redis) Stats(context.Context, []string) (map[string]store.Stats, error) {
 	return r.stats, r.err
 }
 
-func (r *redis) Totals(context.Context, []string) (map[string]queue.TopicTotals, error) {
-	all := map[string]queue.TopicTotals{}
+func (r *redis) Totals(context.Context, []string) (map[string]observe.TopicTotals, error) {
+	all := map[string]observe.TopicTotals{}
 	for name, s := range r.stats {
-		all[name] = queue.TopicTotals{Stats: s}
+		all[name] = observe.TopicTotals{Stats: s}
 	}
 	return all, r.err
 }
@@ -70,7 +72,7 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	all := &queue.PartialError{Shards: []string{"s1", "s2"}, Err: errors.New("timeout")}
-	r := &redis{stats: map[string]queue.Stats{"a": {}}, err: all}
+	r := &redis{stats: map[string]store.Stats{"a": {}}, err: all}
 	h := New(Options{Now: func() time.Time { return now }, Registry: openRegistry(t), Queue: r})
 	if c := h.Counts(t.Context()); c.Known() || len(c.Missing) != 2 {
 		t.Errorf("without any answer, the counts are %+v", c)
@@ -79,14 +81,14 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 		t.Errorf("without any answer, the totals are %+v", x)
 	}
 	now = now.Add(time.Minute)
-	r.stats, r.err = map[string]queue.Stats{"a": {Dead: 7}}, &queue.PartialError{Shards: []string{"s2"}, Err: all.Err}
+	r.stats, r.err = map[string]store.Stats{"a": {Dead: 7}}, &queue.PartialError{Shards: []string{"s2"}, Err: all.Err}
 	if c := h.Counts(t.Context()); !c.Known() || c.Old() || c.Sum().Dead != 7 || len(c.Missing) != 1 ||
 		c.Missing[0] != "s2" {
 		t.Errorf("one of two shards answered: %+v", c)
 	}
 	h.Totals(t.Context(), []string{"a"})
 	now = now.Add(time.Minute)
-	r.stats, r.err = map[string]queue.Stats{"a": {}}, all
+	r.stats, r.err = map[string]store.Stats{"a": {}}, all
 	if c := h.Counts(t.Context()); !c.Old() || c.Sum().Dead != 7 || c.Now.Sub(c.At) != time.Minute ||
 		len(c.Missing) != 2 {
 		t.Errorf("no shard answers now: %+v", c)
@@ -100,7 +102,7 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 // show, because of that, that no shard answers or that there were no calls.
 func TestACanceledRequestSpoilsNoCounts(t *testing.T) {
 	t.Parallel()
-	r := &redis{stats: map[string]queue.Stats{"a": {Dead: 7}}}
+	r := &redis{stats: map[string]store.Stats{"a": {Dead: 7}}}
 	h := New(Options{Now: time.Now, Registry: openRegistry(t), Queue: r, History: called{}, Activity: called{}})
 	gone, leave := context.WithCancel(t.Context())
 	leave()

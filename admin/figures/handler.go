@@ -11,11 +11,12 @@ import (
 
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/alert"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/observe/history"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Options are what figures are computed from.
@@ -47,9 +48,9 @@ type AlertStore interface {
 
 // Queue counts jobs, and recent callbacks by bucket of lateness.
 type Queue interface {
-	Counts(ctx context.Context) (map[string]queue.Stats, error)
-	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
-	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
+	Counts(ctx context.Context) (map[string]store.Stats, error)
+	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
+	Totals(ctx context.Context, topics []string) (map[string]observe.TopicTotals, error)
 	forecast.Queue
 	LatenessOfAll(ctx context.Context, since time.Time) (map[int]int64, error)
 }

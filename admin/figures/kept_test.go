@@ -13,8 +13,8 @@ import (
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/history"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // lostHistory answers until the database is lost: no call of topic a succeeds.
@@ -64,7 +64,7 @@ func TestTheLastFiguresAreShownWithTheirAge(t *testing.T) {
 func TestAlertedTopicsAreNotHealthy(t *testing.T) {
 	t.Parallel()
 	var alerts *alert.Store
-	q := &admintest.Queue{ByTopic: map[string]queue.Stats{}}
+	q := &admintest.Queue{ByTopic: map[string]store.Stats{}}
 	s := admintest.Open(t, func(o *admin.Options) {
 		alerts = alert.NewStore(o.Registry.DB())
 		o.Queue, o.Alerts = q, alerts
@@ -75,7 +75,7 @@ func TestAlertedTopicsAreNotHealthy(t *testing.T) {
 		topic.Delivery = registry.DeliveryPull
 		_, err := s.Registry.PutTopic(t.Context(), "test", topic)
 		admintest.Must(t, err)
-		q.ByTopic[name] = queue.Stats{Ready: 3, OldestReady: time.Second}
+		q.ByTopic[name] = store.Stats{Ready: 3, OldestReady: time.Second}
 		admintest.SaveAlert(t, alerts, alert.Alert{Key: "topic/" + name, Kind: kind, Severity: alert.Critical, Topic: name,
 			Causes: []alert.Cause{{Kind: kind, Severity: alert.Critical, N: 3, For: time.Minute}}})
 	}
@@ -108,7 +108,7 @@ func (calls) Lateness(_ context.Context, topics []string, since time.Time) (map[
 // are due but not called.
 func TestWaitingJobsAreLate(t *testing.T) {
 	t.Parallel()
-	q := &admintest.Queue{ByTopic: map[string]queue.Stats{"waits": {Ready: 500, OldestReady: time.Hour}}}
+	q := &admintest.Queue{ByTopic: map[string]store.Stats{"waits": {Ready: 500, OldestReady: time.Hour}}}
 	s := admintest.Open(t, func(o *admin.Options) {
 		o.Queue, o.Activity, o.History = q, calls{}, admintest.FixedHistory{}
 	}).As("look")

@@ -9,8 +9,10 @@ import (
 
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // TestUnknownIsNotNone: while no shard answers, no number is shown as 0, and nothing is shown as healthy.
@@ -34,12 +36,12 @@ func TestUnknownIsNotNone(t *testing.T) {
 // awayQueue never answers.
 type awayQueue struct{ admintest.Queue }
 
-func (*awayQueue) Stats(_ context.Context, topics []string) (map[string]queue.Stats, error) {
-	return map[string]queue.Stats{}, &queue.PartialError{Shards: []string{"s1"}, Err: context.DeadlineExceeded}
+func (*awayQueue) Stats(_ context.Context, topics []string) (map[string]store.Stats, error) {
+	return map[string]store.Stats{}, &queue.PartialError{Shards: []string{"s1"}, Err: context.DeadlineExceeded}
 }
 
-func (*awayQueue) Totals(context.Context, []string) (map[string]queue.TopicTotals, error) {
-	return map[string]queue.TopicTotals{}, &queue.PartialError{Shards: []string{"s1"}, Err: context.DeadlineExceeded}
+func (*awayQueue) Totals(context.Context, []string) (map[string]observe.TopicTotals, error) {
+	return map[string]observe.TopicTotals{}, &queue.PartialError{Shards: []string{"s1"}, Err: context.DeadlineExceeded}
 }
 
 // lostQueue answers until its shard is lost.
@@ -55,16 +57,16 @@ func (q *lostQueue) away() error {
 	return nil
 }
 
-func (q *lostQueue) Counts(context.Context) (map[string]queue.Stats, error) {
+func (q *lostQueue) Counts(context.Context) (map[string]store.Stats, error) {
 	return q.ByTopic, q.away()
 }
 
-func (q *lostQueue) Stats(context.Context, []string) (map[string]queue.Stats, error) {
+func (q *lostQueue) Stats(context.Context, []string) (map[string]store.Stats, error) {
 	return q.ByTopic, q.away()
 }
 
-func (q *lostQueue) Totals(context.Context, []string) (map[string]queue.TopicTotals, error) {
-	return map[string]queue.TopicTotals{"a": {Stats: q.ByTopic["a"], Total: queue.Totals{Pushed: 123}}}, q.away()
+func (q *lostQueue) Totals(context.Context, []string) (map[string]observe.TopicTotals, error) {
+	return map[string]observe.TopicTotals{"a": {Stats: q.ByTopic["a"], Total: observe.Totals{Pushed: 123}}}, q.away()
 }
 
 // TestOldNumbersAreDimmedAndSayTheirAge wherever they are shown.

@@ -11,9 +11,10 @@ import (
 
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/history"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // PastRates is a history with callbacks at a constant rate while jobs were waiting.
@@ -36,7 +37,7 @@ func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 	t.Parallel()
 	q := admintest.RealQueue(t)
 	s := admintest.Open(t, func(o *admin.Options) {
-		o.Queue = q
+		o.Queue = observe.Figures{Queue: q}
 		o.History = PastRates{Rate: 0.3}
 	}).As("look")
 	for name, limit := range map[string]float64{"shop.close": 1, "jobs.limited": 1, "jobs.free": 0} {
@@ -47,10 +48,10 @@ func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 		}
 		_, err := s.Registry.PutTopic(t.Context(), "test", topic)
 		admintest.Must(t, err)
-		var pushes []queue.Push
+		var pushes []store.Push
 		for i := range 600 {
 			pushes = append(pushes,
-				queue.Push{Topic: name, ID: fmt.Sprint(i), Body: []byte(`{}`), Delay: 10 * time.Minute})
+				store.Push{Topic: name, ID: fmt.Sprint(i), Body: []byte(`{}`), Delay: 10 * time.Minute})
 		}
 		for _, r := range q.PushBatch(t.Context(), pushes) {
 			admintest.Must(t, r.Err)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/observe/activity"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Window is the time that success rates and latenesses describe. It is the shortest span of the history.
@@ -50,7 +50,7 @@ func (h *Handler) Lateness(ctx context.Context) activity.Histogram {
 
 // Late returns how late the topic's jobs are, those called in the Window and those waiting, in milliseconds; nil: there
 // are none, or they are unknown.
-func (v *Vitals) Late(waiting queue.Stats) *float64 {
+func (v *Vitals) Late(waiting store.Stats) *float64 {
 	all := activity.Histogram{}
 	maps.Copy(all, v.calls)
 	all.AddWaiting(waiting.Ready, waiting.OldestReady)

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/bulk"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func (h *Handler) deadRoutes(g *echo.Group) {
@@ -43,7 +44,7 @@ type deadTopic struct {
 
 // deadJob is a dead job with its last outcome.
 type deadJob struct {
-	queue.Job
+	store.Job
 	Last   string
 	Status int
 }
@@ -104,7 +105,7 @@ type deadGroup struct {
 func readDeadFilter(c echo.Context) (bulk.Filter, error) {
 	form, _ := c.FormParams() // of a malformed request, the fields that could be read
 	f, err := readFilter(form, page.Zone(c))
-	f.State = queue.Dead
+	f.State = store.Dead
 	if f.ID != "" && !strings.HasPrefix(f.ID, "^") {
 		f.ID = "^" + f.ID
 	}
@@ -195,7 +196,7 @@ func (h *Handler) deadNames(f bulk.Filter, counts figures.Counts) []string {
 func (h *Handler) listDead(c echo.Context, d *deadData, names []string, until time.Time) (cut bool, err error) {
 	first, cursor, ok := strings.Cut(c.QueryParam("cursor"), " ")
 	if first != "" && !ok {
-		return false, fmt.Errorf("cursor %.60q: %w", first, queue.ErrCursor)
+		return false, fmt.Errorf("cursor %.60q: %w", first, store.ErrCursor)
 	}
 	d.Pager = list.ByCursor(c.QueryParams(), "")
 	for _, name := range names {
@@ -210,10 +211,10 @@ func (h *Handler) listDead(c echo.Context, d *deadData, names []string, until ti
 				d.Pager = list.ByCursor(c.QueryParams(), name+" "+cursor)
 				return cut && !full, nil
 			}
-			var jobs []queue.Job
+			var jobs []store.Job
 			jobs, cursor, err = d.Chosen.Filter.List(
 				c.Request().Context(), h.Queue, h.Registry.Snapshot(), name, cursor, deadShown)
-			if errors.Is(err, queue.ErrCursor) {
+			if errors.Is(err, store.ErrCursor) {
 				return false, err
 			}
 			if err != nil {
@@ -240,7 +241,7 @@ func (s *deadSurvey) jobs() (n int64) {
 	return n
 }
 
-func (s *deadSurvey) add(topic string, jobs []queue.Job) {
+func (s *deadSurvey) add(topic string, jobs []store.Job) {
 	if len(jobs) == 0 {
 		return
 	}
@@ -276,7 +277,7 @@ func (h *Handler) surveyDead(ctx context.Context, f bulk.Filter, names []string,
 			if (i > 0 || cursor != "") && time.Now().After(until) {
 				return s
 			}
-			var jobs []queue.Job
+			var jobs []store.Job
 			var err error
 			jobs, cursor, err = f.List(ctx, h.Queue, h.Registry.Snapshot(), name, cursor, countPage)
 			failed = failed || err != nil
@@ -305,10 +306,10 @@ func (h *Handler) deadTasks(ctx context.Context) []bulk.Task {
 	if err != nil {
 		h.Log.Debug("list the tasks on dead jobs", "error", err)
 	}
-	return slices.DeleteFunc(list, func(t bulk.Task) bool { return !t.Open() || t.Params.Filter.State != queue.Dead })
+	return slices.DeleteFunc(list, func(t bulk.Task) bool { return !t.Open() || t.Params.Filter.State != store.Dead })
 }
 
-func newDeadJobs(jobs []queue.Job) []deadJob {
+func newDeadJobs(jobs []store.Job) []deadJob {
 	list := make([]deadJob, len(jobs))
 	for i := range jobs {
 		list[i] = deadJob{Job: jobs[i], Last: bulk.LastError(&jobs[i])}
@@ -376,7 +377,7 @@ func (h *Handler) deadSelected(c echo.Context) error {
 	do := bulk.Action{Do: form.Get("do")}
 	var all bulk.Result
 	for topic, ids := range byTopic {
-		r, err := bulk.Apply(c.Request().Context(), h.Queue, topic, ids, do, queue.Dead)
+		r, err := bulk.Apply(c.Request().Context(), h.Queue, topic, ids, do, store.Dead)
 		if err != nil {
 			return h.refuse(c, err, "/dead")
 		}

@@ -15,14 +15,16 @@ import (
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
 // redriven is a queue that notes which jobs are re-driven, and leaves them dead for the next re-drive.
 type redriven struct {
-	*queue.Queue
+	observe.Figures
 	mu   sync.Mutex
 	jobs []string
 }
@@ -45,7 +47,7 @@ func (q *redriven) taken() []string {
 }
 
 // endings of the jobs of each topic. The number 500 is also in an id, and in an error without that status.
-var endings = map[string]queue.Attempt{
+var endings = map[string]store.Attempt{
 	"order-1":   {Status: 500, Error: "the endpoint answered 500 Internal Server Error"},
 	"order-500": {Status: 404, Error: "the endpoint answered 404 Not Found"},
 	"mail-1":    {Error: "connection refused after 500 ms"},
@@ -56,19 +58,19 @@ func buried(t *testing.T, q *queue.Queue, topics ...string) {
 	t.Helper()
 	for _, topic := range topics {
 		for id := range endings {
-			admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: topic, ID: id, Body: []byte(`{}`)}).Err)
+			admintest.Must(t, q.Push(t.Context(), store.Push{Topic: topic, ID: id, Body: []byte(`{}`)}).Err)
 		}
 	}
 	left := len(topics) * len(endings)
 	wait.For(t, "the jobs to be buried", func() bool {
-		got, err := q.Shards()[0].Reserve(t.Context(), 0, queue.Reserve{
-			Worker: "w", Token: topics[0] + strconv.Itoa(left), Max: queue.ReserveLimit, Pattern: "0102010201",
+		got, err := q.Shards()[0].Reserve(t.Context(), 0, store.Reserve{
+			Worker: "w", Token: topics[0] + strconv.Itoa(left), Max: store.ReserveLimit, Pattern: "0102010201",
 		})
 		admintest.Must(t, err)
 		for _, l := range got.Jobs {
 			attempt := endings[l.ID]
-			_, err := q.Shards()[0].End(t.Context(), 0, []queue.End{
-				{Lease: l.Lease, Verb: queue.Bury, Reason: "attempts", Attempt: &attempt},
+			_, err := q.Shards()[0].End(t.Context(), 0, []store.End{
+				{Lease: l.Lease, Verb: store.Bury, Reason: "attempts", Attempt: &attempt},
 			})
 			admintest.Must(t, err)
 		}
@@ -86,18 +88,18 @@ var (
 // are of the same jobs.
 func TestDeadJobsActedOnAreThoseSeen(t *testing.T) {
 	t.Parallel()
-	q := &redriven{Queue: admintest.RealQueue(t)}
+	q := &redriven{Figures: observe.Figures{Queue: admintest.RealQueue(t)}}
 	s := admintest.Open(t, func(o *admin.Options) { o.Queue = q }).As("ops")
-	var confs []queue.TopicConf
+	var confs []store.TopicConf
 	for _, name := range []string{"user.a", "user.b", "users", "crew.own"} {
 		s.AddTopic(name)
-		confs = append(confs, queue.TopicConf{Name: name, TTR: time.Minute, MaxAttempts: 1})
+		confs = append(confs, store.TopicConf{Name: name, TTR: time.Minute, MaxAttempts: 1})
 	}
 	crew := registry.NewTopic("crew.*")
 	crew.Delivery = registry.DeliveryPull
 	_, err := s.Registry.PutTopic(t.Context(), "test", crew)
 	admintest.Must(t, err)
-	confs = append(confs, queue.TopicConf{Name: "crew.*", TTR: time.Minute, MaxAttempts: 1})
+	confs = append(confs, store.TopicConf{Name: "crew.*", TTR: time.Minute, MaxAttempts: 1})
 	admintest.Must(t, q.SetTopics(t.Context(), slices.Values(confs)))
 	early, late := []string{"user.a", "crew.own", "crew.x"}, []string{"user.b", "users", "crew.y"}
 	buried(t, q.Queue, early...)

@@ -11,8 +11,8 @@ import (
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/observe/activity"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -33,7 +33,7 @@ func TestTheFormSaysWhatItWillDo(t *testing.T) {
 	q := admintest.NewDeadQueue("a", 20)
 	q.Dead["a"][7].History[0].Error = "TLS handshake timeout"
 	q.Dead["b"] = admintest.NewDeadQueue("b", 3).Dead["b"]
-	q.ByTopic["b"] = queue.Stats{Dead: 3}
+	q.ByTopic["b"] = store.Stats{Dead: 3}
 	s := admintest.OpenDead(t, q)
 	s.Shows("/dead", "23 jobs of 2 topics", "Re-drive 23 jobs of 2 topics? a (20), b (3)")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/dead?topic=a&error=tls", nil)
@@ -56,7 +56,7 @@ func TestManyTopicsWithDeadJobsAreCountedInTime(t *testing.T) {
 		name := fmt.Sprintf("many.%d", i)
 		topics[i] = registry.NewTopic(name)
 		topics[i].CallbackURL = "http://127.0.0.1:1/"
-		q.Dead[name], q.ByTopic[name] = nil, queue.Stats{Dead: 1}
+		q.Dead[name], q.ByTopic[name] = nil, store.Stats{Dead: 1}
 	}
 	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Patience = q, 1 }).As("ops")
 	_, err := s.Registry.PutTopics(t.Context(), "test", topics)
@@ -90,7 +90,7 @@ func TestARedrivenJobIsNotDeletedAsDead(t *testing.T) {
 	t.Parallel()
 	s, q := admintest.Shop(t)
 	s.As("ops")
-	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "again", Body: []byte(`{}`),
+	admintest.Must(t, q.Push(t.Context(), store.Push{Topic: "shop.close", ID: "again", Body: []byte(`{}`),
 		Delay: time.Hour}).Err)
 	for _, do := range []string{"delete", "retry"} {
 		_, body := s.Post("/dead/selected", "job", "shop.close/again", "do", do)
@@ -103,7 +103,7 @@ func TestARedrivenJobIsNotDeletedAsDead(t *testing.T) {
 			t.Errorf("%s of a re-driven job, on its topic's page: %s", do, body)
 		}
 	}
-	if j, err := q.Get(t.Context(), "shop.close", "again"); err != nil || j.State != queue.Delayed {
+	if j, err := q.Get(t.Context(), "shop.close", "again"); err != nil || j.State != store.Delayed {
 		t.Errorf("the job is %+v: %v", j, err)
 	}
 	if _, body := s.Post("/topics/shop.close/jobs", "job", "again", "do", "delete", "state", "delayed", "back",
@@ -126,7 +126,7 @@ func TestTheDeadSayWhyAndWhen(t *testing.T) {
 	t.Parallel()
 	q := admintest.NewDeadQueue("a", 3)
 	q.Dead["a"][0].DeadAt = time.Now().Add(-time.Hour)
-	q.Dead["a"][0].History[0] = queue.Attempt{N: 3, Status: 200, Error: "retry_if is true for the response"}
+	q.Dead["a"][0].History[0] = store.Attempt{N: 3, Status: 200, Error: "retry_if is true for the response"}
 	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Activity = q, failedOnce{} }).As("ops")
 	s.AddTopic("a")
 	s.Shows("/dead?topic=a", "Last error", "Died", "connection refused", "1h ago")

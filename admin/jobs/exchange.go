@@ -10,18 +10,18 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/callback"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // exchange is a job's request, beside the outcome of its last attempt.
 type exchange struct {
 	Request string // as it is sent now; empty for users who must not see it
-	Last    *queue.Attempt
+	Last    *store.Attempt
 	Answer  string
 }
 
 // exchangeOf returns nil if there is nothing to show. The request is signed, so whoever sees it can call the endpoint.
-func (h *Handler) exchangeOf(c echo.Context, job *queue.Job) *exchange {
+func (h *Handler) exchangeOf(c echo.Context, job *store.Job) *exchange {
 	var e exchange
 	if page.May(c, account.RoleOperator) && !job.BodyGone {
 		if sent := h.request(c, job); sent != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/bulk"
 	"github.com/wakecall/wakecall/internal/message"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // readFilter reads a filter from a form or a query.
 func readFilter(form url.Values, zone *time.Location) (bulk.Filter, error) {
 	v := func(name string) string { return strings.TrimSpace(form.Get(name)) }
 	f := bulk.Filter{
-		Topic: v("topic"), State: queue.State(v("state")), ID: v("id"), Error: v("error"),
+		Topic: v("topic"), State: store.State(v("state")), ID: v("id"), Error: v("error"),
 		Reason: v("reason"),
 	}
 	var err error
@@ -84,7 +84,7 @@ func readDue(form url.Values, zone *time.Location) (at time.Time, shift time.Dur
 }
 
 func tooFar(err error, at time.Time) error {
-	if err == nil && time.Until(at) > queue.MaxDelay {
+	if err == nil && time.Until(at) > store.MaxDelay {
 		return message.New("bulk.too_far")
 	}
 	return err

@@ -14,7 +14,7 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/bulk"
 	"github.com/wakecall/wakecall/internal/callback"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Options are what the pages of this package need.
@@ -43,21 +43,21 @@ type Queue interface {
 	Pusher
 	Finder
 	Waiting
-	Recall(ctx context.Context, topic, id string) (*queue.Job, error)
-	End(ctx context.Context, list []queue.End) []queue.Ended
+	Recall(ctx context.Context, topic, id string) (*store.Job, error)
+	End(ctx context.Context, list []store.End) []store.Ended
 }
 
 // Pusher pushes jobs.
 type Pusher interface {
-	Push(ctx context.Context, p queue.Push) queue.Result
-	Resend(ctx context.Context, topic, id string) (*queue.Job, error)
+	Push(ctx context.Context, p store.Push) store.Result
+	Resend(ctx context.Context, topic, id string) (*store.Job, error)
 }
 
 // Finder finds jobs, beside those in the lists of bulk.Queue.
 type Finder interface {
-	Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
-	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]queue.Job, string, error)
-	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	Find(ctx context.Context, id string, topics []string) ([]*store.Job, error)
+	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]store.Job, string, error)
+	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
 }
 
 // Counts has the numbers of jobs of all topics.

@@ -12,12 +12,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
+
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/callback"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/seal"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func (h *Handler) jobRoutes(g *echo.Group) {
@@ -29,7 +30,7 @@ func (h *Handler) jobRoutes(g *echo.Group) {
 }
 
 type jobData struct {
-	*queue.Job
+	*store.Job
 	Body, Kind string // json, text or hex
 	Cut        bool   // the body is longer than shown
 	Size       int
@@ -44,7 +45,7 @@ type jobData struct {
 const bodyShown = 64 << 10
 
 // markOf fingerprints what the page of a job shows.
-func markOf(j *queue.Job) string {
+func markOf(j *store.Job) string {
 	return fmt.Sprintf("%s-%d-%d-%d", j.State, j.Attempts, len(j.History), j.DueAt.UnixMilli())
 }
 
@@ -55,7 +56,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 	job, err := h.Queue.Recall(c.Request().Context(), topic, id)
 	polls := page.IsFragment(c) && c.QueryParam("was") != ""
 	switch {
-	case polls && errors.Is(err, queue.ErrNotFound):
+	case polls && errors.Is(err, store.ErrNotFound):
 		return h.Pages.Fragment(c, "job#over", nil)
 	case err != nil:
 		return h.gonePage(c, topic, id, err)
@@ -67,10 +68,10 @@ func (h *Handler) jobPage(c echo.Context) error {
 		d.Max = t.MaxAttempts
 	}
 	d.Waiting = h.newWaiting(c.Request().Context(), job)
-	d.Leased = job.State == queue.Running && h.isPull(topic)
+	d.Leased = job.State == store.Running && h.isPull(topic)
 	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
 	d.Exchange = h.exchangeOf(c, job)
-	if job.State != queue.Finished &&
+	if job.State != store.Finished &&
 		page.May(c, account.RoleOperator) { // the command is signed, so whoever sees it can call the endpoint
 		if sent := h.request(c, job); sent != nil {
 			d.Curl = sent.Curl()
@@ -84,7 +85,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 }
 
 // request returns the job's next callback, signed; nil if it cannot be built.
-func (h *Handler) request(c echo.Context, job *queue.Job) *callback.Sent {
+func (h *Handler) request(c echo.Context, job *store.Job) *callback.Sent {
 	t := h.Registry.Snapshot().Topic(job.Topic)
 	if t == nil {
 		return nil
@@ -166,15 +167,15 @@ func (h *Handler) isPull(topic string) bool {
 }
 
 // endLease ends a worker's lease on a job.
-func (h *Handler) endLease(c echo.Context, topic, id string, verb queue.Verb) error {
+func (h *Handler) endLease(c echo.Context, topic, id string, verb store.Verb) error {
 	if !h.isPull(topic) {
-		return fmt.Errorf("%s is called by a dispatcher: %w", id, queue.ErrRunning)
+		return fmt.Errorf("%s is called by a dispatcher: %w", id, store.ErrRunning)
 	}
-	e := queue.End{Ref: queue.Ref{Topic: topic, ID: id}, Verb: verb}
-	if verb == queue.Bury {
-		e.Attempt = &queue.Attempt{Error: "buried by " + page.Actor(c)}
+	e := store.End{Ref: store.Ref{Topic: topic, ID: id}, Verb: verb}
+	if verb == store.Bury {
+		e.Attempt = &store.Attempt{Error: "buried by " + page.Actor(c)}
 	}
-	return h.Queue.End(c.Request().Context(), []queue.End{e})[0].Err
+	return h.Queue.End(c.Request().Context(), []store.End{e})[0].Err
 }
 
 // actOnJob performs one action on one job: run, delete, resend, due (another time), probe (its endpoint), or, on a job
@@ -191,9 +192,9 @@ func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 		_, err := h.Queue.Resend(ctx, topic, id)
 		return err
 	case "release":
-		return h.endLease(c, topic, id, queue.Release)
+		return h.endLease(c, topic, id, store.Release)
 	case "bury":
-		return h.endLease(c, topic, id, queue.Bury)
+		return h.endLease(c, topic, id, store.Bury)
 	case "probe":
 		_, err := h.Queue.ProbeNow(ctx, topic)
 		return err
@@ -205,9 +206,9 @@ func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 
 func (h *Handler) changeDue(ctx context.Context, topic, id, delay, at string, zone *time.Location) error {
 	due, after, err := readWhen(at, delay, zone)
-	change := queue.Change{Delay: &after}
+	change := store.Change{Delay: &after}
 	if at != "" {
-		change = queue.Change{DueAt: &due}
+		change = store.Change{DueAt: &due}
 	}
 	if err == nil {
 		_, err = h.Queue.Change(ctx, topic, id, change)
@@ -222,9 +223,9 @@ func isFieldError(err error) bool {
 
 // isJobRefusal reports whether the queue answered that the action is not possible for this job.
 func isJobRefusal(err error) bool {
-	return errors.Is(err, queue.ErrRunning) || errors.Is(err, queue.ErrDead) || errors.Is(err, queue.ErrTooFar) ||
-		errors.Is(err, queue.ErrAlive) || errors.Is(err, queue.ErrBodyGone) ||
-		errors.Is(err, queue.ErrState)
+	return errors.Is(err, store.ErrRunning) || errors.Is(err, store.ErrDead) || errors.Is(err, store.ErrTooFar) ||
+		errors.Is(err, store.ErrAlive) || errors.Is(err, store.ErrBodyGone) ||
+		errors.Is(err, store.ErrState)
 }
 
 func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {

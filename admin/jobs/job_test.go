@@ -12,8 +12,9 @@ import (
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/callback"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -42,7 +43,7 @@ func TestAJobIsFoundShownAndChanged(t *testing.T) {
 		t.Errorf("a wrong time: %s", body)
 	}
 	s.Post(path, "do", "run")
-	if j, _ := q.Get(t.Context(), "shop.close", "order/42"); j == nil || j.State != queue.Ready {
+	if j, _ := q.Get(t.Context(), "shop.close", "order/42"); j == nil || j.State != store.Ready {
 		t.Errorf("after run it is %+v", j)
 	}
 	s.Post(path, "do", "delete")
@@ -79,7 +80,7 @@ func TestThePageOfAJobRefreshesItself(t *testing.T) {
 	t.Parallel()
 	s, q := admintest.Shop(t)
 	s.As("ops")
-	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "one", Body: []byte(`{}`),
+	admintest.Must(t, q.Push(t.Context(), store.Push{Topic: "shop.close", ID: "one", Body: []byte(`{}`),
 		Delay: time.Hour}).Err)
 	mark := regexp.MustCompile(`/jobs/one\?was=([^"]+)"`).FindStringSubmatch(s.Shows("/topics/shop.close/jobs/one"))
 	ask := func() (int, string) {
@@ -108,17 +109,17 @@ func TestThePageOfAJobRefreshesItself(t *testing.T) {
 func TestAJobIsTakenAwayFromItsWorker(t *testing.T) {
 	t.Parallel()
 	q := admintest.RealQueue(t)
-	s := admintest.Open(t, func(o *admin.Options) { o.Queue = q }).As("ops")
+	s := admintest.Open(t, func(o *admin.Options) { o.Queue = observe.Figures{Queue: q} }).As("ops")
 	topic := registry.NewTopic("jobs")
 	topic.Delivery = registry.DeliveryPull
 	_, err := s.Registry.PutTopic(t.Context(), "test", topic)
 	admintest.Must(t, err)
 	admintest.Must(t, q.SetTopics(t.Context(),
-		slices.Values([]queue.TopicConf{{Name: "jobs", Pull: true, TTR: time.Hour, MaxAttempts: 3}})))
-	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "jobs", ID: "x", Body: []byte(`{}`)}).Err)
+		slices.Values([]store.TopicConf{{Name: "jobs", Pull: true, TTR: time.Hour, MaxAttempts: 3}})))
+	admintest.Must(t, q.Push(t.Context(), store.Push{Topic: "jobs", ID: "x", Body: []byte(`{}`)}).Err)
 	const page = "/topics/jobs/jobs/x"
-	take := func() queue.Job {
-		jobs, err := q.Take(t.Context(), queue.TakeRequest{Topics: []string{"jobs"}, Max: 1})
+	take := func() store.Job {
+		jobs, err := q.Take(t.Context(), store.TakeRequest{Topics: []string{"jobs"}, Max: 1})
 		admintest.Must(t, err)
 		if len(jobs) != 1 {
 			t.Fatalf("took %+v", jobs)
@@ -131,17 +132,17 @@ func TestAJobIsTakenAwayFromItsWorker(t *testing.T) {
 	if _, body := s.Post(page, "do", "release"); !strings.Contains(body, "was released") {
 		t.Errorf("release: %s", body)
 	}
-	if d := q.End(t.Context(), []queue.End{{Lease: first.Lease, Verb: queue.Done}})[0]; !errors.Is(d.Err, queue.ErrLease) {
+	if d := q.End(t.Context(), []store.End{{Lease: first.Lease, Verb: store.Done}})[0]; !errors.Is(d.Err, store.ErrLease) {
 		t.Errorf("the worker's ack: %+v", d)
 	}
 	if j := take(); j.Lease.Attempt != 1 {
 		t.Errorf("after a release attempt %d", j.Lease.Attempt)
 	}
 	s.Post(page, "do", "bury")
-	if j, err := q.Get(t.Context(), "jobs", "x"); err != nil || j.State != queue.Dead || j.DeadReason != "buried" {
+	if j, err := q.Get(t.Context(), "jobs", "x"); err != nil || j.State != store.Dead || j.DeadReason != "buried" {
 		t.Errorf("buried: %+v, %v", j, err)
 	}
-	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "y", Body: []byte(`{}`)}).Err)
+	admintest.Must(t, q.Push(t.Context(), store.Push{Topic: "shop.close", ID: "y", Body: []byte(`{}`)}).Err)
 	if _, body := s.Post("/topics/shop.close/jobs/y", "do", "bury"); strings.Contains(body, "is dead") {
 		t.Errorf("a push topic's job was buried: %s", body)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/admin/admintest"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func TestAWrongCursorIsARequestsFault(t *testing.T) {
@@ -32,10 +32,10 @@ func TestDelayedJobsAreListedByTheirTimes(t *testing.T) {
 	s, q := admintest.Shop(t)
 	s.As("look")
 	const jobs = 230
-	var pushes []queue.Push
+	var pushes []store.Push
 	for i := range jobs { // some near, most far, each three hundred seconds after the one before
 		delay := 40 + (i*337)%jobs*7
-		pushes = append(pushes, queue.Push{Topic: "shop.close", ID: fmt.Sprintf("due-%05d", delay), Body: []byte(`1`),
+		pushes = append(pushes, store.Push{Topic: "shop.close", ID: fmt.Sprintf("due-%05d", delay), Body: []byte(`1`),
 			Delay: time.Duration(delay) * time.Second})
 	}
 	for _, r := range q.PushBatch(t.Context(), pushes) {

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
 	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/bulk"
 	"github.com/wakecall/wakecall/internal/message"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func (h *Handler) matchingRoutes(g *echo.Group) {
@@ -53,14 +54,14 @@ func newMatching(topic string, f bulk.Filter) matching {
 
 // JobList is a page of matching jobs.
 type JobList struct {
-	Jobs     []queue.Job
+	Jobs     []store.Job
 	Pager    list.Pager
 	Matching matching
 }
 
 // ListMatching returns a page of the matching jobs, and counts them all if that is quick. all is the number of jobs in
 // the state.
-func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, all int64) (l JobList, err error) {
+func (h *Handler) ListMatching(c echo.Context, topic string, state store.State, all int64) (l JobList, err error) {
 	query := c.QueryParams()
 	query.Set("state", string(state))
 	f, err := readTopicFilter(topic, query, page.Zone(c))
@@ -68,7 +69,7 @@ func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, 
 	if errors.As(err, &l.Matching.Problem) {
 		return l, nil
 	}
-	if f.State == queue.Finished {
+	if f.State == store.Finished {
 		return l, h.finishedPage(c, &l, f)
 	}
 	if err := h.matchingPage(c, &l, f); err != nil {
@@ -104,7 +105,7 @@ func (h *Handler) orderedPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(jobs, func(x, y queue.Job) int { return x.NextAt.Compare(y.NextAt) })
+	slices.SortStableFunc(jobs, func(x, y store.Job) int { return x.NextAt.Compare(y.NextAt) })
 	from, _ := strconv.Atoi(shown)
 	from = min(max(from, 0), len(jobs))
 	to := min(from+jobsEach, len(jobs))
@@ -117,13 +118,13 @@ func (h *Handler) orderedPage(c echo.Context, l *JobList, f bulk.Filter) error {
 
 // matchingPage lists fewer than twice jobsEach of the matching jobs.
 func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error {
-	if f.State == queue.Delayed && !f.Narrow() {
+	if f.State == store.Delayed && !f.Narrow() {
 		return h.orderedPage(c, l, f)
 	}
 	until := time.Now().Add(h.Patience)
 	jobs, next, err := h.matching(c.Request().Context(), f, f.Topic, c.QueryParam("cursor"), jobsEach, until)
-	if f.State == queue.Delayed {
-		slices.SortStableFunc(jobs, func(x, y queue.Job) int { return x.NextAt.Compare(y.NextAt) })
+	if f.State == store.Delayed {
+		slices.SortStableFunc(jobs, func(x, y store.Job) int { return x.NextAt.Compare(y.NextAt) })
 	}
 	l.Jobs, l.Pager = jobs, list.ByCursor(c.QueryParams(), next)
 	return err
@@ -132,9 +133,9 @@ func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error 
 // matching returns a topic's matching jobs, until it has enough or time is up.
 func (h *Handler) matching(
 	ctx context.Context, f bulk.Filter, topic, cursor string, want int, until time.Time,
-) (list []queue.Job, next string, err error) {
+) (list []store.Job, next string, err error) {
 	for next = cursor; ; {
-		var jobs []queue.Job
+		var jobs []store.Job
 		if jobs, next, err = h.Queue.List(ctx, topic, f.State, next, want); err != nil {
 			return nil, "", err
 		}
@@ -245,7 +246,7 @@ func (h *Handler) bulkJobs(c echo.Context, t *registry.Topic) error {
 			return h.refuse(c, err, "/topics")
 		}
 	}
-	result, err := bulk.Apply(c.Request().Context(), h.Queue, t.Name, ids, do, queue.State(form.Get("state")))
+	result, err := bulk.Apply(c.Request().Context(), h.Queue, t.Name, ids, do, store.State(form.Get("state")))
 	if err != nil {
 		return h.refuse(c, err, "/topics")
 	}

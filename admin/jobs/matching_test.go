@@ -13,8 +13,10 @@ import (
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/bulk"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -24,7 +26,7 @@ func stocked(t *testing.T, n int, wrap func(*queue.Queue) admin.Queue) (*adminte
 	t.Helper()
 	q := admintest.RealQueue(t)
 	s := admintest.Open(t, func(o *admin.Options) {
-		o.Queue = q
+		o.Queue = observe.Figures{Queue: q}
 		if wrap != nil {
 			o.Queue = wrap(q)
 		}
@@ -35,9 +37,9 @@ func stocked(t *testing.T, n int, wrap func(*queue.Queue) admin.Queue) (*adminte
 		t.Fatal(err)
 	}
 	begin := time.Now().Add(time.Hour).Truncate(time.Minute)
-	pushes := make([]queue.Push, n)
+	pushes := make([]store.Push, n)
 	for i := range pushes {
-		pushes[i] = queue.Push{Topic: "shop.close", ID: fmt.Sprint("order-", i), Body: []byte(`{}`),
+		pushes[i] = store.Push{Topic: "shop.close", ID: fmt.Sprint("order-", i), Body: []byte(`{}`),
 			DueAt: begin.Add(time.Duration(i) * time.Second)}
 	}
 	for i, r := range q.PushBatch(t.Context(), pushes) {
@@ -103,13 +105,13 @@ func TestRunAllNow(t *testing.T) {
 
 // stopping ends a process in the middle of its work, after some changes.
 type stopping struct {
-	*queue.Queue
+	observe.Figures
 	changes atomic.Int64
 	at      int64
 	stop    context.CancelFunc
 }
 
-func (q *stopping) Change(ctx context.Context, topic, id string, c queue.Change) (*queue.Job, error) {
+func (q *stopping) Change(ctx context.Context, topic, id string, c store.Change) (*store.Job, error) {
 	j, err := q.Queue.Change(ctx, topic, id, c)
 	if q.changes.Add(1) == q.at {
 		q.stop()

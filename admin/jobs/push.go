@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func (h *Handler) pushRoutes(g *echo.Group) {
@@ -92,7 +93,7 @@ func (h *Handler) pushJob(c echo.Context) error {
 	}
 	r := h.Queue.Push(c.Request().Context(), *p)
 	switch {
-	case errors.Is(r.Err, queue.ErrDuplicate):
+	case errors.Is(r.Err, store.ErrDuplicate):
 		return h.pushPage(c, http.StatusConflict, f, map[string]string{"id": h.Texts.T(c, "push.duplicate", f.ID)})
 	case r.Err != nil:
 		return r.Err
@@ -106,12 +107,12 @@ func (h *Handler) pushJob(c echo.Context) error {
 
 const maxID = 128
 
-var duplicates = map[string]queue.OnDuplicate{"": queue.Keep, "keep": queue.Keep, "replace": queue.Replace,
-	"error": queue.Refuse}
+var duplicates = map[string]store.OnDuplicate{"": store.Keep, "keep": store.Keep, "replace": store.Replace,
+	"error": store.Refuse}
 
 // pushOf validates a form as the API validates a push.
-func (h *Handler) pushOf(f pushForm, zone *time.Location) (*queue.Push, error) {
-	p := &queue.Push{Topic: f.Topic, ID: f.ID, Body: []byte(strings.TrimSpace(f.Body))}
+func (h *Handler) pushOf(f pushForm, zone *time.Location) (*store.Push, error) {
+	p := &store.Push{Topic: f.Topic, ID: f.ID, Body: []byte(strings.TrimSpace(f.Body))}
 	var errs []error
 	t := h.Registry.Snapshot().Topic(f.Topic)
 	switch {
@@ -123,10 +124,10 @@ func (h *Handler) pushOf(f pushForm, zone *time.Location) (*queue.Push, error) {
 		errs = append(errs, page.FieldError("topic", "field.offline", t.Name))
 	}
 	if t == nil {
-		t = &registry.Topic{Priority: queue.Normal.String()}
+		t = &registry.Topic{Priority: store.Normal.String()}
 	}
 	if p.ID == "" {
-		p.ID, p.Fresh = queue.NewID(), true
+		p.ID, p.Fresh = store.NewID(), true
 	} else if err := validID(p.ID); err != nil {
 		errs = append(errs, err)
 	}
@@ -139,13 +140,13 @@ func (h *Handler) pushOf(f pushForm, zone *time.Location) (*queue.Push, error) {
 }
 
 func validID(id string) error {
-	if queue.CheckID(id) != nil {
+	if store.CheckID(id) != nil {
 		return page.FieldError("id", "field.id", id, maxID)
 	}
 	return nil
 }
 
-func setWhen(p *queue.Push, f pushForm, t *registry.Topic, zone *time.Location) (err error) {
+func setWhen(p *store.Push, f pushForm, t *registry.Topic, zone *time.Location) (err error) {
 	if f.DueAt == "" && f.Delay == "" {
 		p.Delay = t.Delay.Std()
 		return nil
@@ -163,17 +164,17 @@ func readWhen(at, delay string, zone *time.Location) (due time.Time, after time.
 		return due, 0, err
 	}
 	var d registry.Duration
-	if err := d.UnmarshalText([]byte(strings.TrimSpace(delay))); err != nil || d < 0 || d.Std() > queue.MaxDelay {
+	if err := d.UnmarshalText([]byte(strings.TrimSpace(delay))); err != nil || d < 0 || d.Std() > store.MaxDelay {
 		return due, 0, page.FieldError("delay", "field.delay", delay)
 	}
 	return due, d.Std(), nil
 }
 
-func setLimits(p *queue.Push, f pushForm, t *registry.Topic) error {
+func setLimits(p *store.Push, f pushForm, t *registry.Topic) error {
 	level := cmp.Or(f.Priority, t.Priority)
 	var errs []error
 	var err error
-	if p.Priority, err = queue.ParsePriority(level); err != nil {
+	if p.Priority, err = store.ParsePriority(level); err != nil {
 		errs = append(errs, page.FieldError("priority", "field.one_of", level, "high, normal, low"))
 	}
 	var known bool

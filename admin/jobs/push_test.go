@@ -8,6 +8,7 @@ import (
 
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -41,7 +42,7 @@ func TestAPushHereIsAsOneThroughTheAPI(t *testing.T) {
 	t.Parallel()
 	q := admintest.RealQueue(t)
 	s := admintest.Open(t, func(o *admin.Options) {
-		o.Queue = q
+		o.Queue = observe.Figures{Queue: q}
 		o.Config.Server.MaxBody = 1000
 	}).As("ops")
 	for _, name := range []string{"film.render", "team.*"} {
@@ -75,7 +76,7 @@ func TestAPushHereIsAsOneThroughTheAPI(t *testing.T) {
 func TestThePushFormShowsWhatApplies(t *testing.T) {
 	t.Parallel()
 	q := admintest.RealQueue(t)
-	s := admintest.Open(t, func(o *admin.Options) { o.Queue = q }).As("ops")
+	s := admintest.Open(t, func(o *admin.Options) { o.Queue = observe.Figures{Queue: q} }).As("ops")
 	shop, team := registry.NewTopic("shop.close"), registry.NewTopic("team.*")
 	shop.CallbackURL, shop.Delay, shop.RateLimit = "http://127.0.0.1:1/x", registry.Duration(40*time.Minute), 7
 	shop.MaxAttempts, shop.State = 4, registry.TopicPaused

@@ -8,7 +8,7 @@ import (
 
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/bulk"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -49,9 +49,9 @@ func TestRedriveInStages(t *testing.T) {
 func TestRedriveStopsByItself(t *testing.T) {
 	t.Parallel()
 	q := admintest.NewDeadQueue("shop.close", 250)
-	q.Fate = func(_, id string) *queue.Job {
+	q.Fate = func(_, id string) *store.Job {
 		if n, _ := strconv.Atoi(strings.TrimPrefix(id, "job-")); n%2 == 0 {
-			return &queue.Job{ID: id, State: queue.Delayed, Attempts: 1}
+			return &store.Job{ID: id, State: store.Delayed, Attempts: 1}
 		}
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 const (
@@ -37,7 +37,7 @@ type searchData struct {
 	Text   string
 	Places []place
 	Topics []string
-	Jobs   []*queue.Job
+	Jobs   []*store.Job
 	Some   bool // not all jobs were searched
 	cut    bool // not all topics were searched for the id
 	More   bool // the page keeps searching
@@ -77,7 +77,7 @@ func (h *Handler) searchPage(c echo.Context) error {
 
 // Exact reports whether a job with the id itself was found.
 func (d searchData) Exact() bool {
-	return slices.ContainsFunc(d.Jobs, func(j *queue.Job) bool { return j.ID == d.Text })
+	return slices.ContainsFunc(d.Jobs, func(j *store.Job) bool { return j.ID == d.Text })
 }
 
 // findNames finds topics and pages.
@@ -114,13 +114,13 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 		until = h.Now().Add(searchOn)
 	}
 	counts := h.Counts.Counts(ctx)
-	for _, state := range []queue.State{queue.Dead, queue.Running, queue.Ready, queue.Delayed} {
+	for _, state := range []store.State{store.Dead, store.Running, store.Ready, store.Delayed} {
 		for _, topic := range page.SortedKeys(counts.Topics) {
 			n := counts.Topics[topic]
 			if n.Of(state) == 0 {
 				continue
 			}
-			err := h.findPrefix(d, until, func(cursor string) ([]queue.Job, string, error) {
+			err := h.findPrefix(d, until, func(cursor string) ([]store.Job, string, error) {
 				return h.Queue.List(ctx, topic, state, cursor, searchStep)
 			})
 			if err != nil || len(d.Jobs) >= foundMost || d.Some {
@@ -129,7 +129,7 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 		}
 	}
 	for _, topic := range h.Registry.Snapshot().Topics.Names() {
-		err := h.findPrefix(d, until, func(cursor string) ([]queue.Job, string, error) {
+		err := h.findPrefix(d, until, func(cursor string) ([]store.Job, string, error) {
 			return h.Queue.ListFinished(ctx, topic, d.Text, cursor, foundMost)
 		})
 		if err != nil || len(d.Jobs) >= foundMost || d.Some {
@@ -141,7 +141,7 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 
 // findPrefix searches a list until time is up or it has found enough.
 func (h *Handler) findPrefix(
-	d *searchData, until time.Time, list func(cursor string) ([]queue.Job, string, error),
+	d *searchData, until time.Time, list func(cursor string) ([]store.Job, string, error),
 ) error {
 	for cursor := ""; ; {
 		if d.Some = h.Now().After(until); d.Some {

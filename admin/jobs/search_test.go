@@ -11,8 +11,9 @@ import (
 
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -21,7 +22,7 @@ func TestTheSearchFindsTopicsIDsAndPages(t *testing.T) {
 	t.Parallel()
 	s, q := admintest.Shop(t)
 	s.AddTopic("order.pay")
-	for _, p := range []queue.Push{{ID: "order-17"}, {ID: "order-18"}, {ID: "other"}} {
+	for _, p := range []store.Push{{ID: "order-17"}, {ID: "order-18"}, {ID: "other"}} {
 		p.Topic, p.Body, p.Delay = "shop.close", []byte(`1`), time.Hour
 		admintest.Must(t, q.Push(t.Context(), p).Err)
 	}
@@ -51,11 +52,11 @@ func TestTheSearchFindsTopicsIDsAndPages(t *testing.T) {
 
 // slowFinder takes longer for each call than a page may take: it sets the clock forward.
 type slowFinder struct {
-	*queue.Queue
+	observe.Figures
 	took atomic.Int64
 }
 
-func (q *slowFinder) Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error) {
+func (q *slowFinder) Find(ctx context.Context, id string, topics []string) ([]*store.Job, error) {
 	q.took.Add(int64(150 * time.Millisecond))
 	return q.Queue.Find(ctx, id, topics)
 }
@@ -63,7 +64,7 @@ func (q *slowFinder) Find(ctx context.Context, id string, topics []string) ([]*q
 // TestASearchOfManyTopicsShowsAPageAtOnce, and continues from there.
 func TestASearchOfManyTopicsShowsAPageAtOnce(t *testing.T) {
 	t.Parallel()
-	q := &slowFinder{Queue: admintest.RealQueue(t)}
+	q := &slowFinder{Figures: observe.Figures{Queue: admintest.RealQueue(t)}}
 	s := admintest.Open(t, func(o *admin.Options) {
 		o.Queue, o.Now = q, func() time.Time { return time.Now().Add(time.Duration(q.took.Load())) }
 	})
@@ -75,7 +76,7 @@ func TestASearchOfManyTopicsShowsAPageAtOnce(t *testing.T) {
 	if _, err := s.Registry.PutTopics(t.Context(), "test", topics); err != nil {
 		t.Fatal(err)
 	}
-	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "many.1000", ID: "order-17", Delay: time.Hour}).Err)
+	admintest.Must(t, q.Push(t.Context(), store.Push{Topic: "many.1000", ID: "order-17", Delay: time.Hour}).Err)
 	page := s.As("look").Shows("/search?id=order-17", "/search?on=1&amp;id=order-17")
 	if took := time.Duration(q.took.Load()); took > 200*time.Millisecond || strings.Contains(page, "many.1000") {
 		t.Errorf("the page took %v", took)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/observe/waits"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Waiting reads why jobs wait, and lets a breaker send its next probe.
@@ -29,7 +29,7 @@ type waiting struct {
 }
 
 // newWaiting returns why a job waits.
-func (h *Handler) newWaiting(ctx context.Context, j *queue.Job) waiting {
+func (h *Handler) newWaiting(ctx context.Context, j *store.Job) waiting {
 	s := h.Registry.Snapshot()
 	w := waiting{Topic: j.Topic, ID: j.ID, Waits: waits.Find(ctx, h.Queue, s, j)}
 	if t := s.Topic(j.Topic); t != nil {
@@ -49,14 +49,14 @@ func (h *Handler) waitsPart(c echo.Context) error {
 
 // gonePage shows what the journals know of a job that no shard has, or whose shard does not answer.
 func (h *Handler) gonePage(c echo.Context, topic, id string, err error) error {
-	var away *queue.UnavailableError
+	var away *store.UnavailableError
 	d, status := waiting{Topic: topic, ID: id}, http.StatusNotFound
 	if down := h.Queue.DownFor(topic, id); errors.As(err, &away) && len(down) > 0 {
 		status = http.StatusServiceUnavailable
 		d.Waits = []waits.Wait{{
 			Reason: waits.ShardDown, Shard: strings.Join(down, ", "), Error: h.Texts.Explain(c, err),
 		}}
-	} else if !errors.Is(err, queue.ErrNotFound) {
+	} else if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	return h.Pages.Render(c, status, "job_gone", d)

@@ -10,6 +10,7 @@ import (
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -19,7 +20,7 @@ func TestTheJobPageSaysWhyTheJobWaits(t *testing.T) {
 	s, q := admintest.Shop(t)
 	s.As("ops")
 	push := func(id string, delay time.Duration) string {
-		admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: id, Delay: delay}).Err)
+		admintest.Must(t, q.Push(t.Context(), store.Push{Topic: "shop.close", ID: id, Delay: delay}).Err)
 		return "/topics/shop.close/jobs/" + id
 	}
 	later, first, second := push("later", time.Hour), push("first", 0), push("second", 0)
@@ -40,7 +41,7 @@ func TestTheJobPageSaysWhyTheJobWaits(t *testing.T) {
 		t.Errorf("after resume it is %s", state)
 	}
 
-	admintest.Must(t, q.SetTopics(t.Context(), slices.Values([]queue.TopicConf{
+	admintest.Must(t, q.SetTopics(t.Context(), slices.Values([]store.TopicConf{
 		{Name: "shop.close", TTR: time.Hour, MaxAttempts: 3, MaxInFlight: 1}})))
 	fill(t, q)
 	s.As("root").Shows(second, "max_in_flight is reached: 1 of 1", "edit#f-max_in_flight")
@@ -52,7 +53,7 @@ func fill(t *testing.T, q *queue.Queue) {
 	n := 0
 	wait.For(t, "a job to be reserved", func() bool {
 		n++
-		r, err := q.Shards()[0].Reserve(t.Context(), 0, queue.Reserve{Worker: "w", Token: fmt.Sprint("t", n), Max: 1,
+		r, err := q.Shards()[0].Reserve(t.Context(), 0, store.Reserve{Worker: "w", Token: fmt.Sprint("t", n), Max: 1,
 			Pattern: "0102010201"})
 		return err == nil && len(r.Jobs) == 1
 	})

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/wakecall/wakecall/admin/admintest"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func TestTheStripIsLive(t *testing.T) {
 	t.Parallel()
 	s := admintest.Open(t, nil).As("look")
-	s.Queue.ByTopic = map[string]queue.Stats{"a": {Ready: 1234567}}
+	s.Queue.ByTopic = map[string]store.Stats{"a": {Ready: 1234567}}
 	res, err := s.Client.Get(s.URL + "/events?on=strip,nothing")
 	if err != nil {
 		t.Fatal(err)

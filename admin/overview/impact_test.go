@@ -11,15 +11,15 @@ import (
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/alert"
 	"github.com/wakecall/wakecall/internal/observe/history"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // waiting is a queue whose topics have ready and dead jobs.
 type waiting struct{ admintest.Queue }
 
-func (*waiting) Counts(context.Context) (map[string]queue.Stats, error) {
-	return map[string]queue.Stats{"grows": {Ready: 1200}, "shrinks": {Ready: 7, Dead: 3}, "stays": {Dead: 40}}, nil
+func (*waiting) Counts(context.Context) (map[string]store.Stats, error) {
+	return map[string]store.Stats{"grows": {Ready: 1200}, "shrinks": {Ready: 7, Dead: 3}, "stays": {Dead: 40}}, nil
 }
 
 // slopes is a history in which a column of some series rises or falls within the last minutes.

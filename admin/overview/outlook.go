@@ -13,9 +13,10 @@ import (
 
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/observe/history"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // topicForecast is the forecast of a topic.
@@ -28,7 +29,7 @@ type topicForecast struct {
 // outlook has the forecasts of all topics. It does not say when all jobs together are cleared: one paused topic would
 // make that unknown.
 type outlook struct {
-	Forecast queue.Forecast
+	Forecast observe.Forecast
 	Capacity forecast.Capacity
 	Behind   []topicForecast // topics with a backlog, the oldest first
 	Topics   []topicForecast // topics with known limits whose jobs will be late, the latest first
@@ -107,7 +108,7 @@ func (h *Handler) computeOutlook(ctx context.Context) (*outlook, error) {
 }
 
 // busiest returns the topics with the most jobs to call.
-func (h *Handler) busiest(stats map[string]queue.Stats, o *outlook) []string {
+func (h *Handler) busiest(stats map[string]store.Stats, o *outlook) []string {
 	var names []string
 	for name, s := range stats {
 		if s.Delayed+s.Ready > 0 {
@@ -144,7 +145,7 @@ func (h *Handler) addTopic(ctx context.Context, o *outlook, name string) error {
 }
 
 // add adds the jobs of a topic.
-func (o *outlook) add(f *queue.Forecast) {
+func (o *outlook) add(f *observe.Forecast) {
 	if o.Forecast.Now.Before(f.Now) {
 		o.Forecast.Now = f.Now
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/internal/bulk"
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/web"
 )
 
@@ -55,7 +55,7 @@ func (p *Pages) funcs(language string) template.FuncMap {
 		"backlog": func(a forecast.Answer) string {
 			return a.Say(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
 		},
-		"last_error": func(j queue.Job) string { return bulk.LastError(&j) },
+		"last_error": func(j store.Job) string { return bulk.LastError(&j) },
 		"add":        func(x, y int) int { return x + y },
 	}
 }

@@ -14,9 +14,9 @@ import (
 
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/bulk"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/seal"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Proxies are the proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted.
@@ -102,7 +102,7 @@ type problem struct {
 func ProblemOf(err error) problem {
 	var he *echo.HTTPError
 	var field *registry.FieldError
-	var away *queue.UnavailableError
+	var away *store.UnavailableError
 	var role *roleError
 	switch {
 	case errors.As(err, &role):
@@ -113,14 +113,14 @@ func ProblemOf(err error) problem {
 			p.Detail = text
 		}
 		return p
-	case errors.Is(err, queue.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard),
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard),
 		errors.Is(err, registry.ErrNoToken), errors.Is(err, account.ErrNoUser), errors.Is(err, bulk.ErrNoTask):
 		return problem{http.StatusNotFound, titleOf(http.StatusNotFound), err.Error()}
 	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, seal.ErrKey):
 		return problem{http.StatusServiceUnavailable, titleOf(http.StatusServiceUnavailable), err.Error()}
 	case errors.Is(err, account.ErrLastAdmin), errors.Is(err, registry.ErrChanged):
 		return problem{http.StatusConflict, titleOf(http.StatusConflict), err.Error()}
-	case errors.Is(err, queue.ErrCursor):
+	case errors.Is(err, store.ErrCursor):
 		return problem{http.StatusBadRequest, titleOf(http.StatusBadRequest), err.Error()}
 	case errors.As(err, &field):
 		return problem{http.StatusUnprocessableEntity, titleOf(http.StatusUnprocessableEntity), err.Error()}

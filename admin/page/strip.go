@@ -4,12 +4,12 @@ import (
 	"math"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Strip is the line of totals on every page.
 type Strip struct {
-	queue.Stats
+	store.Stats
 	Made        time.Time
 	Known       bool      // Stats has been read
 	Old         bool      // Stats are from an earlier read

@@ -11,8 +11,8 @@ import (
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/bulk"
 	"github.com/wakecall/wakecall/internal/message"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/web"
 )
 
@@ -35,14 +35,14 @@ var known = []struct {
 	err error
 	key string
 }{
-	{queue.ErrNotFound, "errors.no_job"},
-	{queue.ErrRunning, "errors.running"},
-	{queue.ErrDuplicate, "errors.duplicate"},
-	{queue.ErrDead, "errors.dead"},
-	{queue.ErrAlive, "errors.alive"},
-	{queue.ErrBodyGone, "errors.body_gone"},
-	{queue.ErrCursor, "errors.cursor"},
-	{queue.ErrTooFar, "errors.too_far"},
+	{store.ErrNotFound, "errors.no_job"},
+	{store.ErrRunning, "errors.running"},
+	{store.ErrDuplicate, "errors.duplicate"},
+	{store.ErrDead, "errors.dead"},
+	{store.ErrAlive, "errors.alive"},
+	{store.ErrBodyGone, "errors.body_gone"},
+	{store.ErrCursor, "errors.cursor"},
+	{store.ErrTooFar, "errors.too_far"},
 	{registry.ErrNoTopic, "errors.no_topic"},
 	{registry.ErrNoShard, "errors.no_shard"},
 	{registry.ErrNoToken, "errors.no_token"},
@@ -59,7 +59,7 @@ func (t *Texts) Explain(c echo.Context, err error) string { return t.explain(Lan
 func (t *Texts) explain(lang string, err error) string {
 	var field *registry.FieldError
 	var m message.Message
-	var away *queue.UnavailableError
+	var away *store.UnavailableError
 	var role *roleError
 	switch {
 	case errors.As(err, &role):

@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/master"
 )
 
@@ -27,7 +27,7 @@ type Options struct {
 	Master   Master
 	Config   *conf.Config
 	// Open connects to a shard as the processes do, for a connection test.
-	Open func(context.Context, registry.Shard) (shard *queue.Shard, closeShard func(), err error)
+	Open func(context.Context, registry.Shard) (shard *store.Shard, closeShard func(), err error)
 	Log  *slog.Logger
 }
 
@@ -45,7 +45,7 @@ type Editor interface {
 
 // Queue checks the shards.
 type Queue interface {
-	Health(ctx context.Context) []queue.ShardHealth
+	Health(ctx context.Context) []store.ShardHealth
 }
 
 // Master is the process that started this one; master.At implements it.

@@ -15,8 +15,8 @@ import (
 	"github.com/wakecall/wakecall/conf/address"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/alert/health"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func (h *Handler) shardsRoutes(g *echo.Group) {
@@ -48,7 +48,7 @@ type ShardView struct {
 	URL    string // without its password
 	State  registry.ShardState
 	Asked  bool // its health was checked; offline shards are not
-	Health queue.ShardHealth
+	Health store.ShardHealth
 }
 
 // Full returns how full the shard is, 0 to 1; 0 without a limit.
@@ -88,7 +88,7 @@ func (v *ShardView) Managed() bool { return v.URL == registry.ManagedShard }
 func (h *Handler) ShardViews(ctx context.Context) []*ShardView {
 	ctx, cancel := context.WithTimeout(ctx, healthLimit)
 	defer cancel()
-	health := map[string]queue.ShardHealth{}
+	health := map[string]store.ShardHealth{}
 	for _, one := range h.Queue.Health(ctx) {
 		health[one.Name] = one
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func TestShardsAreRegistered(t *testing.T) {
@@ -75,10 +76,10 @@ func TestShardsNeedRoles(t *testing.T) {
 	}
 }
 
-func openShard(ctx context.Context, s registry.Shard) (*queue.Shard, func(), error) {
-	q := queue.Open(queue.Options{Timeout: time.Second})
+func openShard(ctx context.Context, s registry.Shard) (*store.Shard, func(), error) {
+	q := queue.Open(store.Options{Timeout: time.Second})
 	done := func() { _ = q.Close() }
-	if err := q.SetShards(ctx, []queue.ShardConfig{{Name: s.Name, URL: s.URL, State: string(s.State)}}); err != nil {
+	if err := q.SetShards(ctx, []store.ShardConfig{{Name: s.Name, URL: s.URL, State: string(s.State)}}); err != nil {
 		return nil, done, err
 	}
 	return q.Shards()[0], done, nil

@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // putState stores a topic with another state. It keeps changes of other hosts that this one may not have read yet.
@@ -149,7 +150,7 @@ func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 	}
 	remove := func() error { return h.Registry.DeleteTopic(ctx, page.Actor(c), t.Name) }
 	if drop {
-		err = queue.EndTopic(ctx, h.Queue, t.Name, remove)
+		err = store.EndTopic(ctx, h.Queue, t.Name, remove)
 	} else {
 		err = remove()
 	}

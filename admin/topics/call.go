@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
 	"github.com/wakecall/wakecall/admin/jobs"
 	"github.com/wakecall/wakecall/internal/callback"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 type testData struct {
@@ -57,7 +58,7 @@ func (h *Handler) testCall(ctx context.Context, d *testData, do string) error {
 	}
 	now := time.Now()
 	r := &callback.Request{
-		Topic: t.Name, ID: "wakecall-probe-" + queue.NewID(), Body: []byte(strings.TrimSpace(d.Body)),
+		Topic: t.Name, ID: "wakecall-probe-" + store.NewID(), Body: []byte(strings.TrimSpace(d.Body)),
 		Priority: t.Priority, Attempt: 1, MaxAttempts: t.MaxAttempts, DueAt: now, CreatedAt: now,
 		Timeout: min(t.TTR.Std(), maxTestCall),
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -28,7 +29,7 @@ func TestAnEndpointIsTried(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer caller.Close()
-	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Caller = q, caller })
+	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Caller = observe.Figures{Queue: q}, caller })
 	topic := registry.NewTopic("shop.close")
 	topic.CallbackURL, topic.Secrets = endpoint.URL, []string{"whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}
 	if _, err := s.Registry.PutTopic(t.Context(), "test", topic); err != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/admin/admintest"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
@@ -93,7 +93,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	if x := s.Registry.Snapshot().Topics.Get("shop.mail"); len(x.Secrets) != 1 {
 		t.Errorf("after the old one was dropped it has %d secrets", len(x.Secrets))
 	}
-	q.Push(t.Context(), queue.Push{Topic: "shop.mail", ID: "1", Delay: time.Hour})
+	q.Push(t.Context(), store.Push{Topic: "shop.mail", ID: "1", Delay: time.Hour})
 	if _, body := s.Post("/topics/shop.mail/delete"); !strings.Contains(body, "still has jobs (1)") ||
 		s.Registry.Snapshot().Topics.Get("shop.mail") == nil {
 		t.Errorf("deleting with jobs: %s", body)

@@ -14,8 +14,9 @@ import (
 	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/callback"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Options are what the pages of this package need.
@@ -66,9 +67,9 @@ type Editor interface {
 
 // Queue is the part of the queue that the pages use.
 type Queue interface {
-	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
-	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
-	Workers(ctx context.Context, topic string) (queue.Workers, error)
+	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
+	TopicLimits(ctx context.Context, topics []string) (map[string]observe.TopicLimits, error)
+	Workers(ctx context.Context, topic string) (store.Workers, error)
 	ProbeNow(ctx context.Context, topic string) (open bool, err error)
 	DropTopic(ctx context.Context, topic string) (int, error)
 }
@@ -76,13 +77,13 @@ type Queue interface {
 // Activity has the recent attempts of a topic; *activity.Reader implements it.
 type Activity interface {
 	figures.Activity
-	Errors(ctx context.Context, topic string) ([]queue.ErrorNote, error)
+	Errors(ctx context.Context, topic string) ([]observe.ErrorNote, error)
 	ClearErrors(ctx context.Context, topic string) error
 }
 
 // Jobs lists the jobs of a topic; *jobs.Handler implements it.
 type Jobs interface {
-	ListMatching(c echo.Context, topic string, state queue.State, all int64) (jobs.JobList, error)
+	ListMatching(c echo.Context, topic string, state store.State, all int64) (jobs.JobList, error)
 }
 
 // Caller makes callbacks as a dispatcher does; *callback.Caller implements it.

@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/list"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/alert"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // No topic is named "-", so these routes hide none.
@@ -54,7 +56,7 @@ type topicLine struct {
 	*registry.Topic
 	Note             registry.TopicNote
 	Totals           *figures.TopicTotals
-	Stats            queue.Stats
+	Stats            store.Stats
 	Open             bool          // its breaker is open
 	Limited          bool          // whether it is open is known
 	Alert            *alert.Alert  // the open alert about it; nil: none
@@ -68,7 +70,7 @@ type topicLine struct {
 func (l topicLine) Late() bool { return l.limit > 0 && l.Stats.OldestReady > l.limit }
 
 // Moved returns the shown counters: today's, or those of all time.
-func (l topicLine) Moved() queue.Totals {
+func (l topicLine) Moved() observe.Totals {
 	if l.count == "total" {
 		return l.Totals.Total
 	}
@@ -313,6 +315,6 @@ func (h *Handler) fillVitals(ctx context.Context, lines []*topicLine) {
 }
 
 // isOpen reports whether a breaker is open. A probe may be due now.
-func (h *Handler) isOpen(l queue.TopicLimits) bool {
+func (h *Handler) isOpen(l observe.TopicLimits) bool {
 	return l.BreakerOpen.After(h.Now().Add(-time.Minute))
 }

@@ -12,10 +12,11 @@ import (
 
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/history"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func TestTopicsAreFoundSortedAndPaged(t *testing.T) {
@@ -29,7 +30,7 @@ func TestTopicsAreFoundSortedAndPaged(t *testing.T) {
 		}
 	}
 	for i := range 3 {
-		q.Push(t.Context(), queue.Push{Topic: "team.t42", ID: fmt.Sprint(i), Delay: time.Hour})
+		q.Push(t.Context(), store.Push{Topic: "team.t42", ID: fmt.Sprint(i), Delay: time.Hour})
 	}
 	s.As("look")
 	if body := s.Shows("/topics?q=team", "1–50 of 60"); strings.Contains(body, "team.t55") ||
@@ -57,7 +58,7 @@ func TestTopicsAreSortedByHealthBothWays(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		s.AddTopic(name)
 	}
-	s.Queue.ByTopic = map[string]queue.Stats{"a": {}, "b": {Ready: 3, OldestReady: time.Hour}, "c": {Ready: 9}}
+	s.Queue.ByTopic = map[string]store.Stats{"a": {}, "b": {Ready: 3, OldestReady: time.Hour}, "c": {Ready: 9}}
 	s.Post("/topics/c/pause")
 	for query, want := range map[string]string{"health": "bca", "-health": "acb", "ready": "cba", "-ready": "abc",
 		"oldest": "bac", "name": "abc", "-name": "cba"} {
@@ -79,16 +80,16 @@ type sick struct {
 	admintest.FixedHistory
 }
 
-func (*sick) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
-	return map[string]queue.TopicLimits{"broken": {Failures: 12, BreakerOpen: time.Now().Add(time.Hour)}}, nil
+func (*sick) TopicLimits(context.Context, []string) (map[string]observe.TopicLimits, error) {
+	return map[string]observe.TopicLimits{"broken": {Failures: 12, BreakerOpen: time.Now().Add(time.Hour)}}, nil
 }
 
-func (q *sick) Totals(_ context.Context, topics []string) (map[string]queue.TopicTotals, error) {
-	all := map[string]queue.TopicTotals{}
+func (q *sick) Totals(_ context.Context, topics []string) (map[string]observe.TopicTotals, error) {
+	all := map[string]observe.TopicTotals{}
 	for _, name := range topics {
 		n := int64(len(name))
-		all[name] = queue.TopicTotals{Stats: q.ByTopic[name],
-			Today: queue.Totals{Pushed: 9 * n, Delivered: 7 * n, Failed: 5 * n, Deleted: 3 * n}}
+		all[name] = observe.TopicTotals{Stats: q.ByTopic[name],
+			Today: observe.Totals{Pushed: 9 * n, Delivered: 7 * n, Failed: 5 * n, Deleted: 3 * n}}
 	}
 	return all, nil
 }
@@ -123,14 +124,14 @@ func (sickCalls) Lateness(_ context.Context, topics []string, _ time.Time) (map[
 func sickSite(t *testing.T) *admintest.Site {
 	q := &sick{}
 	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.History, o.Activity = q, q, sickCalls{} }).As("ops")
-	q.ByTopic = map[string]queue.Stats{}
+	q.ByTopic = map[string]store.Stats{}
 	for i, name := range []string{"broken", "one", "some", "waiting", "well.known"} {
 		s.AddTopic(name)
 		n := int64(i + 1)
-		q.ByTopic[name] = queue.Stats{Delayed: n, Ready: 2 * n, Running: 3 * n, Dead: 4 * n,
+		q.ByTopic[name] = store.Stats{Delayed: n, Ready: 2 * n, Running: 3 * n, Dead: 4 * n,
 			OldestReady: time.Duration(i) * time.Millisecond}
 	}
-	q.ByTopic["waiting"] = queue.Stats{Delayed: 4, Ready: 8, Running: 12, Dead: 16, OldestReady: time.Hour}
+	q.ByTopic["waiting"] = store.Stats{Delayed: 4, Ready: 8, Running: 12, Dead: 16, OldestReady: time.Hour}
 	return s
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
-	"github.com/wakecall/wakecall/internal/queue"
 )
 
 // broken is a queue with a topic whose breaker is open.
@@ -20,8 +20,8 @@ type broken struct {
 	probes []string
 }
 
-func (b *broken) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
-	return map[string]queue.TopicLimits{"shop.close": {Failures: 12, BreakerOpen: b.next}}, nil
+func (b *broken) TopicLimits(context.Context, []string) (map[string]observe.TopicLimits, error) {
+	return map[string]observe.TopicLimits{"shop.close": {Failures: 12, BreakerOpen: b.next}}, nil
 }
 
 func (b *broken) ProbeNow(_ context.Context, topic string) (bool, error) {

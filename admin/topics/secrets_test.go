@@ -11,6 +11,7 @@ import (
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
 	"github.com/wakecall/wakecall/internal/callback"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -54,7 +55,7 @@ func TestSecretsOfATopicAreForAdmins(t *testing.T) {
 	}
 	defer caller.Close()
 	q := admintest.RealQueue(t)
-	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Caller = q, caller })
+	s := admintest.Open(t, func(o *admin.Options) { o.Queue, o.Caller = observe.Figures{Queue: q}, caller })
 	topic := registry.NewTopic("shop.close")
 	topic.CallbackURL = endpoint.URL + "/close?key=hidden1"
 	topic.Headers = map[string]string{"Authorization": "Bearer hidden2", "X-Team": "shop-team"}

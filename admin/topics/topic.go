@@ -13,11 +13,13 @@ import (
 	"github.com/wakecall/wakecall/admin/jobs"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/internal/account"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
 	"github.com/wakecall/wakecall/internal/observe/history"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func (h *Handler) topicRoutes(g *echo.Group) {
@@ -54,8 +56,8 @@ const topicEvery = 2 * time.Second
 // topicLive is the part of the page that changes while it is open.
 type topicLive struct {
 	*topicLine
-	Limits   queue.TopicLimits
-	Pull     *queue.Workers    // the workers of a pull topic; nil: unknown
+	Limits   observe.TopicLimits
+	Pull     *store.Workers    // the workers of a pull topic; nil: unknown
 	Last     *activity.Attempt // while its breaker is open; nil: unknown
 	ProbeDue bool              // the open breaker probes with the next due job
 	Until    time.Time         // when the older of its two secrets is dropped; zero: only by hand
@@ -98,15 +100,15 @@ type topicData struct {
 	Steps    []retryStep
 	Snippets []snippet
 	Snippet  snippet
-	State    queue.State
-	States   []queue.State
+	State    store.State
+	States   []store.State
 	jobs.JobList
 	Attempts []activity.Attempt
-	Errors   []queue.ErrorNote
+	Errors   []observe.ErrorNote
 	Ledger   []ledgerDay
 	Even     bool
 	Living   int64
-	Forecast *queue.Forecast
+	Forecast *observe.Forecast
 	Minutes  figures.Chart
 	Hours    figures.Chart
 	Peak     int64 // jobs in the busiest minute
@@ -122,7 +124,7 @@ func (d *topicData) IsNamespace() bool { return registry.IsNamespace(d.Name) }
 // ledgerDay holds the counters of a day.
 type ledgerDay struct {
 	Day string
-	queue.Totals
+	observe.Totals
 }
 
 // keySecretOf is the prefix of a session's key for a new secret that was not shown yet.
@@ -174,11 +176,11 @@ func (h *Handler) fillTab(c echo.Context, d *topicData) error {
 	return nil
 }
 
-var jobStates = []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead, queue.Finished}
+var jobStates = []store.State{store.Delayed, store.Ready, store.Running, store.Dead, store.Finished}
 
 func (h *Handler) fillJobs(c echo.Context, d *topicData) error {
 	d.States = jobStates
-	d.State = queue.State(c.QueryParam("state"))
+	d.State = store.State(c.QueryParam("state"))
 	if !slices.Contains(jobStates, d.State) {
 		d.State = d.fullest()
 	}
@@ -188,18 +190,18 @@ func (h *Handler) fillJobs(c echo.Context, d *topicData) error {
 }
 
 // Count returns the number of jobs in a state.
-func (d *topicData) Count(s queue.State) int64 { return d.Live.Totals.Stats.Of(s) }
+func (d *topicData) Count(s store.State) int64 { return d.Live.Totals.Stats.Of(s) }
 
 // fullest returns the state to show first: dead jobs, which need attention, else the one with the most jobs.
-func (d *topicData) fullest() queue.State {
-	best := queue.Delayed
+func (d *topicData) fullest() store.State {
+	best := store.Delayed
 	for _, s := range jobStates {
 		if d.Count(s) > d.Count(best) {
 			best = s
 		}
 	}
-	if d.Count(queue.Dead) > 0 {
-		return queue.Dead
+	if d.Count(store.Dead) > 0 {
+		return store.Dead
 	}
 	return best
 }

@@ -8,8 +8,9 @@ import (
 
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/admintest"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
@@ -17,7 +18,7 @@ func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
 	s, q := admintest.Shop(t)
 	s.As("ops")
 	for i := range 70 {
-		q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: fmt.Sprint("order ", i), Body: []byte(`{}`),
+		q.Push(t.Context(), store.Push{Topic: "shop.close", ID: fmt.Sprint("order ", i), Body: []byte(`{}`),
 			Delay: time.Hour + time.Duration(i)*time.Second})
 	}
 	s.Shows("/topics/shop.close", "shop.close", "127.0.0.1:1/hook", "nav-link")
@@ -32,7 +33,7 @@ func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
 	s.Shows("/topics/shop.close?tab=push", "curl http://127.0.0.1:6789/v1/topics/shop.close/jobs")
 	s.Shows("/topics/shop.close?tab=push&in=go", "c.Push(ctx")
 	s.Post("/topics/shop.close/jobs", "do", "run", "job", "order 1", "job", "order 2")
-	if j, err := q.Get(t.Context(), "shop.close", "order 2"); err != nil || j.State != queue.Ready {
+	if j, err := q.Get(t.Context(), "shop.close", "order 2"); err != nil || j.State != store.Ready {
 		t.Errorf("after run it is %+v, %v", j, err)
 	}
 	if _, body := s.Post("/topics/shop.close/jobs", "do", "delete", "job", "order 1", "job",
@@ -44,12 +45,12 @@ func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
 // TestNoLimitOfAttemptsIsSaidSo: for a pull topic, 0 attempts are shown as no limit.
 func TestNoLimitOfAttemptsIsSaidSo(t *testing.T) {
 	q := admintest.RealQueue(t)
-	s := admintest.Open(t, func(o *admin.Options) { o.Queue = q }).As("look")
+	s := admintest.Open(t, func(o *admin.Options) { o.Queue = observe.Figures{Queue: q} }).As("look")
 	topic := registry.NewTopic("films")
 	topic.Delivery, topic.MaxAttempts = registry.DeliveryPull, 0
 	_, err := s.Registry.PutTopic(t.Context(), "test", topic)
 	admintest.Must(t, err)
-	admintest.Must(t, q.Push(t.Context(), queue.Push{Topic: "films", ID: "one", Body: []byte(`{}`),
+	admintest.Must(t, q.Push(t.Context(), store.Push{Topic: "films", ID: "one", Body: []byte(`{}`),
 		Delay: time.Hour}).Err)
 	s.Shows("/topics/films", "<dt>Attempts</dt><dd>no limit</dd>")
 	s.Shows("/topics/films/jobs/one", "<dt>Attempts</dt><dd>0</dd>")

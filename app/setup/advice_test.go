@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -145,7 +145,7 @@ func TestUnreachableShardsGetTheAdviceOfTheirKind(t *testing.T) {
 		"Alibaba Cloud": {"redis+cluster://h:1", "ERR bad lua script for redis cluster, all the keys that the script " +
 			"uses should be passed using the KEYS array", "script_check_enable to 0"},
 	} {
-		f := unreachableShard("redis a", registry.Shard{URL: x.url}, queue.ShardHealth{Err: x.err})
+		f := unreachableShard("redis a", registry.Shard{URL: x.url}, store.ShardHealth{Err: x.err})
 		if f.Verdict != Failed || !strings.Contains(f.Advice, x.advice) || strings.HasSuffix(f.Detail, ".") {
 			t.Errorf("%s: %+v", name, f)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/alert/health"
 	"github.com/wakecall/wakecall/internal/log/printable"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // checkShards checks the Redis of every shard in the registry or, before the first start, in redis.nodes.
@@ -52,7 +52,7 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []r
 	defer closeQueue()
 	ctx, cancel := context.WithTimeout(ctx, 3*cfg.Redis.Timeout)
 	defer cancel()
-	if err := shard.CheckFormat(ctx); errors.Is(err, queue.ErrFormat) {
+	if err := shard.CheckFormat(ctx); errors.Is(err, store.ErrFormat) {
 		return []Finding{failedErr(what, err, "")}
 	}
 	h, problems := health.Try(ctx, shard)
@@ -79,7 +79,7 @@ const sameAdvice = "Not used, because draining one of the two would destroy the 
 	"(wakecall shard delete --force NAME, which does not touch its jobs), or give the other its name " +
 	"(wakecall shard rename)"
 
-func unreachableShard(what string, s registry.Shard, h queue.ShardHealth) Finding {
+func unreachableShard(what string, s registry.Shard, h store.ShardHealth) Finding {
 	text, advice := h.Err, "Is Redis running there, and is the address correct?"
 	switch {
 	case isPasswordError(text):
@@ -98,7 +98,7 @@ func unreachableShard(what string, s registry.Shard, h queue.ShardHealth) Findin
 	return failed(what, strings.TrimRight(text, ". "), advice) // some errors of Redis end with a full stop
 }
 
-func describeShard(what string, h queue.ShardHealth) Finding {
+func describeShard(what string, h store.ShardHealth) Finding {
 	memory := printable.Bytes(h.Memory)
 	if h.MaxMemory > 0 {
 		memory += " of " + printable.Bytes(h.MaxMemory)

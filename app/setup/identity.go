@@ -9,8 +9,8 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/message"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // CheckRedis rejects a Redis that is already a shard, because draining one of the two names would destroy the jobs of
@@ -38,7 +38,7 @@ func CheckRedis(ctx context.Context, cfg *conf.Config, registered []registry.Sha
 		return registry.Malformed("url", "", err)
 	}
 	defer done()
-	if err := shard.CheckFormat(ctx); errors.Is(err, queue.ErrFormat) {
+	if err := shard.CheckFormat(ctx); errors.Is(err, store.ErrFormat) {
 		return &registry.FieldError{Field: "url", Message: message.Plain(err.Error())}
 	}
 	is, err := shard.Identity(ctx)
@@ -80,7 +80,7 @@ func identifyAll(ctx context.Context, cfg *conf.Config, shards []registry.Shard)
 	defer q.Close()
 	duplicates = map[string]string{}
 	for _, s := range q.Shards() {
-		if same, ok := errors.AsType[*queue.SameRedisError](s.Check(ctx)); ok {
+		if same, ok := errors.AsType[*store.SameRedisError](s.Check(ctx)); ok {
 			duplicates[s.Name()] = same.Shard
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/account"
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Prepare creates data_dir, the registry's schema and what a first start needs, and returns the registered shards. It
@@ -153,7 +153,7 @@ func TryShards(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (
 	wg.Wait()
 	for _, e := range errs {
 		switch {
-		case errors.Is(e, queue.ErrFormat):
+		case errors.Is(e, store.ErrFormat):
 			err = errors.Join(err, e)
 		case e != nil && isPasswordError(e.Error()):
 			err = errors.Join(err, fmt.Errorf("%w. %s; `wakecall check` tries again", e, passwordAdvice))

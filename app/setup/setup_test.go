@@ -15,9 +15,9 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/log"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/database"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/master"
 )
 
@@ -224,7 +224,7 @@ func TestShardConfigsFindTheManagedRedis(t *testing.T) {
 	cfg := conf.Default()
 	cfg.DataDir = "/d"
 	got := ShardConfigs(cfg, seedShards(cfg))
-	want := queue.ShardConfig{Name: "managed", URL: "unix:///d/redis/redis.sock", State: "active"}
+	want := store.ShardConfig{Name: "managed", URL: "unix:///d/redis/redis.sock", State: "active"}
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v", got)
 	}

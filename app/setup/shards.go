@@ -9,12 +9,13 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // ShardConfigs converts the registry's shards for the queue. The managed redis-server is in this installation's
 // data_dir.
-func ShardConfigs(cfg *conf.Config, shards []registry.Shard) []queue.ShardConfig {
-	var list []queue.ShardConfig
+func ShardConfigs(cfg *conf.Config, shards []registry.Shard) []store.ShardConfig {
+	var list []store.ShardConfig
 	for _, s := range shards {
 		if s.URL == "" { // lost, or encrypted with another key
 			continue
@@ -23,7 +24,7 @@ func ShardConfigs(cfg *conf.Config, shards []registry.Shard) []queue.ShardConfig
 		if url == registry.ManagedShard {
 			url = "unix://" + cfg.RedisSocket()
 		}
-		list = append(list, queue.ShardConfig{
+		list = append(list, store.ShardConfig{
 			Name: s.Name, URL: url, State: string(s.State), Identity: s.Identity, Former: s.Former,
 		})
 	}
@@ -61,7 +62,7 @@ const (
 
 // OpenShard connects to one shard, which must not be offline. It does not change the shard's data, not even its
 // identity.
-func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {
+func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*store.Shard, func(), error) {
 	if s.URL == "" {
 		return nil, nil, errors.New("no URL")
 	}
@@ -76,7 +77,7 @@ func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.
 
 // OpenQueue opens shards for a few calls. If it returns an error, the queue has only the shards with a valid URL.
 func OpenQueue(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (*queue.Queue, error) {
-	q := queue.Open(queue.Options{
+	q := queue.Open(store.Options{
 		Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets, Settings: CommonSettings(cfg),
 	})
 	return q, q.SetShards(ctx, ShardConfigs(cfg, shards))

@@ -13,6 +13,7 @@ import (
 	"github.com/wakecall/wakecall/internal/describe"
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/reconcile"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -31,12 +32,12 @@ func (p *program) hostListCommand() *cobra.Command {
 	return p.addOutputFlag(&cobra.Command{
 		Use: "list", Short: "show the hosts that the shards know", Args: noArgs,
 		RunE: p.onShards(func(ctx context.Context, q *queue.Queue, _ []string) error {
-			hosts, err := queue.Hosts(ctx, q)
+			hosts, err := reconcile.Hosts(ctx, q)
 			if err != nil {
 				return err
 			}
 			return p.show(hosts, func(w io.Writer) error {
-				return table(w, []string{"HOST", "STATE", "SEEN", "ABSENT FROM"}, hosts, func(h queue.Host) []string {
+				return table(w, []string{"HOST", "STATE", "SEEN", "ABSENT FROM"}, hosts, func(h reconcile.Host) []string {
 					return []string{h.Name, h.State, describe.Instant(h.Seen, p.now()), strings.Join(h.Absent, ", ")}
 				})
 			})
@@ -49,7 +50,7 @@ func (p *program) hostForgetCommand() *cobra.Command {
 		Use: "forget HOST", Short: "do not wait for a host's journal any longer", Args: exactArgs("HOST"),
 		Long: hostForgetLong,
 		RunE: p.onShards(func(ctx context.Context, q *queue.Queue, args []string) error {
-			if err := queue.ForgetHost(ctx, q, args[0]); err != nil {
+			if err := reconcile.ForgetHost(ctx, q, args[0]); err != nil {
 				return err
 			}
 			return p.say(map[string]string{"forgotten": args[0]}, "%s forgotten", printable.Line(args[0]))

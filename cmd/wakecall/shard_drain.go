@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/internal/log/printable"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 const drainLong = "Empties a shard. It takes no new jobs; jobs that are due within seconds are delivered, and\n" +
@@ -78,7 +78,7 @@ func (p *program) watchDrain(ctx context.Context, cfg *conf.Config, s registry.S
 	}
 }
 
-func drainLine(h *queue.ShardHealth, first int64, since time.Duration) string {
+func drainLine(h *store.ShardHealth, first int64, since time.Duration) string {
 	if !h.Up {
 		return fmt.Sprintf("%s: does not answer: %s", h.Name, h.Err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/wakecall/wakecall/app/setup"
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/gateway/importer"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/reconcile"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func TestTablesOfReports(t *testing.T) {
@@ -118,7 +118,7 @@ func TestBarsShowTheRemainingJobs(t *testing.T) {
 			t.Errorf("%+v is\n%q, want\n%q", r, got, want)
 		}
 	}
-	for want, h := range map[string]queue.ShardHealth{
+	for want, h := range map[string]store.ShardHealth{
 		"a: does not answer: connection refused":   {Err: "connection refused"},
 		"a: 10 jobs left, 0 moved":                 {Up: true, Jobs: 10},
 		"a: 4 jobs left, 6 moved, about 40s to go": {Up: true, Jobs: 4, Moved: 6},

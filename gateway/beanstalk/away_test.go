@@ -7,7 +7,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -56,7 +56,7 @@ func TestJobsThatNoClientCanNameAreBuried(t *testing.T) {
 	c := dial(t, serveOn(t, q, q))
 	topic := topicOf("default")
 	for _, id := range []string{"order-42", "007"} {
-		if r := q.Push(t.Context(), queue.Push{Topic: topic, ID: id, Body: []byte("x")}); r.Err != nil {
+		if r := q.Push(t.Context(), store.Push{Topic: topic, ID: id, Body: []byte("x")}); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 	}
@@ -64,7 +64,7 @@ func TestJobsThatNoClientCanNameAreBuried(t *testing.T) {
 	c.want("NOT_FOUND\r\nTIMED_OUT\r\nINSERTED 1\r\nRESERVED 1 1\r\ny\r\nNOT_FOUND\r\n")
 	for _, id := range []string{"order-42", "007"} {
 		job, err := q.Get(t.Context(), topic, id)
-		if err != nil || job.State != queue.Dead || len(job.History) != 1 || job.History[0].Error != foreignError {
+		if err != nil || job.State != store.Dead || len(job.History) != 1 || job.History[0].Error != foreignError {
 			t.Errorf("%+v, %v", job, err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestJobsOfTheAPIAreReserved(t *testing.T) {
 	c.send("watch Mail\r\n")
 	c.want("WATCHING 2\r\n")
 	for _, id := range []string{"18446744073709551615", "3000000"} {
-		p := queue.Push{Topic: topicOf("Mail"), ID: id, Body: []byte("x")}
+		p := store.Push{Topic: topicOf("Mail"), ID: id, Body: []byte("x")}
 		if r := q.Push(t.Context(), p); r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -258,7 +258,7 @@ func TestATopicsTTRIsShown(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
 	c := dial(t, serveOn(t, q, q))
-	if r := q.Push(t.Context(), queue.Push{Topic: topicOf("default"), ID: "7", Body: []byte("x")}); r.Err != nil {
+	if r := q.Push(t.Context(), store.Push{Topic: topicOf("default"), ID: "7", Body: []byte("x")}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if s := c.stats("stats-job 7"); s["ttr"] != "10" {

@@ -9,20 +9,20 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Queue is the part of a queue.Queue that the gateway needs.
 type Queue interface {
 	gateway.FinderQueue
-	Push(ctx context.Context, p queue.Push) queue.Result
-	End(ctx context.Context, list []queue.End) []queue.Ended
-	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
-	First(ctx context.Context, topic string) ([]queue.Job, error)
-	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
-	RunNow(ctx context.Context, topic, id string) (*queue.Job, error)
-	TakeByID(ctx context.Context, topic, id string) (*queue.Job, error)
+	Push(ctx context.Context, p store.Push) store.Result
+	End(ctx context.Context, list []store.End) []store.Ended
+	List(ctx context.Context, topic string, state store.State, cursor string, limit int) ([]store.Job, string, error)
+	First(ctx context.Context, topic string) ([]store.Job, error)
+	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
+	RunNow(ctx context.Context, topic, id string) (*store.Job, error)
+	TakeByID(ctx context.Context, topic, id string) (*store.Job, error)
 }
 
 // A Gateway serves the protocol.

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -151,7 +151,7 @@ func TestTheLargestJobIsASetting(t *testing.T) {
 // lateWorkers are the queue's workers on a busy machine: the wake-up of a job that becomes due comes too late.
 type lateWorkers struct{ *pull.Hub }
 
-func (w lateWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Job, error) {
+func (w lateWorkers) Take(ctx context.Context, r pull.Request) ([]store.Job, error) {
 	if r.Wait > 0 {
 		<-time.After(r.Wait)
 		return nil, nil
@@ -223,9 +223,9 @@ func TestWhatClientsRelyOn(t *testing.T) {
 // extendsNothing is a queue that cannot extend a lease.
 type extendsNothing struct{ Queue }
 
-func (q extendsNothing) End(ctx context.Context, list []queue.End) []queue.Ended {
-	if list[0].Verb == queue.Extend {
-		return []queue.Ended{{Err: &queue.UnavailableError{Reason: "down", Err: errors.New("no shard answers")}}}
+func (q extendsNothing) End(ctx context.Context, list []store.End) []store.Ended {
+	if list[0].Verb == store.Extend {
+		return []store.Ended{{Err: &store.UnavailableError{Reason: "down", Err: errors.New("no shard answers")}}}
 	}
 	return q.Queue.End(ctx, list)
 }
@@ -330,8 +330,8 @@ func TestADeleteWithoutALeaseDeletes(t *testing.T) {
 	c := dial(t, serveOn(t, q, q))
 	c.send("put 5 0 60 1\r\nx\r\nreserve\r\n")
 	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
-	byHand := queue.End{Ref: queue.Ref{Topic: topicOf("default"), ID: "1"}, Verb: queue.Bury}
-	if done := q.End(t.Context(), []queue.End{byHand})[0]; done.Err != nil {
+	byHand := store.End{Ref: store.Ref{Topic: topicOf("default"), ID: "1"}, Verb: store.Bury}
+	if done := q.End(t.Context(), []store.End{byHand})[0]; done.Err != nil {
 		t.Fatal(done.Err)
 	}
 	c.send("delete 1\r\ndelete 1\r\n")
@@ -348,8 +348,8 @@ func TestAReleaseWithoutALeaseMakesNoSecondJob(t *testing.T) {
 	c := dial(t, serveOn(t, q, q))
 	c.send("put 5 0 60 1\r\nx\r\nreserve\r\n")
 	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
-	byHand := queue.End{Ref: queue.Ref{Topic: topicOf("default"), ID: "1"}, Verb: queue.Bury}
-	if done := q.End(t.Context(), []queue.End{byHand})[0]; done.Err != nil {
+	byHand := store.End{Ref: store.Ref{Topic: topicOf("default"), ID: "1"}, Verb: store.Bury}
+	if done := q.End(t.Context(), []store.End{byHand})[0]; done.Err != nil {
 		t.Fatal(done.Err)
 	}
 	c.send("release 1 9 0\r\nreserve-with-timeout 0\r\n")

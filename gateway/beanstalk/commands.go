@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // commandNames are the commands that the statistics count, in their order.
@@ -46,9 +46,9 @@ func init() {
 		"watch":                {1, named((*conn).watchTube)},
 		"ignore":               {1, named((*conn).ignoreTube)},
 		"peek":                 {1, identified((*conn).peek)},
-		"peek-ready":           {0, peeking(queue.Ready)},
-		"peek-delayed":         {0, peeking(queue.Delayed)},
-		"peek-buried":          {0, peeking(queue.Dead)},
+		"peek-ready":           {0, peeking(store.Ready)},
+		"peek-delayed":         {0, peeking(store.Delayed)},
+		"peek-buried":          {0, peeking(store.Dead)},
 		"kick":                 {1, (*conn).kick},
 		"kick-job":             {1, identified((*conn).kickJob)},
 		"stats":                {0, (*conn).stats},
@@ -106,7 +106,7 @@ func (k *conn) execute(c command) (result string, err error) {
 var errBadFormat = errors.New("malformed arguments")
 
 func isFull(err error) bool {
-	var away *queue.UnavailableError
+	var away *store.UnavailableError
 	return errors.As(err, &away) && away.Reason == "full"
 }
 

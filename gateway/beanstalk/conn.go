@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // conn is a connection. Only its own goroutine and the reader use it.
@@ -31,7 +31,7 @@ type conn struct {
 
 // held is a job that the connection holds a lease on.
 type held struct {
-	lease *queue.Lease
+	lease *store.Lease
 	ttr   time.Duration
 	ends  time.Time // of the lease
 }
@@ -117,12 +117,12 @@ func (k *conn) run(commands <-chan command) {
 func (k *conn) leave() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), releaseTimeout)
 	defer cancel()
-	var list []queue.End
+	var list []store.End
 	for _, h := range k.held {
-		list = append(list, queue.End{Lease: h.lease, Verb: queue.Release})
+		list = append(list, store.End{Lease: h.lease, Verb: store.Release})
 	}
 	for _, done := range k.queue.End(ctx, list) {
-		if done.Err != nil && !errors.Is(done.Err, queue.ErrLease) {
+		if done.Err != nil && !errors.Is(done.Err, store.ErrLease) {
 			k.Log.Warn("release a job of a closed connection; its lease expires", "error", done.Err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/gateway/importer"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func importFlags(f *pflag.FlagSet) importer.Open {
@@ -301,9 +301,9 @@ func (s *source) claimed(
 }
 
 func (s *source) job(list uint64, c claim, body []byte) importer.Job {
-	p := queue.Push{
+	p := store.Push{
 		Topic: topicOf(c.Tube), ID: strconv.FormatUint(c.Offset+c.ID, 10), Body: body,
-		ContentType: queue.TypeOf(body), Priority: levelOf(c.Priority), Order: &c.Priority,
+		ContentType: store.TypeOf(body), Priority: levelOf(c.Priority), Order: &c.Priority,
 		TTR: min(time.Duration(c.TTR)*time.Second, registry.MaxPullTTR),
 		Via: fmt.Sprintf("import beanstalk %s %d", s.addr, list),
 	}

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Limits of jobs. Longer times are cut to these.
 const (
 	maxTTR   = 24 * time.Hour
-	maxDelay = queue.MaxDelay
+	maxDelay = store.MaxDelay
 	urgent   = 1024 // priorities below are urgent in the statistics
 )
 
@@ -26,14 +26,14 @@ func ttrOf(seconds uint64) time.Duration {
 func delayOf(seconds uint64) time.Duration { return min(time.Duration(seconds)*time.Second, maxDelay) }
 
 // levelOf returns Wakecall's priority, by which urgent jobs are counted. Their order is the exact priority.
-func levelOf(priority uint32) queue.Priority {
+func levelOf(priority uint32) store.Priority {
 	switch {
 	case priority < urgent:
-		return queue.High
+		return store.High
 	case priority == urgent:
-		return queue.Normal
+		return store.Normal
 	}
-	return queue.Low
+	return store.Low
 }
 
 func (k *conn) put(args []string, body []byte) error {
@@ -53,8 +53,8 @@ func (k *conn) put(args []string, body []byte) error {
 	if err != nil {
 		return err
 	}
-	result := k.queue.Push(k.ctx, queue.Push{
-		Topic: topic, ID: format(id), Fresh: true, Body: body, ContentType: queue.TypeOf(body), Delay: delayOf(n[1]),
+	result := k.queue.Push(k.ctx, store.Push{
+		Topic: topic, ID: format(id), Fresh: true, Body: body, ContentType: store.TypeOf(body), Delay: delayOf(n[1]),
 		TTR: ttrOf(n[2]), Priority: levelOf(priority), Order: &priority,
 	})
 	if result.Err != nil {
@@ -69,7 +69,7 @@ func (k *conn) put(args []string, body []byte) error {
 func format(id uint64) string { return strconv.FormatUint(id, 10) }
 
 // priorityOf returns a job's priority in the protocol. Jobs of other interfaces have none: they come last.
-func priorityOf(job *queue.Job) uint32 {
+func priorityOf(job *store.Job) uint32 {
 	if job.Order == nil {
 		return math.MaxUint32
 	}
@@ -78,7 +78,7 @@ func priorityOf(job *queue.Job) uint32 {
 
 // endHeld ends or extends the lease of a job that the connection holds. It replies with word, or NOT_FOUND if the
 // connection does not hold the job.
-func (k *conn) endHeld(id uint64, e queue.End, word string) error {
+func (k *conn) endHeld(id uint64, e store.End, word string) error {
 	ok, err := k.settle(id, e)
 	if err != nil {
 		return err
@@ -90,12 +90,12 @@ func (k *conn) endHeld(id uint64, e queue.End, word string) error {
 }
 
 // settle ends a job's lease, and reports whether the connection held it.
-func (k *conn) settle(id uint64, e queue.End) (ok bool, err error) {
+func (k *conn) settle(id uint64, e store.End) (ok bool, err error) {
 	h := k.held[id]
 	if h == nil {
 		return false, nil
 	}
-	if e.Lease = h.lease; e.Verb == queue.Extend {
+	if e.Lease = h.lease; e.Verb == store.Extend {
 		e.Delay = h.ttr
 	}
 	_, ok, err = gateway.End(k.ctx, k.queue, e)
@@ -106,7 +106,7 @@ func (k *conn) settle(id uint64, e queue.End) (ok bool, err error) {
 		delete(k.held, id)
 		return false, nil
 	}
-	if h.ends = time.Now().Add(h.ttr); e.Verb != queue.Extend {
+	if h.ends = time.Now().Add(h.ttr); e.Verb != store.Extend {
 		delete(k.held, id)
 	}
 	return true, nil
@@ -115,7 +115,7 @@ func (k *conn) settle(id uint64, e queue.End) (ok bool, err error) {
 // remove deletes a job that the connection holds, or that is not reserved.
 func (k *conn) remove(id uint64) error {
 	if h := k.held[id]; h != nil {
-		ok, err := k.settle(id, queue.End{Verb: queue.Done})
+		ok, err := k.settle(id, store.End{Verb: store.Done})
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (k *conn) remove(id uint64) error {
 			return k.reply("DELETED")
 		}
 	}
-	topic, err := k.end(id, queue.Done, queue.Ready, queue.Delayed, queue.Dead)
+	topic, err := k.end(id, store.Done, store.Ready, store.Delayed, store.Dead)
 	if err != nil {
 		return err
 	}
@@ -143,9 +143,9 @@ func (k *conn) deleted(topic string) {
 
 // end ends a job in any tube if it is in one of the given states. It returns the job's topic, or "" if there is no such
 // job.
-func (k *conn) end(id uint64, verb queue.Verb, in ...queue.State) (topic string, err error) {
+func (k *conn) end(id uint64, verb store.Verb, in ...store.State) (topic string, err error) {
 	_, err = k.finder.Try(k.ctx, format(id), func(at string) (bool, error) {
-		e := queue.End{Ref: queue.Ref{Topic: at, ID: format(id)}, In: in, Verb: verb}
+		e := store.End{Ref: store.Ref{Topic: at, ID: format(id)}, In: in, Verb: verb}
 		_, found, err := gateway.End(k.ctx, k.queue, e)
 		if found {
 			topic = at
@@ -156,7 +156,7 @@ func (k *conn) end(id uint64, verb queue.Verb, in ...queue.State) (topic string,
 }
 
 func (k *conn) touch(id uint64) error {
-	return k.endHeld(id, queue.End{Verb: queue.Extend}, "TOUCHED")
+	return k.endHeld(id, store.End{Verb: store.Extend}, "TOUCHED")
 }
 
 func (k *conn) release(args []string, _ []byte) error {
@@ -166,8 +166,8 @@ func (k *conn) release(args []string, _ []byte) error {
 	if !known || !okPriority || !okDelay {
 		return errBadFormat
 	}
-	return k.endHeld(id, queue.End{
-		Verb: queue.Fail, Retry: []time.Duration{delayOf(delay)}, Attempt: &queue.Attempt{Error: releasedError},
+	return k.endHeld(id, store.End{
+		Verb: store.Fail, Retry: []time.Duration{delayOf(delay)}, Attempt: &store.Attempt{Error: releasedError},
 		Order: new(uint32(priority)), Priority: levelOf(uint32(priority)),
 	}, "RELEASED")
 }
@@ -184,8 +184,8 @@ func (k *conn) bury(args []string, _ []byte) error {
 	if !ok || !known {
 		return errBadFormat
 	}
-	return k.endHeld(id, queue.End{
-		Verb: queue.Bury, Attempt: &queue.Attempt{Error: buriedError},
+	return k.endHeld(id, store.End{
+		Verb: store.Bury, Attempt: &store.Attempt{Error: buriedError},
 		Order: new(uint32(priority)), Priority: levelOf(uint32(priority)),
 	}, "BURIED")
 }
@@ -196,7 +196,7 @@ func (k *conn) kick(args []string, _ []byte) error {
 	if !ok {
 		return errBadFormat
 	}
-	for _, state := range []queue.State{queue.Dead, queue.Delayed} {
+	for _, state := range []store.State{store.Dead, store.Delayed} {
 		kicked, err := k.kickSome(state, int(n))
 		if err != nil {
 			return err
@@ -208,7 +208,7 @@ func (k *conn) kick(args []string, _ []byte) error {
 	return k.reply("KICKED", "0")
 }
 
-func (k *conn) kickSome(state queue.State, n int) (kicked int, err error) {
+func (k *conn) kickSome(state store.State, n int) (kicked int, err error) {
 	for kicked < n {
 		before := kicked
 		jobs, err := k.first(state)
@@ -236,37 +236,37 @@ const listStep = 100
 
 // first returns the first jobs of the used tube in a state, without long bodies: ready ones by priority and id, delayed
 // ones by the time they become ready, buried ones by the time they were buried.
-func (k *conn) first(state queue.State) (jobs []queue.Job, err error) {
+func (k *conn) first(state store.State) (jobs []store.Job, err error) {
 	topic := topicOf(k.used)
-	if state == queue.Ready {
+	if state == store.Ready {
 		if jobs, err = k.queue.First(k.ctx, topic); err != nil || len(jobs) > 0 {
 			slices.SortStableFunc(jobs, inOrder)
 			return jobs, err
 		}
 	}
 	jobs, _, err = k.queue.List(k.ctx, topic, state, "", listStep)
-	slices.SortStableFunc(jobs, func(a, b queue.Job) int {
+	slices.SortStableFunc(jobs, func(a, b store.Job) int {
 		return cmp.Or(a.NextAt.Compare(b.NextAt), a.DeadAt.Compare(b.DeadAt))
 	})
 	return jobs, err
 }
 
 // inOrder compares jobs by their priorities and ids.
-func inOrder(a, b queue.Job) int {
+func inOrder(a, b store.Job) int {
 	x, _ := number(a.ID, 64)
 	y, _ := number(b.ID, 64)
 	return cmp.Or(cmp.Compare(priorityOf(&a), priorityOf(&b)), cmp.Compare(x, y))
 }
 
 // kickOne makes a buried or delayed job ready.
-func (k *conn) kickOne(topic, id string, state queue.State) (bool, error) {
-	if state != queue.Delayed {
-		e := queue.End{Ref: queue.Ref{Topic: topic, ID: id}, In: []queue.State{state}, Verb: queue.Release}
+func (k *conn) kickOne(topic, id string, state store.State) (bool, error) {
+	if state != store.Delayed {
+		e := store.End{Ref: store.Ref{Topic: topic, ID: id}, In: []store.State{state}, Verb: store.Release}
 		_, found, err := gateway.End(k.ctx, k.queue, e)
 		return found, err
 	}
 	_, err := k.queue.RunNow(k.ctx, topic, id)
-	if gateway.IsMissing(err) || errors.Is(err, queue.ErrRunning) {
+	if gateway.IsMissing(err) || errors.Is(err, store.ErrRunning) {
 		return false, nil
 	}
 	return err == nil, err
@@ -278,7 +278,7 @@ func (k *conn) kickJob(id uint64) error {
 		if gateway.IsMissing(err) {
 			return false, nil
 		}
-		if err != nil || job.State != queue.Dead && job.State != queue.Delayed {
+		if err != nil || job.State != store.Dead && job.State != store.Delayed {
 			return false, err
 		}
 		return k.kickOne(topic, format(id), job.State)
@@ -293,7 +293,7 @@ func (k *conn) kickJob(id uint64) error {
 }
 
 // find returns the job with an id in any tube, or nil.
-func (k *conn) find(id uint64) (*queue.Job, error) { return k.finder.Get(k.ctx, format(id)) }
+func (k *conn) find(id uint64) (*store.Job, error) { return k.finder.Get(k.ctx, format(id)) }
 
 func (k *conn) peek(id uint64) error {
 	job, err := k.find(id)
@@ -303,7 +303,7 @@ func (k *conn) peek(id uint64) error {
 	return k.found(job)
 }
 
-func (k *conn) found(job *queue.Job) error {
+func (k *conn) found(job *store.Job) error {
 	if job == nil {
 		return k.reply("NOT_FOUND")
 	}
@@ -311,7 +311,7 @@ func (k *conn) found(job *queue.Job) error {
 }
 
 // peeking returns a command that shows the used tube's first job in a state.
-func peeking(state queue.State) func(*conn, []string, []byte) error {
+func peeking(state store.State) func(*conn, []string, []byte) error {
 	return func(k *conn, _ []string, _ []byte) error {
 		jobs, err := k.first(state)
 		if err != nil {
@@ -322,7 +322,7 @@ func peeking(state queue.State) func(*conn, []string, []byte) error {
 				continue
 			}
 			job, err := k.queue.Get(k.ctx, jobs[i].Topic, jobs[i].ID) // a list omits long bodies
-			if errors.Is(err, queue.ErrNotFound) {
+			if errors.Is(err, store.ErrNotFound) {
 				continue
 			}
 			if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func (k *conn) reserveForever([]string, []byte) error { return k.reserve(time.Time{}) }
@@ -73,7 +73,7 @@ const forEver = 10 * time.Minute
 
 // takeOne takes a job from the watched tubes that are not paused. It returns nil after wait, when the plan may have
 // changed, or when the client has closed its side.
-func (k *conn) takeOne(wait time.Duration) (*queue.Job, error) {
+func (k *conn) takeOne(wait time.Duration) (*store.Job, error) {
 	p := k.tubes.plan(k.watched)
 	if wait > 0 {
 		defer k.waiting()()
@@ -95,7 +95,7 @@ func (k *conn) takeOne(wait time.Duration) (*queue.Job, error) {
 		return nil, k.ctx.Err()
 	}
 	jobs, err := k.workers.Take(ctx, pull.Request{
-		TakeRequest: queue.TakeRequest{Topics: p.topics, Order: queue.Ordered, Max: 1}, Wait: wait,
+		TakeRequest: store.TakeRequest{Topics: p.topics, Order: store.Ordered, Max: 1}, Wait: wait,
 	})
 	if len(jobs) > 0 {
 		return &jobs[0], nil
@@ -132,15 +132,15 @@ func foreign(id string) bool {
 const foreignError = "its id is not a number, so beanstalk clients cannot name it"
 
 // buryForeign buries a job with a foreign id, so that it does not block others.
-func (k *conn) buryForeign(job *queue.Job) error {
+func (k *conn) buryForeign(job *store.Job) error {
 	k.Log.Warn("bury a job: "+foreignError, "topic", job.Topic, "id", job.ID)
-	e := queue.End{Lease: job.Lease, Verb: queue.Bury, Attempt: &queue.Attempt{Error: foreignError}}
+	e := store.End{Lease: job.Lease, Verb: store.Bury, Attempt: &store.Attempt{Error: foreignError}}
 	_, _, err := gateway.End(k.ctx, k.queue, e)
 	return err
 }
 
 // reserved replies to a reserve and stores the lease.
-func (k *conn) reserved(job *queue.Job) error {
+func (k *conn) reserved(job *store.Job) error {
 	id, _ := number(job.ID, 64)
 	ttr := job.LeaseUntil.Sub(job.Lease.Taken) // it may be the topic's
 	k.held[id] = &held{job.Lease, ttr, time.Now().Add(ttr)}
@@ -158,7 +158,7 @@ func (k *conn) reserveJob(id uint64) error {
 		return k.reply("NOT_FOUND")
 	}
 	leased, err := k.queue.TakeByID(k.ctx, job.Topic, job.ID)
-	if errors.Is(err, queue.ErrNotFound) { // reserved by another connection
+	if errors.Is(err, store.ErrNotFound) { // reserved by another connection
 		return k.reply("NOT_FOUND")
 	}
 	if err != nil {

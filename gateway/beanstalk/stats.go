@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // yaml builds the text of statistics.
@@ -162,8 +162,8 @@ func (k *conn) statsTube(name string) error {
 	return k.replyYAML(y.String())
 }
 
-var stateNames = map[queue.State]string{
-	queue.Ready: "ready", queue.Delayed: "delayed", queue.Running: "reserved", queue.Dead: "buried",
+var stateNames = map[store.State]string{
+	store.Ready: "ready", store.Delayed: "delayed", store.Running: "reserved", store.Dead: "buried",
 }
 
 func (k *conn) statsJob(id uint64) error {
@@ -195,11 +195,11 @@ func (k *conn) statsJob(id uint64) error {
 	return k.replyYAML(y.String())
 }
 
-func timeLeft(job *queue.Job, now time.Time) int64 {
+func timeLeft(job *store.Job, now time.Time) int64 {
 	switch job.State {
-	case queue.Delayed:
+	case store.Delayed:
 		return int64(max(0, job.NextAt.Sub(now)).Seconds())
-	case queue.Running:
+	case store.Running:
 		return int64(max(0, job.LeaseUntil.Sub(now)).Seconds())
 	}
 	return 0
@@ -209,9 +209,9 @@ func timeLeft(job *queue.Job, now time.Time) int64 {
 type tally struct{ reserves, timeouts, releases, buries int }
 
 // tallyOf counts what is in a job's history.
-func tallyOf(job *queue.Job) (c tally) {
+func tallyOf(job *store.Job) (c tally) {
 	c.reserves = job.Attempts
-	if job.State == queue.Running {
+	if job.State == store.Running {
 		c.reserves++
 	}
 	for _, a := range job.History {

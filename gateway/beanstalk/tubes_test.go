@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // topicList is a queue that knows which topics have jobs.
@@ -157,8 +157,8 @@ func TestTubesAreListedOnceASecond(t *testing.T) {
 
 func TestATallyCountsTheHistory(t *testing.T) {
 	t.Parallel()
-	job := &queue.Job{
-		State: queue.Running, Attempts: 4, History: []queue.Attempt{
+	job := &store.Job{
+		State: store.Running, Attempts: 4, History: []store.Attempt{
 			{Error: releasedError}, {Error: buriedError}, {Error: "lease expired"}, {Error: releasedError},
 		},
 	}

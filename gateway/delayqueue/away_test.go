@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -57,18 +57,18 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("the clien
 func TestWhatReachesNoClientIsReadyAgain(t *testing.T) {
 	c := newClient(t)
 	c.want("/push", pushOne, addedAnswer)
-	state := func() queue.State {
+	state := func() store.State {
 		job, err := c.q.Get(t.Context(), topicOf("t"), "1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return job.State
 	}
-	wait.For(t, "the job is due", func() bool { return state() == queue.Ready })
+	wait.For(t, "the job is due", func() bool { return state() == store.Ready })
 	for path, body := range map[string]string{"/pop": `{"topic":"t"}`, "/command": `{"command":"pop","topic":"t"}`} {
 		c.h.ServeHTTP(brokenWriter{httptest.NewRecorder()},
 			httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
-		if s := state(); s != queue.Ready {
+		if s := state(); s != store.Ready {
 			t.Errorf("after a %s whose answer is not read, the job is %s", path, s)
 		}
 	}
@@ -102,7 +102,7 @@ func TestWithOneShardOfTwoWorkGoesOn(t *testing.T) {
 	down := c.q.AddShard(t)
 	var id string // the id of a job in the other shard
 	for n := 0; id == ""; n++ {
-		r := c.q.Push(t.Context(), queue.Push{Topic: topicOf("T"), ID: fmt.Sprint(n), Body: []byte("x")})
+		r := c.q.Push(t.Context(), store.Push{Topic: topicOf("T"), ID: fmt.Sprint(n), Body: []byte("x")})
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // popWait is how long a pop waits for a job. Clients time out after 180 s.
@@ -129,9 +129,9 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
 }
 
 // write answers a request. A job that does not reach its client is released without counting an attempt.
-func (g *Gateway) write(w http.ResponseWriter, r *http.Request, out any, lease *queue.Lease) {
+func (g *Gateway) write(w http.ResponseWriter, r *http.Request, out any, lease *store.Lease) {
 	if gateway.WriteJSON(w, contentType, http.StatusOK, out) != nil && lease != nil {
-		g.Release(r.Context(), g.jobs.queue, []queue.Job{{Lease: lease}})
+		g.Release(r.Context(), g.jobs.queue, []store.Job{{Lease: lease}})
 	}
 }
 

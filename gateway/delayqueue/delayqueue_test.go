@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -121,7 +121,7 @@ func TestAnyMethodIsServed(t *testing.T) {
 	}
 	due := time.Until(time.Unix(got.Data.Delay, 0))
 	if j := got.Data; j.ID != "0" || j.Topic != "t" || j.TTR != 86400 || j.Body != " b " ||
-		due < queue.MaxDelay-time.Hour || due > queue.MaxDelay {
+		due < store.MaxDelay-time.Hour || due > store.MaxDelay {
 		t.Errorf("get: %s, due in %s", text, due)
 	}
 	members := `{"code":0,"message":"操作成功","data":{"topic":"t","id":"0","delay":`
@@ -199,7 +199,7 @@ func TestYouzansCommands(t *testing.T) {
 // TestATopicsTTRIsShown for a job of the API without its own ttr.
 func TestATopicsTTRIsShown(t *testing.T) {
 	c := newClient(t)
-	if r := c.q.Push(t.Context(), queue.Push{Topic: topicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {
+	if r := c.q.Push(t.Context(), store.Push{Topic: topicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if got := c.ask("POST", "/get", `{"id":"7"}`); !strings.Contains(got, `"ttr":10,`) {

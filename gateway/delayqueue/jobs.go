@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 type pushRequest struct {
@@ -31,7 +31,7 @@ func (in *pushRequest) check() error {
 	case in.TTR <= 0 || in.TTR > maxTTR:
 		return failure(wrongTTR)
 	}
-	if err := queue.CheckID(in.ID); err != nil {
+	if err := store.CheckID(in.ID); err != nil {
 		return failure("job id: " + err.Error())
 	}
 	return nil
@@ -58,7 +58,7 @@ type popRequest struct {
 type poppedJob struct {
 	ID    string `json:"id"`
 	Body  string `json:"body"`
-	lease *queue.Lease
+	lease *store.Lease
 }
 
 func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {

@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Queue is the part of a queue.Queue that the gateway needs.
 type Queue interface {
-	Push(ctx context.Context, p queue.Push) queue.Result
-	End(ctx context.Context, list []queue.End) []queue.Ended
+	Push(ctx context.Context, p store.Push) store.Result
+	End(ctx context.Context, list []store.End) []store.Ended
 	gateway.FinderQueue
 }
 
@@ -53,10 +53,10 @@ func (s *jobs) push(ctx context.Context, in pushRequest) error {
 	if err != nil {
 		return err
 	}
-	result := s.queue.Push(ctx, queue.Push{
-		Topic: topic, ID: in.ID, Body: []byte(in.Body), ContentType: queue.TypeOf([]byte(in.Body)),
-		Priority: queue.Normal, Delay: min(time.Duration(in.Delay)*time.Second, queue.MaxDelay),
-		TTR: time.Duration(in.TTR) * time.Second, OnDuplicate: queue.Replace,
+	result := s.queue.Push(ctx, store.Push{
+		Topic: topic, ID: in.ID, Body: []byte(in.Body), ContentType: store.TypeOf([]byte(in.Body)),
+		Priority: store.Normal, Delay: min(time.Duration(in.Delay)*time.Second, store.MaxDelay),
+		TTR: time.Duration(in.TTR) * time.Second, OnDuplicate: store.Replace,
 	})
 	if result.Err != nil {
 		return result.Err
@@ -73,8 +73,8 @@ func (s *jobs) push(ctx context.Context, in pushRequest) error {
 }
 
 // pop takes a job from the first of these topics that has a ready one. It returns nil if there is none within wait.
-func (s *jobs) pop(ctx context.Context, names []string, wait time.Duration) (*queue.Job, error) {
-	r := pull.Request{Wait: wait, TakeRequest: queue.TakeRequest{Order: queue.Listed, Max: 1}}
+func (s *jobs) pop(ctx context.Context, names []string, wait time.Duration) (*store.Job, error) {
+	r := pull.Request{Wait: wait, TakeRequest: store.TakeRequest{Order: store.Listed, Max: 1}}
 	for _, name := range names {
 		r.Topics = append(r.Topics, topicOf(name))
 	}

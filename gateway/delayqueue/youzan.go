@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // A command, as described in Youzan's published design:
@@ -29,7 +29,7 @@ type result struct {
 	Error   string  `json:"error,omitempty"`
 	ID      string  `json:"id,omitempty"`
 	Value   *string `json:"value,omitempty"`
-	lease   *queue.Lease
+	lease   *store.Lease
 }
 
 func (g *Gateway) command(w http.ResponseWriter, r *http.Request) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/pulltest"
 )
 
@@ -141,10 +141,10 @@ func TestALoginIsReadToItsLimit(t *testing.T) {
 // TestAnAnswerHasABound: a client may request any number of jobs. It gets the others with its next request.
 func TestAnAnswerHasABound(t *testing.T) {
 	c, q := newClient(t)
-	pushes := make([]queue.Push, 2*maxTake+10)
+	pushes := make([]store.Push, 2*maxTake+10)
 	body := bytes.Repeat([]byte("x"), maxAnswer/maxTake/2+1)
 	for i := range pushes {
-		pushes[i] = queue.Push{Topic: topicOf("T"), ID: strconv.Itoa(i), Body: body, TTR: time.Hour}
+		pushes[i] = store.Push{Topic: topicOf("T"), ID: strconv.Itoa(i), Body: body, TTR: time.Hour}
 	}
 	for _, r := range q.PushBatch(t.Context(), pushes) {
 		if r.Err != nil {

@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Queue is the part of a queue.Queue that the gateway needs.
 type Queue interface {
-	Push(ctx context.Context, p queue.Push) queue.Result
-	Take(ctx context.Context, r queue.TakeRequest) ([]queue.Job, error)
-	End(ctx context.Context, list []queue.End) []queue.Ended
-	Get(ctx context.Context, topic, id string) (*queue.Job, error)
-	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
-	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	Push(ctx context.Context, p store.Push) store.Result
+	Take(ctx context.Context, r store.TakeRequest) ([]store.Job, error)
+	End(ctx context.Context, list []store.End) []store.Ended
+	Get(ctx context.Context, topic, id string) (*store.Job, error)
+	List(ctx context.Context, topic string, state store.State, cursor string, limit int) ([]store.Job, string, error)
+	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
 	DropTopic(ctx context.Context, topic string) (int, error)
 }
 
@@ -68,15 +68,15 @@ type route struct {
 func (g *Gateway) routes() map[string]route {
 	return map[string]route{
 		"/api/job/produce":       {http.MethodPost, g.produce},
-		"/api/job/delete":        {http.MethodDelete, g.ends(queue.Done, queue.Delayed, queue.Ready)},
+		"/api/job/delete":        {http.MethodDelete, g.ends(store.Done, store.Delayed, store.Ready)},
 		"/api/job/consume":       {http.MethodGet, g.consume},
-		"/api/job/finish":        {http.MethodDelete, g.ends(queue.Done, queue.Running)},
-		"/api/job/release":       {http.MethodPut, g.delaying(queue.Fail, "released", queue.Running)},
-		"/api/job/bury":          {http.MethodPut, g.ends(queue.Bury, queue.Running)},
-		"/api/job/failure":       {http.MethodPut, g.ends(queue.Bury, queue.Running)},
+		"/api/job/finish":        {http.MethodDelete, g.ends(store.Done, store.Running)},
+		"/api/job/release":       {http.MethodPut, g.delaying(store.Fail, "released", store.Running)},
+		"/api/job/bury":          {http.MethodPut, g.ends(store.Bury, store.Running)},
+		"/api/job/failure":       {http.MethodPut, g.ends(store.Bury, store.Running)},
 		"/api/job/peek":          {http.MethodGet, g.peek},
-		"/api/job/kick":          {http.MethodPut, g.delaying(queue.Release, "kicked", queue.Dead)},
-		"/api/job/discard":       {http.MethodDelete, g.ends(queue.Done, queue.Dead)},
+		"/api/job/kick":          {http.MethodPut, g.delaying(store.Release, "kicked", store.Dead)},
+		"/api/job/discard":       {http.MethodDelete, g.ends(store.Done, store.Dead)},
 		"/api/tube/create":       {http.MethodPost, g.createTube},
 		"/api/tube/delete":       {http.MethodPost, g.deleteTube},
 		"/api/tube/list":         {http.MethodGet, g.listTubes},
@@ -123,7 +123,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var p *gateway.Problem
 	if !errors.As(err, &p) {
 		desc := "internal error"
-		if errors.As(err, new(*queue.UnavailableError)) {
+		if errors.As(err, new(*store.UnavailableError)) {
 			desc = err.Error()
 		}
 		p = problem(http.StatusInternalServerError, faultCode, desc)

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -206,7 +206,7 @@ func TestJobsAreConsumedByDueTime(t *testing.T) {
 		Data: base64.RawURLEncoding.EncodeToString([]byte("\x00\xff?>"))}) {
 		t.Errorf("then %+v", jobs)
 	}
-	if dtr := shown(&queue.Job{CreatedAt: time.Now(), DueAt: time.Now().Add(-time.Hour)}, 0).DTR; dtr != 0 {
+	if dtr := shown(&store.Job{CreatedAt: time.Now(), DueAt: time.Now().Add(-time.Hour)}, 0).DTR; dtr != 0 {
 		t.Errorf("a job that was due when it was imported has the dtr %d", dtr)
 	}
 	again := map[string]int{}
@@ -399,7 +399,7 @@ func TestTheWebLimitsGuesses(t *testing.T) {
 // TestATopicsTTRIsShown for a job of the API without its own ttr.
 func TestATopicsTTRIsShown(t *testing.T) {
 	c, q := newClient(t)
-	if r := q.Push(t.Context(), queue.Push{Topic: topicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {
+	if r := q.Push(t.Context(), store.Push{Topic: topicOf("T"), ID: "7", Body: []byte("x")}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if jobs := consumed(t, c.ask("GET", "/api/job/consume?tube=T", "")); len(jobs) != 1 || jobs[0].TTR != 10_000 {

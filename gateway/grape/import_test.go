@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/gateway/importer/importtest"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -63,7 +63,7 @@ func TestJobsAreClaimedUnlessAConsumerMayHaveThem(t *testing.T) {
 	}
 	first, err := g.Claim(ctx, 100)
 	must(err)
-	if importtest.IDs(first) != "delayed never" || first[1].Push.DueAt.Before(time.Now().Add(queue.MaxDelay)) ||
+	if importtest.IDs(first) != "delayed never" || first[1].Push.DueAt.Before(time.Now().Add(store.MaxDelay)) ||
 		first[0].Push.DueAt.UnixMilli() != now+3600_000 || first[0].Push.TTR != 1500*time.Millisecond {
 		t.Fatalf("while a consumer has the lock: %+v", first)
 	}

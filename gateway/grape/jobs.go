@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 const (
 	minTTR  = time.Second // minimum; shorter TTRs are raised to it
 	maxTTR  = registry.MaxPullTTR
-	maxTake = queue.TakeLimit
+	maxTake = store.TakeLimit
 	// maxAnswer bounds the data of an answer, apart from its last step, because a client may request any number of
 	// jobs.
 	maxAnswer = 16 << 20
@@ -44,19 +44,19 @@ func (g *Gateway) produce(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	push := queue.Push{
-		Topic: topic, ID: id, Body: body, ContentType: queue.TypeOf(body), Delay: min(dtr, queue.MaxDelay),
+	push := store.Push{
+		Topic: topic, ID: id, Body: body, ContentType: store.TypeOf(body), Delay: min(dtr, store.MaxDelay),
 		TTR:      min(max(ttr, minTTR), maxTTR),
-		Priority: queue.Normal, OnDuplicate: queue.Keep,
+		Priority: store.Normal, OnDuplicate: store.Keep,
 	}
 	result := g.queue.Push(r.Context(), push)
 	if result.Err != nil || !result.Duplicate {
 		return true, result.Err
 	}
-	if s := result.Job.State; s == queue.Delayed || s == queue.Ready {
+	if s := result.Job.State; s == store.Delayed || s == store.Ready {
 		return false, nil
 	}
-	push.OnDuplicate = queue.Replace
+	push.OnDuplicate = store.Replace
 	return true, g.queue.Push(r.Context(), push).Err
 }
 
@@ -70,31 +70,31 @@ func (g *Gateway) named(r *request) (id, topic string, err error) {
 }
 
 // ends returns a handler that ends a job if it is in one of the given states, and answers whether it was.
-func (g *Gateway) ends(verb queue.Verb, in ...queue.State) func(*request) (any, error) {
-	return func(r *request) (any, error) { return g.end(r, queue.End{Verb: verb, In: in}) }
+func (g *Gateway) ends(verb store.Verb, in ...store.State) func(*request) (any, error) {
+	return func(r *request) (any, error) { return g.end(r, store.End{Verb: verb, In: in}) }
 }
 
 // delaying is like ends, but with a delay, which the job's history keeps with what was done.
-func (g *Gateway) delaying(verb queue.Verb, done string, in ...queue.State) func(*request) (any, error) {
+func (g *Gateway) delaying(verb store.Verb, done string, in ...store.State) func(*request) (any, error) {
 	return func(r *request) (any, error) {
 		dtr, err := r.duration("dtr", codeDTR)
 		if err != nil {
 			return nil, err
 		}
-		dtr = min(dtr, queue.MaxDelay)
-		return g.end(r, queue.End{
+		dtr = min(dtr, store.MaxDelay)
+		return g.end(r, store.End{
 			Verb: verb, In: in, Delay: dtr, Retry: []time.Duration{dtr},
-			Attempt: &queue.Attempt{Error: fmt.Sprint(done, dtrMark, dtr.Milliseconds())},
+			Attempt: &store.Attempt{Error: fmt.Sprint(done, dtrMark, dtr.Milliseconds())},
 		})
 	}
 }
 
-func (g *Gateway) end(r *request, e queue.End) (any, error) {
+func (g *Gateway) end(r *request, e store.End) (any, error) {
 	id, topic, err := g.named(r)
 	if err != nil {
 		return nil, err
 	}
-	e.Ref = queue.Ref{Topic: topic, ID: id}
+	e.Ref = store.Ref{Topic: topic, ID: id}
 	_, found, err := gateway.End(r.Context(), g.queue, e)
 	return found, err
 }
@@ -107,7 +107,7 @@ type job struct {
 	Data string `json:"data"` // base64url without padding
 }
 
-func shown(j *queue.Job, ttr time.Duration) job {
+func shown(j *store.Job, ttr time.Duration) job {
 	return job{
 		ID: j.ID, DTR: dtrOf(j), TTR: ttr.Milliseconds(), NOE: j.Attempts,
 		Data: base64.RawURLEncoding.EncodeToString(j.Body),
@@ -118,7 +118,7 @@ func shown(j *queue.Job, ttr time.Duration) job {
 const dtrMark = " with a dtr of "
 
 // dtrOf returns the dtr of the last release or kick in a job's history or, failing that, that of the produce.
-func dtrOf(j *queue.Job) (ms int64) {
+func dtrOf(j *store.Job) (ms int64) {
 	for _, a := range slices.Backward(j.History) {
 		if _, dtr, ok := strings.Cut(a.Error, dtrMark); ok {
 			ms, _ = strconv.ParseInt(dtr, 10, 64)
@@ -135,8 +135,8 @@ func (g *Gateway) consume(r *request) (any, error) {
 	}
 	list, size := []job{}, 0
 	for most := r.most(); len(list) < most && size < maxAnswer; {
-		taken, err := g.queue.Take(r.Context(), queue.TakeRequest{
-			Topics: []string{topic}, Max: min(most-len(list), maxTake), Order: queue.Listed,
+		taken, err := g.queue.Take(r.Context(), store.TakeRequest{
+			Topics: []string{topic}, Max: min(most-len(list), maxTake), Order: store.Listed,
 		})
 		if err != nil && len(list) == 0 {
 			return nil, err
@@ -159,7 +159,7 @@ func (g *Gateway) peek(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs, _, err := g.queue.List(r.Context(), topic, queue.Dead, "", min(r.most(), maxPeek))
+	jobs, _, err := g.queue.List(r.Context(), topic, store.Dead, "", min(r.most(), maxPeek))
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (g *Gateway) peek(r *request) (any, error) {
 			break
 		}
 		whole, err := g.queue.Get(r.Context(), topic, jobs[i].ID) // a list omits long bodies
-		if errors.Is(err, queue.ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Codes of errors in requests.
@@ -34,7 +34,7 @@ type request struct {
 	w       http.ResponseWriter
 	query   url.Values
 	maxBody int64
-	taken   []queue.Job // jobs in the answer
+	taken   []store.Job // jobs in the answer
 }
 
 var tubeName = regexp.MustCompile(`^([a-z]|[A-Z])(\w|-)*$`)
@@ -59,7 +59,7 @@ func (r *request) id() (string, error) {
 	if id == "" {
 		return "", bad(codeNoID, "job id is empty")
 	}
-	if err := queue.CheckID(id); err != nil {
+	if err := store.CheckID(id); err != nil {
 		return "", bad(codeID, "job id: "+err.Error())
 	}
 	return id, nil

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Namespace is the namespace with the settings of the tubes.
@@ -86,7 +86,7 @@ func (g *Gateway) deleteTube(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return true, queue.EndTopic(r.Context(), g.queue, topic, func() error {
+	return true, store.EndTopic(r.Context(), g.queue, topic, func() error {
 		return editTubes(r.Context(), g.registry, func(list []string) []string {
 			return slices.DeleteFunc(list, func(tube string) bool { return tube == name })
 		})
@@ -142,7 +142,7 @@ func (g *Gateway) stats(ctx context.Context, names []string) ([]tubeStats, error
 	for i, name := range names {
 		topics[i] = topicOf(name)
 	}
-	counts := map[string]queue.Stats{}
+	counts := map[string]store.Stats{}
 	if len(topics) > 0 {
 		var err error
 		if counts, err = g.queue.Stats(ctx, topics); err != nil {

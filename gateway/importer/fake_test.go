@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // oldSystem has jobs in memory; a claim has two.
@@ -77,24 +77,24 @@ func (o *oldSystem) Drop(_ context.Context, jobs []Job) error {
 
 // newQueue stores jobs in memory.
 type newQueue struct {
-	stored map[string]queue.Job // by id
+	stored map[string]store.Job // by id
 	errs   map[string]error     // error of the push of an id
 	vias   map[string]string    // the claim by which an id was imported
 	pushed []string
-	last   queue.Push
+	last   store.Push
 }
 
-func (q *newQueue) PushBatch(ctx context.Context, pushes []queue.Push) (results []queue.Result) {
+func (q *newQueue) PushBatch(ctx context.Context, pushes []store.Push) (results []store.Result) {
 	for _, p := range pushes {
 		q.last = p
 		was, duplicate := q.stored[p.ID]
-		r := queue.Result{Err: q.errs[p.ID], Duplicate: duplicate}
+		r := store.Result{Err: q.errs[p.ID], Duplicate: duplicate}
 		switch {
 		case r.Err != nil:
-		case duplicate && p.OnDuplicate == queue.Keep:
+		case duplicate && p.OnDuplicate == store.Keep:
 			r.Job = was
 		default:
-			q.stored[p.ID] = queue.Job{Topic: p.Topic, ID: p.ID, Body: p.Body, CreatedAt: time.Now()}
+			q.stored[p.ID] = store.Job{Topic: p.Topic, ID: p.ID, Body: p.Body, CreatedAt: time.Now()}
 			q.vias[p.ID] = p.Via
 			q.pushed = append(q.pushed, p.ID)
 		}
@@ -103,7 +103,7 @@ func (q *newQueue) PushBatch(ctx context.Context, pushes []queue.Push) (results 
 	return results
 }
 
-func (q *newQueue) Lookup(_ context.Context, refs []queue.Ref, _ string) (jobs []*queue.Job, err error) {
+func (q *newQueue) Lookup(_ context.Context, refs []store.Ref, _ string) (jobs []*store.Job, err error) {
 	for _, ref := range refs {
 		job, ok := q.stored[ref.ID]
 		if !ok {
@@ -152,7 +152,7 @@ func newMove(t *testing.T, ids ...string) *move {
 	topic.CallbackURL = "http://127.0.0.1/"
 	m := &move{
 		old:      &oldSystem{topics: []registry.Topic{topic}, claimed: map[string]Job{}, err: map[string]error{}},
-		jobs:     &newQueue{stored: map[string]queue.Job{}, errs: map[string]error{}, vias: map[string]string{}},
+		jobs:     &newQueue{stored: map[string]store.Job{}, errs: map[string]error{}, vias: map[string]string{}},
 		registry: &newRegistry{},
 	}
 	for _, id := range ids {
@@ -167,7 +167,7 @@ func newMove(t *testing.T, ids ...string) *move {
 }
 
 func oldJob(id string) Job {
-	return Job{Push: queue.Push{Topic: "orders", ID: id, Body: []byte(id)}, Added: time.Now().Add(-time.Hour)}
+	return Job{Push: store.Push{Topic: "orders", ID: id, Body: []byte(id)}, Added: time.Now().Add(-time.Hour)}
 }
 
 func (m *move) run(t *testing.T, want Report) {

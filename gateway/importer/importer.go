@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Source is a system to import from.
@@ -47,7 +47,7 @@ const CountStep = step
 
 // Job is a claimed job.
 type Job struct {
-	Push    queue.Push // Via names the claim
+	Push    store.Push // Via names the claim
 	Added   time.Time  // when the old system accepted it
 	Key     any        // key of its claim, for the Source
 	Claimed time.Time  // when it was claimed, if an earlier import did so
@@ -64,8 +64,8 @@ type Registry interface {
 
 // Jobs is the part of the queue that an import needs.
 type Jobs interface {
-	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
-	Lookup(ctx context.Context, refs []queue.Ref, shard string) ([]*queue.Job, error)
+	PushBatch(ctx context.Context, pushes []store.Push) []store.Result
+	Lookup(ctx context.Context, refs []store.Ref, shard string) ([]*store.Job, error)
 }
 
 // Options configure an import.
@@ -297,7 +297,7 @@ const noted = 3 * time.Second
 func (i *run) unpushed(ctx context.Context, left []Job) (done, todo []Job, err error) {
 	pushed := i.linesOf(left)
 	var unsure []Job
-	var refs []queue.Ref
+	var refs []store.Ref
 	for _, job := range left {
 		if pushed[line{job.Push.Via, job.ref()}] {
 			done = append(done, job)
@@ -330,10 +330,10 @@ func (i *run) unpushed(ctx context.Context, left []Job) (done, todo []Job, err e
 
 type line struct {
 	via string
-	queue.Ref
+	store.Ref
 }
 
-func (j *Job) ref() queue.Ref { return queue.Ref{Topic: j.Push.Topic, ID: j.Push.ID} }
+func (j *Job) ref() store.Ref { return store.Ref{Topic: j.Push.Topic, ID: j.Push.ID} }
 
 // linesOf reports which claims have a record in the journal.
 func (i *run) linesOf(left []Job) map[line]bool {
@@ -343,7 +343,7 @@ func (i *run) linesOf(left []Job) map[line]bool {
 	}
 	for l, err := range journal.ReadRequests(i.Journal, journal.Range{}) {
 		i.unreadable(err)
-		if key := (line{l.Via, queue.Ref{Topic: l.Topic, ID: l.ID}}); err == nil {
+		if key := (line{l.Via, store.Ref{Topic: l.Topic, ID: l.ID}}); err == nil {
 			if _, ours := lines[key]; ours {
 				lines[key] = true
 			}
@@ -354,14 +354,14 @@ func (i *run) linesOf(left []Job) map[line]bool {
 
 // calls returns the jobs that were called according to the journal, each with the creation time of the latest job with
 // its id.
-func (i *run) calls(refs []queue.Ref) map[queue.Ref]time.Time {
-	ours, called := map[queue.Ref]bool{}, map[queue.Ref]time.Time{}
+func (i *run) calls(refs []store.Ref) map[store.Ref]time.Time {
+	ours, called := map[store.Ref]bool{}, map[store.Ref]time.Time{}
 	for _, ref := range refs {
 		ours[ref] = true
 	}
 	for l, err := range journal.ReadAttempts(i.Journal, journal.Range{}) {
 		i.unreadable(err)
-		if ref := (queue.Ref{Topic: l.Topic, ID: l.ID}); err == nil && ours[ref] && l.CreatedAt.After(called[ref]) {
+		if ref := (store.Ref{Topic: l.Topic, ID: l.ID}); err == nil && ours[ref] && l.CreatedAt.After(called[ref]) {
 			called[ref] = l.CreatedAt
 		}
 	}
@@ -377,7 +377,7 @@ func (i *run) unreadable(err error) {
 // push pushes the jobs of one claim and drops their claims.
 func (i *run) push(ctx context.Context, jobs []Job) error {
 	jobs = slices.DeleteFunc(jobs, func(job Job) bool {
-		err := queue.CheckID(job.Push.ID)
+		err := store.CheckID(job.Push.ID)
 		if err != nil {
 			i.refused(job, fmt.Errorf("invalid id: %w", err), nil)
 		}
@@ -397,16 +397,16 @@ func (i *run) push(ctx context.Context, jobs []Job) error {
 
 // store pushes jobs. If the id exists, the later job is kept.
 func (i *run) store(ctx context.Context, jobs []Job) (imported, kept []Job, err error) {
-	ctx = queue.Via(ctx, jobs[0].Push.Via)
+	ctx = store.Via(ctx, jobs[0].Push.Via)
 	var again []Job
 	for k, r := range i.Jobs.PushBatch(ctx, pushes(jobs)) {
 		switch job := jobs[k]; {
 		case r.Err != nil:
 			err = i.refused(job, r.Err, err)
-		case r.Duplicate && job.Push.OnDuplicate == queue.Keep && job.replaces(&r.Job):
-			job.Push.OnDuplicate = queue.Replace
+		case r.Duplicate && job.Push.OnDuplicate == store.Keep && job.replaces(&r.Job):
+			job.Push.OnDuplicate = store.Replace
 			again = append(again, job)
-		case r.Duplicate && job.Push.OnDuplicate == queue.Keep:
+		case r.Duplicate && job.Push.OnDuplicate == store.Keep:
 			kept = append(kept, job)
 		default:
 			imported = append(imported, job)
@@ -422,20 +422,20 @@ func (i *run) store(ctx context.Context, jobs []Job) (imported, kept []Job, err 
 // replaces reports whether a job is later than the existing one with its id. If the old system does not record when it
 // accepted a job, the job is later if the existing one was stored before the claim and has been called: otherwise
 // nobody would call this one.
-func (j *Job) replaces(existing *queue.Job) bool {
+func (j *Job) replaces(existing *store.Job) bool {
 	if !j.Added.IsZero() {
 		return j.Added.After(existing.CreatedAt)
 	}
-	taken := existing.State == queue.Running || existing.State == queue.Dead
+	taken := existing.State == store.Running || existing.State == store.Dead
 	return taken && existing.CreatedAt.Before(j.Claimed)
 }
 
-func pushes(jobs []Job) []queue.Push {
-	list := make([]queue.Push, len(jobs))
+func pushes(jobs []Job) []store.Push {
+	list := make([]store.Push, len(jobs))
 	for k, job := range jobs {
 		list[k] = job.Push
-		if max(job.Push.Delay, time.Until(job.Push.DueAt)) > queue.MaxDelay { // limited, as in the gateways
-			list[k].DueAt, list[k].Delay = time.Time{}, queue.MaxDelay
+		if max(job.Push.Delay, time.Until(job.Push.DueAt)) > store.MaxDelay { // limited, as in the gateways
+			list[k].DueAt, list[k].Delay = time.Time{}, store.MaxDelay
 		}
 	}
 	return list
@@ -443,7 +443,7 @@ func pushes(jobs []Job) []queue.Push {
 
 // refused returns an error if it must end the import. It logs errors that concern only one job.
 func (i *run) refused(job Job, err, before error) error {
-	if errors.As(err, new(*queue.UnavailableError)) {
+	if errors.As(err, new(*store.UnavailableError)) {
 		return fmt.Errorf("push %s/%s: %w", job.Push.Topic, job.Push.ID, err)
 	}
 	i.Refused++

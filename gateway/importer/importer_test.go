@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // TestAnImportMovesAllThatWaits, reports its progress, and leaves no claim.
@@ -45,8 +45,8 @@ func TestADryRunChangesNothing(t *testing.T) {
 // replaced.
 func TestTheLaterJobOfAnIDStays(t *testing.T) {
 	m := newMove(t, "newer", "older", "other")
-	m.jobs.stored["newer"] = queue.Job{Body: []byte("here"), CreatedAt: time.Now()}
-	m.jobs.stored["older"] = queue.Job{Body: []byte("here"), CreatedAt: time.Now().Add(-2 * time.Hour)}
+	m.jobs.stored["newer"] = store.Job{Body: []byte("here"), CreatedAt: time.Now()}
+	m.jobs.stored["older"] = store.Job{Body: []byte("here"), CreatedAt: time.Now().Add(-2 * time.Hour)}
 	m.run(t, Report{Topics: 1, Made: 1, Waiting: 3, Imported: 2, Kept: 1})
 	if a, b := string(m.jobs.stored["newer"].Body), string(m.jobs.stored["older"].Body); a != "here" || b != "older" {
 		t.Errorf("the jobs are %s and %s", a, b)
@@ -66,9 +66,9 @@ func TestAJobThatWasTakenHereDoesNotReplaceOneThatWaits(t *testing.T) {
 		m.old.waiting[i].Added, m.old.waiting[i].Claimed = time.Time{}, now
 	}
 	before := now.Add(-time.Second)
-	maps.Copy(m.jobs.stored, map[string]queue.Job{
-		"running": {State: queue.Running, CreatedAt: before}, "dead": {State: queue.Dead, CreatedAt: before},
-		"ready": {State: queue.Ready, CreatedAt: before}, "own": {State: queue.Running, CreatedAt: now},
+	maps.Copy(m.jobs.stored, map[string]store.Job{
+		"running": {State: store.Running, CreatedAt: before}, "dead": {State: store.Dead, CreatedAt: before},
+		"ready": {State: store.Ready, CreatedAt: before}, "own": {State: store.Running, CreatedAt: now},
 	})
 	m.run(t, Report{Topics: 1, Made: 1, Waiting: 4, Imported: 2, Kept: 2})
 	if fmt.Sprint(m.jobs.pushed) != "[running dead]" {
@@ -92,9 +92,9 @@ func TestAJobThatIsRefusedStaysClaimed(t *testing.T) {
 // TestADueTimeIsAtMostTenYearsAhead, like that of a push through a gateway.
 func TestADueTimeIsAtMostTenYearsAhead(t *testing.T) {
 	m := newMove(t, "1")
-	m.old.waiting[0].Push.DueAt = time.Now().Add(2 * queue.MaxDelay)
+	m.old.waiting[0].Push.DueAt = time.Now().Add(2 * store.MaxDelay)
 	m.run(t, Report{Topics: 1, Made: 1, Waiting: 1, Imported: 1})
-	if p := m.jobs.last; p.Delay != queue.MaxDelay || !p.DueAt.IsZero() {
+	if p := m.jobs.last; p.Delay != store.MaxDelay || !p.DueAt.IsZero() {
 		t.Errorf("pushed %+v", p)
 	}
 }
@@ -103,9 +103,9 @@ func TestADueTimeIsAtMostTenYearsAhead(t *testing.T) {
 // import.
 func TestAnImportEndsWithoutAShard(t *testing.T) {
 	m := newMove(t, "1", "2", "3")
-	m.jobs.errs["2"] = &queue.UnavailableError{Reason: "full", Err: errors.New("OOM")}
+	m.jobs.errs["2"] = &store.UnavailableError{Reason: "full", Err: errors.New("OOM")}
 	r, err := Run(t.Context(), m.Options)
-	if !errors.As(err, new(*queue.UnavailableError)) || !strings.Contains(err.Error(), "orders/2") || r.Imported != 1 {
+	if !errors.As(err, new(*store.UnavailableError)) || !strings.Contains(err.Error(), "orders/2") || r.Imported != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, claimed := m.old.claimed["2"]; !claimed || len(m.old.claimed) != 1 || len(m.old.waiting) != 1 {
@@ -192,7 +192,7 @@ func TestAFollowingImportContinuesAfterErrors(t *testing.T) {
 			m.old.err["Claim"] = errors.New("the old Redis is away")
 		case 2:
 			m.old.err["Claim"], m.old.locked = nil, false
-			m.jobs.errs["1"] = &queue.UnavailableError{Reason: "down", Err: errors.New("the shard is away")}
+			m.jobs.errs["1"] = &store.UnavailableError{Reason: "down", Err: errors.New("the shard is away")}
 			m.old.left = []Job{m.old.waiting[0]}
 		case 3:
 			stop()
@@ -276,8 +276,8 @@ func TestWhatAnInterruptedImportHasPushedIsNotPushedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.jobs.stored["stored"] = queue.Job{CreatedAt: claimed.Add(time.Second)}
-	m.jobs.stored["earlier"] = queue.Job{CreatedAt: claimed.Add(-2 * time.Hour)} // before it was added there
+	m.jobs.stored["stored"] = store.Job{CreatedAt: claimed.Add(time.Second)}
+	m.jobs.stored["earlier"] = store.Job{CreatedAt: claimed.Add(-2 * time.Hour)} // before it was added there
 	m.run(t, Report{Topics: 1, Made: 1, Resumed: 6, Imported: 3})
 	slices.Sort(m.jobs.pushed)
 	if got := strings.Join(m.jobs.pushed, " "); got != "called-earlier earlier unpushed" || len(m.old.claimed) > 0 {
@@ -294,7 +294,7 @@ func TestAResumeThatCannotLookPushesNothing(t *testing.T) {
 	job := oldJob("1")
 	job.Push.Via = "import old 7"
 	m.old.left = []Job{job}
-	m.jobs.errs["Lookup"] = &queue.UnavailableError{Reason: "down", Err: errors.New("connection refused")}
+	m.jobs.errs["Lookup"] = &store.UnavailableError{Reason: "down", Err: errors.New("connection refused")}
 	if r, err := Run(t.Context(), m.Options); err == nil || len(m.jobs.pushed) > 0 || r.Resumed != 1 {
 		t.Errorf("%+v, %v, pushed %v", r, err, m.jobs.pushed)
 	}

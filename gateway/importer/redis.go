@@ -3,7 +3,7 @@ package importer
 import (
 	"context"
 	"crypto/rand"
-	_ "embed" // for the script
+	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 //go:embed drop.lua
@@ -209,8 +209,8 @@ func ParseTimed(text string) (c Timed, err error) {
 
 // Job returns the claimed job.
 func (c *Timed) Job(topic, id string, body []byte) Job {
-	return Job{Claimed: c.At, Push: queue.Push{
-		Topic: topic, ID: id, Body: body, ContentType: queue.TypeOf(body), Priority: queue.Normal, DueAt: c.Due,
+	return Job{Claimed: c.At, Push: store.Push{
+		Topic: topic, ID: id, Body: body, ContentType: store.TypeOf(body), Priority: store.Normal, DueAt: c.Due,
 		TTR: c.TTR,
 	}}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Options of a gateway.
@@ -284,7 +284,7 @@ const retryAfter = time.Second
 
 func (r *request) fail(err error) {
 	var p *gateway.Problem
-	var away *queue.UnavailableError
+	var away *store.UnavailableError
 	switch {
 	case errors.As(err, &p):
 		answer(r.w, p.Status, p.Body)

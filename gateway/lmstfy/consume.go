@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // maxCount is the most jobs that a consume may ask for.
@@ -39,8 +39,8 @@ func (g *Gateway) consume(r *request) error {
 	}
 	gateway.Patient(r.w, r.Request)
 	jobs, err := gateway.Take(r.Context(), g.Workers, pull.Request{
-		Wait: timeout, Token: r.pool + "/" + r.namespace + "/" + r.token, TakeRequest: queue.TakeRequest{
-			Topics: topics, Order: queue.Listed, Max: int(count), TTR: max(ttr, time.Millisecond),
+		Wait: timeout, Token: r.pool + "/" + r.namespace + "/" + r.token, TakeRequest: store.TakeRequest{
+			Topics: topics, Order: store.Listed, Max: int(count), TTR: max(ttr, time.Millisecond),
 		},
 	})
 	if limit, ok := errors.AsType[*pull.LimitError](err); ok {
@@ -61,7 +61,7 @@ func (g *Gateway) consume(r *request) error {
 }
 
 // answerJobs answers with an object for one job, or an array for several.
-func (r *request) answerJobs(jobs []queue.Job, array bool) error {
+func (r *request) answerJobs(jobs []store.Job, array bool) error {
 	list := make([]described, len(jobs))
 	for i := range jobs {
 		job := &jobs[i]
@@ -88,7 +88,7 @@ type described struct {
 	TTL         int64             `json:"ttl"`
 }
 
-func (r *request) describe(job *queue.Job, remaining int) described {
+func (r *request) describe(job *store.Job, remaining int) described {
 	now := time.Now()
 	return described{
 		Attributes: job.Headers, Data: job.Body, ElapsedMS: elapsedMS(job.ID, now), JobID: job.ID,
@@ -97,16 +97,16 @@ func (r *request) describe(job *queue.Job, remaining int) described {
 }
 
 // expired reports whether a job's ttl has passed. The queue hands such a job to nobody, and removes it later.
-func expired(job *queue.Job) bool {
-	if job.State == queue.Dead {
+func expired(job *store.Job) bool {
+	if job.State == store.Dead {
 		return job.DeadReason == "expired"
 	}
 	return !job.ExpiresAt.IsZero() && !time.Now().Before(job.ExpiresAt)
 }
 
 // secondsLeft returns how long a job may still be consumed, rounded; 0 means forever.
-func secondsLeft(job *queue.Job, now time.Time) int64 {
-	if job.ExpiresAt.IsZero() || job.State == queue.Dead {
+func secondsLeft(job *store.Job, now time.Time) int64 {
+	if job.ExpiresAt.IsZero() || job.State == store.Dead {
 		return 0
 	}
 	return int64(math.Round(max(0, job.ExpiresAt.Sub(now).Seconds())))

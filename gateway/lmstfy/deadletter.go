@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func (g *Gateway) deadSize(r *request) error {
@@ -45,7 +45,7 @@ func (g *Gateway) peekDead(r *request) error {
 	}
 	head := ""
 	if counts.Dead > 0 {
-		job, err := g.oldest(r.Context(), r.topic(), queue.Dead)
+		job, err := g.oldest(r.Context(), r.topic(), store.Dead)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (g *Gateway) respawn(r *request) error {
 		return bad("invalid ttl")
 	}
 	life := time.Duration(min(ttl, math.MaxUint32)) * time.Second
-	n, err := g.Queue.RedriveAs(r.Context(), r.topic(), limit, queue.Renewal{MaxAttempts: 1, TTL: life})
+	n, err := g.Queue.RedriveAs(r.Context(), r.topic(), limit, store.Renewal{MaxAttempts: 1, TTL: life})
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package lmstfy
 import (
 	"cmp"
 	"context"
-	_ "embed" // for the script
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/wakecall/wakecall/gateway/importer"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // lmstfy's keys, and the import's own keys.
@@ -213,9 +213,9 @@ func (s *source) job(name, claim string) (importer.Job, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return importer.Job{}, err
 	}
-	p := queue.Push{
+	p := store.Push{
 		Topic: s.pools.topicOf(s.pool, names[0], names[1]), ID: names[2], Body: []byte(parts[3]),
-		Priority: queue.Normal, DueAt: time.UnixMilli(int64(due * 1000)), MaxAttempts: tries,
+		Priority: store.Normal, DueAt: time.UnixMilli(int64(due * 1000)), MaxAttempts: tries,
 	}
 	if expires > 0 {
 		p.ExpiresAt = time.UnixMilli(expires)
@@ -229,7 +229,7 @@ func (s *source) job(name, claim string) (importer.Job, error) {
 			p.Body, p.Headers = stored.Body, stored.Attributes
 		}
 	}
-	p.ContentType = queue.TypeOf(p.Body)
+	p.ContentType = store.TypeOf(p.Body)
 	return importer.Job{Push: p}, nil
 }
 

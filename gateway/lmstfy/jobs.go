@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // ack ends a job, whatever its state. It also succeeds if the job does not exist.
@@ -19,14 +19,14 @@ func (g *Gateway) ack(r *request) error {
 
 func (g *Gateway) endNamed(r *request) error {
 	done, _, err := gateway.Remove(r.Context(), g.Queue, r.topic(), r.PathValue("id"))
-	if err == nil && done.Was == queue.Running {
+	if err == nil && done.Was == store.Running {
 		g.metrics.acked(r, done.CreatedAt)
 	}
 	return err
 }
 
 func (g *Gateway) peek(r *request) error {
-	job, err := g.oldest(r.Context(), r.topic(), queue.Ready)
+	job, err := g.oldest(r.Context(), r.topic(), store.Ready)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (g *Gateway) peek(r *request) error {
 		return refuse(http.StatusNotFound, "the queue is empty")
 	}
 	if expired(job) { // as in lmstfy, only its id is left
-		return r.answer(http.StatusOK, r.describe(&queue.Job{Topic: job.Topic, ID: job.ID}, 0))
+		return r.answer(http.StatusOK, r.describe(&store.Job{Topic: job.Topic, ID: job.ID}, 0))
 	}
 	return r.answer(http.StatusOK, r.describe(job, job.MaxAttempts-job.Attempts))
 }
@@ -42,7 +42,7 @@ func (g *Gateway) peek(r *request) error {
 // peekJob shows a job in any state. As in lmstfy, its remaining tries are always 0.
 func (g *Gateway) peekJob(r *request) error {
 	job, err := g.Queue.Get(r.Context(), r.topic(), r.PathValue("id"))
-	if errors.Is(err, queue.ErrNotFound) || err == nil && expired(job) {
+	if errors.Is(err, store.ErrNotFound) || err == nil && expired(job) {
 		return refuse(http.StatusNotFound, "job not found")
 	}
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // metrics are those of the admin API's /metrics, with lmstfy's names.
@@ -99,7 +99,7 @@ func (m *metrics) published(r *request, n int) {
 	m.publishQueue.WithLabelValues(m.queue(r, r.queues[0])...).Add(float64(n))
 }
 
-func (m *metrics) consumed(r *request, jobs []queue.Job) {
+func (m *metrics) consumed(r *request, jobs []store.Job) {
 	m.consumeJobs.WithLabelValues(r.pool).Add(float64(len(jobs)))
 	for i := range jobs {
 		labels := m.queue(r, queueOf(jobs[i].Topic))

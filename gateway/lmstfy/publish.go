@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Limits of publishing.
@@ -81,14 +81,14 @@ func (r *request) attributes() (map[string]string, error) {
 func cut(s string, most int) string { return s[:min(len(s), most)] }
 
 // job returns a push with a new id.
-func (t *terms) job(topic string, body []byte, now time.Time) queue.Push {
+func (t *terms) job(topic string, body []byte, now time.Time) store.Push {
 	id := newID(now, t.delay)
 	if t.attributes != nil {
 		id = withAttributes + id
 	}
-	return queue.Push{
-		Topic: topic, ID: id, Fresh: true, Body: body, ContentType: queue.TypeOf(body), Priority: queue.Normal,
-		Delay: min(t.delay, queue.MaxDelay), TTL: t.ttl, MaxAttempts: t.tries, Headers: t.attributes,
+	return store.Push{
+		Topic: topic, ID: id, Fresh: true, Body: body, ContentType: store.TypeOf(body), Priority: store.Normal,
+		Delay: min(t.delay, store.MaxDelay), TTL: t.ttl, MaxAttempts: t.tries, Headers: t.attributes,
 	}
 }
 
@@ -168,7 +168,7 @@ func (g *Gateway) publishBulk(r *request) error {
 		return err
 	}
 	now := time.Now()
-	pushes, ids := make([]queue.Push, len(bodies)), make([]string, len(bodies))
+	pushes, ids := make([]store.Push, len(bodies)), make([]string, len(bodies))
 	for i, body := range bodies {
 		pushes[i] = t.job(r.topic(), body, now)
 		ids[i] = pushes[i].ID

@@ -6,20 +6,20 @@ import (
 	"strings"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Queue is the part of a queue.Queue that the gateway needs.
 type Queue interface {
-	Push(ctx context.Context, p queue.Push) queue.Result
-	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
-	End(ctx context.Context, list []queue.End) []queue.Ended
-	Get(ctx context.Context, topic, id string) (*queue.Job, error)
-	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
-	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	Push(ctx context.Context, p store.Push) store.Result
+	PushBatch(ctx context.Context, pushes []store.Push) []store.Result
+	End(ctx context.Context, list []store.End) []store.Ended
+	Get(ctx context.Context, topic, id string) (*store.Job, error)
+	List(ctx context.Context, topic string, state store.State, cursor string, limit int) ([]store.Job, string, error)
+	Stats(ctx context.Context, topics []string) (map[string]store.Stats, error)
 	Members(ctx context.Context, namespace string) ([]string, error)
-	RedriveAs(ctx context.Context, topic string, limit int, as queue.Renewal) (int, error)
+	RedriveAs(ctx context.Context, topic string, limit int, as store.Renewal) (int, error)
 	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
 }
 
@@ -46,8 +46,8 @@ const step = 100
 func (g *Gateway) deleteReady(ctx context.Context, topic string) error {
 	counts, err := g.counts(ctx, topic)
 	for left := int(counts.Ready); left > 0 && err == nil; left -= step {
-		var jobs []queue.Job
-		if jobs, _, err = g.Queue.List(ctx, topic, queue.Ready, "", min(step, left)); len(jobs) == 0 {
+		var jobs []store.Job
+		if jobs, _, err = g.Queue.List(ctx, topic, store.Ready, "", min(step, left)); len(jobs) == 0 {
 			return err
 		}
 		err = g.removeReady(ctx, jobs)
@@ -56,11 +56,11 @@ func (g *Gateway) deleteReady(ctx context.Context, topic string) error {
 }
 
 // removeReady removes the given jobs, unless they are no longer ready.
-func (g *Gateway) removeReady(ctx context.Context, jobs []queue.Job) error {
-	list := make([]queue.End, len(jobs))
+func (g *Gateway) removeReady(ctx context.Context, jobs []store.Job) error {
+	list := make([]store.End, len(jobs))
 	for i, job := range jobs {
-		list[i] = queue.End{Ref: queue.Ref{Topic: job.Topic, ID: job.ID}, In: []queue.State{queue.Ready},
-			Verb: queue.Done}
+		list[i] = store.End{Ref: store.Ref{Topic: job.Topic, ID: job.ID}, In: []store.State{store.Ready},
+			Verb: store.Done}
 	}
 	for _, done := range g.Queue.End(ctx, list) {
 		if done.Err != nil && !gateway.IsMissing(done.Err) {
@@ -70,20 +70,20 @@ func (g *Gateway) removeReady(ctx context.Context, jobs []queue.Job) error {
 	return nil
 }
 
-func (g *Gateway) counts(ctx context.Context, topic string) (queue.Stats, error) {
+func (g *Gateway) counts(ctx context.Context, topic string) (store.Stats, error) {
 	stats, err := g.Queue.Stats(ctx, []string{topic})
 	return stats[topic], err
 }
 
 // oldest returns the first of a topic's jobs in a state, or nil.
-func (g *Gateway) oldest(ctx context.Context, topic string, state queue.State) (*queue.Job, error) {
+func (g *Gateway) oldest(ctx context.Context, topic string, state store.State) (*store.Job, error) {
 	for {
 		jobs, _, err := g.Queue.List(ctx, topic, state, "", 1)
 		if err != nil || len(jobs) == 0 {
 			return nil, err
 		}
 		job, err := g.Queue.Get(ctx, topic, jobs[0].ID) // with its body, which lists may omit
-		if !errors.Is(err, queue.ErrNotFound) {
+		if !errors.Is(err, store.ErrNotFound) {
 			return job, err
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func (s *Server) add(ctx context.Context, r *request) (answer, string) {
@@ -38,7 +38,7 @@ var (
 	errTime    = errors.New("fix_time must be a time")
 )
 
-func (s *Server) push(ctx context.Context, r *request) (*queue.Push, error) {
+func (s *Server) push(ctx context.Context, r *request) (*store.Push, error) {
 	topic, id := s.topic(ctx, r), idOf(r.ID)
 	switch {
 	case topic == nil:
@@ -48,8 +48,8 @@ func (s *Server) push(ctx context.Context, r *request) (*queue.Push, error) {
 	case id == "":
 		return nil, errID
 	}
-	p := &queue.Push{Topic: topic.Name, ID: id, Body: bodyOf(r.Body), OnDuplicate: queue.Replace}
-	p.Priority, _ = queue.ParsePriority(topic.Priority) // a stored topic is valid
+	p := &store.Push{Topic: topic.Name, ID: id, Body: bodyOf(r.Body), OnDuplicate: store.Replace}
+	p.Priority, _ = store.ParsePriority(topic.Priority) // a stored topic is valid
 	if len(r.FixTime) == 0 || r.FixTime.Kind() == 'n' {
 		p.Delay = topic.Delay.Std()
 		return p, nil
@@ -72,7 +72,7 @@ func (s *Server) get(ctx context.Context, r *request) (answer, string) {
 }
 
 // dueOf returns the time of the job's next call.
-func dueOf(j *queue.Job) time.Time {
+func dueOf(j *store.Job) time.Time {
 	if j.NextAt.After(j.DueAt) {
 		return j.NextAt
 	}
@@ -91,7 +91,7 @@ func (s *Server) del(ctx context.Context, r *request) (answer, string) {
 }
 
 // find returns the job of a request. It ignores a dead job, whose calls are over.
-func (s *Server) find(ctx context.Context, command string, r *request) (*queue.Job, string) {
+func (s *Server) find(ctx context.Context, command string, r *request) (*store.Job, string) {
 	topic, id := s.topic(ctx, r), idOf(r.ID)
 	if topic == nil || id == "" {
 		return nil, gateway.Refused
@@ -100,7 +100,7 @@ func (s *Server) find(ctx context.Context, command string, r *request) (*queue.J
 	switch {
 	case err != nil:
 		return nil, s.why(command, err)
-	case job.State == queue.Dead:
+	case job.State == store.Dead:
 		return nil, gateway.Refused
 	}
 	return job, gateway.Done
@@ -108,7 +108,7 @@ func (s *Server) find(ctx context.Context, command string, r *request) (*queue.J
 
 // why returns the result, for the metrics, of a command that the queue rejected.
 func (s *Server) why(command string, err error) string {
-	if errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrTooFar) {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrTooFar) {
 		return gateway.Refused
 	}
 	s.Endpoint.Log.Warn("command failed", "command", command, "error", err)
@@ -131,7 +131,7 @@ func (s *Server) topic(ctx context.Context, r *request) *registry.Topic {
 
 // idOf returns the id of a job, or "" if the request has no id that Wakecall accepts.
 func idOf(v jsontext.Value) string {
-	if id := phpText(v); queue.CheckID(id) == nil {
+	if id := phpText(v); store.CheckID(id) == nil {
 		return id
 	}
 	return ""

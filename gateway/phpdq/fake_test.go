@@ -17,8 +17,8 @@ import (
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/gateway/phpdq"
 	"github.com/wakecall/wakecall/internal/listen"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // fakeTopics is a registry that has further topics after it is refreshed.
@@ -36,16 +36,16 @@ func (f *fakeTopics) Refresh(context.Context) {
 // fakeJobs is a queue in memory. The tests in test/ compare its behaviour with that of the real one.
 type fakeJobs struct {
 	mu   sync.Mutex
-	jobs map[string]*queue.Job
-	last queue.Push
+	jobs map[string]*store.Job
+	last store.Push
 	down error
 }
 
-func (f *fakeJobs) Push(_ context.Context, p queue.Push) queue.Result {
+func (f *fakeJobs) Push(_ context.Context, p store.Push) store.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.down != nil {
-		return queue.Result{Err: f.down}
+		return store.Result{Err: f.down}
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	due := p.DueAt
@@ -54,27 +54,27 @@ func (f *fakeJobs) Push(_ context.Context, p queue.Push) queue.Result {
 	}
 	_, duplicate := f.jobs[p.Topic+"/"+p.ID]
 	f.last = p
-	f.jobs[p.Topic+"/"+p.ID] = &queue.Job{
-		Topic: p.Topic, ID: p.ID, Body: p.Body, DueAt: due, NextAt: due, CreatedAt: now, State: queue.Delayed,
+	f.jobs[p.Topic+"/"+p.ID] = &store.Job{
+		Topic: p.Topic, ID: p.ID, Body: p.Body, DueAt: due, NextAt: due, CreatedAt: now, State: store.Delayed,
 	}
-	return queue.Result{Duplicate: duplicate}
+	return store.Result{Duplicate: duplicate}
 }
 
-func (f *fakeJobs) Get(_ context.Context, topic, id string) (*queue.Job, error) {
+func (f *fakeJobs) Get(_ context.Context, topic, id string) (*store.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	job := f.jobs[topic+"/"+id]
 	if job == nil {
-		return nil, queue.ErrNotFound
+		return nil, store.ErrNotFound
 	}
 	return job, f.down
 }
 
-func (f *fakeJobs) DeleteIf(_ context.Context, topic, id string, _ queue.Match) error {
+func (f *fakeJobs) DeleteIf(_ context.Context, topic, id string, _ store.Match) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.jobs[topic+"/"+id] == nil {
-		return queue.ErrNotFound
+		return store.ErrNotFound
 	}
 	delete(f.jobs, topic+"/"+id)
 	return nil
@@ -94,7 +94,7 @@ func start(t *testing.T, o listen.Options) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{fakeJobs: &fakeJobs{jobs: map[string]*queue.Job{}}, addr: l.Addr().String(),
+	r := &running{fakeJobs: &fakeJobs{jobs: map[string]*store.Job{}}, addr: l.Addr().String(),
 		metrics: prometheus.NewRegistry()}
 	m, err := gateway.NewMetrics(r.metrics)
 	if err != nil {

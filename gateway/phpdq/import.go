@@ -2,7 +2,7 @@ package phpdq
 
 import (
 	"context"
-	_ "embed" // for the script
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/gateway/importer"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // php-delayqueue's keys, and the import's own keys.
@@ -226,8 +226,8 @@ func (s *source) job(key, claim string) (importer.Job, error) {
 	if err != nil {
 		due = time.Unix(0, 0) // now
 	}
-	priority, _ := queue.ParsePriority(topic.Priority)
-	return importer.Job{Added: added, Claimed: time.UnixMilli(claimed), Push: queue.Push{
+	priority, _ := store.ParsePriority(topic.Priority)
+	return importer.Job{Added: added, Claimed: time.UnixMilli(claimed), Push: store.Push{
 		Topic: strings.ToLower(name), ID: id, Body: body, DueAt: due, Priority: priority,
 		MaxAttempts: max(1, maxCalls-times.Failures), Retry: retryOf(times.Failures),
 	}}, nil

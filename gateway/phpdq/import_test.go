@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/gateway/importer/importtest"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // A job that failed in php-delayqueue has the remaining attempts and retry waits that it would have there.
@@ -47,7 +47,7 @@ func TestATimeThatDoesNotFitIsLate(t *testing.T) {
 	p := newSource(nil, nil, time.UTC)
 	for _, score := range []string{"9223372036854775807", "1e300", "inf"} {
 		job, err := p.job("a:1", "1764000000000 "+score+" {}")
-		if err != nil || time.Until(job.Push.DueAt) < queue.MaxDelay {
+		if err != nil || time.Until(job.Push.DueAt) < store.MaxDelay {
 			t.Errorf("%s: due at %s, %v", score, job.Push.DueAt, err)
 		}
 	}

@@ -15,15 +15,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Jobs is the part of the queue that this protocol needs.
 type Jobs interface {
-	Push(ctx context.Context, p queue.Push) queue.Result
-	Get(ctx context.Context, topic, id string) (*queue.Job, error)
-	DeleteIf(ctx context.Context, topic, id string, m queue.Match) error
+	Push(ctx context.Context, p store.Push) store.Result
+	Get(ctx context.Context, topic, id string) (*store.Job, error)
+	DeleteIf(ctx context.Context, topic, id string, m store.Match) error
 }
 
 // Topics is the part of the registry that this protocol needs.

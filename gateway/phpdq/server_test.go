@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/listen"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 const (
@@ -24,9 +24,9 @@ func TestAddGetDel(t *testing.T) {
 	r := start(t, listen.Options{})
 	c := r.dial(t)
 	c.ask(`{"cmd":"add","topic":"order_close","id":"o 1","body":{"a":1,"b":"\u00e4\/"}}`, succ)
-	if p := r.last; p.Delay != 30*time.Minute || p.Priority != queue.High ||
+	if p := r.last; p.Delay != 30*time.Minute || p.Priority != store.High ||
 		string(p.Body) != `{"a":1,"b":"\u00e4\/"}` ||
-		p.OnDuplicate != queue.Replace {
+		p.OnDuplicate != store.Replace {
 		t.Errorf("pushed %+v, body %s", p, p.Body)
 	}
 	stamped := `"notify_time":"2026-01-02 11:34:05","dq_set_time":"2026-01-02 11:04:05"`
@@ -137,9 +137,9 @@ func TestFixTimeIsInTheTimeZone(t *testing.T) {
 func TestDeadAndRetriedJobs(t *testing.T) {
 	r := start(t, listen.Options{})
 	at := time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC)
-	r.jobs["order_close/dead"] = &queue.Job{Topic: "order_close", ID: "dead", State: queue.Dead, Body: []byte("{}")}
-	r.jobs["order_close/again"] = &queue.Job{
-		Topic: "order_close", ID: "again", State: queue.Delayed, Body: []byte("{}"), Attempts: 2, DueAt: at,
+	r.jobs["order_close/dead"] = &store.Job{Topic: "order_close", ID: "dead", State: store.Dead, Body: []byte("{}")}
+	r.jobs["order_close/again"] = &store.Job{
+		Topic: "order_close", ID: "again", State: store.Delayed, Body: []byte("{}"), Attempts: 2, DueAt: at,
 		CreatedAt: at,
 		NextAt:    at.Add(3 * time.Minute),
 	}
@@ -296,7 +296,7 @@ func TestNumbersAreNames(t *testing.T) {
 // TestWhatIsNoPushTopicIsUnknown: workers take the jobs of pull topics, with another protocol.
 func TestWhatIsNoPushTopicIsUnknown(t *testing.T) {
 	r := start(t, listen.Options{})
-	r.jobs["pulled/1"] = &queue.Job{Topic: "pulled", ID: "1", State: queue.Ready, Body: []byte("{}")}
+	r.jobs["pulled/1"] = &store.Job{Topic: "pulled", ID: "1", State: store.Ready, Body: []byte("{}")}
 	c := r.dial(t)
 	for _, command := range []string{"add", "get", "del"} {
 		c.ask(`{"cmd":"`+command+`","topic":"pulled","id":"1","body":{}}`, fail)
@@ -312,7 +312,7 @@ func TestResultsAreCounted(t *testing.T) {
 	c := r.dial(t)
 	const add = `{"cmd":"add","topic":"order_close","id":"1","body":{}}`
 	c.ask(add, succ)
-	for _, err := range []error{queue.ErrTooFar, errors.New("no shard")} {
+	for _, err := range []error{store.ErrTooFar, errors.New("no shard")} {
 		r.down = err
 		c.ask(add, fail)
 	}
@@ -320,7 +320,7 @@ func TestResultsAreCounted(t *testing.T) {
 	r.down = nil
 	c.ask(`{"cmd":"get","topic":"order_close","id":"1"}`, `{"code":1,"msg":"succ","data":{`+
 		`"notify_time":"2026-01-02 11:34:05","dq_set_time":"2026-01-02 11:04:05"}}`)
-	r.jobs["order_close/1"].State = queue.Dead
+	r.jobs["order_close/1"].State = store.Dead
 	c.ask(`{"cmd":"get","topic":"order_close","id":"1"}`, fail)
 	families, err := r.metrics.Gather()
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // TestADigestHasNewDeathsOnly, and only of topics with addresses.
@@ -17,7 +18,7 @@ func TestADigestHasNewDeathsOnly(t *testing.T) {
 		w.topics["b"].Emails = nil
 		died := func(n int64) {
 			for _, name := range []string{"a", "b"} {
-				w.totals[name] = queue.TopicTotals{Total: queue.Totals{Pushed: n, Died: n}, Stats: queue.Stats{Dead: n}}
+				w.totals[name] = observe.TopicTotals{Total: observe.Totals{Pushed: n, Died: n}, Stats: store.Stats{Dead: n}}
 			}
 			w.active = []string{"a", "b"}
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/wakecall/wakecall/internal/message"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 var criticalShardKinds = []string{"down", "forbidden", "partial", "eviction", "write_error"}
@@ -82,7 +82,7 @@ func (w *Watch) unknownTopics(ctx context.Context, r Rules, now time.Time) ([]Fi
 }
 
 // paused finds a topic that is paused though it has ready jobs.
-func paused(t *registry.Topic, n queue.Stats) []Finding {
+func paused(t *registry.Topic, n store.Stats) []Finding {
 	if t.State == registry.TopicActive || n.Ready == 0 {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 // late finds topics whose calls are late, by the oldest waiting job or by the calls of the last minute, whichever is
 // worse.
 func (w *Watch) late(
-	ctx context.Context, r Rules, topics []string, ready map[string]queue.Stats, now time.Time,
+	ctx context.Context, r Rules, topics []string, ready map[string]store.Stats, now time.Time,
 ) (list []Finding, err error) {
 	for some := range slices.Chunk(topics, topicsAtOnce) {
 		// On error: the calls of the shards that answer.
@@ -176,7 +176,7 @@ func (w *Watch) late(
 }
 
 func (w *Watch) lateOf(
-	r Rules, topics []string, ready map[string]queue.Stats, calls map[string]activity.Histogram, now time.Time,
+	r Rules, topics []string, ready map[string]store.Stats, calls map[string]activity.Histogram, now time.Time,
 ) (list []Finding) {
 	for _, name := range topics {
 		t := w.src.Snapshot().Topics.Get(name)

@@ -9,10 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func TestEachProblemIsFound(t *testing.T) {
@@ -32,7 +33,7 @@ func TestEachProblemIsFound(t *testing.T) {
 		"a short gap": {5 * time.Second, func(w *world) { w.up = false }, nil},
 		"journal":     {0, func(w *world) { w.journal = errors.New("no space left") }, []string{"journal "}},
 		"breaker": {0, func(w *world) {
-			w.limits["a"] = queue.TopicLimits{Failures: 12, BreakerOpen: time.Now().Add(time.Second)}
+			w.limits["a"] = observe.TopicLimits{Failures: 12, BreakerOpen: time.Now().Add(time.Second)}
 		}, []string{"breaker a"}},
 		"no consumer": {
 			3 * time.Minute,
@@ -46,11 +47,11 @@ func TestEachProblemIsFound(t *testing.T) {
 			[]string{"paused a"},
 		},
 		"ledger": {time.Minute, func(w *world) {
-			w.totals["a"] = queue.TopicTotals{Total: queue.Totals{Pushed: 5, Delivered: 3}}
+			w.totals["a"] = observe.TopicTotals{Total: observe.Totals{Pushed: 5, Delivered: 3}}
 			w.active = []string{"a"}
 		}, []string{"ledger a"}},
 		"even": {time.Minute, func(w *world) {
-			w.totals["a"] = queue.TopicTotals{Total: queue.Totals{Pushed: 5, Delivered: 5}}
+			w.totals["a"] = observe.TopicTotals{Total: observe.Totals{Pushed: 5, Delivered: 5}}
 			w.active = []string{"a"}
 		}, nil},
 		"called late": {0, func(w *world) {
@@ -103,8 +104,8 @@ func TestAPullTopicWithoutWorkersIsFound(t *testing.T) {
 	})
 }
 
-func waiting(n int64, oldest time.Duration) queue.TopicTotals {
-	return queue.TopicTotals{Total: queue.Totals{Pushed: n}, Stats: queue.Stats{Ready: n, OldestReady: oldest}}
+func waiting(n int64, oldest time.Duration) observe.TopicTotals {
+	return observe.TopicTotals{Total: observe.Totals{Pushed: n}, Stats: store.Stats{Ready: n, OldestReady: oldest}}
 }
 
 func TestAFailingTopicIsFoundAndEnds(t *testing.T) {
@@ -113,8 +114,8 @@ func TestAFailingTopicIsFoundAndEnds(t *testing.T) {
 		w, watch := newWorld()
 		w.active = []string{"a"}
 		kinds(t, watch, 0)
-		w.totals["a"] = queue.TopicTotals{
-			Total: queue.Totals{Pushed: 30, Delivered: 10, Failed: 20, Died: 20, Dropped: 20},
+		w.totals["a"] = observe.TopicTotals{
+			Total: observe.Totals{Pushed: 30, Delivered: 10, Failed: 20, Died: 20, Dropped: 20},
 		}
 		if got := kinds(t, watch, 0); !slices.Equal(got, []string{"dead a", "topic_failing a"}) {
 			t.Errorf("found %q", got)
@@ -213,7 +214,7 @@ func TestAFailingTopicsAlertNamesItsErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, watch := newWorld()
-		w.limits["a"] = queue.TopicLimits{Failures: 12, BreakerOpen: time.Now().Add(time.Hour)}
+		w.limits["a"] = observe.TopicLimits{Failures: 12, BreakerOpen: time.Now().Add(time.Hour)}
 		say := english(t)("en")
 		for _, c := range []struct {
 			last activity.Attempt

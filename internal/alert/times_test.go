@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/message"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
 )
 
 // TestEachCauseHasItsOwnTimes in mails, webhooks and the stored alert: a shard is slow, dies 13 minutes later, answers
@@ -72,14 +72,14 @@ func TestARuleAboutMinutesKnowsWhenItsProblemEnded(t *testing.T) {
 		d := newDay(t, ann)
 		d.settings.Rules.Breaker = false
 		broke, back := 10*time.Minute, 20*time.Minute
-		var n queue.Totals
+		var n observe.Totals
 		d.opts.Find = func(context.Context, Rules) ([]Finding, Judge) {
 			if at := time.Since(d.began); at >= broke && at < back {
 				n.Failed += 10
 			} else {
 				n.Delivered, n.Pushed = n.Delivered+10, n.Pushed+10
 			}
-			w.totals["a"] = queue.TopicTotals{Total: n}
+			w.totals["a"] = observe.TopicTotals{Total: n}
 			return watch.Find(t.Context(), d.settings.Rules)
 		}
 		d.pass(t, time.Hour)

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/history"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // trend holds a Watch's recent readings of a topic.
@@ -146,10 +147,10 @@ const topicsAtOnce = 2000
 // Only then are the numbers comparable with earlier ones, and added to the trends.
 func (w *Watch) read(
 	ctx context.Context, now time.Time,
-) (names []string, ready map[string]queue.Stats, complete bool) {
+) (names []string, ready map[string]store.Stats, complete bool) {
 	all := w.swept.IsZero()
 	names, err := w.choose(ctx, now)
-	ready = map[string]queue.Stats{}
+	ready = map[string]store.Stats{}
 	for some := range slices.Chunk(names, topicsAtOnce) {
 		totals, readErr := w.src.Queue.Totals(ctx, some)
 		err = cmp.Or(err, readErr)
@@ -186,7 +187,7 @@ func (w *Watch) forgetTrends(now time.Time) {
 	maps.DeleteFunc(w.trends, func(name string, t *trend) bool { return known.Get(name) == nil || t.over(now) })
 }
 
-func (w *Watch) addToTrends(names []string, read map[string]queue.TopicTotals, now time.Time) {
+func (w *Watch) addToTrends(names []string, read map[string]observe.TopicTotals, now time.Time) {
 	for _, name := range names {
 		if w.trends[name] == nil {
 			w.trends[name] = &trend{}

@@ -8,18 +8,19 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/message"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/forecast"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Queue is the part of a queue.Queue that a Watch needs.
 type Queue interface {
 	Active(ctx context.Context, since time.Time) ([]string, error)
-	Counts(ctx context.Context) (map[string]queue.Stats, error)
-	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
-	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
+	Counts(ctx context.Context) (map[string]store.Stats, error)
+	Totals(ctx context.Context, topics []string) (map[string]observe.TopicTotals, error)
+	TopicLimits(ctx context.Context, topics []string) (map[string]observe.TopicLimits, error)
 }
 
 // Activity is the part of an activity.Reader that a Watch needs.

@@ -10,16 +10,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // world is what a watch reads.
 type world struct {
 	topics  map[string]*registry.Topic
-	totals  map[string]queue.TopicTotals
-	limits  map[string]queue.TopicLimits
+	totals  map[string]observe.TopicTotals
+	limits  map[string]observe.TopicLimits
 	active  []string
 	late    map[string]activity.Histogram
 	up      bool
@@ -35,15 +37,15 @@ type world struct {
 
 func (w *world) Active(context.Context, time.Time) ([]string, error) { return w.active, w.err }
 
-func (w *world) Counts(context.Context) (map[string]queue.Stats, error) {
-	all := map[string]queue.Stats{}
+func (w *world) Counts(context.Context) (map[string]store.Stats, error) {
+	all := map[string]store.Stats{}
 	for name, t := range w.totals {
 		all[name] = t.Stats
 	}
 	return all, w.err
 }
 
-func (w *world) Totals(ctx context.Context, names []string) (map[string]queue.TopicTotals, error) {
+func (w *world) Totals(ctx context.Context, names []string) (map[string]observe.TopicTotals, error) {
 	w.reads += len(names)
 	select {
 	case <-ctx.Done():
@@ -51,14 +53,14 @@ func (w *world) Totals(ctx context.Context, names []string) (map[string]queue.To
 	case <-time.After(w.slow):
 	}
 	if w.err != nil {
-		return map[string]queue.TopicTotals{
-			"a": {Total: queue.Totals{Pushed: 3, Died: 1}},
+		return map[string]observe.TopicTotals{
+			"a": {Total: observe.Totals{Pushed: 3, Died: 1}},
 		}, w.err // findings of the other shards
 	}
 	return w.totals, nil
 }
 
-func (w *world) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
+func (w *world) TopicLimits(context.Context, []string) (map[string]observe.TopicLimits, error) {
 	return w.limits, w.err
 }
 
@@ -107,8 +109,8 @@ func (w *world) watch() *Watch {
 func newWorld() (*world, *Watch) {
 	w := &world{
 		topics: map[string]*registry.Topic{},
-		totals: map[string]queue.TopicTotals{},
-		limits: map[string]queue.TopicLimits{},
+		totals: map[string]observe.TopicTotals{},
+		limits: map[string]observe.TopicLimits{},
 		late:   map[string]activity.Histogram{},
 		up:     true,
 	}
@@ -142,10 +144,10 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 		w, watch := newWorld()
 		w.active = []string{"a"}
 		kinds(t, watch, 0)
-		w.totals["a"] = queue.TopicTotals{
-			Total: queue.Totals{Pushed: 30, Delivered: 10, Failed: 20, Died: 20, Dropped: 20},
+		w.totals["a"] = observe.TopicTotals{
+			Total: observe.Totals{Pushed: 30, Delivered: 10, Failed: 20, Died: 20, Dropped: 20},
 		}
-		w.limits["a"] = queue.TopicLimits{Failures: 12, BreakerOpen: time.Now().Add(time.Hour)}
+		w.limits["a"] = observe.TopicLimits{Failures: 12, BreakerOpen: time.Now().Add(time.Hour)}
 		want := []string{"breaker a", "dead a", "topic_failing a"}
 		if got := kinds(t, watch, 0); !slices.Equal(got, want) {
 			t.Fatalf("found %q", got)

@@ -7,17 +7,17 @@ import (
 	"sync"
 
 	"github.com/wakecall/wakecall/internal/message"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Queue is the part of the queue that actions on jobs need.
 type Queue interface {
 	Lister
-	Lookup(ctx context.Context, refs []queue.Ref, shard string) ([]*queue.Job, error)
-	Get(ctx context.Context, topic, id string) (*queue.Job, error)
-	Change(ctx context.Context, topic, id string, change queue.Change) (*queue.Job, error)
+	Lookup(ctx context.Context, refs []store.Ref, shard string) ([]*store.Job, error)
+	Get(ctx context.Context, topic, id string) (*store.Job, error)
+	Change(ctx context.Context, topic, id string, change store.Change) (*store.Job, error)
 	Delete(ctx context.Context, topic, id string) error
-	RunNow(ctx context.Context, topic, id string) (*queue.Job, error)
+	RunNow(ctx context.Context, topic, id string) (*store.Job, error)
 	RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
 	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
 }
@@ -36,30 +36,30 @@ type act struct {
 // each allows. It skips running jobs, dead jobs that are alive again, and jobs that have died since. Failures are only
 // counted in the result.
 func Apply(
-	ctx context.Context, q Queue, topic string, ids []string, do Action, shown queue.State,
+	ctx context.Context, q Queue, topic string, ids []string, do Action, shown store.State,
 ) (result Result, err error) {
 	if !slices.Contains([]string{Run, Retry, Delete, Due}, do.Do) {
 		return result, message.New("task.no_action", do.Do, "")
 	}
-	refs := make([]queue.Ref, len(ids))
+	refs := make([]store.Ref, len(ids))
 	for i, id := range ids {
-		refs[i] = queue.Ref{Topic: topic, ID: id}
+		refs[i] = store.Ref{Topic: topic, ID: id}
 	}
 	jobs, err := q.Lookup(ctx, refs, "")
 	if err != nil {
 		return result, err
 	}
 	a := &act{queue: q, action: do, result: &result}
-	var dead, others []*queue.Job
+	var dead, others []*store.Job
 	for _, j := range jobs {
 		switch {
 		case j == nil:
 			result.Gone++
-		case j.State == queue.Running:
+		case j.State == store.Running:
 			result.Running++
 		case !do.fits(j, shown):
 			result.Moved++
-		case j.State == queue.Dead:
+		case j.State == store.Dead:
 			dead = append(dead, j)
 		default:
 			others = append(others, j)
@@ -71,16 +71,16 @@ func Apply(
 }
 
 // actOn acts on jobs of one topic that are either all dead or all alive.
-func (a *act) actOn(ctx context.Context, jobs []*queue.Job) {
+func (a *act) actOn(ctx context.Context, jobs []*store.Job) {
 	if len(jobs) == 0 || ctx.Err() != nil {
 		return
 	}
-	if jobs[0].State == queue.Dead {
+	if jobs[0].State == store.Dead {
 		a.actOnDead(ctx, jobs)
 		return
 	}
 	var wg sync.WaitGroup
-	next := make(chan *queue.Job)
+	next := make(chan *store.Job)
 	for range min(callsAtOnce, len(jobs)) {
 		wg.Go(func() {
 			for j := range next {
@@ -97,7 +97,7 @@ func (a *act) actOn(ctx context.Context, jobs []*queue.Job) {
 	wg.Wait()
 }
 
-func (a *act) actOnOne(ctx context.Context, j *queue.Job) (err error) {
+func (a *act) actOnOne(ctx context.Context, j *store.Job) (err error) {
 	switch a.action.Do {
 	case Run:
 		_, err = a.queue.RunNow(ctx, j.Topic, j.ID)
@@ -105,7 +105,7 @@ func (a *act) actOnOne(ctx context.Context, j *queue.Job) (err error) {
 		err = a.queue.Delete(ctx, j.Topic, j.ID)
 	case Due:
 		due := a.action.dueFrom(callTime(j))
-		_, err = a.queue.Change(ctx, j.Topic, j.ID, queue.Change{DueAt: &due})
+		_, err = a.queue.Change(ctx, j.Topic, j.ID, store.Change{DueAt: &due})
 	}
 	return err
 }
@@ -118,18 +118,18 @@ func (a *act) count(ctx context.Context, err error) {
 	case err != nil && ctx.Err() != nil:
 	case err == nil:
 		a.result.Done++
-	case errors.Is(err, queue.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		a.result.Gone++
-	case errors.Is(err, queue.ErrRunning):
+	case errors.Is(err, store.ErrRunning):
 		a.result.Running++
-	case errors.Is(err, queue.ErrDead):
+	case errors.Is(err, store.ErrDead):
 		a.result.Moved++
 	default:
 		a.result.Add(Result{Failed: 1, Error: err.Error()})
 	}
 }
 
-func (a *act) actOnDead(ctx context.Context, jobs []*queue.Job) {
+func (a *act) actOnDead(ctx context.Context, jobs []*store.Job) {
 	ids := make([]string, len(jobs))
 	for i, j := range jobs {
 		ids[i] = j.ID

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // outcomes is a queue with configured results for each job, which records its calls.
 type outcomes struct {
 	Queue
-	jobs map[string]*queue.Job
+	jobs map[string]*store.Job
 	errs map[string]error // results by id; those for dead jobs are under ""
 	dead int              // how many of the dead jobs exist
 
@@ -31,20 +31,20 @@ func (q *outcomes) note(what, id string) error {
 	return q.errs[id]
 }
 
-func (q *outcomes) Lookup(_ context.Context, refs []queue.Ref, _ string) (list []*queue.Job, err error) {
+func (q *outcomes) Lookup(_ context.Context, refs []store.Ref, _ string) (list []*store.Job, err error) {
 	for _, ref := range refs {
 		list = append(list, q.jobs[ref.ID])
 	}
 	return list, q.errs["Lookup"]
 }
 
-func (q *outcomes) RunNow(_ context.Context, _, id string) (*queue.Job, error) {
+func (q *outcomes) RunNow(_ context.Context, _, id string) (*store.Job, error) {
 	return nil, q.note("run", id)
 }
 
 func (q *outcomes) Delete(_ context.Context, _, id string) error { return q.note("delete", id) }
 
-func (q *outcomes) Change(_ context.Context, _, id string, c queue.Change) (*queue.Job, error) {
+func (q *outcomes) Change(_ context.Context, _, id string, c store.Change) (*store.Job, error) {
 	return nil, q.note("due in "+time.Until(*c.DueAt).Round(time.Minute).String()+",", id)
 }
 
@@ -58,12 +58,12 @@ func (q *outcomes) DeleteDead(_ context.Context, _ string, ids []string, _ int) 
 
 // newOutcomes has jobs that are named after their states.
 func newOutcomes() *outcomes {
-	q := &outcomes{jobs: map[string]*queue.Job{}, errs: map[string]error{}, dead: 2}
-	for id, state := range map[string]queue.State{
-		"delayed": queue.Delayed, "ready": queue.Ready, "running": queue.Running, "dead1": queue.Dead,
-		"dead2": queue.Dead,
+	q := &outcomes{jobs: map[string]*store.Job{}, errs: map[string]error{}, dead: 2}
+	for id, state := range map[string]store.State{
+		"delayed": store.Delayed, "ready": store.Ready, "running": store.Running, "dead1": store.Dead,
+		"dead2": store.Dead,
 	} {
-		q.jobs[id] = &queue.Job{Topic: "shop", ID: id, State: state, DueAt: time.Now().Add(time.Hour)}
+		q.jobs[id] = &store.Job{Topic: "shop", ID: id, State: state, DueAt: time.Now().Add(time.Hour)}
 	}
 	q.jobs["delayed"].NextAt = time.Now().Add(3 * time.Hour) // for its retry
 	return q
@@ -76,20 +76,20 @@ func TestAnActionIsForTheStatesInWhichJobsWereShown(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
 		do    Action
-		shown queue.State
+		shown store.State
 		want  Result
 		asked string
 	}{
 		"run": {Action{Do: Run}, "", Result{Done: 4, Running: 1, Gone: 1}, "redrive dead1+dead2|run delayed|run ready"},
 		"run what was delayed": {
-			Action{Do: Run}, queue.Delayed, Result{Done: 2, Running: 1, Gone: 1, Moved: 2}, "run delayed|run ready",
+			Action{Do: Run}, store.Delayed, Result{Done: 2, Running: 1, Gone: 1, Moved: 2}, "run delayed|run ready",
 		},
 		"delete": {
 			Action{Do: Delete}, "", Result{Done: 4, Running: 1, Gone: 1},
 			"delete delayed|delete ready|drop dead1+dead2",
 		},
 		"delete what was dead": {
-			Action{Do: Delete}, queue.Dead, Result{Done: 2, Running: 1, Gone: 1, Moved: 2}, "drop dead1+dead2",
+			Action{Do: Delete}, store.Dead, Result{Done: 2, Running: 1, Gone: 1, Moved: 2}, "drop dead1+dead2",
 		},
 		"retry": {Action{Do: Retry}, "", Result{Done: 2, Running: 1, Gone: 1, Moved: 2}, "redrive dead1+dead2"},
 		"later": {
@@ -116,9 +116,9 @@ func TestWhatCannotBeDoneIsCountedByItsReason(t *testing.T) {
 	t.Parallel()
 	q := newOutcomes()
 	for id, err := range map[string]error{
-		"gone": queue.ErrNotFound, "taken": queue.ErrRunning, "died": queue.ErrDead, "broken": errors.New("no shard"),
+		"gone": store.ErrNotFound, "taken": store.ErrRunning, "died": store.ErrDead, "broken": errors.New("no shard"),
 	} {
-		q.jobs[id] = &queue.Job{Topic: "shop", ID: id, State: queue.Ready}
+		q.jobs[id] = &store.Job{Topic: "shop", ID: id, State: store.Ready}
 		q.errs[id] = fmt.Errorf("delete shop/%s: %w", id, err)
 	}
 	got, err := Apply(t.Context(), q, "shop", []string{"gone", "taken", "died", "broken", "ready"}, Action{Do: Delete},
@@ -177,13 +177,13 @@ func TestResultsAddUp(t *testing.T) {
 func TestATaskNeedsAnActionOfItsState(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
-		state queue.State
+		state store.State
 		do    string
 		ok    bool
 	}{
-		{queue.Delayed, Run, true}, {queue.Delayed, Retry, false}, {queue.Ready, Run, false}, {queue.Ready, Delete,
+		{store.Delayed, Run, true}, {store.Delayed, Retry, false}, {store.Ready, Run, false}, {store.Ready, Delete,
 			true},
-		{queue.Dead, Retry, true}, {queue.Dead, Due, false}, {queue.Running, Delete, false}, {"", Delete, false},
+		{store.Dead, Retry, true}, {store.Dead, Due, false}, {store.Running, Delete, false}, {"", Delete, false},
 	} {
 		p := Params{Filter: Filter{State: x.state}, Action: Action{Do: x.do}}
 		if err := p.validate(); (err == nil) != x.ok {
@@ -191,7 +191,7 @@ func TestATaskNeedsAnActionOfItsState(t *testing.T) {
 		}
 	}
 	for shift, ok := range map[time.Duration]bool{0: false, -time.Hour: true} {
-		p := Params{Filter: Filter{State: queue.Delayed}, Action: Action{Do: Due, Shift: shift}}
+		p := Params{Filter: Filter{State: store.Delayed}, Action: Action{Do: Due, Shift: shift}}
 		if err := p.validate(); (err == nil) != ok {
 			t.Errorf("another due time, moved by %s: %v", shift, err)
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/message"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // The actions on jobs.
@@ -24,13 +24,13 @@ type Action struct {
 }
 
 // Actions returns the actions on all jobs of a state.
-func Actions(s queue.State) []string {
+func Actions(s store.State) []string {
 	switch s {
-	case queue.Delayed:
+	case store.Delayed:
 		return []string{Run, Due, Delete}
-	case queue.Ready:
+	case store.Ready:
 		return []string{Due, Delete}
-	case queue.Dead:
+	case store.Dead:
 		return []string{Retry, Delete}
 	}
 	return nil
@@ -56,10 +56,10 @@ func (a Action) dueFrom(at time.Time) time.Time {
 
 // fits reports whether the action suits a job's state, and whether the job is still dead, or alive, as it was shown. If
 // shown is empty, any state will do.
-func (a Action) fits(j *queue.Job, shown queue.State) bool {
-	dead := j.State == queue.Dead
+func (a Action) fits(j *store.Job, shown store.State) bool {
+	dead := j.State == store.Dead
 	if dead && a.Do == Due || !dead && a.Do == Retry {
 		return false
 	}
-	return shown == "" || dead == (shown == queue.Dead)
+	return shown == "" || dead == (shown == store.Dead)
 }

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Filter selects jobs. What counts, shows, and acts on jobs uses the same filter, so that all do it to the same jobs.
 // Text is compared case-insensitively.
 type Filter struct {
 	Topic  string      `json:"topic,omitempty"` // a name or a pattern such as shop.*; empty: all topics
-	State  queue.State `json:"state,omitempty"`
+	State  store.State `json:"state,omitempty"`
 	ID     string      `json:"id,omitempty"`     // the id contains it or, after a ^, begins with it
 	Error  string      `json:"error,omitempty"`  // the last error contains it
 	Status int         `json:"status,omitempty"` // of the last answer
@@ -66,16 +66,16 @@ func (f Filter) Topics(s *registry.Snapshot) (names []string) {
 
 // Lister lists the jobs of a topic, or of all topics of a namespace.
 type Lister interface {
-	List(ctx context.Context, topic string, s queue.State, cursor string, limit int) ([]queue.Job, string, error)
+	List(ctx context.Context, topic string, s store.State, cursor string, limit int) ([]store.Job, string, error)
 }
 
 // List lists the selected ones of the next jobs, up to limit, of one of the filter's Topics. Among those of a namespace
 // the queue also lists topics with settings of their own; List leaves them out, because Topics has them.
 func (f Filter) List(
 	ctx context.Context, q Lister, s *registry.Snapshot, topic, cursor string, limit int,
-) (jobs []queue.Job, next string, err error) {
+) (jobs []store.Job, next string, err error) {
 	jobs, next, err = q.List(ctx, topic, f.State, cursor, limit)
-	return slices.DeleteFunc(jobs, func(j queue.Job) bool {
+	return slices.DeleteFunc(jobs, func(j store.Job) bool {
 		t := s.TopicOrNamespace(j.Topic)
 		return !f.Match(&j) || j.Topic != topic && t != nil && t.Name != topic
 	}), next, err
@@ -86,8 +86,8 @@ const pageReads = 100 // calls to the queue for a page
 // Page lists up to limit selected jobs of the filter's topic. In a long list it returns fewer, and a cursor.
 func (f Filter) Page(
 	ctx context.Context, q Lister, cursor string, limit int,
-) (list []queue.Job, next string, err error) {
-	list = []queue.Job{}
+) (list []store.Job, next string, err error) {
+	list = []store.Job{}
 	for range pageReads {
 		jobs, next, err := q.List(ctx, f.Topic, f.State, cursor, limit-len(list))
 		if err != nil {
@@ -124,7 +124,7 @@ func (f Filter) Select(ctx context.Context, q Lister, limit int) (ids map[string
 }
 
 // Match reports whether the filter selects a job.
-func (f Filter) Match(j *queue.Job) bool {
+func (f Filter) Match(j *store.Job) bool {
 	at := timeOf(j)
 	switch {
 	case f.State != "" && j.State != f.State,
@@ -146,7 +146,7 @@ func contains(text, part string) bool {
 }
 
 // LastError returns the outcome of the job's last attempt as text.
-func LastError(j *queue.Job) string {
+func LastError(j *store.Job) string {
 	if len(j.History) == 0 {
 		return j.DeadReason
 	}
@@ -160,7 +160,7 @@ func LastError(j *queue.Job) string {
 	return j.DeadReason
 }
 
-func lastStatus(j *queue.Job) int {
+func lastStatus(j *store.Job) int {
 	if len(j.History) == 0 {
 		return 0
 	}
@@ -168,15 +168,15 @@ func lastStatus(j *queue.Job) int {
 }
 
 // timeOf returns when a job is called next or, if it is dead, when it died.
-func timeOf(j *queue.Job) time.Time {
-	if j.State == queue.Dead {
+func timeOf(j *store.Job) time.Time {
+	if j.State == store.Dead {
 		return j.DeadAt
 	}
 	return callTime(j)
 }
 
 // callTime returns when a job is called next. This may be later than its due time, which a retry does not change.
-func callTime(j *queue.Job) time.Time {
+func callTime(j *store.Job) time.Time {
 	if !j.NextAt.IsZero() {
 		return j.NextAt
 	}

@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func TestFilter(t *testing.T) {
 	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
-	j := &queue.Job{ID: "order-12", State: queue.Delayed, DueAt: at, NextAt: at.Add(time.Hour),
-		History: []queue.Attempt{{Error: "Connection refused"}}}
+	j := &store.Job{ID: "order-12", State: store.Delayed, DueAt: at, NextAt: at.Add(time.Hour),
+		History: []store.Attempt{{Error: "Connection refused"}}}
 	for name, c := range map[string]struct {
 		filter Filter
 		want   bool
@@ -26,20 +26,20 @@ func TestFilter(t *testing.T) {
 		"other errors": {Filter{Error: "timeout"}, false},
 		"prefix only":  {Filter{ID: "^order", Error: "timeout"}, false},
 	} {
-		c.filter.State = queue.Delayed
+		c.filter.State = store.Delayed
 		if got := c.filter.Match(j); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
-	if (Filter{State: queue.Ready}).Match(j) {
+	if (Filter{State: store.Ready}).Match(j) {
 		t.Error("a delayed job matches a filter for ready ones")
 	}
 }
 
 func TestFilterOfDeadJobs(t *testing.T) {
 	died := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	j := queue.Job{Topic: "shop.close", ID: "Order-7", State: queue.Dead, DeadReason: "gone", DeadAt: died,
-		History: []queue.Attempt{{Status: 410}}}
+	j := store.Job{Topic: "shop.close", ID: "Order-7", State: store.Dead, DeadReason: "gone", DeadAt: died,
+		History: []store.Attempt{{Status: 410}}}
 	for _, c := range []struct {
 		f    Filter
 		want bool
@@ -57,7 +57,7 @@ func TestFilterOfDeadJobs(t *testing.T) {
 }
 
 func TestNarrow(t *testing.T) {
-	if (Filter{Topic: "a", State: queue.Dead}).Narrow() || !(Filter{Topic: "a", Error: "x"}).Narrow() {
+	if (Filter{Topic: "a", State: store.Dead}).Narrow() || !(Filter{Topic: "a", Error: "x"}).Narrow() {
 		t.Error("a filter is narrow when it excludes jobs of its topic and state")
 	}
 }

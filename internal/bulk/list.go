@@ -11,7 +11,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 const (
@@ -71,7 +71,7 @@ func (w *work) sweep(ctx context.Context, l *jobList) error {
 
 func (w *work) sweepTopic(ctx context.Context, l *jobList, topic string) error {
 	for cursor := ""; ; {
-		var jobs []queue.Job
+		var jobs []store.Job
 		var next string
 		err := w.patiently(ctx, func() (err error) {
 			jobs, next, err = w.params.Filter.List(ctx, w.queue, w.runner.Registry.Snapshot(), topic, cursor, listPage)
@@ -100,7 +100,7 @@ func (w *work) sweepTopic(ctx context.Context, l *jobList, topic string) error {
 }
 
 // includes reports whether a matching job already existed, or was already dead, when the task was started.
-func (w *work) includes(j *queue.Job) bool {
+func (w *work) includes(j *store.Job) bool {
 	until := w.task.CreatedAt.Add(clockSkew)
 	return !j.CreatedAt.After(until) && !j.DeadAt.After(until)
 }
@@ -112,7 +112,7 @@ type jobList struct {
 	known map[uint64]struct{}
 }
 
-func (l *jobList) add(topic string, j *queue.Job) error {
+func (l *jobList) add(topic string, j *store.Job) error {
 	created := j.CreatedAt.UnixMilli()
 	key := maphash.String(l.seed, fmt.Sprint(created, "/", j.Topic, "/", j.ID))
 	if _, ok := l.known[key]; ok {

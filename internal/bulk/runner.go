@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/message"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 	"github.com/wakecall/wakecall/internal/registry/database"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Options of a Runner.
@@ -90,7 +90,7 @@ func (r *Runner) Start(ctx context.Context, actor string, p Params) (id uint64, 
 
 // alone returns an error if another task may act on the same dead jobs.
 func (r *Runner) alone(ctx context.Context, p Params) error {
-	if p.Filter.State != queue.Dead {
+	if p.Filter.State != store.Dead {
 		return nil
 	}
 	list, err := r.Store.ListTasks(ctx, tasksPolled)
@@ -99,7 +99,7 @@ func (r *Runner) alone(ctx context.Context, p Params) error {
 	}
 	for _, t := range list {
 		ending := t.CancelRequested && t.Silent()
-		if t.Open() && !ending && t.Params.Filter.State == queue.Dead && t.Params.Filter.overlaps(p.Filter) {
+		if t.Open() && !ending && t.Params.Filter.State == store.Dead && t.Params.Filter.overlaps(p.Filter) {
 			return message.New("task.overlaps", t.ID)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -69,19 +69,19 @@ func (s *tasks) CancelTask(_ context.Context, _ string, id uint64) error {
 type jobs struct {
 	Queue   // nil: the other methods are not needed here
 	mu      sync.Mutex
-	all     map[string]queue.Job
+	all     map[string]store.Job
 	changed int
-	outcome func(queue.Job) *queue.Job
+	outcome func(store.Job) *store.Job
 	after   func() // each change
 }
 
 // stock adds n jobs in a state, due a second after each other.
-func stock(s queue.State, n int, begin time.Time) *jobs {
-	q := &jobs{all: map[string]queue.Job{}}
+func stock(s store.State, n int, begin time.Time) *jobs {
+	q := &jobs{all: map[string]store.Job{}}
 	for i := range n {
-		j := queue.Job{Topic: "shop", ID: fmt.Sprintf("job-%04d", i), State: s, CreatedAt: time.UnixMilli(1),
+		j := store.Job{Topic: "shop", ID: fmt.Sprintf("job-%04d", i), State: s, CreatedAt: time.UnixMilli(1),
 			Shard: "a"}
-		if j.DueAt = begin.Add(time.Duration(i) * time.Second); s == queue.Dead {
+		if j.DueAt = begin.Add(time.Duration(i) * time.Second); s == store.Dead {
 			j.DeadAt = begin
 		}
 		q.all[j.ID] = j
@@ -89,10 +89,10 @@ func stock(s queue.State, n int, begin time.Time) *jobs {
 	return q
 }
 
-func (q *jobs) List(_ context.Context, _ string, s queue.State, cursor string, limit int) ([]queue.Job, string, error) {
+func (q *jobs) List(_ context.Context, _ string, s store.State, cursor string, limit int) ([]store.Job, string, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var list []queue.Job
+	var list []store.Job
 	for _, id := range slices.Sorted(maps.Keys(q.all)) {
 		if q.all[id].State == s && id > cursor {
 			list = append(list, q.all[id])
@@ -104,10 +104,10 @@ func (q *jobs) List(_ context.Context, _ string, s queue.State, cursor string, l
 	return list[:limit], list[limit-1].ID, nil
 }
 
-func (q *jobs) Lookup(_ context.Context, refs []queue.Ref, _ string) ([]*queue.Job, error) {
+func (q *jobs) Lookup(_ context.Context, refs []store.Ref, _ string) ([]*store.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	list := make([]*queue.Job, len(refs))
+	list := make([]*store.Job, len(refs))
 	for i, r := range refs {
 		if j, ok := q.all[r.ID]; ok {
 			list[i] = &j
@@ -116,16 +116,16 @@ func (q *jobs) Lookup(_ context.Context, refs []queue.Ref, _ string) ([]*queue.J
 	return list, nil
 }
 
-func (q *jobs) Get(_ context.Context, _, id string) (*queue.Job, error) {
+func (q *jobs) Get(_ context.Context, _, id string) (*store.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if j, ok := q.all[id]; ok {
 		return &j, nil
 	}
-	return nil, queue.ErrNotFound
+	return nil, store.ErrNotFound
 }
 
-func (q *jobs) Change(_ context.Context, _, id string, c queue.Change) (*queue.Job, error) {
+func (q *jobs) Change(_ context.Context, _, id string, c store.Change) (*store.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	j := q.all[id]
@@ -146,7 +146,7 @@ func (q *jobs) RedriveDead(_ context.Context, _ string, ids []string, _ int) (n 
 	defer q.mu.Unlock()
 	for _, id := range ids {
 		j, ok := q.all[id]
-		if !ok || j.State != queue.Dead {
+		if !ok || j.State != store.Dead {
 			continue
 		}
 		n++
@@ -183,7 +183,7 @@ func newRunner(t *testing.T, q Queue) *Runner {
 
 // redrive returns the params of a re-drive of the topic.
 func redrive(p Params) Params {
-	p.Filter, p.Action = Filter{Topic: "shop", State: queue.Dead}, Action{Do: Retry}
+	p.Filter, p.Action = Filter{Topic: "shop", State: store.Dead}, Action{Do: Retry}
 	return p
 }
 
@@ -214,10 +214,10 @@ func hasEnded(task *Task) bool { return !task.Open() }
 // their present state.
 func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
 	begin := time.Now().Add(time.Hour).Truncate(time.Second)
-	q := stock(queue.Delayed, 300, begin)
+	q := stock(store.Delayed, 300, begin)
 	r := newRunner(t, q)
 	id, err := r.Start(t.Context(), "user/x", Params{
-		Filter: Filter{Topic: "shop", State: queue.Delayed}, Action: Action{Do: Due, Shift: -10 * time.Minute},
+		Filter: Filter{Topic: "shop", State: store.Delayed}, Action: Action{Do: Due, Shift: -10 * time.Minute},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -228,16 +228,16 @@ func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Meanwhile one becomes ready, one is gone, one is a new job with the same id, and one is changed by another user.
-	change := func(id string, do func(*queue.Job)) {
+	change := func(id string, do func(*store.Job)) {
 		j := q.all[id]
 		do(&j)
 		q.all[id] = j
 	}
-	change("job-0001", func(j *queue.Job) { j.State = queue.Ready })
+	change("job-0001", func(j *store.Job) { j.State = store.Ready })
 	delete(q.all, "job-0002")
-	change("job-0003", func(j *queue.Job) { j.CreatedAt = time.Now() })
+	change("job-0003", func(j *store.Job) { j.CreatedAt = time.Now() })
 	moved := begin.Add(5 * time.Hour)
-	change("job-0004", func(j *queue.Job) { j.DueAt = moved })
+	change("job-0004", func(j *store.Job) { j.DueAt = moved })
 	if err := w.do(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -257,9 +257,9 @@ func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
 // TestAStageIsJudgedThoughTheProcessRestarts: if a process ends while a stage waits for its outcomes, they are still
 // counted before the next stage.
 func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
-	q := stock(queue.Dead, 250, time.Now().Add(-time.Hour))
-	waiting := func(j queue.Job) *queue.Job {
-		j.State, j.Attempts = queue.Ready, 0
+	q := stock(store.Dead, 250, time.Now().Add(-time.Hour))
+	waiting := func(j store.Job) *store.Job {
+		j.State, j.Attempts = store.Ready, 0
 		return &j
 	}
 	q.outcome = waiting
@@ -275,9 +275,9 @@ func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
 	}
 	n := 0
 	for id, j := range q.all { // half of the stage fails while no process runs
-		if j.State == queue.Ready {
+		if j.State == store.Ready {
 			if n++; n%2 == 0 {
-				j.State, j.Attempts = queue.Delayed, 1
+				j.State, j.Attempts = store.Delayed, 1
 				q.all[id] = j
 			} else {
 				delete(q.all, id)
@@ -296,7 +296,7 @@ func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
 
 func TestATaskIsDoneOnceDespiteARestart(t *testing.T) {
 	begin := time.Now().Add(time.Hour).Truncate(time.Second)
-	q := stock(queue.Delayed, 1000, begin)
+	q := stock(store.Delayed, 1000, begin)
 	r := newRunner(t, q)
 	ctx, cancel := context.WithCancel(t.Context())
 	q.after = func() {
@@ -305,7 +305,7 @@ func TestATaskIsDoneOnceDespiteARestart(t *testing.T) {
 		}
 	}
 	if _, err := r.Start(ctx, "user/x", Params{
-		Filter: Filter{Topic: "shop", State: queue.Delayed}, Action: Action{Do: Due, Shift: time.Hour},
+		Filter: Filter{Topic: "shop", State: store.Delayed}, Action: Action{Do: Due, Shift: time.Hour},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ type awayShard struct {
 	asked func()
 }
 
-func (q *awayShard) Lookup(ctx context.Context, refs []queue.Ref, shard string) ([]*queue.Job, error) {
+func (q *awayShard) Lookup(ctx context.Context, refs []store.Ref, shard string) ([]*store.Job, error) {
 	if shard == "b" {
 		q.asked()
 		return nil, errors.New("no shard")
@@ -346,7 +346,7 @@ func TestAPartOfAChunkIsCountedOnceOnly(t *testing.T) {
 	for want, counted := range map[error]int64{context.Canceled: 0, errCancelled: 1} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		q := &awayShard{jobs: stock(queue.Dead, 0, time.Now())}
+		q := &awayShard{jobs: stock(store.Dead, 0, time.Now())}
 		r := newRunner(t, q)
 		id, err := r.Start(ctx, "user/x", redrive(Params{}))
 		if err != nil {
@@ -382,7 +382,7 @@ func (s *slowTasks) ListTasks(ctx context.Context, limit int) ([]Task, error) {
 
 // TestATaskThatEndsWhileTasksAreListedIsDoneOnce although the list still shows it as open.
 func TestATaskThatEndsWhileTasksAreListedIsDoneOnce(t *testing.T) {
-	q := stock(queue.Dead, 30, time.Now())
+	q := stock(store.Dead, 30, time.Now())
 	r := newRunner(t, q)
 	slow := &slowTasks{tasks: r.Store.(*tasks), listed: make(chan struct{}), answer: make(chan struct{})}
 	r.Store = slow
@@ -422,7 +422,7 @@ func (s *awayTasks) UpdateTask(ctx context.Context, t Task) error {
 
 // TestATaskThatEndsWhileTheStoreIsAwayIsDone once the store is back, and leaves no file.
 func TestATaskThatEndsWhileTheStoreIsAwayIsDone(t *testing.T) {
-	q := stock(queue.Dead, 30, time.Now())
+	q := stock(store.Dead, 30, time.Now())
 	r := newRunner(t, q)
 	store := &awayTasks{tasks: r.Store.(*tasks)}
 	r.Store, r.wait = store, time.Millisecond

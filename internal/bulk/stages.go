@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Stage is the progress of one stage of a re-drive.
@@ -118,7 +118,7 @@ func (w *work) track(targets []target) {
 		}
 		w.patience = max(w.patience, patience)
 		if len(w.pending) < tracked {
-			w.pending[queue.Ref{Topic: t.Topic, ID: t.ID}] = true
+			w.pending[store.Ref{Topic: t.Topic, ID: t.ID}] = true
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (w *work) judge(ctx context.Context, s *Stage) error {
 func (w *work) observe(ctx context.Context, s *Stage) error {
 	for ref := range w.pending {
 		job, err := w.queue.Get(ctx, ref.Topic, ref.ID)
-		if err != nil && !errors.Is(err, queue.ErrNotFound) {
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("read outcome of %s/%s: %w", ref.Topic, ref.ID, err)
 		}
 		switch outcomeOf(job) {
@@ -184,13 +184,13 @@ const (
 )
 
 // outcomeOf returns the outcome of a job that was made ready with 0 attempts. If the job is gone, it was delivered.
-func outcomeOf(j *queue.Job) outcome {
+func outcomeOf(j *store.Job) outcome {
 	switch {
 	case j == nil:
 		return delivered
-	case j.State == queue.Dead, j.State == queue.Delayed && j.Attempts > 0:
+	case j.State == store.Dead, j.State == store.Delayed && j.Attempts > 0:
 		return failed
-	case j.State == queue.Delayed && j.Snoozes > 0:
+	case j.State == store.Delayed && j.Snoozes > 0:
 		return delivered // the endpoint responded, but asked for more time
 	}
 	return unknown

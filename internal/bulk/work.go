@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/message"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 const (
@@ -27,12 +27,12 @@ type work struct {
 	params    *Params // of the task
 	checkedIn time.Time
 
-	pending  map[queue.Ref]bool // jobs of the stage whose outcome is not yet known
+	pending  map[store.Ref]bool // jobs of the stage whose outcome is not yet known
 	patience time.Duration      // how long one of them may take at most
 }
 
 func newWork(r *Runner, t Task) *work {
-	w := &work{runner: r, task: t, pending: map[queue.Ref]bool{}}
+	w := &work{runner: r, task: t, pending: map[store.Ref]bool{}}
 	w.params = &w.task.Params
 	w.queue, w.action = r.Queue, w.params.Action
 	return w
@@ -159,11 +159,11 @@ func (w *work) parts(ctx context.Context, targets []target) error {
 
 // part acts on jobs of one topic that were in the same shard when they were listed. An error ends the task.
 func (w *work) part(ctx context.Context, targets []target) error {
-	refs := make([]queue.Ref, len(targets))
+	refs := make([]store.Ref, len(targets))
 	for i, t := range targets {
-		refs[i] = queue.Ref{Topic: t.Topic, ID: t.ID}
+		refs[i] = store.Ref{Topic: t.Topic, ID: t.ID}
 	}
-	var jobs []*queue.Job
+	var jobs []*store.Job
 	err := w.patiently(ctx, func() (err error) {
 		jobs, err = w.queue.Lookup(ctx, refs, targets[0].Shard)
 		return err
@@ -175,7 +175,7 @@ func (w *work) part(ctx context.Context, targets []target) error {
 		w.result.Add(Result{Failed: int64(len(targets)), Error: err.Error()})
 		return nil
 	}
-	var todo []*queue.Job
+	var todo []*store.Job
 	for i, t := range targets {
 		if skip := w.skip(t, jobs[i]); skip != nil {
 			*skip++
@@ -183,16 +183,16 @@ func (w *work) part(ctx context.Context, targets []target) error {
 		}
 		todo = append(todo, jobs[i])
 	}
-	w.actOn(queue.By(ctx, w.task.Actor), todo)
+	w.actOn(store.By(ctx, w.task.Actor), todo)
 	return nil
 }
 
 // skip returns the counter of a job to skip, or nil for a job to act on.
-func (w *work) skip(t target, j *queue.Job) *int64 {
+func (w *work) skip(t target, j *store.Job) *int64 {
 	switch {
 	case j == nil || j.CreatedAt.UnixMilli() != t.Created:
 		return &w.result.Gone
-	case j.State == queue.Running:
+	case j.State == store.Running:
 		return &w.result.Running
 	case w.action.Do == Due && w.action.dueFrom(time.UnixMilli(t.At)).UnixMilli() == callTime(j).UnixMilli():
 		return &w.result.Done // done by the step interrupted by a restart

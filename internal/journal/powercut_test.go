@@ -18,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/reconcile"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -45,10 +46,10 @@ func startMachine(t *testing.T, dir string, r *harness.Redis) *machine {
 	}
 	m.sync(t)
 	recorder := reconcile.Recorder{Journal: m.journal}
-	m.queue = queue.Open(queue.Options{
+	m.queue = queue.Open(store.Options{
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Timeout: wait.Limit,
 	})
-	shards := []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
+	shards := []store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
 	if err := m.queue.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
@@ -107,11 +108,11 @@ func (m *machine) load(n int) {
 		var err error
 		if known && r.IntN(4) == 0 {
 			body = nil
-			if err = m.queue.Delete(context.Background(), "t", id); errors.Is(err, queue.ErrNotFound) {
+			if err = m.queue.Delete(context.Background(), "t", id); errors.Is(err, store.ErrNotFound) {
 				err = nil
 			}
 		} else {
-			p := queue.Push{Topic: "t", ID: id, Body: body, Delay: time.Hour, OnDuplicate: queue.Replace}
+			p := store.Push{Topic: "t", ID: id, Body: body, Delay: time.Hour, OnDuplicate: store.Replace}
 			err = m.queue.Push(context.Background(), p).Err
 		}
 		m.mu.Lock()
@@ -181,7 +182,7 @@ func TestAPowerCutLosesNothingThatWasAnswered(t *testing.T) {
 		for _, id := range slices.Sorted(maps.Keys(want)) {
 			job, err := after.queue.Get(t.Context(), "t", id)
 			switch {
-			case want[id] == "" && !errors.Is(err, queue.ErrNotFound):
+			case want[id] == "" && !errors.Is(err, store.ErrNotFound):
 				t.Errorf("cut %d: %s was deleted, but exists: %v", n, id, err)
 			case want[id] != "" && (err != nil || string(job.Body) != want[id]):
 				t.Errorf("cut %d: %s is %+v, %v; want the body %s", n, id, job, err, want[id])

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // headStart is how long a bucket is asked before the next one is asked, too.
@@ -12,8 +14,8 @@ const headStart = 20 * time.Millisecond
 
 // Answer is the answer of one bucket.
 type Answer struct {
-	Spot
-	Taken
+	store.Spot
+	store.Taken
 	Err error
 }
 
@@ -21,11 +23,11 @@ type Answer struct {
 // that does not answer. One goroutine receives from Answers and Late, and calls the methods: Received and Proceed after
 // an answer, Proceed when Late, Close at the end.
 type Asks struct {
-	Request TakeRequest // Topics are those of each Spot
-	begun   func(Spot)  // called when a bucket is asked, and then its topics are awaited; nil: they are not
-	todo    []Spot
-	open    []Spot // asked without an answer yet
-	late    bool   // the bucket asked last had its head start, or another one has answered since
+	Request store.TakeRequest // Topics are those of each Spot
+	begun   func(store.Spot)  // called when a bucket is asked, and then its topics are awaited; nil: they are not
+	todo    []store.Spot
+	open    []store.Spot // asked without an answer yet
+	late    bool         // the bucket asked last had its head start, or another one has answered since
 	head    *time.Timer
 	answers chan Answer
 	ctx     context.Context // ends with Close
@@ -34,7 +36,7 @@ type Asks struct {
 
 // NewAsks prepares to take jobs from buckets. begun is called before each is asked, whose topics are then awaited as by
 // Shard.Take; nil: they are not awaited.
-func NewAsks(ctx context.Context, r TakeRequest, begun func(Spot)) *Asks {
+func NewAsks(ctx context.Context, r store.TakeRequest, begun func(store.Spot)) *Asks {
 	a := &Asks{Request: r, begun: begun, answers: make(chan Answer), head: time.NewTimer(headStart)}
 	a.head.Stop()
 	a.ctx, a.cancel = context.WithCancel(ctx)
@@ -48,9 +50,9 @@ func (a *Asks) Answers() <-chan Answer { return a.answers }
 func (a *Asks) Late() <-chan time.Time { return a.head.C }
 
 // Add makes it ask more buckets, except those that it is asking.
-func (a *Asks) Add(spots []Spot) {
+func (a *Asks) Add(spots []store.Spot) {
 	for _, at := range spots {
-		same := func(b Spot) bool {
+		same := func(b store.Spot) bool {
 			return b.Shard == at.Shard && b.Bucket == at.Bucket && b.Topics[0] == at.Topics[0]
 		}
 		if !slices.ContainsFunc(a.open, same) && !slices.ContainsFunc(a.todo, same) {
@@ -64,7 +66,7 @@ func (a *Asks) Add(spots []Spot) {
 
 // Received notes an answer.
 func (a *Asks) Received(answer Answer) {
-	a.open = slices.DeleteFunc(a.open, func(at Spot) bool {
+	a.open = slices.DeleteFunc(a.open, func(at store.Spot) bool {
 		return at.Shard == answer.Shard && at.Bucket == answer.Bucket && at.Topics[0] == answer.Topics[0]
 	})
 	a.late = true
@@ -86,7 +88,7 @@ func (a *Asks) Proceed() {
 		await = at.Topics
 	}
 	go func() { // Close waits for it
-		taken, err := at.Shard.Take(a.ctx, at.Bucket, []TakeRequest{r}, await)
+		taken, err := at.Shard.Take(a.ctx, at.Bucket, []store.TakeRequest{r}, await)
 		a.answers <- Answer{at, taken, err}
 	}()
 }
@@ -95,7 +97,7 @@ func (a *Asks) Proceed() {
 func (a *Asks) Done() bool { return len(a.open)+len(a.todo) == 0 }
 
 // Close ends all calls and releases jobs that they still get. It returns the buckets whose answer nobody received.
-func (a *Asks) Close() []Spot {
+func (a *Asks) Close() []store.Spot {
 	a.head.Stop()
 	a.cancel()
 	for range a.open {
@@ -110,10 +112,10 @@ func (a *Asks) Close() []Spot {
 // Take takes jobs that are ready now. It does not wait for more; package pull does. A bucket that is slow to answer is
 // waited for while no other has jobs. Errors: *UnavailableError when no shard answers; that of a shard where the script
 // fails, if no other has jobs.
-func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Job, error) {
+func (q *Queue) Take(ctx context.Context, r store.TakeRequest) ([]store.Job, error) {
 	spots := q.Spots(r.Topics, r.Order)
 	if len(spots) == 0 {
-		return nil, &UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
+		return nil, &store.UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
 	}
 	asks := NewAsks(ctx, r, nil)
 	defer asks.Close()
@@ -122,7 +124,7 @@ func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Job, error) {
 }
 
 // takeFrom takes up to Request.Max jobs.
-func takeFrom(asks *Asks) (jobs []Job, err error) {
+func takeFrom(asks *Asks) (jobs []store.Job, err error) {
 	var missed error
 	answered := false
 	for !asks.Done() && (len(jobs) == 0 || !asks.late) {
@@ -130,7 +132,7 @@ func takeFrom(asks *Asks) (jobs []Job, err error) {
 		case <-asks.Late():
 		case a := <-asks.Answers():
 			asks.Received(a)
-			_, away := errors.AsType[*UnavailableError](a.Err)
+			_, away := errors.AsType[*store.UnavailableError](a.Err)
 			switch {
 			case away:
 				missed = a.Err

@@ -3,39 +3,21 @@ package queue
 import (
 	"context"
 	"time"
-)
 
-// Every accepted change of a job takes the next revision of its bucket, a counter in the data (the key rev),
-// which the journal's line of the change records. Of two changes of a job, through any hosts, the later one has the
-// higher revision.
-
-// ChangeKind is the kind of an accepted change, for Options.Changed.
-type ChangeKind string
-
-// The kinds of changes. A job that was changed, made due, redriven or moved in has all fields; the others have Topic,
-// ID, Shard, CreatedAt and Revision; a cleared topic has Topic, Shard and Revision.
-const (
-	Changed     ChangeKind = "change"
-	MadeDue     ChangeKind = "run"
-	Deleted     ChangeKind = "delete"
-	Redriven    ChangeKind = "redrive"
-	DeadDeleted ChangeKind = "drop"
-	Cleared     ChangeKind = "clear" // all jobs of a topic were deleted
-	MovedIn     ChangeKind = "move"  // from another shard, see Drain
-	MovedOut    ChangeKind = "leave"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // record calls Options.Changed. A change that cannot be recorded is not acknowledged.
-func (q *Queue) record(ctx context.Context, kind ChangeKind, jobs ...Job) error {
+func (q *Queue) record(ctx context.Context, kind store.ChangeKind, jobs ...store.Job) error {
 	if len(jobs) == 0 || q.opts.Changed == nil {
 		return nil
 	}
-	via, by := ViaOf(ctx), ByOf(ctx)
+	via, by := store.ViaOf(ctx), store.ByOf(ctx)
 	for i := range jobs {
 		jobs[i].Via, jobs[i].By = via, by
 	}
 	if err := q.opts.Changed(kind, jobs); err != nil {
-		return &UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}
+		return &store.UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}
 	}
 	return nil
 }

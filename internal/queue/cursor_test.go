@@ -3,6 +3,8 @@ package queue
 import (
 	"errors"
 	"testing"
+
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // FuzzCursor: a client may send any cursor; only cursors that List returned reach Redis, unchanged.
@@ -15,17 +17,17 @@ func FuzzCursor(f *testing.F) {
 	f.Add(encodeCursor("redis-1", "d:1:2\nr:0:1"))
 	f.Fuzz(func(t *testing.T, c string) {
 		var (
-			state        State
+			state        store.State
 			shard, inner string
 			err          error
 		)
-		for state = range cursorsOf {
+		for state = range store.CursorsOf {
 			if shard, inner, err = decodeCursor(state, c); err == nil {
 				break
 			}
 		}
 		if err != nil {
-			if !errors.Is(err, ErrCursor) {
+			if !errors.Is(err, store.ErrCursor) {
 				t.Fatalf("%q: %v is not ErrCursor", c, err)
 			}
 			return
@@ -42,13 +44,13 @@ func FuzzCursor(f *testing.F) {
 
 // TestACursorBelongsToOneState: the script would return a page of other jobs without an error.
 func TestACursorBelongsToOneState(t *testing.T) {
-	inner := map[string]State{
-		"d1:5:a": Delayed, "f1:2": Delayed, "r2:99:é": Ready, "u1:5:7": Running, "x1:5:7": Dead, "o12:a": Finished,
+	inner := map[string]store.State{
+		"d1:5:a": store.Delayed, "f1:2": store.Delayed, "r2:99:é": store.Ready, "u1:5:7": store.Running, "x1:5:7": store.Dead, "o12:a": store.Finished,
 	}
 	for text, of := range inner {
-		for state := range cursorsOf {
+		for state := range store.CursorsOf {
 			_, _, err := decodeCursor(state, encodeCursor("redis-1", text))
-			if (err == nil) != (state == of) || err != nil && !errors.Is(err, ErrCursor) {
+			if (err == nil) != (state == of) || err != nil && !errors.Is(err, store.ErrCursor) {
 				t.Errorf("%s in state %s: %v", text, state, err)
 			}
 		}

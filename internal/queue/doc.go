@@ -1,29 +1,20 @@
-// Package queue stores Wakecall's jobs in Redis. No other package knows a key or a script, and this one knows nothing
-// of callbacks, HTTP or the processes that use it.
+// Package queue makes several shards one queue. It answers in which shard a job is, and which one takes a new one; what
+// happens to a job there is package store's. Processes, and what people and clients do, use a Queue.
 //
-// Each operation that must be atomic is a Lua script in lua/, one file for each; code that scripts share is in
-// lua/shared. To follow a job, read in this order:
+//	queue.go             the shards in use
+//	shards.go            the order of shards for a job: its home, then the next ones
+//	push.go              a push over several shards: duplicates elsewhere, the next shard when the home is down
+//	await.go             waits for a shard that is being compared with the journals
+//	asks.go, take.go     workers take from several buckets, of which one may hang; takebyid.go the job that a worker names
+//	end.go               ends of leases of several shards
+//	job.go, find.go, list.go, finished.go   reads
+//	change.go, delete.go, dead.go, topics.go   changes; changes.go and durability.go what is recorded of them
+//	drain.go             moves jobs out of a shard
+//	health.go, workers.go, wakeups.go, probenow.go   asks all shards
 //
-//	types.go             what a job is
-//	keys.go, record.go   how Redis stores it; attempts.go its attempts; id.go the ids made here
-//	push.go              a push as push.lua takes it; batches.go how requests share calls, by package batch
-//	advance.go           what timers do: wake.lua gives topics with due jobs their turns, and lists what has expired
-//	reserve.go           a dispatcher takes due jobs under leases
-//	lease.go             a lease, and its text, which workers get
-//	end.go               settle.lua ends or extends leases, of dispatchers and workers
-//	take.go              workers take jobs of pull topics; takebyid.go the one job that a worker names
-//	asks.go              takes from several buckets, of which one may hang
-//	job.go, change.go, delete.go, list.go, dead.go   what people and clients do with jobs
-//	changes.go           what journals get
-//	finished.go          how a shard remembers finished jobs
-//	topics.go, totals.go, notes.go, find.go, forecast.go, workers.go   settings of topics, and queries about them
+// Package pull, below, lets workers wait.
 //
-// A Shard is one Redis deployment: shard.go, connect.go, scripts.go (the table of scripts), call.go (calls one),
-// callerror.go (what an error means), reply.go, deadline.go (limits when a script may begin), wakeups.go,
-// durability.go, identity.go, slotguard.go. A Queue is all shards together: queue.go and the files whose names begin
-// with shards, for the order of shards for a job, pushes over several shards, moves, restores, health, and the
-// comparison with the journals of hosts; pershard.go runs a function for each. via.go carries the protocol of a request
-// to the journal.
-//
-// docs/architecture/store.md describes the keys, the invariants and the scripts, and how to find a job with redis-cli.
+// Invariants: a job has one home, by rendezvous hashing of its topic and id over the active shards. Where a job may have
+// a copy in another shard, every change is made to both, or refused. A shard that is down takes nothing from the jobs
+// of others.
 package queue

@@ -3,62 +3,17 @@ package queue
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/wakecall/wakecall/internal/store"
 )
-
-// A shard remembers finished jobs, so that people can ask when a job was delivered and what the endpoint answered. A
-// finished job keeps its record, with the state done and its last attempt, and fin:TOPIC orders a topic's finished jobs
-// by time. The script that ends a job's lease stores that in the same step, and forgets older ones to make room: a
-// topic with RememberLast has LastFinished of them, and a bucket MaxLast of all such topics, from which those of the
-// topic that has been quiet longest go first. The finished jobs of a topic that remembers for a duration count as
-// duplicates.
-//
-// When Redis is nearly full, no jobs are added and old ones are forgotten.
-
-// RememberLast makes a shard remember a topic's last LastFinished jobs, and at most MaxLast of all such topics.
-const (
-	LastFinished = 1000
-	MaxLast      = 100_000
-
-	RememberLast = time.Duration(-1)
-)
-
-const maxFinishedAnswer = 256 // bytes
-
-// rememberedAnswer returns the part of an endpoint's answer, or of a worker's result, that is remembered.
-func rememberedAnswer(answer string) string {
-	return shorten(answer, maxFinishedAnswer)
-}
-
-// finished sets the fields of a finished job.
-func (j *Job) finished(r *record, at time.Time) error {
-	var last Attempt
-	if err := json.Unmarshal([]byte(r.pairs["last"]), &last); err != nil {
-		return fmt.Errorf("the last attempt of %s/%s: %w", j.Topic, j.ID, errRecord)
-	}
-	j.FinishedAt, j.DeadReason = at, ""
-	if last.StartedAt > 0 { // exact; at is when it was settled
-		j.FinishedAt = time.UnixMilli(last.StartedAt).Add(time.Duration(last.TookMS * float64(time.Millisecond))).UTC()
-	}
-	j.History = lastAttempts(append(j.History, last))
-	return nil
-}
-
-// Late returns how long after its due time the last attempt of a finished job started.
-func (j *Job) Late() time.Duration {
-	if len(j.History) == 0 {
-		return 0
-	}
-	return time.UnixMilli(j.History[len(j.History)-1].StartedAt).Sub(j.DueAt)
-}
 
 // Recall returns a job as Get does, or else the finished one that is remembered.
-func (q *Queue) Recall(ctx context.Context, topic, id string) (*Job, error) {
+func (q *Queue) Recall(ctx context.Context, topic, id string) (*store.Job, error) {
 	j, err := q.Get(ctx, topic, id)
-	if !errors.Is(err, ErrNotFound) && !isAbsent(err) {
+	if !errors.Is(err, store.ErrNotFound) && !store.IsAbsent(err) {
 		return j, err
 	}
 	found, missed := q.Find(ctx, id, []string{topic})
@@ -75,36 +30,30 @@ const finishedSteps = 100
 // latest first, and the next cursor ("" at the end): there may be more even when these are fewer than limit.
 func (q *Queue) ListFinished(
 	ctx context.Context, topic, prefix, cursor string, limit int,
-) ([]Job, string, error) {
-	return q.list(Finished, cursor, limit, finishedSteps,
-		func(s *Shard, inner string, limit int) ([]Job, string, error) {
-			return s.listStep(ctx, topic, Finished, inner, limit, prefix)
+) ([]store.Job, string, error) {
+	return q.list(store.Finished, cursor, limit, finishedSteps,
+		func(s *store.Shard, inner string, limit int) ([]store.Job, string, error) {
+			return s.ListStep(ctx, topic, store.Finished, inner, limit, prefix)
 		})
 }
 
-// ErrBodyGone is the error of a finished job that cannot be pushed again, since its body is not remembered.
-var ErrBodyGone = errors.New("the body was too long to be remembered")
-
-// ErrAlive is the error of a job that cannot be pushed again, since it has not ended.
-var ErrAlive = errors.New("the job has not ended")
-
 // Resend pushes a finished job again under its id, due now. Errors: ErrNotFound, ErrAlive, ErrBodyGone,
 // *UnavailableError.
-func (q *Queue) Resend(ctx context.Context, topic, id string) (*Job, error) {
+func (q *Queue) Resend(ctx context.Context, topic, id string) (*store.Job, error) {
 	j, err := q.Recall(ctx, topic, id)
 	switch {
 	case err != nil:
 		return nil, err
-	case j.State != Finished:
-		return nil, fmt.Errorf("%s/%s is %s: %w", topic, id, j.State, ErrAlive)
+	case j.State != store.Finished:
+		return nil, fmt.Errorf("%s/%s is %s: %w", topic, id, j.State, store.ErrAlive)
 	case j.BodyGone:
-		return nil, fmt.Errorf("%s/%s: %w", topic, id, ErrBodyGone)
+		return nil, fmt.Errorf("%s/%s: %w", topic, id, store.ErrBodyGone)
 	}
-	again := *j.push() // without its expiry, which has passed, or was meant for the first time
-	again.ExpiresAt, again.OnDuplicate, again.Again = time.Time{}, Refuse, true
+	again := *j.Pushed() // without its expiry, which has passed, or was meant for the first time
+	again.ExpiresAt, again.OnDuplicate, again.Again = time.Time{}, store.Refuse, true
 	r := q.Push(ctx, again)
-	if errors.Is(r.Err, ErrDuplicate) {
-		return nil, fmt.Errorf("%s/%s is %s: %w", topic, id, r.Job.State, ErrAlive)
+	if errors.Is(r.Err, store.ErrDuplicate) {
+		return nil, fmt.Errorf("%s/%s is %s: %w", topic, id, r.Job.State, store.ErrAlive)
 	}
 	return &r.Job, r.Err
 }

@@ -1,295 +1,334 @@
 package queue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
+	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/batch"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
-// Pushes that wait for a replica have calls of their own: these take long, so more of them are under way at once; and
-// the fewer jobs each has, the sooner pushes are refused when a replica has stopped.
-const (
-	maxReplicaCalls = 16
-	maxReplicaJobs  = 128
-)
-
-// smallJobs is the most pushes of a request that is not large.
-const smallJobs = 16
-
-// newPushes makes the batcher of pushes of a bucket with a durability. When pushes wait for a replica that does not
-// answer, they are refused once their answers would come too late: they would otherwise queue up for minutes.
-func (s *Shard) newPushes(bucket int, d Durability, o Options) *batch.Batcher[[]Push, []Result] {
-	limits := s.batchOptions()
-	limits.Jobs = maxPushed
-	if d != Memory {
-		limits.Calls, limits.Jobs, limits.Wait = maxReplicaCalls, maxReplicaJobs, o.Timeout
+// Push stores one job.
+func (q *Queue) Push(ctx context.Context, p store.Push) store.Result {
+	p.Via = store.ViaOf(ctx)
+	push := []store.Push{p}
+	shards := *q.shards.Load()
+	if len(shards) != 1 || shards[0].State() != "active" || validatePush(&p) != nil {
+		return q.PushBatch(ctx, push)[0]
 	}
-	return batch.New(limits, batch.List(func(list []Push) []Result {
-		results, unsafe := s.storeAll(bucket, d, list, o.Timeout)
-		if o.Accepted != nil {
-			if err := o.Accepted(list, results); err != nil {
-				s.refuseStored(results, err)
-			}
-		}
-		if unsafe != nil { // after Accepted, since the journal has them: pushed again they are duplicates
-			s.markUnsafe(results, unsafe)
-		}
-		return results
-	}))
+	return q.pushAfterCompare(ctx, push, func(push []store.Push) []store.Result {
+		return q.destination(shards[0], p.Topic).push(ctx, push)
+	})[0]
 }
 
-// push stores pushes of a bucket's topics, which share calls with those of other goroutines. A large request is stored
-// in parts. All of them count as large, however small the last one is: otherwise it would overtake the parts before,
-// and two pushes of one id would change places.
-func (s *Shard) push(ctx context.Context, bucket int, d Durability, list []Push) []Result {
-	most := largeJobs
-	if d != Memory {
-		most = maxReplicaJobs
-	}
-	var parts []*batch.Request[[]Push, []Result]
-	for rest := list; len(rest) > 0; {
-		n, bytes := fitting(rest, most)
-		size := batch.Size{Jobs: n, Bytes: bytes, Large: len(list) > smallJobs}
-		parts = append(parts, s.nodes[bucket].pushes[d].Add(rest[:n], size))
-		rest = rest[n:]
-	}
-	results := make([][]Result, len(parts))
-	for i, part := range parts {
-		var err error
-		if results[i], err = part.Wait(ctx); err != nil { // when ctx has ended the pushes may still be stored
-			results[i] = failAll(len(part.Value), fmt.Errorf("push to shard %s: %w", s.name, err))
-		}
-	}
-	if len(results) == 1 {
-		return results[0]
-	}
-	return slices.Concat(results...)
+// PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that
+// accepts it.
+func (q *Queue) PushBatch(ctx context.Context, pushes []store.Push) []store.Result {
+	return q.pushAfterCompare(ctx, store.WithVia(ctx, pushes), func(list []store.Push) []store.Result { return q.pushBatch(ctx, list) })
 }
 
-// fitting returns how many of the pushes fit in one call, and the size of their bodies.
-func fitting(pushes []Push, most int) (n, bytes int) {
-	for ; n < min(len(pushes), most); n++ {
-		body := len(pushes[n].Body)
-		if n > 0 && bytes+body > maxBytes {
+func (q *Queue) pushBatch(ctx context.Context, pushes []store.Push) []store.Result {
+	b := &pushBatch{
+		q: q, began: time.Now(), pushes: pushes, results: make([]store.Result, len(pushes)), replaced: map[int][]*store.Shard{},
+	}
+	todo := make([]int, 0, len(pushes))
+	for i := range pushes {
+		if b.results[i].Err = validatePush(&pushes[i]); b.results[i].Err == nil {
+			todo = append(todo, i)
+		}
+	}
+	if len(*q.shards.Load()) > 1 {
+		todo = b.answerExisting(ctx, todo)
+	}
+	none := &store.UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
+	for _, i := range todo {
+		b.results[i].Err = none
+	}
+	for try := 0; len(todo) > 0; try++ {
+		todo = b.store(ctx, todo, try)
+	}
+	b.removeReplaced(ctx)
+	return b.results
+}
+
+func (q *Queue) noShard() error {
+	if err := q.Ready(); err != nil {
+		return err
+	}
+	return errors.New("no active shard accepted the job")
+}
+
+// validatePush returns an error if a push cannot be stored.
+func validatePush(p *store.Push) error {
+	if p.Delay > store.MaxDelay || (!p.DueAt.IsZero() && time.Until(p.DueAt) > store.MaxDelay) {
+		return fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, store.ErrTooFar)
+	}
+	return nil
+}
+
+// destination is where pushes of a topic go: those of one destination share calls.
+type destination struct {
+	shard      *store.Shard
+	bucket     int
+	durability store.Durability
+}
+
+func (q *Queue) destination(s *store.Shard, topic string) destination {
+	return destination{s, s.BucketOf(topic), q.durability(topic)}
+}
+
+func (d destination) push(ctx context.Context, pushes []store.Push) []store.Result {
+	return d.shard.Push(ctx, d.bucket, d.durability, pushes)
+}
+
+// pushBatch holds pushes that may go to several shards. Indexes name the jobs.
+type pushBatch struct {
+	q        *Queue
+	began    time.Time
+	pushes   []store.Push
+	results  []store.Result
+	replaced map[int][]*store.Shard // shards that have a job which the push replaces
+}
+
+// store pushes each job to the next shard of its order, to all shards and buckets concurrently. It returns the jobs
+// whose shard is unavailable, and none when no shard is left to try. A push that replaces a job goes no further than
+// that job's shard: otherwise both would be called.
+func (b *pushBatch) store(ctx context.Context, todo []int, try int) (failed []int) {
+	to := map[destination][]int{}
+	for _, i := range todo {
+		p := &b.pushes[i]
+		if order := b.q.activeFor(p.Topic, p.ID); try < len(order) {
+			pushes := b.q.destination(order[try], p.Topic)
+			to[pushes] = append(to[pushes], i)
+		}
+	}
+	storeIn := b.storeIn
+	if try == 1 {
+		b.pushes = slices.Clone(b.pushes) // the caller's
+	}
+	if try > 0 {
+		storeIn = b.storeElsewhere
+	}
+	var wg sync.WaitGroup
+	for pushes, which := range to {
+		if len(to) == 1 {
+			storeIn(ctx, pushes, which)
 			break
 		}
-		bytes += body
+		wg.Go(func() { storeIn(ctx, pushes, which) })
 	}
-	return n, bytes
-}
-
-func failAll(n int, err error) []Result {
-	results := make([]Result, n)
-	for i := range results {
-		results[i].Err = err
-	}
-	return results
-}
-
-// refuseStored turns the results of stored pushes into errors: a push that the journal could not record is not
-// acknowledged.
-func (s *Shard) refuseStored(results []Result, err error) {
-	err = s.unavailable("journal", err)
-	for i := range results {
-		if results[i].Err == nil {
-			results[i] = Result{Err: err}
-		}
-	}
-}
-
-// markUnsafe turns the results of stored jobs and of duplicates into errors that say that no replica has confirmed
-// them.
-func (s *Shard) markUnsafe(results []Result, why error) {
-	for i := range results {
-		if job := results[i].Job; results[i].Err == nil {
-			results[i] = Result{Job: job, Err: s.notReplicated("push", job.Topic, job.ID, why)}
-		}
-	}
-}
-
-// appendPushes appends the arguments of push.lua for pushes of a bucket.
-func appendPushes(args []any, pushes []Push) []any {
-	args = slices.Grow(args, 8*len(pushes)+8)
-	for from, i := 0, 1; i <= len(pushes); i++ {
-		if i == len(pushes) || pushes[i].Topic != pushes[from].Topic {
-			args = append(args, pushes[from].Topic, i-from)
-			for k := from; k < i; k++ {
-				args = appendPush(args, &pushes[k])
+	wg.Wait()
+	for pushes, which := range to {
+		for _, i := range which {
+			var un *store.UnavailableError
+			if errors.As(b.results[i].Err, &un) && un.Reason != "journal" && un.Reason != store.Absent && !un.Stored &&
+				!b.heldBy(i, pushes.shard) {
+				failed = append(failed, i)
 			}
-			from = i
 		}
 	}
-	return args
+	slices.Sort(failed)
+	return failed
 }
 
-// What push.lua does when the id exists.
-var pushModes = [...]string{Keep: "keep", Replace: "replace", Refuse: "refuse"}
+// heldBy reports whether a shard has the job that a push replaces.
+func (b *pushBatch) heldBy(i int, s *store.Shard) bool { return slices.Contains(b.replaced[i], s) }
 
-const modeResend = "resend"
-
-func appendPush(args []any, p *Push) []any {
-	mode := pushModes[p.OnDuplicate]
-	if p.Again {
-		mode = modeResend
-	}
-	at, instant := askedTime(p)
-	return append(args, p.ID, mode, timeText(at, instant), p.Priority.String(), appendPairs(nil, p), expiryText(p),
-		p.Body)
-}
-
-// timeText returns a time as scripts read it: an instant, or a delay from now, in ms.
-func timeText(ms int64, instant bool) string {
-	if instant {
-		return strconv.FormatInt(ms, 10)
-	}
-	return "+" + strconv.FormatInt(ms, 10)
-}
-
-func expiryText(p *Push) string {
-	switch {
-	case p.TTL > 0:
-		return timeText(p.TTL.Milliseconds(), false)
-	case !p.ExpiresAt.IsZero():
-		return timeText(max(1, p.ExpiresAt.UnixMilli()), true)
-	}
-	return ""
-}
-
-// askedTime returns the due time that a push asks for, in ms: an instant or a delay.
-func askedTime(p *Push) (ms int64, instant bool) {
-	if !p.DueAt.IsZero() {
-		return max(ceilMilli(p.DueAt), 0), true
-	}
-	return max(ceilDelay(p.Delay), 0), false
-}
-
-// dueAt returns the due time of the i-th push of a call that was stored at now, as the script computes it.
-func dueAt(p *Push, now time.Time, i int) time.Time {
-	ms, instant := askedTime(p)
-	if instant {
-		return time.UnixMilli(ms).UTC()
-	}
-	due := now.Add(time.Duration(ms)*time.Millisecond + time.Duration(i%1000)*time.Microsecond)
-	return due.Truncate(time.Millisecond)
-}
-
-// storeAll calls the push script. In a repeated call, a push that finds its own job by the id is no duplicate. unsafe
-// says why no replica has confirmed what was stored, when the durability requires one.
-func (s *Shard) storeAll(
-	bucket int, d Durability, pushes []Push, timeout time.Duration,
-) (results []Result, unsafe error) {
-	ctx, cancel := s.ctx, func() {}
-	if d == Memory {
-		ctx, cancel = context.WithTimeout(s.ctx, timeout)
-	}
-	defer cancel()
-	results, unsafe, err := s.storeBy(ctx, pushScript, bucket, d, pushes)
-	if un, ok := errors.AsType[*UnavailableError](err); ok && (un.Reason == comparing || un.Reason == Absent) {
-		return s.storeEarly(ctx, bucket, d, pushes, un)
-	}
-	if err != nil {
-		return failAll(len(pushes), err), nil
-	}
-	return results, unsafe
-}
-
-// storeBy calls the push script or its variant.
-func (s *Shard) storeBy(
-	ctx context.Context, script *Script, bucket int, d Durability, pushes []Push,
-) (results []Result, unsafe, err error) {
-	o, err := s.CallDurably(ctx, bucket, d, script, appendPushes(nil, pushes)...)
-	if err != nil {
-		return nil, nil, err
-	}
-	results, err = s.pushed(pushes, o)
-	if err != nil {
-		return nil, nil, fmt.Errorf("push to shard %s: %w", s.name, err)
-	}
-	return results, o.Unsafe, nil
-}
-
-// The lengths of push.lua's answer: its head, and what it says about each push whose id existed.
-const (
-	pushedHead      = 2
-	duplicateFields = 3
-)
-
-// pushed decodes the answer of the push script.
-func (s *Shard) pushed(pushes []Push, o Reply) ([]Result, error) {
-	reply, ok := o.Value.([]any)
-	if !ok || len(reply) < pushedHead || (len(reply)-pushedHead)%duplicateFields != 0 {
-		return nil, errReply
-	}
-	_, timed := reply[0].(int64)
-	revision, revised := reply[1].(int64)
-	if !timed || !revised {
-		return nil, errReply
-	}
-	now := micros(reply[0])
-	results := make([]Result, len(pushes))
-	for i := range pushes {
-		results[i].Job = s.fresh(&pushes[i], dueAt(&pushes[i], now, i), now)
-		results[i].Job.Revision = revision + int64(i)
-	}
-	for d := range slices.Chunk(reply[pushedHead:], duplicateFields) {
-		n, ok := d[0].(int64)
-		if !ok || n < 1 || int(n) > len(pushes) {
-			return nil, errReply
+func (b *pushBatch) storeIn(ctx context.Context, to destination, which []int) {
+	list := b.pushes
+	if len(which) != len(list) {
+		list = make([]store.Push, len(which))
+		for k, i := range which {
+			list[k] = b.pushes[i]
 		}
-		results[n-1] = s.duplicate(&pushes[n-1], results[n-1].Job, d[1] == "replaced", d[2], now, o.Doubtful)
 	}
-	return results, nil
+	for k, r := range to.push(ctx, list) {
+		b.results[which[k]] = r
+	}
 }
 
-// duplicate returns the result of a push whose id existed. stored is the job of the push if that was stored.
-func (s *Shard) duplicate(p *Push, stored Job, replaced bool, existing any, now time.Time, again bool) Result {
-	if replaced {
-		return Result{Job: stored, Duplicate: !again}
-	}
-	job, err := s.job(p.Topic, existing, now)
+// storeElsewhere is storeIn for pushes that another shard has not answered. That shard may have stored them since the
+// batch began, so they get an instant instead of a delay. The clock of this shard is known to within the time of a
+// request: no copy is due before its delay has passed, nor before the time that is answered.
+func (b *pushBatch) storeElsewhere(ctx context.Context, to destination, which []int) {
+	least, most, err := to.shard.ClockOf(ctx, to.bucket)
 	if err != nil {
-		return Result{Err: err}
+		for _, i := range which {
+			b.results[i] = store.Result{Err: err}
+		}
+		return
 	}
-	if again && isOwn(p, job) {
-		return Result{Job: *job}
+	answers := map[int]time.Time{}
+	for _, i := range which {
+		p := &b.pushes[i]
+		if ms, instant := store.AskedTime(p); !instant {
+			delay := time.Duration(ms) * time.Millisecond
+			answers[i] = least(b.began).Add(delay).Truncate(time.Millisecond).UTC()
+			p.DueAt, p.Delay = most(b.began).Add(delay).UTC(), 0
+		}
 	}
-	return duplicateOf(p, job)
+	b.storeIn(ctx, to, which)
+	for i, due := range answers {
+		if r := &b.results[i]; r.Err == nil && (!r.Duplicate || b.pushes[i].OnDuplicate == store.Replace) {
+			r.Job.DueAt = due
+		}
+	}
 }
 
-// isOwn reports whether the job that a repeated push found is the one that its first, unanswered call stored.
-func isOwn(p *Push, j *Job) bool {
-	due := dueAt(p, j.CreatedAt, 0)
-	return !j.DueAt.Before(due) && j.DueAt.Before(due.Add(2*time.Millisecond)) && j.Attempts == 0 &&
-		j.Priority == p.Priority && bytes.Equal(j.Body, p.Body)
+// answerExisting looks for ids that already exist in a shard that is not their home: they were pushed while their home
+// was down, or before a shard was added. It answers pushes that keep or refuse these jobs, and returns the rest. While
+// a shard does not answer, it refuses pushes that replace, since the old job could be called as well.
+func (b *pushBatch) answerExisting(ctx context.Context, todo []int) (rest []int) {
+	away := map[*store.Shard][]int{}
+	for _, i := range todo {
+		p := &b.pushes[i]
+		if p.Fresh {
+			continue
+		}
+		for k, s := range b.q.order(p.Topic, p.ID) {
+			// The push script finds it in its home. Replace must know before, since it then goes to no other shard.
+			if k > 0 || s.State() != "active" || p.OnDuplicate == store.Replace {
+				away[s] = append(away[s], i)
+			}
+		}
+	}
+	var mu sync.Mutex
+	answered := map[int]bool{}
+	missed := map[*store.Shard]error{}
+	var wg sync.WaitGroup
+	for s, which := range away {
+		wg.Go(func() {
+			refs := make([]store.Ref, len(which))
+			for k, i := range which {
+				refs[k] = store.Ref{Topic: b.pushes[i].Topic, ID: b.pushes[i].ID}
+			}
+			found, err := s.GetAll(ctx, refs) // a shard that does not answer counts as without the jobs
+			b.dropFinished(which, found)
+			unsafe := b.confirmKept(ctx, s, which, found)
+			mu.Lock()
+			defer mu.Unlock()
+			missed[s] = err
+			for k, i := range which {
+				if found[k] != nil {
+					answered[i] = b.found(i, s, found[k], unsafe[i]) || answered[i]
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.acceptKept(answered)
+	return slices.DeleteFunc(todo, func(i int) bool { return answered[i] || b.refuseReplace(i, missed) })
 }
 
-// fresh returns a job as its push stored it.
-func (s *Shard) fresh(p *Push, due, now time.Time) Job {
-	created := now.Truncate(time.Millisecond)
-	j := Job{
-		Topic: p.Topic, ID: p.ID, Shard: s.name, State: Ready, Priority: p.Priority, Order: p.Order, TTR: p.TTR,
-		MaxAttempts: p.MaxAttempts, CreatedAt: created, DueAt: due, ExpiresAt: p.ExpiresAt, Headers: p.Headers,
-		Retry: p.Retry,
+// dropFinished removes the finished jobs that do not count as duplicates.
+func (b *pushBatch) dropFinished(which []int, found []*store.Job) {
+	for k, i := range which {
+		p := &b.pushes[i]
+		if found[k] != nil && found[k].State == store.Finished &&
+			(p.Again || p.OnDuplicate == store.Replace || b.q.opts.Remembers == nil || !b.q.opts.Remembers(p.Topic)) {
+			found[k] = nil
+		}
 	}
-	if p.TTL > 0 {
-		j.ExpiresAt = now.Add(p.TTL.Truncate(time.Millisecond)).Truncate(time.Millisecond)
-	}
-	if due.After(now) {
-		j.State, j.NextAt = Delayed, due
-	}
-	return j
 }
 
-// duplicateOf returns the result of a push that does not replace the existing job of its id.
-func duplicateOf(p *Push, job *Job) Result {
-	if p.OnDuplicate == Refuse {
-		return Result{Job: *job, Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)}
+// refuseReplace refuses a push that replaces when the old job may be in a shard that did not answer: in any, or, when a
+// shard has it, in one before that.
+func (b *pushBatch) refuseReplace(i int, missed map[*store.Shard]error) bool {
+	p := &b.pushes[i]
+	if p.OnDuplicate != store.Replace || p.Fresh {
+		return false
 	}
-	return Result{Job: *job, Duplicate: true}
+	for _, s := range b.q.order(p.Topic, p.ID) {
+		if err := missed[s]; err != nil {
+			b.results[i] = store.Result{Err: err}
+			return true
+		}
+		if b.heldBy(i, s) {
+			return false
+		}
+	}
+	return false
+}
+
+// found records that a shard has the job which a push replaces, or answers the push with a job that is not in its home
+// shard.
+func (b *pushBatch) found(i int, s *store.Shard, job *store.Job, unsafe error) (answered bool) {
+	if b.pushes[i].OnDuplicate == store.Replace {
+		b.replaced[i] = append(b.replaced[i], s)
+		return false
+	}
+	b.results[i] = store.DuplicateOf(&b.pushes[i], job)
+	if unsafe != nil {
+		b.results[i] = store.Result{Job: *job, Err: unsafe}
+	}
+	return true
+}
+
+// confirmKept waits until a replica has the jobs that pushes keep, if their topics' durability requires it. It returns,
+// by push, why no replica has confirmed.
+func (b *pushBatch) confirmKept(ctx context.Context, s *store.Shard, which []int, found []*store.Job) map[int]error {
+	unsafe := map[int]error{}
+	waited := map[int]error{} // by bucket
+	for k, i := range which {
+		p := &b.pushes[i]
+		if found[k] == nil || p.OnDuplicate != store.Keep || b.q.durability(p.Topic) == store.Memory {
+			continue
+		}
+		bucket := s.BucketOf(p.Topic)
+		if _, ok := waited[bucket]; !ok {
+			waited[bucket] = s.AwaitReplica(ctx, bucket)
+		}
+		if err := waited[bucket]; err != nil {
+			unsafe[i] = s.NotReplicated("push", p.Topic, p.ID, err)
+		}
+	}
+	return unsafe
+}
+
+// acceptKept calls Options.Accepted for pushes that keep a job in another shard, as newPushes does for all others.
+func (b *pushBatch) acceptKept(answered map[int]bool) {
+	var which []int
+	var kept []store.Push
+	var found []store.Result
+	for i := range answered {
+		if answered[i] && b.results[i].Duplicate {
+			which, kept, found = append(which, i), append(kept, b.pushes[i]), append(found, b.results[i])
+		}
+	}
+	if len(kept) == 0 || b.q.opts.Accepted == nil {
+		return
+	}
+	if err := b.q.opts.Accepted(kept, found); err != nil {
+		for _, i := range which {
+			b.results[i] = store.Result{Err: &store.UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}}
+		}
+	}
+}
+
+// removeReplaced removes old jobs whose replacements another shard has stored. If no shard has stored the replacement,
+// the old job stays. If an old job cannot be removed, both exist, and the error asks the caller to push again.
+func (b *pushBatch) removeReplaced(ctx context.Context) {
+	for i, holders := range b.replaced {
+		r := &b.results[i]
+		if r.Err != nil && !store.Stored(r.Err) {
+			continue
+		}
+		for _, s := range holders {
+			if s.Name() == r.Job.Shard { // its script has replaced the job
+				continue
+			}
+			removed, err := s.Remove(ctx, b.pushes[i].Topic, b.pushes[i].ID, nil, store.Memory)
+			if err == nil && removed.Job != nil {
+				err = b.q.record(ctx, store.MovedOut, *removed.Job)
+			}
+			if err != nil {
+				*r = store.Result{Err: err}
+				break
+			}
+			r.Duplicate = r.Err == nil
+		}
+	}
 }

@@ -1,52 +1,10 @@
 package queue
 
-import (
-	"context"
-	"time"
-)
-
-// Standing is what a waiting job may wait for, on its shard.
-type Standing struct {
-	Before      int64     // due jobs of its topic that are taken before it: those of its priority
-	Running     int64     // jobs of the topic
-	MaxInFlight int64     // the shard's share of the topic's limit; 0: no limit
-	Paced       time.Time // when rate_limit allows the next job; zero: it does not hold the job up
-	Window      int64     // calls in flight that the endpoint is allowed
-	Failures    int64     // calls without an answer, in a row
-	BreakerOpen time.Time // when the breaker allows the next probe; zero: it is closed
-}
-
-const standingFields = 6 // of each topic in the answer of standing.lua
-
-// Standing reads what a job waits for. ok is false if it no longer waits.
-func (q *Queue) Standing(ctx context.Context, j *Job) (st Standing, ok bool, err error) {
-	s := q.shardNamed(j.Shard)
-	if s == nil {
-		return st, false, nil
-	}
-	v, err := s.CallList(ctx, s.bucketOf(j.Topic), 1+standingFields, standingScript, j.ID, j.Topic)
-	if err != nil {
-		return st, false, err
-	}
-	n := ints(v)
-	return Standing{
-		Before: n[0], Window: n[1], Failures: n[2], BreakerOpen: unlessZero(n[3]), Running: n[4], MaxInFlight: n[5],
-		Paced: unlessZero(n[6]),
-	}, n[0] >= 0, nil
-}
-
-func unlessZero(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return millis(ms)
-}
-
 // DownFor returns the names of the shards that may have a job and do not answer.
 func (q *Queue) DownFor(topic, id string) (names []string) {
 	for _, s := range q.order(topic, id) {
 		if !s.Up() {
-			names = append(names, s.name)
+			names = append(names, s.Name())
 		}
 	}
 	return names

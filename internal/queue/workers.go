@@ -2,40 +2,15 @@ package queue
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"time"
+
+	"github.com/wakecall/wakecall/internal/store"
 )
-
-// Workers describes the workers of a pull topic, as their processes report them every few seconds.
-type Workers struct {
-	Waiting int
-	Oldest  time.Time // when the oldest lease began, by the clock of the host that granted it; zero: none is held
-}
-
-// workersFor is how long a bucket remembers waiting workers; their process reports them again before that.
-const workersFor = time.Minute
-
-// NoteWorkers stores how many workers of a process wait for some topics of a bucket. Those for which none waits any
-// more (0) leave Redis.
-func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, waiting map[string]int) error {
-	for topics := range slices.Chunk(slices.Collect(maps.Keys(waiting)), maxTopics) {
-		args := []any{"note", process, workersFor.Milliseconds()}
-		for _, topic := range topics {
-			args = append(args, topic, waiting[topic])
-		}
-		if _, err := s.Call(ctx, bucket, workersScript, args...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // Workers describes the workers of a topic. They wait at all shards at once, so the highest count is right. With a
 // *PartialError the answer is from the shards that answered.
-func (q *Queue) Workers(ctx context.Context, topic string) (w Workers, err error) {
-	err = q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
-		there, err := s.workers(ctx, bucket, topic)
+func (q *Queue) Workers(ctx context.Context, topic string) (w store.Workers, err error) {
+	err = q.EachTopic([]string{topic}, 1, func(s *store.Shard, bucket int, _ []string) error {
+		there, err := s.Workers(ctx, bucket, topic)
 		w.Waiting = max(w.Waiting, there.Waiting)
 		if w.Oldest.IsZero() || !there.Oldest.IsZero() && there.Oldest.Before(w.Oldest) {
 			w.Oldest = there.Oldest
@@ -43,17 +18,4 @@ func (q *Queue) Workers(ctx context.Context, topic string) (w Workers, err error
 		return err
 	})
 	return w, err
-}
-
-func (s *Shard) workers(ctx context.Context, bucket int, topic string) (w Workers, err error) {
-	reply, err := s.CallList(ctx, bucket, 2, workersScript, "read", topic)
-	if err != nil {
-		return w, err
-	}
-	counts := ints(reply)
-	w.Waiting = int(counts[0])
-	if counts[1] > 0 {
-		w.Oldest = time.Unix(counts[1], 0)
-	}
-	return w, nil
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -29,7 +29,7 @@ func TestRecoveryComparesBeforeAnythingIsAnswered(t *testing.T) {
 	eventually(t, "both jobs to be back", func() bool {
 		for _, id := range []string{"of-a", "of-b", "deleted"} {
 			_, err := a.queue.Get(t.Context(), "t", id)
-			var un *queue.UnavailableError
+			var un *store.UnavailableError
 			switch {
 			case errors.As(err, &un):
 				return false
@@ -60,14 +60,14 @@ func TestRecoveryWaitsForAHostThatRestarts(t *testing.T) {
 	eventually(t, "the first host to have replayed its journal", func() bool {
 		return client.HExists(t.Context(), "wk:{0}:cmp", "by "+ka.host).Val()
 	})
-	var un *queue.UnavailableError
+	var un *store.UnavailableError
 	if _, err := a.queue.Get(t.Context(), "t", "kept"); !errors.As(err, &un) {
 		t.Errorf("before the other host is back: %v", err)
 	}
 	b.keep(t, time.Minute)
 	eventually(t, "the shard to answer",
 		func() bool { _, err := a.queue.Get(t.Context(), "t", "kept"); return err == nil })
-	if _, err := a.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := a.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("deleted: %v", err)
 	}
 }
@@ -82,7 +82,7 @@ func TestRecoveryOfALossBeforeAnAbsentHostIsBack(t *testing.T) {
 	inA.opts.Patience = time.Millisecond
 	attendAll(t, inA) // alone
 	ready(t, a, b)
-	second := queue.Push{Topic: "t", ID: "second", Body: []byte("1"), Delay: time.Hour, OnDuplicate: queue.Replace}
+	second := store.Push{Topic: "t", ID: "second", Body: []byte("1"), Delay: time.Hour, OnDuplicate: store.Replace}
 	if r := b.queue.Push(t.Context(), second); r.Err != nil {
 		t.Fatal(r.Err)
 	}
@@ -114,7 +114,7 @@ func TestRecoveryRestoresNoDeletedJobOfAHostThatIsBack(t *testing.T) {
 	attendAll(t, inB)
 	ready(t, b)
 	attendAll(t, inA)
-	if _, err := b.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := b.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("deleted: %v", err)
 	}
 	if _, err := b.queue.Get(t.Context(), "t", "kept"); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // awayWorld is a shard that lost everything while the second host was away.
@@ -27,8 +27,8 @@ func awayWorld(t *testing.T, before func(a, b *host)) (a, b *host, inA, inB *hea
 }
 
 func isAbsent(err error) bool {
-	un, ok := errors.AsType[*queue.UnavailableError](err)
-	return ok && un.Reason == queue.Absent
+	un, ok := errors.AsType[*store.UnavailableError](err)
+	return ok && un.Reason == store.Absent
 }
 
 // TestRecoveryKnowsWhatItCannotKnow: while a host is away, an id that is not there may be in its journal.
@@ -43,20 +43,20 @@ func TestRecoveryKnowsWhatItCannotKnow(t *testing.T) {
 	}
 	_, err := a.queue.Get(ctx, "t", "of b")
 	errs := map[string]error{"get": err, "delete": a.queue.Delete(ctx, "t", "of b")}
-	errs["change"] = a.change(ctx, "t", "of b", queue.Change{})
+	errs["change"] = a.change(ctx, "t", "of b", store.Change{})
 	_, errs["run"] = a.queue.RunNow(ctx, "t", "of b")
-	errs["push"] = a.queue.Push(ctx, queue.Push{Topic: "t", ID: "of b", Body: []byte(`"new"`)}).Err
+	errs["push"] = a.queue.Push(ctx, store.Push{Topic: "t", ID: "of b", Body: []byte(`"new"`)}).Err
 	errs["push refused if there"] = a.queue.Push(ctx,
-		queue.Push{Topic: "t", ID: "of b", Body: []byte(`"new"`), OnDuplicate: queue.Refuse}).Err
+		store.Push{Topic: "t", ID: "of b", Body: []byte(`"new"`), OnDuplicate: store.Refuse}).Err
 	for what, err := range errs {
 		if !isAbsent(err) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if r := a.queue.Push(ctx, queue.Push{Topic: "t", ID: "of a", Body: []byte(`"new"`)}); r.Err != nil || !r.Duplicate {
+	if r := a.queue.Push(ctx, store.Push{Topic: "t", ID: "of a", Body: []byte(`"new"`)}); r.Err != nil || !r.Duplicate {
 		t.Errorf("push of a known id: %+v", r)
 	}
-	if r := a.queue.Push(ctx, queue.Push{Topic: "t", ID: queue.NewID(), Fresh: true}); r.Err != nil {
+	if r := a.queue.Push(ctx, store.Push{Topic: "t", ID: store.NewID(), Fresh: true}); r.Err != nil {
 		t.Errorf("push without an id: %v", r.Err)
 	}
 	attendAll(t, inB)
@@ -64,7 +64,7 @@ func TestRecoveryKnowsWhatItCannotKnow(t *testing.T) {
 	if j, err := a.queue.Get(ctx, "t", "of b"); err != nil || string(j.Body) != `"old"` {
 		t.Errorf("of b, when it is back: %+v, %v", j, err)
 	}
-	if _, err := a.queue.Get(ctx, "t", "unknown"); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := a.queue.Get(ctx, "t", "unknown"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("unknown, when all are back: %v", err)
 	}
 }
@@ -92,12 +92,12 @@ func TestRecoveryByAHostThatIsBackOverridesNothing(t *testing.T) {
 		for _, id := range []string{"replaced", "called", "ran", "deleted", "changed"} {
 			a.push(t, id, `"a"`, time.Hour)
 			body := []byte(`"b"`)
-			if err := b.change(t.Context(), "t", id, queue.Change{Body: &body}); err != nil {
+			if err := b.change(t.Context(), "t", id, store.Change{Body: &body}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		b.push(t, "of b", `"b"`, time.Hour)
-		r := b.queue.Push(t.Context(), queue.Push{Topic: "cleared", ID: "1", Body: []byte("1"), Delay: time.Hour})
+		r := b.queue.Push(t.Context(), store.Push{Topic: "cleared", ID: "1", Body: []byte("1"), Delay: time.Hour})
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -105,7 +105,7 @@ func TestRecoveryByAHostThatIsBackOverridesNothing(t *testing.T) {
 	ctx := t.Context()
 	replace := func(id string) {
 		t.Helper()
-		p := queue.Push{Topic: "t", ID: id, Body: []byte(`"new"`), OnDuplicate: queue.Replace}
+		p := store.Push{Topic: "t", ID: id, Body: []byte(`"new"`), OnDuplicate: store.Replace}
 		if r := a.queue.Push(ctx, p); r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -116,7 +116,7 @@ func TestRecoveryByAHostThatIsBackOverridesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if _, id, err := a.work(ctx, queue.NewID(), queue.Done); err != nil || id == "" {
+		if _, id, err := a.work(ctx, store.NewID(), store.Done); err != nil || id == "" {
 			t.Fatalf("worked on %q, %v", id, err)
 		}
 	}
@@ -130,11 +130,11 @@ func TestRecoveryByAHostThatIsBackOverridesNothing(t *testing.T) {
 	attendAll(t, inB)
 	ready(t, a, b)
 	for _, id := range []string{"of b", "called", "ran", "deleted"} {
-		if j, err := a.queue.Get(ctx, "t", id); !errors.Is(err, queue.ErrNotFound) {
+		if j, err := a.queue.Get(ctx, "t", id); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %+v, %v", id, j, err)
 		}
 	}
-	if j, err := a.queue.Get(ctx, "cleared", "1"); !errors.Is(err, queue.ErrNotFound) {
+	if j, err := a.queue.Get(ctx, "cleared", "1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("of the cleared topic: %+v, %v", j, err)
 	}
 	for id, want := range map[string]string{"replaced": `"new"`, "changed": `"b"`} {
@@ -148,12 +148,12 @@ func TestRecoveryByAHostThatIsBackOverridesNothing(t *testing.T) {
 func seen(t *rapid.T, h *host, id string) string {
 	job, err := h.queue.Get(context.Background(), "t", id)
 	switch {
-	case errors.Is(err, queue.ErrNotFound), isAbsent(err):
+	case errors.Is(err, store.ErrNotFound), isAbsent(err):
 		return "gone"
 	case err != nil:
 		t.Fatalf("get %s: %v", id, err)
 	}
-	return fmt.Sprintf("dead %v: %s", job.State == queue.Dead, job.Body)
+	return fmt.Sprintf("dead %v: %s", job.State == store.Dead, job.Body)
 }
 
 // touch does something with a job, or several, through a host, and returns the ids of those that it changed.
@@ -164,11 +164,11 @@ func (w *world) touch(t *rapid.T, h *host) (ids []string) {
 	var err error
 	switch rapid.IntRange(0, 5).Draw(t, "touch") {
 	case 0:
-		p := queue.Push{Topic: "t", ID: id, Body: body, OnDuplicate: queue.Replace,
+		p := store.Push{Topic: "t", ID: id, Body: body, OnDuplicate: store.Replace,
 			Delay: rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "delay")}
 		err = h.queue.Push(ctx, p).Err
 	case 1:
-		err = h.change(ctx, "t", id, queue.Change{Body: &body})
+		err = h.change(ctx, "t", id, store.Change{Body: &body})
 	case 2:
 		err = h.queue.Delete(ctx, "t", id)
 	case 3:
@@ -176,7 +176,7 @@ func (w *world) touch(t *rapid.T, h *host) (ids []string) {
 			return []string{"a", "b", "c", "d"}
 		}
 	default:
-		v := rapid.SampledFrom([]queue.Verb{queue.Done, queue.Retry, queue.Bury}).Draw(t, "verdict")
+		v := rapid.SampledFrom([]store.Verb{store.Done, store.Retry, store.Bury}).Draw(t, "verdict")
 		if _, id, err = h.work(ctx, fmt.Sprint("touch ", w.n), v); id == "" {
 			return nil
 		}
@@ -248,7 +248,7 @@ func TestRecoveryByAForgottenHostThatIsBack(t *testing.T) {
 		t.Run(fmt.Sprint(days, " days"), func(t *testing.T) {
 			a, b, inA, inB, client := awayWorld(t, func(_, b *host) { b.push(t, "of b", `"old"`, time.Hour) })
 			ctx := t.Context()
-			if err := queue.ForgetHost(ctx, a.queue, inB.host); err != nil {
+			if err := ForgetHost(ctx, a.queue, inB.host); err != nil {
 				t.Fatal(err)
 			}
 			client.HSet(ctx, "wk:{0}:hosts", "at "+inB.host, time.Now().AddDate(0, 0, -days).UnixMilli())
@@ -258,7 +258,7 @@ func TestRecoveryByAForgottenHostThatIsBack(t *testing.T) {
 			attendAll(t, inB)
 			ready(t, a, b)
 			attendAll(t, inB)
-			if j, err := a.queue.Get(ctx, "t", "of b"); !errors.Is(err, queue.ErrNotFound) {
+			if j, err := a.queue.Get(ctx, "t", "of b"); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("of b: %+v, %v", j, err)
 			}
 		})

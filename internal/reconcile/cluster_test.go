@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/wait"
 	"github.com/wakecall/wakecall/timer"
@@ -71,7 +71,7 @@ func startCluster(t *testing.T) *cluster {
 }
 
 // topics returns a topic of each bucket, by the node that has it.
-func (c *cluster) topics(t *testing.T, s *queue.Shard) (topics map[*clusterNode][]string) {
+func (c *cluster) topics(t *testing.T, s *store.Shard) (topics map[*clusterNode][]string) {
 	t.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.nodes[0].addr()}})
 	defer client.Close()
@@ -79,7 +79,7 @@ func (c *cluster) topics(t *testing.T, s *queue.Shard) (topics map[*clusterNode]
 	seen := map[int]bool{}
 	for i := 0; len(seen) < s.Buckets(); i++ {
 		topic := fmt.Sprint("t", i)
-		bucket := s.BucketOf(topic)
+		bucket := BucketOf(s, topic)
 		if seen[bucket] {
 			continue
 		}
@@ -139,7 +139,7 @@ func (h *host) accepts(t *testing.T, topics []string) time.Duration {
 	var wg sync.WaitGroup
 	for _, topic := range topics {
 		wg.Go(func() {
-			p := queue.Push{Topic: topic, ID: queue.NewID(), Body: []byte("1"), Delay: time.Hour}
+			p := store.Push{Topic: topic, ID: store.NewID(), Body: []byte("1"), Delay: time.Hour}
 			for h.queue.Push(t.Context(), p).Err != nil && time.Since(began) < wait.Limit {
 				time.Sleep(5 * time.Millisecond)
 			}
@@ -251,7 +251,7 @@ func (h *host) lateness(t *testing.T, topics []string, in time.Duration) func() 
 	var wg sync.WaitGroup
 	for _, topic := range topics {
 		for i := range each {
-			p := queue.Push{Topic: topic, ID: queue.NewID(), Body: []byte("1"),
+			p := store.Push{Topic: topic, ID: store.NewID(), Body: []byte("1"),
 				Delay: time.Second + time.Duration(i)*in/each}
 			if r := h.queue.Push(t.Context(), p); r.Err != nil {
 				t.Fatal(r.Err)
@@ -259,20 +259,20 @@ func (h *host) lateness(t *testing.T, topics []string, in time.Duration) func() 
 		}
 		wg.Go(func() {
 			for got := 0; got < each && t.Context().Err() == nil; time.Sleep(20 * time.Millisecond) {
-				r := queue.Reserve{Worker: topic, Token: queue.NewID(), Max: each, Pattern: "0102010201"}
-				reserved, err := s.Reserve(t.Context(), s.BucketOf(topic), r)
+				r := store.Reserve{Worker: topic, Token: store.NewID(), Max: each, Pattern: "0102010201"}
+				reserved, err := s.Reserve(t.Context(), BucketOf(s, topic), r)
 				if err != nil {
 					continue
 				}
-				var done []queue.End
+				var done []store.End
 				mu.Lock()
 				for _, l := range reserved.Jobs {
 					late = append(late, reserved.Now.Sub(l.DueAt))
-					done = append(done, queue.End{Lease: l.Lease, Verb: queue.Done, Endpoint: queue.EndpointUp})
+					done = append(done, store.End{Lease: l.Lease, Verb: store.Done, Endpoint: store.EndpointUp})
 				}
 				mu.Unlock()
 				got += len(reserved.Jobs)
-				_, _ = s.End(t.Context(), s.BucketOf(topic), done)
+				_, _ = s.End(t.Context(), BucketOf(s, topic), done)
 			}
 		})
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/disk"
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // diskCase is one seed: two processes of a host write to its journal until the power is cut, or they are killed.
@@ -136,11 +136,11 @@ func (c *diskCase) deliver(j *journal.Journal) {
 
 // keep spools pushes of new jobs.
 func (c *diskCase) keep(j *journal.Journal) {
-	var pushes []queue.Push
+	var pushes []store.Push
 	for range 1 + c.r.IntN(2) {
 		c.ids++
 		id := fmt.Sprintf("spooled %d", c.ids)
-		pushes = append(pushes, queue.Push{Topic: "s", ID: id, Body: []byte("body of " + id), Priority: queue.Normal})
+		pushes = append(pushes, store.Push{Topic: "s", ID: id, Body: []byte("body of " + id), Priority: store.Normal})
 	}
 	_, err := NewSpool(c.dir, j).Keep(pushes)
 	for i := range pushes {
@@ -166,20 +166,20 @@ type shardOf struct {
 
 func (s *shardOf) Ready() error { return nil }
 
-func (s *shardOf) PushBatch(_ context.Context, pushes []queue.Push) []queue.Result {
-	results := make([]queue.Result, len(pushes))
+func (s *shardOf) PushBatch(_ context.Context, pushes []store.Push) []store.Result {
+	results := make([]store.Result, len(pushes))
 	for i := range pushes {
 		p := &pushes[i]
 		if string(p.Body) != "body of "+p.ID {
 			s.t.Errorf("the spool has %s with %q", p.ID, p.Body)
 		}
 		s.revision++
-		results[i].Job = queue.Job{Topic: p.Topic, ID: p.ID, Shard: "a", Revision: s.revision, Priority: queue.Normal}
+		results[i].Job = store.Job{Topic: p.Topic, ID: p.ID, Shard: "a", Revision: s.revision, Priority: store.Normal}
 		s.pushed[p.ID] = true
 	}
 	if err := (Recorder{s.journal}).Accepted(pushes, results); err != nil {
 		for i := range results {
-			results[i].Err = &queue.UnavailableError{Reason: "journal", Err: err}
+			results[i].Err = &store.UnavailableError{Reason: "journal", Err: err}
 		}
 	}
 	return results
@@ -212,7 +212,7 @@ func (c *diskCase) replayed() map[string]string {
 	s := &source{dirs: []string{c.dir}, wants: func(*line) bool { return true }}
 	err := s.each(context.Background(), &torn, f.add)
 	err = errors.Join(err, s.each(context.Background(), &torn, func(l *line) error {
-		if e := f.entry(l); f.decides(l) && e.Kind == queue.EntryStored {
+		if e := f.entry(l); f.decides(l) && e.Kind == EntryStored {
 			jobs[e.Job.ID] = string(e.Job.Body)
 		}
 		return nil

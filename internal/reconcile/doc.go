@@ -6,7 +6,7 @@
 // of its bucket, and a line in the journal of the host that accepted it. So the history of a job is its lines, on all
 // hosts, in the order of their revisions, and the lost changes are the lines with revisions above the one in the data.
 //
-// A server that is new to a shard refuses requests until it has been compared (see queue/shards_compare.go). Each
+// A server that is new to a shard refuses requests until it has been compared (see compare.go). Each
 // host's Reconciler replays the missing lines, in any order and concurrently with the others: for each job the highest
 // revision decides. Every process of the host has a Reconciler, of which one works.
 //

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/disk"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -69,7 +69,7 @@ func TestRecoveryAttendsWhileThereIsTraffic(t *testing.T) {
 // seen returns when the shards last heard of the host.
 func (h *host) seen(t *testing.T) time.Time {
 	t.Helper()
-	hosts, err := queue.Hosts(t.Context(), h.queue)
+	hosts, err := Hosts(t.Context(), h.queue)
 	if err != nil || len(hosts) != 1 {
 		t.Fatalf("hosts: %+v, %v", hosts, err)
 	}
@@ -112,17 +112,17 @@ func TestRecoveryAcceptsPushes(t *testing.T) {
 	if _, err := inA.send(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	fresh := queue.NewID()
-	for _, p := range []queue.Push{
+	fresh := store.NewID()
+	for _, p := range []store.Push{
 		{Topic: "t", ID: fresh, Fresh: true, Body: []byte("1"), Delay: time.Hour},
-		{Topic: "t", ID: "replaced", OnDuplicate: queue.Replace, Body: []byte(`"new"`), Delay: time.Hour},
+		{Topic: "t", ID: "replaced", OnDuplicate: store.Replace, Body: []byte(`"new"`), Delay: time.Hour},
 	} {
 		if r := b.queue.Push(t.Context(), p); r.Err != nil {
 			t.Errorf("%s: %v", p.ID, r.Err)
 		}
 	}
-	r := b.queue.Push(t.Context(), queue.Push{Topic: "t", ID: "kept", Body: []byte(`"new"`)})
-	if _, ok := errors.AsType[*queue.UnavailableError](r.Err); !ok {
+	r := b.queue.Push(t.Context(), store.Push{Topic: "t", ID: "kept", Body: []byte(`"new"`)})
+	if _, ok := errors.AsType[*store.UnavailableError](r.Err); !ok {
 		t.Errorf("kept: %v", r.Err)
 	}
 	attendAll(t, inA, inB)
@@ -166,9 +166,9 @@ func TestRecoveryRefusesALateProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	job.Topic, job.Body = "t", []byte("1")
-	_, _ = in.shard.Replay(t.Context(), 0, queue.ReplayCompare, c.Name, false,
-		[]queue.Entry{{Kind: queue.EntryStored, Revision: job.Revision, Job: job}})
-	if _, err := h.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, queue.ErrNotFound) {
+	_, _ = Replay(t.Context(), in.shard, 0, ReplayCompare, c.Name, false,
+		[]Entry{{Kind: EntryStored, Revision: job.Revision, Job: job}})
+	if _, err := h.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the job was stored after its deletion: %v", err)
 	}
 }

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // heartbeat attends one bucket of a shard for this host.
 type heartbeat struct {
 	*Reconciler
-	shard    *queue.Shard
+	shard    *store.Shard
 	bucket   int
 	end      journal.Position // as last sent to the bucket
 	attended time.Time
@@ -29,10 +29,10 @@ type heartbeat struct {
 type lateLines struct {
 	at   time.Time
 	from journal.Position
-	gap  queue.Gap
+	gap  Gap
 }
 
-func newHeartbeat(k *Reconciler, s *queue.Shard, bucket int) *heartbeat {
+func newHeartbeat(k *Reconciler, s *store.Shard, bucket int) *heartbeat {
 	return &heartbeat{Reconciler: k, shard: s, bucket: bucket, revision: k.hosts.revision(s.Name(), bucket)}
 }
 
@@ -47,7 +47,7 @@ func (a *heartbeat) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case w := <-wakeups:
-			if w.Kind == queue.WakeReconnect || w.Kind == queue.WakeComparing {
+			if w.Kind == store.WakeReconnect || w.Kind == store.WakeComparing {
 				a.attend(ctx)
 			}
 		case <-tick.C:
@@ -66,7 +66,7 @@ func (a *heartbeat) due(ctx context.Context) bool {
 	if end, err := journal.End(a.opts.Dir); err != nil || !end.Equal(a.end) {
 		return true
 	}
-	server, err := a.shard.ComparedWith(ctx, a.bucket)
+	server, err := ComparedWith(ctx, a.shard, a.bucket)
 	return err != nil || server == ""
 }
 
@@ -75,7 +75,7 @@ func (a *heartbeat) isLate() bool { return len(a.late) > 0 && time.Now().After(a
 
 func (a *heartbeat) attend(ctx context.Context) {
 	err := a.beat(ctx)
-	for errors.Is(err, queue.ErrOtherComparison) && ctx.Err() == nil {
+	for errors.Is(err, ErrOtherComparison) && ctx.Err() == nil {
 		err = a.beat(ctx)
 	}
 	if ctx.Err() != nil {
@@ -122,27 +122,27 @@ func (a *heartbeat) beat(ctx context.Context) error {
 	return nil
 }
 
-func (a *heartbeat) send(ctx context.Context, end journal.Position) (queue.Comparison, error) {
-	return a.shard.Attend(ctx, a.bucket,
-		queue.Attendance{Host: a.host, Position: end.String(), Revision: a.revision})
+func (a *heartbeat) send(ctx context.Context, end journal.Position) (Comparison, error) {
+	return Attend(ctx, a.shard, a.bucket,
+		Attendance{Host: a.host, Position: end.String(), Revision: a.revision})
 }
 
 // compareLimit bounds one comparison, which may have to read days of the journal.
 const compareLimit = time.Hour
 
 // compare replays the journal in the bucket, and waits until it is open.
-func (a *heartbeat) compare(ctx context.Context, end journal.Position, c queue.Comparison) error {
+func (a *heartbeat) compare(ctx context.Context, end journal.Position, c Comparison) error {
 	ctx, cancel := context.WithTimeout(ctx, compareLimit)
 	defer cancel()
 	defer a.stayAtWork(ctx, end)()
-	mode := queue.ReplayCompare
+	mode := ReplayCompare
 	if c.Open { // others may change its jobs meanwhile
-		mode = queue.ReplayLate
+		mode = ReplayLate
 	}
 	var report Report
 	highest, err := a.replay(ctx, mode, c, &report)
 	if err != nil {
-		if ctx.Err() == nil && !errors.Is(err, queue.ErrOtherComparison) {
+		if ctx.Err() == nil && !errors.Is(err, ErrOtherComparison) {
 			a.report(a.shard.Name(), &report, err)
 		}
 		return err
@@ -157,7 +157,7 @@ func (a *heartbeat) compare(ctx context.Context, end journal.Position, c queue.C
 		return err
 	}
 	if !c.Open {
-		gap := queue.Gap{After: c.After, Upto: opened.Upto}
+		gap := Gap{After: c.After, Upto: opened.Upto}
 		a.late = append(a.late, lateLines{time.Now().Add(a.opts.Again), end, gap})
 	}
 	a.report(a.shard.Name(), &report, nil)
@@ -185,7 +185,7 @@ func (a *heartbeat) stayAtWork(ctx context.Context, end journal.Position) (stop 
 
 // replay replays the lines that the bucket misses, and returns the highest revision of the bucket in the journal.
 func (a *heartbeat) replay(
-	ctx context.Context, mode queue.ReplayMode, c queue.Comparison, r *Report,
+	ctx context.Context, mode ReplayMode, c Comparison, r *Report,
 ) (highest int64, err error) {
 	from, err := journal.ParsePosition(c.Position)
 	if err != nil {
@@ -193,7 +193,7 @@ func (a *heartbeat) replay(
 	}
 	missing := boundsOf(&c)
 	s := &source{dirs: []string{a.opts.Dir}, from: journal.Range{From: from}, wants: func(l *line) bool {
-		if a.shard.BucketOf(l.topic) != a.bucket || !isOf(l, a.shard) {
+		if BucketOf(a.shard, l.topic) != a.bucket || !isOf(l, a.shard) {
 			return false
 		}
 		highest = max(highest, l.revision)
@@ -205,27 +205,27 @@ func (a *heartbeat) replay(
 
 // bounds says which lines a bucket misses.
 type bounds struct {
-	gaps []queue.Gap
+	gaps []Gap
 	late bool // others may change jobs meanwhile
 }
 
 // boundsOf derives the bounds from a bucket's answer.
-func boundsOf(c *queue.Comparison) bounds {
+func boundsOf(c *Comparison) bounds {
 	if c.Open {
 		return bounds{gaps: c.Missed, late: true}
 	}
-	return bounds{gaps: []queue.Gap{{After: c.After, Upto: math.MaxInt64}}}
+	return bounds{gaps: []Gap{{After: c.After, Upto: math.MaxInt64}}}
 }
 
 func (b bounds) has(l *line) bool {
-	if l.kind == queue.EntryDelivered && !b.late { // the data may have the reservation, but not its end
+	if l.kind == EntryDelivered && !b.late { // the data may have the reservation, but not its end
 		return true
 	}
 	return b.holds(l.revision)
 }
 
 func (b bounds) holds(revision int64) bool {
-	return slices.ContainsFunc(b.gaps, func(g queue.Gap) bool { return g.After < revision && revision <= g.Upto })
+	return slices.ContainsFunc(b.gaps, func(g Gap) bool { return g.After < revision && revision <= g.Upto })
 }
 
 // openEvery is how often a host asks whether the others have replayed their journals.
@@ -233,23 +233,23 @@ const openEvery = 50 * time.Millisecond
 
 // open tells the bucket that this host has replayed its journal, and waits until all other running hosts have done the
 // same.
-func (a *heartbeat) open(ctx context.Context, c queue.Comparison, highest int64) (queue.Opened, error) {
+func (a *heartbeat) open(ctx context.Context, c Comparison, highest int64) (Opened, error) {
 	t := time.NewTicker(openEvery)
 	defer t.Stop()
-	by := queue.ComparedBy{
+	by := ComparedBy{
 		Host: a.host, Name: c.Name, Highest: max(highest, a.revision), Patience: a.opts.Patience,
 	}
 	if c.Open {
-		by.Mode = queue.ComparedLate
+		by.Mode = ComparedLate
 	}
 	for {
 		by.Known = a.hosts.known()
-		opened, err := a.shard.OpenBucket(ctx, a.bucket, by)
+		opened, err := OpenBucket(ctx, a.shard, a.bucket, by)
 		switch {
 		case err != nil:
 			return opened, err
 		case opened.Another:
-			return opened, queue.ErrOtherComparison
+			return opened, ErrOtherComparison
 		case opened.Open:
 			if len(opened.Absent) > 0 {
 				a.opts.Logger.Warn("hosts are absent; jobs that only their journals have are missing until they are "+
@@ -268,8 +268,8 @@ func (a *heartbeat) open(ctx context.Context, c queue.Comparison, highest int64)
 // replayLate replays lines written since the comparison by requests that the previous server had answered.
 func (a *heartbeat) replayLate(ctx context.Context, l *lateLines) error {
 	var r Report
-	missed := queue.Comparison{Open: true, Position: l.from.String(), Missed: []queue.Gap{l.gap}}
-	if _, err := a.replay(ctx, queue.ReplayLate, missed, &r); err != nil {
+	missed := Comparison{Open: true, Position: l.from.String(), Missed: []Gap{l.gap}}
+	if _, err := a.replay(ctx, ReplayLate, missed, &r); err != nil {
 		return err
 	}
 	a.report(a.shard.Name(), &r, nil)

@@ -14,14 +14,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
 // heartbeat attends the host's only shard when told to.
 func (h *host) heartbeatOf(t fataler) *heartbeat {
 	k, err := NewReconciler(ReconcilerOptions{
-		Dir: h.dir, Shards: func() []*queue.Shard { return nil }, Queue: h.queue, Patience: wait.Limit,
+		Dir: h.dir, Shards: func() []*store.Shard { return nil }, Queue: h.queue, Patience: wait.Limit,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -53,12 +53,12 @@ type world struct {
 }
 
 type call struct {
-	lease *queue.Job
+	lease *store.Job
 	job   *wanted
 }
 
 type wanted struct {
-	push   queue.Push
+	push   store.Push
 	dead   bool
 	called bool // its delivery is in the journal, but not settled
 }
@@ -69,13 +69,13 @@ func (w *world) id(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "id")
 }
 
-func (w *world) push(t *rapid.T, onDuplicate queue.OnDuplicate) {
+func (w *world) push(t *rapid.T, onDuplicate store.OnDuplicate) {
 	w.n++
 	id := w.id(t)
-	p := queue.Push{
+	p := store.Push{
 		Topic: "t", ID: id, Body: fmt.Appendf(nil, `"pushed %d"`, w.n), OnDuplicate: onDuplicate,
 		Delay:    rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour}).Draw(t, "delay"),
-		Priority: rapid.SampledFrom([]queue.Priority{queue.High, queue.Normal, queue.Low}).Draw(t, "priority"),
+		Priority: rapid.SampledFrom([]store.Priority{store.High, store.Normal, store.Low}).Draw(t, "priority"),
 	}
 	if rapid.Bool().Draw(t, "extras") {
 		p.Order = new(rapid.Uint32Range(0, 2).Draw(t, "order"))
@@ -85,20 +85,20 @@ func (w *world) push(t *rapid.T, onDuplicate queue.OnDuplicate) {
 	if r.Err != nil {
 		t.Fatalf("push: %v", r.Err)
 	}
-	if !r.Duplicate || onDuplicate == queue.Replace {
+	if !r.Duplicate || onDuplicate == store.Replace {
 		p.DueAt, p.ExpiresAt = r.Job.DueAt, r.Job.ExpiresAt
 		w.jobs[id] = &wanted{push: p}
 	}
 }
 
-func (w *world) Push(t *rapid.T) { w.push(t, queue.Keep) }
+func (w *world) Push(t *rapid.T) { w.push(t, store.Keep) }
 
-func (w *world) Replace(t *rapid.T) { w.push(t, queue.Replace) }
+func (w *world) Replace(t *rapid.T) { w.push(t, store.Replace) }
 
 func (w *world) Change(t *rapid.T) {
 	w.n++
 	id, body := w.id(t), fmt.Appendf(nil, `"changed %d"`, w.n)
-	job, err := w.host(t).queue.Change(context.Background(), "t", id, queue.Change{Body: &body})
+	job, err := w.host(t).queue.Change(context.Background(), "t", id, store.Change{Body: &body})
 	if err == nil {
 		w.jobs[id].push.Body, w.jobs[id].push.DueAt = body, job.DueAt
 	}
@@ -124,7 +124,7 @@ func (w *world) Delete(t *rapid.T) {
 
 func (w *world) Attempt(t *rapid.T) {
 	w.n++
-	v := rapid.SampledFrom([]queue.Verb{queue.Done, queue.Retry, queue.Bury}).Draw(t, "verdict")
+	v := rapid.SampledFrom([]store.Verb{store.Done, store.Retry, store.Bury}).Draw(t, "verdict")
 	work := w.host(t).work
 	if w.pull {
 		work = w.host(t).pulled
@@ -135,9 +135,9 @@ func (w *world) Attempt(t *rapid.T) {
 	}
 	switch {
 	case id == "":
-	case v == queue.Done:
+	case v == store.Done:
 		delete(w.jobs, id)
-	case v == queue.Bury:
+	case v == store.Bury:
 		w.jobs[id].dead = true
 	}
 }
@@ -156,7 +156,7 @@ func (w *world) Deliver(t *rapid.T) {
 	if l == nil {
 		return
 	}
-	if err := h.attempted(l, queue.Done); err != nil {
+	if err := h.attempted(l, store.Done); err != nil {
 		t.Fatalf("attempt: %v", err)
 	}
 	w.jobs[l.ID].called = true
@@ -170,7 +170,7 @@ func (w *world) Settle(t *rapid.T) {
 	c := w.calls[0]
 	w.calls = w.calls[1:]
 	is := w.jobs[c.lease.ID] == c.job
-	held, err := w.host(t).settle(context.Background(), c.lease, queue.Done)
+	held, err := w.host(t).settle(context.Background(), c.lease, store.Done)
 	if err != nil || held != is {
 		t.Fatalf("settled %s: %v, %v", c.lease.ID, held, err)
 	}
@@ -186,22 +186,22 @@ func (w *world) lose() {
 
 // configure sets the topic's settings again after they were lost.
 func (w *world) configure(t *rapid.T) {
-	topics := slices.Values([]queue.TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 10, Pull: w.pull}})
+	topics := slices.Values([]store.TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 10, Pull: w.pull}})
 	if err := w.hosts[0].queue.SetTopics(context.Background(), topics); err != nil {
 		t.Fatalf("topics: %v", err)
 	}
 }
 
 // pulled is work for a worker of a pull topic.
-func (h *host) pulled(ctx context.Context, _ string, v queue.Verb) (topic, id string, err error) {
-	jobs, err := h.queue.Take(ctx, queue.TakeRequest{Topics: []string{"t"}, Max: 1})
+func (h *host) pulled(ctx context.Context, _ string, v store.Verb) (topic, id string, err error) {
+	jobs, err := h.queue.Take(ctx, store.TakeRequest{Topics: []string{"t"}, Max: 1})
 	if len(jobs) == 0 {
 		return "", "", err
 	}
-	if v == queue.Retry {
-		v = queue.Fail
+	if v == store.Retry {
+		v = store.Fail
 	}
-	ended := h.queue.End(ctx, []queue.End{{Lease: jobs[0].Lease, Verb: v, Retry: []time.Duration{time.Hour}}})
+	ended := h.queue.End(ctx, []store.End{{Lease: jobs[0].Lease, Verb: v, Retry: []time.Duration{time.Hour}}})
 	return jobs[0].Topic, jobs[0].ID, ended[0].Err
 }
 
@@ -239,7 +239,7 @@ func (w *world) RedriveDead(t *rapid.T) {
 func (w *world) RedriveAs(t *rapid.T) {
 	which := w.dead()
 	// 60 is more than a test makes: a job that used all of its attempts would differ from the model.
-	as := queue.Renewal{MaxAttempts: rapid.SampledFrom([]int{0, 60}).Draw(t, "attempts")}
+	as := store.Renewal{MaxAttempts: rapid.SampledFrom([]int{0, 60}).Draw(t, "attempts")}
 	if rapid.Bool().Draw(t, "ttl") {
 		as.TTL = time.Hour
 	}
@@ -291,12 +291,12 @@ func (w *world) check(t *rapid.T) {
 		job, err := w.hosts[0].queue.Get(context.Background(), "t", id)
 		want := w.jobs[id]
 		switch {
-		case want == nil && !errors.Is(err, queue.ErrNotFound):
+		case want == nil && !errors.Is(err, store.ErrNotFound):
 			t.Fatalf("%s ended, but exists: %+v, %v", id, job, err)
 		case want == nil:
 		case err != nil:
 			t.Fatalf("%s is lost: %v", id, err)
-		case want.dead != (job.State == queue.Dead):
+		case want.dead != (job.State == store.Dead):
 			t.Fatalf("%s is %s, want dead %v", id, job.State, want.dead)
 		case string(job.Body) != string(want.push.Body) || job.Priority != want.push.Priority:
 			t.Fatalf("%s is %s %s, want %s %s", id, job.Priority, job.Body, want.push.Priority, want.push.Body)
@@ -353,7 +353,7 @@ func TestRecoveryByTwoHosts(t *testing.T) {
 			w.check(rt)
 			held.forget(rt, client)
 			client.Del(ctx, "wk:{0}:run") // another server
-			if _, err := w.hosts[0].queue.Get(ctx, "t", "a"); err == nil || errors.Is(err, queue.ErrNotFound) {
+			if _, err := w.hosts[0].queue.Get(ctx, "t", "a"); err == nil || errors.Is(err, store.ErrNotFound) {
 				rt.Fatalf("a server that was not compared answered: %v", err)
 			}
 			attendAll(rt, a, b)

@@ -16,6 +16,7 @@ import (
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/redistest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -52,9 +53,9 @@ func newHostOf(t *testing.T, url string, timeout time.Duration) *host {
 	if h.journal, err = journal.Open(journal.Options{Dir: h.dir, Now: h.now}); err != nil {
 		t.Fatal(err)
 	}
-	h.queue = queue.Open(queue.Options{
+	h.queue = queue.Open(store.Options{
 		Timeout: timeout,
-		Accepted: func(pushes []queue.Push, results []queue.Result) error {
+		Accepted: func(pushes []store.Push, results []store.Result) error {
 			if h.full.Load() {
 				return errors.New("the disk is full")
 			}
@@ -67,7 +68,7 @@ func newHostOf(t *testing.T, url string, timeout time.Duration) *host {
 		Ended:   Recorder{Journal: h.journal}.Ended,
 	})
 	t.Cleanup(func() { _, _ = h.queue.Close(), h.journal.Close() })
-	if err := h.queue.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
+	if err := h.queue.SetShards(t.Context(), []store.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -85,16 +86,16 @@ func (h *host) adopt(t fataler) {
 }
 
 // adopt ends a comparison without replaying a line, and waits until the queue uses the shard.
-func adopt(ctx context.Context, s *queue.Shard) error {
+func adopt(ctx context.Context, s *store.Shard) error {
 	for b := range s.Buckets() {
-		c, err := s.Attend(ctx, b, queue.Attendance{Host: "adopted"})
+		c, err := Attend(ctx, s, b, Attendance{Host: "adopted"})
 		if err != nil {
 			return err
 		}
-		if _, err := s.OpenBucket(ctx, b, queue.ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
+		if _, err := OpenBucket(ctx, s, b, ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}); err != nil {
 			return err
 		}
-		if _, err := s.OpenBucket(ctx, b, queue.ComparedBy{Host: "adopted", Mode: queue.ComparedForget}); err != nil {
+		if _, err := OpenBucket(ctx, s, b, ComparedBy{Host: "adopted", Mode: ComparedForget}); err != nil {
 			return err
 		}
 	}
@@ -105,33 +106,33 @@ func (h *host) recover(ctx context.Context, dry bool) (Report, error) {
 	return Recover(ctx, Options{Shards: h.queue.Shards(), Dirs: []string{h.dir}, DryRun: dry})
 }
 
-func (h *host) change(ctx context.Context, topic, id string, c queue.Change) error {
+func (h *host) change(ctx context.Context, topic, id string, c store.Change) error {
 	_, err := h.queue.Change(ctx, topic, id, c)
 	return err
 }
 
 // work reserves one job and ends its attempt as a dispatcher does: a delivery is in the journal before it is settled, a
 // death after.
-func (h *host) work(ctx context.Context, token string, v queue.Verb) (topic, id string, err error) {
+func (h *host) work(ctx context.Context, token string, v store.Verb) (topic, id string, err error) {
 	l, err := h.reserve(ctx, token)
 	if l == nil || err != nil {
 		return "", "", err
 	}
-	if v != queue.Bury {
+	if v != store.Bury {
 		err = h.attempted(l, v)
 	}
 	if err == nil {
 		_, err = h.settle(ctx, l, v)
 	}
-	if err == nil && v == queue.Bury {
+	if err == nil && v == store.Bury {
 		err = h.attempted(l, v)
 	}
 	return l.Topic, l.ID, err
 }
 
 // reserve returns nil when no job is ready.
-func (h *host) reserve(ctx context.Context, token string) (*queue.Job, error) {
-	reserve := queue.Reserve{Worker: "w", Token: token, Max: 1, Pattern: "0102010201"}
+func (h *host) reserve(ctx context.Context, token string) (*store.Job, error) {
+	reserve := store.Reserve{Worker: "w", Token: token, Max: 1, Pattern: "0102010201"}
 	got, err := h.queue.Shards()[0].Reserve(ctx, 0, reserve)
 	if err != nil || len(got.Jobs) == 0 {
 		return nil, err
@@ -140,15 +141,15 @@ func (h *host) reserve(ctx context.Context, token string) (*queue.Job, error) {
 }
 
 // attempted writes the line of an attempt, as a dispatcher does.
-func (h *host) attempted(l *queue.Job, v queue.Verb) error {
+func (h *host) attempted(l *store.Job, v store.Verb) error {
 	line := journal.AttemptLine{
 		Topic: l.Topic, ID: l.ID, CreatedAt: l.CreatedAt, N: l.Attempts + 1, StartedAt: time.Now(), Shard: l.Shard,
 		Revision: l.Revision,
 	}
 	switch v {
-	case queue.Done:
+	case store.Done:
 		line.Outcome = journal.Done
-	case queue.Bury:
+	case store.Bury:
 		line.Outcome = journal.Dead
 	default:
 		line.Outcome = journal.Retry
@@ -156,14 +157,14 @@ func (h *host) attempted(l *queue.Job, v queue.Verb) error {
 	return h.journal.Attempts([]journal.AttemptLine{line})
 }
 
-func (h *host) settle(ctx context.Context, l *queue.Job, v queue.Verb) (held bool, err error) {
-	attempt := &queue.Attempt{StartedAt: time.Now().UnixMilli()}
-	end := queue.End{Lease: l.Lease, Verb: v, Delay: time.Hour, Attempt: attempt}
-	ended, err := h.queue.Shards()[0].End(ctx, 0, []queue.End{end})
+func (h *host) settle(ctx context.Context, l *store.Job, v store.Verb) (held bool, err error) {
+	attempt := &store.Attempt{StartedAt: time.Now().UnixMilli()}
+	end := store.End{Lease: l.Lease, Verb: v, Delay: time.Hour, Attempt: attempt}
+	ended, err := h.queue.Shards()[0].End(ctx, 0, []store.End{end})
 	if err != nil || ended[0].Err != nil {
 		return false, err
 	}
-	if v == queue.Bury {
+	if v == store.Bury {
 		l.Revision = ended[0].Revision
 	}
 	return true, nil
@@ -198,9 +199,9 @@ func (m memory) forget(t fataler, c *redis.Client) {
 
 type fataler interface{ Fatalf(string, ...any) }
 
-func (h *host) push(t *testing.T, id, body string, delay time.Duration) queue.Job {
+func (h *host) push(t *testing.T, id, body string, delay time.Duration) store.Job {
 	t.Helper()
-	r := h.queue.Push(t.Context(), queue.Push{Topic: "t", ID: id, Body: []byte(body), Delay: delay})
+	r := h.queue.Push(t.Context(), store.Push{Topic: "t", ID: id, Body: []byte(body), Delay: delay})
 	if r.Err != nil {
 		t.Fatal(r.Err)
 	}
@@ -273,10 +274,10 @@ func oneHost(t *testing.T) (h *host, in *heartbeat, client *redis.Client) {
 // fill pushes n jobs.
 func (h *host) fill(t *testing.T, n int) {
 	t.Helper()
-	pushes := make([]queue.Push, 0, 500)
+	pushes := make([]store.Push, 0, 500)
 	for i := range n {
 		pushes = append(pushes,
-			queue.Push{Topic: "t", ID: fmt.Sprint(i), Body: []byte(`"of the job"`), Delay: time.Hour})
+			store.Push{Topic: "t", ID: fmt.Sprint(i), Body: []byte(`"of the job"`), Delay: time.Hour})
 		if len(pushes) < cap(pushes) {
 			continue
 		}

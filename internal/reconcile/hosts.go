@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // hosts remembers the other hosts, and the revisions of all shards, from the answers of the shards. It stores both in a
@@ -60,7 +60,7 @@ func (h *hosts) load() {
 }
 
 // hear merges what a bucket knows about other hosts, and its revision, and stores it if it is news.
-func (h *hosts) saw(s *queue.Shard, bucket int, seen []queue.HostSeen, revision int64) {
+func (h *hosts) saw(s *store.Shard, bucket int, seen []HostSeen, revision int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()

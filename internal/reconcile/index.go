@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
 )
 
 type ending uint8
@@ -45,13 +44,13 @@ func newIndex(part, parts int) *index {
 
 func (f *index) mine(l *line) bool { return l.key[0]%f.parts == f.part }
 
-var endings = map[queue.EntryKind]ending{
-	queue.EntryDeleted: deleted, queue.EntryDelivered: delivered, queue.EntryDied: dead,
+var endings = map[EntryKind]ending{
+	EntryDeleted: deleted, EntryDelivered: delivered, EntryDied: dead,
 }
 
 // add adds a line. All requests come before all attempts.
 func (f *index) add(l *line) error {
-	if l.kind == queue.EntryCleared {
+	if l.kind == EntryCleared {
 		f.cleared[l.topic] = max(f.cleared[l.topic], l.revision)
 		return nil
 	}
@@ -60,16 +59,16 @@ func (f *index) add(l *line) error {
 	}
 	j := f.jobs[l.key]
 	switch {
-	case l.kind == queue.EntryStored:
+	case l.kind == EntryStored:
 		if l.revision > j.content {
 			j.content, j.created = l.revision, l.request.CreatedAt.UnixMilli()
 		}
-	case j.end != 0 && (l.revision < j.end || l.revision == j.end && l.kind != queue.EntryDelivered):
+	case j.end != 0 && (l.revision < j.end || l.revision == j.end && l.kind != EntryDelivered):
 		return nil
 	default:
 		j.end, j.ending = l.revision, endings[l.kind]
 	}
-	if l.kind == queue.EntryDied {
+	if l.kind == EntryDied {
 		f.deaths[l.key] = l.attempt
 		if j.content != 0 && j.created != l.attempt.CreatedAt.UnixMilli() {
 			j.ending = deleted // it is a later job of the same id that died, and no line has its content
@@ -98,11 +97,11 @@ func (j *latest) ended() bool { return j.state() == deleted || j.state() == deli
 func (f *index) decides(l *line) bool {
 	j := f.jobs[l.key]
 	switch l.kind {
-	case queue.EntryCleared:
+	case EntryCleared:
 		return false // is replayed before all others
-	case queue.EntryStored:
+	case EntryStored:
 		return j.content == l.revision && !j.ended() && l.revision > f.cleared[l.topic]
-	case queue.EntryDied:
+	case EntryDied:
 		// The content's entry has it, too, but another host may have a newer content.
 		return j.end == l.revision && j.state() != living
 	}
@@ -110,10 +109,10 @@ func (f *index) decides(l *line) bool {
 }
 
 // entry returns the entry of a line that decides, with what other lines say about its job.
-func (f *index) entry(l *line) queue.Entry {
+func (f *index) entry(l *line) Entry {
 	e := entryOf(l)
 	j := f.jobs[l.key]
-	if d := f.deaths[l.key]; l.kind == queue.EntryStored && j.state() == dead && d != nil {
+	if d := f.deaths[l.key]; l.kind == EntryStored && j.state() == dead && d != nil {
 		died(&e.Job, d)
 	}
 	return e

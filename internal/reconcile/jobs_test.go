@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // TestRecoveryOfMovedJobs: of two shards, the one that gave its jobs away returns to its earlier state, and the one
@@ -26,7 +26,7 @@ func TestRecoveryOfMovedJobs(t *testing.T) {
 	}
 	before := remember(t, a)
 	if err := h.queue.SetShards(t.Context(),
-		[]queue.ShardConfig{{Name: "a", URL: urlA, State: "draining"},
+		[]store.ShardConfig{{Name: "a", URL: urlA, State: "draining"},
 			{Name: "b", URL: urlB, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestRecoveryOfMovedJobs(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	body := []byte(`"new"`)
-	if err := h.change(t.Context(), "t", "changed", queue.Change{Body: &body}); err != nil {
+	if err := h.change(t.Context(), "t", "changed", store.Change{Body: &body}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.queue.Delete(t.Context(), "t", "deleted"); err != nil {
@@ -62,13 +62,13 @@ func TestRecoveryOfMovedJobs(t *testing.T) {
 func TestRecoveryOfARedrivenJobThatDiedAgainHasNoExpiry(t *testing.T) {
 	url, client := startRedis(t)
 	a, b, inA, inB := twoHosts(t, url)
-	push := queue.Push{Topic: "t", ID: "again", TTL: time.Hour, Body: []byte("1")}
+	push := store.Push{Topic: "t", ID: "again", TTL: time.Hour, Body: []byte("1")}
 	if r := a.queue.Push(t.Context(), push); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	work := func(h *host, token string) {
 		t.Helper()
-		if _, id, err := h.work(t.Context(), token, queue.Bury); err != nil || id == "" {
+		if _, id, err := h.work(t.Context(), token, store.Bury); err != nil || id == "" {
 			t.Fatalf("worked on %q, %v", id, err)
 		}
 	}
@@ -79,17 +79,17 @@ func TestRecoveryOfARedrivenJobThatDiedAgainHasNoExpiry(t *testing.T) {
 	work(a, "2")
 	a.push(t, "given back", "2", 0)
 	work(a, "3")
-	e := queue.End{Ref: queue.Ref{Topic: "t", ID: "given back"}, In: []queue.State{queue.Dead}, Verb: queue.Release}
-	if ended := b.queue.End(t.Context(), []queue.End{e}); ended[0].Err != nil {
+	e := store.End{Ref: store.Ref{Topic: "t", ID: "given back"}, In: []store.State{store.Dead}, Verb: store.Release}
+	if ended := b.queue.End(t.Context(), []store.End{e}); ended[0].Err != nil {
 		t.Fatal(ended[0].Err)
 	}
 	client.FlushAll(t.Context())
 	attendAll(t, inA, inB)
 	ready(t, a, b)
-	if j, err := a.queue.Get(t.Context(), "t", "again"); err != nil || j.State != queue.Dead || !j.ExpiresAt.IsZero() {
+	if j, err := a.queue.Get(t.Context(), "t", "again"); err != nil || j.State != store.Dead || !j.ExpiresAt.IsZero() {
 		t.Errorf("%+v, %v", j, err)
 	}
-	if j, err := a.queue.Get(t.Context(), "t", "given back"); err != nil || j.State != queue.Ready {
+	if j, err := a.queue.Get(t.Context(), "t", "given back"); err != nil || j.State != store.Ready {
 		t.Errorf("%+v, %v", j, err)
 	}
 }
@@ -102,10 +102,10 @@ func TestRecoveryOfADeathThatComesBeforeTheLastChange(t *testing.T) {
 	a.push(t, "x", `"old"`, 0)
 	before := remember(t, client)
 	body := []byte(`"new"`)
-	if err := a.change(t.Context(), "t", "x", queue.Change{Body: &body}); err != nil {
+	if err := a.change(t.Context(), "t", "x", store.Change{Body: &body}); err != nil {
 		t.Fatal(err)
 	}
-	if _, id, err := b.work(t.Context(), "1", queue.Bury); id != "x" || err != nil {
+	if _, id, err := b.work(t.Context(), "1", store.Bury); id != "x" || err != nil {
 		t.Fatalf("buried %q, %v", id, err)
 	}
 	before.forget(t, client)
@@ -120,7 +120,7 @@ func TestRecoveryOfADeathThatComesBeforeTheLastChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready(t, a, b)
-	if j, err := a.queue.Get(t.Context(), "t", "x"); err != nil || j.State != queue.Dead || string(j.Body) != `"new"` {
+	if j, err := a.queue.Get(t.Context(), "t", "x"); err != nil || j.State != store.Dead || string(j.Body) != `"new"` {
 		t.Errorf("%+v, %v", j, err)
 	}
 }
@@ -132,19 +132,19 @@ func TestRecoveryOfAJobsOwnSettings(t *testing.T) {
 	h := newHost(t, url)
 	h.keep(t, time.Second)
 	ready(t, h)
-	own := queue.Push{Topic: "t", Delay: time.Hour, TTL: 2 * time.Hour,
+	own := store.Push{Topic: "t", Delay: time.Hour, TTL: 2 * time.Hour,
 		Headers: map[string]string{"ts": "1", "Über": `"`},
 		Retry:   []time.Duration{1500 * time.Millisecond, time.Minute}}
 	instant := own
 	own.ID, instant.ID, instant.TTL, instant.ExpiresAt = "pushed", "changed", 0, time.Now().Add(3*time.Hour)
-	before := map[string]*queue.Job{}
-	for _, p := range []queue.Push{own, instant} {
+	before := map[string]*store.Job{}
+	for _, p := range []store.Push{own, instant} {
 		if r := h.queue.Push(t.Context(), p); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 	}
 	body := []byte("new")
-	if err := h.change(t.Context(), "t", "changed", queue.Change{Body: &body}); err != nil {
+	if err := h.change(t.Context(), "t", "changed", store.Change{Body: &body}); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"pushed", "changed"} {
@@ -180,19 +180,19 @@ func TestRecoveryOfAPullTopicsJobs(t *testing.T) {
 	h := newHost(t, url)
 	h.keep(t, time.Second)
 	ready(t, h)
-	topics := slices.Values([]queue.TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 10, Pull: true}})
+	topics := slices.Values([]store.TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 10, Pull: true}})
 	if err := h.queue.SetTopics(t.Context(), topics); err != nil {
 		t.Fatal(err)
 	}
 	hour := time.Hour
-	ends := []queue.End{
-		{Verb: queue.Done}, {Verb: queue.Bury, Attempt: &queue.Attempt{Error: "why"}}, {Verb: queue.Release, Delay: hour},
+	ends := []store.End{
+		{Verb: store.Done}, {Verb: store.Bury, Attempt: &store.Attempt{Error: "why"}}, {Verb: store.Release, Delay: hour},
 		// this job stays leased
-		{Verb: queue.Fail, Retry: []time.Duration{hour}}, {Verb: queue.Extend, Delay: hour},
+		{Verb: store.Fail, Retry: []time.Duration{hour}}, {Verb: store.Extend, Delay: hour},
 	}
 	for i := range ends {
 		h.push(t, fmt.Sprint(ends[i].Verb), `1`, 0)
-		jobs, err := h.queue.Take(t.Context(), queue.TakeRequest{Topics: []string{"t"}, Max: 1})
+		jobs, err := h.queue.Take(t.Context(), store.TakeRequest{Topics: []string{"t"}, Max: 1})
 		if err != nil || len(jobs) != 1 {
 			t.Fatal(jobs, err)
 		}
@@ -206,9 +206,9 @@ func TestRecoveryOfAPullTopicsJobs(t *testing.T) {
 	h.push(t, "ready", `1`, 0)
 	h.push(t, "delayed", `1`, hour)
 	client.FlushAll(t.Context())
-	want := map[string]queue.State{
-		"release": queue.Ready, "fail": queue.Ready, "extend": queue.Ready, "ready": queue.Ready,
-		"delayed": queue.Delayed, "bury": queue.Dead,
+	want := map[string]store.State{
+		"release": store.Ready, "fail": store.Ready, "extend": store.Ready, "ready": store.Ready,
+		"delayed": store.Delayed, "bury": store.Dead,
 	}
 	eventually(t, "the jobs to be back", func() bool {
 		st, err := h.queue.Stats(t.Context(), []string{"t"})
@@ -223,23 +223,23 @@ func TestRecoveryOfAPullTopicsJobs(t *testing.T) {
 		j.History[0].Error != "why" {
 		t.Errorf("the buried job is %+v, %v", j, err)
 	}
-	if _, err := h.queue.Get(t.Context(), "t", "done"); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := h.queue.Get(t.Context(), "t", "done"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the acked job: %v", err)
 	}
 	for i := range ends {
-		ends[i].Verb = queue.Done
+		ends[i].Verb = store.Done
 	}
 	for _, d := range h.queue.End(t.Context(), ends) {
-		if !errors.Is(d.Err, queue.ErrLease) {
+		if !errors.Is(d.Err, store.ErrLease) {
 			t.Errorf("an ack by the old lease of %s: %v", d.ID, d.Err)
 		}
 	}
 	if err := h.queue.SetTopics(t.Context(), topics); err != nil { // this queue is not told that they were lost
 		t.Fatal(err)
 	}
-	jobs, err := h.queue.Take(t.Context(), queue.TakeRequest{Topics: []string{"t"}, Max: 100})
+	jobs, err := h.queue.Take(t.Context(), store.TakeRequest{Topics: []string{"t"}, Max: 100})
 	for _, j := range jobs {
-		if want[j.ID] != queue.Ready || j.Lease.Attempt != 1 {
+		if want[j.ID] != store.Ready || j.Lease.Attempt != 1 {
 			t.Errorf("took %+v", j)
 		}
 	}
@@ -254,8 +254,8 @@ func TestRecoveryOfAPushRepeatedAfterAJournalError(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
 	h.adopt(t)
-	push := func() queue.Result {
-		return h.queue.Push(t.Context(), queue.Push{Topic: "t", ID: "1", Body: []byte(`"body"`), Delay: time.Hour})
+	push := func() store.Result {
+		return h.queue.Push(t.Context(), store.Push{Topic: "t", ID: "1", Body: []byte(`"body"`), Delay: time.Hour})
 	}
 	h.full.Store(true)
 	if r := push(); r.Err == nil {
@@ -298,18 +298,18 @@ func TestRecoveryOfADeadJobsReason(t *testing.T) {
 // once when it opens.
 func TestRecoveryKeepsTheLimitsOfTopics(t *testing.T) {
 	h, _, client := oneHost(t)
-	one := slices.Values([]queue.TopicConf{{Name: "t", TTR: time.Minute, MaxInFlight: 1}})
+	one := slices.Values([]store.TopicConf{{Name: "t", TTR: time.Minute, MaxInFlight: 1}})
 	for i := range 20 {
 		h.push(t, fmt.Sprint(i), "1", 0)
 	}
 	client.FlushAll(t.Context())
 	in := h.heartbeatOf(t)
-	in.opts.Limit = func(ctx context.Context, s *queue.Shard, bucket int) error {
+	in.opts.Limit = func(ctx context.Context, s *store.Shard, bucket int) error {
 		return h.queue.LimitBucket(ctx, s, bucket, one)
 	}
 	attendAll(t, in)
 	ready(t, h)
-	r := queue.Reserve{Worker: "w", Token: "1", Max: 20, Pattern: "0102010201"}
+	r := store.Reserve{Worker: "w", Token: "1", Max: 20, Pattern: "0102010201"}
 	got, err := h.queue.Shards()[0].Reserve(t.Context(), 0, r)
 	if err != nil || len(got.Jobs) != 1 {
 		t.Errorf("%d jobs at once, %v", len(got.Jobs), err)
@@ -324,7 +324,7 @@ func TestRecoveryOfAnIDThatDiedAgain(t *testing.T) {
 		before := remember(t, client)
 		dies := func(token string) {
 			h.push(t, "1", `"`+token+`"`, 0)
-			if _, id, err := h.work(t.Context(), token, queue.Bury); id != "1" || err != nil {
+			if _, id, err := h.work(t.Context(), token, store.Bury); id != "1" || err != nil {
 				t.Fatalf("%q, %v", id, err)
 			}
 		}
@@ -343,7 +343,7 @@ func TestRecoveryOfAnIDThatDiedAgain(t *testing.T) {
 		client.Del(t.Context(), "wk:{0}:run")
 		attendAll(t, in)
 		ready(t, h)
-		if j, err := h.queue.Get(t.Context(), "t", "1"); !errors.Is(err, queue.ErrNotFound) {
+		if j, err := h.queue.Get(t.Context(), "t", "1"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("everything lost %v: %+v, %v", whole, j, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // key stands for a topic and an id: two independent 64-bit hashes, so that the chance of a collision among a billion
@@ -23,7 +23,7 @@ func keyOf(topic, id string) key {
 
 // line is what one line of a journal says about a job, or about a topic's jobs.
 type line struct {
-	kind         queue.EntryKind
+	kind         EntryKind
 	topic, shard string
 	key          key
 	revision     int64
@@ -31,22 +31,22 @@ type line struct {
 	attempt      *journal.AttemptLine
 }
 
-var requestKinds = map[journal.Op]queue.EntryKind{
-	journal.OpPush: queue.EntryStored, journal.OpReplace: queue.EntryStored, journal.OpDuplicate: queue.EntryStored,
-	journal.OpMove: queue.EntryStored, journal.OpChange: queue.EntryStored, journal.OpRun: queue.EntryStored,
-	journal.OpRedrive: queue.EntryStored, journal.OpDelete: queue.EntryDeleted, journal.OpDrop: queue.EntryDeleted,
-	journal.OpLeave: queue.EntryDeleted, journal.OpClear: queue.EntryCleared,
+var requestKinds = map[journal.Op]EntryKind{
+	journal.OpPush: EntryStored, journal.OpReplace: EntryStored, journal.OpDuplicate: EntryStored,
+	journal.OpMove: EntryStored, journal.OpChange: EntryStored, journal.OpRun: EntryStored,
+	journal.OpRedrive: EntryStored, journal.OpDelete: EntryDeleted, journal.OpDrop: EntryDeleted,
+	journal.OpLeave: EntryDeleted, journal.OpClear: EntryCleared,
 }
 
 // lineOfRequest converts a request; ok is false for lines that do not concern jobs in shards.
 func lineOfRequest(r *journal.RequestLine) (l line, ok bool) {
 	kind := requestKinds[r.Op]
 	l = line{kind: kind, topic: r.Topic, shard: r.Shard, key: keyOf(r.Topic, r.ID), revision: r.Revision, request: r}
-	return l, kind != "" && r.Revision != 0 && (r.ID != "" || kind == queue.EntryCleared)
+	return l, kind != "" && r.Revision != 0 && (r.ID != "" || kind == EntryCleared)
 }
 
-var attemptKinds = map[journal.Outcome]queue.EntryKind{
-	journal.Done: queue.EntryDelivered, journal.Dead: queue.EntryDied, journal.Expired: queue.EntryDied,
+var attemptKinds = map[journal.Outcome]EntryKind{
+	journal.Done: EntryDelivered, journal.Dead: EntryDied, journal.Expired: EntryDied,
 }
 
 // lineOfAttempt converts an attempt; ok is false for those that ended no job. A death without a revision was not
@@ -106,39 +106,39 @@ func skipTorn(err error, torn *int) error {
 }
 
 // entryOf converts a line for queue.Shard.Replay.
-func entryOf(l *line) queue.Entry {
-	e := queue.Entry{Kind: l.kind, Revision: l.revision}
+func entryOf(l *line) Entry {
+	e := Entry{Kind: l.kind, Revision: l.revision}
 	switch {
 	case l.attempt != nil:
 		a := l.attempt
-		e.Job = queue.Job{Topic: a.Topic, ID: a.ID, CreatedAt: a.CreatedAt}
-		if l.kind == queue.EntryDied {
+		e.Job = store.Job{Topic: a.Topic, ID: a.ID, CreatedAt: a.CreatedAt}
+		if l.kind == EntryDied {
 			died(&e.Job, a)
 		}
-	case l.kind == queue.EntryStored:
+	case l.kind == EntryStored:
 		r := l.request
-		e.Job = queue.Job{
+		e.Job = store.Job{
 			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), Order: r.Order,
 			TTR: r.TTR, MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
 			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry,
 		}
 	default:
-		e.Job = queue.Job{Topic: l.request.Topic, ID: l.request.ID, CreatedAt: l.request.CreatedAt}
+		e.Job = store.Job{Topic: l.request.Topic, ID: l.request.ID, CreatedAt: l.request.CreatedAt}
 	}
 	return e
 }
 
-func priorityOf(r *journal.RequestLine) queue.Priority {
-	p, err := queue.ParsePriority(r.Priority)
+func priorityOf(r *journal.RequestLine) store.Priority {
+	p, err := store.ParsePriority(r.Priority)
 	if err != nil {
-		return queue.Normal
+		return store.Normal
 	}
 	return p
 }
 
 // died makes a job dead by the line of its last attempt.
-func died(j *queue.Job, a *journal.AttemptLine) {
-	j.State, j.DeadAt, j.DeadReason, j.Attempts = queue.Dead, a.TS, a.Reason, a.N
+func died(j *store.Job, a *journal.AttemptLine) {
+	j.State, j.DeadAt, j.DeadReason, j.Attempts = store.Dead, a.TS, a.Reason, a.N
 	switch {
 	case a.Outcome == journal.Expired:
 		j.DeadReason = "expired"
@@ -148,7 +148,7 @@ func died(j *queue.Job, a *journal.AttemptLine) {
 		j.DeadReason = "attempts"
 	}
 	if !a.StartedAt.IsZero() {
-		j.History = []queue.Attempt{{
+		j.History = []store.Attempt{{
 			N: a.N, StartedAt: a.StartedAt.UnixMilli(), TookMS: float64(a.Took) / 1e6, Status: a.Status, Error: a.Error,
 		}}
 	}

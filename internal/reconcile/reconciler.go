@@ -10,23 +10,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Pusher is the part of a queue.Queue that the spool is drained to.
 type Pusher interface {
-	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
+	PushBatch(ctx context.Context, pushes []store.Push) []store.Result
 	Ready() error
 }
 
 // ReconcilerOptions are the options of a Reconciler.
 type ReconcilerOptions struct {
 	Dir     string // of this host's journal
-	Shards  func() []*queue.Shard
+	Shards  func() []*store.Shard
 	Changed <-chan struct{} // receives when Shards may have changed; nil: they never do
 	Queue   Pusher          // for the spool, which is drained when a shard accepts pushes
 	// Limit sets the limits of a bucket's topics before it is opened; nil: nothing has limits.
-	Limit func(ctx context.Context, s *queue.Shard, bucket int) error
+	Limit func(ctx context.Context, s *store.Shard, bucket int) error
 	// Told is called when a bucket of a shard had lost changes, or could not be compared; it may be nil.
 	Reported func(shard string, r Report, err error)
 	Prefer   bool          // work rather than reconcilers of other processes
@@ -95,7 +95,7 @@ func (k *Reconciler) work(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { k.drainSpool(ctx) })
-	queue.RunPerBucket(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s *queue.Shard, bucket int) {
+	store.RunPerBucket(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s *store.Shard, bucket int) {
 		newHeartbeat(k, s, bucket).run(ctx)
 	})
 }
@@ -111,12 +111,12 @@ func (k *Reconciler) leave() {
 	if err != nil {
 		return
 	}
-	left := queue.Attendance{Host: k.host, Position: end.String(), Leaves: true}
+	left := Attendance{Host: k.host, Position: end.String(), Leaves: true}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for _, s := range k.opts.Shards() {
 		for bucket := range s.Buckets() {
-			wg.Go(func() { _, _ = s.Attend(ctx, bucket, left) })
+			wg.Go(func() { _, _ = Attend(ctx, s, bucket, left) })
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (k *Reconciler) drainSpool(ctx context.Context) {
 
 // drain drains the spool, after a drain that failed or nil.
 func (k *Reconciler) drain(ctx context.Context, failed error) error {
-	un, _ := errors.AsType[*queue.UnavailableError](failed)
+	un, _ := errors.AsType[*store.UnavailableError](failed)
 	r, err := Drain(ctx, k.opts.Queue, k.opts.Logger, k.opts.Dir, un != nil && un.Reason == "journal")
 	k.recovered.WithLabelValues("", "spooled").Add(float64(r.Pushed))
 	switch {

@@ -2,7 +2,7 @@ package reconcile
 
 import (
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // LineWriter is the part of a journal.Journal that a Recorder needs.
@@ -16,17 +16,17 @@ type LineWriter interface {
 type Recorder struct{ Journal LineWriter }
 
 // Accepted records pushes that were stored, or whose job already existed.
-func (r Recorder) Accepted(pushes []queue.Push, results []queue.Result) error {
+func (r Recorder) Accepted(pushes []store.Push, results []store.Result) error {
 	return r.Journal.Requests(acceptedLines(pushes, results))
 }
 
 // Changed records every other change.
-func (r Recorder) Changed(kind queue.ChangeKind, jobs []queue.Job) error {
+func (r Recorder) Changed(kind store.ChangeKind, jobs []store.Job) error {
 	return r.Journal.Requests(changedLines(kind, jobs))
 }
 
 // Ended records ends by workers and people: attempts that ended, and jobs that were removed or redriven by their ids.
-func (r Recorder) Ended(list []queue.Ended) error {
+func (r Recorder) Ended(list []store.Ended) error {
 	var requests []journal.RequestLine
 	var attempts []journal.AttemptLine
 	for i := range list {
@@ -42,7 +42,7 @@ func (r Recorder) Ended(list []queue.Ended) error {
 				line = lineOf(op, d.Job)
 			}
 			requests = append(requests, line)
-		case d.Verb == queue.Done || d.Verb == queue.Fail || d.Verb == queue.Bury:
+		case d.Verb == store.Done || d.Verb == store.Fail || d.Verb == store.Bury:
 			attempts = append(attempts, attemptOf(d))
 		}
 	}
@@ -56,46 +56,46 @@ func (r Recorder) Ended(list []queue.Ended) error {
 }
 
 // opOf returns the operation on a job without a lease; empty for the end of a lease.
-func opOf(d *queue.Ended) journal.Op {
+func opOf(d *store.Ended) journal.Op {
 	switch {
-	case d.Was == queue.Running:
+	case d.Was == store.Running:
 		return ""
-	case d.Verb == queue.Release:
+	case d.Verb == store.Release:
 		return journal.OpRedrive
-	case d.Verb != queue.Done:
+	case d.Verb != store.Done:
 		return ""
-	case d.Was == queue.Dead:
+	case d.Was == store.Dead:
 		return journal.OpDrop
 	}
 	return journal.OpDelete
 }
 
-func attemptOf(d *queue.Ended) journal.AttemptLine {
+func attemptOf(d *store.Ended) journal.AttemptLine {
 	line := journal.AttemptLine{
 		Topic: d.Topic, ID: d.ID, CreatedAt: d.CreatedAt, N: d.Attempt, StartedAt: d.StartedAt, Took: d.Took,
 		Outcome: journal.Done, Error: d.Error, Shard: d.Shard, Revision: d.Revision,
 		Result: d.Result,
 	}
 	switch {
-	case d.State == queue.Dead:
+	case d.State == store.Dead:
 		line.Outcome, line.Reason = journal.Dead, d.Reason
-	case d.Verb == queue.Fail:
+	case d.Verb == store.Fail:
 		line.Outcome = journal.Retry
 	}
 	return line
 }
 
-func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.RequestLine {
+func acceptedLines(pushes []store.Push, results []store.Result) []journal.RequestLine {
 	lines := make([]journal.RequestLine, 0, len(pushes))
 	for i := range pushes {
 		p, r := &pushes[i], &results[i]
 		if r.Err != nil {
 			continue
 		}
-		if r.Duplicate && r.Job.State == queue.Finished {
+		if r.Duplicate && r.Job.State == store.Finished {
 			continue // no job was stored, so no line is needed
 		}
-		op, kept := journal.OpPush, r.Duplicate && p.OnDuplicate == queue.Keep
+		op, kept := journal.OpPush, r.Duplicate && p.OnDuplicate == store.Keep
 		switch {
 		case kept:
 			op = journal.OpDuplicate
@@ -111,18 +111,18 @@ func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.Reques
 	return lines
 }
 
-var ops = map[queue.ChangeKind]journal.Op{
-	queue.Changed: journal.OpChange, queue.MadeDue: journal.OpRun, queue.Deleted: journal.OpDelete,
-	queue.Redriven: journal.OpRedrive, queue.DeadDeleted: journal.OpDrop, queue.Cleared: journal.OpClear,
-	queue.MovedIn: journal.OpMove, queue.MovedOut: journal.OpLeave,
+var ops = map[store.ChangeKind]journal.Op{
+	store.Changed: journal.OpChange, store.MadeDue: journal.OpRun, store.Deleted: journal.OpDelete,
+	store.Redriven: journal.OpRedrive, store.DeadDeleted: journal.OpDrop, store.Cleared: journal.OpClear,
+	store.MovedIn: journal.OpMove, store.MovedOut: journal.OpLeave,
 }
 
-func changedLines(kind queue.ChangeKind, jobs []queue.Job) []journal.RequestLine {
+func changedLines(kind store.ChangeKind, jobs []store.Job) []journal.RequestLine {
 	lines := make([]journal.RequestLine, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
 		switch kind {
-		case queue.Changed, queue.MadeDue, queue.MovedIn, queue.Redriven:
+		case store.Changed, store.MadeDue, store.MovedIn, store.Redriven:
 			lines[i] = lineOf(ops[kind], j)
 		default:
 			lines[i] = journal.RequestLine{
@@ -135,7 +135,7 @@ func changedLines(kind queue.ChangeKind, jobs []queue.Job) []journal.RequestLine
 }
 
 // lineOf returns a line with the whole job, which is enough to restore it.
-func lineOf(op journal.Op, j *queue.Job) journal.RequestLine {
+func lineOf(op journal.Op, j *store.Job) journal.RequestLine {
 	return journal.RequestLine{
 		Op: op, Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, DueAt: j.DueAt, CreatedAt: j.CreatedAt,
 		ChangedAt: j.ChangedAt, Priority: j.Priority.String(), Order: j.Order, TTR: j.TTR, MaxAttempts: j.MaxAttempts,

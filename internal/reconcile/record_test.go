@@ -7,30 +7,30 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func TestAcceptedLinesDescribeStoredJobs(t *testing.T) {
 	due := time.UnixMilli(1767323045678)
-	job, replaced := queue.Job{
+	job, replaced := store.Job{
 		Topic: "t", ID: "stored", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), Revision: 7,
-		Priority: queue.High, TTR: time.Second, MaxAttempts: 3,
-	}, queue.Job{Topic: "t", ID: "replaced"}
-	kept := queue.Job{Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour),
-		Priority: queue.Low, Body: []byte("it")}
-	push := func(id string, od queue.OnDuplicate) queue.Push {
-		return queue.Push{Topic: "t", ID: id, Body: []byte("{}"), Priority: queue.High, TTR: time.Second,
+		Priority: store.High, TTR: time.Second, MaxAttempts: 3,
+	}, store.Job{Topic: "t", ID: "replaced"}
+	kept := store.Job{Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour),
+		Priority: store.Low, Body: []byte("it")}
+	push := func(id string, od store.OnDuplicate) store.Push {
+		return store.Push{Topic: "t", ID: id, Body: []byte("{}"), Priority: store.High, TTR: time.Second,
 			MaxAttempts: 3,
 			OnDuplicate: od,
 			Via:         "grape"}
 	}
 	lines := acceptedLines(
-		[]queue.Push{push("stored", queue.Keep), push("kept", queue.Keep), push("replaced", queue.Replace),
-			push("failed", queue.Refuse), push("finished", queue.Keep)},
-		[]queue.Result{{Job: job}, {Job: kept, Duplicate: true}, {Job: replaced, Duplicate: true},
+		[]store.Push{push("stored", store.Keep), push("kept", store.Keep), push("replaced", store.Replace),
+			push("failed", store.Refuse), push("finished", store.Keep)},
+		[]store.Result{{Job: job}, {Job: kept, Duplicate: true}, {Job: replaced, Duplicate: true},
 			{Err: errors.New("no")},
 			// must have no line: it would be replayed
-			{Job: queue.Job{ID: "finished", State: queue.Finished}, Duplicate: true}})
+			{Job: store.Job{ID: "finished", State: store.Finished}, Duplicate: true}})
 	if len(lines) != 3 {
 		t.Fatalf("lines %+v", lines)
 	}
@@ -56,9 +56,9 @@ func TestAcceptedLinesDescribeStoredJobs(t *testing.T) {
 
 func TestALineOfAChangeNeedsNoOther(t *testing.T) {
 	due := time.UnixMilli(1767323045678)
-	j := queue.Job{Topic: "t", ID: "x", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour),
+	j := store.Job{Topic: "t", ID: "x", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour),
 		ChangedAt: due.Add(-time.Minute),
-		Priority:  queue.Low, TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"),
+		Priority:  store.Low, TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"),
 		Revision: 9,
 		Via:      "grape"}
 	whole := journal.RequestLine{Topic: "t", ID: "x", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour),
@@ -67,12 +67,12 @@ func TestALineOfAChangeNeedsNoOther(t *testing.T) {
 		Via: "grape"}
 	name := journal.RequestLine{Topic: "t", ID: "x", Shard: "main", CreatedAt: due.Add(-time.Hour), Revision: 9,
 		Via: "grape"}
-	for kind, want := range map[queue.ChangeKind]journal.RequestLine{
-		queue.Changed: whole, queue.MadeDue: whole, queue.MovedIn: whole,
-		queue.Redriven: whole, queue.Deleted: name, queue.DeadDeleted: name, queue.MovedOut: name,
+	for kind, want := range map[store.ChangeKind]journal.RequestLine{
+		store.Changed: whole, store.MadeDue: whole, store.MovedIn: whole,
+		store.Redriven: whole, store.Deleted: name, store.DeadDeleted: name, store.MovedOut: name,
 	} {
 		want.Op = ops[kind]
-		if got := changedLines(kind, []queue.Job{j}); !reflect.DeepEqual(got, []journal.RequestLine{want}) {
+		if got := changedLines(kind, []store.Job{j}); !reflect.DeepEqual(got, []journal.RequestLine{want}) {
 			t.Errorf("%s: %+v\nwant %+v", kind, got, want)
 		}
 	}
@@ -101,8 +101,8 @@ func (*full) Attempts([]journal.AttemptLine) error { return errors.New("no descr
 // TestNoEndOfALeaseWaitsForTheJournal: it was carried out, and the worker has to know.
 func TestNoEndOfALeaseWaitsForTheJournal(t *testing.T) {
 	var got full
-	err := Recorder{&got}.Ended([]queue.Ended{
-		{Verb: queue.Done, Was: queue.Running}, {Verb: queue.Done, Was: queue.Ready},
+	err := Recorder{&got}.Ended([]store.Ended{
+		{Verb: store.Done, Was: store.Running}, {Verb: store.Done, Was: store.Ready},
 	})
 	if err != nil || len(got.requests) != 1 {
 		t.Errorf("%v, %d lines of requests", err, len(got.requests))
@@ -111,24 +111,24 @@ func TestNoEndOfALeaseWaitsForTheJournal(t *testing.T) {
 
 func TestOutcomesOfWorkersAreRecorded(t *testing.T) {
 	at := time.UnixMilli(1767323045678)
-	ended := func(v queue.Verb, was, is queue.State) queue.Ended {
-		return queue.Ended{
-			Ref: queue.Ref{Topic: "t", ID: "x"}, Shard: "main", Verb: v, Was: was, State: is, CreatedAt: at, Attempt: 2,
+	ended := func(v store.Verb, was, is store.State) store.Ended {
+		return store.Ended{
+			Ref: store.Ref{Topic: "t", ID: "x"}, Shard: "main", Verb: v, Was: was, State: is, CreatedAt: at, Attempt: 2,
 			StartedAt: at, Took: time.Second, Error: "why", Revision: 5, Reason: "because", Via: "grape",
 			Result: `{"n":1}`,
 		}
 	}
-	failed := ended(queue.Done, queue.Running, "")
-	failed.Err = queue.ErrLease
+	failed := ended(store.Done, store.Running, "")
+	failed.Err = store.ErrLease
 	var got lines
-	err := Recorder{&got}.Ended([]queue.Ended{
-		ended(queue.Done, queue.Running, ""), ended(queue.Fail, queue.Running, queue.Delayed),
-		ended(queue.Fail, queue.Running, queue.Dead), ended(queue.Bury, queue.Running, queue.Dead), failed,
-		ended(queue.Release, queue.Running, queue.Ready), ended(queue.Extend, queue.Running, queue.Running),
-		ended(queue.Release, queue.Running, queue.Ready), ended(queue.Done, queue.Ready, ""),
-		ended(queue.Done, queue.Dead, ""),
-		ended(queue.Release, queue.Dead, queue.Ready), ended(queue.Release, queue.Ready, queue.Ready),
-		ended(queue.Release, queue.Dead, queue.Ready),
+	err := Recorder{&got}.Ended([]store.Ended{
+		ended(store.Done, store.Running, ""), ended(store.Fail, store.Running, store.Delayed),
+		ended(store.Fail, store.Running, store.Dead), ended(store.Bury, store.Running, store.Dead), failed,
+		ended(store.Release, store.Running, store.Ready), ended(store.Extend, store.Running, store.Running),
+		ended(store.Release, store.Running, store.Ready), ended(store.Done, store.Ready, ""),
+		ended(store.Done, store.Dead, ""),
+		ended(store.Release, store.Dead, store.Ready), ended(store.Release, store.Ready, store.Ready),
+		ended(store.Release, store.Dead, store.Ready),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Options says what Recover compares.
 type Options struct {
-	Shards []*queue.Shard
+	Shards []*store.Shard
 	Dirs   []string  // journals of one or several hosts
 	Since  time.Time // only lines since this time, by the clock of their host; zero: all
 	Shard  string    // only changes that this shard accepted; empty: all
@@ -52,7 +52,7 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 			return isOf(l, s) || s == home && !inUse[l.shard]
 		}}
 		t := &target{
-			shard: s, mode: queue.ReplayByHand, names: map[int]string{}, dry: o.DryRun, topic: o.Topic, lost: lost,
+			shard: s, mode: ReplayByHand, names: map[int]string{}, dry: o.DryRun, topic: o.Topic, lost: lost,
 		}
 		for b := range s.Buckets() {
 			t.names[b] = ""
@@ -71,10 +71,10 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 }
 
 // lostBy returns by bucket which changes a shard may have lost: it has all others, so their lines have no effect.
-func lostBy(ctx context.Context, s *queue.Shard) (map[int]bounds, error) {
+func lostBy(ctx context.Context, s *store.Shard) (map[int]bounds, error) {
 	lost := map[int]bounds{}
 	for b := range s.Buckets() {
-		gaps, err := s.Gaps(ctx, b)
+		gaps, err := Gaps(ctx, s, b)
 		if err != nil {
 			return nil, fmt.Errorf("recover shard %s: %w", s.Name(), err)
 		}
@@ -84,7 +84,7 @@ func lostBy(ctx context.Context, s *queue.Shard) (map[int]bounds, error) {
 }
 
 // home returns the shard that gets the jobs of shards that are no longer in use.
-func (o *Options) home() *queue.Shard {
+func (o *Options) home() *store.Shard {
 	if len(o.Shards) == 0 || o.Shard != "" {
 		return nil
 	}
@@ -92,10 +92,10 @@ func (o *Options) home() *queue.Shard {
 }
 
 // isOf reports whether a line concerns a shard.
-func isOf(l *line, s *queue.Shard) bool { return slices.Contains(namesOf(s), l.shard) }
+func isOf(l *line, s *store.Shard) bool { return slices.Contains(namesOf(s), l.shard) }
 
 // namesOf returns the names of a shard in journals.
-func namesOf(s *queue.Shard) []string { return append(strings.Fields(s.Former()), s.Name()) }
+func namesOf(s *store.Shard) []string { return append(strings.Fields(s.Former()), s.Name()) }
 
 func (r *Report) add(o *Report) {
 	r.Jobs += o.Jobs

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/race"
 )
 
@@ -29,7 +29,7 @@ func TestRecoveryDryRunChangesNothingAndCounts(t *testing.T) {
 		h.push(t, id, `1`, delay)
 		switch id {
 		case "delivered", "dead":
-			v := map[string]queue.Verb{"delivered": queue.Done, "dead": queue.Bury}[id]
+			v := map[string]store.Verb{"delivered": store.Done, "dead": store.Bury}[id]
 			if _, got, err := h.work(t.Context(), id, v); err != nil || got != id {
 				t.Fatalf("%s: %v", got, err)
 			}
@@ -81,7 +81,7 @@ func TestRecoveryByHandLeavesJobsThatEndMeanwhile(t *testing.T) {
 				_ = h.queue.Delete(t.Context(), "t", "deleted")
 			}
 			if lines < 3 || lines == 6 { // the sixth is read in the second round
-				_, _, _ = h.work(t.Context(), fmt.Sprint(lines), queue.Done)
+				_, _, _ = h.work(t.Context(), fmt.Sprint(lines), store.Done)
 			}
 			return true
 		}
@@ -90,7 +90,7 @@ func TestRecoveryByHandLeavesJobsThatEndMeanwhile(t *testing.T) {
 		if err != nil || report.Jobs != 5 || report.Missing+report.Pushed+report.Unknown > 0 {
 			t.Errorf("dry run %t: %+v, %v", dry, report, err)
 		}
-		wantJob(t, h.queue, "waits", queue.Delayed, func(*queue.Job) bool { return true })
+		wantJob(t, h.queue, "waits", store.Delayed, func(*store.Job) bool { return true })
 		stats, err := h.queue.Stats(t.Context(), []string{"t"})
 		if n := stats["t"].Delayed + stats["t"].Ready; err != nil || n != 1 {
 			t.Errorf("dry run %t: %d jobs are left, %v", dry, n, err)
@@ -116,7 +116,7 @@ func TestRecoveryReportsNothingWhenNothingWasLost(t *testing.T) {
 	for _, id := range []string{"delivered", "dead", "deleted", "changed", "waits"} {
 		a.push(t, id, "1", 0)
 	}
-	for token, v := range map[string]queue.Verb{"1": queue.Done, "2": queue.Bury, "3": queue.Retry} {
+	for token, v := range map[string]store.Verb{"1": store.Done, "2": store.Bury, "3": store.Retry} {
 		if _, _, err := a.work(t.Context(), token, v); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestRecoveryOfALossDuringAComparison(t *testing.T) {
 	if _, err := a.queue.Get(t.Context(), "t", "kept"); err != nil {
 		t.Errorf("kept: %v", err)
 	}
-	if _, err := a.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := a.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("deleted: %v", err)
 	}
 }
@@ -184,15 +184,15 @@ func TestRecoveryToleratesAHostsClockThatGoesBack(t *testing.T) {
 			before := remember(t, client)
 			h.off.Store(-int64(back))
 			h.push(t, "new", `"new"`, time.Hour)
-			replace := queue.Push{Topic: "t", ID: "replaced", Body: []byte(`"new"`), Delay: time.Hour,
-				OnDuplicate: queue.Replace}
+			replace := store.Push{Topic: "t", ID: "replaced", Body: []byte(`"new"`), Delay: time.Hour,
+				OnDuplicate: store.Replace}
 			if r := h.queue.Push(t.Context(), replace); r.Err != nil {
 				t.Fatal(r.Err)
 			}
 			if err := h.queue.Delete(t.Context(), "t", "deleted"); err != nil {
 				t.Fatal(err)
 			}
-			if _, id, err := h.work(t.Context(), "token", queue.Done); id != "delivered" || err != nil {
+			if _, id, err := h.work(t.Context(), "token", store.Done); id != "delivered" || err != nil {
 				t.Fatal(id, err)
 			}
 			before.forget(t, client)
@@ -202,7 +202,7 @@ func TestRecoveryToleratesAHostsClockThatGoesBack(t *testing.T) {
 			for id, want := range map[string]string{"kept": `"old"`, "replaced": `"new"`, "new": `"new"`, "deleted": "",
 				"delivered": ""} {
 				job, err := h.queue.Get(t.Context(), "t", id)
-				if want == "" && !errors.Is(err, queue.ErrNotFound) || want != "" &&
+				if want == "" && !errors.Is(err, store.ErrNotFound) || want != "" &&
 					(err != nil || string(job.Body) != want) {
 					t.Errorf("%s is %+v, %v, want %s", id, job, err, want)
 				}
@@ -216,20 +216,20 @@ func TestRecoveryToleratesAHostsClockThatGoesBack(t *testing.T) {
 func TestRecoveryKeepsAJobThatRanAgainThoughAClockWentBack(t *testing.T) {
 	h, a, client := oneHost(t)
 	h.push(t, "again", "1", 0)
-	if _, id, err := h.work(t.Context(), "token", queue.Bury); id != "again" || err != nil {
+	if _, id, err := h.work(t.Context(), "token", store.Bury); id != "again" || err != nil {
 		t.Fatal(id, err)
 	}
 	if _, err := h.queue.RunNow(t.Context(), "t", "again"); err != nil {
 		t.Fatal(err)
 	}
 	h.off.Store(-int64(24 * time.Hour))
-	if r := h.queue.Push(t.Context(), queue.Push{Topic: "t", ID: "again"}); !r.Duplicate {
+	if r := h.queue.Push(t.Context(), store.Push{Topic: "t", ID: "again"}); !r.Duplicate {
 		t.Fatalf("pushed again: %+v", r)
 	}
 	client.FlushAll(t.Context())
 	attendAll(t, a)
 	ready(t, h)
-	if j, err := h.queue.Get(t.Context(), "t", "again"); err != nil || j.State != queue.Ready {
+	if j, err := h.queue.Get(t.Context(), "t", "again"); err != nil || j.State != store.Ready {
 		t.Errorf("%+v, %v", j, err)
 	}
 }
@@ -265,7 +265,7 @@ func TestRecoveryReplaysLateLines(t *testing.T) {
 	if job, err := h.queue.Get(t.Context(), "t", "early"); err != nil || !job.DueAt.Equal(early.DueAt) {
 		t.Errorf("early: %+v, %v", job, err)
 	}
-	if _, err := h.queue.Get(t.Context(), "t", "gone"); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := h.queue.Get(t.Context(), "t", "gone"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("gone: %v", err)
 	}
 }
@@ -324,7 +324,7 @@ func TestRecoverySkipsLinesThatCannotBeRead(t *testing.T) {
 	if err != nil || report.Torn != 1 || report.Pushed != 1 || report.There != 1 {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	wantJob(t, h.queue, "more", queue.Delayed, func(j *queue.Job) bool { return j.Priority == queue.Normal })
+	wantJob(t, h.queue, "more", store.Delayed, func(j *store.Job) bool { return j.Priority == store.Normal })
 }
 
 // TestRecoveryOfAFullRedis: it must open, or its jobs could never drain.
@@ -345,7 +345,7 @@ func TestRecoveryOfAFullRedis(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	if r := h.queue.Push(t.Context(), queue.Push{Topic: "t", ID: "new", Body: []byte("1")}); r.Err == nil {
+	if r := h.queue.Push(t.Context(), store.Push{Topic: "t", ID: "new", Body: []byte("1")}); r.Err == nil {
 		t.Error("a push was accepted")
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // TestRecoveryOfARenamedShardReadsLinesOfBothNames, from the reconciler and from a manual recovery.
@@ -12,18 +12,18 @@ func TestRecoveryOfARenamedShardReadsLinesOfBothNames(t *testing.T) {
 	for _, byHand := range []bool{false, true} {
 		url, client := startRedis(t)
 		h := newHost(t, url)
-		name := func(c queue.ShardConfig) {
+		name := func(c store.ShardConfig) {
 			c.URL, c.State, c.Identity = url, "active", "i"
-			if err := h.queue.SetShards(t.Context(), []queue.ShardConfig{c}); err != nil {
+			if err := h.queue.SetShards(t.Context(), []store.ShardConfig{c}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		name(queue.ShardConfig{Name: "a"})
+		name(store.ShardConfig{Name: "a"})
 		h.adopt(t)
 		h.push(t, "first", `"old"`, time.Hour)
-		name(queue.ShardConfig{Name: "b", Former: "a"})
+		name(store.ShardConfig{Name: "b", Former: "a"})
 		h.push(t, "second", `"old"`, time.Hour)
-		name(queue.ShardConfig{Name: "c", Former: "a b"})
+		name(store.ShardConfig{Name: "c", Former: "a b"})
 		h.push(t, "third", `"old"`, time.Hour)
 		client.FlushAll(t.Context())
 		if byHand {
@@ -48,7 +48,7 @@ func TestRecoveryOfARenamedShardReadsLinesOfBothNames(t *testing.T) {
 func TestRecoveryOpensNoShardByASecondName(t *testing.T) {
 	url, client := startRedis(t)
 	h := newHost(t, url)
-	list := []queue.ShardConfig{
+	list := []store.ShardConfig{
 		{Name: "a", URL: url, State: "active", Identity: "ia"}, {Name: "b", URL: url, State: "active", Identity: "ib"},
 	}
 	if err := h.queue.SetShards(t.Context(), list[:1]); err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Report holds what a recovery found and did. Jobs = There + Delivered + Dead + Deleted + Missing.
@@ -36,29 +36,29 @@ func (r *Report) String() string {
 }
 
 // count adds the effect of replaying an entry. In a dry run nothing counts as done.
-func (r *Report) count(e *queue.Entry, effect queue.Effect, dry bool) {
+func (r *Report) count(e *Entry, effect Effect, dry bool) {
 	n := 1
 	if dry {
 		n = 0
 	}
-	isDead := e.Job.State == queue.Dead
+	isDead := e.Job.State == store.Dead
 	switch effect {
-	case queue.EffectStored:
+	case EffectStored:
 		if isDead {
 			r.Restored += n
 		} else {
 			r.Pushed += n
 			r.Missing++
 		}
-	case queue.EffectReplaced:
+	case EffectReplaced:
 		r.Changed += n
 		r.Missing++
-	case queue.EffectRemoved:
+	case EffectRemoved:
 		r.Ended++
-	case queue.EffectBuried:
+	case EffectBuried:
 		r.Restored += n
-	case queue.EffectNone:
-		if e.Kind == queue.EntryStored && !isDead {
+	case EffectNone:
+		if e.Kind == EntryStored && !isDead {
 			r.There++
 		}
 	}
@@ -84,8 +84,8 @@ func (r *Report) countJobs(f *index) {
 
 // target is where entries are replayed.
 type target struct {
-	shard *queue.Shard
-	mode  queue.ReplayMode
+	shard *store.Shard
+	mode  ReplayMode
 	names map[int]string // comparison by bucket; nothing is replayed in other buckets
 	dry   bool
 	topic func(string) bool // reports whether a topic is registered; nil: all are
@@ -101,7 +101,7 @@ const replayStep = 500
 // replay reads a journal and replays the lines that decide, in several passes if there are too many jobs for one.
 func replay(ctx context.Context, s *source, t *target, r *Report) error {
 	round := t.replayOnce
-	if t.mode == queue.ReplayByHand {
+	if t.mode == ReplayByHand {
 		round = t.replayTwice
 	}
 	for part, parts := 0, 1; part < parts; part++ {
@@ -147,7 +147,7 @@ func (t *target) replayOnce(ctx context.Context, s *source, f *index, r *Report)
 	}
 	r.Torn = max(r.Torn, torn)
 	r.countJobs(f)
-	p := &pass{ctx: ctx, target: t, index: f, report: r, batches: map[int][]queue.Entry{}}
+	p := &pass{ctx: ctx, target: t, index: f, report: r, batches: map[int][]Entry{}}
 	return p.run(s)
 }
 
@@ -157,44 +157,44 @@ type pass struct {
 	ctx     context.Context
 	index   *index
 	report  *Report
-	batches map[int][]queue.Entry // by bucket
+	batches map[int][]Entry // by bucket
 }
 
 func (p *pass) run(s *source) error {
 	for topic, revision := range p.index.cleared {
-		if p.lost != nil && !p.lost[p.shard.BucketOf(topic)].holds(revision) {
+		if p.lost != nil && !p.lost[BucketOf(p.shard, topic)].holds(revision) {
 			continue
 		}
-		cleared := queue.Entry{Kind: queue.EntryCleared, Revision: revision, Job: queue.Job{Topic: topic}}
+		cleared := Entry{Kind: EntryCleared, Revision: revision, Job: store.Job{Topic: topic}}
 		if err := p.add(cleared); err != nil {
 			return err
 		}
 	}
 	err := s.each(p.ctx, new(int), func(l *line) error {
-		if l.kind != queue.EntryCleared && !p.index.mine(l) {
+		if l.kind != EntryCleared && !p.index.mine(l) {
 			return nil
 		}
 		if !p.index.decides(l) {
 			return nil
 		}
 		e := p.index.entry(l)
-		if e.Kind == queue.EntryStored && p.topic != nil && !p.topic(e.Job.Topic) {
+		if e.Kind == EntryStored && p.topic != nil && !p.topic(e.Job.Topic) {
 			p.report.Unknown++
 			return nil
 		}
-		if e.Kind == queue.EntryStored && p.missing != nil && !p.missing[l.key] {
-			p.report.count(&e, queue.EffectNone, p.dry)
+		if e.Kind == EntryStored && p.missing != nil && !p.missing[l.key] {
+			p.report.count(&e, EffectNone, p.dry)
 			return nil
 		}
 		if p.lost != nil && !isOf(l, p.shard) {
-			if e.Kind != queue.EntryStored {
+			if e.Kind != EntryStored {
 				return nil
 			}
-			e.Kind = queue.EntryAdopted
+			e.Kind = EntryAdopted
 			return p.add(e)
 		}
-		if p.lost != nil && !p.lost[p.shard.BucketOf(l.topic)].has(l) {
-			p.report.count(&e, queue.EffectNone, p.dry)
+		if p.lost != nil && !p.lost[BucketOf(p.shard, l.topic)].has(l) {
+			p.report.count(&e, EffectNone, p.dry)
 			return nil
 		}
 		return p.add(e)
@@ -210,8 +210,8 @@ func (p *pass) run(s *source) error {
 	return nil
 }
 
-func (p *pass) add(e queue.Entry) error {
-	bucket := p.shard.BucketOf(e.Job.Topic)
+func (p *pass) add(e Entry) error {
+	bucket := BucketOf(p.shard, e.Job.Topic)
 	if _, wanted := p.names[bucket]; !wanted {
 		return nil
 	}
@@ -228,10 +228,10 @@ func (p *pass) flush(bucket int) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	effects, err := p.shard.Replay(p.ctx, bucket, p.mode, p.names[bucket], p.dry, batch)
+	effects, err := Replay(p.ctx, p.shard, bucket, p.mode, p.names[bucket], p.dry, batch)
 	for i, effect := range effects {
 		p.report.count(&batch[i], effect, p.dry)
-		if p.found != nil && effect != queue.EffectNone {
+		if p.found != nil && effect != EffectNone {
 			p.found[keyOf(batch[i].Job.Topic, batch[i].Job.ID)] = true
 		}
 	}

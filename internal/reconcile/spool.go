@@ -15,7 +15,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/disk"
 	"github.com/wakecall/wakecall/internal/journal"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // A Spool accepts pushes while no shard can: it writes them to the journal, and a file beside it says where the first
@@ -42,7 +42,7 @@ func NewSpool(dir string, j *journal.Journal) *Spool { return &Spool{dir, j} }
 
 // Keep spools pushes; when it returns they are on disk. Each must have its id, and keep a job that exists; a delay
 // counts from now by this host's clock.
-func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
+func (s *Spool) Keep(pushes []store.Push) ([]store.Job, error) {
 	unlock, err := lockSpool(s.dir, syscall.LOCK_SH)
 	if err != nil {
 		return nil, fmt.Errorf("spool %d pushes: %w", len(pushes), err)
@@ -52,7 +52,7 @@ func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 	if err := markSpool(s.dir); err != nil {
 		return nil, fmt.Errorf("spool %d pushes: %w", len(pushes), err)
 	}
-	jobs := make([]queue.Job, len(pushes))
+	jobs := make([]store.Job, len(pushes))
 	lines := make([]journal.RequestLine, len(pushes))
 	for i := range pushes {
 		p := &pushes[i]
@@ -65,7 +65,7 @@ func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 		if p.TTL > 0 {
 			expires = now.Add(p.TTL) // an estimate, too
 		}
-		jobs[i] = queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Spooled, Priority: p.Priority, Order: p.Order,
+		jobs[i] = store.Job{Topic: p.Topic, ID: p.ID, State: store.Spooled, Priority: p.Priority, Order: p.Order,
 			TTR: p.TTR, MaxAttempts: p.MaxAttempts, ExpiresAt: expires, Headers: p.Headers, Retry: p.Retry,
 			CreatedAt: now, DueAt: due}
 		lines[i] = journal.RequestLine{TS: now, Op: journal.OpSpool, Topic: p.Topic, ID: p.ID, DueAt: asked,
@@ -156,7 +156,7 @@ func (d *drain) run() error {
 	if err != nil {
 		return err
 	}
-	var batch []queue.Push
+	var batch []store.Push
 	spooled := 0 // lines of the spool so far
 	for l, err := range journal.ReadRequests(d.dir, d.from) {
 		if err := errors.Join(d.ctx.Err(), skipTorn(err, &d.report.Torn)); err != nil {
@@ -225,18 +225,18 @@ func (d *drain) drained() (*drained, error) {
 	return b, nil
 }
 
-func (d *drain) push(pushes []queue.Push) error {
+func (d *drain) push(pushes []store.Push) error {
 	if len(pushes) == 0 {
 		return nil
 	}
 	var away error
 	for i, result := range d.queue.PushBatch(d.ctx, pushes) {
 		p := &pushes[i]
-		var un *queue.UnavailableError
+		var un *store.UnavailableError
 		switch {
 		case result.Err == nil && result.Duplicate:
 			d.report.There++
-		case result.Err == nil, queue.Stored(result.Err): // stored; an unavailable replica must not hold up the rest
+		case result.Err == nil, store.Stored(result.Err): // stored; an unavailable replica must not hold up the rest
 			d.report.Pushed++
 		case errors.As(result.Err, &un) || d.ctx.Err() != nil:
 			away = result.Err
@@ -252,8 +252,8 @@ func (d *drain) push(pushes []queue.Push) error {
 	return nil
 }
 
-func pushOf(l *journal.RequestLine) queue.Push {
-	p := queue.Push{
+func pushOf(l *journal.RequestLine) store.Push {
+	p := store.Push{
 		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR,
 		MaxAttempts: l.MaxAttempts, Priority: priorityOf(l), Order: l.Order, ExpiresAt: l.ExpiresAt, Headers: l.Headers,
 		Retry: l.Retry,

@@ -13,10 +13,11 @@ import (
 
 	"github.com/wakecall/wakecall/internal/journal"
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // wantJob fails unless a job of topic t is in a state.
-func wantJob(t *testing.T, q *queue.Queue, id string, state queue.State, same func(*queue.Job) bool) {
+func wantJob(t *testing.T, q *queue.Queue, id string, state store.State, same func(*store.Job) bool) {
 	t.Helper()
 	j, err := q.Get(t.Context(), "t", id)
 	if err != nil || j.State != state || same != nil && !same(j) {
@@ -32,9 +33,9 @@ func TestTheFirstSpooledPushOfAnIDStays(t *testing.T) {
 	spool := NewSpool(h.dir, h.journal)
 	keep := func(id string, bodies ...string) {
 		t.Helper()
-		var pushes []queue.Push
+		var pushes []store.Push
 		for _, body := range bodies {
-			pushes = append(pushes, queue.Push{Topic: "t", ID: id, Body: []byte(body), Priority: queue.Normal})
+			pushes = append(pushes, store.Push{Topic: "t", ID: id, Body: []byte(body), Priority: store.Normal})
 		}
 		if _, err := spool.Keep(pushes); err != nil {
 			t.Fatal(err)
@@ -61,28 +62,28 @@ func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {
 	h.adopt(t)
 	at := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 	headers, retry := map[string]string{"k": "v"}, []time.Duration{time.Second, time.Minute}
-	push := func(id string) queue.Push {
-		return queue.Push{Topic: "t", ID: id, Delay: time.Minute, Headers: headers, Retry: retry}
+	push := func(id string) store.Push {
+		return store.Push{Topic: "t", ID: id, Delay: time.Minute, Headers: headers, Retry: retry}
 	}
 	instant, ttl, over := push("instant"), push("ttl"), push("over")
 	instant.ExpiresAt, ttl.TTL, over.TTL, over.Delay = at, time.Hour, time.Nanosecond, 0
-	jobs, err := NewSpool(h.dir, h.journal).Keep([]queue.Push{instant, ttl, over})
+	jobs, err := NewSpool(h.dir, h.journal).Keep([]store.Push{instant, ttl, over})
 	if err != nil || !jobs[0].ExpiresAt.Equal(at) || jobs[1].ExpiresAt.Sub(jobs[1].CreatedAt) != time.Hour {
 		t.Fatalf("%+v, %v", jobs, err)
 	}
 	if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir, false); err != nil {
 		t.Fatal(err)
 	}
-	own := func(expires func(time.Time) bool) func(*queue.Job) bool {
-		return func(j *queue.Job) bool {
+	own := func(expires func(time.Time) bool) func(*store.Job) bool {
+		return func(j *store.Job) bool {
 			return maps.Equal(j.Headers, headers) && slices.Equal(j.Retry, retry) && expires(j.ExpiresAt)
 		}
 	}
-	wantJob(t, h.queue, "instant", queue.Delayed, own(at.Equal))
-	wantJob(t, h.queue, "ttl", queue.Delayed, own(func(e time.Time) bool {
+	wantJob(t, h.queue, "instant", store.Delayed, own(at.Equal))
+	wantJob(t, h.queue, "ttl", store.Delayed, own(func(e time.Time) bool {
 		return !e.IsZero() && !e.After(jobs[1].ExpiresAt.Add(20*time.Second))
 	}))
-	wantJob(t, h.queue, "over", queue.Ready, own(func(e time.Time) bool { return !e.IsZero() && e.Before(at) }))
+	wantJob(t, h.queue, "over", store.Ready, own(func(e time.Time) bool { return !e.IsZero() && e.Before(at) }))
 }
 
 // TestASpooledPushKeepsItsProtocol in the journal, and an interrupted drain still recognizes its own pushes.
@@ -90,12 +91,12 @@ func TestASpooledPushKeepsItsProtocol(t *testing.T) {
 	url, _ := startRedis(t)
 	h := newHost(t, url)
 	q := NewSpooledQueue(h.queue, NewSpool(h.dir, h.journal), func() error { return nil })
-	push := queue.Push{Topic: "t", ID: "one", Body: []byte("1")}
-	if r := q.Push(queue.Via(t.Context(), "lmstfy"), push); r.Err != nil || r.Job.State != queue.Spooled {
+	push := store.Push{Topic: "t", ID: "one", Body: []byte("1")}
+	if r := q.Push(store.Via(t.Context(), "lmstfy"), push); r.Err != nil || r.Job.State != store.Spooled {
 		t.Fatalf("%+v", r)
 	}
-	var un *queue.UnavailableError
-	push.OnDuplicate = queue.Replace
+	var un *store.UnavailableError
+	push.OnDuplicate = store.Replace
 	// otherwise the old body might be called after the answer
 	if r := q.Push(t.Context(), push); !errors.As(r.Err, &un) {
 		t.Errorf("a replacement was answered %+v", r)
@@ -130,8 +131,8 @@ func TestASpoolHasTheOrderOfItsLines(t *testing.T) {
 	h.adopt(t)
 	spool := NewSpool(h.dir, h.journal)
 	keep := func(id string) {
-		p := queue.Push{Topic: "t", ID: id, Body: []byte("1"), Priority: queue.Normal}
-		if _, err := spool.Keep([]queue.Push{p}); err != nil {
+		p := store.Push{Topic: "t", ID: id, Body: []byte("1"), Priority: store.Normal}
+		if _, err := spool.Keep([]store.Push{p}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -156,7 +157,7 @@ func TestASpoolHasTheOrderOfItsLines(t *testing.T) {
 			t.Errorf("the job %q: %v", id, err)
 		}
 	}
-	if j, err := h.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, queue.ErrNotFound) {
+	if j, err := h.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a job that was deleted since is %+v, %v", j, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // spoolRetry is how long a client should wait before it repeats a push that even the spool could not store.
@@ -24,18 +25,18 @@ func NewSpooledQueue(q *queue.Queue, s *Spool, accepting func() error) *SpooledQ
 }
 
 // Push pushes p, and spools it if no shard accepts it.
-func (q *SpooledQueue) Push(ctx context.Context, p queue.Push) queue.Result {
+func (q *SpooledQueue) Push(ctx context.Context, p store.Push) store.Result {
 	r := q.Queue.Push(ctx, p)
 	if r.Err == nil {
 		return r
 	}
-	results := []queue.Result{r}
-	q.keep(ctx, []queue.Push{p}, results)
+	results := []store.Result{r}
+	q.keep(ctx, []store.Push{p}, results)
 	return results[0]
 }
 
 // PushBatch pushes jobs, and spools those that no shard accepts.
-func (q *SpooledQueue) PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result {
+func (q *SpooledQueue) PushBatch(ctx context.Context, pushes []store.Push) []store.Result {
 	results := q.Queue.PushBatch(ctx, pushes)
 	q.keep(ctx, pushes, results)
 	return results
@@ -44,13 +45,13 @@ func (q *SpooledQueue) PushBatch(ctx context.Context, pushes []queue.Push) []que
 // keep spools the pushes that no shard accepted, with two exceptions. Pushes that are refused if their id exists:
 // whether it does is not known. Pushes that replace a job: it would be called with its old body when its shard is back,
 // before the spool is drained.
-func (q *SpooledQueue) keep(ctx context.Context, pushes []queue.Push, results []queue.Result) {
+func (q *SpooledQueue) keep(ctx context.Context, pushes []store.Push, results []store.Result) {
 	var which []int
-	var wanted []queue.Push
+	var wanted []store.Push
 	for i := range results {
-		var un *queue.UnavailableError
+		var un *store.UnavailableError
 		if errors.As(results[i].Err, &un) && un.Reason != "journal" && !un.Stored &&
-			pushes[i].OnDuplicate == queue.Keep &&
+			pushes[i].OnDuplicate == store.Keep &&
 			q.Queue.Ready() != nil {
 			which, wanted = append(which, i), append(wanted, pushes[i])
 		}
@@ -58,13 +59,13 @@ func (q *SpooledQueue) keep(ctx context.Context, pushes []queue.Push, results []
 	if len(wanted) == 0 {
 		return
 	}
-	jobs, err := q.spool.Keep(queue.WithVia(ctx, wanted))
+	jobs, err := q.spool.Keep(store.WithVia(ctx, wanted))
 	for k, i := range which {
 		if err != nil {
-			results[i].Err = &queue.UnavailableError{Reason: "journal", RetryAfter: spoolRetry, Err: err}
+			results[i].Err = &store.UnavailableError{Reason: "journal", RetryAfter: spoolRetry, Err: err}
 			continue
 		}
-		results[i] = queue.Result{Job: jobs[k]}
+		results[i] = store.Result{Job: jobs[k]}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/timer"
 )
@@ -30,7 +31,7 @@ type Queue struct {
 	Redis    *harness.Redis // its first shard
 
 	dsn    string
-	shards []queue.ShardConfig
+	shards []store.ShardConfig
 }
 
 // OpenRegistry opens the registry as another process does.
@@ -53,16 +54,16 @@ func Start(t *testing.T, namespaces ...string) *Queue {
 			t.Fatal(err)
 		}
 	}
-	q := &Queue{Queue: queue.Open(queue.Options{}), dsn: "sqlite:" + filepath.Join(t.TempDir(), "r.db")}
+	q := &Queue{Queue: queue.Open(store.Options{}), dsn: "sqlite:" + filepath.Join(t.TempDir(), "r.db")}
 	q.Registry = q.OpenRegistry(t)
 	t.Cleanup(func() { _ = q.Close() })
 	q.Redis = q.AddShard(t)
-	var confs []queue.TopicConf
+	var confs []store.TopicConf
 	for _, name := range namespaces {
 		topic := registry.NewTopic(name)
 		topic.Delivery, topic.MaxAttempts = registry.DeliveryPull, 0
 		q.put(t, topic)
-		confs = append(confs, queue.TopicConf{Name: name, TTR: topic.TTR.Std(), Pull: true})
+		confs = append(confs, store.TopicConf{Name: name, TTR: topic.TTR.Std(), Pull: true})
 	}
 	must(q.SetTopics(t.Context(), slices.Values(confs)))
 	q.Hub = pull.New(pull.Options{Queue: q.Queue, Topics: q.Registry.Snapshot, Limits: pull.Limits{
@@ -99,7 +100,7 @@ func (q *Queue) AddShard(t *testing.T) *harness.Redis {
 	t.Helper()
 	r := harness.StartRedis(t, harness.RedisOptions{})
 	name := string(rune('a' + len(q.shards)))
-	q.shards = append(q.shards, queue.ShardConfig{Name: name, URL: r.URL(), State: "active"})
+	q.shards = append(q.shards, store.ShardConfig{Name: name, URL: r.URL(), State: "active"})
 	err := q.SetShards(t.Context(), q.shards)
 	for _, s := range q.Shards() {
 		err = errors.Join(err, queuetest.Adopt(t.Context(), s))

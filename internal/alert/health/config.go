@@ -6,7 +6,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/message"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // setting is a setting of Redis that costs memory or loses data if its value is bad. The kind of that problem is the
@@ -14,18 +14,18 @@ import (
 type setting struct {
 	name     string
 	severity Severity
-	bad      func(h queue.ShardHealth, value string) bool
+	bad      func(h store.ShardHealth, value string) bool
 }
 
 var settings = []setting{
-	{"appendfsync", Warning, func(_ queue.ShardHealth, value string) bool { return value == "no" }},
-	{"no-appendfsync-on-rewrite", Warning, func(_ queue.ShardHealth, value string) bool { return value == "yes" }},
-	{"hash-max-listpack-value", Hint, func(_ queue.ShardHealth, value string) bool {
+	{"appendfsync", Warning, func(_ store.ShardHealth, value string) bool { return value == "no" }},
+	{"no-appendfsync-on-rewrite", Warning, func(_ store.ShardHealth, value string) bool { return value == "yes" }},
+	{"hash-max-listpack-value", Hint, func(_ store.ShardHealth, value string) bool {
 		n, err := strconv.Atoi(value)
 		return err == nil && n < listpackValue
 	}},
-	{"save", Hint, func(h queue.ShardHealth, value string) bool { return value != "" && h.AOF }},
-	{"min-replicas-to-write", Hint, func(h queue.ShardHealth, value string) bool {
+	{"save", Hint, func(h store.ShardHealth, value string) bool { return value != "" && h.AOF }},
+	{"min-replicas-to-write", Hint, func(h store.ShardHealth, value string) bool {
 		return value == "0" && h.Replicas > 0
 	}},
 }
@@ -47,7 +47,7 @@ func settingNames() []string {
 }
 
 // judgeConfig judges the settings of a shard's masters.
-func judgeConfig(h queue.ShardHealth) []Problem {
+func judgeConfig(h store.ShardHealth) []Problem {
 	var list []Problem
 	for _, s := range settings {
 		for _, master := range h.Config {
@@ -60,7 +60,7 @@ func judgeConfig(h queue.ShardHealth) []Problem {
 	return list
 }
 
-func (s setting) problem(h queue.ShardHealth, value string) Problem {
+func (s setting) problem(h store.ShardHealth, value string) Problem {
 	kind := strings.ReplaceAll(s.name, "-", "_")
 	return Problem{
 		Kind: Kind(kind), Severity: s.severity,

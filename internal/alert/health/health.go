@@ -9,7 +9,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/message"
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Kind is a kind of problem of a shard.
@@ -66,55 +66,55 @@ type rule struct {
 	kind     Kind
 	severity Severity
 	watched  bool // it can begin while a shard is in use
-	judge    func(h queue.ShardHealth) (wrong bool, detail message.Message)
+	judge    func(h store.ShardHealth) (wrong bool, detail message.Message)
 	advice   string // a code
 }
 
 var rules = []rule{
-	{Forbidden, Critical, true, func(h queue.ShardHealth) (bool, message.Message) {
+	{Forbidden, Critical, true, func(h store.ShardHealth) (bool, message.Message) {
 		return h.Forbidden, message.Plain(h.Err)
 	}, "finding.forbidden_advice"},
-	{Settings, Warning, true, func(h queue.ShardHealth) (bool, message.Message) {
+	{Settings, Warning, true, func(h store.ShardHealth) (bool, message.Message) {
 		return h.Differ != "", message.New("finding.settings", h.Differ)
 	}, "finding.settings_advice"},
-	{Version, Critical, false, func(h queue.ShardHealth) (bool, message.Message) {
+	{Version, Critical, false, func(h store.ShardHealth) (bool, message.Message) {
 		return TooOld(h.Version), message.New("finding.version", h.Version)
 	}, "finding.version_advice"},
-	{WriteError, Critical, true, func(h queue.ShardHealth) (bool, message.Message) {
+	{WriteError, Critical, true, func(h store.ShardHealth) (bool, message.Message) {
 		return h.WriteError != "", message.New("finding.write_error", h.WriteError)
 	}, "finding.write_error_advice"},
-	{Eviction, Critical, true, func(h queue.ShardHealth) (bool, message.Message) {
+	{Eviction, Critical, true, func(h store.ShardHealth) (bool, message.Message) {
 		return evicts(h) && h.MaxMemory != 0, message.New("finding.eviction", h.Policy)
 	}, "finding.eviction_advice"},
-	{Eviction, Warning, false, func(h queue.ShardHealth) (bool, message.Message) {
+	{Eviction, Warning, false, func(h store.ShardHealth) (bool, message.Message) {
 		return evicts(h) && h.MaxMemory <= 0, message.New("finding.eviction_later", h.Policy)
 	}, "finding.eviction_advice"},
-	{LinkDown, Warning, true, func(h queue.ShardHealth) (bool, message.Message) {
+	{LinkDown, Warning, true, func(h store.ShardHealth) (bool, message.Message) {
 		return h.LinkDown, message.New("finding.link_down")
 	}, "finding.link_down_advice"},
-	{Memory, Warning, true, func(h queue.ShardHealth) (bool, message.Message) {
+	{Memory, Warning, true, func(h store.ShardHealth) (bool, message.Message) {
 		return h.MaxMemory > 0 && float64(h.Memory) > MemoryShare*float64(h.MaxMemory),
 			message.New("finding.memory", printable.Bytes(h.Memory), printable.Bytes(h.MaxMemory))
 	}, "finding.memory_advice"},
-	{Large, Warning, true, func(h queue.ShardHealth) (bool, message.Message) {
+	{Large, Warning, true, func(h store.ShardHealth) (bool, message.Message) {
 		return h.LargestJobs > LargeTopic || h.Cluster && h.LargestJobs > LargeOnCluster,
 			message.New("finding.large", h.Largest, h.LargestJobs)
 	}, "finding.large_advice"},
-	{NoAOF, Warning, false, func(h queue.ShardHealth) (bool, message.Message) {
+	{NoAOF, Warning, false, func(h store.ShardHealth) (bool, message.Message) {
 		return !h.AOF, message.New("finding.aof")
 	}, "finding.aof_advice"},
-	{Unlimited, Hint, false, func(h queue.ShardHealth) (bool, message.Message) {
+	{Unlimited, Hint, false, func(h store.ShardHealth) (bool, message.Message) {
 		return h.MaxMemory == 0, message.New("finding.maxmemory")
 	}, "finding.maxmemory_advice"},
-	{HasJobs, Hint, false, func(h queue.ShardHealth) (bool, message.Message) {
+	{HasJobs, Hint, false, func(h store.ShardHealth) (bool, message.Message) {
 		return h.Jobs != 0, message.New("finding.jobs", h.Jobs)
 	}, "finding.jobs_advice"},
-	{Unread, Hint, false, func(h queue.ShardHealth) (bool, message.Message) {
+	{Unread, Hint, false, func(h store.ShardHealth) (bool, message.Message) {
 		return h.ConfigErr != "", message.New("finding.config", h.ConfigErr)
 	}, "finding.config_advice"},
 }
 
-func evicts(h queue.ShardHealth) bool { return h.Policy != "" && h.Policy != "noeviction" }
+func evicts(h store.ShardHealth) bool { return h.Policy != "" && h.Policy != "noeviction" }
 
 // TooOld reports whether a version of Redis is older than OldestRedis. A version that cannot be parsed is not.
 func TooOld(version string) bool {
@@ -124,14 +124,14 @@ func TooOld(version string) bool {
 }
 
 // Judge returns the problems in the report of a shard that is up, worst first.
-func Judge(h queue.ShardHealth) []Problem {
+func Judge(h store.ShardHealth) []Problem {
 	list := append(judge(h, rules), judgeConfig(h)...)
 	slices.SortStableFunc(list, func(a, b Problem) int { return int(b.Severity - a.Severity) })
 	return list
 }
 
 // JudgeWatched returns only problems of the kinds in Watched, which can begin while a shard is in use.
-func JudgeWatched(h queue.ShardHealth) []Problem {
+func JudgeWatched(h store.ShardHealth) []Problem {
 	return judge(h, slices.DeleteFunc(slices.Clone(rules), func(r rule) bool { return !r.watched }))
 }
 
@@ -146,7 +146,7 @@ func Watched() []Kind {
 	return kinds
 }
 
-func judge(h queue.ShardHealth, rules []rule) []Problem {
+func judge(h store.ShardHealth, rules []rule) []Problem {
 	var list []Problem
 	for _, r := range rules {
 		if wrong, detail := r.judge(h); wrong {
@@ -174,12 +174,12 @@ func JudgeClock(off, took time.Duration) *Problem {
 // Shard is the part of a queue.Shard that Try needs.
 type Shard interface {
 	Ping(ctx context.Context) (clock time.Time, took time.Duration, err error)
-	Health(ctx context.Context) queue.ShardHealth
-	ReadConfig(ctx context.Context, h *queue.ShardHealth, names ...string)
+	Health(ctx context.Context) store.ShardHealth
+	ReadConfig(ctx context.Context, h *store.ShardHealth, names ...string)
 }
 
 // Try judges a shard once. It returns problems only if the shard is up; otherwise its health has the reason.
-func Try(ctx context.Context, s Shard) (queue.ShardHealth, []Problem) {
+func Try(ctx context.Context, s Shard) (store.ShardHealth, []Problem) {
 	h := s.Health(ctx)
 	if !h.Up {
 		return h, nil

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
-var good = queue.ShardHealth{Up: true, Version: "7.2.4", Memory: 50, MaxMemory: 100, Policy: "noeviction", AOF: true}
+var good = store.ShardHealth{Up: true, Version: "7.2.4", Memory: 50, MaxMemory: 100, Policy: "noeviction", AOF: true}
 
 func kinds(problems []Problem) []Kind {
 	var list []Kind
@@ -23,41 +23,41 @@ func kinds(problems []Problem) []Kind {
 
 func TestJudge(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change  func(*queue.ShardHealth)
+		change  func(*store.ShardHealth)
 		want    []Kind
 		watched bool
 	}{
-		"nothing is wrong": {func(*queue.ShardHealth) {}, nil, true},
-		"6.2 is too old": {func(h *queue.ShardHealth) { h.Version = "6.2.14" }, []Kind{Version},
+		"nothing is wrong": {func(*store.ShardHealth) {}, nil, true},
+		"6.2 is too old": {func(h *store.ShardHealth) { h.Version = "6.2.14" }, []Kind{Version},
 			false},
-		"a version of another kind is not": {func(h *queue.ShardHealth) { h.Version = "unstable" }, nil, true},
-		"the disk is full": {func(h *queue.ShardHealth) { h.WriteError = "disk full" }, []Kind{WriteError},
+		"a version of another kind is not": {func(h *store.ShardHealth) { h.Version = "unstable" }, nil, true},
+		"the disk is full": {func(h *store.ShardHealth) { h.WriteError = "disk full" }, []Kind{WriteError},
 			true},
-		"jobs are evicted": {func(h *queue.ShardHealth) { h.Policy = "allkeys-lru" }, []Kind{Eviction}, true},
+		"jobs are evicted": {func(h *store.ShardHealth) { h.Policy = "allkeys-lru" }, []Kind{Eviction}, true},
 		"jobs would be evicted with a limit": {
-			func(h *queue.ShardHealth) { h.Policy, h.MaxMemory = "allkeys-lru", 0 }, []Kind{Eviction, Unlimited}, false,
+			func(h *store.ShardHealth) { h.Policy, h.MaxMemory = "allkeys-lru", 0 }, []Kind{Eviction, Unlimited}, false,
 		},
-		"no master":                   {func(h *queue.ShardHealth) { h.LinkDown = true }, []Kind{LinkDown}, true},
-		"at the limit":                {func(h *queue.ShardHealth) { h.Memory = 85 }, nil, true},
-		"over the limit":              {func(h *queue.ShardHealth) { h.Memory = 86 }, []Kind{Memory}, true},
-		"no append-only file":         {func(h *queue.ShardHealth) { h.AOF = false }, []Kind{NoAOF}, false},
-		"jobs are there":              {func(h *queue.ShardHealth) { h.Jobs = 1 }, []Kind{HasJobs}, false},
-		"ten million jobs of a topic": {func(h *queue.ShardHealth) { h.LargestJobs = LargeTopic }, nil, true},
+		"no master":                   {func(h *store.ShardHealth) { h.LinkDown = true }, []Kind{LinkDown}, true},
+		"at the limit":                {func(h *store.ShardHealth) { h.Memory = 85 }, nil, true},
+		"over the limit":              {func(h *store.ShardHealth) { h.Memory = 86 }, []Kind{Memory}, true},
+		"no append-only file":         {func(h *store.ShardHealth) { h.AOF = false }, []Kind{NoAOF}, false},
+		"jobs are there":              {func(h *store.ShardHealth) { h.Jobs = 1 }, []Kind{HasJobs}, false},
+		"ten million jobs of a topic": {func(h *store.ShardHealth) { h.LargestJobs = LargeTopic }, nil, true},
 		"more of them": {
-			func(h *queue.ShardHealth) { h.Largest, h.LargestJobs = "t", LargeTopic+1 }, []Kind{Large}, true,
+			func(h *store.ShardHealth) { h.Largest, h.LargestJobs = "t", LargeTopic+1 }, []Kind{Large}, true,
 		},
 		"more than a million on a Cluster": {
-			func(h *queue.ShardHealth) { h.Cluster, h.LargestJobs = true, LargeOnCluster+1 }, []Kind{Large}, true,
+			func(h *store.ShardHealth) { h.Cluster, h.LargestJobs = true, LargeOnCluster+1 }, []Kind{Large}, true,
 		},
-		"one of several masters has a bad setting": {func(h *queue.ShardHealth) {
+		"one of several masters has a bad setting": {func(h *store.ShardHealth) {
 			h.Config = []map[string]string{{"appendfsync": "everysec"}, {"appendfsync": "no", "save": "", "other": ""}}
 		}, []Kind{"appendfsync"}, false},
-		"snapshots are all there is": {func(h *queue.ShardHealth) {
+		"snapshots are all there is": {func(h *store.ShardHealth) {
 			h.AOF, h.Config = false, []map[string]string{{"save": "60 1"}}
 		}, []Kind{NoAOF}, false},
-		"the settings cannot be read": {func(h *queue.ShardHealth) { h.ConfigErr = "no" }, []Kind{Unread}, false},
+		"the settings cannot be read": {func(h *store.ShardHealth) { h.ConfigErr = "no" }, []Kind{Unread}, false},
 		"the worst comes first": {
-			func(h *queue.ShardHealth) { h.Memory, h.AOF, h.WriteError = 99, false, "x" },
+			func(h *store.ShardHealth) { h.Memory, h.AOF, h.WriteError = 99, false, "x" },
 			[]Kind{WriteError, Memory, NoAOF}, false,
 		},
 	} {
@@ -102,18 +102,19 @@ func TestJudgeClock(t *testing.T) {
 }
 
 type shard struct {
-	health queue.ShardHealth
+	health store.ShardHealth
 	off    time.Duration
 	err    error
 }
 
-func (s shard) Health(context.Context) queue.ShardHealth { return s.health }
+func (s shard) Health(context.Context) store.ShardHealth { return s.health }
+
 func (s shard) Ping(context.Context) (time.Time, time.Duration, error) {
 	return time.Now().Add(s.off), 0, s.err
 }
 
 // ReadConfig answers with the names as values.
-func (s shard) ReadConfig(_ context.Context, h *queue.ShardHealth, names ...string) {
+func (s shard) ReadConfig(_ context.Context, h *store.ShardHealth, names ...string) {
 	config := map[string]string{}
 	for _, name := range names {
 		config[name] = name
@@ -122,7 +123,7 @@ func (s shard) ReadConfig(_ context.Context, h *queue.ShardHealth, names ...stri
 }
 
 func TestTry(t *testing.T) {
-	down := queue.ShardHealth{Err: "connection refused"}
+	down := store.ShardHealth{Err: "connection refused"}
 	if h, problems := Try(t.Context(), shard{health: down}); h.Up || len(problems) > 0 {
 		t.Errorf("a shard that is down: %+v, %v", h, problems)
 	}

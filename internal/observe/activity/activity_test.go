@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 func TestFingerprintsGroupWhatIsOfAKind(t *testing.T) {
@@ -57,11 +58,11 @@ func TestQuantilesAreExactToATenth(t *testing.T) {
 
 type sink struct {
 	mu    sync.Mutex
-	notes []queue.Notes
+	notes []observe.Notes
 	told  chan struct{}
 }
 
-func (s *sink) Note(_ context.Context, _ int, n queue.Notes) error {
+func (s *sink) Note(_ context.Context, _ int, n observe.Notes) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.notes = append(s.notes, n)
@@ -86,7 +87,7 @@ func TestAFloodIsBounded(t *testing.T) {
 			LateMS:    2,
 			Outcome:   "done",
 			StartedAt: int64(i),
-			Priority:  queue.Low,
+			Priority:  store.Low,
 		}
 		if i%2 == 1 {
 			a.Outcome, a.Error = "retry", fmt.Sprintf("the endpoint answered 500 for order %d", i)

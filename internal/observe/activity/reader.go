@@ -6,14 +6,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
 )
 
 // Source is the part of a queue.Queue that a Reader needs.
 type Source interface {
 	Attempts(ctx context.Context, topic string, limit int) ([][]byte, error)
 	// Errors returns the kinds of errors of a topic in the last week, latest first.
-	Errors(ctx context.Context, topic string) ([]queue.ErrorNote, error)
+	Errors(ctx context.Context, topic string) ([]observe.ErrorNote, error)
 	ClearErrors(ctx context.Context, topic string) error
 	LatenessCounts(ctx context.Context, topics []string, since time.Time) (map[string]map[int]int64, error)
 	LatenessOfAll(ctx context.Context, since time.Time) (map[int]int64, error)

@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Attempt is one attempt to deliver a job.
@@ -26,14 +27,14 @@ type Attempt struct {
 	Error     string  `json:"error,omitempty"`
 	Answer    string  `json:"answer,omitempty"` // the first 2 KiB
 
-	Priority queue.Priority `json:"-"`
+	Priority store.Priority `json:"-"`
 	First    bool           `json:"-"` // the first attempt, whose lateness is not due to retries
 	Called   bool           `json:"-"` // the endpoint was called
 }
 
 // Sink stores the notes about one shard.
 type Sink interface {
-	Note(ctx context.Context, bucket int, n queue.Notes) error
+	Note(ctx context.Context, bucket int, n observe.Notes) error
 }
 
 // Recorder collects attempts. Its methods may be called from any goroutine.
@@ -59,7 +60,7 @@ type topicCollected struct {
 	good, bad []Attempt // the last successful and failed ones, as rings
 	nGood     int
 	nBad      int
-	errors    map[string]*queue.ErrorNote
+	errors    map[string]*observe.ErrorNote
 	lateness  map[int]int64
 }
 
@@ -108,7 +109,7 @@ func (g *collected) add(a *Attempt) {
 		if len(g.topics) >= maxTopics {
 			return
 		}
-		t = &topicCollected{errors: map[string]*queue.ErrorNote{}, lateness: map[int]int64{}}
+		t = &topicCollected{errors: map[string]*observe.ErrorNote{}, lateness: map[int]int64{}}
 		g.topics[a.Topic] = t
 	}
 	if a.First && a.Called {
@@ -138,7 +139,7 @@ func (t *topicCollected) addError(a *Attempt) {
 		if len(t.errors) >= maxKinds {
 			return
 		}
-		e = &queue.ErrorNote{Fingerprint: print}
+		e = &observe.ErrorNote{Fingerprint: print}
 		t.errors[print] = e
 	}
 	e.N++
@@ -179,16 +180,16 @@ func (r *Recorder) flush(ctx context.Context) {
 	}
 }
 
-func (g *collected) notes() queue.Notes {
-	n := queue.Notes{Reserved: g.reserved}
+func (g *collected) notes() observe.Notes {
+	n := observe.Notes{Reserved: g.reserved}
 	for name, t := range g.topics {
 		n.Topics = append(n.Topics, t.notes(name))
 	}
 	return n
 }
 
-func (t *topicCollected) notes(name string) queue.TopicNotes {
-	n := queue.TopicNotes{Topic: name, Lateness: t.lateness}
+func (t *topicCollected) notes(name string) observe.TopicNotes {
+	n := observe.TopicNotes{Topic: name, Lateness: t.lateness}
 	for _, a := range inOrder(t.good, t.bad) {
 		a.Answer = clip(a.Answer, maxAnswer)
 		b, err := json.Marshal(a)

@@ -11,8 +11,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 const (
@@ -24,8 +26,8 @@ const (
 
 // Counts counts the jobs of all topics, and those of one topic by when they fall due; *queue.Queue implements it.
 type Counts interface {
-	Counts(ctx context.Context) (map[string]queue.Stats, error)
-	Forecast(ctx context.Context, topic string, ahead time.Duration) (queue.Forecast, error)
+	Counts(ctx context.Context) (map[string]store.Stats, error)
+	Forecast(ctx context.Context, topic string, ahead time.Duration) (observe.Forecast, error)
 }
 
 // Due shows in /metrics how many callbacks fall due in each of the next minutes, so that dispatchers can be added
@@ -115,7 +117,7 @@ func (d *Due) count(ctx context.Context) (due [dueMinutes]float64, err error) {
 }
 
 // chosen returns the topics with the most delayed jobs that dispatchers call.
-func (d *Due) chosen(counts map[string]queue.Stats) (topics []*registry.Topic) {
+func (d *Due) chosen(counts map[string]store.Stats) (topics []*registry.Topic) {
 	s := d.Snapshot()
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b].Delayed, counts[a].Delayed), cmp.Compare(a, b))

@@ -15,8 +15,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // delayed are topics with jobs that fall due in the third minute from now.
@@ -33,17 +35,17 @@ func (d *delayed) set(due map[string]int64, err error) {
 	d.due, d.err = due, err
 }
 
-func (d *delayed) Counts(context.Context) (map[string]queue.Stats, error) {
+func (d *delayed) Counts(context.Context) (map[string]store.Stats, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	counts := map[string]queue.Stats{}
+	counts := map[string]store.Stats{}
 	for topic, n := range d.due {
-		counts[topic] = queue.Stats{Delayed: n}
+		counts[topic] = store.Stats{Delayed: n}
 	}
 	return counts, d.err
 }
 
-func (d *delayed) Forecast(_ context.Context, topic string, _ time.Duration) (f queue.Forecast, err error) {
+func (d *delayed) Forecast(_ context.Context, topic string, _ time.Duration) (f observe.Forecast, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f.Minutes[2] = d.due[topic]

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -17,7 +17,7 @@ type Situation struct {
 	Breaker  bool   // the topic's breaker is open
 	Probe    time.Duration
 	Alone    bool // a pull topic without a worker
-	Due      queue.Forecast
+	Due      observe.Forecast
 	Capacity Capacity
 
 	Full      bool    // jobs waited for the whole of the last minute
@@ -200,7 +200,7 @@ func (p Prediction) Minutes() int64 { return int64(math.Ceil(p.Most.Minutes())) 
 // Predict computes the backlog minute by minute for an hour, then for the rest of the day with each hour's jobs spread
 // evenly over it. waiting is the number of jobs that are already due, and more the rate at which jobs arrive that f
 // does not count.
-func Predict(f *queue.Forecast, waiting int64, rate, more float64) (p Prediction) {
+func Predict(f *observe.Forecast, waiting int64, rate, more float64) (p Prediction) {
 	if rate <= 0 {
 		return p
 	}

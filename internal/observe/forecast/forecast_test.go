@@ -6,9 +6,9 @@ import (
 
 	"github.com/wakecall/wakecall/internal/log/printable"
 	"github.com/wakecall/wakecall/internal/message"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/history"
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
 )
 
@@ -98,7 +98,7 @@ var english, _ = message.Catalogue("en")
 
 func TestWhatCannotBeCalledIsCarriedOver(t *testing.T) {
 	t.Parallel()
-	var f queue.Forecast
+	var f observe.Forecast
 	f.Minutes[2], f.Minutes[3] = 1200, 600 // 5 a second are 300 calls a minute
 	f.Hours[0] = 1800
 	p := Predict(&f, 0, 5, 0)
@@ -109,10 +109,10 @@ func TestWhatCannotBeCalledIsCarriedOver(t *testing.T) {
 	if p := Predict(&f, 0, 100, 0); p.Late != 0 {
 		t.Errorf("jobs that can be called in time are %s late", p.Late)
 	}
-	if p := Predict(&queue.Forecast{}, 1200, 5, 0); p.Late != 4*time.Minute || p.At != 0 || p.Over != 4*time.Minute {
+	if p := Predict(&observe.Forecast{}, 1200, 5, 0); p.Late != 4*time.Minute || p.At != 0 || p.Over != 4*time.Minute {
 		t.Errorf("overdue jobs: %+v", p)
 	}
-	f = queue.Forecast{}
+	f = observe.Forecast{}
 	f.Hours[5] = 36_000 // twice the calls of an hour
 	if p := Predict(&f, 0, 5, 0); p.Late != time.Hour || p.At != 6*time.Hour || p.Over != 7*time.Hour {
 		t.Errorf("later in the day: %+v", p)
@@ -145,7 +145,7 @@ func TestCapacityIsTheLowerLimit(t *testing.T) {
 // take 500 s; the last are six to nine minutes late.
 func TestALimitIsTheTruth(t *testing.T) {
 	t.Parallel()
-	var f queue.Forecast
+	var f observe.Forecast
 	f.Minutes[0], f.Minutes[1], f.Hours[0] = 1250, 1250, 2500
 	c := Capacity{Limit: 5}
 	c.learn(pastRates(1.7, time.Minute))
@@ -168,7 +168,7 @@ func TestOnlyRecentCallsTellWhatSucceeds(t *testing.T) {
 		0.75: {at(time.Second, "done"), at(time.Second, "done"), at(time.Minute, "done"), at(time.Minute, "retry")},
 		0:    {at(time.Second, "retry"), at(time.Second, "expired"), at(time.Hour, "done")},
 	} {
-		s := &Situation{Due: queue.Forecast{Now: now}, Capacity: Capacity{MaxInFlight: 10}}
+		s := &Situation{Due: observe.Forecast{Now: now}, Capacity: Capacity{MaxInFlight: 10}}
 		if s.learn(list); s.Share != want || s.Capacity.Flight != 20 {
 			t.Errorf("of %+v: %v succeed, capacity %+v", list, s.Share, s.Capacity)
 		}

@@ -4,17 +4,19 @@ import (
 	"context"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/observe/activity"
 	"github.com/wakecall/wakecall/internal/observe/history"
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Queue is the part of a queue.Queue that a Reader needs.
 type Queue interface {
-	Forecast(ctx context.Context, topic string, ahead time.Duration) (queue.Forecast, error)
-	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
-	Workers(ctx context.Context, topic string) (queue.Workers, error)
+	Forecast(ctx context.Context, topic string, ahead time.Duration) (observe.Forecast, error)
+	TopicLimits(ctx context.Context, topics []string) (map[string]observe.TopicLimits, error)
+	Workers(ctx context.Context, topic string) (store.Workers, error)
 }
 
 // History reads series of samples; *history.Reader implements it.
@@ -47,7 +49,7 @@ const (
 // Topic returns the forecast of a topic, and what it follows from. If some shards do not answer, their jobs are missing
 // from the numbers.
 func (r *Reader) Topic(ctx context.Context, t *registry.Topic) (Answer, *Situation, error) {
-	due, err := r.Queue.Forecast(ctx, t.Name, queue.Day)
+	due, err := r.Queue.Forecast(ctx, t.Name, observe.Day)
 	if err != nil && !queue.IsPartial(err) {
 		return Answer{}, nil, err
 	}

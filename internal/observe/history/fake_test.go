@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -36,15 +37,15 @@ func (f *fakeSource) Active(context.Context, time.Time) ([]string, error) {
 	return slices.Sorted(maps.Keys(f.active)), nil
 }
 
-func (f *fakeSource) Totals(_ context.Context, topics []string) (map[string]queue.TopicTotals, error) {
+func (f *fakeSource) Totals(_ context.Context, topics []string) (map[string]observe.TopicTotals, error) {
 	f.asked = append(f.asked, topics)
 	if f.reading != nil {
 		f.reading()
 	}
-	out := map[string]queue.TopicTotals{}
+	out := map[string]observe.TopicTotals{}
 	for _, t := range topics {
 		if r, ok := f.topics[t]; ok {
-			out[t] = queue.TopicTotals{Total: r.Totals, Today: f.today[t], Stats: r.Living}
+			out[t] = observe.TopicTotals{Total: r.Totals, Today: f.today[t], Stats: r.Living}
 		}
 	}
 	if f.missing != nil {

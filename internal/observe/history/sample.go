@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Totals holds the counters of a topic, and Living its live jobs.
 type (
-	Totals = queue.Totals
-	Living = queue.Stats
+	Totals = observe.Totals
+	Living = store.Stats
 )
 
 // Lateness holds how late jobs were called, and how many.

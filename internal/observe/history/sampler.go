@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/queue"
 )
 
@@ -18,7 +19,7 @@ type Source interface {
 	// Active lists the topics with events since a time.
 	Active(ctx context.Context, since time.Time) ([]string, error)
 	// Totals reads topics. With a *queue.PartialError, the numbers come from the shards that answered.
-	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
+	Totals(ctx context.Context, topics []string) (map[string]observe.TopicTotals, error)
 }
 
 // Storage stores samples, and the lease of the host that samples. Store implements it.

@@ -7,8 +7,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/observe"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Reason is what a job waits for.
@@ -49,12 +50,12 @@ type Wait struct {
 
 // Facts are what is known about a job and its topic.
 type Facts struct {
-	Job      *queue.Job
+	Job      *store.Job
 	Topic    *registry.Topic // nil: it has no settings
 	Note     registry.TopicNote
-	Standing *queue.Standing // nil: unknown
-	Workers  *queue.Workers  // of a pull topic; nil: unknown
-	Down     error           // the job's shard has stopped answering since the job was read
+	Standing *observe.Standing // nil: unknown
+	Workers  *store.Workers    // of a pull topic; nil: unknown
+	Down     error             // the job's shard has stopped answering since the job was read
 }
 
 // Of returns all that a job waits for; none if it does not wait. What ends first by itself comes last: a job of a
@@ -62,15 +63,15 @@ type Facts struct {
 func Of(f Facts) []Wait {
 	j := f.Job
 	switch {
-	case j.State == queue.Spooled:
+	case j.State == store.Spooled:
 		return []Wait{{Reason: ShardDown}}
-	case j.State != queue.Delayed && j.State != queue.Ready:
+	case j.State != store.Delayed && j.State != store.Ready:
 		return nil
 	case f.Down != nil:
 		return []Wait{{Reason: ShardDown, Shard: j.Shard, Error: f.Down.Error()}}
 	}
 	list := stopped(f)
-	if j.State == queue.Delayed {
+	if j.State == store.Delayed {
 		return append(list, notDue(j))
 	}
 	if f.Topic != nil && f.Standing != nil {
@@ -100,7 +101,7 @@ func stopped(f Facts) []Wait {
 	return nil
 }
 
-func notDue(j *queue.Job) Wait {
+func notDue(j *store.Job) Wait {
 	if j.NextAt.Equal(j.DueAt) {
 		return Wait{Reason: NotDue, Until: j.DueAt}
 	}
@@ -140,21 +141,21 @@ func limited(f Facts) (list []Wait) {
 
 // Queue reads the facts that shards have.
 type Queue interface {
-	Standing(ctx context.Context, j *queue.Job) (s queue.Standing, ok bool, err error)
-	Workers(ctx context.Context, topic string) (queue.Workers, error)
+	Standing(ctx context.Context, j *store.Job) (s observe.Standing, ok bool, err error)
+	Workers(ctx context.Context, topic string) (store.Workers, error)
 }
 
 // Find reads the facts about a job that was read, and returns all that it waits for. What cannot be read is left out.
-func Find(ctx context.Context, q Queue, r *registry.Snapshot, j *queue.Job) []Wait {
+func Find(ctx context.Context, q Queue, r *registry.Snapshot, j *store.Job) []Wait {
 	f := Facts{Job: j, Topic: r.Topic(j.Topic)}
 	if f.Topic != nil {
 		f.Note = r.Notes.Get(f.Topic.Name)
 	}
-	if j.State != queue.Ready {
+	if j.State != store.Ready {
 		return Of(f)
 	}
 	s, ok, err := q.Standing(ctx, j)
-	var un *queue.UnavailableError
+	var un *store.UnavailableError
 	switch {
 	case errors.As(err, &un):
 		f.Down = err

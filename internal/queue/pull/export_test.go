@@ -3,7 +3,7 @@ package pull
 import (
 	"context"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Waiter is a waiter whose steps a test makes one by one.
@@ -16,7 +16,7 @@ func (h *Hub) EnterVia(ctx context.Context, r Request) (leave func(), err error)
 }
 
 // Enter lets a worker wait.
-func (h *Hub) Enter(r queue.TakeRequest) Waiter {
+func (h *Hub) Enter(r store.TakeRequest) Waiter {
 	w, err := h.enter(context.Background(), Request{TakeRequest: r})
 	if err != nil {
 		panic(err)
@@ -25,7 +25,7 @@ func (h *Hub) Enter(r queue.TakeRequest) Waiter {
 }
 
 // Signal signals the first waiter of a topic that has no signal of bucket 0 of the shard yet.
-func (h *Hub) Signal(s *queue.Shard, topic string) { h.signal(spot{s, 0}, topic, 1) }
+func (h *Hub) Signal(s *store.Shard, topic string) { h.signal(spot{s, 0}, topic, 1) }
 
 // AsksAgain takes from the buckets that were signaled while a shard has to be asked again, and reports whether it still
 // has to be.
@@ -37,12 +37,12 @@ func (w Waiter) AsksAgain(ctx context.Context) (bool, error) {
 }
 
 // Take takes from the buckets that were signaled, and ends the wait.
-func (w Waiter) Take(ctx context.Context) ([]queue.Job, error) {
+func (w Waiter) Take(ctx context.Context) ([]store.Job, error) {
 	defer w.w.hub.leave(w.w)
 	return w.takeSignaled(ctx)
 }
 
-func (w Waiter) takeSignaled(ctx context.Context) ([]queue.Job, error) {
+func (w Waiter) takeSignaled(ctx context.Context) ([]store.Job, error) {
 	over := make(chan struct{})
 	close(over)
 	w.w.askSignaled()

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -27,7 +27,7 @@ func TestAShardThatHangsHoldsUpNoWorker(t *testing.T) {
 	for i := range 400 {
 		id := fmt.Sprint(i)
 		delay := time.Second + time.Duration(i)*10*time.Millisecond
-		r := f.q.Push(t.Context(), queue.Push{Topic: "t", ID: id, Delay: delay, Priority: queue.Normal})
+		r := f.q.Push(t.Context(), store.Push{Topic: "t", ID: id, Delay: delay, Priority: store.Normal})
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -94,7 +94,7 @@ func TestAShardThatHangsHoldsUpNoWorker(t *testing.T) {
 			if err == nil && j.Attempts > 0 {
 				t.Fatalf("job %s counts %d attempts", id, j.Attempts)
 			}
-			return err == nil && j.State == queue.Ready
+			return err == nil && j.State == store.Ready
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // Options of a Hub.
@@ -25,7 +26,7 @@ type Options struct {
 
 // Request asks for jobs of pull topics, and waits for the first one.
 type Request struct {
-	queue.TakeRequest
+	store.TakeRequest
 	Wait  time.Duration // 0: do not wait
 	Token string        // of the client, for Limits.Token; "": it has none
 	// Stopping is closed to end all waits, as if Wait were over. A worker whose jobs are on their way still gets them.
@@ -60,7 +61,7 @@ func New(o Options) *Hub {
 
 // Run passes on the shards' wake-ups until ctx is done.
 func (h *Hub) Run(ctx context.Context) error {
-	queue.RunPerBucket(ctx, h.opts.Queue.Shards, h.opts.Changed, h.serve)
+	store.RunPerBucket(ctx, h.opts.Queue.Shards, h.opts.Changed, h.serve)
 	return nil
 }
 
@@ -68,7 +69,7 @@ func (h *Hub) Run(ctx context.Context) error {
 const refreshEvery = 20 * time.Second
 
 // serve listens to one bucket once there is a waiter.
-func (h *Hub) serve(ctx context.Context, s *queue.Shard, bucket int) {
+func (h *Hub) serve(ctx context.Context, s *store.Shard, bucket int) {
 	at := spot{s, bucket}
 	select {
 	case <-ctx.Done():
@@ -167,13 +168,13 @@ func (h *Hub) forget(at spot) {
 	delete(h.noted, at)
 }
 
-func (h *Hub) woken(ctx context.Context, at spot, w queue.Wakeup) {
+func (h *Hub) woken(ctx context.Context, at spot, w store.Wakeup) {
 	switch w.Kind {
-	case queue.WakePull:
+	case store.WakePull:
 		for _, topic := range w.Topics() {
 			h.signal(at, topic, 1)
 		}
-	case queue.WakeReconnect:
+	case store.WakeReconnect:
 		h.refresh(ctx, at)
 	}
 }
@@ -198,7 +199,7 @@ func (h *Hub) refresh(ctx context.Context, at spot) {
 // Take takes up to Max jobs, and if there are none waits until there are. It returns none when Wait is over, or when
 // Stopping is closed. Errors: ctx's, a *queue.UnavailableError when no shard answers, or a *LimitError if it may not
 // wait for so many topics.
-func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Job, error) {
+func (h *Hub) Take(ctx context.Context, r Request) ([]store.Job, error) {
 	if r.Wait <= 0 {
 		return h.opts.Queue.Take(ctx, r.TakeRequest)
 	}
@@ -217,17 +218,17 @@ func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Job, error) {
 const unavailablePause = time.Second
 
 func unavailable(err error) bool {
-	var un *queue.UnavailableError
+	var un *store.UnavailableError
 	return errors.As(err, &un)
 }
 
 // End ends leases, or changes jobs that are named by their ids, like queue.End. A failed attempt is retried after the
 // topic's wait.
-func (h *Hub) End(ctx context.Context, list []queue.End) []queue.Ended {
+func (h *Hub) End(ctx context.Context, list []store.End) []store.Ended {
 	list = slices.Clone(list)
 	for i := range list {
 		e := &list[i]
-		if e.Verb != queue.Fail || e.Retry != nil {
+		if e.Verb != store.Fail || e.Retry != nil {
 			continue
 		}
 		topic := e.Topic

@@ -14,6 +14,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/wait"
 	"github.com/wakecall/wakecall/timer"
@@ -37,21 +38,21 @@ func newFixtureWithin(t *testing.T, timeout time.Duration, topics ...string) *fi
 	t.Helper()
 	r := harness.StartRedis(t, harness.RedisOptions{})
 	// Announced makes it set the limits of topics again after a server lost them.
-	q := queue.Open(queue.Options{Announced: func() {}, Timeout: timeout})
+	q := queue.Open(store.Options{Announced: func() {}, Timeout: timeout})
 	t.Cleanup(func() { _ = q.Close() })
-	if err := q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
+	if err := q.SetShards(t.Context(), []store.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := queuetest.Adopt(t.Context(), q.Shards()[0]); err != nil {
 		t.Fatal(err)
 	}
 	var table []*registry.Topic
-	var confs []queue.TopicConf
+	var confs []store.TopicConf
 	for _, name := range topics {
 		topic := registry.NewTopic(name)
 		topic.Delivery, topic.Retry = registry.DeliveryPull, []registry.Duration{registry.Duration(time.Hour)}
 		table = append(table, &topic)
-		confs = append(confs, queue.TopicConf{Name: name, TTR: time.Minute, MaxAttempts: 3, Pull: true})
+		confs = append(confs, store.TopicConf{Name: name, TTR: time.Minute, MaxAttempts: 3, Pull: true})
 	}
 	if err := q.SetTopics(t.Context(), slices.Values(confs)); err != nil {
 		t.Fatal(err)
@@ -82,7 +83,7 @@ func (f *fixture) run(part func(context.Context) error) {
 func (f *fixture) addShard() *harness.Redis {
 	f.Helper()
 	b := harness.StartRedis(f, harness.RedisOptions{})
-	shards := []queue.ShardConfig{
+	shards := []store.ShardConfig{
 		{Name: "a", URL: f.redis.URL(), State: "active"}, {Name: "b", URL: b.URL(), State: "active"},
 	}
 	if err := f.q.SetShards(f.Context(), shards); err != nil {
@@ -94,18 +95,18 @@ func (f *fixture) addShard() *harness.Redis {
 func (f *fixture) push(topic, id string, delay time.Duration) {
 	f.Helper()
 	if r := f.q.Push(f.Context(),
-		queue.Push{Topic: topic, ID: id, Delay: delay, Priority: queue.Normal}); r.Err != nil {
+		store.Push{Topic: topic, ID: id, Delay: delay, Priority: store.Normal}); r.Err != nil {
 		f.Fatal(r.Err)
 	}
 }
 
 func request(w time.Duration, topics ...string) pull.Request {
-	return pull.Request{TakeRequest: queue.TakeRequest{Topics: topics, Max: 1}, Wait: w}
+	return pull.Request{TakeRequest: store.TakeRequest{Topics: topics, Max: 1}, Wait: w}
 }
 
 // taken is a worker's result.
 type taken struct {
-	jobs []queue.Job
+	jobs []store.Job
 	err  error
 	at   time.Time
 }
@@ -175,9 +176,9 @@ const ahead = 20 * time.Millisecond
 
 // pushAhead pushes jobs of topic t that all become ready at once.
 func (f *fixture) pushAhead(n int) {
-	var pushes []queue.Push
+	var pushes []store.Push
 	for i := range n {
-		pushes = append(pushes, queue.Push{Topic: "t", ID: fmt.Sprint(i), Delay: ahead, Priority: queue.Normal})
+		pushes = append(pushes, store.Push{Topic: "t", ID: fmt.Sprint(i), Delay: ahead, Priority: store.Normal})
 	}
 	f.q.PushBatch(f.Context(), pushes)
 }
@@ -222,7 +223,7 @@ func TestEveryWaitingWorkerGetsAJob(t *testing.T) {
 		take(got)
 	}
 	wait.For(t, "the job on its way is ready again", func() bool { return f.ready("t") == int64(workers-len(seen)) })
-	jobs, _, err := f.q.List(t.Context(), "t", queue.Ready, "", 1000)
+	jobs, _, err := f.q.List(t.Context(), "t", store.Ready, "", 1000)
 	for _, j := range jobs {
 		if j.Attempts != 0 || seen[j.ID] || err != nil {
 			t.Errorf("remaining: %+v, %v", j, err)
@@ -279,7 +280,7 @@ func TestJobsComeThroughALostConnection(t *testing.T) {
 	f.redis.Restart()
 	wait.For(t, "the server is adopted", func() bool { return queuetest.Adopt(t.Context(), f.q.Shards()[0]) == nil })
 	wait.For(t, "a push is accepted", func() bool {
-		return f.q.Push(t.Context(), queue.Push{Topic: "t", ID: "a", Priority: queue.Normal}).Err == nil
+		return f.q.Push(t.Context(), store.Push{Topic: "t", ID: "a", Priority: store.Normal}).Err == nil
 	})
 	if got := <-worker; len(got.jobs) != 1 || got.err != nil {
 		t.Fatalf("got %+v", got)
@@ -314,7 +315,7 @@ func TestAScriptThatFailsEndsATake(t *testing.T) {
 	wait.For(t, "the new shard knows the topic", func() bool { return b.Do("HEXISTS", "wk:{0}:c:t", "pull") == int64(1) })
 	b.Do("SET", "wk:{0}:w:normal:t", "damaged")
 	got := <-f.worker(t.Context(), request(time.Hour, "t"))
-	if un, ok := errors.AsType[*queue.UnavailableError](got.err); got.err == nil || ok {
+	if un, ok := errors.AsType[*store.UnavailableError](got.err); got.err == nil || ok {
 		t.Errorf("took %d jobs, %v, %v", len(got.jobs), got.err, un)
 	}
 }
@@ -332,10 +333,10 @@ func TestAFailedJobComesAfterTheTopicsWait(t *testing.T) {
 	if _, err := f.hub.Take(t.Context(), request(0, "t")); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range f.hub.End(t.Context(), []queue.End{
-		{Lease: first[0].Lease, Verb: queue.Fail}, {Ref: queue.Ref{Topic: "t", ID: "b"}, Verb: queue.Fail},
+	for _, d := range f.hub.End(t.Context(), []store.End{
+		{Lease: first[0].Lease, Verb: store.Fail}, {Ref: store.Ref{Topic: "t", ID: "b"}, Verb: store.Fail},
 	}) {
-		if d.Err != nil || d.State != queue.Delayed || time.Until(d.At) < 50*time.Minute {
+		if d.Err != nil || d.State != store.Delayed || time.Until(d.At) < 50*time.Minute {
 			t.Errorf("%s: %+v", d.ID, d)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/registry"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -74,15 +75,15 @@ func TestTopicsThatWorkersWaitForAreLimited(t *testing.T) {
 	ns := registry.NewTopic("ns.*")
 	snapshot := &registry.Snapshot{Topics: registry.NewTopics(&ns)}
 	synctest.Test(t, func(t *testing.T) {
-		q := queue.Open(queue.Options{}) // without shards workers only wait
+		q := queue.Open(store.Options{}) // without shards workers only wait
 		defer func() { _ = q.Close() }()
 		h := pull.New(pull.Options{
 			Queue: q, Topics: func() *registry.Snapshot { return snapshot },
 			Limits: pull.Limits{Token: 5, Namespace: 8, Gateway: 12},
 		})
 		enter := func(via, token string, topics ...string) (leave func(), err error) {
-			return h.EnterVia(queue.Via(t.Context(), via), pull.Request{
-				Token: token, TakeRequest: queue.TakeRequest{Topics: topics, Max: 1},
+			return h.EnterVia(store.Via(t.Context(), via), pull.Request{
+				Token: token, TakeRequest: store.TakeRequest{Topics: topics, Max: 1},
 			})
 		}
 		allowed := func(via, token string, topics ...string) (leave func()) {

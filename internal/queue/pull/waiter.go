@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/reconcile"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // manyAtOnce is how many waiters take after a call has found that there are more jobs.
@@ -15,7 +17,7 @@ const manyAtOnce = 64
 
 // spot is a bucket of a shard.
 type spot struct {
-	shard  *queue.Shard
+	shard  *store.Shard
 	bucket int
 }
 
@@ -25,7 +27,7 @@ type line struct{ waiters list.List }
 // waiter is one waiting worker.
 type waiter struct {
 	hub    *Hub
-	ask    queue.TakeRequest
+	ask    store.TakeRequest
 	wake   chan struct{}
 	places []*list.Element // in the lines of ask.Topics
 	uses   []use           // counted by hub.limiter
@@ -42,7 +44,7 @@ type waiter struct {
 func (h *Hub) enter(ctx context.Context, r Request) (*waiter, error) {
 	w := &waiter{
 		hub: h, ask: r.TakeRequest, wake: make(chan struct{}, 1), pending: map[spot]bool{},
-		uses: usesOf(&r, queue.ViaOf(ctx), h.namespace),
+		uses: usesOf(&r, store.ViaOf(ctx), h.namespace),
 	}
 	h.mu.Lock()
 	if err := h.limiter.enter(w.uses); err != nil {
@@ -126,7 +128,7 @@ func (h *Hub) waitedFor(at spot) (topics []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for topic := range h.topics {
-		if at.shard.BucketOf(topic) == at.bucket {
+		if reconcile.BucketOf(at.shard, topic) == at.bucket {
 			topics = append(topics, topic)
 		}
 	}
@@ -153,7 +155,7 @@ func (h *Hub) Waiting() map[string]int {
 
 // take asks all buckets, and then those that are signaled, until it has jobs. When over or stopping is ready, it waits
 // only for buckets that it is asking. It fails when none answers.
-func (w *waiter) take(ctx context.Context, over <-chan time.Time, stopping <-chan struct{}) ([]queue.Job, error) {
+func (w *waiter) take(ctx context.Context, over <-chan time.Time, stopping <-chan struct{}) ([]store.Job, error) {
 	for ended := false; !ended || !w.asks.Done(); {
 		select {
 		case <-ctx.Done():
@@ -192,11 +194,11 @@ func (w *waiter) askSignaled() {
 		return
 	}
 	spots := w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order)
-	w.asks.Add(slices.DeleteFunc(spots, func(at queue.Spot) bool { return !signaled[spot{at.Shard, at.Bucket}] }))
+	w.asks.Add(slices.DeleteFunc(spots, func(at store.Spot) bool { return !signaled[spot{at.Shard, at.Bucket}] }))
 }
 
 // begun notes that a bucket is asked: it will know the topics as awaited, and its signal is used.
-func (w *waiter) begun(at queue.Spot) {
+func (w *waiter) begun(at store.Spot) {
 	w.hub.note(spot{at.Shard, at.Bucket}, at.Topics)
 	w.hub.mu.Lock()
 	delete(w.pending, spot{at.Shard, at.Bucket})
@@ -213,7 +215,7 @@ func (w *waiter) keep(at spot) {
 
 // receive uses the answer of a bucket. If it says that there are more jobs, other waiters for them are signaled. An
 // error of the script ends the wait: asking again would not help.
-func (w *waiter) receive(a queue.Answer) ([]queue.Job, error) {
+func (w *waiter) receive(a queue.Answer) ([]store.Job, error) {
 	w.asks.Received(a)
 	at := spot{a.Shard, a.Bucket}
 	if unavailable(a.Err) {

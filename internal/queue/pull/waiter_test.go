@@ -9,6 +9,7 @@ import (
 	"github.com/wakecall/wakecall/internal/queue"
 	"github.com/wakecall/wakecall/internal/queue/pull"
 	"github.com/wakecall/wakecall/internal/queue/queuetest"
+	"github.com/wakecall/wakecall/internal/store"
 	"github.com/wakecall/wakecall/test/harness"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -28,12 +29,12 @@ func TestASignalThatIsNotUsedGoesToTheNextWorker(t *testing.T) {
 func TestASignalOfAShardThatDoesNotAnswerGoesToTheNextWorker(t *testing.T) {
 	t.Parallel()
 	q, shards, waiters := signaledByTwo(t)
-	spots := q.Spots([]string{"t"}, queue.Fair)
+	spots := q.Spots([]string{"t"}, store.Fair)
 	shards[spots[1].Shard.Name()].Shutdown() // the next call asks it first
 	if jobs, err := waiters[0].Take(t.Context()); len(jobs) != 1 || err != nil {
 		t.Fatalf("the first worker took %d jobs, %v", len(jobs), err)
 	}
-	var un *queue.UnavailableError
+	var un *store.UnavailableError
 	if jobs, err := waiters[1].Take(t.Context()); !errors.As(err, &un) {
 		t.Errorf("the second worker took %d jobs, %v, and did not ask", len(jobs), err)
 	}
@@ -53,13 +54,13 @@ func TestASignalDoesNotPostponeAskingAShardAgain(t *testing.T) {
 func signaledByTwo(t *testing.T) (*queue.Queue, map[string]*harness.Redis, []pull.Waiter) {
 	t.Helper()
 	shards := map[string]*harness.Redis{}
-	q := queue.Open(queue.Options{Timeout: wait.Limit})
+	q := queue.Open(store.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
-	var configs []queue.ShardConfig
+	var configs []store.ShardConfig
 	for _, name := range []string{"a", "b"} {
 		r := harness.StartRedis(t, harness.RedisOptions{})
 		shards[name] = r
-		configs = append(configs, queue.ShardConfig{Name: name, URL: r.URL(), State: "active"})
+		configs = append(configs, store.ShardConfig{Name: name, URL: r.URL(), State: "active"})
 	}
 	if err := q.SetShards(t.Context(), configs); err != nil {
 		t.Fatal(err)
@@ -69,19 +70,19 @@ func signaledByTwo(t *testing.T) (*queue.Queue, map[string]*harness.Redis, []pul
 			t.Fatal(err)
 		}
 	}
-	if err := q.SetTopics(t.Context(), slices.Values([]queue.TopicConf{{Name: "t", Pull: true}})); err != nil {
+	if err := q.SetTopics(t.Context(), slices.Values([]store.TopicConf{{Name: "t", Pull: true}})); err != nil {
 		t.Fatal(err)
 	}
 	have := map[string]bool{}
 	for i := 0; len(have) < len(configs); i++ {
-		r := q.Push(t.Context(), queue.Push{Topic: "t", ID: fmt.Sprint(i)})
+		r := q.Push(t.Context(), store.Push{Topic: "t", ID: fmt.Sprint(i)})
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		have[r.Job.Shard] = true
 	}
 	h := pull.New(pull.Options{Queue: q})
-	ask := queue.TakeRequest{Topics: []string{"t"}, Max: 1}
+	ask := store.TakeRequest{Topics: []string{"t"}, Max: 1}
 	waiters := []pull.Waiter{h.Enter(ask), h.Enter(ask)}
 	for _, s := range q.Shards() {
 		h.Signal(s, "t") // both times the worker that has waited longest

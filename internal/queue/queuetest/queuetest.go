@@ -6,18 +6,18 @@ import (
 	"embed"
 	"time"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 //go:embed lua
 var files embed.FS
 
-var adoptScript = queue.Declare(files, queue.Row{Name: "adopt", Guard: queue.GuardNone})
+var adoptScript = store.Declare(files, store.Row{Name: "adopt", Guard: store.GuardNone})
 
 // Adopt opens a shard without comparing it with any journal, and waits until the queue uses it.
-func Adopt(ctx context.Context, s *queue.Shard) error {
+func Adopt(ctx context.Context, s *store.Shard) error {
 	for bucket := range s.Buckets() {
-		if _, err := s.Call(ctx, bucket, adoptScript, queue.Format); err != nil {
+		if _, err := s.Call(ctx, bucket, adoptScript, store.Format); err != nil {
 			return err
 		}
 	}
@@ -25,7 +25,7 @@ func Adopt(ctx context.Context, s *queue.Shard) error {
 }
 
 // Used waits until the queue uses a shard that was opened.
-func Used(ctx context.Context, s *queue.Shard) error {
+func Used(ctx context.Context, s *store.Shard) error {
 	for !s.Up() {
 		select {
 		case <-ctx.Done():

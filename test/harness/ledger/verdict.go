@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wakecall/wakecall/internal/queue"
+	"github.com/wakecall/wakecall/internal/store"
 )
 
 // slack is how long, in milliseconds, a call may take from a dispatcher to the endpoint's clock on a busy machine: a
@@ -298,7 +298,7 @@ func (s *story) standing(c Event, counts func(Event) bool) (standing []Event) {
 // just before a replace may still start, later if Redis is slow; a change is refused then.
 func settled(r Event) float64 {
 	if r.Kind == Push {
-		return slack + float64(queue.WidestStart.Milliseconds())
+		return slack + float64(store.WidestStart.Milliseconds())
 	}
 	return slack
 }

@@ -1,0 +1,306 @@
+package reconcile
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/internal/store"
+)
+
+// A Redis can lose writes: the last second of its append-only file, writes that a replica had not received, or
+// everything. It loses the latest writes first. So every change of a job takes the next revision of its bucket, a
+// counter in the data: the counter's value tells which changes the data has, and the journals of the hosts have the
+// rest, each with its revision.
+//
+// The scripts work only while the key run names the server that answers (lua/shared/guard_compared.lua). A server that
+// is new, or has lost everything, therefore refuses requests until it has been compared:
+//
+//	attend      one process for each journal, every few seconds: this host is running, and its journal reaches this
+//	            far. The first one that meets a new server begins a comparison: its name, and the revision after which
+//	            lines are missing. New revisions follow one that is above all that any journal has
+//	replay      each host: the lines of its journal behind that revision, from the position that it noted last in
+//	            the data
+//	open_bucket each host: it has done that. When all hosts that may have lost lines have, or are silent for some
+//	            seconds, run is set: the scripts work again
+//
+// For each job the line with the highest revision decides, in whatever order the hosts replay their lines. A host that
+// was silent is absent (absent.go): it replays late, see replay.lua.
+
+// ReplayMode says which jobs lines of a journal may change.
+type ReplayMode string
+
+// The modes of Replay.
+const (
+	ReplayCompare ReplayMode = "compare" // the bucket is not open: nothing else changes jobs
+	ReplayLate    ReplayMode = "late"    // the bucket is open: jobs that may have changed since stay
+	ReplayByHand  ReplayMode = "hand"    // the same, with journals that an operator names
+)
+
+// EntryKind says what a line of a journal records about a job.
+type EntryKind string
+
+// The kinds of entries.
+const (
+	EntryStored    EntryKind = "stored"  // Job has all known fields
+	EntryAdopted   EntryKind = "adopted" // as EntryStored, from a shard that is no longer in use
+	EntryDeleted   EntryKind = "deleted"
+	EntryDelivered EntryKind = "delivered"
+	EntryDied      EntryKind = "died"    // Job has DeadAt, DeadReason, Attempts and History
+	EntryCleared   EntryKind = "cleared" // all jobs of Job.Topic
+)
+
+// Entry is a line of a journal for Replay.
+type Entry struct {
+	Kind     EntryKind
+	Revision int64
+	Job      store.Job // Topic, ID and CreatedAt; more by Kind
+}
+
+// Effect says what replaying an entry did.
+type Effect string
+
+// The effects of entries. EffectNone means that the data had the change already, or that a later line overrides it.
+const (
+	EffectNone     Effect = ""
+	EffectStored   Effect = "stored"
+	EffectReplaced Effect = "replaced"
+	EffectRemoved  Effect = "removed"
+	EffectBuried   Effect = "buried"
+)
+
+// Comparison is the answer of a bucket to a host that attends it.
+type Comparison struct {
+	Open     bool   // the scripts work
+	Name     string // of the comparison, unique
+	After    int64  // revision of the data: while it is not open, later ones are lost
+	Position string // in its journal that this host noted last, "" for none
+	Missed   []Gap  // comparisons of an open bucket that this host has missed
+	Hosts    []HostSeen
+}
+
+// Gap is a finished comparison: some of the revisions between After and Upto were lost.
+type Gap struct{ After, Upto int64 }
+
+// HostSeen says when another host attended a bucket last, by Redis's clock; the zero time when it was forgotten.
+type HostSeen struct {
+	Host string
+	At   time.Time
+}
+
+// Attendance is what a host tells a bucket: it is running, and its journal ends at a position.
+type Attendance struct {
+	Host, Position string
+	Revision       int64 // After of its last call while the bucket was open; 0: unknown
+	Leaves         bool  // it stops
+}
+
+// Attend tells a bucket that a host is running. The host must call it every few seconds, and finally with Leaves.
+func Attend(ctx context.Context, s *store.Shard, bucket int, a Attendance) (Comparison, error) {
+	flag := ""
+	if a.Leaves {
+		flag = "1"
+	}
+	o, err := s.Call(ctx, bucket, attendScript, a.Host, a.Position, flag, rand.Text(), store.Format, a.Revision)
+	if err != nil {
+		return Comparison{}, fmt.Errorf("attend bucket %d: %w", bucket, err)
+	}
+	c, err := parseComparison(o.Value)
+	if err != nil {
+		return c, fmt.Errorf("attend shard %s: %w", s.Name(), err)
+	}
+	return c, nil
+}
+
+const comparisonHead = 4
+
+func parseComparison(v any) (c Comparison, err error) {
+	reply := store.Values(v)
+	end := slices.IndexFunc(reply[min(comparisonHead, len(reply)):], func(v any) bool { return v == "" })
+	if end < 0 || end%3 != 0 {
+		return c, store.ErrReply
+	}
+	c.Open, c.Name, c.After, c.Position = reply[0] == int64(1), store.Text(reply[1]), store.Integer(reply[2]), store.Text(reply[3])
+	missed, hosts := reply[comparisonHead:comparisonHead+end], reply[comparisonHead+end+1:]
+	for gap := range slices.Chunk(missed, 3) {
+		c.Missed = append(c.Missed, Gap{store.Number(store.Text(gap[1])), store.Number(store.Text(gap[2]))})
+	}
+	for pair := range slices.Chunk(hosts, 2) {
+		if len(pair) < 2 {
+			return c, store.ErrReply
+		}
+		seen := HostSeen{Host: fmt.Sprint(pair[0])}
+		if at := store.Number(store.Text(pair[1])); at > 0 {
+			seen.At = time.UnixMilli(at).UTC()
+		}
+		c.Hosts = append(c.Hosts, seen)
+	}
+	return c, nil
+}
+
+// replayStep is the most entries in one call of the replay script.
+const entriesACall = 100
+
+// Replay applies lines of a journal to a bucket. name is the comparison's; ReplayByHand ignores it. All entries must be
+// of topics in this bucket. With dry it only returns what it would do. After an error some entries may have been
+// applied; they may be replayed again.
+func Replay(
+	ctx context.Context, s *store.Shard, bucket int, m ReplayMode, name string, dry bool, entries []Entry,
+) ([]Effect, error) {
+	effects := make([]Effect, 0, len(entries))
+	for chunk := range slices.Chunk(entries, entriesACall) {
+		some, err := replayEntries(ctx, s, bucket, m, name, dry, chunk)
+		if err != nil {
+			return effects, fmt.Errorf("replay %d lines of the journal in shard %s: %w", len(chunk), s.Name(), err)
+		}
+		effects = append(effects, some...)
+	}
+	return effects, nil
+}
+
+func replayEntries(
+	ctx context.Context, s *store.Shard, bucket int, m ReplayMode, name string, dry bool, entries []Entry,
+) ([]Effect, error) {
+	script := replayScript
+	if m == ReplayByHand {
+		script = handReplayScript
+	}
+	args := make([]any, 3, 3+8*len(entries))
+	args[0], args[1], args[2] = string(m), name, ""
+	if dry {
+		args[2] = "1"
+	}
+	for i := range entries {
+		args = appendEntry(args, &entries[i])
+	}
+	o, err := s.Call(ctx, bucket, script, args...)
+	if redis.HasErrorPrefix(err, "OTHERSERVER") {
+		return nil, fmt.Errorf("%w: %w", ErrOtherComparison, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	reply, ok := o.Value.([]any)
+	if !ok || len(reply) != len(entries) {
+		return nil, store.ErrReply
+	}
+	effects := make([]Effect, len(reply))
+	for i, e := range reply {
+		effects[i] = Effect(store.Text(e))
+		if c := &entries[i]; c.Kind == EntryCleared && !dry {
+			if err := s.DropUpTo(ctx, c.Job.Topic, c.Revision); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return effects, nil
+}
+
+func appendEntry(args []any, e *Entry) []any {
+	j := &e.Job
+	var record, long []byte
+	var attempts []store.Attempt
+	created, died, reason := "", "", ""
+	if !j.CreatedAt.IsZero() {
+		created = strconv.FormatInt(j.CreatedAt.UnixMilli(), 10)
+	}
+	if e.Kind == EntryStored || e.Kind == EntryAdopted {
+		record, long = store.RecordOf(j)
+	}
+	if e.Kind == EntryDied || j.State == store.Dead {
+		died, reason, attempts = strconv.FormatInt(j.DeadAt.UnixMilli(), 10), store.Escape(j.DeadReason), j.History
+	}
+	args = append(args, string(e.Kind), e.Revision, j.Topic, j.ID, created, record, long, died, reason)
+	return store.AppendAttempts(args, attempts)
+}
+
+// ErrOtherComparison means that a comparison has ended, or that another one has begun: the host must attend again.
+var ErrOtherComparison = errors.New("the comparison has ended")
+
+// ComparedMode says what a report of a host is about.
+type ComparedMode string
+
+// The modes of OpenBucket.
+const (
+	ComparedNow    ComparedMode = ""       // the host has replayed what the server lost
+	ComparedLate   ComparedMode = "late"   // the bucket was open: it has replayed all that it had missed
+	ComparedForget ComparedMode = "forget" // it will not be back
+)
+
+// ComparedBy is the report of a host to a bucket that it has replayed its journal.
+type ComparedBy struct {
+	Host    string
+	Name    string // of the comparison
+	Highest int64  // revision of this bucket that the host knows; 0: none, as of a new bucket
+	Mode    ComparedMode
+	Known   []string // hosts that this one knows, besides those that the bucket knows
+	// Patience is how long to wait for a host that does not attend the bucket. The wait for one that does is 20 times
+	// as long.
+	Patience time.Duration
+}
+
+// Opened is the outcome of a comparison.
+type Opened struct {
+	Open    bool
+	Another bool     // another server answers, or it has lost everything: nothing was stored
+	Upto    int64    // no later revision was lost
+	Absent  []string // hosts that did not answer in time, when this call has opened the bucket
+}
+
+// OpenBucket stores that a host has replayed its journal, and opens the bucket when all the hosts to wait for have done
+// so.
+func OpenBucket(ctx context.Context, s *store.Shard, bucket int, d ComparedBy) (Opened, error) {
+	args := []any{d.Host, d.Name, d.Highest, d.Patience.Milliseconds(), string(d.Mode)}
+	for _, h := range d.Known {
+		args = append(args, h)
+	}
+	call, err := s.Call(ctx, bucket, openBucketScript, args...)
+	if err != nil {
+		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", s.Name(), err)
+	}
+	reply, ok := call.Value.([]any)
+	if !ok || len(reply) < 2 {
+		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", s.Name(), store.ErrReply)
+	}
+	o := Opened{Open: reply[0] == int64(1), Another: reply[0] == int64(-1), Upto: store.Number(store.Text(reply[1]))}
+	for _, host := range reply[2:] {
+		o.Absent = append(o.Absent, fmt.Sprint(host))
+	}
+	return o, nil
+}
+
+// Gaps returns which revisions a bucket may have lost in earlier comparisons.
+func Gaps(ctx context.Context, s *store.Shard, bucket int) ([]Gap, error) {
+	began := time.Now()
+	past, err := s.Redis().LRange(ctx, store.Prefix(bucket)+"past", 0, -1).Result()
+	if err != nil {
+		return nil, s.Failed(ctx, bucket, began, err)
+	}
+	gaps := make([]Gap, 0, len(past))
+	for _, one := range past {
+		if f := strings.Fields(one); len(f) == 3 {
+			gaps = append(gaps, Gap{store.Number(f[1]), store.Number(f[2])})
+		}
+	}
+	return gaps, nil
+}
+
+// BucketOf returns the bucket that has a topic's jobs.
+func BucketOf(s *store.Shard, topic string) int { return s.BucketOf(topic) }
+
+// ComparedWith returns the run id of the server of a bucket that was compared; "" while the bucket waits for a
+// comparison, as after it lost everything. It does not notice when another server answers.
+func ComparedWith(ctx context.Context, s *store.Shard, bucket int) (string, error) {
+	server, err := s.Redis().Get(ctx, store.Prefix(bucket)+"run").Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return "", fmt.Errorf("read which server of shard %s was compared: %w", s.Name(), err)
+	}
+	return server, nil
+}

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// hasOther reports whether the shard has another job of this job's id. A job with the same creation time is the same
+// job, being moved between shards: if both were changed, neither would be removed (see Drain).
+func (s *Shard) HasOther(ctx context.Context, topic string, job *Job) bool {
+	found, err := s.Get(ctx, topic, job.ID)
+	return err == nil && found != nil && !found.CreatedAt.Equal(job.CreatedAt)
+}
+
+// runArgs are the arguments of change.lua that make a job due now.
+var RunArgs = []any{"run"}
+
+// args returns the arguments of change.lua for an edit. Error: ErrTooFar.
+func (c *Change) Args() ([]any, error) {
+	when := ""
+	switch {
+	case c.DueAt != nil:
+		if time.Until(*c.DueAt) > MaxDelay {
+			return nil, ErrTooFar
+		}
+		when = timeText(max(0, ceilMilli(*c.DueAt)), true)
+	case c.Delay != nil:
+		if *c.Delay > MaxDelay {
+			return nil, ErrTooFar
+		}
+		when = timeText(max(0, ceilDelay(*c.Delay)), false)
+	}
+	priority, given := "", ""
+	if c.Priority != nil {
+		priority = c.Priority.String()
+	}
+	var body []byte
+	if c.Body != nil {
+		given, body = "1", *c.Body
+	}
+	return []any{"change", when, priority, given, body}, nil
+}
+
+// Results of change.lua other than a description.
+const changedNone, changedRunning, changedOther = "none", "running", "other"
+
+var changeErrors = map[string]error{
+	changedRunning: ErrRunning, "dead": ErrDead, changedOther: ErrChanged,
+}
+
+// change changes a job as change.lua says; it returns a nil job when the shard has none of this id. unsafe says why no
+// replica has confirmed the change, when the topic's durability requires one.
+func (s *Shard) Change(
+	ctx context.Context, d Durability, topic, id string, m Match, what []any,
+) (job *Job, unsafe, err error) {
+	args := append([]any{topic, id, m.String()}, what...)
+	o, err := s.CallDurably(ctx, s.BucketOf(topic), d, changeScript, args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	reply, ok := o.Value.([]any)
+	if !ok || len(reply) != 3 {
+		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, ErrReply)
+	}
+	result := Text(reply[2]) // "" with a description
+	switch refused := changeErrors[result]; {
+	case o.Doubtful && (result == changedNone || result == changedRunning || result == changedOther):
+		// The first call may have made it due, and it may have been reserved and delivered since.
+		return nil, nil, s.unknown()
+	case result == changedNone:
+		return nil, nil, nil
+	case refused != nil:
+		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, refused)
+	}
+	if o.Unsafe != nil {
+		unsafe = s.NotReplicated("change", topic, id, o.Unsafe)
+	}
+	if job, err = s.job(topic, reply[2], micros(reply[0])); err != nil {
+		return nil, nil, err
+	}
+	job.ChangedAt, job.Revision = micros(reply[0]).Truncate(time.Millisecond), Integer(reply[1])
+	return job, unsafe, nil
+}

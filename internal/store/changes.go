@@ -1,0 +1,21 @@
+package store
+
+// Every accepted change of a job takes the next revision of its bucket, a counter in the data (the key rev),
+// which the journal's line of the change records. Of two changes of a job, through any hosts, the later one has the
+// higher revision.
+
+// ChangeKind is the kind of an accepted change, for Options.Changed.
+type ChangeKind string
+
+// The kinds of changes. A job that was changed, made due, redriven or moved in has all fields; the others have Topic,
+// ID, Shard, CreatedAt and Revision; a cleared topic has Topic, Shard and Revision.
+const (
+	Changed     ChangeKind = "change"
+	MadeDue     ChangeKind = "run"
+	Deleted     ChangeKind = "delete"
+	Redriven    ChangeKind = "redrive"
+	DeadDeleted ChangeKind = "drop"
+	Cleared     ChangeKind = "clear" // all jobs of a topic were deleted
+	MovedIn     ChangeKind = "move"  // from another shard, see Drain
+	MovedOut    ChangeKind = "leave"
+)

@@ -1,0 +1,53 @@
+package store
+
+import (
+	"log/slog"
+	"time"
+)
+
+// ShardConfig is a shard's entry in the registry.
+type ShardConfig struct {
+	Name  string
+	URL   string // as in redis.nodes of the configuration
+	State string // active, draining (takes no new jobs) or offline
+	// Identity is the expected identity of the shard's data, see identity.go. "": any.
+	Identity string
+	Former   string // earlier names of the shard, separated by spaces
+}
+
+// Options of a Queue. Zero values mean the defaults named here.
+type Options struct {
+	Timeout  time.Duration // of one Redis command, 2 s
+	PoolSize int           // connections to each server, go-redis's default
+	Buckets  int           // parts of a Cluster, 16; must stay the same for the life of its data
+	Logger   *slog.Logger
+	// Accepted is called with every batch of pushes that a shard answered, before their callers get the answer: an
+	// error fails all pushes that were stored. It may be called from several goroutines.
+	Accepted func([]Push, []Result) error
+	// Changed is called with every other accepted change of jobs, after it was made and before its caller is
+	// answered: an error becomes the caller's. It may be called from several goroutines.
+	Changed func(ChangeKind, []Job) error
+	// Ended is called with every batch of endings that a shard answered, before their callers get the answer: an error
+	// fails all that were carried out by their ids, but not the ends of leases. It may be called from several
+	// goroutines.
+	Ended func([]Ended) error
+	// Durability returns a topic's durability. nil: Memory for all.
+	Durability func(topic string) Durability
+	// Remembers reports whether in a topic a push of a finished job's id is a duplicate (see TopicConf.Remember). Only
+	// a queue of several shards calls it, for jobs that were not in their home. nil: never.
+	Remembers func(topic string) bool
+	// Pinned returns the shard that takes all jobs of a topic while it can, so that their order is exact; "": the jobs
+	// are spread. nil: the jobs of all topics are spread.
+	Pinned func(topic string) string
+	// Announced is called after any process called Announce, and when such calls may have been missed. It must return
+	// at once. nil: the queue does not listen to announcements.
+	Announced func()
+	// Settings describes, for people, the settings that should be the same on all hosts. Health publishes it under the
+	// name in Host, and reports which other hosts differ. "": neither; no Host: it is not published.
+	Host, Settings string
+	// AwaitCompared is how long a call may wait for a shard that is being compared with the journals, within its
+	// context. 0: not at all, for processes that do other work meanwhile.
+	AwaitCompared time.Duration
+	// Pace limits the moves of jobs out of draining shards. nil: DefaultPace.
+	Pace *MovePace
+}

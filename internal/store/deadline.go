@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// When a server was suspended, or the network held packets back, a script may begin long after its caller gave up. By
+// then the job may have been pushed to another shard, or a request that was refused with 503 may have been repeated and
+// followed by others: a late push would leave a second copy that no journal knows, a late deletion would remove a job
+// that was pushed since, a late reservation would lease jobs that nobody calls, late settings would replace newer ones.
+// So these scripts get a deadline, by the clock of the server that runs them, after which they do nothing. The rest of
+// the timeout is left for the reply. A script that refuses answers its server's time. Scripts that end a lease need no
+// deadline: they name the token of the lease.
+
+const (
+	tooLate  = "TOOLATE "
+	clockFor = time.Minute // for how long a clock reading is used; clocks drift by milliseconds meanwhile
+)
+
+// clockReading is a reading of the clock of a bucket's server, and the times of this process before and after it.
+type clockReading struct {
+	server int64 // ms
+	at     time.Time
+}
+
+// earliest returns a bound of the server's clock at a time of this process, in ms.
+func (c *clockReading) earliest(t time.Time) int64 { return c.server + t.Sub(c.at).Milliseconds() }
+
+// until returns the deadline for a script to begin, in ms by the server's clock; 0 while that is not known.
+func (b *bucketState) until(ctx context.Context, patience time.Duration) int64 {
+	clock, now := b.clock.Load(), time.Now()
+	if clock == nil || now.Sub(clock.at) > clockFor {
+		return 0
+	}
+	if d, ok := ctx.Deadline(); ok {
+		patience = min(patience, d.Sub(now))
+	}
+	return clock.earliest(now.Add(patience * 3 / 4))
+}
+
+// clockOf reads the clock of a bucket's server. At a time t of this process it shows at least the reading and what has
+// passed since the answer, and at most the reading and what has passed since the request.
+func (s *Shard) ClockOf(ctx context.Context, bucket int) (least, most func(t time.Time) time.Time, err error) {
+	n, asked := s.nodes[bucket], time.Now()
+	if n.down.Load() {
+		return nil, nil, s.Unavailable(n.reason(), n.why.Load().(error))
+	}
+	now, err := s.Clock(ctx, bucket)
+	if err != nil {
+		return nil, nil, s.Failed(ctx, bucket, asked, err)
+	}
+	answered := time.Now()
+	least = func(t time.Time) time.Time { return now.Add(t.Sub(answered)) }
+	most = func(t time.Time) time.Time { return now.Add(t.Sub(asked)) }
+	return least, most, nil
+}

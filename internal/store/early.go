@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A host is absent from a bucket while only its journal may have changes that the data lost (see open_bucket.lua). The
+// bucket is open, but an id that it does not have may be in that journal: requests for it are refused until the
+// host has replayed its journal, or an operator says that it will not be back. The same holds for a push that keeps an
+// existing job. Pushes that replace one, and those whose id was just made, are newer than all that the journal has.
+
+// Absent is the reason of an UnavailableError about such an id.
+const Absent = "absent"
+
+// absentRetry is how long a client should wait before it repeats a request that only an absent host can answer.
+const absentRetry = 10 * time.Second
+
+func IsAbsent(err error) bool {
+	un, ok := errors.AsType[*UnavailableError](err)
+	return ok && un.Reason == Absent
+}
+
+// awaits returns an error that names the absent hosts of a bucket, nil without any.
+func (s *Shard) Awaits(ctx context.Context, bucket int) error {
+	began := time.Now()
+	hosts, err := s.client.HKeys(ctx, Prefix(bucket)+"absent").Result()
+	if err != nil {
+		return s.Failed(ctx, bucket, began, err)
+	}
+	if len(hosts) == 0 {
+		return nil
+	}
+	slices.Sort(hosts)
+	names := strings.Join(hosts, " ")
+	return &UnavailableError{Reason: Absent, RetryAfter: absentRetry, Err: fmt.Errorf(
+		"shard %s has lost data, and only the journal of %s may have this job: start that host, or, if it will not be "+
+			"back, run wakecall host forget %s", s.name, strings.Join(hosts, " or "), names)}
+}
+
+// storeEarly stores those of the pushes that no journal can know of or that replace what it knows, when a bucket is
+// being compared or has absent hosts. why is the error of the others, unless their job exists.
+func (s *Shard) storeEarly(
+	ctx context.Context, bucket int, d Durability, pushes []Push, why *UnavailableError,
+) (results []Result, unsafe error) {
+	results = failAll(len(pushes), why)
+	var which, others []int
+	var early []Push
+	for i := range pushes {
+		if pushes[i].Fresh || pushes[i].OnDuplicate == Replace {
+			which, early = append(which, i), append(early, pushes[i])
+		} else {
+			others = append(others, i)
+		}
+	}
+	if why.Reason == Absent && len(others) > 0 {
+		s.findEarly(ctx, bucket, pushes, others, results)
+	}
+	if len(early) == 0 {
+		return results, nil
+	}
+	stored, unsafe, err := s.storeBy(ctx, pushEarlyScript, bucket, d, early)
+	if err != nil {
+		stored = failAll(len(early), err)
+	}
+	for k, i := range which {
+		results[i] = stored[k]
+	}
+	return results, unsafe
+}
+
+// findEarly answers pushes whose job exists, and the others with the names of the absent hosts.
+func (s *Shard) findEarly(ctx context.Context, bucket int, pushes []Push, which []int, results []Result) {
+	refs := make([]Ref, len(which))
+	for k, i := range which {
+		refs[k] = Ref{pushes[i].Topic, pushes[i].ID}
+	}
+	found, err := s.GetLive(ctx, refs)
+	if err == nil {
+		err = s.Awaits(ctx, bucket)
+	}
+	for k, i := range which {
+		switch {
+		case found[k] != nil:
+			results[i] = DuplicateOf(&pushes[i], found[k])
+		case err != nil:
+			results[i].Err = err
+		}
+	}
+}

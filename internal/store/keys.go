@@ -1,0 +1,59 @@
+package store
+
+import (
+	"fmt"
+)
+
+// prefix begins every key of a bucket. The scripts append:
+//
+//	(nothing)        on a Cluster: the slot guard, see guard_slot.lua
+//	j:TOPIC          HASH: id → record, of all jobs of a topic in any state; see record.go
+//	w:PRIORITY:TOPIC ZSET: waiting jobs by the microsecond from which they may be called
+//	o:TOPIC          ZSET: those of w that have an order of their own: due ones by it, the others by due time (µs)
+//	m:TOPIC          ZSET: minutes (since 1970) that have a list
+//	f:TOPIC:MINUTE   LIST: ids of waiting jobs due in a minute far ahead
+//	z:TOPIC          HASH: minute → how many ids in its list are out of date
+//	l:TOPIC          ZSET: running jobs by the end of their lease (ms)
+//	dead:TOPIC       ZSET: dead jobs by when they died (µs)
+//	e:TOPIC          ZSET: waiting jobs that expire, by when (ms)
+//	fin:TOPIC        ZSET: finished jobs that are remembered, by when they finished (µs)
+//	fins, fin        ZSET: topics that remember their last jobs, by when one last finished; number of all these jobs
+//	finh             ZSET: the same of topics that remember for a duration
+//	b:TOPIC/ID       STRING: a body that is too long for its record
+//	a:TOPIC/ID       LIST: the last attempts of a job as JSON
+//	q:PRIORITY       ZSET: topics with due jobs by turn; turn counts the turns
+//	next             ZSET: topics by their next event (ms): a job that falls due, a lease that ends, …
+//	c:TOPIC          HASH: a topic's settings, and the state of its window, rate and breaker; see shared/topic.lua
+//	t:TOPIC          HASH: totals, see totals.go
+//	topics           SET: topics with jobs
+//	act              ZSET: topics that had jobs lately, by their last event
+//	pos              how far the pattern of priorities has been consumed
+//	turns            HASH: priority → the topic whose turn is next when a worker names several
+//	v:NAME           the token of a caller's last reservation, and its jobs
+//	rev              the revision of the last change, see changes.go
+//	idle             set while a dispatcher waits for work
+//	start:MS         set while a dispatcher's start window is that wide, see startwindow.go
+//	awaited          ZSET: pull topics that workers wait for, by when the entry expires
+//	ww, ww:PROCESS   SET of processes in which workers wait; HASH of how many wait for each topic
+//	log:TOPIC, err:TOPIC, lat:SLOT, pri:SLOT   notes on callbacks, see note.lua
+//	format           see format
+//	shard            the identity of the shard's data, see identity.go
+//	run              the run id of the server that the hosts have compared with their journals: on another no script
+//	                 works, see reconcile/compare.go. While hosts are absent, also the highest revision they may know
+//	absent           HASH: host whose journal may have changes that the data lacks → since when, see reconcile/absent.go
+//	hosts            HASH: the hosts that attend, four fields each; see shared/hosts.lua
+//	cmp, past        HASH of the last comparison, LIST of earlier ones
+//	rv               HASH: the ends of jobs in lines that were replayed lately, or while hosts are absent
+//	mover, moved, left   who moves jobs out of a draining shard, how many it moved lately, the last ones
+//	wait             written before each wait for a replica, so that there is a write to wait for
+//	set              HASH: each host's settings that should be the same on all hosts
+//	pull             the channel that names pull topics with new jobs which workers waited for
+//	wake             the channel of wake-ups: T for timers, D for dispatchers, O when the bucket was opened
+func Prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }
+
+func pullChannel(bucket int) string { return Prefix(bucket) + "pull" }
+
+func wakeChannel(bucket int) string { return Prefix(bucket) + "wake" }
+
+// registryChannel carries announcements that the registry changed, to every process.
+const RegistryChannel = "wk:registry"

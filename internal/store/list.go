@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// listStep bounds the jobs that one call of the list script reads.
+const ListStep = 100
+
+var InnerCursor = regexp.MustCompile(
+	`^(|[drux][1-3]:[.0-9e+]{1,24}:[^\n]+|f\d{1,15}:\d{1,9}|o[.0-9e+]{1,24}:[^\n]+)$`,
+)
+
+// cursorsOf maps a state to the first letters of the list script's inner cursors. A cursor of another state would be
+// misread and return a page of other jobs.
+var CursorsOf = map[State]string{Delayed: "df", Ready: "r", Running: "u", Dead: "x", Finished: "o"}
+
+// listStep calls the list script. prefix is the beginning of the ids of finished jobs.
+func (s *Shard) ListStep(
+	ctx context.Context, topic string, state State, inner string, limit int, prefix string,
+) (jobs []Job, next string, err error) {
+	reply, err := s.CallList(ctx, s.BucketOf(topic), -1, listScript, topic, string(state), inner, limit, prefix)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(reply) < 2 {
+		return nil, "", fmt.Errorf("list %s: %w", topic, ErrReply)
+	}
+	next, _ = reply[1].(string)
+	return s.listed(topic, state, reply[2:], micros(reply[0])), next, nil
+}
+
+// listed decodes descriptions of jobs, and leaves out those that are in another state.
+func (s *Shard) listed(topic string, state State, descriptions []any, now time.Time) (jobs []Job) {
+	for _, d := range descriptions {
+		job, err := s.job(topic, d, now)
+		if err != nil {
+			s.log.Warn("a job cannot be listed", "topic", topic, "error", err)
+			continue
+		}
+		job.History = job.History[max(0, len(job.History)-1):]
+		if job.State == state { // it may have changed its state between two steps
+			jobs = append(jobs, *job)
+		}
+	}
+	return jobs
+}
+
+// first returns ready jobs of a topic with an order of its own, the first ones in that order.
+func (s *Shard) First(ctx context.Context, topic string) ([]Job, error) {
+	reply, err := s.CallList(ctx, s.BucketOf(topic), -1, firstScript, topic, ListStep)
+	if err != nil {
+		return nil, err
+	}
+	if len(reply) == 0 {
+		return nil, fmt.Errorf("list %s: %w", topic, ErrReply)
+	}
+	return s.listed(topic, Ready, reply[1:], micros(reply[0])), nil
+}

@@ -1,0 +1,14 @@
+package store
+
+import (
+	"context"
+	"fmt"
+)
+
+func (s *Shard) ProbeNow(ctx context.Context, bucket int, topic string) (open bool, err error) {
+	reply, err := s.Call(ctx, bucket, probeNowScript, topic)
+	if err != nil {
+		return false, fmt.Errorf("probe the endpoint of %s: %w", topic, err)
+	}
+	return Integer(reply.Value) == 1, nil
+}

@@ -1,0 +1,176 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Wakeups returns a channel that receives a wake-up when there may be work in a bucket, until ctx ends; it is never
+// closed. Wakeups reconnects by itself and then sends WakeReconnect, since messages may have been missed. The receiver
+// must keep receiving. Each bucket has a connection of its own, to its own server: a server that hangs passes on no
+// message, not even those of the others.
+func (s *Shard) Wakeups(ctx context.Context, bucket int) <-chan Wakeup {
+	return s.wakeups(ctx, bucket, wakeChannel(bucket), wakeupOf)
+}
+
+// PullWakeups is Wakeups for processes that take jobs for workers: it sends WakePull and WakeReconnect.
+func (s *Shard) PullWakeups(ctx context.Context, bucket int) <-chan Wakeup {
+	return s.wakeups(ctx, bucket, pullChannel(bucket), func(payload string) Wakeup {
+		return Wakeup{Kind: WakePull, About: payload}
+	})
+}
+
+// wakeups listens to a channel and sends the wake-ups that read makes of the messages.
+func (s *Shard) wakeups(
+	ctx context.Context, bucket int, channel string, read func(payload string) Wakeup,
+) <-chan Wakeup {
+	out := make(chan Wakeup, 8)
+	s.Start(func() {
+		listening := func() context.Context { return s.nodes[bucket].listening.Load().ctx }
+		s.listen(ctx, channel, listening, func(ctx context.Context, m *redis.Message) {
+			if m != nil && m.Payload == wakeOpened {
+				s.revive(bucket)
+			}
+			if m == nil || m.Payload == wakeOpened {
+				send(ctx, out, Wakeup{Kind: WakeReconnect})
+				return
+			}
+			send(ctx, out, read(m.Payload))
+		})
+	})
+	return out
+}
+
+// listening is the time in which connections that listen to a bucket are kept.
+type listening struct {
+	ctx context.Context
+	end context.CancelFunc
+}
+
+func (s *Shard) newListening() *listening {
+	ctx, cancel := context.WithCancel(s.ctx)
+	return &listening{ctx, cancel}
+}
+
+// announcements calls announced when the registry changes, until the shard is closed, and sets the topics' limits
+// whenever it connects, or a comparison begins or ends: the server may be another one, or have lost them.
+func (s *Shard) Announcements(announced func()) {
+	first := true
+	always := func() context.Context { return s.ctx }
+	s.listen(s.ctx, RegistryChannel, always, func(ctx context.Context, m *redis.Message) {
+		announced()
+		if m != nil && m.Payload != wakeComparing && m.Payload != wakeOpened {
+			return
+		}
+		if !first {
+			s.forgetTopics()
+		}
+		first = false
+		if err := s.peers.Resync(ctx, s); err != nil {
+			s.log.Warn("setting the limits of topics failed", "error", err)
+		}
+	})
+}
+
+// listen passes on the messages of a channel, and nil after each connect, until ctx ends or the shard is closed. It
+// connects anew when the context that listening returned ends.
+func (s *Shard) listen(
+	ctx context.Context, channel string, listening func() context.Context, pass func(context.Context, *redis.Message),
+) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	for ctx.Err() == nil {
+		once, end := context.WithCancel(ctx)
+		stop := context.AfterFunc(listening(), end)
+		s.listenOnce(once, channel, pass)
+		stop()
+		end()
+		select {
+		case <-ctx.Done():
+		case <-time.After(probeEvery):
+		}
+	}
+}
+
+// listenOnce returns when the connection ends.
+func (s *Shard) listenOnce(ctx context.Context, channel string, pass func(context.Context, *redis.Message)) {
+	sub := s.client.Subscribe(ctx, channel)
+	defer func() { _ = sub.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })() // a pending receive ignores ctx
+	if _, err := sub.ReceiveTimeout(ctx, s.timeout); err != nil {
+		return
+	}
+	pass(ctx, nil)
+	for asked := false; ; {
+		v, err := sub.ReceiveTimeout(ctx, listenTimeout)
+		var ne net.Error
+		if errors.As(err, &ne) && ne.Timeout() && !asked {
+			asked = true
+			err = sub.Ping(ctx)
+		} else {
+			asked = false
+		}
+		if err != nil {
+			return
+		}
+		if m, ok := v.(*redis.Message); ok {
+			pass(ctx, m)
+		}
+	}
+}
+
+// Payloads: a comparison of the bucket began, and the bucket was opened, see reconcile/compare.go.
+const wakeComparing, wakeOpened = "C", "O"
+
+func wakeupOf(payload string) Wakeup {
+	switch payload {
+	case wakeComparing:
+		return Wakeup{Kind: WakeComparing}
+	case "D":
+		return Wakeup{Kind: WakeDispatcher}
+	}
+	var at, now int64 // see shared/wait.lua; zero in a message of another version: the event is now
+	_, _ = fmt.Sscanf(payload, "E %d %d", &at, &now)
+	return Wakeup{Kind: WakeTimer, Event: micros(at), Sent: micros(now)}
+}
+
+// listenTimeout is the silence after which the connection is pinged, since it may have broken unnoticed. Each bucket
+// has several connections.
+const listenTimeout = time.Minute
+
+func send(ctx context.Context, out chan<- Wakeup, w Wakeup) {
+	select {
+	case out <- w:
+	case <-ctx.Done():
+	}
+}
+
+// Wakeup says that a bucket of a shard may have work of a kind.
+type Wakeup struct {
+	Kind  WakeupKind
+	About string // of WakePull: the topics, separated by spaces
+	// Of WakeTimer, by Redis's clock: when there is work, and when the wake-up was sent.
+	Event, Sent time.Time
+}
+
+// Topics returns the topics of WakePull.
+func (w Wakeup) Topics() []string { return strings.Fields(w.About) }
+
+// WakeupKind says whom a wake-up is for.
+type WakeupKind uint8
+
+// The kinds of wake-ups.
+const (
+	WakeTimer      WakeupKind = iota // an event before all others was stored
+	WakeDispatcher                   // a job became ready while a dispatcher waited
+	WakeReconnect                    // messages may have been missed: check everything
+	WakePull                         // pull topics that workers wait for may have jobs
+	WakeComparing                    // a comparison with the hosts' journals began, see reconcile/compare.go
+)
